@@ -119,8 +119,8 @@ func (t *Topics) explain(m *replay.Moment, decoder *event.Decoder) (*Explanation
 		return x, nil // the configuration refuses it by now
 	}
 	var candidates []admin.Candidate
-	for _, c := range imp.Candidates {
-		candidates = append(candidates, admin.Candidate{Item: string(c.Item), Utility: c.Utility, Plain: !imp.HasUtilities})
+	for k, c := range imp.Candidates {
+		candidates = append(candidates, admin.Candidate{Item: string(c.Item), Utility: c.Utility, Plain: !imp.HasUtility(k)})
 	}
 	var err error
 	x.Ranking, err = admin.Explain(l, &partition.Offline{Machine: m.Machine}, m.Partition, candidates, &imp, policy.Key(says.Decision.Seed))

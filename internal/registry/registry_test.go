@@ -162,10 +162,10 @@ func TestRead_ByTheWritersSchema(t *testing.T) {
 			List    []offer           `avro:"candidates"`
 			ID      string            `avro:"request"`
 			User    *string           `avro:"user"`
-		}{map[string]string{"page": "home"}, at, []offer{{1, &u, "a"}, {2, &u, "b"}}, "i-1", &user}), impressionIn)
+		}{map[string]string{"page": "home"}, at, []offer{{1, &u, "a"}, {2, nil, "b"}}, "i-1", &user}), impressionIn)
 		require.NoError(t, err)
-		require.Equal(t, event.Impression{ID: []byte("i-1"), Time: at.UnixMilli(), HasTime: true, HasUtilities: true, User: []byte("u-1"),
-			Candidates: []event.Candidate{{Item: []byte("a"), Utility: 0.5}, {Item: []byte("b"), Utility: 0.5}}}, got)
+		require.Equal(t, event.Impression{ID: []byte("i-1"), Time: at.UnixMilli(), HasTime: true, HasUtilities: true, Filled: []int32{1}, User: []byte("u-1"),
+			Candidates: []event.Candidate{{Item: []byte("a"), Utility: 0.5}, {Item: []byte("b"), Utility: 0.5}}}, got, "a candidate without a utility has the median of the others'")
 	})
 	t.Run("selection", func(t *testing.T) {
 		schema := `{"type":"record","name":"S","fields":[{"name":"impression_id","type":"string"},{"name":"item","type":["null","string"]},

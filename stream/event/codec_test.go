@@ -195,6 +195,7 @@ func TestRoundTrip(t *testing.T) {
 			}
 			want.Candidates = append(want.Candidates, c)
 		}
+		drawFilled(t, &want)
 		drawContext(t, &want)
 		text := event.AppendImpression(bytes.Clone(prefix), &want)[len(prefix):]
 		var got event.Impression

@@ -29,6 +29,7 @@ type Decoder struct {
 	keyless  bool
 	copied   []byte    // of the record: the memory that decoded slices alias
 	numbers  []float64 // likewise, of features
+	filler   Filler
 	unfit    candidateFaults
 	distinct distinct
 	seen     []bool            // scratch, by rank
@@ -76,7 +77,7 @@ func (d *Decoder) Impression(dst *Impression, key, value []byte) error {
 
 // ImpressionIn reads an impression whose form is known.
 func (d *Decoder) ImpressionIn(dst *Impression, key []byte, c *Content) error {
-	*dst = Impression{Candidates: dst.Candidates[:0], Context: Context{Candidates: dst.Context.Candidates[:0]}}
+	*dst = Impression{Candidates: dst.Candidates[:0], Filled: dst.Filled[:0], Context: Context{Candidates: dst.Context.Candidates[:0]}}
 	d.numbers = d.numbers[:0]
 	value, f := d.body(c)
 	switch {
@@ -89,6 +90,7 @@ func (d *Decoder) ImpressionIn(dst *Impression, key []byte, c *Content) error {
 	if f != nil {
 		return f
 	}
+	d.filler.Fill(dst)
 	return nil
 }
 

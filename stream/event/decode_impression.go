@@ -102,16 +102,10 @@ func (d *Decoder) candidate(dst *Impression, p *parser, l *listed) *Fault {
 	if c.Item, f = v[0].item(); f != nil {
 		return within(f, "candidates", l.n)
 	}
-	hasUtility := v[1].kind != absent
-	if hasUtility {
-		if c.Utility, f = v[1].float("utility"); f != nil {
-			return within(f, "candidates", l.n)
-		}
-	}
-	if l.n == 0 {
-		dst.HasUtilities = hasUtility
-	} else if hasUtility != dst.HasUtilities {
-		return partialUtilities(l.n)
+	if v[1].kind == absent {
+		dst.Filled = append(dst.Filled, int32(l.n))
+	} else if c.Utility, f = v[1].float("utility"); f != nil {
+		return within(f, "candidates", l.n)
 	}
 	dst.Candidates = append(dst.Candidates, c)
 	return nil

@@ -226,10 +226,8 @@ func (d *Decoder) protoCandidate(dst *Impression, f *protoField) *Fault {
 	if len(c.Item) == 0 {
 		return within(missingItem(), "candidates", i)
 	}
-	if i == 0 {
-		dst.HasUtilities = hasUtility
-	} else if hasUtility != dst.HasUtilities {
-		return partialUtilities(i)
+	if !hasUtility {
+		dst.Filled = append(dst.Filled, int32(i))
 	}
 	dst.Candidates = append(dst.Candidates, c)
 	if d.readsContext() {

@@ -53,6 +53,7 @@ func FuzzDecoders(f *testing.F) {
 			`"delay":"direct","partition":3,"offset":1044,"layout":1,"propensities":[0.5,0.5],"expected":[0.25,-1.000001],"explored":false,` +
 			`"ranks":[1,0],"undecided":[1],"seed":"9f00000000000a01","began":"2026-11-21T10:00:00.000Z","payoff_deadline":"2026-12-21T10:30:00.000Z"}}`,
 		`{"impression_id":"i","candidates":[{"item":"a","item":"b"},{"item":"a"},{"item":"a","utility":1}],"candidates":[]}`,
+		`{"impression_id":"i","candidates":[{"item":"a","utility":1},{"item":"b"},{"utility":-3,"item":"c"}]}`,
 		`{"impression_id":"i","candidates":[{"item":"a"},{"Item":"a"},7,{"item":"a"},{"utility":1e999}]}`,
 		`{"impression_id":"i","features":[0.4,null],"candidates":[{"item":"a","features":[3,-0.2e1],"predicted":0.6},` +
 			`{"item":"b","features":null,"predicted":null},{"item":"c","features":[true,1e999],"predicted":"1"}]}`,

@@ -41,7 +41,10 @@ func (d *domDecoder) impression(dst *Impression, key, value []byte) *Fault {
 	if c.Segment = segment; c.Fault == nil {
 		c.Fault = f
 	}
-	return d.candidates(dst, v[3])
+	if f = d.candidates(dst, v[3]); f == nil {
+		d.filler.Fill(dst)
+	}
+	return f
 }
 
 // domFeatures reads a list of numbers, of which any may be null.
@@ -103,10 +106,8 @@ func (d *domDecoder) candidates(dst *Impression, list *fastjson.Value) *Fault {
 		if f != nil {
 			return f
 		}
-		if i == 0 {
-			dst.HasUtilities = hasUtility
-		} else if hasUtility != dst.HasUtilities {
-			return partialUtilities(i)
+		if !hasUtility {
+			dst.Filled = append(dst.Filled, int32(i))
 		}
 		dst.Candidates = append(dst.Candidates, c)
 		if seen[string(c.Item)] {

@@ -28,7 +28,7 @@ func AppendImpression(dst []byte, r *Impression) []byte {
 			dst = append(dst, ',')
 		}
 		dst = appendText(append(dst, `{"item":`...), c.Item)
-		if r.HasUtilities {
+		if r.HasUtility(i) {
 			dst = appendFloat(append(dst, `,"utility":`...), c.Utility)
 		}
 		if i < len(r.Context.Candidates) {

@@ -14,7 +14,8 @@ func AppendProtobufImpression(dst []byte, r *Impression) []byte {
 	for i := range r.Candidates {
 		c := &r.Candidates[i]
 		size := protowire.SizeTag(1) + protowire.SizeBytes(len(c.Item))
-		if r.HasUtilities {
+		given := r.HasUtility(i)
+		if given {
 			size += protowire.SizeTag(2) + protowire.SizeFixed64()
 		}
 		if i < len(r.Context.Candidates) {
@@ -24,7 +25,7 @@ func AppendProtobufImpression(dst []byte, r *Impression) []byte {
 		dst = protowire.AppendVarint(dst, uint64(size))
 		dst = protowire.AppendTag(dst, 1, protowire.BytesType)
 		dst = protowire.AppendBytes(dst, c.Item)
-		dst = appendDouble(dst, 2, c.Utility, r.HasUtilities)
+		dst = appendDouble(dst, 2, c.Utility, given)
 		if i < len(r.Context.Candidates) {
 			dst = appendProtoContext(dst, &r.Context.Candidates[i])
 		}

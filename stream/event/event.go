@@ -22,7 +22,7 @@ type Millis = int64
 // Candidate is one item that may be shown.
 type Candidate struct {
 	Item    []byte
-	Utility float64 // meaningless where the impression has no utilities
+	Utility float64 // 0 where the impression has no utilities
 }
 
 // Impression asks for one ranking. The byte slices of a decoded record alias the decoder's memory and are valid
@@ -34,8 +34,11 @@ type Impression struct {
 	HasTime      bool
 	Candidates   []Candidate
 	HasUtilities bool
-	User         []byte // whom experiments by user go by; empty: not named
-	Context      Context
+	// Filled are the positions of candidates that were sent without a utility, where others have one, ascending. Their Utility is the median
+	// of the others'.
+	Filled  []int32
+	User    []byte // whom experiments by user go by; empty: not named
+	Context Context
 }
 
 // Selection says which item the user selected.

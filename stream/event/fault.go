@@ -46,8 +46,6 @@ const (
 	MissingPayoff Reason = "missing_payoff"
 	// NotFinite: a utility or payoff is beyond what a float64 holds. JSON cannot say NaN, but it can say 1e999.
 	NotFinite Reason = "not_finite"
-	// PartialUtilities: some candidates have a utility and some have none.
-	PartialUtilities Reason = "partial_utilities"
 	// WrongFeatures: features are not as many as the learner declares.
 	WrongFeatures Reason = "wrong_features"
 )
@@ -85,7 +83,7 @@ func Reasons() []Reason {
 	return []Reason{
 		RecordTooLarge, MalformedJSON, MalformedProtobuf, MalformedAvro, UnknownSchema, UnfitSchema, WrongType, DuplicateField, MissingField, MissingImpressionID, KeyMismatch,
 		IDTooLong, InvalidTime, NoCandidates, TooManyCandidates, DuplicateItem, MissingItem, MissingPayoff, NotFinite,
-		PartialUtilities, WrongFeatures, MissingFeatures, MissingPredicted, UnknownLearner, LearnerGone, PayoffOutOfRange, ItemNotInImpression, ItemNotSelected, NoUtilities,
+		WrongFeatures, MissingFeatures, MissingPredicted, UnknownLearner, LearnerGone, PayoffOutOfRange, ItemNotInImpression, ItemNotSelected, NoUtilities,
 		RankingTooLarge, TooManyEvents, RefusedEarlier, Skipped,
 	}
 }

@@ -20,10 +20,6 @@ func missingItem() *Fault { return faultf(MissingItem, "item is absent or empty"
 
 func missingPayoff() *Fault { return faultf(MissingPayoff, "payoff is absent").at("payoff") }
 
-func partialUtilities(i int) *Fault {
-	return faultf(PartialUtilities, "candidates[0] and candidates[%d]: one has a utility, the other has none", i).at(strconv.Itoa(i)).at("candidates")
-}
-
 func sameItem(i int, item []byte) *Fault {
 	return faultf(DuplicateItem, "candidates[%d].item %s has occurred before", i, quote(item)).at("item").at(strconv.Itoa(i)).at("candidates")
 }

@@ -35,7 +35,6 @@ func TestFaults(t *testing.T) {
 			event.DuplicateItem:       {`{"impression_id":"i","candidates":[{"item":"a"},{"item":"b"},{"item":"a"}]}`, `{"impression_id":"i","candidates":[{"item":"é"},{"item":"\u00e9"}]}`},
 			event.MissingItem:         {`{"impression_id":"i","candidates":[{}]}`, `{"impression_id":"i","candidates":[{"item":""}]}`, `{"impression_id":"i","candidates":[{"item":null,"utility":1}]}`},
 			event.NotFinite:           {`{"impression_id":"i","candidates":[{"item":"a","utility":1e999}]}`, `{"impression_id":"i","candidates":[{"item":"a","utility":-1e309}]}`, `{"impression_id":"i","candidates":[{"item":"a","utility":1` + strings.Repeat("0", 400) + `}]}`},
-			event.PartialUtilities:    {`{"impression_id":"i","candidates":[{"item":"a"},{"item":"b","utility":0}]}`, `{"impression_id":"i","candidates":[{"item":"a","utility":0},{"item":"b","utility":null}]}`},
 		},
 		"selection": {
 			event.RecordTooLarge:      {strings.Repeat(" ", 3001)},
@@ -244,16 +243,15 @@ func TestFaultsPoint(t *testing.T) {
 		`{"impression_id":"i"}`:                "/candidates",
 		`{"impression_id":"i","candidates":7}`: "/candidates",
 		`{"impression_id":"i","time":"x"}`:     "/time",
-		`{"impression_id":"i","time":null,"time":"x"}`:                               "/time",
-		`{"impression_id":"i","learner":"` + long + `"}`:                             "/learner",
-		`{"impression_id":"i","candidates":[{"item":"a"},7]}`:                        "/candidates/1",
-		`{"impression_id":"i","candidates":[{"item":"a"},{}]}`:                       "/candidates/1/item",
-		`{"impression_id":"i","candidates":[{"item":"a"},{"item":"a"}]}`:             "/candidates/1/item",
-		`{"impression_id":"i","candidates":[{"item":"a","utility":"1"}]}`:            "/candidates/0/utility",
-		`{"impression_id":"i","candidates":[{"item":"a","utility":1e999}]}`:          "/candidates/0/utility",
-		`{"impression_id":"i","candidates":[{"item":"a","utility":1,"utility":1}]}`:  "/candidates/0/utility",
-		`{"impression_id":"i","candidates":[{"item":"a"},{"item":"b","utility":1}]}`: "/candidates/1",
-		`{"impression_id":"i","candidates":[{},{},{}]}`:                              "/candidates",
+		`{"impression_id":"i","time":null,"time":"x"}`:                              "/time",
+		`{"impression_id":"i","learner":"` + long + `"}`:                            "/learner",
+		`{"impression_id":"i","candidates":[{"item":"a"},7]}`:                       "/candidates/1",
+		`{"impression_id":"i","candidates":[{"item":"a"},{}]}`:                      "/candidates/1/item",
+		`{"impression_id":"i","candidates":[{"item":"a"},{"item":"a"}]}`:            "/candidates/1/item",
+		`{"impression_id":"i","candidates":[{"item":"a","utility":"1"}]}`:           "/candidates/0/utility",
+		`{"impression_id":"i","candidates":[{"item":"a","utility":1e999}]}`:         "/candidates/0/utility",
+		`{"impression_id":"i","candidates":[{"item":"a","utility":1,"utility":1}]}`: "/candidates/0/utility",
+		`{"impression_id":"i","candidates":[{},{},{}]}`:                             "/candidates",
 	} {
 		err := d.Impression(&event.Impression{}, nil, []byte(value))
 		require.Error(t, err, value)

@@ -128,6 +128,7 @@ func FuzzMemory(f *testing.F) {
 func FuzzImpression(f *testing.F) {
 	seeds(f, `{"impression_id":"i-1","learner":"feed","time":"2026-11-21T10:00:00.000Z","candidates":[{"item":"a","utility":0.1},{"item":"b","utility":0.7}]}`,
 		`{"impression_id":"i-1","candidates":[{"item":"a"},{"item":"b"}],"x":{"impression_id":"i-3"}}`,
+		`{"impression_id":"i-1","candidates":[{"item":"a","utility":0.3},{"item":"b"},{"item":"c","utility":-1},{"item":"d","utility":null}]}`,
 		`{"impression_id":"i-1","impression_\u0069d":"i-1","candidates":[{"item":"a"}]}`,
 		`{"impression_id":"i-1","candidates":[{"item":"a","item":"b"}]}`,
 		`{"impression_id":"i-1","candidates":[{"item":"a"},{"item":"\u0061"}]}`)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"math/big"
 	"regexp"
 	"slices"
 	"strconv"
@@ -165,7 +166,7 @@ func oracleImpression(l event.Limits, key, value []byte) (*event.Impression, err
 	if json.Unmarshal(fields["candidates"], &list) != nil || len(list) == 0 || len(list) > l.MaxCandidates {
 		return nil, errFaulty
 	}
-	items, utilities := map[string]bool{}, 0
+	items, known := map[string]bool{}, []float64{}
 	for _, raw := range list {
 		cf, err := oracleObject(raw, "item", "utility")
 		if err != nil {
@@ -175,17 +176,33 @@ func oracleImpression(l event.Limits, key, value []byte) (*event.Impression, err
 		item := cr.text("item", true)
 		u, ok := cr.float("utility")
 		if ok {
-			utilities++
+			known = append(known, u)
+		} else {
+			i.Filled = append(i.Filled, int32(len(i.Candidates)))
 		}
 		r.bad = r.bad || cr.bad || items[string(item)]
 		items[string(item)] = true
 		i.Candidates = append(i.Candidates, event.Candidate{Item: item, Utility: u})
 	}
-	i.HasUtilities = utilities > 0
-	if r.bad || !bytes.Equal(i.ID, key) || utilities != 0 && utilities != len(list) {
+	if r.bad || !bytes.Equal(i.ID, key) {
 		return nil, errFaulty
 	}
+	if i.HasUtilities = len(known) > 0; !i.HasUtilities {
+		i.Filled = nil
+	}
+	for _, at := range i.Filled {
+		i.Candidates[at].Utility = oracleMedian(known)
+	}
 	return &i, nil
+}
+
+// oracleMedian reckons in numbers that hold any sum.
+func oracleMedian(known []float64) float64 {
+	slices.Sort(known)
+	a, b := big.NewFloat(known[(len(known)-1)/2]), big.NewFloat(known[len(known)/2])
+	half := new(big.Float).SetPrec(3000).Add(a, b)
+	x, _ := half.Quo(half, big.NewFloat(2)).Float64()
+	return x + 0 // -0 is 0
 }
 
 func oracleSelection(l event.Limits, key, value []byte) (*event.Selection, error) {

@@ -31,6 +31,7 @@ func drawImpression(t *rapid.T) *event.Impression {
 		}
 		r.Candidates = append(r.Candidates, c)
 	}
+	drawFilled(t, r)
 	drawContext(t, r)
 	return r
 }
@@ -148,7 +149,6 @@ func TestProtobuf_Faults(t *testing.T) {
 		{'i', message(1, "i-1", 4, 3), event.WrongType, "/candidates/0"},
 		{'i', message(1, "i-1", 4, a, 4, a), event.DuplicateItem, "/candidates/1/item"},
 		{'i', message(1, "i-1", 4, a, 4, message(2, 0.5)), event.MissingItem, "/candidates/1/item"},
-		{'i', message(1, "i-1", 4, a, 4, message(1, "b", 2, 0.5)), event.PartialUtilities, "/candidates/1"},
 		{'i', message(1, "i-1", 4, message(1, "b", 2, math.NaN())), event.NotFinite, "/candidates/0/utility"},
 		{'i', message(1, "i-1", 4, message(1, "b", 2, "0.5")), event.WrongType, "/candidates/0/utility"},
 		{'i', message(1, "i-1", 3, "\xff", 4, a), event.MalformedProtobuf, "/time"},

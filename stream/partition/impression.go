@@ -156,6 +156,10 @@ func (m *Machine) decide(l *learner, rec *Record, effective event.Millis, g *ass
 	s.order = slices.Grow(s.order[:0], n)[:n]
 	s.candidates = slices.Grow(s.candidates[:0], n)[:n]
 	m.sortCandidates(l)
+	if n := len(imp.Filled); n > 0 && !l.cfg.FindsUtilities {
+		l.filled.Candidates += int64(n)
+		l.filled.Impressions++
+	}
 	for k, at := range s.order {
 		s.candidates[k] = s.numbers[at]
 	}

@@ -37,6 +37,7 @@ type learner struct {
 	drops      unattributed // where on_expiry is drop
 	conduct    UserModel
 	contexts   contexts
+	filled     FilledStatus
 	comparison Counterfactual
 	looking    sampling
 	trial      *trial // for the impressions that name it; nil: there is none
@@ -145,12 +146,17 @@ type LearnerStatus struct {
 	Untaught int64
 	Conduct  UserModel
 	Context  ContextStatus // the zero value where the learner looks at items alone
+	Filled   FilledStatus  // 0 where the learner finds the order of utilities itself
 	// Counterfactual is the zero value where the learner is gone.
 	Comparison Counterfactual
 	// PayoffMin and PayoffMax are the ends of the payoff range, in raw units.
 	PayoffMin, PayoffMax float64
 	delay.Status
 }
+
+// FilledStatus counts candidates that had the median of the other candidates' utilities for one of their own, since the learner's state was
+// loaded, and the impressions with such candidates.
+type FilledStatus struct{ Candidates, Impressions int64 }
 
 // LearnerAccount is a learner's part of the account.
 type LearnerAccount struct {
@@ -175,7 +181,7 @@ func (m *Machine) Learners() []LearnerStatus {
 		s := LearnerStatus{Name: l.name, Number: l.number, Gone: l.gone, Items: l.items.len(), Ended: l.ended, Account: l.ledger.account()}
 		if !l.gone {
 			s.Status, s.Drops, s.Untaught = l.delay.Status(), l.drops.status(), m.untaught(l)
-			s.Conduct, s.Comparison, s.Context = l.conduct, l.comparison, l.contextStatus()
+			s.Conduct, s.Comparison, s.Context, s.Filled = l.conduct, l.comparison, l.contextStatus(), l.filled
 			s.PayoffMin, s.PayoffMax = l.cfg.PayoffMin, l.cfg.PayoffMax
 			if s.OnHold && l.items.has(s.Item) {
 				s.HoldItem = l.items.name(s.Item)

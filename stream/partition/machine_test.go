@@ -24,6 +24,29 @@ func impression(id string, items ...string) []byte {
 	return event.AppendImpression(nil, &imp)
 }
 
+// TestFilledUtilities: a candidate without a utility is ranked as one with the median of the others', and counted.
+func TestFilledUtilities(t *testing.T) {
+	w := newWorld(t, testConfig())
+	records := map[string]string{
+		"i-1": `{"item":"a","utility":3},{"item":"b"},{"item":"c","utility":1},{"item":"d","utility":2}`,
+		"i-2": `{"item":"a","utility":3},{"item":"b","utility":2},{"item":"c","utility":1},{"item":"d","utility":2}`,
+	}
+	var orders [][]string
+	for _, id := range []string{"i-1", "i-2"} {
+		require.NoError(t, w.read(event.Impressions, id, []byte(`{"impression_id":"`+id+`","candidates":[`+records[id]+`]}`), day))
+		var r event.Ranking
+		require.NoError(t, event.NewDecoder(event.Limits{}).Ranking(&r, w.decided[w.next[event.Impressions]-1]))
+		var items []string
+		for _, item := range r.Items {
+			items = append(items, string(item))
+		}
+		orders = append(orders, items)
+	}
+	require.Equal(t, orders[1], orders[0])
+	require.Equal(t, FilledStatus{Candidates: 1, Impressions: 1}, w.m.Learners()[0].Filled)
+	require.Empty(t, w.letters)
+}
+
 // TestNewIDsNeedNoLookUp: with all stored ids known, an impression with a new id is decided without asking the store;
 // until then every id is looked up that is not in memory.
 func TestNewIDsNeedNoLookUp(t *testing.T) {
