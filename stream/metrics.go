@@ -56,6 +56,7 @@ type Metrics struct {
 
 	burnIn, contradictions, unrated *prometheus.CounterVec
 	blocked, rare, rareExpected     *prometheus.CounterVec
+	filled, incomplete              *prometheus.CounterVec
 	experiments                     experimentCounters
 	contexts                        contextCounters
 }
@@ -71,6 +72,7 @@ type learnerCounts struct {
 	holds, ended, unfed, shifts, fits, burnIn, contradictions, unrated, blocked, rare int64
 	rareExpected                                                                      float64
 	value                                                                             LearnerValue
+	filled                                                                            partition.FilledStatus
 }
 
 // outcomeCounter is a counter and the count of the account that it follows.
@@ -107,6 +109,8 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		unrated:        f.counters("unrated_selections_total", "Selections without the utility that social learning needs.", "learner"),
 		blocked:        f.counters("blocked_selections_total", "Selections of an item shown behind one liked better, which no window explains; where rankings record the order of utilities.", "learner"),
 		rare:           f.counters("rare_selections_total", "Selections of an item whose recorded propensity was below 1/1,000.", "learner"),
+		filled:         f.counters("filled_utilities_total", "Candidates that were sent without a utility, and had the median of the others'.", "learner"),
+		incomplete:     f.counters("filled_impressions_total", "Impressions with such candidates.", "learner"),
 		rareExpected:   f.counters("rare_selections_expected_total", "The sum of all propensities below 1/1,000 of the impressions selected from: as many rare selections as expected.", "learner"),
 		learners:       map[learnerKey]learnerCounts{},
 		experiments:    newExperimentCounters(f),
@@ -268,7 +272,7 @@ func (m *Metrics) observeLearners(p int32, s *task.Status) {
 		k := learnerKey{p, l.Name}
 		m.contexts.observe(k, l.Context)
 		before, known := m.learners[k]
-		now := learnerCounts{l.Holds, l.Ended, l.Unfed, l.Level.Changes, l.Personal.Fits, l.BurnIn, l.Contradictions, l.Unrated, l.Conduct.Blocked, l.Conduct.Rare, l.Conduct.RareExpected, valueOf(l)}
+		now := learnerCounts{l.Holds, l.Ended, l.Unfed, l.Level.Changes, l.Personal.Fits, l.BurnIn, l.Contradictions, l.Unrated, l.Conduct.Blocked, l.Conduct.Rare, l.Conduct.RareExpected, valueOf(l), l.Filled}
 		if now == before && known {
 			continue
 		}
@@ -280,6 +284,8 @@ func (m *Metrics) observeLearners(p int32, s *task.Status) {
 		m.blocked.WithLabelValues(l.Name).Add(float64(increase(before.blocked, now.blocked)))
 		m.rare.WithLabelValues(l.Name).Add(float64(increase(before.rare, now.rare)))
 		m.rareExpected.WithLabelValues(l.Name).Add(increase(before.rareExpected, now.rareExpected))
+		m.filled.WithLabelValues(l.Name).Add(float64(increase(before.filled.Candidates, now.filled.Candidates)))
+		m.incomplete.WithLabelValues(l.Name).Add(float64(increase(before.filled.Impressions, now.filled.Impressions)))
 		if l.Level.Tracked {
 			m.shifts.WithLabelValues(l.Name).Add(float64(increase(before.shifts, now.shifts)))
 		}

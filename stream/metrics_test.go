@@ -246,19 +246,28 @@ func TestTheShareOfImpressionsWithASelectionIsThatOfTheMost(t *testing.T) {
 	}
 }
 
+// Utilities that were filled are counted, of all partitions.
+func TestFilledUtilitiesAreCounted(t *testing.T) {
+	got := scrapeTwo(t, func(_ int32, l *partition.LearnerStatus) {
+		l.Filled = partition.FilledStatus{Candidates: 5, Impressions: 2}
+	})
+	includes(t, got, map[string]float64{`ranker_filled_utilities_total{learner="feed"}`: 10, `ranker_filled_impressions_total{learner="feed"}`: 4})
+}
+
 // What payoffs depend on is as the partition says that has heard of the most payoffs; what a learner does not look at has no gauge.
 func TestWhatPayoffsDependOnIsShown(t *testing.T) {
 	for _, most := range []int32{4, 7} {
 		got := scrapeTwo(t, func(p int32, l *partition.LearnerStatus) {
 			l.Personal = delay.ContextualStatus{Known: true, Fits: 3, Payoffs: 9, Deviations: [delay.Causes]float64{0.5, 0.25, -1, 0.125, -1},
-				Spreads: []delay.Spread{{Name: "price", SD: 0.0625}}}
+				Spreads: []delay.Spread{{Name: "price", SD: 0.0625}}, Groups: []delay.Groups{{Of: "hour", N: 4}, {Of: "weekday", N: 1}}}
 			if p == most {
-				l.Personal.Payoffs, l.Personal.Deviations[delay.OfFeatures] = 10, 0.75
+				l.Personal.Payoffs, l.Personal.Deviations[delay.OfFeatures], l.Personal.Since = 10, 0.75, 1500
 			}
 		})
 		includes(t, got, map[string]float64{`ranker_context_sd{learner="feed",level="payoff"}`: 0.5, `ranker_context_sd{learner="feed",level="features"}`: 0.75,
 			`ranker_context_sd{learner="feed",level="item"}`: 0.125, `ranker_fits_total{learner="feed"}`: 6,
-			`ranker_context_feature_sd{feature="price",learner="feed"}`: 0.0625})
+			`ranker_context_feature_sd{feature="price",learner="feed"}`: 0.0625, `ranker_context_groups{learner="feed",of="hour"}`: 4,
+			`ranker_context_groups{learner="feed",of="weekday"}`: 1, `ranker_context_since_timestamp_seconds{learner="feed"}`: 1.5})
 		assert.NotContains(t, got, `ranker_context_sd{learner="feed",level="category"}`)
 	}
 	reg := prometheus.NewRegistry()

@@ -187,6 +187,10 @@ var (
 		"By how much payoffs differ by chance, features, categories, items and cells, in standard deviations, in payoff ranges.", "learner", "level")
 	descFeatureSD = gaugeDesc("context_feature_sd",
 		"Standard deviation of a feature over the payoffs fed, in halves of its range: 0.58 where the range is used evenly.", "learner", "feature")
+	descGroups = gaugeDesc("context_groups",
+		"Groups that the day (hour), the week (weekday) and items' ages (age) are divided into at present; 1 where one is not.", "learner", "of")
+	descSince = gaugeDesc("context_since_timestamp_seconds",
+		"Event time from which on payoffs count, by when their selections began, in seconds since 1970; absent while all count.", "learner")
 	descRangeUsed = gaugeDesc("payoff_range_used",
 		"Which part of the configured payoff range payoffs have spanned, once there were 1,000.", "learner")
 	descInstances  = gaugeDesc("instances", "BOLD's instances, summed over partitions.", "learner")
@@ -197,6 +201,7 @@ var (
 	snapshotDescs = []*prometheus.Desc{descLag, descWatermark, descClock, descWalk, descPending, descParked, descParkedBytes, descUnsaved,
 		descFull, descWaiting, descPhase, descStopped, descOnHold, descQueued, descFlights, descItems, descFed, descInstances,
 		descUndecided, descWindows, descSelections, descSilence, descShare, descDelay, descDrops, descRangeUsed, descContextSD, descFeatureSD,
+		descGroups, descSince,
 		descSelectionShare, descLevel, descLevelHalfLife, descLift, descLiftUnits, descLiftLag, descTripped}
 )
 
@@ -308,6 +313,12 @@ func collectPersonal(gauge func(d *prometheus.Desc, v float64, labels ...string)
 	}
 	for _, f := range s.Spreads {
 		gauge(descFeatureSD, f.SD, name, f.Name)
+	}
+	for _, g := range s.Groups {
+		gauge(descGroups, float64(g.N), name, g.Of)
+	}
+	if s.Since != 0 {
+		gauge(descSince, float64(s.Since)/1000, name)
 	}
 }
 

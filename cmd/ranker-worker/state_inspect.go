@@ -68,12 +68,12 @@ has learned itself counts. Payoffs are scaled from the payoff range to 0..1.`,
 	f := cmd.Flags()
 	f.StringVar(&q.Learner, "learner", "", "only the learner of this `NAME`")
 	f.Int32Var(&q.Partition, "partition", -1, "only this partition, without what it knows from others")
-	f.StringVar(&candidates, "candidates", "", "rank this `LIST` of item:utility, or of plain items where the learner finds utilities itself, separated by commas")
+	f.StringVar(&candidates, "candidates", "", "rank this `LIST` of item:utility, separated by commas; a plain item has the median of the others' utilities")
 	f.IntVar(&items, "items", 20, "how many items to list, those with the most payoffs first; --json lists all")
 	return cmd
 }
 
-// parseCandidates reads a:0.1,b:0.7, or plain items. An item may have colons itself: what is behind the last one is a
+// parseCandidates reads a:0.1,b:0.7, and plain items. An item may have colons itself: what is behind the last one is a
 // utility where it is a number.
 func parseCandidates(text string) ([]admin.Candidate, error) {
 	if text == "" {
@@ -198,6 +198,7 @@ func printLearner(w io.Writer, l *admin.LearnerReport, items int) {
 	}
 	if len(l.Features) > 0 {
 		printDeviations(w, l.Deviations)
+		printDivision(w, l.Division)
 		printFeatures(w, l.Features)
 	}
 	if l.Level != nil {
@@ -292,6 +293,7 @@ func printRanking(w io.Writer, r *admin.Ranking) {
 	if r.OnHold != "" {
 		fmt.Fprintf(w, "  Statistics are frozen until a payoff of %q comes.\n", r.OnHold)
 	}
+	printDivision(w, r.Division)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	share := func(c *admin.RankedCandidate) string { return "" }
 	head := ""
@@ -317,6 +319,9 @@ func printRanking(w io.Writer, r *admin.Ranking) {
 		utility := "found"
 		if !r.OwnOrder {
 			utility = strconv.FormatFloat(c.Utility, 'g', -1, 64)
+		}
+		if c.Filled {
+			utility += " (median)"
 		}
 		fmt.Fprintf(t, "  %s\t%s\t%d\t%.2f\t%s%s\t%s\t%s\t%s\t %s\n", c.Item, utility, c.Payoffs, c.Worth, share(&c), number(c.Mean, "–"),
 			interval, number(c.Index, "–"), number(c.Propensity, ""), why)

@@ -38,6 +38,24 @@ func printDeviations(w io.Writer, all []admin.DeviationReport) {
 	fmt.Fprintln(w)
 }
 
+// printDivision prints how finely the clock and items' ages are divided, and since when payoffs count.
+func printDivision(w io.Writer, d *admin.DivisionReport) {
+	if d == nil {
+		return
+	}
+	sep := "  groups:"
+	for _, g := range d.Groups {
+		fmt.Fprintf(w, "%s %s %d", sep, g.Of, g.N)
+		sep = ","
+	}
+	if len(d.Groups) > 0 {
+		fmt.Fprintln(w)
+	}
+	if d.Since != "" {
+		fmt.Fprintf(w, "  payoffs count of selections since %s\n", d.Since)
+	}
+}
+
 // mostAdds is how many things are named that add to what is expected of a candidate, those that add the most.
 const mostAdds = 8
 
@@ -54,6 +72,9 @@ func printAdds(w io.Writer, c *admin.RankedCandidate) {
 		name := a.Feature
 		if name == "" {
 			name = "its " + a.Level
+		}
+		if a.Group != "" {
+			name += " (" + a.Group + ")"
 		}
 		fmt.Fprintf(w, "%s %s %+.4f", sep, name, a.Adds)
 		sep = ","

@@ -30,11 +30,11 @@ type InspectQuery struct {
 type Candidate struct {
 	Item    string
 	Utility float64
-	Plain   bool // no utility was given: for learners that find the order of utilities themselves
+	Plain   bool // no utility was given: the median of the others' counts, as in an impression
 }
 
 // ErrUtilities says that candidates lack the utilities that their learner ranks by.
-var ErrUtilities = errors.New("the learner is given utilities: give each candidate as item:utility; plain items will do only " +
+var ErrUtilities = errors.New("the learner is given utilities: give candidates as item:utility; plain items alone will do only " +
 	"where the learner finds their order itself (utilities: sorted or social)")
 
 // Report is what Inspect finds.
@@ -77,6 +77,7 @@ type LearnerReport struct {
 	Beliefs     *BeliefReport     `json:"beliefs,omitempty"`         // of a policy with a prior
 	Features    []FeatureReport   `json:"features,omitempty"`        // of a learner with a context
 	Deviations  []DeviationReport `json:"deviations,omitempty"`      // likewise
+	Division    *DivisionReport   `json:"division,omitempty"`        // likewise
 	Level       *LevelReport      `json:"level,omitempty"`           // of policy robust
 	Order       *OrderReport      `json:"order,omitempty"`           // of utilities, where the learner finds it itself
 	Ranking     *Ranking          `json:"ranking,omitempty"`
@@ -280,6 +281,7 @@ func (tool *Tool) learners(r *Report, views []*view, q *InspectQuery) error {
 		r.Learners[i].Beliefs = reportBeliefs(known.Learned.Beliefs)
 		r.Learners[i].Features = reportFeatures(known.Learned.Coefficients)
 		r.Learners[i].Deviations = reportDeviations(&known.Personal)
+		r.Learners[i].Division = reportDivision(&known.Personal)
 		r.Learners[i].Order = orderReport(&known)
 		if len(q.Candidates) > 0 && (q.Learner != "" || l.Default) {
 			if r.Learners[i].Ranking, err = explain(l, views[0], q.Candidates); err != nil {
@@ -428,6 +430,7 @@ type Ranking struct {
 	OwnOrder   bool              `json:"own_order,omitempty"` // the order of utilities that was found counts; none given is looked at
 	Instance   *int32            `json:"instance,omitempty"`  // of BOLD, which would decide
 	OnHold     string            `json:"on_hold,omitempty"`   // the item that QPM-D waits for: statistics are frozen
+	Division   *DivisionReport   `json:"division,omitempty"`  // of a learner with a context
 	Candidates []RankedCandidate `json:"candidates"`          // in the order shown
 }
 
@@ -435,6 +438,7 @@ type Ranking struct {
 type RankedCandidate struct {
 	Item       string   `json:"item"`
 	Utility    float64  `json:"utility"`
+	Filled     bool     `json:"utility_filled,omitempty"` // it was sent without one: Utility is the median of the others'
 	Leads      bool     `json:"leads"`
 	BlockedBy  string   `json:"blocked_by,omitempty"` // the leader that everybody prefers to it who would select it
 	BeatenBy   string   `json:"beaten_by,omitempty"`  // the candidate that rules it out as a leader, with confidence
@@ -465,13 +469,20 @@ func explain(l *config.Learner, v *view, candidates []Candidate) (*Ranking, erro
 // Explain ranks candidates as a partition's machine would now, with that key, and says why. If they are an impression's, what it says of its
 // user and items counts too.
 func Explain(l *config.Learner, m *partition.Offline, number int32, candidates []Candidate, imp *event.Impression, key policy.Key) (*Ranking, error) {
-	items, utilities := make([][]byte, len(candidates)), make([]float64, len(candidates))
 	finds := l.Utilities != config.Given
+	asked := event.Impression{}
 	for i, c := range candidates {
-		if c.Plain && !finds {
-			return nil, fmt.Errorf("%w; learner %q, candidate %q", ErrUtilities, l.Name, c.Item)
+		asked.Candidates = append(asked.Candidates, event.Candidate{Item: []byte(c.Item), Utility: c.Utility})
+		if c.Plain {
+			asked.Filled = append(asked.Filled, int32(i))
 		}
-		items[i], utilities[i] = []byte(c.Item), c.Utility
+	}
+	if new(event.Filler).Fill(&asked); !finds && !asked.HasUtilities {
+		return nil, fmt.Errorf("%w; learner %q", ErrUtilities, l.Name)
+	}
+	items, utilities := make([][]byte, len(candidates)), make([]float64, len(candidates))
+	for i, c := range asked.Candidates {
+		items[i], utilities[i] = c.Item, c.Utility
 	}
 	x, err := m.Explain(l.Name, items, utilities, imp, key)
 	if err != nil {
@@ -481,13 +492,16 @@ func Explain(l *config.Learner, m *partition.Offline, number int32, candidates [
 	if x.Decision.Instance >= 0 {
 		r.Instance = &x.Decision.Instance
 	}
-	if one, err := m.Inspect(l.Name); err == nil && one.OnHold {
-		r.OnHold = one.HoldItem
+	if one, err := m.Inspect(l.Name); err == nil {
+		r.Division = reportDivision(&one.Personal)
+		if one.OnHold {
+			r.OnHold = one.HoldItem
+		}
 	}
 	name := func(position int32) string { return candidates[x.Order[position]].Item }
 	for k, position := range x.Decision.Order {
 		why := &x.Why[position]
-		c := RankedCandidate{Item: name(position), Utility: candidates[x.Order[position]].Utility, Leads: why.Leader == position,
+		c := RankedCandidate{Item: name(position), Utility: utilities[x.Order[position]], Filled: !finds && !asked.HasUtility(int(x.Order[position])), Leads: why.Leader == position,
 			Payoffs: why.N, Lower: finite(why.Lower), Upper: finite(why.Upper), Index: finite(why.Index), InFlight: why.InFlight,
 			Worth: why.Worth, Open: why.Open}
 		if why.N > 0 || why.Worth > 0 {

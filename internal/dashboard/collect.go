@@ -230,11 +230,14 @@ const shownEffects = 16
 
 // dependsOf is what a learner's payoffs depend on.
 func dependsOf(k *partition.LearnerSample) *Depends {
-	d := &Depends{Payoffs: k.Personal.Payoffs}
+	d := &Depends{Payoffs: k.Personal.Payoffs, Since: k.Personal.Since}
 	for cause, sd := range k.Personal.Deviations {
 		if sd >= 0 {
 			d.Deviations = append(d.Deviations, Deviation{delay.Cause(cause).String(), sd})
 		}
+	}
+	for _, g := range k.Personal.Groups {
+		d.Groups = append(d.Groups, Groups(g))
 	}
 	if len(k.Coefficients) == 0 {
 		return d

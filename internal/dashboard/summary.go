@@ -193,6 +193,14 @@ type Depends struct {
 	Payoffs    int64       `json:"payoffs"` // that tell of it
 	Deviations []Deviation `json:"deviations"`
 	Features   []Effect    `json:"features,omitempty"`
+	Groups     []Groups    `json:"groups,omitempty"`
+	Since      int64       `json:"since,omitempty"` // event time from which on payoffs count; absent: all count
+}
+
+// Groups is the number of groups that a learner divides the day ("hour"), the week ("weekday") or items' ages ("age") into.
+type Groups struct {
+	Of string `json:"of"`
+	N  int    `json:"groups"`
 }
 
 // Deviation is by how much payoffs differ by one thing.

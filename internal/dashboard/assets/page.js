@@ -237,6 +237,15 @@ function range() {
 // levelWords name what payoffs differ by.
 const levelWords = {payoff: "chance", features: "features", category: "categories of items", item: "items", cell: "items for users of one segment"};
 
+// groupWords say which groups of hours, days and ages a learner uses, and since when payoffs count.
+function groupWords(depends) {
+  const words = {hour: n => n > 1 ? n + " parts of the day" : "all hours alike", age: n => n + " steps of items' age",
+    weekday: n => n === 7 ? "each day of the week" : n === 2 ? "weekdays and weekends" : "all days alike"};
+  const groups = (depends.groups || []).map(g => words[g.of] ? words[g.of](g.groups) : g.of + " " + g.groups).join(", ");
+  const since = depends.since > 0 && depends.since < 8e15 ? "Payoffs count of selections since " + new Date(depends.since).toISOString().replace("T", " ").slice(0, 16) + " UTC." : "";
+  return (groups ? "Groups: " + groups + ". " : "") + since;
+}
+
 function createLearner(l) {
   const e = make("article", "learner"), header = make("header"), h3 = make("h3");
   const policy = policies.includes(l.policy) ? l.policy : "moss";
@@ -271,7 +280,8 @@ function createLearner(l) {
     }},
     {title: "from the middle of its range to its end", text: r => signed(r.effect)}, {title: "give or take", text: r => decimal(r.sd)}], l.name);
   e.dependsBox = make("div", "depends");
-  e.dependsBox.append(e.deviations, e.effects, make("p", "note", "In payoff ranges: by how much payoffs differ by chance, by each thing that they depend on, and what is expected to change with a feature, the largest effects first."));
+  e.groups = make("p", "note");
+  e.dependsBox.append(e.deviations, e.groups, e.effects, make("p", "note", "In payoff ranges: by how much payoffs differ by chance, by each thing that they depend on, and what is expected to change with a feature, the largest effects first."));
   left.append(e.dependsBox);
   e.items = table("Items shown first, and favourites, lately", [
     {title: "item", kind: "text", fill: (cell, r) => {
@@ -331,6 +341,7 @@ function updateLearner(e, l, page) {
   const depends = l.depends || {};
   e.dependsBox.hidden = !l.depends;
   e.deviations.show(depends.deviations || [], r => r.level);
+  say(e.groups, groupWords(depends));
   e.effects.show(depends.features || [], r => r.feature);
   e.effects.hidden = !(depends.features || []).length;
   const windows = l.windows || [];
