@@ -30,6 +30,7 @@ type evaluation struct {
 	targets []string
 	units   string
 	unpaid  string
+	per     string
 	clip    float64
 	asJSON  bool
 	plot    string
@@ -72,7 +73,8 @@ An answer is refused, with the reason, where the log does not hold it. Exit code
 	f.StringArrayVar(&e.targets, "target", nil, "what to judge; can be repeated")
 	f.StringVar(&e.units, "payoff-range", "", "of a log without --config, the least and the greatest payoff: `MIN,MAX` (default 0,1)")
 	f.StringVar(&e.unpaid, "unpaid", "", "what a selection is worth that was never paid (default: on_expiry of the configuration)")
-	f.Float64Var(&e.clip, "clip", 0, "let no weight count for more, which biases what it steadies (default: no bound)")
+	f.StringVar(&e.per, "per", "selection", "`selection`, or impression: one without a selection is worth 0, by a model of who leaves that is fitted to the log")
+	f.Float64Var(&e.clip, "clip", 0, "per selection, let no weight count for more, which biases what it steadies (default: no bound)")
 	f.BoolVar(&e.asJSON, "json", false, "print one JSON document on stdout")
 	f.StringVar(&e.plot, "plot", "", "draw the values with their intervals to `FILE`.svg, for light and dark pages, or .png")
 	cmd.MarkFlagsMutuallyExclusive("flat", "config")
@@ -130,6 +132,15 @@ func (e *evaluation) options() (*evaluate.Options, error) {
 	o := &evaluate.Options{Units: config.Range{Min: 0, Max: 1}, Clip: e.clip}
 	if e.clip < 0 {
 		return nil, usageError{errors.New("--clip cannot be negative")}
+	}
+	switch e.per {
+	case "selection":
+	case "impression":
+		if o.PerImpression = true; e.flat != "" || e.clip > 0 {
+			return nil, usageError{errors.New("--per impression is of logs of rankings, without --clip")}
+		}
+	default:
+		return nil, usageError{fmt.Errorf("--per: %q is neither selection nor impression", e.per)}
 	}
 	if e.unpaid != "" {
 		x, err := strconv.ParseFloat(e.unpaid, 64)
@@ -247,10 +258,14 @@ func printEvaluation(w io.Writer, r *evaluate.Report) error {
 		fmt.Fprintf(&b, "%s (%s), %s to %s: ", l.Learner, l.Policy, l.From, l.To)
 	}
 	fmt.Fprintf(&b, "%s impressions, %s judged", config.Grouped(int(l.Records)), config.Grouped(int(l.Judged)))
+	without := "without a selection"
+	if r.Per == "impression" {
+		without = "of these without a selection"
+	}
 	for _, part := range []struct {
 		n    int64
 		what string
-	}{{l.Immature, "too young"}, {l.Unselected, "without a selection"}} {
+	}{{l.Unselected, without}, {l.Immature, "too young"}} {
 		if part.n > 0 {
 			fmt.Fprintf(&b, ", %s %s", config.Grouped(int(part.n)), part.what)
 		}
@@ -260,26 +275,17 @@ func printEvaluation(w io.Writer, r *evaluate.Report) error {
 	}
 	fmt.Fprintln(&b)
 	if x := r.Windows; x != nil {
-		fmt.Fprintf(&b, "windows %s; by %s selections %.1f %% of users take anything they look at\n", x.Source, config.Grouped(int(x.Selections)), 100*x.Noise)
+		fmt.Fprintf(&b, "values per %s; windows %s; by %s selections %.1f %% of users take anything they look at\n", r.Per, x.Source, config.Grouped(int(x.Selections)), 100*x.Noise)
 	}
 	for _, n := range r.Notes {
 		fmt.Fprintf(&b, "note: %s\n", n)
 	}
 	fmt.Fprintln(&b)
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "target\tvalue (dr)\t95 %\tat any look\tless what was paid\tips\tsnips\teff. samples\tno support")
-	for i := range r.Targets {
-		x := &r.Targets[i]
-		if x.Verdict == evaluate.Refused {
-			continue
-		}
-		interval, difference := "-", fmt.Sprintf("%+.3g", x.Difference.Value)
-		if x.DR.Lower != nil {
-			interval = fmt.Sprintf("[%.4g, %.4g]", *x.DR.Lower, *x.DR.Upper)
-			difference = fmt.Sprintf("[%+.3f, %+.3f]", *x.Difference.Lower, *x.Difference.Upper)
-		}
-		fmt.Fprintf(t, "%s\t%.4g\t%s\t[%.4g, %.4g]\t%s\t%.4g\t%.4g\t%s\t%.2g\n", x.Target, x.DR.Value, interval, x.Sequence.Lower, x.Sequence.Upper,
-			difference, x.IPS.Value, x.SNIPS.Value, config.Grouped(int(x.EffectiveSamples)), x.Unsupported)
+	if r.Per == "impression" {
+		printPerImpression(t, r)
+	} else {
+		printPerSelection(t, r)
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -294,4 +300,37 @@ func printEvaluation(w io.Writer, r *evaluate.Report) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// interval is that of a value, and of what it is less what was paid; "-" and the latter's value where there are too few rows.
+func interval(v, difference *evaluate.Value) (around, less string) {
+	if v.Lower == nil {
+		return "-", fmt.Sprintf("%+.3g", difference.Value)
+	}
+	return fmt.Sprintf("[%.4g, %.4g]", *v.Lower, *v.Upper), fmt.Sprintf("[%+.3f, %+.3f]", *difference.Lower, *difference.Upper)
+}
+
+func printPerSelection(w io.Writer, r *evaluate.Report) {
+	fmt.Fprintln(w, "target\tvalue (dr)\t95 %\tat any look\tless what was paid\tips\tsnips\teff. samples\tno support")
+	for i := range r.Targets {
+		x := &r.Targets[i]
+		if x.Verdict == evaluate.Refused {
+			continue
+		}
+		around, less := interval(&x.DR, &x.Difference)
+		fmt.Fprintf(w, "%s\t%.4g\t%s\t[%.4g, %.4g]\t%s\t%.4g\t%.4g\t%s\t%.2g\n", x.Target, x.DR.Value, around, x.Sequence.Lower, x.Sequence.Upper,
+			less, x.IPS.Value, x.SNIPS.Value, config.Grouped(int(x.EffectiveSamples)), x.Unsupported)
+	}
+}
+
+func printPerImpression(w io.Writer, r *evaluate.Report) {
+	fmt.Fprintln(w, "target\tan impression\t95 %\tless what was paid\teff. samples\tno support")
+	for i := range r.Targets {
+		x := &r.Targets[i]
+		if x.Verdict == evaluate.Refused {
+			continue
+		}
+		around, less := interval(x.PerImpression, &x.Difference)
+		fmt.Fprintf(w, "%s\t%.4g\t%s\t%s\t%s\t%.2g\n", x.Target, x.PerImpression.Value, around, less, config.Grouped(int(x.EffectiveSamples)), x.Unsupported)
+	}
 }

@@ -68,6 +68,25 @@ func TestEvaluateFiles(t *testing.T) {
 	}
 }
 
+// TestEvaluatePerImpression: a document and a table of payoffs per impression.
+func TestEvaluatePerImpression(t *testing.T) {
+	t.Parallel()
+	args := append([]string{"evaluate", "--unpaid", "0", "--per", "impression", "--target", "logging", "--target", "utility"}, recorded(t)...)
+	got := run(t, "", args...)
+	require.Equal(t, 0, got.code, got.errOut)
+	for _, text := range []string{"of these without a selection", "values per impression; windows fitted", "\nlogging  ", "\nutility  "} {
+		require.Contains(t, got.out, text)
+	}
+	require.NotContains(t, got.out, "at any look", "nothing is claimed of other looks")
+	got = run(t, "", append(args, "--json")...)
+	var r evaluate.Report
+	require.NoError(t, json.Unmarshal([]byte(got.out), &r))
+	require.Equal(t, "impression", r.Per)
+	require.InDelta(t, *r.Log.Logged, r.Targets[0].PerImpression.Value, 1e-12)
+	require.Less(t, *r.Targets[1].Difference.Upper, 0.0)
+	require.NotContains(t, got.out, "sequence")
+}
+
 // TestEvaluateFlat: a log of another system, as a table, a picture, and refused.
 func TestEvaluateFlat(t *testing.T) {
 	t.Parallel()
@@ -102,6 +121,8 @@ func TestEvaluateUsage(t *testing.T) {
 		{[]string{"--flat", flatLog, "--payoff-range", "1,0"}, 2, "--payoff-range"},
 		{[]string{"--flat", flatLog, "--unpaid", "much"}, 2, "--unpaid"},
 		{[]string{"--flat", flatLog, "--clip", "-1"}, 2, "--clip"},
+		{[]string{"--flat", flatLog, "--per", "hour"}, 2, "--per"},
+		{[]string{"--flat", flatLog, "--per", "impression"}, 2, "--per impression is of logs of rankings"},
 		{[]string{"--flat", flatLog, "--plot", "x.txt"}, 2, "--plot"},
 		{flags[:6], 2, "--rankings is missing"},
 		{append([]string{"--target", "best"}, flags...), 2, `there is no policy "best"`},

@@ -20,7 +20,9 @@ import (
 type Options struct {
 	// Units is the range of payoffs.
 	Units config.Range
-	// Clip bounds weights; 0 is no bound.
+	// PerImpression judges by payoff per impression: an impression without a selection is worth 0. It is not for flat logs.
+	PerImpression bool
+	// Clip bounds weights, per selection; 0 is no bound.
 	Clip float64
 	// Unpaid is what a selection is worth that was never paid, in Units; nil: as the learner's on_expiry says.
 	Unpaid *float64
@@ -31,6 +33,19 @@ type Options struct {
 	Look  func(rows int64, targets []TargetReport)
 	// Progress, where it is not nil, is told now and then how many rows were judged.
 	Progress func(rows int64)
+}
+
+// What a value can be of: Report.Per.
+const (
+	perSelection  = "selection"
+	perImpression = "impression"
+)
+
+func (o *Options) per() string {
+	if o.PerImpression {
+		return perImpression
+	}
+	return perSelection
 }
 
 func (o *Options) clip() float64 {
@@ -346,7 +361,7 @@ func (f *flat) of(t *flatTarget, r *flatRow, n int) ([]float64, error) {
 
 func (f *flat) report() *Report {
 	n := int64(f.paid.n)
-	r := &Report{Log: LogReport{Source: f.file, Records: n, Judged: n}}
+	r := &Report{Per: perSelection, Log: LogReport{Source: f.file, Records: n, Judged: n}}
 	if mean, _ := f.paid.mean(); n > 0 {
 		mean = f.opt.Units.Min + (f.opt.Units.Max-f.opt.Units.Min)*mean
 		r.Log.Logged = &mean

@@ -35,6 +35,8 @@ type judge struct {
 	unpaid  *float64 // what a selection that was never paid is worth, in [0,1]; nil: nothing can be said
 	players []*player
 	windows windows
+	per     *impressions // nil: per selection
+	worth   []float64    // scratch
 	model   means
 	row     row
 	items   int32
@@ -58,7 +60,13 @@ func Log(ctx context.Context, log *joinedlog.Log, l *config.Learner, targets []*
 	if err != nil {
 		return nil, err
 	}
-	j := &judge{log: log, learner: l, opt: opt, windows: w, slots: map[int32]int32{}, decoder: event.NewKeylessDecoder(event.Limits{}).WithContext()}
+	var per *impressions
+	if opt.PerImpression {
+		if per, err = newImpressions(ctx, log, l, &w); err != nil {
+			return nil, err
+		}
+	}
+	j := &judge{per: per, log: log, learner: l, opt: opt, windows: w, slots: map[int32]int32{}, decoder: event.NewKeylessDecoder(event.Limits{}).WithContext()}
 	if d := l.OnExpiry.Default; opt.Unpaid != nil || d != nil {
 		if opt.Unpaid != nil {
 			d = opt.Unpaid
@@ -69,6 +77,9 @@ func Log(ctx context.Context, log *joinedlog.Log, l *config.Learner, targets []*
 	shadows := 0
 	for _, t := range targets {
 		p := t.play(opt.clip())
+		if per != nil {
+			p.per = per.model.Estimate(per.rows)
+		}
 		if t.shadow != "" {
 			p.recorded = shadows
 			shadows++
@@ -91,6 +102,12 @@ func Log(ctx context.Context, log *joinedlog.Log, l *config.Learner, targets []*
 		return nil, err
 	}
 	return j.report(), nil
+}
+
+// raw is a normalised payoff in the units in which payoffs are sent.
+func (j *judge) raw(x float64) float64 {
+	r := j.learner.PayoffRange
+	return r.Min + (r.Max-r.Min)*x
 }
 
 // normalised is a payoff in [0,1].
@@ -200,10 +217,15 @@ func (j *judge) decided(e *joinedlog.Event) error {
 	if counts {
 		j.row.selected, j.row.p, j.row.logged = int(out.Selected), x.p, logged
 		j.row.model = j.model.of(j.row.model[:0], e.Items)
+		j.perImpression(out)
 	}
 	for _, p := range j.players {
 		if p.own() {
-			if counts {
+			switch {
+			case !counts:
+			case j.per != nil:
+				j.per.add(p.per, e, j, e.Order, logged)
+			default:
 				p.est.own(j.row.payoff)
 			}
 			continue
@@ -219,16 +241,16 @@ func (j *judge) decided(e *joinedlog.Event) error {
 			j.opt.Decided(p.name, e.Row, p.decision.Order)
 		}
 		p.pi = j.windows.of(p.pi, p.decision.Order, p.decision.Propensities)
-		if counts {
+		switch {
+		case !counts:
+		case j.per != nil:
+			j.per.add(p.per, e, j, p.decision.Order, p.pi)
+		default:
 			p.est.add(&j.row, p.pi)
 		}
 	}
 	if counts {
-		j.again = j.windows.of(j.again, e.Order, e.Propensities)
-		j.off = max(j.off, math.Abs(j.again[out.Selected]/x.p-1))
-		j.model.paid(e.Items[out.Selected], j.row.payoff)
-		j.paid.add(j.row.payoff)
-		j.judged++
+		j.took(e, out, x.p)
 		if j.opt.Look != nil && j.judged%j.opt.Every == 0 {
 			j.opt.Look(j.judged, j.targets())
 		}
@@ -237,6 +259,40 @@ func (j *judge) decided(e *joinedlog.Event) error {
 		j.end(slot)
 	}
 	return nil
+}
+
+// perImpression makes of the row at hand one that may have no selection, where values are per impression.
+func (j *judge) perImpression(out *joinedlog.Outcome) {
+	if j.per == nil {
+		return
+	}
+	j.worth = j.worth[:0]
+	for _, x := range j.row.model {
+		j.worth = append(j.worth, j.raw(x))
+	}
+	if out.How == joinedlog.Unselected {
+		j.row.selected = -1
+	}
+}
+
+// earned is what the row at hand earned, in the units in which payoffs are sent.
+func (j *judge) earned() float64 {
+	if j.row.selected < 0 {
+		return 0
+	}
+	return j.raw(j.row.payoff)
+}
+
+// took takes in a row that was judged.
+func (j *judge) took(e *joinedlog.Event, out *joinedlog.Outcome, p float64) {
+	j.judged++
+	j.paid.add(j.earned())
+	if j.row.selected < 0 {
+		return
+	}
+	j.again = j.windows.of(j.again, e.Order, e.Propensities)
+	j.off = max(j.off, math.Abs(j.again[out.Selected]/p-1))
+	j.model.paid(e.Items[out.Selected], j.row.payoff)
 }
 
 // read reads what contexts are made of. Where the impression is not known, all of it is missing.
@@ -262,6 +318,8 @@ func (j *judge) counts(out *joinedlog.Outcome, p float64) bool {
 		return false
 	case out.How == joinedlog.Unpaid:
 		j.row.payoff = *j.unpaid
+	case out.How == joinedlog.Unselected:
+		return j.per != nil
 	default:
 		return false
 	}
@@ -285,12 +343,10 @@ func (j *judge) slot() int32 {
 func (j *judge) report() *Report {
 	c := &j.log.Counts
 	at := func(t int64) string { return time.UnixMilli(t).UTC().Format(time.RFC3339) }
-	r := &Report{Windows: &j.windows.WindowsReport, Check: CheckReport{j.off}, Notes: j.log.Notes, Log: LogReport{Learner: j.log.Learner, Policy: j.log.Policy,
+	r := &Report{Per: j.opt.per(), Windows: &j.windows.WindowsReport, Check: CheckReport{j.off}, Notes: j.log.Notes, Log: LogReport{Learner: j.log.Learner, Policy: j.log.Policy,
 		From: at(j.log.First), To: at(j.log.Last), Records: int64(len(j.log.Outcomes)), Judged: j.judged, Immature: c.Immature,
 		Unselected: c.Unselected, Unpaid: c.Unpaid}}
-	units := j.learner.PayoffRange
 	if mean, _ := j.paid.mean(); j.paid.n > 0 {
-		mean = units.Min + (units.Max-units.Min)*mean
 		r.Log.Logged = &mean
 	}
 	r.Targets = j.targets()
@@ -301,6 +357,10 @@ func (j *judge) report() *Report {
 func (j *judge) targets() (all []TargetReport) {
 	refused := j.refused()
 	for _, p := range j.players {
+		if j.per != nil {
+			all = append(all, reportImpressions(p.name, p.per, j.learner.PayoffRange, slices.Clone(refused)))
+			continue
+		}
 		all = append(all, p.est.report(p.name, j.learner.PayoffRange, slices.Clone(refused)))
 	}
 	return all
@@ -310,8 +370,11 @@ func (j *judge) targets() (all []TargetReport) {
 func (j *judge) refused() (reasons []string) {
 	w := &j.windows
 	refuse := func(format string, args ...any) { reasons = append(reasons, fmt.Sprintf(format, args...)) }
-	if w.Source == learned && w.Selections < fewForWindows {
+	if w.Source != configured && w.Selections < fewForWindows {
 		refuse("how far users look cannot be learned from %d selections, it takes %d", w.Selections, fewForWindows)
+	}
+	if j.per != nil {
+		reasons = append(reasons, j.per.refused()...)
 	}
 	if w.Noise > mostNoise {
 		refuse("%.0f %% of users take anything they look at: they do not select by the utilities", 100*w.Noise)

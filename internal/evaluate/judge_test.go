@@ -77,6 +77,13 @@ func TestLog_Refusals(t *testing.T) {
 	// They look further than that.
 	short := judge(population(5), 0, 5000, unit(), "utility", config.Setting{"windows", "{list: [0.5, 0.5]}"})
 	require.Contains(t, short.Reasons[0], "cannot be by the configured windows: nobody looks that far")
+
+	w, log := played(t, population(5), 0, 100, settings...)
+	opt = unit()
+	opt.PerImpression = true
+	w.Learner.SelectionTimeout = 0
+	_, err := Log(context.Background(), log, &w.Learner, targets(t, w, "utility"), opt)
+	require.ErrorContains(t, err, "--per impression needs a selections topic")
 }
 
 func unitUnpaid(x *float64) *Options {
@@ -183,6 +190,16 @@ func TestLog_Shadow(t *testing.T) {
 	all, err := Log(context.Background(), log, &w.Learner, targets(t, w, "utility"), unit())
 	require.NoError(t, err)
 	require.InDelta(t, all.Targets[0].DR.Value, r.Targets[0].DR.Value, 5*r.Targets[0].DR.Stderr)
+
+	// Per impression its value is of the impressions that it decided, too.
+	opt = unit()
+	opt.PerImpression = true
+	perImpression, err := Log(context.Background(), log, &w.Learner, targets(t, w, "shadow:dark", "utility"), opt)
+	require.NoError(t, err)
+	shadow, utility := perImpression.Targets[0], perImpression.Targets[1]
+	require.Equal(t, OK, shadow.Verdict, shadow.Reasons)
+	require.InDelta(t, utility.PerImpression.Value, shadow.PerImpression.Value, 5*shadow.PerImpression.Stderr)
+	require.Greater(t, 2*shadow.PerImpression.Value, utility.PerImpression.Value)
 }
 
 // unselecting keeps which rows without a selection its learner is told of, and in which order their candidates were shown.

@@ -16,10 +16,14 @@ func (r *Report) Plot(w io.Writer, format string) error {
 			continue
 		}
 		policy, _, _ := strings.Cut(t.Target, ",")
-		x := plotting.Interval{Name: t.Target, Value: t.DR.Value, Narrow: [2]float64{t.DR.Value, t.DR.Value},
+		v := t.Value()
+		x := plotting.Interval{Name: t.Target, Value: v.Value, Narrow: [2]float64{v.Value, v.Value},
 			Wide: [2]float64{t.Sequence.Lower, t.Sequence.Upper}, Colour: plotting.ColourOf(policy)}
-		if t.DR.Lower != nil {
-			x.Narrow = [2]float64{*t.DR.Lower, *t.DR.Upper}
+		if v.Lower != nil {
+			x.Narrow = [2]float64{*v.Lower, *v.Upper}
+		}
+		if t.PerImpression != nil {
+			x.Wide = x.Narrow
 		}
 		all = append(all, x)
 	}
@@ -27,5 +31,9 @@ func (r *Report) Plot(w io.Writer, format string) error {
 	if r.Log.Logged != nil {
 		logged = &plotting.Line{Name: "was paid", At: *r.Log.Logged}
 	}
-	return plotting.Intervals(w, format, "What targets would have been worth", "payoff, in the mean: 95 %, and at any look", all, logged)
+	axis := "payoff, in the mean: 95 %, and at any look"
+	if r.Per == perImpression {
+		axis = "payoff an impression, in the mean: 95 %"
+	}
+	return plotting.Intervals(w, format, "What targets would have been worth", axis, all, logged)
 }

@@ -9,6 +9,7 @@ import (
 
 // Report is what an evaluation came to. Payoffs are in the units in which they were sent.
 type Report struct {
+	Per     string         `json:"per"` // selection or impression
 	Log     LogReport      `json:"log"`
 	Windows *WindowsReport `json:"windows,omitempty"` // of users who select from rankings
 	Check   CheckReport    `json:"check"`
@@ -33,7 +34,7 @@ type LogReport struct {
 
 // WindowsReport says how users select.
 type WindowsReport struct {
-	Source       string    `json:"source"`       // configured or learned
+	Source       string    `json:"source"`       // configured, learned, or fitted together with how often users take what they find
 	Propensities string    `json:"propensities"` // recorded or shown: what p was taken from
 	Selections   int64     `json:"selections"`   // learned from
 	Blocked      int64     `json:"blocked"`      // of these, of items below a better one
@@ -61,16 +62,25 @@ type TargetReport struct {
 	// the most above.
 	Bounded bool `json:"bounded,omitempty"`
 
-	IPS        Value    `json:"ips"`
-	SNIPS      Value    `json:"snips"`
-	DR         Value    `json:"dr"`
-	Sequence   Interval `json:"sequence"`   // holds at every look
-	Difference Value    `json:"difference"` // dr less what the log's policy was paid, on the same rows
+	IPS           Value    `json:"ips,omitzero"` // this and the next three are per selection
+	SNIPS         Value    `json:"snips,omitzero"`
+	DR            Value    `json:"dr,omitzero"`
+	Sequence      Interval `json:"sequence,omitzero"`        // holds at every look
+	PerImpression *Value   `json:"per_impression,omitempty"` // nil per selection
+	Difference    Value    `json:"difference"`               // of the value, less what the log's policy was paid, on the same rows
 
 	EffectiveSamples float64 `json:"effective_samples"`
 	MeanWeight       float64 `json:"mean_weight"`
 	MaxWeight        float64 `json:"max_weight"`
 	Unsupported      float64 `json:"unsupported"` // the share of the target's selections that the log's policy never leads to
+}
+
+// Value is what the target is said to be worth.
+func (t *TargetReport) Value() *Value {
+	if t.PerImpression != nil {
+		return t.PerImpression
+	}
+	return &t.DR
 }
 
 // Value is an estimate. Its interval is of 95 % for one look, and null where there are too few rows for it.

@@ -9,6 +9,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/internal/admin"
+	"github.com/ranker-worker/ranker-worker/internal/evaluate/usermodel"
 	"github.com/ranker-worker/ranker-worker/internal/joinedlog"
 	"github.com/ranker-worker/ranker-worker/internal/learners"
 	"github.com/ranker-worker/ranker-worker/policy"
@@ -156,7 +157,8 @@ func splitSettings(text string) (all []string) {
 type player struct {
 	*Target
 	est      *estimator
-	learner  delay.Learner // nil: it is told nothing
+	per      *usermodel.Estimate // per impression; nil per selection
+	learner  delay.Learner       // nil: it is told nothing
 	needs    delay.Needs
 	grown    int32
 	told     event.Millis // the last time told

@@ -23,6 +23,7 @@ type windows struct {
 const (
 	configured = "configured"
 	learned    = "learned"
+	fitted     = "fitted" // together with how often users take what they find
 	recorded   = "recorded"
 	shown      = "shown"
 )
@@ -87,4 +88,15 @@ func (w *windows) of(dst []float64, order []int32, own []float64) []float64 {
 func (w *windows) logged(d *joinedlog.Decision) []float64 {
 	w.out = w.of(w.out, d.Order, d.Propensities)
 	return w.out
+}
+
+// set sets what a model was fitted to. What is recorded of propensities holds no more: learners learn windows from selections alone.
+func (w *windows) set(q []float64, noise float64) (err error) {
+	w.Q, w.Noise, w.Propensities, w.folded = q, noise, shown, map[int][]float64{}
+	if w.Source == configured {
+		return nil
+	}
+	w.Source = fitted
+	w.q, err = admissible.NewWindows(q)
+	return err
 }

@@ -188,10 +188,10 @@ type lines struct {
 	entry joinedlog.Entry
 }
 
-// Topic implements journal.Source.
+// Topic implements joinedlog.Source.
 func (l *lines) Topic() event.Topic { return l.topic }
 
-// Next implements journal.Source.
+// Next implements joinedlog.Source.
 func (l *lines) Next(context.Context) (*joinedlog.Entry, error) {
 	if len(l.rest) == 0 {
 		return nil, io.EOF
@@ -203,13 +203,13 @@ func (l *lines) Next(context.Context) (*joinedlog.Entry, error) {
 	return &l.entry, nil
 }
 
-// Place implements journal.Source.
+// Place implements joinedlog.Source.
 func (l *lines) Place() string { return fmt.Sprintf("byte %d", l.done) }
 
-// Progress implements journal.Source.
+// Progress implements joinedlog.Source.
 func (l *lines) Progress() (done, all int64) { return l.done, l.done + int64(len(l.rest)) }
 
-// Close implements journal.Source.
+// Close implements joinedlog.Source.
 func (l *lines) Close() error { return nil }
 
 // ByUtility are the positions of an impression's candidates in increasing utility.

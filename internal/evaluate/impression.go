@@ -1,0 +1,169 @@
+package evaluate
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/internal/evaluate/usermodel"
+	"github.com/ranker-worker/ranker-worker/internal/joinedlog"
+)
+
+// impressions judge targets per impression: by a model, fitted to the log, of how far users look and of how often they take what they find.
+type impressions struct {
+	model  *usermodel.Model
+	misfit usermodel.Misfit
+	rows   int   // that count
+	every  int32 // so many rows stand for one that the model is fitted to
+
+	shows usermodel.Shows
+	shown []int32 // scratch
+	other []int32 // scratch
+}
+
+// mostFitted bounds how many impressions a model is fitted to.
+const mostFitted = 100_000
+
+const (
+	mostMisfit     = 0.05 // of selections may be of other kinds than the model expects
+	mostDeviations = 5    // of chance, where a model fits
+)
+
+// newImpressions fits a model. It plays the log once, and sets the windows.
+func newImpressions(ctx context.Context, log *joinedlog.Log, l *config.Learner, w *windows) (*impressions, error) {
+	if l.SelectionTimeout == 0 {
+		return nil, fmt.Errorf("--per impression needs a selections topic: without one nobody is known to have left; judge per selection")
+	}
+	m := &impressions{every: 1}
+	for k := range log.Outcomes {
+		if ended(&log.Outcomes[k]) {
+			m.rows++
+		}
+	}
+	m.every = max(1, int32(m.rows/mostFitted))
+	var rows usermodel.Rows
+	var shown []int32
+	var events int64
+	err := log.Play(func(e *joinedlog.Event) error {
+		if events++; events%4096 == 0 && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if e.Kind != joinedlog.Decided || !m.fitted(e.Row) {
+			return nil
+		}
+		if out := &log.Outcomes[e.Row]; ended(out) {
+			shown = usermodel.Shown(shown[:0], e.Items, e.Order)
+			rows.Add(shown, selectedAt(out, e.Order))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	var given []float64
+	if w.Source == configured {
+		given = w.Q
+	}
+	m.model = rows.Fit(len(w.Q), given)
+	m.misfit = m.model.Check()
+	return m, w.set(m.model.Q, m.model.Noise)
+}
+
+// ended tells whether what became of a row is known.
+func ended(out *joinedlog.Outcome) bool {
+	return out.How == joinedlog.Paid || out.How == joinedlog.Unpaid || out.How == joinedlog.Unselected
+}
+
+// fitted tells whether the model is fitted to a row.
+func (m *impressions) fitted(row int32) bool { return row%m.every == 0 }
+
+// selectedAt is the position of the selection; -1 for none.
+func selectedAt(out *joinedlog.Outcome, order []int32) int {
+	if out.How == joinedlog.Unselected {
+		return -1
+	}
+	return slices.Index(order, out.Selected)
+}
+
+// add has a target judged by the row at hand: order is its ranking, pi how likely it makes each candidate found.
+func (m *impressions) add(est *usermodel.Estimate, e *joinedlog.Event, j *judge, order []int32, pi []float64) {
+	m.shows = usermodel.Shows{Logged: j.row.logged, Other: pi, Items: e.Items, Worth: j.worth, Fitted: m.fitted(e.Row)}
+	within := est.Add(&m.shows, j.row.selected)
+	if j.row.selected < 0 {
+		return
+	}
+	m.shown = usermodel.Shown(m.shown[:0], e.Items, e.Order)
+	m.other = usermodel.Shown(m.other[:0], e.Items, order)
+	rank := int32(j.row.selected)
+	est.Paid(&m.shows, m.shown, slices.Index(e.Order, rank), m.other, slices.Index(order, rank), within, j.earned())
+}
+
+// refused says why the model answers for no target.
+func (m *impressions) refused() (reasons []string) {
+	if m.misfit.Deviations > mostDeviations && m.misfit.Share > mostMisfit {
+		reasons = append(reasons, fmt.Sprintf("%.0f %% of the selections are others than those of users who look some way down and take or leave what they like best there",
+			100*m.misfit.Share))
+	}
+	return reasons
+}
+
+// reportImpressions says what an estimate per impression came to. Its payoffs are in raw units, since an impression without a selection is worth 0.
+func reportImpressions(name string, est *usermodel.Estimate, units config.Range, refused []string) TargetReport {
+	r := est.Result()
+	t := TargetReport{Target: name, Verdict: OK, Reasons: refused, EffectiveSamples: r.Effective, MeanWeight: r.MeanWeight, MaxWeight: r.MaxWeight,
+		Unsupported: r.Unsupported, PerImpression: &Value{Value: r.Value, Stderr: r.Stderr}, Difference: Value{Value: r.Value - r.Paid, Stderr: r.Difference}}
+	if r.Effective >= fewForInterval {
+		byWeights := r.Value - r.Filled
+		low, high := bounds(byWeights, r.Stderr, units)
+		t.PerImpression.within(r.Filled, low, high)
+		low, high = difference(byWeights, &r, units)
+		t.Difference.within(r.Filled, low, high)
+	}
+	refuse := func(format string, args ...any) { t.Reasons = append(t.Reasons, fmt.Sprintf(format, args...)) }
+	switch {
+	case r.Impressions < fewForAnswer:
+		refuse("there are %d rows, it takes %d", int64(r.Impressions), fewForAnswer)
+	case r.Unsupported > mostUnsupported:
+		refuse("%.1f %% of its selections hardly ever happen with the log's policy", 100*r.Unsupported)
+	case r.Effective < fewForAnswer:
+		refuse("what it does differs so much from the log that %d rows are worth %.0f", int64(r.Impressions), math.Floor(r.Effective))
+	case r.Unbalanced > mostUnbalanced:
+		refuse("the weights do not add up: users do not select as the rankings and utilities say")
+	}
+	if len(t.Reasons) > 0 {
+		t.Verdict = Refused
+	}
+	return t
+}
+
+// mostUnbalanced is how many deviations weights may be off from what they should add up to.
+const mostUnbalanced = 4
+
+// bounds are of 95 %, on a logarithmic scale: what is not known of windows divides. Where payoffs may be negative there is no such scale.
+func bounds(value, stderr float64, units config.Range) (low, high float64) {
+	if units.Min < 0 {
+		return value - deviations*stderr, value + deviations*stderr
+	}
+	if value <= 0 {
+		return 0, deviations * stderr
+	}
+	factor := math.Exp(deviations * stderr / value)
+	return value / factor, value * factor
+}
+
+// difference is likewise what the value lies above what was paid.
+func difference(value float64, r *usermodel.Result, units config.Range) (low, high float64) {
+	if units.Min < 0 || value <= 0 || r.Paid <= 0 {
+		return value - r.Paid - deviations*r.Difference, value - r.Paid + deviations*r.Difference
+	}
+	factor := math.Exp(deviations * r.Ratio)
+	return value/factor - r.Paid, value*factor - r.Paid
+}
+
+// within sets an interval. What a model of payoffs says may be anything from nothing to twice as much.
+func (v *Value) within(filled, low, high float64) {
+	low, high = low+min(0, 2*filled), high+max(0, 2*filled)
+	v.Lower, v.Upper = &low, &high
+}

@@ -1,0 +1,123 @@
+package rehearsal
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/internal/lab"
+	"github.com/ranker-worker/ranker-worker/internal/learners"
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// Leaving is a world of the laboratory whose users may leave without a selection, and the records of a learner that has ranked for them. Items are
+// numbered in increasing utility, and each impression has all of them.
+type Leaving struct {
+	World
+	visits *lab.Visits
+}
+
+// leavingInterval is between impressions, in milliseconds.
+const leavingInterval = 1000
+
+// NewLeaving plays a run. Who leaves is told after 50 impressions, and no payoff counts that is later than the experiment's horizon.
+// A learner that is not told who leaves maximises payoff per selection.
+func NewLeaving(e *lab.Experiment, run int, told bool, settings ...config.Setting) (*Leaving, error) {
+	v, err := lab.NewVisits(e, run)
+	if err != nil {
+		return nil, err
+	}
+	horizon := fmt.Sprintf("%ds", e.PayoffHorizon)
+	l, _, err := config.ReadLearner("feed", true, append([]config.Setting{{"payoff_horizon", horizon}, {"selection_timeout", "50s"}}, settings...))
+	if err != nil {
+		return nil, err
+	}
+	w := &Leaving{World: World{Learner: l}, visits: v}
+	made, err := learners.New(&w.Learner)
+	if err != nil {
+		return nil, err
+	}
+	w.play(made(), e, run, told)
+	return w, nil
+}
+
+func (w *Leaving) play(l delay.Learner, e *lab.Experiment, run int, told bool) {
+	rng := rand.New(rand.NewPCG(e.Seed, uint64(run)))
+	items := make([]policy.Item, e.Items)
+	imp := event.Impression{HasTime: true, HasUtilities: true}
+	for i := range items {
+		items[i] = policy.Item(i)
+		imp.Candidates = append(imp.Candidates, event.Candidate{Item: strconv.AppendInt(nil, int64(i), 10), Utility: float64(i)})
+	}
+	l.Grow(len(items))
+	agenda := make([][]func(at int64), e.Horizon+e.PayoffHorizon+2) // by impression
+	var d delay.Decision
+	for t := range agenda {
+		now := int64(t) * leavingInterval
+		for _, f := range agenda[t] {
+			f(now)
+		}
+		l.Advance(now)
+		if int64(t) >= e.Horizon {
+			continue
+		}
+		imp.ID, imp.Time = fmt.Appendf(nil, "i-%d", t), now
+		l.Decide(items, nil, policy.Key(rng.Uint64()), &d)
+		w.rank(&imp, &d)
+		later := func(impressions int64, f func(at int64)) {
+			agenda[int64(t)+impressions] = append(agenda[int64(t)+impressions], f)
+		}
+		w.visit(l, &imp, &d, items, e.PayoffHorizon, told, later)
+	}
+}
+
+// rank records an impression and its ranking.
+func (w *Leaving) rank(imp *event.Impression, d *delay.Decision) {
+	w.put(event.Impressions, event.AppendImpression(nil, imp))
+	r := event.Ranking{ID: imp.ID, Learner: []byte(w.Learner.Name), Time: imp.Time, Decision: event.Decision{Group: "g", Policy: string(w.Learner.Policy),
+		Delay: string(w.Learner.Delay), Layout: 1, Propensities: d.Propensities, Instance: d.Instance, Began: imp.Time, HasSelection: true,
+		SelectionDeadline: imp.Time + w.Learner.SelectionTimeout.Milliseconds(), PayoffDeadline: imp.Time + w.Learner.PayoffHorizon.Milliseconds()}}
+	for _, rank := range d.Order {
+		r.Items = append(r.Items, imp.Candidates[rank].Item)
+	}
+	w.put(event.Rankings, event.AppendRanking(nil, &r))
+}
+
+// visit has the next user look at a ranking; what comes of it is recorded, and told to the learner, so many impressions later.
+func (w *Leaving) visit(l delay.Learner, imp *event.Impression, d *delay.Decision, items []policy.Item, horizon int64, told bool, later func(int64, func(at int64))) {
+	v := w.visits.Next(d.Order)
+	id := slices.Clone(imp.ID)
+	fb := delay.Feedback{Began: imp.Time, Instance: d.Instance, Candidates: items, Order: slices.Clone(d.Order)}
+	if v.Place < 0 {
+		if told {
+			later(w.Learner.SelectionTimeout.Milliseconds()/leavingInterval+1, func(int64) { l.Unselected(fb) })
+		}
+		return
+	}
+	fb.Item = items[d.Order[v.Place]]
+	if len(d.Propensities) > 0 {
+		fb.Propensity = d.Propensities[v.Place]
+	}
+	if len(d.Expected) > 0 {
+		fb.Expected, fb.HasExpected = d.Expected[v.Place], true
+	}
+	l.Selected(fb)
+	w.put(event.Selections, event.AppendSelection(nil, &event.Selection{ID: id, Item: imp.Candidates[fb.Item].Item, Time: imp.Time, HasTime: true}))
+	late := min(1+v.Late, horizon+1)
+	later(late, func(at int64) {
+		if fb.Age = at - fb.Began; late > horizon {
+			fb.Defaulted = true
+		} else {
+			fb.Payoff = v.Payoff
+			w.put(event.Payoffs, event.AppendPayoff(nil, &event.Payoff{ID: id, Payoff: v.Payoff, Time: at, HasTime: true}))
+		}
+		l.Paid(fb)
+	})
+}
+
+// Worth is what a ranking earns with these users, in the mean: order holds utility ranks in the order shown.
+func (w *Leaving) Worth(order []int32) float64 { return w.visits.Worth(order) }
