@@ -59,6 +59,8 @@ Of a flat log: those that it names, uniform and logging. Without any: logging, u
 
 Policies: ` + policyNames() + `
 
+Values are per selection. Where users leave without one, --per impression counts them: it fits a model of users to the log.
+
 An answer is refused, with the reason, where the log does not hold it. Exit code 3 where all are.`,
 		Example: `  ranker-worker evaluate --config worker.yaml --from 2026-10-01 --target greedy --target moss,prior=none
   ranker-worker evaluate --impressions i.jsonl --rankings r.jsonl --selections s.jsonl --payoffs p.jsonl --target utility --json
@@ -74,7 +76,7 @@ An answer is refused, with the reason, where the log does not hold it. Exit code
 	f.StringVar(&e.units, "payoff-range", "", "of a log without --config, the least and the greatest payoff: `MIN,MAX` (default 0,1)")
 	f.StringVar(&e.unpaid, "unpaid", "", "what a selection is worth that was never paid (default: on_expiry of the configuration)")
 	f.StringVar(&e.per, "per", "selection", "`selection`, or impression: one without a selection is worth 0, by a model of who leaves that is fitted to the log")
-	f.Float64Var(&e.clip, "clip", 0, "per selection, let no weight count for more, which biases what it steadies (default: no bound)")
+	f.Float64Var(&e.clip, "clip", 0, "per selection, let no weight count for more: steadier, and biased (default: no bound)")
 	f.BoolVar(&e.asJSON, "json", false, "print one JSON document on stdout")
 	f.StringVar(&e.plot, "plot", "", "draw the values with their intervals to `FILE`.svg, for light and dark pages, or .png")
 	cmd.MarkFlagsMutuallyExclusive("flat", "config")
@@ -302,7 +304,7 @@ func printEvaluation(w io.Writer, r *evaluate.Report) error {
 	return err
 }
 
-// interval is that of a value, and of what it is less what was paid; "-" and the latter's value where there are too few rows.
+// interval is that of a value, and that of its difference from the log's payoff; "-" and the difference where there are too few rows.
 func interval(v, difference *evaluate.Value) (around, less string) {
 	if v.Lower == nil {
 		return "-", fmt.Sprintf("%+.3g", difference.Value)

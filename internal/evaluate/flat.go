@@ -35,7 +35,7 @@ type Options struct {
 	Progress func(rows int64)
 }
 
-// What a value can be of: Report.Per.
+// Report.Per is one of these.
 const (
 	perSelection  = "selection"
 	perImpression = "impression"

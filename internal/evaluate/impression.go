@@ -11,7 +11,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/joinedlog"
 )
 
-// impressions judge targets per impression: by a model, fitted to the log, of how far users look and of how often they take what they find.
+// impressions judge targets per impression: by a model, fitted to the log, of how far users look and of how often they take items that they find.
 type impressions struct {
 	model  *usermodel.Model
 	misfit usermodel.Misfit
@@ -71,12 +71,12 @@ func newImpressions(ctx context.Context, log *joinedlog.Log, l *config.Learner, 
 	return m, w.set(m.model.Q, m.model.Noise)
 }
 
-// ended tells whether what became of a row is known.
+// ended returns whether a row's outcome is known.
 func ended(out *joinedlog.Outcome) bool {
 	return out.How == joinedlog.Paid || out.How == joinedlog.Unpaid || out.How == joinedlog.Unselected
 }
 
-// fitted tells whether the model is fitted to a row.
+// fitted returns whether the model is fitted to a row.
 func (m *impressions) fitted(row int32) bool { return row%m.every == 0 }
 
 // selectedAt is the position of the selection; -1 for none.
@@ -103,13 +103,13 @@ func (m *impressions) add(est *usermodel.Estimate, e *joinedlog.Event, j *judge,
 // refused says why the model answers for no target.
 func (m *impressions) refused() (reasons []string) {
 	if m.misfit.Deviations > mostDeviations && m.misfit.Share > mostMisfit {
-		reasons = append(reasons, fmt.Sprintf("%.0f %% of the selections are others than those of users who look some way down and take or leave what they like best there",
+		reasons = append(reasons, fmt.Sprintf("%.0f %% of the selections are others than those of users who look some way down and take or leave their favourite there",
 			100*m.misfit.Share))
 	}
 	return reasons
 }
 
-// reportImpressions says what an estimate per impression came to. Its payoffs are in raw units, since an impression without a selection is worth 0.
+// reportImpressions reports an estimate per impression. Its payoffs are in raw units, since an impression without a selection is worth 0.
 func reportImpressions(name string, est *usermodel.Estimate, units config.Range, refused []string) TargetReport {
 	r := est.Result()
 	t := TargetReport{Target: name, Verdict: OK, Reasons: refused, EffectiveSamples: r.Effective, MeanWeight: r.MeanWeight, MaxWeight: r.MaxWeight,
@@ -128,7 +128,7 @@ func reportImpressions(name string, est *usermodel.Estimate, units config.Range,
 	case r.Unsupported > mostUnsupported:
 		refuse("%.1f %% of its selections hardly ever happen with the log's policy", 100*r.Unsupported)
 	case r.Effective < fewForAnswer:
-		refuse("what it does differs so much from the log that %d rows are worth %.0f", int64(r.Impressions), math.Floor(r.Effective))
+		refuse("it differs so much from the log that %d rows are worth %.0f", int64(r.Impressions), math.Floor(r.Effective))
 	case r.Unbalanced > mostUnbalanced:
 		refuse("the weights do not add up: users do not select as the rankings and utilities say")
 	}
@@ -138,10 +138,10 @@ func reportImpressions(name string, est *usermodel.Estimate, units config.Range,
 	return t
 }
 
-// mostUnbalanced is how many deviations weights may be off from what they should add up to.
+// mostUnbalanced bounds how many deviations the sum of weights may be off.
 const mostUnbalanced = 4
 
-// bounds are of 95 %, on a logarithmic scale: what is not known of windows divides. Where payoffs may be negative there is no such scale.
+// bounds are of 95 %, on a logarithmic scale: an estimate of windows divides. Where payoffs may be negative there is no such scale.
 func bounds(value, stderr float64, units config.Range) (low, high float64) {
 	if units.Min < 0 {
 		return value - deviations*stderr, value + deviations*stderr
@@ -153,7 +153,7 @@ func bounds(value, stderr float64, units config.Range) (low, high float64) {
 	return value / factor, value * factor
 }
 
-// difference is likewise what the value lies above what was paid.
+// difference is likewise of the value less the log's payoff.
 func difference(value float64, r *usermodel.Result, units config.Range) (low, high float64) {
 	if units.Min < 0 || value <= 0 || r.Paid <= 0 {
 		return value - r.Paid - deviations*r.Difference, value - r.Paid + deviations*r.Difference
@@ -162,7 +162,7 @@ func difference(value float64, r *usermodel.Result, units config.Range) (low, hi
 	return value/factor - r.Paid, value*factor - r.Paid
 }
 
-// within sets an interval. What a model of payoffs says may be anything from nothing to twice as much.
+// within sets an interval. The part by the model of payoffs may be anything from nothing to twice as much.
 func (v *Value) within(filled, low, high float64) {
 	low, high = low+min(0, 2*filled), high+max(0, 2*filled)
 	v.Lower, v.Upper = &low, &high

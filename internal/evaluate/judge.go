@@ -275,7 +275,7 @@ func (j *judge) perImpression(out *joinedlog.Outcome) {
 	}
 }
 
-// earned is what the row at hand earned, in the units in which payoffs are sent.
+// earned is the payoff of the row at hand, in the units in which payoffs are sent.
 func (j *judge) earned() float64 {
 	if j.row.selected < 0 {
 		return 0

@@ -34,7 +34,7 @@ type LogReport struct {
 
 // WindowsReport says how users select.
 type WindowsReport struct {
-	Source       string    `json:"source"`       // configured, learned, or fitted together with how often users take what they find
+	Source       string    `json:"source"`       // configured, learned, or fitted together with how often users take items that they find
 	Propensities string    `json:"propensities"` // recorded or shown: what p was taken from
 	Selections   int64     `json:"selections"`   // learned from
 	Blocked      int64     `json:"blocked"`      // of these, of items below a better one
@@ -67,7 +67,7 @@ type TargetReport struct {
 	DR            Value    `json:"dr,omitzero"`
 	Sequence      Interval `json:"sequence,omitzero"`        // holds at every look
 	PerImpression *Value   `json:"per_impression,omitempty"` // nil per selection
-	Difference    Value    `json:"difference"`               // of the value, less what the log's policy was paid, on the same rows
+	Difference    Value    `json:"difference"`               // of the value, less the log's payoff, on the same rows
 
 	EffectiveSamples float64 `json:"effective_samples"`
 	MeanWeight       float64 `json:"mean_weight"`
@@ -75,7 +75,7 @@ type TargetReport struct {
 	Unsupported      float64 `json:"unsupported"` // the share of the target's selections that the log's policy never leads to
 }
 
-// Value is what the target is said to be worth.
+// Value is the answer.
 func (t *TargetReport) Value() *Value {
 	if t.PerImpression != nil {
 		return t.PerImpression

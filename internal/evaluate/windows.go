@@ -23,7 +23,7 @@ type windows struct {
 const (
 	configured = "configured"
 	learned    = "learned"
-	fitted     = "fitted" // together with how often users take what they find
+	fitted     = "fitted" // together with how often users take items that they find
 	recorded   = "recorded"
 	shown      = "shown"
 )
@@ -90,7 +90,7 @@ func (w *windows) logged(d *joinedlog.Decision) []float64 {
 	return w.out
 }
 
-// set sets what a model was fitted to. What is recorded of propensities holds no more: learners learn windows from selections alone.
+// set takes over a model's windows and noise. Recorded propensities hold no more: learners learn windows from selections alone.
 func (w *windows) set(q []float64, noise float64) (err error) {
 	w.Q, w.Noise, w.Propensities, w.folded = q, noise, shown, map[int][]float64{}
 	if w.Source == configured {

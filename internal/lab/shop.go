@@ -389,7 +389,7 @@ func (v *Visits) Next(order []int32) Visit {
 	return x
 }
 
-// Worth is what a ranking of the impression at hand earns in the mean over all users.
+// Worth is the mean payoff of a ranking of the impression at hand, over all users.
 func (v *Visits) Worth(order []int32) (mean float64) {
 	for k, q := range v.w.q {
 		mean += q * v.w.shop.earns(v.w, order, k+1)

@@ -15,7 +15,7 @@ type Misfit struct {
 	Deviations float64
 }
 
-// groups is how many groups of items, by how likely they are taken, cells tell apart.
+// groups is how many groups of items, by how likely they are taken, cells distinguish.
 const groups = 4
 
 // cell is selections of items that are taken about as often, shown at about the same place, that lead up to about the same place.

@@ -1,6 +1,6 @@
 package usermodel
 
-// counts are of users, by what a row says of them: by window, and by the item that they find and take or leave. A row counts for as much as it
+// counts are of users, as rows show them: by window, and by the item that they find and take or leave. A row counts for as much as it
 // is given, which may be negative.
 type counts struct {
 	m       *Model

@@ -22,7 +22,7 @@ func (m *Model) products(u point) *products {
 	return l
 }
 
-// users is the product of u and what counts.users counts of each.
+// users is the product of u and the counts of one user of counts.users.
 func (l *products) users(at, high, n int, glance []float64) (x float64) {
 	m := l.m
 	if high > 0 {
@@ -61,7 +61,7 @@ func (l *products) of(r *row) (x float64) {
 	return x
 }
 
-// information is (Σ s·sᵀ + Λ)·u: s are the gradients of log P of rows, Λ is what is assumed of the model.
+// information is (Σ s·sᵀ + Λ)·u: s are the gradients of log P of rows, Λ is the curvature of the prior.
 func (m *Model) information(u point) point {
 	l, c := m.products(u), m.counts()
 	for k := range m.rows.all {
@@ -106,10 +106,10 @@ func (m *Model) scale() point {
 
 const (
 	solves  = 200  // at most so many steps
-	precise = 1e-4 // of what is left of g
+	precise = 1e-4 // of g
 )
 
-// solve is information⁻¹·g, by conjugate gradients. g is within what information reaches: it does not change what the model says.
+// solve is information⁻¹·g, by conjugate gradients. g lies within the range of information.
 func (m *Model) solve(g point) point {
 	d := m.scale()
 	u, rest := make(point, len(g)), append(point(nil), g...)

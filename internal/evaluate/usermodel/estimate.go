@@ -2,13 +2,13 @@ package usermodel
 
 import "math"
 
-// Estimate is of what another ranking would have earned in the same impressions:
+// Estimate is of the payoff of another ranking in the same impressions:
 //
 //	V = Σ w·y / N,   w = π/p
 //
-// over all N impressions. y is what the selection paid, p how likely the log's ranking makes it found, π how likely the other one does. Whether
+// over all N impressions. y is the selection's payoff, p how likely the log's ranking makes it found, π how likely the other one does. Whether
 // it is taken cancels out, and an impression without a selection adds 0. Where w is above √N the log has next to nothing: there stands
-// what a model of payoffs says (E. L. Ionides, J. Comp. Graph. Stat. 2008; Wang, Agarwal, Dudík, ICML 2017).
+// the model of payoffs (E. L. Ionides, J. Comp. Graph. Stat. 2008; Wang, Agarwal, Dudík, ICML 2017).
 type Estimate struct {
 	m     *Model
 	bound float64
@@ -32,7 +32,7 @@ func (m *Model) Estimate(impressions int) *Estimate {
 	return &Estimate{m: m, bound: math.Sqrt(float64(max(1, impressions))), byFit: m.counts(), withX: m.counts(), withY: m.counts()}
 }
 
-// Shows is an impression: how likely the log's ranking and the other one make each candidate found, the items and what each is taken to pay; all
+// Shows is an impression: how likely the log's ranking and the other one make each candidate found, the items and the payoff each is taken to have; all
 // by utility rank.
 type Shows struct {
 	Logged, Other []float64
@@ -87,7 +87,7 @@ func (e *Estimate) Paid(s *Shows, logged []int32, at int, other []int32, to int,
 	}
 }
 
-// Result is what an estimate came to. Standard errors are by the delta method: they include what the log leaves open of the model.
+// Result is an estimate. Standard errors are by the delta method: they include the uncertainty of the fit.
 type Result struct {
 	Impressions float64
 	Value       float64
@@ -95,17 +95,17 @@ type Result struct {
 	Paid        float64 // an impression of the log
 	// Difference is the standard error of Value − Paid, and Ratio of the logarithm of Value/Paid.
 	Difference, Ratio float64
-	Filled            float64 // of Value, what the model of payoffs says
+	Filled            float64 // of Value, the part by the model of payoffs
 	Unsupported       float64 // of the other ranking's selections, the share where w is above the bound
 	// Effective is how many selections of equal weight stand behind the rest.
 	Effective  float64
 	MeanWeight float64 // of selections, over those that the model expects
 	MaxWeight  float64
-	// Unbalanced is by how many standard deviations the weights are off from what they should add up to.
+	// Unbalanced is by how many standard deviations the sum of weights is off.
 	Unbalanced float64
 }
 
-// Result is what it came to until now.
+// Result is the estimate until now.
 func (e *Estimate) Result() Result {
 	r := Result{Impressions: e.n, MaxWeight: e.most}
 	if e.n == 0 {

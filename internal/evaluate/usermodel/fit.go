@@ -29,7 +29,7 @@ type Rows struct {
 // Len is the number of impressions.
 func (r *Rows) Len() int { return int(r.total) }
 
-// Add adds an impression: what was shown, as Shown has it, and the position of the selection, from 0; -1 for none.
+// Add adds an impression: its ranking, as Shown has it, and the position of the selection, from 0; -1 for none.
 func (r *Rows) Add(shown []int32, selected int) {
 	r.total++
 	if selected >= 0 {
@@ -63,7 +63,7 @@ const (
 	rounds     = 300
 )
 
-// Fit is what explains rows best, with windows up to longest, or with those that are given. Windows start from policy.PriorWindows, which count
+// Fit returns the model that explains rows best, with windows up to longest, or with those that are given. Windows start from policy.PriorWindows, which count
 // as policy.PriorWeight users. It is EM (Dempster, Laird, Rubin, JRSS B 1977), with steps that are extrapolated where that explains
 // more (Varadhan, Roland, Scand. J. Stat. 2008).
 func (r *Rows) Fit(longest int, given []float64) *Model {
@@ -133,7 +133,7 @@ func extrapolated(from, first, second point) point {
 	return to
 }
 
-// step makes one step of EM. It returns how well the model before it explains the rows: the logarithm of the likelihood and of what is assumed.
+// step makes one step of EM. It returns how well the model before it explains the rows: the logarithm of the likelihood and of the prior.
 func (m *Model) step() (explained float64) {
 	c := m.counts()
 	for k := range m.rows.all {

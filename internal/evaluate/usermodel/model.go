@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Model is how users find items, and take what they find. It is not safe for concurrent use.
+// Model is how users find items, and take them. It is not safe for concurrent use.
 type Model struct {
 	Q     []float64 // how likely windows of 1, 2, … are; a longer one counts as the longest
 	Noise float64   // the share of users who find any item that they look at

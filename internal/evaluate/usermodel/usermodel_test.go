@@ -157,7 +157,7 @@ func TestModel_Oracle(t *testing.T) {
 		}
 		require.InDelta(t, dot(g, direction), byRow, 1e-8)
 
-		// Conjugate gradients solve for what the rows can tell.
+		// Conjugate gradients solve for any product.
 		want := m.information(direction)
 		got := m.information(m.solve(want))
 		for k := range want {
@@ -228,7 +228,7 @@ func TestCheck(t *testing.T) {
 	require.True(t, m.Noise > 0.2 || m.Check().Deviations > 5)
 }
 
-// TestEstimate_Own: the log's own ranking is worth what was paid, to the last bit, and the fit does not enter.
+// TestEstimate_Own: the log's own ranking has the log's payoff, to the last bit, and the fit does not enter.
 func TestEstimate_Own(t *testing.T) {
 	u := &planted{q: []float64{0.5, 0.3, 0.2}, noise: 0.1, taken: []float64{0.2, 0.5, 0.9, 0.4}}
 	rng := rand.New(rand.NewPCG(1, 1))

@@ -24,9 +24,9 @@ type Leaving struct {
 // leavingInterval is between impressions, in milliseconds.
 const leavingInterval = 1000
 
-// NewLeaving plays a run. Who leaves is told after 50 impressions, and no payoff counts that is later than the experiment's horizon.
-// A learner that is not told who leaves maximises payoff per selection.
-func NewLeaving(e *lab.Experiment, run int, told bool, settings ...config.Setting) (*Leaving, error) {
+// NewLeaving plays a run. The learner knows after 50 impressions that a user has left, if leavers count. Otherwise it maximises payoff per
+// selection. No payoff counts that is later than the experiment's horizon.
+func NewLeaving(e *lab.Experiment, run int, leavers bool, settings ...config.Setting) (*Leaving, error) {
 	v, err := lab.NewVisits(e, run)
 	if err != nil {
 		return nil, err
@@ -41,11 +41,11 @@ func NewLeaving(e *lab.Experiment, run int, told bool, settings ...config.Settin
 	if err != nil {
 		return nil, err
 	}
-	w.play(made(), e, run, told)
+	w.play(made(), e, run, leavers)
 	return w, nil
 }
 
-func (w *Leaving) play(l delay.Learner, e *lab.Experiment, run int, told bool) {
+func (w *Leaving) play(l delay.Learner, e *lab.Experiment, run int, leavers bool) {
 	rng := rand.New(rand.NewPCG(e.Seed, uint64(run)))
 	items := make([]policy.Item, e.Items)
 	imp := event.Impression{HasTime: true, HasUtilities: true}
@@ -71,7 +71,7 @@ func (w *Leaving) play(l delay.Learner, e *lab.Experiment, run int, told bool) {
 		later := func(impressions int64, f func(at int64)) {
 			agenda[int64(t)+impressions] = append(agenda[int64(t)+impressions], f)
 		}
-		w.visit(l, &imp, &d, items, e.PayoffHorizon, told, later)
+		w.visit(l, &imp, &d, items, e.PayoffHorizon, leavers, later)
 	}
 }
 
@@ -87,13 +87,13 @@ func (w *Leaving) rank(imp *event.Impression, d *delay.Decision) {
 	w.put(event.Rankings, event.AppendRanking(nil, &r))
 }
 
-// visit has the next user look at a ranking; what comes of it is recorded, and told to the learner, so many impressions later.
-func (w *Leaving) visit(l delay.Learner, imp *event.Impression, d *delay.Decision, items []policy.Item, horizon int64, told bool, later func(int64, func(at int64))) {
+// visit has the next user look at a ranking; its selection and payoff are recorded and given to the learner so many impressions later.
+func (w *Leaving) visit(l delay.Learner, imp *event.Impression, d *delay.Decision, items []policy.Item, horizon int64, leavers bool, later func(int64, func(at int64))) {
 	v := w.visits.Next(d.Order)
 	id := slices.Clone(imp.ID)
 	fb := delay.Feedback{Began: imp.Time, Instance: d.Instance, Candidates: items, Order: slices.Clone(d.Order)}
 	if v.Place < 0 {
-		if told {
+		if leavers {
 			later(w.Learner.SelectionTimeout.Milliseconds()/leavingInterval+1, func(int64) { l.Unselected(fb) })
 		}
 		return
@@ -119,5 +119,5 @@ func (w *Leaving) visit(l delay.Learner, imp *event.Impression, d *delay.Decisio
 	})
 }
 
-// Worth is what a ranking earns with these users, in the mean: order holds utility ranks in the order shown.
+// Worth is the mean payoff of a ranking with these users: order holds utility ranks in the order shown.
 func (w *Leaving) Worth(order []int32) float64 { return w.visits.Worth(order) }
