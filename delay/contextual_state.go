@@ -231,7 +231,7 @@ func parseLinear(value []byte, dim int) (l *contextual.Linear, err error) {
 // setBlock sets a source's linear sums of a block; a nil value deletes them.
 func (u *contexts) setBlock(rows *linearRows, field, value []byte) error {
 	b, err := inflight.ParseBucket(field)
-	if err != nil || b == inflight.Settled {
+	if err != nil {
 		return errLinear
 	}
 	var l *contextual.Linear
@@ -319,7 +319,7 @@ func (u *contexts) setSource(source int32, hash string, field, value []byte, ite
 	case hashLinear:
 		to := u.their(source)
 		if to == u.coming[source] {
-			if b, err := inflight.ParseBucket(field); err == nil && b != inflight.Settled {
+			if b, err := inflight.ParseBucket(field); err == nil {
 				l, _ := parseLinear(value, u.dim)
 				setRow(&to.linear, b, l)
 			}

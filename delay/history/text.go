@@ -60,7 +60,7 @@ func parseRow[S Sums[S]](word []byte, sumsOf func(numbers []int64) (S, bool)) (x
 	level, rest, _ := bytes.Cut(word, []byte{':'})
 	index, rest, _ := bytes.Cut(rest, []byte{':'})
 	b, err := inflight.ParseBucket(word[:min(len(word), len(level)+1+len(index))])
-	if err != nil || b == inflight.Settled {
+	if err != nil {
 		return x, ErrText
 	}
 	numbers := make([]int64, 0, mostNumbers)

@@ -2,13 +2,12 @@ package inflight
 
 import (
 	"cmp"
-	"math/bits"
 	"slices"
 )
 
 // Ages are how old selections were when they were paid: counts by the block in which the selection began and the bin of its
-// age, since an age can only be compared with those that could have been as great by then. Blocks that are older than the
-// horizon need not be told apart. The zero value is of none.
+// age, since an age can only be compared with those that could have been as great by then, and what began long ago tells less of now. The
+// zero value is of none.
 type Ages struct{ rows []ageRow } // ascending by time
 
 // ageRow is the payoffs of selections that began in one block.
@@ -17,13 +16,10 @@ type ageRow struct {
 	bins  []int64
 }
 
-// Settled is the block of all that began longer ago than the horizon.
-var Settled = Bucket{Level: -1}
-
-// find finds the row of a time, Settled apart, or where it belongs.
+// find finds the row of a time, or where it belongs.
 func (a *Ages) find(time int64) (at int, found bool) {
 	at, _ = slices.BinarySearchFunc(a.rows, time, func(r ageRow, time int64) int {
-		if r.block == Settled || r.block.End() <= time {
+		if r.block.End() <= time {
 			return -1
 		}
 		return 1
@@ -36,28 +32,11 @@ func (a *Ages) Row(g *Scheme, began, pass int64) Bucket {
 	if at, found := a.find(began); found {
 		return a.rows[at].block
 	}
-	return g.settling(g.BucketOf(began, pass), pass)
+	return g.BucketOf(began, pass)
 }
 
-// settling is the row of a block at a pass: Settled once all is older than the horizon that began in the block of a quarter of
-// that around it, or in itself if it is longer. No block of a pass is longer, unless it is Settled, and so it is a function of
-// a time and the pass whether that time is: it does not depend on which passes there were.
-func (g *Scheme) settling(b Bucket, pass int64) Bucket {
-	end := b.End()
-	if level := max(g.level, bits.Len64(uint64(g.horizon))-3); int(b.Level) < level {
-		end = Bucket{int8(level), b.Index >> (level - int(b.Level))}.End()
-	}
-	if end+g.horizon <= pass {
-		return Settled
-	}
-	return b
-}
-
-// Compare sorts by time, Settled first, and of two that begin at once the longer first.
+// Compare sorts by time, and of two that begin at once the longer first.
 func (b Bucket) Compare(o Bucket) int {
-	if b == Settled || o == Settled {
-		return cmp.Compare(b.Level, o.Level) // before all others
-	}
 	return cmp.Or(cmp.Compare(b.Start(), o.Start()), cmp.Compare(o.Level, b.Level))
 }
 
@@ -92,16 +71,13 @@ func (a *Ages) row(g *Scheme, row Bucket) []int64 {
 func (a *Ages) Merge(g *Scheme, pass int64, changed func(row Bucket)) {
 	kept := a.rows[:0]
 	for _, r := range a.rows {
-		to := r.block
-		if to != Settled {
-			to = g.settling(g.Merged(to, pass), pass)
-		}
+		to := g.Merged(r.block, pass)
 		if to != r.block {
 			changed(r.block)
 			changed(to)
 		}
 		last := len(kept) - 1
-		if last < 0 || to != Settled && (kept[last].block == Settled || kept[last].block.End() <= to.Start()) {
+		if last < 0 || kept[last].block.End() <= to.Start() {
 			kept = append(kept, ageRow{to, r.bins})
 			continue
 		}

@@ -54,10 +54,8 @@ func taken(g *Scheme, pass int64, late [2]DelayDistribution, rises, falls []*Age
 	for _, a := range rises {
 		for i := range a.rows {
 			r, part := &a.rows[i], 1.0
-			if r.block != Settled {
-				if f := late[0].Share(g, r.block, pass); f > 0 {
-					part = min(1, late[1].Share(g, r.block, pass)/f)
-				}
+			if f := late[0].Share(g, r.block, pass); f > 0 {
+				part = min(1, late[1].Share(g, r.block, pass)/f)
 			}
 			could += float64(r.amount() * part)
 		}

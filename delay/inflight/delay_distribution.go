@@ -1,5 +1,7 @@
 package inflight
 
+import "math"
+
 // DelayDistribution is how late payoffs are: for each bin of ages, the share of all payoffs that come which have come by its end. It
 // does not fall from bin to bin, and is 1 at the last. The zero value knows nothing: it is uniform up to the horizon.
 type DelayDistribution struct{ come []float64 }
@@ -63,22 +65,26 @@ const prior = 2
 // could not be seen yet of what began lately; so each payoff is compared only with those of blocks in which it could have
 // been as late (D. Lynden-Bell, "A method of allowing for known observational selection in small samples applied to 3CR
 // quasars", MNRAS 1971). Being paid is a condition of being counted, so that neither what is selected nor how much of it is
-// paid makes a difference. Ages, of as many partitions as are given, may count payoffs by their
+// paid makes a difference. A payoff is forgotten by half in a horizon, so that lateness may change; more slowly where too few would be
+// left. Ages, of as many partitions as are given, may count payoffs by their
 // size; one is what a payoff amounts to.
 func Estimate(g *Scheme, pass int64, one float64, ages ...*Ages) DelayDistribution {
 	bins := g.Bins()
 	come := make([]float64, bins)
 	come[bins-1] = 1
 	at, upTo := make([]float64, bins), make([]float64, bins) // payoffs of a bin, and of bins up to it, that are compared there
+	h := halfLife(g, pass, one, ages)
 	for _, a := range ages {
 		for i := range a.rows {
 			r, sum := &a.rows[i], 0.0
+			w := r.left(pass, h)
 			for k, n := range r.bins {
-				if r.block != Settled && r.block.End()+min(g.ends[k], g.horizon) > pass {
+				if r.block.End()+min(g.ends[k], g.horizon) > pass {
 					break // and so for all later bins
 				}
-				sum += float64(n)
-				at[k] += float64(n)
+				x := float64(w * float64(n))
+				sum += x
+				at[k] += x
 				upTo[k] += sum
 			}
 		}
@@ -89,6 +95,32 @@ func Estimate(g *Scheme, pass int64, one float64, ages ...*Ages) DelayDistributi
 		come[k-1] = come[k] * (1 - late)
 	}
 	return DelayDistribution{come}
+}
+
+// enough is the number of payoffs that forgetting leaves.
+const enough = 256
+
+// halfLife is the time in milliseconds in which half of a payoff is forgotten: a horizon, or the least power of two times that with which
+// enough of them are left. It is infinite where there are fewer.
+func halfLife(g *Scheme, pass int64, one float64, ages []*Ages) float64 {
+	all := amount(ages)
+	for h := float64(g.horizon); all >= one*enough; h *= 2 {
+		var left float64
+		for _, a := range ages {
+			for i := range a.rows {
+				left += float64(a.rows[i].left(pass, h) * a.rows[i].amount())
+			}
+		}
+		if left >= one*enough {
+			return h
+		}
+	}
+	return math.Inf(1)
+}
+
+// left is how much of a payoff of the row counts at a pass.
+func (r *ageRow) left(pass int64, halfLife float64) float64 {
+	return math.Exp2(-float64(r.block.Age(pass)) / halfLife)
 }
 
 // Settings of the shares' estimates.

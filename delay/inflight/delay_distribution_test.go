@@ -160,3 +160,38 @@ func TestWeigh_IsBetweenNothingAndAll(t *testing.T) {
 		require.Zero(t, weight(c, awaited...), "at the selection")
 	})
 }
+
+// fallsBehind is how far the estimate is off at most where payoffs were at one age for ten horizons, and are at another for two and a half,
+// with so many payoffs in each.
+func fallsBehind(perHorizon int64) (off float64) {
+	g := NewScheme(day)
+	pass := g.Tick(lately)
+	var ages Ages
+	for ago := int64(0); ago < 25*day/2; ago += day / perHorizon {
+		age := int64(day / 32)
+		if ago < 5*day/2 {
+			age = day / 4
+		}
+		if age <= ago {
+			ages.Add(&g, ages.Row(&g, pass-ago, pass), age, 1)
+		}
+	}
+	late := Estimate(&g, pass, 1, &ages)
+	for k, come := range late.Shares()[:g.Bins()-1] {
+		truth := 0.0
+		if g.ends[k] > day/4 {
+			truth = 1
+		}
+		off = max(off, math.Abs(come-truth))
+	}
+	return off
+}
+
+// Where payoffs become late the estimate follows within some horizons, though far more of them were early; where there are few, all that are
+// known count.
+func TestEstimate_FollowsWhatChanges(t *testing.T) {
+	off, rare := fallsBehind(1000), fallsBehind(10)
+	t.Logf("off by %.3f, with few payoffs by %.3f", off, rare)
+	require.Less(t, off, 0.3)
+	require.Greater(t, rare, 0.7)
+}

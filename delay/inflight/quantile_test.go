@@ -16,7 +16,7 @@ func TestAge_IsTheInverseOfBy(t *testing.T) {
 		if rapid.Bool().Draw(t, "known") {
 			var ages Ages
 			for range rapid.IntRange(0, 20).Draw(t, "payoffs") {
-				ages.Add(&g, Settled, rapid.Int64Range(0, g.Horizon()).Draw(t, "age"), 1)
+				ages.Add(&g, ages.Row(&g, 0, 10*g.Horizon()), rapid.Int64Range(0, g.Horizon()).Draw(t, "age"), 1)
 			}
 			l = Estimate(&g, 10*g.Horizon(), 1, &ages)
 			require.True(t, l.Known())

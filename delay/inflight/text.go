@@ -28,11 +28,8 @@ func ParseBucket(text []byte) (b Bucket, err error) {
 	return b, nil
 }
 
-// sound tells whether b is Settled or a block of times that are not absurd, with which no sum overflows.
+// sound tells whether b is a block of times that are not absurd, with which no sum overflows.
 func (b Bucket) sound() bool {
-	if b == Settled {
-		return true
-	}
 	return b.Level >= leastLevel && b.Level <= longestLevel && b.Index >= Never>>b.Level && b.Index < -Never>>b.Level
 }
 
@@ -76,7 +73,7 @@ func parseSpan(word []byte) (x Interval, err error) {
 	if len(numbers) < 3 {
 		return x, ErrText
 	}
-	if x.Bucket, err = ParseBucket(word[:len(numbers[0])+1+len(numbers[1])]); err != nil || x.Bucket == Settled {
+	if x.Bucket, err = ParseBucket(word[:len(numbers[0])+1+len(numbers[1])]); err != nil {
 		return Interval{}, ErrText
 	}
 	if x.N, err = parseCount(numbers[2], mostCounted); err != nil {

@@ -272,7 +272,7 @@ var corruptions = []corruption{
 	}},
 	{silenceAges, "a payoff that is as if it were old", func(t *testing.T, v *victim) func() {
 		row := v.anyRow(t, "still:ages")
-		return both(v.set(t, v.key(0, "still:ages"), "-1:0", v.field(t, "still:ages", row)), v.unset(t, v.key(0, "still:ages"), row))
+		return both(v.set(t, v.key(0, "still:ages"), "46:-1", v.field(t, "still:ages", row)), v.unset(t, v.key(0, "still:ages"), row))
 	}},
 	{silenceAges, "a pass that event time has not come to", func(t *testing.T, v *victim) func() {
 		return v.add(t, "still:ages", "pass", 1<<12)

@@ -173,7 +173,7 @@ func eachRow(text string, numbers int, take func(inflight.Bucket, []int64) error
 			return fmt.Errorf("%q is no row: %w", word, errSilence)
 		}
 		b, err := parseBlock(parts[0] + ":" + parts[1])
-		if err != nil || b == settledRow || b.Start() < end {
+		if err != nil || b.Start() < end {
 			return fmt.Errorf("%q is no block after the one before: %w", word, errSilence)
 		}
 		end = b.End()

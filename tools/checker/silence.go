@@ -148,25 +148,11 @@ func (s *silenceFold) late(began event.Millis, age, n int64, below bool) {
 	}
 	bin, _ := slices.BinarySearch(s.ends[:len(s.ends)-1], age+1) // the first that ends behind it
 	s.totals[ageBin{below, bin}] += n
-	if s.isSettled(began) {
-		return
-	}
 	b := ageRow{below, s.grid.BucketOf(began, s.pass)}
 	if s.rows[b] == nil {
 		s.rows[b] = map[int]int64{}
 	}
 	s.rows[b][bin] += n
-}
-
-// isSettled tells whether what began at a time is not told apart any more: once all is older than the horizon that began in the
-// same part of time, a quarter of the horizon long at most, unless that is below the unit.
-func (s *silenceFold) isSettled(began event.Millis) bool {
-	quarter := s.grid.Unit()
-	for 8*quarter <= s.grid.Horizon() {
-		quarter *= 2
-	}
-	start := began - (began%quarter+quarter)%quarter
-	return start+quarter+s.grid.Horizon() <= s.pass
 }
 
 // checkSilence compares what is stored of silence.
@@ -313,9 +299,7 @@ func (lf *learnerFold) checkAges(f *fold) {
 	}
 	for b, row := range lf.stored.ages {
 		equal(f.out, silenceAges, fmt.Sprintf("%s: unit of %v", lf.name, b), int(bits.TrailingZeros64(uint64(s.grid.Unit()))), row.level)
-		if b.block != settledRow {
-			lf.checkRow(f, b, row.bins)
-		}
+		lf.checkRow(f, b, row.bins)
 	}
 	for b := range s.rows {
 		if _, stored := lf.stored.ages[b]; !stored {
@@ -353,9 +337,6 @@ type storedAges struct {
 	bins  map[int]int64
 }
 
-// settledRow is the row of all that began longer ago than the horizon.
-var settledRow = inflight.Bucket{Level: -1}
-
 var errSilence = errors.New("not as it is written")
 
 // loadFlights reads how many selections of an item are in flight, and behind that the spans of time in which they began.
@@ -391,7 +372,7 @@ func parseSpan(word string) (x storedSpan, err error) {
 	}
 	b, err := parseBlock(parts[0] + ":" + parts[1])
 	n, errCount := strconv.ParseInt(parts[2], 10, 64)
-	if err != nil || errCount != nil || n <= 0 || b == settledRow {
+	if err != nil || errCount != nil || n <= 0 {
 		return x, fmt.Errorf("%q is no block with a number: %w", word, errSilence)
 	}
 	x = storedSpan{block: b, n: n}
@@ -409,7 +390,7 @@ func parseBlock(text string) (inflight.Bucket, error) {
 	l, errLevel := strconv.ParseInt(level, 10, 8)
 	i, errIndex := strconv.ParseInt(index, 10, 64)
 	b := inflight.Bucket{Level: int8(l), Index: i}
-	if errLevel != nil || errIndex != nil || b != settledRow && (l < 0 || l > 62 || i<<l>>l != i) {
+	if errLevel != nil || errIndex != nil || l < 0 || l > 62 || i<<l>>l != i {
 		return b, fmt.Errorf("%q is no block: %w", text, errSilence)
 	}
 	return b, nil
