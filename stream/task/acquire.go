@@ -159,7 +159,7 @@ func (t *Task) load() {
 	ask(t, "loading the stored state", loadTimeout, Load{Hashes: machine.Hashes()}, func(fields []state.Field) {
 		// Fields come without a fence: a store that was rolled back since the take-over would go unnoticed.
 		ask(t, "making sure of the loaded state", callTimeout, Probe{}, func(f state.Fence) {
-			if f != t.acq.meta.Fence && !t.cfg.sabotage.unverified {
+			if f != t.acq.meta.Fence {
 				t.restart(fmt.Errorf("%w: it changed while it was loaded", state.ErrFenced))
 				return
 			}

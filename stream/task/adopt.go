@@ -16,7 +16,7 @@ func (t *Task) tryEndReplay() bool {
 		t.stop(StopState, err)
 		return false
 	}
-	if exhausted && t.earlierVerified() || t.cfg.sabotage.noAdoption {
+	if exhausted && t.earlierVerified() {
 		t.endReplay()
 	}
 	return true
@@ -26,7 +26,7 @@ func (t *Task) tryEndReplay() bool {
 // state that lacks one was saved by a worker that had lost the partition, before the store knew of the new owner.
 func (t *Task) earlierVerified() bool {
 	r := t.run
-	if len(r.replay.cursor.earlier) == 0 || t.cfg.sabotage.behindUnseen {
+	if len(r.replay.cursor.earlier) == 0 {
 		return true
 	}
 	if !r.replay.verifyingEarlier && r.machine.IsKnownComplete() {
@@ -79,7 +79,7 @@ func (t *Task) endReplay() {
 	o := &r.lanes.rankings
 	r.replay.on = false
 	r.machine.Begin(r.queues.offsets(), !r.replay.recorded.adrift)
-	o.position = max(o.position, r.replay.cursor.position(false))
+	o.position = max(o.position, r.replay.cursor.position())
 	r.checkpoints.moved = true
 	if t.phase == Replaying {
 		t.phase = Running
@@ -93,7 +93,7 @@ var errUnretired = errors.New("an earlier owner had a producer id that is neithe
 func (t *Task) unretired() bool {
 	n := len(t.logProducers)
 	for _, p := range t.run.replay.cursor.unretired {
-		if p.ID != t.acq.mark.ID && p.ID != t.acq.producer.ID && !t.retired[p.ID] && !t.cfg.sabotage.unretired {
+		if p.ID != t.acq.mark.ID && p.ID != t.acq.producer.ID && !t.retired[p.ID] {
 			t.logProducers = append(t.logProducers, p)
 		}
 	}
@@ -122,13 +122,6 @@ func (t *Task) readCursor() {
 		t.clock.learn(c.take(f, t.acq.mark), t.acq.fencedAt, t.now.Mono)
 		if c.ended && t.unretired() {
 			return
-		}
-		if s := &t.cfg.sabotage; s.noFence && c.next >= f.High || s.listedEnd && c.next >= t.acq.facts.Topics[event.Rankings].End {
-			end := c.next
-			if s.listedEnd {
-				end = min(end, t.acq.facts.Topics[event.Rankings].End)
-			}
-			c.end(end, end)
 		}
 		if !c.ended && f.Next >= f.High && t.now.Mono-t.acq.fencedAt > markerTimeout {
 			// It was lost with an unclean change of leader, and the fence with it.

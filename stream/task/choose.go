@@ -19,14 +19,14 @@ func (r *runner) choose(now Now) (*queue, *partition.InputStep, error) {
 		if err := r.replay.cursor.settle(); err != nil {
 			return nil, nil, err
 		}
-		if !r.replay.cursor.decoded && !r.cfg.sabotage.noAdoption { // what comes next is not known yet
+		if !r.replay.cursor.decoded { // what comes next is not known yet
 			return nil, nil, nil
 		}
 		if err := r.replay.beginSteps(r.queues.offsets()); err != nil {
 			return nil, nil, err
 		}
 		order := r.replay.cursor.order
-		if r.replay.recorded.on && !r.cfg.sabotage.unordered {
+		if r.replay.recorded.on {
 			if q, s, over, err := r.chooseRecorded(now.Mono); !over {
 				return q, s, err
 			}

@@ -37,43 +37,6 @@ type Config struct {
 	// producers are not known any more.
 	AnyProducer bool
 	StopRetry   time.Duration // after how long a stopped partition tries again for the first time; default 30 s
-
-	sabotage sabotage
-}
-
-// sabotage takes one rule out of the protocol. Only this package's tests can set it, to show that the simulation
-// notices. See TestMutations_AreCaught.
-type sabotage struct {
-	noFence      bool // the producer's epoch is raised, but no marker carries it into rankings[p]
-	noAdoption   bool // what the log holds as decided is decided again
-	noSequences  bool // batches carry no sequence: a retry appends a copy
-	unacked      bool // checkpoints do not wait for rankings and dead letters to be acked
-	pastDecision bool // checkpoints of a replay carry a position past decisions not yet adopted
-	listedEnd    bool // the replay ends at the end that the broker lists, which can be stale
-	knownEarly   bool // ids that the walk over them has not come by yet are taken for new
-	unverified   bool // what the store shows is taken without a look at its token and sequence
-	forgetEarly  bool // the overlay forgets at the ack, without waiting for earlier look-ups
-	freshFence   bool // the fence is repeated as if for the first time, without a look at the partition's owner
-	foreigners   bool // decisions of every producer count
-	unretired    bool // a new producer id does not fence owners with the old one
-	unseenQueue  bool // what is in the queues is not held against the log when its leader has changed
-	ownClock     bool // event time goes by the worker's clock
-	crowdsOut    bool // what finds no room is given up although what it waits for may be in the log
-	unordered    bool // a replay takes records in in an order of its own
-	strangers    bool // what comes for a learner that only other workers know is refused
-	behindUnseen bool // decisions of before the checkpoint are not held against the state
-	// rulesFirst is asked before the cursor whether the rules of the day refuse an impression.
-	rulesFirst func(*partition.Record) bool
-}
-
-// input takes rules out of a step.
-func (s *sabotage) input(in *partition.Input, now Now) {
-	if s.ownClock {
-		in.Now, in.Latest = now.Wall, now.Wall
-	}
-	if s.crowdsOut {
-		in.Read = [event.Inputs]bool{true, true, true}
-	}
 }
 
 func (c *Config) defaults() {

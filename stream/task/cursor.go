@@ -51,7 +51,7 @@ func newCursor(cfg *Config, a *acquisition, orders int64) cursor {
 		group: cfg.Group, partition: cfg.Partition, next: a.meta.Rankings, from: a.meta.Inputs[event.Impressions].Offset,
 		until: a.facts.Topics[event.Impressions].End, decoder: newRankingDecoder(), orders: orders,
 	}
-	if !cfg.AnyProducer && !cfg.sabotage.foreigners {
+	if !cfg.AnyProducer {
 		c.producers = append(slices.Clone(Owners(a.meta.FormerProducers)), a.meta.ProducerID, a.mark.ID)
 	}
 	return c
@@ -174,8 +174,8 @@ func (c *cursor) pop() {
 }
 
 // position is that of the first decision not yet adopted, as far as is known. With past it leaves out those at hand.
-func (c *cursor) position(past bool) int64 {
-	if len(c.records) > 0 && !past {
+func (c *cursor) position() int64 {
+	if len(c.records) > 0 {
 		return c.records[0].Offset
 	}
 	return c.next

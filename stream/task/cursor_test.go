@@ -53,7 +53,7 @@ func TestCursor_SaysWhatTheLogDecided(t *testing.T) {
 	over, err := c.exhausted()
 	require.NoError(t, err)
 	require.True(t, over)
-	require.Equal(t, int64(14), c.position(false), "behind our marker")
+	require.Equal(t, int64(14), c.position(), "behind our marker")
 }
 
 func TestCursor_WhatItLeavesOut(t *testing.T) {

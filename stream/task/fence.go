@@ -20,11 +20,6 @@ import (
 // adding a partition or aborting twice changes nothing.
 func (t *Task) fence(held Producer, done func()) {
 	ask(t, "raising the producer's epoch", callTimeout, InitProducer{held}, func(first Producer) {
-		if t.cfg.sabotage.noFence {
-			t.clock.learn(t.now.Wall, t.now.Mono, t.now.Mono)
-			t.fenced(first, first, done)
-			return
-		}
 		t.retire(first.ID, func() {
 			ask(t, "joining rankings to a transaction", callTimeout, AddPartition{first}, func(nothing) {
 				ask(t, "aborting the transaction", callTimeout, AbortTxn{first}, func(nothing) {
@@ -77,7 +72,7 @@ func (t *Task) retire(own int64, done func()) {
 	var next func(i int)
 	next = func(i int) {
 		switch {
-		case i == len(ids) || t.cfg.sabotage.unretired:
+		case i == len(ids):
 			done()
 		case ids[i].ID == own:
 			next(i + 1)
@@ -124,11 +119,7 @@ func (t *Task) refence() {
 	r := t.run
 	r.refencing = true
 	held := t.acq.producer
-	asked := held
-	if t.cfg.sabotage.freshFence {
-		asked = noProducer
-	}
-	t.fence(asked, func() {
+	t.fence(held, func() {
 		p := t.acq.producer
 		if p.ID != held.ID || p.Epoch <= held.Epoch {
 			t.restart(fmt.Errorf("%w, or forgotten by the broker: producer %v became %v", ErrFenced, held, p))

@@ -175,12 +175,12 @@ func (l *lookups) saved(segment uint64) {
 }
 
 // forgettable is a saved segment that no look-up needs the overlay for any more; early does not wait for look-ups.
-func (l *lookups) forgettable(early bool) (segment uint64, ok bool) {
+func (l *lookups) forgettable() (segment uint64, ok bool) {
 	if len(l.forget) == 0 {
 		return 0, false
 	}
 	f := l.forget[0]
-	if len(l.batches) > 0 && l.batches[0].number <= f.lookup && !early {
+	if len(l.batches) > 0 && l.batches[0].number <= f.lookup {
 		return 0, false
 	}
 	l.forget = append(l.forget[:0], l.forget[1:]...)

@@ -14,7 +14,7 @@ import (
 // forgotten are the segments that may be forgotten now.
 func forgotten(l *lookups) (all []uint64) {
 	for {
-		segment, ok := l.forgettable(false)
+		segment, ok := l.forgettable()
 		if !ok {
 			return all
 		}

@@ -24,9 +24,6 @@ func (t *Task) probe() {
 // verify starts over where a fence that the store showed is not ours; it tells whether it is. Low is the sequence when the
 // store was asked.
 func (t *Task) verify(f state.Fence, low int64) bool {
-	if t.cfg.sabotage.unverified {
-		return true
-	}
 	if err := t.run.owner.verify(f, low, t.run.checkpoints.inFlight > 0); err != nil {
 		t.restart(err)
 		return false
@@ -36,10 +33,6 @@ func (t *Task) verify(f state.Fence, low int64) bool {
 
 // confirmOwnership goes on if we are a member of the group yet, and the store is as we left it.
 func (t *Task) confirmOwnership(done func()) {
-	if t.cfg.sabotage.freshFence {
-		done()
-		return
-	}
 	ask(t, "asking the coordinator whether our generation lives", callTimeout, Heartbeat{}, func(nothing) {
 		low := t.run.owner.fence.Seq
 		ask(t, "making sure of the stored state", callTimeout, Probe{}, func(f state.Fence) {

@@ -39,9 +39,6 @@ func (t *Task) sendRankings(b *batch, messages []OutMessage) {
 	n := o.fit(messages, t.acq.facts.Topics[event.Rankings].MaxMessageBytes)
 	p := Produce{Topic: event.Rankings, Producer: t.acq.producer, Sequence: o.sequence, Messages: messages[:n]}
 	sent := t.now.Mono
-	if t.cfg.sabotage.noSequences {
-		p.Sequence = -1
-	}
 	tooLarge := func(err error) {
 		if n == 1 {
 			t.stop(StopTopic, fmt.Errorf("%w although the topic's max.message.bytes allows it", err))
@@ -120,9 +117,6 @@ func (t *Task) produceLetters(topic event.Topic) {
 	}
 	messages := d.next(t.acq.facts.Topics[topic].MaxMessageBytes)
 	p := Produce{Topic: topic, DeadLetters: true, Producer: t.acq.producer, Sequence: d.sequence, Messages: messages}
-	if t.cfg.sabotage.noSequences {
-		p.Sequence = -1
-	}
 	doing := "producing dead letters of " + t.cfg.TopicNames[topic]
 	tooLarge := func(err error) {
 		if !d.refused() {

@@ -30,9 +30,6 @@ func (t *Task) start(m *partition.Machine) {
 // walkKnown fills the machine's set of known ids, behind the acquire. Until it is complete nothing is looked up, since nobody knows
 // where, and nothing stepped that something may be stored under.
 func (t *Task) walkKnown(cursor uint64) {
-	if t.cfg.sabotage.knownEarly {
-		t.run.machine.KnownComplete()
-	}
 	ask(t, "reading known ids", loadTimeout, KnownIDs{Cursor: cursor}, func(k Known) {
 		for i := range k.Pages {
 			t.run.machine.AddKnown(&k.Pages[i])
@@ -102,7 +99,7 @@ func (t *Task) tick() {
 	} else {
 		t.failures.clear(comparing)
 	}
-	if apart == nil && !r.replay.on || t.cfg.sabotage.ownClock {
+	if apart == nil && !r.replay.on {
 		r.machine.Tick(now, r.queues.atEnd(t.now.Mono))
 	}
 }

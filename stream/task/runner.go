@@ -74,7 +74,7 @@ func (r *runner) seal(now time.Duration, hurry bool) {
 		s.inputs = append(s.inputs, r.queues[i].position())
 	}
 	if r.replay.on { // nothing of ours has been produced yet
-		s.position = r.replay.cursor.position(r.cfg.sabotage.pastDecision)
+		s.position = r.replay.cursor.position()
 	}
 	r.checkpoints.seal(s, now)
 }
@@ -102,7 +102,7 @@ func (r *runner) tell(now time.Duration) {
 func (r *runner) untold() bool { return !r.replay.on && r.machine.Owes() }
 
 // saveable tells whether everything that the segment's steps emitted is in the log.
-func (r *runner) saveable(s *segment) bool { return r.cfg.sabotage.unacked || r.lanes.acked(s.made) }
+func (r *runner) saveable(s *segment) bool { return r.lanes.acked(s.made) }
 
 // savedOffsets are those of the last checkpoint; -1 for topics that are not read, and before there is one.
 func (r *runner) savedOffsets() offsets {
@@ -124,7 +124,7 @@ func (r *runner) cut() cutPositions {
 		q := &r.queues[i]
 		cut.inputs = append(cut.inputs, q.next)
 		cut.witnesses = append(cut.witnesses, witness{q.topic, q.position().Witness})
-		if n := len(q.items); q.len() > 0 && !r.cfg.sabotage.unseenQueue {
+		if n := len(q.items); q.len() > 0 {
 			last := &q.items[n-1].Record
 			cut.witnesses = append(cut.witnesses, witness{q.topic, witnessOfRecord(last)})
 		}
@@ -182,7 +182,7 @@ func (r *runner) dropStale(now time.Duration) {
 // forgetSaved lets the machine forget what is saved, as far as no look-up needs it any more.
 func (r *runner) forgetSaved() {
 	for {
-		segment, ok := r.lookups.forgettable(r.cfg.sabotage.forgetEarly)
+		segment, ok := r.lookups.forgettable()
 		if !ok {
 			return
 		}

@@ -56,7 +56,6 @@ func (t *Task) stepOne(q *queue, again *partition.InputStep) error {
 	it := q.first()
 	in := partition.Input{Record: &it.Record, ID: &it.id, Found: it.found, Again: again, Read: r.queues.readFor(it.came)}
 	in.Now, in.Latest, _ = t.times()
-	t.cfg.sabotage.input(&in, t.now)
 	adopted := false
 	if q.topic == event.Impressions && r.replay.on {
 		v, d, err := r.replay.cursor.standing(it.Offset)
@@ -66,9 +65,6 @@ func (t *Task) stepOne(q *queue, again *partition.InputStep) error {
 		switch v {
 		case decided:
 			in.Decided, adopted = d, true
-			if f := t.cfg.sabotage.rulesFirst; f != nil && f(&it.Record) {
-				in.Decided = nil
-			}
 		case refused:
 			in.RefusedEarlier = true
 		case anew:

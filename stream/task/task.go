@@ -112,9 +112,6 @@ func (t *Task) Drain() {
 // Elsewhere sets the learners that other workers of the group are configured with; the map must not change afterwards.
 func (t *Task) Elsewhere(learners partition.Elsewhere) {
 	t.elsewhere = learners
-	if t.cfg.sabotage.strangers {
-		t.elsewhere = partition.Elsewhere{}
-	}
 	if t.run != nil {
 		t.run.machine.Elsewhere(t.elsewhere)
 	}
