@@ -42,31 +42,20 @@ func checkLimits(s *section, l *Limits) {
 // checkParking looks at what waits for what it belongs to, which needs time and room. Without either nothing could ever
 // wait, and that is refused: topics have no order among each other.
 func checkParking(s *section, j *Join, maxRecordBytes int) {
-	if !s.ok("parking_time", "max_parked", "max_parked_bytes") {
+	if !s.ok("parking_time", "max_parked") {
 		return
-	}
-	none := "" // the key that leaves no room
-	switch {
-	case j.MaxParked == 0:
-		none = "max_parked"
-	case j.MaxParkedBytes == 0:
-		none = "max_parked_bytes"
 	}
 	d := Defaults().Join
 	switch {
-	case none != "" && j.ParkingTime == 0:
-		s.fault(none, "is 0, and so is parking_time: nothing could wait for what it belongs to. Topics are read beside each "+
+	case j.MaxParked == 0 && j.ParkingTime == 0:
+		s.fault("max_parked", "is 0, and so is parking_time: nothing could wait for what it belongs to. Topics are read beside each "+
 			"other, so that after a restart payoffs may be read before their impressions, and would be lost. Leave the keys out: "+
-			"then %d records or %s may wait for %s", d.MaxParked, formatSize(d.MaxParkedBytes), formatDuration(d.ParkingTime))
-	case none != "":
-		s.warn(none, "0: a payoff or selection that is read before what it belongs to is an orphan at once")
+			"then %d records may wait for %s", d.MaxParked, formatDuration(d.ParkingTime))
+	case j.MaxParked == 0:
+		s.warn("max_parked", "0: a payoff or selection that is read before what it belongs to is an orphan at once")
 	case j.ParkingTime == 0:
 		s.warn("parking_time", "0: what comes before what it belongs to is given up once all topics have been read so far; and "+
 			"with remember: 0 an impression is forgotten at its end, so that one that comes again is ranked again")
-	}
-	if most := j.MaxParkedBytes; most > 0 && most < int64(maxRecordBytes) && s.has("max_parked_bytes") {
-		s.warn("max_parked_bytes", "longer records can never wait, and limits.max_record_bytes is %s",
-			formatSize(int64(maxRecordBytes)))
 	}
 }
 

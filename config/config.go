@@ -154,10 +154,9 @@ type Log struct {
 // Join bounds the wait of a payoff or selection that came before what it belongs to, and how long an impression is remembered that
 // has ended.
 type Join struct {
-	ParkingTime    time.Duration // how long one waits
-	Remember       time.Duration // from the end on, not below ParkingTime; or UntilHorizon
-	MaxParked      int           // records, per partition; 0: nothing waits
-	MaxParkedBytes int64         // of their raw bytes, per partition
+	ParkingTime time.Duration // how long one waits
+	Remember    time.Duration // from the end on, not below ParkingTime; or UntilHorizon
+	MaxParked   int           // records, per partition; 0: nothing waits
 }
 
 // UntilHorizon is a Join.Remember: until the payoff deadline and the parking time are over.
@@ -182,25 +181,25 @@ type Learner struct {
 	EstimateSigma    bool    // σ is learned from payoffs; Sigma is what it begins with, and the most
 	Prior            Prior
 	Delta            Delta
-	MaxInstances     int     // of BASE, with delay bold; 0: as many as are outstanding
-	PropensityFloor  float64 // below which no propensity is divided by, with delay bold; 0: none
+	MaxInstances     int // of BASE, with delay bold; 0: as many as are outstanding
 	LossIndex        LossIndex
 	Eta              Eta
-	HalfLives        []time.Duration // of robust: ascending, 1 to lately.MostHalfLives; for ever is added
-	LookAgain        float64         // of robust: impressions, from 1 on
 	Windows          Windows
 	PayoffRange      Range // of one payoff, or of the sum with aggregate: sum
 	PayoffHorizon    time.Duration
 	SelectionTimeout time.Duration // not above PayoffHorizon; 0 where there is no selections topic
 	ItemRetention    time.Duration // 0, or not below PayoffHorizon; 0 is for ever
 	OutOfRange       OutOfRange
-	OnExpiry         OnExpiry
-	Silence          Silence
-	Drift            float64 // deviations of a payoff a day
-	Aggregate        Aggregate
-	Utilities        Utilities
-	Context          Context
-	Seed             uint64
+	// HalfLives and LookAgain are of robust. No key sets them, but tests: nil is recency.DefaultHalfLives, and 0 policy.DefaultLookAgain.
+	HalfLives []time.Duration
+	LookAgain float64
+	OnExpiry  OnExpiry
+	Silence   Silence
+	Drift     float64 // deviations of a payoff a day
+	Aggregate Aggregate
+	Utilities Utilities
+	Context   Context
+	Seed      uint64
 }
 
 // Payoffs says what is assumed of where payoffs come from.

@@ -245,7 +245,7 @@ func checkRobust(s *section, l *Learner) {
 		return
 	}
 	if l.Drift > 0 && s.ok("drift") {
-		s.fault("drift", "%s: robust finds out from payoffs how far back to look, with half_lives", formatFloat(l.Drift))
+		s.fault("drift", "%s: robust finds out from payoffs how far back to look", formatFloat(l.Drift))
 	}
 	if l.Silence == AtOnce && s.ok("silence") {
 		s.fault("silence", "%s: robust counts silence as it ages, or waits", l.Silence)

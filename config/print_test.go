@@ -189,14 +189,13 @@ func drawConfig(t *rapid.T) *Config {
 	c.Serve = Serve{Listen: rapid.SampledFrom([]string{"127.0.0.1:8081", ":0", "[::]:1"}).Draw(t, "door"),
 		Timeout: span("timeout", time.Millisecond, 10*time.Second), Remember: rapid.Int64Range(1<<20, 1<<40).Draw(t, "remember"),
 		MaxBodyBytes: rapid.Int64Range(1<<10, 64<<20).Draw(t, "body"), Concurrency: rapid.IntRange(1, 100_000).Draw(t, "concurrency"),
-		Rate: rapid.IntRange(1, 1e7).Draw(t, "rate"), RatePerToken: rapid.IntRange(1, 1e7).Draw(t, "rate per token")}
+		Rate: rapid.IntRange(1, 1e7).Draw(t, "rate")}
 	if rapid.Bool().Draw(t, "door's files") {
 		c.Serve.CertFile, c.Serve.KeyFile, c.Serve.TokensFile = words.Draw(t, "cert"), words.Draw(t, "key"), words.Draw(t, "tokens")
 	}
 	c.Log = Log{Level: rapid.SampledFrom([]string{"debug", "info", "warn", "error"}).Draw(t, "level"),
 		Format: rapid.SampledFrom([]string{"text", "json"}).Draw(t, "format")}
-	c.Join = Join{ParkingTime: span("parking", time.Millisecond, longest), Remember: UntilHorizon, MaxParked: rapid.IntRange(0, 1e8).Draw(t, "parked"),
-		MaxParkedBytes: rapid.Int64Range(0, 1<<40).Draw(t, "parked bytes")}
+	c.Join = Join{ParkingTime: span("parking", time.Millisecond, longest), Remember: UntilHorizon, MaxParked: rapid.IntRange(0, 1e8).Draw(t, "parked")}
 	if rapid.Bool().Draw(t, "remembers for a time") {
 		c.Join.Remember = span("remember", c.Join.ParkingTime, longest)
 	}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 
 	"go.yaml.in/yaml/v4"
@@ -23,7 +24,7 @@ func (l *Learner) Parameters() (*policy.Parameters, error) {
 		Confidence: policy.Confidence{Radius: radius, Sigma: l.Sigma, Delta: l.Delta.Value, AutoDelta: l.Delta.Auto},
 		Eta:        l.Eta.Value,
 		ByRank:     l.LossIndex == ByRank,
-		LookAgain:  l.LookAgain,
+		LookAgain:  cmp.Or(l.LookAgain, policy.DefaultLookAgain),
 	}, err
 }
 
@@ -33,9 +34,6 @@ const (
 	leastScale = 1e-9
 	mostScale  = 1e9
 )
-
-// mostFloor is the largest floor of propensities: with ten items and more, beyond it nothing would be learned of which is better.
-const mostFloor = 0.1
 
 func parseWithin(text string, least, most float64) (float64, error) {
 	x, err := parseFloat(text)

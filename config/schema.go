@@ -177,7 +177,6 @@ var (
 	// joinRules: something has to be able to wait.
 	joinRules = []schema{
 		when(is("parking_time", nothing), where("max_parked", not(nothing))),
-		when(is("parking_time", nothing), where("max_parked_bytes", not(nothing))),
 	}
 	nothing = schema{"enum": []any{0, "0", "0s"}}
 

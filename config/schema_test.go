@@ -152,7 +152,7 @@ var beyondSchemas = map[string][]string{
 		"windows that never let egreedy explore: learners.k.windows", "payoff_range: learners.d.payoff_range",
 		"payoffs that cannot be told apart: learners.a.payoff_range", "payoffs that cannot be told apart: learners.b.payoff_range",
 		"payoffs that cannot be told apart: learners.c.payoff_range",
-		"payoffs that change: learners.l.silence", "payoffs that change: learners.h.drift", "payoffs that change: learners.i.half_lives",
+		"payoffs that change: learners.l.silence", "payoffs that change: learners.h.drift",
 		"items that end too early, or never: learners.a.item_retention", "items that end too early, or never: learners.b.item_retention",
 		"items that end too early, or never: learners.c.item_retention", "items that end too early, or never: learners.d.item_retention",
 	},

@@ -20,7 +20,6 @@ type Serve struct {
 	MaxBodyBytes int64         // of one request
 	Concurrency  int           // requests under way at once
 	Rate         int           // requests a second, of all together
-	RatePerToken int           // and of each token
 }
 
 // checkServe looks at what the settings of `serve` say together.

@@ -66,10 +66,8 @@ var settings = []setting[Config]{
 		value("max_parked", func(j *Join) *int { return &j.MaxParked }, wholeNumber(0, 100_000_000), 100_000,
 			"records that may wait, per partition. When they are so many, a topic whose next record would have to wait is read on "+
 				"only when the topics that it may be waiting for have been read up to its time; what finds no room even then is an "+
-				"orphan, and counted as `crowded`. At most 256 of up to 256 KiB in all wait for one impression. Not 0 together with "+
+				"orphan, and counted as `crowded`. At most 256 of up to 256 KiB in all wait for one impression, and 64 MiB per partition. Not 0 together with "+
 				"`parking_time`"),
-		value("max_parked_bytes", func(j *Join) *int64 { return &j.MaxParkedBytes }, size[int64](0, 1<<40, withoutHint), 64<<20,
-			"their bytes, per partition. Not 0 together with `parking_time`"),
 	}, joinRules...),
 	sectionOf("limits", func(c *Config) *Limits { return &c.Limits }, []setting[Limits]{
 		value("max_candidates", func(l *Limits) *int { return &l.MaxCandidates }, wholeNumber(1, mostCandidates), 10_000,
@@ -163,8 +161,6 @@ var serveSettings = []setting[Serve]{
 		"requests under way at once; more are refused with 503"),
 	value("rate", func(s *Serve) *int { return &s.Rate }, wholeNumber(1, 10_000_000), 10_000,
 		"requests a second, of all together; more are refused with 429"),
-	value("rate_per_token", func(s *Serve) *int { return &s.RatePerToken }, wholeNumber(1, 10_000_000), 10_000,
-		"requests a second, of each token"),
 }
 
 const (

@@ -7,7 +7,6 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"github.com/ranker-worker/ranker-worker/delay/recency"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/policy/admissible"
 )
@@ -49,20 +48,11 @@ var learnerSettings = []setting[Learner]{
 		Delta{Value: 0.05}, "how likely the radius may be wrong").with(confident),
 	value("max_instances", func(l *Learner) *int { return &l.MaxInstances }, wholeNumber(0, maxInstances), 1,
 		"instances of the policy that `bold` keeps; 0: as many as impressions are outstanding at once").with(lossy),
-	value("propensity_floor", func(l *Learner) *float64 { return &l.PropensityFloor }, numberIn(0, mostFloor), 0,
-		"below which `bold` divides a loss by no propensity; 0: by any, which is unbiased. With some, users who select at random "+
-			"do less harm, and items that are rarely selected look better than they are").with(lossy),
 	value("loss_index", func(l *Learner) *LossIndex { return &l.LossIndex }, words(ByItem, ByRank), ByItem,
 		"what losses belong to: items, or utility ranks for each list length").with(lossy),
 	value("eta", func(l *Learner) *Eta { return &l.Eta },
 		orAuto(numbers(leastEta, mostEta)+", or `auto`", parseEta, schema{"minimum": leastEta, "maximum": mostEta}), Eta{Auto: true},
 		"learning rate: c of c/√t for `ftrl` (auto: 1), η itself for `osmd` (auto: the horizon is doubled)").with(lossy),
-	value("half_lives", func(l *Learner) *[]time.Duration { return &l.HalfLives }, halfLivesKind, recency.DefaultHalfLives(),
-		"with which the past is looked at, and all of it besides: the shortest tells of changes soonest, and is that of what all "+
-			"items have in common alone").with(following),
-	value("look_again", func(l *Learner) *float64 { return &l.LookAgain }, numberIn(1, 1e15), policy.DefaultLookAgain,
-		"how many impressions that could have selected an item end doubts of it, more where payoffs vary much more than items "+
-			"differ; fewer find silent changes sooner, and cost more where nothing changes").with(following),
 	value("windows", func(l *Learner) *Windows { return &l.Windows }, windowsKind, standardOf(windowsSettings), "how many results users look at").
 		with(windowed),
 	value("payoff_range", func(l *Learner) *Range { return &l.PayoffRange }, rangeKind, Range{Min: 0, Max: 1},
@@ -128,40 +118,6 @@ var priorKind = wordOr(
 	}, "{mean: 0.5, sd: 0.2}")
 
 const noPrior = "is needed, such as prior: {mean: 0.5, sd: 0.2}; or write prior: empirical"
-
-// halfLivesKind are what lately looks at the past with.
-var halfLivesKind = kind[[]time.Duration]{name: "list of durations",
-	span: "1 to " + strconv.Itoa(recency.MostHalfLives) + ", the first 1s at least, each at least twice the one before",
-	editor: orReference(schema{"type": "array", "minItems": 1, "maxItems": recency.MostHalfLives, "items": halfLife.editor},
-		schema{"type": "string"}),
-	read: func(s *section, key string, dst *[]time.Duration) {
-		items, ok := s.items(key)
-		var all []time.Duration
-		for i, it := range items {
-			d, err := parseDuration(it.text)
-			if err != nil {
-				s.d.fault(s.join(key+"["+strconv.Itoa(i)+"]"), it.at, "%v", err)
-				s.d.bad[s.join(key)], ok = true, false
-			}
-			all = append(all, d)
-		}
-		if !ok {
-			return
-		}
-		if recency.CheckHalfLives(all) != nil {
-			s.fault(key, "must be 1 to %d durations of whole milliseconds, the first 1s at least, and each at least twice the one before",
-				recency.MostHalfLives)
-			return
-		}
-		*dst = all
-	},
-	print: func(all []time.Duration) *yaml.Node {
-		n := &yaml.Node{Kind: yaml.SequenceNode, Style: yaml.FlowStyle}
-		for _, d := range all {
-			n.Content = append(n.Content, text(formatDuration(d)))
-		}
-		return n
-	}}
 
 var halfLife = duration(time.Second, longest)
 

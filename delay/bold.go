@@ -31,11 +31,6 @@ type BOLDConfig struct {
 	Index        LossIndex
 	// Windows says where the distribution of windows comes from.
 	Windows WindowsConfig
-	// Floor is below which no propensity is divided by, within 0 and 1: then losses are estimated as ℓ/max(p, Floor). 0, the
-	// paper's, is unbiased. With a floor γ the loss of what is selected with probability p < γ is estimated, on average, as
-	// p/γ of what it is, which adds no more than n·γ to the regret of an impression, and no single selection that the windows
-	// do not explain outweighs 1/γ others (G. Neu, "Explore no more", NeurIPS 2015, has the like of it).
-	Floor float64
 }
 
 // BOLD is BOLD (the paper's appendix C.2; P. Joulani, A. György, C. Szepesvári, "Online learning under delayed feedback",
@@ -63,7 +58,6 @@ type BOLDConfig struct {
 // number of selections it was made from and the estimate, separated by blanks. Numbers are decimal.
 type BOLD struct {
 	base  policy.Adversarial
-	floor float64
 	index LossIndex
 	pool  pool
 	sums  []policy.Sums
@@ -94,13 +88,11 @@ func NewBOLD(c BOLDConfig) (*BOLD, error) {
 		return nil, fmt.Errorf("%w: at most %d instances", ErrBOLD, c.MaxInstances)
 	case c.Index > ByRank:
 		return nil, fmt.Errorf("%w: losses of index %d", ErrBOLD, c.Index)
-	case !(c.Floor >= 0 && c.Floor < 1):
-		return nil, fmt.Errorf("%w: propensities no lower than %v", ErrBOLD, c.Floor)
 	}
 	if f, ok := c.Base.(*policy.FTRL); ok && f.Shifted() != (c.Index == ByItem) {
 		return nil, fmt.Errorf("%w: ftrl is shifted where losses belong to items, and only there", ErrBOLD)
 	}
-	b := &BOLD{base: c.Base, floor: c.Floor, index: c.Index, pool: newPool(c.MaxInstances)}
+	b := &BOLD{base: c.Base, index: c.Index, pool: newPool(c.MaxInstances)}
 	b.ws.Solver = &admissible.Solver{}
 	if err := b.windows.configure(c.Windows); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrBOLD, err)
@@ -210,7 +202,7 @@ func (b *BOLD) feed(fb *Feedback) bool {
 	}
 	q, _ := b.windows.fold(n)
 	v := i.makeVector(b.length(n))
-	return b.base.Feed(&v.Vector, b.coordinates(fb.Candidates), selected, fb.Payoff, max(fb.Propensity, b.floor), q, &b.ws)
+	return b.base.Feed(&v.Vector, b.coordinates(fb.Candidates), selected, fb.Payoff, fb.Propensity, q, &b.ws)
 }
 
 // needsOrder tells whether an update depends on the order of the candidates' utilities.

@@ -413,32 +413,3 @@ func TestBOLD_AnOnlyCandidateIsNoRound(t *testing.T) {
 		}
 	}
 }
-
-// TestBOLD_FloorBoundsAnEstimate: with a floor, the selection of what was next to impossible weighs 1/floor; and without, or above
-// it, nothing changes.
-func TestBOLD_FloorBoundsAnEstimate(t *testing.T) {
-	given, err := admissible.NewWindows([]float64{0.5, 0.5})
-	require.NoError(t, err)
-	loss := func(floor, propensity float64) float64 {
-		base, err := policy.NewFTRL(1, false)
-		require.NoError(t, err)
-		b, err := NewBOLD(BOLDConfig{Base: base, MaxInstances: 1, Index: ByRank, Windows: WindowsConfig{Given: given}, Floor: floor})
-		require.NoError(t, err)
-		b.Grow(2)
-		var d Decision
-		b.Decide([]policy.Item{0, 1}, nil, 1, &d)
-		b.Paid(Feedback{Item: 0, Candidates: []policy.Item{0, 1}, Order: []int32{0, 1}, Propensity: propensity, Instance: d.Instance, Payoff: 0.5})
-		x, known := b.pool.get(0).vector(2).Get(0)
-		require.True(t, known)
-		return x
-	}
-	require.InDelta(t, 0.5e20, loss(0, 1e-20), 1e6)
-	require.InDelta(t, 50, loss(0.01, 1e-20), 1e-9)
-	require.InDelta(t, 1, loss(0.01, 0.5), 1e-12)
-	for _, floor := range []float64{-0.1, 1, math.NaN()} {
-		base, err := policy.NewFTRL(1, false)
-		require.NoError(t, err)
-		_, err = NewBOLD(BOLDConfig{Base: base, Index: ByRank, Windows: WindowsConfig{Given: given}, Floor: floor})
-		require.ErrorIs(t, err, ErrBOLD)
-	}
-}

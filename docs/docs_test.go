@@ -99,7 +99,7 @@ kafka:
   brokers: ["k:9092"]
   sasl: {mechanism: oauthbearer, token_url: "https://i/t", token_ca_file: a, username: u, password: "${P}", scope: s, extensions: a=b}
 redis: {url: "redis://r:6379/0"}
-learners: {x: {payoffs: adversarial, policy: robust, on_expiry: {default: 0}, half_lives: [1s], look_again: 1}}
+learners: {x: {payoffs: adversarial, policy: robust, on_expiry: {default: 0}}}
 `, `
 kafka:
   brokers: [k:9092]
@@ -116,9 +116,9 @@ redis:
   wait_replicas: 0
 http: {listen: "127.0.0.1:9108", page: true, pprof: false}
 serve: {listen: "127.0.0.1:8081", cert_file: a, key_file: b, tokens_file: c, timeout: 200ms, remember: 64MiB, max_body_bytes: 4MiB,
-  concurrency: 4000, rate: 10000, rate_per_token: 10000}
+  concurrency: 4000, rate: 10000}
 log: {level: info, format: text}
-join: {parking_time: 1h, max_parked: 1, max_parked_bytes: 1MiB}
+join: {parking_time: 1h, max_parked: 1}
 limits: {max_candidates: 1, max_record_bytes: 1MiB, checkpoint_interval: 100ms}
 learners:
   x: {default: true, payoffs: stochastic, policy: elimination, delay: qpmd, radius: paper, sigma: 1, delta: 0.1,

@@ -37,12 +37,6 @@ type halves struct {
 	lives []int64 // ms
 }
 
-// CheckHalfLives says what is wrong with half-lives, with ErrHalfLives.
-func CheckHalfLives(lives []time.Duration) error {
-	_, err := newHalves(lives)
-	return err
-}
-
 // newHalves checks half-lives: 1 to MostHalfLives of them, the first at least a second and each at least twice the one before.
 func newHalves(lives []time.Duration) (h halves, err error) {
 	if len(lives) == 0 || len(lives) > MostHalfLives {

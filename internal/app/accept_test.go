@@ -43,7 +43,7 @@ func TestWhatLintPassesWorks(t *testing.T) {
 
 // notAlone are the settings that can be refused although each value is within its range: for the sake of another.
 var notAlone = []string{
-	"policy", "delay", "sigma", "utilities", "selection_timeout", "windows", "on_expiry", "max_parked", "max_parked_bytes",
+	"policy", "delay", "sigma", "utilities", "selection_timeout", "windows", "on_expiry", "max_parked",
 }
 
 // TestEachValueThatLintPassesWorks: the same of each single value, with all else at its default, for every policy, and of
@@ -265,7 +265,6 @@ var sections = []section{
 		indent: "  ", settings: []setting{number("wait_replicas", 0, 10, "-1", "11")}},
 	{head: []string{"join:\n"}, indent: "  ", settings: []setting{
 		span("parking_time", 0, "-1ms", "1us", "3651d"), number("max_parked", 0, 100_000_000, "-1", "100000001"),
-		number("max_parked_bytes", 0, 1<<40, "-1", "2000GiB"),
 	}},
 	{head: []string{"limits:\n"}, indent: "  ", settings: []setting{
 		number("max_candidates", 1, 100_000, "0", "-1", "100001"), number("max_record_bytes", 1<<10, 16<<20, "0", "1023", "16777217", "64MiB"),

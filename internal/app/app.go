@@ -251,12 +251,15 @@ func Formats(cfg *config.Config) (f event.Formats) {
 	return f
 }
 
+// maxParkedBytes bounds the raw bytes of the records that may wait, per partition: four records of the greatest length there can be.
+const maxParkedBytes = 64 << 20
+
 // machineConfig is what each partition's machine is made from.
 func machineConfig(cfg *config.Config) (partition.Config, error) {
 	m := partition.Config{
 		Group: cfg.Kafka.Group, TopicNames: TopicNames(cfg), HasSelections: cfg.Kafka.Topics.HasSelections(),
 		ParkingTime: cfg.Join.ParkingTime.Milliseconds(), Remember: rememberFor(&cfg.Join), MaxParked: cfg.Join.MaxParked,
-		MaxParkedBytes: cfg.Join.MaxParkedBytes, MaxCandidates: cfg.Limits.MaxCandidates,
+		MaxParkedBytes: maxParkedBytes, MaxCandidates: cfg.Limits.MaxCandidates,
 		MaxRecordBytes: cfg.Limits.MaxRecordBytes, Formats: Formats(cfg), Salt: rand.Uint64(), HashKey: rand.Uint64(),
 	}
 	var err error

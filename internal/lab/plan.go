@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/delay"
@@ -28,16 +29,15 @@ type Settings struct {
 	Delta     string
 	Radius    string
 	LossIndex string
-	Floor     string // propensity_floor
 	// OnExpiry is what silence counts as: a payoff, or "drop"; empty is 0. It is not asked for where nothing is silent.
 	OnExpiry  string
-	Silences  []string // what a selection counts as before; one combination each with delay direct; empty: the default
-	Drifts    []string // by how much means are taken to move; likewise
-	Utilities []string // one combination each; empty: given
-	HalfLives string   // a list, of robust
-	LookAgain string   // likewise
-	Clock     []string // turns of the clock, of learners that can look at it; not where the scenario has another context
-	Age       bool     // likewise items' ages
+	Silences  []string        // what a selection counts as before; one combination each with delay direct; empty: the default
+	Drifts    []string        // by how much means are taken to move; likewise
+	Utilities []string        // one combination each; empty: given
+	HalfLives []time.Duration // of config.Learner
+	LookAgain float64         // likewise
+	Clock     []string        // turns of the clock, of learners that can look at it; not where the scenario has another context
+	Age       bool            // likewise items' ages
 }
 
 // Combination is one learner to be played.
@@ -231,9 +231,9 @@ func (s *Settings) learner(e *Experiment, policy, delay string, v variant) (c *C
 	}
 	settings := []config.Setting{
 		{"policy", policy}, {"delay", delay}, {"prior", s.Prior}, {"sigma", sigma}, {"delta", s.Delta}, {"radius", s.Radius},
-		{"eta", eta}, {"loss_index", s.LossIndex}, {"propensity_floor", s.Floor}, {"payoffs", string(payoffsOf(policy))},
+		{"eta", eta}, {"loss_index", s.LossIndex}, {"payoffs", string(payoffsOf(policy))},
 		{"max_instances", v.instances}, {"utilities", v.utilities}, {"silence", v.silence},
-		{"drift", v.drift}, {"half_lives", s.HalfLives}, {"look_again", s.LookAgain},
+		{"drift", v.drift},
 	}
 	if k := config.Policy(policy).Kind(); (len(s.Clock) > 0 || s.Age) && k != nil && k.Personal && delay == string(config.Direct) && audiences[e.Scenario] == nil {
 		settings = append(settings, config.Setting{"context", fmt.Sprintf("{clock: [%s], age: %t}", strings.Join(s.Clock, ", "), s.Age)})
@@ -256,6 +256,7 @@ func (s *Settings) learner(e *Experiment, policy, delay string, v variant) (c *C
 	if err != nil {
 		return nil, nil, err
 	}
+	l.HalfLives, l.LookAgain = s.HalfLives, s.LookAgain
 	if s.Sigma == "" {
 		warnings = slices.DeleteFunc(warnings, func(key string) bool { return key == "sigma" })
 	}

@@ -1,5 +1,3 @@
-//go:build !race
-
 package lab
 
 import (
@@ -9,8 +7,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/ranker-worker/ranker-worker/config"
 )
 
 // Robust learns, where payoffs stay and where they change: what it loses is below 0.6 of what a ranking by utility loses, and
@@ -44,14 +40,15 @@ func TestRobust_NeedsItsParts(t *testing.T) {
 		scenario        Scenario
 		horizon         int64
 		runs            int
-		lives, again    string
+		lives           []time.Duration
+		again           float64
 		ceiling, itself float64 // itself is what was measured
 	}{
-		"level":                       {Wave, 20_000, 4, "", "", 250, 127},         // without 457
-		"tails":                       {Often, 20_000, 4, "1s,8s", "", 5900, 2996}, // without 7,003: payoffs are rarer than any half-life
-		"chances since levels change": {Often, 40_000, 4, "", "", 9000, 2800},      // without 13,314
-		"looking again":               {Rising, 50_000, 8, "", "200", 4000, 1106},  // without 7,445
-		"silence":                     {Conversions, 30_000, 4, "", "", 500, 178},  // without 1,101
+		"level":                       {Wave, 20_000, 4, nil, 0, 250, 127},                                              // without 457
+		"tails":                       {Often, 20_000, 4, []time.Duration{time.Second, 8 * time.Second}, 0, 5900, 2996}, // without 7,003: payoffs are rarer than any half-life
+		"chances since levels change": {Often, 40_000, 4, nil, 0, 9000, 2800},                                           // without 13,314
+		"looking again":               {Rising, 50_000, 8, nil, 200, 4000, 1106},                                        // without 7,445
+		"silence":                     {Conversions, 30_000, 4, nil, 0, 500, 178},                                       // without 1,101
 	} {
 		t.Run(part, func(t *testing.T) {
 			e := &Experiment{Scenario: x.scenario, Items: 10, Horizon: x.horizon, Runs: x.runs, Seed: 9, Lateness: Lateness{Mean: 100}}
@@ -138,16 +135,4 @@ func TestRobust_IsLeftOutWhereItDoesNotFit(t *testing.T) {
 		require.Len(t, all, 1)
 		require.Contains(t, notes[0], want)
 	}
-	e := &Experiment{Scenario: Stationary, Items: 5, Horizon: 100, Runs: 1}
-	for key, s := range map[string]Settings{"half_lives": {HalfLives: "1m,1s"}, "look_again": {LookAgain: "-1"}} {
-		s.Policies = []string{"robust"}
-		_, _, err := Combine(e, &s)
-		var fault *config.SettingError
-		require.ErrorAs(t, err, &fault)
-		require.Equal(t, key, fault.Key)
-	}
-	s := Settings{Policies: []string{"robust"}, HalfLives: "1m,1h", LookAgain: "100"}
-	all, _, err := Combine(e, &s)
-	require.NoError(t, err)
-	require.Equal(t, []time.Duration{time.Minute, time.Hour}, all[0].Learner.HalfLives)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/delay/recency"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/policy/features"
 	"github.com/ranker-worker/ranker-worker/policy/preference"
@@ -148,7 +149,7 @@ func adversarial(l *config.Learner, k *policy.Spec, parameters *policy.Parameter
 	if err != nil {
 		return nil, err
 	}
-	c := delay.BOLDConfig{Base: base, MaxInstances: l.MaxInstances, Floor: l.PropensityFloor}
+	c := delay.BOLDConfig{Base: base, MaxInstances: l.MaxInstances}
 	if c.Windows, err = windows(l); err != nil {
 		return nil, err
 	}
@@ -165,6 +166,9 @@ func robust(l *config.Learner, k *policy.Spec, parameters *policy.Parameters) (f
 		return nil, err
 	}
 	c := delay.RobustConfig{Policy: p, Belief: parameters.Belief, HalfLives: l.HalfLives, Horizon: max(1, l.PayoffHorizon.Milliseconds())}
+	if c.HalfLives == nil {
+		c.HalfLives = recency.DefaultHalfLives()
+	}
 	if l.Silence == config.Ages {
 		c.Silence = silence(l)
 	}

@@ -20,7 +20,7 @@ import (
 // another is a value of each setting that is not for all policies, other than its default.
 var another = map[string]string{
 	"radius": "paper", "prior": "none", "sigma": "0.05", "delta": "1e-30", "max_instances": "3", "loss_index": "rank", "eta": "0.1",
-	"windows": "{list: [0.9, 0.1]}", "half_lives": "[5s, 1m]", "look_again": "10",
+	"windows": "{list: [0.9, 0.1]}",
 }
 
 // read reads a learner the way a file is read; idle are the settings of which it is said that they have no effect with the

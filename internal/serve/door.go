@@ -29,6 +29,8 @@ type Options struct {
 	Tracers trace.TracerProvider // of requests' spans; nil: there are none
 	// Now is the time that records are stamped with; nil: real time.
 	Now func() event.Millis
+	// TokenRate is how many requests a second each token may send; 0: 10,000.
+	TokenRate int
 }
 
 // Door takes records over HTTP. Handler answers while Run runs.
@@ -64,7 +66,7 @@ const mostBodies = 256 << 20
 
 // New makes a door. It connects nothing yet; Run does. The client of the log is closed by whoever made it, after Run.
 func New(cfg *config.Config, b *broker.Client, topics [event.Topics]string, opt Options) (*Door, error) {
-	g, err := newGuard(cfg, opt.Logger)
+	g, err := newGuard(cfg, opt)
 	if err != nil {
 		return nil, err
 	}

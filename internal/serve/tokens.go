@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"log/slog"
 	"net/http"
@@ -26,11 +27,14 @@ type guard struct {
 	broken bool // the file could not be read when it was last tried
 }
 
+// tokenRate is how many requests a second each token may send.
+const tokenRate = 10_000
+
 // limiter lets so many through in a second, all of them at once if need be.
 func limiter(perSecond int) *rate.Limiter { return rate.NewLimiter(rate.Limit(perSecond), perSecond) }
 
-func newGuard(cfg *config.Config, log *slog.Logger) (*guard, error) {
-	g := &guard{read: cfg.ServeTokens, log: log, perToken: cfg.Serve.RatePerToken, all: limiter(cfg.Serve.Rate), rates: map[string]*rate.Limiter{}}
+func newGuard(cfg *config.Config, opt Options) (*guard, error) {
+	g := &guard{read: cfg.ServeTokens, log: opt.Logger, perToken: cmp.Or(opt.TokenRate, tokenRate), all: limiter(cfg.Serve.Rate), rates: map[string]*rate.Limiter{}}
 	tokens, err := cfg.ServeTokens()
 	if err != nil {
 		return nil, err

@@ -115,7 +115,7 @@ func (m *Machine) mayConclude(in *Input, effective event.Millis, v verdict) erro
 		m.stepping.crowded = true
 	default:
 		return &Wait{For: fmt.Sprintf("there is no room for it to wait for a record of %s, where not all is read (join.max_parked, "+
-			"join.max_parked_bytes, or %d records and %d bytes for one impression)", m.cfg.TopicNames[awaited], maxParkedPerID, maxParkedBytesPerID)}
+			"%d bytes, or %d records and %d bytes for one impression)", m.cfg.TopicNames[awaited], m.cfg.MaxParkedBytes, maxParkedPerID, maxParkedBytesPerID)}
 	}
 	return nil
 }

@@ -72,16 +72,6 @@ func (l *listFold) coordinate(c uint32) *coordinate {
 func (lf *learnerFold) byRank() bool { return lf.variants[0].LossIndex == config.ByRank }
 func (lf *learnerFold) ftrl() bool   { return lf.variants[0].Policy == config.FTRL }
 
-// floor is below which propensities are not divided by; false where that has changed.
-func (lf *learnerFold) floor() (floor float64, same bool) {
-	for _, v := range lf.variants {
-		if v.PropensityFloor != lf.variants[0].PropensityFloor {
-			return 0, false
-		}
-	}
-	return lf.variants[0].PropensityFloor, true
-}
-
 // feed tells of a payoff that was fed to an instance: one whose loss can be estimated.
 func (lf *learnerFold) feed(l *life, item uint32, v float64) {
 	at := slices.Index(l.items, item)
@@ -109,11 +99,8 @@ func (lf *learnerFold) feed(l *life, item uint32, v float64) {
 		list.open = true
 	}
 	loss := 1 - v
-	floor, same := lf.floor()
-	estimate := min(loss/max(l.propensities[at], floor), mostLoss)
+	estimate := min(loss/l.propensities[at], mostLoss)
 	switch {
-	case !same:
-		list.blind = true
 	case lf.byRank() && !l.ordered:
 		list.blind = true
 	case lf.byRank():

@@ -37,15 +37,15 @@ type surpriseRow struct{ n, sum int64 }
 
 func (r surpriseRow) Add(o surpriseRow) surpriseRow { return surpriseRow{r.n + o.n, r.sum + o.sum} }
 
-// followLately begins to fold what is kept of payoffs lately, where that is determined: with one shortest half-life, and without
+// followLately begins to fold what is kept of payoffs lately, where that is determined: without
 // what was taken in from elsewhere, of which it is not known in which blocks it stands by now.
 func (lf *learnerFold) followLately() {
 	if !lf.always || lf.reset != nil || lf.imported != nil || slices.ContainsFunc(lf.variants, func(v *config.Learner) bool {
-		return v.Policy != config.Robust || v.HalfLives[0] != lf.variants[0].HalfLives[0]
+		return v.Policy != config.Robust
 	}) {
 		return
 	}
-	unit := max(1<<10, lf.variants[0].HalfLives[0].Milliseconds())
+	const unit = 1 << 10 // milliseconds: about the shortest half-life, 1 s
 	lf.lately = &latelyFold{grid: inflight.NewSchemeUpTo(1, unit), pass: lf.stored.latelyPass, front: math.MinInt64,
 		items: map[uint32]map[inflight.Bucket]recentRow{}, levels: map[inflight.Bucket]surpriseRow{}}
 }

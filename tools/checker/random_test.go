@@ -194,7 +194,7 @@ var kinds = []struct{ name, learners, further string }{
 	{"at once", "  feed: {payoffs: stochastic, policy: moss, delay: direct, silence: at_once, payoff_horizon: 10m, selection_timeout: 2m}", "join: {parking_time: 2m}"},
 	{"ages", "  feed: {payoffs: stochastic, policy: moss, delay: direct, silence: ages, drift: 0.7, on_expiry: {default: 0.5}, payoff_horizon: 1m, selection_timeout: 30s}", "join: {parking_time: 2m}"},
 	{"context", "  feed: {payoffs: stochastic, policy: moss, payoff_horizon: 1m, selection_timeout: 30s, context: {user: [{name: age, range: [0, 100]}], item: [price], cross: [[age, price]], segments: [new, loyal], categories: true, clock: [hour, weekday], age: true}}", "join: {parking_time: 2m}"},
-	{"robust", "  feed: {payoffs: adversarial, policy: robust, half_lives: [5s, 1m], payoff_horizon: 1m, selection_timeout: 30s, on_expiry: {default: 0.5}}", "join: {parking_time: 2m}"},
+	{"robust", "  feed: {payoffs: adversarial, policy: robust, payoff_horizon: 1m, selection_timeout: 30s, on_expiry: {default: 0.5}}", "join: {parking_time: 2m}"},
 	{"refuse", "  feed: {payoffs: stochastic, policy: moss, payoff_range: [0.2, 0.8], out_of_range: refuse, on_expiry: {default: 0.2}, payoff_horizon: 10m, selection_timeout: 2m}", "join: {parking_time: 2m}"},
 	{"egreedy", "  feed: {payoffs: stochastic, policy: egreedy, delay: qpmd, payoff_horizon: 10m, selection_timeout: 2m, windows: {geometric: 0.7, max: 4}}", "join: {parking_time: 2m}"},
 	{"bold by rank", "  feed: {payoffs: adversarial, policy: ftrl, loss_index: rank, max_instances: 8, payoff_horizon: 10m, selection_timeout: 2m, on_expiry: drop}", "join: {parking_time: 2m}"},

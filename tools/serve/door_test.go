@@ -204,7 +204,8 @@ func TestFaults(t *testing.T) {
 func TestTokens(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tokens")
 	require.NoError(t, os.WriteFile(file, []byte("shop 0123456789abcdef\nother fedcba9876543210\n"), 0o600))
-	p := newPlace(t, testenv.Embedded(t), 1, fmt.Sprintf("%s, tokens_file: %q, rate_per_token: 3, rate: 1000", patient, file), "")
+	p := newPlace(t, testenv.Embedded(t), 1, fmt.Sprintf("%s, tokens_file: %q, rate: 1000", patient, file), "")
+	p.tokenRate = 3
 	r := p.open(t)
 	const payoff = `{"impression_id":"i","payoff":1}`
 	for _, token := range []string{"", "0123456789abcde", "shop"} {

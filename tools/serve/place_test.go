@@ -32,8 +32,9 @@ const deadline = time.Minute
 
 // place is a group with its topics, a worker and doors.
 type place struct {
-	cfg *config.Config
-	log lockedBuffer // of doors
+	cfg       *config.Config
+	log       lockedBuffer // of doors
+	tokenRate int          // of their options
 }
 
 // newPlace makes the topics of a group. Serve are lines of that section; more is what else the file says.
@@ -122,7 +123,7 @@ func (p *place) openUnready(t testing.TB) *running {
 	logger := slog.New(slog.NewTextHandler(&p.log, nil))
 	traces, err := tracing.New(p.cfg, "door", "test", logger)
 	require.NoError(t, err)
-	d, err := serve.New(p.cfg, b, app.TopicNames(p.cfg), serve.Options{Logger: logger, Metrics: serve.NewMetrics(registry), Tracers: traces.Tracers()})
+	d, err := serve.New(p.cfg, b, app.TopicNames(p.cfg), serve.Options{Logger: logger, Metrics: serve.NewMetrics(registry), Tracers: traces.Tracers(), TokenRate: p.tokenRate})
 	require.NoError(t, err)
 	s, err := serve.Listen(d, stream.ServerConfig{Registry: registry, Unready: d.Unready, Version: "test"})
 	require.NoError(t, err)
