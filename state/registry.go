@@ -11,19 +11,19 @@ import (
 // ErrForbidden: the store refuses something for want of a right, or refuses the credentials. A worker can do without a Registry.
 var ErrForbidden = errors.New("state: the store's rights do not allow it")
 
-// WorkerInfo is what a worker of a group tells the others of its configuration.
+// WorkerInfo is a worker's announcement to the other workers of its group.
 type WorkerInfo struct {
 	ID       string            `json:"id"` // of this process: no other has it
 	Version  string            `json:"version,omitempty"`
 	Learners map[string]string `json:"learners,omitempty"` // fingerprints by name
-	Layout   int               `json:"layout,omitempty"`   // the highest of rankings that it can adopt
+	Layout   int               `json:"layout,omitempty"`   // version of the state that it reads
 	Digest   string            `json:"digest,omitempty"`   // of all settings of its learners; empty: its version does not say
 	Outside  bool              `json:"outside,omitempty"`  // it stays outside of the group, since it is not fit to work
 	// At is when it was noted, in milliseconds by the clock of the store that noted it. Announce gives it, and takes none.
 	At int64 `json:"at,omitempty"`
 }
 
-// Registry is where the workers of a group tell each other how they are configured.
+// Registry holds the announcements of a group's workers.
 type Registry interface {
 	// Announce notes self, and returns all that were noted within WorkerKept, self among them, by ID. Times are the
 	// store's own, so that the workers' clocks do not matter. After a failover they may be another server's: so whoever waits for
@@ -32,11 +32,11 @@ type Registry interface {
 	Announce(ctx context.Context, self WorkerInfo) ([]WorkerInfo, error)
 	// Workers are all that were noted within WorkerCounts, by the store's clock. It notes nothing.
 	Workers(ctx context.Context) ([]WorkerInfo, error)
-	// Withdraw forgets a worker that leaves, and what it shows.
+	// Withdraw deletes the announcement of a worker that leaves, and its page data.
 	Withdraw(ctx context.Context, id string) error
-	// Show notes what a worker shows people of itself, a JSON object that is not empty, and returns what all have shown within
-	// WorkerCounts, its own among them, the latest first. Where there is more than the bounds below allow, the latest is kept. It fails
-	// with ErrForbidden as Announce does.
+	// Show stores a worker's data for the live page, a JSON object that is not empty. It returns the data of all
+	// workers stored within WorkerCounts, its own included, latest first. Above the bounds below, the latest are
+	// kept. It fails with ErrForbidden as Announce does.
 	Show(ctx context.Context, id string, shows []byte) ([][]byte, error)
 }
 
@@ -45,14 +45,14 @@ const (
 	WorkerCounts    = 30 * time.Second // since it was last noted
 	WorkerKept      = 10 * time.Minute // likewise; servers' clocks that differ by less make no difference
 	MaxWorkers      = 1000
-	MaxWorkerBytes  = 64 << 10 // of what one says, as JSON
-	MaxWorkersBytes = 4 << 20  // of what all say, with their IDs
+	MaxWorkerBytes  = 64 << 10 // of one announcement, as JSON
+	MaxWorkersBytes = 4 << 20  // of all announcements, with their IDs
 	MaxShown        = 64       // workers that show something
-	MaxShownBytes   = 32 << 10 // of what one shows
+	MaxShownBytes   = 32 << 10 // of one worker's page data
 	MaxAllShown     = MaxShown * MaxShownBytes
 )
 
-// CheckShown fails where a worker shows too much, or what is no JSON object, or an empty one.
+// CheckShown fails if page data is too large, empty, or no JSON object.
 func CheckShown(id string, shows []byte) error {
 	switch {
 	case id == "":
@@ -65,19 +65,13 @@ func CheckShown(id string, shows []byte) error {
 	return nil
 }
 
-// workerForm is the version of what a worker says. A later one only adds members: what was there keeps its meaning, or gets
-// another name.
-const workerForm = 1
-
-// Encode makes the JSON object that is stored, whose first member is "form".
+// Encode returns the JSON object that is stored. It fails without an ID, and above MaxWorkerBytes. Later versions only add members,
+// since workers of several versions read it.
 func (w *WorkerInfo) Encode() ([]byte, error) {
 	if w.ID == "" {
 		return nil, errors.New("a worker without an id")
 	}
-	b, err := json.Marshal(struct {
-		Form int `json:"form"`
-		*WorkerInfo
-	}{workerForm, w})
+	b, err := json.Marshal(w)
 	if err != nil {
 		return nil, fmt.Errorf("encode what worker %q says of itself: %w", w.ID, err)
 	}
@@ -87,7 +81,7 @@ func (w *WorkerInfo) Encode() ([]byte, error) {
 	return b, nil
 }
 
-// DecodeWorker takes one apart, of any form. It passes over what it does not know.
+// DecodeWorker reads such an object. It ignores members that it does not know.
 func DecodeWorker(b []byte) (w WorkerInfo, err error) {
 	if err = json.Unmarshal(b, &w); err == nil && w.ID == "" {
 		err = errors.New("a worker without an id")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
+	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
 const (
@@ -60,7 +61,7 @@ type sighting struct {
 }
 
 func newAnnouncer(opt *Options) *announcer {
-	self := state.WorkerInfo{ID: rand.Text(), Version: opt.Version, Layout: partition.DecisionLayout, Digest: opt.Digest, Learners: map[string]string{}}
+	self := state.WorkerInfo{ID: rand.Text(), Version: opt.Version, Layout: task.StateLayout, Digest: opt.Digest, Learners: map[string]string{}}
 	for _, l := range opt.Machine.Learners {
 		self.Learners[l.Name] = l.Fingerprint
 	}

@@ -66,6 +66,9 @@ func (w *Worker) awaitFit(drain context.Context) error {
 			return err
 		}
 		err := w.missing(drain)
+		if err == nil { // before anything of the stored state but its version is read
+			err = upgrade(drain, &w.opt, upgrades, task.StateLayout, w.partitions())
+		}
 		if err == nil {
 			err = w.lookWhetherFit(drain)
 		}

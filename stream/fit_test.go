@@ -101,7 +101,7 @@ func TestUnfit(t *testing.T) {
 
 // unfitStore is a store that is not fit.
 type unfitStore struct {
-	state.Store
+	state.AdminStore
 	err error
 }
 

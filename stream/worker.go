@@ -36,7 +36,7 @@ type Options struct {
 	Group      string
 	TopicNames [event.Topics]string // empty for a selections topic that is not configured
 	Log        func(partition int32) Log
-	Store      state.Store
+	Store      state.AdminStore
 	Membership *Membership
 	// Missing names the topics that do not exist, those that are written to included; nil: nobody looks.
 	Missing  func(context.Context) ([]string, error)

@@ -83,13 +83,12 @@ for i = 1, sections[3] + sections[4] do
 end
 call('HSET', meta, 'checkpoint', id)
 call('HSET', meta, 'seq', nextseq)
-call('HDEL', meta, 'converted')
 
 -- The first checkpoint of an owner leads on from the last of the owner before: "writer" is that one's token.
 local entry = nextseq .. '-0'
 local function publish()
   return pcall('XADD', deltas, 'MAXLEN', '~', ARGV[6], entry,
-    'token', token, 'form', '1', 'previous', at[5] or token, 'previous_seq', seq, ARGV[7], ARGV[8])
+    'token', token, 'previous', at[5] or token, 'previous_seq', seq, ARGV[7], ARGV[8])
 end
 local added = publish()
 if type(added) == 'table' and added.err then

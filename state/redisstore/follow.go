@@ -14,7 +14,6 @@ import (
 const (
 	fieldPrevious    = "previous"     // token of the writer of the checkpoint before
 	fieldPreviousSeq = "previous_seq" // and its sequence
-	fieldForm        = "form"         // of the entry: 1; absent: that of before there were forms, which is the same
 	fieldChanges     = "changes"      // see packer.published
 	fieldReload      = "reload"       // in place of changes: there was more than MaxDeltaBytes of them
 )
@@ -48,8 +47,8 @@ func (s *Store) Sums(ctx context.Context, p int32, hashes []string) (state.Fence
 	return at, all, nil
 }
 
-// Deltas implements state.Follower. The stream and the position of the state are read in one transaction, so that
-// "nothing new" is told from a stream that was lost.
+// Deltas implements state.Follower. One transaction reads the stream and the state's position: "no deltas yet"
+// differs from a lost stream.
 func (s *Store) Deltas(ctx context.Context, p int32, after state.Fence) ([]state.Delta, error) {
 	const doing = "follow the deltas"
 	prefix := s.prefix(p)
@@ -88,9 +87,6 @@ func readDelta(m redis.XMessage, after state.Fence) (state.Delta, error) {
 	seq, err := strconv.ParseInt(number, 10, 64)
 	previous, err2 := strconv.ParseInt(text(fieldPreviousSeq), 10, 64)
 	if err != nil || err2 != nil || seq != after.Seq+1 || previous != after.Seq || text(fieldPrevious) != after.Token {
-		return state.Delta{}, state.ErrGap
-	}
-	if form := text(fieldForm); form != "" && form != "1" { // a later version wrote it: what it holds is read as a whole
 		return state.Delta{}, state.ErrGap
 	}
 	if text(fieldReload) != "" { // it changed more than the stream carries

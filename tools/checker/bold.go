@@ -21,10 +21,9 @@ type instanceFold struct {
 // listFold is what an instance was fed, of lists of one length or of all.
 type listFold struct {
 	fed   bound
-	only  int64 // payoffs of only candidates
-	open  bool  // it is not certain of each payoff with which order of utilities it was fed
-	blind bool  // nor to which rank it belongs
-	began bool  // it began with what was taken in
+	open  bool // it is not certain of each payoff with which order of utilities it was fed
+	blind bool // nor to which rank it belongs
+	began bool // it began with what was taken in
 	at    map[uint32]*coordinate
 }
 
@@ -83,13 +82,7 @@ func (lf *learnerFold) feed(l *life, item uint32, v float64) {
 		return
 	}
 	list := lf.instance(l.instance).list(length)
-	if len(l.items) == 1 { // teaches nothing; earlier versions counted it, and knew of the coordinate
-		list.only++
-		if lf.byRank() {
-			list.coordinate(0)
-		} else {
-			list.coordinate(item)
-		}
+	if len(l.items) == 1 { // teaches nothing
 		return
 	}
 	list.fed.hi++
@@ -211,7 +204,7 @@ func (lf *learnerFold) checkRounds(f *fold, field string, list *listFold, forget
 	if b.lo < b.hi {
 		f.out.open(boldRounds)
 	}
-	if !f.out.ok(boldRounds, got >= b.lo && got <= b.hi+list.only) {
+	if !f.out.ok(boldRounds, got >= b.lo && got <= b.hi) {
 		f.out.breach(boldRounds, lf.name+": instance "+field, fmt.Sprintf("%d to %d payoffs fed", b.lo, b.hi), fmt.Sprint(got))
 	}
 }

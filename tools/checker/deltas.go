@@ -37,14 +37,11 @@ func parseDelta(raw any) (d delta, err error) {
 		name, _ := list[i].(string)
 		d.fields[name], _ = list[i+1].(string)
 	}
-	if d.fields["reload"] == "" && d.known() {
+	if d.fields["reload"] == "" {
 		d.changes, err = parseChanges(d.fields["changes"])
 	}
 	return d, err
 }
-
-// known tells whether the entry's changes are of a form that is read here.
-func (d *delta) known() bool { return d.fields["form"] == "" || d.fields["form"] == "1" }
 
 // parseChanges reads hash, field and value of each, with their lengths as varints before; that of a value is one more than
 // it is, and 0 where the field was deleted.
@@ -86,7 +83,7 @@ func parseChanges(s string) (all []change, err error) {
 func (f *fold) checkDeltas(writer string) {
 	type place struct{ hash, field string }
 	newest := map[place]*string{}
-	before, unknown := "", ""
+	before := ""
 	for i, raw := range f.state.deltas {
 		d, err := parseDelta(raw)
 		if !f.out.ok(deltas, err == nil) {
@@ -104,18 +101,12 @@ func (f *fold) checkDeltas(writer string) {
 			f.out.breach(deltas, d.id, "behind writer and checkpoint "+previous, "behind "+found)
 		}
 		before = d.fields["token"] + " " + seq
-		if !d.known() {
-			unknown = d.fields["form"]
-		}
-		if d.fields["reload"] != "" || !d.known() {
+		if d.fields["reload"] != "" {
 			clear(newest)
 		}
 		for _, c := range d.changes {
 			newest[place{c.hash, c.field}] = c.value
 		}
-	}
-	if unknown != "" {
-		f.out.skip("deltas: changes of form %q are not known", unknown)
 	}
 	if before == "" {
 		return

@@ -68,7 +68,7 @@ func (f *fold) takeUpTo(offset int64, header []byte) error {
 // tail takes in what came after the last ranking.
 func (f *fold) tail() error {
 	switch header, err := storedSteps(f.state.steps); {
-	case f.state.steps == "" || f.partial: // of a version before there were any
+	case f.state.steps == "" && f.state.seq == 0 || f.partial: // nothing was checkpointed, or the order is unknown
 		f.drift()
 	case !f.out.ok(stepsReadable, err == nil):
 		f.out.breach(stepsReadable, "meta, field steps", "steps", err.Error())
@@ -147,8 +147,8 @@ func (f *fold) follow(header []byte, name any) error {
 	return nil
 }
 
-// broken is where steps begin at another event time than the ones before have come to. Where they say where all topics stood,
-// a worker has gone on from a state that had not followed the log: of an earlier version, say.
+// broken handles steps that begin at another event time than the ones before ended at. If they name the position of every topic,
+// the state had not followed the log: a mirror dropped headers that a replay needed, for example.
 func (f *fold) broken(from event.Millis, steps []step, name any) {
 	f.drift()
 	for i := range steps {

@@ -203,18 +203,14 @@ func (lf *learnerFold) checkPreferences(f *fold) {
 		name := func(p [2]uint32) string {
 			return fmt.Sprintf("%s: %s selected below %s", lf.name, f.items.name(p[0]), f.items.name(p[1]))
 		}
-		compareCounts(f, preferences, lf.pairs, got, name, func(b bound) bound {
+		widen := func(b bound) bound {
 			if !always {
 				b.lo = 0
 			}
 			return b
-		})
-		// Earlier versions did not tell them apart.
-		for p, n := range against {
-			if most := lf.against[p]; !f.out.ok(preferences, n <= most) {
-				f.out.breach(preferences, name(p)+", against the order", fmt.Sprintf("%d at the most", most), fmt.Sprint(n))
-			}
 		}
+		compareCounts(f, preferences, lf.pairs, got, name, widen)
+		compareCounts(f, preferences, lf.against, against, func(p [2]uint32) string { return name(p) + ", against the order" }, widen)
 	}
 	if found[config.Social] {
 		lf.checkRatings(f, always)

@@ -30,7 +30,7 @@ type state struct {
 	seq       int64
 	inputs    [event.Inputs]cut
 	rankings  cut
-	steps     string               // since the last ranking; empty: of a version before there were any
+	steps     string               // since the last ranking; empty: no checkpoint yet
 	orders    int64                // number of the last order record
 	producers []int64              // that owners had
 	skipped   [event.Inputs][]span // by commands

@@ -21,6 +21,10 @@ func RunAdminStore(t *testing.T, open func(t *testing.T) Subject) {
 		{"EmptyingIsRefusedForTheStoresOwn", emptyingIsRefusedForTheStoresOwn},
 		{"DropLeavesNothing", dropLeavesNothing},
 		{"BegunAnewByAnother", begunAnewByAnother},
+		{"UpgradeSurvivesACrashAnywhere", upgradeSurvivesACrashAnywhere},
+		{"UpgradeIsRefused", upgradeIsRefused},
+		{"UpgradeIsFenced", upgradeIsFenced},
+		{"UpgradeKeepsTheCut", upgradeKeepsTheCut},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := open(t)
@@ -176,7 +180,7 @@ func dropLeavesNothing(w *world, k state.AdminStore) {
 	require.ErrorIs(w, err, state.ErrNoState)
 }
 
-// begunAnewByAnother: what a store remembers of a partition is no hindrance when another has dropped it and begun it anew.
+// begunAnewByAnother: a client's caches do not prevent another one from dropping a partition and beginning it again.
 func begunAnewByAnother(w *world, k state.AdminStore) {
 	o := w.begin(0)
 	var ids []string

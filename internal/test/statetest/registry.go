@@ -114,12 +114,12 @@ func announcedUntilWithdrawn(w *world, one, other state.Registry) {
 	require.NoError(w, one.Withdraw(w.ctx, "nobody"))
 }
 
-// announcedByOtherVersions: what is known of it is read, whatever the form; what is no worker at all is in nobody's way.
+// announcedByOtherVersions: members that are known are read; entries that are no workers are ignored.
 func announcedByOtherVersions(w *world, one, other state.Registry) {
 	w.Note(w.T, map[string]string{
-		"next":  `{"form":2,"id":"next","regions":{"eu":[1,2]},"learners":{"feed":"f","front":"g"},"layout":9,"version":"2"}`,
-		"array": `{"form":1,"id":"array","learners":["feed"]}`, "nobody": `{"form":1}`, "cut": `{"form":1,"id":"cut`,
-		"long": `{"form":1,"id":"long","version":"` + strings.Repeat("x", state.MaxWorkerBytes) + `"}`,
+		"next":  `{"id":"next","regions":{"eu":[1,2]},"learners":{"feed":"f","front":"g"},"layout":9,"version":"2"}`,
+		"array": `{"id":"array","learners":["feed"]}`, "nobody": `{"layout":1}`, "cut": `{"id":"cut`,
+		"long": `{"id":"long","version":"` + strings.Repeat("x", state.MaxWorkerBytes) + `"}`,
 	})
 	require.Equal(w, map[string]state.WorkerInfo{
 		"a":    worker("a"),
@@ -133,7 +133,7 @@ func announcedByManyIsBounded(w *world, one, other state.Registry) {
 	many := map[string]string{}
 	for i := range 3 * state.MaxWorkers {
 		id := fmt.Sprint("worker-", i)
-		many[id] = fmt.Sprintf(`{"form":1,"id":%q}`, id)
+		many[id] = fmt.Sprintf(`{"id":%q}`, id)
 	}
 	w.Note(w.T, many)
 	w.Later(w.T, time.Second)
@@ -169,7 +169,7 @@ func announcedAtLengthIsBounded(w *world, one, other state.Registry) {
 	require.NotContains(w, w.announce(one, worker("last")), "too long")
 }
 
-// show shows something, and gives the members "says" of what all show, sorted.
+// show stores page data, and returns the members "says" of all workers' data, sorted.
 func (w *world) show(r state.Registry, id, says string) []string {
 	w.Helper()
 	all, err := r.Show(w.ctx, id, fmt.Appendf(nil, `{"says":%q}`, says))

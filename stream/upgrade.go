@@ -1,0 +1,59 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+// upgrades bring a partition's stored state to task.StateLayout. There is none: version 1 is the first.
+var upgrades = state.Upgrades{}
+
+// upgrade brings the stored state of all partitions to version to. Where one is of a lower version it fails while a worker is alive that
+// announces a lower one. Partitions that no upgrade leads on from are passed over: the task that acquires one says why it stops.
+func upgrade(ctx context.Context, opt *Options, u state.Upgrades, to, partitions int) error {
+	for p := range int32(partitions) {
+		m, _, err := opt.Store.View(ctx, p, nil)
+		if errors.Is(err, state.ErrNoState) || errors.Is(err, state.ErrIncomplete) || err == nil && (m.Layout >= to || m.Layout == task.StateUnfinished) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("reading the version of the stored state: %w", err)
+		}
+		if err := noneLower(ctx, opt.Registry, to); err != nil {
+			return err
+		}
+		if err := opt.Store.Fit(ctx, partitions); err != nil {
+			return err
+		}
+		err = u.Run(ctx, opt.Store, p, to)
+		switch {
+		case err == nil:
+			opt.Logger.Info("stored state upgraded", "partition", p, "from", m.Layout, "to", to)
+		case !errors.Is(err, state.ErrVersion):
+			return err
+		}
+	}
+	return nil
+}
+
+// noneLower fails while a worker is alive that reads a lower version than to. A store whose rights forbid announcements cannot tell.
+func noneLower(ctx context.Context, r state.Registry, to int) error {
+	if r == nil {
+		return nil
+	}
+	all, err := r.Workers(ctx)
+	if err != nil && !errors.Is(err, state.ErrForbidden) {
+		return fmt.Errorf("reading which workers are alive: %w", err)
+	}
+	for i := range all {
+		if all[i].Layout < to {
+			return fmt.Errorf("the stored state is upgraded to version %d once all workers of a lower version have stopped: stop worker %s (%s)",
+				to, all[i].ID, all[i].Version)
+		}
+	}
+	return nil
+}
