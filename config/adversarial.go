@@ -10,7 +10,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/admissible"
 )
 
-// LossIndex names what the losses of an adversarial learner belong to.
+// LossIndex selects the index of an adversarial learner's losses.
 type LossIndex string
 
 // The values of loss_index.
@@ -39,13 +39,13 @@ type Windows struct {
 	List      []float64 // probability of window 1, 2, …
 	Geometric *float64  // P(w) ∝ ratio^w
 	Zipf      *float64  // P(w) ∝ w^−s
-	Max       int       // the longest window told apart; of List, its length
+	Max       int       // longest window with a share of its own; of List, its length
 }
 
-// Learned tells whether the windows are learned from selections.
+// Learned reports whether windows are estimated from selections.
 func (w Windows) Learned() bool { return w.List == nil && w.Geometric == nil && w.Zipf == nil }
 
-// Distribution makes the distribution; nil where it is learned. It fails on what cannot be one.
+// Distribution makes the distribution; nil where it is estimated. It fails on invalid weights.
 func (w Windows) Distribution() (*admissible.Windows, error) {
 	switch {
 	case w.List != nil:

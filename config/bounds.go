@@ -21,8 +21,8 @@ func lengthFault(n int, err error) error {
 	return err
 }
 
-// leastCandidateBytes is what a candidate takes in an impression's record at least: {"item":"ab"}, without a utility.
-// A shorter item would be the same as another before long.
+// leastCandidateBytes is a candidate's least size in an impression's record: {"item":"ab"}, without a utility.
+// Shorter items are too few for many candidates.
 const leastCandidateBytes = len(`{"item":"ab"},`)
 
 // checkLimits warns of a bound that another keeps from being reached.
@@ -39,8 +39,8 @@ func checkLimits(s *section, l *Limits) {
 	}
 }
 
-// checkParking looks at what waits for what it belongs to, which needs time and room. Without either nothing could ever
-// wait, and that is refused: topics have no order among each other.
+// checkParking checks the time and room for parked records. Without either, no record could wait, and that is
+// refused: topics have no order among each other.
 func checkParking(s *section, j *Join, maxRecordBytes int) {
 	if !s.ok("parking_time", "max_parked") {
 		return
@@ -59,8 +59,8 @@ func checkParking(s *section, j *Join, maxRecordBytes int) {
 	}
 }
 
-// checkRemember wants an impression that has ended to be remembered for as long as what came before an impression waits for it: a
-// producer that tries again must meet it.
+// checkRemember requires that an ended impression is remembered at least as long as records are parked, so that a
+// producer's retry finds it.
 func checkRemember(s *section, j *Join) {
 	switch {
 	case !s.ok("parking_time", "remember"), j.Remember == UntilHorizon, j.Remember >= j.ParkingTime:
@@ -72,13 +72,14 @@ func checkRemember(s *section, j *Join) {
 	}
 }
 
-// leastSteps is how many payoffs a range has to tell apart: a millionth of a range is far below what payoffs teach.
+// leastSteps is the least number of distinct payoffs in a range. A millionth of a range is far below the noise of
+// payoffs.
 const leastSteps = 1 << 20
 
-// checkRange looks whether payoffs of a range can be told apart when they are normalised to [0,1]: (x−min)/(max−min). The
-// subtraction and the division are exact to a bit; what is lost is lost before, in x. The doubles of the range lie
-// apart by one unit in the last place of its larger end at most, which must be small against its width. That refuses a
-// narrow range of large numbers, [1e9, 1e9+1e-7], and one of the smallest numbers there are, [0, 5e-324].
+// checkRange checks that payoffs stay distinct when normalised to [0,1]: (x−min)/(max−min). Subtraction and division
+// are exact to a bit, so precision is lost only in x. The doubles of the range are at most one unit in the last place
+// of its larger end apart. That must be small against the width. So a narrow range of large numbers is refused, [1e9,
+// 1e9+1e-7], and one of denormals, [0, 5e-324].
 func checkRange(low, high float64) error {
 	if !(low < high) {
 		return fmt.Errorf("the first number must be below the second, not [%s, %s]", formatFloat(low), formatFloat(high))
@@ -106,7 +107,7 @@ func warnShort(s *section, key string, d time.Duration) {
 	}
 }
 
-// warnDoubtful warns of what is allowed, and hardly ever meant.
+// warnDoubtful warns of valid settings that are hardly ever meant.
 func warnDoubtful(s *section, l *Learner, topics Topics) {
 	warnShort(s, "payoff_horizon", l.PayoffHorizon)
 	warnShort(s, "selection_timeout", l.SelectionTimeout)
@@ -114,7 +115,7 @@ func warnDoubtful(s *section, l *Learner, topics Topics) {
 	warnBelief(s, l)
 }
 
-// warnSilence warns of what an unpaid selection counts as.
+// warnSilence warns of doubtful payoffs for unpaid selections.
 func warnSilence(s *section, l *Learner, topics Topics) {
 	switch {
 	case !s.has("on_expiry") || !s.ok("on_expiry", "payoff_range"):

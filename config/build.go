@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// TLSConfig makes what connections to Kafka need; nil where they are not encrypted. It reads the files of kafka.tls.
+// TLSConfig returns the TLS settings of connections to Kafka; nil where they are not encrypted. It reads the files of
+// kafka.tls.
 func (c *Config) TLSConfig() (*tls.Config, error) { return c.Kafka.TLS.build(c, "kafka.tls") }
 
 // RedisTLSConfig is TLSConfig for Redis.

@@ -40,8 +40,8 @@ func certificate(t *testing.T, dir, name string) (certFile, keyFile string) {
 	return certFile, keyFile
 }
 
-// TestTLSConfig: both sides accept each other by what the configuration built, and a renewed client certificate is
-// presented without a restart.
+// TestTLSConfig: client and server accept each other with the configuration's certificates, and a renewed client
+// certificate is presented without a restart.
 func TestTLSConfig(t *testing.T) {
 	certFile, keyFile := certificate(t, t.TempDir(), "server")
 	ownDir := t.TempDir()

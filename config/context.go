@@ -16,7 +16,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// Context is what a learner looks at of impressions besides their items.
+// Context declares the features that a learner reads of impressions, users and items.
 type Context struct {
 	User, Item []Feature
 	Cross      [][2]string // names of two features, whose product is one too
@@ -53,12 +53,12 @@ const (
 	LogScale    Scale = "log"    // evenly by features.SignedLog
 )
 
-// declare is what the learner is given of it.
+// declare returns the feature as the learner declares it.
 func (f *Feature) declare() features.Feature {
 	return features.Feature{Name: f.Name, Low: f.Range.Min, High: f.Range.Max, Log: f.Scale == LogScale}
 }
 
-// Missing says what becomes of an impression that lacks a number which is declared.
+// Missing selects the handling of an impression that lacks a declared number.
 type Missing string
 
 // The values of context.missing.
@@ -67,12 +67,12 @@ const (
 	MissingIsZero Missing = "zero"   // the number counts as the middle of its range
 )
 
-// On tells whether anything is declared.
+// On reports whether anything is declared.
 func (c *Context) On() bool {
 	return len(c.User)+len(c.Item)+len(c.Segments)+len(c.Clock) > 0 || c.Categories || c.Age
 }
 
-// clock is what is declared of it.
+// clock returns the declared features of the clock.
 func (c *Context) clock() features.Clock {
 	zone, err := parseZone(c.TimeZone)
 	if err != nil { // it is a fault, or there is none
@@ -81,7 +81,7 @@ func (c *Context) clock() features.Clock {
 	return features.Clock{Hour: slices.Contains(c.Clock, ByHour), Weekday: slices.Contains(c.Clock, ByWeekday), Zone: zone}
 }
 
-// Features are what the learner declares.
+// Features returns the learner's declaration.
 func (l *Learner) Features() features.Declaration {
 	d := features.Declaration{Cross: l.Context.Cross, Segments: l.Context.Segments, Categories: l.Context.Categories,
 		Clock: l.Context.clock(), Age: l.Context.Age}
@@ -97,12 +97,13 @@ func (l *Learner) Features() features.Declaration {
 	return d
 }
 
-// LooksAtContexts tells whether any learner does.
+// LooksAtContexts reports whether any learner declares features.
 func (c *Config) LooksAtContexts() bool {
 	return slices.ContainsFunc(c.Learners, func(l Learner) bool { return l.Context.On() })
 }
 
-// fingerprint names all that what is learned depends on; empty where nothing is declared.
+// contextFingerprint names all settings that determine the meaning of learned values; empty where nothing is
+// declared.
 func (l *Learner) contextFingerprint() string {
 	if !l.Context.On() {
 		return ""
@@ -141,7 +142,7 @@ func (l *Learner) contextFingerprint() string {
 	return b.String()
 }
 
-// contextKind is a mapping that declares what is looked at.
+// contextKind is a mapping that declares features.
 var contextKind = kind[Context]{name: "mapping", span: "the next nine keys", parts: contextSettings, editor: object(contextSettings),
 	read: func(s *section, key string, dst *Context) {
 		f, ok := s.ask(key)
@@ -181,7 +182,7 @@ var contextSettings = []setting[Context]{
 		"what items pay may change with how long ago an impression first carried them, by event time, for all alike"),
 }
 
-// featureName is what a feature may be called: names are labels of metrics, and stand in fingerprints.
+// featureName matches a feature's name: names are labels of metrics, and part of fingerprints.
 const featureName = `^[A-Za-z_][A-Za-z0-9_.-]{0,63}$`
 
 var isFeatureName = regexp.MustCompile(featureName)
@@ -363,7 +364,7 @@ func (s *section) feature(path string, n *yaml.Node) Feature {
 	return f
 }
 
-// checkContext refuses what cannot be declared, and learners that cannot use it.
+// checkContext refuses invalid declarations, and learners that cannot use one.
 func checkContext(s *section, l *Learner) {
 	one := s.d.sections[s.join("context")]
 	if !s.has("context") || one == nil {
@@ -385,12 +386,12 @@ func checkContext(s *section, l *Learner) {
 	}
 }
 
-// faulty tells whether anything that begins with a key has a fault.
+// faulty reports whether a key with this prefix has a fault.
 func (s *section) faulty(key string) bool {
 	return slices.ContainsFunc(s.d.faults[s.first:], func(f Fault) bool { return strings.HasPrefix(f.Key, s.join(key)) })
 }
 
-// checkDeclared holds features to what can be declared, those apart that have a fault already.
+// checkDeclared checks the features that have no fault yet.
 func checkDeclared(s, one *section, l *Learner) {
 	if !s.ok("context", "payoff_range") {
 		return

@@ -26,7 +26,7 @@ func TestScale(t *testing.T) {
 	require.ErrorContains(t, err, "its scale linear")
 }
 
-// What a learner looks at is part of its fingerprint, and of no other's.
+// A learner's declaration is part of its fingerprint, and of no other learner's.
 func TestContextFingerprint(t *testing.T) {
 	of := func(context string) string {
 		file := "kafka: {brokers: localhost:9092, group: g, topics: {impressions: i, selections: s, payoffs: p, rankings: r}}\nredis: {url: redis://localhost:6379}\n" +

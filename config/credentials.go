@@ -25,7 +25,7 @@ func (a *SASL) needs() []string {
 	return []string{"username", "password", "password_file"}
 }
 
-// checkLogin wants what a mechanism needs, and warns of what another one would.
+// checkLogin requires the settings that a mechanism needs, and warns of those that it ignores.
 func checkLogin(s *section, a *SASL) {
 	needs := a.needs()
 	switch {
@@ -58,7 +58,7 @@ func checkLogin(s *section, a *SASL) {
 	}
 }
 
-// asks says what a user or a password is for.
+// asks describes the login or client that a user or password belongs to.
 func (a *SASL) asks(login, client string) string {
 	if a.TokenURL != "" {
 		return " for token_url: " + client
@@ -66,7 +66,7 @@ func (a *SASL) asks(login, client string) string {
 	return " " + login
 }
 
-// readable is what of a login can be read by who reads the connection; empty: nothing.
+// readable names the part of a login that an eavesdropper can read; empty: none.
 func (m Mechanism) readable() string {
 	switch m {
 	case Plain:
@@ -85,7 +85,7 @@ const (
 
 var oneExtension = regexp.MustCompile("^" + extensionPattern + "$")
 
-// ExtensionsByName are the extensions that the broker is told.
+// ExtensionsByName returns the extensions sent to the broker.
 func (a *SASL) ExtensionsByName() map[string]string {
 	all, _ := parseExtensions(a.Extensions) // was looked at when it was read
 	return all

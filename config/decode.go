@@ -65,8 +65,8 @@ func Load(file string, data []byte, env Env) (cfg *Config, warnings []Fault, err
 	return decode(file, data, env)
 }
 
-// Lint is Load that looks at the files that the configuration names too: certificates, keys, passwords. What is wrong
-// with them are faults like the others, so that all come at once.
+// Lint is Load that also checks the files named in the configuration: certificates, keys, passwords. Their faults are
+// returned with the others.
 func Lint(file string, data []byte, env Env) (cfg *Config, warnings []Fault, err error) {
 	return decode(file, data, env, (*decoder).workersFiles, (*decoder).serveFiles)
 }
@@ -95,8 +95,8 @@ func decode(file string, data []byte, env Env, looks ...func(*decoder, *Config))
 	return cfg, d.warnings, nil
 }
 
-// decoder walks the YAML nodes of one file, led by the keys that exist, and gathers what is wrong with them. The
-// walk is as deep as the configuration, whatever the file's own depth.
+// decoder walks the YAML nodes of one file by the known keys, and collects faults. The walk is as deep as the
+// configuration, however deep the file is.
 type decoder struct {
 	file     string
 	env      Env
@@ -156,7 +156,7 @@ func (d *decoder) syntax(err error, data []byte) {
 	where, message := place{line: 1}, strings.TrimPrefix(err.Error(), "yaml: ")
 	var le *yaml.LoadError
 	if errors.As(err, &le) {
-		// What is missing at the end is missed in the line after the last.
+		// A missing key is reported in the line behind the last.
 		last := 1 + bytes.Count(bytes.TrimSuffix(data, []byte("\n")), []byte("\n"))
 		where = place{line: min(max(1, le.Mark.Line), last), column: le.Mark.Column}
 		message = le.Message
@@ -185,7 +185,7 @@ func lineOf(data []byte, number int) []byte {
 
 func at(n *yaml.Node) place { return place{line: max(1, n.Line), column: n.Column} }
 
-// resolve follows an alias, and refuses what has a tag of its own.
+// resolve follows an alias, and refuses nodes with a custom tag.
 func (d *decoder) resolve(path string, n *yaml.Node) (*yaml.Node, bool) {
 	d.visits++
 	if d.visits > maxVisits {
@@ -205,7 +205,7 @@ func (d *decoder) resolve(path string, n *yaml.Node) (*yaml.Node, bool) {
 	return nil, false
 }
 
-// isNull tells whether a scalar has no value. The quoted "" has one.
+// isNull reports whether a scalar has no value. The quoted "" has one.
 func isNull(n *yaml.Node) bool {
 	return n.Kind == yaml.ScalarNode && n.Tag == "!!null" && n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) == 0
 }

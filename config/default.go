@@ -32,7 +32,7 @@ func (l *Learner) fill(given func(key string) bool) {
 	if !given("delay") {
 		l.Delay = l.Policy.DefaultDelay()
 	}
-	if !given("sigma") { // what learns a prior learns σ too
+	if !given("sigma") { // learning the prior includes σ
 		l.EstimateSigma = l.believes() && l.Prior.Kind == policy.EmpiricalPrior
 	}
 	if !given("silence") && l.silenceWaits() != "" {
@@ -48,7 +48,8 @@ func (l *Learner) fill(given func(key string) bool) {
 	}
 }
 
-// leastRetention is the least that an item is kept by default that no impression carries: what is out of stock for some weeks is not new.
+// leastRetention is the least default for keeping an item without impressions: an item that is out of stock for some
+// weeks is not new.
 const leastRetention = 30 * 24 * time.Hour
 
 // neverForgets says why items are kept for ever; nothing where they need not be.
@@ -88,19 +89,19 @@ func (l *Learner) silenceWaits() string {
 	return ""
 }
 
-// believes tells whether a learner's policy has a prior.
+// believes reports whether a learner's policy has a prior.
 func (l *Learner) believes() bool {
 	k := l.Policy.Kind()
 	return k != nil && k.Believes
 }
 
-// follows tells whether a learner's policy is robust: it has no losses, and payoffs may do what they like.
+// follows reports whether a learner's policy is robust: without losses, and with payoffs that may change.
 func (l *Learner) follows() bool {
 	k := l.Policy.Kind()
 	return k != nil && k.Follow != nil
 }
 
-// DefaultDelay is what goes with a policy that is configured without.
+// DefaultDelay returns the delay handling of a policy that is configured without one.
 func (p Policy) DefaultDelay() Delay {
 	switch k := p.Kind(); {
 	case k == nil:

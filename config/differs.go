@@ -18,7 +18,7 @@ func (c *Config) Differing(other *Config) (keys []string) {
 	return keys
 }
 
-// Added names the learners that only other has, and as Differing does what differs besides.
+// Added names the learners that only other has, and, like Differing, the other differences.
 func (c *Config) Added(other *Config) (keys, learners []string) {
 	keys = differing("", settings, c, other)
 	if c.Kafka.SASL.Password != other.Kafka.SASL.Password {
@@ -67,8 +67,8 @@ func differingExperiments(ours, theirs []Experiment) (keys []string) {
 	return keys
 }
 
-// Authorities are the certificates of the files that ca_file of Kafka and of Redis name, as they are now: connections trust those that
-// were there when the worker, or this configuration, began.
+// Authorities returns the present certificates in the ca_file of Kafka and of Redis. Connections trust those read
+// when the worker, or this configuration, began.
 func (c *Config) Authorities() (string, error) {
 	var all strings.Builder
 	for _, f := range []struct{ key, file string }{{"kafka.tls.ca_file", c.Kafka.TLS.CAFile}, {"redis.tls.ca_file", c.Redis.TLS.CAFile}} {

@@ -10,7 +10,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// digestBytes are enough to tell the configurations of a group apart.
+// digestBytes suffice to distinguish a group's configurations.
 const digestBytes = 6
 
 // Digest stands for all settings of all learners and experiments, with the defaults filled in: workers with equal ones decide and learn alike. It

@@ -13,21 +13,22 @@ type Experiment struct {
 	Arms    []Arm  // in the file's order; two at least, their shares add up to 1
 	Control string // one of Arms
 	By      Unit
-	Period  time.Duration // by user: after which arms are given anew; or Never
+	Period  time.Duration // by user: time until arms are drawn again; or Never
 	Run     int           // from 1
-	Unpaid  *float64      // what counts for a selection that was never paid, in raw units; nil where learners' on_expiry says it
+	Unpaid  *float64      // payoff of a selection that was never paid, in raw units; nil: by the learners' on_expiry
 	Guard   Guard
-	// Learning says what arms know. Shadow are learners that decide, each on its share of impressions, and are not shown.
+	// Learning selects the data that arms learn from. Shadow are learners that decide, each on its share of
+	// impressions, and are not shown.
 	Learning Learning
 	Shadow   []Arm
 }
 
-// Learning is what arms learn from.
+// Learning selects the data that arms learn from.
 type Learning string
 
 // The values of learning.
 const (
-	Separate Learning = "separate" // each from what it has ranked
+	Separate Learning = "separate" // each from its own rankings
 	Shared   Learning = "shared"   // all from all, as the control does
 )
 
@@ -37,7 +38,7 @@ type Arm struct {
 	Share   float64 // of units, above 0
 }
 
-// Unit is what an arm is given to.
+// Unit is the unit that an arm is assigned to.
 type Unit string
 
 // The values of by.
@@ -186,7 +187,7 @@ func incomparable(a, b *Learner) string {
 	return ""
 }
 
-// checkShadow holds that what decides by the control's knowledge can: arms that share it, and shadows.
+// checkShadow requires that arms and shadows that use the control's knowledge can do so.
 func (d *decoder) checkShadow(s *section, x *Experiment, c *Config, in map[string]string) {
 	control := d.learnerOf(c, x.Control)
 	if shadows := d.sections[s.join("shadow")]; s.has("shadow") && shadows != nil {
@@ -218,7 +219,7 @@ func (d *decoder) checkShadow(s *section, x *Experiment, c *Config, in map[strin
 	}
 }
 
-// unreadable says why a learner cannot decide by what the control knows; nothing where it can.
+// unreadable returns why a learner cannot use the control's knowledge; empty where it can.
 func unreadable(control, l *Learner) string {
 	for _, one := range []*Learner{control, l} {
 		switch k := one.Policy.Kind(); {
@@ -244,7 +245,7 @@ func unreadable(control, l *Learner) string {
 	return ""
 }
 
-// checkWorth holds that what was never paid is worth one thing.
+// checkWorth requires one payoff of unpaid selections for all arms.
 func (d *decoder) checkWorth(s *section, x *Experiment, c *Config) {
 	var l *Learner
 	for _, a := range x.Arms {

@@ -31,7 +31,7 @@ func complete(file string) string {
 	return file
 }
 
-// said is what lint would show of a file: faults, else warnings, one to a line.
+// said returns lint's output for a file: faults, else warnings, one to a line.
 func said(file string, env Env) string {
 	_, warnings, err := Load("w.yaml", []byte(file), env)
 	var b strings.Builder
@@ -52,7 +52,8 @@ func envOf(m map[string]string) Env {
 	return func(name string) (string, bool) { v, ok := m[name]; return v, ok }
 }
 
-// faultCases calls with each case of testdata/faults.txt: its name, its text, the file that it makes, and what is said of it.
+// faultCases calls do for each case of testdata/faults.txt, with its name, text, the file made of it, and the
+// expected output.
 func faultCases(t testing.TB, do func(name, text, file string, env Env, want string)) (head string) {
 	data, err := os.ReadFile(faultsPath)
 	require.NoError(t, err)

@@ -13,14 +13,15 @@ import (
 	"strings"
 )
 
-// fileFault is what is wrong with a file that a key names.
+// fileFault is a fault of a file that a key names.
 type fileFault struct {
 	key  string // below its section, such as ca_file
 	file string
 	err  error
 }
 
-// Error names the file. What the system says of a path that is not absolute depends on where the worker is started.
+// Error names the file. For a relative path it names the system's error only, since the path depends on the working
+// directory.
 func (f *fileFault) Error() string {
 	if errors.Is(f.err, os.ErrNotExist) && !filepath.IsAbs(f.file) {
 		return fmt.Sprintf("%s: %v, seen from the directory that the worker is started in", strconv.Quote(f.file), f.err)
@@ -31,7 +32,7 @@ func (f *fileFault) Error() string {
 // Unwrap is the system's reason.
 func (f *fileFault) Unwrap() error { return f.err }
 
-// readFile reads a file of at most so many bytes: whatever its name leads to, a device among others.
+// readFile reads a file of at most most bytes; the name may lead to anything, such as a device.
 func readFile(file string, most int64) ([]byte, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -97,7 +98,7 @@ func (t *TLS) pair() (*tls.Certificate, []*fileFault) {
 	return &both, nil
 }
 
-// holdsPEM tells whether data has a PEM block of a kind.
+// holdsPEM reports whether data has a PEM block of a kind.
 func holdsPEM(data []byte, is func(kind string) bool) bool {
 	for {
 		block, rest := pem.Decode(data)

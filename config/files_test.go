@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestLintLooksAtFiles: what is wrong with the files that a configuration names is said at once, with line and key and the
-// system's reason, beside faults of the text; and nobody who only loads it is told.
+// TestLintLooksAtFiles: lint reports faults of the files that a configuration names, with line, key and the system's
+// reason, beside faults of the text. Load does not look at them.
 func TestLintLooksAtFiles(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := certificate(t, dir, "good")

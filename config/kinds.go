@@ -60,7 +60,8 @@ func wholeNumber(least, most int) kind[int] {
 		orReference(schema{"type": "integer", "minimum": least, "maximum": most}, pattern(`^[+-]?[0-9]+$`)))
 }
 
-// number is a finite one. Parse knows its range, which span tells people and limits, of JSON Schema, editors.
+// number is the kind of a finite number. parse checks its range; span describes it to people, limits to JSON Schema
+// and editors.
 func number[V any](span string, parse func(string) (V, error), print func(V) string, limits schema) kind[V] {
 	limits["type"] = "number"
 	return scalar("number", span, parse, func(v V) *yaml.Node { return plain(print(v)) },
@@ -148,7 +149,7 @@ var (
 		}
 		return nil
 	}
-	// filled are what schemas say of a text that is not empty, and of what YAML makes of one without quotes.
+	// filled is the schema of a text that is not empty, and of the values that YAML makes of one without quotes.
 	filled = []schema{{"type": "string", "minLength": 1}, unquoted}
 	user   = unlessZero(anything("text", "", isFilled, filled...))
 	// saslUser has no zero byte, which no mechanism carries.
@@ -167,7 +168,7 @@ var secret = unlessZero(kind[Secret]{name: "secret", editor: orReference(filled.
 	read:  func(s *section, key string, dst *Secret) { s.secret(key, dst) },
 	print: func(Secret) *yaml.Node { return text(Mask) }})
 
-// addresses are a list of host:port. None is what is said of an empty list.
+// addresses is the kind of a list of host:port; none is the fault of an empty list.
 func addresses(none string) kind[[]string] {
 	const one = `(` + hostPattern + `|\[[0-9A-Fa-f:.]+(%[^\]]*)?\]):` + portPattern
 	return kind[[]string]{name: "list of addresses", span: "host:port",

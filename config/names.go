@@ -12,7 +12,7 @@ import (
 
 func isLower(c byte) bool { return 'a' <= c && c <= 'z' }
 
-// isName tells whether s has only letters, digits, '.', '_' and '-', upper case among them if upper is set.
+// isName reports whether s has only letters, digits, '.', '_' and '-', with upper case only if upper is set.
 func isName(s string, upper bool) bool {
 	for i := range len(s) {
 		c := s[i]
@@ -144,8 +144,8 @@ func checkAddress(s string, listen bool) error {
 	return checkHost(host)
 }
 
-// checkHost takes an address, or a name that a resolver may know: labels that are not empty, and the last of them not
-// a number, for that is an address with a mistake in it.
+// checkHost accepts an address, or a name with labels that are not empty. The last label must not be a number, since
+// that is a mistyped address.
 func checkHost(host string) error {
 	if _, err := netip.ParseAddr(host); err == nil {
 		return nil
@@ -161,7 +161,7 @@ func checkHost(host string) error {
 	return nil
 }
 
-// isLoopback tells whether host:port stays on this machine.
+// isLoopback reports whether host:port stays on this machine.
 func isLoopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

@@ -110,7 +110,7 @@ func TestSecretsAreNeverShown(t *testing.T) {
 	assert.Empty(t, Secret("").String())
 }
 
-// TestPrintLoadRoundTrip: what is printed is the same configuration again.
+// TestPrintLoadRoundTrip: a printed configuration loads as the same one.
 func TestPrintLoadRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawConfig(t)
@@ -369,7 +369,7 @@ func drawTimes(t *rapid.T, l Learner, selections bool, span func(string, time.Du
 	return l
 }
 
-// TestExpandUndoesEscape: what is escaped comes back as it was, whatever the environment.
+// TestExpandUndoesEscape: an escaped text is restored, in any environment.
 func TestExpandUndoesEscape(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := rapid.StringOf(rapid.SampledFrom([]rune("${}:aA_0é"))).Draw(t, "s")
@@ -392,7 +392,7 @@ func TestExpand(t *testing.T) {
 	}
 }
 
-// TestDurationRoundTrip: what formatDuration writes, parseDuration reads, days or not.
+// TestDurationRoundTrip: parseDuration reads the output of formatDuration, with days or without.
 func TestDurationRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := time.Duration(rapid.Int64Min(0).Draw(t, "d"))
@@ -427,7 +427,7 @@ func TestSizeRoundTrip(t *testing.T) {
 	}
 }
 
-// TestAliasesAreBounded: the work on a file does not grow with what its aliases would unfold to.
+// TestAliasesAreBounded: the work on a file does not grow with the expansion of its aliases.
 func TestAliasesAreBounded(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("kafka: {brokers: ['127.0.0.1:9092'], group: g}\nredis: {url: 'redis://127.0.0.1'}\nlearners:\n  l0: &a {payoffs: stochastic, ")
@@ -456,7 +456,7 @@ func TestAliasesAreBounded(t *testing.T) {
 	assert.Equal(t, "w.yaml:1: the file is larger than 1MiB", faults.Error())
 }
 
-// FuzzLoad: no file makes the loader panic; a file is loaded or has faults; and what loads prints what loads again.
+// FuzzLoad: no file makes the loader panic. A file loads or has faults, and the print of a loaded one loads again.
 func FuzzLoad(f *testing.F) {
 	for _, path := range []string{"testdata/full.yaml", "testdata/minimal.golden.yaml"} {
 		data, err := os.ReadFile(path)

@@ -9,14 +9,14 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// Prior is what is believed of items' mean payoffs before they are paid. Mean and SD are in payoff ranges: 0 is the least
-// payoff there can be, 1 the largest. They mean something with policy.FixedPrior only.
+// Prior is the distribution assumed of items' mean payoffs before they are paid. Mean and SD are in payoff ranges: 0
+// is the least possible payoff, 1 the largest. They are used with policy.FixedPrior only.
 type Prior struct {
 	Kind     policy.Prior
 	Mean, SD float64
 }
 
-// Parameters are what the learner's policy is made with.
+// Parameters returns the parameters of the learner's policy.
 func (l *Learner) Parameters() (*policy.Parameters, error) {
 	radius, err := policy.ParseRadius(string(l.Radius))
 	return &policy.Parameters{

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// checkRedis reads redis.url, and looks at what it goes with.
+// checkRedis reads redis.url, and checks it with its neighbours.
 func (d *decoder) checkRedis(s *section, r *Redis) {
 	s.checkPassword()
 	e, hasURL := s.text("url")

@@ -48,7 +48,7 @@ The group's session timeout (10 s), rebalance timeout (30 s), the drain's limit 
 limit of unsaved changes (64 MiB, of 256 MiB that all partitions of a worker share; 60 s) are fixed.
 `
 
-// TestReference: docs/configuration.md says what the tables of settings say.
+// TestReference: docs/configuration.md agrees with the tables of settings.
 func TestReference(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(referenceHead)
@@ -65,7 +65,7 @@ func TestReference(t *testing.T) {
 	b.WriteString("\n## experiments\n" + referenceExperiments)
 	b.WriteString("\n| key | kind | default | range | meaning |\n|---|---|---|---|---|\n")
 	x := standardOf(experimentSettings)
-	x.By, x.Guard.To = ByUser, "control" // else what is of no use is not shown
+	x.By, x.Guard.To = ByUser, "control" // otherwise settings without effect are not shown
 	shown := printAll(experimentSettings, &x)
 	for i := range shown {
 		if shown[i].Value == "by" {
@@ -82,7 +82,7 @@ func TestReference(t *testing.T) {
 	assert.Equal(t, string(page), b.String(), "docs/configuration.md is stale: go test ./config -run TestReference -update")
 }
 
-// rows are those of some settings, with what is printed of them by default.
+// rows returns the reference's rows of some settings, with their printed defaults.
 func rows[O any](b *strings.Builder, prefix string, all []setting[O], standard mapping, forWhom bool) {
 	for _, t := range all {
 		parts, printed := mapping(nil), "—"

@@ -15,8 +15,8 @@ import (
 // schema is a piece of JSON Schema, draft 7, which editors know best.
 type schema = map[string]any
 
-// WriteSchema writes the JSON Schema of configurations, for editors. It says what the table of settings says, and of rules for
-// several keys those that a schema can express; it refuses nothing that Load takes. What is left is said by lint.
+// WriteSchema writes the JSON Schema of configurations, for editors. It holds the tables of settings, and those rules
+// for several keys that a schema can express. It accepts all that Load accepts; lint reports the rest.
 func WriteSchema(w io.Writer) error {
 	root := object(settings)
 	properties := root["properties"].(schema)

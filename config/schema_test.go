@@ -85,8 +85,8 @@ func refusals(s *jsonschema.Schema, v any) (paths []string) {
 	return paths
 }
 
-// refuses tells whether a fault is among refusals: of its key, of what stands below, or of the mapping that it should not
-// be in, or is not; of something missing, of any mapping around.
+// refuses reports whether a fault is among the schema's refusals. A refusal may be of its key, of a key below, or of
+// the mapping that should or should not hold it; for a missing key, of any mapping around.
 func refuses(paths []string, f Fault) bool {
 	key := regexp.MustCompile(`\[\d+\]`).ReplaceAllString(f.Key, "")
 	parent := key[:max(0, strings.LastIndexByte(key, '.'))]
@@ -97,7 +97,7 @@ func refuses(paths []string, f Fault) bool {
 	})
 }
 
-// beyondSchemas are the faults that no schema can express, "case of faults.txt: key", by what they have in common.
+// beyondSchemas are the faults that no schema can express, "case of faults.txt: key", grouped by their reason.
 var beyondSchemas = map[string][]string{
 	"no YAML that reaches a schema: syntax, anchors, duplicate keys, tags": {
 		"not YAML", "not YAML: a tab", "not YAML: an unknown alias", "keys that are not words", "duplicate keys", "tags: log",
@@ -202,7 +202,7 @@ func TestSchemaTakesWhatIsPrinted(t *testing.T) {
 	})
 }
 
-// TestSchemaTakesWhatLoads: whatever a key is given, in quotes or without, the schema takes what Load takes.
+// TestSchemaTakesWhatLoads: the schema accepts each value of a key that Load accepts, quoted or not.
 func TestSchemaTakesWhatLoads(t *testing.T) {
 	s, loaded := compiled(t), map[string]bool{}
 	try := func(t require.TestingT, key, text string, style yaml.Style) {
@@ -238,7 +238,7 @@ func TestSchemaTakesWhatLoads(t *testing.T) {
 		}
 	}
 	for _, key := range keys {
-		several := regexp.MustCompile(`^kafka$|^redis$|windows$|sasl\.|registry\.(username|password)$|redis\.(username|db)$|_file$|prior\.`) // mappings, and what needs another
+		several := regexp.MustCompile(`^kafka$|^redis$|windows$|sasl\.|registry\.(username|password)$|redis\.(username|db)$|_file$|prior\.`) // mappings, and keys that need another
 		require.True(t, loaded[key] || several.MatchString(key), "nothing that was tried is a value of %s", key)
 	}
 	rapid.Check(t, func(t *rapid.T) {
@@ -247,13 +247,13 @@ func TestSchemaTakesWhatLoads(t *testing.T) {
 	})
 }
 
-// texts are values that some key takes, most of them at a limit of what it takes. The underscore is a space, in quotes.
+// texts are values of some keys, most of them at a limit. The underscore is a space, in quotes.
 const texts = " 0 1 UTC -1 +1 01 0.5 .5 5. 1e-3 1E5 auto true FALSE True yes none drop clamp waits empirical paper rank sum sorted utility greedy klucb " +
 	"qpmd direct earliest debug json plain stochastic given first item 1h 1.5h 1d12h +1h30m 0s +0 1500ms 500000us 9h0.5s 5000 64KiB " +
 	"10_MiB 1024B +2048 x .. .x a:1 a:1,_b:02_,[::1]:3 [fe80::1%eth0]:1 a.b.:65535 1.2.3.4:5 1a:9 3-b:9 _x:9 :0 ::1 [::]:80 h-.x " +
 	"http://h:1/x https://h redis://h rediss://u:p@h:1/2 redis://[::1]:1/ redis://:p@h:/0 redis://h//3 ${A} x${A:y} ${N:5} ${T:true} $${A} ${A 0,1 -1,_2 0.5,0.5 zero"
 
-// TestSchemaTakesEveryExample of the repository: files, what manifests hold, blocks of pages, and what programs write.
+// TestSchemaTakesEveryExample of the repository: files, manifests, code blocks, and the programs' output.
 func TestSchemaTakesEveryExample(t *testing.T) {
 	s := compiled(t)
 	var found []string

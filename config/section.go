@@ -128,7 +128,7 @@ func (s *section) has(key string) bool {
 	return ok
 }
 
-// ok tells whether the value of a key can be relied on: it is a default, or had no fault.
+// ok reports whether the values of all keys are usable: a default, or without a fault.
 func (s *section) ok(keys ...string) bool {
 	return !slices.ContainsFunc(keys, func(k string) bool { return s.d.bad[s.join(k)] })
 }
@@ -142,8 +142,8 @@ func (s *section) warn(key, format string, args ...any) {
 	s.d.warn(s.join(key), s.where(key), format, args...)
 }
 
-// missing reports a key that is needed. It is not said of a section that is faulty as a whole, nor where the key is
-// there under a name that is nearly right: one mistake, one line.
+// missing reports a key that is needed. It reports nothing for a section that is faulty as a whole, or that has the
+// key under a nearly right name: one mistake, one line.
 func (s *section) missing(key, format string, args ...any) {
 	if !s.d.bad[s.path] {
 		s.d.missing = append(s.d.missing, Fault{File: s.d.file, Line: s.where(key).line, Column: s.where(key).column,
@@ -151,7 +151,7 @@ func (s *section) missing(key, format string, args ...any) {
 	}
 }
 
-// refault is fault in place of what has been said of the key.
+// refault replaces the key's fault.
 func (s *section) refault(key, format string, args ...any) {
 	own := slices.DeleteFunc(s.d.faults[s.first:], func(f Fault) bool { return f.Key == s.join(key) })
 	s.d.faults = s.d.faults[:s.first+len(own)]
@@ -247,8 +247,8 @@ func (s *section) addresses(key string) (good []string) {
 	return good
 }
 
-// numbers reads a list of finite numbers, exactly n of them unless n is 0. What is wrong with one is said of the key that
-// name gives.
+// numbers reads a list of finite numbers, exactly n of them unless n is 0. A fault of number i is reported for the
+// key name(i).
 func (s *section) numbers(key string, n int, name func(i int) string) ([]float64, bool) {
 	items, ok := s.items(key)
 	if !ok {

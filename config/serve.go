@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Serve says how `ranker-worker serve` takes records over HTTP, and what it bears.
+// Serve configures the HTTP server of `ranker-worker serve`, and its limits.
 type Serve struct {
 	Listen       string // host:port
 	CertFile     string // PEM; empty: no TLS. Goes with KeyFile
@@ -22,7 +22,7 @@ type Serve struct {
 	Rate         int           // requests a second, of all together
 }
 
-// checkServe looks at what the settings of `serve` say together.
+// checkServe checks the settings of `serve` together.
 func checkServe(s *section, v *Serve) {
 	if !s.ok("listen", "cert_file", "key_file", "tokens_file") {
 		return
@@ -57,7 +57,7 @@ func (v *Serve) faults() []*fileFault {
 	return all
 }
 
-// ServeTLS makes what `serve` listens with; nil where it is not encrypted. Each handshake reads the files anew.
+// ServeTLS returns the TLS settings of `serve`; nil where it is not encrypted. Each handshake reads the files again.
 func (c *Config) ServeTLS() (*tls.Config, error) {
 	v := &c.Serve
 	if v.CertFile == "" {
@@ -77,8 +77,8 @@ func (c *Config) ServeTLS() (*tls.Config, error) {
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return load() }}, nil
 }
 
-// Tokens are the names of those who may send, by the SHA-256 of their tokens: the tokens themselves are not kept, and a look-up
-// takes as long for one that is nearly right as for any other.
+// Tokens holds the names of the permitted senders, by the SHA-256 of their tokens. The tokens themselves are not
+// kept, and a look-up takes as long for a nearly right one as for any other.
 type Tokens map[[sha256.Size]byte]string
 
 // ServeTokens reads serve.tokens_file as it is now; nil where there is none.
@@ -96,7 +96,7 @@ func (c *Config) ServeTokens() (Tokens, error) {
 
 const (
 	mostTokensBytes = 1 << 20
-	leastToken      = 16 // characters: what can be guessed is none
+	leastToken      = 16 // characters: shorter ones can be guessed
 )
 
 // readTokens reads lines of a name and a token. Its faults do not show tokens.

@@ -8,13 +8,15 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// What single records may cost. Both bounds together keep whatever becomes of a record within what Kafka and Redis hold:
+// Bounds of single records. Together they keep each record, and all that is made of it, within Kafka's and Redis's
+// limits:
 //
-//   - A ranking repeats its impression's items, and adds for each a propensity, a rank and that it is undecided, up to 48
-//     bytes, and 15 where the learner says what it expects: 16 MiB + 100,000·63 bytes are 22 MiB. A worker reads back
-//     64 MiB in one batch, and a broker takes 100 MiB in one request (socket.request.max.bytes).
-//   - A pending impression takes in Redis up to 26 bytes for each candidate: number, propensity, rank, undecided, expected.
-//     That is 3 MB, and 16 records that wait under one id are 256 MiB. Redis holds 512 MB in one value (proto-max-bulk-len).
+//   - A ranking repeats its impression's items, and adds for each a propensity, a rank and whether it is undecided,
+//     up to 48 bytes, and 15 for an expected payoff. 16 MiB + 100,000·63 bytes are 22 MiB. A worker reads back 64 MiB
+//     in one batch, and a broker takes 100 MiB in one request (socket.request.max.bytes).
+//   - A pending impression takes up to 26 bytes of Redis for each candidate: number, propensity, rank, undecided,
+//     expected. That is 3 MB, and 16 records parked under one id are 256 MiB. Redis holds 512 MB in one value
+//     (proto-max-bulk-len).
 //
 // TestTheLargestRecordFits makes such an impression.
 const (
@@ -199,7 +201,7 @@ var redisSettings = []setting[Redis]{
 	sectionOf("tls", func(r *Redis) *TLS { return &r.TLS }, tlsSettings, tlsRules...),
 }
 
-// hasURL tells whether Redis is printed as a URL.
+// hasURL reports whether Redis is printed as a URL.
 func (r *Redis) hasURL() bool { return len(r.Addresses) == 1 && !r.Cluster }
 
 func (r *Redis) printURL() *yaml.Node {

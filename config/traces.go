@@ -5,15 +5,15 @@ import (
 	"net/url"
 )
 
-// Traces says where spans are sent by OTLP over HTTP, and how many are made. What else there is to say, OpenTelemetry's own variables
-// do: OTEL_EXPORTER_OTLP_HEADERS, _CERTIFICATE, _CLIENT_CERTIFICATE, _CLIENT_KEY, _COMPRESSION and _TIMEOUT, OTEL_SERVICE_NAME,
-// OTEL_RESOURCE_ATTRIBUTES, OTEL_BSP_* and OTEL_SPAN_*.
+// Traces configures where spans are sent by OTLP over HTTP, and how many. OpenTelemetry's own variables hold for the
+// rest: OTEL_EXPORTER_OTLP_HEADERS, _CERTIFICATE, _CLIENT_CERTIFICATE, _CLIENT_KEY, _COMPRESSION and _TIMEOUT,
+// OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, OTEL_BSP_* and OTEL_SPAN_*.
 type Traces struct {
 	Endpoint string  // a URL to which /v1/traces is added; empty: there are none
 	Ratio    float64 // the share of traces that are made where nobody before has decided
 }
 
-// On tells whether there are traces.
+// On reports whether traces are sent.
 func (t *Traces) On() bool { return t.Endpoint != "" }
 
 // URL is where spans are sent.
@@ -25,8 +25,8 @@ func (t *Traces) URL() (string, error) {
 	return u.JoinPath("v1", "traces").String(), nil
 }
 
-// checkEndpoint takes what OTEL_EXPORTER_OTLP_ENDPOINT has too. A fault does not show the URL, which may hold a password that does
-// not belong there.
+// checkEndpoint accepts the values of OTEL_EXPORTER_OTLP_ENDPOINT. A fault does not show the URL, which may hold a
+// misplaced password.
 func checkEndpoint(text string) error {
 	if text == "" {
 		return nil // off

@@ -22,8 +22,9 @@ func (e *SettingError) Error() string { return e.Key + ": " + e.Err.Error() }
 
 func (e *SettingError) Unwrap() error { return e.Err }
 
-// ReadLearner reads settings as those of a learner, by the rules of a file; hasSelections tells whether there is a selections topic. Empty
-// ones are left out, and of two of one key the last counts. Idle are the keys of those that have no effect. The error is a *SettingError.
+// ReadLearner reads a learner's settings by a file's rules; hasSelections: there is a selections topic. It ignores
+// empty settings, and of two with one key uses the last. It returns the idle keys, which have no effect. Its error is
+// a *SettingError.
 func ReadLearner(name string, hasSelections bool, settings []Setting) (l Learner, idle []string, err error) {
 	var fields mapping
 	for i, s := range settings {
@@ -79,11 +80,11 @@ func learnerFile(name string, hasSelections bool, fields mapping) ([]byte, error
 	return out, nil
 }
 
-// fed are the keys of settings that say what a learner is told, and of whom, whatever it makes of it.
+// fed are the keys of settings that determine a learner's input, whichever policy it has.
 var fed = []string{"windows", "payoff_range", "out_of_range", "payoff_horizon", "selection_timeout", "on_expiry", "aggregate", "seed"}
 
-// Variant is a learner that is told what l is told, and is set as settings say otherwise, given the order of utilities unless they say
-// else. It looks at the contexts that l looks at, if it can. The error is a *SettingError.
+// Variant returns a learner with l's input and the given settings. It has utilities: given unless they say otherwise,
+// and reads l's contexts if it can. Its error is a *SettingError.
 func (l *Learner) Variant(name string, hasSelections bool, settings []Setting) (Learner, error) {
 	mine := func(s Setting) bool { return s[0] == "context" }
 	if !l.Context.On() || slices.ContainsFunc(settings, mine) {

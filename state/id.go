@@ -6,22 +6,22 @@ import (
 	"encoding/hex"
 )
 
-// ID is an impression's id as it is stored and held in memory: 16 bytes, whatever the text is like.
+// ID is an impression's id as it is stored and held in memory: 16 bytes for a text of any length.
 //
-// A UUID in its canonical form, in lower case and of the variant that RFC 9562 defines, is its own 16 bytes, so that different
-// UUIDs have different IDs. Any other text is 126 bits of its SHA-256, behind the two bits (11) of a variant that no such UUID
-// has: so a UUID and a digest never meet, and which of the two an ID is can be told from it; see Hashed.
+// A UUID in canonical form, in lower case and of the variant of RFC 9562, is stored as its own 16 bytes. Different
+// UUIDs have different IDs. Any other text is hashed: 126 bits of its SHA-256, behind two variant bits (11) that no
+// such UUID has. So a UUID and a digest never collide, and Hashed tells them apart.
 //
-// Two texts with one digest would be taken for one impression. By the birthday bound the chance that there is any such pair among n
-// texts is at most n²/2¹²⁷: of 10¹² ids, which a thousand impressions a second take 31 years to make, 6·10⁻¹⁵. Nobody can look for a
-// pair with less than some 2⁶³ digests, and what it would bring is one ranking of the own two that is not made. The digest is
-// not keyed: ids are carried over when partitions are cut anew, and a key would have to go with them for ever.
+// Two texts with one digest would be taken for one impression. The chance that n texts hold such a pair is at most
+// n²/2¹²⁷ (birthday bound). For 10¹² ids, 31 years of a thousand impressions a second, it is 6·10⁻¹⁵. Finding a pair
+// on purpose takes some 2⁶³ digests, and costs its finder one ranking. The digest has no key, since resharding would
+// have to carry the key along for ever.
 type ID [16]byte
 
 // uuidBytes is the length of a UUID's text.
 const uuidBytes = 36
 
-// Where in a UUID the two bits of its variant are, and what they are.
+// Position and values of a UUID's two variant bits.
 const (
 	variantByte = 8
 	variantMask = 0b11 << 6
@@ -39,7 +39,7 @@ func IDOf(text []byte) ID {
 	return id
 }
 
-// Hashed tells whether the ID is a digest. Else Text gives the text that it was made of.
+// Hashed reports whether the ID is a digest. If not, Text returns the text that it was made of.
 func (id ID) Hashed() bool { return id[variantByte]&variantMask != variantUUID }
 
 // AppendText appends the text of an ID that is not Hashed, a UUID.
@@ -97,9 +97,9 @@ var nibbles = func() (all [256]byte) {
 	return all
 }()
 
-// KeyHash is what Kafka's default partitioner makes of a record's key: the key belongs to the partition that is the rest when it is
-// divided by their number. It is the Java client's murmur2 without its sign, and is stored with what lies under a Hashed id, whose
-// text nobody has any more when partitions are cut anew.
+// KeyHash is the hash in Kafka's default partitioner: murmur2 as in the Java client, without its sign. A key belongs
+// to the partition KeyHash modulo the number of partitions. It is stored with the entries of Hashed ids, whose text
+// is not available when partitions are resharded.
 func KeyHash(key []byte) uint32 {
 	const m, r = 0x5bd1e995, 24
 	h := uint32(0x9747b28c) ^ uint32(len(key))

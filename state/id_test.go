@@ -37,7 +37,7 @@ func TestIDOf_OtherTexts(t *testing.T) {
 	}
 }
 
-// FuzzIDOf: what is not hashed gives its text back, and no UUID becomes what a digest is.
+// FuzzIDOf: a text that is not hashed is returned by Text, and no UUID equals a digest.
 func FuzzIDOf(f *testing.F) {
 	f.Add([]byte("0190b8f2-7c1e-7d7a-9c1e-3f4b5a6c7d8e"))
 	f.Add([]byte("00000000-0000-0000-8000-000000000000"))

@@ -18,11 +18,10 @@ var (
 	// ErrIncomplete: a read met a checkpoint that was written only in part. Nothing was read. Its writer, if it lives,
 	// sends it again and so repairs it: the read is worth another try. (Acquire and Checkpoint fail with ErrTorn.)
 	ErrIncomplete = errors.New("state: a checkpoint is not complete yet")
-	// ErrUnfit: the store answers, but is set up in a way that state cannot be trusted to. The error says what has to
-	// be changed.
+	// ErrUnfit: the store answers, but its settings do not keep state safe. The error names the setting to change.
 	ErrUnfit = errors.New("state: the store is not fit")
-	// ErrLost: the store has deleted keys of its own accord since we began to look; what it holds may lack anything. It is
-	// ErrUnfit, too, and nothing that passes.
+	// ErrLost: the store has evicted keys since we first looked, so state may be missing. It is also ErrUnfit, and
+	// does not pass by itself.
 	ErrLost = errors.New("state: the store has deleted keys")
 	// ErrGap: the deltas do not lead on from the position asked for: the follower reloads with Sums.
 	ErrGap = errors.New("state: the deltas do not lead on from here")
@@ -34,7 +33,8 @@ type Fence struct {
 	Seq   int64
 }
 
-// Position is how far a topic has been read, with a witness that tells whether it is still the same log.
+// Position is the offset up to which a topic has been read. Its witness shows whether the topic is still the same
+// log.
 type Position struct {
 	Offset  int64   // next offset to read
 	Witness Witness // of the last record read; its Offset is -1 where there was none
@@ -79,26 +79,26 @@ type Write struct {
 	Publish bool // also goes into the stream of deltas that other partitions follow
 }
 
-// Delta is what one checkpoint published: those of its Writes that had Publish set.
+// Delta holds the published writes of one checkpoint: those with Publish set.
 type Delta struct {
 	Fence  Fence // of the state that the checkpoint made; the next delta leads on from it
 	Fields []Field
 }
 
-// Follower reads what other partitions' owners publish. Positions are Fences whose Token is that of the writer of
-// the last checkpoint: an acquire alone changes nothing that a follower sees.
+// Follower reads the deltas that owners of other partitions publish. In its positions, Token is that of the last
+// checkpoint's writer; an acquire alone changes nothing that a follower sees.
 type Follower interface {
 	// Sums reads the named hashes whole, and the position that they belong to, atomically.
 	Sums(ctx context.Context, p int32, hashes []string) (Fence, []Field, error)
-	// Deltas reads what was published after a position, oldest first: a bounded number of checkpoints, to be called
-	// again until there are none. It fails with ErrGap where they do not chain to the position.
+	// Deltas reads deltas after a position, oldest first, a bounded number of them; call it again until it returns
+	// none. It fails with ErrGap where they do not lead on from the position.
 	Deltas(ctx context.Context, p int32, after Fence) ([]Delta, error)
 }
 
-// Entries lie in pages: hashes of a bounded number of entries, each page with the bucket of event time in which its entries
-// want to be looked at. So the pages of a bucket are the list of what is due, and nothing beside them tells when an entry is.
-// Which page an entry lies in is for the partition's owner to choose, to remember and to name when it asks for the entry. A page is
-// there as long as an entry lies in it.
+// Entries lie in pages: hashes of a bounded number of entries. Each page belongs to one bucket of event time, in which its
+// entries fall due. So the pages of a bucket list the entries that are due, and there is no other index. The
+// partition's owner chooses an entry's page, keeps it in memory, and names it in requests. A page exists as long as
+// it holds an entry.
 
 // Page begins a page. Numbers are the owner's to choose; one that is there already has the bucket that it had.
 type Page struct {
@@ -112,7 +112,8 @@ type Place struct {
 	ID   ID
 }
 
-// Entry sets what lies at a place, or takes it away where Value is nil. Its page is there already, or begins with the same changes.
+// Entry sets the value at a place, or deletes it where Value is nil. Its page exists already, or begins in the same
+// Changes.
 type Entry struct {
 	Place
 	Value []byte
@@ -130,7 +131,7 @@ type PageOfEntries struct {
 	Entries map[ID][]byte
 }
 
-// Changes are what one or more steps changed, as absolute values. Later elements win over earlier ones.
+// Changes are the changes of one or more steps, as absolute values. Later elements win over earlier ones.
 type Changes struct {
 	Writes  []Write
 	Pages   []Page
@@ -139,12 +140,11 @@ type Changes struct {
 
 // Checkpoint replaces one consistent cut by the next.
 type Checkpoint struct {
-	Fence   Fence  // what must be stored; Seq rises by one
+	Fence   Fence  // the stored fence must equal it; Seq rises by one
 	ID      string // unique to this checkpoint: the same ID again, not torn, is a success already
 	Meta    Meta   // the new cut; its Fence, Generation and CheckpointID are not looked at
 	Changes Changes
-	// Drop names hashes of learners that are emptied before the changes are made. Followers are told to read everything
-	// anew.
+	// Drop names hashes of learners that are emptied before the changes are made. Followers reload all hashes then.
 	Drop []string
 }
 
@@ -157,19 +157,20 @@ type Field struct {
 // AdminStore is a store that people, and the commands that serve them, look into and put in order.
 type AdminStore interface {
 	Store
-	// View reads the cut and the named hashes whole, and the fields of "meta" that are not Meta's, all at one instant and
-	// without taking the partition over: its owner notices nothing. It fails with ErrNoState or ErrIncomplete.
+	// View reads the cut, the named hashes and the fields of "meta" that are not Meta's, in one atomic step. It does
+	// not take the partition over, and its owner notices nothing. It fails with ErrNoState or ErrIncomplete.
 	View(ctx context.Context, p int32, hashes []string) (Meta, []Field, error)
-	// Whole reads what View does, and all pages, at one instant: the store does nothing else meanwhile.
+	// Whole reads all that View does, and all pages, in one atomic step, which blocks the store.
 	Whole(ctx context.Context, p int32, hashes []string) (Meta, []Field, []PageOfEntries, error)
-	// Drop deletes everything that is stored of p, torn or not, if the stored token is the given one, which Acquire gave;
-	// an empty token is any. The fence goes last. Where nothing is stored it deletes what is left of an earlier Drop.
+	// Drop deletes all state of p, torn or not, if the stored token equals the given one, which Acquire returned. An
+	// empty token matches any. The fence is deleted last. Where nothing is stored, it deletes the rest of an earlier
+	// Drop.
 	Drop(ctx context.Context, p int32, token string) error
 }
 
-// Store keeps the state of partitions. All methods are safe for concurrent use; each honours its context's deadline.
-// Every method may be repeated after an error that leaves open whether it was carried out. Memory that is passed in
-// belongs to the caller again when the method returns; what is returned is the caller's.
+// Store keeps the state of partitions. All methods are safe for concurrent use, and honour their context's deadline.
+// After an error that leaves the outcome open, a method may be called again. Arguments belong to the caller again on
+// return, and results are the caller's.
 type Store interface {
 	// Acquire takes partition p over: it writes a fresh token and the generation, and returns the cut. With fresh
 	// set, and nothing stored, it is stored with the token. It fails with ErrNoState, ErrTorn, or ErrGeneration;
@@ -177,26 +178,27 @@ type Store interface {
 	Acquire(ctx context.Context, p int32, generation int64, force bool, fresh *Meta) (Meta, error)
 	// Load reads the named hashes whole. The fields of "meta" that are not Meta's come with hash "meta", always.
 	Load(ctx context.Context, p int32, hashes []string) ([]Field, error)
-	// LookUp reads what lies at places (nil: nothing), together with the fence, atomically. It reads at least one, and
-	// ends where what it has read comes to room bytes, or where a checkpoint has come in between its steps: there are fewer
-	// values than places then, those of the first.
+	// LookUp reads the values at places (nil: none) and the fence, atomically. It reads at least one. It returns
+	// fewer values than places where they exceed room bytes, or where a checkpoint comes in between; these are the
+	// values of the first places.
 	LookUp(ctx context.Context, p int32, places []Place, room int64) (f Fence, values [][]byte, err error)
-	// Due reads at most limit entries of the pages of the lowest buckets not above upTo, atomically with the fence, and ends where
-	// they come to room bytes; more says that there are more. It reads none only where there are no such pages, or limit
-	// is 0.
+	// Due reads at most limit entries from the pages of the lowest buckets up to upTo, with the fence, atomically. It
+	// stops at room bytes; more reports that entries are left. It returns none only where no such page exists, or
+	// limit is 0.
 	Due(ctx context.Context, p int32, upTo int64, limit int, room int64) (f Fence, due []Entry, more bool, err error)
 	// KnownIDs walks over all pages, some megabytes of ids at a time. It begins with cursor 0 and is through when the returned cursor
 	// is 0. While nothing is changed each page comes, whole; one may come twice.
 	KnownIDs(ctx context.Context, p int32, cursor uint64) (pages []PageOfIDs, next uint64, err error)
-	// Checkpoint stores one, all or nothing as far as readers of the fence can tell, and fails with ErrFenced.
+	// Checkpoint stores one. For readers of the fence it is stored completely or not at all. It fails with ErrFenced.
 	Checkpoint(ctx context.Context, p int32, c *Checkpoint) error
 	// Probe reads the fence. It fails with ErrUnfit while the store may delete state by its settings, and with ErrLost once
 	// it has deleted something.
 	Probe(ctx context.Context, p int32) (Fence, error)
-	// Ready tells whether the store can be written to, and is set up to keep what it is given.
+	// Ready fails if the store cannot be written to, or if its settings do not keep state safe.
 	Ready(ctx context.Context) error
-	// Fit tells whether the store is Ready, and would carry out all that a worker asks of it for the partitions below so many. It
-	// changes nothing of theirs. It fails with ErrForbidden where the store refuses the worker's credentials, or these lack a right.
+	// Fit fails if the store is not Ready, or would refuse an operation that a worker needs for partitions 0 to
+	// partitions-1. It changes nothing of theirs. It fails with ErrForbidden where the store refuses the worker's
+	// credentials, or these lack a right.
 	Fit(ctx context.Context, partitions int) error
 	Close() error
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/broker"
 )
 
-// TestCopies: what one broker less would cost is said, by what topics say of themselves.
+// TestCopies: the report names the topics that could not be written to with one broker less.
 func TestCopies(t *testing.T) {
 	env := testenv.Embedded(t, kfake.NumBrokers(3))
 	single := of(t, env)

@@ -1,6 +1,6 @@
-// Package doctor looks at what a configuration names (Kafka, its topics, Redis, the group's workers) as a worker would meet it,
-// and says of each thing whether it is well, and what to do where it is not. It changes nothing: no topic, no key, no offset, no
-// membership of the group, no producer.
+// Package doctor diagnoses a deployment. It examines all that a configuration names (Kafka, its topics, Redis, the
+// group's workers) as a worker would use it. Each finding says whether it is well and, if not, how to repair it. It
+// changes nothing: no topic, key, offset, membership of the group, or producer.
 package doctor
 
 import (
@@ -17,27 +17,27 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// Status is what is thought of one thing.
+// Status is the verdict on a finding.
 type Status string
 
 // The statuses.
 const (
 	OK      Status = "ok"
 	Warning Status = "warning" // a worker runs; somebody should know
-	Fault   Status = "fault"   // a worker does not run, or loses what it learns
+	Fault   Status = "fault"   // a worker does not run, or loses learned state
 )
 
 // Finding is one line of a report.
 type Finding struct {
 	Status Status `json:"status"`
 	Area   string `json:"area"` // configuration, kafka, rights, topics, partitioners, clock, redis, state, group
-	// Message says what was found and, unless all is well, what to do.
+	// Message is the finding and, unless all is well, the remedy.
 	Message string `json:"message"`
 }
 
-// Options are what a configuration does not say.
+// Options are the inputs that are not in the configuration file.
 type Options struct {
-	Progress func(string)     // told what is being looked at; may be nil
+	Progress func(string)     // receives the name of each step; may be nil
 	Now      func() time.Time // nil: time.Now
 }
 
@@ -78,7 +78,7 @@ func Examine(ctx context.Context, file string, env config.Env, opt Options) []Fi
 	return d.found
 }
 
-// step looks at one thing, and says again and again what it looks at while that lasts.
+// step runs one step, and repeats its name every few seconds until it ends.
 func (d *doctor) step(ctx context.Context, says string, look func(context.Context)) {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
@@ -99,7 +99,7 @@ func (d *doctor) step(ctx context.Context, says string, look func(context.Contex
 	}
 }
 
-// Faulty tells whether there are faults.
+// Faulty reports whether there are faults.
 func Faulty(found []Finding) bool {
 	for _, f := range found {
 		if f.Status == Fault {
@@ -109,8 +109,8 @@ func Faulty(found []Finding) bool {
 	return false
 }
 
-// doctor is one examination. Each step leaves behind what later ones need; where it could not, they are left out, for its fault
-// says why.
+// doctor is one examination. Steps store their results for later ones. Where a step fails, the steps that need it are
+// skipped, since its fault says why.
 type doctor struct {
 	say func(string)
 	now func() time.Time
@@ -132,7 +132,7 @@ func (d *doctor) add(s Status, area, format string, args ...any) {
 	d.found = append(d.found, Finding{s, area, fmt.Sprintf(format, args...)})
 }
 
-// configuration loads the file, and makes the clients. It tells whether there is anything to look at.
+// configuration loads the file, and makes the clients. It reports whether the examination can go on.
 func (d *doctor) configuration(file string, env config.Env) bool {
 	const area = "configuration"
 	cfg, warnings, err := config.LintFile(file, env)

@@ -27,7 +27,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/broker"
 )
 
-// setting is what a configuration of a test is written from.
+// setting holds the values of a test's configuration.
 type setting struct {
 	brokers, kafka, redis, redisMore, group string
 }
@@ -150,7 +150,7 @@ func certificate(t *testing.T) (serves *tls.Config, ca string) {
 	return &tls.Config{Certificates: s.TLS.Certificates, MinVersion: tls.VersionTLS12}, ca
 }
 
-// TestTLS: either side to the other is told in words.
+// TestTLS: a mismatch of plaintext and TLS is explained, in both directions.
 func TestTLS(t *testing.T) {
 	serves, ca := certificate(t)
 	env := testenv.Embedded(t, kfake.TLS(serves))
@@ -196,7 +196,7 @@ func TestTopics(t *testing.T) {
 	unequal.finds(t, doctor.Options{}, [2]string{"fault topics", `has 3 partitions, but "`})
 }
 
-// TestPartitioners: producers that differ are a fault, with what to set.
+// TestPartitioners: producers with different partitioners are a fault, which names the setting.
 func TestPartitioners(t *testing.T) {
 	env := testenv.Embedded(t)
 	s := of(t, env)
@@ -216,7 +216,8 @@ func TestPartitioners(t *testing.T) {
 	s.finds(t, doctor.Options{}, [2]string{"fault partitioners", "-p by crc32"})
 }
 
-// TestClock: a clock that is off is compared with those of the servers; Kafka's by the last ranking, where it does not tell.
+// TestClock: a clock that is off is compared with the servers' clocks. Without Kafka's own, the last ranking's time
+// is used.
 func TestClock(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		s := of(t, env)
@@ -239,7 +240,7 @@ func TestClock(t *testing.T) {
 	})
 }
 
-// TestRedis: what could lose state is said, on a real server.
+// TestRedis: settings of a real server that could lose state are reported.
 func TestRedis(t *testing.T) {
 	server := testenv.OwnRedis(t)
 	env := testenv.Embedded(t)
@@ -268,7 +269,7 @@ func TestRedis(t *testing.T) {
 	s.finds(t, doctor.Options{}, [2]string{"fault redis", "ACL SETUSER u ~{" + s.group + ":* +hset"})
 }
 
-// TestRights: what ACLs do not allow is named with the command that allows it.
+// TestRights: each right that is missing is named, with the command that grants it.
 func TestRights(t *testing.T) {
 	env := testenv.Embedded(t, kfake.EnableSASL(), kfake.EnableACLs(), kfake.Superuser("PLAIN", "admin", "admin"), kfake.User("PLAIN", "u", "p"))
 	admin := of(t, env)

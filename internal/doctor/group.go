@@ -10,7 +10,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// group compares what the group's workers say of themselves, and this configuration with them.
+// group compares the announcements of the group's workers with each other and with this configuration.
 func (d *doctor) group(ctx context.Context) {
 	const area = "group"
 	members, counted := 0, false
@@ -111,5 +111,5 @@ func (d *doctor) names(workers []state.WorkerInfo) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// short is enough of a worker's id to tell it apart.
+// short is a prefix of a worker's id, enough to recognise it.
 func short(id string) string { return id[:min(len(id), 6)] }

@@ -63,7 +63,7 @@ func (d *doctor) how() string {
 	}
 }
 
-// greet connects to addresses at the same time, and notes what came of it, explained.
+// greet connects to all addresses at once, and stores the results, with explained errors.
 func (d *doctor) greet(ctx context.Context, tried map[string]error, addresses []string) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -117,7 +117,7 @@ var (
 	forLetters  = []needed{{kafka.ACLOperationTypeWrite, "Write"}, {kafka.ACLOperationTypeDescribeConfigs, "DescribeConfigs"}}
 )
 
-// rights looks at what this user may do, as far as the cluster tells.
+// rights examines this user's rights, as far as the cluster reports them.
 func (d *doctor) rights(ctx context.Context) {
 	if !d.reached {
 		return

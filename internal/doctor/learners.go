@@ -14,7 +14,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// kept is what is stored of a learner, over all partitions.
+// kept is a learner's stored state, over all partitions.
 type kept struct {
 	partitions map[string][]int32 // by fingerprint
 	pending    int64
@@ -87,7 +87,7 @@ func (d *doctor) table(ctx context.Context, p int32) (state.Meta, []partition.St
 	}
 }
 
-// compare says of each learner how what is stored and what is configured differ.
+// compare compares each learner's stored settings with the configured ones.
 func (d *doctor) compare(stored map[string]*kept) {
 	const area = "state"
 	for _, name := range slices.Sorted(maps.Keys(stored)) {

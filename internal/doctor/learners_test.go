@@ -15,7 +15,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// has tells whether a line begins so, and has a part.
+// has reports whether a line begins with begin and contains part.
 func has(lines, begin, part string) bool {
 	for line := range strings.Lines(lines) {
 		if strings.HasPrefix(line, begin) && strings.Contains(line, part) {
@@ -25,7 +25,7 @@ func has(lines, begin, part string) bool {
 	return false
 }
 
-// TestStoredLearners: those of the file are compared with what each partition has learned.
+// TestStoredLearners: the file's learners are compared with those stored in each partition.
 func TestStoredLearners(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		s := of(t, env)

@@ -85,7 +85,7 @@ func (d *doctor) memory(s *redisstore.Server) {
 	}
 }
 
-// persistence is what a restart of the server would leave.
+// persistence examines how much state a restart of the server would lose.
 func (d *doctor) persistence(s *redisstore.Server) {
 	if s.Info["redis_version"] == "" {
 		return

@@ -16,7 +16,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// shortRetention is what an input is better kept for than less: workers or Redis may be away for a night.
+// shortRetention is the least advisable retention of an input: workers or Redis may be down for a night.
 const shortRetention = 24 * time.Hour
 
 // topics are looked at as the command of that name does, and as a worker does.
@@ -58,7 +58,8 @@ func (d *doctor) topics(ctx context.Context) {
 	}
 }
 
-// electing is how long a partition may be without a leader that answers, as one of a topic is that has just been made, before that is a fault.
+// electing is how long a partition may lack a leader that answers before that is a fault: new topics lack one at
+// first.
 const (
 	electing   = 10 * time.Second
 	electAgain = 200 * time.Millisecond
@@ -161,7 +162,7 @@ const (
 	clockAway  = 10 * time.Second
 )
 
-// clock compares this machine's clock with that of Kafka's controller, else with what brokers and Redis have said.
+// clock compares this machine's clock with that of Kafka's controller, or with times from brokers and Redis.
 func (d *doctor) clock(ctx context.Context) {
 	const area, remedy = "clock", "see to NTP (timedatectl, chronyc tracking), here and there"
 	compare := func(whose string, ahead time.Duration) {

@@ -4,7 +4,7 @@ package failpoint
 
 import "time"
 
-// Enabled tells whether points and settings were compiled in.
+// Enabled reports whether points and settings are compiled in.
 const Enabled = false
 
 // Hit does nothing.

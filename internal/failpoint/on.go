@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Enabled tells whether points and settings were compiled in.
+// Enabled reports whether points and settings are compiled in.
 const Enabled = true
 
 var (
@@ -91,7 +91,7 @@ func Duration(name string) time.Duration {
 }
 
 var (
-	clock    atomic.Int64 // what Clock gives, in nanoseconds
+	clock    atomic.Int64 // the result of Clock, in nanoseconds
 	watching sync.Once
 )
 

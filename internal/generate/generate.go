@@ -16,7 +16,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// Options are what a configuration file does not say.
+// Options are the inputs that are not in the configuration file.
 type Options struct {
 	Rate     float64       // impressions a second, above 0
 	Learner  string        // whose users; "": of all that the configuration has, in turn
@@ -81,8 +81,8 @@ func names(learners []config.Learner) []string {
 	return all
 }
 
-// alone makes sure that all topics exist and, unless any is right, that nobody else writes to those we write to: as well as can
-// be told from the newest record of each partition.
+// alone fails unless all topics exist and, unless any is set, nobody else writes to ours. It judges by the newest
+// record of each partition.
 func alone(ctx context.Context, log *broker.Client, any bool) error {
 	for number := int32(0); ; number++ {
 		p := log.Partition(number)
@@ -149,7 +149,7 @@ func newestIsOurs(ctx context.Context, p *broker.Partition, topic event.Topic, f
 	return ErrShared
 }
 
-// reporter logs what has been sent since it last did.
+// reporter logs the records sent since its last report.
 type reporter struct {
 	opt    Options
 	users  *users
@@ -181,7 +181,7 @@ func (r *reporter) report(p platform.LiveProgress) {
 	}
 }
 
-// payoffs tells by learner what a ranked impression is worth on average, and what it would be, ranked by utility.
+// payoffs returns by learner the mean payoff of a ranked impression, and that of a ranking by utility.
 func (r *reporter) payoffs() []any {
 	var all []any
 	now := make([]means, len(r.users.Several))

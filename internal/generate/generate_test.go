@@ -52,7 +52,7 @@ learners:
 	return cfg
 }
 
-// worker runs one until the test ends, and gives what it counts.
+// worker runs a worker until the test ends, and returns it for its counts.
 func worker(t *testing.T, cfg *config.Config) *app.App {
 	t.Helper()
 	a, err := app.New(cfg, app.Options{Logger: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry()})
@@ -85,8 +85,8 @@ func until(t *testing.T, cfg *config.Config, opt Options, enough func(platform.L
 	return last, log.String()
 }
 
-// TestGenerate: impressions are ranked, and what their users do comes back and is joined and learned from; again in a second
-// run, which is another one to the worker.
+// TestGenerate: impressions are ranked; their users' reactions arrive, are joined and learned from. A second run does
+// the same, with ids of its own.
 func TestGenerate(t *testing.T) {
 	env := testenv.Embedded(t)
 	cfg := configured(t, env, "")

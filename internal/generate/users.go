@@ -26,8 +26,7 @@ type users struct {
 
 var _ platform.Users = (*users)(nil)
 
-// newUsers makes up people for each of these learners. They are those of the demo, but what takes days there takes seconds
-// and minutes here.
+// newUsers makes users for each of these learners, as in the demo, but with seconds and minutes in place of days.
 func newUsers(learners []config.Learner, candidates int, seed uint64, now time.Time) (*users, error) {
 	u := &users{prefix: mark + strconv.FormatInt(now.UnixMilli(), 36) + strconv.FormatUint(rand.Uint64N(36*36), 36) + "-"}
 	for i := range learners {

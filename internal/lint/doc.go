@@ -1,4 +1,5 @@
-// Package lint holds the rules about what may import and use what, as a test. The core of the worker is a function of
-// what it is given: no clock, network, goroutine, lock, logger or global source of random numbers. That is what makes
-// a replay come to the same state, and no reviewer can be relied on to see every violation.
+// Package lint holds the architecture's rules, as tests: which package may import and use which. The core packages
+// are pure functions of their inputs. They use no clock, network, goroutine, lock, logger or global source of random
+// numbers. That is why a replay reaches the same state. Other tests here bound the words of comments and
+// documentation.
 package lint

@@ -230,8 +230,8 @@ func TestTestingIsFoundBehindOthers(t *testing.T) {
 	require.NotEmpty(t, checkSources(t, "stream", `import "`+module+`/internal/test/statetest"`, "internal/test/statetest", `import "testing"`))
 }
 
-// TestTestsAreHeldToOneRule: what a module's tests import stands in its go.mod too, so that tests of what ships import no
-// tool. For the rest a test may do what the code may not.
+// TestTestsAreHeldToOneRule: all imports of a module's tests are in its own go.mod, so that tests of shipped code
+// import no tool. Otherwise tests are free.
 func TestTestsAreHeldToOneRule(t *testing.T) {
 	set := token.NewFileSet()
 	f, err := parse(set, "stream/task/x_test.go", "stream/task", `package task; import ("os"; "testing"; "`+module+`/tools/checker")`)
@@ -241,7 +241,7 @@ func TestTestsAreHeldToOneRule(t *testing.T) {
 	require.Contains(t, found[0].String(), "stream/task imports tools/checker")
 }
 
-// TestOfflineStaysApart: what only the state commands ask for is not used on the path of a record.
+// TestOfflineStaysApart: code that only the state commands need is not used on a record's path.
 func TestOfflineStaysApart(t *testing.T) {
 	apart := []string{"delay/offline_merge.go", `type Mergeable interface{}; var _ Mergeable = other{}; func plus() {}; type other struct{ plus int }`}
 	uses := func(where, src string) []violation { return checkSources(t, append([]string{where, src}, apart...)...) }
@@ -259,7 +259,7 @@ func TestOfflineStaysApart(t *testing.T) {
 	require.Empty(t, uses("internal/admin", `import "`+module+`/delay"; var x delay.Mergeable`))
 }
 
-// checkSources checks pairs of a directory, or a file in it, and what its one file holds behind the package clause.
+// checkSources checks pairs of a directory, or a file in it, and the text of its one file behind the package clause.
 func checkSources(t *testing.T, pairs ...string) []violation {
 	t.Helper()
 	set := token.NewFileSet()

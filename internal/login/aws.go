@@ -10,9 +10,9 @@ import (
 	awsconfig "github.com/aws/aws-sdk-go-v2/config"
 )
 
-// awsTokens makes tokens for Amazon MSK, signed with the credentials that AWS' own tools would find: of the environment, a profile, a
-// service account's web identity, a container or an instance. These are looked for at the first connection, and anew as they end. A
-// token is signed here, so that each connection has one of its own; it lasts a quarter of an hour.
+// awsTokens makes tokens for Amazon MSK. It signs them with the credentials that AWS' own tools would find:
+// environment, profile, a service account's web identity, container or instance. It looks for them at the first
+// connection, and again when they expire. Each connection has a token of its own, valid for a quarter of an hour.
 func awsTokens(region string) (func(context.Context) (string, error), error) {
 	var options []func(*awsconfig.LoadOptions) error
 	if region != "" {

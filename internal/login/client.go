@@ -27,7 +27,7 @@ func newClient(cfg *config.Config) *client {
 	return c
 }
 
-// config is what is asked with, as the files are now.
+// config returns the endpoint's and the TLS settings, from the present files.
 func (c *client) config() (*clientcredentials.Config, *tls.Config, error) {
 	s := &c.cfg.Kafka.SASL
 	secret, err := c.cfg.SASLPassword()
@@ -64,7 +64,7 @@ func (c *client) fetch(ctx context.Context) (token, error) {
 	return token{got.AccessToken, got.Expiry}, nil
 }
 
-// plainly leaves of an endpoint's refusal what the RFC says that it holds (5.2), and not its whole body.
+// plainly reduces an endpoint's refusal to the RFC's fields (5.2), without its whole body.
 func plainly(err error) error {
 	var refused *oauth2.RetrieveError
 	if !errors.As(err, &refused) {

@@ -1,5 +1,6 @@
-// Package login makes of the configuration what a connection to Kafka logs in with: users and passwords, tokens from a file, tokens
-// of a token endpoint, tokens that AWS credentials sign.
+// Package login provides the SASL credentials of connections to Kafka, as configured: users and passwords, tokens
+// from a file, tokens of an OAuth endpoint, tokens signed with AWS credentials.
 //
-// Whatever may change while a worker runs is asked for by each connection anew. Neither tokens nor secrets stand in an error.
+// Each new connection asks for them again, so that they may change while a worker runs. No error contains a token or
+// a secret.
 package login

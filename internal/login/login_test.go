@@ -100,7 +100,8 @@ func TestTokenFile(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-// TestClientCredentials: what the endpoint is asked, and what becomes of its answers. Neither secrets nor tokens stand in errors.
+// TestClientCredentials tests the requests to the endpoint, and the handling of its answers. Errors contain neither
+// secrets nor tokens.
 func TestClientCredentials(t *testing.T) {
 	var answer func(w http.ResponseWriter, r *http.Request)
 	endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -190,8 +191,8 @@ func TestCache(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// TestAWS: the token is a URL that is signed as Signature Version 4 has it, worked out anew here, with the credentials and the region of
-// the environment.
+// TestAWS: the token is a URL signed by Signature Version 4, recomputed here, with the environment's credentials and
+// region.
 func TestAWS(t *testing.T) {
 	for name, value := range map[string]string{"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "s3cret", "AWS_SESSION_TOKEN": "session/+=",
 		"AWS_REGION": "eu-west-1", "AWS_CONFIG_FILE": write(t, ""), "AWS_SHARED_CREDENTIALS_FILE": write(t, ""), "AWS_PROFILE": "", "AWS_DEFAULT_REGION": ""} {

@@ -1,4 +1,5 @@
-// Package platform plays the platform around a worker, over a real wire: it publishes impressions, reads the rankings,
-// and gives back what the users do with them: selections soon, payoffs late. Platform plays so many impressions as fast as they are
-// ranked, on a clock of its own; Live plays in real time at a rate. The demo, `generate` and the examples share it.
+// Package platform simulates the shop or site around a worker, on real Kafka. It publishes impressions, reads the
+// rankings, and publishes its users' reactions: selections soon, payoffs late. Platform plays a number of impressions
+// as fast as they are ranked, on a simulated clock. Live plays in real time at a rate. The demo, `generate` and the
+// examples use it.
 package platform

@@ -27,10 +27,10 @@ type LiveOptions struct {
 	Report func(LiveProgress)
 }
 
-// LiveProgress is what a live platform has done since Run began.
+// LiveProgress counts a live platform's records since Run began.
 type LiveProgress struct {
 	Impressions, Rankings, Selections, Payoffs int
-	// Forgotten counts impressions whose ranking was not waited for any longer: so many came after them.
+	// Forgotten counts impressions whose ranking was given up, since too many came after them.
 	Forgotten int
 	// HeldBack counts impressions that were not published when their moment came: too much was scheduled, or the brokers
 	// were too slow.
@@ -41,8 +41,8 @@ type LiveProgress struct {
 	Latency time.Duration
 }
 
-// Live plays in real time, until it is told to stop: at a rate, whether or not rankings come, as a platform does. What a user
-// does follows the ranking by as much as it would follow the impression on the players' clock. Its memory is bounded.
+// Live plays in real time until it is stopped, at a rate, whether or not rankings come. A user reacts as long after
+// the ranking as it would after the impression on the players' clock. Its memory is bounded.
 type Live struct {
 	wire
 	opt   LiveOptions
@@ -65,11 +65,12 @@ type shown struct {
 const (
 	// remembered impressions wait for their ranking at the most. An older one is forgotten: its user has left.
 	remembered = 1 << 16
-	// mostScheduled selections and payoffs hold impressions back. What the remembered lead to may come on top.
+	// mostScheduled bounds scheduled selections and payoffs: no impressions are sent above it. Reactions to earlier
+	// rankings may exceed it.
 	mostScheduled = 1 << 17
-	// beat is how often a live platform looks what is due.
+	// beat is the interval between looks for due records.
 	beat = 20 * time.Millisecond
-	// lastWrite bounds how long the end of a play waits for what is under way.
+	// lastWrite bounds the wait for unfinished writes at the end of a play.
 	lastWrite = 5 * time.Second
 )
 
@@ -143,7 +144,7 @@ func (l *Live) play(ctx context.Context) error {
 	}
 }
 
-// write waits for the acknowledgement, also for a moment after ctx is done: what is counted was sent.
+// write waits for the acknowledgement, for a moment even after ctx is done, so that all counted records are sent.
 func (l *Live) write(ctx context.Context, batch []kafka.Message) error {
 	writing, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -203,8 +204,8 @@ func (l *Live) publish(now time.Time) kafka.Message {
 	return l.impression(&i)
 }
 
-// schedule puts down what users do after a moment of the players' clock that is now. Where there is no topic of selections,
-// payoffs stand for them.
+// schedule schedules the users' reactions after at, a moment of the players' clock that equals now. Without a
+// selections topic, payoffs stand for selections.
 func (l *Live) schedule(records []Record, at event.Millis, now time.Time) {
 	for _, r := range records {
 		if l.topics[r.Topic] != "" {
@@ -241,14 +242,14 @@ func (l *Live) ranked(records []partition.Record, now time.Time) error {
 	return nil
 }
 
-// rate says how many impressions are due. What was missed for longer than a second is not made up for.
+// rate computes how many impressions are due. It drops those that are late by more than a second.
 type rate struct {
 	perSecond float64
 	owed      float64
 	last      time.Time
 }
 
-// take is how many are due now, at most so many; and how many are given up.
+// take returns how many are due now, at most most, and how many are dropped.
 func (r *rate) take(now time.Time, most int) (n, lost int) {
 	if !r.last.IsZero() {
 		r.owed += now.Sub(r.last).Seconds() * r.perSecond

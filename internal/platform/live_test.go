@@ -10,7 +10,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// TestRate: what is due adds up to the rate; what a pause has missed is given up but for a second's worth.
+// TestRate: the due impressions add up to the rate; after a pause all but a second's worth are dropped.
 func TestRate(t *testing.T) {
 	start := time.UnixMilli(0)
 	r := rate{perSecond: 2.5}

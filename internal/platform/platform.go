@@ -17,12 +17,12 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// Users are what stands outside the worker: who looks at lists, selects, and pays later.
+// Users simulate the people who see rankings, select, and pay later.
 type Users interface {
 	// Impression makes impression n, with its candidates and its moment on the players' clock, and the records that
 	// come along with it unasked. Moments never fall from one n to the next.
 	Impression(n int) (i event.Impression, at event.Millis, along []Record)
-	// Respond tells what the user of impression n does with the ranking.
+	// Respond returns the reaction of impression n's user to the ranking.
 	Respond(n int, items [][]byte) ([]Record, error)
 }
 
@@ -34,7 +34,7 @@ type Record struct {
 	Payoff    event.Payoff
 }
 
-// Options say what is played, and where.
+// Options configure a play.
 type Options struct {
 	Brokers     []string
 	Transport   *kafka.Transport // to publish through, closed by its owner; nil: one of our own, without TLS and SASL
@@ -53,7 +53,7 @@ type Options struct {
 	Patience time.Duration
 }
 
-// Progress is how far the play has come: what was sent to each topic and what came back.
+// Progress counts the records sent to each topic, and those received.
 type Progress struct {
 	Impressions, Rankings, Selections, Payoffs int
 	Scheduled                                  int // selections and payoffs still to come
@@ -134,8 +134,8 @@ func (p *Platform) play(ctx context.Context) error {
 	}
 }
 
-// next makes the records of the next moments: impressions while the users' patience lasts, and what has become due.
-// When all impressions are ranked the clock goes on, stride by stride, to whatever comes next.
+// next makes the records of the next moments: impressions within the users' patience, and due reactions. When all
+// impressions are ranked, the clock advances stride by stride to the next due record.
 func (p *Platform) next() []kafka.Message {
 	var batch []kafka.Message
 	for p.progress.Impressions < p.opt.Impressions && p.progress.Impressions-p.progress.Rankings < p.opt.Unanswered &&
@@ -154,8 +154,8 @@ func (p *Platform) next() []kafka.Message {
 	return p.release(batch)
 }
 
-// The clock goes on by at most stride at a time, once per pace: a worker that has read a topic to its end a moment ago
-// takes the clock for that topic's time, and must have read what was sent since before a deadline passes.
+// The clock advances by at most stride at a time, once per pace. A worker that has read a topic to its end takes the
+// clock for that topic's time. It must have read the records sent since before a deadline passes.
 const (
 	stride = 12 * time.Hour
 	pace   = 20 * time.Millisecond
@@ -181,7 +181,7 @@ func (p *Platform) PassTo(ctx context.Context, to event.Millis) error {
 	return nil
 }
 
-// release sends what has become due.
+// release sends the due records.
 func (p *Platform) release(batch []kafka.Message) []kafka.Message {
 	for len(batch) < 2*atOnce {
 		r, at, ok := p.agenda.Take(p.clock.Load())
@@ -204,8 +204,8 @@ func (p *Platform) schedule(records []Record) {
 	}
 }
 
-// listen takes all rankings that have come: what answers them goes out in one batch, whose acknowledgement is waited
-// for. Where there is nothing else to do it waits for some, or for the clock's next stride.
+// listen reads all rankings that have come. The reactions to them go out in one batch, whose acknowledgement it waits
+// for. With nothing else to do, it waits for rankings, or for the clock's next stride.
 func (p *Platform) listen(ctx context.Context, wait bool) error {
 	for {
 		select {

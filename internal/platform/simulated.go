@@ -5,7 +5,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// Simulated lets a simulated population stand in front of the worker, and counts what the rankings cost.
+// Simulated plays a simulated population's users, and sums up the rankings' regret.
 type Simulated struct {
 	Population *simulate.Population
 	Ledger     simulate.Ledger

@@ -26,7 +26,7 @@ type Provider struct {
 // closeTimeout is for how long the last spans are tried to be sent.
 const closeTimeout = 3 * time.Second
 
-// scope names what makes the spans.
+// scope names the spans' instrumentation library.
 const scope = "github.com/ranker-worker/ranker-worker"
 
 // New is nil where there is no endpoint. It connects nothing yet. Service and version are of this program, unless OTEL_SERVICE_NAME
@@ -70,7 +70,7 @@ func (p *Provider) Tracers() trace.TracerProvider {
 	return p.provider
 }
 
-// Close sends what has not been sent yet, for a while, and ends the provider.
+// Close sends the remaining spans, for a limited time, and ends the provider.
 func (p *Provider) Close() {
 	if p == nil {
 		return
@@ -85,8 +85,8 @@ func (p *Provider) Close() {
 	p.log.Warn("the last traces have not been delivered", "error", err)
 }
 
-// sampler decides at the beginning of a trace: a batch is traced where one of its records' traces is, so that whoever follows that one
-// finds it, and otherwise by its share.
+// sampler decides at a trace's root. It samples a batch if one of its records' traces is sampled, so that the trace
+// continues here, and otherwise by its share.
 type sampler struct{ sdktrace.Sampler }
 
 func newSampler(ratio float64) sampler {

@@ -32,7 +32,7 @@ func configured(endpoint string) *config.Config {
 	return &c
 }
 
-// TestOff: without an endpoint there is no provider and no goroutine, and nothing has to be asked before what is not there is used.
+// TestOff: without an endpoint there is no provider and no goroutine, and a nil provider can be used.
 func TestOff(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	p, err := New(configured(""), "s", "v", slog.New(slog.DiscardHandler))
@@ -124,7 +124,7 @@ type exporterFunc func() error
 func (f exporterFunc) ExportSpans(context.Context, []sdktrace.ReadOnlySpan) error { return f() }
 func (f exporterFunc) Shutdown(context.Context) error                             { return nil }
 
-// TestSampler: a batch with a record that somebody traces is traced, whatever the share; what is below something goes with it.
+// TestSampler: a batch with a sampled record is sampled, at any share; child spans follow their parent.
 func TestSampler(t *testing.T) {
 	spans := tracetest.NewInMemoryExporter()
 	tracer := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans), sdktrace.WithSampler(newSampler(0))).Tracer("t")

@@ -11,7 +11,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// Each cause is said once an hour; so many causes are told apart.
+// Each cause is logged once an hour; so many causes are kept apart.
 const (
 	sayEvery   = time.Hour
 	mostCauses = 16
@@ -39,7 +39,7 @@ func (w *watched) Shutdown(ctx context.Context) error {
 	return w.SpanExporter.Shutdown(ctx)
 }
 
-// cutOff ends what is being exported, and waits for that.
+// cutOff ends the present export, and waits for its end.
 func (w *watched) cutOff() {
 	_ = w.SpanExporter.Shutdown(context.Background()) // its error says nothing new
 	select {

@@ -19,7 +19,7 @@ func (s *Store) View(ctx context.Context, p int32, hashes []string) (state.Meta,
 	return m, fields, nil
 }
 
-// view reads the cut, hashes, and what else is read of the partition, by one transaction.
+// view reads the cut, hashes, and whatever also adds, in one transaction.
 func (s *Store) view(ctx context.Context, p int32, hashes []string, also func(redis.Pipeliner)) (m state.Meta, all []state.Field, err error) {
 	prefix := s.prefix(p)
 	pipe := s.client.TxPipeline()

@@ -1,9 +1,9 @@
--- Notes what a worker says of itself, and returns what all say that count, the latest first. The others are forgotten.
+-- Stores a worker's announcement, and returns all that still count, latest first. It deletes the others.
 --
 -- KEYS  1 workers: a hash of JSON objects by id, whose first member "at" is when that worker was last noted
--- ARGV  1 id, 2 what it says: a JSON object that is not empty, 3 milliseconds for which it counts, 4 how many are kept,
+-- ARGV  1 id, 2 its announcement: a JSON object that is not empty, 3 milliseconds for which it counts, 4 how many are kept,
 --       5 bytes that one may say, 6 bytes of all with their ids
--- Reply: OK, then what each says; FORBIDDEN where the user may not ask for the time
+-- Reply: OK, then the announcements; FORBIDDEN where the user may not ask for the time
 local call = redis.call
 local time = redis.pcall('TIME')
 if time.err then return {'FORBIDDEN', time.err} end

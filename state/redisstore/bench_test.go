@@ -29,8 +29,8 @@ func benchStore(b *testing.B) (*redisstore.Store, string) {
 	return s, addr
 }
 
-// reportServerCPU makes a benchmark report what the server spent, which tells more than time on a busy machine. The
-// server must be this benchmark's own. Call the result when the loop is done.
+// reportServerCPU makes a benchmark report the server's CPU time, which varies less than wall time on a busy machine.
+// The server must be this benchmark's own. Call the result when the loop is done.
 func reportServerCPU(b *testing.B, addr string) func() {
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	used := func() (seconds float64) {

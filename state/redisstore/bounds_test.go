@@ -19,8 +19,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/state/redisstore"
 )
 
-// bounded is a store on a server of the test's own that hangs up when more than 16 MiB wait for a client, and what it takes
-// to fill it.
+// bounded is a store on a Redis server of its own that disconnects clients with more than 16 MiB of pending output.
 type bounded struct {
 	*testing.T
 	*redisstore.Store
@@ -77,7 +76,7 @@ func peak(f func()) (grown int64) {
 	return
 }
 
-// requirePeak makes sure that f needs at most so many MiB.
+// requirePeak fails the test if f needs more than atMost MiB.
 func (b *bounded) requirePeak(atMost int64, f func()) {
 	b.Helper()
 	grown := peak(f)
@@ -193,8 +192,8 @@ func TestLoad_LargeValues(t *testing.T) {
 	require.Len(t, fields, hashes*n)
 }
 
-// TestCheckpoint_WorstChanges: what is more than the deltas carry is read anew by followers, and records of any legal size
-// are stored.
+// TestCheckpoint_WorstChanges: followers reload when a checkpoint publishes more than a delta carries, and records of
+// any legal size are stored.
 func TestCheckpoint_WorstChanges(t *testing.T) {
 	b := newBounded(t)
 	at, _, err := b.Sums(t.Context(), 0, []string{"h"})

@@ -13,7 +13,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/state/redisstore"
 )
 
-// busyBench is a store with what makes requests as large as they may be.
+// busyBench is a store filled so that requests are as large as they can be.
 type busyBench struct {
 	*testing.B
 	*redisstore.Store

@@ -8,10 +8,10 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// Checkpoint implements state.Store, by one script: see checkpoint.lua for its order of effects. An error that is
-// not ErrFenced, ErrTorn or ErrNoState leaves open whether the checkpoint is stored, and the same checkpoint sent
-// again settles it. How large one is, is the caller's to bound: one of 8 MiB keeps the server busy for some 60 ms where its
-// records are small, and 20 ms where they are large, by BenchmarkBusiest.
+// Checkpoint implements state.Store by one script; checkpoint.lua documents its order of effects. After an error
+// other than ErrFenced, ErrTorn or ErrNoState the outcome is open; sending the same checkpoint again settles it. The
+// caller bounds its size: by BenchmarkBusiest one of 8 MiB blocks the server for 60 ms if its records are small, and
+// for 20 ms if they are large.
 func (s *Store) Checkpoint(ctx context.Context, p int32, c *state.Checkpoint) error {
 	const doing = "store a checkpoint"
 	if c.ID == "" || c.Fence.Token == "" || c.Fence.Seq < 0 {

@@ -37,8 +37,8 @@ func write(hash, field, value string) state.Write {
 	return state.Write{Hash: hash, Field: []byte(field), Value: []byte(value), Publish: true}
 }
 
-// TestTornAtEveryWriteIsRepaired cuts the script off before each of its writes. Until the same checkpoint is sent
-// again nobody can read or take over; afterwards the state is, key for key, what it would have been.
+// TestTornAtEveryWriteIsRepaired aborts the script before each of its writes. Nobody can read or take over until the
+// same checkpoint is sent again. Afterwards each key is as it would have been.
 func TestTornAtEveryWriteIsRepaired(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, addr string, _ *miniredis.Miniredis) {
 		group := testenv.Unique(t, "cut")
@@ -74,7 +74,7 @@ func TestTornAtEveryWriteIsRepaired(t *testing.T) {
 			m, err = s.Acquire(ctx, p, 2, false, nil) // "previous" is another token
 			require.NoError(t, err)
 			c = &state.Checkpoint{Fence: m.Fence, ID: "second", Meta: m, Changes: second}
-			if n >= 0 { // the round before the first goes through and shows what is right
+			if n >= 0 { // the first round is not aborted: it gives the expected state
 				s.checkpoint = cutting(t, n)
 				err = s.Checkpoint(ctx, p, c)
 				s.checkpoint = whole
@@ -191,7 +191,7 @@ func TestWrongTypeWritesNothing(t *testing.T) {
 			require.Zero(t, raw.Exists(ctx, s.prefix(0)+"a").Val())
 			require.NoError(t, raw.Del(ctx, key).Err())
 		}
-		// The stream of deltas is only a convenience of followers: what is wrong there is replaced.
+		// The stream of deltas only serves followers: a faulty one is replaced.
 		require.NoError(t, raw.Set(ctx, s.prefix(0)+deltasKey, "x", 0).Err())
 		require.NoError(t, s.Checkpoint(ctx, 0, c))
 		deltas, err := s.Deltas(ctx, 0, m.Fence)
@@ -261,7 +261,7 @@ func TestFreshRefusesRemains(t *testing.T) {
 	})
 }
 
-// TestReservedNames: a write cannot reach what is the store's own.
+// TestReservedNames: a write cannot reach the store's own keys and fields.
 func TestReservedNames(t *testing.T) {
 	for _, w := range []state.Write{
 		write("meta", "token", "x"), write("meta", "seq", "1"), write("meta", "offset.payoffs", "1"), write("", "f", "v"),

@@ -32,7 +32,7 @@ func parseDelta(b []byte) ([]state.Field, error) {
 	return fields, nil
 }
 
-// cutPrefixed cuts off what a varint, less bias, gives the length of.
+// cutPrefixed reads a varint, subtracts bias, and cuts off as many bytes.
 func cutPrefixed(b []byte, bias uint64) (part, rest []byte, ok bool) {
 	n, size := binary.Uvarint(b)
 	if size <= 0 || n < bias || n-bias > uint64(len(b)-size) {

@@ -19,12 +19,12 @@ func (o *Options) dialer() func(ctx context.Context, network, addr string) (net.
 		if err != nil {
 			return nil, err
 		}
-		return alertConn{c.(*tls.Conn)}, nil // what a tls.Dialer gives
+		return alertConn{c.(*tls.Conn)}, nil // tls.Dialer returns a *tls.Conn
 	}
 }
 
-// alertConn says why a server has hung up, where it has said so. With TLS 1.3 it looks at our certificate only when we are
-// writing already: then writing fails with a reset connection, and the alert that says why has not been read.
+// alertConn adds the server's TLS alert to write errors. With TLS 1.3 the server checks our certificate while we
+// already write. The write then fails with a reset connection, before the alert that names the cause has been read.
 type alertConn struct{ *tls.Conn }
 
 // alertTimeout bounds the wait for an alert, which has come by the time writing fails, or never comes.

@@ -56,5 +56,5 @@ func (s *Store) dueEntries(ctx context.Context, p int32, upTo int64, limit int, 
 	return fence, due, rest > 0, nil
 }
 
-// maxDueBytes bounds what the script of Due returns.
+// maxDueBytes bounds the reply of Due's script.
 const maxDueBytes = 12 << 20

@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Server is what one server says of itself.
+// Server describes one server, by its INFO and its refusals.
 type Server struct {
 	Address string
 	Info    map[string]string // the fields of INFO; nil where that is forbidden
@@ -22,7 +22,7 @@ type Server struct {
 	Clock     time.Duration // by how much its clock is ahead of the time given to Examine
 	// Fault is why a worker would not use it, as Ready says it; nil where it would.
 	Fault error
-	// Refused are the commands that it would not carry out for this user, with what it says.
+	// Refused are the commands that it would refuse this user, with its error messages.
 	Refused []Refusal
 }
 
@@ -74,8 +74,8 @@ func (s *Store) examine(ctx context.Context, node *redis.Client, now func() time
 	return r, err
 }
 
-// tryCommands finds out which of a worker's commands, and of some more, the server would not carry out, without having any carried out:
-// behind MULTI it judges each, by rights, memory and role, and puts it off; EXEC never comes. The connection is one of its own, and is closed.
+// tryCommands finds out which commands the server would refuse, without carrying any out. Behind MULTI it checks
+// rights, memory and role of each and queues it; EXEC is never sent. The connection is its own, and is closed.
 func (s *Store) tryCommands(ctx context.Context, node *redis.Client, more [][]any) (refused []Refusal, err error) {
 	o := *node.Options()
 	o.PoolSize, o.MinIdleConns = 1, 0

@@ -12,7 +12,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/state/redisstore"
 )
 
-// TestExamine: a server says what it is, and is left as it was.
+// TestExamine: a server is described correctly, and not changed.
 func TestExamine(t *testing.T) {
 	eachRedis(t, func(t *testing.T, addr string) {
 		group := testenv.Unique(t, "g")

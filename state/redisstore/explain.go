@@ -7,8 +7,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// explainer has Options.Explain say why the server cannot be reached, until it was: what fails later is no matter of addresses,
-// TLS and passwords, and must not wait for explanations.
+// explainer calls Options.Explain for connection errors until the server was reached once. Later errors are not about
+// addresses, TLS and passwords, and must not be delayed by it.
 type explainer struct {
 	explain func(context.Context, error) error
 	reached atomic.Bool

@@ -42,7 +42,7 @@ func (s *Store) eachMaster(ctx context.Context, do func(context.Context, *redis.
 	return fmt.Errorf("unexpected kind of client: %T", s.client)
 }
 
-// rehearse has a server judge what a worker asks of it for the partitions below so many.
+// rehearse has a server judge all commands that a worker needs for partitions 0 to partitions-1.
 func (s *Store) rehearse(ctx context.Context, node *redis.Client, partitions int) error {
 	var tried [][]any
 	for p := range int32(partitions) {
@@ -64,7 +64,7 @@ func (s *Store) rehearse(ctx context.Context, node *redis.Client, partitions int
 	return nil
 }
 
-// refusesUs tells whether the server refuses this user or its password: faults that other workers need not have.
+// refusesUs reports whether the server refuses this user or its password, which other workers need not share.
 func refusesUs(err error) bool {
 	for _, answer := range []string{"NOAUTH", "WRONGPASS", "AUTH ", "Client sent AUTH", "invalid password"} {
 		if redis.HasErrorPrefix(err, answer) {

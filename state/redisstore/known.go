@@ -90,8 +90,8 @@ func parseID(reply any) (id state.ID, err error) {
 	return id, nil
 }
 
-// withFence sends what fill adds with a read of the fence in front. A torn partition may lack ids that were put in, so that
-// what is there is not complete.
+// withFence sends the commands that fill adds, behind a read of the fence. It fails on a torn partition, which may
+// lack ids.
 func (s *Store) withFence(ctx context.Context, p int32, fill func(redis.Pipeliner)) (state.Fence, error) {
 	pipe := s.client.Pipeline()
 	meta := pipe.HMGet(ctx, s.prefix(p)+metaKey, fieldToken, fieldSeq, fieldTorn)

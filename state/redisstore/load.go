@@ -22,8 +22,8 @@ const (
 // pace is how many fields the next step of a scan asks for.
 type pace int64
 
-// next is the pace behind a step that brought so many fields with so many bytes. It grows by and by, for the fields of one
-// step need not be like those of the next.
+// next returns the pace after a step that read fields fields with bytes bytes. It grows slowly, since the next fields
+// may be larger.
 func (n pace) next(fields, bytes int) pace {
 	most := min(4*n, stepAtMost)
 	if bytes == 0 {
@@ -44,9 +44,9 @@ type scan struct {
 	own    int // fields that are the store's own
 }
 
-// Load implements state.Store. The hashes are scanned in steps, some of them at a time, so that no step keeps the server
-// busy for long, and no more than some megabytes are under way. Only the caller, which has just acquired the partition,
-// can change them meanwhile.
+// Load implements state.Store. Hashes are scanned in steps, several at a time. No step blocks the server for long,
+// and only some megabytes are in flight. Nobody but the caller, which has just acquired the partition, changes the
+// hashes meanwhile.
 func (s *Store) Load(ctx context.Context, p int32, hashes []string) ([]state.Field, error) {
 	const doing = "load"
 	if _, err := s.Probe(ctx, p); err != nil {

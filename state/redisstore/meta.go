@@ -40,7 +40,7 @@ func topicRole(i int) string {
 	return "input" + strconv.Itoa(i)
 }
 
-// reserved tells whether a field of meta is this package's own.
+// reserved reports whether a field of meta belongs to this package.
 func reserved(field string) bool {
 	switch field {
 	case fieldToken, fieldWriter, fieldGeneration, fieldSeq, fieldCheckpoint, fieldTorn, fieldLayout,
@@ -50,8 +50,7 @@ func reserved(field string) bool {
 	return strings.HasPrefix(field, fieldOffset) || strings.HasPrefix(field, fieldWitness)
 }
 
-// eachCutField calls set for each field of the cut. The token and what goes with it are the scripts'
-// to write.
+// eachCutField calls set for each field of the cut. The scripts write the token and its companions.
 func eachCutField(m *state.Meta, set func(field, value string)) error {
 	topics := m.TopicNames
 	if topics == nil {
@@ -106,7 +105,7 @@ func parseWitness(s string) (state.Witness, error) {
 	return w, errors.Join(errs[:]...)
 }
 
-// metaReader reads fields and collects what is wrong with them.
+// metaReader reads fields and collects their errors.
 type metaReader struct {
 	fields map[string]string
 	faults []error

@@ -82,7 +82,7 @@ func orElse[T int | time.Duration](v, otherwise T) T {
 	return v
 }
 
-// withDefaults fills in what is zero.
+// withDefaults replaces zero fields by their defaults.
 func (o Options) withDefaults() Options {
 	o.ReplicaTimeout = orElse(o.ReplicaTimeout, time.Second)
 	o.DialTimeout = orElse(o.DialTimeout, 2*time.Second)

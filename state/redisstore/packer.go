@@ -11,18 +11,18 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// The kinds of groups: what one key of the checkpoint script is for.
+// The kinds of groups, by the key that a group writes.
 const (
 	hashGroup = iota
 	pageGroup
 )
 
-// MaxDeltaBytes bounds what one checkpoint publishes; above it the entry says "reload" instead, so that the stream
+// MaxDeltaBytes bounds one checkpoint's published changes. Above it the entry says "reload" instead. So the stream
 // stays below Options.DeltaEntries times this.
 const MaxDeltaBytes = 256 << 10
 
-// packer turns changes into the arguments of a script. It groups them by key and drops what later elements replace,
-// without an allocation of its own once it has grown.
+// packer turns changes into a script's arguments. It groups them by key and drops elements that later ones replace.
+// Once it has grown it allocates nothing.
 type packer struct {
 	groups []group
 	hashes map[string]int32 // index of a hash's group
@@ -30,14 +30,14 @@ type packer struct {
 	elems  []elem
 	index  []int32 // open addressing over elems: index plus 1; 0: free
 
-	memory []byte // keys and numbers; when it grows, what points into it keeps the memory it has
+	memory []byte // keys and numbers; slices of it keep the old array when it grows
 	keys   []argument
 	argv   []argument
 	args   []any
 	delta  []byte
 }
 
-// group is what goes to one key.
+// group collects the changes of one key.
 type group struct {
 	kind       int
 	key        []byte
@@ -166,7 +166,7 @@ func (k *packer) grow() {
 // maxBucket bounds buckets: a sorted set's scores are exact up to here.
 const maxBucket = 1 << 53
 
-// changes groups what a checkpoint changes.
+// changes groups a checkpoint's changes.
 func (k *packer) changes(prefix string, c *state.Changes) error {
 	for i := range c.Writes {
 		w := &c.Writes[i]

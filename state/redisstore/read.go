@@ -28,8 +28,7 @@ func (s *Store) LookUp(ctx context.Context, p int32, places []state.Place, room 
 	return fence, values, nil
 }
 
-// lookUpParts reads what lies at places as far as there is room, part by part, and ends before a part whose fence does
-// not fit.
+// lookUpParts reads the values at places part by part, up to room bytes. It stops before a part whose fence differs.
 func (s *Store) lookUpParts(ctx context.Context, p int32, places []state.Place, room int64,
 	fits func(state.Fence) bool) ([][]byte, error) {
 	values := make([][]byte, 0, len(places))
@@ -49,7 +48,7 @@ func (s *Store) lookUpParts(ctx context.Context, p int32, places []state.Place, 
 	}
 }
 
-// lookUpPart reads what lies at places by one script, as far as there is room.
+// lookUpPart reads the values at places by one script, up to room bytes.
 func (s *Store) lookUpPart(ctx context.Context, p int32, places []state.Place, room int64) (f state.Fence, values [][]byte, err error) {
 	k := s.pack.Get().(*packer)
 	defer s.release(k)
@@ -73,7 +72,7 @@ func (s *Store) lookUpPart(ctx context.Context, p int32, places []state.Place, r
 	return f, values, err
 }
 
-// valuesOf takes what lies at places out of a reply. The values share their memory.
+// valuesOf decodes the values in a reply. They share their memory.
 func valuesOf(reply []any) ([][]byte, error) {
 	size := 0
 	for _, r := range reply {

@@ -16,9 +16,9 @@ import (
 
 const noEviction = "noeviction"
 
-// Ready implements state.Store: each server (in a cluster: each master) must be a master that evicts nothing, and a
-// trial write must work. What an operator has to change is state.ErrUnfit; what passes by itself, or with more memory
-// or another failover, is not.
+// Ready implements state.Store. Each server, or each master of a cluster, must be a master that evicts nothing, and a
+// trial write must succeed. It returns state.ErrUnfit where an operator must act, but not for faults that pass by
+// themselves, with more memory, or after a failover.
 func (s *Store) Ready(ctx context.Context) error {
 	var err error
 	if c, ok := s.client.(*redis.ClusterClient); ok {
@@ -60,7 +60,7 @@ func (s *Store) checkServer(ctx context.Context, node redis.Cmdable) error {
 	return s.checkEvictions(ctx, node, info)
 }
 
-// readInfo is what INFO says; nothing where that is forbidden.
+// readInfo parses INFO; it returns nothing where INFO is forbidden.
 func readInfo(ctx context.Context, node redis.Cmdable) (map[string]string, error) {
 	text, err := node.Info(ctx).Result()
 	if notPermitted(err) {
@@ -72,12 +72,11 @@ func readInfo(ctx context.Context, node redis.Cmdable) (map[string]string, error
 	return parseInfo(text), nil
 }
 
-// checkEvictions makes sure that a server, of which info is known, deletes no keys of its own accord, and has
-// deleted none since we first saw it.
+// checkEvictions fails if the server may evict keys, or has evicted some since it was first seen.
 func (s *Store) checkEvictions(ctx context.Context, node redis.Cmdable, info map[string]string) error {
 	if info != nil && info["redis_version"] == "" {
-		// Every Redis tells its version, and servers of its kind do too. What does not is an embedded one for tests
-		// and demonstrations: it has no limit of memory.
+		// Redis and its relatives report a version. An embedded server for tests and demonstrations does not; it has
+		// no memory limit.
 		return nil
 	}
 	if n, _ := strconv.ParseInt(info["evicted_keys"], 10, 64); s.evicted.since(info["run_id"], n) > 0 {
@@ -121,7 +120,8 @@ func (s *Store) checkPartitionEvictions(ctx context.Context, p int32) error {
 	return s.checkEvictions(ctx, node, info)
 }
 
-// evictions is how many keys each server process had evicted when we first saw it: under another policy, of before.
+// evictions holds each server process's count of evicted keys when first seen: keys evicted under an earlier
+// maxmemory-policy.
 type evictions struct {
 	mu    sync.Mutex
 	first map[string]int64 // by run_id
@@ -147,7 +147,7 @@ func (e *evictions) since(run string, n int64) int64 {
 // maxServers is how many server processes are remembered; each restart makes another.
 const maxServers = 1000
 
-// notPermitted tells whether the server knows the command but does not let us.
+// notPermitted reports whether the server knows the command but does not permit it.
 func notPermitted(err error) bool { return redis.HasErrorPrefix(err, "NOPERM") }
 
 // parseInfo reads the lines of INFO.

@@ -21,7 +21,7 @@ func (s *Store) workersKey() string { return "{" + s.opts.Group + ":workers}" }
 // shownKey lies in the slot of workersKey.
 func (s *Store) shownKey() string { return s.workersKey() + ":shown" }
 
-// Announce implements state.Registry, by one script. What cannot be read as a worker is passed over.
+// Announce implements state.Registry by one script. Entries that are no workers are skipped.
 func (s *Store) Announce(ctx context.Context, self state.WorkerInfo) ([]state.WorkerInfo, error) {
 	const doing = "workers in Redis: announce"
 	self.At = 0
@@ -50,7 +50,7 @@ func byID(all []state.WorkerInfo) []state.WorkerInfo {
 	return all
 }
 
-// Workers implements state.Registry. The hash holds what the last worker to announce itself has left of it, which is bounded.
+// Workers implements state.Registry. The last Announce has bounded the hash's size.
 func (s *Store) Workers(ctx context.Context) ([]state.WorkerInfo, error) {
 	const doing = "workers in Redis: read"
 	key := s.workersKey()

@@ -101,7 +101,7 @@ func status(reply any) ([]any, error) {
 	return nil, fmt.Errorf("unexpected status of a script: %q", word)
 }
 
-// incomplete makes ErrTorn, as reading scripts say it, what readers say.
+// incomplete turns ErrTorn, which reading scripts return, into ErrIncomplete.
 func incomplete(err error) error {
 	if errors.Is(err, state.ErrTorn) {
 		return state.ErrIncomplete
@@ -109,11 +109,11 @@ func incomplete(err error) error {
 	return err
 }
 
-// movedTries is how often a node of a cluster is asked for anew when the slot has moved away.
+// movedTries bounds how often a slot's node is looked up again after it has moved.
 const movedTries = 3
 
-// runAndWait runs a script, and WAIT behind it on the same connection: WAIT counts the replicas that have what its
-// own connection wrote.
+// runAndWait runs a script and then WAIT, on one connection: WAIT counts the replicas that have its connection's
+// writes.
 func (s *Store) runAndWait(ctx context.Context, sc *script, key string, args []any) error {
 	whole := false
 	for try := 0; ; try++ {
@@ -170,7 +170,7 @@ func (s *Store) node(ctx context.Context, key string) (*redis.Client, error) {
 	return nil, fmt.Errorf("unexpected kind of client: %T", s.client)
 }
 
-// moved tells whether a cluster's node said that the key is elsewhere; the map of the cluster is then read anew.
+// moved reports whether a cluster's node has redirected the key. It reloads the cluster's map then.
 func (s *Store) moved(ctx context.Context, err error) bool {
 	c, ok := s.client.(*redis.ClusterClient)
 	if !ok || !redis.HasErrorPrefix(err, "MOVED ") {

@@ -119,7 +119,7 @@ func TestProbe_NoticesEviction(t *testing.T) {
 	require.ErrorIs(t, err, state.ErrLost)
 	require.ErrorIs(t, s.Ready(ctx), state.ErrUnfit)
 
-	require.NoError(t, raw.ConfigResetStat(ctx).Err()) // whoever does that has been told
+	require.NoError(t, raw.ConfigResetStat(ctx).Err()) // the operator is warned of this
 	_, err = s.Probe(ctx, 0)
 	require.NoError(t, err)
 }
@@ -141,7 +141,7 @@ func TestOutOfMemoryTearsNothing(t *testing.T) {
 	require.NoError(t, s.Checkpoint(t.Context(), 0, c))
 }
 
-// TestACLUser: what doc.go names is enough, also to be ready, and one forbidden key is noticed.
+// TestACLUser: the rights in doc.go suffice, for Ready too, and one forbidden key is noticed.
 func TestACLUser(t *testing.T) {
 	srv := testenv.OwnRedis(t)
 	raw := client(t, srv.Addr)
@@ -171,7 +171,7 @@ func TestACLUser(t *testing.T) {
 	require.Len(t, all, 1)
 	require.NoError(t, s.Withdraw(ctx, "a"))
 
-	// Of the worker, only what needs TIME fails without it, and can be told from what passes.
+	// Without TIME only Registry fails, with an error of its own.
 	require.NoError(t, raw.Do(ctx, "acl", "setuser", "ranker", "-time").Err())
 	_, err = s.Announce(ctx, state.WorkerInfo{ID: "a"})
 	require.ErrorIs(t, err, state.ErrForbidden)
@@ -332,7 +332,7 @@ func TestDeadlines(t *testing.T) {
 	}
 }
 
-// TestNetworkErrorsCanBeMatched: a store that is away is told from one that refuses.
+// TestNetworkErrorsCanBeMatched: an unreachable store has another error than one that refuses.
 func TestNetworkErrorsCanBeMatched(t *testing.T) {
 	mini := miniredis.RunT(t)
 	s := open(t, redisstore.Options{Addresses: []string{mini.Addr()}, Group: "g", MaxRetries: -1})

@@ -35,7 +35,7 @@ var (
 	_ state.Registry   = (*Store)(nil)
 )
 
-// New makes a store. It does not connect: Ready tells whether the server is there and fit.
+// New makes a store. It does not connect; Ready checks the server.
 func New(opts Options) (*Store, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// prefix is what all keys of partition p begin with.
+// prefix returns the prefix of partition p's keys.
 func (s *Store) prefix(p int32) string {
 	return "{" + s.opts.Group + ":" + strconv.Itoa(int(p)) + "}:"
 }
@@ -76,12 +76,12 @@ const (
 	deltasKey = "deltas"
 )
 
-// wrap says what failed.
+// wrap adds partition and operation to an error.
 func wrap(p int32, doing string, err error) error {
 	return fmt.Errorf("partition %d in Redis: %s: %w", p, doing, err)
 }
 
-// torn says what a torn mark means to somebody who did not make it.
+// torn explains a torn mark to a reader who did not set it.
 func torn(id string) error {
 	return fmt.Errorf("%w: checkpoint %q stands half-written; the worker that made it repairs it when it sends it again, "+
 		"else restore Redis from a copy, or stop the workers and give `ranker-worker state rebuild --replace`", state.ErrTorn, id)

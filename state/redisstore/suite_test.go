@@ -30,7 +30,7 @@ func open(t testing.TB, opts redisstore.Options) *redisstore.Store {
 	return s
 }
 
-// subject makes what the suite wants of a Redis.
+// subject returns the suite's subject on a Redis server.
 func subject(t *testing.T, opts redisstore.Options, flush bool) statetest.Subject {
 	opts.Group = "suite" + strconv.FormatInt(groups.Add(1), 10)
 	raw := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: opts.Addresses, IsClusterMode: opts.Cluster,
@@ -56,7 +56,7 @@ func subject(t *testing.T, opts redisstore.Options, flush bool) statetest.Subjec
 	return s
 }
 
-// older makes what workers have noted older: no client can set a real server's clock.
+// older ages announcements, since no client can set a real server's clock.
 func older(t *testing.T, raw redis.UniversalClient, key string, d time.Duration) {
 	t.Helper()
 	all, err := raw.HGetAll(t.Context(), key).Result()
@@ -70,7 +70,7 @@ func older(t *testing.T, raw redis.UniversalClient, key string, d time.Duration)
 	require.NoError(t, raw.HSet(t.Context(), key, all).Err())
 }
 
-// note notes what workers say as of now.
+// note stores announcements as of now.
 func note(t *testing.T, raw redis.UniversalClient, key string, says map[string]string) {
 	t.Helper()
 	now, err := raw.Time(t.Context()).Result()
@@ -182,8 +182,8 @@ func TestSuiteScriptsForgotten(t *testing.T) {
 	statetest.Run(t, func(t *testing.T) statetest.Subject { return subject(t, opts, true) })
 }
 
-// TestSuiteCluster runs it on a cluster of one server: a key outside a partition's slot, or a key that a script is
-// not told of, fails there.
+// TestSuiteCluster runs the suite on a cluster of one server, which refuses keys outside the partition's slot and
+// undeclared keys.
 func TestSuiteCluster(t *testing.T) {
 	s := testenv.OwnRedis(t, server.Options{Args: []string{"--cluster-enabled", "yes"}})
 	raw := redis.NewClient(&redis.Options{Addr: s.Addr})

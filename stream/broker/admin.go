@@ -21,16 +21,16 @@ type Spec struct {
 	// Retention of all topics that are made; 0: the broker's default. Rankings get that of the impressions if that
 	// topic exists and its retention is longer.
 	Retention time.Duration
-	// Say reports what Create waits for, every few seconds; nil: it does not.
+	// Say receives a line every few seconds that says why Create still waits; it may be nil.
 	Say func(string)
 }
 
 const defaultPartitions = 6
 
-// Create makes the topics that are missing, dead-letter topics included, and returns their names. Topics that exist
-// are left as they are: Check says what is wrong with them. The inputs and dead letters are not compacted; rankings
-// has LogAppendTime and is kept at least as long as the impressions. It returns once the metadata of every broker show all topics that
-// were missing, with leaders; where ctx ends before that, with their names and ErrNotShown.
+// Create makes the missing topics, dead-letter topics included, and returns their names. It does not change topics
+// that exist; Check lists their faults. Inputs and dead letters are not compacted. Rankings have LogAppendTime, and
+// are kept at least as long as impressions. Create returns once all brokers' metadata show the new topics with
+// leaders. If ctx ends before that, it returns their names and ErrNotShown.
 func (c *Client) Create(ctx context.Context, spec Spec) (created []string, err error) {
 	l, err := c.fetchMetadata(ctx)
 	if err != nil {
@@ -76,7 +76,7 @@ func (c *Client) Create(ctx context.Context, spec Spec) (created []string, err e
 			if missing, _, err := l.partitions(c.dlq[t]); err != nil {
 				return nil, err
 			} else if missing {
-				// What an input topic takes, its dead letters must take too.
+				// A dead-letter topic must accept all that its input topic accepts.
 				size := kafka.ConfigEntry{ConfigName: configMaxMessage, ConfigValue: strconv.Itoa(settings[name].maxMessage())}
 				add(c.dlq[t], n, append(retentionEntries(spec.Retention.Milliseconds()), size)...)
 			}
@@ -143,8 +143,7 @@ func retentionEntries(ms int64) []kafka.ConfigEntry {
 	return []kafka.ConfigEntry{{ConfigName: configRetention, ConfigValue: strconv.FormatInt(ms, 10)}}
 }
 
-// Check looks at all topics and lists what is wrong with them, in words that say what to do; nothing if all is well.
-// The error is that of not being able to look.
+// Check examines all topics and returns their faults, each with the remedy. It fails if it cannot ask the brokers.
 func (c *Client) Check(ctx context.Context) (problems []string, err error) {
 	l, err := c.fetchMetadata(ctx)
 	if err != nil {

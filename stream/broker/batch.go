@@ -15,10 +15,10 @@ import (
 // Layout of a record batch, magic 2 (KIP-98): where the fields of its header begin.
 const (
 	atBaseOffset      = 0
-	atLength          = 8 // of what follows it
+	atLength          = 8 // of the bytes behind it
 	atLeaderEpoch     = 12
 	atMagic           = 16
-	atCRC             = 17 // CRC-32C of what follows it
+	atCRC             = 17 // CRC-32C of the bytes behind it
 	atAttributes      = 21
 	atLastOffsetDelta = 23
 	atBaseTimestamp   = 27
@@ -41,7 +41,7 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// BatchInfo is what a batch says of all its records.
+// BatchInfo holds a batch's header fields, which apply to all its records.
 type BatchInfo struct {
 	Producer  task.Producer // -1, -1: not idempotent
 	Sequence  int32         // of the first record; -1: not idempotent
@@ -51,8 +51,8 @@ type BatchInfo struct {
 // errBatch is wrapped by all errors about the messages of a batch.
 var errBatch = errors.New("cannot encode the batch")
 
-// AppendBatch appends messages to dst as one record batch, uncompressed. Equal input gives equal bytes. It fails only if there is
-// no message, or if the batch would exceed what its 31-bit length can say.
+// AppendBatch appends messages to dst as one record batch, uncompressed. Equal input gives equal bytes. It fails only
+// without a message, or if the batch exceeds a 31-bit length.
 func AppendBatch(dst []byte, info *BatchInfo, messages []task.OutMessage) ([]byte, error) {
 	if len(messages) == 0 {
 		return dst, fmt.Errorf("%w: no messages", errBatch)
@@ -117,7 +117,7 @@ func appendNullable(dst, b []byte) []byte {
 	return append(dst, b...)
 }
 
-// recordSize is what stands in a record's length field: the size of all that follows it.
+// recordSize returns a record's length field: the size of the bytes behind it.
 func recordSize(i int, m *task.OutMessage) int {
 	n := 2 + varintSize(i) + nullableSize(m.Key) + nullableSize(m.Value) + varintSize(len(m.Headers))
 	for j := range m.Headers {

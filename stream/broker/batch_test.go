@@ -78,8 +78,7 @@ func drawInfo(t *rapid.T) BatchInfo {
 	}
 }
 
-// What is encoded comes back, in every compression, behind anything that stands before it; and the same goes in gives
-// the same bytes.
+// Batches are read back as written, in every compression and behind any other bytes. Equal input gives equal bytes.
 func TestBatchRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		info, messages := drawInfo(t), drawMessages(t)
@@ -133,7 +132,7 @@ func TestBatchSizeBound(t *testing.T) {
 	})
 }
 
-// Two independent decoders, kmsg's and kafka-go's, read what we write.
+// Two independent decoders, kmsg's and kafka-go's, read our batches.
 func TestBatchReadByOthers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		info, messages := drawInfo(t), drawMessages(t)
@@ -209,7 +208,7 @@ func kafkaGoSet(t require.TestingT, attributes protocol.Attributes, records ...p
 	return buf.Bytes()[4:]
 }
 
-// We read what kafka-go writes, timestamps that differ within a batch included.
+// We read kafka-go's batches, with timestamps that differ within a batch.
 func TestBatchReadFromKafkaGo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		messages := drawMessages(t)

@@ -19,7 +19,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// Options is what a Client is made from.
+// Options configure a Client.
 type Options struct {
 	Brokers  []string // host:port, at least one
 	ClientID string   // shows in the broker's logs and quotas; empty: ranker-worker
@@ -33,7 +33,7 @@ type Options struct {
 	// MaxValue is how long an input record's key or value may be for Fetch to give it whole, in bytes; 0: 64 MiB. Of a longer
 	// one it gives one byte more than that, and says so.
 	MaxValue int
-	// Traces says that Fetch tells which traces input records name; without it their headers are passed over.
+	// Traces makes Fetch return the traces that input records name; without it their headers are skipped.
 	Traces bool
 	// Contents reads input records whose values cannot be read alone; nil: there are none.
 	Contents    Contents
@@ -162,7 +162,7 @@ func (c *Client) Kafka() *kafka.Client {
 	return &kafka.Client{Addr: c.addr, Transport: watchedTransport{c}}
 }
 
-// Reset drops all connections and what is known of the cluster. Requests under way keep theirs to their end.
+// Reset drops all connections and the cached metadata. Requests in flight keep their connections until they end.
 func (c *Client) Reset() {
 	c.watch.Lock()
 	c.watch.failures = 0
@@ -178,8 +178,8 @@ func (c *Client) Close() {
 	c.transport.Load().CloseIdleConnections()
 }
 
-// watchedTransport is the current transport under the watchdog's eyes: after a broker's restart it can happen that nothing
-// goes over the old connections any more, each failing with its own timeout.
+// watchedTransport is the current transport with the watchdog. After a broker's restart, the old connections may
+// carry nothing any more, and each fails only by its own timeout.
 type watchedTransport struct{ c *Client }
 
 // RoundTrip carries out one request.

@@ -187,7 +187,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 }
 
-// What cannot reach a broker says which address it tried.
+// An error of an unreachable broker names the address.
 func TestUnreachableBrokersAreNamed(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

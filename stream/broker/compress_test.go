@@ -63,7 +63,7 @@ func compressed(t require.TestingT, c Compression, batch []byte) []byte {
 	return reseal(b)
 }
 
-// What no codec can make smaller grows by no more than is allowed for it.
+// Incompressible data grows by no more than each codec's allowance.
 func TestCompressionOverhead(t *testing.T) {
 	noise := make([]byte, 3<<20)
 	_, _ = rand.NewChaCha8([32]byte{}).Read(noise)

@@ -9,7 +9,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// ErrContent: what a value needs to be read is not to be had, while other values can be read.
+// ErrContent: this value cannot be read at present, since something it needs is not available. Other values can be
+// read.
 var ErrContent = errors.New("this record cannot be read")
 
 // Contents reads input records whose values cannot be read alone.
@@ -19,14 +20,15 @@ type Contents interface {
 	Read(ctx context.Context, topic event.Topic, values [][]byte) ([]Content, error)
 }
 
-// Content is a value as it was read: the same record in Protobuf, or what is wrong with it. Both must be functions of the value for ever.
+// Content is the result of reading a value: the same record in Protobuf, or its fault. Both must be functions of the
+// value for ever.
 type Content struct {
 	Plain []byte
 	Fault *event.Fault
 }
 
-// read has the records of an answer read. What cannot be read at present fails only where nothing stands before it: else the answer
-// ends there, and the next one begins with it.
+// read converts the records of an answer. A record that cannot be read at present fails only as the first one.
+// Otherwise the answer ends before it, and the next one begins with it.
 func (c *Client) read(ctx context.Context, t event.Topic, out *task.Fetched) error {
 	if c.o.Contents == nil || t >= event.Inputs || len(out.Records) == 0 {
 		return nil

@@ -14,7 +14,7 @@ import (
 
 var errAway = errors.New("away")
 
-// halfway reads what begins with '+', refuses '-', and knows nothing yet of '?'; the rest is not its own.
+// halfway reads values that begin with '+', refuses '-', cannot read '?' at present, and leaves others alone.
 type halfway struct{}
 
 func (halfway) Read(_ context.Context, _ event.Topic, values [][]byte) (out []Content, err error) {

@@ -24,12 +24,13 @@ type Copies struct {
 	Internal bool  // one of Kafka's own
 	Factor   int   // copies of the partition that has the fewest
 	InSync   []int // by partition: how many of them hold all that is acknowledged
-	// What the topic's settings say; MinInSync is 0 where the broker does not tell.
+	// From the topic's settings. MinInSync is 0 where the broker does not report it.
 	MinInSync int
 	Unclean   bool // a copy that lacks records may become the leader
 }
 
-// Copies describes the topics, dead-letter topics and Kafka's own included. What is missing, or hidden from us, is left out.
+// Copies describes the topics, including dead-letter topics and Kafka's own. Missing topics, and those hidden from
+// us, are left out.
 func (c *Client) Copies(ctx context.Context) ([]Copies, error) {
 	l, err := c.askMetadata(ctx, false, internalTopics...)
 	if err != nil {
@@ -72,7 +73,7 @@ func (c *Copies) set(entries []kafka.DescribeConfigResponseConfigEntry) {
 	for _, e := range entries {
 		switch e.ConfigName {
 		case configMinInSync:
-			c.MinInSync, _ = strconv.Atoi(e.ConfigValue) // what is no number tells nothing
+			c.MinInSync, _ = strconv.Atoi(e.ConfigValue) // 0 if it is no number
 		case configUnclean:
 			c.Unclean = e.ConfigValue == "true"
 		}

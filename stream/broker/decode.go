@@ -33,10 +33,10 @@ type Batch struct {
 // LastOffset is the last offset that the batch covers. Compaction can have removed its record.
 func (b *Batch) LastOffset() int64 { return b.BaseOffset + int64(b.LastOffsetDelta) }
 
-// Control tells whether the batch holds a control record, which no application sees.
+// Control reports whether the batch holds a control record, which no application sees.
 func (b *Batch) Control() bool { return b.attributes&attrControl != 0 }
 
-// Transactional tells whether the batch belongs to a transaction.
+// Transactional reports whether the batch belongs to a transaction.
 func (b *Batch) Transactional() bool { return b.attributes&attrTransactional != 0 }
 
 // Compression is the codec of the batch's records.

@@ -23,9 +23,9 @@ const (
 	configRetentionSize = "retention.bytes"
 )
 
-// Describe asks for the facts that the protocol's checks need, with fresh metadata. What the store adds (StoreFault) is
-// for the caller to fill in. MaxMessageBytes of an input topic is the lesser of its own and its dead-letter topic's,
-// since all that is ever written on its behalf goes there.
+// Describe asks for the facts that the protocol checks, with fresh metadata. The caller fills in StoreFault. An input
+// topic's MaxMessageBytes is the lesser of its own and its dead-letter topic's, since everything written on its
+// behalf goes to the latter.
 func (p *Partition) Describe(ctx context.Context) (task.Description, error) {
 	d := task.Description{Topics: make([]task.TopicFacts, event.Topics)}
 	l, err := p.c.fetchMetadata(ctx)

@@ -27,8 +27,8 @@ func codeIs(err error, codes ...kafka.Error) bool {
 	return false
 }
 
-// Who reads a partition is told once that its leader has changed, also when the metadata have come with somebody else's
-// request meanwhile; a description makes the log as it then is the one to be read.
+// A reader gets one error when its partition's leader has changed, even if another request's metadata reported it
+// first. After a description, the log in its present epoch is read.
 func TestChangeOfLeaderIsTold(t *testing.T) {
 	t.Run("embedded", func(t *testing.T) {
 		env := testenv.Embedded(t, kfake.NumBrokers(3))
@@ -110,7 +110,7 @@ func changeIsTold(t *testing.T, c *Client, move func(topic string, from int32)) 
 	require.NoError(t, err, "the description was of the new leader's log")
 }
 
-// told makes sure that the next fetch fails because of the epoch, and a later one succeeds.
+// told requires that the next fetch fails because of the epoch, and that a later one succeeds.
 func told(t *testing.T, p *Partition) {
 	t.Helper()
 	_, err := fetchOnce(t, p, event.Payoffs, 0, 1000)

@@ -9,8 +9,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// brokerError gives a broker's error code the meaning it has for the task: one of task's errors in the chain, beside
-// the code, or the code alone, which the task takes as passing.
+// brokerError wraps a broker's error code. It adds one of package task's errors where the code has a meaning for a
+// task. The task treats a bare code as transient.
 func brokerError(code kafka.Error) error {
 	switch code {
 	case 0:
@@ -18,8 +18,8 @@ func brokerError(code kafka.Error) error {
 	case kafka.OffsetOutOfRange:
 		return fmt.Errorf("%w: %w", task.ErrOffsetOutOfRange, code)
 	case kafka.InvalidProducerEpoch, kafka.ProducerFenced,
-		// The transactional id has got another producer id meanwhile, or another state than ours: somebody else was here,
-		// or the broker has forgotten us. Either way the fence has to begin anew.
+		// The transactional id has another producer id or state by now: another owner has fenced us, or the
+		// coordinator has forgotten it. Either way the fence has to be repeated.
 		kafka.InvalidProducerIDMapping, kafka.InvalidTransactionState:
 		return fmt.Errorf("%w: %w", task.ErrFenced, code)
 	case kafka.OutOfOrderSequenceNumber, kafka.UnknownProducerId:

@@ -50,7 +50,7 @@ func (c *Client) Greet(ctx context.Context, address string) error {
 	for _, v := range all {
 		speaks[protocol.ApiKey(v.ApiKey)] = v
 	}
-	// Versions are told to anybody; the next question only to those who may ask it.
+	// Anybody may ask for versions, but not for brokers.
 	if _, err := conn.Brokers(); err != nil {
 		return err
 	}
@@ -63,19 +63,20 @@ func (c *Client) Greet(ctx context.Context, address string) error {
 	return nil
 }
 
-// Operations are what we may do with a topic or the group: bit n is operation n of Kafka's ACLs. A broker that has no ACLs allows all.
+// Operations are our permitted operations on a topic or the group: bit n is operation n of Kafka's ACLs. A broker
+// without ACLs permits all.
 type Operations int32
 
-// unknownOperations is what a broker says that was not asked, or does not know.
+// unknownOperations is a broker's answer if it was not asked, or does not know.
 const unknownOperations = math.MinInt32
 
-// Allow tells whether an operation is allowed; known is false where the broker does not say.
+// Allow reports whether an operation is allowed; known is false where the broker does not report it.
 func (o Operations) Allow(op kafka.ACLOperationType) (allowed, known bool) {
 	return o&(1<<op) != 0, o != unknownOperations
 }
 
-// TopicOperations are what we may do with the topics, dead-letter topics included, by name. One that is missing, or that we may
-// not even see, is left out.
+// TopicOperations returns our permitted operations by topic, dead-letter topics included. Topics that are missing or
+// hidden from us are left out.
 func (c *Client) TopicOperations(ctx context.Context) (map[string]Operations, error) {
 	l, err := c.askMetadata(ctx, true)
 	if err != nil {
@@ -162,9 +163,9 @@ func (c *Client) Group(ctx context.Context) (Group, error) {
 	return g, nil
 }
 
-// MayFence tells whether we may write under a partition's transactional id, without writing: it asks to abort a transaction of a
-// producer that there is not. Who may is told so; nothing changes. It fails with kafka.TransactionalIDAuthorizationFailed where
-// we may not, and with other errors where there is no coordinator.
+// MayFence checks without writing that we may use a partition's transactional id. It asks to abort a transaction of a
+// producer that does not exist, which changes nothing. It fails with kafka.TransactionalIDAuthorizationFailed if we
+// may not, and with other errors where there is no coordinator.
 func (p *Partition) MayFence(ctx context.Context) error {
 	id := p.TransactionalID()
 	doing := fmt.Sprintf("asking for the coordinator of transactional id %q", id)
@@ -178,10 +179,10 @@ func (p *Partition) MayFence(ctx context.Context) error {
 	return fmt.Errorf("%s: %w", doing, cmp.Or(res.Error, errAnswer))
 }
 
-// ErrNoClock: the cluster does not tell its time, or not to us.
+// ErrNoClock: the cluster does not report its time, or not to us.
 var ErrNoClock = errors.New("the cluster does not tell what time it is")
 
-// clockVersion is that of DescribeQuorum: the first that tells times.
+// clockVersion is the first version of DescribeQuorum that reports times.
 const clockVersion = 1
 
 // Clock is the time of the cluster's controller: that at which it says that it has last caught up with itself. It takes Kafka 3.3
@@ -217,7 +218,8 @@ func (c *Client) Clock(ctx context.Context) (time.Time, error) {
 	return time.UnixMilli(at), nil
 }
 
-// speaksQuorum tells whether to ask. Who may not is not answered only, but complained of in the controllers' log.
+// speaksQuorum fails if we should not ask: where we lack the right, asking also leaves an error in the controllers'
+// log.
 func (c *Client) speaksQuorum(ctx context.Context) error {
 	l, err := c.askMetadata(ctx, true)
 	if err != nil {

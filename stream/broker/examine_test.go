@@ -11,7 +11,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// TestExamine: what is asked of a cluster is answered, and changes nothing.
+// TestExamine: a cluster answers all questions, and is not changed by them.
 func TestExamine(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		c := ready(t, env)

@@ -24,12 +24,13 @@ func (p *Partition) TransactionalID() string {
 	return p.c.o.Group + "-" + strconv.Itoa(int(p.number))
 }
 
-// InitProducer raises the epoch of our transactional id, or gets its first. Producer is -1, -1 for a first call, else
-// what the last call has given. It needs InitProducerID version 3 (Kafka 2.5): below it, the broker never sees the
-// producer, and nothing would be fenced; the version is that of the very connection used.
+// InitProducer raises the epoch of our transactional id, or obtains its first. Producer is -1, -1 on the first call,
+// else the result of the last one. It needs InitProducerID version 3 (Kafka 2.5). An older broker ignores the
+// producer, and fences nothing. The version checked is that of the connection in use.
 //
-// Errors: task.ErrFenced where the producer given is not the newest, or where the coordinator has forgotten it;
-// task.ErrUnsupported. Others pass, such as those of a coordinator that is busy, loading or elsewhere.
+// It fails with task.ErrFenced where the producer given is not the newest, or the coordinator has forgotten it, and
+// with task.ErrUnsupported. Other errors are transient, such as those of a coordinator that is busy, loading or
+// elsewhere.
 func (p *Partition) InitProducer(ctx context.Context, r task.InitProducer) (task.Producer, error) {
 	none := task.Producer{ID: -1, Epoch: -1}
 	id := p.TransactionalID()
@@ -107,8 +108,8 @@ func parseInitProducer(a *answer) (task.Producer, error) {
 	return got, nil
 }
 
-// AddPartition adds all that is written of this partition number to a transaction, which it begins: rankings, and the
-// dead letters of each input, so that the markers at its end fence all of them. Errors as InitProducer.
+// AddPartition adds all our partitions of this number to a transaction, and begins it: rankings, and each input's
+// dead letters. So the markers at its end fence all of them. It fails as InitProducer does.
 func (p *Partition) AddPartition(ctx context.Context, r task.AddPartition) error {
 	doing := fmt.Sprintf("adding what is written of partition %d to the transaction of %q", p.number, p.TransactionalID())
 	_, topics, err := p.written(ctx)

@@ -26,7 +26,7 @@ const (
 	maxBatchSize = 128 << 20
 	// decodeFactor times the bytes asked for, unpacked, an answer ends before its next record.
 	decodeFactor = 8
-	// waitMargin is what a long poll leaves of its deadline for the way back.
+	// waitMargin is the part of a long poll's deadline that is reserved for the answer's way back.
 	waitMargin = 200 * time.Millisecond
 )
 
@@ -73,7 +73,7 @@ func (p *Partition) ask(ctx context.Context, l *metadata, lead leader, f *task.F
 	return got, nil
 }
 
-// readsCommitted tells whether a topic is read without the records of open and aborted transactions.
+// readsCommitted reports whether records of open and aborted transactions are hidden from a topic's reader.
 func readsCommitted(t event.Topic) bool { return t != event.Rankings }
 
 // leader finds the leader of a topic's partition.
@@ -94,9 +94,9 @@ func (p *Partition) leader(ctx context.Context, topic string) (*metadata, leader
 	return l, lead, nil
 }
 
-// trusted is the epoch that a topic is read in: that in which the log was last made sure of, whatever is known since of
-// other leaders. So a change of leader fails the next fetch (KIP-320), also where its metadata have come with somebody
-// else's request: the log may have lost records, and the task checks it before it reads on.
+// trusted returns the epoch that a topic is read in: that of the last check of the log, even if a newer leader is
+// known. So the first fetch after a change of leader fails (KIP-320), even if another request's metadata reported it.
+// The log may have lost records, and the task checks it before it reads on.
 func (p *Partition) trusted(t event.Topic, present int32) int32 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -106,7 +106,7 @@ func (p *Partition) trusted(t event.Topic, present int32) int32 {
 	return p.epochs[t]
 }
 
-// distrust is called when the task is told of an error: it checks the log, and reads it as it then is.
+// distrust is called when the task gets an error. The task checks the log, and reads it in its present epoch.
 func (p *Partition) distrust(t event.Topic) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -159,7 +159,7 @@ func (p *Partition) fetchRequest(f *task.Fetch, epoch int32) *exchange {
 	return x
 }
 
-// fetchedPartition is what an answer says of one partition, as it came.
+// fetchedPartition holds one partition's part of an answer, undecoded.
 type fetchedPartition struct {
 	code     kafka.Error
 	high     int64
@@ -197,25 +197,25 @@ func parseFetch(a *answer, topic string, number int32) (*fetchedPartition, error
 	return f, nil
 }
 
-// fetchDecoder turns what came into what the task asked for.
+// fetchDecoder decodes an answer into records.
 //
-// An answer ends before its next record once what it holds has come to the budget, in the middle of a batch too: the next
-// fetch, from behind its last record, gets the same batch again and goes past what was given. So a batch of n bytes,
-// unpacked, is unpacked up to its middle n/budget times on average. That is for batches far beyond the usual, which an
-// answer holds whole; and what is passed costs a fraction of what it costs to work on what is given.
+// An answer ends once its records reach the budget, even within a batch. The next fetch begins behind the last
+// record, gets the same batch again, and skips the records delivered before. So a batch of n bytes, unpacked, is
+// unpacked up to its middle n/budget times on average. An answer holds a usual batch whole. Skipping a record costs a
+// fraction of processing one.
 type fetchDecoder struct {
 	asked    *task.Fetch
 	maxValue int64
 	traces   bool         // records' traces are read
 	aborted  []abortedTxn // not begun yet, by first offset
 	open     []int64      // producers in an aborted transaction
-	room     int64        // what is left of the budget
+	room     int64        // left of the budget
 }
 
-// recordCost is what a record takes beside its key and value.
+// recordCost is a record's memory beside its key and value.
 const recordCost = int64(unsafe.Sizeof(partition.Record{}))
 
-// decode fills in out. What cannot be read fails only where nothing stands before it: else the answer ends there, and the
+// decode fills in out. An unreadable record fails only as the first one. Otherwise the answer ends before it, and the
 // next one begins with it.
 func (d *fetchDecoder) decode(ctx context.Context, a *fetchedPartition, out *task.Fetched) error {
 	if a.code != 0 {
@@ -249,10 +249,10 @@ func (d *fetchDecoder) decode(ctx context.Context, a *fetchedPartition, out *tas
 	return nil
 }
 
-// full tells whether the answer ends here. One record is always given.
+// full reports whether the answer ends here. It holds at least one record.
 func (d *fetchDecoder) full(out *task.Fetched) bool { return d.room <= 0 && len(out.Records) > 0 }
 
-// batch takes in what there is room for of one batch. On an error, what stands before it has been taken in.
+// batch appends one batch's records, up to the budget. On an error, the records before it have been appended.
 func (d *fetchDecoder) batch(ctx context.Context, b *Batch, out *task.Fetched) error {
 	for len(d.aborted) > 0 && d.aborted[0].first <= b.LastOffset() {
 		d.open = append(d.open, d.aborted[0].producer)
@@ -284,7 +284,7 @@ func (d *fetchDecoder) batch(ctx context.Context, b *Batch, out *task.Fetched) e
 func (d *fetchDecoder) records(ctx context.Context, b *Batch, out *task.Fetched) (all bool, err error) {
 	r := recordReader{topic: d.asked.Topic, from: d.asked.Offset, most: d.maxValue, traces: d.traces}
 	if d.asked.Topic == event.Rankings {
-		r.most = maxBatchSize // what a worker wrote is read whole
+		r.most = maxBatchSize // a worker's own records are read whole
 	}
 	defer r.end()
 	if err := r.read(ctx, b); err != nil {
@@ -318,7 +318,7 @@ func (d *fetchDecoder) records(ctx context.Context, b *Batch, out *task.Fetched)
 	return true, nil
 }
 
-// originCost is what an origin takes beside its steps.
+// originCost is an origin's memory beside its steps.
 const originCost = int64(unsafe.Sizeof(task.Origin{}))
 
 // estimateRecords is about how many records the batches hold. It allows for a record of 7 bytes to be compressed to one.

@@ -71,7 +71,7 @@ func soon(t testing.TB) context.Context {
 	return ctx
 }
 
-// eventually repeats what may fail for a while.
+// eventually calls f until it succeeds, or fails the test after a while.
 func eventually(t testing.TB, what string, f func() error) {
 	t.Helper()
 	deadline := time.Now().Add(30 * time.Second)
@@ -124,7 +124,7 @@ func fetchTo(t testing.TB, p *Partition, topic event.Topic, offset int64, bytes 
 
 func toEnd(f task.Fetched) bool { return f.LastRead }
 
-// fence does what the task does.
+// fence fences as the task does.
 func fence(t testing.TB, p *Partition) (first, last task.Producer) {
 	t.Helper()
 	retry(t, "init", func() (err error) {

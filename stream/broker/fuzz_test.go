@@ -13,8 +13,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// FuzzReadBatch feeds bytes that carry a right checksum, so that the fuzzer gets behind it: no panic, no record that
-// the header does not cover, no memory beyond the limit.
+// FuzzReadBatch gives its input a right checksum, so that the fuzzer gets behind it. There must be no panic, no
+// record beyond the header's count, and no memory beyond the limit.
 func FuzzReadBatch(f *testing.F) {
 	for _, c := range codecs {
 		f.Add(compressed(f, c, encode(f, 3, BatchInfo{Timestamp: 9}, message("a"), task.OutMessage{Key: []byte("k"),
@@ -72,8 +72,8 @@ func fuzzRecords(t *testing.T, b *Batch, topic event.Topic) {
 	require.LessOrEqual(t, took, uint64(24<<20+2*held+min(2*maxWindow, 32<<10*len(b.records))))
 }
 
-// FuzzZstd: whatever a frame says of itself, what we read of it is what the library reads of it whole, and a smaller
-// window changes nothing.
+// FuzzZstd: whatever a frame's header claims, we read the same bytes as the library does at once. A smaller window
+// changes nothing.
 func FuzzZstd(f *testing.F) {
 	f.Add(streamed(f, text(300_000, 1), 100_000, zstd.WithWindowSize(1<<20)))
 	f.Add(streamed(f, []byte("abc"), 1, zstd.WithWindowSize(maxWindow)))
@@ -200,7 +200,7 @@ func TestCompactedTailDoesNotStall(t *testing.T) {
 	require.Equal(t, []task.Marker{{Offset: 25, Producer: task.Producer{ID: 7, Epoch: 1}}}, out.Markers)
 }
 
-// An open transaction hides what follows it: the end is not reached.
+// An open transaction hides the records behind it: the end is not reached.
 func TestOpenTransactionIsNotTheEnd(t *testing.T) {
 	out, err := decodeAnswer(t, task.Fetch{Offset: 5, MaxBytes: 1}, fetchAnswer("t", 9, 5, nil, nil))
 	require.NoError(t, err)

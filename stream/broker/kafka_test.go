@@ -153,7 +153,7 @@ func TestDeadLetters(t *testing.T) {
 	})
 }
 
-// The broker's clock is told with each batch of rankings.
+// Produce returns the broker's time of each batch of rankings.
 func TestAppendTimeIsTold(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		p := ready(t, env).Partition(0)
@@ -170,7 +170,8 @@ func TestAppendTimeIsTold(t *testing.T) {
 	})
 }
 
-// A stamp of a fast clock, and a record without a key for a compacted topic, are refused as what they are.
+// A timestamp ahead of the broker's clock, and a record without a key for a compacted topic, fail with errors of
+// their own.
 func TestRefusalsAreTold(t *testing.T) {
 	env := testenv.Real(t)
 	c := client(t, options(t, env.Kafka))
@@ -195,8 +196,8 @@ func TestRefusalsAreTold(t *testing.T) {
 	require.NoError(t, err, "with the same sequence: nothing of it was appended")
 }
 
-// A producer that is held is taken over by nobody unnoticed: with an epoch that is not the newest, or where the
-// coordinator has forgotten the transactional id, raising it fails as fenced, and gives no other id.
+// Raising the epoch with a producer that is not the newest fails as fenced, and so does one that the coordinator has
+// forgotten. Neither returns another id.
 func TestHeldProducerIsNewest(t *testing.T) {
 	check := func(t *testing.T, addr string, forget func(*Partition)) {
 		p := client(t, options(t, addr)).Partition(0)
@@ -306,8 +307,8 @@ func (u *upstream) end(commit kgo.TransactionEndTry) {
 	require.NoError(u.t, u.k.EndTransaction(soon(u.t), commit))
 }
 
-// Of the inputs, only committed records come: those of aborted transactions are dropped, also where transactions of
-// several producers overlap and wherever reading starts; while one is open, the end has not been reached.
+// Records of aborted transactions are dropped from the inputs. This holds where transactions of several producers
+// overlap, and wherever reading begins. While one is open, the end is not reached.
 func TestAbortedTransactionsAreDropped(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		c := ready(t, env)
@@ -359,7 +360,7 @@ func TestOffsetOutOfRange(t *testing.T) {
 	})
 }
 
-// Batches larger than what is asked for come one by one.
+// Batches larger than the limit are returned one by one.
 func TestFetchOfLargeBatches(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		c := ready(t, env)
@@ -486,7 +487,7 @@ func TestCommitted(t *testing.T) {
 	})
 }
 
-// Where a log begins, ends, and what of it is not before a time, as whoever reads rankings by time asks.
+// Bounds and OffsetAt return a log's first and last offsets, and the first offset at or after a time.
 func TestBoundsAndOffsetAt(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		c := ready(t, env)

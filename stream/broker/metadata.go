@@ -12,7 +12,7 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 )
 
-// metadata is what a cluster says of its topics at one moment.
+// metadata is a cluster's description of its topics at one moment.
 type metadata struct {
 	clusterID string
 	brokers   []Broker
@@ -97,7 +97,8 @@ func (c *Client) fetchMetadata(ctx context.Context) (*metadata, error) {
 	return l, err
 }
 
-// askMetadata asks, if wanted, what we may do with cluster and topics too, and about further topics.
+// askMetadata asks for the metadata of our topics and further ones, and with operations for our rights on cluster and
+// topics.
 func (c *Client) askMetadata(ctx context.Context, operations bool, further ...string) (*metadata, error) {
 	return c.metadataBy(ctx, c.metadataRequest(operations, further...))
 }
@@ -173,7 +174,7 @@ func (r *reader) leaders(version int16) ([]leader, []copies) {
 		leaders[i] = leader{-1, -1}
 	}
 	for range n {
-		r.int16() // what is wrong with it: then there is no leader, or a replica is missing, which does not matter here
+		r.int16() // error code: no leader, or a replica is missing, neither of which matters here
 		p, l := r.int32(), leader{r.int32(), -1}
 		if version >= 7 {
 			l.epoch = r.int32()
@@ -210,7 +211,8 @@ func (l *metadata) leader(topic string, partition int32) (leader, error) {
 	return t.leaders[partition], nil
 }
 
-// leaderMoved tells whether an error can mean that somebody else leads the partition now, or that the topic is another one.
+// leaderMoved reports whether an error can mean that the partition has another leader, or that the topic was
+// recreated.
 func leaderMoved(err error) bool {
 	var code kafka.Error
 	if !errors.As(err, &code) {

@@ -28,7 +28,7 @@ type bearer struct {
 // Name implements sasl.Mechanism.
 func (*bearer) Name() string { return "OAUTHBEARER" }
 
-// bearerToken is what a token may consist of (RFC 6750, 2.1): nothing of it ends the message's field.
+// bearerToken matches a token (RFC 6750, 2.1), which cannot end the message's field.
 var bearerToken = regexp.MustCompile(`^[A-Za-z0-9._~+/-]+=*$`)
 
 // Start implements sasl.Mechanism: the one message that a client sends (RFC 7628, 3.1).
@@ -51,8 +51,8 @@ func (b *bearer) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
 // bearerExchange is one login. It has no state: a broker that takes the token says nothing.
 type bearerExchange struct{}
 
-// Next implements sasl.StateMachine. A broker that does not take the token says why, in JSON (RFC 7628, 3.2.2); that its answer is
-// waited for once more, as the RFC has it, would only hide it.
+// Next implements sasl.StateMachine. A broker that refuses the token sends the reason as JSON (RFC 7628, 3.2.2). The
+// RFC then has the client send another message. That would only delay the reason.
 func (bearerExchange) Next(_ context.Context, challenge []byte) (done bool, response []byte, err error) {
 	if len(challenge) == 0 {
 		return true, nil, nil

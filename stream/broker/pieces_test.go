@@ -39,7 +39,7 @@ func (s *shelf) append(b []byte, offsets int) {
 	s.end += int64(offsets)
 }
 
-// answer is what a broker sends to who asks for an offset: all batches from the one that holds it, whatever the size.
+// answer returns a broker's answer from an offset on: all batches from the one that holds it, of any size.
 func (s *shelf) answer(offset int64) *fetchedPartition {
 	a := &fetchedPartition{high: s.end, stable: s.end}
 	for i, marker := range s.markers {
@@ -144,7 +144,7 @@ func TestWorstBatchesAreBounded(t *testing.T) {
 			return compressed(t, c, encode(t, 0, BatchInfo{}, message("a"), task.OutMessage{Value: make([]byte, 30<<20)}, message("b")))
 		},
 	}
-	const asked = 1 << 20 // what a task asks for
+	const asked = 1 << 20 // a task's limit
 	for name, batch := range worst {
 		for _, c := range codecs {
 			t.Run(fmt.Sprintf("%s, %v", name, c), func(t *testing.T) {
@@ -173,8 +173,8 @@ func TestWorstBatchesAreBounded(t *testing.T) {
 	}
 }
 
-// Of a value of 200 MiB, in a batch of a few kilobytes, the beginning is given, with its size and the witness's
-// hash of the whole; what stands behind it is not lost.
+// A value of 200 MiB in a batch of a few kilobytes is cut. The record has its beginning, its size, and the hash of
+// the whole. The records behind it are not lost.
 func TestLongValueIsCut(t *testing.T) {
 	const size, maxValue = 200 << 20, 1 << 20
 	head := binary.AppendVarint([]byte{0, 0, 2}, 3) // attributes, timestamp, offset 1, a key of three bytes
@@ -214,7 +214,7 @@ func TestLongValueIsCut(t *testing.T) {
 	t.Logf("%d bytes on the wire, %.1f MiB allocated", packed.Len(), float64(took)/(1<<20))
 }
 
-// A cut record is told by its whole, whichever way it was compressed and however much of it is given.
+// The hash of a cut record is that of its whole value, in every compression and at every length.
 func TestCutIsOfTheWhole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := task.OutMessage{Key: nullableBytes(t, "key"), Value: nullableBytes(t, "value")}
@@ -237,7 +237,8 @@ func TestCutIsOfTheWhole(t *testing.T) {
 	})
 }
 
-// A batch whose checksum fits and whose records do not: what stands before the fault is given, and then it is said where it is.
+// In a batch with a right checksum and a faulty record, the records before the fault are returned, then an error with
+// its offset.
 func TestFaultInTheMiddleIsNamed(t *testing.T) {
 	for _, c := range codecs {
 		t.Run(c.String(), func(t *testing.T) {

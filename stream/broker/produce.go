@@ -80,8 +80,8 @@ func (c *Client) buffer() *[]byte {
 	return new([]byte)
 }
 
-// produceRequest is the whole request, the batch encoded in place: what follows the header is the same in all
-// versions that we speak.
+// produceRequest appends the request, and encodes the batch in place. Behind the header, all versions in use are the
+// same.
 func (c *Client) produceRequest(b []byte, topic string, number int32, r *task.Produce, wait time.Duration) ([]byte, error) {
 	b = appendHeader(b, protocol.Produce, c.o.ClientID, false)
 	b = appendInt16(b, -1) // no transactional id

@@ -12,12 +12,12 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// Span is what a partition of a topic holds: offsets from First to before End.
+// Span is the range of a partition's offsets: from First to before End.
 type Span struct {
 	Partition  int
 	First, End int64
-	// Since is the offset from which on all was written at the time that was asked for or later, as far as times are in order: End where
-	// all was written before.
+	// Since is the first offset whose record has the time asked for, or a later one, as far as times are in order. It
+	// is End if all records are older.
 	Since int64
 }
 
@@ -67,8 +67,8 @@ const (
 	attemptPause   = 200 * time.Millisecond
 )
 
-// Retry is for programs that read topics from end to end: it makes a request again that fails, a few times, each with a deadline. What lies
-// outside of the log is not asked for again.
+// Retry repeats a failing request a few times, each with a deadline, for programs that read topics from end to end.
+// It does not repeat a request for an offset outside of the log.
 func Retry(ctx context.Context, do func(context.Context) error) (err error) {
 	for range attempts {
 		limited, cancel := context.WithTimeout(ctx, attemptTimeout)

@@ -78,8 +78,8 @@ func (r *recordReader) next() (rec partition.Record, steps []byte, ok bool, err 
 	return rec, steps, ok, nil
 }
 
-// nothing makes sure that there are no more bytes than the records that were announced, as Kafka's Java client does. What
-// a codec finds wrong behind them says nothing about them; of gzip and lz4 that client looks at nothing there either.
+// nothing fails if bytes are left behind the announced records, as Kafka's Java client does. A codec's error behind
+// them does not matter; that client does not look at all there with gzip and lz4.
 func (r *recordReader) nothing() error {
 	if len(r.b) > 0 || r.fill() == nil {
 		return fmt.Errorf("%w: more bytes than %d records", ErrCorrupt, r.batch.Count)
@@ -172,7 +172,8 @@ func (r *recordReader) content(rec *partition.Record) (err error) {
 	return err
 }
 
-// told reads the headers that say how a ranking was made; of several of one name the last one counts, as in Kafka's own clients.
+// told reads the headers that describe how a ranking was made. Of several headers of one name the last counts, as in
+// Kafka's own clients.
 func (r *recordReader) told() (steps []byte, err error) {
 	r.seen = nil
 	count, err := r.number()
@@ -239,7 +240,7 @@ func (r *recordReader) number() (int64, error) {
 	return v, nil
 }
 
-// length reads the length of what follows, -1 for null.
+// length reads a length, which is -1 for null.
 func (r *recordReader) length() (int64, error) {
 	n, err := r.number()
 	if err == nil && (n < -1 || n > r.body) {

@@ -12,13 +12,13 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// Retire makes the leaders of all that is written of this partition number refuse every batch of a producer id: an abort
-// marker of its last epoch fences all before it. It is for an id that the transaction coordinator has forgotten, so that
-// InitProducerID cannot raise its epoch any more. The coordinator is not asked, and could not end a transaction of that id
-// afterwards. To do it again does no harm, and is needed where it has to hold for longer than brokers remember producers
-// that are silent (producer.id.expiration.ms, a day).
+// Retire makes the leaders of all our partitions of this number refuse every batch of a producer id: an abort marker
+// of its last epoch fences all earlier ones. It is for an id that the transaction coordinator has forgotten, so that
+// InitProducerID cannot raise its epoch. The coordinator is not asked, and could not end a transaction of that id
+// afterwards. Repeating it is harmless, and necessary where the fence must last longer than brokers remember silent
+// producers (producer.id.expiration.ms, a day).
 //
-// Errors: task.ErrUnsupported where we lack the right, and where the broker does not speak WriteTxnMarkers.
+// It fails with task.ErrUnsupported if we lack the right, or if the broker does not speak WriteTxnMarkers.
 func (p *Partition) Retire(ctx context.Context, r task.Retire) error {
 	doing := fmt.Sprintf("retiring producer id %d, which the transaction coordinator has forgotten", r.ProducerID)
 	version, err := p.c.versionOf(ctx, apiWriteMarkers, "WriteTxnMarkers")
@@ -139,7 +139,7 @@ func markerError(code kafka.Error) error {
 	return brokerError(code)
 }
 
-// writer writes what has two forms.
+// writer encodes a request in its two forms, flexible and not.
 type writer struct {
 	b        []byte
 	flexible bool

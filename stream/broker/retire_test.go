@@ -31,7 +31,7 @@ func TestRetiredProducerIsRefused(t *testing.T) {
 		require.NoError(t, err)
 
 		require.NoError(t, p.Retire(soon(t), task.Retire{ProducerID: owner.ID}))
-		if env.Fake == nil { // kfake writes the marker, and fences by what its coordinator knows
+		if env.Fake == nil { // kfake writes the marker, but fences by its coordinator's state
 			_, err = p.Produce(soon(t), rankings(owner, 1, "zombie"))
 			require.ErrorIs(t, err, task.ErrFenced)
 			_, err = p.Produce(soon(t), letters(owner, 1, "zombie"))

@@ -40,7 +40,8 @@ func (c *Client) views(ctx context.Context) (viewOf, error) {
 	return all, nil
 }
 
-// unseen is what a view lacks of topics, each with a least number of partitions: it shows one where all of them have leaders.
+// unseen returns the topics that a view lacks. A topic is shown if it has at least the given number of partitions,
+// all with leaders.
 func (v viewOf) unseen(topics map[string]int) (lacks []string) {
 	for _, address := range slices.Sorted(maps.Keys(v)) {
 		for _, name := range slices.Sorted(maps.Keys(topics)) {
@@ -59,7 +60,8 @@ func (v viewOf) unseen(topics map[string]int) (lacks []string) {
 	return lacks
 }
 
-// awaitShown waits until all views show topics. It fails with ErrNotShown once ctx ends. From time to time it says what it waits for.
+// awaitShown waits until all views show topics. It fails with ErrNotShown when ctx ends. Every few seconds it reports
+// the missing ones to say.
 func awaitShown(ctx context.Context, topics map[string]int, views func(context.Context) (viewOf, error), say func(string)) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

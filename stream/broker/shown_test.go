@@ -12,7 +12,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
 )
 
-// showing is the metadata of a broker that shows topics of so many partitions.
+// showing returns metadata of a broker that shows topics with these partition counts.
 func showing(partitions map[string]int) *metadata {
 	m := &metadata{topics: map[string]topicMetadata{}}
 	for name, n := range partitions {

@@ -27,7 +27,7 @@ func (s *snappyReader) begin(src []byte) {
 	s.src, s.framed, s.unread = src, xerial(src), nil
 }
 
-// end lets go of what is not kept for the next batch.
+// end releases memory that is not kept for the next batch.
 func (s *snappyReader) end() {
 	s.src, s.unread = nil, nil
 	if cap(s.buf) > smallWindow {
@@ -95,7 +95,7 @@ func snappyWindow(src []byte) (largest int64, err error) {
 		if err != nil {
 			return 0, err
 		}
-		// An element of 3 bytes gives at most 64: what claims more is not worth the memory.
+		// An element of 3 bytes yields at most 64: a larger claim is refused before memory is taken.
 		if n > 64*len(block) {
 			return 0, fmt.Errorf("%d bytes claim to hold %d", len(block), n)
 		}

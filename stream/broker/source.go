@@ -9,12 +9,12 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// source is what a batch's records are read from: the bytes that the batch was read from or, where they are compressed,
-// what is unpacked of them. What is taken from the first aliases them, what is taken from the second is a copy.
+// source is the input of a batch's record reader: the batch's own bytes or, where they are compressed, the unpacked
+// stream. Results alias the former, and are copies of the latter.
 type source struct {
 	ctx  context.Context
 	b    []byte    // at hand, not read yet
-	from *unpacker // of what follows; nil: nothing does
+	from *unpacker // source of further bytes; nil: none
 	slab []byte    // room for small copies
 	next int       // size of the next slab
 }
@@ -45,7 +45,7 @@ func (s *source) fill() error {
 		m, err := s.from.Read(s.from.ahead[n:])
 		if m > 0 {
 			s.b = s.from.ahead[:n+m]
-			return nil // what is wrong shows again
+			return nil // the next read returns the fault again
 		}
 		if err != nil {
 			return err
@@ -141,7 +141,7 @@ func (s *source) skip(n int64, sum *xxhash.Digest) error {
 	return nil
 }
 
-// is reads n bytes, at most as many as are unpacked ahead, and tells whether they are the text.
+// is reads n bytes, at most as many as are unpacked ahead, and reports whether they equal text.
 func (s *source) is(text string) (bool, error) {
 	for len(s.b) < len(text) {
 		if err := s.more(); err != nil {

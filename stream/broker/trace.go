@@ -7,7 +7,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// Bounds of what is read of a record's headers for its trace, and of the trace itself. A tracestate beyond W3C's 512 bytes may be
+// Bounds of a record's trace, and of the header bytes read for it. A tracestate beyond W3C's 512 bytes may be
 // dropped; a traceparent has 55.
 const (
 	maxTraceHeaders = 16 << 10
@@ -15,11 +15,11 @@ const (
 	maxTraceState   = 512
 )
 
-// traceCost is what a trace takes beside its bytes.
+// traceCost is a trace's memory beside its bytes.
 const traceCost = int64(unsafe.Sizeof(task.Trace{}))
 
-// traced reads the trace from what is left of the present record. Headers that make no sense have none: a record is not refused
-// for what nobody decides by, and without tracing its headers would not have been looked at.
+// traced reads the trace from the rest of the present record. Malformed headers give no trace, and no error: traces
+// decide nothing, and without tracing the headers are not read.
 func (r *recordReader) traced() (t task.Trace, err error) {
 	n := r.body
 	r.body = 0

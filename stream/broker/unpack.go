@@ -12,15 +12,15 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// Compressed records are unpacked as a stream: what passes is not bounded, for a legal batch of a megabyte can unfold to
-// gigabytes; what is held is. Beside the records that an answer keeps, that is the codec's window (of zstd), or block (of
-// snappy and lz4).
+// Compressed records are unpacked as a stream. The unpacked size is not bounded, since a legal batch of a megabyte
+// can unpack to gigabytes. Memory is: beside the records of an answer, it holds the codec's window (zstd) or block
+// (snappy and lz4).
 const (
 	// smallWindow is the window of zstd's levels up to 19. Gzip and lz4 never need as much.
 	smallWindow = 8 << 20
-	// maxWindow is the largest window that zstd, and so Kafka's Java client, takes unless told otherwise.
+	// maxWindow is the largest window that zstd, and so Kafka's Java client, accepts by default.
 	maxWindow = 128 << 20
-	// unpackAhead is how much is unpacked ahead of what is read.
+	// unpackAhead is the number of bytes unpacked ahead of the reader.
 	unpackAhead = 32 << 10
 )
 
@@ -61,7 +61,7 @@ func (c Compression) String() string {
 	return fmt.Sprintf("codec %d", uint8(c))
 }
 
-// unpacker unpacks one batch after another, and keeps what its codecs need from one to the next.
+// unpacker unpacks one batch after another, and keeps its codecs' buffers.
 type unpacker struct {
 	home  chan *unpacker
 	once  bool // it keeps nothing
@@ -141,7 +141,7 @@ func (u *unpacker) begin(c Compression, src []byte) (err error) {
 	return err
 }
 
-// Read implements io.Reader. What the codec finds wrong is ErrCorrupt.
+// Read implements io.Reader. A codec's error becomes ErrCorrupt.
 func (u *unpacker) Read(p []byte) (int, error) {
 	n, err := u.out.Read(p)
 	if err != nil && err != io.EOF {

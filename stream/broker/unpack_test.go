@@ -113,7 +113,7 @@ func TestZstdWindowIsNotBelieved(t *testing.T) {
 	require.ErrorContains(t, err, "134217728")
 }
 
-// What a frame claims to hold is not believed either.
+// A frame's claimed content size is not believed either.
 func TestZstdSizeIsNotBelieved(t *testing.T) {
 	e, err := zstd.NewWriter(nil, zstd.WithSingleSegment(true))
 	require.NoError(t, err)
@@ -171,14 +171,14 @@ func TestSnappyBlocks(t *testing.T) {
 		_, err = unpacked(Snappy, framed[:len(framed)-1])
 		require.ErrorIs(t, err, ErrCorrupt)
 	})
-	// A block that claims what it cannot hold.
+	// A block that claims more than it can hold.
 	_, err := unpacked(Snappy, binary.AppendUvarint(nil, 100<<20))
 	require.ErrorIs(t, err, ErrCorrupt)
 	_, err = unpacked(Snappy, xerialHeader)
 	require.NoError(t, err)
 }
 
-// What stands behind the last record, compressed: as in Kafka's Java client, whatever it is, behind gzip and lz4.
+// Bytes behind the last record, compressed, are ignored with gzip and lz4, as in Kafka's Java client.
 func TestGarbageBehindTheRecords(t *testing.T) {
 	var records []byte
 	records = appendRecords(records, []task.OutMessage{message("a"), message("b")})

@@ -20,17 +20,17 @@ type Unreadable struct {
 	Batch     []byte       // as it came, with the records before From that can be read; nil where the broker does not send it; of ErrContent the value
 	High      int64
 	LogStart  int64
-	Err       error // what is wrong with it
+	Err       error // why it cannot be read
 }
 
-// CannotBeRead tells whether an error of a fetch is about what stands in the log. Only that of ErrContent passes: what cannot be had for
-// long becomes a fault.
+// CannotBeRead reports whether a fetch error is about the log's contents. Only ErrContent is transient; after a long
+// time it counts as a fault.
 func CannotBeRead(err error) bool {
 	return errors.Is(err, ErrContent) || errors.Is(err, ErrCorrupt) || errors.Is(err, task.ErrUnsupported) || errors.Is(err, kafka.InvalidMessage)
 }
 
-// Unreadable finds out why nothing can be read at an offset of an input topic, and up to where; nil where a worker can read on
-// from there, or where nothing stands there yet.
+// Unreadable finds out why an input topic cannot be read at an offset, and up to which offset. It returns nil if a
+// worker can read on from there, or if nothing is there yet.
 func (p *Partition) Unreadable(ctx context.Context, topic event.Topic, offset int64) (*Unreadable, error) {
 	f := task.Fetch{Topic: topic, Offset: offset, MaxBytes: 1}
 	name := p.c.topic(topic)

@@ -12,7 +12,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// errAnswer is wrapped by errors about answers that do not say what they should.
+// errAnswer is wrapped by errors about malformed answers.
 var errAnswer = errors.New("malformed answer from the broker")
 
 // api is one of Kafka's requests in the versions that we speak.
@@ -50,7 +50,7 @@ type exchange struct {
 	encode func(version int16, header []byte) []byte
 }
 
-// answer is what came back: the body behind the header.
+// answer is an answer's body, behind the header.
 type answer struct {
 	key     protocol.ApiKey
 	version int16
@@ -60,7 +60,7 @@ type answer struct {
 func (x *exchange) ApiKey() protocol.ApiKey { return x.key }
 func (a *answer) ApiKey() protocol.ApiKey   { return a.key }
 
-// Required picks the version, from what has been negotiated for this very connection.
+// Required selects the version, by the negotiation of this connection.
 func (x *exchange) Required(versions map[protocol.ApiKey]int16) bool {
 	if x.version = min(versions[x.key], x.max); x.fixed != nil {
 		x.version = *x.fixed

@@ -12,12 +12,12 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// zstdReader unpacks zstd frame by frame, each with no larger a window than its blocks bear out.
+// zstdReader unpacks zstd frame by frame, with windows no larger than the blocks require.
 //
-// A frame announces the window that its decoder has to keep: up to 128 MiB at zstd's highest level, in a frame of a few
-// bytes too. The decoder believes that, and takes the memory before the first block. But no frame reaches further back
-// than what it has given, and how much that is at most can be told from its blocks' headers: where that is less, the
-// decoder is shown a smaller window.
+// A frame announces the window that its decoder has to keep: up to 128 MiB at zstd's highest level, even in a frame
+// of a few bytes. The decoder would allocate it before the first block. But a frame only refers back to its own
+// output, whose size its blocks' headers bound. Where that bound is less, the decoder gets a frame with a smaller
+// window.
 type zstdReader struct {
 	src    []byte // frames not begun
 	dec    *zstd.Decoder
@@ -25,7 +25,7 @@ type zstdReader struct {
 	header [zstd.HeaderMaxSize]byte
 }
 
-// end lets go of what was unpacked.
+// end releases the unpacked bytes.
 func (z *zstdReader) end() {
 	z.src, z.within = nil, false
 	if z.dec != nil {
@@ -78,7 +78,7 @@ func (z *zstdReader) begin() (err error) {
 	return z.dec.Reset(io.MultiReader(bytes.NewReader(header), bytes.NewReader(frame[f.header:])))
 }
 
-// zstdFrame is what can be told of a frame without unpacking it.
+// zstdFrame holds properties of a frame that are known before it is unpacked.
 type zstdFrame struct {
 	size       int  // with header and checksum
 	header     int  // its header's
@@ -94,7 +94,7 @@ const (
 	zstdBlock        = 128 << 10 // the most that a block gives
 )
 
-// errZstdFrame is a frame that is not what its header says.
+// errZstdFrame: the frame contradicts its header.
 var errZstdFrame = errors.New("malformed frame")
 
 // readZstdFrame looks at the frame that src begins with.

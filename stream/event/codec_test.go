@@ -21,7 +21,7 @@ const sampleRanking = `{"impression_id":"i-1","learner":"feed","time":"2026-11-2
 	`"propensities":[0.82,0.18],"instance":4,"explored":false,"seed":"9f00000000000a01","began":"2026-11-21T10:00:00.000Z",` +
 	`"selection_deadline":"2026-11-21T10:30:00.000Z","payoff_deadline":"2026-12-21T10:30:00.000Z"}}`
 
-// sampleExpected is of a policy that records what it expects of each item.
+// sampleExpected is a ranking of a policy that records each item's expected payoff.
 const sampleExpected = `{"impression_id":"i-1","time":"2026-11-21T10:00:00.000Z","items":["b","a"],"decision":{"group":"ranker",` +
 	`"policy":"egreedy","delay":"direct","partition":3,"offset":1044,"layout":1,"propensities":[0.5,0.5],"expected":[0.25,-1.000001],` +
 	`"explored":false,"seed":"9f00000000000a01","began":"2026-11-21T10:00:00.000Z","payoff_deadline":"2026-12-21T10:30:00.000Z"}}`
@@ -178,8 +178,8 @@ var (
 	}
 )
 
-// TestRoundTrip: what is encoded is decoded as the very same values, bit for bit, and encoding does not depend on
-// what dst held.
+// TestRoundTrip: decoding returns the encoded values, bit for bit, and encoding does not depend on the contents of
+// dst.
 func TestRoundTrip(t *testing.T) {
 	d, contextual := event.NewDecoder(event.Limits{}), event.NewDecoder(event.Limits{}).WithContext()
 	prefix := []byte("prefix")
@@ -304,7 +304,7 @@ func drawAssignment(t *rapid.T, r *event.Ranking) {
 	}
 }
 
-// TestAssignment: what a decision says of its experiment is written and read as documented, and what cannot be is refused.
+// TestAssignment: a decision's experiment is written and read as documented, and impossible ones are refused.
 func TestAssignment(t *testing.T) {
 	d := event.NewDecoder(event.Limits{})
 	var r event.Ranking
@@ -337,7 +337,7 @@ func TestNumbersAreWrittenAsByEncodingJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { check(t, floats.Draw(t, "x")) })
 }
 
-// TestEncodersAreTotal: what no decoded record holds still becomes JSON that can be read.
+// TestEncodersAreTotal: values that no decoded record holds still become readable JSON.
 func TestEncodersAreTotal(t *testing.T) {
 	p := event.Payoff{ID: []byte("a\xff\x00\"\\\u2028\x1f\x7f\t"), Payoff: math.NaN(), Time: 1 << 62, HasTime: true}
 	require.Equal(t, `{"impression_id":"a\ufffd\u0000\"\\`+"\u2028"+`\u001f`+"\x7f"+`\t","payoff":null,"time":"9999-12-31T23:59:59.999Z"}`, string(event.AppendPayoff(nil, &p)))

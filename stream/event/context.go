@@ -10,8 +10,8 @@ import (
 // MaxFeatures is how many numbers a list of features may have. No learner declares as many.
 const MaxFeatures = 64
 
-// Context is what an impression says for learners that rank by more than the item. Others do not look at it, so that what is wrong
-// with it is for them no fault of the record.
+// Context holds an impression's fields for contextual learners. Other learners do not read it, so a fault in it is no
+// fault of the record for them.
 type Context struct {
 	Features   []float64          // the user's; NaN: null; empty: none are given
 	Segment    []byte             // the name of the user's; empty: none is given
@@ -22,7 +22,7 @@ type Context struct {
 // CandidateContext is the part of one candidate.
 type CandidateContext struct {
 	Features  []float64 // NaN: null; empty: none are given
-	Predicted float64   // what another model expects of it, in raw units; NaN: nothing
+	Predicted float64   // expected by another model, in raw units; NaN: not given
 	Category  []byte    // the name of the item's; empty: none is given
 }
 
@@ -40,10 +40,10 @@ func (d *Decoder) WithContext() *Decoder {
 	return d
 }
 
-// readsContext tells whether contexts are read.
+// readsContext reports whether contexts are read.
 func (d *Decoder) readsContext() bool { return len(d.impressionNames) > contextFeatures }
 
-// candidateFaults are what is wrong with a candidate's context, by the place of the field behind candidateFeatures.
+// candidateFaults are the faults of a candidate's context, by the index of the field behind candidateFeatures.
 type candidateFaults [3]*Fault
 
 // firstFault is the first that there is.
@@ -63,7 +63,7 @@ func (c *Context) in(f *Fault, candidate int) {
 	}
 }
 
-// features reads a list of numbers that is next. What is null is NaN, or no list.
+// features reads the next value, a list of numbers. A null element is NaN; a null value is no list.
 func (d *Decoder) features(p *parser) ([]float64, *Fault) {
 	if !p.stands('[') {
 		v := p.value()
@@ -92,7 +92,7 @@ func (d *Decoder) features(p *parser) ([]float64, *Fault) {
 	return d.listFrom(start), nil
 }
 
-// listFrom is what was read of a list of numbers that began there; nil where it is empty.
+// listFrom returns the numbers read since start; nil where there are none.
 func (d *Decoder) listFrom(start int) []float64 {
 	if end := len(d.numbers); end > start {
 		return d.numbers[start:end:end]

@@ -4,25 +4,25 @@ package event
 // state of every pending impression, and every item that was ever a candidate is kept.
 const MaxIDBytes = 1024
 
-// Limits bound what an input record may hold; 0 is no limit. They do not apply to rankings: what a worker wrote must
-// be readable whatever the limits of the day.
+// Limits bound an input record; 0 is no limit. They do not apply to rankings, which must stay readable when limits
+// change.
 type Limits struct {
 	MaxCandidates  int // of one impression
 	MaxRecordBytes int // of the value
 }
 
-// Decoder reads records. It reuses its memory from one call to the next, and does not allocate once it has seen
-// records of their usual size. It must not be used concurrently; a partition has its own.
+// Decoder reads records. It reuses its memory between calls, and stops allocating once it has seen records of their
+// usual size. It must not be used concurrently; each partition has its own.
 //
-// What holds for all kinds of record: fields are found by their exact names, and unknown ones are ignored. A field
-// that is null is absent. An object that gives one of our fields twice is faulty, since readers disagree on which one
-// counts. An optional string that is empty is absent. All text must be valid UTF-8. An id, item, event id or learner
-// has at most MaxIDBytes. Where a record has several faults, one of them is reported.
+// These rules hold for all kinds of records. Field names match exactly; unknown fields are ignored. A null field is
+// absent. An object with one of our fields twice is faulty, since readers disagree on which one counts. An empty
+// optional string is absent. All text must be valid UTF-8. An id, item, event id or learner has at most MaxIDBytes.
+// Of several faults of a record, one is reported.
 //
-// In Protobuf the fields have the numbers of docs/schemas/ranker.proto, and of a field that is given twice the last counts, as Protobuf
-// has it; all else is the same.
+// In Protobuf, fields have the numbers of docs/schemas/ranker.proto. Of a field given twice the last counts, as in
+// Protobuf. All else is the same.
 //
-// Every error returned is a *Fault. After one the contents of dst mean nothing.
+// Every error returned is a *Fault. After an error the contents of dst are undefined.
 type Decoder struct {
 	limits   Limits
 	formats  Formats
@@ -54,8 +54,8 @@ func NewFormatsDecoder(l Limits, f Formats) *Decoder {
 	return d
 }
 
-// NewKeylessDecoder makes a decoder of JSON that is not in Kafka yet: keys that it is given do not matter, and the header of a schema
-// registry is no part of it.
+// NewKeylessDecoder makes a decoder of JSON that is not in Kafka yet: it ignores keys, and expects no schema
+// registry's header.
 func NewKeylessDecoder(l Limits) *Decoder {
 	d := NewDecoder(l)
 	d.keyless = true

@@ -57,8 +57,8 @@ func (d *Decoder) impression(dst *Impression, key, b []byte) *Fault {
 	return d.checkCandidates(dst, &v[candidates], &l)
 }
 
-// listed is what was found while a list of candidates was read. It is told at the end, for a record that is no JSON behind them, or has
-// a fault in a field, is refused for that.
+// listed collects faults found in a list of candidates. They are reported at the end, since invalid JSON behind the
+// list, or a fault of a field, takes precedence.
 type listed struct {
 	n     int    // candidates, of which those before the first that is faulty have been read
 	fault *Fault // of that
@@ -129,7 +129,7 @@ func (d *Decoder) contextual(dst *Impression, p *parser, m *members, v []value, 
 	dst.Context.Candidates = append(dst.Context.Candidates, c)
 }
 
-// checkCandidates tells what is wrong with candidates that have been read.
+// checkCandidates returns a fault of the candidates read.
 func (d *Decoder) checkCandidates(dst *Impression, v *value, l *listed) *Fault {
 	most := d.limits.MaxCandidates
 	switch {

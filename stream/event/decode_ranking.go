@@ -162,7 +162,7 @@ func (d *Decoder) decision(dst *Decision, o *value) *Fault {
 	return d.shadows(dst, &v[23])
 }
 
-// assignment reads what a decision says of its experiment: without its name none of it.
+// assignment reads a decision's experiment. Without its name the other fields are ignored.
 func (d *Decoder) assignment(dst *Decision, v []value) *Fault {
 	a := &dst.Assignment
 	var f *Fault
@@ -293,8 +293,8 @@ func ranks(dst []int32, list *value, name string) ([]int32, *Fault) {
 	return dst, f
 }
 
-// checkRanks holds ranks to what they can be: a permutation of 0..n-1, and undecided ones among them, but the lowest,
-// in ascending order.
+// checkRanks requires that ranks are a permutation of 0..n-1, and that undecided ranks are among them, ascending,
+// without the lowest.
 func (d *Decoder) checkRanks(r *Ranking) *Fault {
 	ranks, undecided := r.Decision.Ranks, r.Decision.Undecided
 	if len(ranks) == 0 && len(undecided) == 0 {

@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// sameAsDOM holds the decoder and the one that builds a tree together on one value: the same records taken, the same read in them, the
-// same fault with the same words and place, the same misspelt fields counted.
+// sameAsDOM compares the decoder with the tree-building one on one value. Both must accept it or not, read the same
+// record, report the same fault with the same text and place, and count the same misspelt fields.
 func sameAsDOM(t require.TestingT, l Limits, key, value []byte) {
 	sameBy(t, l, key, value, NewDecoder(l), &domDecoder{Decoder: *NewDecoder(l)})
 	sameBy(t, l, key, value, NewDecoder(l).WithContext(), &domDecoder{Decoder: *NewDecoder(l).WithContext()})
@@ -69,8 +69,8 @@ func FuzzDecoders(f *testing.F) {
 	})
 }
 
-// TestDecoders holds both decoders together on JSON that is nearly a record, and on what becomes of it when a byte is changed or the end cut
-// off.
+// TestDecoders compares both decoders on JSON that is nearly a record, and on copies with a byte changed or the end
+// cut off.
 func TestDecoders(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := []byte(drawRecord(t))

@@ -1,3 +1,4 @@
-// Package event holds the records that travel through Kafka and their JSON codec. It is the one place that decides
-// what is faulty, and says why. It is a pure leaf: it imports nothing of this project.
+// Package event defines the records in the Kafka topics (impressions, selections, payoffs, rankings) and reads and
+// writes them, as JSON or Protobuf. It alone decides that a record is faulty, and for which reason. It is pure, and
+// imports no package of this project.
 package event

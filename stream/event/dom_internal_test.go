@@ -8,9 +8,9 @@ import (
 	"github.com/valyala/fastjson"
 )
 
-// domDecoder reads records as the Decoder once did: it checks the syntax of the whole, has a JSON library build a tree of it, and
-// visits that. It is slower by far, and shares with the Decoder only what is said of a fault: whatever the bytes, both must take
-// the same records, read the same in them, and say the same of the others.
+// domDecoder is a slow second decoder. It checks the syntax of the whole value, has a JSON library build a tree, and
+// reads that. It shares only the texts of faults with the Decoder. For any bytes, both must read the same record or
+// report the same fault.
 type domDecoder struct {
 	Decoder
 	parser fastjson.Parser
@@ -211,7 +211,7 @@ func domSane(value []byte) (int, *Fault) {
 	return values, nil
 }
 
-// object parses value, which must hold one JSON object and holds so many values, and collects its fields.
+// object parses value, which must be one JSON object with the given number of values, and collects its fields.
 func (d *domDecoder) object(value []byte, values int, names []string, into []*fastjson.Value) *Fault {
 	root, err := d.parser.ParseBytes(value)
 	if err != nil {

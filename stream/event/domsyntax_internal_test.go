@@ -2,7 +2,7 @@ package event
 
 import "unicode/utf8"
 
-// domState is what scan looks for next.
+// domState is the token that scan expects next.
 type domState uint8
 
 const (
@@ -13,12 +13,12 @@ const (
 	wantSeparator
 )
 
-// domScan checks that b is one JSON document as RFC 8259 defines it, with the restrictions of RFC 7493 on text: valid
-// UTF-8, and escaped surrogates only in pairs. It counts the values in it, or says what is wrong where.
+// domScan checks that b is one JSON document (RFC 8259), with RFC 7493's rules for text: valid UTF-8, and escaped
+// surrogates only in pairs. It returns the number of values, or the flaw and its place.
 //
-// It stands before the JSON library's parser, because that one is lenient (NaN, +1, 01, unknown escapes, control
-// characters: two readers of one topic must agree on what is faulty) and its errors quote all that is left of
-// the record once per level, which makes a hostile record expensive. What passes here, it parses without error.
+// It runs before the JSON library's parser, which is too lenient: it accepts NaN, +1, 01, unknown escapes and control
+// characters. Two readers of a topic must agree on faults. Its errors also quote the rest of the record once per
+// level, which makes a hostile record expensive. The library parses without error all that domScan accepts.
 func domScan(b []byte) (values, at int, f flaw) {
 	var (
 		i     int

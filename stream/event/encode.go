@@ -7,10 +7,10 @@ import (
 )
 
 // The encoders append one record's JSON to dst and return the extended slice, as append does. They do not allocate
-// where dst has room. Fields stand in the order of the documentation; those that do not apply are absent. What they
-// write, the Decoder reads back as the very same values, with these exceptions, none of which a decoded record holds:
-// text that is not UTF-8 has its faulty bytes replaced by U+FFFD, a number that is not finite becomes null, times
-// are held within MinTime and MaxTime, and what is expected is rounded as Millionths says.
+// where dst has room. Fields are in the order of the documentation; absent ones are omitted. The Decoder reads back
+// the same values, except for values that no decoded record holds. Bytes that are not UTF-8 become U+FFFD. A number
+// that is not finite becomes null. Times are clamped to MinTime and MaxTime, and expected payoffs are rounded by
+// Millionths.
 
 // AppendImpression appends an impression.
 func AppendImpression(dst []byte, r *Impression) []byte {
@@ -150,7 +150,7 @@ func appendDecision(dst []byte, r *Decision) []byte {
 	return append(dst, '}')
 }
 
-// appendAssignment appends what a decision says of its experiment.
+// appendAssignment appends a decision's experiment.
 func appendAssignment(dst []byte, r *Decision) []byte {
 	a := &r.Assignment
 	if len(a.Experiment) == 0 {
@@ -236,7 +236,8 @@ func appendFloat(dst []byte, x float64) []byte {
 
 const hexDigits = "0123456789abcdef"
 
-// appendText appends a JSON string. Only what JSON demands is escaped: quotation mark, backslash, control characters.
+// appendText appends a JSON string. It escapes only quotation marks, backslashes and control characters, as JSON
+// demands.
 func appendText[T []byte | string](dst []byte, s T) []byte {
 	dst = append(dst, '"')
 	from := 0

@@ -49,14 +49,14 @@ type Selection struct {
 	HasTime    bool
 	Utility    float64 // the user's own estimate
 	HasUtility bool
-	// ByUtility tells that the candidates were shown in the order of utility, and not as ranked.
+	// ByUtility: the candidates were shown in the order of utility, and not as ranked.
 	ByUtility bool
 }
 
-// ShownByUtility is what the field "shown" of a selection can be.
+// ShownByUtility is the only value of a selection's field "shown".
 const ShownByUtility = "utility"
 
-// Payoff says what a selection was worth.
+// Payoff is the payoff (reward) of a selection.
 type Payoff struct {
 	ID      []byte
 	Payoff  float64 // raw units
@@ -78,8 +78,8 @@ type Decision struct {
 	Expected     []float64 // of each item, by position: see Millionths; empty: none
 	Instance     int32     // -1: none
 	Explored     bool
-	// Ranks holds the utility rank, 0 the lowest, of each item as the learner knew it, where it found the order of
-	// utilities itself, and Undecided, in ascending order, the ranks whose item it was not certain to be above the one before.
+	// Ranks holds each item's utility rank, 0 the lowest, where the learner estimates the order of utilities.
+	// Undecided holds, ascending, the ranks whose item is not certainly above the one before.
 	Ranks     []int32
 	Undecided []int32
 	// Began is from when the deadlines are counted: the impression's time, or how far event time had come if that was later.
@@ -99,7 +99,7 @@ type Assignment struct {
 	Run         int32 // of the experiment, from 1
 	Arm         string
 	Probability float64 // the arm's share
-	Unit        []byte  // by user: what was assigned, the user's group and the period; else empty
+	Unit        []byte  // by user: group and period of the assignment; else empty
 	Fallback    bool    // another arm has ranked it, because a guard has tripped
 }
 
@@ -118,14 +118,13 @@ type Shadow struct {
 	Order []int32 // positions in Ranking.Items
 }
 
-// MaxExpected bounds what a decision expects of an item, in either direction.
+// MaxExpected bounds an item's expected payoff in a decision, in either direction.
 const MaxExpected = 1_000_000
 
 const millionths = 1_000_000 // in one
 
-// Millionths is what records and stored entries hold of what a decision expects of an item: a whole number of units of 10⁻⁶,
-// the nearest (of two, the one farther from 0), at most MaxExpected in size. A value that is not a number counts as
-// -MaxExpected.
+// Millionths encodes an item's expected payoff for records and stored entries, as a whole number of units of 10⁻⁶. It
+// rounds to the nearest, ties away from 0, and clamps to ±MaxExpected. NaN becomes -MaxExpected.
 func Millionths(x float64) int64 {
 	if !(x >= -MaxExpected) {
 		x = -MaxExpected
@@ -133,7 +132,7 @@ func Millionths(x float64) int64 {
 	return int64(math.Round(min(x, MaxExpected) * millionths))
 }
 
-// FromMillionths is the number of so many units of 10⁻⁶: the one that their decimal form reads back as.
+// FromMillionths returns n units of 10⁻⁶, as the float64 that their decimal form is read as.
 func FromMillionths(n int64) float64 { return float64(n) / millionths }
 
 // Ranking is the worker's answer to an impression.

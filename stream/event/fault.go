@@ -6,7 +6,7 @@ import "fmt"
 // metric label and of a dead letter's header, so they are added to but not renamed.
 type Reason string
 
-// What the decoder finds out from the record alone.
+// Faults that the decoder finds in the record alone.
 const (
 	// RecordTooLarge: the value is longer than max_record_bytes.
 	RecordTooLarge Reason = "record_too_large"
@@ -14,7 +14,7 @@ const (
 	MalformedJSON Reason = "malformed_json"
 	// MalformedProtobuf: the value is not a Protobuf message, or a text of ours in it is not valid UTF-8.
 	MalformedProtobuf Reason = "malformed_protobuf"
-	// MalformedAvro: the value is not what the schema says that its header names, or has no such header.
+	// MalformedAvro: the value does not fit the schema that its header names, or has no such header.
 	MalformedAvro Reason = "malformed_avro"
 	// UnknownSchema: the schema registry has no schema of the id that the value's header names.
 	UnknownSchema Reason = "unknown_schema"
@@ -44,13 +44,13 @@ const (
 	MissingItem Reason = "missing_item"
 	// MissingPayoff: payoff is absent or null.
 	MissingPayoff Reason = "missing_payoff"
-	// NotFinite: a utility or payoff is beyond what a float64 holds. JSON cannot say NaN, but it can say 1e999.
+	// NotFinite: a utility or payoff exceeds a float64. JSON has no NaN, but 1e999 is valid JSON.
 	NotFinite Reason = "not_finite"
 	// WrongFeatures: features are not as many as the learner declares.
 	WrongFeatures Reason = "wrong_features"
 )
 
-// What only the partition's state machine finds out.
+// Faults that only the partition's state machine finds.
 const (
 	// UnknownLearner: no learner of that name is configured, or none is named and there is no default.
 	UnknownLearner Reason = "unknown_learner"
@@ -66,11 +66,11 @@ const (
 	NoUtilities Reason = "no_utilities"
 	// MissingFeatures: the learner declares features, and the impression gives none, or null in place of one.
 	MissingFeatures Reason = "missing_features"
-	// MissingPredicted: the learner goes by what another model expects of each candidate, and it is not given.
+	// MissingPredicted: the learner needs another model's prediction for each candidate, and one lacks it.
 	MissingPredicted Reason = "missing_predicted"
 	// RankingTooLarge: the impression's ranking would not fit into a record of the rankings topic.
 	RankingTooLarge Reason = "ranking_too_large"
-	// TooManyEvents: more payoffs with an event id have come for one impression than ids are kept, to tell them apart.
+	// TooManyEvents: an impression has more payoffs with an event id than ids are kept for deduplication.
 	TooManyEvents Reason = "too_many_events"
 	// RefusedEarlier: an earlier owner of the partition went past this impression without ranking it.
 	RefusedEarlier Reason = "refused_earlier"
@@ -112,7 +112,7 @@ func (f *Fault) Error() string {
 	return string(f.Reason) + ": " + f.Detail
 }
 
-// faultf makes a fault. Its arguments must be short; quote shortens what comes from the record.
+// faultf makes a fault. Its arguments must be short; quote shortens parts of the record.
 func faultf(r Reason, format string, args ...any) *Fault {
 	return &Fault{Reason: r, Detail: fmt.Sprintf(format, args...)}
 }

@@ -182,8 +182,8 @@ func hostile() map[string][]byte {
 }
 
 // TestHostileRecordsAreCheap: no record costs much more than a sound one of its size. Each of these takes some
-// milliseconds; the quadratic ways to read them (comparing each item with all others, quoting the rest of the record at
-// each level of nesting) take minutes or gigabytes, so that the bounds can be far from both.
+// milliseconds. Quadratic ways to read them take minutes or gigabytes: comparing each item with all others, or
+// quoting the rest of the record at each level of nesting. So the bounds are far from both.
 func TestHostileRecordsAreCheap(t *testing.T) {
 	d := event.NewDecoder(event.Limits{MaxCandidates: 10_000})
 	key, value, _ := typical(20)
@@ -199,7 +199,7 @@ func TestHostileRecordsAreCheap(t *testing.T) {
 			runtime.ReadMemStats(&after)
 			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(24<<20))
 
-			// And none is paid for for ever: the next record makes the decoder let go of what this one needed.
+			// The memory it needed is released with the next record.
 			require.NoError(t, d.Impression(&event.Impression{}, key, value))
 			runtime.GC()
 			runtime.ReadMemStats(&after)
@@ -261,7 +261,7 @@ func TestFaultsPoint(t *testing.T) {
 	require.Equal(t, "/item", requireFault(t, d.Selection(&event.Selection{}, nil, []byte(`{"impression_id":"i"}`))).Pointer)
 }
 
-// TestContextFaults: what is wrong with a context is told apart from what is wrong with the record, in both forms.
+// TestContextFaults: in both forms, a fault of the context differs from a fault of the record.
 func TestContextFaults(t *testing.T) {
 	d := event.NewFormatsDecoder(event.Limits{}, event.Formats{event.Protobuf}).WithContext()
 	look := func(value, pointer string, reason event.Reason) {

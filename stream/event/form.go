@@ -33,8 +33,8 @@ func (f Form) String() string {
 // Formats say by topic in which form records are expected. The zero value is JSON throughout.
 type Formats [Inputs]Form
 
-// Of is the form of a value in a topic. What begins with '{' is JSON whatever is expected, so that a topic can go over from JSON to
-// another form while it is in use: no Protobuf record of ours and no header of a schema registry begins so.
+// Of returns the form of a value in a topic. A value that begins with '{' is always JSON, so that a topic in use can
+// change from JSON to another form. Neither our Protobuf records nor a schema registry's header begin so.
 func (f *Formats) Of(t Topic, value []byte) Form {
 	if len(value) > 0 && value[0] == '{' {
 		return JSON
@@ -42,7 +42,7 @@ func (f *Formats) Of(t Topic, value []byte) Form {
 	return f[t]
 }
 
-// Content is what a record says, and in which form.
+// Content is a record's content and its form.
 type Content struct {
 	Form  Form
 	Value []byte // as it stands in the topic
@@ -50,7 +50,7 @@ type Content struct {
 	Plain []byte
 }
 
-// SchemaHeader is the length of what serializers with a schema registry write before a value: 0, and the schema's id in 4 bytes.
+// SchemaHeader is the length of the header of serializers with a schema registry: 0, and the schema's id in 4 bytes.
 const SchemaHeader = 5
 
 // SchemaID is the id of the schema that a value's header names; ok is false where there is no such header. No JSON document and no
@@ -83,8 +83,9 @@ func (d *Decoder) body(c *Content) ([]byte, *Fault) {
 	return c.Plain, nil
 }
 
-// message is a value without the header that serializers with a schema registry write: 0, the id, and by which indexes the message is
-// found in its file: their number and each of them, or a single 0 for the first message. What the message is, the topic says.
+// message returns a value without the header of serializers with a schema registry: 0, the id, and the message's
+// indexes in its file. The indexes are their number and each of them, or a single 0 for the first message. The topic
+// determines the message's type.
 func message(value []byte) ([]byte, *Fault) {
 	if len(value) == 0 || value[0] != 0 {
 		return value, nil

@@ -18,9 +18,9 @@ import (
 
 var limits = event.Limits{MaxCandidates: 50, MaxRecordBytes: 4096}
 
-// examine holds what a decoder says of a record against the oracle, and the record against its own re-encoding:
-// accepted by both or by none, the same contents, and encoding and decoding again changes nothing. A refusal must be
-// a fault with a known reason and a detail that can be a header.
+// examine compares a decoder with the oracle, and the record with its re-encoding. Both accept the value or neither
+// does, with the same contents; encoding and decoding again changes nothing. A refusal is a fault with a known
+// reason, and a detail that fits a header.
 func examine[R any](t *testing.T, value []byte, decode func(*R, []byte) error, oracle func([]byte) (*R, error),
 	encode func([]byte, *R) []byte) {
 	t.Helper()
@@ -107,8 +107,8 @@ func seeds(f *testing.F, templates ...string) {
 	}
 }
 
-// FuzzMemory: whatever the bytes, a decoder that starts from nothing takes no more memory for them than their length
-// allows: no count or nesting that they announce is believed.
+// FuzzMemory: a new decoder never takes more memory than a value's length allows; it believes no count or nesting
+// that the value claims.
 func FuzzMemory(f *testing.F) {
 	seeds(f, `{"impression_id":"i-1","learner":"feed","candidates":[{"item":"a","utility":0.1},{"item":"b","utility":0.7}]}`, sampleRanking)
 	f.Add([]byte("i-1"), append([]byte(`{"impression_id":"i-1","candidates":[`), bytes.Repeat([]byte(`{"item":"a"},`), 5000)...))

@@ -47,7 +47,7 @@ func (m *members) near(name []byte) slip {
 	return slip{}
 }
 
-// slipped tells whether a field is misspelt, and not given besides.
+// slipped reports whether a field is misspelt, and not given correctly as well.
 func (m *members) slipped() bool { return m.odd.of != nil && m.seen&(1<<m.odd.name) == 0 }
 
 // read reads the object that is next: into[i] becomes the value of names[i]. One that is null is absent.
@@ -61,8 +61,8 @@ func (m *members) read(p *parser, into []value) {
 	}
 }
 
-// member reads a member's value into v, absent where it is null. What one that was given before has left there does not matter: its record is
-// refused.
+// member reads a member's value into v, absent where it is null. A member given twice may leave a mixture, but its
+// record is refused.
 func (p *parser) member(v *value) {
 	if p.read(v); v.kind == null {
 		v.kind = absent

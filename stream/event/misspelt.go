@@ -10,11 +10,11 @@ type Misspelling struct {
 	Meant   string // the field of ours
 }
 
-// Misspelt tells what misspelt fields the input records of a topic had since the decoder was made.
+// Misspelt returns the misspelt fields in a topic's input records since the decoder was made.
 func (d *Decoder) Misspelt(t Topic) Misspelling { return d.misspelt[t] }
 
-// near tells whether a name is one of ours but for case, underscores and dashes, or for one letter: another, one more, one less, or
-// two swapped.
+// near reports whether key differs from name only by case, underscores and dashes, or by one letter: replaced, added,
+// left out, or swapped with its neighbour.
 func near(key []byte, name string) bool {
 	if len(key) < len(name)-2 || len(key) > len(name)+2 {
 		return false
@@ -39,7 +39,7 @@ func near(key []byte, name string) bool {
 	return false
 }
 
-// sameWord compares but for case and what separates words.
+// sameWord compares without case and word separators.
 func sameWord(key []byte, name string) bool {
 	k := 0
 	for _, c := range key {

@@ -97,11 +97,12 @@ var (
 	}()
 )
 
-// float is the nearest float64 to a short decimal, of two that are equally near the one with an even mantissa.
+// float returns the float64 nearest to a short decimal; ties go to an even mantissa.
 //
-// Where mantissa and power of ten are float64s themselves, that is what one division gives. Else m·10^-p = (m/5^p)·2^-p is found to 64
-// bits by dividing integers, both shifted so far to the left that the quotient's highest bit is set, and the remainder tells whether
-// what is cut off lies exactly half-way. Nothing under- or overflows: m is at least 1 and below 2⁶⁴, p is at most mostDigits.
+// Where the mantissa and the power of ten are float64s themselves, one division is exact enough. Otherwise m·10^-p =
+// (m/5^p)·2^-p is computed to 64 bits by an integer division. Both operands are shifted left until the quotient's
+// highest bit is set; the remainder shows whether the rest lies exactly half-way. Nothing over- or underflows: m is
+// at least 1 and below 2⁶⁴, p is at most mostDigits.
 func (n *decimal) float() float64 {
 	x := 0.0
 	switch m, p := n.mantissa, int(n.places); {

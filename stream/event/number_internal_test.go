@@ -24,8 +24,8 @@ func requireNumber(t require.TestingT, s string) {
 	require.Equal(t, math.Float64bits(want), math.Float64bits(n.float()), "%s is %v, not %v", s, want, n.float())
 }
 
-// TestNumbers: what a short number is read as is what the standard library reads, bit for bit; also what lies exactly half-way between two
-// floats, and next to that.
+// TestNumbers: a short number is read as by the standard library, bit for bit. Values half-way between two floats,
+// and their neighbours, are included.
 func TestNumbers(t *testing.T) {
 	for _, s := range []string{"0", "-0", "0.0", "-0.0000000000000000000", "1", "10", "9007199254740991", "9007199254740992", "9007199254740993",
 		"9007199254740995", "9999999999999999999", "0.1", "0.9999999999999999999", "1844674407370955161.5", "0.0000000000000000001",

@@ -15,8 +15,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// The oracle reads records slowly and obviously, by encoding/json, time.Parse, maps and regular expressions. It says
-// what a record holds, or that it is faulty, and shares no code with the decoder.
+// The oracle reads records slowly and obviously, by encoding/json, time.Parse, maps and regular expressions. It
+// returns a record's contents or that it is faulty. It shares no code with the decoder.
 
 var errFaulty = errors.New("faulty")
 
@@ -293,7 +293,7 @@ func oracleRanking(value []byte) (*event.Ranking, error) {
 	return &a, nil
 }
 
-// oracleAssignment reads what a decision says of its experiment.
+// oracleAssignment reads a decision's experiment.
 func oracleAssignment(dst *event.Decision, d *reader) bool {
 	a := &dst.Assignment
 	if a.Experiment = string(d.text("experiment", false)); a.Experiment == "" {
@@ -403,7 +403,7 @@ func oracleRanks(a *event.Ranking, ranks, undecided json.RawMessage) bool {
 	return true
 }
 
-// oracleExpected reads what was expected of each item: decimals that six places write down.
+// oracleExpected reads each item's expected payoff, a decimal of six places.
 func oracleExpected(a *event.Ranking, expected json.RawMessage) bool {
 	if expected == nil {
 		return true

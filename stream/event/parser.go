@@ -2,8 +2,9 @@ package event
 
 import "unicode/utf8"
 
-// parser reads one JSON document as RFC 8259 defines it, with the restrictions of RFC 7493 on text (valid UTF-8, and escaped surrogates
-// only in pairs), and nested no deeper than MaxDepth: piece by piece, each byte once, without recursion. Whoever asks says what is next:
+// parser reads one JSON document (RFC 8259), with RFC 7493's rules for text (valid UTF-8, escaped surrogates only in
+// pairs) and at most MaxDepth levels. It reads piece by piece, each byte once, without recursion. The caller names
+// the piece it expects:
 //
 //	for more := p.enter('}'); more; more = p.next('}') {
 //		name := p.name()
@@ -11,7 +12,8 @@ import "unicode/utf8"
 //	}
 //	p.end()
 //
-// After a flaw nothing more is read: what is returned means nothing, and loops end. So it suffices to look for one at the end.
+// After a flaw it reads nothing more: results are undefined, and loops end. So one look for a flaw at the end
+// suffices.
 type parser struct {
 	b     []byte // texts are unescaped in their place
 	at    int    // of the flaw, where there is one
@@ -19,7 +21,7 @@ type parser struct {
 	flaw  flaw
 }
 
-// kind is what a JSON value is.
+// kind is the kind of a JSON value.
 type kind uint8
 
 const (
@@ -40,7 +42,7 @@ func (k kind) String() string {
 // value is a JSON value. The zero value is one that is absent.
 type value struct {
 	kind kind
-	// raw is a text without quotes and unescaped; of anything else what stands in the document, which is sound.
+	// raw is a text without quotes, unescaped. Of other values it is their bytes in the document, which are sound.
 	raw     []byte
 	decimal decimal // of a number
 }
@@ -57,11 +59,11 @@ func (p *parser) space() {
 	}
 }
 
-// stands tells whether a character is next.
+// stands reports whether c is the next character.
 func (p *parser) stands(c byte) bool { return p.at < len(p.b) && p.b[p.at] == c }
 
-// enter goes into the object or array that is next, which closes with that character, and tells whether there is anything in it. If
-// not, it is behind it.
+// enter enters the next object or array, which ends with closing, and reports whether it has a member or element. If
+// not, the parser is behind it.
 func (p *parser) enter(closing byte) bool {
 	if p.depth == MaxDepth {
 		p.fail(p.at, flawDepth)
@@ -77,8 +79,8 @@ func (p *parser) enter(closing byte) bool {
 	return true
 }
 
-// next goes on behind a value in an object or array, and tells whether another member or element is to follow. If not, it is behind the
-// object or array.
+// next goes on behind a value in an object or array, and reports whether another member or element follows. If not,
+// the parser is behind the object or array.
 func (p *parser) next(closing byte) bool {
 	if p.flaw != sound {
 		return false
@@ -98,7 +100,7 @@ func (p *parser) next(closing byte) bool {
 	return false
 }
 
-// unexpected is the flaw of what is next, or that nothing is.
+// unexpected sets the flaw of the next character, or of a missing one.
 func (p *parser) unexpected() {
 	if p.at == len(p.b) {
 		p.fail(p.at, flawEnd)
@@ -162,8 +164,8 @@ func (p *parser) text() []byte {
 	return p.b[from:i:i]
 }
 
-// oddText reads a string from b[from] on that is not all printable ASCII: at b[i] the first other character stands. No escape sequence
-// is shorter than what it stands for.
+// oddText reads a string from b[from] on. b[i] is its first character that is not printable ASCII. An escape sequence
+// is never shorter than its character.
 func (p *parser) oddText(from, i int) []byte {
 	b, end := p.b, i
 	for {
@@ -296,7 +298,7 @@ func (p *parser) skipName() bool {
 	return p.flaw == sound
 }
 
-// skipScalar reads over what is neither object nor array, and begins with c.
+// skipScalar skips a value that is neither object nor array, and begins with c.
 func (p *parser) skipScalar(c byte) {
 	switch {
 	case c == '"':

@@ -36,10 +36,11 @@ func drawImpression(t *rapid.T) *event.Impression {
 	return r
 }
 
-// headers are what may stand before a message.
+// headers are possible headers of a message.
 var headers = rapid.SampledFrom([]string{"", "\x00\x00\x00\x00\x07\x00", "\x00\xff\xff\xff\xff\x02\x02", "\x00\x00\x00\x00\x07\x04\x00\x06"})
 
-// What JSON and Protobuf say of one record is read as the same, bit for bit, with a header or without, and whatever else stands in it.
+// JSON and Protobuf of one record are read as the same values, bit for bit, with a header or without, and with any
+// unknown fields.
 func TestProtobuf_SaysTheSameAsJSON(t *testing.T) {
 	plain, d := event.NewDecoder(event.Limits{}), event.NewFormatsDecoder(event.Limits{}, protobuf)
 	contextual := event.NewFormatsDecoder(event.Limits{}, protobuf).WithContext()
@@ -112,7 +113,7 @@ func message(parts ...any) []byte {
 	return b
 }
 
-// The bytes that docs/records.md shows are what it says.
+// The bytes in docs/records.md encode the record that it names.
 func TestProtobuf_TheExampleOfTheDocs(t *testing.T) {
 	page, err := os.ReadFile("../../docs/records.md")
 	require.NoError(t, err)
@@ -196,7 +197,7 @@ func TestProtobuf_TheLastCounts(t *testing.T) {
 	require.Equal(t, event.Millis(-1), p.Time)
 }
 
-// Neither a wrong header nor any bytes are more than a fault, and what was read is read again from its re-encoding.
+// No header and no bytes cause more than a fault, and a record read is read again from its re-encoding.
 func FuzzProtobuf(f *testing.F) {
 	_, _, r := typical(3)
 	r.Context = event.Context{Features: []float64{1, math.NaN()}, Segment: []byte("new"), Candidates: []event.CandidateContext{

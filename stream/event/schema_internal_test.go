@@ -108,8 +108,8 @@ func drawObject(t *rapid.T, fields []string) string {
 	return "{" + strings.Join(parts, ",") + "}"
 }
 
-// What the schemas take the decoder takes, and the other way round: but for what no schema can say, that the key is the id and that no
-// item stands twice. What is wrong with a context alone is wrong for learners with one.
+// Schemas and decoder accept the same records, except for two rules that no schema can express: the key is the id,
+// and no item occurs twice. A fault of the context alone counts for contextual learners.
 func TestSchemas_AgreeWithTheDecoder(t *testing.T) {
 	d := NewDecoder(Limits{}).WithContext()
 	impression := func(k, v []byte) error {
@@ -154,7 +154,7 @@ func TestSchemas_AgreeWithTheDecoder(t *testing.T) {
 	}
 }
 
-// What a worker writes fits the schema of rankings, with all fields and with as few as there can be.
+// A worker's rankings fit the schema of rankings, with all fields and with as few as possible.
 func TestSchemas_FitRankings(t *testing.T) {
 	schema := published(t, "ranking")
 	least := Ranking{ID: []byte("i"), Learner: []byte("feed"), Time: 1, Items: [][]byte{[]byte("a"), []byte("b")},

@@ -10,7 +10,7 @@ import (
 // ignore.
 const MaxDepth = 64
 
-// flaw is what is wrong with a JSON text; 0 is nothing.
+// flaw is a flaw of a JSON text; 0 is none.
 type flaw uint8
 
 const (
@@ -55,8 +55,8 @@ func plain(b []byte, i int) int {
 	for ; i+8 <= len(b); i += 8 {
 		w := binary.LittleEndian.Uint64(b[i:])
 		quote, backslash := w^'"'*lowBits, w^'\\'*lowBits
-		// A byte minus a larger one borrows, which sets the highest bit of a byte that has none. What is borrowed of the bytes above may
-		// set theirs too, so that of the bits that are set only the lowest can be trusted: it is the one that is asked for.
+		// A byte minus a larger one borrows, which sets the highest bit of a byte that had it clear. A borrow may set
+		// bits of higher bytes as well. So only the lowest set bit can be trusted, and it is the one needed.
 		found := w | (w-' '*lowBits)&^w | (quote-lowBits)&^quote | (backslash-lowBits)&^backslash
 		if found &= highBits; found != 0 {
 			return i + bits.TrailingZeros64(found)/8
@@ -85,8 +85,8 @@ func scanString(b []byte, i int) (int, flaw) {
 	}
 }
 
-// oddity reads the escape sequence, both of them for a pair of surrogates, or the character beyond ASCII at b[i], a special byte that is
-// no quote, and how many bytes it takes.
+// oddity reads the special character at b[i], which is no quote: an escape sequence, both of a pair of surrogates, or
+// a character beyond ASCII. It returns how many bytes that takes.
 func oddity(b []byte, i int) (r rune, size int, f flaw) {
 	switch c := b[i]; {
 	case c == '\\':

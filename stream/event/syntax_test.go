@@ -10,8 +10,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// The cases are those of Nicolas Seriot's JSONTestSuite, some thrown together, and what RFC 7493 adds to RFC 8259 on text. What the suite leaves
-// open (numbers beyond what floats hold, deep nesting) is decided here.
+// The cases are those of Nicolas Seriot's JSONTestSuite, some merged, and RFC 7493's rules for text. Where the suite
+// leaves the result open (numbers beyond floats, deep nesting), it is fixed here.
 var (
 	// soundValues may stand wherever a value may.
 	soundValues = []string{
@@ -90,7 +90,8 @@ func requireSyntax(t *testing.T, sound bool, document string) {
 	}
 }
 
-// TestSyntax: JSON is what RFC 8259 says, with the text of RFC 7493, wherever in a record it stands and whether or not we read it.
+// TestSyntax: JSON is read as in RFC 8259, with RFC 7493's rules for text, anywhere in a record and in unknown fields
+// too.
 func TestSyntax(t *testing.T) {
 	for where, place := range places {
 		t.Run(where, func(t *testing.T) {
@@ -122,7 +123,7 @@ func TestSyntax(t *testing.T) {
 	}
 }
 
-// TestSyntax_Depth: nesting is bounded wherever it stands, and by what is open, not by how much is.
+// TestSyntax_Depth: nesting is bounded anywhere in a record; closed levels do not count.
 func TestSyntax_Depth(t *testing.T) {
 	nested := func(n int, opening, closing string) string {
 		return strings.Repeat(opening, n) + strings.Repeat(closing, n)

@@ -43,7 +43,7 @@ func ParseTime(b []byte) (t Millis, ok bool) {
 	return t, MinTime <= t && t <= MaxTime
 }
 
-// fraction reads an optional fraction of a second, and returns what follows it.
+// fraction reads an optional fraction of a second, and returns the bytes behind it.
 func fraction(b []byte) (millis int64, rest []byte, ok bool) {
 	if len(b) == 0 || b[0] != '.' {
 		return 0, b, true
@@ -87,8 +87,8 @@ func twoDigits(b []byte) (n int, ok bool) {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// AppendTime appends t as RFC 3339 in UTC with milliseconds: 2026-11-21T10:00:00.000Z. What lies outside MinTime to
-// MaxTime is written as the nearest of the two, so that the output can always be read back. It does not allocate.
+// AppendTime appends t as RFC 3339 in UTC with milliseconds: 2026-11-21T10:00:00.000Z. It clamps t to MinTime and
+// MaxTime, so that the output can be read back. It does not allocate.
 func AppendTime(dst []byte, t Millis) []byte {
 	u := time.UnixMilli(min(max(t, MinTime), MaxTime)).UTC()
 	year, month, day := u.Date()

@@ -18,7 +18,8 @@ type Counts struct {
 	Q int64 // the squares of these, likewise; each is rounded
 }
 
-// Of is what a payoff within [0,1] adds; the unit is counted at its ranking already. A payoff outside is clamped.
+// Of returns the counts of a payoff within [0,1]; the unit itself is counted at its ranking. A payoff outside is
+// clamped.
 func Of(x float64) Counts {
 	x = min(max(x, 0), 1)
 	return Counts{0, inUnits(x), inUnits(float64(x * x))}
@@ -48,7 +49,7 @@ type cohort struct {
 	by     []Counts
 }
 
-// NewCohorts is of none, for units of so many arms, of cohorts so many milliseconds wide.
+// NewCohorts returns empty cohorts of width milliseconds, for units of arms arms.
 func NewCohorts(arms int, width int64) *Cohorts { return &Cohorts{arms: arms, width: width} }
 
 // Number is that of the cohort of a deadline.
@@ -57,7 +58,8 @@ func (c *Cohorts) Number(deadline int64) int64 { return PeriodOf(deadline, c.wid
 // Ends is when a cohort closes: once the walk over deadlines has come so far, all its units have theirs behind them.
 func (c *Cohorts) Ends(number int64) int64 { return (number + 1) * c.width }
 
-// Add adds to the sums of an arm in a cohort, which it opens if it is not open: Unit at a ranking, and Of its payoff when a unit ends.
+// Add adds to an arm's sums in a cohort, which it opens if necessary: Unit at a ranking, and Of its payoff when a
+// unit ends.
 func (c *Cohorts) Add(number int64, arm int, x Counts) {
 	k, found := c.find(number)
 	if !found {

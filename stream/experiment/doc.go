@@ -1,22 +1,25 @@
-// Package experiment holds the statistics of experiments: which arm a unit is given, what units of each arm came to, and whether an arm
-// is better or worse than the control, whenever one looks. It is pure.
+// Package experiment holds the statistics of experiments (A/B tests). It gives each unit an arm, sums the payoffs of
+// each arm's units, and says whether an arm is better or worse than the control, with bounds that hold at every look.
+// It is pure.
 //
-// A unit is an impression, or, by user, what a group of users sees in a period: impressions of one user are not independent of each
-// other once the user has an arm. Its arm is a hash of the experiment, the run and the unit (Draw), so that all partitions agree without
-// asking.
+// A unit is an impression. With assignment by user, it is all impressions of a group of users in a period, since
+// impressions of one user are not independent. A unit's arm is a hash of experiment, run and unit (Draw), so all
+// partitions agree without communication.
 //
-// Arms are compared at equal age: a unit is counted once its payoff deadline has passed, for young units hold only what pays fast.
-// Units wait in cohorts of near deadlines (Cohorts), of which sums are known by arm (Counts). A cohort that is past is folded into the
-// experiment's totals (Totals). By user a period is a cohort (Groups).
+// Arms are compared at equal age: a unit counts once its payoff deadline has passed, since young units hold only fast
+// payoffs. Units wait in cohorts of near deadlines (Cohorts), as sums by arm (Counts). A past cohort is folded into
+// the experiment's totals (Totals). By user, a period is a cohort (Groups).
 //
-// With m the mean of all units folded before, and π an arm's share of the two that are compared, a unit with payoff x counts as
+// Let m be the mean payoff of all units folded before, and π an arm's share of the two arms compared. A unit with
+// payoff x counts as
 //
 //	δ = (x−m)/π of the arm, or −(x−m)/π of the control
 //
-// Units are given arms at random, hence the mean of δ is what a unit would gain by the arm over the control, whatever m is and however
-// payoffs drift: S = Σδ divided by n units is the lift, and with V = Σδ² no lift is outside (S ± B(V))/n at any look with a probability
-// above α, B being a bound for all times (policy/confidence). For two means, each with an interval of its own, drift would do harm.
+// Arms are assigned at random. So the mean of δ is the gain of a unit by the arm over the control, for any m and
+// however payoffs drift. S = Σδ divided by n units estimates the lift. With V = Σδ², the lift is outside (S ± B(V))/n
+// at any look with probability at most α. B is a bound that holds for all times (policy/confidence). Two means, each
+// with an interval of its own, would not survive drift.
 //
-// Payoffs are whole numbers of units of 2⁻³⁰. So sums do not depend on the order in which they are added, and the bounds are the same
-// on whichever way totals of partitions come together.
+// Payoffs are whole numbers of units of 2⁻³⁰. So sums do not depend on the order of addition, nor the bounds on the
+// order in which partitions' totals are merged.
 package experiment

@@ -63,8 +63,8 @@ const GroupCount = 1024
 // GroupOf is the group of a user: its hash modulo GroupCount.
 func GroupOf(user []byte) int { return int(xxhash.Sum64(user) % GroupCount) }
 
-// PeriodOf is the period in which an impression began, both in milliseconds: how many have passed since 1970. Where arms are never drawn
-// anew, length is 0, and so is the period.
+// PeriodOf returns the period in which an impression began; began and length are in milliseconds, periods count from
+// 1970. Where arms are drawn only once, length is 0, and so is the period.
 func PeriodOf(began, length int64) int64 {
 	if length == 0 {
 		return 0
@@ -76,7 +76,8 @@ func PeriodOf(began, length int64) int64 {
 	return p
 }
 
-// AppendUnit appends the name of a group's unit in a period, as records have it: "1f3@2945", and "1f3" where the arm is never drawn anew.
+// AppendUnit appends the name of a group's unit in a period, as in records: "1f3@2945", or "1f3" where arms are drawn
+// only once.
 func AppendUnit(dst []byte, group int, period int64, anew bool) []byte {
 	const digits = "0123456789abcdef"
 	dst = append(dst, digits[group>>8&15], digits[group>>4&15], digits[group&15])
@@ -86,7 +87,7 @@ func AppendUnit(dst []byte, group int, period int64, anew bool) []byte {
 	return dst
 }
 
-// ParseUnit reads what AppendUnit writes, and nothing else.
+// ParseUnit reads exactly the output of AppendUnit.
 func ParseUnit(text string) (group int, period int64, anew, ok bool) {
 	name := text
 	if len(text) > 4 && text[3] == '@' {

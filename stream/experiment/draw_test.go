@@ -86,8 +86,8 @@ func TestDrawsAsShared(t *testing.T) {
 	}
 }
 
-// TestRunsAreIndependent compares the arms of units in two runs, and those of a group in periods one after another: the correlation
-// of 100,000 pairs is below 5.4 of its standard deviations (false alarm 1e-7).
+// TestRunsAreIndependent compares the units' arms in two runs, and a group's arms in successive periods. The
+// correlation of 100,000 pairs is below 5.4 of its standard deviations (false alarm 1e-7).
 func TestRunsAreIndependent(t *testing.T) {
 	one, two := feed(t, Settings{}), feed(t, Settings{Run: 2})
 	const n = 100_000

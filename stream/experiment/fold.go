@@ -6,7 +6,7 @@ import "math/bits"
 // to it once, when they are folded, by less than one part in a million of one unit's payoff.
 const perTotal = 1 << 20
 
-// Sums are what the folded units of an arm came to.
+// Sums are the sums over an arm's folded units.
 type Sums struct {
 	N int64 // units
 	X int64 // their payoffs, in units of 2⁻²⁰
@@ -27,8 +27,9 @@ func (t Totals) Add(o Totals) {
 	}
 }
 
-// Fold adds a cohort. What the totals know before it is what its payoffs are held against; never a payoff against a mean of which it
-// is part, or the bounds would not hold. So a partition's cohorts are folded in its own totals, one after another.
+// Fold adds a cohort. Its payoffs are compared with the mean of the totals before it. A mean must not include the
+// payoff compared with it, or the bounds would not hold. So a partition folds its cohorts into its own totals, one
+// after another.
 func (t Totals) Fold(cohort []Counts) {
 	m := t.mean()
 	for arm, c := range cohort {
@@ -51,8 +52,8 @@ func (t Totals) mean() int64 {
 	return int64(m)
 }
 
-// sums is what a cohort's units of an arm add to its totals where the mean is m, of 2⁻³⁰. They are those that the units would add one by
-// one, but for being rounded once: Σ(x−m) = X − n·m, Σ(x−m)² = Q − 2·m·X + n·m².
+// sums returns the contribution of an arm's units in a cohort, for mean m in units of 2⁻³⁰. It equals that of the
+// units one by one, except that it is rounded once: Σ(x−m) = X − n·m, Σ(x−m)² = Q − 2·m·X + n·m².
 func (c Counts) sums(m int64) Sums {
 	// In units of 2⁻⁶⁰, with 128 bits. All factors are ≥ 0. Rounded squares may have it fall below 0 by a hair.
 	high, low := bits.Mul64(uint64(c.Q), perPayoff)

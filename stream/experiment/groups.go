@@ -1,6 +1,6 @@
 package experiment
 
-// Group is what impressions of a group of users in a period came to: those of one partition, or of all.
+// Group sums the payoffs of a user group's impressions in a period, in one partition or in all.
 type Group struct {
 	N int64 // impressions
 	X int64 // their payoffs, in units of 2⁻³⁰

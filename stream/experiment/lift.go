@@ -16,17 +16,17 @@ const Alpha = 0.05
 // viewed is the units in two equal arms around which bounds are tightest.
 const viewed = 500
 
-// Settings are what an experiment's units and bounds depend on. All of them but ByUser and Period may only change with Run.
+// Settings determine an experiment's units and bounds. All but ByUser and Period may only change with Run.
 type Settings struct {
 	Name    string
 	Run     int32
 	Arms    []Arm
 	Control string // the arm that others are compared with
 	ByUser  bool
-	Period  int64 // by user: milliseconds after which arms are drawn anew; 0: never
+	Period  int64 // by user: milliseconds until arms are drawn again; 0: never
 }
 
-// Experiment gives units arms, and compares what they come to. It does not change and may be used concurrently.
+// Experiment assigns arms to units, and compares the arms. It is immutable, and safe for concurrent use.
 type Experiment struct {
 	Draw
 	Settings
@@ -34,14 +34,14 @@ type Experiment struct {
 	rivals  []rival // by arm; the control has a place, unused
 }
 
-// rival is what an arm is compared with the control by.
+// rival compares one arm with the control.
 type rival struct {
 	arm, control float64 // shares of the two
 	bound        confidence.Mixture
 }
 
-// New is an experiment. It puts the arms into the order of their names, and fails unless there are two or more with different names, shares above
-// 0 that add up to 1, and the control among them.
+// New returns an experiment, with its arms ordered by name. It fails unless there are two or more arms with different
+// names, their shares are positive and add up to 1, and the control is one of them.
 func New(s Settings) (*Experiment, error) {
 	s.Arms = slices.Clone(s.Arms)
 	slices.SortFunc(s.Arms, func(a, b Arm) int { return strings.Compare(a.Name, b.Name) })
@@ -85,10 +85,11 @@ func (e *Experiment) Index(arm string) int {
 	return slices.IndexFunc(e.Arms, func(a Arm) bool { return a.Name == arm })
 }
 
-// Never tells whether users keep their arm for good. Their units at two looks are the same users then, and there are no bounds.
+// Never reports whether users keep their arm for good. Their units at two looks are then the same users, and there
+// are no bounds.
 func (e *Experiment) Never() bool { return e.ByUser && e.Period == 0 }
 
-// Verdict is what bounds say of an arm.
+// Verdict is the bounds' statement on an arm.
 type Verdict uint8
 
 // The verdicts. Refused means that there are no bounds, as Lift.Why says.
@@ -102,7 +103,7 @@ const (
 // String is the verdict as it is printed.
 func (v Verdict) String() string { return [...]string{"open", "better", "worse", "refused"}[v] }
 
-// Lift is what an arm gains over the control, in payoff ranges.
+// Lift is an arm's gain over the control, in payoff ranges.
 type Lift struct {
 	Units        int64   // folded ones of both
 	Estimate     float64 // 0 without units
@@ -150,15 +151,14 @@ func (l Lift) refuse(why string) Lift {
 	return l
 }
 
-// inShares tells whether units are as many of each arm as shares have it. Six standard deviations and 20 units keep the odds of a false
-// alarm at any look far below one in a million.
+// inShares reports whether the numbers of units fit the shares. Six standard deviations and 20 units keep the
+// probability of a false alarm at any look far below one in a million.
 func (r *rival) inShares(arm, control int64) bool {
 	off := float64(arm)*r.control - float64(control)*r.arm
 	return math.Abs(off) <= 6*math.Sqrt(float64(arm+control)*r.arm*r.control)+20
 }
 
-// Trips tells whether a guard takes the arm out of service: it is worse than the control by more than the margin, at this look or any
-// other.
+// Trips reports whether a guard stops the arm: it is worse than the control by more than the margin.
 func (l Lift) Trips(margin float64) bool { return l.Verdict != Refused && l.Upper < -margin }
 
 // Mean is the mean payoff of an arm's folded units, in payoff ranges; 0 without any.

@@ -10,15 +10,15 @@ import (
 // Stored values are words with a space between. The first is the version, 1; a reader refuses versions that it does not know. The second is
 // the experiment's run. A later version may have more words, and more numbers in each.
 
-// What stored text may be of. ErrText is none of ours, or damaged. ErrRun is of another run of the experiment, and of no use
-// to this one. ErrArms is of this run, when its arms, their shares or the control were others: they may change only with the run.
+// Reasons to refuse stored text. ErrText: malformed. ErrRun: of another run of the experiment, hence useless.
+// ErrArms: of this run, with other arms, shares or control, which may change only with the run.
 var (
 	ErrText = errors.New("not what an experiment stores")
 	ErrRun  = errors.New("of another run of the experiment")
 	ErrArms = errors.New("of the same run of the experiment with other arms, shares or another control")
 )
 
-// version is what stored text begins with.
+// version begins all stored text.
 const version = "1"
 
 // AppendCohort writes a cohort's sums: for each arm, in the order of their names,
@@ -34,7 +34,7 @@ func (e *Experiment) AppendCohort(dst []byte, by []Counts) []byte {
 	return dst
 }
 
-// ParseCohort reads what AppendCohort writes. It fails with ErrText or ErrRun.
+// ParseCohort reads the output of AppendCohort. It fails with ErrText or ErrRun.
 func (e *Experiment) ParseCohort(text string) (by []Counts, err error) {
 	words, err := e.words(text)
 	if err != nil {
@@ -67,7 +67,7 @@ func (e *Experiment) AppendTotals(dst []byte, t Totals) []byte {
 	return dst
 }
 
-// ParseTotals reads what AppendTotals writes. It fails with ErrText, ErrRun or ErrArms.
+// ParseTotals reads the output of AppendTotals. It fails with ErrText, ErrRun or ErrArms.
 func (e *Experiment) ParseTotals(text string) (t Totals, err error) {
 	words, err := e.words(text)
 	if err != nil {
@@ -90,7 +90,7 @@ func (e *Experiment) ParseTotals(text string) (t Totals, err error) {
 	return t, nil
 }
 
-// label is what stands for an arm. Totals of other shares are of no use to these, and say so.
+// label identifies an arm in stored totals, by name and share: totals of other shares are refused.
 func (e *Experiment) label(arm int) string {
 	mark := ""
 	if arm == e.control {
@@ -114,8 +114,8 @@ func (e *Experiment) AppendGroups(dst []byte, groups Groups, from, to int) []byt
 	return dst
 }
 
-// ParseGroups reads what AppendGroups writes of the same numbers, and puts it in place of these groups. It fails with ErrText or ErrRun, and
-// changes none then.
+// ParseGroups reads the output of AppendGroups for the same numbers, and replaces these groups. It fails with ErrText
+// or ErrRun, and then changes none.
 func (e *Experiment) ParseGroups(text string, groups Groups, from, to int) error {
 	words, err := e.words(text)
 	if err != nil {
@@ -141,7 +141,7 @@ const (
 	mostPayoffs = 1 << 62
 )
 
-// plausible tells whether sums of payoffs of so many units can be.
+// plausible reports whether n units can have these sums of payoffs.
 func plausible(n int64, sums ...int64) bool {
 	for _, x := range sums {
 		if x < 0 || x > mostPayoffs {

@@ -32,8 +32,8 @@ type conn struct {
 	read    sync.Mutex // held by the one who reads, or logs in
 	answers frames
 
-	// awaited is how many answers are still to come. A request that has none (one to produce without acks, which nobody here makes) is
-	// awaited for ever: the connection is then not logged in again, and its broker hangs up in the end.
+	// awaited counts the answers still to come. A request without an answer (produce without acks, which nobody here
+	// sends) would stay counted: the connection is not logged in again, and its broker closes it.
 	awaited  atomic.Int64
 	answered chan struct{} // holds one after answers came
 
@@ -86,7 +86,7 @@ func (c *conn) Write(b []byte) (int, error) {
 	c.awaited.Add(begun) // before any of it is written, and so before its answer is read
 	n, err := c.Conn.Write(b)
 	if err != nil {
-		c.due = time.Time{} // what the broker has got is not what was counted
+		c.due = time.Time{} // the broker received another count
 	}
 	return n, err
 }
@@ -107,8 +107,8 @@ func (c *conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// renew logs in again. Where others await answers a later request will see to it, while the session lasts; once it is over they are
-// waited for, as the broker would hang up. Who writes holds its lock.
+// renew logs in again. If answers are awaited, a later request retries while the session lasts; after its end, renew
+// waits for the answers, since the broker would close the connection. The caller holds the writers' lock.
 func (c *conn) renew() error {
 	begun := time.Now() // deadlines are on the real clock
 	until := begun.Add(c.d.Timeout)
@@ -137,7 +137,7 @@ func (c *conn) renew() error {
 	return c.limit(time.Time{})
 }
 
-// quiet tells whether no answer is awaited, and then holds the lock of those who read.
+// quiet reports whether no answer is awaited. If so it holds the readers' lock.
 func (c *conn) quiet() bool {
 	if !c.read.TryLock() {
 		return false
@@ -187,7 +187,7 @@ func (c *conn) limit(until time.Time) error {
 	return c.applyDeadlines()
 }
 
-// applyDeadlines sets what counts now; the lock is held.
+// applyDeadlines sets the current deadlines; the lock is held.
 func (c *conn) applyDeadlines() error {
 	read, write := c.deadlines.read, c.deadlines.write
 	if !c.deadlines.login.IsZero() {

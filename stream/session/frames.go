@@ -10,7 +10,7 @@ type frames struct {
 	lost bool  // a length that cannot be was met: nobody knows where frames begin
 }
 
-// between tells whether the next byte begins a frame.
+// between reports whether the next byte begins a frame.
 func (f *frames) between() bool { return f.have == 0 && !f.lost }
 
 // pass takes the bytes that come next, in whatever pieces, and counts the frames that begin and those that end in them.

@@ -61,7 +61,7 @@ func (c *conn) negotiate(wire *protocol.Conn) error {
 	return nil
 }
 
-// exchange has the mechanism and the broker talk, and tells how long the login counts; 0: for ever.
+// exchange runs the SASL exchange, and returns how long the login is valid; 0: for ever.
 func (c *conn) exchange(ctx context.Context, wire *protocol.Conn) (lasts time.Duration, err error) {
 	m, err := wire.RoundTrip(&saslhandshake.Request{Mechanism: c.d.SASL.Name()})
 	if err != nil {

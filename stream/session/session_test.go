@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
 	apiVersions, saslHandshake, saslAuthenticate = 18, 17, 36
-	echo                                         = 3 // any other request is answered with what it says
+	echo                                         = 3 // any other request is echoed
 	lifetime                                     = 100 * time.Second
 )
 
@@ -192,8 +192,8 @@ func ask(t *testing.T, conn net.Conn, text string) {
 	require.Equal(t, want, got)
 }
 
-// TestAnyBytesPass: requests in any pieces, several on their way, and answers in any pieces come through as they are and in order; logins
-// are between them, where it is time and no answer is awaited, and nowhere else.
+// TestAnyBytesPass: requests and answers in any pieces, several in flight, arrive unchanged and in order. Logins come
+// between them when one is due and no answer is awaited, and never otherwise.
 func TestAnyBytesPass(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f, c := newFakeBroker(t), new(clock)

@@ -1,4 +1,5 @@
-// Package bench measures what the documentation claims; the reports on the whole pipeline are in the packages below.
+// Package bench measures the performance that docs/benchmarks.md states. The packages below report on the whole
+// pipeline.
 package bench
 
 import (
@@ -17,17 +18,17 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// What a partition of BenchmarkTakeover holds.
+// The contents of a partition of BenchmarkTakeover.
 const (
 	takeoverItems   = 200_000
 	takeoverPending = 1_000_000
 	pageEntries     = 128 // that a worker puts into one page
 )
 
-// BenchmarkTakeover is for the claim that a partition with 200,000 items and 1,000,000 pending impressions is ready
-// within a second on loopback: "ready" is what has to be done before the first impression is ranked, "known-ids" the walk
-// that comes next, until whose end nothing is looked up. What Kafka adds, the fence, is a few milliseconds. Partition 0 has payoffs of
-// one item in twenty, partition 1 of all, and a selection of each in flight.
+// BenchmarkTakeover tests the claim that a partition with 200,000 items and 1,000,000 pending impressions is ready
+// within a second on loopback. "ready" is the work before the first impression is ranked. "known-ids" is the walk
+// behind it; nothing is looked up until it ends. Kafka's part, the fence, takes a few milliseconds more. In partition
+// 0 one item in twenty was paid, in partition 1 all were. A selection of each is in flight.
 func BenchmarkTakeover(b *testing.B) {
 	addr := testenv.OwnRedis(b, server.Options{Args: []string{"--hash-max-listpack-value", "512"}}).Addr
 	s, err := redisstore.New(redisstore.Options{Addresses: []string{addr}, Group: "takeover"})
@@ -83,7 +84,8 @@ func takeoverMachine(b *testing.B) *partition.Machine {
 	return m
 }
 
-// fillTakeover stores what a machine does that has met all items, with something known of one in so many, and impressions that are pending.
+// fillTakeover stores the state of a machine that has seen all items, of which one in oneIn was paid, with pending
+// impressions.
 func fillTakeover(b *testing.B, s *redisstore.Store, p int32, oneIn, pending int) {
 	meta := state.Meta{Layout: 1, Partitions: 2, Inputs: make([]state.Position, 3)}
 	m, err := s.Acquire(b.Context(), p, 1, true, &meta)
@@ -93,7 +95,7 @@ func fillTakeover(b *testing.B, s *redisstore.Store, p int32, oneIn, pending int
 		m.Seq++
 	}
 	const atOnce = 10_000
-	value := make([]byte, 62) // about what 20 candidates take
+	value := make([]byte, 62) // about the size of 20 candidates
 	for from := 0; from < pending; from += atOnce {
 		var c state.Changes
 		for i := from; i < from+atOnce; i++ {

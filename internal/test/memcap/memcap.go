@@ -1,5 +1,5 @@
-// Package memcap measures what code allocates, for tests that hold it to a bound: what comes from outside must be checked
-// against its limits before memory is taken for it.
+// Package memcap measures the memory that code allocates, for tests that bound it. Input from outside must be checked
+// against its limits before memory is allocated for it.
 package memcap
 
 import "runtime"

@@ -1,3 +1,3 @@
-// Package memstore is a state.Store in memory: for tests and simulations, which can copy a partition's state and put
-// an older copy back, as a failover to a stalled replica would.
+// Package memstore is a state.Store in memory, for tests and simulations. They can copy a partition's state and
+// restore an older copy, as a failover to a stalled replica would.
 package memstore

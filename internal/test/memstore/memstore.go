@@ -295,7 +295,7 @@ func (s *Store) Close() error { return nil }
 // Copy is a partition's state at one time.
 type Copy struct{ at *stored }
 
-// Copy copies what is stored of p.
+// Copy copies the stored state of p.
 func (s *Store) Copy(p int32) Copy {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -319,7 +319,7 @@ func (c Copy) Meta() state.Meta { return c.at.meta }
 // Hash is one stored hash.
 func (c Copy) Hash(name string) map[string][]byte { return c.at.hashes[name] }
 
-// Entries are what is stored under ids.
+// Entries returns the stored entries by id.
 func (c Copy) Entries() map[state.ID][]byte {
 	all := map[state.ID][]byte{}
 	for _, g := range c.at.pages {

@@ -10,7 +10,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// announced is what a worker says of itself, as it would be stored elsewhere.
+// announced is a worker's announcement, encoded as a real store would hold it.
 type announced struct {
 	at   time.Time
 	says []byte
@@ -23,7 +23,7 @@ func (s *Store) SetClock(now func() time.Time) {
 	s.now = now
 }
 
-// Note notes what workers say, by id, now, as if others had encoded it.
+// Note stores announcements as of now, by id, as if other workers had encoded them.
 func (s *Store) Note(says map[string]string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,7 +65,7 @@ func (s *Store) Workers(context.Context) ([]state.WorkerInfo, error) {
 	return s.counted(state.WorkerCounts), nil
 }
 
-// note notes what one worker says, and returns what all say that count for so long, the latest first. The others are forgotten.
+// note stores one announcement and returns all that still count, latest first. The others are deleted.
 func (s *Store) note(all map[string]announced, self string, says []byte, counts time.Duration, most, longest, room int) [][]byte {
 	now := s.now()
 	delete(all, self)

@@ -1,3 +1,3 @@
-// Package statetest is the suite that every state.Store passes: what the protocol relies on, sentence by sentence.
-// It is for tests only.
+// Package statetest is the conformance suite of state.Store and its sub-interfaces. It tests each guarantee that the
+// protocol relies on, and is imported by tests only.
 package statetest

@@ -229,7 +229,7 @@ func rollbackIsNoticed(w *world) {
 	require.ErrorIs(w, o.send(o.make(state.Changes{})), state.ErrFenced)
 	_ = last
 
-	// Back to before an acquire, with as many checkpoints made since: only the token tells.
+	// As before an acquire, with as many checkpoints since: only the token differs.
 	o = w.takeOver(0)
 	restore = w.Snapshot(w.T, 0)
 	n := w.takeOver(0)

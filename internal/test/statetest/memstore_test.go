@@ -8,8 +8,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/test/statetest"
 )
 
-// TestMemstore runs the suite on the store of simulations, so that what they show holds for the real one. It writes
-// atomically: nothing can be torn.
+// TestMemstore runs the suite on the simulations' store, so that their results hold for Redis. It writes atomically:
+// nothing can be torn.
 func TestMemstore(t *testing.T) {
 	statetest.Run(t, func(*testing.T) statetest.Subject {
 		s := memstore.New(rand.Text)

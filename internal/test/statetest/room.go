@@ -57,7 +57,7 @@ func lookUpOfLargeValues(w *world) {
 	require.Len(w, some, 6)
 }
 
-// dueEndsWithItsRoom: a walk whose steps have little room comes by everything, and knows when it is through.
+// dueEndsWithItsRoom: a walk with little room per step reads every entry, and ends.
 func dueEndsWithItsRoom(w *world) {
 	const each, size = 90, 400
 	o := w.begin(0)

@@ -13,25 +13,25 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// Subject is a fresh, empty store under test, with what the suite does behind its back.
+// Subject is a fresh, empty store under test, with functions that change it behind its back.
 type Subject struct {
 	Store state.Store
 	// Other is a second client of the same store: another worker. It may be Store itself.
 	Other state.Store
-	// Snapshot copies everything that is stored of a partition and returns what puts the copy back: a restored dump,
-	// or a failover to a stalled replica.
+	// Snapshot copies a partition's stored state and returns a function that restores it, as a restored dump or a
+	// failover to a stalled replica would.
 	Snapshot func(t *testing.T, p int32) (restore func())
 	// Tear leaves partition p as a checkpoint of that id would that was cut off after its first write. Nil for a
 	// store that writes atomically.
 	Tear func(t *testing.T, p int32, id string)
-	// Note notes what workers say, by id, as a version that says it otherwise would: JSON objects that are not empty. Only a
+	// Note stores announcements by id, as another version might encode them: JSON objects that are not empty. Only a
 	// state.Registry needs it.
 	Note func(t *testing.T, says map[string]string)
-	// Later lets so much time pass by the store's own clock, also backward, or makes what workers have noted as much older.
-	// Only a state.Registry needs it.
+	// Later advances the store's clock by d, which may be negative, or ages announcements by d. Only a state.Registry
+	// needs it.
 	Later func(t *testing.T, d time.Duration)
-	// Hook is called between the suite's steps, and does what must not make a difference, such as SCRIPT FLUSH. It
-	// may be nil.
+	// Hook is called between the suite's steps and does things that must not matter, such as SCRIPT FLUSH. It may be
+	// nil.
 	Hook func(t *testing.T)
 }
 
@@ -135,7 +135,7 @@ func freshMeta() *state.Meta {
 	}
 }
 
-// owner is what a worker knows of its partition.
+// owner is a worker's view of its partition.
 type owner struct {
 	w     *world
 	store state.Store

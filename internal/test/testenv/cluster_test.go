@@ -12,8 +12,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv/kafka"
 )
 
-// TestClusterGoesOnWithoutABroker: with one broker of three killed, what needs two copies is still written and read; the
-// broker comes back, beside internal topics too.
+// TestClusterGoesOnWithoutABroker: with one broker of three killed, a topic that needs two copies is still written
+// and read. The broker comes back, and takes up internal topics too.
 func TestClusterGoesOnWithoutABroker(t *testing.T) {
 	if testenv.Short() {
 		t.Skipf("left out, because %s=1: it needs a real Apache Kafka", testenv.ShortEnv)

@@ -9,7 +9,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv/redis"
 )
 
-// controllable is what a test can do to a server that it owns.
+// controllable is a server that its test can stop and start.
 type controllable interface {
 	Addr() string
 	Start(context.Context) error
@@ -43,8 +43,8 @@ type Owned struct {
 	server controllable
 }
 
-// quickComeback lets a broker that was killed back into its cluster after 3 s: until the session of the old one has
-// ended, the new one is taken for a second of the same name, and by default that is 9 s.
+// quickComeback lets a killed broker back into its cluster after 3 s instead of 9. Until its old session ends, the
+// new one counts as a second broker of the same name.
 var quickComeback = map[string]string{"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
 
 func withDefaults(settings, defaults map[string]string) map[string]string {
@@ -53,8 +53,8 @@ func withDefaults(settings, defaults map[string]string) map[string]string {
 	return all
 }
 
-// OwnKafka starts a real Apache Kafka for this test alone, which ends with the test. What was written survives Kill
-// and Restart. Of opts, one may be given.
+// OwnKafka starts a real Apache Kafka for this test alone, which ends with the test. Its data survive Kill and
+// Restart. At most one of opts may be given.
 func OwnKafka(t testing.TB, opts ...kafka.Options) *Owned {
 	t.Helper()
 	skipShort(t, "Apache Kafka")
@@ -71,8 +71,8 @@ func OwnKafka(t testing.TB, opts ...kafka.Options) *Owned {
 	return owned
 }
 
-// OwnRedis starts a real redis-server for this test alone, which ends with the test. What was written survives Kill
-// and Restart only with AppendOnly. Of opts, one may be given.
+// OwnRedis starts a real redis-server for this test alone, which ends with the test. Its data survive Kill and
+// Restart only with AppendOnly. At most one of opts may be given.
 func OwnRedis(t testing.TB, opts ...redis.Options) *Owned {
 	t.Helper()
 	skipShort(t, "redis-server")

@@ -18,7 +18,7 @@ import (
 const (
 	KafkaEnv = "RANKER_TEST_KAFKA" // host:port of a Kafka to use instead of starting one
 	RedisEnv = "RANKER_TEST_REDIS" // host:port of a Redis to use instead of starting one
-	ShortEnv = "RANKER_TEST_SHORT" // 1: leave out what needs real components
+	ShortEnv = "RANKER_TEST_SHORT" // 1: skip tests that need real servers
 )
 
 // setupTimeout bounds the start of a server, with the download of Kafka.
@@ -101,8 +101,8 @@ func Kafka(t testing.TB) *KafkaBroker {
 	return b
 }
 
-// Redis returns the real redis-server that all tests of this process share, and maybe those of other processes:
-// keys are prefixed with something of Unique, and nothing is flushed.
+// Redis returns the real redis-server that all tests of this process share, and perhaps those of other processes.
+// Prefix keys with the result of Unique, and do not flush it.
 func Redis(t testing.TB) *RedisServer {
 	t.Helper()
 	skipShort(t, "redis-server")

@@ -83,7 +83,8 @@ func TestEmbeddedTakesOptions(t *testing.T) {
 	produce(t, env.Kafka, "seeded", "x")
 }
 
-// TestTopicsAreAskedForAgain: a broker that is out of sight for a moment passes, and so does what was made meanwhile.
+// TestTopicsAreAskedForAgain: a broker that cannot be reached for a moment does not fail the creation of topics, and
+// neither do topics that exist by then.
 func TestTopicsAreAskedForAgain(t *testing.T) {
 	env := testenv.Embedded(t, kfake.SeedTopics(3, "made-before"))
 	env.Fake.ControlKey(int16(kmsg.CreateTopics), func(req kmsg.Request) (kmsg.Response, error, bool) {
@@ -159,8 +160,8 @@ func TestUniqueNamesAreUsableAsTopics(t *testing.T) {
 	})
 }
 
-// TestMissingServerFailsTheTest runs this test binary where nothing is installed, without and with
-// RANKER_TEST_SHORT: the first has to fail and say what to install, the second to say what was left out.
+// TestMissingServerFailsTheTest runs this test binary where nothing is installed. Without RANKER_TEST_SHORT it must
+// fail and say how to install the server; with it, it must log the skipped test.
 func TestMissingServerFailsTheTest(t *testing.T) {
 	binary, err := os.Executable()
 	require.NoError(t, err)

@@ -49,7 +49,7 @@ func Topics(t testing.TB, addr string, partitions int, names ...string) {
 }
 
 func createTopics(ctx context.Context, addr string, partitions int, names []string) error {
-	// The transport answers questions for metadata from memory; what is waited for here must not be that old.
+	// The transport caches metadata; the metadata waited for here must be recent.
 	transport := &kafkago.Transport{MetadataTTL: 50 * time.Millisecond}
 	defer transport.CloseIdleConnections()
 	client := &kafkago.Client{Addr: kafkago.TCP(addr), Transport: transport}

@@ -46,8 +46,8 @@ type Listener struct {
 	Protocol string // SSL, SASL_PLAINTEXT or SASL_SSL
 	// Settings of this listener alone, named without its prefix, such as "ssl.client.auth".
 	Settings map[string]string
-	// Advertised is where clients are told to find it, host:port by broker: for listeners behind a proxy. Empty: where
-	// it listens.
+	// Advertised are the addresses for clients, host:port by broker, for listeners behind a proxy. Empty: the
+	// listeners' own.
 	Advertised []string
 }
 
@@ -353,7 +353,7 @@ func (b *Broker) Pause() error { return b.process.Pause() }
 // Resume lets a paused broker go on.
 func (b *Broker) Resume() error { return b.process.Resume() }
 
-// Running tells whether the broker was started and not ended since by one of these methods.
+// Running reports whether the broker was started, and not ended since by one of these methods.
 func (b *Broker) Running() bool { return b.running }
 
 // Tail is the end of the broker's log, for messages.

@@ -28,7 +28,7 @@ var Version = string(regexp.MustCompile(`<kafka\.version>([^<]+)</kafka\.version
 // CacheEnv names a directory to keep Kafka's jars in, instead of .cache at the top of the repository.
 const CacheEnv = "RANKER_TEST_CACHE"
 
-// ErrMissing says that something has to be installed first; the message says what.
+// ErrMissing: something has to be installed first; the message names it.
 var ErrMissing = errors.New("not installed")
 
 // minJava is the oldest Java that runs a Kafka 4 broker.
@@ -118,7 +118,7 @@ func fetch(ctx context.Context, root, dir string) error {
 	return nil
 }
 
-// firstErrors are the lines of Maven's output that say what went wrong: it says the most important first.
+// firstErrors returns the error lines of Maven's output, which begins with the most important.
 func firstErrors(out string) string {
 	var kept []string
 	for line := range strings.Lines(out) {

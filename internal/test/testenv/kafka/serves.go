@@ -9,11 +9,11 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 )
 
-// Serves reports whether the expected topics have that many partitions, and a leader that serves each partition; with
-// nothing expected, it is all topics with the partitions they have. The error says what is missing.
+// Serves reports whether the expected topics have these partition counts, and a leader that serves each partition.
+// With nothing expected, it checks all topics with their present partitions. The error names the missing ones.
 //
-// That the metadata names a leader is not enough: the broker may not have heard yet that it is the one. So it is asked
-// for the offsets, which only a leader tells.
+// A leader in the metadata is not enough, since that broker may not know yet that it leads. So Serves asks for the
+// offsets, which only a leader returns.
 func Serves(ctx context.Context, client *kafkago.Client, expected map[string]int) error {
 	meta, err := client.Metadata(ctx, &kafkago.MetadataRequest{Topics: slices.Sorted(maps.Keys(expected))})
 	if err != nil {

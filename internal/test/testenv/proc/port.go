@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// Ports are drawn below the range from which systems take the ports of outgoing connections (from 32768 on Linux,
-// 49152 elsewhere): a server that is restarted must find its old port free.
+// Ports are drawn below the ephemeral range (from 32768 on Linux, 49152 elsewhere), so that a restarted server finds
+// its old port free.
 const (
 	firstPort = 15000
 	lastPort  = 32000

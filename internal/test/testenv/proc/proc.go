@@ -16,7 +16,7 @@ import (
 // ErrExited says that the server ended by itself.
 var ErrExited = errors.New("the process ended")
 
-// Config says what to run.
+// Config describes the process to run.
 type Config struct {
 	Name string   // for messages: "Apache Kafka", "redis-server"
 	Path string   // the executable
@@ -61,8 +61,8 @@ func Start(cfg Config) (*Process, error) {
 	return p, nil
 }
 
-// own starts the server and waits for it on one thread that lives as long as the server does: Pdeathsig fires when
-// the *thread* that started the child ends, and Go ends threads whenever it likes.
+// own starts the server and waits for it, on one thread that lives as long as the server. Pdeathsig fires when the
+// thread that started the child ends, and Go ends threads at any time.
 func (p *Process) own(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -94,7 +94,7 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // Done is closed when the server has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// State is how the server ended: its exit code and what it used. It is nil until Done is closed.
+// State returns the server's exit code and resource usage. It is nil until Done is closed.
 func (p *Process) State() *os.ProcessState {
 	select {
 	case <-p.done:

@@ -135,8 +135,8 @@ func gone(pid int) bool {
 	return err == nil && strings.Contains(string(stat), ") Z ")
 }
 
-// TestServerEndsWithItsOwner lets a second process of this test binary start a server and then end in every way a
-// test can end; the server and its directory have to be gone soon after.
+// TestServerEndsWithItsOwner has a second process of this test binary start a server, and end in every way that a
+// test can end. The server and its directory must be gone soon after.
 func TestServerEndsWithItsOwner(t *testing.T) {
 	for _, way := range []string{"kill", "panic", "exit"} {
 		t.Run(way, func(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// reaperScript waits for a line or for the end of its input. A line says that the server has been waited for, so
-// that its process id may by now belong to someone else; the end of input alone says that our process is gone.
+// reaperScript waits for a line or for the end of its input. A line means that the server has been waited for, so
+// that its process id may belong to another process. The end of input alone means that our process is gone.
 const reaperScript = `
 if read -r line; then cat >/dev/null; exit 0; fi
 kill -KILL "-$1" 2>/dev/null

@@ -115,13 +115,13 @@ func (s *Server) args() []string {
 	return append(args, s.opts.Args...)
 }
 
-// Start starts a server that was stopped or killed, on the same address, and waits until it answers. It knows what
-// was written before only with AppendOnly.
+// Start starts a server that was stopped or killed, on the same address, and waits until it answers. It keeps its
+// data only with AppendOnly.
 func (s *Server) Start(ctx context.Context) error {
 	if s.running {
 		return errors.New("start redis-server: it is running")
 	}
-	// What is ignored stays ignored through exec: without it, FillDisk would kill the server.
+	// An ignored signal stays ignored through exec: without it, FillDisk would kill the server.
 	process, err := proc.Start(proc.Config{
 		Name: "redis-server", Path: "/bin/sh", Args: append([]string{"-c", `trap "" XFSZ; exec "$0" "$@"`, s.path}, s.args()...),
 		Dir: s.dir, Log: "redis.log", RemoveDir: true,
@@ -265,7 +265,7 @@ func (s *Server) Pause() error { return s.process.Pause() }
 // Resume lets a paused server go on.
 func (s *Server) Resume() error { return s.process.Resume() }
 
-// Running tells whether the server was started and not ended since by one of these methods.
+// Running reports whether the server was started, and not ended since by one of these methods.
 func (s *Server) Running() bool { return s.running }
 
 // Tail is the end of the server's log, for messages.
