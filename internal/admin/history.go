@@ -24,7 +24,7 @@ type History struct {
 	Detail   string  `json:"detail,omitempty"`
 	Offsets  []int64 `json:"offsets"`  // where the inputs stood
 	Rankings int64   `json:"rankings"` // and the rankings
-	// Values names the hash that keeps what was taken in, for an import. Those of before there was such a hash have none.
+	// Values names the hash that holds an import's values.
 	Values string `json:"values,omitempty"`
 	// Topic and Skipped, of a skip, are the input topic's name and the offsets passed over: the first, and that behind the last.
 	Topic   string  `json:"topic,omitempty"`

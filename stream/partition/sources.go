@@ -242,7 +242,7 @@ func (m *Machine) setSourceItem(l *learner, source int32, pub *Published) {
 	}
 	ours := m.internNumber(l, process, pub.field)
 	l.items.carry(process, until)
-	if !known && until == 0 { // told by a version that does not know
+	if !known && until == 0 { // its source keeps items for ever
 		l.carried(pub.about.process[:1], m.time.watermark, 0)
 	}
 	l.grow()

@@ -9,8 +9,7 @@ import (
 )
 
 // choose is the queue whose record is to be stepped next, with the step that it had before, where one is known; nil where none
-// is ready. In a replay the log says which it is. A decision of before there were steps does not: then what comes before it is
-// chosen freely.
+// is ready. In a replay the log gives the order. Where a ranking's headers are lost, the order before it is chosen freely.
 func (r *runner) choose(now Now) (*queue, *partition.InputStep, error) {
 	if r.full(now.Mono) {
 		return nil, nil, nil

@@ -310,7 +310,7 @@ func (b *broker) produce(p Produce) (Produced, error) {
 		for i := range headers {
 			headers[i].Value = slices.Clone(headers[i].Value)
 		}
-		if !p.DeadLetters && b.w.chance(b.w.stepless) { // a mirror drops them, or an earlier version has none
+		if !p.DeadLetters && b.w.chance(b.w.stepless) { // as some mirrors do
 			headers = nil
 		}
 		*log = append(*log, logged{key: slices.Clone(m.Key), value: slices.Clone(m.Value), headers: headers,

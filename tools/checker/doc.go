@@ -15,9 +15,9 @@
 //
 // What this does not determine is counted as open, or said not to be checked, and never guessed:
 //
-//   - Records of which nothing tells the order: before rankings without the header (of versions before there were any, or
-//     copied by a mirror), and those of a stretch that was too long to tell. What became of the ids that they are about
-//     is not compared, nor are the items ranked under these ids, and instances, windows and preferences of their learners.
+//   - Records whose order is unknown: those before a ranking whose headers a mirror dropped, and those of a stretch too long for a
+//     header. The outcomes of their ids are not compared, nor are the items ranked under these ids, and instances, windows and
+//     preferences of their learners.
 //   - A learner that is not in all the configurations: its records may have become anything, its items are not compared. So
 //     with what event time had come to between two parking times, or to an on_expiry, that were configured one after another.
 //   - What a learner knew before it was reset. What it has learned since is compared, as is what one knows that took in an
@@ -40,8 +40,7 @@
 //     an item were merged when one of its selections ended last.
 //   - With which items on top impressions ended (attraction.ended) of a learner that maximised payoff per selection under one of the
 //     configurations, or took in what another knew.
-//   - What silence has come to (silence.*) of a learner for which it did not age under all configurations, with one horizon and one default; one
-//     of a version in which it did not is such, if an earlier configuration says so (silence: waits). How late payoffs are
+//   - What silence has come to (silence.*) of a learner for which it did not age under all configurations, with one horizon and one default. How late payoffs are
 //     taken to be and how many to come, which also depends on other partitions: only that they are shares.
 //   - Whether an impression whose ranking might have been too large was refused for that, or should have been: its dead letter is
 //     believed. So is the moment as of which an impression was taken that is dated far ahead: its ranking alone tells it.

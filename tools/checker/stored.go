@@ -109,9 +109,8 @@ func (s *storedLearner) name(number int64) string {
 	return fmt.Sprintf("number %d", number)
 }
 
-// loadItems parses items: each has a number of its own, from 0 on. Below the number that the line of the learner says is next there may be
-// gaps, of items that have ended. All are named in pages; some have a row with their sums besides, which says the same of them. Earlier
-// versions, which do not count items, gave each a row, and named none.
+// loadItems parses items. Each has a number of its own, from 0 on. Items that have ended leave gaps below the learner's next number. Pages
+// name all items; some also have a row with their sums, which must agree with the page.
 func (s *storedLearner) loadItems(f *fold, learner string, rows, pages, counts map[string]string) {
 	out := f.out
 	most := f.state.next[learner] + int64(len(rows)) + namesInPage*int64(len(pages))
