@@ -23,7 +23,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream"
 )
 
-// maxDemoImpressions keeps a demo within what the embedded servers, which keep everything in memory, can hold.
+// maxDemoImpressions keeps a demo within the memory of the embedded servers, which keep everything.
 const maxDemoImpressions = 1_000_000
 
 func newDemoCommand() *cobra.Command {
@@ -131,7 +131,7 @@ func serveDemo(ctx context.Context, w io.Writer, d *serve.Door) error {
 	return server.Run(ctx, context.Background())
 }
 
-// demoCurls are what to try at an address.
+// demoCurls are example requests to an address.
 const demoCurls = `
 The worker goes on, and what it has learned can be asked for. Interrupt it (Ctrl-C)
 to end it. In another terminal:
@@ -143,7 +143,7 @@ to end it. In another terminal:
   curl --json '{"impression_id":"mine-1","payoff":1}' http://%[1]s/v1/payoffs
 `
 
-// isTerminal tells whether w is a terminal, where a line can be written over.
+// isTerminal reports whether w is a terminal, where a line can be overwritten.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {

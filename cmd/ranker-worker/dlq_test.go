@@ -13,7 +13,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/config"
 )
 
-// TestDLQ: what a worker refuses is said in its log, and can be seen, looked into and sent again; what it refuses again is told apart.
+// TestDLQ: records that a worker refuses are logged, and can be counted, shown and sent again. Those refused a second
+// time are recognised.
 func TestDLQ(t *testing.T) {
 	w := startWorker(t, "")
 	w.says("partition running")

@@ -37,7 +37,7 @@ Exit codes: 0 without faults (there may be warnings), 1 with some, 2 where the c
 	return cmd
 }
 
-// doctorReport is what --json shows.
+// doctorReport is the output of --json.
 type doctorReport struct {
 	Sound    bool             `json:"sound"` // no faults
 	Findings []doctor.Finding `json:"findings"`

@@ -23,7 +23,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// evaluation is what the command line of evaluate asks for.
+// evaluation holds the command line of evaluate.
 type evaluation struct {
 	input   logInput
 	flat    string
@@ -188,7 +188,7 @@ func (e *evaluation) judgeFlat(ctx context.Context, cmd *cobra.Command, o *evalu
 	return evaluate.Flat(ctx, name, counted, e.targets, o)
 }
 
-// countingReader counts what is read.
+// countingReader counts the bytes read.
 type countingReader struct {
 	in io.Reader
 	n  int64

@@ -12,7 +12,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/generate"
 )
 
-// maxGenerateRate is what one process can send with users who are drawn one by one.
+// maxGenerateRate is the most that one process can send, since users are drawn one by one.
 const maxGenerateRate = 10_000
 
 func newGenerateCommand() *cobra.Command {

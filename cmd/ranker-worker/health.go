@@ -48,7 +48,7 @@ This is the health check of containers, which have no shell and no curl.`,
 				url = localURL(cfg.Serve.Listen)
 				if cfg.Serve.CertFile != "" {
 					url = "https" + strings.TrimPrefix(url, "http")
-					// The certificate is for other names than this machine's loopback. Nothing is told to whoever answers.
+					// The certificate names other hosts than this machine's loopback. The request holds no secret.
 					client.Transport = &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 				}
 			}

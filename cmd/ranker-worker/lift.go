@@ -20,7 +20,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// comparison is what the command line of lift asks for.
+// comparison holds the command line of lift.
 type comparison struct {
 	input      logInput
 	experiment string
@@ -101,7 +101,7 @@ func (c *comparison) run(cmd *cobra.Command) error {
 	return errors.Join(c.print(cmd.OutOrStdout(), r), r.Err(refusedAll))
 }
 
-// asked is what is to be read, and what is made of it.
+// asked returns the units to compare, and the query that reads them.
 func (c *comparison) asked(cfg *config.Config) (*lift.Units, *joinedlog.Query, error) {
 	var x *config.Experiment
 	var names []string

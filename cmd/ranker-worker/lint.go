@@ -116,7 +116,7 @@ func lint(cmd *cobra.Command, files []string, load check, print bool) error {
 	return nil
 }
 
-// lintReport is what --json shows of one file.
+// lintReport is the output of --json for one file.
 type lintReport struct {
 	File     string      `json:"file"`
 	Faults   []lintFault `json:"faults"`

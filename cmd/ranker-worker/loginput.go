@@ -85,12 +85,12 @@ func (i *logInput) open(ctx context.Context, cmd *cobra.Command, units config.Ra
 	return i.openQuery(ctx, cmd, cfg, q)
 }
 
-// anyFile tells whether files are to be read, and not topics.
+// anyFile reports whether files are read, and not topics.
 func (i *logInput) anyFile() bool {
 	return slices.ContainsFunc(i.files[:], func(f string) bool { return f != "" })
 }
 
-// openQuery opens what a query asks for.
+// openQuery opens the topics or files of a query.
 func (i *logInput) openQuery(ctx context.Context, cmd *cobra.Command, cfg *config.Config, q *joinedlog.Query) (*openLog, error) {
 	out := &openLog{cfg: cfg, query: q, release: func() {}}
 	var err error

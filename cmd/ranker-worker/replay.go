@@ -19,13 +19,13 @@ import (
 // notTheSame ends a replay that has found a ranking to be another.
 const notTheSame = shown("rankings come out different")
 
-// replayReport is what replay prints with --json.
+// replayReport is the output of replay --json.
 type replayReport struct {
 	Rankings   int64               `json:"rankings"`
 	Identical  int64               `json:"identical"`
 	Different  int64               `json:"different"`
 	NotExact   map[string]int64    `json:"not_exact"` // by reason
-	LeftOut    int64               `json:"left_out"`  // of those not exact: since an owner left out what it saw
+	LeftOut    int64               `json:"left_out"`  // of those not exact: since an owner left out part of its header
 	Partitions []replayedPartition `json:"partitions"`
 }
 
@@ -106,7 +106,8 @@ func baseFlag(cmd *cobra.Command, base *string) {
 	_ = cmd.MarkFlagDirname("base")
 }
 
-// withTopics opens the topics that a configuration names, and lets do replay them until the first SIGINT or SIGTERM. Progress is told by say.
+// withTopics opens the topics that a configuration names, and lets do replay them until the first SIGINT or SIGTERM.
+// say receives progress.
 func withTopics(cmd *cobra.Command, file, base string, do func(ctx context.Context, topics *audit.Topics, say func(string)) error) error {
 	cfg, err := loadText(cmd, file)
 	if err != nil {

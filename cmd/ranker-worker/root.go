@@ -15,7 +15,7 @@ import (
 // Exit codes.
 const (
 	exitOK    = 0
-	exitFault = 1 // what was asked for failed, or faults were found
+	exitFault = 1 // the command failed, or faults were found
 	exitUsage = 2 // it was asked for wrongly
 	exitNone  = 3 // there is no answer: evaluate, lift
 )
@@ -30,7 +30,7 @@ type shown string
 
 func (e shown) Error() string { return string(e) }
 
-// faultsFound ends a command that has shown what is wrong.
+// faultsFound ends a command that has already printed the faults.
 const faultsFound = shown("faults were found")
 
 // execute runs one command line and gives the exit code.
@@ -157,7 +157,7 @@ func loadConfig(cmd *cobra.Command, file string) (*config.Config, error) {
 	return loadBy(cmd, file, config.WorkerFile)
 }
 
-// loadText is loadConfig for a command that needs none of these files, or not all: they may be away for a moment while
+// loadText is loadConfig for a command that needs not all of the named files. They may be missing for a moment while
 // they are renewed, or belong to another machine.
 func loadText(cmd *cobra.Command, file string) (*config.Config, error) {
 	return loadBy(cmd, file, config.LoadFile)

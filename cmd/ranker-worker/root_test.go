@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// ran is what a command line did.
+// ran is the result of a command line.
 type ran struct {
 	code        int
 	out, errOut string
@@ -86,9 +86,9 @@ func TestLint(t *testing.T) {
 	assert.Contains(t, two.out, "\n---\n# worker.yaml\nkafka:")
 }
 
-// TestLintLooksAtFiles unless it is told not to; and so does the worker. Commands that use some of the files say what is
-// wrong with these: the topics can be made where Redis' password is not. The health check uses none, and must not fail
-// because a certificate is being renewed.
+// TestLintLooksAtFiles unless a flag forbids it, and so does the worker. Other commands report the faults of the
+// files that they use. So topics can be created where Redis' password is missing. The health check uses no file, and
+// must not fail while a certificate is renewed.
 func TestLintLooksAtFiles(t *testing.T) {
 	inFile(t, "worker.yaml", strings.Replace(sound, ", group: g", ", group: g, tls: {ca_file: ca.pem}, "+
 		"sasl: {mechanism: plain, username: u, password_file: secret}", 1)+"http: {listen: '127.0.0.1:1'}\n")
@@ -130,7 +130,7 @@ func TestLintJSON(t *testing.T) {
 	assert.Equal(t, ran{out: "[\n  {\n    \"file\": \"-\",\n    \"faults\": [],\n    \"warnings\": []\n  }\n]\n"}, got)
 }
 
-// TestLintSchema: the schema is one JSON document, and needs no file. What it says is tested where it is made.
+// TestLintSchema: the schema is one JSON document, and needs no file. Package config tests its contents.
 func TestLintSchema(t *testing.T) {
 	got := run(t, "", "lint", "--schema")
 	assert.Zero(t, got.code)

@@ -94,7 +94,7 @@ func runWorker(cmd *cobra.Command, file string) error {
 	return err
 }
 
-// logOf is the log of `run` and `serve`, and what its level is changed by.
+// logOf returns the log of `run` and `serve`, and the variable that sets its level.
 func logOf(cmd *cobra.Command, cfg *config.Config) (*slog.LevelVar, *slog.Logger) {
 	level := new(slog.LevelVar)
 	level.Set(cfg.Log.Least())
@@ -109,7 +109,7 @@ func processMetrics() (build, *prometheus.Registry) {
 	return version, registry
 }
 
-// sayStart says what this worker is and what it is about to do.
+// sayStart logs the worker's version, group and addresses.
 func sayStart(log *slog.Logger, cfg *config.Config, version build, listens string) {
 	begins := "with the oldest records there are"
 	if cfg.Kafka.Start == config.Latest {
@@ -156,7 +156,7 @@ func signals(ctx context.Context, first func(os.Signal)) (drain, force context.C
 	}
 }
 
-// onHangup calls what is to be done at each SIGHUP, one after the other, until it is stopped.
+// onHangup calls do at each SIGHUP, one call after another, until stop is called.
 func onHangup(do func()) (stop func()) {
 	got := make(chan os.Signal, 1)
 	signal.Notify(got, syscall.SIGHUP)
@@ -179,12 +179,13 @@ func onHangup(do func()) (stop func()) {
 	}
 }
 
-// reloader takes over what it can of a configuration that was read anew, and names the settings that it cannot take over.
+// reloader applies a configuration that was read again, as far as it can, and returns the keys of settings that need
+// a restart.
 type reloader interface {
 	takeOver(next *config.Config) (cannot []string, err error)
 }
 
-// reload takes over what can be taken over while a worker or `serve` runs, and says what cannot.
+// reload applies a changed configuration to a running worker or `serve`, and logs the settings that need a restart.
 func reload(running reloader, file string, load loader, level *slog.LevelVar, log *slog.Logger) {
 	cfg, _, err := load(file, os.LookupEnv)
 	if err != nil {
@@ -209,12 +210,12 @@ func (f fixed) takeOver(next *config.Config) ([]string, error) {
 	return restOf(f.cfg.Differing(next)), nil
 }
 
-// restOf leaves out what reload takes over itself.
+// restOf removes the keys that reload applies itself.
 func restOf(keys []string) []string {
 	return slices.DeleteFunc(keys, func(key string) bool { return key == "log.level" })
 }
 
-// testSettings are what tests under faults change, in a binary built with the tag failpoints.
+// testSettings applies the settings of tests under faults, in a binary built with the tag failpoints.
 func testSettings(o *app.Options) {
 	o.SessionTimeout, o.FenceInterval = failpoint.Duration("session_timeout"), failpoint.Duration("fence_interval")
 	o.ClockOffset = failpoint.Clock

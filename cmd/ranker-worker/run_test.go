@@ -17,7 +17,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
 )
 
-// output is what a command writes while it runs.
+// output holds the output of a running command.
 type output struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -95,7 +95,8 @@ func TestRunSaysWhatItIs(t *testing.T) {
 	assert.NotContains(t, w.errOut.String(), "level=ERROR")
 }
 
-// TestHangupReloads what can be reloaded, names what cannot, and ends nothing; not where the file makes no sense either.
+// TestHangupReloads: SIGHUP applies the settings that can change, names the others, and ends nothing, even if the
+// file is faulty.
 func TestHangupReloads(t *testing.T) {
 	w := startWorker(t, "log: {level: info}\n")
 	w.says("ranker-worker starts")

@@ -72,7 +72,7 @@ func (s *serving) post(path, body string) (status int, answer string) {
 
 const payoff = `{"impression_id":"i","payoff":1}`
 
-// TestServeStarts says what it is, takes records, is found well by `health`, and not any more when it has ended.
+// TestServeStarts: serve logs its addresses, takes records, and is healthy for `health` until it ends.
 func TestServeStarts(t *testing.T) {
 	s := startServe(t, "")
 	status, answer := s.post("/v1/payoffs", payoff)
@@ -88,7 +88,7 @@ func TestServeStarts(t *testing.T) {
 	assert.NotContains(t, s.errOut.String(), "level=ERROR")
 }
 
-// TestServeDrainsAtSIGTERM: what was asked before is answered, by a worker that begins only then.
+// TestServeDrainsAtSIGTERM: requests from before the signal are answered, by a worker that starts only then.
 func TestServeDrainsAtSIGTERM(t *testing.T) {
 	s := startServe(t, ", concurrency: 1, tokens_file: tokens")
 	type reply struct {
@@ -128,7 +128,7 @@ func TestServeDrainsAtSIGTERM(t *testing.T) {
 	assert.Zero(t, status, said)
 }
 
-// TestServeTakesOverAtSIGHUP the tokens and the log's level, and names what cannot be taken over.
+// TestServeTakesOverAtSIGHUP: the tokens and the log's level change, and settings that need a restart are named.
 func TestServeTakesOverAtSIGHUP(t *testing.T) {
 	s := startServe(t, ", tokens_file: tokens")
 	file, err := os.ReadFile("worker.yaml")

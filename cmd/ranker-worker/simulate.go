@@ -22,7 +22,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// simulation is what the command line of simulate asks for.
+// simulation holds the command line of simulate.
 type simulation struct {
 	experiment lab.Experiment
 	settings   lab.Settings
@@ -265,7 +265,7 @@ func printBurnIns(b *bytes.Buffer, results []*lab.Result) error {
 	return t.Flush()
 }
 
-// printTold says what selections tell of noise.
+// printTold prints the information that selections give about σ.
 func printTold(b *bytes.Buffer, results []*lab.Result) {
 	fmt.Fprintln(b)
 	for _, r := range results {

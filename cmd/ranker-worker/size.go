@@ -15,7 +15,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// sized is what the command line of size asks for.
+// sized holds the command line of size.
 type sized struct {
 	workload *sizing.Workload
 	file     string

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestSizeIsWhatThePageShows: the example of docs/operations.md is what the command prints.
+// TestSizeIsWhatThePageShows: the example of docs/operations.md is the command's output.
 func TestSizeIsWhatThePageShows(t *testing.T) {
 	page, err := os.ReadFile("../../docs/operations.md")
 	require.NoError(t, err)

@@ -41,7 +41,7 @@ func (f *stateFlags) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON document")
 }
 
-// withTool opens what a configuration names, and lets do work with it. Progress goes to stderr.
+// withTool opens the state that a configuration names, and calls do. Progress goes to stderr.
 func withTool(cmd *cobra.Command, file string, do func(*admin.Tool) error) error {
 	cfg, err := loadConfig(cmd, file)
 	if err != nil {
@@ -57,8 +57,8 @@ func withTool(cmd *cobra.Command, file string, do func(*admin.Tool) error) error
 	return errors.Join(err, tool.Close())
 }
 
-// slowProgress shows how a command goes on as soon as it has taken two seconds: on a terminal in one line that is
-// written over, else in a line every two seconds.
+// slowProgress shows a command's progress once it has taken two seconds. On a terminal it overwrites one line, else
+// it writes a line every two seconds.
 type slowProgress struct {
 	w     io.Writer
 	live  bool

@@ -57,7 +57,7 @@ func TestPrintReport(t *testing.T) {
 	assert.NotContains(t, strings.ReplaceAll(out.String(), "NaN", "!"), "!")
 }
 
-// TestPrintLevel: what has not come, what has not changed, and what has.
+// TestPrintLevel: without data, unchanged, and changed.
 func TestPrintLevel(t *testing.T) {
 	print := func(l *admin.LevelReport) string {
 		var out bytes.Buffer

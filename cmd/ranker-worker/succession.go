@@ -16,11 +16,11 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/app"
 )
 
-// succession is one worker after the other in this process: a configuration that can be taken over gets an app of its own, which begins
-// when that before it has drained. What is served goes on, from whichever is there. Each app has a registry, since its
-// metrics begin at 0.
+// succession runs one worker after another in this process, for reloads. A changed configuration gets an app of its
+// own, which starts when the one before has drained. The HTTP server goes on with the present app. Each app has its
+// own registry, since its metrics begin at 0.
 //
-// Run is for one goroutine; the rest may be called from any.
+// Run is for one goroutine; other methods may be called from any.
 type succession struct {
 	options app.Options
 	log     *slog.Logger
@@ -32,7 +32,7 @@ type succession struct {
 	over    bool               // Run has returned, or is about to
 }
 
-// heir is an app with what it is made from.
+// heir is an app and its configuration.
 type heir struct {
 	cfg         *config.Config
 	app         *app.App
@@ -137,7 +137,7 @@ func (s *succession) Run(drain, force context.Context) error {
 	}
 }
 
-// Close releases what was made, where Run is not called.
+// Close releases the apps if Run is not called.
 func (s *succession) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,7 +157,7 @@ func (s *succession) Gather() ([]*dto.MetricFamily, error) { return s.now().regi
 // Unready lists why the present app is not ready.
 func (s *succession) Unready() []string { return s.now().app.Worker.Unready() }
 
-// Dead tells why the process should be restarted.
+// Dead returns why the process should be restarted.
 func (s *succession) Dead() error { return s.now().app.Worker.Dead() }
 
 // ServeHTTP serves the present app's page.

@@ -59,7 +59,7 @@ func (w *atWork) publish(learner string, ids ...string) {
 	require.NoError(w.t, writer.WriteMessages(w.t.Context(), all...))
 }
 
-// ranked waits for so many rankings, and gives each impression's learner.
+// ranked waits for n rankings, and returns each impression's learner.
 func (w *atWork) ranked(n int) map[string]string {
 	w.t.Helper()
 	learners := map[string]string{}
@@ -183,10 +183,10 @@ func TestHangupAddsALearner(t *testing.T) {
 		require.Positive(t, stop())
 	}
 
-	// What is no learner that was added is named, with all that would have been.
+	// Any change besides an added learner is refused, and named.
 	hangUp(t, strings.Replace(strings.Replace(added, "{new:", "{newer: {payoffs: stochastic}, new:", 1), "silence: ages", "silence: at_once", 1))
 	w.says("settings=\"[learners.feed.silence learners.newer]\"")
-	// What cannot be made is said, and that in force stays.
+	// A faulty configuration is reported, and the present one stays.
 	hangUp(t, strings.Replace(added, "{new:", "{newer: {payoffs: wrong}, new:", 1))
 	w.says("the configuration was not read anew, that in force stays")
 	hangUp(t, added) // as it is
@@ -217,7 +217,7 @@ func TestHangupWhileOneIsTakenOver(t *testing.T) {
 	require.NotContains(t, w.errOut.String(), "level=ERROR")
 }
 
-// TestWhatIsTakenOver of a configuration, and what is named instead.
+// TestWhatIsTakenOver: which changes of a configuration are applied, and which are named instead.
 func TestWhatIsTakenOver(t *testing.T) {
 	authority := func(name string) {
 		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -15,7 +15,7 @@ var (
 	commit  string
 )
 
-// build says what this program was made from.
+// build describes the program's build.
 type build struct {
 	Version  string `json:"version"`
 	Commit   string `json:"commit"`
@@ -24,7 +24,7 @@ type build struct {
 	Platform string `json:"platform"`
 }
 
-// buildVersion reads what the linker and the Go command have left in the binary.
+// buildVersion reads the build's data from the linker's variables and the Go command's build info.
 func buildVersion() build {
 	b := build{Version: version, Commit: commit, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if info, ok := debug.ReadBuildInfo(); ok {

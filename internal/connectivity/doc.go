@@ -1,6 +1,6 @@
-// Package connectivity says in words why a Kafka broker or a Redis server cannot be reached. What clients report of a wrong port or a
-// missing setting is mostly EOF or a deadline: whoever speaks TLS to a plaintext port, or the reverse, is hung up on, or waits. So
-// the address is tried once more in both ways, and what answers is said, with the setting that fits it.
+// Package connectivity explains why a Kafka broker or a Redis server cannot be reached. For a wrong port or a missing
+// TLS setting, client libraries mostly report EOF or a timeout. So the package connects to the address once more,
+// with TLS and without, and names the setting that fits the answer.
 //
-// It sends nothing that a server keeps, and no password.
+// It sends no password, and nothing that a server stores.
 package connectivity

@@ -16,7 +16,7 @@ import (
 	"github.com/segmentio/kafka-go"
 )
 
-// Kind is what a server is expected to be.
+// Kind is the kind of server that is expected.
 type Kind int
 
 // The kinds.
@@ -25,7 +25,7 @@ const (
 	Redis
 )
 
-// words are what a kind is called.
+// words returns the names of a kind: of its server, and of its section of the configuration.
 func (k Kind) words() (server, section string) {
 	if k == Kafka {
 		return "broker", "kafka"
@@ -39,10 +39,10 @@ type Server struct {
 	Address string      // host:port
 	TLS     *tls.Config // nil: plaintext
 	SASL    string      // the mechanism's name as Kafka has it; empty: none
-	Login   string      // what a broker is logged in to with, and where to look if it is refused; empty: a user and a password
+	Login   string      // credentials of the connection, and the setting to check if they are refused; empty: user and password
 }
 
-// login is what a broker does not take when it refuses a login.
+// login names the refused credentials of a broker.
 func (s *Server) login() string {
 	if s.Login != "" {
 		return s.Login
@@ -50,7 +50,7 @@ func (s *Server) login() string {
 	return "this user and password: see kafka.sasl.username, and kafka.sasl.password or password_file"
 }
 
-// timeout bounds each of the attempts to find out what a server speaks.
+// timeout bounds each of the attempts to recognise a server's protocol.
 const timeout = 2 * time.Second
 
 // explained is an error in words, with the one that it explains behind them.
@@ -62,8 +62,8 @@ type explained struct {
 func (e *explained) Error() string { return fmt.Sprintf("%s (%v)", e.text, e.err) }
 func (e *explained) Unwrap() error { return e.err }
 
-// Why explains an error of a connection to a server. It connects to the server, for some seconds at most, where the error alone does
-// not tell. It returns err as it is where there is nothing to add.
+// Why explains an error of a connection to a server. Where the error alone does not suffice, it connects to the
+// server, for some seconds at most. It returns err unchanged if it has nothing to add.
 func Why(ctx context.Context, s Server, err error) error {
 	var already *explained
 	if err == nil || errors.As(err, &already) {
@@ -79,7 +79,7 @@ func Why(ctx context.Context, s Server, err error) error {
 	return &explained{text, err}
 }
 
-// plain explains what an error tells by itself.
+// plain explains an error without a connection.
 func (s *Server) plain(err error) string {
 	name, section := s.Kind.words()
 	var (
@@ -117,7 +117,7 @@ func (s *Server) where() string {
 	return "redis.url or redis.addresses"
 }
 
-// wantsCertificate tells whether the server has refused ours, or missed it, by a TLS alert.
+// wantsCertificate reports whether a TLS alert says that the server has refused our certificate, or got none.
 func wantsCertificate(err error) bool {
 	var alert *net.OpError
 	if !errors.As(err, &alert) || alert.Op != "remote error" {
@@ -159,7 +159,7 @@ func (s *Server) redisCode(err error) string {
 	return ""
 }
 
-// hungUp tells whether an error can come of two who speak past each other.
+// hungUp reports whether two sides with different protocols can cause the error.
 func hungUp(err error) bool {
 	var header tls.RecordHeaderError
 	var network net.Error
@@ -168,7 +168,7 @@ func hungUp(err error) bool {
 		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &network) && network.Timeout()
 }
 
-// tried explains an error by what the server speaks.
+// tried explains an error by the protocol that the server answers in.
 func (s *Server) tried(ctx context.Context, err error) string {
 	name, section := s.Kind.words()
 	speaks := s.speaks(context.WithoutCancel(ctx))

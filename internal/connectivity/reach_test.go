@@ -56,7 +56,7 @@ func dial(t *testing.T, address string, secure *tls.Config, mechanism sasl.Mecha
 	return err
 }
 
-// TestKafka: what is wrong with a connection to a broker is said, with the setting.
+// TestKafka: each fault of a connection to a broker is explained, with its setting.
 func TestKafka(t *testing.T) {
 	serves, trusts := certificate(t)
 	open, secured := fake(t), fake(t, kfake.TLS(serves))
@@ -147,7 +147,8 @@ func TestRedis(t *testing.T) {
 	}
 }
 
-// TestSilence: a server that takes connections and says nothing hangs; and what has nothing to do with connections stays as it is.
+// TestSilence: a server that accepts connections and sends nothing is reported as hanging. Errors not about
+// connections are unchanged.
 func TestSilence(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-// language is what a server speaks at an address.
+// language is the protocol of a server at an address.
 type language int
 
 const (
 	silence   language = iota // no connection
 	mute                      // a connection, and no answer in time
 	other                     // something else answers
-	plaintext                 // what it is expected to be, unencrypted
+	plaintext                 // the expected protocol, unencrypted
 	encrypted                 // TLS
 )
 
-// speaks finds out what the server speaks.
+// speaks finds out the server's protocol.
 func (s *Server) speaks(ctx context.Context) language {
 	if s.shakesHands(ctx) {
 		return encrypted
@@ -55,7 +55,7 @@ func (s *Server) connect(ctx context.Context) (net.Conn, error) {
 	return conn, conn.SetDeadline(time.Now().Add(timeout))
 }
 
-// shakesHands tells whether the server answers as TLS does: with a certificate, whoever has signed it, or with an alert.
+// shakesHands reports whether the server answers with TLS: a certificate of any issuer, or an alert.
 func (s *Server) shakesHands(ctx context.Context) bool {
 	conn, err := s.connect(ctx)
 	if err != nil {
@@ -69,10 +69,10 @@ func (s *Server) shakesHands(ctx context.Context) bool {
 	return err == nil || errors.As(err, &untrusted) || errors.As(err, &remote) && remote.Op == "remote error"
 }
 
-// errOther: the answer is not of what was asked.
+// errOther: the answer is of another protocol.
 var errOther = errors.New("an answer of something else")
 
-// ping asks as Redis is asked. What wants a password says so, and is a Redis.
+// ping sends Redis's PING. A server that demands a password is a Redis, too.
 func ping(conn net.Conn) error {
 	if _, err := io.WriteString(conn, "*1\r\n$4\r\nPING\r\n"); err != nil {
 		return err

@@ -137,13 +137,14 @@ func remember[V any](m map[key]V, most int, k key, v V) {
 	m[k] = v
 }
 
-// failsAlone tells whether a failure can be about one schema: the registry has answered, and not that it has too much to do.
+// failsAlone reports whether a failure can be about one schema: the registry has answered, and is not overloaded.
 func failsAlone(err error) bool {
 	answer := (*sr.ResponseError)(nil)
 	return errors.As(err, &answer) && answer.StatusCode != http.StatusTooManyRequests
 }
 
-// answers tells whether the registry answers for another schema: one that is known, else one that no registry has come to yet.
+// answers reports whether the registry answers for another schema: a known one, else an id that no registry has
+// reached yet.
 func (r *Reader) answers(ctx context.Context) bool {
 	id := math.MaxInt32
 	r.mu.Lock()
@@ -161,7 +162,7 @@ func saysUnknown(err error) bool {
 	return errors.As(err, &answer) && slices.Contains(codesUnknown, answer.ErrorCode)
 }
 
-// ask asks for one schema. What the registry says that it does not have, the schema or one that it refers to, is a fault.
+// ask fetches one schema. If the registry lacks it, or one that it refers to, the record is faulty.
 func (r *Reader) ask(ctx context.Context, k key) (*schema, error) {
 	got, err := r.client.SchemaByID(ctx, int(k.id))
 	if saysUnknown(err) {

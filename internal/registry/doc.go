@@ -1,3 +1,3 @@
-// Package registry reads records in Avro, whose schemas are in a schema registry: what a record says is made into the same record in
-// Protobuf, which the rest of the worker reads without asking anybody.
+// Package registry reads Avro records, whose schemas are in a Confluent-style schema registry. It converts each
+// record to Protobuf, which the rest of the worker reads without a network.
 package registry

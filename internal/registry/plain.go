@@ -7,8 +7,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// plain is a message of docs/schemas/ranker.proto that is being written. What is absent stays absent, and nothing is judged: that is
-// the decoder's.
+// plain is a message of docs/schemas/ranker.proto under construction. Absent fields stay absent; the decoder judges
+// them.
 type plain []byte
 
 func (p plain) text(number protowire.Number, s *string) plain {

@@ -69,7 +69,7 @@ type key struct {
 
 // schema reads the records that name an id, or says why they cannot be read.
 type schema struct {
-	avro  *avro.Schema // resolved: it reads what the writer's schema wrote, and gives our fields
+	avro  *avro.Schema // resolved: it reads the writer's values into our fields
 	fault *event.Fault
 }
 
@@ -96,12 +96,12 @@ func New(o Options) (*Reader, error) {
 		known: map[key]*schema{}, unfit: map[key]*schema{}, ill: map[key]*illness{}}, nil
 }
 
-// Read makes of each Avro value of a topic the same record in Protobuf, or says what is wrong with it. Of other values, nil among them,
-// it returns nothing. It ends before the first value of whose schema the registry says nothing, with the error; broker.ErrContent is
-// in its chain where the registry answers for other schemas.
+// Read converts each Avro value of a topic to Protobuf, or returns its fault. Other values, nil among them, get an
+// empty result. It stops with an error before the first value whose schema the registry does not return. The error
+// wraps broker.ErrContent if the registry answers for other schemas.
 //
-// A value is refused for an id that is unknown by an answer to a question that was asked after the value was written: a producer
-// registers a schema before it writes.
+// An unknown id is a fault only if the registry was asked after the value was written: a producer registers a schema
+// before it writes.
 func (r *Reader) Read(ctx context.Context, topic event.Topic, values [][]byte) ([]broker.Content, error) {
 	named := make([]int64, len(values)) // the id that a value names; -1: it needs none
 	var ids []uint32
@@ -161,7 +161,8 @@ func faultf(reason event.Reason, format string, args ...any) *event.Fault {
 	return &event.Fault{Reason: reason, Detail: fmt.Sprintf(format, args...)}
 }
 
-// references takes in what a schema refers to. What cannot be parsed there shows when the schema itself is parsed.
+// references loads the schemas that a schema refers to. A fault in one of them shows when the schema itself is
+// parsed.
 func (r *Reader) references(ctx context.Context, cache *avro.SchemaCache, all []sr.SchemaReference, seen map[sr.SchemaReference]bool) error {
 	for _, ref := range all {
 		if seen[ref] || len(seen) >= mostReferences {

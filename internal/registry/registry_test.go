@@ -43,7 +43,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.atOnce.Add(-1)
 	for most := s.mostOnce.Load(); now > most && !s.mostOnce.CompareAndSwap(most, now); most = s.mostOnce.Load() {
 	}
-	if s.met != nil { // so many are under way at once, or nobody is answered
+	if s.met != nil { // requests wait here until as many are in flight
 		if now == mostAtOnce {
 			s.meet.Do(func() { close(s.met) })
 		}
@@ -109,7 +109,7 @@ func written(t *testing.T, schema string, v any) []byte {
 	return append([]byte{0, 0, 0, 0, 7}, b...)
 }
 
-// read reads a value whose schema has the id 7, and what the decoder then makes of it.
+// read converts a value whose schema has the id 7, and decodes the result.
 func read[R any](t *testing.T, topic event.Topic, schema string, value []byte, decode func(*event.Decoder) func(*R, []byte, *event.Content) error) (out R, err error) {
 	t.Helper()
 	r, _ := start(t, map[string]string{"/schemas/ids/7": answer(schema, "")})
@@ -188,8 +188,8 @@ func TestRead_ByTheWritersSchema(t *testing.T) {
 	})
 }
 
-// Contexts are read where they are looked at, from floats and lists of any numbers, with null where that may stand; elsewhere what has
-// their names may be anything.
+// Contexts are read for learners that use them, from floats and lists of any numbers, with null where it may stand.
+// Otherwise, fields of these names may have any type.
 func TestRead_Context(t *testing.T) {
 	const schema = `{"type":"record","name":"I","fields":[{"name":"impression_id","type":"string"},{"name":"features","type":{"type":"array","items":"float"}},{"name":"segment","type":["null","string"]},{"name":"candidates","type":{"type":"array","items":{"type":"record","name":"C","fields":[
 			{"name":"item","type":"string"},{"name":"predicted","type":["null","double"]},{"name":"category","type":"string"},
@@ -299,7 +299,7 @@ func TestRead_References(t *testing.T) {
 	require.Len(t, i.Candidates, 2)
 }
 
-// No count that a record tells of is believed.
+// No count in a record is believed.
 func TestRead_HostileRecordsAreCheap(t *testing.T) {
 	const schema = `{"type":"record","name":"I","fields":[{"name":"x","type":{"type":"array","items":"null"}},{"name":"impression_id","type":"string"},
 		{"name":"candidates","type":{"type":"array","items":{"type":"record","name":"C","fields":[{"name":"item","type":"string"}]}}}]}`

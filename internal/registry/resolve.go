@@ -12,7 +12,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// What records decode into; all that a record may lack is a pointer.
+// Records decode into these types; an optional field is a pointer.
 type (
 	candidate struct {
 		Item      *string    `avro:"item"`
@@ -46,7 +46,7 @@ type (
 	}
 )
 
-// fields are those of each topic's record, and of what type.
+// fields are the names and types of each topic's fields.
 var fields = [event.Inputs][][2]string{
 	event.Impressions: {{"impression_id", "string"}, {"learner", "string"}, {"time", "time"}, {"candidates", "candidates"}, {"user", "string"}},
 	event.Selections:  {{"impression_id", "string"}, {"item", "string"}, {"time", "time"}, {"utility", "double"}, {"shown", "string"}},
@@ -55,7 +55,8 @@ var fields = [event.Inputs][][2]string{
 
 var candidateFields = [][2]string{{"item", "string"}, {"utility", "double"}}
 
-// Fields of contexts are read where a learner looks at them. Where none does, what a producer calls by these names may be anything.
+// Fields of contexts are read only if a learner uses them. Otherwise a producer's fields of these names may have any
+// type.
 var (
 	contextFields          = [][2]string{{"features", "doubles"}, {"segment", "string"}}
 	candidateContextFields = [][2]string{{"features", "doubles"}, {"predicted", "double"}, {"category", "string"}}
@@ -69,9 +70,9 @@ func wanted(topic event.Topic, context bool) (record, ofCandidate [][2]string) {
 	return slices.Concat(fields[topic], contextFields), slices.Concat(candidateFields, candidateContextFields)
 }
 
-// resolve makes a schema by which what the writer's schema wrote is read as our fields, as Avro resolves schemas: fields of the same
-// name, or that name ours as an alias; numbers that fit; what the writer does not have is absent, and what we do not have is
-// passed over. The records may be called as they like.
+// resolve makes a schema that reads the writer's values into our fields, by Avro's schema resolution. Fields match by
+// name, or by an alias. Numbers may have any type that fits. Fields that the writer lacks are absent, and its other
+// fields are skipped. Record names do not matter.
 func resolve(topic event.Topic, context bool, writer *avro.Schema) (*avro.Schema, error) {
 	root := writer.Root()
 	if root.Type != "record" {
@@ -95,7 +96,8 @@ func resolve(topic event.Topic, context bool, writer *avro.Schema) (*avro.Schema
 
 type object map[string]any
 
-// readerRecord is our schema for a record of the writer's. Everything may be absent: the decoder says what may not.
+// readerRecord returns our schema for one of the writer's records. All fields are optional: the decoder refuses a
+// record that lacks one.
 func readerRecord(writer *avro.SchemaNode, name string, ours, ofCandidate [][2]string) (object, error) {
 	var all []object
 	for _, f := range ours {
@@ -177,7 +179,7 @@ func present(n *avro.SchemaNode) *avro.SchemaNode {
 	return only
 }
 
-// defined is what a named type stands for.
+// defined returns the definition of a named type.
 func defined(n *avro.SchemaNode) *avro.SchemaNode {
 	if s, err := n.Schema(); err == nil {
 		return s.Root()

@@ -8,8 +8,9 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// Standard is the workload that everything is compared with: 1,000 impressions a second of 20 candidates out of 200,000 items, of
-// which a twentieth is selected from, and a fifth of that is paid, by a learner as it comes with a horizon of 7 days.
+// Standard is the workload of reference: 1,000 impressions a second, each of 20 candidates out of 200,000 items.
+// Users select from a twentieth of them, and a fifth of the selections is paid. The learner has default settings and
+// a horizon of 7 days.
 func Standard() *Workload {
 	return &Workload{
 		Rate: 1000, Candidates: 20, Items: 200_000, IDBytes: 36, ItemBytes: 12, Selected: 0.05, Paid: 0.2, PaidAfter: 84 * time.Hour,
@@ -18,7 +19,7 @@ func Standard() *Workload {
 	}
 }
 
-// Configure takes over what a configuration says, of one of its learners.
+// Configure sets the workload's fields that a configuration and one of its learners determine.
 func (w *Workload) Configure(c *config.Config, l *config.Learner) {
 	w.PayoffHorizon, w.SelectionTimeout = l.PayoffHorizon, l.SelectionTimeout
 	w.PaidAfter = l.PayoffHorizon / 2
@@ -34,16 +35,16 @@ func (w *Workload) Configure(c *config.Config, l *config.Learner) {
 	}
 }
 
-// needsRanks tells whether the policy learns from where in the order of utilities a selection was.
+// needsRanks reports whether the policy learns from a selection's place in the order of utilities.
 func needsRanks(k *policy.Spec) bool { return k.NeedsWindows() }
 
-// tops tells whether the learner maximises payoff per impression. The worker asks the learner itself.
+// tops reports whether the learner maximises payoff per impression. The worker asks the learner itself.
 func tops(l *config.Learner) bool {
 	made, err := learners.New(l)
 	return err == nil && made().Needs().Ranking
 }
 
-// shares tells whether the learner is one that delay.Sharing says this of.
+// shares reports whether the learner's pooled state is kept once per process (delay.Sharing).
 func shares(l *config.Learner, k *policy.Spec) bool {
 	return k.Rank != nil && l.Delay == config.Direct && l.Silence != config.Waits && l.Utilities == config.Given
 }

@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// What one of each thing costs. Tests measure the constants: TestRedis (bytes in Redis, of records, of what is published),
-// TestMachine (bytes of the worker) and the benchmarks of scale_test.go (times). They print what they find.
+// Costs of one of each thing. Tests measure these constants and print the result: TestRedis (bytes in Redis, of
+// records, of deltas), TestMachine (bytes of the worker), and the benchmarks of scale_test.go (times).
 
 // Bytes of a stored entry.
 const (
@@ -29,7 +29,7 @@ const (
 	namedBytes   = 5   // of an item in a partition, besides its name
 	itemBytes    = 125 // and of its row, if it was ever selected, besides its name once more
 	agesBytes    = 54  // and of how often it was paid, and not, once it was selected
-	flightBytes  = 30  // and of what is awaited of it
+	flightBytes  = 30  // and of its selections in flight
 	topBytes     = 59  // and of the impressions that had it on top
 	historyBytes = 110 // and of its history, besides the blocks
 	blockBytes   = 28  // of one
@@ -52,23 +52,23 @@ const historyBlocks = 60
 // Bytes of a worker.
 const (
 	idleBytes      = 60 << 20 // of a worker without partitions
-	partitionBytes = 6 << 20  // of what a partition has read ahead and not yet saved
+	partitionBytes = 6 << 20  // of a partition's records read ahead and not yet saved
 	knownBytes     = 18       // of an id under which something is stored
 	nameBytes      = 45       // of an item in the process, besides its name
 	metBytes       = 28       // of one in a partition
-	metApart       = 40       // and where the learner does not share what it knows
+	metApart       = 40       // and if the learner does not share its pooled state
 	metHistory     = 27       // and where that has a history
 	paidBytes      = 93       // and where it is paid
 	paidApart      = 28       // and where the learner does not share
-	freshBytes     = 89       // and where it does, and no other partition is told
+	freshBytes     = 89       // and if it does, and no other partition has published the item
 	historyMemory  = 42       // and of a block of its history
-	wholeBytes     = 287      // of an item of which several partitions have told
-	sourceBytes    = 138      // and of what one of them has said of it
+	wholeBytes     = 287      // of an item that several partitions have published
+	sourceBytes    = 138      // and of each partition's statistics of it
 	sourceBlock    = 46       // of a block of either
 	blockApart     = 13       // of any block where the learner does not share
 )
 
-// Microseconds of one core: what the reports of docs/benchmarks.md measure.
+// Microseconds of one core, as measured by the reports of docs/benchmarks.md.
 const (
 	impressionMicros = 4.0  // besides the candidates
 	candidateMicros  = 0.3  //
@@ -76,11 +76,11 @@ const (
 	fewItems         = 2_000
 	tenfold          = 0.12 // by which it is longer with ten times the items
 	redisMicros      = 2.0  // Redis's, of an impression
-	redisEventMicros = 8.0  // of a selection or a payoff: its look-up, and what it changes
-	readMicros       = 12.0 // of an attempt to read what another partition has published
+	redisEventMicros = 8.0  // of a selection or a payoff: its look-up, and its changes
+	readMicros       = 12.0 // of an attempt to read another partition's deltas
 )
 
-// What the worker does each second, whatever there is to do.
+// The worker's idle work each second.
 const (
 	readsPerSecond  = 4   // of each partition's stream, by each worker
 	probesPerSecond = 2   // of each partition: its fence and Redis' settings
@@ -88,7 +88,7 @@ const (
 	lookUpsAtMost   = 500 // of each partition and topic: more records share one
 )
 
-// packedNumber is how many bytes one of so many numbers from 0 on takes in an entry: as many bits as the largest.
+// packedNumber returns an entry's bytes for one of numbers numbers from 0 on, packed to the bits of the largest.
 func packedNumber(numbers int) float64 { return float64(max(1, bits.Len(uint(numbers-1)))) / 8 }
 
 // entries are the bytes of stored entries.
@@ -110,7 +110,7 @@ func (w *Workload) entries() (undecided, selected, ended float64) {
 	undecided, selected = undecidedEntry+candidates*each+rest, selectedEntry
 	if l.Propensities {
 		selected += propensityBytes
-		if !l.Expected { // ftrl and osmd keep what was shown, and in which order
+		if !l.Expected { // ftrl and osmd store the ranking shown
 			selected += (number + packedNumber(w.Candidates)) * candidates
 		}
 	}
@@ -124,5 +124,6 @@ func (w *Workload) entries() (undecided, selected, ended float64) {
 	return undecided, selected, endedEntry
 }
 
-// growth is how much longer an impression takes for the number of items: what is looked up of them is not in the processor's cache.
+// growth is the factor by which an impression takes longer for more items: their statistics are not in the
+// processor's cache.
 func growth(items int) float64 { return 1 + tenfold*math.Max(0, math.Log10(float64(items)/fewItems)) }

@@ -1,7 +1,8 @@
-// Package sizing says what a group of workers needs for a given traffic: what Redis holds and does, the memory and the cores of the
-// workers, what Kafka keeps in a day. It is arithmetic: Estimate multiplies what there is of each thing by what one of them costs.
-// The costs are the constants of costs.go; they are measured, and the tests hold them against a real Redis, filled by the machine and the
-// store that the worker has, and against a machine's heap. A test that fails prints what it measured and which constant to set.
+// Package sizing estimates the resources of a deployment for a given traffic: Redis's memory and load, the workers'
+// memory and cores, and Kafka's storage per day. Estimate multiplies the number of each thing by its cost. The costs
+// are measured constants in costs.go. Tests compare them with a real Redis, filled by the worker's machine and store,
+// and with a machine's heap. A failing test prints its measurement and the constant to set.
 //
-// Following goes on from there to many machines: what workers read of each other, and what a rebalance costs.
+// Following estimates the traffic between many machines: reading other partitions' deltas, and the cost of a
+// rebalance.
 package sizing

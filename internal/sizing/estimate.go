@@ -13,11 +13,11 @@ import (
 type Part struct {
 	Name    string
 	Amount  float64
-	Formula string // what the amount is the product of, for people
-	Setting string // what makes it smaller, for people; empty where nothing does
+	Formula string // factors of the amount, for people
+	Setting string // setting that reduces it, for people; empty where there is none
 }
 
-// Sum is what a number of parts come to.
+// Sum is a sum of parts.
 type Sum []Part
 
 // Total of the parts.
@@ -39,7 +39,7 @@ func (s Sum) Largest() *Part {
 	return largest
 }
 
-// Estimate is what a workload needs.
+// Estimate holds the resources that a workload needs.
 type Estimate struct {
 	IDs      IDs
 	Redis    Sum // bytes, of all partitions
@@ -51,7 +51,7 @@ type Estimate struct {
 	Warnings []string
 }
 
-// paidWithin is the time in which it counts how many items were paid: an item that was paid once keeps what it learned.
+// paidWithin bounds the time whose paid items are counted: an item that was paid once keeps its statistics.
 const paidWithin = 365 * 24 * time.Hour
 
 // NewEstimate makes the estimate of a workload, which has to be valid.
@@ -66,7 +66,7 @@ func NewEstimate(w *Workload) *Estimate {
 	return e
 }
 
-// facts are how many there are of what is stored.
+// facts are the numbers of stored things.
 type facts struct {
 	ids IDs
 	// By item and partition, so far.
@@ -77,7 +77,7 @@ func factsOf(w *Workload) facts {
 	return facts{ids: w.IDs(), payoffs: w.payoffs() * paidWithin.Seconds() / float64(w.Partitions) / float64(w.Items)}
 }
 
-// of are the facts of so many partitions together.
+// of returns the facts of so many partitions together.
 func (f *facts) of(partitions int) facts {
 	return facts{ids: f.ids, payoffs: f.payoffs * float64(partitions)}
 }
@@ -85,7 +85,7 @@ func (f *facts) of(partitions int) facts {
 // paid is the share of the items that a partition has payoffs of: they come by chance.
 func (f *facts) paid() float64 { return 1 - math.Exp(-f.payoffs) }
 
-// known is the share of the items of which a partition has something to tell: those that were ever selected.
+// known is the share of items for which a partition publishes statistics: those that were ever selected.
 func (f *facts) known(w *Workload) float64 {
 	if w.payoffs() == 0 {
 		return 0
@@ -122,7 +122,7 @@ func thousands(n int64) string {
 	return fmt.Sprintf("%s,%03d", thousands(n/1000), n%1000)
 }
 
-// recordBytes is what an entry of so many bytes takes in Redis, with its id and its part of a page.
+// recordBytes returns an entry's bytes in Redis for a value of so many bytes, with its id and its share of a page.
 func recordBytes(value float64) float64 {
 	if value > compactValue {
 		return idBytes + value + looseBytes
@@ -166,12 +166,12 @@ func (e *Estimate) redis(w *Workload, f *facts) {
 	e.Redis = append(e.Redis, Part{"the rest", partitions * metaBytes, fmt.Sprintf("%s × %s", several(w.Partitions, "partition"), Bytes(metaBytes)), "fewer partitions"})
 }
 
-// storedItemBytes are those in Redis of an item in a partition: it is named, and has a row if there is something to tell of it.
+// storedItemBytes returns an item's bytes in Redis in a partition: its name, and its row if it was ever selected.
 func storedItemBytes(w *Workload, f *facts) float64 {
 	return namedBytes + float64(w.ItemBytes) + f.known(w)*(itemBytes+float64(w.ItemBytes))
 }
 
-// taughtBytes are those in Redis of what an item has taught a partition.
+// taughtBytes returns the bytes in Redis of a partition's statistics of an item.
 func taughtBytes(w *Workload, f *facts) (each float64) {
 	if w.Learner.Ages {
 		each += agesBytes*f.paid() + flightBytes*f.awaited(w)
@@ -246,7 +246,7 @@ func (e *Estimate) worker(w *Workload, f *facts) {
 	add("what is not collected yet", live, "GOGC", "as much again")
 }
 
-// told is what partitions have told of what they have learned: a process keeps it once, of all of them, or each of its machines that of the
+// told adds the memory of other partitions' statistics: once per process for all of them, or per machine for the
 // others.
 func (e *Estimate) told(w *Workload, f *facts) {
 	keepers, sources, sourcesAre := 1, w.Partitions, "partition"
@@ -254,7 +254,7 @@ func (e *Estimate) told(w *Workload, f *facts) {
 		keepers, sources, sourcesAre = w.owned(), w.Partitions-1, "other"
 	}
 	if w.Partitions == 1 {
-		sources = 0 // nobody else is there to be told
+		sources = 0 // no other partition publishes
 	}
 	all := f.of(sources)
 	whole, told := w.wholeMemory(&all), w.toldMemory(f)
@@ -274,7 +274,7 @@ const (
 	rankingRecord    = 330
 	rankedRecord     = 3  // besides the name
 	drawnRecord      = 20 // and with propensities
-	expectedRecord   = 5  // and with what is expected
+	expectedRecord   = 5  // and with expected payoffs
 	orderRecord      = 4  // and where the order of utilities is found
 	selectionRecord  = 75
 	payoffRecord     = 70
@@ -374,7 +374,7 @@ func (w *Workload) metMemory() float64 {
 	return metBytes + metApart
 }
 
-// taughtMemory are the bytes in a worker of what an item has taught a partition.
+// taughtMemory returns a worker's bytes for a partition's statistics of an item.
 func (w *Workload) taughtMemory(f *facts) float64 {
 	each := paidBytes * f.paid()
 	if !w.Learner.Shared {
@@ -394,7 +394,7 @@ func (w *Workload) apart() float64 {
 	return blockApart
 }
 
-// wholeMemory are those of an item of which several partitions have told, whose facts together are f.
+// wholeMemory returns the bytes of an item that several partitions have published, whose facts together are f.
 func (w *Workload) wholeMemory(f *facts) float64 {
 	each := wholeBytes * f.paid()
 	if w.Learner.History {
@@ -403,7 +403,7 @@ func (w *Workload) wholeMemory(f *facts) float64 {
 	return each
 }
 
-// toldMemory are those of what it has taught one of them.
+// toldMemory returns the bytes of one partition's statistics of it.
 func (w *Workload) toldMemory(f *facts) float64 {
 	each := sourceBytes * f.paid()
 	if w.Learner.History {

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// What following other partitions costs, and taking partitions over: BenchmarkFleet measures it. Times are of one processor, in
-// microseconds.
+// Costs of following other partitions and of taking partitions over, measured by BenchmarkFleet. Times are
+// microseconds of one core.
 const (
 	readWorkerMicros  = 16.0  // of a worker, to ask whether a partition has published anything
 	fieldMicros       = 0.7   // to read a published field
-	takeMicros        = 0.4   // to tell it to what a process knows, or to a machine
-	addMicros         = 0.009 // and for each partition that has told of the same item: they are added up anew
-	wholeServerMicros = 0.6   // of Redis, to read an item of a partition with what it has taught, all at once
+	takeMicros        = 0.4   // to apply it to the process's pooled state, or to a machine
+	addMicros         = 0.009 // and for each partition that has published the same item: they are summed again
+	wholeServerMicros = 0.6   // of Redis, to read an item of a partition with its statistics, all at once
 	wholeWorkerMicros = 2.2   // of the worker, likewise
 	nameMicros        = 0.8   // to load the name of an item with a partition
-	loadMicros        = 3.0   // and what is known of it
+	loadMicros        = 3.0   // and of its statistics
 	knownMicros       = 0.6   // to learn of a known id
 	wholeItem         = 100   // bytes of an item read whole, its name among them
 
@@ -25,8 +25,8 @@ const (
 	keepUp        = 5.                  // seconds after which it looks at the known ones again while it reads others whole: stream/follow.go
 )
 
-// Following is what one worker does to know what all partitions have learned. It reads the streams one after the other, all partitions' in
-// a round; what a stream no longer has it reads whole.
+// Following is one worker's work to follow all partitions' deltas. It reads their streams in rounds, one after the
+// other. Where a stream has been trimmed too far, it reads the whole state.
 type Following struct {
 	Read     float64       // bytes a second
 	Cores    float64       // busy
@@ -36,27 +36,27 @@ type Following struct {
 	WholeAll float64       // bytes of that
 	Behind   time.Duration // in which it hears of each partition that it knows once, while it reads others whole
 	Busy     time.Duration // in which one whole partition keeps its Redis from answering anybody else
-	Kept     time.Duration // what streams reach back
+	Kept     time.Duration // time that the streams cover
 }
 
-// CatchesUp tells whether a worker that begins to follow ever comes to an end: while it reads others whole, no stream must forget what
-// it goes on from.
+// CatchesUp reports whether a worker that begins to follow ever catches up: while it reads other partitions' states,
+// no stream may drop the deltas behind the state read.
 func (f *Following) CatchesUp() bool { return f.Behind < f.Kept }
 
-// Following is what a worker has to do.
+// Following returns a worker's work to follow the others.
 func (w *Workload) Following() Following {
 	if w.Partitions < 2 {
 		return Following{Kept: math.MaxInt64}
 	}
 	facts := factsOf(w)
-	partitions, items := float64(w.Partitions), float64(w.Items)*facts.known(w) // that are told of
+	partitions, items := float64(w.Partitions), float64(w.Items)*facts.known(w) // with published statistics
 	published := (w.published() - deltaBytes) / w.CheckpointInterval.Seconds() * partitions
-	// A look waits for its partition, and works on what came since the last.
+	// A look waits for its partition, and then applies the deltas since the last one.
 	waiting := partitions * (roundTrip + (readMicros+readWorkerMicros)/1e6)
 	busy := w.fields() * (fieldMicros + w.take(partitions)) / 1e6
 	idle := math.Max(0.01, 1-busy)
 	round := math.Max(followAtLeast, waiting/idle)
-	// To tell what a partition has learned takes the longer the more have told of the same items before.
+	// Applying a partition's statistics takes longer if more partitions have published the same items before.
 	one := func(told float64) float64 {
 		return roundTrip + items*(wholeWorkerMicros+wholeServerMicros+w.fieldsOfItem()*w.take(told))/1e6
 	}
@@ -75,7 +75,8 @@ func (w *Workload) Following() Following {
 	}
 }
 
-// take are the microseconds in which a worker takes in one field of which so many partitions have told: once, or by each of its machines.
+// take returns the microseconds to apply one field that so many partitions have published: once, or by each of the
+// worker's machines.
 func (w *Workload) take(told float64) float64 {
 	each := takeMicros + addMicros*told
 	if !w.Learner.Shared {
@@ -98,7 +99,7 @@ func (w *Workload) fieldsOfItem() float64 {
 
 func seconds(s float64) time.Duration { return time.Duration(math.Min(s, 1e9) * float64(time.Second)) }
 
-// fields are what all partitions publish, a second.
+// fields returns how many fields all partitions publish, a second.
 func (w *Workload) fields() float64 {
 	bySelection := 0.0
 	if w.Learner.Ages {
@@ -110,8 +111,8 @@ func (w *Workload) fields() float64 {
 	return w.selections()*bySelection + w.payoffs()*w.fieldsOfItem()
 }
 
-// Takeover is how long a partition that changes its owner stands still, what Kafka adds apart, and how long its impressions are looked up
-// behind that until all ids are known.
+// Takeover returns how long a partition that changes its owner stands still, without Kafka's share, and how long its
+// impressions are looked up after that, until all ids are known.
 func (w *Workload) Takeover() (still, known time.Duration) {
 	ids, facts := w.IDs(), factsOf(w)
 	return seconds(float64(w.Items) * (nameMicros + facts.known(w)*loadMicros) / 1e6), seconds(ids.All() / float64(w.Partitions) * knownMicros / 1e6)

@@ -12,9 +12,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// follower plays a worker that begins to follow, as stream/follow.go does: it looks at one partition after the other, again and again, and
-// reads whole what it does not know, or what the stream no longer leads on from. When it has not looked at those that it knows for a while
-// it does so before it goes on.
+// follower plays a worker that begins to follow, as stream/follow.go does. It reads one partition after the other in
+// rounds. It reads the whole state of an unknown partition, or of one whose stream was trimmed. If it has not read
+// the known ones for a while, it does so first.
 type follower struct {
 	heard  []time.Duration // by partition: as of when; 0: it is not known
 	now    time.Duration
@@ -36,12 +36,12 @@ func (f *follower) follow(p int) bool {
 	return true
 }
 
-// once looks at all of them; it tells how many it had to read whole.
+// once reads all partitions, and returns how many it had to read whole.
 func (f *follower) once() (wholes int) {
 	f.looked = f.now
 	for p := range f.heard {
 		if f.heard[p] == 0 || !f.follow(p) {
-			f.heard[p] = f.now // what is read is as of then
+			f.heard[p] = f.now // the state read is as of then
 			f.now += f.one
 			wholes++
 		}
@@ -58,8 +58,8 @@ func (f *follower) once() (wholes int) {
 	return wholes
 }
 
-// TestCatchesUp: the model's rule is what the play shows, for a worker that follows and for the time that it takes. It counts each read as
-// the last one, which takes longest.
+// TestCatchesUp: the model's rule agrees with the play, both in whether a worker catches up and in the time. It
+// counts each read as the last one, which takes longest.
 func TestCatchesUp(t *testing.T) {
 	ends := 0
 	rapid.Check(t, func(t *rapid.T) {

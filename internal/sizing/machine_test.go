@@ -109,18 +109,18 @@ func testItems(t *testing.T, yaml string) {
 	}
 	near(t, "what an item has taught one more partition", sum/(most/2), w.toldMemory(&facts), "sourceBytes or sourceBlock")
 
-	// What a partition has taught is known before it comes: so it has nothing of an item that is not known to all.
+	// Statistics come only for known items, so the machine has nothing of unknown ones.
 	machines = append(machines, load(taught))
 	near(t, "what an item has taught its partition", since()-met, w.taughtMemory(&facts), "paidBytes, paidApart or historyMemory")
 	if w.Learner.Shared {
-		cfg.Partition += most // of which nobody has been told
+		cfg.Partition += most // not published by anybody
 		machines = append(machines, load(taught))
 		near(t, "and where others are not told", since()-met, w.taughtMemory(&facts)+freshBytes, "freshBytes")
 	}
 	runtime.KeepAlive([]any{machines, source, stored, seen, taught, published, reader, cfg, f})
 }
 
-// take steps n impressions, each paid at once if so, and keeps what is stored of the machine, but for what is stored under ids.
+// take steps n impressions, each paid at once if paid is set, and keeps the machine's stored hashes, without entries.
 func take(t testing.TB, m *partition.Machine, f *traffic, n int, paid bool, stored map[string]state.Field) {
 	t.Helper()
 	var out partition.Output

@@ -18,7 +18,8 @@ import (
 // benchmarkItems are enough that hash tables no longer fit into a processor's nearest caches.
 const benchmarkItems = 50_000
 
-// taughtPartition is partition 0 in a Redis of its own, after so many impressions that were all paid, and as many checkpoints of 1,000.
+// taughtPartition returns partition 0 in a Redis of its own, after so many impressions that were all paid, and as
+// many checkpoints of 1,000.
 func taughtPartition(b *testing.B, ids int) *owner {
 	b.Helper()
 	f := newTraffic(benchmarkItems)
@@ -55,7 +56,7 @@ func (o *owner) spent() (own, server time.Duration) {
 	return own, server
 }
 
-// measure runs do again and again, and reports processor time for each of the things that one run is about, so many.
+// measure runs do repeatedly, and reports processor time for each of the things that one run handles.
 func (o *owner) measure(b *testing.B, what string, do func() (things int)) {
 	b.Run(what, func(b *testing.B) {
 		ownBefore, serverBefore := o.spent()
@@ -70,7 +71,7 @@ func (o *owner) measure(b *testing.B, what string, do func() (things int)) {
 	})
 }
 
-// BenchmarkFleet measures what Following multiplies: the constants of following.go.
+// BenchmarkFleet measures the constants of following.go.
 func BenchmarkFleet(b *testing.B) {
 	o := taughtPartition(b, 2*benchmarkItems)
 	ctx := context.Background()

@@ -41,9 +41,9 @@ func drawWorkload(t *rapid.T) *Workload {
 	return w
 }
 
-// TestIDs_Remembered: with remember: horizon each id is there from its impression until the payoff deadline and the parking time after it,
-// whatever becomes of it. Else an ended one is there for a time, and a pending one for less than docs/operations.md says where all are
-// selected that can be, and none is paid.
+// TestIDs_Remembered: with remember: horizon each id is stored from its impression until the payoff deadline and the
+// parking time after it. Otherwise an ended one is stored for a while. A pending one is stored for less than
+// docs/operations.md says for the case that all possible selections are made and none is paid.
 func TestIDs_Remembered(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorkload(t)
@@ -64,7 +64,7 @@ func TestIDs_Remembered(t *testing.T) {
 	})
 }
 
-// TestIDs_Played plays impressions one by one, and counts what is there.
+// TestIDs_Played plays impressions one by one, and counts the stored ids.
 func TestIDs_Played(t *testing.T) {
 	w := Standard()
 	w.Rate, w.PayoffHorizon, w.PaidAfter, w.SelectionTimeout, w.ParkingTime, w.Remember = 1, 1000*time.Second, 300*time.Second, 100*time.Second, 50*time.Second, 200*time.Second

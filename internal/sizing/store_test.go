@@ -13,10 +13,10 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// within is by how much of what is measured an estimate may be wrong.
+// within is the relative error that an estimate may have.
 const within = 0.15
 
-// near holds an estimate against what was measured, and says what to set if it is not near.
+// near compares an estimate with a measurement, and names the constants to set if it fails.
 func near(t *testing.T, what string, measured, estimated float64, constants string) {
 	t.Helper()
 	t.Logf("%s: measured %.1f, estimated %.1f", what, measured, estimated)
@@ -67,7 +67,7 @@ func testRedis(t *testing.T, yaml string) {
 	selection := func(i int) *partition.Record { return f.selection(all[i]) }
 	payoff := func(i int) *partition.Record { return f.payoff(all[i]) }
 
-	// What is learned first makes later entries what they are for years.
+	// The statistics learned first let later entries be as they are for years.
 	run(ids, impressions)
 	run(ids, selection)
 	// Its first gives an item a row.
@@ -133,7 +133,7 @@ func TestRedis_Hashes(t *testing.T) {
 	assert.InDelta(t, looseBytes, loose, within*(compactValue+looseBytes), "looseBytes")
 }
 
-// TestRedis_Stream: how far a partition's stream reaches back, at the least and in what it takes.
+// TestRedis_Stream: how far a partition's stream reaches back at least, and its bytes.
 func TestRedis_Stream(t *testing.T) {
 	o := own(t, machineConfig(t, measuredLearners[0].yaml, nil))
 	for range 2 * keptAtLeast {
@@ -146,7 +146,7 @@ func TestRedis_Stream(t *testing.T) {
 	near(t, "an empty checkpoint in the stream", float64(o.streamBytes())/float64(kept), deltaBytes, "deltaBytes")
 }
 
-// learned is what the hashes of the learners take.
+// learned returns the bytes of the learners' hashes.
 func (o *owner) learned() (total float64) {
 	for _, h := range o.machine.Hashes() {
 		if n := o.memoryOf(h); n > 0 {

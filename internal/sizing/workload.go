@@ -8,7 +8,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/config"
 )
 
-// Workload is what a group of workers is to carry, with the settings that its costs depend on.
+// Workload is the traffic of a group of workers, and the settings that its costs depend on.
 type Workload struct {
 	Rate       float64 // impressions a second, of the whole group
 	Candidates int     // of one impression
@@ -32,15 +32,15 @@ type Workload struct {
 	Learner            Learner
 }
 
-// Learner is what the costs depend on of the learner that decides.
+// Learner holds the properties of the deciding learner that the costs depend on.
 type Learner struct {
-	// What is kept of each candidate of a pending impression, besides its item.
+	// Fields stored for each candidate of a pending impression, besides its item.
 	Propensities bool // how likely each was to be selected
-	Expected     bool // what was expected of each
+	Expected     bool // expected payoffs
 	Ranks        bool // the order of their utilities, where it is not only given
 	Undecided    bool // and which of that was not certain
 
-	// Shared: what all partitions have taught is kept once in a process; else each machine is told what the others have.
+	// Shared: a process keeps all partitions' statistics once; otherwise each machine has its own copy.
 	Shared bool
 
 	Ages    bool // silence: ages
@@ -77,11 +77,11 @@ func (w *Workload) Validate() error {
 	return errors.Join(faults...)
 }
 
-// IDs are how many impression ids are stored at a time, by what is stored of them.
+// IDs are the numbers of impression ids stored at a time, by kind of entry.
 type IDs struct {
 	Undecided float64 // whoever was shown it may still select
 	Selected  float64 // its payoff is awaited
-	Ended     float64 // it is remembered, so that what comes again is recognised
+	Ended     float64 // remembered, so that a repeated record is recognised
 }
 
 // All of them.

@@ -167,7 +167,7 @@ func (o *owner) begin(p int32) {
 	o.cut = state.Checkpoint{Fence: meta.Fence, Meta: meta}
 }
 
-// step takes records in, after looking up what has to be.
+// step steps records, after the look-ups that they need.
 func (o *owner) step(records []*partition.Record) {
 	o.t.Helper()
 	var ask []state.Place
@@ -205,7 +205,7 @@ func (o *owner) step(records []*partition.Record) {
 	o.out.Reset()
 }
 
-// seal gives what has changed.
+// seal returns the changes since the last seal.
 func (o *owner) seal() (all state.Changes) {
 	segment, _ := o.machine.Seal(&all)
 	o.machine.Forget(segment)
@@ -225,7 +225,7 @@ func (o *owner) save(c state.Changes) {
 	o.cut.Fence.Seq++
 }
 
-// memoryOf is what one key takes; 0 where there is none.
+// memoryOf returns one key's bytes; 0 where there is none.
 func (o *owner) memoryOf(key string) int64 {
 	o.t.Helper()
 	n, err := o.raw.MemoryUsage(o.t.Context(), "{"+group+":0}:"+key, 0).Result()
@@ -248,10 +248,10 @@ func heap() int64 {
 // streamBytes are those of the stream for other partitions.
 func (o *owner) streamBytes() int64 { return o.memoryOf("deltas") }
 
-// pages is what everything that is stored under ids takes.
+// pages returns the bytes of all entries.
 func (o *owner) pages() float64 { return o.keys("p:*") }
 
-// total is what the partition's keys take, the stream for other partitions apart.
+// total returns the bytes of the partition's keys, without its stream of deltas.
 func (o *owner) total() float64 { return o.keys("*") - float64(o.streamBytes()) }
 
 func (o *owner) keys(pattern string) (total float64) {
