@@ -92,12 +92,12 @@ func (p *replayed) await(source int32, at stamp) (n int, ok bool, err error) {
 func (p *replayed) turn(s *partition.Observation) error {
 	k := &p.knows
 	if k.of == nil {
-		return notTold(outside)
+		return notTold(misfit)
 	}
 	for i := range s.Sources {
 		c := &s.Sources[i]
 		if int(c.Source) >= len(k.sources) {
-			return notTold(outside)
+			return notTold(misfit)
 		}
 		at := c.At
 		if c.By > 0 {
@@ -111,7 +111,7 @@ func (p *replayed) turn(s *partition.Observation) error {
 		}
 	}
 	if k.of.ToldAs(s.Made) != nil {
-		return notTold(outside)
+		return notTold(misfit)
 	}
 	k.judge()
 	return nil
@@ -125,9 +125,6 @@ func (p *replayed) goTo(source int32, at partition.SourceAt) error {
 	if err != nil {
 		return err
 	}
-	// What was never stored nobody has been told.
-	of := p.published[source]
-	p.mixed = p.mixed || of.lost[stamp{at.Writer, at.Seq}] || of.lost[stamp{at.OverWriter, at.OverSeq}] || of.lost[stamp{t.Writer, t.Seq}]
 	if ok || !at.Known {
 		k.bad[source] = !p.reach(source, t, at, n)
 	} else {
@@ -172,7 +169,7 @@ func (p *replayed) reach(source int32, t *publishedLearner, at partition.SourceA
 	switch {
 	case !at.Known:
 		return !t.Known // what it had told stays, and may be gone by now: nobody forgets a source
-	case at.Whole && t.Whole && t.anew == nil && n >= t.deltas && !k.bad[source] && of.leadsOn(t):
+	case at.Whole && t.Whole && t.anew == nil && n >= t.deltas && !k.bad[source]:
 		for _, d := range of.deltas[t.deltas:n] {
 			k.of.Tell(source, p.published[source].read(d.fields))
 		}
@@ -220,7 +217,7 @@ func (p *replayed) imports(s *partition.Observation) error {
 	i := &s.Import
 	k := &p.knows
 	if int(i.Source) >= len(k.loop) {
-		return notTold(outside)
+		return notTold(misfit)
 	}
 	t := &k.loop[i.Source]
 	times, at := int64(1), stamp{i.Writer, i.Seq}

@@ -19,7 +19,7 @@ func (p *replayed) has(b *partition.ObservationBegin) bool {
 		return false
 	}
 	s := seal{b.LoadedWriter, b.LoadedSeal}
-	if s == p.image.seal || slices.ContainsFunc(p.undo, func(u undo) bool { return u.seal == s }) {
+	if s == p.imageSeal {
 		return true
 	}
 	for i := range p.checkpoints {
@@ -68,7 +68,7 @@ func (p *replayed) load(cfg *partition.Config) error {
 	p.published[p.number].gap = false
 	p.since, p.sights, p.ranked, p.behind = 0, nil, false, behind{}
 	p.knows = newKnows(cfg, len(p.cfg.Logs))
-	if p.guess = p.image.guess; p.guess && p.knows.of != nil {
+	if p.guess = p.imageGuess; p.guess && p.knows.of != nil {
 		p.knows.guessed = p.knows.of.Estimates()
 		p.knows.judge()
 	}
@@ -93,12 +93,12 @@ func (p *replayed) whereLoaded() error {
 	return nil
 }
 
-// goBack brings the image to the state that an owner began with. Checkpoints beyond it were never stored, or the store has lost them.
+// goBack brings the image to the state that an owner began with. What an earlier owner sealed beyond it was never stored.
 func (p *replayed) goBack(b *partition.ObservationBegin) error {
 	s := seal{b.LoadedWriter, b.LoadedSeal}
 	switch at := slices.IndexFunc(p.unsent, func(x sealed) bool { return x.seal == s }); {
 	case b.Fresh:
-		p.image, p.undo, p.checkpoints, p.unsent = newImage(), nil, nil, nil
+		p.image, p.imageSeal, p.imageGuess, p.checkpoints, p.unsent = newImage(), seal{}, false, nil, nil
 		p.published[p.number].cut(0)
 		return nil
 	case at >= 0:
@@ -107,21 +107,13 @@ func (p *replayed) goBack(b *partition.ObservationBegin) error {
 		}
 	}
 	p.unsent = nil
-	if at := slices.IndexFunc(p.undo, func(u undo) bool { return u.seal == s }); at >= 0 {
-		for i := range slices.Backward(p.undo[at:]) {
-			p.image.takeBack(&p.undo[at+i])
-		}
-		p.undo, p.checkpoints, p.mixed = p.undo[:at], nil, true
-	}
 	through := slices.IndexFunc(p.checkpoints, func(c checkpoint) bool { return c.segments[len(c.segments)-1].seal == s })
 	if through >= 0 && p.checkpoints[through].seq != b.Seq || through < 0 && p.image.seq != b.Seq {
-		return notTold(outside)
+		return notTold("the stored state was changed by something else than a worker")
 	}
 	for i := range p.checkpoints[:through+1] {
 		p.apply(&p.checkpoints[i])
 	}
-	// An owner sends one checkpoint at a time: of those that the store does not hold all but one had been stored.
-	p.mixed = p.mixed || len(p.checkpoints)-through-1 > 1
 	p.checkpoints = nil
 	p.published[p.number].cut(b.Seq)
 	return nil
@@ -131,7 +123,7 @@ func (p *replayed) goBack(b *partition.ObservationBegin) error {
 func (p *replayed) sendUnsent(n int, seq int64) error {
 	switch more := seq - p.seq; {
 	case more < 1 || more > int64(n):
-		return notTold(outside)
+		return notTold("the stored state was changed by something else than a worker")
 	case more == int64(n):
 		for range n {
 			p.send(1)
@@ -171,32 +163,24 @@ func (p *replayed) send(n int) {
 		}
 		p.cfg.Sent(p.number, c.writer, c.seq, all)
 	}
-	if len(p.checkpoints) > kept {
+	for len(p.checkpoints) > kept {
 		p.apply(&p.checkpoints[0])
 		p.checkpoints = p.checkpoints[1:]
 	}
-	if more := len(p.undo) + len(p.checkpoints) - kept; more > 0 {
-		p.undo = slices.Clone(p.undo[more:])
-	}
-	first := &p.image.position
-	if len(p.undo) > 0 {
-		first = &p.undo[0].position
-	}
-	p.decided = behindCut(p.decided, first.inputs[event.Impressions], first.orders)
 }
 
-// apply stores a checkpoint.
+// apply stores a checkpoint for good.
 func (p *replayed) apply(c *checkpoint) {
-	u := undo{position: p.image.position, pages: map[uint32]*page{}}
 	for i := range c.segments {
 		x := &c.segments[i]
-		p.image.apply(&x.changes, &u)
-		p.image.position = position{c.seq, x.seal, x.inputs, x.orders, x.guess}
+		p.image.apply(&x.changes)
+		p.imageSeal, p.imageInputs, p.imageOrders, p.imageGuess = x.seal, x.inputs, x.orders, x.guess
 		if x.machine == p.machine && p.machine != nil {
 			p.machine.Forget(x.segment)
 		}
 	}
-	p.undo = append(p.undo, u)
+	p.image.seq = c.seq
+	p.decided = behindCut(p.decided, p.imageInputs[event.Impressions], p.imageOrders)
 }
 
 // look does what was seen at this point. It tells whether that was all, if that is to be the end.
@@ -204,7 +188,7 @@ func (p *replayed) look(untilSeen bool) (ended bool, err error) {
 	for len(p.sights) > 0 && p.sights[0].Records <= p.since {
 		s := p.sights[0]
 		if s.Records < p.since && s.Kind != partition.SeenLost { // records before a gap are not counted
-			return false, notTold(outside)
+			return false, notTold(misfit)
 		}
 		p.sights, p.since = p.sights[1:], 0
 		if err := p.sight(&s); err != nil {
@@ -225,7 +209,7 @@ func (p *replayed) sight(s *partition.Observation) error {
 		p.visited += s.Offset
 		id, known := p.ids[p.visited]
 		if !known {
-			return notTold(outside)
+			return notTold(misfit)
 		}
 		return p.visit(id)
 	case partition.SeenEnd:
@@ -237,12 +221,12 @@ func (p *replayed) sight(s *partition.Observation) error {
 	case partition.SeenSent:
 		if has := &p.behind.unsent; *has > 0 {
 			if *has -= s.N; *has < 0 {
-				return notTold(outside)
+				return notTold(misfit)
 			}
 			return nil
 		}
 		if int(s.N) > len(p.unsent) {
-			return notTold(outside)
+			return notTold(misfit)
 		}
 		p.send(int(s.N))
 	case partition.SeenEpoch:
@@ -262,7 +246,7 @@ func (p *replayed) sight(s *partition.Observation) error {
 func (p *replayed) visit(id state.ID) error {
 	var found partition.Found
 	if found, p.places = p.image.find(p.machine, p.places, id); p.machine.Visit(id, found) != nil {
-		return notTold(outside)
+		return notTold(misfit)
 	}
 	return nil
 }

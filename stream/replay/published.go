@@ -15,10 +15,9 @@ type published struct {
 	base   []state.Field              // all that it had when its base was taken, if there is one
 	from   stamp                      // as of when
 	deltas []delta
-	at     map[stamp]int  // which delta a checkpoint is
-	lost   map[stamp]bool // checkpoints that were cut: never stored, or gone from the store since
-	over   bool           // there will be no more
-	gap    bool           // its owner left out what it saw
+	at     map[stamp]int // which delta a checkpoint is
+	over   bool          // there will be no more
+	gap    bool          // its owner left out what it saw
 }
 
 // stamp names a checkpoint.
@@ -33,7 +32,7 @@ type delta struct {
 }
 
 func newPublished(source int32, reader *partition.PublishedReader) *published {
-	return &published{source: source, reader: reader, at: map[stamp]int{}, lost: map[stamp]bool{}}
+	return &published{source: source, reader: reader, at: map[stamp]int{}}
 }
 
 // begin begins with a base.
@@ -63,11 +62,10 @@ func (p *published) add(at stamp, segments []sealed) {
 	p.deltas = append(p.deltas, d)
 }
 
-// cut takes back what was published after a checkpoint.
+// cut takes back what was published after a checkpoint, which was never stored.
 func (p *published) cut(seq int64) {
 	for n := len(p.deltas); n > 0 && p.deltas[n-1].seq > seq; n-- {
 		delete(p.at, p.deltas[n-1].stamp)
-		p.lost[p.deltas[n-1].stamp] = true
 		p.deltas = p.deltas[:n-1]
 	}
 }
@@ -81,12 +79,6 @@ func (p *published) find(at stamp) (n int, ok bool) {
 		return i + 1, true
 	}
 	return 0, false
-}
-
-// leadsOn tells whether what the partition has published holds all that was told of it: its store may have gone back since.
-func (p *published) leadsOn(t *publishedLearner) bool {
-	n, ok := p.find(stamp{t.Writer, t.Seq})
-	return ok && n == t.deltas
 }
 
 // gone tells whether a checkpoint is older than the base.

@@ -126,7 +126,7 @@ type run struct {
 	news      bool // something was published since all waited
 	enough    bool
 	guesses   bool // some owner's learners were not told all that they had been told of other partitions
-	mixed     bool // headers were lost, or something else than a worker changed the stored state, as where a store goes back
+	mixed     bool // headers were lost, or something else than a worker changed the stored state
 }
 
 // progress is how a partition has come on.

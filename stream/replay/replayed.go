@@ -46,8 +46,11 @@ type replayed struct {
 	apart   map[string]bool // learners that do not share the process's knowledge, by name
 
 	image       *image
-	undo        []undo // of the last checkpoints in it
-	guess       bool   // as of the last that was sealed
+	imageSeal   seal                // the last that is in it
+	imageInputs [event.Inputs]int64 // as of that
+	imageOrders int64               // likewise, of the last order record
+	imageGuess  bool                // likewise
+	guess       bool                // as of the last that was sealed
 	unsent      []sealed
 	checkpoints []checkpoint       // sent, and not yet in the image
 	ids         map[int64]state.ID // of impressions, by offset
@@ -97,7 +100,7 @@ type loaded struct {
 	anchor *partition.InputStep
 }
 
-// kept is how many checkpoints a new owner may go back behind the last one that was sent, as one does whose store was restored.
+// kept is how many checkpoints a new owner may go back behind the last one that was sent.
 const kept = 600
 
 func newPart(r *run, p int32) *replayed {
@@ -155,9 +158,11 @@ func contradicts(format string, args ...any) error {
 	return &unpublished{fmt.Sprintf(format, args...), true}
 }
 
-// outside is why rankings are not exact where an owner began with another state than the log leads to, or where headers contradict each
-// other. From then on it is the reason for each one that is different, too: others may have taken in checkpoints that the store has lost.
-const outside = "the state was changed outside the log, as by a restore of Redis: take a new base while no worker runs"
+// misfit is why rankings are not exact where headers contradict each other: some were lost.
+const misfit = "what the headers tell does not fit together"
+
+// behindMixed is why a ranking that is different is not exact once something was not told: what others published meanwhile may be part of it.
+const behindMixed = "behind something that was not told"
 
 // apartGuess is why a ranking is not exact whose learner does not share the process's knowledge.
 const apartGuess = "its learner goes on from what it had made of other partitions when that was not known"
@@ -249,7 +254,7 @@ func (p *replayed) tell(d *decision, same bool, made []byte) {
 		m.NotExact = apartGuess
 	}
 	if m.NotExact == "" && !same && p.mixed {
-		m.NotExact = outside
+		m.NotExact = behindMixed
 	}
 	p.result.Rankings++
 	switch {
@@ -320,7 +325,7 @@ func (p *replayed) make(d *decision) (same bool, made []byte, err error) {
 			return false, nil, err
 		}
 		if !p.has(&told[end].Begin) {
-			return false, nil, notTold(outside)
+			return false, nil, notTold("an owner began with a state of which nothing is told")
 		}
 		told, first = told[end:], 0
 	}
@@ -330,7 +335,7 @@ func (p *replayed) make(d *decision) (same bool, made []byte, err error) {
 	p.loaded.first, p.ranked = false, true
 	switch {
 	case len(p.sights) > 0:
-		return false, nil, notTold(outside)
+		return false, nil, notTold(misfit)
 	case d.Order > 0:
 		p.machine.TakeOrder(d.Order)
 		return true, nil, nil
