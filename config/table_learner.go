@@ -17,7 +17,6 @@ var (
 	believing = func(k *policy.Spec) bool { return k.Believes }
 	scaled    = func(k *policy.Spec) bool { return k.Confident || k.Believes }
 	lossy     = (*policy.Spec).HasLosses
-	following = func(k *policy.Spec) bool { return k.Follow != nil }
 	windowed  = (*policy.Spec).NeedsWindows
 	personal  = func(k *policy.Spec) bool { return k.Personal }
 )
@@ -118,8 +117,6 @@ var priorKind = wordOr(
 	}, "{mean: 0.5, sd: 0.2}")
 
 const noPrior = "is needed, such as prior: {mean: 0.5, sd: 0.2}; or write prior: empirical"
-
-var halfLife = duration(time.Second, longest)
 
 var onExpiryKind = wordOr(
 	func(e OnExpiry) string {

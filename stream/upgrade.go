@@ -15,6 +15,9 @@ var upgrades = state.Upgrades{}
 // upgrade brings the stored state of all partitions to version to. Where one is of a lower version it fails while a worker is alive that
 // announces a lower one. Partitions that no upgrade leads on from are passed over: the task that acquires one says why it stops.
 func upgrade(ctx context.Context, opt *Options, u state.Upgrades, to, partitions int) error {
+	if len(u) == 0 {
+		return nil
+	}
 	for p := range int32(partitions) {
 		m, _, err := opt.Store.View(ctx, p, nil)
 		if errors.Is(err, state.ErrNoState) || errors.Is(err, state.ErrIncomplete) || err == nil && (m.Layout >= to || m.Layout == task.StateUnfinished) {
