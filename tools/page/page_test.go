@@ -116,7 +116,7 @@ func TestTheChartLibraryIsTheOneOfNPM(t *testing.T) {
 	}
 	for shipped, published := range map[string][]string{"uPlot.iife.min.js": {"dist", "uPlot.iife.min.js"}, "uPlot.min.css": {"dist", "uPlot.min.css"},
 		"uPlot.LICENSE": {"LICENSE"}} {
-		ours, err := os.ReadFile(filepath.Join("..", "..", "internal", "live", "assets", shipped))
+		ours, err := os.ReadFile(filepath.Join("..", "..", "internal", "dashboard", "assets", shipped))
 		require.NoError(t, err)
 		require.Equal(t, string(npm(t, append([]string{"uplot"}, published...)...)), string(ours), shipped)
 	}
