@@ -14,19 +14,15 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unk
 
 # The race detector needs cgo, which is off where there is no C compiler. The tests run then without it, and say so.
 RACE     := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
-# The race detector makes tests two to ten times as slow, and watches nothing where nothing runs side by side. It is left out of pure
-# packages, which internal/lint holds to starting no goroutine, and of PLAIN: these compute, ask servers one thing after the other, or
-# run whole workers, which tools/e2e does under it.
+# The pure packages and their tests start no goroutine, which internal/lint holds them to: the race detector finds nothing in these tests
+# and makes them six times as slow. It watches the same code in tests of packages that run it side by side.
 PURE := policy delay stream/event stream/experiment stream/partition stream/replay stream/task
-PLAIN := config docs internal/evaluate internal/joinedlog internal/lab internal/learners internal/lift internal/lint internal/plotting \
-	internal/simulate internal/sizing internal/test state tools/bench tools/checker tools/deploy tools/examples tools/faults tools/laboratory \
-	tools/producers
-UNRACED = $(shell $(GO) list $(PURE:%=./%/...) $(PLAIN:%=./%/...))
-RACED = $(filter-out $(UNRACED),$(shell $(GO) list ./... ./tools/...))
-# They begin with it, so that nothing waits for it alone in the end. Its tests have two parts, see parts_test.go.
+# These have simulations of one goroutine each, in files that the race detector leaves out (go:build !race).
+STATISTICS := ./internal/lab ./internal/evaluate ./internal/learners
+empty :=
+RACED = $(shell $(GO) list ./... ./tools/... | grep -vE '^[^/]+/[^/]+/ranker-worker/($(subst $(empty) ,|,$(PURE)))(/|$$)')
+# They begin with it, so that nothing waits for it alone in the end.
 LONGEST := ./tools/e2e
-# Two packages under the race detector and two without it keep two cores busy: many tests wait.
-TEST = $(GO) test -count=1 -vet=off -timeout $(TIMEOUT)
 
 .DEFAULT_GOAL := help
 
@@ -47,21 +43,14 @@ image: ## The container image ranker-worker, with this version and commit; BASE_
 
 .PHONY: test
 # -count=1: tests of tools/ read pages and manifests outside their module, whose changes go test's cache does not see.
-test: tools ## Lint and every test, where things run side by side with the race detector, on a real Apache Kafka and a real Redis.
+test: tools ## Lint, then every test with the race detector on a real Apache Kafka and a real Redis.
 	@$(if $(RACE),,echo 'test: no C compiler, so the race detector is left out: apt-get install gcc libc6-dev')
-	$(TESTENV) -- $(MAKE) --no-print-directory -j2 $(if $(RACE),raced unraced,all)
+	@$(MAKE) --no-print-directory -j2 lint $(if $(RACE),statistics)
+	$(TESTENV) -- $(GO) test $(RACE) -p 3 -count=1 -vet=off -timeout $(TIMEOUT) $(LONGEST) $(if $(RACE),$(RACED),./... ./tools/...)
 
-.PHONY: raced
-raced: # what runs side by side; lint and unraced go on beside it
-	@RANKER_TEST_PART=raced $(TEST) -race -p 2 $(LONGEST) $(RACED)
-
-.PHONY: unraced
-unraced: lint
-	@RANKER_TEST_PART=plain $(TEST) -p 2 $(LONGEST) $(UNRACED)
-
-.PHONY: all
-all: lint
-	@$(TEST) -p 3 $(LONGEST) ./... ./tools/...
+.PHONY: statistics
+statistics: # what the race detector leaves out; lint goes on beside it
+	@$(GO) test -p 1 -count=1 -vet=off -timeout $(TIMEOUT) $(STATISTICS) $(PURE:%=./%/...)
 
 .PHONY: check
 check: lint test-short ## For the edit loop: lint, and test-short of what has changed.

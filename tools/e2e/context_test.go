@@ -149,7 +149,7 @@ func (w *world) judged(t *testing.T) {
 // TestPipeline_ContextTeaches: what users like, which their numbers tell, is learned through a kill and a rollback, the sums are those that the
 // checker works out of the topics, and each ranking is made again from them.
 func TestPipeline_ContextTeaches(t *testing.T) {
-	each(t, func(t *testing.T, env testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		const impressions = 3000
 		base := time.Now().Add(-24 * time.Hour).UnixMilli()
 		w := newWorld(t, env, 1, "payoff_horizon: 400s\n    selection_timeout: 60s\n    "+tastefulContext)

@@ -21,7 +21,7 @@ import (
 // TestEvaluate_JoinsAsTheWorkerDoes: what is read from the topics, has as many selections, payoffs and
 // ends as the worker has counted; and the log's policy was paid what users paid.
 func TestEvaluate_JoinsAsTheWorkerDoes(t *testing.T) {
-	each(t, func(t *testing.T, env testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		const impressions = 3000
 		w := newWorld(t, env, 3, "policy: moss")
 		w.played(t, impressions, 1)

@@ -21,7 +21,6 @@ const unfitLines = 8
 // keys. It takes no partition from the others, which rank all that comes; it is not ready, and says why, in few lines. Once it can work it
 // joins by itself.
 func TestFit_OnlyWhoCanWorkJoins(t *testing.T) {
-	only(t, raced)
 	env := testenv.Embedded(t)
 	server := testenv.OwnRedis(t)
 	env.Redis = server.Addr
@@ -105,7 +104,7 @@ func TestFit_OnlyWhoCanWorkJoins(t *testing.T) {
 // TestFit_Learners: a worker whose learner has been changed under its name stays outside of the group, and leaves all partitions to one that
 // has it as it is stored; nothing is refused. It does so, too, where no other worker runs, and joins once its learner fits.
 func TestFit_Learners(t *testing.T) {
-	each(t, func(t *testing.T, env testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		s := plain(env, "policy: greedy")
 		w := makeWorld(t, 4, s, s, nil)
 		changed := *w.cfg
@@ -149,7 +148,6 @@ func TestFit_Learners(t *testing.T) {
 // TestFit_WhoBecomesUnfitLeaves: a member whose password for Redis is changed, or whose ACL loses the group's keys while it runs, leaves the
 // group once it cannot take its partitions over any more. The others rank what comes for them. It joins again once it can work.
 func TestFit_WhoBecomesUnfitLeaves(t *testing.T) {
-	only(t, raced)
 	if testenv.Short() {
 		t.Skipf("left out, because %s=1: it needs a real Apache Kafka and a real redis-server", testenv.ShortEnv)
 	}

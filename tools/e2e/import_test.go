@@ -39,7 +39,7 @@ func fed(l *admin.LearnerReport) map[string]int64 {
 // TestState_ImportBeginsAGroup that has never run: a new region begins with what another has learned, and reads from where
 // kafka.start said at that moment. A group that has lost its state is no beginning, and is refused.
 func TestState_ImportBeginsAGroup(t *testing.T) {
-	each(t, func(t *testing.T, env testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		kind := map[string]string{"embedded": "bold", "real": "qpmd"}[env.Name]
 		old := worldOf(t, env, 3, kind)
 		old.played(t, 400, 31)
@@ -92,7 +92,7 @@ func TestState_ImportBeginsAGroup(t *testing.T) {
 // TestState_ImportWhileAWorkerStarts: a worker that begins in the middle of an import takes partitions over, and is taken
 // over from. Whoever wins, each partition has all of its part or nothing, and the command, given again, adds what is left.
 func TestState_ImportWhileAWorkerStarts(t *testing.T) {
-	each(t, func(t *testing.T, env testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		old := worldOf(t, env, 3, "qpmd")
 		old.played(t, 200, 32)
 		file := old.exported(t)
@@ -122,7 +122,6 @@ func TestState_ImportWhileAWorkerStarts(t *testing.T) {
 
 // TestState_OnRedisCluster: all state commands where the partitions lie on three nodes.
 func TestState_OnRedisCluster(t *testing.T) {
-	only(t, raced)
 	cluster := testenv.OwnRedisCluster(t)
 	s := plain(testenv.Env{Kafka: testenv.Kafka(t).Addr}, kinds["qpmd"])
 	s.redis = fmt.Sprintf("addresses: [%s]\n  cluster: true", strings.Join(cluster.Addrs(), ", "))

@@ -131,7 +131,6 @@ func (i *issuer) brokerOf(t *testing.T, session time.Duration) *testenv.Owned {
 // TestOAuthBearer: a worker logs in to an Apache Kafka with its own validator of tokens, by client credentials and by a file, says why it
 // cannot, and goes on through the ends of many sessions, as one with a password does.
 func TestOAuthBearer(t *testing.T) {
-	only(t, raced)
 	const session, sessions = 3 * time.Second, 5
 	// A session ends with its token at the latest. What is left of one when the worker asks for the next, a fifth, has to be well more than
 	// the second that brokers want between two logins.
@@ -150,7 +149,6 @@ func TestOAuthBearer(t *testing.T) {
 		return file
 	}
 	t.Run("client credentials", func(t *testing.T) {
-		t.Parallel()
 		w := world(fmt.Sprintf("token_url: %q, token_ca_file: %q, username: worker, password_file: %q, scope: rank, extensions: 'logicalCluster=lkc-1'",
 			i.server.URL, i.ca.file(), write("secret", wrongPassword)))
 		r := w.start(t)
@@ -161,7 +159,6 @@ func TestOAuthBearer(t *testing.T) {
 		works(t, w, r, func() bool { return time.Since(begun) > sessions*session && i.handed.Load() > handed })
 	})
 	t.Run("a password", func(t *testing.T) {
-		t.Parallel()
 		w := worldAt("ENCRYPTED", fmt.Sprintf("tls: {ca_file: %q}\n  sasl: {mechanism: scram-sha-256, username: worker, password_file: %q}",
 			i.ca.file(), write("password", kafkaPassword)))
 		r := w.start(t)
@@ -170,7 +167,6 @@ func TestOAuthBearer(t *testing.T) {
 		works(t, w, r, func() bool { return time.Since(begun) > sessions*session })
 	})
 	t.Run("a file", func(t *testing.T) {
-		t.Parallel()
 		file := write("token", i.token("another", time.Hour))
 		w := world(fmt.Sprintf("token_file: %q", file))
 		r := w.start(t)

@@ -37,7 +37,7 @@ func checkAccount(t *testing.T, got map[string]int64, sent platform.Progress) {
 // TestPipeline_RankJoinLearnThroughARestart: a worker ranks, joins and learns; in the middle it is drained and another
 // takes over.
 func TestPipeline_RankJoinLearnThroughARestart(t *testing.T) {
-	each(t, func(t *testing.T, env testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		const impressions = 3000
 		w := newWorld(t, env, 3, "policy: elimination")
 		half := make(chan struct{})
@@ -69,7 +69,7 @@ func TestPipeline_RankJoinLearnThroughARestart(t *testing.T) {
 
 // TestPipeline_FaultyRecordsGoToTheDeadLetterTopic: each with its reason and its original bytes, and the task goes on.
 func TestPipeline_FaultyRecordsGoToTheDeadLetterTopic(t *testing.T) {
-	each(t, func(t *testing.T, env testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		w := newWorld(t, env, 1, "policy: greedy")
 		topics := w.cfg.Kafka.Topics
 		faulty := []struct{ topic, key, value, reason string }{
@@ -110,7 +110,7 @@ func TestPipeline_FaultyRecordsGoToTheDeadLetterTopic(t *testing.T) {
 // TestPipeline_OverlongRecordIsCut: of a record that is far longer than any may be, and came in few bytes, the beginning is a
 // dead letter that says how long it was; a worker that takes over finds its place in the log by it.
 func TestPipeline_OverlongRecordIsCut(t *testing.T) {
-	each(t, func(t *testing.T, env testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		w := newWorld(t, env, 1, "policy: greedy")
 		topic := w.cfg.Kafka.Topics.Payoffs
 		const size = 9 << 20
@@ -141,7 +141,7 @@ func TestPipeline_OverlongRecordIsCut(t *testing.T) {
 
 // TestPipeline_ItemStatisticsAreReadable: a person finds an item's statistics with redis-cli.
 func TestPipeline_ItemStatisticsAreReadable(t *testing.T) {
-	each(t, func(t *testing.T, env testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		w := newWorld(t, env, 1, "policy: greedy")
 		r := w.start(t)
 		topics := w.cfg.Kafka.Topics

@@ -15,7 +15,7 @@ import (
 
 // TestPlacing_IsSaid: payoffs go to other partitions than their impressions. Workers are ready, and say so once.
 func TestPlacing_IsSaid(t *testing.T) {
-	each(t, func(t *testing.T, env testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		w := newWorld(t, env, 2, "policy: greedy")
 		impressions := w.impressions("i", 60)
 		w.publish(t, impressions...)
@@ -36,7 +36,7 @@ func TestPlacing_IsSaid(t *testing.T) {
 
 // TestStart_IsSaid: where a group begins that has never run, what it leaves aside, and that another has ranked it already.
 func TestStart_IsSaid(t *testing.T) {
-	each(t, func(t *testing.T, env testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		w := newWorld(t, env, 1, "policy: greedy")
 		w.publish(t, w.impressions("i", 10)...)
 		r := w.start(t)

@@ -17,7 +17,7 @@ import (
 // TestPooling_OnePartitionsPayoffsTeachTheOthers: what payoffs of one partition say of an item decides rankings of
 // another, which has never seen a payoff.
 func TestPooling_OnePartitionsPayoffsTeachTheOthers(t *testing.T) {
-	each(t, func(t *testing.T, env testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		w := newWorld(t, env, 2, "policy: greedy")
 		topics := w.cfg.Kafka.Topics
 		next := 0

@@ -61,7 +61,7 @@ func (w *world) forget(t *testing.T, topic event.Topic, upTo []int64) {
 // Redis is lost. Rebuild says what is missing, and with --partial makes what a state holds that has seen nothing but the
 // rest: the same account, the same payoffs of each item, and everything that is pending can still be paid.
 func TestState_RebuildOfWhatRetentionLeft(t *testing.T) {
-	each(t, func(t *testing.T, env testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		kind := map[string]string{"embedded": "qpmd", "real": "bold"}[env.Name]
 		w := worldOf(t, env, 2, kind)
 		gone := &crowd{w, "gone", 40}
@@ -120,7 +120,7 @@ func TestState_RebuildOfWhatRetentionLeft(t *testing.T) {
 // TestState_RebuildWithoutDecisions: retention has eaten all decisions. They cannot be rebuilt, which is said, and no
 // impression that had one is ranked a second time.
 func TestState_RebuildWithoutDecisions(t *testing.T) {
-	each(t, func(t *testing.T, env testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		w := newWorld(t, env, 2, kinds["qpmd"])
 		c := &crowd{w, "all", 40}
 		c.enter(t)
@@ -157,7 +157,7 @@ func TestState_RebuildWithoutDecisions(t *testing.T) {
 // TestState_RebuildAfterTopicsWereMadeAnew: with Redis lost and the topics gone there is nothing to rebuild from; the group
 // begins afresh.
 func TestState_RebuildAfterTopicsWereMadeAnew(t *testing.T) {
-	each(t, func(t *testing.T, env testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		w := newWorld(t, env, 2, kinds["qpmd"])
 		c := &crowd{w, "all", 20}
 		c.enter(t)
@@ -176,7 +176,7 @@ func TestState_RebuildAfterTopicsWereMadeAnew(t *testing.T) {
 // TestState_RebuildWithoutALearner: the log names a learner that the configuration lacks. That is refused, before anything is
 // dropped; --partial rebuilds the others, and says what it leaves out.
 func TestState_RebuildWithoutALearner(t *testing.T) {
-	each(t, func(t *testing.T, env testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		w := newWorld(t, env, 1, "policy: greedy")
 		w.publish(t, w.impressions("i", 10)...)
 		worker := w.start(t)

@@ -47,7 +47,7 @@ func (w *world) replayed(t *testing.T, rankings, notExact int64) {
 func TestReplay_MakesAllRankingsAgain(t *testing.T) {
 	for _, learner := range []string{"policy: moss", "policy: thompson", "policy: egreedy", "policy: elimination"} {
 		t.Run(learner, func(t *testing.T) {
-			each(t, func(t *testing.T, env testenv.Env) {
+			testenv.Each(t, func(t *testing.T, env testenv.Env) {
 				const impressions = 3000
 				w := newWorld(t, env, 3, learner)
 				w.played(t, impressions, 1)
@@ -59,7 +59,6 @@ func TestReplay_MakesAllRankingsAgain(t *testing.T) {
 
 // TestReplay_MakesThoseOfAnExperimentAgain: likewise where arms rank, by what they have learned themselves and by what all have, with a shadow.
 func TestReplay_MakesThoseOfAnExperimentAgain(t *testing.T) {
-	only(t, plainly)
 	const impressions = 2000
 	for _, learning := range []string{"separate", "shared, shadow: {dark: 0.3}"} {
 		t.Run(learning[:6], func(t *testing.T) {
@@ -77,7 +76,7 @@ experiments:
 
 // TestExplain: why an impression was ranked is said by what was known when it was, and its own order is the one that is shown.
 func TestExplain(t *testing.T) {
-	each(t, func(t *testing.T, env testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		const impressions = 1000
 		w := newWorld(t, env, 2, "policy: moss")
 		w.played(t, impressions, 1)
@@ -109,7 +108,7 @@ func TestExplain(t *testing.T) {
 // TestReplay_FromABase: rankings are made again from a base that was taken while a worker ranked; what the topics held before may be gone. How
 // far the worker knew all partitions then is told again within a minute, and by the next one as soon as it begins.
 func TestReplay_FromABase(t *testing.T) {
-	each(t, func(t *testing.T, env testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		const impressions = 6000
 		w := newWorld(t, env, 3, "policy: moss")
 		dir := filepath.Join(t.TempDir(), "base")
@@ -173,7 +172,6 @@ func (w *world) replayFrom(t *testing.T, dir string) (rankings, same int64) {
 // TestReplay_FromABaseBehindARebuild: Redis is rolled back, and lost and rebuilt later. Behind that, rankings are made again from a base that was
 // taken while a worker ranked, and that worker is the only one.
 func TestReplay_FromABaseBehindARebuild(t *testing.T) {
-	only(t, plainly)
 	const impressions = 24_000 // so that the worker makes several times as many checkpoints behind the base as before it, and writes again how far it knows all partitions
 	w := newWorld(t, testenv.Embedded(t), 3, "policy: moss")
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)

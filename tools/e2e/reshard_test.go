@@ -227,7 +227,7 @@ func (w *world) sound(t *testing.T, crowds ...*crowd) {
 // topics of other names, for Kafka takes none away. Each time there are impressions pending, records parked, and records
 // unread in the old topics. Nothing is lost and nothing counts twice.
 func TestState_ReshardToAnyNumber(t *testing.T) {
-	each(t, func(t *testing.T, env testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		kind := map[string]string{"embedded": "bold", "real": "qpmd"}[env.Name]
 		w := worldOf(t, env, 4, kind)
 		w.played(t, 300, 21)
@@ -281,7 +281,7 @@ func TestState_ReshardToAnyNumber(t *testing.T) {
 // As long as the old ones are there, nobody is let read them again. An id that producers put into two partitions is one
 // in the end, and what could not be joined before is an orphan.
 func TestState_ReshardOfRecreatedTopics(t *testing.T) {
-	each(t, func(t *testing.T, env testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		w := worldOf(t, env, 4, "qpmd")
 		w.played(t, 300, 22)
 		stay := w.counts(t)["impressions.pending"]
@@ -320,7 +320,7 @@ func TestState_ReshardOfRecreatedTopics(t *testing.T) {
 // TestState_ReshardRefusesBeforePartitionsAreAdded: keys that another partitioner has placed are in the way of any other number. The
 // dry run says so as long as nothing is changed, and so does the command afterwards.
 func TestState_ReshardRefusesBeforePartitionsAreAdded(t *testing.T) {
-	each(t, func(t *testing.T, env testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		w := newWorld(t, env, 2, "policy: greedy")
 		w.misplace(t, w.impressions("i", 200)...)
 		worker := w.start(t)

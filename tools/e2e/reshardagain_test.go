@@ -40,7 +40,7 @@ func (w *world) answered(t *testing.T, p, n int) {
 // TestState_ImportCountsOnceUntilReset: an export that was imported is refused, also after the state was resharded, until the
 // learner is reset: then nothing of it is left that could count twice.
 func TestState_ImportCountsOnceUntilReset(t *testing.T) {
-	each(t, func(t *testing.T, env testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		w := worldOf(t, env, 2, "qpmd")
 		w.played(t, 200, 41)
 		file := w.exported(t)
@@ -71,7 +71,7 @@ func TestState_ImportCountsOnceUntilReset(t *testing.T) {
 // TestState_ReshardAdoptsWhatNewPartitionsDecided: partitions were added while workers ran, which began in the new ones. What
 // they have ranked there is not ranked again.
 func TestState_ReshardAdoptsWhatNewPartitionsDecided(t *testing.T) {
-	each(t, func(t *testing.T, env testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		w := worldOf(t, env, 2, "qpmd")
 		for p := range 2 {
 			w.publish(t, w.at("before", p, 10)...)
@@ -95,7 +95,7 @@ func TestState_ReshardAdoptsWhatNewPartitionsDecided(t *testing.T) {
 // in its place. A worker takes that for a beginning; the command, given again, finishes all the same, and what the worker
 // has ranked is not ranked again.
 func TestState_ReshardWhereAWorkerBegan(t *testing.T) {
-	each(t, func(t *testing.T, env testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		for _, p := range []int{0, 1} {
 			t.Run(fmt.Sprintf("partition %d", p), func(t *testing.T) {
 				w := worldOf(t, env, 2, "qpmd")
@@ -126,7 +126,7 @@ func TestState_ReshardWhereAWorkerBegan(t *testing.T) {
 // TestState_ReshardReadsNothingTwice: of topics of other names none may have been read before, and what is left in the old
 // ones is not passed over as long as they are there.
 func TestState_ReshardReadsNothingTwice(t *testing.T) {
-	each(t, func(t *testing.T, env testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		w := worldOf(t, env, 2, "qpmd")
 		for p := range 2 {
 			w.publish(t, w.at("before", p, 10)...)

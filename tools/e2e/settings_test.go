@@ -37,7 +37,7 @@ func (w *world) payoff(id, item string, payoff float64) kafka.Message {
 func TestStart(t *testing.T) {
 	for start, before := range map[string]int{"latest": 0, "earliest": 3} {
 		t.Run(start, func(t *testing.T) {
-			each(t, func(t *testing.T, env testenv.Env) {
+			testenv.Each(t, func(t *testing.T, env testenv.Env) {
 				s := plain(env, "policy: greedy")
 				s.start = start
 				w := makeWorld(t, 2, s, s, nil)
@@ -63,7 +63,7 @@ func TestStart(t *testing.T) {
 // TestReplicas: with redis.wait_replicas and no replica, impressions are ranked and nothing counts as saved: offsets are
 // not committed, and /readyz says why. Without that setting, another worker goes on from there.
 func TestReplicas(t *testing.T) {
-	each(t, func(t *testing.T, env testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		s := plain(env, "policy: greedy")
 		s.redis += "\n  wait_replicas: 1"
 		w := makeWorld(t, 1, s, plain(env, "policy: greedy"), nil)
@@ -94,7 +94,7 @@ func TestReplicas(t *testing.T) {
 // TestNoSelectionsTopic: a payoff names the item that it is for, which is the selection too; one that names none is
 // faulty.
 func TestNoSelectionsTopic(t *testing.T) {
-	each(t, func(t *testing.T, env testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		s := plain(env, "policy: greedy")
 		s.noSelections = true
 		w := makeWorld(t, 1, s, s, nil)

@@ -31,7 +31,6 @@ import (
 // are in the account, in dead letters and in the history, and what comes behind is taken in; so again after the state was lost
 // and rebuilt. What a worker can read is not skipped.
 func TestState_Skip(t *testing.T) {
-	only(t, raced)
 	ids := []string{"i-2", "i-3", "i-4"}
 	t.Run("embedded", func(t *testing.T) {
 		w := skippedWorld(t, testenv.Embedded(t))
@@ -68,7 +67,6 @@ func TestState_Skip(t *testing.T) {
 // TestState_SkipUnknownContent: a payoff whose schema the registry does not give, while it answers for others, keeps its partition
 // waiting. It can be skipped at once; while the registry answers for none it cannot.
 func TestState_SkipUnknownContent(t *testing.T) {
-	only(t, raced)
 	var away atomic.Bool
 	registry := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if away.Load() || strings.HasSuffix(r.URL.Path, "/7") {

@@ -94,7 +94,7 @@ func worldOf(t *testing.T, env testenv.Env, partitions int, kind string) *world 
 // TestState_InspectShowsWhatIsStored while a worker runs: sums and counts that agree with the account, and a ranking
 // whose reasons hold together.
 func TestState_InspectShowsWhatIsStored(t *testing.T) {
-	each(t, func(t *testing.T, env testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		for kind := range kinds {
 			t.Run(kind, func(t *testing.T) {
 				w := worldOf(t, env, 2, kind)
@@ -160,7 +160,7 @@ func (w *world) reasonable(t *testing.T, r *admin.Ranking, kind string) {
 
 // TestState_ALaterLayoutIsNotShown: nor exported, for it would be misread.
 func TestState_ALaterLayoutIsNotShown(t *testing.T) {
-	each(t, func(t *testing.T, env testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		w := newWorld(t, env, 1, "policy: greedy")
 		w.publish(t, w.impressions("i", 10)...)
 		worker := w.start(t)
@@ -177,7 +177,7 @@ func TestState_ALaterLayoutIsNotShown(t *testing.T) {
 // TestState_ResetBeginsAnew: the learner knows nothing afterwards, in no partition; what was pending ends as a removed
 // learner's, with every record accounted for; and the reset stands in the history.
 func TestState_ResetBeginsAnew(t *testing.T) {
-	each(t, func(t *testing.T, env testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		for kind := range kinds {
 			t.Run(kind, func(t *testing.T) {
 				w := worldOf(t, env, 2, kind)
@@ -238,7 +238,7 @@ func TestState_ResetBeginsAnew(t *testing.T) {
 // so is the ranking, up to what is under way, which is not carried over: so it is held against that of a second such
 // round. A second import is refused, and so are streams that are cut off.
 func TestState_ExportResetImportRanksTheSame(t *testing.T) {
-	each(t, func(t *testing.T, env testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		for kind := range kinds {
 			t.Run(kind, func(t *testing.T) {
 				w := worldOf(t, env, 2, kind)
@@ -326,7 +326,7 @@ func taken(l *admin.LearnerReport) map[string]int64 {
 // TestState_RebuildAfterATotalLoss: with Redis emptied, workers stop and name the command; afterwards the account, the
 // payoffs taken in per item and what is pending are as before, and no impression is ranked again.
 func TestState_RebuildAfterATotalLoss(t *testing.T) {
-	each(t, func(t *testing.T, env testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		for _, kind := range []string{"qpmd", "bold"} {
 			t.Run(kind, func(t *testing.T) {
 				w := worldOf(t, env, 2, kind)
@@ -437,7 +437,7 @@ func (w *world) grow(t *testing.T, partitions int) {
 // records unread. Afterwards each pending impression is paid once, whatever partition its id belongs to now, what was
 // learned is as it was, and the accounts add up.
 func TestState_ReshardKeepsEverythingJoinable(t *testing.T) {
-	each(t, func(t *testing.T, env testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		for _, kind := range []string{"qpmd", "bold"} {
 			t.Run(kind, func(t *testing.T) { reshard(t, worldOf(t, env, 2, kind)) })
 		}

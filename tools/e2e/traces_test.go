@@ -17,7 +17,7 @@ import (
 // TestTraces: a collector is told of each batch of a worker, with links to the traces of its records, and of the requests to Kafka and
 // Redis for its sake.
 func TestTraces(t *testing.T) {
-	each(t, func(t *testing.T, env testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		c := collector.Start(t)
 		w := newWorld(t, env, 1, "policy: greedy")
 		topics := w.cfg.Kafka.Topics
@@ -80,7 +80,6 @@ func TestTraces(t *testing.T) {
 
 // TestTracesAway: with a collector that is away impressions are ranked as ever, and the log says so in one line.
 func TestTracesAway(t *testing.T) {
-	only(t, raced)
 	w := newWorld(t, testenv.Embedded(t), 1, "policy: greedy")
 	cfg := *w.cfg
 	cfg.Traces.Endpoint = "http://127.0.0.1:1"

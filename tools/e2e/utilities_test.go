@@ -22,7 +22,7 @@ import (
 func TestUtilities_AreFoundWhereImpressionsCarryNone(t *testing.T) {
 	for _, utilities := range []string{"sorted", "social"} {
 		t.Run(utilities, func(t *testing.T) {
-			each(t, func(t *testing.T, env testenv.Env) {
+			testenv.Each(t, func(t *testing.T, env testenv.Env) {
 				w := newWorld(t, env, 2, "policy: utility\n    utilities: "+utilities)
 				a := &admirers{w: w, rng: rand.New(rand.NewPCG(1, 0))}
 				r := w.start(t)
