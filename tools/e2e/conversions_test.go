@@ -100,18 +100,17 @@ func (u *converting) Respond(n int, items [][]byte) ([]platform.Record, error) {
 // standard errors (a false alarm in 10⁹, if runs were normal), which is below what they would lose if they waited for
 // silence to be over.
 func TestPipeline_SilenceTeaches(t *testing.T) {
+	const learners, each, runs = 5, conversionHorizon, 16
+	regret := func(silence ...string) *lab.Result {
+		e := &lab.Experiment{Scenario: lab.Conversions, Items: conversionItems, Horizon: each, Runs: runs, Seed: 5}
+		combinations, _, err := lab.Combine(e, &lab.Settings{Policies: []string{"moss"}, Silences: silence})
+		require.NoError(t, err)
+		results, err := lab.Run(t.Context(), e, combinations)
+		require.NoError(t, err)
+		return results[0]
+	}
+	there, waits := regret(), regret("waits")
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
-		const learners, each, runs = 5, conversionHorizon, 16
-		regret := func(silence ...string) *lab.Result {
-			e := &lab.Experiment{Scenario: lab.Conversions, Items: conversionItems, Horizon: each, Runs: runs, Seed: 5}
-			combinations, _, err := lab.Combine(e, &lab.Settings{Policies: []string{"moss"}, Silences: silence})
-			require.NoError(t, err)
-			results, err := lab.Run(t.Context(), e, combinations)
-			require.NoError(t, err)
-			return results[0]
-		}
-		there, waits := regret(), regret("waits")
-
 		base := time.Now().Add(-24 * time.Hour).UnixMilli() // brokers take no times that are far ahead
 		w := newWorld(t, env, 1, conversionLearners(learners))
 		users := newConverting(9, learners, base)

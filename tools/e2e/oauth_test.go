@@ -149,6 +149,7 @@ func TestOAuthBearer(t *testing.T) {
 		return file
 	}
 	t.Run("client credentials", func(t *testing.T) {
+		t.Parallel()
 		w := world(fmt.Sprintf("token_url: %q, token_ca_file: %q, username: worker, password_file: %q, scope: rank, extensions: 'logicalCluster=lkc-1'",
 			i.server.URL, i.ca.file(), write("secret", wrongPassword)))
 		r := w.start(t)
@@ -159,6 +160,7 @@ func TestOAuthBearer(t *testing.T) {
 		works(t, w, r, func() bool { return time.Since(begun) > sessions*session && i.handed.Load() > handed })
 	})
 	t.Run("a password", func(t *testing.T) {
+		t.Parallel()
 		w := worldAt("ENCRYPTED", fmt.Sprintf("tls: {ca_file: %q}\n  sasl: {mechanism: scram-sha-256, username: worker, password_file: %q}",
 			i.ca.file(), write("password", kafkaPassword)))
 		r := w.start(t)
@@ -167,6 +169,7 @@ func TestOAuthBearer(t *testing.T) {
 		works(t, w, r, func() bool { return time.Since(begun) > sessions*session })
 	})
 	t.Run("a file", func(t *testing.T) {
+		t.Parallel()
 		file := write("token", i.token("another", time.Hour))
 		w := world(fmt.Sprintf("token_file: %q", file))
 		r := w.start(t)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"hash/crc32"
+	"slices"
 	"testing"
 	"time"
 
@@ -59,6 +60,7 @@ func (w *world) recreated(t *testing.T, partitions int) {
 		req.Topics = append(req.Topics, name, topics.DLQ(name))
 	}
 	client := &kafka.Client{Addr: kafka.TCP(w.access.Kafka.Brokers...), Transport: w.transport(t)}
+	w.ended(t, client, topics.Rankings)
 	res, err := client.DeleteTopics(t.Context(), req)
 	require.NoError(t, err)
 	for name, err := range res.Errors {
@@ -68,6 +70,29 @@ func (w *world) recreated(t *testing.T, partitions int) {
 	for p := range partitions {
 		w.transacts(t, int32(p))
 	}
+}
+
+// ended waits until all transactions on a topic have their markers. A broker that writes a marker while the topic is deleted answers
+// after 30 s only, and until then writes no marker of any other transaction: all producers of all tests wait.
+func (w *world) ended(t *testing.T, client *kafka.Client, topic string) {
+	t.Helper()
+	last := func(level kafka.IsolationLevel) (ends []int64) {
+		req := &kafka.ListOffsetsRequest{Topics: map[string][]kafka.OffsetRequest{}, IsolationLevel: level}
+		for p := range w.partitions {
+			req.Topics[topic] = append(req.Topics[topic], kafka.LastOffsetOf(p))
+		}
+		res, err := client.ListOffsets(t.Context(), req)
+		require.NoError(t, err)
+		ends = make([]int64, w.partitions)
+		for _, p := range res.Topics[topic] {
+			require.NoError(t, p.Error)
+			ends[p.Partition] = p.LastOffset
+		}
+		return ends
+	}
+	require.Eventually(t, func() bool {
+		return slices.Equal(last(kafka.ReadCommitted), last(kafka.ReadUncommitted))
+	}, deadline, 20*time.Millisecond, "a transaction on %q does not end", topic)
 }
 
 // transacts waits until a transaction on a partition of the rankings comes to its end. Just after a topic was deleted and
