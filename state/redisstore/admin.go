@@ -32,7 +32,7 @@ func (s *Store) view(ctx context.Context, p int32, hashes []string, also func(re
 		}
 	}
 	also(pipe)
-	if _, err := pipe.Exec(ctx); err != nil {
+	if err := execute(ctx, pipe); err != nil {
 		return m, nil, err
 	}
 	stored := meta.Val()

@@ -31,7 +31,7 @@ func (s *Store) Sums(ctx context.Context, p int32, hashes []string) (state.Fence
 	for i, h := range hashes {
 		cmds[i] = pipe.HGetAll(ctx, prefix+h)
 	}
-	if _, err := pipe.Exec(ctx); err != nil {
+	if err := execute(ctx, pipe); err != nil {
 		return state.Fence{}, nil, wrap(p, doing, err)
 	}
 	at, err := readFence(meta.Val())
@@ -55,7 +55,7 @@ func (s *Store) Deltas(ctx context.Context, p int32, after state.Fence) ([]state
 	pipe := s.client.TxPipeline()
 	meta := pipe.HMGet(ctx, prefix+metaKey, fieldWriter, fieldSeq, fieldTorn)
 	entries := pipe.XRangeN(ctx, prefix+deltasKey, strconv.FormatInt(after.Seq+1, 10)+"-0", "+", deltasAtOnce)
-	if _, err := pipe.Exec(ctx); err != nil {
+	if err := execute(ctx, pipe); err != nil {
 		return nil, wrap(p, doing, err)
 	}
 	at, err := readFence(meta.Val())

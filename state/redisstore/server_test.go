@@ -184,6 +184,10 @@ func TestACLUser(t *testing.T) {
 	_, err = open(t, opts).Announce(ctx, state.WorkerInfo{ID: "a"})
 	require.ErrorIs(t, err, state.ErrForbidden)
 	require.ErrorContains(t, open(t, opts).Ready(ctx), "NOPERM")
+	_, _, err = open(t, opts).Sums(ctx, 0, []string{"h"})
+	require.ErrorContains(t, err, "NOPERM", "the error of the command at fault, not that of the transaction")
+	_, err = open(t, opts).Deltas(ctx, 0, c.Fence)
+	require.ErrorContains(t, err, "NOPERM")
 	opts.Credentials = func(context.Context) (string, string, error) { return "ranker", "wrong", nil }
 	require.ErrorContains(t, open(t, opts).Ready(ctx), "WRONGPASS")
 

@@ -81,6 +81,20 @@ func wrap(p int32, doing string, err error) error {
 	return fmt.Errorf("partition %d in Redis: %s: %w", p, doing, err)
 }
 
+// execute sends a transaction. Of one that the server refused it returns the error of the command at fault: EXECABORT, the
+// transaction's own, does not say which right the user lacks.
+func execute(ctx context.Context, tx redis.Pipeliner) error {
+	cmds, err := tx.Exec(ctx)
+	if redis.HasErrorPrefix(err, "EXECABORT") {
+		for _, c := range cmds {
+			if e := c.Err(); e != nil && !redis.HasErrorPrefix(e, "EXECABORT") {
+				return e
+			}
+		}
+	}
+	return err
+}
+
 // torn explains a torn mark to a reader who did not set it.
 func torn(id string) error {
 	return fmt.Errorf("%w: checkpoint %q stands half-written; the worker that made it repairs it when it sends it again, "+
