@@ -116,7 +116,7 @@ func (d *deck) hold(f *Fault, n int) {
 	}
 }
 
-// round is about how long it takes until each kind has been dealt once. A third comes on top, for kinds that did not happen when they were
+// round is about how long it takes until each kind has been dealt once. A fifth comes on top, for kinds that did not happen when they were
 // dealt, and for faults that take longer than they say.
 func (d *deck) round() time.Duration {
 	takes := map[Resource]time.Duration{}
@@ -133,5 +133,5 @@ func (d *deck) round() time.Duration {
 	for _, d := range takes {
 		longest = max(longest, d)
 	}
-	return longest * 4 / 3
+	return longest * 6 / 5
 }
