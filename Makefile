@@ -17,10 +17,10 @@ RACE     := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 # The pure packages and their tests start no goroutine, which internal/lint holds them to: the race detector finds nothing in these tests
 # and makes them six times as slow. It watches the same code in tests of packages that run it side by side.
 PURE := policy delay stream/event stream/experiment stream/partition stream/replay stream/task
-# These have simulations of one goroutine each, in files that the race detector leaves out (go:build !race).
-STATISTICS := ./internal/lab ./internal/evaluate ./internal/learners
-empty :=
-RACED = $(shell $(GO) list ./... ./tools/... | grep -vE '^[^/]+/[^/]+/ranker-worker/($(subst $(empty) ,|,$(PURE)))(/|$$)')
+# So do these. internal/lab starts goroutines: its simulations, of one each, are left out where the race detector runs (go:build !race).
+PLAIN := ./docs ./internal/evaluate/... ./internal/learners ./internal/lint ./internal/sizing
+UNRACED = $(PURE:%=./%/...) $(PLAIN)
+RACED = $(filter-out $(shell $(GO) list $(UNRACED)),$(shell $(GO) list ./... ./tools/...))
 # They begin with it, so that nothing waits for it alone in the end.
 LONGEST := ./tools/e2e
 
@@ -43,14 +43,18 @@ image: ## The container image ranker-worker, with this version and commit; BASE_
 
 .PHONY: test
 # -count=1: tests of tools/ read pages and manifests outside their module, whose changes go test's cache does not see.
-test: tools ## Lint, then every test with the race detector on a real Apache Kafka and a real Redis.
+test: tools ## Lint, and every test with the race detector, on a real Apache Kafka and a real Redis.
 	@$(if $(RACE),,echo 'test: no C compiler, so the race detector is left out: apt-get install gcc libc6-dev')
-	@$(MAKE) --no-print-directory -j2 lint $(if $(RACE),statistics)
-	$(TESTENV) -- $(GO) test $(RACE) -p 3 -count=1 -vet=off -timeout $(TIMEOUT) $(LONGEST) $(if $(RACE),$(RACED),./... ./tools/...)
+	$(TESTENV) -- $(MAKE) --no-print-directory -j2 servers plain
 
-.PHONY: statistics
-statistics: # what the race detector leaves out; lint goes on beside it
-	@$(GO) test -p 1 -count=1 -vet=off -timeout $(TIMEOUT) $(STATISTICS) $(PURE:%=./%/...)
+.PHONY: servers
+servers: # what runs side by side
+	@$(GO) test $(RACE) -p 3 -count=1 -vet=off -timeout $(TIMEOUT) $(LONGEST) $(RACED)
+
+.PHONY: plain
+plain: # the rest, in the time in which tests of servers wait
+	@nice -n 19 $(MAKE) --no-print-directory lint
+	@nice -n 19 $(GO) test -p 1 -count=1 -vet=off -timeout $(TIMEOUT) ./internal/lab $(UNRACED)
 
 .PHONY: check
 check: lint test-short ## For the edit loop: lint, and test-short of what has changed.
