@@ -122,9 +122,13 @@ func TestTwoWorkers(t *testing.T) {
 		p := open(t, browser, one, v)
 		p.await("it is live", isLive)
 		p.await("both workers are there", `document.querySelectorAll("#worker-table tbody tr").length === 2`)
-		// Where partitions moved meanwhile, their new owner has none to explain yet.
-		write(t, cfg, cfg.Kafka.Topics.Impressions, 40, func(i int) string { return impression(v.String(), i) })
-		p.await("rankings are explained", `document.querySelectorAll("#ranking-list tbody tr").length > 0`)
+		// Each time that partitions move, their new owner has no ranking to explain until more impressions come.
+		tries := 0
+		require.Eventually(t, func() bool {
+			tries++
+			write(t, cfg, cfg.Kafka.Topics.Impressions, 40, func(i int) string { return impression(fmt.Sprint(v, tries), i) })
+			return eval[bool](p, `document.querySelectorAll("#ranking-list tbody tr").length > 0`)
+		}, patience, time.Second, "rankings are explained")
 		p.shot("group-" + v.String())
 		p.fits()
 	}
