@@ -21,8 +21,8 @@ PURE := policy delay stream/event stream/experiment stream/partition stream/repl
 PLAIN := ./docs ./internal/evaluate/... ./internal/learners ./internal/lint ./internal/sizing
 UNRACED = $(PURE:%=./%/...) $(PLAIN)
 RACED = $(filter-out $(shell $(GO) list $(UNRACED)),$(shell $(GO) list ./... ./tools/...))
-# They begin with it, so that nothing waits for it alone in the end.
-LONGEST := ./tools/e2e
+# They begin with these, so that nothing waits for one of them alone in the end.
+LONGEST := ./tools/e2e ./tools/checker ./state/redisstore ./stream/broker
 
 .DEFAULT_GOAL := help
 
