@@ -3,7 +3,6 @@ package delay
 import (
 	"bytes"
 	"errors"
-	"math"
 	"strconv"
 
 	"github.com/ranker-worker/ranker-worker/policy"
@@ -44,7 +43,7 @@ func newAttraction(nothing float64) *attraction {
 // LearnAttraction makes payoff per impression the aim of a learner without state. An impression without a selection pays nothing,
 // normalised. Unselected counts where its feedback has the ranking. With a policy that is not policy.Estimating nothing changes.
 func (d *Direct) LearnAttraction(nothing float64) {
-	if _, ok := d.policy.(policy.Estimating); ok {
+	if _, ok := d.ranker().(policy.Estimating); ok {
 		d.attraction = newAttraction(nothing)
 	}
 }
@@ -86,10 +85,12 @@ func (a *attraction) perImpression(items []policy.Item, from *policy.Known) *pol
 	kappa := c.Kappa()
 	k := &a.known
 	k.Variance, k.Kappa, k.Candidates = from.Variance, from.Kappa, k.Candidates[:0]
+	k.Factors, k.Share, k.Nothing, k.Fair = k.Factors[:0], mean, a.nothing, a.fair()
 	for at, i := range items {
 		x := from.Candidates[at]
+		share, weight := a.share(i, c.Mean, kappa)
+		k.Factors = append(k.Factors, policy.Factors{Share: policy.Estimate{Mean: share, Weight: weight}, Payoff: x})
 		if x.Weight > 0 {
-			share, weight := a.share(i, c.Mean, kappa)
 			times, above := share/mean, x.Mean-a.nothing
 			spread := max(share*(1-share), mean*(1-mean))
 			variance := float64(from.Variance*times*times)/x.Weight + float64(above*above*spread)/(mean*mean*weight)
@@ -111,15 +112,15 @@ func (a *attraction) shares(items []policy.Item, s *policy.Shares) *policy.Share
 	mean := a.table.Mean()
 	c := a.belief.Components(a.table)
 	kappa := c.Kappa()
-	fair := float64(a.table.Fed()) / float64(a.table.Len())
 	for _, i := range items {
 		share, weight := a.share(i, c.Mean, kappa)
-		spread := max(share*(1-share), mean*(1-mean))
-		upper := min(1, share+math.Sqrt(float64(2*spread*math.Log(1+fair/weight))/weight))
-		s.Times = append(s.Times, upper/mean)
+		s.Times = append(s.Times, policy.ShareAtMost(policy.Estimate{Mean: share, Weight: weight}, mean, a.fair())/mean)
 	}
 	return s
 }
+
+// fair is how many of the impressions each item would have had on top if all had as many.
+func (a *attraction) fair() float64 { return float64(a.table.Fed()) / float64(a.table.Len()) }
 
 // leastShare keeps shares within 0 and 1 where nothing speaks against either.
 const leastShare = 1e-6

@@ -1,6 +1,7 @@
 package delay
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -125,6 +126,16 @@ func (f fieldsTo) Field(hash string, field, value []byte) { f(hash, field, value
 func TestAttraction_ChangesNothingWhereAllSelect(t *testing.T) {
 	changesNothing(t, NewDirect(robustMOSS(t), Silence{}), attracted(NewDirect(robustMOSS(t), Silence{}), 0))
 	changesNothing(t, robustOfWindows(t), attracted(robustOfWindows(t), 0))
+	for _, p := range []policy.Policy{policy.NewKLUCB(), policy.NewGreedy()} {
+		changesNothing(t, NewDirect(p, Silence{}), attracted(NewDirect(p, Silence{}), 0))
+	}
+	changesNothing(t, epsilonGreedy(t), attracted(epsilonGreedy(t), 0))
+}
+
+func epsilonGreedy(t require.TestingT) *Direct {
+	d, err := NewExploringDirect(policy.NewEpsilonGreedy(), WindowsConfig{Given: geometricWindows(t)}, Silence{})
+	require.NoError(t, err)
+	return d
 }
 
 func changesNothing(t *testing.T, plain, aware Learner) {
@@ -143,7 +154,10 @@ func changesNothing(t *testing.T, plain, aware Learner) {
 		fb := Feedback{Candidates: items, Order: x.Order, Item: items[x.Order[rng.IntN(8)]], Payoff: rng.Float64()}
 		for k := range x.Propensities {
 			if items[x.Order[k]] == fb.Item {
-				fb.Propensity, fb.Expected, fb.HasExpected = x.Propensities[k], x.Expected[k], true
+				fb.Propensity = x.Propensities[k]
+				if len(x.Expected) > 0 {
+					fb.Expected, fb.HasExpected = x.Expected[k], true
+				}
 			}
 		}
 		for _, d := range []Learner{plain, aware} {
@@ -167,6 +181,63 @@ func TestAttraction_RanksByPayoffPerImpression(t *testing.T) {
 		require.True(t, s.Learned)
 		require.EqualValues(t, 4000, s.Impressions)
 		require.InDelta(t, 0.9, s.Share, 0.2)
+	}
+}
+
+// TestAttraction_PoliciesWithoutABeliefDoSoToo: and do not where payoff per selection is the aim.
+func TestAttraction_PoliciesWithoutABeliefDoSoToo(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 1))
+	for name, d := range map[string]func() *Direct{
+		"klucb":   func() *Direct { return NewDirect(policy.NewKLUCB(), Silence{}) },
+		"greedy":  func() *Direct { return NewDirect(policy.NewGreedy(), Silence{}) },
+		"egreedy": func() *Direct { return epsilonGreedy(t) },
+	} {
+		led, plain := 0, 0
+		for range 24 {
+			led += leaves(rng, attracted(d(), 0), []float64{0.1, 0.9}, []float64{0.9, 0.3}, 0, 0.7)
+			plain += leaves(rng, d(), []float64{0.1, 0.9}, []float64{0.9, 0.3}, 0, 0.7)
+		}
+		t.Log(name, led, plain)
+		require.Greater(t, led, 18_000, "%s: of 24,000 impressions", name)
+		require.Less(t, plain, 12_000, "%s: one payoff in ten of the other item is nothing, and greedy never comes back to it", name)
+	}
+}
+
+// TestAttraction_PropensitiesAreThoseOfTheFound: of users who leave, those who find an item are as many as egreedy records, and those who select
+// are that many times its share.
+func TestAttraction_PropensitiesAreThoseOfTheFound(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 1))
+	share, payoff := []float64{0.1, 0.3, 0.5, 0.9}, []float64{0.9, 0.4, 0.6, 0.3}
+	d := attracted(epsilonGreedy(t), 0)
+	leaves(rng, d, share, payoff, 0, 0.7)
+	require.True(t, d.aimsPerImpression())
+	q, _ := d.windows.fold(4)
+	const decisions = 40_000
+	var found, selected, expected, variance [4]float64
+	for range decisions {
+		var x Decision
+		d.Decide(allItems(4), nil, policy.Key(rng.Uint64()), &x)
+		for k, at := range x.Order {
+			expected[at] += x.Propensities[k]
+			variance[at] += x.Propensities[k] * (1 - x.Propensities[k])
+		}
+		w := 1
+		for u := rng.Float64() - q[0]; u >= 0 && w < 4; w++ {
+			u -= q[w]
+		}
+		i := policy.Select(x.Order, w)
+		found[i]++
+		if rng.Float64() < share[i] {
+			selected[i]++
+		}
+	}
+	for i := range found {
+		require.InDelta(t, expected[i], found[i], 6*math.Sqrt(variance[i])+1, "item %d: one false alarm in 10⁸", i)
+		require.InDelta(t, expected[i]*share[i], selected[i], 6*math.Sqrt(expected[i])+1, "item %d", i)
 	}
 }
 
@@ -219,7 +290,7 @@ func leaves(rng *rand.Rand, d Learner, share, payoff []float64, nothing, longer 
 	return led
 }
 
-// TestAttraction_OtherPoliciesDecide: one that goes by no estimates decides by payoffs per selection, one that does as the learner's own.
+// TestAttraction_OtherPoliciesDecide: elimination, which goes by no estimates, decides by payoffs per selection; those that do go by payoffs per impression.
 func TestAttraction_OtherPoliciesDecide(t *testing.T) {
 	d := attracted(NewDirect(robustMOSS(t), Silence{}), 0)
 	d.Grow(2)
@@ -243,13 +314,19 @@ func TestAttraction_OtherPoliciesDecide(t *testing.T) {
 	}
 	require.Equal(t, []policy.Sums{{N: 200, R: 100}, {N: 100, R: 100}}, d.Inspect().Attraction)
 	require.InDelta(t, 0.55*2/3, d.Status().Attraction.PerImpression, 1e-9)
-	var own, greedy, moss Decision
+	var own Decision
 	d.Decide(items, nil, 1, &own)
-	d.DecideBy(policy.NewGreedy(), items, nil, 1, &greedy)
-	d.DecideBy(robustMOSS(t), items, nil, 1, &moss)
 	require.Equal(t, []int32{1, 0}, own.Order, "half of the impressions with item 0 on top have no selection")
-	require.Equal(t, own, moss)
-	require.Equal(t, []int32{0, 1}, greedy.Order)
+	for _, p := range []policy.Policy{robustMOSS(t), policy.NewKLUCB(), policy.NewGreedy()} {
+		var x Decision
+		d.DecideBy(p, items, nil, 1, &x)
+		require.Equal(t, own, x, "%T", p)
+	}
+	e, err := policy.NewElimination(policy.Confidence{Sigma: 0.05, AutoDelta: true})
+	require.NoError(t, err)
+	var papers Decision
+	d.DecideBy(e, items, nil, 1, &papers)
+	require.Equal(t, []int32{0, 1}, papers.Order)
 }
 
 // TestAttraction_RefusesWhatItDoesNotWrite.

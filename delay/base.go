@@ -92,13 +92,21 @@ func (b *base) perSelection() *policy.Known {
 	if !b.aimsPerImpression() {
 		return nil
 	}
-	b.policy.(policy.Estimating).Estimate(&b.in, &b.attraction.estimates)
+	b.ranker().(policy.Estimating).Estimate(&b.in, &b.attraction.estimates)
 	return &b.attraction.estimates
+}
+
+// ranker is what ranks.
+func (b *base) ranker() any {
+	if b.explorer != nil {
+		return b.explorer
+	}
+	return b.policy
 }
 
 // aimsPerImpression returns whether decisions go by payoff per impression. Another policy may decide, see DecideBy.
 func (b *base) aimsPerImpression() bool {
-	_, estimates := b.policy.(policy.Estimating)
+	_, estimates := b.ranker().(policy.Estimating)
 	return estimates && b.attraction.differs()
 }
 

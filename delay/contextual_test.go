@@ -83,6 +83,9 @@ func personalKinds() []kind {
 		{"direct/optimistic, features, in parts", personal("optimistic", belief, Silence{Law: SilenceAges, Default: 0.5, Horizon: lifeHorizon, InParts: true})},
 		{"direct/moss, segments and categories", in(mall, "moss", belief, Silence{Law: SilenceAges, Default: 0.25, Horizon: lifeHorizon})},
 		{"direct/greedy, segments and categories, in parts", in(mall, "greedy", belief, Silence{Law: SilenceAtOnce, InParts: true})},
+		{"direct/greedy, segments and categories, per impression", func(t require.TestingT) Learner {
+			return attracted(in(mall, "greedy", belief, Silence{Law: SilenceAtOnce})(t).(*Direct), 0)
+		}},
 		{"direct/optimistic, features alone", personal("optimistic", given, Silence{Law: SilenceAtOnce})},
 	}
 }

@@ -110,14 +110,6 @@ func (q *QPMD) Inspect() Inspection {
 	return i
 }
 
-// ranker is what ranks.
-func (b *base) ranker() any {
-	if b.explorer != nil {
-		return b.explorer
-	}
-	return b.policy
-}
-
 // Rule implements Inspector.
 func (b *base) Rule() string {
 	if e, ok := b.ranker().(policy.Explainer); ok {

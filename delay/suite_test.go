@@ -70,6 +70,15 @@ func kinds() []kind {
 		{"direct/thompson, per impression", func(t require.TestingT) Learner {
 			return attracted(NewDirect(thompson(t), Silence{Law: SilenceAtOnce, Default: 0.25}), 0.25)
 		}},
+		{"direct/klucb, per impression", func(t require.TestingT) Learner {
+			return attracted(NewDirect(policy.NewKLUCB(), Silence{Law: SilenceAges, Default: 0.25, Horizon: lifeHorizon}), 0.25)
+		}},
+		{"direct/greedy, per impression", func(t require.TestingT) Learner { return attracted(NewDirect(policy.NewGreedy(), Silence{}), 0) }},
+		{"direct/egreedy, per impression", func(t require.TestingT) Learner {
+			d, err := NewExploringDirect(policy.NewEpsilonGreedy(), learned, Silence{})
+			require.NoError(t, err)
+			return attracted(d, 0)
+		}},
 		{"direct/moss, silence ages", func(t require.TestingT) Learner {
 			return NewDirect(moss(t), Silence{Law: SilenceAges, Default: 0.25, Horizon: lifeHorizon})
 		}},

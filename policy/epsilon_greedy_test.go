@@ -270,6 +270,9 @@ func TestEpsilonGreedy_PropensitiesAreExact(t *testing.T) {
 		e.Aim(q, aim, &ws)
 		require.NoError(t, admissibletest.Contains(aim, q, 1e-12))
 		in := Input{Items: seq(n), Table: table, Key: Key(rapid.Uint64().Draw(t, "key"))}
+		if rapid.Bool().Draw(t, "per impression") {
+			knowFactors(t, &in)
+		}
 		order, propensities := make([]int32, n), make([]float64, n)
 		explored := e.Explore(&in, q, aim, &ws, order, propensities)
 

@@ -125,7 +125,7 @@ func (*Greedy) Rule() string {
 // Weigh implements Explainer.
 func (*Greedy) Weigh(in *Input, _ *Workspace, why []Reason) {
 	for k := range in.Items {
-		why[k].Index, _ = believed(in, int32(k))
+		_, why[k].Index = greedily(in, int32(k))
 	}
 }
 

@@ -3,6 +3,8 @@ package policy
 // Greedy is a baseline: the leader is the item with the largest empirical mean payoff. Unseen items come before all
 // others, those with the fewest selections in flight first, so that each is tried once. It has linear regret where the
 // first payoffs mislead it. Equal means go to the item with fewer payoffs, then fewer in flight, then a random draw.
+//
+// Where payoff per impression is the aim, the mean of a leader counts as Input.selection says.
 type Greedy struct{}
 
 var greedyKind = Spec{Name: "greedy", Colour: "#c68637", About: "the best mean so far", Personal: true,
@@ -17,8 +19,15 @@ func NewGreedy() *Greedy { return &Greedy{} }
 func (*Greedy) Rank(in *Input, ws *Workspace, dst []int32) {
 	r := newRace(in, ws)
 	for i := int32(len(in.Items)) - 1; i >= 0; i-- {
-		mean, _ := believed(in, i)
-		r.enter(i, mean, mean)
+		mean, index := greedily(in, i)
+		r.enter(i, mean, index)
 	}
 	ws.byMean(dst)
+}
+
+// greedily is a candidate's mean and index.
+func greedily(in *Input, k int32) (mean, index float64) {
+	mean, _ = believed(in, k)
+	payoff, worth := in.selection(k)
+	return mean, worth.of(payoff.Mean)
 }

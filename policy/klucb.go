@@ -12,6 +12,8 @@ import "math"
 // rare conversions are told apart with that many payoffs fewer. As in Optimistic, an inversion of two items needs a sample
 // of the worse one, so that the expected number of inversions of s and j is log T/kl(μ_j, μ_s) to first order.
 //
+// Where payoff per impression is the aim, the index counts as Input.selection says.
+//
 // Items without a payoff lead before all others.
 type KLUCB struct{}
 
@@ -39,12 +41,13 @@ func (*KLUCB) of(in *Input, at int32, budget, best float64) (mean, index float64
 	if weight == 0 {
 		return mean, mean
 	}
-	p, x := min(max(mean, 0), 1), budget/weight
+	payoff, worth := in.selection(at)
+	p, x := min(max(payoff.Mean, 0), 1), budget/payoff.Weight
 	// kl(p,q) ≥ 2(q−p)² (Pinsker): no logarithm is needed for what cannot lead.
-	if above := p + math.Sqrt(x/2); above < best {
+	if above := worth.of(p + math.Sqrt(x/2)); above < best {
 		return mean, above
 	}
-	return mean, klAbove(p, x)
+	return mean, worth.of(klAbove(p, x))
 }
 
 // klAbove is the largest q ≤ 1 with kl(p,q) ≤ x, for p within [0,1] and x ≥ 0. kl(p,·) is convex and rises above p, so that

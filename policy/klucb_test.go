@@ -61,6 +61,45 @@ func TestKLUCB_RanksByItsIndex(t *testing.T) {
 	})
 }
 
+// TestKLUCB_RanksByItsIndexPerImpression: the index is the bound of the payoff times that of the share, and what the bounds leave out could not lead.
+func TestKLUCB_RanksByItsIndexPerImpression(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := randomInput(t)
+		knowFactors(t, &in)
+		p, known := NewKLUCB(), in.Known
+		budget := p.budget(in.Table)
+		index, means := make([]float64, len(in.Items)), make([]float64, len(in.Items))
+		for k, f := range known.Factors {
+			means[k], index[k] = p.of(&in, int32(k), budget, math.Inf(-1))
+			require.Equal(t, known.Candidates[k].Mean, means[k])
+			if f.Payoff.Weight > 0 {
+				bonus := math.Sqrt(2 * max(f.Share.Mean*(1-f.Share.Mean), known.Share*(1-known.Share)) * math.Log(1+known.Fair/f.Share.Weight) / f.Share.Weight)
+				times := min(1, f.Share.Mean+bonus) / known.Share
+				want := known.Nothing + times*(bisected(min(f.Payoff.Mean, 1), budget/f.Payoff.Weight)-known.Nothing)
+				require.InDelta(t, want, index[k], 1e-9*max(1, times))
+			}
+		}
+		require.Equal(t, literal(&in, means, index), rank(p, &in))
+	})
+}
+
+// knowFactors gives an input random shares of selections, and the estimates that come of them.
+func knowFactors(t *rapid.T, in *Input) {
+	known := &Known{Share: rapid.Float64Range(0.01, 0.99).Draw(t, "mean share"), Nothing: rapid.SampledFrom([]float64{0, 0.3}).Draw(t, "nothing"),
+		Fair: rapid.Float64Range(0, 1000).Draw(t, "fair")}
+	for _, i := range in.Items {
+		e := in.Table.Evidence(i)
+		f := Factors{Share: Estimate{rapid.Float64Range(1e-6, 1-1e-6).Draw(t, "share"), rapid.Float64Range(1, 1000).Draw(t, "impressions")}}
+		f.Payoff, known.Candidates = Estimate{math.Inf(1), 0}, append(known.Candidates, Estimate{math.Inf(1), 0})
+		if e.W > 0 {
+			f.Payoff = Estimate{e.Mean(), e.W + e.Open}
+			known.Candidates[len(known.Candidates)-1] = Estimate{known.Nothing + f.Share.Mean*(e.Mean()-known.Nothing)/known.Share, e.W}
+		}
+		known.Factors = append(known.Factors, f)
+	}
+	in.Known = known
+}
+
 // TestKLUCB_TellsRareConversionsApart: where items pay in one of a hundred cases, or in one of twenty, it loses less than half of
 // what Optimistic loses, whose bound knows of nothing but the range. Over 100 other sets of four seeds the logarithm of the ratio
 // had a mean of −1.47 and a deviation of 0.07, and the ratio was 0.27 at most: one half is eleven deviations away.

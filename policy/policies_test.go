@@ -152,6 +152,23 @@ func TestUtility_EveryWindowSelectsTheFavourite(t *testing.T) {
 	}
 }
 
+// TestGreedy_SharesCountAtTheMost: an item that was hardly ever on top leads until its share is known, and what it blocks follows by what is expected.
+func TestGreedy_SharesCountAtTheMost(t *testing.T) {
+	in := Input{Items: seq(3), Table: NewTable(3)}
+	for i, mean := range []float64{0.5, 0.5, 0.4} {
+		in.Table.Set(Item(i), sumsOf(100, mean))
+	}
+	in.Known = &Known{Share: 0.4, Fair: 100}
+	for _, share := range []Estimate{{0.4, 1000}, {0.45, 1000}, {0.4, 2}} {
+		payoff := in.Table.Evidence(Item(len(in.Known.Factors))).Mean()
+		in.Known.Factors = append(in.Known.Factors, Factors{Share: share, Payoff: Estimate{payoff, 100}})
+		in.Known.Candidates = append(in.Known.Candidates, Estimate{share.Mean * payoff / 0.4, 100})
+	}
+	require.Equal(t, []int32{2, 1, 0}, rank(NewGreedy(), &in))
+	in.Known.Factors[2].Share.Weight = 1000
+	require.Equal(t, []int32{1, 0, 2}, rank(NewGreedy(), &in))
+}
+
 func TestGreedy_LeadersByMean(t *testing.T) {
 	in := Input{Items: seq(5), Table: tableOf(sumsOf(3, 0.1), sumsOf(4, 0.9), sumsOf(5, 0.2), sumsOf(6, 0.5), sumsOf(7, 0.4))}
 	require.Equal(t, []int32{1, 0, 3, 2, 4}, rank(NewGreedy(), &in))

@@ -134,9 +134,8 @@ func believed(in *Input, k int32) (mean, weight float64) {
 	return nothing.at(in, k)
 }
 
-// Estimating is a policy that decides by estimates of candidates' payoffs (Known), its own where it is given none.
+// Estimating is a Policy or an Explorer that decides by estimates of candidates' payoffs (Known), its own where it is given none.
 type Estimating interface {
-	Policy
 	// Estimate fills known with its own.
 	Estimate(in *Input, known *Known)
 }
@@ -145,6 +144,9 @@ var (
 	_ Estimating = (*MOSS)(nil)
 	_ Estimating = (*Optimistic)(nil)
 	_ Estimating = (*Thompson)(nil)
+	_ Estimating = (*KLUCB)(nil)
+	_ Estimating = (*Greedy)(nil)
+	_ Estimating = (*EpsilonGreedy)(nil)
 )
 
 // Estimate implements Estimating.
@@ -155,6 +157,19 @@ func (o *Optimistic) Estimate(in *Input, known *Known) { o.belief.estimate(in, k
 
 // Estimate implements Estimating.
 func (p *Thompson) Estimate(in *Input, known *Known) { p.belief.estimate(in, known) }
+
+// Estimate implements Estimating.
+func (*KLUCB) Estimate(in *Input, known *Known) { unbelieving.estimate(in, known) }
+
+// Estimate implements Estimating.
+func (*Greedy) Estimate(in *Input, known *Known) { unbelieving.estimate(in, known) }
+
+// Estimate implements Estimating.
+func (*EpsilonGreedy) Estimate(in *Input, known *Known) { unbelieving.estimate(in, known) }
+
+// unbelieving is the belief of policies without one: means and weights are those of payoffs alone, as believed has them. Variances, which
+// these policies do not look at, are as large as payoffs within [0,1] can have them.
+var unbelieving = Belief{Sigma: 0.5}
 
 // estimate fills known with what is believed of the candidates. Of one of which nothing is known the mean is infinite, with weight 0.
 func (b *Belief) estimate(in *Input, known *Known) {

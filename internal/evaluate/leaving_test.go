@@ -117,6 +117,24 @@ func (l *leaving) add(o *leaving) {
 	l.off, l.squares = l.off+o.off, l.squares+o.squares
 }
 
+// TestLog_PerImpressionOfTargets: targets with direct maximise payoff per impression, and with qpmd per selection, as the worker's learners do. The log
+// shows that the first earn more.
+func TestLog_PerImpressionOfTargets(t *testing.T) {
+	for _, policy := range []string{"greedy", "klucb", "egreedy"} {
+		direct, qpmd := 0.0, 0.0
+		for run := range 8 {
+			w, log := left(t, lab.AbandonAnti, 5000, run, "egreedy")
+			opt := unit()
+			opt.PerImpression = true
+			r, err := Log(context.Background(), log, &w.Learner, targets(t, &w.World, policy, policy+",delay=qpmd"), opt)
+			require.NoError(t, err)
+			direct, qpmd = direct+r.Targets[0].PerImpression.Value/8, qpmd+r.Targets[1].PerImpression.Value/8
+		}
+		t.Logf("%s: %.3f, with qpmd %.3f", policy, direct, qpmd)
+		require.Greater(t, direct, qpmd*1.1, policy)
+	}
+}
+
 // TestLog_PerImpressionRefused: users who go down a list and take the first that they like are not those of the model.
 func TestLog_PerImpressionRefused(t *testing.T) {
 	for _, s := range []lab.Scenario{lab.Cascade, lab.CascadeAnti} {

@@ -196,19 +196,23 @@ func TestBlockedByMean_CostsLittleWhereUsersDeviate(t *testing.T) {
 	}
 }
 
-// TestPerImpression_EarnsWhereUsersLeave: where the ranking decides who leaves, moss earns most of what the best rankings do. A learner of
-// payoff per selection, as greedy is, does not; and where nobody's leaving depends on the ranking moss loses little against itself.
+// TestPerImpression_EarnsWhereUsersLeave: where the ranking decides who leaves, direct learners earn most of what the best rankings do. A learner of
+// payoff per selection, as all are with qpmd, does not; and where nobody's leaving depends on the ranking moss loses little against itself.
 func TestPerImpression_EarnsWhereUsersLeave(t *testing.T) {
-	earned := func(s Scenario, policy string) float64 {
+	earnedBy := func(s Scenario, policy, delay string) float64 {
 		e := defaults(s, 5)
 		e.Runs = 8
-		r := regretOf(t, e, Settings{Policies: []string{policy}})
+		r := regretOf(t, e, Settings{Policies: []string{policy}, Delays: []string{delay}})
 		t.Logf("%s, %s: %.4f of %.4f", s, policy, r.Payoff, r.Best)
 		return r.Payoff / r.Best
 	}
+	earned := func(s Scenario, policy string) float64 { return earnedBy(s, policy, "direct") }
 	for s, least := range map[Scenario]float64{Abandon: 0.95, AbandonAnti: 0.95, AbandonShort: 0.95, AbandonMany: 0.92, Cascade: 0.93, CascadeAnti: 0.9, Unseen: 0.97} {
 		require.Greater(t, earned(s, "moss"), least, s)
 	}
-	require.Less(t, earned(AbandonAnti, "greedy"), 0.8)
-	require.Less(t, earned(CascadeAnti, "greedy"), 0.8)
+	for policy, least := range map[string]float64{"klucb": 0.92, "greedy": 0.8, "egreedy": 0.8} {
+		require.Greater(t, earned(AbandonAnti, policy), least, policy)
+	}
+	require.Less(t, earnedBy(AbandonAnti, "moss", "qpmd"), 0.8)
+	require.Less(t, earnedBy(CascadeAnti, "moss", "qpmd"), 0.8)
 }

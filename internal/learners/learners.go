@@ -119,7 +119,10 @@ func exploring(l *config.Learner, k *policy.Spec, parameters *policy.Parameters)
 	if l.Delay == config.QPMD {
 		return repeatable(func() (delay.Learner, error) { return delay.NewExploringQPMD(e, c) })
 	}
-	return repeatable(func() (delay.Learner, error) { return delay.NewExploringDirect(e, c, silence(l)) })
+	return repeatable(func() (delay.Learner, error) {
+		d, err := delay.NewExploringDirect(e, c, silence(l))
+		return attracted(d, l), err
+	})
 }
 
 // silence is what a selection counts as while its payoff is awaited, and how that fades.

@@ -156,7 +156,8 @@ func TestConfigure_Shared(t *testing.T) {
 func TestEntries_Tops(t *testing.T) {
 	for yaml, want := range map[string]float64{
 		"payoffs: stochastic": 20 * 5 / 8.0, "payoffs: stochastic, policy: optimistic": 20 * 5 / 8.0, "payoffs: stochastic, policy: thompson": 20 * 5 / 8.0,
-		"payoffs: stochastic, delay: qpmd": 0, "payoffs: stochastic, policy: greedy": 0,
+		"payoffs: stochastic, policy: greedy": 20 * 5 / 8.0, "payoffs: stochastic, policy: klucb": 20 * 5 / 8.0,
+		"payoffs: stochastic, delay: qpmd": 0, "payoffs: stochastic, policy: utility": 0,
 	} {
 		w := workload(t, "{"+yaml+"}")
 		with, after, _ := w.entries()

@@ -11,7 +11,7 @@ import (
 )
 
 // attracting are the policies that maximise payoff per impression.
-var attracting = []config.Policy{config.MOSS, "optimistic", "thompson", config.Robust}
+var attracting = []config.Policy{config.MOSS, "optimistic", "thompson", "klucb", "greedy", config.EpsilonGreedy, config.Robust}
 
 // endings are impressions that had an item on top: how many ended with a selection, and how many without one.
 type endings struct{ with, without int64 }
