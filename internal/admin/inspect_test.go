@@ -64,7 +64,7 @@ func TestInspect_ShowsWhatSilenceCountsAs(t *testing.T) {
 // TestInspect_ShowsPayoffPerImpression: shares by item are the sums of both partitions, and that of all items is of them together.
 func TestInspect_ShowsPayoffPerImpression(t *testing.T) {
 	cfg, _, err := config.Load("w.yaml", []byte("kafka: {brokers: [127.0.0.1:9092]}\nredis: {url: 'redis://127.0.0.1:6379'}\n"+
-		"learners: {feed: {payoffs: stochastic, policy: moss}, lazy: {payoffs: stochastic, policy: greedy}}\n"), nil)
+		"learners: {feed: {payoffs: stochastic, policy: moss}, lazy: {payoffs: stochastic, policy: moss, delay: qpmd}}\n"), nil)
 	require.NoError(t, err)
 	machine, err := app.MachineConfig(cfg)
 	require.NoError(t, err)
@@ -96,7 +96,7 @@ func TestInspect_ShowsPayoffPerImpression(t *testing.T) {
 	}
 	r = Report{}
 	require.NoError(t, tool.learners(&r, views, &InspectQuery{Learner: "lazy"}))
-	require.Nil(t, r.Learners[0].Impressions, "greedy maximises payoff per selection")
+	require.Nil(t, r.Learners[0].Impressions, "with qpmd it maximises payoff per selection")
 }
 
 func quoted(t *testing.T, s string) string {

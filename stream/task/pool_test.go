@@ -432,7 +432,7 @@ var pooledLearners = map[string]func() delay.Learner{
 	"waits": func() delay.Learner { return delay.NewDirect(must(policy.NewMOSS(belief)), delay.Silence{}) },
 	"qpmd":  newTestLearner,
 	"egreedy": func() delay.Learner {
-		return must(delay.NewExploringDirect(policy.NewEpsilonGreedy(), delay.WindowsConfig{EstimateEvery: 1000}, ages))
+		return perImpression(must(delay.NewExploringDirect(policy.NewEpsilonGreedy(), delay.WindowsConfig{EstimateEvery: 1000}, ages)))
 	},
 	"robust": func() delay.Learner {
 		return perImpression(must(delay.NewRobust(delay.RobustConfig{Policy: must(policy.NewRobust(1500)), Belief: belief, Silence: ages,
