@@ -10,74 +10,73 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// awaiting reckons what selections count as whose payoff is awaited, for SilenceAges: by when they began, by what has become of
-// the item's others, and by how late payoffs are. All that is kept is counts, so that it adds up over partitions and does not
-// depend on the order of arrival; what follows from them is reckoned when a count changes and when event time enters another
-// pass (inflight.Scheme.Tick).
+// awaiting holds, for SilenceAges, the selections in flight by item and start time, the outcomes of past selections, and the delays
+// of their payoffs. From these it computes the weight that each selection in flight has as an unpaid one.
+// Only counts are stored, so that they add up over partitions and do not depend on the order of arrival. Weights are computed when
+// a count changes and at each tick (inflight.Scheme.Tick).
 type awaiting struct {
 	grid    inflight.Scheme
-	inParts bool // what is counted by ages is not payoffs, but how much has come
+	inParts bool // ages count amounts that have come, not payoffs
 
-	own     policy.Pages[inflight.Intervals]      // by item: of this partition
-	every   inflight.Intervals                    // of all items: of this partition
-	others  policy.Totals[inflight.Intervals]     // by item: of other sources; of our own it holds nothing
-	awaited map[inflight.Bucket]inflight.Interval // by block: of all other sources and items
+	own     policy.Pages[inflight.Intervals]      // by item, of this partition
+	every   inflight.Intervals                    // of all items, of this partition
+	others  policy.Totals[inflight.Intervals]     // by item, of other sources; the own share is empty
+	awaited map[inflight.Bucket]inflight.Interval // by bucket, of all other sources and items
 	settled policy.Totals[inflight.Outcomes]      // by item
 	all     inflight.Outcomes                     // of all items and sources
-	ages    sides                                 // of this partition
+	ages    sides                                 // delays of this partition's payoffs
 	theirs  map[int32]*sourceAges                 // by source
-	coming  map[int32]*sourceAges                 // by source that tells all anew, until it has
-	rows    [2]map[inflight.Bucket]struct{}       // of ages, that have changed since they were harvested
+	coming  map[int32]*sourceAges                 // by source, during a resync
+	rows    [2]map[inflight.Bucket]struct{}       // rows of ages changed since the last harvest
 
-	pass       int64     // of this partition; inflight.Never before the first
-	newest     int64     // the end of the pass in which the newest payoff was paid, of this partition; inflight.Never before the first
-	made       estimated // as of the last pass
-	unwritten  bool      // it has not been harvested
+	pass       int64     // the last tick of this partition; inflight.Never before the first
+	newest     int64     // end of the tick of this partition's newest payoff; inflight.Never before the first
+	made       estimated // estimate as of the last tick
+	unwritten  bool      // the estimate has not been harvested
 	newer      bool      // newest has not been harvested
-	wroteBelow bool      // what was estimated of payoffs below the default stands in the store
+	wroteBelow bool      // the store holds an estimate for payoffs below the default
 
-	first int64     // in a whole: the earliest pass of all sources
-	whole *awaiting // what is told of all sources, where it is not told here: see share
-	heeds uint64    // of whole's estimates: which own spans go by
+	first int64     // in a global learner: the earliest tick of all sources
+	whole *awaiting // the global learner's, which then makes the estimates; nil where there is none, see share
+	heeds uint64    // number of the global estimate in use
 
-	none     float64                      // the default, normalised
-	worth    policy.Pages[inflight.Worth] // by item: what its awaited selections count as
-	silentOf policy.Pages[int64]          // by item: likewise those of this partition alone, in units; see weightUnits
-	silent   int64                        // the sum of these
-	byBlock  bool                         // what is silent is asked for by when it began
-	expects  bool                         // and what was expected of it
-	shares   policy.Pages[itemShares]     // by item, with byBlock: as of when some were awaited last
-	quiets   []unpaid                     // memory for those of one item
-	heardOf  inflight.Intervals           // likewise
+	none     float64                      // default payoff, normalised
+	worth    policy.Pages[inflight.Worth] // by item: weight of its selections in flight
+	silentOf policy.Pages[int64]          // by item: weight of this partition's own, in weightUnits
+	silent   int64                        // the sum of silentOf
+	byBlock  bool                         // shares are kept by item, for weights by start time
+	expects  bool                         // expected payoffs are summed, too
+	shares   policy.Pages[itemShares]     // by item, with byBlock: as of the last change
+	quiets   []unpaid                     // scratch for one item
+	heardOf  inflight.Intervals           // scratch for one item
 }
 
-// estimated is what is known of all items and sources together, as of a pass.
+// estimated is the estimate over all items and sources at one tick.
 type estimated struct {
-	number uint64 // how many there were before; 0 where there is none but what was stored
-	heard  int64  // up to when silence counts, see until; inflight.Never before the first
+	number uint64 // of the estimate, from 1 on; 0 where there is none but a stored one
+	heard  int64  // time up to which silence counts, see until; inflight.Never before the first
 	late   [2]inflight.DelayDistribution
-	share  float64 // of all selections, how many are paid
-	// below is how many of these are paid below the default; where payoffs come in parts, the share of returns in all parts.
+	share  float64 // share of all selections that are paid, in [0,1]
+	// below is the share of payoffs below the default; with partial payoffs, the share of returns in all amounts.
 	below float64
-	low   float64 // the mean of those, normalised; 0 where payoffs come in parts
+	low   float64 // mean payoff below the default, normalised; 0 with partial payoffs
 }
 
-// sides are ages of payoffs that are not below the default, and of those that are; where payoffs come in parts, of the parts that raise a
-// sum, and of returns, which lower it.
+// sides are the delays of payoffs at or above the default, and of those below it. With partial payoffs they are the delays of
+// amounts that raise a sum, and of returns.
 type sides [2]inflight.Ages
 
-// The sides of sides.
 const (
 	sideAbove = iota
 	sideBelow
 )
 
-// sourceAges is what another source has told of ages.
+// sourceAges are the delays that another source has published.
 type sourceAges struct {
 	ages sides
 	pass int64
-	told bool // pass is known
-	// newest is the end of the pass in which its newest payoff was paid; inflight.Never before the first.
+	told bool // pass has been read
+	// newest is the end of the tick of its newest payoff; inflight.Never before the first.
 	newest int64
 }
 
@@ -98,7 +97,6 @@ func (a *awaiting) grow(items int) {
 	a.settled.Grow(items)
 }
 
-// begin notes a selection.
 func (a *awaiting) begin(fb *Feedback) {
 	expected := a.expected(fb)
 	a.hearOf(a.every.Begin(&a.grid, fb.Began, a.pass, expected))
@@ -106,7 +104,7 @@ func (a *awaiting) begin(fb *Feedback) {
 	a.reckon(fb.Item)
 }
 
-// expected is what the decision expected of the selection above the default, where it said so.
+// expected returns the payoff that the decision expected of the selection, minus the default, in history.Units; 0 where it recorded none.
 func (a *awaiting) expected(fb *Feedback) int64 {
 	if !a.expects || !fb.HasExpected {
 		return 0
@@ -114,9 +112,9 @@ func (a *awaiting) expected(fb *Feedback) int64 {
 	return history.InUnits(fb.Expected) - history.InUnits(a.none)
 }
 
-// end notes what has become of a selection that was awaited, one of so many of the item. Where it is not known when it began,
-// it is one that no span has; or if all have one (it was selected before a reset of the learner, and so was not counted), the
-// oldest is taken, so that no span is left behind for ever.
+// end removes a selection from those in flight and counts its outcome; awaited is their number for the item. An unknown start time
+// means that no interval contains it. If every selection of the item has an interval, which happens after a reset of the learner,
+// the oldest is taken instead, so that none stays for ever.
 func (a *awaiting) end(fb *Feedback, what outcome, awaited policy.Count) {
 	own, began := a.own.At(fb.Item), fb.Began
 	expected, ended := own.End(began, a.expected(fb))
@@ -141,7 +139,7 @@ func (a *awaiting) end(fb *Feedback, what outcome, awaited policy.Count) {
 	a.reckon(fb.Item)
 }
 
-// part notes a part of a payoff of so many units; returns are less than 0.
+// part counts an amount of a payoff, in history.Units; returns are negative.
 func (a *awaiting) part(fb *Feedback, size int64) {
 	switch {
 	case !a.inParts:
@@ -152,7 +150,7 @@ func (a *awaiting) part(fb *Feedback, size int64) {
 	}
 }
 
-// paid counts a payoff, or so much of one, by its age.
+// paid counts a payoff, or n units of one, by its delay.
 func (a *awaiting) paid(fb *Feedback, side int, n int64) {
 	row := a.ages[side].Row(&a.grid, fb.Began, a.pass)
 	a.ages[side].Add(&a.grid, row, fb.Age, n)
@@ -160,8 +158,8 @@ func (a *awaiting) paid(fb *Feedback, side int, n int64) {
 	a.delivered(fb.Began + fb.Age)
 }
 
-// delivered notes that a payoff of a time has been delivered. One whose time is after the pass counts as paid in it, for a clock that
-// is ahead must not end the wait for the payoffs that are not delivered yet.
+// delivered notes the time of the newest delivered payoff. A time after the tick counts as the tick: a clock that is ahead must not
+// end the wait for payoffs that are not delivered yet.
 func (a *awaiting) delivered(at int64) {
 	if a.pass != inflight.Never {
 		at = min(at, a.pass)
@@ -171,16 +169,16 @@ func (a *awaiting) delivered(at int64) {
 	}
 }
 
-// outcome is what has become of a selection.
+// outcome is how a selection ended.
 type outcome uint8
 
 const (
-	isDropped   outcome = iota // its payoff is not known, and never will be
-	isPaid                     // its payoff has come
-	isDefaulted                // it has expired
+	isDropped   outcome = iota // its payoff is unknown and stays so
+	isPaid                     // its payoff came
+	isDefaulted                // it expired
 )
 
-// reckon says what the awaited selections of an item count as.
+// reckon computes the weight of an item's selections in flight.
 func (a *awaiting) reckon(i policy.Item) {
 	all, own, shares := a.reckoned(i)
 	if a.whole == nil {
@@ -197,13 +195,13 @@ func (a *awaiting) reckon(i policy.Item) {
 	*a.silentOf.At(i) = units
 }
 
-// reckoned is what the awaited selections of an item count as: all of them, and those of this partition.
+// reckoned returns the weight of an item's selections in flight: of all sources, and of this partition.
 func (a *awaiting) reckoned(i policy.Item) (all, own inflight.Worth, shares itemShares) {
 	ours, others := a.own.Get(i), a.elsewhere(i)
 	if len(ours) == 0 && len(others) == 0 {
 		return all, own, shares
 	}
-	if !a.inParts { // where payoffs come in parts nothing is silent, and a selection counts as what should have come by now
+	if !a.inParts { // with partial payoffs nothing is silent: a selection weighs the share that should have come by its age
 		e := a.now()
 		shares.paid, shares.below = inflight.ItemShares(e.share, e.below, a.settled.Pooled(i), ours, others)
 	}
@@ -217,7 +215,7 @@ func (a *awaiting) reckoned(i policy.Item) (all, own inflight.Worth, shares item
 	return all, own, shares
 }
 
-// worthOf is what all awaited selections of an item count as.
+// worthOf returns the weight of an item's selections in flight, of all sources.
 func (a *awaiting) worthOf(i policy.Item) inflight.Worth {
 	if a.whole == nil {
 		return a.worth.Get(i)
@@ -226,7 +224,7 @@ func (a *awaiting) worthOf(i policy.Item) inflight.Worth {
 	return all
 }
 
-// sharesOf are the shares by which awaited selections of an item are weighed.
+// sharesOf returns the shares by which an item's selections in flight are weighted.
 func (a *awaiting) sharesOf(i policy.Item) itemShares {
 	if a.whole == nil {
 		return a.shares.Get(i)
@@ -235,18 +233,18 @@ func (a *awaiting) sharesOf(i policy.Item) itemShares {
 	return shares
 }
 
-// elsewhere are the selections of an item that other sources await. They hold until the next call.
+// elsewhere returns the item's selections in flight of other sources. They are valid until the next call.
 func (a *awaiting) elsewhere(i policy.Item) inflight.Intervals {
 	others := a.others.Pooled(i)
 	if a.whole == nil || len(others) == 0 {
 		return others
 	}
-	a.heardOf = append(a.heardOf[:0], others...) // the whole's own must stay as they are
+	a.heardOf = append(a.heardOf[:0], others...) // the global learner's own must stay as they are
 	a.hearIn(a.heardOf)
 	return a.heardOf
 }
 
-// now is what is known of all items and sources together: what was estimated last, or stored.
+// now returns the newest estimate: the global learner's, or our own.
 func (a *awaiting) now() *estimated {
 	if a.whole != nil && a.whole.made.number > 0 {
 		return &a.whole.made
@@ -254,10 +252,10 @@ func (a *awaiting) now() *estimated {
 	return &a.made
 }
 
-// itemShares are how many of an item's selections are paid, and how many of these below the default.
+// itemShares are the share of an item's selections that are paid, and the share of payoffs below the default.
 type itemShares struct{ paid, below float64 }
 
-// spansOf are the awaited selections of an item, of all sources, in blocks that do not overlap.
+// spansOf returns an item's selections in flight of all sources, in disjoint intervals.
 func (a *awaiting) spansOf(i policy.Item) inflight.Intervals {
 	ours, others := a.own.Get(i), a.elsewhere(i)
 	if len(others) == 0 {
@@ -268,8 +266,7 @@ func (a *awaiting) spansOf(i policy.Item) inflight.Intervals {
 	return all
 }
 
-// unpaid are the awaited selections of an item by when they began, in the order of time, and what they count as. They hold until
-// the next call.
+// quiet returns the weights of an item's selections in flight, ordered by start time. They are valid until the next call.
 func (a *awaiting) quiet(i policy.Item) []unpaid {
 	all, c := a.quiets[:0], a.sharesOf(i)
 	for _, spans := range [...]inflight.Intervals{a.elsewhere(i), a.own.Get(i)} {
@@ -287,9 +284,9 @@ func (a *awaiting) quiet(i policy.Item) []unpaid {
 	return all
 }
 
-// until is up to when silence counts: the earliest pass of all sources, or the end of the pass of the newest payoff of all if that is
-// earlier. A partition without an owner reads no payoffs, and a payoff may lie in a file that is delivered at night: selections whose
-// payoff cannot have been read yet are not silent.
+// until returns the time up to which silence counts: the earliest tick of all sources, or the end of the newest payoff's tick if
+// that is earlier. A partition without an owner reads no payoffs, and a nightly file delivers them late: a selection whose payoff
+// cannot have been read yet is not silent.
 func (a *awaiting) until() int64 {
 	newest := a.newest
 	for _, s := range a.theirs {
@@ -298,7 +295,7 @@ func (a *awaiting) until() int64 {
 	return min(a.earliest(), newest)
 }
 
-// earliest is the earliest pass of all sources.
+// earliest returns the earliest tick of all sources.
 func (a *awaiting) earliest() int64 {
 	pass := a.pass
 	for _, s := range a.theirs {
@@ -309,14 +306,14 @@ func (a *awaiting) earliest() int64 {
 	return pass
 }
 
-// advance takes event time on. With a new pass, blocks merge, and all is reckoned anew; each item that is awaited, or whose spans
-// have merged, is told to changed. Where a whole estimates, that are the latter alone.
+// advance moves event time on. At a new tick it merges buckets and recomputes the estimate and all weights. It calls changed for
+// each item with selections in flight, or, where a global learner estimates, for items whose intervals have merged.
 func (a *awaiting) advance(watermark int64, changed func(i policy.Item, merged bool)) {
 	pass := a.grid.Tick(watermark)
 	if pass <= a.pass {
 		return
 	}
-	behind := a.whole != nil && a.now().heard > a.pass // then silence was heard up to the pass before, and of all
+	behind := a.whole != nil && a.now().heard > a.pass // the weights are as of the previous tick then, all of them
 	a.pass, a.unwritten = pass, true
 	var merged []policy.Item
 	for i, own := range a.own.All() {
@@ -349,8 +346,8 @@ func (a *awaiting) advance(watermark int64, changed func(i policy.Item, merged b
 	})
 }
 
-// estimate finds how late payoffs are, and how many come, of what was heard up to then. Those below the default are told apart once
-// there are any.
+// estimate computes delay distributions and payment shares from records up to heard. Payoffs below the default have a distribution
+// of their own once there are any.
 func (a *awaiting) estimate(heard int64) {
 	e := &a.made
 	e.number++
@@ -370,12 +367,12 @@ func (a *awaiting) estimate(heard int64) {
 	}
 }
 
-// lateness is that of one side, of all sources.
+// lateness returns the delay distribution of one side, over all sources.
 func (a *awaiting) lateness(side int) inflight.DelayDistribution {
 	return inflight.Estimate(&a.grid, a.made.heard, 1, a.agesOf(side)...)
 }
 
-// agesOf are those of one side, of all sources.
+// agesOf returns the delays of one side, by source, our own first.
 func (a *awaiting) agesOf(side int) []*inflight.Ages {
 	ages := []*inflight.Ages{&a.ages[side]}
 	for _, source := range slices.Sorted(maps.Keys(a.theirs)) {
@@ -384,7 +381,7 @@ func (a *awaiting) agesOf(side int) []*inflight.Ages {
 	return ages
 }
 
-// hear finds for all spans how many payoffs have come by their age.
+// hear sets, in all intervals, the shares of payoffs that have come by their age.
 func (a *awaiting) hear() {
 	a.hearIn(a.every)
 	a.eachAwaited(func(i policy.Item) {
@@ -395,8 +392,7 @@ func (a *awaiting) hear() {
 	})
 }
 
-// eachAwaited calls do for each item of which selections are awaited, in ascending order: here or elsewhere, or where a whole has
-// those of elsewhere, here.
+// eachAwaited calls do for each item with selections in flight, in ascending order; below a global learner for our own only.
 func (a *awaiting) eachAwaited(do func(policy.Item)) {
 	for i := range policy.Item(a.settled.Len()) {
 		if len(a.own.Get(i)) > 0 || a.whole == nil && len(a.others.Pooled(i)) > 0 {
@@ -420,17 +416,17 @@ func (a *awaiting) hearOf(x *inflight.Interval) {
 	}
 }
 
-// heard is up to when silence counts here: none after the own pass, behind which a whole may be ahead that has not been told of it.
+// heard returns the time up to which silence counts here: at most our own tick, since a global learner may be ahead.
 func (a *awaiting) heard() int64 { return min(a.now().heard, a.pass) }
 
-// theirEvery is what all other sources await, of all items.
+// theirEvery returns the selections in flight of all other sources, over all items.
 func (a *awaiting) theirEvery() inflight.Intervals {
 	spans := inflight.IntervalsOf(a.awaited)
 	a.hearIn(spans)
 	return spans
 }
 
-// count adds selections that are awaited, so many times, to counts by block.
+// count adds intervals, times over, to counts by bucket.
 func count(counts map[inflight.Bucket]inflight.Interval, spans inflight.Intervals, times int64) {
 	for _, x := range spans {
 		if n := counts[x.Bucket].N + times*x.N; n != 0 {

@@ -13,15 +13,16 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// What SilenceAges keeps is stored with the flights, each item's spans behind its count, and in hashes of its own. Hash "settled"
-// maps "<item>" to how many selections of it were paid and how many never were, since that has been counted; if some were paid below
-// the default, how many, and by how much these were below it together, in units of 2⁻³⁰, stand behind that. Hash "ages" maps
-// "<level>:<index>", which names a block, to what inflight.Ages writes of it, "below:<level>:<index>" to that of payoffs below the
-// default, "pass" to the partition's pass, and "newest" to the end of the pass of its newest payoff. Field "silence" of hash "learner" is what was estimated at the last pass: that, up to
-// when silence was heard, the share of selections that are paid, and how late payoffs are, separated by blanks; and "below", where there are
-// payoffs below the default, which share of the payoffs that come they are, their mean, and how late they are. Where
-// payoffs come in parts there is no "settled", "ages" counts by size, in units of 2⁻³⁰, and "below" is about returns: their share in all
-// parts, 0, and how late they are.
+// SilenceAges stores start times behind each item's count in hash "flights", and hashes of its own. Field values are decimal
+// numbers with blanks between; sums are in units of 2⁻³⁰.
+//   - Hash "settled" maps "<item>" to the numbers of paid and of expired selections; if some were paid below the default, also
+//     their number and the sum of their shortfalls.
+//   - Hash "ages" maps a bucket, "<level>:<index>", to its delays (inflight.Ages), "below:<level>:<index>" to those of payoffs
+//     below the default, "pass" to the partition's tick, "newest" to the end of its newest payoff's tick.
+//   - Field "silence" of hash "learner" is the last estimate: tick, time up to which silence counts, share paid, delay
+//     distribution. Field "below", if there are payoffs below the default, is their share, mean and delay distribution.
+//
+// With partial payoffs there is no "settled", "ages" counts amounts, and "below" is the share of returns, 0, and their delays.
 const (
 	hashSettled = "settled"
 	hashAges    = "ages"
@@ -39,7 +40,7 @@ var (
 	errSpans     = errors.New("more selections have begun than are in flight")
 )
 
-// pooled names the hashes that are, besides the flights.
+// pooled returns the pooled hashes besides "flights".
 func (a *awaiting) pooled() []Pooled {
 	if a.inParts {
 		return []Pooled{{Hash: hashAges}}
@@ -47,7 +48,7 @@ func (a *awaiting) pooled() []Pooled {
 	return []Pooled{{Hash: hashSettled, ByItem: true}, {Hash: hashAges}}
 }
 
-// harvest writes what has changed, but for the spans.
+// harvest records all changes but those of intervals.
 func (a *awaiting) harvest(r Recorder, to *writer) {
 	for i := range a.settled.Changes().All() {
 		n := a.settled.Own(i)
@@ -90,7 +91,7 @@ func (a *awaiting) harvest(r Recorder, to *writer) {
 	a.wroteBelow = e.below > 0
 }
 
-// appendEstimate appends what was estimated last, as harvest writes it: the first field, and behind a line's end the second where it is there.
+// appendEstimate appends the last estimate as harvest writes it: field "silence", and after a newline field "below" if there is one.
 func (a *awaiting) appendEstimate(dst []byte) []byte {
 	e := &a.made
 	dst = strconv.AppendInt(dst, a.pass, 10)
@@ -102,7 +103,7 @@ func (a *awaiting) appendEstimate(dst []byte) []byte {
 	return dst
 }
 
-// takeEstimate takes what appendEstimate appends in place of what was estimated last.
+// takeEstimate replaces the last estimate by one that appendEstimate wrote. It fails if the text is malformed.
 func (a *awaiting) takeEstimate(text []byte) error {
 	above, below, _ := bytes.Cut(text, []byte{'\n'})
 	a.made.below, a.made.low, a.made.late[sideBelow] = 0, 0, inflight.DelayDistribution{}
@@ -119,7 +120,6 @@ func (a *awaiting) takeEstimate(text []byte) error {
 	return nil
 }
 
-// harvestAges writes the rows that have changed.
 func (a *awaiting) harvestAges(r Recorder, to *writer) {
 	for side, prefix := range [][]byte{sideAbove: nil, sideBelow: prefixBelow} {
 		for _, row := range slices.SortedFunc(maps.Keys(a.rows[side]), inflight.Bucket.Compare) {
@@ -134,7 +134,7 @@ func (a *awaiting) harvestAges(r Recorder, to *writer) {
 	}
 }
 
-// appendNumbers writes numbers, each with a blank before it.
+// appendNumbers appends each number behind a blank.
 func appendNumbers(dst []byte, all []float64) []byte {
 	for _, x := range all {
 		dst = strconv.AppendFloat(append(dst, ' '), x, 'g', -1, 64)
@@ -142,7 +142,7 @@ func appendNumbers(dst []byte, all []float64) []byte {
 	return dst
 }
 
-// load restores what harvest writes.
+// load restores a field that harvest wrote.
 func (a *awaiting) load(hash string, field, value []byte) error {
 	switch hash {
 	case hashAges:
@@ -162,7 +162,7 @@ func (a *awaiting) load(hash string, field, value []byte) error {
 	return errHash
 }
 
-// setAges sets what a field of the hash "ages" says.
+// setAges sets a field of hash "ages".
 func (a *awaiting) setAges(ages *sides, pass, newest *int64, field, value []byte) error {
 	to := pass
 	if bytes.Equal(field, fieldNewest) {
@@ -187,7 +187,7 @@ func (a *awaiting) setAges(ages *sides, pass, newest *int64, field, value []byte
 	return ages[side].SetRow(&a.grid, row, value)
 }
 
-// parsePass reads an event time that is not absurd.
+// parsePass reads an event time within ±inflight.Never.
 func parsePass(text []byte) (int64, error) {
 	n, err := strconv.ParseInt(string(text), 10, 64)
 	if err != nil || n < inflight.Never || n > -inflight.Never {
@@ -216,7 +216,7 @@ func parseSettled(value []byte) (inflight.Outcomes, error) {
 	return o, nil
 }
 
-// loadEstimate restores what was estimated. An estimate for another horizon is left out: the next pass makes a new one.
+// loadEstimate restores the estimate. One for another horizon is ignored: the next tick makes a new one.
 func (a *awaiting) loadEstimate(value []byte) error {
 	words := bytes.Split(value, []byte{' '})
 	if len(words) < 3 {
@@ -236,7 +236,7 @@ func (a *awaiting) loadEstimate(value []byte) error {
 	return nil
 }
 
-// loadBelow restores what was estimated of payoffs below the default, likewise.
+// loadBelow restores the estimate for payoffs below the default, under the same condition.
 func (a *awaiting) loadBelow(value []byte) error {
 	numbers, err := parseShares(bytes.Split(value, []byte{' '}))
 	if err != nil {
@@ -252,7 +252,7 @@ func (a *awaiting) loadBelow(value []byte) error {
 	return nil
 }
 
-// parseShares reads numbers from 0 to 1.
+// parseShares reads numbers in [0,1].
 func parseShares(words [][]byte) (numbers []float64, err error) {
 	for _, w := range words {
 		x, err := strconv.ParseFloat(string(w), 64)
@@ -264,8 +264,7 @@ func parseShares(words [][]byte) (numbers []float64, err error) {
 	return numbers, nil
 }
 
-// loaded ends loading. Blocks are those of the stored pass already, unless the horizon was another; then they merge, since what
-// begins from now on would overlap them.
+// loaded ends loading. After a change of the horizon buckets are merged, since later ones would overlap them.
 func (a *awaiting) loaded() {
 	every := map[inflight.Bucket]inflight.Interval{}
 	for _, own := range a.own.All() {
@@ -273,13 +272,12 @@ func (a *awaiting) loaded() {
 		count(every, *own, 1)
 	}
 	a.every = inflight.IntervalsOf(every)
-	a.every.Merge(&a.grid, a.pass) // those of one item may lie within longer ones of another
+	a.every.Merge(&a.grid, a.pass) // buckets of one item may lie within larger ones of another
 	a.hear()
 	a.eachAwaited(a.reckon)
 }
 
-// setSource takes in what another source has in a field; nil where it has nothing. What makes no sense is passed over. It tells
-// whose awaited selections may count otherwise now.
+// setSource sets a field of another source; nil removes it, and a malformed value is ignored. i's weight may have changed.
 func (a *awaiting) setSource(source int32, hash string, field, value []byte, items Translate) (i policy.Item, changed bool) {
 	if hash == hashAges {
 		s := a.coming[source]
@@ -311,7 +309,7 @@ func (a *awaiting) setSource(source int32, hash string, field, value []byte, ite
 	return i, true
 }
 
-// setSpans takes in the selections of an item that another source awaits.
+// setSpans sets an item's selections in flight at another source.
 func (a *awaiting) setSpans(source int32, i policy.Item, spans inflight.Intervals) {
 	before, _ := a.others.From(source, i)
 	count(a.awaited, before, -1)
@@ -325,7 +323,7 @@ func (a *awaiting) setSpans(source int32, i policy.Item, spans inflight.Interval
 	a.reckon(i)
 }
 
-// theirItem is our number of the item that another source's field names.
+// theirItem returns our number of the item that another source's field names.
 func theirItem(field []byte, items Translate) (i policy.Item, known bool) {
 	theirs, err := parseInt32(field)
 	if err != nil {
@@ -334,7 +332,7 @@ func theirItem(field []byte, items Translate) (i policy.Item, known bool) {
 	return items(theirs)
 }
 
-// parseFlights reads how many selections of an item are in flight, and when they began where that is known.
+// parseFlights reads an item's number of selections in flight, and their start times as far as they are known.
 func parseFlights(value []byte) (n policy.Count, spans inflight.Intervals, err error) {
 	count, _, _ := bytes.Cut(value, []byte{' '})
 	x, err := parseInt(count)

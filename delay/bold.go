@@ -9,53 +9,46 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/admissible"
 )
 
-// ErrBOLD says that the settings of BOLD make no sense.
+// ErrBOLD is wrapped by errors about BOLD's settings.
 var ErrBOLD = errors.New("delay: settings of bold are faulty")
 
-// LossIndex is what losses belong to.
+// LossIndex selects the key of losses.
 type LossIndex uint8
 
 const (
-	// ByItem: to items. The bounds hold where candidates and utilities stay as they are.
+	// ByItem keys losses by item. The regret bounds hold while candidates and utilities stay the same.
 	ByItem LossIndex = iota
-	// ByRank: to utility ranks, for each list length apart (the paper's section 4, changing utilities).
+	// ByRank keys losses by utility rank, for each list length apart (paper, section 4, changing utilities).
 	ByRank
 )
 
-// BOLDConfig is what a BOLD is made from.
+// BOLDConfig configures NewBOLD.
 type BOLDConfig struct {
-	// Base is the algorithm for immediate payoffs. An FTRL must be shifted exactly where Index is ByItem.
+	// Base is the algorithm for immediate payoffs. An FTRL must be shifted with ByItem, and must not be with ByRank.
 	Base policy.Adversarial
-	// MaxInstances bounds the instances; 0 is no bound, the paper's BOLD, and 1 is one learner for delayed payoffs.
+	// MaxInstances bounds the instances: 0 is no bound, as in the paper; 1 is one learner for delayed payoffs.
 	MaxInstances int
 	Index        LossIndex
-	// Windows says where the distribution of windows comes from.
-	Windows WindowsConfig
+	Windows      WindowsConfig
 }
 
-// BOLD is BOLD (the paper's appendix C.2; P. Joulani, A. György, C. Szepesvári, "Online learning under delayed feedback",
-// ICML 2013): it runs instances of a learner made for immediate payoffs, BASE, so many that none of them has to wait.
-// An impression is ranked by the lowest-numbered instance that waits for nothing, and that instance then waits for what
-// becomes of the impression: its payoff, which it is fed, or its expiry, or that nothing was selected, which teach it
-// nothing. With a delay of K impressions and a regret of B(T) without, the regret is at most (K+1)·B(T/(K+1)).
+// BOLD is BOLD (paper, appendix C.2; P. Joulani, A. György, C. Szepesvári, "Online learning under delayed feedback", ICML 2013). It
+// runs instances of BASE, a learner for immediate payoffs, as many as are needed so that none has to wait. The lowest-numbered free
+// instance ranks an impression, and then waits until the impression ends. A payoff is fed to it; expiry, or no selection, teaches
+// it nothing. With a delay of K impressions and a regret of B(T) without delay, the regret is at most (K+1)·B(T/(K+1)).
 //
-// The number of instances may be bounded. Then, when all wait, the impression is ranked by the one with the fewest
-// outstanding (of several, the lowest-numbered). What an instance is fed is estimated with the propensity that was recorded
-// with the decision, so that a single instance is one learner for delayed payoffs (Zimmert & Seldin, AISTATS 2020), and in
-// practice by far the best one. For bounds between, and late payoffs, no regret bound is claimed.
+// With a bound on instances, and none free, the one with the fewest outstanding impressions ranks (lowest number first). Feeding
+// uses the propensity recorded with the decision, so that a single instance is a learner for delayed payoffs (Zimmert & Seldin,
+// AISTATS 2020), in practice by far the best. No regret bound is claimed for bounds between.
 //
-// What an instance knows changes by payoffs alone, not by decisions: state is a function of what the impressions came to,
-// whatever made their decisions. Memory: each instance that was ever needed at once takes about 100 bytes, and what it
-// has been fed 9 bytes for each item (or list length and rank) it knows, in blocks of 32. So MaxInstances bounds it,
-// or, without, the most impressions that were ever outstanding. An instance that knows nothing and waits for nothing is
-// not stored; one that only waits for nothing is stored as what it knows.
+// State depends on the outcomes of impressions only, not on who decided them. An instance takes about 100 bytes, and 9 bytes for
+// each item (or list length and rank) it was fed, in blocks of 32. Instances without state are not stored.
 //
-// Its state is stored in hashes of its own, besides the sums of the payoffs taken in by item: "instances" maps "<number>"
-// to the number of its outstanding decisions, where there are any; "rounds" maps "<number>", or "<number>:<length>" where
-// losses belong to ranks, to the number of payoffs fed; "vectors" maps the same with ":<block>" behind to a block of what
-// it knows (policy.Vector.AppendBlock); "windows" maps "<low>:<high>", or "<low>:" where there is no upper end, to the number
-// of selections that said that the window was within; and "learner" maps "windows" to the period of the last estimate, the
-// number of selections it was made from and the estimate, separated by blanks. Numbers are decimal.
+// Hashes besides the items' sums, all numbers decimal:
+//   - "instances": "<number>" to the number of outstanding decisions, if any.
+//   - "rounds": "<number>", or "<number>:<length>" with ByRank, to the number of payoffs fed.
+//   - "vectors": the same and ":<block>" to a block of the loss vector (policy.Vector.AppendBlock).
+//   - "windows", and field "windows" of "learner": see hashWindows.
 type BOLD struct {
 	base  policy.Adversarial
 	index LossIndex
@@ -67,7 +60,7 @@ type BOLD struct {
 	outstanding int64
 	windows     windows
 
-	nothing policy.Vector // what an instance that was never fed knows
+	nothing policy.Vector // the vector of an instance that was never fed
 	ranks   []int32       // 0, 1, 2, …
 	p       []float64
 	ws      policy.AdversarialWorkspace
@@ -79,7 +72,7 @@ type BOLD struct {
 
 var _ Learner = (*BOLD)(nil)
 
-// NewBOLD makes a learner that knows no items yet.
+// NewBOLD returns a learner without items. It fails with ErrBOLD.
 func NewBOLD(c BOLDConfig) (*BOLD, error) {
 	switch {
 	case c.Base == nil:
@@ -100,14 +93,12 @@ func NewBOLD(c BOLDConfig) (*BOLD, error) {
 	return b, nil
 }
 
-// Grow implements Learner.
 func (b *BOLD) Grow(items int) {
 	if more := items - len(b.sums); more > 0 {
 		b.sums = extend(b.sums, more)
 	}
 }
 
-// Decide implements Learner.
 func (b *BOLD) Decide(candidates []policy.Item, about *policy.Context, key policy.Key, d *Decision) {
 	n := len(candidates)
 	i := b.pool.choose()
@@ -130,7 +121,7 @@ func (b *BOLD) Decide(candidates []policy.Item, about *policy.Context, key polic
 	b.occupy(i)
 }
 
-// length is the length under which an instance keeps what it learns from lists of n candidates.
+// length returns the list length that keys an instance's vector for n candidates; 0 with ByItem.
 func (b *BOLD) length(n int) int32 {
 	if b.index == ByItem {
 		return 0
@@ -138,7 +129,7 @@ func (b *BOLD) length(n int) int32 {
 	return int32(n)
 }
 
-// coordinates are what the losses of the candidates belong to.
+// coordinates returns the keys of the candidates' losses.
 func (b *BOLD) coordinates(candidates []policy.Item) []int32 {
 	if b.index == ByItem {
 		return candidates
@@ -154,26 +145,25 @@ func (b *BOLD) occupy(i *instance) {
 	b.pool.occupy(i)
 }
 
-// Adopt implements Learner: the decision's instance waits for one more, even if it waits already.
+// Adopt implements Learner. The decision's instance waits for one more impression, even if it waits already.
 func (b *BOLD) Adopt(_ int64, d *Decision) {
 	if d.Instance >= 0 {
 		b.occupy(b.pool.make(d.Instance))
 	}
 }
 
-// Needs implements Learner: an update moves what is known of each candidate.
+// Needs implements Learner. An update moves the losses of all candidates.
 func (b *BOLD) Needs() Needs { return Needs{Candidates: true} }
 
-// Selected implements Learner: the selection tells something about the user's window.
+// Selected implements Learner. A selection informs the estimate of windows.
 func (b *BOLD) Selected(fb Feedback) { b.windows.selected(&fb) }
 
-// Partial implements Learner: instances are fed whole payoffs only.
+// Partial implements Learner. Instances are fed complete payoffs only.
 func (b *BOLD) Partial(Feedback) {}
 
-// Paid implements Learner: the instance is fed, and waits for one less. A decision whose record lacks what the update
-// needs (one of another layout: without propensities, instance or, where it matters, the order of utilities) frees it
-// only, and so does a propensity that has no estimate (policy.Loss); such payoffs are counted. The payoff of an only candidate
-// teaches nothing of which is better: it is no round of the instance, whose rate stays as it is.
+// Paid implements Learner. It feeds and frees the decision's instance. It only frees it, and counts the payoff as unfed, where the
+// record lacks propensities, the instance or a needed order, or its propensity gives no estimate (policy.Loss). The payoff of an
+// only candidate is no round.
 func (b *BOLD) Paid(fb Feedback) {
 	s := &b.sums[fb.Item]
 	s.N++
@@ -205,13 +195,12 @@ func (b *BOLD) feed(fb *Feedback) bool {
 	return b.base.Feed(&v.Vector, b.coordinates(fb.Candidates), selected, fb.Payoff, fb.Propensity, q, &b.ws)
 }
 
-// needsOrder tells whether an update depends on the order of the candidates' utilities.
+// needsOrder returns whether an update depends on the order of utilities.
 func (b *BOLD) needsOrder() bool {
 	_, ftrl := b.base.(*policy.FTRL)
 	return b.index == ByRank || !ftrl
 }
 
-// free ends one of an instance's outstanding decisions.
 func (b *BOLD) free(number int32) {
 	i := b.pool.get(number)
 	if i == nil || i.outstanding == 0 {
@@ -221,38 +210,34 @@ func (b *BOLD) free(number int32) {
 	b.pool.free(i)
 }
 
-// Expired implements Learner: nothing is learned.
+// Expired implements Learner. It frees the instance.
 func (b *BOLD) Expired(fb Feedback) { b.free(fb.Instance) }
 
-// Unselected implements Learner: nothing is learned. Decisions without an instance are none of BOLD's.
+// Unselected implements Learner. It frees the instance; decisions without one are ignored.
 func (b *BOLD) Unselected(fb Feedback) { b.free(fb.Instance) }
 
-// Advance implements Learner: learned windows are estimated anew in each period of EstimateEvery in which it is called, if
-// there is something new to estimate from. Where it is not called, they stay as they are.
+// Advance implements Learner. Windows are estimated again once per EstimateEvery, if there are new selections.
 func (b *BOLD) Advance(watermark int64) { b.windows.advance(watermark) }
 
-// Pooled implements Learner: selections tell of windows wherever they were made.
+// Pooled implements Learner. Selections of all partitions inform the estimate of windows.
 func (b *BOLD) Pooled() []Pooled { return b.windows.pooled() }
 
-// SetSourceField implements Learner.
 func (b *BOLD) SetSourceField(source int32, hash string, field, value []byte, _ Translate) {
 	b.windows.setSourceField(source, hash, field, value)
 }
 
-// Windows appends the distribution of windows that decisions are made for, from window 1 on, to dst, and tells how many
-// selections, of all sources, it may be learned from.
+// Windows appends the distribution of windows in use, from window 1 on, and returns the number of selections of all sources behind it.
 func (b *BOLD) Windows(dst []float64) (q []float64, selections int64) { return b.windows.append(dst) }
 
-// Sums implements Learner: the payoffs taken in. Decisions do not depend on them.
+// Sums implements Learner. Decisions do not depend on them.
 func (b *BOLD) Sums(i policy.Item) policy.Sums { return b.sums[i] }
 
 // Evidence implements Learner. Decisions do not depend on it.
 func (b *BOLD) Evidence(i policy.Item) policy.Evidence { return b.sums[i].Evidence() }
 
-// SetSource implements Learner. Instances are this partition's own, so that other sources' sums change nothing.
+// SetSource implements Learner. Instances belong to one partition, so other sources' sums are ignored.
 func (b *BOLD) SetSource(int32, policy.Item, policy.Sums) {}
 
-// Status implements Learner.
 func (b *BOLD) Status() Status {
 	s := Status{
 		Fed: b.fed, Flights: b.outstanding, Instances: int64(b.pool.next) + int64(len(b.pool.beside)), Unfed: b.unfed,

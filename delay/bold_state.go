@@ -11,22 +11,19 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// The hashes of BOLD, besides hashLearner.
 const (
 	hashInstances = "instances"
 	hashRounds    = "rounds"
 	hashVectors   = "vectors"
 )
 
-// maxLength is the longest candidate list whose vectors can be loaded: a bound on what faulty state makes us allocate.
+// maxLength bounds the list length of loaded vectors, and so the memory that malformed state can allocate.
 const maxLength = 1 << 20
 
-// Hashes implements Learner.
 func (b *BOLD) Hashes() []string {
 	return []string{hashInstances, hashRounds, hashVectors, hashWindows, hashLearner}
 }
 
-// Harvest implements Learner.
 func (b *BOLD) Harvest(r Recorder) {
 	for i := range b.changes.All() {
 		r.Item(i)
@@ -75,13 +72,11 @@ func (b *BOLD) harvestVector(r Recorder, i *instance, v *vector) {
 	})
 }
 
-// LoadSums implements Learner.
 func (b *BOLD) LoadSums(i policy.Item, s policy.Sums) {
 	b.fed += s.N - b.sums[i].N
 	b.sums[i] = s
 }
 
-// LoadField implements Learner.
 func (b *BOLD) LoadField(hash string, field, value []byte) error {
 	var err error
 	switch hash {
@@ -116,7 +111,7 @@ func (b *BOLD) loadOutstanding(field, value []byte) error {
 	return nil
 }
 
-// loadVector finds the vector that the beginning of a field names, and returns the rest, behind a colon.
+// loadVector returns the vector that a field's beginning names, and the rest behind the colon.
 func (b *BOLD) loadVector(field []byte) (v *vector, rest []byte, err error) {
 	head, rest, _ := bytes.Cut(field, []byte{':'})
 	number, err := parseInt32(head)
@@ -169,7 +164,6 @@ func (b *BOLD) loadBlock(field, value []byte) error {
 	return v.LoadBlock(block, value, limit, b.base.Valid)
 }
 
-// Loaded implements Learner.
 func (b *BOLD) Loaded() error {
 	for _, number := range slices.Sorted(maps.Keys(b.pool.beside)) {
 		i := b.pool.beside[number]

@@ -2,27 +2,24 @@ package delay
 
 import "github.com/ranker-worker/ranker-worker/policy"
 
-// categories are those of items, as far as they are known, by number: 0 is that of all items that have none. A number says nothing
-// by itself: what is learned of categories does not depend on which has which.
+// categories numbers the known categories of items; 0 means none. Numbers are arbitrary: nothing learned depends on them.
 type categories struct {
-	look    bool // else nobody asks
+	look    bool // categories are in use
 	numbers policy.Pages[int32]
 	byName  map[string]int32
 	all     []category // by number less 1
-	free    []int32    // numbers that nothing uses
+	free    []int32    // unused numbers
 	changed policy.Changes
 }
 
-// category is one that items have.
 type category struct {
 	name string
-	uses int // by how many items, and in what a whole is told
+	uses int // items with it; in a global learner, also sources' votes for it
 }
 
-// of is the number of an item's category.
 func (c *categories) of(i policy.Item) int32 { return c.numbers.Get(i) }
 
-// name is the name of an item's category; empty where it has none.
+// name returns the name of an item's category; "" for none.
 func (c *categories) name(i policy.Item) string {
 	if n := c.of(i); n > 0 {
 		return c.all[n-1].name
@@ -30,7 +27,7 @@ func (c *categories) name(i policy.Item) string {
 	return ""
 }
 
-// set sets an item's category; an empty name is none.
+// set sets an item's category; "" removes it.
 func (c *categories) set(i policy.Item, name string) {
 	before := c.of(i)
 	if before == 0 && name == "" {
@@ -46,7 +43,7 @@ func (c *categories) set(i policy.Item, name string) {
 	c.changed.Note(i, 1)
 }
 
-// take is the number of a name that is used once more; 0 of none.
+// take returns the number of a name and counts one more use; 0 for "".
 func (c *categories) take(name string) int32 {
 	if name == "" {
 		return 0
@@ -104,7 +101,7 @@ func (u *contexts) categorise(i policy.Item, name string) {
 	u.kinds.set(i, name)
 }
 
-// publishKind notes that an item's category is to be told again with its cells.
+// publishKind marks an item's cells as changed, so that they are published with its new category.
 func (u *contexts) publishKind(i policy.Item) {
 	u.eachCell(i, func(cell int32) {
 		if own := u.own.Get(cell); !own.none() {

@@ -8,14 +8,12 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/contextual"
 )
 
-// paidSums are sums over payoffs of a cell whose selections began in one block of event time: R in units of 2⁻³⁰, S by feature in units of
-// 1/127.
+// paidSums sums a cell's payoffs of one bucket: their number N, sum R in units of 2⁻³⁰, and S by feature in units of 1/127.
 type paidSums struct {
 	N, R int64
 	S    []int64
 }
 
-// Add implements history.Sums.
 func (p paidSums) Add(o paidSums) paidSums {
 	if o.S == nil {
 		return p
@@ -23,27 +21,25 @@ func (p paidSums) Add(o paidSums) paidSums {
 	return paidSums{p.N + o.N, p.R + o.R, added(slices.Clone(p.S), o.S, 1)}
 }
 
-// Minus implements history.Sums.
 func (p paidSums) Minus(o paidSums) paidSums {
 	return paidSums{p.N - o.N, p.R - o.R, added(slices.Clone(p.S), o.S, -1)}
 }
 
-// Bounded implements history.Sums: no cell is paid so often.
+// Bounded implements history.Sums. Counts of a cell stay far below the bound.
 func (p paidSums) Bounded() paidSums { return p }
 
-// Append implements history.Sums.
 func (p paidSums) Append(dst []byte) []byte {
 	return history.AppendNumbers(history.AppendNumbers(dst, p.N, p.R), p.S...)
 }
 
-// cellRows holds one source's payoffs of a cell by the time at which their selections began, and its awaited selections with their features.
+// cellRows holds one source's payoffs of a cell by start time of their selections, and its selections in flight.
 type cellRows struct {
 	rows history.Rows[paidSums]
 	awaitedSums
-	kind int32 // the item's category by this source; only in a whole
+	kind int32 // the item's category according to this source; only in a global learner
 }
 
-// since returns the sums of awaited selections, and of payoffs in blocks that begin at a time or later.
+// since returns the sums over payoffs in buckets that begin at time or later, and of selections in flight.
 func (c *cellRows) since(time int64) (sums cellSums) {
 	sums = cellSums{awaitedSums: c.awaitedSums}
 	for i := len(c.rows) - 1; i >= 0 && c.rows[i].Start() >= time; i-- {
@@ -55,7 +51,6 @@ func (c *cellRows) since(time int64) (sums cellSums) {
 	return sums
 }
 
-// pay adds a payoff in a row.
 func (c *cellRows) pay(at int, x []int8, units int64) {
 	p := &c.rows[at].Sum
 	p.N++
@@ -66,17 +61,17 @@ func (c *cellRows) pay(at int, x []int8, units int64) {
 // none returns whether the cell is empty.
 func (c *cellRows) none() bool { return len(c.rows) == 0 && c.awaited == 0 }
 
-// same returns whether both are equal.
+// same returns whether both have equal contents.
 func (c *cellRows) same(o *cellRows) bool {
 	return c.awaited == o.awaited && (c.awaited == 0 || slices.Equal(c.x, o.x)) && slices.EqualFunc(c.rows, o.rows, func(a, b history.Row[paidSums]) bool {
 		return a.Bucket == b.Bucket && a.Sum.N == b.Sum.N && a.Sum.R == b.Sum.R && slices.Equal(a.Sum.S, b.Sum.S)
 	})
 }
 
-// linearSums are those of one block. Who adds to them owns them.
+// linearSums are the linear sums of one bucket. The caller of Add gives up ownership.
 type linearSums struct{ *contextual.Linear }
 
-// Add implements history.Sums; none is nil.
+// Add implements history.Sums; nil is empty.
 func (l linearSums) Add(o linearSums) linearSums {
 	switch {
 	case o.Linear == nil:
@@ -88,22 +83,20 @@ func (l linearSums) Add(o linearSums) linearSums {
 	return l
 }
 
-// Minus implements history.Sums.
 func (l linearSums) Minus(o linearSums) linearSums {
 	l.Linear.Minus(o.Linear)
 	return l
 }
 
-// Bounded implements history.Sums: the sums are of 128 bits.
+// Bounded implements history.Sums. The sums have 128 bits.
 func (l linearSums) Bounded() linearSums { return l }
 
-// Append implements history.Sums.
 func (l linearSums) Append(dst []byte) []byte { return dst }
 
-// linearRows are the linear sums of one source, by when selections began.
+// linearRows are one source's linear sums, by start time of selections.
 type linearRows = history.Rows[linearSums]
 
-// eachSince calls do with the sums of each block that begins at a time or later.
+// eachSince calls do with the sums of each bucket that begins at time or later.
 func eachSince(rows linearRows, time int64, do func(*contextual.Linear)) {
 	for i := len(rows) - 1; i >= 0 && rows[i].Start() >= time; i-- {
 		do(rows[i].Sum.Linear)
@@ -113,17 +106,16 @@ func eachSince(rows linearRows, time int64, do func(*contextual.Linear)) {
 // paidLinear are our own linear sums.
 type paidLinear struct {
 	rows  linearRows
-	moved []inflight.Bucket // that have not been harvested
+	moved []inflight.Bucket // buckets changed since the last harvest
 }
 
-// note notes that a block is to be harvested.
 func (l *paidLinear) note(b inflight.Bucket) {
 	if !slices.Contains(l.moved, b) {
 		l.moved = append(l.moved, b)
 	}
 }
 
-// merge brings the rows to the blocks of a pass.
+// merge merges the rows to the buckets of a tick.
 func (l *paidLinear) merge(g *inflight.Scheme, pass int64) {
 	for i := range l.rows {
 		if b := g.Merged(l.rows[i].Bucket, pass); b != l.rows[i].Bucket {
@@ -134,7 +126,7 @@ func (l *paidLinear) merge(g *inflight.Scheme, pass int64) {
 	l.rows.Merge(g, pass)
 }
 
-// in are the sums of the block of a time, made if they are not there.
+// in returns the sums of time's bucket, which it makes if needed.
 func (l *paidLinear) in(g *inflight.Scheme, time, pass int64, dim int) *contextual.Linear {
 	at := l.rows.Count(g, time, pass, linearSums{})
 	row := &l.rows[at]

@@ -8,8 +8,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/contextual"
 )
 
-// cell is the number of a cell; -1, of which nothing is known, where it has none: numbers end after 16 million items of 127 segments, and
-// 12 million at 168 levels of the clock.
+// cell returns the number of a cell; false beyond the largest int32, which is after 16 million items of 127 segments, or 12 million
+// with 168 levels of the clock. Nothing is learned there.
 func (u *contexts) cell(i policy.Item, segment int32) (int32, bool) {
 	if segment < 0 || segment >= u.segments {
 		segment = 0
@@ -20,7 +20,6 @@ func (u *contexts) cell(i policy.Item, segment int32) (int32, bool) {
 	return i*u.segments + segment, true
 }
 
-// eachCell gives the cells of an item.
 func (u *contexts) eachCell(i policy.Item, do func(cell int32)) {
 	if first, ok := u.cell(i, 0); ok {
 		for cell := first; cell < first+u.segments; cell++ {
@@ -29,7 +28,7 @@ func (u *contexts) eachCell(i policy.Item, do func(cell int32)) {
 	}
 }
 
-// itemOf is the item of a cell; -1 where the cell is none.
+// itemOf returns the item of a cell; -1 for cell -1.
 func (u *contexts) itemOf(cell int32) policy.Item {
 	if cell < 0 {
 		return -1
@@ -37,7 +36,7 @@ func (u *contexts) itemOf(cell int32) policy.Item {
 	return cell / u.segments
 }
 
-// items is the level of items in the model.
+// items returns the level of items in the model.
 func (u *contexts) items() int {
 	if u.segments > 1 {
 		return 1
@@ -45,7 +44,7 @@ func (u *contexts) items() int {
 	return 0
 }
 
-// path is where an item stands in the model in a group of cells. It is false, and nothing is known there, where it has no number.
+// path returns an item's place in the model, for a group of cells within it. It is false where the item has no number.
 func (u *contexts) path(i policy.Item, within int32) (at contextual.Path, ok bool) {
 	n := u.numberOf(i)
 	if _, ok = u.cell(n, 0); !ok {
@@ -59,7 +58,7 @@ func (u *contexts) path(i policy.Item, within int32) (at contextual.Path, ok boo
 	return at, true
 }
 
-// share is which part of the awaited selections of an item these sums have.
+// share returns the part of an item's selections in flight that these sums contain.
 func (u *contexts) share(i policy.Item, c *cellSums) float64 {
 	if u.groups == 1 {
 		return 1
@@ -70,13 +69,13 @@ func (u *contexts) share(i policy.Item, c *cellSums) float64 {
 	return 0
 }
 
-// awaitedSums are how many selections of a cell are awaited, and the sums of their features, in units of 1/127; nil where all are 0.
+// awaitedSums are the number of selections in flight of a cell, and the sums of their features in units of 1/127; nil where all are 0.
 type awaitedSums struct {
 	awaited int64
 	x       []int64
 }
 
-// await counts an awaited selection, so many times.
+// await adds a selection in flight, times over.
 func (c *awaitedSums) await(x []int8, times int64) {
 	c.awaited += times
 	if c.x = note(c.x, x, times); c.awaited == 0 {
@@ -84,8 +83,8 @@ func (c *awaitedSums) await(x []int8, times int64) {
 	}
 }
 
-// cellSums are sums of fed payoffs, in units of 2⁻³⁰, and of their features, in units of 1/127, and those of awaited selections.
-// Slices are nil where all is 0.
+// cellSums are the number and sum of fed payoffs, in units of 2⁻³⁰, the sums of their features in units of 1/127, and those of
+// selections in flight. Nil slices are all 0.
 type cellSums struct {
 	fed int64
 	r   int64
@@ -93,17 +92,15 @@ type cellSums struct {
 	awaitedSums
 }
 
-// pay adds a payoff.
 func (c *cellSums) pay(x []int8, units int64) {
 	c.fed++
 	c.r += units
 	c.s = note(c.s, x, 1)
 }
 
-// none returns whether all sums are 0.
 func (c *cellSums) none() bool { return c.fed == 0 && c.awaited == 0 }
 
-// add adds others' sums, so many times.
+// add adds sums, times over.
 func (c *cellSums) add(o *cellSums, times int64) {
 	c.fed += times * o.fed
 	c.awaited += times * o.awaited
@@ -127,7 +124,7 @@ func added(to, from []int64, times int64) []int64 {
 	return to
 }
 
-// note adds the features of one selection, so many times.
+// note adds one selection's features, times over.
 func note(to []int64, x []int8, times int64) []int64 {
 	if to == nil {
 		to = make([]int64, len(x))
@@ -138,14 +135,14 @@ func note(to []int64, x []int8, times int64) []int64 {
 	return to
 }
 
-// theirSums holds the cells and linear sums of another source.
+// theirSums are the cells and linear sums of another source.
 type theirSums struct {
 	cells   policy.Pages[cellRows]
 	awaited policy.Pages[int64] // by item, of cells
 	linear  linearRows
 }
 
-// their is what a source has told, made if it is not there, and what it tells when it tells all anew.
+// their returns a source's sums, or during its resync those read so far; it makes them if needed.
 func (u *contexts) their(source int32) *theirSums {
 	if coming := u.coming[source]; coming != nil {
 		return coming
@@ -156,7 +153,7 @@ func (u *contexts) their(source int32) *theirSums {
 	return u.theirs[source]
 }
 
-// setCell sets a source's cell.
+// setCell replaces a source's cell.
 func (u *contexts) setCell(to *theirSums, cell int32, now cellRows) {
 	before := to.cells.Get(cell)
 	if now.none() {

@@ -11,25 +11,24 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/features"
 )
 
-// ErrPersonal says that payoffs cannot be learned to depend on features with these settings.
+// ErrPersonal is wrapped by errors about a contextual learner's settings.
 var ErrPersonal = errors.New("delay: settings of features are faulty")
 
-// ContextualConfig is what a Direct is made from whose payoffs depend on features.
+// ContextualConfig configures NewPersonal.
 type ContextualConfig struct {
 	Space *features.Space
-	// Silence.Horizon bounds payoffs, and sets the length of the blocks of event time that payoffs are stored by. After a change of the
-	// effects of features and items, payoffs in earlier blocks are dropped.
+	// Silence.Horizon bounds the age of payoffs and sets the bucket length. Payoffs before a detected change do not count.
 	Silence Silence
-	// Expires says that a selection that is never paid counts as Silence.Default, at the horizon or sooner. The last horizon has too few
-	// payoffs then to detect a change within it.
+	// Expires says that an unpaid selection counts as Silence.Default, at the horizon or sooner. Changes within the last horizon
+	// are then not detected, since its payoffs are incomplete.
 	Expires bool
-	// Belief says what is known of σ. Its prior is EmpiricalPrior; or NoPrior with a Sigma that is given, where items have no means of
-	// their own and features are all there is.
+	// Belief gives σ. Its prior is EmpiricalPrior; or NoPrior with a given Sigma, where items have no means of their own and
+	// payoffs depend on features only.
 	Belief policy.Belief
 }
 
-// NewPersonal makes a learner that knows no items yet, whose policy goes by Input.Known (policy.Kind.Personal) with the same Belief.
-// It fails with ErrPersonal.
+// NewPersonal returns a contextual learner without items: payoffs follow a linear mixed model (package contextual). The policy must
+// decide by Input.Known, with the same Belief. It fails with ErrPersonal.
 func NewPersonal(p policy.Policy, c ContextualConfig) (*Direct, error) {
 	if c.Silence.Drift != 0 {
 		return nil, fmt.Errorf("%w: where means drift, what is known of features could not fade with them", ErrPersonal)
@@ -65,48 +64,48 @@ func NewPersonal(p policy.Policy, c ContextualConfig) (*Direct, error) {
 	return d, nil
 }
 
-// contextual is what a learner knows of what payoffs depend on besides the item.
+// contexts are the group statistics of a contextual learner.
 //
-// A cell is an item for the users of one segment at one level of the clock, or for all users where a learner declares neither. A cell has sums of
-// its payoffs, of their features, and of those of its awaited selections. The linear sums are of all cells. Both are integers, of this
-// partition and of other sources. The model pools cells by group (grouping). It is a function of the totals, of the items' evidence and
-// categories, and of the time of the last fit, so the last fit is stored. A part of a whole (Sharing) leaves to it what others have told, and the fits.
+// A cell is an item for users of one segment at one level of the clock; without segments and clock it is the item. A cell sums its
+// payoffs and features, paid and in flight. Linear sums are over all cells. All are integers, by source. The model pools cells by
+// group (grouping). It is a function of the sums, the items' evidence and categories, and the time of the last fit, which is
+// stored. In a partition's learner, the global one (Sharing) holds other sources' sums and makes the fits.
 type contexts struct {
 	model    *contextual.Model
 	names    []string
 	dim      int
-	declared int    // coordinates that are no products
-	middle   []int8 // the features of who says nothing
+	declared int    // coordinates without products
+	middle   []int8 // features of a user without any
 	known    policy.Known
 	mean     []float64
 	kinds    categories
 	met      met
-	x        []int8 // memory for one vector
-	width    int    // of vectors without the age
+	x        []int8 // scratch for one vector
+	width    int    // of vectors without age
 
-	segments int32 // a cell's number is its item's times these, and its segment's
+	segments int32 // cell = item·segments + segment
 	grouping
 	own     policy.Pages[cellRows]
-	pooled  policy.Pages[cellSums] // by group, over all sources; empty in a part
-	awaited policy.Pages[int64]    // by item, of all sources; of a part, of its own
+	pooled  policy.Pages[cellSums] // by group, over all sources; empty with a global learner
+	awaited policy.Pages[int64]    // by item, of all sources; with a global learner, our own
 	linear  paidLinear             // of this partition
 	grid    inflight.Scheme
-	pass    int64                // of our own newest selection that was fed
+	pass    int64                // tick of our own newest fed selection
 	theirs  map[int32]*theirSums // by source
-	sums    cellSums             // memory for those of one cell
+	sums    cellSums             // scratch for one cell
 	shared
 	turning
 	silent   silentCells
-	stale    policy.Changes // items whose silence is not set in the model
-	untold   policy.Changes // groups that are not
-	cells    policy.Changes // of our own
-	told     bool           // something has come since it was last asked whether to fit
+	stale    policy.Changes // items whose silence has changed since it was set in the model
+	untold   policy.Changes // groups likewise
+	cells    policy.Changes // own cells changed since the last harvest
+	told     bool           // there are new data since the last look whether a fit is due
 	unstored bool           // the fit has not been harvested
 	unfed    int64          // payoffs without features, since the process started
-	fits     int64          // likewise
+	fits     int64          // since the process started
 }
 
-// newUsers makes one without a model.
+// newUsers returns one without a model.
 func newUsers(c *ContextualConfig) *contexts {
 	s := c.Space
 	dim := s.Dim()
@@ -124,15 +123,13 @@ func newUsers(c *ContextualConfig) *contexts {
 	return u
 }
 
-// begin notes a selection whose payoff is awaited.
 func (u *contexts) begin(fb *Feedback) {
 	if len(fb.X) == u.width {
 		u.await(fb, 1)
 	}
 }
 
-// await counts an awaited selection, or one that is awaited no longer. One that was not counted, as its learner was reset meanwhile,
-// changes nothing.
+// await adds a selection in flight, or removes it with times -1. One that was never counted changes nothing.
 func (u *contexts) await(fb *Feedback, times int64) {
 	cell, ok := u.cell(fb.Item, fb.Segment)
 	if !ok || len(fb.X) != u.width {
@@ -152,7 +149,7 @@ func (u *contexts) await(fb *Feedback, times int64) {
 	u.note(cell)
 }
 
-// note marks a cell's group, and the silence of its item, as changed since the model was set.
+// note marks a cell's group, and its item's silence, as changed.
 func (u *contexts) note(cell int32) {
 	u.untold.Note(u.groupOf(cell), 1)
 	if u.groups > 1 {
@@ -160,7 +157,7 @@ func (u *contexts) note(cell int32) {
 	}
 }
 
-// pay feeds a payoff. It returns the payoff as it counts, and whether it does: one without features does not.
+// pay feeds a payoff. It returns the payoff rounded to units, and false for one without features, which does not count.
 func (u *contexts) pay(fb *Feedback) (payoff float64, fed bool) {
 	cell, ok := u.cell(fb.Item, fb.Segment)
 	if !ok || len(fb.X) != u.width {
@@ -185,14 +182,14 @@ func (u *contexts) pay(fb *Feedback) (payoff float64, fed bool) {
 	return float64(units) / history.Units, true
 }
 
-// settle sets the groups in the model that have changed.
+// settle sets changed groups in the model.
 func (u *contexts) settle(t *policy.Table) {
 	for i := range u.stale.All() {
 		if u.groups == 1 {
 			u.untold.Note(i, 1)
 			continue
 		}
-		u.eachGroup(i, func(group int32) { // whose share of the item's silence changes
+		u.eachGroup(i, func(group int32) { // the groups' shares of the item's silence change
 			if u.sumsOf(group).awaited > 0 || u.differsInGroup(group) {
 				u.untold.Note(group, 1)
 			}
@@ -236,7 +233,7 @@ func (u *contexts) tell(t *policy.Table, group int32) {
 	u.model.Set(at, w, r, c.s, silent)
 }
 
-// average is the mean of so many features.
+// average sets mean to the mean features of n selections.
 func (u *contexts) average(sum []int64, n int64) {
 	clear(u.mean)
 	for j, s := range sum {
@@ -244,7 +241,7 @@ func (u *contexts) average(sum []int64, n int64) {
 	}
 }
 
-// advance fits the model if a fit is due, and searches for a change of payoffs.
+// advance fits the model if a fit is due, and looks for a change of effects.
 func (u *contexts) advance(t *policy.Table) {
 	u.settle(t)
 	if !u.told || u.whole != nil {
@@ -258,7 +255,6 @@ func (u *contexts) advance(t *policy.Table) {
 	}
 }
 
-// fit fits the model if a fit is due.
 func (u *contexts) fit(t *policy.Table) {
 	due := u.model.Due()
 	if !u.model.Fit() {
@@ -271,7 +267,7 @@ func (u *contexts) fit(t *policy.Table) {
 	}
 }
 
-// row are the features of a candidate, of so many; where there are none, those in the middle of their ranges.
+// row returns a candidate's features; without any, those in the middle of their ranges.
 func (u *contexts) row(about *policy.Context, at, candidates int, i policy.Item) []int8 {
 	if x := about.Row(at, candidates); len(x) == u.width {
 		return u.vector(x, i, about.At)
@@ -279,7 +275,7 @@ func (u *contexts) row(about *policy.Context, at, candidates int, i policy.Item)
 	return u.middle
 }
 
-// know is what is known of the candidates of an impression.
+// know returns the estimates of an impression's candidates.
 func (u *contexts) know(t *policy.Table, in *policy.Input) *policy.Known {
 	u.settle(t)
 	k := &u.known
@@ -303,7 +299,7 @@ func (u *contexts) know(t *policy.Table, in *policy.Input) *policy.Known {
 	return k
 }
 
-// forget forgets an item, of this partition and all others, until forgotten. What its payoffs told of features by how they differ stays.
+// forget drops an item's sums, of all sources; forgotten completes it. Its contribution to the effects of features stays.
 func (u *contexts) forget(i policy.Item) {
 	u.eachCell(i, func(cell int32) {
 		own := u.own.Get(cell)
@@ -324,7 +320,7 @@ func (u *contexts) forget(i policy.Item) {
 	u.told = true
 }
 
-// changeLinear changes linear sums of a source, which are part of the total.
+// changeLinear changes a source's linear sums, and the total with them.
 func (u *contexts) changeLinear(rows *linearRows, change func()) {
 	if u.whole != nil {
 		change()
@@ -335,7 +331,7 @@ func (u *contexts) changeLinear(rows *linearRows, change func()) {
 	eachSince(*rows, u.model.Since(), u.model.Total.Plus)
 }
 
-// forgetRows takes a cell's payoffs out of our own linear sums, but for the differences among them.
+// forgetRows removes a cell's payoffs from our linear sums, but for the differences among them.
 func (u *contexts) forgetRows(rows history.Rows[paidSums]) {
 	for i := range rows {
 		if at, within := u.linear.rows.At(rows[i].Start()); within {
@@ -345,7 +341,7 @@ func (u *contexts) forgetRows(rows history.Rows[paidSums]) {
 	}
 }
 
-// forgotten ends that an item is forgotten: the model knows nothing more of it than a whole does.
+// forgotten completes forget: the model drops the item, unless the global learner has it.
 func (u *contexts) forgotten(t *policy.Table, i policy.Item) {
 	u.settle(t)
 	u.eachGroup(i, func(group int32) {
@@ -357,7 +353,7 @@ func (u *contexts) forgotten(t *policy.Table, i policy.Item) {
 	u.met.forget(i)
 }
 
-// release gives back the memory of an item that was forgotten, of which no change is left to be told.
+// release frees the memory of a forgotten item after its last change has been harvested.
 func (u *contexts) release(i policy.Item) {
 	u.eachGroup(i, u.untold.Release)
 	u.eachCell(i, u.cells.Release)

@@ -5,22 +5,22 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/contextual"
 )
 
-// shared is what users have that are part of a whole (Sharing), or one.
+// shared links a partition's contextual learner to the global one (Sharing).
 //
-// The numbers of nodes in a part's model are the whole's. A part tells its model of those cells only of which it has something that
-// the whole has not been told of, and of those of items of which it knows something else.
+// The numbers of nodes in a partition's model are the global ones. Its model holds only cells in which it differs from the global
+// learner, or whose items do.
 type shared struct {
 	whole  *contexts
 	source int32
 	number func(policy.Item) policy.Item
-	heard  int64 // of the whole's fits
+	heard  int64 // number of the global fits read
 
 	isWhole bool
-	coming  map[int32]*theirSums // by source that tells all anew, until it has
-	votes   map[int32]int        // memory, by category
+	coming  map[int32]*theirSums // by source, during its resync
+	votes   map[int32]int        // scratch, by category
 }
 
-// join makes it part of a whole.
+// join makes it a partition's learner below the global one.
 func (u *contexts) join(whole *contexts, source int32, number func(policy.Item) policy.Item) {
 	u.whole, u.source, u.number = whole, source, number
 	u.by(whole.chosen)
@@ -28,7 +28,7 @@ func (u *contexts) join(whole *contexts, source int32, number func(policy.Item) 
 	u.heard = whole.fits
 }
 
-// numberOf is the number of an item in the model.
+// numberOf returns an item's number in the model.
 func (u *contexts) numberOf(i policy.Item) policy.Item {
 	if u.whole == nil {
 		return i
@@ -36,8 +36,8 @@ func (u *contexts) numberOf(i policy.Item) policy.Item {
 	return u.number(i)
 }
 
-// kindOf is the number of the category of an item, whose number in the model is n. It is as the whole says, once that knows something of
-// the item; until then, as is known here, by a number that the whole has for nothing where it does not know the category.
+// kindOf returns the number of an item's category; n is the item's number in the model. The global learner's category applies once
+// it has data of the item. Until then our own does, by a number that is unused there if the category is unknown.
 func (u *contexts) kindOf(i, n policy.Item) int32 {
 	if u.whole == nil || !u.model.Heeds() {
 		return u.kinds.of(i)
@@ -56,7 +56,7 @@ func (u *contexts) kindOf(i, n policy.Item) int32 {
 	return int32(len(w.kinds.all)) + ours
 }
 
-// sumsOf are those of a group over all sources. They hold until the next call.
+// sumsOf returns a group's sums over all sources, valid until the next call.
 func (u *contexts) sumsOf(group int32) *cellSums {
 	if u.whole == nil {
 		u.sums = u.pooled.Get(group)
@@ -86,7 +86,7 @@ func (u *contexts) sumsOf(group int32) *cellSums {
 	return c
 }
 
-// sum adds others' sums, so many times, to sums with memory for all.
+// sum adds sums, times over, into allocated slices.
 func (c *cellSums) sum(o *cellSums, times int64) {
 	c.fed += times * o.fed
 	c.awaited += times * o.awaited
@@ -95,7 +95,7 @@ func (c *cellSums) sum(o *cellSums, times int64) {
 	added(c.x, o.x, times)
 }
 
-// toldBy returns a source's cell in a whole.
+// toldBy returns a source's cell as the global learner has it.
 func (u *contexts) toldBy(source, cell int32) (c cellRows) {
 	if theirs := u.theirs[source]; theirs != nil {
 		c = theirs.cells.Get(cell)
@@ -103,13 +103,13 @@ func (u *contexts) toldBy(source, cell int32) (c cellRows) {
 	return c
 }
 
-// differs tells whether the whole has been told something else of an item than we have.
+// differs returns whether the global learner has other sums of an item from us than we have now.
 func (u *contexts) differs(i policy.Item) (differs bool) {
 	u.eachCell(i, func(cell int32) { differs = differs || u.differsIn(cell) })
 	return differs
 }
 
-// differsIn tells the same of a cell.
+// differsIn is differs for a cell.
 func (u *contexts) differsIn(cell int32) bool {
 	if u.whole == nil {
 		return false
@@ -123,7 +123,6 @@ func (u *contexts) differsIn(cell int32) bool {
 	return !own.same(&told)
 }
 
-// differsInGroup is differsIn of a group.
 func (u *contexts) differsInGroup(group int32) bool {
 	if u.whole == nil {
 		return false
@@ -136,7 +135,7 @@ func (u *contexts) differsInGroup(group int32) bool {
 	return false
 }
 
-// awaitedOf is how many selections of an item are awaited, over all sources.
+// awaitedOf returns an item's number of selections in flight, over all sources.
 func (u *contexts) awaitedOf(i policy.Item) int64 {
 	if u.whole == nil {
 		return u.awaited.Get(i)
@@ -149,7 +148,7 @@ func (u *contexts) awaitedOf(i policy.Item) int64 {
 	return all
 }
 
-// loaded begins, once what is stored was loaded.
+// loaded begins with the stored state.
 func (u *contexts) loaded(t *policy.Table) {
 	u.unstored = false
 	u.kinds.changed.Clear()
@@ -164,7 +163,7 @@ func (u *contexts) loaded(t *policy.Table) {
 	}
 }
 
-// refresh reads the whole again after it has changed.
+// refresh reads the global learner again after a change.
 func (u *contexts) refresh() {
 	u.by(u.whole.chosen)
 	u.model.Refresh()
@@ -176,7 +175,7 @@ func (u *contexts) refresh() {
 	}
 }
 
-// beWhole makes it a whole. Mark tells items apart.
+// beWhole makes it a global learner. Mark identifies items by numbers that are equal in all processes.
 func (u *contexts) beWhole(mark func(policy.Item) uint64) {
 	u.isWhole, u.mark = true, mark
 	u.model.MarkBy(func(level int, number int32) uint64 {
@@ -187,7 +186,7 @@ func (u *contexts) beWhole(mark func(policy.Item) uint64) {
 	})
 }
 
-// refit makes anew, in a whole, what follows from all that was told; and with learn, what is learned of by how much payoffs differ.
+// refit recomputes the global model from all sums; with learn, also its variances and grouping.
 func (u *contexts) refit(t *policy.Table, learn bool) {
 	u.settle(t)
 	if learn {
@@ -205,7 +204,7 @@ func (u *contexts) refit(t *policy.Table, learn bool) {
 	u.kinds.changed.Clear()
 }
 
-// prefixFit begins the line of an estimate (AppendEstimate) that says what was learned of by how much payoffs differ.
+// prefixFit begins the line of an estimate (AppendEstimate) with the variances.
 var prefixFit = []byte("\nfit ")
 
 func (u *contexts) appendEstimate(dst []byte) []byte {
@@ -232,13 +231,13 @@ func (u *contexts) takeEstimate(t *policy.Table, text []byte) error {
 	return nil
 }
 
-// beginResync begins to read all that a source has published. It counts when it is complete, since its sums belong together.
+// beginResync begins to read a source's whole state. It replaces the previous one at its end only, since its sums belong together.
 func (u *contexts) beginResync(source int32) {
 	u.leave(u.coming[source])
 	u.coming[source] = &theirSums{}
 }
 
-// leave forgets the categories that were told.
+// leave ends the uses of categories by a source's cells.
 func (u *contexts) leave(p *theirSums) {
 	if p == nil {
 		return
@@ -248,7 +247,7 @@ func (u *contexts) leave(p *theirSums) {
 	}
 }
 
-// endResync puts what a source has told since anew in place of what it had told before.
+// endResync replaces a source's state by the one read since beginResync.
 func (u *contexts) endResync(source int32) {
 	now := u.coming[source]
 	if now == nil {
@@ -270,8 +269,8 @@ func (u *contexts) endResync(source int32) {
 	u.told = true
 }
 
-// vote takes in that a source says that an item is of another category than it said before, by numbers. A whole takes an item to be of
-// that which most cells say, of all sources; of several, of the one whose name is the first in alphabetical order.
+// vote changes an item's category after a source has changed its own for it. The category that most cells of all sources have wins;
+// of several, the alphabetically first.
 func (u *contexts) vote(i policy.Item, before, now int32) {
 	is := u.kinds.of(i)
 	if before == now || now == is || now == 0 && before != is {
@@ -300,7 +299,7 @@ func (u *contexts) vote(i policy.Item, before, now int32) {
 	}
 }
 
-// takeCell takes in what a source has published of a cell. What makes no sense is nothing.
+// takeCell sets a source's cell; a malformed value empties it.
 func (u *contexts) takeCell(source, cell int32, value []byte) {
 	now, category, err := u.parseCell(value)
 	if err != nil || now.none() {

@@ -13,14 +13,16 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/features"
 )
 
-// The hashes of a learner whose payoffs depend on features (NewPersonal). Hash "cells" maps "<item>", or "<item>|<segment>" where segments
-// are declared, to how many selections are awaited; by feature, where there are any, in units of 1/127, the sum over them; of each block
-// of event time in which selections began that were paid "<level>:<index>:<payoffs>:<paid>:<sum>:…", paid in units of 2⁻³⁰, and by feature
-// the sum over the payoffs; with blanks between; and behind that, where the item has a category, " =" and its name. Hash "categories" maps
-// "<item>" to that name, also of items without cells. Hash "met" maps
-// "<item>" to when it was first met, in milliseconds of event time. Hash "linear" maps "<level>:<index>" to how many payoffs there are, less one for each
-// item that was forgotten, Σr² in units of 2⁻³⁰, and by feature its row of Σxxᵀ up to its own, in units of 1/127², and Σxr, in units of
-// 2⁻³⁰/127. Field "fit" of hash "learner" is the last fit (personal.Model).
+// The hashes of a contextual learner. Numbers are decimal with blanks between; sums of payoffs are in units of 2⁻³⁰, of features in
+// units of 1/127.
+//   - "cells": "<item>", or "<item>|<segment>" with segments, to the number of selections in flight, their sums by feature if there
+//     are any, and by bucket of paid selections "<level>:<index>:<payoffs>:<sum>:<feature sums>…"; then " =" and the item's
+//     category, if it has one.
+//   - "categories": "<item>" to its category, also without cells.
+//   - "met": "<item>" to the event time in milliseconds of its first impression.
+//   - "linear": "<level>:<index>" to the number of payoffs less one for each forgotten item, Σr², and by feature its row of Σxxᵀ up
+//     to the diagonal, in units of 1/127², and Σxr, in units of 2⁻³⁰/127.
+//   - Field "fit" of "learner": the last fit (contextual.Model).
 const (
 	hashCells      = "cells"
 	hashCategories = "categories"
@@ -30,14 +32,13 @@ const (
 
 var fieldFit = []byte("fit")
 
-// fieldLooked is the pass of the last search for a change of payoffs. Of a part, its whole searches.
+// fieldLooked is the tick of the last search for a change; absent with a global learner, which searches.
 var fieldLooked = []byte("looked")
 
 func (u *contexts) pooledHashes() []Pooled {
 	return []Pooled{{Hash: hashCells, ByItem: true}, {Hash: hashLinear}}
 }
 
-// harvest writes what has changed of our own.
 func (u *contexts) harvest(r Recorder, to *writer) {
 	for i := range u.cells.All() {
 		to.field = u.appendCell(to.field[:0], i)
@@ -75,7 +76,6 @@ func (u *contexts) harvest(r Recorder, to *writer) {
 	}
 }
 
-// appendCell names a cell.
 func (u *contexts) appendCell(dst []byte, cell int32) []byte {
 	dst = strconv.AppendInt(dst, int64(cell/u.segments), 10)
 	if u.segments > 1 {
@@ -84,7 +84,7 @@ func (u *contexts) appendCell(dst []byte, cell int32) []byte {
 	return dst
 }
 
-// parseCellName reads what appendCell writes: the name of the item, and the segment.
+// parseCellName reads a name that appendCell wrote: the item's part, and the segment.
 func (u *contexts) parseCellName(field []byte) (item []byte, segment int32, err error) {
 	item, text, divided := bytes.Cut(field, []byte{'|'})
 	if divided != (u.segments > 1) {
@@ -113,21 +113,19 @@ func (c *cellRows) append(dst []byte) []byte {
 	return dst
 }
 
-// beginsKind stands before the name of the item's category.
 var beginsKind = []byte(" =")
 
 var errCategory = errors.New("a category has no name")
 
 var errCell = errors.New("the value is not a count of selections and the sums of as many features, and blocks with a count of payoffs, their sum and those of as many features, or the field no cell")
 
-// parseCell reads the form that harvest writes: sums, and the name of the item's category.
+// parseCell reads a value that harvest wrote: sums, and the item's category.
 func (u *contexts) parseCell(value []byte) (c cellRows, category []byte, err error) {
 	numbers, category, _ := bytes.Cut(value, beginsKind)
 	c, err = u.parseRows(numbers)
 	return c, category, err
 }
 
-// parseRows reads the form that append writes.
 func (u *contexts) parseRows(value []byte) (c cellRows, err error) {
 	word, rest, more := bytes.Cut(value, []byte{' '})
 	if c.awaited, err = parseInt(word); err != nil || c.awaited > mostPayoffs {
@@ -150,7 +148,7 @@ func (u *contexts) parseRows(value []byte) (c cellRows, err error) {
 	return c, nil
 }
 
-// paidOf makes sums of their numbers, unless these cannot be.
+// paidOf converts parsed numbers to sums; false where they are out of range.
 func (u *contexts) paidOf(numbers []int64) (p paidSums, ok bool) {
 	if len(numbers) != 2+u.dim {
 		return p, false
@@ -163,10 +161,10 @@ func (u *contexts) paidOf(numbers []int64) (p paidSums, ok bool) {
 	return p, ok
 }
 
-// mostPayoffs is how many payoffs sums are of at the most.
+// mostPayoffs bounds the number of payoffs of parsed sums.
 const mostPayoffs = 1 << 40
 
-// harvestLinear writes the blocks of our own linear sums that have changed.
+// harvestLinear records the changed buckets of our linear sums.
 func (u *contexts) harvestLinear(r Recorder, to *writer) {
 	for _, b := range u.linear.moved {
 		to.field, to.value = inflight.AppendBucket(to.field[:0], b), to.value[:0]
@@ -181,7 +179,6 @@ func (u *contexts) harvestLinear(r Recorder, to *writer) {
 	u.linear.moved = u.linear.moved[:0]
 }
 
-// appendLinear writes linear sums.
 func appendLinear(dst []byte, l *contextual.Linear) []byte {
 	dst = append(strconv.AppendInt(dst, l.N, 10), ' ')
 	dst = l.Q.Append(dst)
@@ -198,7 +195,6 @@ func appendLinear(dst []byte, l *contextual.Linear) []byte {
 
 var errLinear = errors.New("the value is not the linear sums of as many features, or the field no block")
 
-// parseLinear reads the form that appendLinear writes.
 func parseLinear(value []byte, dim int) (l *contextual.Linear, err error) {
 	l = contextual.NewLinear(dim)
 	words := bytes.Fields(value)
@@ -228,7 +224,7 @@ func parseLinear(value []byte, dim int) (l *contextual.Linear, err error) {
 	return l, nil
 }
 
-// setBlock sets a source's linear sums of a block; a nil value deletes them.
+// setBlock sets a source's linear sums of a bucket; nil deletes them. It fails if the text is malformed.
 func (u *contexts) setBlock(rows *linearRows, field, value []byte) error {
 	b, err := inflight.ParseBucket(field)
 	if err != nil {
@@ -244,7 +240,7 @@ func (u *contexts) setBlock(rows *linearRows, field, value []byte) error {
 	return nil
 }
 
-// setRow sets a row; nil is none.
+// setRow sets a row; nil deletes it.
 func setRow(rows *linearRows, b inflight.Bucket, l *contextual.Linear) {
 	at, found := rows.Find(b)
 	switch {
@@ -257,7 +253,7 @@ func setRow(rows *linearRows, b inflight.Bucket, l *contextual.Linear) {
 	}
 }
 
-// load restores a field; ok tells that it is one of these.
+// load restores a field; ok is false for hashes of other components.
 func (u *contexts) load(hash string, field, value []byte, items int) (ok bool, err error) {
 	switch {
 	case hash == hashCells:
@@ -303,7 +299,7 @@ func (u *contexts) load(hash string, field, value []byte, items int) (ok bool, e
 	return false, nil
 }
 
-// setSource takes in what another source has in a field; ok tells that it is one of these. What makes no sense is nothing.
+// setSource sets a field of another source; ok is false for hashes of other components. A malformed value counts as absent.
 func (u *contexts) setSource(source int32, hash string, field, value []byte, items Translate) (ok bool) {
 	switch hash {
 	case hashCells:

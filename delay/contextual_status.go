@@ -5,51 +5,48 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/features"
 )
 
-// Cause is what payoffs differ by.
+// Cause is a component of the variance of payoffs.
 type Cause uint8
 
-// The causes: payoffs of one item in one context differ by chance; features make them differ, items' categories do, items, and cells, which
-// are an item for the users of one segment.
+// The causes: chance within item and context, features, the item's category, the item, and the cell (item and user group).
 const (
 	OfChance Cause = iota
 	OfFeatures
 	OfCategory
 	OfItem
 	OfCell
-	Causes // how many there are
+	Causes // their number
 )
 
-// String is the name that metrics and reports have for it.
+// String returns its name in metrics and reports.
 func (c Cause) String() string {
 	return [...]string{"payoff", "features", "category", "item", "cell"}[c]
 }
 
-// ContextualStatus is what a learner takes payoffs to depend on, for people and metrics. It is of all partitions, as far as they are heard of,
-// and as of the last fit.
+// ContextualStatus describes a contextual learner's model over all partitions, as of the last fit.
 type ContextualStatus struct {
-	Known bool  // payoffs depend on a context; else the rest says nothing
+	Known bool  // payoffs depend on a context; otherwise the rest is empty
 	Fits  int64 // made since the process started
-	// Payoffs are how many tell of it, less one for each item that was forgotten. Of several partitions, the one with the most is up to
-	// date.
+	// Payoffs is the number of payoffs in the model, less one for each forgotten item. The partition with the most is the most recent.
 	Payoffs int64
-	// Deviations are by how much payoffs differ by each cause, in payoff ranges; -1 where the learner does not look at it.
+	// Deviations are standard deviations of payoffs by cause, in payoff ranges; -1 for a cause that the learner does not model.
 	Deviations [Causes]float64
-	// Spreads say how much of its range each declared feature uses.
+	// Spreads are the spreads of the declared features.
 	Spreads []Spread
-	// Groups say how finely the learner divides what it declares of the clock and of items' age.
+	// Groups are the present divisions of the clock and of items' age.
 	Groups []Groups
-	// Since is the time, in milliseconds since 1970, from which on payoffs count, by when their selections began; 0 where all count.
+	// Since is the time in Unix milliseconds from which payoffs count, by start of their selections; 0 if all count.
 	Since int64
 }
 
-// Groups is the number of groups that a learner divides the day ("hour"), the week ("weekday") or items' ages ("age") into at present; 1
-// where it does not. Payoffs choose those of the clock; those of the age stay.
+// Groups is the number of groups into which the learner divides the day ("hour"), the week ("weekday") or items' ages ("age"); 1 if
+// it does not divide. Data choose the clock's; those of age are fixed.
 type Groups struct {
 	Of string
 	N  int
 }
 
-// divisions returns what a learner declares of the clock and of items' age.
+// divisions returns Groups of the declared clock and age.
 func (u *contexts) divisions() (all []Groups) {
 	clock, now := u.met.space.Clock(), &u.choices[u.chosen]
 	if clock.Hour {
@@ -64,14 +61,13 @@ func (u *contexts) divisions() (all []Groups) {
 	return all
 }
 
-// Spread is the standard deviation of a feature over the payoffs that were fed, in halves of its range: 0.58 where all of the range is
-// used alike.
+// Spread is a feature's standard deviation over fed payoffs, in halves of its range: 0.58 for a uniform distribution.
 type Spread struct {
 	Name string
 	SD   float64
 }
 
-// causes are those of the model's levels, from the finest up.
+// causes returns the causes of the model's levels, from the finest up.
 func (u *contexts) causes() []Cause {
 	all := []Cause{OfCell, OfItem, OfCategory}
 	if u.segments == 1 {
@@ -102,14 +98,13 @@ func (u *contexts) status() (s ContextualStatus) {
 	return s
 }
 
-// Coefficient is by how much a payoff is expected to change with a feature that goes from the middle of its range to its end, in
-// normalised units, and the deviation of that.
+// Coefficient is a payoff's expected change, in payoff ranges, from the middle of a feature's range to its end; SD its standard error.
 type Coefficient struct {
 	Name      string
 	Value, SD float64
 }
 
-// coefficients are all of them, in the order of the features.
+// coefficients returns one per feature, in their order.
 func (u *contexts) coefficients() []Coefficient {
 	all := make([]Coefficient, u.dim)
 	for j := range all {
@@ -121,7 +116,7 @@ func (u *contexts) coefficients() []Coefficient {
 
 // ContextReporting is a learner whose payoffs may depend on more than the item.
 type ContextReporting interface {
-	// Coefficients are those of all features, the intercept first; nil where payoffs depend on the item alone.
+	// Coefficients returns those of all features, the intercept first; nil where payoffs depend on the item alone.
 	Coefficients() []Coefficient
 }
 
@@ -130,7 +125,6 @@ var (
 	_ ContextReporting = (*Preferring)(nil)
 )
 
-// Coefficients implements Depending.
 func (d *Direct) Coefficients() []Coefficient {
 	if d.users == nil {
 		return nil
@@ -138,7 +132,7 @@ func (d *Direct) Coefficients() []Coefficient {
 	return d.users.coefficients()
 }
 
-// Coefficients implements Depending, as the inner learner does.
+// Coefficients implements ContextReporting, by the inner learner.
 func (p *Preferring) Coefficients() []Coefficient {
 	if inner, ok := p.inner.(ContextReporting); ok {
 		return inner.Coefficients()

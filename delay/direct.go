@@ -2,32 +2,24 @@ package delay
 
 import "github.com/ranker-worker/ranker-worker/policy"
 
-// Direct feeds every payoff to BASE as it arrives, and tells BASE how many selections of each item are in flight, as
-// samples that are on their way (policy.Evidence.Open): a bonus for what is little known shrinks when an item is
-// selected and not only when its payoff comes, so that a wait is not spent on one item. Nothing is ever on hold, what
-// other sources know is taken in at once, and windows need not be lazy. In exchange BASE sees payoffs in another order
-// and number than it would without delay, so that it must not depend on when it is fed: the policies with an upper index,
-// a posterior, or none of both do not; elimination's proof does.
+// Direct feeds every payoff to BASE as it arrives, and counts selections in flight as open samples (policy.Evidence.Open), so that
+// an exploration bonus shrinks at the selection and not only at the payoff. It never goes on hold, reads other sources at once, and
+// works with windows that are not lazy. In exchange BASE sees payoffs in another order than without delay. Index and posterior
+// policies do not depend on it; the proof for elimination does.
 //
-// Silence says what a selection counts as while its payoff is awaited. Of a payoff that comes in parts (Partial) what has come so
-// far counts with that.
+// Silence sets the weight of a selection in flight; partial payoffs count with it. A selection whose payoff comes with it is never
+// in flight at a decision.
 //
-// Where selections are told with their payoffs, there is nothing in flight at any decision.
-//
-// Its state is stored in hashes of its own, besides the items' sums: "flights" maps "<item>" to the number of its
-// selections in flight, where there are any, in decimal; where silence counts, sources pool it. So
-// with what has come in parts of their payoffs, in "open", and what was paid by when it began, in "history". What is learned of windows, for a BASE that needs them, is
-// stored as BOLD stores it.
-// With features (NewPersonal) payoffs may depend on the user and on what is known of the candidate.
+// Hashes besides the items' sums: "flights" (see hashFlights), "open" for partial payoffs, "history" with drift, and windows as
+// BOLD stores them. Contextual learners (NewPersonal) have more.
 type Direct struct{ base }
 
 var _ Learner = (*Direct)(nil)
 
-// NewDirect makes a learner that knows no items yet.
+// NewDirect returns a learner without items.
 func NewDirect(p policy.Policy, s Silence) *Direct { return direct(newBase(p), s) }
 
-// NewExploringDirect makes a learner with a BASE that explores, for windows as given or learned. It fails with
-// ErrWindows.
+// NewExploringDirect returns a learner with an exploring BASE, for given or learned windows. It fails with ErrWindows.
 func NewExploringDirect(e policy.Explorer, w WindowsConfig, s Silence) (*Direct, error) {
 	b, err := newExploring(e, w)
 	if err != nil {
@@ -42,7 +34,7 @@ func direct(b base, s Silence) *Direct {
 	return d
 }
 
-// Selected implements Learner: the payoff is awaited from now on.
+// Selected implements Learner. The selection is in flight from now on.
 func (d *Direct) Selected(fb Feedback) {
 	if d.users != nil {
 		d.users.begin(&fb)
@@ -50,10 +42,10 @@ func (d *Direct) Selected(fb Feedback) {
 	d.selected(&fb)
 }
 
-// Partial implements Learner: what has come so far counts, as Silence says.
+// Partial implements Learner. The amount so far counts as Silence defines.
 func (d *Direct) Partial(fb Feedback) { d.flights.part(&fb) }
 
-// Paid implements Learner: BASE is fed.
+// Paid implements Learner. BASE is fed.
 func (d *Direct) Paid(fb Feedback) {
 	if d.users != nil {
 		var fed bool
@@ -69,7 +61,7 @@ func (d *Direct) Paid(fb Feedback) {
 	d.feed(fb.Item, fb.Payoff)
 }
 
-// Expired implements Learner: the payoff is awaited no longer, and nothing is learned.
+// Expired implements Learner. The selection is in flight no longer, and nothing is learned.
 func (d *Direct) Expired(fb Feedback) {
 	if d.users != nil {
 		d.users.await(&fb, -1)
@@ -77,18 +69,15 @@ func (d *Direct) Expired(fb Feedback) {
 	d.dropped(&fb)
 }
 
-// SetSource implements Learner.
 func (d *Direct) SetSource(source int32, i policy.Item, s policy.Sums) {
 	if _, told := d.table.From(source, i); !told && s == (policy.Sums{}) {
-		return // of most items of a large catalogue
+		return // true of most items of a large catalogue
 	}
 	d.table.SetSource(source, i, s)
 }
 
-// Status implements Learner.
 func (d *Direct) Status() Status { return d.status() }
 
-// Hashes implements Learner.
 func (d *Direct) Hashes() []string {
 	all := append([]string{hashFlights, hashWindows, hashLearner}, d.flights.hashes()...)
 	if d.users != nil {
@@ -100,7 +89,6 @@ func (d *Direct) Hashes() []string {
 	return all
 }
 
-// Harvest implements Learner.
 func (d *Direct) Harvest(r Recorder) {
 	if d.users != nil {
 		d.users.harvest(r, &d.writer)
@@ -108,12 +96,11 @@ func (d *Direct) Harvest(r Recorder) {
 	d.harvest(r)
 }
 
-// LoadField implements Learner.
 func (d *Direct) LoadField(hash string, field, value []byte) error {
 	return faulty(d.loadField(hash, field, value), hash, field, value)
 }
 
-// Loaded implements Learner. Every field stands for itself, so that none can be missing.
+// Loaded implements Learner. It never fails, since no field depends on another.
 func (d *Direct) Loaded() error {
 	d.windows.settle()
 	d.flights.loaded(d.table)

@@ -10,27 +10,26 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// hashHistory maps "<item>" to what was paid for its selections by when these began (history.Rows). Field "pass" is up to when that has
-// faded, and behind a blank the first pass since it is kept: what an item's sums hold besides counts as of then.
+// hashHistory maps "<item>" to its payoffs by start time of their selections (history.Rows). Field "pass" holds the tick up to
+// which weights have decayed, and the first tick of the history: sums from before count as of that one.
 const hashHistory = "history"
 
-// drift makes evidence of what was fed, where means move: the longer ago a selection began, the less its payoff tells of now
-// (history.Fade). It goes by the time of the selection's impression and not by that of its payoff. Silent ends come last, and
-// would else outweigh the payoffs of the same selections.
+// drift computes evidence where means drift: a payoff weighs less the longer ago its selection began (history.Decay). The age is
+// that of the impression, not of the payoff. Defaults come last, and would otherwise outweigh the payoffs of the same selections.
 type drift struct {
 	policy.Totals[history.Rows[history.Payoffs]]
 	silence Silence
 	grid    inflight.Scheme
-	rate    float64 // by how many variances of a payoff a mean's walk spreads, per millisecond
-	pass    int64   // up to when evidence has faded; inflight.Never before the first
-	since   int64   // the first pass
-	moved   bool    // pass or since have not been harvested
+	rate    float64 // variance of a mean's random walk per millisecond, in variances of a payoff
+	pass    int64   // the tick up to which weights have decayed; inflight.Never before the first
+	since   int64   // the first tick
+	moved   bool    // pass or since has changed since the last harvest
 
-	theirs map[int32][2]int64 // by source: its pass and since, as told
-	whole  *drift             // see share; nil: there is none
+	theirs map[int32][2]int64 // by source: its pass and since
+	whole  *drift             // the global learner's, or nil; see share
 }
 
-// newDrift makes it for means that move by so many deviations of a payoff in a day.
+// newDrift returns one for means whose random walk moves Silence.Drift deviations of a payoff in a day.
 func newDrift(s Silence, table *policy.Table) *drift {
 	const day = 86_400_000
 	d := &drift{silence: s, grid: inflight.NewScheme(s.Horizon), rate: s.Drift * s.Drift / day, pass: inflight.Never, since: inflight.Never,
@@ -40,7 +39,7 @@ func newDrift(s Silence, table *policy.Table) *drift {
 	return d
 }
 
-// pay notes a payoff, or a default in its place.
+// pay counts a payoff, or a default in its place.
 func (d *drift) pay(fb *Feedback) {
 	rows := d.Own(fb.Item)
 	rows.Count(&d.grid, fb.Began, d.pass, history.PayoffsOf(fb.Payoff))
@@ -48,7 +47,7 @@ func (d *drift) pay(fb *Feedback) {
 	d.Changes().Note(fb.Item, 1)
 }
 
-// advance takes event time on, and tells whether it has come to another pass.
+// advance moves event time on, and returns whether a new tick began.
 func (d *drift) advance(watermark int64) bool {
 	pass := d.grid.Tick(watermark)
 	if pass <= d.pass {
@@ -67,14 +66,13 @@ func (d *drift) advance(watermark int64) bool {
 	return true
 }
 
-// unpaid is what awaited selections count as that began around a time.
+// unpaid is the weight of selections in flight that began around one time.
 type unpaid struct {
 	at int64
 	inflight.Worth
 }
 
-// evidence is what the sums of an item are worth by now, and its awaited selections: those that are never paid as the default, and
-// those that are paid below it as low.
+// evidence returns an item's decayed evidence. Selections in flight count as the default, and as low if paid below it.
 func (d *drift) evidence(i policy.Item, sums policy.Sums, awaited []unpaid, low float64) policy.Evidence {
 	rows := d.Pooled(i)
 	pass, since := d.asOf()
@@ -103,7 +101,7 @@ func (d *drift) evidence(i policy.Item, sums policy.Sums, awaited []unpaid, low 
 	return policy.Evidence{W: f.W, R: f.R, Q: f.Q}
 }
 
-// asOf is up to when evidence fades, and since when there is a history: of all partitions, where a whole has been told.
+// asOf returns the tick up to which weights decay, and the start of the history: the global learner's, once it has them.
 func (d *drift) asOf() (pass, since int64) {
 	if d.whole != nil && d.whole.pass != inflight.Never {
 		d = d.whole
@@ -111,7 +109,7 @@ func (d *drift) asOf() (pass, since int64) {
 	return d.pass, d.since
 }
 
-// harvest writes what has changed of our own.
+// harvest records the changes of our own.
 func (d *drift) harvest(r Recorder, to *writer) {
 	for i := range d.Changes().All() {
 		to.field = strconv.AppendInt(to.field[:0], int64(i), 10)
@@ -131,7 +129,6 @@ func (d *drift) harvest(r Recorder, to *writer) {
 	}
 }
 
-// load restores what harvest writes.
 func (d *drift) load(field, value []byte) error {
 	if bytes.Equal(field, fieldPass) {
 		pass, since, err := parseFaded(value)
@@ -150,7 +147,7 @@ func (d *drift) load(field, value []byte) error {
 	return nil
 }
 
-// parseFaded reads up to when a history has faded, and since when it is kept.
+// parseFaded reads pass and since.
 func parseFaded(value []byte) (pass, since int64, err error) {
 	first, second, _ := bytes.Cut(value, []byte{' '})
 	pass, errPass := parsePass(first)
@@ -158,7 +155,7 @@ func parseFaded(value []byte) (pass, since int64, err error) {
 	return pass, since, errors.Join(errPass, errSince)
 }
 
-// loaded ends loading. Blocks are those of the pass already, unless the horizon was another.
+// loaded ends loading. After a change of the horizon buckets are merged.
 func (d *drift) loaded() {
 	for i := range policy.Item(d.Len()) {
 		if rows := d.Own(i); rows.Merge(&d.grid, d.pass) {
@@ -167,7 +164,7 @@ func (d *drift) loaded() {
 	}
 }
 
-// setSource takes in what another source has told of: nothing where it makes no sense, as where it is gone.
+// setSource sets a field of another source; an absent or malformed value removes it.
 func (d *drift) setSource(source int32, field, value []byte, items Translate) {
 	if bytes.Equal(field, fieldPass) {
 		if pass, since, err := parseFaded(value); value != nil && err == nil {

@@ -1,19 +1,18 @@
 package delay
 
-// fifo is a queue of payoffs. Each has an index, which rises by one from payoff to payoff for as long as the learner
-// lives: [head, tail) are waiting. It is as long as the payoffs that have arrived and whose item BASE has not asked for
-// since; the memory goes back as they leave.
+// fifo is a queue of payoffs. Each has an index, which rises by one from payoff to payoff over the learner's life; those in [head,
+// tail) wait. Memory shrinks as they leave.
 type fifo struct {
 	ring       []float64 // payoff k is at k modulo the length, a power of two
 	head, tail int64
 }
 
-// leastRing is the shortest ring: short, for most items never queue more, and not freed, for these come and go.
+// leastRing is the length of the shortest ring: most items never queue more. It is never freed.
 const leastRing = 4
 
 func (f *fifo) len() int64 { return f.tail - f.head }
 
-// at is payoff k, which must be waiting.
+// at returns payoff k, which must be waiting.
 func (f *fifo) at(k int64) float64 { return f.ring[k&int64(len(f.ring)-1)] }
 
 func (f *fifo) push(payoff float64) {
@@ -24,7 +23,7 @@ func (f *fifo) push(payoff float64) {
 	f.tail++
 }
 
-// pop takes the oldest payoff out; there must be one.
+// pop removes the oldest payoff; the queue must not be empty.
 func (f *fifo) pop() float64 {
 	payoff := f.at(f.head)
 	f.head++

@@ -8,26 +8,25 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// hashFlights maps "<item>" to the number of the item's selections in flight, where there are any. With SilenceAges it says
-// behind that when they began (inflight.Intervals), where that is known.
+// hashFlights maps "<item>" to its number of selections in flight, if any. With SilenceAges their start times follow
+// (inflight.Intervals), as far as they are known.
 const hashFlights = "flights"
 
-// flights counts the selections in flight, those whose payoff is awaited, by item: this partition's own, and those that other
-// sources have told of. A count of our own rises with a selection and falls with what becomes of it, its payoff or its
-// expiry, and never below 0: a payoff whose selection was not seen (the learner was reset in between) changes nothing.
+// flights counts selections in flight by item: this partition's own, and other sources'. Our own count rises with a selection, falls when
+// it ends, and never goes below 0: a payoff whose selection was not seen, because the learner was reset in between, changes nothing.
 type flights struct {
 	policy.Totals[policy.Count]
-	pools    bool            // other sources' are wanted
-	awaiting *awaiting       // nil but for SilenceAges
-	parts    *partialPayoffs // nil where payoffs do not come in parts
-	drift    *drift          // nil where means do not
+	pools    bool            // other sources' counts are read
+	awaiting *awaiting       // nil except with SilenceAges
+	parts    *partialPayoffs // nil without partial payoffs
+	drift    *drift          // nil without drift
 	silence  Silence
-	stored   policy.Pages[policy.Count] // of our own, as harvested last
-	total    policy.Count               // of our own
+	stored   policy.Pages[policy.Count] // our own counts at the last harvest
+	total    policy.Count               // the sum of our own counts
 	evidence func(policy.Item) policy.Evidence
 }
 
-// tell has the table be told of selections in flight, and what they amount to.
+// tell makes the table's evidence include selections in flight.
 func (f *flights) tell(table *policy.Table, s Silence) {
 	f.Totals = policy.NewTotals(func(i policy.Item, _, _ policy.Count) { table.Weigh(i) })
 	f.pools, f.silence = s.Law != SilenceWaits, s
@@ -54,7 +53,7 @@ func (f *flights) tell(table *policy.Table, s Silence) {
 	table.EvidenceBy(f.evidence)
 }
 
-// fed is what an item's payoffs are worth, and its awaited selections.
+// fed returns the evidence of an item's payoffs and selections in flight.
 func (f *flights) fed(sums policy.Sums, i policy.Item, of inFlight) policy.Evidence {
 	switch {
 	case f.drift == nil:
@@ -65,7 +64,7 @@ func (f *flights) fed(sums policy.Sums, i policy.Item, of inFlight) policy.Evide
 	return f.silence.silent(f.drift.evidence(i, sums, nil, 0), of)
 }
 
-// pooled names the hashes that are: others' payoffs without their silence would mislead as one's own would.
+// pooled returns the pooled hashes. Payoffs are pooled together with silence, since without it they are biased.
 func (f *flights) pooled() (all []Pooled) {
 	if f.pools {
 		all = append(all, Pooled{Hash: hashFlights, ByItem: true})
@@ -82,7 +81,7 @@ func (f *flights) pooled() (all []Pooled) {
 	return all
 }
 
-// hashes names those that are stored besides the flights themselves.
+// hashes returns the stored hashes besides "flights".
 func (f *flights) hashes() []string {
 	var all []string
 	if f.parts != nil {
@@ -112,7 +111,6 @@ func (f *flights) grow(items int) {
 	f.Grow(items)
 }
 
-// begin notes a selection.
 func (f *flights) begin(fb *Feedback) {
 	if f.awaiting != nil {
 		f.awaiting.begin(fb)
@@ -120,7 +118,7 @@ func (f *flights) begin(fb *Feedback) {
 	f.add(fb.Item, 1)
 }
 
-// part notes that something of a payoff has come, or was taken back.
+// part counts a change of a partial payoff.
 func (f *flights) part(fb *Feedback) {
 	if f.parts == nil {
 		return
@@ -132,7 +130,7 @@ func (f *flights) part(fb *Feedback) {
 	}
 }
 
-// end notes what has become of a selection.
+// end removes a selection from those in flight.
 func (f *flights) end(fb *Feedback, what outcome) {
 	if f.parts != nil {
 		f.parts.replace(fb.Item, fb.told(), history.Payoffs{})
@@ -152,7 +150,6 @@ func (f *flights) add(i policy.Item, n policy.Count) {
 	f.total += n
 }
 
-// advance takes event time on.
 func (f *flights) advance(watermark int64, table *policy.Table) {
 	faded := f.drift != nil && f.drift.advance(watermark)
 	if f.awaiting != nil {
@@ -163,19 +160,19 @@ func (f *flights) advance(watermark int64, table *policy.Table) {
 			}
 		})
 	}
-	if faded && !f.Shares() { // the whole makes it anew
+	if faded && !f.Shares() { // else the global learner does it
 		f.weigh(table)
 	}
 }
 
-// weigh makes the evidence of all items anew.
+// weigh recomputes the evidence of all items.
 func (f *flights) weigh(table *policy.Table) {
 	for i := range policy.Item(f.Len()) {
 		table.Weigh(i)
 	}
 }
 
-// harvest writes what has changed of our own.
+// harvest records the changes of our own.
 func (f *flights) harvest(r Recorder, to *writer) {
 	for i := range f.Changes().All() {
 		n := f.Own(i)
@@ -221,13 +218,13 @@ func (f *flights) load(field, value []byte) error {
 	if f.awaiting != nil {
 		*f.awaiting.own.At(i) = spans
 	} else if len(spans) > 0 {
-		*f.stored.At(i) = -1 // they do not hold any longer once something of the item changes, be it to the same count
+		*f.stored.At(i) = -1 // start times are stored that are not kept any more: the field must be written even if the count stays the same
 	}
 	f.Set(i, n)
 	return nil
 }
 
-// loadEstimate restores how late payoffs are and how many come. Where silence does not age any more, it is left as it is.
+// loadEstimate restores the estimate of SilenceAges; other laws ignore it.
 func (f *flights) loadEstimate(value []byte) error {
 	if f.awaiting == nil {
 		return nil
@@ -235,7 +232,7 @@ func (f *flights) loadEstimate(value []byte) error {
 	return f.awaiting.loadEstimate(value)
 }
 
-// loadBelow restores that of payoffs below the default, likewise.
+// loadBelow does the same for payoffs below the default.
 func (f *flights) loadBelow(value []byte) error {
 	if f.awaiting == nil {
 		return nil
@@ -243,7 +240,6 @@ func (f *flights) loadBelow(value []byte) error {
 	return f.awaiting.loadBelow(value)
 }
 
-// loaded ends loading.
 func (f *flights) loaded(table *policy.Table) {
 	if f.awaiting != nil {
 		f.awaiting.loaded()
@@ -256,7 +252,7 @@ func (f *flights) loaded(table *policy.Table) {
 	}
 }
 
-// setSourceField takes in what another source has in a field; nil where it has nothing. What makes no sense is passed over.
+// setSourceField sets a field of another source; a nil value removes it, and a malformed one is ignored.
 func (f *flights) setSourceField(source int32, hash string, field, value []byte, items Translate, table *policy.Table) {
 	if hash == hashOpen && f.parts != nil && f.pools {
 		f.parts.setSource(source, field, value, items)

@@ -7,21 +7,17 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// ItemRemoving is a Learner that can forget items, so that what items that have ended were known for takes no more memory, nor room in the
-// store.
-//
-// It then decides of those that are left as a learner would that had never met the others, but for what is not kept by item: windows, and
-// how late payoffs are. A policy sees the problem that is left: as many items as there are (policy.Table.Len), and the payoffs of these
-// alone (Fed, Weight, and the prior that these make).
+// ItemRemoving is a Learner that can forget items, which frees their memory and their room in the store. Afterwards it decides as a
+// learner that never had them, except for state that is not kept by item: windows and delay distributions. Numbers of items and
+// totals of payoffs (policy.Table) are those of the remaining items.
 type ItemRemoving interface {
 	Learner
-	// Forget drops all that is known of an item, of this partition and of other sources: its sums, what is in flight of it, and what has
-	// become of its selections. It may be called once an item has been loaded, and once for each. The item's number is nobody's from then
-	// on: it does not come back, in calls of any kind. The next Harvest deletes what is stored, and gives the memory back.
+	// Forget drops an item's state, of this partition and of other sources. It may be called once for an item that has been loaded.
+	// The number may not be used in any later call. The next Harvest deletes the stored fields and frees the memory.
 	Forget(i policy.Item)
-	// PaidForgotten takes the place of Paid where the item was forgotten: only what is not kept by item changes.
+	// PaidForgotten replaces Paid for a forgotten item: only state that is not kept by item changes.
 	PaidForgotten(fb Feedback)
-	// Count says how many items there are, once there are fewer than Grow has told of numbers.
+	// Count sets the number of items, once it is below the number of item numbers that Grow has set.
 	Count(items int)
 }
 
@@ -30,13 +26,11 @@ var (
 	_ ItemRemoving = (*Robust)(nil)
 )
 
-// Forget implements Forgetting.
 func (d *Direct) Forget(i policy.Item) { d.forget(i) }
 
-// PaidForgotten implements Forgetting.
 func (d *Direct) PaidForgotten(Feedback) {}
 
-// Forget implements Forgetting. What its payoffs told of the level of all items stays.
+// Forget implements ItemRemoving. The item's contribution to the common level of all items stays.
 func (r *Robust) Forget(i policy.Item) {
 	if own := r.items.own.At(i); len(own.Rows) > 0 {
 		own.Rows = nil
@@ -46,7 +40,7 @@ func (r *Robust) Forget(i policy.Item) {
 	r.forget(i)
 }
 
-// forget forgets an item. The table is told last: what else changes makes the item's evidence anew.
+// forget drops an item. The table comes last, since the other steps recompute the item's evidence.
 func (b *base) forget(i policy.Item) {
 	b.flights.forget(i)
 	if b.attraction != nil {
@@ -62,7 +56,6 @@ func (b *base) forget(i policy.Item) {
 	b.forgotten = append(b.forgotten, i)
 }
 
-// Count implements Forgetting.
 func (b *base) Count(items int) {
 	b.table.CountItems(items)
 	if b.attraction != nil {
@@ -70,7 +63,7 @@ func (b *base) Count(items int) {
 	}
 }
 
-// release gives back the memory of what was forgotten, of which nothing is left to be harvested.
+// release frees the memory of forgotten items after their last harvest.
 func (b *base) release() {
 	for _, i := range b.forgotten {
 		b.releaseItem(i)
@@ -90,7 +83,6 @@ func (b *base) releaseItem(i policy.Item) {
 	b.table.Release(i)
 }
 
-// forget forgets an item.
 func (f *flights) forget(i policy.Item) {
 	f.total -= f.Own(i)
 	if f.awaiting != nil {
@@ -132,7 +124,6 @@ func (f *flights) release(i policy.Item) {
 	f.Release(i)
 }
 
-// forget forgets an item: what is awaited of it, and what has become of its selections.
 func (a *awaiting) forget(i policy.Item) {
 	a.every.Remove(a.own.Get(i))
 	a.own.Remove(i)

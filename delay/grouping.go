@@ -13,15 +13,15 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/features"
 )
 
-// grouping says which levels of the clock the model takes together. A group is an item for the users of one segment at one or more levels of
-// the clock; its number is its item's times groups, and its place within the item. Of the groupings that the declared clock has, payoffs choose one whenever
-// variances are learned, all levels together at first.
+// grouping pools levels of the clock in the model. A group is an item for users of one segment at one or more levels of the clock;
+// its number is item·groups + place. The data choose among the declared clock's groupings whenever variances are learned; at first
+// all levels form one group.
 type grouping struct {
-	levels  int32 // of the clock
+	levels  int32 // number of levels of the clock
 	choices []features.Grouping
 	chosen  int
-	groups  int32     // of an item
-	members [][]int32 // by place within the item: segments
+	groups  int32     // number of groups of an item
+	members [][]int32 // segments, by place within the item
 	place   []int32   // by segment
 	mark    func(policy.Item) uint64
 }
@@ -33,7 +33,7 @@ func newGrouping(s *features.Space) grouping {
 	return g
 }
 
-// choose goes over to a grouping.
+// choose switches to a grouping.
 func (g *grouping) choose(choice int) {
 	of := &g.choices[choice]
 	g.chosen, g.groups = choice, int32(len(g.place))/g.levels*of.Groups
@@ -46,7 +46,7 @@ func (g *grouping) choose(choice int) {
 	}
 }
 
-// within is the place of a segment's group within its item.
+// within returns the place of a segment's group within its item.
 func (u *contexts) within(segment int32) int32 {
 	if segment < 0 || segment >= u.segments {
 		segment = 0
@@ -54,12 +54,10 @@ func (u *contexts) within(segment int32) int32 {
 	return u.place[segment]
 }
 
-// groupOf is the group of a cell.
 func (u *contexts) groupOf(cell int32) int32 {
 	return u.itemOf(cell)*u.groups + u.place[cell%u.segments]
 }
 
-// eachGroup gives the groups of an item.
 func (u *contexts) eachGroup(i policy.Item, do func(group int32)) {
 	if _, ok := u.cell(i, 0); ok {
 		for at := range u.groups {
@@ -68,7 +66,7 @@ func (u *contexts) eachGroup(i policy.Item, do func(group int32)) {
 	}
 }
 
-// by goes over to a grouping. The model is empty until it has read all groups.
+// by switches to a grouping. The model is empty until all groups have been set.
 func (u *contexts) by(choice int) {
 	u.model.Alone(u.levels > 1 && u.segments == u.levels && u.choices[choice].Groups == 1)
 	if choice == u.chosen {
@@ -85,7 +83,7 @@ func (u *contexts) by(choice int) {
 	u.pool()
 }
 
-// regroup chooses a grouping by the payoffs so far, and returns whether the choice changed.
+// regroup chooses a grouping by the payoffs so far, and returns whether it changed.
 func (u *contexts) regroup(t *policy.Table) bool {
 	if len(u.choices) == 1 {
 		return false
@@ -99,7 +97,7 @@ func (u *contexts) regroup(t *policy.Table) bool {
 	return true
 }
 
-// endsGrouping stands behind the number of a grouping, before a fit.
+// endsGrouping separates the number of a grouping from the fit behind it.
 const endsGrouping = '|'
 
 func (u *contexts) appendGrouping(dst []byte) []byte {
@@ -109,7 +107,8 @@ func (u *contexts) appendGrouping(dst []byte) []byte {
 	return append(strconv.AppendInt(dst, int64(u.chosen), 10), endsGrouping)
 }
 
-// takeGrouping cuts the number that appendGrouping wrote off a fit, and goes over to that grouping. A part has its whole's grouping.
+// takeGrouping reads the number that appendGrouping wrote, switches to that grouping, and returns the fit behind it. With a global
+// learner the grouping is the global one.
 func (u *contexts) takeGrouping(value []byte) (fit []byte, err error) {
 	if len(u.choices) == 1 {
 		return value, nil
@@ -125,25 +124,24 @@ func (u *contexts) takeGrouping(value []byte) (fit []byte, err error) {
 	return fit, nil
 }
 
-// The rules of choosing.
+// Rules of choosing.
 const (
-	groupedItems = 512 // of so many items, about, at the most
-	// worthGroups is by how much, in the logarithm of the likelihood, a grouping must explain payoffs better than all levels together, and
-	// worthChange by how much better than the one in use.
+	groupedItems = 512 // about as many items are compared at most
+	// worthGroups is the least gain in log likelihood (nats) over one group of all levels, worthChange that over the present.
 	worthGroups = 6
 	worthChange = 3
 )
 
-// groupKappas are those that the effects of a grouping are tried with.
+// groupKappas are the ratios of payoff variance to group variance that are tried.
 var groupKappas = [...]float64{4, 16, 64, 256, 1024}
 
-// clocked holds, by level of the clock, the weight of an item's payoffs from the users of one segment, and the sum of their deviations from
-// the payoff that the item's features predict.
+// clocked holds an item's payoffs from one segment, by level of the clock: their weight n, and the sum r of deviations from the
+// payoff that its features predict.
 type clocked struct{ n, r []float64 }
 
-// better returns the grouping under which the payoffs of cells are likeliest, with the effects of items and groups integrated out. An
-// effect of a level on all items counts, too, though it ranks nothing: where few items are selected, it cannot be separated from the effects
-// of single items.
+// better returns the grouping with the highest likelihood of the cells' payoffs, with item and group effects integrated out. An
+// effect of a level on all items counts, too, though it changes no ranking: where few items are selected, it cannot be separated
+// from effects of single items.
 func (u *contexts) better(t *policy.Table) (best int) {
 	all := u.clocked(t)
 	if len(all) == 0 {
@@ -176,7 +174,7 @@ func (u *contexts) better(t *policy.Table) (best int) {
 	return best
 }
 
-// clocked returns the rows of some items, or of all where they are few.
+// clocked returns the data of all items, or of a sample where they are many.
 func (u *contexts) clocked(t *policy.Table) (all []clocked) {
 	var items []policy.Item
 	for group, c := range u.pooled.All() {
@@ -219,7 +217,7 @@ func (u *contexts) clocked(t *policy.Table) (all []clocked) {
 	return all
 }
 
-// everywhere are the sums of a cell over all sources.
+// everywhere returns a cell's sums over all sources.
 func (u *contexts) everywhere(i policy.Item, segment int32) (c cellSums) {
 	cell, ok := u.cell(i, segment)
 	if !ok {
@@ -236,7 +234,7 @@ func (u *contexts) everywhere(i policy.Item, segment int32) (c cellSums) {
 	return c
 }
 
-// expectedOf returns the sum that features predict for so many payoffs of a cell.
+// expectedOf returns the sum of n payoffs of a cell that its features predict.
 func (u *contexts) expectedOf(c *cellSums, n float64) (sum float64) {
 	for j := range u.dim {
 		theta, _ := u.model.Coefficient(j)
@@ -250,7 +248,7 @@ func (u *contexts) expectedOf(c *cellSums, n float64) (sum float64) {
 	return sum
 }
 
-// likelihood returns the log likelihood of an item's payoffs, up to a constant of all groupings. Nil puts all levels into one group.
+// likelihood returns the log likelihood of an item's payoffs, up to a constant common to all groupings. A nil grouping is one group.
 func (x *clocked) likelihood(g *features.Grouping, kappa, ofItem, variance float64) (log float64) {
 	var n, r float64
 	if g == nil {

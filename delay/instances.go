@@ -8,25 +8,25 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// instance is one BASE instance. One that waits for nothing and was never fed is as good as none.
+// instance is one BASE instance. One without outstanding decisions and payoffs is not stored.
 type instance struct {
 	number      int32
 	outstanding int32 // decisions whose impression has not ended
-	at          int32 // in the heap; -1 while it is not among those to choose from
+	at          int32 // index in the heap; -1 outside it
 	vectors     []vector
 
-	noted  bool  // among the changed
-	stored int32 // outstanding, as it was harvested last
+	noted  bool  // it is in pool.changed
+	stored int32 // outstanding at the last harvest
 }
 
-// vector is what an instance knows for one list length, or, where losses belong to items, for all (length 0).
+// vector holds an instance's losses for one list length; length 0 with ByItem.
 type vector struct {
 	policy.Vector
 	length int32
-	stored int64 // rounds, as they were harvested last
+	stored int64 // rounds at the last harvest
 }
 
-// vector finds the instance's vector; nil where it knows nothing.
+// vector returns the instance's vector; nil if it has none.
 func (i *instance) vector(length int32) *vector {
 	if at, found := i.find(length); found {
 		return &i.vectors[at]
@@ -46,7 +46,7 @@ func (i *instance) find(length int32) (at int, found bool) {
 	return slices.BinarySearchFunc(i.vectors, length, func(v vector, length int32) int { return int(v.length - length) })
 }
 
-// blank tells whether the instance knows nothing and waits for nothing.
+// blank returns whether the instance has neither losses nor outstanding decisions.
 func (i *instance) blank() bool {
 	for k := range i.vectors {
 		if i.vectors[k].Rounds() > 0 {
@@ -56,12 +56,11 @@ func (i *instance) blank() bool {
 	return i.outstanding == 0
 }
 
-// pool is BOLD's list of instances: 0..limit-1 may be chosen. Those below next are in a heap, the one with the fewest
-// outstanding decisions on top, of several the lowest-numbered. So finding the instance for an impression, and freeing
-// it, takes O(log n) steps for n instances made so far, whether they are ten or a hundred thousand.
+// pool holds BOLD's instances, of which 0..limit-1 may be chosen. Those below next are in a heap with the fewest outstanding
+// decisions on top (lowest number first), so that choosing and freeing take O(log n).
 //
-// Instances from next on have not been needed yet, but some may be known, adopted or loaded: those are beside, under
-// their number, as are those above a limit that was lowered. The latter are forgotten as soon as they wait for nothing.
+// Adopted or loaded instances from next on are in beside, as are those above a limit that was lowered. The latter are dropped once
+// they wait for nothing.
 type pool struct {
 	limit  int32
 	next   int32
@@ -69,7 +68,7 @@ type pool struct {
 	heap   []*instance
 	beside map[int32]*instance
 
-	changed []*instance // in the order in which they first did
+	changed []*instance // in order of their first change
 }
 
 func newPool(limit int) pool {
@@ -79,7 +78,7 @@ func newPool(limit int) pool {
 	return pool{limit: int32(limit), beside: map[int32]*instance{}}
 }
 
-// get finds an instance by its number; nil where nothing is known of it.
+// get returns an instance by number, or nil.
 func (p *pool) get(number int32) *instance {
 	if number < 0 {
 		return nil
@@ -90,7 +89,7 @@ func (p *pool) get(number int32) *instance {
 	return p.beside[number]
 }
 
-// make finds or makes an instance, by its number, which is not negative.
+// make returns an instance by number, not negative, and makes it if needed.
 func (p *pool) make(number int32) *instance {
 	i := p.get(number)
 	if i == nil {
@@ -100,8 +99,7 @@ func (p *pool) make(number int32) *instance {
 	return i
 }
 
-// choose is the instance for the next impression: the lowest-numbered that waits for nothing, known or not, else the
-// one with the fewest outstanding.
+// choose returns the instance for the next impression: the lowest-numbered free one, else the one with the fewest outstanding decisions.
 func (p *pool) choose() *instance {
 	for p.next < p.limit && (p.next == 0 || p.heap[0].outstanding > 0) {
 		p.enlist(p.next)
@@ -109,7 +107,6 @@ func (p *pool) choose() *instance {
 	return p.heap[0]
 }
 
-// enlist takes the next instance into the heap.
 func (p *pool) enlist(number int32) {
 	i := p.make(number)
 	delete(p.beside, number)
@@ -120,7 +117,7 @@ func (p *pool) enlist(number int32) {
 	p.rise(i)
 }
 
-// settle ends loading: what follows on is enlisted, and what is above the limit and waits for nothing is forgotten.
+// settle ends loading: it moves consecutive instances to the heap, and drops free ones above the limit.
 func (p *pool) settle() {
 	for p.next < p.limit && p.beside[p.next] != nil {
 		p.enlist(p.next)
@@ -132,7 +129,6 @@ func (p *pool) settle() {
 	}
 }
 
-// occupy notes one more outstanding decision.
 func (p *pool) occupy(i *instance) {
 	i.outstanding++
 	p.note(i)
@@ -141,7 +137,6 @@ func (p *pool) occupy(i *instance) {
 	}
 }
 
-// free notes that one has ended.
 func (p *pool) free(i *instance) {
 	i.outstanding--
 	p.note(i)
@@ -153,7 +148,7 @@ func (p *pool) free(i *instance) {
 	}
 }
 
-// forget drops what an instance knows.
+// forget drops an instance's losses.
 func (p *pool) forget(i *instance) {
 	for k := range i.vectors {
 		i.vectors[k].Forget()
@@ -162,7 +157,7 @@ func (p *pool) forget(i *instance) {
 	p.note(i)
 }
 
-// harvested ends that an instance is among the changed. One beside that is as good as none goes.
+// harvested removes an instance from the changed ones. A blank one in beside is deleted.
 func (p *pool) harvested(i *instance) {
 	i.noted = false
 	if i.at < 0 && i.blank() {
@@ -177,7 +172,6 @@ func (p *pool) note(i *instance) {
 	}
 }
 
-// before is the heap's order.
 func before(a, b *instance) bool {
 	if a.outstanding != b.outstanding {
 		return a.outstanding < b.outstanding

@@ -8,10 +8,9 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/features"
 )
 
-// Meeting is a learner that may go by how long ago it first met items.
+// Meeting is a learner that may use the time since it first met an item.
 type Meeting interface {
-	// Meet notes that an impression carries items, whose deadlines are counted from a time in milliseconds of event time. It is called before the
-	// impression is decided or adopted.
+	// Meet notes an impression's items before Decide or Adopt; at is its event time in milliseconds, from which deadlines count.
 	Meet(items []policy.Item, at int64)
 }
 
@@ -20,21 +19,20 @@ var (
 	_ Meeting = (*Preferring)(nil)
 )
 
-// Meet implements Meeting.
 func (d *Direct) Meet(items []policy.Item, at int64) {
 	if d.users != nil && d.users.met.space.HasAge() {
 		d.users.met.meet(items, at)
 	}
 }
 
-// Meet implements Meeting, as the inner learner does.
+// Meet implements Meeting, by the inner learner.
 func (p *Preferring) Meet(items []policy.Item, at int64) {
 	if inner, ok := p.inner.(Meeting); ok {
 		inner.Meet(items, at)
 	}
 }
 
-// met is when this partition first met items, by event time. It is a function of the log alone, and each partition has its own.
+// met holds the event time in milliseconds at which this partition first met each item. It depends on the log alone.
 type met struct {
 	space   *features.Space
 	at      policy.Pages[int64] // 0: not yet
@@ -50,7 +48,7 @@ func (m *met) meet(items []policy.Item, at int64) {
 	}
 }
 
-// takeOver notes when another partition met an item.
+// takeOver merges another partition's time.
 func (m *met) takeOver(i policy.Item, at int64) {
 	if own := m.at.Get(i); own == 0 || at < own {
 		*m.at.At(i) = at
@@ -95,8 +93,7 @@ func (m *met) load(field, value []byte, items int) error {
 	return nil
 }
 
-// vector is that of an item whose other features are given, in an impression whose deadlines are counted from a time. It holds until the
-// next call.
+// vector appends the item's age at an event time to given features, if age is a feature. It is valid until the next call.
 func (u *contexts) vector(given []int8, i policy.Item, began int64) []int8 {
 	if !u.met.space.HasAge() {
 		return given

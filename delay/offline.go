@@ -14,30 +14,27 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/preference"
 )
 
-// What the files offline*.go declare is asked for by the state commands alone: a learner decides and learns without it.
+// Declarations in offline*.go serve the state commands only; no decision or feedback uses them.
 
-// Mergeable is a learner that can take over what others of its kind know: those of other partitions, when the number of
-// partitions changes, or one that was exported. It is used between loading and the first decision. Sums of items are
-// Merge's to add up, so that a learner sees to what is its own.
+// Mergeable is a learner that can take over state from learners of its kind: from other partitions, when their number changes, or
+// from an export. It is used between loading and the first decision. Merge adds the items' sums itself.
 type Mergeable interface {
 	Learner
-	// TakeOver takes over what from knows besides its sums. numbers gives our own number, within those that Grow told of,
-	// for each item of from; it may be nil where neither s.Additive is set nor NamesItems. It fails with ErrMerge.
+	// TakeOver merges from's state besides its sums. numbers maps each item of from to one of our own numbers; it may be nil if
+	// neither s.Additive nor NamesItems is true. It fails with ErrMerge.
 	TakeOver(from Learner, numbers []policy.Item, s Share) error
-	// NamesItems tells whether what is no sum refers to items.
+	// NamesItems returns whether state that is no sum refers to items.
 	NamesItems() bool
-	// Carry notes an impression that is pending here from now on, and was decided elsewhere. selected says that its
-	// selection was told to that learner, fb is what it is or would be told with. Exactly the calls follow that would have
-	// followed there.
+	// Carry adopts an impression that another learner decided and that is pending here from now on. With selected, that learner had
+	// received Selected; fb is its feedback. The remaining calls follow here.
 	Carry(fb Feedback, selected bool)
 }
 
-// ErrMerge says that a learner cannot take over what another knows.
+// ErrMerge is wrapped by errors about state that cannot be merged.
 var ErrMerge = errors.New("delay: what is known cannot be merged")
 
-// Merge makes a learner take over what another knows: sums are added up, and the rest is the learner's own to take over.
-// numbers are those of TakeOver. The items whose sums have changed are told to changed; Harvest does not give them. It
-// fails with ErrMerge.
+// Merge adds from's sums to those of a learner, and makes it take over the rest. numbers are those of TakeOver. It calls changed
+// for each item whose sums have changed, which Harvest does not report. It fails with ErrMerge.
 func Merge(to Mergeable, from Learner, numbers []policy.Item, s Share, changed func(policy.Item)) error {
 	if err := to.TakeOver(from, numbers, s); err != nil || !s.Additive {
 		return err
@@ -51,20 +48,19 @@ func Merge(to Mergeable, from Learner, numbers []policy.Item, s Share, changed f
 	return nil
 }
 
-// Share says which part of a learner's knowledge another one takes over.
+// Share selects the parts of a learner's state that another one takes over.
 type Share struct {
-	// Additive parts are sums of items and counts of windows. All that pool must have them only once.
+	// Additive selects sums of items and counts of windows. Among pooling learners only one may take them.
 	Additive bool
-	// Queues are the payoffs that wait in QPM-D's queues. They go where the sums go.
+	// Queues selects the payoffs in QPM-D's queues. They go where the sums go.
 	Queues bool
-	// Of and Rank number instances of BOLD: where knowledge of Of learners goes into one, instance i of the Rank-th of them,
-	// from 0 on, becomes i·Of+Rank. So all have their place, and those that were needed first come first. Knowledge of
-	// instances that would be above the bound on their number is given up, and an instance that knows something keeps
-	// what it knows.
+	// Of and Rank renumber BOLD's instances when Of learners are merged into one: instance i of the Rank-th, from 0 on, becomes
+	// i·Of+Rank, so that the first ones stay first. Instances above the bound on their number are dropped; one that has losses
+	// keeps them.
 	Of, Rank int32
 }
 
-// Instance is the number that instance i has from now on.
+// Instance returns the new number of instance i.
 func (s Share) Instance(i int32) int32 { return i*max(s.Of, 1) + s.Rank }
 
 var (
@@ -75,8 +71,7 @@ var (
 	_ Mergeable = (*Robust)(nil)
 )
 
-// TakeOver implements Mergeable. A hold is not taken over: the step that it is in the middle of is cancelled, as when its
-// selection expires.
+// TakeOver implements Mergeable. A hold is not taken over: its step is cancelled, as at an expiry.
 func (q *QPMD) TakeOver(from Learner, numbers []policy.Item, s Share) error {
 	f, ok := from.(*QPMD)
 	if !ok {
@@ -94,7 +89,6 @@ func (q *QPMD) TakeOver(from Learner, numbers []policy.Item, s Share) error {
 	return q.windows.takeOver(&f.windows, s)
 }
 
-// TakeOver implements Mergeable.
 func (d *Direct) TakeOver(from Learner, numbers []policy.Item, s Share) error {
 	f, ok := from.(*Direct)
 	if !ok {
@@ -120,9 +114,9 @@ func (d *Direct) TakeOver(from Learner, numbers []policy.Item, s Share) error {
 	return d.windows.takeOver(&f.windows, s)
 }
 
-// takeOver adds what is known of what became of selections, and of how late payoffs were. Pending ones are carried.
+// takeOver adds outcomes and delays. Selections in flight come by Carry.
 func (a *awaiting) takeOver(from *awaiting, numbers []policy.Item) {
-	for i, to := range numbers { // where payoffs come in parts, there are none
+	for i, to := range numbers { // none with partial payoffs
 		if n := from.settled.Own(policy.Item(i)); n != (inflight.Outcomes{}) {
 			a.settled.AddOwn(to, n, 1)
 		}
@@ -135,7 +129,6 @@ func (a *awaiting) takeOver(from *awaiting, numbers []policy.Item) {
 	a.newest, a.newer = max(a.newest, from.newest), a.newer || from.newest != inflight.Never
 }
 
-// takeOver adds what another learner knows.
 func (d *drift) takeOver(from *drift, numbers []policy.Item) {
 	for i, to := range numbers {
 		if rows := from.Own(policy.Item(i)); len(rows) > 0 {
@@ -148,7 +141,7 @@ func (d *drift) takeOver(from *drift, numbers []policy.Item) {
 	d.pass, d.moved = max(d.pass, from.pass), true
 }
 
-// NamesItems implements Mergeable: all that belongs to items is sums.
+// NamesItems implements Mergeable. All state by item is sums.
 func (b *base) NamesItems() bool { return false }
 
 // Carry implements Mergeable.
@@ -165,7 +158,7 @@ func (b *base) Carry(fb Feedback, selected bool) {
 	}
 }
 
-// TakeOver implements Mergeable. What all items tell is estimated anew when a payoff has come.
+// TakeOver implements Mergeable. Levels are estimated again at the next payoff.
 func (r *Robust) TakeOver(from Learner, numbers []policy.Item, s Share) error {
 	f, ok := from.(*Robust)
 	if !ok {
@@ -192,9 +185,8 @@ func (r *Robust) TakeOver(from Learner, numbers []policy.Item, s Share) error {
 	return r.windows.takeOver(&f.windows, s)
 }
 
-// takeOver adds what another learner knows of levels.
 func (l *recentLevels) takeOver(g *inflight.Scheme, from *Robust) {
-	for _, rows := range []history.Rows[recency.Residual]{l.own, from.levels.own} { // where they were and are, blocks may change
+	for _, rows := range []history.Rows[recency.Residual]{l.own, from.levels.own} { // buckets may change in both
 		for _, x := range rows {
 			l.changes.Note(int32(x.Level), 1)
 		}
@@ -203,7 +195,6 @@ func (l *recentLevels) takeOver(g *inflight.Scheme, from *Robust) {
 	l.merge(g, from.pass)
 }
 
-// TakeOver implements Mergeable.
 func (b *BOLD) TakeOver(from Learner, numbers []policy.Item, s Share) error {
 	f, ok := from.(*BOLD)
 	if !ok || f.index != b.index {
@@ -220,7 +211,7 @@ func (b *BOLD) TakeOver(from Learner, numbers []policy.Item, s Share) error {
 
 func (b *BOLD) takeInstance(from *instance, numbers []policy.Item, s Share) {
 	number := s.Instance(from.number)
-	if number >= b.pool.limit || number < from.number { // the latter: there is no such number
+	if number >= b.pool.limit || number < from.number { // the latter is an overflow
 		return
 	}
 	for k := range from.vectors {
@@ -244,17 +235,16 @@ func (b *BOLD) takeInstance(from *instance, numbers []policy.Item, s Share) {
 	}
 }
 
-// NamesItems implements Mergeable.
 func (b *BOLD) NamesItems() bool { return b.index == ByItem }
 
-// Carry implements Mergeable: the decision's instance waits for it here.
+// Carry implements Mergeable. The decision's instance waits for the impression here.
 func (b *BOLD) Carry(fb Feedback, _ bool) {
 	if fb.Instance >= 0 {
 		b.occupy(b.pool.make(fb.Instance))
 	}
 }
 
-// takeOver takes over counts, and the estimate where there is none of our own.
+// takeOver adds counts, and takes the estimate if we have none.
 func (w *windows) takeOver(from *windows, s Share) error {
 	if w.counts == nil || from.counts == nil {
 		return nil
@@ -275,7 +265,7 @@ func (w *windows) takeOver(from *windows, s Share) error {
 	return w.take()
 }
 
-// TakeOver implements Mergeable: the order found is additive.
+// TakeOver implements Mergeable. The order found is additive.
 func (p *Preferring) TakeOver(from Learner, numbers []policy.Item, s Share) error {
 	f, ok := from.(*Preferring)
 	inner, merges := p.inner.(Mergeable)
@@ -290,28 +280,25 @@ func (p *Preferring) TakeOver(from Learner, numbers []policy.Item, s Share) erro
 	return inner.TakeOver(f.inner, numbers, s)
 }
 
-// NamesItems implements Mergeable.
 func (p *Preferring) NamesItems() bool {
 	inner, ok := p.inner.(Mergeable)
 	return ok && inner.NamesItems()
 }
 
-// Carry implements Mergeable.
 func (p *Preferring) Carry(fb Feedback, selected bool) {
 	if inner, ok := p.inner.(Mergeable); ok {
 		inner.Carry(forInner(fb), selected)
 	}
 }
 
-// EveryHash names every hash that a learner of this package may have written, whatever it is configured as now.
+// EveryHash returns the names of all hashes that any learner of this package may write.
 func EveryHash() []string {
 	return []string{hashQueue, hashQueues, hashFlights, hashOpen, hashSettled, hashAges, hashHistory, hashLately, hashLevels, hashAttraction, hashCells, hashCategories, hashMet, hashLinear, hashLearner, hashInstances, hashRounds,
 		hashVectors, hashWindows,
 		(*preference.Sorted)(nil).Hash(), (*preference.Social)(nil).Hash()}
 }
 
-// InstanceOf tells whether a stored field is what an instance of BOLD knows, and of which one: "<number>", or
-// "<number>:<length>" where losses belong to ranks.
+// InstanceOf returns the instance of BOLD that a stored field belongs to: "<number>", or "<number>:<length>" with ByRank.
 func InstanceOf(hash string, field []byte) (instance string, ok bool) {
 	switch hash {
 	case hashRounds:

@@ -9,7 +9,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/contextual"
 )
 
-// takeOver adds what another learner knows.
 func (u *contexts) takeOver(from *contexts, numbers []policy.Item) error {
 	if u.dim != from.dim || u.segments != from.segments {
 		return fmt.Errorf("%w: of %d features and %d segments from %d and %d", ErrMerge, u.dim, u.segments, from.dim, from.segments)
@@ -22,7 +21,7 @@ func (u *contexts) takeOver(from *contexts, numbers []policy.Item) error {
 			cell, ok := from.cell(policy.Item(theirs), segment)
 			to, fits := u.cell(i, segment)
 			if c := from.own.Get(cell); ok && fits && len(c.rows) > 0 {
-				u.addOwn(to, &cellRows{rows: slices.Clone(c.rows)}) // selections that are awaited are carried
+				u.addOwn(to, &cellRows{rows: slices.Clone(c.rows)}) // selections in flight come by Carry
 				u.cells.Note(to, 1)
 			}
 		}
@@ -45,7 +44,7 @@ func (u *contexts) takeOver(from *contexts, numbers []policy.Item) error {
 	return nil
 }
 
-// beliefs are what payoffs are believed to be like, at the middle of all features' ranges.
+// beliefs returns the variance components at the middle of all features' ranges.
 func (u *contexts) beliefs() *policy.Components {
 	c := &policy.Components{Sigma: u.model.Deviation(-1), Tau: math.Inf(1)}
 	c.Mean, _ = u.model.Coefficient(0)

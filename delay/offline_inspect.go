@@ -8,31 +8,30 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/preference"
 )
 
-// Inspector is a learner that shows what it knows, to people. Nothing of it is on the path of a decision, and nothing of
-// it changes the learner.
+// Inspector is a learner that shows its state to people. No decision uses it, and it does not change the learner.
 type Inspector interface {
 	Learner
-	// Inspect shows what the learner knows besides the sums of its items.
+	// Inspect returns the learner's state besides its items' sums.
 	Inspect() Inspection
-	// Rule says in one sentence how rankings are made.
+	// Rule describes in one sentence how rankings are made.
 	Rule() string
-	// Explain decides as Decide does, and says why.
+	// Explain decides as Decide does, and adds the reasons.
 	Explain(candidates []policy.Item, about *policy.Context, key policy.Key) Explanation
 }
 
-// Inspection is what a learner knows besides the sums of its items.
+// Inspection is a learner's state besides its items' sums.
 type Inspection struct {
-	InFlight []policy.Count // by item: selections of this partition whose payoff is awaited; nil where they are not counted by item
-	Silent   []float64      // by item: what these count as, in selections that were never paid; nil like InFlight
-	Waiting  []int64        // by item: payoffs in QPM-D's queues; nil where there are none such
+	InFlight []policy.Count // by item: this partition's selections in flight; nil where they are not counted by item
+	Silent   []float64      // by item: their weight, in selections that were never paid; nil like InFlight
+	Waiting  []int64        // by item: payoffs in QPM-D's queues; nil for other learners
 	HoldRef  int64          // offset of the impression whose selection began the hold; meaningless unless Status.OnHold
 
-	Instances []InstanceInspection // of BOLD, in the order of their numbers; only those that know or wait for something
-	Windows   []float64            // the distribution that decisions are made for, from window 1 on; empty where none is
-	Learned   int64                // selections, of all partitions, that Windows were learned from; 0 where they are given
-	Noise     float64              // share of users who select any item within their window, learned with Windows; 0 where they are given
+	Instances []InstanceInspection // of BOLD, by number; only those with payoffs or outstanding decisions
+	Windows   []float64            // distribution of windows in use, from window 1 on; empty where none is
+	Learned   int64                // selections of all partitions behind Windows; 0 where they are given
+	Noise     float64              // share of users who select any item within their window, in [0,1); 0 where windows are given
 
-	Beliefs *policy.Components // what payoffs are believed to be like, in normalised units; nil where the policy believes nothing
+	Beliefs *policy.Components // variance components in normalised units; nil for policies without
 
 	Attraction []policy.Sums // by item: impressions of this partition with the item on top, of which R ended with a selection; nil where they are not counted
 
@@ -41,11 +40,10 @@ type Inspection struct {
 	Preferences *preference.Report // the order of utilities found so far; nil where they are given
 }
 
-// InstanceInspection is one BASE instance of BOLD.
 type InstanceInspection struct {
 	Number      int32
 	Outstanding int32 // decisions whose impression has not ended
-	Rounds      int64 // payoffs it was fed
+	Rounds      int64 // payoffs fed
 }
 
 // Explanation is a decision with its reasons.
@@ -53,11 +51,10 @@ type Explanation struct {
 	Decision Decision
 	// Rule says in one sentence how rankings are made.
 	Rule string
-	// Why is by position in the candidates. Of a learner with propensities, Index is what it holds against the candidate:
-	// the estimated cumulative loss (FTRL), or its probability before this list's windows are looked at (OSMD); NaN where
-	// it knows nothing of it; and with Robust its score.
+	// Why is by position in the candidates. For a learner with propensities, Index is the estimated cumulative loss (FTRL), the
+	// probability before this list's windows apply (OSMD), or the score (Robust); NaN if unknown.
 	Why []policy.Reason
-	// Parts are what the payoff that is expected of each candidate is made of, likewise; nil where payoffs depend on the item alone.
+	// Parts are the contributions to each candidate's expected payoff, by position; nil where payoffs depend on the item alone.
 	Parts [][]Contribution
 	// Attracts holds, likewise, the factors of payoffs per impression; nil where decisions go by payoff per selection.
 	Attracts []Attracts
@@ -100,7 +97,6 @@ func (b *base) Inspect() Inspection {
 	return i
 }
 
-// Inspect implements Inspector.
 func (q *QPMD) Inspect() Inspection {
 	i := q.base.Inspect()
 	i.Waiting, i.HoldRef = make([]int64, len(q.queues)), q.hold.ref
@@ -156,7 +152,6 @@ func (a *attraction) attracts(items []policy.Item, from *policy.Known) []Attract
 	return all
 }
 
-// Inspect implements Inspector.
 func (b *BOLD) Inspect() Inspection {
 	i := Inspection{}
 	i.Windows, i.Learned = b.Windows(nil)
@@ -181,12 +176,11 @@ func (b *BOLD) Inspect() Inspection {
 	return i
 }
 
-// Rule implements Inspector.
 func (b *BOLD) Rule() string {
 	return "drawn, so that each candidate is selected with its propensity, from the probabilities that " + b.base.Name() + " gives them"
 }
 
-// Explain implements Inspector: as Decide, but that no instance waits for it.
+// Explain implements Inspector. Unlike after Decide, no instance waits.
 func (b *BOLD) Explain(candidates []policy.Item, about *policy.Context, key policy.Key) Explanation {
 	x := Explanation{Rule: b.Rule()}
 	free := b.pool.choose()
@@ -212,14 +206,12 @@ func (b *BOLD) Explain(candidates []policy.Item, about *policy.Context, key poli
 	return x
 }
 
-// Inspect implements Inspector.
 func (r *Robust) Inspect() Inspection {
 	i, beliefs := r.base.Inspect(), *r.estimate.Spread()
 	i.Beliefs = &beliefs
 	return i
 }
 
-// Rule implements Inspector.
 func (r *Robust) Rule() string {
 	rule := "drawn, so that each candidate is selected with its propensity: of those with high scores, which are mean payoffs lately, " +
 		"less what all items have in common at a time, and of those that could seldom be selected lately; what a candidate blocks follows in falling score"
@@ -229,7 +221,6 @@ func (r *Robust) Rule() string {
 	return rule
 }
 
-// Explain implements Inspector.
 func (r *Robust) Explain(candidates []policy.Item, about *policy.Context, key policy.Key) Explanation {
 	x := Explanation{Rule: r.Rule(), Why: make([]policy.Reason, len(candidates))}
 	r.Decide(candidates, about, key, &x.Decision)
@@ -249,7 +240,7 @@ func (r *Robust) Explain(candidates []policy.Item, about *policy.Context, key po
 	return x
 }
 
-// Inspect implements Inspector, as its inner learner does.
+// Inspect implements Inspector, by the inner learner.
 func (p *Preferring) Inspect() Inspection {
 	i := p.inner.(Inspector).Inspect()
 	i.Preferences = &preference.Report{}
@@ -257,10 +248,10 @@ func (p *Preferring) Inspect() Inspection {
 	return i
 }
 
-// Rule implements Inspector: that of its inner learner, which ranks once the order is certain.
+// Rule implements Inspector: the inner learner's rule, which applies once the order is certain.
 func (p *Preferring) Rule() string { return p.inner.(Inspector).Rule() }
 
-// Explain implements Inspector. Of an impression in its burn-in there is no more to say than the rule.
+// Explain implements Inspector. During burn-in there is only a rule.
 func (p *Preferring) Explain(candidates []policy.Item, about *policy.Context, key policy.Key) Explanation {
 	d := Decision{}
 	p.sort(candidates, key, &d)

@@ -2,16 +2,16 @@ package delay
 
 import "github.com/ranker-worker/ranker-worker/policy"
 
-// Contribution is what one thing adds to the payoff that is expected of a candidate, in payoff ranges.
+// Contribution is one cause's share of a candidate's expected payoff, in payoff ranges.
 type Contribution struct {
 	Cause   Cause
-	Feature string // its name, where Cause is OfFeatures
-	Group   string // of hours and days, where Cause is OfCell and the clock is divided
+	Feature string // the feature's name, if Cause is OfFeatures
+	Group   string // hours and days, if Cause is OfCell and the clock is divided
 	Adds    float64
 }
 
-// partialPayoffs are those of each candidate, by position: the features in their order, and then what is of groups, from the largest down. Those of a
-// candidate add up to what is expected of it.
+// parts returns the contributions to each candidate's expected payoff: features in their order, then groups from the largest down.
+// A candidate's contributions add up to its expected payoff.
 func (u *contexts) parts(candidates []policy.Item, about *policy.Context) [][]Contribution {
 	all := make([][]Contribution, len(candidates))
 	causes, within := u.causes(), u.within(about.SegmentOf())

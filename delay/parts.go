@@ -10,12 +10,11 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// hashOpen maps "<item>" to what has come in parts for its selections whose payoff is awaited: how many of them have been paid
-// something, the sum of what these have come to, and the sum of the squares, with blanks between. Where payoffs do not come in
-// partialPayoffs there is nothing in it.
+// hashOpen maps "<item>" to the partial payoffs of its selections in flight: their number, sum, and sum of squares, in
+// history.Units with blanks between. It is empty without partial payoffs.
 const hashOpen = "open"
 
-// told is what was told of fb's selection in parts before.
+// told returns fb's previous partial payoff.
 func (fb *Feedback) told() history.Payoffs {
 	if !fb.InParts {
 		return history.Payoffs{}
@@ -23,24 +22,23 @@ func (fb *Feedback) told() history.Payoffs {
 	return history.PayoffsOf(fb.Before)
 }
 
-// over is by how much the sum of these selections is above what they would be if each came to the default, in history.Units.
+// over returns p's sum minus that of as many defaults d, in history.Units.
 func over(p history.Payoffs, d float64) int64 { return p.R - p.N*history.InUnits(d) }
 
-// partialPayoffs are what has come in parts for selections whose payoff is awaited, by item: this partition's own, and those that other
-// sources have told of. They are integers, so that what is added is taken out without a trace, whatever came in between.
+// partialPayoffs sums the partial payoffs of selections in flight by item: this partition's own, and other sources'. Sums are
+// integers, so that removal is exact in any order.
 type partialPayoffs struct {
 	policy.Totals[history.Payoffs]
-	stored policy.Pages[history.Payoffs] // of our own, as harvested last
+	stored policy.Pages[history.Payoffs] // our own at the last harvest
 }
 
-// replace puts what a selection of an item has come to now in place of what was told of it before.
 func (p *partialPayoffs) replace(i policy.Item, before, now history.Payoffs) {
 	if before != now {
 		p.AddOwn(i, now.Minus(before), 1)
 	}
 }
 
-// harvest writes what has changed of our own.
+// harvest records the changes of our own.
 func (p *partialPayoffs) harvest(r Recorder, to *writer) {
 	for i := range p.Changes().All() {
 		b := p.Own(i)
@@ -98,7 +96,7 @@ func (p *partialPayoffs) load(field, value []byte) error {
 	return nil
 }
 
-// setSource takes in what another source has told of; nil where it has nothing.
+// setSource sets another source's sums; a nil value removes them, and a malformed one is ignored.
 func (p *partialPayoffs) setSource(source int32, field, value []byte, items Translate) {
 	i, known := theirItem(field, items)
 	if !known {

@@ -8,26 +8,23 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/preference"
 )
 
-// Preferring is a learner for impressions that carry no utilities (the paper's appendix C.1): it finds their order, and
-// hands its inner learner the candidates in increasing utility once that is certain.
+// Preferring is a learner for impressions without utilities (paper, appendix C.1). A finder learns the order of utilities from
+// selections. Once the order of an impression's candidates is certain, the inner learner decides with them in increasing utility;
+// before that the impression is in burn-in, and the finder ranks it.
 //
-// Its Decide takes the candidates in any order. While the order of an impression's candidates is not certain it is in its
-// burn-in: it is ranked so as to find the order, and the inner learner is not asked. Decision.Ranks and
-// Decision.Undecided say what was known at the decision; both must come back with the feedback, since what a selection
-// teaches depends on them.
+// Candidates of Decide come in any order. Decision.Ranks and Decision.Undecided record the order as known at the decision; both
+// must come back with the feedback.
 //
-// What becomes of an impression in its burn-in is told to the inner learner all the same. Learners for stochastic payoffs
-// lose nothing: a payoff is a sample of its item's, whatever made the ranking, and QPM-D counts a selection as a step of
-// BASE as always. BOLD can be fed nothing, for the selection had no propensity and no instance: such a payoff enters the
-// items' sums and is counted among Status.Unfed. Windows are not learned from it either, for the selection of an item says
-// how far its user looked only where it is known which of those shown below are liked better.
+// The inner learner receives feedback on burn-in impressions, too. For stochastic payoffs nothing is lost: a payoff samples its
+// item whatever made the ranking. BOLD cannot be fed, since there is no propensity: the payoff is added to the items' sums and
+// counted in Status.Unfed. Windows are not learned from burn-in either, since that needs the order.
 //
-// Its state is that of the inner learner and a hash of the finder's beside it.
+// Its state is the inner learner's, and one hash of the finder.
 type Preferring struct {
 	inner  Learner
 	finder preference.Finder
 
-	order     []int32       // by rank: the position in the candidates
+	order     []int32       // position in the candidates, by rank
 	items     []policy.Item // the candidates in increasing utility
 	about     policy.Context
 	chosen    Decision // the inner learner's
@@ -37,18 +34,17 @@ type Preferring struct {
 
 var _ Learner = (*Preferring)(nil)
 
-// NewPreferring makes a learner of two that know no items yet, and are its own from now on.
+// NewPreferring returns a learner without items. It owns both arguments from now on.
 func NewPreferring(inner Learner, finder preference.Finder) *Preferring {
 	return &Preferring{inner: inner, finder: finder}
 }
 
-// Grow implements Learner.
 func (p *Preferring) Grow(items int) {
 	p.finder.Grow(items)
 	p.inner.Grow(items)
 }
 
-// Decide implements Learner. The order of the candidates means nothing.
+// Decide implements Learner. Candidates come in any order.
 func (p *Preferring) Decide(candidates []policy.Item, about *policy.Context, key policy.Key, d *Decision) {
 	p.sort(candidates, key, d)
 	if len(d.Undecided) > 0 {
@@ -72,7 +68,7 @@ func (p *Preferring) sort(candidates []policy.Item, key policy.Key, d *Decision)
 	}
 }
 
-// sorted is the context with its rows in the order of p.items.
+// sorted returns the context with its rows in the order of p.items.
 func (p *Preferring) sorted(about *policy.Context) *policy.Context {
 	if about == nil {
 		return nil
@@ -92,7 +88,7 @@ func (p *Preferring) explore(key policy.Key, d *Decision) {
 	d.Instance, d.Explored = -1, true
 }
 
-// take makes the inner learner's decision ours.
+// take copies the inner learner's decision.
 func (p *Preferring) take(d *Decision) {
 	d.Ranks = append(d.Ranks[:0], p.chosen.Order...)
 	d.Propensities = append(d.Propensities[:0], p.chosen.Propensities...)
@@ -100,7 +96,7 @@ func (p *Preferring) take(d *Decision) {
 	d.Instance, d.Explored = p.chosen.Instance, p.chosen.Explored
 }
 
-// show turns ranks into positions.
+// show converts ranks to positions.
 func (p *Preferring) show(d *Decision) {
 	d.Order = d.Order[:0]
 	for _, rank := range d.Ranks {
@@ -108,7 +104,6 @@ func (p *Preferring) show(d *Decision) {
 	}
 }
 
-// Adopt implements Learner.
 func (p *Preferring) Adopt(ref int64, d *Decision) {
 	p.chosen.Order = append(p.chosen.Order[:0], d.Ranks...)
 	p.chosen.Propensities = append(p.chosen.Propensities[:0], d.Propensities...)
@@ -117,11 +112,10 @@ func (p *Preferring) Adopt(ref int64, d *Decision) {
 	p.inner.Adopt(ref, &p.chosen)
 }
 
-// Needs implements Learner: selections tell of the order of utilities, payoffs do not.
+// Needs implements Learner. Only selections inform the order of utilities.
 func (p *Preferring) Needs() Needs { return p.inner.Needs() }
 
-// Selected implements Learner: the selection tells of the order of utilities. It tells nothing where it is not known what
-// was shown.
+// Selected implements Learner. The finder learns from the selection if the shown order is known.
 func (p *Preferring) Selected(fb Feedback) {
 	at, ok := fb.shownAt()
 	if len(fb.Order) == 0 {
@@ -138,8 +132,7 @@ func (p *Preferring) Selected(fb Feedback) {
 	p.inner.Selected(forInner(fb))
 }
 
-// forInner is the feedback as a learner wants it that is given utilities. Of an impression in its burn-in it does not know
-// the order.
+// forInner returns the feedback for the inner learner, without an order if it was not certain.
 func forInner(fb Feedback) Feedback {
 	if len(fb.Undecided) > 0 {
 		fb.Candidates, fb.Order = nil, nil
@@ -147,16 +140,12 @@ func forInner(fb Feedback) Feedback {
 	return fb
 }
 
-// Partial implements Learner.
 func (p *Preferring) Partial(fb Feedback) { p.inner.Partial(forInner(fb)) }
 
-// Paid implements Learner.
 func (p *Preferring) Paid(fb Feedback) { p.inner.Paid(forInner(fb)) }
 
-// Expired implements Learner.
 func (p *Preferring) Expired(fb Feedback) { p.inner.Expired(forInner(fb)) }
 
-// Unselected implements Learner.
 func (p *Preferring) Unselected(fb Feedback) { p.inner.Unselected(forInner(fb)) }
 
 // Categorise implements Categorising.
@@ -166,23 +155,19 @@ func (p *Preferring) Categorise(i policy.Item, category string) {
 	}
 }
 
-// Sums implements Learner.
 func (p *Preferring) Sums(i policy.Item) policy.Sums { return p.inner.Sums(i) }
 
-// Evidence implements Learner.
 func (p *Preferring) Evidence(i policy.Item) policy.Evidence { return p.inner.Evidence(i) }
 
-// SetSource implements Learner.
 func (p *Preferring) SetSource(source int32, i policy.Item, s policy.Sums) {
 	p.inner.SetSource(source, i, s)
 }
 
-// Pooled implements Learner: selections tell of the order wherever they were made.
+// Pooled implements Learner. Selections of all partitions inform the order.
 func (p *Preferring) Pooled() []Pooled {
 	return append(slices.Clone(p.inner.Pooled()), Pooled{Hash: p.finder.Hash(), ByItem: true})
 }
 
-// SetSourceField implements Learner.
 func (p *Preferring) SetSourceField(source int32, hash string, field, value []byte, items Translate) {
 	if hash == p.finder.Hash() {
 		p.finder.SetSource(source, field, value, items)
@@ -191,27 +176,23 @@ func (p *Preferring) SetSourceField(source int32, hash string, field, value []by
 	p.inner.SetSourceField(source, hash, field, value, items)
 }
 
-// Advance implements Learner.
 func (p *Preferring) Advance(watermark int64) {
 	p.finder.Advance(watermark)
 	p.inner.Advance(watermark)
 }
 
-// Hashes implements Learner.
 func (p *Preferring) Hashes() []string {
 	return append(slices.Clone(p.inner.Hashes()), p.finder.Hash())
 }
 
-// Expects implements Expecting.
+// Expects implements Expecting, by the inner learner.
 func (p *Preferring) Expects() bool {
 	x, ok := p.inner.(Expecting)
 	return ok && x.Expects()
 }
 
-// LoadSums implements Learner.
 func (p *Preferring) LoadSums(i policy.Item, s policy.Sums) { p.inner.LoadSums(i, s) }
 
-// LoadField implements Learner.
 func (p *Preferring) LoadField(hash string, field, value []byte) error {
 	if hash != p.finder.Hash() {
 		return p.inner.LoadField(hash, field, value)
@@ -222,19 +203,16 @@ func (p *Preferring) LoadField(hash string, field, value []byte) error {
 	return nil
 }
 
-// Loaded implements Learner.
 func (p *Preferring) Loaded() error {
 	p.finder.Loaded()
 	return p.inner.Loaded()
 }
 
-// Harvest implements Learner.
 func (p *Preferring) Harvest(r Recorder) {
 	p.inner.Harvest(r)
 	p.finder.Harvest(func(field, value []byte) { r.Field(p.finder.Hash(), field, value) })
 }
 
-// Status implements Learner.
 func (p *Preferring) Status() Status {
 	s, f := p.inner.Status(), p.finder.Status()
 	s.FindsUtilities = true

@@ -11,7 +11,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// The hashes of QPMD alone.
 const (
 	hashQueue  = "queue"
 	hashQueues = "queues"
@@ -19,12 +18,11 @@ const (
 
 var fieldHold = []byte("hold")
 
-// Hashes implements Learner.
 func (q *QPMD) Hashes() []string {
 	return []string{hashQueue, hashQueues, hashFlights, hashWindows, hashLearner}
 }
 
-// Harvest implements Learner. A payoff that came and went since the last harvest leaves no trace.
+// Harvest implements Learner. A payoff that came and went since the last harvest is not recorded.
 func (q *QPMD) Harvest(r Recorder) {
 	for i, what := range q.changes.All() {
 		if what&queueChanged != 0 {
@@ -70,7 +68,6 @@ func (q *QPMD) harvestQueue(r Recorder, i policy.Item) {
 	*s = extent{f.head, f.tail}
 }
 
-// LoadField implements Learner.
 func (q *QPMD) LoadField(hash string, field, value []byte) error {
 	var err error
 	switch {
@@ -86,7 +83,6 @@ func (q *QPMD) LoadField(hash string, field, value []byte) error {
 	return faulty(err, hash, field, value)
 }
 
-// Loaded implements Learner.
 func (q *QPMD) Loaded() error {
 	if len(q.loading) == 0 {
 		q.windows.settle()
@@ -105,9 +101,9 @@ func (q *QPMD) Loaded() error {
 		ErrState, hashQueue, len(l.payoffs), first, hashQueues, l.head, l.tail)
 }
 
-// loadingQueue is a queue whose fields have not all come yet.
+// loadingQueue is a queue whose fields have not all been loaded.
 type loadingQueue struct {
-	known      bool // head and tail are
+	known      bool // head and tail are known
 	head, tail int64
 	payoffs    []loadedPayoff
 }
@@ -171,7 +167,7 @@ func (q *QPMD) loadQueue(field, value []byte) error {
 	return q.settle(i, l)
 }
 
-// settle turns loaded fields into the queue once they are all there.
+// settle completes a queue once all its fields are loaded. It fails if they contradict each other.
 func (q *QPMD) settle(i policy.Item, l *loadingQueue) error {
 	if !l.known || int64(len(l.payoffs)) < l.tail-l.head {
 		return nil
@@ -218,7 +214,6 @@ func (q *QPMD) loadHold(value []byte) error {
 	return nil
 }
 
-// parsePair reads two numbers with a blank between.
 func parsePair(text []byte) (a, b int64, err error) {
 	first, second, found := bytes.Cut(text, []byte{' '})
 	if !found {

@@ -2,7 +2,7 @@ package delay
 
 import "github.com/ranker-worker/ranker-worker/policy"
 
-// Readable is a Learner whose knowledge other policies can decide by: they see what its own policy would.
+// Readable is a Learner whose estimates other policies can decide by.
 type Readable interface {
 	Learner
 	// DecideBy is Decide by another policy.
@@ -11,7 +11,7 @@ type Readable interface {
 
 var _ Readable = (*Direct)(nil)
 
-// DecideBy implements Readable. The learner's own policy must be one that ranks, and not one that explores.
+// DecideBy implements Readable. The learner's own policy must not be an explorer.
 func (d *Direct) DecideBy(p policy.Policy, candidates []policy.Item, about *policy.Context, key policy.Key, dec *Decision) {
 	own := d.policy
 	d.policy = p

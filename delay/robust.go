@@ -15,51 +15,48 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/admissible"
 )
 
-// ErrRobust says that the settings of Robust make no sense.
+// ErrRobust is wrapped by errors about Robust's settings.
 var ErrRobust = errors.New("delay: settings of robust are faulty")
 
-// RobustConfig is what a Robust is made from.
+// RobustConfig configures NewRobust.
 type RobustConfig struct {
 	Policy *policy.Robust
 	Belief policy.Belief
-	// HalfLives are what the past is looked at with: ascending, 1 to lately.MostHalfLives of them, the first at least a second
-	// and each at least twice the one before. For ever is added.
+	// HalfLives are 1 to recency.MostHalfLives in ascending order, the first at least a second and each at least twice the one
+	// before. An infinite one is added.
 	HalfLives []time.Duration
-	// Horizon is after how many milliseconds of event time a selection expires, from 1 on.
+	// Horizon is the age at which a selection expires, in milliseconds of event time; at least 1.
 	Horizon int64
-	// Silence is what awaited selections count as: SilenceWaits or SilenceAges, of whole payoffs, without drift. Its horizon is Horizon.
+	// Silence is SilenceWaits or SilenceAges, without partial payoffs and drift. Its horizon is Horizon.
 	Silence Silence
-	// Windows says where the distribution of windows comes from.
 	Windows WindowsConfig
 }
 
-// Robust learns where the means of payoffs change, alone or together: it decides with policy.Robust, from what package lately
-// reads of each item's payoffs. Each payoff is fed as it arrives, in whatever order. A selection whose payoff is awaited counts as it
-// ages, as with Direct (SilenceAges): for its item, and for what all items have in common.
+// Robust learns means that change, of single items or of all together. It decides with policy.Robust, from decayed means of each item's
+// payoffs (package recency). Payoffs are fed as they arrive, and selections in flight count by their age, as with Direct (SilenceAges).
 //
-// What is kept is counts and integers, by item and block of event time, and for all items by block; it adds up over sources. What
-// is estimated of all items, their levels and their spread, is estimated at passes, which are times of the newest impression
-// that was fed, and stored as of then. What an item is read as is a function of both, made when it is first looked at after
-// one of them has changed.
+// State is counts and integers by item and bucket of event time, and by bucket for all items; it adds up over sources. The
+// estimates over all items, of levels and spread, are made at ticks of the newest fed impression, and stored. An item's reading is
+// a function of both, cached until one changes.
 //
-// Its state is stored in hashes of its own, besides the items' sums: those of Direct, and "lately" and "levels".
+// Hashes besides the items' sums: those of Direct, "lately" and "levels".
 type Robust struct {
 	base
 	decides  *policy.Robust
 	estimate *recency.Estimate
 	grid     inflight.Scheme
-	pass     int64 // of our own newest impression that was fed
+	pass     int64 // tick of our own newest fed impression
 	items    recentItems
 	levels   recentLevels
 	passes   map[int32]int64 // of other sources
-	heard    int64           // the latest of these
+	heard    int64           // the latest of passes
 	unstored bool            // the estimate has not been harvested
-	moved    bool            // the pass has not been
-	shifts   int64           // how often a level has begun to differ from those before, since the process started
+	moved    bool            // pass has not been harvested
+	shifts   int64           // times since the process started that a level began to differ from those before
 
 	known   []policy.Recent
-	silent  []recency.Silent  // memory for those of one item
-	unheard []recency.Unheard // likewise, of all
+	silent  []recency.Silent  // scratch for one item
+	unheard []recency.Unheard // scratch for all items
 	scores  []float64
 	p       []float64
 	shares  policy.Shares
@@ -72,22 +69,22 @@ var (
 	_ Expecting = (*Robust)(nil)
 )
 
-// recentItems are the rows of items, our own and others', and what they are read as.
+// recentItems are the rows of items, our own and others', and their cached readings.
 type recentItems struct {
 	own    policy.Pages[ownRows]
-	others policy.Totals[recency.Rows] // whose own part is of nothing
+	others policy.Totals[recency.Rows] // the own share is empty
 	read   policy.Pages[reading]
-	at     uint32 // of the readings that hold
+	at     uint32 // number of the valid readings
 }
 
-// ownRows are an item's, and the pass that they were merged at last, since the process started.
+// ownRows are an item's rows, and the tick of their last merge since the process started.
 type ownRows struct {
 	recency.Rows
 	pass   int64
 	merged bool // at pass
 }
 
-// merge brings the rows to the blocks of a pass, unless they are.
+// merge merges the rows to the buckets of a tick.
 func (o *ownRows) merge(g *inflight.Scheme, pass int64) {
 	if !o.merged || o.pass != pass {
 		o.merged, o.pass = true, pass
@@ -95,23 +92,23 @@ func (o *ownRows) merge(g *inflight.Scheme, pass int64) {
 	}
 }
 
-// reading is what an item was read as, with the estimate of that number; 0 for one that has changed since.
+// reading is an item's decayed mean; at is the number of its estimate, 0 if the item has changed since.
 type reading struct {
 	policy.Recent
 	at uint32
 }
 
-// recentLevels are the rows of all items' surprises: our own, and others' by the level of their blocks.
+// recentLevels are the residuals of all items: our own, and others' by level of their buckets.
 type recentLevels struct {
 	own     history.Rows[recency.Residual]
 	others  policy.Totals[history.Rows[recency.Residual]]
-	changes policy.Changes // of our own, by the level of the block
+	changes policy.Changes // of our own, by level of the bucket
 }
 
-// blockLevels are how many levels blocks have.
+// blockLevels is the number of levels of buckets.
 const blockLevels = 64
 
-// NewRobust makes a learner that knows no items yet. It fails with ErrRobust or ErrWindows.
+// NewRobust returns a learner without items. It fails with ErrRobust or ErrWindows.
 func NewRobust(c RobustConfig) (*Robust, error) {
 	if c.Policy == nil || c.Horizon < 1 {
 		return nil, fmt.Errorf("%w: it needs a policy, and a payoff horizon of a millisecond at least, not %d", ErrRobust, c.Horizon)
@@ -133,7 +130,7 @@ func NewRobust(c RobustConfig) (*Robust, error) {
 	if a := r.flights.awaiting; a != nil {
 		a.byBlock, a.expects = true, true
 	}
-	r.table.EvidenceBy(func(i policy.Item) policy.Evidence { // told whenever payoffs or silence of an item change
+	r.table.EvidenceBy(func(i policy.Item) policy.Evidence { // called whenever payoffs or silence of an item change
 		r.items.read.At(i).at = 0
 		return r.table.Pooled(i).Evidence()
 	})
@@ -144,16 +141,14 @@ func NewRobust(c RobustConfig) (*Robust, error) {
 	return r, nil
 }
 
-// Grow implements Learner.
 func (r *Robust) Grow(items int) {
 	r.base.Grow(items)
 	r.items.others.Grow(items)
 }
 
-// Expects implements Expecting: the scores.
+// Expects implements Expecting. Decisions record scores.
 func (r *Robust) Expects() bool { return true }
 
-// Decide implements Learner.
 func (r *Robust) Decide(candidates []policy.Item, about *policy.Context, key policy.Key, d *Decision) {
 	n := len(candidates)
 	q := r.point(candidates)
@@ -167,7 +162,7 @@ func (r *Robust) Decide(candidates []policy.Item, about *policy.Context, key pol
 	d.Instance, d.Explored = -1, false
 }
 
-// point finds the candidates' scores and probabilities, and gives the windows for their number.
+// point computes the candidates' scores and probabilities, and returns the windows for their number.
 func (r *Robust) point(candidates []policy.Item) (q []float64) {
 	n := len(candidates)
 	q, _ = r.windows.fold(n)
@@ -181,7 +176,7 @@ func (r *Robust) point(candidates []policy.Item) (q []float64) {
 	return q
 }
 
-// recent is what is known of an item.
+// recent returns an item's reading.
 func (r *Robust) recent(i policy.Item) *policy.Recent {
 	x := r.items.read.At(i)
 	if x.at != r.items.at {
@@ -190,7 +185,7 @@ func (r *Robust) recent(i policy.Item) *policy.Recent {
 	return &x.Recent
 }
 
-// of is all that there is of an item. It holds until the next call.
+// of returns an item's rows and silence. It is valid until the next call.
 func (r *Robust) of(i policy.Item) recency.Item {
 	r.silent = r.silent[:0]
 	if a := r.flights.awaiting; a != nil {
@@ -203,8 +198,7 @@ func (r *Robust) of(i policy.Item) recency.Item {
 	return recency.Item{Own: r.items.own.Get(i).Rows, Others: r.items.others.Pooled(i), Silent: r.silent}
 }
 
-// surprises is by how much the awaited selections of all items fall short of what was expected of them, as far as they count. It
-// holds until the next call.
+// surprises returns the weighted residuals of all items' selections in flight, valid until the next call.
 func (r *Robust) surprises() []recency.Unheard {
 	r.unheard = r.unheard[:0]
 	a := r.flights.awaiting
@@ -225,13 +219,12 @@ func (r *Robust) surprises() []recency.Unheard {
 	return r.unheard
 }
 
-// Selected implements Learner.
 func (r *Robust) Selected(fb Feedback) { r.selected(&fb) }
 
-// Partial implements Learner: what counts is the whole.
+// Partial implements Learner. Only complete payoffs count.
 func (r *Robust) Partial(Feedback) {}
 
-// Paid implements Learner: the payoff counts from now on. Of one whose decision had no expectation, no surprise is known.
+// Paid implements Learner. A payoff has no residual if its decision recorded no expectation.
 func (r *Robust) Paid(fb Feedback) {
 	r.paid(&fb)
 	r.feed(fb.Item, fb.Payoff)
@@ -245,13 +238,13 @@ func (r *Robust) Paid(fb Feedback) {
 	r.surprise(&fb)
 }
 
-// PaidForgotten implements Forgetting: what all items' payoffs have in common is no item's.
+// PaidForgotten implements ItemRemoving. Residuals belong to no item.
 func (r *Robust) PaidForgotten(fb Feedback) {
 	r.reach(fb.Began)
 	r.surprise(&fb)
 }
 
-// reach takes in up to when an impression began that was paid.
+// reach moves the tick on to a paid impression's time.
 func (r *Robust) reach(began int64) {
 	if pass := r.grid.Tick(began); pass > r.pass {
 		r.pass, r.moved = pass, true
@@ -259,14 +252,14 @@ func (r *Robust) reach(began int64) {
 	}
 }
 
-// surprise counts what a payoff brought above what was expected of it, if anything was.
+// surprise counts a payoff's residual, if its decision recorded an expectation.
 func (r *Robust) surprise(fb *Feedback) {
 	if fb.HasExpected {
 		r.levels.count(&r.grid, fb.Began, r.pass, recency.ResidualOf(fb.Payoff, fb.Expected))
 	}
 }
 
-// merge brings our own rows to a pass.
+// merge merges our own rows to the buckets of a tick.
 func (l *recentLevels) merge(g *inflight.Scheme, pass int64) {
 	for _, x := range l.own {
 		if b := g.Merged(x.Bucket, pass); b != x.Bucket {
@@ -277,13 +270,12 @@ func (l *recentLevels) merge(g *inflight.Scheme, pass int64) {
 	l.own.Merge(g, pass)
 }
 
-// count counts a surprise of our own.
 func (l *recentLevels) count(g *inflight.Scheme, began, pass int64, s recency.Residual) {
 	at := l.own.Count(g, began, pass, s)
 	l.changes.Note(int32(l.own[at].Level), 1)
 }
 
-// pooled are the rows of all sources.
+// pooled returns the rows of all sources.
 func (l *recentLevels) pooled() history.Rows[recency.Residual] {
 	l.others.TakeStaged()
 	all := l.own
@@ -293,10 +285,10 @@ func (l *recentLevels) pooled() history.Rows[recency.Residual] {
 	return all
 }
 
-// Expired implements Learner: nothing is learned.
+// Expired implements Learner. Nothing is learned.
 func (r *Robust) Expired(fb Feedback) { r.dropped(&fb) }
 
-// Advance implements Learner: besides windows, what all items tell is estimated anew where payoffs have come to another pass.
+// Advance implements Learner. At a new tick of payoffs, levels and spread are estimated again.
 func (r *Robust) Advance(watermark int64) {
 	r.base.Advance(watermark)
 	pass := max(r.pass, r.heard)
@@ -312,13 +304,12 @@ func (r *Robust) Advance(watermark int64) {
 	r.unstored = true
 }
 
-// steady tells that no level has changed lately: all of the past tells of the newest.
+// steady returns whether no level has changed lately.
 func (r *Robust) steady() bool {
 	_, halfLife := r.estimate.Level()
 	return math.IsInf(halfLife, 1)
 }
 
-// all is what there is of all items.
 func (r *Robust) all() iter.Seq[recency.Item] {
 	return func(yield func(recency.Item) bool) {
 		for i := range r.items.others.Len() {
@@ -329,26 +320,23 @@ func (r *Robust) all() iter.Seq[recency.Item] {
 	}
 }
 
-// SetSource implements Learner.
 func (r *Robust) SetSource(source int32, i policy.Item, s policy.Sums) {
 	r.table.SetSource(source, i, s)
 }
 
-// LevelStatus is what Robust takes all items' payoffs to have in common at present, for people and metrics. It is of all partitions,
-// as far as they are heard of.
+// LevelStatus describes the present level, the residual that all items have in common. It is over all partitions.
 type LevelStatus struct {
-	Tracked bool // the rest is known
-	// AsOf is when the newest selection began, to some seconds, that was paid by the time of the estimate, in milliseconds of event
-	// time; before all times where there is none yet. Of several partitions, the one with the latest is up to date.
+	Tracked bool // the other fields are set
+	// AsOf is the start of the newest paid selection in the estimate, in milliseconds of event time to some seconds; inflight.Never
+	// before the first. The partition with the latest is the most recent.
 	AsOf int64
-	// Level is by how much the newest payoffs are above what items' own means make of them, in payoff ranges.
+	// Level is the newest payoffs' mean residual above their items' means, in payoff ranges.
 	Level float64
-	// HalfLife is over what past that is found, in milliseconds: +Inf while no level has changed lately.
+	// HalfLife is the half-life of the level's mean, in milliseconds; +Inf while no level has changed lately.
 	HalfLife float64
-	Changes  int64 // how often HalfLife has left +Inf since the process started
+	Changes  int64 // times since the process started that HalfLife left +Inf
 }
 
-// Status implements Learner.
 func (r *Robust) Status() Status {
 	s := r.status()
 	s.Level = LevelStatus{Tracked: true, AsOf: r.estimate.Tick(), Changes: r.shifts}

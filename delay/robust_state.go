@@ -11,10 +11,9 @@ import (
 	"github.com/ranker-worker/ranker-worker/delay/recency"
 )
 
-// The hashes of Robust, besides those of Direct. Hash "lately" maps "<item>" to its selections that have ended by when they began,
-// in blocks as of the pass at which one of them ended last (lately.Rows). Hash "levels" maps "<level>" to what payoffs of all items
-// brought above what was expected of them (recency.Residual), in the blocks of that level, as of the field "pass": the pass of the
-// newest impression that was fed. Field "levels" of hash "learner" is the last estimate (lately.Estimate).
+// The hashes of Robust, besides those of Direct. Hash "lately" maps "<item>" to its ended selections by start time, in buckets as
+// of the tick of the last end (recency.Rows). Hash "levels" maps a bucket level "<level>" to the residuals in its buckets
+// (recency.Residual), as of the tick in field "pass". Field "levels" of hash "learner" is the last estimate (recency.Estimate).
 const (
 	hashLately = "lately"
 	hashLevels = "levels"
@@ -22,7 +21,6 @@ const (
 
 var fieldLevels = []byte("levels")
 
-// Hashes implements Learner.
 func (r *Robust) Hashes() []string {
 	all := append([]string{hashFlights, hashWindows, hashLearner, hashLately, hashLevels}, r.flights.hashes()...)
 	if r.attraction != nil {
@@ -31,12 +29,11 @@ func (r *Robust) Hashes() []string {
 	return all
 }
 
-// Pooled implements Learner: payoffs tell of items and of levels wherever they came.
+// Pooled implements Learner. Payoffs of all partitions inform items and levels.
 func (r *Robust) Pooled() []Pooled {
 	return append(r.base.Pooled(), Pooled{Hash: hashLately, ByItem: true}, Pooled{Hash: hashLevels})
 }
 
-// Harvest implements Learner.
 func (r *Robust) Harvest(to Recorder) {
 	for i, what := range r.changes.All() {
 		if what&recentChanged != 0 {
@@ -68,7 +65,7 @@ func (r *Robust) Harvest(to Recorder) {
 	}
 }
 
-// harvest writes the levels of blocks whose rows have changed.
+// harvest records the levels whose rows have changed.
 func (l *recentLevels) harvest(r Recorder, to *writer) {
 	for level := range l.changes.All() {
 		to.field, to.value = strconv.AppendInt(to.field[:0], int64(level), 10), to.value[:0]
@@ -89,7 +86,6 @@ func (l *recentLevels) harvest(r Recorder, to *writer) {
 	l.changes.Clear()
 }
 
-// LoadField implements Learner.
 func (r *Robust) LoadField(hash string, field, value []byte) error {
 	return faulty(r.loadField(hash, field, value), hash, field, value)
 }
@@ -116,7 +112,7 @@ func (r *Robust) loadField(hash string, field, value []byte) (err error) {
 	return r.base.loadField(hash, field, value)
 }
 
-// parseLevel reads the rows of a level of blocks; the level is −1 where it is none.
+// parseLevel reads the rows of one level of buckets; the level is −1 if its number is malformed.
 func parseLevel(field, value []byte) (rows history.Rows[recency.Residual], level int32, err error) {
 	if level, err = parseInt32(field); err != nil || level >= blockLevels {
 		return nil, -1, fmt.Errorf("the level is %w, or too high", errNumber)
@@ -132,7 +128,7 @@ func parseLevel(field, value []byte) (rows history.Rows[recency.Residual], level
 	return rows, level, nil
 }
 
-// Loaded implements Learner. It fails where blocks overlap.
+// Loaded implements Learner. It fails where buckets overlap.
 func (r *Robust) Loaded() error {
 	own := r.levels.own
 	slices.SortFunc(own, func(a, b history.Row[recency.Residual]) int { return a.Compare(b.Bucket) })
@@ -146,7 +142,6 @@ func (r *Robust) Loaded() error {
 	return nil
 }
 
-// SetSourceField implements Learner.
 func (r *Robust) SetSourceField(source int32, hash string, field, value []byte, items Translate) {
 	switch {
 	case hash == hashLately:
@@ -168,7 +163,7 @@ func (r *Robust) SetSourceField(source int32, hash string, field, value []byte, 
 	}
 }
 
-// setPass takes in up to when another source has been paid: no more than never where it makes no sense.
+// setPass sets another source's tick; a malformed one counts as absent.
 func (r *Robust) setPass(source int32, value []byte) {
 	if pass, err := parsePass(value); err == nil {
 		r.passes[source] = pass
@@ -181,8 +176,7 @@ func (r *Robust) setPass(source int32, value []byte) {
 	}
 }
 
-// setSource notes what another source has of a level of blocks: nothing where it makes no sense, as where it is gone. It is added up
-// when it is looked at, once for all that has come by then.
+// setSource stages another source's rows of a level until the next use; an absent or malformed value removes them.
 func (l *recentLevels) setSource(source int32, field, value []byte) {
 	if rows, level, err := parseLevel(field, value); level >= 0 {
 		if err != nil {

@@ -9,62 +9,61 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// Sharing is a Learner that can leave to another, the whole, what is known of all partitions, so that the learners of many partitions of
-// a process keep it once and not each for itself. The whole is a learner made alike that decides nothing and is told of no feedback, but
-// of what every source has published (SetSource, SetSourceField), theirs among them. What a part keeps besides is its own, and what is known of
-// items of which it has something that the whole has not been told of.
+// Sharing is a Learner that can leave pooled state to a global learner, so that a process keeps it once and not for each partition.
+// The global learner is made alike; it decides nothing, receives no feedback, and reads the published state of every source, this
+// process's partitions included. A partition's learner keeps its own state, and pooled values of items in which it differs from its
+// published state.
 //
-// A part decides as one to which all other sources' sums had been told, but that estimates over all items and sources, such as how
-// late payoffs are, are made by the whole when it is told of a new pass.
+// A partition's learner decides as one that reads all sources itself, except that the global one makes the estimates over all items
+// and sources, when it reads a new tick.
 type Sharing interface {
 	Learner
-	// Shares tells whether it can, by its settings.
+	// Shares returns whether the learner's settings allow it.
 	Shares() bool
-	// Share makes it, which knows nothing yet, the part of whole that is source there; number gives the whole's number of one of its
-	// items. It is used from Loaded on. From then on it is not to be told of other sources, and the whole must not change while any of its parts is used.
+	// Share makes the learner, which must be empty, a partition's below a global one; source is its number there, and number maps
+	// its items to global numbers. It holds from Loaded on. From then on other sources must not be set, and the global learner must
+	// not change while a partition's learner is in use.
 	Share(whole Learner, source int32, number func(policy.Item) policy.Item)
-	// Refresh reads the whole again, which has changed. Arrived gives at least the items of which the whole has read something since the last
-	// Refresh that this partition has published.
+	// Refresh reads the global learner again after a change. Arrived contains at least the items whose rows published by this
+	// partition the global learner has read since the last Refresh.
 	Refresh(arrived iter.Seq[policy.Item])
-	// Unstored tells whether the next Harvest stores what the whole has estimated: Refresh is to be called before.
+	// Unstored returns whether the next Harvest stores a global estimate; Refresh must be called before.
 	Unstored() bool
-	// BeWhole makes it, which knows nothing yet, a whole. Mark tells items apart by numbers that are the same in all processes.
+	// BeWhole makes the learner, which must be empty, a global one. Mark identifies items by numbers that are equal in all processes.
 	BeWhole(mark func(policy.Item) uint64)
-	// Told ends what the whole is told for now: of all its numbers so many are items'. It tells which estimates are due.
+	// Commit ends a batch of updates to the global learner; items of its numbers are in use. It returns the estimates that are due.
 	Commit(items int) (due Estimates)
-	// Estimate makes estimates, and what follows from all that was told; it is to be called after Told, also with none. It tells which were
-	// made, of which some may be made with others. What they come to depends on what was told by then, and on nothing before.
+	// Estimate makes estimates and values derived from them, after each Commit, also with none. It returns those made, which may be
+	// more. Results depend on the present state only.
 	Estimate(which Estimates) (made Estimates)
-	// Makes are all that it ever makes.
+	// Makes returns all kinds that it can make.
 	Makes() Estimates
-	// AppendEstimate appends the last estimate of a whole, nothing where there is none, and TakeEstimate makes a whole go by one that
-	// another has appended, until it makes its own.
+	// AppendEstimate appends the global learner's last estimate, if any. TakeEstimate makes a global learner use one until it makes
+	// its own; it fails if the text is malformed.
 	AppendEstimate(dst []byte) []byte
 	TakeEstimate(text []byte) error
-	// Ended tells the whole that a source has an item no longer, and Release that no source has: its number may come back.
+	// Ended removes an item of a source from the global learner. Release frees an item that no source has; its number may be used again.
 	Ended(source int32, i policy.Item)
 	Release(i policy.Item)
-	// Anew tells the whole that a source begins to tell all that it has published. Sweep says that this was all: what else it has told
-	// before of pooled hashes, those by item, is forgotten, as told says what was.
+	// BeginResync begins to read a source's whole state. EndResync removes fields by item for which told is false.
 	BeginResync(source int32)
 	EndResync(source int32, told func(hash string, i policy.Item) bool)
 }
 
-// Estimates are kinds of what a whole estimates of all items and sources together.
+// Estimates is a set of kinds of global estimates.
 type Estimates uint8
 
-// The kinds of estimates. What was learned of by how much payoffs differ hangs on how late they are, and so is made together with that.
+// The kinds of estimates. OfVariances depends on OfSilence, and is made together with it.
 const (
-	OfSilence   Estimates = 1 << iota // how late payoffs are, and how many come
-	OfVariances                       // by how much they differ, and by what
+	OfSilence   Estimates = 1 << iota // delay distributions and payment shares
+	OfVariances                       // variances of payoffs by cause
 )
 
 var _ Sharing = (*Direct)(nil)
 
-// Shares implements Sharing: where silence waits others' selections in flight are not known, and one that explores estimates windows.
+// Shares implements Sharing. SilenceWaits does not pool selections in flight; explorers estimate windows.
 func (d *Direct) Shares() bool { return d.explorer == nil && d.flights.pools }
 
-// Share implements Sharing.
 func (d *Direct) Share(whole Learner, source int32, number func(policy.Item) policy.Item) {
 	w := whole.(*Direct)
 	d.table.ShareTable(w.table, source, number)
@@ -77,7 +76,7 @@ func (d *Direct) Share(whole Learner, source int32, number func(policy.Item) pol
 	}
 }
 
-// Grow implements Learner. Of a new item the whole may have been told by this partition before: one that ended, and has come again.
+// Grow implements Learner. The global learner may have sums of a new item from this partition: of one that ended and has come again.
 func (d *Direct) Grow(items int) {
 	before := d.flights.Len()
 	d.base.Grow(items)
@@ -94,7 +93,6 @@ func (d *Direct) Grow(items int) {
 	}
 }
 
-// Refresh implements Sharing.
 func (d *Direct) Refresh(arrived iter.Seq[policy.Item]) {
 	d.flights.refresh()
 	if d.users != nil {
@@ -106,19 +104,17 @@ func (d *Direct) Refresh(arrived iter.Seq[policy.Item]) {
 	d.table.Refresh(d.differs, arrived)
 }
 
-// Unstored implements Sharing.
 func (d *Direct) Unstored() bool {
 	a := d.flights.awaiting
 	return a != nil && a.unwritten || d.users != nil && d.users.model.Unstored()
 }
 
-// differs tells whether the whole has been told something else of an item than we have.
+// differs returns whether the global learner has other state of an item from us than we have now.
 func (d *Direct) differs(i policy.Item) bool {
 	return d.table.Own(i) != d.table.Told(i) || d.flights.differs(i) || d.users != nil && d.users.differs(i) ||
 		d.attraction != nil && d.attraction.table.Own(i) != d.attraction.table.Told(i)
 }
 
-// BeWhole implements Sharing.
 func (d *Direct) BeWhole(mark func(policy.Item) uint64) {
 	d.table.BeWhole()
 	if d.attraction != nil {
@@ -129,7 +125,6 @@ func (d *Direct) BeWhole(mark func(policy.Item) uint64) {
 	}
 }
 
-// Commit implements Sharing.
 func (d *Direct) Commit(items int) (due Estimates) {
 	d.table.CountItems(items)
 	if d.attraction != nil {
@@ -144,7 +139,6 @@ func (d *Direct) Commit(items int) (due Estimates) {
 	return due
 }
 
-// Estimate implements Sharing.
 func (d *Direct) Estimate(which Estimates) (made Estimates) {
 	if which&OfVariances != 0 {
 		which |= OfSilence
@@ -159,7 +153,6 @@ func (d *Direct) Estimate(which Estimates) (made Estimates) {
 	return which
 }
 
-// Makes implements Sharing.
 func (d *Direct) Makes() (all Estimates) {
 	if d.flights.awaiting != nil {
 		all |= OfSilence
@@ -170,7 +163,6 @@ func (d *Direct) Makes() (all Estimates) {
 	return all
 }
 
-// AppendEstimate implements Sharing.
 func (d *Direct) AppendEstimate(dst []byte) []byte {
 	if a := d.flights.awaiting; a != nil && a.made.number > 0 {
 		dst = a.appendEstimate(dst)
@@ -181,7 +173,6 @@ func (d *Direct) AppendEstimate(dst []byte) []byte {
 	return dst
 }
 
-// TakeEstimate implements Sharing.
 func (d *Direct) TakeEstimate(text []byte) error {
 	late, variances, learned := bytes.Cut(text, prefixFit)
 	if a := d.flights.awaiting; a != nil && len(late) > 0 {
@@ -196,13 +187,11 @@ func (d *Direct) TakeEstimate(text []byte) error {
 	return d.users.takeEstimate(d.table, variances)
 }
 
-// Ended implements Sharing. What else the source has told of the item, it says itself that it is gone.
+// Ended implements Sharing. The source deletes the item's other fields itself.
 func (d *Direct) Ended(source int32, i policy.Item) { d.table.Drop(source, i) }
 
-// Release implements Sharing.
 func (d *Direct) Release(i policy.Item) { d.releaseItem(i) }
 
-// BeginResync implements Sharing.
 func (d *Direct) BeginResync(source int32) {
 	if a := d.flights.awaiting; a != nil {
 		a.coming[source] = newSourceAges()
@@ -212,7 +201,6 @@ func (d *Direct) BeginResync(source int32) {
 	}
 }
 
-// EndResync implements Sharing.
 func (d *Direct) EndResync(source int32, told func(hash string, i policy.Item) bool) {
 	d.flights.endResync(source, told, d.table)
 	if d.attraction != nil {
@@ -223,7 +211,7 @@ func (d *Direct) EndResync(source int32, told func(hash string, i policy.Item) b
 	}
 }
 
-// share makes it part of a whole.
+// share links a partition's counts to the global ones.
 func (f *flights) share(whole *flights, source int32, number func(policy.Item) policy.Item) {
 	f.Share(&whole.Totals, source, number)
 	if f.parts != nil {
@@ -240,7 +228,6 @@ func (f *flights) share(whole *flights, source int32, number func(policy.Item) p
 	}
 }
 
-// differs tells whether the whole has been told something else of an item than we have.
 func (f *flights) differs(i policy.Item) bool {
 	if f.Own(i) != f.Told(i) || f.parts != nil && f.parts.Own(i) != f.parts.Told(i) {
 		return true
@@ -251,12 +238,12 @@ func (f *flights) differs(i policy.Item) bool {
 	return f.drift != nil && !slices.Equal(f.drift.Own(i), f.drift.Told(i))
 }
 
-// sameSpan leaves out what is derived.
+// sameSpan compares without derived fields.
 func sameSpan(x, y inflight.Interval) bool {
 	return x.Bucket == y.Bucket && x.N == y.N && x.Expected == y.Expected
 }
 
-// refresh reckons our own awaited selections anew, where the whole has estimated anew.
+// refresh recomputes the weights of our selections in flight after a new global estimate.
 func (f *flights) refresh() {
 	if a := f.awaiting; a != nil && a.heeds != a.whole.made.number {
 		a.heeds = a.whole.made.number
@@ -265,8 +252,7 @@ func (f *flights) refresh() {
 	}
 }
 
-// told takes in that sources have told of their passes. With a new one of any of them, and where the earliest has come further, it is time
-// to estimate.
+// told reads the sources' ticks. It returns whether an estimate is due: when the latest tick or the earliest has moved.
 func (f *flights) told(table *policy.Table) (due bool) {
 	due = f.awaiting != nil && f.awaiting.told()
 	if f.drift != nil && f.drift.told() {
@@ -275,13 +261,13 @@ func (f *flights) told(table *policy.Table) (due bool) {
 	return due
 }
 
-// estimate estimates how late payoffs are, in a whole.
+// estimate makes the global estimate.
 func (f *flights) estimate(table *policy.Table) {
 	f.awaiting.estimate(f.awaiting.until())
 	f.reckon(table)
 }
 
-// reckon makes anew what goes by an estimate.
+// reckon recomputes the weights of selections in flight.
 func (f *flights) reckon(table *policy.Table) {
 	f.awaiting.eachAwaited(func(i policy.Item) {
 		f.awaiting.reckon(i)
@@ -289,7 +275,7 @@ func (f *flights) reckon(table *policy.Table) {
 	})
 }
 
-// told takes in the sources' passes; it tells whether there is one to estimate by.
+// told reads the sources' ticks, and returns whether an estimate is due.
 func (a *awaiting) told() bool {
 	before, first := a.pass, a.first
 	for _, s := range a.theirs {
@@ -301,7 +287,7 @@ func (a *awaiting) told() bool {
 	return a.pass > before || a.pass != inflight.Never && a.first != first
 }
 
-// told takes in the sources' passes; it tells whether evidence has faded.
+// told reads the sources' ticks, and returns whether weights decay further.
 func (d *drift) told() bool {
 	before, since := d.pass, d.since
 	for _, s := range d.theirs {
@@ -313,7 +299,7 @@ func (d *drift) told() bool {
 	return d.pass > before || d.since != since
 }
 
-// endResync makes a whole forget what a source has not told of again.
+// endResync removes a source's fields that were not read again.
 func (f *flights) endResync(source int32, told func(hash string, i policy.Item) bool, table *policy.Table) {
 	if a := f.awaiting; a != nil {
 		for i := range a.others.Of(source) {
@@ -342,7 +328,7 @@ func (f *flights) endResync(source int32, told func(hash string, i policy.Item) 
 	}
 }
 
-// sweep drops what a source has told of all but what is to be kept.
+// sweep drops a source's rows except those to keep.
 func sweep[S policy.Summand[S]](t *policy.Totals[S], source int32, keep func(policy.Item) bool) {
 	for i := range t.Of(source) {
 		if !keep(i) {

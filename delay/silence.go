@@ -8,46 +8,43 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// Silence says what a selection counts as while its payoff is awaited. The zero value is nothing: it counts when it is paid or
-// expires.
+// Silence defines the weight of a selection in flight. With the zero value it has none.
 type Silence struct {
 	Law SilenceLaw
-	// Default is the payoff of a selection that is never paid, normalised.
+	// Default is the payoff assumed for an expired selection, normalised.
 	Default float64
-	// Horizon is after how many milliseconds of event time a selection expires; for SilenceAges only.
+	// Horizon is the age at which a selection expires, in milliseconds of event time; for SilenceAges only.
 	Horizon int64
-	// InParts tells that payoffs come in parts that are told as they come (Learner's Partial), and whole at the horizon.
+	// InParts says that payoffs come as partial payoffs (Learner.Partial), complete at the horizon.
 	InParts bool
-	// Drift is by how many deviations of a payoff means move in a day, as random walks do; 0 where they do not.
+	// Drift is the standard deviation of a mean's random walk over a day, in deviations of a payoff; 0 without drift.
 	Drift float64
 }
 
-// SilenceLaw is what a selection is worth as time goes by in which it is not paid, as a part of one that was never paid.
+// SilenceLaw defines the weight, in [0,1], with which a selection in flight counts as never paid, by its age.
 //
-// Where payoffs are sent only when something good happens, the good news of an item arrives long before the bad, and
-// whatever pays at all looks far better than it is until the horizon. Where all selections are paid, silence means nothing.
+// Where payoffs are sent only for good outcomes, good news of an item arrives long before bad, and until the horizon it looks
+// better than it is. Where all selections are paid, silence means nothing.
 type SilenceLaw uint8
 
 const (
-	// SilenceWaits is 0 until the horizon, and 1 from then on.
+	// SilenceWaits weighs 0 until the horizon, and 1 from then on.
 	SilenceWaits SilenceLaw = iota
-	// SilenceAtOnce is 1 from the selection on until its payoff comes. What an item is worth is thus underestimated by what is
-	// still to come, and all items alike, as far as they are as often selected and as late paid. Where payoffs are rare,
-	// that is little.
+	// SilenceAtOnce weighs 1 until the payoff comes. It underestimates an item by the payoffs still to come, all items alike if
+	// they are selected equally often and paid equally late; little where payoffs are rare.
 	SilenceAtOnce
-	// SilenceAges is the probability that the selection will never be paid, as far as that is known by its age: from how late
-	// payoffs are, and how many of the item's selections are paid (package silence). Where payoffs come in parts it is how much
-	// of what comes has come by that age: no more is silent, and what has come of it is known.
+	// SilenceAges weighs the probability that the selection will never be paid, given its age, the delay distribution and the item's
+	// share of paid selections (package inflight). With partial payoffs it weighs the share of the amount that has come by that age.
 	SilenceAges
 )
 
-// inFlight is what silence of selections in flight has come to, and what such a payoff is as is below the default, normalised.
+// inFlight is the weight of selections in flight; low is the mean payoff below the default, normalised.
 type inFlight struct {
 	inflight.Worth
 	low float64
 }
 
-// silent adds to evidence what awaited selections count as.
+// silent adds the weight of selections in flight to evidence.
 func (s Silence) silent(e policy.Evidence, of inFlight) policy.Evidence {
 	e.W += of.Sum()
 	e.R += float64(s.Default*of.Unpaid) + float64(of.low*of.Below)
@@ -55,7 +52,7 @@ func (s Silence) silent(e policy.Evidence, of inFlight) policy.Evidence {
 	return e
 }
 
-// begun adds to evidence, which has what so many awaited selections count as already, what has come of them in parts.
+// begun adds the partial payoffs of n selections in flight to evidence that contains their weight.
 func (s Silence) begun(e policy.Evidence, n policy.Count, of inFlight, come history.Payoffs) policy.Evidence {
 	weight := of.Sum()
 	if s.Law != SilenceWaits && come.N > 0 {
@@ -68,8 +65,8 @@ func (s Silence) begun(e policy.Evidence, n policy.Count, of inFlight, come hist
 	return e
 }
 
-// possible is the least weight of further defaults with which a mean lies within the range of payoffs, where what has come makes
-// a sum above that of as many payoffs as there are. It is a multiple of 2⁻²⁰.
+// possible returns the least weight of further defaults that brings the mean into [0,1], where partial payoffs exceed the weight of
+// their selections. It is a multiple of 2⁻²⁰.
 func (s Silence) possible(n, sum float64) float64 {
 	var w float64
 	switch {
@@ -81,8 +78,8 @@ func (s Silence) possible(n, sum float64) float64 {
 	return math.Ceil(w*(1<<20)) / (1 << 20)
 }
 
-// left is by how much selections whose payoffs have begun to come raise the sum of payoffs and that of squares above the default's, where
-// returns take that part off. Without one, both are exact.
+// left returns how much started selections raise the sums of payoffs and of squares above the default's, after returns take off the
+// share back. With back 0 both are exact.
 func (s Silence) left(come history.Payoffs, back float64) (r, q float64) {
 	r = float64(over(come, s.Default)) / history.Units
 	q = float64(come.Q-come.N*history.InUnits(float64(s.Default*s.Default))) / history.Units

@@ -2,23 +2,22 @@ package delay
 
 import "github.com/ranker-worker/ranker-worker/policy"
 
-// SilenceStatus is what silence has come to with a learner, for people and metrics.
+// SilenceStatus describes a learner's selections in flight.
 type SilenceStatus struct {
 	Law SilenceLaw
-	// Weight is what this partition's own awaited selections count as, in selections that were never paid.
+	// Weight is the weight of this partition's selections in flight, in selections never paid.
 	Weight float64
-	// Known tells that the rest is: with SilenceAges, from the first payoff on.
+	// Known says that the fields below are set: with SilenceAges, from the first payoff on.
 	Known bool
-	// Share is which part of all selections is paid, and Median and P90 are after how many milliseconds half and nine tenths of the
-	// payoffs that come have come; of all partitions, as of the last pass.
+	// Share is the share of selections that are paid; Median and P90 are quantiles of the delay in milliseconds. They are over all
+	// partitions, as of the last tick.
 	Share       float64
 	Median, P90 int64
 }
 
-// String is the law's name in the configuration.
+// String returns the law's name in the configuration.
 func (l SilenceLaw) String() string { return [...]string{"waits", "at_once", "ages"}[l] }
 
-// status says what silence has come to. It does not look at items.
 func (f *flights) status() SilenceStatus {
 	s := SilenceStatus{Law: f.silence.Law}
 	switch a := f.awaiting; {
@@ -30,7 +29,7 @@ func (f *flights) status() SilenceStatus {
 		}
 		if s.Known = e.late[sideAbove].Known() && (a.inParts || paid > 0); s.Known {
 			s.Median, s.P90 = e.late[sideAbove].Age(&a.grid, 0.5), e.late[sideAbove].Age(&a.grid, 0.9)
-			if !a.inParts { // of parts it is not known which come
+			if !a.inParts { // partial payoffs do not show which selections are paid
 				s.Share = e.share
 			}
 		}
@@ -40,10 +39,10 @@ func (f *flights) status() SilenceStatus {
 	return s
 }
 
-// weightUnits is how many units, in which weights are added up, make 1: sums of weights are exact.
+// weightUnits is the number of units per selection in sums of weights, which are exact in them.
 const weightUnits = 1 << 20
 
-// silentOf is what this partition's own awaited selections of an item count as.
+// silentOf returns the weight of this partition's selections in flight of an item.
 func (f *flights) silentOf(i policy.Item) float64 {
 	switch {
 	case f.awaiting != nil:

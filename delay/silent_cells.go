@@ -7,19 +7,19 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/features"
 )
 
-// silentCells divides the silence of an item among its cells. Sums of cells do not hold when awaited selections began; those of the item do,
-// and each time belongs to one level of the clock. A level whose hour was yesterday has more silence than one whose hour is now.
+// silentCells divides an item's silence among its cells. Cells do not store start times; the item does, and each time belongs to
+// one level of the clock. A level whose hour was yesterday has more silence than the present one.
 type silentCells struct {
 	awaiting *awaiting // nil where silence does not depend on age
 	clock    *features.Clock
-	n, w     []float64 // by level of the clock: awaited selections of an item, and their silence
+	n, w     []float64 // by level of the clock: an item's selections in flight, and their weight
 
-	item   policy.Item // that shares are of, where they are known
+	item   policy.Item // the item of shares, if known
 	known  bool
 	shares []float64 // of the item's silence, by group
 }
 
-// read sums up an item's awaited selections by level.
+// read sums up an item's selections in flight by level.
 func (s *silentCells) read(i policy.Item) {
 	levels := s.clock.Levels()
 	s.n, s.w = slices.Grow(s.n[:0], levels)[:levels], slices.Grow(s.w[:0], levels)[:levels]
@@ -38,7 +38,7 @@ func (s *silentCells) read(i policy.Item) {
 	}
 }
 
-// each returns the silence of one awaited selection in some segments; 1 where no selection at their levels is known.
+// each returns the weight of one selection in flight in some segments; 1 where none is known.
 func (u *contexts) each(segments []int32) float64 {
 	var n, w float64
 	for _, segment := range segments {
@@ -51,7 +51,7 @@ func (u *contexts) each(segments []int32) float64 {
 	return w / n
 }
 
-// silentShare is the part of an item's silence that belongs to one of its groups.
+// silentShare returns the part of an item's silence that belongs to one of its groups.
 func (u *contexts) silentShare(i policy.Item, within int32) float64 {
 	if u.groups == 1 {
 		return 1

@@ -10,12 +10,12 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// HashLearner holds what a learner has only one of, what it has estimated among it.
+// HashLearner holds a learner's single values, such as estimates.
 const HashLearner = "learner"
 
 const hashLearner = HashLearner
 
-// ErrState says that stored state is not what this learner writes.
+// ErrState is wrapped by errors about stored state that the learner cannot have written.
 var ErrState = errors.New("delay: stored state is faulty")
 
 var (
@@ -23,7 +23,7 @@ var (
 	errField = errors.New("no such field")
 )
 
-// faulty says which field an error is about; nil stays nil.
+// faulty adds the field to an error; nil stays nil.
 func faulty(err error, hash string, field, value []byte) error {
 	if err == nil {
 		return nil
@@ -31,10 +31,9 @@ func faulty(err error, hash string, field, value []byte) error {
 	return fmt.Errorf("%w: hash %q, field %q, value %.64q: %w", ErrState, hash, field, value, err)
 }
 
-// writer is the memory in which fields are written.
 type writer struct{ field, value []byte }
 
-// writeCount writes field, and deletes it where it would be 0.
+// writeCount writes field, and deletes it for 0.
 func (w *writer) writeCount(r Recorder, hash string, n int64) {
 	if n == 0 {
 		r.Field(hash, w.field, nil)
@@ -44,14 +43,13 @@ func (w *writer) writeCount(r Recorder, hash string, n int64) {
 	r.Field(hash, w.field, w.value)
 }
 
-// What can change of an item, as bits of the changes of its table.
+// Changes of an item, as bits in its table's changes.
 const (
 	sumsChanged = policy.SumsChanged << iota
 	queueChanged
 	recentChanged
 )
 
-// extend appends more zero elements.
 func extend[T any](s []T, more int) []T {
 	n := len(s)
 	s = slices.Grow(s, more)[:n+more]
@@ -59,7 +57,7 @@ func extend[T any](s []T, more int) []T {
 	return s
 }
 
-// parseItem reads the number of an item, of which there are so many.
+// parseItem reads the number of one of so many items.
 func parseItem(text []byte, items int) (policy.Item, error) {
 	n, err := parseInt(text)
 	if err != nil {
@@ -73,7 +71,7 @@ func parseItem(text []byte, items int) (policy.Item, error) {
 
 var errNumber = errors.New("not a number from 0 on in its shortest decimal form")
 
-// parseInt reads a number that is not negative, written the way Harvest writes it: a field's name has one spelling.
+// parseInt reads a number from 0 on in its shortest decimal form, so that a field's name has one spelling.
 func parseInt(text []byte) (int64, error) {
 	n, err := strconv.ParseInt(string(text), 10, 64)
 	if err != nil || n < 0 || text[0] == '+' || text[0] == '-' || text[0] == '0' && len(text) > 1 {
@@ -82,7 +80,6 @@ func parseInt(text []byte) (int64, error) {
 	return n, nil
 }
 
-// parseInt32 is parseInt for numbers that fit.
 func parseInt32(text []byte) (int32, error) {
 	n, err := parseInt(text)
 	if err != nil || n > math.MaxInt32 {

@@ -10,25 +10,25 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/contextual"
 )
 
-// turning searches for the time of a change in the effects of features and items. From then on only payoffs count whose selections began
-// later. The time is part of the fit (personal.Model.Since). Searches are at passes of the newest selection that was paid.
+// turning searches for the time of a change in the effects of features and items. Later only payoffs of selections from that time
+// on count. The time is part of the fit (contextual.Model.Since). A search runs at each tick of the newest paid selection.
 type turning struct {
-	settles int64 // ms until all that is known of a selection is a fair sample
-	period  int64 // ms, of the clock: both sides of a cut are longer, for a change within a period may return
-	looked  int64 // the pass of the last search
-	begins  int64 // the time that a search found, until turn; 0 elsewhere
+	settles int64 // ms after which a selection's outcome is a fair sample
+	period  int64 // ms, of the clock: both sides of a cut are longer, since a change within a period may return
+	looked  int64 // tick of the last search
+	begins  int64 // the time found, until turn; 0 elsewhere
 	found   bool
-	turns   int64 // how often it was found, since the process started
+	turns   int64 // changes found since the process started
 }
 
-// reach takes in when a selection began that was paid: at another pass blocks merge.
+// reach moves the tick on to a paid selection's start time.
 func (u *contexts) reach(began int64) {
 	if pass := u.grid.Tick(began); pass > u.pass {
 		u.merge(pass)
 	}
 }
 
-// merge brings our own rows to the blocks of a pass.
+// merge merges our own rows to the buckets of a tick.
 func (u *contexts) merge(pass int64) {
 	u.pass = pass
 	u.changeLinear(&u.linear.rows, func() { u.linear.merge(&u.grid, pass) })
@@ -51,7 +51,6 @@ func (u *contexts) merge(pass int64) {
 	}
 }
 
-// sources calls do with the cells and linear sums of each source, our own first.
 func (u *contexts) sources(do func(cells *policy.Pages[cellRows], linear linearRows)) {
 	do(&u.own, u.linear.rows)
 	for _, theirs := range u.theirs {
@@ -59,7 +58,7 @@ func (u *contexts) sources(do func(cells *policy.Pages[cellRows], linear linearR
 	}
 }
 
-// newest is the pass of the newest selection that was paid, of all sources.
+// newest returns the tick of the newest paid selection, of all sources.
 func (u *contexts) newest() int64 {
 	newest := u.pass
 	for _, theirs := range u.theirs {
@@ -70,7 +69,7 @@ func (u *contexts) newest() int64 {
 	return newest
 }
 
-// seek searches for a change at a new pass, and returns whether there is one. Of several times it takes the likeliest.
+// seek searches for a change at a new tick, and returns whether one was found. It chooses the likeliest of several times.
 func (u *contexts) seek(t *policy.Table) bool {
 	pass := u.newest()
 	if pass <= u.looked || u.model.Fits() == 0 {
@@ -87,9 +86,9 @@ func (u *contexts) seek(t *policy.Table) bool {
 	return u.found
 }
 
-// cuts returns the times to compare: the beginnings of blocks, fewer of long ago. The first search compares all.
+// cuts returns the times to compare: beginnings of buckets, fewer of long ago. The first search compares all.
 func (u *contexts) cuts(pass int64) (all []int64) {
-	step, first := 4*u.grid.Unit(), int64(math.MaxInt64) // of all payoffs, before which there are none
+	step, first := 4*u.grid.Unit(), int64(math.MaxInt64) // first is the time of the first payoff
 	u.sources(func(_ *policy.Pages[cellRows], rows linearRows) {
 		if len(rows) > 0 {
 			first = min(first, max(rows[0].Start(), u.model.Since()))
@@ -111,7 +110,7 @@ func (u *contexts) cuts(pass int64) (all []int64) {
 	return slices.Compact(all)
 }
 
-// changedSince returns the evidence, in nats, that payoffs since a time have a model of their own.
+// changedSince returns the evidence, in nats, that payoffs since a time follow another model.
 func (u *contexts) changedSince(changes *contextual.Changes, time int64) float64 {
 	linear := contextual.NewLinear(u.dim)
 	var cells policy.Pages[cellSums]
@@ -137,7 +136,7 @@ func (u *contexts) changedSince(changes *contextual.Changes, time int64) float64
 	})
 }
 
-// turn makes only payoffs since the time count that seek has found.
+// turn drops payoffs before the time that seek found.
 func (u *contexts) turn(t *policy.Table) {
 	if !u.found {
 		return
@@ -148,7 +147,7 @@ func (u *contexts) turn(t *policy.Table) {
 	u.recount(t)
 }
 
-// recount sums up all sources' payoffs again, after the time has changed since which they count.
+// recount sums up all sources' payoffs since the model's start.
 func (u *contexts) recount(t *policy.Table) {
 	u.model.Total.Clear()
 	u.sources(func(_ *policy.Pages[cellRows], rows linearRows) { eachSince(rows, u.model.Since(), u.model.Total.Plus) })
@@ -156,7 +155,7 @@ func (u *contexts) recount(t *policy.Table) {
 	u.settle(t)
 }
 
-// pool sums up all sources by group again, and marks all groups as changed.
+// pool sums up all sources by group, and marks all groups as changed.
 func (u *contexts) pool() {
 	for group := range u.pooled.All() {
 		u.untold.Note(group, 1)

@@ -9,45 +9,41 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/admissible"
 )
 
-// ErrWindows says that the settings of the windows make no sense.
+// ErrWindows is wrapped by errors about the settings of windows.
 var ErrWindows = errors.New("delay: settings of the windows are faulty")
 
-// DefaultMaxWindow is the longest window that is told apart where windows are learned, unless configured.
+// DefaultMaxWindow is the longest distinguished window where windows are learned, unless configured.
 const DefaultMaxWindow = 100
 
-// DefaultEstimateEvery is how often learned windows are estimated anew, in milliseconds of event time, unless configured.
+// DefaultEstimateEvery is the time between estimates of learned windows, in milliseconds of event time, unless configured.
 const DefaultEstimateEvery = 60_000
 
-// WindowsConfig says where the distribution of windows comes from. The zero value learns it.
+// WindowsConfig configures the distribution of attention windows. The zero value learns it.
 type WindowsConfig struct {
-	// Given is the distribution of windows; nil where it is learned, from what is selected.
+	// Given is the distribution; nil learns it from selections.
 	Given *admissible.Windows
-	// Max, within 1 and policy.MaxWindows, is the longest window that is told apart, where they are learned; 0 is
-	// DefaultMaxWindow.
+	// Max is the longest distinguished window, in 1..policy.MaxWindows, where they are learned; 0 is DefaultMaxWindow.
 	Max int
-	// EstimateEvery is how often learned windows are estimated anew, in milliseconds of event time; 0 is
-	// DefaultEstimateEvery.
+	// EstimateEvery is the time between estimates, in milliseconds of event time; 0 is DefaultEstimateEvery.
 	EstimateEvery int64
 }
 
-// windows is the distribution of windows that a learner decides for: given, or learned from selections, by an estimate
-// that is made anew on a schedule of event time and holds until the next one. The zero value is for learners that do not
-// look at windows: it takes in what was stored and tells nothing of it.
+// windows is the distribution of attention windows in use: given, or learned from selections and estimated on a schedule of event
+// time. The zero value, for learners without windows, reads and drops stored fields.
 type windows struct {
 	now    *admissible.Windows
-	fresh  bool              // now has changed since it was folded
+	fresh  bool              // now has changed since the last fold
 	folded []float64         // for lists of its length
-	counts *policy.Intervals // nil: windows are given
+	counts *policy.Intervals // nil if windows are given
 	every  int64
-	period int64     // of the last estimate
-	from   int64     // selections in the last estimate
+	period int64     // period of the last estimate
+	from   int64     // number of selections in the last estimate
 	q      []float64 // the last estimate
-	noise  float64   // likewise, of users who select any item within their window; 0 where windows are given
-	// unwritten is true where the estimate has not been harvested.
+	noise  float64   // share of users who select any item within their window, by the last estimate; 0 if windows are given
+	// unwritten says that the estimate has not been harvested.
 	unwritten bool
-	outdated  bool // the stored estimate is for another number of windows
-	// beyond are stored intervals of windows that are not told apart any more: their fields go, for what they count was
-	// added to others.
+	outdated  bool // the stored estimate has another number of windows
+	// beyond are stored intervals of windows not distinguished any more, whose fields are to be deleted.
 	beyond [][2]int
 }
 
@@ -74,8 +70,7 @@ func (w *windows) configure(c WindowsConfig) (err error) {
 	return w.take()
 }
 
-// fold is the distribution for lists of n candidates, until the next call, and whether it may differ from what the last
-// call returned.
+// fold returns the distribution for lists of n candidates, valid until the next call, and whether it may have changed since the last.
 func (w *windows) fold(n int) (q []float64, changed bool) {
 	if len(w.folded) == n && !w.fresh {
 		return w.folded, false
@@ -85,8 +80,8 @@ func (w *windows) fold(n int) (q []float64, changed bool) {
 	return w.now.Fold(w.folded), true
 }
 
-// mix makes propensities of users without noise, by position shown, those of all users: noise selects each item within a window alike
-// (policy/propensity). q is folded to their number. They add up to what they did.
+// mix turns propensities of users without noise into those of all users, by position shown: noise selects each item within a window
+// with equal probability (policy/propensity). q is folded to their number. Their sum does not change.
 func (w *windows) mix(q, propensities []float64) {
 	if w.noise == 0 {
 		return
@@ -98,7 +93,7 @@ func (w *windows) mix(q, propensities []float64) {
 	}
 }
 
-// append appends the whole distribution to dst, and tells how many selections it may be learned from.
+// append appends the whole distribution, and returns the number of selections behind it.
 func (w *windows) append(dst []float64) (q []float64, selections int64) {
 	if w.now == nil {
 		return dst, 0
@@ -112,7 +107,7 @@ func (w *windows) append(dst []float64) (q []float64, selections int64) {
 	return dst, selections
 }
 
-// take makes decisions go by the estimate from now on.
+// take puts the estimate to use.
 func (w *windows) take() error {
 	now, err := admissible.NewWindows(w.q)
 	if err != nil {
@@ -122,7 +117,7 @@ func (w *windows) take() error {
 	return nil
 }
 
-// shown is the distribution for a Status; nil for learners that do not look at it.
+// shown returns the distribution for a Status; nil for learners without windows.
 func (w *windows) shown() (q []float64, selections int64) {
 	if w.now == nil {
 		return nil, 0
@@ -134,7 +129,7 @@ func (w *windows) shown() (q []float64, selections int64) {
 	return q, selections
 }
 
-// selected learns from a selection, where it is known what was shown.
+// selected counts a selection, if its position is known.
 func (w *windows) selected(fb *Feedback) {
 	if w.counts == nil {
 		return
@@ -144,7 +139,7 @@ func (w *windows) selected(fb *Feedback) {
 	}
 }
 
-// shownAt is the position at which the selected item was shown, where that is known.
+// shownAt returns the position at which the selected item was shown, if it is known.
 func (fb *Feedback) shownAt() (at int, ok bool) {
 	if len(fb.Order) == 0 || len(fb.Order) != len(fb.Candidates) {
 		return 0, false

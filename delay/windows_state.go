@@ -10,15 +10,13 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// Learned windows are stored alike by all learners: hash "windows" maps "<low>:<high>", or "<low>:" where there is no
-// upper end, to the number of selections that said that the window was within, and "<low>:0" to that of selections of a blocked item.
-// Field "windows" of hash "learner" is the period of the last estimate, the number of selections it was made from, the noise and the
-// windows, separated by blanks.
+// Learned windows are stored alike by all learners. Hash "windows" maps an interval of windows, "<low>:<high>", or "<low>:" without
+// an upper end, to its number of selections, and "<low>:0" to that of selections of a blocked item. Field "windows" of hash
+// "learner" is the last estimate: period, number of selections, noise and probabilities, with blanks between.
 const hashWindows = "windows"
 
 var fieldWindows = []byte("windows")
 
-// harvest writes what has changed.
 func (w *windows) harvest(r Recorder, to *writer) {
 	if w.counts == nil {
 		return
@@ -47,8 +45,7 @@ func (w *windows) harvest(r Recorder, to *writer) {
 	}
 }
 
-// appendInterval appends the name of an interval. One up to the longest window has no upper end, so that it means the same
-// where longer ones are told apart.
+// appendInterval appends an interval's name. One up to the longest window has no upper end, so that it stays true if Max grows.
 func appendInterval(dst []byte, low, high, longest int) []byte {
 	dst = strconv.AppendInt(dst, int64(low), 10)
 	dst = append(dst, ':')
@@ -60,7 +57,7 @@ func appendInterval(dst []byte, low, high, longest int) []byte {
 
 var errInterval = errors.New("the field is not two numbers, or one, with a colon behind the first")
 
-// pooled names the hashes that are.
+// pooled returns the pooled hashes.
 func (w *windows) pooled() []Pooled {
 	if w.counts == nil {
 		return nil
@@ -68,8 +65,7 @@ func (w *windows) pooled() []Pooled {
 	return []Pooled{{Hash: hashWindows}}
 }
 
-// setSourceField takes in another source's count of an interval. Those that we do not tell apart are passed over: whoever
-// wrote them is about to be configured like us, and takes them back.
+// setSourceField replaces another source's count. Intervals beyond our longest window are ignored.
 func (w *windows) setSourceField(source int32, hash string, field, value []byte) {
 	low, high, err := parseInterval(field)
 	if err != nil || w.counts == nil || hash != hashWindows {
@@ -91,10 +87,9 @@ func (w *windows) setSourceField(source int32, hash string, field, value []byte)
 	}
 }
 
-// openEnd is the upper end of an interval that has none.
+// openEnd stands for no upper end.
 const openEnd = math.MaxInt
 
-// parseInterval reads what appendInterval appends.
 func parseInterval(field []byte) (low, high int, err error) {
 	lowText, highText, found := bytes.Cut(field, []byte{':'})
 	l, err := parseInt32(lowText)
@@ -111,7 +106,7 @@ func parseInterval(field []byte) (low, high int, err error) {
 	return int(l), int(h), nil
 }
 
-// loadCount reads the count of an interval. What counts windows that are not told apart any more goes to the longest one.
+// loadCount reads an interval's count. Windows beyond the longest are added to that.
 func (w *windows) loadCount(field, value []byte) error {
 	low, high, err := parseInterval(field)
 	if err != nil {
@@ -134,7 +129,7 @@ func (w *windows) loadCount(field, value []byte) error {
 	return nil
 }
 
-// loadEstimate reads the last estimate. One for other windows than those that are told apart now is not used.
+// loadEstimate reads the last estimate. One for another number of windows is outdated.
 func (w *windows) loadEstimate(field, value []byte) error {
 	if !bytes.Equal(field, fieldWindows) {
 		return errField
@@ -179,7 +174,7 @@ func (w *windows) loadEstimate(field, value []byte) error {
 	return w.take()
 }
 
-// settle ends loading. The estimate is the stored one, until its next period. One for other windows is made anew now.
+// settle ends loading. An outdated estimate is made again.
 func (w *windows) settle() {
 	if w.outdated {
 		w.outdated = false

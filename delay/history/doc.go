@@ -1,5 +1,4 @@
-// Package history keeps what was paid for the selections of an item by when these began, in blocks of event time that are longer
-// the longer ago they are (inflight.Scheme), and says what that is worth now where means drift. All that is kept is counts and
-// integer sums, so that it adds up over partitions and does not depend on the order of arrival. The package is pure: it does no
-// I/O and reads no clock.
+// Package history keeps an item's payoffs by start time of their selections, in buckets of event time that grow with age
+// (inflight.Scheme). Rows are the buckets with their sums, and Decay weights them where means drift. Sums are counts and integers,
+// so that they add up over partitions and do not depend on the order of arrival. The package is pure: no I/O, no clock.
 package history

@@ -7,39 +7,34 @@ import (
 	"github.com/ranker-worker/ranker-worker/delay/inflight"
 )
 
-// Units are in a normalised payoff of 1, and in its square. A payoff is rounded once, before it is added.
+// Units is the number of units in a normalised payoff of 1, or in its square. Payoffs are rounded once, before they are added.
 const Units = 1 << 30
 
-// InUnits rounds a normalised payoff, or its square.
 func InUnits(x float64) int64 { return int64(math.Round(x * Units)) }
 
-// Sums are what a row adds up: counts and integers.
+// Sums are the sums of a row: counts and integers.
 type Sums[S any] interface {
-	// Add is the sums of both.
 	Add(o S) S
-	// Minus takes out again what was added.
+	// Minus removes sums that were added.
 	Minus(o S) S
-	// Bounded is the sums themselves, or where they count more than a row may, half of them, so that nothing overflows: what so
-	// many tell of a mean is told by half as many.
+	// Bounded returns the sums, halved until their count is at most Full, so that nothing overflows.
 	Bounded() S
-	// Append writes them, each with a colon before it.
+	// Append writes the numbers, each behind a colon.
 	Append(dst []byte) []byte
 }
 
-// Full is how many a row counts at the most.
+// Full is the largest count of a row.
 const Full = 1 << 31
 
-// Most bounds the other sums of a row: Full payoffs of a few times 1 each, in Units.
+// Most bounds a row's other sums: Full payoffs of 1, in Units.
 const Most = Full * Units
 
-// Payoffs are sums of payoffs.
 type Payoffs struct {
-	N int64 // payoffs, those included that stand for selections that were never paid; from 1 on
+	N int64 // number of payoffs, defaults included; from 1 on
 	R int64 // their sum, in Units
 	Q int64 // the sum of their squares, in Units
 }
 
-// PayoffsOf is a single normalised payoff.
 func PayoffsOf(payoff float64) Payoffs {
 	return Payoffs{1, InUnits(payoff), InUnits(float64(payoff * payoff))}
 }
@@ -61,20 +56,18 @@ func (p Payoffs) Bounded() Payoffs {
 // Append implements Sums.
 func (p Payoffs) Append(dst []byte) []byte { return AppendNumbers(dst, p.N, p.R, p.Q) }
 
-// Row is what belongs to a block.
+// Row is a bucket and its sums.
 type Row[S Sums[S]] struct {
 	inflight.Bucket
 	Sum S
 }
 
-// Rows are sums by block of event time, in ascending order of time: of one item by when its selections began, say. No two blocks
-// overlap. The zero value is of none.
+// Rows are sums by bucket of event time, ascending and disjoint. The zero value is empty.
 type Rows[S Sums[S]] []Row[S]
 
-// take adds to the sums.
 func (r *Row[S]) take(s S) { r.Sum = r.Sum.Add(s).Bounded() }
 
-// Count adds to the block of a time at a pass, or to a longer one if that is there already, and tells which row that is.
+// Count adds to the bucket of a time as of a tick, or to a longer one that contains the time, and returns the row's index.
 func (h *Rows[S]) Count(g *inflight.Scheme, time, pass int64, s S) (at int) {
 	at, within := h.At(time)
 	if !within {
@@ -84,7 +77,7 @@ func (h *Rows[S]) Count(g *inflight.Scheme, time, pass int64, s S) (at int) {
 	return at
 }
 
-// At returns the row whose block a time lies within; or where such a row would stand.
+// At returns the row whose bucket contains a time; or the index where to insert it.
 func (h Rows[S]) At(time int64) (at int, within bool) {
 	at, _ = slices.BinarySearchFunc(h, time, func(x Row[S], time int64) int {
 		if x.End() <= time {
@@ -95,18 +88,18 @@ func (h Rows[S]) At(time int64) (at int, within bool) {
 	return at, at < len(h) && h[at].Start() <= time
 }
 
-// Find returns the row of a block; or where it would stand.
+// Find returns the row of a bucket; or the index where to insert it.
 func (h Rows[S]) Find(b inflight.Bucket) (at int, found bool) {
 	return slices.BinarySearchFunc(h, b, func(x Row[S], b inflight.Bucket) int { return x.Compare(b) })
 }
 
-// Merge brings the rows to the blocks of a pass, and tells whether that changed any.
+// Merge merges rows to the buckets of a tick, and returns whether it changed any.
 func (h *Rows[S]) Merge(g *inflight.Scheme, pass int64) (changed bool) {
 	kept := (*h)[:0]
 	for _, x := range *h {
 		b := g.Merged(x.Bucket, pass)
 		changed = changed || b != x.Bucket
-		if last := len(kept) - 1; last >= 0 && kept[last].End() > b.Start() { // of one block now
+		if last := len(kept) - 1; last >= 0 && kept[last].End() > b.Start() { // in one bucket now
 			kept[last].take(x.Sum)
 			continue
 		}
@@ -117,7 +110,7 @@ func (h *Rows[S]) Merge(g *inflight.Scheme, pass int64) (changed bool) {
 	return changed
 }
 
-// Add is the rows of both, where what is in a block within a longer one goes into that. It is the summand of what is pooled.
+// Add returns the rows of both, in the longer of two overlapping buckets. It implements policy.Summand.
 func (h Rows[S]) Add(o Rows[S]) Rows[S] {
 	if len(h) == 0 {
 		return o
@@ -142,8 +135,8 @@ func (h Rows[S]) Add(o Rows[S]) Rows[S] {
 	return all
 }
 
-// Replace is the rows of a sum in which others take the place of some that were added. It is what adding all up anew would come to;
-// so it is ok only where each block of what goes is within one of what comes, as it is when time goes on.
+// Replace returns the sum h with rows by in place of old, which was added to it. It equals summing all up again. ok is false unless
+// each bucket of old lies within one of by, as after a merge.
 func (h Rows[S]) Replace(old, by Rows[S]) (sum Rows[S], ok bool) {
 	at := 0
 	for i := range old {
@@ -164,7 +157,6 @@ func (h Rows[S]) Replace(old, by Rows[S]) (sum Rows[S], ok bool) {
 	return sum, true
 }
 
-// Total is what all rows add up to.
 func (h Rows[S]) Total() (all S) {
 	for i := range h {
 		all = all.Add(h[i].Sum)

@@ -8,8 +8,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/delay/inflight"
 )
 
-// ErrText says that text is not what Append writes.
-var ErrText = errors.New("history: not blocks with their sums")
+// ErrText is returned for text that Append cannot have written.
+var ErrText = errors.New("history: not buckets with their sums")
 
 // Append writes the rows, each as "level:index" and its sums, with blanks between.
 func (h Rows[S]) Append(dst []byte) []byte {
@@ -22,10 +22,9 @@ func (h Rows[S]) Append(dst []byte) []byte {
 	return dst
 }
 
-// Append writes the row.
 func (r *Row[S]) Append(dst []byte) []byte { return r.Sum.Append(inflight.AppendBucket(dst, r.Bucket)) }
 
-// AppendNumbers writes numbers, each with a colon before it.
+// AppendNumbers writes each number behind a colon.
 func AppendNumbers(dst []byte, numbers ...int64) []byte {
 	for _, x := range numbers {
 		dst = strconv.AppendInt(append(dst, ':'), x, 10)
@@ -33,11 +32,10 @@ func AppendNumbers(dst []byte, numbers ...int64) []byte {
 	return dst
 }
 
-// mostNumbers is how many sums a row has at the most.
+// mostNumbers bounds the numbers of a row.
 const mostNumbers = 66
 
-// Parse reads what Append writes, of one row at the least, whose sums sumsOf makes of their numbers unless these cannot be; it
-// fails with ErrText.
+// Parse reads rows that Append wrote, at least one. sumsOf converts numbers; false if out of range. It fails with ErrText.
 func Parse[S Sums[S]](text []byte, sumsOf func(numbers []int64) (s S, ok bool)) (h Rows[S], err error) {
 	for word := range bytes.SplitSeq(text, []byte{' '}) {
 		x, err := parseRow(word, sumsOf)
@@ -55,7 +53,6 @@ func Parse[S Sums[S]](text []byte, sumsOf func(numbers []int64) (s S, ok bool)) 
 	return h, nil
 }
 
-// parseRow reads one row.
 func parseRow[S Sums[S]](word []byte, sumsOf func(numbers []int64) (S, bool)) (x Row[S], err error) {
 	level, rest, _ := bytes.Cut(word, []byte{':'})
 	index, rest, _ := bytes.Cut(rest, []byte{':'})
@@ -78,10 +75,10 @@ func parseRow[S Sums[S]](word []byte, sumsOf func(numbers []int64) (S, bool)) (x
 	return Row[S]{b, s}, nil
 }
 
-// ParsePayoffs reads what Append writes of rows of payoffs; it fails with ErrText.
+// ParsePayoffs reads rows of payoffs; it fails with ErrText.
 func ParsePayoffs(text []byte) (Rows[Payoffs], error) { return Parse(text, PayoffsFrom) }
 
-// PayoffsFrom are payoffs from their numbers, unless these cannot be.
+// PayoffsFrom converts a row's numbers to sums; false if they are out of range.
 func PayoffsFrom(numbers []int64) (p Payoffs, ok bool) {
 	if len(numbers) != 3 {
 		return p, false

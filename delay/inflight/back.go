@@ -2,13 +2,13 @@ package inflight
 
 import "slices"
 
-// Where payoffs come in parts, returns and cancellations lower a sum, and may come later than the parts that raise it. Then the sum of a
-// young selection is larger than it will be in the end. So the lateness of both is estimated apart, and a part of the sum is taken off.
+// Partial payoffs include returns and cancellations, which lower a sum and may come later than the amounts that raise it. A young
+// selection's sum then exceeds its final one. So both have a delay distribution of their own, and a share of the sum is taken off.
 
-// Apart is how late parts of payoffs are at a pass: [0] of those that raise sums, [1] of returns, which lower them, and the share of
-// returns in all parts. Where most parts lower sums (the default is a high payoff), the two change places, so that the share is 0.5 at the
-// most. The two stay together where there are no returns, or these are not later than the rest: then [0] is of all parts, and the share 0.
-// Ages, of as many partitions as are given, count parts by their size; one is the size of the whole range of payoffs.
+// Apart estimates at a tick the delay distributions of amounts that raise sums, late[0], and of returns, late[1], and the share of
+// returns in all amounts, at most 0.5: the two change places if returns are the larger part, as with a high default. If there are
+// no returns, or they are not later, late[0] is of all amounts and the share is 0. Ages count amounts, one list per partition; one
+// is the amount of a payoff of 1.
 func Apart(g *Scheme, pass int64, one float64, rises, falls []*Ages) (late [2]DelayDistribution, share float64) {
 	if amount(falls) > amount(rises) {
 		rises, falls = falls, rises
@@ -22,7 +22,6 @@ func Apart(g *Scheme, pass int64, one float64, rises, falls []*Ages) (late [2]De
 	return [2]DelayDistribution{Estimate(g, pass, one, slices.Concat(rises, falls)...), {}}, 0
 }
 
-// amount is the sum of all counts.
 func amount(ages []*Ages) (sum float64) {
 	for _, a := range ages {
 		for i := range a.rows {
@@ -39,7 +38,7 @@ func (r *ageRow) amount() (sum float64) {
 	return sum
 }
 
-// earlier grows as payoffs come earlier, by the logarithm of their age.
+// earlier returns a measure that grows as payoffs come earlier, by the logarithm of their age.
 func (l *DelayDistribution) earlier() (sum float64) {
 	for _, x := range l.come {
 		sum += x
@@ -47,8 +46,8 @@ func (l *DelayDistribution) earlier() (sum float64) {
 	return sum
 }
 
-// taken is the share of returns in all parts, 0.5 at the most. Of selections that began in one block a share F of the parts has come that
-// raise sums, and a share G of the returns. So where the former amount to R by now, the latter are the ratio of both in the end times R·G/F.
+// taken returns the share of returns in all amounts, at most 0.5. Of selections of one bucket, shares F of the rises and G of the
+// returns have come. So if rises amount to R now, returns amount to the final ratio of both, times R·G/F.
 func taken(g *Scheme, pass int64, late [2]DelayDistribution, rises, falls []*Ages) float64 {
 	var could float64
 	for _, a := range rises {
@@ -64,8 +63,8 @@ func taken(g *Scheme, pass int64, late [2]DelayDistribution, rises, falls []*Age
 	return min(0.5, back/(back+could))
 }
 
-// Back is the part of awaited selections' sums that returns will take off, by the share of returns in all parts. Of a selection whose parts
-// add 1 and whose returns take t, F−tG has come by now. It weighs F, and so its sum is to be F·(1−t).
+// Back returns the share of the present sums that returns will take off, given the share of returns in all amounts. A selection
+// with final rises 1 and returns t has F−tG now, and should have F·(1−t).
 func Back(share float64, awaited ...Intervals) float64 {
 	if share == 0 {
 		return 0

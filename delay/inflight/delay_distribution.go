@@ -2,17 +2,16 @@ package inflight
 
 import "math"
 
-// DelayDistribution is how late payoffs are: for each bin of ages, the share of all payoffs that come which have come by its end. It
-// does not fall from bin to bin, and is 1 at the last. The zero value knows nothing: it is uniform up to the horizon.
+// DelayDistribution is a cumulative distribution of payoffs' delays: by bin of ages, the share that has come by its end. It does
+// not fall, and ends with 1. The zero value is uniform up to the horizon.
 type DelayDistribution struct{ come []float64 }
 
-// NewDelayDistribution takes the shares by bin; nil is the zero value. Check says whether they can be anybody's.
+// NewDelayDistribution takes the shares by bin; nil is the zero value. Check validates them.
 func NewDelayDistribution(come []float64) DelayDistribution { return DelayDistribution{come} }
 
-// Shares are those by bin.
 func (l *DelayDistribution) Shares() []float64 { return l.come }
 
-// Check tells whether the shares can be those of a grid.
+// Check returns whether the shares are a distribution over a scheme's bins.
 func (l *DelayDistribution) Check(g *Scheme) bool {
 	last := 0.0
 	for _, x := range l.come {
@@ -24,7 +23,7 @@ func (l *DelayDistribution) Check(g *Scheme) bool {
 	return len(l.come) == 0 || len(l.come) == g.Bins() && last == 1
 }
 
-// By is the share of payoffs that have come by an age in milliseconds, linear within bins.
+// By returns the share of payoffs that have come by an age in milliseconds, linear within bins.
 func (l *DelayDistribution) By(g *Scheme, age int64) float64 {
 	if age <= 0 {
 		return 0
@@ -45,10 +44,9 @@ func (l *DelayDistribution) By(g *Scheme, age int64) float64 {
 	return low + float64((l.come[k]-low)*(float64(age-start)/float64(end-start)))
 }
 
-// Share is the share that has come, at a pass, of the payoffs of selections that began in a block, as many in each part of it: by the
-// age of its middle. Of a block that the pass lies within (a partition's own blocks grow, while silence is heard only as far as
-// another's pass) it is only what began before the pass that has an age. So a partition that has no owner does not take weight
-// off what its peers await, however long that lasts.
+// Share returns the share of payoffs that have come, at a tick, for selections that began in a bucket: by the age of its middle. In
+// a bucket that contains the tick only the part before it has an age. So a partition without an owner, which holds back the common
+// tick, takes no weight off other partitions' selections.
 func (l *DelayDistribution) Share(g *Scheme, b Bucket, pass int64) float64 {
 	if pass >= b.End() || pass <= b.Start() {
 		return l.By(g, b.Age(pass))
@@ -57,22 +55,19 @@ func (l *DelayDistribution) Share(g *Scheme, b Bucket, pass int64) float64 {
 	return float64(float64(old)/float64(b.End()-b.Start())) * l.By(g, old/2)
 }
 
-// prior is how many payoffs, uniform in the logarithm of age, an estimate begins with: they keep a single late payoff from
-// taking all shares below it to 0.
+// prior is an estimate's initial number of payoffs, uniform in the logarithm of age; a single late payoff then matters little.
 const prior = 2
 
-// Estimate is how late payoffs are by what ages were seen at a pass. Ages that were seen are too short, since longer ones
-// could not be seen yet of what began lately; so each payoff is compared only with those of blocks in which it could have
-// been as late (D. Lynden-Bell, "A method of allowing for known observational selection in small samples applied to 3CR
-// quasars", MNRAS 1971). Being paid is a condition of being counted, so that neither what is selected nor how much of it is
-// paid makes a difference. A payoff is forgotten by half in a horizon, so that lateness may change; more slowly where too few would be
-// left. Ages, of as many partitions as are given, may count payoffs by their
-// size; one is what a payoff amounts to.
+// Estimate returns the delay distribution from ages seen at a tick. Long delays of recent selections are not seen yet, so each
+// payoff is compared only with those of buckets in which it could have been as late (D. Lynden-Bell, "A method of allowing for
+// known observational selection in small samples applied to 3CR quasars", MNRAS 1971). It is conditional on payment: selections and
+// the share paid do not matter. A payoff's weight halves with each horizon, or more slowly where too few would be left. Ages may
+// count amounts, one list per partition; one is the amount of a payoff of 1.
 func Estimate(g *Scheme, pass int64, one float64, ages ...*Ages) DelayDistribution {
 	bins := g.Bins()
 	come := make([]float64, bins)
 	come[bins-1] = 1
-	at, upTo := make([]float64, bins), make([]float64, bins) // payoffs of a bin, and of bins up to it, that are compared there
+	at, upTo := make([]float64, bins), make([]float64, bins) // payoffs compared at a bin: of that bin, and of bins up to it
 	h := halfLife(g, pass, one, ages)
 	for _, a := range ages {
 		for i := range a.rows {
@@ -97,11 +92,11 @@ func Estimate(g *Scheme, pass int64, one float64, ages ...*Ages) DelayDistributi
 	return DelayDistribution{come}
 }
 
-// enough is the number of payoffs that forgetting leaves.
+// enough is the number of payoffs that decay leaves.
 const enough = 256
 
-// halfLife is the time in milliseconds in which half of a payoff is forgotten: a horizon, or the least power of two times that with which
-// enough of them are left. It is infinite where there are fewer.
+// halfLife returns the half-life of a payoff's weight in milliseconds: the horizon times the least power of two with which enough
+// payoffs are left; infinite where there are fewer.
 func halfLife(g *Scheme, pass int64, one float64, ages []*Ages) float64 {
 	all := amount(ages)
 	for h := float64(g.horizon); all >= one*enough; h *= 2 {
@@ -118,35 +113,33 @@ func halfLife(g *Scheme, pass int64, one float64, ages []*Ages) float64 {
 	return math.Inf(1)
 }
 
-// left is how much of a payoff of the row counts at a pass.
+// left returns the weight of the row's payoffs at a tick.
 func (r *ageRow) left(pass int64, halfLife float64) float64 {
 	return math.Exp2(-float64(r.block.Age(pass)) / halfLife)
 }
 
-// Settings of the shares' estimates.
+// Settings of the estimates of shares.
 const (
 	bisections = 30
 	newtons    = 8 // at the most
-	// near is how much a step of Newton's has to move a share and its complement, as a part of them, for another one to be made:
-	// as errors are squared from step to step, what is left then is as nothing.
+	// near is the relative step of share and complement below which Newton's iteration ends: errors are squared from step to step.
 	near = 1.0 / (1 << 12)
-	// trust is what the share of all items weighs in that of one, in finished selections.
+	// trust is the weight of the share of all items in an item's, in ended selections.
 	trust = 4
-	// greatest is that of an item at the most: at 1 there would be weights of 0/0.
+	// greatest is the largest share of an item: at 1 weights would be 0/0.
 	greatest = 1 - 1.0/(1<<40)
 )
 
-// Settled selections of an item, or of all: how many were paid, and how many never were. Of the paid, Below were paid less than
-// the default, and Under is how much less these were paid together, in units of the caller's.
+// Outcomes counts ended selections, of an item or of all: paid and never paid. Of the paid, Below were paid below the default, and
+// Under is the sum of their shortfalls, in units of the caller's.
 type Outcomes struct{ Paid, Unpaid, Below, Under int64 }
 
-// Add is the outcomes of both.
 func (o Outcomes) Add(p Outcomes) Outcomes {
 	return Outcomes{o.Paid + p.Paid, o.Unpaid + p.Unpaid, o.Below + p.Below, o.Under + p.Under}
 }
 
-// Share is the share c of all selections that are paid: the likeliest, given what has become of those that are settled and
-// that of the others, given in lists, none has been paid yet: (P+1)·log c + (U+1)·log(1−c) + Σ n·log(1−c·F).
+// Share returns the share c of all selections that are paid: it maximises the likelihood of the outcomes and of selections in
+// flight being unpaid so far, (P+1)·log c + (U+1)·log(1−c) + Σ n·log(1−c·F).
 func Share(settled Outcomes, awaited ...Intervals) float64 {
 	low, high := 0.0, 1.0
 	for range bisections {
@@ -159,7 +152,7 @@ func Share(settled Outcomes, awaited ...Intervals) float64 {
 	return (low + high) / 2
 }
 
-// slope is that of a·log c + b·log(1−c) + Σ n·log(1−c·F), which is concave.
+// slope is the derivative of a·log c + b·log(1−c) + Σ n·log(1−c·F), which is concave.
 func slope(c, a, b float64, awaited []Intervals) float64 {
 	sum := a/c - b/(1-c)
 	for _, list := range awaited {
@@ -171,9 +164,9 @@ func slope(c, a, b float64, awaited []Intervals) float64 {
 	return sum
 }
 
-// ItemShare is Share of one item, drawn towards that of all. It solves a = c·(a+b+Z), where Z is what the awaited selections count
-// as, see Weigh. The difference of both sides is convex in c, so that Newton's steps come to the solution from below and never
-// go past it; they begin where each counts as F, the most that it can.
+// ItemShare is Share of one item, drawn towards that of all. It solves a = c·(a+b+Z), where Z is the weight of selections in
+// flight, see Weigh. The difference of both sides is convex in c, so that Newton's iteration, which begins with the largest weight
+// F of each, rises to the solution and never passes it.
 func ItemShare(all float64, settled Outcomes, awaited ...Intervals) float64 {
 	a, b := float64(settled.Paid)+trust*all, float64(settled.Unpaid)+trust*(1-all)
 	come := 0.0
@@ -187,7 +180,7 @@ func ItemShare(all float64, settled Outcomes, awaited ...Intervals) float64 {
 		z, fall := weigh(c, awaited)
 		n := a + b + z
 		step := (a - float64(c*n)) / (n - float64(c*fall))
-		if !(step > 0) { // there but for rounding
+		if !(step > 0) { // converged
 			break
 		}
 		c = min(c+step, greatest)
@@ -198,7 +191,7 @@ func ItemShare(all float64, settled Outcomes, awaited ...Intervals) float64 {
 	return c
 }
 
-// weigh is what awaited selections count as, but for rounding, and how fast that falls with c.
+// weigh returns the weight of selections in flight, not rounded, and its rate of fall in c.
 func weigh(c float64, awaited []Intervals) (sum, fall float64) {
 	for _, list := range awaited {
 		for i := range list {

@@ -1,8 +1,7 @@
-// Package inflight says what a selection counts as whose payoff is still awaited. Where payoffs are sent only when something
-// good happens, that none has come yet is evidence, and the more so the older the selection is: it counts as so much of a
-// selection that was never paid as it is likely never to be.
+// Package inflight computes the weights of selections in flight, those whose payoff has not come. Where payoffs are sent only for good
+// outcomes, a payoff that has not come is evidence: the selection weighs, as one never paid, the probability that it never will be.
 //
-// Scheme divides event time into blocks and ages into bins, all that is kept are counts by these. Lateness is how late payoffs
-// are, Shares how many of an item's selections are paid, and Weigh what comes of both. The package is pure: it does no I/O and
-// reads no clock.
+// Scheme divides event time into buckets and ages into bins; all state is counts by these. DelayDistribution is the distribution of
+// payoffs' delays, Shares estimates how many selections are paid, Weigh the weight of those in flight. It is not from the paper.
+// The package is pure: no I/O, no clock.
 package inflight

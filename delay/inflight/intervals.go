@@ -6,22 +6,21 @@ import (
 	"slices"
 )
 
-// Interval is how many selections whose payoff is awaited began in a block.
+// Interval counts the selections in flight that began in a bucket.
 type Interval struct {
 	Bucket
 	N int64
-	// Expected is what their decisions expected of them above the default, in units of the caller's; 0 where they say nothing.
+	// Expected is the sum of their decisions' expectations above the default, in units of the caller's; 0 if not recorded.
 	Expected int64
-	// Come is the share of payoffs that have come by the block's age, see Lateness. Where some are below the default, Above is that of
-	// those that are not, and Below that of those that are. They are derived, and not stored.
+	// Come is the share of payoffs that have come by the bucket's age; Above and Below are those of payoffs above and below the
+	// default, if there are any below. They are derived, and not stored.
 	Come, Above, Below float64
 }
 
-// Intervals are the selections of one item whose payoff is awaited, by when they began, in ascending order of time. No two of them
-// overlap. The zero value is of none.
+// Intervals are the selections in flight of one item by start time, ascending and disjoint. The zero value is empty.
 type Intervals []Interval
 
-// at finds the span around a time, or where it belongs.
+// at returns the interval around a time, or the index where to insert it.
 func (s Intervals) at(time int64) (at int, found bool) {
 	at, _ = slices.BinarySearchFunc(s, time, func(x Interval, time int64) int {
 		if x.End() <= time {
@@ -32,8 +31,7 @@ func (s Intervals) at(time int64) (at int, found bool) {
 	return at, at < len(s) && s[at].Start() <= time
 }
 
-// Begin counts a selection that began at a time, of which so much was expected, in the block of that time unless it stands in a
-// longer one already. It gives where.
+// Begin counts a selection that began at a time, in the time's bucket or a longer one that is there already, and returns its interval.
 func (s *Intervals) Begin(g *Scheme, time, pass, expected int64) *Interval {
 	at, found := s.at(time)
 	if !found {
@@ -44,11 +42,10 @@ func (s *Intervals) Begin(g *Scheme, time, pass, expected int64) *Interval {
 	return x
 }
 
-// take adds the selections of another span.
 func (x *Interval) take(o Interval) { x.N, x.Expected = x.N+o.N, x.Expected+o.Expected }
 
-// End takes a selection out that began at a time, and what was expected of it, or of the last one all that is left; it gives what it
-// took. false where none is known of.
+// End removes a selection that began at a time, and its expectation; the last of an interval takes all that is left. It returns the
+// expectation removed, and false if no interval contains the time.
 func (s *Intervals) End(time, expected int64) (taken int64, ok bool) {
 	at, found := s.at(time)
 	if !found {
@@ -64,7 +61,7 @@ func (s *Intervals) End(time, expected int64) (taken int64, ok bool) {
 	return expected, true
 }
 
-// Remove takes selections out that were counted here, each in the block of its own time or in a longer one.
+// Remove removes selections that were counted here, each in its own bucket or a longer one.
 func (s *Intervals) Remove(gone Intervals) {
 	for _, x := range gone {
 		at, found := s.at(x.Start())
@@ -77,13 +74,13 @@ func (s *Intervals) Remove(gone Intervals) {
 	}
 }
 
-// Merge brings the spans to the blocks of a pass, and tells whether that changed any.
+// Merge merges intervals to the buckets of a tick, and returns whether it changed any.
 func (s *Intervals) Merge(g *Scheme, pass int64) (changed bool) {
 	kept := (*s)[:0]
 	for _, x := range *s {
 		b := g.Merged(x.Bucket, pass)
 		changed = changed || b != x.Bucket
-		if last := len(kept) - 1; last >= 0 && kept[last].End() > b.Start() { // of one block now
+		if last := len(kept) - 1; last >= 0 && kept[last].End() > b.Start() { // in one bucket now
 			kept[last].take(x)
 			continue
 		}
@@ -96,7 +93,6 @@ func (s *Intervals) Merge(g *Scheme, pass int64) (changed bool) {
 	return changed
 }
 
-// Count is the number of selections.
 func (s Intervals) Count() (n int64) {
 	for i := range s {
 		n += s[i].N
@@ -104,7 +100,7 @@ func (s Intervals) Count() (n int64) {
 	return n
 }
 
-// Add is the spans of both, where others' go into the longer of two blocks that overlap. It is the summand of what is pooled.
+// Add returns the intervals of both, in the longer of two overlapping buckets. It implements policy.Summand.
 func (s Intervals) Add(o Intervals) Intervals {
 	if len(s) == 0 {
 		return o
@@ -117,7 +113,7 @@ func (s Intervals) Add(o Intervals) Intervals {
 	kept := all[:1]
 	for _, x := range all[1:] {
 		last := &kept[len(kept)-1]
-		if x.Start() < last.End() { // within it, for it is the longer one
+		if x.Start() < last.End() { // within last, the longer one
 			last.take(x)
 			continue
 		}
@@ -126,12 +122,12 @@ func (s Intervals) Add(o Intervals) Intervals {
 	return kept
 }
 
-// order sorts by time, and of two that begin at once the longer first.
+// order orders by start, and of equal starts the longer first.
 func (s Interval) order(o Interval) int {
 	return cmp.Or(cmp.Compare(s.Start(), o.Start()), cmp.Compare(o.Level, s.Level))
 }
 
-// IntervalsOf are spans by their blocks, in the order of time. They may overlap.
+// IntervalsOf returns intervals in the order of time. They may overlap.
 func IntervalsOf(counts map[Bucket]Interval) Intervals {
 	return slices.SortedFunc(maps.Values(counts), Interval.order)
 }

@@ -2,10 +2,10 @@ package inflight
 
 import "math"
 
-// Known tells whether the shares were estimated at all; else the zero value stands for them.
+// Known returns whether the distribution was estimated, and is not the zero value.
 func (l *DelayDistribution) Known() bool { return len(l.come) > 0 }
 
-// Age is the age in milliseconds by which a share of all payoffs that come have come, linear within bins. share is within 0..1.
+// Age returns the quantile of a share in [0,1]: the age in milliseconds by which that share of payoffs has come, linear within bins.
 func (l *DelayDistribution) Age(g *Scheme, share float64) int64 {
 	if len(l.come) == 0 {
 		return int64(math.Round(share * float64(g.horizon)))

@@ -7,16 +7,15 @@ import (
 	"strconv"
 )
 
-// ErrText says that text is not what Append, AppendRow or AppendBlock writes.
-var ErrText = errors.New("silence: not blocks and counts")
+// ErrText is returned for text that Append, AppendRow or AppendBucket cannot have written.
+var ErrText = errors.New("inflight: not buckets and counts")
 
-// AppendBucket writes "level:index".
 func AppendBucket(dst []byte, b Bucket) []byte {
 	dst = strconv.AppendInt(dst, int64(b.Level), 10)
 	return strconv.AppendInt(append(dst, ':'), b.Index, 10)
 }
 
-// ParseBucket reads what AppendBlock writes; it fails with ErrText.
+// ParseBucket reads a bucket that AppendBucket wrote; it fails with ErrText.
 func ParseBucket(text []byte) (b Bucket, err error) {
 	level, index, found := bytes.Cut(text, []byte{':'})
 	l, errLevel := strconv.ParseInt(string(level), 10, 8)
@@ -28,12 +27,12 @@ func ParseBucket(text []byte) (b Bucket, err error) {
 	return b, nil
 }
 
-// sound tells whether b is a block of times that are not absurd, with which no sum overflows.
+// sound returns whether b's times lie within ±Never, where no sum overflows.
 func (b Bucket) sound() bool {
 	return b.Level >= leastLevel && b.Level <= longestLevel && b.Index >= Never>>b.Level && b.Index < -Never>>b.Level
 }
 
-// Append writes the spans, each as "level:index:n", and ":expected" where that is not 0, with a blank before it.
+// Append writes each interval behind a blank, as "level:index:n", and ":expected" unless that is 0.
 func (s Intervals) Append(dst []byte) []byte {
 	for i := range s {
 		dst = AppendBucket(append(dst, ' '), s[i].Bucket)
@@ -45,7 +44,7 @@ func (s Intervals) Append(dst []byte) []byte {
 	return dst
 }
 
-// ParseIntervals reads what Append writes; it fails with ErrText.
+// ParseIntervals reads intervals that Append wrote; it fails with ErrText.
 func ParseIntervals(text []byte) (s Intervals, err error) {
 	if len(text) == 0 {
 		return nil, nil
@@ -67,7 +66,6 @@ func ParseIntervals(text []byte) (s Intervals, err error) {
 	return s, nil
 }
 
-// parseSpan reads one of them.
 func parseSpan(word []byte) (x Interval, err error) {
 	numbers := bytes.SplitN(word, []byte{':'}, 4)
 	if len(numbers) < 3 {
@@ -90,13 +88,13 @@ func parseSpan(word []byte) (x Interval, err error) {
 	return x, nil
 }
 
-// mostExpected bounds what is expected of the selections of a span, so that sums of a few do not overflow.
+// mostExpected bounds an interval's expectations, so that sums of a few do not overflow.
 const mostExpected = 1 << 61
 
-// mostCounted is what the counts of one text amount to at the most, so that no sum of them overflows.
+// mostCounted bounds the sum of one text's counts.
 const mostCounted = 1 << 53
 
-// parseCount reads a number from 1 to most, in its shortest form.
+// parseCount reads a number in [1, most], in its shortest form.
 func parseCount(text []byte, most int64) (int64, error) {
 	n, err := strconv.ParseInt(string(text), 10, 64)
 	if err != nil || n < 1 || n > most || text[0] == '+' || text[0] == '0' {
@@ -105,8 +103,7 @@ func parseCount(text []byte, most int64) (int64, error) {
 	return n, nil
 }
 
-// AppendRow writes a row: the level of the grid's unit, and "bin:count" for each bin that has payoffs, with blanks between;
-// nothing where there are none.
+// AppendRow writes a row: the level of the scheme's unit, and "bin:count" with a blank before each; nothing if it is empty.
 func (a *Ages) AppendRow(dst []byte, g *Scheme, row Bucket) []byte {
 	at, found := a.search(row)
 	if !found || !slices.ContainsFunc(a.rows[at].bins, func(n int64) bool { return n != 0 }) {
@@ -122,8 +119,8 @@ func (a *Ages) AppendRow(dst []byte, g *Scheme, row Bucket) []byte {
 	return dst
 }
 
-// SetRow replaces a row by what AppendRow has written, be it for another horizon: bins are as long in another unit, but others
-// in number. Nil takes the row out. It fails with ErrText.
+// SetRow replaces a row by one that AppendRow wrote, also with another horizon, whose bins have the same ends at another index. Nil
+// removes the row. It fails with ErrText.
 func (a *Ages) SetRow(g *Scheme, row Bucket, text []byte) error {
 	if text == nil {
 		if at, found := a.search(row); found {
@@ -153,7 +150,7 @@ func (a *Ages) SetRow(g *Scheme, row Bucket, text []byte) error {
 	return nil
 }
 
-// parseSmall reads a number from 0 to a greatest, in its shortest form.
+// parseSmall reads a number in [0, greatest], in its shortest form.
 func parseSmall(text []byte, greatest int) (int, error) {
 	n, err := strconv.Atoi(string(text))
 	if err != nil || n < 0 || n > greatest || text[0] == '+' || text[0] == '-' || text[0] == '0' && len(text) > 1 {

@@ -1,6 +1,5 @@
-// Package recency reads what is known of payoffs whose means change, so that the past counts as far back as it tells of now. What is
-// kept is rows by block of event time (package history), of integers that add up over sources and do not depend on the order of
-// arrival: Selections of each item, and Surprise of all. An Estimate is what all items have in common, and says what the rows of an
-// item come to, which is what policy.Robust decides with. The package is pure: it does no I/O, and reads no clock but the
-// payoffs' own.
+// Package recency estimates means that change, from recent payoffs as far back as they agree. State is rows by bucket of event time
+// (package history): Selections by item, and residuals (Residual) of all items. They are integers, which add up over sources and do not
+// depend on the order of arrival. An Estimate holds the common levels and the spread of all items; its Read turns an item's rows into
+// the recent mean that policy.Robust decides with. It is not from the paper. The package is pure: no I/O, and no clock but event time.
 package recency

@@ -10,23 +10,22 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// Rows are what is kept of an item: its selections by the block of time in which they began.
+// Rows are an item's ended selections by bucket of their start.
 type Rows = history.Rows[Selections]
 
-// Estimate is what the payoffs of all items tell of payoffs: the levels of time, and how payoffs spread once these are taken off.
-// It is made at a time, its pass, and holds until it is made anew; what came since has the level of the newest block then. What
-// an item is read as (Read) is a function of its rows and the estimate.
+// Estimate holds the levels over time that all items have in common, and the spread of payoffs around them. It is made at a tick
+// and holds until the next; later payoffs have the newest bucket's level. Read is a function of an item's rows and the estimate.
 type Estimate struct {
 	halves   halves
 	belief   policy.Belief
 	levels   levels
 	spread   policy.Components
 	pass     int64
-	spreadAt int64 // how many payoffs there were when the spread was estimated
+	spreadAt int64 // number of payoffs at the last estimate of spread
 }
 
-// NewEstimate makes one of no payoffs. Half-lives are ascending, 1 to MostHalfLives of them, the first at least a second and each at
-// least twice the one before; for ever is added. It fails with ErrHalfLives.
+// NewEstimate returns one without payoffs. There are 1 to MostHalfLives half-lives in ascending order, the first at least a second
+// and each at least twice the one before; an infinite one is added. It fails with ErrHalfLives.
 func NewEstimate(halfLives []time.Duration, b policy.Belief) (*Estimate, error) {
 	h, err := newHalves(halfLives)
 	if err != nil {
@@ -36,22 +35,20 @@ func NewEstimate(halfLives []time.Duration, b policy.Belief) (*Estimate, error) 
 	e.spread = b.ComponentsOf(func(func(policy.Evidence) bool) {})
 	g := Scheme(halfLives, 1)
 	any := g.BucketOf(0, inflight.Never)
-	e.levels.of = []common{{Bucket: any, stamp: h.stampOfBlock(any)}} // all rows are of the first one
+	e.levels.of = []common{{Bucket: any, stamp: h.stampOfBlock(any)}} // all rows belong to the first
 	e.levels.now = len(h.lives)
 	return e, nil
 }
 
-// Scheme is the grid of blocks that rows are to be counted by: the shortest are about as long as the shortest half-life. payoffs
-// may be so late, in milliseconds.
+// Scheme returns buckets for a payoff horizon in milliseconds; the shortest are about as long as the shortest half-life.
 func Scheme(halfLives []time.Duration, horizon int64) inflight.Scheme {
 	return inflight.NewSchemeUpTo(horizon, max(inflight.Shortest, halfLives[0].Milliseconds()))
 }
 
-// Tick is when the estimate was made; inflight.Never before it ever was.
+// Tick returns the tick of the estimate; inflight.Never before the first.
 func (e *Estimate) Tick() int64 { return e.pass }
 
-// Make makes the estimate anew, of what payoffs of all items brought above what was expected, and what is silent, and of what there
-// is of all items, of how many payoffs.
+// Make estimates levels from residuals of payoffs and of silence, and the spread from count items with fed payoffs.
 func (e *Estimate) Make(pass int64, rows history.Rows[Residual], silent []Unheard, fed int64, items iter.Seq[Item], count int) {
 	e.pass = pass
 	e.levels.estimate(&e.halves, rows, silent, e.spread.Sigma)
@@ -62,8 +59,7 @@ func (e *Estimate) Make(pass int64, rows history.Rows[Residual], silent []Unhear
 	e.spread = e.belief.ComponentsOf(e.sample(items))
 }
 
-// sample is the evidence of so many items of which something is known as the spread needs: of all of them up to spreadItems, and
-// else of each second, third, … in their order.
+// sample returns the evidence of items with payoffs: of all of them up to spreadItems, else of every second, third, ….
 func (e *Estimate) sample(items iter.Seq[Item]) iter.Seq[policy.Evidence] {
 	known := func(yield func(Item) bool) {
 		for item := range items {
@@ -86,18 +82,16 @@ func (e *Estimate) sample(items iter.Seq[Item]) iter.Seq[policy.Evidence] {
 	}
 }
 
-// spreadItems is of how many items the spread is at most: it is then known to about a percent, within some milliseconds however large
-// the catalogue is.
+// spreadItems bounds the items of the spread: about a percent of error, within some milliseconds for any catalogue.
 const spreadItems = 1 << 14
 
-// spreadShare says when the spread is estimated anew: when there are as many payoffs more as items, or a 16th more.
+// spreadShare is the growth, a 16th of payoffs, after which the spread is estimated again; or as many payoffs as items.
 const spreadShare = 16
 
-// Spread is how payoffs spread, levels taken off.
+// Spread returns the variance components of payoffs minus levels.
 func (e *Estimate) Spread() *policy.Components { return &e.spread }
 
-// Level is by how much the newest payoffs are higher than otherwise, in payoff ranges, and halfLife the horizon that tells so, in
-// milliseconds: +Inf for ever, which is that no level has changed.
+// Level returns the present level in payoff ranges, and its half-life in milliseconds: +Inf if no level has changed.
 func (e *Estimate) Level() (level, halfLife float64) {
 	level = e.levels.of[len(e.levels.of)-1].level
 	if e.levels.now == len(e.halves.lives) {
@@ -106,26 +100,25 @@ func (e *Estimate) Level() (level, halfLife float64) {
 	return level, float64(e.halves.lives[e.levels.now])
 }
 
-// walk goes through the rows of an item and what is silent, from the newest on.
+// walk iterates over an item's rows and silence, newest first.
 type walk struct {
 	Item
 	of []common
-	at int // in of: the block of the row, or the last one before it; the first one at the least
+	at int // index in of: the row's bucket, or the last one before it; at least 0
 	x  received
 }
 
-// received is what a row amounts to, or what is silent of a block, in normalised payoffs.
+// received is a row's or a silence's evidence, in normalised payoffs.
 type received struct {
 	policy.Evidence
 	chances float64
-	// within tells that much is still to come of the block that the row lies within: what is silent of it.
+	// within says that the row's bucket has silence of at least one payoff.
 	within bool
 }
 
 func (e *Estimate) walk(i Item) walk { return walk{Item: i, of: e.levels.of, at: len(e.levels.of) - 1} }
 
-// next is what comes next, which holds until the next call; nil where there is nothing. What is silent of a block comes after all
-// rows within that.
+// next returns the next evidence, valid until the next call; nil at the end. Silence of a bucket comes after all rows within it.
 func (w *walk) next() *received {
 	row := w.newest()
 	if last := len(w.Silent) - 1; last >= 0 {
@@ -155,7 +148,7 @@ func (w *walk) next() *received {
 	return &w.x
 }
 
-// newest is the newest of the rows that are left; nil where there is none.
+// newest returns the newest row left; nil if there is none.
 func (w *walk) newest() *history.Row[Selections] {
 	o, t := len(w.Own)-1, len(w.Others)-1
 	switch {
@@ -167,14 +160,14 @@ func (w *walk) newest() *history.Row[Selections] {
 	return &w.Others[t]
 }
 
-// find goes back to the level of a time.
+// find moves back to the level of a time.
 func (w *walk) find(time int64) {
 	for w.at > 0 && w.of[w.at].Start() > time {
 		w.at--
 	}
 }
 
-// evidence is all payoffs of an item, less their levels, and what is silent.
+// evidence returns an item's payoffs minus levels, and its silence.
 func (e *Estimate) evidence(i Item) (x policy.Evidence) {
 	w := e.walk(i)
 	for s := w.next(); s != nil; s = w.next() {

@@ -9,35 +9,34 @@ import (
 	"github.com/ranker-worker/ranker-worker/delay/inflight"
 )
 
-// ErrHalfLives says that half-lives make no sense.
-var ErrHalfLives = errors.New("lately: half-lives are faulty")
+// ErrHalfLives is wrapped by errors about half-lives.
+var ErrHalfLives = errors.New("recency: half-lives are invalid")
 
 const (
-	// MostHalfLives bounds their number, without the one that is added.
+	// MostHalfLives bounds the number of half-lives, without the infinite one.
 	MostHalfLives = 8
 	horizons      = MostHalfLives + 1
-	// gone is the number of half-lives after which nothing counts.
+	// gone is the number of half-lives after which weights are 0.
 	gone = 50
-	// contradiction is how many deviations the means of two pasts must differ by, one within the other.
+	// contradiction is the number of deviations that two nested means must differ by.
 	contradiction = 3
-	// tailContradiction is the same for tails, which are many, and looked at again and again.
+	// tailContradiction is the same for tails, of which many are tested, again and again.
 	tailContradiction = 4
 )
 
-// DefaultHalfLives are what is used unless configured.
+// DefaultHalfLives are used unless configured.
 func DefaultHalfLives() []time.Duration {
 	return []time.Duration{time.Second, 8 * time.Second, time.Minute, 8 * time.Minute, time.Hour, 9 * time.Hour}
 }
 
-// perHorizon is a number for each horizon, the shortest first.
 type perHorizon = [horizons]float64
 
-// halves are the horizons of a past in which what is a half-life older counts half: half-lives ascending, and last for ever.
+// halves are the half-lives in ascending order; the infinite one is implied.
 type halves struct {
 	lives []int64 // ms
 }
 
-// newHalves checks half-lives: 1 to MostHalfLives of them, the first at least a second and each at least twice the one before.
+// newHalves checks half-lives, see NewEstimate.
 func newHalves(lives []time.Duration) (h halves, err error) {
 	if len(lives) == 0 || len(lives) > MostHalfLives {
 		return h, fmt.Errorf("%w: there must be 1 to %d, not %d", ErrHalfLives, MostHalfLives, len(lives))
@@ -54,10 +53,9 @@ func newHalves(lives []time.Duration) (h halves, err error) {
 	return h, nil
 }
 
-// count is the number of horizons.
 func (h *halves) count() int { return len(h.lives) + 1 }
 
-// weight is what counts at horizon k of what is so old, in milliseconds; what is younger than 0 counts as of 0.
+// weight returns the weight at half-life k of an age in milliseconds; 1 for negative ages.
 func (h *halves) weight(k int, age int64) float64 {
 	if k == len(h.lives) || age <= 0 {
 		return 1
@@ -69,15 +67,13 @@ func (h *halves) weight(k int, age int64) float64 {
 	return math.Exp2(-lives)
 }
 
-// stamp is a time as weights need it: for each half-life 2^(time/half-life), as a fraction within [1,2) and a power of two. It
-// costs an exponential for each, and the weight of one stamp as of another none.
+// stamp caches 2^(time/half-life) as a fraction in [1,2) and an exponent: weights between stamps need no exponential.
 type stamp struct {
 	up    perHorizon
 	down  perHorizon // 1/up
 	whole [horizons]int64
 }
 
-// stampOf is that of a time in milliseconds.
 func (h *halves) stampOf(time int64) (s stamp) {
 	for k, life := range h.lives {
 		rest := (time%life + life) % life
@@ -88,10 +84,9 @@ func (h *halves) stampOf(time int64) (s stamp) {
 	return s
 }
 
-// stampOfBlock is that of a block's middle.
 func (h *halves) stampOfBlock(b inflight.Bucket) stamp { return h.stampOf(b.Middle()) }
 
-// since is what counts at horizon k of what is of an earlier stamp.
+// since returns the weight at half-life k of an earlier stamp as of this one.
 func (s *stamp) since(earlier *stamp, k int) float64 {
 	apart := s.whole[k] - earlier.whole[k]
 	if apart > gone {
@@ -100,8 +95,8 @@ func (s *stamp) since(earlier *stamp, k int) float64 {
 	return earlier.up[k] * s.down[k] * math.Float64frombits(uint64(1023-apart)<<52)
 }
 
-// longest is the longest of some nested pasts, given shortest first, whose mean no shorter one contradicts: O. Lepski's rule
-// (Theory of Probability and its Applications, 1991). Means that are worth less than least payoffs contradict nothing.
+// longest returns the longest of some nested pasts, shortest first, whose mean no shorter one contradicts: Lepski's rule (O.
+// Lepski, Theory of Probability and its Applications, 1991). Means of fewer than least payoffs contradict nothing.
 func longest(mean, worth []float64, least, deviations, sigma float64) int {
 	for next := 1; next < len(mean); next++ {
 		for k := range next {
@@ -113,8 +108,8 @@ func longest(mean, worth []float64, least, deviations, sigma float64) int {
 	return len(mean) - 1
 }
 
-// contradicts tells whether a mean that is worth n payoffs contradicts another: where they differ by so many σ/√n, and by one
-// payoff range where n is 1. A single payoff, however large, is no contradiction.
+// contradicts returns whether a mean of n payoffs differs from another by more than so many σ/√n, plus a margin that makes a single
+// payoff, however large, no contradiction.
 func contradicts(mean, n, other, deviations, sigma float64) bool {
 	single := max(0, 1-deviations*sigma)
 	return math.Abs(other-mean) > deviations*sigma/math.Sqrt(n)+single/n

@@ -8,35 +8,34 @@ import (
 )
 
 const (
-	// levelPrior is how many payoffs a level of 0 is worth, and levelLeast how many payoffs contradict another level.
+	// levelPrior is the weight of the prior level 0, and levelLeast the least number of payoffs that contradict a level; both in payoffs.
 	levelPrior = 4
 	levelLeast = 4
 )
 
-// levels are by how much the payoffs of all items are higher at a time than otherwise: what items have in common. A level
-// belongs to a block. It is the mean surprise around the block, on both sides of it, weighted by half-lives, over the longest
-// horizon that no shorter one contradicts. So a level that jumps is known, as soon as payoffs from after the jump are there, for
-// the block that ends with it and the one that begins. It is subtracted when payoffs are read.
+// levels holds the level of each bucket: how much payoffs of all items exceed their expectations then. It is the mean residual on
+// both sides of the bucket, weighted by the longest half-life that no shorter one contradicts. So a jump is known, as soon as there
+// are payoffs after it, for the buckets that it separates. Reading an item subtracts levels.
 type levels struct {
 	of  []common // in the order of time
-	now int      // the horizon of the level of the newest block, of what was before it
+	now int      // index of the half-life of the newest bucket's level, looking back
 
-	told    []residuals // by block: what it is estimated from
-	before  []common    // those of the last estimate, where memory may be used again
-	forward []around    // by block: it, and what was before it
+	told    []residuals // by bucket: the data
+	before  []common    // the last estimate's, whose memory is reused
+	forward []around    // by bucket: sums up to it
 }
 
-// common is what all items' payoffs of a block have in common.
+// common is the level of a bucket.
 type common struct {
 	inflight.Bucket
 	level float64 // in payoff ranges, a multiple of 1/history.Units
 	stamp
 }
 
-// around is surprises within horizons.
+// around are residuals by half-life: their number n and sum u.
 type around struct{ n, u perHorizon }
 
-// estimate finds the level of each block of some rows and what is silent. Of none it is as it was.
+// estimate computes the level of each bucket. Without any it changes nothing.
 func (l *levels) estimate(h *halves, all history.Rows[Residual], silent []Unheard, sigma float64) {
 	l.gather(all, silent)
 	rows := l.told
@@ -47,7 +46,7 @@ func (l *levels) estimate(h *halves, all history.Rows[Residual], silent []Unhear
 	l.lookBack(h, rows)
 	last := len(rows) - 1
 	l.now = l.forward[last].horizon(h, sigma)
-	var after around // what comes after the row at hand
+	var after around // sums after the present row
 	for j := last; j >= 0; j-- {
 		n, u := rows[j].n, rows[j].u
 		f, c := &l.forward[j], &l.of[j]
@@ -67,14 +66,14 @@ func (l *levels) estimate(h *halves, all history.Rows[Residual], silent []Unhear
 	}
 }
 
-// residuals is what the payoffs of a block brought above what was expected, and what is silent.
+// residuals are a bucket's residuals, those of silence included.
 type residuals struct {
 	inflight.Bucket
 	n, u float64
 }
 
-// gather takes what payoffs told, and spreads what is silent of a block evenly over the time from row to row: blocks of what is silent
-// are longer, and would hide when a level jumps. What comes to less than a payoff at the end tells nothing yet of a level of its own.
+// gather merges rows and silence. A bucket's silence is spread evenly over the time from row to row, since its buckets are longer
+// and would hide a jump. Less than one payoff at the end has no level of its own.
 func (l *levels) gather(rows history.Rows[Residual], silent []Unheard) {
 	l.told = l.told[:0]
 	take := func(before int64) {
@@ -105,7 +104,7 @@ func (l *levels) gather(rows history.Rows[Residual], silent []Unheard) {
 	}
 }
 
-// spread gives each row what is silent from its beginning to that of the next, and the first one all that was before.
+// spread gives each row the silence from its start to the next row's, and the first also what is before.
 func spread(rows []residuals, x *Unheard) {
 	from := x.Start()
 	for j := range rows {
@@ -120,7 +119,7 @@ func spread(rows []residuals, x *Unheard) {
 	}
 }
 
-// place sets the blocks, and takes the stamps of those that were there before: they cost more than all the rest.
+// place sets the buckets, and reuses stamps, which cost more than all the rest.
 func (l *levels) place(h *halves, rows []residuals) {
 	l.before, l.of = l.of, resize(l.before, len(rows))
 	at := 0
@@ -136,7 +135,7 @@ func (l *levels) place(h *halves, rows []residuals) {
 	}
 }
 
-// lookBack finds what there is of each block and of what was before it.
+// lookBack sums the residuals up to each bucket.
 func (l *levels) lookBack(h *halves, rows []residuals) {
 	l.forward = resize(l.forward, len(rows))
 	for j := range rows {
@@ -153,7 +152,7 @@ func (l *levels) lookBack(h *halves, rows []residuals) {
 	}
 }
 
-// horizon is the one to take.
+// horizon returns the half-life to use.
 func (a *around) horizon(h *halves, sigma float64) int {
 	var mean perHorizon
 	for k := range h.count() {
@@ -162,7 +161,7 @@ func (a *around) horizon(h *halves, sigma float64) int {
 	return longest(mean[:h.count()], a.n[:h.count()], levelLeast, contradiction, sigma)
 }
 
-// resize gives s the length n; its elements are whatever they were.
+// resize returns s with length n; its elements are arbitrary.
 func resize[T any](s []T, n int) []T {
 	if n > cap(s) {
 		return make([]T, n, 2*n)

@@ -2,14 +2,13 @@ package recency
 
 import "github.com/ranker-worker/ranker-worker/policy"
 
-// shortestOfItems is the horizon that items begin with. The shortest is the levels' alone: where a level jumps, the newest
-// payoffs tell of the level before they tell of items.
+// shortestOfItems is the shortest half-life of items. The first is for levels only, which a jump shows first.
 const shortestOfItems = 1
 
-// past is an item's payoffs, less their levels, and its chances, within horizons that count from its newest row.
+// past holds an item's payoffs minus levels, and its chances, by half-life from its newest row.
 type past struct{ n, sum, chances perHorizon }
 
-// tails are an item's last payoffs, 4, 8, 16 … of them, all alike.
+// tails are an item's last 4, 8, 16 … payoffs, without weights.
 type tails struct {
 	mean, worth, chances [mostTails]float64
 	count                int
@@ -18,10 +17,10 @@ type tails struct {
 
 const (
 	shortestTail = 4
-	mostTails    = 40 // of 2⁴⁰ payoffs
+	mostTails    = 40 // up to 2⁴⁰ payoffs
 )
 
-// note notes so many last payoffs, where they are enough for the next tail.
+// note adds a tail of n payoffs, if n is enough for the next one.
 func (t *tails) note(n, sum, chances float64) {
 	if n < t.next || t.count == mostTails {
 		return
@@ -33,10 +32,9 @@ func (t *tails) note(n, sum, chances float64) {
 	}
 }
 
-// Read is what there is of an item tells of it by the time of the estimate, for a decision. Its mean is that
-// of its payoffs less the levels of their blocks, over the longest horizon that no shorter one contradicts, nor a number of its
-// last payoffs. Horizons count from the newest row, so that what was learned of an item is not forgotten for want of payoffs;
-// what it is worth falls as time goes on.
+// Read returns an item's recent mean as of the estimate's tick. It is the mean of payoffs minus levels over the longest half-life
+// that no shorter one, and no tail, contradicts. Half-lives count from the newest row, so that an item without new payoffs keeps
+// its mean; its weight falls with time.
 func (e *Estimate) Read(i Item) policy.Recent {
 	var p past
 	t := tails{next: shortestTail}
@@ -66,8 +64,8 @@ func (e *Estimate) Read(i Item) policy.Recent {
 	return r
 }
 
-// add adds up the rows and what is silent, and gives the block of the newest, nil where there is nothing. The newest is where the last
-// of them come to a payoff: silence that has told next to nothing yet is as old as that.
+// add sums up rows and silence, and returns the bucket of the newest; nil without any. The newest is the one where the last of them
+// reach one payoff, so that slight silence does not count as new.
 func (e *Estimate) add(p *past, t *tails, i Item) (newest *common) {
 	w, count, from := e.walk(i), e.halves.count(), 0
 	weight := ones
@@ -78,12 +76,12 @@ func (e *Estimate) add(p *past, t *tails, i Item) (newest *common) {
 		c := &w.of[w.at]
 		if n < 1 {
 			newest = c
-		} else if c != last && !within { // all of a block of which much is silent is as old as the newest of it
+		} else if c != last && !within { // a bucket with much silence is as old as its newest part
 			last = c
 			for h := from; h < count; h++ {
 				weight[h] = newest.since(&c.stamp, h)
 			}
-			for weight[from] == 0 { // for ever never is
+			for weight[from] == 0 { // the infinite half-life ends this
 				from++
 			}
 		}
@@ -95,7 +93,7 @@ func (e *Estimate) add(p *past, t *tails, i Item) (newest *common) {
 			p.chances[h] += weight[h] * s.chances
 		}
 		n, sum, chances = n+s.W, sum+r, chances+s.chances
-		if !s.within { // else it would be of what was paid of a block, without what was not
+		if !s.within { // otherwise it would be the paid part of a bucket without the unpaid
 			t.note(n, sum, chances)
 		}
 	}
@@ -105,12 +103,10 @@ func (e *Estimate) add(p *past, t *tails, i Item) (newest *common) {
 	return newest
 }
 
-// ones are weights of what is newest.
 var ones = perHorizon{1, 1, 1, 1, 1, 1, 1, 1, 1}
 
-// cut finds the longest tail that no shorter one contradicts, where one of those that are shorter than what an item was read as
-// contradicts that. An item that is selected so rarely that no half-life holds more than a few of its payoffs may have changed long
-// ago, and all of them have told since.
+// cut returns the longest tail that no shorter one contradicts, if a tail shorter than r contradicts r. It serves items that are
+// selected so rarely that half-lives hold only a few of their payoffs.
 func (t *tails) cut(r *policy.Recent, sigma float64) (at int, cut bool) {
 	for t.count > 0 && t.worth[t.count-1] >= r.Worth {
 		t.count--

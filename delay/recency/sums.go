@@ -8,20 +8,19 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// Selections are sums over selections that have ended, of one item.
+// Selections are sums over an item's ended selections.
 type Selections struct {
 	history.Payoffs
-	D int64 // Σ 1/max(propensity, 1/1000), in units of 2⁻¹⁰: in how many impressions the item could have been selected
+	D int64 // Σ 1/max(propensity, 1/1000) in units of 2⁻¹⁰: impressions in which the item could have been selected
 }
 
 const (
 	chanceUnits = 1 << 10
-	// leastCounted bounds what a rare selection counts as: a propensity that is wrong by much does no more harm.
+	// leastCounted bounds the weight of a rare selection, against faulty propensities.
 	leastCounted = 1. / 1000
 )
 
-// SelectionOf is a single selection that ended with a normalised payoff, or a default in its place. propensity is that of its item
-// in its decision; where that is not known, which is 0, it could have been selected once.
+// SelectionOf returns one selection: its normalised payoff or default, and its item's propensity; 0 for unknown counts as 1.
 func SelectionOf(payoff, propensity float64) Selections {
 	if propensity <= 0 {
 		propensity = 1
@@ -29,17 +28,14 @@ func SelectionOf(payoff, propensity float64) Selections {
 	return Selections{history.PayoffsOf(payoff), int64(math.Round(chanceUnits / max(propensity, leastCounted)))}
 }
 
-// Add implements history.Sums.
 func (s Selections) Add(o Selections) Selections {
 	return Selections{s.Payoffs.Add(o.Payoffs), s.D + o.D}
 }
 
-// Minus implements history.Sums.
 func (s Selections) Minus(o Selections) Selections {
 	return Selections{s.Payoffs.Minus(o.Payoffs), s.D - o.D}
 }
 
-// Bounded implements history.Sums.
 func (s Selections) Bounded() Selections {
 	for s.N > history.Full {
 		s = Selections{history.Payoffs{N: s.N >> 1, R: s.R >> 1, Q: s.Q >> 1}, s.D >> 1}
@@ -47,10 +43,9 @@ func (s Selections) Bounded() Selections {
 	return s
 }
 
-// Append implements history.Sums.
 func (s Selections) Append(dst []byte) []byte { return history.AppendNumbers(dst, s.N, s.R, s.Q, s.D) }
 
-// ParseSelections reads what Append writes of rows of selections; it fails with history.ErrText.
+// ParseSelections reads rows that Append wrote; it fails with history.ErrText.
 func ParseSelections(text []byte) (history.Rows[Selections], error) {
 	return history.Parse(text, func(numbers []int64) (s Selections, ok bool) {
 		last := len(numbers) - 1
@@ -62,44 +57,39 @@ func ParseSelections(text []byte) (history.Rows[Selections], error) {
 	})
 }
 
-// Item is all that there is of an item: the rows of our own and of others, and what is silent, in blocks that do not overlap, in the
-// order of time.
+// Item holds an item's rows, our own and others', and its silence in disjoint buckets in the order of time.
 type Item struct {
 	Own, Others Rows
 	Silent      []Silent
 }
 
-// Silent is what awaited selections of an item count as that began in a block: so many payoffs, W, their sum and that of their squares,
-// normalised.
+// Silent is the weight of an item's selections in flight that began in a bucket: number W, sum and sum of squares of normalised payoffs.
 type Silent struct {
 	inflight.Bucket
 	policy.Evidence
 }
 
-// Unheard is the same of all items' selections: so many payoffs, N, and what these bring above what was expected, normalised.
+// Unheard is the same for all items: N payoffs, and the sum U of their residuals, normalised.
 type Unheard struct {
 	inflight.Bucket
 	N, U float64
 }
 
-// Residual is what payoffs of all items brought above what was expected of them when they were shown.
+// Residual sums payoffs minus the expectations of their decisions, over all items.
 type Residual struct {
 	N int64 // payoffs
 	U int64 // Σ(payoff − expected), in history.Units
 }
 
-// ResidualOf is that of a single payoff, both normalised.
+// ResidualOf returns the residual of one payoff; both arguments are normalised.
 func ResidualOf(payoff, expected float64) Residual {
 	return Residual{1, history.InUnits(payoff) - history.InUnits(expected)}
 }
 
-// Add implements history.Sums.
 func (s Residual) Add(o Residual) Residual { return Residual{s.N + o.N, s.U + o.U} }
 
-// Minus implements history.Sums.
 func (s Residual) Minus(o Residual) Residual { return Residual{s.N - o.N, s.U - o.U} }
 
-// Bounded implements history.Sums.
 func (s Residual) Bounded() Residual {
 	for s.N > history.Full {
 		s = Residual{s.N >> 1, s.U >> 1}
@@ -107,10 +97,9 @@ func (s Residual) Bounded() Residual {
 	return s
 }
 
-// Append implements history.Sums.
 func (s Residual) Append(dst []byte) []byte { return history.AppendNumbers(dst, s.N, s.U) }
 
-// ParseResiduals reads what Append writes of rows of surprises; it fails with history.ErrText.
+// ParseResiduals reads rows that Append wrote; it fails with history.ErrText.
 func ParseResiduals(text []byte) (history.Rows[Residual], error) {
 	return history.Parse(text, func(numbers []int64) (s Residual, ok bool) {
 		if len(numbers) != 2 {

@@ -11,11 +11,11 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// ErrText says that text is not what Append writes.
-var ErrText = errors.New("lately: not an estimate")
+// ErrText is returned for text that Append cannot have written.
+var ErrText = errors.New("recency: not an estimate")
 
-// Append writes the estimate: its pass, the payoffs that the spread is of, its mean, σ and τ, the half-life of the newest level in
-// milliseconds, 0 for ever, and by block "level:index:" and the level in history.Units, all with blanks between.
+// Append writes the estimate with blanks between: tick, payoffs of the spread, mean, σ, τ, the newest level's half-life in
+// milliseconds (0 for infinite), and by bucket "level:index:" and the level in history.Units.
 func (e *Estimate) Append(dst []byte) []byte {
 	dst = strconv.AppendInt(dst, e.pass, 10)
 	dst = strconv.AppendInt(append(dst, ' '), e.spreadAt, 10)
@@ -36,13 +36,12 @@ func (e *Estimate) Append(dst []byte) []byte {
 
 const (
 	headWords = 6
-	// mostOfSpread bounds what is read of a spread, far beyond use.
+	// mostOfSpread bounds parsed components, far beyond use.
 	mostOfSpread = 1e12
 	mostLevel    = 1 << 50 // history.Units
 )
 
-// Load sets the estimate to what Append has written, be it with other half-lives; it fails with ErrText. A half-life that there is
-// no longer is for ever.
+// Load reads an estimate that Append wrote, also with other half-lives: one that is gone counts as infinite. It fails with ErrText.
 func (e *Estimate) Load(text []byte) error {
 	words := bytes.SplitN(text, []byte{' '}, headWords+1)
 	if len(words) != headWords+1 {
@@ -80,7 +79,6 @@ func parseSpread(words [][]byte) (c policy.Components, ok bool) {
 	return c, c.Sigma > 1/mostOfSpread && c.Tau > 1/mostOfSpread
 }
 
-// storedLevel is a level in history.Units.
 type storedLevel int64
 
 func (l storedLevel) Add(o storedLevel) storedLevel   { return l + o }
