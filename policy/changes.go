@@ -2,13 +2,13 @@ package policy
 
 import "iter"
 
-// Changes remembers which things, numbered densely from 0, have changed since that was last told, and what of each.
+// Changes notes which things, numbered densely from 0, have changed since Clear, and how.
 type Changes struct {
-	numbers []int32      // in the order in which they first did
+	numbers []int32      // in the order of their first change
 	what    Pages[uint8] // by number: bits
 }
 
-// Note notes that something has changed, and what: bits, at least one of them set.
+// Note adds bits, at least one of them set, to a thing's changes.
 func (c *Changes) Note(n int32, what uint8) {
 	at := c.what.At(n)
 	if *at == 0 {
@@ -17,13 +17,13 @@ func (c *Changes) Note(n int32, what uint8) {
 	*at |= what
 }
 
-// What is what is noted of a thing; 0 where nothing is.
+// What returns a thing's bits; 0 if it has not changed.
 func (c *Changes) What(n int32) uint8 { return c.what.Get(n) }
 
-// Len is how many have changed.
+// Len returns the number of changed things.
 func (c *Changes) Len() int { return len(c.numbers) }
 
-// All gives what has changed, in the order in which it first did.
+// All iterates over changed things and their bits, in the order of their first change.
 func (c *Changes) All() iter.Seq2[int32, uint8] {
 	return func(yield func(int32, uint8) bool) {
 		for _, n := range c.numbers {
@@ -34,7 +34,7 @@ func (c *Changes) All() iter.Seq2[int32, uint8] {
 	}
 }
 
-// Clear says that all has been told.
+// Clear forgets all changes.
 func (c *Changes) Clear() {
 	for _, n := range c.numbers {
 		*c.what.At(n) = 0
@@ -42,7 +42,7 @@ func (c *Changes) Clear() {
 	c.numbers = c.numbers[:0]
 }
 
-// Release gives back the memory of a thing of which nothing is noted.
+// Release frees the memory of a thing without changes.
 func (c *Changes) Release(n int32) {
 	if c.what.Get(n) == 0 {
 		c.what.Remove(n)

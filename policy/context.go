@@ -2,25 +2,24 @@ package policy
 
 import "math"
 
-// Context is what is known of an impression besides its candidates: whom it is shown to, and in numbers what may make a candidate's
-// payoff differ from user to user. The numbers are features.Space's.
+// Context is an impression's user segment and features. The numbers are features.Space's.
 type Context struct {
-	// Segment is the number of the user's segment (features.Space); 0 where it is none that is told apart.
+	// Segment is the number of the user's segment (features.Space); 0 if it is not declared.
 	Segment int32
-	// At is the time from which its deadlines are counted, in milliseconds of event time.
+	// At is the event time in milliseconds from which deadlines count.
 	At int64
-	// X has a row of numbers for each candidate, row by row in their order, each number in units of 1/127.
+	// X has a row of features for each candidate, in their order, in units of 1/127.
 	X []int8
 }
 
-// Known is what a learner has found to be known of the candidates of one impression.
+// Known holds a contextual learner's estimates of one impression's candidates.
 type Known struct {
-	// Candidates are in the order of Input.Items. A candidate whose weight is 0 leads before all others.
+	// Candidates are in the order of Input.Items. A candidate of weight 0 leads before all others.
 	Candidates []Estimate
-	// Variance is σ², of payoffs around what is expected of them; Kappa is how many payoffs it counts as to know what items are like.
+	// Variance is σ², of payoffs around their expectation; Kappa is the weight in payoffs of the prior for items.
 	Variance, Kappa float64
-	// Plain says that the estimates are of features alone, with no variance learned, and so that their error is bounded: with the
-	// numbers that follow and the ridge λ, for every x at all times, with probability 1−δ, by √(x'A⁻¹x)·(√(2·log(1/δ)+LogDet)·σ + √λ·‖θ−θ⁰‖).
+	// Plain says that the estimates are of features alone, without learned variances. Then their error is at most
+	// √(x'A⁻¹x)·(√(2·log(1/δ)+LogDet)·σ + √λ·‖θ−θ⁰‖) for every x at all times, with probability 1−δ, with the fields below.
 	Plain  bool
 	LogDet float64 // log det A/Λ
 	Ridge  float64 // λ
@@ -58,10 +57,10 @@ func ShareAtMost(share Estimate, mean, fair float64) float64 {
 	return min(1, share.Mean+math.Sqrt(float64(2*spread*math.Log(1+fair/share.Weight))/share.Weight))
 }
 
-// Estimate is what is expected of a payoff: its mean, and of how many payoffs that is worth; σ² over it is its variance.
+// Estimate is an expected payoff, and its weight in payoffs; its variance is σ²/Weight.
 type Estimate struct{ Mean, Weight float64 }
 
-// SegmentOf is the number of the user's segment; 0 without a context.
+// SegmentOf returns the user's segment; 0 without a context.
 func (c *Context) SegmentOf() int32 {
 	if c == nil {
 		return 0
@@ -69,7 +68,7 @@ func (c *Context) SegmentOf() int32 {
 	return c.Segment
 }
 
-// Row is the numbers of the candidate at position k of n; nil without a context.
+// Row returns the features of the candidate at position k of n; nil without a context.
 func (c *Context) Row(k, n int) []int8 {
 	if c == nil {
 		return nil

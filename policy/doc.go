@@ -1,8 +1,9 @@
-// Package policy turns item statistics into rankings: the paper's Find-Permutation and elimination
-// (Algorithms 1 and 2), and the policies that share its shape. The package is pure: it does no I/O, reads no
-// clock and draws no global randomness.
+// Package policy ranks candidates from item statistics: the paper's Find-Permutation and elimination (Algorithms 1 and 2), OSMD
+// (Algorithm 5), and policies that share their shape (MOSS, KL-UCB, Thompson sampling and others). Policy and Explorer are for
+// stochastic payoffs, Adversarial and Robust for others; Kinds lists them all. Table holds the statistics. The package is pure: no
+// I/O, no clock, no global randomness.
 //
-// Every policy builds a ranking the same way: it chooses a *leader* of the remaining candidates, places it and
-// then everything of lower utility that is not yet placed (its *blocked* items, which no user can select any
-// more; index policies place them in falling mean), and goes on with what remains, which is always a suffix of the candidates in utility order.
+// A ranking is built by leaders: a policy chooses a *leader* among the remaining candidates, places it, and behind it all
+// candidates of lower utility (its *blocked* items, which no user who shares the order can select). The rest is always a suffix of
+// the candidates in utility order.
 package policy

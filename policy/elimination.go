@@ -5,20 +5,18 @@ import (
 	"math"
 )
 
-// Radius is a formula of the confidence radius c_i of an item with N_i payoffs, where n is the number of items the
-// learner knows and t = 1 + ΣN, pooled. It is infinite where N_i = 0.
+// Radius is a formula of the confidence radius c_i, infinite for N_i = 0, with n items known and t = 1 + ΣN, pooled.
 type Radius uint8
 
 const (
-	// Subgaussian is c_i = σ·√(2·log(4·n·t²/δ)/N_i), for payoffs that are σ-sub-Gaussian. It is what the step from
-	// Hoeffding's inequality in the proof of Lemma 3.4 asks for.
+	// Subgaussian is c_i = σ·√(2·log(4·n·t²/δ)/N_i), for σ-sub-Gaussian payoffs, by Hoeffding's inequality (Lemma 3.4).
 	Subgaussian Radius = iota
-	// Paper is c_i = √(log(4·n·t²/δ)/N_i), as printed in Algorithm 2: Subgaussian with σ = 1/√2. For payoffs in [0,1],
-	// which are 1/2-sub-Gaussian, it is conservative; for N(μ,1) it is too small by √2 for Lemma 3.4.
+	// Paper is c_i = √(log(4·n·t²/δ)/N_i), as printed in Algorithm 2: Subgaussian with σ = 1/√2. It is conservative for payoffs in
+	// [0,1] (σ = 1/2), and for N(μ,1) too small by √2 for Lemma 3.4.
 	Paper
 )
 
-// ParseRadius reads a radius by the name it has in the configuration.
+// ParseRadius returns the radius of a configuration's name. It fails for any other.
 func ParseRadius(name string) (Radius, error) {
 	for _, r := range []Radius{Subgaussian, Paper} {
 		if name == r.String() {
@@ -38,22 +36,20 @@ func (r Radius) String() string {
 	return fmt.Sprintf("Radius(%d)", uint8(r))
 }
 
-// Confidence says how sure a policy wants to be.
+// Confidence sets the radius of a confidence interval: σ, δ and its form.
 type Confidence struct {
 	Radius Radius
-	// Sigma is the sub-Gaussian parameter of a payoff, in normalised units: 1/2 for anything within [0,1]. Paper has its
-	// own, and does not look at it.
+	// Sigma is the sub-Gaussian parameter of a payoff, in normalised units: 1/2 for any payoff within [0,1]. Paper ignores it.
 	Sigma float64
-	// Delta is δ, the probability of Lemma 3.4's bad event, in (0,1]. A fixed one leaves δ·Δ_max·T of expected regret.
+	// Delta is δ in (0,1], the probability of Lemma 3.4's bad event. A fixed one leaves δ·Δ_max·T of expected regret.
 	Delta float64
-	// AutoDelta puts δ = 1/t instead of Delta.
+	// AutoDelta sets δ = 1/t instead of Delta.
 	AutoDelta bool
 }
 
-// maxSigma bounds σ, and its inverse bounds it from below: far beyond use, and far from where σ² stops being a number.
+// maxSigma bounds σ, and its inverse bounds it from below, far beyond use.
 const maxSigma = 1e9
 
-// check says what is wrong with c.
 func (c Confidence) check() error {
 	if c.Radius != Subgaussian && c.Radius != Paper {
 		return fmt.Errorf("policy: unknown radius %s", c.Radius)
@@ -67,10 +63,10 @@ func (c Confidence) check() error {
 	return nil
 }
 
-// spread is c_i²·N_i, the square of the radius of an item with one payoff, for n items known and fed payoffs fed.
+// spread returns c_i²·N_i for n items and fed payoffs.
 func (c Confidence) spread(n int, fed int64) float64 {
 	t := float64(fed) + 1
-	// log(4·n·t²/δ), taken apart because t² may have more digits than a float64 holds.
+	// log(4·n·t²/δ), taken apart because t² may exceed a float64's digits.
 	l := math.Log(4*float64(n)) + 2*math.Log(t)
 	if c.AutoDelta {
 		l += math.Log(t)
@@ -83,13 +79,12 @@ func (c Confidence) spread(n int, fed int64) float64 {
 	return 2 * c.Sigma * c.Sigma * l
 }
 
-// Elimination is the paper's algorithm for stochastic payoffs (Algorithm 1): the leader is the least-sampled item that
-// no other beats with confidence. On the good event (Lemma 3.4), which has probability 1−δ, its regret is at most
-// 64·σ²·L·Σ 1/Δ with L = log(4nT²/δ), where the sum is over Theorem 3.2's pairs for fixed utilities and over
-// neighbours in mean payoff for changing ones (Theorem 3.1). With the paper's radius that is 32·L·Σ 1/Δ: intervals
-// separate only when Δ ≥ 2(c_s + c_j), hence N_j ≤ 16·L/Δ² where the proof prints 4, and 32 where it prints 8.
+// Elimination is the paper's algorithm for stochastic payoffs (Algorithm 1): the leader is the least-sampled item that no other beats
+// with confidence. On the good event of Lemma 3.4, of probability 1−δ, its regret is at most 64·σ²·L·Σ 1/Δ with L = log(4nT²/δ), summed
+// over Theorem 3.2's pairs for fixed utilities and over neighbours in mean for changing ones (Theorem 3.1). With the paper's radius it
+// is 32·L·Σ 1/Δ: intervals separate when Δ ≥ 2(c_s + c_j), hence N_j ≤ 16·L/Δ² where the proof prints 4, and 32 where it prints 8.
 //
-// Ties in N go to the item with fewer selections in flight, then to a random draw.
+// Ties in N go to fewer selections in flight, then to a random draw.
 type Elimination struct{ confidence Confidence }
 
 var eliminationKind = Spec{Name: "elimination", Colour: "#fc4abb",
@@ -99,7 +94,7 @@ var eliminationKind = Spec{Name: "elimination", Colour: "#fc4abb",
 
 var _ Policy = (*Elimination)(nil)
 
-// NewElimination makes the policy, or says which parameter is out of range.
+// NewElimination returns the policy. It fails if a parameter is out of range.
 func NewElimination(c Confidence) (*Elimination, error) {
 	if err := c.check(); err != nil {
 		return nil, err
@@ -107,7 +102,6 @@ func NewElimination(c Confidence) (*Elimination, error) {
 	return &Elimination{confidence: c}, nil
 }
 
-// Rank implements Policy in O(n log n).
 func (e *Elimination) Rank(in *Input, ws *Workspace, dst []int32) {
 	findPermutation(in, e.confidence.spread(in.Table.Len(), in.Table.Fed()), ws, dst)
 }

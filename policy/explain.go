@@ -2,41 +2,36 @@ package policy
 
 import "math"
 
-// Explainer is a policy that can say what it looks at in each candidate. Like ranking, explaining is pure: it leaves in
-// and the policy as they are.
+// Explainer is a policy that can explain its rankings. It changes neither in nor the policy.
 type Explainer interface {
-	// Rule says in one sentence how a leader is chosen.
+	// Rule describes in one sentence how a leader is chosen.
 	Rule() string
-	// Weigh fills of each element of why, which is as long as in.Items and in their order, what the policy compares:
-	// Index, Lower and Upper. The other fields are filled already, those that need a ranking apart.
+	// Weigh sets Index, Lower and Upper of each candidate; why is in the order of in.Items. The other fields are set already,
+	// except those that need a ranking.
 	Weigh(in *Input, ws *Workspace, why []Reason)
 }
 
-// Reason is why a candidate stands where it stands. Payoffs are in normalised units.
+// Reason explains a candidate's place. Payoffs are in normalised units.
 type Reason struct {
-	N        int64   // payoffs that were fed of it, pooled
-	Worth    float64 // what these and those that are awaited tell of its mean by now, in payoffs of now: Evidence's W
-	Mean     float64 // as far as they tell; 0 where they do not
-	InFlight int64   // selections whose payoff is awaited; 0 where the delay handling does not count them
-	Open     float64 // what these count as in samples that are on their way
+	N        int64   // payoffs fed, pooled
+	Worth    float64 // Evidence's W: the weight in payoffs, those in flight included
+	Mean     float64 // mean payoff; 0 without payoffs
+	InFlight int64   // selections in flight; 0 where the learner does not count them
+	Open     float64 // samples in flight that Worth leaves out
 
-	// Index is what leaders are compared by. Elimination: N, the least leads; other policies: the largest leads. NaN
-	// where the policy compares nothing.
+	// Index is the number by which leaders are chosen: for elimination N, the least; else the largest. NaN if there is none.
 	Index float64
-	// Lower and Upper are the interval that the policy takes the item's mean to lie in; -Inf and +Inf where it may be
-	// anything, both Mean where the policy does not think in intervals.
+	// Lower and Upper are the confidence interval of the mean; ±Inf if it is unbounded, both Mean for policies without intervals.
 	Lower, Upper float64
 
-	// Leader is the position of the candidate that brought this one to its place: its own where it leads itself, else
-	// that of the leader which blocks it: a user who would select it prefers the leader, shown earlier.
+	// Leader is the position of the leader with which the candidate was placed: its own, or that of the leader that blocks it.
 	Leader int32
-	// BeatenBy is the position of a candidate, of those that were not placed yet when this one was, whose Lower is above
-	// this one's Upper: it rules this one out as a leader. -1 where there is none.
+	// BeatenBy is the position of an unplaced candidate whose Lower is above this Upper, so that this cannot lead; or -1.
 	BeatenBy int32
 }
 
-// Reasons says why a policy, or an Explorer, ranked in as order: why by position in in.Items, and the rule by which it
-// chooses leaders. The rule is empty, and Index, Lower and Upper say nothing, where it is no Explainer.
+// Reasons explains a ranking of in by a policy or Explorer: by position in in.Items, and as a rule. Without an Explainer the rule
+// is empty, and Index, Lower and Upper are unset.
 func Reasons(ranker any, in *Input, ws *Workspace, order []int32) (why []Reason, rule string) {
 	why = make([]Reason, len(in.Items))
 	for k, item := range in.Items {
@@ -63,8 +58,7 @@ func Reasons(ranker any, in *Input, ws *Workspace, order []int32) (why []Reason,
 	return why, rule
 }
 
-// Leaders takes a ranking apart: it calls f for each position of it, in the order shown, with the position that led when
-// it was placed. Every ranking has this form: what stands behind something of higher utility is selected by no one.
+// Leaders calls f for each position of a ranking, in the order shown, with the position of its leader.
 func Leaders(order []int32, f func(position, leader int32)) {
 	leader := int32(-1)
 	for _, position := range order {
@@ -73,8 +67,7 @@ func Leaders(order []int32, f func(position, leader int32)) {
 	}
 }
 
-// beatenBy is the position, from the first that was still to be placed when k was, of the largest lower end above k's
-// upper end. What was placed before k's leader has lower utility than anything of the rest.
+// beatenBy returns the position, among those unplaced when k was, of the largest lower end above k's upper end; -1 if there is none.
 func beatenBy(why []Reason, k int32) int32 {
 	first := int32(0)
 	for i := k - 1; i >= 0; i-- {
@@ -102,12 +95,10 @@ var (
 	_ Explainer = (*Thompson)(nil)
 )
 
-// Rule implements Explainer.
 func (e *Elimination) Rule() string {
 	return "of the candidates that no other beats with confidence, the one with the fewest payoffs leads"
 }
 
-// Weigh implements Explainer.
 func (e *Elimination) Weigh(in *Input, _ *Workspace, why []Reason) {
 	spread := e.confidence.spread(in.Table.Len(), in.Table.Fed())
 	for k, item := range in.Items {
@@ -117,35 +108,29 @@ func (e *Elimination) Weigh(in *Input, _ *Workspace, why []Reason) {
 	}
 }
 
-// Rule implements Explainer.
 func (*Greedy) Rule() string {
 	return "the candidate with the highest mean payoff leads; unseen ones come first" + blockedInWords
 }
 
-// Weigh implements Explainer.
 func (*Greedy) Weigh(in *Input, _ *Workspace, why []Reason) {
 	for k := range in.Items {
 		_, why[k].Index = greedily(in, int32(k))
 	}
 }
 
-// Rule implements Explainer.
 func (*Utility) Rule() string {
 	return "the candidate of the highest utility leads, whatever the payoffs"
 }
 
-// Weigh implements Explainer.
 func (*Utility) Weigh(_ *Input, _ *Workspace, why []Reason) {
 	for k := range why {
 		why[k].Index = float64(k)
 	}
 }
 
-// Rule implements Explainer.
 func (*EpsilonGreedy) Rule() string {
 	return "some decisions, at random, are drawn so that each candidate is as likely to be selected, as near as windows " +
 		"let it be; in all others the candidate with the highest mean payoff leads; unseen ones come first"
 }
 
-// Weigh implements Explainer.
 func (e *EpsilonGreedy) Weigh(in *Input, ws *Workspace, why []Reason) { e.exploit.Weigh(in, ws, why) }

@@ -2,22 +2,18 @@ package policy
 
 import "math"
 
-// arm is a candidate as Find-Permutation sees it.
 type arm struct {
 	upper float64 // μ̂ + c
-	best  float64 // the largest μ̂ − c among this position and all of higher utility
+	best  float64 // the largest μ̂ − c from this position on
 	n     int64   // N
 }
 
-// findPermutation is the paper's Find-Permutation (Algorithm 2). spread is the square of the confidence radius of an
-// item with one payoff, so that c_i = √(spread/N_i); it is positive and finite.
+// findPermutation is the paper's Find-Permutation (Algorithm 2). spread is the squared confidence radius of an item with one
+// payoff, positive and finite: c_i = √(spread/N_i).
 //
-// The remaining set is always a suffix of the candidates in utility order, since a leader takes everything of lower
-// utility with it. So what the remaining items must not fall below, the largest μ̂−c among them, is a running maximum
-// from the right, and leaders are looked for by plain scans of suffixes. A scan for each leader would cost O(n²) steps
-// in all where nearly every item leads; what scans may cost is therefore limited to a few times n steps, and the leaders
-// of what then remains come from a heap, in O(n log n) whatever the input. With few leaders, as is usual, the scans alone
-// are done sooner.
+// The remaining candidates are a suffix in utility order, so the largest μ̂−c among them is a running maximum from the right, and
+// leaders are found by scans of suffixes. A scan for each leader would cost O(n²) if nearly all items lead; so scans are limited to
+// a few times n steps, and further leaders come from a heap, in O(n log n). With few leaders, as is usual, scans alone are faster.
 func findPermutation(in *Input, spread float64, ws *Workspace, dst []int32) {
 	n := int32(len(in.Items))
 	ws.arms = sized(ws.arms, int(n))
@@ -42,11 +38,10 @@ func findPermutation(in *Input, spread float64, ws *Workspace, dst []int32) {
 	}
 }
 
-// interval is the confidence interval μ̂ ± c; all numbers where there is no payoff yet.
+// interval returns the confidence interval μ̂ ± c; all numbers for an item without payoffs.
 //
-// Algorithm 2 asks μ̂_i + c_i > μ̂_j − c_j of an undominated item i for every j, itself included, which c_i > 0 grants.
-// Should c_i be too small to be seen beside μ̂_i, the interval is widened by the smallest step there is, so that the
-// item with the largest lower end is never dominated and some item always leads.
+// Algorithm 2 requires μ̂_i + c_i > μ̂_j − c_j of an undominated item i for every j, itself included. If c_i is too small beside
+// μ̂_i, the interval is widened by the smallest step, so that some item is never dominated.
 func interval(s *Sums, spread float64) (lower, upper float64) {
 	if s.N == 0 {
 		return math.Inf(-1), math.Inf(1)
@@ -60,11 +55,10 @@ func interval(s *Sums, spread float64) (lower, upper float64) {
 	return lower, upper
 }
 
-// scans is how many scans of all candidates are worth trying before the heap, which costs about as much as five:
-// measured, see BenchmarkFindPermutation.
+// scans is the number of scans of all candidates before the heap, which costs about as much as five (BenchmarkFindPermutation).
 const scans = 4
 
-// scanLeader looks through all of a suffix: the least-sampled item that nothing in it dominates.
+// scanLeader returns the least-sampled item of a suffix that none in it dominates.
 func scanLeader(in *Input, arms []arm, first int32) int32 {
 	best, fewest := arms[first].best, int64(math.MaxInt64)
 	leader := int32(-1)
@@ -80,7 +74,6 @@ func scanLeader(in *Input, arms []arm, first int32) int32 {
 	return leader
 }
 
-// heapArm is an arm in the heap.
 type heapArm struct {
 	n        int64
 	upper    float64
@@ -89,9 +82,8 @@ type heapArm struct {
 
 // heapLeaders finds the leaders of all suffixes that begin at first or later.
 //
-// A suffix grows to the left, and with it what its items must not fall below; so an item, once dominated, stays so. A
-// heap by (N, tie) holds those that may yet lead; a dominated item is evicted when it comes to the top. An item
-// that has a rival with both fewer payoffs and no smaller an upper end will never lead, and does not enter.
+// As a suffix grows to the left its bound rises, so an item once dominated stays dominated. A heap by (N, tie) holds those that may
+// yet lead; dominated ones are evicted at the top. An item does not enter if another has fewer payoffs and no smaller upper end.
 func (ws *Workspace) heapLeaders(in *Input, first int32) {
 	n := int32(len(ws.arms))
 	ws.leaders = sized(ws.leaders, int(n))
@@ -108,8 +100,8 @@ func (ws *Workspace) heapLeaders(in *Input, first int32) {
 	}
 }
 
-// mayLead tells whether the arm at position i will ever lead in the company of the heap's top, and drops those from the
-// top of the heap that will never lead in its company: of two, the one that goes after and is dominated no later.
+// mayLead returns whether position i may ever lead in the presence of the heap's top. It drops tops that never will in the presence
+// of i: of two, the later one that is dominated no later.
 func (ws *Workspace) mayLead(in *Input, a *arm, i int32) bool {
 	for len(ws.heap) > 0 {
 		top := &ws.heap[0]
@@ -124,12 +116,11 @@ func (ws *Workspace) mayLead(in *Input, a *arm, i int32) bool {
 	return true
 }
 
-// leadsBefore is the order in which undominated items lead.
 func leadsBefore(in *Input, an int64, a int32, bn int64, b int32) bool {
 	return an < bn || an == bn && in.tie(a, b)
 }
 
-// arity is the number of children of a node of the heap. Four halve the depth of two, and lie in two cache lines.
+// arity is the number of children in the heap. Four halve the depth of two, and lie in two cache lines.
 const arity = 4
 
 func (ws *Workspace) push(in *Input, e heapArm) {
@@ -146,7 +137,6 @@ func (ws *Workspace) push(in *Input, e heapArm) {
 	ws.heap[at] = e
 }
 
-// pop drops the top.
 func (ws *Workspace) pop(in *Input) {
 	last := len(ws.heap) - 1
 	e := ws.heap[last]

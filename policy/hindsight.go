@@ -1,8 +1,7 @@
 package policy
 
-// BestMean is the mean payoff that a user with the given window (1..n) brings under a best permutation: the largest
-// mean among the candidates from that window's rank up, max_{i≥w} μ_i with candidates labelled from 1 in increasing
-// utility. Items of lower utility cannot be selected, for among w shown there is always a better one (Lemma 3.3).
+// BestMean returns the expected payoff of a user with a window in 1..n under a best permutation: max_{i≥w} μ_i, with candidates
+// from 1 in increasing utility. Items of lower utility cannot be selected, since among w shown there is a better one (Lemma 3.3).
 func BestMean(means []float64, window int) float64 {
 	best := means[window-1]
 	for _, m := range means[window:] {
@@ -11,8 +10,7 @@ func BestMean(means []float64, window int) float64 {
 	return best
 }
 
-// Select is the position of the candidate that a user with the given window (1..n) selects from an order: the one of
-// highest utility among the first so many.
+// Select returns the position selected by a user with a window in 1..n: the highest utility among the first so many of order.
 func Select(order []int32, window int) int32 {
 	selected := order[0]
 	for _, position := range order[1:window] {

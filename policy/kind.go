@@ -2,48 +2,48 @@ package policy
 
 import "slices"
 
-// Spec is an entry of the table of policies: what configuration, commands and documentation have to know of one. A new
-// policy is a file with its entry, its place in Kinds, and its section in docs/algorithms.md.
+// Spec describes a policy for configuration, commands and documentation. A new policy is a file with its Spec, an entry in Kinds,
+// and a section in docs/algorithms.md.
 type Spec struct {
-	// Name is what configurations, ranking records and commands call it.
+	// Name is its name in configurations, ranking records and commands.
 	Name string
-	// About says in one line what it does, for people who choose.
+	// About describes it in one line.
 	About string
-	// Colour is that of its lines wherever any are drawn, as #rrggbb: in pictures and on the workers' page, on light and dark.
+	// Colour is the colour of its lines in plots and on the page, as #rrggbb, on light and dark.
 	Colour string
-	// NotDirect says why payoffs must not be fed to it on arrival, so that it needs QPM-D; empty where they may.
+	// NotDirect is the reason for which payoffs must not be fed on arrival, so that it needs QPM-D; empty if they may.
 	NotDirect string
-	// Believes says that it assumes something of how payoffs spread: it looks at Parameters.Belief.
+	// Believes says that it uses Parameters.Belief.
 	Believes bool
-	// Personal says that it goes by Input.Known where there is one, so that payoffs may depend on more than the item.
+	// Personal says that it uses Input.Known, so that payoffs may depend on more than the item.
 	Personal bool
-	// Confident says that it works with confidence intervals: it looks at Parameters.Confidence.
+	// Confident says that it uses Parameters.Confidence.
 	Confident bool
 
-	// One of these makes it, and says for which payoffs it is: the first two for stochastic ones, the others for adversarial
-	// ones. What they make holds no state. They fail where a parameter is out of range.
+	// One of these makes it: the first two for stochastic payoffs, the others for adversarial ones. The result has no state. They
+	// fail if a parameter is out of range.
 	Rank    func(*Parameters) (Policy, error)
 	Explore func(*Parameters) (Explorer, error)    // needs the distribution of windows
 	Oppose  func(*Parameters) (Adversarial, error) // likewise
 	Follow  func(*Parameters) (*Robust, error)     // likewise
 }
 
-// Parameters are what policies can be made with.
+// Parameters are the settings of policies.
 type Parameters struct {
 	Belief     Belief
 	Confidence Confidence
-	// Eta is the learning rate of an adversarial policy: c of c/√t for ftrl, η itself for osmd; 0 is the policy's own.
+	// Eta is an adversarial policy's learning rate: c of c/√t for ftrl, η for osmd; 0 is the policy's default.
 	Eta float64
-	// ByRank says that losses belong to utility ranks, else to items.
+	// ByRank says that losses belong to utility ranks, not to items.
 	ByRank bool
-	// LookAgain is Robust's.
+	// LookAgain is Robust's, see NewRobust.
 	LookAgain float64
 }
 
-// Kinds are all policies there are, in the order in which they are shown.
+// Kinds lists all policies in the order of display.
 var Kinds = []*Spec{&mossKind, &optimisticKind, &thompsonKind, &klucbKind, &eliminationKind, &epsilonGreedyKind, &greedyKind, &utilityKind, &ftrlKind, &osmdKind, &robustKind}
 
-// KindOf finds a policy by its name; nil where there is none.
+// KindOf returns the policy of a name, or nil.
 func KindOf(name string) *Spec {
 	if i := slices.IndexFunc(Kinds, func(k *Spec) bool { return k.Name == name }); i >= 0 {
 		return Kinds[i]
@@ -51,11 +51,10 @@ func KindOf(name string) *Spec {
 	return nil
 }
 
-// IsAdversarial tells for which payoffs it is.
 func (k *Spec) IsAdversarial() bool { return k.Oppose != nil || k.Follow != nil }
 
-// HasLosses tells whether it learns from estimated losses, as those do that Oppose makes.
+// HasLosses returns whether it learns from estimated losses.
 func (k *Spec) HasLosses() bool { return k.Oppose != nil }
 
-// NeedsWindows tells whether it has to know how far users look.
+// NeedsWindows returns whether it uses the distribution of attention windows.
 func (k *Spec) NeedsWindows() bool { return k.Rank == nil }

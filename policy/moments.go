@@ -5,27 +5,24 @@ import (
 	"math/bits"
 )
 
-// moments are sums over all items of what each item's evidence says of the spread of payoffs, within items and between
-// them, kept up as items change.
+// moments are sums over items of their evidence of the spread of payoffs, within and between items, updated as items change.
 //
-// They must be a function of what the statistics are, not of how they came about: a learner that was loaded has to decide
-// as the one that wrote the state would have. Floating sums that terms are taken out of again are not that. So each
-// item's terms are rounded to fixed point, which depends on its own sums alone, and added and taken out as integers,
-// which forgets exactly.
+// They must be a function of the statistics, not of their history, so that a learner loaded from state decides as its writer would.
+// Floating sums are not. So each item's terms are rounded to fixed point and added and subtracted as integers, which is exact.
 type moments struct {
-	items  int64 // Σ min(1, W), in units: those with payoffs
+	items  int64 // Σ min(1, W), in units: items with payoffs
 	within wide  // Σ(Q − R²/W)
 	at     [len(kappas)]credible
 }
 
-// kappas are the values of κ at which moments are kept. What is between is interpolated.
+// kappas are the values of κ at which moments are kept; values between are interpolated.
 var kappas = [...]float64{0.5, 4, 32, 256, 2048}
 
-// credible are the moments that likelihood's equations for the prior need at one value of κ. An item's w = W/(W+κ) is
-// called the credibility of its mean: 0 without payoffs, near 1 with many. With v = w·μ̂ = R/(W+κ):
+// credible are the moments of the likelihood equations for the prior at one κ. An item's w = W/(W+κ) is the credibility of its
+// mean: 0 without payoffs, near 1 with many. v = w·μ̂ = R/(W+κ).
 type credible struct{ w, ww, v, wv, vv wide }
 
-// replace takes the evidence of an item out, and puts other in its place.
+// replace replaces an item's evidence.
 func (m *moments) replace(before, after *Evidence) {
 	out, in := before.W > 0, after.W > 0
 	if out {
@@ -53,14 +50,13 @@ func (m *moments) replace(before, after *Evidence) {
 	}
 }
 
-// squaresWithin is the sum of squares of an item's payoffs around their mean. Pooled sums of absurd parts can be
-// infinite.
+// squaresWithin returns the sum of squares of an item's payoffs around their mean. Extreme pooled sums can be infinite.
 func squaresWithin(s *Evidence) float64 {
 	r := min(max(s.R, -largestWide), largestWide)
 	return max(0, min(s.Q, math.MaxFloat64)-r/s.W*r)
 }
 
-// terms are what an item with payoffs adds to credible, in units: below 2⁶² each, so that differences do not overflow.
+// terms are an item's contribution to credible, in units, each below 2⁶², so that differences do not overflow.
 type terms struct{ w, ww, v, wv, vv int64 }
 
 func termsOf(s *Evidence, kappa float64) terms {
@@ -73,13 +69,13 @@ func termsOf(s *Evidence, kappa float64) terms {
 }
 
 const (
-	units = 1 << 55 // in 1
-	// largestMean bounds means within credible: payoffs are within [0,1], in a laboratory a few times more.
+	units = 1 << 55 // per 1
+	// largestMean bounds means within credible: payoffs are in [0,1], in simulations a few times more.
 	largestMean = 11
 )
 
-// solve gives the mean m of the prior that is likeliest at this κ, and what likelihood makes of τ²: where that is σ²/κ,
-// κ is the likeliest. ok is false where there are too few items to tell.
+// solve returns the likeliest mean m of the prior at this κ, and the likelihood equation's τ²; κ is the likeliest where that is
+// σ²/κ. ok is false with too few items.
 func (c *credible) solve() (mean, between float64, ok bool) {
 	w, ww := c.w.float(), c.ww.float()
 	freedom := w - ww/w
@@ -92,8 +88,7 @@ func (c *credible) solve() (mean, between float64, ok bool) {
 	return mean, max(0, squares) / freedom, true
 }
 
-// wide is an integer modulo 2¹²⁸ in two's complement, in units of 2⁻⁵⁵. Integers modulo 2¹²⁸ are a group, so that what
-// was added is taken out without a trace even if a sum should overflow in between.
+// wide is an integer modulo 2¹²⁸ in units of 2⁻⁵⁵. Subtraction undoes addition exactly, even after an overflow.
 type wide struct{ high, low uint64 }
 
 func (w *wide) add(x wide) {
@@ -108,13 +103,12 @@ func (w *wide) sub(x wide) {
 	w.high, _ = bits.Sub64(w.high, x.high, borrow)
 }
 
-// addUnits adds so many units.
 func (w *wide) addUnits(n int64) { w.add(wide{high: uint64(n >> 63), low: uint64(n)}) }
 
-// largestWide bounds what is rounded: far above what payoffs within [0,1] can come to.
+// largestWide bounds rounded numbers, far above sums of payoffs in [0,1].
 const largestWide = 0x1p62
 
-// wideOf rounds x, which is not NaN, towards zero to whole units; beyond ±2⁶² to that.
+// wideOf rounds x, which is not NaN, towards zero to whole units, within ±2⁶².
 func wideOf(x float64) wide {
 	a := min(math.Abs(x), largestWide)
 	whole := uint64(a)
@@ -127,7 +121,6 @@ func wideOf(x float64) wide {
 	return w
 }
 
-// float is the number that w stands for.
 func (w wide) float() float64 {
 	if int64(w.high) < 0 {
 		var negated wide

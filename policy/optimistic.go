@@ -2,22 +2,19 @@ package policy
 
 import "math"
 
-// Optimistic is ours: the leader is the item with the largest upper confidence index
+// Optimistic is UCB in the paper's ranking: the leader is the item with the largest upper confidence index
 //
 //	m̃_i + σ·√(2·log f(t)/(N_i+κ)),  f(t) = 1 + t·log²(t+1),  t = 1 + ΣN,
 //
-// UCB's with the optimal constant (T. Lattimore, C. Szepesvári, Bandit Algorithms, 2020, chapter 8), in the place of the
-// paper's least-sampled undominated item. The argument of the paper's Theorem 3.1 holds: an inversion of s and j needs an
-// index of j that is not below that of s, and is a sample of j; hence the expected number of inversions of two items is at
-// most, for any ε in (0,Δ),
+// with the optimal constant (T. Lattimore, C. Szepesvári, Bandit Algorithms, 2020, chapter 8). The argument of the paper's Theorem
+// 3.1 holds: an inversion of s and j needs an index of j not below that of s, and is a sample of j. So the expected number of
+// inversions of two items is, for any ε in (0,Δ), at most
 //
 //	1 + 5σ²/ε² + 2σ²·(log f(T) + √(π·log f(T)) + 1)/(Δ−ε)²,
 //
-// 2σ²·log T/Δ² to first order, and the regret, summed as in Theorems 3.1 and 3.2, at most 4σ²·log T·Σ 1/Δ to first order,
-// where Elimination has 64σ²·log(4nT²/δ)·Σ 1/Δ. That is for σ-sub-Gaussian payoffs with a Sigma that is given, and
-// without a prior.
-//
-// Without a prior m̃_i is the empirical mean, κ is 0, and items without a payoff lead before all others.
+// and the regret, summed as in Theorems 3.1 and 3.2, at most 4σ²·log T·Σ 1/Δ to first order, where Elimination has
+// 64σ²·log(4nT²/δ)·Σ 1/Δ. This is for σ-sub-Gaussian payoffs with a given Sigma and no prior: m̃_i is then the empirical mean, κ is
+// 0, and items without payoffs lead.
 type Optimistic struct{ belief Belief }
 
 var optimisticKind = Spec{Name: "optimistic", Colour: "#9a79ff", About: "upper confidence bounds", Believes: true, Personal: true,
@@ -25,7 +22,7 @@ var optimisticKind = Spec{Name: "optimistic", Colour: "#9a79ff", About: "upper c
 
 var _ Policy = (*Optimistic)(nil)
 
-// NewOptimistic makes the policy, or says which parameter is out of range.
+// NewOptimistic returns the policy. It fails if a parameter is out of range.
 func NewOptimistic(b Belief) (*Optimistic, error) {
 	if err := b.check(); err != nil {
 		return nil, err
@@ -33,7 +30,7 @@ func NewOptimistic(b Belief) (*Optimistic, error) {
 	return &Optimistic{belief: b}, nil
 }
 
-// optimism is Optimistic's index, with what is common to all items.
+// optimism holds the parts of the index that all items share.
 type optimism struct {
 	expectation
 	spread float64 // 2σ²·log f(t)
@@ -60,7 +57,6 @@ func (x *optimism) of(in *Input, k int32) (mean, index float64) {
 	return mean, mean + math.Sqrt(x.spread/weight)
 }
 
-// Rank implements Policy in O(n).
 func (o *Optimistic) Rank(in *Input, ws *Workspace, dst []int32) {
 	x := o.optimism(in)
 	r := newRace(in, ws)
@@ -71,12 +67,10 @@ func (o *Optimistic) Rank(in *Input, ws *Workspace, dst []int32) {
 	ws.byMean(dst)
 }
 
-// Rule implements Explainer.
 func (o *Optimistic) Rule() string {
 	return "the candidate with the largest upper confidence bound leads: " + o.belief.inWords() + ", plus a bonus for what is not known" + blockedInWords
 }
 
-// Weigh implements Explainer.
 func (o *Optimistic) Weigh(in *Input, _ *Workspace, why []Reason) {
 	x := o.optimism(in)
 	for k := range why {

@@ -6,19 +6,17 @@ import (
 	"math"
 )
 
-// radixFrom is the number of entries from which a radix sort beats an insertion sort: measured, see BenchmarkOrder.
+// radixFrom is the length from which a radix sort beats an insertion sort (BenchmarkOrder).
 const radixFrom = 48
 
-// entry is an element to be sorted: by key, and position is what it stands for.
 type entry struct {
 	key      uint64
 	position int32
 }
 
-// SortByUtility fills order, which is as long as utilities and items, with the positions 0..n-1 in increasing utility,
-// ties in the order of the items' bytes: Items[k] of an Input is the item of position order[k]. Utilities must be
-// finite and no item may come twice. It takes O(n) steps for n different utilities, plus O(bytes) for the items of
-// equal ones, whatever the input, and does not allocate once ws has grown to n.
+// SortByUtility fills order with the positions 0..n-1 in increasing utility, ties in the order of the items' bytes. Utilities must
+// be finite and items distinct; the slices have equal lengths. It takes O(n) steps for distinct utilities, plus O(bytes) for the
+// items of equal ones, and does not allocate once ws has grown to n.
 func SortByUtility(order []int32, utilities []float64, items [][]byte, ws *Workspace) {
 	n := len(order)
 	utilities, items = utilities[:n], items[:n]
@@ -43,7 +41,7 @@ func SortByUtility(order []int32, utilities []float64, items [][]byte, ws *Works
 	}
 }
 
-// orderedBits maps numbers to integers in the same order; both zeros are the same.
+// orderedBits maps numbers to integers in the same order; both zeros are equal.
 func orderedBits(u float64) uint64 {
 	bits := math.Float64bits(u + 0) // -0 + 0 is +0
 	if bits>>63 != 0 {
@@ -52,7 +50,7 @@ func orderedBits(u float64) uint64 {
 	return bits | 1<<63
 }
 
-// nextRun is the first maximal run of two or more entries with equal keys in entries[from:]; empty if there is none.
+// nextRun returns the first maximal run of two or more entries with equal keys in entries[from:]; empty if there is none.
 func nextRun(entries []entry, from int) (start, end int) {
 	for from < len(entries) {
 		to := from + 1
@@ -67,8 +65,8 @@ func nextRun(entries []entry, from int) (start, end int) {
 	return from, from
 }
 
-// sortByBytes sorts entries by the items at their positions, all of which agree in their first depth bytes. Each round
-// skips what all have in common and sorts by the next seven bytes; what is equal in those goes into the next round.
+// sortByBytes sorts entries by the items at their positions, which agree in their first depth bytes. Each round skips their common
+// prefix, sorts by the next seven bytes, and recurs into equal ones.
 func sortByBytes(entries, spare []entry, items [][]byte, depth int) {
 	depth = commonPrefix(entries, items, depth)
 	for i := range entries {
@@ -82,7 +80,7 @@ func sortByBytes(entries, spare []entry, items [][]byte, depth int) {
 	}
 }
 
-// commonPrefix is the number of bytes in which the items of all entries agree, at least depth.
+// commonPrefix returns the number of bytes in which all items agree, at least depth.
 func commonPrefix(entries []entry, items [][]byte, depth int) int {
 	first := items[entries[0].position]
 	common := len(first)
@@ -101,8 +99,8 @@ func commonPrefix(entries []entry, items [][]byte, depth int) int {
 	return common
 }
 
-// word packs the seven bytes from depth on, the first the most significant, and below them how many there were, 8 for
-// more than seven. Zeros stand for bytes beyond the end; the count puts an item before those that it is a prefix of.
+// word packs the seven bytes from depth on, the first most significant, and below them their number, 8 for more than seven, which
+// puts an item before those that it is a prefix of.
 func word(item []byte, depth int) uint64 {
 	rest := item[depth:]
 	if len(rest) >= 8 {
@@ -115,7 +113,7 @@ func word(item []byte, depth int) uint64 {
 	return w | uint64(len(rest))
 }
 
-// sortEntries sorts by key, and keeps the order of equal keys; spare is as long as entries, and overwritten.
+// sortEntries sorts stably by key; spare is as long as entries, and overwritten.
 func sortEntries(entries, spare []entry) {
 	if len(entries) < radixFrom {
 		insertionSort(entries)
@@ -135,9 +133,8 @@ func insertionSort(entries []entry) {
 	}
 }
 
-// radixSort sorts by one byte of the key after the other, the least significant first, each time stably (D. Knuth, The
-// Art of Computer Programming, vol. 3, 5.2.5). Bytes in which all keys agree are left out. It has no branch that
-// depends on the data: on 1,000 random keys, comparison sorts spend most of their time on mispredicted ones.
+// radixSort sorts by the bytes of the key, the least significant first (D. Knuth, The Art of Computer Programming, vol. 3, 5.2.5). Bytes
+// in which all keys agree are skipped. No branch depends on the data: comparison sorts of random keys mostly wait for mispredicted ones.
 func radixSort(entries, spare []entry) {
 	var counts [8][256]uint32
 	for i := range entries {

@@ -6,21 +6,18 @@ import (
 	"math/bits"
 )
 
-// OSMD is online stochastic mirror descent over the admissible set C (the paper's Algorithm 5 and Theorem 4.2; S. Bubeck,
-// N. Cesa-Bianchi, "Regret analysis of stochastic and nonstochastic multi-armed bandit problems", 2012, Theorem 5.7)
-// with the potential ψ(x) = (−x)⁻², which is the Tsallis-½ regulariser F(p) = −2Σ√p_i. What it keeps is its point
-// itself: from p, a payoff leads to argmin over p' in C of ⟨ℓ̂ + p^{-1/2}/η, p'⟩ + F(p')/η.
+// OSMD is online stochastic mirror descent over the admissible set C (paper, Algorithm 5 and Theorem 4.2; S. Bubeck, N.
+// Cesa-Bianchi, "Regret analysis of stochastic and nonstochastic multi-armed bandit problems", 2012, Theorem 5.7) with the
+// potential ψ(x) = (−x)⁻², the Tsallis-½ regulariser F(p) = −2Σ√p_i. Its state is its point: from p a payoff leads to argmin over
+// p' in C of ⟨ℓ̂ + p^{-1/2}/η, p'⟩ + F(p')/η.
 //
-// With a horizon of T payoffs per instance η = √(2/T), and the regret is at most 2√(2nT). Without, the horizon is
-// doubled: after 1, 3, 7, … payoffs the point starts anew, with η for the next power of 2; that is a factor
-// √2/(√2−1) more.
+// With a horizon of T payoffs per instance η = √(2/T), and the regret is at most 2√(2nT). Without one the horizon is doubled: after
+// 1, 3, 7, … payoffs the point restarts, with η for the next power of 2, at a factor √2/(√2−1).
 //
-// The bound is for candidates and utilities that stay as they are, or for losses of utility ranks, where the vector is
-// one of a list length. Where the candidates do change, what is known of each is projected to their C, and one of
-// which nothing is known starts at the median of the others' p^{-1/2}. A probability of 0, which the mirror map has no
-// value for, is 0 for good: such an item is left out until the point starts anew. Only an item that no window selects
-// has one. Should the rest not suffice for C, which takes windows or candidates that
-// have changed, the point starts anew at the minimiser of F.
+// The bound is for fixed candidates and utilities, or for losses by utility rank with a vector per list length. If candidates
+// change, known coordinates are projected to their C, and an unknown one starts at the median of the others' p^{-1/2}. A
+// probability of 0 has no mirror image: such an item, which no window selects, is left out until a restart. If the rest does not
+// suffice for C, after windows or candidates have changed, the point restarts at the minimiser of F.
 type OSMD struct {
 	horizon int64
 }
@@ -32,11 +29,11 @@ var osmdKind = Spec{Name: "osmd", Colour: "#84589c", About: "the paper's: mirror
 		if p.Eta == 0 {
 			return NewOSMD(0) // the horizon is doubled
 		}
-		// η = √(2/T) is that of a horizon of T payoffs.
+		// η = √(2/T) is the rate for a horizon of T payoffs.
 		return NewOSMD(max(1, int64(math.Round(2/(p.Eta*p.Eta)))))
 	}}
 
-// NewOSMD makes an OSMD for so many payoffs per instance; 0 for a horizon that is doubled.
+// NewOSMD returns an OSMD for a horizon in payoffs per instance; 0 doubles it. It fails with ErrAdversarial if it is negative.
 func NewOSMD(horizon int64) (*OSMD, error) {
 	if horizon < 0 {
 		return nil, fmt.Errorf("%w: the horizon of osmd is %d", ErrAdversarial, horizon)
@@ -44,15 +41,14 @@ func NewOSMD(horizon int64) (*OSMD, error) {
 	return &OSMD{horizon}, nil
 }
 
-// Name implements Adversarial.
 func (o *OSMD) Name() string { return "osmd" }
 
-// Valid implements Adversarial: a probability, which may exceed 1 by what rounding leaves.
+// Valid implements Adversarial. A probability may exceed 1 by rounding.
 func (o *OSMD) Valid(x float64) bool {
 	return x >= 0 && x <= 1+0x1p-40 && (x == 0 || x >= LeastPropensity)
 }
 
-// Eta is the learning rate of the step from so many payoffs to the next.
+// Eta returns the learning rate of the step after so many payoffs.
 func (o *OSMD) Eta(rounds int64) float64 {
 	horizon := o.horizon
 	if horizon == 0 {
@@ -61,12 +57,11 @@ func (o *OSMD) Eta(rounds int64) float64 {
 	return math.Sqrt(2 / float64(horizon))
 }
 
-// startsAnew tells whether the point starts anew after so many payoffs.
+// startsAnew returns whether the point restarts after so many payoffs.
 func (o *OSMD) startsAnew(rounds int64) bool {
 	return o.horizon == 0 && (rounds+1)&rounds == 0
 }
 
-// Point implements Adversarial.
 func (o *OSMD) Point(v *Vector, coordinates []int32, q, p []float64, ws *AdversarialWorkspace) {
 	n := len(coordinates)
 	ws.gather(v, coordinates, p)
@@ -80,15 +75,15 @@ func (o *OSMD) Point(v *Vector, coordinates []int32, q, p []float64, ws *Adversa
 		return
 	}
 	for _, k := range ws.which {
-		p[k] = 1 // for the moment: the median of the others is to come
+		p[k] = 1 // a placeholder, replaced by the others' median
 	}
 	whole := mirror(ws.g, p, 1)
 	ws.startAtMedian(ws.g)
 	o.solve(p, q, 1, whole, ws)
 }
 
-// mirror writes p^{-1/2}/eta to g, and infinity for a probability that the mirror map has no value for; it tells whether
-// there was none such. Two values at a time cost one division, as in the solver.
+// mirror sets g to p^{-1/2}/eta, and to infinity for probabilities without a mirror image; it returns whether there were none. Two
+// values share one division, as in the solver.
 func mirror(g, p []float64, eta float64) (whole bool) {
 	whole = true
 	rate := 1 / eta
@@ -117,13 +112,13 @@ func mirror(g, p []float64, eta float64) (whole bool) {
 	return whole
 }
 
-// inside tells whether p is a point of C, give or take what rounding may leave.
+// inside returns whether p is a point of C, up to rounding.
 func inside(p, q []float64) bool {
 	const tolerance = 1e-9
 	q = q[:len(p)]
-	var over float64 // by how much the probabilities exceed their cap
+	var over float64 // sum of excesses over the caps
 	k := 0
-	for ; k+3 < len(p); k += 4 { // so that not each sum waits for the one before
+	for ; k+3 < len(p); k += 4 { // unrolled, so that sums do not wait for each other
 		a, b, c, d := p[k]-q[k], p[k+1]-q[k+1], p[k+2]-q[k+2], p[k+3]-q[k+3]
 		ab := a + b
 		if max(a, ab, ab+c)+over > tolerance {
@@ -141,7 +136,7 @@ func inside(p, q []float64) bool {
 	return over >= -tolerance
 }
 
-// solve solves for ws.g. Where that is not whole, infinities in it leave out.
+// solve solves for ws.g. If it is not whole, coordinates at infinity are left out.
 func (o *OSMD) solve(p, q []float64, eta float64, whole bool, ws *AdversarialWorkspace) {
 	if whole {
 		ws.Solver.Solve(p, ws.g, q, eta)
@@ -157,13 +152,13 @@ func (o *OSMD) solve(p, q []float64, eta float64, whole bool, ws *AdversarialWor
 
 func (o *OSMD) solveKept(p, q []float64, eta float64, ws *AdversarialWorkspace) {
 	ws.which, ws.kept, ws.folded = ws.which[:0], ws.kept[:0], ws.folded[:0]
-	var open float64 // probability of the windows since the last one kept
+	var open float64 // probability of the windows since the last coordinate kept
 	for k, x := range ws.g {
 		open += q[k]
 		if !math.IsInf(x, 1) {
 			ws.which = append(ws.which, int32(k))
 			ws.kept = append(ws.kept, x)
-			ws.folded = append(ws.folded, open) // what the caps of those left out say, the one of the next kept says too
+			ws.folded = append(ws.folded, open) // the next kept one's cap includes the caps of those left out
 			open = 0
 		}
 	}
@@ -182,8 +177,7 @@ func (o *OSMD) solveKept(p, q []float64, eta float64, ws *AdversarialWorkspace) 
 	}
 }
 
-// Feed implements Adversarial. The payoff's estimate comes from the propensity of its own decision, the step starts at
-// the point of today.
+// Feed implements Adversarial. The loss estimate uses the propensity of its own decision; the step starts at the present point.
 func (o *OSMD) Feed(v *Vector, coordinates []int32, selected int, payoff, propensity float64, q []float64,
 	ws *AdversarialWorkspace) bool {
 	estimate, ok := Loss(payoff, propensity)

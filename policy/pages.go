@@ -2,22 +2,22 @@ package policy
 
 import "iter"
 
-// Pages holds a value for each of some things numbered densely from 0. All are zero until they are set, and things of which none in
-// a row has been set take next to no memory: of a large catalogue little is known of most items. The zero value holds nothing but
-// zeros, for things of any number. Pages must not be copied once they are used, and are not safe for concurrent use.
+// Pages holds a value for each of some things numbered densely from 0. Values are zero until set, and pages of unset ones take next
+// to no memory: most items of a large catalogue are unknown. The zero value is empty. Pages must not be copied after use, and are
+// not safe for concurrent use.
 type Pages[T any] struct {
 	pages []*[pageSize]T // nil: all zero; those beyond, too
-	used  []uint32       // by page: which of its things At has been asked for, and not been removed since
+	used  []uint32       // by page: bits of things that At has returned, until Remove
 }
 
-// pageSize is how many things share a page: few, so that one that is known does not bring memory for many that are not.
+// pageSize is the number of things in a page: few, since known things may lie far apart.
 const (
 	pageBits = 5
 	pageSize = 1 << pageBits
 	pageMask = pageSize - 1
 )
 
-// Get is the value of a thing; zero where the number is negative.
+// Get returns a thing's value; zero for a negative number.
 func (p *Pages[T]) Get(n int32) (v T) {
 	if at := int(uint32(n) >> pageBits); at < len(p.pages) {
 		if page := p.pages[at]; page != nil {
@@ -27,7 +27,7 @@ func (p *Pages[T]) Get(n int32) (v T) {
 	return v
 }
 
-// At is where the value of a thing is kept, to be changed, whose number is not negative. It stays there until Remove.
+// At returns a thing's value to be changed, valid until Remove. The number must not be negative.
 func (p *Pages[T]) At(n int32) *T {
 	at := int(n >> pageBits)
 	if at >= len(p.pages) {
@@ -41,7 +41,7 @@ func (p *Pages[T]) At(n int32) *T {
 	return &p.pages[at][n&pageMask]
 }
 
-// Remove makes the value of a thing zero, and gives the memory of its page back when nothing is kept there any more.
+// Remove zeroes a thing's value, and frees its page if nothing is left in it.
 func (p *Pages[T]) Remove(n int32) {
 	at := int(uint32(n) >> pageBits)
 	if at >= len(p.pages) || p.pages[at] == nil {
@@ -53,8 +53,7 @@ func (p *Pages[T]) Remove(n int32) {
 	}
 }
 
-// All gives, in the order of their numbers, the things of which something has been set, and some beside them that are zero. What they
-// hold may be changed meanwhile.
+// All iterates, in order of numbers, over all things in pages in use, some of them zero. Values may be changed meanwhile.
 func (p *Pages[T]) All() iter.Seq2[int32, *T] {
 	return func(yield func(int32, *T) bool) {
 		for at, page := range p.pages {

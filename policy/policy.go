@@ -1,6 +1,6 @@
 package policy
 
-// Item is a learner's own number of an item: dense, from 0, never reused within one partition's learner.
+// Item is a learner's number of an item: dense, from 0, never reused within one partition's learner.
 type Item = int32
 
 // Sums are the additive statistics of one item.
@@ -10,33 +10,27 @@ type Sums struct {
 	Q float64 // the sum of their squares
 }
 
-// Input is one impression as a policy sees it.
 type Input struct {
-	// Items are the candidates, labelled in increasing utility: Items[0] has the lowest. Never empty, no item twice.
+	// Items are the candidates in increasing utility, distinct and at least one.
 	Items []Item
-	// Table holds the statistics of at least all of Items.
+	// Table holds the statistics of at least these items.
 	Table *Table
-	// InFlight counts, per item of the table, the selections whose payoff is still awaited. Nil when the delay
-	// handling does not count them. Of items that are otherwise alike, policies prefer those with fewer.
+	// InFlight counts selections in flight by item; nil if the learner does not. Among equal items policies prefer fewer.
 	InFlight Counts
-	// Context is what else is known of the impression, for a learner whose candidates are worth different things to different
-	// users; nil for all others.
+	// Context is the impression's segment and features, for contextual learners; nil for others.
 	Context *Context
-	// Known is what is known of the candidates instead of what Table says, as such a learner finds out; nil for all others. Policies
-	// that take payoffs as they arrive, and no windows, go by it.
+	// Known holds a contextual learner's estimates in place of Table's; nil for others.
 	Known *Known
-	// Key draws the random numbers of this decision.
-	Key Key
+	Key   Key
 }
 
-// Counts are numbers of something, by item.
+// Counts are numbers by item.
 type Counts interface {
 	Pooled(i Item) Count
 }
 
-// Policy ranks candidates from statistics.
 type Policy interface {
-	// Rank fills dst, which is as long as in.Items, with a permutation of 0..n-1: the positions in in.Items in
-	// the order in which they are shown. It does not allocate once ws has grown to n, and it leaves in unchanged.
+	// Rank fills dst, as long as in.Items, with positions in in.Items in the order shown. It does not allocate once ws has grown to
+	// n, and leaves in unchanged.
 	Rank(in *Input, ws *Workspace, dst []int32)
 }

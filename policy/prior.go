@@ -6,13 +6,13 @@ import (
 	"math"
 )
 
-// Prior is a kind of belief about items' means before there are payoffs of them.
+// Prior is a kind of prior for items' means.
 type Prior uint8
 
 const (
-	// NoPrior believes payoffs alone: m̃_i is the empirical mean.
+	// NoPrior uses payoffs alone: m̃_i is the empirical mean.
 	NoPrior Prior = iota
-	// EmpiricalPrior learns from all items what items are like, see Components.
+	// EmpiricalPrior estimates the prior from all items, see Components.
 	EmpiricalPrior
 	// FixedPrior is N(Belief.Mean, Belief.SD²).
 	FixedPrior
@@ -30,26 +30,24 @@ func (p Prior) String() string {
 	return fmt.Sprintf("Prior(%d)", uint8(p))
 }
 
-// Belief says what MOSS, Optimistic and Thompson assume of payoffs, in normalised units: a payoff of item i is
-// N(μ_i, σ²) or no wilder, and the means μ_i themselves are drawn from N(m, τ²). With N_i payoffs that add up to R_i,
+// Belief is the payoff model of MOSS, Optimistic and Thompson, in normalised units: payoffs of item i are N(μ_i, σ²), or at least
+// σ-sub-Gaussian, and means μ_i are drawn from N(m, τ²). With N_i payoffs that add up to R_i,
 //
 //	m̃_i = (R_i + κ·m)/(N_i + κ),  κ = σ²/τ²,
 //
-// is then the expected mean of the item, and σ²/(N_i+κ) its variance. Without a prior κ is 0.
+// is the item's posterior mean, and σ²/(N_i+κ) its variance. Without a prior κ is 0.
 type Belief struct {
-	// Sigma is σ. With EstimateSigma it is what is assumed until payoffs tell, and the most that is ever assumed; of an item with
-	// few payoffs, see MOSS, also later.
+	// Sigma is σ; with EstimateSigma the initial value and upper bound, and later σ for items with few payoffs, see MOSS.
 	Sigma float64
-	// EstimateSigma takes σ from how much payoffs of the same item differ.
+	// EstimateSigma estimates σ from the spread of payoffs within items.
 	EstimateSigma bool
 	Prior         Prior
 	Mean, SD      float64 // FixedPrior's m and τ
 }
 
-// maxMean bounds a prior's mean: far beyond use.
+// maxMean bounds a prior's mean, far beyond use.
 const maxMean = 1e9
 
-// check says what is wrong with b.
 func (b *Belief) check() error {
 	if !(b.Sigma >= 1/maxSigma && b.Sigma <= maxSigma) {
 		return fmt.Errorf("policy: sigma must be from %g to %g payoff ranges, not %v", 1/maxSigma, maxSigma, b.Sigma)
@@ -71,14 +69,14 @@ func (b *Belief) check() error {
 	return nil
 }
 
-// expectation is a belief with its numbers filled in, all of them finite.
+// expectation is a belief's parameters, all finite.
 type expectation struct {
 	variance float64 // σ² > 0
-	kappa    float64 // κ ≥ 0; 0 is no prior
-	pseudo   float64 // κ·m: the sum of so many payoffs, so to speak
+	kappa    float64 // κ ≥ 0; 0 without a prior
+	pseudo   float64 // κ·m, the sum of κ prior payoffs
 }
 
-// expect fills in the numbers from the table's statistics as they are now. It takes O(1).
+// expect returns the parameters for the table's present statistics. It takes O(1).
 func (b *Belief) expect(t *Table) expectation {
 	e := expectation{variance: b.Sigma * b.Sigma}
 	if b.EstimateSigma {
@@ -96,9 +94,8 @@ func (b *Belief) expect(t *Table) expectation {
 	return e
 }
 
-// mean is m̃_i of an item, and the weight of what is known of it and what is on its way, W_i + κ + Open_i. Of an item of which
-// nothing is known, neither payoffs nor a prior, it is the mean of all payoffs where some are on their way. Else it is infinite,
-// with weight 0.
+// mean returns m̃_i and the weight W_i + κ + Open_i. For an item without payoffs and prior it is the mean of all payoffs if some
+// are in flight, else infinite with weight 0.
 func (e *expectation) mean(in *Input, i Item) (mean, weight float64) {
 	s := in.Table.Evidence(i)
 	weight = max(s.W, 0) + e.kappa
@@ -111,7 +108,7 @@ func (e *expectation) mean(in *Input, i Item) (mean, weight float64) {
 	return math.Inf(1), 0
 }
 
-// expected fills in the numbers for an impression.
+// expected returns the parameters for an impression.
 func (b *Belief) expected(in *Input) expectation {
 	if in.Known != nil {
 		return expectation{variance: in.Known.Variance, kappa: in.Known.Kappa}
@@ -119,7 +116,7 @@ func (b *Belief) expected(in *Input) expectation {
 	return b.expect(in.Table)
 }
 
-// at is the mean and the weight of the candidate at position k.
+// at returns the mean and weight of the candidate at position k.
 func (e *expectation) at(in *Input, k int32) (mean, weight float64) {
 	if in.Known != nil {
 		x := &in.Known.Candidates[k]
@@ -128,15 +125,15 @@ func (e *expectation) at(in *Input, k int32) (mean, weight float64) {
 	return e.mean(in, in.Items[k])
 }
 
-// believed is a candidate's mean payoff, and its weight, for policies without a belief; see expectation.mean.
+// believed returns a candidate's mean payoff and weight without a belief; see expectation.mean.
 func believed(in *Input, k int32) (mean, weight float64) {
 	var nothing expectation
 	return nothing.at(in, k)
 }
 
-// Estimating is a Policy or an Explorer that decides by estimates of candidates' payoffs (Known), its own where it is given none.
+// Estimating is a Policy or an Explorer that decides by estimates of candidates' payoffs (Known), its own if it is given none.
 type Estimating interface {
-	// Estimate fills known with its own.
+	// Estimate fills known with the estimates of the policy.
 	Estimate(in *Input, known *Known)
 }
 
@@ -149,29 +146,23 @@ var (
 	_ Estimating = (*EpsilonGreedy)(nil)
 )
 
-// Estimate implements Estimating.
 func (m *MOSS) Estimate(in *Input, known *Known) { m.belief.estimate(in, known) }
 
-// Estimate implements Estimating.
 func (o *Optimistic) Estimate(in *Input, known *Known) { o.belief.estimate(in, known) }
 
-// Estimate implements Estimating.
 func (p *Thompson) Estimate(in *Input, known *Known) { p.belief.estimate(in, known) }
 
-// Estimate implements Estimating.
 func (*KLUCB) Estimate(in *Input, known *Known) { unbelieving.estimate(in, known) }
 
-// Estimate implements Estimating.
 func (*Greedy) Estimate(in *Input, known *Known) { unbelieving.estimate(in, known) }
 
-// Estimate implements Estimating.
 func (*EpsilonGreedy) Estimate(in *Input, known *Known) { unbelieving.estimate(in, known) }
 
-// unbelieving is the belief of policies without one: means and weights are those of payoffs alone, as believed has them. Variances, which
-// these policies do not look at, are as large as payoffs within [0,1] can have them.
+// unbelieving is the belief of policies without a prior: means and weights are those of the payoffs alone. Its variances, which these
+// policies do not use, are the largest that payoffs within [0,1] can have.
 var unbelieving = Belief{Sigma: 0.5}
 
-// estimate fills known with what is believed of the candidates. Of one of which nothing is known the mean is infinite, with weight 0.
+// estimate fills known with posterior means. An unknown candidate has an infinite mean and weight 0.
 func (b *Belief) estimate(in *Input, known *Known) {
 	e := b.expect(in.Table)
 	known.Variance, known.Kappa, known.Candidates = e.variance, e.kappa, known.Candidates[:0]
@@ -181,19 +172,16 @@ func (b *Belief) estimate(in *Input, known *Known) {
 	}
 }
 
-// Believer is a policy with a Belief, which can show what the belief comes to.
+// Believer is a policy with a Belief.
 type Believer interface {
-	// Components are what payoffs are believed to be like, from the table's statistics.
+	// Components returns the belief's parameters for the table's statistics.
 	Components(t *Table) Components
 }
 
-// Components implements Believer.
 func (m *MOSS) Components(t *Table) Components { return m.belief.Components(t) }
 
-// Components implements Believer.
 func (o *Optimistic) Components(t *Table) Components { return o.belief.Components(t) }
 
-// Components implements Believer.
 func (p *Thompson) Components(t *Table) Components { return p.belief.Components(t) }
 
 var (
@@ -202,7 +190,7 @@ var (
 	_ Believer = (*Thompson)(nil)
 )
 
-// inWords says what m̃_i is.
+// inWords describes m̃_i.
 func (b *Belief) inWords() string {
 	if b.Prior == NoPrior {
 		return "its mean payoff (unseen ones come first)"
@@ -210,18 +198,16 @@ func (b *Belief) inWords() string {
 	return "its mean payoff, drawn towards that of all items where there are few"
 }
 
-// Components are what the payoffs of all items together tell of payoffs: they vary by Sigma within an item, and items'
-// means vary by Tau around Mean.
+// Components are the variance components of all items' payoffs: standard deviation Sigma within an item, and Tau of items' means
+// around Mean.
 //
-// The estimate of Mean and Tau is the likeliest under the model that a Belief assumes (restricted maximum likelihood, as
-// in H. D. Patterson, R. Thompson, Biometrika 1971). Policies do not sample at random: what looks good is sampled again,
-// what looks bad is left with few payoffs, and an analysis of variance, which takes items as they come, then finds means
-// too high (weighed by payoffs) or too low (weighed by items). Likelihood does not depend on why an item was sampled.
+// Mean and Tau are estimated by restricted maximum likelihood under Belief's model (H. D. Patterson, R. Thompson, Biometrika 1971).
+// Policies sample good items more often, so an analysis of variance would find means too high (weighted by payoffs) or too low (by
+// items). Likelihood does not depend on the reason for a sample.
 type Components struct{ Mean, Sigma, Tau float64 }
 
-// Components are those of the pooled sums, given a belief. They depend on what the sums are alone, not on how they came
-// about, and take O(1) but for the first time, when the table begins to keep what they need. Tau is infinite without a
-// prior.
+// Components returns those of the pooled sums. They are a function of the present sums, and take O(1), except for the first call,
+// when the table begins to keep moments. Tau is infinite without a prior.
 func (b *Belief) Components(t *Table) Components {
 	e := b.expect(t)
 	c := Components{Sigma: math.Sqrt(e.variance), Tau: math.Inf(1)}
@@ -231,7 +217,7 @@ func (b *Belief) Components(t *Table) Components {
 	return c
 }
 
-// ComponentsOf are those of the evidence of so many items, in any order. It goes through all of it.
+// ComponentsOf returns those of some items' evidence, in any order. It takes O(items).
 func (b *Belief) ComponentsOf(evidence iter.Seq[Evidence]) Components {
 	t := Table{moments: &moments{}}
 	for e := range evidence {
@@ -241,15 +227,14 @@ func (b *Belief) ComponentsOf(evidence iter.Seq[Evidence]) Components {
 	return b.Components(&t)
 }
 
-// assumedFreedom is how many items' worth of evidence the assumptions are, as which kappaAssumed and the assumed σ² enter
-// estimates. Few items tell little of how much items differ, and to believe by mistake that they are all alike ends
-// exploration: with 10 items in the laboratory, regret doubles and single runs never recover.
+// assumedFreedom is the weight in items of the assumptions kappaAssumed and σ². Few items show little of how much items differ, and
+// to take them for equal by mistake ends exploration: with 10 items in the laboratory regret doubles, and single runs never recover.
 const (
 	assumedFreedom = 4
 	kappaAssumed   = 4 // τ = σ/2
 )
 
-// within estimates σ², given what is assumed of it, which is also the most that is believed. It is positive.
+// within estimates σ² > 0, at most the assumed value.
 func (t *Table) within(assumed float64) float64 {
 	m := t.keepMoments()
 	freedom := float64(t.weightUnits()-m.items) / weightUnits
@@ -262,15 +247,15 @@ func (t *Table) within(assumed float64) float64 {
 
 // between estimates m and κ = σ²/τ² > 0, given σ².
 //
-// At each κ_j of the grid, likelihood gives a τ², and h_j = τ²·κ_j/σ² says where the likeliest κ is: below κ_j if h_j is
-// above 1, else above. Between two of the grid 1/h is taken to be linear in 1/κ, which it is where all items have as many
-// payoffs, and m with it. The assumption then counts as so many items more.
+// At each κ_j of the grid, likelihood gives a τ², and h_j = τ²·κ_j/σ²: the likeliest κ is below κ_j if h_j > 1, else above. Between
+// grid points 1/h is taken as linear in 1/κ, which is exact for equal numbers of payoffs, and so is m. The assumption then counts
+// as assumedFreedom items more.
 func (t *Table) between(variance float64) (mean, kappa float64) {
 	moments := t.keepMoments()
 	if moments.items == 0 {
 		return 0, kappaAssumed
 	}
-	var m0, h0 float64 // m and h at the last κ
+	var m0, h0 float64 // m and h at the previous κ
 	last := len(kappas) - 1
 	for j := range kappas {
 		m, tau, ok := moments.at[j].solve()
@@ -284,18 +269,18 @@ func (t *Table) between(variance float64) (mean, kappa float64) {
 		}
 		mean, kappa = m, kappas[j]
 		if j > 0 && h > 1 {
-			back := (1 - 1/h) / (1/h0 - 1/h) // how far to go back to the last κ; h0 may be 0
+			back := (1 - 1/h) / (1/h0 - 1/h) // fraction of the way back to the previous κ; h0 may be 0
 			mean += back * (m0 - m)
 			kappa = 1 / (1/kappas[j] + back*(1/kappas[j-1]-1/kappas[j]))
 		}
 		break
 	}
-	// A part of an item, of which awaited payoffs alone are known, tells nothing of how much items differ.
+	// An item of weight below 1, with payoffs in flight alone, shows nothing of the spread of items.
 	freedom := max(0, float64(moments.items-weightUnits)/weightUnits)
 	return mean, (freedom + assumedFreedom) / (freedom/kappa + assumedFreedom/kappaAssumed)
 }
 
-// only is the mean where it takes no telling how much items differ.
+// only returns the mean that needs no estimate of items' spread.
 func (c *credible) only() float64 {
 	if w := c.w.float(); w > 0 {
 		return c.v.float() / w

@@ -2,23 +2,22 @@ package policy
 
 import "iter"
 
-// Share makes t part of a whole: Totals that are told what every source has, this partition among them, as source. Things may be
-// numbered otherwise there: number gives the whole's number of one of ours. What other sources have is the whole's from then on, and
-// is to be told to it alone; of t's own nothing changes. The whole must not change while t is used, and t never changes it.
+// Share puts t below a global Totals that reads every source, this partition included as source; number maps things to global
+// numbers. From then on other sources are set in the global one only. It must not change while t is used; t never changes it.
 func (t *Totals[S]) Share(whole *Totals[S], source int32, number func(i int32) int32) {
 	t.whole, t.source, t.number = whole, source, number
 }
 
-// Shares tells whether t is part of a whole.
+// Shares returns whether t is below a global Totals.
 func (t *Totals[S]) Shares() bool { return t.whole != nil }
 
-// Told is what the whole has been told of our own of i: what Own was when the last of our checkpoints that it knows was made.
+// Told returns the global value of our own of i: Own as of our last checkpoint that the global one has read.
 func (t *Totals[S]) Told(i int32) S {
 	s, _ := t.whole.From(t.source, t.number(i))
 	return s
 }
 
-// without is what all sources but one have of i.
+// without returns the sum of i over all sources but one.
 func (t *Totals[S]) without(source, i int32) (sum S) {
 	from := t.others.Get(i).from
 	for k := range from {
@@ -29,7 +28,7 @@ func (t *Totals[S]) without(source, i int32) (sum S) {
 	return sum
 }
 
-// Of gives the things that source has told of. The one that is given may be dropped meanwhile.
+// Of iterates over the things that a source has published. The current one may be dropped meanwhile.
 func (t *Totals[S]) Of(source int32) iter.Seq[int32] {
 	return func(yield func(int32) bool) {
 		for i, o := range t.others.All() {
@@ -40,42 +39,39 @@ func (t *Totals[S]) Of(source int32) iter.Seq[int32] {
 	}
 }
 
-// pooled is a Table's part of a whole. What is known of an item is what the whole knows, but for items of which this partition has
-// something that the whole has not been told of yet, or not any more: of these, which are few, it is made here, from what others have
-// told the whole and one's own.
+// pooled links a partition's Table to the global one. An item's evidence is the global one, except for fresh items: those few of which
+// this partition has other values than it has published. Their evidence is computed here, from other sources' values and our own.
 type pooled struct {
 	whole  *Table
 	fresh  Sparse[fresh]
-	loaded bool // until then nothing is made fresh
-	// What fresh items add to the whole's sums over all items.
+	loaded bool // no item is fresh before
+	// Differences that fresh items make to the global sums over all items.
 	fed, weight int64
 	payoffs     wide
 	moments     moments
-	together    moments // with the whole's
-	current     bool    // together is
+	together    moments // with the global ones
+	current     bool    // together is up to date
 }
 
-// fresh is what is known of an item here.
 type fresh struct {
 	Evidence
 	fed int64
 }
 
-// ShareTable makes t part of a whole, as Totals.Share does. Its evidence is the whole's but for items that Weigh has made fresh; when
-// the whole, of which BeWhole has been called, has changed, Refresh is to be called. What is set before Loaded is not looked at one by one.
+// ShareTable puts t below a global table, as Totals.Share does. Refresh must be called when the global table, on which BeWhole was
+// called, has changed. Values set before Loaded make no item fresh.
 func (t *Table) ShareTable(whole *Table, source int32, number func(i int32) int32) {
 	t.Share(&whole.Totals, source, number)
 	t.shared = &pooled{whole: whole}
 	t.moments, t.evidence, t.fed, t.weight, t.payoffs = nil, Pages[Evidence]{}, 0, 0, wide{}
 }
 
-// known is what is known of an item by the whole.
 func (s *pooled) known(t *Table, i Item) fresh {
 	n := t.number(i)
 	return fresh{s.whole.evidence.Get(n), s.whole.Pooled(n).N}
 }
 
-// weigh makes the evidence of a fresh item anew, or makes an item fresh.
+// weigh makes an item fresh, or recomputes its evidence.
 func (s *pooled) weigh(t *Table, i Item) {
 	if !s.loaded {
 		return
@@ -90,7 +86,6 @@ func (s *pooled) weigh(t *Table, i Item) {
 	s.fresh.Set(i, e)
 }
 
-// forget makes an item one that is not fresh.
 func (s *pooled) forget(t *Table, i Item) {
 	e, was := s.fresh.Get(i)
 	if !was {
@@ -102,10 +97,10 @@ func (s *pooled) forget(t *Table, i Item) {
 	s.fresh.Remove(i)
 }
 
-// own is what is known of an item by what others have told, and our own as it is now.
+// own returns an item's evidence from other sources' values and our present own.
 func (t *Table) own(i Item) fresh { return fresh{t.made(i), t.Pooled(i).N} }
 
-// count adds an item's evidence to the sums, or takes it out again.
+// count adds an item's evidence to the differences, or subtracts it.
 func (s *pooled) count(e *fresh, sign int64) {
 	s.current = false
 	s.fed += sign * e.fed
@@ -119,7 +114,7 @@ func (s *pooled) count(e *fresh, sign int64) {
 	s.moments.replace(&e.Evidence, &Evidence{})
 }
 
-// Loaded says that of a part all is set that is stored: items of which differs is true are fresh.
+// Loaded ends loading: items for which differs is true become fresh.
 func (t *Table) Loaded(differs func(i Item) bool) {
 	t.shared.loaded = true
 	for i := range Item(t.Totals.Len()) {
@@ -129,11 +124,11 @@ func (t *Table) Loaded(differs func(i Item) bool) {
 	}
 }
 
-// Ready tells whether t is a part of a whole, and loaded.
+// Ready returns whether t is below a global table, and loaded.
 func (t *Table) Ready() bool { return t.shared != nil && t.shared.loaded }
 
-// Refresh reads the whole again, which has changed: the evidence of fresh items is made anew, and those are fresh no longer of which differs
-// is not true. Of the other items those become fresh that arrived gives, as far as differs is true of them.
+// Refresh reads the changed global table. Fresh items are recomputed, or fresh no longer if differs is false; of arrived items
+// those become fresh for which it is true.
 func (t *Table) Refresh(differs func(i Item) bool, arrived iter.Seq[Item]) {
 	s := t.shared
 	s.fed, s.weight, s.payoffs, s.moments, s.current = 0, 0, wide{}, moments{}, false
@@ -154,7 +149,7 @@ func (t *Table) Refresh(differs func(i Item) bool, arrived iter.Seq[Item]) {
 	}
 }
 
-// Fresh is how many items are fresh; 0 where t is no part of a whole.
+// Fresh returns the number of fresh items; 0 without a global table.
 func (t *Table) Fresh() int {
 	if t.shared == nil {
 		return 0
@@ -162,7 +157,6 @@ func (t *Table) Fresh() int {
 	return t.shared.fresh.Len()
 }
 
-// all are the moments of all items.
 func (s *pooled) all() *moments {
 	if !s.current {
 		s.together, s.current = *s.whole.moments, true
@@ -171,7 +165,6 @@ func (s *pooled) all() *moments {
 	return &s.together
 }
 
-// add adds up moments.
 func (m *moments) add(o *moments) {
 	m.items += o.items
 	m.within.add(o.within)

@@ -5,22 +5,21 @@ import (
 	"math/bits"
 )
 
-// Sparse holds values for some of many things numbered densely from 0. The others take next to no memory, and what is removed gives its
-// own back, page by page. The zero value holds nothing. Sparse must not be copied once it is used, and is not safe for concurrent use.
+// Sparse holds values for some of many things numbered densely from 0. Absent ones take next to no memory, and removal frees pages.
+// The zero value is empty. Sparse must not be copied after use, and is not safe for concurrent use.
 type Sparse[T any] struct {
 	pages []*sparsePage[T] // nil: none
 	n     int
 }
 
 type sparsePage[T any] struct {
-	held uint32 // by place: whether it holds something
+	held uint32 // bits of present things
 	at   [pageSize]T
 }
 
-// Len is how many things it holds values for.
 func (s *Sparse[T]) Len() int { return s.n }
 
-// Get is the value of a thing, whose number is not negative, and whether there is one.
+// Get returns the value of a thing, whose number must not be negative, and whether it is present.
 func (s *Sparse[T]) Get(n int32) (v T, held bool) {
 	if at := int(n >> pageBits); at < len(s.pages) {
 		if page := s.pages[at]; page != nil && page.held>>(n&pageMask)&1 != 0 {
@@ -30,7 +29,6 @@ func (s *Sparse[T]) Get(n int32) (v T, held bool) {
 	return v, false
 }
 
-// Set sets the value of a thing.
 func (s *Sparse[T]) Set(n int32, v T) {
 	at := int(n >> pageBits)
 	if at >= len(s.pages) {
@@ -48,7 +46,6 @@ func (s *Sparse[T]) Set(n int32, v T) {
 	page.at[n&pageMask] = v
 }
 
-// Remove makes a thing one that no value is held for.
 func (s *Sparse[T]) Remove(n int32) {
 	if _, held := s.Get(n); !held {
 		return
@@ -62,7 +59,7 @@ func (s *Sparse[T]) Remove(n int32) {
 	}
 }
 
-// All gives the things that values are held for, in the order of their numbers. The one that is given may be set or removed meanwhile.
+// All iterates over present things in order of numbers. The current one may be set or removed meanwhile.
 func (s *Sparse[T]) All() iter.Seq2[int32, T] {
 	return func(yield func(int32, T) bool) {
 		left := s.n

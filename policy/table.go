@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// Check tells why s cannot be anybody's sums: a negative count, something that is not finite, or payoffs without a
-// count. It is for sums that come from outside, such as a store.
+// Check returns an error if s cannot be sums: a negative count, a number that is not finite, or payoffs without a count. It is for
+// sums from outside, such as a store.
 func (s Sums) Check() error {
 	switch {
 	case s.N < 0:
@@ -21,31 +21,30 @@ func (s Sums) Check() error {
 	return nil
 }
 
-// Add is the sums of both. They round, so that the order of several additions matters.
+// Add returns both sums. It rounds, so the order of additions matters.
 func (s Sums) Add(o Sums) Sums { return Sums{N: s.N + o.N, R: s.R + o.R, Q: s.Q + o.Q} }
 
-// Table holds the statistics of a learner's items, as Totals by item: this partition's own sums and those imported from
-// other sources, pooled. What policies look at is the evidence that they amount to.
+// Table holds the statistics of a learner's items (Totals): this partition's own sums and other sources', pooled, and the evidence
+// that policies read.
 //
-// No NaN and no infinity may enter: sums and payoffs are the caller's promise, kept by rejecting such records where
-// they are decoded and such stored state where it is loaded (Sums.Check). A table is not safe for concurrent use.
+// NaN and infinity must not enter: callers check records and stored state (Sums.Check). A table is not safe for concurrent use.
 type Table struct {
 	Totals[Sums]
 	fed      int64
-	evidence Pages[Evidence]     // what policies read
-	known    func(Item) Evidence // nil: the sums are all that is known
+	evidence Pages[Evidence]     // read by policies
+	known    func(Item) Evidence // nil: the sums' own evidence
 	weight   int64               // ΣW, in units
 	payoffs  wide                // ΣR
-	moments  *moments            // of evidence; nil until somebody asks
-	shared   *pooled             // nil: what there is of all sources is here
-	items    int                 // of the things 0..n-1, if they are counted; else all of them
+	moments  *moments            // of evidence; nil until first needed
+	shared   *pooled             // nil without a global table
+	items    int                 // number of items in use, if counted; else all numbers
 	counted  bool
 }
 
-// SumsChanged is the bit of Table.Changes that says that an item's own sums have changed.
+// SumsChanged is the bit in Table.Changes of an item whose own sums have changed.
 const SumsChanged uint8 = 1
 
-// NewTable makes a table of the given number of items, with nothing known of any of them.
+// NewTable returns a table of so many items without payoffs.
 func NewTable(items int) *Table {
 	t := &Table{}
 	t.Totals = NewTotals(func(i Item, before, after Sums) {
@@ -56,7 +55,7 @@ func NewTable(items int) *Table {
 	return t
 }
 
-// Len is the number of items, those included that only other sources have.
+// Len returns the number of items, those of other sources included.
 func (t *Table) Len() int {
 	n := t.Totals.Len()
 	if t.counted {
@@ -68,18 +67,17 @@ func (t *Table) Len() int {
 	return n
 }
 
-// CountItems says that of all numbers only so many are items': those of a whole need not be, and those of items that were forgotten are not.
+// CountItems sets the number of items in use: global tables have unused numbers, and forgotten items leave some.
 func (t *Table) CountItems(n int) { t.items, t.counted = n, true }
 
-// BeWhole readies t to be shared: parts only read it.
+// BeWhole prepares t as a global table, which others only read.
 func (t *Table) BeWhole() {
 	t.CountItems(0)
 	t.keepMoments()
 }
 
-// Forget makes all that there is of an item nothing, as though it had never been there; what the table counts over all items is without
-// it. The number stays below Len of Totals; CountItems says how many are left. What a whole was told of the item stays there until it is
-// told otherwise.
+// Forget drops an item's sums and evidence, and its part of sums over all items. Its number stays below Totals' Len; CountItems
+// sets how many are left. A global table keeps its values until they are changed there.
 func (t *Table) Forget(i Item) {
 	t.Totals.Forget(i)
 	if t.shared != nil {
@@ -87,13 +85,13 @@ func (t *Table) Forget(i Item) {
 	}
 }
 
-// Release gives back the memory of an item that was forgotten, and of which no change is noted.
+// Release frees the memory of a forgotten item without changes.
 func (t *Table) Release(i Item) {
 	t.Totals.Release(i)
 	t.evidence.Remove(i)
 }
 
-// Fed is the number of payoffs fed, pooled over all sources: ΣN.
+// Fed returns the number of payoffs fed, over all sources: ΣN.
 func (t *Table) Fed() int64 {
 	if t.shared != nil {
 		return t.shared.fed + t.shared.whole.fed
@@ -101,16 +99,15 @@ func (t *Table) Fed() int64 {
 	return t.fed
 }
 
-// Add feeds one payoff r, which must be finite, for item i.
+// Add feeds one payoff r, which must be finite.
 func (t *Table) Add(i Item, r float64) { t.AddOwn(i, Sums{N: 1, R: r, Q: float64(r * r)}, SumsChanged) }
 
-// EvidenceBy says who tells what is known of an item, where that is more than its sums: of payoffs that are still awaited, here
-// and at all sources, or of how long ago those were that were fed. Whenever it changes otherwise than with the sums, Weigh is to be
-// called. It is for payoffs that are fed as they arrive: a table whose sums are frozen for one payoff at a time (QPM-D) has nobody
-// to tell.
+// EvidenceBy sets the function that computes an item's evidence where it is more than its sums: with selections in flight, or with
+// decay. Weigh must be called when it changes for other reasons than the sums. It is for payoffs fed on arrival, not for QPM-D,
+// which freezes sums during a hold.
 func (t *Table) EvidenceBy(known func(Item) Evidence) { t.known = known }
 
-// Evidence is what is known of the payoffs of item i.
+// Evidence returns the evidence of item i.
 func (t *Table) Evidence(i Item) Evidence {
 	if t.shared == nil {
 		return t.evidence.Get(i)
@@ -121,7 +118,7 @@ func (t *Table) Evidence(i Item) Evidence {
 	return t.shared.whole.evidence.Get(t.number(i))
 }
 
-// Weight is what all evidence is worth, in payoffs: ΣW. It is Fed where nothing awaited counts.
+// Weight returns the weight of all evidence in payoffs, ΣW; it equals Fed if no selection in flight counts.
 func (t *Table) Weight() float64 { return float64(t.weightUnits()) / weightUnits }
 
 func (t *Table) weightUnits() int64 {
@@ -131,7 +128,7 @@ func (t *Table) weightUnits() int64 {
 	return t.weight
 }
 
-// Mean is the mean of all payoffs; 0 where there is none.
+// Mean returns the mean of all payoffs; 0 without any.
 func (t *Table) Mean() float64 {
 	if t.weightUnits() <= 0 {
 		return 0
@@ -144,7 +141,7 @@ func (t *Table) Mean() float64 {
 	return payoffs.float() / t.Weight()
 }
 
-// Weigh makes the evidence of item i anew, and keeps up what hangs on it.
+// Weigh recomputes the evidence of item i and the sums that contain it.
 func (t *Table) Weigh(i Item) {
 	if t.shared != nil {
 		t.shared.weigh(t, i)
@@ -162,7 +159,6 @@ func (t *Table) Weigh(i Item) {
 	}
 }
 
-// made is the evidence of item i, made anew.
 func (t *Table) made(i Item) Evidence {
 	if t.known != nil {
 		return t.known(i)
@@ -170,8 +166,7 @@ func (t *Table) made(i Item) Evidence {
 	return t.Pooled(i).Evidence()
 }
 
-// keepMoments gives the moments of the evidence. The first call goes through all items, and from then on they are kept
-// up; they are the same either way.
+// keepMoments returns the moments of the evidence. The first call scans all items; afterwards they are updated, with the same result.
 func (t *Table) keepMoments() *moments {
 	if t.shared != nil {
 		return t.shared.all()

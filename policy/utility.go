@@ -1,7 +1,6 @@
 package policy
 
-// Utility is a baseline: the users' own order, highest utility first. Each user selects their favourite, whatever their
-// window; nothing is learned from payoffs.
+// Utility is a baseline: the users' own order, highest utility first, which everybody selects first. It learns nothing.
 type Utility struct{}
 
 var utilityKind = Spec{Name: "utility", Colour: "#767d87", About: "the users' own order; learns nothing",
@@ -9,10 +8,9 @@ var utilityKind = Spec{Name: "utility", Colour: "#767d87", About: "the users' ow
 
 var _ Policy = (*Utility)(nil)
 
-// NewUtility makes the policy.
 func NewUtility() *Utility { return &Utility{} }
 
-// Rank implements Policy. The leader is the item of the highest utility, and blocks all others.
+// Rank implements Policy. The item of the highest utility leads, and blocks all others.
 func (*Utility) Rank(in *Input, _ *Workspace, dst []int32) {
 	place(dst, 0, int32(len(in.Items))-1)
 }

@@ -8,35 +8,33 @@ import (
 	"math/bits"
 )
 
-// VectorBlock is how many neighbouring coordinates a Vector keeps, and is stored, together.
+// VectorBlock is the number of neighbouring coordinates that a Vector keeps and stores together.
 const VectorBlock = 32
 
-// ErrVector says that stored bytes are no block of a Vector.
+// ErrVector is wrapped by errors about malformed stored blocks.
 var ErrVector = errors.New("policy: stored vector is faulty")
 
-// Vector is what one instance of an adversarial learner knows: a finite number for each of some coordinates (items, or
-// utility ranks), and how many payoffs it was made from. It keeps blocks of neighbouring coordinates and none where it
-// knows nothing, so that an instance that has met few items of a large catalogue takes little memory, and notes which
-// blocks have changed. The zero value knows nothing. It is not safe for concurrent use.
+// Vector is the state of one instance of an adversarial learner: a finite number for each known coordinate (item or utility rank),
+// and the number of payoffs behind them. Only blocks with known coordinates take memory. It notes changed blocks. The zero value is
+// empty. It is not safe for concurrent use.
 type Vector struct {
 	rounds  int64
 	blocks  []*vectorBlock
-	changed []int32 // numbers of the blocks that have changed, in the order in which they first did
+	changed []int32 // numbers of changed blocks, in the order of their first change
 }
 
 type vectorBlock struct {
 	has     uint32 // bit k: coordinate k of the block is known
 	changed bool
-	x       [VectorBlock]float64 // 0 where not known
+	x       [VectorBlock]float64 // 0 if unknown
 }
 
-// Rounds is the number of payoffs that the vector was made from.
+// Rounds returns the number of payoffs fed.
 func (v *Vector) Rounds() int64 { return v.rounds }
 
-// SetRounds sets the number of payoffs.
 func (v *Vector) SetRounds(n int64) { v.rounds = n }
 
-// Get is what is known of a coordinate, which must not be negative, and whether anything is.
+// Get returns a coordinate's number, and whether it is known. The coordinate must not be negative.
 func (v *Vector) Get(coordinate int32) (x float64, known bool) {
 	at := int(coordinate) / VectorBlock
 	if at >= len(v.blocks) || v.blocks[at] == nil {
@@ -46,7 +44,7 @@ func (v *Vector) Get(coordinate int32) (x float64, known bool) {
 	return b.x[k], b.has>>k&1 != 0
 }
 
-// Set sets a coordinate, which must not be negative, to a finite number.
+// Set sets a coordinate, not negative, to a finite number.
 func (v *Vector) Set(coordinate int32, x float64) {
 	number := coordinate / VectorBlock
 	b := v.block(number)
@@ -59,8 +57,7 @@ func (v *Vector) Set(coordinate int32, x float64) {
 	v.note(number, b)
 }
 
-// gather fills g with what is known of the coordinates, 0 where nothing is, and appends to unknown the positions of the
-// latter. Neighbours mostly share a block.
+// gather fills g with the coordinates' numbers, 0 if unknown, and appends the positions of unknown ones.
 func (v *Vector) gather(coordinates []int32, g []float64, unknown []int32) []int32 {
 	g = g[:len(coordinates)]
 	var b *vectorBlock
@@ -82,7 +79,6 @@ func (v *Vector) gather(coordinates []int32, g []float64, unknown []int32) []int
 	return unknown
 }
 
-// scatter sets the coordinates.
 func (v *Vector) scatter(coordinates []int32, x []float64) {
 	x = x[:len(coordinates)]
 	var b *vectorBlock
@@ -114,7 +110,7 @@ func (v *Vector) note(number int32, b *vectorBlock) {
 	}
 }
 
-// Forget makes every coordinate unknown. The number of payoffs stays.
+// Forget makes all coordinates unknown. Rounds stay.
 func (v *Vector) Forget() {
 	for number, b := range v.blocks {
 		if b != nil && b.has != 0 {
@@ -124,8 +120,7 @@ func (v *Vector) Forget() {
 	}
 }
 
-// Changed calls f with each block that has changed since the last call: its number (its coordinates begin at number ×
-// VectorBlock) and whether it holds nothing now.
+// Changed calls f with each block changed since the last call: its number, and whether it is empty now.
 func (v *Vector) Changed(f func(number int32, empty bool)) {
 	for _, number := range v.changed {
 		b := v.blocks[number]
@@ -135,8 +130,8 @@ func (v *Vector) Changed(f func(number int32, empty bool)) {
 	v.changed = v.changed[:0]
 }
 
-// AppendBlock appends the stored form of a block that is not empty: which coordinates are known (4 bytes, bit k for
-// coordinate k), then their numbers in ascending order (8 bytes each); all little endian.
+// AppendBlock appends a block that is not empty, little endian: which coordinates are known (4 bytes, bit k for coordinate k), then
+// their numbers in ascending order (8 bytes each).
 func (v *Vector) AppendBlock(dst []byte, number int32) []byte {
 	b := v.blocks[number]
 	dst = binary.LittleEndian.AppendUint32(dst, b.has)
@@ -146,8 +141,8 @@ func (v *Vector) AppendBlock(dst []byte, number int32) []byte {
 	return dst
 }
 
-// LoadBlock reads what AppendBlock wrote, into a block of which nothing is known yet. It is no change. Coordinates must be
-// below limit, and valid, which may be called with any number, says which numbers they can have.
+// LoadBlock reads a block that AppendBlock wrote into an empty one, without noting a change. It fails with ErrVector if the block
+// is malformed, a coordinate is not below limit, or valid rejects a number.
 func (v *Vector) LoadBlock(number int32, stored []byte, limit int, valid func(float64) bool) error {
 	if len(stored) < 4 {
 		return fmt.Errorf("%w: block of %d bytes", ErrVector, len(stored))

@@ -2,7 +2,7 @@ package policy
 
 import "math/bits"
 
-// Each calls f with each coordinate that is known, in ascending order.
+// Each calls f with each known coordinate in ascending order.
 func (v *Vector) Each(f func(coordinate int32, x float64)) {
 	for number, b := range v.blocks {
 		if b == nil {

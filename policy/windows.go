@@ -6,33 +6,32 @@ import (
 	"math"
 )
 
-// ErrIntervals says that interval counts cannot be anybody's.
+// ErrIntervals is wrapped by errors about interval counts.
 var ErrIntervals = errors.New("policy: interval counts are faulty")
 
-// MaxWindows is the longest support that Intervals counts: a count for each interval takes n²/2 of them.
+// MaxWindows is the longest window that Intervals distinguishes: there is a count for each of n²/2 intervals.
 const MaxWindows = 1000
 
-// Intervals counts what selections tell of the windows of users. A user with window w selects the item of the highest
-// utility among the first w shown. So the selection of the item at position k says w ∈ [k, m−1] where the next item
-// shown after it of a higher utility stands at m, and w ≥ k where there is none.
+// Intervals counts selections by the interval of attention windows that they imply. A user with window w selects the highest
+// utility among the first w shown. So a selection at position k implies w ∈ [k, m−1], where m is the next position with a higher
+// utility, and w ≥ k if there is none.
 //
-// An item shown behind one of a higher utility is selected by no such user. Some users select any item within their window: their
-// share of selections is the noise. The selection of such an item at position k counts with the interval [k, Blocked].
+// An item behind one of higher utility (blocked) is selected by no such user. Some users select any item within their window; their
+// share of selections is the noise. A selection of a blocked item at position k counts in the interval [k, Blocked].
 //
-// The support is 1..Max: a longer window counts as Max. Counts add up over partitions, exactly, for
-// they are integers. The memory is 17 bytes for each of the Max·(Max+3)/2 intervals, 33 bytes more once another source has
-// been heard of, and some 16 bytes for each count of a source. It is not safe for concurrent use.
+// Windows beyond Max count as Max. Counts are integers and add up over partitions. Memory is 17 bytes for each of the Max·(Max+3)/2
+// intervals, 33 more once another source is set, and some 16 per count of a source. It is not safe for concurrent use.
 type Intervals struct {
 	max     int
 	counts  Totals[Count] // by cell
-	total   int64         // of all cells, pooled
-	blocked int64         // of those of blocked items
+	total   int64         // of all cells, over all sources
+	blocked int64         // of blocked items
 }
 
-// Blocked is the upper end of an interval that counts selections of items behind one of a higher utility.
+// Blocked is the upper end of intervals that count selections of blocked items.
 const Blocked = 0
 
-// NewIntervals makes counts over windows of 1..max, max within 1..MaxWindows.
+// NewIntervals returns empty counts over windows 1..max. It fails with ErrIntervals unless max is in 1..MaxWindows.
 func NewIntervals(max int) (*Intervals, error) {
 	if max < 1 || max > MaxWindows {
 		return nil, fmt.Errorf("%w: windows up to %d, must be within 1 and %d", ErrIntervals, max, MaxWindows)
@@ -48,16 +47,15 @@ func NewIntervals(max int) (*Intervals, error) {
 	return t, nil
 }
 
-// leading is the number of cells of items with none of a higher utility above them. Those of blocked items follow.
+// leading returns the number of cells of items that are not blocked; those of blocked items follow.
 func (t *Intervals) leading() int32 { return int32(t.max * (t.max + 1) / 2) }
 
-// Max is the longest window told apart.
 func (t *Intervals) Max() int { return t.max }
 
-// Total is the number of selections counted, of all sources.
+// Total returns the number of selections, over all sources.
 func (t *Intervals) Total() int64 { return t.total }
 
-// cell is the place of the interval [low, high], 1 ≤ low ≤ high ≤ max, or high = Blocked.
+// cell returns the number of the interval [low, high] with 1 ≤ low ≤ high ≤ max, or high = Blocked.
 func (t *Intervals) cell(low, high int) int32 {
 	if high == Blocked {
 		return t.leading() + int32(low) - 1
@@ -65,13 +63,12 @@ func (t *Intervals) cell(low, high int) int32 {
 	return int32(high*(high-1)/2 + low - 1)
 }
 
-// windowsOf is the inverse of cell.
 func (t *Intervals) windowsOf(cell int32) (low, high int) {
 	if cell >= t.leading() {
 		return int(cell-t.leading()) + 1, Blocked
 	}
 	high = int((1 + math.Sqrt(1+8*float64(cell))) / 2)
-	for high*(high-1)/2 > int(cell) { // the square root may be off by its rounding
+	for high*(high-1)/2 > int(cell) { // the square root may be rounded up
 		high--
 	}
 	for (high+1)*high/2 <= int(cell) {
@@ -80,8 +77,7 @@ func (t *Intervals) windowsOf(cell int32) (low, high int) {
 	return int(cell) - high*(high-1)/2 + 1, high
 }
 
-// Selected counts the selection of the item at position at (from 0) of a ranking: order holds utility ranks in the
-// order shown. It returns the interval.
+// Selected counts a selection at position at, from 0; order holds utility ranks as shown. It returns the interval.
 func (t *Intervals) Selected(order []int32, at int) (low, high int) {
 	low, high = min(at+1, t.max), t.max
 	if next := NextAbove(order, at, t.max); next < len(order) {
@@ -98,8 +94,8 @@ func (t *Intervals) Selected(order []int32, at int) (low, high int) {
 	return low, high
 }
 
-// NextAbove is the first position behind at, from 0, and before end, at which a ranking shows an item of a higher utility than there: order holds
-// utility ranks in the order shown. Where there is none it is the smaller of end and the ranking's length, but none before at+1.
+// NextAbove returns the first position behind at and before end whose utility rank exceeds that at at; order holds utility ranks in
+// the order shown. Without one it returns the smaller of end and the length, at least at+1.
 func NextAbove(order []int32, at, end int) int {
 	k := at + 1
 	for k < min(end, len(order)) && order[k] < order[at] {
@@ -108,10 +104,10 @@ func NextAbove(order []int32, at, end int) int {
 	return k
 }
 
-// Own is this partition's own count of an interval.
+// Own returns this partition's own count of an interval.
 func (t *Intervals) Own(low, high int) int64 { return int64(t.counts.Own(t.cell(low, high))) }
 
-// Check tells why a count cannot be anybody's.
+// Check returns an error wrapping ErrIntervals if a count or interval is out of range.
 func (t *Intervals) Check(low, high int, count int64) error {
 	switch {
 	case low < 1 || low > t.max || high > t.max || low > high && high != Blocked:
@@ -122,16 +118,16 @@ func (t *Intervals) Check(low, high int, count int64) error {
 	return nil
 }
 
-// Load adds to this partition's own count of an interval, which must pass Check. It is no change.
+// Load adds to this partition's own count of an interval, which must pass Check, without noting a change.
 func (t *Intervals) Load(low, high int, n int64) {
 	c := t.cell(low, high)
 	t.counts.Set(c, t.counts.Own(c).Add(Count(n)))
 }
 
-// Touch makes the count of an interval one that has changed.
+// Touch marks an interval's count as changed.
 func (t *Intervals) Touch(low, high int) { t.counts.Changes().Note(t.cell(low, high), 1) }
 
-// SetSource sets what another source has of an interval, in place of what it had before. It must pass Check.
+// SetSource replaces another source's count of an interval, which must pass Check.
 func (t *Intervals) SetSource(source int32, low, high int, n int64) {
 	c := t.cell(low, high)
 	if n == 0 {
@@ -141,7 +137,7 @@ func (t *Intervals) SetSource(source int32, low, high int, n int64) {
 	t.counts.SetSource(source, c, Count(n))
 }
 
-// EachOwn calls f with each of this partition's own counts above 0.
+// EachOwn calls f with each positive count of this partition.
 func (t *Intervals) EachOwn(f func(low, high int, count int64)) {
 	for c, n := range t.counts.AllOwn() {
 		if n > 0 {
@@ -151,7 +147,7 @@ func (t *Intervals) EachOwn(f func(low, high int, count int64)) {
 	}
 }
 
-// Changed calls f with each of this partition's own counts that has changed since the last call.
+// Changed calls f with each of this partition's counts changed since the last call.
 func (t *Intervals) Changed(f func(low, high int, count int64)) {
 	changes := t.counts.Changes()
 	for c := range changes.All() {
@@ -161,41 +157,40 @@ func (t *Intervals) Changed(f func(low, high int, count int64)) {
 	changes.Clear()
 }
 
-// PriorWeight is how many selections the distribution is worth that an estimate of the windows starts from, PriorWindows.
+// PriorWeight is the weight in selections of the prior distribution of windows, PriorWindows.
 const PriorWeight = 10.0
 
 const (
 	priorRatio = 0.7
-	// mostNoise keeps the noise below 1 where rounding would not.
+	// mostNoise keeps the noise below 1 despite rounding.
 	mostNoise = 1 - 0x1p-20
 )
 
-// PriorWindows fills q with the window distribution assumed before anything is known: q_w ∝ 0.7^w. Users who look less
-// far are more, as the paper's lazy windows have it.
+// PriorWindows fills q with the prior distribution of windows, q_w ∝ 0.7^w: lazy windows, as in the paper.
 func PriorWindows(q []float64) {
 	x, sum := 1.0, 0.0
 	for w := range q {
 		q[w] = x
 		sum += x
-		x = max(x*priorRatio, 1e-12) // far out, too, nothing is impossible
+		x = max(x*priorRatio, 1e-12) // no window is impossible
 	}
 	for w := range q {
 		q[w] /= sum
 	}
 }
 
-// EstimatePasses is the most passes that one Estimate makes.
+// EstimatePasses is the largest number of EM iterations of one Estimate.
 const EstimatePasses = 100
 
-// Estimate improves q, of length Max and positive, PriorWindows at first and then the last estimate, and the noise, within 0 and 1, 0 at
-// first, towards those that the pooled counts make the most likely, by EM for interval-censored data (B. W. Turnbull, "The empirical
-// distribution function with arbitrarily grouped, censored and truncated data", JRSS B 1976) with one more latent cause: each count is
-// shared out among the windows of its interval in proportion to (1−noise)·q_w, and among all from its lower end on, in which noise selects
-// each of w items alike, in proportion to noise·q_w/w. PriorWindows counts as ten selections more, so that every window keeps a chance,
-// and what no interval tells apart stays in the prior's proportions; none of the ten is by noise. Without a blocked selection noise is 0.
+// Estimate improves q, positive and of length Max, and the noise, in [0,1), towards the most likely given the pooled counts. They
+// start as PriorWindows and 0, and then as the last estimate. It is EM for interval-censored data (B. W. Turnbull, "The empirical
+// distribution function with arbitrarily grouped, censored and truncated data", JRSS B 1976) with one more latent cause: each count
+// is divided among its interval's windows in proportion to (1−noise)·q_w, and among all windows from its lower end on in proportion
+// to noise·q_w/w, since noise selects each of w items with equal probability. PriorWindows counts as PriorWeight selections without
+// noise. Without blocked selections noise is 0.
 //
-// It stops when a pass moves less than 1e-9 of the mass, or after EstimatePasses, each of which takes as many steps as there
-// are different intervals, and returns their number. Where they do not suffice the next estimate goes on from there.
+// It stops when an iteration moves less than 1e-9 of the mass, or after EstimatePasses, and returns their number. An iteration
+// takes O(intervals).
 func (t *Intervals) Estimate(q []float64, noise float64) (next float64, passes int) {
 	prior := make([]float64, t.max)
 	PriorWindows(prior)
@@ -203,7 +198,7 @@ func (t *Intervals) Estimate(q []float64, noise float64) (next float64, passes i
 	case t.blocked == 0:
 		noise = 0
 	case noise == 0:
-		noise = float64(t.blocked) / (float64(t.total) + PriorWeight) // no less than a selection, which EM could not leave 0 with
+		noise = float64(t.blocked) / (float64(t.total) + PriorWeight) // at least a selection's share, since EM cannot leave 0
 	}
 	type seen struct {
 		low, high int
@@ -213,7 +208,7 @@ func (t *Intervals) Estimate(q []float64, noise float64) (next float64, passes i
 	var informed float64
 	for c := range t.counts.Len() {
 		count := t.counts.Pooled(int32(c))
-		// Without noise a count that says nothing but 1 ≤ w ≤ Max moves nothing.
+		// Without noise a count of [1, Max] has no information.
 		if low, high := t.windowsOf(int32(c)); count > 0 && (noise > 0 || high-low+1 < t.max) {
 			intervals = append(intervals, seen{low, high, float64(count)})
 			informed += float64(count)
@@ -226,8 +221,8 @@ func (t *Intervals) Estimate(q []float64, noise float64) (next float64, passes i
 	const tolerance = 1e-9
 	upTo := make([]float64, t.max+1)    // q_1+…+q_w
 	any := make([]float64, t.max+2)     // Σ q_v/v from w on
-	density := make([]float64, t.max+2) // differences, then what each unit of q_w is given by utility
-	chance := make([]float64, t.max+2)  // likewise, what each unit of q_w/w is given by noise
+	density := make([]float64, t.max+2) // differences, then the weight per unit of q_w by utility
+	chance := make([]float64, t.max+2)  // likewise, per unit of q_w/w by noise
 	for passes < EstimatePasses {
 		passes++
 		for w, x := range q {
@@ -271,7 +266,7 @@ func (t *Intervals) Estimate(q []float64, noise float64) (next float64, passes i
 	return noise, passes
 }
 
-// mass is q_low+…+q_high. Where the difference of the prefix sums has lost its digits, it is added up anew.
+// mass returns q_low+…+q_high; where the prefix sums' difference has lost its digits, it adds them up.
 func mass(q, upTo []float64, low, high int) float64 {
 	if difference := upTo[high] - upTo[low-1]; difference > 1e-6*upTo[high] {
 		return difference
@@ -283,7 +278,6 @@ func mass(q, upTo []float64, low, high int) float64 {
 	return sum
 }
 
-// normalise makes q add up to 1.
 func normalise(q []float64) {
 	var sum float64
 	for _, x := range q {

@@ -6,22 +6,20 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/admissible"
 )
 
-// Workspace is the memory that sorting and ranking work in. Its owner passes it to one call at a time, and keeps it:
-// it grows to the longest candidate list seen and is then never allocated again. The zero value is ready. Policies keep
-// no memory of their own, so that one policy can serve any number of learners at once.
+// Workspace is the memory for sorting and ranking. Its owner passes it to one call at a time. It grows to the longest candidate list
+// and then never allocates. The zero value is ready. Policies have no memory of their own, so that one serves any number of learners.
 type Workspace struct {
 	entries, spare []entry   // SortByUtility
 	arms           []arm     // elimination: by position
-	heap           []heapArm // elimination: the longer way
+	heap           []heapArm // elimination: the heap
 	leaders        []int32   // by position a: the leader of the suffix from a on
-	means          []float64 // by position: blocked items are ordered by it
+	means          []float64 // by position, for the order of blocked items
 
 	mass    []float64 // ε-greedy: by position, its propensity
 	solver  admissible.Solver
 	sampler admissible.Sampler
 }
 
-// sized gives s the length n; its elements are whatever they were.
 func sized[T any](s []T, n int) []T {
 	if n <= cap(s) {
 		return s[:n]
@@ -29,9 +27,8 @@ func sized[T any](s []T, n int) []T {
 	return slices.Grow(s[:0], n)[:n]
 }
 
-// place writes one leader and the items that it blocks, those from position first up to the leader's own, to dst, and
-// returns the rest of dst. The blocked items stand in decreasing utility. The paper leaves their order open, since none of its
-// users selects a blocked item.
+// place writes one leader and its blocked items, those from position first up to the leader's, to dst, and returns the rest of dst.
+// Blocked items are in decreasing utility; the paper leaves their order open.
 func place(dst []int32, first, leader int32) []int32 {
 	for k := range dst[:leader-first+1] {
 		dst[k] = leader - int32(k)
@@ -39,7 +36,6 @@ func place(dst []int32, first, leader int32) []int32 {
 	return dst[leader-first+1:]
 }
 
-// follow builds the paper's ranking of the positions from first on from the leaders of all suffixes.
 func follow(leaders []int32, first int32, dst []int32) {
 	for len(dst) > 0 {
 		leader := leaders[first]
@@ -48,10 +44,10 @@ func follow(leaders []int32, first int32, dst []int32) {
 	}
 }
 
-// byMean builds a ranking from the leaders of all suffixes and the means of all items: ws.leaders and ws.means.
+// byMean builds a ranking from ws.leaders and ws.means.
 //
-// The blocked items of each leader stand in falling mean. None of the model's users selects one, so their order is free. Users
-// whose tastes differ from the utilities, or who select anything in their window, do select them, and then the mean is their worth.
+// Each leader's blocked items are in falling mean. The model's users select none of them, so their order is free; users with other
+// tastes, or who select any item in their window, do.
 func (ws *Workspace) byMean(dst []int32) {
 	for first := int32(0); len(dst) > 0; {
 		leader := ws.leaders[first]
@@ -62,7 +58,7 @@ func (ws *Workspace) byMean(dst []int32) {
 	}
 }
 
-// block fills dst with the positions from first on in falling mean, of equal means the one of higher utility first.
+// block fills dst with the positions from first on in falling mean, ties by higher utility.
 func (ws *Workspace) block(dst []int32, first int32) {
 	if len(dst) < radixFrom {
 		for k := range dst {

@@ -2,39 +2,37 @@ package admissible
 
 import "math"
 
-// Sampler draws rankings. The zero value is ready; it grows to the longest list seen and then allocates no more. Its
-// owner uses it for one call at a time, and no result depends on what it was used for before.
+// Sampler draws rankings. The zero value is ready. It grows to the longest list and then never allocates; no result depends on
+// earlier calls. It serves one call at a time.
 type Sampler struct {
 	selections []int32
-	blocked    []int32 // a heap: positions below the leader that are not placed yet, the one of most worth first
+	blocked    []int32 // a heap of unplaced positions below the leader, the largest worth on top
 }
 
-// Sample writes to dst the ranking that belongs to the number u, in [0,1): positions in increasing utility, in the order
-// in which they are shown. For a uniform u, and a window drawn from the folded distribution q, the candidate at position
-// i is selected with probability p_i; p must be in C, and all three slices are equally long. It takes O(n).
+// Sample writes to dst the ranking of a number u in [0,1), as positions in the order shown. For uniform u and a window drawn from
+// the folded distribution q, the candidate at position i is selected with probability p_i. p must be in C, and the slices equally
+// long. It takes O(n).
 //
-// It stands for the paper's way, a matrix P with p = Pq, its decomposition into permutations (RFSM) and a draw of one.
-// One number decides for all windows at once: window w is put on the point x_w = Σ_{v>w} q_v + u·q_w of [0,1], on which
-// the items lie side by side, the highest first, each as long as its probability, and selects the item it falls on:
+// It replaces the paper's decomposition of P with p = Pq into permutations (RFSM). One number decides for all windows: window w
+// lies at x_w = Σ_{v>w} q_v + u·q_w of [0,1], on which items lie side by side, the highest first, each as long as its probability,
+// and selects the item there:
 //
 //	i_w = max(w, max{k : T_k > x_w}),  T_k = p_k + … + p_n for k > 1, and T_1 = ∞.
 //
-// Averaged over u, that is the comonotone coupling of p and q; for each u the selections grow with w, so
-// that a permutation has them (Integral-Permutation). For a p in C, T_w ≥ Σ_{v≥w} q_v > x_w: the outer maximum only
-// makes good what rounding takes. The probabilities served are p up to rounding, some 1e-16 each; a u of 53 random bits
-// resolves the windows of probability q_w to 2⁻⁵³·q_w.
+// Averaged over u this is the comonotone coupling of p and q. For each u selections grow with w, so that a permutation has them
+// (Integral-Permutation). T_w ≥ Σ_{v≥w} q_v > x_w in C, so the outer maximum only corrects rounding. Probabilities are p up to
+// about 1e-16; 53 bits of u resolve a window's probability q_w to 2⁻⁵³·q_w.
 func (s *Sampler) Sample(p, q []float64, u float64, dst []int32) {
 	s.draw(p, q, u)
 	place(s.selections, dst)
 }
 
-// SampleByWorth writes the ranking that Sample writes, but for the items that no window selects: where one is needed, the one of
-// most worth is placed of all that the leader blocks, of equal ones the one of highest utility. worth is by position, without NaN. It
-// takes O(n log n).
+// SampleByWorth writes Sample's ranking, except that items which no window selects are placed by falling worth among those that the
+// leader blocks, ties by higher utility. worth is by position, without NaN. It takes O(n log n).
 func (s *Sampler) SampleByWorth(p, q, worth []float64, u float64, dst []int32) {
 	s.draw(p, q, u)
 	s.blocked = s.blocked[:0]
-	last := int32(-1) // selected by the window before
+	last := int32(-1) // by the previous window
 	for w, item := range s.selections {
 		if item == last {
 			dst[w] = s.pop(worth)
@@ -47,7 +45,6 @@ func (s *Sampler) SampleByWorth(p, q, worth []float64, u float64, dst []int32) {
 	}
 }
 
-// draw finds the item that each window selects.
 func (s *Sampler) draw(p, q []float64, u float64) {
 	if cap(s.selections) < len(p) {
 		s.selections = make([]int32, len(p), 2*len(p))
@@ -57,12 +54,10 @@ func (s *Sampler) draw(p, q []float64, u float64) {
 	selections(p, q, u, s.selections)
 }
 
-// before tells whether position a is placed before b, where both are blocked.
 func before(worth []float64, a, b int32) bool {
 	return worth[a] > worth[b] || worth[a] == worth[b] && a > b
 }
 
-// push adds a position to the heap.
 func (s *Sampler) push(worth []float64, i int32) {
 	s.blocked = append(s.blocked, i)
 	at := len(s.blocked) - 1
@@ -73,7 +68,7 @@ func (s *Sampler) push(worth []float64, i int32) {
 	s.blocked[at] = i
 }
 
-// pop takes the first position out of the heap, which is not empty.
+// pop removes the first position from the heap, which must not be empty.
 func (s *Sampler) pop(worth []float64) int32 {
 	h := s.blocked
 	first, i := h[0], h[len(h)-1]
@@ -96,7 +91,7 @@ func (s *Sampler) pop(worth []float64) int32 {
 	return first
 }
 
-// selections writes to dst the item that each window selects for the number u.
+// selections writes to dst each window's selected item for u.
 func selections(p, q []float64, u float64, dst []int32) {
 	n := len(p)
 	q, dst = q[:n], dst[:n]
@@ -105,7 +100,7 @@ func selections(p, q []float64, u float64, dst []int32) {
 	var tail float64 // Σ_{v>w} q_v
 	for w := n - 1; w >= 0; w-- {
 		x, end := tail+float64(u*q[w]), tail+q[w]
-		if x >= end && end > 0 { // by rounding: the next window's piece begins there, and may be the first item's that has any mass
+		if x >= end && end > 0 { // rounded up to the end: the next piece begins there, and may belong to the first item with mass
 			x = math.Nextafter(end, 0)
 		}
 		for i > 0 && reach <= x {
@@ -117,23 +112,21 @@ func selections(p, q []float64, u float64, dst []int32) {
 	}
 }
 
-// place is the paper's Algorithm 4, Integral-Permutation: it writes to dst the ranking under which window w selects item
-// selections[w−1], for every w. Such a ranking exists when the selections do not fall as w grows, and none is below its
-// window or beyond the list, which is the caller's part. Where a window selects what the one before it did, the item of
-// lowest utility that is not yet placed goes there. It takes O(n): the items that the windows select are placed in
-// increasing order, and so are those that fill the gaps, so that two pointers find the lowest that is not yet placed.
+// place is the paper's Algorithm 4, Integral-Permutation: it writes the ranking in which window w selects selections[w−1]. Selections
+// must not fall as w grows, nor be below w or beyond the list. Where a window selects the same as the previous one, the lowest unplaced
+// item goes there. It takes O(n): selected items and those that fill gaps are both placed in increasing order, so two pointers suffice.
 func place(selections, dst []int32) {
 	dst = dst[:len(selections)]
-	last := int32(-1) // selected by the window before
+	last := int32(-1) // by the previous window
 	lowest := int32(0)
-	leader := 0 // a window whose selection is lowest or above; windows before it select below
+	leader := 0 // a window whose selection is at least lowest; all windows before it select less
 	for w, item := range selections {
 		if item != last {
 			dst[w] = item
 			last = item
 			continue
 		}
-		for selections[leader] <= lowest { // ends before w+1: lowest is below the item, or all is placed
+		for selections[leader] <= lowest { // ends before w+1: lowest is below the item, or all are placed
 			if selections[leader] == lowest {
 				lowest++
 			}

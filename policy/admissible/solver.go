@@ -5,92 +5,82 @@ import (
 	"slices"
 )
 
-// Solver finds the member of C that a learner with the Tsallis-½ regulariser F(p) = −2·Σ√p_i plays:
+// Solver computes the point of C of a learner with the Tsallis-½ regulariser F(p) = −2·Σ√p_i,
 //
 //	argmin_{p ∈ C} ⟨g,p⟩ + F(p)/η,
 //
-// and, with SolveEach, the same with a rate r_i of each item's own in place of 1/η: argmin_{p ∈ C} ⟨g,p⟩ − 2·Σ r_i·√p_i.
+// and with SolveEach, rates r_i in place of 1/η: argmin_{p ∈ C} ⟨g,p⟩ − 2·Σ r_i·√p_i.
 //
-// F is that of OSMD with the potential ψ(x) = x^{−2} (Theorem 4.2; Audibert and Bubeck 2009). With g the cumulative
-// estimated losses the minimiser is the step of follow-the-regularised-leader; with g_i = ℓ̂_i + p_i^{−1/2}/η, for the
-// last p and its loss estimate, it is the mirror step of the paper's Algorithm 5, projection included.
+// F is that of OSMD with the potential ψ(x) = x^{−2} (Theorem 4.2; Audibert and Bubeck 2009). With cumulative loss estimates g the
+// minimiser is the step of follow-the-regularised-leader; with g_i = ℓ̂_i + p_i^{−1/2}/η it is the mirror step of the paper's
+// Algorithm 5 with its projection.
 //
-// The zero value is ready. A Solver is working memory and nothing else: it grows to the longest list seen and then
-// allocates no more, and no result depends on what it was used for before. That is why no solution is kept to start
-// the next from: a worker that restarts must come to the same bits without it.
+// The zero value is ready. A Solver is scratch memory: it grows to the longest list and then never allocates. No solution is kept
+// as a starting point, so that a worker computes the same bits after a restart.
 //
 // # Method
 //
-// By the closed form of C this is a separable convex problem under nested caps on prefix sums. With a_i = η(g_i − min g) for
-// η = 1/max r, and w_i = η·r_i, at the optimum p_i = w_i²/(a_i + τ_i)², the multipliers τ fall with i, and they are
-// constant on blocks between the prefixes whose caps are tight. For any number τ, those i with τ_i above τ are a prefix, namely the one whose cap the
-// probabilities w_i²/(a_i + τ)² exceed the most, and so that prefix is tight (the decomposition of Fujishige 1980 and
-// Groenevelt 1991). The problem falls into the two sides of a tight prefix.
+// This is a separable convex problem under nested caps on prefix sums. With η = 1/max r, a_i = η(g_i − min g) and w_i = η·r_i, the
+// optimum is p_i = w_i²/(a_i + τ_i)², where the multipliers τ fall with i and are constant on blocks between tight prefixes. For
+// any τ, the i with τ_i > τ are the prefix whose cap the probabilities w_i²/(a_i + τ)² exceed the most, which is tight
+// (decomposition of Fujishige 1980 and Groenevelt 1991). It splits the problem in two.
 //
-// Mostly τ is that of one block, the solution that ignores all caps inside. It is the root of S^{−1/2} − m^{−1/2}, for S
-// the sum of the probabilities and m what it should be: concave and nearly linear in τ, so two or three of Householder's steps
-// (A. Householder, The Numerical Treatment of a Single Nonlinear Equation, 1970), each of which makes the digits four times
-// as many. Caps are looked at as soon as τ is about right, for any τ splits a range where it has a tight prefix; and the sums
-// of the two sides say where to begin with each. When that keeps splitting off crumbs (payoffs against utilities: every cap is
-// tight, and each split takes one item), which would cost O(n²), τ is bisected between bounds instead: the number of passes
-// over the candidates stays that of the bits of τ, at worst.
+// τ is mostly that of one block without inner caps: the root of S^{−1/2} − m^{−1/2}, for S the sum of probabilities and m their
+// required mass. It is concave and nearly linear in τ, so two or three Householder steps suffice (A. Householder, The Numerical
+// Treatment of a Single Nonlinear Equation, 1970). Caps are tested once τ is roughly right, since any τ splits a range with a tight
+// prefix; the sums of both sides give the next starting points. If splits keep taking single items (payoffs against utilities: all
+// caps are tight), which would cost O(n²), τ is bisected instead, with at most as many passes as τ has bits.
 type Solver struct {
 	a      []float64 // η(g_i − min g)
 	ww     []float64 // w_i²
-	ones   []float64 // what ww is without rates
-	square []float64 // what it is with rates
+	ones   []float64 // ww without rates
+	square []float64 // ww with rates
 	stack  []segment
-	block  block // that is solved at present
-	passes int   // over an item each, counted for the test that the work grows linearly
+	block  block // being solved
+	passes int   // over items, counted by a test of linear work
 }
 
-// segment is a range of items between tight prefixes, yet to be solved.
+// segment is an unsolved range of items between tight prefixes.
 type segment struct {
 	first, end int
-	above      float64 // no τ_i in it is above this one, up to rounding; +Inf: not known
-	below      float64 // none is below; −Inf: not known
-	start      float64 // where to begin the search for τ
-	crumbs     bool    // the last split left nearly all of the items in it
+	above      float64 // upper bound of τ_i in it, up to rounding; +Inf if unknown
+	below      float64 // lower bound; −Inf if unknown
+	start      float64 // starting point for τ
+	crumbs     bool    // the last split left nearly all items in it
 }
 
 const (
-	// hugeLoss bounds what is computed with, far from where sums and products overflow; hugeSquare bounds squares.
+	// hugeLoss bounds inputs, far below overflow; hugeSquare bounds squares.
 	hugeLoss   = 1e150
 	hugeSquare = hugeLoss * hugeLoss
-	// nothing is the mass below which a range of items gets none: squares of its root would leave the normal numbers.
+	// nothing is the mass below which a range gets none: squares of its root would be denormal.
 	nothing = 0x1p-960
-	// leastP is the smallest normal number, and the smallest probability given to an item that is not given zero. Its
-	// inverse is finite.
+	// leastP is the smallest normal number, with a finite inverse, and the smallest positive probability.
 	leastP = 0x1p-1022
-	// leastSquare is the smallest square of a rate that is told from smaller ones, as a part of the largest.
+	// leastSquare is the smallest distinguished square of a rate, relative to the largest.
 	leastSquare = 1e-12
-	// near is from where on a step is the last, as a part of y: with the fourth power of it, the digits are full.
+	// near is the relative step after which a last step, of fourth order, gives full precision.
 	near = 1e-4
-	// crumb is the part of a range below which a split counts as having split off next to nothing. Shorter ranges than
-	// few are not worth the thought.
+	// crumb is the fraction of a range below which a split is a crumb; ranges shorter than few are never tested for it.
 	crumb, few = 8, 8
-	// probes is how many values of τ are tried in a row without splitting anything before the block's own is tried.
+	// probes is the number of failed bisections before the block's own τ is computed.
 	probes = 6
 )
 
-// Solve writes the minimiser to p, for the folded window distribution q (see Windows.Fold). The three slices are equally
-// long, with at least one element; neither g nor q is changed, and g may be p.
+// Solve writes the minimiser to p for the folded window distribution q (Windows.Fold). The slices are equally long, with at least
+// one element; g and q are not changed, and g may be p.
 //
-// All items that q lets be selected get a probability above zero, with a finite inverse; those that cannot be get zero
-// (and so do the first ones, when the windows that reach them have less than 1e-280 in all). The caps are kept up to
-// rounding, some 1e-14 of their values. Whatever the input, the result is a distribution without a NaN: an η that is zero, negative or NaN stands for 0, the limit in which
-// g no longer counts (the minimiser of F over C); losses, and η, beyond ±1e150 are cut there, and a loss that is
-// NaN counts as the largest.
+// Items that q lets be selected get a positive probability with a finite inverse, others zero, as do first items whose windows have
+// less than 1e-280 in all. Caps hold up to rounding, about 1e-14 of their values. The result is always a distribution: an η that is
+// not positive stands for 0, the minimiser of F; losses and η are cut at ±1e150, and a NaN loss counts as the largest.
 func (s *Solver) Solve(p, g, q []float64, eta float64) {
 	s.grow(len(p))
 	s.ww = s.ones[:len(p)]
 	s.solve(p, g, q, eta)
 }
 
-// SolveEach writes the minimiser of ⟨g,p⟩ − 2·Σ r_i·√p_i to p, given the rates' squares r_i²: Solve with η = 1/r, where all
-// rates are r. Rates are counted as 10⁻⁶ of the largest one where they are less, or no numbers; the largest is taken for 10⁻¹⁵⁰
-// at the least. What is said at Solve holds. No probability is small, where scores s = −g lie close and rates do not: in a block
-// of the solution, between two caps that are tight, of k items whose windows have mass M, it is
+// SolveEach is Solve with squared rates r_i² in place of 1/η. Rates below 10⁻⁶ of the largest, or NaN, count as that; the largest
+// counts as at least 10⁻¹⁵⁰. In a block of k items between tight caps, whose windows have mass M, with scores s = −g,
 //
 //	p_i ≥ (r_i/(max s − s_i + √(k/M)·max r))².
 func (s *Solver) SolveEach(p, g, q, squares []float64) {
@@ -100,7 +90,7 @@ func (s *Solver) SolveEach(p, g, q, squares []float64) {
 	squares = squares[:n]
 	most := 1 / hugeSquare
 	for _, x := range squares {
-		if x > most { // not so for NaN
+		if x > most { // false for NaN
 			most = x
 		}
 	}
@@ -119,7 +109,6 @@ func (s *Solver) SolveEach(p, g, q, squares []float64) {
 	s.solve(p, g, q, 1/math.Sqrt(most))
 }
 
-// grow makes room for n items.
 func (s *Solver) grow(n int) {
 	if cap(s.a) >= n {
 		return
@@ -132,10 +121,9 @@ func (s *Solver) grow(n int) {
 	s.stack = make([]segment, 0, 2*n)
 }
 
-// solve is Solve for the rates in ww.
 func (s *Solver) solve(p, g, q []float64, eta float64) {
 	n := len(p)
-	// the search begins somewhere between its bounds, as well as anywhere.
+	// Any start between the bounds will do.
 	start := s.scale(g[:n], eta)
 	s.stack = append(s.stack[:0], segment{end: n, above: math.Inf(1), below: math.Inf(-1), start: start})
 	for len(s.stack) > 0 {
@@ -146,8 +134,7 @@ func (s *Solver) solve(p, g, q []float64, eta float64) {
 	}
 }
 
-// Explore writes the distribution to explore with: the uniform one where it is admissible (section 4.1), and else the
-// minimiser of F over C. It tells which.
+// Explore writes the uniform distribution and returns true if that is admissible (section 4.1), else the minimiser of F over C.
 func (s *Solver) Explore(p, q []float64) (uniform bool) {
 	if !UniformAdmissible(q) {
 		clear(p)
@@ -160,7 +147,7 @@ func (s *Solver) Explore(p, q []float64) (uniform bool) {
 	return true
 }
 
-// scale computes a from the losses, in a place of its own, and returns what it has taken off: η·min g.
+// scale computes a, and returns the subtracted η·min g.
 func (s *Solver) scale(g []float64, eta float64) float64 {
 	s.a = s.a[:len(g)]
 	if !(eta > 0) {
@@ -185,7 +172,7 @@ func (s *Solver) scale(g []float64, eta float64) float64 {
 	return eta * least
 }
 
-// scaleWild is scale for losses of which some are out of bounds.
+// scaleWild is scale for losses beyond the bounds.
 func (s *Solver) scaleWild(g []float64, eta float64) float64 {
 	least := hugeLoss
 	for i, v := range g {
@@ -201,10 +188,9 @@ func (s *Solver) scaleWild(g []float64, eta float64) float64 {
 	return eta * least
 }
 
-// split solves a range, or falls into two what it cannot solve and puts them on the stack.
+// split solves a range, or splits it in two.
 func (s *Solver) split(part *segment, p, q []float64) {
-	// No window selects the first items where q is zero. After a tight prefix there are none such, for the optimum has
-	// them share that prefix's mass, unless their share is below rounding.
+	// No window selects the first items where q is zero. After a tight prefix their share of its mass is below rounding.
 	bottom := 0.0
 	if part.first > 0 {
 		bottom = leastP
@@ -222,27 +208,26 @@ func (s *Solver) split(part *segment, p, q []float64) {
 		}
 	case len(b.p) == 1:
 		b.p[0] = min(b.mass, 1)
-	case len(b.p) < len(s.a) && len(b.p) >= few && s.probe(part): // where one cap is tight, others are likely to be:
+	case len(b.p) < len(s.a) && len(b.p) >= few && s.probe(part): // where one cap is tight, others probably are
 	default:
 		s.solveBlock(part)
 	}
 }
 
-// block is a range of items for which one multiplier τ is looked for, as y = √m·(τ + least): such that the probabilities
-// m·(w_i·d_i)², for d_i = 1/(√m·(a_i−least) + y), sum to the mass m of their windows.
+// block is a range of items with one multiplier τ, as y = √m·(τ + least), where the probabilities m·(w_i·d_i)², d_i =
+// 1/(√m·(a_i−least) + y), sum to the mass m of their windows.
 type block struct {
-	p      []float64 // √m·(a_i−least), until it is the probabilities
+	p      []float64 // √m·(a_i−least), then the probabilities
 	a, ww  []float64
 	q      []float64
-	caps   []float64 // q without the last and the zeros at the end: the caps that count
+	caps   []float64 // q without the last element and trailing zeros
 	mass   float64
 	root   float64 // √m
 	least  float64 // of a
-	lowest float64 // no y is lower: the w of the item of the least loss, which has all of m there
+	lowest float64 // lower bound of y: w of the item of least loss, which has all of m there
 	y      float64
 }
 
-// take sets the range, and finds the mass of its windows.
 func (b *block) take(p, a, q, ww []float64) {
 	b.p, b.a, b.q, b.ww, b.mass = p, a, q, ww, 0
 	reach := len(q)
@@ -255,7 +240,7 @@ func (b *block) take(p, a, q, ww []float64) {
 	b.caps = q[:max(0, min(reach, len(q)-1))]
 }
 
-// place sets what y is about, and p accordingly.
+// place sets y's origin, and p accordingly.
 func (b *block) place() {
 	root, p, a := math.Sqrt(b.mass), b.p, b.a[:len(b.p)]
 	least, at := a[0], 0
@@ -270,7 +255,6 @@ func (b *block) place() {
 	b.root, b.least, b.lowest = root, least, math.Sqrt(b.ww[at])
 }
 
-// tau is the multiplier for a y.
 func (b *block) tau(y float64) float64 { return y/b.root - b.least }
 
 // sums are Σ w_i²·d_i^j for j = 2, 3, 4, 5.
@@ -280,12 +264,11 @@ func (t sums) add(o sums) sums { return sums{t.s2 + o.s2, t.s3 + o.s3, t.s4 + o.
 
 func (t sums) minus(o sums) sums { return sums{t.s2 - o.s2, t.s3 - o.s3, t.s4 - o.s4, t.s5 - o.s5} }
 
-// sumsOf adds up what has the given distances x_i = √m·(a_i−least).
+// sumsOf returns the sums for distances x_i = √m·(a_i−least).
 func sumsOf(x, ww []float64, y float64) sums {
 	ww = ww[:len(x)]
 	var s2, s3, s4, s5 float64
-	// Two inverses by one division. A product too large for a number makes both zero, and then neither, squared, would be
-	// seen in the sum.
+	// Two inverses by one division. If a product overflows, both are zero; neither's square would show in the sum.
 	for len(x) >= 2 && len(ww) >= 2 {
 		x0, x1 := x[0]+y, x[1]+y
 		inverse := 1 / (x0 * x1)
@@ -309,8 +292,8 @@ func sumsOf(x, ww []float64, y float64) sums {
 	return sums{s2, s3, s4, s5}
 }
 
-// tightest is the sums of all items for y and of those in the prefix whose cap their probabilities exceed the most, with
-// their number and that cap. The number is zero where no prefix exceeds its cap by more than all do the mass.
+// tightest returns the sums of all items at y, and those of the prefix whose cap is exceeded the most, with its length k and cap. k
+// is zero if no excess is above that of all items over the mass.
 func (b *block) tightest() (all, prefix sums, k int, cap float64) {
 	caps, y, mass := b.caps, b.y, b.mass
 	x, ww := b.p[:len(caps)], b.ww[:len(caps)]
@@ -334,11 +317,10 @@ func (b *block) tightest() (all, prefix sums, k int, cap float64) {
 	return all, prefix, k, cap
 }
 
-// step is how far from y the root of f(y) = S^{−1/2} − 1 is, for S = part·s2 and part above zero.
+// step returns the distance from y to the root of f(y) = S^{−1/2} − 1 for S = part·s2, part positive.
 //
-// f is increasing and concave (the norm of a vector with exponent −2). Hence Newton's step from anywhere comes out at or below
-// the root, and climbs from there. Near it the step is Householder's of the third order, and farther away Halley's, or, where it is not to be bent,
-// Newton's, which converges in any case.
+// f is increasing and concave (a norm of a vector with exponent −2), so Newton's step ends at or below the root and rises from there.
+// Near the root the step is Householder's of third order, farther away Halley's, or Newton's, which always converges, unless bent.
 func (t sums) step(part float64, bent bool) float64 {
 	over, inverse := math.Sqrt(t.s2*part)-1, 1/t.s3
 	newton := t.s2 * over * inverse
@@ -356,13 +338,13 @@ func (t sums) step(part float64, bent bool) float64 {
 	return newton / (1 - min(bend, 1)/2)
 }
 
-// solveBlock solves the range that was taken as one block, or falls it into two.
+// solveBlock solves the range as one block, or splits it.
 func (s *Solver) solveBlock(part *segment) {
 	const patience, enough = 12, 100
 	b := &s.block
 	b.place()
-	highest := math.Sqrt(float64(len(b.p))) // no w is above one
-	y, look := b.lowest, 1                  // the round in which τ is about right
+	highest := math.Sqrt(float64(len(b.p))) // no w is above 1
+	y, look := b.lowest, 1                  // the round in which τ is roughly right
 	if part.start > -b.least {
 		y, look = float64(b.root*(part.start+b.least)), 0
 	}
@@ -398,12 +380,11 @@ func (s *Solver) solveBlock(part *segment) {
 	}
 }
 
-// fill writes the probabilities for y to p, and returns the number of items in the prefix whose cap they exceed the
-// most, or zero when they keep them all.
+// fill writes the probabilities at y to p, and returns the length of the prefix whose cap is exceeded the most, or zero.
 func (b *block) fill() int {
-	// Sums of so many numbers are not told apart more finely.
+	// Sums of so many numbers are not more precise.
 	slack := 1 + float64(0x1p-52*(8+float64(4*math.Sqrt(float64(len(b.p))))))
-	// Of equal excesses the longest prefix counts: what follows the others holds less than rounding, but not nothing.
+	// Of equal excesses the longest prefix counts: the rest holds less than rounding, but not nothing.
 	caps, y, mass := b.caps, b.y, b.mass
 	p, ww := b.p[:len(caps)], b.ww[:len(caps)]
 	var sum, cap, most float64
@@ -426,7 +407,6 @@ func (b *block) fill() int {
 	return at
 }
 
-// within bounds a probability by leastP and by 1.
 func within(x float64) float64 {
 	if !(x >= leastP) {
 		return leastP
@@ -437,7 +417,7 @@ func within(x float64) float64 {
 	return x
 }
 
-// push puts the two sides of a tight prefix of k items, found with τ, on the stack.
+// push puts both sides of a tight prefix of k items, found at τ, on the stack.
 func (s *Solver) push(part *segment, k int, tau, startLeft, startRight float64) {
 	middle, n := part.first+k, part.end-part.first
 	left := segment{first: part.first, end: middle, above: part.above, below: max(part.below, tau), start: startLeft}
@@ -447,9 +427,8 @@ func (s *Solver) push(part *segment, k int, tau, startLeft, startRight float64) 
 	s.stack = append(s.stack, right, left)
 }
 
-// probe looks for a split without solving for anything: with the τ that the middle of the range would have if every cap
-// in it were tight, and then, for crumbs, by bisection of what bounds τ. It tells whether it has split the range; if
-// not, it has narrowed the bounds.
+// probe looks for a split without solving: at the median τ of three items as if all caps were tight, and, for crumbs, by bisection
+// of τ's bounds. It returns whether it split the range, and otherwise narrows the bounds.
 func (s *Solver) probe(part *segment) bool {
 	b := &s.block
 	a, ww, q, n := b.a, b.ww, b.q, len(b.p)
@@ -461,7 +440,7 @@ func (s *Solver) probe(part *segment) bool {
 	if !part.crumbs {
 		return false
 	}
-	// The last block's items have at most the mass of all, and the first block's mass is at least the first cap.
+	// The last block's items have at most the whole mass, and the first block's mass is at least the first cap.
 	part.below = max(part.below, math.Sqrt(ww[n-1])/math.Sqrt(b.mass)-a[n-1])
 	part.above = min(part.above, math.Sqrt(float64(n)/q[0])-slices.Min(a))
 	for range probes {
@@ -475,7 +454,7 @@ func (s *Solver) probe(part *segment) bool {
 	return false
 }
 
-// try splits a range where τ does, or takes τ for a bound and returns false.
+// try splits a range at τ, or makes τ a bound and returns false.
 func (s *Solver) try(part *segment, a, q, ww []float64, tau float64) bool {
 	s.passes += len(a)
 	switch k := tightest(a, q, ww, tau); k {
@@ -490,12 +469,11 @@ func (s *Solver) try(part *segment, a, q, ww []float64, tau float64) bool {
 	return false
 }
 
-// alone is the multiplier of an item that has its window's mass: what it is where the caps on both sides are tight.
+// alone returns an item's multiplier if the caps on both sides are tight.
 func alone(a, q, ww []float64, i int) float64 { return math.Sqrt(ww[i])/math.Sqrt(q[i]) - a[i] }
 
-// tightest returns the number of items in the prefix whose cap is exceeded the most by w_i²/(a_i + τ)², which is the prefix
-// of those with τ_i above τ. It looks from the far end, at the suffixes that fall short the most; an item to which τ
-// would give infinite probability is in the prefix, with all before it.
+// tightest returns the length of the prefix whose cap w_i²/(a_i + τ)² exceed the most, the items with τ_i > τ. It scans suffixes
+// from the end for the largest shortfall; an item with infinite probability at τ is in the prefix.
 func tightest(a, q, ww []float64, tau float64) int {
 	k := len(a)
 	var short, most float64

@@ -6,23 +6,23 @@ import (
 	"math"
 )
 
-// MaxWindow is the longest window that a distribution may have.
+// MaxWindow is the longest window of a distribution.
 const MaxWindow = 1 << 16
 
-// SumTolerance is how far from one a given window distribution may sum. Within it, the distribution is scaled to one.
+// SumTolerance is the largest error of a given distribution's sum; within it the distribution is scaled to sum 1.
 const SumTolerance = 1e-6
 
-// ErrWindows is wrapped by every error about a window distribution.
+// ErrWindows is wrapped by errors about window distributions.
 var ErrWindows = errors.New("invalid window distribution")
 
-// Windows is a distribution q of the attention window over 1..Max(). It does not change, and may be shared.
+// Windows is a distribution q of the attention window over 1..Max(). It is immutable.
 type Windows struct {
 	q    []float64 // sums to one up to rounding; the last is positive
-	tail []float64 // tail[k] = q[k] + q[k+1] + …, added up from the far end, where the small ones tend to be
+	tail []float64 // tail[k] = q[k] + q[k+1] + …, added from the end, where small numbers tend to be
 }
 
-// NewWindows takes the probabilities of the windows 1, 2, … . There must be one to MaxWindow of them, each finite and
-// not negative, and they must sum to one within SumTolerance. Zeros are allowed anywhere. It keeps no reference to q.
+// NewWindows takes the probabilities of windows 1, 2, …: 1 to MaxWindow finite numbers from 0 on, with sum 1 within SumTolerance.
+// It copies q. It fails with ErrWindows.
 func NewWindows(q []float64) (*Windows, error) {
 	if len(q) == 0 {
 		return nil, fmt.Errorf("%w: it is empty", ErrWindows)
@@ -43,7 +43,7 @@ func NewWindows(q []float64) (*Windows, error) {
 	return newWindows(q), nil
 }
 
-// newWindows scales weights, which are not negative and whose sum is positive and finite.
+// newWindows scales weights from 0 on, whose sum is positive and finite.
 func newWindows(weights []float64) *Windows {
 	last := len(weights)
 	for last > 1 && weights[last-1] == 0 {
@@ -63,8 +63,7 @@ func newWindows(weights []float64) *Windows {
 	return w
 }
 
-// Geometric is the distribution with q_w proportional to ratio^w on the windows 1..longest, for a ratio in (0,1]: users
-// who look at one more candidate with that probability.
+// Geometric returns q_w ∝ ratio^w on 1..longest: users look at one more with probability ratio, in (0,1]; or ErrWindows.
 func Geometric(ratio float64, longest int) (*Windows, error) {
 	if !(ratio > 0 && ratio <= 1) {
 		return nil, fmt.Errorf("%w: a geometric ratio must lie in (0,1], not %v", ErrWindows, ratio)
@@ -72,7 +71,7 @@ func Geometric(ratio float64, longest int) (*Windows, error) {
 	return shaped(longest, func(w float64) float64 { return math.Pow(ratio, w-1) })
 }
 
-// Zipf is the distribution with q_w proportional to w^(−s) on the windows 1..longest, for a finite s ≥ 0.
+// Zipf returns q_w ∝ w^(−s) on 1..longest, for a finite s ≥ 0. It fails with ErrWindows.
 func Zipf(s float64, longest int) (*Windows, error) {
 	if !(s >= 0) || math.IsInf(s, 1) {
 		return nil, fmt.Errorf("%w: a Zipf exponent must be finite and not negative, not %v", ErrWindows, s)
@@ -91,12 +90,11 @@ func shaped(longest int, weight func(w float64) float64) (*Windows, error) {
 	return newWindows(weights), nil // the first weight is 1
 }
 
-// Max is the longest window that has a probability above zero.
+// Max returns the longest window of positive probability.
 func (w *Windows) Max() int { return len(w.q) }
 
-// Fold writes the window distribution that holds for a list of len(dst) candidates, at least one, and returns dst. A
-// user whose window is longer than the list sees all of it: the tail of q is added to the last window. Windows that q
-// does not reach get zero.
+// Fold writes the distribution for lists of len(dst) candidates, at least one, and returns dst. Longer windows see the whole list:
+// their probability is added to the last; windows beyond Max get zero.
 func (w *Windows) Fold(dst []float64) []float64 {
 	n := len(dst)
 	copied := copy(dst, w.q)
@@ -107,10 +105,10 @@ func (w *Windows) Fold(dst []float64) []float64 {
 	return dst
 }
 
-// UniformFrom is the least length from 2 to longest of the lists on which every candidate can be selected with the same
-// probability (see UniformAdmissible); 0 where there is none.
+// UniformFrom returns the least list length in 2..longest at which all candidates can be selected with equal probability
+// (UniformAdmissible); 0 if there is none.
 func (w *Windows) UniformFrom(longest int) int {
-	var sum, need float64 // need: no list may be shorter, for the sake of the windows up to n−1
+	var sum, need float64 // the least length that windows up to n−1 allow
 	for n := 2; n <= longest; n++ {
 		if k := n - 1; k <= len(w.q) {
 			sum += w.q[k-1]
@@ -123,8 +121,7 @@ func (w *Windows) UniformFrom(longest int) int {
 	return 0
 }
 
-// Prefix writes the sums G_k = q_1 + … + q_k of a folded distribution to dst, which is as long, and returns dst. The
-// last is one exactly, and none is above it.
+// Prefix writes the sums G_k = q_1 + … + q_k of a folded distribution to dst, of equal length; the last is exactly 1.
 func Prefix(q, dst []float64) []float64 {
 	var sum float64
 	for k, v := range q {

@@ -6,35 +6,34 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/features"
 )
 
-// Recent holds a cell's payoffs since a time, in units as in Set.
+// Recent holds a cell's payoffs since a time, in Set's units.
 type Recent struct {
 	At   Path
 	N, R float64
 	S    []int64
 }
 
-// By how many nats the evidence for a change must exceed that for none, as cuts are tested again and again; and where categories, of which
-// the comparison knows nothing, make payoffs of some items rise and fall together.
+// The least evidence in nats for a change, given repeated tests; with categories, which the comparison ignores and which make
+// payoffs of several items move together.
 const (
 	decided       = 5
 	decidedGroups = 12
 )
 
-// The bounds of a change of scale that counts as none: a level or a scale that moves for all changes no order.
+// Bounds of a scale that counts as no change: a common level or scale changes no order.
 const (
 	leastScale = 0.5
 	mostScale  = 2
 )
 
-// Changes compares payoffs since some time with those before, as of now.
+// Changes compares payoffs since a time with those before.
 type Changes struct {
 	m     *Model
-	all   side    // of all payoffs
+	all   side    // all payoffs
 	kappa float64 // of cells
 }
 
-// Changes begins comparisons, which hold until the model changes. Cells are taken to differ independently, by the variance of all levels
-// together: neither side has categories.
+// Changes begins comparisons, valid until the model changes. Cells differ independently, by the variance of all levels together.
 func (m *Model) Changes() *Changes {
 	c := &Changes{m: m, all: m.newSide()}
 	for l := range m.config.Levels {
@@ -55,13 +54,13 @@ func (m *Model) Changes() *Changes {
 			c.all.effect(n.w, n.r, n.s, c.kappa, 1)
 		}
 	}
-	c.all.logs = 0 // cells that were not paid since are the same in all sides
+	c.all.logs = 0 // cells without payoffs since the time are the same on all sides
 	return c
 }
 
-// Since gives by how many nats the payoffs since a time, those of linear and of cells, are likelier from a model of their own than from
-// the model of all before, whose level and scale may have changed. It is the logarithm of a Bayes factor: both sides have θ and effects
-// integrated out, with the variances learned last. It is -Inf where the sums do not belong together.
+// Since returns the log Bayes factor, in nats, of a separate model for the payoffs since a time (linear and cells) against the
+// model of all payoffs, whose level and scale may have changed. θ and effects are integrated out, with the last variances. It is
+// -Inf for inconsistent sums.
 func (c *Changes) Since(linear *Linear, cells func(yield func(*Recent) bool)) float64 {
 	if c.m.config.Levels == 0 {
 		return math.Inf(-1)
@@ -91,7 +90,7 @@ func (c *Changes) Since(linear *Linear, cells func(yield func(*Recent) bool)) fl
 	return old + own - joint
 }
 
-// Decisive returns whether so many nats are enough.
+// Decisive returns whether the evidence suffices.
 func (c *Changes) Decisive(nats float64) bool {
 	if c.m.config.Levels > c.m.config.Items+1 {
 		return nats > decidedGroups
@@ -99,13 +98,13 @@ func (c *Changes) Decisive(nats float64) bool {
 	return nats > decided
 }
 
-// side is the sums of some payoffs with effects integrated out: A, f and e, the prior of θ included, and Σ log((n+κ)/κ).
+// side is the sums A, f and e of some payoffs with effects integrated out, θ's prior included; logs is Σ log((n+κ)/κ).
 type side struct {
 	fit
 	logs float64
 }
 
-// likelihood returns its logarithm, up to a constant of all sides.
+// likelihood returns the log likelihood, up to a constant of all sides.
 func (s *side) likelihood(m *Model) (nats float64, ok bool) {
 	if !s.invert(m.group) {
 		return 0, false
@@ -117,7 +116,7 @@ func (s *side) likelihood(m *Model) (nats float64, ok bool) {
 	return -(s.logDet + s.logs + left/s.variance) / 2, true
 }
 
-// effect takes a cell's effect out of the sums, so many times.
+// effect integrates out a cell's effect, times over.
 func (s *side) effect(n, r float64, x []float64, kappa, times float64) {
 	y := times / (n + kappa)
 	at := 0
@@ -132,7 +131,7 @@ func (s *side) effect(n, r float64, x []float64, kappa, times float64) {
 	s.logs += times * math.Log1p(n/kappa)
 }
 
-// add adds payoffs whose sums are so, where a payoff r counts as scale·(r−level) of features scale·x.
+// add adds sums of payoffs r with features x as scale·(r−level) and scale·x.
 func (s *side) add(g, h, x []float64, q, r, n, level, scale float64) {
 	for k := range g {
 		s.a[k] += float64(scale * scale * g[k])
@@ -143,7 +142,6 @@ func (s *side) add(g, h, x []float64, q, r, n, level, scale float64) {
 	s.e += q - 2*level*r + level*level*n
 }
 
-// expect adds the prior of θ.
 func (s *side) expect(m *Model) {
 	for j := range s.f {
 		lambda := s.lambda[m.group[j]]
@@ -153,7 +151,6 @@ func (s *side) expect(m *Model) {
 	}
 }
 
-// hear adds the payoffs that silence stands for, so many times.
 func (s *side) hear(q *Silent, times float64) {
 	at := 0
 	for j, a := range q.X {
@@ -166,18 +163,16 @@ func (s *side) hear(q *Silent, times float64) {
 	s.e += times * q.Q
 }
 
-// divided is a cell before and since.
 type divided struct {
 	n, r, nSince, rSince float64
 	s, sSince            []float64
 }
 
-// change is all payoffs divided by a time.
 type change struct {
 	*Changes
 	before, since side
-	g, h, x       []float64 // of those since: Σxxᵀ, Σxr and Σx
-	q, r, n       float64   // Σr², Σr and how many
+	g, h, x       []float64 // since the time: Σxxᵀ, Σxr and Σx
+	q, r, n       float64   // Σr², Σr and their number
 	cells         []divided
 }
 
@@ -187,7 +182,7 @@ func (m *Model) newSide() side {
 	return s
 }
 
-// divide begins with all payoffs before, less the linear sums of those since.
+// divide puts all payoffs before the time, except the linear sums since.
 func (c *Changes) divide(linear *Linear) *change {
 	m := c.m
 	d := &change{Changes: c, before: m.newSide(), since: m.newSide(), g: make([]float64, packed(m.dim)), h: make([]float64, m.dim), x: make([]float64, m.dim)}
@@ -209,7 +204,6 @@ func (c *Changes) divide(linear *Linear) *change {
 	return d
 }
 
-// split divides a cell. Its silence is since.
 func (c *change) split(cell *Recent) {
 	node := c.m.node(0, cell.At[0])
 	if node == nil {
@@ -234,11 +228,10 @@ func (c *change) split(cell *Recent) {
 	c.before.effect(node.w, node.r, node.s, c.kappa, -1)
 	c.before.effect(d.n, d.r, d.s, c.kappa, 1)
 	c.since.effect(d.nSince, d.rSince, d.sSince, c.kappa, 1)
-	c.before.logs += math.Log1p(node.w / c.kappa) // of touched cells, before the time
+	c.before.logs += math.Log1p(node.w / c.kappa) // of changed cells, before the time
 	c.cells = append(c.cells, d)
 }
 
-// silent moves the payoffs that silence stands for from before to since.
 func (c *change) silent(q *Silent) {
 	c.before.hear(q, -1)
 	c.since.hear(q, 1)
@@ -254,8 +247,8 @@ func (c *change) silent(q *Silent) {
 	c.q, c.r, c.n = c.q+q.Q, c.r+q.R, c.n+q.W
 }
 
-// rescale finds by which level and scale payoffs since are as what was expected of them before: least squares, held to 1 by one payoff; and the level alone, even, where
-// the scale is 1.
+// rescale returns the level and scale by which payoffs since fit their expectations of before, by least squares with a prior of
+// scale 1 worth one payoff; and even, the level for scale 1.
 func (c *change) rescale() (level, scale, even float64) {
 	theta := c.before.theta
 	var mean, square, cross float64
@@ -290,7 +283,6 @@ func (c *change) rescale() (level, scale, even float64) {
 	return c.r/c.n - scale*mean/c.n, scale, c.r/c.n - mean/c.n
 }
 
-// joint is all payoffs, those since rescaled.
 func (c *change) joint(level, scale float64) *side {
 	s := c.m.newSide()
 	copy(s.a, c.before.a)

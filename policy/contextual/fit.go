@@ -6,18 +6,18 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/features"
 )
 
-// fit is what the sums were found to tell when it was made.
+// fit is the result of a fit to the sums.
 type fit struct {
 	variance float64                  // σ²
 	lambda   [features.Groups]float64 // ridges
-	learned  int64                    // of how many payoffs variances were learned
-	since    int64                    // payoffs count whose selections began then or later, in milliseconds
-	number   uint64                   // how many there were before
+	learned  int64                    // number of payoffs at the last learning of variances
+	since    int64                    // payoffs count if their selections began at this time in milliseconds or later
+	number   uint64                   // number of earlier fits
 
-	a, f    []float64 // A, of the lower triangle, and f
+	a, f    []float64 // A (lower triangle) and f
 	e       float64
-	root    []float64 // the inverse of A's Cholesky factor, likewise
-	inverse []float64 // A's inverse, likewise
+	root    []float64 // inverse of A's Cholesky factor, lower triangle
+	inverse []float64 // A's inverse, lower triangle
 	theta   []float64
 	logDet  float64 // log det A/Λ
 }
@@ -27,7 +27,6 @@ func newFit(dim int) fit {
 	return fit{a: make([]float64, n), f: make([]float64, dim), root: make([]float64, n), inverse: make([]float64, n), theta: make([]float64, dim)}
 }
 
-// copyFrom makes it what another is.
 func (f *fit) copyFrom(o *fit) {
 	a, b, root, inverse, theta := f.a, f.f, f.root, f.inverse, f.theta
 	*f = *o
@@ -39,17 +38,16 @@ func (f *fit) copyFrom(o *fit) {
 	copy(f.theta, o.theta)
 }
 
-// The rules of when to fit.
+// When to fit.
 const (
-	// learnsMore is how much more is known of some direction when θ̂ is found anew: tr(A⁻¹·ΔA), which is at least as much as any one.
+	// learnsMore is the growth of information, tr(A⁻¹·ΔA), at which θ̂ is computed again.
 	learnsMore = 0.1
-	// growth is by which part payoffs have grown when variances are learned anew.
+	// growth: variances are learned again after payoffs have grown by 1/growth.
 	growth = 8
 	rounds = 6
 )
 
-// Fit makes the fit anew, where what has come since the last is worth it; it tells whether it has. Sums that do not belong together, as
-// while another source has told of a part of its own only, make none.
+// Fit fits again if data have grown enough, and returns whether it did. It skips inconsistent sums, of a source half read.
 func (m *Model) Fit() bool {
 	if m.Due() {
 		return m.learn()
@@ -76,13 +74,13 @@ func (m *Model) Fit() bool {
 	return true
 }
 
-// Due tells whether variances are to be learned anew.
+// Due returns whether variances must be learned again.
 func (m *Model) Due() bool {
 	more := m.Total.N - m.fit.learned
 	return more != 0 && max(more, -more) >= m.fit.learned/growth
 }
 
-// learn learns the variances and fits, or leaves the fit as it is.
+// learn learns the variances and fits, or keeps the previous fit.
 func (m *Model) learn() bool {
 	kappa := m.kappa
 	m.trial.copyFrom(&m.fit)
@@ -93,17 +91,15 @@ func (m *Model) learn() bool {
 	return true
 }
 
-// Learn learns the variances of a whole. What it comes to depends on what is known, and on no fit before: where the sums do not belong
-// together, variances are those of the round in which that showed, in the first of them what is assumed before there are payoffs. Refit
-// is to be called then.
+// Learn learns the variances of a global model, as a function of its sums alone. With inconsistent sums it keeps those of the last
+// consistent round, at worst the priors. Refit must follow.
 func (m *Model) Learn() {
 	number := m.fit.number
 	m.vary()
 	m.fit.learned, m.fit.number = m.Total.N, number+1
 }
 
-// Refit finds θ̂ of a whole anew, by the variances that were learned last. Where the sums do not belong together, it is what is assumed
-// before there are payoffs.
+// Refit computes a global model's θ̂ with the last variances; the prior's for inconsistent sums.
 func (m *Model) Refit() {
 	f := &m.fit
 	if m.solve(f) {
@@ -119,7 +115,7 @@ func (m *Model) Refit() {
 	f.invert(m.group)
 }
 
-// vary learns the variances from what is assumed on, in some rounds, and fits; it is false where sums do not belong together.
+// vary learns the variances from the priors in some rounds, and fits; false for inconsistent sums.
 func (m *Model) vary() bool {
 	m.assume()
 	for range rounds {
@@ -135,7 +131,6 @@ func (m *Model) vary() bool {
 	return m.solve(&m.fit)
 }
 
-// giveUp goes back to the fit there was.
 func (m *Model) giveUp(kappa [MaxLevels]float64) bool {
 	m.kappa = kappa
 	m.fit, m.trial = m.trial, m.fit
@@ -143,17 +138,17 @@ func (m *Model) giveUp(kappa [MaxLevels]float64) bool {
 	return false
 }
 
-// solve makes the fit of the sums; it tells whether it could.
+// solve fits to the sums; false for inconsistent sums.
 func (m *Model) solve(f *fit) bool {
 	f.e = m.sums(f)
 	return f.invert(m.group)
 }
 
-// invert finds θ̂ and what goes with it from A and f.
+// invert computes θ̂ and the rest from A and f; false if A is not positive definite.
 func (f *fit) invert(group []features.Group) bool {
 	dim := len(f.f)
 	f.logDet = 0
-	for j := range dim { // the Cholesky factor, in place of its inverse for now
+	for j := range dim { // the Cholesky factor, in its inverse's place
 		row := f.root[packed(j) : packed(j)+j+1]
 		for k := range j + 1 {
 			other := f.root[packed(k) : packed(k)+k+1]
@@ -206,10 +201,10 @@ func (f *fit) invert(group []features.Group) bool {
 	return true
 }
 
-// least is what an eigenvalue of A is above at the least, where its sums belong together.
+// least is the smallest pivot of A for consistent sums.
 const least = 1e-9
 
-// spread is zᵀA⁻¹z.
+// spread returns zᵀA⁻¹z.
 func (f *fit) spread(z []float64) (sum float64) {
 	at := 0
 	for j := range z {

@@ -6,33 +6,32 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/features"
 )
 
-// Units are in a payoff of 1: payoffs are rounded to one of them, once.
+// Units is the number of units in a payoff of 1. Payoffs are rounded to units once.
 const Units = 1 << 30
 
-// Linear is the sums over all payoffs. Feature numbers are in units of 1/127, payoffs and their squares in Units.
+// Linear is the sums over all payoffs: features in units of 1/127, payoffs and their squares in Units.
 type Linear struct {
-	N int64   // payoffs, less one for each item that was forgotten
-	G []int64 // Σxxᵀ, of the lower triangle, row by row
+	N int64   // number of payoffs, less one for each forgotten item
+	G []int64 // Σxxᵀ, lower triangle by rows
 	H []Wide  // Σxr
 	Q Wide    // Σr²
 }
 
-// NewLinear is the sums of no payoffs, of so many features.
+// NewLinear returns empty sums for dim features.
 func NewLinear(dim int) *Linear {
 	return &Linear{G: make([]int64, packed(dim)), H: make([]Wide, dim)}
 }
 
-// Clear takes all payoffs out.
 func (l *Linear) Clear() {
 	l.N, l.Q = 0, Wide{}
 	clear(l.G)
 	clear(l.H)
 }
 
-// packed is how many numbers a triangle has, diagonal included; row j begins at packed(j).
+// packed returns the size of a triangle with its diagonal; row j begins at packed(j).
 func packed(dim int) int { return dim * (dim + 1) / 2 }
 
-// Add adds a payoff, in Units, of features x.
+// Add adds a payoff r, in Units, with features x.
 func (l *Linear) Add(x []int8, r int64) {
 	l.N++
 	at := 0
@@ -46,7 +45,7 @@ func (l *Linear) Add(x []int8, r int64) {
 	l.Q.Add(squared(r))
 }
 
-// squared is the square of so many units, in Units, rounded.
+// squared returns the square of r units, in Units, rounded.
 func squared(r int64) int64 {
 	size := uint64(max(r, -r))
 	high, low := bits.Mul64(size, size)
@@ -54,7 +53,6 @@ func squared(r int64) int64 {
 	return int64((high+carry)<<34 | low>>30)
 }
 
-// Plus adds another's sums.
 func (l *Linear) Plus(o *Linear) {
 	l.N += o.N
 	for k, g := range o.G {
@@ -66,7 +64,6 @@ func (l *Linear) Plus(o *Linear) {
 	l.Q.Plus(o.Q)
 }
 
-// Minus takes another's sums out again.
 func (l *Linear) Minus(o *Linear) {
 	l.N -= o.N
 	for k, g := range o.G {
@@ -78,8 +75,7 @@ func (l *Linear) Minus(o *Linear) {
 	l.Q.Minus(o.Q)
 }
 
-// Forget takes out what the payoffs of a cell tell by their mean, so that what they tell by how they differ stays when the cell itself
-// is forgotten: n payoffs that sum up to r, in Units, of features that sum up to s.
+// Forget keeps a cell's differences among n payoffs, with sum r in Units and features' sums s, and removes their mean.
 func (l *Linear) Forget(n, r int64, s []int64) {
 	if n <= 0 {
 		return
@@ -96,10 +92,10 @@ func (l *Linear) Forget(n, r int64, s []int64) {
 	l.Q.Add(-int64(float64(r) / float64(n) * float64(r) / Units))
 }
 
-// quotient is a·b/n, cut towards zero.
+// quotient returns a·b/n, cut towards zero.
 func quotient(a, b, n int64) int64 {
 	high, low := bits.Mul64(uint64(max(a, -a)), uint64(max(b, -b)))
-	if high >= uint64(n) { // of sums that are none of n payoffs
+	if high >= uint64(n) { // inconsistent sums
 		return 0
 	}
 	q, _ := bits.Div64(high, low, uint64(n))
@@ -109,7 +105,7 @@ func quotient(a, b, n int64) int64 {
 	return int64(q)
 }
 
-// matrices writes Σxxᵀ and Σxr as they are in units of 1, and gives Σr².
+// matrices writes Σxxᵀ and Σxr in units of 1, and returns Σr².
 func (l *Linear) matrices(a, f []float64) (e float64) {
 	for k, g := range l.G {
 		a[k] = float64(g) * (1.0 / (features.One * features.One))

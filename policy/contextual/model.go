@@ -8,27 +8,26 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/features"
 )
 
-// Config is what a model assumes.
+// Config configures a Model.
 type Config struct {
 	Space *features.Space
-	// Step is what the payoff changes by, normalised, where features.Predicted goes from the middle of its range to its end: 1/2 where
-	// its range is that of payoffs. So the prediction is taken at its word until payoffs say otherwise.
+	// Step is the prior slope of features.Predicted: the change of a normalised payoff from the middle of its range to its end, 1/2
+	// if its range is that of payoffs. So predictions are trusted until payoffs contradict.
 	Step float64
-	// Levels are how many levels of effects there are, the cells' included; 0 for features alone.
+	// Levels is the number of levels of effects, the cells' included; 0 for features alone.
 	Levels int
-	// Items is the level of items.
+	// Items is the index of the items' level.
 	Items int
-	// Sigma is σ. With EstimateSigma it is what is assumed until payoffs tell, and the most that is ever assumed.
+	// Sigma is σ. With EstimateSigma it is the initial value and the upper bound.
 	Sigma         float64
 	EstimateSigma bool
 }
 
-// MaxLevels is the most levels there may be.
+// MaxLevels bounds Levels.
 const MaxLevels = 3
 
-// What is assumed before there are payoffs: the ridge of features, also where it is not learned; κ of items, and of what else they may
-// be told apart by; and the intercept's ridge throughout. Items differ. That features, categories or segments make a difference is for payoffs to
-// show: assumed to be small, they cost little where they say nothing, and where they say something it is soon seen.
+// Priors: features' ridge, also without levels; κ of items and of other levels; the intercept's ridge. Items are assumed to differ.
+// Effects of features, categories and segments are assumed to be small: that costs little if they are none, and is soon corrected.
 const (
 	assumedLambda = 64
 	plainLambda   = 1
@@ -37,9 +36,9 @@ const (
 	flatLambda    = 0.001
 )
 
-// Model is what the pooled sums tell. It is not safe for concurrent use.
+// Model is the model of the pooled sums. It is not safe for concurrent use.
 type Model struct {
-	Total  *Linear // of all sources; whoever changes it calls Fit in time
+	Total  *Linear // of all sources; Fit must be called after changes
 	config Config
 	dim    int
 	theta0 []float64
@@ -48,24 +47,24 @@ type Model struct {
 	levels [MaxLevels]policy.Pages[*node]
 	taken  taken
 	fit    fit
-	now    *fit // by which it goes
-	trial  fit  // memory for another
+	now    *fit // in use: our own or the global model's
+	trial  fit  // scratch for the next
 	chain  [MaxLevels]*node
 	next   [MaxLevels]float64
-	row    []float64 // memory for one vector
-	unit   float64   // terms are rounded to whole multiples of 1/unit
+	row    []float64 // scratch for one vector
+	unit   float64   // terms are rounded to multiples of 1/unit
 	mark   func(level int, number int32) uint64
 	alone  bool // each item has one cell
 	part
 }
 
-// taken is what all nodes take out of the linear sums, in rounded terms.
+// taken is the sum of all nodes' corrections to the linear sums, in rounded terms.
 type taken struct {
 	a, f []Wide
-	e, n Wide // n: less what is silent, in payoffs
+	e, n Wide // n is minus the silent payoffs
 }
 
-// New makes a model of no payoffs, or says what is wrong.
+// New returns a model without payoffs. It fails if a setting is out of range.
 func New(c Config) (*Model, error) {
 	if c.Levels < 0 || c.Levels > MaxLevels {
 		return nil, fmt.Errorf("personal: %d levels of effects", c.Levels)
@@ -92,7 +91,7 @@ func New(c Config) (*Model, error) {
 
 const maxSigma = 1e3
 
-// assumed is what is assumed of a level's κ, and of how many nodes that is worth.
+// assumed returns a level's prior κ, and its weight in nodes.
 func (m *Model) assumed(l int) (nodes, kappa float64) {
 	if l == m.config.Items {
 		return assumedNodes, assumedKappa
@@ -100,7 +99,6 @@ func (m *Model) assumed(l int) (nodes, kappa float64) {
 	return 1, alikeKappa
 }
 
-// assume goes back to what is assumed before there are payoffs.
 func (m *Model) assume() {
 	f := &m.fit
 	f.variance = m.config.Sigma * m.config.Sigma
@@ -119,35 +117,34 @@ func (m *Model) assume() {
 	}
 }
 
-// Alone says whether each item has one cell only, whose payoffs differ from the item's in nothing then. What is learned next goes by it.
+// Alone sets whether each item has one cell only, whose level then has no effects. It applies from the next learning on.
 func (m *Model) Alone(alone bool) {
 	m.alone = alone
 	m.level()
 }
 
-// level has the cells of items that have one each make no difference.
 func (m *Model) level() {
 	if m.alone {
 		m.kappa[0] = mostKappa
 	}
 }
 
-// Clear makes nothing known of any cell. The linear sums, and what was learned, stay.
+// Clear drops all cells. Linear sums and variances stay.
 func (m *Model) Clear() {
 	m.levels = [MaxLevels]policy.Pages[*node]{}
 	m.recount()
 }
 
-// Since is from when on payoffs count, by the time at which their selections began, in milliseconds: less than any where all do.
+// Since returns the time in milliseconds from which payoffs count, by start of their selections; Always if all count.
 func (m *Model) Since() int64 { return m.now.since }
 
-// Begin has payoffs count from a time on. Total and the cells are to be set accordingly.
+// Begin sets that time. Total and the cells must be set accordingly.
 func (m *Model) Begin(since int64) { m.fit.since = since }
 
 // Always is before any selection.
 const Always = math.MinInt64
 
-// recount makes all that nodes take and pass up anew, at other κ.
+// recount recomputes all nodes' corrections and passed sums after κ has changed.
 func (m *Model) recount() {
 	clear(m.taken.a)
 	clear(m.taken.f)
@@ -176,7 +173,7 @@ func (m *Model) recount() {
 	}
 }
 
-// sums gives what is left of the linear sums once effects are taken out, the prior of θ included: A, f and e.
+// sums computes A and f, and returns e: linear sums minus corrections, plus θ's prior.
 func (m *Model) sums(f *fit) (e float64) {
 	per := 1 / m.unit
 	e = m.Total.matrices(f.a, f.f) - m.taken.e.Float()*per
@@ -192,8 +189,7 @@ func (m *Model) sums(f *fit) (e float64) {
 	return e
 }
 
-// Known is what is expected of a cell shown with features x, while so many payoffs of it are on their way: the posterior's mean, and of
-// how many payoffs it is worth.
+// Known returns the posterior mean and weight in payoffs of a cell with features x, while open samples of it are in flight.
 func (m *Model) Known(at Path, x []int8, open float64) (mean, weight float64) {
 	z := m.row
 	for j, k := range x {

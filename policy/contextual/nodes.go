@@ -2,28 +2,26 @@ package contextual
 
 import "github.com/ranker-worker/ranker-worker/policy/features"
 
-// Path is where a cell stands: its own number, and of each level above that of the node to which it belongs. What a node belongs to does
-// not change while something is known of it.
+// Path is a cell's number, and that of its node at each level above. It must not change while the cell has data.
 type Path [MaxLevels]int32
 
-// node is what is known of a cell, or has been passed up to what it belongs to.
 type node struct {
 	w, r   float64
 	s      []float64
-	passed []int64 // what w, r and s are made of, but for cells
+	passed []int64 // sums from below, of w, r and s; nil for cells
 	silent *Silent // cells only
-	parent *node   // but for the last level
-	held   int32   // of a cell, 1 where something is known of it; of others, how many nodes there are below
+	parent *node   // nil at the last level
+	held   int32   // for a cell, 1 if it has data; for others the number of nodes below
 }
 
-// Silent is what awaited selections of a cell count as, at the mean of their features.
+// Silent is the weight of a cell's selections in flight, at their mean features.
 type Silent struct {
-	W, R, Q float64   // so many payoffs, their sum and that of their squares
-	X       []float64 // the mean
+	W, R, Q float64   // number, sum and sum of squares of payoffs
+	X       []float64 // mean features
 }
 
-// Set sets what is known of a cell: payoffs worth w, awaited selections included, that sum up to r, fed ones of features that sum up to
-// s, in units of 1/127; and of w, r and their squares what is silent. Nothing is kept of the arguments.
+// Set sets a cell: w and r are weight and sum of its payoffs, silent ones included; s sums the fed payoffs' features, in units of
+// 1/127. It keeps no argument.
 func (m *Model) Set(at Path, w, r float64, s []int64, silent Silent) {
 	if m.config.Levels == 0 {
 		return
@@ -39,19 +37,19 @@ func (m *Model) Set(at Path, w, r float64, s []int64, silent Silent) {
 	for j, x := range silent.X {
 		n.s[j] += float64(silent.W * x)
 	}
-	if m.base == nil { // a part leaves the linear sums to the whole
+	if m.base == nil { // the global model has the linear sums
 		n.quiet(&silent)
 	}
 	m.close(at)
 }
 
-// Has tells whether something is known of a cell.
+// Has returns whether a cell has data.
 func (m *Model) Has(cell int32) bool { return m.Holds(0, cell) }
 
-// Holds tells whether something is known of a node.
+// Holds returns whether a node has data.
 func (m *Model) Holds(level int, number int32) bool { return m.node(level, number) != nil }
 
-// node is a node of which something is known; nil where nothing is.
+// node returns a node with data, or nil.
 func (m *Model) node(level int, number int32) *node {
 	n := m.levels[level].Get(number)
 	if n == nil {
@@ -63,7 +61,7 @@ func (m *Model) node(level int, number int32) *node {
 	return n
 }
 
-// open takes a cell out of all that it is passed up to, so that it may change until close.
+// open subtracts a cell from the nodes above, so that it may change until close.
 func (m *Model) open(at Path) *node {
 	var below *node
 	for l := range m.config.Levels {
@@ -77,7 +75,7 @@ func (m *Model) open(at Path) *node {
 	return m.chain[0]
 }
 
-// close passes the cell up again that was opened, and gives back nodes of which nothing is known.
+// close adds the cell again, and frees empty nodes.
 func (m *Model) close(at Path) {
 	m.hold(m.chain[0].w != 0 || m.chain[0].r != 0)
 	m.count(1)
@@ -86,7 +84,6 @@ func (m *Model) close(at Path) {
 	}
 }
 
-// hold notes whether something is known of the cell that is open.
 func (m *Model) hold(known bool) {
 	by := int32(1)
 	if !known {
@@ -104,7 +101,6 @@ func (m *Model) hold(known bool) {
 	}
 }
 
-// nodeAt is a node, made if it is not there.
 func (m *Model) nodeAt(level int, number int32) *node {
 	at := m.levels[level].At(number)
 	if *at == nil {
@@ -121,8 +117,7 @@ func newNode(level, dim int) *node {
 	return n
 }
 
-// count adds the terms of the nodes that were climbed, from the finest up, or takes them out again, from the coarsest down: so each
-// passes up what it did.
+// count adds the chain's terms, from the finest up, or subtracts them, from the coarsest down, so that each node passes up the same.
 func (m *Model) count(sign int64) {
 	last := m.config.Levels - 1
 	for k := range m.config.Levels {
@@ -140,7 +135,6 @@ func (m *Model) count(sign int64) {
 	}
 }
 
-// quiet sets what is silent.
 func (n *node) quiet(silent *Silent) {
 	if n.silent == nil && silent.W == 0 && silent.R == 0 {
 		return
@@ -152,7 +146,7 @@ func (n *node) quiet(silent *Silent) {
 	copy(n.silent.X, silent.X)
 }
 
-// take makes what a node is worth of what was passed up to it.
+// take computes a node's sums from those passed up to it.
 func (n *node) take(unit float64) {
 	per := 1 / unit
 	n.w, n.r = float64(n.passed[0])*per, float64(n.passed[1])*per
@@ -161,7 +155,6 @@ func (n *node) take(unit float64) {
 	}
 }
 
-// pass passes a node's part up to its parent.
 func (m *Model) pass(l int, n, parent *node, sign int64) {
 	kappa := m.kappa[l]
 	part := kappa / (n.w + kappa) * m.unit
@@ -172,8 +165,8 @@ func (m *Model) pass(l int, n, parent *node, sign int64) {
 	}
 }
 
-// terms adds what a node takes out of the linear sums, or takes it back. Each term is cut to a multiple of 1/unit, which depends on the
-// node and κ alone: what is added is taken out without a trace.
+// terms adds a node's correction to the linear sums, or subtracts it. Terms are cut to multiples of 1/unit, a function of node and
+// κ alone, so that subtraction is exact.
 func (m *Model) terms(l int, n *node, sign int64) {
 	y := m.unit / (n.w + m.kappa[l])
 	t := &m.taken
@@ -192,7 +185,7 @@ func (m *Model) terms(l int, n *node, sign int64) {
 	t.e.Add(sign * int64(y*n.r*n.r))
 }
 
-// silentTerms are those of awaited selections, which the linear sums have not got.
+// silentTerms adds those of selections in flight, which the linear sums lack.
 func (m *Model) silentTerms(q *Silent, sign int64) {
 	t := &m.taken
 	w, r := q.W*m.unit, q.R*m.unit

@@ -2,20 +2,20 @@ package contextual
 
 import "github.com/ranker-worker/ranker-worker/policy/features"
 
-// part makes a model part of a whole, which is told of the payoffs of all sources and fits. The part keeps nodes of its own only where it
-// knows something else than the whole, and of what these belong to; it takes all else from there.
+// part links a partition's model to the global one, which has the payoffs of all sources and makes the fits. The partition's model
+// has nodes of its own only where its data differ, and above those.
 type part struct {
-	base    *Model             // nil: it is no part
-	heeds   bool               // it goes by the whole
-	stored  learned            // what is stored
-	touched [MaxLevels][]int32 // numbers of its own nodes
+	base    *Model             // nil without a global model
+	heeds   bool               // the global fit is in use
+	stored  learned            // variances that are stored
+	touched [MaxLevels][]int32 // numbers of own nodes
 	free    []*node
 }
 
-// mostFree is how many nodes are kept for use again: one that begins has many that the whole has not been told of yet.
+// mostFree bounds the nodes kept for reuse.
 const mostFree = 1024
 
-// learned is what a fit has learned besides θ̂, and of how many payoffs.
+// learned are a fit's variances, and their number of payoffs.
 type learned struct {
 	since    int64
 	payoffs  int64
@@ -24,20 +24,18 @@ type learned struct {
 	kappa    [MaxLevels]float64
 }
 
-// learned is what it goes by.
 func (m *Model) learned() learned {
 	return learned{m.now.since, m.now.learned, m.now.variance, m.now.lambda, m.kappa}
 }
 
-// Share makes it, of which nothing is known, part of a whole. The whole must not change while the part is used; when it has changed, Refresh
-// is to be called.
+// Share puts an empty model below a global one, which must not change while it is used. Refresh must be called after a change.
 func (m *Model) Share(whole *Model) {
 	m.base, m.Total = whole, whole.Total
 	m.Refresh()
 }
 
-// Refresh takes note that the whole has changed: nothing but what it knows is known, until Set. Until the whole has learned
-// variances for the first time, a part of which a fit was loaded goes by that, and by its own nodes alone.
+// Refresh drops all own nodes after a change of the global model. Until that has learned variances, a partition's model with a
+// loaded fit uses its own fit and nodes alone.
 func (m *Model) Refresh() {
 	for l := range m.touched {
 		for _, number := range m.touched[l] {
@@ -55,19 +53,17 @@ func (m *Model) Refresh() {
 	}
 }
 
-// Unstored tells of a part whether the whole has learned something else than was when Stored was called, or the fit loaded, last. The part
-// goes by it from the next Refresh on.
+// Unstored returns whether the global variances differ from those stored or loaded last. They apply from the next Refresh on.
 func (m *Model) Unstored() bool {
 	return m.base != nil && m.base.fit.number > 0 && m.stored != m.base.learned()
 }
 
-// Stored takes note that what Append appends is stored.
+// Stored notes that Append's output is stored.
 func (m *Model) Stored() { m.stored = m.learned() }
 
-// Heeds tells whether a part goes by the whole.
+// Heeds returns whether the global fit is in use.
 func (m *Model) Heeds() bool { return m.heeds }
 
-// shared is the whole's node, if the part has none of its own.
 func (m *Model) shared(level int, number int32) *node {
 	if !m.heeds {
 		return nil
@@ -75,7 +71,6 @@ func (m *Model) shared(level int, number int32) *node {
 	return m.base.levels[level].Get(number)
 }
 
-// newNode makes a node: of a part, what the whole knows.
 func (m *Model) newNode(level int, number int32) (n *node) {
 	if m.base == nil {
 		return newNode(level, m.dim)
@@ -90,7 +85,7 @@ func (m *Model) newNode(level int, number int32) (n *node) {
 	return n
 }
 
-// Drop makes nothing known of a cell, so that it may belong elsewhere; of a part, no more than the whole knows.
+// Drop empties a cell, so that its path may change; below a global model it gets the global values.
 func (m *Model) Drop(at Path) {
 	if m.config.Levels == 0 || m.levels[0].Get(at[0]) == nil {
 		return
@@ -102,14 +97,13 @@ func (m *Model) Drop(at Path) {
 	m.close(at)
 }
 
-// set makes a node what another is; nil is nothing.
 func (n *node) set(o *node) {
 	if o == nil {
 		o = &node{}
 	}
 	n.w, n.r, n.held = o.w, o.r, o.held
 	clear(n.s)
-	copy(n.s, o.s) // what is silent is in it
+	copy(n.s, o.s) // silent features included
 	clear(n.passed)
 	copy(n.passed, o.passed)
 	if n.silent != nil {
@@ -117,6 +111,5 @@ func (n *node) set(o *node) {
 	}
 }
 
-// MarkBy says by what nodes are told apart where variances are learned from some of them: numbers that are the same wherever
-// the same is to be learned. Without it, it is their numbers.
+// MarkBy sets numbers that identify nodes for sampling, equal in all processes. The default is the node's number.
 func (m *Model) MarkBy(mark func(level int, number int32) uint64) { m.mark = mark }

@@ -11,7 +11,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/features"
 )
 
-// Common fills in what is known that is the same for all candidates.
+// Common sets the values that all candidates share.
 func (m *Model) Common(k *policy.Known) {
 	k.Variance, k.Kappa = m.now.variance, 0
 	k.Plain, k.LogDet, k.Ridge = m.config.Levels == 0, m.now.logDet, plainLambda
@@ -23,20 +23,19 @@ func (m *Model) Common(k *policy.Known) {
 	}
 }
 
-// Coefficient is θ_j as it was found last, and its deviation.
+// Coefficient returns θ̂_j and its standard deviation.
 func (m *Model) Coefficient(j int) (value, sd float64) {
 	return m.now.theta[j], math.Sqrt(m.now.variance * m.now.inverse[packed(j)+j])
 }
 
-// Fits is how often a fit was made.
+// Fits returns the number of fits.
 func (m *Model) Fits() uint64 { return m.now.number }
 
-// Append appends the fit, of which all else is made again: its number, from when on payoffs count, the payoffs of which variances were learned, σ², the ridges, κ of
-// all levels, A and f, with blanks between.
+// Append appends the fit with blanks between: its number, since, payoffs at the last learning, σ², ridges, κ of all levels, A and f.
 func (m *Model) Append(dst []byte) []byte {
 	f, number := m.now, m.now.number
 	if m.heeds {
-		number = 1 // how often a process has learned is its own
+		number = 1 // the number of fits is each process's own
 	}
 	dst = strconv.AppendUint(dst, number, 10)
 	dst = strconv.AppendInt(append(dst, ' '), f.since, 10)
@@ -51,7 +50,7 @@ func (m *Model) Append(dst []byte) []byte {
 
 var errFit = errors.New("the value is no fit of so many features")
 
-// Load restores what Append wrote. It fails, and changes nothing, where that cannot be.
+// Load restores a fit that Append wrote. It fails without a change if the text is malformed.
 func (m *Model) Load(value []byte) error {
 	words := bytes.Fields(value)
 	if len(words) != 4+int(features.Groups)+MaxLevels+packed(m.dim)+m.dim {
@@ -96,8 +95,7 @@ func (m *Model) Load(value []byte) error {
 	return nil
 }
 
-// AppendVariances appends what a whole has learned, but for θ̂, which follows: from when on payoffs count, of how many payoffs, σ², the ridges and κ of all levels, with
-// blanks between.
+// AppendVariances appends a global model's variances with blanks between: since, number of payoffs, σ², ridges, κ of all levels.
 func (m *Model) AppendVariances(dst []byte) []byte {
 	f := &m.fit
 	dst = strconv.AppendInt(dst, f.since, 10)
@@ -108,8 +106,7 @@ func (m *Model) AppendVariances(dst []byte) []byte {
 	return dst
 }
 
-// TakeVariances takes what AppendVariances appends in place of what was learned. Refit is to be called then. It fails, and changes
-// nothing, where that cannot be.
+// TakeVariances loads variances that AppendVariances wrote; Refit must follow. It changes nothing if the text is malformed.
 func (m *Model) TakeVariances(text []byte) error {
 	words := bytes.Fields(text)
 	if len(words) != 3+int(features.Groups)+MaxLevels {

@@ -6,13 +6,11 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/features"
 )
 
-// What this file declares is for people: no decision asks for it.
+// Declarations in this file are for reports; no decision uses them.
 
-// Levels is how many levels of effects there are.
 func (m *Model) Levels() int { return m.config.Levels }
 
-// Deviation is by how much payoffs are taken to differ, as of the last fit: of one thing around what is expected of it where level is -1,
-// which is σ; and with a level, numbered from the finest up, its nodes around what they belong to, σ/√κ.
+// Deviation returns standard deviations of the last fit: σ for level -1, and σ/√κ for a level of effects, numbered from the finest up.
 func (m *Model) Deviation(level int) float64 {
 	if level < 0 {
 		return math.Sqrt(m.now.variance)
@@ -20,18 +18,17 @@ func (m *Model) Deviation(level int) float64 {
 	return math.Sqrt(m.now.variance / m.kappa[level])
 }
 
-// Kappa is how many payoffs what is above a level counts as, where its nodes are expected from that.
+// Kappa returns a level's κ, the weight in payoffs of its prior mean.
 func (m *Model) Kappa(level int) float64 { return m.kappa[level] }
 
-// OfFeatures is by how much the payoffs that were fed are taken to differ by their features alone: the standard deviation of θ̂ᵀx over
-// them. It is 0 where there are none.
+// OfFeatures returns the standard deviation of θ̂ᵀx over fed payoffs; 0 without any.
 func (m *Model) OfFeatures() float64 {
-	n := float64(m.Total.G[0]) * (1.0 / (features.One * features.One)) // how many there are: x_1 = 1
+	n := float64(m.Total.G[0]) * (1.0 / (features.One * features.One)) // number of payoffs: x_1 = 1
 	if !(n > 0) {
 		return 0
 	}
 	var squares, mean float64
-	for j := 1; j < m.dim; j++ { // the intercept is the same for all
+	for j := 1; j < m.dim; j++ { // the intercept does not vary
 		theta, row := m.now.theta[j], m.Total.G[packed(j):packed(j+1)]
 		mean += theta * float64(row[0])
 		for k := 1; k < j; k++ {
@@ -44,7 +41,7 @@ func (m *Model) OfFeatures() float64 {
 	return math.Sqrt(max(0, squares-mean*mean))
 }
 
-// Spread is the standard deviation of a coordinate over the payoffs that were fed, in halves of its range; 0 where there are none.
+// Spread returns a coordinate's standard deviation over fed payoffs, in halves of its range; 0 without any.
 func (m *Model) Spread(j int) float64 {
 	n := float64(m.Total.G[0]) * (1.0 / (features.One * features.One))
 	if !(n > 0) {
@@ -55,8 +52,8 @@ func (m *Model) Spread(j int) float64 {
 	return math.Sqrt(max(0, float64(row[j])*(1.0/(features.One*features.One))/n-mean*mean))
 }
 
-// Parts gives what each feature and each level of effects, from the finest up, adds to what is expected of a cell shown with features x.
-// Their sum is the mean that Known gives, but for rounding.
+// Parts returns the contributions of each feature and level, from the finest up, to the expectation of a cell with features x. They
+// sum to Known's mean, up to rounding.
 func (m *Model) Parts(at Path, x []int8) (ofFeatures, ofLevels []float64) {
 	for j, k := range x {
 		ofFeatures = append(ofFeatures, m.now.theta[j]*float64(k)*(1.0/features.One))
@@ -66,7 +63,7 @@ func (m *Model) Parts(at Path, x []int8) (ofFeatures, ofLevels []float64) {
 	for l := range m.config.Levels {
 		nodes[l] = m.node(l, at[l])
 	}
-	// From the coarsest down, each takes of what lies above its payoffs without effects as much as they weigh.
+	// From the coarsest down, each level's own payoffs are averaged with the level above by weight.
 	above := 0.0
 	for l := m.config.Levels - 1; l >= 0; l-- {
 		n := nodes[l]

@@ -6,7 +6,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/features"
 )
 
-// What the assumptions are worth against what payoffs tell of variances, and how far these may go.
+// Weights of the priors against data, and bounds of the variances.
 const (
 	assumedPayoffs = 4
 	assumedNodes   = 4
@@ -14,13 +14,13 @@ const (
 	mostLambda     = 1e7
 	leastKappa     = 0.05
 	mostKappa      = 1e6
-	// sampled is of how many nodes of a level its κ is learned: known to some percent.
+	// sampled is the number of nodes from which a level's κ is learned, to some percent.
 	sampled = 2048
-	// mostSquare bounds what one node tells, so that it can be counted.
+	// mostSquare bounds a node's term, so that it can be counted.
 	mostSquare = 1 << 32
 )
 
-// varyAll learns σ², the ridges and the κ of all levels from the fit; it tells whether there is anything to learn.
+// varyAll learns σ², ridges and all κ from the fit; false without payoffs.
 func (m *Model) varyAll() bool {
 	f := &m.fit
 	payoffs := float64(m.Total.N) - m.taken.n.Float()/m.unit
@@ -46,7 +46,6 @@ func (m *Model) varyAll() bool {
 	return true
 }
 
-// varyRidge learns the ridge of a group of features.
 func (m *Model) varyRidge(g features.Group) {
 	f := &m.fit
 	freedom, squares, any := 1.0, 1.0/assumedLambda, false
@@ -64,7 +63,7 @@ func (m *Model) varyRidge(g features.Group) {
 	}
 }
 
-// learnKappa learns κ of a level. Of cells and items it does so from a sample: those whose marks have the smallest hashes.
+// learnKappa learns a level's κ; for cells and items from a sample, those whose marks have the smallest hashes.
 func (m *Model) learnKappa(l int) float64 {
 	count := 0
 	for _, at := range m.levels[l].All() {
@@ -76,7 +75,7 @@ func (m *Model) learnKappa(l int) float64 {
 	if l <= m.config.Items {
 		skip = bits.Len(uint((count - 1) / sampled))
 	}
-	var freedom, squares Wide // whole multiples of 1/Units: their sums do not depend on the numbers of nodes
+	var freedom, squares Wide // whole multiples of 1/Units, so that sums do not depend on the order of nodes
 	for number, at := range m.levels[l].All() {
 		if *at == nil || !((*at).w > 0) || skip > 0 && Mix(m.mark(l, number))>>(64-skip) != 0 {
 			continue
@@ -89,7 +88,7 @@ func (m *Model) learnKappa(l int) float64 {
 	return min(max((nodes*Units+freedom.Float())/(nodes*Units/kappa+squares.Float()), leastKappa), mostKappa)
 }
 
-// Mix is a bijection of 64 bits that leaves no pattern: SplitMix64's.
+// Mix is SplitMix64's finaliser, a bijection of 64 bits.
 func Mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -97,11 +96,11 @@ func Mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// effect is a node's own effect in the posterior, without those of the levels above, and its variance over σ².
+// effect returns a node's posterior effect without the levels above, and its variance over σ².
 func (m *Model) effect(l int, n *node) (effect, variance float64) {
 	z := m.row
 	clear(z)
-	var above, spread float64 // what the levels above are expected to add, and its variance
+	var above, spread float64 // expectation of the levels above, and its variance
 	g, p := 1.0, n
 	for k := l; k+1 < m.config.Levels; k++ {
 		p = p.parent

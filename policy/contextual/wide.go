@@ -6,31 +6,27 @@ import (
 	"math/bits"
 )
 
-// Wide is an integer modulo 2¹²⁸ in two's complement: sums of all payoffs there will ever be fit.
+// Wide is an integer modulo 2¹²⁸ in two's complement; sums of all payoffs ever fit.
 type Wide struct{ High, Low uint64 }
 
-// Add adds n.
 func (w *Wide) Add(n int64) {
 	var carry uint64
 	w.Low, carry = bits.Add64(w.Low, uint64(n), 0)
 	w.High += uint64(n>>63) + carry
 }
 
-// Plus adds another.
 func (w *Wide) Plus(o Wide) {
 	var carry uint64
 	w.Low, carry = bits.Add64(w.Low, o.Low, 0)
 	w.High, _ = bits.Add64(w.High, o.High, carry)
 }
 
-// Minus takes another out.
 func (w *Wide) Minus(o Wide) {
 	var borrow uint64
 	w.Low, borrow = bits.Sub64(w.Low, o.Low, 0)
 	w.High, _ = bits.Sub64(w.High, o.High, borrow)
 }
 
-// Float is the nearest number, to some bits.
 func (w Wide) Float() float64 {
 	if w.High == uint64(int64(w.Low)>>63) {
 		return float64(int64(w.Low))
@@ -43,7 +39,6 @@ func (w Wide) Float() float64 {
 	return float64(w.High)*0x1p64 + float64(w.Low)
 }
 
-// Append appends it in decimal.
 func (w Wide) Append(dst []byte) []byte {
 	n := new(big.Int).SetUint64(w.High)
 	if int64(w.High) < 0 {
@@ -55,7 +50,7 @@ func (w Wide) Append(dst []byte) []byte {
 
 var errWide = errors.New("not an integer of 128 bits in its shortest decimal form")
 
-// ParseWide reads what Append writes, and nothing else.
+// ParseWide reads a number that Append wrote.
 func ParseWide(text []byte) (Wide, error) {
 	n, ok := new(big.Int).SetString(string(text), 10)
 	if !ok || n.BitLen() > 127 {

@@ -6,18 +6,16 @@ import (
 	"time"
 )
 
-// ageSteps are how many coordinates an item's age has. Knots lie at ages of 4^k − 1 minutes, k = 0 to ageSteps, the last at 45 days; between two
-// of them what payoffs differ by is linear in the logarithm of the age and a minute, and beyond the last it stays as it is. The first knot, of a
-// new item, has no coordinate of its own.
+// ageSteps is the number of coordinates of an item's age. Knots are at ages of 4^k − 1 minutes, k = 0 to ageSteps, the last at 45
+// days. Between knots effects are linear in log(age + 1 minute), beyond the last constant. Knot 0, a new item, has no coordinate.
 const ageSteps = 8
 
-// Width is how many coordinates Vector gives: all but those of the age.
+// Width returns the number of Vector's coordinates: all but those of age.
 func (s *Space) Width() int { return s.Declared() + len(s.cross) }
 
-// HasAge tells whether items' ages are features.
 func (s *Space) HasAge() bool { return s.declared.Age }
 
-// AppendAge appends the coordinates of an age in milliseconds, where ages are features.
+// AppendAge appends the coordinates of an age in milliseconds, if age is declared.
 func (s *Space) AppendAge(dst []int8, age int64) []int8 {
 	if !s.declared.Age {
 		return dst
@@ -38,7 +36,6 @@ func (s *Space) AppendAge(dst []int8, age int64) []int8 {
 	return dst
 }
 
-// ageNames name the coordinates of the age.
 func ageNames() (names []string) {
 	minutes := 1
 	for range ageSteps {
@@ -48,7 +45,7 @@ func ageNames() (names []string) {
 	return names
 }
 
-// ageText is a number of minutes in the largest unit that it has one of.
+// ageText formats minutes in days from 2 days on, in hours from 2 hours on.
 func ageText(minutes int) string {
 	switch {
 	case minutes >= 2*24*60:

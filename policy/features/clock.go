@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Clock says which turns of the clock items may pay differently at.
+// Clock declares by which levels of the clock items may pay differently.
 type Clock struct {
 	Hour, Weekday bool
 	Zone          *time.Location // nil: UTC
@@ -14,14 +14,14 @@ type Clock struct {
 const (
 	hoursADay = 24
 	daysAWeek = 7
-	// MaxLevels is how many levels a clock has at the most.
+	// MaxLevels is the largest number of levels.
 	MaxLevels = hoursADay * daysAWeek
 )
 
-// On returns whether there are any.
+// On returns whether there are levels.
 func (c *Clock) On() bool { return c.Hour || c.Weekday }
 
-// Levels is how many levels the clock has: the hours of a day, the days of a week, the hours of a week; 1 where nothing is declared.
+// Levels returns their number: hours of a day, days of a week, or hours of a week; 1 if nothing is declared.
 func (c *Clock) Levels() int {
 	n := 1
 	if c.Hour {
@@ -33,7 +33,7 @@ func (c *Clock) Levels() int {
 	return n
 }
 
-// Period is after how many milliseconds the levels begin again, but for changes of the zone's offset; 0 where nothing is declared.
+// Period returns the time in milliseconds after which levels repeat, except for changes of the zone's offset; 0 if nothing is declared.
 func (c *Clock) Period() int64 {
 	const day = hoursADay * 3_600_000
 	switch {
@@ -45,7 +45,7 @@ func (c *Clock) Period() int64 {
 	return 0
 }
 
-// level is that of a time in milliseconds since 1970.
+// level returns the level of a Unix time in milliseconds.
 func (c *Clock) level(at int64) (n int) {
 	if !c.On() {
 		return 0
@@ -63,16 +63,15 @@ func (c *Clock) level(at int64) (n int) {
 	return n
 }
 
-// Grouping takes levels of the clock together.
+// Grouping pools levels of the clock.
 type Grouping struct {
 	Of     []int32 // by level: its group, from 0 on
 	Groups int32
-	// Hours and Days are into how many parts it divides the day and the week; 1 where it does not.
+	// Hours and Days are the numbers of parts of the day and of the week; 1 if undivided.
 	Hours, Days int
 }
 
-// Groupings are those that a learner chooses among, the first of which takes all levels together: parts of the day of 24, 6, 3 hours and
-// one, by week, by weekday and weekend, or by day.
+// Groupings returns those to choose from, by parts of the day and by days or weekend. The first pools all levels.
 func (c *Clock) Groupings() (all []Grouping) {
 	hours, days := []int{hoursADay}, []func(int) int{func(int) int { return 0 }}
 	if c.Hour {
@@ -98,7 +97,7 @@ func (c *Clock) Groupings() (all []Grouping) {
 	return all
 }
 
-// Name returns the name of a group, such as "Saturday and Sunday, 12–18 h"; "" where there is one group alone.
+// Name returns a group's name, such as "Saturday and Sunday, 12–18 h"; "" for a single group.
 func (g *Grouping) Name(group int32) (name string) {
 	days := [][]string{1: {""}, 2: {"Monday to Friday", "Saturday and Sunday"}, 7: {"Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"}}
 	name = days[g.Days][int(group)/g.Hours]
@@ -113,8 +112,8 @@ func (g *Grouping) Name(group int32) (name string) {
 	return name + fmt.Sprintf("%d–%d h", from, from+width)
 }
 
-// Spread divides the time from start to before end, in milliseconds since 1970, among levels: in parts of about an hour, and of the last
-// period alone where it is longer. Shares add up to 1.
+// Spread divides the time in [start, end), in Unix milliseconds, among levels in parts of about an hour; if it is longer than a
+// period, the last period only. Shares sum to 1.
 func (c *Clock) Spread(start, end int64, do func(level int32, share float64)) {
 	const hour = 3_600_000
 	start = max(start, end-max(hour, c.Period()))

@@ -1,7 +1,6 @@
-// Package features turns what is known of a user and of a candidate into a vector of small integers, by which a learner can tell what
-// a payoff depends on besides the item. The package is pure.
+// Package features turns declared features of users and candidates into vectors of small integers for contextual learners. Declaration
+// declares features, segments, categories and clock; Space makes the vectors, products of features (Declaration.Cross) included.
 //
-// Features are declared, each with its range. A number becomes one of 255 steps of its range, and what learns from it is defined on
-// these: so sums of products of features are integers, which add up to the same in whatever order, and a vector takes a byte a number.
-// Products of features (Declaration.Cross) are made here of the steps, so that nobody has to send them.
+// A number becomes one of 255 steps of its range. Sums of products are then integers, which do not depend on order, and a vector
+// takes a byte per number. It is not from the paper. The package is pure.
 package features

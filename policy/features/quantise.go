@@ -2,8 +2,7 @@ package features
 
 import "math"
 
-// Quantise is the number as one of the steps −127 to 127 of the feature's range; clamped tells whether it lies outside. What is missing,
-// NaN, is in the middle.
+// Quantise returns the number's step in its range, −127 to 127; clamped if it lies outside. NaN, for missing, is in the middle.
 func (f *Feature) Quantise(v float64) (step int8, clamped bool) {
 	if math.IsNaN(v) {
 		return 0, false
@@ -16,17 +15,16 @@ func (f *Feature) Quantise(v float64) (step int8, clamped bool) {
 		v, low, high = SignedLog(v), SignedLog(low), SignedLog(high)
 	}
 	middle, half := low/2+high/2, high/2-low/2
-	if half == 0 { // of a range of denormal numbers
+	if half == 0 { // a range of denormal numbers
 		return 0, clamped
 	}
 	return int8(math.Round(min(max((v-middle)/half, -1), 1) * One)), clamped
 }
 
-// SignedLog is sign(v)·log(1+|v|).
+// SignedLog returns sign(v)·log(1+|v|).
 func SignedLog(v float64) float64 { return math.Copysign(math.Log1p(math.Abs(v)), v) }
 
-// QuantiseUser appends the steps of a user's numbers, as many as User has features. Bit k of clamped is set where number k was outside
-// its range.
+// QuantiseUser appends the steps of a user's numbers, one for each of User. Bit k of clamped is set if number k was out of range.
 func (s *Space) QuantiseUser(dst []int8, numbers []float64) (_ []int8, clamped uint64) {
 	for k := range s.declared.User {
 		step, outside := s.declared.User[k].Quantise(numbers[k])
@@ -38,9 +36,8 @@ func (s *Space) QuantiseUser(dst []int8, numbers []float64) (_ []int8, clamped u
 	return dst, clamped
 }
 
-// QuantiseItem appends the steps of a candidate's numbers, as many as Item has features: Given of them are numbers, in the order
-// declared, and the others are its utility and what the platform predicts of it, which mean nothing where they are not declared. Bits of
-// clamped are by the place in Item.
+// QuantiseItem appends the steps of a candidate's features, one for each of Item: numbers holds those in a candidate's own list
+// (Given) in declared order; utility and predicted are used if declared. Bits of clamped are by index in Item.
 func (s *Space) QuantiseItem(dst []int8, numbers []float64, utility, predicted float64) (_ []int8, clamped uint64) {
 	given := 0
 	for k := range s.declared.Item {
@@ -63,8 +60,8 @@ func (s *Space) QuantiseItem(dst []int8, numbers []float64, utility, predicted f
 	return dst, clamped
 }
 
-// Vector appends the Width coordinates of a user's and a candidate's steps, as many as User and Item have features. A product is rounded
-// once, to the nearest; there are no ties, for One is odd.
+// Vector appends the Width coordinates of a user's and a candidate's steps. Products are rounded once to the nearest; since One is
+// odd there are no ties.
 func (s *Space) Vector(dst []int8, user, item []int8) []int8 {
 	if len(user) != len(s.declared.User) || len(item) != len(s.declared.Item) {
 		panic("features: a vector of other numbers than were declared")

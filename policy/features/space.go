@@ -6,59 +6,59 @@ import (
 	"slices"
 )
 
-// Feature is a number that is declared of users or of items.
+// Feature is a declared number of users or items.
 type Feature struct {
 	Name string
-	// Low and High are its range: what is beyond is taken to its end. What is finer than a 254th of it is rounded away.
+	// Low and High are its range. Numbers beyond are clamped; the resolution is a 254th.
 	Low, High float64
-	// Log has the steps evenly spaced by SignedLog of the number: for numbers most of which are a small part of the range.
+	// Log spaces steps evenly in SignedLog, for numbers that are mostly a small part of the range.
 	Log bool
 }
 
-// The names of item features that a candidate carries by itself, whatever else its features are.
+// Names of item features that each candidate carries.
 const (
 	Utility   = "utility"
 	Predicted = "predicted" // its range must be that of payoffs
 )
 
-// Declaration is what is declared of a learner's features.
+// Declaration declares a learner's features.
 type Declaration struct {
 	User, Item []Feature
-	// Cross are pairs of names, of users' features, of items', or of one each: their products are features too.
+	// Cross are pairs of names, of user or item features, whose products are features, too.
 	Cross [][2]string
-	// Segments are the names of those groups of users for whom items may pay differently, in the order of their numbers from 1 on.
+	// Segments are the names of user groups for whom items may pay differently, numbered from 1.
 	Segments []string
-	// Categories says that items have categories, whose items may pay alike.
+	// Categories says that items have categories, within which items may pay alike.
 	Categories bool
-	// Clock says at which turns of the clock items may pay differently.
+	// Clock declares the levels of the clock at which items may pay differently.
 	Clock Clock
-	// Age says that payoffs may depend on how long ago an item was first met.
+	// Age says that payoffs may depend on the time since an item was first met.
 	Age bool
 }
 
 const (
-	// MaxDim is the most coordinates that there may be.
+	// MaxDim bounds the number of coordinates.
 	MaxDim = 64
-	// MaxSegments is how many segments are declared at the most: with the users who are in none of them their numbers go to 127.
+	// MaxSegments bounds declared segments: with users in none of them, numbers reach 127.
 	MaxSegments = 127
-	// MaxClockSegments is how many may be declared beside a clock, whose levels each of them has.
+	// MaxClockSegments bounds segments beside a clock, whose levels multiply them.
 	MaxClockSegments = 15
-	// One is what stands for 1.
+	// One is the integer that stands for 1.
 	One = 127
 )
 
-// Group is the part of the coordinates that one belongs to. Those of a group are expected to be of like importance.
+// Group is a group of coordinates, which share a ridge: they are expected to be of like importance.
 type Group uint8
 
-// The groups, in the order in which their coordinates stand.
+// The groups, in the order of their coordinates.
 const (
 	Intercept Group = iota
 	OfUser
 	OfItem
 	OfCross
 	OfAge
-	Groups // how many there are
-	// InSegments is no group: it says where a Fault is.
+	Groups // their number
+	// InSegments is no group, but the place of a Fault.
 	InSegments = Groups
 )
 
@@ -66,10 +66,10 @@ func (g Group) String() string {
 	return [...]string{"intercept", "user", "item", "cross", "age", "segments"}[g]
 }
 
-// Fault is something wrong with a Declaration.
+// Fault is a fault of a Declaration.
 type Fault struct {
-	Group Group // which list: OfUser, OfItem, OfCross or InSegments; Intercept for all together
-	At    int   // which of the list
+	Group Group // the list: OfUser, OfItem, OfCross or InSegments; Intercept for all together
+	At    int   // index in the list
 	What  string
 }
 
@@ -83,7 +83,7 @@ func (f *Fault) Error() string {
 	return fmt.Sprintf("features: %s feature %d: %s", f.Group, f.At+1, f.What)
 }
 
-// Check finds all faults.
+// Check returns all faults.
 func (d *Declaration) Check() (all []*Fault) {
 	say := func(g Group, at int, format string, args ...any) {
 		all = append(all, &Fault{g, at, fmt.Sprintf(format, args...)})
@@ -140,7 +140,6 @@ func (d *Declaration) Check() (all []*Fault) {
 	return all
 }
 
-// mostSegments is how many segments there may be.
 func (d *Declaration) mostSegments() int {
 	if d.Clock.On() {
 		return MaxClockSegments
@@ -148,16 +147,15 @@ func (d *Declaration) mostSegments() int {
 	return MaxSegments
 }
 
-// Space are the coordinates of a learner's features: an intercept that is always 1, the user's, the item's, then their products, and the item's age. It is
-// not changed once it is made.
+// Space defines a learner's coordinates: an intercept of 1, user's, item's, products, the item's age. It is immutable.
 type Space struct {
 	declared  Declaration
 	cross     [][2]uint8 // coordinates
-	utility   int        // of the item's; -1 where it is none
+	utility   int        // index in the item's features; -1 if undeclared
 	predicted int
 }
 
-// New makes it, or says the first of what Check finds.
+// New returns the space, or the first fault that Check finds.
 func New(d Declaration) (*Space, error) {
 	if faults := d.Check(); len(faults) > 0 {
 		return nil, faults[0]
@@ -177,41 +175,39 @@ func New(d Declaration) (*Space, error) {
 	return s, nil
 }
 
-// User and Item are the features of either, in the order declared. Callers must not change them.
+// User returns users' features in declared order. Callers must not change them.
 func (s *Space) User() []Feature { return s.declared.User }
 
-// Item likewise; Utility and Predicted are among them where they are declared.
+// Item returns items' features likewise, Utility and Predicted included if declared.
 func (s *Space) Item() []Feature { return s.declared.Item }
 
-// UserSegments are how many segments of users are told apart, those who are in none of them counted as one: 1 where none are declared.
+// UserSegments returns the number of user segments, one for users in none included.
 func (s *Space) UserSegments() int { return 1 + len(s.declared.Segments) }
 
-// Segments are how many segments are told apart: those of users, each at all levels of the clock.
+// Segments returns the number of segments: user segments times levels of the clock.
 func (s *Space) Segments() int { return s.UserSegments() * s.declared.Clock.Levels() }
 
-// Clock returns the declared clock.
 func (s *Space) Clock() *Clock { return &s.declared.Clock }
 
-// At is the number of a segment of users at a time in milliseconds since 1970, below Segments.
+// At returns the number, below Segments, of a user segment at a Unix time in milliseconds.
 func (s *Space) At(segment int32, at int64) int32 {
 	c := &s.declared.Clock
 	return segment*int32(c.Levels()) + int32(c.level(at))
 }
 
-// Segment is the number of the segment of that name, below UserSegments; 0, and false, where it is not declared.
+// Segment returns the number of a named segment, below UserSegments; 0 and false if it is not declared.
 func (s *Space) Segment(name []byte) (number int32, declared bool) {
 	for k := range s.declared.Segments {
-		if s.declared.Segments[k] == string(name) { // this allocates nothing
+		if s.declared.Segments[k] == string(name) { // does not allocate
 			return int32(k + 1), true
 		}
 	}
 	return 0, false
 }
 
-// Categories tells whether items have categories.
 func (s *Space) Categories() bool { return s.declared.Categories }
 
-// Dim is how many coordinates there are.
+// Dim returns the number of coordinates.
 func (s *Space) Dim() int {
 	if s.declared.Age {
 		return s.Width() + ageSteps
@@ -219,10 +215,10 @@ func (s *Space) Dim() int {
 	return s.Width()
 }
 
-// Declared is how many coordinates there are without products.
+// Declared returns the number of coordinates without products and age.
 func (s *Space) Declared() int { return 1 + len(s.declared.User) + len(s.declared.Item) }
 
-// Given is how many numbers stand in a candidate's own list: its features without Utility and Predicted.
+// Given returns the length of a candidate's own list: its features without Utility and Predicted.
 func (s *Space) Given() int {
 	n := len(s.declared.Item)
 	for _, at := range [...]int{s.utility, s.predicted} {
@@ -233,13 +229,11 @@ func (s *Space) Given() int {
 	return n
 }
 
-// HasUtility tells whether a candidate's utility is a feature.
 func (s *Space) HasUtility() bool { return s.utility >= 0 }
 
-// HasPredicted likewise, of what the platform predicts.
 func (s *Space) HasPredicted() bool { return s.predicted >= 0 }
 
-// Predicted is the coordinate of Predicted; -1 where there is none.
+// Predicted returns Predicted's coordinate; -1 if undeclared.
 func (s *Space) Predicted() int {
 	if s.predicted < 0 {
 		return -1
@@ -247,7 +241,6 @@ func (s *Space) Predicted() int {
 	return 1 + len(s.declared.User) + s.predicted
 }
 
-// Group is that of a coordinate.
 func (s *Space) Group(coordinate int) Group {
 	switch {
 	case coordinate == 0:
@@ -262,7 +255,6 @@ func (s *Space) Group(coordinate int) Group {
 	return OfAge
 }
 
-// Names names the coordinates, for people.
 func (s *Space) Names() []string {
 	names := []string{Intercept.String()}
 	for _, f := range append(slices.Clone(s.declared.User), s.declared.Item...) {

@@ -9,25 +9,21 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// Margin is the majority by which a pair of items is decided that users have selected in both orders. If each user who
-// sees both errs independently with probability at most 1/4, the wrong one reaches it first with probability at most
-// 1/(1+3⁵) = 0.41 % (the gambler's ruin), after at most 10 comparisons on average. Users who cannot tell the two apart
-// take 25 on average to have them ordered somehow.
+// Margin is the majority that decides a pair selected in both orders. If users err independently with probability at most 1/4, the
+// wrong order reaches it first with probability at most 1/(1+3⁵) = 0.41 % (gambler's ruin), after at most 10 comparisons on
+// average. Indifferent users take 25 on average.
 const Margin = 5
 
-// maxCount bounds a count: more says nothing more.
 const maxCount = 1 << 40
 
-// pair is two items.
 type pair struct{ low, high policy.Item } // numbers, low < high
 
-// pairCount is how often, of a pair, each was selected below the other: low over high, and high over low.
+// pairCount counts, for a pair, selections of one item shown below the other: low over high, and high over low.
 type pairCount struct {
-	explored [2]int64 // in impressions ranked so as to find the order
-	against  [2]int64 // in others, where only what contradicts their order is counted
+	explored [2]int64 // in impressions that explored the order
+	against  [2]int64 // in others: contradictions of the order only
 }
 
-// Add is the number of all selections of both.
 func (t pairCount) Add(o pairCount) pairCount {
 	return pairCount{
 		[2]int64{t.explored[0] + o.explored[0], t.explored[1] + o.explored[1]},
@@ -35,13 +31,10 @@ func (t pairCount) Add(o pairCount) pairCount {
 	}
 }
 
-// side is what is told of one over the other.
 func (t pairCount) side(side int) reported { return reported{t.explored[side], t.against[side]} }
 
-// all is how often one was selected over the other, whatever made the ranking.
 func (t pairCount) all(side int) int64 { return t.explored[side] + t.against[side] }
 
-// compared is 1 where the two were compared in an explored impression.
 func (t pairCount) compared() int64 {
 	if t.explored[0]+t.explored[1] > 0 {
 		return 1
@@ -49,12 +42,11 @@ func (t pairCount) compared() int64 {
 	return 0
 }
 
-// opposed is how many selections contradict what most say.
+// opposed returns the number of selections that contradict the majority.
 func (t pairCount) opposed() int64 { return min(t.all(0), t.all(1)) }
 
-// majority is that of the first of a pair over the second, or for side 1 of the second over the first. What was counted
-// against an order that was taken for certain tells one side only, for who agrees with it is not counted: it undoes what was
-// explored by a majority of Margin, and not before.
+// majority returns the majority of the first over the second item, or for side 1 of the second over the first. Selections against a
+// certain order count one side only, since agreement is not counted: they overrule explored ones at a majority of Margin.
 func (t pairCount) majority(side int) int64 {
 	if m := t.all(side) - t.all(1-side); m >= Margin || m <= -Margin {
 		return m
@@ -64,11 +56,10 @@ func (t pairCount) majority(side int) int64 {
 
 func (t pairCount) firstMajority() int64 { return t.majority(0) }
 
-// exploredMajority is that of the first over the second in explored impressions alone.
+// exploredMajority returns the majority in explored impressions alone.
 func (t pairCount) exploredMajority() int64 { return majority(t.explored[0], t.explored[1]) }
 
-// majority is by how much the first of a pair is preferred; negative where the second is, 0 where the pair is undecided. One
-// selection decides a pair as long as none contradicts it; then it takes a majority of Margin.
+// majority returns the excess of the first, or 0 if undecided: once contradicted, a pair takes a majority of Margin.
 func majority(first, second int64) int64 {
 	m := first - second
 	if (first == 0 || second == 0) || m >= Margin || m <= -Margin {
@@ -77,28 +68,27 @@ func majority(first, second int64) int64 {
 	return 0
 }
 
-// counts are sparse pair counts: there are those that were ever added to.
+// counts are sparse pair counts.
 type counts struct {
-	at    map[uint64]int32 // by pairKey: where in pairs
+	at    map[uint64]int32 // by pairKey: index in pairs
 	pairs []pair
-	sums  policy.Totals[pairCount] // by place in pairs; of changes, bits say which side of own
+	sums  policy.Totals[pairCount] // by index in pairs; bits of changes give the side of own
 
-	compared []int64 // by item: with how many others it was compared in explored impressions
-	against  []int64 // by item: how often it was, against the order, in another
-	opposed  int64   // selections that contradict what most say of their pair
-	disputed int64   // those of them of explored impressions
+	compared []int64 // by item: number of others it was compared with in explored impressions
+	against  []int64 // by item: its selections against the order, and those of others against it
+	opposed  int64   // selections against their pair's majority
+	disputed int64   // of these, those of explored impressions
 
 	field []byte
 	value []byte
 }
 
-// init makes them counts of no items yet. They must not move: they keep up what hangs on them.
+// init makes empty counts, which must not move: sums calls their method.
 func (c *counts) init() {
 	c.at = map[uint64]int32{}
 	c.sums = policy.NewTotals(c.keepUp)
 }
 
-// keepUp keeps up what hangs on the pooled counts of all pairs.
 func (c *counts) keepUp(at int32, before, after pairCount) {
 	c.opposed += after.opposed() - before.opposed()
 	c.disputed += min(after.explored[0], after.explored[1]) - min(before.explored[0], before.explored[1])
@@ -111,7 +101,6 @@ func (c *counts) keepUp(at int32, before, after pairCount) {
 	}
 }
 
-// grow makes room for items 0..items-1.
 func (c *counts) grow(items int) {
 	if more := items - len(c.compared); more > 0 {
 		c.compared, c.against = extend(c.compared, more), extend(c.against, more)
@@ -120,7 +109,7 @@ func (c *counts) grow(items int) {
 
 func pairKey(low, high policy.Item) uint64 { return uint64(uint32(low))<<32 | uint64(uint32(high)) }
 
-// find gives the pair of two different items, and the place in its counts of a selected over b.
+// find returns a pair's index, made if needed, and the side of a over b.
 func (c *counts) find(a, b policy.Item) (at int32, side int) {
 	low, high := a, b
 	if a > b {
@@ -137,11 +126,10 @@ func (c *counts) find(a, b policy.Item) (at int32, side int) {
 	return at, side
 }
 
-// reported is how often one of a pair was selected over the other, by one source.
+// reported counts one source's selections of one item of a pair over the other.
 type reported struct{ explored, against int64 }
 
-// add counts so many selections of a over b, as many as there is room for, and gives the majorities of a over b before and
-// after.
+// add adds selections of a over b, up to maxCount, and returns the majorities before and after.
 func (c *counts) add(a, b policy.Item, n reported) (before, after int64) {
 	at, side := c.find(a, b)
 	before = c.sums.Pooled(at).majority(side)
@@ -155,7 +143,7 @@ func (c *counts) add(a, b policy.Item, n reported) (before, after int64) {
 	return before, c.sums.Pooled(at).majority(side)
 }
 
-// imports sets what a source has of a over b, and gives the majorities of a over b before and after.
+// imports sets a source's counts of a over b, and returns the majorities before and after.
 func (c *counts) imports(source int32, a, b policy.Item, n reported) (before, after int64) {
 	at, side := c.find(a, b)
 	before = c.sums.Pooled(at).majority(side)
@@ -169,8 +157,7 @@ func (c *counts) imports(source int32, a, b policy.Item, n reported) (before, af
 	return before, c.sums.Pooled(at).majority(side)
 }
 
-// harvest hands out what has changed: "<better>:<worse>" and how often better was selected over worse, "<explored>" or, where
-// there is any, "<explored> <against>".
+// harvest reports changes: "<better>:<worse>" to "<explored>", or "<explored> <against>" if there are any against.
 func (c *counts) harvest(f func(field, value []byte)) {
 	changes := c.sums.Changes()
 	for at, which := range changes.All() {
@@ -198,7 +185,7 @@ func appendPair(dst []byte, a, b policy.Item) []byte {
 	return strconv.AppendInt(dst, int64(b), 10)
 }
 
-// load reads a field that harvest wrote. Items are below the given number.
+// load reads a field that harvest wrote. It fails if it is malformed, or names an item from items on.
 func (c *counts) load(field, value []byte, items int) error {
 	a, b, err := parsePair(field)
 	if err != nil {
@@ -223,7 +210,6 @@ var (
 	errCount = errors.New("the value is not a count")
 )
 
-// parsePair reads what appendPair appends.
 func parsePair(field []byte) (a, b policy.Item, err error) {
 	first, second, found := bytes.Cut(field, []byte{':'})
 	a, errA := parseItem(first)
@@ -242,7 +228,6 @@ func parseItem(text []byte) (policy.Item, error) {
 	return policy.Item(n), nil
 }
 
-// append appends what is stored of it.
 func (n reported) append(dst []byte) []byte {
 	dst = strconv.AppendInt(dst, n.explored, 10)
 	if n.against > 0 {
@@ -251,7 +236,7 @@ func (n reported) append(dst []byte) []byte {
 	return dst
 }
 
-// parseTold reads what append appends; nobody appends nothing.
+// parseTold reads counts that append wrote; they are not both 0.
 func parseTold(text []byte) (n reported, err error) {
 	first, second, two := bytes.Cut(text, []byte{' '})
 	n.explored, err = parseCount(first)
@@ -272,5 +257,4 @@ func parseCount(text []byte) (int64, error) {
 	return int64(n), nil
 }
 
-// plain tells whether a number is written as we write it: without a sign or zeros in front.
 func plain(text []byte) bool { return text[0] != '+' && (text[0] != '0' || len(text) == 1) }

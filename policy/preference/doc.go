@@ -1,5 +1,4 @@
-// Package preference finds the order of the users' utilities where impressions come without them (the paper's appendix
-// C.1, "Unknown utilities"): from selections alone where users know what they like (Sorted), or from the estimates that
-// they publish with their selections where they learn it from each other (Social). The package is pure: it does no I/O,
-// reads no clock and draws no global randomness.
+// Package preference learns the order of users' utilities where impressions lack them (paper, appendix C.1, "Unknown utilities").
+// Finder is the interface. Sorted learns from selections alone, of users who know their preferences; Social learns from estimates
+// that users publish with their selections. The package is pure: no I/O, no clock, no global randomness.
 package preference

@@ -7,10 +7,9 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// ErrMerge says that one Finder cannot take over what another knows: it is of another kind.
+// ErrMerge is wrapped by errors about a Finder of another kind.
 var ErrMerge = errors.New("preference: the order found cannot be merged")
 
-// Merge implements Finder.
 func (s *Sorted) Merge(from Finder, numbers []policy.Item) error {
 	f, ok := from.(*Sorted)
 	if !ok {
@@ -30,7 +29,6 @@ func (s *Sorted) Merge(from Finder, numbers []policy.Item) error {
 	return nil
 }
 
-// Merge implements Finder.
 func (s *Social) Merge(from Finder, numbers []policy.Item) error {
 	f, ok := from.(*Social)
 	if !ok {

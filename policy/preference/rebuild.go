@@ -7,15 +7,14 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// decidedPair is a pair whose order the counts decide.
 type decidedPair struct {
 	better, worse policy.Item
 	majority      int64
 }
 
-// decided are the pairs that the counts decide, in the order of the better item.
+// decided returns the pairs decided by their counts, ordered by the better item.
 func (c *counts) decided(items int, majority func(pairCount) int64) []decidedPair {
-	end := make([]int32, items+1) // by better item, then where its edges end
+	end := make([]int32, items+1) // by better item, the end of its edges
 	each := func(f func(decidedPair)) {
 		for i := range c.pairs {
 			p := &c.pairs[i]
@@ -39,8 +38,7 @@ func (c *counts) decided(items int, majority func(pairCount) int64) []decidedPai
 	return edges
 }
 
-// rebuild makes the relation what the counts say: the closure of the decided pairs, without the weakest of those that
-// contradict each other. It takes time in proportion to the pairs, times n/64 to close the relation.
+// rebuild computes the closure of the decided pairs, without the weakest of those in cycles, in O(pairs·n/64).
 func (s *Sorted) rebuild() {
 	n := s.relation.Len()
 	c := newComponents(n)
@@ -59,7 +57,7 @@ func (s *Sorted) rebuild() {
 		}
 	}
 	s.conflicted = len(edges) < all
-	// Components are numbered from the lowest up, and each is one item now.
+	// Components are numbered from the lowest up, each of a single item now.
 	s.relation.clear()
 	lowestFirst := make([]policy.Item, n)
 	for i, at := range c.of {
@@ -72,21 +70,20 @@ func (s *Sorted) rebuild() {
 	}
 }
 
-// components are the strongly connected ones of a graph whose edges are sorted by better: R. Tarjan, "Depth-first search
-// and linear graph algorithms", SIAM J. Computing 1972, with a stack of its own.
+// components are the strongly connected components of a graph with edges sorted by better item: R. Tarjan, "Depth-first search and
+// linear graph algorithms", SIAM J. Computing 1972, with an explicit stack.
 type components struct {
-	of    []int32 // by item; an edge leads from a component to itself or to one of a smaller number
-	first []int32 // by item: its first edge; one more at the end
+	of    []int32 // by item; edges lead to the same or a smaller component
+	first []int32 // by item: its first edge; one element more
 	count int32
 
 	index, low []int32 // 0: not visited
-	next       []int32 // by item: the edge to go on with
+	next       []int32 // by item: its next edge
 	open       []policy.Item
 	isOpen     []bool
 	path       []policy.Item
 }
 
-// cyclic tells whether there is a cycle.
 func (c *components) cyclic(edges []decidedPair) bool {
 	c.find(edges)
 	return int(c.count) < len(c.of)
@@ -118,7 +115,6 @@ func (c *components) find(edges []decidedPair) {
 	}
 }
 
-// visit goes through all that can be reached from root and was not visited before.
 func (c *components) visit(root policy.Item, edges []decidedPair, visited int32) int32 {
 	enter := func(i policy.Item) {
 		visited++
@@ -151,7 +147,6 @@ func (c *components) visit(root policy.Item, edges []decidedPair, visited int32)
 	return visited
 }
 
-// close makes a component of all that was entered since its first item.
 func (c *components) close(first policy.Item) {
 	for {
 		i := c.open[len(c.open)-1]
@@ -165,7 +160,7 @@ func (c *components) close(first policy.Item) {
 	c.count++
 }
 
-// leaveOutWeakest takes out, in each component of more than one item, the edges of the smallest majority.
+// leaveOutWeakest removes, in each component of several items, the edges of the smallest majority.
 func (c *components) leaveOutWeakest(edges []decidedPair) []decidedPair {
 	var weakest []int64 // by component
 	for _, e := range edges {
@@ -188,12 +183,11 @@ func (c *components) leaveOutWeakest(edges []decidedPair) []decidedPair {
 	})
 }
 
-// perInsertion is how many selections it takes to halve the places that an item may have, on average under the windows of
-// BenchmarkBurnIn (geometric, 0.7): a figure that was measured.
+// perInsertion is the number of selections that halve an item's possible places, measured by BenchmarkBurnIn.
 const perInsertion = 1.65
 
-// expected is about how many more selections the burn-in takes: for each item as many as it takes to halve the items that
-// it is undecided against until there is none, counting each pair once.
+// expected returns the rough remaining length of the burn-in: for each item the selections to halve its undecided pairs until none
+// is left, each pair counted once.
 func (s *Sorted) expected() float64 {
 	n := s.relation.Len()
 	if s.varied() {

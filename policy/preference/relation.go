@@ -7,27 +7,25 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// Relation is a strict partial order of items 0..n-1, transitively closed: what is known of the order of utilities, and
-// all that follows from it. It is a matrix of n² bits, n²/8 bytes. The zero value is the empty relation of no items.
+// Relation is a transitively closed strict partial order of items 0..n-1: the known order of utilities, in n² bits.
 type Relation struct {
-	rows    []uint64 // stride words per item: the items below it
+	rows    []uint64 // stride words per item: bits of the items below it
 	stride  int
-	below   []int32 // by item: how many are below it
-	above   []int32 // by item: how many are above it
+	below   []int32 // by item: number of items below it
+	above   []int32 // by item: number of items above it
 	decided int64   // pairs
 }
 
-// Len is the number of items.
 func (r *Relation) Len() int { return len(r.below) }
 
-// Grow makes the relation one of items 0..items-1. It never shrinks.
+// Grow makes room for items 0..items-1. It never shrinks.
 func (r *Relation) Grow(items int) {
 	n := len(r.below)
 	if items <= n {
 		return
 	}
 	if words := (items + 63) / 64; words > r.stride {
-		// A row that is too short is moved; a quarter more keeps moves few without doubling what is held.
+		// A row that is too short is moved; a quarter more keeps moves few without doubling memory.
 		stride := words
 		if r.stride > 0 {
 			stride = max(words, r.stride+r.stride/4)
@@ -43,7 +41,6 @@ func (r *Relation) Grow(items int) {
 	r.above = extend(r.above, items-n)
 }
 
-// extend appends more zero elements.
 func extend[T any](s []T, more int) []T {
 	n := len(s)
 	s = slices.Grow(s, more)[:n+more]
@@ -55,27 +52,25 @@ func (r *Relation) row(i policy.Item) []uint64 {
 	return r.rows[int(i)*r.stride : (int(i)+1)*r.stride]
 }
 
-// Above tells whether a is known to have the higher utility.
+// Above returns whether a is known to have the higher utility.
 func (r *Relation) Above(a, b policy.Item) bool {
 	return r.rows[int(a)*r.stride+int(b)/64]>>(uint(b)%64)&1 != 0
 }
 
-// Decided tells whether the order of two different items is known.
+// Decided returns whether the order of two different items is known.
 func (r *Relation) Decided(a, b policy.Item) bool { return r.Above(a, b) || r.Above(b, a) }
 
-// DecidedPairs is the number of pairs of items whose order is known.
 func (r *Relation) DecidedPairs() int64 { return r.decided }
 
-// Position estimates where an item stands among all, between 0 (the lowest) and 1: (b+1)/(a+b+2) for b items known to be
-// below it and a above, which is where it would stand on average if it were one of those alone. Where one item is known
-// to be above another its position is larger, so that any order by position continues the relation.
+// Position estimates an item's place among all, in (0,1): (b+1)/(a+b+2) with b items known to be below and a above, its mean place
+// if these were all. It rises along the relation, so that sorting by it extends the relation.
 func (r *Relation) Position(i policy.Item) float64 {
 	below, above := float64(r.below[i]), float64(r.above[i])
 	return (below + 1) / (below + above + 2)
 }
 
-// Add notes that better is above worse, and all that follows. It fails, and changes nothing, where the opposite is known
-// or both are the same item. It takes n²/64 steps at most.
+// Add notes that better is above worse, and all that follows. It returns false without a change if the opposite is known or the
+// items are equal. It takes O(n²/64).
 func (r *Relation) Add(better, worse policy.Item) bool {
 	if better == worse || r.Above(worse, better) {
 		return false
@@ -85,7 +80,7 @@ func (r *Relation) Add(better, worse policy.Item) bool {
 	}
 	down := r.row(worse)
 	r.lower(better, worse, down)
-	// Whatever is above better gets the same; better's own row is one of those that tell who that is, so it goes first.
+	// Items above better get the same; better's own row is needed to find them, so it goes first.
 	word, bit := int(better)/64, uint(better)%64
 	for u, left := 0, r.above[better]; left > 0; u++ {
 		if r.rows[u*r.stride+word]>>bit&1 != 0 {
@@ -96,7 +91,7 @@ func (r *Relation) Add(better, worse policy.Item) bool {
 	return true
 }
 
-// lower puts worse, and all that is below it, below i.
+// lower puts worse, and everything below it, below i.
 func (r *Relation) lower(i, worse policy.Item, down []uint64) {
 	row := r.row(i)
 	for w, d := range down {
@@ -117,7 +112,6 @@ func (r *Relation) lower(i, worse policy.Item, down []uint64) {
 	}
 }
 
-// clear forgets everything but the items.
 func (r *Relation) clear() {
 	clear(r.rows)
 	clear(r.below)

@@ -11,63 +11,55 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// SocialConfig is what a Social is made from. The zero value is the default.
+// SocialConfig configures NewSocial. The zero value is the default.
 type SocialConfig struct {
-	// Sigma is the standard deviation of a single user's estimate (sub-Gaussian). 0: it is estimated from the estimates.
+	// Sigma is the standard deviation of a user's rating (sub-Gaussian); 0 estimates it.
 	Sigma float64
-	// Delta bounds the probability that any interval ever misses. 0: DefaultDelta.
+	// Delta bounds the probability that any interval ever misses; 0 is DefaultDelta.
 	Delta float64
-	// Resolution is the half-width, in standard deviations of a single user's estimate, from which on an interval is
-	// taken for a point, its mean. 0: DefaultResolution.
+	// Resolution is the half-width, in standard deviations of a rating, at which an interval counts as its mean; 0 is DefaultResolution.
 	Resolution float64
-	// Budget is the number of estimates from which on an interval is taken for its mean whatever its width: good enough. 0: none.
+	// Budget is the number of ratings at which an interval counts as its mean whatever its width; 0 is none.
 	Budget int64
 }
 
-// Defaults of SocialConfig.
 const (
 	DefaultDelta      = 0.05
 	DefaultResolution = 0.1
-	// DefaultBudget is what learners have, though it is no default of SocialConfig: the mean of so many estimates has a standard
-	// error of a tenth of their deviation.
+	// DefaultBudget is the learners' default, not SocialConfig's: it gives a standard error of a tenth of the ratings' deviation.
 	DefaultBudget = 100
 )
 
-// maxEstimate bounds an estimate of a utility: neither squares of those below it nor their sums overflow.
+// maxEstimate bounds a rating: squares below it and their sums do not overflow.
 const maxEstimate = 0x1p256
 
-// Social finds the order of users who learn from each other (the paper's appendix C.1). Each publishes, with what is
-// selected, an own unbiased estimate of its utility; the mean of N of them, give or take σ·√(2·log(4nt²/δ)/N), is what
-// everybody knows of it, for n items and t estimates: with probability at least 1-δ no such interval ever misses. Users
-// take any value inside for the utility.
+// Social learns the order of utilities from users who learn from each other (paper, appendix C.1). Each publishes with a selection
+// an unbiased rating of its utility. The interval of a mean of N ratings is ±σ·√(2·log(4nt²/δ)/N), for n items and t ratings: with
+// probability at least 1-δ none ever misses. Users may take any value inside.
 //
-// An impression in which the intervals of two candidates overlap explores: it shows the least-selected item whose
-// interval overlaps another's on top, then the others of which the same is true in the order of their selections, then
-// the rest by their means. When all are disjoint the order is certain, and users agree with it whatever values they
-// take. An interval that has shrunk to a half-width of Resolution·σ, which takes 2·log(4nt²/δ)/Resolution² estimates, is
-// taken for a point: or two items that are liked alike would be explored for ever. Items that are closer than twice that
-// may end up in either order. With a Budget so many estimates are good enough for any interval: the burn-in ends however much
-// users' estimates vary, and items that are closer than some standard errors may end up in either order.
+// An impression in which two intervals overlap explores: on top the least-selected item whose interval overlaps, then the other
+// overlapping ones by number of selections, then the rest by mean. Once all are disjoint the order is certain. An interval of
+// half-width Resolution·σ, after 2·log(4nt²/δ)/Resolution² ratings, counts as a point, or equal items would be explored for ever;
+// closer items may end in either order. A Budget ends the burn-in earlier, at the same price.
 //
-// The scale σ is estimated, unless it is given, by the variance of estimates within items, and enlarged by what keeps it
-// from falling short of the true one with probability at least 1-δ/2 where estimates are Gaussian (B. Laurent, P. Massart,
-// "Adaptive estimation of a quadratic functional by model selection", Annals of Statistics 2000, Lemma 1). Until there are
-// enough, no interval is bounded.
+// σ, unless given, is the standard deviation of ratings within items, enlarged so that it is too small with probability at most δ/2
+// for Gaussian ratings (B. Laurent, P. Massart, "Adaptive estimation of a quadratic functional by model selection", Annals of
+// Statistics 2000, Lemma 1). Until there are enough ratings, intervals are unbounded.
 //
-// It is stored in the hash "utilities": "<item>" maps to "<N> <mean> <sum of squared deviations>" of its estimates. A
-// selection without a utility teaches nothing, and is counted.
+// Hash "utilities" maps "<item>" to "<N> <mean> <sum of squared deviations>" of its ratings. Selections without a rating are
+// counted as unused.
 type Social struct {
 	config SocialConfig
 	sums   policy.Totals[moments] // by item
 	unused int64
 
-	total  int64     // estimates
-	within []float64 // sums of squared deviations from the items' means, of so many items each
-	met    int64     // items with an estimate
+	total  int64     // number of ratings
+	within []float64 // sums of squared deviations from items' means, one for each itemsPerSum items
+	met    int64     // items with a rating
 
-	undecided int64    // pairs, when they were counted last
-	counted   [2]int64 // items and estimates, when they were
-	nextCount int64    // watermark
+	undecided int64    // pairs at the last count
+	counted   [2]int64 // items and ratings at the last count
+	nextCount int64    // watermark of the next count
 	entries   []socialEntry
 	field     []byte
 	value     []byte
@@ -75,7 +67,7 @@ type Social struct {
 
 var _ Finder = (*Social)(nil)
 
-// moments are those of an item's estimates: their number, mean, and sum of squared deviations from it.
+// moments are an item's ratings: number, mean, and sum of squared deviations.
 type moments struct {
 	n    int64
 	mean float64
@@ -89,11 +81,10 @@ type socialEntry struct {
 	rank            int32
 }
 
-// itemsPerSum is how many items are added up anew at each change, so that the sum of all, with one addition for so many
-// items, is a function of what is known and not of how it came about.
+// itemsPerSum is the number of items summed again at each change, so that the total is a function of the state, not of its history.
 const itemsPerSum = 64
 
-// NewSocial makes one that knows no items yet. It fails where a number of the configuration is negative or not finite.
+// NewSocial returns one without items. It fails if a number is negative or not finite, or Delta is 1 or more.
 func NewSocial(c SocialConfig) (*Social, error) {
 	for _, x := range []float64{c.Sigma, c.Delta, c.Resolution} {
 		if !(x >= 0) || math.IsInf(x, 0) || c.Delta >= 1 {
@@ -111,8 +102,8 @@ func NewSocial(c SocialConfig) (*Social, error) {
 	return s, nil
 }
 
-// Add is the moments of both samples together (T. Chan, G. Golub, R. LeVeque, "Updating formulae and a pairwise algorithm
-// for computing sample variances", 1979).
+// Add returns the moments of both samples (T. Chan, G. Golub, R. LeVeque, "Updating formulae and a pairwise algorithm for computing
+// sample variances", 1979).
 func (m moments) Add(o moments) moments {
 	switch {
 	case o.n == 0:
@@ -128,13 +119,11 @@ func (m moments) Add(o moments) moments {
 	}
 }
 
-// Grow implements Finder.
 func (s *Social) Grow(items int) {
 	s.sums.Grow(items)
 	s.within = extend(s.within, (s.sums.Len()+itemsPerSum-1)/itemsPerSum-len(s.within))
 }
 
-// keepUp keeps up what hangs on the pooled moments of all items.
 func (s *Social) keepUp(i policy.Item, before, after moments) {
 	s.total += after.n - before.n
 	first := int(i) / itemsPerSum * itemsPerSum
@@ -151,12 +140,12 @@ func (s *Social) keepUp(i policy.Item, before, after moments) {
 	}
 }
 
-// scale is σ², or more; infinite while that is not known.
+// scale returns an upper estimate of σ²; infinite while unknown.
 func (s *Social) scale() float64 {
 	if s.config.Sigma > 0 {
 		return s.config.Sigma * s.config.Sigma
 	}
-	// Of d squared Gaussians the sum is below d − 2√(d·x) with probability at most e^−x.
+	// A sum of d squared Gaussians is below d − 2√(d·x) with probability at most e^−x.
 	d, x := float64(s.total-s.met), math.Log(2/s.config.Delta)
 	if least := d - 2*math.Sqrt(d*x); least > 0 {
 		var within float64
@@ -168,7 +157,7 @@ func (s *Social) scale() float64 {
 	return math.Inf(1)
 }
 
-// log is log(4nt²/δ), of its parts, for t² may have more digits than there are.
+// log returns log(4nt²/δ), by parts, since t² may exceed a float64's digits.
 func (s *Social) log() float64 {
 	delta := s.config.Delta
 	if s.config.Sigma == 0 {
@@ -177,7 +166,7 @@ func (s *Social) log() float64 {
 	return math.Log(4*float64(max(s.sums.Len(), 1))/delta) + 2*math.Log(float64(max(s.total, 1)))
 }
 
-// radius of an item's interval, given 2·σ²·log(4nt²/δ).
+// radius returns an interval's half-width, given 2·σ²·log(4nt²/δ).
 func radius(width float64, n int64) float64 {
 	if n == 0 {
 		return math.Inf(1)
@@ -185,7 +174,7 @@ func radius(width float64, n int64) float64 {
 	return math.Sqrt(width / float64(n))
 }
 
-// point is the number of estimates from which on an interval is taken for its mean.
+// point returns the number of ratings at which an interval counts as its mean.
 func (s *Social) point(log float64) float64 {
 	most := 2 * log / (s.config.Resolution * s.config.Resolution)
 	if s.config.Budget > 0 {
@@ -194,16 +183,15 @@ func (s *Social) point(log float64) float64 {
 	return most
 }
 
-// Sort implements Finder.
 func (s *Social) Sort(candidates []policy.Item, key policy.Key, order, undecided []int32) []int32 {
 	s.measure(candidates, key)
 	slices.SortFunc(s.entries, func(a, b socialEntry) int {
-		// Of those that were never selected the mean, 0, means nothing; their interval says so.
+		// Unrated items have a meaningless mean of 0; their intervals are unbounded.
 		return cmp.Or(cmp.Compare(a.mean, b.mean), cmp.Compare(a.tie, b.tie), cmp.Compare(a.rank, b.rank))
 	})
 	for r, e := range s.entries {
 		order[r] = e.rank
-		// Where the intervals of two overlap, those of two neighbours between them do.
+		// If two intervals overlap, two neighbours between them do.
 		if r > 0 && overlap(&s.entries[r-1], &e) {
 			undecided = append(undecided, int32(r))
 		}
@@ -211,7 +199,6 @@ func (s *Social) Sort(candidates []policy.Item, key policy.Key, order, undecided
 	return undecided
 }
 
-// measure fills s.entries with the candidates' intervals, in their order.
 func (s *Social) measure(candidates []policy.Item, key policy.Key) {
 	log := s.log()
 	width := 2 * s.scale() * log
@@ -229,17 +216,15 @@ func (s *Social) measure(candidates []policy.Item, key policy.Key) {
 	}
 }
 
-// overlap tells whether it is not certain which of two is liked better, a's mean being no higher than b's. Two points are
-// in the order that they have.
+// overlap returns whether the order of two items is not certain, where a's mean is at most b's. Two points are ordered.
 func overlap(a, b *socialEntry) bool {
 	return !(a.high < b.low) && (a.low < a.high || b.low < b.high)
 }
 
-// Explore implements Finder.
 func (s *Social) Explore(items []policy.Item, _ []int32, key policy.Key, shown []int32) {
 	s.measure(items, key)
-	// Items are in the order of their means: an item overlaps others in front of it if it does the one of them that
-	// reaches highest, and others behind it if it does the one that reaches lowest.
+	// Items are ordered by mean: one overlaps an item before it if it overlaps the one that reaches highest, and one behind it if
+	// it overlaps the one that reaches lowest.
 	e := s.entries
 	reach := &e[0]
 	for k := range e {
@@ -274,7 +259,6 @@ func (s *Social) Explore(items []policy.Item, _ []int32, key policy.Key, shown [
 	}
 }
 
-// Selected implements Finder.
 func (s *Social) Selected(sel *Selection) {
 	if !sel.HasUtility || !(math.Abs(sel.Utility) <= maxEstimate) {
 		s.unused++
@@ -283,10 +267,9 @@ func (s *Social) Selected(sel *Selection) {
 	s.sums.AddOwn(sel.selected(), moments{n: 1, mean: sel.Utility}, 1)
 }
 
-// countEvery is how often, in milliseconds of event time, the pairs that are undecided are counted, for people.
+// countEvery is the time between counts of undecided pairs, in milliseconds of event time.
 const countEvery = 1000
 
-// Advance implements Finder.
 func (s *Social) Advance(watermark int64) {
 	if watermark >= s.nextCount && s.counted != [2]int64{int64(s.sums.Len()), s.total} {
 		s.nextCount = watermark + countEvery
@@ -294,12 +277,11 @@ func (s *Social) Advance(watermark int64) {
 	}
 }
 
-// count counts the pairs whose intervals overlap.
 func (s *Social) count() {
 	s.counted = [2]int64{int64(s.sums.Len()), s.total}
 	e := s.sorted()
 	lows, highs := make([]float64, len(e)), make([]float64, len(e))
-	equal := int64(0) // pairs of points with the same mean
+	equal := int64(0) // pairs of points with equal means
 	for k := range e {
 		lows[k], highs[k] = e[k].low, e[k].high
 	}
@@ -316,7 +298,7 @@ func (s *Social) count() {
 			run = 0
 		}
 	}
-	// An interval that ends before another begins is disjoint from it.
+	// An interval is disjoint from all that begin after its end.
 	var disjoint int64
 	ended := 0
 	for _, low := range lows {
@@ -329,10 +311,8 @@ func (s *Social) count() {
 	s.undecided = n*(n-1)/2 - disjoint - equal
 }
 
-// Hash implements Finder.
 func (s *Social) Hash() string { return "utilities" }
 
-// Harvest implements Finder.
 func (s *Social) Harvest(f func(field, value []byte)) {
 	changes := s.sums.Changes()
 	for i := range changes.All() {
@@ -348,7 +328,6 @@ func (s *Social) Harvest(f func(field, value []byte)) {
 	changes.Clear()
 }
 
-// parseMoments reads a value that Harvest wrote.
 func parseMoments(value []byte) (m moments, ok bool) {
 	parts := bytes.Split(value, []byte{' '})
 	if len(parts) != 3 {
@@ -362,10 +341,9 @@ func parseMoments(value []byte) (m moments, ok bool) {
 	return moments{n, mean, dev}, ok
 }
 
-// maxSources is how many sources' deviations can be added without an overflow.
+// maxSources is the number of deviations that can be added without overflow.
 const maxSources = 1 << 20
 
-// Load implements Finder.
 func (s *Social) Load(field, value []byte) error {
 	i, err := parseItem(field)
 	m, ok := parseMoments(value)
@@ -377,10 +355,8 @@ func (s *Social) Load(field, value []byte) error {
 	return nil
 }
 
-// Loaded implements Finder.
 func (s *Social) Loaded() {}
 
-// SetSource implements Finder.
 func (s *Social) SetSource(source int32, field, value []byte, items func(policy.Item) (policy.Item, bool)) {
 	theirs, err := parseItem(field)
 	if err != nil {
@@ -404,10 +380,9 @@ func (s *Social) SetSource(source int32, field, value []byte, items func(policy.
 	s.sums.SetSource(source, i, m)
 }
 
-// Status implements Finder. Undecided pairs are as they were counted last: that takes more than a look.
+// Status implements Finder. Undecided is as of the last count.
 func (s *Social) Status() Status { return Status{Undecided: s.undecided, Unused: s.unused} }
 
-// sorted are the intervals of all items in the order of their means.
 func (s *Social) sorted() []socialEntry {
 	all := make([]policy.Item, s.sums.Len())
 	for i := range all {
@@ -421,7 +396,6 @@ func (s *Social) sorted() []socialEntry {
 	return e
 }
 
-// Report implements Finder.
 func (s *Social) Report(r *Report) {
 	s.count()
 	r.Items, r.Undecided, r.Expected, r.Status = r.Items[:0], r.Undecided[:0], 0, s.Status()
@@ -435,8 +409,7 @@ func (s *Social) Report(r *Report) {
 	}
 }
 
-// missing is about how many more selections an item needs until its interval is apart from its neighbours': as many as
-// shrink it to half the distance.
+// missing returns the rough number of selections that shrink an item's interval to half the distance to its neighbours.
 func (s *Social) missing(order []socialEntry, k int) float64 {
 	e := &order[k]
 	most := s.point(s.log())
@@ -447,7 +420,7 @@ func (s *Social) missing(order []socialEntry, k int) float64 {
 		}
 		shrink := (e.high - e.low) / math.Abs(e.mean-order[j].mean)
 		need := most
-		if n := float64(e.n) * shrink * shrink; n < most { // false where it is not a number
+		if n := float64(e.n) * shrink * shrink; n < most { // false for NaN
 			need = n
 		}
 		want = max(want, need)

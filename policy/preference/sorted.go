@@ -8,44 +8,36 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// MaxItems bounds the items whose order a Sorted finds: their relation takes 8 MiB.
+// MaxItems bounds the items of a Sorted: its relation takes 8 MiB.
 const MaxItems = 8192
 
-// Sorted finds the order of users who are deterministic: they all like the items in the same order, and select what they
-// like best within their window. The selection of the item at position k then certifies that it is liked better than
-// every item shown above it, and nothing else. What is certified, and all that follows, is kept as a transitively closed
-// relation.
+// Sorted learns the order of deterministic users, who all share one order and select the best within their window. A selection at
+// position k shows that its item exceeds all items shown above it, and nothing else. These pairs and their transitive closure form
+// the relation.
 //
-// An impression whose candidates' order is not certified explores: it shows a pair on top whose order is not known, in
-// random order, and below it a run of others in increasing utility as far as that can be guessed, each undecided against
-// the one before, so that a user who looks further certifies more. In one impression of eight the pair is chosen as
-// binary insertion would, so that the burn-in's length has a bound of the order n·log n; in the others it stands where
-// the guess has the longest stretch of undecided neighbours, which is faster in the mean. See docs/algorithms.md for the
-// bound and its proof.
+// An impression whose order is not certain explores: on top a pair of unknown order, in random order; below it a run in increasing
+// guessed utility, each undecided against the one before, so that users who look further reveal more. One impression in eight
+// chooses the pair by binary insertion, which bounds the burn-in by O(n·log n); the others take the longest stretch of undecided
+// neighbours, which is faster on average (docs/algorithms.md has the proof).
 //
-// Users may contradict each other. Of each pair that was compared directly, both counts are kept; it is decided by those,
-// see majority. Where decided pairs still contradict each other in a cycle, those of the smallest majority in each
-// strongly connected component are left out, as often as it takes. So the relation is an order whatever users do, it is a
-// function of the counts alone, and what was left out is undecided, hence explored again.
+// Users may contradict each other. Both counts of each compared pair decide it, see majority. In cycles the pairs of the smallest
+// majority in each strongly connected component are left out, repeatedly. So the relation is always an order, a function of the
+// counts, and pairs left out are explored again. If users contradict each other by more than chance, their tastes vary: the order
+// of mean utilities is then learned at a bounded price; see scores, wanting and compare.
 //
-// Where users contradict each other by more than chance, their own tastes vary: then what is looked for is the order of the
-// items' mean utilities, well enough for a price that is bounded; see scores, wanting and compare.
+// Only pairs that did not follow from the order at the decision are counted; with deterministic users none are left after burn-in.
 //
-// What a selection adds to the counts depends on what was known when its impression was decided: pairs that follow from
-// that are not counted. With deterministic users there is nothing left to count after the burn-in.
-//
-// It is stored in the hash "preferences": "<better>:<worse>", two numbers of items, maps to the number of selections of the
-// first in which the second was shown above it, in impressions ranked to find the order, and behind a blank, where there is any,
-// to their number in others, which contradict an order that was taken for certain. Items numbered MaxItems or above are not learned: they count as lower
-// than all others, in the order of their numbers.
+// Hash "preferences" maps "<better>:<worse>" to the number of selections of the first with the second shown above it in explored
+// impressions, and behind a blank, unless 0, in others, against a certain order. Items from MaxItems on are not learned: they count
+// as lower than all others, in the order of their numbers.
 type Sorted struct {
 	relation Relation
 	counts   counts
 	items    int
 
-	stale          bool // the relation, or the scores, are not what the counts say; they are made so before they are used
-	conflicted     bool // decided pairs contradict each other, so that a new one may change more than itself
-	cyclic         bool // those do that explored impressions decide
+	stale          bool // the relation, or the scores, must be rebuilt before use
+	conflicted     bool // decided pairs form cycles, so that a new one may change more than itself
+	cyclic         bool // pairs decided by explored impressions do
 	scores         scores
 	contradictions int64
 
@@ -59,20 +51,18 @@ type Sorted struct {
 
 var _ Finder = (*Sorted)(nil)
 
-// NewSorted makes one that knows no items yet.
+// NewSorted returns one without items.
 func NewSorted() *Sorted {
 	s := &Sorted{}
 	s.counts.init()
 	return s
 }
 
-// entry is a candidate to be sorted.
 type entry struct {
 	key      uint64
 	position int32
 }
 
-// Grow implements Finder.
 func (s *Sorted) Grow(items int) {
 	s.items = max(s.items, items)
 	s.relation.Grow(min(items, MaxItems))
@@ -82,10 +72,9 @@ func (s *Sorted) Grow(items int) {
 	}
 }
 
-// tracked tells whether the item's place in the order is learned.
 func tracked(i policy.Item) bool { return i < MaxItems }
 
-// decided tells whether the order of two items is certain.
+// decided returns whether the order of two items is certain.
 func (s *Sorted) decided(a, b policy.Item) bool {
 	if !tracked(a) || !tracked(b) {
 		return true
@@ -96,7 +85,7 @@ func (s *Sorted) decided(a, b policy.Item) bool {
 	return s.relation.Decided(a, b)
 }
 
-// position is where an item is guessed to stand among all, within 0 and 1.
+// position returns an item's guessed place among all, in [0,1].
 func (s *Sorted) position(i policy.Item, varied bool) float64 {
 	if varied {
 		return s.scores.position(i)
@@ -104,15 +93,13 @@ func (s *Sorted) position(i policy.Item, varied bool) float64 {
 	return s.relation.Position(i)
 }
 
-// Sort implements Finder.
 func (s *Sorted) Sort(candidates []policy.Item, key policy.Key, order, undecided []int32) []int32 {
 	undecided, budget := s.sort(candidates, key, order, undecided)
 	if len(undecided) > 0 && budget == spent && (s.varied() || key.Float64(drawRest) >= restShare) {
 		return undecided[:0]
 	}
 	if s.varied() && len(undecided) > 0 {
-		// Each is a block of its own, so that a selection is counted against all that were shown above: all pairs are
-		// compared alike.
+		// Each is a block of its own, so that a selection counts against all items shown above: all pairs are compared alike.
 		undecided = undecided[:0]
 		for r := 1; r < len(candidates); r++ {
 			undecided = append(undecided, int32(r))
@@ -121,13 +108,12 @@ func (s *Sorted) Sort(candidates []policy.Item, key policy.Key, order, undecided
 	return undecided
 }
 
-// budget tells whether there is anything left to be spent on finding the order.
+// budget says whether exploration may go on.
 type budget bool
 
 const spent budget = false
 
-// sort is Sort, but for what is good enough: undecided tells of all that is not certain, and budget whether any item of those
-// has been compared less often than is to be spent on it.
+// sort is Sort without a budget: undecided lists all uncertain ranks; budget says whether any of their items wants comparisons.
 func (s *Sorted) sort(candidates []policy.Item, key policy.Key, order, undecided []int32) ([]int32, budget) {
 	if s.stale {
 		s.rebuild()
@@ -137,8 +123,7 @@ func (s *Sorted) sort(candidates []policy.Item, key policy.Key, order, undecided
 	for k, i := range candidates {
 		e := entry{position: int32(k), key: uint64(i)}
 		if tracked(i) {
-			// Different positions of up to MaxItems items differ by 2⁻²⁷ and more, so 32 bits tell them apart, and the
-			// rest breaks ties.
+			// Positions of up to MaxItems items differ by at least 2⁻²⁷, so 32 bits suffice; the rest breaks ties.
 			e.key = uint64(s.position(i, varied)*(1<<32))<<32 | key.Uint64(uint64(k))>>32
 		}
 		s.entries = append(s.entries, e)
@@ -165,12 +150,11 @@ func (s *Sorted) sort(candidates []policy.Item, key policy.Key, order, undecided
 }
 
 const (
-	insertionShare = 0.125 // of the exploring impressions: they compare a pair as binary insertion would
+	insertionShare = 0.125 // of exploring impressions: they compare a pair by binary insertion
 	swapShare      = 1.0 / 3
-	longestStretch = 4 // beyond it, a longer stretch is no better a place to look
+	longestStretch = 4 // longer stretches are no better
 )
 
-// Explore implements Finder.
 func (s *Sorted) Explore(items []policy.Item, undecided []int32, key policy.Key, shown []int32) {
 	if s.varied() {
 		s.compare(items, key, shown)
@@ -197,7 +181,7 @@ func (s *Sorted) Explore(items []policy.Item, undecided []int32, key policy.Key,
 			n++
 		}
 	}
-	// Those below the run come first: they take no selection from it.
+	// Items below the run come first: they take no selections from it.
 	for r := range items {
 		if !s.taken[r] {
 			shown[n] = int32(r)
@@ -206,8 +190,7 @@ func (s *Sorted) Explore(items []policy.Item, undecided []int32, key policy.Key,
 	}
 }
 
-// longest is the first undecided rank of a stretch of undecided neighbours that goes on for longer than others, but is
-// not longer than it matters; u, within [0,1), chooses among several.
+// longest returns the first rank of a longest stretch of undecided neighbours, up to longestStretch; u in [0,1) breaks ties.
 func longest(undecided []int32, u float64) int32 {
 	best, count := 0, 0
 	each := func(f func(rank int32, length int)) {
@@ -242,16 +225,15 @@ func longest(undecided []int32, u float64) int32 {
 	return chosen
 }
 
-// insertion is the pair, lower rank first, that binary insertion in the order of the items' numbers would compare next:
-// the first item whose place among those before it is not certain, and the middle one of those that it is undecided
-// against. The order of the items is not certain.
+// insertion returns the pair, lower rank first, that binary insertion in the order of item numbers compares next: the first item
+// whose place among those before it is uncertain, and the middle one of its undecided range. The order must not be certain.
 func (s *Sorted) insertion(items []policy.Item) (low, high int32) {
 	s.numbers = slices.Grow(s.numbers[:0], len(items))
 	for r := range items {
 		s.numbers = append(s.numbers, int32(r))
 	}
 	slices.SortFunc(s.numbers, func(a, b int32) int { return cmp.Compare(items[a], items[b]) })
-	s.chain = slices.Grow(s.chain[:0], len(items)) // ranks, all of whose items are in a certain order
+	s.chain = slices.Grow(s.chain[:0], len(items)) // ranks of items in a certain order
 	for _, r := range s.numbers {
 		z := items[r]
 		if !tracked(z) {
@@ -278,7 +260,6 @@ func (s *Sorted) insertion(items []policy.Item) (low, high int32) {
 	panic("preference: an order that is certain was to be explored")
 }
 
-// Selected implements Finder.
 func (s *Sorted) Selected(sel *Selection) {
 	y := sel.selected()
 	if len(sel.Order) == 0 {
@@ -287,9 +268,8 @@ func (s *Sorted) Selected(sel *Selection) {
 		}
 		return
 	}
-	// Items between two undecided ranks are a block: within it the order was certain. So of each block only the highest
-	// that was shown above need be counted, for the others follow; and of the selected item's own block only what
-	// contradicts.
+	// Items between two undecided ranks are a block, within which the order was certain. Of each block only the highest shown above
+	// counts, since the others follow; of the selection's own block only contradictions.
 	n := len(sel.Items)
 	s.blocks = slices.Grow(s.blocks[:0], n)[:n]
 	block := int32(0)
@@ -320,7 +300,6 @@ func (s *Sorted) Selected(sel *Selection) {
 	}
 }
 
-// evidence takes in that y was selected over x, in an explored impression or against an order that was taken for certain.
 func (s *Sorted) evidence(y, x policy.Item, one reported) {
 	if x == y || !tracked(max(x, y)) {
 		return
@@ -330,17 +309,16 @@ func (s *Sorted) evidence(y, x policy.Item, one reported) {
 		s.contradictions++
 	}
 	_, majority := s.counts.add(y, x, one)
-	if was && one.explored == 0 { // scores are of what was explored
+	if was && one.explored == 0 { // scores use explored impressions only
 		return
 	}
 	s.apply(y, x, majority)
 }
 
-// apply brings the relation up to date with a changed majority on a pair: at once where it is no more than a new certainty,
-// and else before the relation is used.
+// apply updates the relation for a changed majority: at once if it is only a new certainty, else before the next use.
 func (s *Sorted) apply(y, x policy.Item, majority int64) {
 	switch {
-	case s.conflicted || s.counts.opposed > 0 || s.cyclic: // scores are of all counts
+	case s.conflicted || s.counts.opposed > 0 || s.cyclic: // scores use all counts
 		s.stale = true
 	case majority > 0 && !s.relation.Add(y, x), majority < 0 && !s.relation.Add(x, y):
 		s.stale = true
@@ -349,16 +327,13 @@ func (s *Sorted) apply(y, x policy.Item, majority int64) {
 	}
 }
 
-// Advance implements Finder: nothing is done on a schedule.
+// Advance implements Finder; nothing is scheduled.
 func (s *Sorted) Advance(int64) {}
 
-// Hash implements Finder.
 func (s *Sorted) Hash() string { return "preferences" }
 
-// Harvest implements Finder.
 func (s *Sorted) Harvest(f func(field, value []byte)) { s.counts.harvest(f) }
 
-// Load implements Finder.
 func (s *Sorted) Load(field, value []byte) error {
 	if err := s.counts.load(field, value, min(s.items, MaxItems)); err != nil {
 		return fmt.Errorf("%w: hash %q, field %.64q, value %.64q: %w", ErrState, s.Hash(), field, value, err)
@@ -366,10 +341,8 @@ func (s *Sorted) Load(field, value []byte) error {
 	return nil
 }
 
-// Loaded implements Finder.
 func (s *Sorted) Loaded() { s.rebuild() }
 
-// SetSource implements Finder.
 func (s *Sorted) SetSource(source int32, field, value []byte, items func(policy.Item) (policy.Item, bool)) {
 	a, b, err := parsePair(field)
 	if err != nil {
@@ -388,12 +361,11 @@ func (s *Sorted) SetSource(source int32, field, value []byte, items func(policy.
 	}
 	before, after := s.counts.imports(source, a, b, n)
 	if before != 0 && (after > 0) != (before > 0) {
-		s.stale = true // what followed from it may not follow any more
+		s.stale = true // consequences of the old order may be gone
 	}
 	s.apply(a, b, after)
 }
 
-// Status implements Finder.
 func (s *Sorted) Status() Status {
 	n := int64(s.relation.Len())
 	status := Status{Undecided: n*(n-1)/2 - s.relation.DecidedPairs(), Contradictions: s.contradictions}
@@ -403,7 +375,6 @@ func (s *Sorted) Status() Status {
 	return status
 }
 
-// Report implements Finder.
 func (s *Sorted) Report(r *Report) {
 	all := make([]policy.Item, s.items)
 	for i := range all {

@@ -9,33 +9,29 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// Where users' tastes vary there is no order that all selections agree with, and comparisons never end. What is looked for
-// then is the order of the items' mean utilities, well enough, for a price that is bounded.
+// Where tastes vary, no order agrees with all selections. The order of mean utilities is learned then, at a bounded price.
 const (
-	// mostCompared is with how many others an item is compared, as long as users do not contradict each other: with all, in lists
-	// of no more items; with thousands, three times as many as a sort needs.
+	// mostCompared is the number of others that an item is compared with while users agree: all in shorter lists; with thousands,
+	// three times as many as a sort needs.
 	mostCompared = 32
-	// restShare is of the impressions whose order is not certain, though as much as is to be spent has been spent on it, those
-	// that are explored nevertheless, as long as users do not contradict each other: then all becomes certain in the end.
+	// restShare is the share of uncertain impressions explored after that, while users agree, so that all becomes certain.
 	restShare = 0.125
-	// disputedShare and opposedShare are how many selections, for each item, have to contradict what more of them say, to tell
-	// that tastes vary: of explored impressions, and of all. So does a cycle of what explored impressions decide.
+	// disputedShare and opposedShare are the numbers of contradicting selections per item, of explored impressions and of all, from
+	// which tastes vary. So does a cycle of pairs decided by explored impressions.
 	disputedShare, opposedShare = 0.5, 20.0
-	// apartBy is by how many standard errors two scores have to differ for their order to be taken for certain.
+	// apartBy is the number of standard errors between two scores whose order counts as certain.
 	apartBy = 2.0
-	// enough is the information about an item's score that is good enough: that of 16 comparisons with its like. There may be
-	// as much again for each 2,048 times that it was selected against the order, or another against it, for tastes may drift.
+	// enough is the wanted information of a score, that of 16 comparisons with equals; as much more for each 2,048 selections
+	// against the order, since tastes may drift.
 	enough, drift = 4.0, 512.0
 )
 
-// varied tells whether users contradict each other by more than chance: their own tastes vary.
 func (s *Sorted) varied() bool {
 	n := float64(len(s.counts.compared))
 	return s.cyclic || float64(s.counts.disputed) > disputedShare*n || float64(s.counts.opposed) > opposedShare*n
 }
 
-// wanting tells whether less is known of an item than is to be found out: where tastes vary, of its score; else it is to be
-// compared with so many others.
+// wanting returns whether an item needs more data: information on its score if tastes vary, else comparisons with others.
 func (s *Sorted) wanting(i policy.Item) bool {
 	if !tracked(i) {
 		return false
@@ -46,8 +42,7 @@ func (s *Sorted) wanting(i policy.Item) bool {
 	return s.counts.compared[i] < mostCompared
 }
 
-// expectedOfScores is about how many more selections it takes until as much is known of all scores as is to be found out: a
-// comparison of two items that are liked alike tells a quarter of each.
+// expectedOfScores returns the rough number of selections until all scores are known; one between equals gives each a quarter.
 func (s *Sorted) expectedOfScores() (selections float64) {
 	for i, known := range s.scores.known {
 		selections += max(0, s.wanted(policy.Item(i))-known) * 4 / 2
@@ -55,11 +50,9 @@ func (s *Sorted) expectedOfScores() (selections float64) {
 	return selections
 }
 
-// wanted is the information about an item's score that is to be found out.
 func (s *Sorted) wanted(i policy.Item) float64 { return enough + float64(s.counts.against[i])/drift }
 
-// compare shows the items in random order, two neighbours on top whose order is not certain, one of which has been compared
-// the least.
+// compare shows the items in random order, with two neighbours of uncertain order on top, one of which was compared the least.
 func (s *Sorted) compare(items []policy.Item, key policy.Key, shown []int32) {
 	for r := range items {
 		shown[r] = int32(r)
@@ -69,7 +62,7 @@ func (s *Sorted) compare(items []policy.Item, key policy.Key, shown []int32) {
 		shown[k], shown[j] = shown[j], shown[k]
 	}
 	least, at := math.Inf(1), 0
-	for k, r := range shown { // of several, one at random
+	for k, r := range shown { // ties at random
 		if r == 0 || s.decided(items[r-1], items[r]) {
 			continue
 		}
@@ -92,41 +85,39 @@ func (s *Sorted) compare(items []policy.Item, key policy.Key, shown []int32) {
 	}
 }
 
-// scores are the items' mean utilities, as far as comparisons tell, up to a scale: those that make likeliest, of each pair of
-// items, how often one was selected over the other in explored impressions, where a with score x is selected over b with score
-// y with probability 1/(1+e^{y-x}) (R. Bradley, M. Terry, "Rank analysis of incomplete block designs", Biometrika 1952). Each
-// item is taken to have been compared with the mean of all, 0, once with each outcome half, so that no score is infinite.
+// scores are the items' mean utilities up to a scale, by maximum likelihood in explored impressions: a with score x is selected
+// over b with score y with probability 1/(1+e^{y-x}) (R. Bradley, M. Terry, "Rank analysis of incomplete block designs", Biometrika
+// 1952). Each item has one prior comparison with the mean, 0, half won, so that scores are finite.
 type scores struct {
 	score []float64 // by item
-	odds  []float64 // by item: its exponential
-	known []float64 // by item: its Fisher information
-	open  int64     // pairs of neighbours whose order is not certain
+	odds  []float64 // by item: exp(score)
+	known []float64 // by item: Fisher information
+	open  int64     // neighbouring pairs whose order is not certain
 	order []policy.Item
 
-	first    []int32 // by item, where its comparisons begin; one more at the end
+	first    []int32 // by item: start of its comparisons; one element more
 	next     []int32
 	with     []comparison
 	unsorted []comparison
 }
 
-// comparison is of an item with another.
 type comparison struct {
 	with policy.Item
 	won  float64
 	of   float64
 }
 
-// passes are those of the iteration. It begins anew each time, so that scores are a function of the counts.
+// passes is the number of iterations. They start from 0, so that scores are a function of the counts.
 const passes = 10
 
-// estimate finds the scores of n items: Newton's method, one item after the other.
+// estimate computes the scores of n items by Newton's method, one item after the other.
 func (s *scores) estimate(c *counts, n int) {
 	s.gather(c, n)
 	s.score, s.known = slices.Grow(s.score[:0], n)[:n], slices.Grow(s.known[:0], n)[:n]
 	clear(s.score)
 	s.odds = slices.Grow(s.odds[:0], n)[:n]
 	for range passes {
-		s.centre() // what is common to all scores changes but slowly otherwise
+		s.centre() // otherwise the common level converges slowly
 		for i := range n {
 			x := s.odds[i]
 			p := x / (x + 1)
@@ -153,7 +144,6 @@ func (s *scores) estimate(c *counts, n int) {
 	}
 }
 
-// centre makes the mean of the scores 0.
 func (s *scores) centre() {
 	var mean float64
 	for _, x := range s.score {
@@ -166,8 +156,7 @@ func (s *scores) centre() {
 	}
 }
 
-// gather lists each item's comparisons, in the order of the items that they are with: sums do not depend on how counts came
-// about.
+// gather lists each item's comparisons ordered by the other item, so that sums do not depend on history.
 func (s *scores) gather(c *counts, n int) {
 	s.first = slices.Grow(s.first[:0], n+1)[:n+1]
 	clear(s.first)
@@ -198,11 +187,11 @@ func (s *scores) gather(c *counts, n int) {
 	}
 }
 
-// apart tells whether the order of two items is certain.
+// apart returns whether the order of two items is certain.
 func (s *scores) apart(a, b policy.Item) bool {
 	d := s.score[a] - s.score[b]
 	return d*d > apartBy*apartBy*(1/s.known[a]+1/s.known[b])
 }
 
-// position is an order-preserving image of an item's score within 0 and 1.
+// position maps an item's score to (0,1), increasing.
 func (s *scores) position(i policy.Item) float64 { return 1 / (1 + math.Exp(-s.score[i])) }

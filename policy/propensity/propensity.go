@@ -1,14 +1,12 @@
 package propensity
 
-// Of appends to dst how likely the item at each position of a ranking is to be selected, from the first on: order holds utility ranks, 0..n−1, in the order
-// shown, q the windows folded to n (admissible.Windows.Fold), which add up to 1, and noise, within 0 and 1, the share of
-// users who take any item they look at, each as likely as the others. What is appended adds up to 1, but for rounding.
+// Of appends the selection probability of each position of a ranking. order holds utility ranks 0..n−1 in the order shown, q the
+// windows folded to n (admissible.Windows.Fold), with sum 1, and noise in [0,1] the share of users who select any item they look
+// at, with equal probability. The result sums to 1, up to rounding.
 //
-// An item leads where none above it has a higher utility. With next(y) the position of the next leader behind y, n+1 behind the last,
+// An item leads if none above it has a higher utility. With next(y) the position of the next leader behind y, n+1 after the last,
 //
-//	p(y) = (1−ε)·1{y leads}·Σ_{w=pos(y)}^{next(y)−1} q_w + ε·Σ_{w≥pos(y)} q_w/w
-//
-// The first sum is the paper's window (Section 2, with windows drawn anew for each user).
+//	p(y) = (1−ε)·1{y leads}·Σ_{w=pos(y)}^{next(y)−1} q_w + ε·Σ_{w≥pos(y)} q_w/w.
 func Of(dst []float64, order []int32, q []float64, noise float64) []float64 {
 	n := len(order)
 	start := len(dst)
@@ -31,7 +29,7 @@ func Of(dst []float64, order []int32, q []float64, noise float64) []float64 {
 	return dst
 }
 
-// Leads tells whether the item at a position of a ranking, from 0, has none of a higher utility above it. Only noise selects another.
+// Leads returns whether no item above position at, from 0, has a higher utility. Others are selected by noise only.
 func Leads(order []int32, at int) bool {
 	for _, rank := range order[:at] {
 		if rank > order[at] {

@@ -8,19 +8,18 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// Selections counts what selections tell of windows and of noise, by the length of the list, the position, and up to where an item that
-// leads would have been selected by whoever goes by utility. The zero value has none. It is not safe for concurrent use.
+// Selections counts selections by list length, position, and longest window in which the selected leader is the best. The zero
+// value is empty. It is not safe for concurrent use.
 type Selections struct {
 	counts map[seen]int64
 	total  int64
-	noise  int64 // that only noise explains
+	noise  int64 // of blocked items, by noise only
 }
 
-// seen is what one selection tells: the list had n items, the selected one stood at position low, from 1, and a window up to high selects it;
-// high is 0 where it does not lead.
+// seen is a selection among n items at position low, from 1; windows up to high select it by utility; high is 0 if it is blocked.
 type seen struct{ n, low, high int32 }
 
-// Add counts the selection of the item at a position, from 0, of a ranking: order holds utility ranks in the order shown.
+// Add counts a selection at position at, from 0; order holds utility ranks in the order shown.
 func (s *Selections) Add(order []int32, at int) {
 	c := seen{n: int32(len(order)), low: int32(at + 1)}
 	if Leads(order, at) {
@@ -35,13 +34,12 @@ func (s *Selections) Add(order []int32, at int) {
 	s.total++
 }
 
-// Total is how many selections were counted, and blocked how many of these were of items that stood below a better one.
+// Total returns the number of selections, and of these, of blocked items.
 func (s *Selections) Total() (n, blocked int64) { return s.total, s.noise }
 
-// Estimate is what explains the selections best: the windows 1..longest, where a longer one counts as the longest, and the share of noise;
-// with what policy.PriorWindows is worth, so that no window is impossible. It is Estimate of policy.Intervals with one more latent cause: each count is shared out
-// among the windows that lead to it by utility and those that do by chance, in proportion to how likely each is (EM; Dempster, Laird, Rubin,
-// JRSS B 1977), until a pass moves less than 1e-9 of all, or after most passes. Without a blocked selection noise is 0.
+// Estimate returns the likeliest windows 1..longest, where longer ones count as longest, and share of noise, with policy.PriorWindows as
+// the prior. It is policy.Intervals' Estimate by list length: EM (Dempster, Laird, Rubin, JRSS B 1977) divides each count among windows
+// by utility and by chance, until an iteration moves less than 1e-9 of all, at most most times. Without blocked selections noise is 0.
 func (s *Selections) Estimate(longest, most int) (q []float64, noise float64) {
 	q, prior := make([]float64, longest), make([]float64, longest)
 	policy.PriorWindows(q)
@@ -55,7 +53,7 @@ func (s *Selections) Estimate(longest, most int) (q []float64, noise float64) {
 	cells := slices.SortedFunc(maps.Keys(s.counts), func(a, b seen) int {
 		return cmp.Or(cmp.Compare(a.n, b.n), cmp.Compare(a.low, b.low), cmp.Compare(a.high, b.high))
 	})
-	given := make([]float64, longest) // selections that each window is given
+	given := make([]float64, longest) // selections assigned to each window
 	for range most {
 		clear(given)
 		byChance := 0.0
@@ -83,18 +81,18 @@ func (s *Selections) Estimate(longest, most int) (q []float64, noise float64) {
 }
 
 const (
-	firstNoise = 0.05 // what the estimate starts from, where there is any
+	firstNoise = 0.05 // initial noise, if there is any
 	tolerance  = 1e-9
 )
 
-// share shares the count of one cell out among windows, and tells what part of it is by chance.
+// share divides one cell's count among windows, and returns the part by chance.
 func (s *Selections) share(c seen, q []float64, noise float64, given []float64) (byChance float64) {
 	n, low, high := int(c.n), int(c.low), int(c.high)
 	first := min(low, len(q)) - 1 // a window beyond the longest counts as the longest
-	led := first                  // windows from first up to here select it by utility
+	led := first                  // windows in [first, led) select it by utility
 	switch {
 	case high == n:
-		led = len(q) // whoever looks further sees no more
+		led = len(q) // longer windows see no more
 	case high > 0:
 		led = min(max(high, first+1), len(q))
 	}
