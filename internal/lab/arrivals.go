@@ -7,22 +7,21 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// arrivals are the payoffs on their way, and the ends of waits for those that never come: a ring of the coming decisions,
-// each with a list of what is told before it, in impression order. It is as long as the longest delay so far, and its memory is that of the most payoffs
-// that were ever on their way at once; nothing is allocated after that.
+// arrivals queues payoffs, and the ends of waits for payoffs that never come, by the decision before which they arrive: a ring of
+// lists in impression order. It is as long as the longest delay, and its memory that of the most payoffs in flight at once.
 type arrivals struct {
-	slots   []slot // the payoffs before decision t are at t modulo the length, a power of two
+	slots   []slot // payoffs that arrive before decision t are at t modulo the length, a power of two
 	flights []flight
-	free    int32 // the first of the unused flights; -1 for none
-	// width is how many positions are kept with each payoff: nothing for learners without instances, the order shown, and
-	// the candidates too where they, or the order that was found of their utilities, change.
+	free    int32 // first unused flight; -1 if there is none
+	// width is the number of positions kept with each payoff: 0 for learners without instances, else the order shown, and the
+	// candidates if they or their found order change.
 	width int
-	lists []int32 // width for each of flights
-	rows  []int8  // x for each of flights
-	x     int     // its length; the same for all
+	lists []int32 // width per flight
+	rows  []int8  // x per flight
+	x     int     // length of a feature vector, the same for all
 	shown int     // candidates per impression
 	fixed []policy.Item
-	// silence is what a selection that is never paid counts as; nil for nothing.
+	// silence is the payoff assumed for a selection never paid; nil drops it.
 	silence *float64
 	clock   clock
 }
@@ -37,29 +36,29 @@ type flight struct {
 	item        policy.Item
 	instance    int32
 	segment     int32
-	before      float64 // what was told of the payoff before
-	undelivered int64   // for how many impressions the payoff lay before it was told
+	before      float64 // previous partial payoff
+	undelivered int64   // impressions between the payoff and its delivery
 	next        int32
 	what        arrival
-	inParts     bool // something was
+	inParts     bool // there was a partial payoff
 	expects     bool // expected is known
-	lost        bool // it was ranked so as to find the order
+	lost        bool // ranked to find the order of utilities
 }
 
-// arrival is what is told of a selection.
+// arrival is a kind of feedback about a selection.
 type arrival uint8
 
 const (
 	unpaid     arrival = iota // no payoff will come
-	whole                     // its payoff
-	partial                   // a part of it
-	unselected                // nobody selected
+	whole                     // the complete payoff
+	partial                   // a partial payoff
+	unselected                // no selection
 )
 
 const nobody = -1
 
-// newArrivals makes the ring. A selection that is never paid counts as silence, and is dropped with nil. With fixed, candidates
-// are the same in each impression; with recorded, the learner's updates need the decision.
+// newArrivals returns an empty ring. silence is the payoff assumed for a selection never paid; nil drops it. fixed are the
+// candidates if they are always the same. recorded says that updates need the decision.
 func newArrivals(candidates int, fixed []policy.Item, recorded bool, silence *float64, c clock) *arrivals {
 	a := &arrivals{free: nobody, shown: candidates, fixed: fixed, silence: silence, clock: c}
 	if recorded {
@@ -72,7 +71,6 @@ func newArrivals(candidates int, fixed []policy.Item, recorded bool, silence *fl
 	return a
 }
 
-// resize makes room for delays below length; decision now is the next one.
 func (a *arrivals) resize(length int, now int64) {
 	old := a.slots
 	a.slots = make([]slot, length)
@@ -85,8 +83,7 @@ func (a *arrivals) resize(length int, now int64) {
 	}
 }
 
-// send puts something on its way that is told before decision at; now is the decision that it belongs to, whose payoffs have
-// been taken. A payoff may have lain undelivered for a while by then. Of candidates and order copies are kept.
+// send queues feedback on decision now before decision at; the payoffs before now have been taken. It copies candidates and order.
 func (a *arrivals) send(now, at, undelivered int64, fb *delay.Feedback, what arrival) {
 	if away := at - now; away >= int64(len(a.slots)) {
 		a.resize(1<<bits.Len64(uint64(away)), now)
@@ -108,7 +105,7 @@ func (a *arrivals) send(now, at, undelivered int64, fb *delay.Feedback, what arr
 	if a.width > 0 {
 		kept := a.lists[int(f)*a.width:][:a.width]
 		copy(kept, fb.Order)
-		copy(kept[a.shown:], fb.Candidates) // nothing where they are fixed
+		copy(kept[a.shown:], fb.Candidates) // nothing if they are fixed
 	}
 	s := &a.slots[at&int64(len(a.slots)-1)]
 	if s.tail == nobody {
@@ -119,7 +116,7 @@ func (a *arrivals) send(now, at, undelivered int64, fb *delay.Feedback, what arr
 	s.tail = f
 }
 
-// pay hands over what arrives before decision now, in impression order.
+// pay delivers the feedback that arrives before decision now, in impression order.
 func (a *arrivals) pay(now int64, l delay.Learner) {
 	s := &a.slots[now&int64(len(a.slots)-1)]
 	for f := s.head; f != nobody; {
@@ -127,7 +124,7 @@ func (a *arrivals) pay(now int64, l delay.Learner) {
 		fb := delay.Feedback{Ref: e.ref, Item: e.item, Payoff: e.payoff, Propensity: e.propensity, Instance: e.instance,
 			Began: a.clock.at(e.ref), Age: a.clock.at(now - e.undelivered - e.ref), Before: e.before, InParts: e.inParts,
 			Expected: e.expected, HasExpected: e.expects, X: a.rows[int(f)*a.x:][:a.x], Segment: e.segment}
-		if a.width > 0 && (e.instance >= 0 || e.what == unselected && !e.lost) { // those of a burn-in have none, and nothing is fed with them
+		if a.width > 0 && (e.instance >= 0 || e.what == unselected && !e.lost) { // burn-in decisions have no instance, and feed nothing
 			kept := a.lists[int(f)*a.width:][:a.width]
 			fb.Order = kept[:a.shown]
 			if fb.Candidates = a.fixed; fb.Candidates == nil {
@@ -142,7 +139,6 @@ func (a *arrivals) pay(now int64, l delay.Learner) {
 	*s = slot{nobody, nobody}
 }
 
-// tell hands over one payoff, a part of it, or its never coming.
 func (a *arrivals) tell(l delay.Learner, fb *delay.Feedback, what arrival) {
 	switch {
 	case what == unselected:

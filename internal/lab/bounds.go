@@ -7,19 +7,16 @@ import (
 	"github.com/ranker-worker/ranker-worker/config"
 )
 
-// Upper is the upper bound on the regret after t impressions as a function of t, where an explicit one holds for the
-// combination; nil where none does.
+// Upper returns an upper bound on the regret after t impressions, if an explicit one holds for the combination, else nil.
 //
-// Elimination has 64·σ²·L·Σ1/Δ, L = log(4nt²/δ), with the paper's radius 32·L·Σ1/Δ: with probability 1−δ, and with
-// δ = 1/t in expectation (plus Δ_max·π²/12 for the times when a radius fails). The sum is Theorem 3.2's for fixed
-// utilities and Theorem 3.1's for changing ones. It needs σ to be no less than the scenario's; the paper's radius, for
-// σ = 1/√2, gets its bound on N(μ,1) too, though there the good event is not as likely as 1−δ. QPM-D adds n·K for a
-// constant delay K, with windows that are drawn, short ones no less likely than long ones.
+// Elimination has 64·σ²·L·Σ1/Δ with L = log(4nt²/δ), and 32·L·Σ1/Δ with the paper's radius: with probability 1−δ, or with δ = 1/t
+// in expectation (plus Δ_max·π²/12 for failing radii). The sum is Theorem 3.2's for fixed utilities and Theorem 3.1's for changing
+// ones. σ must be at least the scenario's; the paper's radius, for σ = 1/√2, also gets its bound on N(μ,1), where its good event is
+// less likely than 1−δ. QPM-D adds n·K for a constant delay K with lazy windows.
 //
-// osmd has B(T) = 2√(2nT), at T, where it knows T, and √2/(√2−1) times as much without, at any time; ftrl with c = 1 has
-// 4√(nT). BOLD with as many instances as it needs has (K+1)·B(T/(K+1)). They hold against fixed rankings of the items, or,
-// where losses belong to ranks, of those. None is claimed where the order of utilities has to be found first, where users
-// select at random or by tastes of their own, or where payoffs may never come.
+// osmd has B(T) = 2√(2nT) at a known T, and √2/(√2−1) times that at any time; ftrl with c = 1 has 4√(nT). BOLD with enough
+// instances has (K+1)·B(T/(K+1)). They hold against fixed rankings of items, or of ranks for losses by rank. There is none if the
+// order of utilities is unknown, users select at random or by their own tastes, or payoffs may never come.
 func (e *Experiment) Upper(c *Combination) func(t float64) float64 {
 	if c.Learner.Utilities != config.Given || e.Noise > 0 || e.Tastes > 0 || e.horizon() > 0 || e.divisor() != 1 {
 		return nil
@@ -39,7 +36,7 @@ func (e *Experiment) upperElimination(l *config.Learner) func(t float64) float64
 	case l.Delay != config.QPMD || e.lateness().Random:
 		return nil
 	case !e.Scenario.constant():
-		return nil // means that are drawn, or change
+		return nil // drawn or changing means
 	case e.Scenario == Blocks && late > 0:
 		return nil
 	case l.Radius == config.SubGaussian && l.Sigma < e.Scenario.Sigma():
@@ -89,14 +86,13 @@ func (e *Experiment) upperAdversarial(c *Combination) func(t float64) float64 {
 	return nil
 }
 
-// knows tells whether the learning rate of osmd is the one for as many payoffs as an instance is fed.
+// knows returns whether osmd's learning rate is that for the number of payoffs per instance.
 func (e *Experiment) knows(l *config.Learner) bool {
 	return !l.Eta.Auto && math.Round(2/(l.Eta.Value*l.Eta.Value)) == float64(e.perInstance(l.MaxInstances))
 }
 
-// Lower is the coefficient of log T in Theorem 3.5, Σ 2σ²/Δ, for the windows that it is about, those of Blocks. It is
-// asymptotic: a finite run may lie below. (The divergence of two normal distributions is Δ²/2σ², which the paper's proof
-// takes without the half.)
+// Lower returns the coefficient of log T in Theorem 3.5, Σ 2σ²/Δ, for the windows of Blocks. It is asymptotic: a finite run may lie
+// below. (The divergence of two normal distributions is Δ²/2σ²; the paper's proof omits the half.)
 func (e *Experiment) Lower() (coefficient float64, ok bool) {
 	if e.Scenario != Blocks || e.Noise > 0 {
 		return 0, false
@@ -105,12 +101,12 @@ func (e *Experiment) Lower() (coefficient float64, ok bool) {
 	return 2 * sigma * sigma * inverseGaps(e.Scenario.means(e.Items)), true
 }
 
-// inverseGaps is Theorem 3.2's Σ 1/Δ, for means in increasing utility: over consecutive undominated items, and over each
-// dominated item and the best of those that dominate it. Gaps of 0 are left out: nothing is lost between equals.
+// inverseGaps returns Theorem 3.2's Σ 1/Δ for means in increasing utility: over consecutive undominated items, and each dominated
+// item with the best that dominates it. Gaps of 0 cost nothing and are left out.
 func inverseGaps(means []float64) (sum float64) {
 	best, any := 0.0, false // among the items of higher utility
 	for i := len(means) - 1; i >= 0; i-- {
-		// Undominated, the item stands before the best so far in falling means, with nothing between.
+		// An undominated item precedes the best so far in falling mean, with none between.
 		if gap := math.Abs(means[i] - best); any && gap > 0 {
 			sum += 1 / gap
 		}
@@ -121,7 +117,7 @@ func inverseGaps(means []float64) (sum float64) {
 	return sum
 }
 
-// inverseNeighbours is Theorem 3.1's Σ 1/Δ, over neighbours in mean.
+// inverseNeighbours returns Theorem 3.1's Σ 1/Δ, over neighbours in mean.
 func inverseNeighbours(means []float64) (sum float64) {
 	sorted := slices.Sorted(slices.Values(means))
 	for k := range sorted[1:] {

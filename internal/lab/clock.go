@@ -2,9 +2,7 @@ package lab
 
 import "time"
 
-// clock is the laboratory's only time: the milliseconds of event time from one impression to the next. Impression t is at
-// t times as much. Decisions, payoffs and the ends of waits are told at the times of impressions, and learners that do
-// something on a schedule, or by age, know no other time.
+// clock is the event time between impressions in milliseconds; feedback arrives, and schedules run, at impressions only.
 type clock int64
 
 const (
@@ -15,15 +13,12 @@ const (
 	tenADay         clock = 8_640_000
 )
 
-// at is when impression t is, in milliseconds of event time.
 func (c clock) at(t int64) int64 { return t * int64(c) }
 
-// span is how long so many impressions take.
 func (c clock) span(impressions int64) time.Duration {
 	return time.Duration(impressions) * time.Duration(c) * time.Millisecond
 }
 
-// in is how many impressions go by in d.
 func (c clock) in(d time.Duration) int64 { return int64(d / (time.Duration(c) * time.Millisecond)) }
 
 const day = 24 * time.Hour

@@ -11,40 +11,38 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/features"
 )
 
-// The scenarios in which payoffs may depend on more than the item.
+// Scenarios in which payoffs may depend on more than the item.
 const (
-	// Predicted has 5,000 items (--items), with means N(0.5, 0.08²) and payoffs N(mean, 0.25²) clipped to [0,1], 1,000 impressions
-	// late. Each impression is of one of 1,000 users, who has 60 items, and shows 20 of these. Learners with context are told what
-	// somebody predicts of each item: its mean and N(0, 0.05²).
+	// Predicted has 5,000 items (--items) of means N(0.5, 0.08²), and payoffs N(mean, 0.25²) clipped to [0,1], 1,000 impressions
+	// late. Each of 1,000 users has 60 items, of which an impression shows 20. Contextual learners receive a prediction of each
+	// item: its mean plus N(0, 0.05²).
 	Predicted Scenario = "predicted"
-	// Misled is Predicted with predictions N(0.5, 0.1²), which have nothing to do with means.
+	// Misled is Predicted with predictions N(0.5, 0.1²), independent of means.
 	Misled Scenario = "misled"
-	// Useless is Predicted with 2,000 items, each with 16 features, uniform and without effect, in 40 categories, for users of 4 segments, who
-	// make no difference either.
+	// Useless is Predicted with 2,000 items, 16 uniform features, 40 categories and 4 segments of users, all without effect.
 	Useless Scenario = "useless"
-	// Personal is Predicted with 2,000 items of means N(0.5, 0.06²) + 0.25·θᵀx, where θ and x are unit vectors of R⁸; x is another one for
-	// each item in each impression.
+	// Personal is Predicted with 2,000 items of means N(0.5, 0.06²) + 0.25·θᵀx, unit vectors of R⁸; x is drawn in each impression.
 	Personal Scenario = "personal"
 	// Categories has 5,000 items in 40 categories: means N(N(0.5, 0.08²), 0.05²).
 	Categories Scenario = "categories"
-	// Segments has 400 items, and users of 4 segments, for each of which an item has another mean: N(0.5, 0.08²) for all, and N(0, 0.08²) for one.
+	// Segments has 400 items and users of 4 segments; an item's mean is N(0.5, 0.08²) plus N(0, 0.08²) for each segment.
 	Segments Scenario = "segments"
-	// Linear has 500 items, payoffs 0 or 1 of mean 0.5 + 0.4·θᵀx, x as in Personal. It is for prior none, too.
+	// Linear has 500 items and payoffs 0 or 1 of mean 0.5 + 0.4·θᵀx, x as in Personal. It also suits prior none.
 	Linear Scenario = "linear"
 	// LinearBlocks is Linear with windows as in Blocks.
 	LinearBlocks Scenario = "linear-blocks"
-	// LongTail is Linear with one feature of a declared range of 0 to 10,000: 5·exp(1.26·z), z ~ N(0,1) of each item in each impression,
-	// of which 95% lie below 40. The mean is 0.5 + 0.15·z.
+	// LongTail is Linear with one feature of range 0 to 10,000: 5·exp(1.26·z), z ~ N(0,1) for each item and impression, 95% of it
+	// below 40. The mean is 0.5 + 0.15·z.
 	LongTail Scenario = "long-tail"
-	// LinearTurn is Linear whose θ turns in a plane, once in 10,000 impressions.
+	// LinearTurn is Linear with a θ that turns in a plane once in 10,000 impressions.
 	LinearTurn Scenario = "linear-turn"
-	// LinearFlip is Linear whose θ is −θ from 0.4·T on.
+	// LinearFlip is Linear with −θ from 0.4·T on.
 	LinearFlip Scenario = "linear-flip"
-	// Stale is Predicted whose items have other means from 0.4·T on, of the same distribution, and the same predictions.
+	// Stale is Predicted with new means of the same distribution from 0.4·T on, and the old predictions.
 	Stale Scenario = "stale"
 )
 
-// contextModel is what a scenario of these is made of.
+// contextModel defines such a scenario.
 type contextModel struct {
 	items      int
 	horizon    int64
@@ -53,19 +51,19 @@ type contextModel struct {
 	error      float64 // of predictions
 	misleads   bool
 	useless    int // features without effect
-	personal   int // features with one, another for each item in each impression
+	personal   int // features with an effect, drawn for each item and impression
 	effect     float64
 	categories int
 	ofCategory float64 // sd of their means
 	segments   int
-	ofCell     float64 // sd of what an item's mean is for a segment beyond that for all
+	ofCell     float64 // sd of the deviations of an item's mean between segments
 	indicators bool    // payoffs are 0 or 1
 	blocks     bool
-	tail       float64 // effect of a deviation of the logarithm of a feature with a long tail
-	turns      int64   // impressions in which θ turns once
+	tail       float64 // effect of one deviation of the log of a long-tailed feature
+	turns      int64   // impressions per turn of θ
 	flips      bool
 	stale      bool
-	even       bool // that feature is declared without a logarithmic scale
+	even       bool // that feature has no logarithmic scale
 }
 
 var audiences = map[Scenario]*contextModel{
@@ -88,11 +86,10 @@ const (
 	userItems       = 60
 	audienceNoise   = 0.25
 	audienceHorizon = 4_000_000 // ms, for payoffs 1,000 s late in the mean
-	tailMedian      = 5         // of LongTail's feature; tailSD is the deviation of its logarithm
+	tailMedian      = 5         // of LongTail's feature; tailSD is the deviation of its log
 	tailSD          = 1.26
 )
 
-// space is what learners with context are told of.
 func (a *contextModel) space() *features.Space {
 	d := features.Declaration{Categories: a.categories > 0}
 	for k := range a.segments {
@@ -114,7 +111,7 @@ func (a *contextModel) space() *features.Space {
 	return s
 }
 
-// learner makes learners with context of such a policy; nil where the policy takes none, or payoffs do not arrive as they come.
+// learner returns a constructor of contextual learners; nil if the policy is not contextual, or payoffs do not arrive directly.
 func (a *contextModel) learner(c *Combination) (func() delay.Learner, error) {
 	k := c.Learner.Policy.Kind()
 	if !k.Personal || c.Learner.Delay != "direct" {
@@ -141,25 +138,25 @@ func (a *contextModel) learner(c *Combination) (func() delay.Learner, error) {
 	}, nil
 }
 
-// visitors is one run of an audience.
+// visitors is one run of such a scenario.
 type visitors struct {
 	*contextModel
 	space   *features.Space
-	means   []float64 // by item, without what depends on features
-	at      int64     // the number of the impression at hand
-	changes int64     // after how many θ flips, or means are others
+	means   []float64 // by item, without features' effects
+	at      int64     // number of the present impression
+	changes int64     // impression at which θ flips or means change
 	others  []float64 // means from then on
-	first   []float64 // θ as it was drawn, where it turns, and second what it turns to
+	first   []float64 // θ as drawn, if it turns, and a unit vector that it turns to
 	second  []float64
-	steps   [][]int8 // by item: what does not depend on the impression
+	steps   [][]int8 // by item: features that do not depend on the impression
 	users   [][]policy.Item
 	groups  []int       // by user: the segment
 	cells   [][]float64 // by segment and item
 	kinds   []int       // by item: the category
 	theta   []float64
-	centres []float64 // by position, of the impression at hand
+	centres []float64 // by position, of the present impression
 	about   policy.Context
-	draws   *rand.Rand // of candidates and their features
+	draws   *rand.Rand // for candidates and their features
 	x       []float64
 	now     []int8
 }
@@ -217,7 +214,7 @@ func newVisitors(a *contextModel, items, candidates int, horizon int64, seed uin
 	return c
 }
 
-// perpendicular is the unit vector in the plane of two, at a right angle to the first.
+// perpendicular returns the unit vector in the plane of both at a right angle to the first.
 func perpendicular(to, x []float64) []float64 {
 	var along, squares float64
 	for k := range to {
@@ -233,7 +230,6 @@ func perpendicular(to, x []float64) []float64 {
 	return x
 }
 
-// move takes the world on to the next impression.
 func (c *visitors) move() {
 	c.at++
 	if c.turns > 0 {
@@ -252,7 +248,6 @@ func (c *visitors) move() {
 	}
 }
 
-// drawCategories draws by how much the items of each pay more than all.
 func (a *contextModel) drawCategories(draws *rand.Rand) (middles []float64) {
 	for range a.categories {
 		middles = append(middles, a.ofCategory*draws.NormFloat64())
@@ -260,7 +255,6 @@ func (a *contextModel) drawCategories(draws *rand.Rand) (middles []float64) {
 	return middles
 }
 
-// introduce tells a learner of the items' categories.
 func (c *visitors) introduce(l delay.Learner) {
 	told, asks := l.(delay.Categorising)
 	if !asks {
@@ -271,7 +265,7 @@ func (c *visitors) introduce(l delay.Learner) {
 	}
 }
 
-// drawSome draws so many different numbers below n, in ascending order.
+// drawSome draws distinct numbers below n, ascending.
 func drawSome(r *rand.Rand, n, many int) []policy.Item {
 	var c []policy.Item
 	for top := n - many; top < n; top++ {
@@ -285,7 +279,6 @@ func drawSome(r *rand.Rand, n, many int) []policy.Item {
 	return c
 }
 
-// direction draws a unit vector.
 func direction(r *rand.Rand, x []float64) []float64 {
 	var squares float64
 	for k := range x {
@@ -298,7 +291,7 @@ func direction(r *rand.Rand, x []float64) []float64 {
 	return x
 }
 
-// next draws a user, candidates of his items, whose numbers are their order, and what is known of these.
+// next draws a user, candidates among the user's items, and their features. Item numbers are the utility order.
 func (c *visitors) next(candidates []policy.Item) {
 	c.move()
 	user := c.draws.IntN(len(c.users))
@@ -333,7 +326,6 @@ func (c *visitors) next(candidates []policy.Item) {
 	}
 }
 
-// mean is that of the payoffs of the candidate at a position.
 func (c *visitors) mean(position int32) float64 {
 	if c.indicators {
 		return c.centres[position]
@@ -341,7 +333,6 @@ func (c *visitors) mean(position int32) float64 {
 	return clippedMean(c.centres[position], audienceNoise)
 }
 
-// payoff is what the candidate at a position pays.
 func (c *visitors) payoff(position int32, luck float64) float64 {
 	if c.indicators {
 		return indicator(luck < c.centres[position])
@@ -349,7 +340,7 @@ func (c *visitors) payoff(position int32, luck float64) float64 {
 	return unit(c.centres[position] + audienceNoise*luck)
 }
 
-// best is the mean of the best candidate that a window reaches.
+// best returns the mean of the best candidate within reach of a window.
 func (c *visitors) best(window int) float64 {
 	at := int32(window - 1)
 	for k := at; k < int32(len(c.centres)); k++ {

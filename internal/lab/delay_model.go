@@ -9,45 +9,42 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// delayModel is a scenario in which a selection is paid only when something good comes of it, and late. What is not paid is
-// told by silence: at the payoff horizon.
-//
-// Items differ by a quality from 0, the worst, to 1, the best. Times are in impressions.
+// delayModel is a scenario in which a selection is paid late, and only for a good outcome; others are silent until the payoff
+// horizon. Items differ by a quality from 0, the worst, to 1, the best. Times are in impressions.
 type delayModel struct {
-	items       int   // unless it is said; with replaced, those that are live at a time
-	impressions int64 // T unless it is said
-	horizon     int64 // the payoff horizon unless it is said; all payoffs come before
+	items       int   // default number; with replaced, live at a time
+	impressions int64 // default T
+	horizon     int64 // default payoff horizon; all payoffs come earlier
 	clock       clock
-	// paid is the share of selections of an item that are paid; wait is the mean delay of its payoffs, which are
-	// exponential below horizon.
+	// paid is an item's share of paid selections; wait its mean delay, exponential below horizon.
 	paid, wait func(quality float64) float64
-	// fewer tells that an impression's candidates are listLength of the items; they are all items otherwise.
+	// fewer says that an impression shows listLength of the items; otherwise it shows all.
 	fewer bool
-	// unequal draws qualities as products of two uniform variables; they are evenly spaced, in random order, otherwise.
+	// unequal draws qualities as products of two uniform variables; otherwise they are evenly spaced in random order.
 	unequal bool
-	// replaced, where not 0, is after how many impressions an item, any of them, gives way to a new one.
+	// replaced, unless 0, is the number of impressions after which a random item is replaced.
 	replaced int64
-	// delay, where not nil, is the delay of the payoff with a uniform luck, in place of wait.
+	// delay, unless nil, is the payoff's delay by a uniform luck, in place of wait.
 	delay func(luck float64) int64
-	// spread, where not 0, makes payoffs lognormal of median 1 and this deviation of the logarithm. Payoffs are cut at most, 1 for 0.
+	// spread, unless 0, makes payoffs lognormal of median 1 and this deviation of the log, cut at most (1 for 0).
 	spread, most float64
-	// surely makes every second item pay its share of 1 with each selection, in place of 1 with its share.
+	// surely makes every second item pay its share with each selection, in place of 1 with its share.
 	surely bool
-	// returned is the share of selections that come to −1 in place of a payoff, by quality, and returns how late that is.
+	// returned is the share of selections that pay −1, by quality, and returns their delay.
 	returned func(quality float64) float64
 	returns  int64
-	// sums adds up what comes of a selection until the horizon (aggregate: sum), at most to an end of the range: several payments,
-	// of which paid is the mean number, or a sale and, in a share of selections that is returned, its return, returns later.
+	// sums adds all payoffs of a selection until the horizon (aggregate: sum), within the range: several payments, paid being their
+	// mean number, or a sale and its return.
 	sums, several bool
-	// paymentSchedule, where not nil, draws what comes of selections until the horizon, in place of paid and wait; with sums.
+	// course, unless nil, draws the payments of selections in place of paid and wait; with sums.
 	course func(items int, draws *stream) paymentSchedule
-	// tide, where not nil, is a factor of all shares paid at a time in milliseconds.
+	// tide, unless nil, multiplies all shares paid at a time in milliseconds.
 	tide func(at int64) float64
-	// slower is how many times as late every second item pays, and changed all items from 0.3·T on; 0 for once.
+	// slower multiplies the delays of every second item, and changed all delays from 0.3·T on; 0 for none.
 	slower, changed float64
-	// daily tells that payoffs are delivered at the end of the day.
+	// daily delivers payoffs at the end of the day.
 	daily bool
-	// down and up bound the impressions before which payoffs that would come get lost; 0 and 0 for none.
+	// down and up bound the impressions in which payoffs get lost; 0 and 0 for none.
 	down, up int64
 }
 
@@ -55,14 +52,14 @@ func rates(low, high float64) func(float64) float64 {
 	return func(quality float64) float64 { return low + (high-low)*quality }
 }
 
-// growing is first for the worst items, and times as much for the best.
+// growing rises from first for the worst items to times as much for the best.
 func growing(first, times float64) func(float64) float64 {
 	return func(quality float64) float64 { return first * math.Pow(times, quality) }
 }
 
 func always(x float64) func(float64) float64 { return func(float64) float64 { return x } }
 
-// trades are the scenarios of this kind. Their definitions stand at the scenarios' names.
+// trades are the scenarios with delay models, as documented at their names.
 var trades = func() map[Scenario]*delayModel {
 	conversions := delayModel{items: 10, impressions: 60_000, horizon: 12_000, clock: everySecond, paid: rates(0.02, 0.1), wait: always(3000)}
 	churn := delayModel{items: 200, impressions: 100_000, horizon: 20_000, clock: everySecond, paid: rates(0.02, 0.32), wait: always(4000),
@@ -126,7 +123,7 @@ var trades = func() map[Scenario]*delayModel {
 	}
 }()
 
-// tracing is Traces, with this correlation of what items pay early and what they pay late.
+// tracing is Traces with a correlation of early and late payoffs by item.
 func tracing(correlation float64) *delayModel {
 	t := &delayModel{items: 20, impressions: 5000, clock: everyMinute, paid: always(0), wait: always(0), sums: true,
 		course: func(items int, draws *stream) paymentSchedule { return newTraced(items, correlation, draws) }}
@@ -136,13 +133,13 @@ func tracing(correlation float64) *delayModel {
 	return t
 }
 
-// tide is how much more or less than in the mean is paid at a time: by 0.8 in the day, and by half in the week.
+// tide returns the factor of payments at a time: ±0.8 over the day, ±0.5 over the week.
 func tide(at int64) float64 {
 	turns := func(d time.Duration) float64 { return 2 * math.Pi * float64(at) / float64(d.Milliseconds()) }
 	return (1 + 0.8*math.Sin(turns(day))) * (1 + 0.5*math.Sin(turns(7*day)))
 }
 
-// all is how many items there are in the course of so many impressions.
+// all returns the number of items over so many impressions.
 func (t *delayModel) all(items int, impressions int64) int64 {
 	if t.replaced == 0 {
 		return int64(items)
@@ -150,7 +147,7 @@ func (t *delayModel) all(items int, impressions int64) int64 {
 	return int64(items) + (impressions-1)/t.replaced
 }
 
-// payoffRange is that of payoffs, silence included.
+// payoffRange returns the range of payoffs, defaults included.
 func (t *delayModel) payoffRange() (low, high float64) {
 	switch {
 	case t.returned != nil:
@@ -161,26 +158,26 @@ func (t *delayModel) payoffRange() (low, high float64) {
 	return 0, 1
 }
 
-// eventStream is what a run of a trade is made of.
+// eventStream is a run with a delay model.
 type eventStream struct {
 	*delayModel
-	quality []float64 // by item, as all that follows
+	quality []float64 // by item, like the following
 	paid    []float64
 	waits   []float64
 	course  paymentSchedule // of a trade with one
-	live    []policy.Item   // of a trade with replaced, those that are live
-	line    []policy.Item   // those that follow them
-	leaving []int           // where in live each of those comes to stand
+	live    []policy.Item   // with replaced, the live items
+	line    []policy.Item   // their successors
+	leaving []int           // index in live of each successor
 	delays  *stream
-	numbers *stream    // keys of the numbers that belong to several payments
-	late    float64    // uniform on [0,1), of the payoff of the impression at hand
-	part    policy.Key // of the impression at hand
-	pace    float64    // a factor of all delays at the impression at hand
-	turns   int64      // the first impression after they change
-	parts   []part     // of the reply at hand
+	numbers *stream    // keys of the numbers of several payments
+	late    float64    // luck of the present payoff's delay, uniform on [0,1)
+	part    policy.Key // of the present impression
+	pace    float64    // factor of all present delays
+	turns   int64      // the first impression after the change
+	parts   []part     // of the present reply
 }
 
-// newMarket makes a run's. Items' numbers are their utility order: since all are drawn alike, that is a random one.
+// newMarket draws a run. Item numbers are the utility order, which is random, since items are drawn alike.
 func newMarket(t *delayModel, items int, horizon int64, seed uint64, run int) *eventStream {
 	all := int(t.all(items, horizon))
 	m := &eventStream{delayModel: t, quality: make([]float64, all), paid: make([]float64, all), waits: make([]float64, all),
@@ -215,7 +212,6 @@ func newMarket(t *delayModel, items int, horizon int64, seed uint64, run int) *e
 	return m
 }
 
-// means are the items' mean payoffs, without the tide.
 func (m *eventStream) means() []float64 {
 	means := make([]float64, len(m.paid))
 	for i, paid := range m.paid {
@@ -224,7 +220,7 @@ func (m *eventStream) means() []float64 {
 			means[i] = m.course.mean(policy.Item(i))
 		case m.several:
 			means[i] = meanSum(paid)
-		case m.sums: // returned by the horizon are those of sales that came so much earlier
+		case m.sums: // sales that were early enough are returned by the horizon
 			in := func(within int64) float64 { return -math.Expm1(-float64(within) / m.waits[i]) }
 			means[i] = paid - m.delayModel.returned(m.quality[i])*in(m.horizon-m.returns)/in(m.horizon)
 		case m.returned != nil:
@@ -238,7 +234,6 @@ func (m *eventStream) means() []float64 {
 	return means
 }
 
-// next goes to impression t.
 func (m *eventStream) next(t int64) {
 	m.late = m.delays.float64()
 	if m.changed > 0 && t == m.turns {
@@ -253,8 +248,7 @@ func (m *eventStream) next(t int64) {
 	}
 }
 
-// reply is what comes of a selection of an item in impression t, whose user has a uniform luck, with its share paid
-// times factor. Not with sums.
+// reply returns the outcome of a selection in impression t by a uniform luck; its share paid is multiplied by factor. Not with sums.
 func (m *eventStream) reply(t int64, item policy.Item, luck, factor float64) reply {
 	paid := m.paid[item] * factor
 	switch {
@@ -262,7 +256,7 @@ func (m *eventStream) reply(t int64, item policy.Item, luck, factor float64) rep
 		return reply{payoff: paid, late: m.delayOf(item, m.late), paid: true}
 	case luck < paid:
 		r := reply{payoff: 1, late: m.delayOf(item, m.late)}
-		if m.spread > 0 { // what is left of the luck is uniform again
+		if m.spread > 0 { // the remaining luck is uniform again
 			r.payoff = min(math.Exp(m.spread*math.Sqrt2*math.Erfinv(2*luck/paid-1)), m.most)
 		}
 		r.paid = t+r.late < m.down || t+r.late >= m.up
@@ -273,7 +267,6 @@ func (m *eventStream) reply(t int64, item policy.Item, luck, factor float64) rep
 	return reply{}
 }
 
-// delayOf is how late an item's payoff comes with a uniform luck.
 func (m *eventStream) delayOf(item policy.Item, luck float64) int64 {
 	if m.delay != nil {
 		return m.delay(luck)
@@ -282,20 +275,19 @@ func (m *eventStream) delayOf(item policy.Item, luck float64) int64 {
 	return int64(-mean * math.Log1p(luck*math.Expm1(-float64(m.horizon)/mean)))
 }
 
-// nightFrom is how many impressions it is from one until the day ends.
+// nightFrom returns the number of impressions until the day ends.
 func (m *eventStream) nightFrom(t int64) int64 {
 	length := m.clock.in(day)
 	return (length - t%length) % length
 }
 
-// Several payments are of sizes from leastPart to leastPart + partRange, uniformly; their sum counts as 1 at most.
+// Sizes of several payments, uniform; their sum counts as at most 1.
 const (
 	leastPart = 0.1
 	partRange = 0.2
 )
 
-// replyInParts is what comes of a selection of an item whose user has a uniform luck, with parts, of which those count that come
-// within so many impressions.
+// replyInParts returns the partial payoffs of a selection, by a uniform luck, that come within so many impressions.
 func (m *eventStream) replyInParts(item policy.Item, luck float64, within int64) reply {
 	m.parts = m.parts[:0]
 	switch {
@@ -319,7 +311,6 @@ func (m *eventStream) replyInParts(item policy.Item, luck float64, within int64)
 	return reply{payoff: min(max(total, low), high), late: within, paid: len(kept) > 0, parts: kept}
 }
 
-// payments draws several.
 func (m *eventStream) payments(item policy.Item, luck float64) {
 	mean := m.paid[item]
 	probability := math.Exp(-mean) // of k payments
@@ -330,7 +321,7 @@ func (m *eventStream) payments(item policy.Item, luck float64) {
 	}
 }
 
-// sale draws a sale, and what is returned of it.
+// sale draws a sale, and its return.
 func (m *eventStream) sale(item policy.Item, luck float64) {
 	paid := m.paid[item]
 	if luck >= paid {
@@ -343,19 +334,19 @@ func (m *eventStream) sale(item policy.Item, luck float64) {
 	}
 }
 
-// manyParts bounds the number of payments, where rounding leaves some luck over.
+// manyParts bounds the number of payments, against rounding.
 const manyParts = 100
 
-// meanSum is the mean of what sum draws.
+// meanSum returns the mean of several payments' sum.
 func meanSum(mean float64) float64 {
 	var value float64
 	probability, rest := math.Exp(-mean), 1.0
 	for k := 0; ; k++ {
-		// The sum of k uniform variables has the distribution function Σ_j (−1)^j·C(k,j)·(x−j)₊^k/k! (Irwin and Hall);
-		// E min(X, c) = c − ∫₀^c F.
+		// The sum of k uniform variables has the distribution function Σ_j (−1)^j·C(k,j)·(x−j)₊^k/k! (Irwin and Hall); E min(X, c)
+		// = c − ∫₀^c F.
 		c := (1 - leastPart*float64(k)) / partRange
 		if c <= 0 {
-			return value + rest // 1 whatever follows
+			return value + rest // 1 for any more
 		}
 		below, term := 0.0, 1.0
 		for j := 0; j <= k && float64(j) < c; j++ {
@@ -369,7 +360,7 @@ func meanSum(mean float64) float64 {
 	}
 }
 
-// cutLognormal is the mean of a lognormal variable of median 1 that is cut at most.
+// cutLognormal returns the mean of a lognormal variable of median 1, cut at most.
 func cutLognormal(deviation, most float64) float64 {
 	cdf := func(x float64) float64 { return 0.5 * math.Erfc(-x/math.Sqrt2) }
 	top := math.Log(most) / deviation

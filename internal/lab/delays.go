@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// MaxDelay bounds how late payoffs may come, in impressions: constant delays, and the mean of others.
+// MaxDelay bounds constant delays and means of random ones, in impressions.
 const MaxDelay = 10_000_000
 
-// Lateness says how many decisions after its own a payoff comes: of impression t, it can be used from decision t+k+1 on.
+// Lateness is a delay of payoffs in impressions: the payoff of impression t is known from decision t+k+1 on.
 type Lateness struct {
-	// Mean is k; with Random, its mean.
+	// Mean is k, or with Random its mean.
 	Mean int64
 	// Random makes k geometric: P(k) = (1/(1+M))·(M/(1+M))^k.
 	Random bool
 }
 
-// ParseLateness reads a number of impressions, or geometric:M.
+// ParseLateness reads a number of impressions, or geometric:M. It fails if it is malformed, or above MaxDelay.
 func ParseLateness(text string) (Lateness, error) {
 	number, random := strings.CutPrefix(text, "geometric:")
 	k, err := strconv.ParseInt(number, 10, 64)
@@ -36,7 +36,7 @@ func (l Lateness) String() string {
 	return strconv.FormatInt(l.Mean, 10)
 }
 
-// MarshalJSON is a number where the delay is constant, else a string as it is written on the command line.
+// MarshalJSON returns a number for a constant delay, else the command line's text.
 func (l Lateness) MarshalJSON() ([]byte, error) {
 	if l.Random {
 		return strconv.AppendQuote(nil, l.String()), nil
@@ -44,7 +44,6 @@ func (l Lateness) MarshalJSON() ([]byte, error) {
 	return strconv.AppendInt(nil, l.Mean, 10), nil
 }
 
-// lateness draws delays.
 type lateness struct {
 	constant int64
 	scale    float64 // 1/log(M/(1+M)), negative; 0 where the delay is constant
@@ -58,12 +57,12 @@ func (l Lateness) drawn(draws *stream) lateness {
 	return lateness{scale: -1 / math.Log1p(1/float64(l.Mean)), draws: draws}
 }
 
-// draw is the next delay; limit or more stands for any delay beyond it.
+// draw returns the next delay, at most limit.
 func (l *lateness) draw(limit int64) int64 {
 	if l.scale == 0 {
 		return l.constant
 	}
-	// P(k ≥ j) = (M/(1+M))^j, so that k is the number of whole steps in log(u)/log(M/(1+M)) for a uniform u in (0,1].
+	// P(k ≥ j) = (M/(1+M))^j, so k is the number of whole steps in log(u)/log(M/(1+M)) for a uniform u in (0,1].
 	k := math.Log(1-l.draws.float64()) * l.scale
 	if k >= float64(limit) {
 		return limit

@@ -1,10 +1,9 @@
-// Package lab is the regret laboratory: it plays policies, with the very code that the worker runs, against simulated
-// users with known payoffs, and measures what they lose against the best ranking in hindsight.
+// Package lab is the regret laboratory. It plays learners, with the worker's own code, against simulated users of known payoffs,
+// and measures their regret against the best ranking in hindsight. A Scenario defines windows, utilities and payoffs, among them
+// the paper's worst case; an Experiment plays Combinations, see Run, and returns Results.
 //
-// A Scenario says how windows, utilities and payoffs come about. Items are numbered from 1 in the definitions and from 0
-// in the code; item 1 has the lowest utility, unless the scenario says otherwise. Impressions are t = 1..T, and a payoff
-// that is k late can be used from decision t+k+1 on. A selection that is not paid by the payoff horizon H is told then, as
-// one that is H late. There is one clock, the impression's number, of which event time is a multiple. Everything random is drawn from counter-based streams that belong
-// to a seed, a run and a purpose: all combinations of a policy and a delay handling meet the same users, and a document
-// is the same on any number of cores.
+// Definitions number items from 1, the code from 0; item 1 has the lowest utility unless noted. Impressions are t = 1..T; a payoff
+// with delay k is known from decision t+k+1 on, and a selection unpaid at the payoff horizon H expires then. Event time is a
+// multiple of t. Random numbers come from counter-based streams by seed, run and purpose: all combinations meet the same users, and
+// results do not depend on the number of cores.
 package lab

@@ -14,63 +14,60 @@ import (
 	"github.com/ranker-worker/ranker-worker/config"
 )
 
-// Limits of an experiment. Together with MaxDelay they keep what is in memory to a few gigabytes at the most.
+// Limits of an experiment. With MaxDelay they bound memory to a few gigabytes.
 const (
 	MaxItems   = 100_000
 	MaxHorizon = 10_000_000_000
 	MaxRuns    = 10_000
-	// MaxPartitions is how many learners may pool what they learn.
+	// MaxPartitions bounds the learners that pool.
 	MaxPartitions = 256
 	maxDivisor    = 1e6
-	// MaxTastes bounds Tastes: beyond it nobody could tell that there is an order.
+	// MaxTastes bounds Tastes; beyond it an order could not be seen.
 	MaxTastes = 1000
 )
 
-// Experiment is what all combinations are played in.
+// Experiment is the setting in which combinations are played.
 type Experiment struct {
 	Scenario Scenario
-	Items    int      // 1..MaxItems; of scenarios that show some of the items only, all of them; of Churn, the live ones
+	Items    int      // 1..MaxItems; all items, or for Churn the live ones
 	Horizon  int64    // T, 1..MaxHorizon
 	Lateness Lateness // zero for scenarios with delays of their own
-	// PayoffHorizon is after how many impressions what has not been paid is told by silence, and is not heard of later;
-	// 1..MaxDelay, 0 for the scenario's.
+	// PayoffHorizon is the number of impressions after which an unpaid selection expires; 1..MaxDelay, 0 for the scenario's.
 	PayoffHorizon int64
-	// AtOnce tells payoffs and silence with the selection, however late they come: what a learner can know at the most.
+	// AtOnce delivers payoffs and expiries with the selection: the most that a learner can know.
 	AtOnce bool
-	// Blind keeps from learners what payoffs depend on besides the item.
+	// Blind hides contexts from learners.
 	Blind bool
-	// Noise is the share of users who select any item within their window, with the same probability; 0..1. Learners learn
-	// from them. Regret is the ranking's, as if all users selected what they like best.
+	// Noise is the share of users in [0,1] who select any item within their window, with equal probability. Learners receive their
+	// selections. Regret is that of rankings for users without noise.
 	Noise float64
-	// Divisor divides payoffs before they are told, 1 for 0; regret is in the scenario's units.
+	// Divisor divides payoffs before learners receive them, 1 for 0; regret is in the scenario's units.
 	Divisor float64
-	// Period is Wave's, in impressions, from 2 on; 0 for DefaultPeriod.
+	// Period is Wave's, in impressions, at least 2; 0 is DefaultPeriod.
 	Period int64
-	// Tastes is how much users' tastes vary: the standard deviation of what each adds, in each impression, to his utility of
-	// each candidate, normally, in gaps between neighbours in the order of the users' mean utilities; 0..MaxTastes. It is that
-	// mean order that learners are given, or find. With social it is that of users' estimates, 1 where it is 0.
+	// Tastes is the standard deviation of the normal deviations that each impression's user adds to utilities, in gaps between neighbours
+	// of the mean order; 0..MaxTastes. Learners are given, or find, the mean order. With social it is that of users' ratings, 1 for 0.
 	Tastes float64
-	// Partitions is over how many learners impressions are spread, which publish what they pool every ShareEvery impressions;
-	// 1..MaxPartitions, 0 for 1, and 0 for every impression.
+	// Partitions is the number of learners, 1..MaxPartitions or 0 for 1, which publish every ShareEvery impressions, 0 for 1.
 	Partitions int
 	ShareEvery int64
-	Runs       int // 1..MaxRuns; run k is the same users whatever the number of runs
+	Runs       int // 1..MaxRuns; run k has the same users for any number of runs
 	Seed       uint64
-	// Cores is how many runs are played at once; 0 is one per processor. Results do not depend on it.
+	// Cores is the number of runs played at once; 0 is one per processor. Results do not depend on it.
 	Cores int
-	// Progress, where not nil, is told how many of all impressions have been played, from several goroutines at once.
+	// Progress, unless nil, is called with the number of impressions played so far, from several goroutines at once.
 	Progress func(done, total int64)
 }
 
-// Point is a curve at one time.
+// Point is a point of a regret curve.
 type Point struct {
 	T      int64   `json:"t"`
 	Regret float64 `json:"regret"` // mean over runs
-	// Stderr is the standard error of the mean; absent for a single run.
+	// Stderr is the mean's standard error; absent for a single run.
 	Stderr *float64 `json:"stderr,omitempty"`
 }
 
-// Regret is what runs lost.
+// Regret summarises the regret of runs.
 type Regret struct {
 	Mean   float64  `json:"mean"`
 	Stderr *float64 `json:"stderr"`    // of the mean; null for a single run
@@ -79,37 +76,34 @@ type Regret struct {
 	Max    float64  `json:"max"`
 }
 
-// BurnIn is the regret's parts where the order of utilities has to be found first. In impressions ranked so as to find it
-// the policy is not asked.
+// BurnIn divides the regret where the order of utilities must be found first. Impressions ranked to find it do not ask the policy.
 type BurnIn struct {
-	Impressions Regret  `json:"impressions"` // ranked so as to find the order
-	Last        float64 `json:"last"`        // of them, on average over runs
-	Unfinished  int     `json:"unfinished"`  // runs whose last impression was one of them
-	// During is the regret in those impressions (of a scenario whose regret is against a fixed ranking: up to the last of
-	// them), After what comes on top of it.
+	Impressions Regret  `json:"impressions"` // ranked to find the order
+	Last        float64 `json:"last"`        // the last of them, mean over runs
+	Unfinished  int     `json:"unfinished"`  // runs that ended in burn-in
+	// During is the regret in those impressions (against a fixed ranking: up to the last of them), After the rest.
 	During Regret `json:"during"`
 	After  Regret `json:"after"`
 }
 
-// Result is one combination's. All but Seconds is a function of the experiment and the combination.
+// Result is the result of one combination. All but Seconds is a function of experiment and combination.
 type Result struct {
 	Policy       string `json:"policy"`
 	Delay        string `json:"delay"`
 	MaxInstances *int   `json:"max_instances"` // null for learners without instances
-	// Utilities is where the order of utilities comes from, as in the configuration.
+	// Utilities is the source of the order of utilities, as in the configuration.
 	Utilities   string    `json:"utilities"`
 	Scenario    Scenario  `json:"scenario"`
 	Items       int       `json:"items"`
 	Horizon     int64     `json:"horizon"`
-	PayoffDelay *Lateness `json:"payoff_delay"` // null where delays are the scenario's own
-	// PayoffHorizon is after how many impressions silence is told, OnExpiry the payoff that it counts as: null for none
-	// where it is dropped, or nobody waits that long.
+	PayoffDelay *Lateness `json:"payoff_delay"` // null if the scenario has delays of its own
+	// PayoffHorizon is the number of impressions until expiry, and OnExpiry the payoff assumed then; null for none or drop.
 	PayoffHorizon *int64   `json:"payoff_horizon"`
 	OnExpiry      *float64 `json:"on_expiry"`
-	Silence       string   `json:"silence"` // what a selection counts as before, as in the configuration
-	Drift         float64  `json:"drift"`   // by how much means are taken to move, as in the configuration
+	Silence       string   `json:"silence"` // weight of a selection in flight, as in the configuration
+	Drift         float64  `json:"drift"`   // drift of means, as in the configuration
 	AtOnce        bool     `json:"told_at_once"`
-	Context       bool     `json:"context"` // what payoffs depend on besides the item is told
+	Context       bool     `json:"context"` // learners receive contexts
 	Noise         float64  `json:"noise"`
 	Divisor       float64  `json:"payoff_divisor"`
 	Period        int64    `json:"period,omitempty"` // Wave's
@@ -118,26 +112,24 @@ type Result struct {
 	Runs          int      `json:"runs"`
 	Seed          uint64   `json:"seed"`
 	Regret        Regret   `json:"regret"`
-	// DynamicRegret is against the best ranking of each impression's candidates at its time; Regret is the same, unless the
-	// scenario is AgainstFixed.
+	// DynamicRegret is against the best ranking of each impression; Regret is the same unless the scenario is AgainstFixed.
 	DynamicRegret Regret `json:"dynamic_regret"`
-	// Payoff is what rankings bring an impression, in the mean, and Best what the best ones of each impression would; where users may
-	// leave, an impression without a selection counts.
+	// Payoff is the rankings' mean payoff per impression, and Best that of the best ones; users who leave pay nothing.
 	Payoff     float64    `json:"payoff_per_impression"`
 	Best       float64    `json:"best_per_impression"`
-	BurnIn     *BurnIn    `json:"burn_in,omitempty"` // where the order of utilities had to be found
-	Bound      *float64   `json:"bound"`             // see Upper; null where none holds
-	LowerBound *float64   `json:"lower_bound"`       // see Lower; null where there is none
+	BurnIn     *BurnIn    `json:"burn_in,omitempty"` // if the order of utilities had to be found
+	Bound      *float64   `json:"bound"`             // see Upper; null if none holds
+	LowerBound *float64   `json:"lower_bound"`       // see Lower; null if none holds
 	Curve      []Point    `json:"curve"`
-	Told       *UserModel `json:"selections,omitempty"` // of the first run, where utilities are given
-	Instances  int64      `json:"instances"`            // the most that any run needed; 0 for learners without
-	Seconds    float64    `json:"seconds"`              // of computing, all runs together
+	Told       *UserModel `json:"selections,omitempty"` // of the first run, if utilities are given
+	Instances  int64      `json:"instances"`            // the most of any run; 0 for learners without
+	Seconds    float64    `json:"seconds"`              // computing time of all runs
 
 	combination *Combination
 	experiment  *Experiment
 }
 
-// Grid is the times at which curves are taken: 24 in each power of ten, and T.
+// Grid returns the times of a curve's points: 24 in each power of ten, and T.
 func Grid(horizon int64) []int64 {
 	var grid []int64
 	for k := 0; ; k++ {
@@ -151,10 +143,10 @@ func Grid(horizon int64) []int64 {
 	}
 }
 
-// maxPositions bounds the positions that are remembered of decisions whose payoffs are on their way.
+// maxPositions bounds the positions kept for payoffs in flight.
 const maxPositions = 200_000_000
 
-// Check tells what is out of range.
+// Check returns the first setting that is out of range, as a *config.SettingError.
 func (e *Experiment) Check() error {
 	if _, err := ParseScenario(string(e.Scenario)); err != nil {
 		return &config.SettingError{Key: "scenario", Err: err}
@@ -212,7 +204,6 @@ func (e *Experiment) Check() error {
 	return nil
 }
 
-// period is Wave's, in impressions.
 func (e *Experiment) period() int64 {
 	if e.Period > 0 {
 		return e.Period
@@ -220,7 +211,6 @@ func (e *Experiment) period() int64 {
 	return DefaultPeriod
 }
 
-// divisor is what payoffs are divided by.
 func (e *Experiment) divisor() float64 {
 	if e.Divisor > 0 {
 		return e.Divisor
@@ -228,7 +218,7 @@ func (e *Experiment) divisor() float64 {
 	return 1
 }
 
-// horizon is after how many impressions silence is told; 0 for never.
+// horizon returns the number of impressions until expiry; 0 for never.
 func (e *Experiment) horizon() int64 {
 	if e.PayoffHorizon > 0 {
 		return e.PayoffHorizon
@@ -236,8 +226,7 @@ func (e *Experiment) horizon() int64 {
 	return e.Scenario.PayoffHorizon()
 }
 
-// longest is how many impressions something may be on its way, in the mean where there is no end, and the setting that
-// says so.
+// longest returns the longest time in flight in impressions, or its mean if it is unbounded, and the setting that defines it.
 func (e *Experiment) longest() (impressions int64, key string) {
 	if h := e.horizon(); h > 0 && !e.AtOnce {
 		return min(h, e.Horizon), "payoff-horizon"
@@ -245,7 +234,7 @@ func (e *Experiment) longest() (impressions int64, key string) {
 	return min(e.lateness().Mean, e.Horizon), "payoff-delay"
 }
 
-// lateness is how late payoffs come of scenarios without delays of their own.
+// lateness returns the delay in scenarios without delays of their own.
 func (e *Experiment) lateness() Lateness {
 	if e.AtOnce {
 		return Lateness{}
@@ -253,7 +242,7 @@ func (e *Experiment) lateness() Lateness {
 	return e.Lateness
 }
 
-// every is how many items there are in the course of a run.
+// every returns the number of items over a run.
 func (e *Experiment) every() int64 {
 	if t := trades[e.Scenario]; t != nil {
 		return t.all(e.Items, e.Horizon)
@@ -264,7 +253,7 @@ func (e *Experiment) every() int64 {
 	return int64(e.Items)
 }
 
-// Late says in a few words when payoffs come.
+// Late describes the payoffs' delay.
 func (e *Experiment) Late() string {
 	switch {
 	case e.AtOnce:
@@ -277,8 +266,8 @@ func (e *Experiment) Late() string {
 	return fmt.Sprintf("payoffs %s late", e.Lateness)
 }
 
-// Run plays all runs of all combinations, over the same users, and gives the results in the order of the combinations.
-// It ends early, with an error, when ctx does.
+// Run plays all runs of all combinations with the same users, and returns results in the order of the combinations. It fails if a
+// setting is out of range, or ctx ends.
 func Run(ctx context.Context, e *Experiment, combinations []*Combination) ([]*Result, error) {
 	if err := e.Check(); err != nil {
 		return nil, err
@@ -309,7 +298,7 @@ func Run(ctx context.Context, e *Experiment, combinations []*Combination) ([]*Re
 	for range min(cores, jobs) {
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				// The combinations of one run lie side by side, so that all are nearly done when time is up.
+				// The combinations of one run are adjacent, so that all are nearly done if time runs out.
 				job := int(next.Add(1) - 1)
 				if job >= jobs {
 					return
@@ -337,7 +326,6 @@ func Run(ctx context.Context, e *Experiment, combinations []*Combination) ([]*Re
 	return results, nil
 }
 
-// result puts runs together, in their order.
 func (e *Experiment) result(c *Combination, runs []played, grid []int64) *Result {
 	r := &Result{
 		Policy: string(c.Learner.Policy), Delay: string(c.Learner.Delay), MaxInstances: c.instances(),
@@ -383,7 +371,6 @@ func (e *Experiment) result(c *Combination, runs []played, grid []int64) *Result
 	return r
 }
 
-// burnIn puts the runs' burn-ins together.
 func (e *Experiment) burnIn(runs []played) *BurnIn {
 	b := &BurnIn{
 		Impressions: momentsOf(runs, func(p *played) float64 { return float64(p.burnIn.impressions) }).regret(),
@@ -399,14 +386,13 @@ func (e *Experiment) burnIn(runs []played) *BurnIn {
 	return b
 }
 
-// moments are those of some number of the runs.
 type moments struct {
 	n        int
 	mean, m2 float64
 	min, max float64
 }
 
-// momentsOf takes two passes, which loses no digits.
+// momentsOf takes two passes, for precision.
 func momentsOf(runs []played, of func(*played) float64) moments {
 	m := moments{n: len(runs), min: math.Inf(1), max: math.Inf(-1)}
 	for k := range runs {
@@ -424,7 +410,7 @@ func momentsOf(runs []played, of func(*played) float64) moments {
 
 func (m moments) regret() Regret { return Regret{m.mean, m.stderr(), m.deviation(), m.min, m.max} }
 
-// deviation is the standard deviation of a run; nil for a single run.
+// deviation returns the standard deviation of a run; nil for a single run.
 func (m moments) deviation() *float64 {
 	if m.n < 2 {
 		return nil
@@ -441,7 +427,7 @@ func (m moments) stderr() *float64 {
 	return d
 }
 
-// Ordered is results by their mean regret, the least first.
+// Ordered returns results by mean regret, the least first.
 func Ordered(results []*Result) []*Result {
 	return slices.SortedStableFunc(slices.Values(results), func(a, b *Result) int { return cmp.Compare(a.Regret.Mean, b.Regret.Mean) })
 }

@@ -10,26 +10,26 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// hiddenUtilities keeps the utilities from a learner that has to find their order. It sees items under other numbers, drawn for each
-// run, and the candidates in the order of those.
+// hiddenUtilities hides the utilities from a learner that must find their order: the learner sees items under random numbers, and
+// candidates in the order of these.
 type hiddenUtilities struct {
 	labels    []policy.Item // by item
-	fixed     bool          // candidates are the same in each impression
-	seen      []policy.Item // the candidates as the learner sees them
-	positions []int32       // of each of them in the world's order, increasing utility
-	ranked    []policy.Item // the candidates in the order that the learner found
-	crowd     *population   // nil for users who know what they like
+	fixed     bool          // candidates are always the same
+	seen      []policy.Item // candidates as the learner sees them
+	positions []int32       // their positions in increasing utility
+	ranked    []policy.Item // candidates in the order found
+	crowd     *population   // nil for users who know their preferences
 	burnIn    burnIn
 }
 
-// burnIn is what a run's burn-in came to: the impressions that were ranked so as to find the order.
+// burnIn summarises the impressions of a run that were ranked to find the order.
 type burnIn struct {
 	impressions int64
 	last        int64   // the last of them
-	regret      float64 // in them; with regret against a fixed ranking, up to the last of them
+	regret      float64 // in them; against a fixed ranking, up to the last of them
 }
 
-// newVeil makes one for a run; nil for a learner that is given all utilities.
+// newVeil returns a run's; nil for a learner that is given all utilities.
 func newVeil(e *Experiment, u config.Utilities, run int) *hiddenUtilities {
 	labels := shuffled(int(e.every()), newStream(e.Seed, run, forLabels))
 	switch x := shops[e.Scenario]; {
@@ -45,8 +45,8 @@ func newVeil(e *Experiment, u config.Utilities, run int) *hiddenUtilities {
 	return v
 }
 
-// scored are labels in the order of the utilities that a learner is given, where a share of the items, drawn by a permutation, has none:
-// those stand at the median of the others, ties by number.
+// scored returns labels in the order of given utilities, where a share of the items, drawn by permutation, has none: those count as
+// the median of the others, ties by number.
 func scored(permutation []policy.Item, unscored float64) []policy.Item {
 	n := len(permutation)
 	without := int(unscored * float64(n))
@@ -72,7 +72,6 @@ func scored(permutation []policy.Item, unscored float64) []policy.Item {
 	return labels
 }
 
-// hide takes the world's candidates.
 func (v *hiddenUtilities) hide(candidates []policy.Item) {
 	if v.fixed && len(v.seen) > 0 {
 		return
@@ -88,7 +87,7 @@ func (v *hiddenUtilities) hide(candidates []policy.Item) {
 	}
 }
 
-// selects is the selection of a user without noise: its position among those shown, and in the world's order.
+// selects returns the selection of a user without noise: its position shown, and in the order of utilities.
 func (v *hiddenUtilities) selects(w *world, d *delay.Decision) (shown int, position int32) {
 	liked := math.Inf(-1)
 	for k := range min(w.window, len(d.Order)) {
@@ -104,7 +103,7 @@ func (v *hiddenUtilities) selects(w *world, d *delay.Decision) (shown int, posit
 	return shown, position
 }
 
-// outcome completes what the learner is told of the selection, but for the payoff.
+// outcome completes the feedback of a selection, except for its payoff.
 func (v *hiddenUtilities) outcome(w *world, d *delay.Decision, shown int, fb *delay.Feedback) {
 	v.ranked = append(v.ranked[:0], v.seen...)
 	for k, rank := range d.Ranks {
@@ -126,18 +125,17 @@ func (v *hiddenUtilities) outcome(w *world, d *delay.Decision, shown int, fb *de
 	}
 }
 
-// population are users who learn from each other what they like (the paper's appendix C.1): an item's utility is its number,
-// each user's own estimate of it is that plus a normal variable of deviation σ, 1 unless Experiment.Tastes says otherwise, and what everybody knows of it is the mean of
-// the estimates so far, give or take σ·√(2·log(4nt²/δ)/N), δ = 0.05. Users take any value of that for the utility.
+// population are users who learn utilities from each other (paper, appendix C.1). An item's utility is its number. A user's rating
+// is that plus N(0, σ²), σ = 1 or Experiment.Tastes, and the interval of a mean of N ratings is ±σ·√(2·log(4nt²/δ)/N), δ = 0.05.
+// Users take any value inside for the utility.
 type population struct {
 	known  []known
-	t      int64 // estimates
+	t      int64 // number of ratings
 	draws  *stream
 	normal func() float64
 	sigma  float64
 }
 
-// known is what everybody knows of an item.
 type known struct {
 	n   int64
 	sum float64
@@ -148,7 +146,7 @@ func newCrowd(e *Experiment, run int) *population {
 	return &population{known: make([]known, int(e.every())), draws: s, normal: normal(s), sigma: cmp.Or(e.Tastes, 1)}
 }
 
-// perceives is what a user takes for the utility of an item.
+// perceives returns a user's value of an item's utility.
 func (c *population) perceives(item policy.Item) float64 {
 	k := &c.known[item]
 	u := 2*c.draws.float64() - 1
@@ -160,7 +158,6 @@ func (c *population) perceives(item policy.Item) float64 {
 	return k.sum/float64(k.n) + u*c.sigma*radius
 }
 
-// estimates is a user's own estimate of what was selected, which is published.
 func (c *population) estimates(item policy.Item) float64 {
 	x := float64(item) + c.sigma*c.normal()
 	k := &c.known[item]

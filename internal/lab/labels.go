@@ -15,28 +15,27 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// What a picture measures, in points. beside what package picture says.
+// Sizes of a plot in points, besides package plotting's.
 const (
-	curves   = 300 // the height of what lines are drawn in, at the least
-	leader   = 22  // from a line's end to its label
+	curves   = 300 // least height of the area of curves
+	leader   = 22  // between a line's end and its label
 	widest   = 140
 	figures  = 10 // between a name and its value
 	headroom = 10 // above the curves
 )
 
-// label is what stands at a line's end: a name and the final value, and below them what tells the line from others.
+// label stands at a line's end: name, final value, and details that distinguish it.
 type label struct {
 	name    string
 	details []string
 	final   float64
-	end     float64 // the final value as the axis can show it
+	end     float64 // final as the axis can show it
 	style   draw.LineStyle
 }
 
-// direct tells whether the delay goes without saying, in a picture.
 func (r *Result) direct() bool { return r.combination.Learner.Delay == config.Direct }
 
-// details are what a policy's name does not say of a combination, for a picture.
+// details are settings of a combination that its policy's name does not imply, for a plot.
 func (r *Result) details() (parts []string) {
 	if !r.direct() && r.MaxInstances == nil {
 		parts = append(parts, r.Delay) // instances are BOLD's
@@ -44,12 +43,12 @@ func (r *Result) details() (parts []string) {
 	return append(parts, r.settings()...)
 }
 
-// Label is the combination in a few words.
+// Label names the combination with its settings.
 func (r *Result) Label() string {
 	return strings.Join(append([]string{r.Policy + " + " + r.Delay}, r.settings()...), ", ")
 }
 
-// settings are those of the combination that are not what is usual, in a few words each.
+// settings are the combination's settings that differ from the defaults.
 func (r *Result) settings() (parts []string) {
 	l := &r.combination.Learner
 	switch {
@@ -82,7 +81,7 @@ func (r *Result) settings() (parts []string) {
 	return parts
 }
 
-// wrap puts words into lines of no more than room, where words are no longer.
+// wrap puts words into lines up to the width room, or of one longer word.
 func wrap(style text.Style, room vg.Length, words ...string) (lines []string) {
 	for _, word := range words {
 		if n := len(lines); n > 0 && style.Width(lines[n-1]+" "+word)*plotting.Slack <= room {
@@ -94,7 +93,7 @@ func wrap(style text.Style, room vg.Length, words ...string) (lines []string) {
 	return lines
 }
 
-// listed puts commas, say, between parts, which stay whole where lines are broken.
+// listed puts commas behind parts, which lines do not break.
 func listed(parts []string, comma string) []string {
 	parts = slices.Clone(parts)
 	for k := range len(parts) - 1 {
@@ -103,18 +102,17 @@ func listed(parts []string, comma string) []string {
 	return parts
 }
 
-// layout is where things stand in a picture.
+// layout places the elements of a plot.
 type layout struct {
 	title, notes, axis []string // lines above the curves
 	head               vg.Length
 	height             vg.Length
-	column             vg.Length // the width of labels
-	values             vg.Length // how much wider values may be than measured
+	column             vg.Length // width of labels
+	values             vg.Length // allowance for values wider than measured
 	details            [][]string
 	extents            []extent
 }
 
-// arrange finds room for the texts.
 func (s *sketch) arrange() *layout {
 	l := &layout{}
 	name, note := plotting.Letters(plotting.Large, plotting.Ink.Light), plotting.Letters(plotting.Small, plotting.Quiet.Light)
@@ -145,13 +143,11 @@ func (s *sketch) arrange() *layout {
 	return l
 }
 
-// foot is the height of what stands under the curves.
 func (s *sketch) foot() vg.Length {
 	return s.X.Tick.Length + 2*plotting.Small*plotting.Leading + plotting.Margin
 }
 
-// draw puts all in its place: from top to bottom titles, curves with their labels on the right, and what the axis of
-// impressions is.
+// draw draws, from top to bottom, titles, curves with labels on the right, and the axis of impressions.
 func (s *sketch) draw(c draw.Canvas, l *layout) {
 	note, name := plotting.Letters(plotting.Small, plotting.Quiet.Light), plotting.Letters(plotting.Large, plotting.Ink.Light)
 	y := c.Max.Y - plotting.Margin

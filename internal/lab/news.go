@@ -10,9 +10,9 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// News has 20 items live at a time (--items), an impression a minute for 30 days: each item is live for six hours, begins with a mean uniform on
-// [0.15, 0.4], of which half is left every two hours, and one gives way to a new one at regular intervals. Payoffs are 0 or 1, 30 minutes late
-// unless it is said; the order of utilities is random.
+// News has 20 items live at a time (--items), an impression a minute for 30 days. Each is live for six hours with a mean that
+// begins uniform on [0.15, 0.4] and halves every two hours; one is replaced at regular intervals. Payoffs are 0 or 1, 30 minutes
+// late by default; the order of utilities is random.
 const News Scenario = "news"
 
 const (
@@ -23,17 +23,16 @@ const (
 	newsHalf  = 120
 )
 
-// newsEvery is after how many impressions an item gives way to a new one, where so many are live at a time.
+// newsEvery returns the number of impressions between replacements.
 func newsEvery(items int) int64 { return max(1, newsLife/int64(items)) }
 
-// news are the items of a run, in the order in which they begin.
 type news struct {
 	every int64
 	names []policy.Item
 	bases []float64
 }
 
-// newNews draws them. Their numbers are their utility order.
+// newNews draws them. Their numbers are the utility order.
 func newNews(e *Experiment, draws *stream) *news {
 	r := rand.New(draws)
 	x := &news{every: newsEvery(e.Items)}
@@ -43,10 +42,10 @@ func newNews(e *Experiment, draws *stream) *news {
 	return x
 }
 
-// newsAll is how many items there are in the course of so many impressions.
+// newsAll returns the number of items over so many impressions.
 func newsAll(items int, impressions int64) int64 { return int64(items) + impressions/newsEvery(items) }
 
-// next goes to the impression at hand. The first items began before the first impression.
+// next goes to the present impression. The first items began before the first impression.
 func (x *news) next(w *world) {
 	first := w.t / x.every
 	w.candidates = w.candidates[:0]
@@ -59,7 +58,6 @@ func (x *news) next(w *world) {
 	slices.Sort(w.candidates)
 }
 
-// meet tells a learner which items the impression at hand carries.
 func (p *player) meet() {
 	l := p.learner
 	if all, several := l.(*partitions); several {

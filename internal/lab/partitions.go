@@ -7,16 +7,16 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// partitions are the learners of so many partitions, over which impressions are spread as keys are: each decides its own, hears
-// what comes of them, and of the others' what they publish, at once for all, so often.
+// partitions are the learners of several partitions. Each decides its share of impressions, by key, receives their feedback, and
+// reads the others' published state every so many impressions.
 type partitions struct {
-	delay.Learner // the first, for what is the same of all
+	delay.Learner // the first, for calls that concern all alike
 	all           []delay.Learner
-	every         int64 // impressions from one publication to the next
+	every         int64 // impressions between publications
 	decided       int64
 }
 
-// newPartitions makes them; of a single one it is the learner itself.
+// newPartitions returns them, or a single learner itself.
 func newPartitions(e *Experiment, build func() delay.Learner) delay.Learner {
 	if e.Partitions <= 1 {
 		return build()
@@ -29,7 +29,7 @@ func newPartitions(e *Experiment, build func() delay.Learner) delay.Learner {
 	return p
 }
 
-// of is the partition of impression t.
+// of returns the learner of impression t.
 func (p *partitions) of(t int64) delay.Learner {
 	return p.all[policy.Key(t).Uint64(0)%uint64(len(p.all))]
 }
@@ -40,7 +40,6 @@ func (p *partitions) Grow(items int) {
 	}
 }
 
-// Categorise implements delay.Categorising.
 func (p *partitions) Categorise(i policy.Item, category string) {
 	for _, l := range p.all {
 		if c, ok := l.(delay.Categorising); ok {
@@ -49,7 +48,6 @@ func (p *partitions) Categorise(i policy.Item, category string) {
 	}
 }
 
-// Decide has the next impression decided.
 func (p *partitions) Decide(candidates []policy.Item, about *policy.Context, key policy.Key, d *delay.Decision) {
 	if p.decided%p.every == 0 {
 		p.publish()
@@ -70,14 +68,12 @@ func (p *partitions) Advance(watermark int64) {
 	}
 }
 
-// publish tells all learners what has changed of each.
 func (p *partitions) publish() {
 	for source, l := range p.all {
 		l.Harvest(&publication{partitions: p, source: int32(source), from: l, pooled: l.Pooled()})
 	}
 }
 
-// publication is what one learner publishes.
 type publication struct {
 	*partitions
 	source int32
@@ -87,7 +83,6 @@ type publication struct {
 
 var _ delay.Recorder = (*publication)(nil)
 
-// Item implements delay.Recorder.
 func (p *publication) Item(i policy.Item) {
 	for _, to := range p.all {
 		if to != p.from {
@@ -96,7 +91,6 @@ func (p *publication) Item(i policy.Item) {
 	}
 }
 
-// Field implements delay.Recorder.
 func (p *publication) Field(hash string, field, value []byte) {
 	if !slices.ContainsFunc(p.pooled, func(h delay.Pooled) bool { return h.Hash == hash }) {
 		return

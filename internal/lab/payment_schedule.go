@@ -9,33 +9,29 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// paymentSchedule is how a trade's items pay in the course of time, where that is more than a share and a delay: in parts, whose sum
-// counts.
+// paymentSchedule draws the payments of selections whose sum counts.
 type paymentSchedule interface {
-	// mean is an item's mean payoff.
 	mean(item policy.Item) float64
-	// pay appends the payments of a selection of an item, in any order. They are random by key alone.
+	// pay appends a selection's payments, in any order; they are a function of key.
 	pay(item policy.Item, key policy.Key, to []part) []part
 }
 
-// traceSpans are the spans of Traces, the first traceEarlySpans of them early; an impression is a minute.
+// traceSpans are Traces' spans in minutes, one per impression; the first traceEarlySpans are early.
 var traceSpans = [...]int64{70, 230, 600, 900}
 
 const (
 	traceEarlySpans  = 2
-	traceEarly       = 0.15 // what is paid early, in the mean of all items, by time evenly
+	traceEarly       = 0.15 // mean early payoff over all items, evenly in time
 	traceLate        = 0.3
 	traceEarlySD     = 0.03 // between items
 	traceLateSD      = 0.06
-	traceNoise       = 0.25 // the deviation of a selection's sum from the item's, of which a part is
-	traceCommonNoise = 0.6  // in all spans alike, and
-	traceOwnNoise    = 0.8  // in each its own
+	traceNoise       = 0.25 // deviation of a selection's sum from its item's mean, with factors
+	traceCommonNoise = 0.6  // common to all spans and
+	traceOwnNoise    = 0.8  // of each span
 )
 
-// traced are the items of Traces.
 type traced struct{ early, late []float64 }
 
-// newTraced draws them; what an item pays early and what it pays late are correlated so.
 func newTraced(items int, correlation float64, draws *stream) *traced {
 	t := &traced{make([]float64, items), make([]float64, items)}
 	next := normal(draws)
@@ -47,10 +43,10 @@ func newTraced(items int, correlation float64, draws *stream) *traced {
 	return t
 }
 
-// mean implements course. The sum is normal, and cut to [0,1].
+// mean implements paymentSchedule. The sum is normal, cut to [0,1].
 func (t *traced) mean(i policy.Item) float64 { return clippedMean(t.early[i]+t.late[i], traceNoise) }
 
-// pay implements course: once in each span.
+// pay implements paymentSchedule, once in each span.
 func (t *traced) pay(i policy.Item, key policy.Key, to []part) []part {
 	draws := stream{key: key}
 	next := normal(&draws)
@@ -71,19 +67,18 @@ func (t *traced) pay(i policy.Item, key policy.Key, to []part) []part {
 	return to
 }
 
-// Customers' impressions, ten a day, and what counts of what a customer brings: repeat purchases within a year, in dollars.
+// Customers has ten impressions a day; a customer's repeat purchases within a year count, in dollars.
 const (
 	customersADay = 10
 	customerDays  = 364
 	customerMost  = 300
-	// customerBands are how many kinds of customers items bring, by what these spend first.
+	// customerBands is the number of kinds of customers, by first purchase.
 	customerBands = 8
 )
 
-// The customers are those of CDNOW, a shop for music, as models have them that were fitted to a tenth of the 23,570 who first bought
-// there in the first quarter of 1997. When they buy and when they are lost is BG/NBD (P. Fader, B. Hardie, K. L. Lee, "Counting your
-// customers the easy way", Marketing Science 2005, table 2; times are weeks), and what they spend each time gamma-gamma (the same, "RFM
-// and CLV", Journal of Marketing Research 2005).
+// Customers are those of CDNOW, a music shop, by models fitted to a tenth of the 23,570 who first bought there in early 1997.
+// Purchases and dropout are BG/NBD (P. Fader, B. Hardie, K. L. Lee, "Counting your customers the easy way", Marketing Science 2005,
+// table 2; in weeks), amounts gamma-gamma (the same, "RFM and CLV", Journal of Marketing Research 2005).
 const (
 	cdnowCustomers     = 23_570
 	cdnowR, cdnowAlpha = 0.243, 4.414
@@ -92,16 +87,14 @@ const (
 	cdnowGamma         = 15.44
 )
 
-// purchase is one of a customer's.
 type purchase struct {
-	week  float64 // since the first one
+	week  float64 // since the first
 	spent float64
 }
 
-// customers are those whom items bring: a selection of an item brings any customer of its group.
+// customers are by group; a selection of an item brings a random customer of its group.
 type customers struct{ groups [][][]purchase }
 
-// newCustomers draws them.
 func newCustomers(items int, draws *stream) *customers {
 	r := rand.New(draws)
 	all := make([][]purchase, cdnowCustomers)
@@ -111,8 +104,8 @@ func newCustomers(items int, draws *stream) *customers {
 	return dealt(all, items, draws)
 }
 
-// dealt gives each item a group: customers in the order of what they spend first are cut into bands of the same size, and those of
-// a band dealt out to its items. Items are of bands in turn, in random order. All is put in that order.
+// dealt gives each item a group: customers, sorted by first purchase, are cut into bands of equal size, and each band is dealt to
+// its items. Items belong to bands in turn, in random order.
 func dealt(all [][]purchase, items int, draws *stream) *customers {
 	slices.SortStableFunc(all, func(a, b []purchase) int { return cmp.Compare(a[0].spent, b[0].spent) })
 	c := &customers{groups: make([][][]purchase, items)}
@@ -126,7 +119,7 @@ func dealt(all [][]purchase, items int, draws *stream) *customers {
 	return c
 }
 
-// newCustomer draws what a customer buys within customerDays.
+// newCustomer draws a customer's purchases within customerDays.
 func newCustomer(r *rand.Rand) []purchase {
 	rate := gamma(r, cdnowR) / cdnowAlpha
 	a, b := gamma(r, cdnowA), gamma(r, cdnowB)
@@ -159,7 +152,6 @@ func gamma(r *rand.Rand, shape float64) float64 {
 	}
 }
 
-// mean implements course: of the group's customers.
 func (c *customers) mean(i policy.Item) float64 {
 	var sum float64
 	for _, bought := range c.groups[i] {
@@ -172,10 +164,9 @@ func (c *customers) mean(i policy.Item) float64 {
 	return sum / max(1, float64(len(c.groups[i])))
 }
 
-// pay implements course.
 func (c *customers) pay(i policy.Item, key policy.Key, to []part) []part {
 	group := c.groups[i]
-	if len(group) == 0 { // of more items than customers
+	if len(group) == 0 { // more items than customers
 		return to
 	}
 	for _, p := range group[int(key.Float64(0)*float64(len(group)))] {

@@ -16,41 +16,39 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// Settings are what is to be compared. All but Policies, Delays, MaxInstances and Eta are settings of the configuration
-// file, in its syntax; where one is empty it has the configuration's default, and sigma that of the scenario.
+// Settings are the settings to compare, in the configuration file's syntax except Policies, Delays, MaxInstances and Eta. Empty
+// ones have the configuration's default, sigma the scenario's.
 type Settings struct {
 	Policies     []string // empty: the default for stochastic payoffs
-	Delays       []string // empty: for each policy its default
+	Delays       []string // empty: each policy's default
 	MaxInstances []int    // for BOLD, one combination each; empty: the default
-	// Eta is a number, "known", which for osmd takes T for known, or "doubled"; empty or "auto": known.
+	// Eta is a number, "known", with which osmd knows T, or "doubled"; empty or "auto" is known.
 	Eta       string
 	Prior     string
 	Sigma     string
 	Delta     string
 	Radius    string
 	LossIndex string
-	// OnExpiry is what silence counts as: a payoff, or "drop"; empty is 0. It is not asked for where nothing is silent.
+	// OnExpiry is the payoff assumed at expiry, or "drop"; empty is 0. It is unused if all selections are paid.
 	OnExpiry  string
-	Silences  []string        // what a selection counts as before; one combination each with delay direct; empty: the default
-	Drifts    []string        // by how much means are taken to move; likewise
+	Silences  []string        // weights of a selection in flight; one combination each with delay direct; empty: the default
+	Drifts    []string        // drifts of means; likewise
 	Utilities []string        // one combination each; empty: given
 	HalfLives []time.Duration // of config.Learner
 	LookAgain float64         // likewise
-	Clock     []string        // turns of the clock, of learners that can look at it; not where the scenario has another context
+	Clock     []string        // levels of the clock, for learners that can use them, in scenarios without another context
 	Age       bool            // likewise items' ages
 }
 
-// Combination is one learner to be played.
 type Combination struct {
 	Learner config.Learner
-	// Doubled tells that osmd does not know the horizon.
+	// Doubled says that osmd does not know the horizon.
 	Doubled bool
-	// UserModel tells that it is told what payoffs depend on besides the item.
+	// Told says that the learner receives contexts.
 	Told bool
 	new  func() delay.Learner
 }
 
-// instances is MaxInstances; nil for learners without any.
 func (c *Combination) instances() *int {
 	if c.Learner.Delay != config.BOLD {
 		return nil
@@ -58,12 +56,11 @@ func (c *Combination) instances() *int {
 	return &c.Learner.MaxInstances
 }
 
-// ErrNothingToPlay says that no combination is left.
+// ErrNothingToPlay is wrapped if no combination is left.
 var ErrNothingToPlay = errors.New("no policy goes with a delay handling and the scenario")
 
-// Combine makes each combination of a policy and a delay handling that go together and with the experiment's scenario,
-// policies first. Notes tell of those that were left out, and why, and of settings without effect. The error is a
-// *config.SettingError, or wraps ErrNothingToPlay.
+// Combine returns each combination of a policy and a delay handling that fits the experiment, policies first. Notes name those left
+// out, with the reason, and settings without effect. The error is a *config.SettingError, or wraps ErrNothingToPlay.
 func Combine(e *Experiment, s *Settings) (all []*Combination, notes []string, err error) {
 	policies := slices.Clone(s.Policies)
 	if len(policies) == 0 {
@@ -80,7 +77,7 @@ func Combine(e *Experiment, s *Settings) (all []*Combination, notes []string, er
 	}
 	for _, policy := range distinct(policies) {
 		if _, _, err := s.learner(e, policy, "", variant{utilities: s.utilities()[0]}); err != nil {
-			return nil, nil, err // what is wrong with the policy itself, or with a setting
+			return nil, nil, err // faults of the policy itself, or of a setting
 		}
 		if !fits(e, policy) {
 			note("%s is left out: it needs payoffs within [0,1] and windows of one known distribution, which scenario %s does not have; %s",
@@ -123,8 +120,7 @@ func Combine(e *Experiment, s *Settings) (all []*Combination, notes []string, er
 	return all, notes, nil
 }
 
-// fits tells whether a policy can be played: adversarial ones need payoffs within [0,1], but robust, and windows of one known
-// distribution.
+// fits returns whether a policy can be played: most adversarial ones need payoffs in [0,1] and one window distribution.
 func fits(e *Experiment, name string) bool {
 	k := policy.KindOf(name)
 	switch {
@@ -148,7 +144,7 @@ func payoffsOf(policy string) config.Payoffs {
 	return config.Stochastic
 }
 
-// instances are the limits to be tried; empty is the default.
+// instances are the limits to try; empty is the default.
 func (s *Settings) instances(delay string) []string {
 	if delay != string(config.BOLD) || len(s.MaxInstances) == 0 {
 		return []string{""}
@@ -160,7 +156,6 @@ func (s *Settings) instances(delay string) []string {
 	return limits
 }
 
-// utilities are where the order of utilities comes from.
 func (s *Settings) utilities() []string {
 	if len(s.Utilities) == 0 {
 		return []string{string(config.Given)}
@@ -176,7 +171,6 @@ func ofDirect(delay string, values []string) []string {
 	return distinct(values)
 }
 
-// silences are those that a policy is played with.
 func (s *Settings) silences(name, delay string) []string {
 	if name != string(config.Robust) {
 		return ofDirect(delay, s.Silences)
@@ -184,7 +178,6 @@ func (s *Settings) silences(name, delay string) []string {
 	return ofDirect(delay, slices.DeleteFunc(slices.Clone(s.Silences), func(law string) bool { return law == string(config.AtOnce) }))
 }
 
-// drifts are those that a policy is played with.
 func (s *Settings) drifts(name, delay string) []string {
 	if name == string(config.Robust) {
 		return []string{""}
@@ -192,10 +185,9 @@ func (s *Settings) drifts(name, delay string) []string {
 	return ofDirect(delay, s.Drifts)
 }
 
-// variant is what combinations of the same policy and delay handling differ in. Empty is the default.
+// variant are the settings in which combinations of one policy and delay handling differ. Empty is the default.
 type variant struct{ instances, utilities, silence, drift string }
 
-// variants are all that are to be compared.
 func (s *Settings) variants(name, delay string) (all []variant) {
 	for _, m := range s.instances(delay) {
 		for _, u := range s.utilities() {
@@ -209,8 +201,7 @@ func (s *Settings) variants(name, delay string) (all []variant) {
 	return all
 }
 
-// learner reads one combination the way a configuration file is read, so that what can be set, and what is said of
-// faults, is the same. Warnings are the settings that have no effect. With delay "" the default one is taken.
+// learner reads one combination as a configuration file is read. Warnings are settings without effect.
 func (s *Settings) learner(e *Experiment, policy, delay string, v variant) (c *Combination, warnings []string, err error) {
 	if delay == "" {
 		delay = string(config.Policy(policy).DefaultDelay())
@@ -224,7 +215,7 @@ func (s *Settings) learner(e *Experiment, policy, delay string, v variant) (c *C
 	default:
 		eta = s.Eta
 	}
-	// What the configuration has by default suits payoffs within [0,1], and may be learned from them.
+	// The configuration's default suits payoffs within [0,1].
 	sigma := s.Sigma
 	if sigma == "" && e.Scenario.Sigma() != config.DefaultLearner("", config.Stochastic).Sigma {
 		sigma = strconv.FormatFloat(e.Scenario.Sigma(), 'g', -1, 64)
@@ -245,7 +236,7 @@ func (s *Settings) learner(e *Experiment, policy, delay string, v variant) (c *C
 	if t := trades[e.Scenario]; t != nil && t.sums {
 		settings = append(settings, config.Setting{"aggregate", string(config.Sum)})
 	}
-	if e.horizon() > 0 || policy == string(config.Robust) { // which wants it written
+	if e.horizon() > 0 || policy == string(config.Robust) { // robust requires it
 		silence, err := s.onExpiry()
 		if err != nil {
 			return nil, nil, err
@@ -266,10 +257,10 @@ func (s *Settings) learner(e *Experiment, policy, delay string, v variant) (c *C
 	if h := e.horizon(); h > 0 {
 		l.PayoffHorizon = e.Scenario.clock().span(h)
 	}
-	if l.EstimateSigma { // from payoffs, and never above what they may have here
+	if l.EstimateSigma { // estimated from payoffs, and at most the scenario's
 		l.Sigma = e.Scenario.Sigma()
 	}
-	// The paper's policies know how users look. Robust finds out, as it does by default, with how many select anything.
+	// The paper's policies are given the windows. Robust learns them, with noise, as by default.
 	if k, ratio := l.Policy.Kind(), e.Scenario.Ratio(); ratio > 0 && k.NeedsWindows() && k.Follow == nil {
 		l.Windows = config.Windows{Geometric: &ratio, Max: e.Scenario.Candidates(e.Items)}
 	}
@@ -294,7 +285,6 @@ func (s *Settings) learner(e *Experiment, policy, delay string, v variant) (c *C
 	return c, warnings, nil
 }
 
-// onExpiry is the setting as the configuration has it.
 func (s *Settings) onExpiry() (string, error) {
 	switch s.OnExpiry {
 	case "":
@@ -308,7 +298,7 @@ func (s *Settings) onExpiry() (string, error) {
 	return "{default: " + s.OnExpiry + "}", nil
 }
 
-// perInstance is how many payoffs an instance of BOLD is fed, at most.
+// perInstance returns the most payoffs that an instance of BOLD is fed.
 func (e *Experiment) perInstance(limit int) int64 {
 	instances, _ := e.longest()
 	instances++
@@ -318,7 +308,6 @@ func (e *Experiment) perInstance(limit int) int64 {
 	return max(1, (e.Horizon+instances-1)/instances)
 }
 
-// distinct drops what is there twice, and keeps the order.
 func distinct[T comparable](s []T) []T {
 	var out []T
 	for _, x := range s {

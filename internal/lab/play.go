@@ -12,22 +12,21 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/propensity"
 )
 
-// often is how many impressions are played between two looks at the world outside.
+// often is the number of impressions between checks of the context.
 const often = 4096
 
-// played is what one run of one combination came to.
+// played is the result of one run of one combination.
 type played struct {
-	regret    []float64 // at each t of the grid
-	dynamic   float64   // against the best at each time
-	payoff    float64   // an impression, in the mean
+	regret    []float64 // at each time of the grid
+	dynamic   float64   // against the best ranking at each time
+	payoff    float64   // mean per impression
 	burnIn    burnIn
 	instances int64
 	seconds   float64
-	told      *UserModel // nil but for the first run
+	told      *UserModel // nil except in the first run
 }
 
-// play plays one run of a combination, whose learner knows nothing yet. It ends early, with an error, when ctx does. Progress is
-// told of every few thousand impressions.
+// play plays one run with a new learner. It fails if ctx ends. It calls progress every few thousand impressions.
 func play(ctx context.Context, e *Experiment, c *Combination, run int, grid []int64, progress func(int64)) (played, error) {
 	began := time.Now()
 	p, err := newPlayer(e, c, run)
@@ -61,25 +60,24 @@ func play(ctx context.Context, e *Experiment, c *Combination, run int, grid []in
 	return out, nil
 }
 
-// player is one run of one combination.
 type player struct {
 	e       *Experiment
 	world   *world
 	learner delay.Learner
 	shown   []int32          // scratch: positions in the order shown
-	veil    *hiddenUtilities // nil for a learner that is given utilities
+	veil    *hiddenUtilities // nil for a learner with given utilities
 	noise   noise
 	flights *arrivals
 	keys    *stream
 	against bool // regret is against the best fixed ranking
 	scale   config.Range
-	divisor float64         // of payoffs before they are told
-	space   *features.Space // of a learner's clock; nil where it has none
+	divisor float64         // divides payoffs for learners
+	space   *features.Space // of a learner's clock; nil without
 	clocked policy.Context
-	earned  float64 // what the rankings bring in the mean, from users without noise
-	lost    float64 // what the best ranking of each impression would have brought more
+	earned  float64 // mean payoff of the rankings, for users without noise
+	lost    float64 // shortfall from each impression's best ranking
 	scratch []float64
-	// selections is what they tell of users who are not asked: in the first run of a learner that is given utilities, else nil.
+	// selections counts users' selections in the first run of a learner with given utilities; else it is nil.
 	selections *propensity.Selections
 	d          delay.Decision
 	fb         delay.Feedback
@@ -120,13 +118,11 @@ func newPlayer(e *Experiment, c *Combination, run int) (*player, error) {
 	return p, nil
 }
 
-// normalised is a payoff as learners are fed.
 func (p *player) normalised(payoff float64) float64 {
 	return (payoff - p.scale.Min) / (p.scale.Max - p.scale.Min)
 }
 
-// impression plays impression t: what has come by then is told, the world goes on, the learner decides, the user selects,
-// and what comes of it is put on its way.
+// impression plays impression t: feedback arrives, the world moves on, learner and user decide, and the outcome is queued.
 func (p *player) impression(t int64) {
 	w := p.world
 	p.flights.pay(t, p.learner)
@@ -204,7 +200,7 @@ func (p *player) visit(t int64, key policy.Key) {
 	p.send(t, w.reply(order[taken]))
 }
 
-// send puts on its way what comes of the selection in impression t: parts, each with what it adds up to, and the whole.
+// send queues the outcome of a selection in impression t: cumulated partial payoffs, and the complete one.
 func (p *player) send(t int64, r reply) {
 	if p.e.AtOnce {
 		r.late, r.undelivered, r.parts = 0, 0, nil
@@ -226,7 +222,6 @@ func (p *player) send(t int64, r reply) {
 	away(r.late, r.undelivered, r.payoff, what)
 }
 
-// regret is what has been lost until now.
 func (p *player) regret() float64 {
 	if p.against {
 		return p.world.bestFixed(p.scratch) - p.earned
@@ -234,7 +229,7 @@ func (p *player) regret() float64 {
 	return p.lost
 }
 
-// burn notes an impression that was ranked so as to find the order of utilities.
+// burn counts an impression that was ranked to find the order of utilities.
 func (p *player) burn(t int64, lost float64) {
 	b := &p.veil.burnIn
 	b.impressions++
@@ -244,8 +239,7 @@ func (p *player) burn(t int64, lost float64) {
 	}
 }
 
-// given plays an impression with a learner that is given utilities, up to the selection: positions among the candidates,
-// of the one that a user without noise selects, and of the selected one.
+// given plays an impression with given utilities: positions of the selection without noise, and of the actual one.
 func (p *player) given(key policy.Key) (sober, selected int32) {
 	w, d := p.world, &p.d
 	var about *policy.Context
@@ -269,7 +263,7 @@ func (p *player) given(key policy.Key) (sober, selected int32) {
 	return sober, selected
 }
 
-// atTheTime is the context of an impression of which nothing is known but its time.
+// atTheTime returns a context with the impression's time alone.
 func (p *player) atTheTime() *policy.Context {
 	p.meet()
 	p.clocked.At = p.world.clock.at(p.world.t)
@@ -280,7 +274,7 @@ func (p *player) atTheTime() *policy.Context {
 	return &p.clocked
 }
 
-// feedback is what the learner is told of the selection of the candidate at a position, which was shown at a place from 0.
+// feedback prepares the feedback on the selection of a candidate, shown at a position from 0.
 func (p *player) feedback(selected int32, at int) {
 	w, d := p.world, &p.d
 	p.fb = delay.Feedback{Item: w.candidates[selected], Candidates: w.candidates, Instance: d.Instance, Order: d.Order}
@@ -292,7 +286,7 @@ func (p *player) feedback(selected int32, at int) {
 	}
 }
 
-// hidden is the same with a learner that finds their order.
+// hidden is given for a learner that finds the order.
 func (p *player) hidden(key policy.Key) (sober, selected int32) {
 	w, d, v := p.world, &p.d, p.veil
 	v.hide(w.candidates)
@@ -307,7 +301,6 @@ func (p *player) hidden(key policy.Key) (sober, selected int32) {
 	return sober, selected
 }
 
-// shownAt is where the candidate at a position of the candidate list is shown.
 func shownAt(d *delay.Decision, position int32) int {
 	for k, x := range d.Order {
 		if x == position {
@@ -317,13 +310,12 @@ func shownAt(d *delay.Decision, position int32) int {
 	panic(fmt.Sprintf("lab: candidate %d is not in the ranking", position))
 }
 
-// noise is the users who select any item within their window.
 type noise struct {
 	share float64
 	draws *stream
 }
 
-// selects tells whether the user at hand is one of them, and what of so many he selects.
+// selects returns whether the user selects at random, and which of the window's items.
 func (n *noise) selects(window int) (k int, any bool) {
 	if n.share == 0 {
 		return 0, false

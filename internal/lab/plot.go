@@ -16,16 +16,15 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// dashes tell lines of one policy apart, which have the same colour.
+// dashes distinguish lines of one policy, which share a colour.
 var dashes = [][]vg.Length{nil, {6, 2}, {2, 2}, {9, 2, 2, 2}}
 
-// band is how many standard errors a curve's band reaches on each side.
+// band is the half-width of a curve's band, in standard errors.
 const band = 2
 
-// Plot draws the regret curves of one experiment's results, with a band of standard errors each, and bounds as lines. At a
-// line's end stand its name and its final value. A dot marks where a burn-in ends. Axes are logarithmic. Where some mean
-// regret ends below zero, that of regret is so on both sides of zero, and time is linear. An SVG has no background and takes
-// its text's colours from the reader's theme, light or dark; a PNG is light.
+// Plot draws the regret curves of one experiment's results with bands of standard errors, bounds as lines, names and final values at
+// the lines' ends, and a dot at the end of a burn-in. Axes are logarithmic; if a mean regret ends below zero, regret is logarithmic
+// on both sides and time linear. An SVG has no background and text in the reader's theme; a PNG is light. It fails without results.
 func Plot(w io.Writer, format string, results []*Result) error {
 	if len(results) == 0 {
 		return errors.New("plotting no results")
@@ -38,12 +37,11 @@ func Plot(w io.Writer, format string, results []*Result) error {
 	return plotting.Write(w, format, l.height, func(c draw.Canvas) { s.draw(c, l) })
 }
 
-// sketch is a picture in the making.
 type sketch struct {
 	*plot.Plot
-	negative bool    // regret below zero is shown
-	floor    float64 // what a logarithmic axis can show at the least
-	from     int64   // the first impression that is shown
+	negative bool    // negative regret is shown
+	floor    float64 // least value of a logarithmic axis
+	from     int64   // the first impression shown
 	title    string
 	notes    []string // under the title
 	axes     [2]string
@@ -55,7 +53,7 @@ func newSketch(results []*Result) (*sketch, error) {
 	s.measure(results)
 	s.style(results[0].experiment)
 	s.title, s.notes = titles(results)
-	drawn := map[string]int{} // how many curves of a policy
+	drawn := map[string]int{} // number of curves by policy
 	for _, r := range results {
 		if err := s.curve(r, dashes[drawn[r.Policy]%len(dashes)]); err != nil {
 			return nil, err
@@ -69,7 +67,6 @@ func newSketch(results []*Result) (*sketch, error) {
 	return s, nil
 }
 
-// titles says what was played, and what a reader has to know of the lines.
 func titles(results []*Result) (title string, notes []string) {
 	e := results[0].experiment
 	title = separated(fmt.Sprintf("%s, %d items, %s", e.Scenario, e.Items, e.Late()))
@@ -88,8 +85,7 @@ func titles(results []*Result) (title string, notes []string) {
 	return title, notes
 }
 
-// measure decides on the axes. The first of many impressions are left out, and those before there are payoffs: curves
-// lie on each other there.
+// measure sets the axes. It leaves out the first impressions and those before payoffs, where curves coincide.
 func (s *sketch) measure(results []*Result) {
 	e := results[0].experiment
 	late := e.Lateness.Mean
@@ -150,7 +146,7 @@ func (s *sketch) style(e *Experiment) {
 	s.Add(grid)
 }
 
-// at makes a value that the axis can show.
+// at returns a value that the axis can show.
 func (s *sketch) at(y float64) float64 {
 	if s.negative {
 		return y
@@ -191,7 +187,7 @@ func (s *sketch) curve(r *Result, dash []vg.Length) error {
 	return s.line(l, line, draw.LineStyle{Color: c, Width: vg.Points(1.8), Dashes: dash})
 }
 
-// mark puts a dot on a curve where the burn-in ends, on average over runs.
+// mark puts a dot at the mean end of the burn-in.
 func (s *sketch) mark(line plotter.XYs, t float64, c color.Color) error {
 	at, _ := slices.BinarySearchFunc(line, t, func(p plotter.XY, t float64) int { return cmp.Compare(p.X, t) })
 	at = min(at, len(line)-1)
@@ -209,7 +205,6 @@ func (s *sketch) mark(line plotter.XYs, t float64, c color.Color) error {
 	return nil
 }
 
-// bounds draws each bound once.
 func (s *sketch) bounds(results []*Result) error {
 	e := results[0].experiment
 	drawn := map[float64]bool{}
@@ -233,7 +228,6 @@ func (s *sketch) bounds(results []*Result) error {
 	return nil
 }
 
-// function draws f from where it is in the picture on.
 func (s *sketch) function(l *label, e *Experiment, f func(float64) float64, style draw.LineStyle) error {
 	var xys plotter.XYs
 	for _, t := range Grid(e.Horizon) {
@@ -248,7 +242,6 @@ func (s *sketch) function(l *label, e *Experiment, f func(float64) float64, styl
 	return s.line(l, xys, style)
 }
 
-// line draws a line, which ends at its label.
 func (s *sketch) line(l *label, xys plotter.XYs, style draw.LineStyle) error {
 	line, err := plotter.NewLine(xys)
 	if err != nil {

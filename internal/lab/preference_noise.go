@@ -8,15 +8,15 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// preferenceNoise are users who differ: each has, for each candidate, a utility of his own around that of all.
+// preferenceNoise gives each user a utility of each candidate, around the mean.
 type preferenceNoise struct {
 	deviation float64 // in gaps between neighbours
 	normal    func() float64
-	own       []float64 // by position among the candidates, of the user at hand
+	own       []float64 // by position among the candidates, of the present user
 	order     []int32   // scratch: positions in the order of own
 }
 
-// newTastes are those of a run; nil where all users like the items in the same order.
+// newTastes returns a run's; nil if all users share one order.
 func newTastes(e *Experiment, run, candidates int) *preferenceNoise {
 	deviation := e.tastes()
 	if deviation == 0 {
@@ -25,7 +25,7 @@ func newTastes(e *Experiment, run, candidates int) *preferenceNoise {
 	return &preferenceNoise{deviation: deviation, normal: normal(newStream(e.Seed, run, forOwnTastes)), own: make([]float64, candidates)}
 }
 
-// preferenceNoise is how much users' tastes vary: as it is said, or else as the scenario has it.
+// tastes returns the deviation of users' tastes: the experiment's, or the scenario's.
 func (e *Experiment) tastes() float64 {
 	if s := shops[e.Scenario]; s != nil && e.Tastes == 0 {
 		return s.tastes
@@ -33,14 +33,13 @@ func (e *Experiment) tastes() float64 {
 	return e.Tastes
 }
 
-// next goes to the next user.
 func (t *preferenceNoise) next() {
 	for k := range t.own {
 		t.own[k] = float64(k) + t.deviation*t.normal()
 	}
 }
 
-// sorted are the positions in the order of the user's own utilities.
+// sorted returns the positions in the order of the user's utilities.
 func (t *preferenceNoise) sorted() []int32 {
 	t.order = t.order[:0]
 	for k := range t.own {
@@ -50,11 +49,11 @@ func (t *preferenceNoise) sorted() []int32 {
 	return t.order
 }
 
-// against tells whether regret is against the best fixed ranking. Where tastes vary that is not known in closed form, and
-// regret is against the best ranking for each user.
+// against returns whether regret is against the best fixed ranking. With varying tastes, where that has no closed form, it is
+// against the best ranking for each user.
 func (e *Experiment) against() bool { return e.Scenario.AgainstFixed() && e.Tastes == 0 }
 
-// utility is what the user at hand likes the candidate at a position by.
+// utility returns the present user's utility of a candidate.
 func (w *world) utility(position int32) float64 {
 	if w.tastes != nil {
 		return w.tastes.own[position]
@@ -62,7 +61,7 @@ func (w *world) utility(position int32) float64 {
 	return float64(position)
 }
 
-// selects is the position of what the user at hand selects from a ranking of positions.
+// selects returns the position of the present user's selection from a ranking.
 func (w *world) selects(order []int32) int32 {
 	if w.tastes == nil {
 		return policy.Select(order, w.window)
@@ -76,7 +75,7 @@ func (w *world) selects(order []int32) int32 {
 	return best
 }
 
-// bestOwn is the mean that the best ranking for the user at hand, his own tastes known, brings for his window.
+// bestOwn returns the mean payoff of the best ranking for the present user's tastes and window.
 func (w *world) bestOwn() float64 {
 	best := math.Inf(-1)
 	for _, k := range w.tastes.sorted()[w.window-1:] {

@@ -5,26 +5,23 @@ import (
 	"time"
 )
 
-// The scenarios in which what returns with the clock decides how items pay. They have 20 items, an impression a minute, and payoffs of 0
-// or 1 that are half a day late unless it is said.
+// Scenarios in which payoffs follow the clock: 20 items, an impression a minute, and payoffs 0 or 1, half a day late by default.
 const (
 	// Daypart gives each item a quarter of the day, in which its mean is uniform on [0.06, 0.19]; else it is 0.02.
 	Daypart Scenario = "daypart"
 	// DaypartSoon is Daypart with payoffs 10 minutes late.
 	DaypartSoon Scenario = "daypart:10m"
-	// Weekend gives half of the items the days from Monday to Friday, and the others Saturday and Sunday, with means uniform on [0.06, 0.15].
-	// Payoffs are two days late.
+	// Weekend gives half of the items Monday to Friday, the others the weekend; means uniform on [0.06, 0.15], two days late.
 	Weekend Scenario = "weekend"
-	// Hours gives each item another mean in each hour of the day, uniform on [0, 0.17].
+	// Hours gives each item a mean for each hour of the day, uniform on [0, 0.17].
 	Hours Scenario = "hours"
 )
 
-// rhythm is what a scenario of these is made of.
 type rhythm struct {
 	days  int           // T
 	late  time.Duration // of payoffs
 	level func(time.Time) int
-	// means draws an item's, by level.
+	// means draws an item's means by level.
 	means func(*rand.Rand, int) []float64
 }
 
@@ -53,7 +50,7 @@ var rhythms = func() map[Scenario]*rhythm {
 	}
 }()
 
-// owned are the means of an item that pays at one level of so many.
+// owned returns the means of an item that pays at one level.
 func owned(r *rand.Rand, own, levels int, most float64) []float64 {
 	means := make([]float64, levels)
 	for k := range means {
@@ -63,7 +60,7 @@ func owned(r *rand.Rand, own, levels int, most float64) []float64 {
 	return means
 }
 
-// newRhythm draws the means of all items by level. Which items have which level is random, and so has nothing to do with utilities.
+// newRhythm draws all items' means by level. Their levels are independent of utilities.
 func newRhythm(x *rhythm, items int, draws *stream) (byLevel [][]float64) {
 	r := rand.New(draws)
 	for item, k := range r.Perm(items) {
@@ -77,5 +74,5 @@ func newRhythm(x *rhythm, items int, draws *stream) (byLevel [][]float64) {
 	return byLevel
 }
 
-// turn goes to the means of the impression at hand.
+// turn sets the present means.
 func (w *world) turn(x *rhythm) { w.now = w.means[x.level(time.UnixMilli(w.clock.at(w.t)).UTC())] }

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// Scenario is a world of users, by its name.
+// Scenario is the name of a simulated world.
 type Scenario string
 
-// The scenarios. Payoffs of the first four are N(μ_i, 1); the other means and payoffs lie within [0,1], unless it is said.
+// The scenarios. Payoffs of the first four are N(μ_i, 1); others, and means, lie within [0,1] unless noted.
 const (
 	// Blocks has windows w_t = 1 + ⌊(t−1)·n/T⌋, the paper's worst case (Theorem 3.5), and μ_i = 1 − (i−1)/n.
 	Blocks Scenario = "blocks"
@@ -34,65 +34,58 @@ const (
 	// Ranks is Constrained with a fresh order of utilities in each impression, and payoffs that belong to utility ranks.
 	Ranks Scenario = "ranks"
 
-	// Jackpot: item 1 pays 1 with probability 0.15 and else 0, the others N(0.1, 0.01²).
+	// Jackpot: item 1 pays 1 with probability 0.15, else 0; the others N(0.1, 0.01²).
 	Jackpot Scenario = "jackpot"
 	// JackpotOften is Jackpot with probability 0.3.
 	JackpotOften Scenario = "jackpot-0.3"
-	// Wandering has Bernoulli payoffs of mean 0.5 + 0.3·sin(2π(t/10⁵ + (7i mod 10)/10)), i from 0; 1,000 late unless it is
-	// said.
+	// Wandering has Bernoulli payoffs of mean 0.5 + 0.3·sin(2π(t/10⁵ + (7i mod 10)/10)), i from 0; 1,000 late by default.
 	Wandering Scenario = "wandering"
 
-	// Rising: item 8 has mean 0.5 throughout, item 2 has 0.1 and from 0.3·T on 0.9, the others 0.1. What is shown before does
-	// not change: nobody is told. Payoffs, from here on to Daily, are Bernoulli and 1,000 impressions late unless it is said.
+	// Rising: item 8 has mean 0.5, item 2 has 0.1 and from 0.3·T on 0.9, the others 0.1: the change is silent. From here to Daily,
+	// payoffs are Bernoulli, 1,000 impressions late by default.
 	Rising Scenario = "rising"
 	// Often: in the k-th of ten phases of T/10 item (8, 2, 6, 3, 9, 1, 4, 7, 5, 10)[k] has mean 0.8, the others 0.2; 100 late.
 	Often Scenario = "often"
-	// Wave is Constrained with level 0 and 0.8 in turn, for half a period each (2,000 impressions unless it is said).
+	// Wave is Constrained with levels 0 and 0.8 in turn, half a period each (2,000 impressions by default).
 	Wave Scenario = "wave"
-	// Fatigue is Stationary times 1 − load_i: in each impression all loads are multiplied by 0.999, and 0.001 is added to that
-	// of the item selected; 100 late.
+	// Fatigue is Stationary times 1 − load_i: loads decay by 0.999, and a selection adds 0.001 to its item's; 100 late.
 	Fatigue Scenario = "fatigue"
 	// Jump is Stationary, with the items' means in reverse order from 0.3·T on.
 	Jump Scenario = "jump"
 	// JumpBusy is Jump with 100 impressions a second; T = 300,000.
 	JumpBusy Scenario = "jump-busy"
-	// Daily has means of 0.65 − 0.3(i−1)/n + 0.3·sin(2πt/86,400): all rise and fall together; T = 200,000.
+	// Daily has means 0.65 − 0.3(i−1)/n + 0.3·sin(2πt/86,400); T = 200,000.
 	Daily Scenario = "daily"
 
-	// Conversions and what follows are paid only now and then, by 1 unless it is said; delays, in impressions, are
-	// exponential below the payoff horizon H, and what has not been paid then is told by silence. An impression is a second,
-	// and from Bimodal on a minute. Conversions has shares paid of 0.02 to 0.1, evenly spaced in random order, delays of
-	// mean 3,000 and H = 12,000.
+	// Conversions and the following pay rarely, 1 unless noted; delays, in impressions, are exponential below the payoff horizon H.
+	// An impression is a second, from Bimodal on a minute. Conversions has shares paid of 0.02 to 0.1, evenly spaced in random
+	// order, a mean delay of 3,000 and H = 12,000.
 	Conversions Scenario = "conversions"
-	// ConversionsSlow is Conversions with good items late: with a mean of 500·16^q, q = 0 for the worst item to 1.
+	// ConversionsSlow is Conversions with late good items: mean delay 500·16^q, q from 0 for the worst item to 1.
 	ConversionsSlow Scenario = "conversions-slow"
-	// ConversionsFast is Conversions with good items early: with a mean of 8,000·16^{−q}.
+	// ConversionsFast is Conversions with early good items: mean delay 8,000·16^{−q}.
 	ConversionsFast Scenario = "conversions-fast"
-	// Churn has 200 items (--items) live at a time, of which one, drawn of them all, is replaced every 250 impressions, and
-	// 20 of them in an impression; shares paid are 0.02 + 0.3·q, q the product of two uniform variables; delays have mean 4,000,
-	// H = 20,000; the order of utilities is random.
+	// Churn has 200 items (--items) live, of which a random one is replaced every 250 impressions, and 20 in an impression; shares
+	// paid are 0.02 + 0.3·q, q the product of two uniform variables; mean delay 4,000, H = 20,000; random utilities.
 	Churn Scenario = "churn"
 	// ChurnQuick is Churn with delays of mean 200.
 	ChurnQuick Scenario = "churn-quick"
 	// ChurnSlow is Churn with delays of mean 1,000·8^q.
 	ChurnSlow Scenario = "churn-slow"
-	// Instalments is Conversions with Poisson numbers of payments, of mean 0.2 to 1 and uniform sizes from 0.1 to 0.3. What
-	// counts is their sum, 1 at the most, which is told at H.
+	// Instalments is Conversions with Poisson payments, of mean 0.2 to 1 and sizes from 0.1 to 0.3. Their sum counts, at most 1.
 	Instalments Scenario = "instalments"
-	// Bimodal has 80% of payoffs spread evenly over an hour, and 20% after 14 days; from here on, H is 30 days, delays have a
-	// mean of 3 days, and shares are those of Conversions, unless it is said.
+	// Bimodal has 80% of payoffs uniform over an hour, and 20% after 14 days. From here on H is 30 days, mean delays are 3 days,
+	// and shares those of Conversions, unless noted.
 	Bimodal Scenario = "bimodal"
-	// Revenue has lognormal payoffs of median 1, whose logarithms have deviation 2; they are cut at 100, the range's end.
+	// Revenue has lognormal payoffs of median 1 and log deviation 2, cut at 100, the range's end.
 	Revenue Scenario = "revenue"
-	// Refunds: besides, a share of 0.01 of the worst item's selections to 0.04 of the best's come to −1, after 10 days.
+	// Refunds: besides, a share of 0.01 (worst item) to 0.04 (best) of selections pays −1, after 10 days.
 	Refunds Scenario = "refunds"
-	// RefundsSum: of the shares sold, those of Refunds are returned, 10 days after the sale; what counts is the sum of the 1
-	// and the −1.
+	// RefundsSum: of the sales, Refunds' shares are returned 10 days later; the sum of 1 and −1 counts.
 	RefundsSum Scenario = "refunds-sum"
 	// MostlyPaid has shares paid of 0.4 to 0.9, and a mean delay of 6 days.
 	MostlyPaid Scenario = "mostly-paid"
-	// SureAndRare is MostlyPaid, but every second item pays its mean with each selection, so that items of the same mean differ in
-	// how many of their selections are paid.
+	// SureAndRare is MostlyPaid, but every second item pays its mean with each selection: equal means differ in shares paid.
 	SureAndRare Scenario = "sure-and-rare"
 	// BimodalLate is Bimodal with 20% of payoffs within the hour and 80% after 14 days.
 	BimodalLate Scenario = "bimodal:late"
@@ -100,12 +93,11 @@ const (
 	Halves Scenario = "halves"
 	// HalvesMost is Halves with shares paid of 0.4 to 0.9.
 	HalvesMost Scenario = "halves:most"
-	// Faster is Churn with delays of a mean that becomes a quarter at 0.3·T.
+	// Faster is Churn with mean delays of a quarter from 0.3·T on.
 	Faster Scenario = "faster"
-	// Slower is Churn with delays of mean 1,000, and four times that from 0.3·T on.
+	// Slower is Churn with mean delays of 1,000, and four times that from 0.3·T on.
 	Slower Scenario = "slower"
-	// Nightly is ChurnQuick with an impression every ten seconds, payoffs that are delivered at the end of each day, with their times,
-	// and H = 3 days.
+	// Nightly is ChurnQuick with an impression every ten seconds, payoffs delivered at the end of each day, and H = 3 days.
 	Nightly Scenario = "nightly"
 	// Waves has shares paid of 0.02 to 0.08 times (1 + 0.8·sin(2π·days))·(1 + 0.5·sin(2π·weeks)).
 	Waves Scenario = "waves"
@@ -118,20 +110,20 @@ const (
 	// Two has 2 items, with shares paid of 0.03 and 0.04.
 	Two Scenario = "two"
 
-	// Traces has 20 items that are paid in parts, of which one comes in each of four spans that end after 70, 300, 900 and 1,800
-	// impressions, at any time in it: in the first two N(0.15, 0.03²) together, by item, in the last two N(0.3, 0.06²), each by its
-	// length; with noise of 0.25 in all. What counts is their sum, cut to [0,1], which is told at the end of the last. T = 5,000.
+	// Traces has 20 items paid in four parts, each at a uniform time in spans that end after 70, 300, 900 and 1,800 impressions: in
+	// the first two N(0.15, 0.03²) together by item, in the last two N(0.3, 0.06²), by length, with noise of 0.25 in all. The sum
+	// counts, cut to [0,1], at the end. T = 5,000.
 	Traces Scenario = "traces"
-	// TracesAlike is Traces, where what items pay early and what they pay late have a correlation of 0.9.
+	// TracesAlike is Traces with a correlation of 0.9 between items' early and late payoffs.
 	TracesAlike Scenario = "traces-alike"
 	// TracesContrary is Traces with a correlation of −0.7.
 	TracesContrary Scenario = "traces-contrary"
-	// Customers has items that bring customers, ten a day, of eight kinds by what they spend first. What counts is what they spend
-	// later, within 364 days of it and up to 300, as customers of a shop did, by models that were fitted to it. T = 5,000.
+	// Customers has items that bring customers, ten a day, of eight kinds by first purchase. Their later purchases within 364 days
+	// count, up to 300, by models fitted to a shop. T = 5,000.
 	Customers Scenario = "customers"
 )
 
-// scenarios are all of them, in the order in which they are documented, with a line each for people.
+// scenarios lists all in the order of documentation, each with a line for people.
 var scenarios = []struct {
 	name  Scenario
 	about string
@@ -226,7 +218,7 @@ var scenarios = []struct {
 	{News, "20 items at a time, alive for six hours, of whose interest half is left every two; 30 minutes late"},
 }
 
-// Scenarios are all of them, in the order in which they are documented.
+// Scenarios returns all in the order of documentation.
 func Scenarios() []Scenario {
 	names := make([]Scenario, len(scenarios))
 	for k, s := range scenarios {
@@ -235,7 +227,7 @@ func Scenarios() []Scenario {
 	return names
 }
 
-// About is the scenario in a line, for people.
+// About describes the scenario in a line.
 func (s Scenario) About() string {
 	for _, x := range scenarios {
 		if x.name == s {
@@ -245,7 +237,7 @@ func (s Scenario) About() string {
 	return ""
 }
 
-// ParseScenario finds a scenario by its name.
+// ParseScenario returns the scenario of a name. It fails for an unknown one.
 func ParseScenario(name string) (Scenario, error) {
 	if s := Scenario(name); slices.Contains(Scenarios(), s) {
 		return s, nil
@@ -257,10 +249,10 @@ func ParseScenario(name string) (Scenario, error) {
 	return "", fmt.Errorf("%q is unknown; there are %s", name, strings.Join(names, ", "))
 }
 
-// listLength is how many candidates an impression has that shows some of the items only.
+// listLength is the number of candidates in an impression that shows only some items.
 const listLength = 20
 
-// DefaultItems is how many items there are unless it is said.
+// DefaultItems returns the default number of items.
 func (s Scenario) DefaultItems() int {
 	switch t := trades[s]; {
 	case t != nil:
@@ -279,7 +271,7 @@ func (s Scenario) DefaultItems() int {
 	return 10
 }
 
-// DefaultHorizon is T unless it is said.
+// DefaultHorizon returns the default T.
 func (s Scenario) DefaultHorizon() int64 {
 	switch t := trades[s]; {
 	case t != nil:
@@ -302,7 +294,7 @@ func (s Scenario) DefaultHorizon() int64 {
 	return 100_000
 }
 
-// DefaultLateness is how late payoffs come unless it is said.
+// DefaultLateness returns the payoffs' default delay.
 func (s Scenario) DefaultLateness() Lateness {
 	if x := rhythms[s]; x != nil {
 		return Lateness{Mean: everyMinute.in(x.late)}
@@ -319,13 +311,13 @@ func (s Scenario) DefaultLateness() Lateness {
 	return Lateness{}
 }
 
-// DefaultPeriod is Wave's unless it is said, in impressions.
+// DefaultPeriod is Wave's default period, in impressions.
 const DefaultPeriod = 2000
 
-// OwnDelays tells whether how late payoffs come belongs to the scenario.
+// OwnDelays returns whether the scenario defines the payoffs' delays.
 func (s Scenario) OwnDelays() bool { return trades[s] != nil }
 
-// PayoffHorizon is after how many impressions a selection that has not been paid never will be; 0 where all are paid.
+// PayoffHorizon returns the number of impressions after which an unpaid selection expires; 0 if all are paid.
 func (s Scenario) PayoffHorizon() int64 {
 	if t := trades[s]; t != nil {
 		return t.horizon
@@ -333,7 +325,6 @@ func (s Scenario) PayoffHorizon() int64 {
 	return 0
 }
 
-// clock is the time from one impression to the next.
 func (s Scenario) clock() clock {
 	if t := trades[s]; t != nil {
 		return t.clock
@@ -347,7 +338,7 @@ func (s Scenario) clock() clock {
 	return everySecond
 }
 
-// payoffRange is that of payoffs as learners are told; what is normal is told as it is.
+// payoffRange returns the range of payoffs for learners' normalisation; normal payoffs are not normalised.
 func (s Scenario) payoffRange() (low, high float64) {
 	if t := trades[s]; t != nil {
 		return t.payoffRange()
@@ -355,7 +346,6 @@ func (s Scenario) payoffRange() (low, high float64) {
 	return 0, 1
 }
 
-// fewer tells whether an impression shows some of the items only.
 func (s Scenario) fewer() bool {
 	t := trades[s]
 	if x := shops[s]; x != nil {
@@ -364,7 +354,7 @@ func (s Scenario) fewer() bool {
 	return s == Catalog || s == News || audiences[s] != nil || t != nil && t.fewer
 }
 
-// Candidates is how many candidates each impression has, where there are so many items.
+// Candidates returns the number of candidates per impression, given the number of items.
 func (s Scenario) Candidates(items int) int {
 	if s.fewer() {
 		return min(items, listLength)
@@ -372,17 +362,17 @@ func (s Scenario) Candidates(items int) int {
 	return items
 }
 
-// Gaussian tells whether payoffs are N(μ, 1).
+// Gaussian returns whether payoffs are N(μ, 1).
 func (s Scenario) Gaussian() bool {
 	return s == Blocks || s == Lazy || s == Mixed || s == Changing
 }
 
-// normal tells whether the luck of payoffs is a standard normal variable; it is uniform on [0,1) otherwise.
+// normal returns whether payoffs' luck is standard normal; otherwise it is uniform on [0,1).
 func (s Scenario) normal() bool {
 	return audiences[s] != nil && !audiences[s].indicators || s.Gaussian() || s == Catalog || s.jackpot() > 0
 }
 
-// jackpot is the probability with which item 1 pays in the Jackpot scenarios; 0 for others.
+// jackpot returns item 1's payment probability in Jackpot scenarios; 0 for others.
 func (s Scenario) jackpot() float64 {
 	switch s {
 	case Jackpot:
@@ -393,29 +383,25 @@ func (s Scenario) jackpot() float64 {
 	return 0
 }
 
-// Sigma is the sub-Gaussian parameter of payoffs, in units of their range.
+// Sigma returns the sub-Gaussian parameter of payoffs, in payoff ranges.
 func (s Scenario) Sigma() float64 {
 	if s.Gaussian() {
 		return 1
 	}
-	return 0.5 // whatever lies within [0,1] (Hoeffding)
+	return 0.5 // any payoff within [0,1] (Hoeffding)
 }
 
-// FitsAdversarial tells whether policies for adversarial payoffs can run: their payoffs have to lie within a range, and the
-// windows to be drawn from one distribution.
+// FitsAdversarial returns whether adversarial policies can run: they need payoffs within a range and one distribution of windows.
 func (s Scenario) FitsAdversarial() bool { return !s.Gaussian() && s != LinearBlocks }
 
-// AgainstFixed tells whether regret is Σ_w q_w·max_{i≥w} L_i − Σ_t μ_{t,y_t}, against the best fixed ranking, of ranks
-// for Ranks. It is Σ_t (μ_{y*_t} − μ_{y_t}) otherwise, against the best ranking of each impression's candidates at its
-// time.
+// AgainstFixed returns whether regret is Σ_w q_w·max_{i≥w} L_i − Σ_t μ_{t,y_t}, against the best fixed ranking (of ranks for
+// Ranks). Otherwise it is Σ_t (μ_{y*_t} − μ_{y_t}), against each impression's best ranking.
 func (s Scenario) AgainstFixed() bool {
 	return s == Stationary || s == Constrained || s == Switching || s == Ranks
 }
 
-// fixedOrder tells whether candidates and utilities are the same in each impression.
 func (s Scenario) fixedOrder() bool { return s != Changing && s != Ranks && !s.fewer() }
 
-// constant tells whether means are given and stay.
 func (s Scenario) constant() bool {
 	switch s {
 	case Blocks, Lazy, Mixed, Changing, Stationary, Jackpot, JackpotOften:
@@ -424,19 +410,17 @@ func (s Scenario) constant() bool {
 	return false
 }
 
-// moves tells whether means are others in each impression.
 func (s Scenario) moves() bool {
 	t := trades[s]
 	return s == Wandering || s == Daily || s == Fatigue || rhythms[s] != nil || s == News || t != nil && t.tide != nil
 }
 
-// blocks tells whether windows grow, one block of impressions after the other.
 func (s Scenario) blocks() bool { return s == Blocks || s == LinearBlocks }
 
-// stableOrder tells whether items have the same order of utilities in all impressions, so that it can be found.
+// stableOrder returns whether items' order of utilities stays, so that it can be found.
 func (s Scenario) stableOrder() bool { return s != Changing && s != Ranks }
 
-// Ratio is that of the distribution of windows, P(w) ∝ ratio^w on 1..Candidates; 0 where windows are not drawn (Blocks).
+// Ratio returns the ratio of the window distribution P(w) ∝ ratio^w on 1..Candidates; 0 if windows are not drawn (Blocks).
 func (s Scenario) Ratio() float64 {
 	switch s {
 	case Blocks, LinearBlocks:
@@ -454,10 +438,10 @@ const (
 	jackpotNoise  = 0.01
 	wanderingTurn = 100_000 // impressions
 	dailyTurn     = 86_400
-	rested        = 0.999 // what is left of a load after an impression
+	rested        = 0.999 // share of a load left after an impression
 )
 
-// means are the mean payoffs of n items, where they do not change and are not drawn; zeros for Wandering and Daily.
+// means returns the means of n items, if they are constant and not drawn; zeros for Wandering and Daily.
 func (s Scenario) means(n int) []float64 {
 	mixed := [...]float64{.2, .9, .1, .7, .6, .3, .5, 0, .4, .15}
 	means := make([]float64, n)
@@ -479,15 +463,14 @@ func (s Scenario) means(n int) []float64 {
 	return means
 }
 
-// period is a stretch of impressions during which means stay as they are.
+// period is a stretch of impressions with constant means.
 type period struct {
 	from  int64 // the first t
-	level int   // which means
+	level int   // index of the means
 }
 
-// levels are the means that there are, and when which of them hold: periods in order, the first from t = 1. Not for
-// Catalog and trades, whose means are drawn; those that move have one level, which is overwritten in each impression. Wave
-// has turns of so many impressions.
+// levels returns all sets of means, and the periods in which they hold, the first from t = 1. Not for Catalog and trades, whose
+// means are drawn; means that change with each impression have one level, which is overwritten. turn is Wave's period.
 func (s Scenario) levels(n int, horizon, turn int64) (means [][]float64, periods []period) {
 	all := func(mean float64) []float64 {
 		m := make([]float64, n)
@@ -496,7 +479,7 @@ func (s Scenario) levels(n int, horizon, turn int64) (means [][]float64, periods
 		}
 		return m
 	}
-	set := func(m []float64, item int, mean float64) { // items from 1; with few items there may be no such one
+	set := func(m []float64, item int, mean float64) { // items from 1; with few items it may not exist
 		if item <= n {
 			m[item-1] = mean
 		}
@@ -510,7 +493,7 @@ func (s Scenario) levels(n int, horizon, turn int64) (means [][]float64, periods
 		for t := int64(1); t <= horizon; {
 			k := phase(t)
 			periods = append(periods, period{t, k % 2})
-			next := max(t+1, int64(math.Pow(1.6, float64(k+1)))-2) // about where the phase ends, from below
+			next := max(t+1, int64(math.Pow(1.6, float64(k+1)))-2) // near the phase's end, from below
 			for phase(next) == k {
 				next++
 			}
@@ -547,7 +530,7 @@ func (s Scenario) levels(n int, horizon, turn int64) (means [][]float64, periods
 	return [][]float64{s.means(n)}, []period{{1, 0}}
 }
 
-// once is a change after 0.3 of all impressions.
+// once returns the periods of a change after 0.3 of all impressions.
 func once(horizon int64) []period {
 	if begins := 3*horizon/10 + 1; begins > 1 {
 		return []period{{1, 0}, {begins, 1}}
@@ -555,10 +538,8 @@ func once(horizon int64) []period {
 	return []period{{1, 1}}
 }
 
-// bestOften are the items that are the best of Often in turn.
 var bestOften = [...]int{8, 2, 6, 3, 9, 1, 4, 7, 5, 10}
 
-// phases are the levels of Often.
 func phases(n int, horizon int64) (means [][]float64, periods []period) {
 	for k, best := range bestOften {
 		m := make([]float64, n)
@@ -570,7 +551,7 @@ func phases(n int, horizon int64) (means [][]float64, periods []period) {
 		}
 		means = append(means, m)
 		from := horizon*int64(k)/int64(len(bestOften)) + 1
-		if len(periods) > 0 && periods[len(periods)-1].from == from { // of fewer impressions than phases
+		if len(periods) > 0 && periods[len(periods)-1].from == from { // fewer impressions than phases
 			periods = periods[:len(periods)-1]
 		}
 		periods = append(periods, period{from, k})

@@ -10,79 +10,77 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/admissible"
 )
 
-// The scenarios in which users may leave without a selection, or do not select as the paper has it. Regret is per impression, an
-// impression without a selection pays nothing, and all users count.
+// Scenarios in which users may leave without a selection, or do not select as in the paper. Regret is per impression, an impression
+// without a selection pays nothing, and all users count.
 const (
-	// Abandon has 20 items and windows P(w) ∝ 0.7^w. The favourite of the window is taken with a probability of its own, from 0.03 for
-	// the least liked item to 0.63 for the best liked; else the user leaves. Payoffs of a selection are Bernoulli, with means uniform on [0.05, 0.95].
+	// Abandon has 20 items and windows P(w) ∝ 0.7^w. The favourite in the window is selected with its own probability, from 0.03
+	// for the least liked item to 0.63; else the user leaves. Payoffs are Bernoulli, with means uniform on [0.05, 0.95].
 	Abandon Scenario = "abandon"
-	// AbandonAnti has means of 0.85 − 0.65·(i−1)/(n−1) + N(0, 0.12²), cut to [0.02, 0.98], instead.
+	// AbandonAnti has means 0.85 − 0.65·(i−1)/(n−1) + N(0, 0.12²), cut to [0.02, 0.98].
 	AbandonAnti Scenario = "abandon:anti"
-	// Cascade is Abandon with users who go down the list as far as their window, and take the first item that they like: each with its own
-	// probability.
+	// Cascade is Abandon with users who go down their window and select the first item they like, each with its own probability.
 	Cascade Scenario = "cascade"
 	// CascadeAnti is Cascade with the means of AbandonAnti.
 	CascadeAnti Scenario = "cascade:anti"
-	// Unseen has users who take the favourite of their window, whatever it is, and half of the impressions are never looked at.
+	// Unseen has users who select the favourite of their window, and half of the impressions are not looked at.
 	Unseen Scenario = "unseen"
 	// UnseenMost is Unseen with nine impressions in ten never looked at.
 	UnseenMost Scenario = "unseen:90"
-	// UnseenTastes is Unseen where users' utilities deviate by two gaps between neighbours.
+	// UnseenTastes is Unseen with users' utilities deviating by two gaps between neighbours.
 	UnseenTastes Scenario = "unseen:tastes"
-	// Tastes has users who all select, and whose utilities deviate by two gaps.
+	// Tastes has users who all select, with utilities deviating by two gaps.
 	Tastes Scenario = "tastes"
 	// TastesFar is Tastes with eight gaps.
 	TastesFar Scenario = "tastes:8"
-	// NoiseFifth has users who all select, a fifth of them anything in their window.
+	// NoiseFifth has users who all select, a fifth of them any item in their window.
 	NoiseFifth Scenario = "noise:20"
-	// Unscored has users who all select, and a quarter of the items, drawn for each run, have no utility that a learner is given.
+	// Unscored has users who all select; a quarter of the items, drawn for each run, have no given utility.
 	Unscored Scenario = "unscored"
 
-	// AbandonRare is Abandon with a tenth of the payoffs, 1,000 late unless it is said.
+	// AbandonRare is Abandon with a tenth of the payoffs, 1,000 late by default.
 	AbandonRare Scenario = "abandon:rare"
-	// AbandonBots is Abandon where half of the impressions are never looked at.
+	// AbandonBots is Abandon with half of the impressions not looked at.
 	AbandonBots Scenario = "abandon:bots"
-	// AbandonNear is Abandon where users of window w leave at once with probability 0.7^w.
+	// AbandonNear is Abandon with users of window w leaving at once with probability 0.7^w.
 	AbandonNear Scenario = "abandon:near"
-	// AbandonFar is Abandon where they leave at once with probability 1 − 0.85^(w−1).
+	// AbandonFar is Abandon with users leaving at once with probability 1 − 0.85^(w−1).
 	AbandonFar Scenario = "abandon:far"
-	// AbandonPlace is Abandon where the probability of taking is multiplied by 0.9 for each place further down.
+	// AbandonPlace is Abandon with selection probabilities multiplied by 0.9 for each position further down.
 	AbandonPlace Scenario = "abandon:place"
 	// AbandonMany is Abandon with 500 items, 20 of them in an impression.
 	AbandonMany Scenario = "abandon:many"
-	// AbandonApart is Abandon where probabilities of taking have nothing to do with utilities.
+	// AbandonApart is Abandon with selection probabilities independent of utilities.
 	AbandonApart Scenario = "abandon:apart"
-	// AbandonMild is AbandonAnti with probabilities of taking from 0.5 to 0.7.
+	// AbandonMild is AbandonAnti with selection probabilities from 0.5 to 0.7.
 	AbandonMild Scenario = "abandon:mild"
-	// AbandonSwapped is Abandon where the probabilities of taking are in reverse order in the second half.
+	// AbandonSwapped is Abandon with selection probabilities reversed in the second half.
 	AbandonSwapped Scenario = "abandon:swapped"
-	// AbandonTastes is Abandon where users' utilities deviate by two gaps.
+	// AbandonTastes is Abandon with users' utilities deviating by two gaps.
 	AbandonTastes Scenario = "abandon:tastes"
-	// AbandonUniform and the next are Abandon and UnseenTastes with uniform windows of 1 to 10.
+	// AbandonUniform is Abandon with windows uniform on 1..10.
 	AbandonUniform Scenario = "abandon:uniform"
-	// UnseenUniform has uniform windows, see AbandonUniform.
+	// UnseenUniform is UnseenTastes with windows uniform on 1..10.
 	UnseenUniform Scenario = "unseen:uniform"
 	// AbandonShort is Abandon with windows P(w) ∝ 0.3^w.
 	AbandonShort Scenario = "abandon:short"
 )
 
-// shop is what a scenario of these is made of.
 type shop struct {
 	items     int
-	low, high float64 // of how likely items are taken, by utility
-	apart     bool    // the same in an order of its own
-	anti      bool    // payoffs are against utilities
+	low, high float64 // range of selection probabilities, by utility
+	apart     bool    // these in an order of their own
+	anti      bool    // payoffs fall with utility
 	cascade   bool
-	unseen    float64 // the share of impressions that nobody looks at
+	unseen    float64 // share of impressions not looked at
 	leave     func(window int) float64
-	fade      float64 // what is left of taking one place further down; 0 for all
+	fade      float64 // factor of selection probability per position; 0 for 1
 	swaps     bool
 	tastes    float64
 	noise     float64
-	unscored  float64 // the share of items without a utility
+	unscored  float64 // share of items without a utility
 	scale     float64 // of payoffs; 0 for 1
 	fewer     bool
-	q         func(n int) []float64 // of windows; nil for 0.7^w
+	q         func(n int) []float64 // distribution of windows; nil for 0.7^w
 }
 
 var shops = func() map[Scenario]*shop {
@@ -145,19 +143,19 @@ func shortWindows(n int) []float64 {
 	return q
 }
 
-// shopTimeout is after how many impressions one without a selection is told so.
+// shopTimeout is the number of impressions after which a learner learns that there was no selection.
 const shopTimeout = 100
 
-// customersOf are the users of a run of a shop.
+// customersOf are a run's users.
 type customersOf struct {
 	*shop
-	taken [2][]float64 // by item, in the first and the second half
+	taken [2][]float64 // by item, in the first and second half
 	now   []float64
 	draws *stream
 	luck  float64
-	noise float64    // the share of users who take anything in their window
-	noisy bool       // the user at hand is one of them
-	best  [2][]int32 // the best ranking of the candidates, where windows do not have the same
+	noise float64    // share of users who select any item in their window
+	noisy bool       // the present user is one of them
+	best  [2][]int32 // best ranking of the candidates, if windows do not share one that is known
 }
 
 // newShop draws the items; means are by item.
@@ -195,7 +193,7 @@ func newShop(s *shop, e *Experiment, run int) (c *customersOf, means []float64) 
 	return c, means
 }
 
-// findBest finds the rankings that regret is against, where the best one for a window is not the best for another.
+// findBest finds the rankings for regret where no ranking is best for all windows.
 func (c *customersOf) findBest(w *world) {
 	if !c.cascade && c.fade == 0 {
 		return
@@ -212,7 +210,7 @@ func (c *customersOf) findBest(w *world) {
 	c.now = c.taken[0]
 }
 
-// bestShown looks for the ranking of the largest value: the best of those that moving one item leads to, until no move helps.
+// bestShown searches the ranking of the largest value by moves of one item, until none improves it.
 func bestShown(n int, value func([]int32) float64) []int32 {
 	best := make([]int32, n)
 	for k := range best {
@@ -235,7 +233,6 @@ func bestShown(n int, value func([]int32) float64) []int32 {
 	return best
 }
 
-// next draws the next user.
 func (c *customersOf) next(w *world) {
 	if c.swaps && w.t == w.horizon/2+1 {
 		c.now = c.taken[1]
@@ -245,7 +242,7 @@ func (c *customersOf) next(w *world) {
 	c.noisy = u < c.noise
 }
 
-// share is how likely the item at a position, shown at place from 0, is taken once it is the user's choice.
+// share returns the probability with which a chosen item is selected, at a position shown from 0.
 func (c *customersOf) share(w *world, position int32, place int) float64 {
 	a := c.now[w.candidates[position]]
 	if c.fade > 0 {
@@ -254,7 +251,6 @@ func (c *customersOf) share(w *world, position int32, place int) float64 {
 	return a
 }
 
-// present is the share of users with a window who look at all.
 func (c *customersOf) present(window int) float64 {
 	p := 1 - c.unseen
 	if c.leave != nil {
@@ -263,7 +259,7 @@ func (c *customersOf) present(window int) float64 {
 	return p
 }
 
-// each calls f with the places that the user at hand may take something at, and how likely that is.
+// each calls f with each position that the user may select from, and its probability.
 func (c *customersOf) each(w *world, order []int32, window int, noisy bool, f func(place int, share float64)) {
 	window = min(window, len(order))
 	left := c.present(window)
@@ -289,7 +285,7 @@ func (c *customersOf) each(w *world, order []int32, window int, noisy bool, f fu
 	}
 }
 
-// selects is the place of the selection of the user at hand; -1 where he leaves without one.
+// selects returns the position shown of the selection; -1 if the user leaves.
 func (c *customersOf) selects(w *world, order []int32) int {
 	at, upTo := -1, 0.0
 	c.each(w, order, w.window, c.noisy, func(place int, share float64) {
@@ -300,7 +296,7 @@ func (c *customersOf) selects(w *world, order []int32) int {
 	return at
 }
 
-// earns is the mean payoff of an impression with a window.
+// earns returns the mean payoff of an impression with a window.
 func (c *customersOf) earns(w *world, order []int32, window int) (mean float64) {
 	value := func(noisy bool) (sum float64) {
 		c.each(w, order, window, noisy, func(place int, share float64) { sum += share * w.mean(order[place]) })
@@ -312,8 +308,7 @@ func (c *customersOf) earns(w *world, order []int32, window int) (mean float64) 
 	return (1-c.noise)*value(false) + c.noise*value(true)
 }
 
-// bestMean is what the best ranking earns with the window at hand: with tastes for the user at hand, who is known, and with noise for
-// users without.
+// bestMean returns the best ranking's mean payoff for the present window, and tastes, of a user without noise.
 func (c *customersOf) bestMean(w *world) float64 {
 	half := 0
 	if c.swaps && w.t > w.horizon/2 {
@@ -335,7 +330,6 @@ func (c *customersOf) bestMean(w *world) float64 {
 	return c.present(w.window) * best
 }
 
-// windowsOf is the distribution of windows of a scenario.
 func (s Scenario) windows(n int) ([]float64, error) {
 	if x := shops[s]; x != nil && x.q != nil {
 		return x.q(n), nil
@@ -347,7 +341,7 @@ func (s Scenario) windows(n int) ([]float64, error) {
 	return windows.Fold(make([]float64, n)), nil
 }
 
-// shown are the positions among the candidates in the order shown, for a learner that has other numbers for them.
+// shown returns the positions among the candidates in the order shown, for a learner with other numbers.
 func (v *hiddenUtilities) shown(order []int32, dst []int32) []int32 {
 	dst = dst[:0]
 	for _, k := range order {
@@ -356,11 +350,10 @@ func (v *hiddenUtilities) shown(order []int32, dst []int32) []int32 {
 	return dst
 }
 
-// Visits are the users of a run of a scenario whose users may leave, one after the other, for rankings of others than the laboratory's
-// learners.
+// Visits are the users of a run of a scenario whose users may leave, for rankings by others than the laboratory's learners.
 type Visits struct{ w *world }
 
-// NewVisits returns those of a run. It fails where users of the scenario do not leave.
+// NewVisits returns a run's users. It fails if users of the scenario do not leave.
 func NewVisits(e *Experiment, run int) (*Visits, error) {
 	if shops[e.Scenario] == nil {
 		return nil, fmt.Errorf("users of scenario %s do not leave", e.Scenario)
@@ -369,15 +362,15 @@ func NewVisits(e *Experiment, run int) (*Visits, error) {
 	return &Visits{w}, err
 }
 
-// Visit is what became of an impression.
+// Visit is the outcome of an impression.
 type Visit struct {
-	Place        int // of the selection, from 0; -1 for none
+	Place        int // position of the selection, from 0; -1 for none
 	Payoff       float64
-	Late         int64   // how many impressions later the payoff comes
-	Earned, Best float64 // mean payoffs of an impression with this user: of the ranking, and of the best one
+	Late         int64   // delay of the payoff in impressions
+	Earned, Best float64 // mean payoffs of an impression with this user: of the ranking, and of the best
 }
 
-// Next has the next user look at the candidates in an order of their utility ranks, from 0.
+// Next shows the next user an order of utility ranks, from 0.
 func (v *Visits) Next(order []int32) Visit {
 	w := v.w
 	w.next()
@@ -389,7 +382,7 @@ func (v *Visits) Next(order []int32) Visit {
 	return x
 }
 
-// Worth is the mean payoff of a ranking of the impression at hand, over all users.
+// Worth returns the mean payoff of a ranking in the present impression, over all users.
 func (v *Visits) Worth(order []int32) (mean float64) {
 	for k, q := range v.w.q {
 		mean += q * v.w.shop.earns(v.w, order, k+1)

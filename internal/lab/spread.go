@@ -2,17 +2,15 @@ package lab
 
 import "gonum.org/v1/plot/vg"
 
-// extent is how far something reaches above and below where it is attached.
 type extent struct{ above, below vg.Length }
 
 func (e extent) size() vg.Length { return e.above + e.below }
 
-// spread moves things apart that stand above each other: it says where they are attached so that none lies on another, all are
-// between low and high, and the sum of the squared moves from where they are wanted is the least. They come and stay in rising
-// order. Where there is not enough room for all they stand on each other's shoulders from low on.
+// spread moves labels apart: it returns positions, ascending, at which none overlaps another and all lie between low and high, with
+// the least sum of squared moves. If there is not enough room, they are stacked from low.
 func spread(wanted []vg.Length, extents []extent, low, high vg.Length) []vg.Length {
-	// With the sizes of those below taken off, "none lies on another" is "in rising order": the nearest rising sequence is
-	// found by pooling neighbours that are not (isotonic regression), and within limits by cutting it off at them.
+	// With the sizes of those below subtracted, "no overlap" is "in ascending order": the nearest ascending sequence is found by
+	// pooling (isotonic regression), and cut off at the limits.
 	type pool struct {
 		sum   vg.Length
 		count int

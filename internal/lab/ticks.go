@@ -11,8 +11,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/config"
 )
 
-// number is how pictures write numbers, on axes and at line ends: 100,000, and two digits of what is below 10. What is next to
-// nothing is 0.
+// number formats numbers of plots: 100,000, and two digits below 10; tiny ones are 0.
 func number(v float64) string {
 	sign, size := "", math.Abs(v)
 	if size < 1e-6 {
@@ -30,10 +29,9 @@ func number(v float64) string {
 	return sign + text
 }
 
-// integers are those in a text that have separators of thousands in a picture.
+// integers matches integers that get separators of thousands.
 var integers = regexp.MustCompile(`\d{4,}`)
 
-// separated writes a text's integers as number does.
 func separated(text string) string {
 	return integers.ReplaceAllStringFunc(text, func(digits string) string {
 		n, err := strconv.Atoi(digits)
@@ -44,11 +42,9 @@ func separated(text string) string {
 	})
 }
 
-// powers marks powers of ten, and their multiples, without a number, where there are few of them. Of the powers one in every
-// is numbered.
+// powers marks powers of ten, every so many with a label, and, if all have one, their multiples without.
 type powers struct{ every int }
 
-// Ticks implements plot.Ticker.
 func (p powers) Ticks(low, high float64) (ticks []plot.Tick) {
 	for exponent := int(math.Floor(math.Log10(low) + 1e-9)); math.Pow10(exponent) <= high*1.0001; exponent++ {
 		for k := 1; k < 10; k++ {
@@ -65,10 +61,9 @@ func (p powers) Ticks(low, high float64) (ticks []plot.Tick) {
 	return ticks
 }
 
-// evenly marks steps of the same length: few where numbers are long.
+// evenly marks equal steps, few where numbers are long.
 type evenly struct{}
 
-// Ticks implements plot.Ticker.
 func (evenly) Ticks(low, high float64) (ticks []plot.Tick) {
 	steps := 4
 	if high >= 1e7 {
@@ -81,16 +76,14 @@ func (evenly) Ticks(low, high float64) (ticks []plot.Tick) {
 	return ticks
 }
 
-// symmetric is an axis that is linear up to about its value on either side of zero, and logarithmic beyond.
+// symmetric is an axis that is linear up to about its value on both sides of zero, and logarithmic beyond.
 type symmetric float64
 
-// Normalize implements plot.Normalizer.
 func (s symmetric) Normalize(low, high, x float64) float64 {
 	f := func(x float64) float64 { return math.Asinh(x / float64(s)) }
 	return (f(x) - f(low)) / (f(high) - f(low))
 }
 
-// Ticks implements plot.Ticker.
 func (s symmetric) Ticks(low, high float64) []plot.Tick {
 	ticks := []plot.Tick{{Value: 0, Label: "0"}}
 	for _, t := range (powers{every: 1}).Ticks(float64(s), max(high, -low)) {

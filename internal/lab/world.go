@@ -10,44 +10,44 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/admissible"
 )
 
-// world is one run of a scenario: impressions one after the other, t = 1..horizon. All that is random in it comes from
-// the run's streams and none of it from what a policy does, and but for Fatigue nothing of it depends on that.
+// world is one run of a scenario: impressions t = 1..horizon. Its random numbers come from the run's streams, and except for
+// Fatigue nothing depends on the policy.
 type world struct {
 	scenario Scenario
 	n        int // candidates per impression
 	horizon  int64
-	t        int64 // the impression at hand
+	t        int64 // the present impression
 
-	candidates []policy.Item // of the impression at hand, in increasing utility
+	candidates []policy.Item // of the present impression, in increasing utility
 	window     int           // of its user
-	luck       float64       // of its payoff: standard normal or uniform on [0,1)
+	luck       float64       // of the payoff: standard normal, or uniform on [0,1)
 
 	lateness lateness
-	market   *eventStream // nil where all is paid
-	awaited  int64        // the payoff horizon; beyond any delay where there is none
+	market   *eventStream // nil without a delay model
+	awaited  int64        // payoff horizon; beyond any delay if there is none
 	clock    clock
-	fewer    bool // impressions show some of the items only
+	fewer    bool // impressions show only some items
 
 	means   [][]float64 // by level, then by item, or by rank for Ranks
-	centres []float64   // Catalog: of the payoffs before they are clipped
+	centres []float64   // Catalog: of payoffs before clipping
 	periods []period
-	at      int       // the period at hand
-	now     []float64 // the means of the impression at hand
+	at      int       // index of the present period
+	now     []float64 // present means
 	counts  []int64   // impressions by level
-	// best is the best mean by level and window, where it is the same in all impressions of a level.
+	// best is the best mean by level and window, if it is the same in all impressions of a level.
 	best [][]float64
-	// lucky is the normal luck below which item 1 pays, where jackpot.
+	// lucky is the normal luck below which item 1 pays, with jackpot.
 	lucky   float64
 	jackpot bool
-	factor  float64     // of all means of a market: what its tide is at the impression at hand
+	factor  float64     // factor of all means: the present tide
 	loads   []float64   // Fatigue: by item
-	rests   []float64   // Fatigue: the means of items without a load
-	tired   policy.Item // Fatigue: what was selected last; nobody for nothing
+	rests   []float64   // Fatigue: means without load
+	tired   policy.Item // Fatigue: the last selection, or nobody
 
-	shop     *customersOf     // nil where all users select
-	news     *news            // nil but for News
-	visitors *visitors        // nil where payoffs depend on the item alone
-	tastes   *preferenceNoise // nil where all users like the items in the same order
+	shop     *customersOf     // nil if all users select
+	news     *news            // only for News
+	visitors *visitors        // nil if payoffs depend on the item alone
+	tastes   *preferenceNoise // nil if all users share one order
 
 	q       []float64 // the distribution of windows
 	upTo    []float64 // its prefix sums
@@ -123,7 +123,6 @@ func newWorld(e *Experiment, run int) (*world, error) {
 	return w, nil
 }
 
-// rememberBest finds what the best ranking of an impression brings, by level and window.
 func (w *world) rememberBest() {
 	w.best = make([][]float64, len(w.means))
 	for level, means := range w.means {
@@ -140,7 +139,7 @@ const (
 	catalogNoise = 0.23
 )
 
-// drawCatalog draws the items. Their numbers are their utility order: since all are drawn alike, that is a random one.
+// drawCatalog draws the items. Their numbers are the utility order, which is random, since items are drawn alike.
 func (w *world) drawCatalog(items int, draws *rand.Rand) {
 	w.centres = make([]float64, items)
 	means := make([]float64, items)
@@ -151,7 +150,6 @@ func (w *world) drawCatalog(items int, draws *rand.Rand) {
 	w.means, w.periods = [][]float64{means}, []period{{1, 0}}
 }
 
-// clippedMean is the mean of a normal variable clipped to [0,1].
 func clippedMean(mean, sd float64) float64 {
 	cdf := func(x float64) float64 { return 0.5 * math.Erfc(-x/math.Sqrt2) }
 	pdf := func(x float64) float64 { return math.Exp(-x*x/2) / math.Sqrt(2*math.Pi) }
@@ -159,7 +157,6 @@ func clippedMean(mean, sd float64) float64 {
 	return mean*(cdf(high)-cdf(low)) + sd*(pdf(low)-pdf(high)) + 1 - cdf(high)
 }
 
-// next goes to the next impression.
 func (w *world) next() {
 	w.t++
 	if w.at+1 < len(w.periods) && w.periods[w.at+1].from == w.t {
@@ -209,14 +206,12 @@ func (w *world) next() {
 	}
 }
 
-// wander sets the means of Wandering at impression t.
 func wander(t int64, means []float64) {
 	for i := range means {
 		means[i] = 0.5 + 0.3*math.Sin(2*math.Pi*(float64(t)/wanderingTurn+float64(7*i%10)/10))
 	}
 }
 
-// rise sets the means of Daily.
 func (w *world) rise() {
 	wave := 0.3 * math.Sin(2*math.Pi*float64(w.t)/dailyTurn)
 	for i := range w.now {
@@ -224,7 +219,6 @@ func (w *world) rise() {
 	}
 }
 
-// tire sets the means of Fatigue.
 func (w *world) tire() {
 	for i := range w.loads {
 		w.loads[i] *= rested
@@ -246,7 +240,7 @@ func (w *world) drawWindow() int {
 	if w.scenario == Mixed {
 		return 1 + int(u*float64(w.n))
 	}
-	// Short windows are the likely ones.
+	// Short windows are the likeliest.
 	k := 0
 	for k < w.n-1 && u >= w.upTo[k] { // the last is 1
 		k++
@@ -254,8 +248,8 @@ func (w *world) drawWindow() int {
 	return k + 1
 }
 
-// drawCandidates draws different items (R. Floyd's algorithm: J. Bentley, "Programming pearls: A sample of brilliance",
-// CACM 1987) and puts them in the order of their utilities.
+// drawCandidates draws distinct items (R. Floyd's algorithm: J. Bentley, "Programming pearls: A sample of brilliance", CACM 1987)
+// in the order of their utilities.
 func (w *world) drawCandidates() {
 	var live []policy.Item // nil: all
 	items := len(w.means[0])
@@ -279,7 +273,6 @@ func (w *world) drawCandidates() {
 	slices.Sort(c)
 }
 
-// mean is the mean payoff of the candidate at a position.
 func (w *world) mean(position int32) float64 {
 	if w.visitors != nil {
 		return w.visitors.mean(position)
@@ -290,24 +283,24 @@ func (w *world) mean(position int32) float64 {
 	return w.now[w.candidates[position]] * w.factor
 }
 
-// reply is what comes of a selection.
+// reply is the outcome of a selection.
 type reply struct {
 	payoff float64 // in raw units
-	late   int64   // how many decisions after its own it is told, or that there will be none
+	late   int64   // delay in decisions of the payoff or the expiry
 	paid   bool
-	// undelivered is how much of that the payoff lies in a file that is not delivered yet.
+	// undelivered is the part of late in which the payoff waits in an undelivered file.
 	undelivered int64
 	parts       []part // in the order of time
 }
 
-// part is a part of a payoff.
+// part is a partial payoff.
 type part struct {
-	late int64   // how many decisions after its own it is told
-	sum  float64 // of all parts until then, as it counts, in raw units
+	late int64   // delay in decisions
+	sum  float64 // cumulated, within the range, in raw units
 }
 
-// reply is what comes of the user's selection by the payoff horizon. The luck is the same whatever is selected. It is asked for
-// once in an impression: with Fatigue it is what the selection tires.
+// reply returns the outcome of the user's selection by the payoff horizon. The luck is the same for all candidates. It is called
+// once per impression, since it adds load (Fatigue).
 func (w *world) reply(position int32) reply {
 	w.tired = w.candidates[position]
 	var r reply
@@ -329,7 +322,7 @@ func (w *world) reply(position int32) reply {
 	return r
 }
 
-// payoff is what the user's selection pays, where all selections do.
+// payoff returns the payoff where all selections are paid.
 func (w *world) payoff(position int32) float64 {
 	switch {
 	case w.visitors != nil:
@@ -346,7 +339,6 @@ func (w *world) payoff(position int32) float64 {
 	return indicator(w.luck < w.mean(position))
 }
 
-// unit cuts x to [0,1].
 func unit(x float64) float64 { return min(max(x, 0), 1) }
 
 func indicator(is bool) float64 {
@@ -356,7 +348,7 @@ func indicator(is bool) float64 {
 	return 0
 }
 
-// bestMean is the mean that the best ranking of the impression at hand brings for its window.
+// bestMean returns the mean payoff of the best ranking for the present window.
 func (w *world) bestMean() float64 {
 	if w.shop != nil {
 		return w.shop.bestMean(w)
@@ -377,8 +369,7 @@ func (w *world) bestMean() float64 {
 	return best * w.factor
 }
 
-// bestFixed is Σ_w q_w·max_{i≥w} L_i, what the best fixed ranking would have brought in the mean until now. It writes to
-// scratch, which has room for n numbers.
+// bestFixed returns Σ_w q_w·max_{i≥w} L_i, the mean of the best fixed ranking so far. scratch has room for n numbers.
 func (w *world) bestFixed(scratch []float64) float64 {
 	total := scratch[:w.n]
 	clear(total)
