@@ -1,10 +1,9 @@
-// Package evaluate says what another policy would have been worth, by what a log holds of the one that ran: off-policy evaluation.
+// Package evaluate is off-policy evaluation: it estimates from a log what another policy would have earned. Log evaluates a
+// learner's topics and Flat a file of other systems, against Targets, into a Report. It is not from the paper.
 //
-// Payoffs depend on a ranking through the selection alone. So what was paid is weighed by how much likelier the other policy would
-// have made the selection, π(y), than the log's policy did, p(y) (policy/propensity). The estimators are importance sampling (Horvitz and
-// Thompson, JASA 1952), its self-normalised form (Hájek 1971), and doubly robust estimation (Dudík, Langford, Li, ICML 2011); with
-// intervals for one look, and a sequence that holds at every look though the log's policy learns and payoffs drift
-// (Waudby-Smith, Wu, Ramdas, Karampatziakis, Mineiro, arXiv 2210.10768).
-//
-// Where a log cannot tell, the answer is that it cannot, with the reason.
+// Payoffs depend on a ranking through the selection alone, so a payoff's weight is the ratio of the selection's probabilities, π(y)
+// by the target and p(y) by the log's policy (policy/propensity). Estimators are importance sampling (Horvitz, Thompson, JASA
+// 1952), its self-normalised form (Hájek 1971) and doubly robust estimation (Dudík, Langford, Li, ICML 2011), each with an interval
+// for one look, and a confidence sequence for all looks under a learning policy and drifting payoffs (Waudby-Smith, Wu, Ramdas,
+// Karampatziakis, Mineiro, arXiv 2210.10768). If a log does not suffice, a target is refused with the reason.
 package evaluate

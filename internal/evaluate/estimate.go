@@ -2,33 +2,31 @@ package evaluate
 
 import "math"
 
-// row is a decision with what was selected and paid.
 type row struct {
 	selected int       // index among the candidates
 	payoff   float64   // in [0,1]
-	p        float64   // how likely the log's policy made the selection; above 0
-	logged   []float64 // likewise by candidate; nil where only p is known
+	p        float64   // the selection's probability by the log's policy, above 0
+	logged   []float64 // probabilities by candidate; nil if only p is known
 	model    []float64 // q̂ by candidate
 }
 
-// estimator weighs rows for one target.
+// estimator accumulates weighted rows for one target.
 type estimator struct {
-	clip float64 // no weight counts for more
+	clip float64 // largest weight
 
 	rows          float64
 	w, w2         float64 // weights and their squares
 	wr, wr2       float64 // Σwr, Σ(wr)²
 	w2r, w2r2     float64 // Σw²r, Σw²r²
 	direct        moments // of dr's terms
-	difference    moments // of dr's terms less what was paid
+	difference    moments // of dr's terms minus payoffs
 	most          float64 // weight
 	unsupported   float64
 	lower, upper  sequence
-	known         bool    // how likely each candidate was is known of every row
+	known         bool    // all rows have probabilities by candidate
 	drift, spread float64 // of the check of weights
 }
 
-// moments are of numbers.
 type moments struct{ n, sum, squares float64 }
 
 func (m *moments) add(x float64) {
@@ -37,7 +35,7 @@ func (m *moments) add(x float64) {
 	m.squares += x * x
 }
 
-// mean is theirs, with its standard error.
+// mean returns the mean and its standard error.
 func (m *moments) mean() (mean, stderr float64) {
 	if m.n == 0 {
 		return 0, 0
@@ -46,12 +44,12 @@ func (m *moments) mean() (mean, stderr float64) {
 	return mean, math.Sqrt(max(0, m.squares/m.n-mean*mean) / m.n)
 }
 
-// newEstimator makes one; model tells whether its sequence may go by how likely each candidate was, and not only the one that was selected.
+// newEstimator returns an empty one. model says that its sequence may use probabilities by candidate.
 func newEstimator(clip float64, model bool) *estimator {
 	return &estimator{clip: clip, known: true, lower: sequence{model: model}, upper: sequence{model: model}}
 }
 
-// add takes a row in; target is how likely the target makes each candidate's selection.
+// add adds a row; target holds the target's selection probabilities by candidate.
 func (e *estimator) add(x *row, target []float64) {
 	y, r := x.selected, x.payoff
 	w := target[y] / x.p
@@ -80,10 +78,10 @@ func (e *estimator) add(x *row, target []float64) {
 	e.difference.add(direct - r)
 }
 
-// mostChecked is the greatest ratio that the check of weights looks at: rare large ones would hide what is wrong with the others.
+// mostChecked bounds the ratios in the check of weights: rare large ones would hide faults of the others.
 const mostChecked = 10
 
-// check compares the weight of what was selected with what it should be in the mean, by how likely each selection was.
+// check compares the selection's weight with its expectation.
 func (e *estimator) check(x *row, target []float64) {
 	var mean, square float64
 	for a, p := range x.logged {
@@ -99,10 +97,9 @@ func (e *estimator) check(x *row, target []float64) {
 	e.spread += max(0, square-mean*mean)
 }
 
-// balanced tells whether the weights add up to what they should: within four deviations, and 20 for when there are few.
+// balanced returns whether weights sum to their expectation, within four deviations, and 20 for small numbers.
 func (e *estimator) balanced() bool { return math.Abs(e.drift) <= 4*math.Sqrt(e.spread)+20 }
 
-// effective is how many rows of equal weight the rows are worth.
 func (e *estimator) effective() float64 {
 	if e.w2 == 0 {
 		return 0
@@ -110,13 +107,13 @@ func (e *estimator) effective() float64 {
 	return e.w * e.w / e.w2
 }
 
-// ips is importance sampling, Σwr/T, with its standard error.
+// ips returns importance sampling, Σwr/T, with its standard error.
 func (e *estimator) ips() (value, stderr float64) {
 	m := moments{e.rows, e.wr, e.wr2}
 	return m.mean()
 }
 
-// snips is the self-normalised Σwr/Σw, with its standard error by the delta method.
+// snips returns the self-normalised Σwr/Σw, with its standard error by the delta method.
 func (e *estimator) snips() (value, stderr float64) {
 	if e.w == 0 {
 		return 0, 0
@@ -125,7 +122,6 @@ func (e *estimator) snips() (value, stderr float64) {
 	return value, math.Sqrt(max(0, e.w2r2-2*value*e.w2r+value*value*e.w2)) / e.w
 }
 
-// own takes in a row of which the target and the log's policy make the same: a weight of 1, whatever was selected.
 func (e *estimator) own(r float64) {
 	e.rows++
 	e.most = max(e.most, 1)

@@ -16,26 +16,24 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/joinedlog"
 )
 
-// Options say how rows count.
+// Options configure an evaluation.
 type Options struct {
-	// Units is the range of payoffs.
 	Units config.Range
-	// PerImpression judges by payoff per impression: an impression without a selection is worth 0. It is not for flat logs.
+	// PerImpression evaluates payoff per impression: one without a selection is worth 0. Not for flat logs.
 	PerImpression bool
-	// Clip bounds weights, per selection; 0 is no bound.
+	// Clip bounds weights per selection; 0 is no bound.
 	Clip float64
-	// Unpaid is what a selection is worth that was never paid, in Units; nil: as the learner's on_expiry says.
+	// Unpaid is the payoff of a selection never paid, in Units; nil is the learner's on_expiry.
 	Unpaid *float64
-	// Decided, where it is not nil, is told how a target ranks each row: utility ranks in the order shown. Of flat logs nothing is told.
+	// Decided, unless nil, is called with a target's ranking of each row: utility ranks in the order shown. Not for flat logs.
 	Decided func(target string, row int32, order []int32)
-	// Every so many judged rows Look, where it is not nil, is told what targets are worth by these.
+	// Look, unless nil, is called with the targets' present values after every Every judged rows.
 	Every int64
 	Look  func(rows int64, targets []TargetReport)
-	// Progress, where it is not nil, is told now and then how many rows were judged.
+	// Progress, unless nil, is called now and then with the number of judged rows.
 	Progress func(rows int64)
 }
 
-// Report.Per is one of these.
 const (
 	perSelection  = "selection"
 	perImpression = "impression"
@@ -55,14 +53,12 @@ func (o *Options) clip() float64 {
 	return o.Clip
 }
 
-// header is the first line of a flat log.
 type header struct {
 	Flat       int                        `json:"flat"`
 	Candidates []string                   `json:"candidates"`
 	Targets    map[string]json.RawMessage `json:"targets"`
 }
 
-// flatRow is any other line.
 type flatRow struct {
 	Time         string               `json:"time"`
 	Action       string               `json:"action"`
@@ -74,24 +70,21 @@ type flatRow struct {
 	Targets      map[string][]float64 `json:"targets"`
 }
 
-// Built in targets.
+// Built-in targets.
 const (
-	Uniform = "uniform" // each candidate is as likely as the others
+	Uniform = "uniform" // all candidates with equal probability
 	Logging = "logging" // the log's own policy
 )
 
-// flatTarget is a target of a flat log.
 type flatTarget struct {
 	name   string
-	all    []float64            // where there is one distribution
-	bySlot map[string][]float64 // else
+	all    []float64            // one distribution for all rows
+	bySlot map[string][]float64 // or one by slot
 	est    *estimator
 }
 
-// tolerance is how far from 1 what should add up to 1 may be.
 const tolerance = 1e-6
 
-// flat reads a flat log.
 type flat struct {
 	file    string
 	line    int
@@ -109,8 +102,7 @@ type flat struct {
 	paid    moments
 }
 
-// Flat judges targets by a flat log: a header, then a decision a line, in the order of time, such as other systems can write. Errors name
-// file and line.
+// Flat evaluates targets on a flat log of any system: a header, then decisions in the order of time. Errors name file and line.
 func Flat(ctx context.Context, file string, in io.Reader, targets []string, opt *Options) (*Report, error) {
 	f := &flat{file: file, opt: opt, numbers: map[string]int32{}}
 	lines := joinedlog.NewLineReader(in, 1<<20)
@@ -133,7 +125,6 @@ func Flat(ctx context.Context, file string, in io.Reader, targets []string, opt 
 	}
 }
 
-// end is behind the last line.
 func (f *flat) end() (*Report, error) {
 	if f.index == nil {
 		return nil, f.fault(`it is empty: a flat log begins with {"flat":1,"candidates":[…]}`)
@@ -164,7 +155,6 @@ func (f *flat) take(ctx context.Context, line []byte, targets []string) error {
 	return f.judge(&r)
 }
 
-// begin reads the header.
 func (f *flat) begin(line []byte, targets []string) error {
 	h := &f.header
 	if err := json.Unmarshal(line, h); err != nil || h.Flat != 1 {
@@ -204,7 +194,7 @@ func (f *flat) begin(line []byte, targets []string) error {
 	return nil
 }
 
-// distribution checks what should be one.
+// distribution returns an error unless all are n probabilities with sum 1.
 func (f *flat) distribution(name, slot string, all []float64, n int) error {
 	of := fmt.Sprintf("target %q", name)
 	if slot != "" {
@@ -235,7 +225,6 @@ func (f *flat) number(name string) int32 {
 	return i
 }
 
-// judge takes a decision in.
 func (f *flat) judge(r *flatRow) error {
 	items, at, err := f.candidates(r)
 	if err != nil {
@@ -246,7 +235,7 @@ func (f *flat) judge(r *flatRow) error {
 	}
 	f.row.model = f.model.of(f.row.model[:0], items)
 	for _, t := range f.targets {
-		if t.est == nil { // the first row says for all whether the log has what a model needs
+		if t.est == nil { // the first row decides for all whether the log has what a model needs
 			t.est = newEstimator(f.opt.clip(), f.row.logged != nil && t.name != Logging)
 		}
 		dist, err := f.of(t, r, len(items))
@@ -264,7 +253,7 @@ func (f *flat) judge(r *flatRow) error {
 	return nil
 }
 
-// candidates are those of a row by their numbers, and which of them was taken.
+// candidates returns a row's candidates as numbers, and the index of the selected one.
 func (f *flat) candidates(r *flatRow) (items []int32, at int, err error) {
 	items, known := f.items, false
 	if r.Candidates == nil {
@@ -287,7 +276,6 @@ func (f *flat) candidates(r *flatRow) (items []int32, at int, err error) {
 	return items, at, nil
 }
 
-// read takes over what a row says of the log's policy, the payoff and the time.
 func (f *flat) read(r *flatRow, at, n int) error {
 	x := &f.row
 	x.selected, x.logged = at, r.Propensities
@@ -331,7 +319,7 @@ func (f *flat) read(r *flatRow, at, n int) error {
 	return nil
 }
 
-// of is a target's distribution in a row; nil for the log's own.
+// of returns a target's distribution in a row; nil for the log's own policy.
 func (f *flat) of(t *flatTarget, r *flatRow, n int) ([]float64, error) {
 	if given, ok := r.Targets[t.name]; ok {
 		return given, f.distribution(t.name, "", given, n)

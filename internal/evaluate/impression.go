@@ -11,27 +11,26 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/joinedlog"
 )
 
-// impressions judge targets per impression: by a model, fitted to the log, of how far users look and of how often they take items that they find.
+// impressions evaluate targets per impression, by a user model fitted to the log.
 type impressions struct {
 	model  *usermodel.Model
 	misfit usermodel.Misfit
-	rows   int   // that count
-	every  int32 // so many rows stand for one that the model is fitted to
+	rows   int   // rows that count
+	every  int32 // the model is fitted to one row of so many
 
 	shows usermodel.Shows
 	shown []int32 // scratch
 	other []int32 // scratch
 }
 
-// mostFitted bounds how many impressions a model is fitted to.
 const mostFitted = 100_000
 
 const (
-	mostMisfit     = 0.05 // of selections may be of other kinds than the model expects
-	mostDeviations = 5    // of chance, where a model fits
+	mostMisfit     = 0.05 // share of selections of other kinds than the model expects
+	mostDeviations = 5    // of chance, if a model fits
 )
 
-// newImpressions fits a model. It plays the log once, and sets the windows.
+// newImpressions fits a model in one pass over the log, and sets the windows. It fails without a selections topic.
 func newImpressions(ctx context.Context, log *joinedlog.Log, l *config.Learner, w *windows) (*impressions, error) {
 	if l.SelectionTimeout == 0 {
 		return nil, fmt.Errorf("--per impression needs a selections topic: without one nobody is known to have left; judge per selection")
@@ -71,15 +70,13 @@ func newImpressions(ctx context.Context, log *joinedlog.Log, l *config.Learner, 
 	return m, w.set(m.model.Q, m.model.Noise)
 }
 
-// ended returns whether a row's outcome is known.
 func ended(out *joinedlog.Outcome) bool {
 	return out.How == joinedlog.Paid || out.How == joinedlog.Unpaid || out.How == joinedlog.Unselected
 }
 
-// fitted returns whether the model is fitted to a row.
 func (m *impressions) fitted(row int32) bool { return row%m.every == 0 }
 
-// selectedAt is the position of the selection; -1 for none.
+// selectedAt returns the position of the selection; -1 if there is none.
 func selectedAt(out *joinedlog.Outcome, order []int32) int {
 	if out.How == joinedlog.Unselected {
 		return -1
@@ -87,7 +84,7 @@ func selectedAt(out *joinedlog.Outcome, order []int32) int {
 	return slices.Index(order, out.Selected)
 }
 
-// add has a target judged by the row at hand: order is its ranking, pi how likely it makes each candidate found.
+// add adds the present row to a target's estimate: order is its ranking, pi its probabilities that a candidate is found.
 func (m *impressions) add(est *usermodel.Estimate, e *joinedlog.Event, j *judge, order []int32, pi []float64) {
 	m.shows = usermodel.Shows{Logged: j.row.logged, Other: pi, Items: e.Items, Worth: j.worth, Fitted: m.fitted(e.Row)}
 	within := est.Add(&m.shows, j.row.selected)
@@ -100,7 +97,7 @@ func (m *impressions) add(est *usermodel.Estimate, e *joinedlog.Event, j *judge,
 	est.Paid(&m.shows, m.shown, slices.Index(e.Order, rank), m.other, slices.Index(order, rank), within, j.earned())
 }
 
-// refused says why the model answers for no target.
+// refused returns the reasons why the model cannot answer for any target.
 func (m *impressions) refused() (reasons []string) {
 	if m.misfit.Deviations > mostDeviations && m.misfit.Share > mostMisfit {
 		reasons = append(reasons, fmt.Sprintf("%.0f %% of the selections are others than those of users who look some way down and take or leave their favourite there",
@@ -109,7 +106,7 @@ func (m *impressions) refused() (reasons []string) {
 	return reasons
 }
 
-// reportImpressions reports an estimate per impression. Its payoffs are in raw units, since an impression without a selection is worth 0.
+// reportImpressions reports an estimate per impression, in raw units, in which an impression without a selection is worth 0.
 func reportImpressions(name string, est *usermodel.Estimate, units config.Range, refused []string) TargetReport {
 	r := est.Result()
 	t := TargetReport{Target: name, Verdict: OK, Reasons: refused, EffectiveSamples: r.Effective, MeanWeight: r.MeanWeight, MaxWeight: r.MaxWeight,
@@ -138,10 +135,9 @@ func reportImpressions(name string, est *usermodel.Estimate, units config.Range,
 	return t
 }
 
-// mostUnbalanced bounds how many deviations the sum of weights may be off.
 const mostUnbalanced = 4
 
-// bounds are of 95 %, on a logarithmic scale: an estimate of windows divides. Where payoffs may be negative there is no such scale.
+// bounds returns a 95% interval, on a logarithmic scale since windows divide; on a linear one if payoffs may be negative.
 func bounds(value, stderr float64, units config.Range) (low, high float64) {
 	if units.Min < 0 {
 		return value - deviations*stderr, value + deviations*stderr
@@ -153,7 +149,7 @@ func bounds(value, stderr float64, units config.Range) (low, high float64) {
 	return value / factor, value * factor
 }
 
-// difference is likewise of the value less the log's payoff.
+// difference returns such an interval of the value minus the log's payoff.
 func difference(value float64, r *usermodel.Result, units config.Range) (low, high float64) {
 	if units.Min < 0 || value <= 0 || r.Paid <= 0 {
 		return value - r.Paid - deviations*r.Difference, value - r.Paid + deviations*r.Difference
@@ -162,7 +158,7 @@ func difference(value float64, r *usermodel.Result, units config.Range) (low, hi
 	return value/factor - r.Paid, value*factor - r.Paid
 }
 
-// within sets an interval. The part by the model of payoffs may be anything from nothing to twice as much.
+// within sets an interval. The part filled by the model of payoffs may be off by its own size.
 func (v *Value) within(filled, low, high float64) {
 	low, high = low+min(0, 2*filled), high+max(0, 2*filled)
 	v.Lower, v.Upper = &low, &high

@@ -14,25 +14,25 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// flight is a row that has not ended. Its slices are those of the row's decision.
+// flight is a row that has not ended, with its decision's slices.
 type flight struct {
 	row        int32
-	selected   int32 // utility rank; -1: none yet
+	selected   int32 // utility rank; -1 for none yet
 	item       policy.Item
 	began      int64
-	p          float64 // how likely the log's policy made the selection
+	p          float64 // the selection's probability by the log's policy
 	inParts    bool
 	before     float64
 	candidates []policy.Item
 	order      []int32
 }
 
-// judge plays a log before targets.
+// judge plays a log for targets.
 type judge struct {
 	log     *joinedlog.Log
 	learner *config.Learner
 	opt     *Options
-	unpaid  *float64 // what a selection that was never paid is worth, in [0,1]; nil: nothing can be said
+	unpaid  *float64 // payoff of a selection never paid, in [0,1]; nil if unknown
 	players []*player
 	windows windows
 	per     *impressions // nil: per selection
@@ -42,19 +42,19 @@ type judge struct {
 	items   int32
 	paid    moments
 	judged  int64
-	unsaid  int64     // rows that were never paid, where nothing says what that is worth
-	missed  int64     // selections that cannot be
-	again   []float64 // what a target would do that ranks as the log's policy did
+	unsaid  int64     // unpaid rows of unknown payoff
+	missed  int64     // selections that are impossible by the windows
+	again   []float64 // probabilities by the log's recorded propensities
 	off     float64
-	slots   map[int32]int32 // by row that has not ended
+	slots   map[int32]int32 // by row in flight
 	flights []flight
 	free    []int32
-	// impression is that of the row which is decided, as far as contexts go.
+	// impression is the present row's, as far as contexts need it.
 	impression event.Impression
 	decoder    *event.Decoder
 }
 
-// Log judges targets by what a learner decided and became of it. The journal's query must have asked for the shadows among the targets, in their order.
+// Log evaluates targets on a learner's log, which must have been read with the targets' shadows, in their order.
 func Log(ctx context.Context, log *joinedlog.Log, l *config.Learner, targets []*Target, opt *Options) (*Report, error) {
 	w, err := newWindows(log, l)
 	if err != nil {
@@ -104,13 +104,12 @@ func Log(ctx context.Context, log *joinedlog.Log, l *config.Learner, targets []*
 	return j.report(), nil
 }
 
-// raw is a normalised payoff in the units in which payoffs are sent.
 func (j *judge) raw(x float64) float64 {
 	r := j.learner.PayoffRange
 	return r.Min + (r.Max-r.Min)*x
 }
 
-// normalised is a payoff in [0,1].
+// normalised returns a payoff clipped to [0,1].
 func (j *judge) normalised(raw float64) float64 {
 	r := j.learner.PayoffRange
 	return min(max((raw-r.Min)/(r.Max-r.Min), 0), 1)
@@ -139,7 +138,7 @@ func (j *judge) event(e *joinedlog.Event) error {
 		}
 	}
 	keep := e.Kind == joinedlog.WasSelected
-	// Without a selections topic nobody is known not to have selected.
+	// Without a selections topic, no impression is known to be unselected.
 	unselected := e.Kind == joinedlog.NotSelected && j.learner.SelectionTimeout > 0
 	for _, p := range j.players {
 		if p.learner == nil {
@@ -166,7 +165,6 @@ func (j *judge) event(e *joinedlog.Event) error {
 	return nil
 }
 
-// tell tells a learner what became of a row.
 func tell(l delay.Learner, kind joinedlog.Kind, fb delay.Feedback) {
 	switch {
 	case kind == joinedlog.WasSelected:
@@ -182,7 +180,6 @@ func tell(l delay.Learner, kind joinedlog.Kind, fb delay.Feedback) {
 	}
 }
 
-// shrink forgets what nobody needs of a row whose selection is known.
 func (j *judge) shrink(x *flight) {
 	if !slices.ContainsFunc(j.players, func(p *player) bool { return p.learner != nil && p.needs.Candidates }) {
 		x.candidates, x.order = nil, nil
@@ -196,7 +193,7 @@ func (j *judge) end(slot int32) {
 	j.free = append(j.free, slot)
 }
 
-// decided has each target decide, and judges it where the row counts.
+// decided lets each target decide, and evaluates it if the row counts.
 func (j *judge) decided(e *joinedlog.Event) error {
 	slot := j.slot()
 	out := &j.log.Outcomes[e.Row]
@@ -255,13 +252,13 @@ func (j *judge) decided(e *joinedlog.Event) error {
 			j.opt.Look(j.judged, j.targets())
 		}
 	}
-	if out.How == joinedlog.Replaced { // nothing of it is told
+	if out.How == joinedlog.Replaced { // no feedback follows
 		j.end(slot)
 	}
 	return nil
 }
 
-// perImpression makes of the row at hand one that may have no selection, where values are per impression.
+// perImpression prepares the present row for values per impression: it may have no selection.
 func (j *judge) perImpression(out *joinedlog.Outcome) {
 	if j.per == nil {
 		return
@@ -275,7 +272,7 @@ func (j *judge) perImpression(out *joinedlog.Outcome) {
 	}
 }
 
-// earned is the payoff of the row at hand, in the units in which payoffs are sent.
+// earned returns the present row's payoff in raw units.
 func (j *judge) earned() float64 {
 	if j.row.selected < 0 {
 		return 0
@@ -283,7 +280,6 @@ func (j *judge) earned() float64 {
 	return j.raw(j.row.payoff)
 }
 
-// took takes in a row that was judged.
 func (j *judge) took(e *joinedlog.Event, out *joinedlog.Outcome, p float64) {
 	j.judged++
 	j.paid.add(j.earned())
@@ -295,7 +291,7 @@ func (j *judge) took(e *joinedlog.Event, out *joinedlog.Outcome, p float64) {
 	j.model.paid(e.Items[out.Selected], j.row.payoff)
 }
 
-// read reads what contexts are made of. Where the impression is not known, all of it is missing.
+// read decodes the impression for contexts. If it is unknown, all features are missing.
 func (j *judge) read(e *joinedlog.Event) error {
 	if len(e.About) == 0 {
 		j.impression = event.Impression{Candidates: slices.Grow(j.impression.Candidates[:0], len(e.Items))[:len(e.Items)]}
@@ -308,7 +304,7 @@ func (j *judge) read(e *joinedlog.Event) error {
 	return nil
 }
 
-// counts tells whether a row is judged, and what it paid.
+// counts returns whether a row is evaluated, and sets its payoff.
 func (j *judge) counts(out *joinedlog.Outcome, p float64) bool {
 	switch {
 	case out.How == joinedlog.Paid:
@@ -353,7 +349,6 @@ func (j *judge) report() *Report {
 	return r
 }
 
-// targets is what they are worth by the rows until now.
 func (j *judge) targets() (all []TargetReport) {
 	refused := j.refused()
 	for _, p := range j.players {
@@ -366,7 +361,7 @@ func (j *judge) targets() (all []TargetReport) {
 	return all
 }
 
-// refused says why no target can be judged by the log.
+// refused returns the reasons why the log cannot answer for any target.
 func (j *judge) refused() (reasons []string) {
 	w := &j.windows
 	refuse := func(format string, args ...any) { reasons = append(reasons, fmt.Sprintf(format, args...)) }

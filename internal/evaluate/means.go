@@ -1,6 +1,6 @@
 package evaluate
 
-// means are what payoffs of items are taken to be, by the rows before: the model of doubly robust estimation. Payoffs lie in [0,1].
+// means predict items' payoffs in [0,1] from previous rows, the model of doubly robust estimation:
 //
 //	q̂(a) = (S_a + 10·m)/(N_a + 10),  m = (0.5 + ΣS)/(1 + ΣN)
 type means struct {
@@ -8,10 +8,10 @@ type means struct {
 	allN, allSum float64
 }
 
-// modelWeight is how many payoffs the mean of all items is worth beside an item's own.
+// modelWeight is the weight in payoffs of the mean of all items.
 const modelWeight = 10
 
-// of appends what items are taken to pay to dst.
+// of appends the items' predicted payoffs.
 func (m *means) of(dst []float64, items []int32) []float64 {
 	all := (0.5 + m.allSum) / (1 + m.allN)
 	for _, i := range items {
@@ -21,7 +21,6 @@ func (m *means) of(dst []float64, items []int32) []float64 {
 	return dst
 }
 
-// paid takes a row in.
 func (m *means) paid(item int32, r float64) {
 	m.grow(item)
 	m.n[item]++

@@ -7,7 +7,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/plotting"
 )
 
-// Plot draws the values of the targets that are judged, each within its interval of 95 % and the one that holds at every look.
+// Plot draws the values of accepted targets with their 95% intervals and sequences.
 func (r *Report) Plot(w io.Writer, format string) error {
 	var all []plotting.Interval
 	for i := range r.Targets {

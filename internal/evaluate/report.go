@@ -7,75 +7,74 @@ import (
 	"github.com/ranker-worker/ranker-worker/config"
 )
 
-// Report is what an evaluation came to. Payoffs are in the units in which they were sent.
+// Report is the result of an evaluation. Payoffs are in raw units.
 type Report struct {
 	Per     string         `json:"per"` // selection or impression
 	Log     LogReport      `json:"log"`
-	Windows *WindowsReport `json:"windows,omitempty"` // of users who select from rankings
+	Windows *WindowsReport `json:"windows,omitempty"` // of users' selections
 	Check   CheckReport    `json:"check"`
 	Targets []TargetReport `json:"targets"`
 	Notes   []string       `json:"notes,omitempty"`
 }
 
-// LogReport says what was judged.
+// LogReport describes the evaluated log.
 type LogReport struct {
 	Source     string   `json:"source"`
 	Learner    string   `json:"learner,omitempty"`
-	Policy     string   `json:"policy,omitempty"` // the latest that decided
-	From       string   `json:"from,omitempty"`   // the first decision's time
-	To         string   `json:"to,omitempty"`     // the last one's
+	Policy     string   `json:"policy,omitempty"` // of the last decision
+	From       string   `json:"from,omitempty"`   // time of the first decision
+	To         string   `json:"to,omitempty"`     // time of the last one
 	Records    int64    `json:"records"`          // decisions read
-	Judged     int64    `json:"judged"`           // of them, those that count
+	Judged     int64    `json:"judged"`           // decisions that count
 	Immature   int64    `json:"immature"`         // too young to count: others of their age may still be paid
 	Unselected int64    `json:"unselected"`
-	Unpaid     int64    `json:"unpaid"` // selected, and no payoff came in time
-	Logged     *float64 `json:"logged"` // what those judged were paid in the mean; null: there are none
+	Unpaid     int64    `json:"unpaid"` // selected without a payoff in time
+	Logged     *float64 `json:"logged"` // mean payoff of the judged; null without any
 }
 
-// WindowsReport says how users select.
+// WindowsReport describes the user model.
 type WindowsReport struct {
-	Source       string    `json:"source"`       // configured, learned, or fitted together with how often users take items that they find
-	Propensities string    `json:"propensities"` // recorded or shown: what p was taken from
-	Selections   int64     `json:"selections"`   // learned from
-	Blocked      int64     `json:"blocked"`      // of these, of items below a better one
-	Noise        float64   `json:"noise"`        // the share of users who take anything they look at
-	Q            []float64 `json:"q"`            // how likely windows of 1, 2, … are
+	Source       string    `json:"source"`       // configured, learned, or fitted together with selection probabilities
+	Propensities string    `json:"propensities"` // recorded or shown: the source of p
+	Selections   int64     `json:"selections"`   // number behind it
+	Blocked      int64     `json:"blocked"`      // of these, of blocked items
+	Noise        float64   `json:"noise"`        // share of users who select any item that they look at
+	Q            []float64 `json:"q"`            // probabilities of windows 1, 2, …
 }
 
-// CheckReport says how far the weights of the log's own policy are from 1.
+// CheckReport holds the largest deviation of the log policy's own weights from 1.
 type CheckReport struct {
 	LoggingMaxDeviation float64 `json:"logging_max_deviation"`
 }
 
-// The verdicts on a target.
+// Verdicts on a target.
 const (
 	OK      = "ok"
 	Refused = "refused"
 )
 
-// TargetReport says what a target would have been worth.
+// TargetReport holds the value of a target.
 type TargetReport struct {
 	Target  string   `json:"target"`
 	Verdict string   `json:"verdict"`           // ok or refused
 	Reasons []string `json:"reasons,omitempty"` // why it is refused
-	// Bounded tells of a refused target that Sequence holds all the same: what the log does not say of it counts as the least below and
-	// the most above.
+	// Bounded says that a refused target's sequence holds: unsupported selections count as the least below and the most above.
 	Bounded bool `json:"bounded,omitempty"`
 
 	IPS           Value    `json:"ips,omitzero"` // this and the next three are per selection
 	SNIPS         Value    `json:"snips,omitzero"`
 	DR            Value    `json:"dr,omitzero"`
-	Sequence      Interval `json:"sequence,omitzero"`        // holds at every look
+	Sequence      Interval `json:"sequence,omitzero"`        // valid at all looks
 	PerImpression *Value   `json:"per_impression,omitempty"` // nil per selection
-	Difference    Value    `json:"difference"`               // of the value, less the log's payoff, on the same rows
+	Difference    Value    `json:"difference"`               // value minus the log's payoff, on the same rows
 
 	EffectiveSamples float64 `json:"effective_samples"`
 	MeanWeight       float64 `json:"mean_weight"`
 	MaxWeight        float64 `json:"max_weight"`
-	Unsupported      float64 `json:"unsupported"` // the share of the target's selections that the log's policy never leads to
+	Unsupported      float64 `json:"unsupported"` // share of the target's selections that the log's policy never makes
 }
 
-// Value is the answer.
+// Value returns the main estimate.
 func (t *TargetReport) Value() *Value {
 	if t.PerImpression != nil {
 		return t.PerImpression
@@ -83,7 +82,7 @@ func (t *TargetReport) Value() *Value {
 	return &t.DR
 }
 
-// Value is an estimate. Its interval is of 95 % for one look, and null where there are too few rows for it.
+// Value is an estimate with a 95% interval for one look, null with too few rows.
 type Value struct {
 	Value  float64  `json:"value"`
 	Stderr float64  `json:"stderr"`
@@ -91,7 +90,7 @@ type Value struct {
 	Upper  *float64 `json:"upper"`
 }
 
-// Interval is one that has no estimate in its middle.
+// Interval has no central estimate.
 type Interval struct {
 	Lower float64 `json:"lower"`
 	Upper float64 `json:"upper"`
@@ -100,16 +99,16 @@ type Interval struct {
 const (
 	alpha            = 0.05
 	deviations       = 1.96 // on each side, of 95 %
-	fewForInterval   = 100  // effective samples: with fewer the interval of one look is too short
-	fewForAnswer     = 30   // likewise: with fewer there is no answer
+	fewForInterval   = 100  // effective samples below which the interval of one look is too short
+	fewForAnswer     = 30   // likewise, below which there is no answer
 	mostUnsupported  = 0.05
-	fewForWindows    = 1000 // selections that windows are learned from
+	fewForWindows    = 1000 // selections needed to learn windows
 	mostNoise        = 0.2
-	mostImpossible   = 0.01 // of the selections may be impossible by the configured windows
-	mostUnpaidUnsaid = 0.01 // of the judged rows may be unpaid where nothing says what that is worth
+	mostImpossible   = 0.01 // share of selections that may be impossible by configured windows
+	mostUnpaidUnsaid = 0.01 // share of judged rows that may be unpaid with an unknown payoff
 )
 
-// report says what an estimator came to, in the units of a range.
+// report returns an estimator's values in units.
 func (e *estimator) report(name string, units config.Range, refused []string) TargetReport {
 	t := TargetReport{Target: name, Verdict: OK, EffectiveSamples: e.effective(), MaxWeight: e.most, Reasons: refused}
 	if e.rows > 0 {

@@ -17,25 +17,25 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// Target is what would have ranked instead: the log's own policy, a learner that learns from the log, one that stays as it is, or a shadow, which
-// has decided at the time.
+// Target is a policy to evaluate: the log's own, a learner on the log, a fixed exported state, or a shadow of the time.
 type Target struct {
 	name    string
-	learner *config.Learner // nil: the log's own policy
+	learner *config.Learner // nil for the log's own policy
 	new     func() delay.Learner
 	frozen  *partition.Offline
-	shadow  string // decides as rankings have recorded of it; empty: none
+	shadow  string // its recorded decisions count; empty for none
 	context *partition.Context
 }
 
-// LooksAtContexts tells whether the journal has to be asked for contexts.
+// LooksAtContexts returns whether the log must be read with contexts.
 func (t *Target) LooksAtContexts() bool { return t.context != nil }
 
-// Shadow is the shadow whose recorded decisions are judged, which the journal has to be asked for; empty where there is none.
+// Shadow returns the shadow with which the log must be read; empty for none.
 func (t *Target) Shadow() string { return t.shadow }
 
-// ParseTarget reads a target: `logging`, the log's own policy; `learner:NAME`, another configured learner; `state:FILE`, what an export holds of the
-// learner that decided, which stays as it is; `shadow:NAME`, what rankings have recorded of a shadow; or a policy, with settings as in the configuration: `moss,prior=none`. What the learner that decided is told, and of whom, holds for policies too.
+// ParseTarget reads a target: `logging`, the log's own policy; `learner:NAME`, another configured learner; `state:FILE`, a fixed
+// exported state of the learner; `shadow:NAME`, its recorded decisions; or a policy with settings as in the configuration,
+// `moss,prior=none`, which otherwise has the learner's settings. It fails if the target is unknown or its settings are faulty.
 func ParseTarget(text string, of *config.Learner, cfg *config.Config) (*Target, error) {
 	if text == Logging {
 		return &Target{name: text}, nil
@@ -65,8 +65,7 @@ func ParseTarget(text string, of *config.Learner, cfg *config.Config) (*Target, 
 	return t, nil
 }
 
-// look finds what a target looks at besides items. Logs tell of what has happened: what is missing counts as the middle of its range, as of before
-// it was sent.
+// look sets the target's context. Missing features count as the middle of their range, since logs are of the past.
 func (t *Target) look(l *config.Learner) (err error) {
 	lenient := *l
 	lenient.Context.Missing = config.MissingIsZero
@@ -74,7 +73,6 @@ func (t *Target) look(l *config.Learner) (err error) {
 	return err
 }
 
-// load reads an export.
 func (t *Target) load(file string, of *config.Learner, cfg *config.Config) error {
 	if of.Utilities != config.Given {
 		return fmt.Errorf("learner %q finds the order of utilities itself: what it knows cannot be asked without", of.Name)
@@ -95,7 +93,7 @@ func targetLearner(text string, of *config.Learner, cfg *config.Config) (*config
 		var known []string
 		for i := range cfg.Learners {
 			if l := cfg.Learners[i]; l.Name == name {
-				l.Utilities = config.Given // the log knows the order
+				l.Utilities = config.Given // the log has the order
 				return &l, nil
 			}
 			known = append(known, cfg.Learners[i].Name)
@@ -130,7 +128,6 @@ func targetLearner(text string, of *config.Learner, cfg *config.Config) (*config
 	return &l, err
 }
 
-// splitSettings splits at commas that do not stand within brackets.
 func splitSettings(text string) (all []string) {
 	depth, from := 0, 0
 	for i, c := range text {
@@ -152,33 +149,30 @@ func splitSettings(text string) (all []string) {
 	return all
 }
 
-// player is a target that plays a log: it decides each impression before it is told what became of it, and is told all selections and
-// payoffs, which the log's policy has led to. It is not safe for concurrent use.
+// player is a target that decides each impression before its outcome, and learns from the log's. Not safe for concurrent use.
 type player struct {
 	*Target
 	est      *estimator
 	per      *usermodel.Estimate // per impression; nil per selection
-	learner  delay.Learner       // nil: it is told nothing
+	learner  delay.Learner       // nil: it does not learn
 	needs    delay.Needs
 	grown    int32
-	told     event.Millis // the last time told
+	told     event.Millis // time of the last Advance
 	decision delay.Decision
 	pi       []float64 // by utility rank
 	flown    []flown   // by slot
 	names    [][]byte  // scratch
-	recorded int       // which of the journal's shadows it is
+	recorded int       // index among the log's shadows
 	reading  partition.Reading
 	x        policy.Context
 }
 
-// own tells whether it is the log's own policy.
 func (p *player) own() bool { return p.learner == nil && p.frozen == nil && p.shadow == "" }
 
-// flown is what a player has to know of its decision until the row has ended.
 type flown struct {
 	instance int32
 	expected []float64 // by utility rank; nil: none
-	x        []int8    // of the candidates by utility rank, then of the selected one
+	x        []int8    // of the candidates by utility rank, then of the selected one only
 	segment  int32     // of the user
 }
 
@@ -191,11 +185,10 @@ func (t *Target) play(clip float64) *player {
 	return p
 }
 
-// advances is how often, within a payoff horizon, a learner is told how far event time has come. What it does on a schedule costs as much
-// as several decisions, and nothing that it estimates changes in so short a time.
+// advances is the number of calls of Advance per payoff horizon. A call costs as much as several decisions, and estimates change slowly.
 const advances = 256
 
-// advance tells how far event time has come, and of items that are new.
+// advance passes event time and the number of items to the learner.
 func (p *player) advance(at int64, items int32) {
 	if p.learner == nil {
 		return
@@ -210,7 +203,7 @@ func (p *player) advance(at int64, items int32) {
 	}
 }
 
-// decide ranks the candidates of a row, and notes what the learner has to be told later. A shadow has not ranked them all: then the order is empty.
+// decide ranks a row's candidates, and keeps what feedback needs. The order is empty if a shadow did not rank them all.
 func (p *player) decide(log *joinedlog.Log, e *joinedlog.Event, imp *event.Impression, slot int32) error {
 	about, err := p.about(imp, e.Began)
 	if err != nil {
@@ -256,7 +249,7 @@ func (p *player) decide(log *joinedlog.Log, e *joinedlog.Event, imp *event.Impre
 	return nil
 }
 
-// about is what the target looks at of an impression, whose candidates are in increasing utility; nil where it looks at items alone.
+// about returns the target's context of an impression, candidates in increasing utility; nil if it uses items alone.
 func (p *player) about(imp *event.Impression, began event.Millis) (*policy.Context, error) {
 	if p.context == nil || p.shadow != "" {
 		return nil, nil
@@ -268,7 +261,6 @@ func (p *player) about(imp *event.Impression, began event.Millis) (*policy.Conte
 	return &p.x, nil
 }
 
-// selected keeps of a row what is known of the selected item.
 func (p *player) selected(x *flight, slot int32) {
 	if f := &p.flown[slot]; len(f.x) > 0 {
 		width := len(f.x) / len(x.candidates)
@@ -276,7 +268,7 @@ func (p *player) selected(x *flight, slot int32) {
 	}
 }
 
-// feedback fills in what the player's own decision had.
+// feedback adds the player's own decision to the feedback.
 func (p *player) feedback(fb delay.Feedback, x *flight, slot int32) delay.Feedback {
 	f := &p.flown[slot]
 	fb.Instance = f.instance

@@ -10,7 +10,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/propensity"
 )
 
-// windows are how users select.
 type windows struct {
 	WindowsReport
 	q      *admissible.Windows
@@ -19,22 +18,21 @@ type windows struct {
 	out    []float64         // scratch, by utility rank
 }
 
-// What WindowsReport.Source can be, and Propensities.
+// Values of WindowsReport's Source and Propensities.
 const (
 	configured = "configured"
 	learned    = "learned"
-	fitted     = "fitted" // together with how often users take items that they find
+	fitted     = "fitted" // together with selection probabilities
 	recorded   = "recorded"
 	shown      = "shown"
 )
 
-// littleNoise is up to which share of users who take anything recorded propensities hold, which do not know of them.
+// littleNoise is the largest noise at which recorded propensities, which ignore it, are used.
 const littleNoise = 0.005
 
-// passes bounds what an estimate of windows costs.
 const passes = 1000
 
-// newWindows finds out how far users look, and how many take anything, by all selections of the log. Windows that are configured hold.
+// newWindows learns windows and noise from all selections of the log. Configured windows take precedence.
 func newWindows(log *joinedlog.Log, l *config.Learner) (w windows, err error) {
 	given, err := l.Windows.Distribution()
 	if err != nil {
@@ -48,7 +46,7 @@ func newWindows(log *joinedlog.Log, l *config.Learner) (w windows, err error) {
 	w.Selections, w.Blocked = log.Selections.Total()
 	w.Q, w.Noise = log.Selections.Estimate(longest, passes)
 	w.Source, w.Propensities = learned, shown
-	if w.Noise <= littleNoise { // with more they say nothing of those who take anything
+	if w.Noise <= littleNoise { // with more they are wrong for users who select anything
 		w.Propensities = recorded
 	}
 	if given != nil {
@@ -69,7 +67,7 @@ func (w *windows) fold(n int) []float64 {
 	return q
 }
 
-// of fills dst with how likely a ranking makes each selection, by utility rank.
+// of fills dst with a ranking's selection probabilities by utility rank.
 func (w *windows) of(dst []float64, order []int32, own []float64) []float64 {
 	n := len(order)
 	dst = slices.Grow(dst[:0], n)[:n]
@@ -84,13 +82,12 @@ func (w *windows) of(dst []float64, order []int32, own []float64) []float64 {
 	return dst
 }
 
-// logged is how likely the log's policy made each selection.
 func (w *windows) logged(d *joinedlog.Decision) []float64 {
 	w.out = w.of(w.out, d.Order, d.Propensities)
 	return w.out
 }
 
-// set takes over a model's windows and noise. Recorded propensities hold no more: learners learn windows from selections alone.
+// set adopts a model's windows and noise. Recorded propensities, based on selections alone, are then unused.
 func (w *windows) set(q []float64, noise float64) (err error) {
 	w.Q, w.Noise, w.Propensities, w.folded = q, noise, shown, map[int][]float64{}
 	if w.Source == configured {

@@ -2,23 +2,21 @@ package simulate
 
 import "container/heap"
 
-// Agenda holds what will happen, and hands it out in the order of time; at the same time, in the order in which it was
-// added. The zero value is empty. Not for several goroutines at a time.
+// Agenda is a queue of future events, in the order of time, then of addition. The zero value is empty. It is not safe for concurrent use.
 type Agenda[E any] struct {
 	queue queue[E]
 	added uint64
 }
 
-// Add puts an event at a time, in milliseconds.
+// Add adds an event at a time in milliseconds.
 func (a *Agenda[E]) Add(at int64, event E) {
 	heap.Push(&a.queue, due[E]{at, a.added, event})
 	a.added++
 }
 
-// Len is the number of events to come.
 func (a *Agenda[E]) Len() int { return len(a.queue) }
 
-// Next is the time of the first event to come; ok is false if there is none.
+// Next returns the time of the first event; false if there is none.
 func (a *Agenda[E]) Next() (at int64, ok bool) {
 	if len(a.queue) == 0 {
 		return 0, false
@@ -26,7 +24,7 @@ func (a *Agenda[E]) Next() (at int64, ok bool) {
 	return a.queue[0].at, true
 }
 
-// Take removes the first event to come if it is due at this time; ok is false if none is.
+// Take removes and returns the first event if it is due now; otherwise ok is false.
 func (a *Agenda[E]) Take(now int64) (event E, at int64, ok bool) {
 	if len(a.queue) == 0 || a.queue[0].at > now {
 		return event, 0, false
@@ -41,7 +39,6 @@ type due[E any] struct {
 	event E
 }
 
-// queue is a heap by time, then by age.
 type queue[E any] []due[E]
 
 func (q queue[E]) Len() int      { return len(q) }

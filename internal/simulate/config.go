@@ -7,59 +7,51 @@ import (
 	"time"
 )
 
-// Payoffs is how a payoff is drawn around an item's mean.
+// Payoffs is a distribution of payoffs around an item's mean.
 type Payoffs uint8
 
 const (
-	// Bernoulli payoffs are 1 with the item's mean as probability, else 0.
+	// Bernoulli payoffs are 1 with the mean as probability, else 0.
 	Bernoulli Payoffs = iota
-	// Gaussian payoffs have the item's mean and Config.Noise as standard deviation, clipped to [0,1]. Clipping moves
-	// the mean; Impression.Means are those after clipping.
+	// Gaussian payoffs have standard deviation Config.Noise, clipped to [0,1]. Impression.Means are those after clipping.
 	Gaussian
 )
 
-// Config describes a population. Zero values of Items, Candidates, Interval, Horizon, the delays and Windows stand for
-// the defaults of Defaults; shares of zero are zeros.
+// Config describes a population. Fields that must not be zero take the values of Defaults; zero shares stay.
 type Config struct {
 	Seed       uint64
 	Items      int // of the catalogue
 	Candidates int // per impression, at most Items
 
-	// Alignment is the correlation of an item's utility with its mean payoff, in [-1,1]: 1 is a world where people
-	// like what pays, −1 one where they like what doesn't.
+	// Alignment is the correlation of items' utilities with their mean payoffs, in [-1,1]: at −1 users like what pays least.
 	Alignment float64
-	// Taste is the standard deviation by which utilities differ from one impression to the next, in units of their
-	// standard deviation over the catalogue: with 0, every user likes the same.
+	// Taste is the standard deviation of utilities between impressions, relative to that over the catalogue; at 0 all users agree.
 	Taste float64
 
-	// SwitchAt is the number of the first impression from which on items pay by another draw of the catalogue's means,
-	// aligned with utilities just as before; 0: they never do.
+	// SwitchAt is the first impression with other mean payoffs, aligned with utilities as before; 0 for never.
 	SwitchAt int
 
 	Payoffs Payoffs
-	Noise   float64 // Gaussian only: standard deviation of a payoff, above 0
+	Noise   float64 // Gaussian only: a payoff's standard deviation, above 0
 	Windows Windows
 
 	Start    int64         // time of impression 0, milliseconds since the Unix epoch
-	Interval time.Duration // between one impression and the next
+	Interval time.Duration // between impressions
 
-	// A selection follows its impression after up to SelectionDelay (uniform, at least 1 s); its payoff follows the
-	// selection after a delay whose logarithm is uniform between MinDelay and MaxDelay: as many between one hour and
-	// two as between one week and two.
+	// A selection follows its impression after 1 s to SelectionDelay, uniformly; its payoff follows after a delay whose logarithm
+	// is uniform between MinDelay and MaxDelay.
 	SelectionDelay     time.Duration
 	MinDelay, MaxDelay time.Duration
-	// Horizon is the payoff horizon of the learner, counted from the impression: late payoffs arrive after it.
+	// Horizon is the learner's payoff horizon, from the impression; late payoffs come after it.
 	Horizon time.Duration
 
-	// Shares of the impressions, each in [0,1], together of the first three at most 1: with nothing selected; with a
-	// selection whose payoff never comes; with a payoff that comes after the horizon. Of the payoffs that come in
-	// time, Duplicates arrive a second time within the hour. Orphans is the number of payoffs for unknown impressions, relative to
-	// that of the impressions.
+	// Shares of impressions, each in [0,1], the first three together at most 1: without a selection; with a selection never paid;
+	// with a payoff after the horizon. Of payoffs in time, Duplicates arrive again within an hour. Orphans is the number of payoffs
+	// for unknown impressions, relative to impressions.
 	Unselected, Missing, Late, Duplicates, Orphans float64
 }
 
-// Defaults are those of the demo: a small misaligned catalogue, windows of the first few entries, payoffs that come
-// after minutes to two weeks.
+// Defaults are the demo's: a small misaligned catalogue, short windows, and payoffs after minutes to two weeks.
 func Defaults(seed uint64) Config {
 	windows, err := Geometric(0.7, 20)
 	if err != nil {
@@ -75,7 +67,6 @@ func Defaults(seed uint64) Config {
 	}
 }
 
-// withDefaults fills what is zero and may not be.
 func (c Config) withDefaults() Config {
 	d := Defaults(c.Seed)
 	setDefault(&c.Items, d.Items)
@@ -98,7 +89,6 @@ func setDefault[T comparable](field *T, value T) {
 	}
 }
 
-// validate reports every fault.
 func (c Config) validate() error {
 	var faults []error
 	require := func(ok bool, format string, args ...any) {

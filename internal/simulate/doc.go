@@ -1,8 +1,7 @@
-// Package simulate makes up users for the demo and the examples: what they like, how far they look, what they select
-// from a ranking, what that pays and when the payoff arrives. It counts what the rankings cost against the best
-// permutation in hindsight, and what ranking by utility would have cost the same users.
+// Package simulate creates users for the demo and the examples. Population draws Impressions and Responses: utilities, attention
+// windows, selections, payoffs and their delays. Ledger sums the regret of rankings against the best permutation in hindsight, and
+// that of ranking by utility. Selections follow the paper's section 2.
 //
-// The package is pure. All randomness comes from the seed of a Config, by PCG generators: impression k of a
-// Population is a function of the seed and of k, whatever else was asked for before, so that two programs, or a
-// program that was restarted, see the same users. There is no clock: times are milliseconds of the simulated world.
+// The package is pure. Random numbers come from Config.Seed by PCG generators, and impression k is a function of seed and k, so
+// that all programs see the same users. Times are milliseconds of the simulated world.
 package simulate

@@ -1,25 +1,24 @@
 package simulate
 
-// Ledger adds up what rankings cost their users' owner. Regret is counted in mean payoffs, with the windows that were
-// really drawn: the noise of the payoffs is left out. The zero value is empty. Not for several goroutines at a time.
+// Ledger sums the regret of rankings, in mean payoffs with the windows drawn. The zero value is empty. It is not safe for concurrent use.
 type Ledger struct {
-	// Hindsight are the mean payoffs by item number by which the best permutation goes; nil: those of each impression.
-	// Where payoffs change, the best order of the items that stays as it is goes by their means over the whole time.
+	// Hindsight are mean payoffs by item number that define the best permutation; nil uses each impression's. Where payoffs change,
+	// the best fixed order follows their means over the whole time.
 	Hindsight []float64
 
 	Impressions int
-	// Regret is Σ (mean of what the best permutation makes this user select − mean of what was selected).
+	// Regret is Σ (mean of the best permutation's selection − mean of the actual one).
 	Regret float64
-	// RegretUtilityOrder is the same sum had the same impressions been ranked by utility, the highest first.
+	// RegretUtilityOrder is Regret for rankings by utility.
 	RegretUtilityOrder float64
-	// Misaligned counts the impressions whose candidate of highest utility is not one of the largest mean payoff.
+	// Misaligned counts impressions whose highest utility does not have the largest mean payoff.
 	Misaligned int
-	// Payoff, PayoffUtilityOrder and PayoffBest add up what the users pay, whether or not the record of it arrives: for
-	// what was selected, for the order by utility, and for the best permutation (by means), all with the same luck.
+	// Payoff, PayoffUtilityOrder and PayoffBest sum the users' payoffs, whether or not their records arrive: of actual selections,
+	// for the order by utility, and for the best permutation by means, with the same luck.
 	Payoff, PayoffUtilityOrder, PayoffBest float64
 }
 
-// Add counts one impression whose user selected the candidate at this position.
+// Add counts an impression whose user selected the candidate at this position.
 func (l *Ledger) Add(im *Impression, selected int) {
 	by := im.Means
 	if l.Hindsight != nil {
@@ -45,7 +44,7 @@ func (l *Ledger) Add(im *Impression, selected int) {
 	l.PayoffBest += im.Payoffs[bestAt]
 }
 
-// Misalignment is the share of misaligned impressions; 0 before the first.
+// Misalignment returns the share of misaligned impressions; 0 before the first.
 func (l *Ledger) Misalignment() float64 {
 	if l.Impressions == 0 {
 		return 0

@@ -8,23 +8,21 @@ import (
 	"time"
 )
 
-// Population is a catalogue of items and the users who look at it. It does not change once it is made, and may be
-// used from any number of goroutines.
+// Population is a catalogue of items and its users. It is immutable and safe for concurrent use.
 type Population struct {
 	config    Config
 	names     []string
 	worth     [2]worth  // before and after the switch
-	utilities []float64 // before the taste of one impression
+	utilities []float64 // without the taste of an impression
 }
 
-// worth is what the items of a catalogue pay.
+// worth holds the payoffs of a catalogue's items.
 type worth struct {
-	centres []float64 // of the payoffs, before clipping
-	means   []float64 // of the payoffs as they are drawn
+	centres []float64 // of payoffs before clipping
+	means   []float64 // of payoffs as drawn
 }
 
-// The streams of random numbers of one seed. Within an impression, what its user is, and what happens after a
-// selection, come from streams of their own: how far one is read never changes the other.
+// Streams of random numbers of one seed: users and the events after a selection have their own, which never interfere.
 const (
 	streamCatalogue = iota
 	streamImpression
@@ -34,13 +32,12 @@ const (
 	streams
 )
 
-// rng is the generator of a stream of impression k.
+// rng returns the generator of a stream of impression k.
 func (p *Population) rng(stream, k int) *rand.Rand {
 	return rand.New(rand.NewPCG(p.config.Seed, mix(uint64(k)*streams+uint64(stream))))
 }
 
-// mix spreads neighbouring numbers over all 64 bits (the finaliser of SplitMix64): a PCG generator that starts beside
-// another stays beside it for its first numbers.
+// mix is SplitMix64's finaliser: PCG generators with neighbouring seeds begin with similar numbers.
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -48,11 +45,11 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// meanSpread is the standard deviation of mean payoffs over a catalogue, around 1/2.
+// meanSpread is the standard deviation of mean payoffs, around 1/2.
 const meanSpread = 0.2
 
-// NewPopulation draws a catalogue. Mean payoffs are normal around 1/2, clipped to [0.02, 0.98]; utilities are standard
-// normal, correlated with them by Alignment.
+// NewPopulation draws a catalogue. Mean payoffs are normal around 1/2, clipped to [0.02, 0.98]; utilities are standard normal with
+// correlation Alignment. It fails with ErrConfig, naming all faults.
 func NewPopulation(config Config) (*Population, error) {
 	config = config.withDefaults()
 	if err := config.validate(); err != nil {
@@ -86,7 +83,6 @@ func (w *worth) add(config *Config, worth float64) {
 	w.means = append(w.means, mean)
 }
 
-// worthAt is what the items pay in impression k.
 func (p *Population) worthAt(k int) *worth {
 	if p.config.SwitchAt > 0 && k >= p.config.SwitchAt {
 		return &p.worth[1]
@@ -94,8 +90,7 @@ func (p *Population) worthAt(k int) *worth {
 	return &p.worth[0]
 }
 
-// Hindsight are the mean payoffs of the catalogue over the first n impressions, by item number: what the best fixed
-// order of the items goes by.
+// Hindsight returns mean payoffs over the first n impressions, by item number, which define the best fixed order.
 func (p *Population) Hindsight(n int) []float64 {
 	late := 0.0
 	if p.config.SwitchAt > 0 && n > p.config.SwitchAt {
@@ -108,7 +103,6 @@ func (p *Population) Hindsight(n int) []float64 {
 	return means
 }
 
-// clippedMean is the mean of a normal variable clipped to [0,1].
 func clippedMean(mean, sd float64) float64 {
 	cdf := func(x float64) float64 { return 0.5 * math.Erfc(-x/math.Sqrt2) }
 	pdf := func(x float64) float64 { return math.Exp(-x*x/2) / math.Sqrt(2*math.Pi) }
@@ -116,24 +110,23 @@ func clippedMean(mean, sd float64) float64 {
 	return mean*(cdf(high)-cdf(low)) + sd*(pdf(low)-pdf(high)) + 1 - cdf(high)
 }
 
-// Config is the population's, with its defaults filled in.
+// Config returns the configuration with defaults.
 func (p *Population) Config() Config { return p.config }
 
-// Impression is one user in front of one list of candidates.
 type Impression struct {
 	Number     int
 	ID         string
 	Time       int64       // milliseconds
 	Candidates []Candidate // in no particular order
 
-	// What the worker does not see.
+	// Hidden from the worker.
 	Items   []int     // item numbers, in the order of Candidates
 	Means   []float64 // their mean payoffs
-	Payoffs []float64 // what each would pay this user, were it selected
-	Window  int       // how many entries this user looks at, in 1..len(Candidates)
+	Payoffs []float64 // payoff of each if selected by this user
+	Window  int       // attention window, in 1..len(Candidates)
 }
 
-// Impression draws impression number k ≥ 0: always the same for the same population and k.
+// Impression draws impression k ≥ 0, a function of population and k.
 func (p *Population) Impression(k int) *Impression {
 	rng := p.rng(streamImpression, k)
 	n := p.config.Candidates
@@ -144,7 +137,7 @@ func (p *Population) Impression(k int) *Impression {
 		Window: p.config.Windows.Draw(rng, n),
 	}
 	pays := p.worthAt(k)
-	// One draw for all candidates: then rankings differ in what they make the user select, and not in luck.
+	// One draw for all candidates: rankings differ in selections, not in luck.
 	luck, bell := rng.Float64(), rng.NormFloat64()
 	for i, item := range im.Items {
 		im.Candidates[i] = Candidate{
@@ -163,10 +156,9 @@ func (p *Population) Impression(k int) *Impression {
 	return im
 }
 
-// ImpressionID is the id of impression number k.
 func ImpressionID(k int) string { return "i-" + strconv.Itoa(k) }
 
-// ImpressionNumber is the number that ImpressionID made an id of; ok is false for every other id.
+// ImpressionNumber inverts ImpressionID; ok is false for other ids.
 func ImpressionNumber(id string) (k int, ok bool) {
 	if len(id) < 3 || id[:2] != "i-" {
 		return 0, false
@@ -175,7 +167,7 @@ func ImpressionNumber(id string) (k int, ok bool) {
 	return k, err == nil && k >= 0 && ImpressionID(k) == id
 }
 
-// sample draws k different numbers below n, in random order, in O(k) steps: Floyd's algorithm, then a shuffle.
+// sample draws k distinct numbers below n in random order, in O(k): Floyd's algorithm, then a shuffle.
 func sample(rng *rand.Rand, n, k int) []int {
 	drawn := make([]int, 0, k)
 	seen := make(map[int]bool, k)
@@ -191,7 +183,6 @@ func sample(rng *rand.Rand, n, k int) []int {
 	return drawn
 }
 
-// logUniform draws a duration whose logarithm is uniform.
 func logUniform(rng *rand.Rand, from, to time.Duration) time.Duration {
 	low, high := math.Log(float64(from)), math.Log(float64(to))
 	d := time.Duration(math.Exp(low + rng.Float64()*(high-low)))

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Selection says what the user of an impression selected, and when.
+// Selection is a user's selection from an impression.
 type Selection struct {
 	ImpressionID string
 	Item         string
@@ -14,7 +14,7 @@ type Selection struct {
 	Time         int64   // milliseconds
 }
 
-// Payoff is one payoff record as it arrives.
+// Payoff is a payoff record.
 type Payoff struct {
 	ImpressionID string
 	EventID      string
@@ -23,15 +23,14 @@ type Payoff struct {
 	Time         int64   // milliseconds
 }
 
-// Response is what one ranking leads to.
+// Response is the outcome of one ranking.
 type Response struct {
-	Selected  int        // position of the selected candidate in the impression, also where no selection is sent
-	Selection *Selection // nil: the user selects nothing
-	Payoffs   []Payoff   // in the order of their times; empty: none ever comes
+	Selected  int        // position in the impression, also if no selection is sent
+	Selection *Selection // nil without a selection
+	Payoffs   []Payoff   // in the order of time; empty if none ever comes
 }
 
-// OrderOf turns the items of a ranking into positions in the impression's candidates. A ranking that is not a
-// permutation of the candidates is an error.
+// OrderOf converts a ranking's items to positions in the impression's candidates. It fails unless they are a permutation.
 func (im *Impression) OrderOf(items []string) ([]int, error) {
 	if len(items) != len(im.Candidates) {
 		return nil, fmt.Errorf("ranking of %s: %d items for %d candidates", im.ID, len(items), len(im.Candidates))
@@ -52,9 +51,8 @@ func (im *Impression) OrderOf(items []string) ([]int, error) {
 	return order, nil
 }
 
-// Respond lets the impression's user see its candidates in this order (a permutation of their positions; OrderOf makes
-// and checks one). When things happen, and whether they do, depends on the impression alone; what is selected and what
-// it pays depends on the order.
+// Respond shows the impression's user the candidates in an order of positions, a permutation (see OrderOf). Times and the existence
+// of events depend on the impression alone, selection and payoff on the order.
 func (p *Population) Respond(im *Impression, order []int) Response {
 	c := p.config
 	rng := p.rng(streamResponse, im.Number)
@@ -80,14 +78,14 @@ func (p *Population) Respond(im *Impression, order []int) Response {
 		return r
 	}
 	r.Payoffs = []Payoff{payoff}
-	if twice < c.Duplicates { // the same event, sent again, as producers do that lost an answer
+	if twice < c.Duplicates { // resent by a producer that lost an answer
 		payoff.Time = min(payoff.Time+again.Milliseconds(), im.Time+c.Horizon.Milliseconds())
 		r.Payoffs = append(r.Payoffs, payoff)
 	}
 	return r
 }
 
-// Orphan is the payoff for an unknown impression that comes along with impression k, if one does.
+// Orphan returns the payoff for an unknown impression beside impression k, if there is one.
 func (p *Population) Orphan(k int) (Payoff, bool) {
 	rng := p.rng(streamOrphan, k)
 	if rng.Float64() >= p.config.Orphans {

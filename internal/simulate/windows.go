@@ -8,15 +8,15 @@ import (
 	"slices"
 )
 
-// ErrConfig says that a configuration makes no sense.
+// ErrConfig is wrapped by errors about a configuration.
 var ErrConfig = errors.New("faulty configuration")
 
-// Windows is the distribution of the number of entries that a user looks at.
+// Windows is a distribution of attention windows.
 type Windows struct {
 	upTo []float64 // upTo[w-1] = P(window ≤ w); the last is 1
 }
 
-// Geometric is P(w) ∝ ratio^(w-1) on 1..longest, with 0 < ratio ≤ 1; 1 is the uniform distribution.
+// Geometric returns P(w) ∝ ratio^(w-1) on 1..longest, for 0 < ratio ≤ 1; 1 is uniform. It fails with ErrConfig.
 func Geometric(ratio float64, longest int) (Windows, error) {
 	if !(ratio > 0 && ratio <= 1) || longest < 1 {
 		return Windows{}, fmt.Errorf("windows ∝ %g^(w-1) on 1..%d: %w", ratio, longest, ErrConfig)
@@ -28,7 +28,7 @@ func Geometric(ratio float64, longest int) (Windows, error) {
 	return Weighted(weights)
 }
 
-// Weighted is P(w) ∝ weights[w-1].
+// Weighted returns P(w) ∝ weights[w-1]. It fails with ErrConfig.
 func Weighted(weights []float64) (Windows, error) {
 	upTo := make([]float64, len(weights))
 	var sum float64
@@ -48,7 +48,7 @@ func Weighted(weights []float64) (Windows, error) {
 	return Windows{upTo}, nil
 }
 
-// Fold is how likely windows of 1..longest are, longest ≥ 1: what lies beyond is the longest, as Draw has it.
+// Fold returns the probabilities of windows 1..longest, longest ≥ 1; longer ones count as the longest.
 func (w Windows) Fold(longest int) []float64 {
 	q, before := make([]float64, longest), 0.0
 	for i := range q {
@@ -61,11 +61,10 @@ func (w Windows) Fold(longest int) []float64 {
 	return q
 }
 
-// Draw draws a window from 1..longest, longest ≥ 1: what lies beyond is the longest, since a user who would look
-// further sees everything.
+// Draw draws a window from 1..longest, longest ≥ 1; longer ones count as the longest.
 func (w Windows) Draw(rng *rand.Rand, longest int) int {
 	u := rng.Float64()
-	// The first window with P(window ≤ w) > u: of weight 0 there is none.
+	// The first window with P(window ≤ w) > u; it never has weight 0.
 	i, _ := slices.BinarySearchFunc(w.upTo, u, func(upTo, u float64) int {
 		if upTo > u {
 			return 1

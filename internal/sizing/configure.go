@@ -8,9 +8,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// Standard is the workload of reference: 1,000 impressions a second, each of 20 candidates out of 200,000 items.
-// Users select from a twentieth of them, and a fifth of the selections is paid. The learner has default settings and
-// a horizon of 7 days.
+// Standard returns the reference workload: 1,000 impressions a second, of 20 candidates out of 200,000 items. A twentieth is
+// selected from, and a fifth of the selections is paid. The learner has defaults and a horizon of 7 days.
 func Standard() *Workload {
 	return &Workload{
 		Rate: 1000, Candidates: 20, Items: 200_000, IDBytes: 36, ItemBytes: 12, Selected: 0.05, Paid: 0.2, PaidAfter: 84 * time.Hour,
@@ -19,7 +18,7 @@ func Standard() *Workload {
 	}
 }
 
-// Configure sets the workload's fields that a configuration and one of its learners determine.
+// Configure sets the fields that a configuration and one of its learners determine.
 func (w *Workload) Configure(c *config.Config, l *config.Learner) {
 	w.PayoffHorizon, w.SelectionTimeout = l.PayoffHorizon, l.SelectionTimeout
 	w.PaidAfter = l.PayoffHorizon / 2

@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// Costs of one of each thing. Tests measure these constants and print the result: TestRedis (bytes in Redis, of
-// records, of deltas), TestMachine (bytes of the worker), and the benchmarks of scale_test.go (times).
+// Unit costs. Tests measure these constants and print the result: TestRedis (bytes in Redis, of records, of deltas), TestMachine
+// (bytes of the worker), and the benchmarks of scale_test.go (times).
 
 // Bytes of a stored entry.
 const (
@@ -46,7 +46,7 @@ const (
 	publishedHistory = 124 // and of an item's history
 )
 
-// historyBlocks are of an item that is paid again and again: at most six in an octave of age.
+// historyBlocks bounds an often paid item's buckets: six per octave of age.
 const historyBlocks = 60
 
 // Bytes of a worker.
@@ -88,10 +88,9 @@ const (
 	lookUpsAtMost   = 500 // of each partition and topic: more records share one
 )
 
-// packedNumber returns an entry's bytes for one of numbers numbers from 0 on, packed to the bits of the largest.
+// packedNumber returns the bytes of a number below numbers, packed to the bits of the largest.
 func packedNumber(numbers int) float64 { return float64(max(1, bits.Len(uint(numbers-1)))) / 8 }
 
-// entries are the bytes of stored entries.
 func (w *Workload) entries() (undecided, selected, ended float64) {
 	number := packedNumber(w.Items)
 	each := number
@@ -124,6 +123,5 @@ func (w *Workload) entries() (undecided, selected, ended float64) {
 	return undecided, selected, endedEntry
 }
 
-// growth is the factor by which an impression takes longer for more items: their statistics are not in the
-// processor's cache.
+// growth is the factor by which more items slow an impression down, since their statistics leave the processor's cache.
 func growth(items int) float64 { return 1 + tenfold*math.Max(0, math.Log10(float64(items)/fewItems)) }

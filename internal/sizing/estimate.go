@@ -9,18 +9,16 @@ import (
 	"github.com/ranker-worker/ranker-worker/config"
 )
 
-// Part is one thing of those that make up a sum.
+// Part is a summand.
 type Part struct {
 	Name    string
 	Amount  float64
-	Formula string // factors of the amount, for people
-	Setting string // setting that reduces it, for people; empty where there is none
+	Formula string // factors of Amount, for people
+	Setting string // setting that reduces it, for people; may be empty
 }
 
-// Sum is a sum of parts.
 type Sum []Part
 
-// Total of the parts.
 func (s Sum) Total() (total float64) {
 	for i := range s {
 		total += s[i].Amount
@@ -28,7 +26,7 @@ func (s Sum) Total() (total float64) {
 	return total
 }
 
-// Largest part; s must not be empty.
+// Largest returns the largest part; s must not be empty.
 func (s Sum) Largest() *Part {
 	largest := &s[0]
 	for i := range s {
@@ -43,18 +41,18 @@ func (s Sum) Largest() *Part {
 type Estimate struct {
 	IDs      IDs
 	Redis    Sum // bytes, of all partitions
-	Worker   Sum // bytes, of the worker that has the most partitions
-	Kafka    Sum // bytes a day, of one copy, without compression
-	Commands Sum // that workers send Redis, a second; a script is one
+	Worker   Sum // bytes, of the worker with the most partitions
+	Kafka    Sum // bytes a day, of one uncompressed copy
+	Commands Sum // per second, sent to Redis; a script is one
 	Cores    Sum // of all workers, busy
 	Server   Sum // cores of Redis, busy
 	Warnings []string
 }
 
-// paidWithin bounds the time whose paid items are counted: an item that was paid once keeps its statistics.
+// paidWithin bounds the time over which paid items accumulate.
 const paidWithin = 365 * 24 * time.Hour
 
-// NewEstimate makes the estimate of a workload, which has to be valid.
+// NewEstimate returns the estimate of a valid workload.
 func NewEstimate(w *Workload) *Estimate {
 	f := factsOf(w)
 	e := &Estimate{IDs: f.ids}
@@ -66,7 +64,6 @@ func NewEstimate(w *Workload) *Estimate {
 	return e
 }
 
-// facts are the numbers of stored things.
 type facts struct {
 	ids IDs
 	// By item and partition, so far.
@@ -77,15 +74,14 @@ func factsOf(w *Workload) facts {
 	return facts{ids: w.IDs(), payoffs: w.payoffs() * paidWithin.Seconds() / float64(w.Partitions) / float64(w.Items)}
 }
 
-// of returns the facts of so many partitions together.
 func (f *facts) of(partitions int) facts {
 	return facts{ids: f.ids, payoffs: f.payoffs * float64(partitions)}
 }
 
-// paid is the share of the items that a partition has payoffs of: they come by chance.
+// paid returns the share of items with payoffs in a partition, at random arrivals.
 func (f *facts) paid() float64 { return 1 - math.Exp(-f.payoffs) }
 
-// known is the share of items for which a partition publishes statistics: those that were ever selected.
+// known returns the share of items for which a partition publishes statistics: those ever selected.
 func (f *facts) known(w *Workload) float64 {
 	if w.payoffs() == 0 {
 		return 0
@@ -93,15 +89,15 @@ func (f *facts) known(w *Workload) float64 {
 	return 1 - math.Exp(-f.payoffs*w.selections()/w.payoffs())
 }
 
-// blocks of history that an item has in a partition, in the mean.
+// blocks returns an item's mean number of history buckets in a partition.
 func (f *facts) blocks() float64 { return math.Min(historyBlocks, f.payoffs) }
 
-// awaited is the share of the items that a partition awaits a payoff of.
+// awaited returns the share of items with a selection in flight in a partition.
 func (f *facts) awaited(w *Workload) float64 {
 	return 1 - math.Exp(-f.ids.Selected/float64(w.Partitions)/float64(w.Items))
 }
 
-// counted formats a number of things: in full below a million.
+// counted formats a number of things, in full below a million.
 func counted(n float64) string {
 	switch {
 	case n >= 1e9:
@@ -114,7 +110,6 @@ func counted(n float64) string {
 	return fmt.Sprintf("%.1f", n)
 }
 
-// thousands writes n with commas.
 func thousands(n int64) string {
 	if n < 1000 {
 		return fmt.Sprint(n)
@@ -122,7 +117,7 @@ func thousands(n int64) string {
 	return fmt.Sprintf("%s,%03d", thousands(n/1000), n%1000)
 }
 
-// recordBytes returns an entry's bytes in Redis for a value of so many bytes, with its id and its share of a page.
+// recordBytes returns an entry's bytes in Redis, with its id and its share of a page.
 func recordBytes(value float64) float64 {
 	if value > compactValue {
 		return idBytes + value + looseBytes
@@ -185,7 +180,7 @@ func taughtBytes(w *Workload, f *facts) (each float64) {
 	return each
 }
 
-// published are the bytes of one entry of a partition's stream.
+// published returns the bytes of one entry of a partition's stream.
 func (w *Workload) published() float64 {
 	each := w.selections()*w.publishedBySelection() + w.payoffs()*w.publishedByPayoff()
 	if w.Learner.Tops {
@@ -221,7 +216,7 @@ func (w *Workload) publishedByPayoff() float64 {
 	return bytes
 }
 
-// mostIDs is the setting that changes the most numerous of the ids: undecided, selected from or ended. The first parts of Redis are these.
+// mostIDs returns the setting that changes the most numerous kind of ids, which are Redis's first parts.
 func (e *Estimate) mostIDs() string {
 	n := []float64{e.IDs.Undecided, e.IDs.Selected, e.IDs.Ended}
 	return e.Redis[slices.Index(n, slices.Max(n))].Setting
@@ -246,8 +241,7 @@ func (e *Estimate) worker(w *Workload, f *facts) {
 	add("what is not collected yet", live, "GOGC", "as much again")
 }
 
-// told adds the memory of other partitions' statistics: once per process for all of them, or per machine for the
-// others.
+// told adds the memory of other partitions' statistics: once per process, or for each machine.
 func (e *Estimate) told(w *Workload, f *facts) {
 	keepers, sources, sourcesAre := 1, w.Partitions, "partition"
 	if !w.Learner.Shared {
@@ -267,9 +261,9 @@ func (e *Estimate) told(w *Workload, f *facts) {
 	e.Worker = append(e.Worker, p)
 }
 
-// Bytes of records in Kafka, as JSON without utilities' digits being long.
+// Bytes of records in Kafka, as JSON with short numbers.
 const (
-	impressionRecord = 85 // besides the id, which stands in key and value, and the candidates
+	impressionRecord = 85 // besides the id, in key and value, and the candidates
 	candidateRecord  = 28 // besides the name
 	rankingRecord    = 330
 	rankedRecord     = 3  // besides the name
@@ -335,7 +329,7 @@ func (e *Estimate) load(w *Workload) {
 	}
 }
 
-// mostOfCore is how much of a core a partition, or a Redis, should need in the mean: bursts and take-overs come on top.
+// mostOfCore is the largest mean load of a core by a partition or a Redis; bursts and takeovers come on top.
 const mostOfCore = 0.5
 
 func (e *Estimate) warn(w *Workload) {
@@ -357,13 +351,13 @@ func (e *Estimate) warn(w *Workload) {
 	}
 }
 
-// mostBusy is how long one request may keep Redis from answering others.
+// mostBusy is the longest time that one request may block Redis.
 const mostBusy = 500 * time.Millisecond
 
 // maxDelta is redisstore.MaxDeltaBytes.
 const maxDelta = 256 << 10
 
-// metMemory are the bytes in a worker of an item in a partition that it has not taught anything.
+// metMemory returns a worker's bytes for an item in a partition without statistics of it.
 func (w *Workload) metMemory() float64 {
 	switch {
 	case w.Learner.Shared:
@@ -374,7 +368,6 @@ func (w *Workload) metMemory() float64 {
 	return metBytes + metApart
 }
 
-// taughtMemory returns a worker's bytes for a partition's statistics of an item.
 func (w *Workload) taughtMemory(f *facts) float64 {
 	each := paidBytes * f.paid()
 	if !w.Learner.Shared {
@@ -386,7 +379,7 @@ func (w *Workload) taughtMemory(f *facts) float64 {
 	return each
 }
 
-// apart is by how much larger a block of history is than where learners share.
+// apart returns the additional bytes of a history bucket without sharing.
 func (w *Workload) apart() float64 {
 	if w.Learner.Shared {
 		return 0
@@ -394,7 +387,6 @@ func (w *Workload) apart() float64 {
 	return blockApart
 }
 
-// wholeMemory returns the bytes of an item that several partitions have published, whose facts together are f.
 func (w *Workload) wholeMemory(f *facts) float64 {
 	each := wholeBytes * f.paid()
 	if w.Learner.History {
@@ -403,7 +395,7 @@ func (w *Workload) wholeMemory(f *facts) float64 {
 	return each
 }
 
-// toldMemory returns the bytes of one partition's statistics of it.
+// toldMemory returns the bytes of one partition's statistics of a published item.
 func (w *Workload) toldMemory(f *facts) float64 {
 	each := sourceBytes * f.paid()
 	if w.Learner.History {

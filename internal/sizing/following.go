@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// Costs of following other partitions and of taking partitions over, measured by BenchmarkFleet. Times are
-// microseconds of one core.
+// Costs of following and taking over partitions, measured by BenchmarkFleet. Times are microseconds of one core.
 const (
 	readWorkerMicros  = 16.0  // of a worker, to ask whether a partition has published anything
 	fieldMicros       = 0.7   // to read a published field
@@ -25,25 +24,22 @@ const (
 	keepUp        = 5.                  // seconds after which it looks at the known ones again while it reads others whole: stream/follow.go
 )
 
-// Following is one worker's work to follow all partitions' deltas. It reads their streams in rounds, one after the
-// other. Where a stream has been trimmed too far, it reads the whole state.
+// Following is one worker's work to follow all partitions' deltas in rounds. A trimmed stream makes it read the whole state.
 type Following struct {
 	Read     float64       // bytes a second
 	Cores    float64       // busy
-	Round    time.Duration // in which it hears of each partition once
-	One      time.Duration // in which it has read one partition whole, when it knows the others
-	Whole    time.Duration // in which it has read everything there is, as when it starts
-	WholeAll float64       // bytes of that
-	Behind   time.Duration // in which it hears of each partition that it knows once, while it reads others whole
-	Busy     time.Duration // in which one whole partition keeps its Redis from answering anybody else
+	Round    time.Duration // of one look at each partition
+	One      time.Duration // to read one partition's whole state, knowing the others
+	Whole    time.Duration // to read all states, as at the start
+	WholeAll float64       // bytes of these
+	Behind   time.Duration // of one look at each known partition, while it reads others whole
+	Busy     time.Duration // of Redis blocked by one whole state
 	Kept     time.Duration // time that the streams cover
 }
 
-// CatchesUp reports whether a worker that begins to follow ever catches up: while it reads other partitions' states,
-// no stream may drop the deltas behind the state read.
+// CatchesUp returns whether a starting worker ever catches up: while it reads other states, no stream may drop deltas behind them.
 func (f *Following) CatchesUp() bool { return f.Behind < f.Kept }
 
-// Following returns a worker's work to follow the others.
 func (w *Workload) Following() Following {
 	if w.Partitions < 2 {
 		return Following{Kept: math.MaxInt64}
@@ -51,12 +47,12 @@ func (w *Workload) Following() Following {
 	facts := factsOf(w)
 	partitions, items := float64(w.Partitions), float64(w.Items)*facts.known(w) // with published statistics
 	published := (w.published() - deltaBytes) / w.CheckpointInterval.Seconds() * partitions
-	// A look waits for its partition, and then applies the deltas since the last one.
+	// A look waits for its partition, and then applies new deltas.
 	waiting := partitions * (roundTrip + (readMicros+readWorkerMicros)/1e6)
 	busy := w.fields() * (fieldMicros + w.take(partitions)) / 1e6
 	idle := math.Max(0.01, 1-busy)
 	round := math.Max(followAtLeast, waiting/idle)
-	// Applying a partition's statistics takes longer if more partitions have published the same items before.
+	// Statistics take longer to apply if more partitions have published the same items.
 	one := func(told float64) float64 {
 		return roundTrip + items*(wholeWorkerMicros+wholeServerMicros+w.fieldsOfItem()*w.take(told))/1e6
 	}
@@ -75,8 +71,7 @@ func (w *Workload) Following() Following {
 	}
 }
 
-// take returns the microseconds to apply one field that so many partitions have published: once, or by each of the
-// worker's machines.
+// take returns the microseconds to apply one published field: once, or by each of the worker's machines.
 func (w *Workload) take(told float64) float64 {
 	each := takeMicros + addMicros*told
 	if !w.Learner.Shared {
@@ -85,7 +80,6 @@ func (w *Workload) take(told float64) float64 {
 	return each
 }
 
-// fieldsOfItem are those that a partition publishes of an item that was paid.
 func (w *Workload) fieldsOfItem() float64 {
 	n := 1.0
 	if w.Learner.Ages {
@@ -99,7 +93,7 @@ func (w *Workload) fieldsOfItem() float64 {
 
 func seconds(s float64) time.Duration { return time.Duration(math.Min(s, 1e9) * float64(time.Second)) }
 
-// fields returns how many fields all partitions publish, a second.
+// fields returns the number of fields published per second by all partitions.
 func (w *Workload) fields() float64 {
 	bySelection := 0.0
 	if w.Learner.Ages {
@@ -111,8 +105,8 @@ func (w *Workload) fields() float64 {
 	return w.selections()*bySelection + w.payoffs()*w.fieldsOfItem()
 }
 
-// Takeover returns how long a partition that changes its owner stands still, without Kafka's share, and how long its
-// impressions are looked up after that, until all ids are known.
+// Takeover returns the pause of a partition that changes its owner, without Kafka's share, and how long its impressions are then
+// looked up, until all ids are known.
 func (w *Workload) Takeover() (still, known time.Duration) {
 	ids, facts := w.IDs(), factsOf(w)
 	return seconds(float64(w.Items) * (nameMicros + facts.known(w)*loadMicros) / 1e6), seconds(ids.All() / float64(w.Partitions) * knownMicros / 1e6)

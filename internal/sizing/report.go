@@ -8,7 +8,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/config"
 )
 
-// Bytes writes a number of bytes in the unit that fits: 1 kB is 1,000.
+// Bytes formats bytes in decimal units: 1 kB is 1,000.
 func Bytes(n float64) string {
 	for _, unit := range []struct {
 		size float64
@@ -24,7 +24,6 @@ func Bytes(n float64) string {
 	return fmt.Sprintf("%.0f bytes", n)
 }
 
-// Write writes a workload and its estimate as tables for people.
 func Write(out io.Writer, w *Workload, e *Estimate) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s impressions/s of %s candidates, %s items; %.4g%% selected from, %.4g%% of these paid, after %s\n",

@@ -8,7 +8,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/config"
 )
 
-// Workload is the traffic of a group of workers, and the settings that its costs depend on.
+// Workload is the traffic of a group of workers, and the settings that costs depend on.
 type Workload struct {
 	Rate       float64 // impressions a second, of the whole group
 	Candidates int     // of one impression
@@ -17,14 +17,13 @@ type Workload struct {
 	ItemBytes  int     // of an item's name
 	Selected   float64 // share of the impressions from which something is selected, 0 to 1
 	Paid       float64 // share of the selections that are paid, 0 to 1
-	// PaidAfter is how long after its impression a payoff comes, in the mean.
+	// PaidAfter is the mean delay of a payoff after its impression.
 	PaidAfter time.Duration
 
 	PayoffHorizon    time.Duration
-	SelectionTimeout time.Duration // 0: there is no selections topic, each impression waits for its payoff
+	SelectionTimeout time.Duration // 0 without a selections topic: impressions wait for payoffs
 	ParkingTime      time.Duration
-	// Remember is how long an impression is remembered once it has ended; config.UntilHorizon: until its payoff deadline and the parking
-	// time after it.
+	// Remember is the time an ended impression is remembered; config.UntilHorizon: until its payoff deadline and the parking time.
 	Remember           time.Duration
 	CheckpointInterval time.Duration
 	Partitions         int
@@ -32,25 +31,25 @@ type Workload struct {
 	Learner            Learner
 }
 
-// Learner holds the properties of the deciding learner that the costs depend on.
+// Learner holds the deciding learner's properties that costs depend on.
 type Learner struct {
 	// Fields stored for each candidate of a pending impression, besides its item.
-	Propensities bool // how likely each was to be selected
+	Propensities bool // selection probabilities
 	Expected     bool // expected payoffs
-	Ranks        bool // the order of their utilities, where it is not only given
-	Undecided    bool // and which of that was not certain
+	Ranks        bool // the order of utilities, unless only given
+	Undecided    bool // and its uncertain ranks
 
 	// Shared: a process keeps all partitions' statistics once; otherwise each machine has its own copy.
 	Shared bool
 
 	Ages    bool // silence: ages
-	Tops    bool // impressions count for the item on top, also those without a selection
-	History bool // means that move, by blocks of time: robust, or drift
+	Tops    bool // impressions count for the item on top, even without a selection
+	History bool // drifting means, by buckets of time: robust, or drift
 	Pairs   bool // utilities: sorted
 	Sum     bool // a selection's payoffs are added up until its deadline
 }
 
-// Validate reports every fault.
+// Validate returns all faults.
 func (w *Workload) Validate() error {
 	var faults []error
 	check := func(ok bool, format string, args ...any) {
@@ -79,16 +78,14 @@ func (w *Workload) Validate() error {
 
 // IDs are the numbers of impression ids stored at a time, by kind of entry.
 type IDs struct {
-	Undecided float64 // whoever was shown it may still select
-	Selected  float64 // its payoff is awaited
-	Ended     float64 // remembered, so that a repeated record is recognised
+	Undecided float64 // may still be selected from
+	Selected  float64 // selections in flight
+	Ended     float64 // remembered, to recognise duplicates
 }
 
-// All of them.
 func (n IDs) All() float64 { return n.Undecided + n.Selected + n.Ended }
 
-// IDs follow from Little's law: how many come in a second, times how long each stays as it is. A selection comes at once here; it takes
-// some seconds, which nobody counts.
+// IDs returns arrivals per second times their duration (Little's law). Selections count as immediate.
 func (w *Workload) IDs() IDs {
 	whole := w.PayoffHorizon + w.ParkingTime
 	paidAfter := w.PaidAfter
@@ -122,7 +119,6 @@ func (w *Workload) IDs() IDs {
 	return n
 }
 
-// Selections and Payoffs are records a second.
 func (w *Workload) selections() float64 {
 	if w.SelectionTimeout == 0 {
 		return 0
@@ -132,5 +128,5 @@ func (w *Workload) selections() float64 {
 
 func (w *Workload) payoffs() float64 { return w.Rate * w.Selected * w.Paid }
 
-// owned is how many partitions the busiest worker has.
+// owned returns the number of partitions of the busiest worker.
 func (w *Workload) owned() int { return (w.Partitions + w.Workers - 1) / w.Workers }

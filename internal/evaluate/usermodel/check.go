@@ -7,23 +7,23 @@ import (
 	"slices"
 )
 
-// Misfit is how far selections are from those that a model expects, and whether that can be chance.
+// Misfit compares selections with a model's expectations.
 type Misfit struct {
-	// Share is by how much the selections of a cell are off, in the mean, of those that it expects; without the part of chance.
+	// Share is the mean relative error of a cell's selections, without the part of chance.
 	Share float64
-	// Deviations is how many standard deviations of chance X² lies above its mean.
+	// Deviations is the number of standard deviations of X² above its mean under chance.
 	Deviations float64
 }
 
-// groups is how many groups of items, by how likely they are taken, cells distinguish.
+// groups is the number of groups of items, by selection probability, in cells.
 const groups = 4
 
-// cell is selections of items that are taken about as often, shown at about the same place, that lead up to about the same place.
+// cell groups selections by item group, position, and span up to the next leader.
 type cell struct {
 	group, from, upTo int
 }
 
-// Check compares the selections of each kind with those that the model expects.
+// Check returns the misfit of selections by cell.
 func (m *Model) Check() Misfit {
 	r := m.rows
 	group := m.groups(r)
@@ -63,7 +63,7 @@ func (m *Model) Check() Misfit {
 	return Misfit{math.Sqrt(max(0, squares-cells) / all), (squares - cells) / math.Sqrt(2*cells)}
 }
 
-// groups are those of Taken, each of about as many selections.
+// groups divides items by Taken into groups of about equal numbers of selections.
 func (m *Model) groups(r *Rows) []int {
 	n := make([]float64, len(m.Taken))
 	for k := range r.all {

@@ -1,13 +1,12 @@
 package usermodel
 
-// counts are of users, as rows show them: by window, and by the item that they find and take or leave. A row counts for as much as it
-// is given, which may be negative.
+// counts are expected numbers of users, by window and by item found, given rows, whose weights may be negative.
 type counts struct {
 	m       *Model
 	all     float64
-	noise   float64           // of those who find anything
-	taken   []float64         // as Model.Taken
-	left    []float64         // likewise
+	noise   float64           // of users who find any item
+	taken   []float64         // by index in Taken: selected
+	left    []float64         // by index in Taken: not selected
 	spans   []float64         // differences, by window, of counts over q
 	chances map[int][]float64 // by length of the list: counts over q/min(w,n) of windows from [k] on
 }
@@ -16,7 +15,7 @@ func (m *Model) counts() *counts {
 	return &counts{m: m, spans: make([]float64, len(m.Q)+2), chances: map[int][]float64{}, taken: make([]float64, len(m.Taken)), left: make([]float64, len(m.Taken))}
 }
 
-// users adds so many users of windows of whom each finds the item at a position, over how likely that is.
+// users adds users who find the item at a position, divided by its probability, to the windows.
 func (c *counts) users(at, high, n int, glance []float64, weight float64) {
 	m := c.m
 	if longest := len(m.Q); high > 0 && at < longest {
@@ -36,7 +35,7 @@ func (c *counts) users(at, high, n int, glance []float64, weight float64) {
 	c.noise += weight * m.Noise * glance[at+1]
 }
 
-// found adds users who find the item at a position, which is as likely as p.
+// found adds users who find the item at a position, which has probability p.
 func (c *counts) found(shown []int32, at int, p, weight float64) {
 	var glance []float64
 	if c.m.noisy {
@@ -46,13 +45,12 @@ func (c *counts) found(shown []int32, at int, p, weight float64) {
 	c.users(at, c.m.spanOf(shown, at), len(shown), glance, weight/p)
 }
 
-// selected adds users who select the item at a position.
 func (c *counts) selected(shown []int32, at int, p, weight float64) {
 	c.found(shown, at, p, weight)
 	c.taken[c.m.of(shown[at])] += weight
 }
 
-// add adds users of a row, and returns how likely it is.
+// add adds users of a row, and returns the row's probability.
 func (c *counts) add(r *row, weight float64) float64 {
 	m := c.m
 	if at := int(r.selected); at >= 0 {
@@ -75,7 +73,6 @@ func (c *counts) add(r *row, weight float64) float64 {
 	return nothing
 }
 
-// windows are the counts of windows.
 func (c *counts) windows() []float64 {
 	q := c.m.Q
 	by := make([]float64, len(q))
@@ -99,7 +96,7 @@ func (c *counts) windows() []float64 {
 	return by
 }
 
-// gradient is that of Σ weight·log P by the model's parameters.
+// gradient returns the gradient of Σ weight·log P in the model's parameters.
 func (c *counts) gradient() point {
 	m := c.m
 	g := make(point, 0, len(m.Q)+1+len(m.Taken))

@@ -4,7 +4,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// products are those of u with the gradients of log P of rows.
+// products computes products of u with rows' gradients of log P.
 type products struct {
 	m    *Model
 	u    point
@@ -22,7 +22,7 @@ func (m *Model) products(u point) *products {
 	return l
 }
 
-// users is the product of u and the counts of one user of counts.users.
+// users is the product of u with one user of counts.users.
 func (l *products) users(at, high, n int, glance []float64) (x float64) {
 	m := l.m
 	if high > 0 {
@@ -39,7 +39,6 @@ func (l *products) users(at, high, n int, glance []float64) (x float64) {
 	return x + m.Noise*(g[at+1]+l.u[len(m.Q)]*glance[at+1])
 }
 
-// of is the product with the gradient of a row.
 func (l *products) of(r *row) (x float64) {
 	m, n := l.m, len(r.shown)
 	taken := l.u[len(m.Q)+1:]
@@ -61,7 +60,7 @@ func (l *products) of(r *row) (x float64) {
 	return x
 }
 
-// information is (Σ s·sᵀ + Λ)·u: s are the gradients of log P of rows, Λ is the curvature of the prior.
+// information returns (Σ s·sᵀ + Λ)·u, with rows' gradients s of log P and the prior's curvature Λ.
 func (m *Model) information(u point) point {
 	l, c := m.products(u), m.counts()
 	for k := range m.rows.all {
@@ -83,7 +82,6 @@ func (m *Model) information(u point) point {
 	return out
 }
 
-// scale is about the diagonal of information.
 func (m *Model) scale() point {
 	c := m.counts()
 	for k := range m.rows.all {
@@ -105,11 +103,11 @@ func (m *Model) scale() point {
 }
 
 const (
-	solves  = 200  // at most so many steps
+	solves  = 200  // bounds the steps
 	precise = 1e-4 // of g
 )
 
-// solve is information⁻¹·g, by conjugate gradients. g lies within the range of information.
+// solve returns information⁻¹·g by conjugate gradients. g must be in the range of information.
 func (m *Model) solve(g point) point {
 	d := m.scale()
 	u, rest := make(point, len(g)), append(point(nil), g...)

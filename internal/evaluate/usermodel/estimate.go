@@ -2,13 +2,13 @@ package usermodel
 
 import "math"
 
-// Estimate is of the payoff of another ranking in the same impressions:
+// Estimate estimates another ranking's payoff over all N impressions,
 //
-//	V = Σ w·y / N,   w = π/p
+//	V = Σ w·y / N,   w = π/p,
 //
-// over all N impressions. y is the selection's payoff, p how likely the log's ranking makes it found, π how likely the other one does. Whether
-// it is taken cancels out, and an impression without a selection adds 0. Where w is above √N the log has next to nothing: there stands
-// the model of payoffs (E. L. Ionides, J. Comp. Graph. Stat. 2008; Wang, Agarwal, Dudík, ICML 2017).
+// with the selection's payoff y and its probabilities to be found, p in the log's ranking and π in the other. The selection
+// probability cancels, and impressions without a selection add 0. Where w exceeds √N, the model of payoffs stands in (E. L.
+// Ionides, J. Comp. Graph. Stat. 2008; Wang, Agarwal, Dudík, ICML 2017).
 type Estimate struct {
 	m     *Model
 	bound float64
@@ -18,30 +18,29 @@ type Estimate struct {
 	xx, xy, yy float64
 	filled     float64 // by the model of payoffs
 	missing    float64 // selections where w is above the bound
-	selections float64 // of the other ranking, by the model
-	squares    float64 // of w, over selections, likewise
-	weights    float64 // of selections
+	selections float64 // expected for the other ranking, by the model
+	squares    float64 // of w, over these
+	weights    float64 // of actual selections
 	most       float64
-	byFit      *counts // the gradient of Σ w·y
-	withX      *counts // Σ w·y and Σ y, times rows' gradients
+	byFit      *counts // gradient of Σ w·y
+	withX      *counts // Σ w·y and Σ y times rows' gradients
 	withY      *counts
 }
 
-// Estimate makes one of no impressions, of so many that will be added.
+// Estimate returns an empty one for so many impressions.
 func (m *Model) Estimate(impressions int) *Estimate {
 	return &Estimate{m: m, bound: math.Sqrt(float64(max(1, impressions))), byFit: m.counts(), withX: m.counts(), withY: m.counts()}
 }
 
-// Shows is an impression: how likely the log's ranking and the other one make each candidate found, the items and the payoff each is taken to have; all
-// by utility rank.
+// Shows is an impression by utility rank: the probabilities to be found in both rankings, items, and predicted payoffs.
 type Shows struct {
 	Logged, Other []float64
 	Items         []int32
 	Worth         []float64
-	Fitted        bool // the model was fitted to it, too
+	Fitted        bool // the model was fitted to it
 }
 
-// Add takes in an impression; it returns whether w of the selected candidate is within the bound; selected is -1 for none.
+// Add adds an impression, and returns whether the selection's weight is within the bound; selected is -1 for none.
 func (e *Estimate) Add(s *Shows, selected int) bool {
 	m := e.m
 	e.n++
@@ -61,8 +60,8 @@ func (e *Estimate) Add(s *Shows, selected int) bool {
 	return selected >= 0 && s.Logged[selected]*e.bound >= s.Other[selected]
 }
 
-// Paid takes in the payment of the selection of the impression that was added last. It stands at a position, from 0, of the log's ranking, and at
-// another of the other one; both as Shown has them. A selection beyond the bound counts for the payoff of the log alone.
+// Paid adds the payoff of the last impression's selection, at a position, from 0, in the log's ranking and in the other, both as
+// Shown returns them. Beyond the bound it counts for the log's payoff alone.
 func (e *Estimate) Paid(s *Shows, logged []int32, at int, other []int32, to int, within bool, y float64) {
 	p := max(e.m.Found(logged, at), least)
 	e.y, e.yy = e.y+y, e.yy+y*y
@@ -87,25 +86,24 @@ func (e *Estimate) Paid(s *Shows, logged []int32, at int, other []int32, to int,
 	}
 }
 
-// Result is an estimate. Standard errors are by the delta method: they include the uncertainty of the fit.
+// Result is an estimate with standard errors by the delta method, the fit's uncertainty included.
 type Result struct {
 	Impressions float64
 	Value       float64
 	Stderr      float64
-	Paid        float64 // an impression of the log
-	// Difference is the standard error of Value − Paid, and Ratio of the logarithm of Value/Paid.
+	Paid        float64 // per impression of the log
+	// Difference is the standard error of Value − Paid, and Ratio that of log(Value/Paid).
 	Difference, Ratio float64
-	Filled            float64 // of Value, the part by the model of payoffs
-	Unsupported       float64 // of the other ranking's selections, the share where w is above the bound
-	// Effective is how many selections of equal weight stand behind the rest.
+	Filled            float64 // part of Value by the model of payoffs
+	Unsupported       float64 // share of the other ranking's selections beyond the bound
+	// Effective is the effective number of selections behind the rest.
 	Effective  float64
-	MeanWeight float64 // of selections, over those that the model expects
+	MeanWeight float64 // of selections, relative to the model's expectation
 	MaxWeight  float64
-	// Unbalanced is by how many standard deviations the sum of weights is off.
+	// Unbalanced is the error of the sum of weights in standard deviations.
 	Unbalanced float64
 }
 
-// Result is the estimate until now.
 func (e *Estimate) Result() Result {
 	r := Result{Impressions: e.n, MaxWeight: e.most}
 	if e.n == 0 {
@@ -114,7 +112,6 @@ func (e *Estimate) Result() Result {
 	g := e.byFit.gradient()
 	u := e.m.solve(g)
 	own, ux, uy := max(0, dot(u, g)), dot(u, e.withX.gradient()), dot(u, e.withY.gradient())
-	// variance is that of α·Σ w·y + β·Σ y.
 	variance := func(alpha, beta float64) float64 {
 		mean := (alpha*e.x + beta*e.y) / e.n
 		v := alpha*alpha*(e.xx+2*ux+own) + 2*alpha*beta*(e.xy+uy) + beta*beta*e.yy - e.n*mean*mean

@@ -8,28 +8,26 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// row is an impression, or several that are the same.
 type row struct {
 	shown    []int32
 	selected int32 // the position; -1 for none
 	times    float64
 }
 
-// Rows are impressions that a model is fitted to. The zero value has none. They are not safe for concurrent use.
+// Rows are the impressions to which a model is fitted. The zero value is empty. They are not safe for concurrent use.
 type Rows struct {
 	all    []row
 	same   map[string]int
 	key    []byte
 	items  int
 	total  float64
-	picked float64 // of them, those with a selection
+	picked float64 // with a selection
 	noisy  bool
 }
 
-// Len is the number of impressions.
 func (r *Rows) Len() int { return int(r.total) }
 
-// Add adds an impression: its ranking, as Shown has it, and the position of the selection, from 0; -1 for none.
+// Add adds an impression: its ranking, as Shown returns it, and the selection's position, from 0; -1 for none.
 func (r *Rows) Add(shown []int32, selected int) {
 	r.total++
 	if selected >= 0 {
@@ -53,19 +51,18 @@ func (r *Rows) Add(shown []int32, selected int) {
 }
 
 const (
-	// takenWeight is how many users the mean of all items counts for, beside an item's own. More would pull the favourites of users down.
+	// takenWeight is the weight in users of the mean of all items. More would pull favourites down.
 	takenWeight = 0.2
-	// seldom is how often an item is found that shares its probability of being taken with others as seldom found. If each had its own, they would
-	// explain all selections of such items, whatever the windows.
+	// seldom is the number of finds below which items share one selection probability. If each had its own, they would explain all
+	// their selections, whatever the windows.
 	seldom     = 30
 	firstNoise = 0.05
-	tolerance  = 1e-6 // of the logarithm of the likelihood, in one round
+	tolerance  = 1e-6 // of the log likelihood, per round
 	rounds     = 300
 )
 
-// Fit returns the model that explains rows best, with windows up to longest, or with those that are given. Windows start from policy.PriorWindows, which count
-// as policy.PriorWeight users. It is EM (Dempster, Laird, Rubin, JRSS B 1977), with steps that are extrapolated where that explains
-// more (Varadhan, Roland, Scand. J. Stat. 2008).
+// Fit returns the most likely model, with windows up to longest or given ones. policy.PriorWindows, of policy.PriorWeight users,
+// are the prior. It is EM (Dempster, Laird, Rubin, JRSS B 1977) with extrapolated steps (Varadhan, Roland, Scand. J. Stat. 2008).
 func (r *Rows) Fit(longest int, given []float64) *Model {
 	m := &Model{Q: make([]float64, longest), rows: r, share: make([]int32, r.items), seen: map[int][]float64{}}
 	m.mean = (r.picked + 1) / (r.total + 2)
@@ -96,7 +93,7 @@ func (r *Rows) Fit(longest int, given []float64) *Model {
 	return m
 }
 
-// shareOut gives each item that is not seldom found a probability of its own.
+// shareOut gives items that are found often enough a probability of their own.
 func (m *Model) shareOut() {
 	found := make([]float64, m.rows.items)
 	for k := range m.rows.all {
@@ -112,7 +109,6 @@ func (m *Model) shareOut() {
 	}
 }
 
-// extrapolated is where two steps lead to.
 func extrapolated(from, first, second point) point {
 	var steps, turns float64
 	for k := range from {
@@ -133,7 +129,7 @@ func extrapolated(from, first, second point) point {
 	return to
 }
 
-// step makes one step of EM. It returns how well the model before it explains the rows: the logarithm of the likelihood and of the prior.
+// step makes one EM step, and returns the previous model's log posterior.
 func (m *Model) step() (explained float64) {
 	c := m.counts()
 	for k := range m.rows.all {

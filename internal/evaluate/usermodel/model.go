@@ -5,24 +5,24 @@ import (
 	"slices"
 )
 
-// Model is how users find items, and take them. It is not safe for concurrent use.
+// Model describes how users find and select items. It is not safe for concurrent use.
 type Model struct {
-	Q     []float64 // how likely windows of 1, 2, … are; a longer one counts as the longest
-	Noise float64   // the share of users who find any item that they look at
-	Taken []float64 // how likely a user takes an item who finds it; items that are seldom found share the first
+	Q     []float64 // probabilities of windows 1, 2, …; longer ones count as the longest
+	Noise float64   // share of users who find any item that they look at
+	Taken []float64 // selection probabilities of found items; rarely found items share the first
 
 	rows  *Rows
-	share []int32   // by item: which of Taken is its own
+	share []int32   // by item: index in Taken
 	given bool      // Q is not fitted
-	noisy bool      // a blocked item was selected, so that Noise is fitted
-	mean  float64   // of Taken before any row
-	prior []float64 // of Q before any row
+	noisy bool      // a blocked item was selected, so Noise is fitted
+	mean  float64   // prior mean of Taken
+	prior []float64 // prior of Q
 
 	upTo []float64         // Σ_{v≤w} q_v
 	seen map[int][]float64 // by length of the list: Σ_{v≥k} q_v/min(v,n) at [k], k from 1
 }
 
-// Shown appends to dst a ranking as rows have it: items by utility rank, order utility ranks in the order shown.
+// Shown appends a ranking as rows store it; order holds utility ranks, by which items are indexed, as shown.
 func Shown(dst, items, order []int32) []int32 {
 	most := int32(-1)
 	for _, rank := range order {
@@ -35,10 +35,10 @@ func Shown(dst, items, order []int32) []int32 {
 	return dst
 }
 
-// leads marks an item that has none of a higher utility above it.
+// leads marks an item with none of higher utility above it.
 const leads = 1
 
-// of is which of Taken is that of an item as Shown has it. One that was in no row shares the first.
+// of returns an item's index in Taken; unknown items have the first.
 func (m *Model) of(shown int32) int32 {
 	if i := int(shown >> 1); i < len(m.share) {
 		return m.share[i]
@@ -46,16 +46,14 @@ func (m *Model) of(shown int32) int32 {
 	return 0
 }
 
-// least keeps probabilities above 0.
 const least = 1e-12
 
-// prepare follows a change of Q.
 func (m *Model) prepare() {
 	m.upTo = sumsOf(m.upTo, m.Q)
 	clear(m.seen)
 }
 
-// sumsOf are the sums of the first 0, 1, 2, … of x.
+// sumsOf returns the sums of the first 0, 1, 2, … of x.
 func sumsOf(dst, x []float64) []float64 {
 	dst = append(dst[:0], 0)
 	for w := range x {
@@ -64,7 +62,7 @@ func sumsOf(dst, x []float64) []float64 {
 	return dst
 }
 
-// glances is Σ_{v≥k} x_v/min(v,n) at [k], k from 1 to n.
+// glances returns Σ_{v≥k} x_v/min(v,n) at [k], for k from 1 to n.
 func glances(x []float64, n int) []float64 {
 	g, sum := make([]float64, n+1), 0.0
 	for v := len(x); v >= 1; v-- {
@@ -76,7 +74,6 @@ func glances(x []float64, n int) []float64 {
 	return g
 }
 
-// glancesOf is glances of Q.
 func (m *Model) glancesOf(n int) []float64 {
 	g := m.seen[n]
 	if g == nil {
@@ -86,7 +83,6 @@ func (m *Model) glancesOf(n int) []float64 {
 	return g
 }
 
-// span is x_low+…+x_high by sums of the first; windows from 1.
 func span(sums []float64, low, high int) float64 {
 	longest := len(sums) - 1
 	if low > longest {
@@ -95,7 +91,7 @@ func span(sums []float64, low, high int) float64 {
 	return sums[min(high, longest)] - sums[low-1]
 }
 
-// spanOf is up to which window the item at a position, from 0, is the favourite; 0 where it does not lead.
+// spanOf returns the longest window in which the item at a position, from 0, is the favourite; 0 if it is blocked.
 func (m *Model) spanOf(shown []int32, at int) int {
 	if shown[at]&leads == 0 {
 		return 0
@@ -108,7 +104,7 @@ func (m *Model) spanOf(shown []int32, at int) int {
 	return max(len(m.Q), len(shown))
 }
 
-// Found is how likely the item at a position, from 0, is found.
+// Found returns the probability that the item at a position, from 0, is found.
 func (m *Model) Found(shown []int32, at int) float64 {
 	p := 0.0
 	if high := m.spanOf(shown, at); high > 0 {
@@ -120,7 +116,7 @@ func (m *Model) Found(shown []int32, at int) float64 {
 	return p
 }
 
-// each calls f with each position at which something is found, up to which window it is the favourite, and how likely it is found.
+// each calls f with each position that can be found, its longest window as favourite, and its probability.
 func (m *Model) each(shown []int32, f func(at, high int, p float64)) {
 	n := len(shown)
 	var glance []float64
@@ -143,14 +139,13 @@ func (m *Model) each(shown []int32, f func(at, high int, p float64)) {
 	}
 }
 
-// leaves is how likely nothing is selected.
 func (m *Model) leaves(shown []int32) float64 {
 	p := 1.0
 	m.each(shown, func(at, _ int, x float64) { p -= x * m.Taken[m.of(shown[at])] })
 	return max(p, least)
 }
 
-// point is a model's parameters: logarithms of Q, and logits of Noise and of Taken.
+// point holds a model's parameters: log Q, and logits of Noise and Taken.
 type point []float64
 
 func (m *Model) point(dst point) point {
@@ -165,7 +160,6 @@ func (m *Model) point(dst point) point {
 	return dst
 }
 
-// set sets the parameters that are fitted.
 func (m *Model) set(p point) {
 	if !m.given {
 		most, sum := slices.Max(p[:len(m.Q)]), 0.0
