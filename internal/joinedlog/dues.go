@@ -5,7 +5,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// due is a deadline of a row, or when what waits is given up.
+// due is a deadline of a row, or the time at which a waiting record is dropped.
 type due struct {
 	at   event.Millis
 	slot int32
@@ -13,7 +13,7 @@ type due struct {
 	id   state.ID
 }
 
-// dues are in the order of time. What is put in is mostly the latest.
+// dues are in the order of time. Added ones are mostly the latest.
 type dues struct {
 	all  []due
 	head int
@@ -30,7 +30,7 @@ func (d *dues) put(x due) {
 	}
 }
 
-// next is the earliest, if it is before a time.
+// next removes and returns the earliest, if it is before a time.
 func (d *dues) next(before event.Millis) (due, bool) {
 	if d.head == len(d.all) || d.all[d.head].at >= before {
 		return due{}, false

@@ -18,34 +18,34 @@ type open struct {
 	row                 int32
 	live                bool
 	began               event.Millis
-	selection, deadline event.Millis // selection is 0 where there is no deadline for one
-	shown               []int32      // items by position; nil once one is selected
+	selection, deadline event.Millis // selection is 0 without a deadline for it
+	shown               []int32      // items by position; nil after the selection
 	ranks               []int32      // of shown
-	item                int32        // the selected one; -1: none yet
+	item                int32        // the selected item; -1 for none yet
 	parts               int32
 	sum                 float64
-	age                 event.Millis // of the last part
+	age                 event.Millis // of the last partial payoff
 	events              []uint64
 }
 
-// parked waits for a row, or for its selection.
+// parked is a selection or payoff that waits for a row, or for its selection.
 type parked struct {
 	topic      event.Topic
 	at         event.Millis
-	item       int32 // -1: not named
+	item       int32 // -1 if not named
 	byUtility  bool
 	utility    float64
 	hasUtility bool
 	payoff     float64
-	event      uint64 // 0: none
+	event      uint64 // 0 for none
 }
 
-// join joins what belongs together. Merged records go in, and events come out.
+// join joins merged records, and emits events.
 type join struct {
 	q       *Query
 	log     *Log
 	numbers map[string]int32
-	rows    map[state.ID]int32 // slots of those that have not ended
+	rows    map[state.ID]int32 // slots of open rows
 	slots   []open
 	free    []int32
 	halves  map[state.ID]*half
@@ -70,7 +70,7 @@ func newJoin(q *Query, log *Log) *join {
 	return j
 }
 
-// take takes a record in. Others of its time or later follow.
+// take joins a record. Later calls have its time or a later one.
 func (j *join) take(h *head) error {
 	topic := h.source.Topic()
 	j.now = h.key
@@ -98,7 +98,7 @@ func (j *join) take(h *head) error {
 	return j.err
 }
 
-// reached is how far event time has come: the least, over the topics, of the newest time.
+// reached returns event time: the least, over topics, of the newest time.
 func (j *join) reached() event.Millis {
 	least := min(j.newest[event.Rankings], j.newest[event.Payoffs])
 	if j.q.HasSelections {
@@ -107,7 +107,7 @@ func (j *join) reached() event.Millis {
 	return least
 }
 
-// end ends what event time has ended, once all is read.
+// end ends all rows that event time has ended.
 func (j *join) end() error {
 	l := j.log
 	if l.End = j.reached(); j.q.AsOf != 0 {
@@ -119,8 +119,8 @@ func (j *join) end() error {
 			l.Counts.Halves++
 		}
 	}
-	// What is younger than its payoff deadline counts for nothing, not even where it was paid: of those as young others were not yet. Before
-	// the first row that has not ended there are no such others.
+	// Rows younger than their payoff deadline do not count, not even paid ones, since others as young are unpaid yet. Before the
+	// first open row there are no such others.
 	ended := int32(len(l.Outcomes))
 	for i := range j.slots {
 		if o := &j.slots[i]; o.live {
@@ -139,7 +139,6 @@ func (j *join) end() error {
 	return j.err
 }
 
-// number is that of an item's name.
 func (j *join) number(name []byte) int32 {
 	i, ok := j.numbers[string(name)]
 	if !ok {
@@ -171,14 +170,13 @@ func (j *join) emit(e Event) {
 	}
 }
 
-// close forgets a row that has ended.
 func (j *join) close(slot int32) {
 	delete(j.rows, j.slots[slot].id)
 	j.slots[slot] = open{}
 	j.free = append(j.free, slot)
 }
 
-// arrived takes a selection or a payoff in.
+// arrived joins or parks a selection or payoff.
 func (j *join) arrived(id state.ID, p parked) {
 	slot, ok := j.rows[id]
 	switch {
@@ -195,10 +193,9 @@ func (j *join) arrived(id state.ID, p parked) {
 	}
 }
 
-// maxWaiting bounds what waits under one id.
+// maxWaiting bounds the parked records of an id.
 const maxWaiting = 256
 
-// again lets what waits under an id have its turn: selections first.
 func (j *join) again(id state.ID) {
 	all := j.waiting[id]
 	delete(j.waiting, id)
@@ -218,7 +215,7 @@ func (j *join) again(id state.ID) {
 	}
 }
 
-// apply joins a selection or a payoff to a row, if it belongs to it; false where it has to wait for the selection.
+// apply joins a selection or payoff to a row, if it belongs to it; false if it must wait for the selection.
 func (j *join) apply(slot int32, p *parked) bool {
 	o := &j.slots[slot]
 	switch {
@@ -236,7 +233,6 @@ func (j *join) apply(slot int32, p *parked) bool {
 	return true
 }
 
-// selectBy is until when a selection counts.
 func (o *open) selectBy() event.Millis {
 	if o.selection == 0 {
 		return o.deadline
@@ -244,7 +240,7 @@ func (o *open) selectBy() event.Millis {
 	return min(o.selection, o.deadline)
 }
 
-// selected notes what was selected; false where that was not shown.
+// selected joins a selection; false if the item was not shown.
 func (j *join) selected(slot int32, p *parked) bool {
 	o := &j.slots[slot]
 	at := slices.Index(o.shown, p.item)
@@ -269,7 +265,6 @@ func (j *join) selected(slot int32, p *parked) bool {
 	return true
 }
 
-// paid takes a payoff in.
 func (j *join) paid(slot int32, p *parked) {
 	o := &j.slots[slot]
 	l := j.q.Learner
@@ -296,7 +291,6 @@ func (j *join) paid(slot int32, p *parked) {
 	j.emit(Event{Kind: PaidPart, Row: o.row, Payoff: o.sum, Age: age})
 }
 
-// ended ends a row with its payoff.
 func (j *join) ended(slot int32, payoff float64, age event.Millis) {
 	o := &j.slots[slot]
 	out := &j.log.Outcomes[o.row]
@@ -312,7 +306,7 @@ func (j *join) unpaid(slot int32) {
 	j.close(slot)
 }
 
-// expire ends what a time has ended.
+// expire ends rows whose deadline event time has reached.
 func (j *join) expire(reached event.Millis) {
 	for {
 		d, ok := j.selectionDue.next(reached)
@@ -337,7 +331,7 @@ func (j *join) expire(reached event.Millis) {
 			j.ended(d.slot, o.sum, o.deadline-o.began)
 		case o.item >= 0:
 			j.unpaid(d.slot)
-		default: // without selections nobody is known to have selected
+		default: // without selections topic no selection is known
 			j.log.Outcomes[o.row].How = Unselected
 			j.emit(Event{Kind: NotSelected, Row: o.row})
 			j.close(d.slot)

@@ -7,25 +7,24 @@ import (
 	"io"
 )
 
-// maxLine bounds a line, in bytes.
 const maxLine = 64 << 20
 
-// ErrLongLine says that a line is longer than any that is read.
+// ErrLongLine is returned for a line beyond the bound.
 var ErrLongLine = fmt.Errorf("the line is longer than %d MiB", maxLine>>20)
 
-// LineReader reads lines of any length up to a bound.
+// LineReader reads lines of bounded length.
 type LineReader struct {
 	in   *bufio.Reader
-	long []byte // a line that does not fit into in
+	long []byte // a line that exceeds in's buffer
 	read int64  // bytes
 }
 
-// NewLineReader makes one that reads ahead so many bytes.
+// NewLineReader returns one with a buffer of so many bytes.
 func NewLineReader(in io.Reader, ahead int) *LineReader {
 	return &LineReader{in: bufio.NewReaderSize(in, ahead)}
 }
 
-// Next is the next line, with its end where it has one, valid until the call after; io.EOF behind the last.
+// Next returns the next line, with its end if it has one, valid until the next call; io.EOF after the last.
 func (l *LineReader) Next() ([]byte, error) {
 	l.long = l.long[:0]
 	for {

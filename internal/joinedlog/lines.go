@@ -13,10 +13,10 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// ahead is how many bytes are read ahead of a file.
+// ahead is a file's buffer in bytes.
 const ahead = 1 << 20
 
-// lines are the records of a file: each line a record's JSON, or what `kcat -J` makes of one.
+// lines are a file's records, each line a record's JSON or the output of `kcat -J`.
 type lines struct {
 	topic  event.Topic
 	name   string
@@ -24,13 +24,13 @@ type lines struct {
 	size   int64
 	in     *LineReader
 	number int
-	began  int64    // where the line begins
-	offset int64    // where it ends
-	order  *ordered // nil: as they stand
+	began  int64    // start of the line
+	offset int64    // its end
+	order  *ordered // nil: in the file's order
 	entry  Entry
 }
 
-// OpenLines opens a file of a topic's records.
+// OpenLines opens a file of one topic's records.
 func OpenLines(topic event.Topic, name string) (Source, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -47,13 +47,10 @@ func newLines(topic event.Topic, name string, f *os.File) (Source, error) {
 	return &lines{topic: topic, name: name, file: f, size: about.Size(), in: NewLineReader(f, ahead)}, nil
 }
 
-// Topic implements Source.
 func (l *lines) Topic() event.Topic { return l.topic }
 
-// Place implements Source.
 func (l *lines) Place() string { return fmt.Sprintf("%s:%d", l.name, l.number) }
 
-// Progress implements Source.
 func (l *lines) Progress() (done, all int64) {
 	if l.order != nil && len(l.order.all) > 0 {
 		return l.size * int64(l.order.next) / int64(len(l.order.all)), l.size
@@ -61,10 +58,9 @@ func (l *lines) Progress() (done, all int64) {
 	return l.offset, l.size
 }
 
-// Close implements Source.
 func (l *lines) Close() error { return l.file.Close() }
 
-// envelope is what kcat -J prints of a record.
+// envelope is a record as kcat -J prints it.
 type envelope struct {
 	Topic     *string `json:"topic"`
 	Partition int32   `json:"partition"`
@@ -74,7 +70,6 @@ type envelope struct {
 	Payload   *string `json:"payload"`
 }
 
-// Next implements Source.
 func (l *lines) Next(ctx context.Context) (*Entry, error) {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -97,7 +92,6 @@ func (l *lines) Next(ctx context.Context) (*Entry, error) {
 	}
 }
 
-// open takes a record out of its envelope.
 func (l *lines) open(line []byte) error {
 	var e envelope
 	if err := json.Unmarshal(line, &e); err != nil {
@@ -116,7 +110,7 @@ func (l *lines) open(line []byte) error {
 	return nil
 }
 
-// line is the next line, with its end where it has one.
+// line returns the next line, with its end if it has one.
 func (l *lines) line() ([]byte, error) {
 	if l.order != nil {
 		if err := l.seek(); err != nil {

@@ -8,125 +8,122 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// Query says what is asked for.
+// Query selects the log to read.
 type Query struct {
-	// Learner is whose decisions are asked for: its name, empty for the first that is met, and how it joins what follows them.
+	// Learner is the learner to read, by name, or the first found if that is empty, with its settings of the join.
 	Learner *config.Learner
-	// Group is whose rankings count; empty: those of the first.
+	// Group is the group whose rankings count; empty for the first found.
 	Group string
-	// From and To bound the time of impressions, To not among them; 0 is no bound.
+	// From and To bound impressions' times, To excluded; 0 is no bound.
 	From, To event.Millis
-	// Shadows are learners whose decisions are asked for besides, as rankings have recorded them.
+	// Shadows are learners whose recorded decisions are read, too.
 	Shadows []string
-	// Context tells whether contexts are asked for too.
+	// Context reads contexts, too.
 	Context bool
-	// HasSelections tells whether selections are records of their own.
+	// HasSelections says that there is a selections topic.
 	HasSelections bool
-	// Parking is how long a record waits for what it belongs to.
+	// Parking is the time a record waits for its impression.
 	Parking time.Duration
 	Limits  event.Limits
 	Formats event.Formats
-	// AsOf is how far event time has come at least when all is read; 0: as far as the log says.
+	// AsOf is the least event time at the end; 0: as in the log.
 	AsOf event.Millis
-	// Accept, where it is not nil, says which rankings of the group are rows, of whichever learner: it is asked of each with the number that
-	// the row would have. Impressions are not needed then, Log.Names and Log.Outcomes without Selected are all that is known, and there is
-	// nothing to be played.
+	// Accept, unless nil, selects the rankings of the group, of any learner, that are rows; row is the number that the row would
+	// have. Impressions are then not read: Log has only Names, and Outcomes without Selected, and no events.
 	Accept func(row int32, r *event.Ranking) bool
-	// Progress, where it is not nil, is told now and then how far event time has come, how many records were read, and which share of all
-	// that there is.
+	// Progress, unless nil, is called now and then with the event time, the number of records, and the share read.
 	Progress func(at event.Millis, records int64, share float64)
 }
 
-// Log is what was read.
+// Log is the joined log.
 type Log struct {
 	Names    []string  // of items, by number
 	Outcomes []Outcome // by row
-	// End is how far event time has come: the least, over the topics, of the newest time.
+	// End is the event time at the end: the least, over topics, of the newest time.
 	End         event.Millis
-	First, Last event.Millis // of the rows' times
-	Longest     int          // list of candidates
+	First, Last event.Millis // times of rows
+	Longest     int          // longest list of candidates
 	Group       string
 	Learner     string
-	Policy      string                // the latest that decided
-	Selections  propensity.Selections // all that were shown as ranked
+	Policy      string                // of the last decision
+	Selections  propensity.Selections // of rows shown as ranked
 	Counts      Counts
-	// Notes tell people what they should know of what was read.
+	// Notes are remarks for people.
 	Notes []string
 
 	spool *spool
 }
 
-// Counts are of what was read.
+// Counts are numbers of records and rows.
 type Counts struct {
 	Records    [event.Topics]int64 // by topic
-	Refused    [event.Topics]int64 // of them could not be read
-	Halves     int64               // rankings without their impression
-	Uncertain  int64               // rankings whose order of utilities the learner was not certain of; they are no rows
-	Immature   int64               // rows that are too young to count, paid or not
+	Refused    [event.Topics]int64 // of these, unreadable
+	Halves     int64               // rankings without impression
+	Uncertain  int64               // rankings with an uncertain order of utilities, which are no rows
+	Immature   int64               // rows too young to count, paid or not
 	Unselected int64
-	Unpaid     int64 // selected, and no payoff came
+	Unpaid     int64 // selected, without a payoff
 	Paid       int64
 	Others     int64 // rankings of other learners
-	Replaced   int64 // rows that were shown in the order of utility, and not as ranked
+	Replaced   int64 // rows shown in the order of utility instead
 }
 
-// How a row ended.
+// How is the way in which a row ended.
 type How uint8
 
 // The ways to end.
 const (
-	Immature How = iota // or it may not end yet, or is too young to count
+	Immature How = iota // still open, or too young to count
 	Unselected
 	Unpaid
 	Paid
 	Replaced // shown in the order of utility
 )
 
-// Outcome is what became of a row.
+// Outcome is the outcome of a row.
 type Outcome struct {
 	Payoff   float64 // raw units; of Paid
-	Selected int32   // the utility rank of the selected item; meaningless where there is none
+	Selected int32   // utility rank of the selected item; meaningless without one
 	How      How
 }
 
-// Close removes what lies on disk.
+// Close deletes the temporary file.
 func (l *Log) Close() error { return l.spool.close() }
 
-// Kind is what an Event tells.
+// Kind is the kind of an Event.
 type Kind uint8
 
 // The kinds of events.
 const (
 	Decided     Kind = iota + 1
-	WasSelected      // the user selected the item
-	PaidPart         // of several payoffs one came
-	WasPaid          // the payoff came, or the last of several
-	NeverPaid        // none came by the deadline
-	NotSelected      // nor did a selection
+	WasSelected      // a selection
+	PaidPart         // a partial payoff
+	WasPaid          // the payoff, or the last of several
+	NeverPaid        // no payoff by the deadline
+	NotSelected      // no selection by the deadline
 )
 
-// Event is one event of the log. Its slices are valid until the next.
+// Event is an event of the log. Its slices are valid until the next.
 type Event struct {
 	Kind Kind
 	Row  int32
-	At   event.Millis // how far event time has come
+	At   event.Millis // event time
 	Decision
-	Utility    float64 // the user's own estimate; of WasSelected
+	Utility    float64 // the user's own rating; of WasSelected
 	HasUtility bool
-	Payoff     float64      // raw; of WasPaid, and for PaidPart what all until now come to
-	Age        event.Millis // from the decision's Began on; of WasPaid and PaidPart
+	Payoff     float64      // raw; of WasPaid, and for PaidPart the sum so far
+	Age        event.Millis // since the decision's Began; of WasPaid and PaidPart
 }
 
-// Decision is what was decided, of Decided.
 type Decision struct {
 	Time, Began event.Millis
 	Items       []int32 // numbers in Log.Names, by utility rank, 0 the lowest
 	Order       []int32 // utility ranks in the order shown
-	// Propensities are the recorded ones that the selection falls on Order[k]; empty where there are none.
+	// Propensities are the recorded probabilities that the selection falls on Order[k]; empty without any.
 	Propensities []float64
-	// Shadows are orders as Order is, one for each of Query.Shadows; empty where that has not decided.
+	// Shadows are orders like Order, one for each of Query.Shadows; empty if it has not decided.
 	Shadows [][]int32
-	// About is the impression in Protobuf where contexts are asked for, of which nothing counts but the utilities and the context; candidates are
-	// in the order of Items. It is empty where the impression is not known.
+	// About is the impression in Protobuf, if contexts are read: utilities and context only, candidates in the order of Items. It
+	// is empty if the impression is unknown.
 	About []byte
 }

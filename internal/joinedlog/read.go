@@ -8,10 +8,10 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// ErrNothing says that there is nothing to be looked at.
+// ErrNothing is wrapped if there is no decision.
 var ErrNothing = errors.New("there is no decision to look at")
 
-// Read reads sources, each of one topic and in the order of time, and joins what belongs together. It does not close them. Close the Log.
+// Read reads and joins sources, each of one topic in the order of time. It does not close them. The caller closes the Log.
 func Read(ctx context.Context, sources []Source, q *Query) (*Log, error) {
 	heads := make([]*head, len(sources))
 	for i, s := range sources {
@@ -23,7 +23,7 @@ func Read(ctx context.Context, sources []Source, q *Query) (*Log, error) {
 		if !errors.As(err, &d) {
 			return log, err
 		}
-		for _, h := range heads { // they are files, all of them
+		for _, h := range heads { // all are files
 			h.key, h.done = 0, false
 			l, ok := h.source.(*lines)
 			switch {
@@ -41,7 +41,6 @@ func Read(ctx context.Context, sources []Source, q *Query) (*Log, error) {
 	}
 }
 
-// read reads sources that are at their beginnings.
 func read(ctx context.Context, heads []*head, q *Query) (*Log, error) {
 	spool, err := newSpool()
 	if err != nil {
@@ -54,11 +53,11 @@ func read(ctx context.Context, heads []*head, q *Query) (*Log, error) {
 	return l, nil
 }
 
-// often is how many records are read between two words on progress.
+// often is the number of records between calls of Progress.
 const often = 4096
 
 func (l *Log) fill(ctx context.Context, heads []*head, q *Query) error {
-	var first [event.Topics]string // what was refused
+	var first [event.Topics]string // the first refused record
 	j := newJoin(q, l)
 	m, err := newMerged(ctx, heads, func(h *head, why error) {
 		t := h.source.Topic()
@@ -107,7 +106,6 @@ func (l *Log) fill(ctx context.Context, heads []*head, q *Query) error {
 	return nil
 }
 
-// share is how much of all there is has been read.
 func share(heads []*head) float64 {
 	var done, all int64
 	for _, h := range heads {

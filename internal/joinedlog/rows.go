@@ -9,23 +9,22 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// half is an impression whose ranking has not come yet, or a ranking whose impression has not.
+// half is an impression without its ranking yet, or the reverse.
 type half struct {
 	until   event.Millis
 	sorted  []int32      // the impression's items by utility rank
-	about   []byte       // and Decision.About
-	ranking *rankingHalf // nil: it is the impression
+	about   []byte       // Decision.About
+	ranking *rankingHalf // nil for an impression
 }
 
 type rankingHalf struct {
 	shown               []int32
 	time, began         event.Millis
-	selection, deadline event.Millis // selection is 0 where there is no deadline for one
+	selection, deadline event.Millis // selection is 0 without a deadline for it
 	propensities        []float64
-	shadows             [][]int32 // positions in shown, of Query.Shadows
+	shadows             [][]int32 // positions in shown, by Query.Shadows
 }
 
-// impression takes an impression in. Its ranking makes it a row.
 func (j *join) impression(h *head) {
 	imp := &h.impression
 	if !imp.HasUtilities || j.outside(h.at) {
@@ -52,7 +51,7 @@ func (j *join) impression(h *head) {
 	j.wait(id, &half{sorted: sorted, about: about})
 }
 
-// about keeps of an impression, whose order of utilities was found, what a context is read from; nil where nobody asks for it.
+// about returns the part of an impression that contexts need; nil if contexts are not read.
 func (j *join) about(imp *event.Impression) []byte {
 	if !j.q.Context {
 		return nil
@@ -65,15 +64,13 @@ func (j *join) about(imp *event.Impression) []byte {
 	return event.AppendProtobufImpression(nil, &kept)
 }
 
-// halfTime is how long an impression waits for its ranking, in milliseconds of event time, and a ranking for its impression.
+// halfTime is the time for which an impression waits for its ranking, and the reverse, in milliseconds of event time.
 const halfTime = 3_600_000
 
-// outside tells whether an impression of a time is not asked for.
 func (j *join) outside(at event.Millis) bool {
 	return at < j.q.From || j.q.To != 0 && at >= j.q.To
 }
 
-// ranking takes a ranking in.
 func (j *join) ranking(h *head) {
 	r := &h.ranking
 	d := &r.Decision
@@ -108,7 +105,7 @@ func (j *join) ranking(h *head) {
 		return
 	}
 	x := j.halfOf(r)
-	if len(d.Ranks) > 0 { // it has found the order itself
+	if len(d.Ranks) > 0 { // the learner has found the order
 		sorted := make([]int32, len(x.shown))
 		for k, rank := range d.Ranks {
 			sorted[rank] = x.shown[k]
@@ -126,7 +123,7 @@ func (j *join) ranking(h *head) {
 	j.wait(id, &half{ranking: x})
 }
 
-// halfOf is what counts of a ranking. Its propensities are valid until the next record.
+// halfOf returns a ranking's half. Its propensities are valid until the next record.
 func (j *join) halfOf(r *event.Ranking) *rankingHalf {
 	d := &r.Decision
 	x := &rankingHalf{time: r.Time, began: d.Began, deadline: d.PayoffDeadline, propensities: d.Propensities}
@@ -141,7 +138,7 @@ func (j *join) halfOf(r *event.Ranking) *rankingHalf {
 	return x
 }
 
-// shadows are the recorded decisions of those that are asked for; nil where nothing is, or nothing is recorded.
+// shadows returns the recorded decisions of the query's shadows; nil if there are none.
 func (j *join) shadows(d *event.Decision) (all [][]int32) {
 	if len(d.Shadows) == 0 || len(j.q.Shadows) == 0 {
 		return nil
@@ -158,14 +155,13 @@ func (j *join) shadows(d *event.Decision) (all [][]int32) {
 	return all
 }
 
-// wait keeps one half until the other comes.
 func (j *join) wait(id state.ID, h *half) {
 	h.until = j.now + halfTime
 	j.halves[id] = h
 	j.givenUp.put(due{at: h.until, id: id})
 }
 
-// decided makes a row of both halves, if they fit.
+// decided makes a row of both halves, if their candidates agree.
 func (j *join) decided(id state.ID, x *rankingHalf, sorted []int32, about []byte) {
 	l := j.log
 	if len(sorted) != len(x.shown) {
@@ -178,14 +174,14 @@ func (j *join) decided(id state.ID, x *rankingHalf, sorted []int32, about []byte
 	ranks := make([]int32, len(x.shown))
 	for k, i := range x.shown {
 		if ranks[k] = j.rankOf[i]; int(ranks[k]) >= len(sorted) || sorted[ranks[k]] != i {
-			l.Counts.Halves++ // its candidates are others
+			l.Counts.Halves++ // other candidates
 			return
 		}
 	}
 	j.row(id, x, sorted, ranks, about)
 }
 
-// row begins one: ranks are of what is shown, by position. Without sorted and ranks nobody asks for them.
+// row begins a row; ranks are of x.shown, by position. With Accept, sorted and ranks are nil.
 func (j *join) row(id state.ID, x *rankingHalf, sorted, ranks []int32, about []byte) {
 	l := j.log
 	if len(l.Outcomes) == 0 {
@@ -199,7 +195,7 @@ func (j *join) row(id state.ID, x *rankingHalf, sorted, ranks []int32, about []b
 	}
 	row := int32(len(l.Outcomes))
 	l.Outcomes = append(l.Outcomes, Outcome{Selected: -1})
-	if last, again := j.rows[id]; again { // the id is used anew: what it was is immature for ever
+	if last, again := j.rows[id]; again { // the id is used again: its first row stays immature
 		j.close(last)
 	}
 	slot := j.slot()

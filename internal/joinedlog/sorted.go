@@ -12,31 +12,27 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// disorder is how far records of a file may go back in time, in milliseconds, before it is sorted. A topic's records are in order but for
-// producers' clocks; what was read from several partitions at once is not.
+// disorder is the largest step back in time, in milliseconds, of a file that is not sorted. A topic's records are ordered except
+// for producers' clocks; a dump of several partitions is not.
 const disorder = 60_000
 
-// errDisorder says that a file is not in the order of time.
 type errDisorder struct{ l *lines }
 
 func (e errDisorder) Error() string {
 	return fmt.Sprintf("%s: it is not in the order of time", e.l.Place())
 }
 
-// lineAt is where a line of a file that is not in order stands.
 type lineAt struct {
 	time   event.Millis
 	offset int64
 	number int
 }
 
-// ordered are lines that are read in another order than they stand in.
 type ordered struct {
 	all  []lineAt
 	next int
 }
 
-// rewind begins with the first line again.
 func (l *lines) rewind() error {
 	if l.order != nil {
 		l.order.next = 0
@@ -50,7 +46,7 @@ func (l *lines) rewind() error {
 	return nil
 }
 
-// sort has the file read in the order of time from now on. Lines that cannot be read come first.
+// sort makes l read in the order of time. Unreadable lines come first.
 func (h *head) sort(ctx context.Context, l *lines) error {
 	if err := l.rewind(); err != nil {
 		return err
@@ -72,11 +68,10 @@ func (h *head) sort(ctx context.Context, l *lines) error {
 	}
 	slices.SortStableFunc(all, func(a, b lineAt) int { return cmp.Compare(a.time, b.time) })
 	l.order = &ordered{all: all}
-	l.in = NewLineReader(l.file, 16<<10) // what lies behind a line is seldom the next one
+	l.in = NewLineReader(l.file, 16<<10) // the next line is seldom adjacent
 	return nil
 }
 
-// seek goes to the next line of those in order.
 func (l *lines) seek() error {
 	o := l.order
 	if o.next == len(o.all) {
@@ -94,13 +89,13 @@ func (l *lines) seek() error {
 	return nil
 }
 
-// OpenInput opens what a program is given to read in place of a file, which it copies to a temporary one.
+// OpenInput copies standard input to a temporary file, and opens that.
 func OpenInput(topic event.Topic, in io.Reader) (Source, error) {
 	f, err := os.CreateTemp("", "ranker-worker-input-*")
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Remove(f.Name()); err != nil { // it lasts as long as it is open
+	if err := os.Remove(f.Name()); err != nil { // it exists while it is open
 		return nil, errors.Join(err, f.Close())
 	}
 	_, err = io.Copy(f, in)

@@ -9,26 +9,23 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// Source is a series of records of one topic: a partition, or a file.
+// Source is a sequence of records of one topic: a partition, or a file.
 type Source interface {
-	// Topic is whose records they are.
 	Topic() event.Topic
-	// Next is the next record, valid until the call after; io.EOF behind the last.
+	// Next returns the next record, valid until the next call; io.EOF after the last.
 	Next(ctx context.Context) (*Entry, error)
-	// Place says where the record stands that Next has returned last, for people.
+	// Place describes the place of the last record, for people.
 	Place() string
-	// Progress is how much of how much has been read, in units that are the same for all sources of a kind.
+	// Progress returns the amounts read and in all, in a unit per kind of source.
 	Progress() (done, all int64)
-	// Close releases what it holds.
 	Close() error
 }
 
-// Entry is a record of a source.
 type Entry struct {
 	partition.Record
-	// Timed tells whether Timestamp is known. Else the record's own time counts.
+	// Timed says that Timestamp is known; otherwise the record's own time counts.
 	Timed bool
-	// Keyed tells that the record has the key with which it was written, which must be the impression's id.
+	// Keyed says that the record has its original key, which must be the impression's id.
 	Keyed bool
 }
 
@@ -45,15 +42,15 @@ type head struct {
 	selection  event.Selection
 	payoff     event.Payoff
 
-	at   event.Millis // the record's effective time
-	key  event.Millis // the greatest effective time until now: what sources are merged by
+	at   event.Millis // effective time of the record
+	key  event.Millis // largest effective time so far, by which sources are merged
 	done bool
 }
 
-// errNoTime says that nothing tells when a record was written.
+// errNoTime is a record's fault of having no time.
 var errNoTime = errors.New("it has no time, neither of its own nor Kafka's")
 
-// next goes on to the next record that can be read; refused is told of those that cannot.
+// next decodes the next readable record; it calls refused for others.
 func (h *head) next(ctx context.Context, refused func(h *head, why error)) error {
 	for {
 		e, err := h.source.Next(ctx)
@@ -84,7 +81,7 @@ func (h *head) next(ctx context.Context, refused func(h *head, why error)) error
 	}
 }
 
-// effective is what a record's time counts as: its own, but none after the one at which it was written.
+// effective returns a record's effective time: its own, at most the time at which it was written.
 func effective(e *Entry, own event.Millis, has bool) event.Millis {
 	switch {
 	case !e.Timed:
@@ -95,7 +92,7 @@ func effective(e *Entry, own event.Millis, has bool) event.Millis {
 	return e.Timestamp
 }
 
-// decode reads a record, and says what time it has of its own.
+// decode decodes a record, and returns its own time.
 func (h *head) decode(e *Entry) (at event.Millis, has bool, err error) {
 	switch {
 	case h.decoder != nil:
@@ -128,13 +125,13 @@ func (h *head) decode(e *Entry) (at event.Millis, has bool, err error) {
 	return h.payoff.Time, h.payoff.HasTime, err
 }
 
-// merged gives the records of several sources by the greatest time that each has come to. It is a binary heap.
+// merged merges several sources by their heads' keys, in a binary heap.
 type merged struct {
 	heads   []*head
 	refused func(h *head, why error)
 }
 
-// newMerged begins with the first record of each source.
+// newMerged starts with the first record of each source.
 func newMerged(ctx context.Context, heads []*head, refused func(*head, error)) (*merged, error) {
 	m := &merged{refused: refused}
 	for _, h := range heads {
@@ -151,7 +148,6 @@ func newMerged(ctx context.Context, heads []*head, refused func(*head, error)) (
 	return m, nil
 }
 
-// first is the next record; nil behind the last.
 func (m *merged) first() *head {
 	if len(m.heads) == 0 {
 		return nil
@@ -159,7 +155,6 @@ func (m *merged) first() *head {
 	return m.heads[0]
 }
 
-// pass goes on behind the first record.
 func (m *merged) pass(ctx context.Context) error {
 	h := m.heads[0]
 	if err := h.next(ctx, m.refused); err != nil {
@@ -174,7 +169,7 @@ func (m *merged) pass(ctx context.Context) error {
 	return nil
 }
 
-// before puts what an impression waits for behind it at equal times.
+// before orders by key, then an impression before its ranking, selection and payoffs.
 func (m *merged) before(a, b *head) bool {
 	if a.key != b.key {
 		return a.key < b.key

@@ -11,7 +11,7 @@ import (
 	"slices"
 )
 
-// spool keeps events in a temporary file. The file has no name any more once it is made, so that nothing is left of it however the program ends.
+// spool stores events in an unlinked temporary file, which no end of the program leaves behind.
 type spool struct {
 	file *os.File
 	out  *bufio.Writer
@@ -32,7 +32,7 @@ func newSpool() (*spool, error) {
 
 func (s *spool) close() error { return s.file.Close() }
 
-// What stands in an event's first byte besides its kind.
+// Flags in an event's first byte, besides its kind.
 const (
 	kindBits        = 0x0f
 	hasPropensities = 0x10
@@ -41,7 +41,6 @@ const (
 	hasAbout        = 0x80
 )
 
-// put appends an event.
 func (s *spool) put(e *Event) error {
 	first := byte(e.Kind)
 	if len(e.Propensities) > 0 {
@@ -110,7 +109,7 @@ func appendFloat(b []byte, x float64) []byte {
 	return binary.LittleEndian.AppendUint64(b, math.Float64bits(x))
 }
 
-// Play calls f with all events in order. It may be called any number of times, one after the other.
+// Play calls f with all events in order, and stops at its first error. It may be called again afterwards.
 func (l *Log) Play(f func(*Event) error) error {
 	s := l.spool
 	if err := s.out.Flush(); err != nil {
@@ -155,7 +154,6 @@ func (l *Log) Play(f func(*Event) error) error {
 	}
 }
 
-// reader reads numbers, and keeps the first error.
 type reader struct {
 	in  *bufio.Reader
 	err error

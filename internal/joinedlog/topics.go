@@ -17,10 +17,10 @@ const (
 	pieceWait  = time.Second
 )
 
-// ErrRetention says that a topic does not go back as far as was asked.
+// ErrRetention is wrapped if a topic does not reach back far enough.
 var ErrRetention = errors.New("retention has taken what was asked for")
 
-// span is a partition of a topic, from one offset to another.
+// span is a range of offsets of a partition.
 type span struct {
 	topic  event.Topic
 	name   string
@@ -29,14 +29,14 @@ type span struct {
 	first  int64
 	next   int64
 	end    int64
-	// last is where to end early: at the first record whose own time is at or after it; 0 is nowhere.
+	// last ends the span at the first record with this time or a later one; 0 is none.
 	last  event.Millis
 	batch task.Fetched
 	at    int
 	entry Entry
 }
 
-// OpenTopics opens all partitions of the topics between two times, as they end now. It takes part in no group and only reads.
+// OpenTopics opens all partitions of the topics within the query's times, up to their present ends. It joins no group and only reads.
 func OpenTopics(ctx context.Context, c *broker.Client, q *Query) ([]Source, error) {
 	var all []Source
 	for _, topic := range []event.Topic{event.Impressions, event.Rankings, event.Selections, event.Payoffs} {
@@ -55,7 +55,7 @@ func OpenTopics(ctx context.Context, c *broker.Client, q *Query) ([]Source, erro
 func openTopic(ctx context.Context, c *broker.Client, topic event.Topic, q *Query) ([]Source, error) {
 	name := c.Topic(topic)
 	from := q.From
-	if from != 0 && topic != event.Impressions { // clocks differ: what follows an impression may have been written before it
+	if from != 0 && topic != event.Impressions { // clocks differ: events may be older than their impression
 		from = max(1, from-halfTime)
 	}
 	var spans []broker.Span
@@ -83,8 +83,8 @@ func openTopic(ctx context.Context, c *broker.Client, topic event.Topic, q *Quer
 	return all, nil
 }
 
-// retained fails where the partition's first record is of after the time from which on rows are asked for, since those before it were deleted.
-// Who asks for all rankings that Accept takes has to say when the first was, or what became of it may be gone unseen.
+// retained fails with ErrRetention if the partition's first record is later than the query's From, so that earlier ones may have
+// been deleted. With Accept, From must be given.
 func (p *span) retained(ctx context.Context, q *Query) error {
 	if q.From == 0 && q.Accept == nil {
 		return nil
@@ -96,7 +96,7 @@ func (p *span) retained(ctx context.Context, q *Query) error {
 	if err != nil {
 		return err
 	}
-	p.at-- // it is the next one again
+	p.at-- // it is read again
 	if e.Timestamp > q.From {
 		return fmt.Errorf("%w: the %s before %s of partition %d are gone; begin there with --from", ErrRetention, topicNames[p.topic],
 			time.UnixMilli(e.Timestamp).UTC().Format(time.RFC3339), p.number)
@@ -104,21 +104,16 @@ func (p *span) retained(ctx context.Context, q *Query) error {
 	return nil
 }
 
-// Topic implements Source.
 func (p *span) Topic() event.Topic { return p.topic }
 
-// Place implements Source.
 func (p *span) Place() string {
 	return fmt.Sprintf("%s[%d] offset %d", p.name, p.number, p.entry.Offset)
 }
 
-// Progress implements Source.
 func (p *span) Progress() (done, all int64) { return p.next - p.first, p.end - p.first }
 
-// Close implements Source.
 func (p *span) Close() error { return nil }
 
-// Next implements Source.
 func (p *span) Next(ctx context.Context) (*Entry, error) {
 	for p.at == len(p.batch.Records) {
 		if p.next >= p.end {
@@ -131,7 +126,7 @@ func (p *span) Next(ctx context.Context) (*Entry, error) {
 		if err != nil {
 			return nil, err
 		}
-		if p.at = 0; p.batch.Next <= p.next { // the rest belongs to a transaction that is open
+		if p.at = 0; p.batch.Next <= p.next { // the rest belongs to an open transaction
 			return nil, io.EOF
 		}
 		p.next = p.batch.Next

@@ -9,7 +9,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/experiment"
 )
 
-// Experiment is an experiment as x says.
+// Experiment returns the experiment of a configuration.
 func Experiment(x *config.Experiment) (*experiment.Experiment, error) {
 	s := experiment.Settings{Name: x.Name, Run: int32(x.Run), Control: x.Control, ByUser: x.By == config.ByUser}
 	for _, a := range x.Arms {
@@ -21,7 +21,7 @@ func Experiment(x *config.Experiment) (*experiment.Experiment, error) {
 	return experiment.New(s)
 }
 
-// Policy is what a learner ranks by, for others' knowledge: of one that ranks.
+// Policy returns a learner's policy. It fails unless it is one that ranks.
 func Policy(l *config.Learner) (policy.Policy, error) {
 	parameters, err := l.Parameters()
 	if err != nil {
@@ -33,7 +33,7 @@ func Policy(l *config.Learner) (policy.Policy, error) {
 	return nil, fmt.Errorf("policy %s does not rank by what another one knows", l.Policy)
 }
 
-// Unpaid is what a selection that was never paid is worth in an experiment of these learners, in raw units.
+// Unpaid returns the payoff of a selection never paid, in raw units, in an experiment.
 func Unpaid(cfg *config.Config, x *config.Experiment) float64 {
 	if x.Unpaid != nil {
 		return *x.Unpaid
@@ -44,10 +44,10 @@ func Unpaid(cfg *config.Config, x *config.Experiment) float64 {
 	return 0
 }
 
-// Definition is all of an experiment that may change with its run only, in words: what units are given, and what they are worth.
+// Definition describes the parts of an experiment that only a new run may change: assignment and payoffs.
 func Definition(cfg *config.Config, x *config.Experiment) string {
 	e, err := Experiment(x)
-	if err != nil { // a loaded configuration has none of these
+	if err != nil { // impossible in a loaded configuration
 		return err.Error()
 	}
 	var b strings.Builder

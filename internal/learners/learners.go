@@ -1,4 +1,4 @@
-// Package learners makes learners from their configuration: for the worker, the laboratory and the commands alike.
+// Package learners makes learners from their configuration, for worker, laboratory and commands: New returns a constructor.
 package learners
 
 import (
@@ -13,8 +13,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// New gives what makes learners as l says: one for each partition, each without knowledge. What they share does not
-// change. It fails where the configuration asks for what cannot be, which a loaded one does not.
+// New returns a constructor of a configuration's learners, one for each partition, without state. They share immutable parts only.
+// It fails for an impossible configuration, which a loaded one is not.
 func New(l *config.Learner) (func() delay.Learner, error) {
 	given, err := ordered(l)
 	if err != nil || l.Utilities == config.Given {
@@ -23,7 +23,7 @@ func New(l *config.Learner) (func() delay.Learner, error) {
 	return repeatable(func() (delay.Learner, error) { return preferring(l, given()) })
 }
 
-// Context is what a learner looks at of impressions besides their items; nil where that is nothing.
+// Context returns the context that a learner uses of impressions; nil for none.
 func Context(l *config.Learner) (*partition.Context, error) {
 	if !l.Context.On() {
 		return nil, nil
@@ -60,7 +60,7 @@ func ordered(l *config.Learner) (func() delay.Learner, error) {
 	return adversarial(l, k, parameters)
 }
 
-// preferring makes a learner that finds the order of utilities of one that is given it.
+// preferring makes a learner that finds the order of utilities for an inner one.
 func preferring(l *config.Learner, inner delay.Learner) (delay.Learner, error) {
 	switch l.Utilities {
 	case config.Sorted:
@@ -72,7 +72,6 @@ func preferring(l *config.Learner, inner delay.Learner) (delay.Learner, error) {
 	return nil, fmt.Errorf("unknown utilities %q", l.Utilities)
 }
 
-// ranking makes stochastic learners.
 func ranking(l *config.Learner, k *policy.Spec, parameters *policy.Parameters) (func() delay.Learner, error) {
 	p, err := k.Rank(parameters)
 	if err != nil {
@@ -106,7 +105,6 @@ func attracted(d *delay.Direct, l *config.Learner) *delay.Direct {
 // nothing is the normalised payoff of an impression without a selection.
 func nothing(l *config.Learner) float64 { return min(max(normalised(l, 0), 0), 1) }
 
-// exploring makes stochastic learners whose policy needs windows.
 func exploring(l *config.Learner, k *policy.Spec, parameters *policy.Parameters) (func() delay.Learner, error) {
 	e, err := k.Explore(parameters)
 	if err != nil {
@@ -125,7 +123,7 @@ func exploring(l *config.Learner, k *policy.Spec, parameters *policy.Parameters)
 	})
 }
 
-// silence is what a selection counts as while its payoff is awaited, and how that fades.
+// silence returns the weight of selections in flight, and the drift of means.
 func silence(l *config.Learner) delay.Silence {
 	s := delay.Silence{Horizon: max(1, l.PayoffHorizon.Milliseconds()), InParts: l.Aggregate == config.Sum,
 		Drift: l.Drift}
@@ -141,12 +139,11 @@ func silence(l *config.Learner) delay.Silence {
 	return s
 }
 
-// normalised is a payoff in units of the learner's payoff range; within 0 and 1 where it lies in that.
+// normalised returns a payoff in units of the payoff range; in [0,1] if it lies within it.
 func normalised(l *config.Learner, payoff float64) float64 {
 	return (payoff - l.PayoffRange.Min) / (l.PayoffRange.Max - l.PayoffRange.Min)
 }
 
-// adversarial makes learners of adversarial payoffs.
 func adversarial(l *config.Learner, k *policy.Spec, parameters *policy.Parameters) (func() delay.Learner, error) {
 	base, err := k.Oppose(parameters)
 	if err != nil {
@@ -162,7 +159,6 @@ func adversarial(l *config.Learner, k *policy.Spec, parameters *policy.Parameter
 	return repeatable(func() (delay.Learner, error) { return delay.NewBOLD(c) })
 }
 
-// robust makes learners of payoffs that change.
 func robust(l *config.Learner, k *policy.Spec, parameters *policy.Parameters) (func() delay.Learner, error) {
 	p, err := k.Follow(parameters)
 	if err != nil {
@@ -192,7 +188,7 @@ func windows(l *config.Learner) (delay.WindowsConfig, error) {
 	return delay.WindowsConfig{Given: given, Max: l.Windows.Max}, err
 }
 
-// repeatable makes a constructor that cannot fail of one that depends on nothing but settings, by trying it.
+// repeatable makes a constructor that cannot fail from one that depends on settings alone, by trying it.
 func repeatable(construct func() (delay.Learner, error)) (func() delay.Learner, error) {
 	if _, err := construct(); err != nil {
 		return nil, err

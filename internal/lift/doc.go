@@ -1,3 +1,3 @@
-// Package lift recomputes an experiment's lift from its records: rankings say what was given which arm, selections and payoffs what became
-// of it. What it comes to is what the worker's metrics say, as of the same time.
+// Package lift recomputes an experiment's lift from its records. Units are the impressions or users by arm, from rankings; Report
+// compares their outcomes by arm. It equals the worker's metrics as of the same time. It is not from the paper.
 package lift

@@ -16,13 +16,13 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/plotting"
 )
 
-// errNoLooks says that there is nothing to draw.
+// errNoLooks is the error of an empty plot.
 var errNoLooks = errors.New("--plot: no unit is old enough to count, or no arm has bounds")
 
-// panel is the height of an arm's part of a picture, in points.
+// panel is the height of an arm's part of the plot, in points.
 const panel = 150
 
-// Plot draws the lift of each arm with its bounds, as it could be seen at each look, over the units that were counted by then.
+// Plot draws the lift of each arm with its bounds at each look, over the units counted by then.
 func (r *Report) Plot(w io.Writer, format string) error {
 	var arms []*Arm
 	for i := range r.Arms {
@@ -46,7 +46,6 @@ func (r *Report) Plot(w io.Writer, format string) error {
 	})
 }
 
-// draw draws an arm's looks between two heights.
 func (a *Arm) draw(c draw.Canvas, bottom, top vg.Length) {
 	note := plotting.Letters(plotting.Small, plotting.Quiet.Light)
 	low, high := a.span()
@@ -68,7 +67,7 @@ func (a *Arm) draw(c draw.Canvas, bottom, top vg.Length) {
 	}
 	for _, units := range []float64{0, most / 2, most} {
 		mark := note
-		mark.XAlign = text.XAlignment(-units / most) // within the picture at both ends
+		mark.XAlign = text.XAlignment(-units / most) // within the plot at both ends
 		c.FillText(mark, vg.Point{X: x(units), Y: bottom - plotting.Small*plotting.Leading}, config.Grouped(int(units))+" units")
 	}
 	c.StrokeLine2(draw.LineStyle{Color: plotting.Quiet.Light, Width: 1, Dashes: []vg.Length{3, 3}}, left, y(0), right, y(0))
@@ -84,14 +83,14 @@ func (a *Arm) draw(c draw.Canvas, bottom, top vg.Length) {
 	line(func(l *Look) float64 { return l.Lower }, 1.5, colour)
 	line(func(l *Look) float64 { return l.Upper }, 1.5, colour)
 	line(func(l *Look) float64 { return l.Lift }, 3, colour)
-	// The last look stands by itself, too: a line of one look has no length.
+	// The last look is drawn by itself, too, since a line of one look has no length.
 	last := &a.Looks[len(a.Looks)-1]
 	at := x(most)
 	c.StrokeLine2(draw.LineStyle{Color: colour, Width: 1.5}, at, y(max(last.Lower, low)), at, y(min(last.Upper, high)))
 	c.DrawGlyph(draw.GlyphStyle{Color: colour, Radius: 4, Shape: draw.CircleGlyph{}}, vg.Point{X: at, Y: y(min(max(last.Lift, low), high))})
 }
 
-// span is of lifts that are shown: 0, the last bounds, and as much again on both sides. Early bounds are much wider.
+// span returns the range of lifts shown: 0, the last bounds, and as much again on both sides, since early bounds are wide.
 func (a *Arm) span() (low, high float64) {
 	last := &a.Looks[len(a.Looks)-1]
 	low, high = min(0, last.Lower), max(0, last.Upper)

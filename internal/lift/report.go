@@ -11,14 +11,14 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/experiment"
 )
 
-// Report is what an experiment has come to. Payoffs and lifts are in payoff ranges, as in metrics and guards.
+// Report is the state of an experiment. Payoffs and lifts are in payoff ranges, as in metrics and guards.
 type Report struct {
 	Experiment string   `json:"experiment"`
 	Run        int32    `json:"run"`
 	By         string   `json:"by"`
-	AsOf       string   `json:"as_of"`    // up to when deadlines are counted
+	AsOf       string   `json:"as_of"`    // event time up to which deadlines count
 	Units      int64    `json:"units"`    // counted
-	Immature   int64    `json:"immature"` // impressions that are too young
+	Immature   int64    `json:"immature"` // impressions too young to count
 	Range      Range    `json:"payoff_range"`
 	Once       bool     `json:"once,omitempty"` // each group of users counts once, and bounds hold for one look
 	Control    string   `json:"control"`
@@ -26,31 +26,29 @@ type Report struct {
 	Notes      []string `json:"notes,omitempty"`
 }
 
-// Range is that of payoffs.
 type Range struct {
 	Min float64 `json:"min"`
 	Max float64 `json:"max"`
 }
 
-// Arm is what an arm has come to. The control has no lift.
+// Arm is the state of an arm. The control has no lift.
 type Arm struct {
 	Arm     string  `json:"arm"`
 	Share   float64 `json:"share"`
 	Control bool    `json:"control,omitempty"`
 	Verdict string  `json:"verdict,omitempty"`
-	Why     string  `json:"why,omitempty"` // of one that is refused
+	Why     string  `json:"why,omitempty"` // reason of a refusal
 	Units   int64   `json:"units"`
-	// Mean is that of the units' payoffs; nil without units.
+	// Mean is the mean payoff of units; nil without units.
 	Mean  *float64 `json:"mean"`
 	Lift  *float64 `json:"lift,omitempty"`
-	Lower *float64 `json:"lower,omitempty"` // nil where refused
+	Lower *float64 `json:"lower,omitempty"` // nil if refused
 	Upper *float64 `json:"upper,omitempty"`
-	// Out says since when another arm ranks in its place, where a guard has said so, and by which bounds. All else is as of then.
+	// Out is set if a guard took the arm out of service; all else is as of then.
 	Out   *Out   `json:"out_of_service,omitempty"`
 	Looks []Look `json:"looks,omitempty"`
 }
 
-// Out is a guard's verdict.
 type Out struct {
 	Since string  `json:"since"`
 	Units int64   `json:"units"`
@@ -58,28 +56,27 @@ type Out struct {
 	Upper float64 `json:"upper"`
 }
 
-// Look is an arm's lift as it could be seen at a time.
+// Look is an arm's lift at one time.
 type Look struct {
 	At    string  `json:"at"`
-	Units int64   `json:"units"` // of the arm and the control
+	Units int64   `json:"units"` // of arm and control
 	Lift  float64 `json:"lift"`
 	Lower float64 `json:"lower"`
 	Upper float64 `json:"upper"`
 }
 
-// mostLooks are shown of an arm, at equal distances; the last is among them.
 const mostLooks = 200
 
 var (
-	// ErrNone says that nothing is known of an experiment.
+	// ErrNone is wrapped if no ranking belongs to the experiment.
 	ErrNone = errors.New("no ranking tells of the experiment")
-	// ErrNoEnd says that some topic has no record, and no time was given.
+	// ErrNoEnd is returned if a topic has no record, and no time was given.
 	ErrNoEnd = errors.New("a topic without a record: the files do not say how far event time has come; give --as-of")
-	// ErrShares says that units were given with other shares than the configured ones.
+	// ErrShares is wrapped if units were assigned with other shares than configured.
 	ErrShares = errors.New("the run's arms or shares have changed; raise run with every change, and look at what is configured for this one")
 )
 
-// Report compares the arms by a log whose rows are those that u has accepted.
+// Report compares the arms by a log whose rows u has accepted. It fails with ErrNone, ErrNoEnd or ErrShares.
 func (u *Units) Report(log *joinedlog.Log) (*Report, error) {
 	e := u.Experiment
 	if u.shares > 0 {
@@ -114,7 +111,7 @@ func (u *Units) Report(log *joinedlog.Log) (*Report, error) {
 	return r, nil
 }
 
-// arm compares one with the control. One that is out of service is seen as of when it was taken out: there are no units of it after that.
+// arm compares an arm with the control. An arm out of service is compared as of then, since it has no later units.
 func (u *Units) arm(arm int, looks []look) Arm {
 	e := u.Experiment
 	a := Arm{Arm: e.Arms[arm].Name, Share: e.Arms[arm].Share, Control: arm == e.ControlArm()}
@@ -157,7 +154,7 @@ func (u *Units) lift(arm int, t experiment.Totals) experiment.Lift {
 	return u.Experiment.Lift(arm, t)
 }
 
-// Err is refused where no arm has bounds, and else nil.
+// Err returns refused if no arm has bounds, else nil.
 func (r *Report) Err(refused error) error {
 	for i := range r.Arms {
 		if a := &r.Arms[i]; a.Lower != nil {
@@ -167,5 +164,4 @@ func (r *Report) Err(refused error) error {
 	return refused
 }
 
-// stamp is a time as reports have it.
 func stamp(at event.Millis) string { return time.UnixMilli(at).UTC().Format(time.RFC3339) }

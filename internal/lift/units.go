@@ -12,30 +12,29 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/experiment"
 )
 
-// Options say what is compared, and how.
+// Options configure a comparison.
 type Options struct {
 	Experiment *experiment.Experiment
-	Payoffs    config.Range // all arms have the same
-	Unpaid     float64      // what a selection is worth that was never paid, in raw units
+	Payoffs    config.Range // the same for all arms
+	Unpaid     float64      // payoff of a selection never paid, in raw units
 	Horizon    event.Millis // of payoffs
-	// AsOf is up to when deadlines are counted; 0: as far as the log's records go.
+	// AsOf is the event time up to which deadlines count; 0: as far as the log goes.
 	AsOf event.Millis
-	// Once counts each group of users once, over all of its time, where users keep their arm for good. The bounds hold for one look then.
+	// Once counts each group of users once, over all time, where users keep their arm. Bounds then hold for one look.
 	Once bool
 }
 
-// Units are the experiment's, as rankings tell of them: one for each row of the journal that Accept has taken.
+// Units are the experiment's impressions, one for each accepted row.
 type Units struct {
 	*Options
 	all []unit
-	// Of rankings that are no rows.
+	// Rankings that are no rows:
 	runs     map[int32]int64 // of other runs
 	fallback []int64         // by arm: ranked by another one
-	shares   int64           // given with another share, or an arm that is none
-	verdicts []*verdict      // by arm; nil: none
+	shares   int64           // assigned with another share, or to an unknown arm
+	verdicts []*verdict      // by arm; nil without one
 }
 
-// unit is an impression of the experiment.
 type unit struct {
 	deadline  event.Millis
 	period    int64 // by user
@@ -44,19 +43,17 @@ type unit struct {
 	arm       int16
 }
 
-// verdict is a guard's.
 type verdict struct {
 	event.Verdict
-	at event.Millis // when the first ranking told of it
+	at event.Millis // time of the first ranking that records it
 }
 
-// NewUnits is of none.
 func NewUnits(o *Options) *Units {
 	n := len(o.Experiment.Arms)
 	return &Units{Options: o, runs: map[int32]int64{}, fallback: make([]int64, n), verdicts: make([]*verdict, n)}
 }
 
-// Accept is for journal.Query: a ranking of the experiment's run by the arm that it was given is a row.
+// Accept is for joinedlog.Query: it accepts a ranking of the experiment's run by its assigned arm.
 func (u *Units) Accept(_ int32, r *event.Ranking) bool {
 	d := &r.Decision
 	a, e := &d.Assignment, u.Experiment
@@ -90,7 +87,7 @@ func (u *Units) Accept(_ int32, r *event.Ranking) bool {
 	return true
 }
 
-// sentence takes a guard's verdict in. Each partition tells of it once.
+// sentence notes a guard's verdict, which each partition records once.
 func (u *Units) sentence(v *event.Verdict, at event.Millis) {
 	arm := u.Experiment.Index(v.Arm)
 	if v.Arm == "" || arm < 0 || v.Run != u.Experiment.Run {
@@ -101,7 +98,7 @@ func (u *Units) sentence(v *event.Verdict, at event.Millis) {
 	}
 }
 
-// worth is what a row came to, within payoff ranges; false where it is no unit.
+// worth returns a row's payoff in [0,1]; false if it is no unit.
 func (u *Units) worth(o *joinedlog.Outcome) (x float64, ok bool) {
 	raw := 0.0
 	switch o.How {
@@ -117,14 +114,13 @@ func (u *Units) worth(o *joinedlog.Outcome) (x float64, ok bool) {
 	return min(max((raw-low)/(high-low), 0), 1), true
 }
 
-// look is what is known once a cohort, or a period, is folded.
+// look is the state after a cohort or period was added.
 type look struct {
 	at     event.Millis // up to when deadlines are counted
 	totals experiment.Totals
 }
 
-// looks folds all that had its deadline before end, as partitions do, and says how many impressions are too young. Each look's totals are
-// its own.
+// looks adds all units with deadlines before end, as partitions do, and returns the number of impressions too young.
 func (u *Units) looks(outcomes []joinedlog.Outcome, end event.Millis) (looks []look, young int64) {
 	switch {
 	case !u.Experiment.ByUser:
@@ -135,7 +131,7 @@ func (u *Units) looks(outcomes []joinedlog.Outcome, end event.Millis) (looks []l
 	return u.byPeriod(outcomes, end)
 }
 
-// byCohort folds cohorts of deadlines, each partition into totals of its own.
+// byCohort adds cohorts of deadlines, by partition.
 func (u *Units) byCohort(outcomes []joinedlog.Outcome, end event.Millis) (looks []look, young int64) {
 	e := u.Experiment
 	cohorts := map[int32]*experiment.Cohorts{}
@@ -179,7 +175,7 @@ func (u *Units) byCohort(outcomes []joinedlog.Outcome, end event.Millis) (looks 
 	}
 }
 
-// byPeriod folds the groups of periods, over all partitions.
+// byPeriod adds the groups of periods, over all partitions.
 func (u *Units) byPeriod(outcomes []joinedlog.Outcome, end event.Millis) (looks []look, young int64) {
 	e := u.Experiment
 	// The last impression of a period begins just before the next.
@@ -212,10 +208,10 @@ func (u *Units) add(periods map[int64]experiment.Groups, period int64, x *unit, 
 	periods[period].Add(int(x.group), experiment.Unit.Add(experiment.Of(worth)))
 }
 
-// onceBlock is how many groups are folded at a time: their mean is what later ones are held against. Which group a user is in is chance.
+// onceBlock is the number of groups added at a time, whose mean predicts later ones. A user's group is random.
 const onceBlock = 32
 
-// once folds each group once, over all of its time.
+// once adds each group once, over all time.
 func (u *Units) once(outcomes []joinedlog.Outcome, end event.Millis) (looks []look, young int64) {
 	e := u.Experiment
 	periods := map[int64]experiment.Groups{}
@@ -239,7 +235,7 @@ func (u *Units) once(outcomes []joinedlog.Outcome, end event.Millis) (looks []lo
 	return []look{{end, totals}}, young
 }
 
-// notes tell people what was left out, and why.
+// notes describe the rankings that were left out.
 func (u *Units) notes() (notes []string) {
 	for _, run := range slices.Sorted(maps.Keys(u.runs)) {
 		notes = append(notes, fmt.Sprintf("%d rankings are of run %d and are left out", u.runs[run], run))

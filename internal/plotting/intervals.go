@@ -12,22 +12,22 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Interval is a line of a picture of intervals: a value, within a narrow and a wide interval.
+// Interval is a row of a plot of intervals: a value within a narrow and a wide interval.
 type Interval struct {
 	Name   string
 	Value  float64
-	Narrow [2]float64 // equal to Value where there is none
+	Narrow [2]float64 // equal to Value if there is none
 	Wide   [2]float64
 	Colour color.RGBA
 }
 
-// Line is what others are held against, such as the mean that was paid.
+// Line is a reference line, such as the mean payoff.
 type Line struct {
 	Name string
 	At   float64
 }
 
-// Intervals draws a line for each interval, on one axis, with its value as a dot and as a figure.
+// Intervals draws a row for each interval on one axis, with its value as a dot and a figure.
 func Intervals(w io.Writer, format, title, axis string, all []Interval, against *Line) error {
 	if len(all) == 0 {
 		return errors.New("there is nothing to draw")
@@ -91,10 +91,9 @@ func Intervals(w io.Writer, format, title, axis string, all []Interval, against 
 	})
 }
 
-// figure is a number with four digits.
 func figure(x float64) string { return strconv.FormatFloat(x, 'g', 4, 64) }
 
-// shortened is a text, or as much of it as fits.
+// shortened returns a text, cut to fit.
 func shortened(s string, fits func(string) bool) string {
 	if fits(s) {
 		return s

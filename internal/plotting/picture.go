@@ -1,4 +1,5 @@
-// Package plotting draws for light and dark pages: what pictures of the program have in common.
+// Package plotting has the common parts of the program's plots: sizes, themes for light and dark pages, and Write, which renders
+// SVG or PNG.
 package plotting
 
 import (
@@ -18,17 +19,17 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// What a picture measures, in points. Letters are large for its width: on a phone it has half of it.
+// Sizes of a plot in points. Letters are large for its width, which a phone halves.
 const (
 	Width   = 540
 	Margin  = 8
 	Large   = 15.0 // letters of titles and names
 	Small   = 13.0
-	Leading = 1.25 // the height of a line of text, in letters
-	Slack   = 1.15 // how much wider a reader's font may be than the one measured
+	Leading = 1.25 // height of a line of text, in letters
+	Slack   = 1.15 // allowance for a reader's font being wider than the measured one
 )
 
-// Format is svg or png, by a file's name.
+// Format returns svg or png by a file's name. It fails for others.
 func Format(file string) (string, error) {
 	switch strings.ToLower(filepath.Ext(file)) {
 	case ".svg":
@@ -39,15 +40,13 @@ func Format(file string) (string, error) {
 	return "", fmt.Errorf("%q must end in .svg or .png", file)
 }
 
-// Letters is a style of text.
 func Letters(size vg.Length, c color.Color) text.Style {
 	f := font.From(plot.DefaultFont, size)
 	f.Variant = "Sans"
 	return text.Style{Color: c, Font: f, Handler: plot.DefaultTextHandler}
 }
 
-// Write writes a picture of the width Width. An SVG has no background and takes its text's colours from the reader's theme, light or
-// dark; a PNG is light.
+// Write renders a plot of the width Width. An SVG has no background and text in the reader's theme; a PNG is light.
 func Write(w io.Writer, format string, height vg.Length, paint func(draw.Canvas)) (err error) {
 	var b bytes.Buffer
 	if format == "png" {

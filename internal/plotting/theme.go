@@ -18,7 +18,7 @@ type Shade struct {
 	Light, Dark color.RGBA
 }
 
-// The shades of pictures: those of the pages on which they are shown, on GitHub.
+// The shades of plots, those of GitHub's pages.
 var (
 	Ground = Shade{"ground", color.RGBA{255, 255, 255, 255}, color.RGBA{13, 17, 23, 255}}
 	Ink    = Shade{"ink", color.RGBA{31, 35, 40, 255}, color.RGBA{240, 246, 252, 255}}
@@ -26,7 +26,7 @@ var (
 	Rule   = Shade{"rule", color.RGBA{209, 217, 224, 255}, color.RGBA{61, 68, 77, 255}}
 )
 
-// ColourOf is a policy's colour, for any theme.
+// ColourOf returns a policy's colour, for any theme.
 func ColourOf(name string) color.RGBA {
 	if kind := policy.KindOf(name); kind != nil {
 		if rgb, err := strconv.ParseUint(strings.TrimPrefix(kind.Colour, "#"), 16, 24); err == nil {
@@ -36,7 +36,6 @@ func ColourOf(name string) color.RGBA {
 	return Quiet.Light
 }
 
-// Hex is a colour as SVG has it.
 func Hex(c color.RGBA) string { return fmt.Sprintf("#%02X%02X%02X", c.R, c.G, c.B) }
 
 var (
@@ -44,12 +43,12 @@ var (
 	svgStyle = regexp.MustCompile(`\s*style="([^"]*)"`)
 )
 
-// shown is how wide an SVG is unless the page has less room, in pixels.
+// shown is the width of an SVG in pixels, on a page with enough room.
 const shown = 600
 
-// themed makes an SVG, as vgsvg writes it with the shades of light, one of either theme. What was style becomes attributes, which a
-// style sheet can overrule: renderers that know none show what is light. Fonts are those that readers have, of the width of the one
-// measured. A seam around letters has the colour of the theme's page: with it they can be read on a page of the other theme too.
+// themed adapts vgsvg's SVG, drawn in light shades, to both themes. Styles become attributes, which a style sheet can override;
+// renderers without one show the light theme. Fonts are common ones of the measured width. Letters have a seam of the page's
+// colour, so that they can be read on the other theme's page, too.
 func themed(svg []byte) ([]byte, error) {
 	root := svgRoot.FindSubmatchIndex(svg)
 	if root == nil {
@@ -75,7 +74,7 @@ func themed(svg []byte) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// styleSheet has what depends on the theme.
+// styleSheet returns the part that depends on the theme.
 func styleSheet() string {
 	var b strings.Builder
 	b.WriteString("<style>\n")
@@ -93,7 +92,7 @@ func styleSheet() string {
 	return b.String()
 }
 
-// attributes are the declarations of a style, with a class for each shade; those of fonts are the picture's but for their size.
+// attributes converts a style to attributes, with a class for each shade; of fonts it keeps the size.
 func attributes(style string) []byte {
 	var b bytes.Buffer
 	for declaration := range strings.SplitSeq(style, ";") {
