@@ -17,8 +17,8 @@ import (
 // numbers with blanks between; sums are in units of 2⁻³⁰.
 //   - Hash "settled" maps "<item>" to the numbers of paid and of expired selections; if some were paid below the default, also
 //     their number and the sum of their shortfalls.
-//   - Hash "ages" maps a bucket, "<level>:<index>", to its delays (inflight.Ages), "below:<level>:<index>" to those of payoffs
-//     below the default, "pass" to the partition's tick, "newest" to the end of its newest payoff's tick.
+//   - Hash "ages" maps a bucket, "<level>:<index>", to its delays (inflight.Ages), and "below:<level>:<index>" to those of payoffs
+//     below the default. "pass" is the partition's tick, and "newest" the end of its newest payoff's tick.
 //   - Field "silence" of hash "learner" is the last estimate: tick, time up to which silence counts, share paid, delay
 //     distribution. Field "below", if there are payoffs below the default, is their share, mean and delay distribution.
 //

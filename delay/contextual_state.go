@@ -15,13 +15,12 @@ import (
 
 // The hashes of a contextual learner. Numbers are decimal with blanks between; sums of payoffs are in units of 2⁻³⁰, of features in
 // units of 1/127.
-//   - "cells": "<item>", or "<item>|<segment>" with segments, to the number of selections in flight, their sums by feature if there
-//     are any, and by bucket of paid selections "<level>:<index>:<payoffs>:<sum>:<feature sums>…"; then " =" and the item's
-//     category, if it has one.
+//   - "cells": "<item>", or "<item>|<segment>" with segments, to the number of selections in flight and their sums by feature.
+//     Then, by bucket of paid selections "<level>:<index>:<payoffs>:<sum>:<feature sums>…", and " =" with the item's category.
 //   - "categories": "<item>" to its category, also without cells.
 //   - "met": "<item>" to the event time in milliseconds of its first impression.
-//   - "linear": "<level>:<index>" to the number of payoffs less one for each forgotten item, Σr², and by feature its row of Σxxᵀ up
-//     to the diagonal, in units of 1/127², and Σxr, in units of 2⁻³⁰/127.
+//   - "linear": "<level>:<index>" to the number of payoffs, less one for each forgotten item, and Σr². Then, by feature, its row of
+//     Σxxᵀ up to the diagonal (units of 1/127²) and Σxr (units of 2⁻³⁰/127).
 //   - Field "fit" of "learner": the last fit (contextual.Model).
 const (
 	hashCells      = "cells"

@@ -1,6 +1,6 @@
 // Package delay makes a policy learn from payoffs that arrive late. A Learner is a policy with its statistics and its handling of
-// delay, for one partition. QPMD is for stochastic payoffs and BOLD for adversarial ones, both from the paper's appendix C.2; Direct
-// and Robust feed payoffs as they arrive; Preferring learns the order of utilities first (appendix C.1). Optional interfaces, such
+// delay, for one partition. QPMD is for stochastic payoffs and BOLD for adversarial ones, both from the paper's appendix C.2. Direct
+// and Robust feed payoffs as they arrive, and Preferring learns the order of utilities first (appendix C.1). Optional interfaces, such
 // as Sharing, Mergeable and Inspector, add what single commands need. The package is pure: no I/O, no clock, no global randomness.
 package delay
 

@@ -2,10 +2,10 @@ package delay
 
 import "github.com/ranker-worker/ranker-worker/policy"
 
-// Direct feeds every payoff to BASE as it arrives, and counts selections in flight as open samples (policy.Evidence.Open), so that
-// an exploration bonus shrinks at the selection and not only at the payoff. It never goes on hold, reads other sources at once, and
-// works with windows that are not lazy. In exchange BASE sees payoffs in another order than without delay. Index and posterior
-// policies do not depend on it; the proof for elimination does.
+// Direct feeds every payoff to BASE as it arrives, and counts selections in flight as open samples (policy.Evidence.Open): an
+// exploration bonus shrinks at the selection, not only at the payoff. It never goes on hold, reads other sources at once, and works
+// with windows that are not lazy. In exchange BASE sees payoffs in another order than without delay. Index and posterior policies
+// do not depend on it; the proof for elimination does.
 //
 // Silence sets the weight of a selection in flight; partial payoffs count with it. A selection whose payoff comes with it is never
 // in flight at a decision.

@@ -12,8 +12,8 @@ import (
 // (inflight.Intervals), as far as they are known.
 const hashFlights = "flights"
 
-// flights counts selections in flight by item: this partition's own, and other sources'. Our own count rises with a selection, falls when
-// it ends, and never goes below 0: a payoff whose selection was not seen, because the learner was reset in between, changes nothing.
+// flights counts selections in flight by item: this partition's own, and other sources'. Our own count rises with a selection,
+// falls when it ends, and never goes below 0. A payoff whose selection was not seen, after a reset of the learner, changes nothing.
 type flights struct {
 	policy.Totals[policy.Count]
 	pools    bool            // other sources' counts are read

@@ -18,7 +18,7 @@ import "github.com/ranker-worker/ranker-worker/policy"
 // windows it may be linear: while BASE waits for one item, users whose window ends above it select wrong items.
 //
 // Hashes besides the items' sums, all numbers decimal: "queue" maps "<item>:<index>" to a waiting payoff, "queues" maps "<item>" to
-// "<head> <tail>", the range of indices waiting, "flights" maps "<item>" to its number of selections in flight, and field "hold" of
+// "<head> <tail>", the range of indices waiting. "flights" maps "<item>" to its number of selections in flight, and field "hold" of
 // "learner" is "<item> <ref>" during a hold. Windows are stored as BOLD stores them.
 type QPMD struct {
 	base

@@ -24,8 +24,8 @@ type Adversarial interface {
 	Name() string
 }
 
-// Projector computes the point of C that both algorithms need: Solve fills p with argmin over p in C of ⟨g,p⟩ − (2/eta)·Σ√p_i,
-// where C = {p in the simplex : p_1+…+p_k ≤ q_1+…+q_k for every k}. admissible.Solver implements it.
+// Projector computes the point of C that both algorithms need. Solve fills p with argmin over p in C of ⟨g,p⟩ − (2/eta)·Σ√p_i. C =
+// {p in the simplex : p_1+…+p_k ≤ q_1+…+q_k for every k}. admissible.Solver implements it.
 type Projector interface {
 	Solve(p, g, q []float64, eta float64)
 }
@@ -53,7 +53,7 @@ const (
 )
 
 // Loss returns the unbiased estimate ℓ/propensity of the loss ℓ = 1 − payoff of the selected coordinate; that of all others is 0.
-// (The paper's −payoff/propensity is unbiased, too, but leaves the mirror map's domain if the propensity is at most (η·payoff)².)
+// (The paper's −payoff/propensity is unbiased, too, but leaves the mirror map's domain if the propensity is at most (η·payoff)²).
 // ok is false unless the propensity is within [LeastPropensity, 1] and the payoff within [0,1].
 func Loss(payoff, propensity float64) (estimate float64, ok bool) {
 	// Rounding may leave a probability above 1.

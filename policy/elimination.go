@@ -80,9 +80,9 @@ func (c Confidence) spread(n int, fed int64) float64 {
 }
 
 // Elimination is the paper's algorithm for stochastic payoffs (Algorithm 1): the leader is the least-sampled item that no other beats
-// with confidence. On the good event of Lemma 3.4, of probability 1−δ, its regret is at most 64·σ²·L·Σ 1/Δ with L = log(4nT²/δ), summed
-// over Theorem 3.2's pairs for fixed utilities and over neighbours in mean for changing ones (Theorem 3.1). With the paper's radius it
-// is 32·L·Σ 1/Δ: intervals separate when Δ ≥ 2(c_s + c_j), hence N_j ≤ 16·L/Δ² where the proof prints 4, and 32 where it prints 8.
+// with confidence. On the good event of Lemma 3.4, of probability 1−δ, its regret is at most 64·σ²·L·Σ 1/Δ with L = log(4nT²/δ). The sum
+// is over Theorem 3.2's pairs for fixed utilities, and over neighbours in mean for changing ones (Theorem 3.1). With the paper's radius
+// it is 32·L·Σ 1/Δ. Intervals separate when Δ ≥ 2(c_s + c_j), hence N_j ≤ 16·L/Δ² where the proof prints 4, and 32 where it prints 8.
 //
 // Ties in N go to fewer selections in flight, then to a random draw.
 type Elimination struct{ confidence Confidence }

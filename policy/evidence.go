@@ -1,7 +1,7 @@
 package policy
 
-// Evidence is the statistics of an item's payoffs as policies see them: those fed, of all sources, with decayed weights where means
-// drift, and those in flight as they count (Table.EvidenceBy).
+// Evidence is the statistics of an item's payoffs as policies see them. It has those fed, of all sources, with decayed weights
+// where means drift, and those in flight as they count (Table.EvidenceBy).
 type Evidence struct {
 	W float64 // weight in payoffs, a multiple of 2⁻²⁰, at least 0
 	R float64 // their sum, in normalised units

@@ -12,7 +12,7 @@ type arm struct {
 // payoff, positive and finite: c_i = √(spread/N_i).
 //
 // The remaining candidates are a suffix in utility order, so the largest μ̂−c among them is a running maximum from the right, and
-// leaders are found by scans of suffixes. A scan for each leader would cost O(n²) if nearly all items lead; so scans are limited to
+// leaders are found by scans of suffixes. A scan for each leader would cost O(n²) if nearly all items lead. So scans are limited to
 // a few times n steps, and further leaders come from a heap, in O(n log n). With few leaders, as is usual, scans alone are faster.
 func findPermutation(in *Input, spread float64, ws *Workspace, dst []int32) {
 	n := int32(len(in.Items))

@@ -16,8 +16,8 @@ var ErrAdversarial = errors.New("policy: adversarial settings are faulty")
 //
 // With losses by utility rank, one vector per list length, L is that sum, and unknown ranks are 0. With losses by item and changing
 // candidates, that would favour rarely shown items. So an update adds ℓ̂_i − (1−r) for each shown candidate, a shift that changes
-// no point if candidates stay the same, and an unknown item starts at the median of the other candidates. The median is computed
-// when needed, and stored with the item's first update.
+// no point if candidates stay the same. An unknown item starts at the median of the other candidates. The median is computed when
+// needed, and stored with the item's first update.
 type FTRL struct {
 	scale   float64
 	shifted bool

@@ -2,7 +2,7 @@ package policy
 
 import "math"
 
-// race finds the leaders of all suffixes where the largest index leads: the leader of a suffix is its first candidate or the leader
+// race finds the leaders of all suffixes where the largest index leads. The leader of a suffix is its first candidate or the leader
 // of the rest, so one scan from the right finds all. Ties go to fewer payoffs, then fewer selections in flight, then a random draw.
 type race struct {
 	in      *Input

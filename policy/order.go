@@ -99,8 +99,8 @@ func commonPrefix(entries []entry, items [][]byte, depth int) int {
 	return common
 }
 
-// word packs the seven bytes from depth on, the first most significant, and below them their number, 8 for more than seven, which
-// puts an item before those that it is a prefix of.
+// word packs the seven bytes from depth on, the first most significant, and below them their number, 8 for more than seven. So an
+// item comes before those that it is a prefix of.
 func word(item []byte, depth int) uint64 {
 	rest := item[depth:]
 	if len(rest) >= 8 {

@@ -30,7 +30,7 @@ func (p Prior) String() string {
 	return fmt.Sprintf("Prior(%d)", uint8(p))
 }
 
-// Belief is the payoff model of MOSS, Optimistic and Thompson, in normalised units: payoffs of item i are N(μ_i, σ²), or at least
+// Belief is the payoff model of MOSS, Optimistic and Thompson, in normalised units. Payoffs of item i are N(μ_i, σ²), or at least
 // σ-sub-Gaussian, and means μ_i are drawn from N(m, τ²). With N_i payoffs that add up to R_i,
 //
 //	m̃_i = (R_i + κ·m)/(N_i + κ),  κ = σ²/τ²,
@@ -228,7 +228,7 @@ func (b *Belief) ComponentsOf(evidence iter.Seq[Evidence]) Components {
 }
 
 // assumedFreedom is the weight in items of the assumptions kappaAssumed and σ². Few items show little of how much items differ, and
-// to take them for equal by mistake ends exploration: with 10 items in the laboratory regret doubles, and single runs never recover.
+// to take them for equal by mistake ends exploration. With 10 items in the laboratory regret doubles, and single runs never recover.
 const (
 	assumedFreedom = 4
 	kappaAssumed   = 4 // τ = σ/2

@@ -51,8 +51,8 @@ func NewRobust(lookAgain float64) (*Robust, error) {
 	return &Robust{lookAgain}, nil
 }
 
-// Recent is the recent estimate of a candidate: the mean of its payoffs, normalised, its weight in payoffs, and the number of
-// recent impressions in which it could have been selected; weights are at least 0.
+// Recent is the recent estimate of a candidate: the mean of its payoffs, normalised, and its weight in payoffs. Chances is the
+// number of recent impressions in which it could have been selected.
 type Recent struct{ Mean, Worth, Chances float64 }
 
 // Shares are the shares of impressions with a candidate on top that end with a selection, by candidate, relative to their mean. An

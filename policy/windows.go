@@ -184,9 +184,9 @@ const EstimatePasses = 100
 
 // Estimate improves q, positive and of length Max, and the noise, in [0,1), towards the most likely given the pooled counts. They
 // start as PriorWindows and 0, and then as the last estimate. It is EM for interval-censored data (B. W. Turnbull, "The empirical
-// distribution function with arbitrarily grouped, censored and truncated data", JRSS B 1976) with one more latent cause: each count
+// distribution function with arbitrarily grouped, censored and truncated data", JRSS B 1976) with one more latent cause. Each count
 // is divided among its interval's windows in proportion to (1−noise)·q_w, and among all windows from its lower end on in proportion
-// to noise·q_w/w, since noise selects each of w items with equal probability. PriorWindows counts as PriorWeight selections without
+// to noise·q_w/w. Noise selects each of w items with equal probability. PriorWindows counts as PriorWeight selections without
 // noise. Without blocked selections noise is 0.
 //
 // It stops when an iteration moves less than 1e-9 of the mass, or after EstimatePasses, and returns their number. An iteration

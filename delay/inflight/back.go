@@ -5,10 +5,10 @@ import "slices"
 // Partial payoffs include returns and cancellations, which lower a sum and may come later than the amounts that raise it. A young
 // selection's sum then exceeds its final one. So both have a delay distribution of their own, and a share of the sum is taken off.
 
-// Apart estimates at a tick the delay distributions of amounts that raise sums, late[0], and of returns, late[1], and the share of
-// returns in all amounts, at most 0.5: the two change places if returns are the larger part, as with a high default. If there are
-// no returns, or they are not later, late[0] is of all amounts and the share is 0. Ages count amounts, one list per partition; one
-// is the amount of a payoff of 1.
+// Apart estimates, at a tick, the delay distributions of amounts that raise sums, late[0], and of returns, late[1], and the share
+// of returns in all amounts. If returns are the larger part, as with a high default, the two change places, so that the share is at
+// most 0.5. If there are no returns, or they are not later, late[0] is of all amounts and the share is 0. Ages count amounts, one
+// list per partition; one is the amount of a payoff of 1.
 func Apart(g *Scheme, pass int64, one float64, rises, falls []*Ages) (late [2]DelayDistribution, share float64) {
 	if amount(falls) > amount(rises) {
 		rises, falls = falls, rises

@@ -138,8 +138,8 @@ func (o Outcomes) Add(p Outcomes) Outcomes {
 	return Outcomes{o.Paid + p.Paid, o.Unpaid + p.Unpaid, o.Below + p.Below, o.Under + p.Under}
 }
 
-// Share returns the share c of all selections that are paid: it maximises the likelihood of the outcomes and of selections in
-// flight being unpaid so far, (P+1)·log c + (U+1)·log(1−c) + Σ n·log(1−c·F).
+// Share returns the share c of all selections that are paid. It maximises the likelihood of the outcomes, and of no payoff so far
+// for those in flight, (P+1)·log c + (U+1)·log(1−c) + Σ n·log(1−c·F).
 func Share(settled Outcomes, awaited ...Intervals) float64 {
 	low, high := 0.0, 1.0
 	for range bisections {

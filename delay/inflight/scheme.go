@@ -92,9 +92,8 @@ type Bucket struct {
 	Index int64
 }
 
-// BucketOf returns the bucket of a time as of a tick: the longest around it that ended at least four times its length before the
-// tick (see ages), else the shortest. It is at most about a quarter as long as its age. Buckets only merge: two times in one bucket
-// stay in one.
+// BucketOf returns the bucket of a time as of a tick: the longest that ended at least four of its lengths before (see ages), else
+// the shortest. It is at most about a quarter as long as its age. Buckets only merge: two times in one bucket stay in one.
 func (g *Scheme) BucketOf(time, pass int64) Bucket {
 	b := Bucket{int8(g.level), time >> g.level}
 	for {

@@ -88,9 +88,9 @@ func (w Worth) Sum() float64 { return w.Unpaid + w.Below }
 
 // Weigh returns the weight of an item's selections in flight, where a share c of its selections is paid, and a share below of
 // payoffs is below the default. With F for Above, G for Below, and H for their mean by that share, each weighs (1−c)·F/(1−c·H) as
-// never paid. If below is 0, this is the posterior probability of never being paid: 0 at the selection, 1 at the horizon, F for
-// rare payoffs, and 0 if all are paid. As paid below the default each weighs c·below·(F−G)/(1−c·H): those that would have come by
-// now were they as early as others; none where they are earlier.
+// never paid. If below is 0, this is the posterior probability of never being paid. It is 0 at the selection, 1 at the horizon, F
+// for rare payoffs, and 0 if all are paid. As paid below the default each weighs c·below·(F−G)/(1−c·H): those that would have come
+// by now were they as early as others; none where they are earlier.
 func Weigh(c, below float64, awaited ...Intervals) Worth {
 	var unpaid, missed float64
 	for _, list := range awaited {

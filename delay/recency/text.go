@@ -14,8 +14,8 @@ import (
 // ErrText is returned for text that Append cannot have written.
 var ErrText = errors.New("recency: not an estimate")
 
-// Append writes the estimate with blanks between: tick, payoffs of the spread, mean, σ, τ, the newest level's half-life in
-// milliseconds (0 for infinite), and by bucket "level:index:" and the level in history.Units.
+// Append writes the estimate with blanks between: tick, payoffs of the spread, mean, σ, τ, and the newest level's half-life in
+// milliseconds, 0 for infinite. By bucket "level:index:" and the level in history.Units follow.
 func (e *Estimate) Append(dst []byte) []byte {
 	dst = strconv.AppendInt(dst, e.pass, 10)
 	dst = strconv.AppendInt(append(dst, ' '), e.spreadAt, 10)

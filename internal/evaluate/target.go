@@ -34,8 +34,8 @@ func (t *Target) LooksAtContexts() bool { return t.context != nil }
 func (t *Target) Shadow() string { return t.shadow }
 
 // ParseTarget reads a target: `logging`, the log's own policy; `learner:NAME`, another configured learner; `state:FILE`, a fixed
-// exported state of the learner; `shadow:NAME`, its recorded decisions; or a policy with settings as in the configuration,
-// `moss,prior=none`, which otherwise has the learner's settings. It fails if the target is unknown or its settings are faulty.
+// exported state of the learner; or `shadow:NAME`, its recorded decisions. Any other text is a policy with settings as in the
+// configuration, `moss,prior=none`; the rest are the learner's. It fails if the target is unknown or its settings are faulty.
 func ParseTarget(text string, of *config.Learner, cfg *config.Config) (*Target, error) {
 	if text == Logging {
 		return &Target{name: text}, nil

@@ -45,8 +45,8 @@ func newVeil(e *Experiment, u config.Utilities, run int) *hiddenUtilities {
 	return v
 }
 
-// scored returns labels in the order of given utilities, where a share of the items, drawn by permutation, has none: those count as
-// the median of the others, ties by number.
+// scored returns labels in the order of given utilities. A share of the items, drawn by permutation, has none, and counts as the
+// median of the others, ties by number.
 func scored(permutation []policy.Item, unscored float64) []policy.Item {
 	n := len(permutation)
 	without := int(unscored * float64(n))

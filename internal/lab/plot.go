@@ -22,9 +22,9 @@ var dashes = [][]vg.Length{nil, {6, 2}, {2, 2}, {9, 2, 2, 2}}
 // band is the half-width of a curve's band, in standard errors.
 const band = 2
 
-// Plot draws the regret curves of one experiment's results with bands of standard errors, bounds as lines, names and final values at
-// the lines' ends, and a dot at the end of a burn-in. Axes are logarithmic; if a mean regret ends below zero, regret is logarithmic
-// on both sides and time linear. An SVG has no background and text in the reader's theme; a PNG is light. It fails without results.
+// Plot draws the regret curves of one experiment's results with bands of standard errors, and bounds as lines. Names and final values are
+// at the lines' ends, and a dot at the end of a burn-in. Axes are logarithmic; if a mean regret ends below zero, regret is logarithmic on
+// both sides and time linear. An SVG has no background and text in the reader's theme; a PNG is light. It fails without results.
 func Plot(w io.Writer, format string, results []*Result) error {
 	if len(results) == 0 {
 		return errors.New("plotting no results")

@@ -28,8 +28,8 @@ const (
 	Constrained Scenario = "constrained"
 	// Switching: up to 0.3·T item ⌈0.8n⌉ has mean 0.9 and the others 0.1, then item 2 has 0.9 and the others 0.05.
 	Switching Scenario = "switching"
-	// Catalog draws 20 candidates per impression from a catalogue; the items' centres are drawn from N(0.75, 0.08²),
-	// payoffs from N(centre, 0.23²), both clipped to [0,1]; the order of utilities is random, and stays.
+	// Catalog draws 20 candidates per impression from a catalogue. Items' centres are N(0.75, 0.08²), payoffs N(centre, 0.23²),
+	// both clipped to [0,1]. The order of utilities is random, and stays.
 	Catalog Scenario = "catalog"
 	// Ranks is Constrained with a fresh order of utilities in each impression, and payoffs that belong to utility ranks.
 	Ranks Scenario = "ranks"
@@ -65,8 +65,8 @@ const (
 	ConversionsSlow Scenario = "conversions-slow"
 	// ConversionsFast is Conversions with early good items: mean delay 8,000·16^{−q}.
 	ConversionsFast Scenario = "conversions-fast"
-	// Churn has 200 items (--items) live, of which a random one is replaced every 250 impressions, and 20 in an impression; shares
-	// paid are 0.02 + 0.3·q, q the product of two uniform variables; mean delay 4,000, H = 20,000; random utilities.
+	// Churn has 200 items (--items) live, of which a random one is replaced every 250 impressions, and 20 in an impression. Shares
+	// paid are 0.02 + 0.3·q, q the product of two uniform variables; mean delay 4,000, H = 20,000.
 	Churn Scenario = "churn"
 	// ChurnQuick is Churn with delays of mean 200.
 	ChurnQuick Scenario = "churn-quick"
@@ -110,8 +110,8 @@ const (
 	// Two has 2 items, with shares paid of 0.03 and 0.04.
 	Two Scenario = "two"
 
-	// Traces has 20 items paid in four parts, each at a uniform time in spans that end after 70, 300, 900 and 1,800 impressions: in
-	// the first two N(0.15, 0.03²) together by item, in the last two N(0.3, 0.06²), by length, with noise of 0.25 in all. The sum
+	// Traces has 20 items paid in four parts, each at a uniform time in spans that end after 70, 300, 900 and 1,800 impressions.
+	// Items pay N(0.15, 0.03²) in the first two and N(0.3, 0.06²) in the last two, by length, with noise of 0.25 in all. The sum
 	// counts, cut to [0,1], at the end. T = 5,000.
 	Traces Scenario = "traces"
 	// TracesAlike is Traces with a correlation of 0.9 between items' early and late payoffs.

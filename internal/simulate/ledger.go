@@ -13,8 +13,8 @@ type Ledger struct {
 	RegretUtilityOrder float64
 	// Misaligned counts impressions whose highest utility does not have the largest mean payoff.
 	Misaligned int
-	// Payoff, PayoffUtilityOrder and PayoffBest sum the users' payoffs, whether or not their records arrive: of actual selections,
-	// for the order by utility, and for the best permutation by means, with the same luck.
+	// Payoff, PayoffUtilityOrder and PayoffBest sum the users' payoffs, whether or not their records arrive. They are of actual
+	// selections, of the order by utility, and of the best permutation by means, with the same luck.
 	Payoff, PayoffUtilityOrder, PayoffBest float64
 }
 

@@ -13,9 +13,9 @@ type Sampler struct {
 // the folded distribution q, the candidate at position i is selected with probability p_i. p must be in C, and the slices equally
 // long. It takes O(n).
 //
-// It replaces the paper's decomposition of P with p = Pq into permutations (RFSM). One number decides for all windows: window w
-// lies at x_w = Σ_{v>w} q_v + u·q_w of [0,1], on which items lie side by side, the highest first, each as long as its probability,
-// and selects the item there:
+// It replaces the paper's decomposition of P with p = Pq into permutations (RFSM). One number decides for all windows. On [0,1] the
+// items lie side by side, the highest first, each as long as its probability. Window w lies at x_w = Σ_{v>w} q_v + u·q_w, and
+// selects the item there:
 //
 //	i_w = max(w, max{k : T_k > x_w}),  T_k = p_k + … + p_n for k > 1, and T_1 = ∞.
 //

@@ -12,7 +12,7 @@ import (
 // and with SolveEach, rates r_i in place of 1/η: argmin_{p ∈ C} ⟨g,p⟩ − 2·Σ r_i·√p_i.
 //
 // F is that of OSMD with the potential ψ(x) = x^{−2} (Theorem 4.2; Audibert and Bubeck 2009). With cumulative loss estimates g the
-// minimiser is the step of follow-the-regularised-leader; with g_i = ℓ̂_i + p_i^{−1/2}/η it is the mirror step of the paper's
+// minimiser is the step of follow-the-regularised-leader. With g_i = ℓ̂_i + p_i^{−1/2}/η it is the mirror step of the paper's
 // Algorithm 5 with its projection.
 //
 // The zero value is ready. A Solver is scratch memory: it grows to the longest list and then never allocates. No solution is kept
@@ -21,15 +21,15 @@ import (
 // # Method
 //
 // This is a separable convex problem under nested caps on prefix sums. With η = 1/max r, a_i = η(g_i − min g) and w_i = η·r_i, the
-// optimum is p_i = w_i²/(a_i + τ_i)², where the multipliers τ fall with i and are constant on blocks between tight prefixes. For
-// any τ, the i with τ_i > τ are the prefix whose cap the probabilities w_i²/(a_i + τ)² exceed the most, which is tight
-// (decomposition of Fujishige 1980 and Groenevelt 1991). It splits the problem in two.
+// optimum is p_i = w_i²/(a_i + τ_i)². The multipliers τ fall with i, and are constant on blocks between tight prefixes. For any τ,
+// the prefix whose cap the probabilities w_i²/(a_i + τ)² exceed the most is tight, and has the i with τ_i > τ (decomposition of
+// Fujishige 1980 and Groenevelt 1991). It splits the problem in two.
 //
 // τ is mostly that of one block without inner caps: the root of S^{−1/2} − m^{−1/2}, for S the sum of probabilities and m their
 // required mass. It is concave and nearly linear in τ, so two or three Householder steps suffice (A. Householder, The Numerical
 // Treatment of a Single Nonlinear Equation, 1970). Caps are tested once τ is roughly right, since any τ splits a range with a tight
 // prefix; the sums of both sides give the next starting points. If splits keep taking single items (payoffs against utilities: all
-// caps are tight), which would cost O(n²), τ is bisected instead, with at most as many passes as τ has bits.
+// caps are tight), the cost would be O(n²). Then τ is bisected, with at most as many passes as τ has bits.
 type Solver struct {
 	a      []float64 // η(g_i − min g)
 	ww     []float64 // w_i²
@@ -71,8 +71,8 @@ const (
 // one element; g and q are not changed, and g may be p.
 //
 // Items that q lets be selected get a positive probability with a finite inverse, others zero, as do first items whose windows have
-// less than 1e-280 in all. Caps hold up to rounding, about 1e-14 of their values. The result is always a distribution: an η that is
-// not positive stands for 0, the minimiser of F; losses and η are cut at ±1e150, and a NaN loss counts as the largest.
+// less than 1e-280 in all. Caps hold up to rounding, about 1e-14 of their values. The result is always a distribution. An η that is
+// not positive stands for 0, the minimiser of F. Losses and η are cut at ±1e150, and a NaN loss counts as the largest.
 func (s *Solver) Solve(p, g, q []float64, eta float64) {
 	s.grow(len(p))
 	s.ww = s.ones[:len(p)]
@@ -214,8 +214,8 @@ func (s *Solver) split(part *segment, p, q []float64) {
 	}
 }
 
-// block is a range of items with one multiplier τ, as y = √m·(τ + least), where the probabilities m·(w_i·d_i)², d_i =
-// 1/(√m·(a_i−least) + y), sum to the mass m of their windows.
+// block is a range of items with one multiplier τ, as y = √m·(τ + least). Its probabilities m·(w_i·d_i)², d_i = 1/(√m·(a_i−least) +
+// y), sum to the mass m of their windows.
 type block struct {
 	p      []float64 // √m·(a_i−least), then the probabilities
 	a, ww  []float64

@@ -14,9 +14,9 @@ import (
 //
 // The x_i need not be independent or identically distributed.
 //
-// For λ in [0, 1/c) the process exp(λS − ψ(λ)V), with ψ(λ) = (−ln(1−cλ) − cλ)/c², is a supermartingale (Howard et al., Section 3.4),
-// and so is its mean M(s,v) over any law of λ. By Ville's inequality it ever reaches 2/α with probability at most α/2. For a
-// truncated gamma law of 1 − cλ, with a = ρ/c², b = (v+ρ)/c², x = (cs+v+ρ)/c² and P the regularised lower incomplete gamma function,
+// For λ in [0, 1/c) the process exp(λS − ψ(λ)V), with ψ(λ) = (−ln(1−cλ) − cλ)/c², is a supermartingale (Howard et al., Section 3.4).
+// So is its mean M(s,v) over any law of λ. By Ville's inequality it ever reaches 2/α with probability at most α/2. For a truncated
+// gamma law of 1 − cλ, with a = ρ/c², b = (v+ρ)/c², x = (cs+v+ρ)/c² and P the regularised lower incomplete gamma function,
 //
 //	ln M = a·ln a − lnΓ(a) − ln P(a,a) + lnΓ(b) + ln P(b,x) − b·ln x + (cs+v)/c²
 //

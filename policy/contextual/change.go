@@ -58,9 +58,9 @@ func (m *Model) Changes() *Changes {
 	return c
 }
 
-// Since returns the log Bayes factor, in nats, of a separate model for the payoffs since a time (linear and cells) against the
-// model of all payoffs, whose level and scale may have changed. θ and effects are integrated out, with the last variances. It is
-// -Inf for inconsistent sums.
+// Since returns the log Bayes factor, in nats, of a separate model for the payoffs since a time (linear and cells). The alternative
+// is one model of all payoffs, whose level and scale may have changed. θ and effects are integrated out, with the last variances.
+// It is -Inf for inconsistent sums.
 func (c *Changes) Since(linear *Linear, cells func(yield func(*Recent) bool)) float64 {
 	if c.m.config.Levels == 0 {
 		return math.Inf(-1)
@@ -247,8 +247,8 @@ func (c *change) silent(q *Silent) {
 	c.q, c.r, c.n = c.q+q.Q, c.r+q.R, c.n+q.W
 }
 
-// rescale returns the level and scale by which payoffs since fit their expectations of before, by least squares with a prior of
-// scale 1 worth one payoff; and even, the level for scale 1.
+// rescale returns the level and scale by which payoffs since fit their earlier expectations, by least squares with a prior of scale
+// 1 worth one payoff. even is the level for scale 1.
 func (c *change) rescale() (level, scale, even float64) {
 	theta := c.before.theta
 	var mean, square, cross float64

@@ -4,9 +4,9 @@
 //
 //	r = θᵀx + a_i + b_(parent of i) + … + ε,   ε ~ (0, σ²),   a ~ N(0, σ²/κ_1),  b ~ N(0, σ²/κ_2), …,   θ_j ~ N(θ⁰_j, σ²/λ_j).
 //
-// State is integer sums, which do not depend on order or partitioning: by cell N, R = Σr, S = Σx, and in all G = Σxxᵀ, h = Σxr, Q =
-// Σr². The rest is a function of them and of the last fit. Effects are integrated out level by level, finest first, from A = Λ+G, f
-// = h+Λθ⁰, e = Q+θ⁰ᵀΛθ⁰. With y = 1/(N+κ) of a node,
+// State is integer sums, which do not depend on order or partitioning. They are N, R = Σr and S = Σx by cell, and in all G = Σxxᵀ,
+// h = Σxr, Q = Σr². The rest is a function of them and of the last fit. Effects are integrated out level by level, finest first,
+// from A = Λ+G, f = h+Λθ⁰, e = Q+θ⁰ᵀΛθ⁰. With y = 1/(N+κ) of a node,
 //
 //	A −= y·SSᵀ,   f −= y·S·R,   e −= y·R²,   and κy·N, κy·R, κy·S go to the node's parent;
 //

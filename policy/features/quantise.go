@@ -36,7 +36,7 @@ func (s *Space) QuantiseUser(dst []int8, numbers []float64) (_ []int8, clamped u
 	return dst, clamped
 }
 
-// QuantiseItem appends the steps of a candidate's features, one for each of Item: numbers holds those in a candidate's own list
+// QuantiseItem appends the steps of a candidate's features, one for each of Item. numbers holds those in a candidate's own list
 // (Given) in declared order; utility and predicted are used if declared. Bits of clamped are by index in Item.
 func (s *Space) QuantiseItem(dst []int8, numbers []float64, utility, predicted float64) (_ []int8, clamped uint64) {
 	given := 0

@@ -10,7 +10,7 @@ import (
 )
 
 // Margin is the majority that decides a pair selected in both orders. If users err independently with probability at most 1/4, the
-// wrong order reaches it first with probability at most 1/(1+3⁵) = 0.41 % (gambler's ruin), after at most 10 comparisons on
+// wrong order reaches it first with probability at most 1/(1+3⁵) = 0.41 % (gambler's ruin). It takes at most 10 comparisons on
 // average. Indifferent users take 25 on average.
 const Margin = 5
 

@@ -15,10 +15,10 @@ const MaxItems = 8192
 // position k shows that its item exceeds all items shown above it, and nothing else. These pairs and their transitive closure form
 // the relation.
 //
-// An impression whose order is not certain explores: on top a pair of unknown order, in random order; below it a run in increasing
-// guessed utility, each undecided against the one before, so that users who look further reveal more. One impression in eight
-// chooses the pair by binary insertion, which bounds the burn-in by O(n·log n); the others take the longest stretch of undecided
-// neighbours, which is faster on average (docs/algorithms.md has the proof).
+// An impression whose order is not certain explores: on top a pair of unknown order, in random order. Below it is a run in
+// increasing guessed utility, each undecided against the one before, so that users who look further reveal more. One impression in
+// eight chooses the pair by binary insertion, which bounds the burn-in by O(n·log n). The others take the longest stretch of
+// undecided neighbours, which is faster on average (docs/algorithms.md has the proof).
 //
 // Users may contradict each other. Both counts of each compared pair decide it, see majority. In cycles the pairs of the smallest
 // majority in each strongly connected component are left out, repeatedly. So the relation is always an order, a function of the
@@ -27,9 +27,9 @@ const MaxItems = 8192
 //
 // Only pairs that did not follow from the order at the decision are counted; with deterministic users none are left after burn-in.
 //
-// Hash "preferences" maps "<better>:<worse>" to the number of selections of the first with the second shown above it in explored
-// impressions, and behind a blank, unless 0, in others, against a certain order. Items from MaxItems on are not learned: they count
-// as lower than all others, in the order of their numbers.
+// Hash "preferences" maps "<better>:<worse>" to the number of selections of the first with the second shown above it: in explored
+// impressions, and behind a blank, unless 0, in others. Items from MaxItems on are not learned: they count as lower than all
+// others, in the order of their numbers.
 type Sorted struct {
 	relation Relation
 	counts   counts
@@ -225,8 +225,8 @@ func longest(undecided []int32, u float64) int32 {
 	return chosen
 }
 
-// insertion returns the pair, lower rank first, that binary insertion in the order of item numbers compares next: the first item
-// whose place among those before it is uncertain, and the middle one of its undecided range. The order must not be certain.
+// insertion returns the pair, lower rank first, that binary insertion in the order of item numbers compares next. It is the first
+// item whose place among those before it is uncertain, and the middle one of its undecided range. The order must not be certain.
 func (s *Sorted) insertion(items []policy.Item) (low, high int32) {
 	s.numbers = slices.Grow(s.numbers[:0], len(items))
 	for r := range items {

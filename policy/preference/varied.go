@@ -85,8 +85,8 @@ func (s *Sorted) compare(items []policy.Item, key policy.Key, shown []int32) {
 	}
 }
 
-// scores are the items' mean utilities up to a scale, by maximum likelihood in explored impressions: a with score x is selected
-// over b with score y with probability 1/(1+e^{y-x}) (R. Bradley, M. Terry, "Rank analysis of incomplete block designs", Biometrika
+// scores are the items' mean utilities up to a scale, by maximum likelihood in explored impressions. An item of score x is selected
+// over one of score y with probability 1/(1+e^{y-x}) (R. Bradley, M. Terry, "Rank analysis of incomplete block designs", Biometrika
 // 1952). Each item has one prior comparison with the mean, 0, half won, so that scores are finite.
 type scores struct {
 	score []float64 // by item

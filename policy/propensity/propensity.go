@@ -1,8 +1,8 @@
 package propensity
 
-// Of appends the selection probability of each position of a ranking. order holds utility ranks 0..n−1 in the order shown, q the
-// windows folded to n (admissible.Windows.Fold), with sum 1, and noise in [0,1] the share of users who select any item they look
-// at, with equal probability. The result sums to 1, up to rounding.
+// Of appends the selection probability of each position of a ranking. order holds utility ranks 0..n−1 in the order shown, and q
+// the windows folded to n (admissible.Windows.Fold), with sum 1. noise, in [0,1], is the share of users who select any item they
+// look at, with equal probability. The result sums to 1, up to rounding.
 //
 // An item leads if none above it has a higher utility. With next(y) the position of the next leader behind y, n+1 after the last,
 //
