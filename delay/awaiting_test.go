@@ -16,7 +16,7 @@ import (
 
 func ageing(horizon int64) Silence { return Silence{Law: SilenceAges, Default: 0.25, Horizon: horizon} }
 
-// told brings all that one learner has stored to another, which numbers items otherwise.
+// Hands another learner, which numbers items otherwise, all records that one learner has stored.
 func told(to Learner, source int32, from *store, gone map[fieldOf]bool) {
 	from.harvest()
 	theirs := func(i policy.Item) (policy.Item, bool) { return otherNumber(i), true }
@@ -42,8 +42,8 @@ const pooledItems = 4
 // otherNumber is the number of an item in the other of two partitions.
 func otherNumber(i policy.Item) policy.Item { return pooledItems - 1 - i }
 
-// Of two partitions that tell each other, each with some of the selections, one has the evidence that a learner has which had
-// all of them. (Where it is the other's pass that is told late, silence is heard one pass later.)
+// Of two partitions that exchange records, each with some of the selections, one has the evidence of a learner that had all of
+// them. (Where the other's pass arrives late, expired weight grows one pass later.)
 func TestDirect_AgesArePooled(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		horizon := rapid.SampledFrom([]int64{1 << 20, 5_000_000}).Draw(t, "horizon")
@@ -107,7 +107,7 @@ func TestDirect_AgesArePooled(t *testing.T) {
 			"": func(t *rapid.T) {
 				for i := range policy.Item(pooledItems) {
 					want, got := all.table.Evidence(i), ours.table.Evidence(i)
-					if law.Law == SilenceWaits { // others' flights are not told
+					if law.Law == SilenceWaits { // others' flights are not transmitted
 						want.Open, got.Open = 0, 0
 					}
 					for k, pair := range [][2]float64{{want.W, got.W}, {want.R, got.R}, {want.Q, got.Q}, {want.Open, got.Open}} {
@@ -119,8 +119,8 @@ func TestDirect_AgesArePooled(t *testing.T) {
 	})
 }
 
-// What other partitions are paid without what they await would have items look better than they are: with it the mean is that
-// of a learner of all, and without it it is far above.
+// Payoffs of other partitions without their awaited selections would overstate items' means. With the awaited selections the mean
+// is that of a learner of everything. Without them it is far above.
 func TestDirect_PayoffsOfOthersWithoutTheirSilenceMislead(t *testing.T) {
 	const horizon, selections = 10_000_000, 400
 	all, with, without, theirs := NewDirect(policy.NewGreedy(), ageing(horizon)), NewDirect(policy.NewGreedy(), ageing(horizon)),
@@ -233,8 +233,8 @@ func TestDirect_SilenceIsHeardUpToTheEarliestPass(t *testing.T) {
 	require.Equal(t, []float64{1, 1}, weights())
 }
 
-// A whole that has not been told of a partition yet may have heard silence up to a later pass than the partition's own: there it counts up to
-// that, and no further, and so it is stored.
+// A pool that has no record of a partition yet may have counted the unpaid up to a later pass than that partition's own. For it the
+// pool counts up to the partition's pass only, and stores that.
 func TestDirect_SilenceIsHeardUpToTheOwnPass(t *testing.T) {
 	whole, ours, theirs := NewDirect(policy.NewGreedy(), ageing(1<<20)), NewDirect(policy.NewGreedy(), ageing(1<<20)), NewDirect(policy.NewGreedy(), ageing(1<<20))
 	delivering(ours, theirs)
@@ -264,7 +264,7 @@ func TestDirect_SilenceIsHeardUpToTheOwnPass(t *testing.T) {
 	require.Equal(t, 1.0, come())
 }
 
-// While a peer has no owner, what a partition awaits since shortly before weighs no less, however many passes it makes.
+// While a peer has no owner, the weight of a partition's recent selections does not fall, however many passes it makes.
 func TestDirect_WeightsDoNotFallWhileAPeerHasNoOwner(t *testing.T) {
 	ours, theirs := NewDirect(policy.NewGreedy(), ageing(1<<20)), NewDirect(policy.NewGreedy(), ageing(1<<20))
 	delivering(ours, theirs)
@@ -296,8 +296,8 @@ func TestDirect_WeightsDoNotFallWhileAPeerHasNoOwner(t *testing.T) {
 	require.Less(t, ours.flights.awaiting.made.heard, ours.flights.awaiting.pass-700*unit)
 }
 
-// Payoffs below the default are stored apart with how late they are, and a learner that is loaded has the evidence of the one that was
-// stored, to the last digit; one that takes it over has its counts.
+// Payoffs below the default are stored apart, with their delays. A loaded learner has the evidence of the stored one, to the last
+// digit; one that takes it over has its counts.
 func TestDirect_PayoffsBelowTheDefaultAreStored(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		fresh := func() *Direct {
@@ -339,9 +339,8 @@ func TestDirect_PayoffsBelowTheDefaultAreStored(t *testing.T) {
 	})
 }
 
-// A return that is later than the sales are taken for what it is while others like it are still to come: the mean of an item, of which
-// one in ten sells early and one in ten costs as much late, is that of the default at any time, and far above it where both are
-// taken to be as late.
+// Returns that come later than sales are expected while others like them are in flight. One selection in ten sells early, and one
+// in ten costs as much late: the mean stays at the default at any time. Were both taken to be equally late, it would be far above.
 func TestDirect_LaterPayoffsBelowTheDefaultAreExpected(t *testing.T) {
 	const horizon = 1 << 22
 	d := NewDirect(policy.NewGreedy(), Silence{Law: SilenceAges, Default: 0.5, Horizon: horizon})
@@ -410,7 +409,7 @@ func (w *lawful) start(t *rapid.T, s Silence) {
 	w.learner.Advance(w.now)
 }
 
-// check wants of each item what its selections in flight are to weigh by the law.
+// check compares each item's weights of selections in flight with those of the law.
 func (w *lawful) check(t *rapid.T) {
 	for i := range policy.Item(pooledItems) {
 		n := 0.0
@@ -499,7 +498,7 @@ func TestDirect_LawMayChange(t *testing.T) {
 	})
 }
 
-// What a law that keeps no ages leaves in the store does not come to stand for selections that it was not written for.
+// Spans stored by a law that keeps no ages do not stand for selections that they were not written for.
 func TestDirect_SpansAreNotKeptForOtherSelections(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := &lawful{now: 1 << 30}
@@ -518,8 +517,8 @@ func TestDirect_SpansAreNotKeptForOtherSelections(t *testing.T) {
 	})
 }
 
-// A longer horizon has longer blocks: what was stored by shorter ones goes into them, so that what begins next does not overlap
-// it, and can be loaded in its turn.
+// A longer horizon has longer blocks. Spans stored with shorter blocks merge into them. Later spans then do not overlap these, and
+// can be loaded.
 func TestDirect_HorizonMayGrow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := &lawful{now: 1 << 30}

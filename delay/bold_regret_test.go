@@ -45,9 +45,9 @@ func (c crowd) regret(b Learner, horizon, lag int, ranks bool) float64 {
 	return admissible.Best(totals, w.Fold(q)) - earned
 }
 
-// The worlds of the bounds, by round from 1 and item from 1: few items, and far apart, so that who learns nothing loses more
-// than the bounds allow within a horizon that can be played. Item n−1 is the best, which most windows can select and who
-// ranks by utility never does.
+// The worlds of the bounds, by round from 1 and item from 1: few items, and far apart. A learner that ignores payoffs then loses
+// more than the bounds allow within a horizon that can be played. Item n−1 is the best, which most windows can select and who ranks
+// by utility never does.
 func apart(n int) func(t, i int) float64 {
 	return func(_, i int) float64 {
 		if i == n-1 {
@@ -82,10 +82,10 @@ func apartSwitching(n, horizon int) func(t, i int) float64 {
 	}
 }
 
-// bounded are the checks that the mean over runs lies below the bound of Theorem 4.2 in every world. Who learns nothing loses
-// 1.08 times the loosest bound, that of a doubled horizon on switching, and 1.7 to 11 times the others. The seeds are fixed.
-// Over 800 others and more, the means were more than 40 of their standard deviations away. On switching, what ftrl loses has a
-// long tail: eight of the 32 runs would have to lose all that can be lost, as one in some thousands nearly does.
+// bounded are the checks that the mean over runs lies below the bound of Theorem 4.2 in every world. A learner that ignores payoffs
+// loses 1.08 times the loosest bound, that of a doubled horizon on switching, and 1.7 to 11 times the others. The seeds are fixed.
+// Over 800 others and more, the means were more than 40 of their standard deviations away. On switching, ftrl's loss has a long
+// tail: eight of the 32 runs would have to lose all that can be lost, as one in some thousands nearly does.
 func bounded() (checks []check) {
 	const n = 4
 	const doubled = math.Sqrt2 / (math.Sqrt2 - 1)

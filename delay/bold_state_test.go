@@ -95,7 +95,7 @@ func (s *slowBOLD) free(instance int32) {
 type boldWorld struct {
 	slow    *slowBOLD
 	bold    *BOLD
-	learner Learner // bold, or what is in its place
+	learner Learner // bold, or its stand-in
 	items   int
 	open    []Feedback
 	ref     int64
@@ -224,7 +224,7 @@ func TestBOLD_HarvestGivesOnlyWhatChanged(t *testing.T) {
 		fmt.Sprintf("vectors 1:40:1 = %q (false)", "\x08\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"),
 		`windows 3: = "1" (false)`,
 	}, s.harvest())
-	// What came and went between two harvests leaves no trace.
+	// An instance that begins and ends between two harvests leaves no record.
 	b.Decide(allItems(2), nil, 1, &d)
 	b.Unselected(Feedback{Instance: d.Instance})
 	require.Empty(t, s.harvest())
@@ -236,7 +236,7 @@ func TestBOLD_HarvestGivesOnlyWhatChanged(t *testing.T) {
 	require.Empty(t, s.harvest(), "nothing new")
 }
 
-// Windows that are told apart more or less finely than they were: nothing is lost, and nothing counted twice.
+// After windows are distinguished more or less finely, nothing is lost, and nothing is counted twice.
 func TestBOLD_TheLongestWindowMayChange(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var s *store

@@ -43,7 +43,7 @@ func newBOLD(t require.TestingT, c BOLDConfig, items int) *BOLD {
 	return b
 }
 
-// feedback is what the partition tells of a decision, once item candidates[rank] is selected.
+// feedback is the partition's feedback on a decision once item candidates[rank] is selected.
 func feedback(ref int64, candidates []policy.Item, d *Decision, rank int32) Feedback {
 	fb := Feedback{Ref: ref, Item: candidates[rank], Candidates: slices.Clone(candidates), Instance: d.Instance,
 		Order: slices.Clone(d.Order)}
@@ -130,8 +130,8 @@ func interleaved() (checks []check) {
 	return checks
 }
 
-// takingTurns tells whether a learner, whose payoffs come when each of the others has had its impression, decides as these do,
-// whose payoffs come at once.
+// takingTurns checks that a learner, whose payoffs come when each of the others has had its impression, decides as these do, whose
+// payoffs come at once.
 func takingTurns(delayed Learner, runs []Learner, n int) error {
 	const horizon = 400
 	users := crowd{n: n, seed: 11, mean: stationary(n)}
@@ -200,9 +200,8 @@ func TestBOLD_OneInstanceWithoutDelayIsTheUndelayedLearner(t *testing.T) {
 	}
 }
 
-// What is recorded is what is served: over random users, each candidate is selected as often as its propensity says.
-// Pearson's χ² of 100,000 selections on 8 cells, made normal by Wilson and Hilferty's cube root; above 6 by chance once in
-// 10⁹ times.
+// Recorded propensities are those served: over random users, each candidate is selected as often as its propensity says. Pearson's
+// χ² of 100,000 selections on 8 cells, made normal by Wilson and Hilferty's cube root; above 6 by chance once in 10⁹ times.
 func TestBOLD_PropensitiesAreThoseServed(t *testing.T) {
 	const n, draws = 8, 100_000
 	w, err := admissible.Geometric(0.7, n)
@@ -240,7 +239,7 @@ func TestBOLD_PropensitiesAreThoseServed(t *testing.T) {
 	}
 }
 
-// Unselected impressions, expiries and decisions that are not BOLD's own free what they hold, and nothing else.
+// Unselected impressions, expiries and decisions that are not BOLD's own free their instances, and no others.
 func TestBOLD_WhatEndsFreesItsInstance(t *testing.T) {
 	b := newBOLD(t, BOLDConfig{Base: ftrlBase(t, ByItem), Windows: WindowsConfig{Given: geometricWindows(t)}}, 3)
 	var d Decision
@@ -272,8 +271,8 @@ func TestBOLD_WhatEndsFreesItsInstance(t *testing.T) {
 	require.Equal(t, map[string]string{"0": "1", "1": "1", "2": "1"}, s.hashes["instances"])
 }
 
-// An adopted decision takes its instance even if that waits already; above a lowered bound instances only drain, and what
-// they knew goes with them.
+// An adopted decision takes its instance even if that waits already. Instances above a lowered bound only drain, and their
+// knowledge is dropped.
 func TestBOLD_InstancesAboveALoweredBoundDrain(t *testing.T) {
 	b := newBOLD(t, BOLDConfig{Base: ftrlBase(t, ByItem), Windows: WindowsConfig{Given: geometricWindows(t)}}, 3)
 	s := newStore(b)
@@ -373,8 +372,8 @@ func TestBOLD_LearnsWindowsOnAScheduleOfEventTime(t *testing.T) {
 	require.NoError(t, admissibletest.Contains(p, got, 1e-9))
 }
 
-// TestBOLD_AnOnlyCandidateIsNoRound: the payoffs of impressions with one candidate teach nothing of which is better, so they
-// spend nothing of the rate: after any number of them the learner decides as one that never saw them, and stores the same.
+// TestBOLD_AnOnlyCandidateIsNoRound: the payoffs of impressions with one candidate compare nothing, so they do not lower the
+// learning rate. After any number of them the learner decides as one without them, and stores the same.
 func TestBOLD_AnOnlyCandidateIsNoRound(t *testing.T) {
 	for _, index := range []LossIndex{ByItem, ByRank} {
 		ftrl, err := policy.NewFTRL(1, index == ByItem)

@@ -75,7 +75,7 @@ func BenchmarkPersonal(b *testing.B) {
 	}
 }
 
-// partOf is a part of a whole that knows what a learner knows.
+// partOf is a part of a pool with the same knowledge as a learner.
 func partOf(b *testing.B, l *Direct, p policy.Policy, c ContextualConfig) *Direct {
 	var made [2]*Direct
 	for k := range made {

@@ -32,7 +32,7 @@ func newMallOf(t *testing.T, parts int) *mallOf {
 	return m
 }
 
-// tell tells the whole what a part has stored.
+// Hands the pool the records that a part has stored.
 func (m *mallOf) tell(source int) {
 	d, s := m.parts[source], m.store[source]
 	s.harvest()
@@ -55,13 +55,14 @@ func (m *mallOf) tell(source int) {
 	}
 }
 
-// knownOf is what a learner expects of an item, and what that is worth.
+// knownOf is a learner's expected payoff of an item, and its worth in payoffs.
 func knownOf(d *Direct, i policy.Item) [2]float64 {
 	mean, worth := expected(d, i, 1)
 	return [2]float64{mean, worth}
 }
 
-// An item is of the category that most partitions say, and of several of the first in alphabetical order; what has ended says nothing.
+// An item's category is the one that most partitions report, and on a tie the first in alphabetical order; partitions without a
+// category are ignored.
 func TestSharing_MostSayTheCategory(t *testing.T) {
 	m := newMallOf(t, 4)
 	says := func(source int, name string) {
@@ -124,7 +125,7 @@ func TestSharing_CategoriesOfWhatTheWholeKnows(t *testing.T) {
 	require.Equal(t, before, knownOf(other, 0), "and what has no category does not")
 }
 
-// Of what a part has forgotten it knows what the whole knows until that hears of it, as one does that begins then.
+// Of an item that a part has forgotten, it has the pool's knowledge until the pool forgets it too, as a new part has.
 func TestSharing_WhatIsForgottenIsTheWholes(t *testing.T) {
 	m := newMallOf(t, 2)
 	for i := range policy.Item(4) {

@@ -108,8 +108,8 @@ func TestPreferring_ContextsFollowTheCandidates(t *testing.T) {
 	require.Nil(t, p.sorted(nil))
 }
 
-// Payoffs count with the features of what was selected, in whatever order they come and over however many partitions, and one without
-// features teaches nothing.
+// Payoffs count with the features of the selected item, in any order and over any number of partitions. One without features
+// changes nothing.
 func TestPersonal_SumsAreThoseOfThePayoffs(t *testing.T) {
 	one, again := personalKinds()[0].make(t).(*Direct), personalKinds()[0].make(t).(*Direct)
 	parts := []*Direct{personalKinds()[0].make(t).(*Direct), personalKinds()[0].make(t).(*Direct)}
@@ -166,7 +166,7 @@ func TestPersonal_SumsAreThoseOfThePayoffs(t *testing.T) {
 	require.Zero(t, one.Status().Flights)
 }
 
-// What a forgotten item's payoffs tell of features by how they differ stays; its own sums are gone, also from the store.
+// The differences between a forgotten item's payoffs still count for features; its own sums are gone, also from the store.
 func TestPersonal_ForgetsItems(t *testing.T) {
 	d := personalKinds()[0].make(t).(*Direct)
 	d.Grow(2)
@@ -205,8 +205,7 @@ func TestNewPersonal_RefusesWhatItCannotDo(t *testing.T) {
 	}
 }
 
-// Selections that are not paid lower what is expected of those with like features before they expire, of all items: as far as silence
-// counts already.
+// Unpaid selections lower the expected payoff of all items with like features before they expire, by their expired weight.
 func TestPersonal_SilenceTeachesBeforeTheHorizon(t *testing.T) {
 	belief := policy.Belief{Sigma: 0.5, EstimateSigma: true, Prior: policy.EmpiricalPrior}
 	for _, s := range []Silence{{Law: SilenceAtOnce}, {Law: SilenceAges, Horizon: lifeHorizon}, {}} {

@@ -10,8 +10,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// slowDirect is direct feeding as its definition reads: every payoff that came is kept, and what is in flight is counted
-// among the selections anew each time.
+// slowDirect is direct feeding by its definition: every payoff is kept, and selections in flight are counted again each time.
 type slowDirect struct {
 	base    policy.Policy
 	silence Silence
@@ -59,7 +58,7 @@ func (s *slowDirect) decide(candidates []policy.Item, key policy.Key) []int32 {
 	return order
 }
 
-// Direct feeding is what its definition says, at any order of selections, payoffs, expiries, other sources and new items.
+// Direct feeding equals its definition, at any order of selections, payoffs, expiries, other sources and new items.
 func TestDirect_IsItsDefinition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		base := rapid.SampledFrom([]policy.Policy{leastSampled{}, policy.NewGreedy(), policy.NewKLUCB(), policy.NewUtility()}).Draw(t, "policy")
@@ -132,7 +131,7 @@ func TestDirect_IsItsDefinition(t *testing.T) {
 	})
 }
 
-// What was never selected, as after a reset, ends without a trace in the counts: they never fall below 0.
+// An item that was never selected, as after a reset, ends without a trace in the counts: they never fall below 0.
 func TestDirect_InFlightNeverFallsBelowZero(t *testing.T) {
 	d := NewDirect(leastSampled{}, Silence{})
 	d.Grow(2)

@@ -18,8 +18,8 @@ type evidenceAt struct {
 	weight float64
 }
 
-// faded goes through all that was learned of an item, in the order of time: what each counted for when it was learned, by the
-// variance of the mean, which grows with time.
+// faded processes all evidence of an item in the order of time. Each piece has the variance of the mean that it gave, and the
+// variance grows with time.
 func faded(all []evidenceAt, value []float64, rate float64, end int64) (w, mean float64) {
 	order := make([]int, len(all))
 	for k := range order {
@@ -45,8 +45,8 @@ func faded(all []evidenceAt, value []float64, rate float64, end int64) (w, mean 
 	return 1 / (variance + rate*float64(max(0, end-at))), mean
 }
 
-// What is known of an item is what a Kalman filter knows of a mean that walks, which is told of each payoff in the middle of the
-// block in which its selection began, and of what silence counts as.
+// The evidence of an item is that of a Kalman filter of a mean that follows a random walk. The filter has each payoff, and the
+// weight of the unpaid, in the middle of the block in which the selection began.
 func TestDrift_IsAFilterOfWhatBeganWhen(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		law := Silence{Law: rapid.SampledFrom([]SilenceLaw{SilenceAges, SilenceWaits}).Draw(t, "silence"), Default: 0.25, Horizon: 1 << 24,
@@ -125,7 +125,7 @@ func TestDrift_IsAFilterOfWhatBeganWhen(t *testing.T) {
 	})
 }
 
-// Of what was learned before there was a history, all counts as of the pass from which on it is kept, and fades from then on.
+// Evidence from before there was a history counts as of the first pass that keeps one, and fades from then on.
 func TestDrift_WhatWasThereBeforeCountsAsOfTheFirstPass(t *testing.T) {
 	law := Silence{Horizon: 1 << 24, Drift: 10}
 	old := NewDirect(policy.NewGreedy(), Silence{Horizon: 1 << 24})

@@ -11,13 +11,13 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// A learner that has forgotten items knows of the others what one does that has never met those, and stores nothing of them: whatever
-// had been paid, was awaited or told by other sources when they were forgotten, and wherever it was loaded anew. How late payoffs are is not
-// kept by item: that both have been told.
+// A learner that has forgotten items has the knowledge of one that never met them, and stores nothing of them. This holds whatever
+// had been paid, awaited or received from other sources before, and wherever it is loaded. How late payoffs are is not kept by
+// item: both learners are given that.
 func TestForgetting_IsNeverHavingMet(t *testing.T) {
 	tried := 0
 	for _, k := range kinds() {
-		if _, ok := k.make(t).(ItemRemoving); !ok || k.make(t).Needs().Context { // what forgotten items told of features stays
+		if _, ok := k.make(t).(ItemRemoving); !ok || k.make(t).Needs().Context { // the forgotten items' part in features stays
 			continue
 		}
 		tried++
@@ -98,7 +98,7 @@ func testForgetting(t *rapid.T, k kind) {
 	for i := range policy.Item(items) {
 		require.Equal(t, never.Sums(i), l.Sums(i), "item %d", i)
 	}
-	later := now + lifeHorizon/4 // and all is reckoned anew
+	later := now + lifeHorizon/4 // and all is calculated again
 	l.Advance(later)
 	never.Advance(later)
 	for i := range policy.Item(items) {
@@ -109,7 +109,7 @@ func testForgetting(t *rapid.T, k kind) {
 	}
 }
 
-// tellLateness tells a learner of a payoff what is not kept by item.
+// tellLateness counts in a learner the part of a payoff that is not kept by item.
 func tellLateness(l ItemRemoving, fb *Feedback) {
 	l.PaidForgotten(*fb)
 	var a *awaiting

@@ -21,8 +21,8 @@ func fading(t require.TestingT) *Direct {
 
 const anHour = int64(3_600_000)
 
-// What items pay that fades with age is known of an item that is new; an item keeps the time at which it was first met, also when it is
-// loaded; one that has ended and comes again is new.
+// The mean by age of items is known of a new item. An item keeps the time at which it was first met, also when it is loaded. An
+// item that has ended and comes again is new.
 func TestMet_AgeIsAFeature(t *testing.T) {
 	d := fading(t)
 	d.Grow(40)

@@ -86,7 +86,7 @@ func TestExplain_ShowsTheNextDecisionAndChangesNothing(t *testing.T) {
 	}
 }
 
-// What a learner's policy believes of payoffs is shown, and is what its statistics say.
+// The estimates of a learner's policy are shown, and equal those of its statistics.
 func TestInspect_ShowsBeliefs(t *testing.T) {
 	belief := policy.Belief{Sigma: 0.5, EstimateSigma: true, Prior: policy.EmpiricalPrior}
 	base, err := policy.NewMOSS(belief)

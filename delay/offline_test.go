@@ -80,7 +80,7 @@ func sequence(n int) []policy.Item {
 	return all
 }
 
-// fields collects what a learner harvests.
+// fields collects a learner's harvested fields.
 type fields map[string]string
 
 func (f fields) Item(i policy.Item) {}
@@ -92,8 +92,8 @@ func (f fields) Field(hash string, field, value []byte) {
 	f[hash+"/"+string(field)] = string(value)
 }
 
-// Two learners merged into a third, which numbers the items its own way, leave it with the sums of both, all queues, and
-// each instance's knowledge under its new number; and what it then stores, it loads.
+// Two learners are merged into a third, which numbers the items its own way. It has the sums of both, all queues, and each
+// instance's knowledge under its new number. It can load its own store.
 func TestMerge_NothingIsLostOrCountedTwice(t *testing.T) {
 	for name, make1 := range mergeable(t) {
 		t.Run(name, func(t *testing.T) {
@@ -152,7 +152,7 @@ func TestMerge_NothingIsLostOrCountedTwice(t *testing.T) {
 	}
 }
 
-// stored makes sure that a learner loads what another harvests, and is like it then.
+// stored checks that a learner loads another's harvest, and equals it then.
 func stored(t *rapid.T, l, again Mergeable) {
 	f := fields{}
 	l.Harvest(f)

@@ -18,8 +18,8 @@ func partsLearner(law SilenceLaw, d float64) *Direct {
 	return l
 }
 
-// What has come of a selection counts at once as what it is above the default, with what it weighs as a default on top; what is
-// taken back counts too; at the end all of it gives way to the whole.
+// A payoff that is in so far counts at once by its difference from the default, on top of the selection's weight as a default.
+// Corrections count too. At the end the whole payoff replaces all of it.
 func TestParts_CountAtOnce(t *testing.T) {
 	for law, want := range map[SilenceLaw][2]policy.Evidence{
 		// Two in flight, of which one has come to 0.75 and then to 0.125.
@@ -32,7 +32,7 @@ func TestParts_CountAtOnce(t *testing.T) {
 		l.Selected(fb)
 		l.Selected(fb)
 		if law == SilenceAges {
-			l.flights.awaiting.worth.At(1).Unpaid = 1 // as though both were old enough for half of what comes
+			l.flights.awaiting.worth.At(1).Unpaid = 1 // as though both were old enough for half of the payoffs
 		}
 		fb.Payoff = 0.75
 		l.flights.parts.replace(1, history.Payoffs{}, history.PayoffsOf(0.75))
@@ -75,8 +75,8 @@ func TestParts_WeighByAgesOfWhatComes(t *testing.T) {
 	require.NotContains(t, l.Hashes(), hashSettled, "nothing is silent")
 }
 
-// Whatever has come, and however little the selections weigh yet: means lie within the range of payoffs, and weights within what
-// is in flight.
+// Whatever has been paid, and however small the selections' weights are: means lie within the range of payoffs, and weights within
+// the number in flight.
 func TestParts_MeansStayWithinTheRange(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := rapid.SampledFrom([]float64{0, 1, 0.25, 0.9}).Draw(t, "default")
@@ -103,7 +103,7 @@ func TestParts_MeansStayWithinTheRange(t *testing.T) {
 	})
 }
 
-// An impression that is pending elsewhere takes what has come of it along, and ends there without a trace.
+// An impression that is pending elsewhere takes its payoff so far along, and ends there without a trace.
 func TestParts_AreCarried(t *testing.T) {
 	from, to := partsLearner(SilenceAges, 0), partsLearner(SilenceAges, 0)
 	fb := Feedback{Item: 1, Began: 1000, Payoff: 0.7, Age: 2000}

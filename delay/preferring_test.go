@@ -20,7 +20,7 @@ type fan struct {
 	rng   *rand.Rand
 }
 
-// selects is the position of what a user with a random window selects from the candidates shown in this order.
+// selects is the position of the item that a user with a random window selects from the candidates shown in this order.
 func (f *fan) selects(candidates []policy.Item, order []int32) int {
 	window := 1
 	for window < len(order) && f.rng.Float64() < 0.7 {
@@ -116,9 +116,9 @@ func bases(t require.TestingT) map[string]func() Inspector {
 	}
 }
 
-// TestPreferring_AfterTheBurnInDecidesAsWithGivenUtilities: a learner that finds the order decides, from the first
-// impression on whose order is certain, exactly as one that is given it and was told the same; and while it is not, the
-// latter takes the outcomes without harm.
+// TestPreferring_AfterTheBurnInDecidesAsWithGivenUtilities: from the first impression whose order is certain, a learner that finds
+// the order decides exactly as one that is given it and received the same feedback. Before that, the latter takes the outcomes
+// without harm.
 func TestPreferring_AfterTheBurnInDecidesAsWithGivenUtilities(t *testing.T) {
 	for name, base := range bases(t) {
 		t.Run(name, func(t *testing.T) {
@@ -197,8 +197,8 @@ func requirePermutation(t require.TestingT, order []int32) {
 	}
 }
 
-// TestPreferring_SurvivesARestart: what is stored and loaded decides as the one that went on, and so does one that adopted
-// the decisions made since.
+// TestPreferring_SurvivesARestart: a loaded learner decides as the one that went on, and so does one that adopted the decisions
+// made since.
 func TestPreferring_SurvivesARestart(t *testing.T) {
 	for name, base := range bases(t) {
 		for kind, find := range map[string]func() preference.Finder{
@@ -259,8 +259,8 @@ func restart(t *rapid.T, base func() Inspector, find func() preference.Finder) {
 	}
 }
 
-// TestPreferring_ExplainsTheNextDecision: what is shown is what would be decided, its positions are the candidates', and
-// nothing has changed.
+// TestPreferring_ExplainsTheNextDecision: the decision shown is the next one, its positions are the candidates', and the state has
+// not changed.
 func TestPreferring_ExplainsTheNextDecision(t *testing.T) {
 	for name, base := range bases(t) {
 		t.Run(name, func(t *testing.T) {
@@ -285,8 +285,8 @@ func TestPreferring_ExplainsTheNextDecision(t *testing.T) {
 	}
 }
 
-// TestPreferring_UnknownOrderIsNoMistake: an outcome whose record lacks what was known at the decision teaches what the
-// shown order tells, and one that lacks even that teaches nothing.
+// TestPreferring_UnknownOrderIsNoMistake: an outcome without the order known at the decision counts by the shown order, and one
+// without both counts for nothing.
 func TestPreferring_UnknownOrderIsNoMistake(t *testing.T) {
 	p := NewPreferring(NewQPMD(policy.NewGreedy()), preference.NewSorted())
 	p.Grow(3)

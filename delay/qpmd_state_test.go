@@ -26,11 +26,11 @@ func TestQPMD_HarvestGivesOnlyWhatChanged(t *testing.T) {
 		`2 {1 9.313225746154785e-10 8.673617379884035e-19}`, `1 {1 0.1 0.010000000000000002}`,
 		`flights 2 = "" (true)`, `flights 1 = "1" (false)`, `learner hold = "" (true)`,
 	}, s.harvest())
-	// What came and went between two harvests was never written, and need not be deleted.
+	// A selection that begins and ends between two harvests was never written, and need not be deleted.
 	q.Paid(Feedback{Ref: 42, Item: 1, Payoff: 1})
 	q.Selected(Feedback{Ref: 43, Item: 1})
 	require.Equal(t, []string{`queues 1 = "2 2" (false)`, `1 {2 1.1 1.01}`}, s.harvest())
-	// What waits is written once.
+	// A waiting payoff is written once.
 	q.Selected(Feedback{Ref: 44, Item: 2})
 	for payoff := range 3 {
 		q.Paid(Feedback{Ref: int64(45 + payoff), Item: 1, Payoff: float64(payoff)})

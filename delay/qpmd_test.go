@@ -10,7 +10,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// QPM-D is what its definition says, at any order of selections, payoffs, expiries, other sources and new items.
+// QPM-D equals its definition, at any order of selections, payoffs, expiries, other sources and new items.
 func TestAppendixC2_QPMDIsItsDefinition(t *testing.T) { holdAlways(t, qpmdIsItsDefinition) }
 
 func qpmdIsItsDefinition(i instead) func(*rapid.T) {
@@ -20,8 +20,8 @@ func qpmdIsItsDefinition(i instead) func(*rapid.T) {
 	}
 }
 
-// BASE sees the very sequence that it would see without delay, were each item's payoffs drawn in the order in which
-// they arrived: run without delay on tapes of these payoffs, it makes the same decisions, step by step.
+// BASE gets the sequence that it would get without delay, were each item's payoffs drawn in the order of their arrival. Run without
+// delay on tapes of these payoffs, it makes the same decisions, step by step.
 func TestAppendixC2_BaseSeesTheUndelayedSequence(t *testing.T) {
 	holdAlways(t, baseSeesTheUndelayedSequence)
 }

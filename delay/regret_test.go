@@ -95,9 +95,9 @@ func falling(n int) []float64 {
 	return means
 }
 
-// additive are the checks that a delay of τ adds at most n·τ to the regret under lazy windows, and that with it and without it
-// elimination loses less than half of what the better one of those does who learn nothing. The seeds are fixed; over 20 others,
-// the first limit was eight standard deviations of the difference away, and the others twenty.
+// additive are the checks that a delay of τ adds at most n·τ to the regret under lazy windows. With and without it, elimination
+// loses less than half of the loss of the better of two learners that ignore payoffs. The seeds are fixed; over 20 others, the
+// first limit was eight standard deviations of the difference away, and the others twenty.
 func additive() (checks []check) {
 	const n, horizon, runs = 10, 20_000, 12
 	s := simulation{means: falling(n), horizon: horizon, window: lazy(n)}
@@ -129,11 +129,11 @@ func TestAppendixC2_DelayAddsAtMostNTauUnderLazyWindows(t *testing.T) {
 	theoremtest.Holds(t, additive(), itself)
 }
 
-// heldUp are the checks that where windows are not drawn independently, QPM-D may be held up for ever. Here item 3, of the
-// highest utility, is by far the best, and the only one of which anything is known. Then, over and over, a user with window 3
-// selects it, and begins a hold for it, and the next τ users look at one item only, and get item 1 or 2, as yet unseen. These
-// payoffs are never fed, for BASE is asked again only when the next user with window 3 has come. Nothing that is drawn
-// matters, so the regret is known exactly, and is linear; the same users without delay cost little.
+// heldUp are the checks that where windows are not drawn independently, QPM-D may be held up for ever. Here item 3, of the highest
+// utility, is by far the best, and the only one with payoffs. Then, again and again, a user with window 3 selects it, and begins a
+// hold for it. The next τ users look at one item only, and get item 1 or 2, as yet unseen. These payoffs are never fed, for BASE is
+// asked again only when the next user with window 3 has come. Nothing that is drawn matters, so the regret is known exactly, and is
+// linear; the same users without delay cost little.
 func heldUp() (checks []check) {
 	const tau, gap = 100, 0.8
 	blocks := func(t int, _ *rand.Rand) int {
@@ -169,9 +169,9 @@ func TestAppendixC2_LinearRegretUnderBlockWindows(t *testing.T) {
 	theoremtest.Holds(t, heldUp(), itself)
 }
 
-// twoThirds are the checks that ε-greedy's regret grows as T^{2/3}: eightfold T costs about four times as much, with or
-// without delay, with windows given, and learned, which after a while makes no difference. Means of 12 runs, which vary by a
-// tenth or so; the seeds are fixed, so that nothing is left to chance.
+// twoThirds are the checks that ε-greedy's regret grows as T^{2/3}: eightfold T costs about four times as much, with or without
+// delay. Windows are given, or learned, which after a while makes no difference. Means of 12 runs, which vary by a tenth or so; the
+// seeds are fixed, so that nothing is left to chance.
 func twoThirds() (checks []check) {
 	const n, runs, short, long = 10, 12, 4_000, 32_000
 	for _, lag := range []int{0, 200} {
@@ -218,9 +218,9 @@ func TestSection41_RegretGrowsAsTheTwoThirdsPower(t *testing.T) {
 	theoremtest.Holds(t, twoThirds(), itself)
 }
 
-// Under late payoffs, direct feeding with counts of what is in flight costs less than QPM-D, for every policy with a bonus
-// or a posterior, and a fraction of what QPM-D costs with the paper's own policy. Means of 8 runs under lazy windows; the
-// seeds are fixed, so that nothing is left to chance.
+// Under late payoffs, direct feeding with counts in flight costs less than QPM-D, for every policy with a bonus or a posterior. It
+// costs a fraction of QPM-D with the paper's own policy. Means of 8 runs under lazy windows; the seeds are fixed, so that nothing
+// is left to chance.
 func TestDirect_LatePayoffsCostLessThanWithQPMD(t *testing.T) {
 	const n, horizon, lag, runs = 10, 40_000, 1000, 8
 	mean := func(make func() Learner) (mean float64) {

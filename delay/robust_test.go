@@ -45,7 +45,7 @@ func rowsOf(r *Robust) (items []recency.Rows, levels history.Rows[recency.Residu
 	return items, levels
 }
 
-// What is kept is a function of the payoffs that came, not of their order.
+// The state is a function of the set of payoffs, not of their order.
 func TestRobust_KeepsTheSameInAnyOrder(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	all := ended(rng, 3000, 5, 5e6)
@@ -77,7 +77,7 @@ func TestRobust_KeepsTheSameInAnyOrder(t *testing.T) {
 	require.Equal(t, expected, surprises, "those without an expectation surprise nobody")
 }
 
-// published tells others what a learner has harvested.
+// published hands a learner's harvested fields to others.
 type published struct {
 	source int32
 	from   *Robust
@@ -100,8 +100,8 @@ func (p published) Field(hash string, field, value []byte) {
 	}
 }
 
-// Partitions that have told each other all, a little at a time, know what one would that had all payoffs, and estimate the same: the
-// levels to the last bit, and how payoffs spread as near as sums of sums are.
+// Partitions that have exchanged everything, a little at a time, have the knowledge and the estimates of one that had all payoffs.
+// The levels agree to the last bit; the spread of payoffs agrees up to the rounding of sums of sums.
 func TestRobust_PartitionsKnowWhatOneWould(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 1))
 	const partitions = 3
@@ -136,7 +136,7 @@ func TestRobust_PartitionsKnowWhatOneWould(t *testing.T) {
 	}
 }
 
-// Two learners merged know what one would that had both's payoffs, whichever was ahead; and what has changed is harvested.
+// Two learners merged have the knowledge of one with both's payoffs, whichever was ahead; and each change is harvested.
 func TestRobust_MergedKnowsWhatBothDid(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 1))
 	for _, ends := range [][2]int64{{4e6, 9e6}, {9e6, 4e6}} {
@@ -168,8 +168,8 @@ func TestRobust_MergedKnowsWhatBothDid(t *testing.T) {
 	}
 }
 
-// What is told of the level: none before the first payoff; that it has not changed; by how much it has, and over what past that is
-// told; and how often. A learner that is loaded has counted none, and tells the same.
+// The report of the level: none before the first payoff; that it has not changed; by how much it has, and against which past; and
+// how often. A loaded learner has counted no changes, and reports the same otherwise.
 func TestRobust_TellsOfTheLevel(t *testing.T) {
 	r := plainRobust(t, 2)
 	require.Equal(t, LevelStatus{Tracked: true, AsOf: inflight.Never, HalfLife: math.Inf(1)}, r.Status().Level)
@@ -201,8 +201,8 @@ func TestRobust_TellsOfTheLevel(t *testing.T) {
 	require.EqualValues(t, 1, feed(200, 0.25).Changes, "that it has changed is told once")
 }
 
-// rare plays selections of three items, one a second, of which few are paid, late, and all else is silent until the horizon; each
-// goes to the learners given for it, and all learners are told the time.
+// rare plays selections of three items, one a second. Few are paid, late, and all others stay unpaid until the horizon. Each goes
+// to the learners given for it, and all learners receive the time.
 func rare(rng *rand.Rand, seconds int, to func(second int) []*Robust, all ...*Robust) {
 	due := map[int][]Feedback{}
 	for s := range seconds {
@@ -234,8 +234,8 @@ func silentRobust(t testing.TB) *Robust {
 	return r
 }
 
-// Before the horizon nothing has expired, and all that was told is good news: with silence an item is what it pays all the same, and
-// what all items have in common is not taken for higher than it is.
+// Before the horizon nothing has expired, so that only payoffs have been counted. With the weight of the unpaid, an item's mean is
+// right all the same, and the common level is not overstated.
 func TestRobust_SilenceCountsBeforeTheHorizon(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 1))
 	ages, waits := silentRobust(t), plainRobust(t, 3)
@@ -251,8 +251,8 @@ func TestRobust_SilenceCountsBeforeTheHorizon(t *testing.T) {
 	}
 }
 
-// Partitions that have told each other all know what one would that had all selections, of silence too; and so does one that takes
-// over what the others know, and what they await.
+// Partitions that have exchanged everything have the knowledge of one with all selections, the unpaid too. So has one that takes
+// over the others' knowledge and their awaited selections.
 func TestRobust_PartitionsKnowSilenceAsOneWould(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 1))
 	one, merged, several := silentRobust(t), silentRobust(t), []*Robust{silentRobust(t), silentRobust(t)}
@@ -352,8 +352,8 @@ func BenchmarkRobust(b *testing.B) {
 	})
 }
 
-// A decision among n of twice as many items, after 100,000 impressions of such lists, 20 a second. Users look at so many results as
-// the windows say, select the one of the highest utility, and pay 0 or 1, in the mean from 0.2 to 0.8 by item.
+// A decision among n of twice as many items, after 100,000 impressions of such lists, 20 a second. Users view as many results as
+// their windows, and select the one of the highest utility. Payoffs are 0 or 1, with means from 0.2 to 0.8 by item.
 func BenchmarkRobust_Decide(b *testing.B) {
 	for _, n := range []int{20, 1000} {
 		r, rng := plainRobust(b, 2*n), rand.New(rand.NewPCG(5, uint64(n)))

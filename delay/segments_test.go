@@ -31,7 +31,7 @@ func give(d *Direct, i policy.Item, segment int32, payoff float64) {
 	d.Paid(fb)
 }
 
-// likeFits has two learners that know all they are told go by the same fit: when it is made anew depends on the order of payoffs.
+// likeFits makes two learners with the same evidence use the same fit: the time of a fit depends on the order of payoffs.
 func likeFits(t require.TestingT, one, other *Direct) {
 	for _, d := range []*Direct{one, other} {
 		d.Advance(1)
@@ -39,14 +39,14 @@ func likeFits(t require.TestingT, one, other *Direct) {
 	require.NoError(t, one.users.model.Load(other.users.model.Append(nil)))
 }
 
-// expected is what is expected of an item, and what it is worth.
+// expected is an item's expected payoff, and its worth in payoffs.
 func expected(d *Direct, i policy.Item, segment int32) (mean, worth float64) {
 	why := d.Explain([]policy.Item{i}, &policy.Context{X: onlyIntercept, Segment: segment}, 1).Why[0]
 	return why.Mean, why.Worth
 }
 
-// What has been known of items when they are told another category is as if they had always had it: of any order of payoffs, categories and
-// decisions.
+// When items get another category, their earlier evidence counts as if they had always had it: for any order of payoffs, categories
+// and decisions.
 func TestCategories_TheNewestHolds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		segments := []string{"new", "loyal"}[:rapid.IntRange(0, 2).Draw(t, "segments")]
@@ -125,7 +125,7 @@ func TestCategories_TellOfNewItems(t *testing.T) {
 	require.Greater(t, mean, 0.85)
 }
 
-// What an item pays in one segment says what it pays in another only as far as segments are alike.
+// An item's payoffs in one segment count for another only as far as segments are alike.
 func TestSegments_LearnApartAndTogether(t *testing.T) {
 	for _, alike := range []bool{true, false} {
 		d := grouped(t, Silence{}, []string{"new", "loyal"}, false)
@@ -213,7 +213,7 @@ func TestSegments_SilenceAtOnceIsPayoffsOfTheDefault(t *testing.T) {
 	}
 }
 
-// In flight are a cell's own: another segment's selections of the item tell of it no more than its payoffs would.
+// Counts in flight are a cell's own: another segment's selections of the item change it no more than their payoffs would.
 func TestSegments_InFlightAreTheirs(t *testing.T) {
 	d := grouped(t, Silence{}, []string{"new", "loyal"}, false)
 	d.Grow(2)

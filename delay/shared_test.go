@@ -12,8 +12,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// sharing is a group of learners that share a whole, each a source there with numbers of its own, beside one to which all happens that
-// happens to any of them, and beside each part a twin that shares nothing and is told what the others have published.
+// sharing is a group of learners that share a pool, in which each is a source with its own numbers. Beside it is one learner that
+// receives every event of any of them. Beside each part is a twin that shares nothing and receives the others' published records.
 type sharing struct {
 	kind   kind
 	whole  Sharing
@@ -68,7 +68,7 @@ func (p *part) number(whole policy.Item) policy.Item {
 	return policy.Item(slices.Index(p.numbers, whole))
 }
 
-// categorise tells all of an item's category.
+// categorise gives an item's category to all.
 func (w *sharing) categorise(i policy.Item, name string) {
 	w.all.(Categorising).Categorise(i, name)
 	for _, p := range w.parts {
@@ -77,7 +77,7 @@ func (w *sharing) categorise(i policy.Item, name string) {
 	}
 }
 
-// again is another whole that was told once all that the parts have published.
+// again is another pool that receives at once all records published by the parts.
 func (w *sharing) again(t *rapid.T) Sharing {
 	l := w.kind.make(t).(Sharing)
 	l.Grow(sharedItems)
@@ -108,7 +108,7 @@ func (w *sharing) each(by int, fb Feedback, do func(Learner, Feedback)) {
 	do(p.twin, fb)
 }
 
-// publish tells the whole and the others' twins what a part has published since the last time, or all anew.
+// publish hands the pool and the others' twins a part's records since the last time, or all of them.
 func (w *sharing) publish(p *part, anew bool) {
 	p.store.harvest()
 	if anew {
@@ -173,7 +173,7 @@ func (w *sharing) told() {
 	}
 }
 
-// reload makes a part's learner anew from what it has stored.
+// reload replaces a part's learner by one loaded from its store.
 func (w *sharing) reload(t *rapid.T, p *part) {
 	from, before := p.store, p.learner.(*Direct)
 	from.harvest()
@@ -233,7 +233,7 @@ func drawRanking(t *rapid.T) (candidates []policy.Item, order []int32) {
 	return rapid.Permutation(allItems(sharedItems)).Draw(t, "candidates"), rapid.Permutation(allItems(sharedItems)).Draw(t, "order")
 }
 
-// knownBy is what is known of each item, in each segment, with some features: the mean, and what it is worth.
+// knownBy is the estimate of each item, in each segment, with some features: the mean, and its worth in payoffs.
 func knownBy(t *rapid.T, d *Direct, number func(policy.Item) policy.Item) (all [][]float64) {
 	for i := range policy.Item(sharedItems) {
 		var of []float64
@@ -265,8 +265,8 @@ func requireSame(t *rapid.T, a, b *Direct) {
 	}
 }
 
-// What parts of a whole know is what a learner knows to which all has happened, once all is told; and before that, what one knows that
-// was told the same itself. Of what the whole knows nothing is kept by its parts.
+// Once all records are exchanged, parts of a pool have the knowledge of a learner that had every event. Before that, they have that
+// of one that received the same records itself. A part keeps none of the pool's evidence.
 func TestSharing_IsOneKnowledge(t *testing.T) {
 	tried := 0
 	for _, k := range kinds() {
@@ -282,9 +282,9 @@ func TestSharing_IsOneKnowledge(t *testing.T) {
 func testSharing(t *rapid.T, k kind) {
 	w := newSharing(t, k)
 	silence := w.all.(*Direct).flights.silence
-	byPass := silence.Law == SilenceAges || silence.Drift > 0 // what is estimated at a pass, a twin estimates of what it was told before it
+	byPass := silence.Law == SilenceAges || silence.Drift > 0 // values estimated at a pass: a twin has them of the records that it had before
 	inParts := silence.InParts
-	// With what payoffs depend on a whole estimates at other times, too.
+	// With features, a pool estimates at other times, too.
 	late := w.all.(*Direct).users != nil && silence.Law == SilenceAges
 	pass := func() int64 {
 		if a := w.all.(*Direct).flights.awaiting; a != nil {

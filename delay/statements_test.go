@@ -11,7 +11,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// instead is what is put in a learner's place; check is what a statement claims of it.
+// instead replaces a learner; check is the check of a statement about it.
 type (
 	instead = func(Learner) Learner
 	check   = theoremtest.Check[instead]
@@ -33,7 +33,7 @@ func (u byUtility) Decide(candidates []policy.Item, about *policy.Context, key p
 	}
 }
 
-// deaf hears of no payoff: what is paid has expired to it.
+// deaf hides all payoffs from a learner: each paid selection has expired for it.
 type deaf struct{ Learner }
 
 func (d deaf) Paid(fb Feedback) { d.Expired(fb) }

@@ -159,7 +159,7 @@ func kinds() []kind {
 	return all
 }
 
-// newRobust makes one, but for what is configured.
+// newRobust makes one, except for the configured parts.
 func newRobust(t require.TestingT, c RobustConfig) *Robust {
 	var err error
 	c.Policy, err = policy.NewRobust(policy.DefaultLookAgain)
@@ -170,7 +170,7 @@ func newRobust(t require.TestingT, c RobustConfig) *Robust {
 	return r
 }
 
-// leastSampled is a policy that shows what it is told of selections in flight: in increasing N, with or without them.
+// leastSampled is a policy that makes counts in flight visible: it ranks in increasing N, with or without them.
 type leastSampled struct{}
 
 var _ policy.Explainer = leastSampled{}
@@ -194,8 +194,8 @@ type fieldOf struct {
 	hash, field string
 }
 
-// life lets users, payoffs, other partitions and restarts happen at random to a learner that is never restarted, the
-// first, and to one that was loaded from what that has stored.
+// life applies random users, payoffs, other partitions and restarts to two learners. The first is never restarted; the second is
+// loaded from the first's store.
 type life struct {
 	kind     kind
 	learners []Learner
@@ -220,7 +220,7 @@ func newLife(t *rapid.T, k kind) *life {
 	w := &life{kind: k, learners: []Learner{l}, stores: []*store{newStore(l)}, items: known,
 		newest: map[[2]int32]policy.Sums{}, fields: map[fieldOf]string{}}
 	l.Grow(known)
-	for source := range int32(sources) { // what a loaded hold knows of sources that it has not heard of is another matter
+	for source := range int32(sources) { // a loaded hold's sums of sources that it has not met are another matter
 		for i := range policy.Item(known) {
 			w.newest[[2]int32{source, i}] = policy.Sums{N: 1, R: 0.5, Q: 0.25}
 			l.SetSource(source, i, policy.Sums{N: 1, R: 0.5, Q: 0.25})
@@ -230,7 +230,7 @@ func newLife(t *rapid.T, k kind) *life {
 	return w
 }
 
-// each does something to all learners, and notes what they may know of others then.
+// each applies something to all learners, and notes which sums of others they may have then.
 func (w *life) each(do func(Learner)) {
 	for _, l := range w.learners {
 		do(l)
@@ -324,8 +324,8 @@ func (w *life) reload(t *rapid.T) {
 	s := newStore(loaded)
 	w.stores[0].load(t, w.items, loaded)
 	require.Empty(t, s.harvest(), "what was loaded needs no writing")
-	// Other sources' sums come anew. Those that a hold is frozen with are not stored, but whatever comes first of a
-	// source and item stands in for them.
+	// Other sources' sums come again. Those that a hold is frozen with are not stored, but the first sums of a source and item
+	// replace them.
 	for _, sums := range []map[[2]int32]policy.Sums{w.frozen, w.newest} {
 		for at, s := range sums {
 			loaded.SetSource(at[0], at[1], s)
@@ -440,7 +440,7 @@ func (w *life) sourceField(t *rapid.T) {
 	}
 }
 
-// sourceFields are what other sources may tell in pooled fields, sense and nonsense.
+// sourceFields are pooled fields from other sources, valid and invalid.
 var sourceFields = map[string]struct{ fields, values []string }{
 	hashWindows:    {[]string{"1:1", "2:3", "2:", "3:9", "1:", "3:0", "x", "4:3"}, []string{"1", "7", "100"}},
 	hashFlights:    {[]string{"0", "1", "2", "9", "x"}, []string{"1", "3 10:5:2", "9 10:5:2 12:30:6", "7 17:0:3"}},
@@ -488,8 +488,7 @@ func (w *life) check(t *rapid.T) {
 	}
 }
 
-// A learner that is loaded, at any time, from what another has stored behaves as that other ever after, and stores the
-// same.
+// A learner that is loaded, at any time, from another's store behaves as that other ever after, and stores the same.
 func TestLearners_StateRoundTrip(t *testing.T) {
 	for _, k := range kinds() {
 		t.Run(k.name, func(t *testing.T) {
@@ -499,7 +498,7 @@ func TestLearners_StateRoundTrip(t *testing.T) {
 	}
 }
 
-// A learner may be configured with another policy, or with other windows, and go on: what it does not use, it passes over.
+// A learner may be configured with another policy, or with other windows, and go on: it ignores fields that it does not use.
 func TestLearners_StateOfAnotherPolicyIsTaken(t *testing.T) {
 	for _, handling := range []string{"qpmd/", "direct/"} {
 		learned, plain := kindNamed(t, handling+"egreedy, windows learned"), kindNamed(t, handling+"greedy")
@@ -537,7 +536,7 @@ func kindNamed(t *testing.T, name string) kind {
 
 type storedField struct{ hash, name, value string }
 
-// faultyFields are, for each hash, what no learner writes to it.
+// faultyFields are, for each hash, fields that no learner writes to it.
 var faultyFields = map[string][][]storedField{
 	hashFlights: {
 		{{hashFlights, "1", "-1"}}, {{hashFlights, "1", "0"}}, {{hashFlights, "1", "01"}}, {{hashFlights, "1", ""}},
@@ -693,7 +692,7 @@ func FuzzLearners_LoadField(f *testing.F) {
 		if l.LoadField(hash, []byte(field), []byte(value)) != nil || l.Loaded() != nil {
 			return
 		}
-		// What is accepted can be gone on with.
+		// Accepted fields can be used.
 		var d Decision
 		for k := range int64(4) {
 			l.Decide(allItems(3), contextOf(l, policy.Key(k), 3), policy.Key(k), &d)

@@ -12,7 +12,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// store is a Recorder that keeps what it is told, as a database would, and what it was told last, line by line.
+// store is a Recorder that keeps its records, as a database would, and its last records, line by line.
 type store struct {
 	learner Learner
 	sums    map[policy.Item]policy.Sums
@@ -49,7 +49,7 @@ func (s *store) harvest() []string {
 	return s.log
 }
 
-// load fills a new learner with what is stored, its fields in a random order.
+// load fills a new learner with the stored fields, in a random order.
 func (s *store) load(t *rapid.T, items int, l Learner) {
 	l.Grow(items)
 	for i, sums := range s.sums {
@@ -86,8 +86,8 @@ func (s *store) loadSorted(t *testing.T, items int, l Learner) {
 	require.NoError(t, l.Loaded())
 }
 
-// oracle is QPM-D as its definition reads, and as slow: all payoffs that have come are kept per item in the order of
-// their arrival, and those fed are the first so many.
+// oracle is QPM-D by its definition, and slow: all payoffs are kept per item in the order of their arrival, and those fed are a
+// prefix.
 type oracle struct {
 	base     policy.Policy
 	items    int
@@ -284,7 +284,7 @@ func (w *world) selected(out Feedback) {
 	w.waiting = append(w.waiting, out)
 }
 
-// actions are what can happen; several of a kind make it likelier.
+// actions are the possible events; several of a kind make it likelier.
 func (w *world) actions() map[string]func(*rapid.T) {
 	pick := func(t *rapid.T, from *[]Feedback) Feedback {
 		if len(*from) == 0 {
@@ -346,8 +346,8 @@ func (w *world) actions() map[string]func(*rapid.T) {
 	}
 }
 
-// moreActions are those under which the steps of BASE are no longer as they would be in a world of its own: selections
-// that come later than decisions, other sources, new items.
+// moreActions are those under which BASE's steps differ from those without delay: selections that come later than decisions, other
+// sources, new items.
 func (w *world) moreActions() map[string]func(*rapid.T) {
 	a := w.actions()
 	a["decide"] = func(t *rapid.T) { w.undrawn = append(w.undrawn, w.decide(t)) }

@@ -7,7 +7,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// instead is what is put in an adversarial policy's place; check is what a statement claims of it.
+// instead replaces an adversarial policy; check is the check of a statement about it.
 type (
 	instead = func(policy.Adversarial) policy.Adversarial
 	check   = theoremtest.Check[instead]
@@ -23,15 +23,15 @@ func (byUtility) Point(_ *policy.Vector, _ []int32, _, p []float64, _ *policy.Ad
 	p[len(p)-1] = 1
 }
 
-// deaf makes nothing of what it is fed.
+// deaf ignores feedback.
 type deaf struct{ policy.Adversarial }
 
 func (deaf) Feed(*policy.Vector, []int32, int, float64, float64, []float64, *policy.AdversarialWorkspace) bool {
 	return true
 }
 
-// Each test of a statement sees that an adversarial policy learns nothing: one that ranks by utility, and one that makes
-// nothing of what it is fed.
+// Each test of a statement fails for an adversarial policy that does not learn: one that ranks by utility, and one that ignores
+// feedback.
 func TestStatements_SeeAdversarialNonLearners(t *testing.T) {
 	theoremtest.SeeNonLearners(t, "policy_test", map[string]instead{
 		"utility": func(a policy.Adversarial) policy.Adversarial { return byUtility{a} },

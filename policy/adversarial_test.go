@@ -47,8 +47,8 @@ func upTo(n int) []int32 {
 	return s
 }
 
-// Averaged over what is selected with the probabilities of any decision, the estimate is the loss: exactly, not by drawing.
-// And it is the estimate that is learned from.
+// Averaged over the selections, with the probabilities of any decision, the estimate is the loss: exactly, not by drawing. And the
+// update uses the estimate.
 func TestSection43_LossEstimatesAreUnbiased(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 8).Draw(t, "n")
@@ -70,9 +70,9 @@ func TestSection43_LossEstimatesAreUnbiased(t *testing.T) {
 	theoremtest.Holds(t, unbiased(), itself)
 }
 
-// unbiased are the checks that what FTRL's cumulative losses grow by is, averaged over what is selected with the
-// probabilities of its own decision, the loss of each coordinate, less the same for all where they are shifted. (OSMD keeps
-// no losses; what it makes of an estimate is Algorithm 5's step.)
+// unbiased are the checks of the growth of FTRL's cumulative losses. Averaged over the selections, with the probabilities of its
+// own decision, it is the loss of each coordinate. Where losses are shifted, it is that minus a term that is the same for all.
+// (OSMD keeps no losses; it uses an estimate in Algorithm 5's step.)
 func unbiased() (checks []check) {
 	for world, shifted := range map[string]bool{"losses of items": true, "losses of ranks": false} {
 		checks = append(checks, check{World: world, Run: func(t testing.TB, i instead) error {
@@ -99,7 +99,7 @@ func unbiased() (checks []check) {
 	return checks
 }
 
-// growth is by how much what a knows of each coordinate grows in the mean over its selections, after 50 payoffs.
+// growth is the mean growth of a's state of each coordinate over its selections, after 50 payoffs.
 func growth(a policy.Adversarial, losses, q []float64, ws *policy.AdversarialWorkspace) []float64 {
 	n := len(losses)
 	p := make([]float64, n)
@@ -140,8 +140,8 @@ func drawn(p []float64, rng *rand.Rand) int {
 	return len(p) - 1
 }
 
-// By items, what an update adds is, averaged over what is selected, ℓ_i less the loss that is to be expected: the same
-// for all, so that it changes no point.
+// By items, an update adds, averaged over the selections, ℓ_i minus the expected loss: the same for all, so that it changes no
+// point.
 func TestFTRL_TheShiftIsTheSameForAll(t *testing.T) {
 	f, ws := newFTRL(t, true), workspace()
 	q := geometric(t, 5)
@@ -228,7 +228,7 @@ func TestFTRL_RateFallsWithTheRoot(t *testing.T) {
 	require.ErrorIs(t, err, policy.ErrAdversarial)
 }
 
-// After 1, 3, 7, … payoffs a doubled horizon starts anew, with the rate of the next power of 2.
+// After 1, 3, 7, … payoffs a doubled horizon starts again, with the rate of the next power of 2.
 func TestOSMD_DoubledHorizonStartsAnew(t *testing.T) {
 	o, ws := newOSMD(t, 0), workspace()
 	q := geometric(t, 4)
@@ -248,7 +248,7 @@ func TestOSMD_DoubledHorizonStartsAnew(t *testing.T) {
 	}
 }
 
-// mirrorSteps are the checks that the mirror step is the paper's: from p, ∇F(p') = ∇F(p) − ηℓ̂, projected by the Bregman
+// mirrorSteps are the checks that the mirror step is the paper's. From p, it is ∇F(p') = ∇F(p) − ηℓ̂, projected by the Bregman
 // divergence of F, which is D(x,y) = Σ (√x_i − √y_i)²/√y_i. Nothing in C nearby is closer.
 func mirrorSteps() []check {
 	return []check{{World: "300 steps of six items", Run: func(t testing.TB, i instead) error {
@@ -313,8 +313,8 @@ func TestAlgorithm5_TheStepIsTheBregmanProjection(t *testing.T) {
 	theoremtest.Holds(t, mirrorSteps(), itself)
 }
 
-// Items that no window selects are left out, and what is left goes on; a window distribution under which the rest does
-// not suffice starts anew.
+// Items that no window selects are left out, and the others go on; where a window distribution does not suffice for them, OSMD
+// starts again.
 func TestOSMD_LeavesOutWhatCannotBeSelected(t *testing.T) {
 	o, ws := newOSMD(t, 100), workspace()
 	q := []float64{0, 0.5, 0, 0.3, 0.2}
@@ -330,7 +330,7 @@ func TestOSMD_LeavesOutWhatCannotBeSelected(t *testing.T) {
 	o.Point(&v, upTo(5), geometric(t, 5), p, ws)
 	require.Zero(t, p[0])
 	require.NoError(t, admissibletest.Contains(p, geometric(t, 5), 1e-9))
-	// In another order of utilities it is the last, and must be selected: anew.
+	// In another order of utilities it is the last, and must be selected: OSMD starts again.
 	reversed := []int32{4, 3, 2, 1, 0}
 	o.Point(&v, reversed, geometric(t, 5), p, ws)
 	want := make([]float64, 5)

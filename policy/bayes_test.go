@@ -9,33 +9,33 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// bazaar is a catalogue as simple as can be: items' means are N(mean, tau²), payoffs N(μ, sigma²) and known at once, and each user
-// selects the first of so many candidates that are drawn of all items, with repetition.
+// bazaar is a minimal catalogue. Items' means are N(mean, tau²), payoffs N(μ, sigma²) and known at once. Each user selects the
+// first of the candidates, which are drawn from all items with repetition.
 type bazaar struct {
 	items, candidates, horizon int
 	mean, tau, sigma           float64
 }
 
-// prior is what is known of it.
+// prior is the belief before any payoff.
 func (b *bazaar) prior() Belief {
 	return Belief{Sigma: b.sigma, Prior: FixedPrior, Mean: b.mean, SD: b.tau}
 }
 
-// ruler is an upper bound of what anybody can earn in a bazaar who knows all but the items' means: the horizon, too.
+// ruler is an upper bound of the earnings of any learner in a bazaar that knows everything but the items' means: the horizon, too.
 //
-// Let x be what is known of one item, v_t(x) any functions with v_T = 0, and u_t(x) = m(x) + E v_{t+1}(x') − v_{t+1}(x), where x'
-// is x after a payoff and m its expected mean. Whoever earned V_t = Σ_i v_t(x_i) + c_t from t on would be at least as rich as the
-// Bayes-optimal learner, if in each state V_t − V_{t+1} was at least the mean, over lists of candidates, of the largest u_t in the
-// list (Bellman). With F the distribution of u_t over items, that mean is Φ(F) = ∫ 1−F^c: a concave function. So it is at
-// most Φ(G) + ∫ r dF − ∫ r dG with the derivative r(u) = c·∫^u G^{c−1}, whatever G is. Hence v_t = v_{t+1} + r(u_t)/n and c_t =
-// c_{t+1} + Φ(G) − ∫ r dG will do. This is a dynamic program of one item, in its number of payoffs and its expected mean. The
-// nearer the G are to what u are distributed like when the items with the largest u are selected, the lower the bound; and
-// those u are then an index that nearly attains it.
+// Let x be the state of one item, v_t(x) any functions with v_T = 0, and u_t(x) = m(x) + E v_{t+1}(x') − v_{t+1}(x). Here x' is x
+// after a payoff, and m its expected mean. Suppose a learner earned V_t = Σ_i v_t(x_i) + c_t from t on. It would be at least as
+// rich as the Bayes-optimal learner under this condition (Bellman): in each state V_t − V_{t+1} is at least the mean, over lists of
+// candidates, of the largest u_t in the list. With F the distribution of u_t over items, that mean is Φ(F) = ∫ 1−F^c: a concave
+// function. So it is at most Φ(G) + ∫ r dF − ∫ r dG with the derivative r(u) = c·∫^u G^{c−1}, whatever G is. Hence v_t = v_{t+1} +
+// r(u_t)/n and c_t = c_{t+1} + Φ(G) − ∫ r dG will do. This is a dynamic program of one item, in its number of payoffs and its
+// expected mean. The nearer G is to the distribution of u when the items with the largest u are selected, the lower the bound.
+// Those u are then an index that nearly attains it.
 type ruler struct {
 	bazaar
 	steps, bins int         // as which the horizon is reckoned, an item being shown once in each; and how many G there are
 	means       int         // points of the grid of expected means, which spans twelve tau
-	payoffs     int         // the most of one item that are told apart
+	payoffs     int         // the most of one item that are distinguished
 	sorted      [][]float64 // by bin: G, as that many equally likely values
 	extra       [][]float32 // by bin and number of payoffs: u − m on the grid
 }
@@ -107,7 +107,7 @@ func (r *ruler) bound() float64 {
 	return total + float64(r.items)*between(then[0], (r.mean-r.low())/r.step())
 }
 
-// worth is what a payoff more of an item with n of them is worth later: E v(x') − v(x), on the grid of means. The mean moves by a
+// worth is the later worth of one more payoff of an item with n of them: E v(x') − v(x), on the grid of means. The mean moves by a
 // normal step; three points on the grid have its variance, or where it is small the second difference.
 func (r *ruler) worth(then [][]float64, n int) []float32 {
 	worth := make([]float32, r.means)
@@ -148,8 +148,8 @@ func (r *ruler) learn(seen [][]float64) {
 	}
 }
 
-// play plays a policy, or without one the ruler's index, which notes the indices that it sees. best is what the best candidates
-// would have earned.
+// play plays a policy, or without one the ruler's index, and notes the indices that it sees. best is the earnings of the best
+// candidates.
 func (b *bazaar) play(seed uint64, p Policy, r *ruler) (best, earned float64, seen [][]float64) {
 	rng := rand.New(rand.NewPCG(seed, 71))
 	mu := make([]float64, b.items)
@@ -192,7 +192,7 @@ func (b *bazaar) play(seed uint64, p Policy, r *ruler) (best, earned float64, se
 	return best, earned, seen
 }
 
-// best is what the best candidates earn on average over catalogues, to about 1 part in 10^4 of what they earn above the mean.
+// best is the mean earnings of the best candidates over catalogues, to about 1 part in 10^4 of their excess over the mean.
 func (b *bazaar) best() float64 {
 	rng, mu, sum := rand.New(rand.NewPCG(1, 72)), make([]float64, b.items), 0.0
 	const catalogues, each = 20_000, 30
@@ -211,10 +211,10 @@ func (b *bazaar) best() float64 {
 	return float64(b.horizon) * (b.mean + sum/catalogues/each)
 }
 
-// What MOSS loses in a catalogue is near what anybody must lose: 300 items with the laboratory's spreads, and 50 payoffs each. The bound
-// knows the prior, σ and the horizon. Means of 16 runs: over seeds, of the bound's 288, moss loses 1.11 ± 0.02, the index 1.04 ± 0.02, thompson
-// 1.67 ± 0.03, utility 5.4 ± 0.1 (standard deviations of 8 times 16 runs), and the bound itself varies by 2. Where no comment says otherwise, less
-// than 1 seed in 10^6 fails.
+// MOSS's loss in a catalogue is near the loss of the best possible learner: 300 items with the laboratory's spreads, and 50 payoffs
+// each. The bound uses the prior, σ and the horizon. Means of 16 runs: over seeds, of the bound's 288, moss loses 1.11 ± 0.02, the
+// index 1.04 ± 0.02, thompson 1.67 ± 0.03, utility 5.4 ± 0.1. These are standard deviations of 8 times 16 runs; the bound itself
+// varies by 2. Where no comment says otherwise, less than 1 seed in 10^6 fails.
 func TestMOSS_LosesLittleMoreThanTheBayesOptimalLearner(t *testing.T) {
 	const runs = 16
 	b := bazaar{items: 300, candidates: 10, horizon: 15_000, mean: 0.73, tau: 0.068, sigma: 0.2}

@@ -33,7 +33,7 @@ func (c rgb) times(m [9]float64) (o rgb) {
 	return o
 }
 
-// contrast is that of the Web Content Accessibility Guidelines: 3 is asked for what is drawn.
+// contrast is that of the Web Content Accessibility Guidelines, which ask for 3 for graphics.
 func contrast(a, b rgb) float64 {
 	light := func(c rgb) float64 { return 0.2126*c[0] + 0.7152*c[1] + 0.0722*c[2] + 0.05 }
 	return max(light(a), light(b)) / min(light(a), light(b))
@@ -57,8 +57,8 @@ var eyes = map[string][9]float64{
 	"tritanope":   {1.255528, -0.076749, -0.178779, -0.078411, 0.930809, 0.147602, 0.004733, 0.691367, 0.303900},
 }
 
-// Each policy has a colour that can be seen on light pages and on dark ones, and told from each other's by all readers: by some
-// three times what is just seen, which is two of OKLab's hundredths.
+// Each policy has a colour that is visible on light and dark pages. All readers can distinguish it from the others': by some three
+// times the least visible difference, which is two of OKLab's hundredths.
 func TestKinds_ColoursCanBeSeenAndTold(t *testing.T) {
 	for k, kind := range Kinds {
 		c := linear(t, kind.Colour)

@@ -125,8 +125,8 @@ func instances(n int, rng *rand.Rand) []instance {
 	}
 }
 
-// everyoneLeads is the worst case of a scan per leader, and deepens the heap: each newcomer, from the right, has fewer
-// payoffs than all before and a slightly smaller upper end, and nobody is dominated.
+// everyoneLeads is the worst case of a scan per leader, and deepens the heap. Each item, from the right, has fewer payoffs than all
+// before and a slightly smaller upper end. None is dominated.
 func everyoneLeads(n int, rng *rand.Rand) instance {
 	sums := make([]Sums, n)
 	for i := range sums {
@@ -135,8 +135,8 @@ func everyoneLeads(n int, rng *rand.Rand) instance {
 	return newInstance("everyone leads", sums, rng)
 }
 
-// evictedAtOnce fills the heap as everyoneLeads does, until one very good item of the lowest utility but one dominates
-// all but one at the bottom of the heap, which then lose their place one by one.
+// evictedAtOnce fills the heap as everyoneLeads does. Then one very good item of the second lowest utility dominates all but one at
+// the bottom of the heap, which lose their place one by one.
 func evictedAtOnce(n int, rng *rand.Rand) instance {
 	sums := everyoneLeads(n, rng).sums()
 	for i := range sums {

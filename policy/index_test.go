@@ -104,7 +104,7 @@ func randomInput(t *rapid.T) Input {
 	return in
 }
 
-// randomEvidence is what selections whose payoff is awaited may come to.
+// randomEvidence is a random weight of selections whose payoff is awaited.
 func randomEvidence(t *rapid.T) Evidence {
 	flights := rapid.Int64Range(0, 3).Draw(t, "flights")
 	w := rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, flights*weightUnits)).Draw(t, "worth")
@@ -114,7 +114,7 @@ func randomEvidence(t *rapid.T) Evidence {
 	return e
 }
 
-// await has the table take for what is awaited what is given by item.
+// await sets the table's awaited evidence of each item.
 func await(table *Table, awaited []Evidence) {
 	table.EvidenceBy(with(table, func(i Item) Evidence { return awaited[i] }))
 	for i := range awaited {
@@ -122,9 +122,9 @@ func await(table *Table, awaited []Evidence) {
 	}
 }
 
-// literal is the ranking of a policy whose leader has the largest index, as its definition reads: the leader of what
-// remains is looked for among all that remain, with ties in N, then in flight, then by draw. The items that it blocks stand in
-// falling mean, of equal means the best liked first.
+// literal is the ranking, by its definition, of a policy whose leader has the largest index. The next leader is looked for among
+// all remaining candidates, with ties in N, then in flight, then by draw. The items that it blocks stand in falling mean, of equal
+// means the best liked first.
 func literal(in *Input, means, index []float64) (order []int32) {
 	for first := 0; first < len(index); {
 		leader := first
@@ -157,7 +157,7 @@ func beliefOf(p Policy) Belief {
 	return p.(*Thompson).belief
 }
 
-// literalIndex is what the doc comments say, from the estimates that the table gives.
+// literalIndex is the index of the doc comments, from the table's estimates.
 func literalIndex(p Policy, in *Input) []float64 {
 	index := make([]float64, len(in.Items))
 	for k, item := range in.Items {
@@ -192,7 +192,7 @@ func meansOf(p Policy, in *Input) []float64 {
 	return literalMeans(b.expect(in.Table), in)
 }
 
-// literalMeans are what is expected of the candidates.
+// literalMeans are the expected payoffs of the candidates.
 func literalMeans(e expectation, in *Input) []float64 {
 	means := make([]float64, len(in.Items))
 	for k := range means {
@@ -225,7 +225,7 @@ func literalMean(table *Table) float64 {
 	return r / w
 }
 
-// The rankings are those of the definitions, item for item, though what cannot lead is passed over early.
+// The rankings are those of the definitions, item for item, though items that cannot lead are passed over early.
 func TestIndexPolicies_AreTheirDefinitions(t *testing.T) {
 	policies := indexPolicies(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -272,7 +272,7 @@ func TestIndexPolicies_SelectionsInFlight(t *testing.T) {
 	}
 }
 
-// Without a prior what is unseen leads; with one it stands where items like it are expected to.
+// Without a prior unseen items lead; with one they stand where items like them are expected to.
 func TestIndexPolicies_UnseenItems(t *testing.T) {
 	in := Input{Items: seq(3), Table: tableOf(sumsOf(1000, 0.9), Sums{}, sumsOf(1000, 0.8))}
 	known := in
@@ -348,7 +348,7 @@ func TestIndexPolicies_DoNotAllocate(t *testing.T) {
 	}
 }
 
-// The bound with which MOSS passes over what cannot lead is one, and near.
+// The bound with which MOSS passes over items that cannot lead is one, and near.
 func TestMOSS_LogarithmFromAbove(t *testing.T) {
 	check := func(x float64) {
 		require.GreaterOrEqual(t, logAbove(x), math.Log(x), "%v", x)
@@ -364,14 +364,14 @@ func TestMOSS_LogarithmFromAbove(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { check(rapid.Float64Range(1, math.MaxFloat64).Draw(t, "x")) })
 }
 
-// optimisticInversions are the checks of Theorem 3.1's inversion argument for Optimistic. An inversion of s and j needs an
-// index of j that is not below that of s, and is a sample of j; hence, as in the analysis of UCB (T. Lattimore, C. Szepesvári,
-// Bandit Algorithms, 2020, theorem 8.1, whose proof bounds just this), the expected number of inversions is at most
+// optimisticInversions are the checks of Theorem 3.1's inversion argument for Optimistic. An inversion of s and j needs an index of
+// j that is not below that of s, and is a sample of j. Hence the expected number of inversions is bounded as in the analysis of UCB
+// (T. Lattimore, C. Szepesvári, Bandit Algorithms, 2020, theorem 8.1, whose proof bounds just this). It is at most
 //
 //	1 + 5σ²/ε² + 2σ²·(log f(T) + √(π·log f(T)) + 1)/(Δ−ε)²  for any ε in (0,Δ).
 //
-// The mean of 8 runs is compared. Near the bound, where 2σ²·log f/Δ² rounds are needed, the number in one run has a
-// standard deviation below a tenth of the bound, and what is measured is below half of it: more than 12 standard errors.
+// The mean of 8 runs is compared. Near the bound, where 2σ²·log f/Δ² rounds are needed, the number in one run has a standard
+// deviation below a tenth of the bound. The measured number is below half of the bound: more than 12 standard errors.
 func optimisticInversions() (checks []check) {
 	const n, horizon = 8, 20_000
 	means := []float64{0.6, 4, 1, 3.5, 2, 2.1, 0, 1.5}
@@ -391,7 +391,7 @@ func optimisticInversions() (checks []check) {
 	return checks
 }
 
-// fewOptimistic tells whether inversions in runs of Optimistic are samples of what seems better, and few.
+// fewOptimistic checks that inversions in runs of Optimistic are samples of items that seem better, and few.
 func fewOptimistic(t testing.TB, r run, begin func() user) (err error) {
 	const runs = 8
 	count := map[[2]Item]int{}
@@ -432,9 +432,9 @@ func TestTheorem31_OptimisticInversions(t *testing.T) {
 	theoremtest.Holds(t, optimisticInversions(), itself)
 }
 
-// What they are for: on the paper's worst case the regret is a fraction of elimination's. Means of 4 runs: 9,300 for
-// elimination, and over 32 runs 641 for moss, 943 for thompson, 1,836 for optimistic, with standard deviations of a run of
-// 136, 243 and 170, and below 600 for elimination: the limits are eight and more standard errors away.
+// On the paper's worst case the regret is a fraction of elimination's. Means of 4 runs: 9,300 for elimination, and over 32 runs 641
+// for moss, 943 for thompson, 1,836 for optimistic. The standard deviations of a run are 136, 243 and 170, and below 600 for
+// elimination: the limits are eight and more standard errors away.
 func TestIndexPolicies_RegretIsAFractionOfEliminations(t *testing.T) {
 	const n, horizon, runs = 10, 100_000, 4
 	means := falling(n)

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Pages are as a map is whose values are zero where it has none; and what At gave stays where it is.
+// Pages equal a map whose missing values are zero; and pointers from At stay valid.
 func TestPages_AreAMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var p Pages[int]

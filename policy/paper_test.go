@@ -32,7 +32,7 @@ func permutations(n int, f func(order []int32)) {
 	place(0)
 }
 
-// For every window, no permutation gives more than BestMean, bestOrder gives just that, and it is one of the family Π*:
+// For every window, no permutation gives more than BestMean, and bestOrder gives exactly that. bestOrder is one of the family Π*:
 // the undominated items in decreasing mean, each followed by those that it dominates and nobody better does.
 func TestLemma33_BestPermutation(t *testing.T) {
 	const seed = 33
@@ -104,8 +104,8 @@ func undominated(means []float64) []int32 {
 	return s
 }
 
-// badEvent draws tapes of payoffs N(0, deviation²) for n items, and tells whether any mean leaves its radius at any N up
-// to length. The radius depends on t ≥ 1 + N, and is smallest, hence this likeliest, where one item was selected only.
+// badEvent draws tapes of payoffs N(0, deviation²) for n items. It returns whether any mean leaves its radius at any N up to
+// length. The radius depends on t ≥ 1 + N. It is smallest, and this likeliest, where one item was selected only.
 func badEvent(c Confidence, n, length int, deviation float64, rng *rand.Rand) bool {
 	bad := false
 	for range n {
@@ -120,9 +120,9 @@ func badEvent(c Confidence, n, length int, deviation float64, rng *rand.Rand) bo
 	return bad
 }
 
-// The bad event has at most probability δ: of 4,000 runs it is seen in no more than 4,000·δ + 5.5·√(4,000·δ(1−δ)), for
-// which the probability is below 2·10⁻⁸ if the lemma holds. And it is not for want of trying that it holds: with δ = 1,
-// where the radius is smallest, it is seen in more than 1 run of 100 (2.6 of 100 were measured, 6 deviations more).
+// The bad event has at most probability δ: it occurs in no more than 4,000·δ + 5.5·√(4,000·δ(1−δ)) of 4,000 runs. If the lemma
+// holds, more have a probability below 2·10⁻⁸. The event is possible: with δ = 1, where the radius is smallest, it occurs in more
+// than 1 run of 100 (measured: 2.6 of 100, 6 deviations more).
 func TestLemma34_GoodEvent(t *testing.T) {
 	const seed, runs = 34, 4000
 	rng := rand.New(rand.NewPCG(seed, 34))
@@ -152,9 +152,9 @@ func TestLemma34_GoodEvent(t *testing.T) {
 	}
 }
 
-// The radius as printed is too small for the unit variance of the lemma's statement: the bad event is seen more often
-// than δ = 10⁻⁴ allows, about 17 times as often. In 60,000 runs, with probability δ it would be seen 40 times or more
-// with a probability below 10⁻¹⁷; at the frequency measured, it is seen 40 times or less with one below 10⁻¹¹.
+// The radius as printed is too small for the unit variance of the lemma's statement: the bad event occurs about 17 times as often
+// as δ = 10⁻⁴ allows. In 60,000 runs with probability δ, 40 or more events have a probability below 10⁻¹⁷. At the measured
+// frequency, 40 or fewer have one below 10⁻¹¹.
 func TestLemma34_PrintedRadiusIsTooSmallForUnitVariance(t *testing.T) {
 	const seed, runs, delta = 35, 60_000, 1e-4
 	rng := rand.New(rand.NewPCG(seed, 34))
@@ -185,8 +185,8 @@ type run struct {
 	horizon    int
 	seed       uint64
 	user       user
-	// seen, where not nil, is told of each trial before the payoff is fed. best is the item that the best permutation
-	// in hindsight would have had selected.
+	// seen, where not nil, is called with each trial before the payoff is fed. best is the item selected under the best permutation
+	// in hindsight.
 	seen func(t int, table *Table, items []Item, order []int32, window int, selected, best Item)
 	// over, where not nil, ends the run early.
 	over func(regret float64) bool
@@ -230,7 +230,7 @@ func (r run) regret(t require.TestingT) float64 {
 	return regret
 }
 
-// below tells whether the regret is at most bound. The run ends as soon as it is more.
+// below checks that the regret is at most bound. The run ends as soon as it is more.
 func (r run) below(t testing.TB, bound float64) error {
 	r.over = func(regret float64) bool { return regret > bound }
 	regret := r.regret(t)
@@ -269,8 +269,8 @@ func changing(n int, some bool) user {
 	}
 }
 
-// inversion is what the proof of Theorem 3.1 charges regret to. It counts, for each pair (s, j), the trials in which j was
-// selected where the best permutation would have had s selected, and checks what the proof says of each of them.
+// inversion is the count to which the proof of Theorem 3.1 charges regret. It counts, for each pair (s, j), the trials with j
+// selected where s would be selected under the best permutation. It checks the proof's claims about each.
 type inversion struct {
 	run   run
 	count map[[2]Item]int
@@ -343,8 +343,8 @@ func TestTheorem31_InversionIsASampleOfTheDominatedItem(t *testing.T) {
 	theoremtest.Holds(t, inversions(), itself)
 }
 
-// adversary looks at the statistics before it chooses utilities and windows: the items least liked so far are those that
-// users like most, and windows are chosen by how many payoffs there were.
+// adversary chooses utilities and windows by the statistics: the items with the lowest means so far have the highest utilities, and
+// windows go by the number of payoffs.
 func adversary(means []float64) user {
 	items := seq(len(means))
 	return func(t int, rng *rand.Rand, table *Table) ([]Item, int) {
@@ -357,9 +357,9 @@ func adversary(means []float64) user {
 	}
 }
 
-// printedConstant is the check that the printed 4·L/Δ² does not bound the inversions, and 16·L/Δ² does: with payoffs that
-// keep the good event, but lie at its edge, there are nearly four times as many as printed. (Payoffs are any reals, so tapes
-// with these means at every N are possible.)
+// printedConstant is the check that the printed 4·L/Δ² does not bound the inversions, and 16·L/Δ² does. With payoffs within the
+// good event, but at its edge, there are nearly four times as many as printed. (Payoffs are any reals, so tapes with these means at
+// every N are possible.)
 func printedConstant() []check {
 	return []check{{World: "at the edge of the good event", Run: func(t testing.TB, i instead) error {
 		const horizon, delta, gap = 20_000, 0.05, 1.0
@@ -428,8 +428,8 @@ func theorem32(means []float64) (sum float64) {
 	return sum
 }
 
-// scaled are means whose gaps are so many times as large. The bounds fall with the gaps, and what can be lost grows with
-// them: with gaps of a tenth and unit variance, a bound of 100,000 says nothing before a million impressions.
+// scaled are means whose gaps are so many times as large. The bounds fall with the gaps, and the possible loss grows with them.
+// With gaps of a tenth and unit variance, a bound of 100,000 is vacuous before a million impressions.
 func scaled(by float64, means []float64) []float64 {
 	scaled := make([]float64, len(means))
 	for i, x := range means {
@@ -470,9 +470,10 @@ func fixedUtilities() (checks []check) {
 
 func TestTheorem32_RegretBound(t *testing.T) { theoremtest.Holds(t, fixedUtilities(), itself) }
 
-// elsewhere are the checks that, on the paper's worst case with unit variance, at T = 10⁶ and δ = 0.05, the regret is as an
-// independent prototype had it: 13,000 to 13,600 with the paper's radius and about 26,900 with the sub-Gaussian one. A single
-// run has a standard deviation near 600: the limits are 8 and more of them away, a false alarm has a probability below 10⁻¹⁴.
+// elsewhere are the checks that the regret is that of an independent prototype, on the paper's worst case with unit variance, at T
+// = 10⁶ and δ = 0.05. The prototype's is 13,000 to 13,600 with the paper's radius and about 26,900 with the sub-Gaussian one. A
+// single run has a standard deviation near 600: the limits are 8 and more of them away, a false alarm has a probability below
+// 10⁻¹⁴.
 func elsewhere() (checks []check) {
 	const n, horizon = 10, 1_000_000
 	for _, test := range []struct {

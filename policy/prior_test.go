@@ -33,8 +33,8 @@ func TestWide_AddsAndForgetsExactly(t *testing.T) {
 	})
 }
 
-// What is estimated is a function of the pooled sums: whatever happened before, and whenever the table began to keep
-// moments, a learner that is loaded with the same sums estimates the same, bit by bit.
+// The estimate is a function of the pooled sums. Whatever happened before, and whenever the table began to keep moments, a learner
+// loaded with the same sums makes the same estimate, bit by bit.
 func TestComponents_DependOnTheSumsAlone(t *testing.T) {
 	belief := Belief{Sigma: 0.5, EstimateSigma: true, Prior: EmpiricalPrior}
 	rapid.Check(t, func(t *rapid.T) {
@@ -63,7 +63,7 @@ func TestComponents_DependOnTheSumsAlone(t *testing.T) {
 	})
 }
 
-// assumed joins an estimate of κ with what is assumed of it.
+// assumed joins an estimate of κ with its prior.
 func assumed(items int, kappa float64) float64 {
 	return (float64(items-1) + assumedFreedom) / (float64(items-1)/kappa + assumedFreedom/kappaAssumed)
 }
@@ -112,8 +112,8 @@ func population(rng *rand.Rand, items int, mean, sigma, tau float64, counts func
 	return table
 }
 
-// The interpolation between a few κ comes near the likeliest, for items and payoffs of all sorts: κ within 16%, hence τ
-// within 8%, where items have very uneven numbers of payoffs, and m within a thirtieth of the spread of the items.
+// The interpolation between a few κ comes near the maximum of the likelihood, for items and payoffs of all sorts. κ is within 16%,
+// hence τ within 8%, where items have very uneven numbers of payoffs. m is within a thirtieth of the spread of the items.
 func TestComponents_AreTheLikeliest(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 11))
 	for _, counts := range []struct {
@@ -140,7 +140,7 @@ func TestComponents_AreTheLikeliest(t *testing.T) {
 	}
 }
 
-// With as many payoffs of each item the likeliest is what an analysis of variance finds, in two passes over all payoffs.
+// With as many payoffs of each item the likeliest is the result of an analysis of variance, in two passes over all payoffs.
 func TestComponents_AreAnAnalysisOfVarianceIfBalanced(t *testing.T) {
 	rng := rand.New(rand.NewPCG(12, 12))
 	const items, each = 500, 40
@@ -199,10 +199,10 @@ func sampledByGreedy(seed uint64) *Table {
 	return table
 }
 
-// Policies sample what looks good. The mean over payoffs is then too high for a typical item, and the mean over items too
-// low, for bad luck is not put right; likelihood is not misled. In 20 runs the estimates (m 0.606, τ 0.084, σ 0.2015) had
-// standard deviations of 0.005, 0.0025 and 0.001, the mean over payoffs (0.71) and that over items (0.52) of 0.005: the
-// limits are six and more of them away from what is expected, and the seed is fixed besides.
+// Policies select items that look good. The mean over payoffs is then too high for a typical item. The mean over items is too low,
+// for the bad luck of items that are dropped remains. Maximum likelihood is right. In 20 runs the estimates (m 0.606, τ 0.084, σ
+// 0.2015) had standard deviations of 0.005, 0.0025 and 0.001. The mean over payoffs (0.71) and that over items (0.52) had 0.005.
+// The limits are six and more of these away from the expected values, and the seed is fixed besides.
 func TestComponents_AreNotMisledByWhatIsSampled(t *testing.T) {
 	table := sampledByGreedy(1)
 	var overPayoffs, overItems, seen float64
@@ -223,8 +223,8 @@ func TestComponents_AreNotMisledByWhatIsSampled(t *testing.T) {
 	require.Less(t, overItems, 0.56)
 }
 
-// With nothing to go by the assumptions hold; one item tells where items are but not how they differ; payoffs that never
-// differ leave some doubt. σ is never more than is given.
+// Without payoffs the assumptions hold. One item gives the items' mean but not their spread. Payoffs that never differ leave some
+// doubt. σ is never more than the given bound.
 func TestComponents_OfVeryLittle(t *testing.T) {
 	b := Belief{Sigma: 0.5, EstimateSigma: true, Prior: EmpiricalPrior}
 	require.Equal(t, Components{Sigma: 0.5, Tau: 0.25}, b.Components(NewTable(3)))
@@ -240,8 +240,8 @@ func TestComponents_OfVeryLittle(t *testing.T) {
 	require.Equal(t, Components{Mean: 0.25, Sigma: 0.5, Tau: 0.125}, fixed.Components(NewTable(1)))
 }
 
-// A fraction of a payoff, which is all that awaited selections may come to, tells nothing of how much items differ: κ is
-// between what is assumed and what likelihood says of whole payoffs, and above all positive.
+// A fraction of a payoff, which may be the whole weight of awaited selections, is no evidence of how much items differ. κ is
+// between the assumed value and that of the likelihood of whole payoffs, and above all positive.
 func TestComponents_OfAwaitedPayoffsAlone(t *testing.T) {
 	for _, sigma := range []float64{0.05, 0.25, 0.5} {
 		for _, estimated := range []bool{false, true} {
@@ -260,7 +260,7 @@ func TestComponents_OfAwaitedPayoffsAlone(t *testing.T) {
 	}
 }
 
-// A payoff costs what it costs to take an item's terms out of the moments and to put the new ones in.
+// The cost of a payoff is that of replacing an item's terms in the moments.
 func BenchmarkTable_Add(b *testing.B) {
 	for name, kept := range map[string]bool{"without a prior": false, "with moments": true} {
 		b.Run(name, func(b *testing.B) {

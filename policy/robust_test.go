@@ -20,7 +20,7 @@ func newRobust(t testing.TB) *policy.Robust {
 	return r
 }
 
-// randomRecent draws what is known of candidates: some of it nothing, some of it much, of payoffs within some ranges.
+// randomRecent draws the evidence of candidates: some without any, some with much, of payoffs within some ranges.
 func randomRecent(rng *rand.Rand, n int) []policy.Recent {
 	known := make([]policy.Recent, n)
 	for i := range known {
@@ -114,8 +114,8 @@ func TestRobust_DoesNotKnowUnits(t *testing.T) {
 	}
 }
 
-// Of two items that are as far behind, the one that could have been selected less often lately is explored more, and after a
-// change that makes all that was before count little, all are.
+// Of two items that are as far behind, the one with fewer recent chances of selection is explored more. After a change that makes
+// all evidence from before count little, all are.
 func TestRobust_ExploresWhatCouldNotBeSelected(t *testing.T) {
 	r, q := newRobust(t), geometric(t, 3)
 	var ws policy.RobustWorkspace

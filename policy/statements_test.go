@@ -6,7 +6,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/test/theoremtest"
 )
 
-// instead is what is put in a policy's place; check is what a statement claims of it.
+// instead replaces a policy; check is the check of a statement about it.
 type (
 	instead = func(Policy) Policy
 	check   = theoremtest.Check[instead]

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Pooled sums, evidence and what hangs on it are a function of what the parts are, to the last bit, however they came about.
+// Pooled sums, evidence and all that depends on it are a function of the parts, to the last bit, however they came about.
 func TestTable_PoolingForgetsHistory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const items = 4

@@ -23,7 +23,7 @@ func roughs() *rapid.Generator[rough] {
 	})
 }
 
-// slowTotals says by the definition what Totals have to be.
+// slowTotals are Totals by the definition.
 type slowTotals struct {
 	own           []rough
 	taken, newest map[[2]int32]rough // by source and thing
@@ -49,11 +49,11 @@ func (s *slowTotals) note(i int32, what uint8) {
 	s.what[i] |= what
 }
 
-// Any sequence of additions, replacements and drops leaves the totals that adding all parts up at the end gives, to the last
-// bit, and tells of each change of a total and of each change of one's own.
+// Any sequence of additions, replacements and drops gives the same totals as adding all parts up at the end, to the last bit. Each
+// change of a total and of each own change is reported.
 func TestTotals_AreWhatThePartsAddUpTo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var followed []rough // what the calls of moved say
+		var followed []rough // the calls of moved
 		totals := NewTotals(func(i int32, before, after rough) {
 			require.Equal(t, followed[i], before)
 			followed[i] = after
@@ -162,8 +162,8 @@ func TestTotals_ForgetTheOrderInWhichPartsCame(t *testing.T) {
 	})
 }
 
-// A source whose store was rolled back publishes less than before. That is what counts from then on, and what it adds
-// after that counts once.
+// A source whose store was rolled back publishes less than before. Its lower sums count from then on, and its later additions count
+// once.
 func TestTotals_AReadingMayGoBackwards(t *testing.T) {
 	var totals Totals[Count]
 	totals.Grow(2)

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A vector is a map with memory of what has changed; what is stored of it, block by block, makes the same one.
+// A vector is a map that remembers its changes; its stored blocks make the same one.
 func TestVector_IsAMapAndIsStoredInBlocks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var v Vector

@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestLemma_WhatIsSelectedIsTheBestIndexInReach: whoever ranks by indices has the user of window w, who selects what he likes best
+// TestLemma_WhatIsSelectedIsTheBestIndexInReach: under a ranking by indices, the user of window w, who selects the item of highest
+// utility within it, selects the largest index of those of rank w and above. Ties go as the policy breaks them.
 // within it, select the largest index of those of rank w and above. Ties go as the policy breaks them.
 func TestLemma_WhatIsSelectedIsTheBestIndexInReach(t *testing.T) {
 	rng := rand.New(rand.NewPCG(19, 1))

@@ -228,9 +228,9 @@ func TestIntervals_EstimateOfExtremes(t *testing.T) {
 	})
 }
 
-// From users with known windows and noise, who are shown random orders of 8 candidates, the estimate finds both. With
-// 200,000 selections the standard error of a probability is below 0.004 where intervals tell windows apart as these do;
-// 0.03 is more than seven of them, so that it fails by chance less than once in a million times; the seed is fixed besides.
+// From users with known windows and noise, who are shown random orders of 8 candidates, the estimate finds both. With 200,000
+// selections and intervals that distinguish windows as these do, the standard error of a probability is below 0.004. A deviation of
+// 0.03 is more than seven of them: it fails by chance less than once in a million times, and the seed is fixed besides.
 func TestIntervals_EstimateFindsTheWindows(t *testing.T) {
 	const longest, n, users = 8, 8, 200_000
 	want := []float64{0.05, 0.3, 0.1, 0.05, 0.2, 0.1, 0, 0.2}

@@ -75,7 +75,7 @@ func TestRows_ArePayoffsByBlock(t *testing.T) {
 	})
 }
 
-// What partitions have whose event times differ adds up to what one would have that had all of it, once that has come to the latest.
+// The rows of partitions whose event times differ add up to those of one that had everything, once its event time is the latest.
 func TestRows_AddIsTheRowsOfAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := inflight.NewScheme(rapid.Int64Range(1, 40*day).Draw(t, "horizon"))
@@ -140,8 +140,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// A mean that walks at random is known best, of all that is linear in what was paid, by least squares with the covariance of the
-// walk: Fade comes to the same mean, and its worth is the variance of a payoff by that of the estimate.
+// Least squares with the covariance of the walk gives the best linear estimate of a mean that follows a random walk. Fade gives the
+// same mean, and its worth is the variance of a payoff divided by that of the estimate.
 func TestFade_IsLeastSquaresForARandomWalk(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const variance, rate = 0.37, 3e-4 // of a payoff; variances that the walk spreads by per ms
@@ -159,7 +159,7 @@ func TestFade_IsLeastSquaresForARandomWalk(t *testing.T) {
 		for k := range n {
 			f.To(at[k], rate)
 			f.Take(count[k], count[k]*mean[k], count[k]*mean[k]*mean[k])
-			for j := range k + 1 { // both have missed what the walk did since the later of the two
+			for j := range k + 1 { // neither has the walk since the later of the two
 				missed := rate * variance * float64(end-at[k])
 				if j == k {
 					missed += variance / count[k]
@@ -181,8 +181,8 @@ func TestFade_IsLeastSquaresForARandomWalk(t *testing.T) {
 	})
 }
 
-// Paid steadily, what is known comes to be worth √(λ/ρ) payoffs, λ a unit of time: the memory is 1/√(λ·ρ) long. Without a walk it
-// is all.
+// With steady payoffs, the evidence is worth √(λ/ρ) payoffs, λ a unit of time: the memory is 1/√(λ·ρ) long. Without a walk it is
+// all of them.
 func TestFade_MemoryOfASteadyStream(t *testing.T) {
 	const lambda, rho = 0.02, 1e-6 // per ms
 	var f, still Decay

@@ -52,8 +52,8 @@ func slowEstimate(g *Scheme, payoffs []seenPayoff, pass int64, one float64) []fl
 	return come
 }
 
-// Whatever is counted and merged, each payoff stands in the row of its block at the pass; a store that is
-// told of what has changed has it all; and the estimate is that of the payoffs themselves.
+// Whatever is counted and merged, each payoff stands in the row of its block at the pass. A store that receives each change has all
+// of it. The estimate is that of the payoffs themselves.
 func TestAges_ArePayoffsByBlockAndBin(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := grids().Draw(t, "grid")
@@ -164,7 +164,7 @@ func TestAges_PlusAddsCounts(t *testing.T) {
 	})
 }
 
-// What is told of other event times may be ahead of them or behind, and still is a distribution.
+// Event times of others may be ahead or behind, and the estimate still is a distribution.
 func TestEstimate_IsADistribution(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := grids().Draw(t, "grid")
@@ -208,10 +208,10 @@ func TestLateness_WithoutAgesIsUniform(t *testing.T) {
 	require.True(t, l.Check(&g))
 }
 
-// Delays are exponential, and four of five selections began so lately that most of their payoffs are still to come; of those a
-// larger part is paid, as where policies have learned. The estimate is the truth to 0.015, while of the ages that were seen
-// far too many are short. The 60,000 payoffs that are settled would alone, by the inequality of Dvoretzky, Kiefer, Wolfowitz and
-// Massart, miss that with probability 2·exp(−2·60,000·0.015²) < 10⁻¹¹, and more are compared at short ages than these.
+// Delays are exponential, and four of five selections began so lately that most of their payoffs are still to come. Of those a
+// larger part is paid, as where policies have learned. The estimate is the truth to 0.015, while of the observed ages far too many
+// are short. By the inequality of Dvoretzky, Kiefer, Wolfowitz and Massart, the 60,000 settled payoffs alone miss that with
+// probability 2·exp(−2·60,000·0.015²) < 10⁻¹¹. At short ages more payoffs than these are compared.
 func TestEstimate_IsRightWhereMostBeganLately(t *testing.T) {
 	const mean, horizon, settled, recent, tolerance = 3_000_000.0, 12_000_000, 60_000, 400_000, 0.015
 	seed := rand.Uint64()

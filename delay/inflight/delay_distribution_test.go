@@ -21,7 +21,7 @@ func awaitedSpans(t *rapid.T) []Intervals {
 	return lists
 }
 
-// weight is what awaited selections count as where nothing is below the default.
+// weight is the weight of awaited selections where no payoff is below the default.
 func weight(c float64, awaited ...Intervals) float64 { return Weigh(c, 0, awaited...).Sum() }
 
 func outcomes(t *rapid.T) Outcomes {
@@ -110,7 +110,7 @@ func TestItemShare_AtTheEnds(t *testing.T) {
 	}
 }
 
-// The likeliest share without any prior is that of the paid among the settled and what the awaited weigh.
+// The maximum likelihood of the share without any prior is that of the paid among the settled and the weight of the awaited.
 func TestWeigh_IsWhatMakesTheShareOfThePaidTheLikeliest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		settled, awaited := outcomes(t), awaitedSpans(t)
@@ -161,8 +161,8 @@ func TestWeigh_IsBetweenNothingAndAll(t *testing.T) {
 	})
 }
 
-// fallsBehind is how far the estimate is off at most where payoffs were at one age for ten horizons, and are at another for two and a half,
-// with so many payoffs in each.
+// fallsBehind is the greatest error of the estimate where payoffs had one delay for ten horizons, and then have another for two and
+// a half, with perHorizon payoffs in each.
 func fallsBehind(perHorizon int64) (off float64) {
 	g := NewScheme(day)
 	pass := g.Tick(lately)

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// expectedOf is what is expected of what begins at a time.
+// expectedOf is the expected payoff of a selection that begins at a time.
 func expectedOf(time int64) int64 { return time%7 - 3 }
 
 // grouped counts times by their blocks at a pass.
@@ -23,7 +23,7 @@ func grouped(g *Scheme, times []int64, pass int64) Intervals {
 	return IntervalsOf(counts)
 }
 
-// What is derived of a block stays where it does not merge.
+// The derived values of a block stay where it does not merge.
 func TestSpans_MergeLeavesTheOthers(t *testing.T) {
 	g := NewScheme(1 << 20)
 	old, young := int64(1<<30), int64(1<<30+1<<19)
@@ -139,7 +139,7 @@ func TestSpans_AddIsTheUnionInTheLongerBlocks(t *testing.T) {
 	})
 }
 
-// Intervals of longer blocks than those of the pass, as another horizon leaves them, take what begins within them.
+// Intervals with longer blocks than those of the pass, as another horizon leaves them, take the selections that begin within them.
 func TestSpans_LongerBlocksStay(t *testing.T) {
 	g := NewScheme(longest)
 	var s Intervals
@@ -190,8 +190,8 @@ func rising(t *rapid.T, g *Scheme) DelayDistribution {
 	return NewDelayDistribution(come)
 }
 
-// While silence is heard up to a moment and no further, as another partition has no owner, blocks merge by our own passes, and what
-// is in them weighs no less for that. Where payoffs come evenly it weighs the same.
+// While expired weight stops growing at a moment, as another partition has no owner, blocks merge by our own passes. The weight of
+// their selections does not fall. Where payoffs come evenly it stays the same.
 func TestLateness_OfWhatIsAwaitedDoesNotFallWhileSilenceIsNotHeard(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := NewScheme(rapid.Int64Range(1, 1<<20).Draw(t, "horizon"))

@@ -106,8 +106,8 @@ func slowBlock(g *Scheme, time, pass int64) Bucket {
 	}
 }
 
-// Each time is in one block, which all times between its start and its end have in common; blocks of a pass lie in those of
-// later passes; and they are short for their age.
+// Each time is in one block, the same for all times between its start and its end. Blocks of a pass lie in those of later passes,
+// and are short for their age.
 func TestGrid_BlockOfIsItsDefinition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := grids().Draw(t, "grid")

@@ -21,8 +21,8 @@ func sidedSpans(t *rapid.T, least int) Intervals {
 	return spans
 }
 
-// Of as many selections as there are in the mean, at any age, what was paid and what the others count as come to the share F of a
-// finished selection, and to that share of what one is worth: where payoffs below the default are the later ones.
+// Let there be as many selections as in the mean, at any age. Their paid part and the weights of the unpaid then come to the share
+// F of a finished selection, and to that share of its worth. Payoffs below the default are the later ones.
 func TestWeigh_MakesMeansRightAtAnyAge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		paid := rapid.Float64Range(0.001, 0.95).Draw(t, "paid")
@@ -91,7 +91,7 @@ func TestShares_AreTheLikeliest(t *testing.T) {
 	})
 }
 
-// What a span counts as is a function of what is stored and estimated: not of when shares were last estimated with it.
+// The weight of a span is a function of the stored and estimated values, not of the time of the last estimate of shares.
 func TestWeigh_DoesNotGoByCome(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		share := rapid.Float64Range(0, 0.99)

@@ -47,7 +47,7 @@ func (k *knowledge) each(yield func(Item) bool) {
 	}
 }
 
-// feed counts a payoff, and makes the estimate anew at each pass.
+// feed counts a payoff, and estimates again at each pass.
 func (k *knowledge) feed(i policy.Item, began int64, payoff, propensity, expected float64) {
 	k.fed++
 	pass := max(k.pass, k.grid.Tick(began))
@@ -93,8 +93,8 @@ func TestEstimate_WhereNothingChangesAllCounts(t *testing.T) {
 	require.InDelta(t, math.Sqrt(0.2), k.Spread().Sigma, 0.02)
 }
 
-// Where all means fall together it is the level that falls, from the block on in which they did; items stay what they were, and
-// what was before makes few chances.
+// Where all means fall together the level falls, from the block in which they did. Items' deviations stay, and selections from
+// before add little.
 func TestEstimate_WhatAllHaveInCommonIsNoItems(t *testing.T) {
 	k := learns(t, 4)
 	mean := func(i policy.Item) float64 { return 0.5 + 0.1*float64(i) }
@@ -123,8 +123,8 @@ func TestEstimate_WhatAllHaveInCommonIsNoItems(t *testing.T) {
 	}
 }
 
-// An item that changes alone is what it has become, and the others stay; and so it does when it has had no payoff for long, but
-// that this is worth less.
+// The estimate of an item that changes alone becomes its new mean, and the others' stay. The same holds after a long time without a
+// payoff, with less evidence.
 func TestRead_AnItemThatChangesIsSeen(t *testing.T) {
 	k := learns(t, 10)
 	mean := func(i policy.Item) float64 { return 0.2 + 0.02*float64(i) }
@@ -163,8 +163,8 @@ func TestRead_AnItemThatIsRareAndChangesIsSeen(t *testing.T) {
 	require.InDelta(t, 30, k.recent(0).Worth, 15)
 }
 
-// What an item is read as does not depend on who was told what, nor on whether its rows are of the newest pass: blocks that two
-// sources have, or one of them longer than the other, count as though one had them all.
+// An item's estimate depends neither on which source has which rows, nor on whether its rows are of the newest pass. Blocks that
+// two sources have, or one of them longer than the other, count as though one source had them all.
 func TestRead_SourcesAddUp(t *testing.T) {
 	rng := newRand(t, 7)
 	for range 50 {
@@ -195,7 +195,7 @@ func TestRead_SourcesAddUp(t *testing.T) {
 	}
 }
 
-// The rows of nothing tell nothing; those of a single payoff that payoff, before there was an estimate too.
+// Empty rows give no estimate; those of a single payoff give that payoff, before there was an estimate too.
 func TestRead_OfLittle(t *testing.T) {
 	k := learns(t, 1)
 	require.Equal(t, policy.Recent{}, k.recent(0))
@@ -203,7 +203,7 @@ func TestRead_OfLittle(t *testing.T) {
 	require.Equal(t, policy.Recent{Mean: 0.75, Worth: 1, Chances: 4}, k.recent(0))
 }
 
-// What is written is what is read, and what is done with it is the same; what cannot be written is refused.
+// A written estimate is read with the same values and gives the same results; one that cannot be written is refused.
 func TestEstimate_Text(t *testing.T) {
 	k := learns(t, 4)
 	k.world(newRand(t, 8), 3000, func(i policy.Item, s int) float64 { return 0.2 + 0.1*float64(i) + 0.3*float64(s/2000) },
@@ -257,8 +257,8 @@ func TestSums_Text(t *testing.T) {
 	}
 }
 
-// A selection whose propensity is tiny counts as 1,000 chances, and one of which none is known as one. What would count too many
-// is halved.
+// A selection whose propensity is tiny counts as 1,000, and one without a propensity as one. Sums that would become too large are
+// halved.
 func TestSums(t *testing.T) {
 	require.Equal(t, Selections{history.PayoffsOf(0.5), 2 << 10}, SelectionOf(0.5, 0.5))
 	require.Equal(t, Selections{history.PayoffsOf(0.5), 1000 << 10}, SelectionOf(0.5, 1e-9))
@@ -301,7 +301,7 @@ func silentOf(g *inflight.Scheme, from, to int64, worth float64) (all []Silent) 
 	return all
 }
 
-// What is silent counts with what was paid, for a mean and for how payoffs spread.
+// Unpaid selections count with the paid, for a mean and for the spread of payoffs.
 func TestRead_WhatIsSilentCounts(t *testing.T) {
 	k := learns(t, 1)
 	for s := range int64(1000) {
@@ -325,8 +325,8 @@ func TestRead_WhatIsSilentCounts(t *testing.T) {
 // levels0 is the level of the first block.
 func (k *knowledge) levels0() float64 { return k.Estimate.levels.of[0].level }
 
-// Payoffs of a block of which much is silent tell nothing without that: whatever was paid last of it, the item has not changed.
-// Where next to nothing is silent they do.
+// Payoffs of a block with many unpaid selections give no change of the item without the counts of these, whatever was paid last.
+// Where nearly all are paid they do.
 func TestRead_NoTailEndsWhereMuchIsSilent(t *testing.T) {
 	k := learns(t, 2)
 	for s := range int64(4000) {

@@ -10,8 +10,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/delay/inflight"
 )
 
-// literalLevels are the levels as they read: for each block and half-life the mean surprise of all blocks, each weighted by how far
-// its middle is away, and of these the longest that no shorter one contradicts.
+// literalLevels are the levels by their definition. For each block and half-life it takes the mean surprise of all blocks, each
+// weighted by the distance of its middle. The longest half-life that no shorter one contradicts gives the level.
 func literalLevels(h *halves, all history.Rows[Residual], sigma float64) (of []float64, now int) {
 	past := func(at int, counts func(j int) bool) (mean, worth []float64) {
 		for k := range h.count() {
@@ -57,7 +57,7 @@ func TestLevels_AreTheLiteralOnes(t *testing.T) {
 				surprise++
 			}
 			rows.Count(&g, at, g.Tick(span), ResidualOf(surprise, 0))
-			if n%10 == 0 { // what was there before is used again
+			if n%10 == 0 { // the rows from before are used again
 				l.estimate(&h, rows, nil, 0.3)
 			}
 		}
@@ -79,8 +79,7 @@ func TestLevels_AreTheLiteralOnes(t *testing.T) {
 	require.NotZero(t, changed, "no level changed")
 }
 
-// What is silent goes to rows within its block and nothing of it is lost, wherever it lies; blocks are those of what was told, where
-// there are some.
+// Unpaid weight goes to rows within its block, all of it, wherever the block lies. Where there are payoffs, their blocks are used.
 func TestLevels_WhatIsSilentIsSpread(t *testing.T) {
 	rng := newRand(t, 12)
 	for range 300 {

@@ -37,7 +37,7 @@ func draw(rng *rand.Rand, p []float64) int {
 	return 0
 }
 
-// TestEstimator_Oracle holds what is added up row by row to the definitions, over all rows at once.
+// TestEstimator_Oracle compares the sums, added up row by row, with the definitions over all rows at once.
 func TestEstimator_Oracle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))

@@ -38,7 +38,7 @@ func TestFlat_Vectors(t *testing.T) {
 		require.InDelta(t, w.IPS, got.IPS.Value, 1e-9, got.Target)
 		require.InDelta(t, w.SNIPS, got.SNIPS.Value, 1e-9, got.Target)
 		require.InEpsilon(t, w.Effective, got.EffectiveSamples, 1e-9, got.Target)
-		if got.Target == Logging { // what was paid, and not what a model makes of it
+		if got.Target == Logging { // the payoffs, not a model's estimates
 			require.InDelta(t, *r.Log.Logged, got.DR.Value, 1e-12)
 			require.Equal(t, 1.0, got.MaxWeight)
 			require.Zero(t, got.Difference.Value)
@@ -116,7 +116,7 @@ func TestFlat_Faults(t *testing.T) {
 	}
 }
 
-// Weights that do not fit the propensities, and logs that never do what a target does, are refused.
+// Weights that do not fit the propensities, and logs without any of a target's selections, are refused.
 func TestFlat_Refusals(t *testing.T) {
 	row := func(b *strings.Builder, action string, p, q float64) {
 		fmt.Fprintf(b, `{"action":%q,"payoff":1,"propensities":[%v,%v]}`+"\n", action, p, q)

@@ -14,7 +14,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// listener is a learner that keeps what it is told of an impression.
+// listener is a learner that keeps the feedback of an impression.
 type listener struct {
 	delay.Learner
 	about      policy.Context
@@ -33,7 +33,7 @@ func (l *listener) Decide(candidates []policy.Item, about *policy.Context, _ pol
 	}
 }
 
-// A target is told of segments and categories before it decides, and of the segment again with what became of that.
+// A target receives segments and categories before it decides, and the segment again with the feedback.
 func TestPlayer_Groups(t *testing.T) {
 	s, err := features.New(features.Declaration{Segments: []string{"new", "loyal"}, Categories: true})
 	require.NoError(t, err)

@@ -51,7 +51,7 @@ func targets(t testing.TB, w *rehearsal.World, texts ...string) (all []*Target) 
 	return all
 }
 
-// TestLog_Refusals: logs that cannot tell.
+// TestLog_Refusals: logs without enough evidence.
 func TestLog_Refusals(t *testing.T) {
 	settings := []config.Setting{{"payoffs", "stochastic"}, {"policy", "moss"}, {"payoff_horizon", "48h"}}
 	judge := func(c simulate.Config, noise float64, impressions int, opt *Options, target string, more ...config.Setting) TargetReport {
@@ -120,7 +120,7 @@ func TestParseTarget(t *testing.T) {
 	require.False(t, math.IsNaN(target.learner.Prior.Mean))
 }
 
-// BenchmarkLog is what a row of 20 candidates costs: read from files, and judged for 1 and for 4 targets.
+// BenchmarkLog measures the cost of a row of 20 candidates: read from files, and evaluated for 1 and for 4 targets.
 func BenchmarkLog(b *testing.B) {
 	c := population(7)
 	c.Items, c.Candidates = 200, 20
@@ -149,7 +149,7 @@ func BenchmarkLog(b *testing.B) {
 	}
 }
 
-// TestLog_Shadow: a shadow is judged by what was recorded of it, on the impressions that it decided.
+// TestLog_Shadow: a shadow is evaluated by its recorded rankings, on the impressions that it decided.
 func TestLog_Shadow(t *testing.T) {
 	w, err := rehearsal.New(population(6), 0, config.Setting{"payoffs", "stochastic"}, config.Setting{"payoff_horizon", "48h"})
 	require.NoError(t, err)
@@ -202,10 +202,10 @@ func TestLog_Shadow(t *testing.T) {
 	require.Greater(t, 2*shadow.PerImpression.Value, utility.PerImpression.Value)
 }
 
-// unselecting keeps which rows without a selection its learner is told of, and in which order their candidates were shown.
+// unselecting keeps the rows without a selection that its learner receives, and the order of their candidates as shown.
 type unselecting struct {
 	delay.Learner
-	shown map[int64][]policy.Item // by row; nil: it is not told
+	shown map[int64][]policy.Item // by row; nil: not received
 }
 
 func (u *unselecting) Unselected(fb delay.Feedback) {

@@ -29,13 +29,13 @@ func left(t testing.TB, s lab.Scenario, impressions int64, run int, policy strin
 // byUtility ranks six items by utility.
 var byUtility = []int32{5, 4, 3, 2, 1, 0}
 
-// leaving counts how right answers are of which way of ranking earns more.
+// leaving counts how often the log is right about which of two rankings earns more.
 type leaving struct {
 	logs, judged, intervals, covered, clear, right, rightPerSelection, decided, wrong int
 	off, squares                                                                      float64
 }
 
-// judge judges ranking by utility by a log, per impression, and where it is asked for per selection too.
+// judge evaluates ranking by utility by a log, per impression, and if asked for per selection too.
 func (l *leaving) judge(t *testing.T, w *rehearsal.Leaving, log *joinedlog.Log, perSelection bool) *TargetReport {
 	opt := unit()
 	opt.PerImpression = true
@@ -81,12 +81,12 @@ func (l *leaving) log(t *testing.T, of string) {
 		of, l.judged, l.logs, l.off/n, math.Sqrt(l.squares/n), l.covered, l.intervals, l.right, l.clear, l.decided, l.wrong)
 }
 
-// TestLog_PerImpression: a log shows whether ranking by utility would earn more an impression, be it of a policy that maximises payoff per selection, or per
-// impression. Where the two differ by 0.05 or more the sign is right, and where the log is certain it is not wrong; intervals of 95 % hold. Values
-// per selection have the sign wrong in a third of the logs.
+// TestLog_PerImpression: a log shows whether ranking by utility would earn more an impression. This holds for logs of policies that
+// maximise payoff per selection, or per impression. Where the two differ by 0.05 or more the sign is right, and where the log is
+// certain it is not wrong. Intervals of 95 % hold. Values per selection have the sign wrong in a third of the logs.
 //
-// Seeds are fixed. Bounds are such that with other seeds one fails less often than once in 10⁶: coverage is 97 %, the sign is right in 99 %, and the mean
-// error is 0.005 ± 0.003.
+// Seeds are fixed. With other seeds a bound fails less often than once in 10⁶. Coverage is 97 %, the sign is right in 99 %, and the
+// mean error is 0.005 ± 0.003.
 func TestLog_PerImpression(t *testing.T) {
 	var all leaving
 	for _, policy := range []string{"egreedy", "moss"} {

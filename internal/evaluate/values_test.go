@@ -14,8 +14,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// TestLog_Values: what targets are said to be worth is what they would have been worth, with users who go by utility and with some who take
-// anything. Bounds are 5.5 standard errors of a normal law, and seeds fixed: one of the twelve values is beyond them by chance in less than
+// TestLog_Values: targets' estimated values are their true ones, with users who go by utility and with some who take anything.
+// Bounds are 5.5 standard errors of a normal law, and seeds fixed. By chance one of the twelve values is beyond them in less than
 // one draw of seeds in a million.
 func TestLog_Values(t *testing.T) {
 	const impressions = 8000

@@ -94,7 +94,7 @@ func learner(t *testing.T, settings ...config.Setting) *config.Learner {
 	return &l
 }
 
-// told are the events of a row, in words.
+// The events of a row, in words.
 func told(t *testing.T, log *Log, row int32) (all []string) {
 	require.NoError(t, log.Play(func(e *Event) error {
 		if e.Row != row {
@@ -119,7 +119,7 @@ func told(t *testing.T, log *Log, row int32) (all []string) {
 	return all
 }
 
-// TestRead_Joins: what belongs together is joined as the worker does it. Items are numbered in the order of their utilities: a 0, b 1, c 2.
+// TestRead_Joins: events are joined as by the worker. Items are numbered in the order of their utilities: a 0, b 1, c 2.
 func TestRead_Joins(t *testing.T) {
 	const shown = "decided [0 1 2] [0 2 1]"
 	for name, c := range map[string]struct {
@@ -270,7 +270,7 @@ func TestRead_Orders(t *testing.T) {
 	}
 }
 
-// TestRead_Faults: what cannot be read is said; what is not of the learner is left out.
+// TestRead_Faults: records that cannot be read are reported; records of other learners are left out.
 func TestRead_Faults(t *testing.T) {
 	var l logs
 	_, err := l.try(t, &Query{HasSelections: true})
@@ -301,7 +301,7 @@ func TestRead_Faults(t *testing.T) {
 	require.ErrorContains(t, err, "none of 1 records can be read as one of payoffs")
 }
 
-// TestRead_Shadows: what shadows decided is there as utility ranks in the order that they would have shown.
+// TestRead_Shadows: shadows' decisions are present as utility ranks in the order that they would have shown.
 func TestRead_Shadows(t *testing.T) {
 	var l logs
 	l.impression("i", 0)

@@ -17,10 +17,10 @@ import (
 // Small and large for the horizons of these tests.
 var delays = []int64{0, 3, 300}
 
-// learns holds a result to its bound, and to what is lost without learning: in these worlds the bounds of Theorems 3.1 and
-// 3.2 are above all that can be lost up to hundreds of thousands of impressions. The seeds are fixed. Over 12 others, the
-// means were nowhere nearer to the share of what is lost without learning than ten of their standard deviations (with the
-// horizons and runs below), nor, with five standard errors, to a bound than six: false alarms are rarer than one in 10⁸.
+// learns checks a result against its bound, and against the loss without learning. In these worlds the bounds of Theorems 3.1 and
+// 3.2 exceed the greatest possible loss up to hundreds of thousands of impressions. The seeds are fixed. Over 12 others, with the
+// horizons and runs below, the means stayed ten of their standard deviations from the share of the loss without learning. With five
+// standard errors added they stayed six from a bound. False alarms are rarer than one in 10⁸.
 func learns(t testing.TB, e *Experiment, s Settings, i instead) error {
 	r := playInstead(t, e, s, i)
 	return cmp.Or(belowBound(t, r), belowNonLearners(t, r, leastLost(t, *e, s)))
@@ -73,8 +73,8 @@ func TestTheorem31_RegretIsBelowTheBoundAtAnyDelay(t *testing.T) {
 	theoremtest.Holds(t, changingUtilities(), itself)
 }
 
-// additive are the checks that QPM-D costs at most n·K more than no delay (appendix C.2): in the mean over runs, give or take
-// five standard errors. And it learns.
+// additive are the checks that QPM-D costs at most n·K more than no delay (appendix C.2): in the mean over runs, within five
+// standard errors. And it learns.
 func additive() (checks []check) {
 	const n = 10
 	settings := Settings{Policies: []string{"elimination"}, Delays: []string{"qpmd"}, Radius: "paper"}
@@ -137,9 +137,9 @@ func TestTheorem42_RegretIsBelowTheBoundAtAnyDelay(t *testing.T) {
 	theoremtest.Holds(t, adversarial(), itself)
 }
 
-// lowerBound is the check of Theorem 3.5, which is asymptotic, and for consistent algorithms; elimination is one, and as far
-// above as its constant says, at any horizon that can be played. That it is consistent shows: per impression, it loses less
-// than 0.75 times as much where there are ten times as many.
+// lowerBound is the check of Theorem 3.5, which is asymptotic, and for consistent algorithms. elimination is one, and its regret
+// exceeds the bound by its constant at any horizon that can be played. It is consistent: per impression, it loses less than 0.75
+// times as much with ten times the impressions.
 func lowerBound() []check {
 	return []check{{World: "blocks", Run: func(t testing.TB, i instead) error {
 		perImpression := math.Inf(1)

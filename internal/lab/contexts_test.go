@@ -13,8 +13,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// audienceRegret is the mean regret of a policy over some runs. The users are the same in all calls, and what is random is drawn from the seed,
-// so that what holds of it holds always.
+// audienceRegret is the mean regret of a policy over some runs. The users are the same in all calls. Random numbers are drawn from
+// the seed, so that a result is always the same.
 func audienceRegret(t *testing.T, s Scenario, policy string, horizon int64, blind bool) float64 {
 	e := &Experiment{Scenario: s, Items: s.DefaultItems(), Horizon: horizon, Lateness: s.DefaultLateness(), Runs: 2, Seed: 1, Blind: blind}
 	settings := &Settings{}
@@ -30,13 +30,13 @@ func audienceRegret(t *testing.T, s Scenario, policy string, horizon int64, blin
 	return sum
 }
 
-// TestContext_Pays: with what payoffs depend on, regret is a fraction of what it is without.
+// TestContext_Pays: with features that payoffs depend on, regret is a fraction of the regret without.
 func TestContext_Pays(t *testing.T) {
 	for _, c := range []struct {
 		scenario Scenario
 		horizon  int64
 		most     float64
-		part     float64 // of what it is without
+		part     float64 // of the regret without
 	}{{Predicted, 5000, 150, 0.5}, {Personal, 20_000, 800, 0.5}, {Linear, 20_000, 490, 0.5}, {Categories, 50_000, 1400, 0.5}, {Segments, 50_000, 2150, 0.7}} {
 		told, blind := audienceRegret(t, c.scenario, "moss", c.horizon, false), audienceRegret(t, c.scenario, "moss", c.horizon, true)
 		t.Logf("%s: %.0f, without context %.0f", c.scenario, told, blind)
@@ -45,8 +45,8 @@ func TestContext_Pays(t *testing.T) {
 	}
 }
 
-// TestContext_ForgetsWhatHasChanged: what features do turns or flips, or predictions go stale. Where all payoffs count, regret is 5,470, 5,582 and
-// 1,173.
+// TestContext_ForgetsWhatHasChanged: features' effects turn or flip, or predictions become outdated. Where all payoffs count,
+// regret is 5,470, 5,582 and 1,173.
 func TestContext_ForgetsWhatHasChanged(t *testing.T) {
 	for s, most := range map[Scenario]float64{LinearTurn: 5050, LinearFlip: 3300, Stale: 1050} {
 		told := audienceRegret(t, s, "moss", 20_000, false)
@@ -87,9 +87,9 @@ func TestContext_EveryPolicyOfIndicesGains(t *testing.T) {
 	}
 }
 
-// TestContext_TheErrorIsBounded holds what optimistic believes without a prior, of features alone, to the bound that its regret bound
-// rests on: for all candidates at all times, with payoffs late or not, and with windows that grow. It fails by chance with a probability of 10⁻⁶
-// for each of the rows.
+// TestContext_TheErrorIsBounded compares the estimates of optimistic without a prior, by features alone, with the bound that its
+// regret bound rests on. It does so for all candidates at all times, with payoffs late or not, and with windows that grow. It fails
+// by chance with a probability of 10⁻⁶ for each of the rows.
 func TestContext_TheErrorIsBounded(t *testing.T) {
 	const horizon, delta, sigma = 6000, 1e-6, 0.5
 	for _, s := range []Scenario{Linear, LinearBlocks} {

@@ -15,13 +15,13 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// offer is what the definition of a trade says of an item of quality q.
+// offer is the definition of a trade for an item of quality q.
 type offer struct {
 	paid float64 // the share of selections
 	wait float64 // of the exponential delays below horizon; 0 where they are others
 }
 
-// offered are the definitions, as they read, with the payoff horizon and the milliseconds between impressions.
+// offered are the definitions, with the payoff horizon and the milliseconds between impressions.
 func offered(s Scenario, q float64) (o offer, horizon, period int64) {
 	const minutes, second, minute = 24 * 60, 1000, 60_000
 	conversions := offer{0.02 + 0.08*q, 3000}
@@ -116,12 +116,12 @@ func TestTrades_Qualities(t *testing.T) {
 	}
 }
 
-// seen is what a number of selections of an item came to.
+// seen is the outcome of a number of selections of an item.
 type seen struct{ paid, wait float64 }
 
-// Of 200,000 selections of a poor, a middling and a good item, the share that is paid and the mean delay are those of the
-// definition, within 7 standard errors: for the rarest, of which 400 are expected, a share is off with a probability of 10⁻¹⁰,
-// and there are some 90 comparisons, which makes less than 10⁻⁷ for all. Delays stay below the payoff horizon.
+// Of 200,000 selections of a poor, a middling and a good item, the paid share and the mean delay are those of the definition,
+// within 7 standard errors. For the rarest, of which 400 are expected, a share is off with a probability of 10⁻¹⁰. There are some
+// 90 comparisons, which makes less than 10⁻⁷ for all. Delays stay below the payoff horizon.
 func TestTrades_SharesAndDelaysAreAsDefined(t *testing.T) {
 	const seed, draws = 11, 200_000
 	for _, s := range tradeScenarios() {
@@ -146,7 +146,7 @@ func TestTrades_SharesAndDelaysAreAsDefined(t *testing.T) {
 				}
 				require.Less(t, r.late, horizon)
 				got.paid++
-				got.wait += float64(r.late) + 0.5 // the mean of what is rounded down to it
+				got.wait += float64(r.late) + 0.5 // the mean of the delays that are rounded down to it
 			}
 			name := fmt.Sprintf("%s, item %d, seed %d", s, item, seed)
 			if s == SureAndRare && item%2 == 0 {
@@ -179,7 +179,7 @@ func TestTrades_Bimodal(t *testing.T) {
 	require.EqualValues(t, 14*24*60, late(0.2))
 }
 
-// Delays change at 0.3·T: what took so long takes a quarter of it, or four times as long, as far as the payoff horizon lets it.
+// Delays change at 0.3·T: they become a quarter or four times as long, at most the payoff horizon.
 func TestTrades_DelaysChange(t *testing.T) {
 	for s, mean := range map[Scenario]float64{Faster: 1000, Slower: 4000} {
 		m := marketOf(t, s, 1)
@@ -193,7 +193,7 @@ func TestTrades_DelaysChange(t *testing.T) {
 	}
 }
 
-// What is paid in the course of a day is told at its end, with the age that it was paid at.
+// Payments of a day are transmitted at its end, with the age that they were paid at.
 func TestTrades_Nightly(t *testing.T) {
 	const perDay = 8640
 	w, err := newWorld(defaults(Nightly, 1), 0)
@@ -208,8 +208,8 @@ func TestTrades_Nightly(t *testing.T) {
 	}
 }
 
-// Revenue's payoffs have median 1 and deviation 2 of the logarithm below the cut: the shares below e^{2z} are those of the
-// normal distribution, each of 8 within 7 standard deviations (3·10⁻¹² each).
+// Revenue's payoffs have median 1 and deviation 2 of the logarithm below the cut. The shares below e^{2z} are those of the normal
+// distribution, each of 8 within 7 standard deviations (3·10⁻¹² each).
 func TestTrades_Revenue(t *testing.T) {
 	const seed, draws = 12, 400_000
 	m := marketOf(t, Revenue, seed)
@@ -266,7 +266,7 @@ func TestTrades_Waves(t *testing.T) {
 		sum += x
 	}
 	require.InDelta(t, 1, sum/minutes, 1e-9)
-	// What is paid and what regret is of rise together.
+	// Payoffs, and the means that regret is computed with, rise together.
 	w, err := newWorld(defaults(Waves, 1), 0)
 	require.NoError(t, err)
 	for now := int64(1); now <= 2000; now++ {
@@ -276,7 +276,7 @@ func TestTrades_Waves(t *testing.T) {
 	}
 }
 
-// What would come while payoffs' producer is down never does; it counts for regret all the same.
+// Payoffs due while their producer is down never come; they count for regret all the same.
 func TestTrades_Outage(t *testing.T) {
 	const down, up = 35 * 24 * 60, 38 * 24 * 60
 	m := marketOf(t, Outage, 1)
@@ -298,7 +298,7 @@ func TestTrades_Outage(t *testing.T) {
 	require.GreaterOrEqual(t, w.mean(0), 0.02)
 }
 
-// One item goes every 250 impressions, each with the same probability; candidates are 20 different ones of those that live, each as often as any
+// One item goes every 250 impressions, each with the same probability. Candidates are 20 different live ones, each as often as any
 // other (7 standard deviations for 200 items: 10⁻⁹ together).
 func TestTrades_Churn(t *testing.T) {
 	w, err := newWorld(defaults(Churn, 5), 0)
@@ -342,8 +342,8 @@ func TestTrades_Churn(t *testing.T) {
 	require.ErrorContains(t, (&Experiment{Scenario: Churn, Items: 200, Horizon: 1e9, Runs: 1}).Check(), "come and go")
 }
 
-// Sums of payments have the mean that regret is computed with, which the cut at 1 lowers; what comes too late does not
-// count. Each of 200,000 within 7 standard errors (3·10⁻¹² each).
+// Sums of payments have the mean that regret is computed with, which the cut at 1 lowers; payments that come too late do not count.
+// Each of 200,000 within 7 standard errors (3·10⁻¹² each).
 func TestTrades_Instalments(t *testing.T) {
 	const seed, draws = 14, 200_000
 	m := marketOf(t, Instalments, seed)
@@ -375,7 +375,7 @@ func TestTrades_Instalments(t *testing.T) {
 	require.InDelta(t, 1, meanSum(100), 1e-6, "always cut")
 }
 
-// requireParts wants parts in the order of time, before the whole, which is what the last one adds up to.
+// requireParts checks that parts come in the order of time, before the whole, which is the last sum of parts.
 func requireParts(t *testing.T, r reply, within int64) {
 	t.Helper()
 	ordered := slices.IsSortedFunc(r.parts, func(a, b part) int { return cmp.Compare(a.late, b.late) })
@@ -414,7 +414,7 @@ func TestTrades_RefundsSum(t *testing.T) {
 	}
 }
 
-// UserModel as they come, parts of payoffs are learned from long before their sums.
+// Parts of payoffs, received as they come, change decisions long before their sums.
 func TestParts_AreLearnedFromAsTheyCome(t *testing.T) {
 	e := defaults(Instalments, 1)
 	e.Horizon, e.Runs = 20_000, 2
@@ -424,7 +424,8 @@ func TestParts_AreLearnedFromAsTheyCome(t *testing.T) {
 	}
 }
 
-// What is best changes once: without drift the old best is believed in for as long again, and who never learns loses more.
+// The best item changes once: without drift the old best keeps its estimate for as long again, and a learner that ignores payoffs
+// loses more.
 func TestDrift_FollowsWhatChanges(t *testing.T) {
 	e := defaults(Switching, 1)
 	e.Horizon, e.Runs, e.Lateness = 30_000, 2, Lateness{Mean: 300}
@@ -484,8 +485,8 @@ func TestAtOnce_DelaysDoNotMatter(t *testing.T) {
 	}
 }
 
-// A ranking by utility has everybody select his favourite, whatever the others do who select at random: its regret is that
-// without noise. And the others select each of what they see equally often: 7 standard deviations of 100,000 (10⁻¹⁰).
+// A ranking by utility makes every user without noise select his favourite: its regret is that without noise. The noisy users
+// select each of the items that they see equally often: 7 standard deviations of 100,000 (10⁻¹⁰).
 func TestNoise(t *testing.T) {
 	e := defaults(Conversions, 1)
 	e.Horizon = 3000
@@ -512,8 +513,8 @@ func TestNoise(t *testing.T) {
 	}
 }
 
-// A ranking by utility has everybody select the last item, which loses Σ_w P(w)·max_{i≥w} μ_i − μ_n in the mean of each
-// impression. Windows are all that is random of it, given the items: 7 standard errors of 20,000 (3·10⁻¹² each).
+// A ranking by utility makes every user select the last item, which loses Σ_w P(w)·max_{i≥w} μ_i − μ_n per impression in the mean.
+// Given the items, only windows are random: 7 standard errors of 20,000 (3·10⁻¹² each).
 func TestTrades_RegretOfUtilityIsAsExpected(t *testing.T) {
 	for _, s := range []Scenario{Conversions, Instalments, Refunds, RefundsSum, Revenue, Two} {
 		e := defaults(s, 3)
@@ -535,7 +536,7 @@ func TestTrades_RegretOfUtilityIsAsExpected(t *testing.T) {
 	}
 }
 
-// Dropping silence leaves payoffs of 1 alone, which tell nothing.
+// Without unpaid selections only payoffs of 1 are left, which are all the same.
 func TestOnExpiry_DropTellsNothing(t *testing.T) {
 	e := defaults(Conversions, 1)
 	e.Horizon, e.Runs, e.PayoffHorizon = 20_000, 4, 4000
@@ -558,8 +559,8 @@ func TestOnExpiry_DropTellsNothing(t *testing.T) {
 	require.ErrorContains(t, e.Check(), "delays of its own")
 }
 
-// Against the best at each time nothing is gained by changing with the world, and as much is lost as against a ranking that
-// is fixed or more, in the mean over windows.
+// Against the best at each time, a learner gains nothing by changing with the world. It loses as much as against a fixed ranking or
+// more, in the mean over windows.
 func TestDynamicRegret(t *testing.T) {
 	for _, s := range Scenarios() {
 		e := defaults(s, 1)

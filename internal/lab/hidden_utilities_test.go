@@ -14,9 +14,9 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// TestUtilities_RegretAfterTheBurnInIsThatOfGivenOnes: once a learner has found the order, it loses what one loses that is
-// given it, within four standard errors of the difference (the seeds are fixed: there are no false alarms), and the order
-// is found long before the end. What it has learned from the burn-in's payoffs is a head start, which is small here.
+// TestUtilities_RegretAfterTheBurnInIsThatOfGivenOnes: once a learner has found the order, its loss is that of one that is given
+// it, within four standard errors of the difference. (The seeds are fixed: there are no false alarms.) The order is found long
+// before the end. The burn-in's payoffs give a head start, which is small here.
 func TestUtilities_RegretAfterTheBurnInIsThatOfGivenOnes(t *testing.T) {
 	for _, c := range []struct {
 		scenario Scenario
@@ -34,7 +34,7 @@ func TestUtilities_RegretAfterTheBurnInIsThatOfGivenOnes(t *testing.T) {
 		require.Greater(t, b.Impressions.Mean, 7.0, "fewer cannot certify 8 items")
 		require.InDelta(t, sorted.Regret.Mean, b.During.Mean+b.After.Mean, 1e-6)
 		noise := math.Hypot(*given.Regret.Stderr, *b.After.Stderr)
-		// The burn-in's impressions are no part of what comes after; given utilities lose something in them too.
+		// The burn-in's impressions are excluded here; given utilities have some loss in them too.
 		require.InDelta(t, given.Regret.Mean, b.After.Mean, 4*noise+given.Regret.Mean*b.Last/float64(e.Horizon), "%v: %v", c, b)
 	}
 }
@@ -66,7 +66,7 @@ func TestUtilities_WhatCannotBeFoundIsLeftOut(t *testing.T) {
 	require.Equal(t, "utilities", setting.Key)
 }
 
-// TestVeil_HidesTheOrder: what a learner sees is a permutation that is another in each run, and selections are mapped back.
+// TestVeil_HidesTheOrder: a learner sees a permutation that is another in each run, and selections are mapped back.
 func TestVeil_HidesTheOrder(t *testing.T) {
 	e := &Experiment{Scenario: Catalog, Items: 60, Horizon: 50, Runs: 2, Seed: 1}
 	var first []policy.Item

@@ -14,9 +14,9 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// literalRun is a run as its definition reads, with all impressions in memory: the payoff of impression t can be used from
-// decision t+k+1 on, those that arrive together come in impression order, those after T are discarded. What is not paid
-// within the payoff horizon H is told as if it were H late.
+// literalRun is a run by its definition, with all impressions in memory. The payoff of impression t can be used from decision t+k+1
+// on. Those that arrive together come in impression order, and those after T are discarded. An unpaid selection expires after the
+// payoff horizon H.
 type literalRun struct {
 	t        *testing.T
 	e        *Experiment
@@ -28,7 +28,7 @@ type literalRun struct {
 	parts    [][]literalPart
 }
 
-// literalPart is a part of a payoff, and before which decision it is told.
+// literalPart is a part of a payoff, and the decision before which it is transmitted.
 type literalPart struct {
 	arrives  int64
 	feedback delay.Feedback
@@ -84,7 +84,7 @@ func literal(t *testing.T, e *Experiment, c *Combination, run int) (regret, dyna
 	return best - earned, lost
 }
 
-// tell tells what comes before decision now.
+// Feeds the learner all that arrives before decision now.
 func (l *literalRun) tell(now int64) {
 	silence := l.c.Learner.OnExpiry.Default
 	low, high := l.e.Scenario.payoffRange()
@@ -124,7 +124,7 @@ func (l *literalRun) late(draws *stream) int64 {
 	return k
 }
 
-// selected tells that the candidate at a position was selected, and notes what comes of it.
+// selected records the selection of the candidate at a position, and its outcome.
 func (l *literalRun) selected(now int64, w *world, d *delay.Decision, y int32, candidates []policy.Item, segment int32, x []int8, late int64) {
 	fb := delay.Feedback{Ref: now, Began: now * l.e.Scenario.clock().at(1), Item: candidates[y], Candidates: candidates, Instance: d.Instance, Order: d.Order, X: x, Segment: segment}
 	if at := slices.Index(d.Order, y); len(d.Propensities) > 0 {
@@ -161,7 +161,7 @@ func (l *literalRun) selected(now int64, w *world, d *delay.Decision, y int32, c
 	l.feedback[now], l.paid[now], l.arrives[now] = fb, paid, now+late+1
 }
 
-// asLiteral holds a run of each of some combinations to its definition.
+// asLiteral compares a run of each of some combinations with its definition.
 func asLiteral(t *testing.T, e *Experiment, settings Settings) {
 	t.Helper()
 	for _, c := range combine(t, e, settings) {
@@ -199,8 +199,8 @@ func TestPlay_IsTheLiteralLoop(t *testing.T) {
 	}
 }
 
-// The same where payoffs do not come, of which more than half come too late here, with users who select at random, and payoffs
-// that are told divided.
+// The same where payoffs may be missing, of which more than half are too late here, with users who select at random, and payoffs
+// transmitted in parts.
 func TestPlay_IsTheLiteralLoopWithSilenceAndNoise(t *testing.T) {
 	for _, s := range selecting() {
 		e := &Experiment{Scenario: s, Items: 25, Horizon: 400, PayoffHorizon: 60, Runs: 1, Seed: 3, Noise: 0.3, Divisor: 3}

@@ -12,8 +12,9 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// Each item of Traces pays once in each span, as it is defined: of 100,000 selections of one, what the spans come to has the means,
-// the deviations and the correlations of the definition, within 7 standard errors (fewer than 50 comparisons of 3·10⁻¹² each).
+// Each item of Traces pays once in each span, as it is defined. The spans' sums over 100,000 selections of one item have the means,
+// the deviations and the correlations of the definition. Each is within 7 standard errors (fewer than 50 comparisons of 3·10⁻¹²
+// each).
 func TestTraces_AsDefined(t *testing.T) {
 	const seed, draws = 21, 100_000
 	ends := []int64{70, 300, 900, 1800}
@@ -62,7 +63,7 @@ func TestTraces_AsDefined(t *testing.T) {
 	require.InDelta(t, x.mean(item), whole/draws, 7*0.25/math.Sqrt(draws), "seed %d", seed)
 }
 
-// What items pay early and late has the deviations and the correlation of the scenario: of 20,000 items, within 7 standard errors.
+// Items' early and late payoffs have the deviations and the correlation of the scenario: of 20,000 items, within 7 standard errors.
 func TestTraces_Items(t *testing.T) {
 	const seed, items = 22, 20_000
 	for _, r := range []float64{0, 0.9, -0.7} {
@@ -91,8 +92,8 @@ func TestTraces_Items(t *testing.T) {
 	}
 }
 
-// Customers buy as often as BG/NBD has it in the mean (P. Fader, B. Hardie, K. L. Lee 2005, equation 9), which is below the 2 that one of
-// 4 may buy; what they spend is pγ/(q−1) in the mean. Of 400,000, within 7 standard errors, by the deviations found.
+// Customers buy as often as in BG/NBD in the mean (P. Fader, B. Hardie, K. L. Lee 2005, equation 9), which is below the 2 that one
+// of 4 may buy. Their mean spend is pγ/(q−1). Of 400,000, within 7 standard errors, by the deviations found.
 func TestCustomers_AsModelled(t *testing.T) {
 	const seed, draws = 23, 400_000
 	r := rand.New(newStream(seed, 0, forItems))
@@ -117,8 +118,8 @@ func TestCustomers_AsModelled(t *testing.T) {
 	require.InDelta(t, 6.25*15.44/2.74, spent, 7*math.Sqrt((squares/draws-spent*spent)/draws), "seed %d", seed)
 }
 
-// Items have groups of customers of the same size, those of a band alike; each customer is in one. What is told of a selection is
-// what one of the group spends, within the year, and its mean is the one that regret is computed with.
+// Items have groups of customers of the same size, those of a band alike; each customer is in one. A selection's payoff is the
+// spend of one of the group within the year. Its mean is the one that regret is computed with.
 func TestCustomers_Groups(t *testing.T) {
 	const seed, draws = 24, 50_000
 	for _, items := range []int{1, 5, 8, 12, 96} {

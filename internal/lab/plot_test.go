@@ -17,7 +17,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// texts are what an SVG writes; it fails where it is no XML.
+// texts are the texts of an SVG; it fails where it is no XML.
 func texts(t *testing.T, svg []byte) string {
 	t.Helper()
 	var all strings.Builder

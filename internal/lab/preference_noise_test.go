@@ -12,10 +12,10 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// TestTastes_FindingTheMeanOrderCostsLittle: where users' own utilities deviate from the mean, by up to two gaps between
-// neighbours, the burn-in ends, and elimination loses no more than 10% more in 20,000 impressions than with the true mean order
-// given, within two standard errors; moss, which loses an eighth of that, at most a quarter more. A finder that learns nothing,
-// one that is told no selections, loses more than that.
+// TestTastes_FindingTheMeanOrderCostsLittle: users' own utilities deviate from the mean, by up to two gaps between neighbours. The
+// burn-in ends. In 20,000 impressions elimination loses no more than 10% more than with the true mean order given, within two
+// standard errors. moss, which loses an eighth of that, loses at most a quarter more. A finder without any selections loses more
+// than that.
 func TestTastes_FindingTheMeanOrderCostsLittle(t *testing.T) {
 	for _, c := range []struct {
 		policy    string
@@ -38,13 +38,13 @@ func TestTastes_FindingTheMeanOrderCostsLittle(t *testing.T) {
 	}
 }
 
-// unheard is a learner that hears of no selection, only of payoffs.
+// unheard is a learner that receives no selections, only payoffs.
 type unheard struct{ delay.Learner }
 
 func (unheard) Selected(delay.Feedback) {}
 
-// TestTastes_RegretIsOfEachUsersOwnOrder: with tastes, what could be had is what the best ranking for this very user would bring;
-// nothing is lost by one that learners were told.
+// TestTastes_RegretIsOfEachUsersOwnOrder: with tastes, regret is against the best ranking for this very user; a learner that is
+// given that order loses nothing.
 func TestTastes_RegretIsOfEachUsersOwnOrder(t *testing.T) {
 	e := &Experiment{Scenario: Stationary, Items: 6, Horizon: 200, Tastes: 1.5, Runs: 1, Seed: 1}
 	w, err := newWorld(e, 0)

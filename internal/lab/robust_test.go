@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Robust learns, where payoffs stay and where they change: what it loses is below 0.6 of what a ranking by utility loses, and
-// where what is best changes below half of moss's.
+// Robust learns, where payoffs stay and where they change. Its loss is below 0.6 of the loss of a ranking by utility, and where the
+// best item changes below half of moss's.
 func TestRobust_Learns(t *testing.T) {
 	for _, x := range []struct {
 		scenario Scenario
@@ -33,10 +33,11 @@ func TestRobust_Learns(t *testing.T) {
 	}
 }
 
-// Each part of Robust has a world that needs it, and Robust loses less there than it would without. Ceilings are 5.8 standard errors
-// or more above the means of 8 or 16 runs with other seeds (of "tails" 4), and below the mean without the part by 4 or more of its own.
-// The seed is fixed, so that a failure is a change of the program or of its random numbers; were means normal, fewer than one new seed in
-// 10⁸ would be above. They are skewed where changes are found late, which makes it more than that. Learners that learn nothing are above all.
+// Each part of Robust has a world that needs it, and Robust loses less there than it would without. Ceilings are 5.8 standard
+// errors or more above the means of 8 or 16 runs with other seeds (of "tails" 4). They are 4 or more of its own below the mean
+// without the part. The seed is fixed, so that a failure is a change of the program or of its random numbers. Were means normal,
+// fewer than one new seed in 10⁸ would be above. They are skewed where changes are found late, which makes it more than that.
+// Learners that ignore payoffs are above all.
 func TestRobust_NeedsItsParts(t *testing.T) {
 	for part, x := range map[string]struct {
 		scenario        Scenario
@@ -44,7 +45,7 @@ func TestRobust_NeedsItsParts(t *testing.T) {
 		runs            int
 		lives           []time.Duration
 		again           float64
-		ceiling, itself float64 // itself is what was measured
+		ceiling, itself float64 // itself is the measured value
 	}{
 		"level":                       {Wave, 20_000, 4, nil, 0, 250, 127},                                              // without 457
 		"tails":                       {Often, 20_000, 4, []time.Duration{time.Second, 8 * time.Second}, 0, 5900, 2996}, // without 7,003: payoffs are rarer than any half-life
@@ -86,9 +87,10 @@ func TestRobust_PropensitiesHaveAFloor(t *testing.T) {
 	}
 }
 
-// Propensities are how often items are selected, where users are as assumed and where they are not: rare ones (below 1/64) within a
-// factor of 1.5, frequent ones (from 1/4 on) within 3%. Where they are no further off, each comparison fails by chance with probability
-// below 1e-8: it leaves six standard deviations more. Propensities of users without noise are too small by a factor of 10 and more, for rare items.
+// Propensities are the frequencies of items' selection, where users are as assumed and where they are not. Rare ones (below 1/64)
+// are within a factor of 1.5, frequent ones (from 1/4 on) within 3%. If they are no further off, each comparison fails by chance
+// with probability below 1e-8: it leaves six standard deviations more. Propensities of users without noise are too small by a
+// factor of 10 and more, for rare items.
 func TestRobust_PropensitiesAreFrequencies(t *testing.T) {
 	for _, scenario := range []Scenario{Stationary, Switching, NoiseFifth, Tastes, TastesFar} {
 		e := &Experiment{Scenario: scenario, Items: scenario.DefaultItems(), Horizon: 20_000, Runs: 1, Seed: 3, Lateness: Lateness{Mean: 100}}

@@ -14,8 +14,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// defined is the mean of item (or rank) i at t, both from 1, as the scenario's definition reads. Not for Catalog
-// and for those with delays of their own, whose means are drawn.
+// defined is the mean of item (or rank) i at t, both from 1, by the scenario's definition. Not for Catalog and for those with
+// delays of their own, whose means are drawn.
 func defined(s Scenario, n int, horizon, t int64, i int) float64 {
 	mixed := []float64{.2, .9, .1, .7, .6, .3, .5, 0, .4, .15}
 	switch s {
@@ -84,7 +84,7 @@ func defined(s Scenario, n int, horizon, t int64, i int) float64 {
 	panic(s)
 }
 
-// weight is P(w) up to a factor, as the definition reads.
+// weight is P(w) up to a factor, by the definition.
 func weight(s Scenario, w int) float64 {
 	switch s {
 	case Lazy, Changing:
@@ -127,7 +127,7 @@ func TestScenarios_MeansAreAsDefined(t *testing.T) {
 	}
 }
 
-// The ends of the phases of Constrained, found by jumps, are those that looking at each t finds.
+// The ends of the phases of Constrained, found by jumps, equal those found by a scan of each t.
 func TestScenarios_PhasesOfALongHorizon(t *testing.T) {
 	_, periods := Constrained.levels(3, 500_000, 0)
 	at := 0
@@ -142,7 +142,7 @@ func TestScenarios_PhasesOfALongHorizon(t *testing.T) {
 	require.Equal(t, len(periods)-1, at)
 }
 
-// What is selected tires, and rests again; what is not selected has its mean throughout.
+// A selected item tires, and recovers; an item that is not selected has its mean throughout.
 func TestScenarios_FatigueIsOfWhatIsSelected(t *testing.T) {
 	w, err := newWorld(&Experiment{Scenario: Fatigue, Items: 4, Horizon: 5000, Seed: 1}, 0)
 	require.NoError(t, err)
@@ -172,8 +172,8 @@ func TestScenarios_WaveHasItsPeriod(t *testing.T) {
 	}
 }
 
-// Windows have the frequencies of their definition: each of 50,000 draws lies within 6 standard deviations, of which
-// one of the some 300 fails by chance with a probability below 6·10⁻⁷. The windows of Blocks are known exactly.
+// Windows have the frequencies of their definition. Each of 50,000 draws lies within 6 standard deviations, and one of the some 300
+// fails by chance with a probability below 6·10⁻⁷. The windows of Blocks are known exactly.
 func TestScenarios_WindowsAreAsDefined(t *testing.T) {
 	const seed, draws = 5, 50_000
 	for _, s := range Scenarios() {
@@ -202,9 +202,8 @@ func TestScenarios_WindowsAreAsDefined(t *testing.T) {
 	}
 }
 
-// Payoffs have the mean that regret is computed with, and the spread of their definition: over 30,000 impressions, each
-// within 7 standard errors (two-sided, 10⁻⁹ or less each even for the rarest, of which some 60 are expected; there are
-// some 100).
+// Payoffs have the mean that regret is computed with, and the spread of their definition. Over 30,000 impressions, each is within 7
+// standard errors (two-sided, 10⁻⁹ or less each even for the rarest, of which some 60 are expected). There are some 100.
 func TestScenarios_PayoffsHaveTheirMeans(t *testing.T) {
 	const seed, draws = 6, 30_000
 	for _, s := range Scenarios() {
@@ -304,8 +303,7 @@ func permutations(n int, f func(order []int32)) {
 	place(0)
 }
 
-// What regret is measured against is what the best of all n! permutations brings: for each impression, or over all of
-// them together.
+// Regret is measured against the best of all n! permutations: for each impression, or over all of them together.
 func TestScenarios_BestInHindsightIsThatOfAllPermutations(t *testing.T) {
 	for _, s := range selecting() {
 		for n := 1; n <= 6; n++ {
@@ -350,7 +348,7 @@ func TestClippedMean(t *testing.T) {
 	}
 }
 
-// defaults is an experiment as the scenario has it unless something is said.
+// defaults is an experiment with the scenario's defaults.
 func defaults(s Scenario, seed uint64) *Experiment {
 	return &Experiment{Scenario: s, Items: s.DefaultItems(), Horizon: s.DefaultHorizon(), Lateness: s.DefaultLateness(), Runs: 1, Seed: seed}
 }

@@ -29,9 +29,9 @@ func shopWorld(t *testing.T, s Scenario, n int, horizon int64, run int) *world {
 	return w
 }
 
-// TestShops_UsersDoAsDefined plays users as the definitions read, with numbers of their own, against what the world has them select,
-// and against the mean that regret is computed with: each mean is of 20,000 users, and within 6 standard errors of both, which some 50
-// comparisons miss by chance with a probability below 1e-6.
+// TestShops_UsersDoAsDefined compares users by the definitions, with random numbers of their own, with the world's selections, and
+// with the mean that regret is computed with. Each mean is of 20,000 users, and within 6 standard errors of both. Some 50
+// comparisons miss that by chance with a probability below 1e-6.
 func TestShops_UsersDoAsDefined(t *testing.T) {
 	const seed, draws, n = 8, 20_000, 6
 	for s, x := range shops {
@@ -60,7 +60,7 @@ func TestShops_UsersDoAsDefined(t *testing.T) {
 	}
 }
 
-// literalVisit is the place that a user of the world's window takes something at; -1 for none.
+// literalVisit is the position that a user of the world's window selects; -1 for none.
 func literalVisit(rng *rand.Rand, s Scenario, x *shop, w *world, order []int32) int {
 	with := func(p float64) bool { return rng.Float64() < p }
 	if with(x.unseen) || s == AbandonNear && with(math.Pow(0.7, float64(w.window))) ||
@@ -104,7 +104,8 @@ func literalVisit(rng *rand.Rand, s Scenario, x *shop, w *world, order []int32) 
 	return best
 }
 
-// TestShops_TheBestIsThatOfAllPermutations: in the mean over windows the best ranking earns what regret is measured against.
+// TestShops_TheBestIsThatOfAllPermutations: in the mean over windows the best ranking earns the value that regret is measured
+// against.
 func TestShops_TheBestIsThatOfAllPermutations(t *testing.T) {
 	for s, x := range shops {
 		for n := 1; n <= 5; n++ {
@@ -132,7 +133,7 @@ func TestShops_TheBestIsThatOfAllPermutations(t *testing.T) {
 	}
 }
 
-// heard is a learner that counts what it is told of impressions, and checks it.
+// heard is a learner that counts and checks the impressions that it receives.
 type heard struct {
 	delay.Learner
 	t                    *testing.T
@@ -162,7 +163,7 @@ func (h *heard) Unselected(fb delay.Feedback) {
 	h.Learner.Unselected(fb)
 }
 
-// Each impression ends with a selection or, shopTimeout impressions later, without one; the learner is told of each once, with the
+// Each impression ends with a selection or, shopTimeout impressions later, without one. The learner receives each once, with the
 // order that was shown.
 func TestShops_LearnersAreToldOfImpressionsWithoutASelection(t *testing.T) {
 	for _, s := range []Scenario{Abandon, AbandonMany, Cascade} {

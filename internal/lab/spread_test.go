@@ -15,8 +15,8 @@ func moved(places, wanted []vg.Length) (sum vg.Length) {
 	return sum
 }
 
-// Nothing overlaps, the order stays, all is within the limits, what has room stays where it is wanted, and no other such places
-// are nearer.
+// Labels do not overlap, keep their order, and are within the limits. A label with room stays at its wanted position, and no other
+// such positions are nearer.
 func TestSpread(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const low, high, close = 0, 400, 1e-6
@@ -59,7 +59,7 @@ func TestSpread(t *testing.T) {
 	})
 }
 
-// What does not fit stands in its order, from the lower limit on.
+// Labels that do not fit stand in their order, from the lower limit on.
 func TestSpread_TooMany(t *testing.T) {
 	half := extent{5, 5}
 	require.Equal(t, []vg.Length{5, 15, 25}, spread([]vg.Length{8, 9, 10}, []extent{half, half, half}, 0, 20))

@@ -15,7 +15,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// instead is what is put in a learner's place; check is what a statement claims of it.
+// instead replaces a learner; check is the check of a statement about it.
 type (
 	instead = func(delay.Learner) delay.Learner
 	check   = theoremtest.Check[instead]
@@ -37,7 +37,7 @@ func (u byUtility) Decide(candidates []policy.Item, about *policy.Context, key p
 	}
 }
 
-// deaf hears of no payoff: what is paid has expired to it.
+// deaf hides all payoffs from a learner: each paid selection has expired for it.
 type deaf struct{ delay.Learner }
 
 func (d deaf) Paid(fb delay.Feedback) { d.Expired(fb) }
@@ -65,7 +65,7 @@ func belowBound(t testing.TB, r *Result) error {
 	return below(t, r, r.Regret.Mean+5**r.Regret.Stderr, *r.Bound, "bound")
 }
 
-// below holds what is made of a result's mean to a limit.
+// below compares a function of a result's mean with a limit.
 func below(t testing.TB, r *Result, x, limit float64, what string) error {
 	t.Logf("%s, %s, %s late: regret %.0f ± %.0f, %s %.0f", r.Label(), r.Scenario, r.PayoffDelay, r.Regret.Mean, *r.Regret.Stderr, what, limit)
 	if !(x < limit) {
@@ -74,7 +74,7 @@ func below(t testing.TB, r *Result, x, limit float64, what string) error {
 	return nil
 }
 
-// leastLost is what the better of the non-learners loses in one run.
+// leastLost is the loss of the better of the non-learners in one run.
 func leastLost(t testing.TB, e Experiment, s Settings) float64 {
 	e.Runs = 1
 	least := math.Inf(1)
@@ -84,10 +84,10 @@ func leastLost(t testing.TB, e Experiment, s Settings) float64 {
 	return least
 }
 
-// learnt is the share of what is lost without learning that a learner is to stay below.
+// learnt is the share of the loss without learning that a learner must stay below.
 const learnt = 0.75
 
-// belowNonLearners holds the mean of a result's runs to what the better of the non-learners loses in the same world.
+// belowNonLearners compares the mean of a result's runs with the loss of the better of the non-learners in the same world.
 func belowNonLearners(t testing.TB, r *Result, least float64) error {
 	return below(t, r, r.Regret.Mean, learnt*least, fmt.Sprintf("%g of what is lost without learning", learnt))
 }

@@ -20,10 +20,10 @@ type binned struct {
 	ended int
 }
 
-// traces is a learner with the model; all but the model is as in delay.Direct. It plays no other scenario than those whose payoffs'
-// range begins at 0.
+// traces is a learner with the model; all but the model is as in delay.Direct. It plays only scenarios whose payoffs' range begins
+// at 0.
 type traces struct {
-	delay.Learner // what is not used of one
+	delay.Learner // the methods that are not used
 	policy        policy.Policy
 	in            policy.Input
 	space         policy.Workspace
@@ -63,7 +63,7 @@ func (x *traces) Grow(items int) {
 	x.in.Table.Grow(items)
 }
 
-// evidence has the policy take the posterior mean for an item's, and each selection for one payoff.
+// evidence gives the policy the posterior mean as an item's mean, and counts each selection as one payoff.
 func (x *traces) evidence(i policy.Item) policy.Evidence {
 	m := &x.model
 	means, _ := m.item(&x.items[i])
@@ -94,7 +94,7 @@ func (x *traces) Selected(fb delay.Feedback) {
 func (x *traces) Partial(fb delay.Feedback) {
 	s := &x.all[fb.Ref-1]
 	k := s.ended
-	for k < len(x.ends)-1 && fb.Age-x.clock >= x.ends[k] { // it is told with the impression after
+	for k < len(x.ends)-1 && fb.Age-x.clock >= x.ends[k] { // it is counted with the next impression
 		k++
 	}
 	s.held[k] += fb.Payoff - fb.Before
@@ -138,9 +138,9 @@ func (x *traces) Advance(watermark int64) {
 
 func (x *traces) Status() delay.Status { return delay.Status{} }
 
-// fit finds the likeliest model, whenever an eighth more bins have ended, from what is assumed: that a selection's sum has deviation
-// a quarter and items' means an eighth, of which each bin has its share, and those of an item's bins a correlation of 0.8. What is
-// assumed is worth four selections and four items.
+// fit finds the model of maximum likelihood, whenever an eighth more bins have ended. Its prior: a selection's sum has deviation a
+// quarter, and items' means an eighth. Each bin has its share of these, and an item's bins have a correlation of 0.8. The prior is
+// worth four selections and four items.
 func (x *traces) fit() {
 	x.fitAt = x.ended + max(1, x.ended/8)
 	m := &x.model
@@ -174,8 +174,8 @@ func (x *traces) fit() {
 	m.ready()
 }
 
-// profile is what bins hold in the mean of all items, with twenty selections of what their length says; those of which none has ended
-// go on as the last one that has.
+// profile is the mean content of bins over all items, plus a prior of twenty selections in proportion to the bins' lengths. Bins of
+// which none has ended continue the last one that has.
 func (x *traces) profile() (mean, length binVector, last int) {
 	last = -1
 	rate, from := 1.0, int64(0)
@@ -200,8 +200,8 @@ func (x *traces) profile() (mean, length binVector, last int) {
 	return mean, length, last
 }
 
-// scatter is the likeliest covariance within items: what is missing is the later bins, so that each is regressed on those before it,
-// by all selections for which it has ended.
+// scatter is the covariance within items of maximum likelihood. Missing bins are always the later ones, so that each is regressed
+// on those before it, by all selections for which it has ended.
 func (x *traces) scatter(assumed *binMatrix) (s binMatrix) {
 	for k := range x.model.bins {
 		w, freedom := x.products[k], 4.
@@ -239,7 +239,7 @@ func (x *traces) scatter(assumed *binMatrix) (s binMatrix) {
 	return s
 }
 
-// improve is a step of expectation and maximisation of what items' means are like.
+// improve is a step of expectation and maximisation for the distribution of items' means.
 func (x *traces) improve(length binVector, last int, assumed *binMatrix) {
 	m := &x.model
 	var all []binVector

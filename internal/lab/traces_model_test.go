@@ -53,14 +53,14 @@ func (a *binMatrix) sum(n int) (s float64) {
 	return s
 }
 
-// binSums are what is kept of an item: for each bin the selections for which it has ended, and what the bins up to it then held.
+// binSums are an item's sums: for each bin the number of selections for which it has ended, and the contents of the bins up to it.
 type binSums struct {
 	ended [mostBins + 1]float64
 	held  binMatrix
 }
 
-// traceModel takes what the bins of an item's selections hold in the mean for N(mean, between), and what those of a selection hold
-// for normal around it, with the covariance within.
+// traceModel is a Gaussian model of bins. The mean contents of an item's bins are N(mean, between). A selection's contents are
+// normal around them, with the covariance within.
 type traceModel struct {
 	bins            int
 	mean            binVector
@@ -76,7 +76,7 @@ func (m *traceModel) ready() {
 	}
 }
 
-// kappa is how many selections' worth the prior is.
+// kappa is the worth of the prior in selections.
 func (m *traceModel) kappa() float64 { return m.within.sum(m.bins) / m.between.sum(m.bins) }
 
 // item is the posterior of an item's means, of all selections however many of their bins have ended.
@@ -124,7 +124,7 @@ func tracesOf(s Scenario) *traceModel {
 	return m
 }
 
-// What is known of an item by the sums is what one update after the other makes of its selections.
+// The posterior of an item from its sums equals that of one update after the other for its selections.
 func TestTraces_OneUpdateForEachSelection(t *testing.T) {
 	const seed = 31
 	draws := newStream(seed, 0, forItems)
@@ -162,7 +162,7 @@ func TestTraces_OneUpdateForEachSelection(t *testing.T) {
 					sums.held[k][j] += held[j]
 				}
 			}
-			// The gain is V·(V+Σ)⁻¹ of what was seen.
+			// The gain is V·(V+Σ)⁻¹ of the observed bins.
 			var both binMatrix
 			for i := range seen {
 				for j := range seen {

@@ -16,9 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// This file holds silence that ages, where payoffs come in parts, against what a model of the parts' ages would learn in its place
-// (T. M. McDonald et al., "Impatient bandits: Optimizing recommendations for the long-term without delay", KDD 2023): the decision
-// that there is no such model in the worker rests on it.
+// This file compares expired weights by age, where payoffs come in parts, with a model of the parts' ages in their place (T. M.
+// McDonald et al., "Impatient bandits: Optimizing recommendations for the long-term without delay", KDD 2023). The decision against
+// such a model in the worker rests on it.
 
 var (
 	tracesRuns  = flag.Int("traces-runs", 12, "how many runs silence and traces are compared in")
@@ -27,8 +27,9 @@ var (
 	tracesCDNOW = flag.String("traces-cdnow", "", "the file CDNOW_master.txt: customers of scenario customers are those in it")
 )
 
-// TestSilence_LearnsFromPartsAsMuchAsTraces: with silence that ages, sums lose about as much as with traces, or less, on customers by far;
-// only where items that pay much early pay little late they lose more, and there what is lost is what is lost by waiting. Seeds are fixed.
+// TestSilence_LearnsFromPartsAsMuchAsTraces: with expired weights by age, sums lose about as much as with traces, or less, on
+// customers by far. They lose more only where items that pay much early pay little late; there the loss is that of waiting. Seeds
+// are fixed.
 func TestSilence_LearnsFromPartsAsMuchAsTraces(t *testing.T) {
 	if *tracesCDNOW != "" {
 		theCustomers(t, *tracesCDNOW)
@@ -44,7 +45,7 @@ func TestSilence_LearnsFromPartsAsMuchAsTraces(t *testing.T) {
 		scenario Scenario
 		items    int
 		ends     []int64
-		most     float64 // of what is lost with traces, by the law that is the best
+		most     float64 // of the loss with traces, by the best law
 		law      int
 	}{
 		{TracesAlike, 20, []int64{70, 300, 900, 1800}, 1.1, 2},
@@ -82,7 +83,7 @@ func TestSilence_LearnsFromPartsAsMuchAsTraces(t *testing.T) {
 	}
 }
 
-// theCustomers has scenario customers play those of a file, for this test: lines of a customer, a day, a number of discs and dollars.
+// theCustomers makes scenario customers, for this test, those of a file: lines of a customer, a day, a number of discs and dollars.
 func theCustomers(t *testing.T, file string) {
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)

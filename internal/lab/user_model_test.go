@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTold: what the selections of a run tell of its users is what they are, whichever policy ranked for them. The bounds are more than five deviations
-// of the estimate, and the seeds fixed.
+// The users estimated from the selections of a run are the true ones, whichever policy ranked for them. The bounds are more than
+// five deviations of the estimate, and the seeds fixed.
 func TestTold(t *testing.T) {
 	for _, noise := range []float64{0, 0.1} {
 		e := &Experiment{Scenario: Catalog, Items: Catalog.DefaultItems(), Horizon: 40_000, Runs: 1, Seed: 7, Noise: noise}
@@ -20,7 +20,7 @@ func TestTold(t *testing.T) {
 			t.Logf("%s, noise %v: %+v", r.Policy, noise, x)
 			require.EqualValues(t, e.Horizon, x.Selections)
 			if r.Policy == "utility" && noise == 0 {
-				continue // the best item stands first: all windows select it, and tell nothing of how far they go
+				continue // the best item stands first: all windows select it, and give no evidence of their length
 			}
 			require.InDelta(t, noise, x.Noise, 0.02)
 			require.InDelta(t, 0.3002, x.Windows[0], 0.05, "P(w) ∝ 0.7^w")

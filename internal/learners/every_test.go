@@ -11,9 +11,9 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// TestEveryLearner_CanDoWhatIsAskedOfIt: whatever the configuration accepts can be made, shows what it knows, explains its
-// decisions (delay.Inspector) and can be carried over to other partitions (delay.Mergeable): the interfaces that commands ask
-// for only when they need them. Each policy, delay and kind of utilities is accepted with something.
+// TestEveryLearner_CanDoWhatIsAskedOfIt: every accepted configuration can be made, shows its knowledge, explains its decisions
+// (delay.Inspector) and can be carried over to other partitions (delay.Mergeable). Commands ask for these interfaces only when they
+// need them. Each policy, delay and kind of utilities is accepted with something.
 func TestEveryLearner_CanDoWhatIsAskedOfIt(t *testing.T) {
 	seen := map[any]bool{}
 	for _, payoffs := range []config.Payoffs{config.Stochastic, config.Adversarial} {

@@ -21,9 +21,9 @@ type late struct {
 	outcome delay.Feedback
 }
 
-// regretOfPartitions plays lazy windows in front of one group of learners, one for each partition, that take turns with
-// the impressions and hear of each other's sums every so many impressions, as the worker's followers hand them on. Payoffs
-// are normal with variance 1/4, lag impressions late.
+// regretOfPartitions plays lazy windows to one group of learners, one for each partition, that take turns with the impressions.
+// They exchange sums every so many impressions, as the worker's followers do. Payoffs are normal with variance 1/4, lag impressions
+// late.
 func regretOfPartitions(t *testing.T, seed uint64, partitions, horizon, lag, exchange int) float64 {
 	t.Helper()
 	const n = 10
@@ -79,11 +79,10 @@ func regretOfPartitions(t *testing.T, seed uint64, partitions, horizon, lag, exc
 	return regret
 }
 
-// TestPartitionsLearnTogether: six partitions learn about as fast as one does from the same traffic, hearing of each other
-// ten times in the delay of a payoff. (What costs is the age of what is heard, not that each counts its own selections in
-// flight: with every impression it is 2 %, every 200 of 1,000 10 %.) The sum over runs of
-// the difference is held against the bound with five of its standard errors, which by chance fails less than once in a
-// million times; the seeds are fixed besides.
+// TestPartitionsLearnTogether: six partitions learn about as fast as one does from the same traffic, with ten exchanges in the
+// delay of a payoff. (The cost comes from the age of the sums, not from counting only the own selections in flight: with every
+// impression it is 2 %, every 200 of 1,000 10 %.) The sum over runs of the difference is compared with the bound plus five of its
+// standard errors, which by chance fails less than once in a million times. The seeds are fixed besides.
 func TestPartitionsLearnTogether(t *testing.T) {
 	const runs, horizon, lag, exchange = 24, 40_000, 500, 50
 	var one, six, squares float64

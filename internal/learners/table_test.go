@@ -41,9 +41,9 @@ func read(settings ...string) (l *config.Learner, idle map[string]bool, err erro
 	return &cfg.Learners[0], idle, nil
 }
 
-// TestTable walks the table of policies, with each delay handling: what goes together is the same for lint, for simulate and
-// for what makes the worker's learners. What does is played, and learns; and each setting has an effect there, or it is
-// said that it has none.
+// TestTable walks the table of policies, with each delay handling: valid combinations are the same for lint, for simulate and for
+// the worker's constructor of learners. A valid one is played, and learns. Each setting has an effect there, or is documented to
+// have none.
 func TestTable(t *testing.T) {
 	for _, k := range policy.Kinds {
 		require.NotEmpty(t, k.About, k.Name)
@@ -93,8 +93,8 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// play lets a learner rank, once a second, for users who like what pays least, most; payoffs come late. It gives a fingerprint of all decisions,
-// and how much better the mean payoff of the last quarter is than that of the users' own order.
+// play lets a learner rank, once a second, for users who like best the items that pay least; payoffs come late. It gives a
+// fingerprint of all decisions, and the gain of the last quarter's mean payoff over that of the users' own order.
 func play(t *testing.T, l *config.Learner, rounds int) (decisions uint64, better float64) {
 	t.Helper()
 	build, err := learners.New(l)

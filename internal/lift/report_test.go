@@ -33,7 +33,7 @@ const (
 	timeout = event.Millis(600_000)
 )
 
-// world plays an experiment, and knows what became of each unit.
+// world plays an experiment, and keeps the outcome of each unit.
 type world struct {
 	e       *experiment.Experiment
 	random  *rand.Rand
@@ -48,7 +48,7 @@ type timed struct {
 	text string
 }
 
-// known is what a naive observer knows of a unit.
+// known is the observed data of a unit.
 type known struct {
 	partition int32
 	deadline  event.Millis
@@ -167,7 +167,7 @@ func (w *world) report(t require.TestingT, dir string, o *Options) *Report {
 	return r
 }
 
-// naive folds what is known, unit by unit into cohorts, partition by partition, and tells how many are too young.
+// naive sums the observed data, unit by unit into cohorts, partition by partition, and counts the units that are too young.
 func (w *world) naive(asOf event.Millis) (sum experiment.Totals, young int64) {
 	cohorts := map[int32]map[int64][]experiment.Counts{}
 	width := experiment.Width(horizon)
@@ -223,8 +223,8 @@ func (w *world) same(t require.TestingT, r *Report, sum experiment.Totals) {
 	}
 }
 
-// TestByImpression holds a report to what is known of each unit, as of any time, with units whose payoff is late or never comes, and with
-// some that are none.
+// TestByImpression compares a report with the observed data of each unit, as of any time. Some units have payoffs that are late or
+// never come, and some records are no units.
 func TestByImpression(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
@@ -338,7 +338,7 @@ func TestNever(t *testing.T) {
 	require.Len(t, once.Arms[1].Looks, 1)
 }
 
-// TestOutOfService sees an arm as of when its guard tripped, and leaves out what another one ranked in its place.
+// TestOutOfService: a report includes an arm as of when its guard tripped, and excludes rankings by another in its place.
 func TestOutOfService(t *testing.T) {
 	w := newWorld(t, 5, experiment.Settings{})
 	w.play(20_000, -0.3)

@@ -39,7 +39,7 @@ func someCandidates(rng *rand.Rand, n int) ([]Candidate, []float64) {
 	return candidates, means
 }
 
-// slowSelect sorts what the user sees, and takes the last.
+// slowSelect sorts the items that the user sees, and takes the last.
 func slowSelect(candidates []Candidate, order []int, window int) int {
 	seen := slices.Clone(order[:min(window, len(order))])
 	slices.SortFunc(seen, func(i, j int) int {

@@ -73,7 +73,7 @@ func TestSharesOfResponses(t *testing.T) {
 	near(t, "early half", early, inTime, 0.5)
 }
 
-// TestTimesDoNotDependOnTheRanking: two rankers that serve the same users differ in what is selected only.
+// TestTimesDoNotDependOnTheRanking: two rankers that serve the same users differ in selections only.
 func TestTimesDoNotDependOnTheRanking(t *testing.T) {
 	p := population(t, nil)
 	const seed = 9

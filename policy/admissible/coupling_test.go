@@ -72,9 +72,9 @@ func (m matrix) check(tolerance float64) error {
 	return nil
 }
 
-// coupling finds a P ∈ 𝒫 with p = Pq (the paper's Algorithm 5, line 5), for a p in C and its folded windows q: the
-// comonotone coupling, built by the north-west corner rule from the top, with at most 2n−1 entries. Windows of
-// probability zero get one entry each.
+// coupling finds a P ∈ 𝒫 with p = Pq (the paper's Algorithm 5, line 5), for a p in C and its folded windows q. It is the comonotone
+// coupling, built by the north-west corner rule from the top, with at most 2n−1 entries. Windows of probability zero get one entry
+// each.
 func coupling(p, q []float64) matrix {
 	n := len(p)
 	m := make(matrix, n)
@@ -96,7 +96,7 @@ func coupling(p, q []float64) matrix {
 				left = p[i]
 				continue
 			}
-			// Only item w is left for this window: what rounding took from it is made up for here.
+			// Only item w is left for this window: it takes the rest that rounding lost.
 			if i <= w || left >= open {
 				column = append(column, entry{int32(max(i, w)), open})
 				left -= open

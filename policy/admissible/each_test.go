@@ -97,8 +97,8 @@ func TestSolveEach_FirstOrderOptimalOverAllRankings(t *testing.T) {
 	}
 }
 
-// No probability lies below the bound that is stated, in whatever block of the solution its item is; the bound with the
-// mass of all blocks' least is one that needs no blocks.
+// No probability lies below the stated bound, whichever block of the solution its item is in. With the least mass of any block, the
+// bound holds without knowing the blocks.
 func TestSolveEach_ProbabilitiesHaveAFloor(t *testing.T) {
 	rng := newRand(t, 54)
 	var s Solver

@@ -41,8 +41,8 @@ func pooling(g, q []float64, eta float64) []float64 {
 	return poolingEach(g, q, w, eta)
 }
 
-// poolingEach solves for the rates w/eta by pooling adjacent violators from the left: blocks, each with the multiplier that
-// gives it its mass, found by bisection; where multipliers rise, blocks are merged.
+// poolingEach solves for the rates w/eta by pooling adjacent violators from the left. Each block has the multiplier that gives it
+// its mass, found by bisection. Where multipliers rise, blocks are merged.
 func poolingEach(g, q, w []float64, eta float64) []float64 {
 	type block struct {
 		first, end int

@@ -247,8 +247,8 @@ func TestTheorem41_Decomposition(t *testing.T) {
 	}
 }
 
-// Theorem 4.1 in rational numbers, where it is exact: the printed algorithm, with its scaling, gives the same weights as
-// peeling without scaling and ending at one; and rfsm gives them up to rounding.
+// Theorem 4.1 in rational numbers, where it is exact. The printed algorithm, with its scaling, gives the same weights as peeling
+// without scaling and ending at one. rfsm gives them up to rounding.
 func TestTheorem41_ExactInRationals(t *testing.T) {
 	rng := newRand(t, 5)
 	for trial := range 150 {
@@ -336,7 +336,7 @@ func rationalMatrix(rng *rand.Rand, n int) [][]*big.Rat {
 	return m
 }
 
-// rationalRFSM is Algorithm 3 as printed, or without the scaling of what is left.
+// rationalRFSM is Algorithm 3 as printed, or without the scaling of the rest.
 func rationalRFSM(given [][]*big.Rat, scaled bool) (found []rationalWeighted, count int) {
 	n := len(given)
 	m := emptyRational(n)

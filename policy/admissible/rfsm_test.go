@@ -8,20 +8,19 @@ type weighted struct {
 	ranking []int32 // positions in increasing utility, in the order shown
 }
 
-// rfsm is the paper's Algorithm 3, Round Fractional Selection Matrix: it decomposes a P ∈ 𝒫 into a distribution over
-// rankings whose selection matrices, so weighted, sum to P. By Theorem 4.1 there are at most z−n+1 of them, with z the
-// number of entries of P that are not zero. It is the whole of what Sampler.Sample draws from.
+// rfsm is the paper's Algorithm 3, Round Fractional Selection Matrix. It decomposes a P ∈ 𝒫 into a distribution over rankings whose
+// selection matrices, so weighted, sum to P. By Theorem 4.1 there are at most z−n+1 of them, with z the number of entries of P that
+// are not zero. Sampler.Sample draws from this distribution.
 //
-// The algorithm peels: each window's lowest item of positive probability makes an integral matrix, which is taken out
-// as often as its smallest entry allows. The paper scales the rest back to one; here the entries are left unscaled, the
-// weights come out as they are, and the sum of weights stands for the mass that is gone. The entry that gave the
-// smallest value becomes zero by decree, not by subtraction, so that each round ends at least one entry: the bound of
-// the theorem holds whatever the rounding. It ends when the first window has nothing left; what then remains elsewhere
-// is rounding.
+// The algorithm peels: each window's lowest item of positive probability makes an integral matrix. It is subtracted as often as its
+// smallest entry allows. The paper scales the rest back to one. Here the entries are left unscaled, and the sum of weights is the
+// mass subtracted so far. The entry with the smallest value is set to zero rather than subtracted, so that each round ends at least
+// one entry. The bound of the theorem thus holds whatever the rounding. It ends when the first window is empty; the rest of the
+// other windows is rounding.
 func rfsm(m matrix) []weighted {
 	n := len(m)
 	next := make([]int, n)     // of each column: the first entry that is not yet gone
-	left := make([]float64, n) // what is left of that entry
+	left := make([]float64, n) // the rest of that entry
 	for w, column := range m {
 		left[w] = column[0].p
 	}
@@ -55,7 +54,7 @@ func rfsm(m matrix) []weighted {
 			left[w] = column[next[w]].p
 		}
 	}
-	for k := range found { // what rounding left over, or the tolerance allowed
+	for k := range found { // the rest, by rounding or within the tolerance
 		found[k].weight /= sum
 	}
 	return found

@@ -72,7 +72,7 @@ func TestSample_PropensityIsExact(t *testing.T) {
 	}
 }
 
-// What has no probability is not selected, at the very end of [0,1) neither, where x_w meets the sums of p.
+// An item of probability zero is not selected, at the very end of [0,1) neither, where x_w meets the sums of p.
 func TestSample_NothingOfProbabilityZeroIsSelected(t *testing.T) {
 	rng := newRand(t, 54)
 	var s Sampler
@@ -103,8 +103,8 @@ func TestSample_NothingOfProbabilityZeroIsSelected(t *testing.T) {
 	}
 }
 
-// The draw has just the rankings of RFSM's decomposition of the coupling, each with its weight, up to the order of
-// what no window selects (both use Algorithm 4, so that it is the same).
+// Sample draws exactly the rankings of RFSM's decomposition of the coupling, each with its weight, up to the order of items that no
+// window selects (both use Algorithm 4, so that it is the same).
 func TestSample_IsADrawFromRFSM(t *testing.T) {
 	rng := newRand(t, 52)
 	for trial := range 200 {
@@ -200,8 +200,8 @@ func FuzzSample(f *testing.F) {
 	})
 }
 
-// By worth, each window selects the item that it selects otherwise, and in every place that no window decides about stands the
-// item of most worth among all that are liked less than the leader and not placed yet.
+// By worth, each window selects the same item as otherwise. Each place that affects no window has the item of most worth among
+// those that are liked less than the leader and not placed yet.
 func TestSampleByWorth_TheBlockedStandInFallingWorth(t *testing.T) {
 	rng := newRand(t, 54)
 	var s Sampler

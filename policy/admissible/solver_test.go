@@ -111,11 +111,11 @@ func TestSolver_AgreesWithPooling(t *testing.T) {
 	t.Logf("largest difference: %.2g, relative %.2g", worstAbs, worst)
 }
 
-// checkSolution holds a result to what Solve promises for any input.
+// checkSolution checks a result against Solve's guarantees for any input.
 func checkSolution(t require.TestingT, p, q []float64) {
 	require.NoError(t, admissibletest.Contains(p, q, 1e-12))
 	for i, v := range p {
-		if v == 0 { // only what no window can lead to
+		if v == 0 { // only an item that no window can select
 			var reach float64
 			for _, w := range q[:i+1] {
 				reach += w
@@ -198,8 +198,8 @@ func TestSolver_UniformWithoutLosses(t *testing.T) {
 	}
 }
 
-// A loss added to all candidates, or losses and η scaled against each other, change nothing; nor does what the solver
-// was used for before, to the bit.
+// A loss added to all candidates, or losses and η scaled against each other, change nothing; nor do earlier uses of the solver, to
+// the bit.
 func TestSolver_Invariances(t *testing.T) {
 	rng := newRand(t, 44)
 	var used Solver
@@ -258,8 +258,8 @@ func (w workload) make(n int) (g, q []float64) {
 	return g, w.q(n).Fold(make([]float64, n))
 }
 
-// Doubling the candidates about doubles the work: the passes over them stay few, for typical learners and for shapes
-// that would have a solver that splits off one candidate at a time make as many passes as there are candidates.
+// Doubling the candidates about doubles the work. The passes over them stay few, for typical learners and for difficult shapes. On
+// those a solver that splits off one candidate at a time would make as many passes as there are candidates.
 func TestSolver_GrowthIsLinear(t *testing.T) {
 	var s Solver
 	passes := func(g, q []float64, eta float64) float64 {

@@ -33,8 +33,9 @@ func TestStored(t *testing.T) {
 	require.Equal(t, 108, tried)
 }
 
-// logMixture is ln M(s,v) integrated over λ as in the definition: of exp(λs − ψ(λ)v) with a density of λ proportional to u^(a−1)·e^(−a·u)
-// for u = 1 − cλ within (0, 1]. With u = e^−y it is the integral over y ≥ 0 of exp(−a·y − a·e^−y + λs − ψ(λ)v), over the same without s and v.
+// logMixture is ln M(s,v) by the definition. It integrates exp(λs − ψ(λ)v) over λ with a density proportional to u^(a−1)·e^(−a·u)
+// for u = 1 − cλ within (0, 1]. With u = e^−y it is the integral over y ≥ 0 of exp(−a·y − a·e^−y + λs − ψ(λ)v), over the same
+// without s and v.
 func logMixture(s, v, c, rho float64) float64 {
 	a := rho / (c * c)
 	integral := func(s, v float64) float64 {

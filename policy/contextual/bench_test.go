@@ -8,7 +8,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/features"
 )
 
-// BenchmarkModel_Learn is what it takes to learn variances, which is done when payoffs have grown by an eighth, by so many paid items.
+// BenchmarkModel_Learn measures the estimate of variances, made when payoffs have grown by an eighth, by number of paid items.
 func BenchmarkModel_Learn(b *testing.B) {
 	d := features.Declaration{}
 	for k := range 15 {

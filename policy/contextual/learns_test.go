@@ -9,8 +9,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/features"
 )
 
-// A feature that nobody had for a million payoffs is learned within a hundred of its own: the fit is made as soon as one direction is known
-// better, however little that is among all.
+// A feature that nobody had for a million payoffs is learned within a hundred of its own. The fit is made as soon as one direction
+// is known better, however small its part in the whole.
 func TestModel_LearnsAFeatureThatAppearsLate(t *testing.T) {
 	s, err := features.New(features.Declaration{Item: []features.Feature{{Name: "old", Low: -1, High: 1}, {Name: "new", Low: -1, High: 1}}})
 	require.NoError(t, err)

@@ -44,7 +44,7 @@ func newModel(t require.TestingT, s *features.Space, levels int) *Model {
 	return m
 }
 
-// world is payoffs with all that is known of them, and the model that was told.
+// world is payoffs with all their data, and the model that received them.
 type world struct {
 	model *Model
 	cells []cellSums
@@ -144,7 +144,7 @@ func (w *world) dense(t require.TestingT) *dense {
 	return d
 }
 
-// design is what adds up to the expected payoff of a cell with features x.
+// design is the vector of the effects that sum to the expected payoff of a cell with features x.
 func (d *dense) design(m *Model, cell int32, x []int8, size int) *mat.VecDense {
 	u := mat.NewVecDense(size, nil)
 	for j, k := range x {
@@ -156,7 +156,7 @@ func (d *dense) design(m *Model, cell int32, x []int8, size int) *mat.VecDense {
 	return u
 }
 
-// TestModel_IsTheGaussianPosterior holds what is known of candidates, and the effects of all nodes, to dense conditioning.
+// TestModel_IsTheGaussianPosterior compares the estimates of candidates, and the effects of all nodes, with dense conditioning.
 func TestModel_IsTheGaussianPosterior(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))

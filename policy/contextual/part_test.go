@@ -8,7 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A part knows, to the last bit, what a whole would that was told of its cells; and what was put back is as if it had never been there.
+// A part has, to the last bit, the estimates of a whole that was given its cells; and after these are taken back, it is as if they
+// had never been there.
 func TestModel_APartIsAWholeWithMore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
@@ -53,7 +54,7 @@ func TestModel_APartIsAWholeWithMore(t *testing.T) {
 				}
 				alike()
 			}
-			for i := range int32(cells) { // a part drops what it has of its own
+			for i := range int32(cells) { // a part drops its own
 				part.Drop(path(i))
 				(&world{model: alone, cells: w.cells}).tell(i)
 			}
@@ -67,7 +68,7 @@ func TestModel_APartIsAWholeWithMore(t *testing.T) {
 	})
 }
 
-// What a whole learns depends on what is known alone: of sums that do not belong together it learns nothing, and forgets what it had learned.
+// The whole's variances depend on its current sums alone: inconsistent sums give none, and earlier ones are dropped.
 func TestModel_AWholeHasNoPast(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 1))
 	s := spaceOf(t, 1, 2)

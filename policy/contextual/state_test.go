@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A model that was loaded from what another wrote of its fit knows the same, to the last bit, and fits again when that does.
+// A model that was loaded from another's stored fit has the same estimates, to the last bit, and fits again when that does.
 func TestModel_FitRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))

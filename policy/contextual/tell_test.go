@@ -11,7 +11,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/features"
 )
 
-// TestModel_Parts holds what each feature and each node adds to dense conditioning, and their sum to what is known of the candidate.
+// TestModel_Parts compares the part of each feature and each node with dense conditioning, and their sum with the candidate's
+// estimate.
 func TestModel_Parts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
@@ -48,8 +49,8 @@ func TestModel_Parts(t *testing.T) {
 	})
 }
 
-// TestModel_Deviations: what payoffs differ by with features is counted over the payoffs, and what they differ by with levels are the fit's
-// variances.
+// TestModel_Deviations: the deviation of payoffs by features is counted over the payoffs, and the one by levels is that of the
+// fit's variances.
 func TestModel_Deviations(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	s := spaceOf(t, 1, 2)

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Segments at a time are told apart by the hours and days of the zone that is declared, summer time included.
+// Segments at a time are distinguished by the hours and days of the declared zone, summer time included.
 func TestClock_Levels(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	require.NoError(t, err)

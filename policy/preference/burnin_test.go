@@ -9,7 +9,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// comparisons is Σ ⌈log₂ k⌉, k = 2..n: what binary insertion takes at most.
+// comparisons is Σ ⌈log₂ k⌉, k = 2..n: the most that binary insertion takes.
 func comparisons(n int) (sum int) {
 	for k := 2; k <= n; k++ {
 		sum += int(math.Ceil(math.Log2(float64(k))))
@@ -17,9 +17,9 @@ func comparisons(n int) (sum int) {
 	return sum
 }
 
-// TestBurnIn_OrderIsTheTrueOne is the oracle test: over 1,000 random instances the order is the true one, always, and
-// it is certain within the bound that docs/algorithms.md proves: 2(m + ln(1/δ))/p impressions, but for a probability of
-// δ = 10⁻¹⁰ each, hence a false alarm with at most 10⁻⁷.
+// TestBurnIn_OrderIsTheTrueOne is the oracle test: over 1,000 random instances the order is the true one, always. It is certain
+// within the bound proven in docs/algorithms.md: 2(m + ln(1/δ))/p impressions, except with a probability of δ = 10⁻¹⁰ each. A false
+// alarm thus has a probability of at most 10⁻⁷.
 func TestBurnIn_OrderIsTheTrueOne(t *testing.T) {
 	const delta = 1e-10
 	for seed := range uint64(1000) {
@@ -45,8 +45,8 @@ func TestBurnIn_OrderIsTheTrueOne(t *testing.T) {
 	}
 }
 
-// BenchmarkBurnIn measures how many impressions the burn-in takes, and how many times what an oracle takes that knows
-// the order and only has to certify it, (n-1)/(1-q₁).
+// BenchmarkBurnIn measures the number of impressions of the burn-in, and its ratio to the number (n-1)/(1-q₁) of an oracle that
+// knows the order and only has to certify it.
 func BenchmarkBurnIn(b *testing.B) {
 	for _, c := range []struct {
 		name  string

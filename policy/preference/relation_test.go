@@ -11,7 +11,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// closure is a relation as a table of truths, closed anew at every change (S. Warshall, 1962).
+// closure is a relation as a table of truths, closed again at every change (S. Warshall, 1962).
 type closure [][]bool
 
 func newClosure(n int) closure {
@@ -57,7 +57,7 @@ func TestRelation_IsTheTransitiveClosure(t *testing.T) {
 		r := &Relation{}
 		r.Grow(n)
 		said := map[int][]int{}
-		var leads func(from, to int) bool // by what was said, without a cycle
+		var leads func(from, to int) bool // by the pairs so far, without a cycle
 		leads = func(from, to int) bool {
 			for _, next := range said[from] {
 				if next == to || leads(next, to) {
@@ -105,8 +105,8 @@ func TestRelation_IsTheTransitiveClosure(t *testing.T) {
 	})
 }
 
-// TestRelation_PositionContinuesTheRelation: sorting by position never contradicts what is known, and the 32 bits that
-// Sort keeps of it suffice for that.
+// TestRelation_PositionContinuesTheRelation: sorting by position never contradicts the relation, and the 32 bits that Sort keeps of
+// a position suffice for that.
 func TestRelation_PositionContinuesTheRelation(t *testing.T) {
 	const seed, n = 1, 300
 	rng := rand.New(rand.NewPCG(seed, 0))

@@ -12,8 +12,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// crowd are users who learn from each other: each takes for an item's utility some value of what everybody knows of it,
-// its interval, and publishes an own estimate of what is selected, with Gaussian noise.
+// crowd are users who learn from each other. Each takes a value in an item's public interval for its utility, and publishes an own
+// estimate of the selected item, with Gaussian noise.
 type crowd struct {
 	utilities []float64
 	noise     float64
@@ -21,7 +21,7 @@ type crowd struct {
 	rng       *rand.Rand
 }
 
-// selects is the position of what a user selects from what is shown, given the intervals.
+// selects is the position of a user's selection from the items shown, given the intervals.
 func (c *crowd) selects(f *Social, shown []policy.Item) int {
 	f.measure(shown, 0)
 	window := 1
@@ -42,9 +42,9 @@ func (c *crowd) selects(f *Social, shown []policy.Item) int {
 	return at
 }
 
-// TestSocial_OrderIsTheTrueOne is the oracle test: over 1,000 random instances the burn-in ends, and the order it ends
-// with is the true one but for a share of at most δ = 0.05. The seeds are fixed, so that there are no false alarms; were δ
-// just met, 50 ± 7 would be wrong. The union bound is wide: none is.
+// TestSocial_OrderIsTheTrueOne is the oracle test: over 1,000 random instances the burn-in ends. The order found is wrong in a
+// share of at most δ = 0.05. The seeds are fixed, so that there are no false alarms; were δ just met, 50 ± 7 would be wrong. The
+// union bound is wide: none is.
 func TestSocial_OrderIsTheTrueOne(t *testing.T) {
 	const instances, limit = 1000, 200_000
 	wrong := 0
@@ -188,7 +188,7 @@ func TestSocial_PoolsAndIsStored(t *testing.T) {
 				if p == 0 {
 					require.NoError(t, again.Load(field, value))
 				}
-				for range 2 { // what comes twice does no harm
+				for range 2 { // duplicates do no harm
 					parts[(p+1)%3].SetSource(int32(p), field, value, shift)
 					parts[(p+1)%3].SetSource(int32(p), field, nil, shift)
 					parts[(p+1)%3].SetSource(int32(p), field, value, shift)

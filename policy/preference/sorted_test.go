@@ -19,8 +19,8 @@ type said map[[2]policy.Item]reported
 // explored and against are one selection each.
 var explored, against = reported{explored: 1}, reported{against: 1}
 
-// naive is what counts say, by the definition: the pairs that are decided, without those of the smallest majority in each
-// cycle, as often as there is one, and all that follows.
+// naive is the relation of the counts by the definition: the decided pairs without those of the smallest majority in each cycle,
+// for as long as there is one, and their transitive closure.
 func naive(n int, s said) closure {
 	majority := map[[2]policy.Item]int64{}
 	for p := range s {
@@ -64,8 +64,8 @@ func naive(n int, s said) closure {
 	}
 }
 
-// TestSorted_ContradictionsNeverCorruptTheOrder: whatever is said, in whatever order, the relation is an order, and when it
-// is used it is what the counts say, however they came about.
+// TestSorted_ContradictionsNeverCorruptTheOrder: whatever the selections and their order, the relation is an order. When it is
+// used, it is the relation of the counts, however they came about.
 func TestSorted_ContradictionsNeverCorruptTheOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(2, 7).Draw(t, "items")
@@ -95,7 +95,7 @@ func TestSorted_ContradictionsNeverCorruptTheOrder(t *testing.T) {
 		}
 		requireSaid(t, n, s, f)
 
-		again := NewSorted() // what was counted, loaded in any order
+		again := NewSorted() // the counts, loaded in any order
 		again.Grow(n)
 		pairs := slices.Collect(maps.Keys(s))
 		slices.SortFunc(pairs, func(a, b [2]policy.Item) int { return slices.Compare(a[:], b[:]) })
@@ -112,7 +112,7 @@ func TestSorted_ContradictionsNeverCorruptTheOrder(t *testing.T) {
 	})
 }
 
-// requireSaid: when it is used, the relation is what was said, unless tastes vary.
+// requireSaid: when it is used, the relation is that of the selections, unless tastes vary.
 func requireSaid(t require.TestingT, n int, s said, f *Sorted) {
 	f.Sort([]policy.Item{0, 1}, 0, make([]int32, 2), nil)
 	require.False(t, f.stale)
@@ -131,7 +131,7 @@ func requireOrder(t require.TestingT, r *Relation) {
 	}
 }
 
-// TestSorted_WithoutContradictionNothingIsThoughtOver: for deterministic users what is certified at once is all there is.
+// TestSorted_WithoutContradictionNothingIsThoughtOver: for deterministic users the pairs certified at once are all pairs.
 func TestSorted_WithoutContradictionNothingIsThoughtOver(t *testing.T) {
 	for seed := range uint64(20) {
 		u := newUsers(12, 0.7, seed)
@@ -145,8 +145,8 @@ func TestSorted_WithoutContradictionNothingIsThoughtOver(t *testing.T) {
 	}
 }
 
-// TestSorted_AfterTheBurnInNothingIsCounted: a selection whose impression's order was certain adds nothing to the state,
-// unless it contradicts; then it is counted against the best of those above it, and undoes what was explored by a majority.
+// TestSorted_AfterTheBurnInNothingIsCounted: a selection whose impression's order was certain adds nothing to the state, unless it
+// contradicts. Then it is counted against the best of the items above it, and undoes by a majority a pair that was explored.
 func TestSorted_AfterTheBurnInNothingIsCounted(t *testing.T) {
 	f := NewSorted()
 	f.Grow(4)
@@ -197,9 +197,9 @@ func TestVerdict_WrongMajorityIsAsRareAsTheGamblersRuin(t *testing.T) {
 	require.Less(t, float64(comparisons)/pairs, 10.0)
 }
 
-// TestSorted_UsersWhoErr: with one comparison of twenty going wrong, the order is nevertheless found, but for few pairs.
-// A decided pair is wrong with probability 0.05 at first, and comes up for another comparison only when it is contradicted;
-// so this holds the share of wrong pairs far above what is expected, and far below what chance would give.
+// TestSorted_UsersWhoErr: with one comparison of twenty going wrong, the order is nevertheless found, but for few pairs. A decided
+// pair is wrong with probability 0.05 at first, and is compared again only when it is contradicted. The bound on the share of wrong
+// pairs is far above the expected share, and far below chance.
 func TestSorted_UsersWhoErr(t *testing.T) {
 	const n, seed = 12, 3
 	wrong, pairs := 0, 0
@@ -215,7 +215,8 @@ func TestSorted_UsersWhoErr(t *testing.T) {
 		s := &session{finder: f, key: policy.Key(run)}
 		for range 5000 {
 			if s.decide(candidates) {
-				// After the burn-in a ranking by falling utility shows a user what contradicts it least; a random one is fair.
+				// After the burn-in a ranking by falling utility shows a user the items that contradict it least; a random one is
+				// fair.
 				s.shown, s.list = s.shown[:0], s.list[:0]
 				for _, r := range u.rng.Perm(n) {
 					s.shown, s.list = append(s.shown, int32(r)), append(s.list, s.items[r])
@@ -237,7 +238,7 @@ func TestSorted_UsersWhoErr(t *testing.T) {
 	require.Less(t, float64(wrong)/float64(pairs), 0.05)
 }
 
-// TestSorted_PoolsOtherSources: partitions that share their counts know together what one would that saw all.
+// TestSorted_PoolsOtherSources: partitions that share their counts have the relation of one that saw all selections.
 func TestSorted_PoolsOtherSources(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(2, 7).Draw(t, "items")
@@ -282,7 +283,7 @@ func TestSorted_PoolsOtherSources(t *testing.T) {
 						f.relation.Above(policy.Item(numbers[p][a]), policy.Item(numbers[p][b])), "partition %d", p)
 				}
 			}
-			// A source that is gone takes what it said with it.
+			// When a source is gone, its counts go, too.
 			for from := range parts {
 				for i := range n {
 					for j := range n {
@@ -302,7 +303,7 @@ func TestSorted_PoolsOtherSources(t *testing.T) {
 	})
 }
 
-// exchange gives every partition what the others have changed.
+// exchange gives every partition the changes of the others.
 func exchange(parts []*Sorted, numbers [][]int) {
 	for from, f := range parts {
 		f.Harvest(func(field, value []byte) {

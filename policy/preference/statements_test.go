@@ -6,9 +6,9 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/test/theoremtest"
 )
 
-// The statements here are about the order of utilities, which is found from selections: payoffs have no part in them, and so
-// there is no learner that could learn nothing from payoffs. A new test of a statement is to be named here, or checked with
-// learners that learn nothing.
+// The statements here are about the order of utilities, which is found from selections: payoffs have no part in them. So they
+// cannot be checked with learners that ignore payoffs. A new test of a statement is to be named here, or checked with such
+// learners.
 func TestStatements_AreAboutNoPayoffs(t *testing.T) {
 	const why = "the order is found from selections; there are no payoffs"
 	theoremtest.SeeNonLearners(t, "preference", nil, []theoremtest.Test[struct{}]{

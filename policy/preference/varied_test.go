@@ -11,9 +11,9 @@ import (
 )
 
 // TestVaried_TheBurnInEndsNearTheMeanOrder: users whose own utilities deviate from the mean by a half to two gaps between
-// neighbours contradict each other for ever. The burn-in ends all the same, within 1,000 impressions, and the order found is
-// near that of the means: of pairs that are three apart or more, no more than one in twelve is the wrong way round, where a
-// finder that learns nothing has one in two. 20 runs of 10 items; the seeds are fixed.
+// neighbours contradict each other for ever. The burn-in ends all the same, within 1,000 impressions, and the order found is near
+// that of the means. Of pairs that are three apart or more, no more than one in twelve is the wrong way round; a finder that learns
+// nothing has one in two. 20 runs of 10 items; the seeds are fixed.
 func TestVaried_TheBurnInEndsNearTheMeanOrder(t *testing.T) {
 	const n = 10
 	for _, deviation := range []float64{0.5, 1, 2} {
@@ -55,7 +55,7 @@ func shuffledItems(n int, rng *rand.Rand) []policy.Item {
 	return items
 }
 
-// selectsByTaste is the position of what a user selects whose own utilities deviate from the mean ones.
+// selectsByTaste is the position of the selection of a user whose own utilities deviate from the mean ones.
 func selectsByTaste(shown []policy.Item, mean []int, deviation float64, upTo []float64, rng *rand.Rand) int {
 	u, window := rng.Float64(), 1
 	for upTo[window-1] < u {
@@ -70,8 +70,8 @@ func selectsByTaste(shown []policy.Item, mean []int, deviation float64, upTo []f
 	return at
 }
 
-// TestVaried_AgainstTheOrderTellsOneSideOnly: where tastes vary, selections against the order found change no score, however
-// many they are, for who agrees with it is not counted; they only say that more may be spent on looking again.
+// TestVaried_AgainstTheOrderTellsOneSideOnly: where tastes vary, selections against the order found change no score, however many,
+// for those with the order are not counted. They only raise the budget for exploring again.
 func TestVaried_AgainstTheOrderTellsOneSideOnly(t *testing.T) {
 	f := NewSorted()
 	f.Grow(3)

@@ -34,7 +34,7 @@ func newUsers(n int, ratio float64, seed uint64) *users {
 	return &users{rank: rng.Perm(n), upTo: geometric(ratio, n), rng: rng}
 }
 
-// sees is the position of what a user selects from what is shown.
+// sees is the position of a user's selection from the items shown.
 func (u *users) selects(shown []policy.Item) int {
 	window := min(sort.SearchFloat64s(u.upTo, u.rng.Float64())+1, len(shown))
 	at := 0
@@ -62,7 +62,7 @@ type session struct {
 	key       policy.Key
 }
 
-// decide finds the order of the candidates, and what is shown where it is not certain; certain tells.
+// decide finds the order of the candidates, and the ranking shown where it is not certain; certain is whether it is.
 func (s *session) decide(candidates []policy.Item) (certain bool) {
 	n := len(candidates)
 	s.t++
@@ -85,7 +85,7 @@ func (s *session) decide(candidates []policy.Item) (certain bool) {
 	return false
 }
 
-// tell tells the finder what was selected.
+// Gives the finder the selection.
 func (s *session) tell(at int) {
 	s.finder.Selected(&Selection{Items: s.items, Order: s.shown, Undecided: s.undecided, At: at})
 }

@@ -107,8 +107,8 @@ func shown(seed uint64, users int, q []float64, noise float64) *Selections {
 	return s
 }
 
-// TestSelections_Estimate: windows and noise are found again. The estimates of noise differ from run to run by some 0.004 with so many
-// users, and of a window's share by some 0.006; the bounds are five of these and more, and the seeds fixed: by chance one of
+// TestSelections_Estimate: windows and noise are found again. With so many users, the estimates of noise differ from run to run by
+// some 0.004, and of a window's share by some 0.006. The bounds are five of these and more, and the seeds fixed. By chance one of
 // the figures is beyond them in less than one draw of seeds in a million.
 func TestSelections_Estimate(t *testing.T) {
 	q := []float64{0.35, 0.25, 0.15, 0.1, 0.05, 0.05, 0.05}
@@ -164,7 +164,7 @@ func BenchmarkOf(b *testing.B) {
 	}
 }
 
-// explained is the logarithm of how likely the selections are, and of what the prior is worth.
+// explained is the log likelihood of the selections plus the log of the prior.
 func (s *Selections) explained(q []float64, noise float64) (sum float64) {
 	for c, count := range s.counts {
 		sum += float64(count) * math.Log(s.likely(c, q, noise))
