@@ -207,7 +207,7 @@ func (u *contexts) settle(t *policy.Table) {
 	u.told = true
 }
 
-// tell sets a group in the model.
+// Sets a group in the model.
 func (u *contexts) tell(t *policy.Table, group int32) {
 	i := group / u.groups
 	at, ok := u.path(i, group%u.groups)

@@ -26,7 +26,7 @@ type flights struct {
 	evidence func(policy.Item) policy.Evidence
 }
 
-// tell makes the table's evidence include selections in flight.
+// Makes the table's evidence include selections in flight.
 func (f *flights) tell(table *policy.Table, s Silence) {
 	f.Totals = policy.NewTotals(func(i policy.Item, _, _ policy.Count) { table.Weigh(i) })
 	f.pools, f.silence = s.Law != SilenceWaits, s

@@ -14,7 +14,7 @@ import (
 // history.Units with blanks between. It is empty without partial payoffs.
 const hashOpen = "open"
 
-// told returns fb's previous partial payoff.
+// Returns fb's previous partial payoff.
 func (fb *Feedback) told() history.Payoffs {
 	if !fb.InParts {
 		return history.Payoffs{}

@@ -252,7 +252,7 @@ func (f *flights) refresh() {
 	}
 }
 
-// told reads the sources' ticks. It returns whether an estimate is due: when the latest tick or the earliest has moved.
+// Reads the sources' ticks. Returns whether an estimate is due: when the latest tick or the earliest has moved.
 func (f *flights) told(table *policy.Table) (due bool) {
 	due = f.awaiting != nil && f.awaiting.told()
 	if f.drift != nil && f.drift.told() {
@@ -275,7 +275,7 @@ func (f *flights) reckon(table *policy.Table) {
 	})
 }
 
-// told reads the sources' ticks, and returns whether an estimate is due.
+// Reads the sources' ticks, and returns whether an estimate is due.
 func (a *awaiting) told() bool {
 	before, first := a.pass, a.first
 	for _, s := range a.theirs {
@@ -287,7 +287,7 @@ func (a *awaiting) told() bool {
 	return a.pass > before || a.pass != inflight.Never && a.first != first
 }
 
-// told reads the sources' ticks, and returns whether weights decay further.
+// Reads the sources' ticks, and returns whether weights decay further.
 func (d *drift) told() bool {
 	before, since := d.pass, d.since
 	for _, s := range d.theirs {

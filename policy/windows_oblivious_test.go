@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestLemma_WhatIsSelectedIsTheBestIndexInReach: under a ranking by indices, the user of window w, who selects the item of highest
-// utility within it, selects the largest index of those of rank w and above. Ties go as the policy breaks them.
-// within it, select the largest index of those of rank w and above. Ties go as the policy breaks them.
+// TestLemma_WhatIsSelectedIsTheBestIndexInReach: a user of window w selects the item of highest utility within it. Under a ranking
+// by indices, this is the one with the largest index of those of rank w and above. Ties go as the policy breaks them. within it,
+// select the largest index of those of rank w and above. Ties go as the policy breaks them.
 func TestLemma_WhatIsSelectedIsTheBestIndexInReach(t *testing.T) {
 	rng := rand.New(rand.NewPCG(19, 1))
 	var ws Workspace

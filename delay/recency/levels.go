@@ -104,7 +104,7 @@ func (l *levels) gather(rows history.Rows[Residual], silent []Unheard) {
 	}
 }
 
-// spread gives each row the silence from its start to the next row's, and the first also what is before.
+// spread gives each row the silence from its start to the next row's, and the first also the silence before it.
 func spread(rows []residuals, x *Unheard) {
 	from := x.Start()
 	for j := range rows {

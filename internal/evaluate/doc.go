@@ -1,5 +1,5 @@
-// Package evaluate is off-policy evaluation: it estimates from a log what another policy would have earned. Log evaluates a
-// learner's topics and Flat a file of other systems, against Targets, into a Report. It is not from the paper.
+// Package evaluate is off-policy evaluation: it estimates from a log the payoff of another policy. Log evaluates a learner's topics
+// and Flat a file of other systems, against Targets, into a Report. It is not from the paper.
 //
 // Payoffs depend on a ranking through the selection alone. So a payoff's weight is the ratio of the selection's probabilities,
 // π(y)/p(y), by the target and by the log's policy (policy/propensity). Estimators are importance sampling (Horvitz, Thompson, JASA

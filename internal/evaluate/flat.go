@@ -235,7 +235,7 @@ func (f *flat) judge(r *flatRow) error {
 	}
 	f.row.model = f.model.of(f.row.model[:0], items)
 	for _, t := range f.targets {
-		if t.est == nil { // the first row decides for all whether the log has what a model needs
+		if t.est == nil { // the first row decides for all whether the log suffices for a model
 			t.est = newEstimator(f.opt.clip(), f.row.logged != nil && t.name != Logging)
 		}
 		dist, err := f.of(t, r, len(items))

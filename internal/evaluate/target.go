@@ -114,7 +114,7 @@ func targetLearner(text string, of *config.Learner, cfg *config.Config) (*config
 		payoffs = config.Adversarial
 	}
 	settings := []config.Setting{{"payoffs", string(payoffs)}, {"policy", name}}
-	if kind.Name == "utility" { // which makes nothing of what it is told
+	if kind.Name == "utility" { // which ignores feedback
 		settings = append(settings, config.Setting{"silence", string(config.Waits)})
 	}
 	for _, s := range splitSettings(rest) {
@@ -203,7 +203,7 @@ func (p *player) advance(at int64, items int32) {
 	}
 }
 
-// decide ranks a row's candidates, and keeps what feedback needs. The order is empty if a shadow did not rank them all.
+// decide ranks a row's candidates, and keeps the data that feedback needs. The order is empty if a shadow did not rank them all.
 func (p *player) decide(log *joinedlog.Log, e *joinedlog.Event, imp *event.Impression, slot int32) error {
 	about, err := p.about(imp, e.Began)
 	if err != nil {

@@ -59,7 +59,7 @@ func TestTastes_RegretIsOfEachUsersOwnOrder(t *testing.T) {
 				best = k
 			}
 		}
-		// That item first, then what the user likes less than it, then the rest.
+		// That item first, then the items that the user likes less than it, then the rest.
 		ranking := []int32{best}
 		for _, k := range order {
 			if k != best {

@@ -197,8 +197,9 @@ func TestBlockedByMean_CostsLittleWhereUsersDeviate(t *testing.T) {
 	}
 }
 
-// TestPerImpression_EarnsWhereUsersLeave: where the ranking decides who leaves, direct learners earn most of what the best rankings do. A learner of
-// payoff per selection, as all are with qpmd, does not; and where nobody's leaving depends on the ranking moss loses little against itself.
+// TestPerImpression_EarnsWhereUsersLeave: where the ranking decides who leaves, direct learners earn most of the best rankings'
+// payoff. A learner of payoff per selection, as all are with qpmd, does not. Where nobody's leaving depends on the ranking, moss
+// loses little against itself.
 func TestPerImpression_EarnsWhereUsersLeave(t *testing.T) {
 	earnedBy := func(s Scenario, policy, delay string) float64 {
 		e := defaults(s, 5)

@@ -80,8 +80,8 @@ func regretOfPartitions(t *testing.T, seed uint64, partitions, horizon, lag, exc
 }
 
 // TestPartitionsLearnTogether: six partitions learn about as fast as one does from the same traffic, with ten exchanges in the
-// delay of a payoff. (The cost comes from the age of the sums, not from counting only the own selections in flight: with every
-// impression it is 2 %, every 200 of 1,000 10 %.) The sum over runs of the difference is compared with the bound plus five of its
+// delay of a payoff. The cost comes from the age of the sums, not from counting only the own selections in flight: with every
+// impression it is 2 %, every 200 of 1,000 10 %. The sum over runs of the difference is compared with the bound plus five of its
 // standard errors, which by chance fails less than once in a million times. The seeds are fixed besides.
 func TestPartitionsLearnTogether(t *testing.T) {
 	const runs, horizon, lag, exchange = 24, 40_000, 500, 50

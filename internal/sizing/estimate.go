@@ -241,7 +241,7 @@ func (e *Estimate) worker(w *Workload, f *facts) {
 	add("what is not collected yet", live, "GOGC", "as much again")
 }
 
-// told adds the memory of other partitions' statistics: once per process, or for each machine.
+// Adds the memory of other partitions' statistics: once per process, or for each machine.
 func (e *Estimate) told(w *Workload, f *facts) {
 	keepers, sources, sourcesAre := 1, w.Partitions, "partition"
 	if !w.Learner.Shared {

@@ -103,8 +103,8 @@ func TestSample_NothingOfProbabilityZeroIsSelected(t *testing.T) {
 	}
 }
 
-// Sample draws exactly the rankings of RFSM's decomposition of the coupling, each with its weight, up to the order of items that no
-// window selects (both use Algorithm 4, so that it is the same).
+// Sample draws exactly the rankings of RFSM's decomposition of the coupling, each with its weight. The order of items that no
+// window selects is Algorithm 4's in both.
 func TestSample_IsADrawFromRFSM(t *testing.T) {
 	rng := newRand(t, 52)
 	for trial := range 200 {

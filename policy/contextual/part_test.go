@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A part has, to the last bit, the estimates of a whole that was given its cells; and after these are taken back, it is as if they
-// had never been there.
+// A part has, to the last bit, the estimates of a whole that was given its cells. After these are taken back, it is as if they had
+// never been there.
 func TestModel_APartIsAWholeWithMore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
