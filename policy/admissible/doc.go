@@ -9,10 +9,6 @@
 //
 //	C = { p ∈ Δ_n : p_1 + … + p_k ≤ q_1 + … + q_k for every k < n }.
 //
-// Necessary: by C.3 only windows 1..k select items 1..k. Sufficient: with T_k = p_k + … + p_n, let F_k(w) = clamp((T_k − Σ_{v>w}
-// q_v) / q_w, 0, 1) be the probability that window w selects one of k..n. It satisfies C.1, C.2 and C.4, is 1 for k = w (C.3) since
-// T_w ≥ Σ_{v≥w} q_v, and Σ_w q_w·F_k(w) telescopes to T_k. This is the comonotone coupling of p and q.
-//
 // The package is pure, and its results are equal to the last bit on every processor: products are rounded before they are added, so
 // that no compiler fuses them.
 package admissible

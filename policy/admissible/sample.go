@@ -4,6 +4,11 @@ import "math"
 
 // Sampler draws rankings. The zero value is ready. It grows to the longest list and then never allocates; no result depends on
 // earlier calls. It serves one call at a time.
+//
+// It draws from a coupling that also proves the package's form of C. Necessary: by C.3 only windows 1..k select items 1..k.
+// Sufficient: with T_k = p_k + … + p_n, let F_k(w) = clamp((T_k − Σ_{v>w} q_v) / q_w, 0, 1) be the probability that window w
+// selects one of k..n. It satisfies C.1, C.2 and C.4, is 1 for k = w (C.3) since T_w ≥ Σ_{v≥w} q_v, and Σ_w q_w·F_k(w) telescopes
+// to T_k. This is the comonotone coupling of p and q.
 type Sampler struct {
 	selections []int32
 	blocked    []int32 // a heap of unplaced positions below the leader, the largest worth on top

@@ -37,6 +37,19 @@ const (
 )
 
 // Model is the model of the pooled sums. It is not safe for concurrent use.
+//
+// State is integer sums, which do not depend on order or partitioning. They are N, R = Σr and S = Σx by cell, and in all G = Σxxᵀ,
+// h = Σxr, Q = Σr². The rest is a function of them and of the last fit. Effects are integrated out level by level, finest first,
+// from A = Λ+G, f = h+Λθ⁰, e = Q+θ⁰ᵀΛθ⁰. With y = 1/(N+κ) of a node,
+//
+//	A −= y·SSᵀ,   f −= y·S·R,   e −= y·R²,   and κy·N, κy·R, κy·S go to the node's parent;
+//
+// then θ̂ = A⁻¹f. A candidate's posterior mean m and weight ω = σ²/variance are, with g_1 = 1 and g_(l+1) = g_l·κ_l·y_l,
+//
+//	z = x − Σ g_l·y_l·S_l,   m = Σ g_l·y_l·R_l + zᵀθ̂,   1/ω = Σ g_l²·y_l + zᵀA⁻¹z
+//
+// (C. R. Henderson, "Best linear unbiased estimation and prediction under a selection model", Biometrics 31, 1975). Variances
+// follow the fixed point of D. MacKay ("Bayesian interpolation", Neural Computation 4, 1992).
 type Model struct {
 	Total  *Linear // of all sources; Fit must be called after changes
 	config Config
