@@ -54,7 +54,7 @@ type awaiting struct {
 // estimated is the estimate over all items and sources at one tick.
 type estimated struct {
 	number uint64 // of the estimate, from 1 on; 0 where there is none but a stored one
-	heard  int64  // time up to which silence counts, see until; inflight.Never before the first
+	heard  int64  // time up to which a missing payoff is evidence, see until; inflight.Never before the first
 	late   [2]inflight.DelayDistribution
 	share  float64 // share of all selections that are paid, in [0,1]
 	// below is the share of payoffs below the default; with partial payoffs, the share of returns in all amounts.
@@ -201,7 +201,7 @@ func (a *awaiting) reckoned(i policy.Item) (all, own inflight.Worth, shares item
 	if len(ours) == 0 && len(others) == 0 {
 		return all, own, shares
 	}
-	if !a.inParts { // with partial payoffs nothing is silent: a selection weighs the share that should have come by its age
+	if !a.inParts { // with partial payoffs a selection weighs the share that should have come by its age
 		e := a.now()
 		shares.paid, shares.below = inflight.ItemShares(e.share, e.below, a.settled.Pooled(i), ours, others)
 	}
@@ -284,9 +284,9 @@ func (a *awaiting) quiet(i policy.Item) []unpaid {
 	return all
 }
 
-// until returns the time up to which silence counts: the earliest tick of all sources, or the end of the newest payoff's tick if
-// that is earlier. A partition without an owner reads no payoffs, and a nightly file delivers them late: a selection whose payoff
-// cannot have been read yet is not silent.
+// until returns the time up to which a missing payoff is evidence: the earliest tick of all sources, or the end of the newest
+// payoff's tick if that is earlier. A partition without an owner reads no payoffs, and a nightly file delivers them late: a
+// selection whose payoff cannot have been read yet is no evidence.
 func (a *awaiting) until() int64 {
 	newest := a.newest
 	for _, s := range a.theirs {
@@ -416,7 +416,7 @@ func (a *awaiting) hearOf(x *inflight.Interval) {
 	}
 }
 
-// heard returns the time up to which silence counts here: at most our own tick, since a global learner may be ahead.
+// heard returns the time up to which a missing payoff is evidence here: at most our own tick, since a global learner may be ahead.
 func (a *awaiting) heard() int64 { return min(a.now().heard, a.pass) }
 
 // theirEvery returns the selections in flight of all other sources, over all items.

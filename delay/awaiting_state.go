@@ -19,7 +19,7 @@ import (
 //     their number and the sum of their shortfalls.
 //   - Hash "ages" maps a bucket, "<level>:<index>", to its delays (inflight.Ages), and "below:<level>:<index>" to those of payoffs
 //     below the default. "pass" is the partition's tick, and "newest" the end of its newest payoff's tick.
-//   - Field "silence" of hash "learner" is the last estimate: tick, time up to which silence counts, share paid, delay
+//   - Field "silence" of hash "learner" is the last estimate: tick, time up to which payoffs have been read, share paid, delay
 //     distribution. Field "below", if there are payoffs below the default, is their share, mean and delay distribution.
 //
 // With partial payoffs there is no "settled", "ages" counts amounts, and "below" is the share of returns, 0, and their delays.

@@ -153,7 +153,6 @@ func (u *contexts) their(source int32) *theirSums {
 	return u.theirs[source]
 }
 
-// setCell replaces a source's cell.
 func (u *contexts) setCell(to *theirSums, cell int32, now cellRows) {
 	before := to.cells.Get(cell)
 	if now.none() {

@@ -96,7 +96,7 @@ type contexts struct {
 	shared
 	turning
 	silent   silentCells
-	stale    policy.Changes // items whose silence has changed since it was set in the model
+	stale    policy.Changes // items whose weight in flight has changed since it was set in the model
 	untold   policy.Changes // groups likewise
 	cells    policy.Changes // own cells changed since the last harvest
 	told     bool           // there are new data since the last look whether a fit is due
@@ -105,7 +105,6 @@ type contexts struct {
 	fits     int64          // since the process started
 }
 
-// newUsers returns one without a model.
 func newUsers(c *ContextualConfig) *contexts {
 	s := c.Space
 	dim := s.Dim()
@@ -149,7 +148,7 @@ func (u *contexts) await(fb *Feedback, times int64) {
 	u.note(cell)
 }
 
-// note marks a cell's group, and its item's silence, as changed.
+// note marks a cell's group, and its item's weight in flight, as changed.
 func (u *contexts) note(cell int32) {
 	u.untold.Note(u.groupOf(cell), 1)
 	if u.groups > 1 {
@@ -189,7 +188,7 @@ func (u *contexts) settle(t *policy.Table) {
 			u.untold.Note(i, 1)
 			continue
 		}
-		u.eachGroup(i, func(group int32) { // the groups' shares of the item's silence change
+		u.eachGroup(i, func(group int32) { // the groups' shares of the item's weight in flight change
 			if u.sumsOf(group).awaited > 0 || u.differsInGroup(group) {
 				u.untold.Note(group, 1)
 			}
@@ -207,7 +206,6 @@ func (u *contexts) settle(t *policy.Table) {
 	u.told = true
 }
 
-// Sets a group in the model.
 func (u *contexts) tell(t *policy.Table, group int32) {
 	i := group / u.groups
 	at, ok := u.path(i, group%u.groups)
@@ -233,7 +231,6 @@ func (u *contexts) tell(t *policy.Table, group int32) {
 	u.model.Set(at, w, r, c.s, silent)
 }
 
-// average sets mean to the mean features of n selections.
 func (u *contexts) average(sum []int64, n int64) {
 	clear(u.mean)
 	for j, s := range sum {

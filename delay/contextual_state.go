@@ -163,7 +163,6 @@ func (u *contexts) paidOf(numbers []int64) (p paidSums, ok bool) {
 // mostPayoffs bounds the number of payoffs of parsed sums.
 const mostPayoffs = 1 << 40
 
-// harvestLinear records the changed buckets of our linear sums.
 func (u *contexts) harvestLinear(r Recorder, to *writer) {
 	for _, b := range u.linear.moved {
 		to.field, to.value = inflight.AppendBucket(to.field[:0], b), to.value[:0]
@@ -239,7 +238,6 @@ func (u *contexts) setBlock(rows *linearRows, field, value []byte) error {
 	return nil
 }
 
-// setRow sets a row; nil deletes it.
 func setRow(rows *linearRows, b inflight.Bucket, l *contextual.Linear) {
 	at, found := rows.Find(b)
 	switch {

@@ -109,7 +109,6 @@ func (d *drift) asOf() (pass, since int64) {
 	return d.pass, d.since
 }
 
-// harvest records the changes of our own.
 func (d *drift) harvest(r Recorder, to *writer) {
 	for i := range d.Changes().All() {
 		to.field = strconv.AppendInt(to.field[:0], int64(i), 10)

@@ -64,7 +64,7 @@ func (f *flights) fed(sums policy.Sums, i policy.Item, of inFlight) policy.Evide
 	return f.silence.silent(f.drift.evidence(i, sums, nil, 0), of)
 }
 
-// pooled returns the pooled hashes. Payoffs are pooled together with silence, since without it they are biased.
+// pooled returns the pooled hashes. Payoffs are pooled together with selections in flight, since without these they are biased.
 func (f *flights) pooled() (all []Pooled) {
 	if f.pools {
 		all = append(all, Pooled{Hash: hashFlights, ByItem: true})
@@ -118,7 +118,6 @@ func (f *flights) begin(fb *Feedback) {
 	f.add(fb.Item, 1)
 }
 
-// part counts a change of a partial payoff.
 func (f *flights) part(fb *Feedback) {
 	if f.parts == nil {
 		return
@@ -165,14 +164,12 @@ func (f *flights) advance(watermark int64, table *policy.Table) {
 	}
 }
 
-// weigh recomputes the evidence of all items.
 func (f *flights) weigh(table *policy.Table) {
 	for i := range policy.Item(f.Len()) {
 		table.Weigh(i)
 	}
 }
 
-// harvest records the changes of our own.
 func (f *flights) harvest(r Recorder, to *writer) {
 	for i := range f.Changes().All() {
 		n := f.Own(i)

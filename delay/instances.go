@@ -148,7 +148,6 @@ func (p *pool) free(i *instance) {
 	}
 }
 
-// forget drops an instance's losses.
 func (p *pool) forget(i *instance) {
 	for k := range i.vectors {
 		i.vectors[k].Forget()

@@ -38,7 +38,6 @@ func (p *partialPayoffs) replace(i policy.Item, before, now history.Payoffs) {
 	}
 }
 
-// harvest records the changes of our own.
 func (p *partialPayoffs) harvest(r Recorder, to *writer) {
 	for i := range p.Changes().All() {
 		b := p.Own(i)

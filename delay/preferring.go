@@ -57,7 +57,6 @@ func (p *Preferring) Decide(candidates []policy.Item, about *policy.Context, key
 	p.show(d)
 }
 
-// sort finds the candidates' order.
 func (p *Preferring) sort(candidates []policy.Item, key policy.Key, d *Decision) {
 	n := len(candidates)
 	p.order = slices.Grow(p.order[:0], n)[:n]
@@ -88,7 +87,6 @@ func (p *Preferring) explore(key policy.Key, d *Decision) {
 	d.Instance, d.Explored = -1, true
 }
 
-// take copies the inner learner's decision.
 func (p *Preferring) take(d *Decision) {
 	d.Ranks = append(d.Ranks[:0], p.chosen.Order...)
 	d.Propensities = append(d.Propensities[:0], p.chosen.Propensities...)

@@ -130,7 +130,7 @@ func NewRobust(c RobustConfig) (*Robust, error) {
 	if a := r.flights.awaiting; a != nil {
 		a.byBlock, a.expects = true, true
 	}
-	r.table.EvidenceBy(func(i policy.Item) policy.Evidence { // called whenever payoffs or silence of an item change
+	r.table.EvidenceBy(func(i policy.Item) policy.Evidence { // called whenever payoffs or weight in flight of an item change
 		r.items.read.At(i).at = 0
 		return r.table.Pooled(i).Evidence()
 	})
@@ -185,7 +185,7 @@ func (r *Robust) recent(i policy.Item) *policy.Recent {
 	return &x.Recent
 }
 
-// of returns an item's rows and silence. It is valid until the next call.
+// of returns an item's rows and selections in flight. It is valid until the next call.
 func (r *Robust) of(i policy.Item) recency.Item {
 	r.silent = r.silent[:0]
 	if a := r.flights.awaiting; a != nil {

@@ -65,7 +65,6 @@ func (r *Robust) Harvest(to Recorder) {
 	}
 }
 
-// harvest records the levels whose rows have changed.
 func (l *recentLevels) harvest(r Recorder, to *writer) {
 	for level := range l.changes.All() {
 		to.field, to.value = strconv.AppendInt(to.field[:0], int64(level), 10), to.value[:0]

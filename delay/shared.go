@@ -267,7 +267,6 @@ func (f *flights) estimate(table *policy.Table) {
 	f.reckon(table)
 }
 
-// reckon recomputes the weights of selections in flight.
 func (f *flights) reckon(table *policy.Table) {
 	f.awaiting.eachAwaited(func(i policy.Item) {
 		f.awaiting.reckon(i)

@@ -23,8 +23,8 @@ type Silence struct {
 
 // SilenceLaw defines the weight, in [0,1], with which a selection in flight counts as never paid, by its age.
 //
-// Where payoffs are sent only for good outcomes, good news of an item arrives long before bad, and until the horizon it looks
-// better than it is. Where all selections are paid, silence means nothing.
+// Where payoffs are sent only for good outcomes, an item's good outcomes are known long before its bad ones. Until the horizon its
+// mean is overstated. Where all selections are paid, a missing payoff is no evidence.
 type SilenceLaw uint8
 
 const (
@@ -44,7 +44,7 @@ type inFlight struct {
 	low float64
 }
 
-// silent adds the weight of selections in flight to evidence.
+// silent adds selections in flight to evidence.
 func (s Silence) silent(e policy.Evidence, of inFlight) policy.Evidence {
 	e.W += of.Sum()
 	e.R += float64(s.Default*of.Unpaid) + float64(of.low*of.Below)

@@ -7,16 +7,16 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/features"
 )
 
-// silentCells divides an item's silence among its cells. Cells do not store start times; the item does, and each time belongs to
-// one level of the clock. A level whose hour was yesterday has more silence than the present one.
+// silentCells divides an item's weight in flight among its cells. Cells do not store start times; the item does, and each time
+// belongs to one level of the clock. A level whose hour was yesterday has more of the weight than the present one.
 type silentCells struct {
-	awaiting *awaiting // nil where silence does not depend on age
+	awaiting *awaiting // nil where weights do not depend on age
 	clock    *features.Clock
 	n, w     []float64 // by level of the clock: an item's selections in flight, and their weight
 
 	item   policy.Item // the item of shares, if known
 	known  bool
-	shares []float64 // of the item's silence, by group
+	shares []float64 // of the weight in flight, by group
 }
 
 // read sums up an item's selections in flight by level.
@@ -51,7 +51,7 @@ func (u *contexts) each(segments []int32) float64 {
 	return w / n
 }
 
-// silentShare returns the part of an item's silence that belongs to one of its groups.
+// silentShare returns one group's part of an item's weight in flight.
 func (u *contexts) silentShare(i policy.Item, within int32) float64 {
 	if u.groups == 1 {
 		return 1

@@ -129,7 +129,6 @@ func (w *windows) shown() (q []float64, selections int64) {
 	return q, selections
 }
 
-// selected counts a selection, if its position is known.
 func (w *windows) selected(fb *Feedback) {
 	if w.counts == nil {
 		return

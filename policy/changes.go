@@ -2,13 +2,13 @@ package policy
 
 import "iter"
 
-// Changes notes which things, numbered densely from 0, have changed since Clear, and how.
+// Changes notes which entries, numbered densely from 0, have changed since Clear, and how.
 type Changes struct {
 	numbers []int32      // in the order of their first change
 	what    Pages[uint8] // by number: bits
 }
 
-// Note adds bits, at least one of them set, to a thing's changes.
+// Note adds bits, at least one of them set, to an entry's changes.
 func (c *Changes) Note(n int32, what uint8) {
 	at := c.what.At(n)
 	if *at == 0 {
@@ -17,13 +17,13 @@ func (c *Changes) Note(n int32, what uint8) {
 	*at |= what
 }
 
-// What returns a thing's bits; 0 if it has not changed.
+// What returns an entry's bits; 0 if it has not changed.
 func (c *Changes) What(n int32) uint8 { return c.what.Get(n) }
 
-// Len returns the number of changed things.
+// Len returns the number of changed entries.
 func (c *Changes) Len() int { return len(c.numbers) }
 
-// All iterates over changed things and their bits, in the order of their first change.
+// All iterates over changed entries and their bits, in the order of their first change.
 func (c *Changes) All() iter.Seq2[int32, uint8] {
 	return func(yield func(int32, uint8) bool) {
 		for _, n := range c.numbers {
@@ -42,7 +42,7 @@ func (c *Changes) Clear() {
 	c.numbers = c.numbers[:0]
 }
 
-// Release frees the memory of a thing without changes.
+// Release frees the memory of an entry without changes.
 func (c *Changes) Release(n int32) {
 	if c.what.Get(n) == 0 {
 		c.what.Remove(n)

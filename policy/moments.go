@@ -74,8 +74,8 @@ const (
 	largestMean = 11
 )
 
-// solve returns the likeliest mean m of the prior at this κ, and the likelihood equation's τ²; κ is the likeliest where that is
-// σ²/κ. ok is false with too few items.
+// solve returns the mean m of the prior of maximum likelihood at this κ, and the likelihood equation's τ². Likelihood is maximal at
+// the κ where that is σ²/κ. ok is false with too few items.
 func (c *credible) solve() (mean, between float64, ok bool) {
 	w, ww := c.w.float(), c.ww.float()
 	freedom := w - ww/w

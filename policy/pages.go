@@ -2,22 +2,22 @@ package policy
 
 import "iter"
 
-// Pages holds a value for each of some things numbered densely from 0. Values are zero until set, and pages of unset ones take next
-// to no memory: most items of a large catalogue are unknown. The zero value is empty. Pages must not be copied after use, and are
-// not safe for concurrent use.
+// Pages is an array of values by number from 0, in pages. Values are zero until set, and pages of unset ones take next to no
+// memory: most items of a large catalogue are unknown. The zero value is empty. Pages must not be copied after use, and are not
+// safe for concurrent use.
 type Pages[T any] struct {
 	pages []*[pageSize]T // nil: all zero; those beyond, too
-	used  []uint32       // by page: bits of things that At has returned, until Remove
+	used  []uint32       // by page: bits of entries that At has returned, until Remove
 }
 
-// pageSize is the number of things in a page: few, since known things may lie far apart.
+// pageSize is the number of entries in a page: few, since used numbers may lie far apart.
 const (
 	pageBits = 5
 	pageSize = 1 << pageBits
 	pageMask = pageSize - 1
 )
 
-// Get returns a thing's value; zero for a negative number.
+// Get returns an entry's value; zero for a negative number.
 func (p *Pages[T]) Get(n int32) (v T) {
 	if at := int(uint32(n) >> pageBits); at < len(p.pages) {
 		if page := p.pages[at]; page != nil {
@@ -27,7 +27,7 @@ func (p *Pages[T]) Get(n int32) (v T) {
 	return v
 }
 
-// At returns a thing's value to be changed, valid until Remove. The number must not be negative.
+// At returns an entry's value to be changed, valid until Remove. The number must not be negative.
 func (p *Pages[T]) At(n int32) *T {
 	at := int(n >> pageBits)
 	if at >= len(p.pages) {
@@ -41,7 +41,7 @@ func (p *Pages[T]) At(n int32) *T {
 	return &p.pages[at][n&pageMask]
 }
 
-// Remove zeroes a thing's value, and frees its page if nothing is left in it.
+// Remove zeroes an entry's value, and frees its page if nothing is left in it.
 func (p *Pages[T]) Remove(n int32) {
 	at := int(uint32(n) >> pageBits)
 	if at >= len(p.pages) || p.pages[at] == nil {
@@ -53,7 +53,7 @@ func (p *Pages[T]) Remove(n int32) {
 	}
 }
 
-// All iterates, in order of numbers, over all things in pages in use, some of them zero. Values may be changed meanwhile.
+// All iterates, in order of numbers, over all entries in pages in use, some of them zero. Values may be changed meanwhile.
 func (p *Pages[T]) All() iter.Seq2[int32, *T] {
 	return func(yield func(int32, *T) bool) {
 		for at, page := range p.pages {

@@ -247,9 +247,9 @@ func (t *Table) within(assumed float64) float64 {
 
 // between estimates m and κ = σ²/τ² > 0, given σ².
 //
-// At each κ_j of the grid, likelihood gives a τ², and h_j = τ²·κ_j/σ²: the likeliest κ is below κ_j if h_j > 1, else above. Between
-// grid points 1/h is taken as linear in 1/κ, which is exact for equal numbers of payoffs, and so is m. The assumption then counts
-// as assumedFreedom items more.
+// At each κ_j of the grid, likelihood gives a τ², and h_j = τ²·κ_j/σ²: the κ of maximum likelihood is below κ_j if h_j > 1, else
+// above. Between grid points 1/h is taken as linear in 1/κ, which is exact for equal numbers of payoffs, and so is m. The
+// assumption then counts as assumedFreedom items more.
 func (t *Table) between(variance float64) (mean, kappa float64) {
 	moments := t.keepMoments()
 	if moments.items == 0 {

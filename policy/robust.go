@@ -43,7 +43,7 @@ const (
 )
 
 // NewRobust returns the decision. lookAgain, at least 1, bounds the number of impressions that reduce exploration of an item:
-// smaller values find silent changes sooner, and cost more without change. It fails with ErrRobust.
+// smaller values find unannounced changes sooner, and cost more without change. It fails with ErrRobust.
 func NewRobust(lookAgain float64) (*Robust, error) {
 	if !(lookAgain >= 1 && lookAgain <= 0x1p53) {
 		return nil, fmt.Errorf("%w: it looks again after %v impressions", ErrRobust, lookAgain)

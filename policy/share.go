@@ -2,7 +2,7 @@ package policy
 
 import "iter"
 
-// Share puts t below a global Totals that reads every source, this partition included as source; number maps things to global
+// Share puts t below a global Totals that reads every source, this partition included as source; number maps entries to global
 // numbers. From then on other sources are set in the global one only. It must not change while t is used; t never changes it.
 func (t *Totals[S]) Share(whole *Totals[S], source int32, number func(i int32) int32) {
 	t.whole, t.source, t.number = whole, source, number
@@ -28,7 +28,7 @@ func (t *Totals[S]) without(source, i int32) (sum S) {
 	return sum
 }
 
-// Of iterates over the things that a source has published. The current one may be dropped meanwhile.
+// Of iterates over the entries that a source has published. The current one may be dropped meanwhile.
 func (t *Totals[S]) Of(source int32) iter.Seq[int32] {
 	return func(yield func(int32) bool) {
 		for i, o := range t.others.All() {

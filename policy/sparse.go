@@ -5,7 +5,7 @@ import (
 	"math/bits"
 )
 
-// Sparse holds values for some of many things numbered densely from 0. Absent ones take next to no memory, and removal frees pages.
+// Sparse is an array of values by number from 0, most of them absent. Absent ones take next to no memory, and removal frees pages.
 // The zero value is empty. Sparse must not be copied after use, and is not safe for concurrent use.
 type Sparse[T any] struct {
 	pages []*sparsePage[T] // nil: none
@@ -13,13 +13,13 @@ type Sparse[T any] struct {
 }
 
 type sparsePage[T any] struct {
-	held uint32 // bits of present things
+	held uint32 // bits of present entries
 	at   [pageSize]T
 }
 
 func (s *Sparse[T]) Len() int { return s.n }
 
-// Get returns the value of a thing, whose number must not be negative, and whether it is present.
+// Get returns the value of an entry, whose number must not be negative, and whether it is present.
 func (s *Sparse[T]) Get(n int32) (v T, held bool) {
 	if at := int(n >> pageBits); at < len(s.pages) {
 		if page := s.pages[at]; page != nil && page.held>>(n&pageMask)&1 != 0 {
@@ -59,7 +59,7 @@ func (s *Sparse[T]) Remove(n int32) {
 	}
 }
 
-// All iterates over present things in order of numbers. The current one may be set or removed meanwhile.
+// All iterates over present entries in order of numbers. The current one may be set or removed meanwhile.
 func (s *Sparse[T]) All() iter.Seq2[int32, T] {
 	return func(yield func(int32, T) bool) {
 		left := s.n

@@ -16,21 +16,21 @@ type Count int64
 
 func (c Count) Add(o Count) Count { return c + o }
 
-// Totals hold, for things numbered densely from 0, this partition's own value, the values that other sources (partitions) have
+// Totals hold, for entries numbered densely from 0, this partition's own value, the values that other sources (partitions) have
 // published, and their total, which decisions read. A source publishes its whole value, which replaces its previous one, so a read
 // may repeat, or be smaller than the last.
 //
 // A total is recomputed at each change in a fixed order: sources ascending, then the own value. So it is a function of the present
-// values to the last bit. An own change takes one addition, a source's one per source of that thing, unless ReplaceBy allows less.
+// values to the last bit. An own change takes one addition, a source's one per source of that entry, unless ReplaceBy allows less.
 //
-// Unset things take next to no memory (Pages). Reads do not allocate, nor do changes of set things. The zero value is empty,
+// Unset entries take next to no memory (Pages). Reads do not allocate, nor do changes of set entries. The zero value is empty,
 // without onChange. Totals must not be copied after use, and are not safe for concurrent use.
 type Totals[S Summand[S]] struct {
 	n        int
 	pooled   Pages[S] // read by decisions
 	own      Pages[S]
 	others   Pages[others[S]]
-	staged   Changes                        // of others: things whose sum is outdated
+	staged   Changes                        // of others: entries whose sum is outdated
 	changes  Changes                        // of own
 	onChange func(i int32, before, after S) // may be nil
 	replace  func(sum, old, by S) (S, bool) // may be nil
@@ -41,13 +41,13 @@ type Totals[S Summand[S]] struct {
 	number func(i int32) int32
 }
 
-// others are all other sources' values of one thing.
+// others are all other sources' values of one entry.
 type others[S any] struct {
 	sum  S         // without staged values
 	from []part[S] // ascending by source, staged values included
 }
 
-// part is one source's value of one thing.
+// part is one source's value of one entry.
 type part[S any] struct {
 	source int32
 	sum    S
@@ -61,7 +61,7 @@ func NewTotals[S Summand[S]](onChange func(i int32, before, after S)) Totals[S] 
 // ReplaceBy sets a shortcut that replaces one value in a sum; ok is false where it would differ from adding all up again.
 func (t *Totals[S]) ReplaceBy(replace func(sum, old, by S) (s S, ok bool)) { t.replace = replace }
 
-// Grow makes room for things 0..n-1. It never shrinks.
+// Grow makes room for entries 0..n-1. It never shrinks.
 func (t *Totals[S]) Grow(n int) {
 	t.n = max(t.n, n)
 }
@@ -95,7 +95,7 @@ func (t *Totals[S]) AllOwn() []S {
 // Own returns this partition's own value of i.
 func (t *Totals[S]) Own(i int32) S { return t.own.Get(i) }
 
-// Changes returns the things whose own value has changed since Clear. Callers may note other changes in bits of their own.
+// Changes returns the entries whose own value has changed since Clear. Callers may note other changes in bits of their own.
 func (t *Totals[S]) Changes() *Changes { return &t.changes }
 
 // AddOwn adds to this partition's own value of i, and notes the change with bits, at least one of them set.
@@ -170,7 +170,7 @@ func (t *Totals[S]) Forget(i int32) {
 	t.Set(i, none)
 }
 
-// Release frees the memory of a forgotten thing without changes.
+// Release frees the memory of a forgotten entry without changes.
 func (t *Totals[S]) Release(i int32) {
 	t.pooled.Remove(i)
 	t.own.Remove(i)
@@ -178,7 +178,7 @@ func (t *Totals[S]) Release(i int32) {
 	t.changes.Release(i)
 }
 
-// Stage replaces a source's value of i, but leaves the total until TakeStaged. Only the newest of each source and thing is kept.
+// Stage replaces a source's value of i, but leaves the total until TakeStaged. Only the newest of each source and entry is kept.
 func (t *Totals[S]) Stage(source, i int32, s S) {
 	o := t.others.At(i)
 	at, told := find(o.from, source)

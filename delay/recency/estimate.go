@@ -48,7 +48,7 @@ func Scheme(halfLives []time.Duration, horizon int64) inflight.Scheme {
 // Tick returns the tick of the estimate; inflight.Never before the first.
 func (e *Estimate) Tick() int64 { return e.pass }
 
-// Make estimates levels from residuals of payoffs and of silence, and the spread from count items with fed payoffs.
+// Make estimates levels from residuals of payoffs and of selections in flight, and the spread from count items with fed payoffs.
 func (e *Estimate) Make(pass int64, rows history.Rows[Residual], silent []Unheard, fed int64, items iter.Seq[Item], count int) {
 	e.pass = pass
 	e.levels.estimate(&e.halves, rows, silent, e.spread.Sigma)
@@ -100,7 +100,7 @@ func (e *Estimate) Level() (level, halfLife float64) {
 	return level, float64(e.halves.lives[e.levels.now])
 }
 
-// walk iterates over an item's rows and silence, newest first.
+// walk iterates over an item's rows and selections in flight, newest first.
 type walk struct {
 	Item
 	of []common
@@ -108,17 +108,18 @@ type walk struct {
 	x  received
 }
 
-// received is a row's or a silence's evidence, in normalised payoffs.
+// received is the evidence of a row, or of a bucket's selections in flight, in normalised payoffs.
 type received struct {
 	policy.Evidence
 	chances float64
-	// within says that the row's bucket has silence of at least one payoff.
+	// within says that the row's bucket has a weight in flight of at least one payoff.
 	within bool
 }
 
 func (e *Estimate) walk(i Item) walk { return walk{Item: i, of: e.levels.of, at: len(e.levels.of) - 1} }
 
-// next returns the next evidence, valid until the next call; nil at the end. Silence of a bucket comes after all rows within it.
+// next returns the next evidence, valid until the next call; nil at the end. Selections in flight of a bucket come after all rows
+// within it.
 func (w *walk) next() *received {
 	row := w.newest()
 	if last := len(w.Silent) - 1; last >= 0 {
@@ -167,7 +168,7 @@ func (w *walk) find(time int64) {
 	}
 }
 
-// evidence returns an item's payoffs minus levels, and its silence.
+// evidence returns an item's payoffs minus levels, and its weight in flight.
 func (e *Estimate) evidence(i Item) (x policy.Evidence) {
 	w := e.walk(i)
 	for s := w.next(); s != nil; s = w.next() {

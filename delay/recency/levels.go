@@ -66,14 +66,14 @@ func (l *levels) estimate(h *halves, all history.Rows[Residual], silent []Unhear
 	}
 }
 
-// residuals are a bucket's residuals, those of silence included.
+// residuals are a bucket's residuals, those of selections in flight included.
 type residuals struct {
 	inflight.Bucket
 	n, u float64
 }
 
-// gather merges rows and silence. A bucket's silence is spread evenly over the time from row to row, since its buckets are longer
-// and would hide a jump. Less than one payoff at the end has no level of its own.
+// gather merges rows and selections in flight. The weight of a bucket of the latter is spread evenly over the time from row to row,
+// since its buckets are longer and would hide a jump. Less than one payoff at the end has no level of its own.
 func (l *levels) gather(rows history.Rows[Residual], silent []Unheard) {
 	l.told = l.told[:0]
 	take := func(before int64) {
@@ -104,7 +104,7 @@ func (l *levels) gather(rows history.Rows[Residual], silent []Unheard) {
 	}
 }
 
-// spread gives each row the silence from its start to the next row's, and the first also the silence before it.
+// spread gives each row the weight in flight from its start to the next row's, and the first also the weight before it.
 func spread(rows []residuals, x *Unheard) {
 	from := x.Start()
 	for j := range rows {

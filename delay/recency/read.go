@@ -64,8 +64,8 @@ func (e *Estimate) Read(i Item) policy.Recent {
 	return r
 }
 
-// add sums up rows and silence, and returns the bucket of the newest; nil without any. The newest is the one where the last of them
-// reach one payoff, so that slight silence does not count as new.
+// add sums up rows and selections in flight, and returns the bucket of the newest; nil without any. The newest is the one where the
+// last of them reach one payoff, so that a slight weight does not count as new.
 func (e *Estimate) add(p *past, t *tails, i Item) (newest *common) {
 	w, count, from := e.walk(i), e.halves.count(), 0
 	weight := ones
@@ -76,7 +76,7 @@ func (e *Estimate) add(p *past, t *tails, i Item) (newest *common) {
 		c := &w.of[w.at]
 		if n < 1 {
 			newest = c
-		} else if c != last && !within { // a bucket with much silence is as old as its newest part
+		} else if c != last && !within { // a bucket with much weight in flight is as old as its newest part
 			last = c
 			for h := from; h < count; h++ {
 				weight[h] = newest.since(&c.stamp, h)

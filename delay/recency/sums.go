@@ -57,7 +57,7 @@ func ParseSelections(text []byte) (history.Rows[Selections], error) {
 	})
 }
 
-// Item holds an item's rows, our own and others', and its silence in disjoint buckets in the order of time.
+// Item holds an item's rows, our own and others', and its selections in flight in disjoint buckets in the order of time.
 type Item struct {
 	Own, Others Rows
 	Silent      []Silent

@@ -188,7 +188,6 @@ func (t *Target) play(clip float64) *player {
 // advances is the number of calls of Advance per payoff horizon. A call costs as much as several decisions, and estimates change slowly.
 const advances = 256
 
-// advance passes event time and the number of items to the learner.
 func (p *player) advance(at int64, items int32) {
 	if p.learner == nil {
 		return

@@ -74,7 +74,7 @@ type Model struct {
 // taken is the sum of all nodes' corrections to the linear sums, in rounded terms.
 type taken struct {
 	a, f []Wide
-	e, n Wide // n is minus the silent payoffs
+	e, n Wide // n is minus those of selections in flight
 }
 
 // New returns a model without payoffs. It fails if a setting is out of range.

@@ -20,8 +20,8 @@ type Silent struct {
 	X       []float64 // mean features
 }
 
-// Set sets a cell: w and r are weight and sum of its payoffs, silent ones included; s sums the fed payoffs' features, in units of
-// 1/127. It keeps no argument.
+// Set sets a cell: w and r are weight and sum of its payoffs, selections in flight included; s sums the fed payoffs' features, in
+// units of 1/127. It keeps no argument.
 func (m *Model) Set(at Path, w, r float64, s []int64, silent Silent) {
 	if m.config.Levels == 0 {
 		return

@@ -103,7 +103,7 @@ func (n *node) set(o *node) {
 	}
 	n.w, n.r, n.held = o.w, o.r, o.held
 	clear(n.s)
-	copy(n.s, o.s) // silent features included
+	copy(n.s, o.s) // those of selections in flight included
 	clear(n.passed)
 	copy(n.passed, o.passed)
 	if n.silent != nil {
