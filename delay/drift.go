@@ -26,6 +26,7 @@ type drift struct {
 	moved   bool    // pass or since has changed since the last harvest
 
 	theirs map[int32][2]int64 // by source: its pass and since
+	coming map[int32]bool     // sources that sent theirs in the resync that goes on
 	whole  *drift             // the global learner's, or nil; see share
 }
 
@@ -33,7 +34,7 @@ type drift struct {
 func newDrift(s Silence, table *policy.Table) *drift {
 	const day = 86_400_000
 	d := &drift{silence: s, grid: inflight.NewScheme(s.Horizon), rate: s.Drift * s.Drift / day, pass: inflight.Never, since: inflight.Never,
-		theirs: map[int32][2]int64{},
+		theirs: map[int32][2]int64{}, coming: map[int32]bool{},
 		Totals: policy.NewTotals(func(i policy.Item, _, _ history.Rows[history.Payoffs]) { table.Weigh(i) })}
 	d.ReplaceBy(history.Rows[history.Payoffs].Replace)
 	return d
@@ -167,7 +168,7 @@ func (d *drift) loaded() {
 func (d *drift) setSource(source int32, field, value []byte, items Translate) {
 	if bytes.Equal(field, fieldPass) {
 		if pass, since, err := parseFaded(value); value != nil && err == nil {
-			d.theirs[source] = [2]int64{pass, since}
+			d.theirs[source], d.coming[source] = [2]int64{pass, since}, true
 		} else {
 			delete(d.theirs, source)
 		}

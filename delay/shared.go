@@ -196,6 +196,9 @@ func (d *Direct) BeginResync(source int32) {
 	if a := d.flights.awaiting; a != nil {
 		a.coming[source] = newSourceAges()
 	}
+	if d.flights.drift != nil {
+		delete(d.flights.drift.coming, source)
+	}
 	if d.users != nil {
 		d.users.beginResync(source)
 	}
@@ -277,6 +280,7 @@ func (f *flights) reckon(table *policy.Table) {
 // Reads the sources' ticks, and returns whether an estimate is due.
 func (a *awaiting) told() bool {
 	before, first := a.pass, a.first
+	a.pass = inflight.Never
 	for _, s := range a.theirs {
 		if s.told {
 			a.pass = max(a.pass, s.pass)
@@ -286,16 +290,17 @@ func (a *awaiting) told() bool {
 	return a.pass > before || a.pass != inflight.Never && a.first != first
 }
 
-// Reads the sources' ticks, and returns whether weights decay further.
+// Reads the sources' ticks, and returns whether weights change. A source whose store went back has an earlier tick again.
 func (d *drift) told() bool {
 	before, since := d.pass, d.since
+	d.pass, d.since = inflight.Never, inflight.Never
 	for _, s := range d.theirs {
 		d.pass = max(d.pass, s[0])
 		if d.since == inflight.Never || s[1] < d.since {
 			d.since = s[1]
 		}
 	}
-	return d.pass > before || d.since != since
+	return d.pass != before || d.since != since
 }
 
 // endResync removes a source's fields that were not read again.
@@ -324,6 +329,9 @@ func (f *flights) endResync(source int32, told func(hash string, i policy.Item) 
 	}
 	if f.drift != nil {
 		sweep(&f.drift.Totals, source, func(i policy.Item) bool { return told(hashHistory, i) })
+		if !f.drift.coming[source] {
+			delete(f.drift.theirs, source)
+		}
 	}
 }
 

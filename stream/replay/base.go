@@ -63,13 +63,14 @@ func (p *replayed) beginWith(b *Base) error {
 	if seen.MadeBy != partition.MadeBy(cfg.Program, cfg.Settings) {
 		return notTold("the base is of a worker of another version, on another kind of processor, or with other settings")
 	}
-	p.imageSeal, p.imageInputs = seal{seen.Writer, seen.Sealed}, b.Inputs
-	p.orders, p.imageOrders = p.machine.Orders(), p.machine.Orders()
+	p.image.seal, p.image.inputs = seal{seen.Writer, seen.Sealed}, b.Inputs
+	p.orders, p.image.orders = p.machine.Orders(), p.machine.Orders()
 	p.writer, p.seals, p.seq, p.pos = seen.Writer, seen.Sealed, b.Seq, b.Inputs
 	p.acted, p.visited = p.machine.Watermark(), seen.Visited
 	p.behind = told
 	p.behind.sealed, p.behind.unsent = int64(seen.Sealed), int64(seen.Unsent)
 	p.published[p.number].begin(stamp{seen.Writer, b.Seq}, b.Fields)
+	p.image.told, p.cut = p.published[p.number].head, p.image.position
 	for _, g := range p.image.pages {
 		for id, v := range g.entries {
 			if offset, ok := partition.PendingAt(v); ok {

@@ -54,7 +54,7 @@ func (p *replayed) follow(targets []*decision, untilSeen bool) ([]*decision, err
 		}
 		if own {
 			if untilSeen {
-				return nil, notTold(misfit)
+				return nil, notTold(outside)
 			}
 			p.machine.Raise(w)
 			return nil, nil

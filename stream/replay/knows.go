@@ -71,19 +71,19 @@ func (k *pooledReplay) stand() []partition.SourceAt {
 	return all
 }
 
-// await is how many deltas of a source there are up to a checkpoint, once there are; ok is false where that will not be.
-func (p *replayed) await(source int32, at stamp) (n int, ok bool, err error) {
+// await is what a source has published with a checkpoint, once it has; nil where that will not be.
+func (p *replayed) await(source int32, at stamp) (*delta, error) {
 	for {
 		of := p.published[source]
-		if n, ok = of.find(at); ok || of.over || of.gone(at) || source == p.number {
-			return n, ok, nil
+		if d := of.find(at); d != nil || of.over || of.gone(at) || source == p.number {
+			return d, nil
 		}
 		if p.without {
 			p.without = false
-			return 0, false, nil
+			return nil, nil
 		}
 		if !p.yield(progress{waits: true}) {
-			return 0, false, errStopped
+			return nil, errStopped
 		}
 	}
 }
@@ -92,12 +92,12 @@ func (p *replayed) await(source int32, at stamp) (n int, ok bool, err error) {
 func (p *replayed) turn(s *partition.Observation) error {
 	k := &p.knows
 	if k.of == nil {
-		return notTold(misfit)
+		return notTold(outside)
 	}
 	for i := range s.Sources {
 		c := &s.Sources[i]
 		if int(c.Source) >= len(k.sources) {
-			return notTold(misfit)
+			return notTold(outside)
 		}
 		at := c.At
 		if c.By > 0 {
@@ -111,7 +111,7 @@ func (p *replayed) turn(s *partition.Observation) error {
 		}
 	}
 	if k.of.ToldAs(s.Made) != nil {
-		return notTold(misfit)
+		return notTold(outside)
 	}
 	k.judge()
 	return nil
@@ -121,12 +121,12 @@ func (p *replayed) turn(s *partition.Observation) error {
 func (p *replayed) goTo(source int32, at partition.SourceAt) error {
 	k := &p.knows
 	t := &k.sources[source]
-	n, ok, err := p.await(source, stamp{at.Writer, at.Seq})
+	d, err := p.await(source, stamp{at.Writer, at.Seq})
 	if err != nil {
 		return err
 	}
-	if ok || !at.Known {
-		k.bad[source] = !p.reach(source, t, at, n)
+	if d != nil || !at.Known {
+		k.bad[source] = !p.reach(source, t, at, d)
 	} else {
 		k.bad[source], t.anew = true, nil
 	}
@@ -161,22 +161,24 @@ func (p *replayed) stands(s *partition.Observation) error {
 	return nil
 }
 
-// reach tells the knowledge of a source up to where it came, after n deltas. It is false where that is not known.
-func (p *replayed) reach(source int32, t *publishedLearner, at partition.SourceAt, n int) bool {
+// reach tells the knowledge of a source up to where it came, with a delta. It is false where that is not known.
+func (p *replayed) reach(source int32, t *publishedLearner, at partition.SourceAt, d *delta) bool {
 	k := &p.knows
+	if !at.Known {
+		return !t.Known // what it had told stays, and may be gone by now: nobody forgets a source
+	}
 	fence := state.Fence{Seq: at.Seq}
 	of := p.published[source]
+	more, leadsOn := d.since(t.told)
 	switch {
-	case !at.Known:
-		return !t.Known // what it had told stays, and may be gone by now: nobody forgets a source
-	case at.Whole && t.Whole && t.anew == nil && n >= t.deltas && !k.bad[source]:
-		for _, d := range of.deltas[t.deltas:n] {
-			k.of.Tell(source, p.published[source].read(d.fields))
+	case at.Whole && t.Whole && t.anew == nil && leadsOn && !k.bad[source]:
+		for _, d := range more {
+			k.of.Tell(source, t.delta(of, d))
 		}
 		k.of.Reached(source, fence)
 	case at.Whole:
 		if t.anew == nil || t.Seq != at.Seq || t.Writer != at.Writer {
-			t.anew, t.parts = p.wholeOf(source, n), 0
+			t.anew, t.parts = t.whole(of, d), 0
 			k.of.BeginResync(source, fence)
 		}
 		for ; t.parts < parts(t.anew, p.cfg.AtOnce); t.parts++ {
@@ -189,27 +191,21 @@ func (p *replayed) reach(source int32, t *publishedLearner, at partition.SourceA
 		begun := before && t.anew != nil
 		sure := !begun || !k.bad[source]
 		if over := (stamp{at.OverWriter, at.OverSeq}); at.Over && !begun {
-			m, ok := of.find(over)
-			sure = ok && p.reach(source, t, partition.SourceAt{Known: true, Whole: true, Writer: over.writer, Seq: over.seq}, m)
+			m := of.find(over)
+			sure = m != nil && p.reach(source, t, partition.SourceAt{Known: true, Whole: true, Writer: over.writer, Seq: over.seq}, m)
 		}
 		if t.anew == nil || t.Seq != at.Seq || t.Writer != at.Writer {
-			t.anew, t.parts = p.wholeOf(source, n), 0
+			t.anew, t.parts = t.whole(of, d), 0
 			k.of.BeginResync(source, fence)
 		}
 		for ; t.parts < at.Parts; t.parts++ {
 			k.of.Tell(source, part(t.anew, t.parts, p.cfg.AtOnce))
 		}
-		t.deltas = n
+		t.told = d
 		return sure
 	}
-	t.deltas = n
+	t.told = d
 	return true
-}
-
-// wholeOf is all that a source has published by its first n deltas.
-func (p *replayed) wholeOf(source int32, n int) []partition.Published {
-	of := p.published[source]
-	return of.read(of.whole(n))
 }
 
 // imports tells the machine itself what a source has published.
@@ -217,7 +213,7 @@ func (p *replayed) imports(s *partition.Observation) error {
 	i := &s.Import
 	k := &p.knows
 	if int(i.Source) >= len(k.loop) {
-		return notTold(misfit)
+		return notTold(outside)
 	}
 	t := &k.loop[i.Source]
 	times, at := int64(1), stamp{i.Writer, i.Seq}
@@ -231,19 +227,19 @@ func (p *replayed) imports(s *partition.Observation) error {
 		if i.Part < 0 {
 			at.seq++
 		}
-		n, ok, err := p.await(i.Source, at)
+		d, err := p.await(i.Source, at)
 		if err != nil {
 			return err
 		}
-		if !ok || i.Mode == partition.ImportDelta && n == 0 { // a base has what its last checkpoint came to, and not which fields that changed
+		if d == nil || i.Mode == partition.ImportDelta && d.before == nil { // a base has what its last checkpoint came to, and not which fields that changed
 			t.Known, k.apart = false, true
 			return nil
 		}
 		all := t.anew
-		if i.Part <= 0 || all == nil || t.parts != n {
-			all = p.publishedTo(i, n)
+		if i.Part <= 0 || all == nil || t.told != d {
+			all = p.publishedTo(t, i, d)
 		}
-		t.anew, t.parts = all, n
+		t.anew, t.told = all, d
 		if i.Part > 0 {
 			all = part(all, i.Part, p.cfg.AtOnce)
 		} else {
@@ -257,13 +253,15 @@ func (p *replayed) imports(s *partition.Observation) error {
 	return nil
 }
 
-// publishedTo is what an import takes in of what a source has published by its first n deltas.
-func (p *replayed) publishedTo(i *partition.Import, n int) []partition.Published {
+// publishedTo is what an import takes in of what a source has published with a delta.
+func (p *replayed) publishedTo(t *publishedLearner, i *partition.Import, d *delta) []partition.Published {
 	switch of := p.published[i.Source]; {
 	case i.Mode == partition.ImportDelta:
-		return of.read(of.deltas[n-1].fields)
+		return t.delta(of, d)
 	case i.Mode == partition.ImportInformative:
-		return of.reader.Informative(p.wholeOf(i.Source, n))
+		all := t.whole(of, d)
+		return t.reader.Informative(all)
+	default:
+		return t.whole(of, d)
 	}
-	return p.wholeOf(i.Source, n)
 }

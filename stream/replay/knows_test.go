@@ -12,7 +12,7 @@ import (
 // TestImports_OfABasesLastCheckpoint: an owner takes in the checkpoint at which another partition's base was taken. The base holds no list of
 // the fields which that checkpoint changed, so rankings of learners that do not share are not exact behind the import.
 func TestImports_OfABasesLastCheckpoint(t *testing.T) {
-	of := newPublished(1, partition.NewPublishedReader(nil, partition.NewNameTable()))
+	of := newPublished(1, nil, partition.NewNameTable())
 	of.begin(stamp{7, 54}, []state.Field{{Hash: "feed:items", Field: []byte("a"), Value: []byte("1")}})
 	p := &replayed{run: &run{cfg: &Config{AtOnce: 10}, published: []*published{nil, of}}, knows: pooledReplay{loop: make([]publishedLearner, 2)}}
 	require.NoError(t, p.imports(&partition.Observation{Kind: partition.SeenImport, N: 1,
@@ -30,7 +30,7 @@ func TestImports_OfABasesLastCheckpoint(t *testing.T) {
 // stays not known until the whole is read.
 func TestGoTo_OverWhatIsNotKnown(t *testing.T) {
 	names := partition.NewNameTable()
-	of := newPublished(1, partition.NewPublishedReader(nil, names))
+	of := newPublished(1, nil, names)
 	of.begin(stamp{7, 54}, nil)
 	p := &replayed{run: &run{cfg: &Config{AtOnce: 10}, published: []*published{nil, of}}}
 	p.knows = newKnows(&partition.Config{Pooled: partition.NewPooledState(nil, names)}, 2)

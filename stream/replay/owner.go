@@ -10,16 +10,16 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// has tells whether the state is at hand that an owner began with.
+// has tells whether the state is at hand that an owner began with, and the decisions that it adopts.
 func (p *replayed) has(b *partition.ObservationBegin) bool {
 	if b.Fresh {
-		return true
+		return !p.passed && b.Inputs[event.Impressions] >= p.cut.inputs[event.Impressions] && p.cut.orders == 0
 	}
 	if b.Unknown {
 		return false
 	}
 	s := seal{b.LoadedWriter, b.LoadedSeal}
-	if s == p.imageSeal {
+	if s == p.image.seal || slices.ContainsFunc(p.undo, func(u undo) bool { return u.seal == s }) {
 		return true
 	}
 	for i := range p.checkpoints {
@@ -28,6 +28,30 @@ func (p *replayed) has(b *partition.ObservationBegin) bool {
 		}
 	}
 	return slices.ContainsFunc(p.unsent, func(x sealed) bool { return x.seal == s })
+}
+
+// leadsTo fails unless what was seen before an owner began was seen by the owner at hand, and leads to the state with which that one began: a
+// store that went back shows what another owner saw.
+func (p *replayed) leadsTo(b *partition.ObservationBegin, before []partition.Observation) error {
+	seals := p.seals
+	for i := range before {
+		switch before[i].Kind {
+		case partition.SeenSealed:
+			seals++
+		case partition.SeenLost:
+			return p.leaves()
+		}
+	}
+	if b.Fresh || b.Unknown || b.LoadedWriter != p.writer || b.LoadedSeal != seals {
+		return notTold(outside)
+	}
+	return nil
+}
+
+// leaves notes that an owner left out what it saw.
+func (p *replayed) leaves() error {
+	p.published[p.number].gap = true
+	return notTold(leftOut)
 }
 
 // start makes the machine of a new owner, of which has is true.
@@ -68,7 +92,7 @@ func (p *replayed) load(cfg *partition.Config) error {
 	p.published[p.number].gap = false
 	p.since, p.sights, p.ranked, p.behind = 0, nil, false, behind{}
 	p.knows = newKnows(cfg, len(p.cfg.Logs))
-	if p.guess = p.imageGuess; p.guess && p.knows.of != nil {
+	if p.guess = p.image.guess; p.guess && p.knows.of != nil {
 		p.knows.guessed = p.knows.of.Estimates()
 		p.knows.judge()
 	}
@@ -93,29 +117,37 @@ func (p *replayed) whereLoaded() error {
 	return nil
 }
 
-// goBack brings the image to the state that an owner began with. What an earlier owner sealed beyond it was never stored.
+// goBack brings the image to the state that an owner began with. Checkpoints beyond it were never stored, or the store has lost them.
 func (p *replayed) goBack(b *partition.ObservationBegin) error {
-	s := seal{b.LoadedWriter, b.LoadedSeal}
-	switch at := slices.IndexFunc(p.unsent, func(x sealed) bool { return x.seal == s }); {
-	case b.Fresh:
-		p.image, p.imageSeal, p.imageGuess, p.checkpoints, p.unsent = newImage(), seal{}, false, nil, nil
-		p.published[p.number].cut(0)
+	of := p.published[p.number]
+	if b.Fresh {
+		p.image, p.undo, p.checkpoints, p.unsent = newImage(), nil, nil, nil
+		p.image.told = &delta{}
+		of.head = p.image.told
 		return nil
-	case at >= 0:
+	}
+	s := seal{b.LoadedWriter, b.LoadedSeal}
+	if at := slices.IndexFunc(p.unsent, func(x sealed) bool { return x.seal == s }); at >= 0 {
 		if err := p.sendUnsent(at+1, b.Seq); err != nil {
 			return err
 		}
 	}
 	p.unsent = nil
+	if at := slices.IndexFunc(p.undo, func(u undo) bool { return u.seal == s }); at >= 0 {
+		for i := range slices.Backward(p.undo[at:]) {
+			p.image.takeBack(&p.undo[at+i])
+		}
+		p.undo, p.checkpoints = p.undo[:at], nil
+	}
 	through := slices.IndexFunc(p.checkpoints, func(c checkpoint) bool { return c.segments[len(c.segments)-1].seal == s })
 	if through >= 0 && p.checkpoints[through].seq != b.Seq || through < 0 && p.image.seq != b.Seq {
-		return notTold("the stored state was changed by something else than a worker")
+		return notTold(outside)
 	}
 	for i := range p.checkpoints[:through+1] {
 		p.apply(&p.checkpoints[i])
 	}
 	p.checkpoints = nil
-	p.published[p.number].cut(b.Seq)
+	of.head = p.image.told
 	return nil
 }
 
@@ -123,7 +155,7 @@ func (p *replayed) goBack(b *partition.ObservationBegin) error {
 func (p *replayed) sendUnsent(n int, seq int64) error {
 	switch more := seq - p.seq; {
 	case more < 1 || more > int64(n):
-		return notTold("the stored state was changed by something else than a worker")
+		return notTold(outside)
 	case more == int64(n):
 		for range n {
 			p.send(1)
@@ -151,10 +183,10 @@ func (p *replayed) seal() {
 // send makes a checkpoint of the oldest segments.
 func (p *replayed) send(n int) {
 	p.seq++
-	c := checkpoint{stamp{p.unsent[n-1].writer, p.seq}, slices.Clone(p.unsent[:n])}
+	c := checkpoint{stamp: stamp{p.unsent[n-1].writer, p.seq}, segments: slices.Clone(p.unsent[:n])}
 	p.unsent = p.unsent[n:]
+	c.told = p.published[p.number].add(c.stamp, c.segments)
 	p.checkpoints = append(p.checkpoints, c)
-	p.published[p.number].add(c.stamp, c.segments)
 	p.news = true
 	if p.cfg.Sent != nil && !(p.guesses && len(p.apart) > 0) && !slices.ContainsFunc(c.segments, func(x sealed) bool { return x.guess }) {
 		var all []*state.Changes
@@ -163,24 +195,32 @@ func (p *replayed) send(n int) {
 		}
 		p.cfg.Sent(p.number, c.writer, c.seq, all)
 	}
-	for len(p.checkpoints) > kept {
+	if len(p.checkpoints) > kept {
 		p.apply(&p.checkpoints[0])
 		p.checkpoints = p.checkpoints[1:]
 	}
+	if more := len(p.undo) + len(p.checkpoints) - kept; more > 0 {
+		p.undo = slices.Clone(p.undo[more:])
+	}
+	p.cut = p.image.position
+	if len(p.undo) > 0 {
+		p.cut = p.undo[0].position
+	}
+	p.decided = behindCut(p.decided, p.cut.inputs[event.Impressions], p.cut.orders)
 }
 
-// apply stores a checkpoint for good.
+// apply stores a checkpoint.
 func (p *replayed) apply(c *checkpoint) {
+	u := undo{position: p.image.position, pages: map[uint32]*page{}}
 	for i := range c.segments {
 		x := &c.segments[i]
-		p.image.apply(&x.changes)
-		p.imageSeal, p.imageInputs, p.imageOrders, p.imageGuess = x.seal, x.inputs, x.orders, x.guess
+		p.image.apply(&x.changes, &u)
+		p.image.position = position{c.seq, x.seal, x.inputs, x.orders, x.guess, c.told}
 		if x.machine == p.machine && p.machine != nil {
 			p.machine.Forget(x.segment)
 		}
 	}
-	p.image.seq = c.seq
-	p.decided = behindCut(p.decided, p.imageInputs[event.Impressions], p.imageOrders)
+	p.undo = append(p.undo, u)
 }
 
 // look does what was seen at this point. It tells whether that was all, if that is to be the end.
@@ -188,7 +228,7 @@ func (p *replayed) look(untilSeen bool) (ended bool, err error) {
 	for len(p.sights) > 0 && p.sights[0].Records <= p.since {
 		s := p.sights[0]
 		if s.Records < p.since && s.Kind != partition.SeenLost { // records before a gap are not counted
-			return false, notTold(misfit)
+			return false, notTold(outside)
 		}
 		p.sights, p.since = p.sights[1:], 0
 		if err := p.sight(&s); err != nil {
@@ -209,7 +249,7 @@ func (p *replayed) sight(s *partition.Observation) error {
 		p.visited += s.Offset
 		id, known := p.ids[p.visited]
 		if !known {
-			return notTold(misfit)
+			return notTold(outside)
 		}
 		return p.visit(id)
 	case partition.SeenEnd:
@@ -221,12 +261,12 @@ func (p *replayed) sight(s *partition.Observation) error {
 	case partition.SeenSent:
 		if has := &p.behind.unsent; *has > 0 {
 			if *has -= s.N; *has < 0 {
-				return notTold(misfit)
+				return notTold(outside)
 			}
 			return nil
 		}
 		if int(s.N) > len(p.unsent) {
-			return notTold(misfit)
+			return notTold(outside)
 		}
 		p.send(int(s.N))
 	case partition.SeenEpoch:
@@ -236,8 +276,7 @@ func (p *replayed) sight(s *partition.Observation) error {
 	case partition.SeenStand:
 		return p.stands(s)
 	case partition.SeenLost:
-		p.published[p.number].gap = true
-		return notTold(leftOut)
+		return p.leaves()
 	}
 	return nil
 }
@@ -246,7 +285,7 @@ func (p *replayed) sight(s *partition.Observation) error {
 func (p *replayed) visit(id state.ID) error {
 	var found partition.Found
 	if found, p.places = p.image.find(p.machine, p.places, id); p.machine.Visit(id, found) != nil {
-		return notTold(misfit)
+		return notTold(outside)
 	}
 	return nil
 }

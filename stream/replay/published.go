@@ -8,16 +8,18 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// published is what a partition has published with its checkpoints.
+// published is what a partition has published with its checkpoints. They branch where its store goes back: others may have taken in those
+// of any branch.
 type published struct {
-	source int32
-	reader *partition.PublishedReader // of all partitions
-	base   []state.Field              // all that it had when its base was taken, if there is one
-	from   stamp                      // as of when
-	deltas []delta
-	at     map[stamp]int // which delta a checkpoint is
-	over   bool          // there will be no more
-	gap    bool          // its owner left out what it saw
+	source   int32
+	learners []partition.LearnerConfig
+	names    partition.Names
+	from     stamp            // as of when its base was taken, if there is one
+	at       map[stamp]*delta // by checkpoint
+	begun    *delta           // nothing, or the base
+	head     *delta           // the next one leads on from it
+	over     bool             // there will be no more
+	gap      bool             // its owner left out what it saw
 }
 
 // stamp names a checkpoint.
@@ -26,30 +28,28 @@ type stamp struct {
 	seq    int64
 }
 
+// delta is what a checkpoint has published: of a base all that it has.
 type delta struct {
 	stamp
+	before *delta // nil: nothing
 	fields []state.Field
 }
 
-func newPublished(source int32, reader *partition.PublishedReader) *published {
-	return &published{source: source, reader: reader, at: map[stamp]int{}}
+func newPublished(source int32, learners []partition.LearnerConfig, names partition.Names) *published {
+	p := &published{source: source, learners: learners, names: names, at: map[stamp]*delta{}, head: &delta{}}
+	p.begun = p.head
+	return p
 }
 
 // begin begins with a base.
 func (p *published) begin(at stamp, fields []state.Field) {
-	p.from, p.base = at, fields
-	p.read(p.whole(0))
-}
-
-// read parses fields. The reader has parsed all that the source published before them: fields name items by numbers, which only the items'
-// own fields explain. An owner reads a checkpoint before it has read the source's whole state, in a process that read that earlier.
-func (p *published) read(fields []state.Field) []partition.Published {
-	return p.reader.Read(p.source, fields, func(error) {})
+	p.head = &delta{stamp: at, fields: fields}
+	p.from, p.at[at], p.begun = at, p.head, p.head
 }
 
 // add takes what a checkpoint publishes.
-func (p *published) add(at stamp, segments []sealed) {
-	d := delta{stamp: at}
+func (p *published) add(at stamp, segments []sealed) *delta {
+	d := &delta{stamp: at, before: p.head}
 	for i := range segments {
 		for _, w := range segments[i].changes.Writes {
 			if w.Publish {
@@ -57,42 +57,40 @@ func (p *published) add(at stamp, segments []sealed) {
 			}
 		}
 	}
-	p.read(d.fields)
-	p.at[at] = len(p.deltas)
-	p.deltas = append(p.deltas, d)
+	p.at[at], p.head = d, d
+	return d
 }
 
-// cut takes back what was published after a checkpoint, which was never stored.
-func (p *published) cut(seq int64) {
-	for n := len(p.deltas); n > 0 && p.deltas[n-1].seq > seq; n-- {
-		delete(p.at, p.deltas[n-1].stamp)
-		p.deltas = p.deltas[:n-1]
+// find is what a checkpoint has published; nil where that is not known.
+func (p *published) find(at stamp) *delta {
+	if at.seq == 0 && p.from.seq == 0 {
+		return p.begun
 	}
-}
-
-// find is how many deltas there are up to a checkpoint.
-func (p *published) find(at stamp) (n int, ok bool) {
-	if at == p.from || at.seq == 0 && p.from.seq == 0 {
-		return 0, true
-	}
-	if i, ok := p.at[at]; ok {
-		return i + 1, true
-	}
-	return 0, false
+	return p.at[at]
 }
 
 // gone tells whether a checkpoint is older than the base.
 func (p *published) gone(at stamp) bool { return at.seq <= p.from.seq && at != p.from }
 
-// whole is all that is published by the first n deltas.
-func (p *published) whole(n int) []state.Field {
+// since are the deltas from one on, without it, or from the beginning on, up to d; ok is false where d does not lead on from it.
+func (d *delta) since(from *delta) (all []*delta, ok bool) {
+	for ; d != from; d = d.before {
+		if d == nil {
+			return nil, false
+		}
+		all = append(all, d)
+	}
+	slices.Reverse(all)
+	return all, true
+}
+
+// whole is all that is published as of a delta.
+func (p *published) whole(d *delta, hashes []string) []state.Field {
 	type name struct{ hash, field string }
 	all := map[name][]byte{}
-	for _, f := range p.base {
-		all[name{f.Hash, string(f.Field)}] = f.Value
-	}
-	for i := range p.deltas[:n] {
-		for _, f := range p.deltas[i].fields {
+	deltas, _ := d.since(nil)
+	for _, d := range deltas {
+		for _, f := range d.fields {
 			if f.Value == nil {
 				delete(all, name{f.Hash, string(f.Field)})
 			} else {
@@ -102,7 +100,7 @@ func (p *published) whole(n int) []state.Field {
 	}
 	fields := make([]state.Field, 0, len(all))
 	for k := range maps.Keys(all) {
-		if slices.Contains(p.reader.Hashes(), k.hash) {
+		if slices.Contains(hashes, k.hash) {
 			fields = append(fields, state.Field{Hash: k.hash, Field: []byte(k.field), Value: all[k]})
 		}
 	}
@@ -112,10 +110,29 @@ func (p *published) whole(n int) []state.Field {
 // publishedLearner is how far a machine, or a knowledge, has been told of a source.
 type publishedLearner struct {
 	partition.SourceAt
-	deltas int // of it
+	told *delta // the last of it
 	// anew is what it is being told anew, in parts, of which so many have been told.
 	anew  []partition.Published
 	parts int
+
+	reader *partition.PublishedReader
+	read   *delta // by the reader, last
+}
+
+// whole reads all that a source has published as of a delta.
+func (l *publishedLearner) whole(p *published, d *delta) []partition.Published {
+	l.reader, l.read = partition.NewPublishedReader(p.learners, p.names), d
+	return l.reader.Read(p.source, p.whole(d, l.reader.Hashes()), func(error) {})
+}
+
+// delta reads a delta. Its fields name items by numbers, which only the items' own fields explain, here or in what was published before:
+// the reader has to have read that. Numbers mean other items on another branch.
+func (l *publishedLearner) delta(p *published, d *delta) []partition.Published {
+	if l.reader == nil || l.read != d.before {
+		l.whole(p, d.before)
+	}
+	l.read = d
+	return l.reader.Read(p.source, d.fields, func(error) {})
 }
 
 // part is the k-th part of what is told in parts of so many.

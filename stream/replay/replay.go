@@ -92,9 +92,9 @@ func Run(cfg *Config) ([]Result, error) {
 		cfg.AtOnce = partition.PublishedAtOnce
 	}
 	r := &run{cfg: cfg, names: partition.NewNameTable()}
-	reader := partition.NewPublishedReader(cfg.Machine(0).Learners, r.names)
+	learners := cfg.Machine(0).Learners
 	for p := range cfg.Logs {
-		r.published = append(r.published, newPublished(int32(p), reader))
+		r.published = append(r.published, newPublished(int32(p), learners, r.names))
 		r.parts = append(r.parts, newPart(r, int32(p)))
 	}
 	for p, base := range cfg.Bases {

@@ -46,15 +46,14 @@ type replayed struct {
 	apart   map[string]bool // learners that do not share the process's knowledge, by name
 
 	image       *image
-	imageSeal   seal                // the last that is in it
-	imageInputs [event.Inputs]int64 // as of that
-	imageOrders int64               // likewise, of the last order record
-	imageGuess  bool                // likewise
-	guess       bool                // as of the last that was sealed
+	undo        []undo // of the last checkpoints in it
+	guess       bool   // as of the last that was sealed
 	unsent      []sealed
 	checkpoints []checkpoint       // sent, and not yet in the image
 	ids         map[int64]state.ID // of impressions, by offset
-	decided     []*decision        // rankings that a later owner may have adopted
+	decided     []*decision        // rankings that a later owner may have adopted: those that the state as of cut does not hold
+	cut         position
+	passed      bool // the log's first rankings were passed over: there are others before them
 
 	decoder *event.Decoder
 	said    event.Ranking
@@ -83,6 +82,7 @@ type sealed struct {
 type checkpoint struct {
 	stamp
 	segments []sealed
+	told     *delta // what it publishes
 }
 
 // decision is a ranking with what it says.
@@ -100,7 +100,8 @@ type loaded struct {
 	anchor *partition.InputStep
 }
 
-// kept is how many checkpoints a new owner may go back behind the last one that was sent.
+// kept is how many checkpoints a new owner may go back behind the last one that was sent, as one does whose store was restored: those of a
+// minute at the least.
 const kept = 600
 
 func newPart(r *run, p int32) *replayed {
@@ -158,11 +159,9 @@ func contradicts(format string, args ...any) error {
 	return &unpublished{fmt.Sprintf(format, args...), true}
 }
 
-// misfit is why rankings are not exact where headers contradict each other: some were lost.
-const misfit = "what the headers tell does not fit together"
-
-// behindMixed is why a ranking that is different is not exact once something was not told: what others published meanwhile may be part of it.
-const behindMixed = "behind something that was not told"
+// outside is why rankings are not exact where an owner began with another state than the log leads to, or where headers contradict each
+// other. From then on it is the reason for each one that is different, too: others may have taken in checkpoints that the store has lost.
+const outside = "the state was changed outside the log, as by a restore of Redis: take a new base"
 
 // apartGuess is why a ranking is not exact whose learner does not share the process's knowledge.
 const apartGuess = "its learner goes on from what it had made of other partitions when that was not known"
@@ -254,7 +253,7 @@ func (p *replayed) tell(d *decision, same bool, made []byte) {
 		m.NotExact = apartGuess
 	}
 	if m.NotExact == "" && !same && p.mixed {
-		m.NotExact = behindMixed
+		m.NotExact = outside
 	}
 	p.result.Rankings++
 	switch {
@@ -301,6 +300,7 @@ func (p *replayed) make(d *decision) (same bool, made []byte, err error) {
 		}
 	}
 	if first < 0 && p.machine == nil {
+		p.passed = p.passed || len(p.decided) == 0
 		return false, nil, notTold("%s", p.lost)
 	}
 	targets := []*decision{d}
@@ -320,12 +320,15 @@ func (p *replayed) make(d *decision) (same bool, made []byte, err error) {
 			p.sights = append(p.sights, told...)
 			break
 		}
+		if err := p.leadsTo(&told[end].Begin, told[:end]); err != nil {
+			return false, nil, err
+		}
 		p.sights = append(p.sights, told[:end]...)
 		if targets, err = p.follow(targets, true); err != nil {
 			return false, nil, err
 		}
 		if !p.has(&told[end].Begin) {
-			return false, nil, notTold("an owner began with a state of which nothing is told")
+			return false, nil, notTold(outside)
 		}
 		told, first = told[end:], 0
 	}
@@ -335,7 +338,7 @@ func (p *replayed) make(d *decision) (same bool, made []byte, err error) {
 	p.loaded.first, p.ranked = false, true
 	switch {
 	case len(p.sights) > 0:
-		return false, nil, notTold(misfit)
+		return false, nil, notTold(outside)
 	case d.Order > 0:
 		p.machine.TakeOrder(d.Order)
 		return true, nil, nil

@@ -50,6 +50,7 @@ type world struct {
 	seen         sightings
 	violation    error
 	checkpointed func(*state.Checkpoint)
+	restored     func() // the store has gone back
 }
 
 // copied is a backup of the store. It is abandoned when an earlier one is restored: from there on things go another way, and what
@@ -289,20 +290,28 @@ func (w *world) fault() {
 	case w.chance(f.foreign) && w.saved != nil:
 		w.foreign([]int64{1_000_000_000, int64(len(w.inputs[event.Impressions])), int64(w.rng.IntN(len(w.inputs[event.Impressions]) + 1))}[w.rng.IntN(3)])
 	case w.chance(f.rollback) && len(w.copies) > 0:
-		w.seen.rollbacks++
 		back := w.rng.IntN(len(w.copies))
 		if w.rng.IntN(2) == 0 {
 			back = min(back, w.rng.IntN(4))
 		}
-		at := len(w.copies) - 1 - back
-		w.forked = w.forked || w.copies[at].abandoned
-		w.store.Restore(0, w.copies[at].Copy)
-		for i := at + 1; i < len(w.copies); i++ {
-			w.copies[i].abandoned = true
-		}
+		w.rollback(back)
 	}
 	if len(w.procs) > 6 { // zombies do not live for ever
 		w.procs = slices.DeleteFunc(w.procs, func(p *proc) bool { return p.gen != w.generation && w.chance(0.3) })
+	}
+}
+
+// rollback restores the last copy of the store but so many.
+func (w *world) rollback(back int) {
+	w.seen.rollbacks++
+	at := len(w.copies) - 1 - back
+	w.forked = w.forked || w.copies[at].abandoned
+	w.store.Restore(0, w.copies[at].Copy)
+	for i := at + 1; i < len(w.copies); i++ {
+		w.copies[i].abandoned = true
+	}
+	if w.restored != nil {
+		w.restored()
 	}
 }
 
