@@ -59,7 +59,7 @@ func (w *world) copyStore(t *testing.T, of string) map[string]storedKey {
 }
 
 // putBack writes a copy to where nothing stands.
-func putBack(t *testing.T, raw redis.UniversalClient, store map[string]storedKey) {
+func putBack(t *testing.T, raw redis.Cmdable, store map[string]storedKey) {
 	t.Helper()
 	for key, k := range store {
 		for field, value := range k.Hash {
@@ -79,6 +79,18 @@ func putBack(t *testing.T, raw redis.UniversalClient, store map[string]storedKey
 			require.NoError(t, raw.XAdd(t.Context(), &redis.XAddArgs{Stream: key, ID: e.ID, Values: values}).Err())
 		}
 	}
+}
+
+// goBack replaces all that Redis has of a group's partitions by a copy, at once: workers go on.
+func (w *world) goBack(t *testing.T, store map[string]storedKey) {
+	t.Helper()
+	keys := w.keys(t, ":[0-9]}")
+	_, err := w.redis.TxPipelined(t.Context(), func(all redis.Pipeliner) error {
+		all.Del(t.Context(), keys...)
+		putBack(t, all, store)
+		return nil
+	})
+	require.NoError(t, err)
 }
 
 // storedKey is a hash, set, sorted set or stream.
