@@ -7,21 +7,20 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// Account says what became of every record read since the state began. For each topic the outcomes add up to the
-// records read: see Unaccounted.
+// Account counts records by outcome since the state began. Each record has one outcome: Unaccounted is 0.
 type Account struct {
-	Read           [event.Inputs]int64 // records stepped, by topic
+	Read           [event.Inputs]int64
 	Impressions    ImpressionAccount
 	Selections     SelectionAccount
 	Payoffs        PayoffAccount
-	Crowded        [event.Inputs]int64 // selections and payoffs that are orphans because there was no room for them to wait
-	PayoffsClamped int64               // payoffs, or sums of them, that lay outside the payoff range when they were fed
-	Adopted        int64               // impressions whose decision was found in the log
-	Misplaced      [event.Inputs]int64 // records whose key belongs to another partition by Kafka's default partitioner
-	ParkedBytes    int64               // of the records that are parked now
+	Crowded        [event.Inputs]int64 // orphans because parking had no room, by topic
+	PayoffsClamped int64               // payoffs, or their sums, outside the payoff range when they were fed
+	Adopted        int64               // impressions whose decision was read from the log
+	Misplaced      [event.Inputs]int64 // records whose key the default partitioner puts elsewhere
+	ParkedBytes    int64               // of the records parked at present
 }
 
-// ImpressionAccount counts impressions by how they ended; Pending is how many have not ended.
+// ImpressionAccount counts impressions by outcome. Pending ones have not ended.
 type ImpressionAccount struct {
 	Paid, Expired, Defaulted, Unselected, Duplicate, Rejected, Pending int64
 }
@@ -31,12 +30,12 @@ type SelectionAccount struct {
 	Joined, Duplicate, Late, Orphan, Rejected, Parked int64
 }
 
-// PayoffAccount counts payoffs by how they ended; Parked is how many still wait for their impression or selection.
+// PayoffAccount counts payoffs by outcome. Parked ones wait for their impression or selection.
 type PayoffAccount struct {
 	Applied, Duplicate, Late, Orphan, Rejected, Parked int64
 }
 
-// Unaccounted is, by topic, how many of the records read have no outcome: 0, always.
+// Unaccounted returns the number of records read that have no outcome, by topic: always 0.
 func (a *Account) Unaccounted() [event.Inputs]int64 {
 	i, s, p := &a.Impressions, &a.Selections, &a.Payoffs
 	left := a.Read
@@ -46,10 +45,8 @@ func (a *Account) Unaccounted() [event.Inputs]int64 {
 	return left
 }
 
-// Plus adds count by count.
 func (a Account) Plus(b Account) Account { return a.combine(b, 1) }
 
-// Minus subtracts count by count.
 func (a Account) Minus(b Account) Account { return a.combine(b, -1) }
 
 func (a Account) combine(b Account, sign int64) Account {
@@ -60,7 +57,6 @@ func (a Account) combine(b Account, sign int64) Account {
 	return a
 }
 
-// each points at all counts.
 func (a *Account) each() []*int64 {
 	i, s, p := &a.Impressions, &a.Selections, &a.Payoffs
 	all := []*int64{
@@ -75,7 +71,7 @@ func (a *Account) each() []*int64 {
 	return all
 }
 
-// count is one number of the account. Those of topics stand in the topics' order.
+// count names one number of the account. A topic's counts stand in the topics' order.
 type count uint8
 
 const (
@@ -112,7 +108,7 @@ const (
 	counts
 )
 
-// countNames are fields of the hash "meta", behind the prefix "account.".
+// countNames are the fields' names in the hash "meta", behind the prefix "account.".
 var countNames = [counts]string{
 	impressionsRead:       "impressions.read",
 	impressionsPaid:       "impressions.paid",
@@ -146,14 +142,13 @@ var countNames = [counts]string{
 	payoffsCrowded:        "payoffs.crowded",
 }
 
-// ofTopic picks a topic's count.
 func ofTopic(t event.Topic, impressions, selections, payoffs count) count {
 	return [event.Inputs]count{impressions, selections, payoffs}[t]
 }
 
 const accountPrefix = "account."
 
-// ledger holds the counts and remembers which of them have changed since the last seal.
+// ledger holds the counts, and which of them changed since the last seal.
 type ledger struct {
 	now    [counts]int64
 	sealed [counts]int64
@@ -161,7 +156,7 @@ type ledger struct {
 
 func (l *ledger) add(c count, n int64) { l.now[c] += n }
 
-// load takes a stored count; name is that of the field behind the prefix.
+// load sets a stored count by its field's name without the prefix. Unknown names are ignored.
 func (l *ledger) load(name, value string) error {
 	v, err := strconv.ParseInt(value, 10, 64)
 	if err != nil || v < 0 {
@@ -176,14 +171,12 @@ func (l *ledger) load(name, value string) error {
 	return fmt.Errorf("partition: no count is named %q", name)
 }
 
-// count counts for the partition, and for the learner of the current entry where that is known: once an impression has
-// been ranked, whatever comes for its id is its learner's.
+// count counts for the partition and, once an impression under the id was ranked, for its learner too.
 func (m *Machine) count(c count, n int64) {
 	m.ledger.add(c, n)
 	m.countForLearner(c, n)
 }
 
-// countForLearner counts for the learner of the current entry, where that is known.
 func (m *Machine) countForLearner(c count, n int64) {
 	if e := &m.cur.entry; e.kind > waiting {
 		l := m.learners[e.learner]
@@ -192,7 +185,7 @@ func (m *Machine) countForLearner(c count, n int64) {
 	}
 }
 
-// Account copies all counts.
+// Account returns a copy of all counts.
 func (m *Machine) Account() Account { return m.ledger.account() }
 
 func (l *ledger) account() Account {

@@ -2,19 +2,18 @@ package partition
 
 import "github.com/ranker-worker/ranker-worker/policy"
 
-// arrivals lists items, by the process's numbers, in the order in which a whole read something that one source has published of them.
+// arrivals lists items by their process-wide numbers, in the order in which a global learner read changes that one source has published.
 //
-// At each epoch the source's own machine compares its sums of these items with those that the whole has read. Its own changes do not show
-// all differences: the sums may come back to those of the checkpoint that was read last before a checkpoint in between arrives.
+// At each epoch the source's own machine compares its sums of these items with those read. Its own changes do not show all differences:
+// sums may return to their values of the last checkpoint read, before a checkpoint in between arrives.
 type arrivals struct {
 	items []int32
-	lost  int // how many arrived before those
+	lost  int // arrivals dropped from the front of the list
 }
 
 // mostArrivals bounds the list. A machine that lags further behind compares all its items.
 const mostArrivals = 4096
 
-// add notes that something of an item has arrived.
 func (a arrivals) add(process int32) arrivals {
 	if oldest := mostArrivals / 2; len(a.items) == mostArrivals {
 		a.items = append(a.items[:0], a.items[oldest:]...)
@@ -24,13 +23,11 @@ func (a arrivals) add(process int32) arrivals {
 	return a
 }
 
-// ofAll notes that something of any item may have arrived.
 func (a arrivals) ofAll() arrivals { return arrivals{a.items[:0], a.end() + 1} }
 
-// end is the number of arrivals so far.
 func (a arrivals) end() int { return a.lost + len(a.items) }
 
-// refresh makes a learner go over to the present state of the whole that it is part of.
+// refresh brings a local learner to the present state of its global one.
 func (k *PooledState) refresh(l *learner, partition int32) {
 	a, before := k.wholes[l.name].arrivals[partition], l.arrived
 	l.arrived = a.end()

@@ -11,22 +11,21 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/experiment"
 )
 
-// errEntry is what every fault of stored bytes wraps.
+// errEntry is wrapped by every error of decoding stored bytes.
 var errEntry = errors.New("partition: stored entry is broken")
 
-// entryVersion is the version of a stored entry. Another is refused.
+// entryVersion is the version of a stored entry. Another version is refused.
 //
-// The first byte has the version in its lowest three bits, the kind in the next two, and of a tombstone what comes too late for it:
-// whether there was a selection, whether a payoff would be a second one. Its highest bit says that flags follow.
+// The lowest three bits of the first byte hold the version, the next two the kind. For a tombstone two more bits say whether there was a
+// selection, and whether a payoff ended it. The highest bit says that flags follow.
 //
-// A tombstone goes on with its learner, and mostly that is all: when it is forgotten is said by the bucket it lies in.
+// A tombstone continues with its learner's number. Its bucket alone says when it is dropped.
 //
-// A pending impression goes on with its learner and its times. One of these, in milliseconds from the beginning
-// of its bucket: the next deadline or, where that is nearer and flagged, the moment from which deadlines are counted. Then how long
-// after that moment the payoff deadline is and, before a selection, that of the selection; see appendSpan. Then, as the flags say, its
-// offset, its items (see appendPacked), propensities, instance, ranks, which ranks are undecided, what was expected, the sum. Then, of it
-// and of what waits for an impression, the parked records. Then, as flags say, its arm and its context (see appendUnit and appendSteps). Integers are varints (zigzag where they may be
-// negative), floats and event hashes little endian.
+// A pending impression continues with its learner and its times. The first is counted in milliseconds from the start of its bucket: the
+// next deadline, or the time from which deadlines are counted if that is nearer (flagFromBegan). Then come the spans from that time to the
+// payoff deadline and, before a selection, to the selection deadline (appendSpan). As the flags say, these follow: offset, items
+// (appendPacked), propensities, instance, ranks, undecided ranks, expected payoffs, sum, parked records, arm and context (appendUnit,
+// appendSteps). Integers are varints, zigzag if they may be negative. Floats and event hashes are little endian.
 //
 // A pending impression of 20 items takes about 60 bytes, 12 after its selection, and a tombstone 2.
 const entryVersion = 1
@@ -36,7 +35,7 @@ const (
 	kindShift    = 3
 	kindMask     = 3
 	headSelected = 1 << 5 // of a tombstone
-	headPaid     = 1 << 6 // of a tombstone: it ended by its payoff
+	headPaid     = 1 << 6 // of a tombstone: its payoff ended it
 	headFlags    = 1 << 7
 )
 
@@ -44,31 +43,31 @@ const (
 	flagSelectionDeadline = 1 << iota
 	flagSelected
 	flagOffset
-	flagFromBegan // times are counted from when it began, not from its next deadline
+	flagFromBegan // times are counted from its beginning, not from its next deadline
 	flagPropensities
 	flagExpected
-	flagParked // the last that takes no second byte
+	flagParked // the last flag that fits into the first byte
 	flagRanks
 	flagInstance
 	flagUndecided
-	flagWhole  // all items are kept, though one is selected
+	flagWhole  // all items are kept, although one is selected
 	flagNarrow // propensities have 32 bits
 	flagOrdered
 	flagFavourite
 	flagSum
-	flagInParts // the learner has been told of the sum
+	flagInParts // the sum was fed to the learner
 	flagArm     // it is a unit of an experiment
-	flagContext // of its user and items
-	flagUnknown // and above
+	flagContext // it has a context
+	flagUnknown // this bit and above
 )
 
-// Bounds of what may wait under one id: an entry is read and written as a whole. One record alone may be larger.
+// Bounds of the records parked under one id, since an entry is read and written as a whole. A single record may be larger.
 const (
 	maxParkedPerID      = 256
 	maxParkedBytesPerID = 256 << 10
 )
 
-// maxEventsPerID bounds the payoffs with an event id of one impression. The decoder holds stored bytes to it too.
+// maxEventsPerID bounds the payoffs with an event id of one impression, in memory and in stored bytes.
 const maxEventsPerID = 1000
 
 func (e *entry) flags() uint64 {
@@ -105,7 +104,6 @@ func (e *entry) flags() uint64 {
 
 func magnitude(x int64) uint64 { return uint64(max(x, -x)) }
 
-// narrow32 tells whether 32 bits hold each number as it is.
 func narrow32(all []float64) bool {
 	for _, x := range all {
 		if float64(float32(x)) != x {
@@ -115,7 +113,7 @@ func narrow32(all []float64) bool {
 	return true
 }
 
-// anchor is the time of a pending impression that its bucket follows from.
+// anchor returns the deadline that sets a pending impression's bucket.
 func (e *entry) anchor() event.Millis {
 	if e.selected < 0 && e.hasSelectionDeadline {
 		return e.selectionDeadline
@@ -123,7 +121,7 @@ func (e *entry) anchor() event.Millis {
 	return e.payoffDeadline
 }
 
-// appendEntry appends the stored form of e, which must not be nothing.
+// appendEntry appends the stored form of e, whose kind is not nothing.
 func appendEntry(dst []byte, e *entry) []byte {
 	flags, head := e.flags(), byte(entryVersion|e.kind<<kindShift)
 	if flags != 0 {
@@ -160,18 +158,18 @@ func appendEntry(dst []byte, e *entry) []byte {
 	return dst
 }
 
-// appendUnit appends an entry's arm and, where it is of a group of users, that and the period, behind their length.
+// appendUnit appends an entry's arm and, for a group of users, the group and the period, preceded by their length.
 func appendUnit(dst []byte, e *entry) []byte {
 	start := len(dst)
 	dst = binary.AppendUvarint(append(dst, 0), uint64(e.arm))
 	if e.group != 0 || e.period != 0 {
 		dst = binary.AppendVarint(binary.AppendUvarint(dst, uint64(e.group)), e.period)
 	}
-	dst[start] = byte(len(dst) - start - 1) // 18 at the most
+	dst[start] = byte(len(dst) - start - 1) // at most 18
 	return dst
 }
 
-// appendSteps appends an entry's context behind its length: how many of its steps are the user's, and all.
+// appendSteps appends an entry's context, preceded by its length: the number of the user's steps, then all steps.
 func appendSteps(dst []byte, e *entry) []byte {
 	dst = binary.AppendUvarint(dst, uint64(1+len(e.context)))
 	dst = append(dst, byte(e.ofUser)) // below features.MaxDim
@@ -236,11 +234,11 @@ func appendImpression(dst []byte, e *entry, flags uint64) []byte {
 	return dst
 }
 
-// units are those in which spans of time are stored: timeouts and horizons are mostly round.
+// units are the units in which spans are stored, in milliseconds: timeouts and horizons are mostly round.
 var units = [...]event.Millis{1, 1000, 60_000, 3_600_000}
 
-// appendSpan appends a time between two moments: in the largest unit of which it is a multiple, whose number is in the lowest
-// two bits. One in milliseconds is zigzag above them.
+// appendSpan appends a span in the largest unit that divides it, with the unit's number in the lowest two bits. In milliseconds the span is
+// zigzag-coded, since it may be negative.
 func appendSpan(dst []byte, span event.Millis) []byte {
 	if span > 0 {
 		for unit := len(units) - 1; unit > 0; unit-- {
@@ -252,8 +250,7 @@ func appendSpan(dst []byte, span event.Millis) []byte {
 	return binary.AppendUvarint(dst, uint64(span<<1^span>>63)<<2)
 }
 
-// appendPacked appends numbers, none of which is negative: how many bits the largest takes, and so many of each, from the lowest
-// bit of each byte on.
+// appendPacked appends numbers ≥ 0: the bit width of the largest, then each number in that width, from the lowest bit of each byte on.
 func appendPacked(dst []byte, numbers []int32) []byte {
 	if len(numbers) == 0 {
 		return dst
@@ -294,10 +291,9 @@ func appendParked(dst []byte, p *parkedRecord) []byte {
 	return dst
 }
 
-// formShift is the lowest bit of a parked record's form in the byte of its topic.
 const formShift = 4
 
-// decodeEntry reads the stored form of an entry that lies in a bucket into e. Parked values alias b.
+// decodeEntry reads the stored form of an entry of a bucket into e. Parked values alias b.
 func decodeEntry(b []byte, bucket int64, e *entry) error {
 	e.reset()
 	e.bucket = bucket
@@ -318,7 +314,7 @@ func decodeEntry(b []byte, bucket int64, e *entry) error {
 	return d.err
 }
 
-// entryReader reads the parts of a stored entry; after its first error it reads zeros.
+// entryReader reads the parts of a stored entry. After its first error it returns zeros.
 type entryReader struct {
 	rest []byte
 	err  error
@@ -362,7 +358,6 @@ func (d *entryReader) entry(e *entry, head byte) {
 	}
 }
 
-// unit reads the form that appendUnit writes.
 func (d *entryReader) unit(e *entry) {
 	r := entryReader{rest: d.part()}
 	if e.arm = int32(r.count(math.MaxInt32, "arm")); len(r.rest) > 0 {
@@ -373,7 +368,6 @@ func (d *entryReader) unit(e *entry) {
 	}
 }
 
-// inputOrder reads the form that appendSteps writes.
 func (d *entryReader) steps(e *entry) {
 	part := d.part()
 	if d.err != nil {
@@ -392,7 +386,6 @@ func (d *entryReader) steps(e *entry) {
 	}
 }
 
-// part reads a part that has its length before it.
 func (d *entryReader) part() []byte {
 	n := d.count(uint64(len(d.rest)), "length of a part")
 	if d.err == nil && n > int64(len(d.rest)) {
@@ -438,7 +431,6 @@ func (d *entryReader) impression(e *entry, flags uint64) {
 	}
 }
 
-// times reads when a pending impression began, and its deadlines.
 func (d *entryReader) times(e *entry, flags uint64) {
 	at := bucketStart(e.bucket) + d.varint()
 	horizon, timeout, awaited := d.span(), event.Millis(0), e.hasSelectionDeadline && flags&flagSelected == 0
@@ -459,7 +451,6 @@ func (d *entryReader) times(e *entry, flags uint64) {
 	}
 }
 
-// span reads what appendSpan wrote.
 func (d *entryReader) span() event.Millis {
 	v, n := binary.Uvarint(d.rest)
 	if n <= 0 {
@@ -474,7 +465,6 @@ func (d *entryReader) span() event.Millis {
 	return event.Millis(v) * units[unit]
 }
 
-// packed reads n numbers, each at most limit, and appends them to dst.
 func (d *entryReader) packed(dst []int32, n int64, limit int64, what string) []int32 {
 	width := int64(d.byte())
 	if width < 1 || width > 31 || n > 8*int64(len(d.rest))/width {
@@ -502,10 +492,9 @@ func (d *entryReader) packed(dst []int32, n int64, limit int64, what string) []i
 	return dst
 }
 
-// decision reads what was decided of the items: propensities, instance, ranks, which of them are undecided, what was expected.
 func (d *entryReader) decision(e *entry, flags uint64) {
 	n := int64(len(e.items))
-	each := n // of what is kept of the selected item alone
+	each := n // values kept for the selected item alone
 	if e.selected >= 0 {
 		each = 1
 	}
@@ -557,7 +546,6 @@ func (d *entryReader) millionths() int64 {
 	return x
 }
 
-// payoffs reads the sum.
 func (d *entryReader) payoffs(e *entry) {
 	e.sum = d.float()
 	e.count = d.count(math.MaxInt64, "payoffs")
@@ -612,7 +600,6 @@ func (d *entryReader) parked(e *entry) {
 	}
 }
 
-// content reads bytes with their length before them.
 func (d *entryReader) content() []byte {
 	length := d.count(uint64(len(d.rest)), "length of a parked record")
 	if d.err == nil && int(length) > len(d.rest) {
@@ -643,7 +630,6 @@ func (d *entryReader) byte() byte {
 	return b
 }
 
-// count reads a number that is not negative and at most limit.
 func (d *entryReader) count(limit uint64, what string) int64 {
 	v, n := binary.Uvarint(d.rest)
 	if n <= 0 {

@@ -116,7 +116,7 @@ func drawSteps(t *rapid.T, e *entry, n int) {
 	e.context = append(e.context, rapid.SliceOfN(rapid.Int8(), all, all).Draw(t, "steps")...)
 }
 
-// drawExpected adds what was expected of each item, or of the selected one.
+// drawExpected adds expected payoffs of each item, or of the selected one.
 func drawExpected(t *rapid.T, e *entry, n int) {
 	if e.selected >= 0 {
 		n = 1
@@ -146,7 +146,7 @@ func requireSameEntry(t require.TestingT, want, got *entry) {
 	require.Equal(t, a, b)
 }
 
-// TestEntryRoundTrip: what is stored is read back as the very same entry, and no prefix of it passes for one.
+// TestEntryRoundTrip: a stored entry decodes to an equal one, and no prefix of it decodes.
 func TestEntryRoundTrip(t *testing.T) {
 	var got entry // reused, as in the machine
 	rapid.Check(t, func(t *rapid.T) {
@@ -221,7 +221,7 @@ func TestEntry_OfAnotherVersion(t *testing.T) {
 	require.ErrorIs(t, decodeEntry(append(closedOne, 0), 7, new(entry)), errEntry)
 }
 
-// FuzzDecodeEntry: stored bytes are read, or refused; what is read can be stored and read again.
+// FuzzDecodeEntry: stored bytes are decoded or refused, and a decoded entry round-trips.
 func FuzzDecodeEntry(f *testing.F) {
 	f.Add([]byte{})
 	for _, fill := range someEntries {
@@ -246,8 +246,8 @@ func FuzzDecodeEntry(f *testing.F) {
 	})
 }
 
-// TestEntrySize holds the documented sizes, of a partition that has ranked a hundred million impressions of 200,000 items, with the
-// default timeouts: what is beyond the bucket, which says where an entry stands.
+// TestEntrySize checks the documented sizes, without the bucket, in a partition that
+// has ranked a hundred million impressions of 200,000 items with the default timeouts.
 func TestEntrySize(t *testing.T) {
 	size := func(e *entry) int {
 		return len(appendEntry(nil, e))

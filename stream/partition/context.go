@@ -13,15 +13,15 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// Context is what a learner looks at of impressions besides their items. It does not change.
+// Context says which features, segments and categories of an impression a learner uses. It does not change.
 type Context struct {
 	space       *features.Space
 	missingZero bool
-	user, item  []string // names of the numbers that stand in lists
+	user, item  []string // names of the features that records give as lists
 }
 
-// NewContext makes one of what is declared. A number that is missing counts as the middle of its range where missingZero says so; else it
-// is a fault.
+// NewContext makes a Context of declared features. A missing feature counts as the middle of its range if missingZero, and is a fault
+// otherwise.
 func NewContext(s *features.Space, missingZero bool) *Context {
 	c := &Context{space: s, missingZero: missingZero}
 	for _, f := range s.User() {
@@ -35,25 +35,25 @@ func NewContext(s *features.Space, missingZero bool) *Context {
 	return c
 }
 
-// Space is what is declared.
+// Space returns the declared features.
 func (c *Context) Space() *features.Space { return c.space }
 
-// Reading is an impression's context in steps of the declared ranges. Its memory is used again by the next.
+// Reading is an impression's context in steps of the declared ranges. The next Read overwrites it.
 type Reading struct {
-	User    []int8 // where segments are declared the number of the user's; then the user's steps, as many as the space has of users
-	Items   []int8 // the candidates', in the order of the record, as many of each as the space has of items
+	User    []int8 // the user's segment, if segments are declared, then a step for each user feature
+	Items   []int8 // the steps of all candidates, in the record's order
 	clamped []int64
 	missing int64
-	unknown int64 // 1 where the user's segment is not declared
+	unknown int64 // 1 if the user's segment is not declared
 	none    []float64
-	// categories are names, as strings that stay.
+	// categories holds the names of categories as strings that live on.
 	categories map[string]string
-	// candidates is how many there are.
+	// candidates is the number of candidates.
 	candidates int
 }
 
-// Read reads the context of an impression for the learner of that name, or says what is wrong with it. Who takes records in before
-// they are in the log asks it too.
+// Read reads the context of an impression for a learner, or returns the fault in it. Package serve calls it too, before records are
+// written.
 func (c *Context) Read(r *Reading, imp *event.Impression, learner string) *event.Fault {
 	x := &imp.Context
 	if x.Fault != nil {
@@ -87,7 +87,6 @@ func (c *Context) Read(r *Reading, imp *event.Impression, learner string) *event
 	return nil
 }
 
-// begin empties a reading.
 func (r *Reading) begin(s *features.Space) {
 	n := len(s.User()) + len(s.Item())
 	r.User, r.Items, r.missing, r.unknown = r.User[:0], r.Items[:0], 0, 0
@@ -98,7 +97,6 @@ func (r *Reading) begin(s *features.Space) {
 	}
 }
 
-// orNone is a list of numbers, of which all are missing where none are given.
 func (r *Reading) orNone(numbers []float64) []float64 {
 	if len(numbers) == 0 {
 		return r.none
@@ -106,7 +104,6 @@ func (r *Reading) orNone(numbers []float64) []float64 {
 	return numbers
 }
 
-// clamp counts features that were clamped, as bits from the first on.
 func (r *Reading) clamp(first int, clamped uint64) {
 	for ; clamped != 0; clamped &= clamped - 1 {
 		r.clamped[first+bits.TrailingZeros64(clamped)]++
@@ -126,7 +123,7 @@ func (c *Context) checkCandidate(r *Reading, one *event.CandidateContext, learne
 	return inField("/predicted", faultf(event.MissingPredicted, "predicted is absent, and learner %q goes by it", learner))
 }
 
-// check holds a list of numbers to the names that are declared.
+// check compares a list of numbers with the declared names.
 func (c *Context) check(r *Reading, numbers []float64, names []string, learner string) *event.Fault {
 	switch {
 	case len(names) == 0: // they are for other learners
@@ -151,7 +148,6 @@ func (c *Context) check(r *Reading, numbers []float64, names []string, learner s
 	return nil
 }
 
-// countNamed says how many there are, and which come first.
 func countNamed(names []string) string {
 	const most = 4
 	text := strconv.Itoa(len(names))
@@ -165,35 +161,31 @@ func countNamed(names []string) string {
 	return text
 }
 
-// inCandidate says which candidate a fault is in.
 func inCandidate(f *event.Fault, k int) *event.Fault {
 	at := strconv.Itoa(k)
 	f.Detail = "candidates[" + at + "]: " + f.Detail
 	return inField("/candidates/"+at+f.Pointer, f)
 }
 
-// ContextStatus is what a learner's contexts were like since its state was loaded.
+// ContextStatus counts irregular contexts of a learner since its state was loaded.
 type ContextStatus struct {
-	Looks           bool           // at contexts; else all else is 0
-	Clamped         []FeatureCount // numbers outside the range of their feature, by feature as declared, users' first
+	Looks           bool           // false: the learner uses items alone, and the counts are 0
+	Clamped         []FeatureCount // numbers outside their feature's range, by feature as declared, users' first
 	Missing         int64          // numbers that counted as the middle of their range
 	UnknownSegments int64          // impressions of users whose segment is not declared
 }
 
-// FeatureCount is a count of a feature.
 type FeatureCount struct {
 	Name string
 	N    int64
 }
 
-// contexts is what a learner's contexts were like so far.
 type contexts struct {
 	clamped []int64
 	missing int64
 	unknown int64
 }
 
-// took counts what an impression that is ranked was like.
 func (c *contexts) took(r *Reading) {
 	if len(c.clamped) == 0 {
 		c.clamped = make([]int64, len(r.clamped))
@@ -221,8 +213,8 @@ func (l *learner) contextStatus() (s ContextStatus) {
 	return s
 }
 
-// about is the context of the impression that has been read, whose deadlines are counted from that time, with candidates in the order of
-// scratch.order; nil where the learner looks at items alone.
+// about returns the context of the current impression, with candidates in the order of scratch.order; nil if the learner uses items alone.
+// Its deadlines are counted from began.
 func (m *Machine) about(l *learner, began event.Millis) *policy.Context {
 	c := l.cfg.Context
 	if c == nil {
@@ -238,7 +230,7 @@ func (m *Machine) about(l *learner, began event.Millis) *policy.Context {
 	return &s.about
 }
 
-// Fill fills in what was read of an impression whose deadlines are counted from that time, with the candidates in the order of the record.
+// Fill fills dst from a reading, with candidates in the record's order. The impression's deadlines are counted from began.
 func (c *Context) Fill(dst *policy.Context, r *Reading, began event.Millis) {
 	segment, user := c.split(r.User)
 	dst.Segment, dst.At, dst.X = c.space.At(segment, began), began, dst.X[:0]
@@ -247,22 +239,20 @@ func (c *Context) Fill(dst *policy.Context, r *Reading, began event.Millis) {
 	}
 }
 
-// item is what was read of the candidate at a position of n.
 func (r *Reading) item(at, n int) []int8 {
 	width := len(r.Items) / n
 	return r.Items[at*width : (at+1)*width]
 }
 
-// beginContext begins an entry's context with the user's part.
 func (e *entry) beginContext(r *Reading) {
 	e.hasContext, e.ofUser = true, len(r.User)
 	e.context = append(e.context[:0], r.User...)
 }
 
-// addContext adds that of the item that is shown next: the record's candidate at a position of n.
+// addContext appends the context of the item shown next, which is the record's candidate at a position of n.
 func (e *entry) addContext(r *Reading, at, n int) { e.context = append(e.context, r.item(at, n)...) }
 
-// keepContext keeps what was read for the impression that begins, whose ranking is that order.
+// keepContext stores the context with the impression that begins and is ranked in that order.
 func (m *Machine) keepContext(l *learner, e *entry, order []int32) {
 	s := &m.scratch
 	l.contexts.took(&s.reading)
@@ -275,15 +265,15 @@ func (m *Machine) keepContext(l *learner, e *entry, order []int32) {
 	}
 }
 
-// meet tells a learner when an impression began that carries items.
+// meet reports to a learner with a context the time at which an impression that carries these items began.
 func (l *learner) meet(items []policy.Item, began event.Millis) {
 	if to, ok := l.delay.(delay.Meeting); ok && l.cfg.Context != nil {
 		to.Meet(items, began)
 	}
 }
 
-// adoptContext takes the context of an adopted impression, whose items are in the entry, from the record. A rule of the day is not asked: what
-// is missing counts as the middle of its range. Where the record has none that fits, the entry has none.
+// adoptContext takes the context of an adopted impression from its record. Validation of the day does not apply: missing numbers count as
+// the middle of their range. An entry whose record has no fitting context has none.
 func (m *Machine) adoptContext(l *learner) {
 	s, e := &m.scratch, &m.cur.entry
 	if l.cfg.Context == nil || !l.delay.Needs().Context {
@@ -305,7 +295,7 @@ func (m *Machine) adoptContext(l *learner) {
 	}
 }
 
-// holds tells whether steps of which the first are a user's are those of a user and an item.
+// holds reports whether steps, of which the first ofUser are the user's, fit the declared features.
 func (c *Context) holds(steps []int8, ofUser int, has bool) bool {
 	if !has || ofUser != c.ofUser() || len(steps) != ofUser+len(c.space.Item()) {
 		return false
@@ -314,8 +304,7 @@ func (c *Context) holds(steps []int8, ofUser int, has bool) bool {
 	return segment >= 0 && int(segment) < c.space.UserSegments()
 }
 
-// vector is that of the item which was selected from the current entry, and the user's segment; empty where the learner does not need it,
-// or it is not known.
+// vector returns the features of the current entry's selected item and the user's segment; empty if not needed or not known.
 func (m *Machine) vector(l *learner) (x []int8, segment int32) {
 	e, c := &m.cur.entry, l.cfg.Context
 	if c == nil || e.selected < 0 || !c.holds(e.context, e.ofUser, e.hasContext) {
@@ -325,7 +314,7 @@ func (m *Machine) vector(l *learner) (x []int8, segment int32) {
 	return m.scratch.x, segment
 }
 
-// vector appends that of steps which c holds, of an impression whose deadlines are counted from that time.
+// vector appends the features of steps that fit c, for an impression that began then.
 func (c *Context) vector(dst, steps []int8, ofUser int, began event.Millis) (x []int8, segment int32) {
 	segment, user := c.split(steps[:ofUser])
 	return c.space.Vector(dst, user, steps[ofUser:]), c.space.At(segment, began)

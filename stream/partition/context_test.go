@@ -36,7 +36,7 @@ func grouped(t require.TestingT) *Context {
 	return NewContext(s, true)
 }
 
-// seeing is testConfig with a learner that looks at contexts, and notes what it is told.
+// seeing is testConfig with a learner that uses contexts, and notes its calls.
 func seeing(t require.TestingT, missingZero bool, notes *[]string) Config {
 	cfg := testConfig()
 	cfg.Learners[0].Context = shopContext(t, missingZero)
@@ -65,8 +65,8 @@ func naiveX(age float64, c *event.CandidateContext) []int {
 	return append(x, int(math.Round(float64(x[1])*float64(x[2])/127)))
 }
 
-// Whatever comes in between, a crash, a checkpoint, an adoption of what the log holds, a learner is told of the selected item what it was told
-// when it decided, from the selection to the end. The impression's own numbers say what that is.
+// Across crashes, checkpoints and adoption, a learner sees the same context of the
+// selected item from the decision to the end: that of the impression's own numbers.
 func TestContext_FollowsTheSelection(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var notes []string
@@ -131,7 +131,7 @@ func TestContext_FollowsTheSelection(t *testing.T) {
 	})
 }
 
-// What is shown to the learner are rows in increasing utility, whatever the order of the record; what was outside its range is counted.
+// The learner sees rows in increasing utility, whatever the order of the record. Numbers outside their range are counted.
 func TestContext_InTheOrderOfUtility(t *testing.T) {
 	var notes []string
 	w := newWorld(t, seeing(t, true, &notes))
@@ -143,7 +143,7 @@ func TestContext_InTheOrderOfUtility(t *testing.T) {
 	require.Equal(t, ContextStatus{Looks: true, Missing: 2, Clamped: []FeatureCount{{"age", 1}, {"price", 0}, {"predicted", 1}, {"new", 0}}}, s)
 }
 
-// Every fault is a dead letter that says what is wrong and where, and leaves no trace; a learner without a context looks at none.
+// Every fault is a dead letter with cause and place, and leaves no trace. A learner without a context ignores contexts.
 func TestContext_Faults(t *testing.T) {
 	const sound = `{"impression_id":"i","features":[30],"candidates":[{"item":"a","utility":1,"features":[1,0],"predicted":0.5},{"item":"b","utility":2,"features":[1,0],"predicted":0.5}]}`
 	for _, c := range []struct{ from, to, reason, says, pointer string }{
@@ -182,7 +182,7 @@ func TestContext_Faults(t *testing.T) {
 	}
 }
 
-// Of an impression that was adopted, and whose context cannot be read any more, none is told.
+// An adopted impression whose context cannot be decoded has none.
 func TestContext_AdoptedWithout(t *testing.T) {
 	var notes []string
 	w := newWorld(t, seeing(t, true, &notes))

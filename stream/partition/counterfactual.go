@@ -7,41 +7,40 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// ComparedFrom is from how many payoffs of an item on its mean is compared with another's.
+// ComparedFrom is the number of payoffs from which on an item's mean is compared.
 const ComparedFrom = 10
 
-// Counterfactual holds a learner against ranking by utility, since its state was loaded. Payoffs are in payoff ranges. The favourite
-// of an impression is its candidate of the highest utility: ranking by utility shows it first, and every user who selects
-// anything selects it then.
+// Counterfactual compares a learner with ranking by utility, since its state was loaded. Payoffs are scaled to the payoff range. The
+// favourite of an impression is its candidate with the highest utility. Ranking by utility shows it first, and every user who selects
+// anything selects it.
 //
-// What ranking by utility would have brought cannot be observed where the learner ranked otherwise. There are two estimates, and
-// each says what it rests on.
+// Payoffs under ranking by utility are not observed where the learner ranked otherwise. Two estimates stand in for them.
 type Counterfactual struct {
-	// Decisions is how many impressions were ranked. Decisions adopted from the log are not among them: who made them counted them.
+	// Decisions counts ranked impressions, without decisions adopted from the log: their maker counted them.
 	Decisions int64
-	// Known is how many of these had a known favourite: all where utilities are given, else those whose order is certain.
-	// First is how many of the known were shown first.
+	// Known counts the decisions with a known favourite: all where utilities are given, else those whose order is certain. First counts
+	// those whose favourite was shown first.
 	Known, First int64
-	// Compared is in how many decisions ComparedFrom payoffs or more were known of the favourite and of another candidate, and
-	// Outpaid in how many of them another one of these candidates had a higher mean than the favourite, as far as was known then.
+	// Compared counts decisions in which the favourite and another candidate had ComparedFrom payoffs or more. Outpaid counts those of them
+	// in which another such candidate had a higher mean.
 	Compared, Outpaid int64
-	// Expected is how many favourites had a known mean payoff at the decision, and ExpectedSum the sum of these means: what
-	// ranking by utility would have brought for each selection, if an item's mean does not depend on the impression.
+	// Expected counts favourites with a known mean payoff at the decision. ExpectedSum adds these means up: the payoff per selection under
+	// ranking by utility, if an item's mean does not depend on the impression.
 	Expected    int64
 	ExpectedSum float64
-	// Shared is of how many of these the learner knew the share of impressions with a selection that a favourite on top has, SharesSum the
-	// sum of these shares, and PayingSum the sum of share times mean: payoff per impression under ranking by utility.
+	// Shared counts those of them whose share of selections on top is known. SharesSum adds the shares up, and PayingSum share times mean:
+	// the payoff per impression under ranking by utility.
 	Shared               int64
 	SharesSum, PayingSum float64
-	// Of each payoff of an impression whose propensities and order of utilities are recorded, Weighed counts one; and where the
-	// favourite was selected, with propensity p, Weights adds up 1/p, Squares 1/p², and WeighedSum the payoff over p. WeighedSum/Weights is
-	// what ranking by utility would have brought for each selection, whatever payoffs depend on, if users' windows are as assumed.
+	// Weighed counts payoffs of impressions whose propensities and order of utilities are recorded. If the favourite was selected with
+	// propensity p, Weights grows by 1/p, Squares by 1/p², and WeighedSum by the payoff over p. WeighedSum/Weights estimates the payoff per
+	// selection under ranking by utility, if users' windows are as assumed. It is a self-normalised importance-weighted estimate.
 	Weighed                      int64
 	Weights, Squares, WeighedSum float64
 }
 
-// favouriteOf is the position in the candidates of the one of the highest utility, -1 where it is not known. They are in
-// increasing utility, or in any order where the learner finds that itself.
+// favouriteOf returns the position of the candidate with the highest utility, -1 if it is not known. Candidates ascend in utility, or are
+// in any order if the learner finds the order itself.
 func favouriteOf(l *learner, candidates []policy.Item, d *delay.Decision) int {
 	last := len(candidates) - 1
 	switch {
@@ -53,7 +52,7 @@ func favouriteOf(l *learner, candidates []policy.Item, d *delay.Decision) int {
 	return int(d.Order[slices.Index(d.Ranks, int32(last))])
 }
 
-// decided takes in a decision; at is the position of the favourite in the candidates, -1 where it is not known.
+// decided counts a decision; at is the favourite's position in the candidates, -1 if it is not known.
 func (c *Counterfactual) decided(l *learner, candidates []policy.Item, at int, first bool) {
 	c.Decisions++
 	if at < 0 {
@@ -69,7 +68,7 @@ func (c *Counterfactual) decided(l *learner, candidates []policy.Item, at int, f
 	}
 	mean := favourite.Mean()
 	c.Expected++
-	expected := min(max(mean, 0), 1) // what silence counts as is an estimate
+	expected := min(max(mean, 0), 1) // the mean includes estimates for unpaid selections
 	c.ExpectedSum += expected
 	if a, ok := l.delay.(delay.Attracting); ok {
 		if share, known := a.ShareOnTop(candidates[at]); known {
@@ -95,7 +94,6 @@ func (c *Counterfactual) decided(l *learner, candidates []policy.Item, at int, f
 	}
 }
 
-// paid takes in the payoff of an impression that is still pending.
 func (c *Counterfactual) paid(e *entry, payoff float64) {
 	p := e.propensity()
 	if !e.ordered || p <= 0 {

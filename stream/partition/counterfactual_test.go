@@ -15,14 +15,14 @@ func comparing(findsUtilities bool, sums ...policy.Sums) *learner {
 	return &learner{cfg: &LearnerConfig{FindsUtilities: findsUtilities}, delay: &tally{sums: sums}}
 }
 
-// decide tells a Comparison of a decision, as the machine does.
+// decide counts a decision as the machine does.
 func decide(c *Counterfactual, l *learner, candidates []policy.Item, d *delay.Decision) {
 	at := favouriteOf(l, candidates, d)
 	c.decided(l, candidates, at, at == int(d.Order[0]))
 }
 
-// TestComparison_OfADecision: the favourite is the last candidate; what is known of it at the decision is what ranking by utility
-// is expected to bring; and it is compared with another only where enough is known of both.
+// TestComparison_OfADecision: the favourite is the last candidate. Its mean at the decision is the
+// expected payoff of ranking by utility. It is compared only with candidates that have enough payoffs.
 func TestComparison_OfADecision(t *testing.T) {
 	l := comparing(false, policy.Sums{N: 20, R: 15}, policy.Sums{N: 9, R: 9}, policy.Sums{N: 10, R: 5}, policy.Sums{N: 1, R: 0.25}, policy.Sums{})
 	for _, c := range []struct {
@@ -99,8 +99,8 @@ func TestComparison_WhereTheOrderIsFound(t *testing.T) {
 	require.Equal(t, Counterfactual{Decisions: 2, Known: 1, Compared: 1, Outpaid: 1, Expected: 1, ExpectedSum: 0.2}, c)
 }
 
-// TestComparison_WeightsAreUnbiased: payoffs of the selected favourites over their propensities come to what the favourites pay,
-// although they are selected seldom, and least where they pay best.
+// TestComparison_WeightsAreUnbiased: payoffs of selected favourites over their propensities estimate
+// the favourites' payoffs, although favourites are selected seldom, and least where they pay best.
 func TestComparison_WeightsAreUnbiased(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var c Counterfactual

@@ -86,7 +86,7 @@ func findUtilities(t *rapid.T, cfg *Config) {
 	}
 }
 
-// dump is all that the store holds. The count of adopted decisions is not part of what a crash must leave alone.
+// dump returns the store's contents, without the count of adopted decisions, which a crash may change.
 func (s *memory) dump() string {
 	var lines []string
 	for hash, fields := range s.fields {
@@ -107,9 +107,8 @@ func (s *memory) dump() string {
 	return strings.Join(lines, "\n")
 }
 
-// TestCrashChangesNothing: a machine that is crashed again and again, comes back from its last checkpoint and replays
-// what came since, adopting what stands in the log, stores byte for byte what one stores that never crashed, and ranks
-// every impression alike (invariants 4 and 6 of the protocol).
+// TestCrashChangesNothing: a machine that crashes often, loads its last checkpoint, replays the records since and
+// adopts logged decisions stores the same bytes and ranks alike as one that never crashed (invariants 4 and 6).
 func TestCrashChangesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := qpmdConfig(t)
@@ -272,7 +271,7 @@ func TestPayoffsDoNotDependOnInterleaving(t *testing.T) {
 	})
 }
 
-// learned is what does not depend on the interleaving.
+// learned returns the state that does not depend on the interleaving.
 func (w *world) learned() string {
 	a := w.m.Account()
 	l := w.m.byName["feed"]
@@ -285,7 +284,7 @@ func (w *world) learned() string {
 	return strings.Join(lines, "\n")
 }
 
-// TestRankingsFit: what is not refused as too large fits, whatever needs escaping.
+// TestRankingsFit: a ranking that is not refused as too large fits, whatever needs escaping.
 func TestRankingsFit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := testConfig()

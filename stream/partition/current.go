@@ -7,31 +7,28 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// Found is what the store holds under an id, and in which page; the zero value says that it holds nothing.
+// Found is the result of a look-up: the stored value and its page. The zero value means that nothing is stored.
 type Found struct {
 	Page  uint32
 	Value []byte
 }
 
-// current is the one entry that a step works on.
 type current struct {
 	id      state.ID
-	key     []byte // the id's text; nil where the walk came by, which does not know it
-	keyHash uint32 // of a Hashed id that something is stored under; see state.KeyHash
+	key     []byte // the id's text; nil during the expiry walk, which has ids only
+	keyHash uint32 // of a stored Hashed id; see state.KeyHash
 	hash    uint64
 	slot    *slot  // nil: not in the overlay
-	page    uint32 // in which the entry lies, where it is not in the overlay; noPage: nothing is stored
+	page    uint32 // page of an entry that is not in the overlay; noPage: nothing is stored
 	entry
 	changed bool
 	encoded []byte // scratch
 }
 
-// openKey opens the entry of a record that is stepped.
 func (m *Machine) openKey(in *Input) error {
 	return m.open(in.id(), in.Record.Key, in.Found)
 }
 
-// id is that of the record's key.
 func (in *Input) id() state.ID {
 	if in.ID != nil {
 		return *in.ID
@@ -39,7 +36,7 @@ func (in *Input) id() state.ID {
 	return state.IDOf(in.Record.Key)
 }
 
-// open makes the entry of id the current one: as it stands in the overlay, else as a look-up found it.
+// open makes the entry of id the current one. The overlay wins over the look-up.
 func (m *Machine) open(id state.ID, key []byte, found Found) error {
 	c := &m.cur
 	c.id, c.key, c.hash, c.changed, c.page = id, key, m.hash(id), false, noPage
@@ -71,7 +68,6 @@ func (m *Machine) open(id state.ID, key []byte, found Found) error {
 	return nil
 }
 
-// name is what people are told of the id.
 func (c *current) name() string {
 	if c.key != nil {
 		return fmt.Sprintf("%.64q", c.key)
@@ -79,9 +75,8 @@ func (c *current) name() string {
 	return c.id.String()
 }
 
-// keyHashMark is the first byte of what is stored under a Hashed id whose impression has not ended: before the entry, which begins with
-// its version, stand four bytes of the hash that the partitioner makes of the id's text. With them the entry finds its partition when
-// these are cut anew. Tombstones are not carried over then.
+// keyHashMark is the first byte stored under a Hashed id whose impression has not ended. Four bytes of the partitioner's hash of the id's
+// text follow, then the entry. With the hash, reshard finds the entry's new partition. Tombstones have none: reshard drops them.
 const (
 	keyHashMark  = 0xff
 	keyHashBytes = 5
@@ -91,7 +86,7 @@ func appendKeyHash(dst []byte, hash uint32) []byte {
 	return binary.LittleEndian.AppendUint32(append(dst, keyHashMark), hash)
 }
 
-// cutKeyHash takes the hash off, where there is one.
+// cutKeyHash splits a stored value into key hash and entry.
 func cutKeyHash(value []byte) (hash uint32, entry []byte) {
 	if len(value) < keyHashBytes || value[0] != keyHashMark {
 		return 0, value
@@ -99,7 +94,7 @@ func cutKeyHash(value []byte) (hash uint32, entry []byte) {
 	return binary.LittleEndian.Uint32(value[1:]), value[keyHashBytes:]
 }
 
-// checkEntry makes sure that the numbers in an entry mean something.
+// checkEntry fails if a number in an entry has no meaning in this state.
 func (m *Machine) checkEntry(e *entry) error {
 	if e.kind == waiting {
 		return nil
@@ -125,7 +120,7 @@ func (m *Machine) checkEntry(e *entry) error {
 	return nil
 }
 
-// save puts the current entry into the overlay, if it has changed, and makes sure that it lies in a page of the right bucket.
+// save writes the current entry to the overlay, if it changed, and puts it into a page of the right bucket.
 func (m *Machine) save(walking bool) {
 	c := &m.cur
 	if !c.changed {
@@ -146,7 +141,7 @@ func (m *Machine) save(walking bool) {
 	if c.kind == nothing {
 		m.segments.change(s, nil)
 	} else {
-		// What is parked may alias s.value, hence the detour.
+		// Parked values may alias s.value: encode into scratch first.
 		c.encoded = c.encoded[:0]
 		if c.kind != closed && c.id.Hashed() {
 			c.encoded = appendKeyHash(c.encoded, c.keyHash)

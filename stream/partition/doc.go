@@ -1,4 +1,7 @@
-// Package partition is the pure state machine of one partition number: impressions, selections, payoffs and ticks
-// go in; rankings, dead letters and state changes come out. It does no I/O, reads no clock, starts no goroutine and
-// draws no global randomness; what it does is a function of what it was given.
+// Package partition is the pure state machine of one partition. Records and ticks go in. Rankings, dead letters and state changes come out.
+// It does no I/O, reads no clock, starts no goroutine and draws no global randomness: equal inputs give equal outputs.
+//
+// Machine joins impressions, selections and payoffs by id, and feeds learners (package delay). Its life: Load, Loaded, then Step, Tick and
+// Expire, with Seal before each checkpoint. PooledState holds the statistics of all partitions, once for a process. Package task drives a
+// Machine for its owner. Package replay computes logged rankings again. Offline (offline*.go) is a machine for the state commands.
 package partition

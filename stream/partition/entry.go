@@ -9,75 +9,73 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// kind is what is stored under an impression id.
 type kind uint8
 
 const (
 	nothing kind = iota // nothing is stored
-	waiting             // only parked records: the impression has not been read yet
+	waiting             // parked records only: the impression has not been read yet
 	pending             // a ranked impression
-	closed              // a tombstone: an impression that has ended, remembered so that what comes again is recognised
+	closed              // a tombstone: an impression that has ended, kept to recognise duplicates
 )
 
-// outcome is how an impression ended.
 type outcome uint8
 
 const (
 	_          outcome = iota
-	paid               // a payoff was fed to the learner
-	expired            // the payoff never came
-	defaulted          // the payoff never came, and the learner was fed the default
-	unselected         // nobody selected anything
+	paid               // its payoff was fed to the learner
+	expired            // no payoff came
+	defaulted          // no payoff came, and the learner was fed the default
+	unselected         // no selection came
 	outcomes
 )
 
-// unknownOffset is the offset of an impression that is not kept any more.
+// unknownOffset stands for an offset that is not kept any more.
 const unknownOffset int64 = -1
 
-// entry is all that is stored under one impression id. Times are in milliseconds.
+// entry is the state under one impression id. Times are in milliseconds.
 type entry struct {
 	kind    kind
-	bucket  int64 // in which it lies: times are stored as counted from it
+	bucket  int64 // its bucket; stored times are counted from it
 	learner int32 // number in the learner table
 
-	// Of a pending impression only. At its selection all goes that its payoff and its end do not need, see shrink.
+	// Of a pending impression. Its selection drops the fields that its payoff and its end do not need; see shrink.
 	offset               int64 // of the impression; unknownOffset: not kept
 	hasSelectionDeadline bool  // a selection is, or was, awaited before any payoff
 	selectionDeadline    event.Millis
 	payoffDeadline       event.Millis
-	began                event.Millis  // from when the deadlines are counted
-	items                []policy.Item // in the order shown; empty where the learner is gone and its items are not known
-	alone                bool          // items is what was selected, alone
-	propensities         []float64     // by position shown, or of what was selected alone; empty where the learner gave none
+	began                event.Millis  // deadlines are counted from here
+	items                []policy.Item // in the order shown; empty if the learner is gone and its items are not known
+	alone                bool          // items holds the selected item only
+	propensities         []float64     // by position shown, or of the selected item only; empty if not recorded
 	instance             int32         // -1: none
-	ranks                []int32       // the utility rank (0 is the lowest) by position shown; empty where not needed or not known
-	expected             []int64       // what was expected, see event.Millionths: by position shown, or of what was selected alone
+	ranks                []int32       // utility ranks (0 is the lowest) by position shown; empty if not needed or not known
+	expected             []int64       // expected payoffs (event.Millionths) by position shown, or of the selected item only
 	undecided            []int32       // ascending: ranks whose item was not certain to be above the one before
-	context              []int8        // in steps: the user's numbers, then each item's by position shown, or of what was selected alone; empty: none
-	ofUser               int           // how many of these are the user's
-	hasContext           bool          // which may have no numbers at all
-	arm                  int32         // number in the table of arms; noArm: it is no unit of an experiment
+	context              []int8        // in steps: the user's, then each item's by position shown, or the selected item's only
+	ofUser               int           // the number of the user's steps
+	hasContext           bool          // true also for a context without numbers
+	arm                  int32         // number in the table of arms; noArm: not a unit of an experiment
 	group                int32         // of users, in an experiment by user
-	period               int64         // likewise: in which it began
-	selected             int32         // position in items, -1: nothing yet
-	ordered              bool          // of one with a selection: the order of utilities was known, and certain
-	favourite            bool          // and it put first what was selected
+	period               int64         // in which it began, likewise
+	selected             int32         // position in items, -1: none yet
+	ordered              bool          // after a selection: the order of utilities was known and certain
+	favourite            bool          // and its first item was selected
 
-	// Of a tombstone only.
-	forgetAt    event.Millis // it goes when the watermark is past this: the end of its bucket
+	// Of a tombstone.
+	forgetAt    event.Millis // it is dropped when the watermark is past this time, the end of its bucket
 	wasSelected bool
-	paidOnce    bool // it ended by its payoff, so that one that comes now is a second; else it is late
+	paidOnce    bool // its payoff ended it: a further payoff is a duplicate, else it is late
 
-	// The sum of payoffs so far, where a learner adds them up.
+	// The sum of payoffs so far, if the learner adds them up.
 	sum     float64 // raw units
 	count   int64   // payoffs in sum
 	events  []uint64
-	inParts bool // the learner has been told of sum
+	inParts bool // sum was fed to the learner
 
 	parked []parkedRecord // in the order of arrival
 }
 
-// parkedRecord is a selection or payoff that waits for its impression or its selection. Its key is the entry's id.
+// parkedRecord is a selection or payoff that waits for its impression or selection. Its key is the entry's id.
 type parkedRecord struct {
 	topic     event.Topic
 	offset    int64
@@ -85,12 +83,11 @@ type parkedRecord struct {
 	effective event.Millis
 	deadline  event.Millis // while the impression is not known
 	value     []byte
-	// form and plain are what it needs to be read again, whatever is configured by then; see Record.Plain.
+	// form and plain decode the value under any configuration; see Record.Plain.
 	form  event.Form
 	plain []byte
 }
 
-// reset makes e say that nothing is stored, and keeps its memory.
 func (e *entry) reset() {
 	e.forget()
 	clear(e.parked)
@@ -99,7 +96,7 @@ func (e *entry) reset() {
 		context: e.context}
 }
 
-// forget drops what only a pending impression needs.
+// forget drops the fields that only a pending impression needs.
 func (e *entry) forget() {
 	e.items, e.propensities, e.events = e.items[:0], e.propensities[:0], e.events[:0]
 	e.ranks, e.undecided, e.expected = e.ranks[:0], e.undecided[:0], e.expected[:0]
@@ -110,15 +107,14 @@ func (e *entry) forget() {
 	e.context, e.ofUser, e.hasContext = e.context[:0], 0, false
 }
 
-// close makes a pending impression that has ended at a time a tombstone, which is kept until another, rounded up to the end of a bucket: the
-// place of a tombstone is all that says so. What is parked stays.
+// close makes a pending impression a tombstone until keptUntil, rounded up to its bucket's end: only the bucket stores that time. Parked
+// records stay.
 func (e *entry) close(ended, keptUntil event.Millis, paidOnce bool) {
 	e.kind, e.paidOnce, e.wasSelected = closed, paidOnce, e.selected >= 0
 	e.forgetAt = bucketEnd(bucketOf(keptUntil, ended))
 	e.forget()
 }
 
-// choose notes which position was selected. What was expected and known of the others is of no more use.
 func (e *entry) choose(at int32) {
 	e.selected = at
 	if len(e.expected) > 0 {
@@ -131,9 +127,8 @@ func (e *entry) choose(at int32) {
 	}
 }
 
-// shrink leaves of an impression with a selection what its payoff and its end need: the item, how likely its selection was and
-// what was expected of it; and beyond that what the learner says that it needs. Of the order of utilities it keeps whether that was
-// known, and had the item first.
+// shrink drops the fields of a selected impression that its payoff and its end do not need. The item, its propensity and its expected
+// payoff stay, and the fields that the learner asks for. Of the order of utilities it keeps ordered and favourite.
 func (e *entry) shrink(n delay.Needs) {
 	e.reduce()
 	if !n.Ref {
@@ -146,7 +141,7 @@ func (e *entry) shrink(n delay.Needs) {
 	}
 }
 
-// reduce leaves of an impression with a selection what no learner needs out.
+// reduce drops the fields of a selected impression that no learner needs.
 func (e *entry) reduce() {
 	if len(e.propensities) > 1 {
 		e.propensities = append(e.propensities[:0], e.propensities[e.selected])
@@ -158,7 +153,6 @@ func (e *entry) reduce() {
 	e.selectionDeadline = 0
 }
 
-// propensity is how likely it was that what was selected is; 0 where it is not known.
 func (e *entry) propensity() float64 {
 	switch {
 	case e.selected < 0 || len(e.propensities) == 0:
@@ -169,14 +163,13 @@ func (e *entry) propensity() float64 {
 	return e.propensities[e.selected]
 }
 
-// unranked notes that what was shown was not the ranking. So how likely the decision made the item to be selected, what it expected of
-// it, and in which order items stood tell nothing of the selection and of its payoff.
+// unranked drops propensities, ranks and expected payoffs of an impression that was shown in another order than its ranking: they say
+// nothing about its selection and payoff.
 func (e *entry) unranked() {
 	e.propensities, e.ranks, e.undecided, e.expected = e.propensities[:0], e.ranks[:0], e.undecided[:0], e.expected[:0]
 	e.ordered, e.favourite = false, false
 }
 
-// expectedOf is what was expected of the selected item, where something was selected and it is known.
 func (e *entry) expectedOf() (x float64, ok bool) {
 	if e.selected < 0 || len(e.expected) == 0 {
 		return 0, false
@@ -184,13 +177,11 @@ func (e *entry) expectedOf() (x float64, ok bool) {
 	return event.FromMillionths(e.expected[0]), true
 }
 
-// position is where an item was shown, -1 where it was not.
 func (e *entry) position(i policy.Item) int32 {
 	return int32(slices.Index(e.items, i))
 }
 
-// since is a time that the entry's next deadline is counted from, as far as it says: before the first records of all topics are
-// read the watermark stands at 0, and is no measure of how far ahead a deadline is.
+// since returns a time from which the entry's next deadline is counted. The watermark would not do: it is 0 until all topics were read.
 func (e *entry) since() event.Millis {
 	switch e.kind {
 	case waiting:
@@ -201,7 +192,7 @@ func (e *entry) since() event.Millis {
 	return math.MinInt64
 }
 
-// nextDeadline is when the watermark's passing next changes something about the entry.
+// nextDeadline returns the watermark above which the entry changes next.
 func (e *entry) nextDeadline() event.Millis {
 	switch {
 	case e.kind == waiting:

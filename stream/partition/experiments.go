@@ -12,26 +12,25 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/experiment"
 )
 
-// ErrExperiment says that an experiment is configured in another way than that in which its stored run began.
+// ErrExperiment means that an experiment is configured otherwise than when its stored run began.
 var ErrExperiment = errors.New("partition: experiment does not fit the stored state")
 
-// ExperimentConfig is one experiment's part of the configuration. It is for impressions of the learner of its name; arms are learners.
+// ExperimentConfig is an experiment on the impressions of the learner with its name. Its arms are learners.
 type ExperimentConfig struct {
 	*experiment.Experiment
-	// Definition is all that may change with the run only, in words: it must match what is stored.
+	// Definition is a text of all settings that only a new run may change. It must match the stored one.
 	Definition string
-	Unpaid     float64 // what a selection that was never paid is worth, in raw units
+	Unpaid     float64 // payoff assumed for a selection that was never paid, in raw units
 	Guarded    bool
 	Margin     float64 // of the guard, in payoff ranges
-	To         string  // the arm that ranks in place of one that is out of service; without a guard the control does
-	// Shared says that the arms decide by what the control knows, which is told all, and know nothing themselves; Policies are theirs then,
-	// in the order of Arms.
+	To         string  // the arm that ranks in place of one out of service; without a guard, the control
+	// Shared arms decide by the statistics of the control, which is fed all payoffs. Policies are theirs then, in the order of Arms.
 	Shared   bool
 	Policies []policy.Policy
-	Shadows  []ShadowConfig // decide by what the control knows
+	Shadows  []ShadowConfig // decide by the control's statistics
 }
 
-// ExperimentVerdict is what a guard has decided of an arm.
+// ExperimentVerdict is a guard's decision about an arm.
 type ExperimentVerdict struct {
 	Experiment, Arm string
 	Run             int32
@@ -39,62 +38,56 @@ type ExperimentVerdict struct {
 	Lower, Upper    float64
 }
 
-// trials are a partition's experiments.
 type trials struct {
 	all    []*trial // as configured
 	byName map[string]*trial
 	arms   armTable
-	strays []string // stored fields that are nobody's, to be deleted
-	others pool     // what other partitions have published, where the process's Pooled does not have it
-	taken  uint64   // version of the pool as of which verdicts and totals were taken in
+	strays []string // stored fields without an owner, to be deleted
+	others pool     // published by other partitions; used if the process has no PooledState
+	taken  uint64   // the pool's version as of which verdicts and totals were read
 }
 
-// trial is one experiment.
 type trial struct {
 	*ExperimentConfig
 	arms    []trialArm // as in Experiment.Arms
 	horizon event.Millis
-	since   event.Millis // units that began before are not counted: their run, or this configuration of it, was not known here
-	idle    bool         // a later run has begun: it gives arms, and counts nothing
-	changed bool         // since the last seal: how the run began
-	longest int          // length of the longest name of an arm
+	since   event.Millis // units that began earlier are not counted: this run was not known here
+	idle    bool         // a later run has begun: arms are assigned, and nothing is counted
+	changed bool         // the run's beginning changed since the last seal
+	longest int          // length of the longest arm's name
 	shadows []shadow
-	// longestShadows is the length of all names of shadows together.
+	// longestShadows is the length of all shadows' names together.
 	longestShadows int
 	sums           trialSums
 
 	outside int64 // impressions without a user, since the state was loaded
 }
 
-// trialArm is one arm of it.
 type trialArm struct {
 	learner  *learner
 	number   int32 // in the table of arms
 	verdict  verdictOf
-	ranked   int64 // impressions given to it and ranked by it, since the state was loaded
-	fallback int64 // likewise, ranked by another arm
+	ranked   int64 // impressions assigned to it and ranked by it, since the state was loaded
+	fallback int64 // impressions assigned to it and ranked by another arm
 }
 
-// verdictOf is a guard's verdict on an arm.
 type verdictOf struct {
 	tripped      bool
-	said         bool // a ranking of this partition tells of it
+	said         bool // a ranking of this partition carries it
 	changed      bool // since the last seal
 	units        int64
 	lower, upper float64
 }
 
-// assignment is what an impression was given by an experiment.
 type assignment struct {
-	trial   *trial // nil: nothing
-	outside *trial // the experiment that it is outside of, since it names no user
+	trial   *trial // nil: none
+	outside *trial // the experiment that leaves the impression out, because it names no user
 	arm     int
 	served  int // the arm that ranks it
 	group   int32
 	period  int64
 }
 
-// newTrials makes the experiments of a machine whose learners are there.
 func (m *Machine) newTrials() error {
 	t := &m.trials
 	t.byName, t.arms.byID = make(map[string]*trial), make(map[armID]int32)
@@ -125,7 +118,7 @@ func (m *Machine) newTrials() error {
 	return nil
 }
 
-// give finds who ranks an impression: an arm of its learner's experiment, the control outside of it, or the learner itself.
+// give returns the learner that ranks an impression: an arm of its learner's experiment, the control outside of it, or the learner itself.
 func (m *Machine) give(l *learner, imp *event.Impression, began event.Millis) (by *learner, g assignment) {
 	x := l.trial
 	if x == nil {
@@ -148,7 +141,7 @@ func (m *Machine) give(l *learner, imp *event.Impression, began event.Millis) (b
 	return x.arms[g.served].learner, g
 }
 
-// serves is the arm that ranks for an arm: itself, unless it is out of service.
+// serves returns the arm that ranks for an arm: itself, unless it is out of service.
 func (x *trial) serves(arm int) int {
 	if !x.arms[arm].verdict.tripped {
 		return arm
@@ -159,14 +152,14 @@ func (x *trial) serves(arm int) int {
 	return x.ControlArm()
 }
 
-// assignment is what the ranking says of it. A verdict is told of once.
+// assignment writes the assignment into a decision. A verdict is written once.
 func (g *assignment) assignment(m *Machine, d *event.Decision) {
 	x := g.trial
 	if g.outside != nil {
 		g.outside.outside++
 	}
 	if x == nil {
-		return // the decision is without
+		return // no assignment to write
 	}
 	a := &x.arms[g.arm]
 	d.Assignment = event.Assignment{Experiment: x.Name, Run: x.Run, Arm: a.learner.name, Probability: x.Arms[g.arm].Share,
@@ -188,7 +181,7 @@ func (g *assignment) assignment(m *Machine, d *event.Decision) {
 	}
 }
 
-// enrol makes the current entry, which was just begun, a unit of its arm. What another arm has ranked is none.
+// enrol makes the current entry, which has just begun, a unit of its arm, unless another arm ranked it.
 func (m *Machine) enrol(g *assignment) {
 	if g.trial == nil || g.served != g.arm {
 		return
@@ -198,7 +191,7 @@ func (m *Machine) enrol(g *assignment) {
 	g.trial.count(g.arm, e, experiment.Unit)
 }
 
-// enrolAdopted makes the current entry the unit that the log says it is.
+// enrolAdopted makes the current entry the unit that the log says.
 func (m *Machine) enrolAdopted(r *event.Ranking) {
 	a := &r.Decision.Assignment
 	if a.Experiment == "" {
@@ -231,7 +224,7 @@ func (m *Machine) enrolAdopted(r *event.Ranking) {
 	}
 }
 
-// take takes a verdict in, unless there is one: it stays as it was.
+// take copies a verdict, unless there is one already.
 func (v *verdictOf) take(o *verdictOf) {
 	if !v.tripped {
 		*v = *o
@@ -239,7 +232,6 @@ func (v *verdictOf) take(o *verdictOf) {
 	}
 }
 
-// unitOf is the experiment that counts an entry's unit, and the arm there; nil where none does.
 func (m *Machine) unitOf(e *entry) (x *trial, arm int) {
 	if e.arm == noArm || int(e.arm) >= len(m.trials.arms.all) {
 		return nil, 0
@@ -255,7 +247,7 @@ func (m *Machine) unitOf(e *entry) (x *trial, arm int) {
 	return x, arm
 }
 
-// unitEnded counts what the current entry, which ends, is worth, within payoff ranges. One whose learner is gone is not counted at all.
+// unitEnded counts the worth of the current entry, which ends, in payoff ranges. Entries of learners that are gone are not counted.
 func (m *Machine) unitEnded(worth float64) {
 	e := &m.cur.entry
 	x, arm := m.unitOf(e)
@@ -268,7 +260,6 @@ func (m *Machine) unitEnded(worth float64) {
 	}
 }
 
-// leaveOut makes the current entry no unit any more.
 func (m *Machine) leaveOut() {
 	e := &m.cur.entry
 	if x, arm := m.unitOf(e); x != nil {
@@ -277,7 +268,6 @@ func (m *Machine) leaveOut() {
 	e.arm = noArm
 }
 
-// worthOf is what the current entry is worth that ends without a payoff.
 func (m *Machine) worthOf(how outcome) float64 {
 	e := &m.cur.entry
 	x, _ := m.unitOf(e)
@@ -293,31 +283,31 @@ func (m *Machine) worthOf(how outcome) float64 {
 	return r
 }
 
-// ExperimentStatus is an experiment's condition for people and metrics.
+// ExperimentStatus is an experiment's status for people and metrics.
 type ExperimentStatus struct {
 	Name, Control string
 	Run           int32
 	Arms          []ArmStatus
 	Outside       int64 // impressions without a user, since the state was loaded
-	// Decides tells that this is the partition that compares what all partitions have counted, and has the guard.
+	// Decides is true in the partition that compares the totals of all partitions and runs the guard.
 	Decides bool
-	// Walked is up to when deadlines are counted.
+	// Walked is the time up to which deadlines are counted.
 	Walked event.Millis
 }
 
-// ArmStatus is an arm's part of it.
+// ArmStatus is an arm's status.
 type ArmStatus struct {
 	Name             string
 	Ranked, Fallback int64 // impressions since the state was loaded
 	Tripped          bool  // out of service
-	// Lift is that to the control over all partitions; of one that is out of service, as of when it was taken out. The control has
-	// none. Mean is that of its units' payoffs, in payoff ranges.
+	// Lift compares with the control over all partitions; for an arm out of service, when it was taken out. The control has none. Mean is
+	// the mean payoff of its units, in payoff ranges.
 	Lift  experiment.Lift
 	Units int64
 	Mean  float64
 }
 
-// Experiments tells how the experiments are, in the order of the configuration.
+// Experiments returns the status of the experiments, in the order of the configuration.
 func (m *Machine) Experiments() []ExperimentStatus {
 	m.show()
 	var all []ExperimentStatus
@@ -343,21 +333,20 @@ func (m *Machine) Experiments() []ExperimentStatus {
 	return all
 }
 
-// armID names an arm of a run.
 type armID struct {
 	experiment string
 	run        int32
 	arm        string
 }
 
-// armTable numbers arms, for entries. Numbers are never used again.
+// armTable numbers arms for entries. A number is never reused.
 type armTable struct {
 	all     []armID
 	byID    map[armID]int32
 	changed bool
 }
 
-// number is an arm's, a new one if it has none.
+// number returns an arm's number, a new one if it has none.
 func (t *armTable) number(id armID) int32 {
 	n, ok := t.byID[id]
 	if !ok {
@@ -367,13 +356,12 @@ func (t *armTable) number(id armID) int32 {
 	return n
 }
 
-// noArm is an entry's that is no unit of an experiment.
+// noArm marks an entry that is not a unit of an experiment.
 const noArm int32 = -1
 
-// deciding is the partition whose guard decides.
+// deciding is the number of the partition that runs the guards.
 const deciding int32 = 0
 
-// ascending are the keys of a map, ascending.
 func ascending[V any](of map[int64]V) []int64 {
 	keys := make([]int64, 0, len(of))
 	for k := range of {

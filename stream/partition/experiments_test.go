@@ -128,7 +128,7 @@ func TestExperiment_ByUser(t *testing.T) {
 	require.EqualValues(t, 10, w.m.Experiments()[0].Outside)
 }
 
-// unitsOf are the payoffs of all units in the log by cohort and arm, from what the test has paid.
+// unitsOf returns the payoffs of all logged units by cohort and arm, from the test's own payoffs.
 func unitsOf(t *testing.T, w *world, paid map[string]float64) map[int64][]experiment.Counts {
 	x := w.cfg.Experiments[0]
 	width := experiment.Width(w.cfg.Learners[0].PayoffHorizon)
@@ -149,7 +149,7 @@ func unitsOf(t *testing.T, w *world, paid map[string]float64) map[int64][]experi
 	return all
 }
 
-// What the machine has counted is what the log says of each unit, folded in the order of deadlines: paid, never paid, and never selected.
+// The machine's totals are the log's units, folded in the order of deadlines: paid, never paid, and never selected.
 func TestExperiment_TotalsAreThoseOfTheLog(t *testing.T) {
 	const seed = 7
 	t.Logf("seed %d", seed)
@@ -192,7 +192,7 @@ func keysOf(fields map[string]string) (keys []string) {
 	return keys
 }
 
-// What was shown was not the ranking: the impression is no unit, and counts for nothing.
+// An impression that was shown in another order than its ranking is no unit.
 func TestExperiment_SubstitutesAreLeftOut(t *testing.T) {
 	w := newWorld(t, trialConfig(t, nil))
 	for i := range 40 {
@@ -210,7 +210,7 @@ func TestExperiment_SubstitutesAreLeftOut(t *testing.T) {
 	require.Zero(t, totals[0].X+totals[1].X)
 }
 
-// Whatever crashes when, what is stored of experiments in the end is the same.
+// Crashes do not change the stored experiments.
 func TestExperiment_CrashesChangeNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := trialConfig(t, func(x *ExperimentConfig, s *experiment.Settings) {
@@ -263,8 +263,8 @@ func harm(w *world, from event.Millis) event.Millis {
 	return at
 }
 
-// An arm that is worse for certain is taken out of service: the next ranking of the experiment tells of it, and the arm's units are
-// ranked by the control from then on, and are counted no longer.
+// An arm that is certainly worse is taken out of service. The experiment's next ranking carries
+// the verdict. From then on the control ranks the arm's units, and they are not counted.
 func TestExperiment_GuardTakesAnArmOutOfService(t *testing.T) {
 	w := newWorld(t, trialConfig(t, nil))
 	at := harm(w, day)
@@ -303,7 +303,7 @@ func TestExperiment_VerdictIsFoundInTheLog(t *testing.T) {
 	at := harm(w, day)
 	delete(w.store.fields[ExperimentsHash], "feed"+verdictField+"feed") // a store that was taken back to before it was saved
 	w.start()
-	w.m.trials.all[0].Guarded = false // nothing but the log tells
+	w.m.trials.all[0].Guarded = false // the verdict comes from the log only
 	w.m.trials.all[0].arms[1].verdict = verdictOf{tripped: true, units: 7, lower: -0.5, upper: -0.25}
 	w.walkKnown()
 	r := w.ranked("i", "", at)
@@ -347,7 +347,7 @@ func TestExperiment_OtherPartitionsTakeAVerdictIn(t *testing.T) {
 	require.Empty(t, w.ranked("j", "", at).Decision.Verdict.Arm, "told once by each partition")
 }
 
-// What other partitions have counted is part of what the deciding one goes by: alone none of them would be certain.
+// The deciding partition uses the counts of all partitions: no single one would be certain.
 func TestExperiment_DecidesByAllPartitions(t *testing.T) {
 	var worlds []*world
 	for p := range int32(4) {
@@ -418,8 +418,8 @@ func TestExperiment_PeriodsAreFoldedOverAllPartitions(t *testing.T) {
 	require.Equal(t, want, first.m.trials.all[0].sums.totals)
 }
 
-// A higher run begins anew: counts and verdicts of the one before are gone, and units that began in it are counted no longer. A lower one
-// counts nothing; and another experiment under the same run is refused.
+// A higher run starts from zero: earlier counts and verdicts are gone, and earlier units are
+// not counted. A lower run counts nothing. Another experiment under the same run is refused.
 func TestExperiment_Runs(t *testing.T) {
 	w := newWorld(t, trialConfig(t, nil))
 	at := harm(w, day)
@@ -470,7 +470,7 @@ func TestExperiment_Gone(t *testing.T) {
 	require.True(t, w.m.trials.all[0].arms[1].verdict.tripped)
 }
 
-// sharedConfig is an experiment whose arms decide by what the control knows, with a shadow of half of the impressions.
+// sharedConfig is an experiment whose arms decide by the control's statistics, with a shadow on half of the impressions.
 func sharedConfig(t require.TestingT) Config {
 	cfg := trialConfig(t, func(x *ExperimentConfig, _ *experiment.Settings) {
 		x.Shared, x.Guarded = true, false
@@ -484,8 +484,8 @@ func sharedConfig(t require.TestingT) Config {
 	return cfg
 }
 
-// Where learning is shared the control is told all, whoever ranked, and arms rank by what it knows; the shadow says what it would have
-// shown, on its share.
+// Under shared learning the control is fed everything, whichever arm ranked,
+// and arms rank by its statistics. The shadow logs its ranking, on its share.
 func TestExperiment_SharedLearning(t *testing.T) {
 	w := newWorld(t, sharedConfig(t))
 	shadowed, units := 0, 400
@@ -512,7 +512,7 @@ func TestExperiment_SharedLearning(t *testing.T) {
 		require.NoError(t, w.read(event.Selections, id, event.AppendSelection(nil, &sel), day))
 		require.NoError(t, w.read(event.Payoffs, id, event.AppendPayoff(nil, &event.Payoff{ID: []byte(id), Payoff: payoff}), day))
 		if i%97 == 0 {
-			w.crash() // adopts what is in the log
+			w.crash() // adopts the logged decisions
 		}
 		if i%31 == 0 {
 			w.save()

@@ -8,8 +8,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// Records in Protobuf and Avro are joined as JSON's are, also those that wait over a restart with other formats; and what becomes a dead
-// letter after it has waited has its own bytes.
+// Records in Protobuf and Avro are joined like JSON's, also after a restart
+// with other formats. A dead letter that was parked before has its own bytes.
 func TestFormats_OfWhatWaits(t *testing.T) {
 	cfg := testConfig()
 	cfg.Formats = event.Formats{event.Protobuf, event.Avro, event.Protobuf}
@@ -45,7 +45,7 @@ func TestFormats_OfWhatWaits(t *testing.T) {
 	require.Equal(t, "\x00\x00\x00\x00\x07other", string(w.letters[0].Value))
 }
 
-// What only the shell can find out of a record is believed, and else a record of Avro without what it says is faulty.
+// The shell's decoding of a record is believed. A record of Avro without one is faulty.
 func TestFormats_WhatTheShellSays(t *testing.T) {
 	cfg := testConfig()
 	cfg.Formats = event.Formats{event.Avro, event.Avro, event.Avro}

@@ -9,12 +9,12 @@ import (
 
 const (
 	frequentKept  = 32
-	frequentHalve = 1 << 13 // so many additions, and all counts are halved: what was long ago counts less and less
+	frequentHalve = 1 << 13 // after this many additions all counts are halved, so that old ones fade
 )
 
-// frequent counts which items come up most often lately, of any number of items in a fixed room: "space saving" (A. Metwally,
-// D. Agrawal, A. El Abbadi, "Efficient computation of frequent and top-k elements in data streams", ICDT 2005). An item that is not
-// counted takes the place of the one that is counted least, and its count, so that counts are too high by that at most.
+// frequent counts the items that come up most often, in fixed memory: Space-Saving (A. Metwally, D. Agrawal, A. El Abbadi, "Efficient
+// computation of frequent and top-k elements in data streams", ICDT 2005). A new item takes the place and the count of the least counted
+// one, so counts are too high by that at most.
 type frequent struct {
 	counts []itemCount // at most frequentKept
 	total  int64       // of all additions, halved with the counts
@@ -52,14 +52,12 @@ func (f *frequent) add(i policy.Item) {
 	f.counts[least] = itemCount{i, f.counts[least].n + 1}
 }
 
-// top are the items that come up most often, at most n.
 func (f *frequent) top(n int) []itemCount {
 	all := slices.Clone(f.counts)
 	slices.SortFunc(all, func(a, b itemCount) int { return cmp.Or(cmp.Compare(b.n, a.n), cmp.Compare(a.item, b.item)) })
 	return all[:min(n, len(all))]
 }
 
-// of is the count of an item, 0 where it is not kept.
 func (f *frequent) of(i policy.Item) int64 {
 	for _, c := range f.counts {
 		if c.item == i {

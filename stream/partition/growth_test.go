@@ -13,9 +13,9 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// BenchmarkGrowth is what an impression costs, and an item in a partition, where a process owns many partitions and there are many
-// items: that this does not grow is for what machines share, names and knowledge, and for pages. What they publish is told after each turn. Impressions go to the partitions a thousand at a
-// time. With "paid" an item of each is selected and paid.
+// BenchmarkGrowth measures an impression, and an item of a partition, with many partitions and many items in a
+// process. Shared names, pooled state and pages keep the cost from growing. Impressions go to partitions a thousand at
+// a time, and published changes are read after each turn. With "paid" an item of each impression is selected and paid.
 func BenchmarkGrowth(b *testing.B) {
 	for _, size := range []struct {
 		partitions, items int
@@ -99,7 +99,7 @@ func benchmarkGrowth(b *testing.B, partitions, items int, paid bool) {
 	runtime.KeepAlive(machines)
 }
 
-// published is what of changes other partitions are told.
+// published returns the published part of changes.
 func published(c *state.Changes) (fields []state.Field) {
 	for _, w := range c.Writes {
 		if w.Publish {

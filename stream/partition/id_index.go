@@ -2,17 +2,16 @@ package partition
 
 import "math/bits"
 
-// idIndex is the set of ids under which something is stored, as 64-bit keyed hashes, with the page that each lies in. It has no
-// false negatives, which is what deciding without a look-up rests on. Two ids of one hash are two elements: a look-up asks in both
-// their pages, and takes what lies there under the whole id. So a shared hash, which has probability about n²·2⁻⁶⁵, costs a look-up and
-// nothing else. It is exact rather than a cuckoo filter because a cuckoo filter that grows by chaining loses an id when
+// idIndex is the set of ids with stored entries, as 64-bit keyed hashes, each with its page. It has no false negatives: impressions are
+// decided without a look-up because of that. Two ids with one hash are two elements. A look-up asks in both pages for the whole id, so a
+// shared hash (probability about n²·2⁻⁶⁵) costs a look-up only. A cuckoo filter that grows by chaining would not do: it loses an id when
 // another with the same fingerprint is deleted from the wrong link.
 //
-// It is many small tables, so that no single insertion makes anybody wait: with ten million ids the one that makes a table grow copies
-// some 40,000. A table grows by a quarter, is at most four fifths full, and so takes 15 to 19 bytes an id.
+// It has many small tables, so that no insertion waits long: with ten million ids, growing a table copies some 40,000. A table grows by a
+// quarter, is at most four fifths full, and takes 15 to 19 bytes an id.
 type idIndex struct {
 	tables   [knownTables]idTable // by the first bits of the hash
-	complete bool                 // every id of the store has been added
+	complete bool                 // all ids of the store were added
 }
 
 const (
@@ -20,15 +19,15 @@ const (
 	knownTables    = 1 << knownTableBits
 )
 
-// idTable is a hash table with linear probing. An id that goes is followed up by those behind it, so that there are no marks of what
-// was there. Its page, which is none of number 0, says that a slot is taken.
+// idTable is a hash table with linear probing and backward-shift deletion, so it has no deletion marks. A slot is taken if its page is not
+// 0.
 type idTable struct {
 	hashes []uint64
 	pages  []uint32
 	used   int
 }
 
-// home is where the search for a hash begins: hashes of one table, whose first bits are the same, are spread by those behind.
+// home returns the slot where the search for a hash begins, from the bits behind those that choose the table.
 func (t *idTable) home(hash uint64) int {
 	at, _ := bits.Mul64(hash<<knownTableBits, uint64(len(t.hashes)))
 	return int(at)
@@ -41,7 +40,7 @@ func (t *idTable) next(at int) int {
 	return at
 }
 
-// The bounds of how full a table is: above the first, in fifths, it grows, and below the second it shrinks, both by a quarter.
+// Load factors in fifths: above the first a table grows, below the second it shrinks, both by a quarter.
 const (
 	fullAbove  = 4
 	fullBelow  = 2
@@ -50,7 +49,6 @@ const (
 
 func (k *idIndex) table(hash uint64) *idTable { return &k.tables[hash>>(64-knownTableBits)] }
 
-// add adds an id that lies in a page.
 func (k *idIndex) add(hash uint64, page uint32) {
 	t := k.table(hash)
 	if 5*(t.used+1) > fullAbove*len(t.hashes) {
@@ -78,7 +76,6 @@ func (t *idTable) resize(size int) {
 	}
 }
 
-// find is where an id of this hash stands that lies in the page; -1: nowhere.
 func (t *idTable) find(hash uint64, page uint32) int {
 	if t.used == 0 {
 		return -1
@@ -91,7 +88,6 @@ func (t *idTable) find(hash uint64, page uint32) int {
 	return -1
 }
 
-// moved follows an id from one page to another; noPage stands for none.
 func (k *idIndex) moved(hash uint64, from, to uint32) {
 	switch {
 	case from == to:
@@ -104,7 +100,6 @@ func (k *idIndex) moved(hash uint64, from, to uint32) {
 	}
 }
 
-// move notes that an id lies in another page now.
 func (k *idIndex) move(hash uint64, from, to uint32) {
 	t := k.table(hash)
 	if at := t.find(hash, from); at >= 0 {
@@ -112,7 +107,6 @@ func (k *idIndex) move(hash uint64, from, to uint32) {
 	}
 }
 
-// remove takes out an id that lay in a page.
 func (k *idIndex) remove(hash uint64, page uint32) {
 	t := k.table(hash)
 	hole := t.find(hash, page)
@@ -120,7 +114,7 @@ func (k *idIndex) remove(hash uint64, page uint32) {
 		return
 	}
 	for at := t.next(hole); t.pages[at] != 0; at = t.next(at) {
-		// What is nearer to its home than to the hole stays.
+		// An id that is nearer to its home than to the hole stays.
 		if home := t.home(t.hashes[at]); t.behind(home, at) >= t.behind(hole, at) {
 			t.hashes[hole], t.pages[hole] = t.hashes[at], t.pages[at]
 			hole = at
@@ -133,7 +127,7 @@ func (k *idIndex) remove(hash uint64, page uint32) {
 	}
 }
 
-// behind is how many slots to is behind from, around the end.
+// behind returns how many slots to is behind from, around the end.
 func (t *idTable) behind(from, to int) int {
 	if to >= from {
 		return to - from
@@ -141,7 +135,7 @@ func (t *idTable) behind(from, to int) int {
 	return to - from + len(t.hashes)
 }
 
-// pagesOf appends the pages of all ids of this hash.
+// pagesOf appends the pages of all ids with this hash.
 func (k *idIndex) pagesOf(dst []uint32, hash uint64) []uint32 {
 	t := k.table(hash)
 	if t.used == 0 {
@@ -155,7 +149,7 @@ func (k *idIndex) pagesOf(dst []uint32, hash uint64) []uint32 {
 	return dst
 }
 
-// certainlyNew tells that nothing is stored under any id of this hash, the overlay apart.
+// certainlyNew reports that no id with this hash is stored. The overlay is not asked.
 func (k *idIndex) certainlyNew(hash uint64) bool {
 	if !k.complete {
 		return false

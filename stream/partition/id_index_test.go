@@ -93,7 +93,7 @@ func TestKnownIDs_Memory(t *testing.T) {
 	}
 }
 
-// BenchmarkKnownIDs measures what an id costs: memory, the insertion, the longest of these, and the search for one that is new.
+// BenchmarkKnownIDs measures an id's memory, its insertion, the longest insertion, and the search for a new id.
 func BenchmarkKnownIDs(b *testing.B) {
 	const n = 1_000_000
 	for range b.N {

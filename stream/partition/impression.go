@@ -11,11 +11,10 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// ErrDecision says that the log holds a decision that cannot be one for the impression it names: the log and the state
-// do not belong together.
+// ErrDecision means that a decision in the log cannot belong to the impression it names: log and state do not fit.
 var ErrDecision = errors.New("partition: the decision in the log contradicts the state")
 
-// DecisionLayout is the version of the decision part of ranking records. A decision of another version is not adopted.
+// DecisionLayout is the version of a ranking's decision part. A decision of another version is not adopted.
 const DecisionLayout = 1
 
 func (m *Machine) stepImpression(in *Input, out *Output) error {
@@ -60,8 +59,8 @@ func (m *Machine) stepImpression(in *Input, out *Output) error {
 	return err
 }
 
-// refuseAgain does with an impression what an earlier owner did, which went past it without ranking it. It goes by what that
-// owner knew then. The watermark may have moved since, and the impression's learner may not be configured any more.
+// refuseAgain treats an impression that an earlier owner left unranked as that owner did. It uses that owner's knowledge: the watermark may
+// have moved since, and the learner may not be configured any more.
 func (m *Machine) refuseAgain(in *Input, faulty *event.Fault, out *Output) error {
 	if err := m.openKey(in); err != nil {
 		return err
@@ -77,8 +76,7 @@ func (m *Machine) refuseAgain(in *Input, faulty *event.Fault, out *Output) error
 	return nil
 }
 
-// examine finds the learner that ranks the impression, what an experiment has given it, and what is wrong with the impression that its
-// bytes alone do not tell.
+// examine returns the learner that ranks the impression, its assignment to an experiment, and a fault that decoding alone does not find.
 func (m *Machine) examine(imp *event.Impression, effective event.Millis) (by *learner, g assignment, faulty *event.Fault) {
 	l := m.fallback
 	if len(imp.Learner) > 0 {
@@ -104,21 +102,20 @@ func (m *Machine) examine(imp *event.Impression, effective event.Millis) (by *le
 	return l, g, nil
 }
 
-// What a ranking record takes at most beside its id, learner and items: everything else of fixed size, and per
-// item quotes, comma and a propensity of the most digits.
+// Upper bounds of a ranking record's bytes, besides id, learner and items: a fixed part, and for each item quotes, comma and the longest
+// propensity.
 const (
-	rankingFixedBytes = 640 // with the header of its steps, shortened if need be
+	rankingFixedBytes = 640 // with the header of steps, shortened if need be
 	propensityBytes   = 26
-	rankBytes         = 2 * 11 // a rank, and that it is undecided
+	rankBytes         = 2 * 11 // a rank, and the mark of an undecided one
 	expectedBytes     = 15     // with six decimals
 	positionBytes     = 11     // of a shadow's order
-	experimentBytes   = 280    // what is said of one, a verdict too, without names
-	escapedByte       = 6      // what JSON makes of one byte at worst
+	experimentBytes   = 280    // of an assignment, a verdict included, without names
+	escapedByte       = 6      // the most bytes that JSON makes of one
 )
 
-// rankingSize bounds what the impression's ranking takes, from above. It is asked before the decision, because a
-// decision may change its learner, and what is refused must leave no trace. The exact size matters only near the
-// limit; only there is it computed, all but the propensities.
+// rankingSize returns an upper bound of the ranking's bytes. It is asked before the decision, because a decision may change its learner and
+// a refused impression must leave no trace. Only near the limit the size is computed exactly, propensities aside.
 func (m *Machine) rankingSize(l *learner, imp *event.Impression, g *assignment) int {
 	rest := rankingFixedBytes + escapedByte*(len(m.cfg.Group)+len(l.name)+len(l.cfg.PolicyName)+len(l.cfg.DelayName)) +
 		len(imp.ID)
@@ -147,7 +144,7 @@ func (m *Machine) rankingSize(l *learner, imp *event.Impression, g *assignment) 
 	return len(event.AppendRanking(nil, &r)) + rest - 3*len(imp.Candidates)
 }
 
-// decide ranks the impression, which is new, and makes it the current entry.
+// decide ranks a new impression and makes it the current entry.
 func (m *Machine) decide(l *learner, rec *Record, effective event.Millis, g *assignment, out *Output) {
 	s, imp := &m.scratch, &m.impression
 	m.follow()
@@ -218,14 +215,14 @@ func (m *Machine) decide(l *learner, rec *Record, effective event.Millis, g *ass
 	}
 }
 
-// keepsRanks tells whether a decision's order is kept with its impression, where utilities are given: until the selection, or for as
-// long as its propensities are needed.
+// keepsRanks reports whether an impression with given utilities keeps its order: until its selection, or as long as its propensities are
+// needed.
 func (m *Machine) keepsRanks(l *learner, d *delay.Decision) bool {
 	return !l.cfg.FindsUtilities && (len(d.Propensities) > 0 || m.cfg.HasSelections && l.delay.Needs().Ranking)
 }
 
-// sortCandidates puts the positions of the interned candidates into the order in which the learner wants them: increasing
-// utility, or as they came where it finds that itself.
+// sortCandidates sorts the positions of the interned candidates by increasing utility, or keeps the record's order if the learner finds
+// utilities.
 func (m *Machine) sortCandidates(l *learner) {
 	s := &m.scratch
 	if !l.cfg.FindsUtilities {
@@ -237,13 +234,12 @@ func (m *Machine) sortCandidates(l *learner) {
 	}
 }
 
-// later is a time that a ranking record can hold.
+// later returns t plus by, at most the latest time that a record can hold.
 func later(t event.Millis, by int64) event.Millis {
 	return min(t, event.MaxTime-min(by, event.MaxTime)) + min(by, event.MaxTime)
 }
 
-// internCandidates gives the candidates their numbers, in the order of the record, so that a replay numbers new items
-// alike.
+// internCandidates numbers the candidates in the order of the record, so that a replay gives new items the same numbers.
 func (m *Machine) internCandidates(l *learner, imp *event.Impression) {
 	s := &m.scratch
 	s.utilities, s.names = s.utilities[:0], s.names[:0]
@@ -255,7 +251,7 @@ func (m *Machine) internCandidates(l *learner, imp *event.Impression) {
 	s.numbers = m.intern(l, s.numbers[:0], s.names)
 }
 
-// intern appends the numbers of items to dst, new ones where they have none yet.
+// intern appends the learner's numbers of items to dst. New items get new numbers.
 func (m *Machine) intern(l *learner, dst []policy.Item, names [][]byte) []policy.Item {
 	s := &m.scratch
 	s.process = m.cfg.Names.Numbers(s.process[:0], names)
@@ -266,7 +262,7 @@ func (m *Machine) intern(l *learner, dst []policy.Item, names [][]byte) []policy
 	return dst
 }
 
-// internNumber gives our number of an item whose number in the process is known, and the name.
+// internNumber returns the learner's number of an item, given its process-wide number and its name.
 func (m *Machine) internNumber(l *learner, process int32, name []byte) policy.Item {
 	i, fresh := l.items.intern(process, name)
 	if fresh {
@@ -275,7 +271,7 @@ func (m *Machine) internNumber(l *learner, process int32, name []byte) policy.It
 	return i
 }
 
-// begin makes the current entry a pending impression, without its items. What is parked under the id stays.
+// begin makes the current entry a pending impression, still without items. Records parked under the id stay.
 func (m *Machine) begin(l *learner, d *event.Decision) *entry {
 	c := &m.cur
 	e := &c.entry
@@ -299,8 +295,7 @@ func (m *Machine) begin(l *learner, d *event.Decision) *entry {
 	return e
 }
 
-// adopt takes over what the log holds as decided for this impression. No rule of the day is asked: not whether the
-// record still parses, nor whether its learner is still configured.
+// adopt applies a decision from the log. Present rules do not apply: the record need not parse, nor its learner be configured.
 func (m *Machine) adopt(in *Input, parsed bool, out *Output) error {
 	rec, r := in.Record, in.Decided
 	if l := m.byName[string(r.Learner)]; l == nil || l.gone {
@@ -337,7 +332,7 @@ func (m *Machine) adopt(in *Input, parsed bool, out *Output) error {
 	m.enrolAdopted(r)
 	m.ledger.add(decisionsAdopted, 1)
 	m.stepping.ranked = true
-	if l.gone { // its catalogue is not loaded: the impression can only expire
+	if l.gone { // its items are not loaded: the impression can only expire
 		e.propensities, e.ranks, e.undecided, e.instance = e.propensities[:0], e.ranks[:0], e.undecided[:0], -1
 		e.expected = e.expected[:0]
 	} else {
@@ -348,11 +343,9 @@ func (m *Machine) adopt(in *Input, parsed bool, out *Output) error {
 	return err
 }
 
-// makeRoom makes sure that no impression stands under the id of an adopted decision. An earlier one with the same id
-// may: one that was forgotten by the time of the decision, and is not yet in this replay, because join.remember was
-// raised, or the watermark has not come so far again. It is forgotten now. Whoever made the decision had seen the end of the
-// earlier one. Where that is still pending here, its deadline has come meanwhile: or a payoff, of which this replay does not know;
-// then its learner is told of none.
+// makeRoom ends an impression that stands under the id of an adopted decision. Such a one may exist if it was forgotten when the decision
+// was made but is not yet in this replay: join.remember was raised, or the watermark is not as far again. The decision's maker had seen it
+// end. If it is pending here, its deadline is past, or its payoff came out of this replay's sight: then the learner receives none.
 func (m *Machine) makeRoom(r *event.Ranking) {
 	e, d := &m.cur.entry, &r.Decision
 	if e.kind <= waiting {
@@ -371,9 +364,9 @@ func (m *Machine) makeRoom(r *event.Ranking) {
 	m.cur.changed = true
 }
 
-// Holds tells whether the state holds a decision that was made for an impression which it has read, and which began then. Found is
-// what a look-up showed under the id. One that has ended may be forgotten by now, and its id used again: not before the parking time
-// is over, whatever join.remember was. What is stored of one that has a selection, or has ended, does not say which one it is of.
+// Holds reports whether the state includes the decision about an impression read at offset that began then. Found is the look-up's result.
+// An ended impression may be forgotten and its id reused, but not before the parking time is over. An entry with a selection, or a
+// tombstone, does not say which impression it is of.
 func (m *Machine) Holds(id state.ID, found Found, offset int64, began event.Millis) bool {
 	if m.open(id, nil, found) != nil {
 		return false
@@ -385,7 +378,7 @@ func (m *Machine) Holds(id state.ID, found Found, offset int64, began event.Mill
 	return e.kind == closed || e.offset == unknownOffset || e.offset >= offset
 }
 
-// adoptItems takes the adopted ranking's items over and tells the learner.
+// adoptItems copies the adopted ranking's items, and feeds the decision to the learner.
 func (m *Machine) adoptItems(l *learner, r *event.Ranking, parsed bool) {
 	s, e, d := &m.scratch, &m.cur.entry, &m.decision
 	ordered := parsed && m.impression.HasUtilities && !l.cfg.FindsUtilities
@@ -425,7 +418,7 @@ func (m *Machine) adoptItems(l *learner, r *event.Ranking, parsed bool) {
 	m.segments.loose += eventWeight
 }
 
-// permutes tells whether items, none of which comes twice, are the candidates.
+// permutes reports whether items, all different, are the candidates.
 func permutes(items [][]byte, candidates []event.Candidate) bool {
 	if len(items) != len(candidates) {
 		return false

@@ -10,40 +10,38 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// Steps are the records that a partition has stepped since its last ranking or order record, in order. The next one carries them in a
-// header: a uvarint, the event time at which they begin, and tokens of one byte, the kind in the high three bits and a number from 1 to 31
-// in the low five, some with varints behind.
+// Steps are the records that a partition has stepped since its last ranking or order record, in order. The next such record carries them in
+// a header: a uvarint, the event time at which they begin, then tokens of one byte. The high three bits hold the token's kind, the low five
+// a number from 1 to 31; some are followed by varints.
 //
-// They are what a replay cannot work out from the topics: how the records of the topics were interleaved, how far event
-// time had come, and what was decided by the clock or the room of the moment. A replay that follows them comes to the
-// outcomes of the first run, record for record. Steps that no record of the log carries yet are not covered.
+// Topics do not show how their records were interleaved, how far event time had come, and which decisions depended on the clock or on free
+// room. With the steps a replay reproduces all outcomes, record for record. Steps that no record carries yet are not covered.
 const (
-	tokenSelections = 0 // so many selections were stepped, one after the other
-	tokenPayoffs    = 1 // likewise
+	tokenSelections = 0 // this many selections were stepped in a row
+	tokenPayoffs    = 1 // likewise, payoffs
 	tokenUnranked   = 2 // likewise, impressions that were not ranked
-	tokenWatermark  = 3 // uvarint: event time has come further by so many milliseconds
-	tokenNote       = 7 // one of the following
+	tokenWatermark  = 3 // uvarint: the watermark rose by so many milliseconds
+	tokenNote       = 7 // a note, see below
 )
 
-// The notes that a token of the kind tokenNote makes.
+// The notes of a token of kind tokenNote.
 const (
-	noteTime    = 1 // zigzag varint, from the watermark: what the next record's time counts as, since its own is not believed
-	noteCrowded = 2 // the next record found no room to wait
-	noteRead    = 3 // uvarints: an offset of each input topic, and the watermark: all below was stepped, in an order not known here
+	noteTime    = 1 // zigzag varint, from the watermark: the effective time of the next record, whose own is not believed
+	noteCrowded = 2 // the next record found no room to be parked
+	noteRead    = 3 // uvarints: an offset of each input topic, and the watermark: all records below were stepped, in an unknown order
 )
 
 const longestRun = 31
 
-// takenTokens are the kinds of tokens that count records, by their topic.
+// takenTokens are the token kinds that count records, by topic.
 var takenTokens = [event.Inputs]byte{event.Impressions: tokenUnranked, event.Selections: tokenSelections, event.Payoffs: tokenPayoffs}
 
-// inputOrder collects tokens.
 type inputOrder struct {
-	from      event.Millis // the watermark before the first token
+	from      event.Millis // watermark before the first token
 	tokens    []byte
 	watermark event.Millis        // as of the last token
 	next      [event.Inputs]int64 // offsets behind the last records stepped
-	run       int                 // where the last token stands, if it is a run; else -1
+	run       int                 // index of the last token if it is a run, else -1
 	orders    int64               // number of the last order record
 	changed   bool                // since the last seal
 }
@@ -53,7 +51,7 @@ func (s *inputOrder) token(kind, low byte) {
 	s.run, s.changed = -1, true
 }
 
-// at notes how far event time has come.
+// at records the watermark.
 func (s *inputOrder) at(watermark event.Millis) {
 	if watermark != s.watermark {
 		s.token(tokenWatermark, 1)
@@ -62,16 +60,16 @@ func (s *inputOrder) at(watermark event.Millis) {
 	}
 }
 
-// timed notes what the time of the next record counts as.
+// timed records the effective time of the next record.
 func (s *inputOrder) timed(effective event.Millis) {
 	s.token(tokenNote, noteTime)
 	s.tokens = binary.AppendVarint(s.tokens, effective-s.watermark)
 }
 
-// crowded notes that the next record found no room to wait.
+// crowded records that the next record found no room to be parked.
 func (s *inputOrder) crowded() { s.token(tokenNote, noteCrowded) }
 
-// took notes that a record was stepped and, if it is an impression, not ranked.
+// took records that rec was stepped and, if it is an impression, not ranked.
 func (s *inputOrder) took(rec *Record) {
 	s.next[rec.Topic] = rec.Offset + 1
 	kind := takenTokens[rec.Topic]
@@ -85,10 +83,10 @@ func (s *inputOrder) took(rec *Record) {
 	}
 }
 
-// stepsHeaderBytes is what the header takes at most beyond the tokens.
+// stepsHeaderBytes bounds the header's bytes beyond its tokens.
 const stepsHeaderBytes = 32
 
-// read says of all records up to here that they were read, and not in which order.
+// read records that all records up to here were stepped, in an unknown order.
 func (s *inputOrder) read() {
 	s.token(tokenNote, noteRead)
 	for _, o := range s.next {
@@ -97,7 +95,7 @@ func (s *inputOrder) read() {
 	s.tokens = binary.AppendUvarint(s.tokens, uint64(s.watermark))
 }
 
-// ahead begins the steps with records that were stepped already.
+// ahead puts records that were already stepped at the beginning of the steps.
 func (s *inputOrder) ahead(stepped [event.Inputs]int64) {
 	for t, left := range stepped {
 		for ; left > 0; left -= longestRun {
@@ -106,18 +104,18 @@ func (s *inputOrder) ahead(stepped [event.Inputs]int64) {
 	}
 }
 
-// ranked begins the steps again behind a ranking.
+// ranked restarts the steps after a ranking.
 func (s *inputOrder) ranked(rec *Record) {
 	s.next[rec.Topic] = rec.Offset + 1
 	s.restart()
 }
 
-// appendHeader appends what the header of a ranking says.
+// appendHeader appends the header's bytes.
 func (s *inputOrder) appendHeader(dst []byte) []byte {
 	return append(binary.AppendUvarint(dst, uint64(s.from)), s.tokens...)
 }
 
-// stepsVersion begins the stored form: version and what a header would say, in hexadecimal.
+// stepsVersion begins the stored form: the version, then the header in hexadecimal.
 const stepsVersion = "1"
 
 func (s *inputOrder) appendStored(dst []byte) []byte {
@@ -125,7 +123,7 @@ func (s *inputOrder) appendStored(dst []byte) []byte {
 	return hex.AppendEncode(dst, s.appendHeader(nil))
 }
 
-// ErrSteps says that bytes are no steps that this program can read.
+// ErrSteps means that bytes cannot be decoded as steps.
 var ErrSteps = errors.New("partition: unreadable steps")
 
 func (s *inputOrder) load(stored []byte) error {
@@ -152,29 +150,28 @@ func (s *inputOrder) load(stored []byte) error {
 	return d.end()
 }
 
-// InputStepKind is what a Step says.
+// InputStepKind is the kind of an InputStep.
 type InputStepKind uint8
 
-// The kinds of steps.
 const (
 	StepTake      InputStepKind = iota // N records of Topic were stepped
-	StepWatermark                      // event time has come further By milliseconds
-	StepRead                           // all records below Offsets were stepped, and event time has come to Watermark
+	StepWatermark                      // the watermark rose by By milliseconds
+	StepRead                           // all records below Offsets were stepped, and event time is at Watermark
 )
 
-// InputStep is one step, or a run of alike ones.
+// InputStep is one step, or a run of equal ones.
 type InputStep struct {
 	Kind  InputStepKind
 	Topic event.Topic
 	N     int64
-	// Crowded says of a single record that it found no room to wait, and Timed that its time counted as the watermark and By.
+	// Crowded marks a single record that found no room to be parked. Timed marks one whose effective time was the watermark plus By.
 	Crowded, Timed bool
 	By             int64
 	Offsets        [event.Inputs]int64
 	Watermark      event.Millis
 }
 
-// reached is how far event time has come behind a step.
+// reached returns the watermark after a step.
 func (s *InputStep) reached(watermark event.Millis) event.Millis {
 	switch s.Kind {
 	case StepWatermark:
@@ -185,7 +182,7 @@ func (s *InputStep) reached(watermark event.Millis) event.Millis {
 	return watermark
 }
 
-// ParseSteps appends to dst what a header says; they begin at the event time from. It fails with ErrSteps.
+// ParseSteps appends the steps of a header to dst. They begin at event time from. It fails with ErrSteps.
 func ParseSteps(dst []InputStep, header []byte) (from event.Millis, steps []InputStep, err error) {
 	d := inputOrderReader{numbers: numbers{rest: header}}
 	if from, err = d.begin(); err != nil {
@@ -199,17 +196,15 @@ func ParseSteps(dst []InputStep, header []byte) (from event.Millis, steps []Inpu
 	return from, dst, d.end()
 }
 
-// inputOrderReader reads tokens.
 type inputOrderReader struct {
 	numbers
-	at     int       // where rest begins
-	run    int       // where the last token stands, if it is a run; else -1
-	record InputStep // what is said of the next record
+	at     int       // index of rest in the header
+	run    int       // index of the last token if it is a run, else -1
+	record InputStep // notes about the next record
 }
 
 var errCutOff = fmt.Errorf("%w: cut off, or a number too large", ErrSteps)
 
-// begin reads the event time at which the steps begin.
 func (d *inputOrderReader) begin() (event.Millis, error) {
 	from := d.uvarint()
 	if d.bad {
@@ -218,7 +213,6 @@ func (d *inputOrderReader) begin() (event.Millis, error) {
 	return from, nil
 }
 
-// read reads one token.
 func (d *inputOrderReader) read(step func(InputStep)) error {
 	before := len(d.rest)
 	token := d.rest[0]
@@ -260,7 +254,7 @@ func (d *inputOrderReader) read(step func(InputStep)) error {
 	return nil
 }
 
-// end fails where something is said of a record that does not follow.
+// end fails if notes stand without the record that they are about.
 func (d *inputOrderReader) end() error {
 	if d.record != (InputStep{}) {
 		return fmt.Errorf("%w: they end before the record that they speak of", ErrSteps)

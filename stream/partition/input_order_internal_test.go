@@ -9,7 +9,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// TestSteps_RoundTrip: what is noted is read again, run by run, also when it was stored and loaded in between.
+// TestSteps_RoundTrip: noted steps are read again, run by run, also after they were stored and loaded.
 func TestSteps_RoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := inputOrder{run: -1}

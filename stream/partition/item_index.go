@@ -13,41 +13,38 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// itemIndex gives the items of one learner their numbers: from 0, in the order in which they were first met, and never reused. It also
-// knows until when items are kept, and which have to be written at the next seal.
-//
-// The names themselves, and the look-up by name, are the process's (Names): what is kept here of an item is three numbers.
+// itemIndex numbers the items of one learner: from 0, in the order of first use, never reused. It also holds until when items are kept, and
+// which rows the next seal writes. Names and the look-up by name are the process's (Names); an item takes three numbers here.
 type itemIndex struct {
 	names   Names
-	process policy.Pages[int32]   // by our number: the process's and 1, where there is such an item
+	process policy.Pages[int32]   // by our number: the process's plus 1, 0 if there is no such item
 	ours    policy.Pages[ourItem] // by the process's number
-	next    policy.Item           // number of the next item that is new
-	n       int                   // items there are
-	recent  [recents]recentItem   // of a number's lowest bits: items of the last impressions, whose process's numbers are asked for again
+	next    policy.Item           // next unused number
+	n       int                   // number of items
+	recent  [recents]recentItem   // cache of the last impressions' items by the lowest bits of their number
 	rows    policy.Pages[bool]    // by our number: the item has a row of its own in the store, or gets one with the next seal (itemnames.go)
 	changes policy.Changes
 	pages   policy.Changes // of names
-	told    int            // how many items there are, as stored; -1: nothing is
+	told    int            // number of items as stored; -1: not stored
 	ended   []endedItem    // dropped since the last seal
 	fresh   freshNames
 
 	retention retention
 }
 
-// ourItem is what is kept of an item by the process's number, in one place, since both are asked for with each candidate.
+// ourItem is stored by the process's number, in one place, because each candidate needs both fields.
 type ourItem struct {
-	next  int32  // ours and 1; 0: we have none
-	until uint32 // the period of retention up to which it is kept
+	next  int32  // our number plus 1; 0: none
+	until uint32 // the retention period up to which the item is kept
 }
 
-// recentItem is an item by both its numbers, each and 1.
+// recentItem holds an item's two numbers, plus 1 each.
 type recentItem struct{ ours, process int32 }
 
 const recents = 128
 
 func recentAt(i policy.Item) uint32 { return uint32(i) % recents }
 
-// endedItem is an item that was dropped: its number, and the process's, and whether it had a row.
 type endedItem struct {
 	number  policy.Item
 	process int32
@@ -56,16 +53,13 @@ type endedItem struct {
 
 func newCatalogue(names Names) itemIndex { return itemIndex{names: names, told: -1} }
 
-// len is how many items there are.
 func (c *itemIndex) len() int { return c.n }
 
-// has tells whether a number is an item's.
 func (c *itemIndex) has(i policy.Item) bool { return c.process.Get(i) > 0 }
 
-// all gives the items, in the order of their numbers. The one that is given may be dropped meanwhile.
+// all yields the items by ascending number. The loop may drop the current one.
 func (c *itemIndex) all() iter.Seq[policy.Item] { return c.from(0) }
 
-// from gives the items from a number on.
 func (c *itemIndex) from(first policy.Item) iter.Seq[policy.Item] {
 	return func(yield func(policy.Item) bool) {
 		for i := first; i < c.next; i++ {
@@ -76,7 +70,7 @@ func (c *itemIndex) from(first policy.Item) iter.Seq[policy.Item] {
 	}
 }
 
-// inProcess is the process's number of one of our items; -1 where we have no such item.
+// inProcess returns the process's number of one of our items, -1 if there is no such item.
 func (c *itemIndex) inProcess(i policy.Item) int32 {
 	if r := c.recent[recentAt(i)]; r.ours == i+1 && r.ours > 0 {
 		return r.process - 1
@@ -84,10 +78,9 @@ func (c *itemIndex) inProcess(i policy.Item) int32 {
 	return c.process.Get(i) - 1
 }
 
-// name is the name of one of our items.
 func (c *itemIndex) name(i policy.Item) string { return c.names.Name(c.inProcess(i)) }
 
-// intern gives our number of an item that the process knows by its own, a new one where it has none.
+// intern returns our number of an item that the process knows; fresh means that the number is new.
 func (c *itemIndex) intern(process int32, name []byte) (i policy.Item, fresh bool) {
 	if o := c.ours.Get(process); o.next > 0 {
 		i = o.next - 1
@@ -101,7 +94,6 @@ func (c *itemIndex) intern(process int32, name []byte) (i policy.Item, fresh boo
 	return i, true
 }
 
-// put notes an item that is not there.
 func (c *itemIndex) put(i policy.Item, process int32, until uint32) {
 	*c.ours.At(process) = ourItem{i + 1, until}
 	*c.process.At(i) = process + 1
@@ -110,7 +102,7 @@ func (c *itemIndex) put(i policy.Item, process int32, until uint32) {
 	c.n++
 }
 
-// drop ends an item. What is known of it must be forgotten by then.
+// drop ends an item. The learner must have forgotten it.
 func (c *itemIndex) drop(i policy.Item) {
 	process := c.inProcess(i)
 	c.ours.Remove(process)
@@ -121,15 +113,14 @@ func (c *itemIndex) drop(i policy.Item) {
 	c.rows.Remove(i)
 }
 
-// skip gives a number that is nobody's, as that of an item which has ended is.
+// skip returns a number that stays unused, as that of an ended item.
 func (c *itemIndex) skip() (i policy.Item) {
 	i = c.next
 	c.next++
 	return i
 }
 
-// What of an item has changed: its name's place, or up to when it is kept; its sums; that other partitions are told of it, or that they
-// were, for nothing.
+// Changes of an item: its name's page or its retention; its sums; its row is published, or was published for nothing.
 const (
 	itemNamed = 1 << iota
 	itemTaught
@@ -137,17 +128,15 @@ const (
 	itemUntold
 )
 
-// taught notes that an item's sums have changed.
 func (c *itemIndex) taught(i policy.Item) { c.changes.Note(i, itemTaught) }
 
-// tell notes that other partitions are told of an item, if they are not yet.
+// tell notes that an item gets a row, unless it has one.
 func (c *itemIndex) tell(i policy.Item) {
 	if c.has(i) && !c.rows.Get(i) {
 		c.changes.Note(i, itemTold)
 	}
 }
 
-// lookUp gives the item's number, if it has one.
 func (c *itemIndex) lookUp(name []byte) (policy.Item, bool) {
 	if process, known := c.names.Number(name); known {
 		return c.number(process)
@@ -155,13 +144,13 @@ func (c *itemIndex) lookUp(name []byte) (policy.Item, bool) {
 	return 0, false
 }
 
-// number is our number of an item that the process knows by its own, if it has one.
+// number returns our number of an item that the process knows, if it has one.
 func (c *itemIndex) number(process int32) (i policy.Item, ok bool) {
 	i = c.ours.Get(process).next
 	return i - 1, i > 0
 }
 
-// storedItem is one field of a learner's hash of items: a row.
+// storedItem is one field of a learner's items hash: a row.
 type storedItem struct {
 	name   []byte
 	number policy.Item
@@ -169,8 +158,8 @@ type storedItem struct {
 	until  event.Millis
 }
 
-// load takes the stored items, in any order: rows, and names. Numbers must be 0..n-1, but that below next some may be missing: of items that
-// ended. Where it has not been said how many items there are, rows have no names beside them: they come from an export.
+// load sets the items from rows and names, in any order. Numbers must be 0..n-1; those below next may be missing, for ended items. Rows of
+// an export have no names beside them: then the number of items is not stored.
 func (c *itemIndex) load(rows []storedItem, named []namedItem, next policy.Item, r retention) error {
 	told := c.told
 	*c = newCatalogue(c.names)
@@ -225,9 +214,8 @@ func (c *itemIndex) load(rows []storedItem, named []namedItem, next policy.Item,
 	return nil
 }
 
-// appendItem appends the stored form of an item's number and sums: JSON that a person can read, with the shortest
-// digits that give the same numbers again.
-// Until when the item is kept is behind that, if it is known.
+// appendItem appends the stored form of an item: JSON with number, sums in the shortest exact digits and, if known, the time until which it
+// is kept.
 func appendItem(dst []byte, i policy.Item, s policy.Sums, until event.Millis) []byte {
 	dst = append(dst, `{"no":`...)
 	dst = strconv.AppendInt(dst, int64(i), 10)
@@ -243,7 +231,6 @@ func appendItem(dst []byte, i policy.Item, s policy.Sums, until event.Millis) []
 	return append(dst, '}')
 }
 
-// parseItem reads what appendItem appends.
 func parseItem(p *fastjson.Parser, value []byte) (it storedItem, err error) {
 	v, err := p.ParseBytes(value)
 	if err != nil {
@@ -283,7 +270,7 @@ func integer(v *fastjson.Value) (int64, error) {
 	return v.Int64()
 }
 
-// float reads a number exactly: fastjson's own conversion may be off in the last digit.
+// float parses a number exactly: fastjson's own conversion may be off in the last digit.
 func float(v *fastjson.Value) (float64, error) {
 	if v == nil || v.Type() != fastjson.TypeNumber {
 		return 0, errNumber

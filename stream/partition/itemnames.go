@@ -13,35 +13,33 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// Items are stored by their names, many in a field. Of most items of a large catalogue nothing is known but that impressions have carried
-// them. What has been selected, or is known otherwise, has a row of its own besides, in the hash of items, with its number and its sums.
-// Rows are what other partitions are told of; and how many items there are.
+// Items are stored by name, many in a field, since nothing else is known of most items of a large catalogue. Items with a selection or
+// other statistics also have a row in the items hash, with number and sums. Other partitions read the rows and the number of items.
 
-// NamesHash holds, behind the learner's name and a colon, all items by pages: field "<page>" has those of the numbers from page·namesInPage on.
+// NamesHash holds, behind the learner's name and a colon, the names of all items: field "<page>" those of the numbers from page·namesInPage
+// on.
 const NamesHash = "names"
 
-// CatalogueHash holds, behind the learner's name and a colon, what other partitions are told of all items together: in the field "items"
-// how many there are.
+// CatalogueHash holds, behind the learner's name and a colon, the number of items in its field "items", for other partitions.
 const (
 	CatalogueHash  = "catalogue"
 	catalogueItems = "items"
 )
 
-// namesInPage is how many numbers share a page: so many that fields cost little, so few that one which changes does.
+// namesInPage is the number of items in a page: a trade-off between the cost of a field and the cost of a change.
 const namesInPage = 64
 
 func namesPage(i policy.Item) int32 { return i / namesInPage }
 
-// namedItem is an item in a page.
 type namedItem struct {
 	name   []byte
 	number policy.Item
 	until  event.Millis
 }
 
-// appendNames appends the stored form of a page, whose items are in the order of their numbers; nothing where there is none. Its format:
-// up to when its items are kept at the least, in milliseconds; then for each number up to the last that an item has, the length of the
-// name and 1, the name, and for how many milliseconds longer it is kept, or 0 where the number is no such item's.
+// appendNames appends the stored form of a page of items, ascending by number; nothing if there are none. The format: the earliest time
+// until which one is kept, in milliseconds; then for each number up to the last, the name's length plus 1, the name, and by how many
+// milliseconds longer it is kept, or 0 for a number without an item.
 func appendNames(dst []byte, items []namedItem) []byte {
 	if len(items) == 0 {
 		return dst
@@ -104,8 +102,8 @@ func parseNames(dst []namedItem, field, value []byte) ([]namedItem, error) {
 	return dst, nil
 }
 
-// Rows are a row of ItemsHash for each item that fields tell of which are stored of a learner: its own, or one in which nothing is known
-// but its name. Other fields are passed over, and so is what cannot be read of names; err says why.
+// Rows returns a row of ItemsHash for each item in a learner's stored fields: its own, or an empty one for an item known by name only.
+// Unreadable names are left out, and err says why.
 func Rows(learner string, fields []state.Field) (rows []state.Field, err error) {
 	own := map[string]bool{}
 	for _, f := range fields {
@@ -129,22 +127,22 @@ func Rows(learner string, fields []state.Field) (rows []state.Field, err error) 
 	return rows, err
 }
 
-// mentions notes which items a field that is published is about: they need rows, by which others know them.
+// mentions gives rows to the items that a published field names: other partitions know items by their rows.
 func (c *itemIndex) mentions(field []byte) {
 	for i := range numbersIn(field) {
 		c.tell(i)
 	}
 }
 
-// freshNames are the names of items that are new since the last seal, by number: nearly all that a seal writes, and they need not be looked
-// up one by one where the process keeps them.
+// freshNames holds the names of items that are new since the last seal, by number, so that the seal need not look each up in the process's
+// table.
 type freshNames struct {
 	first policy.Item
-	ends  []int // of their names, by number from first on; a number that is nobody's has none
+	ends  []int // ends of the names in text, by number from first on; an unused number has an empty name
 	text  []byte
 }
 
-// add takes the name of the item that has the next number, or one behind numbers that are nobody's.
+// add appends the name of the item with the next number, or of a higher one.
 func (f *freshNames) add(i policy.Item, name []byte) {
 	if len(f.ends) == 0 {
 		f.first = i
@@ -156,7 +154,6 @@ func (f *freshNames) add(i policy.Item, name []byte) {
 	f.ends = append(f.ends, len(f.text))
 }
 
-// get is the name of an item, if it is new.
 func (f *freshNames) get(i policy.Item) (name []byte, fresh bool) {
 	k := int(i - f.first)
 	if k < 0 || k >= len(f.ends) {
@@ -169,7 +166,7 @@ func (f *freshNames) get(i policy.Item) (name []byte, fresh bool) {
 	return f.text[start:f.ends[k]], true
 }
 
-// keptFresh is how much memory stays for the next names.
+// keptFresh bounds the memory kept for the next names, in bytes.
 const keptFresh = 64 << 10
 
 func (f *freshNames) clear() {
@@ -179,7 +176,7 @@ func (f *freshNames) clear() {
 	}
 }
 
-// numbersIn gives the numbers of items, one or two of them, that a field names which is about items. What stands behind a bar is none.
+// numbersIn yields the one or two item numbers in a field's name. Text behind a bar is ignored.
 func numbersIn(field []byte) iter.Seq[policy.Item] {
 	return func(yield func(policy.Item) bool) {
 		field, _, _ := bytes.Cut(field, []byte{'|'})
@@ -192,7 +189,6 @@ func numbersIn(field []byte) iter.Seq[policy.Item] {
 	}
 }
 
-// loadCount takes in what other partitions are told of all items together.
 func (c *itemIndex) loadCount(f state.Field) (err error) {
 	if string(f.Field) != catalogueItems {
 		return fmt.Errorf("the catalogue has no field %q", f.Field)
@@ -201,7 +197,6 @@ func (c *itemIndex) loadCount(f state.Field) (err error) {
 	return err
 }
 
-// parseCount reads how many items there are.
 func parseCount(value []byte) (int, error) {
 	n, err := strconv.ParseUint(string(value), 10, 31)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// TestNamesPage: what is written of a page is read again, and anything less than it is refused, or is a page of fewer items.
+// TestNamesPage: a written page decodes to the same items. A prefix is refused, or has fewer items.
 func TestNamesPage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		page := rapid.Int32Range(0, 1<<20).Draw(t, "page")
@@ -37,7 +37,7 @@ func TestNamesPage(t *testing.T) {
 	})
 }
 
-// TestFreshNames holds what is new since the last seal against a map, numbers that are nobody's between.
+// TestFreshNames compares names that are new since the last seal with a map, with unused numbers between.
 func TestFreshNames(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var f freshNames

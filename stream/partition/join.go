@@ -11,19 +11,19 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// verdict is what becomes of a selection or a payoff.
+// verdict is the outcome of a selection or a payoff.
 type verdict uint8
 
 const (
-	refused   verdict = iota // a dead letter
+	refused   verdict = iota // becomes a dead letter
 	taken                    // joined, or applied
 	duplicate                // the impression had one before
 	late                     // past the impression's deadline
 	parked                   // waits for its impression or its selection
-	orphan                   // waited in vain, or there was no room to wait
+	orphan                   // waited in vain, or found no room to wait
 )
 
-// account counts what became of a record. Refused ones are counted where they become dead letters.
+// account counts an outcome. Refused records are counted where they become dead letters.
 func (m *Machine) account(t event.Topic, v verdict, n int64) {
 	switch v {
 	case taken:
@@ -32,7 +32,7 @@ func (m *Machine) account(t event.Topic, v verdict, n int64) {
 		m.count(ofTopic(t, 0, selectionsDuplicate, payoffsDuplicate), n)
 	case late:
 		m.count(ofTopic(t, 0, selectionsLate, payoffsLate), n)
-	case parked: // for whom, is not asked: it may be known only later
+	case parked: // the learner may be known only later
 		m.ledger.add(ofTopic(t, 0, selectionsParked, payoffsParked), n)
 	case orphan:
 		m.count(ofTopic(t, 0, selectionsOrphan, payoffsOrphan), n)
@@ -92,9 +92,9 @@ func (m *Machine) stepPayoff(in *Input, out *Output) error {
 	return nil
 }
 
-// mayConclude fails with a Wait where the verdict on a record that has just been read is not to be carried out yet. One
-// that would be parked, and finds no room, waits in its topic as long as what it waits for may stand in the log unread: to
-// drop it would be to lose it to the interleaving of the topics. One whose learner only other workers know waits for these.
+// mayConclude returns a Wait if the verdict on a new record must not be carried out yet. A record to be parked without room waits in its
+// topic as long as its impression or selection may stand in the log unread: dropping it would make the outcome depend on the interleaving
+// of the topics. A record for a learner that only other workers know waits for them.
 func (m *Machine) mayConclude(in *Input, effective event.Millis, v verdict) error {
 	e := &m.cur.entry
 	if v == refused && e.kind == pending && m.learners[e.learner].gone {
@@ -120,7 +120,7 @@ func (m *Machine) mayConclude(in *Input, effective event.Millis, v verdict) erro
 	return nil
 }
 
-// hasRoom tells whether a record may be parked under the current entry's id.
+// hasRoom reports whether a record of this size may be parked under the current id.
 func (m *Machine) hasRoom(size int) bool {
 	n := &m.ledger.now
 	if n[selectionsParked]+n[payoffsParked] >= int64(m.cfg.MaxParked) || n[parkedBytes]+int64(size) > m.cfg.MaxParkedBytes {
@@ -133,7 +133,7 @@ func (m *Machine) hasRoom(size int) bool {
 	return len(c.parked) == 0 || len(c.parked) < maxParkedPerID && size <= maxParkedBytesPerID
 }
 
-// conclude carries a verdict out for a record that has just been read.
+// conclude carries out the verdict on a new record.
 func (m *Machine) conclude(rec *Record, effective event.Millis, v verdict, f *event.Fault, out *Output) {
 	switch v {
 	case refused:
@@ -146,7 +146,7 @@ func (m *Machine) conclude(rec *Record, effective event.Millis, v verdict, f *ev
 	}
 }
 
-// park keeps a record under the current entry's id until what it waits for comes. Without room it is an orphan.
+// park keeps a record under the current id. Without room it is an orphan.
 func (m *Machine) park(rec *Record, effective event.Millis) {
 	c := &m.cur
 	if m.stepping.crowded {
@@ -167,15 +167,14 @@ func (m *Machine) park(rec *Record, effective event.Millis) {
 	m.ledger.add(parkedBytes, int64(len(rec.Value)))
 }
 
-// unpark takes a record that was parked out of the account; its place in the entry is the caller's.
+// unpark removes a parked record from the account; the caller removes it from the entry.
 func (m *Machine) unpark(p *parkedRecord) {
 	m.account(p.topic, parked, -1)
 	m.ledger.add(parkedBytes, -int64(len(p.value)))
 	m.cur.changed = true
 }
 
-// retryAll lets what is parked under an impression that has just been ranked have its turn: the selections in the
-// order in which they came, then the payoffs in theirs.
+// retryAll steps the records parked under an impression that has just been ranked: selections in order of arrival, then payoffs.
 func (m *Machine) retryAll(out *Output) error {
 	if err := m.retry(event.Selections, out); err != nil {
 		return err
@@ -183,8 +182,7 @@ func (m *Machine) retryAll(out *Output) error {
 	return m.retry(event.Payoffs, out)
 }
 
-// retry steps the parked records of one topic, through the same functions as when they were read. What must go on
-// waiting stays.
+// retry steps the parked records of one topic as if they were read now. Those that must wait longer stay.
 func (m *Machine) retry(t event.Topic, out *Output) error {
 	e := &m.cur.entry
 	kept := 0
@@ -227,7 +225,7 @@ func (m *Machine) rejudge(p *parkedRecord) (verdict, *event.Fault, error) {
 	return v, f, nil
 }
 
-// judgeSelection decides what becomes of m.selection under the current entry, and joins it.
+// judgeSelection returns the outcome of m.selection under the current entry, and joins it.
 func (m *Machine) judgeSelection(effective event.Millis) (verdict, *event.Fault) {
 	e := &m.cur.entry
 	switch {
@@ -242,7 +240,7 @@ func (m *Machine) judgeSelection(effective event.Millis) (verdict, *event.Fault)
 	if l.gone {
 		return refused, gone(l)
 	}
-	if e.selected >= 0 { // what else was shown is not known any more
+	if e.selected >= 0 { // the other items shown are not kept
 		return duplicate, nil
 	}
 	at := m.shownAt(l, m.selection.Item)
@@ -256,11 +254,10 @@ func (m *Machine) judgeSelection(effective event.Millis) (verdict, *event.Fault)
 	return taken, nil
 }
 
-// judgePayoff decides what becomes of m.payoff under the current entry, and applies it.
+// judgePayoff returns the outcome of m.payoff under the current entry, and applies it.
 //
-// A payoff for an impression that has ended is a duplicate where one was paid, and else late; where a learner adds
-// payoffs up, the impression ends at the deadline and not before, so that whatever comes then is late. For a pending
-// one: what contradicts it comes first, then the deadline, then the wait for a selection.
+// For an ended impression it is a duplicate if one was paid, else late. With AggregateSum the impression ends at its deadline, so later
+// payoffs are late. For a pending impression contradictions come first, then the deadline, then the wait for a selection.
 func (m *Machine) judgePayoff(effective event.Millis) (verdict, *event.Fault) {
 	e, p := &m.cur.entry, &m.payoff
 	switch {
@@ -289,7 +286,7 @@ func (m *Machine) judgePayoff(effective event.Millis) (verdict, *event.Fault) {
 	m.selectPaid(l, e, p)
 	r, outside := l.normalise(p.Payoff)
 	if outside && l.cfg.RefuseOutOfRange {
-		// Something was paid, and nobody knows what: a default at the deadline would be a payoff that nobody sent.
+		// Something was paid, but its value is unusable: a default at the deadline would invent a payoff.
 		l.delay.Expired(m.feedback(l))
 		m.segments.loose += eventWeight
 		m.end(expired, m.worthOf(expired))
@@ -301,15 +298,14 @@ func (m *Machine) judgePayoff(effective event.Millis) (verdict, *event.Fault) {
 	return taken, nil
 }
 
-// countClamped notes that what a learner is fed was outside its range.
 func (m *Machine) countClamped(outside bool) {
 	if outside {
 		m.count(payoffsClamped, 1)
 	}
 }
 
-// contradiction is what is wrong with a payoff for a pending impression. Without a selections topic a payoff must name
-// its item even where an earlier one has selected it: it would be refused, too, had it come before the impression.
+// contradiction returns the fault of a payoff for a pending impression. Without a selections topic each payoff must name its item, even
+// after an earlier one did: it would be refused too if it came before the impression.
 func (m *Machine) contradiction(l *learner, e *entry, p *event.Payoff) *event.Fault {
 	if l.gone {
 		return gone(l)
@@ -333,7 +329,7 @@ func (m *Machine) contradiction(l *learner, e *entry, p *event.Payoff) *event.Fa
 	return nil
 }
 
-// gone refuses what comes for an impression whose learner takes nothing in any more.
+// gone is the fault of records for an impression whose learner was removed or reset.
 func gone(l *learner) *event.Fault {
 	if of, ok := wasReset(l.name); ok {
 		return faultf(event.LearnerGone, "learner %q was reset after it had ranked the impression", of)
@@ -345,7 +341,7 @@ func notShown(item []byte) *event.Fault {
 	return faultf(event.ItemNotInImpression, "item %.64q is not among the impression's candidates", item)
 }
 
-// shownAt is the position at which an item was shown, -1 where it was not.
+// shownAt returns the position at which an item was shown, -1 if it was not.
 func (m *Machine) shownAt(l *learner, item []byte) int32 {
 	i, ok := l.items.lookUp(item)
 	if !ok {
@@ -354,8 +350,8 @@ func (m *Machine) shownAt(l *learner, item []byte) int32 {
 	return m.cur.position(i)
 }
 
-// addUp takes a payoff into the sum, and tells the learner what has come of the selection so far. Payoffs without an event id
-// cannot be told apart: each counts.
+// addUp adds a payoff to the sum, and feeds the sum so far to the learner. Payoffs without an event id each count: they cannot be told
+// apart.
 func (m *Machine) addUp(l *learner, e *entry, p *event.Payoff, at event.Millis) (verdict, *event.Fault) {
 	if len(p.EventID) > 0 {
 		h := eventHash(m.cur.key, p.EventID)
@@ -370,7 +366,7 @@ func (m *Machine) addUp(l *learner, e *entry, p *event.Payoff, at event.Millis) 
 	}
 	m.selectPaid(l, e, p)
 	fb := m.feedback(l)
-	// Payoffs are finite, but their sum need not be.
+	// Payoffs are finite, their sum may not be.
 	e.sum = min(max(e.sum+p.Payoff, -math.MaxFloat64), math.MaxFloat64)
 	e.count++
 	e.inParts = true
@@ -382,8 +378,8 @@ func (m *Machine) addUp(l *learner, e *entry, p *event.Payoff, at event.Millis) 
 	return taken, nil
 }
 
-// eventHash identifies an event id within one impression. It is stored, hence the same everywhere and for ever. It is cut
-// from a strong hash, for event ids come from outside: of a weak one two could be made that count as one.
+// eventHash identifies an event id within one impression. It is stored, so it never changes. It is part of a strong hash: with a weak one,
+// senders could make two event ids that count as one.
 func eventHash(id, event []byte) uint64 {
 	var length [8]byte
 	binary.LittleEndian.PutUint64(length[:], uint64(len(id)))
@@ -394,14 +390,14 @@ func eventHash(id, event []byte) uint64 {
 	return binary.LittleEndian.Uint64(h.Sum(nil))
 }
 
-// selectPaid makes a payoff the selection too, where there was none and none can come.
+// selectPaid makes a payoff the selection too, if there is none and none can come.
 func (m *Machine) selectPaid(l *learner, e *entry, p *event.Payoff) {
 	if e.selected < 0 {
 		m.selectItem(l, m.shownAt(l, p.Item), nil)
 	}
 }
 
-// selectItem notes what was selected; sel is the selection's record where there is one.
+// selectItem joins a selection at a position; sel is its record, nil if a payoff selects.
 func (m *Machine) selectItem(l *learner, at int32, sel *event.Selection) {
 	c := &m.cur
 	c.choose(at)
@@ -411,7 +407,7 @@ func (m *Machine) selectItem(l *learner, at int32, sel *event.Selection) {
 		m.leaveOut()
 	}
 	fb := m.feedback(l)
-	if sel != nil && sel.ByUtility { // nor is the order in which items stand in the entry one that was shown
+	if sel != nil && sel.ByUtility { // the entry's order was not the one shown
 		fb.Candidates = nil
 	} else if sel != nil {
 		fb.Utility, fb.HasUtility = sel.Utility, sel.HasUtility
@@ -423,7 +419,7 @@ func (m *Machine) selectItem(l *learner, at int32, sel *event.Selection) {
 	m.segments.loose += eventWeight
 }
 
-// feedback describes the current entry to its learner, without a payoff.
+// feedback returns the current entry as its learner sees it, without a payoff.
 func (m *Machine) feedback(l *learner) delay.Feedback {
 	e, s := &m.cur.entry, &m.scratch
 	fb := delay.Feedback{Ref: e.offset, Instance: e.instance, Began: e.began}
@@ -447,8 +443,7 @@ func (m *Machine) feedback(l *learner) delay.Feedback {
 	return fb
 }
 
-// endPaid feeds the learner a normalised payoff of an event time, which may stand for one that never came, and ends the
-// impression.
+// endPaid feeds the learner a normalised payoff of event time at, or a default, and ends the impression.
 func (m *Machine) endPaid(l *learner, how outcome, r float64, at event.Millis) {
 	fb := m.feedback(l)
 	fb.Payoff, fb.Age, fb.Defaulted = r, max(0, at-fb.Began), how == defaulted
@@ -467,8 +462,8 @@ func (m *Machine) endPaid(l *learner, how outcome, r float64, at event.Millis) {
 	m.end(how, r)
 }
 
-// end makes the current entry a tombstone. Where a learner adds payoffs up, it ends at its deadline, so that each that comes after
-// that is late and none a duplicate. In an experiment it is worth so much, within payoff ranges.
+// end makes the current entry a tombstone, with its worth to an experiment in payoff ranges. With AggregateSum it ended at its deadline:
+// later payoffs are late, not duplicates.
 func (m *Machine) end(how outcome, worth float64) {
 	e := &m.cur.entry
 	m.unitEnded(worth)
@@ -480,9 +475,8 @@ func (m *Machine) end(how outcome, worth float64) {
 		unselected: impressionsUnselected}[how], 1)
 }
 
-// rememberUntil is when an impression that ends now has ended, and until when it is remembered. It ends at the watermark; or at the deadline that
-// this is past, since it must not depend on when somebody looks whether that is so; and not before it began, which a watermark may be
-// behind by far that waits for another topic.
+// rememberUntil returns when an impression that ends now has ended, and until when its tombstone is kept. It ended at the watermark, or at
+// its past deadline: the time must not depend on when the walk looks. It is not before its beginning, which a lagging watermark may be.
 func (m *Machine) rememberUntil(e *entry) (ended, keptUntil event.Millis) {
 	ended = max(e.began, min(m.time.watermark, e.nextDeadline()))
 	if m.cfg.Remember == UntilHorizon {

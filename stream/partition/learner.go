@@ -13,67 +13,65 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// learner is one learner of the partition: configured, or only remembered because entries still name its number.
+// learner is a learner of the partition: configured, or only remembered because entries name its number.
 type learner struct {
 	name        string
 	number      int32
 	fingerprint string
-	changed     bool // its line in the learner table has to be written
+	changed     bool // its line in the learner table must be written
 	ledger      ledger
 	stored      storedItems
-	gone        bool // stored, but not configured any more; it has no items and no delay.Learner
+	gone        bool // stored, but not configured any more: without items and delay.Learner
 
 	cfg       *LearnerConfig
 	delay     delay.Learner
-	sharing   delay.Sharing // delay, where others' knowledge is the process's; else nil
-	arrived   int           // how many of the whole's arrivals sharing has been refreshed with
+	sharing   delay.Sharing // delay as delay.Sharing, if statistics are pooled in the process; else nil
+	arrived   int           // arrivals of the global learner with which sharing was refreshed
 	items     itemIndex
-	grown     int    // numbers that delay knows of
-	ended     int64  // items that were dropped since it was loaded
+	grown     int    // item count that delay was given
+	ended     int64  // items dropped since the state was loaded
 	itemHash  string // name of the hash of its items
-	namesHash string // and of that of their names
+	namesHash string // name of the hash of their names
 	hashes    map[string]ownHash
 
-	drops      unattributed // where on_expiry is drop
+	drops      unattributed // used if on_expiry is drop
 	conduct    UserModel
 	contexts   contexts
 	filled     FilledStatus
 	comparison Counterfactual
 	looking    sampling
-	trial      *trial // for the impressions that name it; nil: there is none
+	trial      *trial // the experiment on impressions that name it; nil: none
 
 	pooled []delay.Pooled
 }
 
-// ownHash is one of a learner's own hashes, besides that of its items.
+// ownHash is one of a learner's hashes, besides that of its items.
 type ownHash struct {
 	full    string // its name in the store
-	publish bool   // other partitions want to know its fields
-	byItem  bool   // which name items by their numbers
+	publish bool   // other partitions read its fields
+	byItem  bool   // its fields' names begin with item numbers
 }
 
 const learnerPrefix = "learner." // of the learner table's fields in the hash "meta"
 
-// ItemsHash holds, behind the learner's name and a colon, the numbers and the sums of items, by name: of those of which there is something
-// to know. NamesHash has all.
+// ItemsHash holds, behind the learner's name and a colon, numbers and sums of items by name, for items with statistics. NamesHash has all
+// items.
 const ItemsHash = "items"
 
-// ImportedHash keeps, behind a learner's name and a colon, all that the learner has taken in of exports since it began:
-// field "<hash> <field>" is what a learner would store in this field of this hash that knows nothing else. Item numbers
-// are those of the items in it. No worker reads it. Package checker starts from it.
+// ImportedHash keeps, behind a learner's name and a colon, all statistics imported since the learner began. Field "<hash> <field>" is the
+// value that a learner with imports only would store in that hash's field, with the item numbers of its own items. Package checker starts
+// from it; no worker reads it.
 const ImportedHash = "imported"
 
-// resetMark stands between a learner's name and its number in the name under which its impressions of before a reset
-// end. No configured name has one.
+// resetMark separates a learner's name and number in the name that its impressions get at a reset. No configured name contains it.
 const resetMark = "@"
 
-// wasReset tells whether a learner's name is one of before a reset, and of which learner.
+// wasReset reports whether a name was made by a reset, and returns the learner's.
 func wasReset(name string) (of string, ok bool) {
 	of, _, ok = strings.Cut(name, resetMark)
 	return of, ok
 }
 
-// isBeforeReset tells whether a learner's name is one of before a reset.
 func isBeforeReset(name string) bool {
 	_, past := wasReset(name)
 	return past
@@ -94,16 +92,14 @@ func newLearner(cfg *LearnerConfig, names Names) *learner {
 	return l
 }
 
-// itemHashes are those that each learner has, besides its delay.Learner's.
 func itemHashes() []string { return []string{ItemsHash, NamesHash, CatalogueHash, missedHash} }
 
-// learnerHash is one of a learner's hashes.
 type learnerHash struct {
 	learner *learner
 	hash    string
 }
 
-// normalise maps a payoff, or a sum of payoffs, from raw units to [0,1]; clamped says that it lay outside.
+// normalise scales a payoff, or a sum of payoffs, from raw units to [0,1]; clamped reports that it lay outside.
 func (l *learner) normalise(raw float64) (r float64, clamped bool) {
 	low, high := l.cfg.PayoffMin, l.cfg.PayoffMax
 	switch {
@@ -112,10 +108,9 @@ func (l *learner) normalise(raw float64) (r float64, clamped bool) {
 	case raw >= high:
 		return 1, raw > high
 	}
-	return min(max((raw-low)/(high-low), 0), 1), false // the rounding of two differences may leave the interval
+	return min(max((raw-low)/(high-low), 0), 1), false // rounding may leave the interval
 }
 
-// grow tells the learner how many items there are now.
 func (l *learner) grow() {
 	n := int(l.items.next)
 	if n == l.grown {
@@ -128,43 +123,40 @@ func (l *learner) grow() {
 	}
 }
 
-// LearnerStatus is a learner's condition for people and metrics.
+// LearnerStatus is a learner's status for people and metrics.
 type LearnerStatus struct {
 	Name     string
 	Number   int32
-	Gone     bool  // not configured any more: it takes nothing in, and what is pending expires
-	Items    int   // items it knows
-	Ended    int64 // items that were dropped since its state was loaded, because no impression carried them any more
+	Gone     bool // not configured any more: it learns nothing, and pending impressions expire
+	Items    int
+	Ended    int64 // items dropped since the state was loaded
 	HoldItem string
-	// Account is of what is known to be for this learner: the impressions that were ranked, and what came for them.
-	// Impressions read are those, duplicates not counted; selections and payoffs are counted by how they ended, and
-	// those that wait are not.
+	// Account covers the impressions that this learner ranked, and their selections and payoffs. Impressions read are the ranked ones,
+	// without duplicates. Selections and payoffs are counted once they have ended.
 	Account Account
-	// Drops is the zero value where a selection that is never paid counts as a payoff, and Untaught is how many did not, all the
-	// same: 0 where that is so still.
+	// Drops is the zero value unless on_expiry is drop. Untaught counts expired selections that taught nothing although an expiry default
+	// is set now.
 	Drops    UnattributedStatus
 	Untaught int64
 	Conduct  UserModel
-	Context  ContextStatus // the zero value where the learner looks at items alone
-	Filled   FilledStatus  // 0 where the learner finds the order of utilities itself
-	// Counterfactual is the zero value where the learner is gone.
+	Context  ContextStatus // the zero value if the learner uses items alone
+	Filled   FilledStatus  // 0 if the learner finds the order of utilities itself
+	// Counterfactual is the zero value if the learner is gone.
 	Comparison Counterfactual
 	// PayoffMin and PayoffMax are the ends of the payoff range, in raw units.
 	PayoffMin, PayoffMax float64
 	delay.Status
 }
 
-// FilledStatus counts candidates that had the median of the other candidates' utilities for one of their own, since the learner's state was
-// loaded, and the impressions with such candidates.
+// FilledStatus counts candidates without a utility, which got the median of the others', and their impressions, since the state was loaded.
 type FilledStatus struct{ Candidates, Impressions int64 }
 
-// LearnerAccount is a learner's part of the account.
 type LearnerAccount struct {
 	Name    string
 	Account Account
 }
 
-// Accounts are the learners' accounts, in the order of their numbers; see LearnerStatus.
+// Accounts returns the learners' accounts by ascending number; see LearnerStatus.
 func (m *Machine) Accounts() []LearnerAccount {
 	all := make([]LearnerAccount, len(m.learners))
 	for i, l := range m.learners {
@@ -173,7 +165,7 @@ func (m *Machine) Accounts() []LearnerAccount {
 	return all
 }
 
-// Learners tells how the learners are, in the order of their numbers.
+// Learners returns the learners' statuses by ascending number.
 func (m *Machine) Learners() []LearnerStatus {
 	m.show()
 	all := make([]LearnerStatus, 0, len(m.learners))
@@ -192,7 +184,7 @@ func (m *Machine) Learners() []LearnerStatus {
 	return all
 }
 
-// register gives a learner its place in the learner table.
+// register appends a learner to the learner table.
 func (m *Machine) register(l *learner) {
 	l.number = int32(len(m.learners))
 	l.changed = true
@@ -200,15 +192,14 @@ func (m *Machine) register(l *learner) {
 	m.byName[l.name] = l
 }
 
-// registerUnconfigured makes a learner that is named by a decision in the log, and neither configured nor stored: its entries need
-// a number. The empty fingerprint fits any configuration that takes the name up again.
+// registerUnconfigured registers a learner that the log names, and that is neither configured nor stored: its entries need a number. Its
+// empty fingerprint fits any configuration that uses the name later.
 func (m *Machine) registerUnconfigured(name string) *learner {
 	l := &learner{name: name, gone: true}
 	m.register(l)
 	return l
 }
 
-// appendLearner appends a line of the learner table.
 func appendLearner(dst []byte, l *learner) []byte {
 	dst = append(dst, `{"no":`...)
 	dst = strconv.AppendInt(dst, int64(l.number), 10)
@@ -235,7 +226,7 @@ func appendLearner(dst []byte, l *learner) []byte {
 	return append(dst, '}')
 }
 
-// nextStored is the number that the next new item gets at least, where the items that are there do not tell.
+// nextStored returns the least number of the next new item, if the stored items do not imply it.
 func (l *learner) nextStored() policy.Item {
 	if !l.gone && l.items.len() < int(l.items.next) {
 		l.stored.next = l.items.next
@@ -276,7 +267,6 @@ func parseLearner(value []byte) (s storedLearner, err error) {
 	return s, nil
 }
 
-// parseStoredItems reads what a line says of items.
 func parseStoredItems(v *fastjson.Value) (s storedItems, err error) {
 	if next := v.Get("next"); next != nil {
 		n, err := next.Int64()
@@ -294,7 +284,7 @@ func parseStoredItems(v *fastjson.Value) (s storedItems, err error) {
 	return s, nil
 }
 
-// harvester takes a learner's changes at a seal.
+// harvester collects a learner's changes at a seal. It implements delay.Recorder.
 type harvester struct {
 	m *Machine
 	l *learner
@@ -303,17 +293,15 @@ type harvester struct {
 
 var _ delay.Recorder = (*harvester)(nil)
 
-// Item implements delay.Recorder.
 func (h *harvester) Item(i policy.Item) {
-	if h.l.items.has(i) { // or it has ended since
+	if h.l.items.has(i) { // it may have ended since
 		h.l.items.taught(i)
 	}
 }
 
-// Field implements delay.Recorder.
 func (h *harvester) Field(hash string, field, value []byte) {
 	own, ok := h.l.hashes[hash]
-	if !ok { // a learner that does not name its hashes; a bug, caught by every test that seals
+	if !ok { // a bug, which every test that seals would find
 		panic("partition: learner " + h.l.name + " wrote to a hash that it did not name: " + hash)
 	}
 	if own.byItem {

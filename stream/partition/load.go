@@ -14,13 +14,13 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// ErrLearner says that a configured learner does not fit what is stored of it.
+// ErrLearner means that a configured learner does not fit its stored state.
 var ErrLearner = errors.New("partition: learner does not fit the stored state")
 
-// UnfitError is the ErrLearner of a learner that is configured with another fingerprint than the stored one.
+// UnfitError is an ErrLearner: the configured fingerprint differs from the stored one.
 type UnfitError struct {
 	Learner, Configured string
-	Stored              map[string]string // the fingerprints of all learners that are stored with one, by name
+	Stored              map[string]string // fingerprints of all stored learners that have one, by name
 }
 
 func (e *UnfitError) Error() string {
@@ -28,10 +28,8 @@ func (e *UnfitError) Error() string {
 		"and give `ranker-worker state reset --learner`", ErrLearner, e.Learner, e.Configured, e.Stored[e.Learner])
 }
 
-// Unwrap makes it an ErrLearner.
 func (e *UnfitError) Unwrap() error { return ErrLearner }
 
-// fingerprints are those that a table of stored learners has, by name.
 func fingerprints(table []storedLearner) map[string]string {
 	all := map[string]string{}
 	for _, s := range table {
@@ -42,8 +40,8 @@ func fingerprints(table []storedLearner) map[string]string {
 	return all
 }
 
-// Unfit is why a machine with these learners would refuse what is stored, by the fields of its hash "meta"; nil: its learners fit. It fails
-// where the table of learners cannot be read.
+// Unfit returns why a machine with these learners would refuse the stored state, given the fields of its hash "meta"; nil if all learners
+// fit. It fails if the learner table cannot be decoded.
 func Unfit(learners []LearnerConfig, fields []state.Field) (*UnfitError, error) {
 	var table []storedLearner
 	for _, f := range fields {
@@ -67,7 +65,7 @@ func Unfit(learners []LearnerConfig, fields []state.Field) (*UnfitError, error) 
 	return nil, nil
 }
 
-// Fields of the hash "meta" that are the machine's, besides the account and the learner table.
+// Fields of the hash "meta", besides the account and the learner table.
 const (
 	watermarkField = "watermark"
 	floorField     = "floor"
@@ -77,7 +75,7 @@ const (
 	seenField      = "seen"
 )
 
-// loading keeps what is loaded until everything is there: fields come in any order.
+// loading collects stored fields, which come in any order.
 type loading struct {
 	parser fastjson.Parser
 	table  []storedLearner
@@ -87,7 +85,7 @@ type loading struct {
 	missed map[*learner][]state.Field
 	trials []state.Field
 	salted bool
-	check  uint32 // what the check of the rest has to be, if what was seen is of this state
+	check  uint32 // of the rest of the state; the observations are used only if it matches
 }
 
 type storedLearner struct {
@@ -103,7 +101,7 @@ func newLoading() *loading {
 		fields: make(map[*learner][]state.Field), missed: make(map[*learner][]state.Field)}
 }
 
-// Hashes names the hashes to be loaded besides "meta".
+// Hashes returns the names of the hashes to load, besides "meta".
 func (m *Machine) Hashes() []string {
 	names := []string{ExperimentsHash}
 	for i := range m.cfg.Learners {
@@ -115,8 +113,7 @@ func (m *Machine) Hashes() []string {
 	return names
 }
 
-// Load takes one stored field; its memory must not change before Loaded. Fields of "meta" that are not ours are
-// passed over.
+// Load adds one stored field, whose memory must not change before Loaded. Unknown fields of "meta" are ignored.
 func (m *Machine) Load(f state.Field) error {
 	if m.loading == nil {
 		return errors.New("partition: a field to load after the last")
@@ -194,7 +191,7 @@ func (m *Machine) loadMeta(field string, value []byte) error {
 	return nil
 }
 
-// Loaded ends the loading. It fails with an UnfitError where a configured learner's fingerprint is not the stored one.
+// Loaded ends the loading. It fails with an UnfitError if a learner's configured fingerprint is not the stored one.
 func (m *Machine) Loaded(event.Millis) error {
 	ld := m.loading
 	m.loading = nil
@@ -220,7 +217,7 @@ func (m *Machine) Loaded(event.Millis) error {
 	return nil
 }
 
-// assignNumbers gives every learner its number: the stored ones theirs, then the new ones in the order of the configuration.
+// assignNumbers numbers the learners: stored ones as stored, then new ones in the order of the configuration.
 func (m *Machine) assignNumbers(table []storedLearner) error {
 	slices.SortFunc(table, func(a, b storedLearner) int { return int(a.number) - int(b.number) })
 	for i, s := range table {

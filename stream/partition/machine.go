@@ -13,30 +13,30 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// Machine is the state of one partition number and what becomes of it. It is not safe for concurrent use.
+// Machine is the state of one partition. It is not safe for concurrent use.
 //
-// Its life: New, Load for every stored field, Loaded; then Step, Tick and the expiry walk in any order, with Seal
-// whenever changes are to be stored. After an error of any of them the machine must not be used any more.
+// Its life: New, Load for every stored field, Loaded; then Step, Tick and Expire in any order, with Seal before each checkpoint. After an
+// error of any of them it must not be used any more.
 type Machine struct {
 	cfg      Config
 	salt     uint64
 	learners []*learner // by number, once loaded
 	byName   map[string]*learner
 	hashes   map[string]learnerHash
-	fallback *learner // takes records that name no learner
+	fallback *learner // of records that name no learner
 	loading  *loading
 
 	time      eventTime
 	steps     inputOrder
 	seen      observationLog
-	behind    bool // event time has come further than it was acted upon
+	behind    bool // event time has moved since it was acted upon
 	stepping  stepping
-	elsewhere Elsewhere // see there
+	elsewhere Elsewhere
 	ledger    ledger
 	known     idIndex
 	segments  segments
-	epoch     uint64 // of Config.Pooled, that decisions go by
-	shown     uint64 // likewise, that learners show: that or a later one
+	epoch     uint64 // the epoch of Config.Pooled that decisions use
+	shown     uint64 // the epoch that status shows: epoch or a later one
 	expiry    expiry
 	absences  unconfigured
 	trials    trials
@@ -56,39 +56,39 @@ type Machine struct {
 	scratch    scratch
 }
 
-// stepping is what a step finds out about its record, besides its outcome.
+// stepping holds facts about the record being stepped, besides its outcome.
 type stepping struct {
 	effective event.Millis
 	timed     bool  // the record's own time is not believed
-	crowded   bool  // there is no room for it to wait
-	due       bool  // the impression under its id has ended, since a deadline was past
+	crowded   bool  // there is no room to park it
+	due       bool  // the impression under its id ended, because a deadline was past
 	dueAt     int64 // offset of that impression
 	ranked    bool
 }
 
-// scratch is memory of the decision path.
+// scratch is reused memory of the decision path.
 type scratch struct {
-	due        []policy.Item // items to be dropped
-	process    []int32       // the process's numbers of the candidates, as the record lists them
-	numbers    []policy.Item // ours
-	order      []int32       // positions in the record, in increasing utility
-	candidates []policy.Item // in increasing utility
+	due        []policy.Item // items to drop
+	process    []int32       // process-wide numbers of the candidates, in the record's order
+	numbers    []policy.Item // the learner's numbers
+	order      []int32       // positions in the record, by increasing utility
+	candidates []policy.Item // by increasing utility
 	utilities  []float64
 	names      [][]byte
 	unit       []byte // of an experiment by user
 	reading    Reading
 	about      policy.Context
-	x          []int8 // of what was selected
+	x          []int8 // of the selected item
 	shadows    shadows
-	rankOf     map[policy.Item]int32 // utility rank
+	rankOf     map[policy.Item]int32
 	pages      []uint32
 	named      []namedItem // of a page of names that is being sealed
 	text, page []byte
 }
 
-// sealedMeta is what the hash "meta" holds of ours as of the last seal, the account apart.
+// sealedMeta holds the machine's fields of the hash "meta" as of the last seal, without the account.
 type sealedMeta struct {
-	stored    bool // salt and the rest have been written once
+	stored    bool // salt and the rest were written once
 	watermark event.Millis
 	floor     int64
 	orders    int64
@@ -96,7 +96,6 @@ type sealedMeta struct {
 
 var errConfig = errors.New("partition: configuration")
 
-// New makes a machine without state.
 func New(cfg Config) (*Machine, error) {
 	m := &Machine{
 		cfg: cfg, salt: cfg.Salt, byName: make(map[string]*learner), hashes: make(map[string]learnerHash), loading: newLoading(),
@@ -145,10 +144,10 @@ func New(cfg Config) (*Machine, error) {
 	return m, m.newTrials()
 }
 
-// Names are those of the items, by the process's numbers.
+// Names returns the process-wide table of item names.
 func (m *Machine) Names() Names { return m.cfg.Names }
 
-// claimHashes notes which hashes are the learner's.
+// claimHashes assigns hashes to a learner. It fails if another has one of them.
 func (m *Machine) claimHashes(l *learner) error {
 	for _, h := range append(itemHashes(), l.delay.Hashes()...) {
 		name := l.name + ":" + h
@@ -178,16 +177,15 @@ func (c *LearnerConfig) check() error {
 	return nil
 }
 
-// hash is the keyed 64-bit hash of an id. Its key stays in the process: with the key, ids could be chosen that are taken for
-// known. The key of decisions, the salt, would not do, since rankings show it.
+// hash returns the keyed 64-bit hash of an id. Its key stays in the process: a sender with the key could choose ids that collide. The salt
+// would not do, since rankings show decisions' keys.
 func (m *Machine) hash(id state.ID) uint64 {
 	m.hasher.ResetWithSeed(m.cfg.HashKey)
 	_, _ = m.hasher.Write(id[:]) // never fails
 	return m.hasher.Sum64()
 }
 
-// Resolve says whether a record with this id can be stepped without a look-up. What it says holds until the next
-// Forget.
+// Resolve reports whether a record with this id can be stepped without a look-up. The answer holds until the next Forget.
 func (m *Machine) Resolve(id state.ID) Resolution {
 	h := m.hash(id)
 	if m.segments.over.find(h, id) != nil || m.known.certainlyNew(h) {
@@ -196,8 +194,7 @@ func (m *Machine) Resolve(id state.ID) Resolution {
 	return NeedsLookUp
 }
 
-// Places appends the places where something may be stored under an id, one as a rule: all there are, as the store has them where
-// Resolve says NeedsLookUp. They are not known before KnownComplete.
+// Places appends all places where an id may be stored, mostly one. They are not known before KnownComplete.
 func (m *Machine) Places(dst []state.Place, id state.ID) []state.Place {
 	m.scratch.pages = m.known.pagesOf(m.scratch.pages[:0], m.hash(id))
 	for _, page := range m.scratch.pages {
@@ -206,8 +203,7 @@ func (m *Machine) Places(dst []state.Place, id state.ID) []state.Place {
 	return dst
 }
 
-// AddKnown takes a page of the store, and under which ids something lies in it, before anything is stepped. A page that comes twice is
-// taken once.
+// AddKnown adds a page of the store and its ids to the index, before anything is stepped. A page that comes again is ignored.
 func (m *Machine) AddKnown(p *state.PageOfIDs) {
 	if m.expiry.pages.bucket(p.Number) != noBucket {
 		return
@@ -218,19 +214,16 @@ func (m *Machine) AddKnown(p *state.PageOfIDs) {
 	}
 }
 
-// KnownComplete says that every page of the store has been added: from now on, an id that is not known is new, and where
-// the others lie is known.
+// KnownComplete marks the index as complete: from now on an unknown id is new.
 func (m *Machine) KnownComplete() { m.known.complete = true }
 
-// IsKnownComplete tells whether KnownComplete has been said.
 func (m *Machine) IsKnownComplete() bool { return m.known.complete }
 
-// InputStep takes one record in. A faulty record is no error: it becomes a dead letter. A *Wait means that the record cannot be
-// stepped yet. Any other error means that what is stored, or what the log holds as decided, contradicts the input; the
-// machine must not be used any more.
+// Step processes one record. A faulty record is no error: it becomes a dead letter. A *Wait means that the record cannot be stepped yet.
+// Any other error means that stored state or a logged decision contradicts the input.
 //
-// Whatever the watermark has made due for the record's id is done first. Hence what becomes of a record depends on the
-// watermark and never on how far the expiry walk has come.
+// First it does all that the watermark has made due for the record's id. So the outcome depends on the watermark, never on the progress of
+// the expiry walk.
 func (m *Machine) Step(in *Input, out *Output) error {
 	rec := in.Record
 	if rec.Topic >= event.Inputs || rec.Topic == event.Selections && !m.cfg.HasSelections {
@@ -253,15 +246,14 @@ func (m *Machine) Step(in *Input, out *Output) error {
 		m.stepped(rec)
 		return nil
 	}
-	if _, waits := err.(*Wait); waits { // what was done all the same is nothing that the steps tell of
+	if _, waits := err.(*Wait); waits { // changes made before a Wait are not in the steps
 		m.noteActed(acted)
 		m.noteDue()
 	}
 	return err
 }
 
-// prepare acts upon event time where it has come further, and tells whether it has. It comes before all that depends on that. Experiments
-// go over to each epoch.
+// prepare acts upon event time if it has moved, and reports whether it has. It precedes all decisions. Experiments move to each epoch.
 func (m *Machine) prepare() (acted bool) {
 	if m.epoch == 0 || len(m.trials.all) > 0 {
 		m.follow()
@@ -278,28 +270,28 @@ func (m *Machine) prepare() (acted bool) {
 	return true
 }
 
-// noteActed notes that event time was acted upon, if it was, where no step tells so.
+// noteActed records an observation that event time was acted upon between two records.
 func (m *Machine) noteActed(acted bool) {
 	if acted {
 		m.seen.acted(m.time.watermark)
 	}
 }
 
-// noteDue notes that an impression has ended whose deadline was past, if one has, where no step tells so.
+// noteDue records an observation that an impression ended because its deadline was past.
 func (m *Machine) noteDue() {
 	if m.stepping.due {
 		m.seen.visit(m.cur.id, m.stepping.dueAt)
 	}
 }
 
-// skip passes over a record that cannot be read. A decision that was made while it could be read is passed over with
-// it. Its selections and payoffs are then for an unknown impression.
+// skip passes over an unreadable record, and over a decision made while it was readable. Its selections and payoffs become those of an
+// unknown impression.
 func (m *Machine) skip(in *Input, out *Output) {
 	m.stepping.ranked, m.stepping.effective = in.Decided != nil, math.MinInt64
 	m.reject(in.Record, faultf(event.Skipped, "%s", in.Record.Skipped), out)
 }
 
-// stepped counts a record that was taken in, and notes the step.
+// stepped counts a processed record and adds it to the steps.
 func (m *Machine) stepped(rec *Record) {
 	m.time.read(rec.Topic, m.stepping.effective)
 	m.ledger.add(ofTopic(rec.Topic, impressionsRead, selectionsRead, payoffsRead), 1)
@@ -324,8 +316,8 @@ func (m *Machine) stepped(rec *Record) {
 	m.endItems()
 }
 
-// effective is what a record's time counts as: the event time, at most Kafka's timestamp. One that lies too far ahead
-// counts as now, or as what it counted as when it was first stepped.
+// effective returns a record's effective time: its event time, at most Kafka's timestamp. A time too far ahead counts as now, or as at its
+// first step.
 func (m *Machine) effective(in *Input, t event.Millis, hasTime bool) event.Millis {
 	e := in.Record.Timestamp
 	if hasTime {
@@ -343,17 +335,17 @@ func (m *Machine) effective(in *Input, t event.Millis, hasTime bool) event.Milli
 	return e
 }
 
-// Elsewhere holds the learners of the other workers of the group. Records for a learner that a machine does not know, but another
-// worker does or may, wait instead of being refused.
+// Elsewhere lists learners of the group's other workers. A record for a learner unknown here waits if another worker has it, or may have
+// it.
 type Elsewhere struct {
-	Learners map[string]bool // names of learners that other workers are configured with
-	Partial  bool            // others may be configured with more: not all have had the time to announce theirs
+	Learners map[string]bool // names of other workers' learners
+	Partial  bool            // not all workers have announced theirs yet
 }
 
-// Elsewhere sets the learners of the other workers; the map must not change afterwards.
+// Elsewhere sets the learners of other workers. The map must not change afterwards.
 func (m *Machine) Elsewhere(learners Elsewhere) { m.elsewhere = learners }
 
-// unknownHere is a Wait where the learner is known to another worker, or may be, else nil.
+// unknownHere returns a Wait if another worker has the learner, or may have it.
 func (m *Machine) unknownHere(name string) error {
 	switch {
 	case m.elsewhere.Learners[name]:
@@ -364,8 +356,7 @@ func (m *Machine) unknownHere(name string) error {
 	return nil
 }
 
-// Begin notes that an owner goes on by its own choice from these offsets. Where the order of the steps before is not known, it leaves
-// them out.
+// Begin notes the offsets from which an owner continues by its own choice. If the order of earlier steps is not known, it drops them.
 func (m *Machine) Begin(offsets [event.Inputs]int64, known bool) {
 	if !known {
 		m.steps.restart()
@@ -375,31 +366,29 @@ func (m *Machine) Begin(offsets [event.Inputs]int64, known bool) {
 	m.steps.read()
 }
 
-// Steps tell, as the header of a ranking would, what was stepped since the last; see ParseSteps.
+// Steps returns the steps since the last ranking or order record, as in a header; see ParseSteps.
 func (m *Machine) Steps() []byte { return m.steps.appendHeader(nil) }
 
-// Tick moves the watermark on: to the least, over the input topics, of the newest effective time read, or of now where
-// all there is has been read. It never falls, and never goes ahead of now.
+// Tick raises the watermark to the least, over the input topics, of the newest effective time read, or of now for a topic read to its end.
+// It never falls and is never ahead of now.
 func (m *Machine) Tick(now event.Millis, atEnd [event.Inputs]bool) {
 	atEnd[event.Selections] = atEnd[event.Selections] || !m.cfg.HasSelections
 	m.Raise(m.time.least(now, atEnd))
 }
 
-// Raise moves the watermark on to w, where it lies ahead. Learners are told before the next record is stepped, the next change is
-// sealed, or the walk ends the next impression, whichever comes first: so that how often it was raised meanwhile changes nothing.
+// Raise raises the watermark to w. Learners advance before the next step, seal or expiry, so the number of raises in between has no effect.
 func (m *Machine) Raise(w event.Millis) {
 	if m.time.raise(w) {
 		m.behind = true
 	}
 }
 
-// Watermark is how far event time has come.
 func (m *Machine) Watermark() event.Millis { return m.time.watermark }
 
-// Gaps is how often this machine has left out of headers what it saw. It is no part of the state.
+// Gaps returns how often this machine had to leave observations out of headers. It is not part of the state.
 func (m *Machine) Gaps() int64 { return m.seen.gaps }
 
-// Misspelt tells, by input topic, what misspelt fields records had that this machine has decoded. It is no part of the state.
+// Misspelt returns the misspelt fields of decoded records, by input topic. It is not part of the state.
 func (m *Machine) Misspelt() (all [event.Inputs]event.Misspelling) {
 	for topic := range all {
 		all[topic] = m.decoder.Misspelt(event.Topic(topic))
@@ -407,7 +396,7 @@ func (m *Machine) Misspelt() (all [event.Inputs]event.Misspelling) {
 	return all
 }
 
-// read decodes a record that was just fetched, and says what is wrong with it.
+// read decodes a fetched record, and returns its fault.
 func (m *Machine) read(rec *Record) (*event.Fault, error) {
 	if rec.Fault != nil {
 		return rec.Fault, nil
@@ -415,7 +404,6 @@ func (m *Machine) read(rec *Record) (*event.Fault, error) {
 	return m.decode(rec.Topic, rec.Key, &event.Content{Form: m.cfg.Formats.Of(rec.Topic, rec.Value), Value: rec.Value, Plain: rec.Plain})
 }
 
-// decode decodes into the machine's record of that kind.
 func (m *Machine) decode(t event.Topic, key []byte, c *event.Content) (*event.Fault, error) {
 	switch t {
 	case event.Impressions:
@@ -426,7 +414,6 @@ func (m *Machine) decode(t event.Topic, key []byte, c *event.Content) (*event.Fa
 	return fault(m.decoder.PayoffIn(&m.payoff, key, c))
 }
 
-// fault is why a record is refused, nil where it is not.
 func fault(err error) (*event.Fault, error) {
 	if err == nil {
 		return nil, nil
@@ -437,7 +424,6 @@ func fault(err error) (*event.Fault, error) {
 	return nil, err
 }
 
-// reject makes a record a dead letter.
 func (m *Machine) reject(rec *Record, f *event.Fault, out *Output) {
 	m.ledger.add(ofTopic(rec.Topic, impressionsRejected, selectionsRejected, payoffsRejected), 1)
 	l := DeadLetter{

@@ -91,7 +91,7 @@ func TestLookUps(t *testing.T) {
 	require.Equal(t, 100, w.lookups, "the payoff finds in memory what the selection looked up and changed")
 }
 
-// TestOverlayWithCollidingHashes: slots of one hash are told apart by their ids, in any order of coming and going.
+// TestOverlayWithCollidingHashes: ids distinguish slots with one hash, in any order of coming and going.
 func TestOverlayWithCollidingHashes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := newOverlay()
@@ -116,7 +116,7 @@ func TestOverlayWithCollidingHashes(t *testing.T) {
 	})
 }
 
-// TestSealedChangesStay: what a seal appended does not change when the machine goes on.
+// TestSealedChangesStay: sealed changes stay as they are when the machine goes on.
 func TestSealedChangesStay(t *testing.T) {
 	w := newWorld(t, testConfig())
 	var c state.Changes
@@ -215,7 +215,7 @@ func TestAdoptionComesBeforeTheRulesOfTheDay(t *testing.T) {
 	require.Equal(t, "pending: feed offset 0, b a, selection by 00:00:00, payoff by 00:00:00, bucket 00:00:00", w.entry("i-1"))
 }
 
-// TestRefusedEarlier: what an earlier owner went past is never ranked.
+// TestRefusedEarlier: an impression that an earlier owner left unranked is never ranked.
 func TestRefusedEarlier(t *testing.T) {
 	w := newWorld(t, testConfig())
 	require.NoError(t, w.read(event.Impressions, "i-1", impression("i-1", "a"), day))
@@ -299,7 +299,7 @@ func TestBrokenStateStops(t *testing.T) {
 	}
 }
 
-// TestFingerprints: what was learned under one meaning of payoffs is not gone on with under another.
+// TestFingerprints: statistics of one definition of payoffs are not continued under another.
 func TestFingerprints(t *testing.T) {
 	w := newWorld(t, testConfig())
 	w.save()
@@ -321,7 +321,7 @@ func TestFingerprints(t *testing.T) {
 	require.Equal(t, LearnerStatus{Name: "front", Number: 1, PayoffMax: 1}, got[1])
 }
 
-// TestConfig: what cannot be meant is refused.
+// TestConfig: invalid configurations are refused.
 func TestConfig(t *testing.T) {
 	for name, damage := range map[string]func(*Config){
 		"no name":        func(c *Config) { c.Learners[0].Name = "" },
@@ -421,7 +421,7 @@ func TestOutputOwnsItsBytes(t *testing.T) {
 	require.Empty(t, w.out.DeadLetters)
 }
 
-// TestStepRefusesOtherTopics: what is not configured as an input is not stepped.
+// TestStepRefusesOtherTopics: a record of a topic that is not an input is refused.
 func TestStepRefusesOtherTopics(t *testing.T) {
 	cfg := testConfig()
 	cfg.HasSelections = false

@@ -17,14 +17,13 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// missedHash keeps, behind the learner's name and a colon, what a learner has missed: the impressions of its that ended
-// while it was not configured. It maps the impression's offset, or what stands for it (see refOf), to "unselected <instance>" or "expired <item> <instance> <began>",
-// with the sum of its payoffs behind that where the learner was told of it, and last "expected:<millionths>" where the decision
-// says what it expected, and "context:<steps of the user's>:<all steps>" where there was a context: numbers in decimal, an instance of -1 for none, a time in milliseconds, the sum in raw units. When the name is configured again, the learner is told first of all.
-// Otherwise a selection in flight, or an instance of BOLD, would wait for ever.
+// missedHash holds, behind the learner's name and a colon, the impressions of an unconfigured learner that ended. Its field is the
+// impression's offset, or a substitute (refOf). Its value is "unselected <instance>" or "expired <item> <instance> <began>", then as known
+// the sum of payoffs fed, "expected:<millionths>", and "context:<number of the user's steps>:<all steps>". Numbers are decimal, an instance
+// of -1 means none, times are in milliseconds, the sum in raw units. A learner that is configured again is fed them first: else a selection
+// in flight, or an instance of BOLD, would wait for ever.
 const missedHash = "missed"
 
-// missed is one such impression.
 type missed struct {
 	learner  string
 	offset   int64
@@ -36,26 +35,25 @@ type missed struct {
 	sum      float64
 	expects  bool
 	expected float64
-	context  []int8 // of what was selected
+	context  []int8 // of the selected item
 	ofUser   int
-	has      bool // a context
+	has      bool // it has a context
 }
 
-// expectedWord begins the word that says what was expected, and contextWord that which says how many numbers of the context are the user's, the segment's
-// among them, and in hexadecimal digits all of them.
+// expectedWord precedes an expected payoff, contextWord the number of the user's steps, segment included, and all steps in hexadecimal.
 const (
 	expectedWord = "expected:"
 	contextWord  = "context:"
 )
 
-// unconfigured are what learners have missed, as far as the store does not say so yet.
+// unconfigured holds changes of missedHash since the last seal.
 type unconfigured struct {
-	missed    []missed // by learners that are gone, since the last seal
-	delivered []missed // that learners have been told at the load, to be taken out
+	missed    []missed // ended impressions of learners that are gone
+	delivered []missed // fed to their learner at the load, to be deleted
 }
 
-// miss notes that an entry, of a learner that is gone, ends without a payoff. It leaves out entries whose items are not known,
-// since their learner was never told of them, and learners of before a reset, which do not come back.
+// miss notes that an entry of a learner that is gone ends without a payoff. Entries without known items are left out, since their learner
+// never saw them, and so are learners from before a reset, which never return.
 func (a *unconfigured) miss(learner string, id []byte, e *entry) {
 	if len(e.items) == 0 || isBeforeReset(learner) {
 		return
@@ -69,11 +67,10 @@ func (a *unconfigured) miss(learner string, id []byte, e *entry) {
 	a.missed = append(a.missed, x)
 }
 
-// hashedRef is added to what stands for an offset that is not kept: it is no offset of a log.
+// hashedRef marks a substitute of an offset: no log has such an offset.
 const hashedRef = 1 << 62
 
-// refOf tells an impression apart from others of its partition: its offset or, where that is not kept, since its learner does
-// not ask for it, what a strong hash makes of its id.
+// refOf returns an impression's offset, or a hash of its id if the offset is not kept because its learner does not need it.
 func refOf(id []byte, e *entry) int64 {
 	if e.offset != unknownOffset {
 		return e.offset
@@ -82,7 +79,7 @@ func refOf(id []byte, e *entry) int64 {
 	return hashedRef | int64(binary.LittleEndian.Uint64(sum[:])>>2)
 }
 
-// deliver tells a learner that was just loaded what it has missed, in the order of the impressions.
+// deliver feeds a newly loaded learner the impressions it has missed, in their order.
 func (a *unconfigured) deliver(l *learner, fields []state.Field) error {
 	all := make([]missed, 0, len(fields))
 	for _, f := range fields {
@@ -116,7 +113,7 @@ func (a *unconfigured) deliver(l *learner, fields []state.Field) error {
 	return nil
 }
 
-// seal writes what was missed, and takes out what learners have been told.
+// seal writes new entries, and deletes those fed.
 func (a *unconfigured) seal(dst *state.Changes) {
 	for _, x := range a.missed {
 		dst.Writes = append(dst.Writes, state.Write{Hash: x.hash(), Field: x.field(), Value: x.value()})
@@ -151,7 +148,6 @@ func (x *missed) value() []byte {
 	return b
 }
 
-// parseContext reads what stands behind contextWord.
 func (x *missed) parseContext(text string) bool {
 	user, steps, _ := strings.Cut(text, ":")
 	n, err := strconv.Atoi(user)

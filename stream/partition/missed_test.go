@@ -11,7 +11,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// told is a learner that notes what it is told of ends.
+// told is a learner that notes how impressions ended.
 type told struct {
 	delay.Learner
 	expired, unselected []delay.Feedback
@@ -20,7 +20,7 @@ type told struct {
 func (d *told) Expired(fb delay.Feedback)    { d.expired = append(d.expired, fb) }
 func (d *told) Unselected(fb delay.Feedback) { d.unselected = append(d.unselected, fb) }
 
-// TestAbsences_WhatIsMissedIsToldOnce: it is stored while the learner is gone, told when it is back, and taken out then.
+// TestAbsences_WhatIsMissedIsToldOnce: the end of an impression is stored while its learner is gone, fed when it is back, and then deleted.
 func TestAbsences_WhatIsMissedIsToldOnce(t *testing.T) {
 	var a unconfigured
 	a.miss("feed", nil, &entry{offset: 12, items: []policy.Item{3, 1}, selected: 1, instance: 5, began: 77})

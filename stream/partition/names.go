@@ -2,51 +2,46 @@ package partition
 
 import "hash/maphash"
 
-// Names gives items' names numbers: dense, from 0, in the order in which they are first asked for. One Names may serve all machines
-// of a process, which then keep a name once and not each for itself; its numbers are the process's own and are not stored. A
-// machine's numbers, which are, it translates (catalogue).
+// Names numbers item names: from 0, without gaps, in the order of first use. One Names may serve all machines of a process, which then keep
+// each name once. Its numbers are not stored; itemIndex maps them to a learner's own.
 type Names interface {
-	// Numbers appends the numbers of names to dst, new ones where they have none yet.
+	// Numbers appends the numbers of names to dst. New names get new numbers.
 	Numbers(dst []int32, names [][]byte) []int32
-	// Number is that of a name, if it has one.
+	// Number returns a name's number, if it has one.
 	Number(name []byte) (n int32, known bool)
-	// Name is the name with a number that Numbers gave.
+	// Name returns the name of a number that Numbers returned.
 	Name(n int32) string
 }
 
-// NameTable is a Names for one goroutine. An impression asks for many names at once, at random among perhaps millions: what that costs are
-// cache misses. A place in the table is therefore found with one of them, and those of a list are waited for together and not one after the
-// other, which the maps of the language cannot do (BenchmarkNameTable).
+// NameTable is a Names for one goroutine. An impression looks up many names at once, among perhaps millions, and cache misses dominate. A
+// slot is found with one miss, and the misses of a list overlap, unlike with Go's maps (BenchmarkNameTable).
 type NameTable struct {
 	seed   maphash.Seed
 	shards [nameShards]nameShard
 	names  []string
 }
 
-// nameShard is an open hash table with linear probing. There are several, so that none takes long to grow.
+// nameShard is an open hash table with linear probing. Shards keep the time to grow short.
 type nameShard struct {
 	slots []nameSlot // a power of two, or none
 	used  int
 }
 
-// nameSlot is where a name with a hash stands.
 type nameSlot struct {
 	hash   uint32
-	number int32 // and 1; 0: nothing stands here
+	number int32 // number plus 1; 0: empty
 }
 
 const (
 	nameShards = 64
 	leastSlots = 16
-	namesAhead = 32 // names that are waited for together
+	namesAhead = 32 // names whose cache misses overlap
 )
 
 var _ Names = (*NameTable)(nil)
 
-// NewNameTable makes one without names.
 func NewNameTable() *NameTable { return &NameTable{seed: maphash.MakeSeed()} }
 
-// Numbers implements Names.
 func (t *NameTable) Numbers(dst []int32, names [][]byte) []int32 {
 	for len(names) > 0 {
 		start := len(dst)
@@ -59,12 +54,12 @@ func (t *NameTable) Numbers(dst []int32, names [][]byte) []int32 {
 	return dst
 }
 
-// Known appends the numbers of names to dst as long as they have one, and so tells by its length which is the first that has none.
+// Known appends the numbers of names up to the first that has none.
 func (t *NameTable) Known(dst []int32, names [][]byte) []int32 {
 	var hashes [namesAhead]uint64
 	var likely [namesAhead]int32
 	var texts [namesAhead]string
-	var same [namesAhead]bool // as far as the first byte goes
+	var same [namesAhead]bool // as far as the first byte shows
 	for len(names) > 0 {
 		some := names[:min(len(names), namesAhead)]
 		names = names[len(some):]
@@ -84,7 +79,7 @@ func (t *NameTable) Known(dst []int32, names [][]byte) []int32 {
 		}
 		for k, name := range some {
 			n := likely[k]
-			if n >= 0 && (!same[k] || texts[k] != string(name)) { // another of the same hash
+			if n >= 0 && (!same[k] || texts[k] != string(name)) { // another name with the same hash
 				n = t.find(name, hashes[k])
 			}
 			if n < 0 {
@@ -96,19 +91,17 @@ func (t *NameTable) Known(dst []int32, names [][]byte) []int32 {
 	return dst
 }
 
-// Number implements Names.
 func (t *NameTable) Number(name []byte) (n int32, known bool) {
 	n = t.find(name, maphash.Bytes(t.seed, name))
 	return max(n, 0), n >= 0
 }
 
-// Name implements Names.
 func (t *NameTable) Name(n int32) string { return t.names[n] }
 
-// shard is where names of a hash stand: its highest bits say that, and the lowest where in it.
+// shard returns the shard of a hash: its highest bits choose the shard, the lowest the slot.
 func (t *NameTable) shard(hash uint64) *nameShard { return &t.shards[hash>>(64-6)] }
 
-// likely is the number of the first name that has so much of the hash; -1 where none has.
+// likely returns the number of the first name with these hash bits, -1 if there is none.
 func (s *nameShard) likely(hash uint64) int32 {
 	if len(s.slots) == 0 {
 		return -1
@@ -121,7 +114,7 @@ func (s *nameShard) likely(hash uint64) int32 {
 	}
 }
 
-// find is the number of a name; -1 where it has none.
+// find returns the number of a name, -1 if it has none.
 func (t *NameTable) find(name []byte, hash uint64) int32 {
 	s := t.shard(hash)
 	if len(s.slots) == 0 {
@@ -136,7 +129,7 @@ func (t *NameTable) find(name []byte, hash uint64) int32 {
 	}
 }
 
-// add gives a name that has none the next number.
+// add gives a new name the next number.
 func (t *NameTable) add(name string) int32 {
 	t.names = append(t.names, name)
 	n := int32(len(t.names))

@@ -15,7 +15,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// TestNames_SharedOrNot: what a machine decides and stores does not depend on who else uses its names, and when.
+// TestNames_SharedOrNot: decisions and stored state do not depend on the other users of the names.
 func TestNames_SharedOrNot(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		cfg := testConfig()
@@ -43,7 +43,7 @@ func TestNames_SharedOrNot(t *testing.T) {
 	})
 }
 
-// TestNameTable holds it against a map, with names that share what the table keeps of a hash.
+// TestNameTable compares it with a map, with names that share the stored bits of their hash.
 func TestNameTable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		table, numbers := NewNameTable(), map[string]int32{}
@@ -78,7 +78,7 @@ func TestNameTable(t *testing.T) {
 	})
 }
 
-// TestNameTable_SameHash: names of which all that is kept of the hash is the same are told apart.
+// TestNameTable_SameHash: names with the same stored bits of their hash stay distinct.
 func TestNameTable_SameHash(t *testing.T) {
 	table := NewNameTable()
 	one, other := []byte("one"), []byte("other")

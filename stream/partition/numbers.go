@@ -5,10 +5,10 @@ import (
 	"math"
 )
 
-// numbers reads the numbers of the headers of rankings.
+// numbers reads the varints of rankings' headers.
 type numbers struct {
 	rest []byte
-	bad  bool // one is cut off, or too large
+	bad  bool // one is cut off or too large
 }
 
 func (d *numbers) uvarint() int64 {

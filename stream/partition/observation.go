@@ -9,62 +9,61 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// ObservationKind is what a Sight says.
+// ObservationKind is the kind of an Observation.
 type ObservationKind uint8
 
-// The kinds of sights.
 const (
-	SeenWatermark ObservationKind = iota // event time was acted upon, By ms further than when it was last
+	SeenWatermark ObservationKind = iota // event time, By ms further, was acted upon
 	SeenVisit                            // the impression at Offset ended
 	SeenEnd                              // the impression End ended
-	SeenWalked                           // the walk closed N buckets more, which those who compare arms go by
-	SeenSealed                           // a segment was sealed
-	SeenSent                             // N segments were sent as one checkpoint
-	SeenEpoch                            // knowledge was at another epoch: Sources have come further, and estimates were Made
-	SeenImport                           // Import was taken in; of ImportDelta with Part -1, N of them, from the one after the last on
-	SeenStand                            // knowledge has been told of Sources, and of no others, and goes by Estimates
-	SeenBegun                            // a machine began
-	SeenLost                             // what came before, up to N seals, is not told, but for the machine's beginning
+	SeenWalked                           // the walk closed N more buckets, which experiments depend on
+	SeenSealed
+	SeenSent   // N segments were sent as one checkpoint
+	SeenEpoch  // the epoch changed: Sources have come further, and estimates were Made
+	SeenImport // Import was taken in; for ImportDelta with Part -1: N deltas, from the one after the last on
+	SeenStand  // a snapshot: the pooled state holds Sources, no others, and uses Estimates
+	SeenBegun
+	SeenLost // observations up to here are missing, with up to N seals, except for the machine's beginning
 )
 
-// Observation is something that was seen.
+// Observation is one input of a partition besides its records.
 type Observation struct {
 	Kind ObservationKind
-	// Records is how many records were stepped since the sight before.
+	// Records is the number of records stepped since the last observation.
 	Records int64
 	By, N   int64
-	Offset  int64 // from that of the visit before, where Kind is SeenVisit
+	Offset  int64 // relative to that of the last visit, for SeenVisit
 	End     state.ID
 	Sources []SourceChange
 	Import  Import
-	// Estimates are of each learner that estimates, in the order of their names; see delay.Sharing.
+	// Estimates of each learner that estimates, in the order of their names; see delay.Sharing.
 	Estimates [][]byte
-	// Made are the numbers, in ascending order, of estimates; see PooledState.ToldAs.
+	// Made holds the numbers of estimates, ascending; see PooledState.ToldAs.
 	Made  []int
 	Begin ObservationBegin
 }
 
-// SourceChange is how far a source has come: By checkpoints further, or At where that is 0.
+// SourceChange is a source's progress: By checkpoints, or to At if By is 0.
 type SourceChange struct {
 	Source int32
 	By     int64
 	At     SourceAt
 }
 
-// ObservationReader reads headers of what was seen.
+// ObservationReader reads the headers of observations.
 type ObservationReader struct {
 	numbers
-	visits  int   // that are left of the token at hand
-	ends    bool  // of these the offset is not kept
-	records int64 // stepped since the last sight
+	visits  int   // left of the current token
+	ends    bool  // of visits without a kept offset
+	records int64 // stepped since the last observation
 }
 
-// NewSeenReader reads one header, or what several in a row hold.
+// NewSeenReader reads one header, or several joined in order.
 func NewSeenReader(header []byte) *ObservationReader {
 	return &ObservationReader{numbers: numbers{rest: header}}
 }
 
-// Next gives the next sight; ok is false at the end. It fails with ErrSeen.
+// Next returns the next observation; ok is false at the end. It fails with ErrSeen.
 func (r *ObservationReader) Next() (s Observation, ok bool, err error) {
 	for r.visits == 0 && len(r.rest) > 0 && r.rest[0]>>5 == seenRecords {
 		n := int64(r.rest[0] & 31)
@@ -97,7 +96,7 @@ func (r *ObservationReader) fault() error {
 	return fmt.Errorf("%w: cut off, of another version, or a number too large", ErrSeen)
 }
 
-// token reads one token that is not of records.
+// token reads one token other than seenRecords.
 func (r *ObservationReader) token(s *Observation) {
 	kind, low := r.rest[0]>>5, int64(r.rest[0]&31)
 	r.rest = r.rest[1:]
@@ -130,7 +129,7 @@ func (r *ObservationReader) token(s *Observation) {
 	}
 }
 
-// ascending reads so many numbers.
+// ascending reads n ascending numbers.
 func (r *ObservationReader) ascending(n int64) (all []int) {
 	for last := int64(-1); n > 0 && !r.bad; n-- {
 		if last += r.uvarint() + 1; last > math.MaxInt16 {
@@ -149,7 +148,6 @@ func (r *ObservationReader) visit(s *Observation) {
 	s.Kind, s.Offset = SeenVisit, r.varint()
 }
 
-// sources reads how far some sources have come.
 func (r *ObservationReader) sources() (all []SourceChange) {
 	last := int32(-1)
 	for n := r.uvarint(); n > 0 && !r.bad; n-- {
@@ -161,7 +159,7 @@ func (r *ObservationReader) sources() (all []SourceChange) {
 	return all
 }
 
-// source reads how far a source has come; its number is from that behind the last.
+// source reads one source's progress; its number is relative to the last.
 func (r *ObservationReader) source() (c SourceChange) {
 	v := r.uvarint()
 	gap := v & 3

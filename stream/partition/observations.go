@@ -13,130 +13,129 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// What a partition has seen, besides the records that its steps tell of, is all else that its decisions depend on and the topics do not
-// hold: which statistics of other partitions were taken in when, which deadlines the walk over them came by when, when event time was
-// acted upon between two records, and which of its own changes made up which checkpoint. Rankings carry it in a header beside that of
-// the steps. With both a replay does what the owner did, call for call, and so comes to the same rankings bit for bit.
+// Observations are the inputs of decisions that neither topics nor steps show: which statistics of other partitions were read when, which
+// deadlines the expiry walk reached when, when event time was acted upon between records, and which segments made up which checkpoint.
+// Rankings carry them in a header beside the steps. With both headers a replay repeats the owner's calls, and computes the same rankings
+// bit for bit.
 //
-// The header holds tokens of one byte, the kind in the high three bits and a number in the low five, some with varints behind. Between
-// tokens stands how many records were stepped: those of the steps, ranked impressions among them. What is seen is told for the life of a
-// machine, from Seen on, ranked or adopted: so that a new owner tells what it saw while it adopted decisions of an earlier one.
+// A header holds tokens of one byte, the kind in the high three bits and a number in the low five; some are followed by varints. Between
+// tokens stands the number of records stepped, ranked impressions included. Observations are recorded from Seen on, during adoption too: so
+// a new owner records those it makes while it adopts decisions of an earlier one.
 const (
-	seenRecords   = 0 // so many records were stepped; 0: uvarint
-	seenWatermark = 1 // uvarint: event time had come further by so many ms since it was acted upon last, and was acted upon
-	seenVisits    = 2 // so many impressions ended since their deadlines were past: zigzag varints, offsets from the last
-	seenEnds      = 3 // likewise, of which the offset is not kept: the id of each
-	seenSent      = 4 // so many of the oldest sealed segments were sent to the store as one checkpoint; 0: uvarint
-	seenEpoch     = 5 // the process's knowledge was at another epoch, with so many estimates made; 31: uvarint. Changes of sources, and the estimates' numbers
-	seenImport    = 6 // what a source published was taken in by learners that do not share; the source, 31: uvarint
-	seenNote      = 7 // one of the following
+	seenRecords   = 0 // this many records were stepped; 0: uvarint
+	seenWatermark = 1 // uvarint: event time, so many ms later, was acted upon
+	seenVisits    = 2 // this many impressions ended, their deadlines past: zigzag varints, offsets relative to the last
+	seenEnds      = 3 // likewise, without kept offsets: the id of each
+	seenSent      = 4 // this many of the oldest sealed segments were sent as one checkpoint; 0: uvarint
+	seenEpoch     = 5 // the epoch changed, with so many estimates made; 31: uvarint. Then sources' changes, and the estimates' numbers
+	seenImport    = 6 // learners that do not share read published fields; the source, 31: uvarint
+	seenNote      = 7 // a note, see below
 )
 
-// The notes that a token of the kind seenNote makes.
+// The notes of a token of kind seenNote.
 const (
 	seenBegin = 1 // a machine began: absolute values
-	seenGap   = 2 // uvarint: what was seen up to here is not told, but for the machine's beginning; so many segments were sealed by then
+	seenGap   = 2 // uvarint: observations up to here are missing, except for the machine's beginning; this many segments were sealed by then
 	seenSeal  = 4 // a segment was sealed
-	seenWalk  = 5 // uvarint: the walk closed so many buckets more
-	seenStand = 6 // how far the process's knowledge was told of all sources, and what it has estimated
+	seenWalk  = 5 // uvarint: the walk closed so many more buckets
+	seenStand = 6 // a snapshot of all sources' progress and of estimates
 )
 
 const (
-	maxSeen     = 16 << 10 // bounds what an owner keeps while it adopts; see tellAt for later
+	maxSeen     = 16 << 10 // bounds tokens kept during adoption; see tellAt for later
 	seenVersion = 1
-	// standsEvery is after how many seals at most it is told anew how far all sources are known, which a replay that begins with a base
-	// needs. It is told more often while a machine is young, and ever less often while nothing is decided.
+	// standsEvery is the most seals between two snapshots of all sources, from which a replay with a base begins. A young machine takes
+	// more, and one that decides nothing takes ever fewer.
 	standsEvery = 128
 )
 
-// ObservationBegin says of a machine what a replay needs to begin it.
+// ObservationBegin is the state in which a machine began, for a replay.
 type ObservationBegin struct {
-	// Writer tells owners apart: a hash of the token that the store gave, see WriterOf.
+	// Writer identifies the owner: see WriterOf.
 	Writer uint32
-	// Seq is that of the checkpoint that was loaded. LoadedWriter and LoadedSeal name the seal that was the last of it: by whom, and
-	// how many there were before. Fresh says that nothing was stored, and Unknown that what was stored does not say.
+	// Seq is that of the loaded checkpoint. LoadedWriter and LoadedSeal identify its last seal: its owner and the number of seals before.
+	// Fresh means that nothing was stored, Unknown that the stored state does not identify its seal.
 	Seq            int64
 	LoadedWriter   uint32
 	LoadedSeal     uint64
 	Fresh, Unknown bool
-	Inputs         [event.Inputs]int64 // from where on records are stepped
+	Inputs         [event.Inputs]int64 // offsets of the first records to step
 	Watermark      event.Millis
 	Salt           uint64
-	// Program names the program and the kind of processor, and Settings those settings on which decisions depend.
+	// Program names the program and the kind of processor. Settings lists the settings on which decisions depend.
 	Program, Settings string
 }
 
-// WriterOf tells owners apart by the tokens that the store gives them.
+// WriterOf returns a hash of an owner's token.
 func WriterOf(token string) uint32 { return uint32(xxhash.Sum64String(token)) }
 
-// MadeBy tells programs, kinds of processors and settings apart: a hash of SeenBegin's Program and Settings.
+// MadeBy returns a hash of ObservationBegin's Program and Settings.
 func MadeBy(program, settings string) uint32 {
 	return uint32(xxhash.Sum64String(program + "\x00" + settings))
 }
 
-// SourceAt is how far a source is known: up to a checkpoint, whole, or where it is told anew, so many parts of what there is.
+// SourceAt is a source's progress: up to a checkpoint, whole or, during a resync, the number of parts read.
 type SourceAt struct {
 	Known  bool
 	Writer uint32
 	Seq    int64
 	Whole  bool
 	Parts  int
-	// Over says of one that is told anew that it is known from before, whole up to a checkpoint.
+	// Over means that the source was whole up to a checkpoint before its resync.
 	Over       bool
 	OverWriter uint32
 	OverSeq    int64
 }
 
-// ImportMode says what of a source an import has taken in.
+// ImportMode is the kind of an Import.
 type ImportMode uint8
 
-// The modes of imports.
 const (
-	ImportDelta       ImportMode = iota // what one checkpoint published
-	ImportAll                           // all that is published as of a checkpoint
-	ImportInformative                   // likewise, without what PublishedReader.Informative leaves out
+	ImportDelta       ImportMode = iota // one checkpoint's changes
+	ImportAll                           // all published fields as of a checkpoint
+	ImportInformative                   // likewise, without fields that PublishedReader.Informative leaves out
 )
 
-// Import is a part of what a source has published. Parts are of PublishedAtOnce each.
+// Import is a part of a source's published fields. Each part but the last has PublishedAtOnce of them.
 type Import struct {
 	Source int32
 	Mode   ImportMode
 	Writer uint32
 	Seq    int64
-	Part   int  // from 0 on
+	Part   int  // from 0
 	Last   bool // there are no more
 }
 
-// PublishedAtOnce is how much of what a source has published a machine, or a PooledState, is told at a time.
+// PublishedAtOnce is the number of published fields that a machine, or a PooledState, takes in at a time.
 const PublishedAtOnce = 2000
 
 // observationLog collects tokens. The zero value collects none.
 type observationLog struct {
 	on           bool
-	gaps         int64 // how often something was left out
+	gaps         int64 // how often observations were dropped
 	writer       uint32
 	madeBy       uint32 // see MadeBy
 	loadedWriter uint32
 	sealed       uint64 // segments, by all owners
-	unsent       uint64 // of these, that have not been sent
-	known        bool   // the stored ones are those of the loaded state
+	unsent       uint64 // of these, those not sent
+	known        bool   // stored observations belong to the loaded state
 	tokens       []byte
-	standing     int          // seals since it was told how far all sources are known
-	nextStand    int          // after how many it is told again
+	standing     int          // seals since the last snapshot of sources
+	nextStand    int          // seals until the next one
 	records      int64        // stepped since the last token
 	watermark    event.Millis // acted upon last
-	visited      int64        // offset of the last impression that a token says was visited
-	visits       int          // where the last token stands, if it is of visits; else -1
+	visited      int64        // offset of the last impression in a token of visits
+	visits       int          // index of the last token if it is of visits, else -1
 
-	epoch   []SourceAt // by source, as the tokens say
+	epoch   []SourceAt // by source, as in the tokens
 	imports struct {
 		at    []SourceAt // by source
-		chain int        // where the number of deltas of the last token stands; -1: it is not of deltas
+		chain int        // index of the number of deltas in the last token; -1: it is not of deltas
 		of    int32
 	}
 }
 
-// begin writes how many records were stepped since the last token. It is false where nothing is told.
+// begin writes the number of records stepped since the last token. It returns false if nothing is recorded.
 func (s *observationLog) begin() bool {
 	if !s.on {
 		return false
@@ -156,17 +155,15 @@ func (s *observationLog) begin() bool {
 	return true
 }
 
-// stepped counts a record, for which event time was acted upon.
 func (s *observationLog) stepped(w event.Millis) {
 	s.records++
 	s.watermark = w
 }
 
-// decided counts a decision: how far all sources are known is told soon.
 func (s *observationLog) decided() { s.nextStand = min(s.nextStand, standsEvery) }
 
-// lose leaves out what was seen since the last record that carried it, and notes that. The machine's beginning stays, if it is among that: a
-// replay needs to know whose decisions this machine adopts.
+// lose drops all tokens since the last record that carried them, and notes that. A machine's beginning stays: a replay needs to know whose
+// decisions this machine adopts.
 func (s *observationLog) lose() {
 	s.gaps++
 	s.standing, s.nextStand = 0, 1
@@ -187,7 +184,7 @@ func (s *observationLog) lose() {
 	s.visits, s.imports.chain = -1, -1
 }
 
-// acted notes that event time was acted upon between two records.
+// acted records that event time was acted upon between two records.
 func (s *observationLog) acted(w event.Millis) {
 	if w == s.watermark || !s.begin() {
 		return
@@ -196,7 +193,7 @@ func (s *observationLog) acted(w event.Millis) {
 	s.watermark = w
 }
 
-// visit notes that an impression ended between two records, since its deadline was past.
+// visit records that an impression ended between two records, its deadline past.
 func (s *observationLog) visit(id state.ID, offset int64) {
 	if !s.on {
 		return
@@ -221,7 +218,6 @@ func (s *observationLog) visit(id state.ID, offset int64) {
 	s.visited = offset
 }
 
-// seal notes that a segment is sealed.
 func (s *observationLog) seal() {
 	if s.begin() {
 		s.tokens = append(s.tokens, seenNote<<5|seenSeal)
@@ -230,11 +226,10 @@ func (s *observationLog) seal() {
 	s.unsent++
 }
 
-// standsNext tells whether the next seal is one behind which it may be told how far all sources are known.
+// standsNext reports whether a snapshot of sources may follow the next seal.
 func (s *observationLog) standsNext() bool { return s.on && s.standing+1 >= s.nextStand }
 
-// stands tells how far all sources are known, and what was estimated of them, now and then: behind a seal, where nothing is told of a
-// source in part.
+// stands records a snapshot of all sources' progress and estimates, behind some seals, unless a resync is under way.
 func (s *observationLog) stands(k *PooledState) {
 	due := s.standsNext()
 	s.standing++
@@ -269,17 +264,14 @@ func (s *observationLog) stands(k *PooledState) {
 	}
 }
 
-// partly tells whether a source is known in part.
 func partly(at SourceAt) bool { return at.Known && !at.Whole }
 
-// walked notes that the walk closed so many buckets.
 func (s *observationLog) walked(by int64) {
 	if by > 0 && s.begin() {
 		s.tokens = binary.AppendUvarint(append(s.tokens, seenNote<<5|seenWalk), uint64(by))
 	}
 }
 
-// sent notes that so many segments are sent as one checkpoint.
 func (s *observationLog) sent(n int) {
 	s.unsent -= min(s.unsent, uint64(n))
 	if !s.begin() {
@@ -292,7 +284,6 @@ func (s *observationLog) sent(n int) {
 	s.tokens = binary.AppendUvarint(append(s.tokens, seenSent<<5), uint64(n))
 }
 
-// turn notes that knowledge was at an epoch, and which estimates it made that hold still.
 func (s *observationLog) turn(at []SourceAt, made []int) {
 	if !s.begin() {
 		return
@@ -326,7 +317,7 @@ func (s *observationLog) turn(at []SourceAt, made []int) {
 	}
 }
 
-// appendSource appends that a source, so many behind the last, has come from before to at.
+// appendSource appends a source's change from before to at; gap is its distance from the last source.
 func appendSource(dst []byte, gap int, before, at *SourceAt) []byte {
 	var by int64
 	if before.Known && at.Known && before.Whole && at.Whole && before.Writer == at.Writer && at.Seq > before.Seq {
@@ -361,7 +352,6 @@ func appendSource(dst []byte, gap int, before, at *SourceAt) []byte {
 	return dst
 }
 
-// took notes an import.
 func (s *observationLog) took(i *Import) {
 	if !s.on {
 		return
@@ -400,7 +390,6 @@ func (s *observationLog) took(i *Import) {
 	s.tokens = binary.AppendUvarint(s.tokens, uint64(i.Part))
 }
 
-// started notes that a machine begins.
 func (s *observationLog) started(b *ObservationBegin) {
 	if !s.known {
 		s.tokens = s.tokens[:0]
@@ -412,7 +401,6 @@ func (s *observationLog) started(b *ObservationBegin) {
 	s.tokens = appendBegin(s.tokens, b)
 }
 
-// appendBegin appends that a machine began.
 func appendBegin(t []byte, b *ObservationBegin) []byte {
 	t = append(t, seenNote<<5|seenBegin, seenVersion)
 	var flags byte
@@ -435,7 +423,7 @@ func appendBegin(t []byte, b *ObservationBegin) []byte {
 	return t
 }
 
-// take appends to dst what the header of the next ranking or order record says; nothing where there is nothing to say.
+// take appends the tokens for the next ranking or order record, and starts over.
 func (s *observationLog) take(dst []byte) []byte {
 	dst = append(dst, s.tokens...)
 	s.tokens = s.tokens[:0]
@@ -443,18 +431,18 @@ func (s *observationLog) take(dst []byte) []byte {
 	return dst
 }
 
-// StoredObservations is what is stored of what was seen, besides the tokens that no ranking has told of.
+// StoredObservations is the stored part of observations, besides tokens that no ranking carries yet.
 type StoredObservations struct {
 	Writer  uint32 // who sealed last
-	MadeBy  uint32 // what sealed last
+	MadeBy  uint32 // see MadeBy, of the last seal
 	Sealed  uint64 // segments, by all owners
-	Unsent  uint64 // of these, that were not sent before this was sealed, the last among them
-	Visited int64  // the offset of the impression that was visited last
+	Unsent  uint64 // of these, those not sent before this seal, which is among them
+	Visited int64  // offset of the last impression visited
 	Tokens  []byte
 	check   uint32 // see Machine.check
 }
 
-// appendStored appends the stored form: version, and in hexadecimal what SeenStored holds.
+// appendStored appends the stored form: version, then a StoredObservations in hexadecimal.
 func (s *observationLog) appendStored(dst []byte, check uint32) []byte {
 	b := binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, s.writer), s.madeBy)
 	b = binary.AppendUvarint(binary.AppendUvarint(b, s.sealed), s.unsent)
@@ -462,13 +450,11 @@ func (s *observationLog) appendStored(dst []byte, check uint32) []byte {
 	return hex.AppendEncode(append(dst, seenStored...), append(b, s.tokens...))
 }
 
-// seenStored begins the stored form.
 const seenStored = "2 "
 
-// ErrSeen says that bytes do not tell what was seen in a way that this program can read.
+// ErrSeen means that a header of observations cannot be decoded.
 var ErrSeen = errors.New("partition: unreadable header of what was seen")
 
-// parseSeenStored reads the stored form. Where it cannot, ok is false.
 func parseSeenStored(stored []byte) (x StoredObservations, ok bool) {
 	if !bytes.HasPrefix(stored, []byte(seenStored)) {
 		return x, false
@@ -484,7 +470,7 @@ func parseSeenStored(stored []byte) (x StoredObservations, ok bool) {
 	return x, !r.bad
 }
 
-// load takes the stored form. What it cannot read it takes for nothing: a replay is not exact then, and all else is well.
+// load reads the stored form. An unreadable one is ignored: a replay is not exact then, and nothing else depends on it.
 func (s *observationLog) load(stored []byte) (check uint32) {
 	x, ok := parseSeenStored(stored)
 	if !ok {

@@ -8,8 +8,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// Seen begins to tell what this machine sees, which has just been loaded: in headers of rankings, and in what is stored. Of b Writer, Seq
-// and Inputs are to be given.
+// Seen starts recording observations, for headers of rankings and for the store. The machine has just been loaded. The caller sets Writer,
+// Seq and Inputs of b.
 func (m *Machine) Seen(b ObservationBegin) {
 	s := &m.seen
 	b.LoadedWriter, b.LoadedSeal = s.loadedWriter, s.sealed
@@ -19,18 +19,18 @@ func (m *Machine) Seen(b ObservationBegin) {
 	s.started(&b)
 }
 
-// Sent notes that the oldest segments that were sealed, so many, are sent to the store as one checkpoint.
+// Sent records that this many of the oldest sealed segments are sent as one checkpoint.
 func (m *Machine) Sent(segments int) { m.seen.sent(segments) }
 
-// Imported notes that SetSource has been told a part of what a source has published.
+// Imported records that a part of a source's published fields was passed to SetSource.
 func (m *Machine) Imported(i Import) {
 	if m.cfg.Pooled == nil || m.cfg.Pooled.others {
 		m.seen.took(&i)
 	}
 }
 
-// check is a hash of what steps and the walk change. It shows whether the field of what was seen belongs to the stored state: commands of
-// `state` change that state, and leave the field as it is.
+// check returns a hash of the account and the watermark. State commands change these and leave the stored observations, which then no
+// longer fit.
 func (m *Machine) check() uint32 {
 	h := fnv.New32a()
 	var b []byte
@@ -41,7 +41,7 @@ func (m *Machine) check() uint32 {
 	return h.Sum32()
 }
 
-// turned notes the epochs that were gone over to: the present one, and before it those that estimates are of.
+// turned records the epochs entered: those that estimates are from, then the present one.
 func (m *Machine) turned(before uint64) {
 	k := m.cfg.Pooled
 	if !m.seen.on || len(k.wholes)+len(m.trials.all) == 0 {
@@ -59,7 +59,6 @@ func (m *Machine) turned(before uint64) {
 	}
 }
 
-// stand is how far sources are known, by source.
 type stand []SourceAt
 
 func (s *stand) at(source int32) *SourceAt {

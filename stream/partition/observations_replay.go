@@ -6,12 +6,12 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// What follows is for a replay, which does with a machine what its owner did.
+// The methods below are for a replay, which repeats the calls of the owner.
 
 // Act acts upon event time, as the owner did between two records.
 func (m *Machine) Act() { m.prepare() }
 
-// Visit ends the impression of an id whose deadline is past, as the walk did. Found is what a look-up showed.
+// Visit ends the impression of an id whose deadline is past, as the walk did. Found is the look-up's result.
 func (m *Machine) Visit(id state.ID, found Found) error {
 	if m.epoch == 0 { // as Expire does
 		m.follow()
@@ -28,7 +28,7 @@ func (m *Machine) Visit(id state.ID, found Found) error {
 	return nil
 }
 
-// WalkOn closes so many buckets more, as the walk did.
+// WalkOn closes this many more buckets, as the walk did.
 func (m *Machine) WalkOn(buckets int64) {
 	if len(m.trials.all) > 0 {
 		m.follow()
@@ -37,13 +37,13 @@ func (m *Machine) WalkOn(buckets int64) {
 	m.compare()
 }
 
-// SeenLoaded is what was stored of what was seen, with the state that was loaded; ok is false where that does not tell.
+// SeenLoaded returns the loaded observations; ok is false if there are none that fit the state.
 func (m *Machine) SeenLoaded() (x StoredObservations, ok bool) {
 	s := &m.seen
 	return StoredObservations{Writer: s.loadedWriter, MadeBy: s.madeBy, Sealed: s.sealed, Unsent: s.unsent, Visited: s.visited, Tokens: s.tokens}, s.known
 }
 
-// PendingAt is the offset of a pending impression, of which the value is stored; ok is false for anything else.
+// PendingAt returns the offset of a stored pending impression; ok is false for any other value.
 func PendingAt(value []byte) (offset int64, ok bool) {
 	var e entry
 	_, rest := cutKeyHash(value)

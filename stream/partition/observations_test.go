@@ -141,8 +141,8 @@ func TestSeen_SaysWhichEstimatesAnEpochMade(t *testing.T) {
 	}
 }
 
-// TestSeen_BeginsAgainBehindAGap: what an owner sees while it adopts is left out beyond some size, which the header says; what follows is
-// carried again, and first of all how far other partitions are known. The owner's beginning is never left out before it was carried.
+// TestSeen_BeginsAgainBehindAGap: an owner's observations during adoption are dropped beyond a size, and the header says so.
+// Later ones are carried, beginning with a snapshot of sources. The owner's beginning is never dropped before it was carried.
 func TestSeen_BeginsAgainBehindAGap(t *testing.T) {
 	s := &observationLog{}
 	s.started(&ObservationBegin{Writer: 7, Program: "p"})
@@ -192,9 +192,9 @@ func FuzzSeen(f *testing.F) {
 	})
 }
 
-// BenchmarkSeen is what telling what was seen adds to a ranking, at 50 rankings/s of a partition of 12 that pool: 10 checkpoints a second of
-// each, 4 epochs, and an impression that ends for each that is ranked, half of them with a selection. The aim is at most 50 ns, 13 bytes
-// with the header, and nothing allocated.
+// BenchmarkSeen measures the cost of observations per ranking, at 50 rankings/s of a partition of 12
+// that pool: 10 checkpoints a second of each, 4 epochs, and an ended impression for each ranked one,
+// half of them with a selection. The aim is at most 50 ns, 13 bytes with the header, and no allocation.
 func BenchmarkSeen(b *testing.B) {
 	s := &observationLog{}
 	s.started(&ObservationBegin{})

@@ -7,15 +7,13 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// Offline is a machine in the hands of a state command, with what commands alone ask of it: no task drives it. It is loaded
-// as a worker's is, and what it changed is stored by its Seal. All that is for commands only stands behind it, in the files
-// offline*.go, apart from the path of a record.
+// Offline is a machine for the state commands, without a task. It is loaded like a worker's, and its Seal returns its changes. Methods that
+// only commands need are in the files offline*.go.
 type Offline struct {
 	*Machine
-	carried int64 // impressions carried over from elsewhere, see Transfer
+	carried int64 // impressions carried over; see Transfer
 }
 
-// NewOffline makes one without state.
 func NewOffline(cfg Config) (*Offline, error) {
 	m, err := New(cfg)
 	if err != nil {
@@ -24,14 +22,13 @@ func NewOffline(cfg Config) (*Offline, error) {
 	return &Offline{Machine: m}, nil
 }
 
-// ParseItem reads a field of a learner's hash of items: the item's own number and this partition's sums.
+// ParseItem decodes a field of a learner's items hash: the item's number and this partition's sums.
 func ParseItem(value []byte) (policy.Item, policy.Sums, error) {
 	it, err := parseItem(new(fastjson.Parser), value)
 	return it.number, it.sums, err
 }
 
-// KeyHashOf is what Kafka's default partitioner makes of the text of an id that something is stored under. It is not known of an
-// impression that has ended, where the id is no UUID.
+// KeyHashOf returns the default partitioner's hash of a stored id's text. It is not known for an ended impression whose id is no UUID.
 func KeyHashOf(id state.ID, value []byte) (hash uint32, known bool) {
 	if !id.Hashed() {
 		return state.KeyHash(id.AppendText(nil)), true

@@ -9,7 +9,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// LearnerView is what one learner of this partition knows, for people.
+// LearnerView is a learner's state in this partition, for people.
 type LearnerView struct {
 	LearnerStatus
 	Fingerprint string
@@ -17,19 +17,18 @@ type LearnerView struct {
 	Learned     delay.Inspection
 }
 
-// ItemView is what a learner of this partition knows of an item.
 type ItemView struct {
 	Name     string
 	Number   policy.Item
 	Sums     policy.Sums // this partition's own
-	InFlight int64       // selections whose payoff is awaited, where they are counted by item
-	Silent   float64     // what these count as, in selections that were never paid
+	InFlight int64       // selections waiting for their payoff, if counted by item
+	Silent   float64     // their weight, in selections that were never paid
 	Waiting  int64       // payoffs in QPM-D's queue
 
-	Impressions, Selected int64 // with the item on top, and those of them with a selection, where they are counted
+	Impressions, Selected int64 // with the item on top, and those of them with a selection, if counted
 }
 
-// Inspect shows a learner that is configured.
+// Inspect returns the view of a configured learner. It fails if there is none.
 func (o *Offline) Inspect(name string) (LearnerView, error) {
 	l, err := o.inspected(name)
 	if err != nil {
@@ -69,18 +68,17 @@ func (o *Offline) inspected(name string) (*learner, error) {
 	return l, nil
 }
 
-// LearnerExplanation is the ranking that a learner would make of a candidate list, and why.
+// LearnerExplanation is the ranking of a candidate list by a learner, with reasons.
 type LearnerExplanation struct {
 	delay.Explanation
-	// Order holds positions in the list as it was given, in increasing utility, or as they are where the learner finds the
-	// order of utilities itself: what the Explanation's positions are positions in.
+	// Order holds positions in the given list, by increasing utility, or in the given order if the learner finds utilities itself. The
+	// Explanation's positions are positions in Order.
 	Order []int32
 }
 
-// Explain ranks a candidate list, in which no item comes twice and utilities are finite, as an impression of it would be
-// ranked now. Items that are new become known, as an impression's would: the machine is not to be used for anything else
-// afterwards. Ties are drawn by key. The list may be that of an impression: then what it says of its user and items counts, where the
-// learner looks at it. Else, and where that does not have the numbers declared, all lie in the middle of their ranges.
+// Explain ranks candidates as an impression would be ranked now, with ties drawn by key. Items must differ and utilities be finite. imp, if
+// not nil, gives the context; missing numbers count as the middle of their range. New items become known: the machine must not be used for
+// anything else afterwards.
 func (o *Offline) Explain(name string, items [][]byte, utilities []float64, imp *event.Impression, key policy.Key) (LearnerExplanation, error) {
 	l, err := o.inspected(name)
 	if err != nil {
@@ -104,8 +102,8 @@ func (o *Offline) Explain(name string, items [][]byte, utilities []float64, imp 
 	return x, nil
 }
 
-// aboutIn is the context of an impression whose candidates have these numbers and are in that order; nil where there is none, or none that
-// can be read. A rule of the day is not asked. The learner is told of categories, as by the impression.
+// aboutIn returns the context of an impression with these candidates in that order; nil if there is none that can be read. Missing numbers
+// do not make a fault. The learner takes in categories.
 func (o *Offline) aboutIn(l *learner, imp *event.Impression, numbers []policy.Item, order []int32) *policy.Context {
 	if l.cfg.Context == nil || imp == nil {
 		return nil
@@ -120,8 +118,8 @@ func (o *Offline) aboutIn(l *learner, imp *event.Impression, numbers []policy.It
 	return o.about(l, o.time.watermark)
 }
 
-// Rank ranks candidates in increasing utility, as an impression of them would be ranked now, of which that is known, and forgets that it did. Items that are new become
-// known, and so do categories that the impression tells of, whose candidates are in the same order; nil: it is not known.
+// Rank ranks candidates, given by increasing utility, as an impression would be ranked now, and forgets that it did. New items and the
+// categories of imp, whose candidates are in the same order, become known. imp may be nil.
 func (o *Offline) Rank(name string, items [][]byte, about *policy.Context, imp *event.Impression, key policy.Key, d *delay.Decision) error {
 	l, err := o.inspected(name)
 	if err != nil {
@@ -136,7 +134,7 @@ func (o *Offline) Rank(name string, items [][]byte, about *policy.Context, imp *
 	return nil
 }
 
-// Counts is the account as it is stored, by name.
+// Counts returns the account by stored name.
 func (o *Offline) Counts() map[string]int64 {
 	all := make(map[string]int64, counts)
 	for c, name := range countNames {

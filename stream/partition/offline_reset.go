@@ -9,14 +9,11 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// ErrNotStored says that nothing is stored of a learner.
 var ErrNotStored = errors.New("partition: nothing is stored of this learner")
 
-// ResetLearner gives what makes a learner begin anew: changes of the hash "meta", of which fields are the stored ones,
-// and the hashes to be emptied. The learner's number and account stay with a name of the past, which no configuration has. So what
-// was decided before the reset is treated like the impressions of a learner that is not configured any more: pending
-// ones expire, and their selections and payoffs are refused. The learner gets a new number, and its items new ones, when
-// a worker next loads the state. It fails with ErrNotStored.
+// ResetLearner returns the changes that reset a learner, given the fields of the hash "meta": changes of "meta", and the hashes to empty.
+// Number and account move to a name that no configuration can have. So pending impressions from before the reset expire, and their
+// selections and payoffs are refused. The learner gets a new number, and new item numbers, at the next load. It fails with ErrNotStored.
 func ResetLearner(fields []state.Field, name string) (changes state.Changes, drop []string, was string, err error) {
 	field := []byte(learnerPrefix + name)
 	for _, f := range fields {

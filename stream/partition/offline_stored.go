@@ -6,14 +6,14 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// StoredLearner is what a partition's stored table says of a learner, configured or not.
+// StoredLearner is a learner in a partition's stored table, configured or not.
 type StoredLearner struct {
 	Name        string
-	Fingerprint string // empty: it was named by decisions only, and fits any configuration
-	Pending     int64  // impressions that have not ended
+	Fingerprint string // empty: only decisions named it, and it fits any configuration
+	Pending     int64
 }
 
-// StoredLearners reads the table among the fields of the hash "meta".
+// StoredLearners decodes the learner table from the fields of the hash "meta".
 func StoredLearners(fields []state.Field) (all []StoredLearner, err error) {
 	for _, f := range fields {
 		name, ok := strings.CutPrefix(string(f.Field), learnerPrefix)

@@ -9,24 +9,22 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// ErrTransfer says that what one machine holds cannot be carried over to another.
+// ErrTransfer means that one machine's state cannot be carried over to another.
 var ErrTransfer = errors.New("partition: the state cannot be carried over")
 
-// Transfer carries what one machine holds over to another, which was made by the same configuration: when the number of
-// partitions changes, or what is known comes from an export. Item numbers and learners' numbers are each machine's own,
-// and are translated by name. The receiver's changes come with its next Seal.
+// Transfer carries state from one machine to another with the same configuration: for a new partition count, or from an export. Numbers of
+// items and learners are each machine's own, and are translated by name. The receiver's next Seal returns the changes.
 type Transfer struct {
 	from, to *Offline
 	share    delay.Share
-	numbers  [][]policy.Item // by number of from's learner and item; -1: not met yet
+	numbers  [][]policy.Item // by from's numbers of learner and item; -1: not translated yet
 }
 
-// carriedOffset is added to a running number to make the offset of an impression that was carried over: it tells
-// impressions of one partition apart, as offsets do, and is none of the log.
+// carriedOffset plus a running number is the offset of a carried impression: it is unique in its partition, and no log has it.
 const carriedOffset = 1 << 61
 
-// NewTransfer makes one between two machines that are loaded. It fails with ErrTransfer where from has a learner that is
-// not configured any more: what it knows would be lost.
+// NewTransfer makes a Transfer between two loaded machines. It fails with ErrTransfer if from has a learner that is not configured any
+// more: its statistics would be lost.
 func NewTransfer(from, to *Offline, s delay.Share) (*Transfer, error) {
 	t := &Transfer{from: from, to: to, share: s, numbers: make([][]policy.Item, len(from.learners))}
 	for _, l := range from.learners {
@@ -45,7 +43,7 @@ func NewTransfer(from, to *Offline, s delay.Share) (*Transfer, error) {
 	return t, nil
 }
 
-// PooledState carries over what learners know, as Share says.
+// Knowledge carries over the statistics of all learners, as Share says.
 func (t *Transfer) Knowledge() error {
 	for _, l := range t.from.learners {
 		if l.gone {
@@ -58,7 +56,6 @@ func (t *Transfer) Knowledge() error {
 	return nil
 }
 
-// Learner carries over what one learner knows.
 func (t *Transfer) Learner(name string) error {
 	from, to := t.from.byName[name], t.to.byName[name]
 	if from == nil || to == nil || from.gone || to.gone {
@@ -80,8 +77,7 @@ func (t *Transfer) Learner(name string) error {
 	return nil
 }
 
-// item is the receiver's number of an item, which it keeps as long as the giver would at least. One that has ended has a number there, too,
-// that is nobody's.
+// item returns the receiver's number of an item, which it keeps at least as long as the giver. An ended item gets an unused number.
 func (t *Transfer) item(from *learner, i policy.Item) policy.Item {
 	known, to := t.numbers[from.number], t.to.byName[from.name]
 	switch {
@@ -97,8 +93,7 @@ func (t *Transfer) item(from *learner, i policy.Item) policy.Item {
 	return known[i]
 }
 
-// Account carries over what became of all records, those apart that Entry carries: pending impressions and what is
-// parked.
+// Account carries over the counts of all records, except pending impressions and parked records, which come with Entry.
 func (t *Transfer) Account() {
 	pass := func(to, from *ledger) {
 		n := from.now
@@ -118,25 +113,23 @@ func (t *Transfer) Account() {
 	}
 }
 
-// Watermark makes the receiver's watermark the least of those of all machines that something was carried over from:
-// nothing expires before its time.
+// Watermark sets the receiver's watermark to the least of all givers: nothing expires too early.
 func (t *Transfer) Watermark() {
 	if m := t.to; m.time.watermark == 0 || t.from.time.watermark < m.time.watermark {
 		m.time.watermark = t.from.time.watermark
 	}
 }
 
-// Entry carries over what is stored under an id, in a bucket of the giver: a pending impression with all that is known of it, a tombstone, or
-// parked records. Found is what the receiver has stored under the id, nil for nothing; it may be so for an id that was
-// stored in two partitions, because producers did not agree where it belongs. Then what is parked in one partition
-// and waits for what is in the other becomes an orphan, as it would have. Of two impressions one is a duplicate.
+// Entry carries over the value stored under an id in a bucket of the giver. found is the receiver's value, if any: producers that disagree
+// about an id's partition may have put it into two. Then a record parked in one partition for an entry of the other becomes an orphan. Of
+// two impressions one is a duplicate.
 func (t *Transfer) Entry(id state.ID, bucket int64, value []byte, found Found) error {
 	m := t.to
 	if err := m.open(id, nil, found); err != nil {
 		return err
 	}
 	var e entry
-	// What is parked aliases the value, which is the caller's.
+	// Parked values alias value, which is the caller's.
 	keyHash, value := cutKeyHash(append([]byte(nil), value...))
 	err := decodeEntry(value, bucket, &e)
 	if err == nil {
@@ -167,7 +160,7 @@ func (t *Transfer) Entry(id state.ID, bucket int64, value []byte, found Found) e
 	return nil
 }
 
-// makeRoom makes room for an entry where the receiver has one of the same id; it tells whether the new one is to be stored.
+// makeRoom resolves two entries with one id, and reports whether the new one is to be stored.
 func (t *Transfer) makeRoom(e *entry) bool {
 	m := t.to
 	have := &m.cur.entry
@@ -205,7 +198,6 @@ func (t *Transfer) makeRoom(e *entry) bool {
 	return false
 }
 
-// orphanParked makes orphans of what is parked in an entry beyond the first few.
 func (t *Transfer) orphanParked(e *entry, kept int) {
 	m := t.to
 	for i := kept; i < len(e.parked); i++ {
@@ -236,7 +228,7 @@ func (t *Transfer) pending(from *learner, e *entry) {
 	if e.selected >= 0 {
 		l.items.tell(e.items[e.selected])
 	}
-	for _, i := range e.items { // or it would be past its deadline
+	for _, i := range e.items { // else it would be past its deadline
 		l.carried([]int32{l.items.inProcess(i)}, e.began, e.payoffDeadline)
 	}
 	if e.instance >= 0 {

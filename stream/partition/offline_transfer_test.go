@@ -10,8 +10,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// TestTransfer_CarriesWhatWasExpected: of what is pending in one partition, the learner of another is told what the decision
-// expected, before and after the selection.
+// TestTransfer_CarriesWhatWasExpected: the learner of the receiving partition is
+// fed the expected payoff of a carried impression, before and after its selection.
 func TestTransfer_CarriesWhatWasExpected(t *testing.T) {
 	var told []string
 	expected := 0.25

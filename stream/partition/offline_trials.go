@@ -9,8 +9,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/experiment"
 )
 
-// ResetExperiment gives what makes an experiment begin anew: the deletion of all that is stored of it, verdicts too. Units that have
-// begun by then are not counted. Out of service is what fields say of its arms. It fails with ErrNotStored.
+// ResetExperiment returns the deletions that reset an experiment, and its arms out of service by the stored verdicts. Units that began
+// earlier are not counted. It fails with ErrNotStored.
 func ResetExperiment(fields []state.Field, name string) (changes state.Changes, outOfService []string, err error) {
 	for _, f := range fields {
 		rest, ok := strings.CutPrefix(string(f.Field), name+":")
@@ -29,15 +29,15 @@ func ResetExperiment(fields []state.Field, name string) (changes state.Changes, 
 	return changes, outOfService, nil
 }
 
-// ExperimentView is what a partition has counted of an experiment.
+// ExperimentView is an experiment's state in this partition.
 type ExperimentView struct {
 	ExperimentStatus
 	Of     *experiment.Experiment
-	Own    experiment.Totals // to be added up over partitions: by user the deciding one has all, and others have zeros
+	Own    experiment.Totals // summed over partitions: by user the deciding one has all, others zeros
 	Counts bool              // false: a later run than the configured one has begun
 }
 
-// Experiments shows those that are configured.
+// Experiments returns the configured experiments.
 func (o *Offline) Experiments() []ExperimentView {
 	var all []ExperimentView
 	for i, s := range o.Machine.Experiments() {
@@ -51,8 +51,8 @@ func (o *Offline) Experiments() []ExperimentView {
 	return all
 }
 
-// Experiments carries over what has been counted of units that have ended, and verdicts. Units that are pending are counted no longer: a
-// cohort's are divided among the receivers, and what each would have of it could not be told apart.
+// Experiments carries over totals of ended units, and verdicts. Pending units are withdrawn: a cohort is divided among the receivers, and
+// their shares of its counts are not known.
 func (t *Transfer) Experiments() {
 	for _, from := range t.from.trials.all {
 		x := t.to.trials.byName[from.Name]
@@ -76,7 +76,6 @@ func (t *Transfer) Experiments() {
 	}
 }
 
-// unit translates the arm of an entry that is carried over.
 func (t *Transfer) unit(e *entry) {
 	if e.arm != noArm {
 		e.arm = t.to.trials.arms.number(t.from.trials.arms.all[e.arm])

@@ -11,7 +11,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/experiment"
 )
 
-// What has ended is counted on where partitions are cut anew, verdicts stay, and what is pending counts nowhere.
+// After resharding, counts of ended units go on, verdicts stay, and pending units are not counted.
 func TestTransfer_CarriesExperiments(t *testing.T) {
 	cfg := trialConfig(t, nil)
 	for i := range cfg.Learners {

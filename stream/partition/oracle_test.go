@@ -26,7 +26,7 @@ type oracle struct {
 	ended     outcomesOf           // selections by whether they were paid; those that expire without a default alone
 }
 
-// story is what the oracle knows of one impression id.
+// story is the oracle's state of one impression id.
 type story struct {
 	ranked, ended  bool
 	paid, selected string // items
@@ -80,7 +80,7 @@ func (o *oracle) tick(now event.Millis, atEnd [event.Inputs]bool) {
 	}
 }
 
-// due does what the watermark has made due for one id.
+// due does all that the watermark has made due for one id.
 func (o *oracle) due(id string, s *story) {
 	w := o.watermark
 	if !s.ranked {
@@ -308,7 +308,7 @@ func (o *oracle) paid(s *story, p *event.Payoff, at event.Millis) {
 	}
 }
 
-// settleAll does for every id what the watermark has made due, as the walk would once it came by.
+// settleAll does all that the watermark has made due, for every id, as the walk would.
 func (w *world) settleAll() {
 	for id := range w.ids() {
 		key := w.text(id)

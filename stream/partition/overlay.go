@@ -2,10 +2,10 @@ package partition
 
 import "github.com/ranker-worker/ranker-worker/state"
 
-// overlay holds what has changed and may not be seen by a look-up yet: the present stored form of each such entry. It
-// wins over what the store shows. Slots are reused, so that a steady stream of impressions does not allocate.
+// overlay holds the changed entries that a look-up may not see yet, in stored form. It wins over the store. Slots are reused, so a steady
+// stream of impressions does not allocate.
 type overlay struct {
-	slots   map[uint64]*slot // by hash; slots of one hash are chained
+	slots   map[uint64]*slot // by hash; slots with one hash are chained
 	dirty   []*slot          // changed since the last seal
 	sealed  []sealedSlots    // oldest first
 	free    *slot
@@ -13,21 +13,19 @@ type overlay struct {
 	entries int // slots in use
 }
 
-// slot is one changed entry.
 type slot struct {
 	id      state.ID
 	hash    uint64
-	next    *slot // of the same hash, or in the free list
+	next    *slot // with the same hash, or in the free list
 	value   []byte
 	deleted bool   // nothing is stored any more
 	segment uint64 // of the last change
 
-	page       uint32 // in which the entry lies now; noPage where it is deleted
-	storedPage uint32 // in which something is (to be) stored as of the last seal; noPage: nothing is
-	weight     int64  // how much of Dirty's bytes is this slot's
+	page       uint32 // page of the entry now; noPage if deleted
+	storedPage uint32 // page with the stored entry as of the last seal; noPage: nothing is stored
+	weight     int64  // the slot's share of Dirty's bytes
 }
 
-// sealedSlots are the slots that changed in one segment.
 type sealedSlots struct {
 	segment uint64
 	slots   []*slot
@@ -43,7 +41,6 @@ func (o *overlay) find(hash uint64, id state.ID) *slot {
 	return s
 }
 
-// slotsAtOnce is how many slots are allocated together.
 const slotsAtOnce = 64
 
 func (o *overlay) add(hash uint64, id state.ID) *slot {
@@ -62,7 +59,6 @@ func (o *overlay) add(hash uint64, id state.ID) *slot {
 	return s
 }
 
-// maxKeptSlotBytes is how much memory an unused slot keeps.
 const maxKeptSlotBytes = 1024
 
 func (o *overlay) drop(s *slot) {
@@ -83,7 +79,6 @@ func (o *overlay) drop(s *slot) {
 	o.entries--
 }
 
-// seal hands over the list of slots changed in the segment that ends here.
 func (o *overlay) seal(segment uint64) []*slot {
 	if len(o.dirty) == 0 {
 		return nil
@@ -97,16 +92,14 @@ func (o *overlay) seal(segment uint64) []*slot {
 	return slots
 }
 
-// maxSpareLists is how many lists of slots are kept for reuse.
 const maxSpareLists = 4
 
-// forget drops the slots that have not changed since the segment.
 func (o *overlay) forget(segment uint64) {
 	done := 0
 	for done < len(o.sealed) && o.sealed[done].segment <= segment {
 		number, list := o.sealed[done].segment, o.sealed[done].slots
 		for _, s := range list {
-			if s.segment == number { // else it has changed again since, and stands in a later list too
+			if s.segment == number { // a later list has those that changed again
 				o.drop(s)
 			}
 		}

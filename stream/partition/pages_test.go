@@ -23,8 +23,8 @@ func TestBucketOf(t *testing.T) {
 	}
 }
 
-// TestBucketOf_IsNeitherEarlyNorLate: when a bucket is due the deadline is past, by no more than a tick or 1/256 of the way to it; and
-// what is nearer has no later bucket.
+// TestBucketOf_IsNeitherEarlyNorLate: when a bucket is due its deadlines are past,
+// by at most a tick or 1/256 of the distance. A nearer deadline has no later bucket.
 func TestBucketOf_IsNeitherEarlyNorLate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := rapid.Int64Range(0, 1<<41).Draw(t, "watermark")

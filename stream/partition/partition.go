@@ -6,125 +6,117 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// Config is what a machine is made from. Times are in milliseconds.
+// Config is the configuration of a Machine. Times are in milliseconds.
 type Config struct {
 	Group      string
 	Partition  int32
 	TopicNames [event.Topics]string // for dead letters' headers
-	// HasSelections is false where no selections topic is configured: a payoff's item is the selection then.
+	// HasSelections is false without a selections topic: a payoff's item is then the selection.
 	HasSelections   bool
 	ParkingTime     int64
-	Remember        int64 // how long an ended impression is remembered, from the watermark at its end on; or UntilHorizon
+	Remember        int64 // how long an ended impression is remembered after the watermark at its end, or UntilHorizon
 	MaxParked       int   // records, per partition
 	MaxParkedBytes  int64 // of their raw bytes, per partition
 	MaxCandidates   int
 	MaxRecordBytes  int
 	Formats         event.Formats // of the input topics
-	MaxRankingBytes int           // what one ranking record may take in its topic
-	// OrderBytes is how many bytes of steps, or of what else was seen, are kept for the next ranking; see Tell. 0: 4 KiB.
+	MaxRankingBytes int           // the limit of one record in the rankings topic
+	// OrderBytes bounds the steps, or observations, kept for the next ranking; see Tell. 0: 4 KiB.
 	OrderBytes  int
 	Salt        uint64 // of the keys of decisions; a stored one wins
-	HashKey     uint64 // secret, of this process: keys the hashes of ids in memory
+	HashKey     uint64 // secret of this process: keys the hashes of ids in memory
 	Learners    []LearnerConfig
 	Experiments []ExperimentConfig
-	Partitions  int32 // of the input topics; what experiments by user wait for
-	Names       Names // of items, which other machines may share; nil: the machine's own
-	// Program names the program and the kind of processor, and Settings those settings on which decisions depend. Both are only told.
+	Partitions  int32 // of the input topics; experiments by user wait for all
+	Names       Names // of items; may be shared with other machines; nil: the machine's own
+	// Program names the program and the kind of processor. Settings lists the settings on which decisions depend. Both are only recorded.
 	Program, Settings string
-	Pooled            *PooledState           // shared with other machines, and names with it; nil: all is told to this machine (SetSource)
-	CheckCopartition  func(key []byte) int32 // the partition a key belongs to by the default partitioner; nil: not checked
+	Pooled            *PooledState           // shared with other machines, as are Names; nil: published fields come through SetSource
+	CheckCopartition  func(key []byte) int32 // the default partitioner; nil: keys are not checked
 }
 
-// UntilHorizon says that an ended impression is remembered until its payoff deadline and the parking time are over.
+// UntilHorizon keeps a tombstone until its payoff deadline and the parking time are over.
 const UntilHorizon int64 = -1
 
-// LearnerConfig is one learner's part of the configuration that the join needs.
+// LearnerConfig is the configuration of one learner.
 type LearnerConfig struct {
 	Name             string
 	Default          bool // takes records that name no learner
 	PolicyName       string
 	DelayName        string
-	Fingerprint      string  // settings that must match what is stored
-	PayoffMin        float64 // raw units: a payoff of PayoffMin is 0 for the learner
-	PayoffMax        float64 // and one of PayoffMax is 1
+	Fingerprint      string  // settings that must match the stored ones
+	PayoffMin        float64 // raw units: the learner sees PayoffMin as 0
+	PayoffMax        float64 // and PayoffMax as 1
 	PayoffHorizon    int64
-	SelectionTimeout int64 // 0 where there is no selections topic
-	// ItemRetention is how long, in milliseconds of event time, an item is kept that no impression carries; 0 is for ever. It is not below
-	// PayoffHorizon, and only learners that can forget have one (delay.Forgetting).
+	SelectionTimeout int64 // 0 without a selections topic
+	// ItemRetention is how long an item is kept that no impression carries, in milliseconds of event time; 0: for ever. It is at least
+	// PayoffHorizon, and needs a learner that can forget (delay.Forgetting).
 	ItemRetention    int64
-	ExpiryDefault    *float64 // raw units: what a selection that was never paid counts as; nil: nothing
-	RefuseOutOfRange bool     // a single payoff outside the range is a dead letter, and ends its impression; else it is clamped
-	AggregateSum     bool     // a selection's payoffs are added up until the deadline; else the first one counts
+	ExpiryDefault    *float64 // payoff assumed for a selection that was never paid, in raw units; nil: none
+	RefuseOutOfRange bool     // a single payoff outside the range is a dead letter and ends its impression; else it is clamped
+	AggregateSum     bool     // a selection's payoffs are added up until the deadline; else the first counts
 	Seed             uint64
-	// FindsUtilities is true where the learner finds the order of utilities itself: impressions need none, and those they
-	// carry are not looked at.
+	// FindsUtilities means that the learner finds the order of utilities itself, and ignores those of impressions.
 	FindsUtilities bool
-	Context        *Context // nil: it looks at items alone
+	Context        *Context // nil: items alone
 	New            func() delay.Learner
 }
 
-// Record is one input record as it was read from Kafka.
+// Record is one input record read from Kafka.
 type Record struct {
 	Topic      event.Topic
 	Offset     int64
 	Timestamp  event.Millis // Kafka's
 	Key, Value []byte
 	Cut        *Cut // nil: key and value are whole
-	// Plain is what the value says, in Protobuf, where the value alone cannot be read because its schema is elsewhere: Avro. Fault, if
-	// not nil, is what is wrong with the value then.
+	// Plain is the value in Protobuf, if the value alone cannot be decoded because its schema is elsewhere: Avro. Fault is the value's
+	// fault, if any.
 	Plain []byte
 	Fault *event.Fault
-	// Skipped says why a record that cannot be read is passed over, by a person's command; "" is not. Key and value are what could
-	// be had of it.
+	// Skipped is the reason of a command to skip an unreadable record, else "". Key and value are the parts that could be read.
 	Skipped string
 }
 
-// Cut says that of a record's key or value only the beginning is at hand, for it is longer than any that is taken.
+// Cut describes a record of which only the beginning of key or value is at hand, since it exceeds all limits.
 type Cut struct {
-	Size int    // of the whole key and the whole value together
-	Hash uint64 // of both, as witnesses have it: whatever of them is at hand, a record stays the same
+	Size int    // of the whole key and value together
+	Hash uint64 // of both, as in witnesses: a record's hash stays the same, whichever part is at hand
 }
 
-// Message is a record to be produced: a ranking, or an order record, whose value is nil.
+// Message is a record to produce: a ranking, or an order record, whose value is nil.
 type Message struct {
 	Key, Value []byte
-	Steps      []byte // what was stepped since the last, see ParseSteps; not nil
-	Seen       []byte // what else was seen, see SeenReader; empty where there was nothing
+	Steps      []byte // steps since the last message, see ParseSteps; not nil
+	Seen       []byte // observations since the last message, see ObservationReader; may be empty
 }
 
-// DeadLetter is a refused input record.
 type DeadLetter struct {
-	Topic      event.Topic // where it came from
+	Topic      event.Topic // its input topic
 	Offset     int64
-	Key, Value []byte // original
+	Key, Value []byte // as read
 	Reason     string // a short fixed word, also a metric label
 	Detail     string // for people
 	Size       int    // of the original key and value together
 }
 
-// Output collects what steps produce. Its bytes are its own: nothing in it aliases an input. They stay valid until
-// Reset; the caller resets and reuses it.
+// Output collects the results of steps. Its bytes do not alias inputs, and stay valid until Reset; the caller reuses it.
 type Output struct {
 	Rankings    []Message // and order records
 	DeadLetters []DeadLetter
 
-	buf []byte // what the messages point into; when it is full, they keep it, and a larger one is begun
+	buf []byte // memory of the messages; a full one stays with them, and a larger one follows
 }
 
-// minOutput is the least that an Output begins with.
 const minOutput = 64 << 10
 
-// room makes sure that n more bytes fit, without moving those that are there.
 func (o *Output) room(n int) {
 	if cap(o.buf)-len(o.buf) < n {
 		o.buf = make([]byte, 0, max(minOutput, 2*cap(o.buf), n))
 	}
 }
 
-// maxKeptOutput is how much memory an Output keeps over a Reset.
 const maxKeptOutput = 8 << 20
 
-// Reset empties the output. What it held must not be used any more.
 func (o *Output) Reset() {
 	o.Rankings, o.DeadLetters = o.Rankings[:0], o.DeadLetters[:0]
 	if o.buf = o.buf[:0]; cap(o.buf) > maxKeptOutput {
@@ -132,7 +124,6 @@ func (o *Output) Reset() {
 	}
 }
 
-// keep copies b into the output's own memory.
 func (o *Output) keep(b []byte) []byte {
 	o.room(len(b))
 	start := len(o.buf)
@@ -140,28 +131,26 @@ func (o *Output) keep(b []byte) []byte {
 	return o.buf[start:len(o.buf):len(o.buf)]
 }
 
-// Input is one record to step, with what is known about it.
+// Input is one record to step, with the facts that its outcome depends on.
 type Input struct {
 	Record *Record
-	// Now is the present time. A time that lies ahead of both Now and Latest is not believed: it counts as Now.
+	// Now is the present time. A record's time ahead of both Now and Latest counts as Now.
 	Now, Latest event.Millis
-	// Read tells of which topics all was read that this record may wait for, as far as it is in the log.
+	// Read reports the topics that were read as far as this record may have to wait for them.
 	Read [event.Inputs]bool
-	// ID is that of the record's key, where it has been worked out already; nil: it has not.
+	// ID is the id of the record's key, if computed already.
 	ID *state.ID
-	// Found is what a look-up showed under the record's id; nothing where nothing is stored, or where Resolve
-	// said that none is needed. What the machine has changed since wins over it.
+	// Found is the look-up's result, the zero value if nothing is stored or no look-up was needed. Changes in the overlay win over it.
 	Found Found
-	// Decided is the decision that the log holds for this impression: it is adopted before any rule of the day.
+	// Decided is the logged decision about this impression. It is adopted, whatever the configuration says now.
 	Decided *event.Ranking
-	// RefusedEarlier says that an earlier owner went past this impression without ranking it: it is never ranked.
+	// RefusedEarlier means that an earlier owner left this impression unranked: it is never ranked.
 	RefusedEarlier bool
-	// Again is the step of an earlier owner that took this record in, where the log shows it: what was decided by the clock
-	// and the room of that moment is decided alike.
+	// Again is the logged step of an earlier owner for this record: decisions that depended on the clock and on free room are repeated.
 	Again *InputStep
 }
 
-// Wait says why a record cannot be stepped yet. Nothing has changed then, but for what was due anyway.
+// Wait is the error for a record that cannot be stepped yet. Only changes that were due anyway have been made.
 type Wait struct{ For string }
 
 func (w *Wait) Error() string { return "partition: the record has to wait: " + w.For }
@@ -170,8 +159,8 @@ func (w *Wait) Error() string { return "partition: the record has to wait: " + w
 type Resolution uint8
 
 const (
-	// NeedsLookUp: what is stored under the id has to be looked up first.
+	// NeedsLookUp means that the id has to be looked up first.
 	NeedsLookUp Resolution = iota
-	// Known: what is stored under the id is in memory, or it is certain that nothing is.
+	// Known means that the id's entry is in memory, or certainly not stored.
 	Known
 )

@@ -13,8 +13,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// TestSeen_APauseIsShort: while no impression comes, and payoffs do, an owner says little of the checkpoints of other partitions, however
-// many epochs these make. A replay that begins with a base is told how far they are known once something is decided again.
+// TestSeen_APauseIsShort: while payoffs come and no impressions, an owner records little about other partitions' checkpoints,
+// however many epochs they make. After the next decision a snapshot of sources follows, for a replay that begins with a base.
 func TestSeen_APauseIsShort(t *testing.T) {
 	const seconds, sources = 600, 256
 	for _, epochs := range []int{1, 8} {
@@ -39,7 +39,7 @@ func TestSeen_APauseIsShort(t *testing.T) {
 	}
 }
 
-// TestSeen_TheLastEpochCounts: of epochs at which nothing was decided the last one is told, and those that made estimates which hold still.
+// TestSeen_TheLastEpochCounts: of the epochs without decisions the last is recorded, and those with estimates that still hold.
 func TestSeen_TheLastEpochCounts(t *testing.T) {
 	p := newPause(t, 2)
 	p.decide()
@@ -60,7 +60,7 @@ func TestSeen_TheLastEpochCounts(t *testing.T) {
 	require.Empty(t, p.decide())
 }
 
-// pause is an owner in a process that knows what many partitions publish.
+// pause is an owner in a process that reads the published fields of many partitions.
 type pause struct {
 	t         *testing.T
 	w         *world
@@ -104,7 +104,7 @@ func (p *pause) impress() (id string) {
 	return id
 }
 
-// decide has an impression ranked behind the pause, and gives what its header says.
+// decide has an impression ranked after the pause, and returns the observations in its header.
 func (p *pause) decide() []Observation {
 	p.n += 1000
 	p.w.out.Reset()
@@ -124,7 +124,7 @@ func (p *pause) tell(from, to int) {
 	p.knowledge.Commit()
 }
 
-// second lets a second pass in which each source stores a checkpoint, and gives how much is said of what the owner sees in it.
+// second lets a second pass in which each source stores a checkpoint, and returns the bytes of observations in it.
 func (p *pause) second(epochs int) int {
 	for k := range epochs {
 		p.now += 1000 / int64(epochs)

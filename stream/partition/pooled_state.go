@@ -12,58 +12,57 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// PooledState is what the learners of a process know over all partitions, kept once for all machines of the process: of each learner that
-// can share (delay.Sharing) a whole, which is told of what every partition has published, those included that the process owns. A machine
-// keeps besides what is its own.
+// PooledState holds the statistics of all partitions, once for all machines of a process. For each learner that can share (delay.Sharing)
+// it has a global learner, fed with the published fields of every partition, the process's own included. A machine keeps only its own
+// statistics.
 //
-// It changes between steps only, from one epoch to the next: whoever tells it must see to it that no machine which was made with it is used
-// meanwhile. In between any number of machines may read it.
+// It changes between steps, from one epoch to the next. Its writer must make sure that no machine using it runs meanwhile. In between any
+// number of machines may read it.
 type PooledState struct {
 	names  Names
 	wholes map[string]*global
-	others bool // there are learners that do not share
+	others bool // some learners do not share
 	epoch  Epoch
-	anew   map[int32]map[string]*policy.Pages[bool] // by source that tells all anew, and hash: the items it has told of
+	anew   map[int32]map[string]*policy.Pages[bool] // by source under resync, and hash: the items it has sent
 	trials pool
 
-	stand     stand // what is told, which is in the next epoch
+	stand     stand // published state taken in, which is part of the next epoch
 	estimates []estimate
 }
 
-// estimate is what one of the wholes estimates, of one kind.
+// estimate is one kind of estimate of a global learner.
 type estimate struct {
 	of   *global
 	kind delay.Estimates
 	made uint64 // how often
-	last Epoch  // that made it; its At is not set
+	last Epoch  // the epoch that made it; its At is not set
 }
 
-// Epoch says what a PooledState holds.
+// Epoch identifies the contents of a PooledState.
 type Epoch struct {
-	// Number is one more than that of the epoch before; the first is 1.
+	// Number rises by 1 from 1.
 	Number uint64
-	// At is by source the checkpoint up to which all that it has published is in it, as a Follower names it. It is not there of sources that
-	// are not known whole, such as those never heard of. It must not be changed.
+	// At maps each source that is known whole to the checkpoint up to which its published fields are included. It must not be changed.
 	At map[int32]state.Fence
-	// Sources says the same by source, and of one that tells all anew how much of that is in the epoch. It must not be changed.
+	// Sources is the progress by source, resyncs included. It must not be changed.
 	Sources []SourceAt
 }
 
-// global is a learner that is told of all sources. Its numbers of items are the process's.
+// global is a learner that is fed by all sources. Its item numbers are the process's.
 type global struct {
 	delay.Sharing
 	pooled   []delay.Pooled
-	has      map[int32]*policy.Pages[bool] // by source, and number: the source has the item
-	coming   map[int32]*policy.Pages[bool] // likewise by source that tells all anew: the items it has told of
+	has      map[int32]*policy.Pages[bool] // by source and number: the source has the item
+	coming   map[int32]*policy.Pages[bool] // likewise, for a source under resync: the items sent so far
 	met      policy.Pages[int32]           // by number: how many sources have the item
-	items    int                           // that any has
-	counts   map[int32]int                 // by source: how many items it says that it has, those of which it tells nothing among them
-	again    map[int32]int                 // likewise by source that tells all anew
-	ended    []int32                       // numbers of items that some source has ended since the last epoch
+	items    int                           // items that any source has
+	counts   map[int32]int                 // by source: the number of its items, those without published sums included
+	again    map[int32]int                 // likewise, for sources under resync
+	ended    []int32                       // items that some source has ended since the last epoch
 	arrivals map[int32]arrivals            // by source
 }
 
-// NewPooledState makes one in which nothing is known, for machines of these learners and with these names.
+// NewPooledState makes an empty one, for machines with these learners and names.
 func NewPooledState(learners []LearnerConfig, names Names) *PooledState {
 	k := &PooledState{names: names, wholes: make(map[string]*global), epoch: Epoch{Number: 1, At: map[int32]state.Fence{}},
 		anew: make(map[int32]map[string]*policy.Pages[bool])}
@@ -87,24 +86,22 @@ func NewPooledState(learners []LearnerConfig, names Names) *PooledState {
 	return k
 }
 
-// sorted are the names of the wholes.
 func (k *PooledState) sorted() []string { return slices.Sorted(maps.Keys(k.wholes)) }
 
-// Others tells whether there are learners that do not share: what is published has to be told to each machine, too (SetSource).
+// Others reports whether some learners do not share: each machine then needs published fields too (SetSource).
 func (k *PooledState) Others() bool { return k.others }
 
-// Epoch is the present one.
 func (k *PooledState) Epoch() Epoch {
 	return Epoch{k.epoch.Number, maps.Clone(k.epoch.At), slices.Clone(k.epoch.Sources)}
 }
 
-// At is the checkpoint up to which a source is known, if it is known whole.
+// At returns the checkpoint up to which a source is known, if it is known whole.
 func (k *PooledState) At(source int32) (at state.Fence, known bool) {
 	at, known = k.epoch.At[source]
 	return at, known
 }
 
-// Tell takes in what a source has published. Items must come before the fields that are about them.
+// Tell takes in a part of a source's published fields. Items must precede the fields about them.
 func (k *PooledState) Tell(source int32, all []Published) {
 	if k.anew[source] != nil {
 		k.stand.at(source).Parts++
@@ -114,7 +111,7 @@ func (k *PooledState) Tell(source int32, all []Published) {
 	}
 }
 
-// Reached says that all has been told that a source has published up to a checkpoint, since it was whole.
+// Reached notes that a whole source's published fields are in up to a checkpoint.
 func (k *PooledState) Reached(source int32, at state.Fence) {
 	k.epoch.At[source] = at
 	s := k.stand.at(source)
@@ -122,8 +119,8 @@ func (k *PooledState) Reached(source int32, at state.Fence) {
 	s.Whole = true
 }
 
-// BeginResync begins to tell all that a source has published up to a checkpoint: with Tell, in parts of PublishedAtOnce, and then Whole. What
-// the source told before stays meanwhile.
+// BeginResync begins to read all of a source's published fields as of a checkpoint: with Tell, in parts of PublishedAtOnce, and then Whole.
+// Earlier fields stay meanwhile.
 func (k *PooledState) BeginResync(source int32, at state.Fence) {
 	delete(k.epoch.At, source)
 	s := k.stand.at(source)
@@ -141,7 +138,7 @@ func (k *PooledState) BeginResync(source int32, at state.Fence) {
 	}
 }
 
-// Whole says that a source has told all since Anew, up to a checkpoint: what else it told before is gone.
+// Whole ends a resync at a checkpoint: fields not sent since BeginResync are dropped.
 func (k *PooledState) Whole(source int32, at state.Fence) {
 	told := k.anew[source]
 	delete(k.anew, source)
@@ -163,12 +160,12 @@ func (k *PooledState) Whole(source int32, at state.Fence) {
 	k.Reached(source, at)
 }
 
-// Commit begins the next epoch, with what has been told since the last, and makes the estimates that are due.
+// Commit begins the next epoch with all fields taken in since the last, and makes the estimates that are due.
 func (k *PooledState) Commit() {
 	k.told(func(_ *global, due delay.Estimates) delay.Estimates { return due })
 }
 
-// ToldAs begins the next epoch as one did at which these estimates were made, as a Sight of SeenEpoch tells, and no others.
+// ToldAs begins the next epoch with just these estimates, as in an Observation of kind SeenEpoch. It fails on an unknown number.
 func (k *PooledState) ToldAs(made []int) error {
 	which := map[*global]delay.Estimates{}
 	for _, n := range made {
@@ -183,7 +180,7 @@ func (k *PooledState) ToldAs(made []int) error {
 
 var errEstimates = errors.New("partition: estimates of other learners")
 
-// told begins the next epoch. Which says what is to be estimated of what is due.
+// told begins the next epoch. which returns the estimates to make, of those due.
 func (k *PooledState) told(which func(w *global, due delay.Estimates) delay.Estimates) {
 	k.epoch.Number++
 	k.epoch.Sources = append(k.epoch.Sources[:0], k.stand...)
@@ -199,8 +196,7 @@ func (k *PooledState) told(which func(w *global, due delay.Estimates) delay.Esti
 	}
 }
 
-// Estimates is how often each kind was estimated of what each learner knows of all items and sources together, of those that do, in the
-// order of their names.
+// Estimates returns how often each estimate was made, of the learners that estimate, in the order of their names.
 func (k *PooledState) Estimates() []uint64 {
 	all := make([]uint64, len(k.estimates))
 	for n := range all {
@@ -209,7 +205,6 @@ func (k *PooledState) Estimates() []uint64 {
 	return all
 }
 
-// lastAt are the estimates that were made last at an epoch.
 func (k *PooledState) lastAt(number uint64) (all []int) {
 	for n := range k.estimates {
 		if k.estimates[n].last.Number == number {
@@ -219,7 +214,7 @@ func (k *PooledState) lastAt(number uint64) (all []int) {
 	return all
 }
 
-// estimating are the learners that estimate, in the order of their names.
+// estimating returns the learners that estimate, in the order of their names.
 func (k *PooledState) estimating() (all []*global) {
 	for _, name := range k.sorted() {
 		if w := k.wholes[name]; w.Makes() != 0 {
@@ -229,7 +224,7 @@ func (k *PooledState) estimating() (all []*global) {
 	return all
 }
 
-// TakeEstimates makes learners go by estimates that a Sight of SeenStand tells, until they make their own.
+// TakeEstimates sets the estimates of an Observation of kind SeenStand, until the learners make their own.
 func (k *PooledState) TakeEstimates(told [][]byte) error {
 	all := k.estimating()
 	if len(told) != len(all) {
@@ -273,8 +268,8 @@ func (k *PooledState) set(source int32, pub *Published) {
 	}
 }
 
-// count is how many items there are over all sources, as far as that can be known: at least as many as any of them has, for which they have in
-// common is told of those only of which there is something to know.
+// count returns a lower bound of the number of items over all sources: at least that of each source. Items without published sums are
+// counted by their source only, so shared ones are not known.
 func (w *global) count() int {
 	n := w.items
 	for _, of := range w.counts {
@@ -283,7 +278,6 @@ func (w *global) count() int {
 	return n
 }
 
-// mention notes what a source that tells all anew has told of.
 func (k *PooledState) mention(source int32, pub *Published) {
 	told := k.anew[source]
 	if told == nil || pub.about.n == 0 {
@@ -322,7 +316,6 @@ func (w *global) setItem(source int32, pub *Published) {
 	w.SetSource(source, n, pub.sums)
 }
 
-// end takes in that a source has an item no longer.
 func (w *global) end(source, n int32) {
 	has := w.has[source]
 	if has == nil || !has.Get(n) {
@@ -339,7 +332,7 @@ func (w *global) end(source, n int32) {
 	w.items--
 }
 
-// sweepItems ends the items that a source has not told of when it told all anew.
+// sweepItems ends the items that a source did not send in its resync.
 func (w *global) sweepItems(source int32) {
 	told, has := w.coming[source], w.has[source]
 	delete(w.coming, source)
@@ -353,7 +346,6 @@ func (w *global) sweepItems(source int32) {
 	}
 }
 
-// release gives the memory back of items that no source has any more.
 func (w *global) release() {
 	for _, n := range w.ended {
 		if w.met.Get(n) == 0 {
@@ -363,7 +355,6 @@ func (w *global) release() {
 	w.ended = w.ended[:0]
 }
 
-// inProcess gives the process's number of an item that the source numbers theirs.
 func (a *about) inProcess(theirs policy.Item) (process policy.Item, ok bool) {
 	if at := slices.Index(a.theirs[:a.n], theirs); at >= 0 {
 		return a.process[at], true
@@ -371,7 +362,7 @@ func (a *about) inProcess(theirs policy.Item) (process policy.Item, ok bool) {
 	return 0, false
 }
 
-// share makes a learner part of the whole of its name, if there is one.
+// share connects a learner with the global one of its name, if there is one.
 func (k *PooledState) share(l *learner, partition int32) {
 	if k == nil || k.wholes[l.name] == nil {
 		return
@@ -381,8 +372,8 @@ func (k *PooledState) share(l *learner, partition int32) {
 	l.sharing.Share(w.Sharing, partition, func(i policy.Item) policy.Item { return l.items.inProcess(i) })
 }
 
-// follow goes over to the present epoch, and notes that for a replay. It comes before decisions and before seals that store an estimate.
-// Nothing else that lasts depends on the epoch, so those in between leave no trace.
+// follow moves the machine to the present epoch, and records that for a replay. It precedes decisions, and seals that store an estimate.
+// Nothing else that lasts depends on the epoch, so skipped epochs leave no trace.
 func (m *Machine) follow() {
 	k := m.cfg.Pooled
 	if k == nil || m.epoch == k.epoch.Number {
@@ -395,7 +386,7 @@ func (m *Machine) follow() {
 	m.takeTrials()
 }
 
-// show makes learners show the present epoch to who looks at them. A replay, in which nobody looks, comes to the same decisions.
+// show moves learners to the present epoch for status. Decisions do not depend on it: in a replay nobody looks.
 func (m *Machine) show() {
 	k := m.cfg.Pooled
 	switch {
@@ -407,7 +398,6 @@ func (m *Machine) show() {
 	}
 }
 
-// refresh makes learners go by the present state of the wholes that they are parts of.
 func (m *Machine) refresh() {
 	for _, l := range m.learners {
 		if l.sharing != nil && !l.gone {
@@ -416,8 +406,8 @@ func (m *Machine) refresh() {
 	}
 }
 
-// sealsEpoch tells whether a seal would store what is estimated of all partitions, or is followed by how far they are known. A replay is told
-// of an epoch where the owner went over to it.
+// sealsEpoch reports whether a seal stores estimates of all partitions, or precedes a snapshot of sources. A replay then needs to know the
+// epoch.
 func (m *Machine) sealsEpoch() bool {
 	return !m.seen.on || m.seen.standsNext() || slices.ContainsFunc(m.learners, func(l *learner) bool {
 		return l.sharing != nil && !l.gone && l.sharing.Unstored()

@@ -24,8 +24,8 @@ func thompsonAtOnce(t require.TestingT) func() delay.Learner {
 	return func() delay.Learner { return delay.NewDirect(p, delay.Silence{Law: delay.SilenceAtOnce}) }
 }
 
-// peers are the partitions of a process, each as a machine that shares the process's knowledge and as one that is told by itself what
-// the others publish.
+// peers are the partitions of a process, each as a machine that shares the
+// process's PooledState and as one that reads the others' published fields itself.
 type peers struct {
 	t          *rapid.T
 	cfg        Config
@@ -33,13 +33,13 @@ type peers struct {
 	reader     *PublishedReader
 	with, told []*world
 	toldReader []*PublishedReader
-	published  [2][][]state.Field   // by machines that share and those that do not, and by partition: what has arrived, the newest of each field
-	onTheWay   [][][2][]state.Field // by partition, and checkpoint: what has not, of both
+	published  [2][][]state.Field   // by machines that share and those that do not, and by partition: published fields that have arrived, the newest of each
+	onTheWay   [][][2][]state.Field // by partition and checkpoint: published fields that have not arrived, of both
 	seq        []int64
 	broken     rule // not kept
 }
 
-// rule is what holds knowledge together.
+// rule is a rule that PooledState depends on.
 type rule string
 
 const (
@@ -67,7 +67,7 @@ func newPeers(t *rapid.T, n int, broken rule) *peers {
 	return ps
 }
 
-// publish seals a partition's changes, and sends what it publishes.
+// publish seals a partition's changes and publishes them.
 func (ps *peers) publish(p int) {
 	var fields [2][]state.Field
 	for k, w := range []*world{ps.with[p], ps.told[p]} {
@@ -108,7 +108,8 @@ func (ps *peers) arrive(p int) (shared []state.Field) {
 
 func (ps *peers) failed(err error) { require.NoError(ps.t, err) }
 
-// tell begins the next epoch with what of each partition arrives, all but so many checkpoints: piece by piece, or anew where pieces were lost.
+// tell begins the next epoch with the published fields that arrive, all
+// but the newest checkpoints: delta by delta, or by a resync after a loss.
 func (ps *peers) tell(lost func() bool, late func(most int) int) {
 	reached := make([]int64, len(ps.with))
 	for p := range ps.with {
@@ -171,8 +172,8 @@ func sorted(part, all []state.Field) (fields []state.Field) {
 	return fields
 }
 
-// TestKnowledge_IsWhatEachWouldBeTold: machines that share the process's knowledge decide and store what machines do that are each told what the others
-// publish, whenever as much of it has been told; over streams that were late or lost, and over new owners.
+// TestKnowledge_IsWhatEachWouldBeTold: machines that share a PooledState decide and store the same as machines
+// that read published fields themselves, at equal progress: over late or lost streams, and over new owners.
 func TestKnowledge_IsWhatEachWouldBeTold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { require.NoError(t, liveAsPeers(t, "")) })
 }
@@ -188,7 +189,8 @@ func TestKnowledge_NeedsItsRules(t *testing.T) {
 	}
 }
 
-// liveAsPeers lets users and payoffs come and stay away, streams be late and get lost, and owners change; it tells where the two kinds of machines part.
+// liveAsPeers simulates users, payoffs, late and lost streams, and new
+// owners. It returns the first difference between the two kinds of machines.
 func liveAsPeers(t *rapid.T, broken rule) error {
 	const partitions = 3
 	ps := newPeers(t, partitions, broken)
@@ -256,7 +258,7 @@ func (ps *peers) tick(p int, now event.Millis) {
 	}
 }
 
-// newOwner makes both machines of a partition anew from what they have stored.
+// newOwner makes both machines of a partition from their stored state.
 func (ps *peers) newOwner(p int) {
 	ps.publish(p)
 	for _, w := range []*world{ps.with[p], ps.told[p]} {
@@ -274,7 +276,7 @@ func (ps *peers) newOwner(p int) {
 	}
 }
 
-// compare tells what the two machines of a partition do not agree on.
+// compare returns an error where the two machines of a partition differ.
 func (ps *peers) compare(p int) error {
 	with, told := ps.with[p], ps.told[p]
 	with.m.follow() // as all does that looks at learners
@@ -294,7 +296,7 @@ func (ps *peers) compare(p int) error {
 	return nil
 }
 
-// TestKnowledge_CountsItems: of items of which there is nothing to know others are told how many there are, and no more.
+// TestKnowledge_CountsItems: of items without statistics only the number is published.
 func TestKnowledge_CountsItems(t *testing.T) {
 	cfg := testConfig()
 	cfg.Learners[0].New = thompsonAtOnce(t)
@@ -442,8 +444,8 @@ func TestKnowledge_CheckpointsArriveLate(t *testing.T) {
 	}
 }
 
-// An impression ends by the walk before the machine goes over to the next epoch, and so it does in a replay: what is known of its item is the
-// same to the last bit, which depends on what was different when the machine went over.
+// An impression that ends by the walk, before the machine moves to the next epoch, ends so in a replay too.
+// Its item's statistics are the same to the last bit, which depends on the differences read at the epoch.
 func TestVisit_LeavesTheEpoch(t *testing.T) {
 	cfg := testConfig()
 	cfg.Partition, cfg.Names = 1, NewNameTable()

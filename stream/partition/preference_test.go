@@ -33,15 +33,15 @@ func bare(id string, items ...string) []byte {
 	return event.AppendImpression(nil, &imp)
 }
 
-// ranking is what the log holds for the last impression read.
+// ranking returns the logged ranking of the last impression read.
 func (w *world) ranking(t *testing.T) *event.Ranking {
 	r := &event.Ranking{}
 	require.NoError(t, event.NewDecoder(event.Limits{}).Ranking(r, w.decided[w.next[event.Impressions]-1]))
 	return r
 }
 
-// TestUtilities_AreFoundWhereImpressionsCarryNone: three users who like c best and a least teach the order; records of the
-// burn-in say what was known, and a crash in between, after which the decision is adopted from the log, loses nothing.
+// TestUtilities_AreFoundWhereImpressionsCarryNone: three users who like c best and a least teach the order. Records of
+// the burn-in carry the order known by then. A crash, after which the decision is adopted from the log, loses nothing.
 func TestUtilities_AreFoundWhereImpressionsCarryNone(t *testing.T) {
 	w := newWorld(t, sortedConfig())
 	w.now = day

@@ -2,9 +2,8 @@ package partition
 
 import "github.com/ranker-worker/ranker-worker/stream/event"
 
-// LearnerRefusal says what is wrong with an impression for the learner that ranks it; nil where nothing is. The learner is empty
-// where there is none of the name that the impression gives, or no default where it gives none; findsUtilities tells whether it
-// finds the order of utilities itself. Who takes records in before they are in the log asks it too.
+// LearnerRefusal returns the fault of an impression for the learner that ranks it, nil if there is none. learner is "" if none has the
+// impression's name, or none is the default. findsUtilities says that it finds the order of utilities itself. Package serve calls it too.
 func LearnerRefusal(imp *event.Impression, learner string, findsUtilities bool) *event.Fault {
 	switch {
 	case learner == "" && len(imp.Learner) == 0:
@@ -17,8 +16,8 @@ func LearnerRefusal(imp *event.Impression, learner string, findsUtilities bool) 
 	return nil
 }
 
-// PayoffRefusal says what is wrong with a payoff for a worker with or without a selections topic; nil where nothing is. Who takes
-// records in before they are in the log asks it too.
+// PayoffRefusal returns the fault of a payoff without an item for a worker without a selections topic, else nil. Package serve calls it
+// too.
 func PayoffRefusal(p *event.Payoff, hasSelections bool) *event.Fault {
 	if len(p.Item) == 0 && !hasSelections {
 		return itemMissing()

@@ -57,7 +57,7 @@ func (k *keptItems) carry(items []string, began, deadline int64) {
 	}
 }
 
-// end drops what is due behind a step.
+// end drops the items that are due after a step.
 func (k *keptItems) end(watermark int64) (ended []string) {
 	for name, u := range k.until {
 		if watermark > u {

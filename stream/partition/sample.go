@@ -9,66 +9,64 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// The bounds of a Look, for each learner.
+// The bounds of a sample, for each learner.
 const (
 	lookItems      = 12 // of each kind: shown first, and favourites
 	lookCandidates = 10 // of a ranking
 )
 
-// Sample is what a partition shows people of its learners while it works. It takes no longer where there are more items, and is not
-// changed once it is made.
+// Sample shows a partition's learners while it works, for the dashboard. It takes constant time in the number of items, and is not changed
+// later.
 type Sample struct {
-	Learners []LearnerSample // those that are configured
+	Learners []LearnerSample // configured ones
 }
 
-// LearnerSample is a Look at one learner. First and Favourite count decisions lately; see ItemLook.
+// LearnerSample is a sample of one learner. First and Favourite count recent decisions; see ItemSample.
 type LearnerSample struct {
 	Name             string
-	Rule             string // how rankings are made, in one sentence; empty where the learner does not say
+	Rule             string // how rankings are made, in one sentence; may be empty
 	First, Favourite int64
 	Items            []ItemSample
-	Ranking          *RankingSample // one of the latest; nil: there is none since the state was loaded
-	// Personal and Coefficients are what payoffs depend on, where that is more than the item.
+	Ranking          *RankingSample // a recent one; nil: none since the state was loaded
+	// Personal and Coefficients describe a contextual learner's model.
 	Personal     delay.ContextualStatus
 	Coefficients []delay.Coefficient
 }
 
-// ItemSample is an item that was often shown first lately, or often a favourite, the candidate of the highest utility.
+// ItemSample is an item that was often shown first lately, or often had the highest utility.
 type ItemSample struct {
 	Name             string
-	First, Favourite int64 // in how many decisions, about
+	First, Favourite int64 // number of decisions, approximately
 	Evidence         policy.Evidence
 }
 
-// RankingSample is a decision and what was known when it was made.
+// RankingSample is a decision, with the estimates at that time.
 type RankingSample struct {
 	ID         string
 	Offset     int64
 	Time       event.Millis // event time
 	Explored   bool
-	Candidates int // in all, of which the first are shown
+	Candidates int // in all; the first ones are shown
 	Shown      []ShownSample
 }
 
-// ShownSample is a candidate of a RankingLook.
 type ShownSample struct {
 	Name       string
-	Rank       int32 // utility rank, 0 is the lowest; -1: not known
+	Rank       int32 // 0 is the lowest; -1: not known
 	Evidence   policy.Evidence
 	Propensity float64 // of its selection; 0: not recorded
-	// Leader is the position, in the order shown, of the candidate that brought this one to its place: its own where it leads itself,
-	// else that of a leader shown before, which users like better.
+	// Leader is the position, in the order shown, of the candidate that this one follows: its own if it is a leader, else that of an
+	// earlier leader with a higher utility.
 	Leader int
 }
 
-// sampling is what a learner keeps to be looked at.
 type sampling struct {
 	first, favourite frequent
-	wanted           bool // the next decision is kept
+	wanted           bool // keep the next decision
 	ranking          *RankingSample
 }
 
-// Sample looks at the learners, and has each keep its next decision for the next look.
+// Look returns a sample, and has each learner keep its next decision for the next one.
 func (m *Machine) Look() *Sample {
 	m.show()
 	look := &Sample{}
@@ -99,8 +97,8 @@ func (m *Machine) Look() *Sample {
 	return look
 }
 
-// decided takes in a decision of m.ranking for candidates in the order that the learner was given them; favourite is the position of
-// the one of the highest utility, -1 where it is not known.
+// decided samples a decision, whose candidates are in the learner's order; favourite is the position of the one with the highest utility,
+// -1 if that is not known.
 func (k *sampling) decided(m *Machine, l *learner, candidates []policy.Item, favourite int) {
 	d := &m.decision
 	k.first.add(candidates[d.Order[0]])

@@ -11,7 +11,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// TestFrequent_KeepsWhatComesOften, in a fixed room, whatever else comes, and forgets what was long ago.
+// TestFrequent_KeepsWhatComesOften: frequent items stay, in fixed memory, and old ones fade.
 func TestFrequent_KeepsWhatComesOften(t *testing.T) {
 	var f frequent
 	for k := range 3 * frequentHalve {

@@ -6,14 +6,13 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// Dirty is how much has changed since the last seal: how many entries, and about how many bytes storing it all takes.
+// Dirty returns the number of entries changed since the last seal, and the approximate bytes to store all changes.
 func (m *Machine) Dirty() (entries int, bytes int64) {
 	return len(m.segments.over.dirty), m.segments.weight()
 }
 
-// Seal appends to dst everything that has changed since the last one, as absolute values, and ends the segment. What it
-// appends stays as it is: it has memory of its own. Segments are numbered from 1, each one more than the one before;
-// any tells whether this one changed anything.
+// Seal appends all changes since the last seal to dst, as absolute values in memory of their own, and ends the segment. Segments are
+// numbered from 1. any reports whether this one has changes.
 func (m *Machine) Seal(dst *state.Changes) (segment uint64, any bool) {
 	m.noteActed(m.prepare())
 	if m.sealsEpoch() {
@@ -68,7 +67,6 @@ func (m *Machine) write(dst *state.Changes, field string, value []byte) {
 	dst.Writes = append(dst.Writes, state.Write{Hash: state.MetaHash, Field: []byte(field), Value: value})
 }
 
-// appendHex appends 16 hexadecimal digits.
 func appendHex(dst []byte, x uint64) []byte {
 	for shift := 60; shift >= 0; shift -= 4 {
 		dst = append(dst, "0123456789abcdef"[x>>shift&15])
@@ -90,7 +88,6 @@ func (m *Machine) sealLearner(l *learner, dst *state.Changes) {
 	m.sealItems(l, dst)
 }
 
-// sealItems writes the items that have changed, and deletes those that were dropped.
 func (m *Machine) sealItems(l *learner, dst *state.Changes) {
 	c := &l.items
 	var scratch []byte
@@ -119,7 +116,7 @@ func (m *Machine) sealItems(l *learner, dst *state.Changes) {
 	}
 	for _, x := range c.ended {
 		c.pages.Note(namesPage(x.number), itemNamed)
-		if i, again := c.number(x.process); x.row && !(again && c.rows.Get(i)) { // else the row is its new number's
+		if i, again := c.number(x.process); x.row && !(again && c.rows.Get(i)) { // else the row belongs to its new number
 			drop(c.names.Name(x.process))
 		}
 	}
@@ -137,7 +134,6 @@ func (m *Machine) sealItems(l *learner, dst *state.Changes) {
 	}
 }
 
-// sealNames writes the pages that have changed.
 func (m *Machine) sealNames(l *learner, dst *state.Changes) {
 	c, s := &l.items, &m.scratch
 	for page := range c.pages.All() {
@@ -164,8 +160,8 @@ func (m *Machine) sealNames(l *learner, dst *state.Changes) {
 	c.pages.Clear()
 }
 
-// Forget says that checkpoints up to this segment are in the store, and that every record whose look-up was answered
-// before that has been stepped: what has not changed since can be looked up again.
+// Forget says that the store has all segments up to this one, and that each record whose look-up was answered earlier has been stepped.
+// Entries unchanged since are dropped from memory.
 func (m *Machine) Forget(segment uint64) {
 	m.segments.over.forget(segment)
 	m.expiry.forget(segment)

@@ -65,7 +65,7 @@ func TestSegments_WhatWasNeverStoredIsNotTakenOut(t *testing.T) {
 	require.Equal(t, []state.Entry{lying(4, "")}, c.Entries)
 }
 
-// TestSegments_SealedMemoryStays: what a seal has given is a request's; later steps write elsewhere.
+// TestSegments_SealedMemoryStays: the result of a seal stays unchanged by later steps.
 func TestSegments_SealedMemoryStays(t *testing.T) {
 	g := newSegments()
 	s := g.over.add(1, someID)

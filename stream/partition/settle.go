@@ -2,9 +2,8 @@ package partition
 
 import "github.com/ranker-worker/ranker-worker/stream/event"
 
-// settle does what the watermark has made due about the current entry. Both the expiry walk and every step that
-// touches the entry do this first: so a record meets the same entry whether or not the walk has been there. A deadline is past when
-// the watermark is greater than it.
+// settle does all that the watermark has made due for the current entry. The walk, and each step that touches the entry, call it first: a
+// record meets the same entry whether or not the walk was there. A deadline is past when the watermark is greater.
 func (m *Machine) settle() {
 	e, w := &m.cur.entry, m.time.watermark
 	if e.kind == waiting {
@@ -24,8 +23,7 @@ func (m *Machine) settle() {
 	}
 }
 
-// expire ends a pending impression whose deadline is past. What waited for its selection are orphans: the selection
-// will not come.
+// expire ends a pending impression whose deadline is past. Records parked for its selection become orphans.
 func (m *Machine) expire() {
 	e := &m.cur.entry
 	l := m.learners[e.learner]
@@ -44,7 +42,6 @@ func (m *Machine) expire() {
 	m.orphanAll()
 }
 
-// giveUp ends a pending impression without a payoff.
 func (m *Machine) giveUp() {
 	e := &m.cur.entry
 	l := m.learners[e.learner]
@@ -56,10 +53,10 @@ func (m *Machine) giveUp() {
 	case l.gone:
 		m.absences.miss(l.name, m.cur.id[:], e)
 	case e.selected < 0:
-		// Without a selections topic nobody is known to have selected, so that no default can be given either.
+		// Without a selections topic no selection is known, so no default can be fed.
 		fb := m.feedback(l)
 		if len(fb.Order) > 0 && !l.items.has(e.items[0]) {
-			fb.Order = nil // nothing counts for an item on top that has ended
+			fb.Order = nil // the item on top has ended
 		}
 		l.delay.Unselected(fb)
 	default:
@@ -73,7 +70,7 @@ func (m *Machine) giveUp() {
 	m.orphanAll()
 }
 
-// orphanAll gives up what waited for a selection of an impression that has ended.
+// orphanAll makes orphans of the records parked for a selection of an ended impression.
 func (m *Machine) orphanAll() {
 	e := &m.cur.entry
 	m.segments.loose += eventWeight
@@ -85,7 +82,7 @@ func (m *Machine) orphanAll() {
 	e.parked = e.parked[:0]
 }
 
-// orphan gives up what has waited too long for its impression.
+// orphan makes orphans of records parked for too long.
 func (m *Machine) orphan(w event.Millis) {
 	e := &m.cur.entry
 	kept := 0

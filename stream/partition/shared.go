@@ -8,27 +8,25 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// ShadowConfig is a learner that decides as an arm would, and is not shown.
+// ShadowConfig is a learner that ranks as an arm would, and is not shown.
 type ShadowConfig struct {
 	Name   string // of a learner
 	Share  float64
 	Policy policy.Policy
 }
 
-// shadow is one of a trial.
 type shadow struct {
 	*ShadowConfig
 	learner  *learner
 	decision delay.Decision
 }
 
-// shadows are memory for what they have decided on an impression.
 type shadows struct {
 	decided []event.Shadow
 	place   []int32 // by candidate: its position in the ranking
 }
 
-// readers makes what decides by the control's knowledge: the arms, where learning is shared, and the shadows.
+// readers sets up the policies that use the control's statistics: arms under shared learning, and shadows.
 func (m *Machine) readers(x *trial) error {
 	for i := range x.Shadows {
 		c := &x.Shadows[i]
@@ -47,10 +45,10 @@ func (m *Machine) readers(x *trial) error {
 	return nil
 }
 
-// knowing is the learner whose knowledge the arms have in common: the control.
+// knowing returns the learner whose statistics the arms share: the control.
 func (x *trial) knowing() *learner { return x.arms[x.ControlArm()].learner }
 
-// stateOf is the learner that is told what becomes of an adopted decision.
+// stateOf returns the learner that is fed the outcome of an adopted decision.
 func (m *Machine) stateOf(r *event.Ranking) *learner {
 	a := &r.Decision.Assignment
 	if x := m.trials.byName[a.Experiment]; x != nil && x.Shared && x.Run == a.Run && x.Index(string(r.Learner)) >= 0 {
@@ -59,7 +57,7 @@ func (m *Machine) stateOf(r *event.Ranking) *learner {
 	return m.byName[string(r.Learner)]
 }
 
-// decideAs decides by what l knows as the learner would that ranks: under shared learning by its policy.
+// decideAs decides with the statistics of l and, under shared learning, the policy of the arm that ranks.
 func (g *assignment) decideAs(l *learner, candidates []policy.Item, about *policy.Context, key policy.Key, d *delay.Decision) {
 	if x := g.trial; x != nil && x.Shared {
 		l.delay.(delay.Readable).DecideBy(x.Policies[g.served], candidates, about, key, d)
@@ -68,7 +66,6 @@ func (g *assignment) decideAs(l *learner, candidates []policy.Item, about *polic
 	l.delay.Decide(candidates, about, key, d)
 }
 
-// ranks is the learner that a ranking names.
 func (g *assignment) ranks(l *learner) *learner {
 	if x := g.trial; x != nil && x.Shared {
 		return x.arms[g.served].learner
@@ -76,7 +73,7 @@ func (g *assignment) ranks(l *learner) *learner {
 	return l
 }
 
-// shadow has shadows decide, each on its share of impressions, and gives what the ranking says of them.
+// shadow lets shadows decide, each on its share of impressions, and returns their part of the ranking.
 func (m *Machine) shadow(g *assignment, candidates []policy.Item, about *policy.Context, d *delay.Decision, offset int64) []event.Shadow {
 	if g.trial == nil || len(g.trial.shadows) == 0 {
 		return nil

@@ -15,22 +15,21 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// Published is one thing that another partition has published of its learner of the same name: the sums of an item, a field of a hash that
-// the learner pools, or how many items there are. It is only read, so that any number of machines may take it in.
+// Published is one published field of another partition's learner: an item's sums, a field of a pooled hash, or the number of items. It is
+// read-only, so many machines may share it.
 type Published struct {
 	learner string
 	hash    string // without the learner's name; ItemsHash for an item
-	field   []byte // of an item: its name
-	value   []byte // nil: the field is gone; not used for an item
+	field   []byte // for an item: its name
+	value   []byte // nil: the field was deleted; not used for an item
 	sums    policy.Sums
-	until   int64 // up to when the source keeps the item, in milliseconds; 0: not known
-	items   int   // of CatalogueHash: how many there are
-	gone    bool  // an item that has no row any more
+	until   int64 // time until which the source keeps the item, in milliseconds; 0: not known
+	items   int   // for CatalogueHash: the number of items
+	gone    bool  // an item without a row any more
 	about   about
 }
 
-// about are the items that something published is about, one or two, as far as they are known: as the source numbers them, and the
-// process.
+// about holds the one or two items that a field is about, as far as known: by the source's numbers and the process's.
 type about struct {
 	theirs, process [2]int32
 	n               int
@@ -43,7 +42,6 @@ func (a *about) add(theirs, process int32) {
 	}
 }
 
-// String shows it to people.
 func (pub *Published) String() string {
 	if pub.hash == ItemsHash {
 		return fmt.Sprintf("%s:%s %q %v", pub.learner, pub.hash, pub.field, pub.sums)
@@ -51,25 +49,24 @@ func (pub *Published) String() string {
 	return fmt.Sprintf("%s:%s %q %q", pub.learner, pub.hash, pub.field, pub.value)
 }
 
-// PublishedReader takes apart what other partitions publish, for one goroutine: it keeps its memory.
+// PublishedReader parses published fields. It serves one goroutine, and keeps its memory.
 type PublishedReader struct {
 	hashes  []string
 	names   Names
-	byItem  map[string]bool // learners that publish fields about items, and hashes that have them
+	byItem  map[string]bool // learners that publish fields about items, and the hashes with such fields
 	numbers map[sourceOf]*policy.Pages[int32]
 	parser  fastjson.Parser
 	one     [1][]byte
 	number  []int32
 }
 
-// sourceOf is a source (a partition) of what is told of a learner. By each, and the source's number of an item, a reader keeps the
-// process's and 1.
+// sourceOf is a source (a partition) and a learner. For each, a reader keeps the process-wide number plus 1 by the source's number.
 type sourceOf struct {
 	source  int32
 	learner string
 }
 
-// NewPublishedReader makes the reader for these learners, with the names of the machines that are to take in what it reads.
+// NewPublishedReader makes the reader for these learners, with the names of the machines that use its results.
 func NewPublishedReader(learners []LearnerConfig, names Names) *PublishedReader {
 	r := &PublishedReader{names: names, byItem: make(map[string]bool), numbers: make(map[sourceOf]*policy.Pages[int32])}
 	r.hashes = append(r.hashes, ExperimentsHash)
@@ -86,12 +83,11 @@ func NewPublishedReader(learners []LearnerConfig, names Names) *PublishedReader 
 	return r
 }
 
-// Hashes names the hashes that the learners publish from.
+// Hashes returns the names of the hashes from which the learners publish.
 func (r *PublishedReader) Hashes() []string { return r.hashes }
 
-// Read takes the fields apart that a source has published, into an order in which they can be taken in: items before the fields that
-// are about them, and else by their names, so that whoever reads the same takes it in in the same order. It puts fields into that order,
-// too. The result aliases their memory. What cannot be read is left out, and failed is told.
+// Read parses fields that a source has published, and sorts them into the order in which to take them in: items first, else by name, the
+// same for every reader. It sorts fields too. The result aliases their memory. Each unreadable field is left out and passed to failed.
 func (r *PublishedReader) Read(source int32, fields []state.Field, failed func(error)) []Published {
 	if !slices.IsSortedFunc(fields, byName) {
 		slices.SortStableFunc(fields, byName)
@@ -163,9 +159,8 @@ func (r *PublishedReader) read(source int32, f state.Field) (Published, error) {
 	return pub, nil
 }
 
-// note remembers which item a source means by a number.
 func (r *PublishedReader) note(of sourceOf, theirs, process int32) {
-	const most = 1 << 26 // a bound on what a faulty number makes us allocate
+	const most = 1 << 26 // a bound on the allocation for a faulty number
 	if theirs >= most {
 		return
 	}
@@ -175,7 +170,7 @@ func (r *PublishedReader) note(of sourceOf, theirs, process int32) {
 	*r.numbers[of].At(theirs) = process + 1
 }
 
-// translate finds the items that a field names by its source's numbers, one or two of them.
+// translate finds the one or two items that a field names by its source's numbers.
 func (r *PublishedReader) translate(of sourceOf, pub *Published) {
 	known := r.numbers[of]
 	if known == nil {
@@ -188,15 +183,14 @@ func (r *PublishedReader) translate(of sourceOf, pub *Published) {
 	}
 }
 
-// Informative leaves out the items that have taught their partition nothing, and that no field is about. In a catalogue of
-// which little has been selected these are most. A machine that has no sums of them yet does not need them.
+// Informative leaves out items without statistics that no field is about: most items of a catalogue with few selections. A machine without
+// sums of them does not need them.
 func (r *PublishedReader) Informative(all []Published) []Published {
 	return slices.DeleteFunc(slices.Clone(all), func(pub Published) bool {
 		return pub.hash == ItemsHash && pub.sums == policy.Sums{} && !r.byItem[pub.learner]
 	})
 }
 
-// cutLast splits a hash's name at its last colon: neither learners nor their hashes have one.
 func cutLast(name string) (learner, hash string, found bool) {
 	at := strings.LastIndexByte(name, ':')
 	if at < 0 {
@@ -205,9 +199,8 @@ func cutLast(name string) (learner, hash string, found bool) {
 	return name[:at], name[at+1:], true
 }
 
-// SetSource takes in what another partition has published, in place of what it had before. Learners that share the process's Knowledge,
-// what cannot be anybody's, and learners that are not configured, are passed over: the sender may be older or newer than we are. Items must come
-// before the fields that are about them.
+// SetSource takes in a published field in place of its earlier value. Learners that share a PooledState, impossible fields, and
+// unconfigured learners are ignored: the sender may run another version. Items must precede the fields about them.
 func (m *Machine) SetSource(source int32, pub *Published) {
 	if pub.learner == "" && pub.hash == ExperimentsHash {
 		if m.cfg.Pooled == nil {
@@ -249,7 +242,6 @@ func (m *Machine) setSourceItem(l *learner, source int32, pub *Published) {
 	l.delay.SetSource(source, ours, pub.sums)
 }
 
-// translator gives our own numbers of the items that a field names by its source's.
 func (l *learner) translator(pub *Published) delay.Translate {
 	return func(theirs policy.Item) (ours policy.Item, ok bool) {
 		process, ok := pub.about.inProcess(theirs)

@@ -11,8 +11,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// TestWindowsArePooled: what one partition publishes of the windows of its users reaches another's learner, absolute, so
-// that twice is once.
+// TestWindowsArePooled: the published windows of one partition's users reach
+// another's learner as absolute values, so that reading them twice changes nothing.
 func TestWindowsArePooled(t *testing.T) {
 	cfg := testConfig()
 	l := &cfg.Learners[0]

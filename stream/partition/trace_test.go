@@ -28,7 +28,7 @@ import (
 //	save                                a checkpoint
 //	walk                                the expiry walk, to its end
 //	crash [remove=LEARNER] [restore=yes]  with one learner less, or with all again: a new machine from the last checkpoint replays what came since
-//	account | entries | stored | told   what stands in the account, under the ids, in the store; what learners were told
+//	account | entries | stored | told   prints the account, the entries, the store, the learners' calls
 func TestTraces(t *testing.T) {
 	transcript.Run(t, func(t *testing.T) func([]string) []string {
 		tr := &tracer{t: t, cfg: testConfig()}
@@ -45,7 +45,7 @@ type tracer struct {
 	seen int // dead letters printed
 }
 
-// day is what the traces' times are counted from.
+// day is the origin of the traces' times.
 var day, _ = event.ParseTime([]byte("2026-11-21T00:00:00Z"))
 
 func clock(t event.Millis) string {

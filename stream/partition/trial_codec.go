@@ -11,29 +11,27 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/experiment"
 )
 
-// ExperimentsHash is the hash of what a partition keeps of its experiments. Each value begins with its version, and goes on with words: numbers
-// in decimal. The names of fields begin with that of the experiment, but for the table of arms, whose place is the number that entries
-// have: experiment, run and arm, for each.
+// ExperimentsHash holds a partition's experiments. Each value is a version and words; numbers are decimal. Field names begin with the
+// experiment's name, except for the table of arms, which lists experiment, run and arm in the order of the numbers that entries have.
 const ExperimentsHash = "experiments"
 
-// What fields are called behind the experiment's name.
+// Field names, behind the experiment's name.
 const (
 	armsField    = "arms"
-	runField     = ":run"      // run, from when on units are counted, and the definition
+	runField     = ":run"      // run, time from which units are counted, and definition
 	totalsField  = ":totals"   // by impression: run; by arm units, payoffs, deviations and their squares: see experiment.Sums. Published
-	cohortField  = ":cohort:"  // and its number: by arm units, payoffs and their squares: see experiment.Counts
-	groupsField  = ":groups:"  // period, and of 32 groups: impressions and payoffs
-	pastField    = ":past:"    // and a period: run, and of each group that has any: its number, impressions and payoffs. Published
-	closedField  = ":closed"   // run, and the last period that is closed. Published
-	foldedField  = ":folded"   // by user: run, the last period that is folded, and all partitions' totals up to it, as in totalsField. Published
-	verdictField = ":verdict:" // and an arm: run, units, lower and upper bound, and 1 once a ranking tells of it. Published
+	cohortField  = ":cohort:"  // plus number: by arm units, payoffs and their squares: see experiment.Counts
+	groupsField  = ":groups:"  // period, and for 32 groups: impressions and payoffs
+	pastField    = ":past:"    // plus period: run, and of each group that has any: number, impressions, payoffs. Published
+	closedField  = ":closed"   // run, and the last closed period. Published
+	foldedField  = ":folded"   // by user: run, the last folded period, and all partitions' totals up to it, as in totalsField. Published
+	verdictField = ":verdict:" // plus arm: run, units, lower and upper bound, and 1 once a ranking carries it. Published
 )
 
 const trialVersion = "1"
 
 var errTrial = errors.New("partition: what is stored of an experiment is broken")
 
-// words takes a stored value apart.
 func trialWords(value string) ([]string, error) {
 	all := strings.Fields(value)
 	if len(all) == 0 || all[0] != trialVersion {
@@ -42,7 +40,6 @@ func trialWords(value string) ([]string, error) {
 	return all[1:], nil
 }
 
-// trialNumbers reads words that are all numbers.
 func trialNumbers(words []string, n int) ([]int64, error) {
 	if len(words) != n {
 		return nil, fmt.Errorf("%w: %d numbers, not %d", errTrial, len(words), n)
@@ -57,7 +54,7 @@ func trialNumbers(words []string, n int) ([]int64, error) {
 	return all, nil
 }
 
-// ofRun reads a value that belongs to the experiment's run: what follows it.
+// ofRun splits a value that must belong to the experiment's run.
 func ofRun(x *trial, value string) ([]string, error) {
 	words, err := trialWords(value)
 	if err == nil && (len(words) == 0 || words[0] != strconv.Itoa(int(x.Run))) {
@@ -88,14 +85,14 @@ func parsePeriod(x *trial, value string) (int64, error) {
 	return n[0], nil
 }
 
-// appendFolded writes the last period that is folded and the totals up to it, in one value: none of them is ever stored without the other.
+// appendFolded writes the last folded period and the totals up to it in one value, so that they are never stored apart.
 func (x *trial) appendFolded(dst []byte, folded int64, totals experiment.Totals) []byte {
 	stamp := x.stamp()
 	dst = appendNumbers(append(dst, stamp...), folded)
 	return append(dst, x.AppendTotals(nil, totals)[len(stamp):]...)
 }
 
-// parseFolded reads what appendFolded writes. It fails with errTrial, or as experiment.ParseTotals does.
+// parseFolded reads the output of appendFolded. It fails with errTrial, or as experiment.ParseTotals does.
 func parseFolded(x *trial, value string) (folded int64, totals experiment.Totals, err error) {
 	words, err := ofRun(x, value)
 	if err != nil {
@@ -112,7 +109,6 @@ func parseFolded(x *trial, value string) (folded int64, totals experiment.Totals
 	return folded, totals, err
 }
 
-// parsePast reads the groups of a period that is closed.
 func parsePast(x *trial, name, value string) (period int64, groups experiment.Groups, err error) {
 	if period, err = strconv.ParseInt(name, 10, 64); err != nil {
 		return 0, nil, fmt.Errorf("%w: %w", errTrial, err)
@@ -141,8 +137,8 @@ func parseVerdict(x *trial, value string) (v verdictOf, err error) {
 	return v, nil
 }
 
-// loadTrials takes in what is stored of experiments. What belongs to one that is not configured, or to an earlier run, goes with the next
-// seal, verdicts of the run apart: without units that were counted meanwhile its sums would be wrong.
+// loadTrials loads experiments. The next seal deletes fields of unconfigured experiments and of earlier runs, verdicts of this run apart:
+// without the units counted meanwhile its sums would be wrong.
 func (m *Machine) loadTrials(fields []state.Field) error {
 	stored := make(map[string]map[string]string) // by experiment
 	for _, f := range fields {
@@ -208,7 +204,7 @@ func (m *Machine) loadTrial(x *trial, of map[string]string) error {
 	}
 	if run < int64(x.Run) { // it begins
 		if x.since, x.changed = m.time.watermark, true; run == 0 && x.since > 0 {
-			x.since++ // a unit that began now may be one of before
+			x.since++ // a unit that began in this millisecond may be an earlier one
 		}
 		m.drop(x.Name, of, func(field string) bool {
 			_, err := ofRun(x, of[field])
@@ -224,7 +220,6 @@ func (m *Machine) loadTrial(x *trial, of map[string]string) error {
 	return nil
 }
 
-// load takes a field in.
 func (s *trialSums) load(x *trial, field, value string) (err error) {
 	kind, name := field, ""
 	if at := strings.IndexByte(field[1:], ':'); at >= 0 {
@@ -278,7 +273,6 @@ func (s *trialSums) loadGroups(x *trial, name, value string) error {
 	return x.ParseGroups(value, s.periods[period], from, from+groupsInBlock)
 }
 
-// load reads the table of arms.
 func (t *armTable) load(value string) error {
 	words, err := trialWords(value)
 	if err != nil {

@@ -8,14 +8,13 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/experiment"
 )
 
-// pool is what partitions have published of their experiments, as it is stored.
+// pool holds the published fields of partitions' experiments, in stored form.
 type pool struct {
-	version uint64 // one more with each change
+	version uint64 // rises with each change
 	of      map[int32]map[string]string
-	anew    map[int32]map[string]string // by source that tells all anew
+	anew    map[int32]map[string]string // by source under resync
 }
 
-// set takes in what a source has published; nil for what is gone.
 func (p *pool) set(source int32, field string, value []byte) {
 	if p.of == nil {
 		p.of, p.anew = make(map[int32]map[string]string), make(map[int32]map[string]string)
@@ -36,8 +35,8 @@ func (p *pool) set(source int32, field string, value []byte) {
 	to[field] = string(value)
 }
 
-// begin begins to read all fields of a source again. The earlier fields hold until whole: a part of the new ones may say that a period is
-// closed, and not have its groups.
+// begin starts a resync of a source. Its earlier fields hold until whole: the first new fields may name a closed period whose groups come
+// later.
 func (p *pool) begin(source int32) {
 	if p.anew == nil {
 		p.of, p.anew = make(map[int32]map[string]string), make(map[int32]map[string]string)
@@ -45,7 +44,6 @@ func (p *pool) begin(source int32) {
 	p.anew[source] = make(map[string]string)
 }
 
-// global says that a source has told all.
 func (p *pool) whole(source int32) {
 	if told, ok := p.anew[source]; ok {
 		p.of[source] = told
@@ -54,10 +52,8 @@ func (p *pool) whole(source int32) {
 	}
 }
 
-// sources are those that have published something, in order.
 func (p *pool) sources() []int32 { return slices.Sorted(maps.Keys(p.of)) }
 
-// totals are those of a source; zeros where there are none.
 func (p *pool) totals(source int32, x *trial) experiment.Totals {
 	t, err := x.ParseTotals(p.of[source][x.Name+totalsField])
 	if err != nil {
@@ -66,7 +62,6 @@ func (p *pool) totals(source int32, x *trial) experiment.Totals {
 	return t
 }
 
-// closed is the last period that a source has closed; noPeriod where it has none.
 func (p *pool) closed(source int32, x *trial) int64 {
 	n, err := parsePeriod(x, p.of[source][x.Name+closedField])
 	if err != nil {
@@ -75,7 +70,6 @@ func (p *pool) closed(source int32, x *trial) int64 {
 	return n
 }
 
-// past gives the periods that a source has closed.
 func (p *pool) past(source int32, x *trial, each func(period int64, groups experiment.Groups)) {
 	for field, value := range p.of[source] {
 		if rest, ok := strings.CutPrefix(field, x.Name+pastField); ok {
@@ -86,7 +80,6 @@ func (p *pool) past(source int32, x *trial, each func(period int64, groups exper
 	}
 }
 
-// verdict is what a source knows of an arm.
 func (p *pool) verdict(source int32, x *trial, arm int) (verdictOf, bool) {
 	v, err := parseVerdict(x, p.of[source][x.Name+verdictField+x.arms[arm].learner.name])
 	return v, err == nil

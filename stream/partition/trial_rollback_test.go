@@ -60,7 +60,7 @@ func periodsWorld(t *testing.T) (worlds []*world, end event.Millis, want experim
 	return worlds, end, want
 }
 
-// tellOthers has all partitions read what all others have stored, and go on.
+// tellOthers has all partitions read the stored fields of all others, and go on.
 func tellOthers(worlds []*world, at event.Millis) {
 	for _, to := range worlds {
 		for source, from := range worlds {

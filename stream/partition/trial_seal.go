@@ -10,7 +10,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/experiment"
 )
 
-// seal writes what has changed of experiments.
 func (t *trials) seal(dst *state.Changes) {
 	if t.arms.changed {
 		v := []byte(trialVersion)
@@ -34,7 +33,6 @@ func (t *trials) write(dst *state.Changes, field string, value []byte, publish b
 	dst.Writes = append(dst.Writes, state.Write{Hash: ExperimentsHash, Field: []byte(field), Value: value, Publish: publish})
 }
 
-// stamp begins a value that belongs to the run.
 func (x *trial) stamp() []byte { return appendNumbers([]byte(trialVersion), int64(x.Run)) }
 
 func (x *trial) seal(t *trials, dst *state.Changes) {

@@ -8,21 +8,21 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/experiment"
 )
 
-// trialSums are what units of an experiment have come to in a partition. By impression cohorts are folded into the totals, which are
-// added up over partitions. By user a group's impressions are in all partitions: each partition closes its periods and publishes them. The
-// deciding partition folds a period that all have closed, and publishes the totals. Each other partition drops the period and stores these
-// totals, in one checkpoint. So a deciding partition that is rolled back finds, of each other partition, the period or totals that have it.
+// trialSums are an experiment's counts of units in a partition. By impression, cohorts are folded into the totals, which add up over
+// partitions. By user, a group's impressions are in all partitions: each closes its periods and publishes them. The deciding partition
+// folds a period that all have closed, and publishes the totals. The others then drop the period and store these totals, in one checkpoint.
+// So a deciding partition that is rolled back finds, in each other partition, the period or totals that include it.
 type trialSums struct {
 	cohorts *experiment.Cohorts
-	totals  experiment.Totals // by user those of all partitions up to folded, also where another one decides
-	others  experiment.Totals // of all other partitions, where this one decides
+	totals  experiment.Totals // by user of all partitions up to folded, also where another one decides
+	others  experiment.Totals // of all other partitions, in the deciding one
 
-	periods map[int64]experiment.Groups // that are open
-	past    map[int64]experiment.Groups // closed, and not folded yet as far as is known
-	closed  int64                       // the last period that is closed here
-	folded  int64                       // the last that the deciding partition has folded, as far as is known
+	periods map[int64]experiment.Groups // open ones
+	past    map[int64]experiment.Groups // closed, and not known to be folded
+	closed  int64                       // the last period closed here
+	folded  int64                       // the last period known to be folded by the deciding partition
 
-	// What has changed since the last seal.
+	// Changes since the last seal.
 	changedCohorts map[int64]bool
 	changedBlocks  map[groupBlock]bool
 	changedPast    map[int64]bool
@@ -30,16 +30,14 @@ type trialSums struct {
 	changedClosed  bool
 }
 
-// groupBlock is a part of the groups of an open period, which is stored in one field.
 type groupBlock struct {
 	period int64
 	block  int32
 }
 
-// groupsInBlock is how many groups that part has: few enough that a checkpoint writes little of a period of which little has changed.
+// groupsInBlock is the number of groups in a block: few, so that a checkpoint writes little of a barely changed period.
 const groupsInBlock = 32
 
-// noPeriod is before all periods.
 const noPeriod int64 = math.MinInt64
 
 func newTrialSums(x *trial) trialSums {
@@ -50,10 +48,10 @@ func newTrialSums(x *trial) trialSums {
 		changedPast: make(map[int64]bool)}
 }
 
-// counts tells whether an experiment counts an entry's unit: those who keep their arm for good are compared by the command lift alone.
+// counts reports whether an experiment counts an entry. Experiments that never re-assign arms (Never) are compared by the command lift
+// alone.
 func (x *trial) counts(e *entry) bool { return !x.idle && !x.Never() && e.began >= x.since }
 
-// count adds to the sums of an entry's unit.
 func (x *trial) count(arm int, e *entry, c experiment.Counts) {
 	s := &x.sums
 	switch {
@@ -71,8 +69,8 @@ func (x *trial) count(arm int, e *entry, c experiment.Counts) {
 	}
 }
 
-// walked is up to when all units' deadlines have been walked over, where the walk has closed all buckets below floor: a bucket may be as wide
-// as a 256th of the horizon.
+// walked returns the time up to which all units' deadlines are past, if the walk has closed all buckets below floor: a bucket may be as
+// wide as 1/256 of the horizon.
 func (x *trial) walked(floor int64) event.Millis {
 	return (floor - (x.horizon/tick+1+widthPart-1)/widthPart - 1) * tick
 }
@@ -101,7 +99,7 @@ func (x *trial) closeUp(floor int64) {
 	s.closed, s.changedClosed = last, true
 	for _, p := range ascending(s.periods) {
 		if p <= last {
-			if p > s.folded { // else it was counted again, after a rollback
+			if p > s.folded { // else a rollback made it count twice
 				s.past[p], s.changedPast[p] = s.periods[p], true
 			}
 			delete(s.periods, p)
@@ -112,7 +110,7 @@ func (x *trial) closeUp(floor int64) {
 	}
 }
 
-// foldPeriods folds what all partitions have closed.
+// foldPeriods folds the periods that all partitions have closed.
 func (x *trial) foldPeriods(of *pool, self, partitions int32) {
 	s := &x.sums
 	if !x.ByUser || x.idle || x.Never() {
@@ -157,7 +155,7 @@ func (x *trial) foldPeriods(of *pool, self, partitions int32) {
 	s.takeFolded(least, totals)
 }
 
-// takeFolded makes the totals those of all partitions up to a period, unless they reach that far, and drops the periods that they have.
+// takeFolded takes over all partitions' totals up to a period, unless it has later ones, and drops the periods in them.
 func (s *trialSums) takeFolded(upTo int64, totals experiment.Totals) {
 	if upTo <= s.folded {
 		return
@@ -171,14 +169,13 @@ func (s *trialSums) takeFolded(upTo int64, totals experiment.Totals) {
 	}
 }
 
-// totalsOf are what is known of all partitions together where this one decides, else of this one.
+// totalsOf returns the totals of all partitions in the deciding one, else this one's.
 func (m *Machine) totalsOf(x *trial) experiment.Totals {
 	t := append(experiment.Totals(nil), x.sums.totals...)
 	t.Add(x.sums.others)
 	return t
 }
 
-// compare closes what the walk has passed, and has guards look.
 func (m *Machine) compare() {
 	for _, x := range m.trials.all {
 		x.closeUp(m.expiry.floor)
@@ -190,8 +187,7 @@ func (m *Machine) compare() {
 	}
 }
 
-// takeFoldedOf takes over the totals of the partition whose totals reach furthest. Only the deciding one folds; it takes them back
-// itself after a rollback.
+// takeFoldedOf takes over the totals that reach furthest. Only the deciding partition folds; it takes its totals back after a rollback.
 func (x *trial) takeFoldedOf(of *pool) {
 	if !x.ByUser {
 		return
@@ -203,7 +199,6 @@ func (x *trial) takeFoldedOf(of *pool) {
 	}
 }
 
-// guard takes arms out of service that are worse than the control.
 func (m *Machine) guard(x *trial) {
 	if !x.Guarded || x.Never() {
 		return
@@ -220,7 +215,6 @@ func (m *Machine) guard(x *trial) {
 	}
 }
 
-// published is what other partitions have published of their experiments.
 func (m *Machine) published() *pool {
 	if m.cfg.Pooled != nil {
 		return &m.cfg.Pooled.trials
@@ -228,8 +222,8 @@ func (m *Machine) published() *pool {
 	return &m.trials.others
 }
 
-// takeTrials takes in what other partitions have published since the last time: verdicts, and totals of folded periods. Where this
-// partition decides, also their totals by impression.
+// takeTrials takes in verdicts and totals of folded periods that other partitions have published since the last call; in the deciding
+// partition also their totals by impression.
 func (m *Machine) takeTrials() {
 	of := m.published()
 	if len(m.trials.all) == 0 || m.trials.taken == of.version {

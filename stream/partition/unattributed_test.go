@@ -11,7 +11,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// What is counted as selections end is what its definition says.
+// The status equals its definition, as selections end.
 func TestDrops_AreTheirDefinition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var d unattributed
@@ -51,7 +51,7 @@ func TestDrops_AreTheirDefinition(t *testing.T) {
 	})
 }
 
-// Items whose selections are paid alike, however rarely, tell nothing; items that are not, or payoffs that are all the same, do.
+// Items with equal paid shares, however low, do not mislead. Unequal shares, or equal payoffs, do.
 func TestDrops_MisleadWhereSilenceTellsSomething(t *testing.T) {
 	play := func(items int, selections int, paid func(item, n int) bool, payoff func(n int) float64) UnattributedStatus {
 		var d unattributed
@@ -83,7 +83,7 @@ func TestDrops_MisleadWhereSilenceTellsSomething(t *testing.T) {
 	}
 }
 
-// What expired under drop is known to have taught nothing once there is a default.
+// Selections that expired under drop are counted as untaught once there is a default.
 func TestUntaught_IsWhatWasDropped(t *testing.T) {
 	w := newWorld(t, testConfig())
 	for _, id := range []string{"paid", "lost"} {

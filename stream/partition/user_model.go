@@ -1,20 +1,17 @@
 package partition
 
-// RareBelow is the propensity below which the selection of an item is rare.
 const RareBelow = 0.001
 
-// UserModel is what a learner's users and payoffs have been like since its state was loaded: whether they are as its algorithms
-// take them to be.
+// UserModel holds diagnostics of a learner's assumptions about users and payoffs, since its state was loaded.
 type UserModel struct {
-	// Blocked is how many selected an item that was shown behind one they like better: no window explains that. It is counted
-	// where the ranking has the candidates' order of utilities, and that is certain.
+	// Blocked counts selections of an item behind one with a higher utility, which no window explains. It needs a known and certain order
+	// of utilities.
 	Blocked int64
-	// Rare is how many selected an item whose recorded propensity was below RareBelow, and RareExpected the sum of all such
-	// propensities of the impressions in which something was selected: about as many, if users choose as is assumed.
+	// Rare counts selections of an item with a propensity below RareBelow. RareExpected sums all such propensities of impressions with a
+	// selection: about as many, if users behave as assumed.
 	Rare         int64
 	RareExpected float64
-	// Payoffs is how many have been fed, those that stand for silence among them, Sum is their sum, and Least and Most are the
-	// smallest and the largest, in payoff ranges.
+	// Payoffs counts fed payoffs, defaults included. Sum is their sum, Least and Most their extremes, in payoff ranges.
 	Payoffs     int64
 	Sum         float64
 	Least, Most float64
@@ -25,19 +22,18 @@ const (
 	narrow      = 0.1
 )
 
-// RangeUsed is the share of the payoff range that payoffs have spanned; false before there are many.
+// RangeUsed returns the share of the payoff range that payoffs span; false before there are many.
 func (c *UserModel) RangeUsed() (share float64, ok bool) {
 	return c.Most - c.Least, c.Payoffs >= manyPayoffs
 }
 
-// RangeTooWide tells whether payoffs span a tenth of the payoff range or less: then all that is learned is about numbers that
-// hardly differ, and takes up to a hundred times as many payoffs.
+// RangeTooWide reports whether payoffs span a tenth of the payoff range or less: then estimates hardly differ, and learning takes up to a
+// hundred times as many payoffs.
 func (c *UserModel) RangeTooWide() bool {
 	used, ok := c.RangeUsed()
 	return ok && used <= narrow
 }
 
-// Span takes in the payoffs of another partition.
 func (c *UserModel) Span(o *UserModel) {
 	switch {
 	case o.Payoffs == 0:
@@ -48,7 +44,6 @@ func (c *UserModel) Span(o *UserModel) {
 	}
 }
 
-// selected takes in the selection of a pending impression.
 func (c *UserModel) selected(e *entry) {
 	if len(e.ranks) > 0 && len(e.undecided) == 0 {
 		for _, rank := range e.ranks[:e.selected] {
@@ -69,7 +64,6 @@ func (c *UserModel) selected(e *entry) {
 	}
 }
 
-// paid takes in a payoff, within 0 and 1.
 func (c *UserModel) paid(r float64) {
 	if c.Payoffs++; c.Payoffs == 1 {
 		c.Least, c.Most = r, r

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestConduct_CountsWhatTheModelDoesNotExplain: a selection behind an item that is liked better is blocked, where the order is
-// known and certain; and of propensities below 1/1,000 the sum is told, and how often such an item was selected.
+// TestConduct_CountsWhatTheModelDoesNotExplain: a selection behind an item with a higher utility is blocked, if
+// the order is known and certain. Propensities below 1/1,000 are summed, and selections of such items counted.
 func TestConduct_CountsWhatTheModelDoesNotExplain(t *testing.T) {
 	var c UserModel
 	e := &entry{ranks: []int32{1, 0, 2}, propensities: []float64{0.7, 0.0004, 0.2996}}
@@ -26,7 +26,7 @@ func TestConduct_CountsWhatTheModelDoesNotExplain(t *testing.T) {
 	require.EqualValues(t, 1, c.Blocked, "where the order is not known nothing can be said")
 }
 
-// TestConduct_RangeUsed: what payoffs span, of all partitions together.
+// TestConduct_RangeUsed: the span of payoffs over all partitions.
 func TestConduct_RangeUsed(t *testing.T) {
 	var a, b, none UserModel
 	for k := range 999 {

@@ -6,10 +6,9 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// tellsSegments tells whether segments are declared. Their numbers go to 127 and stand before a user's steps, as one more.
+// tellsSegments reports whether segments are declared. Their numbers, up to 127, precede a user's steps.
 func (c *Context) tellsSegments() bool { return c.space.UserSegments() > 1 }
 
-// ofUser is how many numbers are the user's.
 func (c *Context) ofUser() int {
 	n := len(c.space.User())
 	if c.tellsSegments() {
@@ -18,7 +17,6 @@ func (c *Context) ofUser() int {
 	return n
 }
 
-// split parts the user's numbers into the segment and the steps.
 func (c *Context) split(user []int8) (segment int32, steps []int8) {
 	if !c.tellsSegments() {
 		return 0, user
@@ -26,11 +24,10 @@ func (c *Context) split(user []int8) (segment int32, steps []int8) {
 	return int32(user[0]), user[1:]
 }
 
-// maxCategories is how many names of categories are kept, so that telling them takes no memory.
+// maxCategories bounds the cached names of categories.
 const maxCategories = 1 << 14
 
-// Categorise tells a learner of the categories of an impression's candidates, which are items in the order of the record, if it is one that
-// looks at categories.
+// Categorise passes the categories of an impression's candidates, in the record's order, to a learner that uses categories.
 func (c *Context) Categorise(l delay.Learner, r *Reading, imp *event.Impression, items []policy.Item) {
 	to, ok := l.(delay.Categorising)
 	if !ok || !c.space.Categories() {
@@ -43,7 +40,6 @@ func (c *Context) Categorise(l delay.Learner, r *Reading, imp *event.Impression,
 	}
 }
 
-// category is the name as a string that stays.
 func (r *Reading) category(name []byte) string {
 	kept, ok := r.categories[string(name)]
 	switch {

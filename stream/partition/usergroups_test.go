@@ -14,7 +14,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// inGroups is testConfig with a learner that looks at segments and categories alone, and notes what it is told.
+// inGroups is testConfig with a learner that uses segments and categories only, and notes its calls.
 func inGroups(t require.TestingT, notes *[]string) Config {
 	s, err := features.New(features.Declaration{Segments: []string{"new", "loyal"}, Categories: true})
 	require.NoError(t, err)
@@ -27,8 +27,8 @@ func inGroups(t require.TestingT, notes *[]string) Config {
 	return cfg
 }
 
-// A learner is told of categories before it decides, again when a decision is adopted, and of none where a candidate gives none. The
-// segment goes with the impression to its end, through a checkpoint and through an adoption.
+// A learner gets the categories before it decides, again at an adoption, and none if a candidate
+// has none. The segment stays with the impression to its end, through a checkpoint and an adoption.
 func TestGroups(t *testing.T) {
 	var notes []string
 	w := newWorld(t, inGroups(t, &notes))
@@ -63,7 +63,7 @@ func TestGroups(t *testing.T) {
 	require.Empty(t, w.letters)
 }
 
-// What is no name is refused by who looks at it, and passed over by others.
+// An invalid name is refused by a learner that uses it, and ignored by others.
 func TestGroups_Faults(t *testing.T) {
 	for _, c := range []struct{ record, reason, says string }{
 		{`{"impression_id":"i","segment":7,"candidates":[{"item":"a","utility":1}]}`, "wrong_type", "segment is not a string but: number"},
@@ -90,7 +90,7 @@ func TestGroups_Faults(t *testing.T) {
 	}
 }
 
-// What is stored of a learner that has other segments is not told; what was missed is told with its segment.
+// A missed impression is fed with its segment, unless the learner's segments have changed.
 func TestGroups_Missed(t *testing.T) {
 	c := grouped(t)
 	require.True(t, c.holds([]int8{2, 5, 1, 2, 3}, 2, true))
@@ -138,7 +138,7 @@ func TestGroups_NothingIsAllocated(t *testing.T) {
 	require.Len(t, r.categories, 1+7, "7 were there before")
 }
 
-// silent is a learner that keeps the last category that it is told.
+// silent is a learner that keeps the last category it got.
 type silent struct {
 	delay.Learner
 	last string

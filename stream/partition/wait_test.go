@@ -12,9 +12,9 @@ import (
 
 func payoffOf(id string) []byte { return fmt.Appendf(nil, `{"impression_id":%q,"payoff":0.5}`, id) }
 
-// TestParking_FullIsBackPressure: a payoff that finds no room waits in its topic while its impression may stand unread in
-// the log, leaves no trace in the account, and is applied once its impression has come. Only when all is read, or the
-// impressions have been read up to its own time, it is an orphan, and the account says for what reason.
+// TestParking_FullIsBackPressure: a payoff without room waits in its topic while its impression may
+// be unread, leaves no trace in the account, and is applied once its impression has come. When all
+// is read, or the impressions are read up to its own time, it is an orphan, counted as crowded.
 func TestParking_FullIsBackPressure(t *testing.T) {
 	cfg := testConfig()
 	cfg.MaxParked = 2
@@ -61,8 +61,8 @@ func TestParking_WaitsForSelectionsToo(t *testing.T) {
 	require.Equal(t, int64(1), w.m.Account().Payoffs.Applied)
 }
 
-// TestParking_OneIDIsBounded: what waits under one id is bounded in bytes and number, so that no step costs more for it; one
-// record alone may be larger.
+// TestParking_OneIDIsBounded: records parked under one id are bounded in bytes
+// and number, which bounds a step's cost. A single record may be larger.
 func TestParking_OneIDIsBounded(t *testing.T) {
 	w := newWorld(t, testConfig())
 	w.now = day
@@ -80,8 +80,7 @@ func TestParking_OneIDIsBounded(t *testing.T) {
 	require.Equal(t, b.Payoffs.Orphan, b.Crowded[event.Payoffs])
 }
 
-// TestElsewhere_WaitsForAWorkerThatKnows: what comes for a learner that only other workers are configured with is not
-// refused.
+// TestElsewhere_WaitsForAWorkerThatKnows: a record for a learner that only other workers have is not refused.
 func TestElsewhere_WaitsForAWorkerThatKnows(t *testing.T) {
 	w := newWorld(t, testConfig())
 	w.now = day

@@ -17,13 +17,13 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// tally is a learner that is easy to reason about: it ranks by decreasing utility, feeds each payoff on arrival, counts
-// what is outstanding, and writes down what it was told. With instances set it also gives propensities and an instance,
-// as adversarial learners do; with saw it looks at contexts; with expects it says what it expects of an item that has these sums.
+// tally is a simple learner: it ranks by decreasing utility, feeds each payoff on arrival, counts selections in
+// flight, and notes its calls. With instances it also gives propensities and an instance, as adversarial learners
+// do; with saw it uses contexts; with expects it returns the expected payoff of an item with these sums.
 type tally struct {
 	instances   bool
 	expects     func(policy.Sums) float64
-	saw         func(*policy.Context) // what it is told of contexts when it decides; nil: it needs none
+	saw         func(*policy.Context) // called with the context of each decision; nil: none needed
 	sums        []policy.Sums
 	changed     map[policy.Item]bool
 	outstanding int64
@@ -159,7 +159,7 @@ var (
 	_ delay.Mergeable = (*carrying)(nil)
 )
 
-// carrying is a tally that is told what is pending when partitions are cut anew.
+// carrying is a tally that receives pending impressions at a resharding.
 type carrying struct{ tally }
 
 func (l *carrying) Carry(fb delay.Feedback, selected bool) {
@@ -265,7 +265,7 @@ func (s *memory) find(id state.ID) (found Found) {
 	return found
 }
 
-// entries are what is stored, by the ids' texts.
+// entries returns the stored entries by the ids' texts.
 func (s *memory) entries() map[string]string {
 	all := map[string]string{}
 	for _, p := range s.pages {
@@ -316,12 +316,12 @@ type world struct {
 	now     event.Millis
 	next    [event.Inputs]int64
 	out     Output
-	decided map[int64][]byte // what stands in the log of rankings, by impression offset
+	decided map[int64][]byte // logged rankings, by impression offset
 	lookups int
 	unread  [event.Inputs]bool // topics that are not read to their end
 	unsaved []func()           // the steps since the last save, to be done again after a crash
 	letters []DeadLetter
-	// inFlight: a batch that was looked up together is being stepped; forget is what may be forgotten after it.
+	// inFlight: a batch that was looked up together is being stepped; forget is the segment to forget after it.
 	inFlight bool
 	forget   uint64
 	// newest are the effective times read as of the last save. They are not stored: after a crash the watermark just
@@ -382,13 +382,13 @@ func (w *world) walkKnown() {
 	w.m.KnownComplete()
 }
 
-// text notes what the text of an id is, for people.
+// text notes an id's text, for messages.
 func (w *world) text(id string) state.ID {
 	w.store.texts[state.IDOf([]byte(id))] = id
 	return state.IDOf([]byte(id))
 }
 
-// look is what a look-up shows of a record's id, where one is needed.
+// look returns the look-up's result for a record's id, if one is needed.
 func (w *world) look(rec *Record) (found Found) {
 	id := w.text(string(rec.Key))
 	if w.m.Resolve(id) == NeedsLookUp {
@@ -436,7 +436,7 @@ func (w *world) step(rec Record, now event.Millis) error {
 	return w.stepWith(rec, now, w.look(&rec))
 }
 
-// stepWith steps a record with what a look-up has found, perhaps some time ago.
+// stepWith steps a record with a look-up's result, which may be old.
 func (w *world) stepWith(rec Record, now event.Millis, found Found) error {
 	in := Input{Record: &rec, Now: now, Found: found, Read: [event.Inputs]bool{!w.unread[0], !w.unread[1], !w.unread[2]}}
 	if value, ok := w.decided[rec.Offset]; ok && rec.Topic == event.Impressions {
@@ -502,8 +502,7 @@ func (w *world) walk(limit int) {
 	}
 }
 
-// crash throws the machine away, makes a new one from the store, and does again what was done since the last save:
-// decisions that stand in the log are adopted.
+// crash discards the machine, makes a new one from the store, and repeats the steps since the last save. Logged decisions are adopted.
 func (w *world) crash() {
 	again := slices.Clone(w.unsaved)
 	w.start()
@@ -515,7 +514,7 @@ func (w *world) crash() {
 	w.unsaved = again
 }
 
-// entry is what is known of an id, changes in memory included; for people.
+// entry describes an id's entry, changes in memory included, for messages.
 func (w *world) entry(id string) string {
 	key := w.text(id)
 	require.NoError(w.t, w.m.open(key, []byte(id), w.store.find(key)))
