@@ -11,9 +11,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// acquire takes the partition over: heartbeat, token, fence, checks, load; then the runner replays. The order is
-// that of docs/architecture.md. Loading after the fence is sound: from the token on, no other worker can change the
-// state.
+// acquire takes the partition over: heartbeat, token, fence, checks, load, then replay; see
+// docs/architecture.md. Loading after the fence is safe: from the token on no other worker can change the state.
 func (t *Task) acquire() {
 	t.begin()
 	t.phase, t.reason, t.stops.again = Acquiring, "", 0
@@ -23,12 +22,12 @@ func (t *Task) acquire() {
 	})
 }
 
-// takeOver writes a fresh token. A higher stored generation means that the coordinator has given the partition to
-// somebody later, or that the group was deleted and counts from the start again; the latter is believed after a
-// session timeout's worth of good heartbeats, in which a later owner would have made ours fail.
+// takeOver writes a new token. If the stored generation is higher, the coordinator has assigned the
+// partition to a later owner, or the group was deleted and counts from the start again. The latter
+// is assumed after a session timeout of good heartbeats, since a later owner would make ours fail.
 //
-// Nothing stored is a beginning, where fresh is the first cut, or a loss, where lost tells of the signs that the group
-// has run before. Those may be of an owner that began just now: so the store is asked once more after they were seen.
+// An empty store is a beginning (fresh is the first cut), or a loss (lost names the signs of an earlier run).
+// The signs may come from an owner that began just now, so the store is asked once more after they were seen.
 func (t *Task) takeOver(force bool, fresh *state.Meta, lost error) {
 	t.doing = "taking over the stored state"
 	send(t, callTimeout, Acquire{Force: force, Fresh: fresh}, func(meta state.Meta, err error) {
@@ -61,11 +60,10 @@ func (t *Task) heartbeats(until time.Duration) {
 	})
 }
 
-// lostStateAdvice is what to do about a state that is not there any more.
 const lostStateAdvice = "stop the workers and restore the store, or make its state anew from the topics with `ranker-worker " +
 	"state rebuild`, or start afresh under a new kafka.group"
 
-// seekEarlierRun looks for signs that this group has run before. If there are any, an empty store is a loss and not a beginning.
+// seekEarlierRun looks for signs that this group has run before. With any, an empty store is a loss and not a beginning.
 func (t *Task) seekEarlierRun(force bool) {
 	ask(t, "reading the group's committed offsets", callTimeout, Committed{}, func(offsets []int64) {
 		for topic, offset := range offsets {
@@ -90,7 +88,7 @@ func (t *Task) seekEarlierRun(force bool) {
 	})
 }
 
-// recheckFresh gives a topic that is just being created another chance.
+// recheckFresh looks again a second later: a topic may just be being created.
 func (t *Task) recheckFresh(reason StopReason, err error, force bool) {
 	if t.acq.facts.Topics != nil {
 		t.stop(reason, err)
@@ -105,7 +103,7 @@ const scanning = "looking for rankings of this group"
 
 var errNothingRead = errors.New("the broker has more records, but sends none")
 
-// scan reads rankings[p] for a record of this group, and begins afresh if there is none.
+// scan reads rankings[p] for a record of this group, and begins from scratch if there is none.
 func (t *Task) scan(force bool, d *Description, from int64) {
 	r := d.Topics[event.Rankings]
 	if from >= r.End {
@@ -145,7 +143,7 @@ func (t *Task) scan(force bool, d *Description, from int64) {
 	})
 }
 
-// describeAndCheck compares what the broker and the store say with the cut, then loads the state.
+// describeAndCheck compares broker and store with the cut, then loads the state.
 func (t *Task) describeAndCheck() {
 	t.check(cutOf(&t.acq.meta), t.load)
 }
@@ -157,7 +155,7 @@ func (t *Task) load() {
 		return
 	}
 	ask(t, "loading the stored state", loadTimeout, Load{Hashes: machine.Hashes()}, func(fields []state.Field) {
-		// Fields come without a fence: a store that was rolled back since the take-over would go unnoticed.
+		// Fields come without a fence: a rollback of the store since the take-over would go unnoticed.
 		ask(t, "making sure of the loaded state", callTimeout, Probe{}, func(f state.Fence) {
 			if f != t.acq.meta.Fence {
 				t.restart(fmt.Errorf("%w: it changed while it was loaded", state.ErrFenced))

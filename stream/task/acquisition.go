@@ -8,18 +8,17 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// acquisition is what an acquire has found out so far.
+// acquisition holds the results of an acquire.
 type acquisition struct {
 	meta         state.Meta
 	facts        Description
-	producer     Producer // to produce with
-	mark         Producer // the abort marker's: the end of what earlier owners can have written
+	producer     Producer // the producer to use
+	mark         Producer // the abort marker's producer: earlier owners' writes end at the marker
 	fencedAt     time.Duration
-	logProducers []Producer // earlier owners' that a replay has met, and that the state does not name
+	logProducers []Producer // of earlier owners, read from the log and missing in the state
 }
 
-// earlier are the producers that this partition is known to have had, with the latest last: those that the state names, and
-// those of which only the log tells.
+// earlier returns the known producers of this partition, latest last: those in the state, then those in the log only.
 func (a *acquisition) earlier() []Producer {
 	var all []Producer
 	for _, id := range a.meta.FormerProducers {
@@ -31,12 +30,12 @@ func (a *acquisition) earlier() []Producer {
 	return append(all, a.logProducers...)
 }
 
-// maxFormer is how many earlier producer ids a state names. There is a new one after each 32,000 fences, and after days without
-// an owner; brokers forget those that wrote nothing for a day.
+// maxFormer bounds the earlier producer ids in a state. A new id comes after 32,000
+// fences, or days without an owner; brokers forget an id that wrote nothing for a day.
 const maxFormer = 16
 
-// former are the ids that the next checkpoint names as those of earlier producers: all that the replay trusts, since another
-// owner may go on with it. A replay that trusts every producer (trusted is nil) leaves those that the state has named so far.
+// former returns the earlier producer ids for the next checkpoint: all that the replay trusts, since another
+// owner may continue it. With trusted nil, which trusts every producer, those of the loaded state stay.
 func (a *acquisition) former(trusted []int64) []int64 {
 	if trusted == nil {
 		return a.meta.FormerProducers
@@ -50,7 +49,7 @@ func (a *acquisition) former(trusted []int64) []int64 {
 	return ids[max(0, len(ids)-maxFormer):]
 }
 
-// metaOf is what all checkpoints of this owner say.
+// metaOf returns the meta data that all checkpoints of this owner share.
 func (a *acquisition) metaOf(trusted []int64) state.Meta {
 	m := a.meta
 	m.ProducerID, m.ProducerEpoch = a.producer.ID, a.producer.Epoch
@@ -58,10 +57,10 @@ func (a *acquisition) metaOf(trusted []int64) state.Meta {
 	return m
 }
 
-// noProducer is the producer that a first InitProducer names.
+// noProducer is named by a first InitProducer.
 var noProducer = Producer{-1, -1}
 
-// markerTimeout is how long our abort marker may take to show itself: the coordinator writes it after it has answered.
+// markerTimeout bounds the wait for our abort marker, which the coordinator writes after it has answered.
 const markerTimeout = 30 * time.Second
 
 var errNoMarker = errors.New("our abort marker is not in the log")

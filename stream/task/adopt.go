@@ -8,7 +8,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// tryEndReplay ends the replay once no decision is left to adopt. It is false if that stops the task.
+// tryEndReplay ends the replay if no decision is left to adopt. It returns false if that stops the task.
 func (t *Task) tryEndReplay() bool {
 	r := t.run
 	exhausted, err := r.replay.cursor.exhausted()
@@ -22,8 +22,8 @@ func (t *Task) tryEndReplay() bool {
 	return true
 }
 
-// earlierVerified tells whether the state is known to hold the decisions in the log for impressions that its checkpoint covers. A
-// state that lacks one was saved by a worker that had lost the partition, before the store knew of the new owner.
+// earlierVerified reports whether the state is known to hold the logged decisions that its checkpoint covers. A state
+// that lacks one was saved by a worker that had lost the partition, before the store had the new owner's token.
 func (t *Task) earlierVerified() bool {
 	r := t.run
 	if len(r.replay.cursor.earlier) == 0 {
@@ -36,7 +36,7 @@ func (t *Task) earlierVerified() bool {
 	return false
 }
 
-// verifyEarlier looks up the earlier decisions, at each time as many as one reply has room for.
+// verifyEarlier looks up the earlier decisions, as many at a time as a reply holds.
 func (t *Task) verifyEarlier() {
 	r := t.run
 	earlier := r.replay.cursor.earlier
@@ -73,7 +73,7 @@ func (t *Task) verifyEarlier() {
 	})
 }
 
-// endReplay ends the replay: past the last decision of any earlier owner, impressions are decided anew.
+// endReplay ends the replay: from here on impressions are decided, not adopted.
 func (t *Task) endReplay() {
 	r := t.run
 	o := &r.lanes.rankings
@@ -88,8 +88,8 @@ func (t *Task) endReplay() {
 
 var errUnretired = errors.New("an earlier owner had a producer id that is neither ours nor retired")
 
-// unretired starts over if the log holds a marker of a producer id that our marker did not fence and that was not retired: the
-// coordinator has forgotten it, or the state is of an earlier time. Its owner may live, so it is retired first.
+// unretired starts over if the log has a marker of a producer id that our marker did not fence and that was not
+// retired: the coordinator has forgotten the id, or the state is older. Its owner may live, so the id is retired first.
 func (t *Task) unretired() bool {
 	n := len(t.logProducers)
 	for _, p := range t.run.replay.cursor.unretired {
@@ -104,7 +104,6 @@ func (t *Task) unretired() bool {
 	return true
 }
 
-// readCursor asks for the next rankings when none are left.
 func (t *Task) readCursor() {
 	r := t.run
 	c := &r.replay.cursor
@@ -124,7 +123,7 @@ func (t *Task) readCursor() {
 			return
 		}
 		if !c.ended && f.Next >= f.High && t.now.Mono-t.acq.fencedAt > markerTimeout {
-			// It was lost with an unclean change of leader, and the fence with it.
+			// An unclean leader election lost it, and the fence with it.
 			t.restart(errNoMarker)
 		}
 	})

@@ -6,7 +6,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// Shell carries requests out. Each kind of request has a method here, which returns the reply.
+// Shell executes requests. Each kind of request has a method, which returns the reply.
 type Shell interface {
 	Heartbeat() error
 	Acquire(Acquire) (state.Meta, error)
@@ -23,19 +23,18 @@ type Shell interface {
 	AbortTxn(AbortTxn) error
 
 	Describe() (Description, error)
-	Committed() ([]int64, error) // by event.Topic of the inputs; -1 for none
+	Committed() ([]int64, error) // by event.Topic of the inputs; -1: none
 	Fetch(Fetch) (Fetched, error)
 	Produce(Produce) (Produced, error)
 	Commit(Commit) error
 }
 
-// replied is an effect whose reply is an R.
 type replied[R any] interface {
 	Effect
 	by(Shell) (R, error)
 }
 
-// nothing is the reply of what is only done.
+// nothing is an empty reply.
 type nothing = struct{}
 
 func (Heartbeat) by(s Shell) (r nothing, err error)      { return r, s.Heartbeat() }
@@ -74,26 +73,26 @@ func (Fetch) effect()        {}
 func (Produce) effect()      {}
 func (Commit) effect()       {}
 
-// Request is what a task wants done. Every request has exactly one reply, which Task.Handle takes: in any order, also
-// after the deadline has passed (with an error).
+// Request is an effect that a task asks for. Every request gets exactly one
+// reply through Task.Handle, in any order; after its deadline, an error.
 type Request struct {
 	ID      uint64
-	Timeout time.Duration // the shell's deadline for it
+	Timeout time.Duration // the shell's deadline
 	Do      Effect
 
 	carry func(Shell) Reply
 }
 
-// Carry lets the shell do what is asked for. It touches nothing of the task, so that any goroutine may call it.
+// Carry executes the request. It does not access the task, so any goroutine may call it.
 func (r Request) Carry(s Shell) Reply { return r.carry(s) }
 
-// Reply is what came of a request, on its way to the function that takes it.
+// Reply carries a result to the function that handles it.
 type Reply struct {
 	id   uint64
 	take func()
 }
 
-// send makes a request. Exactly one of reply and err counts.
+// send makes a request. done gets a reply or an error.
 func send[R any](t *Task, timeout time.Duration, e replied[R], done func(reply R, err error)) {
 	t.nextID++
 	id := t.nextID
@@ -104,7 +103,7 @@ func send[R any](t *Task, timeout time.Duration, e replied[R], done func(reply R
 	}})
 }
 
-// ask sends e until it is answered without an error that passes; ok is called with the reply.
+// ask sends e until it succeeds or fails for good; ok is called with the reply.
 func ask[R any](t *Task, doing string, timeout time.Duration, e replied[R], ok func(reply R)) {
 	t.doing = doing
 	send(t, timeout, e, func(reply R, err error) {
@@ -117,7 +116,6 @@ func ask[R any](t *Task, doing string, timeout time.Duration, e replied[R], ok f
 	})
 }
 
-// read fetches a piece of a log.
 func (t *Task) read(doing string, timeout time.Duration, e Fetch, done func(f *Fetched, err error)) {
 	t.doing = doing
 	send(t, timeout, e, func(f Fetched, err error) {
@@ -128,7 +126,7 @@ func (t *Task) read(doing string, timeout time.Duration, e Fetch, done func(f *F
 	})
 }
 
-// Deadlines of single requests. Each is tried again until it succeeds or the generation ends.
+// Deadlines of single requests. Each is retried until it succeeds or the generation ends.
 const (
 	callTimeout = 5 * time.Second
 	loadTimeout = time.Minute

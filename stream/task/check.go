@@ -6,11 +6,9 @@ import (
 	"time"
 )
 
-// checkAgain is how long after a first mismatch the facts are asked for again: metadata can be stale, and a topic
-// that is just being created shows itself by and by.
+// checkAgain is the pause before facts are asked for again after a mismatch: metadata may be stale, and a new topic appears piece by piece.
 const checkAgain = time.Second
 
-// describe asks for fresh facts.
 func (t *Task) describe(done func()) {
 	ask(t, "describing the topics", callTimeout, Describe{}, func(d Description) {
 		t.acq.facts = d
@@ -18,8 +16,8 @@ func (t *Task) describe(done func()) {
 	})
 }
 
-// check holds the logs, the topics' settings and the store against the cut; done is called when all fits. What does
-// not fit twice, with fresh metadata the second time, stops the partition: never a silent skip.
+// check compares logs, topics' settings and store with the cut, and calls done if all
+// fits. A mismatch that persists with fresh metadata stops the partition (invariant 7).
 func (t *Task) check(cut cutPositions, done func()) {
 	t.checkFacts(cut, false, func() {
 		t.failures.clear(checking)
@@ -29,7 +27,7 @@ func (t *Task) check(cut cutPositions, done func()) {
 
 const checking = "checking the logs"
 
-// checkFit makes sure that topics and store can be used, and are those of the cut, before anything is written to them.
+// checkFit checks that topics and store are usable and belong to the cut, before anything is written to them.
 func (t *Task) checkFit(cut cutPositions, again bool, done func()) {
 	t.describe(func() {
 		reason, err := t.cfg.checkDescription(&t.acq.facts, &t.acq.meta, cut)
@@ -61,7 +59,7 @@ func (t *Task) checkFacts(cut cutPositions, again bool, done func()) {
 	})
 }
 
-// checkWitness reads the witnesses, from the k-th on, again.
+// checkWitness reads the witnesses again, from the k-th on.
 func (t *Task) checkWitness(cut cutPositions, k int, again bool, done func()) {
 	if k == len(cut.witnesses) {
 		done()

@@ -8,53 +8,49 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// checkpoints are the changes on their way to the store: an open segment that steps add to, and sealed ones. One checkpoint is
-// in flight at a time.
+// checkpoints holds the changes on their way to the store: an open segment, and sealed ones. One checkpoint is in flight at a time.
 type checkpoints struct {
-	segments []*segment    // sealed, oldest first; those of the checkpoint in flight are still among them
-	inFlight int           // how many of them the checkpoint in flight covers
+	segments []*segment    // sealed, oldest first, those in flight included
+	inFlight int           // number of segments in the checkpoint in flight
 	at       time.Duration // when the last checkpoint was sent
 	bytes    int64         // of segments
-	// feedback are the bytes not yet checkpointed that are selections' and payoffs' doing.
+	// feedback counts unsaved bytes of selections' and payoffs' changes.
 	feedback struct{ open, sealed int64 }
 
-	openSince time.Duration    // when the oldest change not yet sealed was made; -1: none
-	moved     bool             // positions have moved since the last seal, though perhaps no state
+	openSince time.Duration    // time of the oldest unsealed change; -1: none
+	moved     bool             // positions have moved since the last seal, perhaps without state
 	acked     uint64           // number of the last segment saved
-	saved     []state.Position // of the last checkpoint acked
+	saved     []state.Position // of the last acked checkpoint
 }
 
-// segment is a run of steps with the cut at its end. It may be saved once the rankings and dead letters of its steps,
-// and of all before, are acked.
+// segment is a run of steps with the cut at its end. It may be saved once
+// all rankings and dead letters up to its end are acked (invariant 3).
 type segment struct {
 	number   uint64
 	changes  state.Changes
 	bytes    int64
-	feedback int64         // of bytes, what selections and payoffs have changed
-	since    time.Duration // when its first change was made
+	feedback int64         // of bytes, those of selections' and payoffs' changes
+	since    time.Duration // time of its first change
 	inputs   []state.Position
 	made     emitted
-	position int64 // of the rankings, known once they are acked
+	position int64 // of the rankings; set when they are acked
 	witness  state.Witness
 }
 
-// newCheckpoints begins with something to save, though it is not state: the producer's identity and, once a replay is through,
-// the rankings position.
+// newCheckpoints starts with unsaved positions: the producer's identity and, after a replay, the rankings position.
 func newCheckpoints(now time.Duration) checkpoints {
 	return checkpoints{at: now, openSince: -1, moved: true}
 }
 
-// changed notes that there is something to save.
 func (c *checkpoints) changed(now time.Duration) {
 	if c.openSince < 0 {
 		c.openSince = now
 	}
 }
 
-// due tells whether it is time for a checkpoint.
 func (c *checkpoints) due(now, interval time.Duration) bool { return now-c.at >= interval }
 
-// toSeal tells whether the open segment, of so many bytes, is to be closed: it has grown large, or a checkpoint could take it.
+// toSeal reports whether the open segment, of this many bytes, must be sealed: it is large, or a checkpoint could take it.
 func (c *checkpoints) toSeal(open, large int64, due bool) bool {
 	if c.openSince < 0 && !c.moved {
 		return false
@@ -62,7 +58,7 @@ func (c *checkpoints) toSeal(open, large int64, due bool) bool {
 	return open >= large || due && len(c.segments) == 0
 }
 
-// seal takes the segment that was just closed.
+// seal appends the segment that was just closed.
 func (c *checkpoints) seal(s *segment, now time.Duration) {
 	s.feedback, s.since = c.feedback.open, c.openSince
 	if s.since < 0 {
@@ -75,10 +71,10 @@ func (c *checkpoints) seal(s *segment, now time.Duration) {
 	c.openSince, c.moved = -1, false
 }
 
-// maxCheckpointBytes bounds one checkpoint, so that no script keeps the store busy for long.
+// maxCheckpointBytes bounds a checkpoint, and so the time that a script keeps the store busy.
 const maxCheckpointBytes = 8 << 20
 
-// next are the oldest segments that may be saved, and are in flight from now on; none where others are.
+// next returns the oldest saveable segments, which are in flight from now on; none if a checkpoint is in flight.
 func (c *checkpoints) next(now time.Duration, saveable func(*segment) bool) []*segment {
 	if c.inFlight > 0 {
 		return nil
@@ -95,7 +91,7 @@ func (c *checkpoints) next(now time.Duration, saveable func(*segment) bool) []*s
 	return c.segments[:n]
 }
 
-// done ends the checkpoint in flight: it is saved, up to these positions.
+// done ends the checkpoint in flight, saved up to these positions.
 func (c *checkpoints) done(inputs []state.Position) {
 	c.acked = c.segments[c.inFlight-1].number
 	for _, s := range c.segments[:c.inFlight] {
@@ -107,7 +103,7 @@ func (c *checkpoints) done(inputs []state.Position) {
 	c.saved = inputs
 }
 
-// delivered moves the positions of segments whose last ranking is among those just acked, which end where the lane is now.
+// delivered sets the rankings position of segments whose last ranking is among those just acked.
 func (c *checkpoints) delivered(o *rankingsOut, base int64, messages []OutMessage) {
 	before := o.acked - int64(len(messages))
 	for _, s := range c.segments {
@@ -123,7 +119,7 @@ func (c *checkpoints) delivered(o *rankingsOut, base int64, messages []OutMessag
 	}
 }
 
-// since is when the oldest change not yet saved was made; -1: there is none.
+// since returns the time of the oldest unsaved change; -1: none.
 func (c *checkpoints) since() time.Duration {
 	if len(c.segments) > 0 {
 		return c.segments[0].since
@@ -131,10 +127,9 @@ func (c *checkpoints) since() time.Duration {
 	return c.openSince
 }
 
-// unsaved tells whether there are changes that no checkpoint has saved.
 func (c *checkpoints) unsaved() bool { return c.since() >= 0 }
 
-// wake is how soon the next checkpoint is due. What waits for a reply is woken by that.
+// wake returns the time until the next checkpoint is due. A reply wakes the task otherwise.
 func (c *checkpoints) wake(now, interval time.Duration, saveable func(*segment) bool) time.Duration {
 	switch {
 	case c.inFlight > 0, !c.unsaved() && !c.moved, len(c.segments) > 0 && !saveable(c.segments[0]):
@@ -143,7 +138,7 @@ func (c *checkpoints) wake(now, interval time.Duration, saveable func(*segment) 
 	return max(c.at+interval-now, time.Millisecond)
 }
 
-// merge makes one checkpoint of segments: absolute values, so that a later one's win. Meta is what they have in common.
+// merge joins segments into one checkpoint with the common meta. Values are absolute: later ones win.
 func merge(segments []*segment, fence state.Fence, meta state.Meta) *state.Checkpoint {
 	last := segments[len(segments)-1]
 	c := &state.Checkpoint{Fence: fence, ID: checkpointID(fence), Meta: meta}
@@ -168,5 +163,5 @@ func merge(segments []*segment, fence state.Fence, meta state.Meta) *state.Check
 	return c
 }
 
-// checkpointID is that of the checkpoint which follows a state.
+// checkpointID returns the id of the checkpoint that follows a state.
 func checkpointID(f state.Fence) string { return f.Token + "-" + strconv.FormatInt(f.Seq+1, 10) }

@@ -8,8 +8,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// choose is the queue whose record is to be stepped next, with the step that it had before, where one is known; nil where none
-// is ready. In a replay the log gives the order. Where a ranking's headers are lost, the order before it is chosen freely.
+// choose returns the queue whose record is stepped next and, in a replay, its logged step; nil if none is
+// ready. A replay follows the logged order. If a ranking's headers are lost, the order before it is free.
 func (r *runner) choose(now Now) (*queue, *partition.InputStep, error) {
 	if r.full(now.Mono) {
 		return nil, nil, nil
@@ -18,7 +18,7 @@ func (r *runner) choose(now Now) (*queue, *partition.InputStep, error) {
 		if err := r.replay.cursor.settle(); err != nil {
 			return nil, nil, err
 		}
-		if !r.replay.cursor.decoded { // what comes next is not known yet
+		if !r.replay.cursor.decoded { // the next record is not known yet
 			return nil, nil, nil
 		}
 		if err := r.replay.beginSteps(r.queues.offsets()); err != nil {
@@ -38,7 +38,7 @@ func (r *runner) choose(now Now) (*queue, *partition.InputStep, error) {
 	return q, nil, err
 }
 
-// chooseFreely is the oldest ready queue, or that of impressions when it is their turn; nil where none is ready.
+// chooseFreely returns the queue with the oldest ready record, or impressions if it is their turn; nil if none is ready.
 func (r *runner) chooseFreely(now event.Millis) (*queue, error) {
 	if q := &r.queues[event.Impressions]; r.feedbackLast && q.len() > 0 {
 		ready, err := r.ready(q)
@@ -49,7 +49,7 @@ func (r *runner) chooseFreely(now event.Millis) (*queue, error) {
 	return r.queues.oldest(now, r.ready)
 }
 
-// ready tells whether the first record of a queue can be stepped now.
+// ready reports whether the first record of a queue can be stepped now.
 func (r *runner) ready(q *queue) (bool, error) {
 	it := q.first()
 	if !r.lanes.letters[q.topic].room() || q.held {
@@ -71,10 +71,9 @@ func (r *runner) ready(q *queue) (bool, error) {
 	return it.batch != 0 || r.known(it), nil
 }
 
-// feedbackRoom is how many bytes of what selections and payoffs change may wait to be saved: half of all, the other half being
-// for impressions. While the walk over deadlines is behind it is far less. The walk takes one step for each checkpoint; were
-// checkpoints as large as can be, a store that is always busy would be given more than the walk takes out, and would fill.
-// To hold answers back also holds the watermark back, and with it the deadlines that pass.
+// feedbackRoom bounds the unsaved bytes of selections' and payoffs' changes: half of all, the other half being for impressions.
+// While the expiry walk is behind it is far less. The walk takes one step per checkpoint, so large checkpoints would fill a busy
+// store faster than the walk empties it. Holding answers back also holds the watermark back, and so the deadlines that pass.
 func (r *runner) feedbackRoom() int64 {
 	if r.walk.behind {
 		return r.cfg.MaxUnsavedBytes / 16
@@ -82,7 +81,7 @@ func (r *runner) feedbackRoom() int64 {
 	return r.cfg.MaxUnsavedBytes / 2
 }
 
-// takeOrder goes on behind the order record at hand.
+// takeOrder moves behind the order record at hand.
 func (r *runner) takeOrder(number int64, now time.Duration) {
 	r.machine.TakeOrder(number)
 	r.replay.adopted()
@@ -90,7 +89,7 @@ func (r *runner) takeOrder(number int64, now time.Duration) {
 	r.checkpoints.changed(now)
 }
 
-// noteAhead notes behind an adopted record of the log where the topics are, if the log does not say so.
+// noteAhead notes the topics' positions behind an adopted record, if the log does not say them.
 func (r *runner) noteAhead() {
 	if r.replay.recorded.adrift {
 		r.machine.Begin(r.queues.offsets(), false)
@@ -99,8 +98,8 @@ func (r *runner) noteAhead() {
 	r.machine.Ahead(r.replay.recorded.done)
 }
 
-// chooseRecorded does what the steps say up to the next record, and gives its queue: nil while that has not come, or is not ready. Behind
-// the last step comes the impression that was ranked; those of an order record are over then.
+// chooseRecorded follows the logged steps to the next record, and returns its queue; nil if the record has not come
+// or is not ready. Behind the last step comes the ranked impression. over reports the end of an order record's steps.
 func (r *runner) chooseRecorded(now time.Duration) (q *queue, s *partition.InputStep, over bool, err error) {
 	f := &r.replay.recorded
 	if q, s = f.next(&r.queues, r.machine.Raise); q == nil {
@@ -123,7 +122,7 @@ func (r *runner) chooseRecorded(now time.Duration) (q *queue, s *partition.Input
 	return q, s, false, nil
 }
 
-// full tells whether no more may be stepped until the store has caught up, since so much is unsaved, or is fit again.
+// full reports whether steps must wait until the store has caught up, or is fit again.
 func (r *runner) full(now time.Duration) bool {
 	if r.owner.unfit || r.untold() {
 		return true

@@ -8,27 +8,26 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// clock is Kafka's time, as far as it is known: what a broker last stamped a record of ours with, and what has passed since
-// by a clock that cannot be set. Event time goes by it: a worker whose own clock is wrong must not let anything expire.
+// clock estimates Kafka's time: the last broker timestamp of a record of ours, plus the time since
+// by a monotonic clock. Event time uses it, so that a worker with a wrong clock lets nothing expire.
 type clock struct {
 	known bool
 	at    event.Millis
-	mono  time.Duration // when it was learnt
+	mono  time.Duration // when it was read
 }
 
-// maxStampDelay is how long a broker's answer may have been on its way for the time in it to be taken: all that is known is that the
-// record was stamped in between.
+// maxStampDelay bounds how long an answer may take for its timestamp to be used: the record was stamped at an unknown moment in between.
 const maxStampDelay = time.Second
 
-// learn takes a time that a broker has given between a moment and now; -1 is none. One that has been on its way for long,
-// to a process that was frozen, say, is better than none, and worse than what we have.
+// learn takes a broker's timestamp of a request sent at asked; -1 is none.
+// A late one, after a freeze for example, is used only if none is known.
 func (c *clock) learn(at event.Millis, asked, now time.Duration) {
 	if at >= 0 && (!c.known || now-asked <= maxStampDelay) {
 		*c = clock{known: true, at: at, mono: now}
 	}
 }
 
-// kafka is Kafka's time now. It is the worker's own while that is not known, and where both are one clock.
+// kafka returns Kafka's time now; the worker's own if unknown, or if both are one clock.
 func (c *clock) kafka(now Now, one bool) event.Millis {
 	if !c.known || one {
 		return now.Wall
@@ -40,8 +39,8 @@ const comparing = "comparing the worker's clock with Kafka's"
 
 var errNoTime = errors.New("no broker has said what time it is")
 
-// times are the present time, and up to when a record's own time is believed. Where the two clocks are more than bound apart,
-// apart says so: nothing may expire then. It is not known which of them is wrong; what one of them bears out is believed.
+// times returns the present time, and the time up to which records' own times are believed. apart is an error if the clocks
+// differ by more than bound: nothing may expire then, since either may be wrong. A time that one of them supports is believed.
 func (c *clock) times(at Now, bound time.Duration, one bool) (now, latest event.Millis, apart error) {
 	wall, kafka := at.Wall, c.kafka(at, one)
 	far := bound.Milliseconds()
@@ -60,7 +59,7 @@ func (c *clock) times(at Now, bound time.Duration, one bool) (now, latest event.
 	return kafka, kafka + far, nil
 }
 
-// Now is a moment on both clocks: Mono measures waits, Wall is what event times are compared with.
+// Now is a moment on two clocks: Mono measures waits, Wall is compared with event times.
 type Now struct {
 	Mono time.Duration
 	Wall event.Millis

@@ -11,13 +11,13 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// cursor reads rankings[p] from the checkpoint's position to our own abort marker: the decisions that earlier owners
-// made for impressions which the checkpoint does not cover. It is bounded: one fetch answer at a time.
+// cursor reads rankings[p] from the checkpoint's position to our abort marker: decisions of
+// earlier owners that the checkpoint does not cover. It holds one fetch answer at a time.
 type cursor struct {
 	group     string
 	partition int32
 	ended     bool
-	next      int64 // where to fetch
+	next      int64 // offset of the next fetch
 	from      int64 // impressions below are covered by the checkpoint
 	until     int64 // impressions from here on are not in their log
 	records   []partition.Record
@@ -25,25 +25,25 @@ type cursor struct {
 	fetching  bool
 	decoder   *event.Decoder
 	decision  event.Ranking // of records[0]
-	decoded   bool          // records[0] counts
-	order     int64         // number of the order record that records[0] is; 0: it is a decision
-	orders    int64         // number of the last one that is taken in
+	decoded   bool          // records[0] counts, and is decoded
+	order     int64         // number of the order record in records[0]; 0: it is a decision
+	orders    int64         // number of the last order record passed
 
-	// producers are the ids that fences of this partition have given: that of the state, our own, and those that an abort
-	// marker stands for behind the checkpoint's position, in their order. Nil: decisions of every producer count.
+	// producers are the ids from this partition's fences: the state's, our own, and those of
+	// abort markers behind the checkpoint's position, in order. Nil accepts every producer.
 	producers Owners
-	unretired []Producer // of those markers, but for those that a marker of the last epoch ends
-	foreign   int64      // decisions of our group that other producers have written
-	// earlier are decisions behind the position for impressions that the checkpoint covers.
+	unretired []Producer // of those markers, without those that a marker of the last epoch ends
+	foreign   int64      // decisions of our group by other producers
+	// earlier are decisions behind the position that the checkpoint covers.
 	earlier []earlierDecision
 }
 
-// earlierDecision is one that the loaded state should hold already: the position stays behind where a broker recognised a copy
-// of a batch without saying where it stands.
+// earlierDecision is a decision that the loaded state should hold: the position
+// stays behind if a broker recognised a duplicate batch without its offset.
 type earlierDecision struct {
 	id     string
 	offset int64
-	began  event.Millis // where it is not known, before all time
+	began  event.Millis // before all time if not known
 }
 
 func newCursor(cfg *Config, a *acquisition, orders int64) cursor {
@@ -57,24 +57,23 @@ func newCursor(cfg *Config, a *acquisition, orders int64) cursor {
 	return c
 }
 
-// ownRecord tells whether an owner of this partition has written a record.
+// ownRecord reports whether an owner of this partition has written a record.
 func (c *cursor) ownRecord(o *Origin) bool { return c.producers == nil || c.producers.Wrote(o) }
 
 func newRankingDecoder() *event.Decoder {
 	return event.NewDecoder(event.Limits{})
 }
 
-// standing is what the log says of an impression.
 type standing uint8
 
 const (
-	undecided standing = iota // nothing yet: wait for the cursor
-	anew                      // no decision in the log, none can be: decide
-	decided                   // the decision stands in the log: adopt
-	refused                   // an earlier owner went past it: it was refused
+	undecided standing = iota // not known: wait for the cursor
+	anew                      // the log has no decision, and never will: decide
+	decided                   // the log has the decision: adopt it
+	refused                   // an earlier owner left it unranked: it was refused
 )
 
-// standing asks the log for the impression at offset.
+// standing returns the log's verdict on the impression at offset.
 func (c *cursor) standing(offset int64) (standing, *event.Ranking, error) {
 	if err := c.settle(); err != nil {
 		return undecided, nil, err
@@ -95,14 +94,13 @@ func (c *cursor) standing(offset int64) (standing, *event.Ranking, error) {
 	return undecided, nil, nil
 }
 
-// maxEarlier bounds the earlier decisions that are looked up: the position stays behind by a few batches at most.
+// maxEarlier bounds the earlier decisions that are looked up: the position is behind by a few batches at most.
 const maxEarlier = 10_000
 
-// steps are those of the decision, or order record, at hand; nil where it does not tell them.
+// steps returns the header of the record at hand, nil if it has none.
 func (c *cursor) steps() []byte { return c.origins[0].Steps }
 
-// settle goes on to the next decision that counts: this group's, for an impression that the checkpoint does not cover. An order record
-// counts likewise that the checkpoint does not cover.
+// settle moves to the next record that counts: this group's decision, or order record, that the checkpoint does not cover.
 func (c *cursor) settle() error {
 	for !c.decoded && len(c.records) > 0 {
 		if n, ok := partition.OrderNumber(&c.records[0], c.group, c.partition); ok {
@@ -137,9 +135,8 @@ func (c *cursor) settle() error {
 	return nil
 }
 
-// ours tells whether a record of the rankings topic is this group's, and reads it. Others' may be of any layout, or no
-// rankings at all; one of ours that cannot be read is an error: a decision that cannot be adopted must not be made a
-// second time.
+// ours decodes a record of the rankings topic, and reports whether it is this group's. Others' may
+// have any format. An unreadable one of ours is an error: its decision must not be made a second time.
 func ours(d *event.Decoder, r *event.Ranking, value []byte, group string) (bool, error) {
 	err := d.Ranking(r, value)
 	if err == nil {
@@ -158,13 +155,12 @@ func ours(d *event.Decoder, r *event.Ranking, value []byte, group string) (bool,
 	return false, nil
 }
 
-// exhausted tells whether no decision is left to adopt.
 func (c *cursor) exhausted() (bool, error) {
 	err := c.settle()
 	return c.ended && !c.decoded, err
 }
 
-// pop goes on to the next record.
+// pop moves to the next record.
 func (c *cursor) pop() {
 	c.decoded, c.order = false, 0
 	c.records, c.origins = c.records[1:], c.origins[1:]
@@ -173,7 +169,7 @@ func (c *cursor) pop() {
 	}
 }
 
-// position is that of the first decision not yet adopted, as far as is known. With past it leaves out those at hand.
+// position returns that of the first decision not adopted yet, as far as known.
 func (c *cursor) position() int64 {
 	if len(c.records) > 0 {
 		return c.records[0].Offset
@@ -181,8 +177,8 @@ func (c *cursor) position() int64 {
 	return c.next
 }
 
-// take keeps an answer up to the end of what earlier owners can have written.
-// It gives the time that the broker has stamped our abort marker with, or -1 where that has not come yet.
+// take keeps an answer up to the end of earlier owners' writes. It returns
+// the broker's timestamp of our abort marker, -1 if that has not come.
 func (c *cursor) take(f *Fetched, mark Producer) event.Millis {
 	c.records, c.origins = f.Records, f.Origins
 	c.next = max(c.next, f.Next)
@@ -202,7 +198,7 @@ func (c *cursor) take(f *Fetched, mark Producer) event.Millis {
 	return -1
 }
 
-// end ends the cursor before an offset.
+// end cuts the cursor off before an offset.
 func (c *cursor) end(before, next int64) {
 	c.ended, c.next = true, next
 	for i := range c.records {

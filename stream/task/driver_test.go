@@ -19,7 +19,7 @@ type driver struct {
 	hold     func(Effect) bool
 	holdBack func(Request) bool
 	answer   func(Effect) error // an error to answer with, or nil
-	shell    func(shell) Shell  // what carries requests out; nil: the simulation alone
+	shell    func(shell) Shell  // executes requests; nil: the simulation alone
 	flying   []driven
 	advances int
 	wake     time.Duration // when the task wants to be called
@@ -73,7 +73,7 @@ func (d *driver) run(within time.Duration, done func() bool) error {
 	return fmt.Errorf("not done after %v: %s, %s: %w", within, s.Phase, s.Doing, s.Err)
 }
 
-// replies hands over all that have come; it tells whether there were any.
+// replies hands over all replies that have come, and reports whether there were any.
 func (d *driver) replies() (any bool) {
 	due := slices.Clone(d.flying)
 	due = slices.DeleteFunc(due, func(f driven) bool { return f.at > d.w.mono })
@@ -120,7 +120,7 @@ func (d *driver) reply(f driven) bool {
 	return true
 }
 
-// watchful is a shell that tells whether a fetch found nothing yet.
+// watchful is a shell that reports whether a fetch has found nothing yet.
 type watchful struct {
 	Shell
 	empty bool
@@ -132,7 +132,7 @@ func (s *watchful) Fetch(e Fetch) (Fetched, error) {
 	return f, err
 }
 
-// idle tells whether all that is in the topics is in the store.
+// idle reports whether everything in the topics is in the store.
 func (d *driver) idle() bool {
 	return d.p.task.Status().Phase == Running && caughtUp(d.w, d.p) && d.p.task.run.machine != nil && !d.p.task.run.checkpoints.moved
 }

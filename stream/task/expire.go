@@ -4,8 +4,8 @@ import "fmt"
 
 const walking = "walking over what is due"
 
-// walkDue walks over entries whose bucket has come. Each step waits until the one before is saved, so that the store
-// shows what is left; the buckets are closed when it shows nothing and nothing unsaved can add to them.
+// walkDue walks over entries of due buckets. Each step waits until the one before is saved, so that the
+// store shows the entries left. Buckets are closed when it shows none and no unsaved change can add any.
 func (t *Task) walkDue() {
 	r := t.run
 	if r.walk.walking || r.full(t.now.Mono) {

@@ -11,14 +11,13 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// cutPositions are the positions that the logs are held against.
+// cutPositions are the positions that logs are compared with.
 type cutPositions struct {
 	inputs    []int64
 	rankings  int64
-	witnesses []witness // records that were read or written, with what they are to be the same as
+	witnesses []witness // records read or written earlier
 }
 
-// cutOf is the stored cut.
 func cutOf(m *state.Meta) cutPositions {
 	cut := cutPositions{rankings: m.Rankings}
 	for i := range m.Inputs {
@@ -29,13 +28,13 @@ func cutOf(m *state.Meta) cutPositions {
 	return cut
 }
 
-// StateLayout is the version of all that is stored of a partition. A state of another version is refused.
+// StateLayout is the version of a partition's stored state. Another version is refused.
 const StateLayout = 1
 
-// StateUnfinished is that of a state which is being put together and is not to be used yet.
+// StateUnfinished is the layout of a state that a reshard is still writing.
 const StateUnfinished = 0
 
-// beginning is the first cut of a fresh group: start offsets are resolved once and stored with the first token.
+// beginning returns the first cut of a new group. Its start offsets are stored with the first token.
 func (c *Config) beginning(d *Description) *state.Meta {
 	m := &state.Meta{
 		Layout: StateLayout, ClusterID: d.ClusterID, TopicNames: c.TopicNames[:],
@@ -55,12 +54,11 @@ func (c *Config) beginning(d *Description) *state.Meta {
 	return m
 }
 
-// reads tells whether an input topic is configured.
 func (c *Config) reads(topic event.Topic) bool {
 	return topic != event.Selections || c.HasSelections
 }
 
-// checkMissing names all topics that are missing.
+// checkMissing returns an error with the names of all missing topics.
 func (c *Config) checkMissing(d *Description) error {
 	var missing []string
 	for topic := event.Topic(0); topic < event.Topics; topic++ {
@@ -74,7 +72,7 @@ func (c *Config) checkMissing(d *Description) error {
 	return fmt.Errorf("topic %s does not exist: `ranker-worker topics --create` makes what is missing", strings.Join(missing, ", "))
 }
 
-// checkDescription looks for anything in the facts that does not fit what is stored, and the cut.
+// checkDescription returns the first fact that does not fit the stored meta data or the cut.
 func (c *Config) checkDescription(d *Description, m *state.Meta, cut cutPositions) (StopReason, error) {
 	if reason, err := c.checkTopics(d); err != nil {
 		return reason, err
@@ -82,10 +80,10 @@ func (c *Config) checkDescription(d *Description, m *state.Meta, cut cutPosition
 	if reason, err := c.checkCut(d, m, cut); err != nil {
 		return reason, err
 	}
-	return c.checkDeadLetters(d) // last: of a changed partition count, say, it is a consequence
+	return c.checkDeadLetters(d) // last: it may follow from a changed partition count
 }
 
-// checkTopics looks for what makes topics or store unusable, whatever the cut.
+// checkTopics returns faults of topics or store that do not depend on the cut.
 func (c *Config) checkTopics(d *Description) (StopReason, error) {
 	if d.StoreFault != nil {
 		return StopStore, fmt.Errorf("the store cannot keep state: %w", d.StoreFault)
@@ -115,7 +113,7 @@ func (c *Config) checkTopics(d *Description) (StopReason, error) {
 	return c.checkRetention(d)
 }
 
-// checkRetention looks for rankings that are deleted before the impressions that they answer: a replay would rank these again.
+// checkRetention finds rankings that are deleted before their impressions: a replay would rank those again.
 func (c *Config) checkRetention(d *Description) (StopReason, error) {
 	rankings, impressions := &d.Topics[event.Rankings], &d.Topics[event.Impressions]
 	for _, r := range []struct {
@@ -135,7 +133,6 @@ func (c *Config) checkRetention(d *Description) (StopReason, error) {
 	return "", nil
 }
 
-// checkDeadLetters looks for an input topic whose dead letters have nowhere to go.
 func (c *Config) checkDeadLetters(d *Description) (StopReason, error) {
 	for topic := event.Topic(0); topic < event.Inputs; topic++ {
 		if !c.reads(topic) {
@@ -153,7 +150,7 @@ func (c *Config) checkDeadLetters(d *Description) (StopReason, error) {
 	return "", nil
 }
 
-// checkCut looks for signs that this is not the log that the cut was made of.
+// checkCut returns signs that this is not the log that the cut was made from.
 func (c *Config) checkCut(d *Description, m *state.Meta, cut cutPositions) (StopReason, error) {
 	if len(m.Inputs) != int(event.Inputs) {
 		return StopState, fmt.Errorf("the stored cut has offsets of %d topics, not of %d", len(m.Inputs), event.Inputs)
@@ -185,7 +182,7 @@ func (c *Config) checkCut(d *Description, m *state.Meta, cut cutPositions) (Stop
 	return "", nil
 }
 
-// CheckLayout refuses a state that this version does not read.
+// CheckLayout returns an error for a state of another version.
 func CheckLayout(m *state.Meta) error {
 	if m.Layout == StateUnfinished {
 		return errors.New("the state is being put together by `ranker-worker state reshard`, which has not come " +
@@ -215,13 +212,12 @@ func (c *Config) checkOffset(d *Description, topic event.Topic, offset int64) er
 	return nil
 }
 
-// MaxRankingBytes is what a machine is told that one record takes.
 func (d *Description) MaxRankingBytes() int { return d.maxRankingBytes() }
 
-// maxRankingBytes is what one record's key and value may take, so that a batch of one fits the topic.
+// maxRankingBytes returns the most bytes of a record's key and value, so that a batch of one fits the topic.
 func (d *Description) maxRankingBytes() int {
 	return batchRoom(d.Topics[event.Rankings].MaxMessageBytes) - RecordOverhead
 }
 
-// errContradiction marks what no setting can mend: the log is not the one that was read.
+// errContradiction marks a stop that no setting can mend: the log is not the one that was read.
 var errContradiction = errors.New("the log and the state contradict each other")

@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// longestNotReady bounds the pause after ErrNotReady, which passes within seconds: a longer pause would outlast it by as much again.
+// longestNotReady bounds the pause after ErrNotReady, which passes within seconds.
 const longestNotReady = 200 * time.Millisecond
 
-// failure is something that keeps failing. Each kind has a backoff of its own, so that another's success does not shorten it.
+// failure is a kind of call that keeps failing, with its own backoff.
 type failure struct {
 	err     error
 	backoff backoff
 	since   time.Duration
 }
 
-// failures are by what was being done.
+// failures are indexed by the call's description.
 type failures map[string]*failure
 
-// note notes a failure, and tells after how long to try again.
+// note records a failure, and returns the pause before the retry.
 func (ts failures) note(doing string, err error, now time.Duration) time.Duration {
 	f := ts[doing]
 	if f == nil {
@@ -32,10 +32,9 @@ func (ts failures) note(doing string, err error, now time.Duration) time.Duratio
 	return f.backoff.d
 }
 
-// clear forgets a failure after a success.
 func (ts failures) clear(doing string) { delete(ts, doing) }
 
-// oldest is what has been failing for the longest time, and its error; nil if everything succeeds.
+// oldest returns the call that has been failing for the longest time; nil error if there is none.
 func (ts failures) oldest() (doing string, err error) {
 	var first *failure
 	for name, tr := range ts {
@@ -49,7 +48,7 @@ func (ts failures) oldest() (doing string, err error) {
 	return doing, first.err
 }
 
-// backoff is exponential, from 50 ms to 5 s.
+// backoff doubles from 50 ms to 5 s.
 type backoff struct{ d time.Duration }
 
 func (b *backoff) next() time.Duration {

@@ -8,16 +8,15 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// fence makes the brokers refuse every earlier owner's batches, and leaves an abort marker of ours in rankings[p], and in the
-// dead-letter topics, that no consumer sees: InitProducerID raises the epoch, AddPartitionsToTxn and EndTxn(abort) carry the new
-// epoch into the partitions, and a second InitProducerID, with the id and epoch just got, gives an epoch that no transaction
-// uses. From then on plain idempotent batches of that epoch are accepted, and nothing older.
+// fence makes brokers refuse every earlier owner's batches, and leaves an abort marker in rankings[p] and the dead-letter topics.
+// InitProducerID raises the epoch, AddPartitionsToTxn and EndTxn(abort) carry it into the partitions, and a second InitProducerID
+// returns an epoch that no transaction uses. Brokers then accept plain idempotent batches of that epoch, and none of earlier ones.
 //
-// When a partition is taken over the first call names no producer. Later ones name the producer that we have. Should another
-// owner have fenced us in the meantime, they are refused; a call without a producer would fence that owner.
+// The first call of a take-over names no producer. Later ones name ours: if another owner has
+// fenced us meanwhile they are refused, while a call without a producer would fence that owner.
 //
-// Each call is safe to repeat after a lost reply: the coordinator recognises the epoch before the last bump, and
-// adding a partition or aborting twice changes nothing.
+// Each call may be repeated after a lost reply: the coordinator recognises the epoch
+// before the last bump, and adding a partition or aborting twice changes nothing.
 func (t *Task) fence(held Producer, done func()) {
 	ask(t, "raising the producer's epoch", callTimeout, InitProducer{held}, func(first Producer) {
 		t.retire(first.ID, func() {
@@ -35,7 +34,7 @@ func (t *Task) fence(held Producer, done func()) {
 func (t *Task) fenced(first, last Producer, done func()) {
 	switch {
 	case last.ID != first.ID:
-		// The epochs of the old id ran out in between. The new id has not fenced any owner yet: fence with it.
+		// The old id's epochs ran out in between. The new id has not fenced anyone: fence with it.
 		t.fence(last, done)
 	case last.Epoch >= t.cfg.EpochLimit:
 		t.renew(last, done)
@@ -45,8 +44,8 @@ func (t *Task) fenced(first, last Producer, done func()) {
 	}
 }
 
-// renew uses up the epochs of a producer id that is near its last, until the broker hands out another id. Owners
-// with the old id have been fenced by its marker already; the new id's own fence follows before anything is produced.
+// renew uses up the epochs of a producer id near its last, until the broker returns another id.
+// The old id's owners are fenced by its marker already; the new id fences before it produces.
 func (t *Task) renew(p Producer, done func()) {
 	ask(t, "asking for a new producer id", callTimeout, InitProducer{p}, func(next Producer) {
 		if next.ID != p.ID {
@@ -59,14 +58,12 @@ func (t *Task) renew(p Producer, done func()) {
 
 const retiring = "retiring an earlier producer id"
 
-// fewEpochs is how many owners there may have been since the last checkpoint.
+// fewEpochs bounds the owners since the last checkpoint.
 const fewEpochs = 1000
 
-// retire makes the brokers refuse the ids that earlier owners had, where we have got another: because its epochs have run out, or
-// because the coordinator has forgotten it, with its transactions' topic or after days without an owner. Our marker does not fence
-// an owner that still holds one of them. Our marker comes last: it is the end of what earlier owners can have written.
-//
-// Those that have been retired before are so again with every fence, since brokers forget that, too.
+// retire makes brokers refuse the ids of earlier owners that our marker does not fence: their
+// epochs ran out, or the coordinator has forgotten them. Our marker comes last, as the end of
+// earlier owners' writes. Each fence retires them again, since brokers forget that too.
 func (t *Task) retire(own int64, done func()) {
 	ids := t.acq.earlier()
 	var next func(i int)
@@ -86,7 +83,7 @@ func (t *Task) retire(own int64, done func()) {
 	next(0)
 }
 
-// retireOne retires an id whose last known epoch, or -1, is given.
+// retireOne retires an id with its last known epoch, or -1.
 func (t *Task) retireOne(p Producer, own int64, done func()) {
 	t.doing = retiring
 	send(t, callTimeout, Retire{p.ID}, func(_ nothing, err error) {
@@ -95,7 +92,7 @@ func (t *Task) retireOne(p Producer, own int64, done func()) {
 			t.failures.clear(retiring)
 			done()
 		case errors.Is(err, ErrUnsupported) && (p.Epoch < 0 || p.Epoch >= t.cfg.EpochLimit-fewEpochs):
-			done() // it was fenced when it was followed by another id: its epochs ran out, or an earlier owner has seen to that
+			done() // already fenced when it was replaced: its epochs ran out, or an earlier owner retired it
 		case errors.Is(err, ErrUnsupported):
 			t.stop(StopFence, fmt.Errorf("the transaction coordinator has given producer id %d, and does not know %d any more, which this "+
 				"partition had: a worker that still holds that one could not be fenced, and the brokers do not let us retire it: %w",
@@ -106,15 +103,14 @@ func (t *Task) retireOne(p Producer, own int64, done func()) {
 	})
 }
 
-// refenceDue tells whether the fence is to be repeated: the broker forgets transactional ids and producers that were
-// silent for long, and with them the fence.
+// refenceDue reports whether to repeat the fence: brokers forget transactional
+// ids and producers that are silent for long, and the fence with them.
 func (t *Task) refenceDue() bool {
 	return t.phase != Draining && (t.now.Mono-t.acq.fencedAt >= t.cfg.FenceInterval || t.timeDue())
 }
 
-// refence repeats the whole fence while nothing is in flight, and then the checks: an idle partition whose topics were
-// recreated would not notice otherwise. Only the same id with a risen epoch is accepted. Before anything is produced under
-// it we make sure that we still own the partition: a worker that was frozen just now finds out here.
+// refence repeats the fence while nothing is in flight, then the checks, which show recreated topics to an idle partition. Only
+// the same id with a higher epoch is accepted. Ownership is confirmed before anything is produced: a frozen worker finds out here.
 func (t *Task) refence() {
 	r := t.run
 	r.refencing = true
@@ -134,9 +130,8 @@ func (t *Task) refence() {
 
 const readingMark = "looking for our abort marker"
 
-// readMark reads rankings from our last one on to the marker that we have just left, and learns the time from it. We are the
-// only writer and nothing is in flight: all decisions below are ours and acked, so the position may move there. In a replay
-// the cursor says how far we are, and meets the marker in its own time.
+// readMark reads rankings from our last one to the new marker, for its timestamp. We are the only writer, with nothing
+// in flight: all decisions below are ours and acked, so the position moves there. In a replay the cursor does this.
 func (t *Task) readMark(done func()) {
 	r := t.run
 	if r.replay.on {

@@ -13,9 +13,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// fold is an independent, naive program that reads the topics and says what must be stored, for traffic whose
-// deadlines are far away: what becomes of each record does not depend on the interleaving of the topics then, and so
-// whatever dies, one result is right. It shares no code with the machine.
+// fold is an independent, naive program that computes the stored state from the topics, for traffic with deadlines far away: outcomes
+// do not depend on the topics' interleaving then, so one result is right, whatever dies. It shares no code with the machine.
 type fold struct {
 	ranked   map[string]int64  // offset of the impression that was ranked, by id
 	selected map[string]string // item, by id
@@ -24,7 +23,7 @@ type fold struct {
 	parked   map[string]bool      // ids of which something waits
 	account  map[string]int64
 	rejected [event.Inputs][]int64 // offsets
-	several  bool                  // learners: what they have learned is not compared
+	several  bool                  // learners: their statistics are not compared
 }
 
 type foldRecord struct {
@@ -139,7 +138,7 @@ func (f *fold) payoff(r *foldRecord) string {
 	return "applied"
 }
 
-// compare holds what is stored against the fold. With ordered, payoffs were taken in in the order of their topic.
+// compare compares the stored state with the fold. ordered means that payoffs were fed in the order of their topic.
 func (f *fold) compare(c memstore.Copy, ordered bool) error {
 	meta := c.Hash("meta")
 	for name, field := range meta {
@@ -190,8 +189,7 @@ func (f *fold) compareEntries(c memstore.Copy) error {
 
 func idOf(text string) state.ID { return state.IDOf([]byte(text)) }
 
-// compareItems holds each item's sums and queue against QPM-D's law: all that was taken in is either fed or waits, and
-// what is fed is the first N of it.
+// compareItems checks each item's sums and queue against QPM-D's rule: each payoff is fed or waits, and the fed ones are the first N.
 func (f *fold) compareItems(c memstore.Copy, ordered bool) error {
 	left := maps.Clone(f.taken)
 	onHold, _, _ := strings.Cut(string(c.Hash("feed:learner")["hold"]), " ")
@@ -216,7 +214,7 @@ func (f *fold) compareItems(c memstore.Copy, ordered bool) error {
 			return fmt.Errorf("item %q: %d fed and %d waiting, folded %d", name, item.N, len(queue), len(taken))
 		}
 		fed := taken[:item.N]
-		if !ordered { // take what waits from wherever it stands
+		if !ordered { // take waiting payoffs from anywhere
 			fed = slices.Clone(taken)
 			for _, x := range queue {
 				k := slices.Index(fed, x)
@@ -257,7 +255,7 @@ func storedQueue(c memstore.Copy, item int) ([]float64, error) {
 	return queue, nil
 }
 
-// compareLetters makes sure that what was rejected is in the dead-letter topics.
+// compareLetters checks that refused records are in the dead-letter topics.
 func (f *fold) compareLetters(b *broker) error {
 	for topic := range f.rejected {
 		have := lettersFrom(b, event.Topic(topic))
@@ -270,7 +268,7 @@ func (f *fold) compareLetters(b *broker) error {
 	return nil
 }
 
-// lettersFrom are the offsets that a topic's dead letters tell of.
+// lettersFrom returns the offsets in a topic's dead letters.
 func lettersFrom(b *broker, topic event.Topic) map[int64]bool {
 	have := map[int64]bool{}
 	for _, l := range b.letters[topic] {

@@ -8,39 +8,39 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// lookups are the batches of ids that the store was asked for, with records that are not all stepped. What the
-// overlay holds of a batch must stay there until then: the store may have answered before it was saved.
+// lookups are the batches of ids asked of the store whose records are not all stepped. The overlay
+// keeps its entries of a batch until then: the store may have answered before they were saved.
 type lookups struct {
 	inFlight bool
 	last     uint64
 	batches  []lookupBatch // oldest first
 	forget   []forgetting
-	forgets  uint64 // one more than how often the machine was told to forget
+	forgets  uint64 // one more than the number of Forgets
 
 	asked askedFor
 	index map[state.ID]int32 // of asked
 	refs  []lookupRef
 }
 
-// askedFor are the places that a look-up asks for: those of one id, one as a rule, stand together.
+// askedFor are the places of a look-up. Those of one id, mostly one, are adjacent.
 type askedFor struct {
 	places []state.Place
-	ends   []int32 // by id: where its places end, and those of the next begin
+	ends   []int32 // by id: end of its places
 }
 
-// partitionerCheck knows where the ids lie under which something is stored: a *partition.Machine.
+// partitionerCheck returns the places of ids: a *partition.Machine.
 type partitionerCheck interface {
 	Places(dst []state.Place, id state.ID) []state.Place
 }
 
-// add appends an id, and returns its number.
+// add appends an id, and returns its index.
 func (a *askedFor) add(m partitionerCheck, id state.ID) int32 {
 	a.places = m.Places(a.places, id)
 	a.ends = append(a.ends, int32(len(a.places)))
 	return int32(len(a.ends) - 1)
 }
 
-// found is what lies under the id of a number; ok tells whether all its places were answered.
+// found returns the value of an id; ok is false if a place was not answered.
 func (a *askedFor) found(id int32, values [][]byte) (f partition.Found, ok bool) {
 	begin, end := int32(0), a.ends[id]
 	if id > 0 {
@@ -61,32 +61,31 @@ type lookupBatch struct {
 	number uint64
 	left   int           // records not yet stepped
 	bytes  int64         // of its values
-	since  time.Duration // when the values came; 0 before that
+	since  time.Duration // time of the answer; 0 before
 }
 
-// lookupRef is a record that waits for the value of one of the ids; several may wait for the same.
+// lookupRef is a record that waits for a value. Several may wait for one id.
 type lookupRef struct {
 	topic  event.Topic
 	offset int64
-	id     int32 // its number in askedFor
+	id     int32 // index in askedFor
 }
 
-// forgetting is an acked checkpoint whose changes stay in the overlay until the look-ups up to a number are through.
+// forgetting is a saved segment that stays in the overlay until look-ups up to a number are done.
 type forgetting struct {
 	segment uint64
 	lookup  uint64
 }
 
-// Bounds of one look-up, and of what was found and waits with its records.
+// Bounds of a look-up, and of the values that wait with their records.
 const (
 	maxLookUp      = 2000    // records of one topic
-	maxLookUpBytes = 4 << 20 // of values; it ends with the one that exceeds it
+	maxLookUpBytes = 4 << 20 // of values, last one included
 	maxFoundBytes  = 16 << 20
 )
 
 func newLookups() lookups { return lookups{forgets: 1, index: make(map[state.ID]int32)} }
 
-// held is how many bytes of values wait with their records.
 func (l *lookups) held() (bytes int64) {
 	for i := range l.batches {
 		bytes += l.batches[i].bytes
@@ -94,13 +93,13 @@ func (l *lookups) held() (bytes int64) {
 	return bytes
 }
 
-// clear begins a list of ids. The places of the one before are a request's by now.
+// clear starts a new list of ids. The last list's places belong to a request.
 func (l *lookups) clear() {
 	clear(l.index)
 	l.asked, l.refs = askedFor{}, l.refs[:0]
 }
 
-// add puts a record's id on the list. One id is asked for once, however many records wait for it.
+// add lists a record's id. An id is asked for once, however many records wait for it.
 func (l *lookups) add(m partitionerCheck, topic event.Topic, it *queued) {
 	at, asked := l.index[it.id]
 	if !asked {
@@ -110,7 +109,6 @@ func (l *lookups) add(m partitionerCheck, topic event.Topic, it *queued) {
 	l.refs = append(l.refs, lookupRef{topic, it.Offset, at})
 }
 
-// begin begins a batch that so many records wait for.
 func (l *lookups) begin(records int) (number uint64) {
 	l.last++
 	l.batches = append(l.batches, lookupBatch{number: l.last, left: records})
@@ -126,7 +124,6 @@ func (l *lookups) batch(number uint64) *lookupBatch {
 	return nil
 }
 
-// answered takes the values of a batch.
 func (l *lookups) answered(number uint64, values [][]byte, now time.Duration) {
 	b := l.batch(number)
 	if b == nil {
@@ -138,8 +135,7 @@ func (l *lookups) answered(number uint64, values [][]byte, now time.Duration) {
 	}
 }
 
-// stepped notes that n records of a batch have been stepped, or need it no more. It tells whether the oldest batches are all
-// through.
+// stepped notes that n records of a batch were stepped, or no longer need it. It reports whether the oldest batches are done.
 func (l *lookups) stepped(number uint64, n int) bool {
 	if b := l.batch(number); b != nil {
 		b.left -= n
@@ -154,10 +150,10 @@ func (l *lookups) stepped(number uint64, n int) bool {
 	return done > 0
 }
 
-// staleAfter is how long what was looked up may wait for its turn while the overlay waits for it.
+// staleAfter bounds how long a looked-up value may wait while the overlay waits for it.
 const staleAfter = time.Second
 
-// stale is the oldest batch, where the overlay waits for it and its values have waited for too long; nil otherwise.
+// stale returns the oldest batch if the overlay has waited too long for it, else nil.
 func (l *lookups) stale(now time.Duration) *lookupBatch {
 	if len(l.forget) == 0 || len(l.batches) == 0 {
 		return nil
@@ -169,12 +165,12 @@ func (l *lookups) stale(now time.Duration) *lookupBatch {
 	return b
 }
 
-// saved notes that segments up to this one are in the store. Later look-ups show them.
+// saved notes that segments up to this one are stored, and visible to later look-ups.
 func (l *lookups) saved(segment uint64) {
 	l.forget = append(l.forget, forgetting{segment, l.last})
 }
 
-// forgettable is a saved segment that no look-up needs the overlay for any more; early does not wait for look-ups.
+// forgettable returns a saved segment whose overlay entries no look-up needs any more.
 func (l *lookups) forgettable() (segment uint64, ok bool) {
 	if len(l.forget) == 0 {
 		return 0, false
@@ -190,8 +186,7 @@ func (l *lookups) forgettable() (segment uint64, ok bool) {
 
 const lookingUp = "looking up ids"
 
-// lookUp asks the store for the ids at the front of each queue that need it. Where they lie is known when the walk over the known
-// ids is through.
+// lookUp asks the store for the ids at the front of each queue that need it. Places are known once the id index is complete.
 func (t *Task) lookUp() {
 	r := t.run
 	l := &r.lookups

@@ -54,7 +54,7 @@ func (p placed) Places(dst []state.Place, id state.ID) []state.Place {
 	return dst
 }
 
-// TestAskedFor_TwoPlacesOfOneHash: what lies in either is found, and nothing is said before both have answered.
+// TestAskedFor_TwoPlacesOfOneHash: a value in either place is found, once both have answered.
 func TestAskedFor_TwoPlacesOfOneHash(t *testing.T) {
 	m := placed{"a": {3}, "b": {5, 9}, "c": {1}}
 	var a askedFor
@@ -74,7 +74,7 @@ func TestAskedFor_TwoPlacesOfOneHash(t *testing.T) {
 	require.True(t, ok)
 }
 
-// TestLookups_TheOverlayWaits: a store that was asked before a segment was saved may show what was before it.
+// TestLookups_TheOverlayWaits: a store that was asked before a segment was saved may show the state before it.
 func TestLookups_TheOverlayWaits(t *testing.T) {
 	l := newLookups()
 	first := l.begin(2)

@@ -20,23 +20,23 @@ import (
 // sabotage says which rules are taken out. mutation_test.go adds a field of it to Config, and its uses.
 type sabotage struct {
 	noFence      bool // the producer's epoch is raised, but no marker carries it into rankings[p]
-	noAdoption   bool // what the log holds as decided is decided again
+	noAdoption   bool // logged decisions are decided again
 	noSequences  bool // batches carry no sequence: a retry appends a copy
 	unacked      bool // checkpoints do not wait for rankings and dead letters to be acked
 	pastDecision bool // checkpoints of a replay carry a position past decisions not yet adopted
 	listedEnd    bool // the replay ends at the end that the broker lists, which can be stale
 	knownEarly   bool // ids that the walk over them has not come by yet are taken for new
-	unverified   bool // what the store shows is taken without a look at its token and sequence
+	unverified   bool // the store's values are used without a look at token and sequence
 	forgetEarly  bool // the overlay forgets at the ack, without waiting for earlier look-ups
 	freshFence   bool // the fence is repeated as if for the first time, without a look at the partition's owner
 	foreigners   bool // decisions of every producer count
 	unretired    bool // a new producer id does not fence owners with the old one
-	unseenQueue  bool // what is in the queues is not held against the log when its leader has changed
+	unseenQueue  bool // queued records are not compared with the log when its leader has changed
 	ownClock     bool // event time goes by the worker's clock
-	crowdsOut    bool // what finds no room is given up although what it waits for may be in the log
+	crowdsOut    bool // records without room are dropped although their impression may be in the log
 	unordered    bool // a replay takes records in in an order of its own
-	strangers    bool // what comes for a learner that only other workers know is refused
-	behindUnseen bool // decisions of before the checkpoint are not held against the state
+	strangers    bool // records for learners of other workers are refused
+	behindUnseen bool // decisions before the checkpoint are not compared with the state
 	// rulesFirst is asked before the cursor whether the rules of the day refuse an impression.
 	rulesFirst func(*partition.Record) bool
 }
@@ -277,8 +277,8 @@ func rolledBackUnderAZombie(t *testing.T, _ sabotage, r storeRule) error {
 	return checkAccount(d.w, d.p)
 }
 
-// frozenAroundItsFence: an owner is frozen while a fetch answer is on its way to it. When it wakes, another owns the partition,
-// and has ranked what the answer holds; its fence is due, and the store does not answer.
+// frozenAroundItsFence: an owner is frozen while a fetch answer is on its way. When it wakes, another owner has
+// the partition and has ranked the impressions in the answer; its fence is due, and the store does not answer.
 func frozenAroundItsFence(t *testing.T, s sabotage, _ storeRule) error {
 	t.Helper()
 	d := served(t, func(c *Config) { c.FenceInterval, c.sabotage = 10*time.Second, s })
@@ -286,7 +286,7 @@ func frozenAroundItsFence(t *testing.T, s sabotage, _ storeRule) error {
 	require.NoError(t, d.run(time.Second, func() bool { return d.fetching(event.Impressions) }))
 	zombie, flying := d.p, d.flying
 	d.impress(6, 3, d.w.wall)
-	for i := range flying { // what is under way has its answer, which waits in the socket
+	for i := range flying { // requests under way are answered; the replies wait in the socket
 		flying[i].at = d.w.mono
 	}
 	var answers []Reply
@@ -308,7 +308,7 @@ func frozenAroundItsFence(t *testing.T, s sabotage, _ storeRule) error {
 	return checkLog(d.w, false)
 }
 
-// fetching tells whether a fetch of a topic is under way.
+// fetching reports whether a fetch of a topic is under way.
 func (d *driver) fetching(topic event.Topic) bool {
 	for _, f := range d.flying {
 		if fetch, ok := f.Do.(Fetch); ok && fetch.Topic == topic {
@@ -341,8 +341,8 @@ func truncatedUnderTheQueue(t *testing.T, s sabotage, _ storeRule) error {
 	return errors.New("records that are not in the log any more wait to be stepped, and nobody has noticed")
 }
 
-// savedByAZombie: an owner is frozen, the store goes back to what it had saved, and the owner, awake again, saves there that it
-// went past an impression: it knows the id. The next owner had ranked that impression, for it had forgotten the id by then.
+// savedByAZombie: an owner is frozen, the store returns to its last save, and the owner, awake again, saves there that
+// it left an impression unranked, whose id it knows. The next owner had forgotten the id, and ranked that impression.
 func savedByAZombie(t *testing.T, s sabotage, _ storeRule) error {
 	t.Helper()
 	d := served(t, func(c *Config) { c.sabotage = s })

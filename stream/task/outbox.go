@@ -11,26 +11,24 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// Bounds of one batch of rankings.
 const (
 	maxBatchRecords = 2000
 	maxBatchBytes   = 900 << 10
 )
 
-// outbox are the ways to the log: that of rankings, and one for each input topic's dead letters. Each has at most one batch in
-// flight.
+// outbox holds the rankings and each input topic's dead letters on their way to Kafka, each with at most one batch in flight.
 type outbox struct {
 	rankings rankingsOut
 	letters  [event.Inputs]deadLettersOut
 }
 
-// emitted is how many rankings, and dead letters of each topic, a lane has been given up to some step.
+// emitted counts rankings and dead letters up to some step.
 type emitted struct {
 	rankings int64
 	letters  [event.Inputs]int64
 }
 
-// made is what all steps so far have emitted.
+// made returns the counts of all steps so far.
 func (l *outbox) made() (all emitted) {
 	all.rankings = l.rankings.made
 	for i := range l.letters {
@@ -39,7 +37,7 @@ func (l *outbox) made() (all emitted) {
 	return all
 }
 
-// acked tells whether what was emitted up to some step is in the log.
+// acked reports whether everything emitted up to some step is in the log.
 func (l *outbox) acked(e emitted) bool {
 	for i := range l.letters {
 		if e.letters[i] > l.letters[i].acked {
@@ -49,7 +47,6 @@ func (l *outbox) acked(e emitted) bool {
 	return e.rankings <= l.rankings.acked
 }
 
-// noneInFlight tells whether nothing of ours is on its way to the broker.
 func (l *outbox) noneInFlight() bool {
 	for i := range l.letters {
 		if l.letters[i].inFlight > 0 {
@@ -59,7 +56,7 @@ func (l *outbox) noneInFlight() bool {
 	return l.rankings.inFlight == nil
 }
 
-// idle tells whether there is nothing to send, either.
+// idle reports whether nothing is in flight or waiting.
 func (l *outbox) idle() bool {
 	for i := range l.letters {
 		if !l.letters[i].idle() {
@@ -69,7 +66,7 @@ func (l *outbox) idle() bool {
 	return l.rankings.idle()
 }
 
-// fenced begins anew to count what is sent: a producer's new epoch does.
+// fenced restarts the sequence numbers, as a new producer epoch does.
 func (l *outbox) fenced() {
 	l.rankings.sequence = 0
 	for i := range l.letters {
@@ -77,26 +74,25 @@ func (l *outbox) fenced() {
 	}
 }
 
-// rankingsOut are the rankings on their way: one open batch that steps fill, and at most one in flight.
+// rankingsOut holds an open batch of rankings that steps fill, and at most one in flight.
 type rankingsOut struct {
 	cur, spare *batch
 	inFlight   *batch
-	maxRecords int // records of a batch, where the broker refused more; 0: no such bound
+	maxRecords int // most records of a batch, after the broker refused more; 0: no bound
 	sequence   int32
-	made       int64         // rankings put into batches so far
-	acked      int64         // of those, how many are in the log
-	position   int64         // behind the last acked; a replay looks for decisions from here
-	witness    state.Witness // of the last acked whose offset is known
+	made       int64         // rankings put into batches
+	acked      int64         // of those, the number in the log
+	position   int64         // behind the last acked ranking; a replay reads decisions from here
+	witness    state.Witness // of the last acked ranking with a known offset
 }
 
-// batch is the open batch, or the one in flight.
 type batch struct {
 	out      partition.Output
 	times    []event.Millis // of the impressions
 	messages []OutMessage
 	headers  []Header // of messages, one or two each
 	bytes    int      // of the rankings, and of dead letters made with them
-	counted  int      // rankings of out that are in bytes
+	counted  int      // rankings of out that are counted in bytes
 }
 
 func (o *rankingsOut) open() *partition.Output {
@@ -109,7 +105,7 @@ func (o *rankingsOut) open() *partition.Output {
 	return &o.cur.out
 }
 
-// note counts the ranking just made, or an order record.
+// note counts the ranking or order record just made.
 func (o *rankingsOut) note(impression event.Millis) {
 	b := o.cur
 	m := &b.out.Rankings[b.counted]
@@ -121,7 +117,7 @@ func (o *rankingsOut) note(impression event.Millis) {
 	o.made++
 }
 
-// weigh counts the bytes of dead letters that stay in the open batch's memory until it is acked.
+// weigh counts the bytes of dead letters, which stay in the batch's memory until it is acked.
 func (o *rankingsOut) weigh(out *partition.Output, from int) {
 	if o.cur == nil || out != &o.cur.out {
 		return
@@ -132,7 +128,7 @@ func (o *rankingsOut) weigh(out *partition.Output, from int) {
 	}
 }
 
-// room tells whether another ranking fits into a batch of at most so many bytes. One that exceeds the limit by itself was refused by the machine.
+// room reports whether another ranking fits into a batch of this many bytes. The machine refuses a ranking that alone exceeds the limit.
 func (o *rankingsOut) room(most int) bool {
 	return o.cur == nil || o.cur.counted < maxBatchRecords && o.cur.bytes < most
 }
@@ -141,13 +137,13 @@ func (o *rankingsOut) idle() bool {
 	return o.inFlight == nil && (o.cur == nil || o.cur.counted == 0)
 }
 
-// next is the open batch, with its messages, which is in flight from now on; nil where there is none, or another is.
+// next returns the open batch, which is in flight from now on; nil if there is none, or another is in flight.
 func (o *rankingsOut) next() *batch {
 	if o.inFlight != nil || o.cur == nil {
 		return nil
 	}
 	if o.cur.counted == 0 {
-		o.cur.reset() // dead letters only; they have been copied
+		o.cur.reset() // dead letters only; they were copied
 		return nil
 	}
 	b := o.cur
@@ -165,13 +161,12 @@ func (o *rankingsOut) next() *batch {
 	return b
 }
 
-// fit is how many of the messages one request takes.
 func (o *rankingsOut) fit(messages []OutMessage, limit int) int {
 	return fitting(messages[:min(len(messages), cmp.Or(o.maxRecords, maxBatchRecords))], limit)
 }
 
-// delivered notes that messages are in the log, from base on. It is -1 where the broker recognised a copy without saying where it
-// stands: the position then stays behind, which a replay can bear.
+// delivered notes that messages are in the log from offset base on. base is -1 if the broker
+// recognised a duplicate without its offset: the position then stays behind, which a replay tolerates.
 func (o *rankingsOut) delivered(base int64, messages []OutMessage) {
 	n := int64(len(messages))
 	o.sequence = advance(o.sequence, len(messages))
@@ -183,7 +178,7 @@ func (o *rankingsOut) delivered(base int64, messages []OutMessage) {
 	}
 }
 
-// done ends the flight of a batch, whose memory the next but one has.
+// done ends the flight of a batch, whose memory is reused by the next but one.
 func (o *rankingsOut) done() {
 	o.inFlight.reset()
 	o.inFlight, o.spare = nil, o.inFlight
@@ -195,7 +190,7 @@ func (b *batch) reset() {
 	b.bytes, b.counted = 0, 0
 }
 
-// fitting is how many of the messages one batch takes in a topic with the given max.message.bytes, at least one.
+// fitting returns how many of the messages, at least one, fit into a batch with this max.message.bytes.
 func fitting(messages []OutMessage, limit int) int {
 	room, bytes := batchRoom(limit), 0
 	for i := range messages {
@@ -215,44 +210,42 @@ func size(m *OutMessage) int {
 	return n
 }
 
-// advance adds n to a sequence number; it wraps to 0 after 2³¹−1.
+// advance adds n to a sequence number, which wraps to 0 after 2³¹−1.
 func advance(sequence int32, n int) int32 {
 	return int32((int64(sequence) + int64(n)) & math.MaxInt32)
 }
 
-// deadLettersOut are the dead letters of one input topic on their way.
 type deadLettersOut struct {
 	messages   []OutMessage
 	bytes      int
-	inFlight   int // of messages, from the front
-	maxRecords int // records of a batch, where the broker refused more; 0: no such bound
+	inFlight   int // from the front of messages
+	maxRecords int // most records of a batch, after the broker refused more; 0: no bound
 	sequence   int32
 	made       int64
 	acked      int64
 }
 
-// maxDeadLetterBytes bounds what waits; a topic with so many faults waits with them.
+// maxDeadLetterBytes bounds waiting dead letters. The input topic waits above it.
 const maxDeadLetterBytes = 4 << 20
 
 func (d *deadLettersOut) room() bool { return d.bytes < maxDeadLetterBytes }
 func (d *deadLettersOut) idle() bool { return len(d.messages) == 0 }
 
-// add keeps a dead letter.
 func (d *deadLettersOut) add(m OutMessage) {
 	d.messages = append(d.messages, m)
 	d.bytes += size(&m)
 	d.made++
 }
 
-// next begins the flight of the first messages, as many as one request takes.
+// next puts the first messages, as many as fit, in flight.
 func (d *deadLettersOut) next(limit int) []OutMessage {
 	n := fitting(d.messages[:min(len(d.messages), cmp.Or(d.maxRecords, maxBatchRecords))], min(maxBatchBytes, limit))
 	d.inFlight = n
 	return d.messages[:n:n]
 }
 
-// refused ends a flight that was too large: the dead-letter topic takes less than its input does. It tells whether a smaller
-// one can be tried.
+// refused handles a batch that is too large: the dead-letter topic takes
+// less than its input. It reports whether a smaller one can be tried.
 func (d *deadLettersOut) refused() bool {
 	if d.inFlight == 1 && !d.shorten() {
 		return false
@@ -261,7 +254,6 @@ func (d *deadLettersOut) refused() bool {
 	return true
 }
 
-// delivered ends a flight: its messages are in the log.
 func (d *deadLettersOut) delivered() {
 	n := d.inFlight
 	d.sequence = advance(d.sequence, n)
@@ -273,8 +265,8 @@ func (d *deadLettersOut) delivered() {
 	d.inFlight = 0
 }
 
-// deadLetter is a copy of one that a step made, with the headers of Kafka Streams' dead-letter queues (KIP-1034). Limit is what
-// a message of its topic may take.
+// deadLetter copies a dead letter, with the headers of Kafka Streams'
+// dead-letter queues (KIP-1034). limit is the topic's max.message.bytes.
 func (c *Config) deadLetter(l *partition.DeadLetter, limit int) OutMessage {
 	m := OutMessage{Headers: []Header{
 		{"__streams.errors.exception", []byte(l.Reason)},
@@ -296,7 +288,7 @@ func truncatedFrom(n int) Header {
 	return Header{"ranker.truncated.from", strconv.AppendInt(nil, int64(n), 10)}
 }
 
-// shorten takes half of the first message's longer part away; it tells whether there was anything to take.
+// shorten cuts the first message's longer part in half. It returns false if nothing is left to cut.
 func (d *deadLettersOut) shorten() bool {
 	m := &d.messages[0]
 	was := len(m.Key) + len(m.Value)

@@ -8,29 +8,29 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// ownership is what is known of the store: that the state there is ours, and that it is fit to keep it.
+// ownership holds whether the stored state is ours, and the store fit to keep it.
 type ownership struct {
-	fence    state.Fence // as of the last acked checkpoint
+	fence    state.Fence // of the last acked checkpoint
 	probing  bool
 	probedAt time.Duration
-	unfit    bool // the store is set up so that it may delete what it is given
+	unfit    bool // the store's settings may delete stored data
 }
 
-// probeEvery is how often a partition makes sure that the store is still as we left it, and still set up to keep it.
+// probeEvery is the interval of checks that the store holds our state and is fit.
 const probeEvery = time.Second
 
 func (o *ownership) probeDue(now time.Duration) bool {
 	return !o.probing && now-o.probedAt >= probeEvery
 }
 
-// probed takes the end of a probe. Of other errors than one it is not known whether the store is fit again.
+// probed ends a probe. After an error other than ErrUnfit the fitness is unchanged.
 func (o *ownership) probed(now time.Duration, err error) {
 	o.probing, o.probedAt = false, now
 	o.unfit = errors.Is(err, state.ErrUnfit) || o.unfit && err != nil
 }
 
-// verify holds a fence that the store showed against ours: the token must be ours, and the sequence between that of
-// the last ack when we asked, low, and that of a checkpoint in flight now. Anything else means a later owner or a rollback.
+// verify compares a fence that the store showed with ours: the token must be equal, and the sequence between low, of the
+// last ack when the store was asked, and that of a checkpoint in flight. Otherwise there is a later owner, or a rollback.
 func (o *ownership) verify(f state.Fence, low int64, saving bool) error {
 	high := o.fence.Seq
 	if saving {

@@ -21,8 +21,7 @@ func (t *Task) probe() {
 	})
 }
 
-// verify starts over where a fence that the store showed is not ours; it tells whether it is. Low is the sequence when the
-// store was asked.
+// verify restarts the task, and returns false, if a fence that the store showed is not ours. low is the sequence when the store was asked.
 func (t *Task) verify(f state.Fence, low int64) bool {
 	if err := t.run.owner.verify(f, low, t.run.checkpoints.inFlight > 0); err != nil {
 		t.restart(err)
@@ -31,7 +30,7 @@ func (t *Task) verify(f state.Fence, low int64) bool {
 	return true
 }
 
-// confirmOwnership goes on if we are a member of the group yet, and the store is as we left it.
+// confirmOwnership calls done if we are still a member of the group, and the store has our state.
 func (t *Task) confirmOwnership(done func()) {
 	ask(t, "asking the coordinator whether our generation lives", callTimeout, Heartbeat{}, func(nothing) {
 		low := t.run.owner.fence.Seq

@@ -12,7 +12,7 @@ import (
 // produceTimeout is for one try. The same bytes and sequence are sent again until the broker answers.
 const produceTimeout = 10 * time.Second
 
-// produce sends what is ready: rankings and dead letters, one request in flight each.
+// produce sends rankings and dead letters, one request in flight each.
 func (t *Task) produce() {
 	r := t.run
 	if r.refencing {
@@ -22,7 +22,7 @@ func (t *Task) produce() {
 		if r.lanes.noneInFlight() {
 			t.refence()
 		}
-		return // what is in flight is answered first
+		return // the batch in flight comes first
 	}
 	for i := range r.lanes.letters {
 		t.produceLetters(event.Topic(i))
@@ -32,7 +32,7 @@ func (t *Task) produce() {
 	}
 }
 
-// sendRankings sends messages, the rest of the batch in flight, in as many batches as the topic's limit needs.
+// sendRankings sends messages, the rest of the batch in flight, in as many batches as the topic's limit requires.
 func (t *Task) sendRankings(b *batch, messages []OutMessage) {
 	r := t.run
 	o := &r.lanes.rankings
@@ -44,7 +44,7 @@ func (t *Task) sendRankings(b *batch, messages []OutMessage) {
 			t.stop(StopTopic, fmt.Errorf("%w although the topic's max.message.bytes allows it", err))
 			return
 		}
-		o.maxRecords = n / 2 // the limit was lowered since we last looked
+		o.maxRecords = n / 2 // the limit was lowered meanwhile
 		t.sendRankings(b, messages)
 	}
 	t.deliver("producing rankings", p, tooLarge, func(base int64) {
@@ -67,7 +67,6 @@ func (t *Task) sendRankings(b *batch, messages []OutMessage) {
 	})
 }
 
-// countRankings is how many of messages are rankings.
 func countRankings(messages []OutMessage) (n int) {
 	for i := range messages {
 		if messages[i].Value != nil {
@@ -77,8 +76,8 @@ func countRankings(messages []OutMessage) (n int) {
 	return n
 }
 
-// deliver repeats one produce request until it is acked, or refused for its size: then nothing of it is in the log. Each try
-// has the time of its own moment: one that the broker does not believe would not be believed the next time either.
+// deliver repeats a produce request until it is acked, or refused for its size, with nothing
+// appended. Each try has its own timestamp: a broker that refuses one would refuse it again.
 func (t *Task) deliver(doing string, p Produce, tooLarge func(error), ok func(base int64)) {
 	p.Timestamp = t.clock.kafka(t.now, t.cfg.OneClock)
 	sent := t.now.Mono
@@ -86,7 +85,7 @@ func (t *Task) deliver(doing string, p Produce, tooLarge func(error), ok func(ba
 		switch {
 		case err == nil:
 			t.failures.clear(doing)
-			if !p.DeadLetters { // of these the broker does not set the time
+			if !p.DeadLetters { // the broker does not set dead letters' time
 				t.clock.learn(r.AppendTime, sent, t.now.Mono)
 			}
 			ok(r.BaseOffset)
@@ -100,7 +99,7 @@ func (t *Task) deliver(doing string, p Produce, tooLarge func(error), ok func(ba
 	})
 }
 
-// takeDeadLetters moves the dead letters that a step made from its output to their outbox.
+// takeDeadLetters moves a step's dead letters from its output to the outbox.
 func (t *Task) takeDeadLetters(out *partition.Output, from int) {
 	for i := from; i < len(out.DeadLetters); i++ {
 		l := &out.DeadLetters[i]

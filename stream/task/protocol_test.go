@@ -36,14 +36,14 @@ func perKind() int {
 	return (*schedules + shares - 1) / shares
 }
 
-// kind is a kind of schedule: what goes wrong, and how the task is configured.
+// kind is a kind of schedule: its faults, and the task's configuration.
 type kind struct {
 	name   string
 	faults faults
 	habits habits
 	config func(c *Config, m *partition.Config, rng *rand.Rand)
 	world  func(w *world)
-	// changes: the configuration differs from one process to the next, so that what becomes of a record does too.
+	// changes: the configuration differs from one process to the next, and so do outcomes.
 	changes bool
 	// tight: only two records may wait, where users' records come in such an order that none needs to.
 	tight bool
@@ -51,7 +51,7 @@ type kind struct {
 	open bool
 	// orders: order records are ordinary.
 	orders bool
-	// unlike: what must have happened in some schedule of the kind.
+	// saw: the event that some schedule of the kind must show.
 	saw func(s *sightings) bool
 }
 
@@ -73,7 +73,7 @@ var kinds = []kind{
 		config: func(c *Config, _ *partition.Config, _ *rand.Rand) {
 			c.MaxUnsavedBytes, c.MaxUnsavedAge, c.SegmentBytes = 6<<10, 3*time.Second, 1<<10
 		},
-		// A step, and a walk over all 60 ids, can exceed the bound by what they change.
+		// A step, and a walk over all 60 ids, can exceed the bound by their changes.
 		world: func(w *world) { w.unsavedBound = 20 << 10 },
 		saw:   func(s *sightings) bool { return s.full > 0 }},
 	{name: "epochs at their end", faults: faults{crash: 0.006, reassign: 0.006, lose: 0.03, late: 0.01},
@@ -213,7 +213,7 @@ func (k *kind) play(seed uint64, t times, h habits) (*world, *proc, error) {
 			break
 		}
 	}
-	// Quiet: the faults end, a last owner catches up, what the users still do is done, and the rest is read.
+	// Quiet: the faults end, a last owner catches up, the users finish, and the rest is read.
 	w.noise, w.unsavedBound, w.lag = false, 0, [event.Inputs]time.Duration{}
 	w.rightClocks()
 	w.oneStore()
@@ -247,7 +247,7 @@ func (k *kind) play(seed uint64, t times, h habits) (*world, *proc, error) {
 		return fmt.Errorf("%w: %s, %s, lag %d, unsaved %d: %w", errNoQuietEnd, s.Phase, s.Doing, s.Lag, s.Unsaved, s.Err)
 	}
 	err := settle(func(*Status) bool { return true })
-	if err == nil && t == soon { // a last impression, whose ranking tells of all that was stepped before; then all that is pending ends
+	if err == nil && t == soon { // a last impression, whose ranking carries all steps before; then all pending ones end
 		u.put(event.Impressions, closing, `{"impression_id":"closing","candidates":[{"item":"a","utility":1}]}`)
 		err = settle(func(*Status) bool { return true })
 		w.pass(2 * (t.horizon + t.parking))
@@ -261,7 +261,7 @@ func (k *kind) play(seed uint64, t times, h habits) (*world, *proc, error) {
 	return w, last, err
 }
 
-// caughtUp tells whether the last owner has stepped and saved everything.
+// caughtUp reports whether the last owner has stepped and saved everything.
 func caughtUp(w *world, p *proc) bool {
 	r := p.task.run
 	if r == nil || r.checkpoints.unsaved() || !r.lanes.idle() || len(w.ghosts) > 0 {
@@ -379,7 +379,7 @@ func each(t *testing.T, times times, h habits) {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
 			failed, saw := 0, k.saw == nil || h.tidy != k.tight && times != soon
-			// In some kinds 1 schedule in 30 has what the kind is about, so that all of 20 n lack it in less than 1 run in 10^6.
+			// In some kinds 1 schedule in 30 shows the kind's event, so that all of 20 n lack it in less than 1 run in 10^6.
 			for i := 0; i < n || !saw && n >= 10 && i < 20*n; i++ {
 				seed := *firstSeed + uint64(i)
 				w, err := k.run(seed, times, h)
@@ -399,9 +399,8 @@ func each(t *testing.T, times times, h habits) {
 	}
 }
 
-// TestProtocol_StateIsTheFold: with deadlines far away, what must be stored is a function of the topics, whatever dies:
-// which records have which outcome, what is pending, and, since payoffs are taken in in the order of their topic, each
-// item's sums and queue (invariants 1 to 6).
+// TestProtocol_StateIsTheFold: with deadlines far away the stored state is a function of the topics, whatever dies: outcomes,
+// pending impressions and, since payoffs are fed in the order of their topic, each item's sums and queue (invariants 1 to 6).
 func TestProtocol_StateIsTheFold(t *testing.T) { each(t, farAway, habits{ordered: true}) }
 
 // TestProtocol_StateIsTheFoldOfDisorder: the same where selections and payoffs come early and in any order. Which of an

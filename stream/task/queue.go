@@ -10,52 +10,52 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// queue holds what was fetched of one input topic and not yet stepped.
+// queue holds fetched records of one input topic that are not stepped yet.
 type queue struct {
 	topic    event.Topic
-	disabled bool // the topic is not configured
+	disabled bool
 	items    []queued
 	head     int
 	bytes    int
 	next     int64
 	pos      state.Position // stepped so far; its witness is that of the last seal
 	last     partition.Record
-	hasLast  bool // last is set
+	hasLast  bool
 
 	high, logStart int64
 	fetching       bool
-	atEnd          bool          // the last answer showed us at the high watermark
-	askedAt        time.Duration // when that was asked for
-	answeredAt     time.Duration // and when it came
+	atEnd          bool          // the last answer reached the high watermark
+	askedAt        time.Duration // when that was asked
+	answeredAt     time.Duration // when it came
 
-	waits      *partition.Wait // why the first record could not be stepped
-	held       bool            // it is not tried again before the next tick
+	waits      *partition.Wait // why the first record cannot be stepped
+	held       bool            // no new try before the next tick
 	waitsSince time.Duration
 }
 
-// queued is a record with what the store holds under its id.
+// queued is a record with the result of its look-up.
 type queued struct {
 	partition.Record
 	id    state.ID
-	batch uint64 // the look-up that found it; 0: not looked up
+	batch uint64 // its look-up's number; 0: not looked up
 	found partition.Found
 	came  time.Duration // when it was fetched
-	known uint64        // number of the Forget since which the machine is known to need no look-up; see runner.known
+	known uint64        // number of the Forget since which no look-up is needed; see runner.known
 }
 
-// size is what a record counts in its queue; one without key and value takes memory too.
+// size returns a record's bytes in its queue, with a fixed part for its own memory.
 func (it *queued) size() int { return len(it.Key) + len(it.Value) + len(it.Plain) + 64 }
 
 func (q *queue) len() int { return len(q.items) - q.head }
 
-// first is the record whose turn is next; the queue must not be empty.
+// first returns the next record; the queue must not be empty.
 func (q *queue) first() *queued { return &q.items[q.head] }
 
 func (q *queue) pop() {
 	it := q.first()
 	q.bytes -= it.size()
 	q.waits, q.held, q.waitsSince = nil, false, 0
-	if it.Skipped == "" { // else it could not be compared with what the log shows
+	if it.Skipped == "" { // a skipped record cannot be compared with the log
 		q.last, q.hasLast = it.Record, true
 	}
 	q.pos.Offset = it.Offset + 1
@@ -67,7 +67,7 @@ func (q *queue) pop() {
 	}
 }
 
-// take keeps what was fetched. It tells whether our position has moved by that: over what no reader sees.
+// take appends fetched records. It reports whether the position moved, over records that no reader sees.
 func (q *queue) take(f *Fetched, asked, now time.Duration) (moved bool) {
 	if q.head > 0 && q.head >= len(q.items)/2 {
 		n := copy(q.items, q.items[q.head:])
@@ -93,35 +93,33 @@ func (q *queue) take(f *Fetched, asked, now time.Duration) (moved bool) {
 	return moved
 }
 
-// hold keeps the first record from being tried for a while: it cannot be stepped yet.
+// hold keeps the first record from being tried before the next tick.
 func (q *queue) hold(w *partition.Wait, now time.Duration) {
 	if q.waits, q.held = w, true; q.waitsSince == 0 {
 		q.waitsSince = now
 	}
 }
 
-// longWait is how long a record may have to wait before that is worth telling.
+// longWait is the wait above which a record is reported.
 const longWait = 5 * time.Second
 
-// waitsLong tells whether the first record has had to wait for so long that somebody should know.
 func (q *queue) waitsLong(now time.Duration) bool {
 	return q.waitsSince != 0 && now-q.waitsSince >= longWait
 }
 
-// exhausted tells whether all that the topic holds has been stepped, by an answer to what was asked at that moment or later.
+// exhausted reports whether the topic was stepped to its end, as of a request made at asked or later.
 func (q *queue) exhausted(asked time.Duration) bool {
 	return q.disabled || q.atEnd && q.len() == 0 && q.askedAt >= asked
 }
 
-// atEndFor is how long a fetch answer that showed us at the end of a topic counts.
+// atEndFor is how long an answer at the end of a topic counts.
 const atEndFor = 5 * time.Second
 
-// atEndNow tells whether the topic may be taken for read to its end.
 func (q *queue) atEndNow(now time.Duration) bool {
 	return q.disabled || q.atEnd && q.len() == 0 && now-q.answeredAt < atEndFor
 }
 
-// position is what a cut says of this topic.
+// position returns the topic's part of a cut.
 func (q *queue) position() state.Position {
 	if q.hasLast {
 		q.pos.Witness = witnessOfRecord(&q.last)
@@ -131,7 +129,7 @@ func (q *queue) position() state.Position {
 	return q.pos
 }
 
-// lag is how many offsets of the log have not been stepped.
+// lag returns the number of offsets not stepped.
 func (q *queue) lag() int64 {
 	if q.disabled {
 		return 0
@@ -139,7 +137,7 @@ func (q *queue) lag() int64 {
 	return max(0, q.high-max(q.pos.Offset, q.logStart))
 }
 
-// find is the index of the record at an offset, or -1 where it has been stepped. Offsets rise within a queue.
+// find returns the index of the record at an offset, -1 if it was stepped.
 func (q *queue) find(offset int64) int {
 	k, ok := slices.BinarySearchFunc(q.items[q.head:], offset, func(it queued, o int64) int { return cmp.Compare(it.Offset, o) })
 	if !ok {
@@ -148,7 +146,7 @@ func (q *queue) find(offset int64) int {
 	return q.head + k
 }
 
-// dropFound drops what a look-up has found for records that still wait.
+// dropFound drops a look-up's values of waiting records.
 func (q *queue) dropFound(batch uint64) {
 	for k := q.head; k < len(q.items); k++ {
 		if it := &q.items[k]; it.batch == batch {
@@ -157,10 +155,8 @@ func (q *queue) dropFound(batch uint64) {
 	}
 }
 
-// queues are those of all input topics.
 type queues [event.Inputs]queue
 
-// offsets is how far the topics have been stepped.
 func (qs *queues) offsets() (at offsets) {
 	for i := range qs {
 		at[i] = qs[i].pos.Offset
@@ -168,7 +164,7 @@ func (qs *queues) offsets() (at offsets) {
 	return at
 }
 
-// readFor tells of which topics all was read that a record which was fetched at a moment may wait for.
+// readFor reports which topics were read as far as a record fetched at came may have to wait for them.
 func (qs *queues) readFor(came time.Duration) (all [event.Inputs]bool) {
 	for i := range qs {
 		all[i] = qs[i].exhausted(came)
@@ -176,7 +172,7 @@ func (qs *queues) readFor(came time.Duration) (all [event.Inputs]bool) {
 	return all
 }
 
-// waitingLong is a queue whose first record has had to wait for long; nil where none has.
+// waitingLong returns a queue whose first record has waited for long; nil: none.
 func (qs *queues) waitingLong(now time.Duration) *queue {
 	for i := range qs {
 		if qs[i].waitsLong(now) {
@@ -186,7 +182,6 @@ func (qs *queues) waitingLong(now time.Duration) *queue {
 	return nil
 }
 
-// held tells whether a first record is kept from being tried.
 func (qs *queues) held() bool {
 	for i := range qs {
 		if qs[i].held {
@@ -196,14 +191,13 @@ func (qs *queues) held() bool {
 	return false
 }
 
-// release lets all first records be tried again: what they wait for may have come.
+// release lets all first records be tried again.
 func (qs *queues) release() {
 	for i := range qs {
 		qs[i].held = false
 	}
 }
 
-// atEnd tells which topics may be taken for read to their end.
 func (qs *queues) atEnd(now time.Duration) (all [event.Inputs]bool) {
 	for i := range qs {
 		all[i] = qs[i].atEndNow(now)
@@ -211,8 +205,8 @@ func (qs *queues) atEnd(now time.Duration) (all [event.Inputs]bool) {
 	return all
 }
 
-// oldest is the ready queue whose first record has the smallest timestamp; nil where none is ready. A record dated 2099 has its
-// turn like one of now.
+// oldest returns the ready queue whose first record has the smallest
+// timestamp; nil if none is ready. A record from the future counts as of now.
 func (qs *queues) oldest(now event.Millis, ready func(*queue) (bool, error)) (best *queue, err error) {
 	var oldest event.Millis
 	for i := range qs {
@@ -235,7 +229,7 @@ func (qs *queues) oldest(now event.Millis, ready func(*queue) (bool, error)) (be
 	return best, nil
 }
 
-// behind is a queue that has not come to its offset yet, nil where all have. Of several it is the one whose record is oldest.
+// behind returns the queue, with the oldest record, that has not reached its offset; nil if all have.
 func (qs *queues) behind(at *[event.Inputs]int64) (oldest *queue) {
 	for i := range qs {
 		q := &qs[i]
@@ -252,5 +246,4 @@ func (qs *queues) behind(at *[event.Inputs]int64) (oldest *queue) {
 	return oldest
 }
 
-// offsets are one for each input topic.
 type offsets [event.Inputs]int64

@@ -7,8 +7,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// fetch keeps one request under way for each topic that has room. Topics are asked for one by one, so that a quiet
-// one never keeps a busy one waiting.
+// fetch keeps one request under way for each topic with room. Topics are fetched separately, so that a quiet one does not delay a busy one.
 func (t *Task) fetch() {
 	r := t.run
 	if r.checking || r.full(t.now.Mono) {
@@ -32,7 +31,6 @@ func (t *Task) fetch() {
 	}
 }
 
-// fetchFrom asks for a topic from an offset on.
 func (t *Task) fetchFrom(topic event.Topic, offset int64) Fetch {
 	return Fetch{Topic: topic, Offset: offset, MaxBytes: t.cfg.FetchBytes, MaxWait: t.cfg.FetchWait}
 }
@@ -44,14 +42,13 @@ func (t *Task) fetched(q *queue, f *Fetched, asked time.Duration) {
 	}
 }
 
-// fetchFailed makes sure, before it goes on, that the log is still the one we have been reading: an error can mean
-// that the leader has changed, or the topic.
+// fetchFailed checks that the log is still the same before it goes on: an error may come from a changed leader or topic.
 func (t *Task) fetchFailed(q *queue, err error) {
 	q.atEnd = false
 	t.readFailed(t.reading[q.topic], fmt.Errorf("from offset %d: %w", q.next, err))
 }
 
-// readFailed starts the checks after a failed fetch, of which there may be several at once.
+// readFailed starts the checks after a failed fetch, once if several fail.
 func (t *Task) readFailed(doing string, err error) {
 	r := t.run
 	t.failed(doing, err, func() {})

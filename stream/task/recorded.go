@@ -8,22 +8,21 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// recordedSteps are the steps that the log tells of. A replay takes in the records between one ranking and the next in the order,
-// and at the event time, in which they were taken in when that ranking was made. So they have the outcomes that they had then,
-// whatever was lost in between.
+// recordedSteps are logged steps. A replay steps the records between two rankings in the logged order and at
+// the logged event time, so they have the same outcomes as before, whatever was lost since (invariant 6).
 type recordedSteps struct {
-	on bool // the decision at hand tells of its steps
-	// adrift says that a decision, or the state, told of none. Where the next steps begin is known then only if they say so.
+	on bool // the decision at hand has steps
+	// adrift means that a decision, or the state, had no steps. The next steps' beginning is then known only if they state it.
 	adrift       bool
-	anchor       *partition.InputStep // where the loaded state's own steps begin, if they say so
+	anchor       *partition.InputStep // beginning of the loaded state's steps, if stated
 	steps        []partition.InputStep
 	at           int
-	done         [event.Inputs]int64 // records stepped since the ranking before that were not found among steps yet
+	done         [event.Inputs]int64 // records stepped since the last ranking that have not been matched with steps
 	watermark    event.Millis        // as of the steps before at
-	missingSince time.Duration       // since when the log has lacked what the steps tell of; 0: it does not
+	missingSince time.Duration       // since when the log lacks a record of the steps; 0: it does not
 }
 
-// newRecordedSteps finds out how far the loaded state has come on the way to its next ranking.
+// newRecordedSteps starts from the loaded state's steps towards its next ranking.
 func newRecordedSteps(m *partition.Machine, adrift bool) (r recordedSteps, err error) {
 	_, steps, err := partition.ParseSteps(nil, m.Steps())
 	if err != nil {
@@ -41,8 +40,7 @@ func newRecordedSteps(m *partition.Machine, adrift bool) (r recordedSteps, err e
 	return r, nil
 }
 
-// begin begins with the steps of the next decision; the header is nil where that tells of none. At is how far the
-// topics have been stepped.
+// begin starts the steps of the next decision; header is nil if it has none. at are the topics' positions.
 func (r *recordedSteps) begin(header []byte, at [event.Inputs]int64) (err error) {
 	anchor := r.anchor
 	r.at, r.on, r.anchor, r.steps = 0, header != nil, nil, r.steps[:0]
@@ -70,13 +68,13 @@ func (r *recordedSteps) begin(header []byte, at [event.Inputs]int64) (err error)
 	return nil
 }
 
-// adopted ends the steps, whose ranking is adopted.
+// adopted ends the steps of an adopted ranking.
 func (r *recordedSteps) adopted() {
 	r.adrift = r.adrift || !r.on
 	r.on, r.missingSince, r.steps = false, 0, r.steps[:0]
 }
 
-// take counts the record that the step at hand has asked for.
+// take counts the record that the current step asked for.
 func (r *recordedSteps) take() {
 	if r.at == len(r.steps) || r.steps[r.at].Kind != partition.StepTake {
 		return
@@ -88,12 +86,12 @@ func (r *recordedSteps) take() {
 	}
 }
 
-// missingAfter is how long the log may lack what the steps tell of. After a change of leader, a broker may not know for a while
-// how much of the log is committed.
+// missingAfter bounds how long the log may lack a record of the steps. After a
+// change of leader a broker may not know for a while which records are committed.
 const missingAfter = 30 * time.Second
 
-// next is the queue whose record is next by the steps, with its step; raise is told how far event time had come by then. Behind
-// the last step it is nil.
+// next returns the queue of the next record by the steps, and its step, and
+// raises the watermark on the way. Behind the last step it returns nil.
 func (r *recordedSteps) next(qs *queues, raise func(event.Millis)) (*queue, *partition.InputStep) {
 	for ; r.at < len(r.steps); r.at++ {
 		switch s := &r.steps[r.at]; s.Kind {
@@ -119,7 +117,7 @@ func (r *recordedSteps) next(qs *queues, raise func(event.Millis)) (*queue, *par
 
 var errRecordsMissing = errors.New("the log lacks records that were read before")
 
-// missingLong tells whether the log has been at its end for long although q, whose record is next, has none.
+// missingLong reports whether the log has ended for long before q's next record.
 func (r *recordedSteps) missingLong(q *queue, now time.Duration) bool {
 	switch {
 	case q.len() > 0, !q.atEnd:

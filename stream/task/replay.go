@@ -2,17 +2,16 @@ package task
 
 import "fmt"
 
-// replay leads a task through what was read since the checkpoint. The cursor says what was decided; the recorded steps say in
-// which order records were taken in before.
+// replay steps the records read since the checkpoint: the cursor has the logged decisions, the recorded steps the order of records.
 type replay struct {
 	on               bool // the cursor is asked first
 	cursor           cursor
 	recorded         recordedSteps
 	stepsBegun       bool // recorded has the steps of the cursor's decision
-	verifyingEarlier bool // it is being looked up whether the state holds the cursor's earlier decisions
+	verifyingEarlier bool // a look-up checks that the state holds the cursor's earlier decisions
 }
 
-// beginSteps begins with the steps of the decision at hand. At is how far the topics have been stepped.
+// beginSteps starts the steps of the decision at hand. at are the topics' positions.
 func (r *replay) beginSteps(at offsets) error {
 	if !r.cursor.decoded || r.stepsBegun {
 		return nil
@@ -24,14 +23,14 @@ func (r *replay) beginSteps(at offsets) error {
 	return nil
 }
 
-// adopted goes on behind the decision at hand.
+// adopted moves behind the decision at hand.
 func (r *replay) adopted() {
 	r.cursor.pop()
 	r.recorded.adopted()
 	r.stepsBegun = false
 }
 
-// ending tells whether all decisions are adopted, and no earlier one is still being looked up.
+// ending reports whether all decisions are adopted, and no earlier one is being looked up.
 func (r *replay) ending() bool {
 	return r.on && r.cursor.ended && !r.cursor.decoded && !r.verifyingEarlier
 }

@@ -29,9 +29,8 @@ func (d *driver) stopped(t *testing.T, n int) (at []time.Duration) {
 	return at
 }
 
-// TestStop_TriesAgainAndGoesOnWhenMended: what can be mended from outside is tried again after 30 s, and then at longer
-// intervals of up to 5 min, each time with a new stop that is told of; once it is mended the partition goes on by itself,
-// has lost nothing, and the next stop begins with 30 s again.
+// TestStop_TriesAgainAndGoesOnWhenMended: a mendable stop is retried after 30 s, then at intervals of up to 5 min,
+// each a new stop. Once mended, the partition goes on without loss, and the next stop begins with 30 s again.
 func TestStop_TriesAgainAndGoesOnWhenMended(t *testing.T) {
 	var kept memstore.Copy
 	for name, c := range map[string]struct {
@@ -103,7 +102,7 @@ func TestStop_StaysWhereNothingCanBeMended(t *testing.T) {
 	}
 }
 
-// TestStop_DrainEndsTheTries: a stopped task that is told to drain does not come back.
+// TestStop_DrainEndsTheTries: a stopped task that is drained does not come back.
 func TestStop_DrainEndsTheTries(t *testing.T) {
 	d := served(t, nil)
 	d.w.storeFault = errEvicts
@@ -113,7 +112,7 @@ func TestStop_DrainEndsTheTries(t *testing.T) {
 	require.Error(t, d.run(time.Hour, func() bool { return d.p.task.Phase() != Stopped }))
 }
 
-// TestStop_ATrySaysWhatItWaitsFor: what keeps the next try is told, not what the last one stopped for.
+// TestStop_ATrySaysWhatItWaitsFor: the status of a retry has its own error, not that of the last stop.
 func TestStop_ATrySaysWhatItWaitsFor(t *testing.T) {
 	d := served(t, nil)
 	d.w.storeFault = errEvicts

@@ -9,7 +9,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// start begins the replay of what was read since the checkpoint.
+// start begins the replay of records read since the checkpoint.
 func (t *Task) start(m *partition.Machine) {
 	r, err := newRunner(&t.cfg, t.acq, m, t.now.Mono)
 	if err != nil {
@@ -27,8 +27,8 @@ func (t *Task) start(m *partition.Machine) {
 	t.walkKnown(0)
 }
 
-// walkKnown fills the machine's set of known ids, behind the acquire. Until it is complete nothing is looked up, since nobody knows
-// where, and nothing stepped that something may be stored under.
+// walkKnown fills the machine's id index after the acquire. Until it is complete,
+// no id is looked up, and no record is processed whose id might be stored.
 func (t *Task) walkKnown(cursor uint64) {
 	ask(t, "reading known ids", loadTimeout, KnownIDs{Cursor: cursor}, func(k Known) {
 		for i := range k.Pages {
@@ -42,8 +42,7 @@ func (t *Task) walkKnown(cursor uint64) {
 	})
 }
 
-// verifyKnown makes sure, before any id is taken for new, that the ids were those of our own state all the time: they come
-// without a fence.
+// verifyKnown checks the fence before any id counts as new: the ids come without one.
 func (t *Task) verifyKnown() {
 	low := t.run.owner.fence.Seq
 	ask(t, "making sure of the known ids", callTimeout, Probe{}, func(f state.Fence) {
@@ -53,7 +52,7 @@ func (t *Task) verifyKnown() {
 	})
 }
 
-// pump does what can be done now; it returns true when it stopped for the sake of fairness, with more at hand.
+// pump does all that can be done now; it returns true if it stopped for fairness, with more to do.
 func (t *Task) pump() (busy bool) {
 	r := t.run
 	t.tick()
@@ -83,7 +82,7 @@ func (t *Task) pump() (busy bool) {
 	return busy
 }
 
-// tickEvery is how often the watermark is moved on: each time costs a few bytes in the next ranking.
+// tickEvery is the interval of the watermark: each change costs a few bytes in the next ranking.
 const tickEvery = 100 * time.Millisecond
 
 func (t *Task) tick() {
@@ -104,7 +103,7 @@ func (t *Task) tick() {
 	}
 }
 
-// finish ends a drain: everything stepped is acked, checkpointed and told to the coordinator.
+// finish ends a drain once all steps are acked, saved and committed.
 func (t *Task) finish() {
 	r := t.run
 	if !r.checkpoints.unsaved() && r.lanes.idle() && !r.refencing && !r.commits.owing(r.savedOffsets()) {
@@ -112,17 +111,16 @@ func (t *Task) finish() {
 	}
 }
 
-// times are the present time, and up to when a record's own time is believed; see clock.
 func (t *Task) times() (now, latest event.Millis, apart error) {
 	return t.clock.times(t.now, t.cfg.ClockBound, t.cfg.OneClock)
 }
 
-// timeDue tells whether a broker is to be asked for the time: the clocks are apart, and nothing of ours has been stamped for a
-// while. A fence leaves a marker in the log, which a broker stamps.
+// timeDue reports whether to ask a broker for the time: the clocks differ, and no record
+// of ours was stamped for a while. A fence leaves a marker with a broker's timestamp.
 func (t *Task) timeDue() bool {
 	_, _, apart := t.times()
 	return apart != nil && t.now.Mono-t.clock.mono >= askTimeAfter && t.now.Mono-t.acq.fencedAt >= askTimeAfter
 }
 
-// askTimeAfter is how old Kafka's time may be before it is asked for again because the clocks are apart.
+// askTimeAfter is the age of Kafka's time at which it is asked for again while the clocks differ.
 const askTimeAfter = time.Minute

@@ -23,12 +23,12 @@ type runner struct {
 	unranked     partition.Output // of steps that rank nothing; empty between them
 	feedbackLast bool             // the last step was a selection's or a payoff's
 	refencing    bool
-	checking     bool // a check runs after a fetch error; no new fetches
+	checking     bool // a check runs after a fetch error: no fetches
 	tickedAt     time.Duration
 	tallied      tallied
 }
 
-// newRunner begins where the loaded state ends.
+// newRunner starts from the loaded state.
 func newRunner(cfg *Config, a *acquisition, m *partition.Machine, now time.Duration) (*runner, error) {
 	meta := &a.meta
 	r := &runner{
@@ -53,7 +53,7 @@ func newRunner(cfg *Config, a *acquisition, m *partition.Machine, now time.Durat
 	return r, nil
 }
 
-// tallied is what the observations have of a runner's counts.
+// tallied are the counts that Observations already have.
 type tallied struct {
 	account  partition.Account
 	learners []partition.LearnerAccount // by number
@@ -62,7 +62,7 @@ type tallied struct {
 	misspelt [event.Inputs]event.Misspelling
 }
 
-// seal closes the open segment where that is due; in a hurry, at once.
+// seal closes the open segment if that is due; in a hurry, at once.
 func (r *runner) seal(now time.Duration, hurry bool) {
 	_, open := r.machine.Dirty()
 	if !r.checkpoints.toSeal(open, r.cfg.SegmentBytes, hurry || r.checkpoints.due(now, r.cfg.CheckpointInterval)) {
@@ -79,15 +79,14 @@ func (r *runner) seal(now time.Duration, hurry bool) {
 	r.checkpoints.seal(s, now)
 }
 
-// sealLarge closes the open segment where it has grown large.
 func (r *runner) sealLarge(now time.Duration) {
 	if _, open := r.machine.Dirty(); open >= r.cfg.SegmentBytes {
 		r.seal(now, false)
 	}
 }
 
-// tell puts an order record into the open batch where so much was stepped, or seen, since the last ranking. It waits for room there, and
-// steps wait with it; see full. In a replay the log has the order already.
+// tell puts an order record into the open batch if steps or observations exceed their
+// bound. Steps wait for it; see full. In a replay the log has the order already.
 func (r *runner) tell(now time.Duration) {
 	o := &r.lanes.rankings
 	if !r.untold() || !o.room(r.cfg.BatchBytes) {
@@ -98,13 +97,12 @@ func (r *runner) tell(now time.Duration) {
 	r.checkpoints.changed(now)
 }
 
-// untold tells whether an order record is to be written.
 func (r *runner) untold() bool { return !r.replay.on && r.machine.Owes() }
 
-// saveable tells whether everything that the segment's steps emitted is in the log.
+// saveable reports whether everything that the segment's steps emitted is in the log.
 func (r *runner) saveable(s *segment) bool { return r.lanes.acked(s.made) }
 
-// savedOffsets are those of the last checkpoint; -1 for topics that are not read, and before there is one.
+// savedOffsets returns those of the last checkpoint; -1 for topics that are not read, and before the first one.
 func (r *runner) savedOffsets() offsets {
 	all := offsets{-1, -1, -1}
 	for i, p := range r.checkpoints.saved {
@@ -115,8 +113,8 @@ func (r *runner) savedOffsets() offsets {
 	return all
 }
 
-// cut is where we stand: what is fetched, and the witnesses of the last record stepped and of the last fetched. An unclean
-// change of leader can have replaced what waits in a queue.
+// cut returns our positions: offsets fetched, and the witnesses of the last records
+// stepped and fetched. An unclean leader election may have replaced records of a queue.
 func (r *runner) cut() cutPositions {
 	o := &r.lanes.rankings
 	cut := cutPositions{rankings: o.position, witnesses: []witness{{event.Rankings, o.witness}}}
@@ -132,9 +130,8 @@ func (r *runner) cut() cutPositions {
 	return cut
 }
 
-// known tells whether a record can be stepped without a look-up. The answer is asked for at each choice between the
-// queues, and a yes holds until the machine next forgets something: so it is kept with the record. A no is not kept: a
-// step of the same id may turn it into a yes.
+// known reports whether a record can be stepped without a look-up. A yes holds until the next Forget and is kept
+// with the record, since each choice between queues asks. A no is not kept: a step of the same id may change it.
 func (r *runner) known(it *queued) bool {
 	if it.known != r.lookups.forgets && r.machine.Resolve(it.id) == partition.Known {
 		it.known = r.lookups.forgets
@@ -142,8 +139,8 @@ func (r *runner) known(it *queued) bool {
 	return it.known == r.lookups.forgets
 }
 
-// lookedUp hands the values to their records, which may have moved forward in their queues meanwhile; a record that was
-// stepped without its value has been resolved from the overlay. Where there was no room for all, the rest is asked for again.
+// lookedUp gives values to their records, which may have moved in their queues. A record stepped
+// meanwhile was resolved from the overlay. Values that did not fit the reply are asked for again.
 func (r *runner) lookedUp(number uint64, refs []lookupRef, asked *askedFor, values [][]byte, now time.Duration) {
 	r.lookups.answered(number, values, now)
 	for _, ref := range refs {
@@ -158,16 +155,15 @@ func (r *runner) lookedUp(number uint64, refs []lookupRef, asked *askedFor, valu
 	}
 }
 
-// stepped notes that n records of a look-up are through, and forgets what may be forgotten now.
+// stepped notes that n records of a look-up are done, and forgets saved segments.
 func (r *runner) stepped(number uint64, n int) {
 	if r.lookups.stepped(number, n) {
 		r.forgetSaved()
 	}
 }
 
-// dropStale drops what was looked up for records that have waited for their turn for long. It is looked up again then. A payoff
-// of today waits for as long as a backlog of yesterday's impressions lasts; the overlay may forget nothing meanwhile, and
-// would outgrow all bounds.
+// dropStale drops looked-up values of records that have waited long; they are looked up again. A payoff may wait as long
+// as a backlog of impressions lasts, and the overlay, which could forget nothing meanwhile, would outgrow its bounds.
 func (r *runner) dropStale(now time.Duration) {
 	b := r.lookups.stale(now)
 	if b == nil {
@@ -179,7 +175,7 @@ func (r *runner) dropStale(now time.Duration) {
 	r.stepped(b.number, b.left)
 }
 
-// forgetSaved lets the machine forget what is saved, as far as no look-up needs it any more.
+// forgetSaved lets the machine forget saved segments that no look-up needs.
 func (r *runner) forgetSaved() {
 	for {
 		segment, ok := r.lookups.forgettable()

@@ -6,11 +6,11 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// checkpoint saves the oldest segments that may be saved, merged into one.
+// checkpoint saves the oldest saveable segments, merged into one checkpoint.
 func (t *Task) checkpoint() {
 	r := t.run
 	due := t.phase == Draining || r.checkpoints.due(t.now.Mono, t.cfg.CheckpointInterval)
-	if r.owner.unfit || !due { // what is written to an unfit store, or other things, might be deleted
+	if r.owner.unfit || !due { // an unfit store might delete it
 		return
 	}
 	if segments := r.checkpoints.next(t.now.Mono, r.saveable); len(segments) > 0 {
@@ -51,7 +51,7 @@ func (t *Task) commit() {
 	r.commits.inFlight = true
 	told := saved
 	send(t, callTimeout, Commit{Offsets: told[:]}, func(_ nothing, err error) {
-		// When draining, one try is enough.
+		// A drain commits once.
 		ok := err == nil || t.phase == Draining
 		r.commits.answered(told, t.now.Mono, ok)
 		if !ok {

@@ -53,14 +53,13 @@ type world struct {
 	restored     func() // the store has gone back
 }
 
-// copied is a backup of the store. It is abandoned when an earlier one is restored: from there on things go another way, and what
-// it says beyond the last ranking is no part of that.
+// copied is a backup of the store. It is dropped when an earlier one is restored: history differs from there on.
 type copied struct {
 	memstore.Copy
 	abandoned bool
 }
 
-// sightings count what happened, to show that a kind of schedule does what its name says.
+// sightings count events, to show that a kind of schedule lives up to its name.
 type sightings struct {
 	full, rollbacks, renewals, refusedForSize, fences      int
 	forgotten, foreign, disbelieved, clocks, splits, waits int
@@ -72,7 +71,7 @@ type proc struct {
 	gen    int64
 	flying []flying
 	paused bool
-	shown  state.Fence         // what a store with a weaker rule lets it see
+	shown  state.Fence         // the fence that a store with a weaker rule shows it
 	skew   int64               // of its clock, in milliseconds
 	aside  bool                // it talks to the other store
 	epochs [event.Inputs]int32 // of the leaders that it knows
@@ -252,7 +251,7 @@ func (w *world) fault() {
 	}
 	switch {
 	case w.chance(f.crash) && o != nil, o != nil && o.task.Phase() == Replaying && w.chance(f.relapse):
-		// The process dies; what it has sent may still arrive, or not.
+		// The process dies; its requests may still arrive, or not.
 		o.paused, o.gen = true, -1
 		if w.chance(0.5) {
 			w.procs = slices.DeleteFunc(w.procs, func(q *proc) bool { return q == o })
@@ -331,7 +330,7 @@ func (w *world) wrongClock(o *proc) {
 	w.rightAt = w.mono + time.Duration(w.rng.IntN(5000))*time.Millisecond
 }
 
-// timesKnown tells whether no process has a wrong idea of Kafka's time: one clock is wrong at a time.
+// timesKnown reports whether no process has a wrong idea of Kafka's time: one clock is wrong at a time.
 func (w *world) timesKnown() bool {
 	return !slices.ContainsFunc(w.procs, func(p *proc) bool {
 		c := &p.task.clock
@@ -519,17 +518,17 @@ func (s shell) Acquire(e Acquire) (state.Meta, error) {
 	return m, err
 }
 
-// storeRule is what a store holds a writer to. All but the first are known to be too little.
+// storeRule is a store's check of its writers. All but the first are known to be too weak.
 type storeRule uint8
 
 const (
 	tokenAndSeq storeRule = iota
 	tokenAlone
 	seqAlone
-	epochCounter // a token counted up from what is stored, without a sequence
+	epochCounter // a token counted up from the stored one, without a sequence
 )
 
-// show is the fence that a reader sees: what the rule does not know looks as the reader expects it.
+// show returns the fence that a reader sees: parts that the rule ignores look as expected.
 func (r storeRule) show(p *proc, f state.Fence) state.Fence {
 	switch {
 	case r == seqAlone:
@@ -540,7 +539,7 @@ func (r storeRule) show(p *proc, f state.Fence) state.Fence {
 	return f
 }
 
-// claim makes a checkpoint fit in what the rule does not look at.
+// claim makes a checkpoint fit in the parts that the rule ignores.
 func (r storeRule) claim(w *world, p *proc, c *state.Checkpoint) *state.Checkpoint {
 	f, err := w.storeOf(p).Probe(inMemory, 0)
 	if err != nil || r == tokenAndSeq {

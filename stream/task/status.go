@@ -8,34 +8,32 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// Observations are what happened since they were last taken, for metrics. Durations are in the shell's Mono time.
+// Observations are events since the last Observe, for metrics. Durations are in the shell's Mono time.
 type Observations struct {
-	// Account is by how much the counts of the account have risen; what it has pending and parked means nothing here.
-	// What was stepped and not checkpointed when memory was dropped is counted when it is stepped again, too.
+	// Account is the increase of the account's counts, except pending and parked. Steps repeated after memory was dropped count again.
 	Account     partition.Account
-	Learners    []partition.LearnerAccount // likewise, of each learner whose counts have risen
-	Stepped     [event.Inputs]int64        // records stepped
-	LookedUp    int64                      // ids looked up
-	Walked      int64                      // ids that the expiry walk came by
-	Adopted     int64                      // decisions adopted
-	Foreign     int64                      // decisions of our group in the log by producers that are not ours; they do not count
-	Gaps        int64                      // times that headers left out what a partition saw
-	Misspelt    [event.Inputs]int64        // records decoded that have a misspelt field
-	Fenced      int64                      // times that memory was dropped
-	Retries     int64                      // passing errors
-	Latencies   []int64                    // per ranking acked: milliseconds since its impression's Kafka timestamp
-	Produces    []Sample                   // per acked batch of rankings
-	Checkpoints []Sample                   // per checkpoint
+	Learners    []partition.LearnerAccount // the increase for each learner that has one
+	Stepped     [event.Inputs]int64
+	LookedUp    int64
+	Walked      int64 // ids visited by the expiry walk
+	Adopted     int64
+	Foreign     int64               // our group's decisions in the log by other producers; they do not count
+	Gaps        int64               // times that headers left out observations
+	Misspelt    [event.Inputs]int64 // records decoded with a misspelt field
+	Fenced      int64               // times that memory was dropped
+	Retries     int64               // transient errors
+	Latencies   []int64             // per ranking acked: milliseconds since its impression's Kafka timestamp
+	Produces    []Sample            // per acked batch of rankings
+	Checkpoints []Sample            // per checkpoint
 	DeadLetters []Refusal
 }
 
-// Sample is the size and the duration of one operation.
+// Sample is the size and duration of one operation.
 type Sample struct {
 	Size int // records of a batch; entries, pages and fields of a checkpoint
 	Took time.Duration
 }
 
-// Refusal is one dead letter.
 type Refusal struct {
 	Topic  event.Topic
 	Offset int64
@@ -52,7 +50,7 @@ func (o *Observations) checkpointed(c *state.Checkpoint, took time.Duration) {
 	o.Checkpoints = append(o.Checkpoints, Sample{n, took})
 }
 
-// Observe hands over what happened since the last call; into's slices are reused.
+// Observe returns the events since the last call; into's slices are reused.
 func (t *Task) Observe(into *Observations) {
 	t.tally()
 	keep := *into
@@ -61,7 +59,7 @@ func (t *Task) Observe(into *Observations) {
 		Checkpoints: keep.Checkpoints[:0], DeadLetters: keep.DeadLetters[:0]}
 }
 
-// tally moves what the account has risen by since the last call into the observations.
+// tally adds the account's increase since the last call to the observations.
 func (t *Task) tally() {
 	if t.run == nil {
 		return
@@ -75,7 +73,7 @@ func (t *Task) tally() {
 	t.obs.Gaps += now.gaps - had.gaps
 	t.obs.Account = t.obs.Account.Plus(now.account.Minus(had.account))
 	for i, l := range now.learners {
-		if i < len(had.learners) { // those that were met since began at 0
+		if i < len(had.learners) { // later learners began at 0
 			l.Account = l.Account.Minus(had.learners[i].Account)
 		}
 		t.obs.tally(l)
@@ -83,7 +81,6 @@ func (t *Task) tally() {
 	*had = now
 }
 
-// tally adds what the counts of a learner have risen by.
 func (o *Observations) tally(l partition.LearnerAccount) {
 	if l.Account == (partition.Account{}) {
 		return
@@ -97,39 +94,39 @@ func (o *Observations) tally(l partition.LearnerAccount) {
 	o.Learners = append(o.Learners, l)
 }
 
-// Status is a task's condition for metrics, /readyz and people.
+// Status is a task's status for metrics, /readyz and people.
 type Status struct {
 	Phase     Phase
 	Reason    StopReason          // set when stopped
-	Stops     uint64              // how often the task has stopped
-	Again     time.Duration       // when stopped: after how long it tries again; 0: not by itself
-	Err       error               // why stopped, or what is being waited for; nil when all is well
-	Doing     string              // with Err: what fails, or failed last; else the step of an acquire
-	Began     bool                // nothing was stored, and the task has settled where the group begins to read
-	Skipped   [event.Inputs]int64 // likewise: records that stood there before
-	RankedBy  string              // likewise: another group whose decisions stand in the rankings; empty: none
+	Stops     uint64              // number of stops so far
+	Again     time.Duration       // when stopped: time until the next try; 0: none
+	Err       error               // why it is stopped, or the error it retries after; nil: all is well
+	Doing     string              // with Err: the call that fails; else the step of an acquire
+	Began     bool                // nothing was stored, and the task has chosen where the group begins to read
+	Skipped   [event.Inputs]int64 // likewise: records before that
+	RankedBy  string              // likewise: another group with decisions in the rankings; empty: none
 	Lag       [event.Inputs]int64
-	Unsaved   int64 // bytes of changes not yet checkpointed
-	Full      bool  // reading has stopped until the store has caught up
+	Unsaved   int64 // unsaved bytes
+	Full      bool  // steps wait for the store
 	Watermark event.Millis
-	// ClockOffset is by how much the worker's clock is ahead of Kafka's, where that is known.
+	// ClockOffset is by how much the worker's clock is ahead of Kafka's, if known.
 	ClockOffset time.Duration
 	ClockKnown  bool
-	Foreign     int64        // decisions of our group in the log by producers that are not ours, since the last load
-	WalkLag     event.Millis // how far the walk over deadlines is behind the watermark
+	Foreign     int64        // our group's decisions in the log by other producers, since the last load
+	WalkLag     event.Millis // how far the expiry walk is behind the watermark
 	Account     partition.Account
 	Learners    []partition.LearnerStatus
 	Experiments []partition.ExperimentStatus
 	Misspelt    [event.Inputs]event.Misspelling // since the last load
 }
 
-// Phase is what the task is doing; cheaper than Status.
+// Phase returns the phase; cheaper than Status.
 func (t *Task) Phase() Phase { return t.phase }
 
-// Loads is how often the task has loaded a state: a new machine knows nothing of what other partitions published before.
+// Loads returns the number of state loads: a new machine has no published fields of other partitions.
 func (t *Task) Loads() uint64 { return t.loads }
 
-// Status tells how the task is. Account, Learners, Lag and Watermark are zero until the state is loaded.
+// Status returns the task's status. Account, Learners, Lag and Watermark are zero until the state is loaded.
 func (t *Task) Status() Status {
 	s := Status{Phase: t.phase, Reason: t.reason, Stops: t.stops.count, Began: t.began, Skipped: t.skipped, RankedBy: t.rankedBy}
 	s.Doing, s.Err = t.waitsFor()
@@ -158,7 +155,7 @@ func (t *Task) Status() Status {
 	return s
 }
 
-// Look looks at the learners; nil until the state is loaded.
+// Look returns a sample of the learners; nil until the state is loaded.
 func (t *Task) Look() *partition.Sample {
 	if t.run == nil {
 		return nil
@@ -166,14 +163,14 @@ func (t *Task) Look() *partition.Sample {
 	return t.run.machine.Look()
 }
 
-// Imported says that SetSource was given a part of what a source has published.
+// Imported records that SetSource got a part of a source's published fields.
 func (t *Task) Imported(i partition.Import) {
 	if t.run != nil {
 		t.run.machine.Imported(i)
 	}
 }
 
-// SetSource takes in what another partition has published; it tells whether there is a machine to take it.
+// SetSource takes in a published field of another partition; it returns false if no machine exists.
 func (t *Task) SetSource(source int32, pub *partition.Published) bool {
 	if t.run == nil {
 		return false

@@ -8,17 +8,15 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// stepsAtOnce bounds how many records are stepped before replies are listened to again.
+// stepsAtOnce bounds the records stepped before replies are handled again.
 const stepsAtOnce = 512
 
-// step takes records from the queues, the oldest first as far as they are ready, and steps them. An impression is
-// never kept waiting for a payoff's look-up: the topics only loosely keep step, so that a backlog of one is not
-// read hours ahead of the others.
+// step steps ready records, the oldest first. An impression never waits for a payoff's look-up:
+// topics keep step only loosely, so that a backlog of one is not read hours ahead of the others.
 //
-// Nor is one kept waiting by a storm of older payoffs: at the latest every other step is an impression's, as long as one
-// is ready. To read impressions ahead of older payoffs is harmless: the watermark is the least over the topics, and
-// deadlines are fixed at the decision. The other way round it is not: a payoff ahead of its impression is parked, and
-// parking is bounded. So this share is the impressions' alone, and where they are the older ones order is by time.
+// Nor does it wait for a storm of older payoffs: at least every other step is an impression's if one is ready. Reading impressions ahead
+// of older payoffs is harmless: the watermark is the least over the topics, and deadlines are fixed at the decision. A payoff ahead of
+// its impression is parked, and parking is bounded. So only impressions have this share; when they are older, order is by time.
 func (t *Task) step() (busy bool) {
 	r := t.run
 	for range stepsAtOnce {
@@ -43,7 +41,6 @@ func (t *Task) step() (busy bool) {
 	return true
 }
 
-// stopFor is the reason for which a step that failed stops the partition.
 func stopFor(err error) StopReason {
 	if errors.Is(err, errRecordsMissing) {
 		return StopTopic

@@ -12,10 +12,9 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// retelling is a naive program that goes through the log of rankings and, between one and the next, takes in what the steps
-// in its header say, in their order. So it comes to what became of each record when it was first stepped, whatever died since.
-// It shares no code with the machine but the reading of the tokens. It is for learners of one kind of which the first payoff
-// counts.
+// retelling is a naive program that reads the log of rankings and, between two of them, processes the records of the
+// header's steps in order. So it computes each record's outcome at its first step, whatever died since. It shares
+// only the token reader with the machine, and handles learners of one kind, of which the first payoff counts.
 type retelling struct {
 	b       *broker
 	t       times
@@ -25,7 +24,7 @@ type retelling struct {
 	account map[string]int64
 }
 
-// tale is what is known of one impression id.
+// tale is the state of one impression id.
 type tale struct {
 	ranked, selectedOnce bool
 	ended                string
@@ -178,7 +177,7 @@ func (s *retelling) record(t event.Topic, r *foldRecord, at int64) {
 	}
 }
 
-// answer takes a selection or payoff in; it tells whether it has to wait.
+// answer processes a selection or payoff; it reports whether it has to wait.
 func (s *retelling) answer(x *tale, p *waitingPart) (waits bool) {
 	payoff, _ := p.r.Payoff.(float64)
 	joins := false
@@ -213,7 +212,7 @@ func (s *retelling) answer(x *tale, p *waitingPart) (waits bool) {
 	return false
 }
 
-// retry lets what waits have its turn.
+// retry processes waiting records again.
 func (s *retelling) retry(x *tale, t event.Topic) {
 	parts := x.waiting
 	x.waiting = nil

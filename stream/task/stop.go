@@ -7,19 +7,18 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// stops is when a stopped task tries again.
+// stops schedules the retries of a stopped task.
 type stops struct {
-	count uint64        // how often it has stopped
-	pause time.Duration // between the last stop and its next try; 0 when a checkpoint has been saved since
-	again time.Duration // when it tries again; 0: it does not
+	count uint64        // number of stops
+	pause time.Duration // between the last stop and its retry; 0 once a checkpoint was saved since
+	again time.Duration // time of the retry; 0: none
 }
 
-// longestPause is the longest pause between two tries of a stopped task, in units of the first: 30 s become 5 min.
+// longestPause is the longest pause before a retry, in units of the first: 30 s become 5 min.
 const longestPause = 10
 
-// stop ends this partition's work loudly; the others go on. Where the cause can be mended from outside, in settings of
-// topics or store, in rights, by putting data back, it tries again, at longer and longer intervals. Where state, log or
-// configuration contradict each other, a try would come to the same end, or, worse, to another: it stays.
+// stop ends this partition's work; others go on. It retries, at growing intervals, if the cause can be mended outside: topics' or
+// store's settings, rights, restored data. Contradictions of state, log or configuration are final: a retry would end alike, or worse.
 func (t *Task) stop(reason StopReason, err error) {
 	t.reset()
 	t.phase, t.reason, t.err = Stopped, reason, err
@@ -38,7 +37,7 @@ func (t *Task) stop(reason StopReason, err error) {
 	})
 }
 
-// mendable tells whether something outside may change such that the partition can go on.
+// mendable reports whether a change from outside can let the partition go on.
 func mendable(reason StopReason, err error) bool {
 	switch reason {
 	case StopTopic, StopStore, StopCluster, StopPartitions, StopNoState, StopTorn, StopUnsupported, StopFence:

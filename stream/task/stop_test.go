@@ -47,9 +47,8 @@ const someRanking = `{"impression_id":"i-6","learner":"feed","time":"2026-11-21T
 
 const someSeed = "00000000000000ff"
 
-// TestStop_WhatDoesNotFitStopsThePartition: gaps, truncation, recreation, a changed partition count and all else that
-// does not fit the stored cut stop the partition with the reason that says what it is (invariant 7). What is none of
-// our business does not.
+// TestStop_WhatDoesNotFitStopsThePartition: gaps, truncation, recreation, a changed partition count and any
+// other mismatch with the stored cut stop the partition with its reason (invariant 7). Unrelated changes do not.
 func TestStop_WhatDoesNotFitStopsThePartition(t *testing.T) {
 	for name, c := range map[string]struct {
 		reason StopReason // "": goes on
@@ -216,8 +215,7 @@ func TestStop_PassingErrorsNeverStop(t *testing.T) {
 	require.NoError(t, d.p.task.Status().Err)
 }
 
-// TestFence_LostMarker: an abort marker that does not show itself was lost; the task fences anew instead of waiting for
-// ever.
+// TestFence_LostMarker: an abort marker that does not appear was lost; the task fences again instead of waiting for ever.
 func TestFence_LostMarker(t *testing.T) {
 	d := served(t, nil)
 	d.start()
@@ -243,7 +241,7 @@ func TestRestarts_BackOff(t *testing.T) {
 	require.Greater(t, tries, 10)
 }
 
-// TestDrain_InEveryPhase: a task that is told to drain is done soon, whenever that is, and loses nothing.
+// TestDrain_InEveryPhase: a drained task is done soon, in any phase, and loses nothing.
 func TestDrain_InEveryPhase(t *testing.T) {
 	for after := time.Duration(0); after < 80*time.Millisecond; after += time.Millisecond {
 		d := served(t, nil)

@@ -23,8 +23,8 @@ func (d *driver) pay(from, n int, at event.Millis) {
 // stepped is how many records of a topic have been stepped.
 func (d *driver) stepped(t event.Topic) int64 { return d.p.task.obs.Stepped[t] }
 
-// busyPartition has ranked 3,000 impressions, of which something was selected. Its store answers faster than what it was asked for is stepped, so that
-// there is always something ready.
+// busyPartition has ranked 3,000 impressions, with some selections. Its store
+// answers faster than records are stepped, so that some are always ready.
 func busyPartition(t *testing.T, change func(*Config)) *driver {
 	d := served(t, change)
 	d.w.fetchMost = 5000
@@ -38,9 +38,8 @@ func busyPartition(t *testing.T, change func(*Config)) *driver {
 	return d
 }
 
-// TestStorm_PayoffsDoNotStarveImpressions: payoffs that are older than what comes now, and more of them than can be taken
-// at once, take no more than every other step while an impression waits; those of impressions that were ranked, and those
-// of nobody.
+// TestStorm_PayoffsDoNotStarveImpressions: payoffs older than new impressions, and more than can be stepped at
+// once, take at most every other step while an impression waits: for ranked impressions, and for unknown ones.
 func TestStorm_PayoffsDoNotStarveImpressions(t *testing.T) {
 	for name, from := range map[string]int{"known": 1000, "unknown": 100_000} {
 		t.Run(name, func(t *testing.T) {
@@ -54,7 +53,7 @@ func TestStorm_PayoffsDoNotStarveImpressions(t *testing.T) {
 			payoffs, impressions := d.stepped(event.Payoffs), d.stepped(event.Impressions)
 			require.NoError(t, d.run(time.Minute, func() bool { return d.stepped(event.Impressions) == impressions+1000 }))
 			meanwhile := d.stepped(event.Payoffs) - payoffs
-			// What was stepped before the impressions had been fetched is within the slack.
+			// Steps before the impressions were fetched are within the slack.
 			require.LessOrEqual(t, meanwhile, int64(1000+4*stepsAtOnce))
 			require.GreaterOrEqual(t, meanwhile, int64(400), "and payoffs go on")
 			require.NoError(t, d.run(10*time.Minute, d.idle))
@@ -85,8 +84,7 @@ func TestStorm_ImpressionsDoNotStarvePayoffs(t *testing.T) {
 	require.NoError(t, checkAccount(d.w, d.p))
 }
 
-// TestStorm_PayoffsLeaveRoomForImpressions: while the store takes less than what payoffs change, half of what may wait to be
-// saved is for impressions.
+// TestStorm_PayoffsLeaveRoomForImpressions: while the store takes less than payoffs change, half of the unsaved room is for impressions.
 func TestStorm_PayoffsLeaveRoomForImpressions(t *testing.T) {
 	d := busyPartition(t, func(c *Config) { c.MaxUnsavedBytes, c.SegmentBytes = 400<<10, 16<<10 })
 	before := d.stepped(event.Payoffs)
@@ -151,8 +149,8 @@ func TestStorm_WalkKeepsUp(t *testing.T) {
 	require.Equal(t, 4000, limits[0])
 }
 
-// TestStorm_WalkKeepsSegmentsSmall: what one step of the walk changes is sealed in segments of no more than their size, so that
-// no checkpoint keeps the store busy for longer than others.
+// TestStorm_WalkKeepsSegmentsSmall: changes of one walk step are sealed in segments
+// of bounded size, so that no checkpoint keeps the store busy for longer than others.
 func TestStorm_WalkKeepsSegmentsSmall(t *testing.T) {
 	const n, size = 4000, 64 << 10
 	d := ranked(t, n, func(c *Config) { c.SegmentBytes = size })
@@ -186,8 +184,8 @@ func TestStorm_WalkTakesLessAfterAFailure(t *testing.T) {
 	require.NoError(t, checkAccount(d.w, d.p))
 }
 
-// TestStorm_AnswersWaitForTheWalk: while more deadlines have passed than one step of the walk takes, less of what selections and
-// payoffs change may wait to be saved, so that the walk has its share of a store that is always busy; impressions do not wait.
+// TestStorm_AnswersWaitForTheWalk: while more deadlines have passed than one walk step takes, selections and
+// payoffs get less unsaved room, so that the walk has its share of a busy store. Impressions do not wait.
 func TestStorm_AnswersWaitForTheWalk(t *testing.T) {
 	const n = 12_000
 	d := ranked(t, n, func(c *Config) { c.MaxUnsavedBytes, c.SegmentBytes = 6<<20, 64<<10 })

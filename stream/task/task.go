@@ -10,46 +10,45 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// Task is the protocol of one partition number. It is not safe for concurrent use: one goroutine calls Advance and
-// Handle in turn.
+// Task is the protocol of one partition. It is not safe for concurrent use: one goroutine calls Advance and Handle in turn.
 type Task struct {
 	cfg Config
 	now Now
 
 	nextID   uint64
-	waiting  map[uint64]uint64 // ids of requests without a reply, and the incarnations that they belong to
-	requests []Request         // to be handed out by the next Advance
-	handed   []Request         // handed out by the last
+	waiting  map[uint64]uint64 // requests without a reply, with their incarnation
+	requests []Request         // for the next Advance
+	handed   []Request         // returned by the last
 	timers   timers
 
 	phase       Phase
-	incarnation uint64  // rises at each restart; what belongs to an earlier one is ignored
-	restarts    backoff // between one restart and the next; over when a checkpoint has been saved
+	incarnation uint64  // rises at each restart; replies of earlier ones are ignored
+	restarts    backoff // between restarts; reset when a checkpoint was saved
 	stops       stops
 	failures    failures
 	draining    bool
 	reason      StopReason
-	err         error  // why stopped, or why acquiring anew
-	doing       string // the present step of an acquire, for people
+	err         error  // why it is stopped, or acquires again
+	doing       string // the step of an acquire, for people
 
-	loads uint64 // how often a state was loaded
+	loads uint64 // number of state loads
 	clock clock
 
-	logProducers []Producer     // of earlier owners, in the log and not in the state
+	logProducers []Producer     // of earlier owners, in the log and missing in the state
 	retired      map[int64]bool // producer ids
 
-	elsewhere partition.Elsewhere // learners that other workers of the group are configured with
+	elsewhere partition.Elsewhere // learners of other workers of the group
 
 	acq *acquisition // set while acquiring, replaying and running
 	run *runner      // set while replaying, running and draining
 
 	began   bool                // nothing was stored, and the group begins here
-	skipped [event.Inputs]int64 // likewise, by topic: records that stood there before
+	skipped [event.Inputs]int64 // likewise, by topic: records before that
 
 	rankedBy string // likewise: another group with decisions in the rankings; empty: none
 
 	obs     Observations
-	reading [event.Topics]string // what fetching a topic is called
+	reading [event.Topics]string // descriptions of fetching each topic
 }
 
 // New makes a task that begins to acquire its partition at the first Advance.
@@ -62,8 +61,7 @@ func New(cfg Config) *Task {
 	return t
 }
 
-// Advance does all that can be done now and returns the requests to carry out, and after how long at the latest it
-// wants to be called again. The requests are valid until the next call.
+// Advance does all that can be done now. It returns requests to execute, valid until the next call, and the longest time to the next call.
 func (t *Task) Advance(now Now) (requests []Request, wake time.Duration) {
 	t.now = now
 	if t.acq == nil && t.phase == Acquiring && t.incarnation == 0 {
@@ -74,7 +72,7 @@ func (t *Task) Advance(now Now) (requests []Request, wake time.Duration) {
 	if t.run != nil && t.phase != Stopped && t.phase != Done {
 		busy = t.pump()
 	}
-	// Those that replies have led to since the last call are among them.
+	// Requests of replies since the last call are among them.
 	requests = t.requests
 	clear(t.handed) // they may hold a checkpoint's memory
 	t.requests, t.handed = t.handed[:0], requests
@@ -84,7 +82,6 @@ func (t *Task) Advance(now Now) (requests []Request, wake time.Duration) {
 	return requests, t.wake()
 }
 
-// Handle takes the reply to a request.
 func (t *Task) Handle(now Now, r Reply) {
 	t.now = now
 	incarnation, ok := t.waiting[r.id]
@@ -98,7 +95,7 @@ func (t *Task) Handle(now Now, r Reply) {
 	r.take()
 }
 
-// Drain asks the task to end: it takes no more input, makes durable what it stepped, and is then Done.
+// Drain asks the task to end: it takes no more input, saves its steps, and is then Done.
 func (t *Task) Drain() {
 	t.draining = true
 	switch t.phase {
@@ -109,7 +106,7 @@ func (t *Task) Drain() {
 	}
 }
 
-// Elsewhere sets the learners that other workers of the group are configured with; the map must not change afterwards.
+// Elsewhere sets the learners of other workers of the group; the map must not change afterwards.
 func (t *Task) Elsewhere(learners partition.Elsewhere) {
 	t.elsewhere = learners
 	if t.run != nil {
@@ -132,7 +129,7 @@ func (t *Task) wake() time.Duration {
 
 func (t *Task) after(d time.Duration, fire func()) { t.timers.set(t.now.Mono+d, fire) }
 
-// failed decides what an error means: give up, start over, or try again a little later.
+// failed classifies an error: give up, restart, or retry later.
 func (t *Task) failed(doing string, err error, again func()) {
 	failure := fmt.Errorf("%s: %w", doing, err)
 	switch {
@@ -154,8 +151,8 @@ func (t *Task) failed(doing string, err error, again func()) {
 	}
 }
 
-// waitsFor is why the task is stopped, else what has been failing for the longest time, else why it starts anew, with what it
-// was doing; nil when all is well, with the last step of an acquire.
+// waitsFor returns why the task is stopped, else the oldest failure, else
+// the reason of a restart, each with the call; a nil error if all is well.
 func (t *Task) waitsFor() (doing string, err error) {
 	if t.phase == Stopped {
 		return t.doing, t.err
@@ -172,7 +169,7 @@ func (t *Task) waitsFor() (doing string, err error) {
 	return t.doing, t.err
 }
 
-// restart drops the memory and acquires anew: what we held is not known to be true any more.
+// restart drops the memory and acquires again: what we held may not be true any more.
 func (t *Task) restart(err error) {
 	t.obs.Fenced++
 	t.reset()
@@ -185,7 +182,7 @@ func (t *Task) restart(err error) {
 	t.after(t.restarts.next(), t.acquire)
 }
 
-// begin begins an incarnation: what belongs to an earlier one is ignored.
+// begin starts an incarnation: replies of earlier ones are ignored.
 func (t *Task) begin() {
 	t.incarnation++
 	t.timers.clear()

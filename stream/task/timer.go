@@ -2,7 +2,6 @@ package task
 
 import "time"
 
-// timers are what is to be done at some time.
 type timers []timer
 
 type timer struct {
@@ -12,7 +11,7 @@ type timer struct {
 
 func (ts *timers) set(at time.Duration, fire func()) { *ts = append(*ts, timer{at, fire}) }
 
-// fire does what is due, until it is over. What is done may set further timers, and clear all.
+// fire runs due timers until over returns true. They may set further timers, and clear all.
 func (ts *timers) fire(now time.Duration, over func() bool) {
 	for i := 0; i < len(*ts); {
 		due := (*ts)[i]
@@ -34,10 +33,10 @@ func (ts *timers) clear() {
 	*ts = (*ts)[:0]
 }
 
-// idleWake bounds how long a task sleeps: watermark and expiry move on without input.
+// idleWake bounds a task's sleep: watermark and expiry move without input.
 const idleWake = 250 * time.Millisecond
 
-// wake is how soon the next timer is due, at most idleWake.
+// wake returns the time until the next timer is due, at most idleWake.
 func (ts timers) wake(now time.Duration) time.Duration {
 	wake := idleWake
 	for i := range ts {

@@ -16,23 +16,23 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// TestTranscripts runs the transcripts in testdata. What happens is each request with its reply, as "process: request: reply",
-// and each new phase. The commands:
+// TestTranscripts runs the transcripts in testdata. Output is each request with
+// its reply, as "process: request: reply", and each new phase. The commands:
 //
-//	start [quietly]           another process takes over; the one before hears nothing any more, and says nothing. Quietly it does
-//	                          so until it runs, and nothing of that is shown
+//	start [quietly]           another process takes over; the old one is cut off and silent. Quietly: it does so
+//	                          until it runs, without output
 //	impression | selection | payoff ID …    appends records: ID, or ID/ITEM, or ID/PAYOFF
-//	run [DURATION]            until all that is in the topics is in the store, or the task has stopped; or for so long
+//	run [DURATION]            until all records in the topics are in the store, or the task has stopped; or for this long
 //	hold REQUEST              requests of that name do not arrive
 //	drop                      they never will; later ones do
-//	release                   they do, the network having kept them; those who asked get the replies
+//	release                   they do, kept by the network; the senders get the replies
 //	backup, restore           of the store
 //	forget                    the transaction coordinator forgets the producer id
-//	delete RECORDS TOPIC      a topic begins so much later
-//	log                       what stands in rankings
-//	stored [HASH]             what stands in the store
+//	delete RECORDS TOPIC      a topic begins this much later
+//	log                       prints the rankings topic
+//	stored [HASH]             prints the store
 //
-// "Adopted" tells of decisions that were found in the log. Not shown are fetches that find nothing, probes that find all well, and what the coordinator is told of offsets.
+// "Adopted" counts decisions that were read from the log. Empty fetches, good probes and offset commits are left out.
 func TestTranscripts(t *testing.T) {
 	transcript.Run(t, func(t *testing.T) func([]string) []string {
 		tr := &script{t: t, texts: map[state.ID]string{}}

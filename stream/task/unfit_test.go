@@ -11,8 +11,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// TestUnfit_NothingIsSavedUntilItIsPutRight: a store that may delete what it is given, set up so while we work, is noticed
-// within two probes, busy or not; it gets nothing until it is fit again, and then all goes on.
+// TestUnfit_NothingIsSavedUntilItIsPutRight: a store that becomes able to delete stored data is noticed
+// within two probes, busy or not. Nothing is saved until it is fit again, and then all goes on.
 func TestUnfit_NothingIsSavedUntilItIsPutRight(t *testing.T) {
 	for _, busy := range []bool{false, true} {
 		t.Run(fmt.Sprintf("busy %t", busy), func(t *testing.T) {
@@ -52,7 +52,7 @@ func TestUnfit_NothingIsSavedUntilItIsPutRight(t *testing.T) {
 	}
 }
 
-// TestUnfit_LostKeysStop: what the store has deleted is not to be worked around.
+// TestUnfit_LostKeysStop: deleted keys stop the partition.
 func TestUnfit_LostKeysStop(t *testing.T) {
 	d := served(t, nil)
 	d.answer = func(e Effect) error {

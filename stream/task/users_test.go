@@ -11,14 +11,14 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// habits say what the simulated platform sends.
+// habits configure the records of the simulated platform.
 type habits struct {
 	// tidy: each impression is selected from and paid, once, and nothing is faulty.
 	tidy bool
-	// prompt: what follows a record in order does so at once, and not when that has been taken in.
+	// prompt: the next record in order comes at once, not when the last has been processed.
 	prompt bool
-	// ordered: what follows waits until the store has what it follows, so that nothing is ever parked, and payoffs are
-	// taken in in the order of their topic. With rollbacks the store may lose it again.
+	// ordered: a record waits until the store has the one it follows. So nothing is ever parked,
+	// and payoffs are fed in the order of their topic. A rollback of the store may lose it again.
 	ordered bool
 	// transactions: upstream producers leave control records and aborted records behind.
 	transactions bool
@@ -46,7 +46,7 @@ type users struct {
 	scheduled []deed
 }
 
-// deed is something that a user will do, once the store has read what it follows.
+// deed is a future action of a user, after the store has read the record it follows.
 type deed struct {
 	do     func()
 	after  event.Topic
@@ -140,7 +140,7 @@ func (u *users) impress() {
 	}
 }
 
-// react plans what follows a ranking.
+// react plans the actions that follow a ranking.
 func (u *users) react(l logged) {
 	rng := u.w.rng
 	var r event.Ranking

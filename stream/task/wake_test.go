@@ -12,8 +12,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// TestWake_ReplayNeverSleeps: what a task waits for is either a reply or a moment that it asked to be called at. A
-// replay of 2,000 decisions comes in answers of at most 20; slept through between two of them, it would take minutes.
+// TestWake_ReplayNeverSleeps: a task waits for a reply or for its wake time. A replay of 2,000
+// decisions comes in answers of at most 20; a sleep between them would make it take minutes.
 func TestWake_ReplayNeverSleeps(t *testing.T) {
 	d := newDriver(func(c *Config) { c.CheckpointInterval = time.Hour })
 	d.impress(0, 2000, d.w.wall)
@@ -52,8 +52,7 @@ func TestWake_NoSpinning(t *testing.T) {
 	}
 }
 
-// TestWake_CheckpointsComeInTime: what was stepped is saved a checkpoint interval later, not when the task happens to
-// wake up.
+// TestWake_CheckpointsComeInTime: steps are saved a checkpoint interval later, not when the task happens to wake up.
 func TestWake_CheckpointsComeInTime(t *testing.T) {
 	d := served(t, func(c *Config) { c.FetchWait = 10 * time.Second })
 	for i := range 20 {
@@ -84,8 +83,8 @@ func TestOverlay_StaysBounded(t *testing.T) {
 	require.NoError(t, checkAccount(d.w, d.p))
 }
 
-// TestQueues_StayBounded: with nothing to step, a queue takes in no more than a fetch beyond its limit, also of records
-// without key and value, and what has been stepped is not kept in memory.
+// TestQueues_StayBounded: without steps a queue takes at most one fetch beyond its
+// limit, also of records without key and value. Stepped records are not kept in memory.
 func TestQueues_StayBounded(t *testing.T) {
 	d := served(t, func(c *Config) { c.FetchBytes = 6400 })
 	d.hold = func(e Effect) bool { _, ok := e.(LookUp); return ok }

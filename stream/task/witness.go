@@ -8,13 +8,13 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// witness is what a record of a topic is to be the same as.
+// witness is a topic's record that must not have changed.
 type witness struct {
 	topic event.Topic
 	state.Witness
 }
 
-// witnessOf identifies a record. Timestamps of our own rankings are the broker's, unknown when they are produced: 0.
+// witnessOf identifies a record. The timestamp of our own ranking is set by the broker, and unknown when it is produced: 0.
 func witnessOf(offset, timestamp int64, key, value []byte) state.Witness {
 	var d xxhash.Digest
 	d.Reset()
@@ -24,7 +24,6 @@ func witnessOf(offset, timestamp int64, key, value []byte) state.Witness {
 	return state.Witness{Offset: offset, Timestamp: timestamp, Hash: d.Sum64()}
 }
 
-// witnessOfRecord is that of a record as it was read.
 func witnessOfRecord(r *partition.Record) state.Witness {
 	w := witnessOf(r.Offset, r.Timestamp, r.Key, r.Value)
 	if r.Cut != nil {
@@ -33,7 +32,7 @@ func witnessOfRecord(r *partition.Record) state.Witness {
 	return w
 }
 
-// Matches tells whether a record is the one that a witness was taken of.
+// Matches reports whether a record is the one of a witness.
 func Matches(w state.Witness, r *partition.Record) bool {
 	got := witnessOfRecord(r)
 	if w.Timestamp == 0 {
