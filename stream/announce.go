@@ -20,44 +20,42 @@ import (
 const (
 	announceEvery   = 5 * time.Second
 	announceTimeout = 2 * time.Second
-	// announcedByAll is how long the store has to have answered all announcements of a worker that joins until it knows all others, even where
-	// the store had lost them right before.
+	// announcedByAll is how long the store must have answered a joining worker's
+	// announcements until it knows all others, even if the store had lost them just before.
 	announcedByAll = announceEvery + announceTimeout
-	lookEvery      = time.Second // at what there is to announce
+	lookEvery      = time.Second // at changes to announce
 )
 
-// announcer tells the other workers of the group which learners this one is configured with, and finds out which the others
-// are. While a configuration is rolled out they differ; what is for a learner that only others know waits for them, see
-// task.Elsewhere. A store that does not answer leaves what was last known in place. So does one that has forgotten the others, or whose
-// clock makes them look old, as after a failover: a worker counts as there until its announcements have not changed for WorkerCounts, in
-// time in which this one has been answered. A worker that joins takes each learner for known to others until it has been answered for
-// announcedByAll, or for WorkerCounts at most.
+// announcer publishes this worker's learners to the other workers of the group, and reads theirs. They differ during a
+// rollout: records for learners that only others have wait (task.Elsewhere). If the store does not answer, or has lost
+// the announcements, or its clock makes them look old, as after a failover, the last known ones stay. A worker counts
+// until its announcements have not changed for WorkerCounts, in time during which the store answered. A joining worker
+// assumes that others have any learner, until it was answered for announcedByAll, or for WorkerCounts at most.
 //
-// run is one goroutine, of Worker.Run, which announces by itself, too; others read elsewhere.
+// run is one goroutine, of Worker.Run. Other goroutines read elsewhere.
 type announcer struct {
 	registry state.Registry
 	log      *slog.Logger
 	waits    *waits
-	outside  func() string        // why this worker is outside of the group, "": it is not; nil: it never is
-	clock    func() time.Duration // cannot be set
+	outside  func() string        // why this worker is outside of the group, "": it is a member; nil: it never is outside
+	clock    func() time.Duration // monotonic
 
-	elsewhere atomic.Pointer[partition.Elsewhere] // learners that this worker does not know
+	elsewhere atomic.Pointer[partition.Elsewhere] // other workers' learners that this worker lacks
 
-	mu       sync.Mutex // of all below
+	mu       sync.Mutex // guards the fields below
 	self     state.WorkerInfo
 	others   map[string]sighting
-	answered time.Duration // when the store has answered last
-	watched  time.Duration // for how long it has
-	differ   bool          // some worker has other settings of learners, as was said
-	since    time.Duration // when the first of the latest announcements was answered that all were; negative: the last was not
+	answered time.Duration // when the store last answered
+	watched  time.Duration // total time during which it answered
+	differ   bool          // another worker has other settings of learners; logged
+	since    time.Duration // time of the first answer since the last failure; negative: the last announcement failed
 	partial  bool          // this worker has joined, and may not know all others yet
-	until    time.Duration // how long that may last
+	until    time.Duration // the latest end of partial
 }
 
-// sighting is another worker as it was announced last.
 type sighting struct {
 	says    state.WorkerInfo
-	changed time.Duration // when its announcement was seen to change last, in time watched
+	changed time.Duration // time at which it last changed, in terms of watched
 }
 
 func newAnnouncer(opt *Options) *announcer {
@@ -72,7 +70,7 @@ func newAnnouncer(opt *Options) *announcer {
 	return a
 }
 
-// run announces until ctx is done, and withdraws then.
+// run announces until ctx is done, and then withdraws.
 func (a *announcer) run(ctx context.Context) {
 	if a.registry == nil {
 		return
@@ -95,7 +93,7 @@ func (a *announcer) run(ctx context.Context) {
 	}
 }
 
-// news tells whether there is something new to say of this worker, or to learn of the others.
+// news reports whether to announce before the next tick.
 func (a *announcer) news() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -110,12 +108,11 @@ func (a *announcer) join(ctx context.Context) {
 	a.announce(ctx)
 }
 
-// stillPartial tells whether other workers may not have been answered since this one first was; err is that of the last announcement.
+// stillPartial reports whether other workers may be unknown; err is that of the last announcement.
 func (a *announcer) stillPartial(now time.Duration, err error) bool {
 	return now < a.until && !errors.Is(err, state.ErrForbidden) && (a.since < 0 || now-a.since < announcedByAll)
 }
 
-// announce announces once.
 func (a *announcer) announce(ctx context.Context) {
 	if a.registry == nil {
 		return
@@ -139,12 +136,12 @@ func (a *announcer) announce(ctx context.Context) {
 	case err == nil:
 		a.waits.forget(announcerWaits)
 		a.compare(now, all)
-	case ctx.Err() == nil && !a.self.Outside: // else that says it
+	case ctx.Err() == nil && !a.self.Outside: // Outside says it otherwise
 		a.waits.note(now, announcerWaits, "", nil, err)
 	}
 }
 
-// compare compares what the workers of the group say of themselves with this one.
+// compare compares the announcements of the group's workers with this one.
 func (a *announcer) compare(now time.Duration, all []state.WorkerInfo) {
 	a.watched += min(now-a.answered, 2*announceEvery)
 	a.answered = now
@@ -162,7 +159,6 @@ func (a *announcer) compare(now time.Duration, all []state.WorkerInfo) {
 	}
 }
 
-// publish gives the partitions the learners of the others.
 func (a *announcer) publish() {
 	learners := map[string]bool{}
 	for _, s := range a.others {
@@ -188,8 +184,8 @@ func (a *announcer) publish() {
 	}
 }
 
-// compareSettings says when workers begin to have other settings of learners than this one, and when all are the same again. Workers of
-// versions that do not tell are passed over.
+// compareSettings logs when workers' settings of learners begin and cease
+// to differ from this one's. Workers that announce no settings are ignored.
 func (a *announcer) compareSettings(all []state.WorkerInfo) {
 	others := map[string]int{}
 	self := slices.IndexFunc(all, func(w state.WorkerInfo) bool { return w.ID == a.self.ID })

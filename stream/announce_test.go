@@ -16,7 +16,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// announcing is an announcer of a worker with some learners, and what it logs.
+// announcing is an announcer of a worker with some learners, and its log.
 func announcing(registry state.Registry, learners ...string) (*announcer, *strings.Builder) {
 	var log strings.Builder
 	opt := &Options{Registry: registry, Logger: slog.New(slog.NewTextHandler(&log, nil))}
@@ -26,8 +26,8 @@ func announcing(registry state.Registry, learners ...string) (*announcer, *strin
 	return newAnnouncer(opt), &log
 }
 
-// TestAnnouncer_KnowsWhatOthersAreConfiguredWith: learners of other workers that this one lacks are known while these workers
-// are there, are withdrawn with them, and count for a while where they were killed. What all have is no news.
+// TestAnnouncer_KnowsWhatOthersAreConfiguredWith: learners that only other workers have are known while these workers
+// live, are withdrawn with them, and stay for a while if they were killed. Learners that all have are not reported.
 func TestAnnouncer_KnowsWhatOthersAreConfiguredWith(t *testing.T) {
 	store, now := memstore.New(nil), time.Unix(1_800_000_000, 0)
 	store.SetClock(func() time.Time { return now })
@@ -208,7 +208,7 @@ func (u *unwilling) Show(context.Context, string, []byte) ([][]byte, error) { re
 
 func (u *unwilling) Withdraw(context.Context, string) error { return u.err }
 
-// TestAnnouncer_GoesOnWithoutTheStore: what was last known stays, and one line tells of a failure.
+// TestAnnouncer_GoesOnWithoutTheStore: the last known learners stay, and one line reports the failure.
 func TestAnnouncer_GoesOnWithoutTheStore(t *testing.T) {
 	for _, err := range []error{errors.New("away"), fmt.Errorf("%w: NOPERM", state.ErrForbidden)} {
 		u := &unwilling{err: err}
@@ -219,6 +219,6 @@ func TestAnnouncer_GoesOnWithoutTheStore(t *testing.T) {
 		a.withdraw(t.Context())
 		require.Equal(t, 2, u.calls)
 		require.Equal(t, map[string]bool{"front": true}, a.elsewhere.Load().Learners)
-		require.Equal(t, 3, strings.Count(log.String(), "\n"), log) // with what it learned, and could not take back
+		require.Equal(t, 3, strings.Count(log.String(), "\n"), log) // with the learners found, and without a withdrawal
 	}
 }

@@ -11,18 +11,17 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 )
 
-// balancerProtocol is the name under which members agree on this balancer. All members of a group must know it.
+// balancerProtocol is the balancer's name in the group protocol. All members must support it.
 const balancerProtocol = "ranker-copartition"
 
-// Balancer divides partition *numbers* among the members of a group: the owner of number p owns p of every topic that
-// it has subscribed to. Loads differ by at most one, and as few numbers as possible move away from the member that
-// owned them before, for a move costs an acquire. The result does not depend on the order of members or partitions.
+// Balancer assigns partition numbers to the members of a group: the owner of number p owns p of every topic. Loads differ by at most one,
+// and as few numbers as possible move, since a move costs an acquire. The result does not depend on the order of members or partitions.
 //
-// Where the topics' partition counts differ, only the numbers that every topic has are divided, and the mismatch is
-// reported. Where a topic does not exist, no number has an owner.
+// If topics' partition counts differ, only the numbers that every topic has are
+// assigned, and the mismatch is reported. If a topic is missing, no number has an owner.
 //
-// Members tell what they owned as their user data. A member that slept through a generation may claim what has been
-// given to somebody else since; of two claims, the one from the newer generation wins.
+// Members send the numbers they owned as user data. A member that slept through a generation
+// may claim numbers of another: of two claims, that of the newer generation wins.
 type Balancer struct {
 	onMismatch func(counts map[string]int)
 
@@ -33,13 +32,12 @@ type Balancer struct {
 
 var _ kafka.GroupBalancer = (*Balancer)(nil)
 
-// NewBalancer returns a balancer. onMismatch may be nil; it is called with the number of partitions of each topic
-// when they differ, by the member that divides the partitions only.
+// NewBalancer returns a balancer. onMismatch, if not nil, is called by the group's leader with the topics' partition counts if they differ.
 func NewBalancer(onMismatch func(counts map[string]int)) *Balancer {
 	return &Balancer{onMismatch: onMismatch}
 }
 
-// Own records what this member owns in a generation: its claim at the next rebalance.
+// Own records the numbers that this member owns in a generation: its claim at the next rebalance.
 func (b *Balancer) Own(generation int64, numbers []int32) {
 	owned := slices.Clone(numbers)
 	slices.Sort(owned)
@@ -48,30 +46,30 @@ func (b *Balancer) Own(generation int64, numbers []int32) {
 	b.generation, b.owned = generation, slices.Compact(owned)
 }
 
-// ProtocolName is part of kafka.GroupBalancer.
+// ProtocolName implements kafka.GroupBalancer.
 func (b *Balancer) ProtocolName() string { return balancerProtocol }
 
-// UserData is part of kafka.GroupBalancer: this member's claim.
+// UserData implements kafka.GroupBalancer: it returns this member's claim.
 func (b *Balancer) UserData() ([]byte, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return appendClaim(nil, claim{b.generation, b.owned}), nil
 }
 
-// AssignGroups is part of kafka.GroupBalancer.
+// AssignGroups implements kafka.GroupBalancer.
 func (b *Balancer) AssignGroups(members []kafka.GroupMember, partitions []kafka.Partition) kafka.GroupMemberAssignments {
-	topics := map[string]map[int32]bool{} // of each subscribed topic, its numbers
+	topics := map[string]map[int32]bool{} // numbers of each subscribed topic
 	var claimants []claimant
 	for _, m := range members {
 		if len(m.Topics) == 0 {
-			continue // whatever it owned would not be read
+			continue // its numbers would not be read
 		}
 		for _, topic := range m.Topics {
 			if topics[topic] == nil {
 				topics[topic] = map[int32]bool{}
 			}
 		}
-		c, _ := decodeClaim(m.UserData) // a claim that makes no sense is none
+		c, _ := decodeClaim(m.UserData) // an invalid claim claims nothing
 		claimants = append(claimants, claimant{m.ID, c})
 	}
 	for _, p := range partitions {
@@ -111,7 +109,7 @@ func (b *Balancer) reportMismatch(topics map[string]map[int32]bool) {
 	}
 }
 
-// commonNumbers returns the numbers that every topic has, in order.
+// commonNumbers returns the numbers that every topic has, ascending.
 func commonNumbers(topics map[string]map[int32]bool) []int32 {
 	var numbers []int32
 	for _, first := range topics {
@@ -124,15 +122,14 @@ func commonNumbers(topics map[string]map[int32]bool) []int32 {
 	return numbers
 }
 
-// claimant is a member and what it says it owned.
 type claimant struct {
 	id    string
 	claim claim
 }
 
-// divide gives each number an owner. With f = ⌊numbers/members⌋, each member gets f or f+1, and numbers mod members
-// of them f+1. A member that owned k keeps min(k, its share), which is the most that any balanced division leaves in
-// place once as many as possible of the larger shares go to members with k > f.
+// divide assigns an owner to each number. With f = ⌊numbers/members⌋, each member gets f or f+1,
+// and numbers mod members of them f+1. A member that owned k keeps min(k, its share): the most
+// that a balanced division can leave in place, if members with k > f get the larger shares first.
 func divide(members []claimant, numbers []int32) map[string][]int32 {
 	members = slices.SortedFunc(slices.Values(members), func(a, b claimant) int { return cmp.Compare(a.id, b.id) })
 	members = slices.CompactFunc(members, func(a, b claimant) bool { return a.id == b.id })
@@ -169,7 +166,7 @@ func divide(members []claimant, numbers []int32) map[string][]int32 {
 	return owners
 }
 
-// previousOwners is the owner of each number by the newest claim; of two as new, by that of the lesser member id.
+// previousOwners returns each number's owner by the newest claim; of equally new ones, by the lesser member id.
 func previousOwners(members []claimant, numbers []int32) map[int32]string {
 	exists := make(map[int32]bool, len(numbers))
 	for _, p := range numbers {
@@ -186,7 +183,7 @@ func previousOwners(members []claimant, numbers []int32) map[int32]string {
 	return owner
 }
 
-// shares says how many numbers each member will own.
+// shares returns how many numbers each member will own.
 func shares(members []claimant, owned map[string][]int32, numbers int) map[string]int {
 	least, larger := numbers/len(members), numbers%len(members)
 	share := make(map[string]int, len(members))
@@ -204,17 +201,17 @@ func shares(members []claimant, owned map[string][]int32, numbers int) map[strin
 	return share
 }
 
-// claim is what a member says that it owned, and when. The zero value claims nothing.
+// claim is the numbers that a member owned in a generation. The zero value claims nothing.
 type claim struct {
 	generation int64
-	numbers    []int32 // rising
+	numbers    []int32 // ascending
 }
 
-// claimVersion is the first byte of an encoded claim. A later version is not understood, and claims nothing: while
-// members of several versions are in a group, numbers move more than they need to, and that is all.
+// claimVersion is the first byte of an encoded claim. A claim of another version claims
+// nothing, so numbers move more than necessary in a group with several versions.
 const claimVersion = 1
 
-// appendClaim encodes: version, generation and count as uvarints, then each number's distance to the one before.
+// appendClaim encodes version, generation and count as uvarints, then each number's distance from the one before.
 func appendClaim(dst []byte, c claim) []byte {
 	dst = append(dst, claimVersion)
 	dst = binary.AppendUvarint(dst, uint64(max(c.generation, 0)))
@@ -227,7 +224,7 @@ func appendClaim(dst []byte, c claim) []byte {
 	return dst
 }
 
-// decodeClaim reads what appendClaim wrote. It trusts nothing: the data is some other process's.
+// decodeClaim reads the output of appendClaim. The data comes from another process: everything is checked.
 func decodeClaim(data []byte) (claim, bool) {
 	if len(data) == 0 || data[0] != claimVersion {
 		return claim{}, false
@@ -263,24 +260,24 @@ func decodeClaim(data []byte) (claim, bool) {
 	return c, true
 }
 
-// Partitioner says which partition a key belongs to, as the default partitioner of Kafka's Java client does: murmur2
+// Partitioner maps keys to partitions like the default partitioner of Kafka's Java client: murmur2
 // of the key, modulo the number of partitions. It is safe for concurrent use and does not allocate.
 type Partitioner struct {
 	hash    kafka.Murmur2Balancer
 	numbers []int
 }
 
-// NewPartitioner is for topics of n partitions; n below 1 counts as 1.
+// NewPartitioner returns one for topics of n partitions; n below 1 counts as 1.
 func NewPartitioner(n int) *Partitioner {
 	numbers := make([]int, max(n, 1))
 	for i := range numbers {
 		numbers[i] = i
 	}
-	// Consistent: a nil key counts as empty, where it would otherwise be given a random partition.
+	// Consistent: a nil key counts as empty; otherwise its partition would be random.
 	return &Partitioner{hash: kafka.Murmur2Balancer{Consistent: true}, numbers: numbers}
 }
 
-// Of returns the key's partition.
+// Of returns a key's partition.
 func (p *Partitioner) Of(key []byte) int32 {
 	return int32(p.hash.Balance(kafka.Message{Key: key}, p.numbers...))
 }

@@ -112,7 +112,7 @@ func TestAsFewNumbersMoveAsBalanceAllows(t *testing.T) {
 		n := rapid.IntRange(0, 6).Draw(t, "numbers")
 		members := drawMembers(t, n, 4)
 		got := NewBalancer(nil).AssignGroups(members, partitionsOf(threeTopics, n))
-		// Who owned what, said once more and plainly: the newest claim, then the lesser id.
+		// Previous owners, computed plainly: the newest claim, then the lesser id.
 		previous, ids := map[int32]string{}, []string{}
 		for generation := int64(3); generation >= 0; generation-- {
 			for _, m := range members {
@@ -138,8 +138,7 @@ func TestAsFewNumbersMoveAsBalanceAllows(t *testing.T) {
 	})
 }
 
-// A group whose members come and go: whoever stays keeps what it can, and a member that only sees others come and go
-// moves nothing that balance does not ask for.
+// In a group whose members come and go, a member that stays keeps its numbers as far as balance allows.
 func TestMembersJoiningAndLeavingMoveNoMoreThanTheirShare(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 24).Draw(t, "numbers")

@@ -15,7 +15,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// said gives what causes say from one look to the next, without the time.
+// said returns the messages from one look to the next, without the time.
 func said(t *testing.T) func(at time.Duration, statuses map[int32]task.Status) []string {
 	t.Helper()
 	var out bytes.Buffer
@@ -40,7 +40,7 @@ func waiting(p int32) task.Status {
 		Err: fmt.Errorf("fetching payoffs[%d]: offset %d: %w", p, 100+p, errors.New("no leader"))}
 }
 
-// What several partitions wait for is one line, that names them; it comes again every half minute, and its end is said.
+// A wait of several partitions is one line that names them. It is repeated every half minute, and its end is logged.
 func TestCauses_OneLinePerCause(t *testing.T) {
 	look := said(t)
 	fetching := map[int32]task.Status{0: waiting(0), 2: waiting(2), 1: {Phase: task.Running}}
@@ -59,7 +59,7 @@ func TestCauses_OneLinePerCause(t *testing.T) {
 	require.Equal(t, nothingSaid, look(37*time.Second, nil))
 }
 
-// What is over within a second is not said at all.
+// A wait shorter than a second is not logged.
 func TestCauses_AMomentIsNotSaid(t *testing.T) {
 	look := said(t)
 	require.Equal(t, nothingSaid, look(0, map[int32]task.Status{0: waiting(0)}))
@@ -83,7 +83,7 @@ func TestCauses_Stopped(t *testing.T) {
 	require.Len(t, look(40*time.Second, stopped), 1)
 }
 
-// Where a group begins is said once, for all partitions together, with what lies before.
+// A group's beginning is logged once for all partitions, with the number of records before.
 func TestCauses_Beginnings(t *testing.T) {
 	look := said(t)
 	began := task.Status{Phase: task.Running, Began: true, Skipped: [event.Inputs]int64{10, 0, 3}}

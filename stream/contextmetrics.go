@@ -6,7 +6,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// contextCounters count what contexts of impressions were like.
 type contextCounters struct {
 	clamped *prometheus.CounterVec
 	missing *prometheus.CounterVec
@@ -24,7 +23,7 @@ func newContextCounters(f factory) contextCounters {
 	}
 }
 
-// observe counts what has risen since the last look.
+// observe counts the increase since the last call.
 func (c *contextCounters) observe(k learnerKey, now partition.ContextStatus) {
 	if !now.Looks {
 		return

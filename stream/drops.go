@@ -10,13 +10,13 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// warnEvery is how much event time passes between two warnings of one learner.
+// warnEvery is the event time between two warnings about one learner, in milliseconds.
 var warnEvery = time.Hour.Milliseconds()
 
-// hourly lets something be said of each learner of a partition once an hour of event time.
-type hourly map[string]event.Millis // by learner: when it was said last
+// hourly limits messages about each learner to one per hour of event time.
+type hourly map[string]event.Millis // by learner: time of the last message
 
-// due tells whether it is to be said now, and takes it to be said then.
+// due reports whether a message is due, and notes it.
 func (h hourly) due(learner string, watermark event.Millis) bool {
 	if last, said := h[learner]; said && watermark < last+warnEvery {
 		return false
@@ -25,7 +25,7 @@ func (h hourly) due(learner string, watermark event.Millis) bool {
 	return true
 }
 
-// dropWarnings says for one partition which learners drop what would have told them something.
+// dropWarnings warns about a partition's learners whose dropped selections are informative.
 type dropWarnings struct{ hourly }
 
 func (w dropWarnings) say(log *slog.Logger, s *task.Status) {
@@ -40,7 +40,7 @@ func (w dropWarnings) say(log *slog.Logger, s *task.Status) {
 	}
 }
 
-// untaughtNotes says once in a process, of each learner, that it has not learned from all that has expired.
+// untaughtNotes logs, once per process and learner, that expired selections did not teach it.
 type untaughtNotes struct{ said sync.Map }
 
 func (u *untaughtNotes) say(log *slog.Logger, learners []partition.LearnerStatus) {
@@ -56,7 +56,7 @@ func (u *untaughtNotes) say(log *slog.Logger, learners []partition.LearnerStatus
 	}
 }
 
-// misspeltNotes say once in a process, of each topic and field, that records have a field that is misspelt.
+// misspeltNotes logs, once per process, topic and field, that records have a misspelt field.
 type misspeltNotes struct{ said sync.Map }
 
 func (m *misspeltNotes) say(log *slog.Logger, topics [event.Topics]string, misspelt [event.Inputs]event.Misspelling) {
@@ -71,10 +71,10 @@ func (m *misspeltNotes) say(log *slog.Logger, topics [event.Topics]string, missp
 	}
 }
 
-// refusedAgain is how long nothing more is said of refusals of one topic for one reason.
+// refusedAgain is the least time between two messages about a topic and reason.
 const refusedAgain = 30 * time.Second
 
-// refusals say that records are refused, and become dead letters: the first of each topic and reason at once, then one line in 30 s at most.
+// refusals logs refused records, which become dead letters: the first of each topic and reason at once, then at most one line in 30 s.
 type refusals struct {
 	mu    sync.Mutex
 	known map[refusedKey]*refused
@@ -85,7 +85,7 @@ type refusedKey struct {
 	reason string
 }
 
-// refused are the refusals that were not said yet, with the last of them.
+// refused counts refusals since the last message.
 type refused struct {
 	said      time.Duration
 	records   int
@@ -93,7 +93,7 @@ type refused struct {
 	last      task.Refusal
 }
 
-// note takes refusals in a partition, and says of those of a new kind.
+// note counts a partition's refusals, and logs those of a new kind.
 func (r *refusals) note(log *slog.Logger, names [event.Topics]string, now time.Duration, partition int32, all []task.Refusal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -113,7 +113,6 @@ func (r *refusals) note(log *slog.Logger, names [event.Topics]string, now time.D
 	}
 }
 
-// look says what is due.
 func (r *refusals) look(log *slog.Logger, names [event.Topics]string, now time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// A learner that drops what would teach it something is warned of once an hour of event time, each on its own.
+// A learner whose dropped selections are informative is warned about once an hour of event time.
 func TestDropWarnings_OnceAnHourOfEventTime(t *testing.T) {
 	var out bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&out, nil))

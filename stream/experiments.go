@@ -13,13 +13,13 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// experimentCounters count impressions of experiments, as machines do from their load on.
+// experimentCounters count experiments' impressions, since each machine's load.
 type experimentCounters struct {
 	arms, outside *prometheus.CounterVec
 	seen          map[armKey]int64
 }
 
-// armKey is what is counted of a partition's experiment. An arm of "" is what is outside of it.
+// armKey identifies a count of a partition's experiment. The arm "" counts impressions outside of it.
 type armKey struct {
 	partition       int32
 	experiment, arm string
@@ -35,7 +35,7 @@ func newExperimentCounters(f factory) experimentCounters {
 	}
 }
 
-// observe counts what has risen since the last look.
+// observe counts the increase since the last call.
 func (c *experimentCounters) observe(p int32, all []partition.ExperimentStatus) {
 	add := func(k armKey, now int64, counter prometheus.Counter) {
 		counter.Add(float64(increase(c.seen[k], now)))
@@ -54,10 +54,9 @@ func (c *experimentCounters) observe(p int32, all []partition.ExperimentStatus) 
 	}
 }
 
-// ExperimentSnapshot is an experiment's part of a PartitionSnapshot.
 type ExperimentSnapshot struct {
 	partition.ExperimentStatus
-	Lag float64 // seconds from the last deadline that is counted to Taken; -1: nothing is yet
+	Lag float64 // seconds from the last counted deadline to Taken; -1: none is counted yet
 }
 
 func experimentSnapshots(all []partition.ExperimentStatus, now event.Millis) []ExperimentSnapshot {
@@ -83,8 +82,8 @@ var (
 		"experiment", "arm")
 )
 
-// collectExperiments gives the gauges of experiments. Whether an arm is out of service each worker says; how it fares says who has the
-// partition that compares.
+// collectExperiments sets the experiments' gauges. Each worker reports whether an
+// arm is out of service; only the owner of the deciding partition reports lifts.
 func collectExperiments(gauge func(d *prometheus.Desc, v float64, labels ...string), all map[int32]*PartitionSnapshot) {
 	type key struct{ experiment, arm string }
 	tripped := map[key]float64{}
@@ -121,16 +120,15 @@ func (x *ExperimentSnapshot) collect(gauge func(d *prometheus.Desc, v float64, l
 	}
 }
 
-// outOfService are arms that a guard has taken out of service, as far as that is said.
+// outOfService are the arms whose removal by a guard was logged.
 type outOfService map[outArm]bool
 
-// outArm is an arm of a run.
 type outArm struct {
 	experiment, arm string
 	run             int32
 }
 
-// look says of each arm once that it is out of service.
+// look logs each arm out of service once.
 func (o outOfService) look(log *slog.Logger, all map[int32]task.Status) {
 	for _, p := range slices.Sorted(maps.Keys(all)) {
 		for _, x := range all[p].Experiments {

@@ -6,14 +6,14 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// hitFailpoint is a failpoint before or after a request: a step of the protocol. It costs nothing where they are not compiled in.
+// hitFailpoint hits a failpoint before or after a request. It costs nothing without the build tag.
 func hitFailpoint(when string, e task.Effect) {
 	if failpoint.Enabled {
 		failpoint.Hit(when + " " + stepName(e))
 	}
 }
 
-// stepName names the requests in plain words for failpoints.
+// stepName returns a request's name for failpoints.
 func stepName(e task.Effect) string {
 	switch e := e.(type) {
 	case task.Heartbeat:
@@ -49,7 +49,7 @@ func stepName(e task.Effect) string {
 		return "committed"
 	case task.Fetch:
 		if e.Topic == event.Rankings {
-			return "replay" // nothing else reads rankings, but the search of a fresh group
+			return "replay" // only a replay reads rankings, apart from the scan of a fresh group
 		}
 		return "fetch"
 	case task.Produce:

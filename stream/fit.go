@@ -13,24 +13,24 @@ import (
 )
 
 const (
-	fitTimeout   = 15 * time.Second // bounds one look whether the worker is fit
+	fitTimeout   = 15 * time.Second // bounds one fitness check
 	fitPause     = 500 * time.Millisecond
-	fitLongest   = 10 * time.Second // fitPause doubles up to it; a store that is back is noticed within it
-	fitLookEvery = 2 * time.Second  // at a member some of whose partitions are not served
+	fitLongest   = 10 * time.Second // the longest fitPause, which doubles; a store that is back is noticed within it
+	fitLookEvery = 2 * time.Second  // interval of checks while some of a member's partitions are not served
 )
 
-// How long a member may be unfit, with partitions that it does not serve, before it leaves the group.
+// How long a member with unserved partitions may be unfit before it leaves the group.
 const (
-	// unfitOwn is for what only this worker need have: credentials, rights, learners. It holds where none of its partitions is at work, so that
-	// leaving takes nothing. It is longer than a secret takes to be replaced in a file, and as long as a rebalance at most.
+	// unfitOwn is for faults that may be this worker's own: credentials, rights, learners. It applies if none of its partitions
+	// works, so leaving costs nothing. It exceeds the time to replace a secret in a file, and is at most as long as a rebalance.
 	unfitOwn = 15 * time.Second
-	// unfitOutage is for all else: a store that cannot be reached, is loading or is full. Who is cut off alone cannot tell that from an
-	// outage that all share, so it is twice as long as a partition is ranked without the store. Whoever shares the outage ranks nothing any
-	// more when the first leaves, but what came after half of the time had passed.
+	// unfitOutage is for other faults: the store cannot be reached, is loading, or is full. A worker that
+	// is cut off alone cannot tell this from an outage of all, so the time is twice as long as a partition
+	// ranks without the store. In an outage of all nothing is ranked any more when the first worker leaves.
 	unfitOutage = 2 * time.Minute
 )
 
-// checkFit tells why this worker could not work on the partitions of its group; nil: it could. The topics are known.
+// checkFit returns why this worker could not serve the partitions of its group; nil if it could. The topics are known.
 func (w *Worker) checkFit(ctx context.Context) error {
 	n := w.partitions()
 	if err := w.opt.Store.Fit(ctx, n); err != nil {
@@ -40,7 +40,7 @@ func (w *Worker) checkFit(ctx context.Context) error {
 	for p := range int32(n) {
 		fields, err := w.opt.Store.Load(ctx, p, nil)
 		if errors.Is(err, state.ErrNoState) || errors.Is(err, state.ErrIncomplete) {
-			continue // the task that takes it over says what there is to say
+			continue // the task that takes it over reports why
 		}
 		if err != nil {
 			return fmt.Errorf("reading which learners are stored: %w", err)
@@ -50,7 +50,7 @@ func (w *Worker) checkFit(ctx context.Context) error {
 		case err != nil:
 			continue // likewise
 		case refusal == nil:
-			return nil // there is something that it can serve
+			return nil // it can serve this one
 		case unfit == nil:
 			unfit = refusal
 		}
@@ -58,15 +58,14 @@ func (w *Worker) checkFit(ctx context.Context) error {
 	return unfit
 }
 
-// awaitFit returns once the worker is fit to work and may join the group, or with the end of drain. It fails where topics to be read do
-// not exist at the start.
+// awaitFit returns once the worker is fit and may join the group, or when drain ends. It fails if input topics do not exist at the start.
 func (w *Worker) awaitFit(drain context.Context) error {
 	for pause := fitPause; ; pause = min(2*pause, fitLongest) {
 		if err := w.opt.Membership.Look(drain); err != nil {
 			return err
 		}
 		err := w.missing(drain)
-		if err == nil { // before anything of the stored state but its version is read
+		if err == nil { // before any stored state but its version is read
 			err = upgrade(drain, &w.opt, upgrades, task.StateLayout, w.partitions())
 		}
 		if err == nil {
@@ -93,7 +92,7 @@ func (w *Worker) lookWhetherFit(ctx context.Context) error {
 	return w.checkFit(limited)
 }
 
-// missing names topics that do not exist, those that are written to included.
+// missing returns an error with the names of missing topics, output topics included.
 func (w *Worker) missing(ctx context.Context) error {
 	if w.opt.Missing == nil {
 		return nil
@@ -110,7 +109,7 @@ func (w *Worker) missing(ctx context.Context) error {
 	return nil
 }
 
-// stayOutside notes why the worker stays outside of its group, or with nil that it may join.
+// stayOutside records and logs why the worker stays outside of its group; with nil, that it may join.
 func (w *Worker) stayOutside(err error, pause time.Duration) {
 	w.mu.Lock()
 	was := w.outside
@@ -128,14 +127,14 @@ func (w *Worker) stayOutside(err error, pause time.Duration) {
 	}
 }
 
-// Outside says in plain words why this worker stays outside of its group; "": it does not.
+// Outside returns why this worker stays outside of its group; "" if it does not.
 func (w *Worker) Outside() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.whyOutside()
 }
 
-// whyOutside is Outside; mu is held.
+// whyOutside is Outside with mu held.
 func (w *Worker) whyOutside() string {
 	if w.outside == nil {
 		return ""
@@ -143,10 +142,10 @@ func (w *Worker) whyOutside() string {
 	return fmt.Sprintf("stays outside of group %s until it is fit to work: %v; it looks again every %v", w.opt.Group, w.outside, w.again)
 }
 
-// share is how a member serves its partitions.
+// share describes how a member serves its partitions.
 type share struct {
-	works    bool // one at least is at work
-	unserved bool // one at least is not: it is being taken over and that has failed, has stopped, or waits for room in the store
+	works    bool // at least one works
+	unserved bool // at least one does not: its take-over failed, it has stopped, or it waits for room in the store
 }
 
 func shareOf(statuses map[int32]task.Status) (s share) {
@@ -162,14 +161,14 @@ func shareOf(statuses map[int32]task.Status) (s share) {
 	return s
 }
 
-// fitness decides whether a member leaves its group. Where all that it owns is served, its store does not matter: rankings need none. It is
-// pure: times are the worker's.
+// fitness decides when a member leaves its group. While all its partitions are served,
+// the store does not matter: rankings do not need it. It is pure: times are the worker's.
 type fitness struct {
 	unfit bool
-	since time.Duration // when it began
+	since time.Duration // when it became unfit
 }
 
-// leaves takes how the partitions are served, and why the worker is unfit, nil where it is not or nobody has looked.
+// leaves reports whether to leave, given the partitions' service and the fitness error, nil if fit or not checked.
 func (f *fitness) leaves(now time.Duration, s share, err error) bool {
 	if !s.unserved || err == nil {
 		f.unfit = false
@@ -186,7 +185,7 @@ func (f *fitness) leaves(now time.Duration, s share, err error) bool {
 	return now-f.since >= limit
 }
 
-// guard looks, while the worker is a member, whether it is still fit to work, until ctx is done.
+// guard checks, while the worker is a member, that it is still fit, until ctx is done.
 func (w *Worker) guard(ctx context.Context) {
 	var f fitness
 	tick := time.NewTicker(fitLookEvery)
@@ -209,7 +208,7 @@ func (w *Worker) guard(ctx context.Context) {
 	}
 }
 
-// leave ends the present generation, so that Run leaves the group.
+// leave ends the generation, so that Run leaves the group.
 func (w *Worker) leave(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -221,7 +220,7 @@ func (w *Worker) leave(err error) {
 	w.end()
 }
 
-// leftGroup leaves the group where that was decided, and tells whether it was.
+// leftGroup leaves the group if that was decided, and reports whether it did.
 func (w *Worker) leftGroup() bool {
 	w.mu.Lock()
 	leaving := w.leaving

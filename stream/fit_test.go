@@ -107,8 +107,7 @@ type unfitStore struct {
 
 func (s *unfitStore) Fit(context.Context, int) error { return s.err }
 
-// TestLeave: a worker that leaves says so, ends its generation, and says why it is outside wherever it is asked; one line tells of it
-// for as long as it lasts, again every 30 s.
+// TestLeave: a worker that leaves ends its generation, and reports why it is outside wherever it is asked. One line logs it, every 30 s.
 func TestLeave(t *testing.T) {
 	var log strings.Builder
 	metrics := NewMetrics(prometheus.NewRegistry())

@@ -12,40 +12,38 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// followEvery is how often the other partitions' statistics are asked for. What a payoff teaches one partition reaches
-// the others within this and one checkpoint interval.
+// followEvery is the interval at which other partitions' statistics are read. A
+// payoff's lesson reaches other partitions within this and one checkpoint interval.
 const followEvery = 250 * time.Millisecond
 
-// keepUp is after how long those sources that are known are looked at again while others are read whole, which takes seconds where there
-// are many items: a stream reaches back over a few hundred checkpoints, ten of them a second at the most, and whoever comes later has to
-// read the whole again. Were it not for this, a worker that begins with many partitions and items would do so for ever.
+// keepUp is the longest time without a look at known sources while others are read whole, which takes seconds with
+// many items. A delta stream reaches back over a few hundred checkpoints, at up to ten a second; a reader that
+// comes later must read the whole again. Without this a worker with many partitions and items would do so for ever.
 const keepUp = 5 * time.Second
 
-// follower pools statistics: it reads what the owners of all partitions publish at their checkpoints, wherever they
-// run, and tells it to the worker's knowledge; and, for learners that do not share that, hands each loop what the partitions that are not
-// its own have published. Sums are absolute, so that one that comes
-// twice, or an older one before a newer, does no harm. A partition that cannot be reached leaves its last sums in place.
+// follower pools statistics: it reads the fields that the owners of all partitions publish at their checkpoints,
+// and feeds them to the worker's PooledState. Learners that do not share get other partitions' fields through their
+// loops. Sums are absolute, so repeated or late ones do no harm. A source that cannot be read keeps its last sums.
 //
-// It is one goroutine per generation; it owns its fields, and the knowledge's reader.
+// It is one goroutine per generation, which owns its fields and the reader.
 type follower struct {
 	store      state.Follower
 	partitions int32
-	loops      map[int32]*loop // of learners that do not share; empty where all do
+	loops      map[int32]*loop // with learners that do not share; else empty
 	knowledge  *knowledge
 	log        *slog.Logger
 
-	at     map[int32]state.Fence      // by source: how far its deltas were read
-	served map[int32]map[int32]uint64 // by source and loop: the load of the loop's machine that has had the whole
-	failed map[int32]error            // of this round: sources that could not be read
+	at     map[int32]state.Fence      // by source: position in its delta stream
+	served map[int32]map[int32]uint64 // by source and loop: the machine load that received the whole
+	failed map[int32]error            // sources that could not be read in this round
 	waits  *waits
-	since  time.Time     // when waits' time began
-	round  []publication // read, and not told to the knowledge yet
+	since  time.Time     // origin of the times of waits
+	round  []publication // read, and not fed to the PooledState yet
 	size   int           // of round
 	now    func() time.Time
-	looked time.Time // when all sources that are known were looked at last
+	looked time.Time // last look at all known sources
 }
 
-// publication is what a source has published up to a checkpoint.
 type publication struct {
 	source int32
 	all    []partition.Published
@@ -61,7 +59,6 @@ func newFollower(w *Worker, partitions int, loops map[int32]*loop, log *slog.Log
 	return f
 }
 
-// run follows until ctx is done.
 func (f *follower) run(ctx context.Context) {
 	if f.store == nil || f.partitions < 2 {
 		return
@@ -78,7 +75,6 @@ func (f *follower) run(ctx context.Context) {
 	}
 }
 
-// once looks at all sources, and tells what there is.
 func (f *follower) once(ctx context.Context) {
 	f.looked = f.now()
 	clear(f.failed)
@@ -95,7 +91,7 @@ func (f *follower) once(ctx context.Context) {
 	f.tell()
 }
 
-// follow reads on in what one source publishes.
+// follow reads one source further.
 func (f *follower) follow(ctx context.Context, source int32) {
 	err := f.sendDeltas(ctx, source)
 	if err == nil || errors.Is(err, state.ErrGap) || errors.Is(err, state.ErrNoState) {
@@ -107,15 +103,14 @@ func (f *follower) follow(ctx context.Context, source int32) {
 	f.noteFailed(ctx, source, err)
 }
 
-// noteFailed notes that a source could not be read.
 func (f *follower) noteFailed(ctx context.Context, source int32, err error) {
 	if err == nil || ctx.Err() != nil || errors.Is(err, state.ErrGap) || errors.Is(err, state.ErrNoState) || errors.Is(err, state.ErrIncomplete) {
-		return // which is made up for at the next turn
+		return // the next turn makes up for it
 	}
 	f.failed[source] = err
 }
 
-// sayFailed says which sources could not be read in this round, in one line for all that have failed alike.
+// sayFailed logs the sources that could not be read in this round, one line per cause.
 func (f *follower) sayFailed() {
 	now := f.now().Sub(f.since)
 	seen := map[waitKey][]int32{}
@@ -128,7 +123,7 @@ func (f *follower) sayFailed() {
 	}
 }
 
-// sendDeltas hands out what was published since the last time.
+// sendDeltas feeds the deltas since the last round.
 func (f *follower) sendDeltas(ctx context.Context, source int32) error {
 	at, ok := f.at[source]
 	if !ok {
@@ -145,7 +140,7 @@ func (f *follower) sendDeltas(ctx context.Context, source int32) error {
 			sums := f.read(source, d.Fields)
 			for _, l := range f.loops {
 				if l.p != source && !l.offer(ctx, sums, partition.ImportDelta, source, d.Fence) {
-					delete(f.served[source], l.p) // it has a gap: the whole again, should it still be there
+					delete(f.served[source], l.p) // it has a gap: send the whole again, if the partition is still here
 				}
 			}
 			at = d.Fence
@@ -158,7 +153,7 @@ func (f *follower) sendDeltas(ctx context.Context, source int32) error {
 	}
 }
 
-// sendSums hands all sums of a source to the knowledge, where it is not known whole, and to those loops whose machines have not had them yet.
+// sendSums feeds a source's whole to the PooledState, if it is not known whole, and to loops whose machines have not had it.
 func (f *follower) sendSums(ctx context.Context, source int32) error {
 	if f.served[source] == nil {
 		f.served[source] = map[int32]uint64{}
@@ -202,7 +197,7 @@ func (f *follower) sendSums(ctx context.Context, source int32) error {
 	return nil
 }
 
-// tell tells the knowledge what has been read since the last time.
+// tell feeds the read publications to the PooledState.
 func (f *follower) tell() {
 	if len(f.round) == 0 {
 		return
@@ -218,9 +213,9 @@ func (f *follower) tell() {
 	f.round, f.size = f.round[:0], 0
 }
 
-// resync tells the knowledge all that a source has published, in parts, so that no loop waits for long.
+// resync feeds a source's whole to the PooledState, in parts, so that no loop waits long.
 func (f *follower) resync(source int32, all []partition.Published, at state.Fence) {
-	f.tell() // what was read before must not come behind it
+	f.tell() // earlier deltas must come first
 	if len(all) <= publishedAtOnce {
 		f.knowledge.tell(func(k *partition.PooledState) {
 			k.BeginResync(source, at)
@@ -236,25 +231,24 @@ func (f *follower) resync(source int32, all []partition.Published, at state.Fenc
 	f.knowledge.tell(func(k *partition.PooledState) { k.Whole(source, at) })
 }
 
-// read takes published fields apart, once for all. What cannot be read is passed over: its writer may be newer
-// than we are.
+// read parses published fields once for all. Unreadable ones are ignored: their writer may run another version.
 func (f *follower) read(source int32, fields []state.Field) []partition.Published {
 	return f.knowledge.reader.Read(source, fields, func(err error) {
 		f.log.Debug("passing over what another partition published", "source", source, "error", err)
 	})
 }
 
-// publishedBatch is what one source has published, for one loop. It is shared with other loops.
+// publishedBatch is a source's published fields, for one loop. It is shared with other loops.
 type publishedBatch struct {
 	of  partition.Import
 	all []partition.Published
 }
 
-// publishedAtOnce bounds a batch, so that taking one in never keeps a loop from its partition for long.
+// publishedAtOnce bounds a batch, and so the time for which it keeps a loop from its partition.
 const publishedAtOnce = partition.PublishedAtOnce
 
-// offer hands the loop what was published, all of it as of a checkpoint or what that has changed, waiting while the loop has other to
-// take in; false when the loop has ended. Of a change of nothing that learners pool it is told, too: so that changes follow each other.
+// offer passes published fields, whole or a delta as of a checkpoint, to a loop, and waits while it takes in earlier
+// ones. It returns false when the loop has ended. Empty deltas are passed too, so that deltas stay consecutive.
 func (l *loop) offer(ctx context.Context, all []partition.Published, mode partition.ImportMode, source int32, at state.Fence) bool {
 	of := partition.Import{Source: source, Mode: mode, Writer: partition.WriterOf(at.Token), Seq: at.Seq}
 	for !of.Last {
@@ -273,7 +267,6 @@ func (l *loop) offer(ctx context.Context, all []partition.Published, mode partit
 	return true
 }
 
-// takePublished hands the task a batch.
 func (l *loop) takePublished(b publishedBatch) {
 	for i := range b.all {
 		l.task.SetSource(b.of.Source, &b.all[i])

@@ -14,7 +14,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// published is a state.Follower that holds what two partitions have published.
+// published is a state.Follower with two partitions' published fields.
 type published struct {
 	mu     sync.Mutex
 	deltas map[int32][]state.Delta

@@ -13,10 +13,10 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// Generation is the time between two rebalances of the group: what we own does not change within it.
+// Generation is the time between two rebalances of the group. Its partitions do not change.
 //
-// Goroutines: kafka-go's heartbeats, the watch over partition counts, and the function given to Run. When one of them
-// returns, the generation ends; the next is joined when all have returned.
+// Goroutines: kafka-go's heartbeats, the watch over partition counts, and the function given
+// to Run. When one returns, the generation ends; the next is joined when all have returned.
 type Generation struct {
 	m          *Membership
 	gen        *kafka.Generation
@@ -24,7 +24,7 @@ type Generation struct {
 	done       <-chan struct{}
 }
 
-// begin makes a Generation of kafka-go's, and starts the watch.
+// begin makes a Generation and starts its watch.
 func (m *Membership) begin(gen *kafka.Generation) *Generation {
 	g := &Generation{m: m, gen: gen, partitions: m.assigned(gen)}
 	m.cfg.Balancer.Own(int64(gen.ID), g.partitions)
@@ -40,8 +40,8 @@ func (m *Membership) begin(gen *kafka.Generation) *Generation {
 	return g
 }
 
-// assigned returns the numbers that we were given of every topic. With our balancer they are the same for all; a
-// number that is not (a leader of another version) has no owner that could join its records, and is left alone.
+// assigned returns the numbers assigned in every topic. With our balancer these are all numbers.
+// Another one, from a leader of another version, cannot join its records and is ignored.
 func (m *Membership) assigned(gen *kafka.Generation) []int32 {
 	topics := make(map[string]map[int32]bool, len(m.cfg.Topics))
 	seen := map[int32]bool{}
@@ -61,7 +61,7 @@ func (m *Membership) assigned(gen *kafka.Generation) []int32 {
 }
 
 // watch returns when ctx has ended, or when a topic's partition count has changed, which ends the generation: new
-// numbers want an owner, and tasks check the count. A topic that has vanished is left to the tasks, which notice sooner.
+// numbers need an owner, and tasks check the count. Missing topics are left to the tasks, which notice sooner.
 func (m *Membership) watch(ctx context.Context) {
 	tick := time.NewTicker(m.cfg.WatchInterval)
 	defer tick.Stop()
@@ -89,25 +89,24 @@ func (m *Membership) watch(ctx context.Context) {
 	}
 }
 
-// ID is the generation's number: it rises with each rebalance for as long as the group exists.
+// ID is the generation's number, which rises with each rebalance while the group exists.
 func (g *Generation) ID() int64 { return int64(g.gen.ID) }
 
-// MemberID is the name that the group's coordinator has given to us.
 func (g *Generation) MemberID() string { return g.gen.MemberID }
 
-// Partitions are the numbers that we own, in order. It may be empty.
+// Partitions returns the numbers that we own, ascending. It may be empty.
 func (g *Generation) Partitions() []int32 { return slices.Clone(g.partitions) }
 
-// Done is closed when the generation ends. Others own nothing of ours before the function given to Run has returned,
-// or the rebalance timeout has passed, or we have been silent for the session timeout.
+// Done is closed when the generation ends. Others own nothing of ours before Run's function
+// has returned, the rebalance timeout has passed, or we were silent for the session timeout.
 func (g *Generation) Done() <-chan struct{} { return g.done }
 
-// Run runs supervise, the one function of this generation, and returns when it has returned. Its context ends with
-// the generation, and it has to return soon after: no other member gets our partitions before that, and after the
-// rebalance timeout we are no longer a member. It may return earlier; the generation goes on without it then, until
-// Close or a rebalance. Run always calls it, with an ended context if need be, and is called once at most.
+// Run runs supervise and returns when it has returned. Its context ends with the generation, and it must return soon after: until then
+// no other member gets our partitions, and after the rebalance timeout we are no longer a member. If it returns earlier the generation
+// goes on until Close or a rebalance. Run always calls it, if need be with an ended context, and must be called at most once.
 //
-// While supervise drains, heartbeats go on: kafka-go stops its own when the generation ends.
+// Heartbeats go on while supervise drains: kafka-go stops its own when the generation
+// ends, and a drain longer than the session timeout would lose the membership.
 func (g *Generation) Run(supervise func(ctx context.Context)) {
 	g.m.mu.Lock()
 	g.m.running++
@@ -129,12 +128,11 @@ func (g *Generation) Run(supervise func(ctx context.Context)) {
 			supervise(ctx)
 		}()
 		<-beating
-		<-ctx.Done() // to return would end the generation, and join the group again at once
+		<-ctx.Done() // returning would end the generation, and join the group again at once
 	})
 	<-finished.Done()
 }
 
-// beatWhileDraining sends heartbeats from the end of the generation until the supervisor has finished.
 func (g *Generation) beatWhileDraining(finished context.Context) {
 	select {
 	case <-finished.Done():
@@ -144,7 +142,7 @@ func (g *Generation) beatWhileDraining(finished context.Context) {
 	tick := time.NewTicker(g.m.cfg.SessionTimeout / 6)
 	defer tick.Stop()
 	for {
-		if err := g.beat(finished); mayHaveLostPartitions(err) { // with finished at an end, it fails at once
+		if err := g.beat(finished); mayHaveLostPartitions(err) { // after finished it fails at once
 			g.m.log.Warn("lost the membership while finishing; others may own our partitions now", "error", err)
 			return
 		}
@@ -156,10 +154,8 @@ func (g *Generation) beatWhileDraining(finished context.Context) {
 	}
 }
 
-// Heartbeat asks the coordinator whether the generation still lives. It fails with task.ErrGenerationOver when it
-// does not: when we are no longer a member, or the generation is not the present one, or a rebalance has begun, in
-// which it is of no use to start anything. Any other error may pass: the coordinator moved, is loading, or was not
-// reached.
+// Heartbeat asks the coordinator whether the generation lives. It fails with task.ErrGenerationOver if we are no longer a member,
+// the generation is not the present one, or a rebalance has begun, so that starting anything is useless. Other errors are transient.
 func (g *Generation) Heartbeat(ctx context.Context) error {
 	select {
 	case <-g.done:
@@ -189,9 +185,8 @@ func (g *Generation) beat(ctx context.Context) error {
 	return answer.err
 }
 
-// Commit tells the coordinator how far we are: offsets by topic and partition number. It works until our membership
-// is over, which is after the generation has ended: what was done last can be committed while draining. It fails with
-// task.ErrGenerationOver then; any other error may pass.
+// Commit sends offsets, by topic and partition, to the coordinator. It works after the generation has ended, as long
+// as we are a member: a drain can commit. Then it fails with task.ErrGenerationOver; other errors are transient.
 func (g *Generation) Commit(ctx context.Context, offsets map[string]map[int]int64) error {
 	req := &kafka.OffsetCommitRequest{
 		GroupID: g.m.cfg.GroupID, GenerationID: int(g.gen.ID), MemberID: g.gen.MemberID,
@@ -222,7 +217,7 @@ func (g *Generation) Commit(ctx context.Context, offsets map[string]map[int]int6
 	return nil
 }
 
-// generationError marks the coordinator's answers that mean that the generation is over.
+// generationError marks answers which mean that the generation is over.
 func generationError(err error) error {
 	if mayHaveLostPartitions(err) || errors.Is(err, kafka.RebalanceInProgress) {
 		return fmt.Errorf("%w: %w", task.ErrGenerationOver, err)
@@ -230,7 +225,7 @@ func generationError(err error) error {
 	return err
 }
 
-// mayHaveLostPartitions tells whether the coordinator says that somebody else may own our partitions.
+// mayHaveLostPartitions reports whether another member may own our partitions by the coordinator's answer.
 func mayHaveLostPartitions(err error) bool {
 	return errors.Is(err, kafka.UnknownMemberId) || errors.Is(err, kafka.IllegalGeneration) ||
 		errors.Is(err, kafka.FencedInstanceID)

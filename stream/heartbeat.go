@@ -10,10 +10,9 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 )
 
-// heartbeatRequest is Kafka's Heartbeat, version 0. kafka-go's own (Client.Heartbeat, v0.4.51) cannot be used: it
-// reads the fields of the response in the wrong order, so that the error code lands in the throttle time and every
-// heartbeat seems to succeed; and it goes to any broker instead of the group's coordinator. The transport lets a
-// message write its own bytes; we say the group, and it finds the coordinator.
+// heartbeatRequest is Kafka's Heartbeat, version 0. kafka-go's Client.Heartbeat (v0.4.51) never fails: it reads the
+// response's fields in the wrong order, so that the error code lands in the throttle time; and it asks any broker
+// instead of the coordinator. The transport lets a message write its own bytes, and finds the group's coordinator.
 type heartbeatRequest struct {
 	clientID   string
 	group      string
@@ -21,7 +20,7 @@ type heartbeatRequest struct {
 	member     string
 }
 
-// heartbeatResponse is the coordinator's verdict: nil, or a kafka.Error.
+// heartbeatResponse is the coordinator's answer: nil, or a kafka.Error.
 type heartbeatResponse struct{ err error }
 
 var (
@@ -32,7 +31,7 @@ var (
 // heartbeatCorrelation is the request's id on its connection, which carries one request at a time.
 const heartbeatCorrelation = 0x72616e6b
 
-// heartbeatAnswer is the size of a version 0 response: correlation id and error code.
+// heartbeatAnswer is the size of a version 0 response in bytes: correlation id and error code.
 const heartbeatAnswer = 6
 
 var errHeartbeatAnswer = errors.New("the answer to a heartbeat makes no sense")
@@ -43,11 +42,11 @@ func (*heartbeatResponse) ApiKey() protocol.ApiKey { return protocol.Heartbeat }
 // Group makes the transport send the request to the group's coordinator.
 func (r *heartbeatRequest) Group() string { return r.group }
 
-// Required tells kafka-go to leave the exchange to us.
+// Required leaves the exchange to RawExchange.
 func (r *heartbeatRequest) Required(map[protocol.ApiKey]int16) bool { return true }
 
-// RawExchange writes the request and reads the response. An error closes the connection, so that nothing else ever
-// reads the rest of a broken answer.
+// RawExchange writes the request and reads the response. An error closes
+// the connection, so no later request reads the rest of a broken answer.
 func (r *heartbeatRequest) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
 	if _, err := rw.Write(r.bytes()); err != nil {
 		return nil, err
@@ -67,7 +66,7 @@ func (r *heartbeatRequest) RawExchange(rw io.ReadWriter) (protocol.Message, erro
 }
 
 func (r *heartbeatRequest) bytes() []byte {
-	b := make([]byte, 4, 64+len(r.group)+len(r.member)+len(r.clientID)) // the size comes last
+	b := make([]byte, 4, 64+len(r.group)+len(r.member)+len(r.clientID)) // the size is filled in last
 	b = binary.BigEndian.AppendUint16(b, uint16(protocol.Heartbeat))
 	b = binary.BigEndian.AppendUint16(b, 0) // version
 	b = binary.BigEndian.AppendUint32(b, heartbeatCorrelation)
@@ -79,8 +78,8 @@ func (r *heartbeatRequest) bytes() []byte {
 	return b
 }
 
-// appendKafkaString appends a string as Kafka's older requests carry it; group, member and client ids are far below
-// its 32 KiB (the configuration checks the group's).
+// appendKafkaString appends a string of Kafka's older requests. Group, member and
+// client ids are far below its 32 KiB; the configuration checks the group's length.
 func appendKafkaString(b []byte, s string) []byte {
 	b = binary.BigEndian.AppendUint16(b, uint16(len(s)))
 	return append(b, s...)

@@ -11,11 +11,10 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// LearnerValue is what a learner's payoffs have come to, and what ranking by utility would have brought as far as that is known;
-// see partition.Comparison. Payoffs are in payoff ranges.
+// LearnerValue sums a learner's payoffs, with the estimates for ranking by utility (partition.Counterfactual), in payoff ranges.
 type LearnerValue struct {
-	Payoffs   int64   // that impressions ended with, defaults among them
-	PayoffSum float64 // their sum
+	Payoffs   int64 // of ended impressions, defaults included
+	PayoffSum float64
 	partition.Counterfactual
 }
 
@@ -23,7 +22,7 @@ func valueOf(l *partition.LearnerStatus) LearnerValue {
 	return LearnerValue{l.Conduct.Payoffs, l.Conduct.Sum, l.Comparison}
 }
 
-// rise adds what has risen from before to now. A machine counts from 0, so that one with fewer decisions or payoffs is another.
+// rise adds the increase from before to now. A machine counts from 0, so lower counts come from a new one.
 func (v *LearnerValue) rise(before, now *LearnerValue) {
 	if now.Payoffs < before.Payoffs || now.Decisions < before.Decisions {
 		before = &LearnerValue{}
@@ -46,15 +45,15 @@ func (v *LearnerValue) rise(before, now *LearnerValue) {
 	v.WeighedSum += now.WeighedSum - before.WeighedSum
 }
 
-// LearnerTotal is what became of a learner's records in this process, from zero at its start.
+// LearnerTotal counts a learner's records in this process since its start.
 type LearnerTotal struct {
-	Account              partition.Account // what it has pending and parked means nothing here
+	Account              partition.Account // without pending and parked
 	Value                LearnerValue
-	PayoffMin, PayoffMax float64 // the ends of the payoff range, in raw units
+	PayoffMin, PayoffMax float64 // ends of the payoff range, in raw units
 }
 
-// learnerTotals are those of all learners, and the Prometheus collector that makes counters of them. There is one of each for each
-// configured learner and outcome: nothing that comes in adds one.
+// learnerTotals are the totals of all learners, and their Prometheus collector.
+// Each configured learner and outcome has a counter, so input cannot add any.
 type learnerTotals struct {
 	mu  sync.Mutex
 	all map[string]*LearnerTotal
@@ -64,7 +63,7 @@ var _ prometheus.Collector = (*learnerTotals)(nil)
 
 func newLearnerTotals() *learnerTotals { return &learnerTotals{all: map[string]*LearnerTotal{}} }
 
-// rise notes what a configured learner's payoffs have risen by.
+// rise adds the increase of a learner's values.
 func (t *learnerTotals) rise(l *partition.LearnerStatus, before, now *LearnerValue) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -77,7 +76,7 @@ func (t *learnerTotals) rise(l *partition.LearnerStatus, before, now *LearnerVal
 	total.Value.rise(before, now)
 }
 
-// observe notes what the learners' accounts have risen by. Learners that are not configured any more are left out.
+// observe adds the increase of the learners' accounts. Unconfigured learners are left out.
 func (t *learnerTotals) observe(o *task.Observations) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -88,7 +87,6 @@ func (t *learnerTotals) observe(o *task.Observations) {
 	}
 }
 
-// get copies the totals.
 func (t *learnerTotals) get() map[string]LearnerTotal {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -99,12 +97,12 @@ func (t *learnerTotals) get() map[string]LearnerTotal {
 	return all
 }
 
-// Learners are what became of the learners' records and payoffs in this process, from zero at its start, by name.
+// Learners returns the totals of the learners by name, since this process started.
 func (m *Metrics) Learners() map[string]LearnerTotal { return m.totals.get() }
 
 const inRanges = ", in payoff ranges: 0 for the lower end of payoff_range, 1 for the upper"
 
-// learnerCounter is a counter of learners, and what it shows.
+// learnerCounter is a counter of each learner, with its value.
 type learnerCounter struct {
 	desc *prometheus.Desc
 	of   func(t *LearnerTotal) float64
@@ -155,7 +153,7 @@ var (
 	}
 )
 
-// learnerOutcome is an outcome of the account as a label, and its count.
+// learnerOutcome is an outcome's label and its count.
 type learnerOutcome struct {
 	desc  *prometheus.Desc
 	label string
@@ -184,7 +182,7 @@ var learnerOutcomes = func() []learnerOutcome {
 	}
 }()
 
-// Describe is part of prometheus.Collector.
+// Describe implements prometheus.Collector.
 func (t *learnerTotals) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{descLearnerImpressions, descLearnerSelections, descLearnerPayoffs, descLearnerRange} {
 		ch <- d
@@ -194,7 +192,7 @@ func (t *learnerTotals) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect is part of prometheus.Collector.
+// Collect implements prometheus.Collector.
 func (t *learnerTotals) Collect(ch chan<- prometheus.Metric) {
 	all := t.get()
 	for _, name := range slices.Sorted(maps.Keys(all)) {

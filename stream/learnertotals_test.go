@@ -10,8 +10,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// TestLearnersCountersRiseWithTheirPartitions: they add up what rises in each partition, take a machine that counts from 0 again for
-// another one, and know configured learners only.
+// TestLearnersCountersRiseWithTheirPartitions: counters add the partitions' increases,
+// take a machine that counts from 0 as a new one, and exist for configured learners only.
 func TestLearnersCountersRiseWithTheirPartitions(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	m := NewMetrics(reg)

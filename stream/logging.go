@@ -7,11 +7,10 @@ import (
 	"strings"
 )
 
-// kafkaLogger passes kafka-go's log on at level debug: what matters of it comes back as errors too, which are
-// logged where they are handled.
+// kafkaLogger passes kafka-go's log on at level debug: errors that matter are also returned, and logged by their handlers.
 type kafkaLogger struct{ log *slog.Logger }
 
-// Printf is part of kafka.Logger.
+// Printf implements kafka.Logger.
 func (l kafkaLogger) Printf(format string, args ...any) {
 	if l.log.Enabled(context.Background(), slog.LevelDebug) {
 		l.log.Debug("kafka-go: " + strings.TrimSpace(fmt.Sprintf(format, args...)))

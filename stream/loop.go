@@ -14,30 +14,30 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// loop drives one partition's task: it alone touches the task, carries its requests out, each in a goroutine of its
-// own with the request's deadline, and gives the replies back.
+// loop drives one partition's task: only its goroutine touches the task.
+// Each request runs in a goroutine of its own with the request's deadline.
 type loop struct {
 	w     *Worker
 	gen   *Generation
 	p     int32
 	kafka Log
 	log   *slog.Logger
-	// traces makes spans; nil: there are none.
+	// nil: no spans
 	traces *traces
 
 	task      *task.Task
 	replies   chan task.Reply
 	status    atomic.Pointer[task.Status]
 	look      atomic.Pointer[partition.Sample] // the last; nil: none yet
-	lookAgain atomic.Bool                      // somebody wants another
+	lookAgain atomic.Bool                      // a new look is requested
 	sources   chan publishedBatch
 	ended     chan struct{}
-	loads     atomic.Uint64 // how often the task has loaded a state; see follower
+	loads     atomic.Uint64 // the task's state loads; see follower
 	beat      atomic.Int64  // when the loop last came round, in the worker's time
 	published time.Duration
-	elsewhere *partition.Elsewhere // the last that the task was given
+	elsewhere *partition.Elsewhere // the last one given to the task
 	obs       task.Observations
-	logged    task.Status // the condition last logged
+	logged    task.Status // the last status logged
 	drops     dropWarnings
 	ranges    rangeWarnings
 }
@@ -49,7 +49,7 @@ func newLoop(w *Worker, gen *Generation, p int32, log *slog.Logger) *loop {
 	return l
 }
 
-// run works until ending is done and the task has drained, for at most DrainTimeout from then on, or until force.
+// run works until ending is done and the task has drained, for at most DrainTimeout after ending, or until force.
 func (l *loop) run(ending, force context.Context) {
 	requests, cancel := context.WithCancelCause(context.WithoutCancel(ending))
 	var flying sync.WaitGroup
@@ -105,7 +105,7 @@ func (l *loop) run(ending, force context.Context) {
 	}
 }
 
-// handle takes this reply and all others that are there already, before the task goes on.
+// handle passes this reply, and all others that are waiting, to the task.
 func (l *loop) handle(r task.Reply) {
 	now := l.w.now()
 	for {
@@ -134,7 +134,7 @@ func (l *loop) discard(flying *sync.WaitGroup) {
 	}
 }
 
-// execute carries one request out and sends its reply.
+// execute executes a request and sends its reply.
 func (l *loop) execute(ctx context.Context, r task.Request) {
 	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()
@@ -146,7 +146,6 @@ func (l *loop) execute(ctx context.Context, r task.Request) {
 	l.replies <- reply
 }
 
-// shell is what carries one request out.
 func (l *loop) shell(ctx context.Context) task.Shell {
 	s := shell{Executor{ctx, l.kafka, l.w.opt.Store, l.p}, l}
 	if l.traces != nil {
@@ -155,7 +154,7 @@ func (l *loop) shell(ctx context.Context) task.Shell {
 	return s
 }
 
-// shell carries out one request of a loop's task.
+// shell executes one request of a loop's task.
 type shell struct {
 	Executor
 	l *loop
@@ -163,7 +162,7 @@ type shell struct {
 
 var _ task.Shell = shell{}
 
-// Fetch notes, too, where keys were placed.
+// Fetch also notes where producers place keys.
 func (s shell) Fetch(e task.Fetch) (task.Fetched, error) {
 	f, err := s.Executor.Fetch(e)
 	s.l.w.placing.note(e.Topic, s.Partition, s.l.w.partitions(), f.Records)
@@ -176,7 +175,7 @@ func (s shell) Acquire(e task.Acquire) (state.Meta, error) {
 	return s.Store.Acquire(s.Ctx, s.Partition, s.l.gen.ID(), e.Force, e.Fresh)
 }
 
-// Describe asks the store, too, whether it is fit.
+// Describe also checks the store's fitness.
 func (s shell) Describe() (task.Description, error) {
 	d, err := s.Log.Describe(s.Ctx)
 	if err != nil {
@@ -200,10 +199,10 @@ func (s shell) Commit(e task.Commit) error {
 	return s.l.gen.Commit(s.Ctx, commits)
 }
 
-// publishEvery is how often a loop shows its condition.
+// publishEvery is the interval at which a loop publishes its status.
 const publishEvery = 200 * time.Millisecond
 
-// publish shows the task's condition to /readyz and the metrics, and logs what has changed.
+// publish publishes the task's status to /readyz and metrics, and logs changes.
 func (l *loop) publish(last bool) {
 	now := time.Since(l.w.start)
 	if !last && now-l.published < publishEvery && l.published != 0 {
@@ -229,7 +228,7 @@ func (l *loop) publish(last bool) {
 	if s.Foreign > l.logged.Foreign {
 		l.log.Warn("decisions in the log that no worker of this group has written are passed over", "decisions", s.Foreign)
 	}
-	if s.Phase != l.logged.Phase && s.Phase != task.Stopped { // which causes says
+	if s.Phase != l.logged.Phase && s.Phase != task.Stopped { // which stalls log
 		l.log.Info("partition " + s.Phase.String())
 	}
 	l.logged = s

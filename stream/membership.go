@@ -19,41 +19,39 @@ import (
 
 // Errors of a Membership.
 var (
-	// ErrMembershipClosed: Close was called.
 	ErrMembershipClosed = errors.New("the membership is closed")
-	// ErrTopicMissing: topics to be read do not exist. It is found out before the first join only.
+	// ErrTopicMissing: input topics do not exist. It occurs before the first join only.
 	ErrTopicMissing = errors.New("topics do not exist")
 	// ErrNotLeft: Close gave up before it had left the group, which will notice after the session timeout.
 	ErrNotLeft = errors.New("the group was not left in time")
 )
 
-// MembershipConfig is what a Membership is made from. Zero durations mean the default.
+// MembershipConfig is the configuration of a Membership. Zero durations mean the default.
 type MembershipConfig struct {
 	Brokers []string
-	// Dialer carries TLS, SASL and how to connect; nil: plain TCP. The membership uses a copy of it, without its
-	// Resolver: with one, kafka-go checks certificates against addresses instead of host names.
+	// Dialer carries TLS and SASL; nil: plain TCP. A copy without its Resolver is used:
+	// with one, kafka-go checks certificates against addresses instead of host names.
 	Dialer   *kafka.Dialer
 	GroupID  string
-	Topics   []string // of records to read; their partition numbers are what is divided
+	Topics   []string // input topics, whose partition numbers are divided
 	ClientID string   // default: ranker-worker
-	// SessionTimeout is how long the group waits for a silent member before it gives its partitions to others.
-	// Default 10 s; brokers accept 6 s to 30 min unless set otherwise.
+	// SessionTimeout is how long the group waits for a silent member before it reassigns its
+	// partitions. Default 10 s; brokers accept 6 s to 30 min unless configured otherwise.
 	SessionTimeout time.Duration
 	// RebalanceTimeout is how long the group waits for a member to finish and join again. Default 30 s.
 	RebalanceTimeout time.Duration
-	// HeartbeatInterval is how soon a member learns of a rebalance, which bounds how fast partitions are handed over.
-	// Default 300 ms.
+	// HeartbeatInterval bounds how soon a member notices a rebalance, and so how fast partitions are handed over. Default 300 ms.
 	HeartbeatInterval time.Duration
-	// RequestTimeout bounds each request to the coordinator; joining takes up to RebalanceTimeout more. Default: half
-	// the session timeout, at most 5 s.
+	// RequestTimeout bounds each request to the coordinator; a join takes up to
+	// RebalanceTimeout more. Default: half the session timeout, at most 5 s.
 	RequestTimeout time.Duration
-	// JoinBackoff is the pause after a failed attempt to join. Default 500 ms.
+	// JoinBackoff is the pause after a failed join. Default 500 ms.
 	JoinBackoff time.Duration
-	// WatchInterval is how often the topics' partition counts are looked at; a change ends the generation. Default 10 s.
+	// WatchInterval is the interval of checks of partition counts; a change ends the generation. Default 10 s.
 	WatchInterval time.Duration
 	// CloseTimeout bounds Close, after the supervisor has returned. Default 5 s.
 	CloseTimeout time.Duration
-	// Explain puts into words why no broker has been reached yet; nil: errors are left as they are.
+	// Explain turns a connection error into an explanation; nil: errors stay as they are.
 	Explain  func(context.Context, error) error
 	Balancer *Balancer    // default: a new one that logs mismatches
 	Logger   *slog.Logger // default: none
@@ -113,10 +111,9 @@ func setDuration(d *time.Duration, byDefault time.Duration) {
 	}
 }
 
-// Membership is this process's membership of a consumer group, over kafka.ConsumerGroup: one generation after the
-// other, until Close.
+// Membership is this process's membership of a consumer group, over kafka.ConsumerGroup: one generation after the other, until Close.
 //
-// Goroutines: kafka-go's, from the first Next until Close; those of a Generation, see there.
+// It owns kafka-go's goroutines, from the first Next until Close, and those of its connections.
 type Membership struct {
 	cfg       MembershipConfig
 	dialer    *trackedDialer
@@ -127,15 +124,15 @@ type Membership struct {
 
 	mu      sync.Mutex
 	group   *kafka.ConsumerGroup // nil before the first Next, and between two attempts to join
-	first   int                  // of the brokers: which is asked first
+	first   int                  // index of the broker that is asked first
 	closed  bool
-	member  string         // the last member id that we were given
+	member  string         // the last member id
 	running int            // supervisors that have not returned
-	counts  map[string]int // of each topic, its partitions as last seen
+	counts  map[string]int // partitions by topic, as last seen
 	lastErr error
-	failing time.Time // since when nothing but faults; zero: all is well
+	failing time.Time // time of the first fault since the last success; zero: none
 	waits   *waits
-	start   time.Time // when waits' time began
+	start   time.Time // origin of the times of waits
 }
 
 // NewMembership checks the configuration. It does not connect; Next does.
@@ -160,17 +157,16 @@ func NewMembership(cfg MembershipConfig) (*Membership, error) {
 	m.transport = &kafka.Transport{
 		Context: lifetime,
 		Dial:    sessions.DialContext, DialTimeout: cfg.RequestTimeout, ClientID: cfg.ClientID,
-		// The watch over partition counts is served from the transport's metadata, which therefore has to be fresh.
+		// The watch over partition counts uses the transport's metadata, which must be fresh.
 		MetadataTopics: cfg.Topics, MetadataTTL: min(2*time.Second, cfg.WatchInterval),
 	}
 	m.client = &kafka.Client{Addr: kafka.TCP(cfg.Brokers...), Timeout: cfg.RequestTimeout, Transport: m.transport}
 	return m, nil
 }
 
-// Next waits until we are a member of the next generation, which is after the present one has ended and its function
-// has returned. Passing faults (a broker away, a rebalance cut short, a user who is not known or has no rights) are
-// logged, shown by LastError and tried again; a fault that only a change of ours can mend is returned, and so is the
-// end of ctx, or ErrMembershipClosed.
+// Next waits until we are a member of the next generation, after the present one has ended and its function has returned.
+// Transient faults (a broker is away, a rebalance was cut short, a user is unknown or has no rights) are logged, shown by
+// LastError, and retried. It returns faults that only a change of ours can mend, the end of ctx, or ErrMembershipClosed.
 func (m *Membership) Next(ctx context.Context) (*Generation, error) {
 	group, err := m.join(ctx)
 	if err != nil {
@@ -199,9 +195,8 @@ func (m *Membership) Next(ctx context.Context) (*Generation, error) {
 	}
 }
 
-// askAnother begins to join anew, at the next broker named. Who coordinates the group kafka-go asks the first broker that takes
-// its connection, again and again; one that hangs, or is cut off from the others, or a proxy in front of one that is away, takes
-// connections too. It is called after a fault, when kafka-go has left the group.
+// askAnother starts to join again, with the next broker, after a fault, when kafka-go has left the group. kafka-go asks the first
+// broker that accepts a connection for the coordinator, again and again; that may be a broker that hangs or is cut off, or a proxy.
 func (m *Membership) askAnother(ctx context.Context, group *kafka.ConsumerGroup) (*kafka.ConsumerGroup, error) {
 	m.mu.Lock()
 	if m.group == group {
@@ -218,15 +213,15 @@ func (m *Membership) askAnother(ctx context.Context, group *kafka.ConsumerGroup)
 	return m.join(ctx)
 }
 
-// LastError is why the group cannot be joined at present; nil when all is well.
+// LastError returns why the group cannot be joined at present; nil if all is well.
 func (m *Membership) LastError() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.lastErr
 }
 
-// join starts kafka-go's part when it is first called, once the topics are known to exist: kafka-go asks for topics in
-// a way that creates missing ones, with the broker's default of partitions, where the broker allows it.
+// join starts kafka-go's part at its first call, once the topics are known to exist: kafka-go's metadata
+// requests create missing topics, with the broker's default partition count, if the broker allows it.
 func (m *Membership) join(ctx context.Context) (*kafka.ConsumerGroup, error) {
 	for {
 		m.mu.Lock()
@@ -252,8 +247,8 @@ func (m *Membership) join(ctx context.Context) (*kafka.ConsumerGroup, error) {
 	}
 }
 
-// Look waits for the first sight of the topics, and returns at once after that. A topic that was just created may not be known to
-// every broker yet: it is missing only when it is still missing after RequestTimeout.
+// Look waits until the topics are seen, and later returns at once. A new topic may be
+// unknown to some brokers: it is missing only if it still is after RequestTimeout.
 func (m *Membership) Look(ctx context.Context) error {
 	if m.PartitionCounts() != nil {
 		return nil
@@ -290,7 +285,7 @@ func (m *Membership) newGroup() (*kafka.ConsumerGroup, error) {
 	})
 }
 
-// isYoung tells whether a fault is one of a broker or a topic that has just begun, or of a group that is being divided anew.
+// isYoung reports whether a fault comes from a new broker or topic, or from a rebalance.
 func isYoung(err error) bool {
 	return slices.ContainsFunc([]error{
 		ErrTopicMissing, kafka.GroupCoordinatorNotAvailable, kafka.NotCoordinatorForGroup, kafka.GroupLoadInProgress,
@@ -298,7 +293,7 @@ func isYoung(err error) bool {
 	}, func(fault error) bool { return errors.Is(err, fault) })
 }
 
-// passing notes a fault that may pass, or with nil that it has. It is said at once, unless it is a young broker's, as all waits are.
+// passing notes a transient fault, or with nil its end. It is logged at once, unless isYoung.
 func (m *Membership) passing(err error) {
 	const young = 2 * time.Second
 	m.mu.Lock()
@@ -320,7 +315,6 @@ func (m *Membership) passing(err error) {
 	m.waits.look(now.Sub(m.start))
 }
 
-// partitionCounts asks how many partitions each topic has. A missing topic is an error.
 func (m *Membership) partitionCounts(ctx context.Context) (map[string]int, error) {
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.RequestTimeout)
 	defer cancel()
@@ -347,15 +341,15 @@ func (m *Membership) partitionCounts(ctx context.Context) (map[string]int, error
 	return counts, nil
 }
 
-// PartitionCounts is how many partitions each topic had when last looked at; nil before the first Next.
+// PartitionCounts returns the topics' partition counts as last seen; nil before the first Next.
 func (m *Membership) PartitionCounts() map[string]int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return maps.Clone(m.counts)
 }
 
-// isFinal tells whether waiting cannot mend a fault. Users and rights are waited for: they may be granted later, and a broker
-// that has just started may not know of them yet.
+// isFinal reports whether waiting cannot mend a fault. Users and rights are
+// waited for: they may be granted later, and a new broker may not know them yet.
 func isFinal(err error) bool {
 	return slices.ContainsFunc([]error{
 		ErrTopicMissing, kafka.UnsupportedSASLMechanism, kafka.InconsistentGroupProtocol,
@@ -364,9 +358,8 @@ func isFinal(err error) bool {
 	}, func(fault error) bool { return errors.Is(err, fault) })
 }
 
-// Close ends the present generation, waits for its function to return, and leaves the group, so that another member
-// takes over at once. It takes the time of the function and some milliseconds; while a rebalance waits for others it
-// leaves without waiting for them. It gives up after CloseTimeout, counted from the function's return, with ErrNotLeft.
+// Close ends the generation, waits for its function to return, and leaves the group, so that another member takes over
+// at once, even during a rebalance. It gives up after CloseTimeout, counted from the function's return, with ErrNotLeft.
 func (m *Membership) Close() error {
 	m.mu.Lock()
 	group, closed := m.group, m.closed
@@ -383,7 +376,7 @@ func (m *Membership) Close() error {
 	return m.end(group)
 }
 
-// Leave leaves the group as Close does, and Next joins it anew. No Next may be under way.
+// Leave leaves the group as Close does; Next joins it again. No Next may be under way.
 func (m *Membership) Leave() error {
 	m.mu.Lock()
 	group := m.group
@@ -392,7 +385,6 @@ func (m *Membership) Leave() error {
 	return m.end(group)
 }
 
-// end ends kafka-go's part, and leaves the group.
 func (m *Membership) end(group *kafka.ConsumerGroup) error {
 	if group == nil {
 		_, err := m.leave()
@@ -406,19 +398,19 @@ func (m *Membership) end(group *kafka.ConsumerGroup) error {
 	return m.awaitClose(left)
 }
 
-// closeGrace is how long kafka-go is given to leave by itself. It cannot while its request to join is waiting for
-// other members, which may take the rebalance timeout.
+// closeGrace is how long kafka-go may take to leave by itself. It cannot
+// while its join waits for other members, up to the rebalance timeout.
 const closeGrace = 500 * time.Millisecond
 
-// awaitClose waits for kafka-go to leave, leaves in its place where it cannot, and gives up after CloseTimeout.
+// awaitClose waits for kafka-go to leave, leaves in its place if it cannot, and gives up after CloseTimeout.
 func (m *Membership) awaitClose(left <-chan struct{}) error {
 	tick := time.NewTicker(closeGrace)
 	defer tick.Stop()
-	var idle time.Duration // time that has passed without a supervisor
+	var idle time.Duration // time without a supervisor
 	for {
 		select {
 		case <-left:
-			// It leaves in most cases, but not when it was between two generations, and it does not tell.
+			// It has left in most cases, but not between two generations, and it does not say.
 			_, err := m.leave()
 			return err
 		case <-tick.C:
@@ -433,7 +425,7 @@ func (m *Membership) awaitClose(left <-chan struct{}) error {
 		idle += closeGrace
 		were, _ := m.leave()
 		if were {
-			m.cutOff() // what kafka-go is waiting for concerns us no more
+			m.cutOff() // kafka-go's wait no longer concerns us
 			<-left
 			return nil
 		}
@@ -445,7 +437,7 @@ func (m *Membership) awaitClose(left <-chan struct{}) error {
 	}
 }
 
-// cutOff ends what kafka-go waits for, and with Close what it would begin.
+// cutOff ends kafka-go's waits and, with Close, its new connections.
 func (m *Membership) cutOff() {
 	m.mu.Lock()
 	closed := m.closed
@@ -457,8 +449,8 @@ func (m *Membership) cutOff() {
 	}
 }
 
-// leave leaves the group as the member that we were last known as. It tells whether we were one until now: having
-// left before, or never having been told our member id, is no error.
+// leave leaves the group as the last known member, and reports whether we were
+// one until now. Having left before, or having no member id, is no error.
 func (m *Membership) leave() (were bool, err error) {
 	m.mu.Lock()
 	member := m.member
@@ -486,8 +478,7 @@ func (m *Membership) leave() (were bool, err error) {
 	return false, fmt.Errorf("leaving group %q: %w: %w", m.cfg.GroupID, ErrNotLeft, err)
 }
 
-// trackedDialer knows its open connections, so that all can be cut at once: kafka-go's wait for other members knows
-// no context.
+// trackedDialer tracks its open connections, so that all can be cut at once: kafka-go's wait for other members has no context.
 type trackedDialer struct {
 	dial func(ctx context.Context, network, address string) (net.Conn, error)
 
@@ -508,7 +499,7 @@ func newTrackedDialer(base *kafka.Dialer) *trackedDialer {
 	return &trackedDialer{dial: dial, open: map[*trackedConn]struct{}{}}
 }
 
-// DialContext dials, and is refused after close.
+// DialContext dials. It fails after close.
 func (d *trackedDialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	d.mu.Lock()
 	closed := d.closed
@@ -531,7 +522,7 @@ func (d *trackedDialer) DialContext(ctx context.Context, network, address string
 	return c, nil
 }
 
-// close lets no more connections be made, and cuts those that there are.
+// close cuts all connections, and prevents new ones.
 func (d *trackedDialer) close() {
 	d.mu.Lock()
 	d.closed = true
@@ -539,7 +530,6 @@ func (d *trackedDialer) close() {
 	d.cut()
 }
 
-// cut closes all connections.
 func (d *trackedDialer) cut() {
 	d.mu.Lock()
 	open := d.open
@@ -555,7 +545,6 @@ type trackedConn struct {
 	dialer *trackedDialer
 }
 
-// Close closes the connection and forgets it.
 func (c *trackedConn) Close() error {
 	c.dialer.mu.Lock()
 	delete(c.dialer.open, c)

@@ -27,7 +27,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// patience bounds waits for what should take milliseconds, on a machine that is busy.
+// patience bounds waits for events that take milliseconds, on a busy machine.
 const patience = 45 * time.Second
 
 // groupEnv is a Kafka and the topics and settings of one group.
@@ -303,9 +303,9 @@ func TestADrainLongerThanTheSessionTimeoutKeepsTheMembership(t *testing.T) {
 		result := make(chan error, 1)
 		a := l.start(t, "a", env.config(), func(g *Generation) {
 			once.Do(func() {
-				time.Sleep(env.session * 3 / 2) // the drain itself is what takes long here
+				time.Sleep(env.session * 3 / 2) // the drain itself takes long here
 				assert.ErrorIs(t, g.Heartbeat(context.Background()), task.ErrGenerationOver)
-				// What was done last is committed while the others wait for us.
+				// The last work is committed while the others wait for us.
 				result <- g.Commit(context.Background(), map[string]map[int]int64{env.topics[0]: {0: 42}})
 			})
 		})
@@ -412,14 +412,14 @@ func TestCloseDoesNotWaitForARebalance(t *testing.T) {
 		mu.Unlock()
 		c := l.start(t, "c", env.config(), nil) // begins a rebalance, which a holds up
 		<-entered
-		l.await(t, map[string]int{"a": 3}) // b has finished and joins again: that is what it waits for now
+		l.await(t, map[string]int{"a": 3}) // b has finished, and waits to join again
 
 		start := time.Now()
 		require.NoError(t, b.leave())
 		t.Logf("b left in %v", time.Since(start))
 		assert.Less(t, time.Since(start), 2*time.Second)
 
-		// c has never been told who it is; nobody can leave for it.
+		// c does not know its member id; nobody can leave for it.
 		start = time.Now()
 		require.ErrorIs(t, c.leave(), ErrNotLeft)
 		t.Logf("c gave up in %v", time.Since(start))

@@ -12,22 +12,19 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// topicLabels are the values of the label "topic": what a topic is for, whatever it is called.
+// topicLabels are the values of the label "topic": a topic's purpose, whatever its name.
 var topicLabels = [event.Topics]string{"impressions", "selections", "payoffs", "rankings"}
 
-// Metrics are the worker's, all with the prefix ranker_ and in base units. No label ever holds a user, an item or an
-// impression; a partition is a label only where one partition differs from the others to some purpose.
+// Metrics are the worker's metrics, with the prefix ranker_ and in base units. No label holds a user,
+// an item or an impression; a partition is a label only where partitions differ to some purpose.
 //
-// The account of a partition is part of its state: it survives restarts and moves with the partition. Counters here
-// are this process's: by how much the account has risen here, from zero at the start of the process. So rate() is
-// right wherever a partition goes, and the sum over all workers is what the group did. What is stepped again after a
-// fault is counted again: `state inspect` shows the exact account.
+// A partition's account is part of its state and moves with it. Counters are this process's: the increase of
+// the account here, from zero at the process's start. So rate() is right wherever a partition goes, and the sum
+// over workers is the group's. Steps repeated after a fault count again; `state inspect` has the exact account.
 //
-// What a partition is like at present (gauges) is computed at each scrape from the last Snapshot of its loop.
-//
-// All methods are safe for concurrent use. None looks a label up, except for dead letters.
+// Gauges are computed at each scrape from the last Snapshot of each loop. All methods are safe for concurrent use.
 type Metrics struct {
-	read, misplaced, misspelt, crowded [event.Inputs]prometheus.Counter // crowded: not of impressions, which never wait
+	read, misplaced, misspelt, crowded [event.Inputs]prometheus.Counter // crowded: not for impressions, which never wait
 	impressions, selections, payoffs   []outcomeCounter
 	rankings, adopted, fenced          prometheus.Counter
 	retries, payoffsClamped, foreign   prometheus.Counter
@@ -45,7 +42,7 @@ type Metrics struct {
 	totals    *learnerTotals
 
 	mu       sync.Mutex
-	letters  []Letter // the last, oldest first
+	letters  []Letter // the last ones, oldest first
 	owns     bool     // between the beginning and the end of a generation
 	learners map[learnerKey]learnerCounts
 	holds    *prometheus.CounterVec
@@ -61,13 +58,11 @@ type Metrics struct {
 	contexts                        contextCounters
 }
 
-// learnerKey is a learner of a partition.
 type learnerKey struct {
 	partition int32
 	learner   string
 }
 
-// learnerCounts is how far a learner had counted when it was last looked at.
 type learnerCounts struct {
 	holds, ended, unfed, shifts, fits, burnIn, contradictions, unrated, blocked, rare int64
 	rareExpected                                                                      float64
@@ -75,13 +70,13 @@ type learnerCounts struct {
 	filled                                                                            partition.FilledStatus
 }
 
-// outcomeCounter is a counter and the count of the account that it follows.
+// outcomeCounter is a counter and the account's count that it follows.
 type outcomeCounter struct {
 	counter prometheus.Counter
 	of      func(a *partition.Account) int64
 }
 
-// NewMetrics registers the worker's metrics, which panics if they are registered there already.
+// NewMetrics registers the worker's metrics. It panics if they are registered there already.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
 	f := factory{reg}
 	m := &Metrics{
@@ -153,7 +148,7 @@ func (m *Metrics) topics(f factory) {
 	}
 }
 
-// outcomes tell how records ended. A record that is still pending or parked is a gauge: it is counted here when it ends.
+// outcomes makes the counters of ended records. Pending and parked ones are gauges.
 func (m *Metrics) outcomes(f factory) {
 	type account = partition.Account
 	i := f.counters("impressions_total", "Impressions that have ended, by how.", "outcome")
@@ -183,10 +178,10 @@ func (m *Metrics) outcomes(f factory) {
 	}
 }
 
-// Parting notes whether producers place keys by different partitioners.
+// Parting sets whether producers use different partitioners.
 func (m *Metrics) Parting(differ bool) { m.parting.Set(oneIf(differ)) }
 
-// Unfit notes whether the worker stays outside of its group.
+// Unfit sets whether the worker stays outside of its group.
 func (m *Metrics) Unfit(unfit bool) { m.unfit.Set(oneIf(unfit)) }
 
 func oneIf(yes bool) float64 {
@@ -196,7 +191,7 @@ func oneIf(yes bool) float64 {
 	return 0
 }
 
-// Rebalanced says how many partition numbers are owned: at the beginning of a generation, and 0 at its end, in turn.
+// Rebalanced sets the number of owned partitions: at the beginning of a generation, and 0 at its end.
 func (m *Metrics) Rebalanced(partitions int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -213,8 +208,8 @@ func (m *Metrics) Rebalanced(partitions int) {
 	clear(m.experiments.seen)
 }
 
-// Observe takes in what happened on partition p since the last call, and its present condition. The loop calls it a
-// few times a second, so that the hot path pays for appending to a slice only. It keeps nothing of s or o.
+// Observe adds partition p's events since the last call, and its status. A loop calls it a
+// few times a second, so the hot path only appends to slices. It keeps nothing of s or o.
 func (m *Metrics) Observe(p int32, s *task.Status, o *task.Observations, now event.Millis) {
 	for topic := range o.Stepped {
 		m.read[topic].Add(float64(o.Stepped[topic]))
@@ -259,8 +254,7 @@ func (m *Metrics) Observe(p int32, s *task.Status, o *task.Observations, now eve
 	m.snapshots.Publish(p, snapshotOf(s, now))
 }
 
-// observeLearners counts what has risen since the last look. A learner's own counts start again at 0 when its state is
-// loaded.
+// observeLearners counts the increase since the last look. A learner's counts restart at 0 when its state is loaded.
 func (m *Metrics) observeLearners(p int32, s *task.Status) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -306,7 +300,7 @@ func (m *Metrics) observeExperiments(p int32, s *task.Status) {
 	m.experiments.observe(p, s.Experiments)
 }
 
-// increase is by how much a count has risen that may have started again at 0.
+// increase returns the increase of a count that may have restarted at 0.
 func increase[N int64 | float64](before, now N) N {
 	if now < before {
 		return now
@@ -314,8 +308,7 @@ func increase[N int64 | float64](before, now N) N {
 	return now - before
 }
 
-// ObserveRequest takes in how long a request of a task took, where that has a metric of its own and is not measured
-// by the task.
+// ObserveRequest records a request's duration, if it has a metric and the task does not measure it.
 func (m *Metrics) ObserveRequest(e task.Effect, took time.Duration) {
 	switch e.(type) {
 	case task.Fetch:
@@ -325,7 +318,7 @@ func (m *Metrics) ObserveRequest(e task.Effect, took time.Duration) {
 	}
 }
 
-// add keeps a counter's promise never to fall, whatever the caller has reckoned.
+// add adds n to a counter unless it is negative: a counter must not fall.
 func add(c prometheus.Counter, n int64) {
 	if n > 0 {
 		c.Add(float64(n))
@@ -338,20 +331,19 @@ func RegisterBuildInfo(reg prometheus.Registerer, version, revision string) {
 		WithLabelValues(version, revision, runtime.Version()).Set(1)
 }
 
-// RegisterConfigInfo adds ranker_config_info, whose value is always 1. A process has one configuration of learners, so it has one series.
+// RegisterConfigInfo adds ranker_config_info, one series whose value is always 1.
 func RegisterConfigInfo(reg prometheus.Registerer, digest string) {
 	factory{reg}.gauges("config_info", "Which settings of learners this worker has: the fingerprint of all of them.", "fingerprint").
 		WithLabelValues(digest).Set(1)
 }
 
 var (
-	// latencyBuckets reach from a fast local round trip to what an operator would be woken for. They are fine around
-	// the bounds that are aimed at for impression-to-ranking: p50 5 ms, p99 25 ms.
+	// latencyBuckets reach from a fast local round trip to an outage, in seconds.
+	// They are fine around the aims for impression-to-ranking: p50 5 ms, p99
 	latencyBuckets = []float64{.0005, .001, .002, .003, .005, .0075, .01, .015, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
 	sizeBuckets    = prometheus.ExponentialBuckets(1, 4, 10) // 1 to 262,144
 )
 
-// factory makes and registers metrics with our prefix.
 type factory struct{ reg prometheus.Registerer }
 
 const namespace = "ranker"

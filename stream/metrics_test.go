@@ -126,7 +126,7 @@ func TestHoldsAreCountedAcrossRestartsOfALearner(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	m := NewMetrics(reg)
 	m.Rebalanced(1)
-	for _, holds := range []int64{3, 3, 5, 1, 2} { // 5, then loaded anew, then 2 more
+	for _, holds := range []int64{3, 3, 5, 1, 2} { // 5, then loaded again, then 2 more
 		s := running()
 		s.Learners[0].Holds = holds
 		m.Observe(0, s, &task.Observations{}, 0)
@@ -254,7 +254,7 @@ func TestFilledUtilitiesAreCounted(t *testing.T) {
 	includes(t, got, map[string]float64{`ranker_filled_utilities_total{learner="feed"}`: 10, `ranker_filled_impressions_total{learner="feed"}`: 4})
 }
 
-// What payoffs depend on is as the partition says that has heard of the most payoffs; what a learner does not look at has no gauge.
+// The contextual model shown is that of the partition with the most payoffs. A learner has no gauges of features that it does not use.
 func TestWhatPayoffsDependOnIsShown(t *testing.T) {
 	for _, most := range []int32{4, 7} {
 		got := scrapeTwo(t, func(p int32, l *partition.LearnerStatus) {
@@ -326,7 +326,7 @@ func TestKafkaGosLogIsDebug(t *testing.T) {
 	assert.Contains(t, b.String(), `msg="kafka-go: joined g"`)
 }
 
-// What a loop pays for its metrics: 200 ms' worth at 10,000 impressions a second.
+// The cost of a loop's metrics: 200 ms' worth at 10,000 impressions a second.
 func BenchmarkObserve(b *testing.B) {
 	m := NewMetrics(prometheus.NewRegistry())
 	m.Rebalanced(1)

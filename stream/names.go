@@ -6,7 +6,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// sharedNames are the names of items that all partitions of a worker share. Nearly always all names that are asked for are known.
+// sharedNames are the item names that all partitions of a worker share. Nearly all requested names are known.
 type sharedNames struct {
 	mu    sync.RWMutex
 	table *partition.NameTable
@@ -16,7 +16,6 @@ var _ partition.Names = (*sharedNames)(nil)
 
 func newSharedNames() *sharedNames { return &sharedNames{table: partition.NewNameTable()} }
 
-// Numbers implements partition.Names.
 func (s *sharedNames) Numbers(dst []int32, names [][]byte) []int32 {
 	start := len(dst)
 	s.mu.RLock()
@@ -30,14 +29,12 @@ func (s *sharedNames) Numbers(dst []int32, names [][]byte) []int32 {
 	return dst
 }
 
-// Number implements partition.Names.
 func (s *sharedNames) Number(name []byte) (n int32, known bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.table.Number(name)
 }
 
-// Name implements partition.Names.
 func (s *sharedNames) Name(n int32) string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// Refuse answers a request that is turned away.
+// Refuse answers a refused request.
 type Refuse func(w http.ResponseWriter, status int, why string)
 
-// ownNames turns requests away that a browser sends for a page of another site: one that asks for another host than loopback, to which
-// that site has pointed its own name (DNS rebinding), and one with another origin.
+// ownNames refuses requests that a browser sends for another site's page: for a host other than
+// loopback, to which the site has pointed its own name (DNS rebinding), or with another origin.
 func ownNames(h http.Handler, refuse Refuse) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !ownHost(r.Host) {
@@ -32,8 +32,7 @@ func ownNames(h http.Handler, refuse Refuse) http.Handler {
 	})
 }
 
-// ownHost tells whether a Host header names loopback. No site can point an address or localhost to somewhere else. A client that sends
-// no Host is no browser.
+// ownHost reports whether a Host header names loopback. No site can redirect an address or localhost. A client without Host is no browser.
 func ownHost(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -46,7 +45,7 @@ func ownHost(host string) bool {
 	return name == "" || name == "localhost" || strings.HasSuffix(name, ".localhost")
 }
 
-// onLoopback tells whether a listener is reachable from this machine only.
+// onLoopback reports whether a listener is reachable from this machine only.
 func onLoopback(l net.Listener) bool {
 	a, ok := l.Addr().(*net.TCPAddr)
 	return ok && a.IP.IsLoopback()

@@ -11,7 +11,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// partitioners are those that Kafka's clients come with, which all go by a hash of the key.
+// partitioners are those of Kafka's clients, which all hash the key.
 var partitioners = [...]struct {
 	name string
 	kafka.Balancer
@@ -21,36 +21,35 @@ var partitioners = [...]struct {
 	{"fnv1a", &kafka.Hash{}},             // Sarama, kafka-go's Hash
 }
 
-// HowToPlace says what has each client use murmur2.
+// HowToPlace says how each client uses murmur2.
 const HowToPlace = "librdkafka (confluent-kafka): partitioner=murmur2_random; kafka-go: Balancer: kafka.Murmur2Balancer{}; " +
 	"Sarama: a HashPartitioner with murmur2; Java, franz-go, kafka-python, KafkaJS: their default"
 
-// noneKnown stands for a partitioner that is none of these, or for several in one topic.
+// noneKnown stands for any other partitioner, or several in one topic.
 const noneKnown = "another, or several"
 
 const (
-	enoughPlaced = 20               // records, to tell a partitioner by
-	wellAfter    = 10 * time.Minute // after the last sign that partitioners differ all is well
+	enoughPlaced = 20               // records, to identify a partitioner
+	wellAfter    = 10 * time.Minute // without a sign of difference, the difference counts as over
 )
 
-// tally counts the records of a topic, and those that each partitioner would have put where they are.
+// tally counts a topic's records, and those that each partitioner would place where they are.
 type tally struct {
 	records int
 	fits    [len(partitioners)]int
 }
 
-// placing finds out by which partitioners the producers of the topics place their keys. Where these differ, the records of one
-// impression part.
+// placing identifies the partitioners of the input topics' producers. If they differ, records of one impression go to different partitions.
 type placing struct {
 	log   *slog.Logger
-	names [event.Topics]string // of the topics that are read; empty for others
+	names [event.Topics]string // of input topics; empty for others
 
 	mu      sync.Mutex
 	numbers []int
 	tallies [event.Inputs]tally
 	by      [event.Inputs]string // the latest finding; empty: none yet
 	differ  bool
-	agreed  string // the partitioner that all have agreed on, as said last
+	agreed  string // the common partitioner, as last logged
 	bad     time.Duration
 }
 
@@ -58,7 +57,7 @@ func newPlacing(log *slog.Logger, names [event.Topics]string) *placing {
 	return &placing{log: log, names: names, agreed: partitioners[0].name}
 }
 
-// note takes records of a partition of an input topic, which has so many. With one partition there is nothing to find out.
+// note counts records of a partition. With one partition there is nothing to find.
 func (p *placing) note(topic event.Topic, number int32, partitions int, records []partition.Record) {
 	if partitions < 2 || topic >= event.Inputs || len(records) == 0 {
 		return
@@ -75,11 +74,11 @@ func (p *placing) note(topic event.Topic, number int32, partitions int, records 
 	p.tallies[topic].note(number, p.numbers, records)
 }
 
-// note takes records of a partition of a topic that has the partitions given.
+// note counts records of a partition of a topic with these partitions.
 func (t *tally) note(number int32, numbers []int, records []partition.Record) {
 	for i := range records {
 		key := records[i].Key
-		if len(key) == 0 || records[i].Cut != nil { // a dead letter, wherever it is
+		if len(key) == 0 || records[i].Cut != nil { // a dead letter, in any partition
 			continue
 		}
 		t.records++
@@ -91,13 +90,12 @@ func (t *tally) note(number int32, numbers []int, records []partition.Record) {
 	}
 }
 
-// Placed finds out by which partitioner the records of one topic were placed, for who reads them beside a worker.
+// Placed identifies the partitioner of one topic's records, for readers beside a worker.
 type Placed struct {
 	numbers []int
 	tally   tally
 }
 
-// NewPlaced is for a topic of so many partitions.
 func NewPlaced(partitions int) *Placed {
 	p := &Placed{numbers: make([]int, partitions)}
 	for i := range p.numbers {
@@ -106,12 +104,11 @@ func NewPlaced(partitions int) *Placed {
 	return p
 }
 
-// Note takes records of a partition.
 func (p *Placed) Note(number int32, records []partition.Record) {
 	p.tally.note(number, p.numbers, records)
 }
 
-// By names the partitioner; known is false where there is one partition, or too few records with a key to tell.
+// By returns the partitioner's name; known is false with one partition, or too few records with a key.
 func (p *Placed) By() (name string, known bool) {
 	if len(p.numbers) < 2 || p.tally.records < enoughPlaced {
 		return "", false
@@ -119,7 +116,7 @@ func (p *Placed) By() (name string, known bool) {
 	return p.tally.found(), true
 }
 
-// found is the partitioner that places all but a twentieth of the records.
+// found returns the partitioner that explains all but a twentieth of the records.
 func (t *tally) found() string {
 	for k := range partitioners {
 		if 20*t.fits[k] >= 19*t.records {
@@ -129,7 +126,7 @@ func (t *tally) found() string {
 	return noneKnown
 }
 
-// judge says what has changed, and tells whether partitioners differ.
+// judge logs changes, and reports whether partitioners differ.
 func (p *placing) judge(now time.Duration) (differ bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

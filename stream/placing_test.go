@@ -15,7 +15,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// producers send records of n keys to partitions by a partitioner for each topic, and tell what is said of it.
+// producers send records of n keys to partitions by a partitioner for each topic, and return the log.
 type producers struct {
 	p    *placing
 	out  bytes.Buffer
@@ -39,7 +39,7 @@ func (s *producers) send(topic event.Topic, n int, by ...kafka.Balancer) {
 	}
 }
 
-// says tells whether partitioners differ, and what was said.
+// says returns whether partitioners differ, and the log.
 func (s *producers) says(t *testing.T, at time.Duration) (differ bool, line string) {
 	t.Helper()
 	s.out.Reset()
@@ -53,7 +53,7 @@ var (
 	librdkafkas = kafka.CRC32Balancer{}
 )
 
-// Where payoffs come from librdkafka and the rest from Java it is said once when it begins, with what to set, and once when it ends.
+// If payoffs come from librdkafka and the rest from Java, one line says so with the setting to change, and one line says when it ends.
 func TestPlacing_DifferentPartitioners(t *testing.T) {
 	s := newProducers()
 	s.send(event.Impressions, 20, javas)

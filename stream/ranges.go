@@ -6,7 +6,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// rangeWarnings says for one partition of which learners the payoff range is much wider than their payoffs.
+// rangeWarnings warns about a partition's learners whose payoff range is much wider than their payoffs.
 type rangeWarnings struct{ hourly }
 
 func (w rangeWarnings) say(log *slog.Logger, s *task.Status) {

@@ -16,32 +16,30 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// DefaultListen is where the server listens by default. It is reachable from this machine only, since the server asks for no
-// credentials.
+// DefaultListen is the server's default address: loopback only, since it asks for no credentials.
 const DefaultListen = "127.0.0.1:9108"
 
-// ServerConfig is what a Server is made from.
 type ServerConfig struct {
 	Listen   string              // host:port; empty: DefaultListen; port 0: any free one, see Server.Addr
 	Pprof    bool                // serve /debug/pprof/
 	Registry prometheus.Gatherer // for /metrics
-	// Unready lists in plain words why the worker is not ready; empty: it is.
+	// Unready returns why the worker is not ready; empty: it is.
 	Unready func() []string
-	// Dead tells why the process should be restarted; nil, or nothing: it should not. What a restart does not mend
-	// (Kafka or the store away) does not belong here.
+	// Dead returns why the process must be restarted, nil otherwise. Faults that
+	// a restart does not mend (Kafka or the store away) do not belong here.
 	Dead    func() error
-	Version any          // shown by /version as JSON
-	Page    http.Handler // for / and what is below /page/; nil: / lists the other paths
+	Version any          // /version shows it as JSON
+	Page    http.Handler // for / and /page/; nil: / lists the other paths
 	Logger  *slog.Logger // default: none
 }
 
-// Server serves /livez, /readyz, /metrics, /version and, if asked to, a page at / and /debug/pprof/.
+// Server serves /livez, /readyz, /metrics and /version, and optionally a page at / and /debug/pprof/.
 type Server struct {
 	http     *http.Server
 	listener net.Listener
 }
 
-// NewServer listens, so that a taken port is an error at once, and so is a missing part of cfg. Serve serves.
+// NewServer listens. It fails if the port is taken or a part of cfg is missing. Serve serves.
 func NewServer(cfg ServerConfig) (*Server, error) {
 	if cfg.Registry == nil || cfg.Unready == nil {
 		return nil, fmt.Errorf("HTTP server: a registry and a test for readiness are needed")
@@ -52,9 +50,8 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	return NewServerOf(cfg.Listen, NewHandler(cfg), nil, writeText, cfg.Logger)
 }
 
-// NewServerOf is NewServer with another handler, and with TLS unless security is nil. On loopback it takes only requests for a name of
-// that address and from pages of its own, and answers others with refuse; with refuse nil it takes all, since the handler asks for
-// credentials.
+// NewServerOf is NewServer with another handler, and with TLS unless security is nil. On loopback it answers requests
+// for other hosts, or from other sites' pages, with refuse; refuse is nil if the handler asks for credentials.
 func NewServerOf(listen string, handler http.Handler, security *tls.Config, refuse Refuse, log *slog.Logger) (*Server, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -69,8 +66,7 @@ func NewServerOf(listen string, handler http.Handler, security *tls.Config, refu
 	return &Server{listener: listener, http: &http.Server{
 		Handler:   handler,
 		TLSConfig: security,
-		// Every one of them bounds what a slow or hostile client can hold. pprof lengthens the one for writing by the
-		// time that it samples.
+		// Each bounds the resources that a slow or hostile client can hold. pprof extends WriteTimeout by its sampling time.
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      30 * time.Second,
@@ -80,10 +76,9 @@ func NewServerOf(listen string, handler http.Handler, security *tls.Config, refu
 	}}, nil
 }
 
-// Addr is where the server listens, host:port.
 func (s *Server) Addr() string { return s.listener.Addr().String() }
 
-// Serve serves until Shutdown, and returns http.ErrServerClosed then.
+// Serve serves until Shutdown, and then returns http.ErrServerClosed.
 func (s *Server) Serve() error {
 	if s.http.TLSConfig != nil {
 		return s.http.ServeTLS(s.listener, "", "")
@@ -91,11 +86,10 @@ func (s *Server) Serve() error {
 	return s.http.Serve(s.listener)
 }
 
-// Shutdown lets requests under way finish until ctx ends, and then cuts them off. It also ends a server that never
-// began to serve.
+// Shutdown lets requests finish until ctx ends, then cuts them off. It also ends a server that never served.
 func (s *Server) Shutdown(ctx context.Context) error {
 	err := s.http.Shutdown(ctx)
-	_ = s.listener.Close() // closed already where Serve was called
+	_ = s.listener.Close() // closed already if Serve was called
 	if err != nil {
 		_ = s.http.Close()
 		return fmt.Errorf("HTTP server: requests were cut off: %w", err)
@@ -103,10 +97,10 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return nil
 }
 
-// maxScrapes bounds how many scrapes are served at once; more get 503.
+// maxScrapes bounds concurrent scrapes; more get 503.
 const maxScrapes = 4
 
-// NewHandler is the server's handler by itself. Of cfg, Listen is not used.
+// NewHandler returns the server's handler. It ignores cfg.Listen.
 func NewHandler(cfg ServerConfig) http.Handler {
 	mux := http.NewServeMux()
 	if cfg.Page != nil {

@@ -17,34 +17,33 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// PartitionSnapshot is what a partition was like at one moment, for the gauges. It is not changed once published.
+// PartitionSnapshot is a partition's status at one moment, for the gauges. It is not changed once published.
 type PartitionSnapshot struct {
 	Phase         task.Phase
-	StopReason    task.StopReason     // where Phase is task.Stopped
-	Loaded        bool                // whether what follows is known
+	StopReason    task.StopReason     // if Phase is task.Stopped
+	Loaded        bool                // the fields below are known
 	Lag           [event.Inputs]int64 // records not yet read, by topic
 	WatermarkLag  float64             // seconds from the watermark to Taken; -1: no watermark yet
 	ClockOffset   float64             // seconds by which this machine's clock is ahead of Kafka's; NaN: not known
-	WalkLag       float64             // seconds from what has been walked over to the watermark; -1: no watermark yet
+	WalkLag       float64             // seconds from the end of the expiry walk to the watermark; -1: no watermark yet
 	Taken         time.Time
-	Pending       int64               // impressions whose payoff, or selection, is awaited
-	Parked        [event.Inputs]int64 // selections and payoffs that wait for what they belong to, by topic
+	Pending       int64               // impressions that wait for a selection or payoff
+	Parked        [event.Inputs]int64 // parked selections and payoffs, by topic
 	ParkedBytes   int64
-	Unsaved       int64 // bytes of changes not yet checkpointed
-	Backpressured bool  // reading has stopped until the store has caught up
-	Waiting       bool  // something fails and is tried again
+	Unsaved       int64 // bytes of unsaved changes
+	Backpressured bool  // steps wait for the store
+	Waiting       bool  // a call fails and is retried
 	Learners      []LearnerSnapshot
 	Experiments   []ExperimentSnapshot
 }
 
-// LearnerSnapshot is a learner's part of a PartitionSnapshot.
 type LearnerSnapshot struct {
 	Name    string
 	OnHold  bool  // QPM-D waits for a payoff of one item
 	Queued  int64 // payoffs in QPM-D's queues
 	Flights int64 // selections whose payoff is awaited
 	Items   int
-	Fed     int64 // payoffs that decisions go by, other partitions' included where they are pooled
+	Fed     int64 // payoffs that decisions use, those of other partitions included if pooled
 
 	Silence    delay.SilenceStatus
 	Level      delay.LevelStatus
@@ -56,7 +55,7 @@ type LearnerSnapshot struct {
 	Undecided  int64     // pairs of items; -1: the learner is given utilities
 	Instances  int64     // BOLD's
 	Windows    []float64 // as in delay.Status; nil: none
-	Selections int64     // that the windows may have been learned from
+	Selections int64     // that the windows were learned from
 }
 
 func snapshotOf(s *task.Status, now event.Millis) *PartitionSnapshot {
@@ -88,7 +87,7 @@ func snapshotOf(s *task.Status, now event.Millis) *PartitionSnapshot {
 	return snap
 }
 
-// undecidedPairs is the number of undecided pairs, -1 where the learner does not find the order of utilities itself.
+// undecidedPairs returns the number of undecided pairs, -1 unless the learner finds the order of utilities itself.
 func undecidedPairs(l *partition.LearnerStatus) int64 {
 	if !l.FindsUtilities {
 		return -1
@@ -96,8 +95,8 @@ func undecidedPairs(l *partition.LearnerStatus) int64 {
 	return l.UndecidedPairs
 }
 
-// Snapshots holds the last snapshot of each partition that this process owns, and is the Prometheus collector that
-// makes gauges of them. Publishing swaps a pointer and does not wait for a scrape.
+// Snapshots holds the last snapshot of each owned partition, and is the Prometheus
+// collector of the gauges. Publishing swaps a pointer and does not wait for a scrape.
 type Snapshots struct {
 	mu  sync.RWMutex
 	all map[int32]*atomic.Pointer[PartitionSnapshot]
@@ -105,12 +104,10 @@ type Snapshots struct {
 
 var _ prometheus.Collector = (*Snapshots)(nil)
 
-// NewSnapshots returns one without partitions.
 func NewSnapshots() *Snapshots {
 	return &Snapshots{all: map[int32]*atomic.Pointer[PartitionSnapshot]{}}
 }
 
-// Publish replaces the snapshot of partition p.
 func (s *Snapshots) Publish(p int32, snap *PartitionSnapshot) {
 	s.mu.RLock()
 	at := s.all[p]
@@ -126,14 +123,13 @@ func (s *Snapshots) Publish(p int32, snap *PartitionSnapshot) {
 	at.Store(snap)
 }
 
-// Clear forgets all partitions, and with them their gauges: they are not ours any more.
+// Clear drops all partitions and their gauges: they are not ours any more.
 func (s *Snapshots) Clear() {
 	s.mu.Lock()
 	clear(s.all)
 	s.mu.Unlock()
 }
 
-// Get returns the last snapshots, by partition number.
 func (s *Snapshots) Get() map[int32]*PartitionSnapshot {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -205,7 +201,6 @@ var (
 		descSelectionShare, descLevel, descLevelHalfLife, descLift, descLiftUnits, descLiftLag, descTripped}
 )
 
-// windowLabels are the values of the label "window".
 var windowLabels = func() (labels [delay.ShownWindows + 1]string) {
 	for k := range labels {
 		labels[k] = strconv.Itoa(k + 1)
@@ -214,14 +209,13 @@ var windowLabels = func() (labels [delay.ShownWindows + 1]string) {
 	return labels
 }()
 
-// Describe is part of prometheus.Collector.
+// Describe implements prometheus.Collector.
 func (s *Snapshots) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range snapshotDescs {
 		ch <- d
 	}
 }
 
-// totals are sums over partitions.
 type totals struct {
 	pending, parkedBytes, unsaved, full, waiting int64
 	parked                                       [event.Inputs]int64
@@ -230,7 +224,7 @@ type totals struct {
 	learners                                     map[string]*LearnerSnapshot
 }
 
-// Collect is part of prometheus.Collector.
+// Collect implements prometheus.Collector.
 func (s *Snapshots) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
@@ -283,7 +277,7 @@ func (s *Snapshots) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// collectSilence gives the gauges of what silence comes to, where it does.
+// collectSilence sets the gauges of selections in flight, if the learner weighs them.
 func collectSilence(gauge func(d *prometheus.Desc, v float64, labels ...string), name string, l *LearnerSnapshot) {
 	if l.Silence.Law != delay.SilenceWaits {
 		gauge(descSilence, l.Silence.Weight, name)
@@ -301,7 +295,7 @@ func collectSilence(gauge func(d *prometheus.Desc, v float64, labels ...string),
 	}
 }
 
-// collectPersonal gives the gauges of what payoffs depend on, where that is more than the item.
+// collectPersonal sets the gauges of a contextual learner.
 func collectPersonal(gauge func(d *prometheus.Desc, v float64, labels ...string), name string, s *delay.ContextualStatus) {
 	if !s.Known {
 		return
@@ -322,12 +316,12 @@ func collectPersonal(gauge func(d *prometheus.Desc, v float64, labels ...string)
 	}
 }
 
-// collect gives the gauges that have the partition as a label.
+// collect sets the gauges with the partition as a label.
 func (p *PartitionSnapshot) collect(gauge func(d *prometheus.Desc, v float64, labels ...string), number string) {
 	for topic, lag := range p.Lag {
 		gauge(descLag, float64(lag), topicLabels[topic], number)
 	}
-	if p.WatermarkLag >= 0 { // a loop that hangs falls behind, and has to be seen to
+	if p.WatermarkLag >= 0 { // a hung loop falls behind, and must be visible
 		gauge(descWatermark, p.WatermarkLag+max(0, time.Since(p.Taken).Seconds()), number)
 		gauge(descWalk, p.WalkLag, number)
 	}
@@ -376,28 +370,27 @@ func (t *totals) add(p *PartitionSnapshot) {
 		sum.Items += l.Items
 		sum.Instances += l.Instances
 		sum.addSilence(l)
-		// Partitions pool what they know of levels. The one whose estimate is the newest is up to date.
+		// Levels are pooled: the newest estimate counts.
 		if l.Level.Tracked && (!sum.Level.Tracked || l.Level.AsOf > sum.Level.AsOf) {
 			sum.Level = l.Level
 		}
-		// They pool what payoffs depend on, too.
+		// So are contextual models.
 		if l.Personal.Known && (!sum.Personal.Known || l.Personal.Payoffs > sum.Personal.Payoffs) {
 			sum.Personal = l.Personal
 		}
-		// They pool which share of impressions ends with a selection, too.
+		// So are shares of selections.
 		if l.Attraction.Learned && (!sum.Attraction.Learned || l.Attraction.Impressions > sum.Attraction.Impressions) {
 			sum.Attraction = l.Attraction
 		}
 		sum.Conduct.Span(&l.Conduct)
-		// Partitions pool what they know of windows. The one that has heard of the most selections is up to date.
+		// So are windows: the partition with the most selections is up to date.
 		if l.Windows != nil && (sum.Windows == nil || l.Selections > sum.Selections) {
 			sum.Windows, sum.Selections = l.Windows, l.Selections
 		}
 	}
 }
 
-// addSilence adds up what is of one partition. How many selections are paid, and how late, partitions pool: who has heard of the
-// most payoffs is up to date.
+// addSilence adds a partition's selections in flight. Paid shares and delays are pooled: the partition with the most payoffs is up to date.
 func (sum *LearnerSnapshot) addSilence(l *LearnerSnapshot) {
 	weight := sum.Silence.Weight + l.Silence.Weight
 	if !sum.Silence.Known || l.Silence.Known && l.Fed > sum.Fed {

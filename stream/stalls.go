@@ -10,23 +10,23 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// causesEvery is how often a worker looks at what its partitions wait for.
+// causesEvery is the interval at which a worker checks its partitions' waits.
 const causesEvery = 250 * time.Millisecond
 
-// stalls say what keeps a worker's partitions from working, and where they begin.
+// stalls logs why a worker's partitions do not work, and where they begin.
 type stalls struct {
 	waits  *waits
 	log    *slog.Logger
 	names  [event.Topics]string
-	latest bool           // a group that has never run begins at the end
-	begun  map[int32]bool // partitions whose beginning was said
+	latest bool           // a new group begins at the end of the inputs
+	begun  map[int32]bool // partitions whose beginning was logged
 }
 
 func newCauses(w *waits, names [event.Topics]string, latest bool) *stalls {
 	return &stalls{waits: w, log: w.log, names: names, latest: latest, begun: map[int32]bool{}}
 }
 
-// look takes the partitions' conditions of a moment, and says what there is to say.
+// look logs changes, given the partitions' statuses.
 func (c *stalls) look(now time.Duration, statuses map[int32]task.Status) {
 	seen := map[waitKey][]int32{}
 	var order []waitKey
@@ -60,7 +60,7 @@ func kindOf(s *task.Status) *waitKind {
 	return partitionWaits
 }
 
-// doingOf is by what waits of one kind differ, besides their errors.
+// doingOf returns the part of a wait, besides its error, that identifies its cause.
 func doingOf(s *task.Status) string {
 	if s.Phase == task.Stopped {
 		return string(s.Reason)
@@ -68,7 +68,7 @@ func doingOf(s *task.Status) string {
 	return s.Doing
 }
 
-// sayBeginnings says where partitions begin to read of which nothing was stored, once that is settled for all that there are.
+// sayBeginnings logs where new partitions begin to read, once that is known for all of them.
 func (c *stalls) sayBeginnings(statuses map[int32]task.Status) {
 	var begun []int32
 	var skipped [event.Inputs]int64

@@ -11,20 +11,18 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// Letter is a dead letter of a moment ago.
+// Letter is a recent dead letter.
 type Letter struct {
 	At        time.Time // when it was seen, by this machine's clock
-	Topic     string    // what it is for, as in metrics
+	Topic     string    // as in metrics
 	Partition int32
 	Offset    int64
 	Reason    string
 	Detail    string // for people
 }
 
-// lettersKept is how many of the last dead letters are kept to be shown.
 const lettersKept = 20
 
-// keepLetters keeps the last of them.
 func (m *Metrics) keepLetters(p int32, all []task.Refusal) {
 	if len(all) == 0 {
 		return
@@ -38,26 +36,25 @@ func (m *Metrics) keepLetters(p int32, all []task.Refusal) {
 	m.letters = slices.Delete(m.letters, 0, max(0, len(m.letters)-lettersKept))
 }
 
-// Letters are the last dead letters of this process, at most 20, the oldest first.
+// Letters returns the last dead letters of this process, at most 20, oldest first.
 func (m *Metrics) Letters() []Letter {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.letters)
 }
 
-// Totals is what this process did from its start on.
+// Totals counts this process's work since its start.
 type Totals struct {
 	Read     [event.Inputs]float64 // records stepped, by topic
 	Rankings float64               // acknowledged by Kafka
-	// Latencies are how many rankings were acknowledged within each of LatencyBounds, and not within the one before, since their
-	// impression's Kafka timestamp; behind them those beyond the last bound.
+	// Latencies counts rankings by the time since their impression's Kafka
+	// timestamp: one bucket per bound of LatencyBounds, and one beyond the last.
 	Latencies []int64
 }
 
-// LatencyBounds are the upper bounds of Totals.Latencies, in seconds.
+// LatencyBounds returns the upper bounds of Totals.Latencies, in seconds.
 func LatencyBounds() []float64 { return slices.Clone(latencyBuckets) }
 
-// Totals reads the counters.
 func (m *Metrics) Totals() Totals {
 	var t Totals
 	for topic := range t.Read {
@@ -76,6 +73,6 @@ func (m *Metrics) Totals() Totals {
 
 func valueOfMetric(m prometheus.Metric) *dto.Metric {
 	var v dto.Metric
-	_ = m.Write(&v) // fails only where a label is no UTF-8, and these have none
+	_ = m.Write(&v) // fails only for a label that is no UTF-8; these have none
 	return &v
 }

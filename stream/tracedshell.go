@@ -15,13 +15,12 @@ type tracedShell struct {
 
 var _ task.Shell = tracedShell{}
 
-// Acquire is where a partition begins anew: what was fetched before that is fetched again.
+// Acquire abandons open batches: they are fetched again.
 func (s tracedShell) Acquire(e task.Acquire) (state.Meta, error) {
 	s.traces.abandon("the partition begins anew")
 	return s.shell.Acquire(e)
 }
 
-// Fetch begins the span of what comes.
 func (s tracedShell) Fetch(e task.Fetch) (task.Fetched, error) {
 	f, err := s.shell.Fetch(e)
 	if err == nil {
@@ -30,7 +29,6 @@ func (s tracedShell) Fetch(e task.Fetch) (task.Fetched, error) {
 	return f, err
 }
 
-// LookUp has a span.
 func (s tracedShell) LookUp(e task.LookUp) (task.LookedUp, error) {
 	span := s.traces.looksUp(&e)
 	found, err := s.shell.LookUp(e)
@@ -38,8 +36,8 @@ func (s tracedShell) LookUp(e task.LookUp) (task.LookedUp, error) {
 	return found, err
 }
 
-// Produce has a span, and carries on the traces of the records that it is for. The task has not reckoned with their headers: where
-// these are too much for the topic it goes without them.
+// Produce has a span, and carries on the traces of its records. The task has not
+// counted these headers: if they are too much for the topic, they are left out.
 func (s tracedShell) Produce(e task.Produce) (task.Produced, error) {
 	span, with, carried := s.traces.produces(e)
 	got, err := s.shell.Produce(with)
@@ -54,7 +52,7 @@ func (s tracedShell) Produce(e task.Produce) (task.Produced, error) {
 	return got, err
 }
 
-// Checkpoint has a span, and ends those of the batches that it holds whole.
+// Checkpoint has a span, and ends those of the batches that it holds completely.
 func (s tracedShell) Checkpoint(e task.Checkpoint) error {
 	span := s.traces.saves(e.Checkpoint)
 	err := s.shell.Checkpoint(e)

@@ -17,11 +17,10 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// traces makes the spans of one partition: one for each batch that was fetched, from then on until what came of its records is in a
-// checkpoint, with links to the spans that its records name; and below it one for each request to Kafka or Redis for its sake. It
-// sees requests and replies only, so that the task knows nothing of it.
+// traces makes one partition's spans: one per fetched batch, until a checkpoint holds the results of its records, with links
+// to the spans that its records name; and below it one per request to Kafka or Redis. It sees requests and replies only.
 //
-// A fetch has no span: what it takes is for the most part the wait for something to come.
+// A fetch has no span: it mostly waits for records.
 type traces struct {
 	tracer    trace.Tracer
 	group     string
@@ -33,7 +32,7 @@ type traces struct {
 	records map[recordID]tracedRecord
 }
 
-// tracedBatch is one whose records are not all in a checkpoint.
+// tracedBatch is a batch whose records are not all in a checkpoint.
 type tracedBatch struct {
 	topic       event.Topic
 	first, last int64 // offsets
@@ -41,22 +40,22 @@ type tracedBatch struct {
 	records     []recordID
 }
 
-// recordID names a record by what the task asks for it and produces it under.
+// recordID identifies a record by topic and id, as in the task's requests.
 type recordID struct {
 	topic event.Topic
 	id    state.ID
 }
 
-// tracedRecord is a record of an open batch; its context is invalid where its headers name no trace.
+// tracedRecord is a record of an open batch; its context is invalid without trace headers.
 type tracedRecord struct {
 	batch   *tracedBatch
 	context trace.SpanContext
 }
 
-// maxTracedBatches bounds the batches that are open; beyond it the oldest one's span ends early.
+// maxTracedBatches bounds open batches; beyond it the oldest one's span ends early.
 const maxTracedBatches = 256
 
-// newTraces is nil without a tracer.
+// newTraces returns nil without a tracer.
 func newTraces(opt *Options, partition int32) *traces {
 	if opt.Tracer == nil {
 		return nil
@@ -65,7 +64,7 @@ func newTraces(opt *Options, partition int32) *traces {
 		records: map[recordID]tracedRecord{}}
 }
 
-// fetched begins the span of a batch, and takes the traces out of what the task is given.
+// fetched begins a batch's span, and removes the traces from the task's reply.
 func (t *traces) fetched(topic event.Topic, f *task.Fetched) {
 	named := f.Traces
 	f.Traces = nil
@@ -117,7 +116,7 @@ func (t *traces) fetched(topic event.Topic, f *task.Fetched) {
 	}
 }
 
-// end ends a batch's span; why says why before its time. The batch is taken from the open ones by the caller.
+// end ends a batch's span; why is set if it ends early. The caller removes the batch.
 func (t *traces) end(b *tracedBatch, why string) {
 	for _, id := range b.records {
 		if t.records[id].batch == b {
@@ -130,7 +129,6 @@ func (t *traces) end(b *tracedBatch, why string) {
 	b.span.End()
 }
 
-// abandon ends all spans before their time.
 func (t *traces) abandon(why string) {
 	if t == nil {
 		return
@@ -143,7 +141,7 @@ func (t *traces) abandon(why string) {
 	t.open = nil
 }
 
-// request begins the span of a request for the sake of some batches: below the oldest one's, linked to the others'.
+// request begins the span of a request for some batches: a child of the oldest one's, linked to the others'.
 func (t *traces) request(name string, kind trace.SpanKind, isFor func(*tracedBatch) bool, attributes ...attribute.KeyValue) trace.Span {
 	t.mu.Lock()
 	ctx := context.Background()
@@ -159,13 +157,12 @@ func (t *traces) request(name string, kind trace.SpanKind, isFor func(*tracedBat
 	}
 	t.mu.Unlock()
 	if !trace.SpanFromContext(ctx).IsRecording() {
-		return trace.SpanFromContext(ctx) // of nothing that is traced: it records nothing
+		return trace.SpanFromContext(ctx) // no traced batch: it records nothing
 	}
 	_, span := t.tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithLinks(links...), trace.WithAttributes(attributes...))
 	return span
 }
 
-// looksUp begins the span of a look-up.
 func (t *traces) looksUp(e *task.LookUp) trace.Span {
 	about := map[*tracedBatch]bool{}
 	t.mu.Lock()
@@ -181,8 +178,7 @@ func (t *traces) looksUp(e *task.LookUp) trace.Span {
 		semconv.DBSystemNameRedis, semconv.DBOperationName("look up"), semconv.DBOperationBatchSize(len(e.Places)))
 }
 
-// produces begins the span of what is produced. What is produced for a record whose headers name a trace carries that on; carried
-// tells whether there is any.
+// produces begins the span of a produce request, and adds the trace headers of its records; carried reports whether there are any.
 func (t *traces) produces(e task.Produce) (span trace.Span, with task.Produce, carried bool) {
 	topic, name := e.Topic, "dead letters of "+t.topics[e.Topic]
 	attributes := t.messaging(semconv.MessagingOperationTypeSend, "send", len(e.Messages))
@@ -214,13 +210,12 @@ func (t *traces) produces(e task.Produce) (span trace.Span, with task.Produce, c
 	return span, with, carried
 }
 
-// saves begins the span of a checkpoint.
 func (t *traces) saves(c *state.Checkpoint) trace.Span {
 	return t.request("checkpoint", trace.SpanKindClient, func(b *tracedBatch) bool { return b.first < readTo(c, b.topic) },
 		semconv.DBSystemNameRedis, semconv.DBOperationName("checkpoint"))
 }
 
-// saved ends the spans of batches that a checkpoint holds whole.
+// saved ends the spans of batches that a checkpoint holds completely.
 func (t *traces) saved(c *state.Checkpoint) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -233,7 +228,7 @@ func (t *traces) saved(c *state.Checkpoint) {
 	})
 }
 
-// readTo is the offset behind what a checkpoint holds of a topic.
+// readTo returns the offset up to which a checkpoint covers a topic.
 func readTo(c *state.Checkpoint, topic event.Topic) int64 {
 	if int(topic) >= len(c.Meta.Inputs) {
 		return -1
@@ -241,7 +236,7 @@ func readTo(c *state.Checkpoint, topic event.Topic) int64 {
 	return c.Meta.Inputs[topic].Offset
 }
 
-// messaging are the attributes that OpenTelemetry's conventions want of whatever is done with records.
+// messaging returns the attributes that OpenTelemetry's conventions require for operations on records.
 func (t *traces) messaging(kind attribute.KeyValue, operation string, n int) []attribute.KeyValue {
 	return []attribute.KeyValue{semconv.MessagingSystemKafka, kind, semconv.MessagingOperationName(operation),
 		semconv.MessagingDestinationPartitionID(t.partition), semconv.MessagingBatchMessageCount(n)}
@@ -249,7 +244,6 @@ func (t *traces) messaging(kind attribute.KeyValue, operation string, n int) []a
 
 func offset(at int64) attribute.KeyValue { return semconv.MessagingKafkaOffset(int(at)) }
 
-// done ends a request's span.
 func done(span trace.Span, err error) {
 	if err != nil {
 		span.SetAttributes(semconv.ErrorType(err))
@@ -258,7 +252,7 @@ func done(span trace.Span, err error) {
 	span.End()
 }
 
-// contextOf is what a record's headers say, invalid where they are not as W3C wants them.
+// contextOf returns the trace context of a record's headers, invalid if they are malformed.
 func contextOf(r *task.Trace) trace.SpanContext {
 	h := traceHeaders{{Key: task.TraceParentHeader, Value: r.Parent}, {Key: task.TraceStateHeader, Value: r.State}}
 	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), &h))
@@ -269,7 +263,6 @@ type traceHeaders []task.Header
 
 var _ propagation.TextMapCarrier = (*traceHeaders)(nil)
 
-// Get is the value of a header.
 func (h *traceHeaders) Get(key string) string {
 	for _, one := range *h {
 		if one.Key == key {
@@ -279,12 +272,10 @@ func (h *traceHeaders) Get(key string) string {
 	return ""
 }
 
-// Set adds a header.
 func (h *traceHeaders) Set(key, value string) {
 	*h = append(*h, task.Header{Key: key, Value: []byte(value)})
 }
 
-// Keys are all headers' keys.
 func (h *traceHeaders) Keys() (all []string) {
 	for _, one := range *h {
 		all = append(all, one.Key)

@@ -125,8 +125,7 @@ func TestTracesNotSampled(t *testing.T) {
 	require.Empty(t, spans.GetSpans())
 }
 
-// TestTracesAreBounded: links by the limit of the SDK, of which those to traces that somebody has stay; batches by ours. What makes no
-// sense is no link.
+// TestTracesAreBounded: links by the SDK's limit, which keeps those to sampled traces; batches by ours. Malformed headers make no link.
 func TestTracesAreBounded(t *testing.T) {
 	tr, spans := recorded(sdktrace.AlwaysSample())
 	f := batchOf(event.Payoffs, 0, 300)
@@ -182,7 +181,7 @@ func TestTracesNeverRefuseARanking(t *testing.T) {
 	require.Len(t, spans.GetSpans(), 1)
 }
 
-// TestTracesOff: without a tracer there is nothing to call, and a request costs what it did without tracing.
+// TestTracesOff: without a tracer nothing is called, and a request costs as much as before.
 func TestTracesOff(t *testing.T) {
 	l := &loop{w: &Worker{}, traces: newTraces(&Options{}, 0)}
 	require.Nil(t, l.traces)
@@ -194,7 +193,7 @@ func TestTracesOff(t *testing.T) {
 
 var kept task.Shell
 
-// BenchmarkTraces is what tracing costs a batch of 500 impressions, a tenth of which name traces, beside the export.
+// BenchmarkTraces measures tracing of a batch of 500 impressions, a tenth of which name traces, without the export.
 func BenchmarkTraces(b *testing.B) {
 	for name, sampler := range map[string]sdktrace.Sampler{"sampled": sdktrace.AlwaysSample(), "unsampled": sdktrace.NeverSample()} {
 		b.Run(name, func(b *testing.B) {

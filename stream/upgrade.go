@@ -9,11 +9,11 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// upgrades bring a partition's stored state to task.StateLayout. There is none: version 1 is the first.
+// upgrades convert a partition's stored state to task.StateLayout. There are none: version 1 is the first.
 var upgrades = state.Upgrades{}
 
-// upgrade brings the stored state of all partitions to version to. Where one is of a lower version it fails while a worker is alive that
-// announces a lower one. Partitions that no upgrade leads on from are passed over: the task that acquires one says why it stops.
+// upgrade converts all partitions' stored states to version to. It fails while a live worker announces a lower version
+// and a state is lower. States without an upgrade path are skipped: the task that acquires one stops with the reason.
 func upgrade(ctx context.Context, opt *Options, u state.Upgrades, to, partitions int) error {
 	if len(u) == 0 {
 		return nil
@@ -43,7 +43,7 @@ func upgrade(ctx context.Context, opt *Options, u state.Upgrades, to, partitions
 	return nil
 }
 
-// noneLower fails while a worker is alive that reads a lower version than to. A store whose rights forbid announcements cannot tell.
+// noneLower fails while a live worker reads a lower version than to. It passes if the store's rights forbid announcements.
 func noneLower(ctx context.Context, r state.Registry, to int) error {
 	if r == nil {
 		return nil

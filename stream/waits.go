@@ -11,23 +11,22 @@ import (
 	"time"
 )
 
-// waitKind is a kind of wait: how it is said.
 type waitKind struct {
 	message string
 	level   slog.Level
-	noun    string        // what the numbers are that wait, as the key of an attribute
-	grace   time.Duration // how long it has lasted when it is first said
-	over    time.Duration // how long it is not seen when it is over; above the time between two sights of it
+	noun    string        // attribute's key for the numbers that wait
+	grace   time.Duration // duration before the first message
+	over    time.Duration // time without a sighting after which it is over; more than the interval of sightings
 }
 
-// waitAgain is how long nothing more is said of a wait.
+// waitAgain is the interval of messages about a wait.
 const waitAgain = 30 * time.Second
 
-// causeGrace is the grace of what partitions wait for. What a broker does in its first second, such as electing leaders, is over by
-// then; and by then all partitions that have the cause show it.
+// causeGrace is the grace of partitions' waits. A broker's first second, with its
+// elections of leaders, is over by then, and all affected partitions show the cause.
 const causeGrace = time.Second
 
-// causeOver is how long a partition's cause is not seen when it is over. A stopped partition that tries again has none for a moment.
+// causeOver is the over of partitions' waits. A stopped partition has no cause for a moment while it retries.
 const causeOver = 5 * time.Second
 
 var (
@@ -40,20 +39,19 @@ var (
 	workerUnfit     = &waitKind{"stays outside of its group until it is fit to work", slog.LevelWarn, "", 0, 2 * waitAgain}
 )
 
-// waitKey tells waits apart. What differs in numbers only, such as partitions, offsets and ports, is one wait.
+// waitKey identifies a wait. Waits that differ in numbers only, such as partitions, offsets and ports, are one.
 type waitKey struct {
 	kind        *waitKind
 	doing, text string
 }
 
-// wait is one as last seen.
 type wait struct {
 	first, last, said time.Duration
 	told              bool
 	doing             string
 }
 
-// waits say what a worker waits for: a line for each wait, with all partitions that it keeps, and again every 30 s while it lasts.
+// waits logs a worker's waits: one line each, with all affected partitions, repeated every 30 s.
 type waits struct {
 	log *slog.Logger
 
@@ -74,7 +72,7 @@ func keyOf(kind *waitKind, doing string, err error) waitKey {
 	return waitKey{kind, digits.ReplaceAllString(doing, "#"), digits.ReplaceAllString(err.Error(), "#")}
 }
 
-// note takes a wait that is seen now, with the numbers that it keeps, and says it if it is time.
+// note records a sighting of a wait, and logs it if due.
 func (w *waits) note(now time.Duration, kind *waitKind, doing string, numbers []int32, err error, more ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -100,7 +98,7 @@ func (w *waits) note(now time.Duration, kind *waitKind, doing string, numbers []
 	w.log.Log(context.Background(), kind.level, kind.message, append(attrs, "error", err)...)
 }
 
-// look says which waits are over.
+// look logs waits that are over.
 func (w *waits) look(now time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -117,7 +115,7 @@ func (w *waits) look(now time.Duration) {
 	}
 }
 
-// forget ends all waits of a kind, of which another line says that they are over.
+// forget ends all waits of a kind whose end another line reports.
 func (w *waits) forget(kind *waitKind) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -46,7 +46,7 @@ func TestWaits_OneLineEveryHalfMinute(t *testing.T) {
 	w.look(now.Sub(start) + followerWaits.over)
 	require.Equal(t, 1, strings.Count(log.String(), "over: nothing waits for this any more"))
 
-	// What ends otherwise is not said to be over.
+	// A wait that ends otherwise is not reported as over.
 	log.Reset()
 	w.note(0, workerUnfit, "", nil, errors.New("no"))
 	w.forget(workerUnfit)

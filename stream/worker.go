@@ -18,8 +18,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// Log is what a worker says to Kafka about one partition number, besides its membership of the group. Errors wrap
-// task's sentinels where those apply; anything else counts as passing. broker.Partition implements it.
+// Log is a worker's access to one partition in Kafka, besides the group membership. Errors
+// wrap task's sentinels if those apply; others are transient. broker.Partition implements it.
 type Log interface {
 	InitProducer(context.Context, task.InitProducer) (task.Producer, error)
 	AddPartition(context.Context, task.AddPartition) error
@@ -31,34 +31,34 @@ type Log interface {
 	Produce(context.Context, task.Produce) (task.Produced, error)
 }
 
-// Options are what a worker is made from. All fields but the last block are required.
+// Options are a worker's dependencies and settings. All fields but the last block are required.
 type Options struct {
 	Group      string
-	TopicNames [event.Topics]string // empty for a selections topic that is not configured
+	TopicNames [event.Topics]string // empty for an unconfigured selections topic
 	Log        func(partition int32) Log
 	Store      state.AdminStore
 	Membership *Membership
-	// Missing names the topics that do not exist, those that are written to included; nil: nobody looks.
+	// Missing returns the topics that do not exist, outputs included; nil: not checked.
 	Missing  func(context.Context) ([]string, error)
 	Registry state.Registry // of the group's workers; nil: configurations are not compared
-	Version  string         // of this program, for the others
-	Digest   string         // of all settings of the learners, for the others; empty: they are not compared
-	Follower state.Follower // of other partitions' statistics; nil: they are not pooled
+	Version  string         // of this program, announced to other workers
+	Digest   string         // of all learners' settings, announced likewise; empty: not compared
+	Follower state.Follower // of other partitions' statistics; nil: not pooled
 	Metrics  *Metrics
-	Tracer   trace.Tracer // nil: no spans are made
+	Tracer   trace.Tracer // nil: no spans
 	Logger   *slog.Logger
-	// Machine is what each partition's machine is made from; the worker fills in Partition and MaxRankingBytes.
+	// Machine is the configuration of each partition's machine; the worker sets Partition and MaxRankingBytes.
 	Machine partition.Config
 
 	StartLatest        bool
 	CheckpointInterval time.Duration
 	SessionTimeout     time.Duration
-	// DrainTimeout bounds how long a task may take to end: a third of the group's rebalance timeout.
+	// DrainTimeout bounds a task's end: a third of the group's rebalance timeout.
 	DrainTimeout time.Duration
 
-	// Now is simulated time, which is Kafka's too, whatever the brokers stamp; nil: real time.
+	// Now is simulated time, and Kafka's; nil: real time.
 	Now           func() event.Millis
-	ClockOffset   func() time.Duration // by how much this worker's clock is wrong now: for tests; nil: it is right
+	ClockOffset   func() time.Duration // error of this worker's clock, for tests; nil: none
 	FenceInterval time.Duration        // default: 6 h
 	FetchWait     time.Duration        // default: 500 ms
 	StopRetry     time.Duration        // default: 30 s; see task.Config
@@ -66,10 +66,9 @@ type Options struct {
 
 // Worker ranks the impressions of the partitions that its group assigns to it.
 //
-// Goroutines: Run is the supervisor. It starts one that compares configurations (see announcer), one that looks whether a member is
-// still fit to work (see guard), one that logs what partitions wait
-// for and how keys are placed (see causes and placing), and for each generation one loop per partition number (see loop.run); each loop starts one goroutine per request
-// under way. All but the first three end with the generation, which Run waits for, and those with Run.
+// Goroutines: Run is the supervisor. It starts the announcer, the guard of fitness, the watch that
+// logs waits and partitioners, and for each generation one loop per partition; a loop starts one
+// goroutine per request. Run waits for the loops at a generation's end, and for all at its own.
 type Worker struct {
 	opt       Options
 	start     time.Time
@@ -86,11 +85,10 @@ type Worker struct {
 	loops   map[int32]*loop    // of the present generation
 	end     context.CancelFunc // ends it; nil: none is going on
 	outside error              // why the worker stays outside of its group; nil: it does not
-	again   time.Duration      // how long until it looks again whether it is fit
-	leaving bool               // it has to leave the group, which has not been begun yet
+	again   time.Duration      // pause before the next fitness check
+	leaving bool               // it must leave the group, and has not begun to
 }
 
-// NewWorker makes a worker; Run starts it.
 func NewWorker(opt Options) *Worker {
 	if opt.DrainTimeout == 0 {
 		opt.DrainTimeout = 10 * time.Second
@@ -102,8 +100,8 @@ func NewWorker(opt Options) *Worker {
 	return w
 }
 
-// Run joins the group once the worker is fit to work, and works until drain is done; then it makes durable what was stepped and leaves the
-// group, or, when force is done too, just leaves. It returns nil after a drain.
+// Run joins the group once the worker is fit, and works until drain is done. Then it saves all
+// steps and leaves the group; once force is done, it just leaves. It returns nil after a drain.
 func (w *Worker) Run(drain, force context.Context) error {
 	defer w.opt.Membership.Close()
 	announcing, stop := context.WithCancel(context.WithoutCancel(drain))
@@ -138,7 +136,7 @@ func (w *Worker) Run(drain, force context.Context) error {
 	}
 }
 
-// runGeneration works on the generation's partitions until it ends, the worker is asked to, or it leaves the group.
+// runGeneration works on the generation's partitions until it ends, drain is done, or the worker leaves the group.
 func (w *Worker) runGeneration(ctx, drain, force context.Context, gen *Generation) {
 	ending, stop := context.WithCancel(ctx)
 	defer stop()
@@ -161,7 +159,7 @@ func (w *Worker) runGeneration(ctx, drain, force context.Context, gen *Generatio
 	}
 	wg.Go(func() { newFollower(w, w.partitions(), loops, log).run(ending) })
 	wg.Wait()
-	// A generation whose tasks have all ended by themselves (their membership is over) is waited out.
+	// A generation whose tasks have all ended (their membership is over) is waited out.
 	<-ending.Done()
 	log.Info("generation ends")
 	w.mu.Lock()
@@ -170,7 +168,7 @@ func (w *Worker) runGeneration(ctx, drain, force context.Context, gen *Generatio
 	w.opt.Metrics.Rebalanced(0)
 }
 
-// watch says what keeps partitions from working, and where producers part records, until ctx is done.
+// watch logs waits and partitioners until ctx is done.
 func (w *Worker) watch(ctx context.Context) {
 	c := newCauses(w.waits, w.opt.TopicNames, w.opt.StartLatest)
 	out := outOfService{}
@@ -191,7 +189,6 @@ func (w *Worker) watch(ctx context.Context) {
 	}
 }
 
-// partitions is how many partition numbers there are.
 func (w *Worker) partitions() int {
 	n := 0
 	for _, count := range w.opt.Membership.PartitionCounts() {
@@ -202,7 +199,7 @@ func (w *Worker) partitions() int {
 	return n
 }
 
-// Unready lists in plain words why the worker is not ready; empty when it is.
+// Unready returns why the worker is not ready; empty if it is.
 func (w *Worker) Unready() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -225,7 +222,7 @@ func (w *Worker) Unready() []string {
 	return why
 }
 
-// waitsFor says in plain words what a partition waits for, or why it has stopped; "" where it does neither.
+// waitsFor returns the reason for which a partition waits or has stopped; "" if neither.
 func waitsFor(s *task.Status) string {
 	switch {
 	case s == nil:
@@ -246,7 +243,6 @@ func waitsFor(s *task.Status) string {
 	return ""
 }
 
-// nextTry says when a stopped partition tries again.
 func nextTry(s *task.Status) string {
 	if s.Again == 0 {
 		return "; it does not try again by itself"
@@ -254,11 +250,11 @@ func nextTry(s *task.Status) string {
 	return fmt.Sprintf("; it tries again in %v", s.Again.Round(time.Second))
 }
 
-// hungAfter is how long a loop may not have come round before the process counts as dead. A loop never waits for the
-// network, and steps a bounded number of records at a time.
+// hungAfter is how long a loop may not come round before the process counts as dead. A
+// loop never waits for the network, and steps a bounded number of records at a time.
 const hungAfter = time.Minute
 
-// Dead tells whether a partition's loop hangs, which only a restart would mend.
+// Dead returns an error if a partition's loop hangs, which only a restart would mend.
 func (w *Worker) Dead() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -270,14 +266,14 @@ func (w *Worker) Dead() error {
 	return nil
 }
 
-// Observed is a partition as it was a moment ago.
+// Observed is a partition's recent status.
 type Observed struct {
 	Status *task.Status      // nil: it is starting
-	Waits  string            // what it waits for, or why it has stopped, in plain words; "": neither
-	Look   *partition.Sample // nil: nobody has looked yet, see LookAgain
+	Waits  string            // why it waits or has stopped; "": neither
+	Look   *partition.Sample // nil: no sample yet, see LookAgain
 }
 
-// Observed are the present partitions, by partition number. Nothing of it may be changed.
+// Seen returns the present partitions by number. Nothing of it may be changed.
 func (w *Worker) Seen() map[int32]Observed {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -289,8 +285,7 @@ func (w *Worker) Seen() map[int32]Observed {
 	return all
 }
 
-// LookAgain asks some partitions, at most n, to be looked at anew the next time that they come round: those from the number from on,
-// and behind the last the first. It tells where to go on.
+// LookAgain requests new samples of at most n partitions, from the number from on, wrapping around. It returns the number to continue with.
 func (w *Worker) LookAgain(from int32, n int) (next int32) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -304,19 +299,16 @@ func (w *Worker) LookAgain(from int32, n int) (next int32) {
 	return next
 }
 
-// ID is that under which this worker announces itself to the others of its group.
+// ID is the name under which this worker announces itself.
 func (w *Worker) ID() string { return w.announcer.self.ID }
 
-// Now is the worker's clock.
 func (w *Worker) Now() event.Millis { return w.wall() }
 
-// Group is the consumer group's name.
 func (w *Worker) Group() string { return w.opt.Group }
 
-// Learners are the configured learners.
 func (w *Worker) Learners() []partition.LearnerConfig { return w.opt.Machine.Learners }
 
-// Statuses are the present partitions' conditions, by partition number.
+// Statuses returns the present partitions' statuses by number.
 func (w *Worker) Statuses() map[int32]task.Status {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -333,7 +325,6 @@ func (w *Worker) now() task.Now {
 	return task.Now{Mono: time.Since(w.start), Wall: w.wall()}
 }
 
-// wall is the worker's clock.
 func (w *Worker) wall() event.Millis {
 	if w.opt.Now != nil {
 		return w.opt.Now()
@@ -345,21 +336,19 @@ func (w *Worker) wall() event.Millis {
 	return now.UnixMilli()
 }
 
-// What all partitions of a worker may hold together, of what they have read and not yet stepped, and of changes that are not yet saved; each
-// has an equal share, but at least, and at most, so much of its own.
+// Memory that all partitions of a worker may use together, in bytes: for records
+// read ahead, and for unsaved changes. Each has an equal share, within bounds.
 var (
 	readAhead = shared{16 << 20, 128 << 10, 1 << 20}
-	inBatches = shared{16 << 20, 128 << 10, 900 << 10} // of rankings: one is filled while another is on its way
+	inBatches = shared{16 << 20, 128 << 10, 900 << 10} // of rankings: one is filled while another is in flight
 	unsaved   = shared{256 << 20, 1 << 20, 64 << 20}
 )
 
-// shared are bytes.
 type shared struct{ all, least, most int }
 
-// by is the share of one of so many.
+// by returns the share of one of owned partitions.
 func (s shared) by(owned int) int { return min(max(s.all/max(owned, 1), s.least), s.most) }
 
-// taskConfig is that of one partition of so many that the worker owns.
 func (w *Worker) taskConfig(p int32, owned int) task.Config {
 	machine := w.opt.Machine
 	machine.Group, machine.Partition, machine.TopicNames = w.opt.Group, p, w.opt.TopicNames
@@ -384,5 +373,5 @@ func (w *Worker) taskConfig(p int32, owned int) task.Config {
 	}
 }
 
-// errForced ends requests of a loop that may wait no longer.
+// errForced ends the requests of a loop that must stop at once.
 var errForced = errors.New("the worker was told to stop at once")
