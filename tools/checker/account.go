@@ -8,10 +8,10 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// fate is a set of what may have become of a record: several where it depends on the interleaving of the topics.
+// fate is a set of possible outcomes of a record: several if the outcome depends on the interleaving of the topics.
 type fate uint8
 
-// Of selections and payoffs; isTaken is joined or applied.
+// Of selections and payoffs; isTaken means joined or applied.
 const (
 	isTaken fate = 1 << iota
 	isDuplicate
@@ -32,17 +32,17 @@ const (
 	isPending
 )
 
-// outcomes is the most outcomes that records of one topic have.
+// outcomes is the largest number of outcomes of a topic.
 const outcomes = 7
 
-// outcomeNames are the account's, by the bits of fate.
+// outcomeNames are the account's names, by the bits of fate.
 var outcomeNames = [event.Inputs][]string{
 	{"paid", "expired", "defaulted", "unselected", "duplicate", "rejected", "pending"},
 	{"joined", "duplicate", "late", "orphan", "rejected", "parked"},
 	{"applied", "duplicate", "late", "orphan", "rejected", "parked"},
 }
 
-// impressionFate is the fate of an impression that was not ranked.
+// impressionFate returns the fate of an impression that was not ranked.
 func impressionFate(f fate) fate {
 	var i fate
 	if f&isDuplicate != 0 {
@@ -54,7 +54,6 @@ func impressionFate(f fate) fate {
 	return i
 }
 
-// named gives the names of outcomes of a topic's records.
 func (f fate) named(t event.Topic) string {
 	var names []string
 	for bit, name := range outcomeNames[t] {
@@ -65,10 +64,10 @@ func (f fate) named(t event.Topic) string {
 	return strings.Join(names, " or ")
 }
 
-// bound is within what a count of the account must lie.
+// bound is the range of a count of the account.
 type bound struct{ lo, hi int64 }
 
-// count takes a record's fate into the bounds of the account.
+// count adds a record's fate to the bounds of the account.
 func (f *fold) count(t event.Topic, may fate) {
 	b := &f.bounds[t]
 	for bit := range outcomeNames[t] {
@@ -85,7 +84,7 @@ func (f *fold) count(t event.Topic, may fate) {
 	}
 }
 
-// concludeRefused counts a record that was refused, for which there must be a dead letter.
+// concludeRefused counts a refused record, which must have a dead letter.
 func (f *fold) concludeRefused(r *record) {
 	if r.topic == event.Impressions {
 		f.count(r.topic, wasRejected)
@@ -97,13 +96,13 @@ func (f *fold) concludeRefused(r *record) {
 	}
 }
 
-// buried tells whether a record has a dead letter.
+// buried reports whether a record has a dead letter.
 func (f *fold) buried(r *record) bool {
 	_, there := slices.BinarySearch(f.letters[r.topic], r.offset)
 	return there
 }
 
-// checkAccount holds the stored account against the records read, and against itself.
+// checkAccount compares the stored account with the records read, and its sums.
 func (f *fold) checkAccount() {
 	for t := range f.topics {
 		if !f.topics[t].on {
@@ -128,11 +127,11 @@ func (f *fold) checkAccount() {
 	}
 }
 
-// learnersCounts are those that are some learner's, all of them.
+// learnersCounts are the counts of which every one belongs to some learner.
 var learnersCounts = []string{"impressions.paid", "impressions.expired", "impressions.defaulted", "impressions.unselected",
 	"impressions.pending", "selections.joined", "payoffs.applied"}
 
-// checkShares: the learners' accounts add up to the partition's, in all that is known to be some learner's.
+// checkShares checks that the learners' accounts add up to the partition's, in those counts.
 func (f *fold) checkShares() {
 	for _, name := range learnersCounts {
 		equal(f.out, accountLearners, name+": sum of the learners'", f.state.account[name], f.state.shares[name])

@@ -11,9 +11,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// windowsOf gives the probabilities with which a user looks at no more than 1, 2, … results, where all the configurations
-// of a learner give the same; nil where they do not, where windows are learned, and where the utilities that count are
-// not those of the impression.
+// windowsOf returns the probabilities of windows of at most 1, 2, … results, if all configurations of a learner
+// give the same; nil otherwise, if windows are learned, and if the utilities that count are not the impression's.
 func windowsOf(variants []*config.Learner) []float64 {
 	var all []float64
 	for i, v := range variants {
@@ -26,7 +25,7 @@ func windowsOf(variants []*config.Learner) []float64 {
 	return all
 }
 
-// cumulative is the distribution of windows, summed up to each; nil where the configuration does not give one.
+// cumulative returns the distribution function of windows; nil if the configuration gives none.
 func cumulative(w config.Windows) []float64 {
 	var weights []float64
 	switch {
@@ -52,11 +51,10 @@ func cumulative(w config.Windows) []float64 {
 	return weights
 }
 
-// admissibleSlack is what rounding may leave, beside what the solver does.
+// admissibleSlack allows for rounding, besides the solver's error.
 const admissibleSlack = 1e-9
 
-// order puts the candidates into increasing utility, ties in the order of their names, and notes the rank of each item
-// shown where the learner depends on it.
+// order sorts the candidates by increasing utility, ties by name, and notes the rank of each item shown if the learner depends on it.
 func (f *fold) order(lf *learnerFold, l *life) {
 	c := f.imp.Candidates
 	if lf.windows == nil && !lf.ranks && lf.attraction == nil {
@@ -78,9 +76,8 @@ func (f *fold) order(lf *learnerFold, l *life) {
 	}
 }
 
-// checkAdmissible: probabilities of selection that some distribution over rankings can bring about (the paper's section
-// 4.2). Of the first w shown the best has at least the w-th lowest utility, so that one of the k lowest is selected with
-// at most the probability that the window is at most k.
+// checkAdmissible checks that some distribution over rankings has the propensities (the paper's section 4.2). The best of the first w shown
+// has at least the w-th lowest utility, so one of the k lowest is selected with at most the probability that the window is at most k.
 func (f *fold) checkAdmissible(name any, lf *learnerFold, l *life) {
 	c, n := f.imp.Candidates, len(l.items)
 	if lf.windows == nil || !l.ordered || len(l.propensities) != n || len(c) != n {

@@ -13,29 +13,28 @@ import (
 // attracting are the policies that maximise payoff per impression.
 var attracting = []config.Policy{config.MOSS, "optimistic", "thompson", "klucb", "greedy", config.EpsilonGreedy, config.Robust}
 
-// endings are impressions that had an item on top: how many ended with a selection, and how many without one.
+// endings counts ended impressions with an item on top, by whether a selection came.
 type endings struct{ with, without int64 }
 
 func (e endings) String() string {
 	return fmt.Sprintf("%d with a selection, %d without", e.with, e.without)
 }
 
-// attracts returns whether a learner maximises payoff per impression under all configurations.
+// attracts reports whether a learner maximises payoff per impression under all configurations.
 func (lf *learnerFold) attracts() bool {
 	return lf.always && lf.given && lf.reset == nil && lf.imported == nil && !slices.ContainsFunc(lf.variants, func(v *config.Learner) bool {
 		return v.Delay != config.Direct || !slices.Contains(attracting, v.Policy)
 	})
 }
 
-// followAttraction begins to count impressions by the item on top, where that is determined.
 func (lf *learnerFold) followAttraction(f *fold) {
 	if f.selects && lf.attracts() {
 		lf.attraction = map[uint32]endings{}
 	}
 }
 
-// attracted counts an impression that ended with the selection of the item shown at a position; -1 for none. An item below the next
-// leader says nothing of the item on top. An impression whose order of utilities nobody knows does not count.
+// attracted counts an impression that ended with the selection of the item at a position, -1 for none. A selection below
+// the next leader says nothing about the item on top, and so does an impression without a known order of utilities.
 func (lf *learnerFold) attracted(l *life, at int) {
 	if lf.attraction == nil || len(l.ranks) == 0 || l.offset < lf.item(l.items[0]).ended {
 		return
@@ -78,7 +77,7 @@ func (lf *learnerFold) checkAttraction(f *fold) {
 	}
 }
 
-// loadAttraction reads how many impressions that had an item on top ended with a selection and without one.
+// loadAttraction reads an item's counts of impressions that ended with and without a selection.
 func (s *storedLearner) loadAttraction(field, value string) error {
 	k, err := strconv.ParseInt(field, 10, 31)
 	if err != nil || k < 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// open finds out where the topics begin and end.
+// open finds the beginnings and ends of the topics.
 func (f *fold) open(ctx context.Context) error {
 	d, err := f.describe(ctx)
 	if err != nil {
@@ -54,8 +54,8 @@ func (f *fold) describe(ctx context.Context) (d task.Description, err error) {
 	}
 }
 
-// beginning finds out which record the group began with. Where it began at the topics' ends, that is known only from how
-// many it has read since: the records up to the checkpoint are counted, and those too many were there before.
+// beginning finds the record with which the group began. If it began at the topics' ends,
+// the number of records read tells: surplus records up to the checkpoint came before.
 func (f *fold) beginning(ctx context.Context) error {
 	latest := false
 	for _, cfg := range f.c.configs {

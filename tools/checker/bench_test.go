@@ -17,12 +17,11 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
 )
 
-// BenchmarkCheck checks what a real worker has made of impressions of 10 candidates, each with a selection and nine of ten
-// with a payoff: records/s over all topics, the time of processors that each record takes in this process, the bytes that a
-// check allocates for each, and what it holds at most of an id that is not over. At once: all impressions are pending or
-// have just ended; in turn: they spread over two days, and most are over.
+// BenchmarkCheck checks a real worker's results on impressions of 10 candidates, each with a selection, and nine of ten with a payoff.
+// It reports records/s over all topics, processor time per record in this process, bytes allocated, and the most memory held per id
+// that is not over. At once: all impressions are pending or have just ended; in turn: they spread over two days, and most are over.
 //
-// The embedded broker works in the same process, on the same cores; the real one beside. Redis is a real one.
+// The embedded broker uses the same process and cores; the real one runs beside. Redis is a real one.
 func BenchmarkCheck(b *testing.B) {
 	embedded := func(b *testing.B) testenv.Env {
 		env := testenv.Embedded(b)
@@ -77,7 +76,7 @@ func benchmarkCheck(b *testing.B, env testenv.Env, impressions int, step time.Du
 	b.ReportMetric(float64(most()-live)/float64(held), "live-B/held-id")
 }
 
-// watchHeap tells what lives on the heap now, and gives what tells the most that has lived there since.
+// watchHeap returns the live heap now, and a function for its maximum since.
 func watchHeap(b *testing.B) (now int64, most func() int64) {
 	read := func() int64 {
 		s := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
@@ -107,7 +106,7 @@ func watchHeap(b *testing.B) (now int64, most func() int64) {
 	}
 }
 
-// processorTime is what this process has had of the processors.
+// processorTime returns this process's processor time.
 func processorTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))

@@ -13,29 +13,29 @@ import (
 	"github.com/ranker-worker/ranker-worker/config"
 )
 
-// instanceFold is what is known of one BASE instance.
+// instanceFold is the expected state of a BASE instance.
 type instanceFold struct {
-	lists map[int32]*listFold // by length of the list (0: whatever it was)
+	lists map[int32]*listFold // by length of the list; 0: any length
 }
 
-// listFold is what an instance was fed, of lists of one length or of all.
+// listFold counts the payoffs fed to an instance, for lists of one length or of all.
 type listFold struct {
 	fed   bound
-	open  bool // it is not certain of each payoff with which order of utilities it was fed
-	blind bool // nor to which rank it belongs
-	began bool // it began with what was taken in
+	open  bool // the order of utilities of some payoffs is not certain
+	blind bool // nor is their rank
+	began bool // it began with imported values
 	at    map[uint32]*coordinate
 }
 
-// coordinate is what an instance must know of an item, or of a utility rank.
+// coordinate is the expected value of an item, or of a utility rank.
 type coordinate struct {
-	start bool    // it was known from the beginning
-	shown int64   // payoffs fed that concern it: of impressions that showed the item, of selections of the rank
-	sum   float64 // of what they say
-	mass  float64 // of that, without signs
+	start bool    // known from the beginning
+	shown int64   // payoffs fed that concern it: of impressions that showed the item, or of selections of the rank
+	sum   float64 // of their estimated losses
+	mass  float64 // of those losses' absolute values
 }
 
-// Bounds of the estimates: see package policy. A propensity below the least is not estimated with.
+// Bounds of the estimates: see package policy. A propensity below the least makes no estimate.
 const (
 	leastPropensity = 0x1p-1022
 	mostLoss        = 0x1p256
@@ -71,7 +71,7 @@ func (l *listFold) coordinate(c uint32) *coordinate {
 func (lf *learnerFold) byRank() bool { return lf.variants[0].LossIndex == config.ByRank }
 func (lf *learnerFold) ftrl() bool   { return lf.variants[0].Policy == config.FTRL }
 
-// feed tells of a payoff that was fed to an instance: one whose loss can be estimated.
+// feed adds a payoff that was fed to an instance and gives an estimate of the loss.
 func (lf *learnerFold) feed(l *life, item uint32, v float64) {
 	at := slices.Index(l.items, item)
 	length := int32(0)
@@ -82,7 +82,7 @@ func (lf *learnerFold) feed(l *life, item uint32, v float64) {
 		return
 	}
 	list := lf.instance(l.instance).list(length)
-	if len(l.items) == 1 { // teaches nothing
+	if len(l.items) == 1 { // a list of one teaches nothing
 		return
 	}
 	list.fed.hi++
@@ -101,7 +101,7 @@ func (lf *learnerFold) feed(l *life, item uint32, v float64) {
 		c.shown++
 		c.sum += estimate
 		c.mass += estimate
-	default: // each item that was shown is told of the loss: all are shifted alike, so that new ones have no advantage
+	default: // all items shown are shifted by the loss, so that new ones have no advantage
 		for k, i := range l.items {
 			c := list.coordinate(i)
 			c.shown++
@@ -115,7 +115,7 @@ func (lf *learnerFold) feed(l *life, item uint32, v float64) {
 	}
 }
 
-// forgets tells whether an instance is beyond the bound of some configuration, so that it is forgotten when it has drained.
+// forgets reports whether an instance exceeds the bound of some configuration, so that it is dropped once it has drained.
 func (lf *learnerFold) forgets(number int32) bool {
 	for _, v := range lf.variants {
 		if v.MaxInstances > 0 && int(number) >= v.MaxInstances {
@@ -125,7 +125,7 @@ func (lf *learnerFold) forgets(number int32) bool {
 	return false
 }
 
-// checkInstances: an instance waits for its pending decisions, knows as many payoffs as it was fed, and what they say.
+// checkInstances compares each instance's outstanding decisions, number of payoffs, and losses.
 func (lf *learnerFold) checkInstances(f *fold) {
 	if f.state.complete {
 		outstanding := map[int64]int64{}
@@ -161,7 +161,7 @@ func (lf *learnerFold) checkInstances(f *fold) {
 			f.out.breach(delayFields, lf.name+": "+field, "an instance, with the length of a list where losses belong to ranks", "no such")
 			continue
 		}
-		forgets := lf.forgets(number) // it may have been forgotten when it waited for nothing
+		forgets := lf.forgets(number) // it may have been dropped while nothing was outstanding
 		lf.checkRounds(f, field, list, forgets)
 		if forgets {
 			f.out.open(boldVectors)
@@ -209,8 +209,8 @@ func (lf *learnerFold) checkRounds(f *fold, field string, list *listFold, forget
 	}
 }
 
-// checkVector compares what an instance knows: with FTRL sums of what its payoffs say, with OSMD a point, of which only its
-// form is a function of the topics.
+// checkVector compares an instance's vector: with FTRL sums of losses,
+// with OSMD a point, of which only the form is a function of the topics.
 func (lf *learnerFold) checkVector(f *fold, field string, length int32, list *listFold) {
 	got := make(map[uint32]float64, len(lf.stored.vectors[field]))
 	for c, x := range lf.stored.vectors[field] {
@@ -239,9 +239,8 @@ func (lf *learnerFold) checkVector(f *fold, field string, length int32, list *li
 	}
 }
 
-// checkLosses: what an instance knows of a rank is the sum of the losses estimated. What it knows of an item likewise, each
-// less the loss itself, where it was among the candidates of every payoff fed: an item that comes later begins with the
-// median of the others, which depends on when.
+// checkLosses checks that a rank's value is the sum of estimated losses. For an item it is that sum less the loss itself, if
+// it was a candidate of each payoff fed: an item that comes later begins with the median of the others, at an unknown time.
 func (lf *learnerFold) checkLosses(f *fold, name string, length int32, list *listFold, got map[uint32]float64) {
 	for c, want := range list.at {
 		x, known := got[c]
@@ -252,7 +251,7 @@ func (lf *learnerFold) checkLosses(f *fold, name string, length int32, list *lis
 			continue
 		}
 		late := !want.start && (list.began || want.shown != list.fed.lo)
-		if length == 0 && (late || want.mass >= mostLoss) { // beyond that a sum depends on where it was cut off
+		if length == 0 && (late || want.mass >= mostLoss) { // beyond that a sum depends on its truncation
 			f.out.open(boldVectors)
 			continue
 		}
@@ -264,11 +263,11 @@ func (lf *learnerFold) checkLosses(f *fold, name string, length int32, list *lis
 	}
 }
 
-// pointSlack is what solving and rounding may leave of a point's sum.
+// pointSlack allows for errors of the solver and rounding in a point's sum.
 const pointSlack = 1e-6
 
-// checkPoint: a point is made of probabilities, and those of the list that it was fed last add up to 1. Where the horizon is
-// doubled, it starts anew after 1, 3, 7, … payoffs: nothing is known then.
+// checkPoint checks that a point has probabilities, which add up to 1 for the last list
+// fed. With a doubled horizon it restarts after 1, 3, 7, … payoffs, and is empty then.
 func (lf *learnerFold) checkPoint(f *fold, name, field string, length int32, list *listFold, got map[uint32]float64) {
 	rounds := lf.stored.rounds[field]
 	doubled, fixed := true, true
@@ -314,11 +313,11 @@ func (lf *learnerFold) coordinateName(f *fold, length int32, c uint32) string {
 	return "item " + f.items.name(c)
 }
 
-// vectorBlock is how many neighbouring coordinates are stored together.
+// vectorBlock is the number of neighbouring coordinates stored together.
 const vectorBlock = 32
 
-// loadVector reads a block of what an instance knows, field "<instance>:<block>" or "<instance>:<length>:<block>": which
-// coordinates are known (4 bytes, bit k for coordinate k of the block), then their numbers (8 bytes each), little endian.
+// loadVector reads a block of a vector, field "<instance>:<block>" or "<instance>:<length>:<block>":
+// a bitmap of known coordinates (4 bytes), then their values (8 bytes each), little endian.
 func (s *storedLearner) loadVector(field, value string) error {
 	instance, last, _ := cutLast(field, ":")
 	block, err := strconv.ParseUint(last, 10, 26)

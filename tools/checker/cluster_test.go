@@ -14,8 +14,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
 )
 
-// TestRedisClusterIsReadLikeOneServer: partitions that lie on several masters of a Redis Cluster, while a worker works and
-// after; what is spoilt on each is found.
+// TestRedisClusterIsReadLikeOneServer: partitions on several masters of a
+// Redis Cluster, beside a worker and after it; corruption of each is found.
 func TestRedisClusterIsReadLikeOneServer(t *testing.T) {
 	addrs := testenv.OwnRedisCluster(t).Addrs()
 	const partitions, impressions = 16, 800

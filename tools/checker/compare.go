@@ -11,8 +11,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// compare holds what Redis has of an id against what must have become of it. The worker may not have come to what event time
-// has made due since the id's last record: then what is stored is as it was by then.
+// compare compares an id's stored entry with the expected one. The worker may not have done
+// what event time made due since the id's last record: then the entry is as of that record.
 func (f *fold) compare(id string, l *life) {
 	e := f.state.entries[storedID(id)]
 	if e == nil {
@@ -42,7 +42,7 @@ func (f *fold) compare(id string, l *life) {
 	}
 }
 
-// missing: nothing is stored of an id. So everything must be over.
+// missing checks an id without a stored entry: everything must be over.
 func (f *fold) missing(id string, l *life) {
 	f.settle(l, f.watermark)
 	if l.open {
@@ -65,7 +65,7 @@ func (f *fold) phantom(id string, e *entry) {
 	f.out.breach(entriesPhantom, id, "an impression of the log, or records that wait for one", fmt.Sprintf("an entry of kind %d, offset %d", e.kind, e.offset))
 }
 
-// compareWaiting: only parked records are stored.
+// compareWaiting checks an entry with parked records only.
 func (f *fold) compareWaiting(id string, l *life, e *entry) {
 	if !f.out.ok(entriesLost, l.kind <= waiting) {
 		f.out.breach(entriesLost, id, fmt.Sprintf("an entry of the impression at offset %d", l.offset), "records that wait for one")
@@ -73,7 +73,7 @@ func (f *fold) compareWaiting(id string, l *life, e *entry) {
 	f.compareWaits(id, l, e)
 }
 
-// compareWaits: what is parked are the records that have to wait, byte by byte, and no other.
+// compareWaits checks that the parked records are those that must wait, byte by byte, and no others.
 func (f *fold) compareWaits(id string, l *life, e *entry) {
 	for i := range l.waits {
 		at := slices.IndexFunc(e.parked, func(p parked) bool { return p.topic == l.waits[i].topic && p.offset == l.waits[i].offset })
@@ -92,8 +92,8 @@ func (f *fold) compareWaits(id string, l *life, e *entry) {
 	}
 }
 
-// compareParked holds one record that has to wait against what is stored of it, if anything is. One that has waited long enough
-// for its impression may be gone, or not yet; one that waits for a selection does as long as its impression.
+// compareParked compares one waiting record with its stored form, if any. One that waited long enough
+// for its impression may be gone; one that waits for a selection stays as long as its impression.
 func (f *fold) compareParked(id string, r *record, p *parked, impression bool) {
 	over := no
 	if impression {
@@ -117,7 +117,7 @@ func (f *fold) compareParked(id string, r *record, p *parked, impression bool) {
 	}
 }
 
-// compareDecision compares what Redis has of the impression with what was decided.
+// compareDecision compares the stored impression with its decision.
 func (f *fold) compareDecision(id string, l *life, e *entry) bool {
 	f.out.ok(entriesLost, true)
 	if l.learner == nil {
@@ -173,12 +173,12 @@ func (f *fold) compareDecision(id string, l *life, e *entry) bool {
 	return true
 }
 
-// shown is the position at which that was shown which is stored as selected; -1 where nothing is, or it was not shown.
+// shown returns the position of the stored selection; -1 if there is none, or it was not shown.
 func (f *fold) shown(l *life, e *entry) int {
 	switch {
 	case e.selected < 0 || int(e.selected) >= len(e.items):
 		return -1
-	case e.alone && l.learner != nil && l.learner.hasEnded(f, e.items[0], e): // what its item was called is gone
+	case e.alone && l.learner != nil && l.learner.hasEnded(f, e.items[0], e): // the item's name is gone
 		return l.selected
 	case e.alone && l.learner != nil:
 		return slices.Index(l.items, l.learner.number(e.items[0]))
@@ -186,7 +186,7 @@ func (f *fold) shown(l *life, e *entry) int {
 	return int(e.selected)
 }
 
-// sameExpected: what is stored is what the decision expected of each item, or of the selected one, which was shown at a position.
+// sameExpected compares stored expected payoffs with the decision's: of each item, or of the selected one, shown at a position.
 func sameExpected(e *entry, at int, expected []float64) bool {
 	if at >= 0 && len(expected) > 0 {
 		if at >= len(expected) {
@@ -205,7 +205,7 @@ func (f *fold) names(items []uint32) []string {
 	return all
 }
 
-// comparePending: what is stored has not ended.
+// comparePending checks a stored impression that has not ended.
 func (f *fold) comparePending(id string, l *life, e *entry) {
 	if l.kind == closed {
 		broken := entriesOutcome
@@ -218,7 +218,7 @@ func (f *fold) comparePending(id string, l *life, e *entry) {
 	}
 	f.count(event.Impressions, isPending)
 	at := f.shown(l, e)
-	if l.learner.reset != nil && e.alone { // what its item was called is gone
+	if l.learner.reset != nil && e.alone { // the item's name is gone
 		at = l.selected
 	}
 	if !f.out.ok(entriesSelection, at == l.selected) {
@@ -238,7 +238,7 @@ func (f *fold) selectedName(l *life, at int) string {
 	return "selected: " + f.items.name(l.items[at])
 }
 
-// compareEnd: what is stored has ended.
+// compareEnd checks a stored tombstone.
 func (f *fold) compareEnd(id string, l *life, e *entry) {
 	if l.kind == pending && f.watermark > l.next() {
 		f.expire(l)
@@ -267,7 +267,7 @@ func (f *fold) compareEnd(id string, l *life, e *entry) {
 	if !f.out.ok(entriesPayoff, may) {
 		f.out.breach(entriesPayoff, id, l.ends.named(event.Impressions), fmt.Sprintf(paidOnce, e.paidOnce))
 	}
-	// Versions that knew no join.remember went by the horizon.
+	// Without join.remember the horizon applies.
 	byHorizon := e.forgetAt >= l.payDeadline+f.parking.least && e.forgetAt <= l.payDeadline+f.parking.most+bucketWidth
 	if !f.out.ok(entriesOutcome, e.forgetAt >= l.kept.least && e.forgetAt <= l.kept.most || byHorizon || f.partial) {
 		f.out.breach(entriesOutcome, id, fmt.Sprintf("remembered until %d, or %d at the most", l.kept.least, l.kept.most), fmt.Sprint(e.forgetAt))

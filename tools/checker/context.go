@@ -11,39 +11,39 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// contextFold is what a learner must know of what payoffs depend on besides the item: sums of products of features, which are integers in
-// units of 1/127, and payoffs in units of 2⁻³⁰.
+// contextFold is the expected state of a contextual learner: sums of products
+// of features, integers in units of 1/127, and payoffs in units of 2⁻³⁰.
 type contextFold struct {
 	declared   *config.Learner
 	cells      map[cellOf]*cellFold
-	categories map[uint32]string       // of items, where they are looked at
+	categories map[uint32]string       // of items, if used
 	met        map[uint32]event.Millis // with age: when an item was first carried
 	payoffs    int64
-	products   [][]*big.Int // by feature, and feature up to that
+	products   [][]*big.Int // by feature, and feature up to it
 	paid       []*big.Int   // by feature
 	squares    *big.Int
-	ended      bool // an item has ended: what is left of its payoffs is not followed
-	unsure     bool // or may have ended: whether its category is still known is not
+	ended      bool // an item has ended: its remaining payoffs are not followed
+	unsure     bool // an item may have ended: its category may be gone
 }
 
-// cellOf is an item for the users of a segment, by its number: 0 for all others, and where no segments are declared. With a clock it is that
-// times the clock's levels, and the level.
+// cellOf is an item and a segment, by number: 0 for undeclared ones, and if none are
+// declared. With a clock the segment is multiplied by the clock's levels, plus the level.
 type cellOf struct {
 	item    uint32
 	segment int32
 }
 
-// cellFold is what was fed of a cell: how many payoffs, their sum, and by feature the sum over them.
+// cellFold sums the payoffs fed to a cell: number, sum, and by feature the features' sums.
 type cellFold struct {
 	n, r int64
 	x    []int64
 	paid []paidAt
 }
 
-// paidAt is a payoff of a selection that began at a time.
+// paidAt is a payoff of a selection that began then.
 type paidAt struct{ began, r int64 }
 
-// followContext begins to fold what features payoffs had, where all configurations declare the same.
+// followContext begins to fold features, if all configurations declare the same.
 func (lf *learnerFold) followContext() {
 	first := lf.variants[0]
 	same := !slices.ContainsFunc(lf.variants, func(v *config.Learner) bool {
@@ -79,7 +79,7 @@ func (c *contextFold) dim() int {
 // ageKnots are at ages of 4^k - 1 minutes, k = 1, 2, …
 const ageKnots = 8
 
-// age appends the parts of an item's age: from one knot to the next the logarithm goes from one to the other.
+// age appends the features of an item's age: from one knot to the next, weight moves linearly in the logarithm.
 func (c *contextFold) age(x []int64, i uint32, began event.Millis) []int64 {
 	if !c.declared.Context.Age {
 		return x
@@ -103,7 +103,6 @@ func (c *contextFold) age(x []int64, i uint32, began event.Millis) []int64 {
 	return x
 }
 
-// meet notes that an impression carries items.
 func (c *contextFold) meet(items []uint32, began event.Millis) {
 	for _, i := range items {
 		if _, there := c.met[i]; !there && c.declared.Context.Age {
@@ -112,7 +111,7 @@ func (c *contextFold) meet(items []uint32, began event.Millis) {
 	}
 }
 
-// stepIn is a number of a feature as one of the steps from -127 to 127 of its range.
+// stepIn returns a feature's value as a step from -127 to 127 of its range.
 func stepIn(f config.Feature, v float64) int8 {
 	if math.IsNaN(v) {
 		return 0
@@ -127,18 +126,18 @@ func stepIn(f config.Feature, v float64) int8 {
 	return int8(math.Round(127 * math.Max(-1, math.Min(1, (math.Max(f.Range.Min, math.Min(f.Range.Max, v))-middle)/half))))
 }
 
-// ofUser is how many numbers are the user's: where segments are declared, that of his own stands first.
+// ofUser returns the number of the user's steps; a declared segment comes first.
 func (c *contextFold) ofUser() int {
 	return len(c.declared.Context.User) + min(len(c.declared.Context.Segments), 1)
 }
 
-// segment is that of a user's and an item's steps, of an impression that began at a time.
+// segment returns the segment number of steps, for an impression that began then.
 func (c *contextFold) segment(steps []int8, began event.Millis) (n int32) {
 	d := &c.declared.Context
 	if len(d.Segments) > 0 {
 		n = int32(steps[0])
 	}
-	zone, err := time.LoadLocation(d.TimeZone) // of no name it is UTC
+	zone, err := time.LoadLocation(d.TimeZone) // no name means UTC
 	if err != nil {
 		return -1
 	}
@@ -155,8 +154,8 @@ func (c *contextFold) segment(steps []int8, began event.Millis) (n int32) {
 	return n
 }
 
-// stepsOf are the steps of an impression's user, and of each candidate, in the order of the record; ok is false where it does not have the numbers that
-// are declared.
+// stepsOf returns the steps of an impression's user and of each candidate,
+// in the record's order; ok is false if declared numbers are missing.
 func (c *contextFold) stepsOf(imp *event.Impression) (user []int8, items [][]int8, ok bool) {
 	number := func(all []float64, at, of int) float64 {
 		if len(all) != 0 && len(all) != of {
@@ -207,7 +206,7 @@ func (c *contextFold) stepsOf(imp *event.Impression) (user []int8, items [][]int
 	return user, items, ok
 }
 
-// vector is that of a user's and an item's steps: 1, these, and the products of pairs, rounded away from 0.
+// vector returns the feature vector of steps: 1, the features, and products of pairs, rounded away from 0.
 func (c *contextFold) vector(steps []int8) []int64 {
 	d, at := &c.declared.Context, map[string]int{}
 	x := []int64{127}
@@ -222,7 +221,7 @@ func (c *contextFold) vector(steps []int8) []int64 {
 	return x
 }
 
-// see notes what is known of an impression that was read, by position shown; nothing where it cannot be read so.
+// see stores the steps of a read impression by position shown; none if its context cannot be read.
 func (f *fold) see(l *life) {
 	if l.learner == nil || l.learner.context == nil {
 		return
@@ -249,7 +248,6 @@ func (f *fold) see(l *life) {
 	}
 }
 
-// cell is that of an item in a segment.
 func (c *contextFold) cell(i cellOf) *cellFold {
 	if c.cells[i] == nil {
 		c.cells[i] = &cellFold{x: make([]int64, c.dim())}
@@ -257,7 +255,7 @@ func (c *contextFold) cell(i cellOf) *cellFold {
 	return c.cells[i]
 }
 
-// take tells of a normalised payoff of what was selected from an impression.
+// take adds a normalised payoff of an impression's selected item.
 func (c *contextFold) take(l *life, i uint32, payoff float64) {
 	x, r := c.age(c.vector(l.steps[l.selected]), i, l.began), inParts(payoff)
 	cell := c.cell(cellOf{i, c.segment(l.steps[l.selected], l.began)})
@@ -275,7 +273,7 @@ func (c *contextFold) take(l *life, i uint32, payoff float64) {
 	c.squares.Add(c.squares, big.NewInt((r*r+1<<29)>>30))
 }
 
-// forget tells that an item has ended, or may have.
+// forget drops an item that has ended, or may have.
 func (c *contextFold) forget(i uint32, sure bool) {
 	for at, cell := range c.cells {
 		if at.item == i {
@@ -288,10 +286,10 @@ func (c *contextFold) forget(i uint32, sure bool) {
 	c.unsure = c.unsure || !sure
 }
 
-// sameContext holds what is stored of an impression against what was read of it.
+// sameContext compares the stored context of an impression with the record's.
 func sameContext(l *life, e *entry, at int) bool {
 	if l.steps == nil {
-		return true // it was adopted without being read, or not by all
+		return true // it was adopted unread, or not readable by all configurations
 	}
 	users := l.learner.context.ofUser()
 	want := slices.Clone(l.steps[0][:users])

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// storedCell is what Redis has of an item's features, or of a cell's.
+// storedCell is the stored state of an item's features, or of a cell's.
 type storedCell struct {
 	fed, awaited, paid int64
 	x, flying          []int64
@@ -18,7 +18,7 @@ type storedCell struct {
 	category           string // of the item
 }
 
-// paidBlock is what was paid of selections that began within a time.
+// paidBlock is the payoffs of selections that began within a time.
 type paidBlock struct{ from, to, n, r int64 }
 
 // cellAt is a cell by its item's number.
@@ -33,9 +33,8 @@ func (s *storedLearner) cellName(at cellAt) string {
 
 var errContext = errors.New("it is not as many numbers as it should be")
 
-// loadCell reads of a field "<item>", or with segments "<item>|<segment>", how many selections are awaited, where there are any by feature the
-// sums over them, by block of event time "<level>:<index>:<payoffs>:<paid>:<sum>:…"; and last, where the item has one, "=" and the name of its
-// category.
+// loadCell reads a field "<item>" or "<item>|<segment>": the number of selections awaited and, if any, the sums of their features;
+// by block of event time "<level>:<index>:<payoffs>:<paid>:<sum>:…"; and last, if the item has one, "=" and its category's name.
 func (s *storedLearner) loadCell(field, value string) error {
 	name, segment, divided := strings.Cut(field, "|")
 	if !divided {
@@ -78,7 +77,7 @@ func (s *storedLearner) loadCell(field, value string) error {
 	return nil
 }
 
-// loadLinear reads of a field "<level>:<index>" its part of the number of payoffs, the sum of their squares, and row by row those of products.
+// loadLinear reads a field "<level>:<index>": the number of payoffs, the sum of their squares, and the rows of products.
 func (s *storedLearner) loadLinear(field, value string) error {
 	words := strings.Fields(value)
 	if s.linear == nil {
@@ -100,7 +99,7 @@ func (s *storedLearner) loadLinear(field, value string) error {
 	return nil
 }
 
-// asPaid tells whether blocks have what was paid in their times, and nothing was paid beside them.
+// asPaid reports whether the blocks hold exactly these payoffs.
 func (c *storedCell) asPaid(paid []paidAt) bool {
 	blocks := slices.Clone(c.blocks)
 	for _, p := range paid {
@@ -125,7 +124,6 @@ func integers(text string) (all []int64, err error) {
 	return all, nil
 }
 
-// loadMet reads when an item was first carried.
 func (s *storedLearner) loadMet(field, value string) error {
 	item, err := strconv.ParseInt(field, 10, 32)
 	at, bad := strconv.ParseInt(value, 10, 64)
@@ -139,7 +137,7 @@ func (s *storedLearner) loadMet(field, value string) error {
 	return nil
 }
 
-// checkMet: with age, when each item was first carried since it is known.
+// checkMet compares when each item was first carried, for learners that use age.
 func (lf *learnerFold) checkMet(f *fold) {
 	if lf.context.unsure {
 		f.out.open(contextCells)
@@ -155,7 +153,6 @@ func (lf *learnerFold) checkMet(f *fold) {
 	compareEach(lf, f, contextCells, want, got, func(name string) string { return name })
 }
 
-// loadCategory reads the name of an item's category.
 func (s *storedLearner) loadCategory(field, value string) error {
 	item, err := strconv.ParseInt(field, 10, 32)
 	if err != nil || value == "" {
@@ -168,7 +165,7 @@ func (s *storedLearner) loadCategory(field, value string) error {
 	return nil
 }
 
-// checkContext compares the sums of features with those of the payoffs taken in, and of the impressions whose payoffs are awaited.
+// checkContext compares the sums of features with those of payoffs fed, and of impressions with a payoff awaited.
 func (lf *learnerFold) checkContext(f *fold) {
 	c := lf.context
 	if c == nil {
@@ -205,7 +202,7 @@ func (lf *learnerFold) checkContext(f *fold) {
 	lf.checkCategories(f)
 }
 
-// checkAwaited: what is awaited of an item are the pending impressions from which it was selected.
+// checkAwaited compares an item's awaited selections with the pending impressions.
 func (lf *learnerFold) checkAwaited(f *fold) {
 	if !f.state.complete {
 		return
@@ -237,7 +234,7 @@ func (lf *learnerFold) checkAwaited(f *fold) {
 	compareEach(lf, f, contextCells, want, got, lf.stored.cellName)
 }
 
-// checkCategories: an item's is the newest that an impression has given it since it is known, and its cells say the same.
+// checkCategories checks that an item's category is the newest given since the item is known, in its cells too.
 func (lf *learnerFold) checkCategories(f *fold) {
 	c := lf.context
 	if c.unsure {
@@ -260,7 +257,7 @@ func (lf *learnerFold) checkCategories(f *fold) {
 	}
 }
 
-// checkLinear: over all blocks, each row of the products of features, and by feature the sum of payoffs.
+// checkLinear compares, over all blocks, the products of features and the sums of payoffs by feature.
 func (lf *learnerFold) checkLinear(f *fold) {
 	c := lf.context
 	if c.ended {

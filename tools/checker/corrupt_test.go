@@ -220,7 +220,7 @@ func (v *victim) anyRow(t *testing.T, hash string) string {
 	return slices.Min(fields)
 }
 
-// vector changes the first number of a block of what an instance knows.
+// vector changes the first number of a block of an instance's vector.
 func (v *victim) vector(t *testing.T, hash string, by float64) (undo func()) {
 	t.Helper()
 	field := v.anyField(t, hash)
@@ -270,7 +270,7 @@ func (w *world) page(p int, id string) string {
 	return w.key(p, "p:0")
 }
 
-// set changes a field of a hash, and gives back what undoes it.
+// set changes a field of a hash, and returns the function that undoes it.
 func (v *victim) set(t *testing.T, hash, field, value string) (undo func()) {
 	t.Helper()
 	ctx := context.Background()
@@ -307,7 +307,7 @@ func (v *victim) add(t *testing.T, hash, field string, by int64) (undo func()) {
 	return v.set(t, v.key(0, hash), field, strconv.FormatInt(n+by, 10))
 }
 
-// entry changes what is stored under an id.
+// entry changes the stored entry of an id.
 func (v *victim) entry(t *testing.T, id string, change func(*entry)) (undo func()) {
 	t.Helper()
 	e, err := decodeEntry([]byte(v.stored(t, id)), v.bucket(t, id))

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// corruption is one fault that Redis is given; do gives back what undoes it.
+// corruption is one fault in Redis; do returns the function that undoes it.
 type corruption struct {
 	law  law
 	what string

@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// delta is one entry of the stream that other partitions follow.
+// delta is one entry of the delta stream.
 type delta struct {
 	id      string
 	fields  map[string]string
 	changes []change
 }
 
-// change is a published field; a value of nil says that it was deleted.
+// change is a published field; a nil value means deleted.
 type change struct {
 	hash, field string
 	value       *string
@@ -24,7 +24,7 @@ type change struct {
 
 var errDelta = errors.New("it is no list of changes")
 
-// parseDelta reads an entry as XRANGE shows it.
+// parseDelta reads an entry in XRANGE's form.
 func parseDelta(raw any) (d delta, err error) {
 	parts, ok := raw.([]any)
 	if !ok || len(parts) != 2 {
@@ -43,8 +43,8 @@ func parseDelta(raw any) (d delta, err error) {
 	return d, err
 }
 
-// parseChanges reads hash, field and value of each, with their lengths as varints before; that of a value is one more than
-// it is, and 0 where the field was deleted.
+// parseChanges reads hash, field and value of each change, each preceded by
+// its length as a varint; a value's length is plus 1, and 0 means deleted.
 func parseChanges(s string) (all []change, err error) {
 	b := []byte(s)
 	part := func(bias uint64) (string, bool) {
@@ -78,8 +78,8 @@ func parseChanges(s string) (all []change, err error) {
 	return all, nil
 }
 
-// checkDeltas: the stream's entries follow each other up to the checkpoint, and the newest value that it has of a field is
-// the stored one. It may be cut off at its front, or missing: a follower then reads everything.
+// checkDeltas checks that the stream's entries follow each other up to the checkpoint, and that each field's
+// newest value is the stored one. The stream may lack its front, or all: followers then read everything.
 func (f *fold) checkDeltas(writer string) {
 	type place struct{ hash, field string }
 	newest := map[place]*string{}
@@ -126,8 +126,8 @@ func (f *fold) checkDeltas(writer string) {
 	}
 }
 
-// unpaidItem tells whether this is an item that was never paid, which need not be published: where it was, it ended before and has come
-// again.
+// unpaidItem reports whether a row is of an item without payoffs, which
+// need not be published: a published one ended earlier, and has come again.
 func unpaidItem(hash, stored string) bool {
 	var v struct{ N *int64 }
 	return strings.HasSuffix(hash, ":items") && json.Unmarshal([]byte(stored), &v) == nil && v.N != nil && *v.N == 0

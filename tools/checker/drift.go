@@ -11,22 +11,21 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// driftFold is what a learner must know whose items' means drift: what was paid for the selections of an item, by the block of
-// time in which they began.
+// driftFold is the expected state of a learner with drift: payoffs of an item's selections, by the block of time in which these began.
 type driftFold struct {
 	grid  inflight.Scheme
 	pass  int64 // the stored one
 	items map[uint32]map[inflight.Bucket]paidRow
 }
 
-// paidRow is how many payoffs there were, and in units of 2⁻³⁰ what they and their squares add up to.
+// paidRow holds the number of payoffs, and the sums of them and of their squares in units of 2⁻³⁰.
 type paidRow struct{ n, sum, squares int64 }
 
 func (r paidRow) Add(o paidRow) paidRow {
 	return paidRow{r.n + o.n, r.sum + o.sum, r.squares + o.squares}
 }
 
-// drifts tells whether means have drifted for a learner in all its life, with one horizon.
+// drifts reports whether a learner has had drift all its life, with one horizon.
 func (lf *learnerFold) drifts() bool {
 	horizon := lf.variants[0].PayoffHorizon
 	return lf.always && lf.delay == delayDirect && lf.reset == nil && !slices.ContainsFunc(lf.variants, func(v *config.Learner) bool {
@@ -34,8 +33,7 @@ func (lf *learnerFold) drifts() bool {
 	})
 }
 
-// followDrift begins to fold what was paid by when it began, where that is determined. With what was taken in from elsewhere, it
-// is not known in which blocks that stands by now.
+// followDrift begins to fold payoffs by block, if that is determined: the blocks of imported payoffs are not known.
 func (lf *learnerFold) followDrift() {
 	if lf.drifts() && lf.imported == nil {
 		lf.drift = &driftFold{grid: inflight.NewScheme(max(1, lf.variants[0].PayoffHorizon.Milliseconds())), pass: lf.stored.faded,
@@ -43,12 +41,12 @@ func (lf *learnerFold) followDrift() {
 	}
 }
 
-// take tells of a normalised payoff, or a default in its place, of a selection that began at a time.
+// take adds a normalised payoff, or a default, of a selection that began then.
 func (d *driftFold) take(item uint32, began event.Millis, payoff float64) {
 	addTo(&d.items, item, d.grid.BucketOf(began, d.pass), paidRow{1, inParts(payoff), inParts(payoff * payoff)})
 }
 
-// checkDrift compares what is stored of what was paid, block by block.
+// checkDrift compares the stored payoffs block by block.
 func (lf *learnerFold) checkDrift(f *fold) {
 	if lf.drift == nil || f.partial || lf.unknown || lf.loose {
 		f.out.open(driftHistory)
@@ -67,8 +65,7 @@ func (lf *learnerFold) checkDrift(f *fold) {
 	compareItems(f, lf, driftHistory, lf.drift.items, got)
 }
 
-// loadHistory reads up to when evidence has faded and since when it is kept; or of an item its rows, each as
-// "<level>:<index>:<payoffs>:<sum>:<squares>", in the order of time.
+// loadHistory reads the pass and its beginning; or an item's rows, each "<level>:<index>:<payoffs>:<sum>:<squares>", in order of time.
 func (s *storedLearner) loadHistory(field, value string) error {
 	if field == "pass" {
 		pass, since, _ := strings.Cut(value, " ")

@@ -9,7 +9,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// kind is what is stored under an impression id.
+// kind is the kind of a stored entry.
 type kind byte
 
 const (
@@ -18,43 +18,43 @@ const (
 	closed  kind = 3 // a tombstone
 )
 
-// entry is what is stored under an impression id.
+// entry is the stored value of an impression id.
 type entry struct {
 	kind         kind
-	page         string // that it lies in
-	bucket       int64  // that of the page
+	page         string // its page
+	bucket       int64  // of the page
 	learner      int32
 	offset       int64 // -1: not kept
 	payDeadline  event.Millis
 	began        event.Millis
 	hasSelection bool         // it has a selection deadline, or had one
-	selDeadline  event.Millis // as long as nothing is selected
+	selDeadline  event.Millis // until a selection
 	forgetAt     event.Millis // of a tombstone
 	wasSelected  bool         // of a tombstone
-	paidOnce     bool         // of a tombstone: it ended by a payoff
+	paidOnce     bool         // of a tombstone: its payoff ended it
 	items        []int32
-	alone        bool // items is what was selected, alone
+	alone        bool // items holds the selected item only
 	propensities []float64
 	instance     int32 // -1: none
 	ranks        []int32
 	undecided    []int32
-	expected     []int64 // millionths, by position; of one with a selection that of the item selected alone
+	expected     []int64 // millionths, by position, or of the selected item only
 	selected     int32   // position in items, -1: none
-	ordered      bool    // of one with a selection: the order of utilities was known,
-	favourite    bool    // and the item selected was first in it
+	ordered      bool    // after a selection: the order of utilities was known
+	favourite    bool    // and the selected item was first in it
 	sum          float64
 	count        int64
-	inParts      bool // the learner was told of sum
+	inParts      bool // sum was fed to the learner
 	events       []uint64
 	parked       []parked
 	inExperiment bool
-	arm          int32 // then: its place in the stored table of arms
+	arm          int32 // if set: its place in the stored table of arms
 	hasContext   bool
-	context      []int8 // steps of the user's numbers, then of each item's, or of that alone which was selected
-	ofUser       int    // how many are the user's
+	context      []int8 // the user's steps, then each item's, or the selected item's only
+	ofUser       int    // the number of the user's steps
 }
 
-// parked is a record that waits under an id.
+// parked is a record parked under an id.
 type parked struct {
 	topic               event.Topic
 	offset              int64
@@ -66,7 +66,6 @@ type parked struct {
 
 var errEntry = errors.New("the stored entry is broken")
 
-// Flags of a stored entry.
 const (
 	flagSelectionDeadline = 1 << iota
 	flagSelected
@@ -86,10 +85,10 @@ const (
 	flagInParts
 	flagArm
 	flagContext
-	flagUnknown // and above
+	flagUnknown // this bit and above
 )
 
-// cursor reads a stored entry from its front; after its first error it reads zeros.
+// cursor reads a stored entry. After its first error it returns zeros.
 type cursor struct {
 	b   []byte
 	err error
@@ -142,7 +141,7 @@ func (c *cursor) varint() int64 {
 	return v
 }
 
-// length reads a number of things that take at least a byte each.
+// length reads a count of things that take at least a byte each.
 func (c *cursor) length() int {
 	n := c.uvarint()
 	if n > uint64(len(c.b)) {
@@ -152,27 +151,23 @@ func (c *cursor) length() int {
 	return int(n)
 }
 
-// decodeEntry reads what is stored under an impression id. The first byte has the version, 1, in three bits, the kind in two, and of a
-// tombstone whether there was a selection and whether it ended by a payoff. Its highest bit says that flags follow, a uvarint. Then, as
-// uvarints unless said otherwise: unless it is waiting, the learner's number. That is all of a tombstone, which goes at the
-// end of its bucket, that of its page. Of a pending one:
+// decodeEntry decodes a stored entry. The first byte has the version, 1, in three bits, the kind in two, and
+// for a tombstone whether there was a selection and whether a payoff ended it. Its highest bit says that
+// flags follow, a uvarint. All numbers are uvarints unless said otherwise. The learner's number comes next,
+// unless the entry is waiting. A tombstone ends here: it is dropped at the end of its page's bucket. Pending:
 //
-//	a time, from the beginning of the bucket on (varint): when it began, with flagFromBegan, else its next deadline; after what time from
-//	its beginning on its payoff deadline is, and that of the selection as long as nothing is selected (spans, see span);
-//	with flagOffset the impression's offset;
-//	where something is selected, and flagWhole is not there, its item; else the items in the order shown (packed, their number before),
-//	and with flagWhole the position selected;
-//	with flagPropensities a float64 of each, with flagNarrow a float32; where something is selected of that alone;
-//	with flagInstance the instance; with flagRanks a utility rank of each (packed); with flagUndecided the ranks that are not certain, with
-//	their number before; with flagExpected what was expected of each, where something is selected of that alone, in units of 10⁻⁶
-//	(varints); with flagSum the sum so far (float64), the number of payoffs in it, and the 8-byte hashes of their event ids, with their
-//	number before.
+//	a time from the bucket's beginning (varint): with flagFromBegan its own beginning, else the next deadline; the span from its
+//	beginning to the payoff deadline and, before a selection, to the selection deadline;
+//	with flagOffset the offset; the selected item, or the items shown (count, packed) and with flagWhole the position selected;
+//	with flagPropensities a float64 each, with flagNarrow a float32, after a selection one; with flagInstance the instance;
+//	with flagRanks a utility rank each (packed); with flagUndecided the uncertain ranks (count before); with flagExpected the expected
+//	payoffs in units of 10⁻⁶ (varints), after a selection one; with flagSum the sum (float64), the number of payoffs, and the 8-byte
+//	hashes of their event ids (count before).
 //
-// Of all but tombstones follow with flagParked the parked records, with their number before: topic (a byte, its form times 16 added),
-// offset, timestamp (varint), effective time (varint), how much later its wait ends (varint), value with its length before, and where
-// the form is Avro the same in Protobuf likewise. With flagArm follows the place of its arm in the stored table, and of an experiment by user
-// the group and the period (varint), all with their length before. With flagContext follows how many steps of its context are the user's (a byte), and
-// all of them (a byte each, signed), with their length before.
+// All but tombstones continue, with flagParked, with the parked records (count before): topic (a byte, plus 16 times the form),
+// offset, timestamp (varint), effective time (varint), length of the wait (varint), value (length before) and, for Avro, its
+// Protobuf form (length before). With flagArm the arm's place in the stored table and, by user, group and period (varint) follow
+// (length before). With flagContext follow the number of the user's steps (a byte) and all steps (signed bytes), length before.
 func decodeEntry(b []byte, bucket int64) (*entry, error) {
 	c := cursor{b: b}
 	head := c.byte()
@@ -254,7 +249,7 @@ func (c *cursor) parked(e *entry) {
 	}
 }
 
-// span reads a time between two moments: a number in units that its lowest two bits tell, milliseconds (zigzag), seconds, minutes, hours.
+// span reads a span: the lowest two bits name its unit: milliseconds (zigzag), seconds, minutes, hours.
 func (c *cursor) span() event.Millis {
 	x := c.uvarint()
 	n := int64(x >> 2)
@@ -269,7 +264,7 @@ func (c *cursor) span() event.Millis {
 	return n>>1 ^ -(n & 1)
 }
 
-// packed reads n numbers of as many bits each as its first byte says, the lowest bits first.
+// packed reads n numbers; the first byte is their width in bits, the lowest bits come first.
 func (c *cursor) packed(n int) (all []int32) {
 	width := int(c.byte())
 	if width < 1 || width > 31 || n > 8*len(c.b)/width {
@@ -359,7 +354,7 @@ func (c *cursor) payoffs(e *entry) {
 	}
 }
 
-// nextDeadline is when event time next changes something about the entry.
+// nextDeadline returns the watermark above which the entry changes next.
 func (e *entry) nextDeadline() event.Millis {
 	switch {
 	case e.kind == waiting:

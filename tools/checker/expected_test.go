@@ -24,8 +24,8 @@ func (l expecting) Decide(candidates []policy.Item, about *policy.Context, key p
 	}
 }
 
-// TestEntry_SaysWhatWasExpected: what a worker stores of an impression, before and after its selection, is what its ranking says;
-// and what says anything else is not.
+// TestEntry_SaysWhatWasExpected: a stored impression has its ranking's
+// expected payoffs, before and after its selection; other values are found.
 func TestEntry_SaysWhatWasExpected(t *testing.T) {
 	m, err := partition.New(partition.Config{Group: "g", HasSelections: true, MaxCandidates: 9, MaxRecordBytes: 1000, MaxRankingBytes: 2000,
 		Learners: []partition.LearnerConfig{{Name: "feed", PolicyName: "greedy", DelayName: "direct", PayoffMax: 1, PayoffHorizon: 1000,

@@ -13,22 +13,21 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// armKey names an arm of a run.
 type armKey struct {
 	experiment string
 	run        int32
 	arm        string
 }
 
-// armFold is what the log says of an arm.
+// armFold is an arm's expected state.
 type armFold struct {
-	units   int64   // that it has ranked, and that are to be counted
+	units   int64   // units ranked by it and counted
 	worth   float64 // of those that have ended
-	unknown bool    // something of them is not known
-	tripped bool    // some ranking was made in its place, or tells of its verdict
+	unknown bool    // some of it is not known
+	tripped bool    // a ranking was made in its place, or carries its verdict
 }
 
-// experimentOf is the experiment of an impression's learner by a configuration; nil where it has none.
+// experimentOf returns the experiment of an impression's learner under a configuration; nil if there is none.
 func (f *fold) experimentOf(cfg *config.Config) *config.Experiment {
 	name := string(f.imp.Learner)
 	if name == "" {
@@ -41,7 +40,7 @@ func (f *fold) experimentOf(cfg *config.Config) *config.Experiment {
 	return cfg.ExperimentOf(name)
 }
 
-// drawn is the arm that an experiment gives a unit: the first by name at which the shares add up to more than the unit's number.
+// drawn returns a unit's arm: the first by name at which the shares add up to more than the unit's number.
 func drawn(x *config.Experiment, unit string) (arm string, share float64) {
 	z := xxhash.Sum64String(fmt.Sprintf("%s\x00%d\x00%s", x.Name, x.Run, unit))
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
@@ -57,7 +56,7 @@ func drawn(x *config.Experiment, unit string) (arm string, share float64) {
 	return last.Learner, last.Share
 }
 
-// unitOf is what an experiment gives an arm to, of the impression at hand, which began at a time; and what the ranking says of it.
+// unitOf returns the unit of the current impression, which began then, and the unit as its ranking names it.
 func (f *fold) unitOf(x *config.Experiment, began event.Millis) (unit, said string) {
 	if x.By != config.ByUser {
 		return string(f.imp.ID), ""
@@ -69,7 +68,7 @@ func (f *fold) unitOf(x *config.Experiment, began event.Millis) (unit, said stri
 	return said, said
 }
 
-// checkArm holds what a ranking says of its experiment against the configurations, one of which must fit.
+// checkArm checks that a ranking's assignment fits one of the configurations.
 func (f *fold) checkArm(name any, rk *event.Ranking) {
 	a := &rk.Decision.Assignment
 	fits, want := false, ""
@@ -98,7 +97,7 @@ func (f *fold) checkArm(name any, rk *event.Ranking) {
 	}
 }
 
-// toldOf is the learner that is told what becomes of an impression: who ranked it or, where arms learn together, the control.
+// toldOf returns the learner that is fed an impression's outcome: the one that ranked it or, under shared learning, the control.
 func (f *fold) toldOf(rk *event.Ranking) []byte {
 	a := &rk.Decision.Assignment
 	for _, cfg := range f.c.configs {
@@ -109,7 +108,7 @@ func (f *fold) toldOf(rk *event.Ranking) []byte {
 	return rk.Learner
 }
 
-// enrol notes which arm an impression is a unit of. After a verdict the arm ranks nothing any more.
+// enrol notes an impression's arm. After a verdict the arm ranks nothing.
 func (f *fold) enrol(name any, l *life, d *event.Decision) {
 	a := &d.Assignment
 	if a.Experiment == "" {
@@ -144,7 +143,7 @@ func (f *fold) armOf(k armKey) *armFold {
 	return f.arms[k]
 }
 
-// counts tells whether a unit is to be counted: it began when its run was known here.
+// counts reports whether a unit is counted: its run was known here when it began.
 func (f *fold) counts(l *life) bool {
 	words := strings.Fields(f.state.experiment(l.arm.experiment + ":run"))
 	if len(words) < 3 || words[1] != strconv.Itoa(int(l.arm.run)) {
@@ -154,7 +153,7 @@ func (f *fold) counts(l *life) bool {
 	return err == nil && l.began >= since
 }
 
-// leaveOut makes an impression no unit: what was shown was not the ranking.
+// leaveOut withdraws an impression that was not shown as ranked.
 func (f *fold) leaveOut(l *life) {
 	if l.arm != (armKey{}) && f.counts(l) {
 		f.armOf(l.arm).units--
@@ -162,7 +161,7 @@ func (f *fold) leaveOut(l *life) {
 	l.arm = armKey{}
 }
 
-// valued takes in what a unit is worth that has ended in a way, or in one of several.
+// valued adds the worth of a unit that has ended in one of these ways.
 func (f *fold) valued(l *life, as fate) {
 	if l.arm == (armKey{}) || !f.counts(l) {
 		return
@@ -189,7 +188,6 @@ func (f *fold) valued(l *life, as fate) {
 	}
 }
 
-// worthUnpaid is what a selection that was never paid is worth.
 func (f *fold) worthUnpaid(name string, l *config.Learner) float64 {
 	if x := f.c.cfg.ExperimentOf(name); x != nil && x.Unpaid != nil {
 		return *x.Unpaid
@@ -200,10 +198,9 @@ func (f *fold) worthUnpaid(name string, l *config.Learner) float64 {
 	return 0
 }
 
-// experiment is a stored field of the hash of experiments.
 func (st *state) experiment(field string) string { return st.hashes["experiments"][field] }
 
-// storedArm is the arm that stands at a place of the stored table.
+// storedArm returns the arm at a place of the stored table.
 func (st *state) storedArm(at int32) (k armKey) {
 	words := strings.Fields(st.experiment("arms"))
 	if at < 0 || int(at)*3+3 >= len(words) {
@@ -214,7 +211,7 @@ func (st *state) storedArm(at int32) (k armKey) {
 	return armKey{words[0], int32(run), words[2]}
 }
 
-// compareArm: what is pending is a unit of the arm that its ranking says.
+// compareArm checks that a pending entry has the arm of its ranking.
 func (f *fold) compareArm(id string, l *life, e *entry) {
 	stored := armKey{}
 	if e.inExperiment {
@@ -225,8 +222,7 @@ func (f *fold) compareArm(id string, l *life, e *entry) {
 	}
 }
 
-// checkExperiments: by arm, as many units are counted as the log has, and their payoffs are those of the ones that have ended; and no ranking goes by
-// a verdict that is not stored.
+// checkExperiments compares the units and payoffs of each arm with the log's, and checks that verdicts in rankings are stored.
 func (f *fold) checkExperiments() {
 	for i := range f.c.cfg.Experiments {
 		x := &f.c.cfg.Experiments[i]
@@ -256,8 +252,8 @@ func (f *fold) checkExperiments() {
 	}
 }
 
-// storedSums are the units that are stored of each arm, and what they are worth. They are not exact where periods are folded, which is of
-// all partitions together, and where a later run has begun, or none.
+// storedSums returns the stored units and payoffs by arm. They are not exact if periods are
+// folded, which is for all partitions together, or another run than the configured one is stored.
 func (f *fold) storedSums(x *config.Experiment) (units map[string]int64, worth map[string]float64, exact bool, err error) {
 	units, worth = map[string]int64{}, map[string]float64{}
 	names := make([]string, 0, len(x.Arms))

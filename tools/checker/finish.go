@@ -6,7 +6,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// finish compares everything that is known at the end.
 func (f *fold) finish() {
 	f.checkWitnesses()
 	f.doubtKept()
@@ -38,7 +37,7 @@ func (f *fold) finish() {
 	}
 }
 
-// checkWitnesses: the witness is the last record before the checkpoint.
+// checkWitnesses checks that each witness is the last record before the checkpoint.
 func (f *fold) checkWitnesses() {
 	for t := range f.topics {
 		tf := &f.topics[t]
@@ -53,7 +52,7 @@ func (f *fold) checkWitnesses() {
 	}
 }
 
-// checkStored compares the account's counts of what is stored with what is.
+// checkStored compares the account's counts of stored entries with the entries.
 func (f *fold) checkStored() {
 	if !f.state.complete {
 		return
@@ -75,11 +74,11 @@ func (f *fold) checkStored() {
 	equal(f.out, accountOutcomes, "payoffs.parked, as they are stored", waits[event.Payoffs], f.state.account["payoffs.parked"])
 }
 
-// tick is how much event time, in milliseconds, the narrowest bucket spans.
+// tick is the width of the narrowest bucket, in milliseconds of event time.
 const tick = 10_000
 
-// checkIndex: every entry lies in a page that is listed, of a bucket that has not been closed and is none later than that of its next
-// deadline, by a tick or 1/256 of the way there; else it would expire late, or never. No page is listed in which nothing lies.
+// checkIndex checks that every entry is in a listed page, of an open bucket no later than its next deadline,
+// by at most a tick or 1/256 of the distance: else it would expire late, or never. No listed page is empty.
 func (f *fold) checkIndex() {
 	walked := f.state.watermark / tick
 	used := map[string]bool{}

@@ -13,7 +13,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// fold reads one partition's topics and says what must have come of them.
+// fold reads one partition's topics and computes the expected state.
 type fold struct {
 	c     *checker
 	p     int32
@@ -21,32 +21,32 @@ type fold struct {
 	out   *findings
 
 	parking struct{ least, most event.Millis } // of all configurations
-	longest event.Millis                       // the most for which anything is remembered beyond its deadlines
+	longest event.Millis                       // the longest time that anything is kept after its deadlines
 	selects bool                               // there is a selections topic
 
 	topics  [event.Inputs]topicFold
 	ranked  rankingsLog
 	formats event.Formats
-	dec     *event.Decoder // by the largest limits of all configurations
-	strict  *event.Decoder // by the smallest, where they differ; else nil
+	dec     *event.Decoder // with the largest limits of all configurations
+	strict  *event.Decoder // with the smallest, if they differ; else nil
 	imp     event.Impression
 	sel     event.Selection
 	pay     event.Payoff
-	letters [event.Inputs][]int64 // offsets that dead letters are about, ascending
+	letters [event.Inputs][]int64 // offsets in dead letters, ascending
 
-	watermark event.Millis // how far event time had come when the present record was taken in
-	adrift    bool         // it is not known in which order records were taken in
-	resumed   event.Millis // the watermark when it was known again last
-	unordered int64        // records taken in then
-	partial   bool         // that is never known: the log does not go back to the beginning, say
+	watermark event.Millis // event time when the current record was processed
+	adrift    bool         // the order of records is not known
+	resumed   event.Millis // the watermark when the order was last known again
+	unordered int64        // records processed without a known order
+	partial   bool         // the order is never known: the log lacks its beginning, for example
 
 	items    catalogue
 	learners map[string]*learnerFold
-	past     map[string][]*learnerFold // before resets, in their order
+	past     map[string][]*learnerFold // before resets, in order
 	lives    map[string]*life
-	drifted  map[uint64]event.Millis       // ids met while adrift of which nothing is stored, by hash: until when they may have been known
+	drifted  map[uint64]event.Millis       // ids met while adrift without a stored entry, by hash: until when they may have been known
 	bounds   [event.Inputs][outcomes]bound // of the account
-	crowded  [event.Inputs]int64           // records that found no room to wait
+	crowded  [event.Inputs]int64           // records without room to be parked
 
 	refs        [event.Topics]recordRef // scratch
 	read        [event.Topics]int64
@@ -54,22 +54,22 @@ type fold struct {
 	pending     int64
 	sweepAt     int
 	arms        map[armKey]*armFold
-	held        int64 // the most lives there were at once
+	held        int64 // the largest number of lives at once
 	forgotten   int64
 }
 
-// topicFold is how far one input topic has been folded.
+// topicFold is the progress in one input topic.
 type topicFold struct {
 	log  *topicLog
 	on   bool
 	from int64
-	to   int64 // where the checkpoint has come
-	skip int64 // records that were there before the group began
+	to   int64 // the checkpoint's offset
+	skip int64 // records from before the group began
 	last int64 // offset of the last record, -1: none
-	seen int64 // of the last that could be read
+	seen int64 // of the last readable one
 }
 
-// catalogue numbers items, for this program only.
+// catalogue numbers items, for the checker only.
 type catalogue struct {
 	numbers map[string]uint32
 	names   []string
@@ -89,10 +89,10 @@ func (c *catalogue) intern(name []byte) uint32 {
 	return n
 }
 
-// begin makes no item marked.
+// begin unmarks all items.
 func (c *catalogue) begin() { c.epoch++ }
 
-// mark tells whether the item was not marked before.
+// mark marks an item, and reports whether it was unmarked.
 func (c *catalogue) mark(n uint32) bool {
 	if c.stamp[n] == c.epoch {
 		return false
@@ -108,7 +108,7 @@ func (c *catalogue) name(n uint32) string {
 	return "(none)"
 }
 
-// noItem says that a record names no item.
+// noItem stands for a record without an item.
 const noItem = math.MaxUint32
 
 func newFold(c *checker, p int32, st *state, out *findings) *fold {
@@ -137,7 +137,7 @@ func newFold(c *checker, p int32, st *state, out *findings) *fold {
 	return f
 }
 
-// limits makes the decoders. What only some configurations took may have been refused: then it has a dead letter.
+// limits makes the decoders. A record that only some configurations accept may have been refused: then it has a dead letter.
 func (f *fold) limits() {
 	f.formats = app.Formats(f.c.cfg)
 	l := f.c.cfg.Limits
@@ -153,7 +153,7 @@ func (f *fold) limits() {
 	}
 }
 
-// refusable tells whether a selection or a payoff was refused by smaller limits than others have.
+// refusable reports whether a selection or payoff was refused by the smaller limits.
 func (f *fold) refusable(r *record, rec *logged) bool {
 	if f.strict == nil || !f.buried(r) {
 		return false
@@ -161,12 +161,11 @@ func (f *fold) refusable(r *record, rec *logged) bool {
 	return decodeAs(f.strict, r.topic, rec, f.content(r.topic, rec), &event.Impression{}, &event.Selection{}, &event.Payoff{}) != nil
 }
 
-// content is what a record says.
 func (f *fold) content(t event.Topic, rec *logged) *event.Content {
 	return &event.Content{Form: f.formats.Of(t, rec.value), Value: rec.value, Plain: rec.plain}
 }
 
-// decodeAs decodes a record into that of its topic.
+// decodeAs decodes a record of a topic.
 func decodeAs(d *event.Decoder, t event.Topic, rec *logged, c *event.Content, imp *event.Impression, sel *event.Selection, pay *event.Payoff) error {
 	switch {
 	case rec.fault != nil:
@@ -179,7 +178,7 @@ func decodeAs(d *event.Decoder, t event.Topic, rec *logged, c *event.Content, im
 	return d.PayoffIn(pay, rec.key, c)
 }
 
-// run reads all that there is to read.
+// run reads and folds all topics.
 func (f *fold) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -216,7 +215,7 @@ func (f *fold) run(ctx context.Context) error {
 	return f.ranked.drain(f)
 }
 
-// take takes the next record of a topic in, of which a step may say something.
+// take processes the next record of a topic, with its step if there is one.
 func (f *fold) take(t event.Topic, s *step, ranked bool) error {
 	defer f.endItems()
 	tf := &f.topics[t]
@@ -267,7 +266,7 @@ func (f *fold) take(t event.Topic, s *step, ranked bool) error {
 	return nil
 }
 
-// feedback takes in a selection or a payoff.
+// feedback processes a selection or a payoff.
 func (f *fold) feedback(r *record, rec *logged) {
 	r.hash = xxhash.Sum64(rec.value)
 	if r.topic == event.Selections {
@@ -303,7 +302,6 @@ func (f *fold) feedback(r *record, rec *logged) {
 	}
 }
 
-// hashRecord is what witnesses identify a record by.
 func hashRecord(key, value []byte) uint64 {
 	var d xxhash.Digest
 	d.Reset()
@@ -313,7 +311,7 @@ func hashRecord(key, value []byte) uint64 {
 	return d.Sum64()
 }
 
-// checkWitness holds a record against the witness of its topic, if it is the one.
+// checkWitness compares a record with its topic's witness, if that is its offset.
 func (f *fold) checkWitness(t event.Topic, r *logged) {
 	w := f.state.rankings.witness
 	if t < event.Inputs {
@@ -330,7 +328,7 @@ func (f *fold) checkWitness(t event.Topic, r *logged) {
 	}
 }
 
-// unranked says what must have become of an impression without a ranking.
+// unranked computes the outcome of an impression without a ranking.
 func (f *fold) unranked(r *record, id []byte, faulty error) {
 	buried := f.buried(r)
 	var may fate
@@ -360,7 +358,6 @@ func reason(faulty error) string {
 	return faulty.Error()
 }
 
-// recordRef names a record.
 type recordRef struct {
 	topic  event.Topic
 	offset int64
@@ -371,13 +368,13 @@ func (w *recordRef) String() string {
 	return fmt.Sprintf("%s %.64q at offset %d", roles[w.topic], bytes.ToValidUTF8(w.id, []byte{'?'}), w.offset)
 }
 
-// at names a record, until the next of its topic is named.
+// at names a record; the next call for the topic overwrites it.
 func (f *fold) at(t event.Topic, offset int64, id []byte) *recordRef {
 	f.refs[t] = recordRef{t, offset, id}
 	return &f.refs[t]
 }
 
-// learnerOf finds the learner that an impression names; nil where none is configured, of which one cannot say since when.
+// learnerOf returns the learner that an impression names; nil if none is configured, or it is not known since when.
 func (f *fold) learnerOf(name []byte) *learnerFold {
 	if len(name) > 0 {
 		return f.learners[string(name)]

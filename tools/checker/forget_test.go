@@ -11,8 +11,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// TestMemoryFollowsWhatIsPending: of impressions of eleven hours the checker holds those that are not over, and yet finds
-// what is spoilt of what the others taught.
+// TestMemoryFollowsWhatIsPending: of eleven hours of impressions the checker holds
+// those that are not over, and still finds corrupted statistics of the others.
 func TestMemoryFollowsWhatIsPending(t *testing.T) {
 	const impressions, step = 4000, 10 * time.Second
 	for _, c := range []struct{ name, learner string }{
@@ -25,7 +25,7 @@ func TestMemoryFollowsWhatIsPending(t *testing.T) {
 			r := v.check(t)
 			requireClean(t, r)
 			p := &r.Partitions[0]
-			// Twelve minutes, and what is read at once, and twice as many as that before they are looked through.
+			// Twelve minutes, the records read at once, and twice as many until the sweep.
 			require.Less(t, p.Held, 2*(int64(12*time.Minute/step)+2*inStep))
 			require.Greater(t, p.Forgotten, int64(impressions*9/10))
 			for _, l := range p.Laws {
@@ -94,7 +94,7 @@ func TestRecordsOfForgottenIDs(t *testing.T) {
 	v.put(t, "payoffs", id(20), `"payoff":0.5,`+early) // in time by its own account
 	v.put(t, "selections", id(30), `"item":"x",`+early)
 	v.settle(t)
-	v.clock.Add(5 * time.Minute.Milliseconds()) // what of it waited in vain is given up
+	v.clock.Add(5 * time.Minute.Milliseconds()) // records that waited in vain are given up
 	for _, n := range []int{1, 10, 20, 30} {
 		v.awaitForgotten(t, n)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
 )
 
-// verdict is what a partition has stored of the arm tried.
+// verdict returns a partition's stored verdict on the arm tried.
 func (v *victim) verdict(t testing.TB, p int) string {
 	t.Helper()
 	fields, err := v.redis.HGetAll(t.Context(), v.key(p, "experiments")).Result()
@@ -21,8 +21,8 @@ func (v *victim) verdict(t testing.TB, p int) string {
 	return fields["tried:verdict:tried"]
 }
 
-// TestAVerdictStays: a guard's verdict outlives the worker that made it, which is killed as soon as it is saved; all partitions come to it,
-// rank by it, and each tells of it once; and a state that is rebuilt from the topics has it again.
+// TestAVerdictStays: a guard's verdict outlives its worker, which is killed as soon as it is saved. All
+// partitions take it over, rank by it, and log it once. A state rebuilt from the topics has it again.
 func TestAVerdictStays(t *testing.T) {
 	const partitions = 3
 	experiments := strings.Replace(victimExperiments, "control: same}", "control: same, guard: {margin: 0.02, to: same}}", 1)

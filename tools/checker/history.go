@@ -10,22 +10,22 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// history is a thing that a command has done to the stored state.
+// history is a command's change of the stored state.
 type history struct {
 	Number  int64   `json:"number"`
 	Done    string  `json:"done"`
 	Learner string  `json:"learner"`
-	Was     string  `json:"was"`     // the name under which a reset learner's impressions end
-	Offsets []int64 `json:"offsets"` // where the inputs stood
-	Values  string  `json:"values"`  // the hash that keeps what was taken in
-	Topic   string  `json:"topic"`   // of a skip, with the offsets passed over
+	Was     string  `json:"was"`     // the name of a reset learner's earlier impressions
+	Offsets []int64 `json:"offsets"` // the inputs' positions
+	Values  string  `json:"values"`  // the hash with imported values
+	Topic   string  `json:"topic"`   // of a skip, with the offsets skipped
 	Skipped []int64 `json:"skipped"`
 }
 
-// keptHistory is how many entries of the history are kept: where there are so many there may have been others.
+// keptHistory bounds the stored history: at this length earlier entries may be missing.
 const keptHistory = 100
 
-// readHistory reads what commands have done; what cannot be read is a violation.
+// readHistory parses a history entry. An unreadable one is a violation.
 func (st *state) readHistory(field, value string, out *findings) {
 	if !strings.HasPrefix(field, "history.") {
 		return
@@ -41,8 +41,8 @@ func (st *state) readHistory(field, value string, out *findings) {
 	st.history = append(st.history, h)
 }
 
-// applyHistory takes from what commands have done what the log alone does not tell. A learner that was reset is another one from
-// that cut on: impressions below it are its predecessor's. One that took something in begins with that, see begin.
+// applyHistory applies commands, which the topics do not show. A reset learner is a new one from that cut on;
+// its impressions below belong to its predecessor. An import gives a learner its first values; see begin.
 func (f *fold) applyHistory() {
 	all := f.state.history
 	slices.SortFunc(all, func(a, b history) int { return cmp.Compare(a.Number, b.Number) })
@@ -55,12 +55,12 @@ func (f *fold) applyHistory() {
 		h := &all[i]
 		lf := f.learners[h.Learner]
 		switch {
-		case h.Done == "rebuild": // from the topics alone: what was done before is undone
+		case h.Done == "rebuild": // from the topics alone: earlier changes are undone
 			clear(unknown)
 			clear(f.past)
 		case h.Done == "skip":
 			f.passOver(h)
-		case h.Done == "reset_experiment": // what is stored says since when its units are counted
+		case h.Done == "reset_experiment": // the stored run says since when its units are counted
 		case h.Done != "reset" && h.Done != "import":
 			f.out.skip("checkpoint %d was made by %q: the log alone does not tell what must be stored", h.Number, h.Done)
 			f.partial = true
@@ -84,7 +84,7 @@ func (f *fold) applyHistory() {
 	}
 }
 
-// passOver notes which records cannot be read.
+// passOver notes records that a command skipped.
 func (f *fold) passOver(h *history) {
 	for t := range event.Topic(event.Inputs) {
 		if f.c.broker.Topic(t) == h.Topic && h.Topic != "" {
@@ -93,22 +93,19 @@ func (f *fold) passOver(h *history) {
 	}
 }
 
-// before is the learner as it was until a reset: nothing that it knew is left, and its impressions end as those of a
-// learner that is not configured any more.
+// before returns the learner as of before a reset: nothing of its state is left, and its impressions end like an unconfigured learner's.
 func (lf *learnerFold) before(h *history) *learnerFold {
 	return &learnerFold{name: h.Was, reset: h, variants: lf.decided, decided: lf.decided, always: lf.always, delay: lf.delay,
 		given: lf.given, instances: map[int32]*instanceFold{}}
 }
 
-// renew leaves of the configurations those under which the learner can have learned since it was reset: what state depends
-// on is the same as now.
+// renew keeps the configurations under which the learner can have learned since its reset: those with the present fingerprint.
 func (lf *learnerFold) renew() {
 	now := lf.decided[0].Fingerprint()
 	lf.variants = slices.DeleteFunc(slices.Clone(lf.decided), func(v *config.Learner) bool { return v.Fingerprint() != now })
 }
 
-// decidedBy finds the learner of a name that an impression at an offset is of: its decision was made, or adopted, before a
-// reset or after; nil where none is configured.
+// decidedBy returns the learner with a name that an impression at an offset belongs to, before or after a reset; nil if none is configured.
 func (f *fold) decidedBy(name []byte, offset int64) *learnerFold {
 	for _, lf := range f.past[string(name)] {
 		if offset < lf.reset.Offsets[event.Impressions] {
@@ -118,8 +115,7 @@ func (f *fold) decidedBy(name []byte, offset int64) *learnerFold {
 	return f.learners[string(name)]
 }
 
-// begin reads what a learner has taken in of exports: fields "<hash> <field>", each what a learner would store that knows
-// nothing else. What the log has taught it since comes on top.
+// begin reads imported values, fields "<hash> <field>", to which the log's payoffs are added.
 func (lf *learnerFold) begin(f *fold, name string, fields map[string]string) {
 	hashes := map[string]map[string]string{}
 	for field, value := range fields {

@@ -16,7 +16,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// TestGroupThatBeganAtTheEnd: what was in the topics before the group began is not its own.
+// TestGroupThatBeganAtTheEnd: records from before the group began are ignored.
 func TestGroupThatBeganAtTheEnd(t *testing.T) {
 	v := newVictim(t)
 	for _, id := range []string{"before", "earlier"} {
@@ -84,7 +84,7 @@ func TestConfigurationsOfThePast(t *testing.T) {
 	requireClean(t, v.check(t, func(o *Options) { o.Earlier = []*config.Config{before} }))
 }
 
-// TestWhatRetentionHasTakenIsSaid: where a topic does not go back to its beginning, what can be compared still is.
+// TestWhatRetentionHasTakenIsSaid: if a topic lacks its beginning, the rest is compared.
 func TestWhatRetentionHasTakenIsSaid(t *testing.T) {
 	v := newVictim(t)
 	v.live(t)

@@ -12,17 +12,17 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// latelyFold is what a learner of policy robust must know: of each item what was paid, and how often it could have been selected; and of
-// all items what was paid above what was expected; by the block of time in which selections began.
+// latelyFold is the expected state of a robust learner: by the block of time in which selections began, each
+// item's payoffs and how often it could have been selected, and over all items the residuals of payoffs.
 type latelyFold struct {
 	grid   inflight.Scheme
 	pass   int64 // the stored one
-	front  int64 // when the newest selection began that was paid
+	front  int64 // beginning of the newest selection that was paid
 	items  map[uint32]map[inflight.Bucket]recentRow
 	levels map[inflight.Bucket]surpriseRow
 }
 
-// recentRow is what was paid, and Σ 1/max(propensity, 1/1000) in units of 2⁻¹⁰.
+// recentRow holds payoffs, and Σ 1/max(propensity, 1/1000) in units of 2⁻¹⁰.
 type recentRow struct {
 	paidRow
 	chances int64
@@ -32,13 +32,12 @@ func (r recentRow) Add(o recentRow) recentRow {
 	return recentRow{r.paidRow.Add(o.paidRow), r.chances + o.chances}
 }
 
-// surpriseRow is how many payoffs there were of which something was expected, and in units of 2⁻³⁰ what they were above it.
+// surpriseRow holds the number of payoffs with an expected one, and the sum of residuals in units of 2⁻³⁰.
 type surpriseRow struct{ n, sum int64 }
 
 func (r surpriseRow) Add(o surpriseRow) surpriseRow { return surpriseRow{r.n + o.n, r.sum + o.sum} }
 
-// followLately begins to fold what is kept of payoffs lately, where that is determined: without
-// what was taken in from elsewhere, of which it is not known in which blocks it stands by now.
+// followLately begins to fold recent payoffs, if that is determined: the blocks of imported ones are not known.
 func (lf *learnerFold) followLately() {
 	if !lf.always || lf.reset != nil || lf.imported != nil || slices.ContainsFunc(lf.variants, func(v *config.Learner) bool {
 		return v.Policy != config.Robust
@@ -50,7 +49,7 @@ func (lf *learnerFold) followLately() {
 		items: map[uint32]map[inflight.Bucket]recentRow{}, levels: map[inflight.Bucket]surpriseRow{}}
 }
 
-// take tells of a normalised payoff, or a default in its place, of a selection that began at a time.
+// take adds a normalised payoff, or a default, of a selection that began then.
 func (x *latelyFold) take(l *life, item uint32, began event.Millis, payoff float64) {
 	x.front = max(x.front, began)
 	b := x.grid.BucketOf(began, x.pass)
@@ -64,7 +63,6 @@ func (x *latelyFold) take(l *life, item uint32, began event.Millis, payoff float
 	}
 }
 
-// addTo adds to a block of an item.
 func addTo[K comparable, R interface{ Add(R) R }](all *map[K]map[inflight.Bucket]R, item K, b inflight.Bucket, row R) {
 	if *all == nil {
 		*all = map[K]map[inflight.Bucket]R{}
@@ -77,8 +75,8 @@ func addTo[K comparable, R interface{ Add(R) R }](all *map[K]map[inflight.Bucket
 	rows[b] = rows[b].Add(row)
 }
 
-// checkLately compares what is stored, block by block. Those of an item are as of when one of its selections ended last, and merged
-// here to those of the stored pass; those of all items are as of that.
+// checkLately compares the stored blocks. Those of an item are as of the end of its last
+// selection, and are merged here to the stored pass; those of all items are as of the pass.
 func (lf *learnerFold) checkLately(f *fold) {
 	x := lf.lately
 	if x == nil || f.partial || lf.unknown || lf.loose {
@@ -99,7 +97,6 @@ func (lf *learnerFold) checkLately(f *fold) {
 	compareItems(f, lf, latelyItems, x.items, got)
 }
 
-// compareItems compares what there is of each item in each block.
 func compareItems[R comparable](f *fold, lf *learnerFold, by law, want, got map[uint32]map[inflight.Bucket]R) {
 	for item := range want {
 		if _, stored := got[item]; !stored {
@@ -115,7 +112,6 @@ func compareItems[R comparable](f *fold, lf *learnerFold, by law, want, got map[
 	}
 }
 
-// compareRows compares what there is in each block.
 func compareRows[R comparable](out *findings, by law, name string, want, got map[inflight.Bucket]R) {
 	var none R
 	id := func(b inflight.Bucket) string {
@@ -131,7 +127,7 @@ func compareRows[R comparable](out *findings, by law, name string, want, got map
 	}
 }
 
-// loadRecent reads the rows of an item, each as "<level>:<index>:<payoffs>:<sum>:<squares>:<chances>", in the order of time.
+// loadRecent reads an item's rows, each "<level>:<index>:<payoffs>:<sum>:<squares>:<chances>", in order of time.
 func (s *storedLearner) loadRecent(field, value string) error {
 	item, err := strconv.ParseUint(field, 10, 31)
 	if err != nil {
@@ -146,7 +142,7 @@ func (s *storedLearner) loadRecent(field, value string) error {
 	})
 }
 
-// loadLevels reads up to when levels are kept; or of a level of blocks their rows, each as "<level>:<index>:<payoffs>:<surprise>".
+// loadLevels reads the pass; or a level's rows, each "<level>:<index>:<payoffs>:<residuals>".
 func (s *storedLearner) loadLevels(field, value string) (err error) {
 	if field == "pass" {
 		s.latelyPass, err = strconv.ParseInt(value, 10, 64)
@@ -164,7 +160,7 @@ func (s *storedLearner) loadLevels(field, value string) (err error) {
 	})
 }
 
-// eachRow reads rows of a block and so many numbers each, in the order of time.
+// eachRow reads rows of a block and this many numbers, in order of time.
 func eachRow(text string, numbers int, take func(inflight.Bucket, []int64) error) error {
 	end := int64(math.MinInt64)
 	for word := range strings.SplitSeq(text, " ") {
@@ -190,7 +186,7 @@ func eachRow(text string, numbers int, take func(inflight.Bucket, []int64) error
 	return nil
 }
 
-// loadSpread reads what was last estimated of all items: the pass, payoffs, mean, σ and τ, a half-life, and levels by block.
+// loadSpread reads the last estimates over all items: pass, payoffs, mean, σ and τ, half-life, and levels by block.
 func loadSpread(text string) error {
 	words := strings.SplitN(text, " ", 7)
 	if len(words) != 7 {

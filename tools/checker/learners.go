@@ -7,54 +7,54 @@ import (
 	"github.com/ranker-worker/ranker-worker/config"
 )
 
-// Ways late payoffs are handled.
+// The values of a learner's delay.
 const (
 	delayQPMD   = "qpmd"
 	delayBOLD   = "bold"
 	delayDirect = "direct"
 )
 
-// learnerFold is what a learner must have been told, by the log, and what Redis has of it.
+// learnerFold is a learner's expected state, and its stored one.
 type learnerFold struct {
 	name     string
 	decided  []*config.Learner // by the configurations that have it, the present one first: a decision fits one of them
-	variants []*config.Learner // those of them under which it has learned: all, unless it was reset
-	reset    *history          // that ended it; nil: it goes on
+	variants []*config.Learner // those under which it has learned: all, unless it was reset
+	reset    *history          // the reset that ended it; nil: it goes on
 	always   bool              // all configurations have it
-	unknown  bool              // nothing tells what it must know
-	loose    bool              // it is not known of all impressions how they ended
+	unknown  bool              // its state cannot be computed
+	loose    bool              // some impressions' ends are not known
 	delay    string            // the present one
-	given    bool              // utilities are given, by all configurations
+	given    bool              // all configurations give utilities
 	windows  []float64         // see windowsOf; nil: not known
-	ranks    bool              // what it learns from depends on the order of utilities
-	longest  int               // window that is told apart, where windows are learned
+	ranks    bool              // its learning depends on the order of utilities
+	longest  int               // the longest window counted separately, if windows are learned
 
 	items       []itemFold // by the fold's number
 	instances   map[int32]*instanceFold
-	intervals   map[string]int64    // selections, by what they say of the user's window
-	anyInterval int64               // those of which it is not known what they say
-	pairs       map[[2]uint32]int64 // selections of the one item below the other
-	against     map[[2]uint32]int64 // those of them that contradict an order that was certain
-	rated       map[uint32]*moments // estimates of utilities that came with selections, by item
-	silence     *silenceFold        // nil where it is not determined
+	intervals   map[string]int64    // selections, by their interval of the user's window
+	anyInterval int64               // selections with an unknown interval
+	pairs       map[[2]uint32]int64 // selections of the first item below the second
+	against     map[[2]uint32]int64 // those of them that contradict a certain order
+	rated       map[uint32]*moments // estimates of utilities with selections, by item
+	silence     *silenceFold        // nil: not determined
 	drift       *driftFold          // likewise
 	lately      *latelyFold         // likewise
 	context     *contextFold        // likewise
-	attraction  map[uint32]endings  // by the item on top; nil where it is not determined
+	attraction  map[uint32]endings  // by the item on top; nil: not determined
 	kept        *keptFold           // nil: its items are kept for ever
-	imported    *storedLearner      // what it has taken in of exports; nil: nothing
+	imported    *storedLearner      // imported values; nil: none
 
 	stored storedLearner
 }
 
-// itemFold is what was taken in of an item.
+// itemFold is an item's expected state.
 type itemFold struct {
-	shown   bool  // it was ranked
-	ended   int64 // it ended once behind the impressions below this offset; 0: never
+	shown   bool
+	ended   int64 // it ended after the impressions below this offset; 0: never
 	unknown bool  // see learnerFold.loose
 	n       int64
 	sum, sq float64    // normalised
-	queue   *queueFold // where Redis has a queue of it
+	queue   *queueFold // if Redis has a queue of it
 }
 
 func newLearnerFolds(configs []*config.Config) map[string]*learnerFold {
@@ -95,10 +95,10 @@ func (lf *learnerFold) show(items []uint32) {
 	}
 }
 
-// take tells of a payoff taken in: at its turn, or when the walk over the deadlines came to its impression. age is how much later
-// it came than the selection's impression began, or neverPaid.
+// take adds a payoff: at its turn, or when the expiry walk reached its impression.
+// age is its delay from the beginning of the selection's impression, or neverPaid.
 func (lf *learnerFold) take(l *life, i uint32, v float64, walked bool, age int64) {
-	if lf.reset != nil { // what it knew is gone
+	if lf.reset != nil { // its statistics are gone
 		return
 	}
 	it := lf.item(i)
@@ -108,7 +108,7 @@ func (lf *learnerFold) take(l *life, i uint32, v float64, walked bool, age int64
 		}
 		return
 	}
-	if lf.context != nil { // what is fed is a whole number of units
+	if lf.context != nil { // payoffs are fed in whole units
 		v = float64(inParts(v)) / partUnits
 	}
 	it.n++
@@ -134,7 +134,7 @@ func (lf *learnerFold) take(l *life, i uint32, v float64, walked bool, age int64
 	}
 }
 
-// part tells a learner of a part of a payoff: what the payoff had come to before, if it had, stands before it.
+// part adds a partial payoff; before is the sum of earlier ones, if had.
 func (lf *learnerFold) part(l *life, r *record, before float64, had bool) {
 	if lf.silence == nil || lf.reset != nil {
 		return
@@ -147,7 +147,6 @@ func (lf *learnerFold) part(l *life, r *record, before float64, had bool) {
 	}
 }
 
-// checkLearners compares what the learners have with what they must have been told.
 func (f *fold) checkLearners() {
 	for _, lf := range f.learners {
 		lf.checkItems(f)
@@ -177,7 +176,7 @@ func (f *fold) checkLearners() {
 	}
 }
 
-// checkItems compares items' sums with the payoffs taken in: all of them, or, with queues, all that do not wait.
+// checkItems compares items' sums with the payoffs fed: all or, with queues, all that do not wait.
 func (lf *learnerFold) checkItems(f *fold) {
 	for i := range lf.items {
 		it := &lf.items[i]
@@ -214,7 +213,7 @@ func (lf *learnerFold) checkItems(f *fold) {
 	}
 }
 
-// checkFlights: what is in flight of an item are the pending impressions from which it was selected.
+// checkFlights compares an item's selections in flight with the pending impressions.
 func (lf *learnerFold) checkFlights(f *fold) {
 	if !f.state.complete || lf.name == "" {
 		return
@@ -228,7 +227,7 @@ func (lf *learnerFold) checkFlights(f *fold) {
 	compareEach(lf, f, delayFlights, flights, lf.stored.flights, lf.stored.name)
 }
 
-// compareEach compares what is stored by item or by instance; what there is none of is not stored.
+// compareEach compares values by item or instance; zero values are not stored.
 func compareEach[K, V comparable](lf *learnerFold, f *fold, by law, want, got map[K]V, name func(K) string) {
 	var none V
 	if !lf.always {

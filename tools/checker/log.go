@@ -15,24 +15,24 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// topicLog reads one topic's partition in order: inputs committed records only, rankings as they stand.
+// topicLog reads one topic's partition in order: inputs read-committed, rankings read-uncommitted.
 type topicLog struct {
 	batches chan task.Fetched
 	failed  error // set before batches is closed
 	cur     task.Fetched
 	at      int
 	now     logged
-	fences  func(task.Marker) // is told of the control records before the next record; may be nil
+	fences  func(task.Marker) // called with control records before the next record; may be nil
 }
 
-// fetchBytes bounds one answer of the broker; readAhead is how many wait to be folded.
+// fetchBytes bounds one answer of the broker; readAhead is the number of answers that wait.
 const (
 	fetchBytes = 1 << 20
 	readAhead  = 2
 )
 
-// read starts to read a topic from one offset up to another, or up to its end as the first answer tells it where that is
-// negative. Skipped offsets cannot be read.
+// read starts to read a topic from an offset to another, or to its end as
+// of the first answer if to is negative. Skipped offsets cannot be read.
 func (c *checker) read(ctx context.Context, p int32, topic event.Topic, from, to int64, skipped ...span) *topicLog {
 	l := &topicLog{batches: make(chan task.Fetched, readAhead)}
 	go func() {
@@ -89,10 +89,10 @@ func (c *checker) fetchAll(ctx context.Context, p int32, topic event.Topic, next
 	return nil
 }
 
-// span are offsets from one up to another.
+// span is a range of offsets.
 type span struct{ from, to int64 }
 
-// sendSkipped sends records in the place of those that cannot be read.
+// sendSkipped sends placeholders for unreadable records.
 func sendSkipped(ctx context.Context, topic event.Topic, from, to int64, into chan<- task.Fetched) error {
 	var f task.Fetched
 	for o := from; o < to; o++ {
@@ -119,23 +119,21 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// logged is a record of a log.
 type logged struct {
 	offset     int64
 	timestamp  event.Millis
 	key, value []byte
-	cut        bool   // not all of it is at hand, but
+	cut        bool   // it is cut off, but
 	cutHash    uint64 // its hash
 	skipped    bool   // it cannot be read
-	plain      []byte // what it says, where that is not in the value alone
+	plain      []byte // the decoded value, if the value alone cannot be decoded
 	fault      *event.Fault
 
-	producer      int64  // that has written it; of rankings only
+	producer      int64  // its producer; of rankings only
 	transactional bool   // likewise
 	steps         []byte // likewise, its header
 }
 
-// hash is what witnesses identify a record by.
 func (r *logged) hash() uint64 {
 	if r.cut {
 		return r.cutHash
@@ -143,7 +141,7 @@ func (r *logged) hash() uint64 {
 	return hashRecord(r.key, r.value)
 }
 
-// record takes the next record, which peek has shown to be there. It is overwritten by the next.
+// record returns the next record after peek returned true. The next call overwrites it.
 func (l *topicLog) record() *logged {
 	r := &l.cur.Records[l.at]
 	l.now = logged{offset: r.Offset, timestamp: r.Timestamp, key: r.Key, value: r.Value, skipped: r.Skipped != "",
@@ -177,9 +175,8 @@ func (l *topicLog) peek() (ok bool, err error) {
 	}
 }
 
-// letters reads the dead letters of an input topic up to its present end: the offsets that they are about,
-// ascending. One whose headers
-// do not say is passed over: it may be anybody's.
+// letters reads an input topic's dead letters up to their present end, and returns the offsets of
+// the refused records, ascending. Dead letters without headers are ignored: they may be anybody's.
 func (c *checker) letters(ctx context.Context, p int32, topic event.Topic) (about []int64, read int64, err error) {
 	name := c.cfg.Kafka.Topics.DLQ(c.broker.Topic(topic))
 	next, end := int64(-1), int64(0)
@@ -208,7 +205,7 @@ func (c *checker) letters(ctx context.Context, p int32, topic event.Topic) (abou
 	return slices.Compact(about), read, nil
 }
 
-// lettersBounds asks for the first offset and the end of a dead-letter topic; next is -1 where there is no answer.
+// lettersBounds returns the first offset and the end of a dead-letter topic; next is -1 without an answer.
 func (c *checker) lettersBounds(ctx context.Context, name string, p int32) (next, end int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.opt.Patience)
 	defer cancel()
@@ -230,7 +227,6 @@ func (c *checker) lettersBounds(ctx context.Context, name string, p int32) (next
 	return next, end, nil
 }
 
-// lettersFrom takes in one answer.
 func (c *checker) lettersFrom(ctx context.Context, name string, p int32, from int64, about *[]int64) (n, next int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.opt.Patience)
 	defer cancel()
@@ -247,7 +243,7 @@ func (c *checker) lettersFrom(ctx context.Context, name string, p int32, from in
 		r, err := answer.Records.ReadRecord()
 		if errors.Is(err, io.EOF) {
 			if n == 0 && from < answer.HighWatermark {
-				next++ // a fence's marker, which kafka-go passes over without a word
+				next++ // a fence's marker, which kafka-go skips silently
 			}
 			return n, next, nil
 		}

@@ -8,11 +8,10 @@ import (
 	"github.com/ranker-worker/ranker-worker/config"
 )
 
-// openParts are selections in flight of an item that have been paid in parts: how many, what they have come to so far,
-// normalised, and the squares of that, both in units of 1/partUnits.
+// openParts are an item's selections in flight with partial payoffs: number, normalised sum, and squares, both in units of 1/partUnits.
 type openParts struct{ n, sum, squares int64 }
 
-// loadOpen reads "<number> <sum> <sum of squares>" of an item.
+// loadOpen reads an item's "<number> <sum> <sum of squares>".
 func (s *storedLearner) loadOpen(field, value string) error {
 	item, err := strconv.ParseUint(field, 10, 31)
 	if err != nil {
@@ -40,9 +39,8 @@ func (s *storedLearner) loadOpen(field, value string) error {
 	return nil
 }
 
-// checkOpen: what has come in parts of an item are the sums of the pending impressions from which it was selected, as far as
-// their entries say that the learner was told of them. One whose payoffs came under a version that told nobody does not say so;
-// where silence has aged in all the learner's life there was none.
+// checkOpen compares an item's partial payoffs with the sums of pending impressions whose entries say that
+// they were fed. Entries of a learner whose selections in flight have always been weighed all say so.
 func (lf *learnerFold) checkOpen(f *fold) {
 	if !f.state.complete {
 		return
@@ -64,7 +62,7 @@ func (lf *learnerFold) checkOpen(f *fold) {
 	compareEach(lf, f, silenceOpen, want, lf.stored.open, lf.stored.name)
 }
 
-// addsUp tells whether payoffs come in parts that the learner is told of.
+// addsUp reports whether partial payoffs are fed to the learner.
 func (lf *learnerFold) addsUp() bool {
 	return lf.delay == delayDirect && lf.variants[0].Aggregate == config.Sum
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// merge folds the input topics together in the order in which they were taken in: each ranking tells of the records since the
-// one before, and the state of those since the last.
+// merge folds the inputs in the order in which they were processed: each ranking
+// lists the records since the last, and the state those since the last ranking.
 func (f *fold) merge() error {
 	f.adrift = f.partial
 	for {
@@ -30,9 +30,9 @@ func (f *fold) merge() error {
 	return f.tail()
 }
 
-// takeUpTo takes in what came before a ranking, and the impression that it answers.
+// takeUpTo processes the records before a ranking, and the impression that it answers.
 func (f *fold) takeUpTo(offset int64, header []byte) error {
-	if offset < f.topics[event.Impressions].from { // retention has taken the impression
+	if offset < f.topics[event.Impressions].from { // retention has deleted the impression
 		f.drift()
 		return nil
 	}
@@ -65,7 +65,7 @@ func (f *fold) takeUpTo(offset int64, header []byte) error {
 	return f.take(event.Impressions, &step{}, true)
 }
 
-// tail takes in what came after the last ranking.
+// tail processes the records after the last ranking.
 func (f *fold) tail() error {
 	switch header, err := storedSteps(f.state.steps); {
 	case f.state.steps == "" && f.state.seq == 0 || f.partial: // nothing was checkpointed, or the order is unknown
@@ -105,10 +105,10 @@ func (f *fold) tail() error {
 	return nil
 }
 
-// drift says that from here on the order is not known.
+// drift marks the order as unknown from here on.
 func (f *fold) drift() { f.adrift = true }
 
-// follow does what a header says. Without one the order is not known until one says where all topics stood.
+// follow processes a header's records. Without a header the order is unknown until one names the topics' positions.
 func (f *fold) follow(header []byte, name any) error {
 	if header == nil {
 		f.drift()
@@ -147,8 +147,8 @@ func (f *fold) follow(header []byte, name any) error {
 	return nil
 }
 
-// broken handles steps that begin at another event time than the ones before ended at. If they name the position of every topic,
-// the state had not followed the log: a mirror dropped headers that a replay needed, for example.
+// broken handles steps that do not begin at the event time at which the last ended. If they name all topics'
+// positions, the state did not follow the log: a mirror dropped headers that a replay needed, for example.
 func (f *fold) broken(from event.Millis, steps []step, name any) {
 	f.drift()
 	for i := range steps {
@@ -162,7 +162,6 @@ func (f *fold) broken(from event.Millis, steps []step, name any) {
 	f.out.breach(stepsChain, name, fmt.Sprintf("steps from event time %d on", f.watermark), fmt.Sprintf("from %d on", from))
 }
 
-// reaches tells whether offsets lie no lower than what was taken in.
 func (f *fold) reaches(offsets *[event.Inputs]int64) bool {
 	for t := range f.topics {
 		if tf := &f.topics[t]; tf.on && tf.last >= offsets[t] {
@@ -172,7 +171,7 @@ func (f *fold) reaches(offsets *[event.Inputs]int64) bool {
 	return true
 }
 
-// reached is how far event time has come behind steps.
+// reached returns the event time after steps.
 func reached(w event.Millis, steps []step) event.Millis {
 	for i := range steps {
 		switch s := &steps[i]; s.kind {
@@ -211,8 +210,7 @@ func (f *fold) followOne(s *step, name any) error {
 	return nil
 }
 
-// catchUp takes in what stands below the offsets of a step, in any order. Mostly there is nothing: each owner says where it
-// begins.
+// catchUp processes records below a step's offsets, in any order. There are few, since each owner names its beginning.
 func (f *fold) catchUp(s *step) error {
 	for t := range event.Topic(event.Inputs) {
 		for {
@@ -236,7 +234,7 @@ func (f *fold) catchUp(s *step) error {
 	return nil
 }
 
-// peekOffset is the offset of a topic's next record; beyond all where there is none below the checkpoint.
+// peekOffset returns the offset of a topic's next record; the largest number if there is none below the checkpoint.
 func (f *fold) peekOffset(t event.Topic) (int64, error) {
 	tf := &f.topics[t]
 	if !tf.on {

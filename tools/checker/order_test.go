@@ -10,9 +10,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/broker"
 )
 
-// TestWithoutStepsTheOrderIsLeftOpen: rankings that a mirror has copied without their headers, or that were made before there
-// were any, do not tell in which order records were taken in. Then nothing is guessed, and what does not depend on it is still
-// compared.
+// TestWithoutStepsTheOrderIsLeftOpen: rankings without headers, as a mirror may copy them, do not show
+// the order of records. Nothing is guessed then, and values that do not depend on the order are compared.
 func TestWithoutStepsTheOrderIsLeftOpen(t *testing.T) {
 	v := newVictim(t)
 	v.live(t)

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// storedQueue is one of QPM-D's queues, as Redis has it: payoffs head to tail, of which each has a field.
+// storedQueue is a stored QPM-D queue: payoffs from head to tail, each in a field.
 type storedQueue struct {
 	head, tail int64
 	known      bool // head and tail are stored
@@ -62,7 +62,7 @@ func (s *storedLearner) loadQueue(field, value string) error {
 	return nil
 }
 
-// complete puts the payoffs in order: there is one for each index from head to tail, and no other.
+// complete sorts the payoffs. It returns false unless each index from head to tail has exactly one.
 func (q *storedQueue) complete(out *findings, learner string, number int64, item string) bool {
 	ok := q.known && int64(len(q.fields)) == q.tail-q.head
 	for k := q.head; ok && k < q.tail; k++ {
@@ -77,17 +77,16 @@ func (q *storedQueue) complete(out *findings, learner string, number int64, item
 	return ok
 }
 
-// queueFold holds a stored queue against the payoffs taken in. Of these it keeps only as many as wait, and how many there
-// are of each value that waits: what it takes does not grow with the log.
+// queueFold compares a stored queue with the payoffs fed. It keeps as many as wait,
+// and the number of each waiting value, so its memory does not grow with the log.
 type queueFold struct {
 	stored *storedQueue
-	values map[uint64]*valueFold // by the bits of the payoff, those that wait
-	last   []float64             // taken in, a ring
+	values map[uint64]*valueFold // waiting ones, by the bits of the payoff
+	last   []float64             // the last payoffs, a ring
 	next   int
-	walked bool // some came with the walk over the deadlines: nothing tells when
+	walked bool // some came with the expiry walk, in unknown order
 }
 
-// valueFold is about the payoffs of one value.
 type valueFold struct{ waiting, taken int64 }
 
 func newQueueFold(q *storedQueue) *queueFold {
@@ -103,7 +102,6 @@ func newQueueFold(q *storedQueue) *queueFold {
 	return f
 }
 
-// take notes a payoff taken in.
 func (q *queueFold) take(p float64, walked bool) {
 	if v := q.values[math.Float64bits(p)]; v != nil {
 		v.taken++
@@ -115,7 +113,7 @@ func (q *queueFold) take(p float64, walked bool) {
 	}
 }
 
-// checkQueues: what waits of an item was taken in, and last: payoffs are fed in the order in which they came.
+// checkQueues checks that the waiting payoffs of an item came, and came last: payoffs are fed in order of arrival.
 func (lf *learnerFold) checkQueues(f *fold) {
 	if f.partial || lf.unknown {
 		return
@@ -148,7 +146,7 @@ func (q *queueFold) check(f *fold, name string) {
 	}
 }
 
-// checkHold: BASE waits for a payoff of an item of which none waits, since the selection of an impression that is pending.
+// checkHold checks that BASE waits for an item without waiting payoffs, since the selection of a pending impression.
 func (lf *learnerFold) checkHold(f *fold) {
 	if lf.stored.hold == "" {
 		f.out.ok(qpmdHold, true)

@@ -59,7 +59,7 @@ func (tr *traffic) now() event.Millis { return tr.clock.Load() }
 // chance is true with probability 1/n.
 func (tr *traffic) chance(n int) bool { return tr.rng.IntN(n) == 0 }
 
-// round makes some impressions with all that will come of them, and sends what is due, as the clock goes on.
+// round makes some impressions with all their events, and sends those that are due, as the clock goes on.
 func (tr *traffic) round(t testing.TB, impressions int, step time.Duration) {
 	t.Helper()
 	for range impressions {
@@ -117,7 +117,7 @@ func (tr *traffic) add(at event.Millis, topic, id, value string) {
 	}
 }
 
-// user is what an impression says of its user.
+// user returns an impression's user.
 func (tr *traffic) user() string {
 	all := fmt.Sprintf(`"features":[%d],`, tr.rng.IntN(100))
 	if segment := tr.rng.IntN(4); segment > 0 {
@@ -237,7 +237,7 @@ func (tr *traffic) settle(t testing.TB) {
 	require.NoError(t, tr.w.await(ctx, tr.sent))
 }
 
-// pass lets all deadlines pass, makes the state anew from the topics, and checks a last time.
+// pass lets all deadlines pass, rebuilds the state from the topics, and checks a last time.
 func (tr *traffic) pass(t testing.TB) {
 	t.Helper()
 	r := tr.w.start(t, tr.now)
@@ -293,7 +293,7 @@ func (tr *traffic) pass(t testing.TB) {
 	t.Log("\n" + b.String())
 }
 
-// requireExact sees that no law is broken, and that what became of each record was known.
+// requireExact requires that no law is broken, and that each record's outcome was known.
 func requireExact(t testing.TB, r Report) {
 	t.Helper()
 	requireClean(t, r)

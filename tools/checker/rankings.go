@@ -14,7 +14,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// rankingsLog reads the rankings in step with the impressions that they answer.
+// rankingsLog reads the rankings in step with their impressions.
 type rankingsLog struct {
 	log     *topicLog
 	from    int64
@@ -22,17 +22,16 @@ type rankingsLog struct {
 	cur     event.Ranking
 	steps   []byte // its header; nil: none
 	at      int64  // its own offset
-	highest int64  // offset of the impression that the ranking before answers
+	highest int64  // offset of the last ranking's impression
 	begun   bool
-	beyond  bool  // it answers an impression that the checkpoint does not cover
-	order   int64 // number of the order record that it is instead; 0: it is a ranking
+	beyond  bool  // its impression is beyond the checkpoint
+	order   int64 // number of the order record it is; 0: it is a ranking
 	orders  int64 // number of the last order record
 
-	producers map[int64]bool // that owners of the partition had
-	foreign   int64          // rankings of the group that somebody else has written
+	producers map[int64]bool // of owners of the partition
+	foreign   int64          // rankings of the group by other producers
 }
 
-// open reads from an offset on.
 func (l *rankingsLog) open(from int64, producers []int64) {
 	l.from, l.dec, l.highest, l.producers = from, event.NewDecoder(event.Limits{}), -1, map[int64]bool{}
 	for _, p := range producers {
@@ -40,7 +39,7 @@ func (l *rankingsLog) open(from int64, producers []int64) {
 	}
 }
 
-// fence notes whose marker stands in the log: a fence leaves one of each producer that an owner has.
+// fence notes the producer of a marker: a fence leaves one for each producer of an owner.
 func (l *rankingsLog) fence(m task.Marker) {
 	if m.Abort {
 		l.producers[m.Producer.ID] = true
@@ -50,8 +49,7 @@ func (l *rankingsLog) fence(m task.Marker) {
 // layout is the version of decision records that this program reads.
 const layout = 1
 
-// next goes on to the next ranking of our group that answers a later impression than the ones before, and one that the
-// checkpoint covers; false where there is none.
+// next moves to our group's next ranking that answers a later impression than the last, within the checkpoint; false if there is none.
 func (l *rankingsLog) next(f *fold) (bool, error) {
 	for !l.beyond {
 		ok, err := l.log.peek()
@@ -111,7 +109,7 @@ func (l *rankingsLog) next(f *fold) (bool, error) {
 	return false, nil
 }
 
-// orderNumber is the number of an order record: its key is "<group>-<partition>/<number>", and its value null.
+// orderNumber returns an order record's number: its key is "<group>-<partition>/<number>", its value null.
 func orderNumber(rec *logged, group string, p int32) (n int64, ok bool) {
 	if rec.value != nil {
 		return 0, false
@@ -123,19 +121,18 @@ func orderNumber(rec *logged, group string, p int32) (n int64, ok bool) {
 	return 0, false
 }
 
-// groupOf is the group that an undecodable ranking names; others' may be of any layout, or no rankings at all.
+// groupOf returns the group in an undecodable ranking; other groups' may have any format.
 func groupOf(value []byte) string {
 	var r struct {
 		Decision struct {
 			Group string `json:"group"`
 		} `json:"decision"`
 	}
-	_ = json.Unmarshal(value, &r) // what cannot be read names no group
+	_ = json.Unmarshal(value, &r) // an unreadable value names no group
 	return r.Decision.Group
 }
 
-// rises checks the order, and that no decision which the checkpoint does not cover lies before the place where a replay
-// looks for them.
+// rises checks the order of offsets, and that decisions beyond the checkpoint are at or above the position where a replay reads.
 func (l *rankingsLog) rises(f *fold, id any, offset int64) bool {
 	d := &l.cur.Decision
 	if !f.out.ok(rankingsDecision, d.Partition == f.p && d.Layout == layout) {
@@ -173,8 +170,8 @@ func (l *rankingsLog) drain(f *fold) error {
 	}
 }
 
-// rankedImpression takes in an impression with its ranking. Without the impression itself, which may be faulty by the limits of
-// all configurations, the ranking is believed.
+// rankedImpression processes an impression with its ranking. If the impression
+// is faulty under all configurations' limits, the ranking is believed.
 func (f *fold) rankedImpression(r *record, rec *logged, parsed bool) {
 	rk, id := &f.ranked.cur, rec.key
 	d := &rk.Decision
@@ -197,7 +194,7 @@ func (f *fold) rankedImpression(r *record, rec *logged, parsed bool) {
 	f.begin(l, lf, d)
 	f.enrol(name, l, d)
 	if parsed && f.readByAll(rec) {
-		f.see(l) // while candidates stand as they came, as their contexts do
+		f.see(l) // while candidates are in the record's order, as their contexts are
 	}
 	if parsed && f.imp.HasUtilities && lf != nil && lf.given && f.readByAll(rec) {
 		l.ordered = true
@@ -229,13 +226,12 @@ func (f *fold) rankedImpression(r *record, rec *logged, parsed bool) {
 	f.retry(l, event.Payoffs)
 }
 
-// readByAll tells whether an impression was read by whatever configuration it was decided or adopted with. One that adopts a
-// decision without reading the impression does not know the order of utilities.
+// readByAll reports whether all configurations can read an impression. An adoption of an unread one does not know the order of utilities.
 func (f *fold) readByAll(rec *logged) bool {
 	return f.strict == nil || f.strict.Impression(&event.Impression{}, rec.key, rec.value) == nil
 }
 
-// begin makes an impression of the ranking at hand.
+// begin makes the current ranking's impression pending.
 func (f *fold) begin(l *life, lf *learnerFold, d *event.Decision) {
 	rk := &f.ranked.cur
 	*l = life{open: l.open, until: max(l.until, d.PayoffDeadline), waits: l.waits, selected: -1,
@@ -249,7 +245,6 @@ func (f *fold) begin(l *life, lf *learnerFold, d *event.Decision) {
 	}
 }
 
-// carry notes which items the impression at hand has carried.
 func (f *fold) carry(lf *learnerFold, l *life, parsed bool) {
 	if lf.kept == nil {
 		return
@@ -264,7 +259,7 @@ func (f *fold) carry(lf *learnerFold, l *life, parsed bool) {
 	lf.kept.carry(items, l, l.began)
 }
 
-// checkItems: what is ranked are the candidates, each once.
+// checkItems checks that the ranked items are the candidates, each once.
 func (f *fold) checkItems(name any, l *life) {
 	f.items.begin()
 	for i := range f.imp.Candidates {
@@ -284,11 +279,11 @@ func (f *fold) checkItems(name any, l *life) {
 	}
 }
 
-// clockBound is how far ahead of now, in milliseconds, a record's own time is believed.
+// clockBound is how far ahead of now a record's own time is believed, in milliseconds.
 const clockBound = 300_000
 
-// checkDecision holds a decision against the configurations: one of them must fit. A record dated too far ahead counts as of
-// the moment when it was decided, which only the ranking tells.
+// checkDecision checks that a decision fits one of the configurations. The
+// effective time of a record dated too far ahead is known from its ranking only.
 func (f *fold) checkDecision(name any, r *record, lf *learnerFold, d *event.Decision, parsed bool) {
 	at := f.ranked.cur.Time
 	if !f.out.ok(rankingsDecision, at == r.effective || at < r.effective-clockBound || !parsed && at < r.effective) {
@@ -310,7 +305,7 @@ func (f *fold) checkDecision(name any, r *record, lf *learnerFold, d *event.Deci
 	}
 }
 
-// deadlinesFit: both count from the later of the impression's effective time and the watermark.
+// deadlinesFit checks that both deadlines count from the later of the impression's effective time and the watermark.
 func (f *fold) deadlinesFit(at event.Millis, v *config.Learner, d *event.Decision) bool {
 	began := max(at, f.watermark)
 	if f.adrift { // the watermark is not known
@@ -321,16 +316,15 @@ func (f *fold) deadlinesFit(at event.Millis, v *config.Learner, d *event.Decisio
 		(!d.HasSelection || d.SelectionDeadline == later(began, v.SelectionTimeout))
 }
 
-// later is a time that a ranking can hold.
 func later(t event.Millis, by time.Duration) event.Millis {
 	d := min(by.Milliseconds(), event.MaxTime)
 	return min(t, event.MaxTime-d) + d
 }
 
-// checkPropensities: probabilities of the items shown, which add up to one, where the learner has instances or is robust.
+// checkPropensities checks for probabilities that add up to 1, if the learner has instances or is robust.
 func checkPropensities(out *findings, name any, lf *learnerFold, l *life, d *event.Decision) {
 	if len(d.Propensities) == 0 {
-		// A learner that has yet to find the order of utilities ranks without any.
+		// A learner that does not know the order of utilities yet ranks without any.
 		if (d.Delay == delayBOLD || d.Policy == string(config.Robust)) && lf.given && !out.ok(rankingsPropensities, false) {
 			out.breach(rankingsPropensities, name, "propensities", "none")
 		}
@@ -338,7 +332,7 @@ func checkPropensities(out *findings, name any, lf *learnerFold, l *life, d *eve
 	}
 	sum, ok := 0.0, len(d.Propensities) == len(l.items)
 	for _, p := range d.Propensities {
-		ok = ok && p >= 0 && p <= 1+0x1p-40 // by what rounding leaves
+		ok = ok && p >= 0 && p <= 1+0x1p-40 // up to rounding
 		sum += p
 	}
 	ok = ok && math.Abs(sum-1) <= 1e-6 && (d.Delay != delayBOLD || d.Instance >= 0)

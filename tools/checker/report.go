@@ -10,48 +10,46 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// Violation is one breach of a law.
 type Violation struct {
 	Partition int32  `json:"partition"`
 	Law       string `json:"law"`
-	ID        string `json:"id,omitempty"` // of the impression, item, instance, record or field that it is about
+	ID        string `json:"id,omitempty"` // of the impression, item, instance, record or field
 	Expected  string `json:"expected"`
 	Found     string `json:"found"`
 }
 
-// String is one line for people.
+// String returns one line for people.
 func (v Violation) String() string {
 	return fmt.Sprintf("partition %d: %s: %s: expected %s, found %s", v.Partition, v.Law, v.ID, v.Expected, v.Found)
 }
 
-// LawCount says how often a law was held against what was found.
+// LawCount counts the comparisons by a law.
 type LawCount struct {
 	Law        string `json:"law"`
 	Checked    int64  `json:"checked"`
 	Violations int64  `json:"violations"`
-	// Open is how often what was found depends on the interleaving, so that the law only bounds it, or says nothing.
+	// Open counts comparisons whose expected value depends on the interleaving: the law only bounds it, or says nothing.
 	Open int64 `json:"open,omitempty"`
 }
 
-// PartitionReport is what was found in one partition.
 type PartitionReport struct {
 	Partition  int32               `json:"partition"`
-	Seq        int64               `json:"seq"`     // of the checkpoint that was looked at
+	Seq        int64               `json:"seq"`     // of the checkpoint read
 	Read       [event.Topics]int64 `json:"read"`    // records read of impressions, selections, payoffs and rankings
 	Letters    int64               `json:"letters"` // dead letters read
 	Pending    int64               `json:"pending"`
-	Held       int64               `json:"held"`      // ids held in memory at once, at most
-	Forgotten  int64               `json:"forgotten"` // ids that were over, and forgotten
+	Held       int64               `json:"held"`      // the most ids held in memory at once
+	Forgotten  int64               `json:"forgotten"` // ids that were over and dropped
 	Laws       []LawCount          `json:"laws"`
 	Violations []Violation         `json:"violations"` // bounded, see Options.Kept; all are counted in Laws
-	Unchecked  []string            `json:"unchecked"`  // what could not be checked, and why
+	Unchecked  []string            `json:"unchecked"`  // parts that could not be checked, with reasons
 	Seconds    float64             `json:"seconds"`
 }
 
-// Report is what a Check found.
+// Report is the result of a Check.
 type Report struct {
 	Group      string            `json:"group"`
-	Records    int64             `json:"records"` // read of all topics, dead letters included
+	Records    int64             `json:"records"` // read from all topics, dead letters included
 	Violated   int64             `json:"violated"`
 	Laws       []LawCount        `json:"laws"`
 	Violations []Violation       `json:"violations"`
@@ -60,10 +58,9 @@ type Report struct {
 	Seconds    float64           `json:"seconds"`
 }
 
-// OK tells whether no law was broken.
 func (r *Report) OK() bool { return r.Violated == 0 }
 
-// Print writes the report for people: one line for each violation, then a summary.
+// Print writes the report for people: a line for each violation, then a summary.
 func (r *Report) Print(w io.Writer) error {
 	var b strings.Builder
 	for _, v := range r.Violations {
@@ -88,7 +85,7 @@ func (r *Report) Print(w io.Writer) error {
 	return err
 }
 
-// findings collects what is found in one partition.
+// findings collects one partition's results.
 type findings struct {
 	partition int32
 	kept      int
@@ -105,16 +102,15 @@ func newFindings(p int32, kept int) *findings {
 	return f
 }
 
-// ok counts a comparison, and tells whether it went well; what must be said if not is left to the caller.
+// ok counts a comparison and returns holds; the caller reports a breach.
 func (f *findings) ok(l law, holds bool) bool {
 	f.counts[l].Checked++
 	return holds
 }
 
-// open counts what a law cannot decide, because it depends on the interleaving of the topics.
 func (f *findings) open(l law) { f.counts[l].Open++ }
 
-// breach notes a violation. What it is about is made into a string only then.
+// breach records a violation. id is formatted only then.
 func (f *findings) breach(l law, id any, expected, found string) {
 	c := &f.counts[l]
 	c.Violations++
@@ -123,7 +119,7 @@ func (f *findings) breach(l law, id any, expected, found string) {
 	}
 }
 
-// equal compares two things by a law.
+// equal compares two values by a law.
 func equal[T comparable](f *findings, l law, id any, expected, found T) bool {
 	if f.ok(l, expected == found) {
 		return true
@@ -132,7 +128,7 @@ func equal[T comparable](f *findings, l law, id any, expected, found T) bool {
 	return false
 }
 
-// skip notes what is not checked, and why.
+// skip records a part that is not checked, with the reason.
 func (f *findings) skip(format string, args ...any) {
 	f.unchecked = append(f.unchecked, fmt.Sprintf("partition %d: ", f.partition)+fmt.Sprintf(format, args...))
 }

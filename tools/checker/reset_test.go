@@ -45,8 +45,7 @@ func command(t testing.TB, do func(context.Context) error) {
 // everyLearner are those of the victim.
 var everyLearner = []string{"feed", "front", "given", "near", "place", "liked", "told"}
 
-// since are corruptions of what learners know, which are found though the log alone does not tell what they know: they were
-// reset, or have taken something in.
+// since are corruptions of learners' statistics that are found although the learners were reset, or imported statistics.
 var since = []corruption{
 	{itemsSums, "a payoff too many", func(t *testing.T, v *victim) func() {
 		return v.stats(t, "near", `"n":`, `"n":1`)
@@ -79,7 +78,7 @@ var since = []corruption{
 	}},
 }
 
-// stats changes the first number behind a name in what is stored of some item of a learner.
+// stats changes the first number behind a name in a stored row of a learner.
 func (v *victim) stats(t *testing.T, learner, name, to string) func() {
 	t.Helper()
 	item := v.anyField(t, learner+":items")
@@ -108,8 +107,8 @@ func (v *victim) requireFound(t *testing.T, list []corruption, what string) {
 	requireClean(t, v.check(t))
 }
 
-// TestKnowledgeAfterResetAndImportIsCompared: after a reset the fold begins with the impressions decided since, after an
-// import with what was taken in; what is spoilt then is found as if nothing had been done.
+// TestKnowledgeAfterResetAndImportIsCompared: after a reset the fold begins with later
+// impressions, after an import with the imported values; corruption is found as before.
 func TestKnowledgeAfterResetAndImportIsCompared(t *testing.T) {
 	v := newVictim(t)
 	v.live(t)
@@ -125,7 +124,7 @@ func TestKnowledgeAfterResetAndImportIsCompared(t *testing.T) {
 	}
 	requireClean(t, v.check(t))
 	w := v.start(t, v.now)
-	v.put(t, "selections", "f7", `"item":"a"`) // of before: refused
+	v.put(t, "selections", "f7", `"item":"a"`) // from before the reset: refused
 	v.put(t, "payoffs", "f5", `"payoff":0.5`)  // likewise
 	v.teach(t, "4")
 	w.stop(t)
@@ -146,7 +145,7 @@ func TestKnowledgeAfterResetAndImportIsCompared(t *testing.T) {
 		return v.set(t, v.key(0, "feed:items"), "a", fmt.Sprintf(`{"no":%s,"n":0,"sum":0,"sumsq":0}`, v.number(t, "feed", "a")))
 	}}}, "after an import")
 
-	for _, learner := range everyLearner { // what was taken in before is given up too
+	for _, learner := range everyLearner { // the earlier import is given up too
 		command(t, func(ctx context.Context) error { _, err := tool.Reset(ctx, learner, true); return err })
 	}
 	require.Zero(t, v.redis.Exists(t.Context(), v.key(0, "near:imported")).Val())

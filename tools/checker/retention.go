@@ -8,27 +8,26 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// What a worker does with items that no impression carries any more: an eighth of its retention is a period, of a second at the least; each
-// impression keeps its items to the end of the period in which it has been over for the retention, and can be paid no more; and behind each
-// step at most so many items are dropped that are due, those first that were met first.
+// A worker's retention: a period is 1/8 of the retention, at least a second. An impression keeps its items to the end of the period
+// in which its retention is over and it can no longer be paid. Each step drops at most endAtOnce due items, those met first.
 const (
 	periodsKept = 8
 	leastPeriod = 1000
 	endAtOnce   = 256
 )
 
-// keptFold is up to when the items of a learner are kept, as far as that can be told.
+// keptFold holds until when a learner's items are kept, as far as that can be computed.
 type keptFold struct {
 	keep, width int64
-	sure        bool                    // this is how it was all the time
-	kept        event.Millis            // up to when those are kept that were stored before any was dropped; 0: there were none
-	until       map[uint32]event.Millis // of the items that are there
-	order       []uint32                // in which they were met
-	next        event.Millis            // nothing is due before; it may be earlier than what is
+	sure        bool                    // it was so all the time
+	kept        event.Millis            // until when items are kept that were stored before any was dropped; 0: there were none
+	until       map[uint32]event.Millis // by item
+	order       []uint32                // in which they were first met
+	next        event.Millis            // nothing is due before; may be earlier than the first due time
 	offset      int64                   // of the newest impression
 }
 
-// followKept begins to fold up to when items are kept, where any can end.
+// followKept begins to fold retention, if items can end.
 func (lf *learnerFold) followKept(f *fold) {
 	var least int64
 	same := lf.always && lf.reset == nil && lf.imported == nil
@@ -48,7 +47,7 @@ func (lf *learnerFold) followKept(f *fold) {
 	}
 }
 
-// carry notes that an impression has carried items, in the order in which the worker met them.
+// carry notes an impression's items, in the worker's order.
 func (k *keptFold) carry(items []uint32, l *life, began event.Millis) {
 	k.offset = max(k.offset, l.offset)
 	until := max(began+k.keep, l.payDeadline)
@@ -63,7 +62,7 @@ func (k *keptFold) carry(items []uint32, l *life, began event.Millis) {
 	}
 }
 
-// endItems drops items that are due, behind a step.
+// endItems drops due items after a step.
 func (f *fold) endItems() {
 	for _, lf := range f.learners {
 		if k := lf.kept; k != nil && f.watermark > k.next {
@@ -72,7 +71,7 @@ func (f *fold) endItems() {
 	}
 }
 
-// doubtKept ends what may have ended at the last, where it is not known behind which steps.
+// doubtKept ends items that may have ended, if it is not known after which steps.
 func (f *fold) doubtKept() {
 	for _, lf := range f.learners {
 		if k := lf.kept; k != nil && (!k.sure || f.unordered > 0 || f.partial) {
@@ -90,7 +89,7 @@ func (lf *learnerFold) endDue(f *fold, k *keptFold) {
 		u := k.until[i]
 		if f.watermark > u {
 			if due = append(due, i); k.kept > 0 {
-				sure = sure && u > k.kept+k.width // else it is not known up to when it was kept
+				sure = sure && u > k.kept+k.width // else it is not known until when it was kept
 			}
 			continue
 		}
@@ -110,7 +109,7 @@ func (lf *learnerFold) endDue(f *fold, k *keptFold) {
 	}
 }
 
-// end makes an item one that the learner has never met, as does what becomes of it of impressions up to an offset.
+// end drops an item, and its outcomes from impressions up to an offset.
 func (lf *learnerFold) end(i uint32, sure bool, offset int64) {
 	it := lf.item(i)
 	if lf.context != nil {
@@ -129,7 +128,7 @@ func (lf *learnerFold) end(i uint32, sure bool, offset int64) {
 	delete(lf.attraction, i)
 }
 
-// checkKept: what has ended is not stored, and what is there is kept as long as the impressions say that have carried it.
+// checkKept checks that ended items are not stored, and that others are kept as long as their impressions say.
 func (lf *learnerFold) checkKept(f *fold) {
 	k := lf.kept
 	if k == nil || !k.sure || f.unordered > 0 || f.partial || !lf.shares() {
@@ -153,19 +152,19 @@ func (lf *learnerFold) checkKept(f *fold) {
 	}
 }
 
-// shares tells whether a learner meets items with its own impressions alone, and not from other partitions.
+// shares reports whether a learner meets items through its own impressions only, not from other partitions.
 func (lf *learnerFold) shares() bool {
 	return !slices.ContainsFunc(lf.variants, func(v *config.Learner) bool {
 		return v.Delay != config.Direct || v.Silence == config.Waits || v.Policy.Kind() == nil || v.Policy.Kind().Rank == nil
 	})
 }
 
-// hasEnded tells whether the number that an entry has for an item was dropped: the entry's payoff deadline is past then.
+// hasEnded reports whether the item of an entry's number was dropped, which requires the entry's payoff deadline to be past.
 func (lf *learnerFold) hasEnded(f *fold, number int32, e *entry) bool {
 	return lf.kept != nil && lf.number(number) == noItem && int64(number) < lf.stored.next && f.state.watermark > e.payDeadline
 }
 
-// takeEnded tells of a payoff of an item that has ended by then: what is not kept by item remains.
+// takeEnded adds a payoff of an ended item to the sums that are not by item.
 func (x *latelyFold) takeEnded(l *life, began event.Millis, payoff float64) {
 	x.front = max(x.front, began)
 	if len(l.expected) > 0 {

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestItemsEnd: of impressions of eleven hours most items end, some of them more than once, in the real worker as in the naive reckoning,
-// with payoffs fed, awaited and silent; and what is left of an item that has ended is found.
+// TestItemsEnd: over eleven hours of impressions most items end, some repeatedly, in the real worker
+// as in the checker, with payoffs fed, awaited and missing; leftovers of an ended item are found.
 func TestItemsEnd(t *testing.T) {
 	const impressions, step = 4000, 10 * time.Second
 	for name, further := range map[string]string{

@@ -10,14 +10,13 @@ import (
 	"github.com/ranker-worker/ranker-worker/config"
 )
 
-// moments are those of a sample: its size, mean, and sum of squared deviations from it.
+// moments are a sample's size, mean, and sum of squared deviations.
 type moments struct {
 	n         int64
 	mean, dev float64
 }
 
-// add takes one more into the sample (B. P. Welford, "Note on a method for calculating corrected sums of squares and
-// products", Technometrics 1962).
+// add adds a value (B. P. Welford, "Note on a method for calculating corrected sums of squares and products", Technometrics 1962).
 func (m *moments) add(x float64) {
 	m.n++
 	d := x - m.mean
@@ -25,16 +24,16 @@ func (m *moments) add(x float64) {
 	m.dev += d * (x - m.mean)
 }
 
-// maxLearned is how many items a learner finds the order of, by their stored numbers; maxEstimate bounds an estimate.
+// maxLearned bounds the items whose order a learner finds, by stored number; maxEstimate bounds an estimate.
 const (
 	maxLearned  = 8192
 	maxEstimate = 0x1p256
 )
 
-// selected tells of the selection of the item shown at a position: how far its user has looked, and what is liked better than
-// what. rec is the selection's record; nil where a payoff selected.
+// selected adds the selection of the item at a position: the interval of the
+// window, and pairs of items. rec is its record; nil if a payoff selected.
 func (lf *learnerFold) selected(l *life, at int, rec *record) {
-	if lf.reset != nil { // what it knew is gone
+	if lf.reset != nil { // its statistics are gone
 		return
 	}
 	switch {
@@ -64,9 +63,8 @@ func (lf *learnerFold) selected(l *life, at int, rec *record) {
 	}
 }
 
-// interval is what the selection of the item shown at a position says of the user's window, as it is stored: it reached
-// that position, and did not reach the next item shown of a higher utility. Windows beyond the longest are not told apart. One behind an
-// item of a higher utility is counted for itself.
+// interval returns the stored form of the window's interval by the selection at a position: the window reached it, and not the
+// next item with a higher utility. Windows beyond the longest are one. A selection behind a higher utility has a class of its own.
 func interval(ranks []int32, at, longest int) string {
 	low := min(at+1, longest)
 	for _, rank := range ranks[:at] {
@@ -82,12 +80,12 @@ func interval(ranks []int32, at, longest int) string {
 	return fmt.Sprintf("%d:", low)
 }
 
-// worse are the items that the one selected is liked better than, by what was known at the decision: ranks between two
-// that are not certain are a block, in whose order everything was certain. So of each block only the highest rank that was
-// shown above is told of, and of the selected item's own only one that contradicts.
+// worse returns the items that the selected one is preferred to, as known at the decision.
+// Ranks between two uncertain ones form a block whose order was certain: of each block only the
+// highest rank shown above counts, and of the selected item's own block one that contradicts.
 func (l *life) worse(at int) []uint32 {
 	var all []uint32
-	if len(l.ranks) == 0 { // nothing was known of the order
+	if len(l.ranks) == 0 { // the order was not known
 		if len(l.propensities) > 0 || l.instance >= 0 {
 			all = append(all, l.items[:at]...)
 		}
@@ -117,8 +115,8 @@ func (l *life) worse(at int) []uint32 {
 	return all
 }
 
-// checkWindows: each selection whose impression's order of utilities is known told of one window. Whether windows are
-// learned is up to the configuration; where they were not always, there are fewer.
+// checkWindows checks that each selection with a known order of utilities was counted for one
+// window. Configurations decide whether windows are learned; if not always, there are fewer.
 func (lf *learnerFold) checkWindows(f *fold) {
 	if f.partial || lf.unknown || lf.loose {
 		f.out.open(boldWindows)
@@ -130,7 +128,7 @@ func (lf *learnerFold) checkWindows(f *fold) {
 		same = same && v.Windows.Max == lf.longest
 	}
 	want, got := lf.intervals, lf.stored.windows
-	if !same { // they were told apart otherwise at times: what is certain is how many there are
+	if !same { // the longest window changed: only the number is certain
 		want, got = map[string]int64{"all": sum(want)}, map[string]int64{"all": sum(got)}
 	}
 	compareCounts(f, boldWindows, want, got, func(at string) string { return lf.name + ": " + at }, func(b bound) bound {
@@ -152,7 +150,7 @@ func sum(all map[string]int64) (n int64) {
 	return n
 }
 
-// compareCounts holds stored counts, missing ones being 0, against what they must be, widened to what they may be.
+// compareCounts compares stored counts, 0 if missing, with expected ones, widened to their bounds.
 func compareCounts[K comparable](f *fold, by law, want map[K]int64, got map[K]int64, name func(K) string, widen func(bound) bound) {
 	check := func(key K, count int64) {
 		b := widen(bound{count, count})
@@ -173,8 +171,8 @@ func compareCounts[K comparable](f *fold, by law, want map[K]int64, got map[K]in
 	}
 }
 
-// checkPreferences: where the order of utilities is found, what is stored of it are counts of selections, or the estimates
-// that came with them. Which way it is found is up to the configuration; where that has changed, there are fewer.
+// checkPreferences compares the counts of pairs, or the estimates with selections, of a learner
+// that finds the order of utilities. The configuration chooses; if it has changed, there are fewer.
 func (lf *learnerFold) checkPreferences(f *fold) {
 	if lf.given {
 		return
@@ -217,7 +215,6 @@ func (lf *learnerFold) checkPreferences(f *fold) {
 	}
 }
 
-// numbered is the number that Redis gives to an item.
 func (lf *learnerFold) numbered(f *fold, item uint32) int64 {
 	if s, ok := lf.stored.items[f.items.name(item)]; ok {
 		return s.number
@@ -225,7 +222,7 @@ func (lf *learnerFold) numbered(f *fold, item uint32) int64 {
 	return -1
 }
 
-// checkRatings: of each item as many estimates as came, with their mean and their deviations.
+// checkRatings compares each item's number, mean and deviations of estimates.
 func (lf *learnerFold) checkRatings(f *fold, always bool) {
 	got := map[uint32]moments{}
 	counts, want := map[uint32]int64{}, map[uint32]int64{}
@@ -257,8 +254,8 @@ func (lf *learnerFold) checkRatings(f *fold, always bool) {
 	}
 }
 
-// loadPair reads how often one item was selected below another: "<better>:<worse>", two numbers, maps to the number in
-// impressions ranked to find the order, and behind a blank, where there is any, to that against an order that was certain.
+// loadPair reads "<better>:<worse>": the number of selections of the first below the second,
+// in impressions ranked to find the order and, after a blank, against a certain order.
 func (s *storedLearner) loadPair(field, value string) error {
 	first, second, found := strings.Cut(field, ":")
 	a, errA := strconv.ParseUint(first, 10, 31)
@@ -283,7 +280,7 @@ func (s *storedLearner) loadPair(field, value string) error {
 	return nil
 }
 
-// loadRatings reads an item's estimates: "<number>" maps to "<size> <mean> <sum of squared deviations>".
+// loadRatings reads an item's "<size> <mean> <sum of squared deviations>" of estimates.
 func (s *storedLearner) loadRatings(field, value string) error {
 	item, err := strconv.ParseUint(field, 10, 31)
 	if err != nil {
@@ -300,7 +297,7 @@ func (s *storedLearner) loadRatings(field, value string) error {
 	return nil
 }
 
-// loadEstimate reads the last estimate of windows: its period, the selections it was made from, the noise, and probabilities.
+// loadEstimate reads the last estimate of windows: period, selections, noise, and probabilities.
 func loadEstimate(value string) error {
 	parts := strings.Fields(value)
 	if len(parts) < 4 {

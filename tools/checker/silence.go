@@ -16,24 +16,24 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// silenceFold is what a learner must know of silence that ages: how many selections of each item were paid and how many never
-// were, and how late payoffs were. Of the learner's own code it uses the grid, for blocks alone.
+// silenceFold is the expected state of a learner that weighs selections in flight by age: paid and
+// unpaid selections by item, and payoffs' delays. It shares the blocks of time with the learner's code.
 type silenceFold struct {
 	grid    inflight.Scheme
-	ends    []int64 // of the bins of ages
+	ends    []int64 // of the delay bins
 	pass    int64   // the stored one
 	settled map[uint32]settledCounts
 	totals  map[ageBin]int64 // payoffs by bin
 	rows    map[ageRow]map[int]int64
-	parts   bool    // payoffs come in parts, and are counted by size
-	none    float64 // what counts as nothing paid, normalised
-	newest  int64   // the time of the newest payoff
-	began   bool    // with what was taken in, of which it is not known which rows it is in now
-	strange bool    // and that had other bins
+	parts   bool    // partial payoffs, counted by size
+	none    float64 // the default, normalised
+	newest  int64   // time of the newest payoff
+	began   bool    // it began with an import, whose rows are not known
+	strange bool    // and the import had other bins
 }
 
-// settledCounts are how many were paid and how many never were; how many of the paid were paid below the default, and by how much
-// these were below it together, in units of 1/partUnits.
+// settledCounts counts paid and unpaid selections, the paid ones below the
+// default, and by how much these were below it together, in units of 1/partUnits.
 type settledCounts struct{ paid, unpaid, below, under int64 }
 
 func (n settledCounts) String() string {
@@ -46,13 +46,12 @@ type ageRow struct {
 	block inflight.Bucket
 }
 
-// ageBin is a bin of either.
 type ageBin struct {
 	below bool
 	bin   int
 }
 
-// silenceAges tells whether silence has aged for a learner in all its life, with one horizon and one default.
+// silenceAges reports whether a learner has weighed selections in flight by age all its life, with one horizon and one default.
 func (lf *learnerFold) silenceAges() bool {
 	horizon, none := lf.variants[0].PayoffHorizon, lf.variants[0].OnExpiry.Default
 	return lf.always && lf.delay == delayDirect && lf.reset == nil && !slices.ContainsFunc(lf.variants, func(v *config.Learner) bool {
@@ -60,7 +59,6 @@ func (lf *learnerFold) silenceAges() bool {
 	})
 }
 
-// followSilence begins to fold what silence comes to, where that is determined.
 func (lf *learnerFold) followSilence() {
 	if !lf.silenceAges() {
 		return
@@ -88,17 +86,17 @@ func (lf *learnerFold) followSilence() {
 	}
 }
 
-// binEnd is where a bin of ages ends: unit·2^(k/4), rounded down.
+// binEnd returns the end of a delay bin: unit·2^(k/4), rounded down.
 func binEnd(unit int64, k int) int64 {
 	x := new(big.Int).Exp(big.NewInt(unit), big.NewInt(4), nil)
 	x.Lsh(x, uint(k))
 	return x.Sqrt(x).Sqrt(x).Int64()
 }
 
-// neverPaid stands for the age of a payoff that never came.
+// neverPaid stands for the delay of a payoff that never came.
 const neverPaid = -1
 
-// take tells of a selection of an item that was paid so much, normalised, at an age, or never was.
+// take adds an item's selection with a normalised payoff after a delay, or without one.
 func (s *silenceFold) take(item uint32, began event.Millis, age int64, paid float64) {
 	if s.parts {
 		return
@@ -119,13 +117,12 @@ func (s *silenceFold) take(item uint32, began event.Millis, age int64, paid floa
 	s.late(began, age, 1, below)
 }
 
-// partUnits are in a normalised payoff of 1 where payoffs come in parts.
+// partUnits make a normalised payoff of 1, for partial payoffs.
 const partUnits = 1 << 30
 
 func inParts(x float64) int64 { return int64(math.Round(x * partUnits)) }
 
-// part tells of a part of a payoff that came at an age: what the payoff had come to before, normalised, where it had, and what it
-// comes to with that.
+// part adds a partial payoff after a delay: before is the normalised sum of earlier ones, nil if none, and now the sum with it.
 func (s *silenceFold) part(began event.Millis, age int64, before *float64, now float64) {
 	if !s.parts {
 		return
@@ -139,14 +136,14 @@ func (s *silenceFold) part(began event.Millis, age int64, before *float64, now f
 	}
 }
 
-// late counts a payoff, or so much of one, by its age.
+// late counts a payoff, or a part of n units, by its delay.
 func (s *silenceFold) late(began event.Millis, age, n int64, below bool) {
 	s.newest = max(s.newest, began+age)
 	horizon := s.grid.Horizon()
 	if age > horizon {
 		return
 	}
-	bin, _ := slices.BinarySearch(s.ends[:len(s.ends)-1], age+1) // the first that ends behind it
+	bin, _ := slices.BinarySearch(s.ends[:len(s.ends)-1], age+1) // the first bin that ends behind it
 	s.totals[ageBin{below, bin}] += n
 	b := ageRow{below, s.grid.BucketOf(began, s.pass)}
 	if s.rows[b] == nil {
@@ -155,7 +152,7 @@ func (s *silenceFold) late(began event.Millis, age, n int64, below bool) {
 	s.rows[b][bin] += n
 }
 
-// checkSilence compares what is stored of silence.
+// checkSilence compares the statistics of selections in flight.
 func (lf *learnerFold) checkSilence(f *fold) {
 	lf.checkSpans(f)
 	if lf.silence == nil || f.partial || lf.unknown {
@@ -167,7 +164,7 @@ func (lf *learnerFold) checkSilence(f *fold) {
 	lf.checkAges(f)
 }
 
-// checkSpans: of the selections in flight as many began in each block as there are pending ones that did.
+// checkSpans checks that as many selections in flight began in each block as pending impressions.
 func (lf *learnerFold) checkSpans(f *fold) {
 	for item, spans := range lf.stored.spans {
 		var total int64
@@ -220,7 +217,7 @@ func (lf *learnerFold) compareSpans(f *fold) {
 			if b.lo == b.hi {
 				equal(f.out, silenceFlights, name+": expected", expected[item][k], x.expected)
 			}
-			if f.partial || lf.imported != nil { // another pass may have come with what was taken over
+			if f.partial || lf.imported != nil { // an import may have brought another pass
 				f.out.open(silenceFlights)
 				continue
 			}
@@ -229,7 +226,7 @@ func (lf *learnerFold) compareSpans(f *fold) {
 	}
 }
 
-// expectedOf is what was expected of the selected item above the default, in units of 1/partUnits; 0 where it is not known.
+// expectedOf returns the selected item's expected payoff above the default, in units of 1/partUnits; 0 if not known.
 func (s *silenceFold) expectedOf(e *entry) int64 {
 	if len(e.expected) == 0 {
 		return 0
@@ -237,7 +234,7 @@ func (s *silenceFold) expectedOf(e *entry) int64 {
 	return inParts(float64(e.expected[0])/1e6) - inParts(s.none)
 }
 
-// checkSettled: of each item as many selections were paid as payoffs came in, and as many never were as defaults stood for.
+// checkSettled compares each item's paid and unpaid selections with payoffs and defaults.
 func (lf *learnerFold) checkSettled(f *fold) {
 	got := map[uint32]settledCounts{}
 	for number, n := range lf.stored.settled {
@@ -260,7 +257,7 @@ func (lf *learnerFold) checkSettled(f *fold) {
 	}
 }
 
-// checkAges: payoffs were as late as they were, and each stands in the block in which its selection began, as of the pass.
+// checkAges compares payoffs' delays, each in the block in which its selection began, as of the pass.
 func (lf *learnerFold) checkAges(f *fold) {
 	s, pass := lf.silence, lf.stored.pass
 	latest := s.grid.Tick(f.state.watermark)
@@ -275,7 +272,7 @@ func (lf *learnerFold) checkAges(f *fold) {
 		f.out.open(silenceAges)
 		return
 	}
-	// The newest payoff counts with the time that it says, or with the pass at which it was read if that is earlier.
+	// The newest payoff counts with its own time, or with the pass at which it was read if that is earlier.
 	if newest := lf.stored.newest; same && newest != 0 {
 		most := s.grid.Tick(s.newest) + s.grid.TickLength()
 		if !f.out.ok(silenceAges, s.grid.Tick(newest) == newest && newest <= most) {
@@ -324,11 +321,11 @@ func (lf *learnerFold) checkRow(f *fold, b ageRow, got map[int]int64) {
 	}
 }
 
-// storedSpan is how many selections in flight began in a block.
+// storedSpan counts selections in flight that began in a block.
 type storedSpan struct {
 	block    inflight.Bucket
 	n        int64
-	expected int64 // of them, above the default, in units of 1/partUnits
+	expected int64 // expected payoffs above the default, in units of 1/partUnits
 }
 
 // storedAges are payoffs by bin, of one row.
@@ -339,13 +336,13 @@ type storedAges struct {
 
 var errSilence = errors.New("not as it is written")
 
-// loadFlights reads how many selections of an item are in flight, and behind that the spans of time in which they began.
+// loadFlights reads an item's number of selections in flight, and their spans.
 func (s *storedLearner) loadFlights(field, value string) error {
 	count, rest, timed := strings.Cut(value, " ")
 	if err := loadCount(&s.flights, field, count); err != nil || !timed {
 		return err
 	}
-	item, _ := strconv.ParseInt(field, 10, 64) // as above
+	item, _ := strconv.ParseInt(field, 10, 64) // checked above
 	var spans []storedSpan
 	for word := range strings.SplitSeq(rest, " ") {
 		x, err := parseSpan(word)
@@ -364,7 +361,7 @@ func (s *storedLearner) loadFlights(field, value string) error {
 	return nil
 }
 
-// parseSpan reads "<level>:<index>:<n>", and behind that, where something was expected, ":<expected>".
+// parseSpan reads "<level>:<index>:<n>", with ":<expected>" if there is one.
 func parseSpan(word string) (x storedSpan, err error) {
 	parts := strings.Split(word, ":")
 	if len(parts) < 3 || len(parts) > 4 {
@@ -384,7 +381,6 @@ func parseSpan(word string) (x storedSpan, err error) {
 	return x, nil
 }
 
-// parseBlock reads "<level>:<index>".
 func parseBlock(text string) (inflight.Bucket, error) {
 	level, index, _ := strings.Cut(text, ":")
 	l, errLevel := strconv.ParseInt(level, 10, 8)
@@ -396,7 +392,7 @@ func parseBlock(text string) (inflight.Bucket, error) {
 	return b, nil
 }
 
-// loadSettled reads "<paid> <unpaid>" of an item, and behind that, where there are any, "<below> <under>".
+// loadSettled reads an item's "<paid> <unpaid>", with "<below> <under>" if there are any.
 func (s *storedLearner) loadSettled(field, value string) error {
 	item, err := strconv.ParseUint(field, 10, 31)
 	if err != nil {
@@ -421,7 +417,7 @@ func (s *storedLearner) loadSettled(field, value string) error {
 	return nil
 }
 
-// loadAges reads the pass, or a row: the level of the unit, and "<bin>:<count>" for each bin that has payoffs.
+// loadAges reads the pass, or a row: the unit's level, and "<bin>:<count>" for each bin with payoffs.
 func (s *storedLearner) loadAges(field, value string) (err error) {
 	if field == "pass" {
 		s.pass, err = strconv.ParseInt(value, 10, 64)
@@ -457,8 +453,8 @@ func (s *storedLearner) loadAges(field, value string) (err error) {
 	return nil
 }
 
-// loadLateness reads what was estimated at the last pass: that, up to when silence was heard, the share of selections that are
-// paid, and by bin the share of payoffs that have come by its end.
+// loadLateness reads the last delay distribution: pass, time of the last selection
+// included, share of selections that are paid, and cumulative shares of payoffs by bin.
 func (s *storedLearner) loadLateness(value string) error {
 	words := strings.Split(value, " ")
 	if len(words) < 3 {
@@ -473,11 +469,10 @@ func (s *storedLearner) loadLateness(value string) error {
 	return checkShares(words[2:], 1)
 }
 
-// loadBelow reads what was estimated of payoffs below the default: which share of the payoffs that come they are, what they are in
-// the mean, and by bin the share of them that have come by its end.
+// loadBelow reads the estimates for payoffs below the default: their share of payoffs, their mean, and cumulative shares by bin.
 func loadBelow(value string) error { return checkShares(strings.Split(value, " "), 2) }
 
-// checkShares reads numbers from 0 to 1, of which those from first on are shares by bin: they do not fall, and end with all.
+// checkShares checks numbers from 0 to 1, of which those from first on do not fall and end with 1.
 func checkShares(words []string, first int) error {
 	last := 0.0
 	for k, word := range words {

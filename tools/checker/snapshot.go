@@ -13,7 +13,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/config"
 )
 
-// store reads Redis.
 type store struct {
 	client redis.UniversalClient
 	group  string
@@ -35,8 +34,7 @@ func newStore(cfg *config.Config) (*store, error) {
 
 func (s *store) close() { _ = s.client.Close() }
 
-// dump reads all that is stored of a partition, in one step: name, type and content of each key. It takes about two
-// seconds for a million ids, in which Redis answers no other request.
+// dump reads all keys of a partition in one step: name, type and content. It blocks Redis for about two seconds per million ids.
 //
 // KEYS 1: the key "meta"  ARGV 1: a pattern of all keys
 const dump = `
@@ -55,14 +53,13 @@ end
 return out
 `
 
-// key is one of a partition's keys.
 type key struct {
-	name    string // behind the partition's prefix
+	name    string // without the partition's prefix
 	kind    string // Redis' type
 	content []any  // strings; of a stream its entries
 }
 
-// strings gives the content of a hash, set or sorted set.
+// strings returns the content of a hash, set or sorted set.
 func (k *key) strings() ([]string, error) {
 	all := make([]string, len(k.content))
 	for i, v := range k.content {
@@ -88,8 +85,7 @@ var (
 
 const retryPause = 100 * time.Millisecond
 
-// snapshot reads a partition atomically. A checkpoint that was written only in part is waited for, because its writer
-// repairs it; if it does not, what there is is taken, and found torn.
+// snapshot reads a partition atomically. It waits up to patience for the repair of a half-written checkpoint, and then returns it torn.
 func (s *store) snapshot(ctx context.Context, p int32, patience time.Duration) (*snapshot, error) {
 	until := time.Now().Add(patience)
 	for {
@@ -148,11 +144,10 @@ func (s *store) read(ctx context.Context, p int32) (*snapshot, error) {
 	return snap, nil
 }
 
-// errMigrating says that a partition's keys are on their way from one server of a cluster to another.
+// errMigrating means that a partition's keys are moving between servers of a cluster.
 var errMigrating = errors.New("the slot is being moved")
 
-// dump runs the script on the server that a partition is on. In a cluster a slot may be moved meanwhile: a server would
-// show those of its keys that it still has.
+// dump runs the script on the partition's server. A cluster may be moving the slot: a server would show the keys that it still has.
 func (s *store) dump(ctx context.Context, prefix string) ([]any, error) {
 	meta := prefix + "meta"
 	run := func(c *redis.Client) ([]any, error) {
@@ -179,7 +174,7 @@ func (s *store) dump(ctx context.Context, prefix string) ([]any, error) {
 	return nil, fmt.Errorf("unexpected kind of client: %T", s.client)
 }
 
-// checkSlotOwned makes sure that a node of a cluster still has all of a key's slot.
+// checkSlotOwned fails unless a cluster node has all of a key's slot.
 func checkSlotOwned(ctx context.Context, node *redis.Client, key string) error {
 	slot, err := node.ClusterKeySlot(ctx, key).Result()
 	if err != nil {
@@ -197,7 +192,7 @@ func checkSlotOwned(ctx context.Context, node *redis.Client, key string) error {
 			first, last, span := strings.Cut(part, "-")
 			from, err := strconv.ParseInt(first, 10, 64)
 			if err != nil {
-				if strings.HasPrefix(part, fmt.Sprintf("[%d-", slot)) { // on its way here, or away
+				if strings.HasPrefix(part, fmt.Sprintf("[%d-", slot)) { // moving in or out
 					return errMigrating
 				}
 				continue

@@ -12,7 +12,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// cut is how far a topic was read, with the witness: the last record read.
+// cut is a topic's position, with the witness: the last record read.
 type cut struct {
 	offset  int64
 	witness witness
@@ -24,7 +24,7 @@ type witness struct {
 	hash      uint64
 }
 
-// state is what Redis holds of a partition, parsed. What could not be is a violation already, and left out.
+// state is a partition's parsed state. Unparsable parts are violations, and left out.
 type state struct {
 	writer    string // token of the last checkpoint's writer
 	seq       int64
@@ -32,19 +32,19 @@ type state struct {
 	rankings  cut
 	steps     string               // since the last ranking; empty: no checkpoint yet
 	orders    int64                // number of the last order record
-	producers []int64              // that owners had
+	producers []int64              // of owners
 	skipped   [event.Inputs][]span // by commands
 	watermark event.Millis
 	floor     int64 // first bucket of the expiry index that is not closed
 	account   map[string]int64
-	shares    map[string]int64 // of the learners' accounts, added up
+	shares    map[string]int64 // sums of the learners' accounts
 	history   []history
 	learners  []string          // by number
-	next      map[string]int64  // by learner: the number of the next new item, where gaps are below it
-	kept      map[string]int64  // by learner whose items end: up to when those are kept at least that were stored before any did
-	entries   map[string]*entry // by what storedID makes of the impression's id
-	pages     map[string]int64  // buckets of the pages that are listed, by number
-	stored    []storedEntry     // entries, until all is read
+	next      map[string]int64  // by learner: the next new item's number, if there are gaps below it
+	kept      map[string]int64  // by learner with retention: until when items are kept that were stored before any ended
+	entries   map[string]*entry // by storedID of the impression's id
+	pages     map[string]int64  // buckets of the listed pages, by number
+	stored    []storedEntry     // until all are read
 	hashes    map[string]map[string]string
 	deltas    []any
 	complete  bool // every entry could be read
@@ -52,7 +52,7 @@ type state struct {
 
 var roles = [event.Topics]string{"impressions", "selections", "payoffs", "rankings"}
 
-// readState parses a snapshot. It fails only where nothing could be checked with what there is.
+// readState parses a snapshot. It fails only if nothing could be checked.
 func readState(snap *snapshot, hasSelections bool, out *findings) (*state, error) {
 	st := &state{account: map[string]int64{}, shares: map[string]int64{}, next: map[string]int64{}, kept: map[string]int64{}, entries: map[string]*entry{}, pages: map[string]int64{},
 		hashes: map[string]map[string]string{}, complete: true}
@@ -68,7 +68,7 @@ func readState(snap *snapshot, hasSelections bool, out *findings) (*state, error
 			return nil, err
 		}
 	}
-	for i := range st.stored { // when all pages are known
+	for i := range st.stored { // once all pages are known
 		st.readEntry(&st.stored[i], out)
 	}
 	st.stored = nil
@@ -105,7 +105,7 @@ func (st *state) readMeta(meta map[string]string, hasSelections bool, out *findi
 		st.producers = append(st.producers, number("producer_id"))
 	}
 	st.seq, st.writer = number("seq"), meta["writer"]
-	// A worker's checkpoints are called by its token and seq; those of the state commands otherwise.
+	// A worker's checkpoint id is its token and seq; state commands use other ids.
 	if id := meta["checkpoint"]; strings.HasPrefix(id, st.writer+"-") {
 		equal(out, metaFields, "checkpoint", fmt.Sprintf("%s-%d", st.writer, st.seq), id)
 	} else if !out.ok(metaFields, id != "" || st.seq == 0) {
@@ -164,7 +164,7 @@ func readWitness(meta map[string]string, role string, out *findings) witness {
 	return w
 }
 
-// maxLearners bounds what a faulty learner table makes us allocate.
+// maxLearners bounds the allocation for a faulty learner table.
 const maxLearners = 1 << 16
 
 func (st *state) readLearner(name, value string, out *findings) {
@@ -237,8 +237,8 @@ func (st *state) readKey(k *key, out *findings) error {
 	return nil
 }
 
-// storedID is what an impression is stored under: the bytes of a UUID in lower case whose variant is that of RFC 9562, else the first
-// 16 of SHA-256 of the id, with the first two bits of the ninth set.
+// storedID returns the stored form of an impression id: the bytes of a lower-case UUID of RFC 9562's
+// variant, else the first 16 bytes of the id's SHA-256, with the first two bits of the ninth set.
 func storedID(text string) string {
 	if uuid.MatchString(text) {
 		if b, err := hex.DecodeString(strings.ReplaceAll(text, "-", "")); err == nil {
@@ -252,7 +252,6 @@ func storedID(text string) string {
 
 var uuid = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
 
-// storedEntry is an entry as it is stored.
 type storedEntry struct{ id, page, value string }
 
 func (st *state) readEntry(s *storedEntry, out *findings) {

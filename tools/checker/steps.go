@@ -9,28 +9,27 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// stepKind is what a step says.
 type stepKind uint8
 
 const (
-	stepTake    stepKind = iota // n records of a topic were taken in
-	stepAdvance                 // event time has come further by so many milliseconds
-	stepRead                    // all below the offsets was taken in, in an order that is not told, and event time has come so far
+	stepTake    stepKind = iota // n records of a topic were processed
+	stepAdvance                 // event time rose by so many milliseconds
+	stepRead                    // all records below the offsets were processed in unknown order, and event time rose
 )
 
-// step is one step of those that a ranking's header tells, or a run of alike ones.
+// step is one step of a ranking's header, or a run of equal ones.
 type step struct {
 	kind           stepKind
 	topic          event.Topic
 	n, by          int64
-	timed, crowded bool // of a single record: its time counted as the watermark and by; it found no room to wait
+	timed, crowded bool // of a single record: its effective time was the watermark plus by; it found no room to be parked
 	offsets        [event.Inputs]int64
 	watermark      event.Millis
 }
 
 var errSteps = errors.New("unreadable steps")
 
-// Kinds of tokens, in their high three bits, that are no runs of records; and what one that says something says.
+// Kinds of tokens, in their high three bits, that are no runs of records; and the notes of the latter.
 const (
 	tokenWatermark = 3
 	tokenSaid      = 7
@@ -39,19 +38,19 @@ const (
 	saidRead       = 3
 )
 
-// runs are the topics of the tokens that are runs of records, by their kind.
+// runs are the topics of runs of records, by token kind.
 var runs = [...]event.Topic{event.Selections, event.Payoffs, event.Impressions}
 
 // parseSteps reads a ranking's header "steps":
 //
 //	a uvarint, the event time at which they begin; then tokens: a byte with the kind in the high three bits and a number
-//	in the low five. 0, 1 and 2: so many selections, payoffs or impressions without a ranking were taken in; 3: event time
-//	went on, by the uvarint behind; 7: with 1, the next record's time counted as the watermark and the varint behind; with
-//	2, it found no room to wait; with 3, all below three offsets was taken in and event time came to a watermark (uvarints).
+//	in the low five. 0, 1 and 2: this many selections, payoffs or unranked impressions were processed; 3: event time rose by
+//	the uvarint that follows; 7: with 1, the next record's effective time was the watermark plus the varint that follows; with
+//	2, it found no room; with 3, all below three offsets was processed, and event time rose to a watermark (uvarints).
 func parseSteps(header []byte) (from event.Millis, all []step, err error) {
 	c := cursor{b: header}
 	from = c.natural()
-	var next step // what is said of the next record
+	var next step // notes about the next record
 	for len(c.b) > 0 && c.err == nil {
 		token := c.byte()
 		kind, low, said := token>>5, int64(token&31), next != step{}
@@ -88,7 +87,7 @@ func parseSteps(header []byte) (from event.Millis, all []step, err error) {
 	return from, all, nil
 }
 
-// natural reads a uvarint that is no more than a number has room for.
+// natural reads a uvarint that fits into an int64.
 func (c *cursor) natural() int64 {
 	v := int64(c.uvarint())
 	if v < 0 {
@@ -97,7 +96,7 @@ func (c *cursor) natural() int64 {
 	return max(v, 0)
 }
 
-// storedSteps reads what the state has of the steps since the last ranking: "1 " and what a header would say, in hexadecimal.
+// storedSteps returns the stored steps since the last ranking: "1 " and a header in hexadecimal.
 func storedSteps(field string) ([]byte, error) {
 	version, digits, _ := strings.Cut(field, " ")
 	if version != "1" {

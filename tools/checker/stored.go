@@ -14,38 +14,38 @@ import (
 	"github.com/ranker-worker/ranker-worker/delay/inflight"
 )
 
-// storedLearner is what Redis has of a learner.
+// storedLearner is a learner's stored state.
 type storedLearner struct {
 	items       map[string]storedItem
 	names       map[int64]string // by number
 	numbers     map[int64]uint32 // of the fold, by number
-	next        int64            // the number that the next new item gets
+	next        int64            // the next new item's number
 	queues      map[int64]*storedQueue
 	flights     map[int64]int64
-	spans       map[int64][]storedSpan // of these, in the order of time
+	spans       map[int64][]storedSpan // of these, in order of time
 	settled     map[int64]settledCounts
 	ages        map[ageRow]storedAges
-	newest      int64 // the end of the pass of its newest payoff
+	newest      int64 // end of the pass of its newest payoff
 	open        map[int64]openParts
-	pass        int64 // of silence
+	pass        int64 // of selections in flight
 	history     map[int64]map[inflight.Bucket]paidRow
 	lately      map[int64]map[inflight.Bucket]recentRow
 	levels      map[inflight.Bucket]surpriseRow
 	attraction  map[int64]endings
-	latelyPass  int64  // the pass of the newest selection that was paid
-	faded       int64  // the pass up to which evidence has faded
-	estimated   *int64 // the pass of what was estimated; nil: nothing was
+	latelyPass  int64  // pass of the newest selection that was paid
+	faded       int64  // pass up to which old payoffs have lost weight
+	estimated   *int64 // pass of the estimates; nil: none
 	hold        string
 	outstanding map[int64]int64
 	rounds      map[string]int64
-	vectors     map[string]map[uint32]float64 // by instance, as rounds name it, and coordinate
+	vectors     map[string]map[uint32]float64 // by instance, as named in rounds, and coordinate
 	blocks      map[string]int64              // of those
 	windows     map[string]int64
 	pairs       map[[2]uint32]int64 // by the numbers of the better and the worse item
-	against     map[[2]uint32]int64 // those of them against an order that was certain
-	rated       map[uint32]moments  // by an item's number
+	against     map[[2]uint32]int64 // those of them against a certain order
+	rated       map[uint32]moments  // by item number
 	cells       map[cellAt]storedCell
-	categories  map[int64]string // by an item's number
+	categories  map[int64]string // by item number
 	met         map[int64]int64  // likewise
 	linear      []*big.Int
 }
@@ -57,7 +57,7 @@ type storedItem struct {
 	until   int64
 }
 
-// hashesOf are the hashes of a learner that can be checked, by its delay.
+// hashesOf are a learner's checkable hashes, by its delay.
 var hashesOf = map[string][]string{
 	delayQPMD:   {"queue", "queues", "flights", "learner", "windows"},
 	delayBOLD:   {"instances", "rounds", "vectors", "windows", "learner"},
@@ -67,7 +67,7 @@ var hashesOf = map[string][]string{
 // preferenceHashes are those of a learner that finds the order of utilities.
 var preferenceHashes = []string{"preferences", "utilities"}
 
-// load parses what Redis has of the learners. What nothing here can check is said.
+// load parses the learners' hashes, and reports the ones that cannot be checked.
 func (f *fold) load() {
 	for name, fields := range f.state.hashes {
 		learner, hash, _ := strings.Cut(name, ":")
@@ -83,7 +83,7 @@ func (f *fold) load() {
 			continue
 		}
 		switch hash {
-		case "items", "names", "catalogue": // with the others' numbers, below
+		case "items", "names", "catalogue": // after the others, below
 		case "imported":
 			lf.begin(f, name, fields)
 		default:
@@ -101,7 +101,7 @@ func (f *fold) load() {
 	}
 }
 
-// name gives an item's name by its number.
+// name returns an item's name by its number.
 func (s *storedLearner) name(number int64) string {
 	if name, ok := s.names[number]; ok {
 		return name
@@ -109,8 +109,8 @@ func (s *storedLearner) name(number int64) string {
 	return fmt.Sprintf("number %d", number)
 }
 
-// loadItems parses items. Each has a number of its own, from 0 on. Items that have ended leave gaps below the learner's next number. Pages
-// name all items; some also have a row with their sums, which must agree with the page.
+// loadItems parses items. Each has its own number from 0; ended items leave gaps below
+// the learner's next number. Pages name all items; a row must agree with the page.
 func (s *storedLearner) loadItems(f *fold, learner string, rows, pages, counts map[string]string) {
 	out := f.out
 	most := f.state.next[learner] + int64(len(rows)) + namesInPage*int64(len(pages))
@@ -159,7 +159,7 @@ func (s *storedLearner) loadItems(f *fold, learner string, rows, pages, counts m
 	s.checkNumbers(f, learner, counts)
 }
 
-// checkNumbers checks that the numbers of items are those from 0 on, but for those that have ended, and that they are as many as is said.
+// checkNumbers checks that items have the numbers from 0 on, ended ones apart, and that the stored count is theirs.
 func (s *storedLearner) checkNumbers(f *fold, learner string, counts map[string]string) {
 	gaps, beyond := f.state.next[learner], int64(0)
 	s.next = gaps
@@ -175,13 +175,13 @@ func (s *storedLearner) checkNumbers(f *fold, learner string, counts map[string]
 	}
 }
 
-// namesInPage is how many numbers share a page of items' names.
+// namesInPage is the number of items in a page of names.
 const namesInPage = 64
 
 var errPage = errors.New("it is cut off, or has too much")
 
-// parseNamesPage reads a page: up to when all of it are kept at least, then for each number from page * 64 on the length of the name and 1, the
-// name, and for how much longer it is kept; 0 where there is no such item. All numbers are varints.
+// parseNamesPage reads a page: the earliest time until which its items are kept, then for each number from page·64
+// on the name's length plus 1, the name, and how much longer it is kept; 0 for no item. All numbers are varints.
 func parseNamesPage(page, value string) (map[string]storedItem, error) {
 	first, err := strconv.ParseInt(page, 10, 32)
 	if err != nil || first < 0 {
@@ -199,7 +199,7 @@ func parseNamesPage(page, value string) (map[string]storedItem, error) {
 			return nil, errPage
 		}
 		name := make([]byte, length-1)
-		_, _ = io.ReadFull(r, name) // there are so many
+		_, _ = io.ReadFull(r, name) // there are enough bytes
 		longer, err = binary.ReadUvarint(r)
 		if _, twice := items[string(name)]; twice {
 			return nil, errPage
@@ -209,7 +209,7 @@ func parseNamesPage(page, value string) (map[string]storedItem, error) {
 	return items, err
 }
 
-// fold is the fold's number of an item that Redis numbers so.
+// fold returns the fold's number of an item by its stored number.
 func (s *storedLearner) fold(number uint32) uint32 {
 	if n, ok := s.numbers[int64(number)]; ok {
 		return n
@@ -217,7 +217,7 @@ func (s *storedLearner) fold(number uint32) uint32 {
 	return noItem
 }
 
-// number is the fold's number of an item that Redis numbers so; noItem where there is none.
+// number returns the fold's number of an item by its stored number; noItem if there is none.
 func (lf *learnerFold) number(stored int32) uint32 {
 	if stored < 0 {
 		return noItem
@@ -276,7 +276,7 @@ func (s *storedLearner) loadHash(out *findings, name, hash string, fields map[st
 				err = loadBelow(value)
 			case "levels":
 				err = loadSpread(value)
-			case "fit", "looked": // by which payoffs decisions are made: it is derived
+			case "fit", "looked": // derived from payoffs
 			default:
 				out.skip("field %q of hash %q: not known", field, name)
 			}
