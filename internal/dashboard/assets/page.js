@@ -1,4 +1,4 @@
-// The live page: asks this worker for figures, once a second while it is seen, and shows them. All text is set as text, never as HTML.
+// The live page: reads this worker's figures once a second while it is visible. All text is set as text, never as HTML.
 "use strict";
 (() => {
 const byId = id => document.getElementById(id);
@@ -8,6 +8,7 @@ const dark = matchMedia("(prefers-color-scheme: dark)");
 
 const whole = new Intl.NumberFormat("en", {maximumFractionDigits: 0});
 const count = n => n == null ? "–" : whole.format(n);
+const plural = (n, one) => count(n) + " " + one + (n === 1 ? "" : "s");
 const percent = x => x == null ? "–" : (100 * x).toLocaleString("en", {maximumFractionDigits: Math.abs(x) < 0.0995 ? 1 : 0}) + " %";
 const decimal = x => x == null ? "–" : x.toLocaleString("en", Math.abs(x) >= 100 ? {maximumFractionDigits: 0} :
   {minimumFractionDigits: Math.abs(x) >= 10 ? 1 : 3, maximumFractionDigits: Math.abs(x) >= 10 ? 1 : 3});
@@ -29,7 +30,7 @@ function bytes(n) {
   return (n / 1024 / 1024).toLocaleString("en", {maximumFractionDigits: 1}) + " MiB";
 }
 
-const latency = s => s >= 300 ? "over 5 min" : time(s); // there is no finer count beyond
+const latency = s => s >= 300 ? "over 5 min" : time(s); // the last bucket ends here
 const nth = n => n + (["th", "st", "nd", "rd"][n % 100 > 10 && n % 100 < 14 ? 0 : n % 10] || "th");
 const clock = ms => new Date(ms).toLocaleTimeString("en-GB");
 const short = id => id.slice(0, 6);
@@ -51,7 +52,7 @@ function style(e, name, value) {
   if (e.style.getPropertyValue(name) !== value) e.style.setProperty(name, value);
 }
 
-// keep gives a parent exactly these children, by key, and keeps those that are there.
+// keep sets a parent's children, by key, and reuses existing ones.
 function keep(parent, items, keyOf, create, update) {
   const kept = parent.kept || (parent.kept = new Map());
   const seen = new Set();
@@ -124,7 +125,7 @@ function tiles(list, figures) {
 const charts = [];
 const color = name => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
 
-// chart draws lines over time with uPlot, and says the same in a table. The axis goes up to least at any rate: nothing but zeros has marks too.
+// chart draws lines over time with uPlot, with a table of the same values. The axis reaches at least least, so that zeros have marks too.
 function chart(box, title, unit, lines, format, least) {
   const figure = make("figure"), caption = make("figcaption"), plot = make("div", "plot");
   caption.append(make("b", "", title));
@@ -184,8 +185,8 @@ dark.addEventListener("change", () => charts.forEach(c => c.draw()));
 // --- Now ---
 
 const chartRankings = chart(byId("chart-rankings"), "Rankings per second", "per second", [{title: "rankings", color: "moss"}], rate);
-const chartLatency = chart(byId("chart-latency"), "From impression to ranking", "", [{title: "half within", color: "moss"},
-  {title: "99 of 100 within", color: "ftrl", dash: true}], latency);
+const chartLatency = chart(byId("chart-latency"), "From impression to ranking", "", [{title: "p50", color: "moss"},
+  {title: "p99", color: "ftrl", dash: true}], latency);
 const chartLag = chart(byId("chart-lag"), "Records not yet read", "records", [{title: "all topics", color: "moss"}], count, 4);
 
 function showNow(page) {
@@ -197,27 +198,27 @@ function showNow(page) {
   tiles(byId("tiles"), [
     {name: "Rankings", value: rate(page.rates.rankings) + " per s", note: rate(page.rates.impressions) + " impressions read per s"},
     {name: "Impression to ranking", value: latency(page.p50),
-      note: page.simulated ? "time is simulated here" : "half; 99 of 100 within " + latency(page.p99)},
+      note: page.simulated ? "time is simulated here" : "p50 · p99 " + latency(page.p99)},
     {name: "Selections and payoffs", value: rate(page.rates.selections + page.rates.payoffs) + " per s",
       note: rate(page.rates.selections) + " and " + rate(page.rates.payoffs)},
-    {name: "Not yet read", value: count(lag) + " records", note: page.lag.map((n, k) => [n, count(n) + " " + ["impressions", "selections", "payoffs"][k]]).filter(x => x[0] > 0).map(x => x[1]).join(", ") || "of any topic"},
-    {name: "Impressions awaited", value: count(page.account.impressions.pending), note: "their selection or payoff is yet to come"},
+    {name: "Not yet read", value: plural(lag, "record"), note: page.lag.map((n, k) => [n, plural(n, ["impression", "selection", "payoff"][k])]).filter(x => x[0] > 0).map(x => x[1]).join(", ") || "all topics read to the end"},
+    {name: "Pending impressions", value: count(page.account.impressions.pending), note: "wait for a selection or payoff"},
     {name: "Partitions at work", value: running + " of " + all, alarm: running < page.partitions.length,
-      note: (page.workers.length === 1 ? "1 worker" : page.workers.length + " workers") + (waiting ? "; " + waiting + " waits for something" : "")},
+      note: plural(page.workers.length, "worker") + (waiting ? "; waiting: " + plural(waiting, "partition") : "")},
   ]);
   const alone = byId("alone");
   alone.hidden = !page.alone;
-  say(alone, page.alone ? "Of other workers nothing is shown: " + page.alone + "." : "");
+  say(alone, page.alone ? "Other workers are not shown: " + page.alone + "." : "");
 }
 
 // --- Learners ---
 
 const policies = ["moss", "thompson", "optimistic", "klucb", "greedy", "elimination", "egreedy", "ftrl", "osmd", "robust", "utility"];
 const howWords = {
-  means: "Ranking by utility is estimated from what the favourites have paid whenever they were selected, and right if an item's mean payoff is the same in all impressions.",
-  propensities: "Ranking by utility is estimated from the favourites' payoffs, each weighed by how unlikely it was to be seen, and right if users look at as many results as assumed.",
-  shares: "Ranking by utility is estimated from what the favourites have paid whenever they were selected, times how often users select with them on top, and right if both are the same in all impressions.",
-  "": "What ranking by utility would have brought is not known yet.",
+  means: "Ranking by utility is estimated from the favourites' payoffs per selection. The estimate is right if an item's mean payoff is the same in all impressions.",
+  propensities: "Ranking by utility is estimated from the favourites' payoffs, weighted by inverse propensities. The estimate is right if users look at as many results as assumed.",
+  shares: "Ranking by utility is estimated from the favourites' payoffs per selection, times the share of selections with them on top. The estimate is right if both are the same in all impressions.",
+  "": "The payoff of ranking by utility is not known yet.",
 };
 
 function range() {
@@ -234,15 +235,15 @@ function range() {
   return span;
 }
 
-// levelWords name what payoffs differ by.
+// levelWords name the causes of differences between payoffs.
 const levelWords = {payoff: "chance", features: "features", category: "categories of items", item: "items", cell: "items for users of one segment"};
 
-// groupWords say which groups of hours, days and ages a learner uses, and since when payoffs count.
+// groupWords describe the groups of hours, days and ages that a learner uses, and since when payoffs count.
 function groupWords(depends) {
-  const words = {hour: n => n > 1 ? n + " parts of the day" : "all hours alike", age: n => n + " steps of items' age",
-    weekday: n => n === 7 ? "each day of the week" : n === 2 ? "weekdays and weekends" : "all days alike"};
+  const words = {hour: n => n > 1 ? n + " parts of the day" : "all hours equal", age: n => plural(n, "step") + " of item age",
+    weekday: n => n === 7 ? "each day of the week" : n === 2 ? "weekdays and weekends" : "all days equal"};
   const groups = (depends.groups || []).map(g => words[g.of] ? words[g.of](g.groups) : g.of + " " + g.groups).join(", ");
-  const since = depends.since > 0 && depends.since < 8e15 ? "Payoffs count of selections since " + new Date(depends.since).toISOString().replace("T", " ").slice(0, 16) + " UTC." : "";
+  const since = depends.since > 0 && depends.since < 8e15 ? "Uses payoffs of selections since " + new Date(depends.since).toISOString().replace("T", " ").slice(0, 16) + " UTC." : "";
   return (groups ? "Groups: " + groups + ". " : "") + since;
 }
 
@@ -271,25 +272,25 @@ function createLearner(l) {
   e.windowsBox = make("div", "windows");
   e.windowsBox.append(e.windows, e.windowsNote);
   left.append(e.windowsBox);
-  e.deviations = table("What payoffs differ by", [{title: "by", kind: "text", text: r => levelWords[r.level] || r.level},
+  e.deviations = table("Sources of differences between payoffs", [{title: "by", kind: "text", text: r => levelWords[r.level] || r.level},
     {title: "standard deviation", text: r => decimal(r.sd)}], l.name);
-  e.effects = table("What features change", [
+  e.effects = table("Effects of features", [
     {title: "feature", kind: "text", fill: (cell, r) => {
       if (!cell.firstChild) cell.append(make("bdi"));
       say(cell.firstChild, r.feature);
     }},
-    {title: "from the middle of its range to its end", text: r => signed(r.effect)}, {title: "give or take", text: r => decimal(r.sd)}], l.name);
+    {title: "from the middle of its range to its end", text: r => signed(r.effect)}, {title: "± one standard deviation", text: r => decimal(r.sd)}], l.name);
   e.dependsBox = make("div", "depends");
   e.groups = make("p", "note");
-  e.dependsBox.append(e.deviations, e.groups, e.effects, make("p", "note", "In payoff ranges: by how much payoffs differ by chance, by each thing that they depend on, and what is expected to change with a feature, the largest effects first."));
+  e.dependsBox.append(e.deviations, e.groups, e.effects, make("p", "note", "In payoff ranges: standard deviations by chance and by each cause, and the expected change with each feature, largest first."));
   left.append(e.dependsBox);
-  e.items = table("Items shown first, and favourites, lately", [
+  e.items = table("Recent first items and favourites", [
     {title: "item", kind: "text", fill: (cell, r) => {
       if (!cell.firstChild) cell.append(make("bdi"));
       say(cell.firstChild, r.name);
     }},
     {title: "shown first", text: r => percent(r.first)},
-    {title: "liked best", text: r => percent(r.favourite)},
+    {title: "highest utility", text: r => percent(r.favourite)},
     {title: "payoffs known", text: r => count(Math.round(r.worth))},
     {title: "mean payoff", text: r => decimal(r.mean)},
     {title: "95 % interval", text: r => r.worth > 0 ? decimal(r.low) + " – " + decimal(r.high) : "–"},
@@ -297,7 +298,7 @@ function createLearner(l) {
       if (!cell.firstChild) cell.append(range());
       cell.firstChild.show(r.from, r.to, r.mean, r.low, r.high);
     }}], l.name);
-  right.append(e.items, make("p", "note", "Shares of the impressions lately; where an item is often liked best but seldom shown first, another one pays better. Of 100 such intervals about 95 hold the true mean."));
+  right.append(e.items, make("p", "note", "Shares of recent impressions. If an item often has the highest utility but is seldom shown first, another one pays better. About 95 % of such intervals contain the true mean."));
   beside.append(left, right);
   e.append(header, e.figures, beside);
   e.chart = chart(box, "Payoff per impression", "per impression", [{title: "ranked by this learner", color: policy},
@@ -310,34 +311,34 @@ function updateLearner(e, l, page) {
   const gain = l.payoff != null && l.by_utility != null ? l.payoff - l.by_utility : null;
   const relative = gain != null && l.by_utility > 0;
   const figures = [
-    {name: "Payoff per impression", kind: "of-policy", value: decimal(l.payoff), note: l.selecting == null ? "of " + count(l.ended) + " that ended " + over : "share with a selection × payoff per selection"},
+    {name: "Payoff per impression", kind: "of-policy", value: decimal(l.payoff), note: l.selecting == null ? "of " + plural(l.ended, "impression") + " that ended " + over : "share with a selection × payoff per selection"},
     {name: "Ranked by utility", kind: "of-utility", value: decimal(l.by_utility), note: "estimated, for the same impressions"},
     {name: "Difference", value: gain == null ? "–" : (gain >= 0 ? "+" : "−") + (relative ? percent(Math.abs(gain) / l.by_utility) : decimal(Math.abs(gain))),
-      note: "to ranking by utility"},
+      note: "from ranking by utility"},
     ...l.selecting == null ? [] : [
-      {name: "Impressions with a selection", value: percent(l.selecting), note: "of " + count(l.selecting_of) + " " + over + "; the others pay nothing"},
-      {name: "Payoff per selection", value: decimal(l.per_selection), note: "of " + count(l.paid_for) + " selections that were paid or ran out " + over}],
-    {name: "Favourite is not the best payer", value: percent(l.outpaid), note: "of impressions, as far as is known"},
+      {name: "Impressions with a selection", value: percent(l.selecting), note: "of " + plural(l.selecting_of, "impression") + " " + over + "; the others pay nothing"},
+      {name: "Payoff per selection", value: decimal(l.per_selection), note: "of " + plural(l.paid_for, "selection") + " paid or expired " + over}],
+    {name: "Favourite is not the best payer", value: percent(l.outpaid), note: "of impressions, by known means"},
     {name: "Favourite shown first", value: percent(l.first_share), note: "of impressions"},
-    {name: "Payoffs learned from", value: count(l.fed), note: count(l.awaited) + " more are awaited"},
+    {name: "Payoffs learned from", value: count(l.fed), note: count(l.awaited) + " more awaited"},
   ];
   if (l.silence && l.silence.known) {
-    figures.push({name: "Payoffs come after", value: time(l.silence.median), note: "half; 9 of 10 within " + time(l.silence.p90)});
-    if (l.silence.share > 0) figures.push({name: "Selections that are paid", value: percent(l.silence.share), note: "as far as is known by now"});
+    figures.push({name: "Payoff delay", value: time(l.silence.median), note: "p50 · p90 " + time(l.silence.p90)});
+    if (l.silence.share > 0) figures.push({name: "Selections that are paid", value: percent(l.silence.share), note: "estimate"});
   }
   if (l.delay === "qpmd") {
-    figures.push({name: "Payoffs in queues", value: count(l.queued), note: "wait until they are asked for"});
-    figures.push({name: "On hold", value: l.on_hold ? count(l.on_hold) + " partitions" : "no", note: l.on_hold ? "for a payoff of " + l.hold_item : "waits for no item's payoff"});
+    figures.push({name: "Payoffs in queues", value: count(l.queued), note: "wait until the policy requests them"});
+    figures.push({name: "On hold", value: l.on_hold ? plural(l.on_hold, "partition") : "no", note: l.on_hold ? "for a payoff of " + l.hold_item : "no partition waits for a payoff"});
   }
-  if (l.undecided_pairs > 0) figures.push({name: "Order of utilities", value: count(l.undecided_pairs) + " pairs", note: "are undecided yet"});
+  if (l.undecided_pairs > 0) figures.push({name: "Order of utilities", value: plural(l.undecided_pairs, "pair"), note: "undecided"});
   tiles(e.figures, figures);
   say(e.how, howWords[l.how] || howWords[""]);
-  say(e.rule, l.rule ? "How rankings are made: " + l.rule + "." : "");
+  say(e.rule, l.rule ? "Rule: " + l.rule + "." : "");
   const rows = l.item_rows || [];
   const from = Math.min(...rows.map(r => r.low)), to = Math.max(...rows.map(r => r.high));
   if (rows.length > 0) say(e.items.heads[6], "on a scale from " + decimal(from) + " to " + decimal(to));
   e.items.show(rows.map(r => ({...r, from, to})), r => r.name);
-  e.items.none("No impression has been ranked since this worker took its partitions over.");
+  e.items.none("No impression was ranked since this worker took over its partitions.");
   const depends = l.depends || {};
   e.dependsBox.hidden = !l.depends;
   e.deviations.show(depends.deviations || [], r => r.level);
@@ -348,29 +349,29 @@ function updateLearner(e, l, page) {
   e.windowsBox.hidden = windows.length === 0;
   e.windows.show(windows.slice(0, 10).map((share, k) => ({name: k === windows.length - 1 ? "more than " + k : k === 0 ? "the first" : "the first " + (k + 1), share}))
     .filter(r => r.share >= 0.0005));
-  say(e.windowsNote, l.window_selections > 0 ? "Learned from " + count(l.window_selections) + " selections." : "As configured, or not learned yet.");
+  say(e.windowsNote, l.window_selections > 0 ? "Learned from " + plural(l.window_selections, "selection") + "." : "As configured, or not learned yet.");
 }
 
 function showLearners(page) {
   keep(byId("learner-list"), page.learners, l => l.name, createLearner, (e, l) => updateLearner(e, l, page));
   const more = byId("more-learners");
   more.hidden = !page.more_learners;
-  say(more, page.more_learners ? "There are more learners, which are not shown here; /metrics has all." : "");
+  say(more, page.more_learners ? "More learners are in /metrics." : "");
 }
 
 // --- Account ---
 
 const flows = [
   {name: "impressions", parts: [
-    ["paid", "o1", "its payoff came"], ["defaulted", "o2", "never paid; its learner was told the default"], ["expired", "o5", "selected from, never paid"],
-    ["unselected", "o3", "nobody selected from it in time"], ["pending", "o7", "its selection or payoff is awaited"],
+    ["paid", "o1", "its payoff came"], ["defaulted", "o2", "never paid; its learner was fed the default"], ["expired", "o5", "selected, never paid"],
+    ["unselected", "o3", "no selection in time"], ["pending", "o7", "waits for a selection or payoff"],
     ["duplicate", "o4", "its id was known; not ranked again"], ["rejected", "o6", "faulty: a dead letter"]]},
   {name: "selections", parts: [
-    ["joined", "o1", "joined to its impression"], ["parked", "o7", "waits for its impression"], ["late", "o5", "past its impression's deadline"],
-    ["orphan", "o3", "its impression never came"], ["duplicate", "o4", "another one had come before"], ["rejected", "o6", "faulty: a dead letter"]]},
+    ["joined", "o1", "joined to its impression"], ["parked", "o7", "waits for its impression"], ["late", "o5", "after its impression's deadline"],
+    ["orphan", "o3", "its impression never came"], ["duplicate", "o4", "another one came before"], ["rejected", "o6", "faulty: a dead letter"]]},
   {name: "payoffs", parts: [
-    ["applied", "o1", "learned from, once"], ["parked", "o7", "waits for its impression or selection"], ["late", "o5", "past its impression's deadline"],
-    ["orphan", "o3", "impression or selection never came"], ["duplicate", "o4", "another one had come before"], ["rejected", "o6", "faulty: a dead letter"]]},
+    ["applied", "o1", "fed to the learner, once"], ["parked", "o7", "waits for its impression or selection"], ["late", "o5", "after its impression's deadline"],
+    ["orphan", "o3", "impression or selection never came"], ["duplicate", "o4", "another one came before"], ["rejected", "o6", "faulty: a dead letter"]]},
 ];
 
 function showAccount(page) {
@@ -403,8 +404,8 @@ function showAccount(page) {
 
 function why(r, at, shown) {
   if (r.rank < 0) return "the order of utilities is not known yet";
-  if (r.leader === at) return at === 0 ? "leads" : "leads: users like it better than all before it";
-  return "behind " + shown[r.leader].name + ", which users like better";
+  if (r.leader === at) return at === 0 ? "leads" : "leads: its utility exceeds all before it";
+  return "hidden by " + shown[r.leader].name + ": users prefer it and would select that one";
 }
 
 function showRankings(page) {
@@ -430,7 +431,7 @@ function showRankings(page) {
       new Date(r.time).toISOString().replace("T", " ").slice(0, 19) + " UTC" + (r.explored ? "; ranked to explore" : ""));
     e.table.show(r.shown.map((s, at) => ({...s, place: at + 1, of: r.candidates, why: why(s, at, r.shown)})));
   });
-  if (!list.none) list.after(list.none = make("p", "note", "No impression has been ranked since this worker took its partitions over."));
+  if (!list.none) list.after(list.none = make("p", "note", "No impression was ranked since this worker took over its partitions."));
   list.none.hidden = page.rankings.length > 0;
 }
 
@@ -448,14 +449,14 @@ byId("partition-table").append(partitions);
 const workers = table("Workers", [
   {title: "worker", kind: "text", fill: (cell, w) => say(cell, short(w.id) + (w.self ? " (this page)" : ""))}, {title: "version", kind: "text", text: w => w.version || "–"},
   {title: "partitions", text: w => count(w.partitions)}, {title: "rankings per s", text: w => rate(w.rankings)},
-  {title: "runs for", text: w => time(w.up)}, {title: "figures are old", text: w => time(w.age)},
+  {title: "runs for", text: w => time(w.up)}, {title: "age of figures", text: w => time(w.age)},
   {title: "outside", kind: "long", fill: (cell, w) => { say(cell, w.outside || "no"); cell.className = "long" + (w.outside ? " bad" : " quiet"); }}]);
 byId("worker-table").append(workers);
 
 const letters = table("Dead letters, the latest first", [
   {title: "seen at", kind: "text", text: l => clock(l.at)}, {title: "topic", kind: "text", text: l => l.topic},
   {title: "partition", text: l => String(l.partition)}, {title: "offset", text: l => count(l.offset)},
-  {title: "reason", kind: "text", text: l => l.reason}, {title: "in words", kind: "long", text: l => l.detail}]);
+  {title: "reason", kind: "text", text: l => l.reason}, {title: "detail", kind: "long", text: l => l.detail}]);
 byId("letter-table").append(letters);
 
 const signed = x => (x < 0 ? "−" : "+") + Math.abs(x).toFixed(4);
@@ -474,7 +475,7 @@ function showRest(page) {
   partitions.none("No partition is assigned.");
   const more = byId("more-partitions");
   more.hidden = !page.more_partitions;
-  say(more, page.more_partitions ? "And " + count(page.more_partitions) + " more partitions." : "");
+  say(more, page.more_partitions ? plural(page.more_partitions, "more partition") + "." : "");
   workers.show(page.workers.map(w => ({...w, self: w.id === page.worker})), w => w.id);
   letters.show(page.dead_letters);
   letters.none("None since the workers began.");
