@@ -73,7 +73,7 @@ func (w *WorkerInfo) Encode() ([]byte, error) {
 	}
 	b, err := json.Marshal(w)
 	if err != nil {
-		return nil, fmt.Errorf("encode what worker %q says of itself: %w", w.ID, err)
+		return nil, fmt.Errorf("encode the announcement of worker %q: %w", w.ID, err)
 	}
 	if len(b) > MaxWorkerBytes {
 		return nil, fmt.Errorf("worker %q says %d bytes of itself, at most %d are kept", w.ID, len(b), MaxWorkerBytes)

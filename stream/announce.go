@@ -177,10 +177,10 @@ func (a *announcer) publish() {
 	switch {
 	case same:
 	case len(learners) > 0:
-		a.log.Warn("other workers of the group have learners that this one has not; what is for these waits",
+		a.log.Warn("other workers of the group have learners that this one lacks; records for them wait",
 			"learners", slices.Sorted(maps.Keys(learners)))
 	default:
-		a.log.Info("no other worker of the group has a learner that this one has not any more")
+		a.log.Info("this worker has all learners of the group again")
 	}
 }
 

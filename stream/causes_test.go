@@ -54,7 +54,7 @@ func TestCauses_OneLinePerCause(t *testing.T) {
 	require.Contains(t, again[0], `partitions=[2]`)
 	require.Contains(t, again[0], `lasted=31s`)
 	require.Equal(t, nothingSaid, look(33*time.Second, nil))
-	require.Equal(t, []string{`level=INFO msg="over: nothing waits for this any more" wait=waiting doing="fetching payoffs[2]" lasted=31s`},
+	require.Equal(t, []string{`level=INFO msg="over: no wait for this any more" wait=waiting doing="fetching payoffs[2]" lasted=31s`},
 		look(36*time.Second, nil))
 	require.Equal(t, nothingSaid, look(37*time.Second, nil))
 }

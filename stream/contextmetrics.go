@@ -18,7 +18,7 @@ func newContextCounters(f factory) contextCounters {
 		clamped: f.counters("context_clamped_total", "Numbers of contexts outside the range declared for their feature, which counted as its nearer end.",
 			"learner", "feature"),
 		missing: f.counters("context_missing_total", "Numbers that contexts lacked, which counted as the middle of their range.", "learner"),
-		unknown: f.counters("context_unknown_segments_total", "Impressions of users whose segment is not declared, and who counted as in none.", "learner"),
+		unknown: f.counters("context_unknown_segments_total", "Impressions of users with an undeclared segment, who counted as in none.", "learner"),
 		before:  map[learnerKey]partition.ContextStatus{},
 	}
 }

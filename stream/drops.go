@@ -34,7 +34,7 @@ func (w dropWarnings) say(log *slog.Logger, s *task.Status) {
 		if l.Gone || !l.Drops.Misleads() || !w.due(l.Name, s.Watermark) {
 			continue
 		}
-		log.Warn("on_expiry: drop drops what would teach: set on_expiry: {default: 0}, then give state rebuild for what was dropped",
+		log.Warn("on_expiry: drop loses information: set on_expiry: {default: 0}, then run state rebuild for the dropped selections",
 			"learner", l.Name, "paid", l.Drops.Paid, "expired", l.Drops.Expired,
 			"items", l.Drops.Items, "informative", l.Drops.Informative())
 	}
@@ -50,7 +50,7 @@ func (u *untaughtNotes) say(log *slog.Logger, learners []partition.LearnerStatus
 			continue
 		}
 		if _, said := u.said.LoadOrStore(l.Name, true); !said {
-			log.Info("selections expired without teaching the learner anything: stop the workers and give state rebuild to take them in",
+			log.Info("selections expired without teaching the learner: stop the workers and run state rebuild to include them",
 				"learner", l.Name, "selections", l.Untaught)
 		}
 	}

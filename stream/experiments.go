@@ -28,7 +28,7 @@ type armKey struct {
 
 func newExperimentCounters(f factory) experimentCounters {
 	return experimentCounters{
-		arms: f.counters("arm_impressions_total", "Impressions of an experiment that were ranked, by the arm that they were given; fallback is true "+
+		arms: f.counters("arm_impressions_total", "Ranked impressions of an experiment, by their arm; fallback is true "+
 			"where another one has ranked them, because a guard has tripped.", "experiment", "arm", "fallback"),
 		outside: f.counters("experiment_outside_total", "Impressions that the control ranked outside of the experiment, since they named no user.", "experiment"),
 		seen:    map[armKey]int64{},
@@ -72,7 +72,7 @@ func experimentSnapshots(all []partition.ExperimentStatus, now event.Millis) []E
 }
 
 var (
-	descLift = gaugeDesc("lift", "What an arm of an experiment gains over the control, in payoff ranges: the estimate, and bounds that hold at any look. "+
+	descLift = gaugeDesc("lift", "Lift of an arm over the control, in payoff ranges: the estimate, and bounds that hold at any look. "+
 		"Of the worker that has partition 0.", "experiment", "arm", "bound")
 	descLiftUnits = gaugeDesc("lift_units", "Units of an arm that are counted: their deadline has passed. Of the worker that has partition 0.",
 		"experiment", "arm")

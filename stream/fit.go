@@ -215,7 +215,7 @@ func (w *Worker) leave(err error) {
 	if w.end == nil {
 		return
 	}
-	w.opt.Logger.Warn("not fit to work any more: leaves the group", "error", err)
+	w.opt.Logger.Warn("no longer fit to work: leaves the group", "error", err)
 	w.outside, w.again, w.leaving = err, fitPause, true
 	w.end()
 }

@@ -234,7 +234,7 @@ func (f *follower) resync(source int32, all []partition.Published, at state.Fenc
 // read parses published fields once for all. Unreadable ones are ignored: their writer may run another version.
 func (f *follower) read(source int32, fields []state.Field) []partition.Published {
 	return f.knowledge.reader.Read(source, fields, func(err error) {
-		f.log.Debug("passing over what another partition published", "source", source, "error", err)
+		f.log.Debug("ignoring a field that another partition published", "source", source, "error", err)
 	})
 }
 

@@ -83,7 +83,7 @@ func (m *Membership) watch(ctx context.Context) {
 		m.counts = counts
 		m.mu.Unlock()
 		if !maps.Equal(before, counts) {
-			m.log.Warn("the number of partitions has changed; joining anew", "before", before, "now", counts)
+			m.log.Warn("the number of partitions has changed; joining again", "before", before, "now", counts)
 			return
 		}
 	}

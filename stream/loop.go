@@ -97,7 +97,7 @@ func (l *loop) run(ending, force context.Context) {
 			l.task.Drain()
 			deadline = time.After(l.w.opt.DrainTimeout)
 		case <-deadline:
-			l.log.Warn("drain took too long; the next owner replays what was not saved")
+			l.log.Warn("drain took too long; the next owner replays the unsaved records")
 			return
 		case <-force.Done():
 			return
@@ -226,7 +226,7 @@ func (l *loop) publish(last bool) {
 		l.w.untaught.say(l.log, s.Learners)
 	}
 	if s.Foreign > l.logged.Foreign {
-		l.log.Warn("decisions in the log that no worker of this group has written are passed over", "decisions", s.Foreign)
+		l.log.Warn("decisions in the log by other producers than this group's workers are ignored", "decisions", s.Foreign)
 	}
 	if s.Phase != l.logged.Phase && s.Phase != task.Stopped { // which stalls log
 		l.log.Info("partition " + s.Phase.String())

@@ -83,8 +83,8 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		rankings:       f.counter("rankings_total", "Rankings acknowledged by Kafka."),
 		adopted:        f.counter("adopted_decisions_total", "Decisions of an earlier owner found in the log and taken over."),
 		fenced:         f.counter("fenced_total", "Times that a partition's memory was dropped, because another owner or a rolled-back store was met."),
-		foreign:        f.counter("foreign_decisions_total", "Decisions of this group in the log that none of its workers has written; they do not count."),
-		gaps:           f.counter("seen_gaps_total", "Times that an owner left out of the rankings' headers what it saw, which was too much; no replay can check what follows."),
+		foreign:        f.counter("foreign_decisions_total", "Decisions of this group in the log by other producers than its workers; they do not count."),
+		gaps:           f.counter("seen_gaps_total", "Times that rankings' headers left out observations, because of their size; no replay can check the rankings that follow."),
 		retries:        f.counter("retries_total", "Passing errors of Kafka or the store, each tried again."),
 		payoffsClamped: f.counter("payoffs_clamped_total", "Payoffs, or sums of them, outside the payoff range, which counted as its nearer end."),
 		lookedUp:       f.counter("looked_up_ids_total", "Impression ids looked up in the store."),
@@ -96,13 +96,13 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		deadLetters:    f.counters("dead_letters_total", "Refused input records, by topic and reason.", "topic", "reason"),
 		holds:          f.counters("holds_total", "Times that QPM-D began to wait for a payoff of one item.", "learner"),
 		ended:          f.counters("ended_items_total", "Items that were dropped, for no impression had carried them for item_retention; an item counts in each partition that had met it.", "learner"),
-		unfed:          f.counters("unfed_payoffs_total", "Payoffs that an adversarial learner could not learn from: their decision's record lacked what that takes.", "learner"),
+		unfed:          f.counters("unfed_payoffs_total", "Payoffs that an adversarial learner could not use: their decision's record lacked propensities or instance.", "learner"),
 		shifts:         f.counters("level_changes_total", "Times that a partition found the level of payoffs to have changed, after it had stayed.", "learner"),
-		fits:           f.counters("fits_total", "Times that what payoffs depend on was found anew, by learners with a context.", "learner"),
+		fits:           f.counters("fits_total", "Fits of the model of payoffs, by learners with a context.", "learner"),
 		burnIn:         f.counters("burn_in_impressions_total", "Impressions ranked so as to find the order of utilities.", "learner"),
 		contradictions: f.counters("contradictions_total", "Selections against an order of utilities that was certain.", "learner"),
 		unrated:        f.counters("unrated_selections_total", "Selections without the utility that social learning needs.", "learner"),
-		blocked:        f.counters("blocked_selections_total", "Selections of an item shown behind one liked better, which no window explains; where rankings record the order of utilities.", "learner"),
+		blocked:        f.counters("blocked_selections_total", "Selections of an item behind one with a higher utility, which no window explains; if rankings record the order of utilities.", "learner"),
 		rare:           f.counters("rare_selections_total", "Selections of an item whose recorded propensity was below 1/1,000.", "learner"),
 		filled:         f.counters("filled_utilities_total", "Candidates that were sent without a utility, and had the median of the others'.", "learner"),
 		incomplete:     f.counters("filled_impressions_total", "Impressions with such candidates.", "learner"),
@@ -134,7 +134,7 @@ func (m *Metrics) topics(f factory) {
 		"Records decoded with an unknown field that is one of ours but for case or a letter, where ours is absent.", "topic")
 	misplaced := f.counters("misplaced_records_total",
 		"Input records whose key belongs to another partition by Kafka's default partitioner.", "topic")
-	crowded := f.counters("crowded_records_total", "Selections and payoffs given up because there was no room for them to wait.", "topic")
+	crowded := f.counters("crowded_records_total", "Selections and payoffs dropped because parking was full.", "topic")
 	for _, topic := range []event.Topic{event.Selections, event.Payoffs} {
 		m.crowded[topic] = crowded.WithLabelValues(topicLabels[topic])
 	}
@@ -327,7 +327,7 @@ func add(c prometheus.Counter, n int64) {
 
 // RegisterBuildInfo adds ranker_build_info, whose value is always 1.
 func RegisterBuildInfo(reg prometheus.Registerer, version, revision string) {
-	factory{reg}.gauges("build_info", "What this program was built from.", "version", "revision", "go_version").
+	factory{reg}.gauges("build_info", "Version, revision and Go version of this program.", "version", "revision", "go_version").
 		WithLabelValues(version, revision, runtime.Version()).Set(1)
 }
 

@@ -15,8 +15,8 @@ func (w rangeWarnings) say(log *slog.Logger, s *task.Status) {
 		if l.Gone || !l.Conduct.RangeTooWide() || !w.due(l.Name, s.Watermark) {
 			continue
 		}
-		log.Warn("payoffs span a tenth of payoff_range or less, which slows learning down: set payoff_range to what they span, then give "+
-			"state reset, for what was learned is in the range of before",
+		log.Warn("payoffs span a tenth of payoff_range or less, which slows learning down: set payoff_range to their span, then run "+
+			"state reset, since the statistics use the present range",
 			"learner", l.Name, "payoffs", l.Conduct.Payoffs, "least", l.Conduct.Least, "most", l.Conduct.Most)
 	}
 }

@@ -149,36 +149,36 @@ func gaugeDesc(name, help string, labels ...string) *prometheus.Desc {
 var (
 	descLag       = gaugeDesc("lag", "Input records not yet read.", "topic", "partition")
 	descWatermark = gaugeDesc("watermark_lag_seconds",
-		"How far event time, as far as all input topics have been read, lies behind the clock.", "partition")
+		"How far event time, as read from all input topics, is behind the clock.", "partition")
 	descClock = gaugeDesc("clock_offset_seconds", "By how much this machine's clock is ahead of that of Kafka's brokers.", "partition")
 	descWalk  = gaugeDesc("expiry_lag_seconds",
-		"How far the walk over deadlines that have passed lies behind event time.", "partition")
-	descPending     = gaugeDesc("pending_impressions", "Impressions whose payoff, or selection, is awaited.")
-	descParked      = gaugeDesc("parked_records", "Selections and payoffs that wait for what they belong to.", "topic")
+		"How far the expiry walk is behind event time.", "partition")
+	descPending     = gaugeDesc("pending_impressions", "Impressions that wait for a selection or payoff.")
+	descParked      = gaugeDesc("parked_records", "Selections and payoffs that wait for their impression.", "topic")
 	descParkedBytes = gaugeDesc("parked_bytes", "Bytes of parked records.")
 	descUnsaved     = gaugeDesc("unsaved_bytes", "Bytes of changes not yet checkpointed.")
 	descFull        = gaugeDesc("backpressured_partitions", "Partitions that do not read until the store has caught up.")
 	descWaiting     = gaugeDesc("waiting_partitions", "Owned partitions that something fails for and is tried again.")
-	descPhase       = gaugeDesc("partitions", "Owned partitions by what they are doing.", "phase")
+	descPhase       = gaugeDesc("partitions", "Owned partitions by phase.", "phase")
 	descStopped     = gaugeDesc("stopped_partitions", "Owned partitions that stopped because a check failed.", "reason")
 	descOnHold      = gaugeDesc("on_hold", "1 while QPM-D waits for a payoff of one item.", "learner", "partition")
 	descQueued      = gaugeDesc("queued_payoffs", "Payoffs that wait in QPM-D's queues.", "learner")
 	descFlights     = gaugeDesc("awaited_payoffs", "Selections whose payoff is awaited.", "learner")
 	descItems       = gaugeDesc("items", "Items that a learner has met, summed over partitions.", "learner")
 
-	descFed = gaugeDesc("fed_payoffs", "Payoffs that a learner's decisions go by, other partitions' included where they are pooled.",
+	descFed = gaugeDesc("fed_payoffs", "Payoffs that a learner's decisions use, those of other partitions included if pooled.",
 		"learner", "partition")
-	descSilence = gaugeDesc("silence_weight", "What selections whose payoff is awaited count as, in selections that were never paid.", "learner")
-	descShare   = gaugeDesc("paid_share", "Which part of all selections is paid, as far as that is known by now.", "learner")
-	descDelay   = gaugeDesc("payoff_delay_seconds", "After what time a part of the payoffs that come have come.", "learner", "quantile")
+	descSilence = gaugeDesc("silence_weight", "Weight of selections in flight, in selections that were never paid.", "learner")
+	descShare   = gaugeDesc("paid_share", "Estimated share of selections that are paid.", "learner")
+	descDelay   = gaugeDesc("payoff_delay_seconds", "Delay within which a share of the payoffs has come.", "learner", "quantile")
 	descDrops   = gaugeDesc("silence_informative",
 		"With on_expiry: drop, by how much the share of selections that are paid differs between items, in standard deviations.", "learner")
 	descSelectionShare = gaugeDesc("selection_share",
-		"With direct: share of impressions that end with a selection, of all partitions, as far as rankings of ended impressions are known.", "learner")
+		"With direct: share of impressions that end with a selection, over all partitions, from ended impressions with known rankings.", "learner")
 	descLevel = gaugeDesc("level",
-		"With robust: by how much payoffs of all items are above what these alone make of them, in payoff ranges.", "learner")
+		"With robust: common level of payoffs above the items' own means, in payoff ranges.", "learner")
 	descLevelHalfLife = gaugeDesc("level_half_life_seconds",
-		"Half-life of the past that tells of the level; +Inf while no level has changed lately.", "learner")
+		"Half-life of the payoffs that estimate the level; +Inf while it has not changed lately.", "learner")
 	descContextSD = gaugeDesc("context_sd",
 		"By how much payoffs differ by chance, features, categories, items and cells, in standard deviations, in payoff ranges.", "learner", "level")
 	descFeatureSD = gaugeDesc("context_feature_sd",

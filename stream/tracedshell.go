@@ -17,7 +17,7 @@ var _ task.Shell = tracedShell{}
 
 // Acquire abandons open batches: they are fetched again.
 func (s tracedShell) Acquire(e task.Acquire) (state.Meta, error) {
-	s.traces.abandon("the partition begins anew")
+	s.traces.abandon("the partition is acquired again")
 	return s.shell.Acquire(e)
 }
 

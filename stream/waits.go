@@ -33,7 +33,7 @@ var (
 	partitionWaits   = &waitKind{"waiting", slog.LevelWarn, "partitions", causeGrace, causeOver}
 	partitionStopped = &waitKind{"partition stopped", slog.LevelError, "partitions", causeGrace, causeOver}
 	followerWaits    = &waitKind{"other partitions' statistics cannot be followed; their last ones stay", slog.LevelWarn, "sources", causeGrace, 2 * waitAgain}
-	announcerWaits   = &waitKind{"workers cannot compare their configurations; what is for a learner that only others know is refused",
+	announcerWaits   = &waitKind{"workers cannot compare their configurations; records for a learner that only others have are refused",
 		slog.LevelWarn, "", 0, waitAgain}
 	membershipWaits = &waitKind{"cannot join the group yet; trying again", slog.LevelWarn, "", 0, 2 * waitAgain}
 	workerUnfit     = &waitKind{"stays outside of its group until it is fit to work", slog.LevelWarn, "", 0, 2 * waitAgain}
@@ -110,7 +110,7 @@ func (w *waits) look(now time.Duration) {
 		}
 		delete(w.known, key)
 		if k.told {
-			w.log.Info("over: nothing waits for this any more", "wait", key.kind.message, "doing", k.doing, "lasted", (k.last - k.first).Round(time.Second))
+			w.log.Info("over: no wait for this any more", "wait", key.kind.message, "doing", k.doing, "lasted", (k.last - k.first).Round(time.Second))
 		}
 	}
 }

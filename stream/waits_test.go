@@ -44,7 +44,7 @@ func TestWaits_OneLineEveryHalfMinute(t *testing.T) {
 	require.Contains(t, log.String(), `sources="[0 1 2 3 4 5]"`)
 	log.Reset()
 	w.look(now.Sub(start) + followerWaits.over)
-	require.Equal(t, 1, strings.Count(log.String(), "over: nothing waits for this any more"))
+	require.Equal(t, 1, strings.Count(log.String(), "over: no wait for this any more"))
 
 	// A wait that ends otherwise is not reported as over.
 	log.Reset()

@@ -245,7 +245,7 @@ func waitsFor(s *task.Status) string {
 
 func nextTry(s *task.Status) string {
 	if s.Again == 0 {
-		return "; it does not try again by itself"
+		return "; it does not retry by itself"
 	}
 	return fmt.Sprintf("; it tries again in %v", s.Again.Round(time.Second))
 }

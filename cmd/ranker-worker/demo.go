@@ -37,12 +37,12 @@ func newDemoCommand() *cobra.Command {
 		Use:   "demo [--impressions N] [--seed S] [--json] [--serve]",
 		Short: "See it work: users, Kafka, Redis and the worker in one process",
 		Long: `Play a platform in one process: an embedded Kafka broker and an embedded Redis on loopback, simulated users
-who look at the first few results only and select what they like best, payoffs that arrive days later, and the real
-worker between them. The days are simulated; nothing else is.
+who look at the first few results only and select the one they like best, payoffs that arrive days later, and the real
+worker between them. Only the days are simulated.
 
-It shows what the worker learns, ends by itself and prints a summary. The first line that it prints is the address of
-the worker's live page, which is there while the demo runs. With --serve it goes on, and takes impressions, selections
-and payoffs over HTTP, as "ranker-worker serve" does, until it is interrupted.`,
+It shows the worker learn, ends by itself and prints a summary. The first line is the address of the worker's live page,
+which is up while the demo runs. With --serve it goes on until it is interrupted, and takes impressions, selections
+and payoffs over HTTP, as "ranker-worker serve" does.`,
 		Example: `  ranker-worker demo
   ranker-worker demo --impressions 500000     minutes to look at the live page
   ranker-worker demo --impressions 50000 --seed 7
@@ -113,11 +113,11 @@ func runDemo(cmd *cobra.Command, opt demo.Options, asJSON, verbose bool, listen 
 
 // demoIntroduction is filled in with the page's address and the number of impressions.
 const demoIntroduction = `Live page, while this runs: http://%s/
-Kafka and Redis in this process, and a worker. %d impressions are to be
-ranked, for two learners: the payoffs of the first are what they are; those of
-the second change half-way. (--impressions 500000 gives you minutes to look.)
-Regret is the payoff that was lost by not showing the best rankings: those that
-would have paid most over the whole time. Less is better.
+Kafka, Redis and a worker in this process. It ranks %d impressions
+for two learners: the payoffs of the first are constant; those of the second
+change half-way. (--impressions 500000 gives you minutes to look.)
+Regret is the payoff lost against the best fixed rankings: those that pay most
+over the whole time. Less is better.
 
 `
 
@@ -133,8 +133,8 @@ func serveDemo(ctx context.Context, w io.Writer, d *serve.Door) error {
 
 // demoCurls are example requests to an address.
 const demoCurls = `
-The worker goes on, and what it has learned can be asked for. Interrupt it (Ctrl-C)
-to end it. In another terminal:
+The worker goes on and answers requests. Interrupt it (Ctrl-C) to end it.
+In another terminal:
 
   curl --json '{"impression_id":"mine-1","learner":"feed","candidates":[
     {"item":"item-01","utility":0.9},{"item":"item-02","utility":0.5},
@@ -220,17 +220,17 @@ func (d *demoProgress) end() {
 func whole(regret float64) int64 { return int64(math.Round(regret)) }
 
 // whyBelow says how a regret can lie below 0.
-const whyBelow = `Below 0: the best rankings are the same all the time. Where payoffs change, a
-worker that follows them can be ahead of these for a while.
+const whyBelow = `Negative regret is possible: the yardstick is the best fixed ranking, and a
+learner that follows a change can beat it.
 `
 
 func printSummary(w io.Writer, s *demo.Summary) {
-	fmt.Fprintf(w, "In %.1f seconds, %.0f days of a platform's life went by.\n\n", s.Seconds, s.Simulated.Hours()/24)
+	fmt.Fprintf(w, "In %.1f seconds, %.0f days of a platform passed.\n\n", s.Seconds, s.Simulated.Hours()/24)
 	for _, name := range slices.Sorted(maps.Keys(s.Learners)) {
 		l := s.Learners[name]
-		fmt.Fprintf(w, `What was learned (learner %q, policy %s, delay %s)
-  In %.0f%% of the impressions, what users like best is not what pays best.
-  Mean payoff per impression   %.3f ranked by what users like
+		fmt.Fprintf(w, `Learner %q (policy %s, delay %s)
+  In %.0f%% of the impressions the item with the highest utility does not pay best.
+  Mean payoff per impression   %.3f ranked by utility
                                %.3f ranked by this worker, while it learned
                                %.3f by the best rankings in hindsight
   Regret                       %d, against %d for ranking by utility
@@ -243,7 +243,7 @@ func printSummary(w io.Writer, s *demo.Summary) {
 		fmt.Fprintln(w)
 	}
 	a := &s.Account
-	fmt.Fprintf(w, `Where everything went
+	fmt.Fprintf(w, `Account
   %d impressions, each ranked once
       %d paid, %d never paid, %d unselected, %d pending
   %d selections
@@ -255,8 +255,8 @@ func printSummary(w io.Writer, s *demo.Summary) {
 		s.Selections, a.Selections.Joined, a.Selections.Duplicate, a.Selections.Late, a.Selections.Orphan,
 		s.Sent, s.Payoffs.Applied, s.Payoffs.Duplicate, s.Payoffs.Late, s.Payoffs.Orphan, s.Payoffs.Rejected, s.Payoffs.Parked)
 	fmt.Fprint(w, `
-What the learners do, and what regret is: docs/algorithms.md
-Next, with a file as the README has one:
+Policies and regret: docs/algorithms.md
+Next, with a configuration file as in the README:
   ranker-worker topics --config FILE --create
   ranker-worker run --config FILE
 `)

@@ -38,8 +38,8 @@ func TestDemoFits80Columns(t *testing.T) {
 		require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")), 80, line)
 	}
 	assert.True(t, strings.HasPrefix(show(1), "Live page, while this runs: http://127.0.0.1:65535/\n"), "the first line is the page's address")
-	assert.Equal(t, 2, strings.Count(show(-1), "Below 0: "))
-	assert.NotContains(t, show(-0.4), "Below 0: ")
+	assert.Equal(t, 2, strings.Count(show(-1), "Negative regret"))
+	assert.NotContains(t, show(-0.4), "Negative regret")
 	assert.NotContains(t, show(-0.4), "-0")
 	assert.Contains(t, show(1), "docs/algorithms.md")
 }

@@ -20,7 +20,7 @@ func newDLQCommand() *cobra.Command {
 		Use:   "dlq",
 		Short: "Look at dead letters, and send their records again",
 		Long: `Look at the group's dead letters: records that workers have refused, with the reason. tail shows them as they come, show
-one of them in full, replay sends their records again once what refused them is mended. None takes part in the group.`,
+prints one in full, replay sends their records again once the cause is mended. None of these joins the group.`,
 		Example: `  ranker-worker dlq tail --config worker.yaml
   ranker-worker dlq show --config worker.yaml payoffs/3/1042
   ranker-worker dlq replay --config worker.yaml --reason unknown_learner --yes`,

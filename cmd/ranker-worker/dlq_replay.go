@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ranker-worker/ranker-worker/internal/dlq"
+	"github.com/ranker-worker/ranker-worker/internal/plural"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
@@ -26,12 +27,12 @@ func newDLQReplayCommand() *cobra.Command {
 		Use:   "replay --config FILE [--topic T] [--reason R] [--from T] [--to T] [--partition P] [--offsets A-B] --yes",
 		Short: "Send the records of dead letters again",
 		Long: `Send the records of dead letters again, with the same key and bytes, to the topic and partition where they were refused, once
-what refused them is mended: a learner that was not configured, a bound that was too low. Without --yes it only says how many.
+the cause is mended: a learner that was not configured, a bound that was too low. Without --yes it only counts them.
 
-Each record that is sent carries the header ranker.replay.of with the place of its dead letter. By that, what was sent
-before is left out when the command is given again, also after it was cut off; and a record that was refused once more is left
-out unless --again. That reaches back as far as the input topics are kept. Two commands at the same time can send twice.
-Records that were cut off, or passed over by state skip, cannot be sent: their bytes are not all there.`,
+Each record sent carries the header ranker.replay.of with the place of its dead letter. A repeated command, also after
+an interruption, uses it to leave out records that were sent before, as far back as the input topics are kept. Records that
+were refused a second time are left out unless --again is given. Two commands at the same time can send twice.
+Records that were cut off, or skipped by state skip, cannot be sent: their bytes are incomplete.`,
 		Example: `  ranker-worker dlq replay --config worker.yaml --reason unknown_learner
   ranker-worker dlq replay --config worker.yaml --reason unknown_learner --from 2h --yes
   ranker-worker dlq replay --config worker.yaml --topic payoffs --partition 3 --offsets 1042-1100 --yes`,
@@ -75,8 +76,8 @@ Records that were cut off, or passed over by state skip, cannot be sent: their b
 	f.StringVar(&to, "to", "", "only those refused before this `TIME`")
 	f.IntVar(&q.Partition, "partition", -1, "only those of this partition")
 	f.StringVar(&offsets, "offsets", "", "only records from offset `A-B` of their topics, both included; A- has no end")
-	f.BoolVar(&q.ByKey, "by-key", false, "send to the partition that murmur2 gives the key, in place of that where the record was")
-	f.BoolVar(&q.Again, "again", false, "also records that were sent again before, and refused once more")
+	f.BoolVar(&q.ByKey, "by-key", false, "send to the key's partition by murmur2, instead of the record's")
+	f.BoolVar(&q.Again, "again", false, "also records that were sent before, and refused a second time")
 	yesFlag(cmd, &q.Do)
 	f.Lookup("yes").Usage = "send; without, it is only said how many would be"
 	cmd.Flags().BoolVar(&inJSON, "json", false, "print one JSON document")
@@ -110,16 +111,16 @@ func parseOffsets(text string) (first, last int64, err error) {
 func showReplay(out io.Writer, r *dlq.Replayed) {
 	did := "sent again"
 	if !r.Done {
-		did = "would be sent again; give --yes to do it"
+		did = "would be sent again; use --yes"
 	}
-	fmt.Fprintf(out, "%d records %s\n", r.Sent, did)
+	fmt.Fprintf(out, "%s %s\n", plural.N(r.Sent, "record"), did)
 	for _, reason := range slices.Sorted(maps.Keys(r.ByReason)) {
 		fmt.Fprintf(out, "  %-24s %d\n", reason, r.ByReason[reason])
 	}
 	for _, left := range []struct {
 		n   int
 		why string
-	}{{r.Before, "were sent again before"}, {r.Refused, "were refused once more after that: --again takes them"},
+	}{{r.Before, "were sent again before"}, {r.Refused, "were refused a second time: --again includes them"},
 		{r.Cut, "are cut off or were skipped: their bytes are not all there"}, {r.Duplicate, "are further dead letters of the same record"}} {
 		if left.n > 0 {
 			fmt.Fprintf(out, "left out: %d %s\n", left.n, left.why)

@@ -21,10 +21,10 @@ func newDLQShowCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "show --config FILE TOPIC/PARTITION/OFFSET",
-		Short: "Show one dead letter in full, with what most likely made it so",
-		Long: `Show one dead letter: reason, headers, key, value, and a hint where its bytes tell what most likely made them so, such as a
-serializer with a schema registry, a tombstone, or times that are numbers. TOPIC/PARTITION/OFFSET is where the refused record
-stood, as dlq tail says it; with a dead-letter topic's name it is where the dead letter stands.`,
+		Short: "Show one dead letter in full, with its likely cause",
+		Long: `Show one dead letter: reason, headers, key, value, and a hint if its bytes suggest the cause, such as a serializer with
+a schema registry, a tombstone, or times written as numbers. TOPIC/PARTITION/OFFSET is the place of the refused record, as
+dlq tail prints it; with a dead-letter topic's name it is the place of the dead letter.`,
 		Example: `  ranker-worker dlq show --config worker.yaml payoffs/3/1042
   ranker-worker dlq show --config worker.yaml payoffs.dlq/3/17 --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -57,11 +57,11 @@ func showLetter(ctx context.Context, out io.Writer, b *dlq.Box, l *dlq.Letter) e
 	case err != nil:
 		fmt.Fprintf(out, "original cannot be read: %v\n", err)
 	case !found:
-		fmt.Fprintln(out, "original stands in its topic no more")
+		fmt.Fprintln(out, "original is no longer in its topic")
 	default:
-		fmt.Fprintf(out, "original still stands in its topic, with the Kafka timestamp %s\n", stamped.UTC().Format(time.RFC3339Nano))
+		fmt.Fprintf(out, "original is in its topic, with the Kafka timestamp %s\n", stamped.UTC().Format(time.RFC3339Nano))
 		if replayOf != "" {
-			fmt.Fprintf(out, "         it had been sent again from dead letter %s, and was refused once more\n", replayOf)
+			fmt.Fprintf(out, "         it had been sent again from dead letter %s, and was refused a second time\n", replayOf)
 		}
 	}
 	if l.Size > 0 {

@@ -23,7 +23,7 @@ func newDLQTailCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "tail --config FILE [--topic T] [--last N] [--once]",
-		Short: "Show the last dead letters, and each that comes",
+		Short: "Show the last dead letters, and new ones as they come",
 		Long: `Show the group's last dead letters, and then each that comes, until it is ended. Each is one line: when it was refused,
 topic/partition/offset of the record, the reason, its key, and the beginning of its value. dlq show has the rest.`,
 		Example: `  ranker-worker dlq tail --config worker.yaml
@@ -48,7 +48,7 @@ topic/partition/offset of the record, the reason, its key, and the beginning of 
 	}
 	configFlag(cmd, &file)
 	topicsFlag(cmd, &topics)
-	cmd.Flags().IntVar(&last, "last", 10, "begin with so many that are there already")
+	cmd.Flags().IntVar(&last, "last", 10, "begin with this many existing ones")
 	cmd.Flags().BoolVar(&once, "once", false, "end with those that are there")
 	cmd.Flags().BoolVar(&inJSON, "json", false, "print each as one line of JSON")
 	return cmd

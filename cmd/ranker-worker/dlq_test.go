@@ -34,15 +34,15 @@ func TestDLQ(t *testing.T) {
 	}, 45*time.Second, 10*time.Millisecond)
 	shown := dlq("show", "payoffs/1/0")
 	require.Equal(t, exitOK, shown.code, shown)
-	for _, want := range []string{"reason   malformed_json", "hint     the value begins with 0", "(7)", "original still stands", "header   __streams.errors.topic: \"payoffs\""} {
+	for _, want := range []string{"reason   malformed_json", "hint     the value begins with 0", "(7)", "original is in its topic", "header   __streams.errors.topic: \"payoffs\""} {
 		assert.Contains(t, shown.out, want)
 	}
 	assert.Contains(t, dlq("show", "payoffs/1/0", "--json").out, `"reason": "malformed_json"`)
-	assert.Equal(t, "1 records would be sent again; give --yes to do it\n  malformed_json           1\n", dlq("replay").out)
-	assert.Equal(t, "1 records sent again\n  malformed_json           1\n", dlq("replay", "--yes").out)
+	assert.Equal(t, "1 record would be sent again; use --yes\n  malformed_json           1\n", dlq("replay").out)
+	assert.Equal(t, "1 record sent again\n  malformed_json           1\n", dlq("replay", "--yes").out)
 	require.Eventually(t, func() bool {
 		return dlq("replay", "--yes").out == "0 records sent again\nleft out: 1 were sent again before\n"+
-			"left out: 1 were refused once more after that: --again takes them\n"
+			"left out: 1 were refused a second time: --again includes them\n"
 	}, 45*time.Second, 10*time.Millisecond)
 	assert.Contains(t, dlq("show", "payoffs/1/1").out, "it had been sent again from dead letter payoffs.dlq/1/")
 

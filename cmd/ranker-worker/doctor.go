@@ -17,17 +17,16 @@ func newDoctorCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "doctor --config FILE",
-		Short: "Look at Kafka, the topics, Redis and the group as a worker would, and say what to do",
-		Long: `Look at all that the configuration names, as a worker would meet it: the file itself, each broker (address, TLS, SASL, versions),
-this user's rights, the topics, by which partitioners producers place keys, Redis (memory, persistence, rights, replicas),
-clocks, and whether the group's workers are configured alike. Each thing is one line: ok, warning or fault, with what to do.
+		Short: "Check Kafka, the topics, Redis and the group as a worker would use them, with advice",
+		Long: `Check everything that the configuration names, as a worker would use it: the file itself, each broker (address, TLS, SASL,
+versions), this user's rights, the topics, the partitioners of their producers, Redis (memory, persistence, rights, replicas),
+clocks, and whether the group's workers are configured alike. Each check is one line: ok, warning or fault, with advice.
 
-It changes nothing, and can be given while workers run. Rights are asked for, not tried: whether the transactional ids may be
-used it finds out by asking to abort a transaction of a producer that there is not; whether Redis would carry out a worker's
-commands by having them judged behind MULTI and never executed. Where Kafka has never had a group or a transaction, asking for
-their coordinators makes it create its own internal topics.
+It changes nothing, and can run beside workers. Rights are queried, not used: for the transactional ids it asks to abort a
+transaction of a producer that does not exist; for Redis it queues a worker's commands behind MULTI and never executes them.
+If Kafka never had a group or a transaction, asking for their coordinators makes it create its own internal topics.
 
-Exit codes: 0 without faults (there may be warnings), 1 with some, 2 where the command line is wrong.`,
+Exit codes: 0 without faults (warnings are possible), 1 with faults, 2 if the command line is wrong.`,
 		Example: `  ranker-worker doctor --config worker.yaml
   ranker-worker doctor --json worker.yaml | jq '.findings[] | select(.status != "ok")'`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runDoctor(cmd, file, asJSON) },

@@ -19,6 +19,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/evaluate"
 	"github.com/ranker-worker/ranker-worker/internal/joinedlog"
+	"github.com/ranker-worker/ranker-worker/internal/plural"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
@@ -43,19 +44,18 @@ func newEvaluateCommand() *cobra.Command {
 	var e evaluation
 	cmd := &cobra.Command{
 		Use:   "evaluate {--config FILE | --impressions F --rankings F --payoffs F | --flat F} [--target T …]",
-		Short: "Would another policy have done better? By what was decided, selected and paid",
-		Long: `Say what other policies would have been worth, by a log of what one policy decided and what became of it. It only reads:
-topics, between two times; or files of their records; or a flat log, such as other systems can write. docs/better.md says what the
-answer means, and what it cannot say.
+		Short: "Estimate from a log what other policies would have earned",
+		Long: `Estimate from a log what other policies would have earned. It only reads: topics, between two times; or files of their
+records; or a flat log, such as other systems can write. docs/better.md explains the answer and its limits.
 
 Targets, each with its own --target:
-  POLICY[,key=value…]  a policy with settings as in the configuration: greedy, or moss,prior=none,sigma=0.3. It is told each
-                       selection and payoff of the log when it came, and decides each impression before it is told what became of it
+  POLICY[,key=value…]  a policy with settings as in the configuration: greedy, or moss,prior=none,sigma=0.3. It receives each
+                       selection and payoff at the log's time, and decides each impression before its outcome
   learner:NAME         likewise, another configured learner
-  state:FILE           the learner that decided, as state export has written it, which stays as it is
-  shadow:NAME          an experiment's shadow, as it decided at the time, on the impressions that it was asked for
+  state:FILE           the learner that decided, as state export has written it, without further learning
+  shadow:NAME          an experiment's shadow: its logged decisions, on its share of the impressions
   logging              the log's own policy
-Of a flat log: those that it names, uniform and logging. Without any: logging, utility and greedy; of a flat log all that its header names.
+For a flat log: the targets that it names, uniform and logging. Default: logging, utility and greedy; for a flat log all that its header names.
 
 Policies: ` + policyNames() + `
 
@@ -72,10 +72,10 @@ An answer is refused, with the reason, where the log does not hold it. Exit code
 	f := cmd.Flags()
 	e.input.flags(cmd)
 	f.StringVar(&e.flat, "flat", "", "read a flat log, of any system, from `FILE`, or - for standard input")
-	f.StringArrayVar(&e.targets, "target", nil, "what to judge; can be repeated")
+	f.StringArrayVar(&e.targets, "target", nil, "the target; can be repeated")
 	f.StringVar(&e.units, "payoff-range", "", "of a log without --config, the least and the greatest payoff: `MIN,MAX` (default 0,1)")
-	f.StringVar(&e.unpaid, "unpaid", "", "what a selection is worth that was never paid (default: on_expiry of the configuration)")
-	f.StringVar(&e.per, "per", "selection", "`selection`, or impression: one without a selection is worth 0, by a model of who leaves that is fitted to the log")
+	f.StringVar(&e.unpaid, "unpaid", "", "payoff assumed for a selection that was never paid (default: on_expiry of the configuration)")
+	f.StringVar(&e.per, "per", "selection", "`selection`, or impression: one without a selection pays 0, by a user model that is fitted to the log")
 	f.Float64Var(&e.clip, "clip", 0, "per selection, let no weight count for more: steadier, and biased (default: no bound)")
 	f.BoolVar(&e.asJSON, "json", false, "print one JSON document on stdout")
 	f.StringVar(&e.plot, "plot", "", "draw the values with their intervals to `FILE`.svg, for light and dark pages, or .png")
@@ -139,7 +139,7 @@ func (e *evaluation) options() (*evaluate.Options, error) {
 	case "selection":
 	case "impression":
 		if o.PerImpression = true; e.flat != "" || e.clip > 0 {
-			return nil, usageError{errors.New("--per impression is of logs of rankings, without --clip")}
+			return nil, usageError{errors.New("--per impression needs a log of rankings, without --clip")}
 		}
 	default:
 		return nil, usageError{fmt.Errorf("--per: %q is neither selection nor impression", e.per)}
@@ -183,7 +183,7 @@ func (e *evaluation) judgeFlat(ctx context.Context, cmd *cobra.Command, o *evalu
 	}
 	counted := &countingReader{in: in}
 	o.Progress = func(rows int64) {
-		p.say(withShare(fmt.Sprintf("%d rows judged", rows), float64(counted.n)/float64(max(size, 1)), size > 0, p.began))
+		p.say(withShare(plural.N(rows, "row")+" judged", float64(counted.n)/float64(max(size, 1)), size > 0, p.began))
 	}
 	return evaluate.Flat(ctx, name, counted, e.targets, o)
 }
@@ -233,7 +233,7 @@ func (e *evaluation) judgeLog(ctx context.Context, cmd *cobra.Command, o *evalua
 		}
 	}
 	in.query.Progress = func(at event.Millis, records int64, share float64) {
-		p.say(withShare(fmt.Sprintf("reading: %d records, up to %s", records, time.UnixMilli(at).UTC().Format(time.DateOnly)), share, true, p.began))
+		p.say(withShare(fmt.Sprintf("reading: %s, up to %s", plural.N(records, "record"), time.UnixMilli(at).UTC().Format(time.DateOnly)), share, true, p.began))
 	}
 	log, err := joinedlog.Read(ctx, in.sources, in.query)
 	if err != nil {
@@ -242,7 +242,7 @@ func (e *evaluation) judgeLog(ctx context.Context, cmd *cobra.Command, o *evalua
 	defer log.Close()
 	began := time.Now()
 	o.Progress = func(rows int64) {
-		p.say(withShare(fmt.Sprintf("judging: %d rows", rows), float64(rows)/float64(len(log.Outcomes)), true, began))
+		p.say(withShare("judging: "+plural.N(rows, "row"), float64(rows)/float64(len(log.Outcomes)), true, began))
 	}
 	r, err := evaluate.Log(ctx, log, in.query.Learner, parsed, o)
 	if err != nil {
@@ -296,7 +296,7 @@ func printEvaluation(w io.Writer, r *evaluate.Report) error {
 		if x := &r.Targets[i]; x.Verdict == evaluate.Refused {
 			fmt.Fprintf(&b, "%s: refused: %s\n", x.Target, strings.Join(x.Reasons, "; "))
 			if x.Bounded {
-				fmt.Fprintf(&b, "%*s  what the log does tell: it is worth from %.4g to %.4g (at any look)\n", len(x.Target), "", x.Sequence.Lower, x.Sequence.Upper)
+				fmt.Fprintf(&b, "%*s  the log bounds it: from %.4g to %.4g (at any look)\n", len(x.Target), "", x.Sequence.Lower, x.Sequence.Upper)
 			}
 		}
 	}
@@ -313,7 +313,7 @@ func interval(v, difference *evaluate.Value) (around, less string) {
 }
 
 func printPerSelection(w io.Writer, r *evaluate.Report) {
-	fmt.Fprintln(w, "target\tvalue (dr)\t95 %\tat any look\tless what was paid\tips\tsnips\teff. samples\tno support")
+	fmt.Fprintln(w, "target\tvalue (dr)\t95 %\tat any look\tminus logged\tips\tsnips\teff. samples\tno support")
 	for i := range r.Targets {
 		x := &r.Targets[i]
 		if x.Verdict == evaluate.Refused {
@@ -326,7 +326,7 @@ func printPerSelection(w io.Writer, r *evaluate.Report) {
 }
 
 func printPerImpression(w io.Writer, r *evaluate.Report) {
-	fmt.Fprintln(w, "target\tan impression\t95 %\tless what was paid\teff. samples\tno support")
+	fmt.Fprintln(w, "target\tan impression\t95 %\tminus logged\teff. samples\tno support")
 	for i := range r.Targets {
 		x := &r.Targets[i]
 		if x.Verdict == evaluate.Refused {

@@ -114,7 +114,7 @@ func TestEvaluateUsage(t *testing.T) {
 		code int
 		want string
 	}{
-		{nil, 2, "what is to be read? Give --config, or --impressions"},
+		{nil, 2, "no input: give --config, or --impressions"},
 		{[]string{"--flat", flatLog, "--config", "x"}, 2, "[config flat]"},
 		{[]string{"--flat", "nowhere"}, 1, "nowhere"},
 		{[]string{"--flat", flatLog, "--target", "nix"}, 1, `flat.jsonl:2: nothing says what target "nix" does here`},
@@ -122,7 +122,7 @@ func TestEvaluateUsage(t *testing.T) {
 		{[]string{"--flat", flatLog, "--unpaid", "much"}, 2, "--unpaid"},
 		{[]string{"--flat", flatLog, "--clip", "-1"}, 2, "--clip"},
 		{[]string{"--flat", flatLog, "--per", "hour"}, 2, "--per"},
-		{[]string{"--flat", flatLog, "--per", "impression"}, 2, "--per impression is of logs of rankings"},
+		{[]string{"--flat", flatLog, "--per", "impression"}, 2, "--per impression needs a log of rankings"},
 		{[]string{"--flat", flatLog, "--plot", "x.txt"}, 2, "--plot"},
 		{flags[:6], 2, "--rankings is missing"},
 		{append([]string{"--target", "best"}, flags...), 2, `there is no policy "best"`},

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ranker-worker/ranker-worker/internal/audit"
+	"github.com/ranker-worker/ranker-worker/internal/plural"
 )
 
 func newExplainCommand() *cobra.Command {
@@ -18,11 +19,11 @@ func newExplainCommand() *cobra.Command {
 	var base string
 	cmd := &cobra.Command{
 		Use:   "explain ID --config FILE [--base DIR]",
-		Short: "Why was this impression ranked as it was? By what was known at that moment",
-		Long: `Replay the topics up to the ranking of an impression, and show what its learner knew at that moment and why each candidate came to its
-place. It only reads topics, in no group, from their beginning or a base (--base) on; see replay.
+		Short: "Explain an impression's ranking by the statistics at that moment",
+		Long: `Replay the topics up to the ranking of an impression, and show its learner's statistics at that moment and the reason for each
+candidate's place. It only reads topics, in no group, from their beginning or from a base (--base); see replay.
 
-Of an id that came again once it was forgotten the first ranking is shown.`,
+If an id was used again after it was forgotten, the first ranking is shown.`,
 		Example: `  ranker-worker explain i-77 --config worker.yaml
   ranker-worker explain i-77 --config worker.yaml --json`,
 		Args: cobra.ExactArgs(1),
@@ -76,10 +77,10 @@ func printExplanation(w io.Writer, x *audit.Explanation) error {
 		return err
 	}
 	if x.Ranking == nil {
-		_, err := fmt.Fprintln(w, "  what was known at that moment is not known here")
+		_, err := fmt.Fprintln(w, "  the statistics at that moment are not known here")
 		return err
 	}
-	state := fmt.Sprintf("  state: %d payoffs", x.Payoffs)
+	state := "  state: " + plural.N(x.Payoffs, "payoff")
 	for k, s := range x.Sources {
 		state += fmt.Sprintf("%s partition %d as of its checkpoint %d", [...]string{";", ","}[min(k, 1)], s.Partition, s.Checkpoint)
 	}

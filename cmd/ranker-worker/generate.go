@@ -24,15 +24,15 @@ func newGenerateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "generate --config FILE [--rate N] [--learner L] [--for D]",
 		Short: "Send invented traffic to a real Kafka, so that a worker has something to do",
-		Long: `Play a platform in front of the topics of a configuration: publish impressions at a rate, read the rankings
-that a worker gives, and send what made-up users do with them: selections within seconds, payoffs within minutes. Every
-10 s a line of the log says what was sent and what rankings came.
+		Long: `Play a platform in front of the topics of a configuration: publish impressions at a rate, read the worker's rankings, and
+send the reactions of invented users: selections within seconds, payoffs within minutes. Every 10 s a log line counts the
+records sent and the rankings read.
 
-All of it is invented, and workers learn from it as from real records: it is for trying things out, never for topics
-that a platform uses. So it refuses topics where the newest records are of other producers, unless --yes is given.
+Workers learn from these records as from real ones: use topics for trials only, never those of a platform. So it refuses
+topics whose newest records come from other producers, unless --yes is given.
 
-It needs a worker to answer it, in a process of its own, and neither Redis nor a place in the group. It ends at SIGINT or
-SIGTERM, or after --for; what its users would have sent later is not sent then.`,
+It needs a worker in a process of its own, but neither Redis nor a place in the group. It ends at SIGINT or SIGTERM, or
+after --for; later reactions of its users are not sent.`,
 		Example: `  ranker-worker generate --config worker.yaml --rate 50
   ranker-worker generate --config worker.yaml --learner feed --for 10m`,
 		RunE: func(cmd *cobra.Command, _ []string) error {

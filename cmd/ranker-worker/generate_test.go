@@ -13,5 +13,5 @@ func TestGenerateRefusesWhatMakesNoSense(t *testing.T) {
 		got := run(t, "", append([]string{"generate", "--config", "worker.yaml"}, args...)...)
 		assert.Equal(t, 2, got.code, "%v: %s", args, got.errOut)
 	}
-	assert.Contains(t, run(t, "", "generate", "--help").out, "All of it is invented, and workers learn from it")
+	assert.Contains(t, run(t, "", "generate", "--help").out, "never those of a platform")
 }

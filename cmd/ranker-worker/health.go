@@ -36,7 +36,7 @@ This is the health check of containers, which have no shell and no curl.`,
 				return err
 			}
 			if cfg.HTTP.Listen == "" && !serve {
-				return fmt.Errorf("%s is empty: the worker serves nothing that could be asked", cfg.Where("http.listen"))
+				return fmt.Errorf("%s is empty: the worker has no HTTP server to ask", cfg.Where("http.listen"))
 			}
 			path := "/readyz"
 			if live {
@@ -57,7 +57,7 @@ This is the health check of containers, which have no shell and no curl.`,
 	}
 	configFlag(cmd, &file)
 	cmd.Flags().BoolVar(&live, "live", false, "ask /livez instead of /readyz")
-	cmd.Flags().BoolVar(&serve, "serve", false, "ask what listens at serve.listen")
+	cmd.Flags().BoolVar(&serve, "serve", false, "ask the server at serve.listen")
 	cmd.Flags().DurationVar(&timeout, "timeout", 3*time.Second, "give up after this long")
 	return cmd
 }

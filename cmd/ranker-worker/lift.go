@@ -17,6 +17,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/joinedlog"
 	"github.com/ranker-worker/ranker-worker/internal/learners"
 	"github.com/ranker-worker/ranker-worker/internal/lift"
+	"github.com/ranker-worker/ranker-worker/internal/plural"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
@@ -34,20 +35,20 @@ func newLiftCommand() *cobra.Command {
 	var c comparison
 	cmd := &cobra.Command{
 		Use:   "lift --config FILE [--experiment NAME]",
-		Short: "What the arms of an experiment gain over its control, by the records alone",
-		Long: `Say what the arms of an experiment gain over its control. It only reads: rankings, selections and payoffs, from the topics or from
-files of their records, and comes to what the worker's metrics say (ranker_lift).
+		Short: "Estimate the lift of an experiment's arms over its control from the records alone",
+		Long: `Estimate the lift of an experiment's arms over its control from the records alone. It only reads rankings, selections and
+payoffs, from the topics or from files of their records, and computes the same as the worker's metrics (ranker_lift).
 
-A unit counts once its payoff deadline has passed. The bounds hold at any look: one may look daily, and stop when they say enough.
+A unit counts once its payoff deadline has passed. The bounds hold at every look: look daily, and stop when they suffice.
 Payoffs and lifts are in payoff ranges: 0 is the least of payoff_range, 1 the greatest.
 
   better   the lower bound is above 0       open     0 lies within the bounds
   worse    the upper bound is below 0       refused  there are no bounds; the reason stands below the table
 
-Where users keep their arm (period: never) units at one look are those at the next, and there are no bounds. With --unit user each
-group of users counts once, over all of its time; the bounds are for a single look then, which should be fixed beforehand.
+If users keep their arm (period: never), the same units count at each look, and there are no bounds. With --unit user each
+group of users counts once, over all of its time; the bounds then hold for a single look, at a time fixed in advance.
 
-Exit code 3 where no arm has bounds.`,
+Exit code 3 if no arm has bounds.`,
 		Example: `  ranker-worker lift --config worker.yaml --experiment feed
   ranker-worker lift --config worker.yaml --from 2026-10-01 --json --plot lift.svg
   ranker-worker lift --config worker.yaml --rankings r.jsonl --selections s.jsonl --payoffs p.jsonl`,
@@ -58,7 +59,7 @@ Exit code 3 where no arm has bounds.`,
 	c.input.sourceFlags(cmd, event.Rankings, event.Selections, event.Payoffs)
 	f.StringVar(&c.experiment, "experiment", "", "which of the configuration's experiments (default: the only one)")
 	f.StringVar(&c.unit, "unit", "", "user: count each group of users once, where they keep their arm")
-	f.StringVar(&c.asOf, "as-of", "", "count what had its deadline before this `TIME` (default: now; of files, how far their records go)")
+	f.StringVar(&c.asOf, "as-of", "", "count units with a deadline before this `TIME` (default: now; for files, the time of their last records)")
 	f.BoolVar(&c.asJSON, "json", false, "print one JSON document on stdout")
 	f.StringVar(&c.plot, "plot", "", "draw the lifts with their bounds to `FILE`.svg, for light and dark pages, or .png")
 	_ = cmd.MarkFlagRequired("config")
@@ -86,7 +87,7 @@ func (c *comparison) run(cmd *cobra.Command) error {
 	defer in.close()
 	p := &slowProgress{w: cmd.ErrOrStderr(), live: isTerminal(cmd.ErrOrStderr()), began: time.Now()}
 	q.Progress = func(at event.Millis, records int64, share float64) {
-		p.say(withShare(fmt.Sprintf("reading: %d records, up to %s", records, time.UnixMilli(at).UTC().Format(time.DateOnly)), share, true, p.began))
+		p.say(withShare(fmt.Sprintf("reading: %s, up to %s", plural.N(records, "record"), time.UnixMilli(at).UTC().Format(time.DateOnly)), share, true, p.began))
 	}
 	log, err := joinedlog.Read(ctx, in.sources, q)
 	p.end()
@@ -161,7 +162,7 @@ func (c *comparison) print(w io.Writer, r *lift.Report) error {
 // liftTable is a report for people.
 func liftTable(r *lift.Report) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "experiment %s, run %d, by %s, as of %s: %s units counted, %s impressions too young\n", r.Experiment, r.Run, r.By, r.AsOf,
+	fmt.Fprintf(&b, "experiment %s, run %d, by %s, as of %s: units counted: %s, impressions too young: %s\n", r.Experiment, r.Run, r.By, r.AsOf,
 		config.Grouped(int(r.Units)), config.Grouped(int(r.Immature)))
 	for _, n := range r.Notes {
 		fmt.Fprintf(&b, "note: %s\n", n)
@@ -197,7 +198,7 @@ func liftTable(r *lift.Report) string {
 			fmt.Fprintf(&b, "%s: refused: %s\n", a.Arm, a.Why)
 		}
 		if a.Out != nil {
-			fmt.Fprintf(&b, "%s: out of service since %s: by then its lift was within [%+.4f, %+.4f], of %s units\n", a.Arm, a.Out.Since, a.Out.Lower,
+			fmt.Fprintf(&b, "%s: out of service since %s: its lift was then within [%+.4f, %+.4f], of %s units\n", a.Arm, a.Out.Since, a.Out.Lower,
 				a.Out.Upper, config.Grouped(int(a.Out.Units)))
 		}
 	}

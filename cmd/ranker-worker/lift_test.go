@@ -79,7 +79,7 @@ func TestLift(t *testing.T) {
 
 	young := of()
 	assert.Equal(t, exitOK, young.code, young)
-	assert.Contains(t, young.out, "0 units counted, 4,000 impressions too young")
+	assert.Contains(t, young.out, "units counted: 0, impressions too young: 4,000")
 	assert.Contains(t, young.out, "[-1.0000, +1.0000]  open")
 
 	for want, args := range map[string][]string{
@@ -108,7 +108,7 @@ func TestLift(t *testing.T) {
 	assert.Contains(t, none.errOut, "worker.yaml has no experiments")
 }
 
-const liftOfFiles = `experiment feed, run 1, by impression, as of 2027-01-15T14:00:00Z: 4,000 units counted, 0 impressions too young
+const liftOfFiles = `experiment feed, run 1, by impression, as of 2027-01-15T14:00:00Z: units counted: 4,000, impressions too young: 0
 note: payoffs and lifts are in payoff ranges: 0 is a payoff of 0, 1 one of 5
 
 arm      units  payoff  lift to control  at any look

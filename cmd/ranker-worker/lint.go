@@ -16,16 +16,16 @@ func newLintCommand() *cobra.Command {
 	var print, asJSON, noFiles, schema bool
 	cmd := &cobra.Command{
 		Use:   "lint FILE… | --schema",
-		Short: "Check configuration files, and show what they amount to",
+		Short: "Check configuration files, and show the effective settings",
 		Long: `Check configuration files. Every fault of a file is one line on stdout, file:line: key: message, and the exit
 code is 1. A file without faults may still have warnings; they go to stderr, and the exit code is 0.
 
---print shows the effective configuration, with all defaults filled in and secrets masked. Variables (${VAR}) are
-taken from the environment, here as in run; "-" reads a file from stdin. Certificates, keys and passwords that stand in
-files of their own are read too; --no-files leaves them alone, for a configuration of another machine.
+--print shows the effective configuration, with all defaults filled in and secrets masked. Variables (${VAR}) come
+from the environment, as in run; "-" reads a file from stdin. Files of certificates, keys and passwords are read too;
+--no-files leaves them out, for a configuration of another machine.
 
---schema prints the JSON Schema of configurations and checks nothing: editors complete keys and mark faults by it. It takes
-all that lint takes; what depends on the environment, on files or on two numbers, lint alone finds.`,
+--schema prints the JSON Schema of configurations and checks nothing: editors use it to complete keys and mark faults. It
+accepts every valid file; faults that depend on the environment, on files or on two numbers need lint.`,
 		Example: `  ranker-worker lint worker.yaml
   ranker-worker lint --print worker.yaml
   KAFKA_PASSWORD=x REDIS_PASSWORD=x ranker-worker lint --no-files deploy/*.yaml

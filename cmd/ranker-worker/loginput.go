@@ -72,7 +72,7 @@ func (i *logInput) open(ctx context.Context, cmd *cobra.Command, units config.Ra
 			return nil, err
 		}
 	case !i.anyFile():
-		return nil, usageError{errors.New("what is to be read? Give --config, or --impressions, --rankings and --payoffs, or --flat")}
+		return nil, usageError{errors.New("no input: give --config, or --impressions, --rankings and --payoffs, or --flat")}
 	default:
 		if cfg, err = i.unconfigured(units); err != nil {
 			return nil, err
@@ -186,7 +186,7 @@ func (i *logInput) openFiles(stdin io.Reader, q *joinedlog.Query) (all []joinedl
 		case topic == event.Selections && !q.HasSelections, topic == event.Impressions && q.Accept != nil:
 			continue
 		case name == "":
-			return all, usageError{fmt.Errorf("--%s is missing: rankings and payoffs are needed, selections where there are any, and impressions for what other policies would do",
+			return all, usageError{fmt.Errorf("--%s is missing: rankings and payoffs are needed, selections if there are any, and impressions for other policies",
 				topicFlags[topic])}
 		case name != "-":
 			s, err = joinedlog.OpenLines(topic, name)

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ranker-worker/ranker-worker/internal/audit"
+	"github.com/ranker-worker/ranker-worker/internal/plural"
 	"github.com/ranker-worker/ranker-worker/stream/replay"
 )
 
@@ -54,14 +55,14 @@ func newReplayCommand() *cobra.Command {
 	var base string
 	cmd := &cobra.Command{
 		Use:   "replay --config FILE [--base DIR]",
-		Short: "Make all rankings again, from the topics alone, and compare them byte by byte",
-		Long: `Make the rankings of a group again, from its topics and from what the rankings' headers tell of how they were made, and compare
-each with the one in the log, byte by byte. It only reads topics, in no group: workers go on undisturbed.
+		Short: "Compute all rankings again from the topics alone, and compare them byte by byte",
+		Long: `Compute the rankings of a group again, from its topics and the headers of its rankings, and compare each with the logged one,
+byte by byte. It only reads topics, in no group: workers go on undisturbed.
 
-A ranking is identical, different, or not exact: then the topics do not hold all that it was made from, and the reason is given. So it is
-with rankings that were made with other settings or on another kind of processor, where a command of state has changed what is stored, and
-where the topics have lost their beginning. The last rankings of a log may have been made from what other partitions had published and no
-ranking tells of yet.
+A ranking is identical, different, or not exact: then the topics lack some of its inputs, and the reason is given. Rankings
+are not exact if they were made with other settings or on another kind of processor, if a state command has changed the state,
+or if the topics have lost their beginning. The last rankings of a log may depend on statistics of other partitions that no
+ranking has recorded yet.
 
 All partitions are replayed, since they learn from each other. Exit code 1 if a ranking is different.`,
 		Example: `  ranker-worker replay --config worker.yaml
@@ -74,7 +75,7 @@ All partitions are replayed, since they learn from each other. Exit code 1 if a 
 			}
 			if only >= 0 {
 				if only >= len(r.Partitions) {
-					return usageError{fmt.Errorf("--partition: there are %d", len(r.Partitions))}
+					return usageError{fmt.Errorf("--partition: the topics have %d", len(r.Partitions))}
 				}
 				r.Partitions = r.Partitions[only : only+1]
 			}
@@ -181,7 +182,7 @@ func (r *replayReport) print(w io.Writer) error {
 	for _, n := range r.NotExact {
 		notExact += n
 	}
-	if _, err := fmt.Fprintf(w, "%d rankings: %d identical, %d different, %d not exact\n", r.Rankings, r.Identical, r.Different, notExact); err != nil {
+	if _, err := fmt.Fprintf(w, "%s: %d identical, %d different, %d not exact\n", plural.N(r.Rankings, "ranking"), r.Identical, r.Different, notExact); err != nil {
 		return err
 	}
 	for _, why := range slices.Sorted(maps.Keys(r.NotExact)) {
@@ -190,7 +191,7 @@ func (r *replayReport) print(w io.Writer) error {
 		}
 	}
 	if r.LeftOut > 0 {
-		if _, err := fmt.Fprintf(w, "%d of those not exact since an owner left out what it saw\n", r.LeftOut); err != nil {
+		if _, err := fmt.Fprintf(w, "%d of those not exact because of a gap in an owner's replay log\n", r.LeftOut); err != nil {
 			return err
 		}
 	}

@@ -28,17 +28,16 @@ func newRunCommand() *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:   "run --config FILE",
-		Short: "Rank impressions and learn from payoffs, until told to stop",
-		Long: `Run the worker: join the consumer group, rank the impressions of the partitions it is given, join
-selections and payoffs, and learn.
+		Short: "Rank impressions and learn from payoffs, until stopped",
+		Long: `Run the worker: join the consumer group, rank the impressions of its partitions, join selections and payoffs, and learn.
 
-The first SIGINT or SIGTERM drains: no new input, what was decided is made durable, the group is left, so that
-another worker can take over at once. A second one stops at once; the next owner then replays what was not saved.
+The first SIGINT or SIGTERM drains: the worker reads no new input, saves its work and leaves the group, so that another
+worker can take over at once. A second one stops at once; the next owner then replays the unsaved work.
 Neither loses or repeats anything.
 
-SIGHUP reads the configuration anew, and never ends the worker. log.level holds from then on. Where nothing else differs but learners
-that were added, passwords, or what the ca_files hold, the worker drains and goes on with them, within a second or so. All else is
-named, and needs a restart. Files of passwords, tokens and client certificates need no signal: each connection reads them anew.`,
+SIGHUP reads the configuration again, and never ends the worker. log.level applies at once. If only learners were added, or
+passwords or ca_files changed, the worker drains and continues with them, within about a second. Other changes are logged,
+and need a restart. Files of passwords, tokens and client certificates need no signal: each connection reads them again.`,
 		Example: "  ranker-worker run --config worker.yaml",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runWorker(cmd, file)
@@ -79,7 +78,7 @@ func runWorker(cmd *cobra.Command, file string) error {
 	}
 	server, err := stream.NewServer(serves)
 	if err != nil {
-		return errors.Join(fmt.Errorf("%s: %w; give another host:port there, or \"\" for none", cfg.Where("http.listen"), err), a.Close())
+		return errors.Join(fmt.Errorf("%s: %w; set another host:port, or \"\" for none", cfg.Where("http.listen"), err), a.Close())
 	}
 	sayStart(log, cfg, version, server.Addr())
 	served := make(chan error, 1)
@@ -111,9 +110,9 @@ func processMetrics() (build, *prometheus.Registry) {
 
 // sayStart logs the worker's version, group and addresses.
 func sayStart(log *slog.Logger, cfg *config.Config, version build, listens string) {
-	begins := "with the oldest records there are"
+	begins := "with the oldest records"
 	if cfg.Kafka.Start == config.Latest {
-		begins = "with what comes from now on: older records are skipped"
+		begins = "with new records: older ones are skipped"
 	}
 	log.Info("ranker-worker starts", "version", version.String(), "group", cfg.Kafka.Group, "brokers", strings.Join(cfg.Kafka.Brokers, ","),
 		"redis", strings.Join(cfg.Redis.Addresses, ","), "listens", listens, "reads", "on from where the group was; one that has never run begins "+begins)
@@ -189,11 +188,11 @@ type reloader interface {
 func reload(running reloader, file string, load loader, level *slog.LevelVar, log *slog.Logger) {
 	cfg, _, err := load(file, os.LookupEnv)
 	if err != nil {
-		log.Error("the configuration was not read anew, that in force stays", "error", err)
+		log.Error("the configuration was not reloaded; the present one stays in force", "error", err)
 		return
 	}
 	level.Set(cfg.Log.Least())
-	log.Info("the configuration was read anew", "log.level", cfg.Log.Level)
+	log.Info("the configuration was reloaded", "log.level", cfg.Log.Level)
 	differing, err := running.takeOver(cfg)
 	if err != nil {
 		log.Error("the configuration cannot be taken over, that in force stays", "error", err)

@@ -87,7 +87,7 @@ func TestRunSaysWhatItIs(t *testing.T) {
 	_, banner, _ := strings.Cut(w.errOut.String(), "time=")
 	banner, _, _ = strings.Cut(banner, "\n")
 	for _, want := range []string{`msg="ranker-worker starts"`, "version=", "group=g", "brokers=127.0.0.1:", "redis=127.0.0.1:", "listens=127.0.0.1:",
-		"older records are skipped"} {
+		"older ones are skipped"} {
 		assert.Contains(t, banner, want)
 	}
 	assert.Contains(t, w.errOut.String(), `partitions="[0 1]" skipped.impressions=0 skipped.selections=0 skipped.payoffs=0`)
@@ -108,10 +108,10 @@ func TestHangupReloads(t *testing.T) {
 		require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
 		w.says(says)
 	}
-	hangUp("kafka: 1\n", "the configuration was not read anew, that in force stays")
+	hangUp("kafka: 1\n", "the configuration was not reloaded; the present one stays in force")
 	changed := strings.NewReplacer("level: info", "level: debug", "silence: ages", "silence: at_once").Replace(string(file))
 	hangUp(changed, "hold after a restart")
-	assert.Contains(t, w.errOut.String(), `msg="the configuration was read anew" log.level=debug`)
+	assert.Contains(t, w.errOut.String(), `msg="the configuration was reloaded" log.level=debug`)
 	assert.Contains(t, w.errOut.String(), "settings=[learners.feed.silence]")
 	w.says("partition running") // else there is no group to leave
 	require.Equal(t, exitOK, w.stop(), w.errOut.String())
@@ -136,5 +136,5 @@ func TestRunNamesTheSettingOfAPortInUse(t *testing.T) {
 	got := run(t, "", "run", "worker.yaml")
 	assert.Equal(t, exitFault, got.code)
 	assert.Contains(t, got.errOut, "worker.yaml:5: http.listen: ")
-	assert.Contains(t, got.errOut, "give another host:port there")
+	assert.Contains(t, got.errOut, "set another host:port")
 }

@@ -17,15 +17,15 @@ func newServeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve --config FILE",
 		Short: "Take impressions, selections and payoffs over HTTP, and answer with rankings",
-		Long: `Take records over HTTP, for those who do not speak Kafka: POST /v1/rank answers an impression with its ranking,
-/v1/selections and /v1/payoffs take what follows, GET /v1/rankings/{id} repeats a ranking. Records are those of the topics
-(docs/records.md), and are written there before they are answered. GET /v1/openapi.yaml describes all of it to machines.
+		Long: `Take records over HTTP, for clients that do not speak Kafka: POST /v1/rank answers an impression with its ranking,
+/v1/selections and /v1/payoffs take the records that follow, GET /v1/rankings/{id} repeats a ranking. Records are those of
+the topics (docs/records.md), and are written there before the answer. GET /v1/openapi.yaml describes the interface.
 
-The rankings are made by the workers of the same configuration (run). Where these are late, the candidates are answered by
-utility after serve.timeout, and the answer says so ("substitute": true). Start as many as you like: they share nothing.
+The workers of the same configuration (run) make the rankings. If a ranking is late, the answer after serve.timeout has the
+candidates by utility, marked "substitute": true. Start as many servers as you like: they share nothing.
 
-It listens on loopback only, unless serve.listen says otherwise; then give it serve.tokens_file, and serve.cert_file and
-serve.key_file. SIGHUP reads the tokens and log.level anew. The first SIGINT or SIGTERM drains: what was taken is answered.`,
+It listens on loopback only, unless serve.listen says otherwise; then set serve.tokens_file, serve.cert_file and
+serve.key_file. SIGHUP reads the tokens and log.level again. The first SIGINT or SIGTERM drains: accepted requests are answered.`,
 		Example: `  ranker-worker serve --config worker.yaml
   curl --json '{"impression_id":"i-1","candidates":[{"item":"a","utility":0.1},{"item":"b","utility":0.7}]}' \
     http://127.0.0.1:8081/v1/rank`,

@@ -138,9 +138,9 @@ func TestServeTakesOverAtSIGHUP(t *testing.T) {
 	require.NoError(t, os.WriteFile("worker.yaml", []byte(changed), 0o600))
 	require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
 	s.says("hold after a restart")
-	assert.Contains(t, s.errOut.String(), `msg="the configuration was read anew" log.level=debug`)
+	assert.Contains(t, s.errOut.String(), `msg="the configuration was reloaded" log.level=debug`)
 	assert.Contains(t, s.errOut.String(), "settings=[serve.timeout]")
-	assert.Contains(t, s.errOut.String(), "the tokens were read anew")
+	assert.Contains(t, s.errOut.String(), "the tokens were reloaded")
 	status, answer := s.post("/v1/payoffs", payoff)
 	assert.Equal(t, http.StatusUnauthorized, status, answer)
 	s.token = "00112233445566778899"
@@ -158,5 +158,5 @@ func TestServeNamesTheSettingOfAPortInUse(t *testing.T) {
 	got := run(t, "", "serve", "worker.yaml")
 	assert.Equal(t, exitFault, got.code)
 	assert.Contains(t, got.errOut, "worker.yaml:5: serve.listen: ")
-	assert.Contains(t, got.errOut, "give another host:port there")
+	assert.Contains(t, got.errOut, "set another host:port")
 }

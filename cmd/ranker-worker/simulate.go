@@ -37,16 +37,16 @@ func newSimulateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "simulate [--policy P,…] [--delay D,…] [--scenario S]",
 		Short: "The regret laboratory: compare policies on simulated users",
-		Long: `Play policies, with the code that the worker runs, against simulated users whose payoffs are known, and show the regret:
-what is lost against the best rankings in hindsight. Each compatible combination of the policies and delays listed is
-played with the same users, several runs of them, and compared with the bound that theory has for it.
+		Long: `Play policies, with the worker's code, against simulated users whose payoffs are known, and show the regret: the payoff lost
+against the best rankings in hindsight. Each compatible combination of the listed policies and delays plays with the same
+users, several times, and is compared with its theoretical bound.
 
 Policies:
 ` + policyLines() + `
 Scenarios:
 ` + scenarioLines() + `
-docs/algorithms.md says more of them. A payoff that does not come is told at the payoff horizon, as a payoff of 0 unless
---on-expiry says otherwise.`,
+docs/algorithms.md describes them. A payoff that does not come counts as 0 at the payoff horizon, unless --on-expiry says
+otherwise.`,
 		Example: `  ranker-worker simulate --policy elimination,greedy,utility --scenario lazy
   ranker-worker simulate --policy osmd,ftrl --scenario switching --payoff-delay 1000 --max-instances 0,1 --runs 64
   ranker-worker simulate --policy elimination --radius paper --scenario blocks --horizon 1000000 --plot regret.svg
@@ -62,16 +62,16 @@ docs/algorithms.md says more of them. A payoff that does not come is told at the
 	f.IntVar(&s.experiment.Items, "items", 0, "n, the number of items (default: the scenario's, mostly 10)")
 	f.Int64Var(&s.experiment.Horizon, "horizon", 0, "T, the number of impressions (default: the scenario's, mostly 100000)")
 	f.StringVar(&s.lateness, "payoff-delay", "", "how many impressions late payoffs come: `K`, or geometric:M for a mean of M (default: the scenario's, mostly 0)")
-	f.Int64Var(&s.experiment.PayoffHorizon, "payoff-horizon", 0, "how many impressions payoffs are awaited (default: the scenario's)")
-	f.StringVar(&s.settings.OnExpiry, "on-expiry", "", "what counts where no payoff came: drop, or a payoff (default 0)")
-	f.StringSliceVar(&s.settings.Silences, "silence", nil, "with direct, what selections count as while their payoff is awaited: waits, at_once, ages (default ages)")
+	f.Int64Var(&s.experiment.PayoffHorizon, "payoff-horizon", 0, "payoff horizon, in impressions (default: the scenario's)")
+	f.StringVar(&s.settings.OnExpiry, "on-expiry", "", "payoff assumed if none comes: drop, or a payoff (default 0)")
+	f.StringSliceVar(&s.settings.Silences, "silence", nil, "with direct, weight of selections in flight: waits, at_once, ages (default ages)")
 	f.StringSliceVar(&s.settings.Drifts, "drift", nil, "with direct, by how much means are taken to move, as in the configuration (default 0)")
-	f.IntVar(&s.experiment.Partitions, "partitions", 1, "spread the impressions over so many learners, which pool what they learn")
-	f.Int64Var(&s.experiment.ShareEvery, "share-every", 1, "with several partitions, publish what is pooled every so many impressions")
-	f.BoolVar(&s.experiment.Blind, "without-context", false, "keep from learners what payoffs depend on besides the item")
-	f.BoolVar(&s.experiment.AtOnce, "told-at-once", false, "tell payoffs, and that there is none, with the selection: what can be known at the most")
+	f.IntVar(&s.experiment.Partitions, "partitions", 1, "spread the impressions over this many learners, which pool their statistics")
+	f.Int64Var(&s.experiment.ShareEvery, "share-every", 1, "with several partitions, publish pooled statistics after this many impressions")
+	f.BoolVar(&s.experiment.Blind, "without-context", false, "hide the contexts from learners")
+	f.BoolVar(&s.experiment.AtOnce, "told-at-once", false, "reveal payoffs, or their absence, with the selection: the upper bound of knowledge")
 	f.Float64Var(&s.experiment.Noise, "noise", 0, "the share of users who select any item within their window; regret is of the others")
-	f.Float64Var(&s.experiment.Divisor, "payoff-divisor", 1, "divide payoffs by so much before they are told; regret is in the scenario's units")
+	f.Float64Var(&s.experiment.Divisor, "payoff-divisor", 1, "divide payoffs by this before learners see them; regret is in the scenario's units")
 	f.Int64Var(&s.experiment.Period, "period", 0, "of scenario wave, in impressions (default 2000)")
 	f.Float64Var(&s.experiment.Tastes, "tastes", 0, "how much users' tastes vary: the deviation of their own utilities from the mean, in gaps between neighbours")
 	f.IntVar(&s.experiment.Runs, "runs", 16, "how many runs, each with users of its own")
@@ -84,7 +84,7 @@ docs/algorithms.md says more of them. A payoff that does not come is told at the
 	f.StringVar(&s.settings.LossIndex, "loss-index", "", "as in the configuration")
 	f.StringSliceVar(&s.settings.Utilities, "utilities", nil, "as in the configuration, with commas between: given, sorted, social (default: given)")
 	f.StringSliceVar(&s.settings.Clock, "clock", nil, "turns of the clock by which items may pay differently, as in the configuration: hour, weekday")
-	f.BoolVar(&s.settings.Age, "age", false, "what items pay may change with their age, as in the configuration")
+	f.BoolVar(&s.settings.Age, "age", false, "items' payoffs may change with their age, as in the configuration")
 	f.IntVar(&s.experiment.Cores, "cores", 0, "how many runs at once, which changes no result (default: all processors)")
 	f.BoolVar(&s.asJSON, "json", false, "print one JSON document on stdout")
 	f.StringVar(&s.plot, "plot", "", "draw the regret curves, with names and final values at their ends, to `FILE`.svg, for light and dark pages, or .png")
@@ -252,7 +252,7 @@ func printBurnIns(b *bytes.Buffer, results []*lab.Result) error {
 			continue
 		}
 		if !any {
-			fmt.Fprintln(b, "\nWhere the order of utilities had to be found, in impressions ranked so as to find it (the burn-in), and after:")
+			fmt.Fprintln(b, "\nFor learners that find the order of utilities: during the burn-in, and after it:")
 			fmt.Fprintln(b)
 			fmt.Fprintln(t, "policy\tdelay\tutilities\timpressions\t± stderr\tregret in them\t± stderr\tregret after\t± stderr\tunfinished\t")
 		}
@@ -273,11 +273,11 @@ func printTold(b *bytes.Buffer, results []*lab.Result) {
 		if x == nil {
 			continue
 		}
-		fmt.Fprintf(b, "%s: of %d selections %d are of items below a better one", r.Policy, x.Selections, x.Blocked)
+		fmt.Fprintf(b, "%s: selections: %d, of them below a better item: %d", r.Policy, x.Selections, x.Blocked)
 		if x.Blocked < lab.FewBlocked {
-			fmt.Fprintln(b, ": too few to tell how many users take anything they look at.")
+			fmt.Fprintln(b, ": too few to estimate how many users select any item within their window.")
 		} else {
-			fmt.Fprintf(b, ": by these, %.1f %% of users take anything they look at.\n", 100*x.Noise)
+			fmt.Fprintf(b, ": so %.1f %% of users select any item within their window.\n", 100*x.Noise)
 		}
 	}
 }

@@ -30,17 +30,16 @@ func newSizeCommand() *cobra.Command {
 	w := s.workload
 	cmd := &cobra.Command{
 		Use:   "size [--rate N] [--selected 5%] [--horizon 7d] [--items N] [--config FILE]",
-		Short: "What a traffic needs: Redis' memory, the workers' memory and cores, Kafka's disks",
-		Long: `Say what a group of workers needs for a traffic: what Redis holds and does, the memory of each worker and the cores of all, and
-what Kafka keeps in a day. Each figure stands with what it is the product of; the last lines say which part is the largest and
-which setting changes it.
+		Short: "Estimate resources: Redis' memory, the workers' memory and cores, Kafka's disks",
+		Long: `Estimate the resources of a group of workers: Redis' memory and load, each worker's memory and the cores of all, and
+Kafka's disk per day. Each figure comes with its factors; the last lines name the largest part and the setting that changes it.
 
-It looks at no server. What single things cost was measured (Redis 7, 64 bits), and the project's tests hold it within 15% of what
-a store takes that the worker has filled; times are those of one machine, see docs/benchmarks.md. All items are taken to be met in every
-partition, and what is paid is counted as of a year.
+It contacts no server. Unit costs were measured (Redis 7, 64 bits), and the project's tests keep them within 15% of a store
+filled by the worker; times are those of one machine, see docs/benchmarks.md. It assumes that every partition meets all items,
+and a year of payoffs.
 
---config takes horizons, timeouts and the policy from a configuration, of the learner that takes records which name none, or of --learner;
-flags win over it. Where several learners share the traffic, ask for each with its share of the rate, and add.`,
+--config takes horizons, timeouts and the policy from a configuration: those of --learner, or of the learner of records that
+name none. Flags override them. If several learners share the traffic, run it for each with its share of the rate, and add.`,
 		Example: `  ranker-worker size --rate 1000 --selected 5% --horizon 7d --items 200000
   ranker-worker size --rate 20000 --partitions 64 --workers 8 --policy robust
   ranker-worker size --config worker.yaml --rate 300`,
@@ -54,8 +53,8 @@ flags win over it. Where several learners share the traffic, ask for each with i
 	f.Var((*shareFlag)(&w.Selected), "selected", "the share of impressions from which something is selected")
 	f.Var((*shareFlag)(&w.Paid), "paid", "the share of selections that are paid")
 	f.Var((*durationFlag)(&w.PaidAfter), "paid-after", "how long after the impression a payoff comes, in the mean (default: half the horizon)")
-	f.Var((*durationFlag)(&w.PayoffHorizon), "horizon", "how long payoffs are awaited: payoff_horizon")
-	f.Var((*durationFlag)(&w.SelectionTimeout), "selection-timeout", "how long selections are awaited: selection_timeout; 0: there is no selections topic")
+	f.Var((*durationFlag)(&w.PayoffHorizon), "horizon", "time to wait for payoffs: payoff_horizon")
+	f.Var((*durationFlag)(&w.SelectionTimeout), "selection-timeout", "time to wait for selections: selection_timeout; 0: no selections topic")
 	f.StringVar(&s.remember, "remember", config.FormatDuration(w.Remember), "how long an impression is remembered once it has ended, join.remember: a duration, or horizon: until its payoff deadline and join.parking_time")
 	f.IntVar(&w.Partitions, "partitions", w.Partitions, "partitions of the topics")
 	f.IntVar(&w.Workers, "workers", w.Workers, "workers")
@@ -102,7 +101,7 @@ func (s *sized) configuration(cmd *cobra.Command) (*config.Config, *config.Learn
 	if s.file == "" {
 		k := policy.KindOf(s.policy)
 		if k == nil {
-			return nil, nil, usageError{fmt.Errorf("--policy %s: there is no such policy", s.policy)}
+			return nil, nil, usageError{fmt.Errorf("--policy %s: unknown policy", s.policy)}
 		}
 		payoffs := config.Stochastic
 		if k.IsAdversarial() {

@@ -15,12 +15,12 @@ import (
 func newStateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "state",
-		Short: "Look into what is learned, carry it over, or put it in order",
-		Long: `Look into the state that workers keep in Redis, carry what is learned from one group to another, and put the
-state in order after a change that a worker cannot make by itself.
+		Short: "Inspect, export, import and repair the stored state",
+		Long: `Inspect the state that workers keep in Redis, carry statistics from one group to another, and repair the state after a
+change that a worker cannot make by itself.
 
-inspect, base and export only read, while workers run or not. The others change the state: they refuse while the group has
-live members, and ask for --yes where something is given up.`,
+inspect, base and export only read, with or without running workers. The others change the state: they refuse while the group
+has live members, and need --yes where something is lost.`,
 		Example: `  ranker-worker state inspect --config worker.yaml --learner feed --candidates a:0.1,b:0.7
   ranker-worker state export --config worker.yaml > learned.jsonl`,
 		Args: cobra.NoArgs,
@@ -101,5 +101,5 @@ func printJSON(w io.Writer, v any) error {
 
 // yesFlag is the agreement that a command asks for before it gives something up.
 func yesFlag(cmd *cobra.Command, yes *bool) {
-	cmd.Flags().BoolVar(yes, "yes", false, "do it; without, it is only shown what would be given up")
+	cmd.Flags().BoolVar(yes, "yes", false, "do it; without, only show what would be lost")
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ranker-worker/ranker-worker/internal/admin"
+	"github.com/ranker-worker/ranker-worker/internal/plural"
 )
 
 func newBaseCommand() *cobra.Command {
@@ -15,16 +16,16 @@ func newBaseCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "base --config FILE --out DIR",
-		Short: "Write down the whole state, for replays that cannot begin where the topics began",
-		Long: `Write all that is stored to a new directory, a file for each partition. replay and explain begin with it (--base DIR) where the topics
-have lost what came before: take one every day, and keep those that are younger than the topics reach back.
+		Short: "Copy the whole state, for replays of topics that have lost their beginning",
+		Long: `Write the stored state to a new directory, a file for each partition. replay and explain begin with it (--base DIR) if the
+topics have lost earlier records: take one every day, and keep those that are younger than the topics' retention.
 
-It only reads, while workers run or not. Each partition is read at one instant, and meanwhile Redis does nothing else: below a second
-for a million impressions that are pending. Where that is too long, name a replica under redis in a copy of the configuration.
+It only reads, with or without running workers. Each partition is read at one instant, which blocks Redis: for less than a
+second per million pending impressions. If that is too long, name a replica under redis in a copy of the configuration.
 
-What workers knew of other partitions at that instant does not stand in Redis. They tell it again within a minute or so; what they ranked
-until then is not exact in a replay. Learners that do not share what a process knows of all partitions (with context, delay: qpmd or bold,
-policies robust and egreedy, utilities: sorted or social, silence: waits) are exact only behind a base that was taken while no worker ran.`,
+Statistics of other partitions are not in Redis. Workers record them again within about a minute; rankings before that are
+not exact in a replay. Learners that do not share one copy of all partitions' statistics (with context, delay: qpmd or bold,
+policies robust and egreedy, utilities: sorted or social, silence: waits) are exact only with a base taken without workers.`,
 		Example: `  ranker-worker state base --config worker.yaml --out bases/2026-11-23
   ranker-worker replay --config worker.yaml --base bases/2026-11-23`,
 		Args: cobra.NoArgs,
@@ -41,7 +42,7 @@ policies robust and egreedy, utilities: sorted or social, silence: waits) are ex
 				for i := range r.Partitions {
 					entries += r.Partitions[i].Entries
 				}
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %d partitions with %d entries.\n", r.Dir, len(r.Partitions), entries)
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, entries: %d.\n", r.Dir, plural.N(len(r.Partitions), "partition"), entries)
 				return err
 			})
 		},

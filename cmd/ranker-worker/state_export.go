@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ranker-worker/ranker-worker/internal/admin"
+	"github.com/ranker-worker/ranker-worker/internal/plural"
 )
 
 func newExportCommand() *cobra.Command {
@@ -19,12 +20,12 @@ func newExportCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "export --config FILE [--learner L] [--output FILE]",
-		Short: "Write what is learned as JSON lines, to be imported elsewhere",
-		Long: `Write what learners know as JSON lines: items with their payoffs, windows, BOLD's instances. It only reads, and can
-be used while workers run. What is under way is left out: impressions, payoffs that wait, holds.
+		Short: "Write learners' statistics as JSON lines, for an import elsewhere",
+		Long: `Write learners' statistics as JSON lines: items with their payoffs, windows, BOLD's instances. It only reads, and can
+run beside workers. Work in progress is left out: impressions, waiting payoffs, holds.
 
-The lines go to stdout, or with --output to a file, which is then complete or not there. With --json, a summary goes to
-stdout and --output is needed.`,
+The lines go to stdout, or with --output to a file, which is written completely or not at all. With --json, a summary goes
+to stdout and --output is needed.`,
 		Example: `  ranker-worker state export --config worker.yaml > learned.jsonl
   ranker-worker state export --config worker.yaml --learner feed --output feed.jsonl --json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -43,8 +44,8 @@ stdout and --output is needed.`,
 				if flags.json {
 					return printJSON(cmd.OutOrStdout(), r)
 				}
-				_, err = fmt.Fprintf(cmd.ErrOrStderr(), "Exported %d learners of %d partitions: %d items, %d lines.\n",
-					len(r.Learners), r.Partitions, r.Items, r.Lines)
+				_, err = fmt.Fprintf(cmd.ErrOrStderr(), "Exported %s of %s: %s, %s.\n", plural.N(len(r.Learners), "learner"),
+					plural.N(r.Partitions, "partition"), plural.N(r.Items, "item"), plural.N(r.Lines, "line"))
 				return err
 			})
 		},
@@ -83,19 +84,19 @@ func newImportCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "import --config FILE [--input FILE] [--learner L] [--as M]",
-		Short: "Add what was exported to what a learner knows",
-		Long: `Add what an export holds of a learner to what a learner of this group knows, as if its payoffs had been fed here.
+		Short: "Add exported statistics to a learner",
+		Long: `Add the statistics of a learner in an export to a learner of this group, as if its payoffs had been fed here.
 Partition i of the export goes to partition i modulo the number of partitions here. The learner must have been
 exported under the same fingerprint: payoffs, payoff range, aggregate, delay.
 
-BOLD's instances keep their numbers; where several partitions go to one, instance i of the r-th of k becomes i·k+r. An
-instance that knows something already keeps what it knows.
+BOLD's instances keep their numbers; if several partitions go to one, instance i of the r-th of k becomes i·k+r. An
+instance with statistics keeps them.
 
-The import stands in the state's history, and the same export is refused a second time, until the learner is reset or
-unless --again is given; one that was cut off adds what is left. It refuses while the group has live members.
+The state's history records the import, and the same export is refused a second time, until the learner is reset or
+unless --again is given; an interrupted import is completed. It refuses while the group has live members.
 
-A group that has never run begins here, so that its first ranking rests on what was imported: where it starts to read is
-settled now, as kafka.start says. One that has run before and has lost its state is refused: see state rebuild.`,
+A group that has never run begins here, so that its first ranking uses the import: kafka.start decides now where it
+begins to read. A group that has run before and has lost its state is refused: see state rebuild.`,
 		Example: `  ranker-worker state import --config worker.yaml --input learned.jsonl
   ranker-worker state import --config worker.yaml --learner feed --as feed-v2 < learned.jsonl`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -117,8 +118,8 @@ settled now, as kafka.start says. One that has run before and has lost its state
 					return printJSON(cmd.OutOrStdout(), r)
 				}
 				for _, p := range r.Partitions {
-					if _, err := fmt.Fprintf(cmd.OutOrStdout(), "partition %d: %d payoffs of %d items were added to learner %s\n",
-						p.Partition, p.Payoffs, p.Items, r.Learner); err != nil {
+					if _, err := fmt.Fprintf(cmd.OutOrStdout(), "partition %d: added to learner %s: %s of %s\n",
+						p.Partition, r.Learner, plural.N(p.Payoffs, "payoff"), plural.N(p.Items, "item")); err != nil {
 						return err
 					}
 				}

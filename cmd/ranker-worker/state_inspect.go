@@ -15,6 +15,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/admin"
+	"github.com/ranker-worker/ranker-worker/internal/plural"
 )
 
 func newInspectCommand() *cobra.Command {
@@ -26,21 +27,19 @@ func newInspectCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "inspect --config FILE [--learner L] [--partition P] [--candidates a:0.1,b:0.7]",
-		Short: "Show what is learned, and why a list would be ranked as it would be",
-		Long: `Show what learners know: payoffs, sums and means of items, what is in flight and counts as silence, what QPM-D waits for, BOLD's
-instances, windows, and each partition's cut and account. It only reads, by the code that workers load their state
-with, and can be used while they run.
+		Short: "Show learners' statistics, and explain the ranking of a list",
+		Long: `Show learners' statistics: payoffs, sums and means of items, selections in flight and their weight, QPM-D's queues, BOLD's
+instances, windows, and each partition's offsets and account. It only reads, with the code by which workers load their
+state, and can run beside them.
 
-With --candidates the list is ranked as an impression of it would be, with the reasons: each candidate either leads, or
-stands behind a leader that everybody prefers to it who would select it. Ties are drawn anew for each impression; here
-they are drawn by the learner's seed.
+With --candidates the list is ranked like an impression of it, with the reasons: each candidate either leads, or is hidden
+by a leader that users prefer and would select. Ties are random for each impression; here the learner's seed breaks them.
 
-Where the learner finds the order of utilities itself, the order found so far is shown, with a question mark where it
-is not certain, and about how many more selections it takes; --candidates are plain items then (a,b), and utilities
-are not looked at.
+If the learner finds the order of utilities itself, the order found so far is shown, with a question mark where it is not
+certain, and the approximate number of selections that it still needs; --candidates are plain items then (a,b).
 
-Without --partition, statistics of all partitions are pooled, as workers pool them. With it, only what that partition
-has learned itself counts. Payoffs are scaled from the payoff range to 0..1.`,
+Without --partition, statistics of all partitions are pooled, as workers pool them. With it, only that partition's own count.
+Payoffs are scaled from the payoff range to 0..1.`,
 		Example: `  ranker-worker state inspect --config worker.yaml
   ranker-worker state inspect --config worker.yaml --learner feed --candidates film-1:0.1,film-2:0.7
   ranker-worker state inspect --config worker.yaml --partition 3 --json`,
@@ -67,7 +66,7 @@ has learned itself counts. Payoffs are scaled from the payoff range to 0..1.`,
 	flags.add(cmd)
 	f := cmd.Flags()
 	f.StringVar(&q.Learner, "learner", "", "only the learner of this `NAME`")
-	f.Int32Var(&q.Partition, "partition", -1, "only this partition, without what it knows from others")
+	f.Int32Var(&q.Partition, "partition", -1, "only this partition's own statistics")
 	f.StringVar(&candidates, "candidates", "", "rank this `LIST` of item:utility, separated by commas; a plain item has the median of the others' utilities")
 	f.IntVar(&items, "items", 20, "how many items to list, those with the most payoffs first; --json lists all")
 	return cmd
@@ -129,7 +128,7 @@ func printReport(out io.Writer, r *admin.Report, items int) error {
 }
 
 func printExperiment(w io.Writer, x *admin.ExperimentReport) {
-	counted := "nothing is counted yet"
+	counted := "no units are counted yet"
 	if x.Counted != "" {
 		counted = "deadlines up to " + x.Counted + " are counted"
 	}
@@ -151,8 +150,8 @@ func printExperiment(w io.Writer, x *admin.ExperimentReport) {
 }
 
 func printLearner(w io.Writer, l *admin.LearnerReport, items int) {
-	fmt.Fprintf(w, "\nLearner %s: policy %s, delay %s, %d items, %d payoffs fed\n", l.Learner, l.Policy, l.Delay, len(l.Items),
-		l.Payoffs)
+	fmt.Fprintf(w, "\nLearner %s: policy %s, delay %s, %s, %s fed\n", l.Learner, l.Policy, l.Delay, plural.N(len(l.Items), "item"),
+		plural.N(l.Payoffs, "payoff"))
 	if l.PayoffRange != [2]float64{0, 1} {
 		fmt.Fprintf(w, "  (payoffs scaled from %v..%v to 0..1)\n", l.PayoffRange[0], l.PayoffRange[1])
 	}
@@ -166,7 +165,8 @@ func printLearner(w io.Writer, l *admin.LearnerReport, items int) {
 			for _, i := range p.Instances {
 				outstanding += int64(i.Outstanding)
 			}
-			fmt.Fprintf(w, "  partition %d has %d instances, which wait for %d impressions\n", p.Partition, len(p.Instances), outstanding)
+			fmt.Fprintf(w, "  partition %d has %s, waiting for %s\n", p.Partition, plural.N(len(p.Instances), "instance"),
+				plural.N(outstanding, "impression"))
 		}
 	}
 	printSilence(w, &l.Silence)
@@ -174,12 +174,12 @@ func printLearner(w io.Writer, l *admin.LearnerReport, items int) {
 		how := "given"
 		switch {
 		case l.LearnedFrom > 0:
-			how = fmt.Sprintf("learned from %d selections", l.LearnedFrom)
+			how = "learned from " + plural.N(l.LearnedFrom, "selection")
 			if l.Noise > 0 {
 				how += fmt.Sprintf("; %.2g%% of users select any item in theirs", 100*l.Noise)
 			}
 		case l.Learns:
-			how = "to be learned, as they are taken to be before there are selections"
+			how = "to be learned; these are assumed before there are selections"
 		}
 		fmt.Fprintf(w, "  windows (%s):", how)
 		for i, q := range l.Windows[:min(len(l.Windows), 10)] {
@@ -189,7 +189,7 @@ func printLearner(w io.Writer, l *admin.LearnerReport, items int) {
 	}
 	if b := l.Beliefs; b != nil {
 		if b.SD != nil {
-			fmt.Fprintf(w, "  means of items are taken to lie around %.4f, give or take %.4f;", *b.Mean, *b.SD)
+			fmt.Fprintf(w, "  prior of items' means: %.4f ± %.4f;", *b.Mean, *b.SD)
 		}
 		fmt.Fprintf(w, "  payoffs of one item vary by %.4f (in payoff ranges)\n", b.PayoffSD)
 	}
@@ -233,7 +233,7 @@ func printSilence(w io.Writer, s *admin.SilenceReport) {
 	if s.Law == string(config.Waits) {
 		return
 	}
-	fmt.Fprintf(w, "  silence %s: in flight counts as so many selections never paid as stand under silence", s.Law)
+	fmt.Fprintf(w, "  silence %s: the column silence has the weight of selections in flight, in selections never paid", s.Law)
 	if s.PaidShare != nil {
 		seconds := func(x *float64) time.Duration { return time.Duration(*x * float64(time.Second)).Round(time.Second) }
 		fmt.Fprintf(w, ";\n  %.4f of selections are paid, half of those within %v, nine tenths within %v", *s.PaidShare,
@@ -245,17 +245,17 @@ func printSilence(w io.Writer, s *admin.SilenceReport) {
 // printImpressions prints what an impression pays.
 func printImpressions(w io.Writer, r *admin.ImpressionReport) {
 	if r.Share == nil {
-		fmt.Fprintln(w, "  share of impressions with a selection: none has ended yet")
+		fmt.Fprintln(w, "  share of impressions with a selection: no impression has ended yet")
 		return
 	}
-	fmt.Fprintf(w, "  %.4f of %d impressions ended with a selection; payoff per selection %s, per impression %s (in payoff ranges)\n", *r.Share,
-		r.Impressions, number(r.PerSelection, "not known yet"), number(r.PerImpression, "not known yet"))
+	fmt.Fprintf(w, "  %.4f of %s ended with a selection; payoff per selection %s, per impression %s (in payoff ranges)\n", *r.Share,
+		plural.N(r.Impressions, "impression"), number(r.PerSelection, "not known yet"), number(r.PerImpression, "not known yet"))
 }
 
 // printLevel prints what payoffs of all items have in common at present.
 func printLevel(w io.Writer, l *admin.LevelReport) {
 	if l.AsOf == "" {
-		fmt.Fprintln(w, "  level of all payoffs: none has come yet")
+		fmt.Fprintln(w, "  level of all payoffs: no payoff has come yet")
 		return
 	}
 	fmt.Fprintf(w, "  level of all payoffs, as of selections of %s: %+.4f (in payoff ranges), ", l.AsOf, l.Level)
@@ -271,7 +271,7 @@ func printOrder(w io.Writer, o *admin.OrderReport, items int) {
 	if o.UndecidedPairs == 0 {
 		fmt.Fprint(w, "  order of utilities (certain): ")
 	} else {
-		fmt.Fprintf(w, "  order of utilities (%d pairs undecided, about %.0f more selections): ", o.UndecidedPairs, o.Expected)
+		fmt.Fprintf(w, "  order of utilities (%s undecided; selections needed: about %.0f): ", plural.N(o.UndecidedPairs, "pair"), o.Expected)
 	}
 	for k, it := range o.Items[:min(items, len(o.Items))] {
 		switch {

@@ -29,7 +29,7 @@ func TestPrintLearner_ShowsPayoffPerImpression(t *testing.T) {
 	l.Impressions.PerSelection, l.Impressions.PerImpression = nil, nil
 	require.Contains(t, printed(), "payoff per selection not known yet, per impression not known yet")
 	l.Impressions.Share = nil
-	require.Contains(t, printed(), "share of impressions with a selection: none has ended yet")
+	require.Contains(t, printed(), "share of impressions with a selection: no impression has ended yet")
 	l.Impressions, l.Ranking.Candidates = nil, []admin.RankedCandidate{{Item: "a"}}
 	require.NotContains(t, printed(), "per impression")
 	require.NotContains(t, printed(), "on top")

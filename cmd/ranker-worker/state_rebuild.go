@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ranker-worker/ranker-worker/internal/admin"
+	"github.com/ranker-worker/ranker-worker/internal/plural"
 )
 
 func newRebuildCommand() *cobra.Command {
@@ -15,17 +16,16 @@ func newRebuildCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "rebuild --config FILE [--partial] [--replace --yes]",
-		Short: "Make the state anew from the topics, after Redis has lost it",
-		Long: `Make the state of partitions that have none anew: all inputs since the group's first decision are read again by the
-code that workers run, and the decisions that stand in the rankings topic are taken over. No impression is ranked. It
-ends when all decisions are taken over; workers read what is left.
+		Short: "Rebuild the state from the topics, after Redis has lost it",
+		Long: `Rebuild the state of partitions that have none: read all inputs since the group's first decision again, with the worker's
+code, and take over the decisions in the rankings topic. No impression is ranked. It ends when all decisions are taken over;
+workers read the rest.
 
-Where retention has deleted what is needed, or the rankings name learners that are not configured, it refuses, and lists
-what that is; --partial rebuilds what there is. What
-was imported or reset before the loss is not in the topics: do it again.
+If retention has deleted required records, or the rankings name learners that are not configured, it refuses and lists
+them; --partial rebuilds without them. Imports and resets before the loss are not in the topics: repeat them.
 
-Partitions that have state are left alone. With --replace --yes theirs is dropped first, which is the way out where a
-checkpoint is half-written and its writer gone. Should the command be cut off, workers go on from where it was.
+Partitions with state are left alone. With --replace --yes theirs is dropped first: the way out if a checkpoint is
+half-written and its writer is gone. After an interruption workers continue from there.
 
 It refuses while the group has live members.`,
 		Example: `  ranker-worker state rebuild --config worker.yaml
@@ -46,8 +46,8 @@ It refuses while the group has live members.`,
 						continue
 					}
 					a := p.Account
-					fmt.Fprintf(out, "partition %d: %d decisions taken over, %d payoffs applied, %d impressions pending\n", p.Partition,
-						p.Adopted, a["payoffs.applied"], a["impressions.pending"])
+					fmt.Fprintf(out, "partition %d: %s taken over, %s applied, %s pending\n", p.Partition, plural.N(p.Adopted, "decision"),
+						plural.N(a["payoffs.applied"], "payoff"), plural.N(a["impressions.pending"], "impression"))
 					for _, m := range p.Missing {
 						fmt.Fprintf(out, "  not rebuilt: %s\n", m)
 					}
@@ -58,7 +58,7 @@ It refuses while the group has live members.`,
 	}
 	flags.add(cmd)
 	f := cmd.Flags()
-	f.BoolVar(&q.Partial, "partial", false, "rebuild what there is, although retention has deleted some, or learners are not configured")
+	f.BoolVar(&q.Partial, "partial", false, "rebuild although retention has deleted records, or learners are not configured")
 	f.BoolVar(&q.Replace, "replace", false, "also partitions that have state")
 	yesFlag(cmd, &q.Yes)
 	return cmd

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ranker-worker/ranker-worker/internal/admin"
+	"github.com/ranker-worker/ranker-worker/internal/plural"
 )
 
 func newResetCommand() *cobra.Command {
@@ -19,18 +20,17 @@ func newResetCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "reset --config FILE (--learner L | --experiment X) [--yes]",
-		Short: "Make a learner forget everything and begin anew, or an experiment",
-		Long: `Make a learner begin anew, with no items and no statistics, in all partitions. It is the way to take up settings
-that do not fit what was learned, such as another payoff range.
+		Short: "Reset a learner or an experiment",
+		Long: `Reset a learner in all partitions: no items, no statistics. Use it for settings that do not fit the learned statistics,
+such as another payoff range.
 
-Impressions that are pending are treated as those of a learner that was left out of the configuration: they expire, and
-their selections and payoffs are dead letters (learner_gone). Their ids stay known. Other learners are not touched.
+Pending impressions are treated like those of a learner that was removed from the configuration: they expire, and their
+selections and payoffs are dead letters (learner_gone). Their ids stay known. Other learners are not touched.
 
-With --experiment an experiment begins anew: nothing is counted, and arms that a guard took out of service rank again. What learners
-know is not touched. A state that is rebuilt from topics finds an old verdict there; a higher run in the configuration does not.
+With --experiment it resets an experiment: counts start at zero, and arms out of service rank again. Learners are not
+touched. A state rebuilt from topics finds an old verdict there, unless the configuration has a higher run.
 
-It refuses while the group has live members. Without --yes it only shows what would be given up. A copy can be kept
-with state export.`,
+It refuses while the group has live members. Without --yes it only shows what would be lost. Keep a copy with state export.`,
 		Example: `  ranker-worker state export --config worker.yaml --learner feed > feed.jsonl
   ranker-worker state reset --config worker.yaml --learner feed --yes
   ranker-worker state reset --config worker.yaml --experiment feed --yes`,
@@ -51,7 +51,7 @@ with state export.`,
 		},
 	}
 	flags.add(cmd)
-	cmd.Flags().StringVar(&learner, "learner", "", "the learner's `NAME`; it need not be configured any more")
+	cmd.Flags().StringVar(&learner, "learner", "", "the learner's `NAME`; it need not be configured")
 	cmd.Flags().StringVar(&experiment, "experiment", "", "the experiment's `NAME`; likewise")
 	cmd.MarkFlagsOneRequired("learner", "experiment")
 	cmd.MarkFlagsMutuallyExclusive("learner", "experiment")
@@ -72,7 +72,7 @@ func resetExperiment(cmd *cobra.Command, tool *admin.Tool, name string, yes, asJ
 		if len(p.OutOfService) > 0 {
 			arms = "back in service: " + strings.Join(p.OutOfService, ", ")
 		}
-		if _, e := fmt.Fprintf(cmd.OutOrStdout(), "partition %d: %d fields are given up; %s\n", p.Partition, p.Fields, arms); e != nil {
+		if _, e := fmt.Fprintf(cmd.OutOrStdout(), "partition %d: fields lost: %d; %s\n", p.Partition, p.Fields, arms); e != nil {
 			return errors.Join(err, e)
 		}
 	}
@@ -80,13 +80,13 @@ func resetExperiment(cmd *cobra.Command, tool *admin.Tool, name string, yes, asJ
 }
 
 func printReset(w io.Writer, r *admin.ResetReport) error {
-	verb := "would be forgotten"
+	verb := "to be forgotten"
 	if r.Done {
-		verb = "are forgotten"
+		verb = "forgotten"
 	}
 	for _, p := range r.Partitions {
-		if _, err := fmt.Fprintf(w, "partition %d: %d payoffs of %d items %s; impressions pending end under the name %s\n",
-			p.Partition, p.Payoffs, p.Items, verb, p.Was); err != nil {
+		if _, err := fmt.Fprintf(w, "partition %d: %s of %s %s; pending impressions end under the name %s\n",
+			p.Partition, plural.N(p.Payoffs, "payoff"), plural.N(p.Items, "item"), verb, p.Was); err != nil {
 			return err
 		}
 	}

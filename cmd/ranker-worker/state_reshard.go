@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ranker-worker/ranker-worker/internal/admin"
+	"github.com/ranker-worker/ranker-worker/internal/plural"
 )
 
 func newReshardCommand() *cobra.Command {
@@ -17,24 +18,24 @@ func newReshardCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reshard --config FILE [--recreated] --yes",
 		Short: "Fold the state into another number of partitions, after the topics' was changed",
-		Long: `Fold what is stored of the old partitions into new ones, after partitions were added to the topics: to all of them,
-dead-letter topics included. Pending impressions, tombstones and parked records go where Kafka's default partitioner
-puts their ids now. What learners know goes to partition p modulo the new number; new ones beyond that begin with copies
-of BOLD's instances, and with the statistics that all partitions pool. Holds of QPM-D are released.
+		Long: `Fold the state of the old partitions into new ones, after partitions were added to all topics, dead-letter topics included.
+Pending impressions, tombstones and parked records go where Kafka's default partitioner puts their ids now. Statistics go to
+partition p modulo the new number; further new partitions begin with copies of BOLD's instances, and with the pooled
+statistics. Holds of QPM-D are released.
 
-The order: stop the producers or accept that what they wrote to the old partitions by the old count after this command
-has begun becomes orphans; stop the workers; add the partitions; give this command; start all. It first reads and ranks
-what the old partitions had not read yet.
+The order: stop the producers (records that they write to the old partitions by the old count after this command has begun
+become orphans); stop the workers; add the partitions; run this command; start all. It first reads and ranks the unread
+records of the old partitions.
 
-Fewer partitions: Kafka takes none away. Make topics of other names, rankings included, with as many as wanted; let the
-producers write there; stop the workers; name the new topics in the configuration; give this command; start the workers.
-It reads and ranks what is left in the old topics first; the new ones are read from their beginning.
+Fewer partitions: Kafka cannot remove any. Create topics with other names, rankings included, and the wanted number; let the
+producers write there; stop the workers; name the new topics in the configuration; run this command; start the workers.
+It reads and ranks the rest of the old topics first; the new ones are read from their beginning.
 
-The new state is put together beside the old one and then moved into its place. Cut off, the command can be given again.
-With --recreated the topics were deleted and made anew under the same names, all of them, with whatever number, after all
-that they held had been read: they are read from their beginning.
+The new state is built beside the old one and then moved into its place. After an interruption run the command again.
+With --recreated all topics were deleted and created again under the same names, with any number of partitions, after all
+their records had been read: they are read from their beginning.
 
-Without --yes it changes nothing, and refuses what it would refuse with it; also before the partitions are added.
+Without --yes it changes nothing, and reports the same refusals; also before the partitions are added.
 
 It refuses while the group has live members.`,
 		Example: `  kafka-topics.sh --bootstrap-server kafka:9092 --alter --topic impressions --partitions 6   # and all others
@@ -53,22 +54,22 @@ It refuses while the group has live members.`,
 				out := cmd.OutOrStdout()
 				switch {
 				case r.Done:
-					_, err = fmt.Fprintf(out, "The state has %d partitions now; %d ids were carried over.\n", r.To, r.Entries)
+					_, err = fmt.Fprintf(out, "The state has %s now; ids carried over: %d.\n", plural.N(r.To, "partition"), r.Entries)
 					if r.Forgotten > 0 && err == nil {
-						_, err = fmt.Fprintf(out, "%d impressions that had ended are remembered no longer: their ids are no UUIDs, so that nobody knows where they belong. What comes "+
+						_, err = fmt.Fprintf(out, "Tombstones dropped, because their ids are no UUIDs and their new partitions are unknown: %d. What comes "+
 							"for them again is an orphan, or ranked again.\n", r.Forgotten)
 					}
 				case err == nil:
-					_, err = fmt.Fprintf(out, "The state is of these topics, with %d partitions: there is nothing to do.\n", r.To)
+					_, err = fmt.Fprintf(out, "The state belongs to these topics, with %s: nothing to do.\n", plural.N(r.To, "partition"))
 				default:
-					fmt.Fprintf(out, "The state would be folded from %d into %d partitions.\n", r.From, r.To)
+					fmt.Fprintf(out, "The state would be folded from %s into %s.\n", plural.N(r.From, "partition"), plural.N(r.To, "partition"))
 				}
 				return err
 			})
 		},
 	}
 	flags.add(cmd)
-	cmd.Flags().BoolVar(&q.Recreated, "recreated", false, "the topics were made anew")
+	cmd.Flags().BoolVar(&q.Recreated, "recreated", false, "the topics were created again")
 	yesFlag(cmd, &q.Yes)
 	return cmd
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ranker-worker/ranker-worker/internal/admin"
+	"github.com/ranker-worker/ranker-worker/internal/plural"
 )
 
 func newSkipCommand() *cobra.Command {
@@ -15,18 +16,16 @@ func newSkipCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "skip --config FILE --partition P --topic T --offset N --why TEXT",
-		Short: "Pass over a record that no worker can read",
-		Long: `Pass over a record that no worker can read, and that nothing will make readable again: bytes that a disk has damaged, or
-a batch in a form that this version does not know. A partition waits at such a record for ever; /readyz and the log name its
-topic and offset.
+		Short: "Skip a record that no worker can read",
+		Long: `Skip a record that no worker can ever read: bytes that a disk has damaged, or a batch in a format that this version does not
+know. A partition waits at such a record for ever; /readyz and the log name its topic and offset.
 
-It goes with the records behind it that are packed into the same batch and cannot be read either. Each is counted as
-rejected, and gets a dead letter with the reason "skipped" and your TEXT; that of the first holds the batch as the broker
-sends it. What was done stands in the partition's history, which state inspect shows. What comes before is read first, as
-a worker would. Impressions that are passed over are not ranked, payoffs not learned. The last record that was taken in, which
-workers compare with what they know, can be given too: then it is not compared any more.
+Unreadable records behind it in the same batch are skipped with it. Each counts as rejected, and gets a dead letter with the
+reason "skipped" and your TEXT; the first one's holds the batch as the broker sends it. The partition's history records the
+skip, and state inspect shows it. Earlier records are read first, as by a worker. Skipped impressions are not ranked, skipped
+payoffs not learned. The last record read, which workers compare with the state, can be skipped too: then it is not compared.
 
-It refuses where a worker could read the record, and while the group has live members.`,
+It refuses if a worker could read the record, and while the group has live members.`,
 		Example: `  ranker-worker state skip --config worker.yaml --partition 3 --topic payoffs --offset 1042 --why "disk of broker 2, INC-77"`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withTool(cmd, flags.file, func(tool *admin.Tool) error {
@@ -38,12 +37,13 @@ It refuses where a worker could read the record, and while the group has live me
 					return printJSON(cmd.OutOrStdout(), r)
 				}
 				if r.Taken {
-					_, err = fmt.Fprintf(cmd.OutOrStdout(), "partition %d: offset %d of %s had been taken in, and is not compared any more (%s)\n",
+					_, err = fmt.Fprintf(cmd.OutOrStdout(), "partition %d: offset %d of %s had been read, and is no longer compared (%s)\n",
 						r.Partition, r.From, r.Topic, r.Fault)
 					return err
 				}
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "partition %d: offsets %d to %d of %s are passed over (%s)\n"+
-					"each has a dead letter; that of the first keeps %d bytes\n", r.Partition, r.From, r.Through, r.Topic, r.Fault, r.Kept)
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "partition %d: offsets %d to %d of %s are skipped (%s)\n"+
+					"each has a dead letter; the first one's keeps %s\n", r.Partition, r.From, r.Through, r.Topic, r.Fault,
+					plural.N(r.Kept, "byte"))
 				return err
 			})
 		},

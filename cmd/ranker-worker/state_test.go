@@ -66,7 +66,7 @@ func TestPrintLevel(t *testing.T) {
 		return out.String()
 	}
 	assert.NotContains(t, print(nil), "level")
-	assert.Contains(t, print(&admin.LevelReport{}), "none has come yet")
+	assert.Contains(t, print(&admin.LevelReport{}), "no payoff has come yet")
 	then, minutes := "2026-11-21T10:00:00Z", 480.
 	assert.Contains(t, print(&admin.LevelReport{AsOf: then, Level: 0.001}), then+": +0.0010 (in payoff ranges), which has not changed lately")
 	assert.Contains(t, print(&admin.LevelReport{AsOf: then, Level: -0.25, HalfLife: &minutes}), "-0.2500 (in payoff ranges), which has changed lately: half-life 8m0s")

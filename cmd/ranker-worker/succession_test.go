@@ -188,9 +188,9 @@ func TestHangupAddsALearner(t *testing.T) {
 	w.says("settings=\"[learners.feed.silence learners.newer]\"")
 	// A faulty configuration is reported, and the present one stays.
 	hangUp(t, strings.Replace(added, "{new:", "{newer: {payoffs: wrong}, new:", 1))
-	w.says("the configuration was not read anew, that in force stays")
+	w.says("the configuration was not reloaded; the present one stays in force")
 	hangUp(t, added) // as it is
-	w.says("the configuration was read anew")
+	w.says("the configuration was reloaded")
 	ready()
 	require.Equal(t, exitOK, w.stop(), w.errOut.String())
 	require.Equal(t, 1, strings.Count(w.errOut.String(), "draining, to go on"))
@@ -209,7 +209,7 @@ func TestHangupWhileOneIsTakenOver(t *testing.T) {
 	first := strings.Replace(string(file), "out_of_range: clamp", "out_of_range: clamp, default: true", 1)
 	for n, name := range []string{"a", "b", "c"} {
 		hangUp(t, strings.Replace(first, "learners: {feed:", "learners: {"+name+": {payoffs: stochastic}, feed:", 1))
-		require.Eventually(t, func() bool { return strings.Count(w.errOut.String(), "the configuration was read anew") > n }, 90*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return strings.Count(w.errOut.String(), "the configuration was reloaded") > n }, 90*time.Second, time.Millisecond)
 	}
 	w.says("draining, to go on with the new configuration")
 	require.Eventually(t, ready, 90*time.Second, 10*time.Millisecond)

@@ -21,12 +21,12 @@ func newTopicsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "topics --config FILE [--create]",
 		Short: "Check that the topics exist, are co-partitioned and set up right, or create them",
-		Long: `Check the topics that the configuration names: that they and their dead-letter topics exist, that all have
-the same number of partitions, that none is compacted, that rankings are stamped by the broker and kept as long as
-impressions. Every problem is listed with what to do about it, and the exit code is 1.
+		Long: `Check the topics that the configuration names: they and their dead-letter topics exist, all have the same number of
+partitions, none is compacted, the broker timestamps rankings and keeps them as long as impressions. Each problem is listed
+with its remedy, and the exit code is 1.
 
-With --create, missing topics are made first; the command then waits until every broker shows them. Topics that exist are never
-changed.`,
+With --create, missing topics are created first; the command then waits until every broker shows them. Existing topics are
+never changed.`,
 		Example: `  ranker-worker topics --config worker.yaml
   ranker-worker topics --config worker.yaml --create --partitions 12 --replication 3 --retention 720h`,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -62,7 +62,7 @@ func newVersionCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "version",
-		Short: "Show what this program was made from",
+		Short: "Show the version, revision and build of this program",
 		Example: `  ranker-worker version
   ranker-worker version --json`,
 		Args: cobra.NoArgs,

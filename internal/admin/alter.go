@@ -9,6 +9,7 @@ import (
 
 	"github.com/segmentio/kafka-go"
 
+	"github.com/ranker-worker/ranker-worker/internal/plural"
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
@@ -17,7 +18,7 @@ var (
 	// ErrLive says that workers are running that should not.
 	ErrLive = errors.New("the group has live members")
 	// ErrConfirm says that something would be given up, which needs --yes.
-	ErrConfirm = errors.New("nothing was changed: add --yes to do it")
+	ErrConfirm = errors.New("nothing was changed: repeat with --yes")
 )
 
 // patience is how long passing errors of the log are sat out.
@@ -60,7 +61,7 @@ func (tool *Tool) stopped(ctx context.Context) error {
 		return fmt.Errorf("asking for the members of group %q: %w", group, err)
 	}
 	if members > 0 {
-		return fmt.Errorf("%w: %d of %q (one from %s). Stop all workers, then give the command again; one that was killed "+
+		return fmt.Errorf("%w: %d of %q (one from %s). Stop all workers, then repeat the command; a killed one "+
 			"counts for another session timeout, 10 s", ErrLive, members, group, client)
 	}
 	return tool.noneOutside(ctx)
@@ -75,8 +76,8 @@ func (tool *Tool) noneOutside(ctx context.Context) error {
 	}
 	workers = slices.DeleteFunc(workers, func(w state.WorkerInfo) bool { return !w.Outside })
 	if len(workers) > 0 {
-		return fmt.Errorf("%w: %d workers stay outside of %q, and would join. Stop them, too, then give the command again; one that was "+
-			"killed counts for another %v", ErrLive, len(workers), tool.cfg.Kafka.Group, state.WorkerCounts)
+		return fmt.Errorf("%w: %s outside of %q would join. Stop them too, then repeat the command; a killed one "+
+			"counts for another %v", ErrLive, plural.N(len(workers), "worker"), tool.cfg.Kafka.Group, state.WorkerCounts)
 	}
 	return nil
 }

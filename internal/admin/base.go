@@ -214,7 +214,7 @@ func readBase(b *Base, name, group string, p int32, partitions int) (err error) 
 		case l.Hash != "":
 			b.Fields = append(b.Fields, state.Field{Hash: l.Hash, Field: l.Field, Value: l.Value})
 		default:
-			return fmt.Errorf("%s: %w: line %d is none of it", name, ErrBase, lines+1)
+			return fmt.Errorf("%s: %w: line %d does not belong to it", name, ErrBase, lines+1)
 		}
 	}
 }
@@ -225,11 +225,11 @@ func (l *baseLine) isFirst(group string, p int32, partitions int) error {
 	case l.Format != baseFormat || l.Meta == nil || len(l.Meta.Inputs) != int(event.Inputs):
 		return errors.New("it does not say that it is one")
 	case l.Version != baseVersion:
-		return fmt.Errorf("it is of version %d, and this program reads %d", l.Version, baseVersion)
+		return fmt.Errorf("it has version %d, and this program reads %d", l.Version, baseVersion)
 	case l.Group != group:
-		return fmt.Errorf("it is of group %q", l.Group)
+		return fmt.Errorf("it belongs to group %q", l.Group)
 	case l.Partition != p || l.Partitions != partitions:
-		return fmt.Errorf("it is of partition %d of %d, and there are %d", l.Partition, l.Partitions, partitions)
+		return fmt.Errorf("it belongs to partition %d of %d, but the topics have %d", l.Partition, l.Partitions, partitions)
 	}
 	return nil
 }

@@ -12,11 +12,11 @@ import (
 )
 
 // ErrLost says that a group has run before, and its state is gone.
-var ErrLost = errors.New("the group has run before, but its state is gone: make it anew with `ranker-worker state rebuild`, " +
-	"restore the store, or choose another kafka.group; then give the command again")
+var ErrLost = errors.New("the group has run before, but its state is gone: rebuild it with `ranker-worker state rebuild`, " +
+	"restore the store, or choose another kafka.group; then repeat the command")
 
 // ErrTopics says that the topics are not such that a group could begin.
-var ErrTopics = errors.New("`ranker-worker topics` tells what is wrong with the topics, and makes those that are missing")
+var ErrTopics = errors.New("`ranker-worker topics` lists the topics' faults, and creates missing ones")
 
 // beginMissing stores the first cut of partitions that have no state, as their first worker would: inputs from where
 // kafka.start says. It changes nothing unless all of them can begin. A worker that begins at the same time is not harmed:

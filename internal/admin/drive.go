@@ -44,7 +44,7 @@ type driver struct {
 // errUnreadable says what to do about a record that cannot be read.
 func (d *driver) errUnreadable(topic event.Topic, u *broker.Unreadable) error {
 	role := topicRoles[topic]
-	return fmt.Errorf("offset %d of %s[%d] cannot be read: %w: where nothing makes it readable again, give `ranker-worker state skip "+
+	return fmt.Errorf("offset %d of %s[%d] cannot be read: %w: if it stays unreadable, run `ranker-worker state skip "+
 		"--partition %d --topic %s --offset %d --why …`", u.From, d.tool.broker.Topic(topic), d.p, u.Err, d.p, role, u.From)
 }
 
@@ -201,7 +201,7 @@ func (d *driver) passOver(ctx context.Context, e task.Fetch, failed error) (f ta
 		if offset == u.From {
 			rec.Value = u.Batch
 		} else {
-			rec.Skipped = fmt.Sprintf("%s (what there is of it stands with offset %d)", why, u.From)
+			rec.Skipped = fmt.Sprintf("%s (its remains are at offset %d)", why, u.From)
 		}
 		f.Records = append(f.Records, rec)
 	}

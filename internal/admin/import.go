@@ -126,7 +126,7 @@ func (tool *Tool) importPartition(ctx context.Context, p int32, learner string, 
 		}
 		detail := fmt.Sprintf("export %s of group %s, %s", head.ID, head.Group, head.Time)
 		if !again && slices.Contains(allTaken(past), Taken{Learner: learner, Detail: detail}) {
-			return nil, fmt.Errorf("%w into partition %d: it would count twice; give --again if that is meant", ErrImported, p)
+			return nil, fmt.Errorf("%w into partition %d: it would count twice; use --again to do so", ErrImported, p)
 		}
 		before, fields := cutImported(learner, fields)
 		if err := errors.Join(load(to, fields), load(only, before)); err != nil {
@@ -169,7 +169,7 @@ func (tool *Tool) take(to *partition.Offline, learner string, s *section, share 
 		return err
 	}
 	if known.Fingerprint != s.fingerprint {
-		return fmt.Errorf("%w: what was exported was learned as %s, learner %q is configured as %s", partition.ErrLearner,
+		return fmt.Errorf("%w: the export was learned as %s, learner %q is configured as %s", partition.ErrLearner,
 			s.fingerprint, learner, known.Fingerprint)
 	}
 	t, err := partition.NewTransfer(from, to, share)

@@ -34,7 +34,7 @@ type Candidate struct {
 }
 
 // ErrUtilities says that candidates lack the utilities that their learner ranks by.
-var ErrUtilities = errors.New("the learner is given utilities: give candidates as item:utility; plain items alone will do only " +
+var ErrUtilities = errors.New("the learner needs utilities: write candidates as item:utility; plain items will do only " +
 	"where the learner finds their order itself (utilities: sorted or social)")
 
 // Report is what Inspect finds.
@@ -299,7 +299,7 @@ func (tool *Tool) asked(ctx context.Context, one int32) ([]int32, error) {
 		return nil, err
 	}
 	if int(one) >= n {
-		return nil, fmt.Errorf("there is no partition %d: the group has %d, from 0 to %d", one, n, n-1)
+		return nil, fmt.Errorf("no partition %d: the group has %d, from 0 to %d", one, n, n-1)
 	}
 	if one >= 0 {
 		return []int32{one}, nil

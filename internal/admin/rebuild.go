@@ -19,12 +19,12 @@ import (
 )
 
 // ErrRetention says that the topics do not hold everything any more that the state was made from.
-var ErrRetention = errors.New("the topics do not hold everything any more that the state was made from: add --partial to " +
-	"rebuild what there is, without the following")
+var ErrRetention = errors.New("the topics have lost records that the state was made from: add --partial to " +
+	"rebuild without the following")
 
 // ErrStrangers says that the log has decisions of learners that are not configured.
 var ErrStrangers = errors.New("the rankings name learners that are not configured: put them into the configuration, or add --partial " +
-	"to rebuild without what they have learned")
+	"to rebuild without their statistics")
 
 // RebuildQuery says what is to be rebuilt.
 type RebuildQuery struct {
@@ -114,7 +114,7 @@ func (tool *Tool) planRebuild(ctx context.Context, p int32, q *RebuildQuery) (*r
 	case !q.Replace:
 		return nil, fmt.Errorf("%w: it can be rebuilt with --replace --yes", state.ErrTorn)
 	case !q.Yes:
-		return nil, fmt.Errorf("%w (what is stored would be dropped first)", ErrConfirm)
+		return nil, fmt.Errorf("%w (the stored state would be dropped first)", ErrConfirm)
 	}
 	d, err := tool.describe(ctx, p)
 	if err != nil {
@@ -130,7 +130,7 @@ func (tool *Tool) planRebuild(ctx context.Context, p int32, q *RebuildQuery) (*r
 	for t := range event.Topic(event.Inputs) {
 		f := &d.Topics[t]
 		if committed[t] > f.End {
-			plan.miss(tool, t, f, "it ends at offset %d, but had been read up to %d: it was made anew, or has lost records", f.End, committed[t])
+			plan.miss(tool, t, f, "it ends at offset %d, but had been read up to %d: it was recreated, or has lost records", f.End, committed[t])
 		}
 	}
 	var first *decision
@@ -279,7 +279,7 @@ func (tool *Tool) decisions(ctx context.Context, p int32, d *task.Description, f
 			}
 		}
 		if got.Next <= next {
-			return fmt.Errorf("%s[%d] has records behind offset %d, but sends none", tool.broker.Topic(event.Rankings), p, next)
+			return fmt.Errorf("%s[%d] has records after offset %d, but sends none", tool.broker.Topic(event.Rankings), p, next)
 		}
 		next = got.Next
 	}
@@ -301,7 +301,7 @@ func (tool *Tool) fetch(ctx context.Context, p int32, topic event.Topic, offset 
 // are of before the group's beginning: they are not read, unless the group began with the log.
 func (tool *Tool) findGaps(ctx context.Context, plan *rebuildPlan, d *task.Description, first *decision) error {
 	if f := &d.Topics[event.Rankings]; f.LogStart > 0 {
-		plan.miss(tool, event.Rankings, f, "decisions before that of the impression at offset %d are gone, and what they led to "+
+		plan.miss(tool, event.Rankings, f, "decisions before that of the impression at offset %d are gone, and their outcomes "+
 			"is not learned", first.offset)
 	}
 	in := &plan.meta.Inputs[event.Impressions]
@@ -334,7 +334,7 @@ func (tool *Tool) findGaps(ctx context.Context, plan *rebuildPlan, d *task.Descr
 		case len(got.Records) == 0:
 			plan.miss(tool, topic, f, "all %d records before it are gone", f.LogStart)
 		case got.Records[0].Timestamp > since:
-			plan.miss(tool, topic, f, "what came before %s is gone, and was for impressions from %s on",
+			plan.miss(tool, topic, f, "records before %s are gone, and belonged to impressions from %s on",
 				time.UnixMilli(got.Records[0].Timestamp).UTC().Format(time.RFC3339), time.UnixMilli(since).UTC().Format(time.RFC3339))
 		}
 	}
@@ -380,11 +380,11 @@ func (tool *Tool) rebuild(ctx context.Context, plan *rebuildPlan) (RebuiltPartit
 		return s.Phase == task.Running, nil
 	})
 	if err != nil {
-		return one, fmt.Errorf("%w; what was rebuilt so far is stored, and a worker goes on from there", err)
+		return one, fmt.Errorf("%w; the state rebuilt so far is stored, and a worker continues from there", err)
 	}
 	if misplaced > 0 {
 		one.Missing = append(one.Missing, fmt.Sprintf("%d impressions of %s[%d] belong to other partitions by Kafka's default "+
-			"partitioner: if partitions were added, what came for them afterwards is there, and is not joined",
+			"partitioner: if partitions were added, their later records are there, and are not joined",
 			misplaced, tool.broker.Topic(event.Impressions), plan.p))
 	}
 	v, err := tool.look(ctx, plan.p)

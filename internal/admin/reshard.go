@@ -14,21 +14,21 @@ import (
 
 // ErrRecreated says that the topics are not the ones that the state was made from.
 var ErrRecreated = errors.New("the topics are not those that the state was made from. Kafka cannot take partitions away: " +
-	"make topics of other names with as many as wanted, name them in the configuration and give this command again, which " +
-	"then reads what is left in the old ones first. If topics were deleted and made anew under the same names, and all that " +
+	"create topics with other names and the wanted number, name them in the configuration and run this command again, which " +
+	"then reads the rest of the old ones first. If topics were deleted and created again under the same names, and all that " +
 	"the old ones held had been read, add --recreated")
 
 // ErrNotRecreated says that the topics are the very ones that the state was made from.
-var ErrNotRecreated = errors.New("the topics were not made anew, they still hold what was read: without --recreated, or all " +
+var ErrNotRecreated = errors.New("the topics were not recreated, they still hold the records read: without --recreated, or all " +
 	"of it would be read and learned again")
 
 // ErrReadBefore says that topics which are to be read from their beginning were read by this group before.
 var ErrReadBefore = errors.New("this group has read topics before that are to be read from their beginning: make topics of " +
-	"other names, or make all of them anew, the rankings too")
+	"other names, or recreate all of them, the rankings too")
 
 // ReshardQuery says how to reshard.
 type ReshardQuery struct {
-	Recreated bool // the topics were made anew: read them from their beginning
+	Recreated bool // the topics were created again: read them from their beginning
 	Yes       bool
 }
 
@@ -134,7 +134,7 @@ func (tool *Tool) resume(ctx context.Context, staging *Tool, to int, yes bool) (
 	}
 	if r.To != to || !slices.Equal(staged.TopicNames, tool.machine.TopicNames[:]) {
 		return r, fmt.Errorf("an earlier reshard that was cut off is finished now: the state has %d partitions, of topics %q. "+
-			"Give the command again to go on to %d of %q", r.To, staged.TopicNames, to, tool.machine.TopicNames)
+			"Run the command again to go on to %d of %q", r.To, staged.TopicNames, to, tool.machine.TopicNames)
 	}
 	return r, nil
 }
@@ -228,7 +228,7 @@ func (tool *Tool) catchUp(ctx context.Context, p int32, partitions int) error {
 		}
 	}}
 	_, err = d.drive(ctx, func(s *task.Status) (bool, error) {
-		tool.say("partition %d: %s, reading what is left: %d impressions, %d payoffs", p, s.Phase, s.Lag[event.Impressions],
+		tool.say("partition %d: %s, unread: %d impressions, %d payoffs", p, s.Phase, s.Lag[event.Impressions],
 			s.Lag[event.Payoffs])
 		if s.Phase != task.Running {
 			return false, nil

@@ -21,8 +21,8 @@ func (f *resharding) belongs(p int32, m *state.Meta) error {
 		f.source.machine.TopicNames, errHalf)
 }
 
-var errHalf = errors.New("part of the state was resharded, and what was put together of the rest is gone: restore a backup, or " +
-	"make it anew with `ranker-worker state rebuild --replace`")
+var errHalf = errors.New("part of the state was resharded, and the prepared rest is gone: restore a backup, or " +
+	"rebuild it with `ranker-worker state rebuild --replace`")
 
 // whole makes sure that there is nothing to do: that no partition was left behind by a try that cannot be finished.
 func (f *resharding) whole(ctx context.Context) error {
@@ -35,7 +35,7 @@ func (f *resharding) whole(ctx context.Context) error {
 			err = f.belongs(p, &m)
 		}
 		if err == nil && m.Layout == task.StateUnfinished {
-			err = fmt.Errorf("partition %d is shut by a try that was cut off: give the command as it was given then; if that is of no "+
+			err = fmt.Errorf("partition %d is locked by an interrupted reshard: run the command as it was run then; if that is of no "+
 				"avail, %w", p, errHalf)
 		}
 		if err != nil {

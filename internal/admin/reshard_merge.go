@@ -82,7 +82,7 @@ func (tool *Tool) ofTopics(names []string) (*Tool, error) {
 	cfg := *tool.cfg
 	t := &cfg.Kafka.Topics
 	if len(names) != event.Topics || (names[event.Selections] == "") == tool.machine.HasSelections {
-		return nil, fmt.Errorf("the state was made of topics %q, configured are %q: whether there is a selections topic "+
+		return nil, fmt.Errorf("the state was made from topics %q, configured are %q: whether there is a selections topic "+
 			"cannot change", names, tool.machine.TopicNames)
 	}
 	t.Impressions, t.Selections = names[event.Impressions], names[event.Selections]
@@ -254,9 +254,9 @@ const (
 )
 
 // ErrPartitioner says that ids are not where Kafka's default partitioner puts them.
-var ErrPartitioner = errors.New("keys are not where Kafka's default partitioner (murmur2) puts them. Nobody but your " +
-	"producers knows where they will put them with another number of partitions: let them use that partitioner, wait for " +
-	"payoff_horizon and join.parking_time, and give this command then; or start a new kafka.group, and carry over what is " +
+var ErrPartitioner = errors.New("keys are not where Kafka's default partitioner (murmur2) puts them. Only your " +
+	"producers determine their partitions after the change: let them use that partitioner, wait for " +
+	"payoff_horizon and join.parking_time, and then run this command; or start a new kafka.group, and carry over what is " +
 	"learned with `ranker-worker state export` and `state import`")
 
 // setAside keeps a misplaced entry until the others are carried over.

@@ -41,7 +41,7 @@ type SkipReport struct {
 // Errors of Skip.
 var (
 	ErrReadable = errors.New("nothing was skipped: a worker can read it")
-	ErrReadPast = errors.New("nothing was skipped: it has been taken in already")
+	ErrReadPast = errors.New("nothing was skipped: the record has been read already")
 	errWhy      = errors.New("say why, in one line of at most 500 bytes: it is kept with the state and the dead letter")
 	errTopic    = errors.New("no such input topic: impressions, selections or payoffs, or the name of one of them")
 )
@@ -75,7 +75,7 @@ func (tool *Tool) Skip(ctx context.Context, q SkipQuery) (*SkipReport, error) {
 	name := tool.broker.Topic(topic)
 	in := &meta.Inputs[topic]
 	if q.Offset < in.Offset && q.Offset != in.Witness.Offset {
-		return nil, fmt.Errorf("%w: the state stands at offset %d of %s[%d]", ErrReadPast, in.Offset, name, q.Partition)
+		return nil, fmt.Errorf("%w: the state is at offset %d of %s[%d]", ErrReadPast, in.Offset, name, q.Partition)
 	}
 	var u *broker.Unreadable
 	err = retry(ctx, func() error {
@@ -86,7 +86,7 @@ func (tool *Tool) Skip(ctx context.Context, q SkipQuery) (*SkipReport, error) {
 		return nil, err
 	}
 	if u == nil || u.From != q.Offset {
-		return nil, fmt.Errorf("%w, or nothing stands there: offset %d of %s[%d]", ErrReadable, q.Offset, name, q.Partition)
+		return nil, fmt.Errorf("%w, or there is no record: offset %d of %s[%d]", ErrReadable, q.Offset, name, q.Partition)
 	}
 	r := &SkipReport{Partition: q.Partition, Topic: name, From: u.From, Through: u.To - 1, Kept: min(len(u.Batch), tool.machine.MaxRecordBytes),
 		Fault: u.Err.Error(), Why: q.Why}

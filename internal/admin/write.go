@@ -24,7 +24,7 @@ func newWriter(ctx context.Context, store state.Store, p int32, fresh *state.Met
 		return nil, err
 	}
 	if meta.Layout != task.StateUnfinished {
-		return nil, fmt.Errorf("%w: a worker has begun with it in the meantime: stop it and give the command again", state.ErrFenced)
+		return nil, fmt.Errorf("%w: a worker has begun with it meanwhile: stop it and repeat the command", state.ErrFenced)
 	}
 	return &writer{store: store, p: p, meta: meta, machine: m}, nil
 }
@@ -89,7 +89,7 @@ func (tool *Tool) shut(ctx context.Context, p int32, seen map[int32]int64) error
 		return err
 	}
 	if seq, ok := seen[p]; ok && m.Seq != seq {
-		return fmt.Errorf("%w: a worker has gone on with it in the meantime: stop it and give the command again", state.ErrFenced)
+		return fmt.Errorf("%w: a worker has changed it meanwhile: stop it and repeat the command", state.ErrFenced)
 	}
 	w := writer{store: tool.store, p: p, meta: m}
 	w.meta.Layout = task.StateUnfinished

@@ -65,11 +65,11 @@ func (s Summary) encode() ([]byte, error) {
 		b, err := json.Marshal(s.bounded(share))
 		switch {
 		case err != nil:
-			return nil, fmt.Errorf("encode what this worker shows: %w", err)
+			return nil, fmt.Errorf("encode this worker's figures: %w", err)
 		case len(b) <= state.MaxShownBytes:
 			return b, nil
 		case share > mostPartitions:
-			return nil, fmt.Errorf("encode what this worker shows: %d bytes", len(b))
+			return nil, fmt.Errorf("encode this worker's figures: %d bytes", len(b))
 		}
 	}
 }

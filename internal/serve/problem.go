@@ -33,7 +33,7 @@ func newProblem(status int, kind, title, detail string) *problem {
 
 // The kinds of problems.
 func noToken() *problem {
-	return newProblem(http.StatusUnauthorized, "no-token", "A known bearer token is needed", "")
+	return newProblem(http.StatusUnauthorized, "no-token", "A valid bearer token is needed", "")
 }
 
 func tooMany(whose string) *problem {
@@ -68,16 +68,16 @@ func otherCandidates() *problem {
 
 func otherLearner(by string) *problem {
 	return newProblem(http.StatusConflict, "other-learner", "An impression of this id was ranked before, by another learner",
-		fmt.Sprintf("by %q; give another impression another id", by))
+		fmt.Sprintf("by %q; use another id for another impression", by))
 }
 
 func notWritten(detail string) *problem {
 	return newProblem(http.StatusServiceUnavailable, "not-written",
-		"Not everything could be written; send all of it again, what is there twice counts once (with aggregate: sum by its event_id)", detail)
+		"Some records could not be written; send all of them again: duplicates count once (with aggregate: sum by event_id)", detail)
 }
 
 func unknownRanking(detail string) *problem {
-	return newProblem(http.StatusNotFound, "unknown-ranking", "No ranking of this impression is known", detail)
+	return newProblem(http.StatusNotFound, "unknown-ranking", "No ranking of this impression was found", detail)
 }
 
 func unreadableLog(detail string) *problem {
@@ -93,7 +93,7 @@ func foreign(status int, detail string) *problem {
 }
 
 func noSuchPath() *problem {
-	return newProblem(http.StatusNotFound, "no-such-path", "There is nothing at this path", "")
+	return newProblem(http.StatusNotFound, "no-such-path", "Unknown path", "")
 }
 
 func otherMethod(allowed string) *problem {

@@ -225,7 +225,7 @@ func (d *Door) find(r *http.Request) answer {
 	}
 	at := r.URL.Query().Get("time")
 	if at == "" {
-		return answer{problem: unknownRanking("it is none of those remembered; with the impression's time as the parameter time, " +
+		return answer{problem: unknownRanking("it is not among the recent ones; with the impression's time as the parameter time, " +
 			"older ones are looked for in the log")}
 	}
 	from, ok := event.ParseTime([]byte(at))
@@ -239,7 +239,7 @@ func (d *Door) find(r *http.Request) answer {
 	case err != nil:
 		return answer{problem: unreadableLog(err.Error())}
 	case found == nil:
-		return answer{problem: unknownRanking("it is not in the log where it was looked for, from the time given on")}
+		return answer{problem: unknownRanking("it is not in the log from the given time on")}
 	}
 	return answer{status: http.StatusOK, body: rankingBody(found)}
 }

@@ -32,7 +32,7 @@ func Listen(d *Door, health stream.ServerConfig) (*Server, error) {
 	}
 	s, err := stream.NewServerOf(d.cfg.Serve.Listen, d.Handler(stream.NewHandler(health)), security, refuse, health.Logger)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w; give another host:port there", d.cfg.Where("serve.listen"), err)
+		return nil, fmt.Errorf("%s: %w; set another host:port", d.cfg.Where("serve.listen"), err)
 	}
 	return &Server{s, d}, nil
 }

@@ -51,12 +51,12 @@ func (g *guard) renew() {
 	switch {
 	case err != nil:
 		if !g.broken {
-			g.log.Error("the tokens were not read anew, those read before go on to count", "error", err)
+			g.log.Error("the tokens were not reloaded; the earlier ones stay valid", "error", err)
 		}
 	case !reflect.DeepEqual(tokens, g.tokens):
 		g.tokens = tokens
 		clear(g.rates)
-		g.log.Info("the tokens were read anew", "tokens", len(tokens))
+		g.log.Info("the tokens were reloaded", "tokens", len(tokens))
 	}
 	g.broken = err != nil
 }

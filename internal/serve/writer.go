@@ -28,7 +28,7 @@ const (
 
 var (
 	errQueueFull = errors.New("as much as is allowed is waiting to be written")
-	errNoTopics  = errors.New("how many partitions there are is not known yet")
+	errNoTopics  = errors.New("the number of partitions is not known yet")
 )
 
 // record is one that is written.

@@ -81,7 +81,7 @@ func (s *Store) checkEvictions(ctx context.Context, node redis.Cmdable, info map
 	}
 	if n, _ := strconv.ParseInt(info["evicted_keys"], 10, 64); s.evicted.since(info["run_id"], n) > 0 {
 		return fmt.Errorf("%w: %w: %d under an earlier maxmemory-policy, as evicted_keys of INFO shows; stop the workers and "+
-			"give `ranker-worker state rebuild --replace`, or restore a backup", state.ErrUnfit, state.ErrLost, n)
+			"run `ranker-worker state rebuild --replace`, or restore a backup", state.ErrUnfit, state.ErrLost, n)
 	}
 	policy := info["maxmemory_policy"]
 	if policy == "" {
@@ -89,7 +89,7 @@ func (s *Store) checkEvictions(ctx context.Context, node redis.Cmdable, info map
 		var answer redis.Error
 		switch {
 		case errors.As(err, &answer):
-			return fmt.Errorf("%w: neither INFO nor CONFIG GET tells its maxmemory-policy, which has to be %s (does the "+
+			return fmt.Errorf("%w: neither INFO nor CONFIG GET shows its maxmemory-policy, which must be %s (does the "+
 				"ACL allow INFO?): %w", state.ErrUnfit, noEviction, err)
 		case err != nil:
 			return fmt.Errorf("CONFIG GET: %w", err)
@@ -97,7 +97,7 @@ func (s *Store) checkEvictions(ctx context.Context, node redis.Cmdable, info map
 		policy = got["maxmemory-policy"]
 	}
 	if policy != noEviction {
-		return fmt.Errorf("%w: its maxmemory-policy is %q, which can delete state; it has to be %s (CONFIG SET "+
+		return fmt.Errorf("%w: its maxmemory-policy is %q, which can delete state; it must be %s (CONFIG SET "+
 			"maxmemory-policy %s, and in redis.conf)", state.ErrUnfit, policy, noEviction, noEviction)
 	}
 	return nil

@@ -97,8 +97,8 @@ func execute(ctx context.Context, tx redis.Pipeliner) error {
 
 // torn explains a torn mark to a reader who did not set it.
 func torn(id string) error {
-	return fmt.Errorf("%w: checkpoint %q stands half-written; the worker that made it repairs it when it sends it again, "+
-		"else restore Redis from a copy, or stop the workers and give `ranker-worker state rebuild --replace`", state.ErrTorn, id)
+	return fmt.Errorf("%w: checkpoint %q is half-written; its worker repairs it by sending it again, "+
+		"else restore Redis from a copy, or stop the workers and run `ranker-worker state rebuild --replace`", state.ErrTorn, id)
 }
 
 // Probe implements state.Store.
@@ -113,7 +113,7 @@ func (s *Store) Probe(ctx context.Context, p int32) (state.Fence, error) {
 		return state.Fence{}, wrap(p, doing, err)
 	}
 	if err := s.checkPartitionEvictions(ctx, p); err != nil {
-		return state.Fence{}, wrap(p, "make sure that it keeps what it is given", err)
+		return state.Fence{}, wrap(p, "check that it keeps its data", err)
 	}
 	return f, nil
 }

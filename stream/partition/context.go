@@ -120,7 +120,7 @@ func (c *Context) checkCandidate(r *Reading, one *event.CandidateContext, learne
 	if r.missing++; c.missingZero {
 		return nil
 	}
-	return inField("/predicted", faultf(event.MissingPredicted, "predicted is absent, and learner %q goes by it", learner))
+	return inField("/predicted", faultf(event.MissingPredicted, "predicted is absent, and learner %q needs it", learner))
 }
 
 // check compares a list of numbers with the declared names.

@@ -157,7 +157,7 @@ func TestContext_Faults(t *testing.T) {
 		{`"b","utility":2,"features":[1,0]`, `"b","utility":2,"features":[1]`, "wrong_features", `candidates[1]: features has 1 numbers, learner "feed" declares 2 (price, new)`, "/candidates/1/features"},
 		{`"b","utility":2,"features":[1,0]`, `"b","utility":2`, "missing_features", `candidates[1]: features is absent or empty, learner "feed" declares 2 (price, new)`, "/candidates/1/features"},
 		{`"b","utility":2,"features":[1,0]`, `"b","utility":2,"features":[1,null]`, "missing_features", "candidates[1]: features[1], new, is null", "/candidates/1/features/1"},
-		{`"b","utility":2,"features":[1,0],"predicted":0.5`, `"b","utility":2,"features":[1,0]`, "missing_predicted", `candidates[1]: predicted is absent, and learner "feed" goes by it`, "/candidates/1/predicted"},
+		{`"b","utility":2,"features":[1,0],"predicted":0.5`, `"b","utility":2,"features":[1,0]`, "missing_predicted", `candidates[1]: predicted is absent, and learner "feed" needs it`, "/candidates/1/predicted"},
 		{`"b","utility":2,"features":[1,0],"predicted":0.5`, `"b","utility":2,"features":[1,0],"predicted":"0.5"`, "wrong_type", "candidates[1]: predicted", "/candidates/1/predicted"},
 	} {
 		record := strings.Replace(sound, c.from, c.to, 1)

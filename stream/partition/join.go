@@ -114,7 +114,7 @@ func (m *Machine) mayConclude(in *Input, effective event.Millis, v verdict) erro
 	case in.Read[awaited] || m.time.newest[awaited] >= effective:
 		m.stepping.crowded = true
 	default:
-		return &Wait{For: fmt.Sprintf("there is no room for it to wait for a record of %s, where not all is read (join.max_parked, "+
+		return &Wait{For: fmt.Sprintf("parking is full, and %s is not read to its end (join.max_parked, "+
 			"%d bytes, or %d records and %d bytes for one impression)", m.cfg.TopicNames[awaited], m.cfg.MaxParkedBytes, maxParkedPerID, maxParkedBytesPerID)}
 	}
 	return nil

@@ -24,8 +24,8 @@ type UnfitError struct {
 }
 
 func (e *UnfitError) Error() string {
-	return fmt.Sprintf("%v: %q: it is configured as %s, but what it has learned was learned as %s: give it another name, or stop the workers "+
-		"and give `ranker-worker state reset --learner`", ErrLearner, e.Learner, e.Configured, e.Stored[e.Learner])
+	return fmt.Sprintf("%v: %q: it is configured as %s, but was learned as %s: give it another name, or stop the workers "+
+		"and run `ranker-worker state reset --learner`", ErrLearner, e.Learner, e.Configured, e.Stored[e.Learner])
 }
 
 func (e *UnfitError) Unwrap() error { return ErrLearner }

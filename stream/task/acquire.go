@@ -60,7 +60,7 @@ func (t *Task) heartbeats(until time.Duration) {
 	})
 }
 
-const lostStateAdvice = "stop the workers and restore the store, or make its state anew from the topics with `ranker-worker " +
+const lostStateAdvice = "stop the workers and restore the store, or rebuild its state from the topics with `ranker-worker " +
 	"state rebuild`, or start afresh under a new kafka.group"
 
 // seekEarlierRun looks for signs that this group has run before. With any, an empty store is a loss and not a beginning.

@@ -47,7 +47,7 @@ func (t *Task) verifyEarlier() {
 		asked.add(r.machine, ids[i])
 	}
 	low := r.owner.fence.Seq
-	ask(t, "looking up what was decided before the checkpoint", loadTimeout, LookUp{Places: asked.places, Room: maxLookUpBytes}, func(answer LookedUp) {
+	ask(t, "looking up decisions before the checkpoint", loadTimeout, LookUp{Places: asked.places, Room: maxLookUpBytes}, func(answer LookedUp) {
 		if !t.verify(answer.Fence, low) {
 			return
 		}
@@ -60,7 +60,7 @@ func (t *Task) verifyEarlier() {
 			e := &earlier[through]
 			if !r.machine.Holds(ids[through], found, e.offset, e.began) {
 				t.stop(StopState, fmt.Errorf("%w: %q was ranked for the impression at offset %d, which the state has read, and is not in it: "+
-					"it was saved by a worker that did not own the partition any more: stop the workers and give `ranker-worker state "+
+					"it was saved by a worker that no longer owned the partition: stop the workers and run `ranker-worker state "+
 					"rebuild --replace`, or restore a backup", errContradiction, e.id, e.offset))
 				return
 			}

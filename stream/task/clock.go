@@ -37,7 +37,7 @@ func (c *clock) kafka(now Now, one bool) event.Millis {
 
 const comparing = "comparing the worker's clock with Kafka's"
 
-var errNoTime = errors.New("no broker has said what time it is")
+var errNoTime = errors.New("no broker has shown its time yet")
 
 // times returns the present time, and the time up to which records' own times are believed. apart is an error if the clocks
 // differ by more than bound: nothing may expire then, since either may be wrong. A time that one of them supports is believed.

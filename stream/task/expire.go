@@ -2,7 +2,7 @@ package task
 
 import "fmt"
 
-const walking = "walking over what is due"
+const walking = "reading due entries"
 
 // walkDue walks over entries of due buckets. Each step waits until the one before is saved, so that the
 // store shows the entries left. Buckets are closed when it shows none and no unsaved change can add any.

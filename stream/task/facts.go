@@ -69,7 +69,7 @@ func (c *Config) checkMissing(d *Description) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	return fmt.Errorf("topic %s does not exist: `ranker-worker topics --create` makes what is missing", strings.Join(missing, ", "))
+	return fmt.Errorf("topic %s does not exist: `ranker-worker topics --create` creates missing topics", strings.Join(missing, ", "))
 }
 
 // checkDescription returns the first fact that does not fit the stored meta data or the cut.
@@ -102,7 +102,7 @@ func (c *Config) checkTopics(d *Description) (StopReason, error) {
 			return StopPartitions, fmt.Errorf("topic %q has %d partitions, but %q has %d: all must have the same number",
 				name, f.Partitions, c.TopicNames[event.Impressions], n)
 		case int(c.Partition) >= n:
-			return StopPartitions, fmt.Errorf("there is no partition %d: the topics have %d", c.Partition, n)
+			return StopPartitions, fmt.Errorf("no partition %d: the topics have %d", c.Partition, n)
 		case f.Compacted:
 			return StopTopic, fmt.Errorf("topic %q is compacted: set cleanup.policy=delete, or records are lost unseen", name)
 		case topic == event.Rankings && !f.LogAppendTime:
@@ -125,7 +125,7 @@ func (c *Config) checkRetention(d *Description) (StopReason, error) {
 		{"retention.bytes", rankings.RetentionBytes, impressions.RetentionBytes},
 	} {
 		if r.rankings >= 0 && (r.impressions < 0 || r.rankings < r.impressions) {
-			return StopTopic, fmt.Errorf("topic %q has %s=%d, but %q has %d: rankings have to be kept for as long as the impressions, or "+
+			return StopTopic, fmt.Errorf("topic %q has %s=%d, but %q has %d: rankings must be kept as long as the impressions, or "+
 				"a replay would rank these again", c.TopicNames[event.Rankings], r.setting, r.rankings,
 				c.TopicNames[event.Impressions], r.impressions)
 		}
@@ -163,11 +163,11 @@ func (c *Config) checkCut(d *Description, m *state.Meta, cut cutPositions) (Stop
 	}
 	if !slices.Equal(m.TopicNames, c.TopicNames[:]) {
 		return StopCluster, fmt.Errorf("the state was made of topics %q, configured are %q: to go over to these, stop the "+
-			"workers and give `ranker-worker state reshard`", m.TopicNames, c.TopicNames)
+			"workers and run `ranker-worker state reshard`", m.TopicNames, c.TopicNames)
 	}
 	if n := d.Topics[event.Impressions].Partitions; n != m.Partitions {
 		return StopPartitions, fmt.Errorf("the topics had %d partitions when the state was made, now %d: records of one "+
-			"impression would part: stop the workers and give `ranker-worker state reshard`", m.Partitions, n)
+			"impression would part: stop the workers and run `ranker-worker state reshard`", m.Partitions, n)
 	}
 	for topic := event.Topic(0); topic < event.Inputs; topic++ {
 		if c.reads(topic) {
@@ -186,7 +186,7 @@ func (c *Config) checkCut(d *Description, m *state.Meta, cut cutPositions) (Stop
 func CheckLayout(m *state.Meta) error {
 	if m.Layout == StateUnfinished {
 		return errors.New("the state is being put together by `ranker-worker state reshard`, which has not come " +
-			"to its end: stop the workers and give it again")
+			"to its end: stop the workers and run it again")
 	}
 	if m.Layout < 0 {
 		return fmt.Errorf("the stored state is half-way to version %d, and this worker reads %d: start a worker of version %d, which "+

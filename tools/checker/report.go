@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ranker-worker/ranker-worker/internal/plural"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
@@ -78,8 +79,9 @@ func (r *Report) Print(w io.Writer) error {
 		fmt.Fprintf(&b, "%-24s %12d %12d %12d\n", l.Law, l.Checked, l.Open, l.Violations)
 		checked += l.Checked
 	}
-	fmt.Fprintf(&b, "group %s: %d partitions, %d records read, %d comparisons by %d laws, %d violations, %.1f s (%.0f records/s)\n",
-		r.Group, len(r.Partitions), r.Records, checked, len(r.Laws), r.Violated, r.Seconds,
+	fmt.Fprintf(&b, "group %s: %s, %s read, %s by %d laws, %s, %.1f s (%.0f records/s)\n",
+		r.Group, plural.N(len(r.Partitions), "partition"), plural.N(r.Records, "record"), plural.N(checked, "comparison"), len(r.Laws),
+		plural.N(r.Violated, "violation"), r.Seconds,
 		float64(r.Records)/max(r.Seconds, 1e-9))
 	_, err := io.WriteString(w, b.String())
 	return err

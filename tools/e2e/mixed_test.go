@@ -31,7 +31,7 @@ func TestMixedConfigurations(t *testing.T) {
 			deadline, 20*time.Millisecond)
 		fresh.awaitReady(t)
 		require.Eventually(t, func() bool {
-			return strings.Contains(w.log.String(), "other workers of the group have learners that this one has not;")
+			return strings.Contains(w.log.String(), "other workers of the group have learners that this one lacks;")
 		}, deadline, 20*time.Millisecond)
 		const n = 20
 		var messages []kafka.Message

@@ -511,7 +511,7 @@ func reshard(t *testing.T, w *world) {
 	before := w.inspect(t, tool, admin.InspectQuery{Partition: -1}).Learners[0]
 	_, err = tool.Reshard(t.Context(), admin.ReshardQuery{})
 	require.ErrorIs(t, err, admin.ErrConfirm)
-	w.cutOff(t, "reading what is left")
+	w.cutOff(t, "unread: ")
 	require.Empty(t, w.keys(t, ":new"), "nothing was put together yet")
 	w.cutOff(t, "partition 2 of 6 is in its place")
 	worker = w.start(t)

@@ -174,7 +174,7 @@ func writeForeign(ctx context.Context, s *isolated) error {
 		if err := s.worker().AwaitReady(ctx); err != nil {
 			return err
 		}
-		said := s.worker().AwaitSaid(ctx, "decisions in the log that no worker of this group has written are passed over")
+		said := s.worker().AwaitSaid(ctx, "decisions in the log by other producers than this group's workers are ignored")
 		counted := s.worker().awaitCounted(ctx, "ranker_foreign_decisions_total", wrote)
 		if err := must(ctx, errors.Join(said, counted)); err != nil {
 			return err

@@ -1,0 +1,12 @@
+// Package plural writes counts with their nouns, for messages of commands and tools.
+package plural
+
+import "strconv"
+
+// N returns n and its noun, whose plural ends in "s": "1 row", "2 rows".
+func N[I ~int | ~int32 | ~int64](n I, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return strconv.FormatInt(int64(n), 10) + " " + noun
+}
