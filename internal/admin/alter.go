@@ -15,16 +15,15 @@ import (
 )
 
 var (
-	// ErrLive says that workers are running that should not.
 	ErrLive = errors.New("the group has live members")
-	// ErrConfirm says that something would be given up, which needs --yes.
+	// ErrConfirm means that something would be lost, which needs --yes.
 	ErrConfirm = errors.New("nothing was changed: repeat with --yes")
 )
 
-// patience is how long passing errors of the log are sat out.
+// patience bounds the retries of transient errors of the log.
 const patience = 15 * time.Second
 
-// retry repeats what can fail in passing, such as a leader that is just being elected.
+// retry repeats a call that may fail transiently, such as during a leader election.
 func retry(ctx context.Context, try func() error) error {
 	for end := time.Now().Add(patience); ; {
 		err := try()
@@ -37,7 +36,7 @@ func retry(ctx context.Context, try func() error) error {
 	}
 }
 
-// stopped makes sure that no worker of the group is alive, as far as the coordinator knows.
+// stopped fails if the coordinator knows a live worker of the group.
 func (tool *Tool) stopped(ctx context.Context) error {
 	group := tool.cfg.Kafka.Group
 	var members int
@@ -67,8 +66,8 @@ func (tool *Tool) stopped(ctx context.Context) error {
 	return tool.noneOutside(ctx)
 }
 
-// noneOutside makes sure that no worker stays outside of the group for a while: what the command does may make it fit to work, and it would
-// join in the middle of what needs all of them stopped. Where the store's rights forbid workers to tell each other, nobody knows.
+// noneOutside fails if a worker stays outside of the group: the command may make it fit, and it would
+// join while all workers must be stopped. It passes if the store's rights forbid announcements.
 func (tool *Tool) noneOutside(ctx context.Context) error {
 	workers, err := tool.registry.Workers(ctx)
 	if err != nil && !errors.Is(err, state.ErrForbidden) {
@@ -82,16 +81,15 @@ func (tool *Tool) noneOutside(ctx context.Context) error {
 	return nil
 }
 
-// alteration is what a command makes of one partition.
+// alteration is a command's change of one partition.
 type alteration struct {
 	changes state.Changes
 	drop    []string
 	history History // number, time and offsets are filled in
 }
 
-// alter takes a partition over and replaces its cut by one that differs in what change gives, all in one checkpoint. The
-// hashes named are among the fields that change gets, with those of meta. Nothing is stored if change fails, or gives
-// nil. It fails with state.ErrNoState where the partition has none.
+// alter takes a partition over and applies the alteration that change returns, in one checkpoint. change gets the fields of meta and
+// of the named hashes. Nothing is stored if it fails or returns nil. It fails with state.ErrNoState if the partition has no state.
 func (tool *Tool) alter(ctx context.Context, p int32, hashes []string,
 	change func(m *state.Meta, fields []state.Field) (*alteration, error)) error {
 	before, _, err := tool.store.View(ctx, p, nil)
@@ -129,7 +127,7 @@ func (tool *Tool) alter(ctx context.Context, p int32, hashes []string,
 		Changes: a.changes, Drop: a.drop})
 }
 
-// everyPartition does something to each stored partition. Those without state are passed over.
+// everyPartition calls do for each partition with state.
 func (tool *Tool) everyPartition(ctx context.Context, do func(p int32) error) error {
 	n, stored, err := tool.partitions(ctx)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// Base is a partition's whole state as a checkpoint left it, with which a replay can begin.
+// Base is a partition's whole state as of a checkpoint, from which a replay can begin.
 type Base struct {
 	Meta   state.Meta
 	Fields []state.Field
@@ -24,18 +24,17 @@ type Base struct {
 	Taken  time.Time
 }
 
-// BaseReport is what TakeBase wrote.
+// BaseReport is the result of TakeBase.
 type BaseReport struct {
 	Dir        string          `json:"dir"`
 	Partitions []BasePartition `json:"partitions"`
 }
 
-// BasePartition is what it wrote of one.
 type BasePartition struct {
 	Partition  int32   `json:"partition"`
 	Checkpoint int64   `json:"checkpoint"`
 	Offsets    []int64 `json:"offsets"` // next to be read, of impressions, selections, payoffs
-	Entries    int     `json:"entries"` // impressions and what else lies under ids
+	Entries    int     `json:"entries"` // impressions and other entries under ids
 }
 
 const (
@@ -43,7 +42,7 @@ const (
 	baseVersion = 1
 )
 
-// baseLine is any line of a base's file: the first says what it is, and the last how many lines there are.
+// baseLine is a line of a base's file. The first identifies it, and the last has the number of lines.
 type baseLine struct {
 	Format     string      `json:"format,omitempty"`
 	Version    int         `json:"version,omitempty"`
@@ -53,11 +52,11 @@ type baseLine struct {
 	Taken      time.Time   `json:"taken,omitzero"`
 	Meta       *state.Meta `json:"meta,omitempty"`
 
-	Hash  string `json:"hash,omitempty"` // of a field's
+	Hash  string `json:"hash,omitempty"` // of a field
 	Field []byte `json:"field,omitempty"`
 	Value []byte `json:"value,omitempty"`
 
-	Page    *state.Page `json:"page,omitempty"` // of a page's
+	Page    *state.Page `json:"page,omitempty"` // of a page
 	IDs     []state.ID  `json:"ids,omitempty"`
 	Entries [][]byte    `json:"entries,omitempty"`
 
@@ -65,11 +64,11 @@ type baseLine struct {
 	Lines int  `json:"lines,omitempty"`
 }
 
-// ErrBase says that a directory does not hold a whole base of the group.
+// ErrBase means that a directory does not hold a whole base of the group.
 var ErrBase = errors.New("this is not a whole base of this group")
 
-// TakeBase writes all that is stored to a new directory, a file for each partition. It only reads, while workers run or not: each
-// partition at an instant of its own, during which the store does nothing else.
+// TakeBase writes the stored state to a new directory, a file per partition. It only reads,
+// with or without running workers: each partition at one instant, which blocks the store.
 func (tool *Tool) TakeBase(ctx context.Context, dir string) (*BaseReport, error) {
 	n, stored, err := tool.partitions(ctx)
 	if err != nil {
@@ -121,7 +120,7 @@ func (tool *Tool) takeBase(ctx context.Context, dir string, p int32, n int) (r B
 	return r, err
 }
 
-// whole reads all that is stored of a partition. A checkpoint that is half-written is waited for.
+// whole reads all that is stored of a partition. It waits for a half-written checkpoint.
 func (tool *Tool) whole(ctx context.Context, p int32) (b Base, err error) {
 	m, err := tool.newMachine(p)
 	if err != nil {
@@ -170,7 +169,7 @@ func writeBase(f io.Writer, first *baseLine, b Base) error {
 	return errors.Join(err, packed.Close(), buffered.Flush())
 }
 
-// ReadBase reads a base of a group with so many partitions, by partition.
+// ReadBase reads a group's base, by partition.
 func ReadBase(dir, group string, partitions int) ([]Base, error) {
 	bases := make([]Base, partitions)
 	for p := range bases {

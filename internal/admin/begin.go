@@ -11,16 +11,15 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// ErrLost says that a group has run before, and its state is gone.
 var ErrLost = errors.New("the group has run before, but its state is gone: rebuild it with `ranker-worker state rebuild`, " +
 	"restore the store, or choose another kafka.group; then repeat the command")
 
-// ErrTopics says that the topics are not such that a group could begin.
+// ErrTopics means that the topics' faults prevent a group from beginning.
 var ErrTopics = errors.New("`ranker-worker topics` lists the topics' faults, and creates missing ones")
 
-// beginMissing stores the first cut of partitions that have no state, as their first worker would: inputs from where
-// kafka.start says. It changes nothing unless all of them can begin. A worker that begins at the same time is not harmed:
-// the first of the two stores the cut, the other finds it.
+// beginMissing stores the first cut of partitions without state, as their first worker would:
+// inputs begin where kafka.start says. It changes nothing unless all of them can begin. A worker
+// that begins at the same time does no harm: the first stores the cut, the other finds it.
 func (tool *Tool) beginMissing(ctx context.Context, n int32) error {
 	fresh := map[int32]*state.Meta{}
 	for p := range n {
@@ -46,7 +45,7 @@ func (tool *Tool) beginMissing(ctx context.Context, n int32) error {
 	return nil
 }
 
-// firstCut is that of a partition of a group that has never run; nil where somebody else has begun it in the meantime.
+// firstCut returns the first cut of a partition of a group that has never run; nil if a worker has begun it meanwhile.
 func (tool *Tool) firstCut(ctx context.Context, p int32, n int) (*state.Meta, error) {
 	d, err := tool.describe(ctx, p)
 	if err != nil {
@@ -63,7 +62,7 @@ func (tool *Tool) firstCut(ctx context.Context, p int32, n int) (*state.Meta, er
 		return nil, err
 	}
 	if lost != nil {
-		// The signs may be those of a worker that has begun just now.
+		// The signs may come from a worker that has just begun.
 		if _, err := tool.store.Probe(ctx, p); !errors.Is(err, state.ErrNoState) {
 			return nil, err
 		}

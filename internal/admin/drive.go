@@ -22,37 +22,35 @@ type driver struct {
 	p    int32
 	// generation is written with the token.
 	generation int64
-	// describe, if not nil, changes what the task is told of the topics.
+	// describe, if not nil, changes the facts that the task gets about the topics.
 	describe func(*task.Description)
-	// adrift says that the topics lack what the first decisions' steps tell of.
+	// adrift means that the topics lack records of the first decisions' steps.
 	adrift bool
-	// anyProducer takes decisions from every producer.
+	// anyProducer accepts decisions of every producer.
 	anyProducer bool
-	// elsewhere, if not nil, says which partition a key belongs to; the task counts those of others.
+	// elsewhere, if not nil, returns the partition of a key; the task counts keys of other partitions.
 	elsewhere func(key []byte) int32
-	// skips, if not nil, says why what cannot be read at an offset is to be passed over; "" is not. It is called by one request
-	// at a time for each topic.
+	// skips, if not nil, returns the reason to skip an unreadable record, "" not to. It is called by one request at a time for each topic.
 	skips func(topic event.Topic, offset int64) string
-	// saves, if not nil, may add to a checkpoint before it is sent.
 	saves func(*state.Checkpoint) error
-	// saved, if not nil, is told of a checkpoint that is stored.
+	// saved, if not nil, is called after a checkpoint is stored.
 	saved func(*state.Checkpoint)
-	// unread is set to what cannot be read and is not to be passed over.
+	// unread is set to the error of an unreadable record that must not be skipped.
 	unread atomic.Pointer[error]
 }
 
-// errUnreadable says what to do about a record that cannot be read.
+// errUnreadable returns the advice about an unreadable record.
 func (d *driver) errUnreadable(topic event.Topic, u *broker.Unreadable) error {
 	role := topicRoles[topic]
 	return fmt.Errorf("offset %d of %s[%d] cannot be read: %w: if it stays unreadable, run `ranker-worker state skip "+
 		"--partition %d --topic %s --offset %d --why …`", u.From, d.tool.broker.Topic(topic), d.p, u.Err, d.p, role, u.From)
 }
 
-// lookEvery is how often a task is asked how it is.
+// lookEvery is the interval of looks at the task's status.
 const lookEvery = 50 * time.Millisecond
 
-// drive runs the task until its condition is as until wants it, and drains it: what it has stepped is then stored. It
-// fails where the task stops, with the task's reason. It tells how many decisions were adopted.
+// drive runs the task until its status satisfies until, and drains it, which saves its steps. It
+// fails with the task's reason if the task stops. It returns the number of decisions adopted.
 func (d *driver) drive(ctx context.Context, until func(*task.Status) (bool, error)) (adopted int64, err error) {
 	machine := d.tool.machine
 	machine.Partition, machine.CheckCopartition = d.p, d.elsewhere
@@ -108,7 +106,7 @@ func (d *driver) drive(ctx context.Context, until func(*task.Status) (bool, erro
 				return adopted, fmt.Errorf("partition %d stopped (%s): %w", d.p, s.Reason, s.Err)
 			case phase == task.Done:
 				return adopted, nil
-			case errors.Is(s.Err, state.ErrUnfit): // a worker would wait until somebody has mended it
+			case errors.Is(s.Err, state.ErrUnfit): // a worker would wait until the store is fit
 				return adopted, fmt.Errorf("partition %d: %w", d.p, s.Err)
 			case !draining:
 				if draining, err = until(&s); err != nil {
@@ -131,7 +129,7 @@ func (d *driver) drive(ctx context.Context, until func(*task.Status) (bool, erro
 	}
 }
 
-// shell carries out one request of a driver's task. It is in no group: it has no heartbeat and commits nothing.
+// shell executes a request of a driver's task. Without a group it has no heartbeat and commits nothing.
 type shell struct {
 	stream.Executor
 	d *driver
@@ -175,12 +173,12 @@ func (s shell) Checkpoint(e task.Checkpoint) error {
 	return err
 }
 
-// passOver makes of an answer that cannot be read one that gives what can be had of its records, where that is wanted; else it
-// fails with what the fetch failed with.
+// passOver replaces an unreadable answer by the readable parts of its
+// records, if they are to be skipped; otherwise it returns the fetch's error.
 func (d *driver) passOver(ctx context.Context, e task.Fetch, failed error) (f task.Fetched, err error) {
 	u, err := d.tool.broker.Partition(d.p).Unreadable(ctx, e.Topic, e.Offset)
 	if err != nil || u == nil {
-		return f, failed // it is asked for again
+		return f, failed // the request is repeated
 	}
 	why := ""
 	if d.skips != nil {

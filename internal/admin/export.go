@@ -18,44 +18,41 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// An export is a stream of JSON lines. The first says what it is. Then come sections, one for each learner and partition:
-// a line that names them, a line for each item, a line for each other field of what the learner knows. The last says how
-// many lines there were before it, so that a stream that was cut off is told from a whole one. What is under way is no
-// part of it: what is in flight, what QPM-D holds for and has waiting, what BOLD's instances wait for.
+// An export is a stream of JSON lines. The first identifies it. Sections follow, one per learner and partition: a line that names
+// them, a line per item, and a line per other field of the learner. The last line counts the lines before it, which shows a truncated
+// stream. Work in progress is left out: selections in flight, holds and queues of QPM-D, and outstanding decisions of BOLD.
 const (
 	exportFormat  = "ranker-worker-state"
 	exportVersion = 1
 )
 
-// exportLine is any of its lines.
+// exportLine is any line.
 type exportLine struct {
 	Format     string `json:"format,omitempty"` // of the first line
 	Version    int    `json:"version,omitempty"`
-	ID         string `json:"id,omitempty"` // tells this export from all others
+	ID         string `json:"id,omitempty"` // identifies this export
 	Group      string `json:"group,omitempty"`
 	Time       string `json:"time,omitempty"`
 	Partitions int    `json:"partitions,omitempty"`
 
-	Learner     string `json:"learner,omitempty"` // of a section's
+	Learner     string `json:"learner,omitempty"` // of a section
 	Fingerprint string `json:"fingerprint,omitempty"`
 	Partition   *int32 `json:"partition,omitempty"`
 
-	Item  string          `json:"item,omitempty"`  // of an item's
-	Stats json.RawMessage `json:"stats,omitempty"` // as it is stored: number, payoffs, sum, sum of squares
+	Item  string          `json:"item,omitempty"`  // of an item
+	Stats json.RawMessage `json:"stats,omitempty"` // as stored: number, payoffs, sum, sum of squares
 
-	Hash   string `json:"hash,omitempty"` // of another field's
+	Hash   string `json:"hash,omitempty"` // of another field
 	Field  string `json:"field,omitempty"`
 	Value  string `json:"value,omitempty"`
-	Binary []byte `json:"binary,omitempty"` // in place of value, in base64
+	Binary []byte `json:"binary,omitempty"` // instead of value, in base64
 
-	End   bool `json:"end,omitempty"` // of the last
+	End   bool `json:"end,omitempty"` // of the last line
 	Lines int  `json:"lines,omitempty"`
 }
 
-// ErrExport says that a stream is not a whole export.
 var ErrExport = errors.New("this is not a whole export of ranker-worker")
 
-// ExportReport is what Export wrote.
 type ExportReport struct {
 	ID         string   `json:"id"`
 	Learners   []string `json:"learners"`
@@ -64,8 +61,8 @@ type ExportReport struct {
 	Lines      int      `json:"lines"`
 }
 
-// Export writes what learners know to w: one, or all that are configured where learner is empty. It only reads, while
-// workers run or not; partitions are each read at an instant of their own.
+// Export writes the statistics of one learner, or of all configured ones if learner is empty,
+// to w. It only reads, with or without running workers, each partition at one instant.
 func (tool *Tool) Export(ctx context.Context, learner string, w io.Writer) (*ExportReport, error) {
 	var names []string
 	for i := range tool.cfg.Learners {
@@ -109,8 +106,7 @@ func (tool *Tool) Export(ctx context.Context, learner string, w io.Writer) (*Exp
 	return r, buffered.Flush()
 }
 
-// exportPartition writes a partition's sections: what a machine that knew nothing before stores after it has taken over
-// what the partition's knows.
+// exportPartition writes a partition's sections: the fields that an empty machine stores after it has merged the partition's statistics.
 func (tool *Tool) exportPartition(ctx context.Context, p int32, names []string, r *ExportReport, out func(exportLine) error) error {
 	v, err := tool.lookToTell(ctx, p)
 	if errors.Is(err, state.ErrNoState) {
@@ -147,7 +143,7 @@ func (tool *Tool) exportPartition(ctx context.Context, p int32, names []string, 
 	return nil
 }
 
-// section writes what a learner's part of a section holds: fields as they are stored, and a line for each item.
+// section writes a learner's stored fields and items.
 func (r *ExportReport) section(learner string, writes []state.Write, out func(exportLine) error) error {
 	var items []state.Field
 	for _, w := range writes {
@@ -160,7 +156,7 @@ func (r *ExportReport) section(learner string, writes []state.Write, out func(ex
 		case hash == partition.ItemsHash || hash == partition.NamesHash:
 			items = append(items, state.Field{Hash: w.Hash, Field: w.Field, Value: w.Value})
 			continue
-		case hash == partition.CatalogueHash: // which the items tell
+		case hash == partition.CatalogueHash: // the items imply it
 			continue
 		case !utf8.Valid(w.Value):
 			line.Value, line.Binary = "", w.Value
@@ -182,7 +178,6 @@ func (r *ExportReport) section(learner string, writes []state.Write, out func(ex
 	return nil
 }
 
-// emptyMachine makes a machine that has loaded nothing.
 func (tool *Tool) emptyMachine(p int32) (*partition.Offline, error) {
 	m, err := tool.newMachine(p)
 	if err != nil {

@@ -10,8 +10,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// Exported makes a machine that knows of a configured learner what an export holds of it, of all its partitions together, and nothing else. It
-// connects to nothing.
+// Exported returns a machine with the statistics of a learner in an export, of all its partitions together. It connects to nothing.
 func Exported(cfg *config.Config, learner string, r io.Reader) (*partition.Offline, error) {
 	_, sections, err := readExport(r)
 	if err != nil {

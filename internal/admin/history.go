@@ -13,34 +13,32 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// History is one thing that was done to a partition's state by a person's command and not by its worker. Whoever folds
-// the topics to check the state starts from the last entry.
+// History is a change of a partition's state by a command. A check by folding the topics starts from the last entry.
 type History struct {
-	Number   int64   `json:"number"` // the checkpoint's sequence that did it
+	Number   int64   `json:"number"` // sequence of the checkpoint that made it
 	Time     string  `json:"time"`   // RFC 3339
 	Done     string  `json:"done"`   // reset, reset_experiment, import, rebuild, reshard or skip
 	Learner  string  `json:"learner,omitempty"`
-	Was      string  `json:"was,omitempty"` // the name under which a reset learner's impressions end
+	Was      string  `json:"was,omitempty"` // the name of a reset learner's earlier impressions
 	Detail   string  `json:"detail,omitempty"`
-	Offsets  []int64 `json:"offsets"`  // where the inputs stood
-	Rankings int64   `json:"rankings"` // and the rankings
-	// Values names the hash that holds an import's values.
+	Offsets  []int64 `json:"offsets"`  // positions of the inputs
+	Rankings int64   `json:"rankings"` // position of the rankings
+	// Values names the hash with an import's values.
 	Values string `json:"values,omitempty"`
-	// Topic and Skipped, of a skip, are the input topic's name and the offsets passed over: the first, and that behind the last.
+	// Topic and Skipped, of a skip, are the input topic's name, the first offset skipped, and the offset behind the last.
 	Topic   string  `json:"topic,omitempty"`
 	Skipped []int64 `json:"skipped,omitempty"`
-	// Taken, of a reshard, are the exports that the learners of the old partitions had taken in.
+	// Taken, of a reshard, are the exports that the old partitions' learners had imported.
 	Taken []Taken `json:"taken,omitempty"`
 }
 
-// Taken is an export that a learner took in.
+// Taken is an export that a learner imported.
 type Taken struct {
 	Learner string `json:"learner"`
 	Detail  string `json:"detail"` // of its entry in the history
 }
 
-// allTaken are the exports that learners took in since they were last reset, in this partition or in those that it was made
-// of.
+// allTaken returns the exports imported since each learner's last reset, in this partition or in those it was made from.
 func allTaken(past []History) []Taken {
 	var all []Taken
 	for i := range past {
@@ -58,14 +56,14 @@ func allTaken(past []History) []Taken {
 
 const historyPrefix = "history." // of the fields in the hash "meta"
 
-// keptHistory is how many entries of the history are kept.
+// keptHistory bounds the entries of the history.
 const keptHistory = 100
 
-// importedHash names the hash with what a learner has taken in of exports.
+// importedHash names the hash with a learner's imported values.
 func importedHash(learner string) string { return learner + ":" + partition.ImportedHash }
 
-// imported gives the writes that keep what a learner takes in: own are those of a machine that knows nothing but what was
-// taken in, with this, and taken those of the one that takes it in, which leaves out BOLD's instances that it knows already.
+// imported returns the writes that record an import: own are those of a machine with the imports
+// only, taken those of the importing one, which leaves out BOLD's instances that it has already.
 func imported(learner string, own, taken []state.Write) []state.Write {
 	known := map[string]bool{}
 	for _, w := range taken {
@@ -87,7 +85,7 @@ func imported(learner string, own, taken []state.Write) []state.Write {
 	return all
 }
 
-// cutImported takes the fields of a learner's importedHash out of fields, and gives them as those of the learner itself.
+// cutImported separates the fields of a learner's importedHash, as those of the learner itself.
 func cutImported(learner string, fields []state.Field) (taken, others []state.Field) {
 	for _, f := range fields {
 		if f.Hash != importedHash(learner) {
@@ -101,7 +99,7 @@ func cutImported(learner string, fields []state.Field) (taken, others []state.Fi
 	return taken, others
 }
 
-// readHistory picks a partition's history, oldest first, from its fields.
+// readHistory returns a partition's history, oldest first.
 func readHistory(fields []state.Field) ([]History, error) {
 	var all []History
 	for _, f := range fields {
@@ -118,7 +116,7 @@ func readHistory(fields []state.Field) ([]History, error) {
 	return all, nil
 }
 
-// Write appends what stores h, behind what there is of the history already; the oldest entries give way.
+// Write appends the write of h behind the existing history, and drops the oldest entries.
 func (h *History) Write(dst *state.Changes, before []History) error {
 	value, err := json.Marshal(h)
 	if err != nil {

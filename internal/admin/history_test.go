@@ -8,8 +8,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// TestImportedIsWhatWasTakenIn: what an import keeps is that of a machine that knows nothing else, without the instances of
-// BOLD that the learner knew already; and it is read back as the learner's own fields.
+// TestImportedIsWhatWasTakenIn: the recorded import equals that of a machine with imports only,
+// without instances of BOLD that the learner had, and is read back as the learner's own fields.
 func TestImportedIsWhatWasTakenIn(t *testing.T) {
 	own := []state.Write{
 		{Hash: "feed:items", Field: []byte("a b"), Value: []byte("{}")},
@@ -37,7 +37,7 @@ func TestImportedIsWhatWasTakenIn(t *testing.T) {
 	}, exported)
 }
 
-// TestTakenUntilReset: what a learner took in counts until it is reset, also across a reshard; another's reset does not matter.
+// TestTakenUntilReset: a learner's imports count until its reset, also across a reshard, and independently of others' resets.
 func TestTakenUntilReset(t *testing.T) {
 	one, two, other := Taken{"feed", "one"}, Taken{"feed", "two"}, Taken{"shop", "one"}
 	past := []History{{Done: "reshard", Taken: []Taken{one, other}}, {Done: "import", Learner: "feed", Detail: "two"}}

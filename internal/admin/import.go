@@ -14,24 +14,20 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// ErrImported says that an export was taken in before.
 var ErrImported = errors.New("this export was imported before")
 
-// ImportQuery says what is to be taken in.
 type ImportQuery struct {
-	Learner string // of the export; empty: the only one that it has
-	As      string // the learner that takes it in; empty: the one of the same name
-	Again   bool   // even if it was taken in before
+	Learner string // of the export; empty: the only one in it
+	As      string // the importing learner; empty: the one with the same name
+	Again   bool   // even if it was imported before
 }
 
-// ImportReport is what Import did.
 type ImportReport struct {
 	ID         string            `json:"id"` // of the export
 	Learner    string            `json:"learner"`
 	Partitions []ImportPartition `json:"partitions"`
 }
 
-// ImportPartition is one partition's part.
 type ImportPartition struct {
 	Partition int32 `json:"partition"`
 	Sections  int   `json:"sections"` // partitions of the export that went here
@@ -39,7 +35,7 @@ type ImportPartition struct {
 	Payoffs   int64 `json:"payoffs"`
 }
 
-// section is what one partition's learner knew when it was exported.
+// section is the exported state of one partition's learner.
 type section struct {
 	learner, fingerprint string
 	partition            int32
@@ -48,12 +44,12 @@ type section struct {
 	payoffs              int64
 }
 
-// Import adds what an export holds of a learner to what the group's learner knows: its prior knowledge, as it were. What
-// partition i of the export knew goes to partition i modulo the number there is here. It refuses while the group has live
-// members, where the learner's fingerprint is another, and where the same export was imported since the learner was last reset.
+// Import adds the statistics of a learner in an export to the group's learner. Partition i of the
+// export goes to partition i modulo the number here. It refuses while the group has live members,
+// if the fingerprints differ, and if the export was imported since the learner's last reset.
 //
-// A group that has never run begins here, as it would with its first worker: where it begins to read is settled now. One
-// whose state is lost is refused with ErrLost.
+// A group that has never run begins here, as with its first worker: its
+// start offsets are fixed now. It fails with ErrLost if the state was lost.
 func (tool *Tool) Import(ctx context.Context, r io.Reader, q ImportQuery) (*ImportReport, error) {
 	head, sections, err := readExport(r)
 	if err != nil {
@@ -92,7 +88,7 @@ func (tool *Tool) Import(ctx context.Context, r io.Reader, q ImportQuery) (*Impo
 			continue
 		}
 		one, err := tool.importPartition(ctx, int32(p), to, share, head, q.Again)
-		if errors.Is(err, ErrImported) { // perhaps by a try that was cut off
+		if errors.Is(err, ErrImported) { // perhaps by an interrupted command
 			before = err
 			continue
 		}
@@ -114,7 +110,7 @@ func (tool *Tool) importPartition(ctx context.Context, p int32, learner string, 
 	if err != nil {
 		return one, err
 	}
-	only, err := tool.newMachine(p) // what was taken in, and nothing else
+	only, err := tool.newMachine(p) // with the imports only
 	if err != nil {
 		return one, err
 	}
@@ -150,7 +146,7 @@ func (tool *Tool) importPartition(ctx context.Context, p int32, learner string, 
 	return one, err
 }
 
-// take makes a machine of what a section holds, by the code that stored state is loaded with, and merges it into another.
+// take makes a machine from a section, with the code that loads stored state, and merges it into another.
 func (tool *Tool) take(to *partition.Offline, learner string, s *section, share delay.Share) error {
 	from, err := tool.newMachine(s.partition)
 	if err != nil {
@@ -179,7 +175,6 @@ func (tool *Tool) take(to *partition.Offline, learner string, s *section, share 
 	return t.Learner(learner)
 }
 
-// choose picks the sections of one learner.
 func choose(all []section, learner string) ([]section, string, error) {
 	var names []string
 	for _, s := range all {
@@ -197,7 +192,6 @@ func choose(all []section, learner string) ([]section, string, error) {
 	return chosen, learner, nil
 }
 
-// readExport reads a whole stream.
 func readExport(r io.Reader) (*exportLine, []section, error) {
 	dec := json.NewDecoder(bufio.NewReaderSize(r, 1<<16))
 	var head exportLine

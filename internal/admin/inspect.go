@@ -17,78 +17,73 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// InspectQuery says what is to be inspected.
 type InspectQuery struct {
-	Learner   string // empty: all that are configured
+	Learner   string // empty: all configured ones
 	Partition int32  // -1: all, pooled
-	// Candidates, if any, are ranked as an impression of them would be now. One that lacks a learner's name asks the
-	// learner that takes records which name none.
+	// Candidates, if any, are ranked as an impression would be now. Without a learner's name the default learner ranks.
 	Candidates []Candidate
 }
 
-// Candidate is one of a list to be ranked.
 type Candidate struct {
 	Item    string
 	Utility float64
-	Plain   bool // no utility was given: the median of the others' counts, as in an impression
+	Plain   bool // without a utility: the others' median counts, as in an impression
 }
 
-// ErrUtilities says that candidates lack the utilities that their learner ranks by.
+// ErrUtilities means that candidates lack utilities that their learner needs.
 var ErrUtilities = errors.New("the learner needs utilities: write candidates as item:utility; plain items will do only " +
 	"where the learner finds their order itself (utilities: sorted or social)")
 
-// Report is what Inspect finds.
 type Report struct {
 	Group      string            `json:"group"`
 	Partitions []PartitionReport `json:"partitions"`
 	Learners   []LearnerReport   `json:"learners"`
-	// Experiments are those that are configured.
+	// Experiments are the configured ones.
 	Experiments []ExperimentReport `json:"experiments,omitempty"`
 }
 
-// PartitionReport is one partition's cut.
 type PartitionReport struct {
 	Partition  int32            `json:"partition"`
 	Generation int64            `json:"generation"`
 	Sequence   int64            `json:"sequence"`           // checkpoints since the state began
 	Watermark  string           `json:"watermark"`          // RFC 3339; empty: none yet
 	Offsets    []int64          `json:"offsets"`            // next to be read, of impressions, selections, payoffs
-	Rankings   int64            `json:"rankings"`           // from here on the log of rankings is looked at by a replay
-	Account    map[string]int64 `json:"account"`            // what became of all records read, as it is stored
-	Learners   []string         `json:"learners,omitempty"` // stored, by number, with those that are not configured
+	Rankings   int64            `json:"rankings"`           // a replay reads rankings from here
+	Account    map[string]int64 `json:"account"`            // stored counts of records by outcome
+	Learners   []string         `json:"learners,omitempty"` // stored ones by number, also unconfigured
 	History    []History        `json:"history,omitempty"`
 }
 
-// LearnerReport is what a learner knows, pooled over the partitions inspected.
+// LearnerReport holds a learner's statistics, pooled over the partitions inspected.
 type LearnerReport struct {
 	Learner     string            `json:"learner"`
 	Policy      string            `json:"policy"`
 	Delay       string            `json:"delay"`
-	PayoffRange [2]float64        `json:"payoff_range"` // all means and sums are scaled from it to 0..1
+	PayoffRange [2]float64        `json:"payoff_range"` // means and sums are scaled from it to 0..1
 	Payoffs     int64             `json:"payoffs"`      // fed
 	Items       []ItemReport      `json:"items"`        // most payoffs first
 	Parts       []PartReport      `json:"partitions"`
 	Silence     SilenceReport     `json:"silence"`
 	Windows     []float64         `json:"windows,omitempty"`         // probability of window 1, 2, …
-	Learns      bool              `json:"windows_learned,omitempty"` // windows are learned, and not given
+	Learns      bool              `json:"windows_learned,omitempty"` // windows are learned, not given
 	LearnedFrom int64             `json:"learned_from,omitempty"`    // selections that windows were learned from
-	Noise       float64           `json:"noise,omitempty"`           // share of users who select any item within their window, learned likewise
+	Noise       float64           `json:"noise,omitempty"`           // learned share of users who select any item within their window
 	Impressions *ImpressionReport `json:"impressions,omitempty"`     // of a learner that maximises payoff per impression
 	Beliefs     *BeliefReport     `json:"beliefs,omitempty"`         // of a policy with a prior
-	Features    []FeatureReport   `json:"features,omitempty"`        // of a learner with a context
+	Features    []FeatureReport   `json:"features,omitempty"`        // of a contextual learner
 	Deviations  []DeviationReport `json:"deviations,omitempty"`      // likewise
 	Division    *DivisionReport   `json:"division,omitempty"`        // likewise
 	Level       *LevelReport      `json:"level,omitempty"`           // of policy robust
-	Order       *OrderReport      `json:"order,omitempty"`           // of utilities, where the learner finds it itself
+	Order       *OrderReport      `json:"order,omitempty"`           // of utilities, if the learner finds it
 	Ranking     *Ranking          `json:"ranking,omitempty"`
 }
 
-// SilenceReport is what selections count as whose payoff is awaited. The rest is null where silence does not age, or no payoff has
-// come yet; it is of the partitions inspected and what these had heard of others.
+// SilenceReport describes the weight of selections in flight. Values are null if they are not weighed by age, or
+// before the first payoff. They cover the partitions inspected and the published fields that these have read.
 type SilenceReport struct {
 	Law       string   `json:"law"`        // silence: waits, at_once or ages
 	PaidShare *float64 `json:"paid_share"` // of all selections
-	DelayP50  *float64 `json:"delay_p50"`  // seconds after which half of the payoffs that come have come
+	DelayP50  *float64 `json:"delay_p50"`  // seconds after which half of the payoffs have come
 	DelayP90  *float64 `json:"delay_p90"`
 }
 
@@ -100,16 +95,15 @@ func reportSilence(s *delay.SilenceStatus) SilenceReport {
 	return r
 }
 
-// ImpressionReport is the payoff of an impression that the learner estimates: the share of impressions that end with a selection, times
-// the payoff of a selection.
+// ImpressionReport is the estimated payoff per impression: the share of impressions with a selection, times the payoff per selection.
 type ImpressionReport struct {
 	Impressions   int64    `json:"impressions"`    // that the share is learned from
 	Share         *float64 `json:"share"`          // null: no impression has ended yet
-	PerSelection  *float64 `json:"per_selection"`  // mean payoff, in payoff ranges, selections in flight among them; null: none is known yet
+	PerSelection  *float64 `json:"per_selection"`  // mean payoff, in payoff ranges, selections in flight included; null: not known yet
 	PerImpression *float64 `json:"per_impression"` // likewise
 }
 
-// reportImpressions is nil where payoff per selection is the aim.
+// reportImpressions returns nil for a learner that maximises payoff per selection.
 func reportImpressions(s *partition.LearnerStatus) *ImpressionReport {
 	a := &s.Attraction
 	if !a.Learned {
@@ -128,11 +122,11 @@ func reportImpressions(s *partition.LearnerStatus) *ImpressionReport {
 	return r
 }
 
-// BeliefReport is what a learner believes of payoffs, in payoff ranges.
+// BeliefReport is a learner's prior, in payoff ranges.
 type BeliefReport struct {
 	Mean     *float64 `json:"mean"`      // of items' means; null without a prior
-	SD       *float64 `json:"sd"`        // by how much items' means differ; null without a prior
-	PayoffSD float64  `json:"payoff_sd"` // by how much payoffs of one item do
+	SD       *float64 `json:"sd"`        // of items' means; null without a prior
+	PayoffSD float64  `json:"payoff_sd"` // of one item's payoffs
 }
 
 func reportBeliefs(c *policy.Components) *BeliefReport {
@@ -145,14 +139,14 @@ func reportBeliefs(c *policy.Components) *BeliefReport {
 	return &BeliefReport{Mean: &c.Mean, SD: &c.Tau, PayoffSD: c.Sigma}
 }
 
-// LevelReport is what payoffs of all items are taken to have in common at present.
+// LevelReport is the common level of all items' payoffs at present.
 type LevelReport struct {
-	AsOf     string   `json:"as_of"`     // when the newest selection began that was paid by then, to some seconds; RFC 3339; empty: none yet
-	Level    float64  `json:"level"`     // by how much payoffs are above what items alone make of them, in payoff ranges
-	HalfLife *float64 `json:"half_life"` // of the past that tells so, in seconds; null while no level has changed lately
+	AsOf     string   `json:"as_of"`     // beginning of the newest selection with a payoff, to some seconds; RFC 3339; empty: none yet
+	Level    float64  `json:"level"`     // payoffs above the items' own means, in payoff ranges
+	HalfLife *float64 `json:"half_life"` // of the payoffs used, in seconds; null: no recent change
 }
 
-// reportLevel is nil where no level is tracked.
+// reportLevel returns nil if no level is tracked.
 func reportLevel(s *delay.LevelStatus) *LevelReport {
 	if !s.Tracked {
 		return nil
@@ -164,64 +158,61 @@ func reportLevel(s *delay.LevelStatus) *LevelReport {
 	return r
 }
 
-// OrderReport is the order of utilities found so far.
 type OrderReport struct {
-	Items []OrderedItem `json:"items"` // in increasing utility, as far as it is known
-	// UndecidedPairs counts all pairs whose order is not certain, not only of neighbours.
+	Items []OrderedItem `json:"items"` // by increasing utility, as far as known
+	// UndecidedPairs counts all uncertain pairs, not only neighbours.
 	UndecidedPairs int64   `json:"undecided_pairs"`
-	Expected       float64 `json:"expected_selections"` // about how many more it takes until all is certain
+	Expected       float64 `json:"expected_selections"` // approximate number of selections until all is certain
 }
 
-// OrderedItem is an item in its place.
 type OrderedItem struct {
 	Item string `json:"item"`
-	// Undecided tells that it is not certain that the item is liked better than the one before.
+	// Undecided means that the item's order after the one before is not certain.
 	Undecided bool `json:"undecided,omitempty"`
 }
 
-// ItemReport is what is known of an item.
 type ItemReport struct {
 	Item     string   `json:"item"`
 	Payoffs  int64    `json:"payoffs"`
 	Sum      float64  `json:"sum"`
 	Mean     *float64 `json:"mean"` // null: no payoff yet
 	InFlight int64    `json:"in_flight"`
-	Silent   float64  `json:"silent"`  // what silence makes of these, in selections that were never paid
-	Waiting  int64    `json:"waiting"` // payoffs that have come and that QPM-D has not asked for yet
+	Silent   float64  `json:"silent"`  // weight of these, in selections that were never paid
+	Waiting  int64    `json:"waiting"` // payoffs in QPM-D's queue
 
-	// OnTop counts impressions with the item on top, and Selected those of them that ended with a selection. Of learners that maximise
-	// payoff per impression.
+	// OnTop counts impressions with the item on top, Selected those of them
+	// with a selection; for learners that maximise payoff per impression.
 	OnTop    int64    `json:"on_top,omitempty"`
 	Selected int64    `json:"selected,omitempty"`
-	Share    *float64 `json:"share,omitempty"` // of these; absent: none has ended yet
+	Share    *float64 `json:"share,omitempty"` // absent: none has ended yet
 }
 
-// PartReport is what is a learner's in one partition alone.
+// PartReport is a learner's state in one partition.
 type PartReport struct {
 	Partition int32            `json:"partition"`
 	Items     int              `json:"items"`
 	Payoffs   int64            `json:"payoffs"` // fed here
 	InFlight  int64            `json:"in_flight"`
-	Silent    float64          `json:"silent"` // what silence makes of these
+	Silent    float64          `json:"silent"` // weight of these
 	Waiting   int64            `json:"waiting"`
 	Hold      *HoldReport      `json:"hold,omitempty"`
 	Instances []InstanceReport `json:"instances,omitempty"`
 }
 
-// HoldReport is what QPM-D waits for.
+// HoldReport is the payoff that QPM-D waits for.
 type HoldReport struct {
 	Item       string `json:"item"`
 	Impression int64  `json:"impression_offset"` // of the impression whose selection began it
 }
 
-// InstanceReport is one BASE instance of BOLD.
+// InstanceReport is a BASE instance of BOLD.
 type InstanceReport struct {
 	Instance    int32 `json:"instance"`
 	Outstanding int32 `json:"outstanding"`
 	Payoffs     int64 `json:"payoffs"`
 }
 
-// Inspect reads the state, while workers run or not, and changes nothing.
+// Inspect reads the state, with or without running workers, and changes nothing.
 func (tool *Tool) Inspect(ctx context.Context, q InspectQuery) (*Report, error) {
 	if q.Learner != "" {
 		if _, err := tool.learner(q.Learner); err != nil {
@@ -256,7 +247,6 @@ func (tool *Tool) Inspect(ctx context.Context, q InspectQuery) (*Report, error) 
 	return r, tool.learners(r, views, &q)
 }
 
-// learners adds what the learners know.
 func (tool *Tool) learners(r *Report, views []*view, q *InspectQuery) error {
 	var asked []*config.Learner
 	for i := range tool.cfg.Learners {
@@ -292,7 +282,7 @@ func (tool *Tool) learners(r *Report, views []*view, q *InspectQuery) error {
 	return nil
 }
 
-// asked are the partitions to be read.
+// asked returns the partitions to read.
 func (tool *Tool) asked(ctx context.Context, one int32) ([]int32, error) {
 	n, _, err := tool.partitions(ctx)
 	if err != nil {
@@ -311,7 +301,7 @@ func (tool *Tool) asked(ctx context.Context, one int32) ([]int32, error) {
 	return numbers, nil
 }
 
-// pool tells the first partition's machine what the others have published, by the code that workers take it in with.
+// pool passes the other partitions' published fields to the first one's machine, with the workers' code.
 func (tool *Tool) pool(views []*view) {
 	reader := partition.NewPublishedReader(tool.machine.Learners, views[0].machine.Names())
 	for _, v := range views[1:] {
@@ -392,7 +382,7 @@ func learnerReport(l *config.Learner, views []*view) (LearnerReport, error) {
 	return r, nil
 }
 
-// orderReport is nil where utilities are given.
+// orderReport returns nil if utilities are given.
 func orderReport(v *partition.LearnerView) *OrderReport {
 	p := v.Learned.Preferences
 	if p == nil {
@@ -404,7 +394,7 @@ func orderReport(v *partition.LearnerView) *OrderReport {
 		names[x.Number] = x.Name
 	}
 	for rank, i := range p.Items {
-		r.Items[rank].Item = names[i] // of one that ended before utilities were found there is none
+		r.Items[rank].Item = names[i] // an item that ended before utilities were found has no name
 	}
 	for _, rank := range p.Undecided {
 		r.Items[rank].Undecided = true
@@ -423,40 +413,39 @@ func partReport(number int32, v *partition.LearnerView) PartReport {
 	return p
 }
 
-// Ranking is how a list would be ranked now.
+// Ranking is the ranking of a list as of now.
 type Ranking struct {
 	Rule       string            `json:"rule"` // how leaders are chosen, in a sentence
 	Partition  int32             `json:"partition"`
-	OwnOrder   bool              `json:"own_order,omitempty"` // the order of utilities that was found counts; none given is looked at
+	OwnOrder   bool              `json:"own_order,omitempty"` // the learner's own order of utilities counts, not the given one
 	Instance   *int32            `json:"instance,omitempty"`  // of BOLD, which would decide
 	OnHold     string            `json:"on_hold,omitempty"`   // the item that QPM-D waits for: statistics are frozen
-	Division   *DivisionReport   `json:"division,omitempty"`  // of a learner with a context
+	Division   *DivisionReport   `json:"division,omitempty"`  // of a contextual learner
 	Candidates []RankedCandidate `json:"candidates"`          // in the order shown
 }
 
-// RankedCandidate is one candidate, with its reasons.
 type RankedCandidate struct {
 	Item       string   `json:"item"`
 	Utility    float64  `json:"utility"`
-	Filled     bool     `json:"utility_filled,omitempty"` // it was sent without one: Utility is the median of the others'
+	Filled     bool     `json:"utility_filled,omitempty"` // it came without one: Utility is the others' median
 	Leads      bool     `json:"leads"`
-	BlockedBy  string   `json:"blocked_by,omitempty"` // the leader that everybody prefers to it who would select it
+	BlockedBy  string   `json:"blocked_by,omitempty"` // the leader that users prefer and would select
 	BeatenBy   string   `json:"beaten_by,omitempty"`  // the candidate that rules it out as a leader, with confidence
 	Payoffs    int64    `json:"payoffs"`
-	Worth      float64  `json:"worth"` // what these tell of its mean by now, and those that are awaited, in payoffs of now
-	Mean       *float64 `json:"mean"`  // as far as they tell
-	Lower      *float64 `json:"lower"` // the interval that its mean is taken to lie in; null: unbounded, or none
+	Worth      float64  `json:"worth"` // evidence about its mean, in present payoffs, selections in flight included
+	Mean       *float64 `json:"mean"`  // by this evidence
+	Lower      *float64 `json:"lower"` // the confidence interval of its mean; null: unbounded, or none
 	Upper      *float64 `json:"upper"`
-	Index      *float64 `json:"index"` // what leaders are compared by
+	Index      *float64 `json:"index"` // the score that compares leaders
 	InFlight   int64    `json:"in_flight"`
-	Open       float64  `json:"open"` // what these count as in samples that are on their way
+	Open       float64  `json:"open"` // weight of these in pending samples
 	Propensity *float64 `json:"propensity,omitempty"`
 
-	Adds []AddReport `json:"adds,omitempty"` // with a context: what Mean, or PerSelection where it stands, is made of
+	Adds []AddReport `json:"adds,omitempty"` // with a context: the summands of Mean, or of PerSelection if set
 
-	// Where payoffs count per impression: what the candidate's is made of, as the learner estimates it. Mean, Lower, Upper and Index are
-	// in proportion to PerImpression, and equal to PerSelection of an item whose share is that of all.
-	PerSelection  *float64 `json:"per_selection,omitempty"`  // absent: nothing is expected of it yet
+	// For payoff per impression: the candidate's estimated factors. Mean, Lower, Upper and Index are
+	// proportional to PerImpression, and equal to PerSelection for an item with the overall share.
+	PerSelection  *float64 `json:"per_selection,omitempty"`  // absent: no estimate yet
 	Share         *float64 `json:"share,omitempty"`          // of impressions with the item on top that end with a selection
 	PerImpression *float64 `json:"per_impression,omitempty"` // absent like PerSelection
 }
@@ -466,8 +455,8 @@ func explain(l *config.Learner, v *view, candidates []Candidate) (*Ranking, erro
 	return Explain(l, v.machine, v.number, candidates, nil, policy.Key(l.Seed))
 }
 
-// Explain ranks candidates as a partition's machine would now, with that key, and says why. If they are an impression's, what it says of its
-// user and items counts too.
+// Explain ranks candidates as a partition's machine would now, with that key,
+// with reasons. imp, if not nil, is their impression, whose context counts.
 func Explain(l *config.Learner, m *partition.Offline, number int32, candidates []Candidate, imp *event.Impression, key policy.Key) (*Ranking, error) {
 	finds := l.Utilities != config.Given
 	asked := event.Impression{}
@@ -510,7 +499,7 @@ func Explain(l *config.Learner, m *partition.Offline, number int32, candidates [
 		if !c.Leads {
 			c.BlockedBy = name(why.Leader)
 		}
-		if why.BeatenBy >= 0 && !c.Leads { // a policy that does not go by intervals may let one lead whose mean is less
+		if why.BeatenBy >= 0 && !c.Leads { // a policy without intervals may let one lead whose mean is less
 			c.BeatenBy = name(why.BeatenBy)
 		}
 		if k < len(x.Decision.Propensities) {
@@ -528,7 +517,7 @@ func Explain(l *config.Learner, m *partition.Offline, number int32, candidates [
 	return r, nil
 }
 
-// finite is what JSON can hold.
+// finite returns nil for a number that JSON cannot hold.
 func finite(x float64) *float64 {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return nil

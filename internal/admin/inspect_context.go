@@ -6,11 +6,11 @@ import (
 	"github.com/ranker-worker/ranker-worker/delay"
 )
 
-// FeatureReport is by how much a payoff is expected to change where a feature goes from the middle of its range to its end, in payoff ranges.
+// FeatureReport is the expected change of a payoff as a feature goes from the middle of its range to its end, in payoff ranges.
 type FeatureReport struct {
-	Feature string  `json:"feature"` // "intercept" is what is expected at the middle of all
+	Feature string  `json:"feature"` // "intercept" is the payoff at the middle of all
 	Effect  float64 `json:"effect"`
-	SD      float64 `json:"sd"` // how far off that may be
+	SD      float64 `json:"sd"` // its standard deviation
 }
 
 func reportFeatures(all []delay.Coefficient) (r []FeatureReport) {
@@ -20,13 +20,13 @@ func reportFeatures(all []delay.Coefficient) (r []FeatureReport) {
 	return r
 }
 
-// DeviationReport is by how much payoffs are taken to differ by one cause, in payoff ranges.
+// DeviationReport is the spread of payoffs by one cause, in payoff ranges.
 type DeviationReport struct {
 	Level string  `json:"level"` // payoff: by chance, of one item in one context; or features, category, item or cell
 	SD    float64 `json:"sd"`    // in standard deviations
 }
 
-// reportDeviations is nil where payoffs depend on the item alone.
+// reportDeviations returns nil for a learner without a context.
 func reportDeviations(s *delay.ContextualStatus) (r []DeviationReport) {
 	for cause, sd := range s.Deviations {
 		if s.Known && sd >= 0 {
@@ -36,19 +36,19 @@ func reportDeviations(s *delay.ContextualStatus) (r []DeviationReport) {
 	return r
 }
 
-// DivisionReport says how finely a learner divides the clock and items' ages at present, and since when payoffs count.
+// DivisionReport says how finely a learner divides the clock and items' ages, and since when payoffs count.
 type DivisionReport struct {
 	Groups []GroupsReport `json:"groups,omitempty"`
-	Since  string         `json:"since,omitempty"` // RFC 3339: payoffs count of selections that began then or later; empty: all count
+	Since  string         `json:"since,omitempty"` // RFC 3339: selections that began from then on count; empty: all
 }
 
-// GroupsReport is the number of groups that a learner divides the day ("hour"), the week ("weekday") or items' ages ("age") into.
+// GroupsReport is the number of groups of the day ("hour"), the week ("weekday") or items' ages ("age").
 type GroupsReport struct {
 	Of string `json:"of"`
 	N  int    `json:"groups"`
 }
 
-// reportDivision is nil where payoffs depend on the item alone.
+// reportDivision returns nil for a learner without a context.
 func reportDivision(s *delay.ContextualStatus) *DivisionReport {
 	if !s.Known {
 		return nil
@@ -63,11 +63,11 @@ func reportDivision(s *delay.ContextualStatus) *DivisionReport {
 	return r
 }
 
-// AddReport is what one thing adds to the payoff that is expected of a candidate, in payoff ranges.
+// AddReport is one summand of a candidate's expected payoff, in payoff ranges.
 type AddReport struct {
 	Level   string  `json:"level"`             // features, category, item or cell
-	Feature string  `json:"feature,omitempty"` // which, where it is one; "intercept" is what is expected at the middle of all
-	Group   string  `json:"group,omitempty"`   // of a cell: its hours and days, where the learner divides the clock
+	Feature string  `json:"feature,omitempty"` // of a feature; "intercept" is the payoff at the middle of all
+	Group   string  `json:"group,omitempty"`   // of a cell: its hours and days, if the learner divides the clock
 	Adds    float64 `json:"adds"`
 }
 

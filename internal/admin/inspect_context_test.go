@@ -11,8 +11,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// TestExplain_SaysWhatAddsToACandidate: what an impression says of its candidates counts, and each part is named. Without an impression all
-// lies in the middle of its range.
+// TestExplain_SaysWhatAddsToACandidate: an impression's context counts, and each
+// summand is named. Without an impression all is in the middle of its range.
 func TestExplain_SaysWhatAddsToACandidate(t *testing.T) {
 	cfg, _, err := config.Load("w.yaml", []byte("kafka: {brokers: [127.0.0.1:9092]}\nredis: {url: 'redis://127.0.0.1:6379'}\n"+
 		"learners: {feed: {payoffs: stochastic, context: {user: [age], item: [price, predicted]}}}\n"), nil)

@@ -6,29 +6,27 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/experiment"
 )
 
-// ExperimentReport is what the partitions inspected have counted of an experiment. Payoffs are in payoff ranges.
+// ExperimentReport sums an experiment over the partitions inspected. Payoffs are in payoff ranges.
 type ExperimentReport struct {
 	Experiment string      `json:"experiment"`
 	Run        int32       `json:"run"`
 	Control    string      `json:"control"`
 	By         string      `json:"by"`
-	Counted    string      `json:"counted"` // up to which deadline units are, in the partition that lags most; RFC 3339; empty: none yet
+	Counted    string      `json:"counted"` // deadline up to which units count, in the slowest partition; RFC 3339; empty: none yet
 	Arms       []ArmReport `json:"arms"`
 }
 
-// ArmReport is an arm's part of it.
 type ArmReport struct {
 	Arm          string  `json:"arm"`
 	Units        int64   `json:"units"`
-	Payoff       float64 `json:"payoff"`         // the mean of its units
-	OutOfService bool    `json:"out_of_service"` // by a guard; what follows is then as of that moment
-	Lift         float64 `json:"lift"`           // over the control; the rest is 0 of the control itself
+	Payoff       float64 `json:"payoff"`         // mean of its units
+	OutOfService bool    `json:"out_of_service"` // by a guard; the fields below are then as of that moment
+	Lift         float64 `json:"lift"`           // over the control; the rest is 0 for the control
 	Lower        float64 `json:"lower"`          // bounds that hold at any look
 	Upper        float64 `json:"upper"`
-	Verdict      string  `json:"verdict"` // better, worse, open or refused; empty of the control
+	Verdict      string  `json:"verdict"` // better, worse, open or refused; empty for the control
 }
 
-// experimentReports adds up what partitions have counted.
 func experimentReports(views []*view) []ExperimentReport {
 	var all []ExperimentReport
 	var totals []experiment.Totals

@@ -12,8 +12,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// TestInspect_ShowsWhatSilenceCountsAs: beside what is in flight stands what of it silence has come to, and with what share of
-// payments and which delays that was reckoned; and a ranking says so too.
+// TestInspect_ShowsWhatSilenceCountsAs: selections in flight are shown with their
+// weight, and with the paid share and delays behind it; a ranking shows it too.
 func TestInspect_ShowsWhatSilenceCountsAs(t *testing.T) {
 	for law, silent := range map[string]float64{"waits": 0, "at_once": 8, "ages": 8 * 1720.32 / 3600} {
 		t.Run(law, func(t *testing.T) {
@@ -25,7 +25,7 @@ func TestInspect_ShowsWhatSilenceCountsAs(t *testing.T) {
 			machine.MaxRankingBytes = 1 << 20
 			m, err := partition.NewOffline(machine)
 			require.NoError(t, err)
-			const pass = "1780000768000" // 1,720.32 s after the middle of the block in which what is in flight began
+			const pass = "1780000768000" // 1,720.32 s after the middle of the block in which the selections in flight began
 			fields := [][3]string{{"meta", "learner.feed", `{"no":0,"fingerprint":` + quoted(t, cfg.Learners[0].Fingerprint()) + `}`},
 				{"meta", "watermark", pass},
 				{"feed:items", "a", `{"no":0,"n":0,"sum":0,"sumsq":0}`}, {"feed:flights", "0", "8 18:6790157:8"}}

@@ -18,50 +18,45 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// ErrRetention says that the topics do not hold everything any more that the state was made from.
 var ErrRetention = errors.New("the topics have lost records that the state was made from: add --partial to " +
 	"rebuild without the following")
 
-// ErrStrangers says that the log has decisions of learners that are not configured.
 var ErrStrangers = errors.New("the rankings name learners that are not configured: put them into the configuration, or add --partial " +
 	"to rebuild without their statistics")
 
-// RebuildQuery says what is to be rebuilt.
 type RebuildQuery struct {
-	Partial bool // also where the topics do not hold everything any more
-	Replace bool // also partitions that have state; what they have is dropped
-	Yes     bool // agreed to dropping it
+	Partial bool // also if the topics have lost records
+	Replace bool // also partitions with state, which is dropped
+	Yes     bool // the loss is confirmed
 }
 
-// RebuildReport is what Rebuild did.
 type RebuildReport struct {
 	Partitions []RebuiltPartition `json:"partitions"`
 }
 
-// RebuiltPartition is one partition's part.
 type RebuiltPartition struct {
 	Partition int32            `json:"partition"`
-	Kept      bool             `json:"kept"`              // it had state, and was left alone
+	Kept      bool             `json:"kept"`              // it has state, and was left alone
 	Adopted   int64            `json:"adopted"`           // decisions found in the log and taken over
-	Missing   []string         `json:"missing,omitempty"` // what could not be rebuilt
+	Missing   []string         `json:"missing,omitempty"` // parts that could not be rebuilt
 	Account   map[string]int64 `json:"account,omitempty"`
 }
 
-// rebuildPlan is where a partition's replay begins.
+// rebuildPlan is the beginning of a partition's replay.
 type rebuildPlan struct {
 	p       int32
 	state   error // of the partition's state now: nil, state.ErrNoState or another
 	meta    state.Meta
 	missing []string
-	// strangers are decisions in the log by learners that are not configured, by learner.
+	// strangers counts logged decisions by learners that are not configured.
 	strangers map[string]int64
-	// partialRankings: the log of rankings does not go back to its beginning.
+	// partialRankings: the log of rankings lacks its beginning.
 	partialRankings bool
 }
 
-// Rebuild makes the state of partitions that have none anew from the topics: the machine steps all inputs from the
-// first decision of this group on, and adopts the decisions that stand in the log. It ends when all are adopted; workers
-// read the rest. What was imported or reset is not in the topics, and is not done again.
+// Rebuild makes the state of partitions that have none from the topics: the machine steps all
+// inputs from the group's first decision on, and adopts the logged decisions. It ends when all are
+// adopted; workers read the rest. Imports and resets are not in the topics, and are not repeated.
 func (tool *Tool) Rebuild(ctx context.Context, q RebuildQuery) (*RebuildReport, error) {
 	if err := tool.stopped(ctx); err != nil {
 		return nil, err
@@ -101,8 +96,7 @@ func (tool *Tool) Rebuild(ctx context.Context, q RebuildQuery) (*RebuildReport, 
 	return r, nil
 }
 
-// planRebuild finds out where a partition's replay has to begin, and what the topics do not hold any more; nil where the
-// partition has state that is to be kept.
+// planRebuild finds where a partition's replay must begin, and the records that the topics have lost; nil if the partition's state is kept.
 func (tool *Tool) planRebuild(ctx context.Context, p int32, q *RebuildQuery) (*rebuildPlan, error) {
 	plan := &rebuildPlan{p: p}
 	switch _, plan.state = tool.store.Probe(ctx, p); {
@@ -158,7 +152,7 @@ func (tool *Tool) planRebuild(ctx context.Context, p int32, q *RebuildQuery) (*r
 	return plan, tool.findGaps(ctx, plan, &d, first)
 }
 
-// unconfigured says which decisions are of learners that are not configured.
+// unconfigured returns a line per unconfigured learner with decisions.
 func (plan *rebuildPlan) unconfigured(tool *Tool) (lines []string) {
 	for _, name := range slices.Sorted(maps.Keys(plan.strangers)) {
 		lines = append(lines, fmt.Sprintf("%s[%d]: %d decisions of learner %q", tool.broker.Topic(event.Rankings), plan.p,
@@ -167,7 +161,7 @@ func (plan *rebuildPlan) unconfigured(tool *Tool) (lines []string) {
 	return lines
 }
 
-// emptyCut is a cut before anything was read: inputs from the beginning of their logs, rankings from the end of theirs.
+// emptyCut returns a cut before any record: inputs at the beginning of their logs, rankings at the end of theirs.
 func (tool *Tool) emptyCut(d *task.Description) state.Meta {
 	m := state.Meta{Layout: task.StateLayout, ClusterID: d.ClusterID, TopicNames: tool.machine.TopicNames[:],
 		Partitions: d.Topics[event.Impressions].Partitions, Rankings: d.Topics[event.Rankings].End,
@@ -182,7 +176,7 @@ func (tool *Tool) emptyCut(d *task.Description) state.Meta {
 	return m
 }
 
-// committed are the group's committed offsets by input topic, -1 for none.
+// committed returns the group's committed offsets by input topic, -1 for none.
 func (tool *Tool) committed(ctx context.Context, p int32) (offsets []int64, err error) {
 	err = retry(ctx, func() error {
 		offsets, err = tool.broker.Partition(p).Committed(ctx)
@@ -191,14 +185,14 @@ func (tool *Tool) committed(ctx context.Context, p int32) (offsets []int64, err 
 	return offsets, err
 }
 
-// miss notes what cannot be rebuilt.
+// miss notes a part that cannot be rebuilt.
 func (plan *rebuildPlan) miss(tool *Tool, t event.Topic, f *task.TopicFacts, format string, args ...any) {
 	plan.missing = append(plan.missing, fmt.Sprintf("%s[%d] begins at offset %d: ", tool.broker.Topic(t), plan.p, f.LogStart)+
 		fmt.Sprintf(format, args...))
 }
 
-// beginUndecided is where a replay begins that has no decision to adopt. What the group has read of the impressions is not
-// read again: it would be ranked again, where its decisions are gone.
+// beginUndecided finds the beginning of a replay without decisions. Impressions that the
+// group has read are not read again: they would be ranked again if their decisions are lost.
 func (tool *Tool) beginUndecided(plan *rebuildPlan, d *task.Description, committed []int64) {
 	latest := tool.cfg.Kafka.Start == config.Latest
 	for t := range event.Topic(event.Inputs) {
@@ -218,14 +212,14 @@ func (tool *Tool) beginUndecided(plan *rebuildPlan, d *task.Description, committ
 	}
 }
 
-// decision is one of the log, with the steps that led to it where it tells them.
+// decision is a logged decision, with its steps if they are known.
 type decision struct {
 	offset  int64 // of the impression
 	learner string
 	steps   []partition.InputStep
 }
 
-// firstDecision is the first of decisions; nil where there is none.
+// firstDecision returns the first decision; nil if there is none.
 func (tool *Tool) firstDecision(ctx context.Context, p int32, d *task.Description) (first *decision, err error) {
 	err = tool.decisions(ctx, p, d, func(r *decision) (goOn bool) {
 		first = r
@@ -234,15 +228,14 @@ func (tool *Tool) firstDecision(ctx context.Context, p int32, d *task.Descriptio
 	return first, err
 }
 
-// decisions calls f with the decisions of this group in the log that its workers have written, in order, until f has enough. Their
-// fences leave abort markers before what they write. Where the log does not go back to its beginning, markers may be gone, and any
-// will do.
+// decisions calls f with this group's decisions by its own producers, in order, until f returns false. Fences leave abort
+// markers before their producers' records. If the log lacks its beginning, markers may be gone, and every producer counts.
 func (tool *Tool) decisions(ctx context.Context, p int32, d *task.Description, f func(*decision) (goOn bool)) error {
 	dec := event.NewDecoder(event.Limits{})
 	log := &d.Topics[event.Rankings]
 	fenced := map[int64]bool{}
 	decided := false
-	var order []partition.InputStep // of the first order record, where it stands before the first decision
+	var order []partition.InputStep // of the first order record, if it precedes the first decision
 	for next := log.LogStart; next < log.End; {
 		got, err := tool.fetch(ctx, p, event.Rankings, next, 1<<20)
 		if err != nil {
@@ -286,7 +279,6 @@ func (tool *Tool) decisions(ctx context.Context, p int32, d *task.Description, f
 	return nil
 }
 
-// fetch reads a piece of a topic.
 func (tool *Tool) fetch(ctx context.Context, p int32, topic event.Topic, offset int64, bytes int) (got task.Fetched, err error) {
 	err = retry(ctx, func() (err error) {
 		limited, cancel := context.WithTimeout(ctx, 10*time.Second)
@@ -297,8 +289,8 @@ func (tool *Tool) fetch(ctx context.Context, p int32, topic event.Topic, offset 
 	return got, err
 }
 
-// findGaps holds the beginnings of the logs against the group's first decision. Impressions before it were refused, or
-// are of before the group's beginning: they are not read, unless the group began with the log.
+// findGaps compares the beginnings of the logs with the group's first decision. Earlier impressions
+// were refused, or came before the group: they are not read, unless the group began with the log.
 func (tool *Tool) findGaps(ctx context.Context, plan *rebuildPlan, d *task.Description, first *decision) error {
 	if f := &d.Topics[event.Rankings]; f.LogStart > 0 {
 		plan.miss(tool, event.Rankings, f, "decisions before that of the impression at offset %d are gone, and their outcomes "+
@@ -341,7 +333,7 @@ func (tool *Tool) findGaps(ctx context.Context, plan *rebuildPlan, d *task.Descr
 	return nil
 }
 
-// beginWith goes to where the group's first owner began, where that has said so.
+// beginWith moves the beginning to that of the group's first owner, if it is recorded.
 func (plan *rebuildPlan) beginWith(steps []partition.InputStep) {
 	if len(steps) == 0 || steps[0].Kind != partition.StepRead {
 		return
@@ -354,7 +346,7 @@ func (plan *rebuildPlan) beginWith(steps []partition.InputStep) {
 // rebuild stores the beginning, and replays.
 func (tool *Tool) rebuild(ctx context.Context, plan *rebuildPlan) (RebuiltPartition, error) {
 	one := RebuiltPartition{Partition: plan.p, Missing: slices.Concat(plan.missing, plan.unconfigured(tool))}
-	if err := tool.store.Drop(ctx, plan.p, ""); err != nil { // also what is left of a state whose meta is gone
+	if err := tool.store.Drop(ctx, plan.p, ""); err != nil { // also the rest of a state whose meta is gone
 		return one, err
 	}
 	if _, err := tool.store.Acquire(ctx, plan.p, 0, true, &plan.meta); err != nil {

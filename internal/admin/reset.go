@@ -10,25 +10,22 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// ResetReport is what Reset did, or would do.
 type ResetReport struct {
 	Learner    string           `json:"learner"`
-	Done       bool             `json:"done"` // false: it was only looked at
+	Done       bool             `json:"done"` // false: nothing was changed
 	Partitions []ResetPartition `json:"partitions"`
 }
 
-// ResetPartition is one partition's part.
 type ResetPartition struct {
 	Partition int32  `json:"partition"`
-	Items     int    `json:"items"`   // given up
+	Items     int    `json:"items"`   // lost
 	Payoffs   int64  `json:"payoffs"` // likewise
 	Was       string `json:"was"`     // the name under which its pending impressions end
 }
 
-// Reset makes a learner, configured or not, begin anew in all partitions. Impressions that are pending, and whatever
-// comes for them, are treated as a removed learner's: they expire, and their selections and payoffs are dead letters.
-// Decisions that were made after the last checkpoint of a worker that was killed are adopted by the new learner.
-// Without yes it only tells what would be given up, and fails with ErrConfirm.
+// Reset resets a learner, configured or not, in all partitions. Pending impressions are treated like a removed
+// learner's: they expire, and their selections and payoffs are dead letters. Decisions of a killed worker after its
+// last checkpoint are adopted by the new learner. Without yes it only reports the loss, and fails with ErrConfirm.
 func (tool *Tool) Reset(ctx context.Context, learner string, yes bool) (*ResetReport, error) {
 	r := &ResetReport{Learner: learner, Done: yes}
 	err := tool.resetEach(ctx, strconv.Quote(learner), yes, func(p int32) error {
@@ -41,7 +38,8 @@ func (tool *Tool) Reset(ctx context.Context, learner string, yes bool) (*ResetRe
 	return r, err
 }
 
-// resetEach resets each partition that has something stored of what is to begin anew. It fails where none has, and without yes with ErrConfirm.
+// resetEach resets each partition that stores something of the learner
+// or experiment. It fails if none does, and without yes with ErrConfirm.
 func (tool *Tool) resetEach(ctx context.Context, what string, yes bool, reset func(p int32) error) error {
 	if yes {
 		if err := tool.stopped(ctx); err != nil {
@@ -68,7 +66,7 @@ func (tool *Tool) resetEach(ctx context.Context, what string, yes bool, reset fu
 	return nil
 }
 
-// alterOr alters a partition, or without yes only looks at what the change would be.
+// alterOr alters a partition or, without yes, only computes the change.
 func (tool *Tool) alterOr(ctx context.Context, p int32, hashes []string, yes bool, change func(*state.Meta, []state.Field) (*alteration, error)) error {
 	if yes {
 		return tool.alter(ctx, p, hashes, change)
@@ -80,22 +78,20 @@ func (tool *Tool) alterOr(ctx context.Context, p int32, hashes []string, yes boo
 	return err
 }
 
-// ResetExperimentReport is what ResetExperiment did, or would do.
 type ResetExperimentReport struct {
 	Experiment string                     `json:"experiment"`
-	Done       bool                       `json:"done"` // false: it was only looked at
+	Done       bool                       `json:"done"` // false: nothing was changed
 	Partitions []ResetExperimentPartition `json:"partitions"`
 }
 
-// ResetExperimentPartition is one partition's part.
 type ResetExperimentPartition struct {
 	Partition    int32    `json:"partition"`
-	Fields       int      `json:"fields"`         // stored of it, that are given up
+	Fields       int      `json:"fields"`         // stored fields that are lost
 	OutOfService []string `json:"out_of_service"` // arms that rank again
 }
 
-// ResetExperiment makes an experiment, configured or not, begin anew in all partitions: nothing is counted, and all arms are in service.
-// Without yes it only tells what would be given up, and fails with ErrConfirm.
+// ResetExperiment resets an experiment, configured or not, in all partitions: its counts are
+// zero, and all arms in service. Without yes it only reports the loss, and fails with ErrConfirm.
 func (tool *Tool) ResetExperiment(ctx context.Context, name string, yes bool) (*ResetExperimentReport, error) {
 	r := &ResetExperimentReport{Experiment: name, Done: yes}
 	err := tool.resetEach(ctx, "experiment "+strconv.Quote(name), yes, func(p int32) error {
@@ -126,7 +122,7 @@ func (tool *Tool) resetPartition(ctx context.Context, p int32, learner string, y
 			return nil, err
 		}
 		one.Was = was
-		rows, _ := partition.Rows(learner, fields) // what cannot be read is given up unread
+		rows, _ := partition.Rows(learner, fields) // unreadable rows are lost unread
 		one.Items, one.Payoffs = len(rows), 0
 		for _, row := range rows {
 			if _, s, err := partition.ParseItem(row.Value); err == nil {

@@ -12,47 +12,44 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// ErrRecreated says that the topics are not the ones that the state was made from.
+// ErrRecreated means that the topics are not the ones that the state was made from.
 var ErrRecreated = errors.New("the topics are not those that the state was made from. Kafka cannot take partitions away: " +
 	"create topics with other names and the wanted number, name them in the configuration and run this command again, which " +
 	"then reads the rest of the old ones first. If topics were deleted and created again under the same names, and all that " +
 	"the old ones held had been read, add --recreated")
 
-// ErrNotRecreated says that the topics are the very ones that the state was made from.
+// ErrNotRecreated means that the topics are the ones that the state was made from.
 var ErrNotRecreated = errors.New("the topics were not recreated, they still hold the records read: without --recreated, or all " +
 	"of it would be read and learned again")
 
-// ErrReadBefore says that topics which are to be read from their beginning were read by this group before.
+// ErrReadBefore means that topics to be read from their beginning were read by this group before.
 var ErrReadBefore = errors.New("this group has read topics before that are to be read from their beginning: make topics of " +
 	"other names, or recreate all of them, the rankings too")
 
-// ReshardQuery says how to reshard.
 type ReshardQuery struct {
 	Recreated bool // the topics were created again: read them from their beginning
 	Yes       bool
 }
 
-// ReshardReport is what Reshard did, or would do.
 type ReshardReport struct {
 	From    int   `json:"from"` // partitions
 	To      int   `json:"to"`
 	Done    bool  `json:"done"`
-	Resumed bool  `json:"resumed"` // an earlier try had put the new state together already
-	Entries int64 `json:"entries"` // pending impressions, tombstones and ids with parked records that were carried over
-	// Forgotten are tombstones that were not: of ids that are no UUIDs nobody knows any more where they belong.
+	Resumed bool  `json:"resumed"` // an interrupted reshard had built the new state already
+	Entries int64 `json:"entries"` // pending impressions, tombstones and ids with parked records carried over
+	// Forgotten are dropped tombstones: the partition of an id that is no UUID is not known.
 	Forgotten int64 `json:"forgotten"`
 }
 
-// stagingSuffix makes the group under whose name the new state is put together. Its keys begin as the group's own do.
+// stagingSuffix makes the group name of the new state while it is built. Its keys begin like the group's own.
 const stagingSuffix = ":new"
 
-// Reshard merges the state of the old partitions into new ones, after the topics' partition count was changed, or after
-// other topics were put into the configuration.
+// Reshard merges the state of the old partitions into new ones, after the
+// topics' partition count was changed, or other topics were configured.
 //
-// The old partitions first read what they have not read yet, as workers would, from the topics whose names stand in the
-// state. Then a new state is put together beside the old one, which stays as it is; when it is complete it is moved into
-// the old one's place, partition by partition. A command that was cut off does that again, from the beginning or, where
-// the move had begun, from there.
+// The old partitions first read their unread records, as workers would, from the topics named in the
+// state. Then a new state is built beside the old one; when it is complete, it is moved into the old one's
+// place, partition by partition. A repeated command begins again or, if the move had begun, continues it.
 func (tool *Tool) Reshard(ctx context.Context, q ReshardQuery) (*ReshardReport, error) {
 	if err := tool.stopped(ctx); err != nil {
 		return nil, err
@@ -82,7 +79,7 @@ func (tool *Tool) Reshard(ctx context.Context, q ReshardQuery) (*ReshardReport, 
 		if q.Yes {
 			return r, nil
 		}
-		return r, f.refused(ctx) // what would be in the way of another number, before partitions are added
+		return r, f.refused(ctx) // faults for another number, before partitions are added
 	}
 	if !q.Yes {
 		if err := f.refused(ctx); err != nil {
@@ -97,10 +94,10 @@ func (tool *Tool) Reshard(ctx context.Context, q ReshardQuery) (*ReshardReport, 
 	return r, tool.move(ctx, staging, r, f.detail, f.seen)
 }
 
-// detailFormat is what the history says of a reshard.
+// detailFormat is a reshard's entry in the history.
 const detailFormat = "from %d to %d partitions, begun %s"
 
-// parseDetail takes from it how many partitions there were.
+// parseDetail returns the old number of partitions.
 func parseDetail(detail string) (from int, err error) {
 	var to int
 	if _, err := fmt.Sscanf(detail, "from %d to %d partitions,", &from, &to); err != nil {
@@ -109,7 +106,7 @@ func parseDetail(detail string) (from int, err error) {
 	return from, nil
 }
 
-// resume finishes an earlier try that was cut off while it moved the new state into its place; nil where there is none.
+// resume finishes an earlier move; nil if there is none.
 func (tool *Tool) resume(ctx context.Context, staging *Tool, to int, yes bool) (*ReshardReport, error) {
 	staged, _, err := staging.store.View(ctx, 0, nil)
 	if errors.Is(err, state.ErrNoState) || errors.Is(err, state.ErrIncomplete) {
@@ -139,10 +136,9 @@ func (tool *Tool) resume(ctx context.Context, staging *Tool, to int, yes bool) (
 	return r, nil
 }
 
-// resumable is the detail of a new state that is complete and has begun to be moved; else empty. The move has begun when
-// each old partition is shut, so that no worker can have gone on with the old state since the new one was made from it.
-// It stays so, as move has noted, if a worker begins where the old state was dropped and the new one is not there yet: what
-// it has decided stands in the log, and is adopted by the owner of the new state.
+// resumable returns the detail of a complete new state whose move has begun, else "". The move has begun when each old
+// partition is locked, so that no worker can have changed the old state since. A worker may begin where the old state
+// was dropped and the new one is not there yet: its decisions are in the log, and the new state's owner adopts them.
 func (tool *Tool) resumable(ctx context.Context, staging *Tool, to int) (detail string, err error) {
 	if detail, err = staging.complete(ctx, to); err != nil || detail == "" {
 		return "", err
@@ -175,7 +171,6 @@ func (tool *Tool) resumable(ctx context.Context, staging *Tool, to int) (detail 
 	return detail, nil
 }
 
-// stagingTool is for the state that is being put together.
 func (tool *Tool) stagingTool() (*Tool, error) {
 	cfg := *tool.cfg
 	cfg.Kafka.Group += stagingSuffix
@@ -188,7 +183,7 @@ func (tool *Tool) stagingTool() (*Tool, error) {
 	return &staging, nil
 }
 
-// complete is the detail of the history of a new state that is complete; empty where there is none, or only a part.
+// complete returns the history's detail of a complete new state; empty if there is none, or only a part.
 func (tool *Tool) complete(ctx context.Context, partitions int) (detail string, err error) {
 	for p := range int32(partitions) {
 		v, err := tool.look(ctx, p)
@@ -209,11 +204,10 @@ func (tool *Tool) complete(ctx context.Context, partitions int) (detail string, 
 	return detail, nil
 }
 
-// catchUp lets an old partition read what it has not read, up to where the inputs end now: its records were written when
-// the old count counted.
+// catchUp lets an old partition read its unread records, up to the inputs' present ends: they were written under the old count.
 func (tool *Tool) catchUp(ctx context.Context, p int32, partitions int) error {
 	m, _, err := tool.store.View(ctx, p, nil)
-	if err != nil || m.Layout == task.StateUnfinished { // shut by a try that was cut off: it has read all
+	if err != nil || m.Layout == task.StateUnfinished { // locked by an interrupted command: it has read all
 		return err
 	}
 	facts, err := tool.describe(ctx, p)
@@ -235,7 +229,7 @@ func (tool *Tool) catchUp(ctx context.Context, p int32, partitions int) error {
 		}
 		now, _, err := tool.store.View(ctx, p, nil)
 		if err != nil {
-			return false, nil // the task says what is wrong, if it stays
+			return false, nil // the task reports a lasting fault
 		}
 		for t := range now.Inputs {
 			if used := t != int(event.Selections) || tool.machine.HasSelections; used && now.Inputs[t].Offset < facts.Topics[t].End {
@@ -247,14 +241,14 @@ func (tool *Tool) catchUp(ctx context.Context, p int32, partitions int) error {
 	return err
 }
 
-// move puts the new state in the place of the old one, whose partitions must still be as they were seen.
+// move puts the new state in the old one's place. The old partitions must still be as seen.
 func (tool *Tool) move(ctx context.Context, staging *Tool, r *ReshardReport, detail string, seen map[int32]int64) error {
 	moved := make([]bool, r.To)
 	for p := range int32(max(r.From, r.To)) {
 		m, fields, err := tool.store.View(ctx, p, nil)
 		if err == nil && int(p) < r.To && m.Layout == task.StateLayout && m.Partitions == r.To {
 			if past, err := readHistory(fields); err == nil && lastReshard(past) == detail {
-				moved[p] = true // by an earlier try: a worker may have gone on from there
+				moved[p] = true // by an interrupted command: a worker may have continued there
 				continue
 			}
 		}
@@ -262,7 +256,7 @@ func (tool *Tool) move(ctx context.Context, staging *Tool, r *ReshardReport, det
 			return fmt.Errorf("shutting partition %d: %w", p, err)
 		}
 	}
-	for p := range int32(r.To) { // when all that were there are shut
+	for p := range int32(r.To) { // once all old ones are locked
 		if err := tool.shutNew(ctx, staging, p); err != nil {
 			return fmt.Errorf("shutting partition %d: %w", p, err)
 		}
@@ -290,8 +284,8 @@ func (tool *Tool) move(ctx context.Context, staging *Tool, r *ReshardReport, det
 	return nil
 }
 
-// note notes beside a new state of n partitions that the old one is shut: an empty partition of number n stands for it. It
-// goes when the new state does.
+// note marks, beside a new state of n partitions, that the old one is locked:
+// by an empty partition with number n, which goes with the new state.
 func (tool *Tool) note(ctx context.Context, n int32) error {
 	m, _, err := tool.store.View(ctx, 0, nil)
 	if err == nil {
@@ -304,8 +298,7 @@ func (tool *Tool) note(ctx context.Context, n int32) error {
 	return nil
 }
 
-// dropFrom drops partitions from a number on, up to another and as long as there are more: an earlier try that wanted
-// other numbers may have left some.
+// dropFrom drops partitions from a number on, up to another and as long as there are more: an interrupted command may have left some.
 func (tool *Tool) dropFrom(ctx context.Context, p, end int) error {
 	for ; ; p++ {
 		if _, err := tool.store.Probe(ctx, int32(p)); errors.Is(err, state.ErrNoState) && p >= end {
@@ -317,7 +310,7 @@ func (tool *Tool) dropFrom(ctx context.Context, p, end int) error {
 	}
 }
 
-// Bounds of the ids that are looked up at once, and of the bytes that are found.
+// Bounds of the ids looked up at once, and of the bytes found.
 const (
 	lookAtOnce = 2000
 	lookBytes  = 4 << 20
@@ -325,7 +318,7 @@ const (
 
 // entries calls f with every entry of a partition, page by page.
 func (tool *Tool) entries(ctx context.Context, p int32, f func(page state.Page, e state.Entry) error) error {
-	seen := map[uint32]bool{} // the store may show a page twice
+	seen := map[uint32]bool{} // the store may return a page twice
 	for cursor := uint64(0); ; {
 		pages, next, err := tool.store.KnownIDs(ctx, p, cursor)
 		if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// belongs makes sure that a partition is one of those that are resharded.
+// belongs fails unless a partition belongs to the state that is resharded.
 func (f *resharding) belongs(p int32, m *state.Meta) error {
 	if m.Partitions == f.from && slices.Equal(m.TopicNames, f.source.machine.TopicNames[:]) {
 		return nil
@@ -24,7 +24,7 @@ func (f *resharding) belongs(p int32, m *state.Meta) error {
 var errHalf = errors.New("part of the state was resharded, and the prepared rest is gone: restore a backup, or " +
 	"rebuild it with `ranker-worker state rebuild --replace`")
 
-// whole makes sure that there is nothing to do: that no partition was left behind by a try that cannot be finished.
+// whole fails if an unfinished reshard has left a partition that cannot be finished.
 func (f *resharding) whole(ctx context.Context) error {
 	for p := range int32(f.from) {
 		m, _, err := f.tool.store.View(ctx, p, nil)
@@ -45,8 +45,7 @@ func (f *resharding) whole(ctx context.Context) error {
 	return nil
 }
 
-// refused looks for all that the new state would be refused for, and changes nothing. What the old partitions have not read yet is
-// not looked at.
+// refused returns the faults of the old state, and changes nothing. Unread records are not checked.
 func (f *resharding) refused(ctx context.Context) error {
 	var ids, astray int64
 	for p := range int32(f.from) {
@@ -83,7 +82,7 @@ func (f *resharding) refused(ctx context.Context) error {
 	return nil
 }
 
-// tooManyAstray refuses a state of whose ids so many are misplaced that it is no accident, or that memory does not hold them.
+// tooManyAstray fails if too many ids are misplaced for an accident, or for the memory.
 func tooManyAstray(astray, ids int64) error {
 	if astray > maxMisplaced || astray >= manyMisplaced && 4*astray > ids {
 		return fmt.Errorf("%w (%d of %d ids)", ErrPartitioner, astray, ids)
@@ -91,7 +90,7 @@ func tooManyAstray(astray, ids int64) error {
 	return nil
 }
 
-// gone makes sure that the inputs do not hold the very records any more that a partition has read.
+// gone fails if the inputs still hold the records that a partition has read.
 func (tool *Tool) gone(ctx context.Context, v *view) error {
 	d, err := tool.describe(ctx, v.number)
 	if err != nil {
@@ -113,7 +112,7 @@ func (tool *Tool) gone(ctx context.Context, v *view) error {
 	return nil
 }
 
-// unread makes sure that the group has not read new topics.
+// unread fails if the group has read the new topics.
 func (f *resharding) unread(ctx context.Context, p int32, d *task.Description) error {
 	first, err := f.tool.firstDecision(ctx, p, d)
 	if err != nil {
@@ -122,7 +121,7 @@ func (f *resharding) unread(ctx context.Context, p int32, d *task.Description) e
 	if first != nil {
 		return fmt.Errorf("%w (%s[%d] holds decisions of it)", ErrReadBefore, f.tool.broker.Topic(event.Rankings), p)
 	}
-	if f.source == f.tool { // made anew under the same names: what is committed may be of those before
+	if f.source == f.tool { // created again under the same names: committed offsets may be old
 		return nil
 	}
 	offsets, err := f.tool.committed(ctx, p)

@@ -16,33 +16,32 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// resharding puts the state of new partitions together from that of old ones.
+// resharding builds the state of new partitions from that of old ones.
 //
-// What learners know of old partition j goes to new partition j modulo their number, where sums are added up and queues
-// of waiting payoffs put behind one another. A new partition that gets nothing so has copies of what is no sum, BOLD's
-// instances, from old partition q modulo their number. What is stored under an id goes where Kafka's default partitioner
-// puts the id now; tombstones of which nobody knows where that is are forgotten. Accounts go with what learners know, but for what is pending and parked, which goes with its entry.
-// Holds are released. The watermark is the least of all.
+// Statistics of old partition j go to new partition j modulo their number: sums are added up, and queues are appended. A new
+// partition without any gets copies of BOLD's instances from old partition q modulo their number. Entries go where Kafka's
+// default partitioner puts their ids now; tombstones with an unknown partition are dropped. Accounts go with the statistics,
+// except pending and parked, which go with their entries. Holds are released. The watermark is the least of all.
 type resharding struct {
 	tool      *Tool
 	staging   *Tool
 	source    *Tool // of the topics that the old state was made from
 	from, to  int
 	recreated bool
-	fresh     bool // the new state is of other topics than the old one: they are read from their beginning
+	fresh     bool // the new state has other topics: they are read from their beginning
 	detail    string
 	entries   int64
 	forgotten int64
 
 	old  []*view
-	seen map[int32]int64 // by old partition: the sequence of what was carried over
+	seen map[int32]int64 // by old partition: the sequence that was carried over
 	new  []*writer
 	took []Taken // by the learners of any old partition
 
 	misplaced []misplaced
 }
 
-// newResharding finds out what has to be carried over. Close it in the end.
+// newResharding prepares a reshard. The caller must close it.
 func (tool *Tool) newResharding(ctx context.Context, staging *Tool, to int, recreated bool) (*resharding, error) {
 	cut, err := tool.anyCut(ctx)
 	if err != nil {
@@ -70,14 +69,13 @@ func (tool *Tool) newResharding(ctx context.Context, staging *Tool, to int, recr
 	return f, err
 }
 
-// close releases what newFold opened.
 func (f *resharding) close() {
 	if f.source != f.tool {
 		f.source.broker.Close()
 	}
 }
 
-// ofTopics keeps the same state, of topics with other names.
+// ofTopics returns a Tool for the same state with other topics' names.
 func (tool *Tool) ofTopics(names []string) (*Tool, error) {
 	cfg := *tool.cfg
 	t := &cfg.Kafka.Topics
@@ -100,9 +98,9 @@ func (tool *Tool) ofTopics(names []string) (*Tool, error) {
 	return &other, nil
 }
 
-// run puts the whole new state together; at its end all partitions of it are complete.
+// run builds the new state, whose partitions are complete at the end.
 func (f *resharding) run(ctx context.Context) error {
-	if err := f.staging.dropFrom(ctx, 0, f.to); err != nil { // what is left of an earlier try
+	if err := f.staging.dropFrom(ctx, 0, f.to); err != nil { // rest of an interrupted command
 		return err
 	}
 	for p := range int32(f.from) {
@@ -136,8 +134,7 @@ func (f *resharding) run(ctx context.Context) error {
 	return nil
 }
 
-// lookAt looks at an old partition, and refuses one that is not of the state that is resharded. It fails with state.ErrNoState where
-// nothing is stored.
+// lookAt reads an old partition. It fails if the partition belongs to another state, and with state.ErrNoState if it has none.
 func (f *resharding) lookAt(ctx context.Context, p int32) (*view, error) {
 	v, err := f.source.look(ctx, p)
 	if err == nil {
@@ -149,7 +146,7 @@ func (f *resharding) lookAt(ctx context.Context, p int32) (*view, error) {
 	return v, err
 }
 
-// read reads an old partition, after what it had not read itself.
+// read reads an old partition, after its unread records.
 func (f *resharding) read(ctx context.Context, p int32) error {
 	if !f.recreated {
 		err := f.source.catchUp(ctx, p, f.from)
@@ -178,7 +175,7 @@ func (f *resharding) read(ctx context.Context, p int32) error {
 	return nil
 }
 
-// share is how what old partition j knows goes to its home.
+// share returns the new partition, and the share of statistics, of old partition j.
 func (f *resharding) share(j int32) (home int32, s delay.Share) {
 	home = j % int32(f.to)
 	s = delay.Share{Additive: true, Queues: true}
@@ -191,7 +188,6 @@ func (f *resharding) share(j int32) (home int32, s delay.Share) {
 	return home, s
 }
 
-// carry carries an old partition over.
 func (f *resharding) carry(ctx context.Context, v *view) error {
 	home, share := f.share(v.number)
 	transfers := make([]*partition.Transfer, f.to)
@@ -235,8 +231,7 @@ func (f *resharding) carry(ctx context.Context, v *view) error {
 	})
 }
 
-// misplaced is an entry in a partition that Kafka's default partitioner does not give its id to. The id may stand in another
-// partition too.
+// misplaced is an entry in another partition than Kafka's default partitioner's. Its id may be in that one too.
 type misplaced struct {
 	transfer *partition.Transfer
 	to       int32
@@ -245,15 +240,13 @@ type misplaced struct {
 	value    []byte
 }
 
-// partitionOf is the one of n partitions that a key of this hash belongs to.
 func partitionOf(hash uint32, n int) int32 { return int32(hash % uint32(max(n, 1))) }
 
 const (
 	maxMisplaced  = 200_000 // held in memory at once
-	manyMisplaced = 100     // from so many on, a quarter of all is too much
+	manyMisplaced = 100     // from this number on a quarter of all is too much
 )
 
-// ErrPartitioner says that ids are not where Kafka's default partitioner puts them.
 var ErrPartitioner = errors.New("keys are not where Kafka's default partitioner (murmur2) puts them. Only your " +
 	"producers determine their partitions after the change: let them use that partitioner, wait for " +
 	"payoff_horizon and join.parking_time, and then run this command; or start a new kafka.group, and carry over what is " +
@@ -268,7 +261,6 @@ func (f *resharding) setAside(s misplaced) error {
 	return nil
 }
 
-// carryMisplaced carries the misplaced entries over.
 func (f *resharding) carryMisplaced(ctx context.Context) error {
 	if err := tooManyAstray(int64(len(f.misplaced)), f.entries); err != nil {
 		return err
@@ -289,7 +281,7 @@ func (f *resharding) carryMisplaced(ctx context.Context) error {
 	return nil
 }
 
-// begin makes an empty new partition. One that was there before goes on reading where it was, unless the topics are new.
+// begin makes an empty new partition. An existing one continues at its positions, unless the topics are new.
 func (f *resharding) begin(ctx context.Context, p int32) (*writer, error) {
 	d, err := f.tool.describe(ctx, p)
 	if err != nil {
@@ -306,7 +298,7 @@ func (f *resharding) begin(ctx context.Context, p int32) (*writer, error) {
 	for topic := range event.Topic(event.Inputs) {
 		m.Inputs = append(m.Inputs, state.Position{Offset: d.Topics[topic].LogStart, Witness: state.Witness{Offset: -1}})
 	}
-	if !f.fresh { // a worker may have begun in a partition that was just added: what it has decided is adopted
+	if !f.fresh { // a worker may have begun in a new partition: its decisions are adopted
 		m.Rankings = d.Topics[event.Rankings].LogStart
 	}
 	for _, v := range f.old {
@@ -322,7 +314,7 @@ func (f *resharding) begin(ctx context.Context, p int32) (*writer, error) {
 	return newWriter(ctx, f.staging.store, p, &m, machine)
 }
 
-// finish stores what is left, with the history, and makes the partition usable.
+// finish stores the rest and the history, and makes the partition usable.
 func (w *writer) finish(ctx context.Context, f *resharding) error {
 	h := History{Number: w.meta.Seq + 1, Time: f.tool.now().UTC().Format(time.RFC3339), Done: reshardDone, Detail: f.detail,
 		Rankings: w.meta.Rankings, Taken: f.took}
@@ -338,10 +330,9 @@ func (w *writer) finish(ctx context.Context, f *resharding) error {
 	return w.write(ctx, c)
 }
 
-// reshardDone is what the history calls it.
 const reshardDone = "reshard"
 
-// lastReshard is the detail of the last time that the partition was made by Reshard.
+// lastReshard returns the detail of the partition's last reshard.
 func lastReshard(past []History) (detail string) {
 	for _, h := range past {
 		if h.Done == reshardDone {

@@ -15,10 +15,9 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// topicRoles are the names that input topics have whatever they are called.
+// topicRoles are names of the input topics' roles, whatever the topics are called.
 var topicRoles = [event.Inputs]string{event.Impressions: "impressions", event.Selections: "selections", event.Payoffs: "payoffs"}
 
-// SkipQuery says which record is to be passed over.
 type SkipQuery struct {
 	Partition int32
 	Topic     string // impressions, selections or payoffs, or the name of one of these topics
@@ -26,19 +25,17 @@ type SkipQuery struct {
 	Why       string
 }
 
-// SkipReport is what Skip did.
 type SkipReport struct {
 	Partition int32  `json:"partition"`
 	Topic     string `json:"topic"`
 	From      int64  `json:"from"`
 	Through   int64  `json:"through"`
-	Kept      int    `json:"kept"`  // bytes of theirs in the dead letter of the first
-	Taken     bool   `json:"taken"` // it had been taken in when it could be read: it is only not compared any more
+	Kept      int    `json:"kept"`  // bytes of them in the first dead letter
+	Taken     bool   `json:"taken"` // it had been read: it is only no longer compared
 	Fault     string `json:"fault"`
 	Why       string `json:"why"`
 }
 
-// Errors of Skip.
 var (
 	ErrReadable = errors.New("nothing was skipped: a worker can read it")
 	ErrReadPast = errors.New("nothing was skipped: the record has been read already")
@@ -48,15 +45,13 @@ var (
 
 const maxWhy = 500
 
-// Skip passes over a record that no worker can read, and over those behind it that no worker can read because they are packed
-// with it: each becomes a dead letter, of which the first holds what could be had, is counted as rejected, and stands in the
-// partition's history. What comes before is read first. It fails with ErrReadable where a worker could read the record.
+// Skip skips a record that no worker can read, and unreadable ones behind it in the same batch. Each becomes a
+// dead letter, of which the first holds the readable bytes, counts as rejected, and stands in the partition's
+// history. Earlier records are read first. It fails with ErrReadable if a worker could read the record.
 //
-// The last record that was taken in is one that workers read again, to make sure that the log is the one they know. Where that
-// has become unreadable since, it is not compared any more.
+// Workers read the last record again to check that the log is theirs. If that record has become unreadable, it is no longer compared.
 //
-// A record whose schema the registry does not give, while it answers for others, is skipped without the wait after which workers make
-// it a dead letter.
+// A record whose schema the registry lacks, while it answers for others, is skipped without the workers' wait.
 func (tool *Tool) Skip(ctx context.Context, q SkipQuery) (*SkipReport, error) {
 	topic, err := tool.inputTopic(q.Topic)
 	if err != nil {
@@ -101,7 +96,7 @@ func (tool *Tool) Skip(ctx context.Context, q SkipQuery) (*SkipReport, error) {
 	return r, s.run(ctx, meta.Generation)
 }
 
-// dropWitness lets workers go on that would compare the last record they took in with what the log has now.
+// dropWitness removes the witness, the last record read, so that workers do not compare it with the log.
 func (tool *Tool) dropWitness(ctx context.Context, q *SkipQuery, topic event.Topic) error {
 	return tool.alter(ctx, q.Partition, nil, func(m *state.Meta, _ []state.Field) (*alteration, error) {
 		m.Inputs[topic].Witness = state.Witness{Offset: -1}
@@ -127,12 +122,12 @@ type skipping struct {
 	u     *broker.Unreadable
 	past  []History
 
-	noted  *state.Checkpoint // the one with the entry of the history
-	stored bool              // it is
+	noted  *state.Checkpoint // with the entry of the history
+	stored bool              // noted is stored
 	done   atomic.Bool
 }
 
-// run does what a worker does until the record is behind it.
+// run works like a worker until the record is passed.
 func (s *skipping) run(ctx context.Context, generation int64) error {
 	d := driver{tool: s.tool, p: s.q.Partition, generation: generation, saves: s.note}
 	d.skips = func(topic event.Topic, offset int64) string {
@@ -157,7 +152,7 @@ func (s *skipping) run(ctx context.Context, generation int64) error {
 	return err
 }
 
-// note writes the history with the checkpoint that goes past the record.
+// note adds the history to the checkpoint that passes the record.
 func (s *skipping) note(c *state.Checkpoint) error {
 	m := &c.Meta
 	if m.Inputs[s.topic].Offset <= s.u.From || s.stored || s.noted == c {

@@ -15,7 +15,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// Tool carries the commands out for one configuration.
+// Tool executes the commands for one configuration.
 type Tool struct {
 	cfg      *config.Config
 	store    state.AdminStore
@@ -29,14 +29,14 @@ type Tool struct {
 	oneClock bool // time is simulated
 }
 
-// Options are what a configuration does not say.
+// Options are the inputs that are not in the configuration file.
 type Options struct {
-	// Progress is told in words, now and then, how a command goes on. It may be nil.
+	// Progress is called now and then with a command's progress, in words. It may be nil.
 	Progress func(string)
 	Now      func() time.Time // simulated time; nil: time.Now
 }
 
-// New makes a Tool. It connects to nothing yet. Close it in the end.
+// New makes a Tool. It does not connect. The caller must Close it.
 func New(cfg *config.Config, opt Options) (*Tool, error) {
 	machine, err := app.MachineConfig(cfg)
 	if err != nil {
@@ -61,26 +61,23 @@ func New(cfg *config.Config, opt Options) (*Tool, error) {
 	return tool, nil
 }
 
-// Close releases connections.
 func (tool *Tool) Close() error {
 	tool.broker.Close()
 	return tool.store.Close()
 }
 
-// say tells how it goes on.
 func (tool *Tool) say(format string, args ...any) { tool.progress(fmt.Sprintf(format, args...)) }
 
-// unlimited is what a ranking may take where no ranking is produced.
+// unlimited is the ranking size of machines that make no rankings.
 const unlimited = 1 << 20
 
-// newMachine makes an empty machine of a partition.
 func (tool *Tool) newMachine(p int32) (*partition.Offline, error) {
 	c := tool.machine
 	c.Partition, c.MaxRankingBytes = p, unlimited
 	return partition.NewOffline(c)
 }
 
-// view is a partition as it is stored.
+// view is a stored partition.
 type view struct {
 	number  int32
 	meta    state.Meta
@@ -88,13 +85,13 @@ type view struct {
 	machine *partition.Offline
 }
 
-// How often, and after how long, a partition is read again whose checkpoint is half-written.
+// Retries, and pause between them, of reading a partition with a half-written checkpoint.
 const (
 	incompleteTries = 50
 	incompletePause = 20 * time.Millisecond
 )
 
-// look reads a partition without taking it over. A checkpoint that is half-written is waited for.
+// look reads a partition without taking it over. It waits for a half-written checkpoint.
 func (tool *Tool) look(ctx context.Context, p int32) (*view, error) {
 	m, err := tool.newMachine(p)
 	if err != nil {
@@ -116,7 +113,7 @@ func (tool *Tool) look(ctx context.Context, p int32) (*view, error) {
 	}
 }
 
-// lookToTell is look for what is told to people or other groups: a state of another layout would be misread.
+// lookToTell is look for output to people or other groups: a state of another layout would be misread.
 func (tool *Tool) lookToTell(ctx context.Context, p int32) (*view, error) {
 	m, _, err := tool.store.View(ctx, p, nil)
 	if err != nil && !errors.Is(err, state.ErrIncomplete) {
@@ -130,7 +127,6 @@ func (tool *Tool) lookToTell(ctx context.Context, p int32) (*view, error) {
 	return tool.look(ctx, p)
 }
 
-// load fills a machine.
 func load(m *partition.Offline, fields []state.Field) error {
 	for _, f := range fields {
 		if err := m.Load(f); err != nil {
@@ -151,8 +147,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// partitions is how many partition numbers the group's state has: what any partition's cut says, else what the topics
-// have. Stored tells whether a cut was found among the first.
+// partitions returns the number of partitions in the group's state, as
+// any cut says, else the topics'. stored reports whether a cut was found.
 func (tool *Tool) partitions(ctx context.Context) (n int, stored bool, err error) {
 	cut, err := tool.anyCut(ctx)
 	if err != nil {
@@ -165,7 +161,7 @@ func (tool *Tool) partitions(ctx context.Context) (n int, stored bool, err error
 	return n, false, err
 }
 
-// anyCut is the cut of the first partition that has one, of as many as the topics have; nil where none has.
+// anyCut returns the cut of the first partition that has one; nil if none has.
 func (tool *Tool) anyCut(ctx context.Context) (*state.Meta, error) {
 	n := 1
 	for p := int32(0); p < int32(n); p++ {
@@ -185,7 +181,7 @@ func (tool *Tool) anyCut(ctx context.Context) (*state.Meta, error) {
 	return nil, nil
 }
 
-// topicPartitions is how many partitions the impressions have now.
+// topicPartitions returns the impressions' present number of partitions.
 func (tool *Tool) topicPartitions(ctx context.Context) (int, error) {
 	d, err := tool.describe(ctx, 0)
 	if err != nil {
@@ -198,7 +194,6 @@ func (tool *Tool) topicPartitions(ctx context.Context) (int, error) {
 	return f.Partitions, nil
 }
 
-// describe asks for the facts about a partition number of all topics.
 func (tool *Tool) describe(ctx context.Context, p int32) (d task.Description, err error) {
 	err = retry(ctx, func() error {
 		d, err = tool.broker.Partition(p).Describe(ctx)
@@ -210,10 +205,8 @@ func (tool *Tool) describe(ctx context.Context, p int32) (d task.Description, er
 	return d, nil
 }
 
-// ErrNothing says that the group has no state.
 var ErrNothing = errors.New("nothing is stored for this group")
 
-// learner checks that a learner is configured.
 func (tool *Tool) learner(name string) (*config.Learner, error) {
 	for i := range tool.cfg.Learners {
 		if l := &tool.cfg.Learners[i]; l.Name == name {

@@ -14,7 +14,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/broker"
 )
 
-// unfitStore is set up so that it may delete what it holds.
+// unfitStore is configured so that it may delete data.
 type unfitStore struct{ state.AdminStore }
 
 func (s unfitStore) Probe(ctx context.Context, p int32) (state.Fence, error) {

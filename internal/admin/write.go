@@ -10,12 +10,12 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// writer stores a partition from its beginning, in checkpoints of bounded size. Only the last one makes it usable.
+// writer stores a partition from scratch, in checkpoints of bounded size. Only the last one makes it usable.
 type writer struct {
 	store   state.Store
 	p       int32
 	meta    state.Meta
-	machine *partition.Offline // nil where changes come from elsewhere
+	machine *partition.Offline // nil if changes come from elsewhere
 }
 
 func newWriter(ctx context.Context, store state.Store, p int32, fresh *state.Meta, m *partition.Offline) (*writer, error) {
@@ -29,7 +29,7 @@ func newWriter(ctx context.Context, store state.Store, p int32, fresh *state.Met
 	return &writer{store: store, p: p, meta: meta, machine: m}, nil
 }
 
-// find looks for what is stored under an id.
+// find looks up an id.
 func (w *writer) find(ctx context.Context, id state.ID) (partition.Found, error) {
 	places := w.machine.Places(nil, id)
 	_, values, err := w.store.LookUp(ctx, w.p, places, lookBytes)
@@ -44,7 +44,7 @@ func (w *writer) find(ctx context.Context, id state.ID) (partition.Found, error)
 	return partition.Found{}, nil
 }
 
-// writeAtOnce is about how many bytes go into one checkpoint.
+// writeAtOnce is the approximate size of a checkpoint in bytes.
 const writeAtOnce = 4 << 20
 
 func (w *writer) flushIfLarge(ctx context.Context) error {
@@ -54,7 +54,6 @@ func (w *writer) flushIfLarge(ctx context.Context) error {
 	return w.flush(ctx)
 }
 
-// flush stores what there is.
 func (w *writer) flush(ctx context.Context) error {
 	var c state.Changes
 	segment, _ := w.machine.Seal(&c)
@@ -74,8 +73,8 @@ func (w *writer) write(ctx context.Context, c state.Changes) error {
 	return err
 }
 
-// shut makes workers that should start leave a partition alone that has state, until it is finished or dropped. It fails
-// with state.ErrFenced where the partition has gone on since it was seen.
+// shut locks a partition with state until it is finished or dropped: workers leave it
+// alone. It fails with state.ErrFenced if the partition has changed since it was seen.
 func (tool *Tool) shut(ctx context.Context, p int32, seen map[int32]int64) error {
 	before, _, err := tool.store.View(ctx, p, nil)
 	if errors.Is(err, state.ErrNoState) || err == nil && before.Layout == task.StateUnfinished {
@@ -96,7 +95,7 @@ func (tool *Tool) shut(ctx context.Context, p int32, seen map[int32]int64) error
 	return w.write(ctx, state.Changes{})
 }
 
-// shutNew does the same with a partition that has no state: workers would take it for a beginning.
+// shutNew locks a partition without state, which workers would take for a beginning.
 func (tool *Tool) shutNew(ctx context.Context, from *Tool, p int32) error {
 	if _, err := tool.store.Probe(ctx, p); !errors.Is(err, state.ErrNoState) {
 		return err
@@ -110,7 +109,7 @@ func (tool *Tool) shutNew(ctx context.Context, from *Tool, p int32) error {
 	return err
 }
 
-// copyPartition replaces a partition by what another tool has of it.
+// copyPartition replaces a partition by another tool's.
 func (tool *Tool) copyPartition(ctx context.Context, from *Tool, p int32) error {
 	v, err := from.look(ctx, p)
 	if err != nil {
@@ -145,7 +144,7 @@ func (tool *Tool) copyPartition(ctx context.Context, from *Tool, p int32) error 
 	}
 	last := uint32(0)
 	err = from.entries(ctx, p, func(page state.Page, e state.Entry) error {
-		if page.Number != last { // one that spans two checkpoints begins once
+		if page.Number != last { // a page that spans two checkpoints begins once
 			c.Pages, last = append(c.Pages, page), page.Number
 		}
 		c.Entries = append(c.Entries, e)

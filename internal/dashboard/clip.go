@@ -8,7 +8,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// The bounds of a Summary. What goes beyond is not shown; encode halves them further where that is too much for the store.
+// The bounds of a Summary. encode halves them further if it is too large for the store.
 const (
 	mostPartitions = 128
 	mostLearners   = 16
@@ -22,7 +22,7 @@ const (
 
 // clip cuts a text, and makes it valid UTF-8.
 func clip(text string, runes int) string {
-	if len(text) > 8*runes { // no more is looked at
+	if len(text) > 8*runes { // no more is read
 		text = text[:8*runes]
 	}
 	text = strings.ToValidUTF8(text, "�")
@@ -38,7 +38,7 @@ func clip(text string, runes int) string {
 
 func first[T any](all []T, n int) []T { return all[:min(n, len(all))] }
 
-// bounded keeps the first of each list: 1 over share of what is kept at most.
+// bounded keeps the first entries of each list: 1/share of the bounds.
 func (s Summary) bounded(share int) Summary {
 	partitions, learners := max(1, mostPartitions/share), max(1, mostLearners/share)
 	if extra := len(s.Partitions) - partitions; extra > 0 {
@@ -59,7 +59,7 @@ func (s Summary) bounded(share int) Summary {
 	return s
 }
 
-// encode makes the JSON that the store takes. Where it would be too long, all lists are made shorter.
+// encode returns the JSON for the store, with shorter lists if it would be too long.
 func (s Summary) encode() ([]byte, error) {
 	for share := 1; ; share *= 2 {
 		b, err := json.Marshal(s.bounded(share))

@@ -13,7 +13,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// Source is the worker that a Dashboard shows; stream.Worker is one.
+// Source is the worker that a Dashboard shows: a stream.Worker.
 type Source interface {
 	ID() string
 	Group() string
@@ -24,7 +24,7 @@ type Source interface {
 	Now() int64 // its clock, in milliseconds
 }
 
-// Counters are what the worker has done so far; stream.Metrics are some.
+// Counters are the worker's counters: stream.Metrics.
 type Counters interface {
 	Totals() stream.Totals
 	Learners() map[string]stream.LearnerTotal
@@ -36,7 +36,7 @@ var (
 	_ Counters = (*stream.Metrics)(nil)
 )
 
-// collect makes the worker's own summary, but for what is over time.
+// collect makes the worker's own summary, without values over time.
 func collect(source Source, counters Counters) Summary {
 	s := Summary{Form: form, ID: source.ID(), Outside: clip(source.Outside(), wordsRunes), Rankings: []Ranking{}, DeadLetters: []Letter{}, Partitions: []Partition{}, Learners: []Learner{}}
 	seen := source.Seen()
@@ -95,7 +95,6 @@ func partitionOf(number int32, p *stream.Observed, now int64) Partition {
 	return one
 }
 
-// add takes in a partition's part of the learner.
 func (l *Learner) add(s *partition.LearnerStatus) {
 	if s.Gone {
 		return
@@ -117,7 +116,7 @@ func (l *Learner) add(s *partition.LearnerStatus) {
 			l.Silence = &Silence{}
 		}
 		l.Silence.Weight += s.Silence.Weight
-		if s.Silence.Known && (!l.Silence.Known || s.Fed > l.Fed) { // partitions pool it: who has heard of the most is up to date
+		if s.Silence.Known && (!l.Silence.Known || s.Fed > l.Fed) { // pooled: the partition with the most payoffs is up to date
 			l.Silence.Known, l.Silence.Share = true, s.Silence.Share
 			l.Silence.Median, l.Silence.P90 = float64(s.Silence.Median)/1000, float64(s.Silence.P90)/1000
 		}
@@ -128,7 +127,7 @@ func (l *Learner) add(s *partition.LearnerStatus) {
 	l.Fed = max(l.Fed, s.Fed)
 }
 
-// addLook takes in a look at a partition.
+// addLook adds a partition's sample.
 func (s *Summary) addLook(number int32, look *partition.Sample, learners map[string]*Learner) {
 	if look == nil {
 		return
@@ -142,7 +141,7 @@ func (s *Summary) addLook(number int32, look *partition.Sample, learners map[str
 		l.Rule = clip(k.Rule, wordsRunes)
 		l.Decisions += float64(k.First)
 		l.Favourites += float64(k.Favourite)
-		// Partitions pool it: who has heard of the most is up to date.
+		// Pooled: the partition with the most payoffs is up to date.
 		if k.Personal.Known && (l.Depends == nil || k.Personal.Payoffs > l.Depends.Payoffs) {
 			l.Depends = dependsOf(k)
 		}

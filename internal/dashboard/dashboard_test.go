@@ -133,7 +133,7 @@ func page(t *testing.T, b *Dashboard) (p Page) {
 	return p
 }
 
-// golden holds a JSON document against a file, but for what is the clock's.
+// golden compares a JSON document with a file, without the clock's fields.
 func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	var out bytes.Buffer
@@ -148,7 +148,7 @@ func golden(t *testing.T, name string, got []byte) {
 	require.Equal(t, strings.TrimSpace(string(want)), strings.TrimSpace(out.String()), "go test ./internal/dashboard -update writes it anew")
 }
 
-// TestThePageOfAWorker: what /page/live.json holds, member for member.
+// TestThePageOfAWorker: the content of /page/live.json, member for member.
 func TestThePageOfAWorker(t *testing.T) {
 	w := busy("w-1")
 	b := board(w, nil)
@@ -174,7 +174,7 @@ func TestThePageOfAWorker(t *testing.T) {
 	require.InDelta(t, 0.0025, *p.P50, 0.001)
 }
 
-// TestTheGroupIsSeenFromEachWorker: what others show is added up, and what they have counted before they were met is of no known time.
+// TestTheGroupIsSeenFromEachWorker: other workers' figures are added up; their counts from before they were met have no known time.
 func TestTheGroupIsSeenFromEachWorker(t *testing.T) {
 	store := memstore.New(func() string { return "token" })
 	one, two := busy("w-1"), busy("w-2")
@@ -282,7 +282,7 @@ func TestWhatIsShownIsBounded(t *testing.T) {
 	}
 }
 
-// TestHistory keeps two hours in a bounded room, a shorter past more finely, and loses none of what it adds up.
+// TestHistory keeps two hours in bounded memory, a shorter past at a finer resolution, and loses nothing that it adds up.
 func TestHistory(t *testing.T) {
 	var h history
 	ended := int64(0)
@@ -387,7 +387,7 @@ func TestTheServer(t *testing.T) {
 	}
 }
 
-// TestPoliciesHaveTheirColour: that of the table, in both themes, whatever the page is told to draw.
+// TestPoliciesHaveTheirColour: that of the table, in both themes.
 func TestPoliciesHaveTheirColour(t *testing.T) {
 	css, err := assets.ReadFile("assets/page.css")
 	require.NoError(t, err)

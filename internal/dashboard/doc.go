@@ -1,7 +1,7 @@
-// Package dashboard is the page that each worker serves: what the group does and learns, live, and over the last two hours. It reads what
-// the loops publish anyway, and asks a few partitions a second for a look; nothing that it does grows with the number of items or
-// records. What it shows is made once a second at most, and shared by all who look.
+// Package dashboard is the page that each worker serves: the group's work and learning, live and over
+// the last two hours. It reads the published status of the loops, and samples a few partitions a second;
+// its cost does not grow with items or records. A page is made at most once a second, for all viewers.
 //
-// Each worker publishes a Summary of itself to the others every five seconds (state.Registry), and serves the sum of all, so that any
-// worker's page is the group's.
+// Each worker publishes a Summary to the others every five seconds (state.Registry), and serves the sum of
+// all. So any worker's page is the group's. Package app starts a Dashboard; stream.Server serves its Handler.
 package dashboard

@@ -4,13 +4,13 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// Arm is an arm of an experiment, as the worker knows that has the partition which compares. Payoffs are in payoff ranges.
+// Arm is an arm of an experiment, as reported by the owner of the deciding partition. Payoffs are in payoff ranges.
 type Arm struct {
 	Experiment string  `json:"experiment"`
 	Run        int32   `json:"run"`
 	Arm        string  `json:"arm"`
-	Control    bool    `json:"control,omitempty"` // it is what the others are compared with: it has no lift
-	Units      int64   `json:"units"`             // that are counted: their deadline has passed
+	Control    bool    `json:"control,omitempty"` // without a lift
+	Units      int64   `json:"units"`             // past their deadline
 	Payoff     float64 `json:"payoff"`            // their mean
 	Lift       float64 `json:"lift"`              // over the control
 	Lower      float64 `json:"lower"`             // bounds that hold at any look
@@ -18,13 +18,11 @@ type Arm struct {
 	Verdict    string  `json:"verdict"` // better, worse, open, refused; or out of service
 }
 
-// mostArms bounds the arms of all experiments of a Summary.
 const mostArms = 24
 
-// outOfService is the verdict of an arm that a guard has taken out of service.
 const outOfService = "out of service"
 
-// addExperiments takes in what a partition says of experiments, where it is the one that compares.
+// addExperiments adds the experiments of the deciding partition.
 func (s *Summary) addExperiments(all []partition.ExperimentStatus) {
 	for i := range all {
 		x := &all[i]

@@ -13,21 +13,21 @@ import (
 	"strings"
 )
 
-// assets are all that the page is made of. Nothing is fetched from elsewhere.
+// assets are all files of the page. Nothing is loaded from elsewhere.
 //
 //go:embed assets
 var assets embed.FS
 
-// policyOfContent lets the page load its own files alone: no code or style within it, nothing from elsewhere, no frame around it.
+// policyOfContent allows the page its own files only: no inline code or style, nothing from elsewhere, no frame around it.
 const policyOfContent = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; " +
 	"form-action 'none'; frame-ancestors 'none'"
 
-// body is what is served: as it is, and compressed. Neither is changed once made.
+// body is served content, plain and compressed. Neither changes.
 type body struct{ plain, zipped []byte }
 
 func newBody(v any) body {
 	plain, err := json.Marshal(v)
-	if err != nil { // numbers that are no numbers
+	if err != nil { // NaN or infinity
 		plain = []byte(`{"form":0}`)
 	}
 	return zip(plain)
@@ -35,7 +35,7 @@ func newBody(v any) body {
 
 func zip(plain []byte) body {
 	var b bytes.Buffer
-	w, _ := gzip.NewWriterLevel(&b, gzip.BestSpeed) // fails only where there is no such level
+	w, _ := gzip.NewWriterLevel(&b, gzip.BestSpeed) // fails only for an unknown level
 	_, _ = w.Write(plain)                           // never fails
 	_ = w.Close()
 	return body{plain, b.Bytes()}
@@ -65,7 +65,7 @@ var kinds = map[string]string{
 	".svg": "image/svg+xml", ".LICENSE": "text/plain; charset=utf-8",
 }
 
-// Handler serves the page at /, and what belongs to it below /page/. It only reads.
+// Handler serves the page at /, and its files below /page/. It only reads.
 func (b *Dashboard) Handler() http.Handler {
 	mux := http.NewServeMux()
 	data := func(of func() body) http.HandlerFunc {

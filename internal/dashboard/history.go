@@ -2,12 +2,12 @@ package dashboard
 
 import "maps"
 
-// The history: mostPoints of one, then two, then ten ticks each, which is two hours. A shorter past is told more finely.
+// The history: mostPoints of one, then two, then ten ticks each, which is two hours. A shorter past has a finer resolution.
 const mostPoints = 720
 
 var pointTicks = []int{1, 2, 10}
 
-// point is what the group did in a stretch of time.
+// point is the group's work in an interval of time.
 type point struct {
 	at       int64    // its end, in milliseconds since 1970
 	rankings float64  // per second
@@ -16,14 +16,13 @@ type point struct {
 	learners map[string]Counts // in this time
 }
 
-// history keeps points in a bounded room.
+// history keeps points in bounded memory.
 type history struct {
 	points []point
 	level  int     // of pointTicks
 	open   []point // ticks of the next point
 }
 
-// add takes in a tick.
 func (h *history) add(p point) {
 	h.open = append(h.open, p)
 	if len(h.open) < pointTicks[h.level] {
@@ -43,7 +42,7 @@ func (h *history) add(p point) {
 	n := 0
 	for at := 0; at < len(h.points); at += together {
 		part := h.points[at:min(at+together, len(h.points))]
-		if len(part) < together { // goes on with the next ticks
+		if len(part) < together { // continues with the next ticks
 			h.open = append(h.open, part...)
 			break
 		}
@@ -54,7 +53,7 @@ func (h *history) add(p point) {
 	h.points = h.points[:n]
 }
 
-// merged makes one point of several: rates are averaged, latencies are the worst.
+// merged joins points: rates are averaged, latencies are the worst.
 func merged(all []point) point {
 	last := all[len(all)-1]
 	m := point{at: last.at, lag: last.lag, learners: map[string]Counts{}}
@@ -75,7 +74,7 @@ func worse(a, b *float64) *float64 {
 	return a
 }
 
-// sums are what each learner's impressions came to over the whole history.
+// sums returns each learner's sums over the whole history.
 func (h *history) sums() map[string]Counts {
 	all := map[string]Counts{}
 	for _, points := range [][]point{h.points, h.open} {
@@ -88,7 +87,7 @@ func (h *history) sums() map[string]Counts {
 	return all
 }
 
-// History is what /page/history.json holds. Lists are as long as Times.
+// History is the content of /page/history.json. Lists are as long as Times.
 type History struct {
 	Form     int                `json:"form"`
 	Times    []int64            `json:"times"`    // milliseconds since 1970
@@ -99,21 +98,21 @@ type History struct {
 	Learners map[string]*Series `json:"learners"`
 }
 
-// Series is a learner's history, in the payoffs' own unit for each impression; null where too little is known. Each value is over
-// the last smoothed impressions or more, as far as they reach back.
+// Series is a learner's history, in the payoffs' own unit per impression; null if too little is
+// known. Each value covers at least the last smoothed impressions, as far as they reach back.
 type Series struct {
 	Payoff    []*float64 `json:"payoff"`
 	ByUtility []*float64 `json:"by_utility"`
-	How       string     `json:"how"` // byMeans, byShares, byPropensities or nothing
+	How       string     `json:"how"` // byMeans, byShares, byPropensities or ""
 }
 
 const (
-	smoothed     = 2000 // impressions: deadlines pass in bursts, and what is never paid ends with them
+	smoothed     = 2000 // impressions: deadlines pass in bursts, with the unpaid ones
 	smoothPoints = 60
 	fewest       = 20 // impressions, or nothing is shown
 )
 
-// show makes the series of all learners, whose payoff ranges are given.
+// show makes the series of all learners, given their payoff ranges.
 func (h *history) show(ranges map[string][2]float64) *History {
 	n := len(h.points)
 	out := &History{Form: form, Times: make([]int64, n), Rankings: make([]float64, n), P50: make([]*float64, n), P99: make([]*float64, n),
@@ -140,7 +139,7 @@ func (h *history) show(ranges map[string][2]float64) *History {
 	return out
 }
 
-// lately is what a learner's last impressions came to as of point i.
+// lately returns a learner's sums over its last impressions as of point i.
 func (h *history) lately(name string, i int) Counts {
 	var c Counts
 	for at := i; at >= 0 && i-at < smoothPoints; at-- {

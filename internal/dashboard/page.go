@@ -7,7 +7,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream"
 )
 
-// The bounds of a Page, besides those of the summaries that it is made from.
+// The bounds of a Page, besides those of its summaries.
 const (
 	pagePartitions = 512
 	pageItems      = 16
@@ -15,18 +15,18 @@ const (
 	pageLetters    = 20
 )
 
-// Page is what /page/live.json holds: the group, as its workers show themselves.
+// Page is the content of /page/live.json: the group, as its workers show themselves.
 type Page struct {
 	Form           int             `json:"form"`
 	Group          string          `json:"group"`
-	Now            int64           `json:"now"`                 // milliseconds since 1970, by the clock of the worker that serves it
-	Worker         string          `json:"worker"`              // the ID of that
-	Alone          string          `json:"alone,omitempty"`     // why only that worker is shown, where that is so
-	Simulated      bool            `json:"simulated,omitempty"` // the workers' clock is no real one
-	Seconds        int64           `json:"seconds"`             // that the learners' values and the history are over
+	Now            int64           `json:"now"`                 // milliseconds since 1970, by the clock of the serving worker
+	Worker         string          `json:"worker"`              // ID of the serving worker
+	Alone          string          `json:"alone,omitempty"`     // why only that worker is shown, if so
+	Simulated      bool            `json:"simulated,omitempty"` // the workers' clock is simulated
+	Seconds        int64           `json:"seconds"`             // span of the learners' values and of the history
 	Workers        []WorkerRow     `json:"workers"`
 	Rates          Rates           `json:"rates"`
-	P50            *float64        `json:"p50"` // seconds from impression to ranking, lately; null: none was ranked
+	P50            *float64        `json:"p50"` // seconds from impression to ranking, recently; null: none was ranked
 	P99            *float64        `json:"p99"`
 	Lag            [3]int64        `json:"lag"` // records not yet read, of impressions, selections and payoffs
 	Account        Account         `json:"account"`
@@ -39,34 +39,33 @@ type Page struct {
 	DeadLetters    []Letter        `json:"dead_letters"`
 }
 
-// WorkerRow is one worker of the group.
 type WorkerRow struct {
 	ID         string  `json:"id"`
 	Version    string  `json:"version"`
 	Up         float64 `json:"up"`  // seconds since it started
-	Age        float64 `json:"age"` // seconds since it has shown this
+	Age        float64 `json:"age"` // seconds since it published this
 	Partitions int     `json:"partitions"`
 	Rankings   float64 `json:"rankings"` // per second
 	Outside    string  `json:"outside,omitempty"`
 }
 
-// PartitionPage is a partition and whose it is.
+// PartitionPage is a partition with its owner.
 type PartitionPage struct {
 	Partition
 	Worker string `json:"worker"`
 }
 
-// LearnerPage is a learner of the group. Values are over the history, in the payoffs' own unit; null where too little is known.
+// LearnerPage is a learner of the group. Values cover the history, in the payoffs' own unit; null if too little is known.
 type LearnerPage struct {
 	Learner
-	// Payoff is per impression: Selecting times PerSelection, each over those impressions of which it is known.
+	// Payoff is per impression: Selecting times PerSelection, each over the impressions with a known value.
 	Payoff       *float64   `json:"payoff"`
-	Selecting    *float64   `json:"selecting"`    // share of impressions with a selection; null without a selections topic too
+	Selecting    *float64   `json:"selecting"`    // share of impressions with a selection; null also without a selections topic
 	SelectingOf  int64      `json:"selecting_of"` // impressions
 	PerSelection *float64   `json:"per_selection"`
-	PaidFor      int64      `json:"paid_for"` // selections that PerSelection is of: paid, or past their deadline
+	PaidFor      int64      `json:"paid_for"` // selections of PerSelection: paid, or past their deadline
 	ByUtility    *float64   `json:"by_utility"`
-	How          string     `json:"how"`         // by which estimate
+	How          string     `json:"how"`         // the estimate used
 	Ended        int64      `json:"ended"`       // impressions
 	Outpaid      *float64   `json:"outpaid"`     // the share of decisions in which another candidate pays better than the favourite
 	FirstShare   *float64   `json:"first_share"` // the share that showed the favourite first

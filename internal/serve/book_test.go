@@ -99,7 +99,7 @@ func TestBook_AnotherImpressionIsWritten(t *testing.T) {
 	require.NotNil(t, c.ranking)
 }
 
-// TestBook_ForgetsTheOldest: what is kept is bounded, and it is known from when on all is there.
+// TestBook_ForgetsTheOldest: memory is bounded, and the time from which it is complete is known.
 func TestBook_ForgetsTheOldest(t *testing.T) {
 	const room = 10
 	b := newBook(room * of("00", 1).size())
@@ -115,7 +115,7 @@ func TestBook_ForgetsTheOldest(t *testing.T) {
 	require.NotNil(t, b.find("40"))
 	require.False(t, b.knows(139))
 	require.True(t, b.knows(140))
-	b.ranked(of("40", 500)) // ranked anew: the newer one stays when the older is forgotten
+	b.ranked(of("40", 500)) // ranked again: the newer one stays when the older is forgotten
 	for i := 50; i < 50+room-1; i++ {
 		b.ranked(of(fmt.Sprintf("%02d", i), 501))
 	}

@@ -108,7 +108,7 @@ func TestWriter_WhatComesMeanwhileIsTheNextBatch(t *testing.T) {
 	require.Zero(t, w.queued)
 }
 
-// TestWriter_TriesAgain: what passes is tried again; what does not is said; and one record that is too large spoils no other.
+// TestWriter_TriesAgain: transient errors are retried, others reported, and a record that is too large spoils no other.
 func TestWriter_TriesAgain(t *testing.T) {
 	failures := 3
 	l := &log{err: func(batch []*record) error {
