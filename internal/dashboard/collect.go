@@ -155,8 +155,7 @@ func (s *Summary) addLook(number int32, look *partition.Sample, learners map[str
 	}
 }
 
-// mergeItem adds an item to a list, or to itself where it is in it. Of what is known of it, that of the most payoffs counts: what is
-// pooled every partition knows, and what is not is each one's own.
+// mergeItem adds an item to a list, or merges it. The evidence with the most payoffs counts: pooled evidence is in every partition.
 func mergeItem(all []Item, i Item) []Item {
 	at := slices.IndexFunc(all, func(o Item) bool { return o.Name == i.Name })
 	if at < 0 {
@@ -171,7 +170,7 @@ func mergeItem(all []Item, i Item) []Item {
 	return all
 }
 
-// sortItems puts first what is shown first most often, or the favourite.
+// sortItems sorts by how often an item is shown first, or is the favourite.
 func (l *Learner) sortItems() {
 	slices.SortFunc(l.TopItems, func(a, b Item) int {
 		return cmp.Or(cmp.Compare(max(b.First, b.Favourite), max(a.First, a.Favourite)), cmp.Compare(a.Name, b.Name))
@@ -198,16 +197,16 @@ func countsOf(t *stream.LearnerTotal) Counts {
 		Unselected: i.Unselected, Shared: v.Shared, SharesSum: v.SharesSum, PayingSum: v.PayingSum}
 }
 
-// past keeps what the worker had done at each of the last ticks.
+// past keeps the worker's totals of the last ticks.
 type past struct {
 	at     []time.Time
 	totals []stream.Totals
 }
 
-// over is how many ticks rates and latencies are over.
+// over is the number of ticks that rates and latencies cover.
 const over = 10
 
-// add takes in a tick, and fills in what s says of the last ones.
+// add adds a tick, and sets the rates and latencies of s.
 func (p *past) add(now time.Time, t stream.Totals, s *Summary) {
 	p.at, p.totals = append(p.at, now), append(p.totals, t)
 	if extra := len(p.at) - over - 1; extra > 0 {
@@ -224,10 +223,9 @@ func (p *past) add(now time.Time, t stream.Totals, s *Summary) {
 	}
 }
 
-// shownEffects is how many features are told of.
+// shownEffects bounds the features shown.
 const shownEffects = 16
 
-// dependsOf is what a learner's payoffs depend on.
 func dependsOf(k *partition.LearnerSample) *Depends {
 	d := &Depends{Payoffs: k.Personal.Payoffs, Since: k.Personal.Since}
 	for cause, sd := range k.Personal.Deviations {

@@ -16,23 +16,23 @@ const (
 	tickEvery   = time.Second
 	showEvery   = 5 * time.Second
 	showTimeout = 2 * time.Second
-	looksATick  = 4 // partitions looked at, at most
+	looksATick  = 4 // the most partitions sampled
 	watchedFor  = 15 * time.Second
-	missedOften = 3 // exchanges in turn
+	missedOften = 3 // consecutive failed exchanges
 )
 
-// Options are what a Dashboard is made from.
+// Options are a Dashboard's dependencies.
 type Options struct {
 	Source   Source
 	Counters Counters
-	Registry state.Registry // where workers show themselves to each other; nil: this worker is alone
+	Registry state.Registry // where workers publish their summaries; nil: this worker is alone
 	Version  string
 	Logger   *slog.Logger
-	// Simulated says that the worker's clock is no real one: how long something takes by it means nothing, and is not shown.
+	// Simulated means that the worker's clock is simulated: durations by it are not shown.
 	Simulated bool
 }
 
-// Dashboard knows what the page shows. Run keeps it up; the rest may be called from any goroutine.
+// Dashboard holds the page's data. Run updates it; any goroutine may call the other methods.
 type Dashboard struct {
 	opt     Options
 	started time.Time
@@ -42,27 +42,26 @@ type Dashboard struct {
 	own     Summary
 	others  []shown
 	alone   string             // why others are not known
-	missed  int                // how often in turn they could not be asked
-	said    bool               // that they could not be asked
+	missed  int                // consecutive failures to read them
+	said    bool               // the failure was logged
 	before  map[string]counted // by worker
 	past    past
 	history history
-	next    int32     // the partition to look at next
-	watched time.Time // when somebody last asked for the page
+	next    int32     // the partition to sample next
+	watched time.Time // last request of the page
 	live    document
 	long    document
 }
 
-// counted is how far a worker's learners had counted.
+// counted are a worker's learners' counts at the last look.
 type counted map[string]Counts
 
-// document is something that is served, made anew once a tick at most.
+// document is served content, made at most once a tick.
 type document struct {
 	tick uint64 // 0: never made
 	body body
 }
 
-// New makes one that knows nothing yet.
 func New(opt Options) *Dashboard {
 	b := &Dashboard{opt: opt, started: time.Now(), before: map[string]counted{}}
 	if opt.Registry == nil {
@@ -71,7 +70,7 @@ func New(opt Options) *Dashboard {
 	return b
 }
 
-// Run keeps the board up until ctx is done.
+// Run updates the dashboard until ctx is done.
 func (b *Dashboard) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -81,7 +80,7 @@ func (b *Dashboard) Run(ctx context.Context) {
 	every(ctx, tickEvery, func() { b.tick(time.Now()) })
 }
 
-// every does something at once and at each interval, until ctx is done.
+// every calls do at once and at each interval, until ctx is done.
 func every(ctx context.Context, interval time.Duration, do func()) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
@@ -95,7 +94,7 @@ func every(ctx context.Context, interval time.Duration, do func()) {
 	}
 }
 
-// tick looks at the worker.
+// tick reads the worker.
 func (b *Dashboard) tick(now time.Time) {
 	own := collect(b.opt.Source, b.opt.Counters)
 	own.Version, own.Started = b.opt.Version, b.started.UnixMilli()
@@ -107,7 +106,7 @@ func (b *Dashboard) tick(now time.Time) {
 		own.Latencies = nil
 	}
 	b.own = own
-	// Looks are wanted while somebody watches, here or at another worker, which hears of this one seldom.
+	// Samples are needed while somebody watches, here or at another worker, which reads this one seldom.
 	often := uint64(showEvery / tickEvery)
 	if b.ticks < often || b.ticks%often == 0 || now.Sub(b.watched) < watchedFor {
 		b.next = b.opt.Source.LookAgain(b.next, looksATick)
@@ -116,7 +115,6 @@ func (b *Dashboard) tick(now time.Time) {
 	b.remember(now)
 }
 
-// remember adds the group's last second to the history.
 func (b *Dashboard) remember(now time.Time) {
 	all := b.all()
 	page := combine(all, nil, now.UnixMilli())
@@ -130,7 +128,7 @@ func (b *Dashboard) remember(now time.Time) {
 		for k := range s.Learners {
 			l := &s.Learners[k]
 			before[s.ID][l.Name] = l.Counts
-			if known || s.ID == b.own.ID { // what another has counted before it was met is of no known time
+			if known || s.ID == b.own.ID { // another worker's counts from before it was met have no known time
 				p.learners[l.Name] = p.learners[l.Name].plus(l.Counts.minus(had[l.Name]))
 			}
 		}
@@ -139,10 +137,10 @@ func (b *Dashboard) remember(now time.Time) {
 	b.history.add(p)
 }
 
-// all are the summaries, this worker's first.
+// all returns the summaries, this worker's first.
 func (b *Dashboard) all() []shown { return append([]shown{{Summary: b.own}}, b.others...) }
 
-// show shows this worker to the others, and takes in what they show.
+// show publishes this worker's summary, and reads the others'.
 func (b *Dashboard) show(ctx context.Context) {
 	b.mu.Lock()
 	own := b.own
@@ -167,7 +165,7 @@ func (b *Dashboard) show(ctx context.Context) {
 	if b.missed < missedOften && !errors.Is(err, state.ErrForbidden) {
 		return
 	}
-	// What keeps a worker outside of its group is said as that, and known a moment after it has begun.
+	// A worker outside of its group is reported as such, a moment after its beginning.
 	if !b.said && b.missed > 1 && b.opt.Source.Outside() == "" {
 		b.said = true
 		b.opt.Logger.Warn("workers cannot show themselves to each other; the page shows this worker alone", "error", err)
@@ -192,7 +190,7 @@ func (b *Dashboard) exchange(ctx context.Context, own *Summary) ([]shown, error)
 	return others(own.ID, all), nil
 }
 
-// others takes apart what workers show, the one of the given ID apart. What cannot be read is passed over.
+// others decodes the workers' summaries, except self's. Unreadable ones are ignored.
 func others(self string, all [][]byte) []shown {
 	type stored struct {
 		At int64 `json:"at"` // by the store's clock
@@ -214,7 +212,7 @@ func others(self string, all [][]byte) []shown {
 	return out
 }
 
-// trusted bounds what another worker says: it may be of another version, or somebody's hand in the store.
+// trusted bounds another worker's summary: it may run another version, or somebody may have changed the store.
 func (s Summary) trusted() Summary {
 	s = s.bounded(1)
 	for k := range s.Learners {
@@ -226,7 +224,7 @@ func (s Summary) trusted() Summary {
 	return s
 }
 
-// Live is the present page as it is served.
+// Live returns the present page as served.
 func (b *Dashboard) Live() body {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -241,7 +239,7 @@ func (b *Dashboard) Live() body {
 	})
 }
 
-// History is the past as it is served.
+// History returns the history as served.
 func (b *Dashboard) History() body {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -256,7 +254,7 @@ func (b *Dashboard) History() body {
 	})
 }
 
-// at gives the document as of a tick.
+// at returns the document as of a tick.
 func (d *document) at(tick uint64, create func() any) body {
 	if d.tick != tick || d.body.plain == nil {
 		d.tick, d.body = tick, newBody(create())

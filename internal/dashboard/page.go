@@ -67,29 +67,28 @@ type LearnerPage struct {
 	ByUtility    *float64   `json:"by_utility"`
 	How          string     `json:"how"`         // the estimate used
 	Ended        int64      `json:"ended"`       // impressions
-	Outpaid      *float64   `json:"outpaid"`     // the share of decisions in which another candidate pays better than the favourite
-	FirstShare   *float64   `json:"first_share"` // the share that showed the favourite first
+	Outpaid      *float64   `json:"outpaid"`     // share of decisions in which another candidate pays better than the favourite
+	FirstShare   *float64   `json:"first_share"` // share that showed the favourite first
 	ItemRows     []ItemPage `json:"item_rows"`
 }
 
-// ItemPage is an item, with its mean payoff in the payoffs' own unit.
 type ItemPage struct {
 	Name      string   `json:"name"`
-	First     *float64 `json:"first"`     // in which share of the decisions it is shown first, lately
-	Favourite *float64 `json:"favourite"` // in which it is the favourite
-	Worth     float64  `json:"worth"`     // how many payoffs it is known from
+	First     *float64 `json:"first"`     // share of recent decisions that show it first
+	Favourite *float64 `json:"favourite"` // share in which it is the favourite
+	Worth     float64  `json:"worth"`     // number of payoffs behind the mean
 	Mean      *float64 `json:"mean"`      // null: none
-	Low       float64  `json:"low"`       // about 95 in 100 that the mean lies from here
-	High      float64  `json:"high"`      // to here
+	Low       float64  `json:"low"`       // lower end of the 95 % interval of the mean
+	High      float64  `json:"high"`      // upper end
 }
 
-// shown is a worker's summary and how old it is.
+// shown is a worker's summary and its age.
 type shown struct {
 	Summary
 	age float64 // seconds
 }
 
-// combine makes the page of all workers' summaries, that of the worker that serves it first.
+// combine makes the page from all workers' summaries, the serving worker's first.
 func combine(all []shown, sums map[string]Counts, now int64) *Page {
 	p := &Page{Form: form, Now: now, Workers: []WorkerRow{}, Learners: []LearnerPage{}, Partitions: []PartitionPage{}, Rankings: []Ranking{}, Arms: []Arm{},
 		DeadLetters: []Letter{}}
@@ -112,7 +111,7 @@ func combine(all []shown, sums map[string]Counts, now int64) *Page {
 		}
 		p.MorePartitions += s.MorePartitions
 		p.MoreLearners = max(p.MoreLearners, s.MoreLearners)
-		if len(p.Arms) == 0 { // while a partition changes hands two may say so
+		if len(p.Arms) == 0 { // while a partition changes hands two may report
 			p.Arms = append(p.Arms, s.Arms...)
 		}
 		p.Rankings, p.DeadLetters = append(p.Rankings, s.Rankings...), append(p.DeadLetters, s.DeadLetters...)
@@ -137,7 +136,6 @@ func combine(all []shown, sums map[string]Counts, now int64) *Page {
 	return p
 }
 
-// addLearner takes in one worker's part of a learner.
 func (p *Page) addLearner(l *Learner) {
 	at := slices.IndexFunc(p.Learners, func(o LearnerPage) bool { return o.Name == l.Name })
 	if at < 0 {
@@ -187,7 +185,7 @@ func (p *Page) addLearner(l *Learner) {
 	}
 }
 
-// value fills in what is over the history, and the items in the payoffs' own unit.
+// value sets the values over the history, and scales items to the payoffs' own unit.
 func (l *LearnerPage) value(c Counts) {
 	l.Ended = c.Ended
 	l.Payoff, l.PaidFor, l.SelectingOf = c.perImpression(l.PayoffRange), c.paidFor(), c.Joined+c.Unselected

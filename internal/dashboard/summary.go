@@ -7,8 +7,8 @@ import (
 // form is the version of a Summary. A later one only adds members.
 const form = 1
 
-// Summary is what one worker shows of itself: to its own page, and to the other workers of its group as JSON. Times are milliseconds
-// since 1970 by the worker's own clock, unless they say otherwise. All lists are bounded, see clip.
+// Summary is one worker's data, for its own page and, as JSON, for the other workers of its group. Times are
+// milliseconds since 1970 by the worker's clock, unless stated otherwise. All lists are bounded; see clip.go.
 type Summary struct {
 	Form           int         `json:"form"`
 	ID             string      `json:"id"`
@@ -17,19 +17,19 @@ type Summary struct {
 	Rates          Rates       `json:"rates"`
 	Latencies      []int64     `json:"latencies"` // of the last seconds, by stream.LatencyBounds
 	Account        Account     `json:"account"`
-	Outside        string      `json:"outside,omitempty"` // why it stays outside of its group, in plain words
+	Outside        string      `json:"outside,omitempty"` // why it stays outside of its group
 	Partitions     []Partition `json:"partitions"`
-	MorePartitions int         `json:"more_partitions,omitempty"` // that are not listed
+	MorePartitions int         `json:"more_partitions,omitempty"` // not listed
 	Learners       []Learner   `json:"learners"`
 	MoreLearners   int         `json:"more_learners,omitempty"`
 	Arms           []Arm       `json:"arms,omitempty"`
-	Rankings       []Ranking   `json:"rankings"` // the latest first
+	Rankings       []Ranking   `json:"rankings"` // latest first
 	DeadLetters    []Letter    `json:"dead_letters"`
 }
 
 // Rates are per second, over the last seconds.
 type Rates struct {
-	Impressions float64 `json:"impressions"` // read, and so on
+	Impressions float64 `json:"impressions"` // read; likewise below
 	Selections  float64 `json:"selections"`
 	Payoffs     float64 `json:"payoffs"`
 	Rankings    float64 `json:"rankings"` // acknowledged
@@ -39,14 +39,13 @@ func (r Rates) plus(o Rates) Rates {
 	return Rates{r.Impressions + o.Impressions, r.Selections + o.Selections, r.Payoffs + o.Payoffs, r.Rankings + o.Rankings}
 }
 
-// Account is what became of all records since the state began, of the partitions that the worker owns now.
+// Account counts all records since the state began, in the partitions that the worker owns.
 type Account struct {
 	Impressions Impressions `json:"impressions"`
 	Selections  Selections  `json:"selections"`
 	Payoffs     Payoffs     `json:"payoffs"`
 }
 
-// Impressions add up to Read.
 type Impressions struct {
 	Read       int64 `json:"read"`
 	Paid       int64 `json:"paid"`
@@ -58,7 +57,6 @@ type Impressions struct {
 	Pending    int64 `json:"pending"`
 }
 
-// Selections add up to Read.
 type Selections struct {
 	Read      int64 `json:"read"`
 	Joined    int64 `json:"joined"`
@@ -69,7 +67,6 @@ type Selections struct {
 	Parked    int64 `json:"parked"`
 }
 
-// Payoffs add up to Read.
 type Payoffs struct {
 	Read      int64 `json:"read"`
 	Applied   int64 `json:"applied"`
@@ -101,19 +98,18 @@ func (a Account) plus(b Account) Account {
 	}
 }
 
-// Partition is one that the worker owns.
 type Partition struct {
 	Number       int32    `json:"number"`
 	Phase        string   `json:"phase"`
-	Waits        string   `json:"waits,omitempty"` // what it waits for, or why it has stopped
+	Waits        string   `json:"waits,omitempty"` // why it waits or has stopped
 	Lag          [3]int64 `json:"lag"`             // records not yet read, of impressions, selections and payoffs
-	EventTimeLag *float64 `json:"event_time_lag"`  // seconds by which event time lies behind the worker's clock; null: not known
-	Pending      int64    `json:"pending"`         // impressions that have not ended
-	Parked       int64    `json:"parked"`          // selections and payoffs that wait
+	EventTimeLag *float64 `json:"event_time_lag"`  // seconds by which event time is behind the worker's clock; null: not known
+	Pending      int64    `json:"pending"`         // pending impressions
+	Parked       int64    `json:"parked"`          // parked selections and payoffs
 	Unsaved      int64    `json:"unsaved"`         // bytes
 }
 
-// Learner is one that is configured. Payoffs are in payoff ranges, but for PayoffRange.
+// Learner is a configured learner. Payoffs are in payoff ranges, except PayoffRange.
 type Learner struct {
 	Name        string     `json:"name"`
 	Policy      string     `json:"policy"`
@@ -124,8 +120,8 @@ type Learner struct {
 
 	PerImpression bool `json:"per_impression,omitempty"` // it maximises payoff per impression; else per selection
 
-	Fed       int64    `json:"fed"`     // payoffs that decisions go by
-	Items     int64    `json:"items"`   // that were met; those of several partitions count in each
+	Fed       int64    `json:"fed"`     // payoffs that decisions use
+	Items     int64    `json:"items"`   // items met; an item of several partitions counts in each
 	Awaited   int64    `json:"awaited"` // selections whose payoff is awaited
 	Queued    int64    `json:"queued"`  // payoffs in queues
 	OnHold    int      `json:"on_hold"` // partitions that wait for a payoff of one item
@@ -135,17 +131,17 @@ type Learner struct {
 	Silence   *Silence `json:"silence,omitempty"`
 	Depends   *Depends `json:"depends,omitempty"`
 
-	Windows          []float64 `json:"windows,omitempty"` // from window 1 on, the last is for all beyond
+	Windows          []float64 `json:"windows,omitempty"` // from window 1 on; the last covers all beyond
 	WindowSelections int64     `json:"window_selections,omitempty"`
 
-	Decisions  float64 `json:"decisions"`  // that TopItems were counted in, about
-	Favourites float64 `json:"favourites"` // likewise, those whose favourite was known
+	Decisions  float64 `json:"decisions"`  // behind TopItems, approximately
+	Favourites float64 `json:"favourites"` // likewise, with a known favourite
 	TopItems   []Item  `json:"top_items,omitempty"`
 }
 
-// Counts are what a learner's impressions came to in this process; see partition.Comparison and stream.LearnerValue.
+// Counts are a learner's sums in this process; see partition.Counterfactual and stream.LearnerValue.
 type Counts struct {
-	Ended       int64   `json:"ended"` // impressions, duplicates and refused ones apart
+	Ended       int64   `json:"ended"` // impressions, without duplicates and refused ones
 	Payoffs     int64   `json:"payoffs"`
 	PayoffSum   float64 `json:"payoff_sum"`
 	Decisions   int64   `json:"decisions"`
@@ -178,7 +174,7 @@ func (c Counts) combine(o Counts, sign float64) Counts {
 		c.SharesSum + sign*o.SharesSum, c.PayingSum + sign*o.PayingSum}
 }
 
-// Silence is what awaited selections count as, and how late payoffs are; see delay.SilenceStatus.
+// Silence describes selections in flight and payoffs' delays; see delay.SilenceStatus.
 type Silence struct {
 	Weight float64 `json:"weight"`
 	Known  bool    `json:"known"`
@@ -187,36 +183,36 @@ type Silence struct {
 	P90    float64 `json:"p90"`    // seconds
 }
 
-// Depends is what payoffs depend on besides the item, in payoff ranges; see delay.PersonalStatus. Of all features those are told of whose
-// effects are the largest.
+// Depends describes a contextual learner's model, in payoff ranges; see
+// delay.ContextualStatus. It has the features with the largest effects.
 type Depends struct {
-	Payoffs    int64       `json:"payoffs"` // that tell of it
+	Payoffs    int64       `json:"payoffs"` // behind the model
 	Deviations []Deviation `json:"deviations"`
 	Features   []Effect    `json:"features,omitempty"`
 	Groups     []Groups    `json:"groups,omitempty"`
 	Since      int64       `json:"since,omitempty"` // event time from which on payoffs count; absent: all count
 }
 
-// Groups is the number of groups that a learner divides the day ("hour"), the week ("weekday") or items' ages ("age") into.
+// Groups is the number of groups of the day ("hour"), the week ("weekday") or items' ages ("age").
 type Groups struct {
 	Of string `json:"of"`
 	N  int    `json:"groups"`
 }
 
-// Deviation is by how much payoffs differ by one thing.
+// Deviation is the spread of payoffs by one cause.
 type Deviation struct {
 	Level string  `json:"level"`
 	SD    float64 `json:"sd"`
 }
 
-// Effect is by how much a payoff is expected to change where a feature goes from the middle of its range to its end.
+// Effect is the expected change of a payoff as a feature goes from the middle of its range to its end.
 type Effect struct {
 	Feature string  `json:"feature"`
 	Effect  float64 `json:"effect"`
-	SD      float64 `json:"sd"` // how far off that may be
+	SD      float64 `json:"sd"` // its standard deviation
 }
 
-// Item is an item that was often shown first lately, or often the favourite. W, R and Q are its policy.Evidence.
+// Item is an item that was recently often shown first, or often the favourite. W, R and Q are its policy.Evidence.
 type Item struct {
 	Name      string  `json:"name"`
 	First     float64 `json:"first"`
@@ -226,7 +222,6 @@ type Item struct {
 	Q         float64 `json:"q"`
 }
 
-// Ranking is a decision of a moment ago.
 type Ranking struct {
 	ID         string  `json:"id"`
 	Learner    string  `json:"learner"`
@@ -238,17 +233,15 @@ type Ranking struct {
 	Shown      []Shown `json:"shown"` // the first of them
 }
 
-// Shown is a candidate of a Ranking.
 type Shown struct {
 	Name       string  `json:"name"`
 	Rank       int32   `json:"rank"` // by utility, 0 is the lowest; -1: not known
 	Worth      float64 `json:"worth"`
-	Mean       float64 `json:"mean"` // as known when it was ranked, in the payoffs' own unit; meaningless unless Worth is above 0
+	Mean       float64 `json:"mean"` // at its ranking, in the payoffs' own unit; meaningless unless Worth is above 0
 	Propensity float64 `json:"propensity,omitempty"`
-	Leader     int     `json:"leader"` // position of who brought it to its place: its own where it leads itself
+	Leader     int     `json:"leader"` // position of the leader that it follows: its own if it is a leader
 }
 
-// Letter is a dead letter.
 type Letter struct {
 	At        int64  `json:"at"`
 	Topic     string `json:"topic"`

@@ -2,21 +2,21 @@ package dashboard
 
 import "math"
 
-// The estimates of what ranking by utility would have brought; see partition.Comparison.
+// The estimates of the payoff of ranking by utility; see partition.Counterfactual.
 const (
-	byMeans        = "means"        // from what favourites have paid whenever they were selected
-	byShares       = "shares"       // likewise, times the share of impressions with a selection that they have on top
-	byPropensities = "propensities" // from the favourites' payoffs, weighed by 1/propensity
+	byMeans        = "means"        // from the favourites' payoffs per selection
+	byShares       = "shares"       // likewise, times the share of selections with them on top
+	byPropensities = "propensities" // from the favourites' payoffs, weighted by 1/propensity
 )
 
-// leastWorth is how many payoffs an estimate by propensities has to be worth to be shown.
+// leastWorth is the effective sample size from which on an estimate by propensities is shown.
 const leastWorth = 30
 
-// paidFor is how many impressions ended with a selection: with its payoff, or past its deadline.
+// paidFor returns the impressions that ended with a selection: with its payoff, or past its deadline.
 func (c *Counts) paidFor() int64 { return c.Ended - c.Unselected }
 
-// selecting is the share of impressions with a selection; not ok where none has ended. A selection counts when it comes, and an impression
-// without one when its deadline has passed: soon after each other, whenever payoffs come. Without a selections topic it is 1.
+// selecting returns the share of impressions with a selection; not ok before one has ended. A selection counts
+// when it comes, an impression without one at its deadline soon after. Without a selections topic it is 1.
 func (c *Counts) selecting() (x float64, ok bool) {
 	switch {
 	case c.Joined+c.Unselected > 0:
@@ -27,8 +27,7 @@ func (c *Counts) selecting() (x float64, ok bool) {
 	return 0, false
 }
 
-// perSelection is the mean payoff of selections that have ended, in the payoffs' own unit; not ok where none has. An unpaid selection
-// brought 0.
+// perSelection returns the mean payoff of ended selections, in the payoffs' own unit, with 0 for unpaid ones; not ok before one has ended.
 func (c *Counts) perSelection(payoffs [2]float64) (x float64, ok bool) {
 	if c.paidFor() <= 0 {
 		return 0, false
@@ -36,8 +35,8 @@ func (c *Counts) perSelection(payoffs [2]float64) (x float64, ok bool) {
 	return (payoffs[0]*float64(c.Payoffs) + (payoffs[1]-payoffs[0])*c.PayoffSum) / float64(c.paidFor()), true
 }
 
-// perImpression is the share of impressions with a selection, times the payoff per selection; nil where either is not known. An impression
-// without a selection brought 0. Payoffs over impressions that have ended would be off while payoffs are on their way.
+// perImpression returns the share of impressions with a selection, times the payoff per selection; nil
+// if either is unknown. Payoffs over ended impressions would be biased while payoffs are on their way.
 func (c *Counts) perImpression(payoffs [2]float64) *float64 {
 	share, known := c.selecting()
 	each, paid := c.perSelection(payoffs)
@@ -47,9 +46,8 @@ func (c *Counts) perImpression(payoffs [2]float64) *float64 {
 	return rounded(share * each)
 }
 
-// byUtility estimates payoff per impression under ranking by utility, had as many selections been paid, and returns how. It goes by the
-// share of impressions with a selection that favourites have on top, where that is learned, and else takes it to be the same. It is nil where
-// nothing is known, or too little.
+// byUtility estimates the payoff per impression of ranking by utility, with the same share of paid selections, and names the estimate.
+// It uses the share of selections with favourites on top if that is learned, else the observed share. It is nil without enough data.
 func (c *Counts) byUtility(payoffs [2]float64) (x *float64, how string) {
 	share, ok := c.selecting()
 	if !ok || c.Payoffs <= 0 || c.paidFor() <= 0 {
@@ -73,7 +71,7 @@ func (c *Counts) byUtility(payoffs [2]float64) (x *float64, how string) {
 	return rounded(share * (payoffs[0] + (payoffs[1]-payoffs[0])*each) * float64(c.Payoffs) / float64(c.paidFor())), how
 }
 
-// worth is how many payoffs the estimate by propensities is worth: Kish's effective sample size.
+// worth returns the number of payoffs that the estimate by propensities is worth: Kish's effective sample size.
 func (c *Counts) worth() float64 {
 	if c.Squares <= 0 {
 		return 0
@@ -81,7 +79,6 @@ func (c *Counts) worth() float64 {
 	return c.Weights * c.Weights / c.Squares
 }
 
-// share is part of whole; nil of nothing.
 func share(part, whole int64) *float64 {
 	if whole <= 0 {
 		return nil
@@ -89,7 +86,7 @@ func share(part, whole int64) *float64 {
 	return rounded(float64(part) / float64(whole))
 }
 
-// rounded keeps five digits, which is more than a page shows.
+// rounded keeps five digits, more than a page shows.
 func rounded(x float64) *float64 {
 	if x == 0 || math.IsNaN(x) || math.IsInf(x, 0) {
 		x = 0
@@ -102,7 +99,7 @@ func rounded(x float64) *float64 {
 	return &x
 }
 
-// quantile of counts by upper bounds, behind them those beyond the last; within a bound it is interpolated. Nil where there are none.
+// quantile interpolates a quantile of counts by upper bounds, with a last count beyond them. Nil if there are none.
 func quantile(q float64, bounds []float64, counts []int64) *float64 {
 	total := int64(0)
 	for _, n := range counts {
@@ -123,9 +120,9 @@ func quantile(q float64, bounds []float64, counts []int64) *float64 {
 	return rounded(low)
 }
 
-// interval is an item's mean payoff and where it lies with a probability of about 95 in 100, in payoff ranges: that of A. Agresti and
-// B. Coull ("Approximate is better than exact for interval estimation of binomial proportions", The American Statistician 1998), with
-// two payoffs of 0 and two of 1 added, so that few payoffs make a wide interval.
+// interval returns an item's mean payoff and its 95 % interval, in payoff ranges (A. Agresti and B.
+// Coull, "Approximate is better than exact for interval estimation of binomial proportions", The American
+// Statistician 1998): two payoffs of 0 and two of 1 are added, so that few payoffs make a wide interval.
 func (i *Item) interval() (mean, low, high float64) {
 	const added, deviations = 4, 1.96
 	n := max(i.W, 0) + added

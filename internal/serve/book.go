@@ -8,51 +8,51 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// ranking is one of the log, as it stands there.
+// ranking is a logged ranking.
 type ranking struct {
 	id    string
 	value []byte
-	at    event.Millis // when it was appended
+	at    event.Millis // time of its append
 }
 
-// rankingCost is what a ranking takes beside its id, which is held twice, and its value.
+// rankingCost is a ranking's memory in bytes besides its value and its id, which is held twice.
 const rankingCost = 200
 
 func (r *ranking) size() int64 { return int64(2*len(r.id)+len(r.value)) + rankingCost }
 
-// call is an impression that was written, or is about to be, and not ranked yet. Who waits for it, waits for done.
+// call is an impression that is being written, or was, and is not ranked yet. Waiters wait for done.
 type call struct {
 	id      string
-	done    chan struct{} // closed once there is a ranking, or it is known that none will come
+	done    chan struct{} // closed once there is a ranking, or none will come
 	ranking *ranking
 	err     error // why the impression was not written
 	waiters int
 
-	sent   uint64    // fingerprint of the impression that was written last
+	sent   uint64    // fingerprint of the last impression written
 	sentAt time.Time // zero: none was
-	stands bool      // one that was written stands in the log
+	stands bool      // a written one is in the log
 }
 
-// writeAgain is after how long an impression that is sent again is written again. What was written may have been refused by the
-// worker, and a topic may have lost it; a worker counts a second copy as a duplicate.
+// writeAgain is the time after which a repeated impression is written again. The worker may have
+// refused the first copy, or a topic may have lost it; a worker counts a second copy as a duplicate.
 const writeAgain = time.Minute
 
 var fingerprints = maphash.MakeSeed()
 
-// mostLeft bounds the calls that nobody waits for any more. They are kept so that an impression that is sent again is not
-// written again, and their ranking is told apart from those of others when it comes late.
+// mostLeft bounds the calls without waiters. They are kept so that a repeated
+// impression is not written again, and late rankings are recognised.
 const mostLeft = 10_000
 
-// book has what is awaited and what was ranked lately, by impression id. It is safe for concurrent use.
+// book holds awaited impressions and recent rankings, by impression id. It is safe for concurrent use.
 type book struct {
 	mu     sync.Mutex
 	calls  map[string]*call
-	left   queue[*call] // that were left by all who waited, the oldest first
+	left   queue[*call] // without waiters, oldest first
 	recent map[string]*ranking
-	order  queue[*ranking] // the oldest first
+	order  queue[*ranking] // oldest first
 	bytes  int64           // of order
 	most   int64
-	// since is a time: what was appended later is all remembered, once the tails have read it.
+	// since is the time from which on all appended rankings are held, once the tails have read them.
 	since event.Millis
 }
 
@@ -60,15 +60,14 @@ func newBook(most int64) *book {
 	return &book{calls: map[string]*call{}, recent: map[string]*ranking{}, most: most}
 }
 
-// find is a ranking that is remembered; nil: none is.
 func (b *book) find(id string) *ranking {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.recent[id]
 }
 
-// join gives the ranking of an id, if it is remembered, or else a call to wait for, which has to be left. Write tells that the
-// impression has to be written: none of this id was, or another, or this one longer than writeAgain ago.
+// join returns the ranking of an id, if it is held, else a call to wait for, which must be left. write means that the
+// impression must be written: none with this id was, or a different one was, or this one longer than writeAgain ago.
 func (b *book) join(id string, impression []byte, now time.Time) (r *ranking, c *call, write bool) {
 	sent := maphash.Bytes(fingerprints, impression)
 	b.mu.Lock()
@@ -88,7 +87,6 @@ func (b *book) join(id string, impression []byte, now time.Time) (r *ranking, c 
 	return nil, c, write
 }
 
-// leave ends a wait.
 func (b *book) leave(c *call) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -103,8 +101,8 @@ func (b *book) leave(c *call) {
 	}
 }
 
-// written says that a call's impression stands in the log, or why it could not be written. Where none of the call's impressions
-// stands there the call ends with that error, and the next impression with its id is written.
+// written notes that a call's impression is in the log, or why it could not be written. If none of the call's
+// impressions is in the log, the call ends with that error, and the next impression with its id is written.
 func (b *book) written(c *call, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -112,7 +110,7 @@ func (b *book) written(c *call, err error) {
 	case err == nil:
 		c.stands = true
 	case c.stands:
-		c.sentAt = time.Time{} // the next one is written, whatever it is
+		c.sentAt = time.Time{} // the next one is written in any case
 	case b.calls[c.id] == c:
 		c.err = err
 		close(c.done)
@@ -120,7 +118,7 @@ func (b *book) written(c *call, err error) {
 	}
 }
 
-// ranked takes a ranking in, and gives it to those who wait for it.
+// ranked stores a ranking, and passes it to its waiters.
 func (b *book) ranked(r *ranking) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -142,14 +140,14 @@ func (b *book) ranked(r *ranking) {
 	}
 }
 
-// begins says from when on a partition's rankings are read.
+// begins sets the time from which a partition's rankings are read.
 func (b *book) begins(at event.Millis) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.since = max(b.since, at)
 }
 
-// knows tells whether all rankings that were appended from a time on are remembered.
+// knows reports whether all rankings appended since a time are held.
 func (b *book) knows(from event.Millis) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -166,7 +164,7 @@ func (q *queue[T]) len() int { return len(q.all) - q.head }
 
 func (q *queue[T]) push(v T) { q.all = append(q.all, v) }
 
-// pop takes out the oldest; there must be one.
+// pop removes the oldest element; there must be one.
 func (q *queue[T]) pop() T {
 	v := q.all[q.head]
 	clear(q.all[q.head : q.head+1])

@@ -1,8 +1,8 @@
-// Package serve takes records over HTTP for those who do not speak Kafka: impressions, selections and payoffs. What is wrong with a
-// record is found by the decoder that the worker reads with; what is not is written to its topic, and answered once all
-// in-sync replicas have it. The answer to an impression is its ranking, which the door reads from the rankings topic as any
-// consumer would, outside the worker's group; a worker that is late is stood in for by the order of utilities.
+// Package serve takes impressions, selections and payoffs over HTTP, for clients that do not speak Kafka.
+// The workers' decoder finds faults. A sound record is written to its topic, and answered once all
+// in-sync replicas have it. The answer to an impression is its ranking, which the Door reads from the
+// rankings topic, outside the workers' group; if it is late, the candidates by utility are a substitute.
 //
-// Goroutines: Run owns one that reads each partition of the rankings (tail), one that looks after what changes (watch), and those
-// that write an impression or look for a ranking, each with a deadline and both bounded in number. Run waits for all of them.
+// Package main runs a Server around a Door. Door.Run owns a goroutine per partition of the rankings (tail), one for tokens and partition
+// counts, and those that write an impression or search a ranking, bounded in number and each with a deadline. It waits for all of them.
 package serve

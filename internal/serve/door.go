@@ -22,24 +22,24 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// Options are what a configuration file does not say.
+// Options are the inputs that are not in the configuration file.
 type Options struct {
 	Logger  *slog.Logger
 	Metrics *Metrics
-	Tracers trace.TracerProvider // of requests' spans; nil: there are none
-	// Now is the time that records are stamped with; nil: real time.
+	Tracers trace.TracerProvider // of requests' spans; nil: no spans
+	// Now is the time of records; nil: real time.
 	Now func() event.Millis
-	// TokenRate is how many requests a second each token may send; 0: 10,000.
+	// TokenRate is the number of requests a second of each token; 0: 10,000.
 	TokenRate int
 }
 
-// Door takes records over HTTP. Handler answers while Run runs.
+// Door takes records over HTTP. Its Handler answers while Run runs.
 type Door struct {
 	cfg      *config.Config
 	opt      Options
 	topics   [event.Topics]string
 	learners map[string]*config.Learner
-	contexts map[string]*partition.Context // of the learners that look at contexts
+	contexts map[string]*partition.Context // of learners with a context
 
 	broker      *broker.Client
 	book        *book
@@ -50,21 +50,21 @@ type Door struct {
 
 	slots     chan struct{}       // requests under way whose bodies have come
 	bodies    *semaphore.Weighted // bytes of bodies that have come
-	searches  chan struct{}       // searches of the log under way, for those who ask for a ranking
+	searches  chan struct{}       // searches of the log under way, for requests of a ranking
 	lookBacks chan struct{}       // likewise, for impressions
-	work      sync.WaitGroup      // what outlives the request that it is for
+	work      sync.WaitGroup      // work that outlives its request
 
 	partitions atomic.Int64 // of all topics; 0: not known yet
 	stopping   atomic.Bool
 	mu         sync.Mutex
-	unready    map[string]string // what is not ready, and why
+	unready    map[string]string // parts that are not ready, with reasons
 	owning     map[int32]*owners // of the partitions' rankings
 }
 
-// Bodies under way take at most this much memory, and at least one of the largest has room.
+// mostBodies bounds the memory of bodies under way; one of the largest always has room.
 const mostBodies = 256 << 20
 
-// New makes a door. It connects nothing yet; Run does. The client of the log is closed by whoever made it, after Run.
+// New makes a door. Run connects it. The caller closes the log's client after Run.
 func New(cfg *config.Config, b *broker.Client, topics [event.Topics]string, opt Options) (*Door, error) {
 	g, err := newGuard(cfg, opt)
 	if err != nil {
@@ -97,7 +97,7 @@ func New(cfg *config.Config, b *broker.Client, topics [event.Topics]string, opt 
 	return d, nil
 }
 
-// Unready lists in plain words why the door is not ready; empty: it is.
+// Unready returns why the door is not ready; empty: it is.
 func (d *Door) Unready() (why []string) {
 	if d.stopping.Load() {
 		return []string{"it is ending"}
@@ -110,7 +110,7 @@ func (d *Door) Unready() (why []string) {
 	return why
 }
 
-// note says why something is not ready; empty: it is.
+// note sets why a part is not ready; empty: it is.
 func (d *Door) note(what, why string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -119,23 +119,22 @@ func (d *Door) note(what, why string) {
 	}
 }
 
-// caughtUp tells whether all rankings that there are have been read.
+// caughtUp reports whether all existing rankings have been read.
 func (d *Door) caughtUp() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.unready) == 0
 }
 
-// Reload reads the tokens anew.
 func (d *Door) Reload() { d.guard.renew() }
 
-// Stop makes the door not ready, so that nobody new comes; it still answers.
+// Stop makes the door not ready, so that no new clients come; it still answers.
 func (d *Door) Stop() { d.stopping.Store(true) }
 
-// watchEvery is how often the tokens' file and the number of partitions are looked at.
+// watchEvery is the interval of checks of the tokens' file and the number of partitions.
 const watchEvery = 10 * time.Second
 
-// Run reads the rankings until ctx ends, and then waits for what is still being written. Answers must have ended before that.
+// Run reads the rankings until ctx ends, and then waits for pending writes. All answers must have ended before.
 func (d *Door) Run(ctx context.Context) {
 	var tails sync.WaitGroup
 	defer func() {
@@ -158,7 +157,7 @@ func (d *Door) Run(ctx context.Context) {
 			}
 		default:
 			said = ""
-			for ; started < n; started++ { // partitions that were added begin empty
+			for ; started < n; started++ { // new partitions begin empty
 				p := int32(started)
 				d.note(rankingsOf(p), behind)
 				tails.Go(func() { d.tail(ctx, p) })
@@ -180,7 +179,6 @@ func (d *Door) Run(ctx context.Context) {
 	}
 }
 
-// count asks how many partitions the topics have.
 func (d *Door) count(ctx context.Context) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
@@ -215,7 +213,6 @@ func (d *Door) produce(ctx context.Context, l laneKey, p task.Producer, sequence
 	return err
 }
 
-// now is what records are stamped with.
 func (d *Door) now() event.Millis {
 	if d.opt.Now == nil {
 		return time.Now().UnixMilli()

@@ -13,7 +13,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/docs"
 )
 
-// The paths that records and rankings go through.
 const (
 	rankPath       = "/v1/rank"
 	selectionsPath = "/v1/selections"
@@ -23,14 +22,14 @@ const (
 
 var paths = []string{rankPath, selectionsPath, payoffsPath, rankingsPath}
 
-// answer is what a request comes to: a body, or a problem.
+// answer is a request's result: a body, or a problem.
 type answer struct {
 	status  int
 	body    []byte
 	problem *problem
 }
 
-// Handler serves /v1. Health is what the others are served by: probes, and metrics, which need a token where /v1 does.
+// Handler serves /v1. health serves the other paths: probes, and metrics, which need a token if /v1 does.
 func (d *Door) Handler(health http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle(rankPath, d.traced(rankPath, d.guarded(rankPath, http.MethodPost, d.rank)))
@@ -55,7 +54,7 @@ func (d *Door) Handler(health http.Handler) http.Handler {
 	return mux
 }
 
-// guarded is a handler within the limits.
+// guarded applies tokens, limits and metrics to a handler.
 func (d *Door) guarded(path, method string, handle func(*http.Request) answer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
@@ -85,7 +84,7 @@ func (d *Door) admitted(r *http.Request, method string, handle func(*http.Reques
 	return handle(r)
 }
 
-// within does the work of a request within serve.concurrency. A request whose body has not come yet takes no room there.
+// within runs work within serve.concurrency. A request without its body takes no slot.
 func (d *Door) within(work func() answer) answer {
 	select {
 	case d.slots <- struct{}{}:
@@ -96,7 +95,7 @@ func (d *Door) within(work func() answer) answer {
 	}
 }
 
-// withBody gives a handler the request's body.
+// withBody passes the request's body to a handler.
 func (d *Door) withBody(r *http.Request, handle func(body []byte) answer) answer {
 	most := d.cfg.Serve.MaxBodyBytes
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
@@ -113,11 +112,11 @@ func (d *Door) withBody(r *http.Request, handle func(body []byte) answer) answer
 	return d.within(func() answer { return handle(body) })
 }
 
-// firstBytes is the room of a body before anything has come, which is not reserved.
+// firstBytes is the initial size of a body, which is not reserved.
 const firstBytes = 4 << 10
 
-// readBody reads a body. Room for it is reserved as its bytes come, so that a connection over which nothing comes holds none; the
-// reader's deadline ends such a connection. Reserved has to be released.
+// readBody reads a body. Memory is reserved as its bytes come, so an idle connection holds
+// none; the reader's deadline ends such a connection. The caller must release reserved bytes.
 func readBody(r io.Reader, room *semaphore.Weighted, most int64) (body []byte, reserved int64, p *problem) {
 	body = make([]byte, 0, firstBytes)
 	for {

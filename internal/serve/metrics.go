@@ -7,7 +7,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics are what the door counts of itself.
 type Metrics struct {
 	requests    *prometheus.CounterVec
 	seconds     *prometheus.HistogramVec

@@ -9,7 +9,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// problem is an answer that says what is wrong, by RFC 9457. Type and title of a kind of problem never change.
+// problem is an error answer by RFC 9457. Type and title of a kind of problem never change.
 type problem struct {
 	Type   string         `json:"type"`
 	Title  string         `json:"title"`
@@ -18,7 +18,6 @@ type problem struct {
 	Errors []problemError `json:"errors,omitempty"`
 }
 
-// problemError is one fault of a record.
 type problemError struct {
 	Reason  event.Reason `json:"reason"`
 	Detail  string       `json:"detail"`
@@ -31,7 +30,6 @@ func newProblem(status int, kind, title, detail string) *problem {
 	return &problem{Type: problemType + kind, Title: title, Status: status, Detail: detail}
 }
 
-// The kinds of problems.
 func noToken() *problem {
 	return newProblem(http.StatusUnauthorized, "no-token", "A valid bearer token is needed", "")
 }
@@ -100,12 +98,11 @@ func otherMethod(allowed string) *problem {
 	return newProblem(http.StatusMethodNotAllowed, "other-method", "This path takes another method", allowed)
 }
 
-// faultOf is a fault of a record as an error of a problem. Prefix is where in the body the record stands.
+// faultOf converts a record's fault. prefix is the record's place in the body.
 func faultOf(f *event.Fault, prefix string) problemError {
 	return problemError{Reason: f.Reason, Detail: f.Detail, Pointer: "#" + prefix + f.Pointer}
 }
 
-// write answers with the problem.
 func (p *problem) write(w http.ResponseWriter) {
 	h := w.Header()
 	switch p.Status {
@@ -115,14 +112,14 @@ func (p *problem) write(w http.ResponseWriter) {
 		h.Set("Retry-After", "1")
 	}
 	body, err := json.Marshal(p)
-	if err != nil { // of strings and numbers there is none
+	if err != nil { // strings and numbers never fail
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
 	writeBody(w, p.Status, "application/problem+json", append(body, '\n'))
 }
 
-// writeBody answers. Who does not take the answer has gone.
+// writeBody answers. A failed write means that the client has gone.
 func writeBody(w http.ResponseWriter, status int, kind string, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", kind)

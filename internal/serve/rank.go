@@ -15,22 +15,21 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// statusGone is that of an answer which nobody hears: whoever asked has gone.
+// statusGone is the status of an answer to a client that has gone.
 const statusGone = 499
 
-// asked is an impression, as far as its answer depends on it.
+// asked is the part of an impression that its answer depends on.
 type asked struct {
 	id      string
 	learner string
 	named   bool // it names its learner
 	time    event.Millis
 	hasTime bool
-	items   []string // by utility, the highest first; as they came where they have none
+	items   []string // by utility, the highest first; in the given order without utilities
 	value   []byte
 	trace   []task.Header
 }
 
-// rank is POST /v1/rank.
 func (d *Door) rank(r *http.Request) answer {
 	return d.withBody(r, func(body []byte) answer {
 		a, fault := d.read(bare(body))
@@ -52,7 +51,7 @@ func (d *Door) rank(r *http.Request) answer {
 	})
 }
 
-// read decodes an impression, and says what is wrong with it.
+// read decodes an impression, and returns its fault.
 func (d *Door) read(body []byte) (*asked, *event.Fault) {
 	decoder := d.decoders.Get().(*event.Decoder)
 	defer d.decoders.Put(decoder)
@@ -80,7 +79,7 @@ func (d *Door) read(body []byte) (*asked, *event.Fault) {
 	return a, nil
 }
 
-// byUtility is the order that stands in for a ranking.
+// byUtility returns the substitute of a ranking.
 func byUtility(i *event.Impression) []string {
 	n := len(i.Candidates)
 	items := make([]string, n)
@@ -101,14 +100,13 @@ func byUtility(i *event.Impression) []string {
 	return items
 }
 
-// give writes an impression. It outlives the request: a ranking that comes late is still one.
+// give writes an impression. It outlives the request, since a late ranking is still one.
 func (d *Door) give(c *call, a *asked) {
 	err := d.writer.write(context.Background(), event.Impressions, d.now(), []*record{{key: []byte(a.id), value: a.value, headers: a.trace}})
 	d.book.written(c, err)
 }
 
-// await waits for a ranking. At half the time it is looked for in the log: the impression may be one that was ranked long ago, which
-// no worker ranks again.
+// await waits for a ranking. At half the time it searches the log: an impression that was ranked long ago is not ranked again.
 func (d *Door) await(ctx context.Context, a *asked, c *call, timeout <-chan time.Time) answer {
 	half := time.NewTimer(d.cfg.Serve.Timeout / 2)
 	defer half.Stop()
@@ -131,14 +129,13 @@ func (d *Door) await(ctx context.Context, a *asked, c *call, timeout <-chan time
 	}
 }
 
-// lookBack finds a ranking that is in the log and not remembered. An error is seen by the answer, which is a substitute.
+// lookBack searches the log for an old ranking. After an error the answer is a substitute.
 func (d *Door) lookBack(a *asked) {
 	if found, err := d.search(context.Background(), d.lookBacks, a.id, a.time); err == nil && found != nil {
 		d.book.ranked(found)
 	}
 }
 
-// notGiven answers an impression that could not be written.
 func (d *Door) notGiven(a *asked, err error) answer {
 	switch {
 	case tooLargeForTopic(err):
@@ -149,7 +146,7 @@ func (d *Door) notGiven(a *asked, err error) answer {
 	return d.substitute(a, unwritten, err)
 }
 
-// ranked answers with a ranking, as it stands in the log.
+// ranked answers with a logged ranking.
 func (d *Door) ranked(a *asked, r *ranking) answer {
 	if p := d.conflict(a, r); p != nil {
 		return answer{problem: p}
@@ -157,14 +154,13 @@ func (d *Door) ranked(a *asked, r *ranking) answer {
 	return answer{status: http.StatusOK, body: rankingBody(r)}
 }
 
-// rankingBody is a ranking with the word that it is one.
+// rankingBody returns a ranking, marked as no substitute.
 func rankingBody(r *ranking) []byte {
 	return append(append([]byte(`{"substitute":false,`), r.value[1:]...), '\n')
 }
 
-// conflict says why a ranking is not one of this impression, but of another one with its id; nil: it is of this one. An impression
-// that names a learner may have been given to an arm of that learner's experiment. Which learner ranks an impression that names none
-// is the worker's to say.
+// conflict returns a problem if a ranking belongs to another impression with the same id; else nil. An impression that names
+// a learner may have been ranked by an arm of its experiment. For one without a learner the worker decides which ranks.
 func (d *Door) conflict(a *asked, r *ranking) *problem {
 	decoder := d.decoders.Get().(*event.Decoder)
 	defer d.decoders.Put(decoder)
@@ -178,7 +174,7 @@ func (d *Door) conflict(a *asked, r *ranking) *problem {
 	return nil
 }
 
-// permutes tells whether a ranking's items are these.
+// permutes reports whether a ranking's items are these.
 func permutes(ranked [][]byte, items []string) bool {
 	if len(ranked) != len(items) {
 		return false
@@ -195,7 +191,6 @@ func permutes(ranked [][]byte, items []string) bool {
 	return true
 }
 
-// substituteRanking stands in for a ranking.
 type substituteRanking struct {
 	Substitute bool     `json:"substitute"`
 	ID         string   `json:"impression_id"`
@@ -203,17 +198,16 @@ type substituteRanking struct {
 	Items      []string `json:"items"`
 }
 
-// substitute answers without a ranking: by utility.
+// substitute answers with the candidates by utility.
 func (d *Door) substitute(a *asked, why cause, err error) answer {
 	d.substitutes.add(why, err)
 	body, err := json.Marshal(substituteRanking{true, a.id, a.learner, a.items})
-	if err != nil { // of strings there is none
+	if err != nil { // strings never fail
 		return answer{problem: unreadableBody(err.Error())}
 	}
 	return answer{status: http.StatusOK, body: append(body, '\n')}
 }
 
-// ranking is GET /v1/rankings/{id}.
 func (d *Door) ranking(r *http.Request) answer {
 	return d.within(func() answer { return d.find(r) })
 }

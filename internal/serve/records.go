@@ -12,13 +12,12 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// mostRecords bounds one batch, and mostFaults what is said of one.
+// mostRecords bounds one batch, and mostFaults the faults reported.
 const (
 	mostRecords = 1000
 	mostFaults  = 100
 )
 
-// selections is POST /v1/selections.
 func (d *Door) selections(r *http.Request) answer {
 	if !d.cfg.Kafka.Topics.HasSelections() {
 		return answer{problem: noSuchPath()}
@@ -32,7 +31,6 @@ func (d *Door) selections(r *http.Request) answer {
 	})
 }
 
-// payoffs is POST /v1/payoffs.
 func (d *Door) payoffs(r *http.Request) answer {
 	return d.records(r, event.Payoffs, func(decoder *event.Decoder, value []byte) (id []byte, f *event.Fault) {
 		var p event.Payoff
@@ -43,7 +41,7 @@ func (d *Door) payoffs(r *http.Request) answer {
 	})
 }
 
-// records writes one record or a list of them. Where one is faulty none is written.
+// records writes one record or a list. If one is faulty, none is written.
 func (d *Door) records(r *http.Request, topic event.Topic, read func(*event.Decoder, []byte) ([]byte, *event.Fault)) answer {
 	return d.withBody(r, func(body []byte) answer {
 		values, single, p := split(body)
@@ -85,10 +83,10 @@ func (d *Door) records(r *http.Request, topic event.Topic, read func(*event.Deco
 	})
 }
 
-// bare is a JSON document without the white space around it. A worker tells JSON from other formats by its first byte.
+// bare trims a JSON document: a worker recognises JSON by its first byte.
 func bare(document []byte) []byte { return bytes.Trim(document, " \t\r\n") }
 
-// split takes a list of records apart; anything else is a single one.
+// split separates a list of records; any other value is a single one.
 func split(body []byte) (values [][]byte, single bool, p *problem) {
 	if body = bare(body); len(body) == 0 || body[0] != '[' {
 		return [][]byte{body}, true, nil
@@ -106,7 +104,6 @@ func split(body []byte) (values [][]byte, single bool, p *problem) {
 	return values, false, nil
 }
 
-// refused answers a single faulty record.
 func refused(f *event.Fault, prefix string) answer {
 	return refusedAll([]problemError{faultOf(f, prefix)}, f.Reason == event.RecordTooLarge)
 }
@@ -118,7 +115,7 @@ func refusedAll(faults []problemError, large bool) answer {
 	return answer{problem: faultyRecord(faults[:min(len(faults), mostFaults)]...)}
 }
 
-// faultIn is the decoder's fault; it has no other errors.
+// faultIn returns the decoder's fault; it has no other errors.
 func faultIn(err error) *event.Fault {
 	var f *event.Fault
 	if !errors.As(err, &f) {

@@ -9,18 +9,17 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// A ranking that is not remembered any more is looked for in the log, from the time of its impression on: it was written
-// moments later.
+// An older ranking is searched in the log from the time of its impression on: it was written moments later.
 const (
-	mostSearches = 4        // at once, for those who ask for rankings; as many again for impressions that were ranked long ago
+	mostSearches = 4        // at once, for requests of rankings; as many again for old impressions
 	searchBytes  = 32 << 20 // of the log, in one search
 	searchSlack  = 5_000    // milliseconds by which a platform's clock may be ahead of the brokers'
 )
 
 var errSearchesBusy = errors.New("other rankings are being looked for")
 
-// search looks for a ranking; nil: there is none where it looked. Where all that was appended since is remembered it does not look.
-// Slots has room for the searches of its kind that may be under way.
+// search looks for a ranking in the log; nil: not found. It does nothing if
+// all rankings since from are held. slots bounds the searches of its kind.
 func (d *Door) search(ctx context.Context, slots chan struct{}, id string, from event.Millis) (*ranking, error) {
 	from -= searchSlack
 	if d.caughtUp() && d.book.knows(from) {

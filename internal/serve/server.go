@@ -10,17 +10,16 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream"
 )
 
-// drainLimit is for how long requests under way are answered at the end.
+// drainLimit bounds the time to answer requests under way at the end.
 const drainLimit = 15 * time.Second
 
-// Server is a door that listens.
 type Server struct {
 	*stream.Server
 	door *Door
 }
 
-// Listen listens where the configuration says, so that a taken port is an error at once. Health is what probes and metrics are
-// served by; its Listen and Pprof are not used. Run serves.
+// Listen listens at the configured address, so that a taken port is an error at once.
+// health serves probes and metrics; its Listen and Pprof are ignored. Run serves.
 func Listen(d *Door, health stream.ServerConfig) (*Server, error) {
 	security, err := d.cfg.ServeTLS()
 	if err != nil {
@@ -37,8 +36,7 @@ func Listen(d *Door, health stream.ServerConfig) (*Server, error) {
 	return &Server{s, d}, nil
 }
 
-// Run serves until drain is done; then it answers what is under way, and waits for what is being written. When force is done too it
-// cuts off what is under way.
+// Run serves until drain is done; then it answers requests under way, and waits for pending writes. Once force is done it cuts them off.
 func (s *Server) Run(drain, force context.Context) error {
 	running, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})

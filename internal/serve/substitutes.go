@@ -6,19 +6,18 @@ import (
 	"time"
 )
 
-// cause is why an impression was answered without its ranking.
+// cause is the reason of a substitute.
 type cause string
 
 const (
 	late      cause = "late"      // it was written, and its ranking did not come in time
-	unwritten cause = "unwritten" // Kafka did not take it
-	crowded   cause = "crowded"   // as many as are allowed were being written
+	unwritten cause = "unwritten" // Kafka refused it
+	crowded   cause = "crowded"   // serve.concurrency impressions were being written
 )
 
 var causes = []cause{late, unwritten, crowded}
 
-// substitutes counts answers without a ranking, and says each cause in a line: at once, and again with how many there were, every
-// sayAgain while it lasts.
+// substitutes counts answers without a ranking, and logs each cause: at once, and then with its count every sayAgain while it lasts.
 type substitutes struct {
 	log     *slog.Logger
 	metrics *Metrics
@@ -27,7 +26,7 @@ type substitutes struct {
 	known map[cause]*spell
 }
 
-// spell is a time in which a cause has been at work.
+// spell is an interval in which a cause occurs.
 type spell struct {
 	said   time.Time
 	unsaid int
@@ -50,7 +49,7 @@ func (s *substitutes) add(c cause, err error) {
 	k.unsaid, k.err = k.unsaid+1, err
 }
 
-// look says what has not been said for long enough, and forgets the causes that are over.
+// look logs due counts, and forgets causes that are over.
 func (s *substitutes) look(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

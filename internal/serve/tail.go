@@ -19,7 +19,7 @@ const (
 	tailWait     = 500 * time.Millisecond
 	tailBytes    = 1 << 20
 	tailPause    = 100 * time.Millisecond
-	// leastRanking is how short rankings may be for those that are remembered to be read again at the start.
+	// least assumed size of a ranking, for the read at the start
 	leastRanking = 256
 
 	behind = "have not been read to their end yet"
@@ -27,7 +27,7 @@ const (
 
 func rankingsOf(p int32) string { return fmt.Sprintf("the rankings of partition %d", p) }
 
-// tail reads one partition of the rankings: first as many of those that are there as are remembered, then each that comes.
+// tail reads one partition of the rankings: first as many existing ones as can be held, then new ones.
 func (d *Door) tail(ctx context.Context, p int32) {
 	t := tail{d: d, log: d.broker.Partition(p), number: p, decoder: event.NewDecoder(event.Limits{})}
 	for {
@@ -51,7 +51,7 @@ func (d *Door) tail(ctx context.Context, p int32) {
 	}
 }
 
-// tail is how far one partition has been read.
+// tail is the progress in one partition.
 type tail struct {
 	d       *Door
 	log     *broker.Partition
@@ -59,10 +59,9 @@ type tail struct {
 	decoder *event.Decoder
 
 	begun, cut bool
-	next, end  int64 // end is the log's when it began, or was last found again
+	next, end  int64 // end is the log's end when it began, or was last found again
 }
 
-// step reads what there is.
 func (t *tail) step(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
@@ -93,7 +92,7 @@ func (t *tail) step(ctx context.Context) error {
 	return nil
 }
 
-// begin finds where to read from: as many rankings before the log's end as can be remembered.
+// begin finds the offset to read from: as many rankings before the log's end as can be held.
 func (t *tail) begin(ctx context.Context) error {
 	first, end, err := t.log.Bounds(ctx, event.Rankings)
 	if err != nil {
@@ -101,7 +100,7 @@ func (t *tail) begin(ctx context.Context) error {
 	}
 	share := t.d.cfg.Serve.Remember / max(1, t.d.partitions.Load()) / leastRanking
 	t.next, t.end = max(first, end-share), end
-	if t.next > 0 { // the markers of its owners may lie before
+	if t.next > 0 { // its owners' markers may be earlier
 		if err := t.d.askForOwner(ctx, t.log, t.number); err != nil {
 			return err
 		}
@@ -110,14 +109,14 @@ func (t *tail) begin(ctx context.Context) error {
 	return nil
 }
 
-// owners are the producers whose rankings of one partition count, as the tail of that partition knows them. A worker goes by the same.
+// owners are the producers whose rankings of one partition count, as for a worker.
 type owners struct {
 	mu    sync.Mutex
 	known task.Owners
-	any   bool // it is not known whose rankings these are, and none of the markers has been read yet
+	any   bool // the owners are not known, and no marker has been read yet
 }
 
-// mostOwners bounds them; a partition has another one only where the transaction coordinator has forgotten the last.
+// mostOwners bounds them; a partition gets another only if the transaction coordinator has forgotten the last.
 const mostOwners = 1000
 
 func (o *owners) heard(all []task.Marker) {
@@ -136,7 +135,6 @@ func (o *owners) wrote(by *task.Origin) bool {
 	return o.any && !by.Transactional || o.known.Wrote(by)
 }
 
-// owners of a partition.
 func (d *Door) owners(p int32) *owners {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -148,8 +146,8 @@ func (d *Door) owners(p int32) *owners {
 	return o
 }
 
-// askForOwner asks the transaction coordinator who writes a partition's rankings at present. Where it does not say, those of every
-// producer count until an owner's marker is read.
+// askForOwner asks the transaction coordinator for a partition's present producer.
+// Without an answer every producer's rankings count until an owner's marker is read.
 func (d *Door) askForOwner(ctx context.Context, log *broker.Partition, p int32) error {
 	holder, err := log.Holder(ctx)
 	if err != nil && !errors.Is(err, task.ErrUnsupported) {
@@ -169,20 +167,20 @@ func (d *Door) askForOwner(ctx context.Context, log *broker.Partition, p int32) 
 	return nil
 }
 
-// take hands a ranking of our group to whoever waits for it.
+// take passes a ranking of our group to its waiters.
 func (t *tail) take(r *partition.Record) {
 	if ours(t.decoder, t.d.cfg.Kafka.Group, r) {
 		t.d.book.ranked(remembered(r))
 	}
 }
 
-// ours tells whether a record is a ranking of the group, as its workers write them.
+// ours reports whether a record is a ranking of the group in its workers' form.
 func ours(d *event.Decoder, group string, r *partition.Record) bool {
 	var ranked event.Ranking
 	return d.Ranking(&ranked, r.Value) == nil && ranked.Decision.Group == group && bytes.Equal(ranked.ID, r.Key)
 }
 
-// remembered is a copy: the record's memory is that of all that came with it.
+// remembered copies a record, whose memory is shared with its whole fetch.
 func remembered(r *partition.Record) *ranking {
 	return &ranking{id: string(r.Key), value: bytes.Clone(bytes.TrimSpace(r.Value)), at: r.Timestamp}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/config"
 )
 
-// guard knows who may send, and how much.
+// guard checks tokens and rates.
 type guard struct {
 	read     func() (config.Tokens, error)
 	log      *slog.Logger
@@ -22,15 +22,15 @@ type guard struct {
 	all      *rate.Limiter
 
 	mu     sync.Mutex
-	tokens config.Tokens // nil: everybody may
+	tokens config.Tokens // nil: everybody may send
 	rates  map[string]*rate.Limiter
-	broken bool // the file could not be read when it was last tried
+	broken bool // the last read of the file failed
 }
 
-// tokenRate is how many requests a second each token may send.
+// tokenRate is the number of requests a second of each token.
 const tokenRate = 10_000
 
-// limiter lets so many through in a second, all of them at once if need be.
+// limiter allows this many requests a second, also all at once.
 func limiter(perSecond int) *rate.Limiter { return rate.NewLimiter(rate.Limit(perSecond), perSecond) }
 
 func newGuard(cfg *config.Config, opt Options) (*guard, error) {
@@ -43,7 +43,7 @@ func newGuard(cfg *config.Config, opt Options) (*guard, error) {
 	return g, nil
 }
 
-// renew reads the tokens anew. Where that fails those that were read before go on to count, which is said once.
+// renew reloads the tokens. If that fails the earlier ones stay valid, which is logged once.
 func (g *guard) renew() {
 	tokens, err := g.read()
 	g.mu.Lock()
@@ -61,7 +61,7 @@ func (g *guard) renew() {
 	g.broken = err != nil
 }
 
-// known tells whether a request may be heard, and in whose name.
+// known reports whether a request has a valid token, and its name.
 func (g *guard) known(r *http.Request) (name string, ok bool) {
 	g.mu.Lock()
 	tokens := g.tokens
@@ -77,7 +77,7 @@ func (g *guard) known(r *http.Request) (name string, ok bool) {
 	return name, ok
 }
 
-// admit says why a request is turned away; nil: it is not.
+// admit returns the problem of a request that is refused; nil: it is admitted.
 func (g *guard) admit(r *http.Request) *problem {
 	name, ok := g.known(r)
 	if !ok {

@@ -14,7 +14,7 @@ import (
 // propagator reads and writes W3C's headers, traceparent and tracestate.
 var propagator propagation.TraceContext
 
-// traced has each request make a span, below the one that the request names.
+// traced makes a span for each request, as a child of the one in its headers.
 func (d *Door) traced(path string, h http.Handler) http.Handler {
 	if d.opt.Tracers == nil {
 		return h
@@ -23,8 +23,7 @@ func (d *Door) traced(path string, h http.Handler) http.Handler {
 		otelhttp.WithMeterProvider(noop.NewMeterProvider()))
 }
 
-// traceOf are the headers by which a record names the trace of the request that it came with: the request's own span or, where none
-// is made, that which the request names.
+// traceOf returns a record's trace headers: the request's own span or, if there is none, the one in its headers.
 func traceOf(r *http.Request) []task.Header {
 	ctx := r.Context()
 	if !trace.SpanContextFromContext(ctx).IsValid() {
@@ -40,13 +39,10 @@ type headerWriter []task.Header
 
 var _ propagation.TextMapCarrier = (*headerWriter)(nil)
 
-// Get is not needed to write.
 func (h *headerWriter) Get(string) string { return "" }
 
-// Keys is not needed to write.
 func (h *headerWriter) Keys() []string { return nil }
 
-// Set adds a header.
 func (h *headerWriter) Set(key, value string) {
 	*h = append(*h, task.Header{Key: key, Value: []byte(value)})
 }

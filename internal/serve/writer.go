@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	// writePatience is for how long a record is tried to be written.
+	// writePatience is the time for which a record's write is retried.
 	writePatience = 10 * time.Second
 	writeAttempt  = 5 * time.Second
 	writePause    = 50 * time.Millisecond
-	// A batch ends before it has more than so much; a record that is larger has one for itself.
+	// Bounds of a batch; a larger record is a batch of its own.
 	batchRecords = 1000
 	batchBytes   = 512 << 10
-	// mostQueued bounds the bytes that wait to be written, over all partitions.
+	// mostQueued bounds the bytes that wait, over all partitions.
 	mostQueued = 256 << 20
 )
 
@@ -31,7 +31,6 @@ var (
 	errNoTopics  = errors.New("the number of partitions is not known yet")
 )
 
-// record is one that is written.
 type record struct {
 	topic      event.Topic
 	key, value []byte
@@ -42,7 +41,7 @@ type record struct {
 	ended      bool         // done has been sent to
 }
 
-// end says what became of a record, once.
+// end reports a record's result, once.
 func (r *record) end(err error) {
 	if !r.ended {
 		r.ended = true
@@ -58,19 +57,19 @@ func (r *record) size() int {
 	return n
 }
 
-// appender appends to the log, with the acknowledgement of all in-sync replicas.
+// appender appends to the log, acknowledged by all in-sync replicas.
 type appender interface {
-	// producer gives a new idempotent producer.
+	// producer returns a new idempotent producer.
 	producer(ctx context.Context) (task.Producer, error)
-	// produce appends a batch to a partition. A batch that was appended with this producer and sequence before is not appended again.
+	// produce appends a batch to a partition. It does not append a batch twice with the same producer and sequence.
 	produce(ctx context.Context, l laneKey, p task.Producer, sequence int32, batch []*record) error
 }
 
-// writer writes records, those of a partition in batches one after the other: what comes while one is under way is the next. So a
-// record waits for nothing where there are few, and many cost few requests. A batch that may or may not have been appended is sent
-// again as it was, and the broker drops the copy. A record that was written is in the log once; one that ended with an error may be.
+// writer writes a partition's records in consecutive batches: records that come while one is in flight form the
+// next. So few records do not wait, and many need few requests. A batch with an unknown result is sent again
+// unchanged, and the broker drops duplicates. A written record is in the log once; one that failed may be.
 //
-// Each partition that was ever written to has a goroutine, which ends with the writer.
+// Each partition ever written to has a goroutine, which ends with the writer.
 type writer struct {
 	log        appender
 	partitions func() int
@@ -90,7 +89,7 @@ type laneKey struct {
 	partition int
 }
 
-// lane is what waits for one partition.
+// lane holds the records of one partition.
 type lane struct {
 	laneKey
 	waiting []*record
@@ -107,7 +106,7 @@ func newWriter(log appender, partitions func() int) *writer {
 	return w
 }
 
-// partitionOf is where a key's records are, as murmur2 places them; ok is false while it is not known how many partitions there are.
+// partitionOf returns a key's partition by murmur2; ok is false while the number of partitions is unknown.
 func (w *writer) partitionOf(key []byte) (partition int, ok bool) {
 	n := w.partitions()
 	if n == 0 {
@@ -120,8 +119,8 @@ func (w *writer) partitionOf(key []byte) (partition int, ok bool) {
 	return w.balancer.Balance(kafka.Message{Key: key}, all...), true
 }
 
-// write writes records of a topic, and returns when all are there, or with the first error when all have ended. Where ctx is done
-// first, what is not written yet is still tried.
+// write writes records of a topic. It returns when all are written, or with the
+// first error once all have ended. If ctx is done first, the rest is still tried.
 func (w *writer) write(ctx context.Context, topic event.Topic, at event.Millis, records []*record) error {
 	done := make(chan error, len(records))
 	for _, r := range records {
@@ -198,7 +197,6 @@ func (w *writer) run(l *lane) {
 	}
 }
 
-// take takes the next batch out of a lane.
 func (w *writer) take(l *lane) []*record {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -215,10 +213,10 @@ func (w *writer) take(l *lane) []*record {
 	return batch
 }
 
-// send writes a batch, again and again until it is there, cannot be, or the time of all its records is over. Only a batch that is
-// there leaves the lane its producer: the sequence of any other may have been used.
+// send retries a batch until it is written, refused, or all its records' time is over. Only
+// a written batch keeps the lane's producer: the sequence of any other may be used up.
 func (w *writer) send(l *lane, batch []*record) {
-	open := false // whether an attempt may have appended the batch
+	open := false // an attempt may have appended the batch
 	for {
 		err := w.attempt(l, batch)
 		switch {
@@ -252,7 +250,6 @@ func (w *writer) send(l *lane, batch []*record) {
 	}
 }
 
-// attempt sends a batch once.
 func (w *writer) attempt(l *lane, batch []*record) error {
 	ctx, cancel := context.WithTimeout(w.ctx, writeAttempt)
 	defer cancel()
@@ -276,8 +273,8 @@ func end(batch []*record, err error) {
 	}
 }
 
-// expired ends the records whose time is over, with an error, and tells whether these are all. They stay in the batch: it is sent
-// again as it was.
+// expired ends the records whose time is over, with an error, and reports
+// whether all are. They stay in the batch, which is sent again unchanged.
 func expired(batch []*record, err error) bool {
 	now, all := time.Now(), true
 	for _, r := range batch {
@@ -290,7 +287,7 @@ func expired(batch []*record, err error) bool {
 	return all
 }
 
-// passes tells whether a batch may be taken when it is tried again. What is no answer of a broker is a connection's trouble.
+// passes reports whether a retry may succeed. An error that is no broker's answer is a connection's.
 func passes(err error) bool {
 	if errors.Is(err, task.ErrSequence) || errors.Is(err, task.ErrFenced) {
 		return false
@@ -303,7 +300,7 @@ func tooLargeForTopic(err error) bool {
 	return errors.Is(err, kafka.MessageSizeTooLarge) || errors.Is(err, kafka.RecordListTooLarge)
 }
 
-// close ends the writer; what was not written is not.
+// close ends the writer; unwritten records stay unwritten.
 func (w *writer) close() {
 	w.mu.Lock()
 	w.closed = true
