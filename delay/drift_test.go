@@ -150,3 +150,31 @@ func TestDrift_WhatWasThereBeforeCountsAsOfTheFirstPass(t *testing.T) {
 	require.InDelta(t, 1, l.table.Evidence(0).Mean(), 0.01, "one payoff of now tells more than a thousand of then")
 	require.EqualValues(t, 1001, l.Sums(0).N, "what was summed up stays")
 }
+
+// TestDrift_OfASourceThatGoesBack: a whole goes by the passes that sources tell now. Of those of a store that went back nothing is kept.
+func TestDrift_OfASourceThatGoesBack(t *testing.T) {
+	whole := NewDirect(policy.NewGreedy(), Silence{Horizon: 1 << 24, Drift: 10})
+	whole.BeWhole(func(i policy.Item) uint64 { return uint64(i) })
+	anew := func(source int32, pass string) {
+		whole.BeginResync(source)
+		if pass != "" {
+			whole.SetSourceField(source, hashHistory, fieldPass, []byte(pass), nil)
+		}
+		whole.EndResync(source, func(string, policy.Item) bool { return false })
+		whole.Commit(0)
+	}
+	requireAsOf := func(pass, since int64) {
+		t.Helper()
+		p, s := whole.flights.drift.asOf()
+		require.Equal(t, []int64{pass, since}, []int64{p, s})
+	}
+	anew(1, "900 500")
+	anew(2, "700 600")
+	requireAsOf(900, 500)
+	anew(1, "800 550")
+	requireAsOf(800, 550)
+	anew(1, "")
+	requireAsOf(700, 600)
+	anew(2, "")
+	requireAsOf(inflight.Never, inflight.Never)
+}
