@@ -10,13 +10,12 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/replay"
 )
 
-// Replayed is what a replay of a group's topics has found.
+// Replayed is the result of a replay of a group's topics.
 type Replayed struct {
 	Rankings, Identical int64
 	NotExact            map[string]int64 // by reason
 }
 
-// String shows it to people.
 func (r *Replayed) String() string {
 	text := fmt.Sprintf("%d rankings, %d identical", r.Rankings, r.Identical)
 	for _, why := range slices.Sorted(maps.Keys(r.NotExact)) {
@@ -25,8 +24,7 @@ func (r *Replayed) String() string {
 	return text
 }
 
-// Replay makes all rankings of the group again. Those that come out different, where nothing says that they are not exact, are
-// violations.
+// Replay computes all rankings of the group again. Different ones without a reason to be not exact are violations.
 func (g *Group) Replay(ctx context.Context) (r Replayed, violations []string, err error) {
 	cfg, err := g.Config()
 	if err != nil {

@@ -81,18 +81,17 @@ var badRecords = map[string]badRecord{
 	},
 }
 
-// strangeID makes an id that no impression has.
 func (p *producer) strangeID(rng *rand.Rand) []byte {
 	return strconv.AppendUint([]byte("odd-"), rng.Uint64(), 36)
 }
 
-// earlier is one of the last n impressions of this producer.
+// earlier returns one of the last n impressions of this producer.
 func (p *producer) earlier(rng *rand.Rand, n int) int {
 	k := p.last - len(p.t.instructions)*rng.IntN(n/len(p.t.instructions))
 	return max(p.which, k)
 }
 
-// payoff pays again for one of the last n impressions.
+// payoff makes another payoff for one of the last n impressions.
 func (p *producer) payoff(rng *rand.Rand, n int, at event.Millis) *kgo.Record {
 	k := p.earlier(rng, n)
 	im := p.t.population.Impression(k)

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// clockBound is how far a worker's clock may be from Kafka's before it says so and lets nothing expire.
+// clockBound is the difference from Kafka's clock above which a worker reports it and lets nothing expire.
 const clockBound = 5 * time.Minute
 
-// comparing is what a worker says then.
+// comparing is the worker's message then.
 const comparing = "comparing the worker's clock with Kafka's"
 
-// clockFaults make the workers' clocks wrong for a while, and right again.
+// clockFaults make workers' clocks wrong for a while.
 func clockFaults() []Fault {
 	const hour, years = time.Hour, 10 * 365 * 24 * time.Hour
 	one := func(kind string, from, to time.Duration) Fault {
@@ -32,12 +32,12 @@ func clockFaults() []Fault {
 	}
 }
 
-// wrongBy draws by how much a clock is wrong.
+// wrongBy draws the error of a clock.
 func wrongBy(rng *rand.Rand, from, to time.Duration) time.Duration {
 	return from + time.Duration(rng.Float64()*float64(to-from))
 }
 
-// wrongClock lets the clock of one worker jump away while it runs, or be wrong from its start, and jump back.
+// wrongClock lets the clock of one worker jump while it runs, or be wrong from its start, and jump back.
 func wrongClock(from, to time.Duration) func(context.Context, *Scene) error {
 	return func(ctx context.Context, s *Scene) (err error) {
 		w, back, err := s.worker(ctx)
@@ -49,7 +49,7 @@ func wrongClock(from, to time.Duration) func(context.Context, *Scene) error {
 	}
 }
 
-// wrongClocks does so with all workers at once, by the same: to them, that is how it looks when the brokers' clocks are wrong.
+// wrongClocks does so with all workers, by the same error: to them the brokers' clocks look wrong.
 func wrongClocks(from, to time.Duration) func(context.Context, *Scene) error {
 	return func(ctx context.Context, s *Scene) error {
 		return s.wrong(ctx, wrongBy(s.rng, from, to), false, s.Slots...)
@@ -73,7 +73,7 @@ func (s *Scene) wrong(ctx context.Context, by time.Duration, restart bool, worke
 			}
 		}
 	}
-	// Some dead letters in the meantime: their topics take no record whose time is a minute away from the broker's.
+	// Some dead letters meanwhile: their topics accept no record more than a minute from the broker's time.
 	if err := s.upset(ctx, "malformed records", 50); err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (s *Scene) wrong(ctx context.Context, by time.Duration, restart bool, worke
 	return ctx.Err()
 }
 
-// watchTime holds event time against Kafka's, which is this machine's: it is never ahead of it, whatever workers' clocks say.
+// watchTime checks that event time is never ahead of Kafka's, which is this machine's, whatever workers' clocks say.
 func (s *soak) watchTime(ctx context.Context) {
 	every(ctx, time.Second, func() {
 		metas, err := s.g.stored(ctx)
@@ -114,7 +114,7 @@ func (s *soak) watchTime(ctx context.Context) {
 	})
 }
 
-// aheadOfTime are the partitions whose event time is ahead.
+// aheadOfTime returns the partitions whose event time is ahead.
 func aheadOfTime(metas []map[string]string, now time.Time) map[int]string {
 	all := map[int]string{}
 	for p, meta := range metas {

@@ -17,28 +17,27 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv/kafka"
 )
 
-// Cluster is what workers run on: three Kafka brokers and a Redis with its replica, each behind proxies, and the
-// worker's binary with failpoints. The harness itself goes past the proxies.
+// Cluster is the workers' environment: three Kafka brokers and a Redis with its replica, each behind
+// proxies, and the worker's binary with failpoints. The harness itself does not use the proxies.
 type Cluster struct {
 	Kafka   *kafka.Cluster
 	proxies []proxies // to each broker
 	Redis   *Store
-	Calm    *Store // which no fault happens to: of groups that have another fault of their own
+	Calm    *Store // without faults, for groups that have another fault of their own
 	Admin   *kgo.Client
 	Session time.Duration // of the group: how long a silent member is waited for
 
-	zombies atomic.Int64 // odd while a broker may answer as the leader that it is no more
+	zombies atomic.Int64 // odd while a broker may answer as the leader that it no longer is
 
 	dir    string
-	keep   bool // dir, when all has ended
+	keep   bool // of dir, after the end
 	binary string
 	say    func(format string, args ...any)
 }
 
 const brokers = 3
 
-// StartCluster starts everything, and builds the worker. It takes about a quarter of a minute. Directories go below
-// dir; say is told what happens.
+// StartCluster starts everything, and builds the worker, in about a quarter of a minute. Directories go below dir; say logs events.
 func StartCluster(ctx context.Context, dir string, say func(format string, args ...any)) (_ *Cluster, err error) {
 	c := &Cluster{dir: dir, say: say, Session: 3 * time.Second, binary: filepath.Join(dir, "ranker-worker")}
 	defer func() {
@@ -63,8 +62,7 @@ func StartCluster(ctx context.Context, dir string, say func(format string, args 
 	return c, nil
 }
 
-// startKafka starts brokers, the proxies to them, and our own client. Each proxy slot has a listener of its own, which is advertised as
-// the proxies' addresses.
+// startKafka starts brokers, their proxies, and our own client. Each proxy slot has its own listener, advertised as the proxies' addresses.
 func (c *Cluster) startKafka(ctx context.Context, brokers int, env []string) (err error) {
 	listener := func(slot int) string { return fmt.Sprintf("WORKERS%d", slot) }
 	var listeners []kafka.Listener
@@ -84,14 +82,14 @@ func (c *Cluster) startKafka(ctx context.Context, brokers int, env []string) (er
 	c.Kafka, err = kafka.StartCluster(ctx, kafka.Options{
 		Listeners: listeners, Env: env,
 		Settings: map[string]string{
-			// A broker that was killed is let back in, and another takes its place, after 3 s.
+			// A killed broker may rejoin, and another takes its place, after 3 s.
 			"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500",
 			"min.insync.replicas": strconv.Itoa(max(1, brokers-1)), "unclean.leader.election.enable": "false",
 			"replica.lag.time.max.ms": "5000",
-			// Records of 2099 are let in.
+			// Records of 2099 are accepted.
 			"log.message.timestamp.after.max.ms":                          "9223372036854775807",
 			"transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
-			// There are many listeners, and little for each to do.
+			// There are many listeners with little load.
 			"num.network.threads": "1",
 		},
 	}, brokers)
@@ -107,7 +105,6 @@ func (c *Cluster) startKafka(ctx context.Context, brokers int, env []string) (er
 	return err
 }
 
-// build builds the worker with its failpoints.
 func (c *Cluster) build(ctx context.Context) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-tags", "failpoints", "-o", c.binary,
 		"github.com/ranker-worker/ranker-worker/cmd/ranker-worker")
@@ -117,7 +114,7 @@ func (c *Cluster) build(ctx context.Context) error {
 	return nil
 }
 
-// client makes a client of Kafka that goes past the proxies.
+// client makes a Kafka client without proxies.
 func (c *Cluster) client(opts ...kgo.Opt) (*kgo.Client, error) {
 	client, err := kgo.NewClient(append([]kgo.Opt{
 		kgo.SeedBrokers(c.Kafka.Addrs()...), kgo.MetadataMinAge(200 * time.Millisecond), kgo.MetadataMaxAge(5 * time.Second),
@@ -129,7 +126,7 @@ func (c *Cluster) client(opts ...kgo.Opt) (*kgo.Client, error) {
 	return client, nil
 }
 
-// bootstrap are the proxies' addresses for the worker in a slot.
+// bootstrap returns the proxies' addresses for the worker in a slot.
 func (c *Cluster) bootstrap(slot int) []string {
 	var addrs []string
 	for _, d := range c.proxies {
@@ -138,10 +135,10 @@ func (c *Cluster) bootstrap(slot int) []string {
 	return addrs
 }
 
-// zombieTime is for how long a broker that hung may take itself for the leader that it was, and give old answers.
+// zombieTime is how long a broker that hung may answer as the leader it was.
 const zombieTime = 2 * time.Second
 
-// freeze lets a broker hang until thaw. One broker at a time may.
+// freeze makes a broker hang until thaw. One broker at a time may.
 func (c *Cluster) freeze(b *kafka.Broker) error {
 	c.zombies.Add(1)
 	return b.Pause()
@@ -155,7 +152,7 @@ func (c *Cluster) thaw(b *kafka.Broker) error {
 	return err
 }
 
-// Heal ends what faults have left: proxies that misbehave, servers that are away.
+// Heal ends the remains of faults: proxies that misbehave, servers that are away.
 func (c *Cluster) Heal(ctx context.Context) error {
 	for _, d := range c.proxies {
 		d.Heal()
@@ -170,7 +167,6 @@ func (c *Cluster) Heal(ctx context.Context) error {
 	return all.Wait()
 }
 
-// Close ends everything.
 func (c *Cluster) Close() error {
 	var errs []error
 	errs = append(errs, c.closeKafka())
@@ -198,5 +194,5 @@ func (c *Cluster) closeKafka() error {
 	return nil
 }
 
-// KeepFiles lets Close leave the workers' configurations and logs.
+// KeepFiles makes Close keep the workers' configurations and logs.
 func (c *Cluster) KeepFiles() { c.keep = true }

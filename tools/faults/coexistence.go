@@ -18,7 +18,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// coexistenceFaults are those in which a group of its own meets others' configurations, decisions and losses, or little room.
+// coexistenceFaults give a group of its own others' configurations, decisions and losses, or little room.
 func coexistenceFaults() []Fault {
 	inOwnGroup := func(kind string, takes time.Duration, sc isolatedRun) Fault {
 		return Fault{Kind: kind, Uses: ownGroup, Takes: takes, Inject: func(ctx context.Context, scene *Scene) error {
@@ -45,13 +45,13 @@ func coexistenceFaults() []Fault {
 	}
 }
 
-// staleLearners are what a configuration has before another is rolled out, and freshLearner what that gets.
+// staleLearners are a configuration's learners before a rollout, and freshLearner the new one.
 const (
 	staleLearners = "\n  feed: {payoffs: stochastic, policy: elimination, default: true}\n"
 	freshLearner  = "learners:\n  fresh: {payoffs: stochastic, policy: greedy}\n"
 )
 
-// mixConfigurations lets one worker know a learner that the other has not heard of, while impressions come for it.
+// mixConfigurations lets one worker have a learner that the other lacks, while impressions come for it.
 func mixConfigurations(ctx context.Context, s *isolated) error {
 	before, err := s.Config()
 	if err != nil {
@@ -77,7 +77,7 @@ func mixConfigurations(ctx context.Context, s *isolated) error {
 		if err := old.Kill(); err != nil {
 			return err
 		}
-		// The other one takes over what waits, and then has to share again, with one that does not find it announced.
+		// The other one takes over waiting records, and then must share again with a worker that is not announced.
 		pause(ctx, s.c.Session)
 		if err := errors.Join(s.forgetWorkers(ctx), old.Start(), old.AwaitReady(ctx)); err != nil {
 			return err
@@ -86,13 +86,13 @@ func mixConfigurations(ctx context.Context, s *isolated) error {
 	return s.reload(ctx, old)
 }
 
-// forgetWorkers deletes what workers announced of themselves, as a failover of that shard alone may.
+// forgetWorkers deletes the workers' announcements, as a failover of that shard alone may.
 func (s *isolated) forgetWorkers(ctx context.Context) error {
 	return s.redis.use(func(c goredis.UniversalClient) error { return c.Unlink(ctx, "{"+s.Name+":workers}").Err() })
 }
 
-// changeOneWorker gives one worker a learner that does not fit what is stored: it stays outside of the group, also while the other one is
-// killed and started again, until it gets the learner back.
+// changeOneWorker gives one worker a learner that does not fit the state: it stays outside of the
+// group until it gets the learner back, also while the other one is killed and started again.
 func changeOneWorker(ctx context.Context, s *isolated) error {
 	right, wrong := s.Slots[0], s.Slots[1]
 	wrong.edit = strings.NewReplacer("feed: {", "feed: {payoff_range: [0, 2], ").Replace
@@ -114,7 +114,6 @@ func changeOneWorker(ctx context.Context, s *isolated) error {
 	return s.reload(ctx, wrong)
 }
 
-// reload restarts a worker with the present configuration.
 func (s *isolated) reload(ctx context.Context, w *Worker) error {
 	if err := errors.Join(w.Stop(), w.configure(), w.Start()); err != nil {
 		return err
@@ -122,7 +121,7 @@ func (s *isolated) reload(ctx context.Context, w *Worker) error {
 	return w.AwaitReady(ctx)
 }
 
-// forFresh makes impressions for the learner that only some know, and what follows from them.
+// forFresh makes impressions, and the records that follow, for the learner that only some workers have.
 func (s *isolated) forFresh(round int) func(*rand.Rand, *producer) []*kgo.Record {
 	return func(_ *rand.Rand, p *producer) (batch []*kgo.Record) {
 		for i := range 200 {
@@ -145,7 +144,7 @@ func noDeadLetters(ctx context.Context, s *isolated) error {
 	return s.none(ctx, "rejected")
 }
 
-// none holds that no record of any topic has an outcome.
+// none checks that no record of any topic has an outcome.
 func (s *isolated) none(ctx context.Context, outcome string) error {
 	account, err := s.Account(ctx)
 	for _, role := range roles {
@@ -156,11 +155,11 @@ func (s *isolated) none(ctx context.Context, outcome string) error {
 	return err
 }
 
-// foreignHeader marks what we write into rankings.
+// foreignHeader marks our records in rankings.
 const foreignHeader = "foreign"
 
-// writeForeign writes decisions of the group into its rankings that none of its workers has made: copies of the last, and of
-// impressions that have no ranking yet. The next owner says so, and ranks these impressions.
+// writeForeign writes decisions of the group that none of its workers has made: copies of the last,
+// and of impressions without a ranking. The next owner reports them, and ranks these impressions.
 func writeForeign(ctx context.Context, s *isolated) error {
 	for _, opts := range [][]kgo.Opt{nil, {kgo.DisableIdempotentWrite(), kgo.RequiredAcks(kgo.AllISRAcks())}} {
 		wrote := 0
@@ -179,7 +178,7 @@ func writeForeign(ctx context.Context, s *isolated) error {
 		if err := must(ctx, errors.Join(said, counted)); err != nil {
 			return err
 		}
-		if _, err := s.forge(ctx, opts...); err != nil { // between those of a worker that runs
+		if _, err := s.forge(ctx, opts...); err != nil { // between those of a running worker
 			return err
 		}
 		pause(ctx, 2*time.Second)
@@ -187,7 +186,7 @@ func writeForeign(ctx context.Context, s *isolated) error {
 	return nil
 }
 
-// forge writes decisions, and gives how many.
+// forge writes decisions, and returns their number.
 func (s *isolated) forge(ctx context.Context, opts ...kgo.Opt) (int, error) {
 	last := make([][]byte, s.Partitions)
 	rankings, err := s.client(ctx, event.Rankings)
@@ -235,12 +234,12 @@ func (s *isolated) forge(ctx context.Context, opts ...kgo.Opt) (int, error) {
 	return len(forged), c.ProduceSync(ctx, forged...).FirstErr()
 }
 
-// AwaitSaid waits until the worker's log has said something.
+// AwaitSaid waits until the worker's log contains a text.
 func (w *Worker) AwaitSaid(ctx context.Context, what string) error {
 	return until(ctx, 30*time.Second, "the log says "+what, func() (bool, error) { return strings.Contains(w.Log(1000), what), nil })
 }
 
-// awaitCounted waits until a metric without labels has come to at least n.
+// awaitCounted waits until a metric without labels is at least n.
 func (w *Worker) awaitCounted(ctx context.Context, metric string, n int) error {
 	line := regexp.MustCompile(`(?m)^` + metric + ` (\S+)$`)
 	return until(ctx, 30*time.Second, fmt.Sprintf("%s is %d", metric, n), func() (bool, error) {
@@ -253,7 +252,7 @@ func (w *Worker) awaitCounted(ctx context.Context, metric string, n int) error {
 	})
 }
 
-// withLittleRoom starts the workers with room for a few records to wait.
+// withLittleRoom starts the workers with room for a few parked records.
 func withLittleRoom(ctx context.Context, s *isolated) error {
 	s.edit = strings.NewReplacer("join: {", "join: {max_parked: 20, ").Replace
 	for _, w := range s.Slots {
@@ -264,12 +263,12 @@ func withLittleRoom(ctx context.Context, s *isolated) error {
 	return s.startAll(ctx)
 }
 
-// lagOneTopic lets a transaction hang on selections, so that payoffs have to wait for more of them than there is room for.
+// lagOneTopic lets a transaction hang on selections, so that more payoffs must wait than there is room for.
 func lagOneTopic(ctx context.Context, s *isolated) error {
 	hung := make(chan error, 1)
 	go func() {
 		hung <- s.Traffic.instruct(ctx, 1, instruction{hang: 12 * time.Second, make: func(_ *rand.Rand, p *producer) (batch []*kgo.Record) {
-			for k := range 40 { // enough to meet every partition
+			for k := range 40 { // enough to reach every partition
 				im := p.t.population.Impression(2 * k) // of the other producer, which sends these alone
 				s := event.Selection{ID: []byte(im.ID), Item: []byte(im.Candidates[0].Item)}
 				batch = append(batch, p.record(event.Selections, s.ID, event.AppendSelection(nil, &s)))
@@ -281,7 +280,7 @@ func lagOneTopic(ctx context.Context, s *isolated) error {
 	return errors.Join(err, <-hung)
 }
 
-// noOrphans is an end at which nothing has been given up for want of room, or of what it belongs to.
+// noOrphans is an end at which no record was dropped for lack of room or of its impression.
 func noOrphans(ctx context.Context, s *isolated) error {
 	if err := s.keepsLaws(ctx); err != nil {
 		return err
@@ -289,8 +288,8 @@ func noOrphans(ctx context.Context, s *isolated) error {
 	return s.none(ctx, "orphan")
 }
 
-// forgetfulCoordinator has a broker lose the log of its transaction coordinator, so that the worker that comes next is given
-// another producer id. It has a cluster of its own, of one broker; its traffic has no transactions, which would hang for ever.
+// forgetfulCoordinator has a broker lose its transaction coordinator's log, so that the next owner gets another
+// producer id. It has its own cluster of one broker; its traffic has no transactions, which would hang for ever.
 func forgetfulCoordinator(ctx context.Context, scene *Scene) (err error) {
 	own := &Cluster{Calm: scene.c.Calm, Session: scene.c.Session, dir: scene.c.dir, binary: scene.c.binary, say: scene.c.say}
 	defer func() { err = errors.Join(err, own.closeKafka()) }()
@@ -318,7 +317,7 @@ func forgetfulCoordinator(ctx context.Context, scene *Scene) (err error) {
 	return runIsolated(ctx, scene, sc)
 }
 
-// forgetTransactions restarts the only broker without what its transaction coordinator has written.
+// forgetTransactions restarts the only broker without its transaction coordinator's log.
 func (c *Cluster) forgetTransactions(ctx context.Context) error {
 	b := c.Kafka.Brokers[0]
 	if err := b.Kill(); err != nil {

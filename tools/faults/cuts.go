@@ -8,7 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// cutFaults cut one worker off from one of those that it talks to, while all others, and itself to all others, go on.
+// cutFaults cut one worker off from one server, while all other connections work.
 func cutFaults() []Fault {
 	return []Fault{
 		{Kind: "worker cut off from the group's coordinator", Uses: aWorker, Takes: 10 * time.Second,
@@ -42,8 +42,7 @@ func cutFaults() []Fault {
 	}
 }
 
-// cutOff shuts a worker's proxy to a server, in one of two ways: connections are refused, or nothing is answered any more. Alone,
-// the worker has to say so.
+// cutOff cuts a worker's proxy to a server: connections are refused, or not answered. Without other faults, the worker must report it.
 func (s *Scene) cutOff(ctx context.Context, server proxies, says string) error {
 	w, back, err := s.worker(ctx)
 	if err != nil {
@@ -66,7 +65,7 @@ func (s *Scene) cutOff(ctx context.Context, server proxies, says string) error {
 	return ctx.Err()
 }
 
-// coordinator is the broker that coordinates the group.
+// coordinator returns the broker that coordinates the group.
 func (g *Group) coordinator(ctx context.Context) (int, error) {
 	req := kmsg.NewPtrFindCoordinatorRequest()
 	req.CoordinatorKey, req.CoordinatorKeys = g.Name, []string{g.Name}
@@ -84,8 +83,8 @@ func (g *Group) coordinator(ctx context.Context) (int, error) {
 	return int(node) - 1, nil
 }
 
-// elect makes brokers, of which first gives one for each partition, the leaders of the group's topics: the replicas in another
-// order, and an election. Of single partitions it may be refused: the leader is there already, or a replica is behind.
+// elect makes brokers, of which first returns one per partition, the leaders of the group's topics: it reorders
+// replicas, and calls an election. Single partitions may refuse it: the leader is there already, or a replica is behind.
 func (g *Group) elect(ctx context.Context, first func() int) error {
 	move := kmsg.NewPtrAlterPartitionAssignmentsRequest()
 	vote := kmsg.NewPtrElectLeadersRequest()
@@ -116,7 +115,7 @@ func (g *Group) elect(ctx context.Context, first func() int) error {
 	return err
 }
 
-// partitionsOf is what the brokers say of a topic's partitions: leaders, copies, and which of them are in sync.
+// partitionsOf returns the leaders, copies and in-sync copies of a topic's partitions.
 func (g *Group) partitionsOf(ctx context.Context, topic string) ([]kmsg.MetadataResponseTopicPartition, error) {
 	req := kmsg.NewPtrMetadataRequest()
 	one := kmsg.NewMetadataRequestTopic()

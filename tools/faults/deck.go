@@ -6,22 +6,21 @@ import (
 	"time"
 )
 
-// deck deals the kinds of faults in rounds. The kinds of each resource are shuffled before a round, and none is dealt twice before
-// all others of its resource were dealt once. It is pure, and not safe for concurrent use.
+// deck deals the kinds of faults in rounds. Each resource's kinds are shuffled before a
+// round, and each is dealt once per round. It is pure, and not safe for concurrent use.
 type deck struct {
 	rng   *rand.Rand
 	piles []*pile
 	busy  map[Resource]int
 }
 
-// pile holds the kinds of one resource.
 type pile struct {
 	kinds []Fault
-	left  []Fault // of the present round, in the order in which they are dealt
+	left  []Fault // of the present round, in the order of dealing
 	dealt int
 }
 
-// rare is how many resources more than its own a kind needs that has not come yet.
+// rare returns how many resources besides its own an undealt kind needs.
 func (p *pile) rare(f *Fault) int {
 	if p.dealt >= len(p.kinds) {
 		return 0
@@ -44,14 +43,13 @@ func newDeck(kinds []Fault, rng *rand.Rand) *deck {
 	return d
 }
 
-// shuffle begins a round.
 func (d *deck) shuffle(p *pile) {
 	p.left = slices.Clone(p.kinds)
 	d.rng.Shuffle(len(p.left), func(i, j int) { p.left[i], p.left[j] = p.left[j], p.left[i] })
 }
 
-// deal takes a kind whose resources have room, and which ends within the time left. In the first round kinds that need several resources
-// come first, since these are rarely free together. Then a pile comes before one that has gone through more of its rounds.
+// deal takes a kind whose resources are free, and which ends within the time left. In the first round kinds with several
+// resources come first, since these are rarely free together. Then the pile with the least progress in its rounds comes first.
 func (d *deck) deal(left time.Duration) (_ Fault, ok bool) {
 	var from *pile
 	var card int
@@ -108,7 +106,7 @@ func (d *deck) fits(f *Fault, left time.Duration) bool {
 	return free && f.Takes <= left
 }
 
-// hold takes a fault's resources, or with -1 gives them back.
+// hold takes a fault's resources; -1 frees them.
 func (d *deck) hold(f *Fault, n int) {
 	d.busy[f.Uses] += n
 	for _, r := range f.Also {
@@ -116,8 +114,7 @@ func (d *deck) hold(f *Fault, n int) {
 	}
 }
 
-// round is about how long it takes until each kind has been dealt once. A fifth comes on top, for kinds that did not happen when they were
-// dealt, and for faults that take longer than they say.
+// round returns the approximate time to deal each kind once, plus a fifth for kinds that did not happen or take longer.
 func (d *deck) round() time.Duration {
 	takes := map[Resource]time.Duration{}
 	for _, p := range d.piles {

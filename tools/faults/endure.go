@@ -15,8 +15,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// enduring are learners whose impressions, tombstones and parked records are forgotten within two minutes, so that what
-// is stored, and what workers know of it, stays as large as it has become by then.
+// enduring are learners that forget impressions, tombstones and parked
+// records within two minutes, so that state and memory stop growing by then.
 const enduring = `
   feed:  {payoffs: stochastic, policy: moss, default: true, payoff_horizon: 60s, selection_timeout: 20s}
 `
@@ -33,18 +33,17 @@ const (
 	moveEvery    = 20 * time.Second // how long a third worker stays, and is away
 )
 
-// sample is what a run takes at one moment.
 type sample struct {
 	at      time.Duration
 	workers []int64 // resident bytes of each
 	redis   int64   // bytes used
-	read    int64   // records taken in
+	read    int64   // records read
 	lag     int64
 }
 
-// Endure runs two workers at full speed without faults for a time, while a third comes and goes and partitions move to it and back, and
-// shows whether what the two and Redis hold in memory levels off: see growth. (The most is shown too, but one moment in which the machine
-// does something else is enough for that.) Rate is in impressions per second; 0: more than can be taken.
+// Endure runs two workers at full speed without faults, while a third comes and goes and partitions
+// move. It reports whether the memory of the two and of Redis levels off (see growth), and the maximum,
+// which one busy moment can raise. rate is in impressions per second; 0: more than can be taken.
 func (c *Cluster) Endure(ctx context.Context, seed uint64, rate int, d time.Duration) (all []Measurement, err error) {
 	g, err := c.NewGroup(ctx, fmt.Sprintf("endure-%x", seed), Settings{Partitions: 4, Workers: 2, Seed: seed, Rate: cmp.Or(rate, fullSpeed), Learners: enduring})
 	if err != nil {
@@ -93,7 +92,7 @@ func (c *Cluster) Endure(ctx context.Context, seed uint64, rate int, d time.Dura
 	return levels(samples, account, moves, g.restarted()), nil
 }
 
-// visit has one more worker come and go until ctx is done, and counts how often it has had partitions.
+// visit has one more worker come and go until ctx is done, and counts how often it had partitions.
 func (g *Group) visit(ctx context.Context) (moves int, err error) {
 	w, err := newWorker(g, len(g.Slots))
 	if err != nil {
@@ -119,7 +118,6 @@ func (g *Group) visit(ctx context.Context) (moves int, err error) {
 	return moves, nil
 }
 
-// sample takes samples for a time, and says what they are now and then.
 func (g *Group) sample(ctx context.Context, d time.Duration) (all []sample, err error) {
 	began := time.Now()
 	next := time.Duration(0)
@@ -149,7 +147,6 @@ func (g *Group) sample(ctx context.Context, d time.Duration) (all []sample, err 
 	}
 }
 
-// look takes one sample.
 func (g *Group) look(ctx context.Context) (s sample, err error) {
 	for _, w := range g.Slots {
 		s.workers = append(s.workers, w.Resident())
@@ -176,7 +173,7 @@ func (s *sample) String() string {
 	return b.String() + " MiB"
 }
 
-// used is what Redis holds in memory, in bytes.
+// used returns Redis' memory in bytes.
 func (g *Group) used(ctx context.Context) (n int64, err error) {
 	err = g.redis.use(func(c goredis.UniversalClient) error {
 		info, err := c.InfoMap(ctx, "memory").Result()
@@ -189,7 +186,7 @@ func (g *Group) used(ctx context.Context) (n int64, err error) {
 	return n, err
 }
 
-// restarted is how often workers had to be started again.
+// restarted returns how often workers had to be started again.
 func (g *Group) restarted() (n int) {
 	for _, w := range g.Slots {
 		n += w.started - 1
@@ -197,7 +194,7 @@ func (g *Group) restarted() (n int) {
 	return n
 }
 
-// levels says whether what a run takes in memory has levelled off, and what came in.
+// levels reports whether a run's memory has levelled off, and its input.
 func levels(samples []sample, account map[string]int64, moves, restarts int) (all []Measurement) {
 	if len(samples) < fewestSamples {
 		return []Measurement{{What: "samples", Found: fmt.Sprint(len(samples)), Aim: fmt.Sprintf("at least %d: run longer", fewestSamples)}}

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// Resource is something that only so many faults may be at work on at a time.
+// Resource is shared by faults; only so many may use it at a time.
 type Resource string
 
-// The resources, and how many faults may be at work on each at a time.
+// The resources, and how many faults may use each at a time.
 const (
 	aWorker      Resource = "worker"
 	allWorkers   Resource = "all workers"
@@ -29,37 +29,36 @@ const (
 var capacity = map[Resource]int{aWorker: 2, allWorkers: 1, theKafka: 1, kafkaNet: 1, theRedis: 1, redisNet: 1, upstream: 2, ownGroup: 2, ownGroupLong: 1,
 	aPause: 1}
 
-// Fault is a kind of fault. After it the group goes on by itself: Inject has brought back whatever it took away.
+// Fault is a kind of fault. After Inject, which restores its damage, the group goes on by itself.
 type Fault struct {
 	Kind string
 	Uses Resource
-	Also []Resource // which nothing may be at work on beside it
-	// Takes is about how long it takes. Near the end of a run no longer one begins.
+	Also []Resource // resources that no other fault may use meanwhile
+	// Takes is its approximate duration. Near the end of a run no longer fault begins.
 	Takes time.Duration
-	// Least is how long it takes in a short soak: Takes is at most four fifths of a soak's duration, and Least at least; 0: Takes stays.
+	// Least is its least duration in a short soak, where Takes is at most four fifths of the soak; 0: Takes stays.
 	Least  time.Duration
 	Inject func(ctx context.Context, s *Scene) error
 }
 
-// isApart tells whether a fault touches nothing that others go by, so that it may go on while the soak's group is checked.
+// isApart reports whether a fault touches nothing shared, so that it may go on while the soak's group is checked.
 func (f *Fault) isApart() bool {
 	return (f.Uses == ownGroup || f.Uses == ownGroupLong || f.Uses == aPause) && len(f.Also) == 0
 }
 
-// Scene is where faults happen: one group on its cluster, and this fault's own random numbers.
+// Scene is a fault's place: one group on its cluster, and its own random numbers.
 type Scene struct {
 	*Group
 	rng   *rand.Rand
-	takes time.Duration // about how long the fault should take
+	takes time.Duration // approximate duration of the fault
 	quick bool          // wait as little as possible
-	alone bool          // nothing else goes wrong
+	alone bool          // there are no other faults
 	free  chan *Worker
 }
 
-// errNotNow says that a fault could not be injected just now, which is no violation: nothing happened.
+// errNotNow means that a fault could not be injected just now, which is no violation.
 var errNotNow = errors.New("not now")
 
-// between draws a duration.
 func (s *Scene) between(from, to time.Duration) time.Duration {
 	if s.quick {
 		return from
@@ -67,7 +66,7 @@ func (s *Scene) between(from, to time.Duration) time.Duration {
 	return from + time.Duration(s.rng.Int64N(int64(to-from)+1))
 }
 
-// worker takes a worker that runs and that no other fault is at work on; back gives it back.
+// worker takes a running worker that no other fault uses; back returns it.
 func (s *Scene) worker(ctx context.Context) (w *Worker, back func(), err error) {
 	select {
 	case w = <-s.free:
@@ -75,7 +74,7 @@ func (s *Scene) worker(ctx context.Context) (w *Worker, back func(), err error) 
 		return nil, nil, ctx.Err()
 	}
 	back = func() { s.free <- w }
-	if !w.Running() { // a failpoint of before, or a test's own
+	if !w.Running() { // an earlier failpoint, or a test's own
 		if err := w.Start(); err != nil {
 			back()
 			return nil, nil, err
@@ -84,7 +83,7 @@ func (s *Scene) worker(ctx context.Context) (w *Worker, back func(), err error) 
 	return w, back, nil
 }
 
-// Faults are all kinds, in the order of docs/operations.md.
+// Faults returns all kinds, in the order of docs/operations.md.
 func Faults() []Fault {
 	all := slices.Concat(workerFaults(), clockFaults(), stepFaults(), cutFaults(), redisFaults(), kafkaFaults(), upstreamFaults(), ownGroupFaults())
 	for i := range all {
@@ -95,7 +94,6 @@ func Faults() []Fault {
 	return all
 }
 
-// workerFaults happen to a worker as a whole.
 func workerFaults() []Fault {
 	return []Fault{
 		{Kind: "worker killed", Uses: aWorker, Inject: func(ctx context.Context, s *Scene) error {
@@ -217,7 +215,7 @@ func stepFaults() []Fault {
 	}
 }
 
-// atStep restarts a worker with a failpoint, waits until it has struck, and brings the worker back.
+// atStep restarts a worker with a failpoint, waits until it is hit, and restores the worker.
 func atStep(point, action string, times int) func(context.Context, *Scene) error {
 	return func(ctx context.Context, s *Scene) error {
 		w, back, err := s.worker(ctx)
@@ -225,7 +223,7 @@ func atStep(point, action string, times int) func(context.Context, *Scene) error
 			return err
 		}
 		defer back()
-		// Killed, so that there is something to replay for the next owner.
+		// Killed, so that the next owner has records to replay.
 		if err := w.Kill(); err != nil {
 			return err
 		}
@@ -257,7 +255,7 @@ func atStep(point, action string, times int) func(context.Context, *Scene) error
 	}
 }
 
-// says makes sure that the workers say what they wait for, in /readyz, metrics and log. Amid other faults there may be more to say.
+// says checks that the workers report a wait in /readyz, metrics and log. With other faults there may be more reports.
 func (s *Scene) says(ctx context.Context, why, logged string) error {
 	if !s.alone {
 		return nil

@@ -21,15 +21,15 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// maxRecordBytes and the like are small, so that it takes little to exceed them.
+// Small limits, so that it takes little to exceed them.
 const (
 	maxRecordBytes = 64 << 10
 	maxCandidates  = 30
 	parkingTime    = 20 * time.Second
-	remember       = 25 * time.Second // so that what has ended is forgotten while we look
+	remember       = 25 * time.Second // so that ended impressions are forgotten during a run
 )
 
-// Group is one consumer group with its topics, and slots in which its workers run.
+// Group is a consumer group with its topics, and slots for its workers.
 type Group struct {
 	c          *Cluster
 	redis      stateStore
@@ -44,27 +44,27 @@ type Group struct {
 	earlier    []*config.Config    // before edit
 }
 
-// Settings are what groups differ in.
+// Settings are the differences between groups.
 type Settings struct {
 	Partitions int
 	Workers    int
 	Seed       uint64
 	Rate       int        // impressions per second; 0: no traffic
 	Tidy       bool       // traffic is half of Rate, in order and without transactions, for measurements
-	Redis      stateStore // nil: the cluster's, which faults happen to
+	Redis      stateStore // nil: the cluster's, with faults
 	Learners   string     // lines of the configuration; "": see learners
 }
 
-// learners of a group: one whose impressions stay, one whose impressions expire while we look, one with instances,
-// one that looks at what it expected, and one that looks at features, segments and categories.
+// learners of a group: one whose impressions stay, one whose impressions expire during a run, one
+// with instances, one that uses expected payoffs, and one with features, segments and categories.
 const learners = `
   feed:  {payoffs: stochastic, policy: elimination, default: true}
   brief: {payoffs: stochastic, policy: greedy, drift: 0.5, payoff_horizon: 20s, selection_timeout: 8s}
   rival: {payoffs: adversarial, policy: ftrl, max_instances: 16, windows: {geometric: 0.6, max: 5}, payoff_horizon: 60s}
 ` + moves
 
-// The arm hasty awaits selections for a millisecond, so that most of its impressions are worth nothing:
-// its guard trips once some cohorts are counted, whatever faults there are.
+// The arm hasty waits a millisecond for selections, so that most of its impressions pay
+// nothing: its guard trips once some cohorts are counted, whatever faults there are.
 const moves = `  moves: {payoffs: adversarial, payoff_horizon: 30s, selection_timeout: 8s}
   knows: {payoffs: stochastic, policy: moss, payoff_horizon: 30s, selection_timeout: 8s,
     context: {user: [age], item: [price], cross: [[age, price]], segments: [new, loyal], categories: true, clock: [hour, weekday], age: true}}
@@ -73,10 +73,9 @@ experiments:
   brief: {arms: {brief: 0.8, hasty: 0.2}, control: brief, guard: {margin: 0, to: brief}}
 `
 
-// knows tells whether impression k is one of the learner with a context.
+// knows reports whether impression k belongs to the learner with a context.
 func (g *Group) knows(k int) bool { return k%3 != 0 && k%7 == 5 && g.settings.Learners == "" }
 
-// learner of impression k.
 func (g *Group) learner(k int) string {
 	switch {
 	case g.settings.Learners != "":
@@ -119,7 +118,6 @@ func (c *Cluster) NewGroup(ctx context.Context, name string, s Settings) (*Group
 	return g, err
 }
 
-// text is that of a configuration file.
 func (g *Group) text(kafka []string, redis, listen string) string {
 	l := g.settings.Learners
 	if l == "" {
@@ -138,7 +136,6 @@ learners:%s`, strings.Join(kafka, ", "), g.Name, g.Topics[0], g.Topics[1], g.Top
 		parkingTime, remember, maxCandidates, maxRecordBytes, l))
 }
 
-// write puts a configuration file into a directory.
 func (g *Group) write(file, text string) (string, error) {
 	path := filepath.Join(g.c.dir, file)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -147,7 +144,7 @@ func (g *Group) write(file, text string) (string, error) {
 	return path, nil
 }
 
-// Config is the harness' own access to the group: past the proxies.
+// Config returns the harness' own configuration of the group, without proxies.
 func (g *Group) Config() (*config.Config, error) {
 	file, err := g.write(fmt.Sprintf("%s-own-%d.yaml", g.Name, g.loads.Add(1)), g.text(g.c.Kafka.Addrs(), g.redis.section(harness), ""))
 	if err != nil {
@@ -168,7 +165,7 @@ func (g *Group) createTopics(ctx context.Context) error {
 	}
 	defer b.Close()
 	err = until(ctx, time.Minute, "the topics of "+g.Name+" are there", func() (bool, error) {
-		// Another fault may have a broker down just now. What was created before is left as it is.
+		// Another fault may have a broker down just now. Existing topics stay as they are.
 		if _, err := b.Create(ctx, broker.Spec{Partitions: g.Partitions, Replication: len(g.c.Kafka.Brokers)}); err != nil {
 			return false, fmt.Errorf("create the topics of %s: %w", g.Name, err)
 		}
@@ -182,7 +179,7 @@ func (g *Group) createTopics(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// A dead letter that has a wrong clock's time is refused.
+	// A dead letter with a wrong clock's time is refused.
 	for t := range roles {
 		for _, name := range []string{"message.timestamp.after.max.ms", "message.timestamp.before.max.ms"} {
 			if err := g.alter(ctx, g.Topics[t]+".dlq", name, "60000"); err != nil {
@@ -193,10 +190,10 @@ func (g *Group) createTopics(ctx context.Context) error {
 	return nil
 }
 
-// endsPatience is how long a leader may not know yet where a topic ends.
+// endsPatience is how long a leader may not know where a topic ends.
 const endsPatience = 30 * time.Second
 
-// ends are the ends of all partitions of all topics, by topic.
+// ends returns the ends of all partitions, by topic.
 func (g *Group) ends(ctx context.Context) (ends [event.Topics][]int64, err error) {
 	err = until(ctx, endsPatience, "the brokers know where the topics end", func() (bool, error) {
 		var err error
@@ -206,7 +203,6 @@ func (g *Group) ends(ctx context.Context) (ends [event.Topics][]int64, err error
 	return ends, err
 }
 
-// endsNow asks for them once.
 func (g *Group) endsNow(ctx context.Context) (ends [event.Topics][]int64, err error) {
 	req := kmsg.NewPtrListOffsetsRequest()
 	req.ReplicaID = -1
@@ -247,7 +243,7 @@ func (g *Group) endsNow(ctx context.Context) (ends [event.Topics][]int64, err er
 	return ends, nil
 }
 
-// stored is what Redis holds in a partition's meta.
+// stored returns the partitions' stored meta.
 func (g *Group) stored(ctx context.Context) (metas []map[string]string, err error) {
 	err = g.redis.use(func(c goredis.UniversalClient) error {
 		for p := range g.Partitions {
@@ -264,7 +260,7 @@ func (g *Group) stored(ctx context.Context) (metas []map[string]string, err erro
 
 var roles = [event.Inputs]string{"impressions", "selections", "payoffs"}
 
-// Lag is how many records, markers included, are in the topics and not yet in the stored state.
+// Lag returns the number of records, markers included, in the topics and not yet in the stored state.
 func (g *Group) Lag(ctx context.Context) (lag int64, err error) {
 	ends, err := g.ends(ctx)
 	if err != nil {
@@ -283,7 +279,6 @@ func (g *Group) Lag(ctx context.Context) (lag int64, err error) {
 	return lag, nil
 }
 
-// Account adds the stored accounts of all partitions up.
 func (g *Group) Account(ctx context.Context) (map[string]int64, error) {
 	metas, err := g.stored(ctx)
 	sum := map[string]int64{}
@@ -298,8 +293,8 @@ func (g *Group) Account(ctx context.Context) (map[string]int64, error) {
 	return sum, err
 }
 
-// Settle waits until everything that is in the topics is in the stored state: traffic has to be held before, and
-// faults healed. That it does not come to that is a violation: whatever died, somebody has to go on.
+// Settle waits until everything in the topics is in the stored state, with traffic held
+// and faults healed. A timeout is a violation: whatever died, another worker must go on.
 func (g *Group) Settle(ctx context.Context, patience time.Duration) error {
 	for _, w := range g.Slots {
 		if !w.Running() {
@@ -325,7 +320,7 @@ func (g *Group) Settle(ctx context.Context, patience time.Duration) error {
 	return fmt.Errorf("%d records are not taken in: %w%s", lag, err, why.String())
 }
 
-// follow keeps traffic from running away from the workers: a lag is theirs to make up, but not without end.
+// follow holds traffic while the workers' lag is too large.
 func (g *Group) follow(ctx context.Context, most int64) {
 	every(ctx, 500*time.Millisecond, func() {
 		if lag, err := g.Lag(ctx); err == nil {
@@ -349,7 +344,6 @@ func (g *Group) startAll(ctx context.Context) error {
 	return nil
 }
 
-// Close ends the group's workers. Its topics and keys stay until the cluster ends.
 func (g *Group) Close() error {
 	var errs []error
 	for _, w := range g.Slots {
@@ -358,7 +352,7 @@ func (g *Group) Close() error {
 	return errors.Join(errs...)
 }
 
-// request sends a request to whichever broker it is for, and gives the answer's own error codes to check.
+// request sends a request to its broker. The caller checks the answer's error codes.
 func request[R kmsg.Response](ctx context.Context, c *kgo.Client, req kmsg.Request) (R, error) {
 	var zero R
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)

@@ -13,11 +13,9 @@ import (
 	"github.com/ranker-worker/ranker-worker/tools/checker"
 )
 
-// Laws holds the topics and the stored account against what protects users most, on its own, beside package checker:
-// each impression has one ranking or one dead letter, rankings stand in the order of their impressions, and each record
-// is counted once. The group has to be settled.
-//
-// It returns the violations, and how many records it read of each topic.
+// Laws checks the topics and the stored account independently of package checker: each impression has one
+// ranking or one dead letter, rankings stand in the order of their impressions, and each record is counted
+// once. The group must be settled. It returns the violations, and the number of records read of each topic.
 func (g *Group) Laws(ctx context.Context) (violations []string, read [event.Topics]int64, err error) {
 	say := func(format string, args ...any) {
 		if len(violations) < 50 {
@@ -112,8 +110,7 @@ func (g *Group) Laws(ctx context.Context) (violations []string, read [event.Topi
 	return append(violations, accountFaults(account, read)...), read, nil
 }
 
-// Check holds the stored state of some partitions, or of all, against what package checker makes of the topics: however often a
-// record was taken in again, it has the outcome that it had at first. It may be done at any time.
+// Check runs package checker on some partitions, or all, at any time: however often a record was processed, it has its first outcome.
 func (g *Group) Check(ctx context.Context, partitions ...int32) (violations []string, err error) {
 	cfg, err := g.Config()
 	if err != nil {
@@ -132,14 +129,13 @@ func (g *Group) Check(ctx context.Context, partitions ...int32) (violations []st
 	return violations, nil
 }
 
-// outcomes of a record of each topic, or that it waits for one.
 var outcomes = [event.Inputs]string{
 	event.Impressions: "paid expired defaulted unselected duplicate rejected pending",
 	event.Selections:  "joined duplicate late orphan rejected parked",
 	event.Payoffs:     "applied duplicate late orphan rejected parked",
 }
 
-// recordsAccounted is how many records of a topic have an outcome in an account, or wait for one.
+// recordsAccounted returns how many records of a topic an account has, with an outcome or waiting.
 func recordsAccounted(account map[string]int64, t event.Topic) (sum int64) {
 	for _, o := range strings.Fields(outcomes[t]) {
 		sum += account[roles[t]+"."+o]
@@ -147,7 +143,7 @@ func recordsAccounted(account map[string]int64, t event.Topic) (sum int64) {
 	return sum
 }
 
-// accountFaults holds the account's sums against what the topics hold.
+// accountFaults compares the account's sums with the topics.
 func accountFaults(account map[string]int64, read [event.Topics]int64) (violations []string) {
 	for t := range roles {
 		sum := recordsAccounted(account, event.Topic(t))
@@ -166,7 +162,6 @@ func accountFaults(account map[string]int64, read [event.Topics]int64) (violatio
 	return violations
 }
 
-// client reads one topic from its start.
 func (g *Group) client(_ context.Context, t event.Topic, opts ...kgo.Opt) (*kgo.Client, error) {
 	parts := map[int32]kgo.Offset{}
 	for p := range g.Partitions {
@@ -176,7 +171,7 @@ func (g *Group) client(_ context.Context, t event.Topic, opts ...kgo.Opt) (*kgo.
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{g.Topics[t]: parts}))...)
 }
 
-// readAll gives every record that a topic holds now to f, in the order of each partition, and closes the client.
+// readAll calls f with every record in a topic, in the order of each partition, and closes the client.
 func (g *Group) readAll(ctx context.Context, c *kgo.Client, t event.Topic, f func(*kgo.Record)) error {
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)

@@ -3,18 +3,17 @@ package faults
 import "slices"
 
 const (
-	// warmUp is the part of a run, one of so many, in which what is to be filled is filled.
+	// the first 1/warmUp of a run fills caches and state
 	warmUp = 4
-	// blocks are what the rest is divided into. Each stands for its median: a moment in which the machine does something else, or memory
-	// waits to be collected, is none.
+	// The rest is divided into blocks. Each stands for its median, which excludes moments of other load, or before a garbage collection.
 	blocks = 12
-	// fewestSamples are enough for blocks of one sample.
+	// enough for blocks of one sample
 	fewestSamples = blocks * warmUp / (warmUp - 1)
 )
 
-// growth is what a series of samples, taken at even intervals, grows by from the end of its warm-up to its end, as a share of its median
-// then: the slope by Theil and Sen, which is the median of the slopes between any two blocks. Up to 29% of the blocks can be anywhere
-// without moving it far. A series has at least fewestSamples, and a median above 0; otherwise it has not grown.
+// growth returns the relative growth of an evenly sampled series from the end of its warm-up to its end:
+// the slope by Theil and Sen, the median of the slopes between any two blocks, as a share of the median.
+// It tolerates up to 29% of outlying blocks. It is 0 for fewer than fewestSamples, or a median of 0.
 func growth(samples []int64) float64 {
 	rest := samples[len(samples)/warmUp:]
 	if len(rest) < blocks {
@@ -38,7 +37,6 @@ func growth(samples []int64) float64 {
 	return (slopes[(len(slopes)-1)/2] + slopes[len(slopes)/2]) / 2 * blocks / level
 }
 
-// medianOf takes at least one value.
 func medianOf(all []int64) float64 {
 	sorted := slices.Sorted(slices.Values(all))
 	n := len(sorted)

@@ -44,7 +44,7 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// Of a straight line the growth is its own; what is added to up to two blocks does not turn level into growing.
+// A straight line's growth is its own. Values added to up to two blocks do not turn level into growing.
 func TestGrowth_IsTheLines(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(200, 2000).Draw(t, "n")

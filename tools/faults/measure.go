@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Measurement is something measured under a fault, against what was aimed at.
+// Measurement is a value measured under a fault, with its aim.
 type Measurement struct {
 	What  string
 	Found string
@@ -15,7 +15,6 @@ type Measurement struct {
 	Met   bool
 }
 
-// measures by name.
 var measures = []struct {
 	name string
 	take func(context.Context, *trial) ([]Measurement, error)
@@ -24,8 +23,7 @@ var measures = []struct {
 	{"overload", overload}, {"storm of payoffs", payoffStorm}, {"storm of impressions", impressionStorm},
 }
 
-// Measure takes the measures whose names match, one after the other, each with a group of its own on an otherwise idle
-// cluster.
+// Measure takes the measures with matching names in turn, each with a group of its own on an otherwise idle cluster.
 func (c *Cluster) Measure(ctx context.Context, seed uint64, match func(name string) bool, say func(format string, args ...any)) (all []Measurement, err error) {
 	for _, m := range measures {
 		if !match(m.name) {
@@ -43,7 +41,6 @@ func (c *Cluster) Measure(ctx context.Context, seed uint64, match func(name stri
 	return all, nil
 }
 
-// trial is a group with two workers, tidy traffic and a watch.
 type trial struct {
 	*Group
 	watch *Watch
@@ -78,7 +75,7 @@ func (c *Cluster) trial(ctx context.Context, seed uint64, f func(context.Context
 	return f(ctx, t)
 }
 
-// steady waits until every partition ranks what comes now, and a little longer.
+// steady waits until every partition ranks new impressions, and a little longer.
 func (t *trial) steady(ctx context.Context) error {
 	now := time.Now()
 	if err := until(ctx, time.Minute, "all partitions rank", func() (bool, error) { return t.watch.Resumed(now), nil }); err != nil {
@@ -134,7 +131,7 @@ func slowRedis(ctx context.Context, t *trial) ([]Measurement, error) {
 		t.c.say("p99 of %d impressions: %v", n, d)
 		return d, err
 	}
-	// Before and after: the machine is not the same at all times.
+	// Before and after, since the machine's load varies.
 	before, err := quantile()
 	if err != nil {
 		return nil, err
@@ -167,7 +164,7 @@ func redisAwayShort(ctx context.Context, t *trial) ([]Measurement, error) {
 		Aim: fmt.Sprintf("about %d", 5*calm), Met: n > 4*calm}}, nil
 }
 
-// redisAwayLong: after a minute without Redis no more input is taken, and it goes on by itself.
+// redisAwayLong: after a minute without Redis no more input is read, and it goes on by itself.
 func redisAwayLong(ctx context.Context, t *trial) ([]Measurement, error) {
 	t.c.Redis.proxies.Refuse(true)
 	from := time.Now()
@@ -189,8 +186,7 @@ func redisAwayLong(ctx context.Context, t *trial) ([]Measurement, error) {
 	}, nil
 }
 
-// overload sends as much as it can, to workers that were away for a while and then are behind: they must not take more
-// memory for it.
+// overload sends at full speed to workers that were away and are behind: their memory must not grow for it.
 func overload(ctx context.Context, t *trial) ([]Measurement, error) {
 	for _, w := range t.Slots {
 		if err := w.Stop(); err != nil {

@@ -16,7 +16,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv/kafka"
 )
 
-// redisFaults happen to Redis and on the way to it.
 func redisFaults() []Fault {
 	return append([]Fault{
 		{Kind: "redis killed and restarted", Uses: theRedis, Inject: func(ctx context.Context, s *Scene) error {
@@ -90,7 +89,7 @@ func redisFaults() []Fault {
 	}, netFaults("redis", redisNet, func(s *Scene) []proxies { return []proxies{s.c.Redis.proxies} })...)
 }
 
-// netFaults happen to the connections of all workers with one server or another.
+// netFaults happen to all workers' connections with one server.
 func netFaults(to string, uses Resource, servers func(*Scene) []proxies) []Fault {
 	one := func(s *Scene) proxies { d := servers(s); return d[s.rng.IntN(len(d))] }
 	return []Fault{
@@ -123,7 +122,6 @@ func netFaults(to string, uses Resource, servers func(*Scene) []proxies) []Fault
 	}
 }
 
-// kafkaFaults happen to brokers and on the way to them.
 func kafkaFaults() []Fault {
 	return append([]Fault{
 		{Kind: "broker killed and restarted", Uses: theKafka, Takes: 15 * time.Second, Inject: func(ctx context.Context, s *Scene) error {
@@ -184,7 +182,6 @@ func (s *Scene) fillDisks(ctx context.Context, full ...*kafka.Broker) error {
 	return errors.Join(err, back.Wait())
 }
 
-// upstreamFaults are what producers do.
 func upstreamFaults() []Fault {
 	all := []Fault{
 		{Kind: "upstream transaction left hanging", Uses: upstream, Takes: 4 * time.Second, Inject: func(ctx context.Context, s *Scene) error {
@@ -209,7 +206,6 @@ func upstreamFaults() []Fault {
 	return all
 }
 
-// upset sends n bad records of a kind.
 func (s *Scene) upset(ctx context.Context, kind string, n int) error {
 	return s.Traffic.instruct(ctx, s.rng.IntN(2), instruction{make: func(rng *rand.Rand, p *producer) (batch []*kgo.Record) {
 		for range n {
@@ -221,7 +217,6 @@ func (s *Scene) upset(ctx context.Context, kind string, n int) error {
 
 var errAnswer = errors.New("refused")
 
-// codeError makes an error of a broker's error code.
 func codeError(what string, code int16) error {
 	if code == 0 {
 		return nil

@@ -17,8 +17,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// ownGroupFaults are faults that a group does not outlive, or that its topics would bear the marks of: each has a group of
-// its own. Where a partition has to stop, it has to say so, with the right reason.
+// ownGroupFaults end a group, or leave marks in its topics: each has a group
+// of its own. If a partition must stop, it must report the right reason.
 func ownGroupFaults() []Fault {
 	loud := func(kind, reason string, do func(ctx context.Context, s *isolated) error) Fault {
 		return Fault{Kind: kind, Uses: ownGroup, Takes: 25 * time.Second, Inject: inOwnGroup(reason, do)}
@@ -35,7 +35,7 @@ func ownGroupFaults() []Fault {
 		}),
 		loud("retention overtakes the worker", "stopped (topic)", func(ctx context.Context, s *isolated) error {
 			return s.meanwhile(ctx, func() error {
-				pause(ctx, 2*time.Second) // more is sent, which nobody will have read
+				pause(ctx, 2*time.Second) // more records, which nobody will have read
 				return s.truncate(ctx, event.Impressions)
 			})
 		}),
@@ -102,23 +102,22 @@ type isolated struct {
 	rng *rand.Rand
 }
 
-// key of a partition's meta.
 func (s *isolated) key(p int) string { return fmt.Sprintf("{%s:%d}:meta", s.Name, p) }
 
 func (s *isolated) worker() *Worker { return s.Slots[0] }
 
 const stopPatience = 40 * time.Second
 
-// isolatedRun is what happens in a group of its own.
+// isolatedRun is a run in a group of its own.
 type isolatedRun struct {
 	Settings
 	cluster *Cluster                               // nil: the soak's own
 	begin   func(context.Context, *isolated) error // nil: all workers are started
 	do      func(context.Context, *isolated) error
-	end     func(context.Context, *isolated) error // nil: the group has to go on and keep the laws
+	end     func(context.Context, *isolated) error // nil: the group must go on and keep the laws
 }
 
-// expectStop is the end of a run in which a partition has to stop for a reason, one of several between bars; "": none has.
+// expectStop is the end of a run in which a partition must stop for a reason, one of several between bars; "": none does.
 func expectStop(reason string) func(context.Context, *isolated) error {
 	if reason == "" {
 		return nil
@@ -126,8 +125,8 @@ func expectStop(reason string) func(context.Context, *isolated) error {
 	return func(ctx context.Context, s *isolated) error { return s.awaitStopped(ctx, strings.Split(reason, "|")) }
 }
 
-// inOwnGroup runs a fault in a group of its own. The worker has to stop for the reason (one of several, between bars), or,
-// without one, to go on and keep the laws.
+// inOwnGroup runs a fault in a group of its own. The worker must stop for the
+// reason (one of several, between bars) or, without one, go on and keep the laws.
 func inOwnGroup(reason string, do func(context.Context, *isolated) error) func(context.Context, *Scene) error {
 	return func(ctx context.Context, scene *Scene) error {
 		return runIsolated(ctx, scene, isolatedRun{do: do, end: expectStop(reason)})
@@ -156,7 +155,6 @@ func onOwnStore(reason string, do func(context.Context, *isolated, *Store) error
 	}
 }
 
-// withStore starts a Redis for a while.
 func withStore(ctx context.Context, scene *Scene, do func(*Store) error) error {
 	r, err := startStore(ctx, filepath.Join(scene.c.dir, fmt.Sprintf("show-%x.rdb", scene.rng.Uint64())))
 	if err != nil {
@@ -206,7 +204,7 @@ func runIsolated(ctx context.Context, scene *Scene, sc isolatedRun) (err error) 
 	return s.keepsLaws(ctx)
 }
 
-// keepsLaws holds the traffic, lets the group settle, and holds it against all laws.
+// keepsLaws holds the traffic, lets the group settle, and checks all laws.
 func (s *isolated) keepsLaws(ctx context.Context) error {
 	if err := s.Traffic.Hold(ctx); err != nil {
 		return err
@@ -252,7 +250,7 @@ func (s *isolated) awaitStopped(ctx context.Context, reasons []string) error {
 	return err
 }
 
-// meanwhile does something while the worker is down.
+// meanwhile calls do while the worker is down.
 func (s *isolated) meanwhile(ctx context.Context, do func() error) error {
 	if err := s.worker().Kill(); err != nil {
 		return err
@@ -291,7 +289,7 @@ func (g *Group) deleteTopics(ctx context.Context, topics ...string) error {
 	return err
 }
 
-// drop deletes the group's topics; that one is not there any more is as well.
+// drop deletes the group's topics, if they exist.
 func (g *Group) drop(ctx context.Context) {
 	for t, topic := range g.Topics {
 		_ = g.deleteTopics(ctx, topic)
@@ -301,7 +299,7 @@ func (g *Group) drop(ctx context.Context) {
 	}
 }
 
-// truncate deletes all that a topic holds now.
+// truncate deletes all records of a topic.
 func (s *isolated) truncate(ctx context.Context, t event.Topic) error {
 	// Another fault may have a broker down just now.
 	return until(ctx, time.Minute, "records are deleted", func() (bool, error) {
@@ -354,7 +352,6 @@ func (s *isolated) addPartitions(ctx context.Context) error {
 	return err
 }
 
-// alter sets a topic's configuration.
 func (g *Group) alter(ctx context.Context, topic, name, value string) error {
 	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
 	of := kmsg.NewIncrementalAlterConfigsRequestResource()
@@ -373,7 +370,7 @@ func (g *Group) alter(ctx context.Context, topic, name, value string) error {
 	return err
 }
 
-// forget deletes everything that Redis has of the group.
+// forget deletes the group's keys in Redis.
 func (s *isolated) forget(ctx context.Context) error {
 	return s.redis.use(func(c goredis.UniversalClient) error {
 		for p := range s.Partitions {
@@ -396,7 +393,6 @@ func (s *isolated) forget(ctx context.Context) error {
 	})
 }
 
-// reconfigure restarts the worker with another configuration.
 func (s *isolated) reconfigure(ctx context.Context, old, text string) error {
 	before, err := s.Config()
 	if err != nil {
@@ -409,11 +405,11 @@ func (s *isolated) reconfigure(ctx context.Context, old, text string) error {
 	})
 }
 
-// lastEpoch is where the broker hands out another producer id.
+// lastEpoch is the epoch after which the broker issues another producer id.
 const lastEpoch = 32_766
 
-// runOutOfEpochs raises the epoch of partition 0's producer to just below its end while the worker is down, as
-// restarts over many years would. Each of the 32,000 calls waits for three copies: on a busy machine it takes many minutes.
+// runOutOfEpochs raises the epoch of partition 0's producer to just below its end while the worker is down, as restarts
+// over many years would. Each of the 32,000 calls waits for three copies, which takes many minutes on a busy machine.
 func runOutOfEpochs(ctx context.Context, s *isolated) error {
 	return s.meanwhile(ctx, func() error {
 		id, epoch := int64(-1), int16(-1)

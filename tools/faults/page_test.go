@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestFaults_AreThoseOfThePage: docs/operations.md tells of each kind once, and of no other.
+// TestFaults_AreThoseOfThePage: docs/operations.md lists each kind once, and no other.
 func TestFaults_AreThoseOfThePage(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "operations.md"))
 	require.NoError(t, err)

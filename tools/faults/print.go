@@ -9,7 +9,6 @@ import (
 	"time"
 )
 
-// Print writes the result as a table for people.
 func (r *Result) Print(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%-55s %8s %8s\n", "fault", "injected", "unfit")

@@ -7,7 +7,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/tools/faults/proxy"
 )
 
-// proxySlots is how many workers of a group have proxies of their own to every broker and to Redis; the next ones share theirs.
+// proxySlots is the number of workers of a group with proxies of their own to every server; further workers share them.
 const proxySlots = 3
 
 // proxies are proxies that misbehave together.
@@ -26,7 +26,6 @@ func newProxies(target string) (d proxies, err error) {
 	return d, nil
 }
 
-// of is the proxy of a worker's slot.
 func (d proxies) of(slot int) *proxy.Proxy { return d[slot%proxySlots] }
 
 func (d proxies) each(do func(*proxy.Proxy)) {
@@ -35,7 +34,7 @@ func (d proxies) each(do func(*proxy.Proxy)) {
 	}
 }
 
-// Each of these is the method of proxy.Proxy, of all proxies.
+// Methods of proxy.Proxy, applied to all.
 
 func (d proxies) SetTarget(target string)          { d.each(func(p *proxy.Proxy) { p.SetTarget(target) }) }
 func (d proxies) Refuse(on bool)                   { d.each(func(p *proxy.Proxy) { p.Refuse(on) }) }

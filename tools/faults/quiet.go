@@ -14,26 +14,26 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// quiet is a pause of impressions during which payoffs and selections go on. Redis is then restored from a backup of its beginning.
+// quiet is a pause of impressions during which payoffs and selections go on. Then Redis is restored from a backup of its beginning.
 type quiet struct {
 	store *Store
 	lasts time.Duration
 }
 
-// The pause lasts longestQuiet, or what a shorter soak leaves of that besides aroundQuiet, the time before and after it. The shortest fills
-// several order records.
+// The pause lasts longestQuiet, or the rest of a shorter soak without aroundQuiet,
+// the time before and after it. The shortest fills several order records.
 const (
 	longestQuiet  = 10 * time.Minute
 	shortestQuiet = 40 * time.Second
 	aroundQuiet   = 90 * time.Second
 )
 
-// A quiet group's impressions end within quietHorizon, and are remembered for longer than the pause. So payoffs in time that come behind the
-// end are late by the order of records alone.
+// A quiet group's impressions end within quietHorizon, and are remembered for longer than the pause.
+// So payoffs dated in time that are sent after the end are late by the order of records alone.
 const (
 	quietHorizon  = 8 * time.Second
 	quietRemember = time.Hour
-	quietPatience = 3 * time.Minute // of each wait, amid other faults
+	quietPatience = 3 * time.Minute // of each wait, with other faults
 )
 
 func quietImpressions() Fault {
@@ -51,7 +51,6 @@ func quietImpressions() Fault {
 		}}
 }
 
-// rememberLong starts the workers with a longer join.remember.
 func rememberLong(ctx context.Context, s *isolated) error {
 	s.edit = strings.NewReplacer(fmt.Sprintf("remember: %v}", remember), fmt.Sprintf("remember: %v}", quietRemember)).Replace
 	for _, w := range s.Slots {
@@ -62,8 +61,8 @@ func rememberLong(ctx context.Context, s *isolated) error {
 	return s.startAll(ctx)
 }
 
-// restore restores Redis behind a pause of impressions, and compares the group's account with that of the first run: a payoff that was late
-// must not be applied, nor the other way round.
+// restore restores Redis after a pause of impressions, and compares the group's
+// account with the first run's: late payoffs must stay late, and applied ones applied.
 func (q *quiet) restore(ctx context.Context, s *isolated) error {
 	if err := q.pause(ctx, s); err != nil {
 		return err
@@ -115,7 +114,7 @@ func (q *quiet) pause(ctx context.Context, s *isolated) error {
 		behind := time.Since(began) > quietHorizon
 		if err := s.Traffic.instruct(ctx, 0, instruction{make: func(rng *rand.Rand, p *producer) (batch []*kgo.Record) {
 			for range 4 {
-				// Of a producer whose clock is ahead: the order of records says of each as of when it counts.
+				// Of a producer whose clock is ahead: the order of records has their effective times.
 				orphan, early := badRecords["orphans"](rng, p), badRecords["early payoffs"](rng, p)
 				orphan.Timestamp = time.Now().Add(10 * time.Minute)
 				early.Timestamp = orphan.Timestamp
@@ -135,7 +134,7 @@ func (q *quiet) pause(ctx context.Context, s *isolated) error {
 	return ctx.Err()
 }
 
-// ended holds the traffic, waits until all that was sent is stored and has ended, and returns the account; with an error, the last one.
+// ended holds the traffic, waits until all records are stored and have ended, and returns the account; with an error, the last one.
 func (q *quiet) ended(ctx context.Context, s *isolated) (account map[string]int64, err error) {
 	if err := s.Traffic.Hold(ctx); err != nil {
 		return nil, err
@@ -155,7 +154,7 @@ func (q *quiet) ended(ctx context.Context, s *isolated) (account map[string]int6
 	return account, err
 }
 
-// seal sends impressions that nobody selects from, to all partitions. Their rankings carry the order of all records before them.
+// seal sends impressions without selections to all partitions. Their rankings carry the order of all records before.
 func (q *quiet) seal(ctx context.Context, s *isolated) error {
 	return s.Traffic.instruct(ctx, 0, instruction{make: func(_ *rand.Rand, p *producer) (batch []*kgo.Record) {
 		for i := range 40 {
@@ -167,7 +166,6 @@ func (q *quiet) seal(ctx context.Context, s *isolated) error {
 	}})
 }
 
-// orderRecords counts those that the group has written.
 func (g *Group) orderRecords(ctx context.Context) (n int, err error) {
 	c, err := g.client(ctx, event.Rankings)
 	if err != nil {

@@ -16,14 +16,14 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// IDs of schemas for which a registry answers otherwise than for all others, which it does not have.
+// IDs of schemas with special answers of the registry, which has no others.
 const (
 	brokenSchema = 7 // 500
 	oddSchema    = 8 // 404 without an error code
 )
 
-// withRegistry is a group of its own whose payoffs may be in Avro, with a registry that fails for some schemas. In each partition records
-// name these, one that it does not have, and one that cannot exist. They become dead letters, and those behind them are taken in.
+// withRegistry is a group of its own with payoffs in Avro, and a registry that fails for some schemas. In each partition
+// records name these, an unknown one, and an impossible one. They become dead letters, and later records are processed.
 func withRegistry() Fault {
 	return Fault{Kind: "registry fails for one schema", Uses: ownGroup, Takes: 75 * time.Second,
 		Inject: func(ctx context.Context, scene *Scene) (err error) {
@@ -58,7 +58,7 @@ func failingRegistry(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// sendUnknownSchemas has payoffs read by a registry, and waits until those that it fails for are refused.
+// sendUnknownSchemas configures a registry for payoffs, and waits until records of failing schemas are refused.
 func (s *isolated) sendUnknownSchemas(ctx context.Context, registry string) error {
 	const start = "  start: earliest\n"
 	if err := s.reconfigure(ctx, start, start+"  formats: {payoffs: avro}\n  schema_registry: {url: '"+registry+"'}\n"); err != nil {

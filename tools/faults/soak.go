@@ -12,26 +12,24 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// Options of a soak.
 type Options struct {
 	Duration time.Duration // of the faults; checks come on top
 	Seed     uint64
-	Rate     int           // impressions per second at most; 0: 1,500
-	Pace     time.Duration // between one fault and the next, on average; 0: 300 ms, which lets hardly anything through
-	// Match leaves out the kinds for which it is false; nil: none.
+	Rate     int           // the most impressions per second; 0: 1,500
+	Pace     time.Duration // mean time between two faults; 0: 300 ms, which lets hardly anything through
+	// Match selects kinds; nil: all.
 	Match func(kind string) bool
 	// Each plays every kind by itself, with all checks after it, instead of a mix for Duration.
 	Each bool
 	// Quick waits as little as possible within a fault.
 	Quick bool
-	// CheckEvery is how often a mix is interrupted for all checks; 0: two minutes.
+	// CheckEvery is the interval of interruptions of a mix for all checks; 0: two minutes.
 	CheckEvery time.Duration
 	Partitions int // 0: 4
 	Workers    int // 0: 3
 	Say        func(format string, args ...any)
 }
 
-// Result is what a soak has come to.
 type Result struct {
 	Seed       uint64
 	Took       time.Duration
@@ -41,14 +39,13 @@ type Result struct {
 	Sent       [event.Inputs]int64
 	Aborted    int64
 	Account    map[string]int64
-	Checks     int   // with everything brought back and all that was sent taken in
+	Checks     int   // with all faults healed and all records processed
 	Beside     int   // while faults were on
-	Resident   int64 // the most that a worker took of memory, in bytes
+	Resident   int64 // the most memory of a worker, in bytes
 	Restarts   int
 	Violations []string
 }
 
-// Faults is how many faults were injected.
 func (r *Result) Faults() (n int) {
 	for _, k := range r.Injected {
 		n += k
@@ -56,7 +53,6 @@ func (r *Result) Faults() (n int) {
 	return n
 }
 
-// soak is a run under way.
 type soak struct {
 	opt   Options
 	c     *Cluster
@@ -67,13 +63,13 @@ type soak struct {
 
 	faults sync.WaitGroup
 	apart  sync.WaitGroup // those that checks do not wait for
-	mu     sync.Mutex     // of what follows
+	mu     sync.Mutex     // guards the fields below
 	deck   *deck
 	result Result
 }
 
-// Soak injects faults into a group of workers on the cluster while traffic goes on, and checks that they keep the laws.
-// An error says that the soak itself failed; violations stand in the result.
+// Soak injects faults into a group of workers under traffic, and checks that they keep
+// the laws. An error means that the soak itself failed; violations are in the result.
 func (c *Cluster) Soak(ctx context.Context, opt Options) (Result, error) {
 	s := &soak{opt: opt, c: c, rng: rand.New(rand.NewPCG(opt.Seed, 0))}
 	s.defaults()
@@ -188,7 +184,7 @@ func (s *soak) finish(ctx context.Context) {
 	}
 }
 
-// replay makes all rankings again, whatever has died.
+// replay computes all rankings again.
 func (s *soak) replay(ctx context.Context) error {
 	began := time.Now()
 	r, different, err := s.g.Replay(ctx)
@@ -202,7 +198,6 @@ func (s *soak) replay(ctx context.Context) error {
 	return nil
 }
 
-// one plays every kind by itself.
 func (s *soak) one(ctx context.Context) error {
 	for _, f := range s.kinds {
 		s.inject(ctx, f, s.rng.Uint64())
@@ -228,7 +223,7 @@ func (s *soak) mix(ctx context.Context) error {
 			if err := s.check(ctx); err != nil {
 				return err
 			}
-			end = end.Add(time.Since(paused)) // the time of checks is not the faults'
+			end = end.Add(time.Since(paused)) // checks do not use up the faults' time
 			checkAt = time.Now().Add(max(s.opt.CheckEvery, besideShare/2*time.Since(paused)))
 		}
 		if f, ok := s.deal(time.Until(end)); ok {
@@ -255,10 +250,10 @@ func (s *soak) giveBack(f *Fault, happened bool) {
 	s.deck.giveBack(f, happened)
 }
 
-// faultTimeout bounds one fault, with what it brings back, on a busy machine.
+// faultTimeout bounds one fault, with its recovery, on a busy machine.
 const faultTimeout = 3 * time.Minute
 
-// inject injects a fault, and tells whether it happened.
+// inject injects a fault, and reports whether it happened.
 func (s *soak) inject(ctx context.Context, f Fault, seed uint64) bool {
 	ctx, cancel := context.WithTimeout(ctx, max(faultTimeout, 3*f.Takes))
 	defer cancel()
@@ -286,10 +281,10 @@ func suffix(err error) string {
 	return ": " + strings.ReplaceAll(err.Error(), "\n", "; ")
 }
 
-// settlePatience is how long the group may take to catch up once all is well again.
+// settlePatience is how long the group may take to catch up after faults.
 const settlePatience = 4 * time.Minute
 
-// check heals everything, holds the traffic, lets the group settle, and holds it against all laws.
+// check heals everything, holds the traffic, lets the group settle, and checks all laws.
 func (s *soak) check(ctx context.Context) error {
 	if err := s.c.Heal(ctx); err != nil {
 		return fmt.Errorf("bring everything back: %w", err)
@@ -324,14 +319,14 @@ func (s *soak) check(ctx context.Context) error {
 	return nil
 }
 
-// besideEvery is how often the state is checked while faults are on, at most: every check reads the topics from their
-// start, and is to leave most of the time to the workers however long the soak has gone on.
+// besideEvery is the least interval of checks under faults. Each reads the
+// topics from their start; besideShare leaves most of the time to the workers.
 const (
 	besideEvery = 20 * time.Second
 	besideShare = 10
 )
 
-// checkBeside holds the state against the topics while faults are on. A failure to read just now is passed over.
+// checkBeside compares the state with the topics under faults. A transient failure to read is ignored.
 func (s *soak) checkBeside(ctx context.Context) {
 	var took time.Duration
 	for pause(ctx, besideEvery); ctx.Err() == nil; pause(ctx, max(besideEvery, besideShare*took)) {

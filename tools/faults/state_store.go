@@ -14,11 +14,10 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv/redis"
 )
 
-// stateStore is a Redis, or a cluster of them, that a group keeps its state in.
+// stateStore is a group's Redis or Redis Cluster.
 type stateStore interface {
-	// section is what stands in the configuration below redis: for the worker in a slot, or for ourselves, past the proxies.
+	// section returns the configuration's redis section for the worker in a slot, or for the harness, without proxies.
 	section(slot int) string
-	// use runs f with a client of ours.
 	use(f func(c goredis.UniversalClient) error) error
 }
 
@@ -27,7 +26,7 @@ var (
 	_ stateStore = (*redisCluster)(nil)
 )
 
-// harness is the slot of the tests' own clients, which do not go through proxies.
+// harness is the slot of the tests' own clients, which use no proxies.
 const harness = -1
 
 func (s *Store) section(slot int) string {
@@ -42,10 +41,8 @@ func (s *Store) use(f func(c goredis.UniversalClient) error) error {
 	return s.Use(func(c *goredis.Client) error { return f(c) })
 }
 
-// redisCluster is a Redis Cluster of three masters.
 type redisCluster struct{ *redis.Cluster }
 
-// startRedisCluster starts three nodes, and waits until they are one cluster.
 func startRedisCluster(ctx context.Context) (*redisCluster, error) {
 	c, err := redis.StartCluster(ctx, redis.Options{AppendOnly: true, Args: []string{"--appendfsync", "everysec"}}, 3)
 	if err != nil {
@@ -64,7 +61,7 @@ func (rc *redisCluster) use(f func(c goredis.UniversalClient) error) error {
 	return f(c)
 }
 
-// owner is the node that serves the slot of a key, and the slot.
+// owner returns the node that serves the slot of a key, and the slot.
 func (rc *redisCluster) owner(ctx context.Context, key string) (slot int, node int, err error) {
 	err = server(rc.Nodes[0], func(c *goredis.Client) error {
 		n, err := c.ClusterKeySlot(ctx, key).Result()
@@ -92,7 +89,7 @@ func (rc *redisCluster) owner(ctx context.Context, key string) (slot int, node i
 	return slot, node, err
 }
 
-// move moves a key's slot to the next node, key by key, as a resharding does, while others write to it.
+// move moves a key's slot to the next node, key by key, like a resharding, under writes.
 func (rc *redisCluster) move(ctx context.Context, key string) error {
 	slot, from, err := rc.owner(ctx, key)
 	if err != nil {

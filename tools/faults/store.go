@@ -17,12 +17,12 @@ type Store struct {
 	proxies proxies
 	dump    string // a backup
 
-	mu      sync.Mutex // of which server is the primary
+	mu      sync.Mutex // guards which server is the primary
 	primary *redis.Server
 	replica *redis.Server
 }
 
-// storeTimeout bounds what the harness itself asks of a server.
+// storeTimeout bounds the harness' own requests.
 const storeTimeout = 10 * time.Second
 
 func startStore(ctx context.Context, dump string) (_ *Store, err error) {
@@ -33,7 +33,7 @@ func startStore(ctx context.Context, dump string) (_ *Store, err error) {
 			err = errors.Join(err, s.Close())
 		}
 	}()
-	// Written once a second: with "always" each checkpoint waits for the disk, which is not what is tried here.
+	// Written once a second: with "always" each checkpoint would wait for the disk.
 	opts := redis.Options{AppendOnly: true, Args: []string{"--appendfsync", "everysec"}}
 	if s.primary, err = redis.Start(ctx, opts); err != nil {
 		return nil, err
@@ -47,13 +47,11 @@ func startStore(ctx context.Context, dump string) (_ *Store, err error) {
 	return s, s.follow(ctx)
 }
 
-// silence drops what go-redis says on standard error of a server that we have just killed.
+// silence drops go-redis' messages on standard error about a killed server.
 type silence struct{}
 
-// Printf implements go-redis' logger.
 func (silence) Printf(context.Context, string, ...any) {}
 
-// server runs f with a client of one server.
 func server(r *redis.Server, f func(c *goredis.Client) error) error {
 	c := goredis.NewClient(&goredis.Options{Addr: r.Addr(), MaxRetries: -1, DialTimeout: time.Second,
 		ReadTimeout: storeTimeout, PoolSize: 4})
@@ -61,14 +59,14 @@ func server(r *redis.Server, f func(c *goredis.Client) error) error {
 	return f(c)
 }
 
-// Addr is the present primary's, past the proxy.
+// Addr returns the present primary's address, without proxy.
 func (s *Store) Addr() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.primary.Addr()
 }
 
-// Use runs f with a client of the present primary, past the proxy.
+// Use runs f with a client of the present primary, without proxy.
 func (s *Store) Use(f func(c *goredis.Client) error) error {
 	s.mu.Lock()
 	primary := s.primary
@@ -80,7 +78,7 @@ func (s *Store) Use(f func(c *goredis.Client) error) error {
 func (s *Store) follow(ctx context.Context) error {
 	host, port, _ := strings.Cut(s.primary.Addr(), ":")
 	return server(s.replica, func(c *goredis.Client) error {
-		err := until(ctx, storeTimeout, "a Redis is made a replica", func() (bool, error) { // it may be loading still
+		err := until(ctx, storeTimeout, "a Redis is made a replica", func() (bool, error) { // it may still be loading
 			err := c.ReplicaOf(ctx, host, port).Err()
 			return err == nil, err
 		})
@@ -102,7 +100,6 @@ func (s *Store) Backup(ctx context.Context) error {
 	})
 }
 
-// RollBack replaces the primary's data by the last backup's.
 func (s *Store) RollBack(ctx context.Context) error {
 	if err := s.primary.Kill(); err != nil {
 		return err
@@ -110,7 +107,7 @@ func (s *Store) RollBack(ctx context.Context) error {
 	return s.primary.StartFrom(ctx, s.dump)
 }
 
-// Stall lets the replica stay behind from now on. It may be loading what the primary has sent.
+// Stall lets the replica stay behind from now on. It may be loading the primary's data.
 func (s *Store) Stall(ctx context.Context) error {
 	return server(s.replica, func(c *goredis.Client) error {
 		return until(ctx, storeTimeout*3, "the replica stays behind", func() (bool, error) {
@@ -120,7 +117,7 @@ func (s *Store) Stall(ctx context.Context) error {
 	})
 }
 
-// FailOver makes the replica the primary, as it is, and the primary the replica.
+// FailOver exchanges primary and replica, with the replica's data.
 func (s *Store) FailOver(ctx context.Context) error {
 	if err := s.Stall(ctx); err != nil {
 		return err
@@ -132,7 +129,7 @@ func (s *Store) FailOver(ctx context.Context) error {
 	return s.follow(ctx)
 }
 
-// shard reads all keys of a pattern, at one moment: each key, and its value as DUMP gives it.
+// shard reads all keys of a pattern at one moment, with their values as of DUMP.
 func (s *Store) shard(ctx context.Context, pattern string) (stored []any, err error) {
 	err = s.Use(func(c *goredis.Client) error {
 		stored, err = c.Eval(ctx, `local all = {}
@@ -146,7 +143,7 @@ return all`, nil, pattern).Slice()
 	return stored, err
 }
 
-// rollBackShard puts what shard has read in place of all keys of the pattern, at one moment. All other keys stay: they are other masters'.
+// rollBackShard replaces all keys of a pattern by the result of shard at one moment. Other keys stay: they are other masters'.
 func (s *Store) rollBackShard(ctx context.Context, pattern string, stored []any) error {
 	return s.Use(func(c *goredis.Client) error {
 		return c.Eval(ctx, `for _, key in ipairs(redis.call('KEYS', ARGV[1])) do
@@ -159,7 +156,6 @@ return 'OK'`, nil, append([]any{pattern}, stored...)...).Err()
 	})
 }
 
-// Restart kills the primary, and starts it again after a while.
 func (s *Store) Restart(ctx context.Context, away time.Duration) error {
 	if err := s.primary.Kill(); err != nil {
 		return err
@@ -168,7 +164,7 @@ func (s *Store) Restart(ctx context.Context, away time.Duration) error {
 	return s.primary.Start(context.WithoutCancel(ctx))
 }
 
-// Fill sets the limit of memory to what is used, so that nothing can be written; with false it takes the limit away.
+// Fill sets the memory limit to the memory in use, so that writes fail; false removes the limit.
 func (s *Store) Fill(ctx context.Context, on bool) error {
 	limit := "0"
 	if on {
@@ -177,7 +173,6 @@ func (s *Store) Fill(ctx context.Context, on bool) error {
 	return s.config(ctx, "maxmemory", limit)
 }
 
-// config sets one of the primary's settings.
 func (s *Store) config(ctx context.Context, name, value string) error {
 	return s.Use(func(c *goredis.Client) error { return c.ConfigSet(ctx, name, value).Err() })
 }
@@ -198,7 +193,6 @@ func (s *Store) heal(ctx context.Context) error {
 	return errors.Join(s.Fill(ctx, false), s.follow(ctx))
 }
 
-// Close ends both servers and the proxy.
 func (s *Store) Close() error {
 	var errs []error
 	s.proxies.Close()

@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	stormIDs      = 100_000 // impressions that payoffs of a storm are for
+	stormIDs      = 100_000 // impressions that a storm's payoffs are for
 	stormPayoffs  = 1_000_000
 	stormPatience = 3 * time.Minute
-	// livePace is the tidy traffic's rate that comes to 800 impressions a second.
+	// livePace is the tidy traffic's rate that gives 800 impressions a second.
 	livePace = 1600
 )
 
-// storm is a producer beside the traffic, which sends as fast as it can or at a pace of its own.
+// storm is a producer beside the traffic, at full speed or at its own pace.
 type storm struct {
 	g      *Group
 	client *kgo.Client
@@ -34,7 +34,7 @@ func (g *Group) storm() (*storm, error) {
 	return &storm{g: g, client: c}, err
 }
 
-// send hands a record over, and waits while too many are on their way. A zero time is now.
+// send sends a record, and waits while too many are in flight. A zero time is now.
 func (s *storm) send(ctx context.Context, topic event.Topic, id, value []byte, at time.Time) {
 	r := &kgo.Record{Topic: s.g.Topics[topic], Key: id, Value: value, Timestamp: at}
 	s.client.Produce(ctx, r, func(_ *kgo.Record, err error) {
@@ -46,7 +46,6 @@ func (s *storm) send(ctx context.Context, topic event.Topic, id, value []byte, a
 	})
 }
 
-// flush waits until all is in the log.
 func (s *storm) flush(ctx context.Context) error {
 	err := s.client.Flush(ctx)
 	if failed := s.failed.Load(); failed != nil {
@@ -72,7 +71,7 @@ func (s *storm) payoff(ctx context.Context, id []byte, at time.Time) {
 	s.send(ctx, event.Payoffs, id, event.AppendPayoff(nil, &event.Payoff{ID: id, Payoff: 0.5}), at)
 }
 
-// prepare makes impressions that have been ranked and selected from, for payoffs to come.
+// prepare makes ranked impressions with selections, for payoffs to come.
 func (t *trial) prepare(ctx context.Context) (*storm, error) {
 	s, err := t.storm()
 	if err != nil {
@@ -96,8 +95,8 @@ func (t *trial) prepare(ctx context.Context) (*storm, error) {
 	})
 }
 
-// payoffStorm sends a million payoffs at once, dated an hour back as a nightly load is: of impressions ranked before, the
-// first for each and repetitions, and one in ten for an unknown impression. Impressions go on coming.
+// payoffStorm sends a million payoffs at once, dated an hour back like a nightly load: first ones
+// and repetitions for ranked impressions, and one in ten for an unknown one. Impressions go on.
 func payoffStorm(ctx context.Context, t *trial) ([]Measurement, error) {
 	t.Traffic.rate.Store(livePace)
 	s, err := t.prepare(ctx)
@@ -153,8 +152,8 @@ func payoffStorm(ctx context.Context, t *trial) ([]Measurement, error) {
 		Aim:   "a tenth of the storm's length at most", Met: during < took/10}}, nil
 }
 
-// impressionStorm sends more impressions than the workers take, and payoffs of impressions ranked before beside them, both at
-// a steady pace. Taken in order of time, of both the same share has been read at any moment.
+// impressionStorm sends more impressions than the workers take, with payoffs of earlier impressions,
+// both at a steady pace. In order of time, the same share of both has been read at any moment.
 func impressionStorm(ctx context.Context, t *trial) ([]Measurement, error) {
 	t.Traffic.rate.Store(0)
 	s, err := t.prepare(ctx)

@@ -17,25 +17,24 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// Traffic is a platform that never waits for rankings: its users select and pay on their own, so that selections and
-// payoffs come early, late, twice and in any order, whatever the workers do. It has two producers, of which one writes
-// in transactions and aborts some.
+// Traffic is a platform that never waits for rankings: its users select and pay on their own, so that selections and payoffs
+// come early, late, twice and in any order. It has two producers, of which one writes in transactions and aborts some.
 type Traffic struct {
 	g            *Group
 	population   *simulate.Population
 	rate         atomic.Int64 // impressions per second
 	instructions [2]chan instruction
 	held         atomic.Bool // by Hold
-	quiet        atomic.Bool // no impression is sent that was not on the agenda
-	behind       atomic.Bool // so much is not read yet that no more is sent for now
+	quiet        atomic.Bool // no new impressions are sent
+	behind       atomic.Bool // the lag is so large that nothing is sent for now
 
-	Sent      [event.Inputs]atomic.Int64 // acknowledged, aborted ones too
+	Sent      [event.Inputs]atomic.Int64 // acknowledged, aborted ones included
 	Aborted   atomic.Int64               // transactions
 	Committed atomic.Int64
 	Errors    atomic.Int64 // batches that were not acknowledged
 }
 
-// instruction asks a producer to do something odd once, with its next batch.
+// instruction asks a producer for something odd with its next batch, once.
 type instruction struct {
 	make func(rng *rand.Rand, p *producer) []*kgo.Record
 	hang time.Duration // how long the transaction stays open
@@ -54,7 +53,6 @@ func newTraffic(g *Group, seed uint64, rate int) (*Traffic, error) {
 	return t, nil
 }
 
-// Run sends until ctx is done.
 func (t *Traffic) Run(ctx context.Context, seed uint64) error {
 	var all errgroup.Group
 	for which := range t.instructions {
@@ -64,7 +62,7 @@ func (t *Traffic) Run(ctx context.Context, seed uint64) error {
 	return all.Wait()
 }
 
-// Hold stops all traffic, and returns when what was under way has been sent.
+// Hold stops all traffic, and returns once pending records are sent.
 func (t *Traffic) Hold(ctx context.Context) error {
 	t.held.Store(true)
 	for which := range t.instructions { // a producer does one thing after the other
@@ -75,10 +73,9 @@ func (t *Traffic) Hold(ctx context.Context) error {
 	return nil
 }
 
-// Go lets traffic that was held go on.
 func (t *Traffic) Go() { t.held.Store(false) }
 
-// instruct lets a producer carry an order out, and waits for it. Which is 1 for the transactional one.
+// instruct lets a producer execute an instruction, and waits for it. which is 1 for the transactional one.
 func (t *Traffic) instruct(ctx context.Context, which int, o instruction) error {
 	o.done = make(chan struct{})
 	select {
@@ -101,7 +98,7 @@ type producer struct {
 	client *kgo.Client
 	next   int
 	agenda simulate.Agenda[*kgo.Record]
-	last   int // the number of an impression that was sent
+	last   int // the number of the last impression sent
 }
 
 const (
@@ -145,7 +142,7 @@ func (p *producer) run(ctx context.Context) error {
 			p.impression(now.UnixMilli())
 			made++
 		}
-		made += max(0, due-int(10*rate)) // what is behind by more than ten seconds is let go
+		made += max(0, due-int(10*rate)) // a backlog of more than ten seconds is dropped
 		var batch []*kgo.Record
 		if !held {
 			batch = p.take(now.UnixMilli())
@@ -176,7 +173,7 @@ func (p *producer) take(now int64) (batch []*kgo.Record) {
 	return batch
 }
 
-// impression puts the next impression and what follows from it on the agenda.
+// impression schedules the next impression and its records.
 func (p *producer) impression(now int64) {
 	k := p.next
 	p.next += len(p.t.instructions)
@@ -193,7 +190,7 @@ func (p *producer) impression(now int64) {
 	}
 	p.rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 	at := now
-	if p.rng.IntN(50) == 0 && !p.t.g.settings.Tidy { // comes after what follows from it
+	if p.rng.IntN(50) == 0 && !p.t.g.settings.Tidy { // comes after the records that follow it
 		at += p.rng.Int64N(3000)
 	}
 	p.agenda.Add(at, p.record(event.Impressions, out.ID, event.AppendImpression(nil, &out)))
@@ -204,7 +201,7 @@ func (p *producer) impression(now int64) {
 	selected := now + 20 + p.rng.Int64N(2000)
 	s := event.Selection{ID: out.ID, Item: []byte(res.Selection.Item), Time: selected, HasTime: true}
 	p.agenda.Add(selected, p.record(event.Selections, out.ID, event.AppendSelection(nil, &s)))
-	if p.rng.IntN(60) == 0 { // a second click, on something else perhaps
+	if p.rng.IntN(60) == 0 { // a second click, perhaps on another item
 		s.Item = []byte(im.Candidates[p.rng.IntN(len(im.Candidates))].Item)
 		p.agenda.Add(selected+p.rng.Int64N(2000), p.record(event.Selections, out.ID, event.AppendSelection(nil, &s)))
 	}
@@ -221,8 +218,7 @@ func (p *producer) impression(now int64) {
 	}
 }
 
-// describe says of impression k's user and items what a learner with a context looks at. Now and then items change their category, and users
-// are of a segment that is not declared, or of none.
+// describe sets the context of impression k. Now and then items change their category, and users have an undeclared segment, or none.
 func describe(out *event.Impression, k int) {
 	out.Context.Features = []float64{float64(k%21)/10 - 1}
 	out.Context.Segment = []byte([]string{"new", "loyal", "stranger", ""}[k%4])

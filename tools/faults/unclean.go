@@ -15,7 +15,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// uncleanElections lose the tail of a topic under a worker that has read it, and go on with other records in its place.
+// uncleanElections lose the tail of a topic under a worker that has read it, and replace it by other records.
 func uncleanElections() []Fault {
 	lost := func(kind string, queued bool) Fault {
 		return Fault{Kind: kind, Uses: ownGroup, Also: []Resource{theKafka}, Takes: 60 * time.Second,
@@ -32,28 +32,27 @@ func uncleanElections() []Fault {
 	}
 }
 
-// election is an unclean one.
 type election struct {
 	store  *Store
 	queued bool // records wait in the worker, for Redis, when they are lost
 	topic  event.Topic
-	// By partition: where the topic ended before and after, and how far the stored state had come.
+	// By partition: the topic's end before and after, and the stored state's position.
 	before, after, stored []int64
-	generations           int // of the worker's membership, when records waited: the next one reads them anew
+	generations           int // of the worker's membership, when records waited: the next one reads them again
 }
 
-// lose has a topic's follower sleep while records are written and fetched; then the leader dies, and the follower leads.
-// Where records wait in the worker they wait for Redis, which comes back when others stand in their place.
+// lose pauses a topic's follower while records are written and fetched; then the leader dies, and the follower
+// leads. With queued, records wait in the worker for Redis, which comes back once other records are in their place.
 func (e *election) lose(ctx context.Context, s *isolated) (err error) {
 	e.topic = event.Topic(s.rng.IntN(event.Inputs))
 	if e.queued {
-		e.topic = event.Selections + event.Topic(s.rng.IntN(2)) // impressions wait for nothing
+		e.topic = event.Selections + event.Topic(s.rng.IntN(2)) // impressions do not wait
 	}
 	coordinator, err := s.coordinator(ctx)
 	if err != nil {
 		return err
 	}
-	// The third broker coordinates the group, so that the worker stays a member, and keeps what waits in it.
+	// The third broker coordinates the group, so that the worker stays a member and keeps its queue.
 	leader := (coordinator + 1 + s.rng.IntN(brokers-1)) % brokers
 	follower := brokers - coordinator - leader
 	if err := s.uncleanly(ctx, e.topic, leader, follower); err != nil {
@@ -70,7 +69,7 @@ func (e *election) lose(ctx context.Context, s *isolated) (err error) {
 	}); err != nil {
 		return err
 	}
-	// The group's log had a copy on the broker that sleeps, too: until it does without, no heartbeat is answered.
+	// The group's log had a copy on the paused broker: until that copy is out of sync, no heartbeat is answered.
 	if err := s.worker().AwaitReady(ctx); err != nil {
 		return err
 	}
@@ -100,10 +99,9 @@ func (e *election) lose(ctx context.Context, s *isolated) (err error) {
 	return e.stopsWhere(ctx, s)
 }
 
-// generations counts them in the worker's log.
 func (s *isolated) generations() int { return strings.Count(s.worker().Log(1000), "generation begins") }
 
-// tail lets the records come that are to be lost, and be fetched, or stored.
+// tail waits until the records that are to be lost have come, and were fetched or stored.
 func (e *election) tail(ctx context.Context, s *isolated) error {
 	if err := s.caughtUp(ctx); err != nil {
 		return err
@@ -134,7 +132,6 @@ func (e *election) tail(ctx context.Context, s *isolated) error {
 	return nil
 }
 
-// caughtUp waits until little of the topics is not stored yet.
 func (s *isolated) caughtUp(ctx context.Context) error {
 	return until(ctx, time.Minute, "a worker has caught up", func() (bool, error) {
 		lag, err := s.Lag(ctx)
@@ -142,7 +139,7 @@ func (s *isolated) caughtUp(ctx context.Context) error {
 	})
 }
 
-// stopsWhere waits until each partition has stopped that has stored what was lost, or has it in memory.
+// stopsWhere waits until each partition has stopped that has stored lost records, or holds them in memory.
 func (e *election) stopsWhere(ctx context.Context, s *isolated) error {
 	lost := false
 	for p := range e.before {
@@ -175,7 +172,7 @@ func stoppedAt(readyz string, partition int) bool {
 	return strings.Contains(readyz, at+"(topic)") || strings.Contains(readyz, at+"(witness)")
 }
 
-// judge holds what has not stopped against the log as it is now: nothing of it may come from records that were lost.
+// judge compares partitions that go on with the present log: nothing may come from lost records.
 func (e *election) judge(ctx context.Context, s *isolated) error {
 	text := ""
 	if err := must(ctx, until(ctx, stopPatience, "every partition goes on or has stopped", func() (bool, error) {
@@ -204,7 +201,7 @@ func (e *election) judge(ctx context.Context, s *isolated) error {
 	return nil
 }
 
-// uncleanly leaves a topic two copies, of which one is enough to write, and either may lead.
+// uncleanly gives a topic two copies, of which one suffices to write, and either may lead.
 func (s *isolated) uncleanly(ctx context.Context, t event.Topic, leader, follower int) error {
 	for name, value := range map[string]string{"min.insync.replicas": "1", "unclean.leader.election.enable": "true"} {
 		if err := s.alter(ctx, s.Topics[t], name, value); err != nil {
@@ -237,7 +234,6 @@ func (s *isolated) uncleanly(ctx context.Context, t event.Topic, leader, followe
 	})
 }
 
-// awaitReplicas waits until all partitions of a topic are as they should be.
 func (s *isolated) awaitReplicas(ctx context.Context, t event.Topic, what string, is func(*kmsg.MetadataResponseTopicPartition) bool) error {
 	return until(ctx, time.Minute, what, func() (bool, error) {
 		all, err := s.partitionsOf(ctx, s.Topics[t])

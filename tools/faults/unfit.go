@@ -17,7 +17,7 @@ func logsIn(user, password string) func(string) string {
 	}
 }
 
-// rankWithout waits until one worker stays outside of the group, and makes sure that the others rank.
+// rankWithout waits until one worker stays outside of the group, and checks that the others rank.
 func (s *isolated) rankWithout(ctx context.Context, unfit *Worker, patience time.Duration) error {
 	if err := must(ctx, unfit.AwaitUnready(ctx, patience, "stays outside of group")); err != nil {
 		return err
@@ -40,8 +40,8 @@ func (s *isolated) rankWithout(ctx context.Context, unfit *Worker, patience time
 	}))
 }
 
-// spoilCredentials starts one of several workers with a password for Redis that is wrong: it stays outside of the group, and the others rank
-// all that comes, until it has the right one.
+// spoilCredentials starts one of several workers with a wrong password for Redis: it
+// stays outside of the group, and the others rank everything, until it has the right one.
 func spoilCredentials(ctx context.Context, s *isolated) error {
 	wrong := s.Slots[0]
 	for round := range 2 {
@@ -61,11 +61,11 @@ func spoilCredentials(ctx context.Context, s *isolated) error {
 	return s.reload(ctx, wrong)
 }
 
-// leavePatience is how long a member that cannot work may take to leave: a drain that saves nothing, and the time for which it is unfit.
+// leavePatience is how long an unfit member may take to leave: the time for which it is unfit, and a drain without saves.
 const leavePatience = 90 * time.Second
 
-// changeCredentials changes the password of one of several workers while it runs, or takes the keys from its user. When partitions are
-// divided again it cannot take its own over, and leaves the group until it can.
+// changeCredentials changes the password of a running worker, or its user's keys. At the
+// next rebalance it cannot take over its partitions, and leaves the group until it can.
 func changeCredentials(ctx context.Context, s *isolated) (err error) {
 	user := "user-of-" + s.Name
 	run := func(args ...any) error {

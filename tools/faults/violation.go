@@ -9,7 +9,7 @@ import (
 // ErrViolation is a law that the workers broke.
 var ErrViolation = errors.New("violation")
 
-// must makes what a worker has not done a violation, if there was time to do it.
+// must makes a failure of the workers a violation, if they had time.
 func must(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil {
 		return err

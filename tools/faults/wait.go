@@ -6,7 +6,6 @@ import (
 	"time"
 )
 
-// pause waits, or until ctx is done.
 func pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -16,7 +15,6 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// every does something again and again, with pauses, until the context ends.
 func every(ctx context.Context, pause time.Duration, do func()) {
 	tick := time.NewTicker(pause)
 	defer tick.Stop()
@@ -30,8 +28,7 @@ func every(ctx context.Context, pause time.Duration, do func()) {
 	}
 }
 
-// until asks again and again, for at most patience, whether something has come about. An error of is passes, unless it
-// is the last.
+// until polls for at most patience. An error of is passes, unless it is the last.
 func until(ctx context.Context, patience time.Duration, what string, is func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

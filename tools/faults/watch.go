@@ -18,14 +18,12 @@ type Watch struct {
 	seen [][]seenRanking // by partition
 }
 
-// seenRanking is one ranking: when the broker wrote it, and how long its impression had waited by then. Both clocks are this
-// machine's.
+// seenRanking is a ranking's write time, and how long its impression had waited. Both clocks are this machine's.
 type seenRanking struct {
 	at     time.Time
 	waited time.Duration
 }
 
-// Watch follows the rankings until ctx is done.
 func (g *Group) Watch(ctx context.Context) (*Watch, error) {
 	w := &Watch{seen: make([][]seenRanking, g.Partitions)}
 	c, err := g.client(ctx, event.Rankings)
@@ -55,8 +53,7 @@ func (g *Group) Watch(ctx context.Context) (*Watch, error) {
 	return w, nil
 }
 
-// Pause is the longest time without a ranking in any one partition, from a moment on, and in which partition. Impressions
-// have to come all the time.
+// Pause returns the longest time without a ranking in any partition, from a moment on. Impressions must come all the time.
 func (w *Watch) Pause(from time.Time) (longest time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -72,7 +69,7 @@ func (w *Watch) Pause(from time.Time) (longest time.Duration) {
 	return longest
 }
 
-// Resumed tells whether every partition has rankings that were written after a moment, of impressions of after it.
+// Resumed reports whether every partition has ranked impressions that came after a moment.
 func (w *Watch) Resumed(after time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -83,7 +80,7 @@ func (w *Watch) Resumed(after time.Time) bool {
 
 var errNothingSeen = errors.New("no ranking was seen")
 
-// Quantile is the quantile q of the waits of impressions ranked between two moments, and how many there were.
+// Quantile returns the quantile q of the waits of impressions ranked between two moments, and their number.
 func (w *Watch) Quantile(q float64, from, to time.Time) (time.Duration, int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -102,7 +99,6 @@ func (w *Watch) Quantile(q float64, from, to time.Time) (time.Duration, int, err
 	return waits[min(len(waits)-1, int(q*float64(len(waits))))], len(waits), nil
 }
 
-// Count is how many rankings were written between two moments.
 func (w *Watch) Count(from, to time.Time) int {
 	_, n, _ := w.Quantile(0, from, to)
 	return n

@@ -20,7 +20,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv/proc"
 )
 
-// Worker is a place for one worker process of a group, which dies and comes back.
+// Worker is a slot for one worker process of a group, which dies and comes back.
 type Worker struct {
 	g      *Group
 	slot   int
@@ -28,7 +28,7 @@ type Worker struct {
 	config string
 	dir    string
 	binary string                   // "": the cluster's
-	edit   func(text string) string // of this worker's configuration alone; nil: as it is
+	edit   func(text string) string // of this worker's configuration only; nil: none
 
 	mu      sync.Mutex
 	process *proc.Process // the last one; nil before the first
@@ -48,7 +48,6 @@ func newWorker(g *Group, slot int) (*Worker, error) {
 	return w, w.configure()
 }
 
-// configure writes the worker's configuration file.
 func (w *Worker) configure() (err error) {
 	text := w.g.text(w.g.c.bootstrap(w.slot), w.g.redis.section(w.slot), w.listen)
 	if w.edit != nil {
@@ -58,7 +57,7 @@ func (w *Worker) configure() (err error) {
 	return err
 }
 
-// SetClock makes the worker's clock wrong from now on, whether a process runs or not; 0 puts it right.
+// SetClock makes the worker's clock wrong from now on, whether a process runs or not; 0 corrects it.
 func (w *Worker) SetClock(by time.Duration) error {
 	next := w.clockFile() + ".next"
 	if err := os.WriteFile(next, []byte(by.String()), 0o600); err != nil {
@@ -72,7 +71,6 @@ func (w *Worker) SetClock(by time.Duration) error {
 
 func (w *Worker) clockFile() string { return filepath.Join(w.dir, "clock") }
 
-// Start starts the worker with its usual settings.
 func (w *Worker) Start() error { return w.StartWith("", nil) }
 
 // StartWith starts the worker with failpoints and settings of package failpoint.
@@ -99,7 +97,7 @@ func (w *Worker) StartWith(points string, settings map[string]string) error {
 	return nil
 }
 
-// running tells whether the last process has not ended; mu is held.
+// running is Running with mu held, for the last process.
 func (w *Worker) running() bool {
 	if w.process == nil {
 		return false
@@ -112,14 +110,13 @@ func (w *Worker) running() bool {
 	}
 }
 
-// Running tells whether there is a process, frozen or not.
+// Running reports whether there is a process, frozen or not.
 func (w *Worker) Running() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.running()
 }
 
-// Kill ends the process at once (SIGKILL), if there is one.
 func (w *Worker) Kill() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -129,10 +126,10 @@ func (w *Worker) Kill() error {
 	return w.process.Kill()
 }
 
-// stopGrace is how long a drain may take: the drain itself, and to leave the group.
+// stopGrace bounds a drain, with leaving the group.
 const stopGrace = 25 * time.Second
 
-// Stop drains the worker (SIGTERM). A worker that has to be killed is an error.
+// Stop drains the worker (SIGTERM). A worker that must be killed is an error.
 func (w *Worker) Stop() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -142,13 +139,11 @@ func (w *Worker) Stop() error {
 	return w.process.Stop(stopGrace)
 }
 
-// Pause freezes the process (SIGSTOP).
 func (w *Worker) Pause() error { w.mu.Lock(); defer w.mu.Unlock(); return w.process.Pause() }
 
-// Resume lets it go on (SIGCONT).
 func (w *Worker) Resume() error { w.mu.Lock(); defer w.mu.Unlock(); return w.process.Resume() }
 
-// Frozen tells whether the process is stopped, by us or by a failpoint.
+// Frozen reports whether the process is stopped, by us or by a failpoint.
 func (w *Worker) Frozen() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -163,7 +158,7 @@ func (w *Worker) Frozen() bool {
 	return strings.HasPrefix(after, "T")
 }
 
-// Resident is the process' memory in bytes; 0 where there is none.
+// Resident returns the process' memory in bytes; 0 without one.
 func (w *Worker) Resident() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -184,7 +179,6 @@ func (w *Worker) Resident() int64 {
 
 var httpClient = &http.Client{Timeout: 2 * time.Second}
 
-// get asks the worker's server.
 func (w *Worker) get(ctx context.Context, path string) (status int, body string, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+w.listen+path, nil)
 	if err != nil {
@@ -199,7 +193,6 @@ func (w *Worker) get(ctx context.Context, path string) (status int, body string,
 	return res.StatusCode, string(text), err
 }
 
-// Ready is what /readyz says.
 func (w *Worker) Ready(ctx context.Context) (bool, string) {
 	status, body, err := w.get(ctx, "/readyz")
 	if err != nil {
@@ -221,7 +214,7 @@ func (w *Worker) AwaitReady(ctx context.Context) error {
 	return nil
 }
 
-// AwaitUnready waits until /readyz says why not.
+// AwaitUnready waits until /readyz gives this reason.
 func (w *Worker) AwaitUnready(ctx context.Context, patience time.Duration, why string) error {
 	text := ""
 	err := until(ctx, patience, "/readyz says "+why, func() (bool, error) {
@@ -235,9 +228,8 @@ func (w *Worker) AwaitUnready(ctx context.Context, patience time.Duration, why s
 	return nil
 }
 
-// AwaitReported waits until the worker says what it waits for, in all ways there are: /readyz says why, the log has said so, and
-// a metric shows that something waits or has stopped, or that there is nothing to work on. Partitions that run wait for a store to
-// be put right; those that were taken over meanwhile stop, and try again.
+// AwaitReported waits until the worker reports a wait in all ways: /readyz, the log, and a metric of partitions that wait
+// or have stopped, or are not owned. Running partitions wait for the store; those taken over meanwhile stop, and retry.
 func (w *Worker) AwaitReported(ctx context.Context, why, logged string) error {
 	if err := w.AwaitUnready(ctx, 30*time.Second, why); err != nil {
 		return err
@@ -249,7 +241,7 @@ func (w *Worker) AwaitReported(ctx context.Context, why, logged string) error {
 	})
 }
 
-// Log is the end of what the worker has said.
+// Log returns the end of the worker's log.
 func (w *Worker) Log(lines int) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package proxy is a TCP proxy that behaves badly when told to: it cuts connections, delays what passes, lets
-// connections stand half-open, loses replies, and sends clients elsewhere. It is for tests, on loopback.
+// Package proxy is a TCP proxy that misbehaves on request: it cuts connections, delays data, leaves
+// connections half-open, loses replies, and redirects clients. Package faults uses it on loopback.
 package proxy
 
 import (
@@ -15,8 +15,8 @@ import (
 
 // Proxy forwards connections to a target.
 //
-// Goroutines: one accepts; each connection has two for each direction, one that reads and one that writes when the delay
-// has passed. All end with Close, which waits for them.
+// Goroutines: one accepts; each connection has two for each direction, a reader
+// and a writer that waits for the delay. All end with Close, which waits for them.
 type Proxy struct {
 	listener net.Listener
 	wg       sync.WaitGroup
@@ -24,12 +24,12 @@ type Proxy struct {
 	mu      sync.Mutex
 	target  string
 	refuse  bool
-	delay   time.Duration // of each chunk that comes from the target
-	silent  chan struct{} // while it is not nil, nothing passes, until it is closed
-	deaf    bool          // what the target says is lost, and then the connection
+	delay   time.Duration // of each chunk from the target
+	silent  chan struct{} // while not nil, nothing passes, until it is closed
+	deaf    bool          // the target's data is lost, and then the connection
 	conns   map[*link]struct{}
 	closed  bool
-	changed chan struct{} // closed at each change of the above
+	changed chan struct{} // closed at each change of the fields above
 }
 
 // link is a client's connection and its other half.
@@ -61,10 +61,9 @@ func New(target string) (*Proxy, error) {
 	return p, nil
 }
 
-// Addr is where clients connect, host:port.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-// change alters how the proxy behaves, and wakes what waits.
+// change alters the proxy's behaviour, and wakes waiting goroutines.
 func (p *Proxy) change(f func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -73,13 +72,13 @@ func (p *Proxy) change(f func()) {
 	p.changed = make(chan struct{})
 }
 
-// SetTarget sends new connections elsewhere, and cuts those there are.
+// SetTarget sends new connections elsewhere, and cuts existing ones.
 func (p *Proxy) SetTarget(target string) {
 	p.change(func() { p.target = target })
 	p.Cut(1, nil)
 }
 
-// Refuse refuses new connections and cuts those there are, until it is called with false.
+// Refuse refuses new connections and cuts existing ones, until it is called with false.
 func (p *Proxy) Refuse(on bool) {
 	p.change(func() { p.refuse = on })
 	if on {
@@ -87,12 +86,10 @@ func (p *Proxy) Refuse(on bool) {
 	}
 }
 
-// SetDelay delays everything that the target says. What is under way keeps its order, and many requests may be
-// under way at once: it is latency, not less bandwidth.
+// SetDelay delays all data from the target, in order. Many requests may overlap: it adds latency, and keeps the bandwidth.
 func (p *Proxy) SetDelay(d time.Duration) { p.change(func() { p.delay = d }) }
 
-// Silence lets connections stand, also new ones, but nothing passes, until it is called with false: half-open
-// connections, as when a cable is pulled.
+// Silence keeps connections, also new ones, open without passing data, until it is called with false: as when a cable is pulled.
 func (p *Proxy) Silence(on bool) {
 	p.change(func() {
 		if on && p.silent == nil {
@@ -104,11 +101,10 @@ func (p *Proxy) Silence(on bool) {
 	})
 }
 
-// Deafen loses replies: requests reach the target, but at its next word a connection is cut. Until it is called with
-// false.
+// Deafen loses replies, until it is called with false: requests reach the target, and its next data cuts the connection.
 func (p *Proxy) Deafen(on bool) { p.change(func() { p.deaf = on }) }
 
-// Cut cuts each open connection with a probability; rng may be nil where that is 1. It returns how many it cut.
+// Cut cuts each open connection with a probability, and returns how many; rng may be nil for 1.
 func (p *Proxy) Cut(probability float64, rng *rand.Rand) (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -121,7 +117,6 @@ func (p *Proxy) Cut(probability float64, rng *rand.Rand) (n int) {
 	return n
 }
 
-// Heal ends every bad behaviour.
 func (p *Proxy) Heal() {
 	p.Silence(false)
 	p.change(func() { p.refuse, p.deaf, p.delay = false, false, 0 })
@@ -150,7 +145,7 @@ func (p *Proxy) accept() {
 	}
 }
 
-// dialTimeout is for the way to the target, which is on this machine.
+// dialTimeout is for the way to the target on this machine.
 const dialTimeout = 5 * time.Second
 
 func (p *Proxy) serve(client net.Conn) {
@@ -170,7 +165,7 @@ func (p *Proxy) serve(client net.Conn) {
 	}
 	l := &link{client: client, target: server}
 	p.mu.Lock()
-	// Who came while we dialled is held to what has changed since.
+	// A client that came during the dial is subject to changes since.
 	stale := p.target != target || p.refuse || p.closed
 	p.conns[l] = struct{}{}
 	p.mu.Unlock()
@@ -187,14 +182,13 @@ func (p *Proxy) serve(client net.Conn) {
 	p.mu.Unlock()
 }
 
-// chunk is what was read at once, and when it may pass.
+// chunk is data read at once, and the time at which it may pass.
 type chunk struct {
 	data []byte
 	at   time.Time
 }
 
-// pipe carries one direction until either side ends. The reader runs ahead of the writer by the delay, so that
-// requests may overlap.
+// pipe carries one direction until either side ends. The reader runs ahead of the writer by the delay, so that requests may overlap.
 func (p *Proxy) pipe(l *link, from, to net.Conn, replies bool) {
 	defer l.cut()
 	chunks := make(chan chunk, 256)

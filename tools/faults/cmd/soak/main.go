@@ -1,6 +1,6 @@
-// Command soak runs workers on a real Kafka of three brokers and a real Redis with a replica, injects faults while
-// traffic goes on, and checks that nothing is lost and nothing counted twice. It prints a table, and ends with status 1
-// where a law was broken, or what was measured missed its aim.
+// Command soak runs workers on a real Kafka of three brokers and a real Redis with a replica,
+// injects faults under traffic, and checks that nothing is lost and nothing counted twice. It
+// prints a table, and ends with status 1 if a law was broken, or a measurement missed its aim.
 //
 //	go run ./tools/faults/cmd/soak -duration 10m -seed 1
 //	go run ./tools/faults/cmd/soak -each                     # every kind by itself
@@ -80,10 +80,10 @@ func exit(err error) int {
 	return 1
 }
 
-// narrate says what happens.
+// narrate logs an event.
 type narrate = func(format string, args ...any)
 
-// narrator writes lines with the seconds since now in front.
+// narrator logs lines with the seconds since its creation.
 func narrator() narrate {
 	began := time.Now()
 	return func(format string, args ...any) {
@@ -91,7 +91,6 @@ func narrator() narrate {
 	}
 }
 
-// measurements starts a cluster, takes measurements on it and prints them.
 func measurements(ctx context.Context, take func(*faults.Cluster, narrate) ([]faults.Measurement, error)) (err error) {
 	say := narrator()
 	dir, err := os.MkdirTemp("", "ranker-soak-")
