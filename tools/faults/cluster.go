@@ -144,7 +144,7 @@ func (c *Cluster) freeze(b *kafka.Broker) error {
 	return b.Pause()
 }
 
-// thaw lets it go on, and returns when it knows what has happened.
+// thaw lets it go on, and returns once it knows the present leaders.
 func (c *Cluster) thaw(b *kafka.Broker) error {
 	defer c.zombies.Add(1)
 	err := b.Resume()
