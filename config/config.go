@@ -25,7 +25,7 @@ type Config struct {
 	source source
 }
 
-// Kafka says where the log is and what its topics are called.
+// Kafka is the section kafka: brokers and topics.
 type Kafka struct {
 	Brokers []string // host:port; at least one
 	Group   string   // also a part of every Redis key and of the transactional ids
@@ -51,7 +51,7 @@ const (
 // Formats are those of the input topics.
 type Formats struct{ Impressions, Selections, Payoffs Format }
 
-// Avro tells whether any topic has Avro.
+// Avro reports whether any topic has Avro.
 func (f Formats) Avro() bool {
 	return f.Impressions == Avro || f.Selections == Avro || f.Payoffs == Avro
 }
@@ -85,7 +85,7 @@ type Topics struct {
 	DLQSuffix   string // appended to an input topic's name gives its dead-letter topic
 }
 
-// HasSelections tells whether a selections topic is configured.
+// HasSelections reports whether a selections topic is configured.
 func (t Topics) HasSelections() bool { return t.Selections != "" }
 
 // DLQ is the name of an input topic's dead-letter topic.
@@ -145,14 +145,12 @@ type HTTP struct {
 	Pprof  bool   // also serve /debug/pprof/
 }
 
-// Log says what is logged and how.
 type Log struct {
 	Level  string // debug, info, warn or error
 	Format string // text or json
 }
 
-// Join bounds the wait of a payoff or selection that came before what it belongs to, and how long an impression is remembered that
-// has ended.
+// Join bounds the wait of early payoffs and selections, and says how long ended impressions are remembered.
 type Join struct {
 	ParkingTime time.Duration // how long one waits
 	Remember    time.Duration // from the end on, not below ParkingTime; or UntilHorizon
@@ -178,7 +176,7 @@ type Learner struct {
 	Delay            Delay
 	Radius           Radius
 	Sigma            float64 // sub-Gaussian scale σ of one payoff, in units of the payoff range; > 0
-	EstimateSigma    bool    // σ is learned from payoffs; Sigma is what it begins with, and the most
+	EstimateSigma    bool    // σ is learned from payoffs; Sigma is its first value, and its maximum
 	Prior            Prior
 	Delta            Delta
 	MaxInstances     int // of BASE, with delay bold; 0: as many as are outstanding
@@ -202,7 +200,7 @@ type Learner struct {
 	Seed      uint64
 }
 
-// Payoffs says what is assumed of where payoffs come from.
+// Payoffs is the assumption about the source of payoffs.
 type Payoffs string
 
 // The values of payoffs.
@@ -262,22 +260,22 @@ func (d Delta) String() string {
 // Range is an interval of raw payoffs, both ends included; Min < Max, both finite, and so is their difference.
 type Range struct{ Min, Max float64 }
 
-// OnExpiry says what becomes of a selection whose payoff has not come by its deadline.
+// OnExpiry is the outcome of a selection whose payoff has not come by its deadline.
 type OnExpiry struct {
 	Default *float64 // counts as this payoff, in raw units and within the payoff range; nil: dropped
 }
 
-// Silence says what a selection counts as while its payoff is awaited.
+// Silence is the weight of a selection in flight.
 type Silence string
 
 // The values of silence.
 const (
 	Waits  Silence = "waits"   // nothing
-	AtOnce Silence = "at_once" // what it will count as if it is never paid
+	AtOnce Silence = "at_once" // as if it will never be paid
 	Ages   Silence = "ages"    // as much of that as it is likely, by its age, never to be paid
 )
 
-// OutOfRange says what becomes of a payoff outside the payoff range.
+// OutOfRange is the treatment of a payoff outside the payoff range.
 type OutOfRange string
 
 // The values of out_of_range.
@@ -286,7 +284,7 @@ const (
 	Refuse OutOfRange = "refuse" // it is a dead letter, and its selection ends without a payoff
 )
 
-// Aggregate says what several payoffs of one impression amount to.
+// Aggregate combines several payoffs of one impression.
 type Aggregate string
 
 // The values of aggregate.

@@ -113,8 +113,7 @@ func whyNot(k *policy.Spec, d Delay) string {
 	return ""
 }
 
-// checkPartners looks at the words of the file, those not yet supported included: what can never go together is
-// worth more than what cannot yet, and takes its place.
+// checkPartners checks combinations of values in the file, unsupported ones included: an impossible combination is reported first.
 func checkPartners(s *section) {
 	word := func(key, fallback string) string {
 		f, ok := s.fields[key]
@@ -144,8 +143,7 @@ func checkPartners(s *section) {
 	}
 }
 
-// Together tells why a policy does not go with a delay handling, and what does; nil where it does, and where there is no
-// such policy or delay handling.
+// Together returns an error if a policy does not go with a delay handling, with those that do; nil also for unknown ones.
 func Together(p Policy, d Delay) error {
 	why, k := "", p.Kind()
 	if k != nil && slices.Contains(Delays(), d) {
@@ -182,7 +180,7 @@ func checkTimes(s *section, l *Learner, topics Topics) {
 	}
 }
 
-// checkRetention: an item is kept as long as it can be paid, and learners that cannot forget are not told to.
+// checkRetention checks that an item is kept as long as it can be paid, and that the learner can forget.
 func checkRetention(s *section, l *Learner) {
 	if l.ItemRetention == 0 || !s.has("item_retention") || !s.ok("item_retention", "payoff_horizon", "delay", "utilities") {
 		return
@@ -198,7 +196,7 @@ func checkRetention(s *section, l *Learner) {
 }
 
 func checkDefault(s *section, l *Learner, topics Topics) {
-	if !topics.HasSelections() && !s.has("on_expiry") { // nobody is known to have selected what was never paid
+	if !topics.HasSelections() && !s.has("on_expiry") { // unpaid selections are not known
 		l.OnExpiry.Default = nil
 	}
 	x := l.OnExpiry.Default
@@ -239,7 +237,7 @@ func checkDrift(s *section, l *Learner) {
 	}
 }
 
-// checkRobust refuses what robust has no place for.
+// checkRobust refuses settings that robust cannot use.
 func checkRobust(s *section, l *Learner) {
 	if !l.follows() || !s.ok("policy") {
 		return

@@ -102,7 +102,7 @@ func ruled(s schema, rules []schema) schema {
 	return s
 }
 
-// reference is a text with ${VAR} in it: whatever stands there, the environment decides what it is.
+// reference is a text with ${VAR}: its value depends on the environment.
 var reference = pattern(`(^|[^$])\$\{[A-Za-z_][A-Za-z0-9_]*(:[^}]*)?\}`)
 
 // orReference is a single value that is one of some things.
@@ -113,7 +113,7 @@ func orReference(options ...schema) schema {
 func pattern(p string) schema { return schema{"type": "string", "pattern": p} }
 
 var (
-	// unquoted is what YAML makes of some texts without quotes: they are texts all the same.
+	// unquoted is the type that YAML gives some unquoted texts, which are texts nevertheless.
 	unquoted = schema{"type": []string{"number", "boolean"}}
 	// numeric is a number in quotes.
 	numeric = pattern(`^[+-]?[0-9.]+([eE][+-]?[0-9]+)?$`)
@@ -131,7 +131,7 @@ const (
 	urlPattern      = `^rediss?://([^@/?#]*@)?(` + hostPattern + `|\[[^\]]+\])(:(` + portPattern + `)?)?/*[0-9]*/*$`
 )
 
-// What else holds for keys together. Each rule is one that a check makes too, and says in words.
+// Rules about several keys. A check makes each of them too, with a message.
 var (
 	tlsRules = []schema{when(is("cert_file", schema{"minLength": 1}), needs("key_file")),
 		when(is("key_file", schema{"minLength": 1}), needs("cert_file"))}
@@ -167,7 +167,7 @@ var (
 			all(needs("cluster"), where("cluster", not(schema{"const": false})))),
 		when(is("cluster", schema{"const": true}), where("db", schema{"maximum": 0})),
 		when(schema{"required": []string{"addresses", "username"}}, either("password", "password_file")),
-		// What stands in the URL does not stand beside it.
+		// A user in the URL excludes username.
 		when(is("url", pattern("^rediss?://[^:/@]+(:[^@]*)?@")), lacks("username")),
 		when(is("url", pattern("^rediss?://[^:/@]*:[^@]+@")), all(lacks("password"), lacks("password_file"))),
 		when(is("url", pattern("^rediss://")), where("tls", where("enabled", not(schema{"const": false})))),
@@ -195,7 +195,7 @@ var (
 			lacks("selection_timeout"), where("utilities", not(schema{"const": Social}))}}}))
 )
 
-// partnerRules say which policies are for which payoffs, what goes with which, and which policies need a bound.
+// partnerRules are the rules about payoffs and policies, combinations, and policies that need a bound.
 func partnerRules() (rules []schema) {
 	for _, p := range []Payoffs{Stochastic, Adversarial} {
 		var policies []string
@@ -239,12 +239,12 @@ func not(s schema) schema { return schema{"not": s} }
 
 func needs(keys ...string) schema { return schema{"required": keys} }
 
-// is tells that a key is there, and what it is.
+// is matches a key that is present, with a value.
 func is(key string, value schema) schema {
 	return schema{"type": "object", "required": []string{key}, "properties": schema{key: value}}
 }
 
-// where tells what a key is, if it is there.
+// where constrains a key's value if it is present.
 func where(key string, value schema) schema { return schema{"properties": schema{key: value}} }
 
 // only is one of some words, if the key is there.
@@ -261,5 +261,5 @@ func either(keys ...string) schema {
 	return schema{"anyOf": options}
 }
 
-// lacks tells that not all of some keys are there.
+// lacks matches if some of the keys are missing.
 func lacks(keys ...string) schema { return not(schema{"type": "object", "required": keys}) }

@@ -8,18 +8,18 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// setting is a key of the file and all there is to know of it: what it is without, how it is read and printed, what people
-// and editors are told. O is what it is a setting of: the whole configuration, a learner, or a value that is a mapping.
+// setting is a key of the file: its default, how it is read and printed, and its text for people
+// and editors. O is the type that it sets: the whole configuration, a learner, or a mapping.
 //
-// A section has parts, and neither reads nor prints. A value that may be a mapping has both: it reads its parts itself. A key
-// that does not read is read by a check, with what it has to be held against.
+// A section has parts, and neither reads nor prints. A value that may be a mapping has both: it
+// reads its parts itself. A key that does not read is read by a check, which needs other values.
 type setting[O any] struct {
 	key    string
 	about  string                  // for people, in Markdown
-	kind   string                  // what kind of value it has, in a word or two
-	span   string                  // what can stand there, in Markdown
-	needed string                  // what is said where it is missing, by the check that reads it if one does; empty: it may be
-	editor schema                  // what can stand there, for editors; of a section: what else holds for it
+	kind   string                  // the kind of its value, in a word or two
+	span   string                  // allowed values, in Markdown
+	needed string                  // message if it is missing, by the check that reads it if there is one; empty: it is optional
+	editor schema                  // allowed values, for editors; of a section: rules about its keys
 	effect func(*policy.Spec) bool // with which policies it has an effect; nil: with all
 	parts  []setting[O]
 
@@ -37,7 +37,7 @@ type kind[V any] struct {
 	parts      []setting[V] // where it may be a mapping
 }
 
-// value is a setting with a value: where it is kept, of what kind, and what it is where the file says nothing.
+// value is a setting with a value: its place, kind and default.
 func value[O, V any](key string, where func(*O) *V, k kind[V], standard V, about string) setting[O] {
 	return setting[O]{key: key, about: about, kind: k.name, span: k.span, editor: k.editor, parts: lift(where, k.parts),
 		start: func(o *O) { *where(o) = standard },
@@ -45,7 +45,7 @@ func value[O, V any](key string, where func(*O) *V, k kind[V], standard V, about
 		print: func(o *O) *yaml.Node { return k.print(*where(o)) }}
 }
 
-// sectionOf is a section. Rules are what editors are told of its keys together.
+// sectionOf is a section. rules are the editors' rules about its keys.
 func sectionOf[O, V any](key string, where func(*O) *V, parts []setting[V], rules ...schema) setting[O] {
 	return setting[O]{key: key, parts: lift(where, parts), editor: schema{"allOf": rules}}
 }
@@ -79,10 +79,10 @@ func (t setting[O]) with(effect func(*policy.Spec) bool) setting[O] {
 	return t
 }
 
-// orElse is a setting that is needed, and what is said where it is missing.
+// orElse makes a setting required, with the message if it is missing.
 func (t setting[O]) orElse(message string) setting[O] { t.needed = message; return t }
 
-// within says what can stand there, where its kind does not know all of it.
+// within sets the allowed values, if the kind does not know all of them.
 func (t setting[O]) within(span string) setting[O] { t.span = span; return t }
 
 // unless says when a setting is not shown.
@@ -100,10 +100,10 @@ func (t setting[O]) unless(hidden func(*O) bool) setting[O] {
 // unread is a setting that a check reads.
 func (t setting[O]) unread() setting[O] { t.read = nil; return t }
 
-// hasEffect tells whether a policy looks at a setting.
+// hasEffect reports whether a policy uses a setting.
 func (t *setting[O]) hasEffect(k *policy.Spec) bool { return t.effect == nil || t.effect(k) }
 
-// standardOf is what settings are by default.
+// standardOf returns the defaults of settings.
 func standardOf[O any](all []setting[O]) (o O) {
 	startAll(all, &o)
 	return o
@@ -120,7 +120,7 @@ func startAll[O any](all []setting[O], o *O) {
 	}
 }
 
-// readAll reads what the file says, and notes that there are such keys.
+// readAll reads all settings from the file, and notes their keys.
 func readAll[O any](s *section, all []setting[O], o *O) {
 	for _, t := range all {
 		switch {

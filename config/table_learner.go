@@ -11,7 +11,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/admissible"
 )
 
-// What an effect depends on.
+// Conditions of effects.
 var (
 	confident = func(k *policy.Spec) bool { return k.Confident }
 	believing = func(k *policy.Spec) bool { return k.Believes }
@@ -202,7 +202,7 @@ func aboutPolicies() string {
 		"where `" + string(Robust) + "` is the default, or with `delay: bold` `" + string(FTRL) + "`"
 }
 
-// aboutDelays says what each goes with.
+// aboutDelays describes the combinations of each delay handling.
 func aboutDelays() string {
 	var late []string
 	for _, p := range Policies() {

@@ -6,16 +6,14 @@ import (
 	"encoding/hex"
 )
 
-// ID is an impression's id as it is stored and held in memory: 16 bytes for a text of any length.
+// ID is the stored form of an impression's id: 16 bytes for a text of any length.
 //
-// A UUID in canonical form, in lower case and of the variant of RFC 9562, is stored as its own 16 bytes. Different
-// UUIDs have different IDs. Any other text is hashed: 126 bits of its SHA-256, behind two variant bits (11) that no
-// such UUID has. So a UUID and a digest never collide, and Hashed tells them apart.
+// A UUID in canonical form, in lower case and of RFC 9562's variant, is stored as its 16 bytes. Any other text is hashed: 126
+// bits of its SHA-256, after two variant bits (11) that no such UUID has. So UUIDs and digests never collide; see Hashed.
 //
-// Two texts with one digest would be taken for one impression. The chance that n texts hold such a pair is at most
-// n²/2¹²⁷ (birthday bound). For 10¹² ids, 31 years of a thousand impressions a second, it is 6·10⁻¹⁵. Finding a pair
-// on purpose takes some 2⁶³ digests, and costs its finder one ranking. The digest has no key, since resharding would
-// have to carry the key along for ever.
+// Two texts with one digest would count as one impression. For n texts the probability is at most n²/2¹²⁷ (birthday
+// bound): 6·10⁻¹⁵ for 10¹² ids, 31 years of a thousand impressions a second. Finding a pair on purpose takes some 2⁶³
+// digests, and costs its finder one ranking. The digest has no key, since resharding would have to keep the key for ever.
 type ID [16]byte
 
 // uuidBytes is the length of a UUID's text.

@@ -22,7 +22,7 @@ func TestSizeIsWhatThePageShows(t *testing.T) {
 	assert.Equal(t, got.out, shown)
 }
 
-// TestSizeOfAConfiguration: what it says counts, and flags win over it.
+// TestSizeOfAConfiguration: a configuration's settings count, and flags override them.
 func TestSizeOfAConfiguration(t *testing.T) {
 	const two = `kafka: {brokers: ['127.0.0.1:9092'], group: g}
 redis: {url: 'redis://127.0.0.1:6379/0'}
@@ -47,7 +47,7 @@ learners:
 	assert.Equal(t, front.out, without.out, "the same learner, by flags")
 }
 
-// TestSizeRefuses: what makes no sense is named, all of it.
+// TestSizeRefuses: all invalid flags are named.
 func TestSizeRefuses(t *testing.T) {
 	inFile(t, "worker.yaml", sound)
 	for _, args := range [][]string{{"--rate", "0"}, {"--selected", "105%"}, {"--id", "long"}, {"--remember", "soon"}, {"--remember", "1s"}, {"--horizon", "x"},

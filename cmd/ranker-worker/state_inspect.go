@@ -72,8 +72,8 @@ Payoffs are scaled from the payoff range to 0..1.`,
 	return cmd
 }
 
-// parseCandidates reads a:0.1,b:0.7, and plain items. An item may have colons itself: what is behind the last one is a
-// utility where it is a number.
+// parseCandidates reads a:0.1,b:0.7, and plain items. An item may contain
+// colons: the part after the last one is a utility if it is a number.
 func parseCandidates(text string) ([]admin.Candidate, error) {
 	if text == "" {
 		return nil, nil
@@ -228,7 +228,7 @@ func printLearner(w io.Writer, l *admin.LearnerReport, items int) {
 	}
 }
 
-// printSilence prints what awaited selections count as, where they do.
+// printSilence prints the weight of selections in flight, if there is one.
 func printSilence(w io.Writer, s *admin.SilenceReport) {
 	if s.Law == string(config.Waits) {
 		return
@@ -242,7 +242,6 @@ func printSilence(w io.Writer, s *admin.SilenceReport) {
 	fmt.Fprintln(w)
 }
 
-// printImpressions prints what an impression pays.
 func printImpressions(w io.Writer, r *admin.ImpressionReport) {
 	if r.Share == nil {
 		fmt.Fprintln(w, "  share of impressions with a selection: no impression has ended yet")
@@ -252,7 +251,6 @@ func printImpressions(w io.Writer, r *admin.ImpressionReport) {
 		plural.N(r.Impressions, "impression"), number(r.PerSelection, "not known yet"), number(r.PerImpression, "not known yet"))
 }
 
-// printLevel prints what payoffs of all items have in common at present.
 func printLevel(w io.Writer, l *admin.LevelReport) {
 	if l.AsOf == "" {
 		fmt.Fprintln(w, "  level of all payoffs: no payoff has come yet")

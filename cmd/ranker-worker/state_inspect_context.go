@@ -56,10 +56,10 @@ func printDivision(w io.Writer, d *admin.DivisionReport) {
 	}
 }
 
-// mostAdds is how many things are named that add to what is expected of a candidate, those that add the most.
+// mostAdds bounds the summands shown for a candidate, largest first.
 const mostAdds = 8
 
-// printAdds says what the payoff that is expected of a candidate is made of.
+// printAdds prints the summands of a candidate's expected payoff.
 func printAdds(w io.Writer, c *admin.RankedCandidate) {
 	all, sum := slices.Clone(c.Adds), 0.0
 	slices.SortStableFunc(all, func(a, b admin.AddReport) int { return cmp.Compare(math.Abs(b.Adds), math.Abs(a.Adds)) })

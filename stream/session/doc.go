@@ -1,7 +1,6 @@
-// Package session logs connections to Kafka in, and in again before the session ends that the broker has granted (KIP-368). kafka-go
-// logs in once, and does not ask how long that counts: brokers then hang up on it in the middle of things.
+// Package session keeps connections to Kafka logged in, and logs in again before the broker's session ends (KIP-368). kafka-go
+// logs in once, and brokers then close its connections at the session's end. Package broker and stream.Membership dial through it.
 //
-// A connection is logged in again by the goroutine that is about to write a request, before that request, while no answer is awaited on
-// the connection. Nothing runs beside. A connection that nobody writes to is left alone: brokers let one log in again whose session
-// is over.
+// The goroutine that is about to write a request logs the connection in again first, if no answer is awaited on it. Nothing runs
+// beside. An unused connection is left alone: brokers accept a login after the session's end.
 package session

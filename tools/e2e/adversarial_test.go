@@ -163,7 +163,7 @@ func TestPipeline_AdversarialPropensitiesAreRecomputed(t *testing.T) {
 			w.publish(t, batch...)
 			require.Eventually(t, func() bool { return w.counts(t)["impressions.read"] == int64((round+1)*each) }, deadline, 20*time.Millisecond)
 
-			// What was decided, held against what this test comes to.
+			// Decisions, compared with this test's own computation.
 			var answers []kafka.Message
 			type fed struct {
 				partition, instance int
@@ -195,7 +195,7 @@ func TestPipeline_AdversarialPropensitiesAreRecomputed(t *testing.T) {
 						sum += d.Decision.Propensities[k]
 					}
 					require.InDelta(t, 1, sum, 1e-12)
-					// A user with a window of two, who pays by the hour: what pays changes in the middle.
+					// A user with a window of two, whose payoffs change in the middle.
 					at := 0
 					if utilities[d.ID][d.Items[1]] > utilities[d.ID][d.Items[0]] {
 						at = 1

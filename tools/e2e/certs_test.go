@@ -71,7 +71,7 @@ func (a *authority) client(t *testing.T) pair {
 	return p
 }
 
-// serves is what an embedded server needs to ask for certificates of this CA.
+// serves returns an embedded server's TLS configuration that asks for certificates of this CA.
 func (a *authority) serves(t *testing.T, p pair) *tls.Config {
 	t.Helper()
 	own, err := tls.X509KeyPair([]byte(p.certPEM), []byte(p.keyPEM))

@@ -21,12 +21,12 @@ import (
 	"github.com/ranker-worker/ranker-worker/tools/checker"
 )
 
-// tasteful are users of whom a number says what they like: an item is worth 0.5, and 0.3 times the product of the user's number and the
-// item's more, which is another one for each of them. Of those in one segment items of one category are worth 0.15 more, and of those in
-// another as much less; some are in a segment that nobody declares. All items are worth the same in the mean.
+// tasteful are users whose number determines their taste: an item pays 0.5, plus 0.3 times the product of
+// the user's and the item's numbers, which differ by item. In one segment items of one category pay 0.15
+// more, in another as much less; some users have an undeclared segment. All items have the same mean.
 type tasteful struct {
 	base           event.Millis
-	lost, expected float64 // against the best of what a user could be made to select, and what ranking by utility would lose
+	lost, expected float64 // against the best possible selection of each user, and the loss of ranking by utility
 }
 
 const (
@@ -45,7 +45,7 @@ func (u *tasteful) of(n int) (taste float64, kinds []float64, rng *rand.Rand) {
 	return taste, kinds, rng
 }
 
-// segment is that of a user, and what the items of the first category are worth more to him than those of the second.
+// segment returns a user's segment, and by how much the first category's items pay more there than the second's.
 func (u *tasteful) segment(n int) (name string, more float64) {
 	names, worth := [...]string{"new", "loyal", "odd", ""}, [...]float64{0.15, -0.15, 0, 0}
 	return names[n%4], worth[n%4]
@@ -115,8 +115,8 @@ func (u *tasteful) Respond(n int, items [][]byte) ([]platform.Record, error) {
 	return records, nil
 }
 
-// judged has evaluate say what policies would have been worth by the log: one that looks at what the learner looks at, and one that declares no products. One
-// that declares other lists than impressions have is refused.
+// judged evaluates other policies by the log: one with the learner's context, and one
+// without products. A policy that declares other lists than the impressions have is refused.
 func (w *world) judged(t *testing.T) {
 	t.Helper()
 	l := &w.cfg.Learners[0]
@@ -146,8 +146,8 @@ func (w *world) judged(t *testing.T) {
 	require.Greater(t, r.Log.Judged, int64(1000))
 }
 
-// TestPipeline_ContextTeaches: what users like, which their numbers tell, is learned through a kill and a rollback, the sums are those that the
-// checker works out of the topics, and each ranking is made again from them.
+// TestPipeline_ContextTeaches: users' tastes are learned through a kill and a
+// rollback, the sums equal the checker's, and a replay computes the same rankings.
 func TestPipeline_ContextTeaches(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		const impressions = 3000

@@ -26,7 +26,7 @@ type converting struct {
 	base     event.Millis // of the first impression
 	rates    [][]float64  // by learner and item; the items are in the order of their utilities
 	lost     []float64    // by learner
-	expected []float64    // what ranking by utility would lose
+	expected []float64    // loss of ranking by utility
 }
 
 const (
@@ -47,7 +47,7 @@ func newConverting(seed uint64, learners int, base event.Millis) *converting {
 	return u
 }
 
-// of are the learner of an impression, and what is random about it.
+// of returns an impression's learner, and its random numbers.
 func (u *converting) of(n int) (learner int, at event.Millis, rng *rand.Rand) {
 	learner = n % len(u.lost)
 	return learner, u.base + event.Millis(n/len(u.lost))*1000, rand.New(rand.NewPCG(uint64(n), 77))
@@ -81,7 +81,7 @@ func (u *converting) Respond(n int, items [][]byte) ([]platform.Record, error) {
 		selected = max(selected, item)
 	}
 	rates := u.rates[learner]
-	for item := window - 1; item < conversionItems; item++ { // what a user with this window can be made to select
+	for item := window - 1; item < conversionItems; item++ { // items that a user with this window can be made to select
 		best = max(best, rates[item])
 	}
 	u.lost[learner] += best - rates[selected]
@@ -95,10 +95,9 @@ func (u *converting) Respond(n int, items [][]byte) ([]platform.Record, error) {
 	return records, nil
 }
 
-// TestPipeline_SilenceTeaches: payoffs are sent only for conversions, and late; a worker is killed in mid-stream, and Redis is
-// rolled back to an older copy. What the learners lose in the mean is what the laboratory's lose, to 10 percent and six
-// standard errors (a false alarm in 10⁹, if runs were normal), which is below what they would lose if they waited for
-// silence to be over.
+// TestPipeline_SilenceTeaches: payoffs come only for conversions, and late; a worker is killed, and Redis
+// is rolled back. The learners' mean loss equals the laboratory's, to 10 percent and six standard errors (a
+// false alarm in 10⁹, if runs were normal), which is below the loss of learners that wait for deadlines.
 func TestPipeline_SilenceTeaches(t *testing.T) {
 	const learners, each, runs = 5, conversionHorizon, 16
 	regret := func(silence ...string) *lab.Result {
@@ -145,8 +144,8 @@ func conversionLearners(n int) string {
 	return lines
 }
 
-// disturbed has users use the pipeline, while a worker is killed in mid-stream and Redis rolled back to an older copy. Another worker is
-// killed later; rebuild then deletes what Redis has, and rebuilds it. It returns the stored account, and the number of records sent.
+// disturbed lets users use the pipeline, while a worker is killed and Redis rolled back. Another worker is killed later;
+// rebuild then deletes the state in Redis, and rebuilds it. It returns the stored account, and the number of records sent.
 func (w *world) disturbed(t *testing.T, users platform.Users, impressions, unanswered int, rebuild bool) (map[string]int64, platform.Progress) {
 	t.Helper()
 	points, reached := map[int]chan struct{}{}, map[int]chan struct{}{}
@@ -223,7 +222,7 @@ func (r *running) kill(t *testing.T) {
 	}
 }
 
-// rollBack replaces what Redis has of the partition by a copy.
+// rollBack replaces the partition's keys in Redis by a copy.
 func (w *world) rollBack(t *testing.T, copied map[string]storedKey) {
 	t.Helper()
 	keys, err := w.redis.Keys(t.Context(), "{"+w.group+":0}:*").Result()

@@ -18,8 +18,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// TestEvaluate_JoinsAsTheWorkerDoes: what is read from the topics, has as many selections, payoffs and
-// ends as the worker has counted; and the log's policy was paid what users paid.
+// TestEvaluate_JoinsAsTheWorkerDoes: the joined log has as many selections, payoffs
+// and ends as the worker's account, and the log's policy earned the users' payoffs.
 func TestEvaluate_JoinsAsTheWorkerDoes(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		const impressions = 3000

@@ -13,8 +13,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
 )
 
-// unfitLines is how many lines a worker may log that stays outside of its group, in the seconds of this test: what it waits for comes
-// again after 30 s, and all else is of its beginning.
+// unfitLines bounds the log lines of a worker outside of its group during
+// this test: waits repeat after 30 s, and the rest comes at its beginning.
 const unfitLines = 8
 
 // TestFit_OnlyWhoCanWorkJoins: of three workers one has a wrong password for Redis, no way to it, or an ACL without the group's
@@ -145,8 +145,8 @@ func TestFit_Learners(t *testing.T) {
 	})
 }
 
-// TestFit_WhoBecomesUnfitLeaves: a member whose password for Redis is changed, or whose ACL loses the group's keys while it runs, leaves the
-// group once it cannot take its partitions over any more. The others rank what comes for them. It joins again once it can work.
+// TestFit_WhoBecomesUnfitLeaves: a member whose Redis password is changed, or whose ACL loses the group's keys, leaves
+// the group once it cannot take its partitions over. The others rank their impressions. It joins again once it can work.
 func TestFit_WhoBecomesUnfitLeaves(t *testing.T) {
 	if testenv.Short() {
 		t.Skipf("left out, because %s=1: it needs a real Apache Kafka and a real redis-server", testenv.ShortEnv)

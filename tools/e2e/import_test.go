@@ -16,7 +16,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// exported is what the world's group has learned.
+// exported returns the export of the world's group.
 func (w *world) exported(t *testing.T) []byte {
 	t.Helper()
 	var file bytes.Buffer
@@ -25,7 +25,7 @@ func (w *world) exported(t *testing.T) []byte {
 	return file.Bytes()
 }
 
-// fed are the payoffs of each item that the learner has been fed, which is what is exported.
+// fed returns the payoffs fed for each item, as exported.
 func fed(l *admin.LearnerReport) map[string]int64 {
 	all := map[string]int64{}
 	for _, it := range l.Items {
@@ -36,8 +36,8 @@ func fed(l *admin.LearnerReport) map[string]int64 {
 	return all
 }
 
-// TestState_ImportBeginsAGroup that has never run: a new region begins with what another has learned, and reads from where
-// kafka.start said at that moment. A group that has lost its state is no beginning, and is refused.
+// TestState_ImportBeginsAGroup that has never run: a new region begins with another's statistics,
+// and reads from where kafka.start says at that moment. A group that has lost its state is refused.
 func TestState_ImportBeginsAGroup(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		kind := map[string]string{"embedded": "bold", "real": "qpmd"}[env.Name]
@@ -89,8 +89,8 @@ func TestState_ImportBeginsAGroup(t *testing.T) {
 	})
 }
 
-// TestState_ImportWhileAWorkerStarts: a worker that begins in the middle of an import takes partitions over, and is taken
-// over from. Whoever wins, each partition has all of its part or nothing, and the command, given again, adds what is left.
+// TestState_ImportWhileAWorkerStarts: a worker that begins during an import takes partitions over, and
+// loses some. Each partition has all of its import or nothing, and the repeated command adds the rest.
 func TestState_ImportWhileAWorkerStarts(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		old := worldOf(t, env, 3, "qpmd")

@@ -52,7 +52,7 @@ func TestKill_TwoWorkersOneKilledAndRestarted(t *testing.T) {
 	t.Logf("adopted %d decisions of the killed worker", got["impressions.adopted"])
 }
 
-// reach waits until the play has come to a point. Done is closed behind what the play ends with.
+// reach waits until the play has come to a point. done is closed with the play's end.
 func (w *world) reach(t *testing.T, point <-chan struct{}, done <-chan error) {
 	t.Helper()
 	select {

@@ -15,7 +15,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// leaving are users of the laboratory who leave when they do not find what they like: several runs, a learner each.
+// leaving are users of the laboratory who leave without a good item in their window: several runs, a learner each.
 type leaving struct {
 	base         event.Millis
 	visits       []*lab.Visits // by learner
@@ -65,12 +65,12 @@ func (u *leaving) Respond(n int, items [][]byte) ([]platform.Record, error) {
 	}, nil
 }
 
-// TestPipeline_EarnsWhereUsersLeave: more than half of the impressions have no selection, and the ranking decides which. Through a kill, a
-// rollback of Redis and a rebuild, an impression earns what the laboratory's learners earn with the same users, to a tenth. A learner of
-// payoff per selection, as moss with qpmd is, earns less than that with them.
+// TestPipeline_EarnsWhereUsersLeave: more than half of the impressions have no selection, depending on the ranking. Through a kill, a
+// rollback of Redis and a rebuild, the payoff per impression equals the laboratory's with the same users, to a tenth. A learner of
+// payoff per selection, moss with qpmd, earns less.
 //
-// In 13 plays an impression earned 0.1895 ± 0.0042, and has to earn 0.178 in one of three. So this fails without cause less often than once
-// in 10⁶, if plays were normal.
+// In 13 plays an impression earned 0.1895 ± 0.0042, and must earn 0.178 in one of
+// three. So this fails without cause less often than once in 10⁶, if plays were normal.
 func TestPipeline_EarnsWhereUsersLeave(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		const learners, each = 4, 4000
@@ -92,7 +92,7 @@ func TestPipeline_EarnsWhereUsersLeave(t *testing.T) {
 	})
 }
 
-// playLeaving plays all runs of an experiment at once, and returns what an impression earns in the mean, and what the best ranking does.
+// playLeaving plays all runs of an experiment at once, and returns the mean payoff per impression, and the best ranking's.
 func playLeaving(t *testing.T, env testenv.Env, e *lab.Experiment) (earned, best float64) {
 	t.Helper()
 	lines := "policy: utility\n    default: true" // nobody uses it

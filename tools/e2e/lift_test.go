@@ -22,9 +22,9 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// tried are users of an experiment, an impression every ten seconds: some select nothing, some are shown another order, some pay, and some
-// of these too late. What is shown first pays more often where it is item 1. What comes in time comes hours before its deadline: the clock
-// goes on while workers read.
+// tried are users of an experiment, an impression every ten seconds: some select nothing, some
+// are shown another order, some pay, and some of these too late. Item 1 on top pays more often.
+// Records in time come hours before their deadline, since the clock goes on while workers read.
 type tried struct{ base event.Millis }
 
 const (
@@ -60,8 +60,7 @@ func (u *tried) Respond(n int, items [][]byte) ([]platform.Record, error) {
 	return records, nil
 }
 
-// TestLift_SaysWhatTheMetricsSay: what lift makes of the topics is what workers have counted, to the last bit, though one of them is
-// killed.
+// TestLift_SaysWhatTheMetricsSay: lift computes from the topics the same as the workers' metrics, to the last bit, although one is killed.
 func TestLift_SaysWhatTheMetricsSay(t *testing.T) {
 	for name, units := range map[string]string{"by impression": "by: impression", "by user": "by: user, period: 1h"} {
 		t.Run(name, func(t *testing.T) {
@@ -109,7 +108,7 @@ func TestLift_SaysWhatTheMetricsSay(t *testing.T) {
 	}
 }
 
-// shownLift is what is known of an arm, its units first, and of the control's units.
+// shownLift is an arm's lift, with its units and the control's.
 type shownLift struct {
 	arm, control           int64
 	lower, estimate, upper float64
@@ -174,7 +173,7 @@ func (w *world) lift(t *testing.T, asOf, from event.Millis) (*lift.Report, error
 	return u.Report(log)
 }
 
-// gauge is what a worker's metric says of an arm; 0 where it is not there.
+// gauge returns a worker's metric of an arm; 0 if it is missing.
 func (r *running) gauge(t *testing.T, name, arm, bound string) float64 {
 	t.Helper()
 	families, err := r.metrics.Gather()

@@ -26,7 +26,7 @@ import (
 	realkafka "github.com/ranker-worker/ranker-worker/internal/test/testenv/kafka"
 )
 
-// issuer hands out tokens that a broker can tell from others, by a key of its own.
+// issuer issues tokens that a broker recognises, by its own key.
 type issuer struct {
 	key      *rsa.PrivateKey
 	dir      string
@@ -132,8 +132,8 @@ func (i *issuer) brokerOf(t *testing.T, session time.Duration) *testenv.Owned {
 // cannot, and goes on through the ends of many sessions, as one with a password does.
 func TestOAuthBearer(t *testing.T) {
 	const session, sessions = 3 * time.Second, 5
-	// A session ends with its token at the latest. What is left of one when the worker asks for the next, a fifth, has to be well more than
-	// the second that brokers want between two logins.
+	// A session ends with its token at the latest. The remaining fifth, when the worker requests
+	// the next, must be well more than the second that brokers require between two logins.
 	i := newIssuer(t, 20*time.Second)
 	kafka := i.brokerOf(t, session)
 	env := testenv.Env{Kafka: kafka.Addr, Redis: testenv.Real(t).Redis}

@@ -63,9 +63,9 @@ func (w *world) settled(t *testing.T, sent [event.Inputs]int64) (got map[string]
 	return got
 }
 
-// paused lets impressions pause while payoffs go on, until 20 that waited have expired and many payoffs came late for them. The first
-// payoffs say that they are not late. More impressions come behind the pause, some of their payoffs before them. It returns the account, what
-// was sent, and puts the store back as of the beginning of the pause.
+// paused lets impressions pause while payoffs go on, until 20 pending ones have expired and many payoffs came
+// late. The first payoffs are dated in time. More impressions follow, some after their payoffs. It returns the
+// account, the number of records sent, and a function that restores the store as of the beginning of the pause.
 func (w *world) paused(t *testing.T) (account map[string]int64, sent [event.Inputs]int64, restore func()) {
 	t.Helper()
 	publish := func(messages ...kafka.Message) {
@@ -114,8 +114,8 @@ func (w *world) paused(t *testing.T) (account map[string]int64, sent [event.Inpu
 	}
 }
 
-// TestState_OutlastsAPauseOfImpressions: impressions pause while thousands of payoffs and selections go on. Whether Redis is then
-// restored from a copy of before the pause or rebuilt from the topics, each record comes to the outcome that it had at first.
+// TestState_OutlastsAPauseOfImpressions: impressions pause while thousands of payoffs and selections go on. Whether
+// Redis is then restored from a copy before the pause or rebuilt from the topics, each record has its first outcome.
 func TestState_OutlastsAPauseOfImpressions(t *testing.T) {
 	env := testenv.Embedded(t)
 	w := pauseWorld(t, env)

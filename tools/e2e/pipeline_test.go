@@ -16,7 +16,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
 )
 
-// checkAccount holds the stored account against what the users sent: nothing lost, nothing twice.
+// checkAccount compares the stored account with the users' records: none lost, none counted twice.
 func checkAccount(t *testing.T, got map[string]int64, sent platform.Progress) {
 	t.Helper()
 	sum := func(names ...string) (n int64) {

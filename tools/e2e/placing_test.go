@@ -34,7 +34,7 @@ func TestPlacing_IsSaid(t *testing.T) {
 	})
 }
 
-// TestStart_IsSaid: where a group begins that has never run, what it leaves aside, and that another has ranked it already.
+// TestStart_IsSaid: the log names where a new group begins, the records that it skips, and another group that has ranked them.
 func TestStart_IsSaid(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		w := newWorld(t, env, 1, "policy: greedy")

@@ -14,8 +14,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// TestPooling_OnePartitionsPayoffsTeachTheOthers: what payoffs of one partition say of an item decides rankings of
-// another, which has never seen a payoff.
+// TestPooling_OnePartitionsPayoffsTeachTheOthers: one partition's payoffs decide rankings of another, which has never had a payoff.
 func TestPooling_OnePartitionsPayoffsTeachTheOthers(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		w := newWorld(t, env, 2, "policy: greedy")
@@ -41,9 +40,8 @@ func TestPooling_OnePartitionsPayoffsTeachTheOthers(t *testing.T) {
 				kafka.Message{Topic: topics.Payoffs, Key: id, Value: fmt.Appendf(nil, `{"impression_id":"%s","payoff":%g}`, id, payoff)})
 		}
 		require.Eventually(t, func() bool { return w.counts(t)["payoffs.applied"] == 2 }, deadline, 50*time.Millisecond)
-		// The other partition has no payoff at all, and draws which item it shows first. As soon as it has heard of
-		// these payoffs it shows first what pays. By luck that would happen in all of a round's draws with a
-		// probability of 2^-40.
+		// The other partition has no payoff, and draws the item on top. Once it has read these payoffs it shows
+		// the best payer first. By chance this would happen in all draws of a round with a probability of 2^-40.
 		const round = 40
 		require.Eventually(t, func() bool {
 			var messages []kafka.Message

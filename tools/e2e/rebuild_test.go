@@ -57,9 +57,9 @@ func (w *world) forget(t *testing.T, topic event.Topic, upTo []int64) {
 	}
 }
 
-// TestState_RebuildOfWhatRetentionLeft: retention has eaten a part of the topics that is over and done with, and then
-// Redis is lost. Rebuild says what is missing, and with --partial makes what a state holds that has seen nothing but the
-// rest: the same account, the same payoffs of each item, and everything that is pending can still be paid.
+// TestState_RebuildOfWhatRetentionLeft: retention has deleted ended records, and then Redis is
+// lost. Rebuild lists the loss, and with --partial makes the state of the remaining records: the
+// same account, the same payoffs of each item, and every pending impression can still be paid.
 func TestState_RebuildOfWhatRetentionLeft(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		kind := map[string]string{"embedded": "qpmd", "real": "bold"}[env.Name]
@@ -173,8 +173,8 @@ func TestState_RebuildAfterTopicsWereMadeAnew(t *testing.T) {
 	})
 }
 
-// TestState_RebuildWithoutALearner: the log names a learner that the configuration lacks. That is refused, before anything is
-// dropped; --partial rebuilds the others, and says what it leaves out.
+// TestState_RebuildWithoutALearner: the log names a learner that the configuration lacks. That
+// is refused before anything is dropped; --partial rebuilds the others, and names the rest.
 func TestState_RebuildWithoutALearner(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		w := newWorld(t, env, 1, "policy: greedy")

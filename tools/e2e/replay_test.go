@@ -42,8 +42,8 @@ func (w *world) replayed(t *testing.T, rankings, notExact int64) {
 	t.Logf("%d rankings, %d identical\n%s", sum.Rankings, sum.Same, reasons)
 }
 
-// TestReplay_MakesAllRankingsAgain: what a worker has ranked through a restart is made again from the topics, byte by byte, for learners that
-// share what they know over all partitions and for those that do not.
+// TestReplay_MakesAllRankingsAgain: a worker's rankings through a restart are computed again
+// from the topics, byte by byte, for learners that share statistics and for those that do not.
 func TestReplay_MakesAllRankingsAgain(t *testing.T) {
 	for _, learner := range []string{"policy: moss", "policy: thompson", "policy: egreedy", "policy: elimination"} {
 		t.Run(learner, func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestReplay_MakesAllRankingsAgain(t *testing.T) {
 	}
 }
 
-// TestReplay_MakesThoseOfAnExperimentAgain: likewise where arms rank, by what they have learned themselves and by what all have, with a shadow.
+// TestReplay_MakesThoseOfAnExperimentAgain: likewise with arms, by separate and by shared learning, with a shadow.
 func TestReplay_MakesThoseOfAnExperimentAgain(t *testing.T) {
 	const impressions = 2000
 	for _, learning := range []string{"separate", "shared, shadow: {dark: 0.3}"} {
@@ -74,7 +74,7 @@ experiments:
 	}
 }
 
-// TestExplain: why an impression was ranked is said by what was known when it was, and its own order is the one that is shown.
+// TestExplain: an impression's ranking is explained by the statistics at its time, and in its own order.
 func TestExplain(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		const impressions = 1000
@@ -105,8 +105,8 @@ func TestExplain(t *testing.T) {
 	})
 }
 
-// TestReplay_FromABase: rankings are made again from a base that was taken while a worker ranked; what the topics held before may be gone. How
-// far the worker knew all partitions then is told again within a minute, and by the next one as soon as it begins.
+// TestReplay_FromABase: rankings are computed from a base taken while a worker ranked; earlier records may
+// be gone. The worker records a snapshot of sources within a minute, and the next one as soon as it begins.
 func TestReplay_FromABase(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		const impressions = 6000

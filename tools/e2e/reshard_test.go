@@ -51,7 +51,7 @@ func (w *world) renamed(t *testing.T, suffix string, partitions int) {
 	w.create(t, partitions)
 }
 
-// recreated deletes all topics of the world and makes them anew.
+// recreated deletes all topics of the world and creates them again.
 func (w *world) recreated(t *testing.T, partitions int) {
 	t.Helper()
 	topics := w.cfg.Kafka.Topics
@@ -156,8 +156,8 @@ func (c *crowd) selection(i int) kafka.Message {
 
 func (c *crowd) payoff(i int) kafka.Message { return c.w.payoff(c.id(i), "", 0.5) }
 
-// enter lets a worker read all impressions but the last quarter, which are left unread, and some of what belongs to them:
-// some are paid then, some are selected, and some payoffs wait for their selection.
+// enter lets a worker read all impressions but the last quarter, and some of their
+// records: some are paid then, some selected, and some payoffs wait for their selection.
 func (c *crowd) enter(t *testing.T) {
 	t.Helper()
 	before := c.w.counts(t)
@@ -213,8 +213,7 @@ func (c *crowd) leave(t *testing.T, stay int64) {
 	r.stop(t)
 }
 
-// sound holds the account and what is known of items against what the crowds have done: nothing is lost, nothing counts
-// twice.
+// sound compares the account and the items' statistics with the crowds' records: nothing is lost, nothing counted twice.
 func (w *world) sound(t *testing.T, crowds ...*crowd) {
 	t.Helper()
 	got := w.counts(t)
@@ -302,9 +301,8 @@ func TestState_ReshardToAnyNumber(t *testing.T) {
 	})
 }
 
-// TestState_ReshardOfRecreatedTopics: topics were deleted and made anew with fewer partitions, after everything was read.
-// As long as the old ones are there, nobody is let read them again. An id that producers put into two partitions is one
-// in the end, and what could not be joined before is an orphan.
+// TestState_ReshardOfRecreatedTopics: topics were deleted and created again with fewer partitions, after everything was read. While the
+// old ones exist, reading them again is refused. An id in two partitions becomes one, and records that could not be joined are orphans.
 func TestState_ReshardOfRecreatedTopics(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		w := worldOf(t, env, 4, "qpmd")
@@ -313,7 +311,7 @@ func TestState_ReshardOfRecreatedTopics(t *testing.T) {
 		c := &crowd{w, "all", 80}
 		c.enter(t)
 		w.misplace(t, c.payoff(3))
-		r := w.start(t) // reads what enter has left
+		r := w.start(t) // reads the rest after enter
 		require.Eventually(t, func() bool {
 			got := w.counts(t)
 			return got["impressions.read"] == 300+80 && got["payoffs.parked"] > 0 && got["selections.parked"] == 0

@@ -68,8 +68,8 @@ func TestState_ImportCountsOnceUntilReset(t *testing.T) {
 	})
 }
 
-// TestState_ReshardAdoptsWhatNewPartitionsDecided: partitions were added while workers ran, which began in the new ones. What
-// they have ranked there is not ranked again.
+// TestState_ReshardAdoptsWhatNewPartitionsDecided: partitions were added while
+// workers ran, which began in the new ones. Their rankings there are not made again.
 func TestState_ReshardAdoptsWhatNewPartitionsDecided(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		w := worldOf(t, env, 2, "qpmd")
@@ -91,9 +91,8 @@ func TestState_ReshardAdoptsWhatNewPartitionsDecided(t *testing.T) {
 	})
 }
 
-// TestState_ReshardWhereAWorkerBegan: the command was killed when it had dropped an old partition and had not put the new one
-// in its place. A worker takes that for a beginning; the command, given again, finishes all the same, and what the worker
-// has ranked is not ranked again.
+// TestState_ReshardWhereAWorkerBegan: the command was killed after it had dropped an old partition, before the new one was in
+// its place. A worker takes that for a beginning; the repeated command finishes, and the worker's rankings are not made again.
 func TestState_ReshardWhereAWorkerBegan(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		for _, p := range []int{0, 1} {
@@ -123,8 +122,7 @@ func TestState_ReshardWhereAWorkerBegan(t *testing.T) {
 	})
 }
 
-// TestState_ReshardReadsNothingTwice: of topics of other names none may have been read before, and what is left in the old
-// ones is not passed over as long as they are there.
+// TestState_ReshardReadsNothingTwice: topics with other names must be unread, and the rest of the old ones is read while they exist.
 func TestState_ReshardReadsNothingTwice(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		w := worldOf(t, env, 2, "qpmd")

@@ -19,13 +19,13 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
 )
 
-// Six items, a to f in increasing utility, of which b is the best until all but d get worse. A user selects what he likes best within
-// a window of P(w) ∝ 0.7^w; three of a hundred select anything within it. The last rounds are what learning is judged by.
+// Six items, a to f by increasing utility, of which b is the best until all but d get worse. Users select the highest
+// utility within a window of P(w) ∝ 0.7^w; three of a hundred select anything within it. The last rounds are judged.
 const (
 	robustItems   = 6
 	robustRounds  = 50
 	robustEach    = 45 // impressions in a round, which is a pass of event time
-	robustChange  = 15 // the round in which what is best changes
+	robustChange  = 15 // the round in which the best item changes
 	robustJudged  = 18 // rounds
 	robustLag     = 4  // after how many rounds payoffs come, some of them up to five later
 	robustRange   = 10 // payoff_range ends there; payoffs are 0 or 1
@@ -55,7 +55,7 @@ func robustWindows() []float64 {
 	return q
 }
 
-// robustBest is what the best ranking brings in a round: its best item is on top, then what is liked less.
+// robustBest returns the payoff of the best ranking in a round: its best item is on top, then those with less utility.
 func robustBest(q []float64, round int) float64 {
 	sum := 0.0
 	for w, share := range q {
@@ -80,15 +80,14 @@ func robustUser(rng *rand.Rand, q []float64, shown []int) int {
 	return slices.Index(shown, slices.Max(shown[:window]))
 }
 
-// fedPayoff is a payoff as the log tells of it: normalised, with what its ranking says of the item that was selected.
+// fedPayoff is a logged payoff: normalised, with its ranking's values for the selected item.
 type fedPayoff struct {
 	item                         int
 	began                        int64
 	payoff, propensity, expected float64
 }
 
-// sumsRow is what there is of a block of time, in numbers: payoffs, their sum and sum of squares, chances; or for all items the
-// payoffs and what they brought above what was expected.
+// sumsRow is a block's row: payoffs, their sum and sum of squares, chances; or for all items payoffs and residuals.
 type sumsRow struct {
 	inflight.Bucket
 	n, sum, squares, chances float64
@@ -104,8 +103,7 @@ func decay(age int64, horizon int) float64 {
 // parts is a number as the state has it: rounded to 2⁻³⁰.
 func parts(x float64) float64 { return math.Round(x*(1<<30)) / (1 << 30) }
 
-// robustFold is what is kept of some payoffs, by block: of each item as of the newest selection that had been paid when a payoff
-// of it came last, and of all as of the newest.
+// robustFold folds payoffs by block: each item as of the newest paid selection when its last payoff came, and all as of the newest.
 func robustFold(g *inflight.Scheme, all []fedPayoff) (items [robustItems][]sumsRow, levels []sumsRow, pass int64) {
 	pass = math.MinInt64
 	var asOf [robustItems]int64
@@ -146,7 +144,7 @@ func differ(mean, n, other, deviations, sigma float64) bool {
 	return math.Abs(mean-other) > deviations*sigma/math.Sqrt(n)+max(0, 1-deviations*sigma)/n
 }
 
-// robustEstimate is what all payoffs tell: levels by block, over what half-life the newest is found, and how payoffs spread.
+// robustEstimate is the estimate from all payoffs: levels by block, half-life, and spread.
 type robustEstimate struct {
 	pass             int64
 	blocks           []inflight.Bucket
@@ -254,7 +252,7 @@ func likeliest(n, sum []float64, variance float64) (mean, kappa float64) {
 	panic("not reached")
 }
 
-// is tells whether the estimate is the one that is stored.
+// is reports whether the estimate is the stored one.
 func (e *robustEstimate) is(stored string) bool {
 	words := strings.Fields(stored)
 	number := func(text string) float64 {
@@ -283,7 +281,7 @@ func (e *robustEstimate) is(stored string) bool {
 	return true
 }
 
-// read is what an item's rows come to: the mean lately, what it is worth, and how often the item could have been selected.
+// read returns an item's recent mean, the number of payoffs behind it, and its chances of selection.
 func (e *robustEstimate) read(rows []sumsRow) (mean, worth, chances float64) {
 	if len(rows) == 0 {
 		return 0, 0, 0
@@ -338,7 +336,7 @@ func (e *robustEstimate) tail(rows []sumsRow, mean, worth float64) (m, n, d floa
 	return 0, 0, 0, false
 }
 
-// decide gives what is expected of each item, and how often it could have been selected.
+// decide returns each item's expected payoff, and its chances of selection.
 func (e *robustEstimate) decide(items *[robustItems][]sumsRow) (expected, chances []float64) {
 	for _, rows := range items {
 		mean, worth, c := e.read(rows)
@@ -405,7 +403,7 @@ func (x *robustRun) until(t *testing.T, count string, n int) {
 	require.Eventually(t, func() bool { return x.counts(t)[count] == int64(n) }, deadline, 10*time.Millisecond, count)
 }
 
-// decisions holds the rankings of a round against what this test comes to, and has users select.
+// decisions compares the rankings of a round with this test's computation, and has users select.
 func (x *robustRun) decisions(t *testing.T, round int) {
 	items, _, _ := robustFold(&x.grid, x.fed)
 	expected, chances := x.estimate.decide(&items)
@@ -450,7 +448,7 @@ func (x *robustRun) decisions(t *testing.T, round int) {
 	x.until(t, "selections.joined", x.seen)
 }
 
-// answers sends the payoffs that are due in a round, and waits until they are fed and what they tell is estimated.
+// answers sends the payoffs due in a round, and waits until they are fed and estimates made.
 func (x *robustRun) answers(t *testing.T, round int) {
 	due := x.due[round]
 	if len(due) == 0 {
@@ -486,16 +484,15 @@ func (x *robustRun) answers(t *testing.T, round int) {
 	}
 }
 
-// TestPipeline_RobustIsRecomputed: the learner for payoffs that change ranks and learns, with users of whom some are contrary, a payoff
-// range ten times too wide, payoffs that come late, and a restart while they are on their way. Whoever has the log alone comes to
-// the same levels, spread, expectations and propensities by slow and plain means; but for one thing that the log does not tell,
-// which is after how many payoffs of a pass an estimate was made: it is found from the estimate stored. No propensity collapses, and
-// what is best is found again after it has changed.
+// TestPipeline_RobustIsRecomputed: robust ranks and learns, with some contrary users, a payoff range ten times too
+// wide, late payoffs, and a restart meanwhile. A slow and plain computation from the log gives the same levels,
+// spread, expectations and propensities; only the number of payoffs before each estimate is not in the log, and is
+// found from the stored estimate. No propensity collapses, and the best item is found again after its change.
 //
-// In 20,000 plays of this world with the learner alone the payoff of the rounds that are judged was 0.397 ± 0.018 in the mean, of
-// 0.402 at best; it was below two thirds of that in four, which had not found in time what is best by then. It has to be above that
-// in one of two plays. With 2·10⁻⁴ to miss it in one, 5·10⁻⁴ at the most (95%), this fails without cause less often than once in 10⁶.
-// A ranking by utility brings 0.05.
+// In 20,000 plays of this world with the learner alone, the payoff of the judged rounds was 0.397 ± 0.018
+// in the mean, of 0.402 at best; it was below two thirds of that in four, which had not found the new
+// best item in time. It must be above that in one of two plays. With 2·10⁻⁴ to miss it in one, 5·10⁻⁴ at
+// the most (95%), this fails without cause less often than once in 10⁶. A ranking by utility earns 0.05.
 func TestPipeline_RobustIsRecomputed(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		best, most := robustBest(robustWindows(), robustRounds-1), 0.0

@@ -21,7 +21,7 @@ import (
 	realredis "github.com/ranker-worker/ranker-worker/internal/test/testenv/redis"
 )
 
-// The worker's user on the secured servers. The passwords hold what YAML, Kafka's own files and URLs could trip over.
+// The worker's user on the secured servers. The passwords contain characters that YAML, Kafka's files and URLs could misread.
 const (
 	workerUser    = "worker"
 	kafkaPassword = `k4fka:# %pass`
@@ -114,7 +114,7 @@ func securedReal(t *testing.T) *secured {
 	return s
 }
 
-// tls is what the worker's configuration says of certificates, in either section.
+// tls returns the certificates' settings, for either section.
 func (s *secured) tls() string {
 	return fmt.Sprintf("tls: {ca_file: %q, cert_file: %q, key_file: %q}", s.ca.file(), s.client.certFile, s.client.keyFile)
 }
@@ -202,7 +202,7 @@ var leastRights = []right{
 	{"", kafka.ResourceTypeTransactionalID, kafka.ACLOperationTypeWrite},
 }
 
-// grantKafka gives the worker's principal rights on what belongs to the group, and waits until the broker knows them.
+// grantKafka gives the worker's principal rights on the group's resources, and waits until the broker knows them.
 func (w *world) grantKafka(t *testing.T, rights ...right) {
 	t.Helper()
 	client := &kafka.Client{Addr: kafka.TCP(w.access.Kafka.Brokers...), Transport: w.transport(t)}

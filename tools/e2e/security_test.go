@@ -41,7 +41,7 @@ func TestSecurity(t *testing.T) {
 	})
 }
 
-// works: with the least rights, the worker does what it does without TLS, users and rights.
+// works: with the least rights, the worker works as without TLS, users and rights.
 func (s *secured) works(t *testing.T, mechanism string, seed uint64) {
 	kafkaPass, redisKeys := "password: ${E2E_KAFKA_PASSWORD}", s.redisKeys("password: ${E2E_REDIS_PASSWORD}")
 	switch mechanism { // each way to give a password is used once
@@ -73,8 +73,7 @@ func requireNoSecrets(t *testing.T, text string) {
 	}
 }
 
-// shows: a worker process listens where it is told to and nowhere else, and neither its pages nor its profiles nor its
-// log hold a password.
+// shows: a worker process listens at its address only, and its pages, profiles and log contain no password.
 func (s *secured) shows(t *testing.T) {
 	t.Parallel()
 	ports, err := proc.FreePorts(1)
@@ -166,12 +165,12 @@ func (s *secured) examined(t *testing.T) {
 	}
 }
 
-// refused is what a wrong password for Kafka comes to.
+// refused returns the message for a wrong password for Kafka.
 func (s *secured) refused() string {
 	if s.real {
 		return "Authentication failed"
 	}
-	return "hung up" // what kfake does, as brokers before 1.0 did
+	return "hung up" // as kfake does, and brokers before 1.0
 }
 
 // listening are the addresses on which a process takes TCP connections, as Linux lists them.
@@ -286,7 +285,7 @@ func (s *secured) eachCommandIsNeeded(t *testing.T) {
 	}
 }
 
-// expires: what is done to the index of deadlines is allowed too, and what the next owner does to learn which ids are known.
+// expires: the commands of the expiry walk, and of the next owner's id index, are allowed.
 func (s *secured) expires(t *testing.T) {
 	t.Parallel()
 	w := s.world(t, 1, s.kafkaKeys("plain", "password: ${E2E_KAFKA_PASSWORD}"), s.redisKeys("password: ${E2E_REDIS_PASSWORD}"), leastRights)

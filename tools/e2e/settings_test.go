@@ -23,7 +23,7 @@ func (w *world) impressions(name string, n int) (messages []kafka.Message) {
 	return messages
 }
 
-// payoff pays for an impression; without an item, what was selected is paid for.
+// payoff pays for an impression; without an item, for its selection.
 func (w *world) payoff(id, item string, payoff float64) kafka.Message {
 	if item != "" {
 		item = fmt.Sprintf(`,"item":"%s"`, item)

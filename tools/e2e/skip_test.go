@@ -27,9 +27,9 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// TestState_Skip: a batch of payoffs that nobody can read keeps its partition waiting, and no other record. Skipped, its records
-// are in the account, in dead letters and in the history, and what comes behind is taken in; so again after the state was lost
-// and rebuilt. What a worker can read is not skipped.
+// TestState_Skip: an unreadable batch of payoffs blocks its partition, and no other. Skipped,
+// its records are in the account, in dead letters and in the history, and later ones are
+// processed; so again after the state was lost and rebuilt. A readable record is not skipped.
 func TestState_Skip(t *testing.T) {
 	ids := []string{"i-2", "i-3", "i-4"}
 	t.Run("embedded", func(t *testing.T) {
@@ -171,7 +171,7 @@ func (w *world) skips(t *testing.T, tool *admin.Tool, q admin.SkipQuery) {
 	require.Equal(t, []any{"skip", "a disk", w.cfg.Kafka.Topics.Payoffs, []int64{2, 5}}, []any{last.Done, last.Detail, last.Topic, last.Skipped})
 }
 
-// paid: a worker takes in what is behind.
+// paid: a worker processes the later records.
 func (w *world) paid(t *testing.T) {
 	t.Helper()
 	r := w.start(t)

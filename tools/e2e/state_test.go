@@ -174,8 +174,8 @@ func TestState_ALaterLayoutIsNotShown(t *testing.T) {
 	})
 }
 
-// TestState_ResetBeginsAnew: the learner knows nothing afterwards, in no partition; what was pending ends as a removed
-// learner's, with every record accounted for; and the reset stands in the history.
+// TestState_ResetBeginsAnew: the learner has no statistics afterwards, in any partition; pending impressions
+// end like a removed learner's, with every record accounted for; and the history records the reset.
 func TestState_ResetBeginsAnew(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		for kind := range kinds {
@@ -234,9 +234,9 @@ func TestState_ResetBeginsAnew(t *testing.T) {
 	})
 }
 
-// TestState_ExportResetImportRanksTheSame: what each candidate is weighed by is the same afterwards, to the last bit, and
-// so is the ranking, up to what is under way, which is not carried over: so it is held against that of a second such
-// round. A second import is refused, and so are streams that are cut off.
+// TestState_ExportResetImportRanksTheSame: each candidate has the same weight afterwards, to the
+// last bit, and so the same ranking, except for work in progress, which is not exported: so the
+// comparison is with a second such round. A second import is refused, and so are truncated streams.
 func TestState_ExportResetImportRanksTheSame(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		for kind := range kinds {
@@ -268,7 +268,7 @@ func TestState_ExportResetImportRanksTheSame(t *testing.T) {
 	})
 }
 
-// carry exports, resets and imports, and gives what is known then.
+// carry exports, resets and imports, and returns the resulting report.
 func (w *world) carry(t *testing.T, tool *admin.Tool, ask func() *admin.LearnerReport) *admin.LearnerReport {
 	t.Helper()
 	var file bytes.Buffer
@@ -288,7 +288,7 @@ func (w *world) carry(t *testing.T, tool *admin.Tool, ask func() *admin.LearnerR
 	return ask()
 }
 
-// instances are BOLD's, without what they wait for.
+// instances returns BOLD's instances, without outstanding decisions.
 func instances(l *admin.LearnerReport) map[int32]map[int32]int64 {
 	all := map[int32]map[int32]int64{}
 	for _, p := range l.Parts {
@@ -302,7 +302,7 @@ func instances(l *admin.LearnerReport) map[int32]map[int32]int64 {
 	return all
 }
 
-// weighed is what candidates are weighed by.
+// weighed returns the candidates' weights.
 func weighed(r *admin.Ranking) map[string]admin.RankedCandidate {
 	all := map[string]admin.RankedCandidate{}
 	for _, c := range r.Candidates {
@@ -312,7 +312,7 @@ func weighed(r *admin.Ranking) map[string]admin.RankedCandidate {
 	return all
 }
 
-// taken is what the stored statistics say by the laws that do not depend on how the topics were interleaved.
+// taken returns the statistics that do not depend on the topics' interleaving.
 func taken(l *admin.LearnerReport) map[string]int64 {
 	all := map[string]int64{}
 	for _, it := range l.Items {
@@ -323,8 +323,8 @@ func taken(l *admin.LearnerReport) map[string]int64 {
 	return all
 }
 
-// TestState_RebuildAfterATotalLoss: with Redis emptied, workers stop and name the command; afterwards the account, the
-// payoffs taken in per item and what is pending are as before, and no impression is ranked again.
+// TestState_RebuildAfterATotalLoss: with Redis emptied, workers stop and name the command; afterwards
+// account, payoffs per item and pending impressions are as before, and no impression is ranked again.
 func TestState_RebuildAfterATotalLoss(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		for _, kind := range []string{"qpmd", "bold"} {
@@ -366,7 +366,7 @@ func TestState_RebuildAfterATotalLoss(t *testing.T) {
 	})
 }
 
-// lawful lets the checker fold the topics and compare with what is stored.
+// lawful runs the checker.
 func (w *world) lawful(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
@@ -433,9 +433,9 @@ func (w *world) grow(t *testing.T, partitions int) {
 	}, deadline, 50*time.Millisecond)
 }
 
-// TestState_ReshardKeepsEverythingJoinable: from two partitions to six, with impressions pending, payoffs parked and
-// records unread. Afterwards each pending impression is paid once, whatever partition its id belongs to now, what was
-// learned is as it was, and the accounts add up.
+// TestState_ReshardKeepsEverythingJoinable: from two partitions to six, with pending impressions,
+// parked payoffs and unread records. Afterwards each pending impression is paid once, whatever
+// its id's partition is now, the statistics are as before, and the accounts add up.
 func TestState_ReshardKeepsEverythingJoinable(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		for _, kind := range []string{"qpmd", "bold"} {

@@ -30,8 +30,8 @@ func (w *world) set(t *testing.T, topic, key, value string) {
 	require.Zero(t, res.Resources[0].ErrorCode, res.Resources[0].ErrorMessage)
 }
 
-// TestStopped_GoesOnWhenMended: partitions that stopped for a topic's setting tell so, and go on by themselves when it is
-// mended, without a rebalance or a restart.
+// TestStopped_GoesOnWhenMended: partitions that stopped for a topic's setting report
+// it, and go on by themselves when it is mended, without a rebalance or a restart.
 func TestStopped_GoesOnWhenMended(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		w := newWorld(t, env, 2, "policy: greedy")

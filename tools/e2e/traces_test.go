@@ -14,8 +14,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/tools/collector"
 )
 
-// TestTraces: a collector is told of each batch of a worker, with links to the traces of its records, and of the requests to Kafka and
-// Redis for its sake.
+// TestTraces: a collector receives a span per batch of a worker, with links
+// to its records' traces, and spans of the requests to Kafka and Redis.
 func TestTraces(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		c := collector.Start(t)

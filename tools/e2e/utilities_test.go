@@ -16,9 +16,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// TestUtilities_AreFoundWhereImpressionsCarryNone: users of one partition teach the order of what they like, through a
-// restart of the worker in the middle, and rankings of the other, which sees no selection at all and numbers its items
-// otherwise, are made by it too.
+// TestUtilities_AreFoundWhereImpressionsCarryNone: users of one partition teach the order of utilities, through a
+// restart of the worker, and the other partition, which has no selections and other item numbers, ranks by it too.
 func TestUtilities_AreFoundWhereImpressionsCarryNone(t *testing.T) {
 	for _, utilities := range []string{"sorted", "social"} {
 		t.Run(utilities, func(t *testing.T) {
@@ -60,8 +59,8 @@ type admirers struct {
 
 const liked = "abcde" // the best last
 
-// round publishes impressions without utilities in a partition, and awaits their rankings. Users of partition 0 select and
-// pay, those of partition 1 do not. It tells whether all rankings were made by a certain order, which is the true one.
+// round publishes impressions without utilities in a partition, and awaits their rankings. Users of partition 0
+// select and pay, those of partition 1 do not. It reports whether all rankings had a certain order, the true one.
 func (a *admirers) round(t *testing.T, number, impressions int) (certain bool) {
 	t.Helper()
 	topics := a.w.cfg.Kafka.Topics
@@ -112,7 +111,7 @@ func (a *admirers) round(t *testing.T, number, impressions int) (certain bool) {
 	return certain
 }
 
-// answers are the selection of a user who looks at one to three items, with what it thinks of it, and its payoff.
+// answers returns the selection of a user who looks at one to three items, with its utility, and its payoff.
 func (a *admirers) answers(r *event.Ranking) []kafka.Message {
 	topics := a.w.cfg.Kafka.Topics
 	best := 0

@@ -44,12 +44,12 @@ type world struct {
 	cfg        *config.Config // the worker's
 	access     *config.Config // how the test itself reaches both: with other rights, over another port
 	redis      redis.UniversalClient
-	log        lockedBuffer // what workers in this process have logged
+	log        lockedBuffer // log of workers in this process
 	stopRetry  time.Duration
 	now        func() event.Millis // the next worker's clock; nil: the real one
 }
 
-// settings are what tests' configurations differ in.
+// settings are the differences between tests' configurations.
 type settings struct {
 	brokers      string
 	start        string // default: earliest
@@ -58,7 +58,7 @@ type settings struct {
 	redis        string // all lines of the section
 	learner      string // the policy's line, and others
 	payoffs      string // default: stochastic
-	http         string // what stands below http; default: nothing is served
+	http         string // the http section; default: no server
 }
 
 // text is the configuration file of a group.
@@ -193,7 +193,7 @@ func (r *running) stop(t *testing.T) {
 	}
 }
 
-// readyz is what the worker's server answers.
+// readyz returns the worker server's answer.
 func (r *running) readyz() (ready bool, text string) {
 	handler := stream.NewHandler(stream.ServerConfig{Registry: prometheus.NewRegistry(), Unready: r.app.Worker.Unready})
 	answer := httptest.NewRecorder()

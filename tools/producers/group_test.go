@@ -100,7 +100,7 @@ func (g *group) all(ctx context.Context, t *testing.T, topic event.Topic, p int3
 	}
 }
 
-// readBack holds what is in a partition against what was written there.
+// readBack compares a partition's records with those written.
 func (g *group) readBack(ctx context.Context, t *testing.T, w *works, p int32, row []cell) (records int) {
 	t.Helper()
 	at, i := 0, 0

@@ -29,7 +29,7 @@ var codecs = []string{"none", "gzip", "snappy", "lz4", "zstd"}
 // codecs other than zstd.
 const small = 40
 
-// producer writes what a list of cells says.
+// producer writes a list of cells.
 type producer struct {
 	name  string
 	modes []string
@@ -43,7 +43,7 @@ var all = []producer{
 	{"kafka-go", []string{"plain"}, byKafkaGo},
 }
 
-// cell is what one producer writes: records with the keys prefix-0, prefix-1, … into one partition.
+// cell is a run of one producer: records with the keys prefix-0, prefix-1, … into one partition.
 type cell struct {
 	mode, codec string
 	partition   int
@@ -60,11 +60,11 @@ func (c *cell) value(i int, rest string) string {
 // works is where they write to.
 type works struct {
 	brokers, topic string
-	rest           string // what all values end with
+	rest           string // the suffix of all values
 	restFile       string
 }
 
-// cells are what a producer in a mode writes, into a partition of its own, in this order.
+// cells returns a producer's cells in a mode, for a partition of its own, in this order.
 func cells(p *producer, mode string, partition, large int) (all []cell) {
 	for _, codec := range codecs {
 		few := cell{mode: mode, codec: codec, partition: partition, prefix: fmt.Sprintf("%s.%s.%s", p.name, mode, codec), records: small}
@@ -89,7 +89,7 @@ func newWorks(t *testing.T, brokers, topic string) *works {
 	return w
 }
 
-// plan is what the programs of other languages read.
+// plan returns the cells as text, for the programs in other languages.
 func plan(cells []cell) string {
 	var b strings.Builder
 	for i := range cells {
@@ -212,9 +212,9 @@ func byKafkaGo(ctx context.Context, w *works, cells []cell) error {
 	return nil
 }
 
-// What producers write is read byte for byte, and each impression of it is ranked.
+// Producers' records are read byte for byte, and each impression is ranked.
 func TestWhatProducersWriteIsReadAndRanked(t *testing.T) {
-	t.Run("embedded", func(t *testing.T) { // kfake takes what it is given; a smaller pass shows that nothing hangs on the broker
+	t.Run("embedded", func(t *testing.T) { // kfake stores any batch; a smaller pass shows that nothing depends on the broker
 		if testenv.Short() { // Go's own clients only
 			matrix(t, testenv.Embedded(t), 500, all[2:])
 			return

@@ -26,7 +26,7 @@ func messages(t *testing.T) protoreflect.MessageDescriptors {
 	return files[0].Messages()
 }
 
-// field is what Google's decoder makes of a field: nil where it is not set.
+// field returns Google's decoding of a field: nil if it is not set.
 func field(m protoreflect.Message, name protoreflect.Name) any {
 	f := m.Descriptor().Fields().ByName(name)
 	if !m.Has(f) {
@@ -65,8 +65,8 @@ func scramble(t *rapid.T, parts ...[]byte) (value []byte) {
 	return value[:rapid.IntRange(0, len(value)).Draw(t, "cut")]
 }
 
-// What our decoder takes, Google's reads as the same; and what that does not take ours does not either. That ours takes less is its own
-// tests' to show: it wants what makes a record of ours.
+// A record that our decoder accepts decodes the same in Google's; a record that
+// Google's refuses ours refuses too. Other tests show that ours is stricter.
 func TestProtobufAgreesWithTheReference(t *testing.T) {
 	all, d := messages(t), event.NewKeylessDecoder(event.Limits{})
 	sound := 0

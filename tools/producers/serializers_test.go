@@ -29,8 +29,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/tools/checker"
 )
 
-// registry is what serializers and workers need of a schema registry: schemas are registered and read. While it is away for readers,
-// it answers them with 503.
+// registry is a minimal schema registry: schemas are registered and read. While it is away for readers, it answers with 503.
 type registry struct {
 	mu      sync.Mutex
 	schemas []map[string]any // the i-th has the id i+1
@@ -53,7 +52,7 @@ func (r *registry) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		}
 		return
 	}
-	if req.Method != http.MethodPost { // what newer registries have beside, and clients ask for
+	if req.Method != http.MethodPost { // other calls, which clients make to newer registries
 		http.Error(w, `{"error_code":404,"message":"HTTP 404 Not Found"}`, http.StatusNotFound)
 		return
 	}
@@ -82,7 +81,7 @@ func (r *registry) register(schema map[string]any) int {
 	return len(r.schemas)
 }
 
-// shared collects what goroutines write.
+// shared collects output of goroutines.
 type shared struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -182,7 +181,7 @@ func TestSerializersOfOthers(t *testing.T) {
 	require.True(t, report.OK(), "%+v", report)
 }
 
-// serializers are Python with Confluent's, the class path of Java's, and what protoc makes of our schema.
+// serializers returns Python with Confluent's serializers, Java's class path, and protoc's output for our schema.
 func serializers(ctx context.Context, t *testing.T) (python, jars, modules string) {
 	t.Helper()
 	cache, err := realkafka.CacheDir()

@@ -16,7 +16,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// Config is what to copy.
+// Config is a copy's configuration.
 type Config struct {
 	Client     *broker.Client
 	Partitions int   // each is copied by one goroutine, in order
@@ -29,7 +29,7 @@ type Config struct {
 
 func (c *Config) items() int64 { return cmp.Or(c.Items, 20_000) }
 
-// Result is what a copy took.
+// Result is the cost of a copy.
 type Result struct {
 	Records int64
 	Elapsed time.Duration
@@ -39,7 +39,7 @@ type Result struct {
 // PerSecond is the throughput in records.
 func (r Result) PerSecond() float64 { return float64(r.Records) / r.Elapsed.Seconds() }
 
-// CPUPerRecord is what one record took of this process.
+// CPUPerRecord returns this process's CPU time per record.
 func (r Result) CPUPerRecord() time.Duration {
 	return time.Duration(float64(r.CPU) / float64(max(r.Records, 1)))
 }
@@ -97,7 +97,7 @@ type partitionCopier struct {
 	sequence int32
 }
 
-// run fetches one answer ahead of what it produces.
+// run fetches one answer ahead of the produce requests.
 func (c *partitionCopier) run(ctx context.Context) error {
 	if err := c.fence(ctx); err != nil {
 		return err
@@ -183,8 +183,8 @@ func (c *partitionCopier) fence(ctx context.Context) error {
 	}
 }
 
-// Fill writes impressions of 20 candidates, about 950 bytes each and in Protobuf 550, where the default partitioner puts them, with a plain producer; and
-// where they are paid, their selections and payoffs, each with a later time than what it belongs to.
+// Fill writes impressions of 20 candidates, about 950 bytes each, in Protobuf 550, to their default
+// partitions with a plain producer and, if paid, their selections and payoffs, with rising times.
 func Fill(ctx context.Context, cfg Config) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for p := range cfg.Partitions {

@@ -57,8 +57,7 @@ func TestEveryRecordIsCopiedInOrder(t *testing.T) {
 	require.Zero(t, copied)
 }
 
-// Each impression has 20 different candidates, is followed by a selection of one of them and a payoff, in its partition, and by its time
-// each comes after what it belongs to.
+// Each impression has 20 different candidates, and is followed, in its partition and by time, by a selection of one of them and a payoff.
 func TestFill_Paid(t *testing.T) {
 	env := testenv.Embedded(t)
 	name := testenv.Unique(t, "x")

@@ -42,7 +42,7 @@ type filler struct {
 	last int64 // timestamp of the last batch, in Unix milliseconds
 }
 
-// fill writes those of the impressions whose place is p, and behind each batch of them what became of these.
+// fill writes the impressions of partition p, each batch followed by its selections and payoffs.
 func fill(ctx context.Context, cfg Config, p int) error {
 	f := filler{cfg: &cfg, p: p}
 	var batches [event.Inputs][]task.OutMessage
@@ -104,7 +104,7 @@ func Send(ctx context.Context, c *broker.Client, t event.Topic, p int, batch []b
 	}
 }
 
-// unknown tells whether nothing was written because the topic is new.
+// unknown reports whether nothing was written because the topic is new.
 func unknown(err error) bool {
 	return errors.Is(err, protocol.ErrNoTopic) || errors.Is(err, protocol.ErrNoPartition) || errors.Is(err, protocol.ErrNoLeader) ||
 		errors.Is(err, kafka.NotLeaderForPartition) || errors.Is(err, kafka.UnknownTopicOrPartition)
@@ -164,7 +164,7 @@ func selectionOf(key []byte, i, items int64) task.OutMessage {
 	return task.OutMessage{Key: key, Value: fmt.Appendf(nil, `{"impression_id":"%s","item":"item-%06d"}`, key, candidate(i, i%candidates, items))}
 }
 
-// payoffOf is what the i-th impression paid, within [0, 1).
+// payoffOf returns the i-th impression's payoff, within [0, 1).
 func payoffOf(key []byte, i int64) task.OutMessage {
 	return task.OutMessage{Key: key, Value: fmt.Appendf(nil, `{"impression_id":"%s","payoff":0.%05d}`, key, i*7919%100000)}
 }

@@ -65,8 +65,7 @@ func (b *bench) create(ctx context.Context, topics [event.Topics]string, group s
 	return c, nil
 }
 
-// usable tells whether new topics can be written to and read: a broker takes a moment to lead what was just created,
-// and kafka-go's client, which other parts of this package use, to learn of it.
+// usable reports whether new topics can be written and read: brokers take a moment to lead a new topic, and kafka-go's client to see it.
 func (b *bench) usable(ctx context.Context, c *broker.Client) error {
 	problems, err := c.Check(ctx)
 	if err == nil && len(problems) > 0 {
@@ -88,7 +87,7 @@ func (b *bench) dropAll(ctx context.Context, c *broker.Client) {
 	b.dropTopics(ctx, c, event.Impressions, event.Selections, event.Payoffs, event.Rankings)
 }
 
-// dropTopics deletes topics, and those whose names begin with theirs: dead letters, and what Kafka Streams makes for itself.
+// dropTopics deletes topics, and those whose names begin with theirs: dead letters, and Kafka Streams' own.
 func (b *bench) dropTopics(ctx context.Context, c *broker.Client, topics ...event.Topic) {
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
@@ -242,10 +241,10 @@ const passLimit = 10 * time.Minute
 // lookEvery is how often the log's end is looked at. One look costs one request for all partitions.
 const lookEvery = 10 * time.Millisecond
 
-// progress tells how many impressions are done.
+// progress returns the number of finished impressions.
 type progress func(context.Context) (int64, error)
 
-// rankings counts those in the log, beyond what the log holds besides them.
+// rankings counts the logged rankings, without the log's other records.
 func (b *bench) rankings(c *broker.Client, besides int64) progress {
 	return func(ctx context.Context) (int64, error) {
 		n, err := b.ends(ctx, c, event.Rankings)
@@ -253,7 +252,7 @@ func (b *bench) rankings(c *broker.Client, besides int64) progress {
 	}
 }
 
-// watch sees the impressions that are done grow up to the last. What is before b.warm is not counted.
+// watch follows the number of finished impressions up to the last. Those before b.warm are not counted.
 func (b *bench) watch(ctx context.Context, w *child, done progress) (Pass, error) {
 	ctx, cancel := context.WithTimeout(ctx, passLimit)
 	defer cancel()
@@ -287,7 +286,7 @@ func (b *bench) watch(ctx context.Context, w *child, done progress) (Pass, error
 				FirstAfter: first.Sub(began), Memory: memory}, nil
 		}
 		select {
-		case <-ended: // what it wrote last may not have been seen
+		case <-ended: // its last records may not have been read
 			ended = nil
 			if w.err != nil {
 				return Pass{}, w.died()

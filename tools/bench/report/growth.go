@@ -19,7 +19,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/tools/bench/copier"
 )
 
-// Size is what a row of the table of growth is measured at.
+// Size is the size of a row in the table of growth.
 type Size struct {
 	Partitions int
 	Items      int64 // of the catalogue
@@ -59,17 +59,17 @@ func (s Size) String() string {
 	return fmt.Sprintf("%dx%d%s%s", s.Partitions, s.Items, map[bool]string{true: "+protobuf"}[s.Protobuf], map[bool]string{true: "+paid"}[s.Paid])
 }
 
-// GrowthOptions are what the table of growth is measured with.
+// GrowthOptions configure the table of growth.
 type GrowthOptions struct {
 	Kafka       string // host:port
 	KafkaPID    int    // 0: its CPU is not reported
 	Sizes       []Size
 	Impressions int64     // of each row
 	Profile     string    // directory for CPU and allocation profiles of the last row's drain; empty: none
-	Verbose     io.Writer // what is being done; nil: nowhere
+	Verbose     io.Writer // progress messages; nil: none
 }
 
-// Growth is what an impression costs as partitions, items and feedback grow.
+// Growth is the cost of an impression as partitions, items and feedback grow.
 type Growth struct {
 	Impressions int64
 	Rows        []Grown
@@ -79,11 +79,11 @@ type Growth struct {
 type Grown struct {
 	Size
 	Pass
-	Stored int64   // what Redis holds once the worker has ended, beyond what it holds empty, in bytes
+	Stored int64   // Redis' memory after the worker's end, beyond its empty size, in bytes
 	Load   float64 // load average over a minute, before the row began
 }
 
-// usualLearner is what a configuration gets that says nothing but how payoffs come.
+// usualLearner is a configuration with payoffs only.
 const usualLearner = "{payoffs: stochastic}"
 
 // RunGrowth measures each size: a worker process of its own that owns all partitions, with topics and a Redis of its own.
@@ -145,7 +145,7 @@ func (b *bench) filled(ctx context.Context, inputs string, s Size) (*broker.Clie
 	return c, nil
 }
 
-// alone is a worker's way through the topics of c, with a Redis of its own, and what it leaves there, in bytes.
+// alone measures a worker's drain of the topics of c, with its own Redis, and the state that it leaves, in bytes.
 func (b *bench) alone(ctx context.Context, c *broker.Client, paid bool) (p Pass, stored int64, err error) {
 	server, err := redis.Start(ctx, redis.Options{})
 	if err != nil {
@@ -220,7 +220,7 @@ func (b *bench) paid(rankings progress, listen string) progress {
 	}
 }
 
-// usedMemory is what a Redis holds, in bytes.
+// usedMemory returns a Redis' memory in bytes.
 func usedMemory(ctx context.Context, addr string) (n int64, err error) {
 	client := goredis.NewClient(&goredis.Options{Addr: addr})
 	defer func() { _ = client.Close() }()

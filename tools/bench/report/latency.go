@@ -121,7 +121,7 @@ func (b *bench) openLoop(ctx context.Context, c *broker.Client, w *child, listen
 	return res, nil
 }
 
-// loop is what producers and consumers of an open loop share.
+// loop is shared by the producers and consumers of an open loop.
 type loop struct {
 	c                   *broker.Client
 	origin, from, until time.Time
@@ -175,7 +175,7 @@ func name(due time.Time, at int64, p, partitions int) []byte {
 	}
 }
 
-// consume reads one partition's rankings until all have come; what was due before the measurement is left out.
+// consume reads one partition's rankings until all have come, without those due before the measurement.
 func (l *loop) consume(ctx context.Context, p int) ([]time.Duration, error) {
 	var samples []time.Duration
 	var next, got int64
@@ -309,7 +309,7 @@ func (s scrape) quantile(q float64) time.Duration {
 	return time.Duration(least * float64(time.Second))
 }
 
-// profile keeps the CPU profile of five seconds of the worker, where it allocated meanwhile, and what it held then, with its metrics.
+// profile keeps five seconds of the worker's CPU profile, its allocations and heap, and its metrics.
 func (b *bench) profile(ctx context.Context, listen string) {
 	if err := awaitReady(ctx, listen); err != nil {
 		return

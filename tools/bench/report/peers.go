@@ -17,7 +17,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/tools/bench/streams"
 )
 
-// PeersOptions are what the worker is held against Kafka Streams with.
+// PeersOptions configure the comparison with Kafka Streams.
 type PeersOptions struct {
 	Kafka       string // host:port
 	KafkaPID    int    // 0: its CPU is not reported
@@ -25,11 +25,10 @@ type PeersOptions struct {
 	Impressions int64     // of one drain; of these the first third is not counted, see warmShare
 	Runs        int       // of each, in turn
 	Threads     int       // of a Kafka Streams job
-	Verbose     io.Writer // what is being done; nil: nowhere
+	Verbose     io.Writer // progress messages; nil: none
 }
 
-// warmShare is the part, one of so many, of a drain in which Java compiles what runs often, and all programs meet most items for the
-// first time.
+// warmShare: the first 1/warmShare of a drain does not count, in which Java compiles hot code, and programs first meet most items.
 const warmShare = 3
 
 // The programs that are compared, in the order of Round.
@@ -109,7 +108,7 @@ func (b *bench) peer(ctx context.Context, inputs, run string, program int, o *Pe
 		return Pass{}, fmt.Errorf("make a directory for Kafka Streams: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	group := topics[event.Rankings] // so what it makes for itself is dropped with its rankings
+	group := topics[event.Rankings] // so its own topics are dropped with its rankings
 	cmd, err := streams.Command(ctx, streams.Config{Brokers: b.Kafka, Application: group, Topics: topics, RocksDB: program == onRocksDB,
 		Threads: o.Threads, Dir: dir})
 	if err != nil {

@@ -42,10 +42,10 @@ func launch(name string, cmd *exec.Cmd) (*child, error) {
 	return c, nil
 }
 
-// stopGrace is how long a program may take to end when told to.
+// stopGrace is how long a program may take to end.
 const stopGrace = 30 * time.Second
 
-// stop tells the program to end, and waits until it has.
+// stop asks the program to end, and waits for it.
 func (c *child) stop() error {
 	select {
 	case <-c.done:
@@ -74,7 +74,7 @@ func (c *child) died() error {
 // clockTick is the unit of CPU times in /proc, the same on every Linux that Go runs on.
 const clockTick = 10 * time.Millisecond
 
-// cpuTime is what a process has used so far, user and system; 0 where it cannot be known.
+// cpuTime returns a process's CPU time so far, user and system; 0 if unknown.
 func cpuTime(pid int) time.Duration {
 	if pid <= 0 {
 		return 0
@@ -83,7 +83,7 @@ func cpuTime(pid int) time.Duration {
 	if err != nil {
 		return 0
 	}
-	// The name, in parentheses, may hold anything; what follows the last one is numbers.
+	// The name, in parentheses, may contain anything; numbers follow the last one.
 	fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
 	if len(fields) < 13 {
 		return 0

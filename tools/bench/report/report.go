@@ -24,10 +24,9 @@ type Options struct {
 	Latency            time.Duration // length of the latency run; 0: none
 	Items              int           // of the catalogue; 0: 20,000
 	Profile            string        // directory for CPU and allocation profiles of the last drain; empty: none
-	Verbose            io.Writer     // what is being done; nil: nowhere
+	Verbose            io.Writer     // progress messages; nil: none
 }
 
-// Report is what was measured.
 type Report struct {
 	Options Options
 	Load    [2]float64 // load average over a minute, before and after

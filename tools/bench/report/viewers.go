@@ -17,7 +17,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/tools/bench/copier"
 )
 
-// ViewersOptions are what the cost of the live page's viewers is measured with.
+// ViewersOptions configure the measurement of viewers' cost.
 type ViewersOptions struct {
 	Kafka, Redis string // host:port
 	Partitions   int
@@ -25,10 +25,10 @@ type ViewersOptions struct {
 	Items        int64 // of the catalogue
 	Runs         int   // drains without viewers and with them each, in turn
 	Viewers      int
-	Verbose      io.Writer // what is being done; nil: nowhere
+	Verbose      io.Writer // progress messages; nil: none
 }
 
-// Viewers is what was measured: runs that followed one another, without viewers and with them.
+// Viewers are consecutive runs without and with viewers.
 type Viewers struct {
 	Options ViewersOptions
 	Load    [2]float64 // load average over a minute, before and after
@@ -44,7 +44,7 @@ type Watched struct {
 // watchedLearner is one whose decisions look at all that is known of each candidate.
 const watchedLearner = "{payoffs: stochastic, policy: moss, delay: direct}"
 
-// RunViewers measures what viewers of the live page cost.
+// RunViewers measures the cost of the live page's viewers.
 func RunViewers(ctx context.Context, o ViewersOptions) (*Viewers, error) {
 	if o.Verbose == nil {
 		o.Verbose = io.Discard
@@ -126,7 +126,7 @@ func (b *bench) viewedPass(ctx context.Context, inputs, run string, viewers int)
 	return p, count.Load(), err
 }
 
-// look does what a browser with the page open does: it asks for the figures once a second, and for the history every other.
+// look requests like a browser with the page open: the figures once a second, and the history every other second.
 func look(ctx context.Context, url string, asked *atomic.Int64) {
 	client := &http.Client{Timeout: 8 * time.Second, Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
@@ -163,7 +163,7 @@ func askPage(ctx context.Context, client *http.Client, url string) error {
 	return err
 }
 
-// Ratio of what is with viewers to what is without, in the runs that followed one another: median, least and most.
+// Ratio returns the ratio of runs with viewers to the preceding ones without: median, least and most.
 func (r *Viewers) Ratio(of func(*Pass) float64) (mid, least, most float64) {
 	var all []float64
 	for i := range r.Pairs {

@@ -23,14 +23,14 @@ var source []byte
 // Config of a job.
 type Config struct {
 	Brokers     string               // host:port
-	Application string               // its group, and what the names of its changelogs begin with
+	Application string               // its group, and the prefix of its changelogs' names
 	Topics      [event.Topics]string // of the same number of partitions
 	RocksDB     bool                 // its stores are RocksDB's, and not in memory
 	Threads     int                  // that share the partitions
 	Dir         string               // an empty directory for its program and its stores
 }
 
-// stopGrace is how long a job may take to end when it is told to.
+// stopGrace is how long a job may take to end.
 const stopGrace = 30 * time.Second
 
 // Command is a job that is ready to start. It ends, with status 0, by SIGTERM, or when ctx does.
@@ -60,14 +60,14 @@ func Command(ctx context.Context, c Config) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// jars is the directory with Kafka Streams and what it needs.
+// jars returns the directory with Kafka Streams and its dependencies.
 func jars() (string, error) {
 	cache, err := kafka.CacheDir()
 	if err != nil {
 		return "", err
 	}
 	dir := filepath.Join(cache, "streams")
-	if _, err := os.Stat(filepath.Join(dir, "wanted")); errors.Is(err, os.ErrNotExist) { // what scripts/tools writes last
+	if _, err := os.Stat(filepath.Join(dir, "wanted")); errors.Is(err, os.ErrNotExist) { // the last file of scripts/tools
 		return "", fmt.Errorf("the jars of Kafka Streams are %w: make tools", kafka.ErrMissing)
 	} else if err != nil {
 		return "", fmt.Errorf("find Kafka Streams: %w", err)

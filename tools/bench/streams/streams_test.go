@@ -48,8 +48,8 @@ const (
 	deadline   = 3 * time.Minute
 )
 
-// Each impression is ranked once, with the candidates it has, and what was paid decides how the ones that follow are ranked: as a fold of
-// the partition in plain Go has it.
+// Each impression is ranked once, with its candidates, and payoffs decide
+// the rankings that follow, as in a fold of the partition in plain Go.
 func TestJob(t *testing.T) {
 	if testenv.Short() {
 		t.Skip("needs a real Kafka: make test")
@@ -157,8 +157,8 @@ func last(p int) (id string, all []candidate) {
 	return id, all
 }
 
-// oracle folds a partition: what it shows on top is the largest index of all, then the largest of those with more utility, and so on;
-// below each of these those that it blocks.
+// oracle folds a partition: on top is the largest index of all, then the largest of
+// those with more utility, and so on; below each are the candidates that it blocks.
 func oracle(ctx context.Context, t *testing.T, c *broker.Client, p int, candidates []candidate) (order []string) {
 	selected, n, sum := map[string]string{}, map[string]float64{}, map[string]float64{}
 	for _, r := range read(ctx, t, c, event.Selections, p) {

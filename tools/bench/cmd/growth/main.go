@@ -1,9 +1,9 @@
-// Command growth measures what an impression costs a worker as partitions, items and feedback grow, on a real Kafka, whose address it
-// finds in its environment, and for each row a Redis that it starts itself:
+// Command growth measures a worker's cost of an impression as partitions, items and feedback grow, on a real Kafka, whose address is
+// in its environment, and a Redis of its own for each row:
 //
 //	go run ./internal/test/testenv/cmd/testenv -bench -heap 1g -- go run ./tools/bench/cmd/growth
 //
-// It prints one table; docs/benchmarks.md says what stands in it.
+// It prints one table; docs/benchmarks.md explains it.
 package main
 
 import (

@@ -1,9 +1,9 @@
-// Command peers holds the worker against a Kafka Streams job of the same task, on a real Kafka, whose address it finds in its
-// environment, and for each run of the worker a Redis that it starts itself:
+// Command peers compares the worker with a Kafka Streams job of the same task, on a real Kafka, whose address is in its environment,
+// and a Redis of its own for each run of the worker:
 //
 //	go run ./internal/test/testenv/cmd/testenv -bench -heap 1g -- go run ./tools/bench/cmd/peers
 //
-// They drain the same impressions in turn; docs/benchmarks.md says what the job does, and how to read what is printed.
+// They drain the same impressions in turn; docs/benchmarks.md describes the job, and explains the output.
 package main
 
 import (

@@ -1,8 +1,8 @@
-// Command report measures the worker on a real Kafka and a real Redis, whose addresses it finds in its environment:
+// Command report measures the worker on a real Kafka and a real Redis, whose addresses are in its environment:
 //
 //	go run ./internal/test/testenv/cmd/testenv -bench -heap 1g -- go run ./tools/bench/cmd/report
 //
-// It prints one table; docs/benchmarks.md says what stands in it.
+// It prints one table; docs/benchmarks.md explains it.
 package main
 
 import (

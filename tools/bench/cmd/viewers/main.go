@@ -1,9 +1,9 @@
-// Command viewers measures what viewers of the live page cost a worker under load, on a real Kafka and a real Redis, whose addresses
-// it finds in its environment:
+// Command viewers measures the cost of the live page's viewers for a worker under load, on a real Kafka and a real Redis, whose addresses
+// are in its environment:
 //
 //	go run ./internal/test/testenv/cmd/testenv -bench -heap 1g -- go run ./tools/bench/cmd/viewers
 //
-// It drains the same impressions without and with viewers, in turn; docs/benchmarks.md says how to read what it prints.
+// It drains the same impressions without and with viewers, in turn; docs/benchmarks.md explains the output.
 package main
 
 import (
