@@ -13,7 +13,6 @@ import (
 // LossIndex selects the index of an adversarial learner's losses.
 type LossIndex string
 
-// The values of loss_index.
 const (
 	ByItem LossIndex = "item" // to items
 	ByRank LossIndex = "rank" // to utility ranks, for each list length apart (the paper's form for changing utilities)

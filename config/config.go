@@ -69,7 +69,6 @@ type SchemaRegistry struct {
 // Start is where a group begins that has never run.
 type Start string
 
-// The values of kafka.start.
 const (
 	Latest   Start = "latest"
 	Earliest Start = "earliest"
@@ -117,7 +116,6 @@ type SASL struct {
 // Mechanism is a SASL mechanism.
 type Mechanism string
 
-// The values of kafka.sasl.mechanism.
 const (
 	Plain       Mechanism = "plain"
 	ScramSHA256 Mechanism = "scram-sha-256"
@@ -203,7 +201,6 @@ type Learner struct {
 // Payoffs is the assumption about the source of payoffs.
 type Payoffs string
 
-// The values of payoffs.
 const (
 	Stochastic  Payoffs = "stochastic"  // the paper, section 3
 	Adversarial Payoffs = "adversarial" // the paper, section 4
@@ -228,7 +225,6 @@ func (p Policy) Kind() *policy.Spec { return policy.KindOf(string(p)) }
 // Delay names the way late payoffs are handled.
 type Delay string
 
-// The values of delay.
 const (
 	QPMD   Delay = "qpmd"   // the paper's appendix C.2, for stochastic payoffs
 	Direct Delay = "direct" // fed on arrival, for stochastic payoffs and for robust
@@ -238,7 +234,6 @@ const (
 // Radius names a confidence radius.
 type Radius string
 
-// The values of radius.
 const (
 	SubGaussian Radius = "subgaussian" // σ·sqrt(2·log(4nt²/δ)/N)
 	Paper       Radius = "paper"       // sqrt(log(4nt²/δ)/N), as printed; σ = 1/√2
@@ -268,7 +263,6 @@ type OnExpiry struct {
 // Silence is the weight of a selection in flight.
 type Silence string
 
-// The values of silence.
 const (
 	Waits  Silence = "waits"   // nothing
 	AtOnce Silence = "at_once" // as if it will never be paid
@@ -278,7 +272,6 @@ const (
 // OutOfRange is the treatment of a payoff outside the payoff range.
 type OutOfRange string
 
-// The values of out_of_range.
 const (
 	Clamp  OutOfRange = "clamp"  // it counts as the nearer end of the range
 	Refuse OutOfRange = "refuse" // it is a dead letter, and its selection ends without a payoff
@@ -287,7 +280,6 @@ const (
 // Aggregate combines several payoffs of one impression.
 type Aggregate string
 
-// The values of aggregate.
 const (
 	First Aggregate = "first" // the first in topic order
 	Sum   Aggregate = "sum"   // their sum until the deadline
@@ -296,7 +288,6 @@ const (
 // Utilities says where the candidates' order comes from.
 type Utilities string
 
-// The values of utilities.
 const (
 	Given  Utilities = "given"  // it stands in the impression
 	Sorted Utilities = "sorted" // it is found from selections, of users who all like the items in the same order

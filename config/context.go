@@ -47,7 +47,6 @@ type Feature struct {
 // Scale says how steps lie within the range of a feature.
 type Scale string
 
-// The values of scale.
 const (
 	LinearScale Scale = "linear" // evenly
 	LogScale    Scale = "log"    // evenly by features.SignedLog
@@ -61,7 +60,6 @@ func (f *Feature) declare() features.Feature {
 // Missing selects the handling of an impression that lacks a declared number.
 type Missing string
 
-// The values of context.missing.
 const (
 	RefuseMissing Missing = "refuse" // it is a dead letter
 	MissingIsZero Missing = "zero"   // the number counts as the middle of its range

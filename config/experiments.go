@@ -26,7 +26,6 @@ type Experiment struct {
 // Learning selects the data that arms learn from.
 type Learning string
 
-// The values of learning.
 const (
 	Separate Learning = "separate" // each from its own rankings
 	Shared   Learning = "shared"   // all from all, as the control does
@@ -41,7 +40,6 @@ type Arm struct {
 // Unit is the unit that an arm is assigned to.
 type Unit string
 
-// The values of by.
 const (
 	ByImpression Unit = "impression"
 	ByUser       Unit = "user"

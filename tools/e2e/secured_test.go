@@ -174,8 +174,8 @@ type right struct {
 	op   kafka.ACLOperationType
 }
 
-// leastRights are what the worker's principal needs in Kafka, and no more: without any of them it does not work, or
-// stops working at the first faulty record. Read and Write imply Describe.
+// leastRights are the rights in Kafka that the worker's principal needs: without any of them it does not work, or stops at the
+// first faulty record. Read and Write imply Describe.
 //
 //	topics impressions, selections, payoffs   Read, DescribeConfigs
 //	topic rankings                            Read, Write, DescribeConfigs
