@@ -160,7 +160,7 @@ func contradicts(format string, args ...any) error {
 }
 
 // outside is why rankings are not exact where an owner began with another state than the log leads to, or where headers contradict each
-// other. From then on it is the reason for each one that is different, too: others may have taken in checkpoints that the store has lost.
+// other. From then on it is the reason for each one that is different, too: others may have taken in what the log does not tell.
 const outside = "the state was changed outside the log, as by a restore of Redis: take a new base"
 
 // apartGuess is why a ranking is not exact whose learner does not share the process's knowledge.
