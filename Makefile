@@ -17,12 +17,14 @@ RACE     := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 # The pure packages and their tests start no goroutine, which internal/lint holds them to: the race detector finds nothing in these tests
 # and makes them six times as slow. It watches the same code in tests of packages that run it side by side.
 PURE := policy delay stream/event stream/experiment stream/partition stream/replay stream/task
-# So do these. internal/lab starts goroutines: its simulations, of one each, are left out where the race detector runs (go:build !race).
-PLAIN := ./docs ./internal/evaluate/... ./internal/learners ./internal/lint ./internal/sizing
-UNRACED = $(PURE:%=./%/...) $(PLAIN)
+# So do these, but for internal/lab, which leaves its simulations out where the race detector runs (go:build !race), and for tools: they
+# test the worker as tools/e2e does, which runs under it.
+PLAIN := docs internal/evaluate internal/learners internal/lint internal/sizing \
+	tools/bench tools/checker tools/deploy tools/examples tools/faults tools/laboratory tools/page tools/producers
+UNRACED = $(patsubst %,./%/...,$(PURE) $(PLAIN))
 RACED = $(filter-out $(shell $(GO) list $(UNRACED)),$(shell $(GO) list ./... ./tools/...))
-# They begin with these, so that nothing waits for one of them alone in the end.
-LONGEST := ./tools/e2e ./tools/checker ./state/redisstore ./stream/broker
+# The longest come first, so that nothing waits for one of them alone in the end.
+TEST = $(GO) test -p 2 -count=1 -vet=off -timeout $(TIMEOUT)
 
 .DEFAULT_GOAL := help
 
@@ -45,16 +47,16 @@ image: ## The container image ranker-worker, with this version and commit; BASE_
 # -count=1: tests of tools/ read pages and manifests outside their module, whose changes go test's cache does not see.
 test: tools ## Lint, and every test with the race detector, on a real Apache Kafka and a real Redis.
 	@$(if $(RACE),,echo 'test: no C compiler, so the race detector is left out: apt-get install gcc libc6-dev')
-	$(TESTENV) -- $(MAKE) --no-print-directory -j2 servers plain
+	$(TESTENV) -- $(MAKE) --no-print-directory -j2 raced plain
 
-.PHONY: servers
-servers: # what runs side by side
-	@$(GO) test $(RACE) -p 3 -count=1 -vet=off -timeout $(TIMEOUT) $(LONGEST) $(RACED)
+.PHONY: raced
+raced: # what runs side by side
+	@$(TEST) $(RACE) ./tools/e2e ./state/redisstore ./stream/broker $(RACED)
 
 .PHONY: plain
-plain: # the rest, in the time in which tests of servers wait
-	@nice -n 19 $(MAKE) --no-print-directory lint
-	@nice -n 19 $(GO) test -p 1 -count=1 -vet=off -timeout $(TIMEOUT) ./internal/lab $(UNRACED)
+plain: # the rest; at a lower priority, since tools/e2e takes the longest, and waits half of its time
+	@nice -n 5 $(MAKE) --no-print-directory lint
+	@nice -n 5 $(TEST) ./tools/checker ./internal/lab $(UNRACED)
 
 .PHONY: check
 check: lint test-short ## For the edit loop: lint, and test-short of what has changed.

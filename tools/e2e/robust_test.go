@@ -472,6 +472,10 @@ func (x *robustRun) answers(t *testing.T, round int) {
 		stored, err = x.redis.HGet(t.Context(), fmt.Sprintf("{%s:0}:feed:learner", x.group), "levels").Result()
 		return err == nil && strings.HasPrefix(stored, fmt.Sprint(pass, " "))
 	}, deadline, 10*time.Millisecond, "what payoffs tell is estimated")
+	if pass == x.estimate.pass { // a round that ends within the tick of the one before has no estimate of its own
+		require.True(t, x.estimate.is(stored), stored)
+		return
+	}
 	for k := len(x.fed); ; k-- { // it was made once in this round, after so many payoffs
 		require.Greater(t, k, before, "none of the estimates that could have been made is the one stored: %s", stored)
 		if e := x.estimate.after(&x.grid, x.fed[:k]); e.is(stored) {

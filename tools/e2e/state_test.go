@@ -125,7 +125,7 @@ func TestState_InspectShowsWhatIsStored(t *testing.T) {
 				_, err = tool.Inspect(t.Context(), admin.InspectQuery{Learner: "nobody", Partition: -1})
 				require.ErrorContains(t, err, "nobody")
 				_, err = tool.Inspect(t.Context(), admin.InspectQuery{Partition: 99})
-				require.ErrorContains(t, err, "there is no partition 99: the group has 2, from 0 to 1")
+				require.ErrorContains(t, err, "no partition 99: the group has 2, from 0 to 1")
 			})
 		}
 	})
