@@ -63,6 +63,17 @@ func code(cell string) []string {
 
 var quoted = regexp.MustCompile("`([^`]+)`")
 
+// pages lists this directory's pages, and those of its directories.
+func pages(t *testing.T) []string {
+	t.Helper()
+	all, err := filepath.Glob("*.md")
+	require.NoError(t, err)
+	below, err := filepath.Glob("*/*.md")
+	require.NoError(t, err)
+	require.NotEmpty(t, below)
+	return append(all, below...)
+}
+
 func TestMetricsAreThoseRegistered(t *testing.T) {
 	registered, err := metricslist.Metrics()
 	require.NoError(t, err)
@@ -400,10 +411,8 @@ func TestRetentionIsTheSameEverywhere(t *testing.T) {
 
 // TestLinksLead to files that exist and headings that stand there.
 func TestLinksLead(t *testing.T) {
-	pages := []string{"../README.md", "../deploy/README.md", "../CHANGELOG.md"}
-	here, err := filepath.Glob("*.md")
-	require.NoError(t, err)
-	for _, page := range append(pages, here...) {
+	others := []string{"../README.md", "../deploy/README.md", "../CHANGELOG.md"}
+	for _, page := range append(others, pages(t)...) {
 		text := read(t, page)
 		for _, m := range regexp.MustCompile(`\]\(([^)\s]+)\)`).FindAllStringSubmatch(text, -1) {
 			path, anchor, _ := strings.Cut(m[1], "#")
@@ -432,6 +441,17 @@ func anchors(page string) []string {
 	return all
 }
 
+// TestDecisionsStayShort: a decision that no longer holds is replaced, and the pages do not become a diary.
+func TestDecisionsStayShort(t *testing.T) {
+	bytes := 0
+	for _, page := range pages(t) {
+		if strings.HasPrefix(page, "decisions") {
+			bytes += len(read(t, page))
+		}
+	}
+	assert.LessOrEqual(t, bytes, 40_000, "bytes of the decisions' pages together")
+}
+
 // TestTestsAndFilesThatPagesNameExist.
 func TestTestsAndFilesThatPagesNameExist(t *testing.T) {
 	var tests strings.Builder
@@ -444,9 +464,7 @@ func TestTestsAndFilesThatPagesNameExist(t *testing.T) {
 		}
 		return err
 	}))
-	pages, err := filepath.Glob("*.md")
-	require.NoError(t, err)
-	for _, page := range pages {
+	for _, page := range pages(t) {
 		for _, word := range code(read(t, page)) {
 			switch {
 			case regexp.MustCompile(`^(?:Test|Fuzz|Benchmark)\w+$`).MatchString(word):
