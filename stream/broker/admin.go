@@ -12,25 +12,24 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// Spec is how missing topics are made.
+// Spec says how Create makes missing topics.
 type Spec struct {
-	// Partitions of all topics; 0: as many as those have that exist already, else 6.
+	// Partitions of new topics; 0: as many as the existing ones have, or 6.
 	Partitions int
 	// Replication factor; 0: the broker's default.
 	Replication int
-	// Retention of all topics that are made; 0: the broker's default. Rankings get that of the impressions if that
-	// topic exists and its retention is longer.
+	// Retention of new topics; 0: the broker's default. Rankings get that of an existing impressions topic if it is longer.
 	Retention time.Duration
-	// Say receives a line every few seconds that says why Create still waits; it may be nil.
+	// Say, if not nil, receives a line every few seconds with the reason that Create still waits.
 	Say func(string)
 }
 
 const defaultPartitions = 6
 
-// Create makes the missing topics, dead-letter topics included, and returns their names. It does not change topics
-// that exist; Check lists their faults. Inputs and dead letters are not compacted. Rankings have LogAppendTime, and
-// are kept at least as long as impressions. Create returns once all brokers' metadata show the new topics with
-// leaders. If ctx ends before that, it returns their names and ErrNotShown.
+// Create makes the missing topics, dead-letter topics included, and returns their names. Existing topics stay as they are; Check lists
+// their faults. Inputs and dead letters are not compacted. Rankings have LogAppendTime, and are kept at least as long as impressions.
+// Create returns once all brokers' metadata show the new topics with leaders. If ctx ends before that, it returns their names and
+// ErrNotShown.
 func (c *Client) Create(ctx context.Context, spec Spec) (created []string, err error) {
 	l, err := c.fetchMetadata(ctx)
 	if err != nil {
@@ -76,7 +75,7 @@ func (c *Client) Create(ctx context.Context, spec Spec) (created []string, err e
 			if missing, _, err := l.partitions(c.dlq[t]); err != nil {
 				return nil, err
 			} else if missing {
-				// A dead-letter topic must accept all that its input topic accepts.
+				// A dead-letter topic must accept every record of its input topic.
 				size := kafka.ConfigEntry{ConfigName: configMaxMessage, ConfigValue: strconv.Itoa(settings[name].maxMessage())}
 				add(c.dlq[t], n, append(retentionEntries(spec.Retention.Milliseconds()), size)...)
 			}
@@ -108,7 +107,7 @@ func (c *Client) create(ctx context.Context, configs []kafka.TopicConfig, say fu
 	return created, c.shown(ctx, configs, say)
 }
 
-// wanted is how many partitions new topics get: as many as their fellows have.
+// wanted returns the number of partitions of new topics: that of the existing ones.
 func (c *Client) wanted(l *metadata, spec Spec) (int, error) {
 	for t := range event.Topics {
 		missing, n, err := l.partitions(c.o.Topics[t])
@@ -126,7 +125,7 @@ func (c *Client) wanted(l *metadata, spec Spec) (int, error) {
 	return defaultPartitions, nil
 }
 
-// rankingsRetention is in milliseconds, -1 for ever, 0 for the broker's default.
+// rankingsRetention returns milliseconds: -1 for ever, 0 for the broker's default.
 func (c *Client) rankingsRetention(spec Spec, settings map[string]topicSettings) int64 {
 	own := spec.Retention.Milliseconds()
 	theirs, ok := settings[c.o.Topics[event.Impressions]].retention()
@@ -143,7 +142,7 @@ func retentionEntries(ms int64) []kafka.ConfigEntry {
 	return []kafka.ConfigEntry{{ConfigName: configRetention, ConfigValue: strconv.FormatInt(ms, 10)}}
 }
 
-// Check examines all topics and returns their faults, each with the remedy. It fails if it cannot ask the brokers.
+// Check returns the faults of all topics, each with its remedy. It fails if it cannot ask the brokers.
 func (c *Client) Check(ctx context.Context) (problems []string, err error) {
 	l, err := c.fetchMetadata(ctx)
 	if err != nil {
@@ -165,7 +164,7 @@ func (c *Client) Check(ctx context.Context) (problems []string, err error) {
 	return k.problems, nil
 }
 
-// Missing names the topics that do not exist, dead-letter topics included.
+// Missing returns the names of missing topics, dead-letter topics included.
 func (c *Client) Missing(ctx context.Context) (names []string, err error) {
 	l, err := c.fetchMetadata(ctx)
 	if err != nil {
@@ -261,7 +260,7 @@ func (k *checker) deadLetters(topic, name string, unknown bool, n int) error {
 	return nil
 }
 
-// retention of rankings must reach back as far as a replay of impressions can.
+// Rankings must be kept for as long as a replay of impressions reaches back.
 func (k *checker) retention() {
 	impressions, rankings := k.c.o.Topics[event.Impressions], k.c.o.Topics[event.Rankings]
 	a, aok := k.settings[impressions].retention()

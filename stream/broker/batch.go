@@ -12,7 +12,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// Layout of a record batch, magic 2 (KIP-98): where the fields of its header begin.
+// Positions of header fields in a record batch, magic 2 (KIP-98).
 const (
 	atBaseOffset      = 0
 	atLength          = 8 // of the bytes behind it
@@ -28,7 +28,6 @@ const (
 	atBaseSequence    = 53
 	atCount           = 57
 
-	// BatchHeaderSize is the size of a batch without its records.
 	BatchHeaderSize = task.BatchHeaderSize
 
 	magic2 = 2
@@ -41,18 +40,16 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// BatchInfo holds a batch's header fields, which apply to all its records.
 type BatchInfo struct {
 	Producer  task.Producer // -1, -1: not idempotent
 	Sequence  int32         // of the first record; -1: not idempotent
 	Timestamp event.Millis  // of all records
 }
 
-// errBatch is wrapped by all errors about the messages of a batch.
 var errBatch = errors.New("cannot encode the batch")
 
-// AppendBatch appends messages to dst as one record batch, uncompressed. Equal input gives equal bytes. It fails only
-// without a message, or if the batch exceeds a 31-bit length.
+// AppendBatch appends messages to dst as one uncompressed record batch. Equal input gives equal bytes. It fails without messages, or if the
+// batch exceeds a 31-bit length.
 func AppendBatch(dst []byte, info *BatchInfo, messages []task.OutMessage) ([]byte, error) {
 	if len(messages) == 0 {
 		return dst, fmt.Errorf("%w: no messages", errBatch)
@@ -71,7 +68,6 @@ func AppendBatch(dst []byte, info *BatchInfo, messages []task.OutMessage) ([]byt
 	return dst, nil
 }
 
-// putHeader fills in the header of b, a batch whose records are in place.
 func putHeader(b []byte, info *BatchInfo, count int) {
 	be := binary.BigEndian
 	be.PutUint64(b[atBaseOffset:], 0)
@@ -89,7 +85,6 @@ func putHeader(b []byte, info *BatchInfo, count int) {
 	be.PutUint32(b[atCRC:], crc32.Checksum(b[atAttributes:], castagnoli))
 }
 
-// appendRecords appends the records.
 func appendRecords(dst []byte, messages []task.OutMessage) []byte {
 	for i := range messages {
 		m := &messages[i]
@@ -131,12 +126,10 @@ func nullableSize(b []byte) int {
 	return varintSize(len(b)) + len(b)
 }
 
-// varintSize is the size of n ≥ 0 as a zigzag varint.
 func varintSize(n int) int {
 	return (bits.Len64(uint64(n)<<1|1) + 6) / 7
 }
 
-// grow makes sure that n more bytes fit.
 func grow(b []byte, n int) []byte {
 	if cap(b)-len(b) >= n {
 		return b

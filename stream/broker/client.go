@@ -19,7 +19,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// Options configure a Client.
 type Options struct {
 	Brokers  []string // host:port, at least one
 	ClientID string   // shows in the broker's logs and quotas; empty: ranker-worker
@@ -30,12 +29,12 @@ type Options struct {
 	Topics    [event.Topics]string // an empty selections topic is not configured
 	DLQSuffix string               // a topic's dead letters go to its name with this suffix
 
-	// MaxValue is how long an input record's key or value may be for Fetch to give it whole, in bytes; 0: 64 MiB. Of a longer
-	// one it gives one byte more than that, and says so.
+	// MaxValue is the length up to which Fetch returns an input record's key or value in full, in bytes; 0: 64 MiB. A longer one is cut to
+	// MaxValue+1 bytes and marked.
 	MaxValue int
-	// Traces makes Fetch return the traces that input records name; without it their headers are skipped.
+	// Traces makes Fetch return the traces in input records' headers. Without it headers are skipped.
 	Traces bool
-	// Contents reads input records whose values cannot be read alone; nil: there are none.
+	// Contents reads input records whose values cannot be read alone; nil: none.
 	Contents    Contents
 	DialTimeout time.Duration // connecting, TLS and SASL together; 0: 5 s
 }
@@ -45,24 +44,22 @@ const (
 	defaultMaxValue    = 64 << 20
 	defaultDialTimeout = 5 * time.Second
 
-	// metadataTTL is how long the Transport may not know of a new broker. Leaders are looked up in metadataCache instead.
+	// metadataTTL bounds the age of the Transport's list of brokers. Leaders come from metadataCache instead.
 	metadataTTL = 2 * time.Second
 	// idleTimeout closes unused connections long before a broker does (connections.max.idle.ms, 10 min).
 	idleTimeout = time.Minute
 
-	// resetAfter failures of connections without a success in between, they are all dropped; not more often than
-	// every resetPause.
+	// After resetAfter failures in a row all connections are dropped, at most once per resetPause.
 	resetAfter = 5
 	resetPause = time.Second
 
-	// maxAnswer bounds answers to requests other than fetch.
+	// maxAnswer bounds answers, except to fetch.
 	maxAnswer = 64 << 20
 )
 
-// ErrClosed: the client has been closed.
 var ErrClosed = errors.New("the Kafka client is closed")
 
-// Client talks to a Kafka cluster. It is safe for concurrent use.
+// Client is a Kafka client, safe for concurrent use.
 type Client struct {
 	o    Options
 	addr net.Addr
@@ -81,7 +78,7 @@ type Client struct {
 	requests sync.Pool // *[]byte: requests that are over
 }
 
-// New makes a Client. It does not connect yet.
+// New does not connect.
 func New(o Options) (*Client, error) {
 	if len(o.Brokers) == 0 {
 		return nil, errors.New("no brokers given")
@@ -130,7 +127,7 @@ func (c *Client) newTransport() *kafka.Transport {
 	}
 }
 
-// dialer sees to TLS and SASL, in kafka-go's place.
+// dialer does TLS and SASL itself.
 func (c *Client) dialer() *session.Dialer {
 	return &session.Dialer{
 		Dial: (&net.Dialer{Timeout: c.o.DialTimeout, KeepAlive: 15 * time.Second}).DialContext,
@@ -138,7 +135,7 @@ func (c *Client) dialer() *session.Dialer {
 	}
 }
 
-// topicNames are all topics and their dead-letter topics.
+// topicNames returns all topics and their dead-letter topics.
 func (c *Client) topicNames() []string {
 	var names []string
 	for t, name := range c.o.Topics {
@@ -153,11 +150,11 @@ func (c *Client) topicNames() []string {
 	return names
 }
 
-// Topic is the configured name of a topic; empty where there is none.
+// Topic returns the configured name of a topic; empty if there is none.
 func (c *Client) Topic(t event.Topic) string { return c.topic(t) }
 
-// Kafka is kafka-go's own client over the same connections, for whatever this package has no call for. Its metadata
-// are those of the configured topics, at most two seconds old.
+// Kafka returns kafka-go's client over the same connections, for requests that this package lacks. Its metadata are those of the configured
+// topics, at most two seconds old.
 func (c *Client) Kafka() *kafka.Client {
 	return &kafka.Client{Addr: c.addr, Transport: watchedTransport{c}}
 }
@@ -172,17 +169,16 @@ func (c *Client) Reset() {
 	c.transport.Swap(c.newTransport()).CloseIdleConnections()
 }
 
-// Close drops all connections. Requests under way end with their deadlines; later ones fail with ErrClosed.
+// Close drops all connections. Requests in flight end by their deadlines; later ones fail with ErrClosed.
 func (c *Client) Close() {
 	c.cancel()
 	c.transport.Load().CloseIdleConnections()
 }
 
-// watchedTransport is the current transport with the watchdog. After a broker's restart, the old connections may
-// carry nothing any more, and each fails only by its own timeout.
+// watchedTransport wraps the current transport with the watchdog. After a broker's restart, old connections may be dead, and each fails
+// only by its own timeout.
 type watchedTransport struct{ c *Client }
 
-// RoundTrip carries out one request.
 func (w watchedTransport) RoundTrip(ctx context.Context, addr net.Addr, req kafka.Request) (kafka.Response, error) {
 	c := w.c
 	if c.ctx.Err() != nil {
@@ -211,7 +207,7 @@ func (c *Client) failed() {
 	}
 }
 
-// do carries out one of our own requests. A message is an exchange, with its routing.
+// do sends one of this package's requests. m is an exchange with its routing.
 func (c *Client) do(ctx context.Context, m protocol.Message) (*answer, error) {
 	res, err := watchedTransport{c}.RoundTrip(ctx, c.addr, m)
 	if err != nil {
@@ -220,7 +216,6 @@ func (c *Client) do(ctx context.Context, m protocol.Message) (*answer, error) {
 	return res.(*answer), nil
 }
 
-// exchange prepares a request.
 func (c *Client) exchange(a api, encode func(version int16, header []byte) []byte) *exchange {
 	return &exchange{api: a, clientID: c.o.ClientID, limit: maxAnswer, encode: encode}
 }
@@ -231,10 +226,9 @@ type Partition struct {
 	number int32
 
 	mu     sync.Mutex
-	epochs [event.Topics]int32 // of the leaders whose logs were last made sure of; -1: none was
+	epochs [event.Topics]int32 // of the leaders whose logs were last checked; -1: none
 }
 
-// Partition gives access to one partition number.
 func (c *Client) Partition(number int32) *Partition {
 	p := &Partition{c: c, number: number}
 	for t := range p.epochs {
@@ -243,7 +237,6 @@ func (c *Client) Partition(number int32) *Partition {
 	return p
 }
 
-// partitionName names a topic's partition in errors.
 func partitionName(topic string, partition int32) string {
 	return fmt.Sprintf("%s[%d]", topic, partition)
 }

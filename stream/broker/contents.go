@@ -9,26 +9,24 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// ErrContent: this value cannot be read at present, since something it needs is not available. Other values can be
-// read.
+// ErrContent: this value cannot be read at present, since something it needs is missing. Other values can be read.
 var ErrContent = errors.New("this record cannot be read")
 
 // Contents reads input records whose values cannot be read alone.
 type Contents interface {
-	// Read reads values of a topic in their order. Of a value that can be read alone, and of nil, it returns an empty Content. It ends
-	// before the first value that cannot be read at present, with why: ErrContent where that is so of the value alone.
+	// Read reads values of a topic in order. For nil, and for a value that can be read alone, it returns an empty Content. It stops before
+	// the first value that cannot be read at present, with the error: ErrContent if only this value is affected.
 	Read(ctx context.Context, topic event.Topic, values [][]byte) ([]Content, error)
 }
 
-// Content is the result of reading a value: the same record in Protobuf, or its fault. Both must be functions of the
-// value for ever.
+// Content is the result of reading a value: the same record in Protobuf, or its fault. Both are functions of the value that never change.
 type Content struct {
 	Plain []byte
 	Fault *event.Fault
 }
 
-// read converts the records of an answer. A record that cannot be read at present fails only as the first one.
-// Otherwise the answer ends before it, and the next one begins with it.
+// read converts the records of an answer. A record that cannot be read at present fails only if it is the first. Otherwise the answer ends
+// before it.
 func (c *Client) read(ctx context.Context, t event.Topic, out *task.Fetched) error {
 	if c.o.Contents == nil || t >= event.Inputs || len(out.Records) == 0 {
 		return nil

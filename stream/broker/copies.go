@@ -15,22 +15,21 @@ const (
 	configUnclean   = "unclean.leader.election.enable"
 )
 
-// internalTopics are those that the coordinators of groups and transactions write, without which no worker begins.
+// internalTopics are the topics of the group and transaction coordinators, which every worker needs.
 var internalTopics = []string{"__consumer_offsets", "__transaction_state"}
 
-// Copies says on how many brokers a topic lies.
+// Copies describes the replicas of a topic.
 type Copies struct {
 	Topic    string
 	Internal bool  // one of Kafka's own
-	Factor   int   // copies of the partition that has the fewest
-	InSync   []int // by partition: how many of them hold all that is acknowledged
-	// From the topic's settings. MinInSync is 0 where the broker does not report it.
+	Factor   int   // replicas of the partition with the fewest
+	InSync   []int // by partition: replicas in sync
+	// Settings of the topic. MinInSync is 0 if the broker does not report it.
 	MinInSync int
-	Unclean   bool // a copy that lacks records may become the leader
+	Unclean   bool // a replica that lacks records may become the leader
 }
 
-// Copies describes the topics, including dead-letter topics and Kafka's own. Missing topics, and those hidden from
-// us, are left out.
+// Copies describes the topics, dead-letter topics and Kafka's internal ones included. Missing and hidden topics are left out.
 func (c *Client) Copies(ctx context.Context) ([]Copies, error) {
 	l, err := c.askMetadata(ctx, false, internalTopics...)
 	if err != nil {

@@ -12,13 +12,13 @@ import (
 )
 
 var (
-	// ErrCorrupt: bytes that are no record batch, or one that was damaged.
+	// ErrCorrupt: the bytes are no record batch, or a damaged one.
 	ErrCorrupt = errors.New("corrupt record batch")
-	// errPartial: the bytes end before the batch does. An answer's last batch may be cut off; it is asked for again.
+	// errPartial: the bytes end within a batch. A broker may cut off an answer's last batch; it is fetched again.
 	errPartial = errors.New("partial record batch")
 )
 
-// Batch is one decoded batch header. Its records are still encoded, in the bytes it was read from.
+// Batch is a decoded batch header. The records are still encoded, in the bytes it was read from.
 type Batch struct {
 	BaseOffset      int64
 	LastOffsetDelta int32
@@ -30,20 +30,17 @@ type Batch struct {
 	records         []byte
 }
 
-// LastOffset is the last offset that the batch covers. Compaction can have removed its record.
+// LastOffset returns the last offset that the batch covers. Compaction may have removed its record.
 func (b *Batch) LastOffset() int64 { return b.BaseOffset + int64(b.LastOffsetDelta) }
 
-// Control reports whether the batch holds a control record, which no application sees.
 func (b *Batch) Control() bool { return b.attributes&attrControl != 0 }
 
-// Transactional reports whether the batch belongs to a transaction.
 func (b *Batch) Transactional() bool { return b.attributes&attrTransactional != 0 }
 
-// Compression is the codec of the batch's records.
 func (b *Batch) Compression() Compression { return Compression(b.attributes & attrCompression) }
 
-// ReadBatch reads the header of the batch that data begins with, checks its checksum and returns the bytes behind it.
-// The error is errPartial where the batch is cut off, else it wraps ErrCorrupt or task.ErrUnsupported.
+// ReadBatch reads the header of the first batch in data, checks its checksum and returns the bytes behind the batch. The error is
+// errPartial if the batch is cut off, else it wraps ErrCorrupt or task.ErrUnsupported.
 func ReadBatch(data []byte) (b Batch, rest []byte, err error) {
 	be := binary.BigEndian
 	if len(data) <= atMagic {
@@ -86,7 +83,7 @@ func ReadBatch(data []byte) (b Batch, rest []byte, err error) {
 	return b, data[end:], nil
 }
 
-// marker reads a control batch: the end of a transaction. ok is false for control records of other kinds.
+// marker reads a control batch. ok is false unless it ends a transaction.
 func (b *Batch) marker(ctx context.Context) (m task.Marker, ok bool, err error) {
 	if b.Count == 0 {
 		return m, false, nil
@@ -108,5 +105,5 @@ func (b *Batch) marker(ctx context.Context) (m task.Marker, ok bool, err error) 
 	return m, kind <= 1, nil
 }
 
-// maxControlKey is more than a control record's key ever has.
+// maxControlKey exceeds every control record's key.
 const maxControlKey = 1 << 10

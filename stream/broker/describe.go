@@ -14,7 +14,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// Topic settings that matter here.
 const (
 	configCleanup       = "cleanup.policy"
 	configTimestamps    = "message.timestamp.type"
@@ -23,9 +22,8 @@ const (
 	configRetentionSize = "retention.bytes"
 )
 
-// Describe asks for the facts that the protocol checks, with fresh metadata. The caller fills in StoreFault. An input
-// topic's MaxMessageBytes is the lesser of its own and its dead-letter topic's, since everything written on its
-// behalf goes to the latter.
+// Describe returns the facts that the protocol checks, with fresh metadata; the caller fills in StoreFault. An input topic's
+// MaxMessageBytes is the lesser of its own and its dead-letter topic's, since its records must fit into both.
 func (p *Partition) Describe(ctx context.Context) (task.Description, error) {
 	d := task.Description{Topics: make([]task.TopicFacts, event.Topics)}
 	l, err := p.c.fetchMetadata(ctx)
@@ -69,7 +67,6 @@ func (p *Partition) Describe(ctx context.Context) (task.Description, error) {
 	return d, p.bounds(ctx, l, d.Topics)
 }
 
-// partitions is how many a topic has.
 func (l *metadata) partitions(topic string) (missing bool, n int, err error) {
 	t, ok := l.topics[topic]
 	switch {
@@ -94,8 +91,7 @@ type logBound struct {
 	into  *int64
 }
 
-// bounds asks the leaders for log start and end of this partition number, of each topic that has it. From the leaders'
-// epochs on it is these logs that were looked at: see fetch.
+// bounds asks the leaders for log start and end of this partition number, in each topic that has it. It sets the epochs that fetch trusts.
 func (p *Partition) bounds(ctx context.Context, l *metadata, facts []task.TopicFacts) error {
 	byLeader := make(map[int32][2][]logBound)
 	epochs := [event.Topics]int32{}
@@ -144,7 +140,7 @@ func (p *Partition) bounds(ctx context.Context, l *metadata, facts []task.TopicF
 	return nil
 }
 
-// Partitions is how many partitions a topic has now, of fresh metadata.
+// Partitions returns a topic's number of partitions, from fresh metadata.
 func (c *Client) Partitions(ctx context.Context, t event.Topic) (int, error) {
 	l, err := c.fetchMetadata(ctx)
 	if err != nil {
@@ -157,7 +153,7 @@ func (c *Client) Partitions(ctx context.Context, t event.Topic) (int, error) {
 	return n, err
 }
 
-// Bounds are the first offset of a topic's log in this partition number, and the one behind its last.
+// Bounds returns a log's first offset, and the one behind its last.
 func (p *Partition) Bounds(ctx context.Context, t event.Topic) (first, end int64, err error) {
 	if first, err = p.offset(ctx, t, offsetEarliest); err == nil {
 		end, err = p.offset(ctx, t, offsetLatest)
@@ -165,13 +161,12 @@ func (p *Partition) Bounds(ctx context.Context, t event.Topic) (first, end int64
 	return first, end, err
 }
 
-// OffsetAt is the offset of the first record whose timestamp is not before a time; ok is false where there is none.
+// OffsetAt returns the offset of the first record whose timestamp is at or after when; ok is false if there is none.
 func (p *Partition) OffsetAt(ctx context.Context, t event.Topic, when event.Millis) (offset int64, ok bool, err error) {
 	offset, err = p.offset(ctx, t, max(when, 0))
 	return offset, offset >= 0, err
 }
 
-// offset asks the leader.
 func (p *Partition) offset(ctx context.Context, t event.Topic, when int64) (offset int64, err error) {
 	l, lead, err := p.leader(ctx, p.c.topic(t))
 	if err != nil {
@@ -183,7 +178,7 @@ func (p *Partition) offset(ctx context.Context, t event.Topic, when int64) (offs
 	return offset, err
 }
 
-// listOffsets asks one broker for the first or last offset of this partition number of topics that it leads.
+// listOffsets asks one broker for the first or last offset of this partition number, in topics that it leads.
 func (p *Partition) listOffsets(ctx context.Context, broker int32, bounds []logBound) error {
 	names := make([]string, len(bounds))
 	for i := range bounds {
@@ -252,7 +247,7 @@ type topicSettings map[string]string
 func (s topicSettings) compacted() bool     { return strings.Contains(s[configCleanup], "compact") }
 func (s topicSettings) logAppendTime() bool { return s[configTimestamps] == "LogAppendTime" }
 
-// defaultMaxMessage is Kafka's, for a broker that does not say.
+// defaultMaxMessage is Kafka's default, for brokers that do not report it.
 const defaultMaxMessage = 1048588
 
 func (s topicSettings) maxMessage() int {
@@ -262,7 +257,7 @@ func (s topicSettings) maxMessage() int {
 	return defaultMaxMessage
 }
 
-// kept is a retention, in milliseconds or bytes: -1 for ever, and where the broker does not say.
+// kept returns a retention, in milliseconds or bytes; -1 for ever, or if the broker does not report it.
 func (s topicSettings) kept(setting string) int64 {
 	if n, err := strconv.ParseInt(s[setting], 10, 64); err == nil {
 		return max(n, -1)
@@ -270,13 +265,12 @@ func (s topicSettings) kept(setting string) int64 {
 	return -1
 }
 
-// retention is in milliseconds, -1 for ever; ok is false where the broker does not say.
+// retention is in milliseconds, -1 for ever; ok is false if the broker does not report it.
 func (s topicSettings) retention() (ms int64, ok bool) {
 	ms, err := strconv.ParseInt(s[configRetention], 10, 64)
 	return ms, err == nil
 }
 
-// settings asks for the settings of all topics in the metadata that exist.
 func (c *Client) settings(ctx context.Context, l *metadata) (map[string]topicSettings, error) {
 	var resources []kafka.DescribeConfigRequestResource
 	for name, t := range l.topics {
@@ -308,7 +302,7 @@ func (c *Client) settings(ctx context.Context, l *metadata) (map[string]topicSet
 	return all, nil
 }
 
-// Committed are the group's committed offsets of this partition number, by input topic, -1 for none.
+// Committed returns the group's committed offsets of this partition number by input topic; -1 for none.
 func (p *Partition) Committed(ctx context.Context) ([]int64, error) {
 	offsets := make([]int64, event.Inputs)
 	topics := make(map[string][]int, event.Inputs)

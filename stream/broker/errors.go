@@ -9,8 +9,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// brokerError wraps a broker's error code. It adds one of package task's errors where the code has a meaning for a
-// task. The task treats a bare code as transient.
+// brokerError wraps a broker's error code, with one of package task's errors if the code has a meaning there. Tasks treat a bare code as
+// transient.
 func brokerError(code kafka.Error) error {
 	switch code {
 	case 0:
@@ -18,8 +18,8 @@ func brokerError(code kafka.Error) error {
 	case kafka.OffsetOutOfRange:
 		return fmt.Errorf("%w: %w", task.ErrOffsetOutOfRange, code)
 	case kafka.InvalidProducerEpoch, kafka.ProducerFenced,
-		// The transactional id has another producer id or state by now: another owner has fenced us, or the
-		// coordinator has forgotten it. Either way the fence has to be repeated.
+		// The transactional id has another producer id or state: another owner has fenced us, or the coordinator has dropped it. In both
+		// cases the fence has to be repeated.
 		kafka.InvalidProducerIDMapping, kafka.InvalidTransactionState:
 		return fmt.Errorf("%w: %w", task.ErrFenced, code)
 	case kafka.OutOfOrderSequenceNumber, kafka.UnknownProducerId:
@@ -38,7 +38,7 @@ func brokerError(code kafka.Error) error {
 	return code
 }
 
-// codeOf is brokerError for kafka-go's own calls, whose errors are codes too.
+// codeOf is brokerError for the errors of kafka-go's own calls.
 func codeOf(err error) error {
 	var code kafka.Error
 	if errors.As(err, &code) {

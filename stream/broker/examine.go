@@ -15,13 +15,12 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// Broker is one of the cluster's, at the address that it advertises to clients.
+// Broker is a broker of the cluster, at the address that it advertises to clients.
 type Broker struct {
 	ID      int32
 	Address string // host:port
 }
 
-// Brokers are those of the cluster now.
 func (c *Client) Brokers(ctx context.Context) ([]Broker, error) {
 	l, err := c.fetchMetadata(ctx)
 	if err != nil {
@@ -30,8 +29,8 @@ func (c *Client) Brokers(ctx context.Context) ([]Broker, error) {
 	return l.brokers, nil
 }
 
-// Greet connects to an address as the worker's connections do, with TLS and SASL, asks which requests it speaks, and hangs up.
-// It fails with task.ErrUnsupported where a worker needs a version that the broker does not speak.
+// Greet connects to an address as the worker does, with TLS and SASL, asks for the supported requests, and disconnects. It fails with
+// task.ErrUnsupported if the worker needs a version that the broker lacks.
 func (c *Client) Greet(ctx context.Context, address string) error {
 	d := kafka.Dialer{ClientID: c.o.ClientID, Timeout: c.o.DialTimeout, DialFunc: c.dialer().DialContext}
 	conn, err := d.DialContext(ctx, "tcp", address)
@@ -50,7 +49,7 @@ func (c *Client) Greet(ctx context.Context, address string) error {
 	for _, v := range all {
 		speaks[protocol.ApiKey(v.ApiKey)] = v
 	}
-	// Anybody may ask for versions, but not for brokers.
+	// Versions are public; the list of brokers needs a login.
 	if _, err := conn.Brokers(); err != nil {
 		return err
 	}
@@ -63,20 +62,18 @@ func (c *Client) Greet(ctx context.Context, address string) error {
 	return nil
 }
 
-// Operations are our permitted operations on a topic or the group: bit n is operation n of Kafka's ACLs. A broker
-// without ACLs permits all.
+// Operations are our permitted operations on a topic or the group: bit n is operation n of Kafka's ACLs. Without ACLs all are permitted.
 type Operations int32
 
-// unknownOperations is a broker's answer if it was not asked, or does not know.
+// unknownOperations is a broker's answer if operations were not requested, or are unknown.
 const unknownOperations = math.MinInt32
 
-// Allow reports whether an operation is allowed; known is false where the broker does not report it.
+// Allow reports whether an operation is permitted; known is false if the broker does not report it.
 func (o Operations) Allow(op kafka.ACLOperationType) (allowed, known bool) {
 	return o&(1<<op) != 0, o != unknownOperations
 }
 
-// TopicOperations returns our permitted operations by topic, dead-letter topics included. Topics that are missing or
-// hidden from us are left out.
+// TopicOperations returns our permitted operations by topic, dead-letter topics included. Missing and hidden topics are left out.
 func (c *Client) TopicOperations(ctx context.Context) (map[string]Operations, error) {
 	l, err := c.askMetadata(ctx, true)
 	if err != nil {
@@ -91,7 +88,7 @@ func (c *Client) TopicOperations(ctx context.Context) (map[string]Operations, er
 	return all, nil
 }
 
-// Denied are the topics of which the broker does not even say whether there are any.
+// Denied returns the topics whose existence the broker does not reveal to us.
 func (c *Client) Denied(ctx context.Context) (names []string, err error) {
 	l, err := c.fetchMetadata(ctx)
 	if err != nil {
@@ -107,12 +104,11 @@ func (c *Client) Denied(ctx context.Context) (names []string, err error) {
 
 // Group is the consumer group as its coordinator sees it.
 type Group struct {
-	State      string // Kafka's word, such as Stable; Dead where there is none
+	State      string // Kafka's word, such as Stable; Dead if there is none
 	Members    []string
 	Operations Operations
 }
 
-// groupExchange goes to the group's coordinator, which the Transport looks up.
 type groupExchange struct {
 	*exchange
 	group string
@@ -122,7 +118,7 @@ func (x groupExchange) Group() string { return x.group }
 
 var _ protocol.GroupMessage = groupExchange{}
 
-// Group asks about the group. It fails with kafka.GroupAuthorizationFailed where we may not.
+// Group asks the coordinator. It fails with kafka.GroupAuthorizationFailed without the right.
 func (c *Client) Group(ctx context.Context) (Group, error) {
 	group := c.o.Group
 	x := c.exchange(apiDescribeGroups, func(_ int16, b []byte) []byte {
@@ -163,9 +159,8 @@ func (c *Client) Group(ctx context.Context) (Group, error) {
 	return g, nil
 }
 
-// MayFence checks without writing that we may use a partition's transactional id. It asks to abort a transaction of a
-// producer that does not exist, which changes nothing. It fails with kafka.TransactionalIDAuthorizationFailed if we
-// may not, and with other errors where there is no coordinator.
+// MayFence checks without writing that we may use a partition's transactional id: it aborts a transaction of a producer that does not
+// exist. It fails with kafka.TransactionalIDAuthorizationFailed without the right, and with other errors without a coordinator.
 func (p *Partition) MayFence(ctx context.Context) error {
 	id := p.TransactionalID()
 	doing := fmt.Sprintf("asking for the coordinator of transactional id %q", id)
@@ -185,8 +180,8 @@ var ErrNoClock = errors.New("the cluster does not tell what time it is")
 // clockVersion is the first version of DescribeQuorum that reports times.
 const clockVersion = 1
 
-// Clock is the time of the cluster's controller: that at which it says that it has last caught up with itself. It takes Kafka 3.3
-// with KRaft, and the right Describe on the cluster: else it fails with ErrNoClock.
+// Clock returns the time at which the cluster's controller says that it last caught up with itself. It needs Kafka 3.3 with KRaft, and
+// Describe on the cluster, else it fails with ErrNoClock.
 func (c *Client) Clock(ctx context.Context) (time.Time, error) {
 	if err := c.speaksQuorum(ctx); err != nil {
 		return time.Time{}, err
@@ -218,8 +213,7 @@ func (c *Client) Clock(ctx context.Context) (time.Time, error) {
 	return time.UnixMilli(at), nil
 }
 
-// speaksQuorum fails if we should not ask: where we lack the right, asking also leaves an error in the controllers'
-// log.
+// speaksQuorum fails if we may not ask. Without the right, a request would also leave an error in the controllers' log.
 func (c *Client) speaksQuorum(ctx context.Context) error {
 	l, err := c.askMetadata(ctx, true)
 	if err != nil {
@@ -240,7 +234,7 @@ func (c *Client) speaksQuorum(ctx context.Context) error {
 	return ErrNoClock
 }
 
-// parseQuorum finds the entry of the leader itself.
+// parseQuorum finds the leader's own entry.
 func parseQuorum(a *answer) (at event.Millis, code kafka.Error, err error) {
 	r := reader{b: a.body}
 	at = -1
@@ -277,8 +271,7 @@ func parseQuorum(a *answer) (at event.Millis, code kafka.Error, err error) {
 	return at, code, nil
 }
 
-// Stamped is the newest time that a broker has stamped a record of this partition's rankings with, of its last few; the zero time where
-// there is none.
+// Stamped returns the newest broker timestamp among the last few records of this partition's rankings; the zero time without records.
 func (p *Partition) Stamped(ctx context.Context, f *task.TopicFacts) (time.Time, error) {
 	const last = 10
 	newest := time.Time{}

@@ -15,22 +15,21 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// transactionTimeout is after how long the coordinator ends a fence's transaction whose owner died in the middle of it. Until
-// then, readers of committed rankings may have to wait.
+// transactionTimeout is the time after which the coordinator ends the transaction of a fence whose owner died. Until then, readers of
+// committed rankings may have to wait.
 const transactionTimeout = 30 * time.Second
 
-// TransactionalID is that of this partition number: <group>-<partition>. With ACLs it needs Write.
+// TransactionalID returns <group>-<partition>. With ACLs it needs Write.
 func (p *Partition) TransactionalID() string {
 	return p.c.o.Group + "-" + strconv.Itoa(int(p.number))
 }
 
-// InitProducer raises the epoch of our transactional id, or obtains its first. Producer is -1, -1 on the first call,
-// else the result of the last one. It needs InitProducerID version 3 (Kafka 2.5). An older broker ignores the
-// producer, and fences nothing. The version checked is that of the connection in use.
+// InitProducer raises the epoch of our transactional id, or obtains its first. Producer is -1, -1 on the first call, else the last result.
+// It needs InitProducerID version 3 (Kafka 2.5), checked on the connection in use: an older broker ignores the producer, and fences
+// nothing.
 //
-// It fails with task.ErrFenced where the producer given is not the newest, or the coordinator has forgotten it, and
-// with task.ErrUnsupported. Other errors are transient, such as those of a coordinator that is busy, loading or
-// elsewhere.
+// It fails with task.ErrFenced if the given producer is not the newest, or the coordinator has dropped it, and with task.ErrUnsupported.
+// Other errors are transient, as from a coordinator that is busy, loading or elsewhere.
 func (p *Partition) InitProducer(ctx context.Context, r task.InitProducer) (task.Producer, error) {
 	none := task.Producer{ID: -1, Epoch: -1}
 	id := p.TransactionalID()
@@ -58,8 +57,8 @@ func (p *Partition) InitProducer(ctx context.Context, r task.InitProducer) (task
 	return got, nil
 }
 
-// NewProducer gives a new idempotent producer without a transactional id. Brokers before 3.0 ask for the right IdempotentWrite on the
-// cluster. It needs InitProducerID version 3 (Kafka 2.5). Errors: task.ErrUnsupported; others pass.
+// NewProducer returns a new idempotent producer without a transactional id. Brokers before 3.0 require IdempotentWrite on the cluster. It
+// needs InitProducerID version 3 (Kafka 2.5), else it fails with task.ErrUnsupported. Other errors are transient.
 func (c *Client) NewProducer(ctx context.Context) (task.Producer, error) {
 	x := c.exchange(apiInitProducer, func(_ int16, b []byte) []byte {
 		b = append(b, 0) // null: no transactional id
@@ -79,9 +78,8 @@ func (c *Client) NewProducer(ctx context.Context) (task.Producer, error) {
 	return got, nil
 }
 
-// checkSameID makes sure that an id that was held is the one that was got. A coordinator that has forgotten a transactional
-// id, or lost it, answers with a new producer id, as to a first call. That does not fence an owner with the old one. The one
-// good reason for a new id is that the old one's epochs are used up.
+// checkSameID compares the id held with the one obtained. A coordinator that lost a transactional id answers with a new producer id, as to
+// a first call, which does not fence an owner with the old one. A new id is right only if the old one's epochs are used up.
 func checkSameID(held, got task.Producer) error {
 	if held.ID < 0 || got.ID == held.ID || held.Epoch >= math.MaxInt16-1 {
 		return nil
@@ -98,7 +96,7 @@ func parseInitProducer(a *answer) (task.Producer, error) {
 	switch {
 	case r.bad:
 		return got, fmt.Errorf("%w: init producer id", errAnswer)
-	case code == kafka.UnknownProducerId: // here it says nothing of a sequence
+	case code == kafka.UnknownProducerId: // here not about a sequence
 		return got, fmt.Errorf("%w: %w", task.ErrFenced, code)
 	case code != 0:
 		return got, brokerError(code)
@@ -108,8 +106,8 @@ func parseInitProducer(a *answer) (task.Producer, error) {
 	return got, nil
 }
 
-// AddPartition adds all our partitions of this number to a transaction, and begins it: rankings, and each input's
-// dead letters. So the markers at its end fence all of them. It fails as InitProducer does.
+// AddPartition begins a transaction and adds all our partitions of this number to it: rankings, and each input's dead letters. So its end
+// markers fence all of them. It fails like InitProducer.
 func (p *Partition) AddPartition(ctx context.Context, r task.AddPartition) error {
 	doing := fmt.Sprintf("adding what is written of partition %d to the transaction of %q", p.number, p.TransactionalID())
 	_, topics, err := p.written(ctx)
@@ -132,7 +130,7 @@ func (p *Partition) AddPartition(ctx context.Context, r task.AddPartition) error
 	return addError(doing, res, topics, p.number)
 }
 
-// addError finds the topic that could not be added. Where there is one, the others have not been tried, and say so.
+// addError returns the error of the topic that could not be added. The others then say that they were not attempted.
 func addError(doing string, res *kafka.AddPartitionsToTxnResponse, topics []string, number int32) (failed error) {
 	for _, name := range topics {
 		at := slices.IndexFunc(res.Topics[name], func(a kafka.AddPartitionToTxnPartition) bool { return a.Partition == int(number) })
@@ -147,11 +145,9 @@ func addError(doing string, res *kafka.AddPartitionsToTxnResponse, topics []stri
 	return failed
 }
 
-// errNotAttempted is OPERATION_NOT_ATTEMPTED, which kafka-go has no name for.
 const errNotAttempted = kafka.Error(55)
 
-// written are the topics that we write to, as far as they have this partition number. Dead-letter topics that are missing
-// are reported by the checks, which come later.
+// written returns the topics that the worker writes to, if they have this partition number. Later checks report missing dead-letter topics.
 func (p *Partition) written(ctx context.Context) (l *metadata, topics []string, err error) {
 	if l, err = p.c.fetchMetadata(ctx); err != nil {
 		return nil, nil, err
@@ -170,8 +166,8 @@ func (p *Partition) written(ctx context.Context) (l *metadata, topics []string, 
 	return l, topics, nil
 }
 
-// AbortTxn ends a transaction with an abort. Once it has returned, the abort markers will be written, whatever
-// becomes of us; they stand in the log a little later. Errors as InitProducer.
+// AbortTxn aborts a transaction. Once it has returned, the markers will be written in any case, but may not stand in the log yet. It fails
+// like InitProducer.
 func (p *Partition) AbortTxn(ctx context.Context, r task.AbortTxn) error {
 	doing := fmt.Sprintf("aborting the transaction of %q", p.TransactionalID())
 	res, err := p.c.Kafka().EndTxn(ctx, &kafka.EndTxnRequest{

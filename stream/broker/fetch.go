@@ -21,17 +21,17 @@ const (
 	readUncommitted int8 = 0
 	readCommitted   int8 = 1
 
-	// maxBatchSize bounds a compressed batch. A broker sends the first one whole, whatever max_bytes says; producers
-	// cannot send more than socket.request.max.bytes, 100 MiB by default.
+	// maxBatchSize bounds a compressed batch. A broker sends the first one in full, ignoring max_bytes. Producers are bounded by
+	// socket.request.max.bytes, 100 MiB by default.
 	maxBatchSize = 128 << 20
-	// decodeFactor times the bytes asked for, unpacked, an answer ends before its next record.
+	// decodeFactor times the requested bytes is the unpacked size from which an answer ends before its next record.
 	decodeFactor = 8
-	// waitMargin is the part of a long poll's deadline that is reserved for the answer's way back.
+	// waitMargin is the part of a long poll's deadline reserved for the answer's way back.
 	waitMargin = 200 * time.Millisecond
 )
 
-// Fetch reads from a topic of this partition number: an input topic's committed records only, rankings as it stands. It
-// waits up to MaxWait for the first byte. Records that were not compressed keep the memory of the whole answer alive.
+// Fetch reads from a topic of this partition number: only committed records of an input topic, all of rankings. It waits up to MaxWait for
+// the first byte. Uncompressed records keep the memory of the whole answer alive.
 func (p *Partition) Fetch(ctx context.Context, f task.Fetch) (task.Fetched, error) {
 	l, lead, err := p.leader(ctx, p.c.topic(f.Topic))
 	if err != nil {
@@ -59,7 +59,6 @@ func (p *Partition) Fetch(ctx context.Context, f task.Fetch) (task.Fetched, erro
 	return out, nil
 }
 
-// ask carries out one request.
 func (p *Partition) ask(ctx context.Context, l *metadata, lead leader, f *task.Fetch) (*fetchedPartition, error) {
 	var got *fetchedPartition
 	a, err := p.c.do(ctx, brokerExchange{p.fetchRequest(f, lead.epoch), lead.broker})
@@ -73,10 +72,9 @@ func (p *Partition) ask(ctx context.Context, l *metadata, lead leader, f *task.F
 	return got, nil
 }
 
-// readsCommitted reports whether records of open and aborted transactions are hidden from a topic's reader.
+// readsCommitted reports whether records of open and aborted transactions of a topic are skipped.
 func readsCommitted(t event.Topic) bool { return t != event.Rankings }
 
-// leader finds the leader of a topic's partition.
 func (p *Partition) leader(ctx context.Context, topic string) (*metadata, leader, error) {
 	none := leader{-1, -1}
 	if topic == "" {
@@ -94,9 +92,8 @@ func (p *Partition) leader(ctx context.Context, topic string) (*metadata, leader
 	return l, lead, nil
 }
 
-// trusted returns the epoch that a topic is read in: that of the last check of the log, even if a newer leader is
-// known. So the first fetch after a change of leader fails (KIP-320), even if another request's metadata reported it.
-// The log may have lost records, and the task checks it before it reads on.
+// trusted returns the epoch to fetch with: that of the last check of the log, even if a newer leader is known. So the first fetch after a
+// change of leader fails (KIP-320), and the task checks the log for lost records before it reads on.
 func (p *Partition) trusted(t event.Topic, present int32) int32 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -106,7 +103,7 @@ func (p *Partition) trusted(t event.Topic, present int32) int32 {
 	return p.epochs[t]
 }
 
-// distrust is called when the task gets an error. The task checks the log, and reads it in its present epoch.
+// distrust is called when the task receives an error, after which it checks the log and reads it in its present epoch.
 func (p *Partition) distrust(t event.Topic) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -159,17 +156,17 @@ func (p *Partition) fetchRequest(f *task.Fetch, epoch int32) *exchange {
 	return x
 }
 
-// fetchedPartition holds one partition's part of an answer, undecoded.
+// fetchedPartition is one partition's part of an answer, undecoded.
 type fetchedPartition struct {
 	code     kafka.Error
 	high     int64
-	stable   int64 // -1 where the broker does not say: read uncommitted
+	stable   int64 // -1 if not reported: read uncommitted
 	logStart int64
 	aborted  []abortedTxn
 	records  []byte
 }
 
-// abortedTxn says that the producer's records from first to its next abort marker do not count.
+// abortedTxn invalidates the producer's records from first to its next abort marker.
 type abortedTxn struct{ producer, first int64 }
 
 func parseFetch(a *answer, topic string, number int32) (*fetchedPartition, error) {
@@ -199,24 +196,21 @@ func parseFetch(a *answer, topic string, number int32) (*fetchedPartition, error
 
 // fetchDecoder decodes an answer into records.
 //
-// An answer ends once its records reach the budget, even within a batch. The next fetch begins behind the last
-// record, gets the same batch again, and skips the records delivered before. So a batch of n bytes, unpacked, is
-// unpacked up to its middle n/budget times on average. An answer holds a usual batch whole. Skipping a record costs a
-// fraction of processing one.
+// An answer ends once its records reach the budget, even within a batch. The next fetch gets the same batch again and skips the records
+// already delivered. So a batch of n unpacked bytes is unpacked up to its middle n/budget times on average. An answer usually holds a whole
+// batch. Skipping a record costs a fraction of processing one.
 type fetchDecoder struct {
 	asked    *task.Fetch
 	maxValue int64
-	traces   bool         // records' traces are read
-	aborted  []abortedTxn // not begun yet, by first offset
+	traces   bool         // read traces
+	aborted  []abortedTxn // not begun, by first offset
 	open     []int64      // producers in an aborted transaction
-	room     int64        // left of the budget
+	room     int64        // unused budget
 }
 
-// recordCost is a record's memory beside its key and value.
 const recordCost = int64(unsafe.Sizeof(partition.Record{}))
 
-// decode fills in out. An unreadable record fails only as the first one. Otherwise the answer ends before it, and the
-// next one begins with it.
+// decode fills out. An unreadable record fails only if it is the first. Otherwise the answer ends before it.
 func (d *fetchDecoder) decode(ctx context.Context, a *fetchedPartition, out *task.Fetched) error {
 	if a.code != 0 {
 		return brokerError(a.code)
@@ -252,7 +246,7 @@ func (d *fetchDecoder) decode(ctx context.Context, a *fetchedPartition, out *tas
 // full reports whether the answer ends here. It holds at least one record.
 func (d *fetchDecoder) full(out *task.Fetched) bool { return d.room <= 0 && len(out.Records) > 0 }
 
-// batch appends one batch's records, up to the budget. On an error, the records before it have been appended.
+// batch appends a batch's records, up to the budget. After an error, the records before it have been appended.
 func (d *fetchDecoder) batch(ctx context.Context, b *Batch, out *task.Fetched) error {
 	for len(d.aborted) > 0 && d.aborted[0].first <= b.LastOffset() {
 		d.open = append(d.open, d.aborted[0].producer)
@@ -280,11 +274,11 @@ func (d *fetchDecoder) batch(ctx context.Context, b *Batch, out *task.Fetched) e
 	return nil
 }
 
-// records takes a batch's records in; all is false where the answer was full before.
+// records appends a batch's records; all is false if the budget ended before.
 func (d *fetchDecoder) records(ctx context.Context, b *Batch, out *task.Fetched) (all bool, err error) {
 	r := recordReader{topic: d.asked.Topic, from: d.asked.Offset, most: d.maxValue, traces: d.traces}
 	if d.asked.Topic == event.Rankings {
-		r.most = maxBatchSize // a worker's own records are read whole
+		r.most = maxBatchSize // a worker's own records are read in full
 	}
 	defer r.end()
 	if err := r.read(ctx, b); err != nil {
@@ -318,10 +312,9 @@ func (d *fetchDecoder) records(ctx context.Context, b *Batch, out *task.Fetched)
 	return true, nil
 }
 
-// originCost is an origin's memory beside its steps.
 const originCost = int64(unsafe.Sizeof(task.Origin{}))
 
-// estimateRecords is about how many records the batches hold. It allows for a record of 7 bytes to be compressed to one.
+// estimateRecords estimates the number of records in batches, assuming that compression shrinks a record of 7 bytes to one at most.
 func estimateRecords(data []byte) (total int64) {
 	for len(data) >= BatchHeaderSize {
 		size := int64(int32(binary.BigEndian.Uint32(data[atLength:]))) + atLeaderEpoch

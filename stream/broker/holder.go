@@ -11,13 +11,12 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// transactionalIDNotFound is a code that kafka-go has no name for.
 const transactionalIDNotFound = kafka.Error(105)
 
-// Holder is the producer id that the coordinator holds for our transactional id, -1 where it holds none. Nothing is fenced. It needs
-// the right to describe the transactional id, and Kafka 3.0.
+// Holder returns the producer id that the coordinator holds for our transactional id, -1 if none. It fences nothing. It needs Describe on
+// the transactional id, and Kafka 3.0.
 //
-// Errors: task.ErrUnsupported where we lack the right, and where the broker does not speak DescribeTransactions; others pass.
+// It fails with task.ErrUnsupported without that right, or without DescribeTransactions. Other errors are transient.
 func (p *Partition) Holder(ctx context.Context) (int64, error) {
 	id := p.TransactionalID()
 	doing := fmt.Sprintf("asking for the producer of transactional id %q", id)
@@ -44,7 +43,7 @@ func (p *Partition) Holder(ctx context.Context) (int64, error) {
 	return holder, nil
 }
 
-// parseHolder reads the answer's one transactional id, as far as its producer.
+// parseHolder reads the answer up to the producer id.
 func parseHolder(a *answer) (int64, error) {
 	r := reader{b: a.body}
 	r.int32() // throttle time
@@ -70,7 +69,7 @@ func parseHolder(a *answer) (int64, error) {
 	return holder, nil
 }
 
-// versionOf is the version of a request to speak that kafka-go does not know, nor negotiate.
+// versionOf selects the version of a request that kafka-go neither knows nor negotiates.
 func (c *Client) versionOf(ctx context.Context, a api, name string) (int16, error) {
 	res, err := c.Kafka().ApiVersions(ctx, &kafka.ApiVersionsRequest{})
 	if err == nil {

@@ -12,13 +12,12 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 )
 
-// metadata is a cluster's description of its topics at one moment.
 type metadata struct {
 	clusterID string
 	brokers   []Broker
 	topics    map[string]topicMetadata
 
-	operations Operations // on the cluster, where they were asked for
+	operations Operations // on the cluster, if asked for
 }
 
 type topicMetadata struct {
@@ -26,17 +25,16 @@ type topicMetadata struct {
 	leaders    []leader    // by partition
 	copies     []copies    // by partition
 	internal   bool        // one of Kafka's own
-	operations Operations  // where they were asked for
+	operations Operations  // if asked for
 }
 
-// leader is the broker that leads a partition, -1 for none, and how often that has changed before (KIP-320), -1 where the
-// broker does not say.
+// leader is a partition's leading broker, -1 for none, and its leader epoch (KIP-320), -1 if not reported.
 type leader struct{ broker, epoch int32 }
 
-// copies is how many brokers a partition lies on, and how many of them hold all that is acknowledged.
+// copies counts a partition's replicas, and those in sync.
 type copies struct{ all, inSync int }
 
-// metadataCache keeps the newest metadata. Where many need them at once, the broker is asked once.
+// metadataCache keeps the newest metadata. Concurrent callers share one request.
 type metadataCache struct {
 	asking chan struct{} // holds a token unless a request is under way
 	mu     sync.Mutex
@@ -62,7 +60,7 @@ func (l *metadataCache) set(n *metadata) {
 
 func (l *metadataCache) forget() { l.set(nil) }
 
-// outdated forgets metadata that have led to an error, unless there are newer ones.
+// outdated drops metadata that led to an error, unless newer ones have been read.
 func (l *metadataCache) outdated(seen *metadata) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -71,7 +69,7 @@ func (l *metadataCache) outdated(seen *metadata) {
 	}
 }
 
-// metadata are the newest known; a broker is asked if there are none.
+// metadata returns the cached metadata, or asks a broker if there are none.
 func (c *Client) metadata(ctx context.Context) (*metadata, error) {
 	if l := c.metadataCache.get(); l != nil {
 		return l, nil
@@ -88,7 +86,7 @@ func (c *Client) metadata(ctx context.Context) (*metadata, error) {
 	return c.fetchMetadata(ctx)
 }
 
-// fetchMetadata asks a broker. kafka-go answers metadata requests from its own cache: this one it does not recognise.
+// fetchMetadata asks a broker. kafka-go answers metadata requests that it recognises from its own cache.
 func (c *Client) fetchMetadata(ctx context.Context) (*metadata, error) {
 	l, err := c.askMetadata(ctx, false)
 	if err == nil {
@@ -97,13 +95,11 @@ func (c *Client) fetchMetadata(ctx context.Context) (*metadata, error) {
 	return l, err
 }
 
-// askMetadata asks for the metadata of our topics and further ones, and with operations for our rights on cluster and
-// topics.
+// askMetadata asks for the metadata of our topics and further ones, optionally with our operations on cluster and topics.
 func (c *Client) askMetadata(ctx context.Context, operations bool, further ...string) (*metadata, error) {
 	return c.metadataBy(ctx, c.metadataRequest(operations, further...))
 }
 
-// askMetadataOf asks one broker.
 func (c *Client) askMetadataOf(ctx context.Context, broker int32) (*metadata, error) {
 	return c.metadataBy(ctx, brokerExchange{c.metadataRequest(false), broker})
 }
@@ -166,7 +162,7 @@ func parseMetadata(a *answer) (*metadata, error) {
 	return l, nil
 }
 
-// leaders reads a topic's partitions. They come in any order.
+// leaders reads a topic's partitions, which come in any order.
 func (r *reader) leaders(version int16) ([]leader, []copies) {
 	n := r.count(2 + 4 + 4 + 4 + 4 + 4)
 	leaders, lie := make([]leader, n), make([]copies, n)
@@ -193,7 +189,6 @@ func (r *reader) leaders(version int16) ([]leader, []copies) {
 	return leaders, lie
 }
 
-// leader is the leader of a topic's partition.
 func (l *metadata) leader(topic string, partition int32) (leader, error) {
 	t, ok := l.topics[topic]
 	none := leader{-1, -1}
@@ -211,8 +206,7 @@ func (l *metadata) leader(topic string, partition int32) (leader, error) {
 	return t.leaders[partition], nil
 }
 
-// leaderMoved reports whether an error can mean that the partition has another leader, or that the topic was
-// recreated.
+// leaderMoved reports whether an error can mean that the partition has a new leader, or that the topic was recreated.
 func leaderMoved(err error) bool {
 	var code kafka.Error
 	if !errors.As(err, &code) {

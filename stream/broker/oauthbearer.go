@@ -14,8 +14,8 @@ import (
 	"github.com/segmentio/kafka-go/sasl"
 )
 
-// OAuthBearer is the mechanism OAUTHBEARER (RFC 7628), which kafka-go lacks. Each connection asks for a token of its own. Extensions
-// go with it to the broker (KIP-342); nil: none.
+// OAuthBearer is the mechanism OAUTHBEARER (RFC 7628), which kafka-go lacks. Each connection requests a token. Extensions are sent to the
+// broker too (KIP-342); nil: none.
 func OAuthBearer(token func(context.Context) (string, error), extensions map[string]string) sasl.Mechanism {
 	return &bearer{token, extensions}
 }
@@ -25,13 +25,12 @@ type bearer struct {
 	extensions map[string]string
 }
 
-// Name implements sasl.Mechanism.
 func (*bearer) Name() string { return "OAUTHBEARER" }
 
 // bearerToken matches a token (RFC 6750, 2.1), which cannot end the message's field.
 var bearerToken = regexp.MustCompile(`^[A-Za-z0-9._~+/-]+=*$`)
 
-// Start implements sasl.Mechanism: the one message that a client sends (RFC 7628, 3.1).
+// Start returns the only message that a client sends (RFC 7628, 3.1).
 func (b *bearer) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
 	token, err := b.token(ctx)
 	if err != nil {
@@ -48,11 +47,11 @@ func (b *bearer) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
 	return bearerExchange{}, []byte(message + separator), nil
 }
 
-// bearerExchange is one login. It has no state: a broker that takes the token says nothing.
+// bearerExchange is one login. It has no state: the answer to an accepted token is empty.
 type bearerExchange struct{}
 
-// Next implements sasl.StateMachine. A broker that refuses the token sends the reason as JSON (RFC 7628, 3.2.2). The
-// RFC then has the client send another message. That would only delay the reason.
+// Next fails if the broker answers with a reason, as JSON, to refuse the token (RFC 7628, 3.2.2). The RFC's second message of the client is
+// not sent, since it would only delay the reason.
 func (bearerExchange) Next(_ context.Context, challenge []byte) (done bool, response []byte, err error) {
 	if len(challenge) == 0 {
 		return true, nil, nil
@@ -60,7 +59,7 @@ func (bearerExchange) Next(_ context.Context, challenge []byte) (done bool, resp
 	return false, nil, fmt.Errorf("%w: %s", kafka.SASLAuthenticationFailed, refusal(challenge))
 }
 
-// refusal is a broker's answer for people.
+// refusal renders a broker's answer.
 func refusal(answer []byte) string {
 	var says struct{ Status, Scope string }
 	if err := json.Unmarshal(answer, &says); err != nil || says.Status == "" {

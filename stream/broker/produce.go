@@ -15,16 +15,15 @@ import (
 
 const (
 	acksAll = -1
-	// produceWait is how long the leader waits for its replicas where the context has no deadline.
+	// produceWait is the leader's wait for its replicas if the context has no deadline.
 	produceWait = 10 * time.Second
 )
 
-// Produce appends one idempotent batch and waits for all replicas in sync. The same request again sends the same
-// bytes, and the broker drops the copy. BaseOffset is -1 where the broker recognised a copy without saying where it
-// stands.
+// Produce appends one idempotent batch and waits for all replicas in sync. A repeated request sends the same bytes, and the broker drops
+// the copy. BaseOffset is -1 if the broker recognised a copy without its position.
 //
-// Errors: task.ErrFenced, task.ErrSequence, task.ErrTooLarge, task.ErrTimestamp, task.ErrInvalidRecord; any other leaves
-// open whether the batch was appended.
+// Errors: task.ErrFenced, task.ErrSequence, task.ErrTooLarge, task.ErrTimestamp, task.ErrInvalidRecord. After any other error the batch may
+// or may not have been appended.
 func (p *Partition) Produce(ctx context.Context, r task.Produce) (task.Produced, error) {
 	none := task.Produced{BaseOffset: -1, AppendTime: -1}
 	topic := p.c.topic(r.Topic)
@@ -47,7 +46,7 @@ func (p *Partition) Produce(ctx context.Context, r task.Produce) (task.Produced,
 	*buf = req
 	a, err := p.c.do(ctx, brokerExchange{p.c.exchange(apiProduce, func(int16, []byte) []byte { return req }), lead.broker})
 	if err != nil {
-		// The connection's goroutine may still be reading the buffer: leave it to the garbage collector.
+		// The connection's goroutine may still be reading the buffer, so it is not pooled.
 		p.c.metadataCache.outdated(l)
 		return none, fmt.Errorf("%s: %w", doing, err)
 	}
@@ -62,7 +61,6 @@ func (p *Partition) Produce(ctx context.Context, r task.Produce) (task.Produced,
 	return got, nil
 }
 
-// remaining is the time until the context's deadline, less a margin, or the fallback if there is none.
 func remaining(ctx context.Context, fallback time.Duration) time.Duration {
 	if deadline, ok := ctx.Deadline(); ok {
 		return max(time.Millisecond, time.Until(deadline)-waitMargin)
@@ -70,7 +68,7 @@ func remaining(ctx context.Context, fallback time.Duration) time.Duration {
 	return fallback
 }
 
-// maxPooled is the largest request buffer that is kept.
+// maxPooled is the capacity of the largest request buffer that is kept, in bytes.
 const maxPooled = 4 << 20
 
 func (c *Client) buffer() *[]byte {
@@ -80,8 +78,7 @@ func (c *Client) buffer() *[]byte {
 	return new([]byte)
 }
 
-// produceRequest appends the request, and encodes the batch in place. Behind the header, all versions in use are the
-// same.
+// produceRequest appends the request, with the batch encoded in place. Behind the header, all versions in use are equal.
 func (c *Client) produceRequest(b []byte, topic string, number int32, r *task.Produce, wait time.Duration) ([]byte, error) {
 	b = appendHeader(b, protocol.Produce, c.o.ClientID, false)
 	b = appendInt16(b, -1) // no transactional id

@@ -12,16 +12,16 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// Span is the range of a partition's offsets: from First to before End.
+// Span is a range of a partition's offsets, without End.
 type Span struct {
 	Partition  int
 	First, End int64
-	// Since is the first offset whose record has the time asked for, or a later one, as far as times are in order. It
-	// is End if all records are older.
+	// Since is the first offset whose record has the requested time or a later one, if times are in order. It is End if all records are
+	// older.
 	Since int64
 }
 
-// Spans are those of a topic's partitions, by number. From is a time in milliseconds since the Unix epoch, 0 for none.
+// Spans returns those of a topic's partitions, by number. from is in milliseconds since the Unix epoch, 0 for none.
 func (c *Client) Spans(ctx context.Context, topic string, from int64) ([]Span, error) {
 	meta, err := c.Kafka().Metadata(ctx, &kafka.MetadataRequest{Topics: []string{topic}})
 	if err != nil {
@@ -67,8 +67,7 @@ const (
 	attemptPause   = 200 * time.Millisecond
 )
 
-// Retry repeats a failing request a few times, each with a deadline, for programs that read topics from end to end.
-// It does not repeat a request for an offset outside of the log.
+// Retry repeats a failing request up to attempts times, each with a deadline. It does not repeat a request for an offset outside the log.
 func Retry(ctx context.Context, do func(context.Context) error) (err error) {
 	for range attempts {
 		limited, cancel := context.WithTimeout(ctx, attemptTimeout)

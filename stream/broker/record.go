@@ -15,31 +15,31 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// minRecordSize is that of a record with null key and value, its length included.
+// minRecordSize is the size of a record with null key and value, its length included.
 const minRecordSize = 7
 
 var errRecord = fmt.Errorf("%w: malformed record", ErrCorrupt)
 
-// recordReader reads a batch's records one by one, and holds none.
+// recordReader reads a batch's records one by one.
 type recordReader struct {
 	source
 	batch *Batch
 	topic event.Topic
 	from  int64 // offset below which records are skipped
-	// most is how long a key or value may be. Of a longer one most+1 bytes are kept: enough to show that it is.
+	// most is the largest length of a key or value. Of a longer one most+1 bytes are kept, as the mark.
 	most int64
-	// traces says that records' traces are read; trace is that of the last, empty where it has none.
+	// traces enables reading of traces. trace is that of the last record, empty if it has none.
 	traces bool
 	trace  task.Trace
-	seen   []byte // the value of the last record's header task.SeenHeader, of rankings only
+	seen   []byte // of rankings: the last record's header task.SeenHeader
 
 	unread int32
-	last   int64 // offset delta of the record before
-	body   int64 // bytes of the present record that were not read yet
+	last   int64 // offset delta of the previous record
+	body   int64 // unread bytes of the present record
 	sum    xxhash.Digest
 }
 
-// read begins to read a batch's records; end is called when enough was read.
+// read begins a batch; end releases its buffers.
 func (r *recordReader) read(ctx context.Context, b *Batch) error {
 	r.source = source{ctx: ctx, b: b.records, next: min(max(2*len(b.records), slabLeast), slabSize)}
 	r.batch, r.unread, r.last = b, b.Count, -1
@@ -61,8 +61,7 @@ func (r *recordReader) end() {
 	}
 }
 
-// next reads the next record; ok is false where it is below the offset asked for. steps is the value of its header
-// task.StepsHeader, of rankings only.
+// next reads the next record; ok is false if it is below the requested offset. steps is the header task.StepsHeader of a ranking.
 func (r *recordReader) next() (rec partition.Record, steps []byte, ok bool, err error) {
 	at := r.batch.BaseOffset + r.last + 1
 	rec, steps, ok, err = r.decode()
@@ -78,8 +77,8 @@ func (r *recordReader) next() (rec partition.Record, steps []byte, ok bool, err 
 	return rec, steps, ok, nil
 }
 
-// nothing fails if bytes are left behind the announced records, as Kafka's Java client does. A codec's error behind
-// them does not matter; that client does not look at all there with gzip and lz4.
+// nothing fails if bytes follow the announced records, as Kafka's Java client does. A codec's error behind them is ignored: with gzip and
+// lz4 that client does not read on.
 func (r *recordReader) nothing() error {
 	if len(r.b) > 0 || r.fill() == nil {
 		return fmt.Errorf("%w: more bytes than %d records", ErrCorrupt, r.batch.Count)
@@ -87,7 +86,6 @@ func (r *recordReader) nothing() error {
 	return nil
 }
 
-// decode reads a record from the bytes of its batch.
 func (r *recordReader) decode() (rec partition.Record, steps []byte, ok bool, err error) {
 	size, _, err := r.varint()
 	if err == nil && (size < minRecordSize-1 || size > math.MaxInt32) {
@@ -136,7 +134,6 @@ func (r *recordReader) decode() (rec partition.Record, steps []byte, ok bool, er
 	return rec, nil, true, r.pass(r.body)
 }
 
-// content reads key and value.
 func (r *recordReader) content(rec *partition.Record) (err error) {
 	var sum *xxhash.Digest
 	if r.body > r.most {
@@ -172,8 +169,7 @@ func (r *recordReader) content(rec *partition.Record) (err error) {
 	return err
 }
 
-// told reads the headers that describe how a ranking was made. Of several headers of one name the last counts, as in
-// Kafka's own clients.
+// told reads a ranking's headers. The last one of a name counts, as in Kafka's own clients.
 func (r *recordReader) told() (steps []byte, err error) {
 	r.seen = nil
 	count, err := r.number()
@@ -203,7 +199,7 @@ func (r *recordReader) told() (steps []byte, err error) {
 	return steps, err
 }
 
-// named reads a header's key, and says where its value goes; nil where nobody wants it.
+// named reads a header's key and returns the destination of its value; nil: skip it.
 func (r *recordReader) named(steps *[]byte) (*[]byte, error) {
 	n, err := r.length()
 	if err == nil && n < 0 {
@@ -228,7 +224,6 @@ func (r *recordReader) named(steps *[]byte) (*[]byte, error) {
 	return into, nil
 }
 
-// number reads a varint of the present record.
 func (r *recordReader) number() (int64, error) {
 	v, n, err := r.varint()
 	if err != nil {
@@ -240,7 +235,6 @@ func (r *recordReader) number() (int64, error) {
 	return v, nil
 }
 
-// length reads a length, which is -1 for null.
 func (r *recordReader) length() (int64, error) {
 	n, err := r.number()
 	if err == nil && (n < -1 || n > r.body) {
@@ -249,7 +243,7 @@ func (r *recordReader) length() (int64, error) {
 	return n, err
 }
 
-// pass goes past n bytes of the present record.
+// pass skips n bytes of the present record.
 func (r *recordReader) pass(n int64) error {
 	r.body -= n
 	return r.skip(n, nil)

@@ -12,13 +12,12 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// Retire makes the leaders of all our partitions of this number refuse every batch of a producer id: an abort marker
-// of its last epoch fences all earlier ones. It is for an id that the transaction coordinator has forgotten, so that
-// InitProducerID cannot raise its epoch. The coordinator is not asked, and could not end a transaction of that id
-// afterwards. Repeating it is harmless, and necessary where the fence must last longer than brokers remember silent
-// producers (producer.id.expiration.ms, a day).
+// Retire makes the leaders of all our partitions of this number refuse every batch of a producer id: an abort marker of its last epoch
+// fences all earlier ones. It is for an id that the transaction coordinator has dropped, so that InitProducerID cannot raise its epoch. The
+// coordinator is not involved, and could not end a transaction of that id later. Retire may be repeated, and must be if the fence has to
+// outlast the brokers' memory of silent producers (producer.id.expiration.ms, a day).
 //
-// It fails with task.ErrUnsupported if we lack the right, or if the broker does not speak WriteTxnMarkers.
+// It fails with task.ErrUnsupported without the right, or if the broker does not speak WriteTxnMarkers.
 func (p *Partition) Retire(ctx context.Context, r task.Retire) error {
 	doing := fmt.Sprintf("retiring producer id %d, which the transaction coordinator has forgotten", r.ProducerID)
 	version, err := p.c.versionOf(ctx, apiWriteMarkers, "WriteTxnMarkers")
@@ -60,7 +59,6 @@ func (p *Partition) Retire(ctx context.Context, r task.Retire) error {
 	return nil
 }
 
-// writeMarkers has the leader of some topics write the markers.
 func (p *Partition) writeMarkers(ctx context.Context, broker int32, version int16, producer int64, topics []string) error {
 	x := p.c.exchange(apiWriteMarkers, nil)
 	x.fixed = &version

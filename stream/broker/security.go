@@ -9,9 +9,8 @@ import (
 	"github.com/segmentio/kafka-go/sasl/scram"
 )
 
-// NewSASL makes the mechanism of a name: plain, scram-sha-256 or scram-sha-512. The empty name is no SASL at all. The
-// password is asked for now, and again by each connection that is made later: it may change while the worker runs.
-// OAUTHBEARER is OAuthBearer.
+// NewSASL returns the mechanism plain, scram-sha-256 or scram-sha-512; nil for an empty name. It reads the password now, and again for each
+// new connection, so that it may change while the worker runs.
 func NewSASL(mechanism, username string, password func() (string, error)) (sasl.Mechanism, error) {
 	if mechanism == "" {
 		return nil, nil
@@ -24,7 +23,6 @@ func NewSASL(mechanism, username string, password func() (string, error)) (sasl.
 	return &renewedMechanism{r, m.Name()}, nil
 }
 
-// saslOptions makes a mechanism with today's password.
 type saslOptions struct {
 	mechanism, username string
 	password            func() (string, error)
@@ -52,16 +50,14 @@ func (r *saslOptions) mechanismNow() (sasl.Mechanism, error) {
 	return nil, fmt.Errorf("unknown SASL mechanism %q: plain, scram-sha-256 or scram-sha-512", r.mechanism)
 }
 
-// renewedMechanism is a mechanism as kafka-go wants it.
+// renewedMechanism reads the password for each connection.
 type renewedMechanism struct {
 	saslOptions
 	name string
 }
 
-// Name implements sasl.Mechanism.
 func (r *renewedMechanism) Name() string { return r.name }
 
-// Start implements sasl.Mechanism: an exchange for one connection.
 func (r *renewedMechanism) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
 	m, err := r.mechanismNow()
 	if err != nil {

@@ -13,19 +13,17 @@ import (
 )
 
 const (
-	// Pauses between two looks at the brokers' metadata grow from the first to the second.
+	// Pauses between reads of the brokers' metadata grow from the first to the second.
 	firstLook, lastLook = 20 * time.Millisecond, 500 * time.Millisecond
-	// saysEvery is how long a wait for metadata lasts until its progress is reported, and again.
+	// saysEvery is the interval of progress reports.
 	saysEvery = 3 * time.Second
 )
 
-// ErrNotShown: topics have been made, and not every broker's metadata show them in time.
 var ErrNotShown = errors.New("the topics are made, but not all brokers show them yet: wait, and run `ranker-worker topics` again")
 
-// viewOf is a broker's metadata, by its address.
 type viewOf map[string]*metadata
 
-// views asks every broker for its metadata: each has its own, which may be older than another's.
+// views asks every broker for its metadata: one broker's may be older than another's.
 func (c *Client) views(ctx context.Context) (viewOf, error) {
 	l, err := c.fetchMetadata(ctx)
 	if err != nil {
@@ -40,8 +38,7 @@ func (c *Client) views(ctx context.Context) (viewOf, error) {
 	return all, nil
 }
 
-// unseen returns the topics that a view lacks. A topic is shown if it has at least the given number of partitions,
-// all with leaders.
+// unseen returns the topics that a view lacks. A topic is shown if it has at least the given number of partitions, all with leaders.
 func (v viewOf) unseen(topics map[string]int) (lacks []string) {
 	for _, address := range slices.Sorted(maps.Keys(v)) {
 		for _, name := range slices.Sorted(maps.Keys(topics)) {
@@ -60,8 +57,8 @@ func (v viewOf) unseen(topics map[string]int) (lacks []string) {
 	return lacks
 }
 
-// awaitShown waits until all views show topics. It fails with ErrNotShown when ctx ends. Every few seconds it reports
-// the missing ones to say.
+// awaitShown waits until all views show topics. It fails with ErrNotShown when ctx ends. Every few seconds it passes the missing ones to
+// say.
 func awaitShown(ctx context.Context, topics map[string]int, views func(context.Context) (viewOf, error), say func(string)) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

@@ -10,17 +10,16 @@ import (
 	"github.com/klauspost/compress/s2"
 )
 
-// The xerial framing of snappy, which Kafka's Java clients write: a magic, two versions, then blocks with their
-// lengths.
+// xerialHeader begins snappy's xerial framing, written by Kafka's Java clients: a magic and two versions. Blocks with their lengths follow.
 var xerialHeader = []byte{0x82, 'S', 'N', 'A', 'P', 'P', 'Y', 0, 0, 0, 0, 1, 0, 0, 0, 1}
 
-// snappyReader unpacks snappy block by block: a bare block, as librdkafka and franz-go write it, or blocks in xerial's
-// framing. As in Kafka's Java client, framed streams may follow each other, each with its header.
+// snappyReader unpacks snappy block by block: a bare block, as librdkafka and franz-go write it, or blocks in xerial's framing. As in
+// Kafka's Java client, framed streams may be concatenated, each with its header.
 type snappyReader struct {
-	src    []byte // not unpacked yet
+	src    []byte // still packed
 	framed bool
-	buf    []byte // the present block
-	unread []byte // of it
+	buf    []byte // present block
+	unread []byte // part of buf
 }
 
 func (s *snappyReader) begin(src []byte) {
@@ -35,7 +34,6 @@ func (s *snappyReader) end() {
 	}
 }
 
-// Read implements io.Reader.
 func (s *snappyReader) Read(p []byte) (int, error) {
 	for len(s.unread) == 0 {
 		if len(s.src) == 0 {
@@ -62,7 +60,7 @@ func xerial(src []byte) bool {
 
 var errSnappyBlock = errors.New("block cut off")
 
-// snappyBlock parts the first block from the rest, of which there is some.
+// snappyBlock splits off the first block of src, which is not empty.
 func snappyBlock(src []byte, framed bool) (block, rest []byte, err error) {
 	if !framed {
 		return src, nil, nil
@@ -83,7 +81,7 @@ func snappyBlock(src []byte, framed bool) (block, rest []byte, err error) {
 	return src[:n], src[n:], nil
 }
 
-// snappyWindow is the size of the largest block, unpacked.
+// snappyWindow returns the unpacked size of the largest block.
 func snappyWindow(src []byte) (largest int64, err error) {
 	framed := xerial(src)
 	for len(src) > 0 {
@@ -95,7 +93,7 @@ func snappyWindow(src []byte) (largest int64, err error) {
 		if err != nil {
 			return 0, err
 		}
-		// An element of 3 bytes yields at most 64: a larger claim is refused before memory is taken.
+		// An element of 3 bytes yields at most 64: a larger claim is refused before memory is allocated.
 		if n > 64*len(block) {
 			return 0, fmt.Errorf("%d bytes claim to hold %d", len(block), n)
 		}

@@ -9,33 +9,32 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// source is the input of a batch's record reader: the batch's own bytes or, where they are compressed, the unpacked
-// stream. Results alias the former, and are copies of the latter.
+// source is the input of a batch's record reader: the batch's own bytes, which results alias, or the unpacked stream, from which results
+// are copies.
 type source struct {
 	ctx  context.Context
-	b    []byte    // at hand, not read yet
+	b    []byte    // unread
 	from *unpacker // source of further bytes; nil: none
 	slab []byte    // room for small copies
 	next int       // size of the next slab
 }
 
-// Copies of up to slabMost bytes share a slab, which the last of them keeps in memory.
+// Copies of up to slabMost bytes share a slab. The last of them keeps it in memory.
 const (
 	slabLeast = 1 << 10
 	slabSize  = 64 << 10
 	slabMost  = 4 << 10
 )
 
-// errPast is the end of the records in the middle of one.
+// errPast: the bytes end within a record.
 var errPast = errors.New("the records end before they are whole")
 
-// fill makes more bytes be at hand. io.EOF: there are none.
+// fill reads more bytes into b, or returns io.EOF.
 func (s *source) fill() error {
 	if s.from == nil {
 		return io.EOF
 	}
-	// A shutdown does not wait for a batch of gigabytes. A deadline that has passed changes nothing: the next try would
-	// have the same to do.
+	// A shutdown does not wait for a batch of gigabytes. An expired deadline is ignored: the next attempt would have the same work.
 	if err := s.ctx.Err(); errors.Is(err, context.Canceled) {
 		return err
 	}
@@ -45,7 +44,7 @@ func (s *source) fill() error {
 		m, err := s.from.Read(s.from.ahead[n:])
 		if m > 0 {
 			s.b = s.from.ahead[:n+m]
-			return nil // the next read returns the fault again
+			return nil // the next read returns the error
 		}
 		if err != nil {
 			return err
@@ -54,7 +53,7 @@ func (s *source) fill() error {
 	return io.ErrNoProgress
 }
 
-// more is fill for bytes that have to be there.
+// more is fill where the end is an error.
 func (s *source) more() error {
 	err := s.fill()
 	if err == io.EOF {
@@ -63,7 +62,7 @@ func (s *source) more() error {
 	return err
 }
 
-// varint reads a number in zigzag encoding; n is its length.
+// varint reads a zigzag number; n is its length.
 func (s *source) varint() (v int64, n int, err error) {
 	for {
 		switch v, n = binary.Varint(s.b); {
@@ -79,7 +78,7 @@ func (s *source) varint() (v int64, n int, err error) {
 	}
 }
 
-// take reads n bytes, of which it returns the first, as many as are to be kept. All of them go into sum, where there is one.
+// take reads n bytes, and returns the first keep of them. All n are added to sum, unless that is nil.
 func (s *source) take(n, keep int64, sum *xxhash.Digest) ([]byte, error) {
 	kept := min(n, keep)
 	if s.from == nil {
@@ -91,7 +90,7 @@ func (s *source) take(n, keep int64, sum *xxhash.Digest) ([]byte, error) {
 	}
 	b := s.room(kept)
 	for int64(len(b)) < kept {
-		if len(b) == cap(b) { // larger ones grow as the bytes bear out that they are as long as they claim
+		if len(b) == cap(b) { // larger ones grow as far as the bytes prove the claimed length
 			b = append(make([]byte, 0, min(kept, 2*int64(cap(b)))), b...)
 		}
 		if len(s.b) == 0 {
@@ -109,7 +108,7 @@ func (s *source) take(n, keep int64, sum *xxhash.Digest) ([]byte, error) {
 	return b, s.skip(n-kept, sum)
 }
 
-// room is memory for n bytes, or for the first of them.
+// room returns memory for n bytes, or for the first of them.
 func (s *source) room(n int64) []byte {
 	if n > slabMost {
 		return make([]byte, 0, min(n, slabSize))
@@ -123,7 +122,7 @@ func (s *source) room(n int64) []byte {
 	return s.slab[at:at:len(s.slab)]
 }
 
-// skip goes past n bytes.
+// skip skips n bytes.
 func (s *source) skip(n int64, sum *xxhash.Digest) error {
 	for n > 0 {
 		if len(s.b) == 0 {

@@ -7,19 +7,17 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// Bounds of a record's trace, and of the header bytes read for it. A tracestate beyond W3C's 512 bytes may be
-// dropped; a traceparent has 55.
+// Bounds of a record's trace, and of the header bytes read for it. W3C lets a tracestate above 512 bytes be dropped; a traceparent has 55.
 const (
 	maxTraceHeaders = 16 << 10
 	maxTraceParent  = 256
 	maxTraceState   = 512
 )
 
-// traceCost is a trace's memory beside its bytes.
 const traceCost = int64(unsafe.Sizeof(task.Trace{}))
 
-// traced reads the trace from the rest of the present record. Malformed headers give no trace, and no error: traces
-// decide nothing, and without tracing the headers are not read.
+// traced reads the trace in the rest of the present record. Malformed headers give no trace and no error: traces decide nothing, and
+// without tracing the headers are not read.
 func (r *recordReader) traced() (t task.Trace, err error) {
 	n := r.body
 	r.body = 0
@@ -30,7 +28,7 @@ func (r *recordReader) traced() (t task.Trace, err error) {
 	return traceIn(b), nil
 }
 
-// traceIn finds a trace among headers. Of several headers of a name the last one counts, as in Kafka's own clients.
+// traceIn returns the trace in headers. The last header of a name counts, as in Kafka's own clients.
 func traceIn(b []byte) (t task.Trace) {
 	h := headers{b: b}
 	for count := h.number(); count > 0 && !h.bad; count-- {
@@ -46,7 +44,7 @@ func traceIn(b []byte) (t task.Trace) {
 	return t
 }
 
-// headers are read from their bytes until something makes no sense.
+// headers reads headers from their bytes, up to the first malformed one.
 type headers struct {
 	b   []byte
 	bad bool

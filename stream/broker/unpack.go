@@ -12,9 +12,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// Compressed records are unpacked as a stream. The unpacked size is not bounded, since a legal batch of a megabyte
-// can unpack to gigabytes. Memory is: beside the records of an answer, it holds the codec's window (zstd) or block
-// (snappy and lz4).
+// Compressed records are unpacked as a stream. Their unpacked size is not bounded: a legal batch of a megabyte can unpack to gigabytes.
+// Memory is bounded by an answer's records and the codec's window (zstd) or block (snappy and lz4).
 const (
 	// smallWindow is the window of zstd's levels up to 19. Gzip and lz4 never need as much.
 	smallWindow = 8 << 20
@@ -24,8 +23,8 @@ const (
 	unpackAhead = 32 << 10
 )
 
-// unpackers are those of the process. Unpacking waits for nothing but the processor, so that more at a time than there are
-// processors would only take memory. One batch at a time may need more than a smallWindow.
+// unpackers is shared by the process. Unpacking waits only for the processor, so more at a time than processors would only use memory. One
+// batch at a time may need more than a smallWindow.
 var unpackers = newUnpackerSet(runtime.GOMAXPROCS(0))
 
 type unpackerSet struct{ small, large chan *unpacker }
@@ -42,7 +41,6 @@ func newUnpackerSet(n int) *unpackerSet {
 // Compression is the codec of a batch's records, by its number on the wire.
 type Compression uint8
 
-// The codecs that Kafka knows.
 const (
 	None Compression = iota
 	Gzip
@@ -53,7 +51,7 @@ const (
 
 var compressionNames = [...]string{"none", "gzip", "snappy", "lz4", "zstd"}
 
-// String is the codec's name in Kafka's own configuration.
+// String returns the codec's name in Kafka's configuration.
 func (c Compression) String() string {
 	if int(c) < len(compressionNames) {
 		return compressionNames[c]
@@ -61,10 +59,10 @@ func (c Compression) String() string {
 	return fmt.Sprintf("codec %d", uint8(c))
 }
 
-// unpacker unpacks one batch after another, and keeps its codecs' buffers.
+// unpacker unpacks one batch after another, and reuses its codecs' buffers.
 type unpacker struct {
 	home  chan *unpacker
-	once  bool // it keeps nothing
+	once  bool // its buffers are not kept
 	codec Compression
 	in    bytes.Reader
 	out   io.Reader
@@ -76,7 +74,7 @@ type unpacker struct {
 	zstd   zstdReader
 }
 
-// unpack begins to unpack src. It waits for an unpacker; the caller gives it back with close.
+// unpack begins to unpack src. It waits for a free unpacker; the caller returns it with close.
 func (s *unpackerSet) unpack(c Compression, src []byte) (*unpacker, error) {
 	window, err := windowOf(c, src)
 	if err != nil {
@@ -94,7 +92,7 @@ func (s *unpackerSet) unpack(c Compression, src []byte) (*unpacker, error) {
 	return u, nil
 }
 
-// windowOf is how much of the unpacked bytes has to be at hand at a time, or 0 where it is never more than a smallWindow.
+// windowOf returns the number of unpacked bytes needed at a time, or 0 if it is never more than a smallWindow.
 func windowOf(c Compression, src []byte) (window int64, err error) {
 	switch c {
 	case Gzip, LZ4:
@@ -141,7 +139,7 @@ func (u *unpacker) begin(c Compression, src []byte) (err error) {
 	return err
 }
 
-// Read implements io.Reader. A codec's error becomes ErrCorrupt.
+// Read turns a codec's error into ErrCorrupt.
 func (u *unpacker) Read(p []byte) (int, error) {
 	n, err := u.out.Read(p)
 	if err != nil && err != io.EOF {
@@ -150,7 +148,7 @@ func (u *unpacker) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// close gives the unpacker back. The large one's memory is let go: it is hardly ever needed.
+// close returns the unpacker. The large one's memory is released, since it is rarely needed.
 func (u *unpacker) close() {
 	u.in.Reset(nil)
 	u.out = nil

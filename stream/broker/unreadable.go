@@ -13,24 +13,24 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// Unreadable is a stretch of a topic that no worker can read.
+// Unreadable is a range of a topic that no worker can read.
 type Unreadable struct {
-	From, To  int64        // offsets; To is behind the last
-	Timestamp event.Millis // of the newest of its records, as far as its batch can be believed; -1 is none
-	Batch     []byte       // as it came, with the records before From that can be read; nil where the broker does not send it; of ErrContent the value
+	From, To  int64        // offsets; without To
+	Timestamp event.Millis // of its newest record, by the batch's header; -1: none
+	Batch     []byte       // as received, with the readable records before From; nil if the broker does not send it; for ErrContent the value
 	High      int64
 	LogStart  int64
-	Err       error // why it cannot be read
+	Err       error
 }
 
-// CannotBeRead reports whether a fetch error is about the log's contents. Only ErrContent is transient; after a long
-// time it counts as a fault.
+// CannotBeRead reports whether a fetch error is about the log's contents. Only ErrContent is transient; after a long time it counts as a
+// fault.
 func CannotBeRead(err error) bool {
 	return errors.Is(err, ErrContent) || errors.Is(err, ErrCorrupt) || errors.Is(err, task.ErrUnsupported) || errors.Is(err, kafka.InvalidMessage)
 }
 
-// Unreadable finds out why an input topic cannot be read at an offset, and up to which offset. It returns nil if a
-// worker can read on from there, or if nothing is there yet.
+// Unreadable returns why an input topic cannot be read at an offset, and up to which one. It returns nil if a worker can read on from
+// there, or if there is nothing yet.
 func (p *Partition) Unreadable(ctx context.Context, topic event.Topic, offset int64) (*Unreadable, error) {
 	f := task.Fetch{Topic: topic, Offset: offset, MaxBytes: 1}
 	name := p.c.topic(topic)
@@ -61,7 +61,7 @@ func (p *Partition) Unreadable(ctx context.Context, topic event.Topic, offset in
 	return u, nil
 }
 
-// extend takes the first batch that reaches beyond From out of data, as far as the headers of batches make sense.
+// extend sets the range from the first batch in data beyond From, and further ones while their headers are valid.
 func (u *Unreadable) extend(data []byte) {
 	be := binary.BigEndian
 	for len(data) >= BatchHeaderSize {

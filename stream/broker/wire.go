@@ -12,14 +12,13 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// errAnswer is wrapped by errors about malformed answers.
 var errAnswer = errors.New("malformed answer from the broker")
 
-// api is one of Kafka's requests in the versions that we speak.
+// api is one of Kafka's requests, in the versions that this package speaks.
 type api struct {
 	key      protocol.ApiKey
 	min, max int16
-	flexible int16 // the first version with tagged fields
+	flexible int16 // first version with tagged fields
 }
 
 const neverFlexible = 1 << 14
@@ -37,20 +36,19 @@ var (
 	apiDescribeTxns   = api{65, 0, 0, 0} // likewise
 )
 
-// exchange is a request that writes itself to one of the Transport's connections and reads its own answer
-// (protocol.RawExchanger). The Transport runs it in the connection's goroutine, which may outlive the call: encode
-// must use nothing that the caller touches before the exchange is over.
+// exchange is a request that writes itself to one of the Transport's connections and reads its own answer (protocol.RawExchanger). The
+// Transport runs it in the connection's goroutine, which may outlive the call: until the exchange is over, encode uses nothing that the
+// caller touches.
 type exchange struct {
 	api
 	clientID string
-	limit    int // of the answer's size
+	limit    int // of the answer, in bytes
 	version  int16
-	fixed    *int16 // the version, where the Transport does not negotiate it
-	// encode appends the body for a version to the header, or replaces it all by a complete request.
+	fixed    *int16 // the version, if the Transport does not negotiate it
+	// encode appends the body for a version to the header, or replaces both by a complete request.
 	encode func(version int16, header []byte) []byte
 }
 
-// answer is an answer's body, behind the header.
 type answer struct {
 	key     protocol.ApiKey
 	version int16
@@ -60,7 +58,7 @@ type answer struct {
 func (x *exchange) ApiKey() protocol.ApiKey { return x.key }
 func (a *answer) ApiKey() protocol.ApiKey   { return a.key }
 
-// Required selects the version, by the negotiation of this connection.
+// Required selects the version negotiated on this connection.
 func (x *exchange) Required(versions map[protocol.ApiKey]int16) bool {
 	if x.version = min(versions[x.key], x.max); x.fixed != nil {
 		x.version = *x.fixed
@@ -68,7 +66,6 @@ func (x *exchange) Required(versions map[protocol.ApiKey]int16) bool {
 	return true
 }
 
-// RawExchange writes the request and reads the answer.
 func (x *exchange) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
 	if x.version < x.min {
 		return nil, fmt.Errorf("%w: the broker speaks %v only up to version %d, and %d is needed", task.ErrUnsupported,
@@ -108,11 +105,10 @@ func (x *exchange) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
 	return &answer{key: x.key, version: x.version, body: body}, nil
 }
 
-// correlationID serves all requests: a connection carries one at a time. It differs from the small numbers that the
-// Transport's own requests have.
+// correlationID serves all requests: a connection carries one at a time. It differs from the small numbers of the Transport's own requests.
 const correlationID = 0x72616e6b
 
-// header is the request's header, size and version still to be filled in.
+// header returns the request's header, without size and version.
 func (x *exchange) header() []byte {
 	return appendHeader(make([]byte, 0, 256), x.key, x.clientID, x.version >= x.flexible)
 }
@@ -137,7 +133,7 @@ func appendString(b []byte, s string) []byte {
 	return append(b, s...)
 }
 
-// brokerExchange goes to one broker, whatever the Transport thinks of leaders.
+// brokerExchange goes to one broker, regardless of leaders.
 type brokerExchange struct {
 	*exchange
 	broker int32
@@ -161,8 +157,7 @@ var (
 	_ protocol.TransactionalMessage = txnExchange{}
 )
 
-// reader reads an answer. After the first fault bad is set and all that follows is zero. It allocates nothing that
-// the bytes do not bear out.
+// reader reads an answer. After the first fault, bad is set and all results are zero. It allocates no more than the bytes prove.
 type reader struct {
 	b   []byte
 	bad bool
@@ -215,7 +210,7 @@ func (r *reader) string() string {
 	return string(r.take(int(n)))
 }
 
-// compact reads a string in the form of flexible versions.
+// compact reads a string of a flexible version.
 func (r *reader) compact() string {
 	n := r.uvarint()
 	if n == 0 {
@@ -224,7 +219,7 @@ func (r *reader) compact() string {
 	return string(r.take(int(min(n-1, math.MaxInt32))))
 }
 
-// array reads an array's length in either form, of elements that take at least size bytes each.
+// array reads an array's length in either form, for elements of at least size bytes each.
 func (r *reader) array(flexible bool, size int) int {
 	if !flexible {
 		return r.count(size)
@@ -249,7 +244,7 @@ func (r *reader) bytes() []byte {
 	return r.take(int(n))
 }
 
-// count reads an array's length, of elements that take at least size bytes each.
+// count reads an array's length, for elements of at least size bytes each.
 func (r *reader) count(size int) int {
 	n := int(r.int32())
 	if n < 0 {
@@ -262,7 +257,6 @@ func (r *reader) count(size int) int {
 	return n
 }
 
-// tags skips tagged fields.
 func (r *reader) tags() {
 	for n := r.uvarint(); n > 0 && !r.bad; n-- {
 		r.uvarint()

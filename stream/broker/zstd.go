@@ -14,18 +14,16 @@ import (
 
 // zstdReader unpacks zstd frame by frame, with windows no larger than the blocks require.
 //
-// A frame announces the window that its decoder has to keep: up to 128 MiB at zstd's highest level, even in a frame
-// of a few bytes. The decoder would allocate it before the first block. But a frame only refers back to its own
-// output, whose size its blocks' headers bound. Where that bound is less, the decoder gets a frame with a smaller
-// window.
+// A frame announces its decoder's window: up to 128 MiB at zstd's highest level, even for a few bytes. The decoder would allocate it before
+// the first block. But a frame refers back only to its own output, whose size its blocks' headers bound. If that bound is lower, the
+// decoder gets a frame with a smaller window.
 type zstdReader struct {
 	src    []byte // frames not begun
 	dec    *zstd.Decoder
-	within bool // a frame
+	within bool // in a frame
 	header [zstd.HeaderMaxSize]byte
 }
 
-// end releases the unpacked bytes.
 func (z *zstdReader) end() {
 	z.src, z.within = nil, false
 	if z.dec != nil {
@@ -33,7 +31,6 @@ func (z *zstdReader) end() {
 	}
 }
 
-// Read implements io.Reader.
 func (z *zstdReader) Read(p []byte) (int, error) {
 	for {
 		if z.within {
@@ -52,7 +49,7 @@ func (z *zstdReader) Read(p []byte) (int, error) {
 	}
 }
 
-// begin begins with the next frame, or goes past one that is to be skipped.
+// begin begins the next frame, or skips one without content.
 func (z *zstdReader) begin() (err error) {
 	f, err := readZstdFrame(z.src)
 	if err != nil {
@@ -64,7 +61,7 @@ func (z *zstdReader) begin() (err error) {
 		return nil
 	}
 	if z.dec == nil {
-		// One goroutine: ours.
+		// Without goroutines of its own.
 		if z.dec, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
 			zstd.WithDecoderMaxWindow(maxWindow)); err != nil {
 			return err
@@ -82,22 +79,21 @@ func (z *zstdReader) begin() (err error) {
 type zstdFrame struct {
 	size       int  // with header and checksum
 	header     int  // its header's
-	skip       bool // it holds nothing of ours
+	skip       bool // it has no content
 	window     uint64
-	descriptor byte // a lower one than the header's; 0: none
+	descriptor byte // replaces the header's by a lower one; 0: none
 }
 
-// Of a frame's header (RFC 8878, section 3.1.1.1).
+// Positions and sizes in a frame's header (RFC 8878, section 3.1.1.1).
 const (
 	zstdDescriptorAt = 5 // behind magic number and frame header descriptor, where a window is announced
 	zstdMinLog       = 10
-	zstdBlock        = 128 << 10 // the most that a block gives
+	zstdBlock        = 128 << 10 // largest output of a block
 )
 
 // errZstdFrame: the frame contradicts its header.
 var errZstdFrame = errors.New("malformed frame")
 
-// readZstdFrame looks at the frame that src begins with.
 func readZstdFrame(src []byte) (f zstdFrame, err error) {
 	var h zstd.Header
 	if err := h.Decode(src); err != nil {
@@ -132,14 +128,14 @@ func readZstdFrame(src []byte) (f zstdFrame, err error) {
 		return f, nil
 	}
 	f.window = h.WindowSize
-	log := bits.Len64(max(gives, zstdBlock) - 1) // of the smallest power of two that is enough
+	log := bits.Len64(max(gives, zstdBlock) - 1) // of the smallest sufficient power of two
 	if window := uint64(1) << log; window < f.window {
 		f.window, f.descriptor = window, byte(log-zstdMinLog)<<3
 	}
 	return f, nil
 }
 
-// zstdBlocks goes over a frame's blocks: how much they give at most, and their size.
+// zstdBlocks returns a bound of a frame's output, and the size of its blocks.
 func zstdBlocks(src []byte) (gives uint64, size int, err error) {
 	for {
 		if len(src)-size < 3 {
@@ -167,7 +163,7 @@ func zstdBlocks(src []byte) (gives uint64, size int, err error) {
 	}
 }
 
-// zstdWindow is the largest window of all frames.
+// zstdWindow returns the largest window of all frames.
 func zstdWindow(src []byte) (largest int64, err error) {
 	for len(src) > 0 {
 		f, err := readZstdFrame(src)
