@@ -7,26 +7,24 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// MaxFeatures is how many numbers a list of features may have. No learner declares as many.
+// MaxFeatures bounds the length of a list of features. No learner declares as many.
 const MaxFeatures = 64
 
-// Context holds an impression's fields for contextual learners. Other learners do not read it, so a fault in it is no
-// fault of the record for them.
+// Context holds an impression's fields for contextual learners. Others do not read it, so its faults are not theirs.
 type Context struct {
-	Features   []float64          // the user's; NaN: null; empty: none are given
-	Segment    []byte             // the name of the user's; empty: none is given
-	Candidates []CandidateContext // by candidate; empty with a decoder that does not read contexts
-	Fault      *Fault             // the first, nil: there is none
+	Features   []float64          // of the user; NaN: null; empty: none
+	Segment    []byte             // the user's; empty: none
+	Candidates []CandidateContext // by candidate; empty if the decoder reads no contexts
+	Fault      *Fault             // the first one; nil: none
 }
 
-// CandidateContext is the part of one candidate.
 type CandidateContext struct {
-	Features  []float64 // NaN: null; empty: none are given
-	Predicted float64   // expected by another model, in raw units; NaN: not given
-	Category  []byte    // the name of the item's; empty: none is given
+	Features  []float64 // NaN: null; empty: none
+	Predicted float64   // another model's expected payoff, in raw units; NaN: none
+	Category  []byte    // the item's; empty: none
 }
 
-// Places of the fields of a context, in impressionFields and candidateFields. All from the first on are fields of a context.
+// Indexes in impressionFields and candidateFields. All fields from the first of these on belong to contexts.
 const (
 	contextFeatures   = 5
 	contextSegment    = 6
@@ -34,19 +32,17 @@ const (
 	candidateCategory = 4
 )
 
-// WithContext makes the decoder read contexts too. A decoder without takes their fields for unknown ones.
+// WithContext makes the decoder read contexts. Without it their fields count as unknown.
 func (d *Decoder) WithContext() *Decoder {
 	d.impressionNames, d.candidateNames = impressionFields, candidateFields
 	return d
 }
 
-// readsContext reports whether contexts are read.
 func (d *Decoder) readsContext() bool { return len(d.impressionNames) > contextFeatures }
 
 // candidateFaults are the faults of a candidate's context, by the index of the field behind candidateFeatures.
 type candidateFaults [3]*Fault
 
-// firstFault is the first that there is.
 func firstFault(all ...*Fault) *Fault {
 	for _, one := range all {
 		if one != nil {
@@ -56,14 +52,14 @@ func firstFault(all ...*Fault) *Fault {
 	return nil
 }
 
-// in takes a fault in a candidate's context, if there is one, as that of the whole where it is the first.
+// in records a fault in a candidate's context, unless there is an earlier one.
 func (c *Context) in(f *Fault, candidate int) {
 	if f != nil && c.Fault == nil {
 		c.Fault = within(f, "candidates", candidate)
 	}
 }
 
-// features reads the next value, a list of numbers. A null element is NaN; a null value is no list.
+// features reads a list of numbers. A null element is NaN; a null value is no list.
 func (d *Decoder) features(p *parser) ([]float64, *Fault) {
 	if !p.stands('[') {
 		v := p.value()
@@ -92,7 +88,7 @@ func (d *Decoder) features(p *parser) ([]float64, *Fault) {
 	return d.listFrom(start), nil
 }
 
-// listFrom returns the numbers read since start; nil where there are none.
+// listFrom returns the numbers read since start; nil for none.
 func (d *Decoder) listFrom(start int) []float64 {
 	if end := len(d.numbers); end > start {
 		return d.numbers[start:end:end]
@@ -100,7 +96,6 @@ func (d *Decoder) listFrom(start int) []float64 {
 	return nil
 }
 
-// feature reads the number that is next, in a list.
 func (p *parser) feature(i int) (float64, *Fault) {
 	v := p.value()
 	if v.kind == null {
@@ -113,7 +108,7 @@ func (p *parser) feature(i int) (float64, *Fault) {
 	return x, nil
 }
 
-// inFeatures says which number of a list a fault is in.
+// inFeatures adds a list index to a fault.
 func inFeatures(f *Fault, i int) *Fault {
 	f.Pointer = ""
 	return within(f, "features", i)
@@ -123,7 +118,6 @@ func tooManyFeatures() *Fault {
 	return faultf(WrongFeatures, "features has more than %d numbers", MaxFeatures).at("features")
 }
 
-// candidateContext reads the value of a field of a candidate's context that is next.
 func (d *Decoder) candidateContext(c *CandidateContext, p *parser, field int) (f *Fault) {
 	if field == candidateFeatures {
 		c.Features, f = d.features(p)
@@ -140,7 +134,7 @@ func (d *Decoder) candidateContext(c *CandidateContext, p *parser, field int) (f
 	return f
 }
 
-// protoFeatures reads numbers of a list, behind those that are read: packed, or one.
+// protoFeatures appends numbers of a list, packed or single.
 func (d *Decoder) protoFeatures(have []float64, f *protoField) ([]float64, *Fault) {
 	start := len(d.numbers)
 	d.numbers = append(d.numbers, have...)
@@ -167,7 +161,7 @@ func (d *Decoder) protoFeatures(have []float64, f *protoField) ([]float64, *Faul
 	return list, nil
 }
 
-// protoContext reads a field of a candidate's context. Of a list that is cut into parts the first fault stays.
+// protoContext reads a field of a candidate's context. For a list in several pieces the first fault stays.
 func (d *Decoder) protoContext(c *CandidateContext, f *protoField) {
 	faults := &d.unfit
 	switch f.name {
@@ -184,7 +178,6 @@ func (d *Decoder) protoContext(c *CandidateContext, f *protoField) {
 	}
 }
 
-// appendContext appends a candidate's context, behind its other fields.
 func appendContext(dst []byte, c *CandidateContext) []byte {
 	dst = appendFeatures(dst, c.Features)
 	if !math.IsNaN(c.Predicted) {
@@ -210,13 +203,11 @@ func appendFeatures(dst []byte, features []float64) []byte {
 	return append(dst, ']')
 }
 
-// appendProtoContext appends a candidate's context in Protobuf.
 func appendProtoContext(dst []byte, c *CandidateContext) []byte {
 	dst = appendProtoFeatures(dst, 3, c.Features)
 	return appendProtoText(appendDouble(dst, 4, c.Predicted, !math.IsNaN(c.Predicted)), 5, c.Category)
 }
 
-// sizeProtoContext is how many bytes that takes.
 func sizeProtoContext(c *CandidateContext) (size int) {
 	if n := len(c.Features); n > 0 {
 		size += protowire.SizeTag(3) + protowire.SizeBytes(8*n)

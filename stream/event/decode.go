@@ -1,68 +1,62 @@
 package event
 
-// MaxIDBytes is how long an impression id, item, event id or learner may be, in bytes of UTF-8. Ids stand in the
-// state of every pending impression, and every item that was ever a candidate is kept.
+// MaxIDBytes bounds an impression id, item, event id or learner, in bytes of UTF-8. Ids are kept with every pending impression, and every
+// candidate's item is kept for good.
 const MaxIDBytes = 1024
 
-// Limits bound an input record; 0 is no limit. They do not apply to rankings, which must stay readable when limits
-// change.
+// Limits bound an input record; 0: no limit. They do not apply to rankings, which must stay readable after a change.
 type Limits struct {
 	MaxCandidates  int // of one impression
 	MaxRecordBytes int // of the value
 }
 
-// Decoder reads records. It reuses its memory between calls, and stops allocating once it has seen records of their
-// usual size. It must not be used concurrently; each partition has its own.
+// Decoder reads records. It reuses its memory, and does not allocate for records of the usual size. It is not safe for concurrent use.
 //
-// These rules hold for all kinds of records. Field names match exactly; unknown fields are ignored. A null field is
-// absent. An object with one of our fields twice is faulty, since readers disagree on which one counts. An empty
-// optional string is absent. All text must be valid UTF-8. An id, item, event id or learner has at most MaxIDBytes.
-// Of several faults of a record, one is reported.
+// For all kinds of records: field names match exactly, and unknown fields are ignored. A null field is absent. An object that repeats one
+// of our fields is faulty, since readers disagree on which one counts. An empty optional string is absent. All text must be valid UTF-8. An
+// id, item, event id or learner has at most MaxIDBytes. Of several faults, one is reported.
 //
-// In Protobuf, fields have the numbers of docs/schemas/ranker.proto. Of a field given twice the last counts, as in
-// Protobuf. All else is the same.
+// In Protobuf, fields have the numbers of docs/schemas/ranker.proto, and of a repeated field the last counts.
 //
 // Every error returned is a *Fault. After an error the contents of dst are undefined.
 type Decoder struct {
 	limits   Limits
 	formats  Formats
 	keyless  bool
-	copied   []byte    // of the record: the memory that decoded slices alias
-	numbers  []float64 // likewise, of features
+	copied   []byte    // bytes of the record, aliased by decoded slices
+	numbers  []float64 // features, likewise
 	filler   Filler
 	unfit    candidateFaults
 	distinct distinct
 	seen     []bool            // scratch, by rank
 	words    map[string]string // interned strings of decisions
 	topic    Topic             // of the record that is read
-	slipped  bool              // a misspelt field of it is counted
+	slipped  bool              // a misspelt field of it has been counted
 	misspelt [Topics]Misspelling
-	// Names of the fields that are read: without those of contexts, unless WithContext was called.
+	// Names of the fields read: without those of contexts, unless WithContext was called.
 	impressionNames, candidateNames []string
 }
 
-// NewDecoder makes a decoder of JSON records.
 func NewDecoder(l Limits) *Decoder {
 	return &Decoder{limits: l, distinct: newDistinct(), words: map[string]string{},
 		impressionNames: impressionFields[:contextFeatures], candidateNames: candidateFields[:candidateFeatures]}
 }
 
-// NewFormatsDecoder makes a decoder of records in the forms that are expected of each topic, and of JSON.
+// NewFormatsDecoder returns a decoder of the given format of each topic, and of JSON.
 func NewFormatsDecoder(l Limits, f Formats) *Decoder {
 	d := NewDecoder(l)
 	d.formats = f
 	return d
 }
 
-// NewKeylessDecoder makes a decoder of JSON that is not in Kafka yet: it ignores keys, and expects no schema
-// registry's header.
+// NewKeylessDecoder returns a decoder of JSON that is not in Kafka: it ignores keys, and expects no schema registry's header.
 func NewKeylessDecoder(l Limits) *Decoder {
 	d := NewDecoder(l)
 	d.keyless = true
 	return d
 }
 
-// Names of the fields of each object, with their places in the arrays that collect fills.
+// Field names of each object, at their index in the arrays that collect fills.
 var (
 	impressionFields = []string{"impression_id", "learner", "time", "candidates", "user", "features", "segment"}
 	candidateFields  = []string{"item", "utility", "features", "predicted", "category"}
@@ -70,12 +64,12 @@ var (
 	payoffFields     = []string{"impression_id", "payoff", "time", "item", "event_id"}
 )
 
-// Impression reads an impression into dst, whose Candidates it reuses. key is the record's key.
+// Impression reads an impression into dst, whose Candidates it reuses.
 func (d *Decoder) Impression(dst *Impression, key, value []byte) error {
 	return d.ImpressionIn(dst, key, &Content{Form: d.formats.Of(Impressions, value), Value: value})
 }
 
-// ImpressionIn reads an impression whose form is known.
+// ImpressionIn reads an impression of known form.
 func (d *Decoder) ImpressionIn(dst *Impression, key []byte, c *Content) error {
 	*dst = Impression{Candidates: dst.Candidates[:0], Filled: dst.Filled[:0], Context: Context{Candidates: dst.Context.Candidates[:0]}}
 	d.numbers = d.numbers[:0]
@@ -94,12 +88,10 @@ func (d *Decoder) ImpressionIn(dst *Impression, key []byte, c *Content) error {
 	return nil
 }
 
-// Selection reads a selection into dst. key is the record's key.
 func (d *Decoder) Selection(dst *Selection, key, value []byte) error {
 	return d.SelectionIn(dst, key, &Content{Form: d.formats.Of(Selections, value), Value: value})
 }
 
-// SelectionIn reads a selection whose form is known.
 func (d *Decoder) SelectionIn(dst *Selection, key []byte, c *Content) error {
 	*dst = Selection{}
 	value, f := d.body(c)
@@ -144,13 +136,11 @@ func (d *Decoder) selection(dst *Selection, key, b []byte) *Fault {
 	return f
 }
 
-// Payoff reads a payoff into dst. key is the record's key. That a payoff must name its item where no selections topic
-// is configured is for the caller to check.
+// Payoff reads a payoff into dst. Without a selections topic, the caller must check that it names its item.
 func (d *Decoder) Payoff(dst *Payoff, key, value []byte) error {
 	return d.PayoffIn(dst, key, &Content{Form: d.formats.Of(Payoffs, value), Value: value})
 }
 
-// PayoffIn reads a payoff whose form is known.
 func (d *Decoder) PayoffIn(dst *Payoff, key []byte, c *Content) error {
 	*dst = Payoff{}
 	value, f := d.body(c)
@@ -192,7 +182,6 @@ func (d *Decoder) payoff(dst *Payoff, key, b []byte) *Fault {
 	return f
 }
 
-// parse begins to read a record.
 func (d *Decoder) parse(value []byte) parser {
 	d.copied = append(d.copied[:0], value...)
 	p := parser{b: d.copied}
@@ -200,10 +189,9 @@ func (d *Decoder) parse(value []byte) parser {
 	return p
 }
 
-// malformed is the fault of a record that is not JSON.
 func (p *parser) malformed() *Fault { return faultf(MalformedJSON, "at byte %d: %s", p.at, p.flaw) }
 
-// record reads a record that is one object, and of it the named fields: into[i] becomes the value of names[i], absent where it is null.
+// record reads an object: into[i] becomes the value of names[i], absent if null.
 func (d *Decoder) record(topic Topic, b []byte, names []string, into []value) *Fault {
 	p := d.parse(b)
 	if !p.stands('{') {
@@ -219,7 +207,7 @@ func (d *Decoder) record(topic Topic, b []byte, names []string, into []value) *F
 	return d.checked(&m)
 }
 
-// checked counts a misspelt field of an object that has been read, and refuses one that gives a field twice.
+// checked counts a misspelt field of an object, and refuses a repeated field.
 func (d *Decoder) checked(m *members) *Fault {
 	if m.slipped() {
 		d.noted(m.odd)
@@ -230,7 +218,6 @@ func (d *Decoder) checked(m *members) *Fault {
 	return nil
 }
 
-// notObject is the fault of a record that is no object.
 func (p *parser) notObject() *Fault {
 	v := p.value()
 	p.end()
@@ -240,7 +227,7 @@ func (p *parser) notObject() *Fault {
 	return faultf(WrongType, "the record is not an object but: %s", v.kind)
 }
 
-// impressionID is the impression id, which the key must repeat, where there is one.
+// impressionID returns the impression id, which must equal the key if there is one.
 func (d *Decoder) impressionID(v *value, key []byte) ([]byte, *Fault) {
 	id, f := v.text("impression_id")
 	if f == nil {
@@ -249,7 +236,6 @@ func (d *Decoder) impressionID(v *value, key []byte) ([]byte, *Fault) {
 	return id, f
 }
 
-// sameKey holds an impression id against the key.
 func (d *Decoder) sameKey(id, key []byte) *Fault {
 	switch {
 	case len(id) == 0:
@@ -260,7 +246,6 @@ func (d *Decoder) sameKey(id, key []byte) *Fault {
 	return nil
 }
 
-// byUtility reads the field "shown".
 func byUtility(shown []byte) (bool, *Fault) {
 	if len(shown) > 0 && string(shown) != ShownByUtility {
 		return false, faultf(WrongType, "shown is %s, which can be %q only", quote(shown), ShownByUtility).at("shown")

@@ -57,16 +57,14 @@ func (d *Decoder) impression(dst *Impression, key, b []byte) *Fault {
 	return d.checkCandidates(dst, &v[candidates], &l)
 }
 
-// listed collects faults found in a list of candidates. They are reported at the end, since invalid JSON behind the
-// list, or a fault of a field, takes precedence.
+// listed collects faults in a list of candidates. They are reported last: invalid JSON behind the list, or a fault of a field, comes first.
 type listed struct {
-	n     int    // candidates, of which those before the first that is faulty have been read
-	fault *Fault // of that
+	n     int    // candidates; those before the first faulty one have been read
+	fault *Fault // of that one
 	odd   slip   // the first misspelt field of these
-	oddAt int    // and in which it is
+	oddAt int    // its candidate
 }
 
-// candidates reads the list that is next.
 func (d *Decoder) candidates(dst *Impression, p *parser, l *listed) {
 	most := d.limits.MaxCandidates
 	for more := p.enter(']'); more; more = p.next(']') {
@@ -111,7 +109,7 @@ func (d *Decoder) candidate(dst *Impression, p *parser, l *listed) *Fault {
 	return nil
 }
 
-// contextual reads a candidate and its context. The context's faults do not count for who does not look at it.
+// contextual reads a candidate and its context, whose faults are kept apart.
 func (d *Decoder) contextual(dst *Impression, p *parser, m *members, v []value, n int) {
 	c := CandidateContext{Predicted: math.NaN()}
 	d.unfit = candidateFaults{}
@@ -129,7 +127,6 @@ func (d *Decoder) contextual(dst *Impression, p *parser, m *members, v []value, 
 	dst.Context.Candidates = append(dst.Context.Candidates, c)
 }
 
-// checkCandidates returns a fault of the candidates read.
 func (d *Decoder) checkCandidates(dst *Impression, v *value, l *listed) *Fault {
 	most := d.limits.MaxCandidates
 	switch {
@@ -150,7 +147,7 @@ func (d *Decoder) checkCandidates(dst *Impression, v *value, l *listed) *Fault {
 	return l.fault
 }
 
-// repeats is the index of the first candidate whose item has occurred before; -1 where there is none.
+// repeats returns the index of the first candidate that repeats an item, or -1.
 func (d *Decoder) repeats(r *Impression) int {
 	return d.distinct.repeated(len(r.Candidates), func(i int) []byte { return r.Candidates[i].Item })
 }

@@ -11,7 +11,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// protoField is one field of a message: the i-th of the names is number i+1, as docs/schemas/ranker.proto has it. Of bytes and number the one that its wire type has is set.
+// protoField is one field of a message: names[i] has number i+1 in docs/schemas/ranker.proto. Its wire type decides whether bytes or number
+// is set.
 type protoField struct {
 	name  string // "" for one that is not ours
 	wire  protowire.Type
@@ -46,7 +47,7 @@ func nextField(b []byte, names []string) (f protoField, rest []byte, fault *Faul
 	return f, b[n:], nil
 }
 
-// parseError says why there is no field. The library's own words are made to differ from build to build.
+// parseError replaces the library's messages, which differ from build to build on purpose.
 func parseError(code int) string {
 	if errors.Is(protowire.ParseError(code), io.ErrUnexpectedEOF) {
 		return "the value ends within it"
@@ -58,7 +59,7 @@ func malformedProtobuf(what string) *Fault { return faultf(MalformedProtobuf, "%
 
 var wireNames = [...]string{"a varint", "64 bits", "bytes", "a group", "a group's end", "32 bits"}
 
-// as refuses a field of another wire type than it has.
+// as checks the field's wire type.
 func (f *protoField) as(want protowire.Type) *Fault {
 	if f.wire != want {
 		return faultf(WrongType, "%s is not %s but: %s", f.name, wireNames[want], wireNames[f.wire]).at(f.name)
@@ -80,7 +81,7 @@ func (f *protoField) text() ([]byte, *Fault) {
 	return f.bytes, nil
 }
 
-// float reads a double. That it is finite is for the end: a later one may take its place.
+// float reads a double. Only the last of a field has to be finite, so the caller checks that.
 func (f *protoField) float() (float64, *Fault) {
 	return math.Float64frombits(f.bits), f.as(protowire.Fixed64Type)
 }
@@ -92,7 +93,7 @@ func finite(x float64, name string) *Fault {
 	return nil
 }
 
-// stamp is a google.protobuf.Timestamp. Several of one field are merged, as Protobuf has it.
+// stamp is a google.protobuf.Timestamp. Repeated ones of a field are merged, as in Protobuf.
 type stamp struct {
 	given   bool
 	seconds int64
@@ -126,7 +127,7 @@ func (s *stamp) merge(f *protoField) *Fault {
 
 var stampFields = []string{"seconds", "nanos"}
 
-// time is the point in time, finer digits cut off.
+// time truncates to milliseconds.
 func (s *stamp) time() (t Millis, ok bool, f *Fault) {
 	if !s.given {
 		return 0, false, nil
@@ -236,9 +237,8 @@ func (d *Decoder) protoCandidate(dst *Impression, f *protoField) *Fault {
 	return nil
 }
 
-// usualCandidate reads the usual kind of candidate three times as fast: a short ASCII item, and a utility or none.
-// Candidates make up most of an impression. It returns the rest, to be read field by field, and reads nothing of
-// other candidates.
+// usualCandidate reads the usual candidate three times as fast: a short ASCII item, and a utility or none. It reads nothing of other
+// candidates. The rest has to be read field by field.
 func usualCandidate(b []byte) (c Candidate, hasUtility bool, rest []byte) {
 	const item, utility = 1<<3 | byte(protowire.BytesType), 2<<3 | byte(protowire.Fixed64Type)
 	if len(b) < 2 || b[0] != item || b[1] >= utf8.RuneSelf || len(b) < 2+int(b[1]) {

@@ -12,9 +12,9 @@ var (
 	verdictFields = []string{"run", "arm", "n", "lower", "upper"}
 )
 
-// Ranking reads a ranking into dst, whose slices it reuses: Items and their bytes are valid until the next call, the
-// strings for good. The limits do not apply. Everything that AppendRanking always writes is required, because the
-// update needs it: a ranking that another program wrote without it cannot be adopted.
+// Ranking reads a ranking into dst, whose slices it reuses: Items and their bytes are valid until the next call, strings for good. Limits
+// do not apply. All fields that AppendRanking always writes are required, since the update needs them: a ranking by another program without
+// them cannot be adopted.
 func (d *Decoder) Ranking(dst *Ranking, value []byte) error {
 	*dst = Ranking{
 		Items: dst.Items[:0],
@@ -226,7 +226,7 @@ func (d *Decoder) verdict(dst *Verdict, o *value) *Fault {
 	return f
 }
 
-// shadows reads positions by the name of a learner.
+// shadows reads positions by learner.
 func (d *Decoder) shadows(dst *Decision, o *value) *Fault {
 	switch o.kind {
 	case absent:
@@ -256,7 +256,7 @@ func (d *Decoder) shadows(dst *Decision, o *value) *Fault {
 	return nil
 }
 
-// truth is true or false; false where it is absent.
+// truth returns a boolean; false if absent.
 func (v *value) truth(name string) (bool, *Fault) {
 	if v.kind != absent && v.kind != isTrue && v.kind != isFalse {
 		return false, v.wrongType(name, "true or false")
@@ -264,7 +264,7 @@ func (v *value) truth(name string) (bool, *Fault) {
 	return v.kind == isTrue, nil
 }
 
-// required reads a text that must be there and not be empty, and interns it.
+// required reads and interns a text that is present and not empty.
 func (d *Decoder) required(v *value, name string) (string, *Fault) {
 	s, f := d.named(v, name)
 	if f == nil && len(s) == 0 {
@@ -273,7 +273,7 @@ func (d *Decoder) required(v *value, name string) (string, *Fault) {
 	return s, f
 }
 
-// named reads a text and interns it; empty where it is absent.
+// named reads and interns a text; empty if absent.
 func (d *Decoder) named(v *value, name string) (string, *Fault) {
 	if v.kind == absent {
 		return "", nil
@@ -293,8 +293,7 @@ func ranks(dst []int32, list *value, name string) ([]int32, *Fault) {
 	return dst, f
 }
 
-// checkRanks requires that ranks are a permutation of 0..n-1, and that undecided ranks are among them, ascending,
-// without the lowest.
+// checkRanks requires that ranks are a permutation of 0..n-1, and that undecided ranks are among them, ascending, without the lowest.
 func (d *Decoder) checkRanks(r *Ranking) *Fault {
 	ranks, undecided := r.Decision.Ranks, r.Decision.Undecided
 	if len(ranks) == 0 && len(undecided) == 0 {
@@ -317,7 +316,7 @@ func (d *Decoder) checkRanks(r *Ranking) *Fault {
 	return nil
 }
 
-// permutes holds numbers to a permutation of 0..n-1.
+// permutes requires a permutation of 0..n-1.
 func (d *Decoder) permutes(name string, numbers []int32, n int) *Fault {
 	d.seen = append(d.seen[:0], make([]bool, n)...)
 	for i, x := range numbers {
@@ -329,7 +328,6 @@ func (d *Decoder) permutes(name string, numbers []int32, n int) *Fault {
 	return nil
 }
 
-// checkShadows holds the orders of shadows to permutations of the items.
 func (d *Decoder) checkShadows(r *Ranking) *Fault {
 	for i := range r.Decision.Shadows {
 		s := &r.Decision.Shadows[i]
@@ -371,7 +369,7 @@ func expected(dst *Decision, list *value) *Fault {
 	})
 }
 
-// word reads a required string and interns it: a log of rankings repeats the same few.
+// word reads and interns a required string: a log of rankings repeats the same few.
 func (d *Decoder) word(v *value, name string) (string, *Fault) {
 	b, f := v.text(name)
 	if f != nil {
@@ -392,7 +390,7 @@ func (d *Decoder) word(v *value, name string) (string, *Fault) {
 	return s, nil
 }
 
-// seed reads the 16 hexadecimal digits of a key of random numbers.
+// seed reads a key of random numbers, 16 hexadecimal digits.
 func (v *value) seed() (s uint64, f *Fault) {
 	b, f := v.text("seed")
 	if f != nil {

@@ -2,12 +2,12 @@ package event
 
 import "hash/maphash"
 
-// distinct finds an item that occurs twice, in time linear in the number of items. It hashes with a seed of the
-// process's own, so that items cannot be chosen such that all collide. The answer does not depend on the seed.
+// distinct finds a repeated item in time linear in the number of items. Its hash has a random seed, so that nobody can choose items that
+// collide. The answer does not depend on the seed.
 type distinct struct {
 	seed  maphash.Seed
 	slots []slot // open addressing; the length is a power of two
-	round uint32 // slots of other rounds are empty, which saves clearing the table for each record
+	round uint32 // slots of other rounds count as empty, so that the table is not cleared for each record
 }
 
 type slot struct {
@@ -30,7 +30,7 @@ func (d *distinct) start(n int) {
 	}
 }
 
-// repeated is the index of the first of n items that has occurred before; -1 where there is none.
+// repeated returns the index of the first of n items that occurred before, or -1.
 func (d *distinct) repeated(n int, item func(int) []byte) int {
 	d.start(n)
 	mask := len(d.slots) - 1

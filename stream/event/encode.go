@@ -6,13 +6,11 @@ import (
 	"unicode/utf8"
 )
 
-// The encoders append one record's JSON to dst and return the extended slice, as append does. They do not allocate
-// where dst has room. Fields are in the order of the documentation; absent ones are omitted. The Decoder reads back
-// the same values, except for values that no decoded record holds. Bytes that are not UTF-8 become U+FFFD. A number
-// that is not finite becomes null. Times are clamped to MinTime and MaxTime, and expected payoffs are rounded by
+// The encoders append one record's JSON to dst, without allocation if dst has room. Fields are in the order of the documentation; absent
+// ones are omitted. The Decoder reads back the same values, except for values that no decoded record holds: bytes that are not UTF-8 become
+// U+FFFD, a number that is not finite becomes null, times are clamped to MinTime and MaxTime, and expected payoffs are rounded by
 // Millionths.
 
-// AppendImpression appends an impression.
 func AppendImpression(dst []byte, r *Impression) []byte {
 	dst = appendText(append(dst, `{"impression_id":`...), r.ID)
 	if len(r.Learner) > 0 {
@@ -47,7 +45,6 @@ func AppendImpression(dst []byte, r *Impression) []byte {
 	return append(dst, '}')
 }
 
-// AppendSelection appends a selection.
 func AppendSelection(dst []byte, r *Selection) []byte {
 	dst = appendText(append(dst, `{"impression_id":`...), r.ID)
 	dst = appendText(append(dst, `,"item":`...), r.Item)
@@ -63,7 +60,6 @@ func AppendSelection(dst []byte, r *Selection) []byte {
 	return append(dst, '}')
 }
 
-// AppendPayoff appends a payoff.
 func AppendPayoff(dst []byte, r *Payoff) []byte {
 	dst = appendText(append(dst, `{"impression_id":`...), r.ID)
 	dst = appendFloat(append(dst, `,"payoff":`...), r.Payoff)
@@ -79,7 +75,6 @@ func AppendPayoff(dst []byte, r *Payoff) []byte {
 	return append(dst, '}')
 }
 
-// AppendRanking appends a ranking.
 func AppendRanking(dst []byte, r *Ranking) []byte {
 	dst = appendText(append(dst, `{"impression_id":`...), r.ID)
 	if len(r.Learner) > 0 {
@@ -98,8 +93,7 @@ func AppendRanking(dst []byte, r *Ranking) []byte {
 	return append(dst, '}')
 }
 
-// appendDecision writes explored wherever the policy has propensities, and else only where it is true: a reader who
-// weights by propensities wants to see it both ways.
+// appendDecision writes explored also if it is false, if the policy has propensities: readers who weight by these need both values.
 func appendDecision(dst []byte, r *Decision) []byte {
 	dst = appendText(append(dst, `{"group":`...), r.Group)
 	dst = appendText(append(dst, `,"policy":`...), r.Policy)
@@ -150,7 +144,6 @@ func appendDecision(dst []byte, r *Decision) []byte {
 	return append(dst, '}')
 }
 
-// appendAssignment appends a decision's experiment.
 func appendAssignment(dst []byte, r *Decision) []byte {
 	a := &r.Assignment
 	if len(a.Experiment) == 0 {
@@ -197,7 +190,6 @@ func appendShadows(dst []byte, all []Shadow) []byte {
 	return append(dst, '}')
 }
 
-// appendRanks appends a list that is not empty, behind its name.
 func appendRanks(dst []byte, name string, ranks []int32) []byte {
 	if len(ranks) == 0 {
 		return dst
@@ -216,8 +208,8 @@ func appendQuotedTime(dst []byte, t Millis) []byte {
 	return append(AppendTime(append(dst, '"'), t), '"')
 }
 
-// appendFloat appends the shortest decimal that reads back as the very same number, in the notation of
-// encoding/json: with an exponent only below 1e-6 and from 1e21 on.
+// appendFloat appends the shortest decimal that reads back as the same number, in encoding/json's notation: with an exponent below 1e-6 and
+// from 1e21 on.
 func appendFloat(dst []byte, x float64) []byte {
 	abs := math.Abs(x)
 	if !(abs <= math.MaxFloat64) {
@@ -236,8 +228,7 @@ func appendFloat(dst []byte, x float64) []byte {
 
 const hexDigits = "0123456789abcdef"
 
-// appendText appends a JSON string. It escapes only quotation marks, backslashes and control characters, as JSON
-// demands.
+// appendText appends a JSON string, with only the necessary escapes: quotation marks, backslashes and control characters.
 func appendText[T []byte | string](dst []byte, s T) []byte {
 	dst = append(dst, '"')
 	from := 0
@@ -263,7 +254,7 @@ func appendText[T []byte | string](dst []byte, s T) []byte {
 	return append(dst, '"')
 }
 
-// runeSize is the length of the UTF-8 sequence at s[i], 0 where there is none.
+// runeSize returns the length of the UTF-8 sequence at s[i], or 0.
 func runeSize[T []byte | string](s T, i int) int {
 	var b [utf8.UTFMax]byte
 	r, size := utf8.DecodeRune(b[:copy(b[:], s[i:])])

@@ -34,7 +34,6 @@ func AppendProtobufImpression(dst []byte, r *Impression) []byte {
 	return appendProtoText(appendProtoFeatures(dst, 6, r.Context.Features), 7, r.Context.Segment)
 }
 
-// AppendProtobufSelection appends a selection likewise.
 func AppendProtobufSelection(dst []byte, r *Selection) []byte {
 	dst = appendProtoText(dst, 1, r.ID)
 	dst = appendProtoText(dst, 2, r.Item)
@@ -46,7 +45,6 @@ func AppendProtobufSelection(dst []byte, r *Selection) []byte {
 	return dst
 }
 
-// AppendProtobufPayoff appends a payoff likewise.
 func AppendProtobufPayoff(dst []byte, r *Payoff) []byte {
 	dst = appendProtoText(dst, 1, r.ID)
 	dst = appendDouble(dst, 2, r.Payoff, true)
@@ -55,7 +53,6 @@ func AppendProtobufPayoff(dst []byte, r *Payoff) []byte {
 	return appendProtoText(dst, 5, r.EventID)
 }
 
-// appendProtoText leaves an empty text out, as Protobuf does.
 func appendProtoText(dst []byte, number protowire.Number, s []byte) []byte {
 	if len(s) == 0 {
 		return dst
@@ -70,7 +67,7 @@ func appendDouble(dst []byte, number protowire.Number, x float64, given bool) []
 	return protowire.AppendFixed64(protowire.AppendTag(dst, number, protowire.Fixed64Type), math.Float64bits(x))
 }
 
-// appendStamp appends field 3, a google.protobuf.Timestamp, whose nanoseconds are never negative.
+// appendStamp appends field 3, a google.protobuf.Timestamp, with nanoseconds ≥ 0.
 func appendStamp(dst []byte, t Millis, given bool) []byte {
 	if !given {
 		return dst

@@ -2,10 +2,9 @@ package event
 
 import "math"
 
-// Topic is one of the worker's topics.
 type Topic uint8
 
-// The input topics come first, so that they index arrays of Inputs length.
+// Input topics come first, so that they index arrays of Inputs length.
 const (
 	Impressions Topic = iota
 	Selections
@@ -16,17 +15,15 @@ const (
 	Topics = 4
 )
 
-// Millis is a point in time: milliseconds since the Unix epoch. Finer digits of a record's RFC 3339 time are cut off.
+// Millis is a time in milliseconds since the Unix epoch, truncated from RFC 3339.
 type Millis = int64
 
-// Candidate is one item that may be shown.
 type Candidate struct {
 	Item    []byte
-	Utility float64 // 0 where the impression has no utilities
+	Utility float64 // 0 if the impression has no utilities
 }
 
-// Impression asks for one ranking. The byte slices of a decoded record alias the decoder's memory and are valid
-// until its next call.
+// Impression requests one ranking. A decoded record's byte slices alias the decoder's memory and are valid until its next call.
 type Impression struct {
 	ID           []byte
 	Learner      []byte // empty: the default learner
@@ -34,14 +31,14 @@ type Impression struct {
 	HasTime      bool
 	Candidates   []Candidate
 	HasUtilities bool
-	// Filled are the positions of candidates that were sent without a utility, where others have one, ascending. Their Utility is the median
+	// Filled holds the positions, ascending, of candidates that were sent without a utility if others have one. Their Utility is the median
 	// of the others'.
 	Filled  []int32
-	User    []byte // whom experiments by user go by; empty: not named
+	User    []byte // for experiments by user; empty: none
 	Context Context
 }
 
-// Selection says which item the user selected.
+// Selection is the user's selection of an item.
 type Selection struct {
 	ID         []byte
 	Item       []byte
@@ -66,7 +63,7 @@ type Payoff struct {
 	EventID []byte // empty: none
 }
 
-// Decision is the part of a ranking record that its update, and an adoption after a crash, will need.
+// Decision is the part of a ranking that its update, and an adoption after a crash, needs.
 type Decision struct {
 	Group        string
 	Policy       string
@@ -75,14 +72,14 @@ type Decision struct {
 	Offset       int64 // of the impression
 	Layout       int
 	Propensities []float64 // empty: none
-	Expected     []float64 // of each item, by position: see Millionths; empty: none
+	Expected     []float64 // by position, see Millionths; empty: none
 	Instance     int32     // -1: none
 	Explored     bool
-	// Ranks holds each item's utility rank, 0 the lowest, where the learner estimates the order of utilities.
-	// Undecided holds, ascending, the ranks whose item is not certainly above the one before.
+	// Ranks holds each item's utility rank, 0 the lowest, if the learner estimates the order of utilities. Undecided holds, ascending, the
+	// ranks whose item is not certainly above the one before.
 	Ranks     []int32
 	Undecided []int32
-	// Began is from when the deadlines are counted: the impression's time, or how far event time had come if that was later.
+	// Began is the time from which deadlines are counted: the impression's time, or event time at its ranking if that was later.
 	Began             Millis
 	Seed              uint64 // key of the random numbers used; 16 hex digits on the wire
 	SelectionDeadline Millis
@@ -93,38 +90,37 @@ type Decision struct {
 	Shadows           []Shadow
 }
 
-// Assignment says which arm of an experiment an impression was given.
+// Assignment is an impression's arm in an experiment.
 type Assignment struct {
 	Experiment  string
 	Run         int32 // of the experiment, from 1
 	Arm         string
 	Probability float64 // the arm's share
-	Unit        []byte  // by user: group and period of the assignment; else empty
-	Fallback    bool    // another arm has ranked it, because a guard has tripped
+	Unit        []byte  // by user: group and period; else empty
+	Fallback    bool    // another arm ranked it, because a guard tripped
 }
 
-// Verdict says by which bounds the guard of an assignment's experiment took an arm out of service. It stands in the first ranking of each
-// partition that knew.
+// Verdict holds the bounds by which a guard stopped an assignment's arm. It stands in the first ranking of each partition that read them.
 type Verdict struct {
 	Run          int32
 	Arm          string
-	Units        int64   // of the arm and the control together that the bounds rest on
+	Units        int64   // units of arm and control together
 	Lower, Upper float64 // of the arm's lift, in payoff ranges
 }
 
-// Shadow is the order in which a learner would have shown an impression's items.
+// Shadow is the order in which a shadow learner would have shown an impression's items.
 type Shadow struct {
 	Name  string
 	Order []int32 // positions in Ranking.Items
 }
 
-// MaxExpected bounds an item's expected payoff in a decision, in either direction.
+// MaxExpected bounds the absolute value of an expected payoff in a decision.
 const MaxExpected = 1_000_000
 
 const millionths = 1_000_000 // in one
 
-// Millionths encodes an item's expected payoff for records and stored entries, as a whole number of units of 10⁻⁶. It
-// rounds to the nearest, ties away from 0, and clamps to ±MaxExpected. NaN becomes -MaxExpected.
+// Millionths encodes an expected payoff for records and stored entries, in units of 10⁻⁶. It rounds to the nearest, ties away from 0, and
+// clamps to ±MaxExpected. NaN becomes -MaxExpected.
 func Millionths(x float64) int64 {
 	if !(x >= -MaxExpected) {
 		x = -MaxExpected
@@ -135,7 +131,6 @@ func Millionths(x float64) int64 {
 // FromMillionths returns n units of 10⁻⁶, as the float64 that their decimal form is read as.
 func FromMillionths(n int64) float64 { return float64(n) / millionths }
 
-// Ranking is the worker's answer to an impression.
 type Ranking struct {
 	ID       []byte
 	Learner  []byte

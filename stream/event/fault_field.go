@@ -10,7 +10,7 @@ func tooManyCandidates(n, most int) *Fault {
 	return faultf(TooManyCandidates, "%d candidates, at most %d are allowed", n, most).at("candidates")
 }
 
-// within says which element of a list a fault is in.
+// within prepends a list element to a fault's pointer.
 func within(f *Fault, list string, i int) *Fault {
 	f.Detail = list + "[" + strconv.Itoa(i) + "]: " + f.Detail
 	return f.at(strconv.Itoa(i)).at(list)

@@ -5,11 +5,10 @@ import (
 	"slices"
 )
 
-// Filler fills utilities that are absent. It reuses its memory.
 type Filler struct{ known []float64 }
 
-// Fill ends the reading of an impression whose candidates at the positions Filled have no utility. Such a candidate is not the least liked:
-// it gets the median of those that the others have (Median). Where no candidate has one, the impression has none.
+// Fill gives the candidates at the positions Filled, sent without a utility, the median of the others' utilities (Median): an unknown
+// candidate is not the least liked. If no candidate has one, the impression has no utilities.
 func (f *Filler) Fill(i *Impression) {
 	switch len(i.Filled) {
 	case 0:
@@ -33,7 +32,7 @@ func (f *Filler) Fill(i *Impression) {
 	}
 }
 
-// Median returns the one in the middle of finite numbers in ascending order; of an even number of them the mean of the two in the middle.
+// Median returns the median of ascending finite numbers; the mean of the middle two if their number is even.
 func Median(sorted []float64) float64 {
 	low, high := sorted[(len(sorted)-1)/2], sorted[len(sorted)/2]
 	mean := (low + high) / 2
@@ -43,7 +42,7 @@ func Median(sorted []float64) float64 {
 	return mean + 0 // -0 is 0
 }
 
-// HasUtility returns whether a candidate was sent with a utility.
+// HasUtility reports whether a candidate was sent with a utility.
 func (r *Impression) HasUtility(candidate int) bool {
 	_, filled := slices.BinarySearch(r.Filled, int32(candidate))
 	return r.HasUtilities && !filled

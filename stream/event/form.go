@@ -5,10 +5,10 @@ import (
 	"fmt"
 )
 
-// Form is how a record is written.
+// Form is a record's format.
 type Form uint8
 
-// The forms. Numbers are stored with records that wait: they are added to but not changed.
+// Numbers are stored with parked records: they are never changed.
 const (
 	JSON Form = iota
 	Protobuf
@@ -17,7 +17,7 @@ const (
 	Forms = 3
 )
 
-// String is the form's name in the configuration.
+// String returns the form's name in the configuration.
 func (f Form) String() string {
 	switch f {
 	case JSON:
@@ -30,11 +30,11 @@ func (f Form) String() string {
 	return fmt.Sprintf("form %d", uint8(f))
 }
 
-// Formats say by topic in which form records are expected. The zero value is JSON throughout.
+// Formats are the expected formats by topic. The zero value is JSON throughout.
 type Formats [Inputs]Form
 
-// Of returns the form of a value in a topic. A value that begins with '{' is always JSON, so that a topic in use can
-// change from JSON to another form. Neither our Protobuf records nor a schema registry's header begin so.
+// Of returns the form of a value. A value that begins with '{' is always JSON, so that a topic in use can change from JSON to another form.
+// Neither our Protobuf nor a schema registry's header begins so.
 func (f *Formats) Of(t Topic, value []byte) Form {
 	if len(value) > 0 && value[0] == '{' {
 		return JSON
@@ -42,19 +42,18 @@ func (f *Formats) Of(t Topic, value []byte) Form {
 	return f[t]
 }
 
-// Content is a record's content and its form.
 type Content struct {
 	Form  Form
 	Value []byte // as it stands in the topic
-	// Plain is the same record in Protobuf, where the form is one that takes more than the value to be read: Avro.
+	// Plain is the same record in Protobuf, for a form whose value cannot be read alone: Avro.
 	Plain []byte
 }
 
-// SchemaHeader is the length of the header of serializers with a schema registry: 0, and the schema's id in 4 bytes.
+// SchemaHeader is the length of a schema registry's header: 0, and the schema's id in 4 bytes.
 const SchemaHeader = 5
 
-// SchemaID is the id of the schema that a value's header names; ok is false where there is no such header. No JSON document and no
-// Protobuf message begins with the byte 0.
+// SchemaID returns the schema id in a value's header; ok is false without a header. No JSON document or Protobuf message begins with the
+// byte 0.
 func SchemaID(value []byte) (id uint32, body []byte, ok bool) {
 	if len(value) < SchemaHeader || value[0] != 0 {
 		return 0, value, false
@@ -62,7 +61,7 @@ func SchemaID(value []byte) (id uint32, body []byte, ok bool) {
 	return binary.BigEndian.Uint32(value[1:]), value[SchemaHeader:], true
 }
 
-// body is the part of a record that is read, JSON or Protobuf.
+// body returns the part to be read, JSON or Protobuf.
 func (d *Decoder) body(c *Content) ([]byte, *Fault) {
 	if most := d.limits.MaxRecordBytes; most > 0 && len(c.Value) > most {
 		return nil, faultf(RecordTooLarge, "the value has %d bytes, at most %d are allowed", len(c.Value), most)
@@ -83,9 +82,8 @@ func (d *Decoder) body(c *Content) ([]byte, *Fault) {
 	return c.Plain, nil
 }
 
-// message returns a value without the header of serializers with a schema registry: 0, the id, and the message's
-// indexes in its file. The indexes are their number and each of them, or a single 0 for the first message. The topic
-// determines the message's type.
+// message strips a schema registry's header from a Protobuf value: 0, the id, and the message's indexes in its file, which are ignored.
+// These are their number and each of them, or a single 0 for the first message. The topic determines the message's type.
 func message(value []byte) ([]byte, *Fault) {
 	if len(value) == 0 || value[0] != 0 {
 		return value, nil

@@ -2,23 +2,23 @@ package event
 
 import "slices"
 
-// members reads the members of an object, of which some have names that mean something.
+// members reads the members of an object. Some have known names.
 type members struct {
 	names []string
-	guess int    // which of them is next, if they stand in the order of the documentation
+	guess int    // next name, if fields are in the order of the documentation
 	seen  uint32 // by name
-	twice string // the last that was given again
-	odd   slip   // the first that is nearly one of names
+	twice string // the last repeated one
+	odd   slip   // the first misspelt one
 }
 
-// slip is an unknown field of an object that is near one of ours.
+// slip is an unknown field of an object that resembles a known one.
 type slip struct {
 	key  []byte
-	name int      // of ours, in
-	of   []string // the object's; nil: there is none
+	name int      // index in of
+	of   []string // the object's fields; nil: none
 }
 
-// name reads a member's name and the colon, and gives its index among the names that mean something; -1 where it is none of them.
+// name reads a member's name and the colon. It returns the index among the known names, or -1.
 func (m *members) name(p *parser) int {
 	i := m.guess
 	if i == len(m.names) || !p.named(m.names[i]) {
@@ -47,10 +47,10 @@ func (m *members) near(name []byte) slip {
 	return slip{}
 }
 
-// slipped reports whether a field is misspelt, and not given correctly as well.
+// slipped reports whether a known field is misspelt and absent.
 func (m *members) slipped() bool { return m.odd.of != nil && m.seen&(1<<m.odd.name) == 0 }
 
-// read reads the object that is next: into[i] becomes the value of names[i]. One that is null is absent.
+// read reads an object: into[i] becomes the value of names[i], absent if null.
 func (m *members) read(p *parser, into []value) {
 	for more := p.enter('}'); more; more = p.next('}') {
 		if i := m.name(p); i >= 0 {
@@ -61,8 +61,7 @@ func (m *members) read(p *parser, into []value) {
 	}
 }
 
-// member reads a member's value into v, absent where it is null. A member given twice may leave a mixture, but its
-// record is refused.
+// member reads a member's value into v, absent if null. A repeated member may leave a mixture, but its record is refused.
 func (p *parser) member(v *value) {
 	if p.read(v); v.kind == null {
 		v.kind = absent

@@ -2,19 +2,19 @@ package event
 
 import "bytes"
 
-// Misspelling is a field that is not ours, next to one of ours that is absent: "Learner" where there is no "learner". It is ignored as
-// every unknown field is, and most likely not meant to be.
+// Misspelling is an unknown field that resembles an absent known one: "Learner" without "learner". It is ignored like every unknown field,
+// but probably a mistake.
 type Misspelling struct {
-	Records int64  // that had one
+	Records int64  // records with one
 	Field   string // of the first of these
-	Meant   string // the field of ours
+	Meant   string // the known field
 }
 
 // Misspelt returns the misspelt fields in a topic's input records since the decoder was made.
 func (d *Decoder) Misspelt(t Topic) Misspelling { return d.misspelt[t] }
 
-// near reports whether key differs from name only by case, underscores and dashes, or by one letter: replaced, added,
-// left out, or swapped with its neighbour.
+// near reports whether key differs from name only by case, underscores and dashes, or by one letter: replaced, added, omitted, or swapped
+// with its neighbour.
 func near(key []byte, name string) bool {
 	if len(key) < len(name)-2 || len(key) > len(name)+2 {
 		return false
@@ -49,7 +49,7 @@ func sameWord(key []byte, name string) bool {
 		for k < len(name) && name[k] == '_' {
 			k++
 		}
-		if k == len(name) || c|0x20 != name[k] { // our names are of small letters
+		if k == len(name) || c|0x20 != name[k] { // known names are in small letters
 			return false
 		}
 		k++
@@ -57,7 +57,7 @@ func sameWord(key []byte, name string) bool {
 	return k == len(name)
 }
 
-// noted counts a slip, at most once for each record.
+// noted counts a slip, at most once per record.
 func (d *Decoder) noted(s slip) {
 	if d.slipped {
 		return

@@ -6,8 +6,8 @@ import (
 	"math/bits"
 )
 
-// decimal is a JSON number: ±mantissa·10^-places, where it is short. Others, with an exponent or more than 19 digits behind leading
-// zeros, are left to strconv.
+// decimal is a short JSON number, ±mantissa·10^-places. Numbers with an exponent, or more than 19 digits behind leading zeros, are left to
+// strconv.
 type decimal struct {
 	mantissa uint64
 	places   uint8
@@ -15,11 +15,11 @@ type decimal struct {
 	short    bool
 }
 
-// mostDigits is how many digits a uint64 holds whatever they are.
+// mostDigits is the number of digits that always fit into a uint64.
 const mostDigits = 19
 
-// scanNumber reads the number at b[i], -?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?, into n, which is 0, and returns the index behind
-// it; or that of the flaw. b[i] is a minus or a digit.
+// scanNumber reads the number at b[i], -?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?, into n, which is 0. It returns the index behind it,
+// or that of the flaw. b[i] is a minus or a digit.
 func scanNumber(b []byte, i int, n *decimal) (end int, f flaw) {
 	if b[i] == '-' {
 		n.negative = true
@@ -57,8 +57,7 @@ func scanNumber(b []byte, i int, n *decimal) (end int, f flaw) {
 	return i, sound
 }
 
-// digits reads the digits at b[i], eight at a time, behind those of m, and returns the index behind them. The number is right where there
-// are no more than mostDigits.
+// digits appends the digits at b[i] to m, eight at a time, and returns the index behind them. The number is valid up to mostDigits.
 func digits(b []byte, i int, m uint64) (uint64, int) {
 	for i+8 <= len(b) {
 		w := binary.LittleEndian.Uint64(b[i:])
@@ -99,10 +98,9 @@ var (
 
 // float returns the float64 nearest to a short decimal; ties go to an even mantissa.
 //
-// Where the mantissa and the power of ten are float64s themselves, one division is exact enough. Otherwise m·10^-p =
-// (m/5^p)·2^-p is computed to 64 bits by an integer division. Both operands are shifted left until the quotient's
-// highest bit is set; the remainder shows whether the rest lies exactly half-way. Nothing over- or underflows: m is
-// at least 1 and below 2⁶⁴, p is at most mostDigits.
+// If mantissa and power of ten are float64s, one division is exact enough. Otherwise m·10^-p = (m/5^p)·2^-p is computed to 64 bits by an
+// integer division. Both operands are shifted left until the quotient's highest bit is set; the remainder shows whether the rest is exactly
+// half. Nothing over- or underflows, since 1 ≤ m < 2⁶⁴ and p ≤ mostDigits.
 func (n *decimal) float() float64 {
 	x := 0.0
 	switch m, p := n.mantissa, int(n.places); {

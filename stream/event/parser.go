@@ -2,9 +2,8 @@ package event
 
 import "unicode/utf8"
 
-// parser reads one JSON document (RFC 8259), with RFC 7493's rules for text (valid UTF-8, escaped surrogates only in
-// pairs) and at most MaxDepth levels. It reads piece by piece, each byte once, without recursion. The caller names
-// the piece it expects:
+// parser reads one JSON document (RFC 8259), with RFC 7493's rules for text (valid UTF-8, escaped surrogates only in pairs) and at most
+// MaxDepth levels. It reads each byte once, without recursion. The caller names the expected piece:
 //
 //	for more := p.enter('}'); more; more = p.next('}') {
 //		name := p.name()
@@ -12,16 +11,14 @@ import "unicode/utf8"
 //	}
 //	p.end()
 //
-// After a flaw it reads nothing more: results are undefined, and loops end. So one look for a flaw at the end
-// suffices.
+// After a flaw results are undefined and loops end, so that one check at the end is enough.
 type parser struct {
-	b     []byte // texts are unescaped in their place
-	at    int    // of the flaw, where there is one
+	b     []byte // texts are unescaped in place
+	at    int    // of the flaw, if any
 	depth int
 	flaw  flaw
 }
 
-// kind is the kind of a JSON value.
 type kind uint8
 
 const (
@@ -39,10 +36,10 @@ func (k kind) String() string {
 	return [...]string{"absent", "null", "object", "array", "string", "number", "true", "false"}[k]
 }
 
-// value is a JSON value. The zero value is one that is absent.
+// value is a JSON value. The zero value is absent.
 type value struct {
 	kind kind
-	// raw is a text without quotes, unescaped. Of other values it is their bytes in the document, which are sound.
+	// raw is an unescaped text without quotes, or the bytes of another value, which are valid.
 	raw     []byte
 	decimal decimal // of a number
 }
@@ -59,11 +56,9 @@ func (p *parser) space() {
 	}
 }
 
-// stands reports whether c is the next character.
 func (p *parser) stands(c byte) bool { return p.at < len(p.b) && p.b[p.at] == c }
 
-// enter enters the next object or array, which ends with closing, and reports whether it has a member or element. If
-// not, the parser is behind it.
+// enter enters an object or array that ends with closing, and reports whether it has a member or element. If not, the parser is behind it.
 func (p *parser) enter(closing byte) bool {
 	if p.depth == MaxDepth {
 		p.fail(p.at, flawDepth)
@@ -79,8 +74,8 @@ func (p *parser) enter(closing byte) bool {
 	return true
 }
 
-// next goes on behind a value in an object or array, and reports whether another member or element follows. If not,
-// the parser is behind the object or array.
+// next moves on behind a value in an object or array, and reports whether another member or element follows. If not, the parser is behind
+// the object or array.
 func (p *parser) next(closing byte) bool {
 	if p.flaw != sound {
 		return false
@@ -100,7 +95,7 @@ func (p *parser) next(closing byte) bool {
 	return false
 }
 
-// unexpected sets the flaw of the next character, or of a missing one.
+// unexpected sets the flaw for the next character, or for a missing one.
 func (p *parser) unexpected() {
 	if p.at == len(p.b) {
 		p.fail(p.at, flawEnd)
@@ -109,7 +104,7 @@ func (p *parser) unexpected() {
 	}
 }
 
-// end holds that nothing follows the document.
+// end requires that the document ends.
 func (p *parser) end() {
 	if p.flaw != sound {
 		return
@@ -119,7 +114,6 @@ func (p *parser) end() {
 	}
 }
 
-// name reads a member's name, and the colon.
 func (p *parser) name() []byte {
 	if !p.stands('"') {
 		p.unexpected()
@@ -133,7 +127,7 @@ func (p *parser) name() []byte {
 	return name
 }
 
-// named reads a member's name and the colon if it is that name, written without escape sequences.
+// named reads a member's name and the colon if it is that name, without escape sequences.
 func (p *parser) named(name string) bool {
 	end := p.at + 1 + len(name)
 	if end >= len(p.b) || p.b[end] != '"' || p.b[p.at] != '"' || string(p.b[p.at+1:end]) != name {
@@ -153,7 +147,6 @@ func (p *parser) colon() {
 	p.space()
 }
 
-// text reads a string, whose quote is next.
 func (p *parser) text() []byte {
 	from := p.at + 1
 	i := plain(p.b, from)
@@ -164,8 +157,8 @@ func (p *parser) text() []byte {
 	return p.b[from:i:i]
 }
 
-// oddText reads a string from b[from] on. b[i] is its first character that is not printable ASCII. An escape sequence
-// is never shorter than its character.
+// oddText reads a string from b[from] on. b[i] is its first character that is not printable ASCII. An escape sequence is never shorter than
+// its character.
 func (p *parser) oddText(from, i int) []byte {
 	b, end := p.b, i
 	for {
@@ -190,13 +183,12 @@ func (p *parser) oddText(from, i int) []byte {
 	}
 }
 
-// value reads whatever is next.
 func (p *parser) value() (v value) {
 	p.read(&v)
 	return v
 }
 
-// read reads whatever is next into v, which is absent.
+// read reads any value into v, which is absent.
 func (p *parser) read(v *value) {
 	if p.at == len(p.b) || p.flaw != sound {
 		p.fail(p.at, flawEnd)
@@ -248,9 +240,9 @@ func (p *parser) word(w string) {
 	p.at += len(w)
 }
 
-// skip reads over whatever is next, and leaves it as it stands.
+// skip skips any value, without changing it.
 func (p *parser) skip() {
-	base, inObject := p.depth, uint64(0) // of each container that is open, the innermost lowest: 1 for an object
+	base, inObject := p.depth, uint64(0) // a bit for each open container, the innermost lowest: 1 for an object
 	for p.flaw == sound {
 		if p.depth > base && inObject&1 == 1 && !p.skipName() {
 			return
@@ -284,7 +276,6 @@ func (p *parser) skip() {
 	}
 }
 
-// skipName reads over a member's name, and the colon.
 func (p *parser) skipName() bool {
 	if !p.stands('"') {
 		p.unexpected()
@@ -298,7 +289,7 @@ func (p *parser) skipName() bool {
 	return p.flaw == sound
 }
 
-// skipScalar skips a value that is neither object nor array, and begins with c.
+// skipScalar skips a value that begins with c and is neither object nor array.
 func (p *parser) skipScalar(c byte) {
 	switch {
 	case c == '"':

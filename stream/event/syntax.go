@@ -6,11 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// MaxDepth is how deep a record's JSON may be nested. Our own records need 3; the rest is room for fields that we
-// ignore.
+// MaxDepth bounds the nesting of a record's JSON. Our own records need 3; the rest is for ignored fields.
 const MaxDepth = 64
 
-// flaw is a flaw of a JSON text; 0 is none.
 type flaw uint8
 
 const (
@@ -36,7 +34,7 @@ func (f flaw) String() string {
 
 func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\t' }
 
-// special marks the bytes of a string that need a closer look than the printable ASCII characters do.
+// special marks the bytes of a string that are not plain printable ASCII.
 var special = func() (t [256]bool) {
 	for c := range t {
 		t[c] = c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf
@@ -44,19 +42,19 @@ var special = func() (t [256]bool) {
 	return t
 }()
 
-// Of each byte of a word: the lowest bit, and the highest.
+// The lowest and the highest bit of each byte of a word.
 const (
 	lowBits  = 0x0101010101010101
 	highBits = 0x8080808080808080
 )
 
-// plain is the index of the first special byte of b from b[i] on; len(b) where there is none. It looks at eight bytes at a time.
+// plain returns the index of the first special byte of b from b[i] on, or len(b). It reads eight bytes at a time.
 func plain(b []byte, i int) int {
 	for ; i+8 <= len(b); i += 8 {
 		w := binary.LittleEndian.Uint64(b[i:])
 		quote, backslash := w^'"'*lowBits, w^'\\'*lowBits
-		// A byte minus a larger one borrows, which sets the highest bit of a byte that had it clear. A borrow may set
-		// bits of higher bytes as well. So only the lowest set bit can be trusted, and it is the one needed.
+		// A byte minus a larger one borrows, which sets the byte's clear highest bit. A borrow may also set bits of higher bytes, so only
+		// the lowest set bit is reliable, which is the one needed.
 		found := w | (w-' '*lowBits)&^w | (quote-lowBits)&^quote | (backslash-lowBits)&^backslash
 		if found &= highBits; found != 0 {
 			return i + bits.TrailingZeros64(found)/8
@@ -68,7 +66,7 @@ func plain(b []byte, i int) int {
 	return i
 }
 
-// scanString checks a string whose opening quote stands before b[i], and returns the index behind the closing one; or that of the flaw.
+// scanString checks a string whose opening quote is before b[i]. It returns the index behind the closing one, or that of the flaw.
 func scanString(b []byte, i int) (int, flaw) {
 	for {
 		if i = plain(b, i); i == len(b) {
@@ -85,8 +83,8 @@ func scanString(b []byte, i int) (int, flaw) {
 	}
 }
 
-// oddity reads the special character at b[i], which is no quote: an escape sequence, both of a pair of surrogates, or
-// a character beyond ASCII. It returns how many bytes that takes.
+// oddity reads the special character at b[i], which is no quote: an escape sequence, a pair of escaped surrogates, or a character beyond
+// ASCII. size is in bytes.
 func oddity(b []byte, i int) (r rune, size int, f flaw) {
 	switch c := b[i]; {
 	case c == '\\':
@@ -101,7 +99,7 @@ func oddity(b []byte, i int) (r rune, size int, f flaw) {
 	return r, size, sound
 }
 
-// escape reads the escape sequence that b begins with, or two that are a pair of surrogates.
+// escape reads the escape sequence that b begins with, or a pair of escaped surrogates.
 func escape(b []byte) (r rune, size int, f flaw) {
 	if len(b) < 2 {
 		return 0, 0, flawEnd
@@ -139,7 +137,6 @@ func escape(b []byte) (r rune, size int, f flaw) {
 	return 0x10000 + (r-0xD800)<<10 + low - 0xDC00, 12, sound
 }
 
-// hex4 reads the four hexadecimal digits that b begins with.
 func hex4(b []byte) (r rune, ok bool) {
 	if len(b) < 4 {
 		return 0, false

@@ -2,16 +2,15 @@ package event
 
 import "time"
 
-// The range of times that RFC 3339 can write with four digits of the year, in UTC.
+// The range of RFC 3339 with four digits of the year, in UTC.
 const (
 	MinTime Millis = -62135596800000 // 0001-01-01T00:00:00.000Z
 	MaxTime Millis = 253402300799999 // 9999-12-31T23:59:59.999Z
 )
 
-// ParseTime reads an RFC 3339 time, with Z or any numeric offset, and any number of fractional digits: those beyond
-// the milliseconds are cut off. It is strict: capital T and Z, two digits each, a full stop before the fraction, no
-// leap second (there is no such Unix time). ok is false where b is not such a time, or lies before MinTime or after
-// MaxTime. It does not allocate, and does not consult the machine's time zone as time.Parse would.
+// ParseTime reads an RFC 3339 time, with Z or any numeric offset, and truncates to milliseconds. It is strict: capital T and Z, two digits
+// each, a full stop before the fraction, no leap second. ok is false for other text, and outside MinTime to MaxTime. It does not allocate,
+// and ignores the machine's time zone, unlike time.Parse.
 func ParseTime(b []byte) (t Millis, ok bool) {
 	const fixed = len("2006-01-02T15:04:05")
 	if len(b) <= fixed || b[4] != '-' || b[7] != '-' || b[10] != 'T' || b[13] != ':' || b[16] != ':' {
@@ -28,7 +27,7 @@ func ParseTime(b []byte) (t Millis, ok bool) {
 		return 0, false
 	}
 	date := time.Date(100*century+year, time.Month(month), day, hour, minute, second, 0, time.UTC)
-	if date.Month() != time.Month(month) { // time.Date makes the 30th of February, or day 0, a day of another month
+	if date.Month() != time.Month(month) { // time.Date turns the 30th of February, or day 0, into a day of another month
 		return 0, false
 	}
 	millis, rest, ok := fraction(b[fixed:])
@@ -57,7 +56,7 @@ func fraction(b []byte) (millis int64, rest []byte, ok bool) {
 	return millis, b[n:], n > 0
 }
 
-// zone reads "Z" or an offset such as "+05:30", and returns it in milliseconds.
+// zone reads "Z" or an offset such as "+05:30", and returns milliseconds.
 func zone(b []byte) (offset int64, ok bool) {
 	if len(b) == 1 {
 		return 0, b[0] == 'Z'
@@ -80,15 +79,14 @@ func zone(b []byte) (offset int64, ok bool) {
 	return 0, false
 }
 
-// twoDigits reads a decimal number of two digits. b must hold two bytes.
 func twoDigits(b []byte) (n int, ok bool) {
 	return int(b[0]-'0')*10 + int(b[1]-'0'), isDigit(b[0]) && isDigit(b[1])
 }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// AppendTime appends t as RFC 3339 in UTC with milliseconds: 2026-11-21T10:00:00.000Z. It clamps t to MinTime and
-// MaxTime, so that the output can be read back. It does not allocate.
+// AppendTime appends t as RFC 3339 in UTC with milliseconds: 2026-11-21T10:00:00.000Z. It clamps t to MinTime and MaxTime, and does not
+// allocate.
 func AppendTime(dst []byte, t Millis) []byte {
 	u := time.UnixMilli(min(max(t, MinTime), MaxTime)).UTC()
 	year, month, day := u.Date()

@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// text is a string of at most MaxIDBytes; nil where it is absent.
+// text returns a string of at most MaxIDBytes; nil if absent.
 func (v *value) text(name string) ([]byte, *Fault) {
 	b, f := v.longText(name)
 	if f == nil && len(b) > MaxIDBytes {
@@ -14,7 +14,7 @@ func (v *value) text(name string) ([]byte, *Fault) {
 	return b, f
 }
 
-// longText is a string; nil where it is absent.
+// longText returns a string; nil if absent.
 func (v *value) longText(name string) ([]byte, *Fault) {
 	switch v.kind {
 	case absent:
@@ -25,7 +25,7 @@ func (v *value) longText(name string) ([]byte, *Fault) {
 	return nil, v.wrongType(name, "a string")
 }
 
-// moment is a time; ok is false where it is absent.
+// moment returns a time; ok is false if it is absent.
 func (v *value) moment(name string) (t Millis, ok bool, f *Fault) {
 	b, f := v.longText(name)
 	if f != nil || v.kind == absent {
@@ -37,7 +37,6 @@ func (v *value) moment(name string) (t Millis, ok bool, f *Fault) {
 	return t, true, nil
 }
 
-// requiredMoment is a time that must be there.
 func (v *value) requiredMoment(name string) (Millis, *Fault) {
 	t, ok, f := v.moment(name)
 	if f == nil && !ok {
@@ -46,7 +45,6 @@ func (v *value) requiredMoment(name string) (Millis, *Fault) {
 	return t, f
 }
 
-// float is a number to the nearest float64.
 func (v *value) float(name string) (float64, *Fault) {
 	if v.kind != number {
 		return 0, v.wrongType(name, "a number")
@@ -61,7 +59,7 @@ func (v *value) float(name string) (float64, *Fault) {
 	return x, nil
 }
 
-// integer is a number that must be there and is written as an integer, from low to high.
+// integer returns a required number, written as an integer, from low to high.
 func (v *value) integer(name string, low, high int64) (int64, *Fault) {
 	switch v.kind {
 	case absent:
@@ -77,7 +75,7 @@ func (v *value) integer(name string, low, high int64) (int64, *Fault) {
 	return n, nil
 }
 
-// item is the field "item" where there must be one.
+// item returns the required field "item".
 func (v *value) item() ([]byte, *Fault) {
 	item, f := v.text("item")
 	if f == nil && len(item) == 0 {
@@ -86,7 +84,7 @@ func (v *value) item() ([]byte, *Fault) {
 	return item, f
 }
 
-// elements gives the elements of an array with their indexes; none where it is absent. The array was read before, hence has no flaw.
+// elements calls each with the elements of an array; not at all if it is absent. The array was read before, hence is valid.
 func (v *value) elements(name string, each func(i int, e value) *Fault) *Fault {
 	switch v.kind {
 	case absent:

@@ -5,61 +5,57 @@ import (
 	"slices"
 )
 
-// perPayoff is how many units a payoff of 1 has, in the sums of cohorts.
+// perPayoff is the number of units of a payoff of 1 in cohorts' sums.
 const perPayoff = 1 << 30
 
 // inUnits rounds a payoff, or its square.
 func inUnits(x float64) int64 { return int64(math.Round(x * perPayoff)) }
 
-// Counts are sums over the units of an arm in a cohort. They hold up to 2³² units.
+// Counts are sums over an arm's units in a cohort, of at most 2³² units.
 type Counts struct {
 	N int64 // units
 	X int64 // their payoffs, in units of 2⁻³⁰
-	Q int64 // the squares of these, likewise; each is rounded
+	Q int64 // their squares, likewise, each rounded
 }
 
-// Of returns the counts of a payoff within [0,1]; the unit itself is counted at its ranking. A payoff outside is
-// clamped.
+// Of returns the counts of a payoff, clamped to [0,1]. The unit itself is counted at its ranking.
 func Of(x float64) Counts {
 	x = min(max(x, 0), 1)
 	return Counts{0, inUnits(x), inUnits(float64(x * x))}
 }
 
-// Unit is a single one without its payoff.
+// Unit is a unit without its payoff.
 var Unit = Counts{N: 1}
 
-// Add is the sums of both.
 func (c Counts) Add(o Counts) Counts { return Counts{c.N + o.N, c.X + o.X, c.Q + o.Q} }
 
-// Width is how long cohorts are, for a horizon of payoffs, both in milliseconds: 1/256 of it, and a minute at the least.
+// Width returns the length of cohorts for a horizon of payoffs, both in milliseconds: 1/256 of it, at least a minute.
 func Width(horizon int64) int64 { return max(60_000, (horizon+255)/256) }
 
-// Cohorts are the open ones of an experiment in one partition: those with deadlines that the walk over deadlines has not passed. A
-// cohort's number is how many of its width have passed since 1970 when it begins. The zero value is of none.
+// Cohorts holds an experiment's open cohorts in one partition: those with deadlines that expiry has not passed. A cohort's number is its
+// start in widths since 1970.
 type Cohorts struct {
 	arms  int
 	width int64
 	open  []cohort // by number
-	free  []cohort // closed ones, for their memory
+	free  []cohort // closed, for their memory
 }
 
-// cohort is one of them. by has a place for each arm.
 type cohort struct {
 	number int64
 	by     []Counts
 }
 
-// NewCohorts returns empty cohorts of width milliseconds, for units of arms arms.
+// NewCohorts returns empty cohorts of width milliseconds.
 func NewCohorts(arms int, width int64) *Cohorts { return &Cohorts{arms: arms, width: width} }
 
-// Number is that of the cohort of a deadline.
+// Number returns the number of a deadline's cohort.
 func (c *Cohorts) Number(deadline int64) int64 { return PeriodOf(deadline, c.width) }
 
-// Ends is when a cohort closes: once the walk over deadlines has come so far, all its units have theirs behind them.
+// Ends returns the time at which expiry closes a cohort: all its deadlines have passed.
 func (c *Cohorts) Ends(number int64) int64 { return (number + 1) * c.width }
 
-// Add adds to an arm's sums in a cohort, which it opens if necessary: Unit at a ranking, and Of its payoff when a
-// unit ends.
+// Add adds to an arm's sums in a cohort, and opens it if necessary: Unit at a ranking, and Of its payoff when a unit ends.
 func (c *Cohorts) Add(number int64, arm int, x Counts) {
 	k, found := c.find(number)
 	if !found {
@@ -68,7 +64,7 @@ func (c *Cohorts) Add(number int64, arm int, x Counts) {
 	c.open[k].by[arm] = c.open[k].by[arm].Add(x)
 }
 
-// Set puts stored sums in place of a cohort's; without any it is open no longer.
+// Set replaces a cohort's sums by stored ones; nil closes it.
 func (c *Cohorts) Set(number int64, by []Counts) {
 	k, found := c.find(number)
 	switch {
@@ -83,7 +79,7 @@ func (c *Cohorts) Set(number int64, by []Counts) {
 	}
 }
 
-// Get is a cohort's sums by arm; nil where it is not open. They are valid until the next change.
+// Get returns an open cohort's sums by arm, valid until the next change, or nil.
 func (c *Cohorts) Get(number int64) []Counts {
 	if k, found := c.find(number); found {
 		return c.open[k].by
@@ -91,7 +87,7 @@ func (c *Cohorts) Get(number int64) []Counts {
 	return nil
 }
 
-// First is the number of the earliest cohort that is open.
+// First returns the number of the earliest open cohort.
 func (c *Cohorts) First() (number int64, ok bool) {
 	if len(c.open) == 0 {
 		return 0, false
@@ -99,11 +95,10 @@ func (c *Cohorts) First() (number int64, ok bool) {
 	return c.open[0].number, true
 }
 
-// Len is how many are open.
+// Len returns the number of open cohorts.
 func (c *Cohorts) Len() int { return len(c.open) }
 
-// Close takes out the earliest cohort, if the walk over deadlines has come to walked, behind its end. Its sums are valid until the next
-// change.
+// Close removes the earliest cohort, if expiry has reached its end. Its sums are valid until the next change.
 func (c *Cohorts) Close(walked int64) (number int64, by []Counts, ok bool) {
 	if len(c.open) == 0 || c.Ends(c.open[0].number) > walked {
 		return 0, nil, false
@@ -113,7 +108,7 @@ func (c *Cohorts) Close(walked int64) (number int64, by []Counts, ok bool) {
 	return x.number, x.by, true
 }
 
-// find says where a cohort stands, or belongs. It is mostly among the last.
+// find returns the position of a cohort, or where to insert it. It is mostly among the last.
 func (c *Cohorts) find(number int64) (at int, found bool) {
 	return slices.BinarySearchFunc(c.open, number, func(x cohort, number int64) int {
 		switch {
@@ -126,7 +121,6 @@ func (c *Cohorts) find(number int64) (at int, found bool) {
 	})
 }
 
-// make is an empty cohort.
 func (c *Cohorts) make(number int64) cohort {
 	if last := len(c.free) - 1; last >= 0 {
 		x := c.free[last]

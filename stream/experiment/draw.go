@@ -6,19 +6,18 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Arm is one of an experiment's arms.
 type Arm struct {
 	Name  string
-	Share float64 // of all units, above 0; those of all arms add up to 1
+	Share float64 // of all units, above 0; they add up to 1
 }
 
-// Draw gives units arms. It does not change and may be used concurrently.
+// Draw assigns arms to units. It is immutable and safe for concurrent use.
 type Draw struct {
 	prefix xxhash.Digest
-	upTo   []float64 // by arm but the last, the share of it and those before
+	upTo   []float64 // cumulative shares, without the last arm
 }
 
-// newDraw is for arms in the order of their names.
+// newDraw expects arms in the order of their names.
 func newDraw(experiment string, run int32, arms []Arm) Draw {
 	var d Draw
 	d.prefix.Reset()
@@ -31,7 +30,7 @@ func newDraw(experiment string, run int32, arms []Arm) Draw {
 	return d
 }
 
-// Arm is the one that a unit is given: in the order of names the first at which the shares of it and those before exceed Uniform.
+// Arm returns the first arm, in the order of names, whose cumulative share exceeds the unit's Uniform.
 func (d *Draw) Arm(unit []byte) int {
 	u := d.Uniform(unit)
 	for k, upTo := range d.upTo {
@@ -42,8 +41,8 @@ func (d *Draw) Arm(unit []byte) int {
 	return len(d.upTo)
 }
 
-// Uniform is the unit's number in [0,1): the upper 53 bits of the finaliser of SplitMix64 (G. Steele, D. Lea and C. Flood, "Fast splittable
-// pseudorandom number generators", OOPSLA 2014) of xxhash64 over experiment, run and unit, with bytes of 0 between.
+// Uniform maps a unit to [0,1): the upper 53 bits of the finaliser of SplitMix64 (G. Steele, D. Lea and C. Flood, "Fast splittable
+// pseudorandom number generators", OOPSLA 2014) of xxhash64 over experiment, run and unit, separated by bytes of 0.
 func (d *Draw) Uniform(unit []byte) float64 {
 	h := d.prefix
 	_, _ = h.Write(unit)
@@ -57,14 +56,13 @@ func finalise(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// GroupCount is how many groups users fall into.
+// GroupCount is the number of user groups.
 const GroupCount = 1024
 
-// GroupOf is the group of a user: its hash modulo GroupCount.
 func GroupOf(user []byte) int { return int(xxhash.Sum64(user) % GroupCount) }
 
-// PeriodOf returns the period in which an impression began; began and length are in milliseconds, periods count from
-// 1970. Where arms are drawn only once, length is 0, and so is the period.
+// PeriodOf returns the period of an impression. began and length are in milliseconds; periods count from 1970. A length of 0, for arms
+// drawn only once, gives period 0.
 func PeriodOf(began, length int64) int64 {
 	if length == 0 {
 		return 0
@@ -76,8 +74,7 @@ func PeriodOf(began, length int64) int64 {
 	return p
 }
 
-// AppendUnit appends the name of a group's unit in a period, as in records: "1f3@2945", or "1f3" where arms are drawn
-// only once.
+// AppendUnit appends a group's unit in a period, as in records: "1f3@2945", or "1f3" if arms are drawn only once.
 func AppendUnit(dst []byte, group int, period int64, anew bool) []byte {
 	const digits = "0123456789abcdef"
 	dst = append(dst, digits[group>>8&15], digits[group>>4&15], digits[group&15])

@@ -2,34 +2,31 @@ package experiment
 
 import "math/bits"
 
-// perTotal is how many units a payoff of 1 has in totals: 2²⁰, so that 64 bits hold 2⁴² units of an arm. Sums of cohorts are rounded
-// to it once, when they are folded, by less than one part in a million of one unit's payoff.
+// perTotal is the number of units of a payoff of 1 in totals: 2²⁰, so that 64 bits hold 2⁴² units of an arm. Folding rounds a cohort's sums
+// once, by less than a millionth of one unit's payoff.
 const perTotal = 1 << 20
 
 // Sums are the sums over an arm's folded units.
 type Sums struct {
 	N int64 // units
 	X int64 // their payoffs, in units of 2⁻²⁰
-	D int64 // Σ(x−m), m being the mean that was known before, in units of 2⁻²⁰
+	D int64 // Σ(x−m), m being the mean before, in units of 2⁻²⁰
 	E int64 // Σ(x−m)², likewise
 }
 
-// Add is the sums of both. The order in which partitions' are added does not matter.
 func (s Sums) Add(o Sums) Sums { return Sums{s.N + o.N, s.X + o.X, s.D + o.D, s.E + o.E} }
 
-// Totals are the sums of an experiment's units by arm, in the order of the arms' names: of one partition, or of several together.
+// Totals are the sums of an experiment's units, by arm in the order of names, of one or more partitions.
 type Totals []Sums
 
-// Add adds those of another partition.
 func (t Totals) Add(o Totals) {
 	for arm := range t {
 		t[arm] = t[arm].Add(o[arm])
 	}
 }
 
-// Fold adds a cohort. Its payoffs are compared with the mean of the totals before it. A mean must not include the
-// payoff compared with it, or the bounds would not hold. So a partition folds its cohorts into its own totals, one
-// after another.
+// Fold adds a cohort. Its payoffs are compared with the mean of the totals before it, since bounds hold only if that mean excludes the
+// payoff. So a partition folds its cohorts into its own totals, one after another.
 func (t Totals) Fold(cohort []Counts) {
 	m := t.mean()
 	for arm, c := range cohort {
@@ -37,7 +34,7 @@ func (t Totals) Fold(cohort []Counts) {
 	}
 }
 
-// mean is that of all units, in units of 2⁻³⁰: a half before there are any.
+// mean returns the mean of all units, in units of 2⁻³⁰; a half without any.
 func (t Totals) mean() int64 {
 	var n, x uint64
 	for _, s := range t {
@@ -52,10 +49,10 @@ func (t Totals) mean() int64 {
 	return int64(m)
 }
 
-// sums returns the contribution of an arm's units in a cohort, for mean m in units of 2⁻³⁰. It equals that of the
-// units one by one, except that it is rounded once: Σ(x−m) = X − n·m, Σ(x−m)² = Q − 2·m·X + n·m².
+// sums returns the contribution of an arm's units in a cohort, for mean m in units of 2⁻³⁰: Σ(x−m) = X − n·m, Σ(x−m)² = Q − 2·m·X + n·m²,
+// rounded once.
 func (c Counts) sums(m int64) Sums {
-	// In units of 2⁻⁶⁰, with 128 bits. All factors are ≥ 0. Rounded squares may have it fall below 0 by a hair.
+	// In units of 2⁻⁶⁰, with 128 bits. All factors are ≥ 0. Rounded squares can make it slightly negative.
 	high, low := bits.Mul64(uint64(c.Q), perPayoff)
 	h, l := bits.Mul64(uint64(c.N)*uint64(m), uint64(m))
 	low, carry := bits.Add64(low, l, 0)
@@ -76,8 +73,8 @@ func (c Counts) sums(m int64) Sums {
 	}
 }
 
-// squareShift is by how many bits units of 2⁻⁶⁰ are finer than those of totals.
+// squareShift converts units of 2⁻⁶⁰ to those of totals.
 const squareShift = 60 - 20
 
-// rounded makes units of 2⁻³⁰ units of totals.
+// rounded converts units of 2⁻³⁰ to those of totals.
 func rounded(x int64) int64 { return (x + perPayoff/perTotal/2) >> 10 }

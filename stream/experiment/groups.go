@@ -6,17 +6,16 @@ type Group struct {
 	X int64 // their payoffs, in units of 2⁻³⁰
 }
 
-// Add is the sums of both.
 func (g Group) Add(o Group) Group { return Group{g.N + o.N, g.X + o.X} }
 
-// Groups are all of a period, by number: GroupCount.
+// Groups are a period's GroupCount groups, by number.
 type Groups []Group
 
 // Add adds an impression's sums: Unit at its ranking, and Of its payoff when it ends.
 func (g Groups) Add(group int, x Counts) { g[group] = g[group].Add(Group{x.N, x.X}) }
 
-// Fold adds a period's groups, of all partitions together, to the totals, as a cohort whose units are groups and whose payoffs are the
-// groups' means. The period is past where all partitions have walked beyond the deadlines of all impressions that began in it.
+// Fold adds a period's groups, over all partitions, to the totals: a cohort whose units are groups and whose payoffs are the groups' means.
+// The period is over once all partitions have expired the impressions that began in it.
 func (e *Experiment) Fold(t Totals, period int64, groups Groups) {
 	cohort := make([]Counts, len(e.Arms))
 	var unit [24]byte

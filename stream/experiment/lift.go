@@ -10,10 +10,10 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/confidence"
 )
 
-// Alpha is the probability that some bound of an experiment is ever wrong. Both sides of all its comparisons share it.
+// Alpha is the probability that any bound of an experiment is ever wrong. Both sides of all its comparisons share it.
 const Alpha = 0.05
 
-// viewed is the units in two equal arms around which bounds are tightest.
+// viewed is the number of units, in two equal arms, around which bounds are tightest.
 const viewed = 500
 
 // Settings determine an experiment's units and bounds. All but ByUser and Period may only change with Run.
@@ -31,17 +31,16 @@ type Experiment struct {
 	Draw
 	Settings
 	control int
-	rivals  []rival // by arm; the control has a place, unused
+	rivals  []rival // by arm; the control's is unused
 }
 
-// rival compares one arm with the control.
 type rival struct {
-	arm, control float64 // shares of the two
+	arm, control float64 // shares
 	bound        confidence.Mixture
 }
 
-// New returns an experiment, with its arms ordered by name. It fails unless there are two or more arms with different
-// names, their shares are positive and add up to 1, and the control is one of them.
+// New orders arms by name. It fails unless there are two or more arms with different names, with positive shares that add up to 1, one of
+// which is the control.
 func New(s Settings) (*Experiment, error) {
 	s.Arms = slices.Clone(s.Arms)
 	slices.SortFunc(s.Arms, func(a, b Arm) int { return strings.Compare(a.Name, b.Name) })
@@ -74,25 +73,23 @@ func New(s Settings) (*Experiment, error) {
 	return e, nil
 }
 
-// shareSlack is by how much shares may fail to add up to 1, as decimals do.
+// shareSlack is the tolerance for the sum of shares, for rounded decimals.
 const shareSlack = 1e-9
 
-// ControlArm is the control's place among the arms.
 func (e *Experiment) ControlArm() int { return e.control }
 
-// Index is an arm's place among the arms; −1 if there is none of that name.
+// Index returns an arm's index by name, or −1.
 func (e *Experiment) Index(arm string) int {
 	return slices.IndexFunc(e.Arms, func(a Arm) bool { return a.Name == arm })
 }
 
-// Never reports whether users keep their arm for good. Their units at two looks are then the same users, and there
-// are no bounds.
+// Never reports whether users keep their arm for good. Their units at two looks are then the same users, and there are no bounds.
 func (e *Experiment) Never() bool { return e.ByUser && e.Period == 0 }
 
-// Verdict is the bounds' statement on an arm.
+// Verdict is the result of the bounds.
 type Verdict uint8
 
-// The verdicts. Refused means that there are no bounds, as Lift.Why says.
+// Refused: there are no bounds, for the reason Lift.Why.
 const (
 	Open Verdict = iota
 	Better
@@ -100,19 +97,18 @@ const (
 	Refused
 )
 
-// String is the verdict as it is printed.
 func (v Verdict) String() string { return [...]string{"open", "better", "worse", "refused"}[v] }
 
 // Lift is an arm's gain over the control, in payoff ranges.
 type Lift struct {
-	Units        int64   // folded ones of both
+	Units        int64   // folded units of both
 	Estimate     float64 // 0 without units
-	Lower, Upper float64 // of the true lift, at whichever looks; −1 and 1 where refused
+	Lower, Upper float64 // of the true lift, at every look; −1 and 1 if refused
 	Verdict      Verdict
 	Why          string // of Refused
 }
 
-// Lift compares an arm, which is not the control, with it.
+// Lift compares an arm with the control.
 func (e *Experiment) Lift(arm int, t Totals) Lift {
 	l := e.Bounds(arm, t)
 	if e.Never() {
@@ -121,7 +117,7 @@ func (e *Experiment) Lift(arm int, t Totals) Lift {
 	return l
 }
 
-// Bounds are as Lift, where users keep their arm for good too: then they hold for one look, at units that are each counted once.
+// Bounds is Lift also for users who keep their arm for good: then the bounds hold for one look, at units counted once each.
 func (e *Experiment) Bounds(arm int, t Totals) Lift {
 	r, a, c := &e.rivals[arm], t[arm], t[e.control]
 	l := Lift{Units: a.N + c.N, Lower: -1, Upper: 1}
@@ -151,8 +147,8 @@ func (l Lift) refuse(why string) Lift {
 	return l
 }
 
-// inShares reports whether the numbers of units fit the shares. Six standard deviations and 20 units keep the
-// probability of a false alarm at any look far below one in a million.
+// inShares reports whether the numbers of units fit the shares. Six standard deviations and 20 units keep the probability of a false alarm
+// at any look far below one in a million.
 func (r *rival) inShares(arm, control int64) bool {
 	off := float64(arm)*r.control - float64(control)*r.arm
 	return math.Abs(off) <= 6*math.Sqrt(float64(arm+control)*r.arm*r.control)+20
@@ -161,7 +157,7 @@ func (r *rival) inShares(arm, control int64) bool {
 // Trips reports whether a guard stops the arm: it is worse than the control by more than the margin.
 func (l Lift) Trips(margin float64) bool { return l.Verdict != Refused && l.Upper < -margin }
 
-// Mean is the mean payoff of an arm's folded units, in payoff ranges; 0 without any.
+// Mean returns the mean payoff of an arm's folded units, in payoff ranges; 0 without any.
 func (s Sums) Mean() float64 {
 	if s.N == 0 {
 		return 0

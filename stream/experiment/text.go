@@ -7,25 +7,20 @@ import (
 	"strings"
 )
 
-// Stored values are words with a space between. The first is the version, 1; a reader refuses versions that it does not know. The second is
-// the experiment's run. A later version may have more words, and more numbers in each.
+// Stored values are words separated by spaces: the version, 1, the experiment's run, then values. Readers refuse unknown versions. A later
+// version may have more words, and more numbers in each.
 
-// Reasons to refuse stored text. ErrText: malformed. ErrRun: of another run of the experiment, hence useless.
-// ErrArms: of this run, with other arms, shares or control, which may change only with the run.
+// Reasons to refuse stored text. ErrText: malformed. ErrRun: of another run, hence useless. ErrArms: of this run, with other arms, shares
+// or control, which may change only with the run.
 var (
 	ErrText = errors.New("not what an experiment stores")
 	ErrRun  = errors.New("of another run of the experiment")
 	ErrArms = errors.New("of the same run of the experiment with other arms, shares or another control")
 )
 
-// version begins all stored text.
 const version = "1"
 
-// AppendCohort writes a cohort's sums: for each arm, in the order of their names,
-//
-//	<units>:<sum of payoffs>:<sum of squares>
-//
-// both in units of 2⁻³⁰.
+// AppendCohort writes a cohort's sums, <units>:<sum of payoffs>:<sum of squares> for each arm in the order of names, in units of 2⁻³⁰.
 func (e *Experiment) AppendCohort(dst []byte, by []Counts) []byte {
 	dst = e.head(dst)
 	for _, c := range by {
@@ -53,11 +48,8 @@ func (e *Experiment) ParseCohort(text string) (by []Counts, err error) {
 	return by, nil
 }
 
-// AppendTotals writes totals: for each arm, in the order of their names,
-//
-//	<arm>:<share>:<units>:<X>:<D>:<E>
-//
-// with the sums of Sums in units of 2⁻²⁰. The control's share has an equals sign before it.
+// AppendTotals writes <arm>:<share>:<units>:<X>:<D>:<E> for each arm in the order of names, with the sums of Sums in units of 2⁻²⁰. The
+// control's share has an equals sign before it.
 func (e *Experiment) AppendTotals(dst []byte, t Totals) []byte {
 	dst = e.head(dst)
 	for arm, s := range t {
@@ -99,11 +91,8 @@ func (e *Experiment) label(arm int) string {
 	return e.Arms[arm].Name + ":" + mark + strconv.FormatFloat(e.Arms[arm].Share, 'g', -1, 64)
 }
 
-// AppendGroups writes a period's groups from one number up to another, those that have an impression:
-//
-//	<number>:<impressions>:<sum of payoffs>
-//
-// in units of 2⁻³⁰.
+// AppendGroups writes the groups with an impression among those from one number up to another, <number>:<impressions>:<sum of payoffs>
+// each, in units of 2⁻³⁰.
 func (e *Experiment) AppendGroups(dst []byte, groups Groups, from, to int) []byte {
 	dst = e.head(dst)
 	for k := from; k < to; k++ {
@@ -114,8 +103,8 @@ func (e *Experiment) AppendGroups(dst []byte, groups Groups, from, to int) []byt
 	return dst
 }
 
-// ParseGroups reads the output of AppendGroups for the same numbers, and replaces these groups. It fails with ErrText
-// or ErrRun, and then changes none.
+// ParseGroups replaces groups from and up to the same numbers by the output of AppendGroups. It fails with ErrText or ErrRun, and then
+// changes none.
 func (e *Experiment) ParseGroups(text string, groups Groups, from, to int) error {
 	words, err := e.words(text)
 	if err != nil {
@@ -151,12 +140,11 @@ func plausible(n int64, sums ...int64) bool {
 	return n >= 0 && n <= 1<<32
 }
 
-// head writes the first words.
 func (e *Experiment) head(dst []byte) []byte {
 	return strconv.AppendInt(append(dst, version+" "...), int64(e.Run), 10)
 }
 
-// words are those behind the first ones, if these are as they must be.
+// words returns the values, if version and run are right.
 func (e *Experiment) words(text string) ([]string, error) {
 	w := strings.Split(text, " ")
 	if w[0] != version {
@@ -172,7 +160,7 @@ func (e *Experiment) words(text string) ([]string, error) {
 	return w[2:], nil
 }
 
-// appendNumbers writes numbers with colons between.
+// appendNumbers writes numbers separated by colons.
 func appendNumbers(dst []byte, x ...int64) []byte {
 	for i, n := range x {
 		if i > 0 {
@@ -183,7 +171,7 @@ func appendNumbers(dst []byte, x ...int64) []byte {
 	return dst
 }
 
-// numbers reads as many as dst holds, written as appendNumbers does.
+// numbers reads len(dst) numbers, as written by appendNumbers.
 func numbers(dst []int64, text string) bool {
 	for i := range dst {
 		word, rest, more := strings.Cut(text, ":")

@@ -12,8 +12,8 @@ import (
 	"github.com/segmentio/kafka-go/sasl"
 )
 
-// conn is a connection whose requests and answers pass through it unchanged, with logins in between. It has no goroutine. Who reads does
-// so for an answer to a request that was written, as kafka-go does: while somebody reads there is no login.
+// conn passes requests and answers through unchanged, with logins in between. It has no goroutine. Its reader reads answers to written
+// requests only, as kafka-go does: during a read there is no login.
 type conn struct {
 	net.Conn
 	d    *Dialer
@@ -23,23 +23,23 @@ type conn struct {
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 
-	write    sync.Mutex // held by the one who writes, or logs in
+	write    sync.Mutex // held while writing or logging in
 	requests frames
 	version  int16     // of SaslAuthenticate
 	due      time.Time // when to log in again; zero: never
-	ends     time.Time // the session, where due is set
+	ends     time.Time // the session, if due is set
 
-	read    sync.Mutex // held by the one who reads, or logs in
+	read    sync.Mutex // held while reading or logging in
 	answers frames
 
-	// awaited counts the answers still to come. A request without an answer (produce without acks, which nobody here
-	// sends) would stay counted: the connection is not logged in again, and its broker closes it.
+	// awaited counts outstanding answers. A request without an answer (produce without acks, which nobody sends here) would count for ever:
+	// the connection would not log in again, and its broker would close it.
 	awaited  atomic.Int64
-	answered chan struct{} // holds one after answers came
+	answered chan struct{} // holds a token after answers were read
 
 	deadlines struct {
 		sync.Mutex
-		read, write time.Time // as they were set
+		read, write time.Time // as set by the caller
 		login       time.Time // zero: no login is under way
 	}
 }
@@ -53,7 +53,6 @@ func newConn(under net.Conn, d *Dialer, meta *sasl.Metadata) *conn {
 	return c
 }
 
-// begin logs in for the first time.
 func (c *conn) begin(ctx context.Context) error {
 	until, _ := ctx.Deadline()
 	if err := c.limit(until); err != nil {
@@ -72,7 +71,7 @@ func (c *conn) begin(ctx context.Context) error {
 	return err
 }
 
-// Write writes requests, and logs in again before them where it is time.
+// Write logs in again before a request if it is time.
 func (c *conn) Write(b []byte) (int, error) {
 	c.write.Lock()
 	defer c.write.Unlock()
@@ -91,7 +90,6 @@ func (c *conn) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Read reads answers.
 func (c *conn) Read(b []byte) (int, error) {
 	c.read.Lock()
 	n, err := c.Conn.Read(b)
@@ -107,8 +105,8 @@ func (c *conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// renew logs in again. If answers are awaited, a later request retries while the session lasts; after its end, renew
-// waits for the answers, since the broker would close the connection. The caller holds the writers' lock.
+// renew logs in again. With outstanding answers it leaves it to a later request while the session lasts, and after its end waits for them,
+// since the broker would close the connection. The caller holds the writers' lock.
 func (c *conn) renew() error {
 	begun := time.Now() // deadlines are on the real clock
 	until := begun.Add(c.d.Timeout)
@@ -137,7 +135,7 @@ func (c *conn) renew() error {
 	return c.limit(time.Time{})
 }
 
-// quiet reports whether no answer is awaited. If so it holds the readers' lock.
+// quiet reports whether no answer is outstanding. If so it holds the readers' lock.
 func (c *conn) quiet() bool {
 	if !c.read.TryLock() {
 		return false
@@ -149,13 +147,13 @@ func (c *conn) quiet() bool {
 	return false
 }
 
-// Close closes the connection, also under a login.
+// Close closes the connection, even during a login.
 func (c *conn) Close() error {
 	c.cancel()
 	return c.Conn.Close()
 }
 
-// SetDeadline implements net.Conn. A login is a part of the Write that it goes before: its reads, too, end with the deadline of writes.
+// SetDeadline implements net.Conn. A login is part of the Write that it precedes, so its reads end with the deadline of writes too.
 func (c *conn) SetDeadline(t time.Time) error {
 	c.deadlines.Lock()
 	defer c.deadlines.Unlock()
@@ -163,7 +161,6 @@ func (c *conn) SetDeadline(t time.Time) error {
 	return c.applyDeadlines()
 }
 
-// SetReadDeadline implements net.Conn.
 func (c *conn) SetReadDeadline(t time.Time) error {
 	c.deadlines.Lock()
 	defer c.deadlines.Unlock()
@@ -171,7 +168,6 @@ func (c *conn) SetReadDeadline(t time.Time) error {
 	return c.applyDeadlines()
 }
 
-// SetWriteDeadline implements net.Conn.
 func (c *conn) SetWriteDeadline(t time.Time) error {
 	c.deadlines.Lock()
 	defer c.deadlines.Unlock()
@@ -179,7 +175,7 @@ func (c *conn) SetWriteDeadline(t time.Time) error {
 	return c.applyDeadlines()
 }
 
-// limit bounds a login; zero: it is over.
+// limit sets the deadline of a login; zero ends it.
 func (c *conn) limit(until time.Time) error {
 	c.deadlines.Lock()
 	defer c.deadlines.Unlock()
@@ -187,7 +183,7 @@ func (c *conn) limit(until time.Time) error {
 	return c.applyDeadlines()
 }
 
-// applyDeadlines sets the current deadlines; the lock is held.
+// applyDeadlines sets the current deadlines. The caller holds the lock.
 func (c *conn) applyDeadlines() error {
 	read, write := c.deadlines.read, c.deadlines.write
 	if !c.deadlines.login.IsZero() {
@@ -197,7 +193,7 @@ func (c *conn) applyDeadlines() error {
 	return errors.Join(c.Conn.SetReadDeadline(read), c.Conn.SetWriteDeadline(write))
 }
 
-// earlier is the earlier of two deadlines; zero is none.
+// earlier returns the earlier of two deadlines; zero means none.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

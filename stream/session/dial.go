@@ -11,19 +11,19 @@ import (
 	"github.com/segmentio/kafka-go/sasl"
 )
 
-// Dialer makes connections that are logged in and stay so. kafka-go takes them as they are, without TLS and SASL of its own.
+// Dialer makes connections that log in and stay logged in. kafka-go uses them without TLS and SASL of its own.
 type Dialer struct {
 	Dial     func(ctx context.Context, network, address string) (net.Conn, error)
 	TLS      *tls.Config    // nil: none
-	SASL     sasl.Mechanism // asked at each login; nil: there are none
+	SASL     sasl.Mechanism // called at each login; nil: none
 	ClientID string
-	// Timeout bounds logging in again; the first time the context does. Half of it is for the mechanism, which may have to ask for a token.
+	// Timeout bounds repeated logins; the context bounds the first. Half of it is for the mechanism, which may have to request a token.
 	Timeout time.Duration
 
 	now func() time.Time // nil: time.Now
 }
 
-// DialContext connects, agrees on TLS and logs in.
+// DialContext connects, negotiates TLS and logs in.
 func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	host, text, err := net.SplitHostPort(address)
 	if err != nil {

@@ -2,18 +2,17 @@ package session
 
 import "encoding/binary"
 
-// frames follows one direction of a connection: frames of a length, of four bytes, and as many bytes.
+// frames follows one direction of a connection: frames of a length in four bytes, and as many bytes.
 type frames struct {
 	head [4]byte
 	have int   // bytes of head
-	left int64 // bytes of the frame that are still to come, its head complete
-	lost bool  // a length that cannot be was met: nobody knows where frames begin
+	left int64 // unread bytes of the frame, once its head is complete
+	lost bool  // a length was impossible: the start of frames is unknown
 }
 
-// between reports whether the next byte begins a frame.
 func (f *frames) between() bool { return f.have == 0 && !f.lost }
 
-// pass takes the bytes that come next, in whatever pieces, and counts the frames that begin and those that end in them.
+// pass reads the next bytes, in any pieces, and counts the frames that begin and that end in them.
 func (f *frames) pass(b []byte) (begun, ended int64) {
 	for len(b) > 0 && !f.lost {
 		if f.have < len(f.head) {

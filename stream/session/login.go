@@ -16,10 +16,10 @@ import (
 	"github.com/segmentio/kafka-go/sasl"
 )
 
-// soonest is how long after a login the next may begin: brokers refuse two in one second.
+// soonest is the minimum time between logins: brokers refuse two in one second.
 const soonest = 1100 * time.Millisecond
 
-// login logs in, for the first time or again, and notes when to do so next. No answer is awaited, and nobody else reads or writes.
+// login logs in, and sets the time of the next login. No answer is outstanding, and there is no other reader or writer.
 func (c *conn) login(ctx context.Context, first bool) error {
 	begun := c.now()
 	wire := protocol.NewConn(c.Conn, c.d.ClientID)
@@ -43,7 +43,7 @@ func (c *conn) login(ctx context.Context, first bool) error {
 	return nil
 }
 
-// negotiate finds out whether the broker says how long sessions last: from version 1 of SaslAuthenticate on.
+// negotiate checks whether the broker reports how long sessions last: from version 1 of SaslAuthenticate on.
 func (c *conn) negotiate(wire *protocol.Conn) error {
 	m, err := wire.RoundTrip(new(apiversions.Request))
 	if err != nil {
@@ -61,7 +61,7 @@ func (c *conn) negotiate(wire *protocol.Conn) error {
 	return nil
 }
 
-// exchange runs the SASL exchange, and returns how long the login is valid; 0: for ever.
+// exchange runs the SASL exchange, and returns the session's length; 0: for ever.
 func (c *conn) exchange(ctx context.Context, wire *protocol.Conn) (lasts time.Duration, err error) {
 	m, err := wire.RoundTrip(&saslhandshake.Request{Mechanism: c.d.SASL.Name()})
 	if err != nil {
@@ -77,7 +77,7 @@ func (c *conn) exchange(ctx context.Context, wire *protocol.Conn) (lasts time.Du
 	for done := false; !done; {
 		m, err := wire.RoundTrip(&saslauthenticate.Request{AuthBytes: message})
 		if errors.Is(err, io.EOF) {
-			return 0, kafka.SASLAuthenticationFailed // some brokers say it by hanging up
+			return 0, kafka.SASLAuthenticationFailed // some brokers say it by closing the connection
 		}
 		if err != nil {
 			return 0, err
