@@ -8,15 +8,14 @@ import (
 
 // ID is the stored form of an impression's id: 16 bytes for a text of any length.
 //
-// A UUID in canonical form, in lower case and of RFC 9562's variant, is stored as its 16 bytes. Any other text is hashed: 126
-// bits of its SHA-256, after two variant bits (11) that no such UUID has. So UUIDs and digests never collide; see Hashed.
+// A UUID in canonical form, in lower case and of RFC 9562's variant, is stored as its 16 bytes. For other text the ID is 126 bits of its
+// SHA-256, after two variant bits (11) that no such UUID has. So UUIDs and digests never collide.
 //
-// Two texts with one digest would count as one impression. For n texts the probability is at most n²/2¹²⁷ (birthday
-// bound): 6·10⁻¹⁵ for 10¹² ids, 31 years of a thousand impressions a second. Finding a pair on purpose takes some 2⁶³
-// digests, and costs its finder one ranking. The digest has no key, since resharding would have to keep the key for ever.
+// Two texts with one digest would count as one impression. For n texts the probability is at most n²/2¹²⁷ (birthday bound): 6·10⁻¹⁵ for
+// 10¹² ids, 31 years of a thousand impressions a second. A deliberate pair takes some 2⁶³ digests, and costs its finder one ranking. The
+// digest has no key, since resharding would have to keep the key for ever.
 type ID [16]byte
 
-// uuidBytes is the length of a UUID's text.
 const uuidBytes = 36
 
 // Position and values of a UUID's two variant bits.
@@ -26,7 +25,6 @@ const (
 	variantUUID = 0b10 << 6
 )
 
-// IDOf is the ID of a text.
 func IDOf(text []byte) ID {
 	if id, ok := parseUUID(text); ok {
 		return id
@@ -37,10 +35,10 @@ func IDOf(text []byte) ID {
 	return id
 }
 
-// Hashed reports whether the ID is a digest. If not, Text returns the text that it was made of.
+// Hashed reports whether the ID is a digest, so that its text is unknown.
 func (id ID) Hashed() bool { return id[variantByte]&variantMask != variantUUID }
 
-// AppendText appends the text of an ID that is not Hashed, a UUID.
+// AppendText appends the text of an ID that is not Hashed.
 func (id ID) AppendText(dst []byte) []byte {
 	for i, b := range id {
 		if i == 4 || i == 6 || i == 8 || i == 10 {
@@ -51,7 +49,7 @@ func (id ID) AppendText(dst []byte) []byte {
 	return dst
 }
 
-// String is for people: a UUID's text, or the digest in hexadecimal behind "sha256:".
+// String returns a UUID's text, or "sha256:" and the digest in hexadecimal.
 func (id ID) String() string {
 	if id.Hashed() {
 		return "sha256:" + hex.EncodeToString(id[:])
@@ -61,7 +59,7 @@ func (id ID) String() string {
 
 const hexDigits = "0123456789abcdef"
 
-// parseUUID reads a UUID in its canonical form, in lower case.
+// parseUUID reads a UUID in canonical form, in lower case.
 func parseUUID(text []byte) (id ID, ok bool) {
 	if len(text) != uuidBytes {
 		return ID{}, false
@@ -84,7 +82,7 @@ func parseUUID(text []byte) (id ID, ok bool) {
 	return id, !id.Hashed()
 }
 
-// nibbles are the values of the hexadecimal digits in lower case, and 255 of all other bytes.
+// nibbles holds the values of lower-case hexadecimal digits, and 255 for other bytes.
 var nibbles = func() (all [256]byte) {
 	for i := range all {
 		all[i] = 255
@@ -95,9 +93,8 @@ var nibbles = func() (all [256]byte) {
 	return all
 }()
 
-// KeyHash is the hash in Kafka's default partitioner: murmur2 as in the Java client, without its sign. A key belongs
-// to the partition KeyHash modulo the number of partitions. It is stored with the entries of Hashed ids, whose text
-// is not available when partitions are resharded.
+// KeyHash is the hash in Kafka's default partitioner: murmur2 as in the Java client, without its sign. A key's partition is KeyHash modulo
+// the number of partitions. It is stored with the entries of Hashed ids, whose text resharding does not have.
 func KeyHash(key []byte) uint32 {
 	const m, r = 0x5bd1e995, 24
 	h := uint32(0x9747b28c) ^ uint32(len(key))

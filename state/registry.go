@@ -8,42 +8,39 @@ import (
 	"time"
 )
 
-// ErrForbidden: the store refuses something for want of a right, or refuses the credentials. A worker can do without a Registry.
+// ErrForbidden: the store refuses the credentials, or they lack a right. A worker can do without a Registry.
 var ErrForbidden = errors.New("state: the store's rights do not allow it")
 
-// WorkerInfo is a worker's announcement to the other workers of its group.
 type WorkerInfo struct {
-	ID       string            `json:"id"` // of this process: no other has it
+	ID       string            `json:"id"` // of this process, unique
 	Version  string            `json:"version,omitempty"`
 	Learners map[string]string `json:"learners,omitempty"` // fingerprints by name
 	Layout   int               `json:"layout,omitempty"`   // version of the state that it reads
-	Digest   string            `json:"digest,omitempty"`   // of all settings of its learners; empty: its version does not say
-	Outside  bool              `json:"outside,omitempty"`  // it stays outside of the group, since it is not fit to work
-	// At is when it was noted, in milliseconds by the clock of the store that noted it. Announce gives it, and takes none.
+	Digest   string            `json:"digest,omitempty"`   // of all settings of its learners; empty: unknown in its version
+	Outside  bool              `json:"outside,omitempty"`  // it does not join the group, since it is not fit to work
+	// At is the time of the announcement in milliseconds, by the clock of the store, which sets it.
 	At int64 `json:"at,omitempty"`
 }
 
-// Registry holds the announcements of a group's workers.
 type Registry interface {
-	// Announce notes self, and returns all that were noted within WorkerKept, self among them, by ID. Times are the
-	// store's own, so that the workers' clocks do not matter. After a failover they may be another server's: so whoever waits for
-	// others goes by how long At stays the same, by its own clock. Where there are more than the bounds below allow, the latest
-	// are kept. It fails with ErrForbidden where the store lacks a right that nothing else needs.
+	// Announce stores self, and returns all announcements within WorkerKept, self included, by ID. Times are the store's, so that workers'
+	// clocks do not matter. After a failover they may be another server's: whoever waits for others measures by its own clock for how long
+	// At stays the same. Above the bounds below, the latest are kept. It fails with ErrForbidden if the store lacks a right that nothing
+	// else needs.
 	Announce(ctx context.Context, self WorkerInfo) ([]WorkerInfo, error)
-	// Workers are all that were noted within WorkerCounts, by the store's clock. It notes nothing.
+	// Workers returns the announcements within WorkerCounts, by the store's clock.
 	Workers(ctx context.Context) ([]WorkerInfo, error)
-	// Withdraw deletes the announcement of a worker that leaves, and its page data.
+	// Withdraw deletes a leaving worker's announcement and page data.
 	Withdraw(ctx context.Context, id string) error
-	// Show stores a worker's data for the live page, a JSON object that is not empty. It returns the data of all
-	// workers stored within WorkerCounts, its own included, latest first. Above the bounds below, the latest are
-	// kept. It fails with ErrForbidden as Announce does.
+	// Show stores a worker's data for the live page, a JSON object that is not empty. It returns the data of all workers stored within
+	// WorkerCounts, its own included, latest first. Above the bounds below, the latest are kept. It fails with ErrForbidden like Announce.
 	Show(ctx context.Context, id string, shows []byte) ([][]byte, error)
 }
 
-// The bounds of a Registry.
+// Bounds of a Registry.
 const (
-	WorkerCounts    = 30 * time.Second // since it was last noted
-	WorkerKept      = 10 * time.Minute // likewise; servers' clocks that differ by less make no difference
+	WorkerCounts    = 30 * time.Second // since its last announcement
+	WorkerKept      = 10 * time.Minute // likewise; smaller differences of servers' clocks do not matter
 	MaxWorkers      = 1000
 	MaxWorkerBytes  = 64 << 10 // of one announcement, as JSON
 	MaxWorkersBytes = 4 << 20  // of all announcements, with their IDs
@@ -65,8 +62,8 @@ func CheckShown(id string, shows []byte) error {
 	return nil
 }
 
-// Encode returns the JSON object that is stored. It fails without an ID, and above MaxWorkerBytes. Later versions only add members,
-// since workers of several versions read it.
+// Encode returns the stored JSON object. It fails without an ID, and above MaxWorkerBytes. Later versions only add members, since workers
+// of several versions read it.
 func (w *WorkerInfo) Encode() ([]byte, error) {
 	if w.ID == "" {
 		return nil, errors.New("a worker without an id")
@@ -81,7 +78,7 @@ func (w *WorkerInfo) Encode() ([]byte, error) {
 	return b, nil
 }
 
-// DecodeWorker reads such an object. It ignores members that it does not know.
+// DecodeWorker reads the output of Encode, and ignores unknown members.
 func DecodeWorker(b []byte) (w WorkerInfo, err error) {
 	if err = json.Unmarshal(b, &w); err == nil && w.ID == "" {
 		err = errors.New("a worker without an id")

@@ -6,31 +6,28 @@ import (
 	"fmt"
 )
 
-// ErrVersion: the stored version cannot be brought to the wanted one.
 var ErrVersion = errors.New("state: the stored version cannot be used")
 
-// Upgrade converts a partition's stored state from one version to the next.
-//
-// After a crash it begins again. So Field and Entry must return a value of the next version unchanged.
+// Upgrade converts a partition's stored state from one version to the next. After a crash it starts again, so Field and Entry must return a
+// value of the next version unchanged.
 type Upgrade struct {
-	// Hashes returns the names of the partition's hashes, by its fields of "meta", which is not among them.
+	// Hashes returns the names of the partition's hashes, without "meta", given the latter's fields.
 	Hashes func(meta []Field) ([]string, error)
-	// Field returns a field's new value, for the fields of "meta" too that are not Meta's; nil deletes the field.
+	// Field returns a field's new value, also for the fields of "meta" that are not Meta's; nil deletes the field.
 	Field func(Field) ([]byte, error)
-	// Entry returns an entry's new value, which is not nil.
 	Entry func(value []byte) ([]byte, error)
 }
 
-// Upgrades holds the upgrade from each version to the next, by the version that it begins with.
+// Upgrades holds the upgrade from each version to the next, by the former.
 type Upgrades map[int]Upgrade
 
-// upgradeBytes bounds the changes of one checkpoint, but for one value.
+// upgradeBytes bounds the changes of one checkpoint, except for the last value.
 const upgradeBytes = 1 << 20
 
-// Run brings partition p to version to, one version after the other. It takes the partition over, so that another owner is fenced.
-// From the first change of values on until the last, Meta.Layout is the next version's number with a minus, which no version loads.
-// It fails with ErrVersion where the stored version is higher, or an upgrade is missing; nothing is changed then.
-// It fails with ErrFenced where somebody else has taken the partition over; it may be run again after any error.
+// Run brings partition p to version to, one version after the other. It takes the partition over, which fences the owner. While values
+// change, Meta.Layout is the negated next version, which no version loads. It fails with ErrVersion if the stored version is higher, or an
+// upgrade is missing, and then changes nothing. It fails with ErrFenced if another owner has taken the partition over. It may be run again
+// after any error.
 func (u Upgrades) Run(ctx context.Context, s AdminStore, p int32, to int) error {
 	m, _, err := s.View(ctx, p, nil)
 	if err != nil || m.Layout == to {
@@ -60,7 +57,6 @@ func (u Upgrades) Run(ctx context.Context, s AdminStore, p int32, to int) error 
 	return nil
 }
 
-// upgrading is a partition that is being upgraded.
 type upgrading struct {
 	ctx     context.Context
 	store   AdminStore
@@ -80,7 +76,7 @@ func (r *upgrading) run(u Upgrade, to int) error {
 		return err
 	}
 	r.meta.Layout = -to
-	if err := r.save(); err != nil { // before any other change: no program of a lower version loads a mixture
+	if err := r.save(); err != nil { // before any other change: no lower version loads a mixture
 		return err
 	}
 	for _, h := range append(hashes, MetaHash) { // meta last: it names the hashes
@@ -95,7 +91,6 @@ func (r *upgrading) run(u Upgrade, to int) error {
 	return r.save()
 }
 
-// fields upgrades one hash.
 func (r *upgrading) fields(u Upgrade, hash string) error {
 	names := []string{hash}
 	if hash == MetaHash {
@@ -121,7 +116,7 @@ func (r *upgrading) fields(u Upgrade, hash string) error {
 	return nil
 }
 
-// entries upgrades all pages. It puts no page's number or bucket into another place, so that the walk meets each.
+// entries upgrades all pages. Numbers and buckets stay, so that the iteration meets each page.
 func (r *upgrading) entries(u Upgrade) error {
 	for cursor, begun := uint64(0), false; !begun || cursor != 0; begun = true {
 		pages, next, err := r.store.KnownIDs(r.ctx, r.p, cursor)
@@ -169,7 +164,7 @@ func (r *upgrading) page(u Upgrade, page PageOfIDs) error {
 	return nil
 }
 
-// add counts a change, and saves when enough have accumulated.
+// add counts a change, and saves above upgradeBytes.
 func (r *upgrading) add(bytes int) error {
 	if r.bytes += bytes; r.bytes < upgradeBytes {
 		return nil

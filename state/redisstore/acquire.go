@@ -9,7 +9,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// Acquire implements state.Store. The script finds its own token when the client library sends it twice.
+// Acquire implements state.Store. If the client library sends the script twice, the second run finds its own token.
 func (s *Store) Acquire(ctx context.Context, p int32, generation int64, force bool, fresh *state.Meta) (state.Meta, error) {
 	const doing = "take over"
 	prefix := s.prefix(p)
@@ -41,7 +41,6 @@ func (s *Store) Acquire(ctx context.Context, p int32, generation int64, force bo
 	return m, nil
 }
 
-// metaFields are those of meta as the acquire script returns them.
 func metaFields(reply []any) (map[string]string, error) {
 	if len(reply) != 1 {
 		return nil, errUnexpected
@@ -62,7 +61,7 @@ func metaFields(reply []any) (map[string]string, error) {
 	return fields, nil
 }
 
-// newToken makes 128 random bits: no token of any owner, past or future, is the same. crypto/rand does not fail.
+// newToken returns 128 random bits, unique among all owners. crypto/rand does not fail.
 func newToken() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:])

@@ -9,8 +9,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// View implements state.AdminStore, by one transaction: the server is busy for as long as reading the hashes takes, as it is
-// with Sums.
+// View implements state.AdminStore, by one transaction that blocks the server while it reads the hashes, like Sums.
 func (s *Store) View(ctx context.Context, p int32, hashes []string) (state.Meta, []state.Field, error) {
 	m, fields, err := s.view(ctx, p, hashes, func(redis.Pipeliner) {})
 	if err != nil {
@@ -19,7 +18,7 @@ func (s *Store) View(ctx context.Context, p int32, hashes []string) (state.Meta,
 	return m, fields, nil
 }
 
-// view reads the cut, hashes, and whatever also adds, in one transaction.
+// view reads the cut, hashes and the results of also, in one transaction.
 func (s *Store) view(ctx context.Context, p int32, hashes []string, also func(redis.Pipeliner)) (m state.Meta, all []state.Field, err error) {
 	prefix := s.prefix(p)
 	pipe := s.client.TxPipeline()
@@ -59,10 +58,10 @@ func (s *Store) view(ctx context.Context, p int32, hashes []string, also func(re
 	return m, all, nil
 }
 
-// wholeTries is how often Whole looks which pages there are: a page that begins between that and the transaction is not in it.
+// wholeTries bounds the retries of Whole, for pages that begin between the list of pages and the transaction.
 const wholeTries = 20
 
-// Whole implements state.AdminStore, by one transaction. It names the pages, which were looked up just before.
+// Whole implements state.AdminStore, by one transaction over the pages listed just before.
 func (s *Store) Whole(ctx context.Context, p int32, hashes []string) (state.Meta, []state.Field, []state.PageOfEntries, error) {
 	const doing = "read all"
 	for range wholeTries {
@@ -92,7 +91,7 @@ func (s *Store) Whole(ctx context.Context, p int32, hashes []string) (state.Meta
 	return state.Meta{}, nil, nil, wrap(p, doing, errors.New("pages begin faster than they can be read"))
 }
 
-// pagesOf are the pages of a list; it is complete if all of them were read.
+// pagesOf returns the pages of a list; complete is false if one was not read.
 func pagesOf(list []redis.Z, read map[string]*redis.MapStringStringCmd) (pages []state.PageOfEntries, complete bool, err error) {
 	for _, z := range list {
 		number, err := parsePage(z.Member)
@@ -116,11 +115,10 @@ func pagesOf(list []redis.Z, read map[string]*redis.MapStringStringCmd) (pages [
 	return pages, true, nil
 }
 
-// keysAtOnce is about how many keys are looked through, and at most how many are deleted, in one step.
+// keysAtOnce is the approximate number of keys scanned, and the maximum deleted, in one step.
 const keysAtOnce = 1000
 
-// Drop implements state.AdminStore. It looks through all keys of the server, since hashes of
-// learners that are not configured any more have no other list.
+// Drop implements state.AdminStore. It scans all keys of the server, since hashes of removed learners are not listed.
 func (s *Store) Drop(ctx context.Context, p int32, token string) error {
 	const doing = "drop"
 	meta := s.prefix(p) + metaKey
@@ -157,7 +155,7 @@ func (s *Store) Drop(ctx context.Context, p int32, token string) error {
 	return nil
 }
 
-// escapeGlob makes a text match itself in a pattern.
+// escapeGlob escapes a text for a pattern.
 func escapeGlob(s string) string {
 	b := make([]byte, 0, len(s))
 	for i := range len(s) {

@@ -8,10 +8,9 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// Checkpoint implements state.Store by one script; checkpoint.lua documents its order of effects. After an error
-// other than ErrFenced, ErrTorn or ErrNoState the outcome is open; sending the same checkpoint again settles it. The
-// caller bounds its size: by BenchmarkBusiest one of 8 MiB blocks the server for 60 ms if its records are small, and
-// for 20 ms if they are large.
+// Checkpoint implements state.Store by one script; checkpoint.lua documents its order of effects. After an error other than ErrFenced,
+// ErrTorn or ErrNoState the outcome is unknown; sending the same checkpoint again settles it. The caller bounds its size: by
+// BenchmarkBusiest one of 8 MiB blocks the server for 60 ms if its records are small, and for 20 ms if they are large.
 func (s *Store) Checkpoint(ctx context.Context, p int32, c *state.Checkpoint) error {
 	const doing = "store a checkpoint"
 	if c.ID == "" || c.Fence.Token == "" || c.Fence.Seq < 0 {
@@ -44,7 +43,7 @@ func (s *Store) release(k *packer) {
 	}
 }
 
-// checkpoint makes keys and arguments of the checkpoint script.
+// checkpoint returns keys and arguments of the checkpoint script.
 func (k *packer) checkpoint(prefix string, c *state.Checkpoint, rewrite bool, deltaEntries int) error {
 	if err := k.changes(prefix, &c.Changes); err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 
 var errDelta = errors.New("an entry of the deltas' stream is cut off")
 
-// parseDelta is the reverse of packer.published. The fields point into b.
+// parseDelta is the reverse of packer.published. The fields alias b.
 func parseDelta(b []byte) ([]state.Field, error) {
 	var fields []state.Field
 	for len(b) > 0 {
@@ -32,7 +32,7 @@ func parseDelta(b []byte) ([]state.Field, error) {
 	return fields, nil
 }
 
-// cutPrefixed reads a varint, subtracts bias, and cuts off as many bytes.
+// cutPrefixed reads a varint n, and cuts off n−bias bytes.
 func cutPrefixed(b []byte, bias uint64) (part, rest []byte, ok bool) {
 	n, size := binary.Uvarint(b)
 	if size <= 0 || n < bias || n-bias > uint64(len(b)-size) {

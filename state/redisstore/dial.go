@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// dialer connects by TLS; nil is the client's own way to connect, for connections that are not encrypted.
+// dialer connects by TLS; nil for plain TCP.
 func (o *Options) dialer() func(ctx context.Context, network, addr string) (net.Conn, error) {
 	if o.TLS == nil {
 		return nil
@@ -23,14 +23,13 @@ func (o *Options) dialer() func(ctx context.Context, network, addr string) (net.
 	}
 }
 
-// alertConn adds the server's TLS alert to write errors. With TLS 1.3 the server checks our certificate while we
-// already write. The write then fails with a reset connection, before the alert that names the cause has been read.
+// alertConn adds the server's TLS alert to write errors. With TLS 1.3 the server checks our certificate while we already write. Such a
+// write fails with a reset connection, before the alert with the cause is read.
 type alertConn struct{ *tls.Conn }
 
-// alertTimeout bounds the wait for an alert, which has come by the time writing fails, or never comes.
+// alertTimeout bounds the wait for an alert, which usually arrives before writing fails.
 const alertTimeout = 100 * time.Millisecond
 
-// Write is that of the connection.
 func (c alertConn) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
 	if err == nil || c.SetReadDeadline(time.Now().Add(alertTimeout)) != nil {

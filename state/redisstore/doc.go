@@ -1,5 +1,4 @@
-// Package redisstore implements state.Store in Redis 7 or later, Redis Cluster, and servers that speak its protocol
-// and run its Lua scripts.
+// Package redisstore implements state.Store in Redis 7 or later, Redis Cluster, and compatible servers with Lua scripts.
 //
 // # Keys
 //
@@ -17,10 +16,9 @@
 //
 // maxmemory-policy must be noeviction, since an evicted key is lost state. Ready fails otherwise.
 //
-// Raise hash-max-listpack-value to about 512 (default: 64). Pages of longer records then keep Redis's compact
-// encoding, which saves some 50 bytes a record. hash-max-listpack-entries must be at least 128, its default.
+// Raise hash-max-listpack-value to about 512 (default: 64). Pages of longer records then keep Redis's compact encoding, which saves some 50
+// bytes a record. hash-max-listpack-entries must be at least 128, its default.
 //
-// An ACL user needs the keys ~{<group>:* and the commands @hash @set @sortedset @stream @string @scripting
-// @transaction, INFO, EXISTS, DEL, WAIT and TIME, and for a cluster CLUSTER and ASKING. Without TIME only
-// state.Registry fails.
+// An ACL user needs the keys ~{<group>:* and the commands @hash @set @sortedset @stream @string @scripting @transaction, INFO, EXISTS, DEL,
+// WAIT and TIME, and for a cluster CLUSTER and ASKING. Without TIME only state.Registry fails.
 package redisstore

@@ -7,7 +7,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// Due implements state.Store, by one script. It keeps the server busy for some 2 µs an entry, by BenchmarkBusiest.
+// Due implements state.Store, by one script. It blocks the server for some 2 µs an entry, by BenchmarkBusiest.
 func (s *Store) Due(ctx context.Context, p int32, upTo int64, limit int, room int64) (state.Fence, []state.Entry, bool, error) {
 	fence, due, more, err := s.dueEntries(ctx, p, upTo, limit, room)
 	if err != nil {

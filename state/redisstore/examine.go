@@ -12,28 +12,27 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Server describes one server, by its INFO and its refusals.
+// Server describes a server, by its INFO and the commands it refuses.
 type Server struct {
 	Address string
-	Info    map[string]string // the fields of INFO; nil where that is forbidden
-	// Save is the setting save, when dumps are written; SaveKnown is false where CONFIG GET is forbidden.
+	Info    map[string]string // nil if INFO is forbidden
+	// Save is the setting save, the schedule of dumps; SaveKnown is false if CONFIG GET is forbidden.
 	Save      string
 	SaveKnown bool
-	Clock     time.Duration // by how much its clock is ahead of the time given to Examine
-	// Fault is why a worker would not use it, as Ready says it; nil where it would.
+	Clock     time.Duration // its clock's lead over Examine's
+	// Fault is the error of Ready; nil if a worker would use the server.
 	Fault error
-	// Refused are the commands that it would refuse this user, with its error messages.
+	// Refused are the commands that the server would refuse this user.
 	Refused []Refusal
 }
 
-// Refusal is a command that is not carried out.
 type Refusal struct {
 	Command string
 	Err     error
 }
 
-// Examine asks the server, in a cluster each master, about itself. It writes nothing: see tryCommands. Now gives the time to
-// compare the servers' clocks with.
+// Examine asks the server, in a cluster each master, about itself. It writes nothing (tryCommands). It compares the servers' clocks with
+// now.
 func (s *Store) Examine(ctx context.Context, now func() time.Time) ([]Server, error) {
 	c, ok := s.client.(*redis.ClusterClient)
 	if !ok {
@@ -74,8 +73,8 @@ func (s *Store) examine(ctx context.Context, node *redis.Client, now func() time
 	return r, err
 }
 
-// tryCommands finds out which commands the server would refuse, without carrying any out. Behind MULTI it checks
-// rights, memory and role of each and queues it; EXEC is never sent. The connection is its own, and is closed.
+// tryCommands finds out which commands the server would refuse, without running them. After MULTI the server checks rights, memory and role
+// for each command and queues it; EXEC is never sent. It uses a connection of its own.
 func (s *Store) tryCommands(ctx context.Context, node *redis.Client, more [][]any) (refused []Refusal, err error) {
 	o := *node.Options()
 	o.PoolSize, o.MinIdleConns = 1, 0
@@ -97,8 +96,8 @@ func (s *Store) tryCommands(ctx context.Context, node *redis.Client, more [][]an
 	for i, args := range tried {
 		answers[i] = pipe.Do(ctx, args...)
 	}
-	pipe.Do(ctx, "discard") // closing does it too, where this is forbidden
-	_, err = pipe.Exec(ctx) // that of the first command that failed
+	pipe.Do(ctx, "discard") // closing has the same effect, if this is forbidden
+	_, err = pipe.Exec(ctx) // of the first command that failed
 	var answer redis.Error
 	if err != nil && !errors.As(err, &answer) {
 		return nil, fmt.Errorf("try commands: %w", err)

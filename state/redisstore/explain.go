@@ -7,8 +7,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// explainer calls Options.Explain for connection errors until the server was reached once. Later errors are not about
-// addresses, TLS and passwords, and must not be delayed by it.
+// explainer calls Options.Explain for connection errors until the server has answered once. Later errors are not about addresses, TLS and
+// passwords, and Explain would delay them.
 type explainer struct {
 	explain func(context.Context, error) error
 	reached atomic.Bool
@@ -24,7 +24,7 @@ func (e *explainer) done(ctx context.Context, err error) error {
 	return e.explain(ctx, err)
 }
 
-// DialHook leaves dialling as it is: it is tried again, and the last error comes to the command.
+// DialHook does not explain: dialling is retried, and its last error reaches the command.
 func (*explainer) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (e *explainer) ProcessHook(next redis.ProcessHook) redis.ProcessHook {

@@ -9,11 +9,11 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// triedPage is a page that the dry run names.
+// triedPage is the page in the dry run's keys.
 const triedPage = "1"
 
-// Fit implements state.Store. Commands and keys are tried as Examine tries them: judged, and not carried out. Each script is tried with the
-// keys that it has in each partition.
+// Fit implements state.Store. Commands and keys are checked without being run, as in Examine, and each script with its keys in each
+// partition.
 func (s *Store) Fit(ctx context.Context, partitions int) error {
 	err := s.Ready(ctx)
 	if err == nil {
@@ -31,7 +31,7 @@ func (s *Store) Fit(ctx context.Context, partitions int) error {
 	return err
 }
 
-// eachMaster does something with the server, in a cluster with each master.
+// eachMaster calls do for the server, in a cluster for each master.
 func (s *Store) eachMaster(ctx context.Context, do func(context.Context, *redis.Client) error) error {
 	switch c := s.client.(type) {
 	case *redis.Client:
@@ -42,7 +42,7 @@ func (s *Store) eachMaster(ctx context.Context, do func(context.Context, *redis.
 	return fmt.Errorf("unexpected kind of client: %T", s.client)
 }
 
-// rehearse has a server judge all commands that a worker needs for partitions 0 to partitions-1.
+// rehearse checks all commands that a worker needs for partitions 0 to partitions-1.
 func (s *Store) rehearse(ctx context.Context, node *redis.Client, partitions int) error {
 	var tried [][]any
 	for p := range int32(partitions) {

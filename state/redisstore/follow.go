@@ -10,18 +10,17 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// The fields of an entry of the stream of deltas, beside the token of its writer.
+// Fields of an entry of the stream of deltas, beside its writer's token.
 const (
-	fieldPrevious    = "previous"     // token of the writer of the checkpoint before
+	fieldPrevious    = "previous"     // token of the previous checkpoint's writer
 	fieldPreviousSeq = "previous_seq" // and its sequence
 	fieldChanges     = "changes"      // see packer.published
-	fieldReload      = "reload"       // in place of changes: there was more than MaxDeltaBytes of them
+	fieldReload      = "reload"       // replaces changes if these exceed MaxDeltaBytes
 )
 
 // deltasAtOnce bounds the checkpoints of one call: with MaxDeltaBytes, 16 MiB.
 const deltasAtOnce = 64
 
-// Sums implements state.Follower, by one transaction.
 func (s *Store) Sums(ctx context.Context, p int32, hashes []string) (state.Fence, []state.Field, error) {
 	const doing = "read published sums"
 	prefix := s.prefix(p)
@@ -47,8 +46,8 @@ func (s *Store) Sums(ctx context.Context, p int32, hashes []string) (state.Fence
 	return at, all, nil
 }
 
-// Deltas implements state.Follower. One transaction reads the stream and the state's position: "no deltas yet"
-// differs from a lost stream.
+// Deltas implements state.Follower. One transaction reads the stream and the state's position, to distinguish a lost stream from one
+// without deltas yet.
 func (s *Store) Deltas(ctx context.Context, p int32, after state.Fence) ([]state.Delta, error) {
 	const doing = "follow the deltas"
 	prefix := s.prefix(p)
@@ -77,7 +76,7 @@ func (s *Store) Deltas(ctx context.Context, p int32, after state.Fence) ([]state
 	return deltas, nil
 }
 
-// readDelta reads an entry that must lead on from after.
+// readDelta reads the entry that follows after.
 func readDelta(m redis.XMessage, after state.Fence) (state.Delta, error) {
 	text := func(field string) string {
 		v, _ := m.Values[field].(string)
@@ -89,7 +88,7 @@ func readDelta(m redis.XMessage, after state.Fence) (state.Delta, error) {
 	if err != nil || err2 != nil || seq != after.Seq+1 || previous != after.Seq || text(fieldPrevious) != after.Token {
 		return state.Delta{}, state.ErrGap
 	}
-	if text(fieldReload) != "" { // it changed more than the stream carries
+	if text(fieldReload) != "" { // more changes than the stream carries
 		return state.Delta{}, state.ErrGap
 	}
 	fields, err := parseDelta([]byte(text(fieldChanges)))

@@ -10,11 +10,11 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// pagesAtOnce is about how many pages KnownIDs reads in one call: of a worker's, up to 128,000 ids.
+// pagesAtOnce is the approximate number of pages read in one call of KnownIDs: of a worker's, up to 128,000 ids.
 const pagesAtOnce = 1000
 
-// KnownIDs implements state.Store. The cursor is Redis's own, over the list of pages; each page is read at one instant. Where there are
-// many pages and they have become more or fewer lately, Redis may show some twice.
+// KnownIDs implements state.Store. The cursor is Redis's own, over the list of pages; each page is read atomically. Redis may return pages
+// twice if their number has changed a lot recently.
 func (s *Store) KnownIDs(ctx context.Context, p int32, cursor uint64) ([]state.PageOfIDs, uint64, error) {
 	pages, next, err := s.knownIDs(ctx, p, cursor)
 	if err != nil {
@@ -63,14 +63,13 @@ func (s *Store) knownIDs(ctx context.Context, p int32, cursor uint64) ([]state.P
 			}
 			page.IDs = append(page.IDs, id)
 		}
-		if len(page.IDs) > 0 { // else it has gone since
+		if len(page.IDs) > 0 { // else it was deleted meanwhile
 			through = append(through, page)
 		}
 	}
 	return through, next, nil
 }
 
-// parsePage reads a page's number.
 func parsePage(reply any) (uint32, error) {
 	text, _ := reply.(string)
 	n, err := strconv.ParseUint(text, 10, 32)
@@ -80,7 +79,6 @@ func parsePage(reply any) (uint32, error) {
 	return uint32(n), nil
 }
 
-// parseID reads a field of a page.
 func parseID(reply any) (id state.ID, err error) {
 	text, _ := reply.(string)
 	if len(text) != len(id) {
@@ -90,8 +88,7 @@ func parseID(reply any) (id state.ID, err error) {
 	return id, nil
 }
 
-// withFence sends the commands that fill adds, behind a read of the fence. It fails on a torn partition, which may
-// lack ids.
+// withFence sends the commands that fill adds, after a read of the fence. It fails on a torn partition, which may lack ids.
 func (s *Store) withFence(ctx context.Context, p int32, fill func(redis.Pipeliner)) (state.Fence, error) {
 	pipe := s.client.Pipeline()
 	meta := pipe.HMGet(ctx, s.prefix(p)+metaKey, fieldToken, fieldSeq, fieldTorn)

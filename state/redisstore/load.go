@@ -9,21 +9,19 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// How a hash of any size is read in steps of bounded size.
+// Bounds of a step that reads a hash.
 const (
-	stepBytes  = 1 << 20 // about how many bytes one step brings
-	firstStep  = 32      // fields of the first step, before anything is known of them
+	stepBytes  = 1 << 20 // approximate bytes of a step
+	firstStep  = 32      // fields of the first step
 	stepAtMost = 4096    // fields of any step
-	// scansAtOnce is how many hashes are read side by side: a learner has some ten, most of them small, and a step costs a
-	// round trip.
+	// scansAtOnce is the number of hashes read in parallel: a learner has about ten, mostly small, and a step costs a round trip.
 	scansAtOnce = 8
 )
 
-// pace is how many fields the next step of a scan asks for.
+// pace is the number of fields that the next step asks for.
 type pace int64
 
-// next returns the pace after a step that read fields fields with bytes bytes. It grows slowly, since the next fields
-// may be larger.
+// next returns the pace after a step with the given fields and bytes. It grows slowly, since the next fields may be larger.
 func (n pace) next(fields, bytes int) pace {
 	most := min(4*n, stepAtMost)
 	if bytes == 0 {
@@ -32,21 +30,19 @@ func (n pace) next(fields, bytes int) pace {
 	return min(most, max(1, pace(stepBytes*fields/bytes)))
 }
 
-// scan is the reading of one hash.
 type scan struct {
 	hash   string
 	key    string
 	cursor uint64
 	pace   pace
-	size   *redis.IntCmd // how many fields it had at the beginning
+	size   *redis.IntCmd // fields at the beginning
 	cmd    *redis.ScanCmd
 	fields []state.Field
-	own    int // fields that are the store's own
+	own    int // of this package
 }
 
-// Load implements state.Store. Hashes are scanned in steps, several at a time. No step blocks the server for long,
-// and only some megabytes are in flight. Nobody but the caller, which has just acquired the partition, changes the
-// hashes meanwhile.
+// Load implements state.Store. Hashes are scanned in steps, several at a time. No step blocks the server for long, and at most a few
+// megabytes are in flight. Only the caller, which has just acquired the partition, may change the hashes meanwhile.
 func (s *Store) Load(ctx context.Context, p int32, hashes []string) ([]state.Field, error) {
 	const doing = "load"
 	if _, err := s.Probe(ctx, p); err != nil {
@@ -83,7 +79,6 @@ func (s *Store) Load(ctx context.Context, p int32, hashes []string) ([]state.Fie
 	return all, nil
 }
 
-// scanStep makes one step of each scan.
 func (s *Store) scanStep(ctx context.Context, scans []*scan) error {
 	pipe := s.client.Pipeline()
 	for _, sc := range scans {
@@ -103,7 +98,7 @@ func (s *Store) scanStep(ctx context.Context, scans []*scan) error {
 	return nil
 }
 
-// add appends the fields of one step, which share their memory, and returns how many bytes these are.
+// add appends a step's fields, which share their memory, and returns their size.
 func (sc *scan) add(flat []string) (bytes int) {
 	for _, text := range flat {
 		bytes += len(text)
@@ -127,8 +122,7 @@ func (sc *scan) add(flat []string) (bytes int) {
 	return bytes
 }
 
-// finish drops fields that came twice: a scan can show a field again when the hash is rehashed meanwhile. Each comes at
-// least once, so that the right number of them is each of them once.
+// finish drops repeated fields: a scan may return a field twice if the hash is rehashed meanwhile. It returns each at least once.
 func (sc *scan) finish() {
 	if int64(len(sc.fields)+sc.own) == sc.size.Val() {
 		return

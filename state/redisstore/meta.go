@@ -10,14 +10,14 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// The fields of meta that are this package's. All numbers are decimal but for the witnesses' hash.
+// Fields of meta that belong to this package. Numbers are decimal, except the witnesses' hash.
 const (
 	fieldToken      = "token"
 	fieldWriter     = "writer" // token of the last checkpoint's writer
 	fieldGeneration = "generation"
 	fieldSeq        = "seq"
 	fieldCheckpoint = "checkpoint"
-	fieldTorn       = "torn" // id of a checkpoint under way; empty or absent: none
+	fieldTorn       = "torn" // id of an unfinished checkpoint; empty or absent: none
 	fieldLayout     = "layout"
 	fieldCluster    = "cluster"
 	fieldTopics     = "topics" // JSON array
@@ -26,12 +26,11 @@ const (
 	fieldProducerID = "producer_id"
 	fieldEpoch      = "producer_epoch"
 	fieldFormer     = "former_producers" // JSON array
-	fieldOffset     = "offset."          // and the topic's role
+	fieldOffset     = "offset."          // followed by the topic's role
 	fieldWitness    = "witness."         // likewise: offset:timestamp:hash, the hash in hex
 	roleRankings    = "rankings"
 )
 
-// topicRole names an input topic by its event.Topic.
 func topicRole(i int) string {
 	names := [...]string{"impressions", "selections", "payoffs"}
 	if i < len(names) {
@@ -40,7 +39,6 @@ func topicRole(i int) string {
 	return "input" + strconv.Itoa(i)
 }
 
-// reserved reports whether a field of meta belongs to this package.
 func reserved(field string) bool {
 	switch field {
 	case fieldToken, fieldWriter, fieldGeneration, fieldSeq, fieldCheckpoint, fieldTorn, fieldLayout,
@@ -50,7 +48,7 @@ func reserved(field string) bool {
 	return strings.HasPrefix(field, fieldOffset) || strings.HasPrefix(field, fieldWitness)
 }
 
-// eachCutField calls set for each field of the cut. The scripts write the token and its companions.
+// eachCutField calls set for each field of the cut. The scripts write token, torn and writer.
 func eachCutField(m *state.Meta, set func(field, value string)) error {
 	topics := m.TopicNames
 	if topics == nil {
@@ -105,7 +103,6 @@ func parseWitness(s string) (state.Witness, error) {
 	return w, errors.Join(errs[:]...)
 }
 
-// metaReader reads fields and collects their errors.
 type metaReader struct {
 	fields map[string]string
 	faults []error
@@ -135,7 +132,7 @@ func (r *metaReader) witness(field string) state.Witness {
 	return w
 }
 
-// parseMeta is the reverse of cut, with the fields that the scripts write.
+// parseMeta reads the fields of eachCutField, and those that the scripts write.
 func parseMeta(fields map[string]string) (state.Meta, error) {
 	r := metaReader{fields: fields}
 	m := state.Meta{

@@ -13,38 +13,36 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// Options of a Store. Group and one address are needed; zero values of the others take the defaults named.
+// Options of a Store. Group and one address are required; other zero values mean the defaults.
 type Options struct {
-	Addresses []string // host:port: one server, or the seeds of a cluster
-	Cluster   bool     // Redis Cluster; needed with several addresses
+	Addresses []string // host:port: a server, or the seeds of a cluster
+	Cluster   bool     // required with several addresses
 	Username  string   // an ACL user; empty: the default user
 	Password  string
-	// Credentials is asked at each new connection, in place of Username and Password, where it is not nil.
+	// Credentials, if not nil, returns user and password for each new connection, in place of Username and Password.
 	Credentials func(ctx context.Context) (username, password string, err error)
 	DB          int         // 0 in a cluster
 	TLS         *tls.Config // nil: plain TCP
 
-	// Explain puts the errors of single commands into words, until the first has succeeded; nil: they are left as they are.
+	// Explain explains the errors of single commands, until the first success; nil: errors stay as they are.
 	Explain func(context.Context, error) error
 
 	Group string // the consumer group: part of every key; without braces
 
-	// WaitReplicas is how many replicas must have a checkpoint before it counts; 0: none. ReplicaTimeout is how long
-	// one try waits for them: 1 s by default.
+	// WaitReplicas is the number of replicas that must have a checkpoint; 0: none. ReplicaTimeout bounds one wait for them: 1 s by default.
 	WaitReplicas   int
 	ReplicaTimeout time.Duration
 
 	PoolSize    int           // connections per server: by default 10 per CPU
 	DialTimeout time.Duration // 2 s
-	IOTimeout   time.Duration // of one read or write on a connection: 10 s; a context's earlier deadline comes first
+	IOTimeout   time.Duration // of one read or write: 10 s; a context's earlier deadline wins
 	MaxRetries  int           // after network errors; 3 by default, -1: none
 
-	// DeltaEntries is about how many checkpoints the stream of deltas keeps: 256 by default. An entry takes at most
-	// about MaxDeltaBytes.
+	// DeltaEntries is the approximate number of checkpoints in the stream of deltas: 256 by default. An entry takes at most about
+	// MaxDeltaBytes.
 	DeltaEntries int
 }
 
-// validate reports every fault.
 func (o *Options) validate() error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
@@ -82,13 +80,12 @@ func orElse[T int | time.Duration](v, otherwise T) T {
 	return v
 }
 
-// withDefaults replaces zero fields by their defaults.
 func (o Options) withDefaults() Options {
 	o.ReplicaTimeout = orElse(o.ReplicaTimeout, time.Second)
 	o.DialTimeout = orElse(o.DialTimeout, 2*time.Second)
 	o.IOTimeout = orElse(o.IOTimeout, 10*time.Second)
 	o.DeltaEntries = orElse(o.DeltaEntries, 256)
-	// The reply of WAIT must come before the connection gives up on it.
+	// WAIT must be answered before the connection times out.
 	o.ReplicaTimeout = min(o.ReplicaTimeout, o.IOTimeout*3/4)
 	return o
 }
@@ -99,11 +96,11 @@ func (o *Options) universal() *redis.UniversalOptions {
 		Username: o.Username, Password: o.Password, CredentialsProviderContext: o.Credentials,
 		PoolSize: o.PoolSize, MaxRetries: o.MaxRetries,
 		DialTimeout: o.DialTimeout, ReadTimeout: o.IOTimeout, WriteTimeout: o.IOTimeout,
-		// Off by default, and without it no call ends at its context's deadline.
+		// Off by default: then no call ends at its context's deadline.
 		ContextTimeoutEnabled: true,
-		// Commands are retried as a whole; five dials in each try would make a dead server cost half a second more.
+		// Commands are retried as a whole. Five dials in each try would make a dead server cost half a second more.
 		DialerRetries: 1,
-		// Nothing of RESP3 is used, and an ACL user need not be allowed CLIENT for it.
+		// RESP3 is not used, and without it an ACL user does not need CLIENT.
 		Protocol: 2, DisableIdentity: true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 		// Checkpoints and look-ups are tens to hundreds of kilobytes.

@@ -11,33 +11,32 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// The kinds of groups, by the key that a group writes.
+// Kinds of groups, by the key that a group writes.
 const (
 	hashGroup = iota
 	pageGroup
 )
 
-// MaxDeltaBytes bounds one checkpoint's published changes. Above it the entry says "reload" instead. So the stream
-// stays below Options.DeltaEntries times this.
+// MaxDeltaBytes bounds a checkpoint's published changes. Above it the entry says "reload" instead. So the stream stays below
+// Options.DeltaEntries times this.
 const MaxDeltaBytes = 256 << 10
 
-// packer turns changes into a script's arguments. It groups them by key and drops elements that later ones replace.
-// Once it has grown it allocates nothing.
+// packer turns changes into a script's arguments. It groups them by key and drops elements that later ones replace. After some growth it
+// does not allocate.
 type packer struct {
 	groups []group
-	hashes map[string]int32 // index of a hash's group
-	pages  map[uint32]int32 // likewise of a page's
+	hashes map[string]int32 // hash → index of its group
+	pages  map[uint32]int32 // page → index of its group
 	elems  []elem
 	index  []int32 // open addressing over elems: index plus 1; 0: free
 
-	memory []byte // keys and numbers; slices of it keep the old array when it grows
+	memory []byte // keys and numbers; slices of it keep the old array after growth
 	keys   []argument
 	argv   []argument
 	args   []any
 	delta  []byte
 }
 
-// group collects the changes of one key.
 type group struct {
 	kind       int
 	key        []byte
@@ -46,29 +45,25 @@ type group struct {
 	puts, dels int32
 }
 
-// elem is one field of a hash.
 type elem struct {
 	group, next  int32
 	del, publish bool
 	field, value []byte
 }
 
-// argument is an argument of a command. As a pointer it goes into an interface without an allocation, which a
-// []byte does not.
+// argument is an argument of a command. As a pointer it goes into an interface without an allocation, unlike a []byte.
 type argument []byte
 
-// MarshalBinary lets the client library write it.
 func (a *argument) MarshalBinary() ([]byte, error) { return *a, nil }
 
 func newPacker() *packer {
 	return &packer{hashes: map[string]int32{}, pages: map[uint32]int32{}}
 }
 
-// maxKept is how many elements a packer may have grown to and yet be kept.
+// maxKept bounds the elements of a packer that is kept.
 const maxKept = 1 << 16
 
-// reset forgets the changes, and everything of the caller's that was pointed at. It reports whether the packer is
-// worth keeping.
+// reset drops the changes, and all references to the caller's memory. It reports whether the packer is worth keeping.
 func (k *packer) reset() bool {
 	if len(k.elems) > maxKept || cap(k.memory) > maxKept*32 || cap(k.delta) > 4*MaxDeltaBytes {
 		return false
@@ -112,7 +107,6 @@ func (k *packer) page(prefix string, number uint32) int32 {
 	return i
 }
 
-// pageKey adds a page's key to the packer's memory.
 func (k *packer) pageKey(prefix string, number uint32) argument {
 	start := len(k.memory)
 	k.memory = strconv.AppendUint(append(append(k.memory, prefix...), pageKey...), uint64(number), 10)
@@ -144,7 +138,7 @@ func (k *packer) put(e elem) {
 	g.tail = i
 }
 
-// slot is where the index has the element, or where it would go.
+// slot returns the index entry of the element, or a free one for it.
 func (k *packer) slot(group int32, field []byte) int {
 	mask := len(k.index) - 1
 	h := xxhash.Sum64(field) ^ uint64(group)*0x9e3779b97f4a7c15
@@ -163,10 +157,9 @@ func (k *packer) grow() {
 	}
 }
 
-// maxBucket bounds buckets: a sorted set's scores are exact up to here.
+// maxBucket bounds buckets: up to here a sorted set's scores are exact.
 const maxBucket = 1 << 53
 
-// changes groups a checkpoint's changes.
 func (k *packer) changes(prefix string, c *state.Changes) error {
 	for i := range c.Writes {
 		w := &c.Writes[i]
@@ -187,7 +180,7 @@ func (k *packer) changes(prefix string, c *state.Changes) error {
 	return nil
 }
 
-// checkHash refuses names that are this package's own.
+// checkHash refuses names reserved for this package.
 func checkHash(w *state.Write) error {
 	switch name := w.Hash; {
 	case name == metaKey && reserved(string(w.Field)):
@@ -200,7 +193,6 @@ func checkHash(w *state.Write) error {
 
 func hasPrefix(s, prefix string) bool { return len(s) >= len(prefix) && s[:len(prefix)] == prefix }
 
-// text adds a string to the packer's memory.
 func (k *packer) text(s string) argument {
 	start := len(k.memory)
 	k.memory = append(k.memory, s...)
@@ -213,8 +205,8 @@ func (k *packer) number(n int64) argument {
 	return argument(k.memory[start:len(k.memory):len(k.memory)])
 }
 
-// published encodes the deltas' entry: for each field the hash's name, the field, and 0 or the value's length plus 1
-// with the value; lengths are varints.
+// published encodes the deltas' entry: for each field the hash's name, the field, and 0 or the value's length plus 1 with the value;
+// lengths are varints.
 func (k *packer) published() (blob []byte, tooLarge bool) {
 	b := k.delta[:0]
 	for i := range k.elems {
@@ -239,8 +231,7 @@ func (k *packer) published() (blob []byte, tooLarge bool) {
 	return b, false
 }
 
-// sections adds the groups to keys and arguments in the order that the script wants them, and returns how many groups
-// there are in each section.
+// sections adds the groups to keys and arguments in the script's order, and returns the number of groups in each section.
 func (k *packer) sections() (counts [4]int64) {
 	for i := range k.elems {
 		e := &k.elems[i]
@@ -251,7 +242,7 @@ func (k *packer) sections() (counts [4]int64) {
 		}
 	}
 	for section := range counts {
-		kind, del := section%2, section/2 == 1 // hashes and pages take turns
+		kind, del := section%2, section/2 == 1 // hashes and pages alternate
 		for i := range k.groups {
 			g := &k.groups[i]
 			n := g.puts
@@ -286,7 +277,7 @@ func (k *packer) section(g *group, n int32, del bool) {
 	}
 }
 
-// command assembles the arguments of a script: the first key is a plain string, for the client library to route by.
+// command returns a script's arguments. The first key is a plain string, by which the client library routes.
 func (k *packer) command(first string) []any {
 	k.args = append(k.args, nil, nil, len(k.keys)+1, first)
 	for i := range k.keys {

@@ -7,13 +7,13 @@ import (
 )
 
 const (
-	// lookUpAtOnce bounds the places of one look-up script.
 	lookUpAtOnce = 8000
-	// scriptBytes is where one script ends reading values: with the one that exceeds it. So a look-up's script keeps the server busy for some 10 ms, by BenchmarkBusiest.
+	// scriptBytes bounds the values read by one script, except for the last value. So a look-up blocks the server for some 10 ms, by
+	// BenchmarkBusiest.
 	scriptBytes = 4 << 20
 )
 
-// LookUp implements state.Store: one script, or for many places or much room several that all saw the same fence.
+// LookUp implements state.Store by one script, or for many places or much room by several that read the same fence.
 func (s *Store) LookUp(ctx context.Context, p int32, places []state.Place, room int64) (fence state.Fence, values [][]byte, err error) {
 	first := true
 	values, err = s.lookUpParts(ctx, p, places, room, func(f state.Fence) bool {
@@ -28,7 +28,7 @@ func (s *Store) LookUp(ctx context.Context, p int32, places []state.Place, room 
 	return fence, values, nil
 }
 
-// lookUpParts reads the values at places part by part, up to room bytes. It stops before a part whose fence differs.
+// lookUpParts reads the values at places by several scripts, up to room bytes. It stops before a part whose fence differs.
 func (s *Store) lookUpParts(ctx context.Context, p int32, places []state.Place, room int64,
 	fits func(state.Fence) bool) ([][]byte, error) {
 	values := make([][]byte, 0, len(places))

@@ -16,9 +16,8 @@ import (
 
 const noEviction = "noeviction"
 
-// Ready implements state.Store. Each server, or each master of a cluster, must be a master that evicts nothing, and a
-// trial write must succeed. It returns state.ErrUnfit where an operator must act, but not for faults that pass by
-// themselves, with more memory, or after a failover.
+// Ready implements state.Store. Each server, in a cluster each master, must be a master that evicts nothing, and a trial write must
+// succeed. It returns state.ErrUnfit if an operator must act, but not for transient faults, or those that memory or a failover heals.
 func (s *Store) Ready(ctx context.Context) error {
 	var err error
 	if c, ok := s.client.(*redis.ClusterClient); ok {
@@ -45,7 +44,6 @@ func (s *Store) Ready(ctx context.Context) error {
 	return nil
 }
 
-// checkServer checks one server's role and settings.
 func (s *Store) checkServer(ctx context.Context, node redis.Cmdable) error {
 	info, err := readInfo(ctx, node)
 	if err != nil {
@@ -60,7 +58,7 @@ func (s *Store) checkServer(ctx context.Context, node redis.Cmdable) error {
 	return s.checkEvictions(ctx, node, info)
 }
 
-// readInfo parses INFO; it returns nothing where INFO is forbidden.
+// readInfo parses INFO; it returns nil if INFO is forbidden.
 func readInfo(ctx context.Context, node redis.Cmdable) (map[string]string, error) {
 	text, err := node.Info(ctx).Result()
 	if notPermitted(err) {
@@ -72,11 +70,10 @@ func readInfo(ctx context.Context, node redis.Cmdable) (map[string]string, error
 	return parseInfo(text), nil
 }
 
-// checkEvictions fails if the server may evict keys, or has evicted some since it was first seen.
+// checkEvictions fails if the server may evict keys, or has evicted some since it was first asked.
 func (s *Store) checkEvictions(ctx context.Context, node redis.Cmdable, info map[string]string) error {
 	if info != nil && info["redis_version"] == "" {
-		// Redis and its relatives report a version. An embedded server for tests and demonstrations does not; it has
-		// no memory limit.
+		// Redis and its relatives report a version. An embedded server for tests and demonstrations does not, and has no memory limit.
 		return nil
 	}
 	if n, _ := strconv.ParseInt(info["evicted_keys"], 10, 64); s.evicted.since(info["run_id"], n) > 0 {
@@ -120,14 +117,13 @@ func (s *Store) checkPartitionEvictions(ctx context.Context, p int32) error {
 	return s.checkEvictions(ctx, node, info)
 }
 
-// evictions holds each server process's count of evicted keys when first seen: keys evicted under an earlier
-// maxmemory-policy.
+// evictions holds each server process's count of evicted keys when it was first asked: keys evicted under an earlier maxmemory-policy.
 type evictions struct {
 	mu    sync.Mutex
 	first map[string]int64 // by run_id
 }
 
-// since is how many there are beyond that, where the process counts n now.
+// since returns the increase to n.
 func (e *evictions) since(run string, n int64) int64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -144,13 +140,11 @@ func (e *evictions) since(run string, n int64) int64 {
 	return n - first
 }
 
-// maxServers is how many server processes are remembered; each restart makes another.
+// maxServers bounds the server processes in memory; each restart adds one.
 const maxServers = 1000
 
-// notPermitted reports whether the server knows the command but does not permit it.
 func notPermitted(err error) bool { return redis.HasErrorPrefix(err, "NOPERM") }
 
-// parseInfo reads the lines of INFO.
 func parseInfo(text string) map[string]string {
 	info := map[string]string{}
 	for line := range strings.SplitSeq(text, "\n") {
@@ -161,10 +155,10 @@ func parseInfo(text string) map[string]string {
 	return info
 }
 
-// trialWrites is how many keys are tried in a cluster, where each falls on some master.
+// trialWrites is the number of keys tried in a cluster, so that each master gets some.
 const trialWrites = 16
 
-// trialWrite writes keys that nothing reads and that go away by themselves.
+// trialWrite writes keys that are not read, and expire.
 func (s *Store) trialWrite(ctx context.Context) error {
 	n := 1
 	if s.opts.Cluster {

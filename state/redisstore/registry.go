@@ -13,15 +13,15 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// atBytes are those that the time takes which the script puts in front.
+// atBytes is the length of the time that the script prepends.
 const atBytes = len(`"at":1732183200123,`)
 
 func (s *Store) workersKey() string { return "{" + s.opts.Group + ":workers}" }
 
-// shownKey lies in the slot of workersKey.
+// shownKey is in the slot of workersKey.
 func (s *Store) shownKey() string { return s.workersKey() + ":shown" }
 
-// Announce implements state.Registry by one script. Entries that are no workers are skipped.
+// Announce implements state.Registry by one script. Malformed entries are skipped.
 func (s *Store) Announce(ctx context.Context, self state.WorkerInfo) ([]state.WorkerInfo, error) {
 	const doing = "workers in Redis: announce"
 	self.At = 0
@@ -76,7 +76,6 @@ func (s *Store) Workers(ctx context.Context) ([]state.WorkerInfo, error) {
 	return byID(all), nil
 }
 
-// Withdraw implements state.Registry.
 func (s *Store) Withdraw(ctx context.Context, id string) error {
 	for _, key := range []string{s.workersKey(), s.shownKey()} {
 		if err := s.client.HDel(ctx, key, id).Err(); err != nil {
@@ -106,7 +105,7 @@ func (s *Store) Show(ctx context.Context, id string, shows []byte) ([][]byte, er
 	return all, nil
 }
 
-// forbidden says so where the user lacks a right.
+// forbidden explains an error for a missing right.
 func forbidden(err error) error {
 	if redis.HasErrorPrefix(err, "NOPERM") {
 		return fmt.Errorf("%w: %w", state.ErrForbidden, err)

@@ -14,7 +14,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// errUnexpected: a reply is not as our scripts make it.
+// errUnexpected: a reply is not in our scripts' format.
 var errUnexpected = errors.New("unexpected reply")
 
 var (
@@ -30,8 +30,7 @@ var (
 	announceSource string
 )
 
-// script is a Lua script that the server knows by its SHA-1, or is taught again: it forgets when it is restarted, and
-// on SCRIPT FLUSH.
+// script is a Lua script, sent by its SHA-1. The server forgets it on a restart and on SCRIPT FLUSH, and then gets it in full.
 type script struct {
 	source, sha string
 }
@@ -54,7 +53,7 @@ func (sc *script) command(ctx context.Context, args []any, whole bool) *redis.Cm
 
 func noScript(err error) bool { return redis.HasErrorPrefix(err, "NOSCRIPT") }
 
-// run runs a script and returns its reply without the status, or the status as an error.
+// run returns a script's reply without the status, or the status as an error.
 func (s *Store) run(ctx context.Context, sc *script, args []any) ([]any, error) {
 	cmd := sc.command(ctx, args, false)
 	err := s.client.Process(ctx, cmd)
@@ -68,7 +67,6 @@ func (s *Store) run(ctx context.Context, sc *script, args []any) ([]any, error) 
 	return status(cmd.Val())
 }
 
-// status takes a script's reply apart.
 func status(reply any) ([]any, error) {
 	r, ok := reply.([]any)
 	if !ok || len(r) == 0 {
@@ -109,11 +107,10 @@ func incomplete(err error) error {
 	return err
 }
 
-// movedTries bounds how often a slot's node is looked up again after it has moved.
+// movedTries bounds the look-ups of a slot's node after it has moved.
 const movedTries = 3
 
-// runAndWait runs a script and then WAIT, on one connection: WAIT counts the replicas that have its connection's
-// writes.
+// runAndWait runs a script and then WAIT on one connection, since WAIT counts replicas with that connection's writes.
 func (s *Store) runAndWait(ctx context.Context, sc *script, key string, args []any) error {
 	whole := false
 	for try := 0; ; try++ {
@@ -124,7 +121,7 @@ func (s *Store) runAndWait(ctx context.Context, sc *script, key string, args []a
 		cmd := sc.command(ctx, args, whole)
 		wait := redis.NewIntCmd(ctx, "wait", s.opts.WaitReplicas, s.replicaTimeout(ctx).Milliseconds())
 		pipe := node.Pipeline()
-		_ = pipe.Process(ctx, cmd) // queues
+		_ = pipe.Process(ctx, cmd) // only queues
 		_ = pipe.Process(ctx, wait)
 		_, _ = pipe.Exec(ctx) // its error is one of the two below
 		err = cmd.Err()
@@ -150,7 +147,7 @@ func (s *Store) runAndWait(ctx context.Context, sc *script, key string, args []a
 	}
 }
 
-// replicaTimeout is how long WAIT may wait: its answer has to come before the deadline. Zero would mean for ever.
+// replicaTimeout bounds WAIT, whose answer must come before the deadline. Zero would mean for ever.
 func (s *Store) replicaTimeout(ctx context.Context) time.Duration {
 	d := s.opts.ReplicaTimeout
 	if deadline, ok := ctx.Deadline(); ok {
@@ -159,7 +156,7 @@ func (s *Store) replicaTimeout(ctx context.Context) time.Duration {
 	return max(d, time.Millisecond)
 }
 
-// node is the client of the server that key is on: in a cluster, WAIT has no key to be routed by.
+// node returns the client of the server with key: in a cluster, WAIT has no key to be routed by.
 func (s *Store) node(ctx context.Context, key string) (*redis.Client, error) {
 	switch c := s.client.(type) {
 	case *redis.Client:
@@ -170,7 +167,7 @@ func (s *Store) node(ctx context.Context, key string) (*redis.Client, error) {
 	return nil, fmt.Errorf("unexpected kind of client: %T", s.client)
 }
 
-// moved reports whether a cluster's node has redirected the key. It reloads the cluster's map then.
+// moved reports whether a cluster's node has redirected the key. If so it reloads the cluster's map.
 func (s *Store) moved(ctx context.Context, err error) bool {
 	c, ok := s.client.(*redis.ClusterClient)
 	if !ok || !redis.HasErrorPrefix(err, "MOVED ") {

@@ -14,8 +14,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// ErrReplicas: fewer replicas than Options.WaitReplicas have the checkpoint. It may be on some of them; the same
-// checkpoint sent again waits again.
+// ErrReplicas: fewer replicas than Options.WaitReplicas have the checkpoint. Some may have it; sending it again waits again.
 var ErrReplicas = errors.New("redisstore: too few replicas have the checkpoint")
 
 // Store keeps partitions' state in Redis. It is safe for concurrent use.
@@ -35,7 +34,7 @@ var (
 	_ state.Registry   = (*Store)(nil)
 )
 
-// New makes a store. It does not connect; Ready checks the server.
+// New does not connect; Ready checks the server.
 func New(opts Options) (*Store, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err
@@ -53,8 +52,7 @@ func New(opts Options) (*Store, error) {
 	}, nil
 }
 
-// Close ends all connections. Calls under way fail. A connection that could not take its leave, because the server had
-// hung up before, is closed all the same, and no error.
+// Close closes all connections. Calls in flight fail. A connection that the server closed before is no error.
 func (s *Store) Close() error {
 	var network net.Error
 	if err := s.client.Close(); err != nil && !errors.As(err, &network) {
@@ -63,26 +61,24 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// prefix returns the prefix of partition p's keys.
 func (s *Store) prefix(p int32) string {
 	return "{" + s.opts.Group + ":" + strconv.Itoa(int(p)) + "}:"
 }
 
-// The names of keys behind the prefix.
+// Names of keys behind the prefix.
 const (
 	metaKey   = state.MetaHash
 	pagesKey  = "pages" // sorted set: numbers of pages, by bucket
-	pageKey   = "p:"    // and the page's number: hash, from id to value
+	pageKey   = "p:"    // followed by the page's number: hash, from id to value
 	deltasKey = "deltas"
 )
 
-// wrap adds partition and operation to an error.
 func wrap(p int32, doing string, err error) error {
 	return fmt.Errorf("partition %d in Redis: %s: %w", p, doing, err)
 }
 
-// execute sends a transaction. Of one that the server refused it returns the error of the command at fault: EXECABORT, the
-// transaction's own, does not say which right the user lacks.
+// execute sends a transaction. If the server refused it, execute returns the error of the refused command: EXECABORT, the transaction's
+// own, does not name the missing right.
 func execute(ctx context.Context, tx redis.Pipeliner) error {
 	cmds, err := tx.Exec(ctx)
 	if redis.HasErrorPrefix(err, "EXECABORT") {
@@ -95,13 +91,12 @@ func execute(ctx context.Context, tx redis.Pipeliner) error {
 	return err
 }
 
-// torn explains a torn mark to a reader who did not set it.
+// torn explains a torn mark to a reader that did not set it.
 func torn(id string) error {
 	return fmt.Errorf("%w: checkpoint %q is half-written; its worker repairs it by sending it again, "+
 		"else restore Redis from a copy, or stop the workers and run `ranker-worker state rebuild --replace`", state.ErrTorn, id)
 }
 
-// Probe implements state.Store.
 func (s *Store) Probe(ctx context.Context, p int32) (state.Fence, error) {
 	const doing = "read the fence"
 	at, err := s.client.HMGet(ctx, s.prefix(p)+metaKey, fieldToken, fieldSeq, fieldTorn).Result()
@@ -118,7 +113,6 @@ func (s *Store) Probe(ctx context.Context, p int32) (state.Fence, error) {
 	return f, nil
 }
 
-// readFence takes token, seq and torn as HMGET returns them.
 func readFence(at []any) (state.Fence, error) {
 	if len(at) < 3 || at[0] == nil {
 		return state.Fence{}, state.ErrNoState
