@@ -1,4 +1,4 @@
-// Package admissibletest tells tests whether probabilities are admissible.
+// Package admissibletest checks in tests whether probabilities are admissible.
 package admissibletest
 
 import (
@@ -6,9 +6,8 @@ import (
 	"math"
 )
 
-// Contains returns nil when p is in the set C of admissible selection probabilities for the folded window distribution
-// q (package admissible), which is as long, and else an error that says why it is not. No sum may be off by more than
-// tolerance.
+// Contains returns nil if p is in the set C of admissible selection probabilities for the folded window distribution q (package admissible)
+// of the same length, else the reason. tolerance is that of each sum.
 func Contains(p, q []float64, tolerance float64) error {
 	if len(p) != len(q) || len(p) == 0 {
 		return fmt.Errorf("%d probabilities for %d windows", len(p), len(q))

@@ -1,3 +1,3 @@
-// Package memstore is a state.Store in memory, for tests and simulations. They can copy a partition's state and
-// restore an older copy, as a failover to a stalled replica would.
+// Package memstore is a state.Store in memory, for tests and simulations. They can restore an older copy of a partition's state, like a
+// failover to a stalled replica.
 package memstore

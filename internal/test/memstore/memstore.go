@@ -12,7 +12,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// Store keeps partitions in memory. The zero value is not usable; see New.
 type Store struct {
 	mu         sync.Mutex
 	newToken   func() string
@@ -27,7 +26,6 @@ var (
 	_ state.Registry   = (*Store)(nil)
 )
 
-// stored is one partition.
 type stored struct {
 	meta   state.Meta
 	hashes map[string]map[string][]byte
@@ -39,12 +37,11 @@ type page struct {
 	entries map[state.ID][]byte
 }
 
-// New makes an empty store. newToken makes a token that was never used before at each call.
+// New returns an empty store. newToken must return a new token at each call.
 func New(newToken func() string) *Store {
 	return &Store{newToken: newToken, partitions: map[int32]*stored{}, workers: map[string]announced{}, shown: map[string]announced{}, now: time.Now}
 }
 
-// Acquire implements state.Store.
 func (s *Store) Acquire(_ context.Context, p int32, generation int64, force bool, fresh *state.Meta) (state.Meta, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,14 +60,13 @@ func (s *Store) Acquire(_ context.Context, p int32, generation int64, force bool
 	return clone(at.meta), nil
 }
 
-// Load implements state.Store.
 func (s *Store) Load(_ context.Context, p int32, hashes []string) ([]state.Field, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.load(p, hashes)
 }
 
-// load is for holders of the lock.
+// load requires the lock.
 func (s *Store) load(p int32, hashes []string) ([]state.Field, error) {
 	at := s.partitions[p]
 	if at == nil {
@@ -88,7 +84,6 @@ func (s *Store) load(p int32, hashes []string) ([]state.Field, error) {
 	return all, nil
 }
 
-// View implements state.AdminStore.
 func (s *Store) View(_ context.Context, p int32, hashes []string) (state.Meta, []state.Field, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,7 +94,6 @@ func (s *Store) View(_ context.Context, p int32, hashes []string) (state.Meta, [
 	return clone(s.partitions[p].meta), fields, nil
 }
 
-// Whole implements state.AdminStore.
 func (s *Store) Whole(_ context.Context, p int32, hashes []string) (state.Meta, []state.Field, []state.PageOfEntries, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,7 +109,6 @@ func (s *Store) Whole(_ context.Context, p int32, hashes []string) (state.Meta, 
 	return at.meta, fields, pages, nil
 }
 
-// Drop implements state.AdminStore.
 func (s *Store) Drop(_ context.Context, p int32, token string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,7 +119,6 @@ func (s *Store) Drop(_ context.Context, p int32, token string) error {
 	return nil
 }
 
-// LookUp implements state.Store.
 func (s *Store) LookUp(_ context.Context, p int32, places []state.Place, room int64) (state.Fence, [][]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,7 +140,6 @@ func (s *Store) LookUp(_ context.Context, p int32, places []state.Place, room in
 	return at.meta.Fence, values, nil
 }
 
-// Due implements state.Store.
 func (s *Store) Due(_ context.Context, p int32, upTo int64, limit int, room int64) (state.Fence, []state.Entry, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,7 +165,7 @@ func (s *Store) Due(_ context.Context, p int32, upTo int64, limit int, room int6
 	return at.meta.Fence, due, false, nil
 }
 
-// numbers are those of the pages, by bucket.
+// numbers returns the pages' numbers, by bucket.
 func (a *stored) numbers() []uint32 {
 	return slices.SortedFunc(maps.Keys(a.pages), func(m, n uint32) int {
 		return cmp.Or(cmp.Compare(a.pages[m].bucket, a.pages[n].bucket), cmp.Compare(m, n))
@@ -185,7 +176,6 @@ func (g *page) ids() []state.ID {
 	return slices.SortedFunc(maps.Keys(g.entries), func(a, b state.ID) int { return slices.Compare(a[:], b[:]) })
 }
 
-// KnownIDs implements state.Store, in one go.
 func (s *Store) KnownIDs(_ context.Context, p int32, _ uint64) ([]state.PageOfIDs, uint64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -201,7 +191,6 @@ func (s *Store) KnownIDs(_ context.Context, p int32, _ uint64) ([]state.PageOfID
 	return all, 0, nil
 }
 
-// Checkpoint implements state.Store.
 func (s *Store) Checkpoint(_ context.Context, p int32, c *state.Checkpoint) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -235,7 +224,7 @@ func (s *Store) Checkpoint(_ context.Context, p int32, c *state.Checkpoint) erro
 	return nil
 }
 
-// checkPages makes sure that nothing is put into a page that is neither there nor begins.
+// checkPages fails if an entry's page neither exists nor begins.
 func (a *stored) checkPages(c *state.Changes) error {
 	for _, e := range c.Entries {
 		begins := func(g state.Page) bool { return g.Number == e.Page }
@@ -246,7 +235,6 @@ func (a *stored) checkPages(c *state.Changes) error {
 	return nil
 }
 
-// change makes the changes of entries.
 func (a *stored) change(c *state.Changes) {
 	for _, g := range c.Pages {
 		if a.pages[g.Number] == nil {
@@ -272,7 +260,6 @@ func put(m map[string][]byte, key, value []byte) {
 	m[string(key)] = append([]byte{}, value...)
 }
 
-// Probe implements state.Store.
 func (s *Store) Probe(_ context.Context, p int32) (state.Fence, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -283,19 +270,14 @@ func (s *Store) Probe(_ context.Context, p int32) (state.Fence, error) {
 	return at.meta.Fence, nil
 }
 
-// Ready implements state.Store.
 func (s *Store) Ready(context.Context) error { return nil }
 
-// Fit implements state.Store.
 func (s *Store) Fit(context.Context, int) error { return nil }
 
-// Close implements state.Store.
 func (s *Store) Close() error { return nil }
 
-// Copy is a partition's state at one time.
 type Copy struct{ at *stored }
 
-// Copy copies the stored state of p.
 func (s *Store) Copy(p int32) Copy {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -313,13 +295,10 @@ func (s *Store) Restore(p int32, c Copy) {
 	s.partitions[p] = c.at.copy()
 }
 
-// Meta is the stored cut.
 func (c Copy) Meta() state.Meta { return c.at.meta }
 
-// Hash is one stored hash.
 func (c Copy) Hash(name string) map[string][]byte { return c.at.hashes[name] }
 
-// Entries returns the stored entries by id.
 func (c Copy) Entries() map[state.ID][]byte {
 	all := map[state.ID][]byte{}
 	for _, g := range c.at.pages {

@@ -10,20 +10,20 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// announced is a worker's announcement, encoded as a real store would hold it.
+// announced is a worker's announcement, encoded as in a real store.
 type announced struct {
 	at   time.Time
 	says []byte
 }
 
-// SetClock makes the store go by a clock, in place of the real one, where it notes workers.
+// SetClock replaces the real clock for announcements.
 func (s *Store) SetClock(now func() time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.now = now
 }
 
-// Note stores announcements as of now, by id, as if other workers had encoded them.
+// Note stores announcements by id with the present time, as if other workers had encoded them.
 func (s *Store) Note(says map[string]string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -32,7 +32,6 @@ func (s *Store) Note(says map[string]string) {
 	}
 }
 
-// Announce implements state.Registry.
 func (s *Store) Announce(_ context.Context, self state.WorkerInfo) ([]state.WorkerInfo, error) {
 	self.At = 0
 	says, err := self.Encode()
@@ -45,7 +44,7 @@ func (s *Store) Announce(_ context.Context, self state.WorkerInfo) ([]state.Work
 	return s.counted(state.WorkerKept), nil
 }
 
-// counted are the workers that can be read and were noted within so long, by ID; mu is held.
+// counted returns the readable announcements of the given age, by ID. The caller holds the lock.
 func (s *Store) counted(within time.Duration) []state.WorkerInfo {
 	all := make([]state.WorkerInfo, 0, len(s.workers))
 	for _, w := range s.workers {
@@ -58,7 +57,6 @@ func (s *Store) counted(within time.Duration) []state.WorkerInfo {
 	return all
 }
 
-// Workers implements state.Registry.
 func (s *Store) Workers(context.Context) ([]state.WorkerInfo, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,7 +84,6 @@ func (s *Store) note(all map[string]announced, self string, says []byte, counts 
 	return out
 }
 
-// Show implements state.Registry.
 func (s *Store) Show(_ context.Context, id string, shows []byte) ([][]byte, error) {
 	if err := state.CheckShown(id, shows); err != nil {
 		return nil, err
@@ -96,7 +93,6 @@ func (s *Store) Show(_ context.Context, id string, shows []byte) ([][]byte, erro
 	return s.note(s.shown, id, slices.Clone(shows), state.WorkerCounts, state.MaxShown, state.MaxShownBytes, state.MaxAllShown), nil
 }
 
-// Withdraw implements state.Registry.
 func (s *Store) Withdraw(_ context.Context, id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

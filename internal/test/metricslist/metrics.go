@@ -1,4 +1,4 @@
-// Package metricslist lists what the worker exports, so that pages, alerts and dashboards can be held against it.
+// Package metricslist lists the worker's metrics, for checks of pages, alerts and dashboards.
 package metricslist
 
 import (
@@ -16,19 +16,18 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// Metric is one of the worker's.
 type Metric struct {
-	Name   string   // in full, without a histogram's suffixes
+	Name   string   // without a histogram's suffixes
 	Type   string   // counter, gauge or histogram
-	Help   string   // what the worker itself says of it
+	Help   string   // the worker's own
 	Labels []string // in alphabetical order
 }
 
 // Metrics registers the worker's metrics as `run` and `serve` do, and lists them by name.
 //
-// A registry gathers only what has a sample, and does not tell descriptions. So names, help and labels are taken from
-// what is registered, and types from what a worker with one running and one stopped partition shows. A metric that such
-// a worker does not show is an error: it would be missing in the tests that rest on this list.
+// A registry gathers only metrics with a sample, and has no descriptions. So names, help and labels come from the registration, and types
+// from a worker with one running and one stopped partition. A metric that such a worker does not export is an error, since tests with this
+// list would miss it.
 func Metrics() (map[string]Metric, error) {
 	registry := prometheus.NewRegistry()
 	r := &recorder{Registry: registry}
@@ -69,13 +68,12 @@ func Metrics() (map[string]Metric, error) {
 	return all, nil
 }
 
-// recorder keeps the descriptions of what is registered.
+// recorder keeps the descriptions of registered metrics.
 type recorder struct {
 	*prometheus.Registry
 	descriptions []string
 }
 
-// Register is part of prometheus.Registerer.
 func (r *recorder) Register(c prometheus.Collector) error {
 	descriptions := make(chan *prometheus.Desc)
 	go func() {
@@ -88,16 +86,15 @@ func (r *recorder) Register(c prometheus.Collector) error {
 	return r.Registry.Register(c)
 }
 
-// MustRegister is part of prometheus.Registerer.
 func (r *recorder) MustRegister(all ...prometheus.Collector) {
 	for _, c := range all {
 		if err := r.Register(c); err != nil {
-			panic(err) // as prometheus' own does: a metric of this program registered twice
+			panic(err) // as prometheus does: a metric registered twice
 		}
 	}
 }
 
-// description is how the library prints one; it gives no other way to read it.
+// description matches the library's text of a description, the only way to read one.
 var description = regexp.MustCompile(`^Desc\{fqName: "([^"]+)", help: "(.*)", unit: "[^"]*", constLabels: \{\}, variableLabels: \{([^}]*)\}\}$`)
 
 func parse(d string) (Metric, error) {

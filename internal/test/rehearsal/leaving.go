@@ -14,18 +14,18 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// Leaving is a world of the laboratory whose users may leave without a selection, and the records of a learner that has ranked for them. Items are
-// numbered in increasing utility, and each impression has all of them.
+// Leaving is a world of the laboratory whose users may leave without a selection, with a learner's records. Items are numbered in rising
+// utility, and each impression has all of them.
 type Leaving struct {
 	World
 	visits *lab.Visits
 }
 
-// leavingInterval is between impressions, in milliseconds.
+// leavingInterval is the time between impressions in milliseconds.
 const leavingInterval = 1000
 
-// NewLeaving plays a run. The learner knows after 50 impressions that a user has left, if leavers count. Otherwise it maximises payoff per
-// selection. No payoff counts that is later than the experiment's horizon.
+// NewLeaving plays a run. If leavers count, a user who left is known to the learner after 50 impressions. Otherwise it maximises payoff per
+// selection. Payoffs after the experiment's horizon do not count.
 func NewLeaving(e *lab.Experiment, run int, leavers bool, settings ...config.Setting) (*Leaving, error) {
 	v, err := lab.NewVisits(e, run)
 	if err != nil {
@@ -75,7 +75,6 @@ func (w *Leaving) play(l delay.Learner, e *lab.Experiment, run int, leavers bool
 	}
 }
 
-// rank records an impression and its ranking.
 func (w *Leaving) rank(imp *event.Impression, d *delay.Decision) {
 	w.put(event.Impressions, event.AppendImpression(nil, imp))
 	r := event.Ranking{ID: imp.ID, Learner: []byte(w.Learner.Name), Time: imp.Time, Decision: event.Decision{Group: "g", Policy: string(w.Learner.Policy),
@@ -87,7 +86,7 @@ func (w *Leaving) rank(imp *event.Impression, d *delay.Decision) {
 	w.put(event.Rankings, event.AppendRanking(nil, &r))
 }
 
-// visit has the next user look at a ranking; its selection and payoff are recorded and given to the learner so many impressions later.
+// visit lets the next user look at a ranking, and schedules the records and updates of its selection and payoff.
 func (w *Leaving) visit(l delay.Learner, imp *event.Impression, d *delay.Decision, items []policy.Item, horizon int64, leavers bool, later func(int64, func(at int64))) {
 	v := w.visits.Next(d.Order)
 	id := slices.Clone(imp.ID)
@@ -119,5 +118,5 @@ func (w *Leaving) visit(l delay.Learner, imp *event.Impression, d *delay.Decisio
 	})
 }
 
-// Worth is the mean payoff of a ranking with these users: order holds utility ranks in the order shown.
+// Worth returns the mean payoff of a ranking with these users: order holds utility ranks in the order shown.
 func (w *Leaving) Worth(order []int32) float64 { return w.visits.Worth(order) }

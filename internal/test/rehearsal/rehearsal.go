@@ -1,4 +1,4 @@
-// Package rehearsal plays a learner before simulated users and keeps the records, for tests and studies of what a log tells.
+// Package rehearsal plays a learner before simulated users and keeps the records, for tests and studies of estimates from a log.
 package rehearsal
 
 import (
@@ -20,7 +20,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// World is a simulated platform with one learner. It is not safe for concurrent use.
 type World struct {
 	Users   *simulate.Population
 	Learner config.Learner
@@ -28,18 +27,18 @@ type World struct {
 	Noise float64
 	// Records are by topic, in the order of time, one a line.
 	Records [event.Topics]bytes.Buffer
-	// Paid tells by impression whether what is selected pays, in time.
+	// Paid reports, by impression, whether its selection pays in time.
 	Paid    []bool
 	numbers map[string]policy.Item
 }
 
-// heard is something that happens later: a record, if put is there, and what the learner is told, if tell is.
+// heard is a later event: a record (put) and an update of the learner (tell), each optional.
 type heard struct {
 	put  func(at int64)
 	tell func(at int64)
 }
 
-// New makes a world in which nothing has happened yet. The learner's payoff horizon is the users'.
+// New returns a world without impressions. The learner's payoff horizon is the users'.
 func New(c simulate.Config, noise float64, settings ...config.Setting) (*World, error) {
 	users, err := simulate.NewPopulation(c)
 	if err != nil {
@@ -53,7 +52,7 @@ func New(c simulate.Config, noise float64, settings ...config.Setting) (*World, 
 	return &World{Users: users, Learner: l, Noise: noise, numbers: map[string]policy.Item{}}, nil
 }
 
-// Play plays so many impressions. Whom users see when, and what they select without noise, is the population's; the rest is drawn by seed.
+// Play plays impressions. The population fixes users, times and selections without noise; seed draws the rest.
 func (w *World) Play(impressions int, seed uint64) error {
 	made, err := learners.New(&w.Learner)
 	if err != nil {
@@ -82,7 +81,7 @@ func (w *World) Play(impressions int, seed uint64) error {
 	return nil
 }
 
-// impression has the learner rank and the user select.
+// impression ranks an impression and lets the user select.
 func (w *World) impression(l delay.Learner, im *simulate.Impression, rng *rand.Rand, agenda *simulate.Agenda[heard]) {
 	n := len(im.Candidates)
 	imp := event.Impression{ID: []byte(im.ID), Time: im.Time, HasTime: true, HasUtilities: true}
@@ -171,7 +170,7 @@ func (w *World) put(topic event.Topic, value []byte) {
 	w.Records[topic].WriteByte('\n')
 }
 
-// Journal reads the records, and what shadows decided. Close it.
+// Journal reads the records, with the decisions of shadows. The caller closes it.
 func (w *World) Journal(ctx context.Context, shadows ...string) (*joinedlog.Log, error) {
 	var all []joinedlog.Source
 	for topic := range event.Topic(event.Topics) {
@@ -180,7 +179,6 @@ func (w *World) Journal(ctx context.Context, shadows ...string) (*joinedlog.Log,
 	return joinedlog.Read(ctx, all, &joinedlog.Query{Learner: &w.Learner, Shadows: shadows, HasSelections: true, Parking: time.Hour})
 }
 
-// lines are records in memory.
 type lines struct {
 	topic event.Topic
 	rest  []byte
@@ -188,10 +186,8 @@ type lines struct {
 	entry joinedlog.Entry
 }
 
-// Topic implements joinedlog.Source.
 func (l *lines) Topic() event.Topic { return l.topic }
 
-// Next implements joinedlog.Source.
 func (l *lines) Next(context.Context) (*joinedlog.Entry, error) {
 	if len(l.rest) == 0 {
 		return nil, io.EOF
@@ -203,16 +199,13 @@ func (l *lines) Next(context.Context) (*joinedlog.Entry, error) {
 	return &l.entry, nil
 }
 
-// Place implements joinedlog.Source.
 func (l *lines) Place() string { return fmt.Sprintf("byte %d", l.done) }
 
-// Progress implements joinedlog.Source.
 func (l *lines) Progress() (done, all int64) { return l.done, l.done + int64(len(l.rest)) }
 
-// Close implements joinedlog.Source.
 func (l *lines) Close() error { return nil }
 
-// ByUtility are the positions of an impression's candidates in increasing utility.
+// ByUtility returns the positions of an impression's candidates in rising utility.
 func ByUtility(im *simulate.Impression) []int32 {
 	names, utilities, by := make([][]byte, len(im.Candidates)), make([]float64, len(im.Candidates)), make([]int32, len(im.Candidates))
 	for i, c := range im.Candidates {
@@ -223,8 +216,8 @@ func ByUtility(im *simulate.Impression) []int32 {
 	return by
 }
 
-// Worth is what a ranking of an impression is worth to the users that there are, in the mean: order holds utility ranks in the order
-// shown. What would be selected pays in time or not, whatever it is.
+// Worth returns a ranking's mean payoff over the impression's users: order holds utility ranks in the order shown. Whether a payoff is in
+// time does not depend on the selection.
 func (w *World) Worth(k int, order []int32) float64 {
 	if !w.Paid[k] {
 		return 0

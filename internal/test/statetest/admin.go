@@ -35,7 +35,6 @@ func RunAdminStore(t *testing.T, open func(t *testing.T) Subject) {
 	}
 }
 
-// acquire begins p, or takes it over.
 func (w *world) acquire(p int32) state.Meta {
 	w.hook()
 	m, err := w.Store.Acquire(w.ctx, p, 1, true, freshMeta())
@@ -43,13 +42,13 @@ func (w *world) acquire(p int32) state.Meta {
 	return m
 }
 
-// checkpoint makes one that changes nothing yet, with an id of its own.
+// checkpoint returns one without changes yet, with an id of its own.
 func (w *world) checkpoint(f state.Fence) *state.Checkpoint {
 	w.next++
 	return &state.Checkpoint{Fence: f, ID: fmt.Sprintf("keep-%d", w.next), Meta: *freshMeta()}
 }
 
-// viewIsTheLastCheckpoint, and a look changes nothing for the owner.
+// viewIsTheLastCheckpoint, and does not affect the owner.
 func viewIsTheLastCheckpoint(w *world, k state.AdminStore) {
 	_, _, err := k.View(w.ctx, 3, nil)
 	require.ErrorIs(w, err, state.ErrNoState)
@@ -107,7 +106,7 @@ func wholeIsTheLastCheckpoint(w *world, k state.AdminStore) {
 	}
 }
 
-// emptiedHashesHoldTheChangesAlone, whether the checkpoint is sent once or twice, and the others stay.
+// emptiedHashesHoldTheChangesAlone, whether the checkpoint is sent once or twice; the others stay.
 func emptiedHashesHoldTheChangesAlone(w *world, k state.AdminStore) {
 	m := w.acquire(0)
 	c := w.checkpoint(m.Fence)
@@ -136,7 +135,7 @@ func emptiedHashesHoldTheChangesAlone(w *world, k state.AdminStore) {
 
 func emptyingIsRefusedForTheStoresOwn(w *world, _ state.AdminStore) {
 	if w.Tear == nil {
-		return // a store whose records have no names
+		return // a store without names of records
 	}
 	m := w.acquire(0)
 	for _, h := range []string{"meta", "pages", "deltas", "p:7"} {
@@ -180,7 +179,7 @@ func dropLeavesNothing(w *world, k state.AdminStore) {
 	require.ErrorIs(w, err, state.ErrNoState)
 }
 
-// begunAnewByAnother: a client's caches do not prevent another one from dropping a partition and beginning it again.
+// begunAnewByAnother: a client's caches do not prevent another one from dropping a partition and creating it again.
 func begunAnewByAnother(w *world, k state.AdminStore) {
 	o := w.begin(0)
 	var ids []string

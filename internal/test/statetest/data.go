@@ -30,7 +30,7 @@ func laterElementsWin(w *world) {
 	require.Len(w, w.known(0, func() {}), 3)
 }
 
-// largeCheckpoint has more of everything than Lua's unpack takes, in one hash, in one page, and over many.
+// largeCheckpoint exceeds the limit of Lua's unpack in everything, in one hash, in one page, and over many.
 func largeCheckpoint(w *world) {
 	const n = 20000
 	o := w.begin(0)
@@ -117,7 +117,7 @@ func lookUpKeepsTheOrderAsked(w *world) {
 	var ids, want []string
 	for range 9000 {
 		n := r.IntN(400)
-		ids = append(ids, strconv.Itoa(n)) // some more than once
+		ids = append(ids, strconv.Itoa(n)) // some repeated
 		if n < 300 {
 			want = append(want, "v"+strconv.Itoa(n))
 		} else {
@@ -170,7 +170,7 @@ func dueIsWalkedInBounds(w *world) {
 	require.Len(w, due, 250)
 }
 
-// pagesClose: a page is gone when the last entry is taken out, and comes back when it begins again, in whatever bucket.
+// pagesClose: a page is gone with its last entry, and may begin again in any bucket.
 func pagesClose(w *world) {
 	o := w.begin(0)
 	o.save(state.Changes{Entries: []state.Entry{entry("11/a", "1"), entry("11/b", "1"), entry("21/c", "1")}})
@@ -219,7 +219,7 @@ func knownIDsAreComplete(w *world) {
 	}
 }
 
-// knownIDsWhileTheyChange: a page in which nothing is changed comes, whatever else comes and goes.
+// knownIDsWhileTheyChange: an unchanged page is returned, whatever happens to others.
 func knownIDsWhileTheyChange(w *world) {
 	o := w.begin(0)
 	var c state.Changes
@@ -292,8 +292,7 @@ func partitionsDoNotMix(w *world) {
 	}
 }
 
-// readsAreAtomicWithTheFence: all that a look-up shows, and all that is shown to be due, is of the checkpoint
-// that the fence names, while checkpoints keep coming.
+// readsAreAtomicWithTheFence: results of LookUp and Due belong to the checkpoint of the fence, while checkpoints keep coming.
 func readsAreAtomicWithTheFence(w *world) {
 	const n = 500
 	o := w.begin(0)

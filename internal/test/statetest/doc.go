@@ -1,3 +1,3 @@
-// Package statetest is the conformance suite of state.Store and its sub-interfaces. It tests each guarantee that the
-// protocol relies on, and is imported by tests only.
+// Package statetest is the conformance suite of state.Store and its sub-interfaces: each guarantee that the protocol relies on. Only tests
+// import it.
 package statetest

@@ -10,7 +10,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// sums is the position and the fields of the hashes.
 func (w *world) sums(f state.Follower, hashes ...string) (state.Fence, map[string]string) {
 	w.Helper()
 	at, fields, err := f.Sums(w.ctx, 0, hashes)
@@ -137,7 +136,7 @@ func deltasOfARollback(w *world, f state.Follower) {
 	}
 }
 
-// largeDeltas: either the deltas carry everything, or they say that they do not.
+// largeDeltas: the deltas carry everything, or say that they do not.
 func largeDeltas(w *world, f state.Follower) {
 	for _, n := range []int{3000, 20000} {
 		p := int32(n)
@@ -167,7 +166,7 @@ func largeDeltas(w *world, f state.Follower) {
 	}
 }
 
-// sumsMatchDeltas: a follower knows the same by deltas as by reading the sums.
+// sumsMatchDeltas: deltas and sums give a follower the same state.
 func sumsMatchDeltas(w *world, f state.Follower) {
 	seed := uint64(time.Now().UnixNano())
 	w.Logf("seed %d", seed)

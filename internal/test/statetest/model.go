@@ -13,7 +13,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// model is the slow and obvious store.
 type model struct {
 	hashes  map[string]string // "hash/field" -> value
 	entries map[string]string // "page/id" -> value
@@ -34,7 +33,7 @@ func set(m map[string]string, key string, value []byte) {
 	}
 }
 
-// randomChanges draws from few names, so that elements meet.
+// randomChanges draws from few names, so that elements collide.
 func randomChanges(r *rand.Rand) state.Changes {
 	var c state.Changes
 	value := func() []byte {
@@ -54,7 +53,7 @@ func randomChanges(r *rand.Rand) state.Changes {
 	return c
 }
 
-// againstAModel sends random checkpoints, some of them twice, some through a new owner, some by a fenced one.
+// againstAModel sends random checkpoints, some twice, some through a new owner, some by a fenced one.
 func againstAModel(w *world) {
 	seed := uint64(time.Now().UnixNano())
 	w.Logf("seed %d", seed)

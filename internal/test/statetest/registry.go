@@ -40,7 +40,6 @@ func RunRegistry(t *testing.T, open func(t *testing.T) Subject) {
 	}
 }
 
-// announce announces a worker, and gives all by their ids.
 func (w *world) announce(r state.Registry, self state.WorkerInfo) map[string]state.WorkerInfo {
 	w.Helper()
 	all, err := r.Announce(w.ctx, self)
@@ -57,7 +56,7 @@ func (w *world) announce(r state.Registry, self state.WorkerInfo) map[string]sta
 	return byID
 }
 
-// workers are all that count, for who is none of them.
+// workers returns the announcements that count, for a reader without one.
 func (w *world) workers(r state.Registry) []state.WorkerInfo {
 	w.Helper()
 	all, err := r.Workers(w.ctx)
@@ -114,7 +113,7 @@ func announcedUntilWithdrawn(w *world, one, other state.Registry) {
 	require.NoError(w, one.Withdraw(w.ctx, "nobody"))
 }
 
-// announcedByOtherVersions: members that are known are read; entries that are no workers are ignored.
+// announcedByOtherVersions: known members are read, malformed entries ignored.
 func announcedByOtherVersions(w *world, one, other state.Registry) {
 	w.Note(w.T, map[string]string{
 		"next":  `{"id":"next","regions":{"eu":[1,2]},"learners":{"feed":"f","front":"g"},"layout":9,"version":"2"}`,

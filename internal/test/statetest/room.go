@@ -10,7 +10,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// lookUpEndsWithItsRoom: a reply is as many values as first come to room, and one at least, however often an id is asked for.
+// lookUpEndsWithItsRoom: a reply holds the values up to room, and at least one, however often an id is requested.
 func lookUpEndsWithItsRoom(w *world) {
 	o := w.begin(0)
 	var c state.Changes
@@ -37,7 +37,7 @@ func lookUpEndsWithItsRoom(w *world) {
 	}
 }
 
-// lookUpOfLargeValues has more bytes than one request may bring, of few ids that are asked for often.
+// lookUpOfLargeValues exceeds the bytes of one request, with few ids requested often.
 func lookUpOfLargeValues(w *world) {
 	const n, size = 5, 1 << 20
 	o := w.begin(0)
@@ -57,7 +57,7 @@ func lookUpOfLargeValues(w *world) {
 	require.Len(w, some, 6)
 }
 
-// dueEndsWithItsRoom: a walk with little room per step reads every entry, and ends.
+// dueEndsWithItsRoom: an iteration with little room per step reads every entry, and ends.
 func dueEndsWithItsRoom(w *world) {
 	const each, size = 90, 400
 	o := w.begin(0)
@@ -98,7 +98,7 @@ func dueEndsWithItsRoom(w *world) {
 	require.Less(w, steps, 4*all/room, "it makes little of its room")
 }
 
-// dueSaysWhetherThereAreMore, exactly, whichever bound a step comes to.
+// dueSaysWhetherThereAreMore, exactly, at each bound.
 func dueSaysWhetherThereAreMore(w *world) {
 	o := w.begin(0)
 	o.save(state.Changes{Entries: []state.Entry{entry("11/a", "12345"), entry("12/b", "12345"), entry("21/c", "12345"), entry("51/later", "")}})
@@ -118,7 +118,6 @@ func dueSaysWhetherThereAreMore(w *world) {
 	}
 }
 
-// knownIDsInLargePages: pages of whatever size, and with whatever in them, are read.
 func knownIDsInLargePages(w *world) {
 	const n = 60_000
 	o := w.begin(0)

@@ -13,25 +13,20 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// Subject is a fresh, empty store under test, with functions that change it behind its back.
+// Subject is an empty store under test, with functions that change it from outside.
 type Subject struct {
 	Store state.Store
 	// Other is a second client of the same store: another worker. It may be Store itself.
 	Other state.Store
-	// Snapshot copies a partition's stored state and returns a function that restores it, as a restored dump or a
-	// failover to a stalled replica would.
+	// Snapshot copies a partition's stored state; restore brings it back, like a restored dump or a failover to a stalled replica.
 	Snapshot func(t *testing.T, p int32) (restore func())
-	// Tear leaves partition p as a checkpoint of that id would that was cut off after its first write. Nil for a
-	// store that writes atomically.
+	// Tear leaves partition p like a checkpoint that ended after its first write. Nil for a store that writes atomically.
 	Tear func(t *testing.T, p int32, id string)
-	// Note stores announcements by id, as another version might encode them: JSON objects that are not empty. Only a
-	// state.Registry needs it.
+	// Note stores announcements by id, as another version might encode them: JSON objects that are not empty. Only for a state.Registry.
 	Note func(t *testing.T, says map[string]string)
-	// Later advances the store's clock by d, which may be negative, or ages announcements by d. Only a state.Registry
-	// needs it.
+	// Later advances the store's clock by d, which may be negative, or ages announcements by d. Only for a state.Registry.
 	Later func(t *testing.T, d time.Duration)
-	// Hook is called between the suite's steps and does things that must not matter, such as SCRIPT FLUSH. It may be
-	// nil.
+	// Hook, if not nil, is called between the suite's steps, for effects that must not matter, such as SCRIPT FLUSH.
 	Hook func(t *testing.T)
 }
 
@@ -100,7 +95,6 @@ func RunFollower(t *testing.T, open func(t *testing.T) Subject) {
 	}
 }
 
-// world is one test with its subject.
 type world struct {
 	*testing.T
 	Subject
@@ -135,7 +129,6 @@ func freshMeta() *state.Meta {
 	}
 }
 
-// owner is a worker's view of its partition.
 type owner struct {
 	w     *world
 	store state.Store
@@ -153,7 +146,7 @@ func (w *world) begin(p int32) *owner {
 	return &owner{w: w, store: w.Store, p: p, fence: m.Fence, meta: m}
 }
 
-// takeOver acquires a partition that is there, as another worker.
+// takeOver acquires an existing partition, as another worker.
 func (w *world) takeOver(p int32) *owner {
 	w.Helper()
 	m, err := w.Other.Acquire(w.ctx, p, 2, true, nil)
@@ -162,7 +155,7 @@ func (w *world) takeOver(p int32) *owner {
 	return &owner{w: w, store: w.Other, p: p, fence: m.Fence, meta: m}
 }
 
-// make makes a checkpoint that leads on from the owner's fence.
+// make returns a checkpoint that continues the owner's fence.
 func (o *owner) make(c state.Changes) *state.Checkpoint {
 	o.w.next++
 	return &state.Checkpoint{Fence: o.fence, ID: fmt.Sprintf("checkpoint-%d", o.w.next), Meta: o.meta, Changes: begun(c)}
@@ -174,7 +167,6 @@ func (o *owner) send(c *state.Checkpoint) error {
 	return err
 }
 
-// save makes and sends one; it must succeed.
 func (o *owner) save(c state.Changes) *state.Checkpoint {
 	o.w.Helper()
 	cp := o.make(c)
@@ -191,7 +183,7 @@ func (w *world) lookUp(p int32, ids ...string) (state.Fence, []string) {
 	w.hook()
 	texts := make([]string, len(values))
 	for i, v := range values {
-		texts[i] = "-" // nothing
+		texts[i] = "-" // nil
 		if v != nil {
 			texts[i] = string(v)
 		}
@@ -207,7 +199,7 @@ func (w *world) probe(p int32) state.Fence {
 	return f
 }
 
-// load is all fields of hashes, as "hash/field" -> value.
+// load returns all fields of hashes, as "hash/field" -> value.
 func (w *world) load(p int32, hashes ...string) map[string]string {
 	w.Helper()
 	fields, err := w.Store.Load(w.ctx, p, hashes)
@@ -221,7 +213,7 @@ func (w *world) asMap(fields []state.Field) map[string]string {
 	all := map[string]string{}
 	for _, f := range fields {
 		key := f.Hash + "/" + string(f.Field)
-		_, twice := all[key] // not require.NotContains, which looks at every key
+		_, twice := all[key] // not require.NotContains, which compares every key
 		require.False(w, twice, "%s came twice", key)
 		all[key] = string(f.Value)
 	}
@@ -241,7 +233,7 @@ func (w *world) due(p int32, upTo int64, limit int) (state.Fence, []string) {
 	return f, texts
 }
 
-// known is all known ids as "page/id", with how often each came; each page has the bucket that pageIn gave it.
+// known counts all known ids as "page/id". Each page must have the bucket of bucketOf.
 func (w *world) known(p int32, between func()) map[string]int {
 	w.Helper()
 	ids := map[string]int{}
@@ -263,7 +255,6 @@ func (w *world) known(p int32, between func()) map[string]int {
 	}
 }
 
-// idOf makes an ID of up to 16 bytes.
 func idOf(text string) (id state.ID) {
 	if copy(id[:], text) < len(text) {
 		panic("statetest: an id of more than 16 bytes")
@@ -273,7 +264,7 @@ func idOf(text string) (id state.ID) {
 
 func text(id state.ID) string { return strings.TrimRight(string(id[:]), "\x00") }
 
-// placeOf is the place that "page/id" names, or an id alone in page 1.
+// placeOf returns the place "page/id", or an id alone in page 1.
 func placeOf(name string) state.Place {
 	page := uint32(1)
 	if before, id, ok := strings.Cut(name, "/"); ok {
@@ -300,10 +291,10 @@ func entry(name, value string) state.Entry {
 
 func gone(name string) state.Entry { return state.Entry{Place: placeOf(name)} }
 
-// bucketOf is that of each page in this suite: ten pages share one.
+// bucketOf returns a page's bucket in this suite: ten pages share one.
 func bucketOf(page uint32) int64 { return int64(page / 10) }
 
-// begun adds the beginnings of all pages that changes put something into, whether they are there or not.
+// begun adds the beginnings of all pages with entries in c, existing or not.
 func begun(c state.Changes) state.Changes {
 	seen := map[uint32]bool{}
 	for _, e := range c.Entries {

@@ -43,7 +43,7 @@ func upgrades() state.Upgrades {
 	return state.Upgrades{1: one('2'), 2: one('3')}
 }
 
-// dying is a client that dies at a checkpoint: before it, or when it is stored and nobody has read the answer.
+// dying is a client that dies at a checkpoint: before it, or after it is stored and before the answer.
 type dying struct {
 	state.AdminStore
 	left   int
@@ -80,7 +80,7 @@ func (w *world) ofVersion1() *owner {
 	return o
 }
 
-// versions returns the stored version, how many values there are, and of which versions they are.
+// versions returns the stored version, the number of values, and their versions.
 func (w *world) versions(k state.AdminStore) (layout, values int, of string) {
 	m, fields, pages, err := k.Whole(w.ctx, 0, []string{"feed:items", "gone:queue", "empty"})
 	require.NoError(w, err)
@@ -140,7 +140,7 @@ func upgradeSurvivesACrashAnywhere(w *world, k state.AdminStore) {
 	require.Equal(w, map[int]bool{1: true, 2: true, 3: true}, whole)
 }
 
-// upgradeIsRefused where the version is higher, or an upgrade is missing, and changes nothing, not even the owner.
+// upgradeIsRefused if the version is higher, or an upgrade is missing. It changes nothing, not even the owner.
 func upgradeIsRefused(w *world, k state.AdminStore) {
 	require.ErrorIs(w, upgrades().Run(w.ctx, k, 0, 3), state.ErrNoState)
 	o := w.ofVersion1()
@@ -172,7 +172,7 @@ func (u *usurped) Checkpoint(ctx context.Context, p int32, c *state.Checkpoint) 
 	return u.AdminStore.Checkpoint(ctx, p, c)
 }
 
-// upgradeIsFenced: the owner of the lower version writes no more, and an upgrade ends where another one begins.
+// upgradeIsFenced: the old owner cannot write, and an upgrade ends once another one begins.
 func upgradeIsFenced(w *world, k state.AdminStore) {
 	o := w.ofVersion1()
 	var other *owner
@@ -187,7 +187,7 @@ func upgradeIsFenced(w *world, k state.AdminStore) {
 	require.Equal(w, []any{2, "2"}, []any{layout, of})
 }
 
-// upgradeKeepsTheCut: nothing of Meta changes but the version, the token and the sequence.
+// upgradeKeepsTheCut: of Meta only version, token and sequence change.
 func upgradeKeepsTheCut(w *world, k state.AdminStore) {
 	o := w.ofVersion1()
 	require.NoError(w, upgrades().Run(w.ctx, k, 0, 3))

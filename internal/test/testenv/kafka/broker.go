@@ -25,45 +25,42 @@ import (
 type Options struct {
 	// Heap of the JVM, as for -Xmx; "": 512m.
 	Heap string
-	// Bench lets the JVM optimise fully and collect garbage in parallel. Without it, it compiles fast and little,
-	// which halves the time to start and costs throughput.
+	// Bench lets the JVM optimise fully and collect garbage in parallel. Without it, it compiles fast and little, which halves the time to
+	// start and costs throughput.
 	Bench bool
-	// Settings are added to, or replace, those of server.properties.
+	// Settings are merged into server.properties.
 	Settings map[string]string
 	// JVM holds further flags.
 	JVM []string
-	// Env is added to the broker's environment.
 	Env []string
-	// Listeners are added to the plaintext one, on which everything else here relies.
+	// Listeners are added to the plaintext one, which this package uses.
 	Listeners []Listener
-	// SCRAM are users that exist from the start, such as "SCRAM-SHA-256=[name=worker,password=secret]".
+	// SCRAM are initial users, such as "SCRAM-SHA-256=[name=worker,password=secret]".
 	SCRAM []string
 }
 
-// Listener is one more port, for other clients than the plaintext one's.
 type Listener struct {
-	Name     string // as Kafka writes it, in capitals
+	Name     string // in capitals
 	Protocol string // SSL, SASL_PLAINTEXT or SASL_SSL
 	// Settings of this listener alone, named without its prefix, such as "ssl.client.auth".
 	Settings map[string]string
-	// Advertised are the addresses for clients, host:port by broker, for listeners behind a proxy. Empty: the
-	// listeners' own.
+	// Advertised are the addresses for clients, host:port by broker, for listeners behind a proxy. Empty: the listeners' own.
 	Advertised []string
 }
 
 const (
-	startTimeout = 90 * time.Second // a busy machine of two cores needs a tenth of it
+	startTimeout = 90 * time.Second // ten times the time on a busy machine with two cores
 	stopGrace    = 20 * time.Second
 	startTries   = 5
 )
 
-// Broker is a running, or a stopped, Apache Kafka. Its methods are for one goroutine at a time.
+// Broker is an Apache Kafka, running or stopped. Its methods are not safe for concurrent use.
 type Broker struct {
 	opts    Options
 	java    string
 	jars    string
 	dir     string // configuration, log and data
-	cluster string // KRaft's id of this cluster: the proof that it is ours that answers
+	cluster string // KRaft's id of this cluster, which identifies our broker
 	node    int    // from 1 on
 	voters  string // of KRaft's quorum: every broker of the cluster
 	brokers int    // of the cluster
@@ -74,7 +71,7 @@ type Broker struct {
 	running bool
 }
 
-// Start fetches Kafka where needed, starts a broker with an empty log and waits until it answers.
+// Start fetches Kafka if necessary, starts a broker with an empty log and waits until it answers.
 func Start(ctx context.Context, opts Options) (*Broker, error) {
 	java, err := Java(ctx)
 	if err != nil {
@@ -91,7 +88,7 @@ func Start(ctx context.Context, opts Options) (*Broker, error) {
 			return b, nil
 		}
 		failed = err
-		// A port that somebody took in between is the one fault that another try can mend.
+		// Only a port that was taken meanwhile is worth another try.
 		if !errors.Is(err, proc.ErrExited) || ctx.Err() != nil {
 			break
 		}
@@ -115,7 +112,7 @@ func newBroker(ctx context.Context, opts Options, java, jars string) (*Broker, e
 	return b, nil
 }
 
-// prepare makes the brokers of a cluster, with ports and directories of their own; none is formatted or started.
+// prepare makes the brokers of a cluster, with ports and directories of their own, neither formatted nor started.
 func prepare(opts Options, java, jars string, brokers int) ([]*Broker, error) {
 	each := 2 + len(opts.Listeners)
 	ports, err := proc.FreePorts(brokers * each)
@@ -141,8 +138,8 @@ func prepare(opts Options, java, jars string, brokers int) ([]*Broker, error) {
 	return all, nil
 }
 
-// newClusterID makes a UUID as Kafka writes them: 16 bytes in URL-safe base 64, and no leading dash, which its tools
-// would take for an option.
+// newClusterID returns a UUID in Kafka's format: 16 bytes in URL-safe base 64, without a leading dash, which its tools would take for an
+// option.
 func newClusterID() string {
 	var id [16]byte
 	_, _ = rand.Read(id[:]) // never fails
@@ -150,9 +147,9 @@ func newClusterID() string {
 	return base64.RawURLEncoding.EncodeToString(id[:])
 }
 
-// settings of a broker that is a controller too. Everything listens on loopback only.
+// settings returns those of a broker that is a controller too. All listeners are on loopback.
 func (b *Broker) settings() map[string]string {
-	// Of internal topics every broker has a copy, and one broker may be away.
+	// Every broker has a replica of internal topics, and one broker may be away.
 	copies, insync := strconv.Itoa(b.brokers), strconv.Itoa(max(1, b.brokers-1))
 	s := map[string]string{
 		"process.roles":                  "broker,controller",
@@ -171,20 +168,19 @@ func (b *Broker) settings() map[string]string {
 		"share.coordinator.state.topic.replication.factor": copies,
 		"share.coordinator.state.topic.min.isr":            insync,
 
-		// Fewer partitions are created faster than the default of 50, and are enough.
+		// Fewer partitions than the default of 50 are created faster, and are enough.
 		"offsets.topic.num.partitions":         "4",
 		"transaction.state.log.num.partitions": "4",
 
-		// Groups form and rebalance without waiting for members that a test never starts, and a session of a member
-		// that was killed may be short.
+		// Groups form and rebalance without waiting for members that a test never starts, and sessions of killed members may be short.
 		"group.initial.rebalance.delay.ms": "0",
 		"group.min.session.timeout.ms":     "1000",
 
-		// Retention is looked after often enough for tests that let the log's start pass an offset.
+		// Frequent enough for tests in which retention lets the log's start pass an offset.
 		"log.retention.check.interval.ms": "1000",
 		"log.segment.delete.delay.ms":     "1000",
 
-		// The cleaner's 128 MiB would not fit beside the rest into the heap.
+		// The cleaner's default of 128 MiB would not fit into the heap.
 		"log.cleaner.dedupe.buffer.size": strconv.Itoa(16 << 20),
 	}
 	for i, l := range b.opts.Listeners {
@@ -203,10 +199,10 @@ func (b *Broker) settings() map[string]string {
 	return s
 }
 
-// property escapes a value for a file that Java reads, where a line's end would end the value.
+// property escapes a value for a Java properties file.
 var property = strings.NewReplacer("\\", "\\\\", "\n", "\\n", "\r", "\\r")
 
-// Data is the directory with the logs of the partitions.
+// Data is the directory with the partitions' logs.
 func (b *Broker) Data() string { return filepath.Join(b.dir, "data") }
 
 func (b *Broker) propertiesPath() string { return filepath.Join(b.dir, "server.properties") }
@@ -247,10 +243,10 @@ func (b *Broker) jvm(heap string) []string {
 	return append(args, "-cp", filepath.Join(b.jars, "*"))
 }
 
-// Addr is the bootstrap address, host:port. It stays the same when the broker is restarted.
+// Addr is the bootstrap address, host:port, which a restart keeps.
 func (b *Broker) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(b.port)) }
 
-// ListenerAddrs are the addresses of Options.Listeners by name. They stay the same when the broker is restarted.
+// ListenerAddrs returns the addresses of Options.Listeners by name, which a restart keeps.
 func (b *Broker) ListenerAddrs() map[string]string {
 	addrs := make(map[string]string, len(b.opts.Listeners))
 	for i, l := range b.opts.Listeners {
@@ -263,8 +259,7 @@ func (b *Broker) listenerAddr(i int) string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(b.more[i]))
 }
 
-// Start starts a broker that was stopped or killed, on the same address and with the same data, and waits until it
-// answers.
+// Start starts a stopped or killed broker with the same address and data, and waits until it answers.
 func (b *Broker) Start(ctx context.Context) error {
 	if b.running {
 		return errors.New("start Apache Kafka: it is running")
@@ -289,7 +284,7 @@ func (b *Broker) Start(ctx context.Context) error {
 	return nil
 }
 
-// probe asks for the metadata, which name the cluster, and for the partitions that are there from before a restart.
+// probe requests the metadata, which name the cluster, and the partitions from before a restart.
 func (b *Broker) probe(ctx context.Context) error {
 	transport := &kafkago.Transport{DialTimeout: time.Second}
 	defer transport.CloseIdleConnections()
@@ -306,7 +301,7 @@ func (b *Broker) probe(ctx context.Context) error {
 	return Serves(ctx, client, nil)
 }
 
-// Stop ends the broker in an orderly way; its data stays until Close.
+// Stop ends the broker in an orderly way. Its data stay until Close.
 func (b *Broker) Stop() error {
 	if !b.running {
 		return nil
@@ -315,7 +310,7 @@ func (b *Broker) Stop() error {
 	return b.process.Stop(stopGrace)
 }
 
-// Kill ends the broker at once; its data stays until Close.
+// Kill ends the broker at once. Its data stay until Close.
 func (b *Broker) Kill() error {
 	if !b.running {
 		return nil
@@ -324,7 +319,6 @@ func (b *Broker) Kill() error {
 	return b.process.Kill()
 }
 
-// Restart stops the broker and starts it again.
 func (b *Broker) Restart(ctx context.Context) error {
 	if err := b.Stop(); err != nil {
 		return err
@@ -332,8 +326,8 @@ func (b *Broker) Restart(ctx context.Context) error {
 	return b.Start(ctx)
 }
 
-// FillDisk lets every write to the broker's files fail, as a full disk does. A broker gives up then; FillDisk returns when
-// it has ended. Start begins with room again.
+// FillDisk makes every write to the broker's files fail, like a full disk, and returns once the broker has given up. Start restores the
+// room.
 func (b *Broker) FillDisk(ctx context.Context) error {
 	if err := b.process.LimitFiles(1); err != nil {
 		return err
@@ -347,20 +341,19 @@ func (b *Broker) FillDisk(ctx context.Context) error {
 	}
 }
 
-// Pause freezes the broker: connections stay open and nothing is answered.
+// Pause freezes the broker: connections stay open without answers.
 func (b *Broker) Pause() error { return b.process.Pause() }
 
-// Resume lets a paused broker go on.
 func (b *Broker) Resume() error { return b.process.Resume() }
 
 // Running reports whether the broker was started, and not ended since by one of these methods.
 func (b *Broker) Running() bool { return b.running }
 
-// Tail is the end of the broker's log, for messages.
+// Tail returns the end of the broker's log, for messages.
 func (b *Broker) Tail() string { return b.process.Tail(20) }
 
-// PID is the process id of the broker that runs or ran last.
+// PID returns the process id of the present or last run.
 func (b *Broker) PID() int { return b.process.PID() }
 
-// Close ends the broker and removes its data. Nobody reads the data again, so it is killed, which is faster.
+// Close kills the broker, which is faster than Stop, and removes its data.
 func (b *Broker) Close() error { return errors.Join(b.Kill(), os.RemoveAll(b.dir)) }

@@ -14,8 +14,7 @@ type Cluster struct {
 	Brokers []*Broker
 }
 
-// StartCluster starts a cluster with an empty log, and waits until all brokers answer. A majority has to run for
-// anything to be decided, such as the leader of a partition.
+// StartCluster starts a cluster with an empty log, and waits until all brokers answer. Leaders are elected only while a majority runs.
 func StartCluster(ctx context.Context, opts Options, brokers int) (*Cluster, error) {
 	java, err := Java(ctx)
 	if err != nil {
@@ -46,7 +45,7 @@ func newCluster(ctx context.Context, opts Options, java, jars string, brokers in
 	}
 	c := &Cluster{Brokers: all}
 	start, startCtx := errgroup.WithContext(ctx)
-	for _, b := range all { // none answers before a majority is there
+	for _, b := range all { // none answers before a majority runs
 		start.Go(func() error {
 			if err := b.format(startCtx); err != nil {
 				return err
@@ -60,7 +59,7 @@ func newCluster(ctx context.Context, opts Options, java, jars string, brokers in
 	return c, nil
 }
 
-// Addrs are the brokers' addresses, host:port. They stay the same when brokers are restarted.
+// Addrs returns the brokers' addresses, host:port, which a restart keeps.
 func (c *Cluster) Addrs() []string {
 	addrs := make([]string, len(c.Brokers))
 	for i, b := range c.Brokers {
@@ -69,7 +68,6 @@ func (c *Cluster) Addrs() []string {
 	return addrs
 }
 
-// Close ends all brokers and removes their data.
 func (c *Cluster) Close() error {
 	errs := make([]error, len(c.Brokers))
 	for i, b := range c.Brokers {

@@ -1,4 +1,3 @@
-// Package kafka runs a real Apache Kafka in KRaft mode on loopback, one broker or a cluster, for tests, benchmarks and
-// examples.
-// It needs Java 17; Maven fetches the broker. Nothing here depends on the testing package.
+// Package kafka runs a real Apache Kafka in KRaft mode on loopback, one broker or a cluster, for tests, benchmarks and examples. It needs
+// Java 17; Maven fetches the broker. It does not import testing.
 package kafka

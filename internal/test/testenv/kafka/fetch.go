@@ -22,13 +22,12 @@ import (
 //go:embed pom.xml
 var pom []byte
 
-// Version of Apache Kafka, as pom.xml names it.
 var Version = string(regexp.MustCompile(`<kafka\.version>([^<]+)</kafka\.version>`).FindSubmatch(pom)[1])
 
-// CacheEnv names a directory to keep Kafka's jars in, instead of .cache at the top of the repository.
+// CacheEnv names a directory for Kafka's jars, instead of .cache at the top of the repository.
 const CacheEnv = "RANKER_TEST_CACHE"
 
-// ErrMissing: something has to be installed first; the message names it.
+// ErrMissing: the program in the message has to be installed first.
 var ErrMissing = errors.New("not installed")
 
 // minJava is the oldest Java that runs a Kafka 4 broker.
@@ -37,8 +36,7 @@ const minJava = 17
 // fetchTimeout bounds Maven: 92 jars, 55 MB.
 const fetchTimeout = 8 * time.Minute
 
-// Fetch returns the directory with Kafka's jars. The first call on a machine lets Maven fetch them; it waits while
-// another process does so.
+// Fetch returns the directory with Kafka's jars. The first call on a machine lets Maven fetch them; it waits while another process does so.
 func Fetch(ctx context.Context) (string, error) {
 	cache, err := CacheDir()
 	if err != nil {
@@ -79,7 +77,7 @@ func complete(dir string) bool {
 	return err == nil && string(got) == stamp()
 }
 
-// fetch lets Maven fill a directory beside dir, and renames it into place when it is whole.
+// fetch lets Maven fill a directory beside dir, and renames it into place when it is complete.
 func fetch(ctx context.Context, root, dir string) error {
 	mvn, err := exec.LookPath("mvn")
 	if err != nil {
@@ -118,7 +116,7 @@ func fetch(ctx context.Context, root, dir string) error {
 	return nil
 }
 
-// firstErrors returns the error lines of Maven's output, which begins with the most important.
+// firstErrors returns the error lines of Maven's output, most important first.
 func firstErrors(out string) string {
 	var kept []string
 	for line := range strings.Lines(out) {
@@ -135,8 +133,7 @@ func firstErrors(out string) string {
 	return strings.Join(kept, " ")
 }
 
-// CacheDir is where the jars are kept: RANKER_TEST_CACHE, or .cache beside the go.work above the working directory, which both
-// modules of the repository share.
+// CacheDir returns the directory of the jars: RANKER_TEST_CACHE, or .cache beside the nearest go.work, shared by both modules.
 func CacheDir() (string, error) {
 	if dir := os.Getenv(CacheEnv); dir != "" {
 		return filepath.Abs(dir)
@@ -157,7 +154,7 @@ func CacheDir() (string, error) {
 
 var javaVersion = regexp.MustCompile(`version "(\d+)`)
 
-// Java returns the path of a Java that can run Kafka: the one in JAVA_HOME, or else the one in PATH.
+// Java returns the path of a Java that can run Kafka, from JAVA_HOME or else PATH.
 func Java(ctx context.Context) (string, error) {
 	java := "java"
 	if home := os.Getenv("JAVA_HOME"); home != "" {

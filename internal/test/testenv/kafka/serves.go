@@ -9,11 +9,10 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 )
 
-// Serves reports whether the expected topics have these partition counts, and a leader that serves each partition.
-// With nothing expected, it checks all topics with their present partitions. The error names the missing ones.
+// Serves reports whether the expected topics have these partition counts, and a leader that serves each partition. With nothing expected,
+// it checks all topics with their present partitions. The error names the missing ones.
 //
-// A leader in the metadata is not enough, since that broker may not know yet that it leads. So Serves asks for the
-// offsets, which only a leader returns.
+// Serves asks for offsets, which only a leader returns: a leader in the metadata may not know yet that it leads.
 func Serves(ctx context.Context, client *kafkago.Client, expected map[string]int) error {
 	meta, err := client.Metadata(ctx, &kafkago.MetadataRequest{Topics: slices.Sorted(maps.Keys(expected))})
 	if err != nil {
@@ -28,7 +27,7 @@ func Serves(ctx context.Context, client *kafkago.Client, expected map[string]int
 			if p.Error != nil || p.Leader.Host == "" {
 				return fmt.Errorf("partition %d of topic %s has no leader (%v)", p.ID, topic.Name, p.Error)
 			}
-			if topic.Internal { // kafka-go does not know their leaders, and would ask anybody
+			if topic.Internal { // kafka-go does not know their leaders, and would ask any broker
 				continue
 			}
 			offsets.Topics[topic.Name] = append(offsets.Topics[topic.Name], kafkago.LastOffsetOf(p.ID))

@@ -1,11 +1,11 @@
-// Command testenv starts a real Apache Kafka and a real redis-server on loopback, runs a command that finds them in
-// its environment, stops them, and ends with the command's exit status:
+// Command testenv starts a real Apache Kafka and a real redis-server on loopback, runs a command with them, stops them, and exits with the
+// command's status:
 //
 //	go run ./internal/test/testenv/cmd/testenv -- go test ./...
 //	go run ./internal/test/testenv/cmd/testenv -bench -heap 1g -- bash
 //
-// The command sees RANKER_TEST_KAFKA and RANKER_TEST_REDIS, each host:port, and the servers' process ids in
-// RANKER_TEST_KAFKA_PID and RANKER_TEST_REDIS_PID.
+// The command gets RANKER_TEST_KAFKA and RANKER_TEST_REDIS, each host:port, and the servers' process ids in RANKER_TEST_KAFKA_PID and
+// RANKER_TEST_REDIS_PID.
 package main
 
 import (
@@ -26,7 +26,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv/redis"
 )
 
-// The variables that package testenv reads; that package itself imports testing, which commands don't.
+// The variables of package testenv, which imports testing, so that commands do not import it.
 const (
 	kafkaEnv = "RANKER_TEST_KAFKA"
 	redisEnv = "RANKER_TEST_REDIS"
@@ -45,7 +45,7 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	// The command is in our process group and hears a Ctrl-C itself; we wait for it.
+	// The command is in this process group and receives a Ctrl-C itself; testenv waits for it.
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
 	if *fetch {
@@ -59,13 +59,13 @@ func exit(err error, code int) {
 	if err == nil {
 		os.Exit(0)
 	}
-	if exited := (*exec.ExitError)(nil); !errors.As(err, &exited) { // the command has said itself what was wrong
+	if exited := (*exec.ExitError)(nil); !errors.As(err, &exited) { // the command has printed its own error
 		fmt.Fprintln(os.Stderr, "testenv:", err)
 	}
 	os.Exit(max(code, 1))
 }
 
-// prepare does what run does before it starts anything.
+// prepare checks before anything is started.
 func prepare(ctx context.Context) error {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		return fmt.Errorf("redis-server is %w: apt-get install redis-server", redis.ErrMissing)
