@@ -8,29 +8,27 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// hashAttraction maps "<item>" to how many impressions that had the item on top ended with a selection and how many without one, with a
-// blank between.
+// hashAttraction maps "<item>" to "<with> <without>": impressions with the item on top that ended with and without a selection.
 const hashAttraction = "attraction"
 
-// attraction learns which share of impressions ends with a selection, by the item on top. Impressions without a selection pay nothing,
-// so payoff per impression is that share times payoff per selection. The share is known within minutes, the payoff after days, so each
-// is learned from a sample of its own. The paper has no such users: there every impression brings a selection.
+// attraction estimates the share of selections by the item on top. Payoff per impression is that share times payoff per selection, plus
+// nothing times the rest. Shares are known within minutes and payoffs after days, so each is learned from its own sample. In the paper
+// every impression brings a selection.
 //
-// An impression counts for the item on top, which every user sees who looks at all. It counts as one with a selection where the item was
-// selected, or another shown before the next leader: by a user whose taste deviates, or who went on down the list. Whoever selects
-// further down has seen more than the item on top, and the impression does not count: windows are neither known nor assumed.
+// An impression counts for the item on top, which every attentive user sees. It counts as selected if the selection is the item itself, or
+// one shown before the next leader (a user with another taste, or one who went on down the list). A selection further down shows that the
+// user saw more than the item on top: the impression does not count, since windows are neither known nor assumed.
 //
-// What an impression counts is a function of its ranking and of its selection alone. So counts are exact integers, add up over
-// partitions, and do not depend on the order of impressions.
+// The counts of an impression depend on its ranking and selection alone. So counts are exact integers, add up over partitions, and do not
+// depend on the order of impressions.
 type attraction struct {
 	table   *policy.Table // Sums.R: impressions with a selection; Sums.N: all
 	belief  policy.Belief
-	nothing float64 // the payoff of an impression without a selection, normalised
+	nothing float64 // normalised payoff of an impression without a selection
 
 	estimates, known policy.Known
 }
 
-// newAttraction makes one of no impressions. An impression without a selection pays nothing, normalised.
 func newAttraction(nothing float64) *attraction {
 	a := &attraction{table: policy.NewTable(0), nothing: nothing, belief: policy.Belief{Sigma: 0.5, EstimateSigma: true, Prior: policy.EmpiricalPrior}}
 	a.table.EvidenceBy(func(i policy.Item) policy.Evidence {
@@ -40,19 +38,19 @@ func newAttraction(nothing float64) *attraction {
 	return a
 }
 
-// LearnAttraction makes payoff per impression the aim of a learner without state. An impression without a selection pays nothing,
-// normalised. Unselected counts where its feedback has the ranking. With a policy that is not policy.Estimating nothing changes.
+// LearnAttraction makes a learner without state maximise payoff per impression. nothing is the normalised payoff of an impression without a
+// selection. Unselected then needs the ranking in its feedback. A policy that is not policy.Estimating ignores it.
 func (d *Direct) LearnAttraction(nothing float64) {
 	if _, ok := d.ranker().(policy.Estimating); ok {
 		d.attraction = newAttraction(nothing)
 	}
 }
 
-// LearnAttraction makes payoff per impression the aim of a learner without state. An impression without a selection pays nothing,
-// normalised. Unselected counts where its feedback has the ranking.
+// LearnAttraction makes a learner without state maximise payoff per impression. nothing is the normalised payoff of an impression without a
+// selection. Unselected then needs the ranking in its feedback.
 func (r *Robust) LearnAttraction(nothing float64) { r.attraction = newAttraction(nothing) }
 
-// ended counts an impression that ended, with the selection of fb.Item or without one. One whose ranking is not known counts nothing.
+// ended counts an impression that ended, with or without the selection of fb.Item. Without its ranking it is not counted.
 func (a *attraction) ended(fb *Feedback, selected bool) {
 	if len(fb.Order) == 0 || len(fb.Order) != len(fb.Candidates) {
 		return
@@ -68,8 +66,8 @@ func (a *attraction) ended(fb *Feedback, selected bool) {
 	a.table.AddOwn(fb.Candidates[fb.Order[0]], s, policy.SumsChanged)
 }
 
-// differs returns whether payoff per impression can differ from payoff per selection: some impressions had a selection, and some had none.
-// It is false of nil.
+// differs reports whether payoff per impression can differ from payoff per selection: the mean share is neither 0 nor 1. For nil it is
+// false.
 func (a *attraction) differs() bool {
 	if a == nil {
 		return false
@@ -78,7 +76,7 @@ func (a *attraction) differs() bool {
 	return mean > 0 && mean < 1
 }
 
-// perImpression makes of estimates of payoffs per selection those of payoffs per impression, in proportion to the mean of all shares.
+// perImpression turns estimates of payoff per selection into estimates of payoff per impression, relative to the mean share.
 func (a *attraction) perImpression(items []policy.Item, from *policy.Known) *policy.Known {
 	mean := a.table.Mean()
 	c := a.belief.Components(a.table)
@@ -101,9 +99,9 @@ func (a *attraction) perImpression(items []policy.Item, from *policy.Known) *pol
 	return k
 }
 
-// shares writes upper bounds of candidates' shares to s, in proportion to the mean of all: shares plus the bonus of MOSS. It returns s, or
-// nil where payoff per impression cannot differ. A ranking of robust seldom has an item of high utility on top, and only the item on top
-// counts. So an item that was never on top leads until its share is known.
+// shares writes upper bounds of candidates' shares to s, relative to the mean share: estimate plus MOSS's bonus. It returns nil if payoff
+// per impression cannot differ. Only the item on top counts, and robust seldom puts an item of high utility there. So an item that was
+// never on top leads until its share is known.
 func (a *attraction) shares(items []policy.Item, s *policy.Shares) *policy.Shares {
 	if !a.differs() {
 		return nil
@@ -119,20 +117,19 @@ func (a *attraction) shares(items []policy.Item, s *policy.Shares) *policy.Share
 	return s
 }
 
-// fair is how many of the impressions each item would have had on top if all had as many.
+// fair returns the mean number of impressions per item.
 func (a *attraction) fair() float64 { return float64(a.table.Fed()) / float64(a.table.Len()) }
 
-// leastShare keeps shares within 0 and 1 where nothing speaks against either.
+// leastShare keeps estimated shares away from 0 and 1, for items without evidence of either.
 const leastShare = 1e-6
 
-// share is which share of the impressions with an item on top ends with a selection, and of how many that is known.
+// share returns an item's posterior mean share of selections, and its weight in impressions.
 func (a *attraction) share(i policy.Item, prior, kappa float64) (share, weight float64) {
 	e := a.table.Evidence(i)
 	weight = e.W + kappa
 	return min(max((e.R+float64(kappa*prior))/weight, leastShare), 1-leastShare), weight
 }
 
-// ShareOnTop implements Attracting.
 func (b *base) ShareOnTop(i policy.Item) (share float64, ok bool) {
 	a := b.attraction
 	if a == nil || a.table.Fed() == 0 {
@@ -143,7 +140,6 @@ func (b *base) ShareOnTop(i policy.Item) (share float64, ok bool) {
 	return share, true
 }
 
-// forget forgets an item.
 func (a *attraction) forget(i policy.Item) {
 	if a.table.Own(i) != (policy.Sums{}) {
 		a.table.Changes().Note(i, policy.SumsChanged)
@@ -151,7 +147,7 @@ func (a *attraction) forget(i policy.Item) {
 	a.table.Forget(i)
 }
 
-// takeOver adds what another learner has counted.
+// takeOver adds another learner's counts.
 func (a *attraction) takeOver(from *attraction, numbers []policy.Item) {
 	for i, to := range numbers {
 		if s := from.table.Own(policy.Item(i)); s != (policy.Sums{}) {
@@ -160,7 +156,7 @@ func (a *attraction) takeOver(from *attraction, numbers []policy.Item) {
 	}
 }
 
-// harvest writes what has changed of our own.
+// harvest writes the changed counts of this partition.
 func (a *attraction) harvest(r Recorder, to *writer) {
 	for i := range a.table.Changes().All() {
 		to.field = strconv.AppendInt(to.field[:0], int64(i), 10)
@@ -178,7 +174,7 @@ func (a *attraction) harvest(r Recorder, to *writer) {
 
 var errAttraction = errors.New("the value is not two numbers of impressions, of which one is above 0")
 
-// mostImpressions bounds what is read, so that sums of it stay exact.
+// mostImpressions bounds counts that are read, so that their sums stay exact.
 const mostImpressions = 1 << 50
 
 func parseAttraction(value []byte) (policy.Sums, error) {
@@ -191,7 +187,6 @@ func parseAttraction(value []byte) (policy.Sums, error) {
 	return policy.Sums{N: with + without, R: float64(with)}, nil
 }
 
-// load restores what harvest writes.
 func (a *attraction) load(field, value []byte) error {
 	i, err := parseItem(field, a.table.Totals.Len())
 	if err != nil {
@@ -204,7 +199,7 @@ func (a *attraction) load(field, value []byte) error {
 	return err
 }
 
-// setSource takes in what another source has counted; nil where it has nothing.
+// setSource sets another source's counts of an item. Malformed or nil values remove them.
 func (a *attraction) setSource(source int32, field, value []byte, items Translate) {
 	i, known := theirItem(field, items)
 	if !known {
@@ -217,20 +212,18 @@ func (a *attraction) setSource(source int32, field, value []byte, items Translat
 	}
 }
 
-// AttractionStatus is the learner's estimate of payoff per impression, over all items. Payoffs are normalised.
+// AttractionStatus is the estimate of payoff per impression over all items. Payoffs are normalised.
 type AttractionStatus struct {
-	// Learned is true where the learner maximises payoff per impression.
+	// Learned is set if the learner maximises payoff per impression.
 	Learned bool
-	// Impressions is the number of impressions of all partitions that the share is learned from, and Share is the share that ended
-	// with a selection; 0 where there are none.
+	// Impressions is the number of impressions, over all partitions, that Share is learned from. Share is 0 without impressions.
 	Impressions int64
 	Share       float64
-	// PerSelection is the mean payoff of a selection. A selection in flight counts by its silence. PerImpression is the payoff of an
-	// impression at that share.
+	// PerSelection is the mean payoff of a selection, those in flight included at their present weight. PerImpression is that times Share,
+	// plus the payoff without a selection.
 	PerSelection, PerImpression float64
 }
 
-// status is for people and metrics. It takes the mean payoff per selection.
 func (a *attraction) status(perSelection float64) AttractionStatus {
 	share := a.table.Mean()
 	return AttractionStatus{Learned: true, Impressions: a.table.Fed(), Share: share, PerSelection: perSelection,

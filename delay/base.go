@@ -7,46 +7,42 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// base is BASE, a policy for stochastic payoffs, with all that it decides from and what is stored of that. QPMD and
-// Direct are one each; they differ in when they feed it.
+// base is BASE, a policy for stochastic payoffs, with its statistics and their storage. QPMD and Direct embed it, and differ in when they
+// feed it.
 //
-// Its state is stored in hashes of its own, besides the items' sums: "flights" maps "<item>" to the number of its
-// selections in flight, where there are any, and windows, if they are learned, are stored as BOLD stores them. Numbers
-// are decimal.
+// Besides the items' sums it stores the hash "flights", which maps "<item>" to the number of its selections in flight, and learned windows
+// as BOLD does. Numbers are decimal.
 type base struct {
-	policy   policy.Policy   // nil where BASE explores
-	explorer policy.Explorer // nil where it does not
-	windows  windows         // those that explorer needs
-	aim      []float64       // what explorer aims at with them, for lists of its length
+	policy   policy.Policy   // nil if BASE explores
+	explorer policy.Explorer // nil if it does not
+	windows  windows         // for explorer
+	aim      []float64       // of explorer with windows folded to this length
 
 	table   *policy.Table
-	in      policy.Input // what of it does not change between decisions is set
+	in      policy.Input // Table and InFlight are set once
 	ws      policy.Workspace
 	flights flights
-	users   *contexts // nil where payoffs do not depend on features
+	users   *contexts // nil if payoffs do not depend on features
 
-	attraction *attraction // nil where payoff per selection is the aim
+	attraction *attraction // nil if the aim is payoff per selection
 
-	changes *policy.Changes // of items: the table's, where all that is kept by item is noted
+	changes *policy.Changes // by item, of all statistics; the table's
 
 	forgotten []policy.Item // since the last harvest
 	writer
 }
 
-// newBase makes one that knows no items.
 func newBase(p policy.Policy) base {
 	table := policy.NewTable(0)
 	return base{policy: p, table: table, changes: table.Changes(), in: policy.Input{Table: table}}
 }
 
-// newExploring makes one that explores.
 func newExploring(e policy.Explorer, w WindowsConfig) (base, error) {
 	b := newBase(nil)
 	b.explorer = e
 	return b, b.windows.configure(w)
 }
 
-// Grow implements Learner.
 func (b *base) Grow(items int) {
 	b.table.Grow(items)
 	if b.attraction != nil {
@@ -58,7 +54,6 @@ func (b *base) Grow(items int) {
 	}
 }
 
-// Decide implements Learner.
 func (b *base) Decide(candidates []policy.Item, about *policy.Context, key policy.Key, d *Decision) {
 	n := len(candidates)
 	d.Order = slices.Grow(d.Order[:0], n)[:n]
@@ -75,7 +70,7 @@ func (b *base) Decide(candidates []policy.Item, about *policy.Context, key polic
 	b.in.Items, b.in.Context = nil, nil // they are the caller's
 }
 
-// know returns estimates of the candidates' payoffs; nil where the policy reads the table.
+// know returns estimates of the candidates' payoffs, or nil if the policy reads the table.
 func (b *base) know() *policy.Known {
 	known := b.perSelection()
 	if b.aimsPerImpression() {
@@ -84,7 +79,7 @@ func (b *base) know() *policy.Known {
 	return known
 }
 
-// perSelection returns estimates of the candidates' payoffs per selection; nil where the policy reads the table.
+// perSelection returns estimates of payoff per selection, or nil if the policy reads the table.
 func (b *base) perSelection() *policy.Known {
 	if b.users != nil {
 		return b.users.know(b.table, &b.in)
@@ -96,7 +91,6 @@ func (b *base) perSelection() *policy.Known {
 	return &b.attraction.estimates
 }
 
-// ranker is what ranks.
 func (b *base) ranker() any {
 	if b.explorer != nil {
 		return b.explorer
@@ -104,7 +98,7 @@ func (b *base) ranker() any {
 	return b.policy
 }
 
-// aimsPerImpression returns whether decisions go by payoff per impression. Another policy may decide, see DecideBy.
+// aimsPerImpression reports whether decisions go by payoff per impression. DecideBy may set a policy that does not.
 func (b *base) aimsPerImpression() bool {
 	_, estimates := b.ranker().(policy.Estimating)
 	return estimates && b.attraction.differs()
@@ -120,20 +114,17 @@ func (b *base) explore(d *Decision, n int) {
 	d.Explored = b.explorer.Explore(&b.in, q, b.aim, &b.ws, d.Order, d.Propensities)
 }
 
-// Adopt implements Learner. A decision alone changes nothing.
 func (b *base) Adopt(int64, *Decision) {}
 
-// Needs implements Learner: what the feedback says of the item is all there is to know.
 func (b *base) Needs() Needs { return Needs{Context: b.users != nil, Ranking: b.attraction != nil} }
 
-// Unselected implements Learner. An impression without a selection teaches nothing but that.
+// Unselected implements Learner. Only shares of selections learn from it.
 func (b *base) Unselected(fb Feedback) {
 	if b.attraction != nil {
 		b.attraction.ended(&fb, false)
 	}
 }
 
-// selected notes what every selection tells.
 func (b *base) selected(fb *Feedback) {
 	b.flights.begin(fb)
 	b.windows.selected(fb)
@@ -142,7 +133,7 @@ func (b *base) selected(fb *Feedback) {
 	}
 }
 
-// paid notes that a selection is in flight no longer, since it was paid or stands for one that never will be.
+// paid ends a selection in flight that was paid, or that expired with the payoff assumed for unpaid ones.
 func (b *base) paid(fb *Feedback) {
 	if fb.Defaulted {
 		b.flights.end(fb, isDefaulted)
@@ -151,23 +142,17 @@ func (b *base) paid(fb *Feedback) {
 	}
 }
 
-// dropped notes that a selection is in flight no longer, and that nothing is known of its payoff.
+// dropped ends a selection in flight whose payoff stays unknown.
 func (b *base) dropped(fb *Feedback) { b.flights.end(fb, isDropped) }
 
-// feed gives BASE a payoff.
 func (b *base) feed(i policy.Item, payoff float64) { b.table.Add(i, payoff) }
 
-// Sums implements Learner.
 func (b *base) Sums(i policy.Item) policy.Sums { return b.table.Own(i) }
 
-// Evidence implements Learner.
 func (b *base) Evidence(i policy.Item) policy.Evidence { return b.table.Evidence(i) }
 
-// LoadSums implements Learner.
 func (b *base) LoadSums(i policy.Item, s policy.Sums) { b.table.Set(i, s) }
 
-// Pooled implements Learner: besides the sums, selections tell of windows wherever they were made, and so does silence of
-// items.
 func (b *base) Pooled() []Pooled {
 	all := append(b.flights.pooled(), b.windows.pooled()...)
 	if b.users != nil {
@@ -179,7 +164,6 @@ func (b *base) Pooled() []Pooled {
 	return all
 }
 
-// SetSourceField implements Learner.
 func (b *base) SetSourceField(source int32, hash string, field, value []byte, items Translate) {
 	if b.users != nil && b.users.setSource(source, hash, field, value, items) {
 		return
@@ -197,8 +181,8 @@ func (b *base) SetSourceField(source int32, hash string, field, value []byte, it
 	b.flights.setSourceField(source, hash, field, value, items, b.table)
 }
 
-// Advance implements Learner: learned windows are estimated anew in each period of EstimateEvery in which it is called,
-// if there is something new to estimate from. Windows are no part of what a hold freezes. Silence that ages counts anew.
+// Advance implements Learner. Learned windows are estimated once per EstimateEvery, if selections were added. A hold does not freeze
+// windows. Weights of selections in flight follow their age.
 func (b *base) Advance(watermark int64) {
 	b.windows.advance(watermark)
 	b.flights.advance(watermark, b.table)
@@ -207,11 +191,10 @@ func (b *base) Advance(watermark int64) {
 	}
 }
 
-// Windows appends the distribution of windows that decisions are made for, from window 1 on, to dst, and tells how many
-// selections, of all sources, it may be learned from. It appends nothing where BASE does not look at windows.
+// Windows appends the distribution of windows used by decisions to dst, from window 1 on. selections counts those of all sources that it is
+// learned from. Without an explorer it appends nothing.
 func (b *base) Windows(dst []float64) (q []float64, selections int64) { return b.windows.append(dst) }
 
-// status is what is the same for both.
 func (b *base) status() Status {
 	s := Status{Fed: b.table.Fed(), Flights: int64(b.flights.total), Silence: b.flights.status()}
 	s.Windows, s.Selections = b.windows.shown()
@@ -224,7 +207,7 @@ func (b *base) status() Status {
 	return s
 }
 
-// harvest gives the changes that are not one learner's alone, and takes note of it.
+// harvest writes the changes of the fields common to QPMD and Direct, and clears them.
 func (b *base) harvest(r Recorder) {
 	for i, what := range b.changes.All() {
 		if what&sumsChanged != 0 {
@@ -240,7 +223,6 @@ func (b *base) harvest(r Recorder) {
 	b.release()
 }
 
-// loadField restores what harvest writes.
 func (b *base) loadField(hash string, field, value []byte) error {
 	if b.users != nil {
 		if ok, err := b.users.load(hash, field, value, b.flights.Len()); ok {

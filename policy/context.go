@@ -23,25 +23,25 @@ type Known struct {
 	Plain  bool
 	LogDet float64 // log det A/Λ
 	Ridge  float64 // λ
-	// Factors are what the estimates are products of, in the same order, where they are of payoffs per impression; else empty.
+	// Factors are the factors of the estimates, in the same order, if these are payoffs per impression. Otherwise empty.
 	Factors []Factors
-	// Share is the mean of all shares of selections, which the estimates are in proportion to. An impression without a selection pays Nothing.
+	// Share is the mean share of selections, which the estimates are relative to. Nothing is the payoff of an impression without a
+	// selection.
 	Share, Nothing float64
 	Fair           float64 // impressions that shares are learned from, over the number of items
 }
 
-// Factors are what is expected of a candidate: which share of the impressions with it on top end with a selection, and what a selection pays.
+// Factors are a candidate's expected share of selections when on top, and its expected payoff of a selection.
 type Factors struct{ Share, Payoff Estimate }
 
-// worth is what a payoff of a selection counts as: times as much above nothing.
+// worth maps a payoff of a selection to nothing + times·(payoff − nothing).
 type worth struct{ times, nothing float64 }
 
 func (w worth) of(payoff float64) float64 { return w.nothing + float64(w.times*(payoff-w.nothing)) }
 
-// selection is what a selection of the candidate at position k is expected to pay, and what payoffs of it count as for policies that bound
-// payoffs by themselves, or not at all: as themselves; or per impression, with the share of selections at its upper bound, in proportion
-// to the mean of all shares. Few items of high utility are ever on top of their rankings, where alone shares are learned. So an item whose share is
-// not known leads until it is.
+// selection returns a candidate's expected payoff of a selection, and the map from payoffs to the index's scale for policies with bounds of
+// their own or none. That map is the identity, or for payoff per impression the upper bound of the share relative to the mean share. Shares
+// are learned on top alone, where items of high utility seldom are. So an item without a known share leads until it has one.
 func (in *Input) selection(k int32) (payoff Estimate, w worth) {
 	if known := in.Known; known != nil && len(known.Factors) > 0 {
 		f := &known.Factors[k]
@@ -51,7 +51,7 @@ func (in *Input) selection(k int32) (payoff Estimate, w worth) {
 	return payoff, worth{times: 1}
 }
 
-// ShareAtMost is a share of selections at its upper bound, with the bonus of MOSS, given the mean of all shares and Known.Fair.
+// ShareAtMost returns a share's upper bound with the bonus of MOSS, given the mean share and Known.Fair.
 func ShareAtMost(share Estimate, mean, fair float64) float64 {
 	spread := max(share.Mean*(1-share.Mean), mean*(1-mean))
 	return min(1, share.Mean+math.Sqrt(float64(2*spread*math.Log(1+fair/share.Weight))/share.Weight))

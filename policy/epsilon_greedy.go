@@ -2,32 +2,28 @@ package policy
 
 import "math"
 
-// Explorer is a policy that ranks at random now and then, on purpose, so that every candidate is selected with a known
-// probability. For that it needs to know the distribution of users' windows, folded for lists of as many candidates.
+// Explorer is a policy that sometimes ranks at random, so that every candidate is selected with a known probability. It needs the
+// distribution of users' windows, folded to the list's length.
 type Explorer interface {
-	// Aim fills p, which is as long as q, with the probabilities with which the candidates, labelled in increasing
-	// utility, are selected when a decision explores: a member of the admissible set of the folded windows q. It is a
-	// function of q alone, so that it may be kept for as long as q stays as it is.
+	// Aim sets p, as long as q, to the selection probabilities of an exploring decision, for candidates in rising order of utility. p is in
+	// the admissible set of the folded windows q, and depends on q alone: callers may cache it.
 	Aim(q, p []float64, ws *Workspace)
-	// Explore ranks as Policy.Rank does, or explores with the aim of q, and tells which. Propensities, as long as dst,
-	// are filled with the probabilities that the selection falls on dst[k], whatever the coin: over the random numbers
-	// that decide about exploration and over the window, but given those that break ties. They add up to 1.
+	// Explore ranks as Policy.Rank does, or explores with the aim of q, and returns which. Propensities, as long as dst, are set to the
+	// probabilities that dst[k] is selected, over exploration's random numbers and the window, given those that break ties. They add up to
+	// 1.
 	Explore(in *Input, q, aim []float64, ws *Workspace, dst []int32, propensities []float64) (explored bool)
 }
 
-// EpsilonGreedy is ε-greedy with uniform exploration (the paper's section 4.1). With probability ε_t it explores: the
-// ranking is drawn so that every candidate is selected with the same probability, whatever the user's window; else it is
-// the best one for the payoffs so far, which is Greedy's. For windows drawn from one distribution, for which uniform
-// selection is admissible, the regret is O(T^{2/3}).
+// EpsilonGreedy is ε-greedy with uniform exploration (section 4.1). With probability ε_t it explores: the ranking is drawn so that every
+// candidate is selected with equal probability. Otherwise it ranks like Greedy. For i.i.d. windows that admit uniform selection, regret is
+// O(T^{2/3}).
 //
-// The paper mixes n permutations for lazy windows, q_1 ≥ q_2 ≥ …. Uniform selection is admissible more often than that,
-// exactly where q_1+…+q_k ≥ k/n for every k, and then one number draws the ranking from the comonotone coupling, see
-// admissible.Sampler. Whether it is admissible depends on the list's length, because lists shorter than the longest
-// window fold the tail of the windows onto the last one. Where it is not, exploration aims at the minimiser of
-// F(p) = −2Σ√p_i over the admissible set, which comes near: nothing that any user can select is left out.
+// The paper mixes n permutations for lazy windows, q_1 ≥ q_2 ≥ …. Uniform selection is admissible more often: exactly if q_1+…+q_k ≥ k/n
+// for every k. Then one number draws the ranking from the comonotone coupling (admissible.Sampler). Lists shorter than the longest window
+// fold its tail onto the last one, so admissibility depends on the length. If it is not admissible, exploration aims at the minimiser of
+// F(p) = −2Σ√p_i over the admissible set, in which every candidate that any user can select has p_i > 0.
 //
-// An item without a payoff has no estimate yet; as in Greedy such items lead before all others, so that the first payoff
-// of each is not left to chance.
+// As in Greedy, items without a payoff lead before all others.
 type EpsilonGreedy struct{ exploit Greedy }
 
 var epsilonGreedyKind = Spec{Name: "egreedy", Colour: "#e92e67",
@@ -36,28 +32,26 @@ var epsilonGreedyKind = Spec{Name: "egreedy", Colour: "#e92e67",
 
 var _ Explorer = (*EpsilonGreedy)(nil)
 
-// NewEpsilonGreedy makes the policy.
 func NewEpsilonGreedy() *EpsilonGreedy { return &EpsilonGreedy{} }
 
-// Epsilon is the probability to explore, ε_t = min(1, (n·ln n/t)^{1/3}) for n candidates and t = 1 + fed, the number of
-// payoffs fed for all items. The paper's is for a horizon T known beforehand and constant, of the order T^{-1/3}; this
-// one has the same order at all times, and with the factor that balances what exploration costs with what estimates from
-// t·ε_t/n samples each miss.
+// Epsilon returns the exploration probability ε_t = min(1, (n·ln n/t)^{1/3}) for n candidates and t = 1 + fed, the payoffs fed for all
+// items. The paper's ε is constant, of order T^{-1/3} for a known horizon T. This one has that order at all times. Its factor balances the
+// cost of exploration with the error of estimates from t·ε_t/n samples each.
 func (*EpsilonGreedy) Epsilon(n int, fed int64) float64 {
 	t := 1 + max(float64(fed), 0)
 	return min(1, math.Cbrt(float64(n)*math.Log(float64(n))/t))
 }
 
-// Numbers of the decision's key beyond those that break ties, which are positions.
+// Random numbers of the decision's key. Smaller ones, which are positions, break ties.
 const (
 	coinNumber = 1<<32 + iota
 	drawNumber
 )
 
-// Aim implements Explorer. It takes O(n).
+// Aim implements Explorer in O(n).
 func (*EpsilonGreedy) Aim(q, p []float64, ws *Workspace) { ws.solver.Explore(p, q) }
 
-// Explore implements Explorer. It takes O(n).
+// Explore implements Explorer in O(n).
 func (e *EpsilonGreedy) Explore(in *Input, q, aim []float64, ws *Workspace, dst []int32, propensities []float64) bool {
 	n := len(dst)
 	e.exploit.Rank(in, ws, dst)

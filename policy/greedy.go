@@ -1,10 +1,10 @@
 package policy
 
-// Greedy is a baseline: the leader is the item with the largest empirical mean payoff. Unseen items come before all
-// others, those with the fewest selections in flight first, so that each is tried once. It has linear regret where the
-// first payoffs mislead it. Equal means go to the item with fewer payoffs, then fewer in flight, then a random draw.
+// Greedy is a baseline: the item with the largest empirical mean payoff leads. Items without payoffs lead before all others, those with the
+// fewest selections in flight first, so that each is tried once. Regret is linear if the first payoffs mislead it. Ties in the mean go to
+// fewer payoffs, then fewer in flight, then a random draw.
 //
-// Where payoff per impression is the aim, the mean of a leader counts as Input.selection says.
+// For payoff per impression, Input.selection gives the mean.
 type Greedy struct{}
 
 var greedyKind = Spec{Name: "greedy", Colour: "#c68637", About: "the best mean so far", Personal: true,
@@ -12,7 +12,6 @@ var greedyKind = Spec{Name: "greedy", Colour: "#c68637", About: "the best mean s
 
 var _ Policy = (*Greedy)(nil)
 
-// NewGreedy makes the policy.
 func NewGreedy() *Greedy { return &Greedy{} }
 
 // Rank implements Policy in O(n): the leader of a suffix is its first item or the leader of the rest.
@@ -25,7 +24,7 @@ func (*Greedy) Rank(in *Input, ws *Workspace, dst []int32) {
 	ws.byMean(dst)
 }
 
-// greedily is a candidate's mean and index.
+// greedily returns a candidate's mean and index.
 func greedily(in *Input, k int32) (mean, index float64) {
 	mean, _ = believed(in, k)
 	payoff, worth := in.selection(k)

@@ -2,22 +2,21 @@ package policy
 
 import "math"
 
-// MOSS is the index of that name (J.-Y. Audibert, S. Bubeck, "Minimax policies for adversarial and stochastic bandits",
-// COLT 2009), around a mean that a prior shrinks: the leader is the item with the largest
+// MOSS is the index of that name (J.-Y. Audibert, S. Bubeck, "Minimax policies for adversarial and stochastic bandits", COLT 2009), around
+// a shrunken mean. The item with the largest index leads:
 //
 //	m̃_i + b_i·σ_i·√(2·log(1 + x_i)/(N_i+κ)),  x_i = t/(n·(N_i+κ)),  b_i = 1 − (1 − c/n)/(2·(1 + x_i/8)),
 //
-// n the number of items the learner knows, c that of the candidates, t = ΣN. The bonus vanishes once an item has its share
-// t/n of the payoffs, and so exploration ends where there are many items and few payoffs of each.
+// with n items known to the learner, c candidates, and t = ΣN. The bonus vanishes once an item has its share t/n of the payoffs, so
+// exploration ends even with many items and few payoffs of each.
 //
-// MOSS itself has b_i = 1, as here where all items are candidates. Where few of them are, an item that is taken for worse
-// than it is leads all the same wherever chance brings it among poorer ones, and is found out: exploration comes for nothing
-// (H. Bastani, M. Bayati, K. Khosravi, "Mostly exploration-free algorithms for contextual bandits", Management Science 2021).
-// Then about half of the bonus is enough, as long as the item has not been left far behind.
+// MOSS itself has b_i = 1, as here if all items are candidates. If few are, an underestimated item still leads lists of poorer ones by
+// chance, so some exploration is free (H. Bastani, M. Bayati, K. Khosravi, "Mostly exploration-free algorithms for contextual bandits",
+// Management Science 2021). Then about half of the bonus is enough, unless the item has fallen far behind.
 //
-// σ_i is σ. Only where σ is estimated, and comes out below a quarter of what is assumed of it, is it what is assumed for
-// items with fewer than 2·√(t/n) payoffs: of an item that pays seldom, and then much, the first payoffs are all alike, and
-// others that hardly vary would have it taken for settled.
+// σ_i is σ, with one exception. If an estimated σ is below a quarter of the assumed one, items with fewer than 2·√(t/n) payoffs use the
+// assumed one. The first payoffs of an item that pays seldom and much are all alike, and σ of items that hardly vary would end its
+// exploration.
 //
 // Without a prior m̃_i is the empirical mean, κ is 0, and items without a payoff lead before all others.
 type MOSS struct{ belief Belief }
@@ -27,7 +26,7 @@ var mossKind = Spec{Name: "moss", Colour: "#179cc7", About: "a bonus for what ha
 
 var _ Policy = (*MOSS)(nil)
 
-// NewMOSS makes the policy, or says which parameter is out of range.
+// NewMOSS fails for a parameter out of range.
 func NewMOSS(b Belief) (*MOSS, error) {
 	if err := b.check(); err != nil {
 		return nil, err
@@ -36,22 +35,22 @@ func NewMOSS(b Belief) (*MOSS, error) {
 }
 
 const (
-	// behind is the x_i at which an item has half of what is spared of its bonus back.
+	// behind is the x_i at which an item regains half of the withheld bonus.
 	behind = 8
-	// tight is how many times σ² goes into what is assumed of it where payoffs use a small part of their range.
+	// tight is the ratio of the assumed σ² to the estimated one above which few payoffs use the assumed one.
 	tight = 16
-	// fewest times √(t/n) is how many payoffs an item needs to be taken for one that varies as the others do.
+	// fewest times √(t/n) is the number of payoffs from which an item uses the estimated σ.
 	fewest = 2
 )
 
-// share is MOSS's index, with what is common to all items.
+// share holds the terms of the index common to all items.
 type share struct {
 	expectation
 	spread  float64 // 2σ²
 	fair    float64 // t/n
 	spared  float64 // 8·(1 − c/n)/2
-	few     float64 // below this N_i+κ, σ_i is what is assumed; 0 where σ holds for all
-	assumed float64 // 2σ_i² then
+	few     float64 // below this N_i+κ, assumed replaces spread; 0: never
+	assumed float64 // 2·(assumed σ)²
 }
 
 func (m *MOSS) share(in *Input) share {
@@ -65,9 +64,8 @@ func (m *MOSS) share(in *Input) share {
 	return x
 }
 
-// of is the mean and the index, or where that is below best, some number below best in its place. A logarithm costs more than all the rest, and
-// most items cannot lead; with the bound in its place the index is no smaller, rounding included, for rounding is
-// monotone.
+// of returns a candidate's mean and index. An index below best may be replaced by any number below best: a logarithm costs more than the
+// rest, and most items cannot lead. The bound is no smaller than the index, since rounding is monotone.
 func (x *share) of(in *Input, k int32, best float64) (mean, index float64) {
 	mean, weight := x.at(in, k)
 	if weight == 0 {
@@ -95,19 +93,17 @@ func (m *MOSS) Rank(in *Input, ws *Workspace, dst []int32) {
 	ws.byMean(dst)
 }
 
-// logAbove is between log x and log x + 0.06, for finite x ≥ 1. The bits of x = 2^e·(1+f), read as an integer, are
+// logAbove returns a number between log x and log x + 0.06, for finite x ≥ 1. The bits of x = 2^e·(1+f), as an integer, are
 // 2^52·(1023+e+f), and log2(1+f) ≤ f + 0.08607134 (at f = 1/ln 2 − 1).
 func logAbove(x float64) float64 {
 	return (float64(math.Float64bits(x))*0x1p-52 - (1023 - 0.0860714)) * math.Ln2
 }
 
-// Rule implements Explainer.
 func (m *MOSS) Rule() string {
 	return "the candidate with the largest MOSS index leads: " + m.belief.inWords() +
 		", plus a bonus for having had less than its share of the payoffs" + blockedInWords
 }
 
-// Weigh implements Explainer.
 func (m *MOSS) Weigh(in *Input, _ *Workspace, why []Reason) {
 	x := m.share(in)
 	for k := range why {

@@ -131,9 +131,8 @@ func believed(in *Input, k int32) (mean, weight float64) {
 	return nothing.at(in, k)
 }
 
-// Estimating is a Policy or an Explorer that decides by estimates of candidates' payoffs (Known), its own if it is given none.
+// Estimating is a Policy or an Explorer that decides by estimates of payoffs: Input.Known, or its own without one.
 type Estimating interface {
-	// Estimate fills known with the estimates of the policy.
 	Estimate(in *Input, known *Known)
 }
 
@@ -172,7 +171,6 @@ func (b *Belief) estimate(in *Input, known *Known) {
 	}
 }
 
-// Believer is a policy with a Belief.
 type Believer interface {
 	// Components returns the belief's parameters for the table's statistics.
 	Components(t *Table) Components
@@ -198,12 +196,12 @@ func (b *Belief) inWords() string {
 	return "its mean payoff, drawn towards that of all items where there are few"
 }
 
-// Components are the variance components of all items' payoffs: standard deviation Sigma within an item, and Tau of items' means
-// around Mean.
+// Components are the variance components of all items' payoffs: standard deviation Sigma within an item, and Tau of items' means around
+// Mean.
 //
 // Mean and Tau are estimated by restricted maximum likelihood under Belief's model (H. D. Patterson, R. Thompson, Biometrika 1971).
-// Policies sample good items more often, so an analysis of variance would find means too high (weighted by payoffs) or too low (by
-// items). Likelihood does not depend on the reason for a sample.
+// Policies sample good items more often, so an analysis of variance would bias means up (weighted by payoffs) or down (by items).
+// Likelihood does not depend on the reason for a sample.
 type Components struct{ Mean, Sigma, Tau float64 }
 
 // Components returns those of the pooled sums. They are a function of the present sums, and take O(1), except for the first call,

@@ -2,9 +2,8 @@ package policy
 
 import "math"
 
-// Thompson is posterior sampling (W. R. Thompson, Biometrika 1933; S. Agrawal, N. Goyal, AISTATS 2013): the leader is
-// the item with the largest draw from the posterior of its mean, N(m̃_i, σ²/(N_i+κ)), one draw per item and decision.
-// Draws belong to the decision's Key: the same key gives the same ranking.
+// Thompson is posterior sampling (W. R. Thompson, Biometrika 1933; S. Agrawal, N. Goyal, AISTATS 2013). The item with the largest draw from
+// its posterior N(m̃_i, σ²/(N_i+κ)) leads, with one draw per item and decision. The decision's Key fixes the draws.
 //
 // Without a prior m̃_i is the empirical mean, κ is 0, and items without a payoff lead before all others.
 type Thompson struct{ belief Belief }
@@ -14,7 +13,7 @@ var _ Policy = (*Thompson)(nil)
 var thompsonKind = Spec{Name: "thompson", Colour: "#a831d0", About: "means drawn from what is believed of them", Believes: true, Personal: true,
 	Rank: func(p *Parameters) (Policy, error) { return NewThompson(p.Belief) }}
 
-// NewThompson makes the policy, or says which parameter is out of range.
+// NewThompson fails for a parameter out of range.
 func NewThompson(b Belief) (*Thompson, error) {
 	if err := b.check(); err != nil {
 		return nil, err
@@ -22,8 +21,8 @@ func NewThompson(b Belief) (*Thompson, error) {
 	return &Thompson{belief: b}, nil
 }
 
-// draw is the mean and the draw for position i, or where that is below best, some number below best: most items cannot lead even with
-// the largest number that begins with the same bits. Rounding is monotone, so nothing that would lead is passed over.
+// draw returns the mean and the draw for position i. A draw below best may be replaced by any number below best: a bound from the leading
+// bits excludes most items. Rounding is monotone, so no leader is missed.
 func (e *expectation) draw(in *Input, i int32, best float64) (mean, draw float64) {
 	mean, weight := e.at(in, i)
 	if weight == 0 {
@@ -48,13 +47,11 @@ func (p *Thompson) Rank(in *Input, ws *Workspace, dst []int32) {
 	ws.byMean(dst)
 }
 
-// Rule implements Explainer.
 func (p *Thompson) Rule() string {
 	return "each candidate's mean payoff is drawn from what is believed of it, around " + p.belief.inWords() +
 		"; the largest draw leads" + blockedInWords
 }
 
-// Weigh implements Explainer.
 func (p *Thompson) Weigh(in *Input, _ *Workspace, why []Reason) {
 	e := p.belief.expected(in)
 	for k := range in.Items {
@@ -62,13 +59,13 @@ func (p *Thompson) Weigh(in *Input, _ *Workspace, why []Reason) {
 	}
 }
 
-// normals is where a key's numbers for normal draws begin, beyond those that break ties.
+// normals is the first of a key's random numbers for normal draws. Smaller ones break ties.
 const normals = 1 << 32
 
-// normalAtMost has, for each value of the leading bits of u, a bound on normal(u) from above.
+// normalAtMost holds an upper bound of normal(u) for each value of the leading bits of u.
 var normalAtMost = func() (bounds [1 << cellBits]float64) {
 	for cell := range bounds {
-		// The slack is for rounding in normal, which is accurate to 10⁻¹⁵.
+		// The slack covers rounding in normal, which is accurate to 10⁻¹⁵.
 		bounds[cell] = normal((uint64(cell)+1)<<cellShift-1) + 1e-9
 	}
 	return bounds
@@ -79,12 +76,12 @@ const (
 	cellShift = 64 - cellBits
 )
 
-// normal turns a number that is uniform on the 64-bit integers into one that is distributed N(0,1): the quantile of
-// (k+½)·2⁻⁵², where k is its leading 52 bits. It is monotone but for rounding, symmetric, and within ±8.3.
+// normal maps uniform 64-bit integers to N(0,1): the quantile of (k+½)·2⁻⁵² for the leading 52 bits k. It is symmetric, within ±8.3, and
+// monotone but for rounding.
 //
-// The quantile is M. J. Wichura's PPND16 ("Algorithm AS 241: The percentage points of the normal distribution",
-// Applied Statistics 37, 1988), with a relative error of about 10⁻¹⁶. Products are converted before they are added, so
-// that no processor may fuse the two: the polynomials give the same bits everywhere.
+// The quantile is M. J. Wichura's PPND16 ("Algorithm AS 241: The percentage points of the normal distribution", Applied Statistics 37,
+// 1988), with a relative error of about 10⁻¹⁶. Products are converted before they are added: this forbids fused operations, so the
+// polynomials give the same bits on every processor.
 func normal(u uint64) float64 {
 	q := (float64(int64(u>>12)-1<<51) + 0.5) * 0x1p-52 // exact: p − ½
 	if math.Abs(q) <= 0.425 {
@@ -102,7 +99,7 @@ func normal(u uint64) float64 {
 	return math.Copysign(x, q)
 }
 
-// ratio is the quotient of two polynomials of degree 7, given by their coefficients in rising order.
+// ratio returns the quotient of two polynomials of degree 7, with coefficients in rising order.
 func ratio(a, b *[8]float64, x float64) float64 {
 	p, q := a[7], b[7]
 	for k := 6; k >= 0; k-- {
@@ -112,7 +109,7 @@ func ratio(a, b *[8]float64, x float64) float64 {
 	return p / q
 }
 
-// The coefficients of PPND16: A and B for the middle, C and D for the tails, E and F for the far tails.
+// Coefficients of PPND16: A and B for the middle, C and D for the tails, E and F for the far tails.
 var (
 	wichuraA = [8]float64{
 		3.3871328727963666080e0, 1.3314166789178437745e+2, 1.9715909503065514427e+3, 1.3731693765509461125e+4,

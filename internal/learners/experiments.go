@@ -9,7 +9,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/experiment"
 )
 
-// Experiment returns the experiment of a configuration.
 func Experiment(x *config.Experiment) (*experiment.Experiment, error) {
 	s := experiment.Settings{Name: x.Name, Run: int32(x.Run), Control: x.Control, ByUser: x.By == config.ByUser}
 	for _, a := range x.Arms {
@@ -21,7 +20,7 @@ func Experiment(x *config.Experiment) (*experiment.Experiment, error) {
 	return experiment.New(s)
 }
 
-// Policy returns a learner's policy. It fails unless it is one that ranks.
+// Policy returns a learner's policy. It fails if the learner has none that ranks.
 func Policy(l *config.Learner) (policy.Policy, error) {
 	parameters, err := l.Parameters()
 	if err != nil {
@@ -33,7 +32,7 @@ func Policy(l *config.Learner) (policy.Policy, error) {
 	return nil, fmt.Errorf("policy %s does not rank by what another one knows", l.Policy)
 }
 
-// Unpaid returns the payoff of a selection never paid, in raw units, in an experiment.
+// Unpaid returns an experiment's payoff of an unpaid selection, in raw units.
 func Unpaid(cfg *config.Config, x *config.Experiment) float64 {
 	if x.Unpaid != nil {
 		return *x.Unpaid

@@ -13,8 +13,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// New returns a constructor of a configuration's learners, one for each partition, without state. They share immutable parts only.
-// It fails for an impossible configuration, which a loaded one is not.
+// New returns a constructor of a configuration's learners, one for each partition, without state. They share immutable parts only. It
+// cannot fail for a loaded configuration.
 func New(l *config.Learner) (func() delay.Learner, error) {
 	given, err := ordered(l)
 	if err != nil || l.Utilities == config.Given {
@@ -35,7 +35,7 @@ func Context(l *config.Learner) (*partition.Context, error) {
 	return partition.NewContext(s, l.Context.Missing == config.MissingIsZero), nil
 }
 
-// ordered makes learners that are given the order of utilities.
+// ordered makes learners for given utilities.
 func ordered(l *config.Learner) (func() delay.Learner, error) {
 	k := l.Policy.Kind()
 	if k == nil {
@@ -60,7 +60,7 @@ func ordered(l *config.Learner) (func() delay.Learner, error) {
 	return adversarial(l, k, parameters)
 }
 
-// preferring makes a learner that finds the order of utilities for an inner one.
+// preferring wraps an inner learner in one that estimates the order of utilities.
 func preferring(l *config.Learner, inner delay.Learner) (delay.Learner, error) {
 	switch l.Utilities {
 	case config.Sorted:
@@ -94,7 +94,7 @@ func ranking(l *config.Learner, k *policy.Spec, parameters *policy.Parameters) (
 	return func() delay.Learner { return attracted(delay.NewDirect(p, silence(l)), l) }, nil
 }
 
-// attracted has a learner maximise payoff per impression. Where utilities are not given, who leads is not known.
+// attracted makes a learner maximise payoff per impression. Without given utilities the leader is unknown.
 func attracted(d *delay.Direct, l *config.Learner) *delay.Direct {
 	if d != nil && l.Utilities == config.Given {
 		d.LearnAttraction(nothing(l))
@@ -102,7 +102,7 @@ func attracted(d *delay.Direct, l *config.Learner) *delay.Direct {
 	return d
 }
 
-// nothing is the normalised payoff of an impression without a selection.
+// nothing returns the normalised payoff of an impression without a selection.
 func nothing(l *config.Learner) float64 { return min(max(normalised(l, 0), 0), 1) }
 
 func exploring(l *config.Learner, k *policy.Spec, parameters *policy.Parameters) (func() delay.Learner, error) {
@@ -139,7 +139,7 @@ func silence(l *config.Learner) delay.Silence {
 	return s
 }
 
-// normalised returns a payoff in units of the payoff range; in [0,1] if it lies within it.
+// normalised returns a payoff in units of the payoff range.
 func normalised(l *config.Learner, payoff float64) float64 {
 	return (payoff - l.PayoffRange.Min) / (l.PayoffRange.Max - l.PayoffRange.Min)
 }
@@ -188,7 +188,7 @@ func windows(l *config.Learner) (delay.WindowsConfig, error) {
 	return delay.WindowsConfig{Given: given, Max: l.Windows.Max}, err
 }
 
-// repeatable makes a constructor that cannot fail from one that depends on settings alone, by trying it.
+// repeatable tries construct once and returns a constructor that cannot fail, since construct depends on settings alone.
 func repeatable(construct func() (delay.Learner, error)) (func() delay.Learner, error) {
 	if _, err := construct(); err != nil {
 		return nil, err
