@@ -32,34 +32,33 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// Options are what a configuration file does not say.
+// Options are the inputs that are not in the configuration file.
 type Options struct {
 	Logger   *slog.Logger
 	Registry *prometheus.Registry
-	// Now is simulated time, for the brokers too; nil: real time.
+	// Now returns simulated time, also for the brokers; nil: real time.
 	Now func() event.Millis
-	// ClockOffset is by how much this worker's clock is wrong now; nil: it is right.
+	// ClockOffset returns the present error of this worker's clock; nil: 0.
 	ClockOffset func() time.Duration
 	// SessionTimeout of the group; 0: 10 s.
 	SessionTimeout time.Duration
 	Version        string        // of this program, for other workers
-	FenceInterval  time.Duration // how often producers are fenced anew; 0: 6 h
-	StopRetry      time.Duration // after how long a stopped partition tries again; 0: 30 s
+	FenceInterval  time.Duration // interval at which producers are fenced again; 0: 6 h
+	StopRetry      time.Duration // pause before a stopped partition tries again; 0: 30 s
 }
 
-// App is a worker with what it is made of.
 type App struct {
 	Worker *stream.Worker
 	Broker *broker.Client
 	Store  *redisstore.Store
-	Board  *dashboard.Dashboard // what the live page shows; Run keeps it up
+	Board  *dashboard.Dashboard // of the live page; Run updates it
 	traces *tracing.Provider
 }
 
-// rebalanceTimeout is how long the group waits for a member at a rebalance; a task ends within a third of it.
+// rebalanceTimeout bounds the group's wait for a member at a rebalance; a task ends within a third of it.
 const rebalanceTimeout = 30 * time.Second
 
-// New connects nothing yet; Worker.Run does.
+// New does not connect; Worker.Run does.
 func New(cfg *config.Config, opt Options) (*App, error) {
 	machine, err := machineConfig(cfg)
 	if err != nil {
@@ -117,7 +116,7 @@ func (a *App) Close() error {
 	return a.Store.Close()
 }
 
-// NewBroker makes the client of the log alone, for commands that need no more.
+// NewBroker returns a client of the log, for commands without a worker.
 func NewBroker(cfg *config.Config) (*broker.Client, error) {
 	tlsConfig, mechanism, err := kafkaSecurity(cfg)
 	if err != nil {
@@ -140,7 +139,7 @@ func newBroker(cfg *config.Config, tlsConfig *tls.Config, mechanism sasl.Mechani
 	return b, nil
 }
 
-// newContents makes what reads Avro; nil where no topic has it.
+// newContents returns a reader of Avro; nil if no topic has it.
 func newContents(cfg *config.Config) (broker.Contents, error) {
 	if !cfg.Kafka.Formats.Avro() {
 		return nil, nil
@@ -170,8 +169,7 @@ func newContents(cfg *config.Config) (broker.Contents, error) {
 	return reader, nil
 }
 
-// kafkaSecurity reads what connections to Kafka need, from the files that the configuration names; nil for what is not
-// configured.
+// kafkaSecurity returns the TLS settings and login for Kafka, from the configured files; nil if not configured.
 func kafkaSecurity(cfg *config.Config) (*tls.Config, sasl.Mechanism, error) {
 	tlsConfig, err := cfg.TLSConfig()
 	if err != nil {
@@ -184,13 +182,11 @@ func kafkaSecurity(cfg *config.Config) (*tls.Config, sasl.Mechanism, error) {
 	return tlsConfig, mechanism, nil
 }
 
-// quietRedis keeps go-redis from writing to standard error beside our log, in a form of its own: what it says there
-// comes back as an error too, which we log.
+// quietRedis keeps go-redis from writing to standard error: it also returns its messages as errors, which are logged.
 var quietRedis = sync.OnceFunc(func() { redis.SetLogger(silence{}) })
 
 type silence struct{}
 
-// Printf drops what go-redis logs.
 func (silence) Printf(context.Context, string, ...any) {}
 
 func newStore(cfg *config.Config) (*redisstore.Store, error) {
@@ -204,7 +200,7 @@ func newStore(cfg *config.Config) (*redisstore.Store, error) {
 		return nil, err
 	}
 	var credentials func(context.Context) (username, password string, err error)
-	if cfg.Redis.PasswordFile != "" { // whose content may change while we run
+	if cfg.Redis.PasswordFile != "" { // its content may change at run time
 		credentials = func(context.Context) (string, string, error) {
 			password, err := cfg.RedisPassword()
 			return cfg.Redis.Username, password, err
@@ -236,13 +232,11 @@ func newMembership(cfg *config.Config, tlsConfig *tls.Config, mechanism sasl.Mec
 		Dialer: &kafka.Dialer{Timeout: 10 * time.Second, TLS: tlsConfig, SASLMechanism: mechanism}})
 }
 
-// TopicNames are the configured names by event.Topic.
 func TopicNames(cfg *config.Config) [event.Topics]string {
 	t := cfg.Kafka.Topics
 	return [event.Topics]string{t.Impressions, t.Selections, t.Payoffs, t.Rankings}
 }
 
-// Formats are the configured formats by event.Topic.
 func Formats(cfg *config.Config) (f event.Formats) {
 	names := [event.Inputs]config.Format{cfg.Kafka.Formats.Impressions, cfg.Kafka.Formats.Selections, cfg.Kafka.Formats.Payoffs}
 	for t, name := range names {
@@ -251,10 +245,9 @@ func Formats(cfg *config.Config) (f event.Formats) {
 	return f
 }
 
-// maxParkedBytes bounds the raw bytes of the records that may wait, per partition: four records of the greatest length there can be.
+// maxParkedBytes bounds the raw bytes of a partition's parked records: four records of the largest size.
 const maxParkedBytes = 64 << 20
 
-// machineConfig is what each partition's machine is made from.
 func machineConfig(cfg *config.Config) (partition.Config, error) {
 	m := partition.Config{
 		Group: cfg.Kafka.Group, TopicNames: TopicNames(cfg), HasSelections: cfg.Kafka.Topics.HasSelections(),
@@ -283,7 +276,6 @@ func machineConfig(cfg *config.Config) (partition.Config, error) {
 	return m, nil
 }
 
-// experimentConfig is what a machine needs of an experiment.
 func experimentConfig(cfg *config.Config, x *config.Experiment) (partition.ExperimentConfig, error) {
 	of, err := learners.Experiment(x)
 	if err != nil {
@@ -311,7 +303,6 @@ func experimentConfig(cfg *config.Config, x *config.Experiment) (partition.Exper
 	return c, nil
 }
 
-// policyOf is what a learner ranks by.
 func policyOf(cfg *config.Config, learner string) (policy.Policy, error) {
 	for i := range cfg.Learners {
 		if cfg.Learners[i].Name == learner {
@@ -345,8 +336,8 @@ func learnerConfig(cfg *config.Config, l *config.Learner) (partition.LearnerConf
 	return c, nil
 }
 
-// Run works until drain is done, then drains, at once when force is; see stream.Worker.Run. Where topics are missing the error
-// names all of them, also those that a worker would miss later.
+// Run works until drain is done, then drains, or ends at once when force is done; see stream.Worker.Run. If topics are missing, the error
+// names all of them.
 func (a *App) Run(drain, force context.Context) error {
 	watching, stop := context.WithCancel(drain)
 	var wg sync.WaitGroup
@@ -360,7 +351,7 @@ func (a *App) Run(drain, force context.Context) error {
 	return errors.Join(err, a.Close())
 }
 
-// nameMissing names the missing topics; a broker that does not tell leaves the error as it is.
+// nameMissing lists the missing topics in an error, if the broker reports them.
 func (a *App) nameMissing(ctx context.Context, missed error) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -371,7 +362,7 @@ func (a *App) nameMissing(ctx context.Context, missed error) error {
 	return fmt.Errorf("%w: %s", stream.ErrTopicMissing, strings.Join(names, ", "))
 }
 
-// rememberFor is how long a machine remembers what has ended.
+// rememberFor returns the time for which ended impressions are remembered, in milliseconds.
 func rememberFor(j *config.Join) int64 {
 	if j.Remember == config.UntilHorizon {
 		return partition.UntilHorizon

@@ -11,12 +11,12 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/connectivity"
 )
 
-// kafkaServer is how brokers are reached, but for the address.
+// kafkaServer describes a broker without its address.
 func kafkaServer(cfg *config.Config, tlsConfig *tls.Config) connectivity.Server {
 	s := connectivity.Server{Kind: connectivity.Kafka, TLS: tlsConfig, SASL: strings.ToUpper(string(cfg.Kafka.SASL.Mechanism))}
 	switch a := cfg.Kafka.SASL; {
 	case a.Mechanism == config.AWSMSKIAM:
-		s.SASL = "OAUTHBEARER" // as brokers call it
+		s.SASL = "OAUTHBEARER" // Kafka's name
 		s.Login = "this AWS identity: it needs kafka-cluster:Connect on this cluster in its IAM policy; see kafka.sasl.region, and this machine's clock"
 	case a.TokenURL != "":
 		s.Login = "the token of kafka.sasl.token_url: see its issuer and audience, kafka.sasl.scope and kafka.sasl.extensions, and what the broker expects " +
@@ -27,7 +27,7 @@ func kafkaServer(cfg *config.Config, tlsConfig *tls.Config) connectivity.Server 
 	return s
 }
 
-// ExplainKafka explains an error of a connection to a broker's address; empty: to whichever of those configured.
+// ExplainKafka explains a connection error of a broker's address; empty: of a configured one.
 func ExplainKafka(ctx context.Context, cfg *config.Config, address string, err error) error {
 	tlsConfig, bad := cfg.TLSConfig()
 	if bad != nil {
@@ -40,7 +40,7 @@ func ExplainKafka(ctx context.Context, cfg *config.Config, address string, err e
 	return explain(ctx, err, kafkaServer(cfg, tlsConfig), all)
 }
 
-// explain explains an error of a connection to one of some servers: that which the error names, else the first.
+// explain explains an error by the server whose address it contains, else by the first one.
 func explain(ctx context.Context, err error, s connectivity.Server, addresses []string) error {
 	s.Address = addresses[0]
 	var op *net.OpError

@@ -14,8 +14,8 @@ import (
 // sectionsOfDecisions are the sections of a configuration that decisions depend on.
 var sectionsOfDecisions = []string{"learners:", "experiments:", "join:", "limits:"}
 
-// madeBy names what rankings are made by, for a replay to tell whether it can make the same: the kind of processor, whose floating point
-// may round otherwise, and the settings.
+// madeBy identifies the inputs of rankings outside the log, so that a replay can compare them: the kind of processor, which may round
+// differently, and the settings.
 func madeBy(cfg *config.Config) (program, settings string, err error) {
 	var b bytes.Buffer
 	if err := cfg.Print(&b); err != nil {

@@ -6,9 +6,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// NewStore makes the client of the store alone, for commands that need no worker.
+// NewStore returns a client of the store, for commands without a worker.
 func NewStore(cfg *config.Config) (*redisstore.Store, error) { return newStore(cfg) }
 
-// MachineConfig is what a worker makes the machine of each partition from. Partition, MaxRankingBytes and
-// CheckCopartition are for the caller to fill in.
+// MachineConfig returns the configuration of each partition's machine, without Partition, MaxRankingBytes and CheckCopartition.
 func MachineConfig(cfg *config.Config) (partition.Config, error) { return machineConfig(cfg) }

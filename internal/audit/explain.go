@@ -14,10 +14,9 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/replay"
 )
 
-// ErrNotRanked says that no ranking of an id stands in the topics.
 var ErrNotRanked = errors.New("no ranking of this impression stands in the topics")
 
-// Explanation is why an impression was ranked as it was.
+// Explanation explains one ranking.
 type Explanation struct {
 	ID         string         `json:"impression_id"`
 	Partition  int32          `json:"partition"`
@@ -26,22 +25,22 @@ type Explanation struct {
 	Learner    string         `json:"learner"`
 	Experiment string         `json:"experiment,omitempty"`
 	Arm        string         `json:"arm,omitempty"`
-	Identical  bool           `json:"identical"`           // the ranking came out the same again
-	NotExact   string         `json:"not_exact,omitempty"` // why it cannot be expected to
-	Items      []string       `json:"items"`               // as they were shown
-	Payoffs    int64          `json:"payoffs"`             // that the learner had been fed, of all partitions
-	Sources    []Source       `json:"sources,omitempty"`   // what was known of other partitions
-	Ranking    *admin.Ranking `json:"ranking,omitempty"`   // with reasons; not there where the state is not known
+	Identical  bool           `json:"identical"`           // the replay made the same ranking
+	NotExact   string         `json:"not_exact,omitempty"` // reason if it need not be the same
+	Items      []string       `json:"items"`               // as shown
+	Payoffs    int64          `json:"payoffs"`             // fed to the learner, of all partitions
+	Sources    []Source       `json:"sources,omitempty"`   // positions read of other partitions
+	Ranking    *admin.Ranking `json:"ranking,omitempty"`   // with reasons; nil if the state is unknown
 }
 
-// Source is how far a partition was known.
+// Source is the position up to which a partition was read.
 type Source struct {
 	Partition  int32 `json:"partition"`
 	Checkpoint int64 `json:"checkpoint"`
 }
 
-// Explain replays the topics up to the last ranking of an impression, and says why it is as it is. Ids come again once they are forgotten;
-// at is called with what there is of each ranking made, for progress.
+// Explain replays the topics up to an impression's last ranking, and explains it. An id may return once it is forgotten. at is called with
+// the time of each ranking made, for progress.
 func (t *Topics) Explain(ctx context.Context, id string, at func(event.Millis)) (*Explanation, error) {
 	var found *Explanation
 	var failed error
@@ -75,7 +74,6 @@ func (t *Topics) Explain(ctx context.Context, id string, at func(event.Millis)) 
 	return found, nil
 }
 
-// describeInto says what the ranking says.
 func (t *Topics) describeInto(x *Explanation, r *replay.Ranking) error {
 	var says event.Ranking
 	if err := event.NewDecoder(event.Limits{}).Ranking(&says, r.Value); err != nil {
@@ -89,7 +87,7 @@ func (t *Topics) describeInto(x *Explanation, r *replay.Ranking) error {
 	return nil
 }
 
-// explain says why an impression is about to be ranked as it will be.
+// explain explains the next ranking.
 func (t *Topics) explain(m *replay.Moment, decoder *event.Decoder) (*Explanation, error) {
 	x := &Explanation{}
 	if err := t.describeInto(x, m.Ranking); err != nil {
@@ -116,7 +114,7 @@ func (t *Topics) explain(m *replay.Moment, decoder *event.Decoder) (*Explanation
 	var imp event.Impression
 	rec := m.Impression
 	if err := decoder.ImpressionIn(&imp, rec.Key, &event.Content{Form: t.machine.Formats.Of(event.Impressions, rec.Value), Value: rec.Value, Plain: rec.Plain}); err != nil {
-		return x, nil // the configuration refuses it by now
+		return x, nil // the configuration refuses it now
 	}
 	var candidates []admin.Candidate
 	for k, c := range imp.Candidates {

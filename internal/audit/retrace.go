@@ -1,4 +1,4 @@
-// Package audit replays a group's topics: it reads them for package stream/replay. It takes part in no group, and writes nothing.
+// Package audit reads a group's topics for package stream/replay. It joins no group, and writes nothing.
 package audit
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// Topics are the topics of a group, as they are now.
+// Topics are a group's topics, up to their present ends.
 type Topics struct {
 	cfg        *config.Config
 	broker     *broker.Client
@@ -26,7 +26,6 @@ type Topics struct {
 	bases      []admin.Base // by partition; empty: the beginning of all
 }
 
-// Open looks the topics up.
 func Open(ctx context.Context, cfg *config.Config) (*Topics, error) {
 	machine, err := app.MachineConfig(cfg)
 	if err != nil {
@@ -49,7 +48,7 @@ func Open(ctx context.Context, cfg *config.Config) (*Topics, error) {
 	return t, nil
 }
 
-// From has replays begin with a base, which is in a directory.
+// From makes replays begin with the base in a directory.
 func (t *Topics) From(dir string) error {
 	bases, err := admin.ReadBase(dir, t.cfg.Kafka.Group, len(t.partitions))
 	if err != nil {
@@ -75,10 +74,8 @@ func (t *Topics) From(dir string) error {
 	return nil
 }
 
-// Close ends the connections.
 func (t *Topics) Close() { t.broker.Close() }
 
-// Partitions is how many there are.
 func (t *Topics) Partitions() int { return len(t.partitions) }
 
 func (t *Topics) describe(ctx context.Context, p int32) (d task.Description, err error) {
@@ -97,7 +94,7 @@ func (t *Topics) describe(ctx context.Context, p int32) (d task.Description, err
 	return d, nil
 }
 
-// Replay replays them, up to where they end when they were opened.
+// Replay replays the topics up to their ends at Open.
 func (t *Topics) Replay(ctx context.Context, c *replay.Config) ([]replay.Result, error) {
 	c.Machine = t.Machine
 	c.Logs, c.Bases = nil, nil
@@ -115,7 +112,6 @@ func (t *Topics) Replay(ctx context.Context, c *replay.Config) ([]replay.Result,
 	return replay.Run(c)
 }
 
-// Machine is what the machine of a partition is made from.
 func (t *Topics) Machine(p int32) partition.Config {
 	m := t.machine
 	m.Partition, m.Partitions = p, int32(len(t.partitions))
@@ -123,7 +119,6 @@ func (t *Topics) Machine(p int32) partition.Config {
 	return m
 }
 
-// log is one partition.
 type log struct {
 	ctx     context.Context
 	t       *Topics
@@ -134,11 +129,11 @@ type log struct {
 	fenced  map[int64]bool
 }
 
-// piece is a part of a topic that is at hand: what lies from one offset to another.
+// piece is a fetched part of a topic, from one offset to another.
 type piece struct {
 	from, next, end int64
 	task.Fetched
-	at int // of the record that was asked for last
+	at int // of the last requested record
 }
 
 func (t *Topics) log(ctx context.Context, p int32) *log {
@@ -158,11 +153,10 @@ func (t *Topics) log(ctx context.Context, p int32) *log {
 	return l
 }
 
-// Record implements replay.Log.
 func (l *log) Record(topic event.Topic, offset int64) (*partition.Record, error) {
 	w := &l.topics[topic]
 	if offset < l.t.partitions[l.p].Topics[topic].LogStart {
-		return nil, nil // it is gone
+		return nil, nil // deleted
 	}
 	if offset < w.from || offset > w.next {
 		if err := l.fetch(topic, offset); err != nil {
@@ -188,7 +182,7 @@ func (l *log) Record(topic event.Topic, offset int64) (*partition.Record, error)
 			return nil, err
 		}
 		if w.next == before {
-			return nil, nil // the rest belongs to a transaction that is open
+			return nil, nil // the rest belongs to an open transaction
 		}
 	}
 }
@@ -209,7 +203,7 @@ func (l *log) fetch(topic event.Topic, offset int64) error {
 	return nil
 }
 
-// Ranking implements replay.Log. Only what the group's owners have written counts, as for a task.
+// Ranking implements replay.Log. Like a task, it skips rankings by others than the group's owners.
 func (l *log) Ranking() (*replay.Ranking, error) {
 	w := &l.topics[event.Rankings]
 	for {

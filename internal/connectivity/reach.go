@@ -16,10 +16,8 @@ import (
 	"github.com/segmentio/kafka-go"
 )
 
-// Kind is the kind of server that is expected.
 type Kind int
 
-// The kinds.
 const (
 	Kafka Kind = iota
 	Redis
@@ -33,12 +31,11 @@ func (k Kind) words() (server, section string) {
 	return "Redis", "redis"
 }
 
-// Server is how a server is reached.
 type Server struct {
 	Kind    Kind
 	Address string      // host:port
 	TLS     *tls.Config // nil: plaintext
-	SASL    string      // the mechanism's name as Kafka has it; empty: none
+	SASL    string      // Kafka's name of the mechanism; empty: none
 	Login   string      // credentials of the connection, and the setting to check if they are refused; empty: user and password
 }
 
@@ -50,10 +47,9 @@ func (s *Server) login() string {
 	return "this user and password: see kafka.sasl.username, and kafka.sasl.password or password_file"
 }
 
-// timeout bounds each of the attempts to recognise a server's protocol.
+// timeout bounds each attempt to recognise a server's protocol.
 const timeout = 2 * time.Second
 
-// explained is an error in words, with the one that it explains behind them.
 type explained struct {
 	text string
 	err  error
@@ -62,8 +58,8 @@ type explained struct {
 func (e *explained) Error() string { return fmt.Sprintf("%s (%v)", e.text, e.err) }
 func (e *explained) Unwrap() error { return e.err }
 
-// Why explains an error of a connection to a server. Where the error alone does not suffice, it connects to the
-// server, for some seconds at most. It returns err unchanged if it has nothing to add.
+// Why explains a connection error. If the error is not enough, it connects to the server, for at most some seconds. It returns err
+// unchanged if it has nothing to add.
 func Why(ctx context.Context, s Server, err error) error {
 	var already *explained
 	if err == nil || errors.As(err, &already) {
@@ -109,7 +105,7 @@ func (s *Server) plain(err error) string {
 	return s.redisCode(err)
 }
 
-// where names the setting that holds the address.
+// where names the setting of the address.
 func (s *Server) where() string {
 	if s.Kind == Kafka {
 		return "kafka.brokers, or in the advertised.listeners of that broker"
@@ -117,7 +113,7 @@ func (s *Server) where() string {
 	return "redis.url or redis.addresses"
 }
 
-// wantsCertificate reports whether a TLS alert says that the server has refused our certificate, or got none.
+// wantsCertificate reports whether a TLS alert means that the server refused our certificate, or received none.
 func wantsCertificate(err error) bool {
 	var alert *net.OpError
 	if !errors.As(err, &alert) || alert.Op != "remote error" {
@@ -125,7 +121,7 @@ func wantsCertificate(err error) bool {
 	}
 	var code tls.AlertError
 	if !errors.As(alert.Err, &code) {
-		return strings.Contains(alert.Err.Error(), "certificate") // the type of alerts that crypto/tls reads is its own
+		return strings.Contains(alert.Err.Error(), "certificate") // crypto/tls has an unexported type for received alerts
 	}
 	return strings.Contains(code.Error(), "certificate")
 }
@@ -159,7 +155,7 @@ func (s *Server) redisCode(err error) string {
 	return ""
 }
 
-// hungUp reports whether two sides with different protocols can cause the error.
+// hungUp reports whether the error can result from a mismatch of protocols.
 func hungUp(err error) bool {
 	var header tls.RecordHeaderError
 	var network net.Error
@@ -193,7 +189,7 @@ func (s *Server) tried(ctx context.Context, err error) string {
 	return ""
 }
 
-// triedSASL explains why a broker has hung up with which TLS is agreed on.
+// triedSASL explains why a broker closed a connection after the TLS handshake.
 func (s *Server) triedSASL(ctx context.Context, err error) string {
 	offers, asked := s.mechanisms(context.WithoutCancel(ctx))
 	switch {

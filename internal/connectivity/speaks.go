@@ -10,7 +10,6 @@ import (
 	"time"
 )
 
-// language is the protocol of a server at an address.
 type language int
 
 const (
@@ -21,7 +20,6 @@ const (
 	encrypted                 // TLS
 )
 
-// speaks finds out the server's protocol.
 func (s *Server) speaks(ctx context.Context) language {
 	if s.shakesHands(ctx) {
 		return encrypted
@@ -62,7 +60,7 @@ func (s *Server) shakesHands(ctx context.Context) bool {
 		return false
 	}
 	defer conn.Close()
-	host, _, _ := net.SplitHostPort(s.Address) // it was dialled
+	host, _, _ := net.SplitHostPort(s.Address) // was dialled before
 	var untrusted *tls.CertificateVerificationError
 	var remote *net.OpError
 	err = tls.Client(conn, &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}).HandshakeContext(ctx)
@@ -72,7 +70,7 @@ func (s *Server) shakesHands(ctx context.Context) bool {
 // errOther: the answer is of another protocol.
 var errOther = errors.New("an answer of something else")
 
-// ping sends Redis's PING. A server that demands a password is a Redis, too.
+// ping sends PING. A server that demands a password is a Redis, too.
 func ping(conn net.Conn) error {
 	if _, err := io.WriteString(conn, "*1\r\n$4\r\nPING\r\n"); err != nil {
 		return err
@@ -87,7 +85,7 @@ func ping(conn net.Conn) error {
 	return nil
 }
 
-// Kafka's requests that may come before SASL.
+// Kafka's requests that are allowed before SASL.
 const (
 	saslHandshake = 17 // version 1: a mechanism
 	apiVersions   = 18 // version 0: nothing
@@ -98,7 +96,6 @@ const (
 	maxAnswer   = 1 << 20
 )
 
-// ask sends a request and gives the body of its answer.
 func ask(conn net.Conn, key int16, body []byte) (answer []byte, err error) {
 	be := binary.BigEndian
 	var version int16
@@ -126,8 +123,7 @@ func ask(conn net.Conn, key int16, body []byte) (answer []byte, err error) {
 	return answer, err
 }
 
-// mechanisms asks a broker which mechanisms of SASL it offers, without logging in; none where it asks for no SASL. Asked is false
-// where it could not be asked.
+// mechanisms asks a broker for its SASL mechanisms without logging in; none if it has no SASL. asked is false if it could not be asked.
 func (s *Server) mechanisms(ctx context.Context) (offers []string, asked bool) {
 	conn, err := s.connect(ctx)
 	if err != nil {
@@ -145,7 +141,7 @@ func (s *Server) mechanisms(ctx context.Context) (offers []string, asked bool) {
 		}
 		conn = secure
 	}
-	const none = "-" // that no broker has: it answers with those that it has
+	const none = "-" // no broker has it, so that it answers with its own
 	answer, err := ask(conn, saslHandshake, append([]byte{0, byte(len(none))}, none...))
 	const unsupported = 33
 	if err != nil {

@@ -25,37 +25,34 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// Options say how long and with which luck.
 type Options struct {
 	Impressions int
 	Seed        uint64
 	Logger      *slog.Logger
 	Progress    func(Progress) // nil: none
-	// Serve is called when everything has been played and accounted for, while the worker goes on: with the summary, and a door to
-	// it. Nil: the demo ends then.
+	// Serve, if not nil, is called with the summary and a door to the running worker after all records are accounted for. Otherwise the
+	// demo ends then.
 	Serve  func(context.Context, *Summary, *serve.Door) error
-	Listen string // where the door is to listen; with Serve
-	// Page is told the address of the live page, host:port, before anything is played; nil: there is no page.
+	Listen string // address of the door, with Serve
+	// Page, if not nil, is called with the address of the live page, host:port, before the demo begins.
 	Page func(address string)
 }
 
-// Progress is a moment of the demo.
 type Progress struct {
 	platform.Progress
-	Impressions int           // asked for
+	Impressions int           // of the demo
 	Day         time.Duration // of the simulated time
 	Learners    []LearnerProgress
 }
 
-// LearnerProgress is a moment of one learner.
 type LearnerProgress struct {
 	Name      string
 	Regret    float64
 	ByUtility float64 // the regret of ranking by utility, so far
-	Fed       int64   // payoffs that its decisions go by
+	Fed       int64   // payoffs behind its decisions
 }
 
-// Summary is what the demo ends with; its JSON is a contract.
+// Summary is the demo's result; its JSON is a contract.
 type Summary struct {
 	Impressions int                 `json:"impressions"`
 	Rankings    int                 `json:"rankings"`
@@ -70,7 +67,7 @@ type Summary struct {
 	Sent      int               `json:"-"` // payoffs
 }
 
-// Payoffs are how the payoffs sent have ended; they add up.
+// Payoffs counts the payoffs sent, by outcome.
 type Payoffs struct {
 	Applied   int64 `json:"applied"`
 	Duplicate int64 `json:"duplicate"`
@@ -80,8 +77,8 @@ type Payoffs struct {
 	Parked    int64 `json:"parked"`
 }
 
-// Learner is what one learner achieved, and what became of all that was sent for it. Regrets are sums of mean payoffs
-// over its impressions, against the best permutation in hindsight: by each item's mean over the whole time.
+// Learner is one learner's result. Regrets are sums of mean payoffs over its impressions, relative to the best permutation in hindsight: by
+// each item's mean over the whole time.
 type Learner struct {
 	Policy             string  `json:"policy"`
 	Delay              string  `json:"delay"`
@@ -89,23 +86,22 @@ type Learner struct {
 	Rankings           int     `json:"rankings"`
 	Selections         int     `json:"selections"` // sent
 	PayoffsSent        int     `json:"payoffs_sent"`
-	Payoffs            Payoffs `json:"payoffs"` // how those have ended
+	Payoffs            Payoffs `json:"payoffs"` // outcomes
 	Pending            int64   `json:"pending"` // impressions that have not ended
 	Regret             float64 `json:"regret"`
 	RegretUtilityOrder float64 `json:"regret_utility_order"`
 	Misalignment       float64 `json:"misalignment"`
 	Payoff             float64 `json:"payoff"`               // mean per impression, drawn
-	PayoffUtilityOrder float64 `json:"payoff_utility_order"` // likewise, had it been ranked by utility
+	PayoffUtilityOrder float64 `json:"payoff_utility_order"` // likewise, if ranked by utility
 	PayoffBest         float64 `json:"payoff_best"`          // likewise, for the best permutation in hindsight
 	Fed                int64   `json:"fed"`
 }
 
 const partitions = 1
 
-// The demo's learners, in turn.
 const (
 	feed      = "feed"       // items have mean payoffs
-	frontPage = "front-page" // what pays changes half-way
+	frontPage = "front-page" // payoffs change half-way
 )
 
 // Run plays the demo to its end, or until ctx is done.
@@ -158,7 +154,7 @@ func Run(ctx context.Context, opt Options) (*Summary, error) {
 	return s.play(ctx, cfg)
 }
 
-// servePage serves the worker's page, on a port of loopback that is free.
+// servePage serves the worker's page, on a free port of loopback.
 func (s *session) servePage(registry *prometheus.Registry) (closePage func(), err error) {
 	server, err := stream.NewServer(stream.ServerConfig{Listen: "127.0.0.1:0", Registry: registry, Unready: s.app.Worker.Unready,
 		Dead: s.app.Worker.Dead, Version: map[string]string{"demo": "ranker-worker"}, Page: s.app.Board.Handler(), Logger: s.opt.Logger})
@@ -171,7 +167,7 @@ func (s *session) servePage(registry *prometheus.Registry) (closePage func(), er
 	return func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		_ = server.Shutdown(ctx) // whoever still reads is cut off
+		_ = server.Shutdown(ctx) // remaining readers are disconnected
 		<-served
 	}, nil
 }
@@ -208,7 +204,6 @@ learners:
 	return cfg, nil
 }
 
-// session is one demo being played.
 type session struct {
 	opt      Options
 	app      *app.App
@@ -216,13 +211,12 @@ type session struct {
 	users    platform.Several
 	broker   *broker.Client
 	began    time.Time
-	played   atomic.Pointer[time.Time] // when the play was over; nil: it is not
+	played   atomic.Pointer[time.Time] // end of the play; nil: not yet
 }
 
-// world is what all users have in common.
 func world(users platform.Several) simulate.Config { return users[0].Population.Config() }
 
-// now is the worker's clock: the simulated one, which goes on as the real one does once the play is over.
+// now is the worker's clock: simulated time, and real time after the play.
 func (s *session) now() event.Millis {
 	now := s.platform.Clock()
 	if since := s.played.Load(); since != nil {
@@ -265,7 +259,6 @@ func (s *session) play(ctx context.Context, cfg *config.Config) (*Summary, error
 	return summary, errors.Join(err, <-ended)
 }
 
-// serve opens a door to the worker.
 func (s *session) serve(ctx context.Context, summary *Summary, cfg *config.Config) error {
 	now := time.Now()
 	s.played.Store(&now)
@@ -277,7 +270,7 @@ func (s *session) serve(ctx context.Context, summary *Summary, cfg *config.Confi
 	return s.opt.Serve(ctx, summary, d)
 }
 
-// settlePatience bounds the wait for the worker to account for everything that was sent.
+// settlePatience bounds the wait for the worker to account for all records.
 const settlePatience = 30 * time.Second
 
 // settle lets all deadlines pass and waits until the worker has accounted for every record.
@@ -317,7 +310,7 @@ func (s *session) await(ctx context.Context, done func(*partition.Account) bool)
 	}
 }
 
-// account adds up the partitions' accounts, and by learner what they know and their own accounts.
+// account adds up the partitions' accounts, and the learners' states and accounts by name.
 func (s *session) account() (sum partition.Account, byName map[string]partition.LearnerStatus) {
 	byName = map[string]partition.LearnerStatus{}
 	for _, st := range s.app.Worker.Statuses() {

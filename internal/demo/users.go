@@ -5,8 +5,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/simulate"
 )
 
-// newUsers makes up people who like what does not pay, and pay days later. What pays on the front page changes when half
-// of the impressions have gone by.
+// newUsers makes users who like what does not pay, and pay days later. On the front page, payoffs change after half of the impressions.
 func newUsers(seed uint64, impressions int) (platform.Several, error) {
 	all := platform.Several{{Learner: feed}, {Learner: frontPage}}
 	for i := range all {

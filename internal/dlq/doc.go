@@ -1,3 +1,3 @@
-// Package dlq reads the group's dead letters, says what may be wrong with one, and sends them again. It takes part in no group
-// and stores nothing: what was sent again says so itself, in a header.
+// Package dlq reads the group's dead letters, gives hints on their causes, and sends them again. It joins no group and stores nothing: a
+// header marks records that were sent again.
 package dlq

@@ -11,8 +11,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// Hint says what most likely made a record what it is, in words for who writes the producer; "" where nothing is known. The reason and
-// detail of a dead letter say what is wrong with it.
+// Hint returns the probable cause of a dead letter, for authors of producers; "" if unknown. Its reason and detail only name the fault.
 func Hint(l *Letter) string {
 	v := l.Value
 	if _, body, ok := event.SchemaID(v); ok && bytes.HasPrefix(body, []byte("{")) { // JSON Schema's serializer: read as JSON
@@ -45,14 +44,14 @@ func Hint(l *Letter) string {
 	return ""
 }
 
-// schemaHint is about what serializers with a schema registry write: 0, the schema's number in 4 bytes, then the content.
+// schemaHint is about serializers with a schema registry: 0, the schema's number in 4 bytes, then the content.
 func schemaHint(v []byte) string {
 	return fmt.Sprintf("the value begins with 0 and what looks like the number of a schema (%d) in a schema registry, as Confluent's serializers write it; "+
 		"most likely Avro or Protobuf: kafka.formats says which a topic has (avro, which needs kafka.schema_registry.url, or protobuf); then "+
 		"`dlq replay` sends it again", binary.BigEndian.Uint32(v[1:]))
 }
 
-// timeHint is about times that are numbers.
+// timeHint is about numbers in place of times.
 func timeHint(v []byte) string {
 	var fields struct {
 		Time json.RawMessage `json:"time"`
@@ -77,7 +76,7 @@ func timeHint(v []byte) string {
 	return fmt.Sprintf("time is a number, most likely of %s since 1970: write it as RFC 3339, which would be %q", unit, at.UTC().Format("2006-01-02T15:04:05.000Z"))
 }
 
-// keyHint is about keys that are none, or are wrapped.
+// keyHint is about missing or wrapped keys.
 func keyHint(l *Letter) string {
 	var fields struct {
 		ID string `json:"impression_id"`
@@ -95,7 +94,7 @@ func keyHint(l *Letter) string {
 	return ""
 }
 
-// TimestampHint is about the Kafka timestamp of the record that was refused.
+// TimestampHint is about the refused record's Kafka timestamp.
 func TimestampHint(at time.Time) string {
 	if at.Year() != 1970 {
 		return ""

@@ -26,40 +26,38 @@ const (
 	headerTruncated = "ranker.truncated.from"
 )
 
-// At is a record's place.
 type At struct {
 	Topic     string `json:"topic"`
 	Partition int    `json:"partition"`
 	Offset    int64  `json:"offset"`
 }
 
-// String is the place as it is given on the command line.
+// String returns the form of the command line.
 func (a At) String() string { return fmt.Sprintf("%s/%d/%d", a.Topic, a.Partition, a.Offset) }
 
-// Letter is a dead letter.
 type Letter struct {
 	Time    time.Time      `json:"time"` // of the refusal
 	Letter  At             `json:"letter"`
 	Of      At             `json:"of"` // the record that was refused
 	Reason  string         `json:"reason"`
 	Detail  string         `json:"detail"`
-	Key     []byte         `json:"key"`   // null where the record had none
+	Key     []byte         `json:"key"`   // null if the record had none
 	Value   []byte         `json:"value"` // likewise
-	Size    int            `json:"size"`  // of key and value where they were cut off; else 0
+	Size    int            `json:"size"`  // of key and value if they were cut off; else 0
 	Headers []kafka.Header `json:"-"`
 }
 
-// Whole tells whether the record's bytes are all there.
+// Whole reports whether the record's bytes are complete.
 func (l *Letter) Whole() bool { return l.Size == 0 && l.Reason != "skipped" }
 
-// Box is where dead letters are.
+// Box reads and replays a group's dead letters.
 type Box struct {
 	client *kafka.Client
 	broker *broker.Client
 	topics config.Topics
 }
 
-// Open makes a Box. It connects to nothing yet. Close it in the end.
+// Open does not connect. The caller closes the Box.
 func Open(cfg *config.Config) (*Box, error) {
 	b, err := app.NewBroker(cfg)
 	if err != nil {
@@ -68,16 +66,14 @@ func Open(cfg *config.Config) (*Box, error) {
 	return &Box{client: b.Kafka(), broker: b, topics: cfg.Kafka.Topics}, nil
 }
 
-// Close releases connections.
 func (b *Box) Close() { b.broker.Close() }
 
-// Inputs are the input topics' names.
 func (b *Box) Inputs() []string {
 	all := []string{b.topics.Impressions, b.topics.Selections, b.topics.Payoffs}
 	return slices.DeleteFunc(all, func(name string) bool { return name == "" })
 }
 
-// input is the name of an input topic, given as its role, its name, or that of its dead letters.
+// input returns the name of an input topic, given its role, its name, or that of its dead letters.
 func (b *Box) input(name string) (input string, letters bool, err error) {
 	switch name {
 	case "impressions":
@@ -97,7 +93,6 @@ func (b *Box) input(name string) (input string, letters bool, err error) {
 	return "", false, fmt.Errorf("no such topic %q: impressions, selections or payoffs, or the name of one of them or of its dead letters", name)
 }
 
-// record is one as it stands in a topic.
 type record struct {
 	at         At
 	time       time.Time
@@ -119,8 +114,8 @@ const (
 	fetchWait  = 500 * time.Millisecond
 )
 
-// fetch reads once, from an offset on, and gives the offset to go on at: the same where there is nothing yet. Use is given each
-// committed record, control records among them as records without headers.
+// fetch reads once from an offset, and returns the next one: the same if there is nothing yet. It calls use with each committed record, and
+// with control records as records without headers.
 func (b *Box) fetch(ctx context.Context, topic string, partition int, from int64, use func(*record) error) (next int64, err error) {
 	res, err := b.client.Fetch(ctx, &kafka.FetchRequest{Topic: topic, Partition: partition, Offset: from, MinBytes: 1, MaxBytes: fetchBytes,
 		MaxWait: fetchWait, IsolationLevel: kafka.ReadCommitted})
@@ -155,7 +150,7 @@ func (b *Box) fetch(ctx context.Context, topic string, partition int, from int64
 	}
 }
 
-// bytesOf is what a key or value holds; nil for null.
+// bytesOf reads a key or value; nil for null.
 func bytesOf(b kafka.Bytes) ([]byte, error) {
 	if b == nil {
 		return nil, nil
@@ -163,7 +158,7 @@ func bytesOf(b kafka.Bytes) ([]byte, error) {
 	return kafka.ReadAll(b)
 }
 
-// read reads a partition up to an end that was seen.
+// read reads a partition up to a known end.
 func (b *Box) read(ctx context.Context, topic string, s broker.Span, use func(*record) error) error {
 	for at := s.First; at < s.End; {
 		limited, cancel := context.WithTimeout(ctx, requestTimeout)
@@ -172,7 +167,7 @@ func (b *Box) read(ctx context.Context, topic string, s broker.Span, use func(*r
 		if err != nil {
 			return err
 		}
-		if next == at { // the rest is markers, or of a transaction that is open
+		if next == at { // the rest is markers, or of an open transaction
 			return nil
 		}
 		at = next
@@ -180,10 +175,9 @@ func (b *Box) read(ctx context.Context, topic string, s broker.Span, use func(*r
 	return nil
 }
 
-// requestTimeout bounds one request.
 const requestTimeout = 15 * time.Second
 
-// letterOf makes a dead letter of a record; ok is false where it is none, such as the markers that fences leave.
+// letterOf makes a dead letter of a record; ok is false for other records, such as the markers of fences.
 func letterOf(r *record) (l Letter, ok bool) {
 	reason, ok := r.header(headerReason)
 	if !ok {
@@ -202,14 +196,13 @@ func letterOf(r *record) (l Letter, ok bool) {
 	if l.Of.Offset, err = strconv.ParseInt(text(headerOffset), 10, 64); err != nil {
 		return l, false
 	}
-	l.Size, _ = strconv.Atoi(text(headerTruncated)) // absent: whole
+	l.Size, _ = strconv.Atoi(text(headerTruncated)) // absent: complete
 	return l, true
 }
 
-// ErrNone: there is no such dead letter.
 var ErrNone = errors.New("no such dead letter")
 
-// Find finds a dead letter by its own place, or by that of the record that was refused: the newest where it was refused more than once.
+// Find finds a dead letter by its own position, or the newest one by that of the refused record.
 func (b *Box) Find(ctx context.Context, at At) (*Letter, error) {
 	input, itself, err := b.input(at.Topic)
 	if err != nil {
@@ -240,7 +233,7 @@ func (b *Box) Find(ctx context.Context, at At) (*Letter, error) {
 	return found, err
 }
 
-// Original is the record that was refused, as far as it still stands in its topic: its timestamp and whether it had been sent again.
+// Original returns the refused record's timestamp and replay header, if it is still in its topic.
 func (b *Box) Original(ctx context.Context, l *Letter) (at time.Time, replayOf string, found bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()

@@ -12,11 +12,11 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/broker"
 )
 
-// headerReplay names, on a record that was sent again, the dead letter that it was sent from. Any producer can write it: it counts
-// on a record that has the letter's key and value, and stands where that letter is sent.
+// headerReplay, on a record that was sent again, names its dead letter. Since any producer can write it, it counts only on a record with
+// the letter's key and value, at the letter's destination.
 const headerReplay = "ranker.replay.of"
 
-// Query says which dead letters to send again. Zero values choose all.
+// Query selects the dead letters to send again. Zero values select all.
 type Query struct {
 	Topics   []string // as in Find
 	Reasons  []string
@@ -24,32 +24,30 @@ type Query struct {
 	// Offsets of the refused records, the first and the last; with Partition, or -1 for all.
 	First, Last int64 // Last -1: no end
 	Partition   int
-	ByKey       bool // to the partition of the key by murmur2, not to that where the record was
-	Again       bool // also what was sent again before, and was refused once more
+	ByKey       bool // send to the partition of the key by murmur2, not to the record's
+	Again       bool // also records that were refused again after a replay
 	Do          bool // without it nothing is sent
 }
 
-// takes tells whether a dead letter is asked for.
 func (q *Query) takes(l *Letter) bool {
 	return (len(q.Reasons) == 0 || slices.Contains(q.Reasons, l.Reason)) &&
 		(q.From.IsZero() || !l.Time.Before(q.From)) && (q.To.IsZero() || l.Time.Before(q.To)) &&
 		l.Of.Offset >= q.First && (q.Last < 0 || l.Of.Offset <= q.Last) && (q.Partition < 0 || l.Of.Partition == q.Partition)
 }
 
-// Replayed is what Replay did, or would do.
 type Replayed struct {
-	Sent      int            `json:"sent"`      // records; without Do, that would be
+	Sent      int            `json:"sent"`      // records; without Do, those to send
 	ByReason  map[string]int `json:"by_reason"` // of these
-	Before    int            `json:"before"`    // left out: sent again before
-	Refused   int            `json:"refused"`   // left out: refused again after they were sent again; unless Again
-	Cut       int            `json:"cut"`       // left out: the bytes are not all there
-	Duplicate int            `json:"duplicate"` // left out: a further dead letter of the same record
+	Before    int            `json:"before"`    // skipped: sent again before
+	Refused   int            `json:"refused"`   // skipped: refused again after they were sent again; unless Again
+	Cut       int            `json:"cut"`       // skipped: incomplete bytes
+	Duplicate int            `json:"duplicate"` // skipped: another dead letter of the same record
 	Done      bool           `json:"done"`      // false: nothing was sent
 }
 
-// Replay sends the records of dead letters again, as they were, to the topic and partition where they were refused. Each carries
-// a header that names its dead letter: by that and by its contents, a letter that was sent again before is left out, as far back as the topic is kept,
-// and so are records that were refused after having been sent again. Two that run at the same time can send twice.
+// Replay sends the records of dead letters again, unchanged, to their topic and partition. Each gets a header that names its dead letter.
+// By that header and their content, letters that were sent again before are skipped, as far back as the topic is kept, and so are records
+// that were refused again. Two concurrent replays can send twice.
 func (b *Box) Replay(ctx context.Context, q Query, say func(string)) (*Replayed, error) {
 	inputs, err := b.inputs(q.Topics)
 	if err != nil {
@@ -64,7 +62,7 @@ func (b *Box) Replay(ctx context.Context, q Query, say func(string)) (*Replayed,
 	return r, nil
 }
 
-// replay sends the records of one topic again. It reads the dead letters twice, so that it need not hold them.
+// replay sends the records of one topic. It reads the dead letters twice instead of keeping them in memory.
 func (b *Box) replay(ctx context.Context, q *Query, input string, r *Replayed, say func(string)) error {
 	boxes, err := b.broker.Spans(ctx, b.topics.DLQ(input), 0)
 	if err != nil {
@@ -111,23 +109,23 @@ func (r *Replayed) count(l *Letter) {
 	r.ByReason[l.Reason]++
 }
 
-// sending is how a dead letter is sent: to the partition where its record was, or to that of its key.
+// sending is the destination of a dead letter: the partition of its record, or of its key.
 type sending struct {
 	content [sha256.Size]byte
 	at, key int
 }
 
-// contentOf is the digest of a key and a value, null told from empty.
+// contentOf returns a digest of key and value that distinguishes null from empty.
 func contentOf(key, value []byte) [sha256.Size]byte {
 	return sha256.Sum256(fmt.Appendf(nil, "%t %d %s %t %s", key == nil, len(key), key, value == nil, value))
 }
 
-// sends tells whether a record is what a replay of the letter sends.
+// sends reports whether a replay of the letter sends this record.
 func (s *sending) sends(one *record) bool {
 	return (one.at.Partition == s.at || one.at.Partition == s.key) && contentOf(one.key, one.value) == s.content
 }
 
-// byKey is the partition of a letter's key; that of its record where it has none.
+// byKey returns the partition of a letter's key; without a key, that of its record.
 func byKey(l *Letter, partitions int) int {
 	if len(l.Key) == 0 {
 		return l.Of.Partition
@@ -139,7 +137,7 @@ func byKey(l *Letter, partitions int) int {
 	return kafka.Murmur2Balancer{}.Balance(kafka.Message{Key: l.Key}, numbers...)
 }
 
-// choose reads which dead letters of a partition are asked for, the first of each record. It notes of every letter how it is sent.
+// choose selects a partition's dead letters, the first of each record, and records the destination of every letter.
 func (b *Box) choose(ctx context.Context, q *Query, input string, s broker.Span, partitions int, sent map[string]sending, r *Replayed) (all []Letter, err error) {
 	seen := map[int64]bool{}
 	err = b.read(ctx, b.topics.DLQ(input), s, func(one *record) error {
@@ -163,8 +161,8 @@ func (b *Box) choose(ctx context.Context, q *Query, input string, s broker.Span,
 	return all, err
 }
 
-// leaveOut looks through the input for records that were sent again, and leaves their dead letters out, and those of such records
-// that were refused once more.
+// leaveOut searches the input for records that were sent again, and removes their dead letters, and those of such records that were refused
+// once more.
 func (b *Box) leaveOut(ctx context.Context, q *Query, input string, all []Letter, sent map[string]sending, into []broker.Span, r *Replayed, say func(string)) ([]Letter, error) {
 	if len(all) == 0 {
 		return nil, nil
@@ -207,7 +205,7 @@ func (b *Box) leaveOut(ctx context.Context, q *Query, input string, all []Letter
 	}), nil
 }
 
-// sendFrom reads the dead letters of a partition again, and sends those that are wanted.
+// sendFrom reads a partition's dead letters again, and sends the wanted ones.
 func (b *Box) sendFrom(ctx context.Context, q *Query, input string, s broker.Span, partitions int, wanted map[At]bool, r *Replayed) error {
 	var waiting []Letter
 	size := 0
@@ -238,7 +236,7 @@ func (b *Box) sendFrom(ctx context.Context, q *Query, input string, s broker.Spa
 	return flush()
 }
 
-// since is the first offset of a partition at or after a time: where a record that was sent by its key can be.
+// since returns a partition's first offset at or after a time.
 func (b *Box) since(ctx context.Context, topic string, s broker.Span, at time.Time) (int64, error) {
 	res, err := b.client.ListOffsets(ctx, &kafka.ListOffsetsRequest{Topics: map[string][]kafka.OffsetRequest{topic: {kafka.TimeOffsetOf(s.Partition, at)}}})
 	if err != nil {
@@ -254,13 +252,13 @@ func (b *Box) since(ctx context.Context, topic string, s broker.Span, at time.Ti
 	return s.End, nil
 }
 
-// sendAtOnce and sendBytes are when what waits is sent: a request takes so much and a record more.
+// sendAtOnce and sendBytes bound a request, except for its last record.
 const (
 	sendAtOnce = 500
 	sendBytes  = 256 << 10
 )
 
-// send produces records, in order, acknowledged by all replicas.
+// send produces records in order, acknowledged by all replicas.
 func (b *Box) send(ctx context.Context, q *Query, input string, partitions int, all []Letter) error {
 	byPartition := map[int][]kafka.Record{}
 	for i := range all {

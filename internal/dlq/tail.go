@@ -9,8 +9,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/broker"
 )
 
-// Tail gives the last dead letters of the topics given (empty: of all), the oldest first, and then, if it is to follow, each that
-// comes, until ctx is done. Topics are named as in Find.
+// Tail calls use with the last dead letters of the topics (empty: all), oldest first, and with follow each later one until ctx is done.
+// Topics are named as in Find.
 func (b *Box) Tail(ctx context.Context, topics []string, last int, follow bool, use func(*Letter) error) error {
 	inputs, err := b.inputs(topics)
 	if err != nil {
@@ -62,7 +62,7 @@ func (b *Box) Tail(ctx context.Context, topics []string, last int, follow bool, 
 	return context.Cause(ctx)
 }
 
-// inputs are the topics named; all where none is.
+// inputs returns the named topics; all without names.
 func (b *Box) inputs(topics []string) ([]string, error) {
 	if len(topics) == 0 {
 		return b.Inputs(), nil
@@ -78,7 +78,7 @@ func (b *Box) inputs(topics []string) ([]string, error) {
 	return all, nil
 }
 
-// lastOf are the last dead letters of a partition, at most so many; each fence leaves a marker between them.
+// lastOf returns a partition's last dead letters, at most most; each fence leaves a marker between them.
 func (b *Box) lastOf(ctx context.Context, topic string, s broker.Span, most int) ([]Letter, error) {
 	first := s.First
 	for reach := int64(2 * max(most, 1)); ; reach *= 4 {
@@ -96,7 +96,7 @@ func (b *Box) lastOf(ctx context.Context, topic string, s broker.Span, most int)
 	}
 }
 
-// follow reads what comes behind a span.
+// follow reads the records behind a span.
 func (b *Box) follow(ctx context.Context, topic string, s broker.Span, use func(*Letter) error) error {
 	for at := s.End; ; {
 		limited, cancel := context.WithTimeout(ctx, requestTimeout)

@@ -9,7 +9,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/broker"
 )
 
-// copies looks at how many brokers each topic lies on, and how many of them have to know a record before it counts.
+// copies examines each topic's replicas and its least number in sync.
 func (d *doctor) copies(ctx context.Context) {
 	const area = "topics"
 	if !d.reached {
@@ -26,7 +26,7 @@ func (d *doctor) copies(ctx context.Context) {
 	d.add(Warning, area, "how many copies there are of the topics cannot be told: %v", err)
 }
 
-// judge says of each kind of fault which topics have it.
+// judge reports the topics of each kind of fault.
 func (d *doctor) judge(all []broker.Copies, brokers int) {
 	const area = "topics"
 	before := len(d.found)
@@ -62,7 +62,7 @@ func (d *doctor) judge(all []broker.Copies, brokers int) {
 	}
 }
 
-// unwritable says where fewer copies are in sync than have to be, and where fewer are than there should.
+// unwritable reports topics with fewer replicas in sync than required, or than replicas.
 func (d *doctor) unwritable(all []broker.Copies) {
 	const area, internal = "topics", "__consumer_offsets and __transaction_state are Kafka's own, without which no worker begins"
 	var below, behind []string
@@ -92,7 +92,7 @@ func (d *doctor) unwritable(all []broker.Copies) {
 	}
 }
 
-// few names the first of many.
+// few returns the first of many names.
 func few(all []string) string {
 	const most = 6
 	if len(all) <= most {

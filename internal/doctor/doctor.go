@@ -1,6 +1,6 @@
-// Package doctor diagnoses a deployment. It examines all that a configuration names (Kafka, its topics, Redis, the
-// group's workers) as a worker would use it. Each finding says whether it is well and, if not, how to repair it. It
-// changes nothing: no topic, key, offset, membership of the group, or producer.
+// Package doctor diagnoses a deployment. It examines all servers that a configuration names (Kafka, its topics, Redis, the group's workers)
+// as a worker would use them. Each finding has a verdict and a remedy. It changes nothing: no topic, key, offset, membership of the group,
+// or producer.
 package doctor
 
 import (
@@ -17,35 +17,31 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// Status is the verdict on a finding.
 type Status string
 
-// The statuses.
 const (
 	OK      Status = "ok"
 	Warning Status = "warning" // a worker runs; somebody should know
 	Fault   Status = "fault"   // a worker does not run, or loses learned state
 )
 
-// Finding is one line of a report.
 type Finding struct {
 	Status Status `json:"status"`
 	Area   string `json:"area"` // configuration, kafka, rights, topics, partitioners, clock, redis, state, group
-	// Message is the finding and, unless all is well, the remedy.
+	// Message is the finding and, unless the status is ok, the remedy.
 	Message string `json:"message"`
 }
 
-// Options are the inputs that are not in the configuration file.
 type Options struct {
 	Progress func(string)     // receives the name of each step; may be nil
 	Now      func() time.Time // nil: time.Now
 }
 
-// stepTimeout bounds the look at each thing.
+// stepTimeout bounds each step.
 const stepTimeout = 15 * time.Second
 
-// Examine reads a configuration file and looks at all that it names. Each wait has a deadline: it ends within two minutes or so
-// whatever is away.
+// Examine reads a configuration file and examines all servers in it. Each wait has a deadline: it ends within about two minutes even if
+// servers are down.
 func Examine(ctx context.Context, file string, env config.Env, opt Options) []Finding {
 	d := &doctor{say: opt.Progress, now: opt.Now}
 	if d.say == nil {
@@ -99,7 +95,6 @@ func (d *doctor) step(ctx context.Context, says string, look func(context.Contex
 	}
 }
 
-// Faulty reports whether there are faults.
 func Faulty(found []Finding) bool {
 	for _, f := range found {
 		if f.Status == Fault {
@@ -109,8 +104,7 @@ func Faulty(found []Finding) bool {
 	return false
 }
 
-// doctor is one examination. Steps store their results for later ones. Where a step fails, the steps that need it are
-// skipped, since its fault says why.
+// doctor is one examination. Steps store their results for later ones. If a step fails, steps that need it are skipped.
 type doctor struct {
 	say func(string)
 	now func() time.Time
@@ -123,16 +117,16 @@ type doctor struct {
 	machine map[string]string // fingerprints of the configured learners
 	digest  string            // of all their settings
 
-	reached bool                          // a broker was
+	reached bool                          // a broker was reached
 	topic   [event.Topics]task.TopicFacts // as far as they are known
-	servers []redisstore.Server           // of Redis; none where it could not be reached
+	servers []redisstore.Server           // of Redis; none if not reached
 }
 
 func (d *doctor) add(s Status, area, format string, args ...any) {
 	d.found = append(d.found, Finding{s, area, fmt.Sprintf(format, args...)})
 }
 
-// configuration loads the file, and makes the clients. It reports whether the examination can go on.
+// configuration loads the file, and makes the clients. It reports whether the examination can continue.
 func (d *doctor) configuration(file string, env config.Env) bool {
 	const area = "configuration"
 	cfg, warnings, err := config.LintFile(file, env)

@@ -10,7 +10,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// group compares the announcements of the group's workers with each other and with this configuration.
+// group compares the workers' announcements with each other and with this configuration.
 func (d *doctor) group(ctx context.Context) {
 	const area = "group"
 	members, counted := 0, false
@@ -20,7 +20,7 @@ func (d *doctor) group(ctx context.Context) {
 		}
 	}
 	if len(d.servers) == 0 {
-		return // there is nobody to ask
+		return // no store to ask
 	}
 	workers, err := d.store.Workers(ctx)
 	switch {
@@ -44,7 +44,7 @@ func (d *doctor) group(ctx context.Context) {
 	}
 }
 
-// outside names the workers that stay outside of the group, and counts them.
+// outside names and counts the workers outside the group.
 func (d *doctor) outside(workers []state.WorkerInfo) (n int) {
 	for i := range workers {
 		if w := &workers[i]; w.Outside {
@@ -56,7 +56,7 @@ func (d *doctor) outside(workers []state.WorkerInfo) (n int) {
 	return n
 }
 
-// between says how configurations differ: of the workers among each other, and of this one.
+// between reports differences of configurations between workers, and from this one.
 func (d *doctor) between(workers []state.WorkerInfo) {
 	before := len(d.found)
 	for _, name := range d.names(workers) {
@@ -99,7 +99,7 @@ func (d *doctor) between(workers []state.WorkerInfo) {
 	}
 }
 
-// names are all learners that anybody has, if there are workers to compare.
+// names returns all learners of workers and configuration, if there are workers to compare.
 func (d *doctor) names(workers []state.WorkerInfo) []string {
 	if len(workers) == 0 {
 		return nil
@@ -111,5 +111,5 @@ func (d *doctor) names(workers []state.WorkerInfo) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// short is a prefix of a worker's id, enough to recognise it.
+// short returns a recognisable prefix of a worker's id.
 func short(id string) string { return id[:min(len(id), 6)] }

@@ -15,7 +15,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// brokers connects to each broker configured, and to each that these name.
+// brokers connects to each configured broker, and to each advertised one.
 func (d *doctor) brokers(ctx context.Context) {
 	const area = "kafka"
 	tried := map[string]error{}
@@ -47,7 +47,7 @@ func (d *doctor) brokers(ctx context.Context) {
 	d.advertised(ctx, tried, all)
 }
 
-// how says how connections are made.
+// how describes the connections.
 func (d *doctor) how() string {
 	how := "in plaintext"
 	if d.cfg.Kafka.TLS.Enabled {
@@ -81,7 +81,7 @@ func (d *doctor) greet(ctx context.Context, tried map[string]error, addresses []
 	wg.Wait()
 }
 
-// advertised connects to the brokers at the addresses under which the cluster says they are.
+// advertised connects to the brokers at their advertised addresses.
 func (d *doctor) advertised(ctx context.Context, tried map[string]error, all []broker.Broker) {
 	var others []string
 	for _, b := range all {
@@ -105,7 +105,7 @@ func (d *doctor) advertised(ctx context.Context, tried map[string]error, all []b
 	}
 }
 
-// needed are the rights on topics; the names of the operations are those of Kafka's ACLs.
+// needed are rights on topics, with the names of Kafka's ACLs.
 type needed struct {
 	operation kafka.ACLOperationType
 	name      string
@@ -117,7 +117,7 @@ var (
 	forLetters  = []needed{{kafka.ACLOperationTypeWrite, "Write"}, {kafka.ACLOperationTypeDescribeConfigs, "DescribeConfigs"}}
 )
 
-// rights examines this user's rights, as far as the cluster reports them.
+// rights examines this user's rights, if the cluster reports them.
 func (d *doctor) rights(ctx context.Context) {
 	if !d.reached {
 		return
@@ -167,10 +167,10 @@ func (d *doctor) missing(allowed map[string]broker.Operations, topic string, rig
 	}
 }
 
-// grant is the command that gives a right.
+// grant returns the command that grants a right.
 func (d *doctor) grant(operation, resource string) string {
 	user, m := d.cfg.Kafka.SASL.Username, d.cfg.Kafka.SASL.Mechanism
-	if user == "" || m == config.OAuthBearer { // whose token names it
+	if user == "" || m == config.OAuthBearer { // named by its token
 		user = "THE-USER-OF-THIS-CLIENT"
 	}
 	return fmt.Sprintf("kafka-acls.sh --bootstrap-server %s --add --allow-principal User:%s --operation %s %s", d.cfg.Kafka.Brokers[0], user,
@@ -188,7 +188,7 @@ func (d *doctor) groupRights(ctx context.Context) {
 	}
 }
 
-// fenceRights asks about partition 0's transactional id; those of the others have the same prefix.
+// fenceRights asks about partition 0's transactional id; the others have the same prefix.
 func (d *doctor) fenceRights(ctx context.Context) {
 	prefix := d.cfg.Kafka.Group + "-"
 	_, err := retried(ctx, func() (any, error) { return nil, d.broker.Partition(0).MayFence(ctx) })

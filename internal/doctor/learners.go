@@ -14,17 +14,16 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// kept is a learner's stored state, over all partitions.
 type kept struct {
 	partitions map[string][]int32 // by fingerprint
 	pending    int64
 }
 
-// learners compares the learners of the file with those that are stored, as a worker does that takes a partition over.
+// learners compares the file's learners with the stored ones, like a worker that takes a partition over.
 func (d *doctor) learners(ctx context.Context) {
 	const area = "state"
 	if len(d.servers) == 0 {
-		return // there is nobody to ask
+		return // no store to ask
 	}
 	n, looked := d.topic[event.Impressions].Partitions, 0
 	stored := map[string]*kept{}
@@ -63,7 +62,7 @@ func (d *doctor) learners(ctx context.Context) {
 	}
 }
 
-// table reads a partition's learners. One whose checkpoint is being written is looked at again.
+// table reads a partition's learners, again if a checkpoint is being written.
 func (d *doctor) table(ctx context.Context, p int32) (state.Meta, []partition.StoredLearner, error) {
 	const pause, tries = 20 * time.Millisecond, 50
 	for try := 0; ; try++ {
@@ -118,7 +117,7 @@ func (d *doctor) compare(stored map[string]*kept) {
 	}
 }
 
-// spans writes rising numbers shortly: 0-3, 7.
+// spans writes rising numbers as ranges: 0-3, 7.
 func spans(numbers []int32) (text string) {
 	for i := 0; i < len(numbers); {
 		last := i

@@ -10,7 +10,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/state/redisstore"
 )
 
-// redis looks at each server.
 func (d *doctor) redis(ctx context.Context) {
 	const area = "redis"
 	all, err := d.store.Examine(ctx, d.now)
@@ -75,7 +74,7 @@ func (d *doctor) version(s *redisstore.Server) {
 	}
 }
 
-// memory warns before there is none left.
+// memory warns before memory runs out.
 func (d *doctor) memory(s *redisstore.Server) {
 	most, _ := strconv.ParseInt(s.Info["maxmemory"], 10, 64)
 	used, _ := strconv.ParseInt(s.Info["used_memory"], 10, 64)
@@ -105,7 +104,7 @@ func (d *doctor) persistence(s *redisstore.Server) {
 	}
 }
 
-// refused are a worker's commands that this user may not give, or that the server does not take now.
+// refused reports a worker's commands that the server refuses this user, or refuses at present.
 func (d *doctor) refused(s *redisstore.Server) {
 	var denied []string
 	others := map[string]bool{}

@@ -8,7 +8,7 @@ import (
 	"github.com/segmentio/kafka-go"
 )
 
-// retried asks again where a coordinator has just begun: Kafka makes the topics that coordinators need when they are first asked for.
+// retried repeats a request while a coordinator starts: Kafka creates the coordinators' topics at the first request.
 func retried[T any](ctx context.Context, ask func() (T, error)) (T, error) {
 	const pause, tries = 200 * time.Millisecond, 25
 	for try := 0; ; try++ {

@@ -19,7 +19,7 @@ import (
 // shortRetention is the least advisable retention of an input: workers or Redis may be down for a night.
 const shortRetention = 24 * time.Hour
 
-// topics are looked at as the command of that name does, and as a worker does.
+// topics examines topics like the command of that name, and like a worker.
 func (d *doctor) topics(ctx context.Context) {
 	const area = "topics"
 	if !d.reached {
@@ -58,14 +58,13 @@ func (d *doctor) topics(ctx context.Context) {
 	}
 }
 
-// electing is how long a partition may lack a leader that answers before that is a fault: new topics lack one at
-// first.
+// electing is the time for which a partition may lack an answering leader without a fault: new topics lack one at first.
 const (
 	electing   = 10 * time.Second
 	electAgain = 200 * time.Millisecond
 )
 
-// describe looks at one partition of all topics.
+// describe examines one partition of all topics.
 func (d *doctor) describe(ctx context.Context, number int32) (facts task.Description, err error) {
 	ctx, cancel := context.WithTimeout(ctx, electing)
 	defer cancel()
@@ -83,14 +82,14 @@ func (d *doctor) describe(ctx context.Context, number int32) (facts task.Descrip
 	}
 }
 
-// Of how many partitions of each topic how many records are looked at, to find out how keys are placed: their last.
+// Sample for the partitioner check: partitions of each topic, and their last records.
 const (
 	sampledPartitions = 16
 	sampledRecords    = 100
-	sampledBytes      = 1 << 20 // of one partition, about
+	sampledBytes      = 1 << 20 // of one partition, approximately
 )
 
-// partitioners are found out from the newest records.
+// partitioners examines the placement of keys, by the newest records.
 func (d *doctor) partitioners(ctx context.Context) {
 	const area = "partitioners"
 	by, names := map[string][]string{}, app.TopicNames(d.cfg)
@@ -148,7 +147,7 @@ func (d *doctor) sample(ctx context.Context, t event.Topic, number int32) ([]par
 			return nil, err
 		}
 		all = append(all, got.Records...)
-		if got.Next <= at { // the rest is of a transaction that is open
+		if got.Next <= at { // the rest is of an open transaction
 			break
 		}
 		at = got.Next
@@ -156,7 +155,7 @@ func (d *doctor) sample(ctx context.Context, t event.Topic, number int32) ([]par
 	return all, nil
 }
 
-// The bounds of clocks: beyond the first nothing expires, and the second is more than a clock that is kept right is away.
+// Differences of clocks: above the first nothing expires; synchronised clocks stay below the second.
 const (
 	clockBound = 5 * time.Minute
 	clockAway  = 10 * time.Second
@@ -195,7 +194,7 @@ func (d *doctor) clock(ctx context.Context) {
 	}
 	stamped, err := d.broker.Partition(0).Stamped(ctx, &d.topic[event.Rankings])
 	switch {
-	case err == nil && stamped.Sub(d.now()) > clockAway: // a broker's clock can be later than its last stamp only
+	case err == nil && stamped.Sub(d.now()) > clockAway: // a broker's clock is not before its last stamp
 		compare("the broker that stamped the last ranking", stamped.Sub(d.now()))
 	default:
 		d.add(OK, area, "Kafka does not tell this user its time (that takes Describe on the cluster, and Kafka 3.3 with KRaft): a running worker "+

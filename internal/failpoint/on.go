@@ -39,7 +39,7 @@ func pairs(s string) map[string]string {
 	return all
 }
 
-// parsePoints ends the process where it does not understand: a test that injects nothing would pass.
+// parsePoints exits if a point is malformed: a test without injected faults would pass.
 func parsePoints(s string) map[string]*point {
 	all := map[string]*point{}
 	for name, what := range pairs(s) {
@@ -55,7 +55,7 @@ func parsePoints(s string) map[string]*point {
 	return all
 }
 
-// Hit is where a point stands in the code.
+// Hit marks a point in the code.
 func Hit(name string) {
 	mu.Lock()
 	p := points[name]
@@ -70,13 +70,13 @@ func Hit(name string) {
 		return
 	}
 	fmt.Fprintf(os.Stderr, "failpoint: %s: %v\n", name, p.signal)
-	// To this very thread: the signal is there when the call returns, so nothing of ours runs behind the point.
+	// To this thread: the signal arrives before the call returns, so no code of ours runs behind the point.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	_, _, _ = syscall.RawSyscall(syscall.SYS_TGKILL, uintptr(os.Getpid()), uintptr(syscall.Gettid()), uintptr(p.signal))
 }
 
-// Duration is a setting for tests; 0 where it is not given.
+// Duration returns a setting; 0 if it is not set.
 func Duration(name string) time.Duration {
 	text, ok := settings[name]
 	if !ok {
@@ -95,10 +95,10 @@ var (
 	watching sync.Once
 )
 
-// clockEvery is how often the file that clock_file names is read.
+// clockEvery is the interval at which clock_file is read.
 const clockEvery = 20 * time.Millisecond
 
-// Clock is by how much the clock is to be wrong now. The first call starts a goroutine that lives as long as the process.
+// Clock returns the error of the clock. The first call starts a goroutine that lives as long as the process.
 func Clock() time.Duration {
 	watching.Do(func() {
 		clock.Store(int64(Duration("clock")))

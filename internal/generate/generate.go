@@ -16,22 +16,19 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// Options are the inputs that are not in the configuration file.
 type Options struct {
 	Rate     float64       // impressions a second, above 0
 	Learner  string        // whose users; "": of all that the configuration has, in turn
-	Seed     uint64        // makes the same users again
-	AnyTopic bool          // also write where others write
+	Seed     uint64        // of the users
+	AnyTopic bool          // also topics with others' records
 	Every    time.Duration // between two lines of the log
 	Logger   *slog.Logger
 	Report   func(platform.LiveProgress) // beside the log; nil: none
 }
 
-// Errors of Run.
 var (
-	// ErrShared says that others write to the topics too.
-	ErrShared = errors.New("it has records that were not made up by this command")
-	// ErrUnknownLearner says that the configuration has no such learner.
+	// ErrShared: the topics have records of other producers.
+	ErrShared         = errors.New("it has records that were not made up by this command")
 	ErrUnknownLearner = errors.New("the configuration has no such learner")
 )
 
@@ -60,7 +57,7 @@ func Run(ctx context.Context, cfg *config.Config, opt Options) error {
 		Topics: app.TopicNames(cfg), Rate: opt.Rate, Number: u.number, Every: opt.Every, Report: r.report}, u).Run(ctx)
 }
 
-// choose gives the learner of this name, or all.
+// choose returns the learner of this name, or all.
 func choose(all []config.Learner, name string) ([]config.Learner, error) {
 	if name == "" {
 		return all, nil
@@ -81,8 +78,8 @@ func names(learners []config.Learner) []string {
 	return all
 }
 
-// alone fails unless all topics exist and, unless any is set, nobody else writes to ours. It judges by the newest
-// record of each partition.
+// alone fails unless all topics exist and, unless any is set, only this command writes to them, judged by the newest record of each
+// partition.
 func alone(ctx context.Context, log *broker.Client, any bool) error {
 	for number := int32(0); ; number++ {
 		p := log.Partition(number)
@@ -109,13 +106,13 @@ func alone(ctx context.Context, log *broker.Client, any bool) error {
 	}
 }
 
-// Brokers that begin, and topics that have just been made, answer within this time.
+// Starting brokers and new topics answer within this time.
 const (
 	patience = 30 * time.Second
 	retry    = 200 * time.Millisecond
 )
 
-// describe asks again and again until it is answered, or patience is over.
+// describe repeats until there is an answer, or patience is over.
 func describe(ctx context.Context, p *broker.Partition) (task.Description, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -134,8 +131,7 @@ func describe(ctx context.Context, p *broker.Partition) (task.Description, error
 	}
 }
 
-// newestIsOurs reads the last record of a log that has some. Where there is none to be seen, as behind a transaction's marker,
-// it was not ours.
+// newestIsOurs reads a log's last record. A record that cannot be seen, as behind a transaction's marker, is not ours.
 func newestIsOurs(ctx context.Context, p *broker.Partition, topic event.Topic, facts task.TopicFacts) error {
 	f, err := p.Fetch(ctx, task.Fetch{Topic: topic, Offset: facts.End - 1, MaxBytes: 1 << 20, MaxWait: time.Second})
 	if err != nil {
@@ -149,7 +145,6 @@ func newestIsOurs(ctx context.Context, p *broker.Partition, topic event.Topic, f
 	return ErrShared
 }
 
-// reporter logs the records sent since its last report.
 type reporter struct {
 	opt    Options
 	users  *users
@@ -157,7 +152,6 @@ type reporter struct {
 	means  []means
 }
 
-// means are sums of one learner's users.
 type means struct{ rankings, payoff, byUtility float64 }
 
 func (r *reporter) report(p platform.LiveProgress) {

@@ -13,11 +13,10 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// mark begins the ids of all impressions that are made up here, whichever run made them.
+// mark begins the ids of all generated impressions, in any run.
 const mark = "generated-"
 
-// users are made-up people in front of a configuration's learners. Their ids are those of one run; their payoffs are in the
-// range of their learner.
+// users are simulated users of a configuration's learners. Their ids are those of one run; their payoffs are in their learner's range.
 type users struct {
 	platform.Several
 	ranges []config.Range // by learner, as Several
@@ -26,7 +25,7 @@ type users struct {
 
 var _ platform.Users = (*users)(nil)
 
-// newUsers makes users for each of these learners, as in the demo, but with seconds and minutes in place of days.
+// newUsers makes users for each learner, as in the demo, but with seconds and minutes in place of days.
 func newUsers(learners []config.Learner, candidates int, seed uint64, now time.Time) (*users, error) {
 	u := &users{prefix: mark + strconv.FormatInt(now.UnixMilli(), 36) + strconv.FormatUint(rand.Uint64N(36*36), 36) + "-"}
 	for i := range learners {
@@ -44,8 +43,8 @@ func newUsers(learners []config.Learner, candidates int, seed uint64, now time.T
 	return u, nil
 }
 
-// compress has selections come within seconds and payoffs within minutes, in time for the learner, unless its horizons are below
-// two seconds.
+// compress makes selections come within seconds and payoffs within minutes, in time for the learner, unless its horizons are below two
+// seconds.
 func compress(c *simulate.Config, l *config.Learner) {
 	c.Interval = time.Second
 	c.Horizon = max(2*time.Second, min(5*time.Minute, l.PayoffHorizon*3/4))
@@ -54,7 +53,7 @@ func compress(c *simulate.Config, l *config.Learner) {
 	c.MinDelay = min(2*time.Second, c.MaxDelay/4)
 }
 
-// number is the impression of this run that an id names; ok is false for any other.
+// number returns the impression of an id of this run.
 func (u *users) number(id []byte) (n int, ok bool) {
 	rest, ok := strings.CutPrefix(string(id), u.prefix)
 	if !ok {
@@ -65,14 +64,12 @@ func (u *users) number(id []byte) (n int, ok bool) {
 
 func (u *users) id(of []byte) []byte { return append([]byte(u.prefix), of...) }
 
-// Impression implements platform.Users.
 func (u *users) Impression(n int) (event.Impression, event.Millis, []platform.Record) {
 	i, at, along := u.Several.Impression(n)
 	i.ID = u.id(i.ID)
 	return i, at, u.own(n, along)
 }
 
-// Respond implements platform.Users.
 func (u *users) Respond(n int, items [][]byte) ([]platform.Record, error) {
 	records, err := u.Several.Respond(n, items)
 	return u.own(n, records), err

@@ -10,15 +10,15 @@ import (
 	awsconfig "github.com/aws/aws-sdk-go-v2/config"
 )
 
-// awsTokens makes tokens for Amazon MSK. It signs them with the credentials that AWS' own tools would find:
-// environment, profile, a service account's web identity, container or instance. It looks for them at the first
-// connection, and again when they expire. Each connection has a token of its own, valid for a quarter of an hour.
+// awsTokens makes tokens for Amazon MSK. It signs them with the credentials that AWS' own tools would find: environment, profile, a service
+// account's web identity, container or instance. It searches at the first connection, and again when they expire. Each connection has a
+// token of its own, valid for a quarter of an hour.
 func awsTokens(region string) (func(context.Context) (string, error), error) {
 	var options []func(*awsconfig.LoadOptions) error
 	if region != "" {
 		options = append(options, awsconfig.WithRegion(region))
 	}
-	// The environment and the profiles' files; nothing is asked for over the network yet.
+	// Only the environment and the profiles' files, without network.
 	found, err := awsconfig.LoadDefaultConfig(context.Background(), options...)
 	if err != nil {
 		return nil, fmt.Errorf("reading AWS' configuration: %w", err)

@@ -5,19 +5,18 @@ import (
 	"time"
 )
 
-// token is one that was handed out.
 type token struct {
 	value string
-	ends  time.Time // zero: nobody knows
+	ends  time.Time // zero: unknown
 }
 
-// cache keeps a token until a fifth of its time is left. One that cannot be renewed is used until it ends: who hands tokens out may be
-// away for a while.
+// cache keeps a token until a fifth of its time is left. If it cannot be renewed it is used until it ends, since the issuer may be down for
+// a while.
 type cache struct {
 	fetch func(context.Context) (token, error)
 	now   func() time.Time
 
-	turn  chan struct{} // holds one while a connection looks; it is asked for once, however many connections want it
+	turn  chan struct{} // held by the connection that requests a token, so that there is one request for all
 	held  token
 	renew time.Time
 }
@@ -26,7 +25,6 @@ func newCache(fetch func(context.Context) (token, error), now func() time.Time) 
 	return &cache{fetch: fetch, now: now, turn: make(chan struct{}, 1)}
 }
 
-// Token is today's token.
 func (c *cache) Token(ctx context.Context) (string, error) {
 	select {
 	case c.turn <- struct{}{}:

@@ -15,7 +15,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/config"
 )
 
-// client asks a token endpoint for tokens, by OAuth 2.0 client credentials (RFC 6749, 4.4).
+// client requests tokens from an endpoint, by OAuth 2.0 client credentials (RFC 6749, 4.4).
 type client struct {
 	cfg    *config.Config
 	cached *cache
@@ -42,7 +42,7 @@ func (c *client) config() (*clientcredentials.Config, *tls.Config, error) {
 		&tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}, nil
 }
 
-// fetchTimeout bounds one question to the endpoint, where the connection that asks has more time.
+// fetchTimeout bounds one request, if the connection has more time.
 const fetchTimeout = 10 * time.Second
 
 func (c *client) fetch(ctx context.Context) (token, error) {
@@ -64,7 +64,7 @@ func (c *client) fetch(ctx context.Context) (token, error) {
 	return token{got.AccessToken, got.Expiry}, nil
 }
 
-// plainly reduces an endpoint's refusal to the RFC's fields (5.2), without its whole body.
+// plainly reduces an endpoint's refusal to the RFC's fields (5.2), without its body.
 func plainly(err error) error {
 	var refused *oauth2.RetrieveError
 	if !errors.As(err, &refused) {

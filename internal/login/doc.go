@@ -1,6 +1,4 @@
-// Package login provides the SASL credentials of connections to Kafka, as configured: users and passwords, tokens
-// from a file, tokens of an OAuth endpoint, tokens signed with AWS credentials.
-//
-// Each new connection asks for them again, so that they may change while a worker runs. No error contains a token or
-// a secret.
+// Package login provides the configured SASL credentials of connections to Kafka: users and passwords, tokens from a file, of an OAuth
+// endpoint, or signed with AWS credentials. Each new connection requests them, so that they may change at run time. No error contains a
+// token or a secret.
 package login

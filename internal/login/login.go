@@ -10,7 +10,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/broker"
 )
 
-// Mechanism is how connections to Kafka log in; nil: not at all. Files are read for the first time now.
+// Mechanism returns the login of connections to Kafka; nil: none. It reads the files for the first time.
 func Mechanism(cfg *config.Config) (sasl.Mechanism, error) {
 	s := &cfg.Kafka.SASL
 	switch s.Mechanism {
@@ -36,11 +36,11 @@ func Mechanism(cfg *config.Config) (sasl.Mechanism, error) {
 	return m, nil
 }
 
-// tokens is where OAUTHBEARER has its tokens.
+// tokens returns OAUTHBEARER's source of tokens.
 func tokens(cfg *config.Config) (func(context.Context) (string, error), error) {
 	if cfg.Kafka.SASL.TokenURL != "" {
 		c := newClient(cfg)
-		if _, _, err := c.config(); err != nil { // whose files are read again for each token
+		if _, _, err := c.config(); err != nil { // its files are read again for each token
 			return nil, err
 		}
 		return c.cached.Token, nil

@@ -14,7 +14,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// LiveOptions say where a live platform is, and how busy.
 type LiveOptions struct {
 	Brokers   []string
 	Transport kafka.RoundTripper // to publish through
@@ -32,17 +31,16 @@ type LiveProgress struct {
 	Impressions, Rankings, Selections, Payoffs int
 	// Forgotten counts impressions whose ranking was given up, since too many came after them.
 	Forgotten int
-	// HeldBack counts impressions that were not published when their moment came: too much was scheduled, or the brokers
-	// were too slow.
+	// HeldBack counts impressions that were not published in time: too much was scheduled, or the brokers were too slow.
 	HeldBack int
 	// Scheduled are selections and payoffs still to come.
 	Scheduled int
-	// Latency adds up how long the rankings took to come, from just before their impressions were published.
+	// Latency is the sum of rankings' latencies, measured from just before their impressions were published.
 	Latency time.Duration
 }
 
-// Live plays in real time until it is stopped, at a rate, whether or not rankings come. A user reacts as long after
-// the ranking as it would after the impression on the players' clock. Its memory is bounded.
+// Live plays in real time at a rate until it is stopped, whether or not rankings come. A user reacts as long after the ranking as after the
+// impression on the players' clock. Its memory is bounded.
 type Live struct {
 	wire
 	opt   LiveOptions
@@ -54,7 +52,6 @@ type Live struct {
 	pace     rate
 }
 
-// shown is an impression that was published.
 type shown struct {
 	number  int
 	at      event.Millis // on the players' clock
@@ -63,25 +60,22 @@ type shown struct {
 }
 
 const (
-	// remembered impressions wait for their ranking at the most. An older one is forgotten: its user has left.
+	// remembered bounds the impressions that wait for a ranking. Older ones are dropped: their user has left.
 	remembered = 1 << 16
-	// mostScheduled bounds scheduled selections and payoffs: no impressions are sent above it. Reactions to earlier
-	// rankings may exceed it.
+	// mostScheduled bounds scheduled selections and payoffs: above it no impressions are sent. Reactions to earlier rankings may exceed it.
 	mostScheduled = 1 << 17
-	// beat is the interval between looks for due records.
-	beat = 20 * time.Millisecond
-	// lastWrite bounds the wait for unfinished writes at the end of a play.
+	beat          = 20 * time.Millisecond
+	// lastWrite bounds the wait for unfinished writes at the end.
 	lastWrite = 5 * time.Second
 )
 
-// NewLive makes a live platform; Run plays it.
 func NewLive(opt LiveOptions, users Users) *Live {
 	return &Live{wire: newWire(opt.Log, opt.Topics), opt: opt, users: users, shown: make([]shown, remembered),
 		pace: rate{perSecond: opt.Rate}}
 }
 
-// Run plays until ctx is done, which is no error. It reads the rankings that are written from now on. Whatever is still to
-// come then is not sent.
+// Run plays until ctx is done, which is no error. It reads rankings from their present end. Reactions still to come at the end are not
+// sent.
 func (l *Live) Run(ctx context.Context) error {
 	ends, err := l.rankingsEnds(ctx)
 	if err != nil {
@@ -97,12 +91,12 @@ func (l *Live) Run(ctx context.Context) error {
 	}
 	err = l.play(ctx)
 	stop()
-	_ = readers.Wait() // they end with their context, and with nothing else
+	_ = readers.Wait() // they end with their context
 	l.report()
 	return err
 }
 
-// rankingsEnds are the ends of the rankings, by partition.
+// rankingsEnds returns the ends of the rankings, by partition.
 func (l *Live) rankingsEnds(ctx context.Context) ([]int64, error) {
 	var ends []int64
 	for {
@@ -163,7 +157,7 @@ func (l *Live) report() {
 	l.opt.Report(l.progress)
 }
 
-// due makes the records whose moment has come.
+// due makes the due records.
 func (l *Live) due(now time.Time) []kafka.Message {
 	var batch []kafka.Message
 	n, lost := l.pace.take(now, atOnce)
@@ -189,7 +183,7 @@ func (l *Live) due(now time.Time) []kafka.Message {
 	return batch
 }
 
-// publish makes the next impression, and remembers it.
+// publish makes the next impression, and stores it.
 func (l *Live) publish(now time.Time) kafka.Message {
 	n := l.progress.Impressions
 	l.progress.Impressions++
@@ -204,8 +198,8 @@ func (l *Live) publish(now time.Time) kafka.Message {
 	return l.impression(&i)
 }
 
-// schedule schedules the users' reactions after at, a moment of the players' clock that equals now. Without a
-// selections topic, payoffs stand for selections.
+// schedule schedules the users' reactions after at, a moment of the players' clock that equals now. Without a selections topic, payoffs
+// stand for selections.
 func (l *Live) schedule(records []Record, at event.Millis, now time.Time) {
 	for _, r := range records {
 		if l.topics[r.Topic] != "" {
@@ -220,7 +214,7 @@ func (l *Live) ranked(records []partition.Record, now time.Time) error {
 	for _, m := range records {
 		var r event.Ranking
 		if err := dec.Ranking(&r, m.Value); err != nil {
-			continue // of somebody else: whoever may write there can write anything
+			continue // of another writer
 		}
 		n, ok := l.opt.Number(r.ID)
 		if !ok {
@@ -249,7 +243,7 @@ type rate struct {
 	last      time.Time
 }
 
-// take returns how many are due now, at most most, and how many are dropped.
+// take returns the number due now, at most most, and the number dropped.
 func (r *rate) take(now time.Time, most int) (n, lost int) {
 	if !r.last.IsZero() {
 		r.owed += now.Sub(r.last).Seconds() * r.perSecond

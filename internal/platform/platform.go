@@ -17,16 +17,14 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// Users simulate the people who see rankings, select, and pay later.
 type Users interface {
-	// Impression makes impression n, with its candidates and its moment on the players' clock, and the records that
-	// come along with it unasked. Moments never fall from one n to the next.
+	// Impression returns impression n with its candidates and its time on the players' clock, and records that come with it unasked. Times
+	// never fall from one n to the next.
 	Impression(n int) (i event.Impression, at event.Millis, along []Record)
-	// Respond returns the reaction of impression n's user to the ranking.
 	Respond(n int, items [][]byte) ([]Record, error)
 }
 
-// Record is a selection or a payoff that is sent at a moment of the players' clock. Its own time is filled in.
+// Record is a selection or a payoff to be sent at a time of the players' clock. Its own time is filled in.
 type Record struct {
 	At        event.Millis
 	Topic     event.Topic // event.Selections or event.Payoffs
@@ -34,22 +32,21 @@ type Record struct {
 	Payoff    event.Payoff
 }
 
-// Options configure a play.
 type Options struct {
 	Brokers     []string
-	Transport   *kafka.Transport // to publish through, closed by its owner; nil: one of our own, without TLS and SASL
-	Log         *broker.Client   // to read rankings with: not every client hides transactions' markers, kafka-go's Reader does not
+	Transport   *kafka.Transport // to publish through, closed by its owner; nil: an own one without TLS and SASL
+	Log         *broker.Client   // to read rankings with: unlike kafka-go's Reader it hides transactions' markers
 	Topics      [event.Topics]string
 	Partitions  int
 	Impressions int
-	Number      func(id []byte) (n int, ok bool) // which impression an id belongs to; ok is false for another play's
-	// Unanswered bounds how many impressions may wait for their ranking: the users' patience.
+	Number      func(id []byte) (n int, ok bool) // the impression of an id; ok is false for another play's
+	// Unanswered bounds the impressions that wait for their ranking: the users' patience.
 	Unanswered int
 	// Stamp turns the players' clock into the time that records carry; nil: the same.
 	Stamp func(clock event.Millis) event.Millis
-	// Progress is called now and then, from Run's goroutine; nil: not at all.
+	// Progress, if not nil, is called now and then, from Run's goroutine.
 	Progress func(Progress)
-	// Patience is how long no ranking may come before Run gives up.
+	// Patience is the time without a ranking after which Run gives up.
 	Patience time.Duration
 }
 
@@ -60,7 +57,7 @@ type Progress struct {
 	Clock                                      event.Millis
 }
 
-// Platform plays once. Clock may be called at any time, from any goroutine.
+// Platform plays once. Clock may be called from any goroutine.
 type Platform struct {
 	wire
 	opt   Options
@@ -72,7 +69,6 @@ type Platform struct {
 	answered []bool
 }
 
-// New makes a platform; Run plays it.
 func New(opt Options, users Users) *Platform {
 	if opt.Stamp == nil {
 		opt.Stamp = func(c event.Millis) event.Millis { return c }
@@ -82,10 +78,9 @@ func New(opt Options, users Users) *Platform {
 	return &Platform{wire: newWire(opt.Log, opt.Topics), opt: opt, users: users, answered: make([]bool, opt.Impressions)}
 }
 
-// Clock is the players' present.
 func (p *Platform) Clock() event.Millis { return p.clock.Load() }
 
-// Run plays until every impression is ranked and everything the users do has been sent.
+// Run plays until every impression is ranked and all reactions have been sent.
 func (p *Platform) Run(ctx context.Context) (Progress, error) {
 	transport := p.opt.Transport
 	if transport == nil {
@@ -109,7 +104,6 @@ func (p *Platform) Run(ctx context.Context) (Progress, error) {
 	return p.progress, err
 }
 
-// atOnce bounds one batch of records.
 const atOnce = 500
 
 func (p *Platform) play(ctx context.Context) error {
@@ -134,8 +128,8 @@ func (p *Platform) play(ctx context.Context) error {
 	}
 }
 
-// next makes the records of the next moments: impressions within the users' patience, and due reactions. When all
-// impressions are ranked, the clock advances stride by stride to the next due record.
+// next makes the records of the next moments: impressions within the users' patience, and due reactions. When all impressions are ranked,
+// the clock advances stride by stride to the next due record.
 func (p *Platform) next() []kafka.Message {
 	var batch []kafka.Message
 	for p.progress.Impressions < p.opt.Impressions && p.progress.Impressions-p.progress.Rankings < p.opt.Unanswered &&
@@ -154,8 +148,8 @@ func (p *Platform) next() []kafka.Message {
 	return p.release(batch)
 }
 
-// The clock advances by at most stride at a time, once per pace. A worker that has read a topic to its end takes the
-// clock for that topic's time. It must have read the records sent since before a deadline passes.
+// The clock advances by at most stride at a time, once per pace. A worker that has read a topic to its end takes the clock for that topic's
+// time. It must have read the records sent since before a deadline passes.
 const (
 	stride = 12 * time.Hour
 	pace   = 20 * time.Millisecond
@@ -166,7 +160,7 @@ func (p *Platform) advance(to event.Millis) {
 	p.clock.Store(max(now, min(to, now+stride.Milliseconds())))
 }
 
-// PassTo lets the clock go on to a moment, when the play is over.
+// PassTo advances the clock to a moment, after the play.
 func (p *Platform) PassTo(ctx context.Context, to event.Millis) error {
 	tick := time.NewTicker(pace)
 	defer tick.Stop()
@@ -204,8 +198,8 @@ func (p *Platform) schedule(records []Record) {
 	}
 }
 
-// listen reads all rankings that have come. The reactions to them go out in one batch, whose acknowledgement it waits
-// for. With nothing else to do, it waits for rankings, or for the clock's next stride.
+// listen reads all available rankings. The reactions to them go out in one batch, whose acknowledgement it waits for. With nothing else to
+// do, it waits for rankings, or for the clock's next stride.
 func (p *Platform) listen(ctx context.Context, wait bool) error {
 	for {
 		select {

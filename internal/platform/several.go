@@ -2,23 +2,21 @@ package platform
 
 import "github.com/ranker-worker/ranker-worker/stream/event"
 
-// Several are the users of several learners; impressions are theirs in turn.
+// Several are the users of several learners, which get impressions in turn.
 type Several []Member
 
-// Member is one learner's users.
 type Member struct {
 	Learner string
 	Simulated
 	Impressions int               // made
-	Sent        [event.Inputs]int // records that follow from its rankings, by topic
+	Sent        [event.Inputs]int // records after its rankings, by topic
 }
 
 var _ Users = Several(nil)
 
-// Of are the users whose impression n is.
+// Of returns the users of impression n.
 func (s Several) Of(n int) *Member { return &s[n%len(s)] }
 
-// Impression implements Users.
 func (s Several) Impression(n int) (event.Impression, event.Millis, []Record) {
 	m := s.Of(n)
 	i, at, along := m.Simulated.Impression(n)
@@ -27,7 +25,6 @@ func (s Several) Impression(n int) (event.Impression, event.Millis, []Record) {
 	return i, at, along
 }
 
-// Respond implements Users.
 func (s Several) Respond(n int, items [][]byte) ([]Record, error) {
 	m := s.Of(n)
 	records, err := m.Simulated.Respond(n, items)

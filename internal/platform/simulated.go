@@ -13,7 +13,6 @@ type Simulated struct {
 
 var _ Users = (*Simulated)(nil)
 
-// Impression implements Users.
 func (u *Simulated) Impression(n int) (event.Impression, event.Millis, []Record) {
 	im := u.Population.Impression(n)
 	out := event.Impression{ID: []byte(im.ID), HasUtilities: true}
@@ -27,7 +26,6 @@ func (u *Simulated) Impression(n int) (event.Impression, event.Millis, []Record)
 	return out, im.Time, along
 }
 
-// Respond implements Users.
 func (u *Simulated) Respond(n int, items [][]byte) ([]Record, error) {
 	im := u.Population.Impression(n)
 	names := make([]string, len(items))

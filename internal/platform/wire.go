@@ -12,30 +12,28 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// wire is how players reach the log: as plain producers, and as readers of the rankings.
+// wire is the players' access to the log: as plain producers, and as readers of the rankings.
 type wire struct {
 	log      *broker.Client
 	topics   [event.Topics]string
 	writer   *kafka.Writer
-	rankings chan []partition.Record // as they are read, of all partitions
+	rankings chan []partition.Record // as read, of all partitions
 }
 
 func newWire(log *broker.Client, topics [event.Topics]string) wire {
 	return wire{log: log, topics: topics, rankings: make(chan []partition.Record, 16)}
 }
 
-// newWriter makes a producer that places keys as Kafka's own does.
+// newWriter returns a producer that places keys as Kafka's own does.
 func newWriter(transport kafka.RoundTripper, brokers []string) *kafka.Writer {
 	return &kafka.Writer{Transport: transport, Addr: kafka.TCP(brokers...), Balancer: kafka.Murmur2Balancer{}, BatchSize: 1000,
 		BatchTimeout: time.Millisecond, RequiredAcks: kafka.RequireAll, WriteTimeout: 10 * time.Second, MaxAttempts: 10}
 }
 
-// impression is the record of an impression, as of the time that it carries.
 func (w *wire) impression(i *event.Impression) kafka.Message {
 	return w.message(event.Impressions, i.ID, event.AppendImpression(nil, i), i.Time)
 }
 
-// response is the record of a selection or payoff, as of a time.
 func (w *wire) response(r *Record, at event.Millis) kafka.Message {
 	if r.Topic == event.Selections {
 		r.Selection.Time, r.Selection.HasTime = at, true
@@ -49,7 +47,7 @@ func (w *wire) message(t event.Topic, key, value []byte, at event.Millis) kafka.
 	return kafka.Message{Topic: w.topics[t], Key: key, Value: value, Time: time.UnixMilli(at)}
 }
 
-// read follows one partition of the rankings from an offset on, until ctx is done.
+// read follows one partition of the rankings from an offset, until ctx is done.
 func (w *wire) read(ctx context.Context, partition int, next int64) error {
 	log := w.log.Partition(int32(partition))
 	for {
@@ -58,7 +56,7 @@ func (w *wire) read(ctx context.Context, partition int, next int64) error {
 			return ctx.Err()
 		}
 		if err != nil {
-			// A broker that is away comes back, or whoever waits for rankings loses patience.
+			// A missing broker comes back, or a wait for rankings ends.
 			if err := wait(ctx, pace); err != nil {
 				return err
 			}

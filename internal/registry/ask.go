@@ -17,7 +17,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// result is a schema, or why nothing is known of it.
 type result struct {
 	schema *schema
 	err    error
@@ -25,7 +24,7 @@ type result struct {
 
 var errNotAsked = errors.New("it was not asked for: too many others failed before it, or the time was over")
 
-// schemas fills in the results of the ids of a topic. The registry is asked for those that are not remembered, for many at once.
+// schemas fills in the results of a topic's schema ids. It requests those not in memory, several at a time.
 func (r *Reader) schemas(ctx context.Context, topic event.Topic, ids []uint32, found map[uint32]result) {
 	var unknown []key
 	r.mu.Lock()
@@ -54,7 +53,6 @@ func (r *Reader) schemas(ctx context.Context, topic event.Topic, ids []uint32, f
 	}
 }
 
-// askAll asks for schemas in their order, for several at once.
 func (r *Reader) askAll(ctx context.Context, all []key) []result {
 	results := make([]result, len(all))
 	for i := range results {
@@ -86,7 +84,7 @@ func (r *Reader) askAll(ctx context.Context, all []key) []result {
 	return results
 }
 
-// judge remembers schemas, and turns failures that have lasted long enough into faults.
+// judge stores schemas, and turns failures that have lasted long enough into faults.
 func (r *Reader) judge(ctx context.Context, all []key, results []result) {
 	ill := slices.ContainsFunc(results, func(s result) bool { return failsAlone(s.err) })
 	well := ill && r.answers(ctx)
@@ -126,7 +124,7 @@ func (r *Reader) judge(ctx context.Context, all []key, results []result) {
 	}
 }
 
-// remember makes room in a bounded map, where that is full, by forgetting any other entry.
+// remember makes room in a full map by dropping any other entry.
 func remember[V any](m map[key]V, most int, k key, v V) {
 	if _, ok := m[k]; !ok && len(m) >= most {
 		for other := range m {
@@ -143,8 +141,7 @@ func failsAlone(err error) bool {
 	return errors.As(err, &answer) && answer.StatusCode != http.StatusTooManyRequests
 }
 
-// answers reports whether the registry answers for another schema: a known one, else an id that no registry has
-// reached yet.
+// answers reports whether the registry answers for another schema: a known one, else an id that no registry has reached yet.
 func (r *Reader) answers(ctx context.Context) bool {
 	id := math.MaxInt32
 	r.mu.Lock()

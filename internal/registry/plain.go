@@ -7,8 +7,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// plain is a message of docs/schemas/ranker.proto under construction. Absent fields stay absent; the decoder judges
-// them.
+// plain is a message of docs/schemas/ranker.proto under construction. Absent fields stay absent; the decoder judges them.
 type plain []byte
 
 func (p plain) text(number protowire.Number, s *string) plain {
@@ -25,7 +24,7 @@ func (p plain) double(number protowire.Number, x *float64) plain {
 	return protowire.AppendFixed64(protowire.AppendTag(p, number, protowire.Fixed64Type), math.Float64bits(*x))
 }
 
-// doubles writes numbers packed. One that is null is NaN.
+// doubles writes numbers packed; null is NaN.
 func (p plain) doubles(number protowire.Number, all []*float64) plain {
 	if len(all) == 0 {
 		return p

@@ -17,48 +17,47 @@ import (
 
 const (
 	requestTimeout = 5 * time.Second
-	// mostSchemas bounds the schemas that are remembered, and those that do not fit, each. A schema's id means the same for ever.
+	// mostSchemas bounds the schemas in memory, and those that do not fit, each. A schema's id never changes its meaning.
 	mostSchemas = 10_000
-	// mostReferences is how many other schemas one may refer to, at any depth.
+	// mostReferences bounds the schemas that one may refer to, at any depth.
 	mostReferences = 100
-	// mostAtOnce bounds the requests under way, of all partitions.
+	// mostAtOnce bounds concurrent requests, of all partitions.
 	mostAtOnce = 16
-	// mostFailures ends the asking of one Read: the values behind have to wait in any case.
+	// mostFailures ends the requests of one Read: later values have to wait in any case.
 	mostFailures = 16
-	// mostIll bounds the ids that are remembered for failing.
+	// mostIll bounds the failing ids in memory.
 	mostIll = 1000
-	// refusedAfter is how long the registry fails to give a schema while it answers for others, until records that name it are refused.
+	// refusedAfter is the time after which records are refused whose schema the registry fails to return while it answers for others.
 	refusedAfter = 30 * time.Second
-	// failingUntil ends a stretch of failures: a failure that comes later begins another. It exceeds the pauses between attempts.
+	// failingUntil ends a period of failures: a later failure begins another. It exceeds the pauses between attempts.
 	failingUntil = 20 * time.Second
 )
 
-// The registry's own answers, beside HTTP's status, where it has no such schema, subject or version. Any other answer may be of
-// something else that stands at the address, or of a registry that is ill.
+// The registry's own codes, beside HTTP's status, for an unknown schema, subject or version. Any other answer may come from another server,
+// or from a failing registry.
 var codesUnknown = []int{40401, 40402, 40403}
 
-// Options say where the registry is.
 type Options struct {
 	URL     string
 	TLS     *tls.Config   // nil: none
 	Formats event.Formats // of the topics
 	Context bool          // some learner looks at contexts
-	// Login puts a user or a token into a request.
+	// Login adds a user or a token to a request.
 	Login func(*http.Request) error
 }
 
-// Reader reads records by the schemas that they name. It is safe for concurrent use.
+// Reader reads records by their schemas. It is safe for concurrent use.
 type Reader struct {
 	url     string
 	formats event.Formats
 	context bool
 	client  *sr.Client
-	asking  chan struct{} // holds a token for each request under way
+	asking  chan struct{} // a token for each request in flight
 	now     func() time.Time
 
 	mu    sync.Mutex
 	known map[key]*schema
-	unfit map[key]*schema // apart from those known, which these could displace
+	unfit map[key]*schema // apart from the known ones, which these could displace
 	ill   map[key]*illness
 }
 
@@ -67,19 +66,18 @@ type key struct {
 	id    uint32
 }
 
-// schema reads the records that name an id, or says why they cannot be read.
+// schema reads the records of an id, or holds the reason to refuse them.
 type schema struct {
-	avro  *avro.Schema // resolved: it reads the writer's values into our fields
+	avro  *avro.Schema // resolved: reads the writer's values into our fields
 	fault *event.Fault
 }
 
-// illness is a stretch of failures of one id, during which the registry answered for another.
+// illness is a period of failures of one id, during which the registry answered for another.
 type illness struct {
 	since, last time.Time
 	refused     bool
 }
 
-// New connects nothing yet.
 func New(o Options) (*Reader, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = o.TLS
@@ -96,14 +94,13 @@ func New(o Options) (*Reader, error) {
 		known: map[key]*schema{}, unfit: map[key]*schema{}, ill: map[key]*illness{}}, nil
 }
 
-// Read converts each Avro value of a topic to Protobuf, or returns its fault. Other values, nil among them, get an
-// empty result. It stops with an error before the first value whose schema the registry does not return. The error
-// wraps broker.ErrContent if the registry answers for other schemas.
+// Read converts each Avro value of a topic to Protobuf, or returns its fault. Other values, nil among them, get an empty result. It stops
+// with an error before the first value whose schema the registry does not return. The error wraps broker.ErrContent if the registry answers
+// for other schemas.
 //
-// An unknown id is a fault only if the registry was asked after the value was written: a producer registers a schema
-// before it writes.
+// An unknown id is a fault only if the registry was asked after the value was written: a producer registers a schema before it writes.
 func (r *Reader) Read(ctx context.Context, topic event.Topic, values [][]byte) ([]broker.Content, error) {
-	named := make([]int64, len(values)) // the id that a value names; -1: it needs none
+	named := make([]int64, len(values)) // schema ids; -1: none
 	var ids []uint32
 	found := map[uint32]result{}
 	for i, v := range values {
@@ -113,7 +110,7 @@ func (r *Reader) Read(ctx context.Context, topic event.Topic, values [][]byte) (
 		}
 		id, _, ok := event.SchemaID(v)
 		if !ok {
-			continue // it is the decoder's to say so
+			continue // the decoder refuses it
 		}
 		named[i] = int64(id)
 		if _, seen := found[id]; !seen {
@@ -142,7 +139,6 @@ func (r *Reader) Read(ctx context.Context, topic event.Topic, values [][]byte) (
 	return out, nil
 }
 
-// body reads a value by its schema.
 func body(topic event.Topic, id uint32, s *avro.Schema, value []byte) (c broker.Content) {
 	_, b, _ := event.SchemaID(value)
 	plain, rest, err := decode(topic, s, b)
@@ -161,8 +157,7 @@ func faultf(reason event.Reason, format string, args ...any) *event.Fault {
 	return &event.Fault{Reason: reason, Detail: fmt.Sprintf(format, args...)}
 }
 
-// references loads the schemas that a schema refers to. A fault in one of them shows when the schema itself is
-// parsed.
+// references loads the schemas that a schema refers to. Their faults show when the schema itself is parsed.
 func (r *Reader) references(ctx context.Context, cache *avro.SchemaCache, all []sr.SchemaReference, seen map[sr.SchemaReference]bool) error {
 	for _, ref := range all {
 		if seen[ref] || len(seen) >= mostReferences {

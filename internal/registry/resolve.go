@@ -46,7 +46,6 @@ type (
 	}
 )
 
-// fields are the names and types of each topic's fields.
 var fields = [event.Inputs][][2]string{
 	event.Impressions: {{"impression_id", "string"}, {"learner", "string"}, {"time", "time"}, {"candidates", "candidates"}, {"user", "string"}},
 	event.Selections:  {{"impression_id", "string"}, {"item", "string"}, {"time", "time"}, {"utility", "double"}, {"shown", "string"}},
@@ -55,14 +54,12 @@ var fields = [event.Inputs][][2]string{
 
 var candidateFields = [][2]string{{"item", "string"}, {"utility", "double"}}
 
-// Fields of contexts are read only if a learner uses them. Otherwise a producer's fields of these names may have any
-// type.
+// Fields of contexts are read only if a learner uses them. Otherwise a producer's fields of these names may have any type.
 var (
 	contextFields          = [][2]string{{"features", "doubles"}, {"segment", "string"}}
 	candidateContextFields = [][2]string{{"features", "doubles"}, {"predicted", "double"}, {"category", "string"}}
 )
 
-// wanted are the fields of records of a topic, and of their candidates.
 func wanted(topic event.Topic, context bool) (record, ofCandidate [][2]string) {
 	if topic != event.Impressions || !context {
 		return fields[topic], candidateFields
@@ -70,9 +67,9 @@ func wanted(topic event.Topic, context bool) (record, ofCandidate [][2]string) {
 	return slices.Concat(fields[topic], contextFields), slices.Concat(candidateFields, candidateContextFields)
 }
 
-// resolve makes a schema that reads the writer's values into our fields, by Avro's schema resolution. Fields match by
-// name, or by an alias. Numbers may have any type that fits. Fields that the writer lacks are absent, and its other
-// fields are skipped. Record names do not matter.
+// resolve makes a schema that reads the writer's values into our fields, by Avro's schema resolution. Fields match by name, or by an alias.
+// Numbers may have any type that fits. Fields that the writer lacks are absent, and its other fields are skipped. Record names do not
+// matter.
 func resolve(topic event.Topic, context bool, writer *avro.Schema) (*avro.Schema, error) {
 	root := writer.Root()
 	if root.Type != "record" {
@@ -96,8 +93,7 @@ func resolve(topic event.Topic, context bool, writer *avro.Schema) (*avro.Schema
 
 type object map[string]any
 
-// readerRecord returns our schema for one of the writer's records. All fields are optional: the decoder refuses a
-// record that lacks one.
+// readerRecord returns our schema for one of the writer's records. All fields are optional: the decoder refuses a record that lacks one.
 func readerRecord(writer *avro.SchemaNode, name string, ours, ofCandidate [][2]string) (object, error) {
 	var all []object
 	for _, f := range ours {
@@ -158,7 +154,7 @@ func readerType(theirs *avro.SchemaField, name, ours string, ofCandidate [][2]st
 	return ours, nil
 }
 
-// present is the branch of a union beside null, where there is one such.
+// present returns a union's only branch beside null, if any.
 func present(n *avro.SchemaNode) *avro.SchemaNode {
 	if n.Type != "union" {
 		return n
@@ -179,7 +175,6 @@ func present(n *avro.SchemaNode) *avro.SchemaNode {
 	return only
 }
 
-// defined returns the definition of a named type.
 func defined(n *avro.SchemaNode) *avro.SchemaNode {
 	if s, err := n.Schema(); err == nil {
 		return s.Root()
@@ -194,7 +189,7 @@ func fullName(n *avro.SchemaNode) string {
 	return n.Namespace + "." + n.Name
 }
 
-// decode reads a body, and writes the same record in Protobuf; rest is how many bytes were left.
+// decode converts a body to Protobuf; rest is the number of unread bytes.
 func decode(topic event.Topic, s *avro.Schema, body []byte) (plain []byte, rest int, err error) {
 	var into interface{ plain() []byte }
 	switch topic {

@@ -1,3 +1,3 @@
-// Package tracing sends spans to a collector, by OTLP over HTTP. Spans are made by packages stream and serve; without an endpoint
-// there is no provider, and they make none.
+// Package tracing sends spans of packages stream and serve to a collector, by OTLP over HTTP. Without an endpoint there is no provider, and
+// no spans.
 package tracing

@@ -23,14 +23,13 @@ type Provider struct {
 	log      *slog.Logger
 }
 
-// closeTimeout is for how long the last spans are tried to be sent.
+// closeTimeout bounds the sending of the last spans.
 const closeTimeout = 3 * time.Second
 
 // scope names the spans' instrumentation library.
 const scope = "github.com/ranker-worker/ranker-worker"
 
-// New is nil where there is no endpoint. It connects nothing yet. Service and version are of this program, unless OTEL_SERVICE_NAME
-// and OTEL_RESOURCE_ATTRIBUTES say otherwise.
+// New returns nil without an endpoint. It does not connect. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES override service and version.
 func New(cfg *config.Config, service, version string, log *slog.Logger) (*Provider, error) {
 	if !cfg.Traces.On() {
 		return nil, nil
@@ -54,7 +53,6 @@ func New(cfg *config.Config, service, version string, log *slog.Logger) (*Provid
 		sdktrace.WithBatcher(w)), w, log}, nil
 }
 
-// Tracer makes spans; nil for none.
 func (p *Provider) Tracer() trace.Tracer {
 	if p == nil {
 		return nil
@@ -62,7 +60,6 @@ func (p *Provider) Tracer() trace.Tracer {
 	return p.provider.Tracer(scope)
 }
 
-// Tracers makes tracers; nil for none.
 func (p *Provider) Tracers() trace.TracerProvider {
 	if p == nil {
 		return nil
@@ -85,15 +82,14 @@ func (p *Provider) Close() {
 	p.log.Warn("the last traces have not been delivered", "error", err)
 }
 
-// sampler decides at a trace's root. It samples a batch if one of its records' traces is sampled, so that the trace
-// continues here, and otherwise by its share.
+// sampler decides at a trace's root. It samples a batch if one of its records' traces is sampled, so that the trace continues here, and
+// otherwise by its share.
 type sampler struct{ sdktrace.Sampler }
 
 func newSampler(ratio float64) sampler {
 	return sampler{sdktrace.ParentBased(sdktrace.TraceIDRatioBased(ratio))}
 }
 
-// ShouldSample decides.
 func (s sampler) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingResult {
 	isSampled := func(l trace.Link) bool { return l.SpanContext.IsSampled() }
 	if !trace.SpanContextFromContext(p.ParentContext).IsValid() && slices.ContainsFunc(p.Links, isSampled) {

@@ -11,29 +11,29 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// Each cause is logged once an hour; so many causes are kept apart.
+// Each cause is logged once an hour, up to a number of causes.
 const (
 	sayEvery   = time.Hour
 	mostCauses = 16
 )
 
-// watched is an exporter whose failures are logged, a line for each cause, and end there. It is called by one goroutine.
+// watched logs an exporter's failures, a line for each cause, and drops them. It is called by one goroutine.
 type watched struct {
 	sdktrace.SpanExporter
 	log *slog.Logger
 	now func() time.Time
 
-	said    map[string]time.Time // causes, and when they were said last
-	lost    int                  // spans since it was last said that they are delivered
-	waiting bool                 // for the word that they are
-	ended   chan struct{}        // closed once nothing is exported any more
+	said    map[string]time.Time // causes, and their last log time
+	lost    int                  // lost spans since the last message of delivery
+	waiting bool                 // for that message
+	ended   chan struct{}        // closed after the last export
 }
 
 func newWatched(e sdktrace.SpanExporter, log *slog.Logger) *watched {
 	return &watched{SpanExporter: e, log: log, now: time.Now, said: map[string]time.Time{}, ended: make(chan struct{})}
 }
 
-// Shutdown is called once, when nothing is exported any more.
+// Shutdown is called once, after the last export.
 func (w *watched) Shutdown(ctx context.Context) error {
 	defer close(w.ended)
 	return w.SpanExporter.Shutdown(ctx)
@@ -48,7 +48,6 @@ func (w *watched) cutOff() {
 	}
 }
 
-// ExportSpans sends spans.
 func (w *watched) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	err := w.SpanExporter.ExportSpans(ctx, spans)
 	if err != nil {
@@ -79,7 +78,7 @@ func (w *watched) failed(err error, spans int) {
 	w.log.Warn("traces are not delivered, and spans are lost; ranking goes on", "error", err, "lost", w.lost)
 }
 
-// cause is an error without numbers, such as the port of a connection.
+// cause returns an error without numbers, such as the port of a connection.
 func cause(err error) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsDigit(r) {
