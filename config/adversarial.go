@@ -10,12 +10,11 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/admissible"
 )
 
-// LossIndex selects the index of an adversarial learner's losses.
 type LossIndex string
 
 const (
 	ByItem LossIndex = "item" // to items
-	ByRank LossIndex = "rank" // to utility ranks, for each list length apart (the paper's form for changing utilities)
+	ByRank LossIndex = "rank" // to utility ranks, for each list length separately (the paper's form for changing utilities)
 )
 
 // Eta is the learning rate of an adversarial policy.
@@ -32,19 +31,18 @@ func (e Eta) String() string {
 	return formatFloat(e.Value)
 }
 
-// Windows is the distribution of how many results users look at. At most one of List, Geometric and Zipf is given;
-// where none is, it is learned from selections.
+// Windows is the distribution of attention windows. At most one of List, Geometric and Zipf is given; without them it is learned from
+// selections.
 type Windows struct {
 	List      []float64 // probability of window 1, 2, …
 	Geometric *float64  // P(w) ∝ ratio^w
 	Zipf      *float64  // P(w) ∝ w^−s
-	Max       int       // longest window with a share of its own; of List, its length
+	Max       int       // longest window with a probability of its own; len(List) with List
 }
 
-// Learned reports whether windows are estimated from selections.
 func (w Windows) Learned() bool { return w.List == nil && w.Geometric == nil && w.Zipf == nil }
 
-// Distribution makes the distribution; nil where it is estimated. It fails on invalid weights.
+// Distribution returns the distribution; nil if it is learned. It fails on invalid weights.
 func (w Windows) Distribution() (*admissible.Windows, error) {
 	switch {
 	case w.List != nil:
@@ -57,7 +55,7 @@ func (w Windows) Distribution() (*admissible.Windows, error) {
 	return nil, nil
 }
 
-// windowForms are the keys of windows that say where it comes from.
+// windowForms are the keys for the source of windows.
 var windowForms = []string{"list", "geometric", "zipf", "learned"}
 
 // readWindows reads {geometric: 0.7}, {list: [0.5, 0.3, 0.2]}, {zipf: 1.2} or {learned: true}, and max.
@@ -96,7 +94,7 @@ func readWindows(s *section, key string, dst *Windows) {
 	*dst = w
 }
 
-// checkForms wants one form.
+// checkForms requires one form.
 func (s *section) checkForms(learned bool) {
 	var forms []string
 	for _, key := range windowForms {
@@ -128,7 +126,6 @@ func parseEta(text string) (Eta, error) {
 	return Eta{Value: x}, nil
 }
 
-// parseDelta reads delta: a probability, or auto.
 func parseDelta(text string) (Delta, error) {
 	if text == "auto" {
 		return Delta{Auto: true}, nil

@@ -9,10 +9,10 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// withoutHint is a value's fault as it stands, without a hint for people.
+// withoutHint returns a value's fault without a hint.
 func withoutHint[V any](_ V, err error) error { return err }
 
-// lengthFault says why a record cannot be as long as it may be asked for.
+// lengthFault explains the bound of a record's length.
 func lengthFault(n int, err error) error {
 	if n > mostRecordBytes {
 		return fmt.Errorf("%w: a ranking is longer than its impression, and up to 16 records wait under one id; Kafka and "+
@@ -21,11 +21,11 @@ func lengthFault(n int, err error) error {
 	return err
 }
 
-// leastCandidateBytes is a candidate's least size in an impression's record: {"item":"ab"}, without a utility.
-// Shorter items are too few for many candidates.
+// leastCandidateBytes is a candidate's least size in a record: {"item":"ab"}, without a utility. There are too few shorter items for many
+// candidates.
 const leastCandidateBytes = len(`{"item":"ab"},`)
 
-// checkLimits warns of a bound that another keeps from being reached.
+// checkLimits warns of a bound that another one makes unreachable.
 func checkLimits(s *section, l *Limits) {
 	if !s.ok("max_candidates", "max_record_bytes") || !s.has("max_candidates") {
 		return
@@ -39,8 +39,8 @@ func checkLimits(s *section, l *Limits) {
 	}
 }
 
-// checkParking checks the time and room for parked records. Without either, no record could wait, and that is
-// refused: topics have no order among each other.
+// checkParking checks the time and room for parked records. Without either none could wait, which is refused, since topics have no order
+// among each other.
 func checkParking(s *section, j *Join, maxRecordBytes int) {
 	if !s.ok("parking_time", "max_parked") {
 		return
@@ -59,8 +59,7 @@ func checkParking(s *section, j *Join, maxRecordBytes int) {
 	}
 }
 
-// checkRemember requires that an ended impression is remembered at least as long as records are parked, so that a
-// producer's retry finds it.
+// checkRemember requires that an ended impression is remembered at least as long as records are parked, for producers' retries.
 func checkRemember(s *section, j *Join) {
 	switch {
 	case !s.ok("parking_time", "remember"), j.Remember == UntilHorizon, j.Remember >= j.ParkingTime:
@@ -72,14 +71,12 @@ func checkRemember(s *section, j *Join) {
 	}
 }
 
-// leastSteps is the least number of distinct payoffs in a range. A millionth of a range is far below the noise of
-// payoffs.
+// leastSteps is the least number of distinct payoffs in a range. A millionth of a range is far below the noise of payoffs.
 const leastSteps = 1 << 20
 
-// checkRange checks that payoffs stay distinct when normalised to [0,1]: (x−min)/(max−min). Subtraction and division
-// are exact to a bit, so precision is lost only in x. The doubles of the range are at most one unit in the last place
-// of its larger end apart. That must be small against the width. So a narrow range of large numbers is refused, [1e9,
-// 1e9+1e-7], and one of denormals, [0, 5e-324].
+// checkRange requires that payoffs stay distinct when normalised to [0,1]: (x−min)/(max−min). Subtraction and division are exact to a bit,
+// so precision is lost only in x. The doubles of the range are at most one unit in the last place of its larger end apart, which must be
+// small against the width. So a narrow range of large numbers is refused, [1e9, 1e9+1e-7], and one of denormals, [0, 5e-324].
 func checkRange(low, high float64) error {
 	if !(low < high) {
 		return fmt.Errorf("the first number must be below the second, not [%s, %s]", formatFloat(low), formatFloat(high))
@@ -98,7 +95,7 @@ func checkRange(low, high float64) error {
 	return nil
 }
 
-// shortest is a wait below which another unit was meant, most likely.
+// shortest is a wait below which another unit was probably meant.
 const shortest = time.Second
 
 func warnShort(s *section, key string, d time.Duration) {
@@ -107,7 +104,7 @@ func warnShort(s *section, key string, d time.Duration) {
 	}
 }
 
-// warnDoubtful warns of valid settings that are hardly ever meant.
+// warnDoubtful warns of valid settings that are rarely intended.
 func warnDoubtful(s *section, l *Learner, topics Topics) {
 	warnShort(s, "payoff_horizon", l.PayoffHorizon)
 	warnShort(s, "selection_timeout", l.SelectionTimeout)
@@ -129,7 +126,7 @@ func warnSilence(s *section, l *Learner, topics Topics) {
 	}
 }
 
-// warnBelief warns of a learner that goes on trying, or holds on to its prior, for longer than there are payoffs.
+// warnBelief warns of a learner that explores, or keeps its prior, for longer than there are payoffs.
 func warnBelief(s *section, l *Learner) {
 	const wild, firm = 1, 1e6
 	if !s.ok("policy", "sigma", "prior", "prior.sd") || !l.believes() && !l.Policy.Kind().Confident {

@@ -9,14 +9,12 @@ import (
 	"strings"
 )
 
-// TLSConfig returns the TLS settings of connections to Kafka; nil where they are not encrypted. It reads the files of
-// kafka.tls.
+// TLSConfig returns the TLS settings of connections to Kafka, from the files of kafka.tls; nil without encryption.
 func (c *Config) TLSConfig() (*tls.Config, error) { return c.Kafka.TLS.build(c, "kafka.tls") }
 
-// RedisTLSConfig is TLSConfig for Redis.
 func (c *Config) RedisTLSConfig() (*tls.Config, error) { return c.Redis.TLS.build(c, "redis.tls") }
 
-// RegistryTLSConfig is TLSConfig for the schema registry, whose URL says whether connections are encrypted.
+// RegistryTLSConfig is TLSConfig for the schema registry, whose URL decides on encryption.
 func (c *Config) RegistryTLSConfig() (*tls.Config, error) {
 	return c.Kafka.SchemaRegistry.TLS.build(c, "kafka.schema_registry.tls")
 }
@@ -37,7 +35,7 @@ func (t *TLS) build(c *Config, key string) (*tls.Config, error) {
 	if t.CertFile == "" {
 		return out, nil
 	}
-	// Certificates are renewed while the worker runs, so each handshake reads the files; the first time is now.
+	// Certificates are renewed at run time, so each handshake reads the files; the first time is now.
 	load := func() (*tls.Certificate, error) {
 		cert, faults := t.pair()
 		if len(faults) > 0 {
@@ -52,12 +50,12 @@ func (t *TLS) build(c *Config, key string) (*tls.Config, error) {
 	return out, nil
 }
 
-// SASLPassword is the password for Kafka, read from kafka.sasl.password_file if that is set.
+// SASLPassword returns the password for Kafka, from kafka.sasl.password_file if that is set.
 func (c *Config) SASLPassword() (string, error) {
 	return c.password("kafka.sasl", c.Kafka.SASL.Password, c.Kafka.SASL.PasswordFile)
 }
 
-// SASLToken is the token for Kafka, read from kafka.sasl.token_file.
+// SASLToken returns the token in kafka.sasl.token_file.
 func (c *Config) SASLToken() (string, error) {
 	token, f := readSecret("token_file", c.Kafka.SASL.TokenFile)
 	if f != nil {
@@ -66,7 +64,7 @@ func (c *Config) SASLToken() (string, error) {
 	return strings.TrimSpace(token), nil
 }
 
-// SASLTokenRoots are the authorities that kafka.sasl.token_url may have its certificate of; nil: the system's.
+// SASLTokenRoots returns the authorities for kafka.sasl.token_url's certificate; nil: the system's.
 func (c *Config) SASLTokenRoots() (*x509.CertPool, error) {
 	if c.Kafka.SASL.TokenCAFile == "" {
 		return nil, nil
@@ -78,17 +76,17 @@ func (c *Config) SASLTokenRoots() (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// RedisPassword is the password for Redis, read from redis.password_file if that is set; empty for none.
+// RedisPassword returns the password for Redis, from redis.password_file if that is set; empty for none.
 func (c *Config) RedisPassword() (string, error) {
 	return c.password("redis", c.Redis.Password, c.Redis.PasswordFile)
 }
 
-// RegistryPassword is the password for the schema registry, read from its password_file if that is set.
+// RegistryPassword returns the password for the schema registry, from its password_file if that is set.
 func (c *Config) RegistryPassword() (string, error) {
 	return c.password("kafka.schema_registry", c.Kafka.SchemaRegistry.Password, c.Kafka.SchemaRegistry.PasswordFile)
 }
 
-// RegistryToken is the bearer token for the schema registry; empty for none.
+// RegistryToken returns the bearer token for the schema registry; empty for none.
 func (c *Config) RegistryToken() (string, error) {
 	file := c.Kafka.SchemaRegistry.TokenFile
 	if file == "" {
@@ -112,7 +110,6 @@ func (c *Config) password(section string, secret Secret, file string) (string, e
 	return password, nil
 }
 
-// Least is the least level that the log section asks for.
 func (l Log) Least() slog.Level {
 	switch l.Level {
 	case "debug":
@@ -125,7 +122,7 @@ func (l Log) Least() slog.Level {
 	return slog.LevelInfo
 }
 
-// Logger makes a logger of the form that the log section asks for, which logs from a level on that may change.
+// Logger returns a logger of the configured format. Its level may change.
 func (l Log) Logger(w io.Writer, least slog.Leveler) *slog.Logger {
 	options := &slog.HandlerOptions{Level: least}
 	if l.Format == "json" {

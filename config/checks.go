@@ -8,7 +8,6 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// config reads the whole file.
 func (d *decoder) config(root *yaml.Node) *Config {
 	c := Defaults()
 	top := d.open("", place{line: 1}, root)
@@ -36,8 +35,8 @@ func (d *decoder) config(root *yaml.Node) *Config {
 	return &c
 }
 
-// checkTopics wants different names for all topics, dead-letter topics included. Kafka itself refuses a topic
-// whose name differs from another's only in '.' and '_'.
+// checkTopics requires different names of all topics, dead-letter topics included. Kafka itself refuses a topic whose name differs from
+// another's only in '.' and '_'.
 func checkTopics(s *section, t *Topics) {
 	if !s.ok("impressions", "selections", "payoffs", "rankings", "dlq_suffix") {
 		return
@@ -72,7 +71,7 @@ func checkTopics(s *section, t *Topics) {
 	}
 }
 
-// checkTLS: a connection is encrypted as soon as any key is set, unless the file says enabled: false; then the others count for nothing.
+// checkTLS: any key enables encryption, unless the file has enabled: false; then the others are ignored.
 func checkTLS(s *section, t *TLS) {
 	used := t.CAFile != "" || t.CertFile != "" || t.KeyFile != "" || t.ServerName != ""
 	if !s.has("enabled") || !s.ok("enabled") {
@@ -95,7 +94,7 @@ func checkTLS(s *section, t *TLS) {
 	}
 }
 
-// checkSASL: a section that says something says all that a login needs.
+// checkSASL requires all settings of a login if any is set.
 func checkSASL(s *section, k *Kafka) {
 	a := &k.SASL
 	if len(s.fields) == 0 {
@@ -118,7 +117,7 @@ func allLoopback(addresses []string) bool {
 	return !slices.ContainsFunc(addresses, func(a string) bool { return !isLoopback(a) })
 }
 
-// checkPassword: there are two ways to give one, and at most one is used.
+// checkPassword refuses two sources of a password.
 func (s *section) checkPassword() {
 	if s.has("password") && s.has("password_file") {
 		s.fault("password_file", "password is set too; only one can be used")

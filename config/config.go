@@ -8,7 +8,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// Config is a whole configuration, with the defaults filled in.
+// Config is a configuration, with the defaults filled in.
 type Config struct {
 	Kafka    Kafka
 	Redis    Redis
@@ -19,39 +19,34 @@ type Config struct {
 	Join     Join
 	Limits   Limits
 	Learners []Learner // in the file's order; at least one, names distinct
-	// Experiments are in the file's order, their names distinct and those of learners.
+	// Experiments are in the file's order. Their names are distinct, also from those of learners.
 	Experiments []Experiment
 
 	source source
 }
 
-// Kafka is the section kafka: brokers and topics.
 type Kafka struct {
 	Brokers []string // host:port; at least one
-	Group   string   // also a part of every Redis key and of the transactional ids
-	Start   Start    // where a group begins that has never run
+	Group   string   // also part of every Redis key and of the transactional ids
+	Start   Start    // of a new group
 	Topics  Topics
 	Formats Formats
-	// SchemaRegistry has the schemas that records name; needed with Avro alone.
+	// SchemaRegistry has the schemas of Avro records; only needed with Avro.
 	SchemaRegistry SchemaRegistry
 	TLS            TLS
 	SASL           SASL
 }
 
-// Format is how the records of a topic are written.
 type Format string
 
-// The values of the keys of kafka.formats.
 const (
 	JSON     Format = "json"
 	Protobuf Format = "protobuf"
 	Avro     Format = "avro"
 )
 
-// Formats are those of the input topics.
 type Formats struct{ Impressions, Selections, Payoffs Format }
 
-// Avro reports whether any topic has Avro.
 func (f Formats) Avro() bool {
 	return f.Impressions == Avro || f.Selections == Avro || f.Payoffs == Avro
 }
@@ -62,11 +57,11 @@ type SchemaRegistry struct {
 	Username     string // for HTTP's basic authentication
 	Password     Secret
 	PasswordFile string // in place of Password; read at each request
-	TokenFile    string // a bearer token, in place of a user; read at each request
+	TokenFile    string // a bearer token, instead of a user; read at each request
 	TLS          TLS
 }
 
-// Start is where a group begins that has never run.
+// Start is the first position of a new group.
 type Start string
 
 const (
@@ -74,46 +69,42 @@ const (
 	Earliest Start = "earliest"
 )
 
-// Topics are the topics' names. They and their dead-letter topics are all distinct, also for Kafka's metrics, which
-// take '.' and '_' for the same.
+// Topics are the topics' names. They and their dead-letter topics are distinct, also for Kafka's metrics, which treat '.' and '_' as equal.
 type Topics struct {
 	Impressions string
-	Selections  string // empty: there is none, and a payoff's item is the selection
+	Selections  string // empty: none; then a payoff's item is the selection
 	Payoffs     string
 	Rankings    string
-	DLQSuffix   string // appended to an input topic's name gives its dead-letter topic
+	DLQSuffix   string // of dead-letter topics: the input topic's name with this suffix
 }
 
-// HasSelections reports whether a selections topic is configured.
 func (t Topics) HasSelections() bool { return t.Selections != "" }
 
-// DLQ is the name of an input topic's dead-letter topic.
 func (t Topics) DLQ(topic string) string { return topic + t.DLQSuffix }
 
-// TLS says how a connection is encrypted. File names are as in the file; nothing is read before a builder is called.
+// TLS holds the settings of encryption. File names are as in the file; only builders read files.
 type TLS struct {
-	Enabled    bool   // true as soon as any other key is set, unless the file says enabled: false
+	Enabled    bool   // true if any other key is set, unless the file has enabled: false
 	CAFile     string // PEM; empty: the system's roots
 	CertFile   string // PEM, the client's certificate; goes with KeyFile
 	KeyFile    string
-	ServerName string // expected in the server's certificate; empty: the host connected to
+	ServerName string // expected in the server's certificate; empty: the host of the address
 }
 
-// SASL says how the worker proves to Kafka who it is. A Mechanism of "" means not at all.
+// SASL holds the login to Kafka; none if Mechanism is "".
 type SASL struct {
 	Mechanism    Mechanism
 	Username     string // with TokenURL the client id
 	Password     Secret // with TokenURL the client secret
 	PasswordFile string // in place of Password; read at the start, and by each new connection
 	TokenFile    string // of OAuthBearer; read at the start, and by each new connection
-	TokenURL     string // of OAuthBearer, in place of TokenFile: who hands tokens out for client credentials
+	TokenURL     string // of OAuthBearer, instead of TokenFile: issues tokens for client credentials
 	TokenCAFile  string // PEM, for TokenURL; empty: the system's roots
-	Scope        string // asked of TokenURL; empty: none
+	Scope        string // requested of TokenURL; empty: none
 	Extensions   string // of OAuthBearer: name=value,name=value
 	Region       string // of AWSMSKIAM; empty: that of the environment
 }
 
-// Mechanism is a SASL mechanism.
 type Mechanism string
 
 const (
@@ -124,7 +115,7 @@ const (
 	AWSMSKIAM   Mechanism = "aws-msk-iam" // OAUTHBEARER for brokers, with tokens that AWS credentials sign
 )
 
-// Redis says where the checkpoints are. A redis.url of the file is taken apart into these fields.
+// Redis locates the checkpoints. A redis.url of the file is split into these fields.
 type Redis struct {
 	Addresses    []string // host:port; one, or the seeds of a cluster
 	Cluster      bool     // Redis Cluster
@@ -136,9 +127,9 @@ type Redis struct {
 	TLS          TLS
 }
 
-// HTTP says where /livez, /readyz, /metrics and /version are served.
+// HTTP configures /livez, /readyz, /metrics and /version.
 type HTTP struct {
-	Listen string // host:port; empty: nowhere
+	Listen string // host:port; empty: no server
 	Page   bool   // also serve the live page at /
 	Pprof  bool   // also serve /debug/pprof/
 }
@@ -148,45 +139,43 @@ type Log struct {
 	Format string // text or json
 }
 
-// Join bounds the wait of early payoffs and selections, and says how long ended impressions are remembered.
+// Join bounds the parking of early payoffs and selections, and the memory of ended impressions.
 type Join struct {
-	ParkingTime time.Duration // how long one waits
-	Remember    time.Duration // from the end on, not below ParkingTime; or UntilHorizon
-	MaxParked   int           // records, per partition; 0: nothing waits
+	ParkingTime time.Duration // of one record
+	Remember    time.Duration // from the end of an impression, at least ParkingTime; or UntilHorizon
+	MaxParked   int           // records, per partition; 0: none
 }
 
 // UntilHorizon is a Join.Remember: until the payoff deadline and the parking time are over.
 const UntilHorizon time.Duration = -1
 
-// Limits bound single records and the time between checkpoints.
 type Limits struct {
 	MaxCandidates      int
-	MaxRecordBytes     int           // of an input record's value; a longer one goes to the DLQ
-	CheckpointInterval time.Duration // the least time between two checkpoints of a partition
+	MaxRecordBytes     int           // of an input record's value; longer ones are dead letters
+	CheckpointInterval time.Duration // least time between two checkpoints of a partition
 }
 
-// Learner is one learner's configuration.
 type Learner struct {
 	Name             string // of [a-z0-9._-]
-	Default          bool   // takes records that name no learner; always true for an only learner
+	Default          bool   // ranks records that name no learner; always true for a single learner
 	Payoffs          Payoffs
 	Policy           Policy
 	Delay            Delay
 	Radius           Radius
 	Sigma            float64 // sub-Gaussian scale σ of one payoff, in units of the payoff range; > 0
-	EstimateSigma    bool    // σ is learned from payoffs; Sigma is its first value, and its maximum
+	EstimateSigma    bool    // σ is estimated from payoffs; Sigma is its first value, and its maximum
 	Prior            Prior
 	Delta            Delta
-	MaxInstances     int // of BASE, with delay bold; 0: as many as are outstanding
+	MaxInstances     int // of BASE, with delay bold; 0: one for each outstanding payoff
 	LossIndex        LossIndex
 	Eta              Eta
 	Windows          Windows
-	PayoffRange      Range // of one payoff, or of the sum with aggregate: sum
+	PayoffRange      Range // of a payoff, or of the sum with aggregate: sum
 	PayoffHorizon    time.Duration
-	SelectionTimeout time.Duration // not above PayoffHorizon; 0 where there is no selections topic
-	ItemRetention    time.Duration // 0, or not below PayoffHorizon; 0 is for ever
+	SelectionTimeout time.Duration // at most PayoffHorizon; 0 without a selections topic
+	ItemRetention    time.Duration // at least PayoffHorizon, or 0: for ever
 	OutOfRange       OutOfRange
-	// HalfLives and LookAgain are of robust. No key sets them, but tests: nil is recency.DefaultHalfLives, and 0 policy.DefaultLookAgain.
+	// HalfLives and LookAgain are robust's. Only tests set them: nil is recency.DefaultHalfLives, and 0 policy.DefaultLookAgain.
 	HalfLives []time.Duration
 	LookAgain float64
 	OnExpiry  OnExpiry
@@ -198,7 +187,7 @@ type Learner struct {
 	Seed      uint64
 }
 
-// Payoffs is the assumption about the source of payoffs.
+// Payoffs is the assumption about payoffs.
 type Payoffs string
 
 const (
@@ -206,23 +195,22 @@ const (
 	Adversarial Payoffs = "adversarial" // the paper, section 4
 )
 
-// Policy names the rule that makes rankings: a policy.Kind.
+// Policy names a policy.Spec.
 type Policy string
 
-// Policies that something here is only about.
+// Policies with settings or checks of their own.
 const (
 	Elimination   Policy = "elimination" // the paper's Algorithm 1
 	MOSS          Policy = "moss"        // the default for stochastic payoffs
 	EpsilonGreedy Policy = "egreedy"     // the paper's section 4.1
-	FTRL          Policy = "ftrl"        // for adversarial payoffs; the default where delay: bold is written
+	FTRL          Policy = "ftrl"        // for adversarial payoffs; the default with delay: bold
 	OSMD          Policy = "osmd"        // the paper's Algorithm 5
 	Robust        Policy = "robust"      // for payoffs that change; the default for adversarial ones
 )
 
-// Kind is the policy's entry in the table of policies; nil where there is none.
+// Kind returns the policy's entry in the table of policies, or nil.
 func (p Policy) Kind() *policy.Spec { return policy.KindOf(string(p)) }
 
-// Delay names the way late payoffs are handled.
 type Delay string
 
 const (
@@ -231,7 +219,6 @@ const (
 	BOLD   Delay = "bold"   // the paper's appendix C.2, for adversarial payoffs
 )
 
-// Radius names a confidence radius.
 type Radius string
 
 const (
@@ -242,7 +229,7 @@ const (
 // Delta is the failure probability δ of the confidence radius.
 type Delta struct {
 	Auto  bool    // 1/t
-	Value float64 // in (0,1); meaningless with Auto
+	Value float64 // in (0,1); ignored with Auto
 }
 
 func (d Delta) String() string {
@@ -252,24 +239,22 @@ func (d Delta) String() string {
 	return formatFloat(d.Value)
 }
 
-// Range is an interval of raw payoffs, both ends included; Min < Max, both finite, and so is their difference.
+// Range is an interval of raw payoffs, both ends included. Min < Max, and both and their difference are finite.
 type Range struct{ Min, Max float64 }
 
-// OnExpiry is the outcome of a selection whose payoff has not come by its deadline.
+// OnExpiry is the outcome of a selection without a payoff by its deadline.
 type OnExpiry struct {
-	Default *float64 // counts as this payoff, in raw units and within the payoff range; nil: dropped
+	Default *float64 // this payoff, in raw units within the payoff range; nil: dropped
 }
 
-// Silence is the weight of a selection in flight.
 type Silence string
 
 const (
-	Waits  Silence = "waits"   // nothing
-	AtOnce Silence = "at_once" // as if it will never be paid
-	Ages   Silence = "ages"    // as much of that as it is likely, by its age, never to be paid
+	Waits  Silence = "waits"   // none
+	AtOnce Silence = "at_once" // as if never paid
+	Ages   Silence = "ages"    // the probability, by its age, that it is never paid
 )
 
-// OutOfRange is the treatment of a payoff outside the payoff range.
 type OutOfRange string
 
 const (
@@ -277,7 +262,6 @@ const (
 	Refuse OutOfRange = "refuse" // it is a dead letter, and its selection ends without a payoff
 )
 
-// Aggregate combines several payoffs of one impression.
 type Aggregate string
 
 const (
@@ -285,17 +269,17 @@ const (
 	Sum   Aggregate = "sum"   // their sum until the deadline
 )
 
-// Utilities says where the candidates' order comes from.
+// Utilities is the source of the candidates' order.
 type Utilities string
 
 const (
-	Given  Utilities = "given"  // it stands in the impression
-	Sorted Utilities = "sorted" // it is found from selections, of users who all like the items in the same order
-	Social Utilities = "social" // it is found from the estimates of their utility that users publish with selections
+	Given  Utilities = "given"  // in the impression
+	Sorted Utilities = "sorted" // estimated from selections of users who all like the items in the same order
+	Social Utilities = "social" // estimated from utilities that users publish with selections
 )
 
-// Fingerprint names the settings that a learner's stored state depends on. State with another fingerprint is
-// refused until it is reset or the learner renamed; all other settings may change freely.
+// Fingerprint names the settings that a learner's stored state depends on. State with another fingerprint is refused until it is reset or
+// the learner renamed; all other settings may change freely.
 func (l Learner) Fingerprint() string {
 	f := fmt.Sprintf("%s range=%s..%s aggregate=%s delay=%s", l.Payoffs,
 		formatFloat(l.PayoffRange.Min), formatFloat(l.PayoffRange.Max), l.Aggregate, l.Delay)
@@ -305,7 +289,7 @@ func (l Learner) Fingerprint() string {
 	return f + l.contextFingerprint()
 }
 
-// DefaultLearner is the learner of records that name none, or nil where there is no such learner.
+// DefaultLearner returns the learner of records that name none, or nil.
 func (c *Config) DefaultLearner() *Learner {
 	for i := range c.Learners {
 		if c.Learners[i].Default {
@@ -315,8 +299,8 @@ func (c *Config) DefaultLearner() *Learner {
 	return nil
 }
 
-// Where names a key with its place in the file, for errors that show only when the configuration meets the world:
-// "worker.yaml:7: kafka.topics.rankings". A key that the file leaves to its default comes without a line.
+// Where returns a key with its position in the file, for errors that show only at run time: "worker.yaml:7: kafka.topics.rankings". A key
+// that is not in the file has no line.
 func (c *Config) Where(key string) string {
 	at, ok := c.source.places[key]
 	switch {
@@ -328,19 +312,17 @@ func (c *Config) Where(key string) string {
 	return fmt.Sprintf("%s:%d: %s", c.source.file, at.line, key)
 }
 
-// source remembers where a configuration came from.
 type source struct {
 	file   string
-	places map[string]place // by key path, of the keys that the file sets
+	places map[string]place // by key path, of keys in the file
 }
 
-// place is a position in the file, both from 1.
+// place is a position in the file, from 1.
 type place struct{ line, column int }
 
-// Secret is a string that does not show itself when printed, logged or marshalled. string(s) is the secret.
+// Secret is a string that is masked when printed, logged or marshalled. string(s) is the secret.
 type Secret string
 
-// Mask is shown in place of a secret.
 const Mask = "********"
 
 func (s Secret) String() string {
@@ -350,8 +332,6 @@ func (s Secret) String() string {
 	return Mask
 }
 
-// GoString keeps %#v from showing the secret.
 func (s Secret) GoString() string { return strconv.Quote(s.String()) }
 
-// MarshalText keeps encoders, and slog's handlers, from showing the secret.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	_ "time/tzdata" // zones are the same wherever the program runs
+	_ "time/tzdata" // time zones do not depend on the system
 
 	"go.yaml.in/yaml/v4"
 
@@ -16,35 +16,31 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// Context declares the features that a learner reads of impressions, users and items.
 type Context struct {
 	User, Item []Feature
-	Cross      [][2]string // names of two features, whose product is one too
+	Cross      [][2]string // pairs of features, whose product is a feature too
 	Missing    Missing
-	Segments   []string // names of groups of users, in the order of their numbers
+	Segments   []string // names of user groups, in the order of their numbers
 	Categories bool     // items have categories
-	Clock      []Turn   // of the clock, by which items may pay differently
+	Clock      []Turn   // turns of the clock by which items may pay differently
 	TimeZone   string   // of the clock
-	Age        bool     // items may pay differently by how long ago they were first met
+	Age        bool     // items may pay differently by the time since they were first seen
 }
 
-// Turn is one of the clock.
 type Turn string
 
-// The turns of context.clock.
 const (
 	ByHour    Turn = "hour"
 	ByWeekday Turn = "weekday"
 )
 
-// Feature is a number that is declared.
 type Feature struct {
 	Name  string
-	Range Range // of features.Predicted it is that of payoffs
+	Range Range // of features.Predicted: of payoffs
 	Scale Scale
 }
 
-// Scale says how steps lie within the range of a feature.
+// Scale is the placement of steps within a feature's range.
 type Scale string
 
 const (
@@ -52,34 +48,30 @@ const (
 	LogScale    Scale = "log"    // evenly by features.SignedLog
 )
 
-// declare returns the feature as the learner declares it.
 func (f *Feature) declare() features.Feature {
 	return features.Feature{Name: f.Name, Low: f.Range.Min, High: f.Range.Max, Log: f.Scale == LogScale}
 }
 
-// Missing selects the handling of an impression that lacks a declared number.
+// Missing is the handling of an impression without a declared feature.
 type Missing string
 
 const (
 	RefuseMissing Missing = "refuse" // it is a dead letter
-	MissingIsZero Missing = "zero"   // the number counts as the middle of its range
+	MissingIsZero Missing = "zero"   // the feature counts as the middle of its range
 )
 
-// On reports whether anything is declared.
 func (c *Context) On() bool {
 	return len(c.User)+len(c.Item)+len(c.Segments)+len(c.Clock) > 0 || c.Categories || c.Age
 }
 
-// clock returns the declared features of the clock.
 func (c *Context) clock() features.Clock {
 	zone, err := parseZone(c.TimeZone)
-	if err != nil { // it is a fault, or there is none
+	if err != nil { // a fault, or empty
 		zone = time.UTC
 	}
 	return features.Clock{Hour: slices.Contains(c.Clock, ByHour), Weekday: slices.Contains(c.Clock, ByWeekday), Zone: zone}
 }
 
-// Features returns the learner's declaration.
 func (l *Learner) Features() features.Declaration {
 	d := features.Declaration{Cross: l.Context.Cross, Segments: l.Context.Segments, Categories: l.Context.Categories,
 		Clock: l.Context.clock(), Age: l.Context.Age}
@@ -95,13 +87,11 @@ func (l *Learner) Features() features.Declaration {
 	return d
 }
 
-// LooksAtContexts reports whether any learner declares features.
 func (c *Config) LooksAtContexts() bool {
 	return slices.ContainsFunc(c.Learners, func(l Learner) bool { return l.Context.On() })
 }
 
-// contextFingerprint names all settings that determine the meaning of learned values; empty where nothing is
-// declared.
+// contextFingerprint names all settings that determine the meaning of learned values; empty without declarations.
 func (l *Learner) contextFingerprint() string {
 	if !l.Context.On() {
 		return ""
@@ -140,7 +130,6 @@ func (l *Learner) contextFingerprint() string {
 	return b.String()
 }
 
-// contextKind is a mapping that declares features.
 var contextKind = kind[Context]{name: "mapping", span: "the next nine keys", parts: contextSettings, editor: object(contextSettings),
 	read: func(s *section, key string, dst *Context) {
 		f, ok := s.ask(key)
@@ -180,15 +169,14 @@ var contextSettings = []setting[Context]{
 		"what items pay may change with how long ago an impression first carried them, by event time, for all alike"),
 }
 
-// featureName matches a feature's name: names are labels of metrics, and part of fingerprints.
+// featureName matches a feature's name, since names are labels of metrics, and parts of fingerprints.
 const featureName = `^[A-Za-z_][A-Za-z0-9_.-]{0,63}$`
 
 var isFeatureName = regexp.MustCompile(featureName)
 
-// standardRange is that of a feature that is declared by its name alone.
+// standardRange is the range of a feature declared by its name alone.
 var standardRange = Range{Min: -1, Max: 1}
 
-// declared is a feature as a mapping.
 var declaredSettings = []setting[Feature]{
 	value("name", func(f *Feature) *string { return &f.Name }, anything("name", "", func(string) error { return nil }, pattern(featureName)), "", "").
 		orElse("is needed"),
@@ -221,7 +209,7 @@ var featuresKind = kind[[]Feature]{name: "list of features", span: "names, or ma
 	editor: schema{"type": []string{"array", "null"}, "items": schema{"anyOf": []schema{orReference(pattern(featureName)), featureSchema()}}},
 }
 
-// featureSchema is a feature's mapping, without descriptions: the list has one.
+// featureSchema is a feature's mapping, without descriptions, which the list has.
 func featureSchema() schema {
 	return schema{"type": "object", "required": []string{"name"}, "additionalProperties": false,
 		"properties": schema{"name": orReference(pattern(featureName)), "range": rangeKind.editor,
@@ -299,7 +287,7 @@ var clockKind = kind[[]Turn]{name: "list of words", span: "`hour`, `weekday`",
 var zoneKind = unlessZero(anything("time zone", "such as `Europe/Berlin`", func(name string) error { _, err := parseZone(name); return err },
 	pattern(`^[A-Za-z0-9_+/-]+$`)))
 
-// parseZone finds a time zone by its name in the IANA's database, which is part of the program.
+// parseZone returns a time zone by its name in the IANA's database, which is part of the program.
 func parseZone(name string) (*time.Location, error) {
 	if name == "" || name == "Local" {
 		return nil, fmt.Errorf("%s is no time zone; write its name, such as Europe/Berlin", quote(name))
@@ -311,7 +299,7 @@ func parseZone(name string) (*time.Location, error) {
 	return zone, nil
 }
 
-// elements are those of a list, whose places are noted under the key with their number behind it.
+// elements returns a list's nodes, and stores their positions under the key with their index.
 func (s *section) elements(key string) (all []*yaml.Node) {
 	f, ok := s.ask(key)
 	if !ok {
@@ -336,7 +324,6 @@ func (s *section) elements(key string) (all []*yaml.Node) {
 	return all
 }
 
-// feature reads one that is declared.
 func (s *section) feature(path string, n *yaml.Node) Feature {
 	f := standardOf(declaredSettings)
 	if n.Kind == yaml.MappingNode {
@@ -384,12 +371,10 @@ func checkContext(s *section, l *Learner) {
 	}
 }
 
-// faulty reports whether a key with this prefix has a fault.
 func (s *section) faulty(key string) bool {
 	return slices.ContainsFunc(s.d.faults[s.first:], func(f Fault) bool { return strings.HasPrefix(f.Key, s.join(key)) })
 }
 
-// checkDeclared checks the features that have no fault yet.
 func checkDeclared(s, one *section, l *Learner) {
 	if !s.ok("context", "payoff_range") {
 		return
@@ -409,7 +394,7 @@ func checkDeclared(s, one *section, l *Learner) {
 	}
 }
 
-// impersonal says why a learner cannot look at contexts; nothing where it can.
+// impersonal returns the reason that a learner cannot use contexts, or "".
 func (l *Learner) impersonal() string {
 	k := l.Policy.Kind()
 	switch named := func(f Feature) bool { return f.Name == features.Utility }; {
@@ -432,7 +417,6 @@ func (l *Learner) impersonal() string {
 	return ""
 }
 
-// personalPolicies are those that can look at contexts.
 func personalPolicies() (names []string) {
 	for _, k := range policy.Kinds {
 		if k.Personal {
@@ -442,10 +426,10 @@ func personalPolicies() (names []string) {
 	return names
 }
 
-// wideRange is the width of a range from which on most numbers may lie within few of its steps.
+// wideRange is the width of a range from which most numbers may lie within few of its steps.
 const wideRange = 1000
 
-// warnContext warns of wide ranges, and of numbers of users that rank nothing.
+// warnContext warns of wide ranges, and of user features that do not affect rankings.
 func warnContext(s, one *section, l *Learner) {
 	for key, all := range map[string][]Feature{"user": l.Context.User, "item": l.Context.Item} {
 		for i, f := range all {

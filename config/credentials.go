@@ -12,7 +12,7 @@ import (
 	"github.com/segmentio/kafka-go/sasl/scram"
 )
 
-// needs are the keys that a login with a mechanism looks at.
+// needs returns the keys that a mechanism's login uses.
 func (a *SASL) needs() []string {
 	switch {
 	case a.Mechanism == AWSMSKIAM:
@@ -58,7 +58,6 @@ func checkLogin(s *section, a *SASL) {
 	}
 }
 
-// asks describes the login or client that a user or password belongs to.
 func (a *SASL) asks(login, client string) string {
 	if a.TokenURL != "" {
 		return " for token_url: " + client
@@ -66,7 +65,7 @@ func (a *SASL) asks(login, client string) string {
 	return " " + login
 }
 
-// readable names the part of a login that an eavesdropper can read; empty: none.
+// readable names the part of a login that an eavesdropper can read, or "".
 func (m Mechanism) readable() string {
 	switch m {
 	case Plain:
@@ -77,7 +76,7 @@ func (m Mechanism) readable() string {
 	return ""
 }
 
-// Kafka's own rules for extensions, and that auth is the token's name. A comma ends one here.
+// Kafka's own rules for extensions; auth is the token's name. A comma ends one here.
 const (
 	extensionPattern  = ` *([A-Za-z]+)=([\x21-\x2B\x2D-\x7E](?:[\x20-\x2B\x2D-\x7E]*[\x21-\x2B\x2D-\x7E])?) *`
 	extensionsPattern = "^" + extensionPattern + "(," + extensionPattern + ")*$"
@@ -85,9 +84,8 @@ const (
 
 var oneExtension = regexp.MustCompile("^" + extensionPattern + "$")
 
-// ExtensionsByName returns the extensions sent to the broker.
 func (a *SASL) ExtensionsByName() map[string]string {
-	all, _ := parseExtensions(a.Extensions) // was looked at when it was read
+	all, _ := parseExtensions(a.Extensions) // checked when it was read
 	return all
 }
 
@@ -130,7 +128,7 @@ func isTokenURL(s string) error {
 	return nil
 }
 
-// checkCredentials refuses a user or password that the mechanism cannot carry. One from a file is looked at with the file.
+// checkCredentials refuses a user or password that the mechanism cannot carry. One from a file is checked with the file.
 func checkCredentials(s *section, a *SASL) {
 	if !s.ok("mechanism", "username", "password") || a.Mechanism == "" {
 		return
@@ -143,8 +141,8 @@ func checkCredentials(s *section, a *SASL) {
 	}
 }
 
-// carries says why a mechanism cannot carry a user or a password; its errors do not show it. PLAIN separates them by
-// zeros (RFC 4616), SCRAM prepares them (RFC 5802), by the library that logs in.
+// carries returns the reason that a mechanism cannot carry a user or a password, without showing it. PLAIN separates them by zeros (RFC
+// 4616), SCRAM prepares them (RFC 5802), by the library that logs in.
 func (m Mechanism) carries(text string) error {
 	switch m {
 	case Plain:

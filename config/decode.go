@@ -13,30 +13,29 @@ import (
 )
 
 const (
-	// MaxFileBytes is the size of the largest file that is read.
 	MaxFileBytes = 1 << 20
-	// maxVisits bounds the work on one file: aliases can name the same mapping very often.
+	// maxVisits bounds the work on one file, since aliases can repeat a mapping.
 	maxVisits = 100_000
 )
 
-// LoadFile reads a configuration file; see Load. A file that cannot be read is a fault too.
+// LoadFile is Load for a file. An unreadable file is a fault too.
 func LoadFile(path string, env Env) (*Config, []Fault, error) {
 	return loadFile(path, env, Load)
 }
 
-// LintFile is LoadFile that looks at the files that the configuration names too; see Lint.
+// LintFile is Lint for a file.
 func LintFile(path string, env Env) (*Config, []Fault, error) {
 	return loadFile(path, env, Lint)
 }
 
-// WorkerFile is LintFile that looks at the files that a worker needs, and not at those of `serve`.
+// WorkerFile is LintFile, without the files of `serve`.
 func WorkerFile(path string, env Env) (*Config, []Fault, error) {
 	return loadFile(path, env, func(file string, data []byte, env Env) (*Config, []Fault, error) {
 		return decode(file, data, env, (*decoder).workersFiles)
 	})
 }
 
-// ServeFile is LintFile that looks at the files that `serve` needs, and not at those for Redis.
+// ServeFile is LintFile, without the files for Redis.
 func ServeFile(path string, env Env) (*Config, []Fault, error) {
 	return loadFile(path, env, func(file string, data []byte, env Env) (*Config, []Fault, error) {
 		return decode(file, data, env, (*decoder).kafkaFiles, (*decoder).serveFiles)
@@ -59,14 +58,13 @@ func loadFile(path string, env Env, load func(string, []byte, Env) (*Config, []F
 	return load(path, data, env)
 }
 
-// Load makes a Config from a YAML document. File is its name in messages. The error is of type Faults, and then
-// there is no Config; warnings come in either case, in the file's order. It looks at no other file.
+// Load makes a Config from a YAML document, called file in messages. The error is of type Faults, and then there is no Config; warnings are
+// returned in either case, in the file's order. It reads no other file.
 func Load(file string, data []byte, env Env) (cfg *Config, warnings []Fault, err error) {
 	return decode(file, data, env)
 }
 
-// Lint is Load that also checks the files named in the configuration: certificates, keys, passwords. Their faults are
-// returned with the others.
+// Lint is Load that also checks the files named in the configuration: certificates, keys, passwords.
 func Lint(file string, data []byte, env Env) (cfg *Config, warnings []Fault, err error) {
 	return decode(file, data, env, (*decoder).workersFiles, (*decoder).serveFiles)
 }
@@ -95,8 +93,8 @@ func decode(file string, data []byte, env Env, looks ...func(*decoder, *Config))
 	return cfg, d.warnings, nil
 }
 
-// decoder walks the YAML nodes of one file by the known keys, and collects faults. The walk is as deep as the
-// configuration, however deep the file is.
+// decoder reads the YAML nodes of one file by the known keys, and collects faults. Its recursion is as deep as the configuration, not as
+// the file.
 type decoder struct {
 	file     string
 	env      Env
@@ -105,7 +103,7 @@ type decoder struct {
 	places   map[string]place // by key path, of keys in the file
 	bad      map[string]bool  // key paths with a fault
 	unknown  []unknownKey
-	missing  []Fault             // kept apart until the unknown keys are known
+	missing  []Fault             // kept apart until unknown keys are known
 	sections map[string]*section // by key path
 	visits   int
 }
@@ -151,7 +149,7 @@ func (d *decoder) parse(data []byte) (*yaml.Node, bool) {
 	return doc.Content[0], true
 }
 
-// syntax reports that the file is not YAML. The parser gives up at its first error, so there is only one.
+// syntax reports that the file is not YAML. The parser stops at its first error.
 func (d *decoder) syntax(err error, data []byte) {
 	where, message := place{line: 1}, strings.TrimPrefix(err.Error(), "yaml: ")
 	var le *yaml.LoadError
@@ -168,11 +166,9 @@ func (d *decoder) syntax(err error, data []byte) {
 	d.fault("", where, "not valid YAML: %s%s", message, hint)
 }
 
-// flowReference finds a reference to the environment without quotes between brackets, where YAML takes its brace for
-// one of its own.
+// flowReference matches an unquoted reference to the environment between brackets, where YAML reads its brace as its own.
 var flowReference = regexp.MustCompile(`[{\[](.*[:,\[])? *\$\{`)
 
-// lineOf is a line of a file, counted from 1.
 func lineOf(data []byte, number int) []byte {
 	n := 0
 	for line := range bytes.Lines(data) {
@@ -210,7 +206,6 @@ func isNull(n *yaml.Node) bool {
 	return n.Kind == yaml.ScalarNode && n.Tag == "!!null" && n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) == 0
 }
 
-// kindOf names a node's kind for people.
 func kindOf(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -221,7 +216,6 @@ func kindOf(n *yaml.Node) string {
 	return "a single value"
 }
 
-// text gives a scalar's value, expanded.
 func (d *decoder) text(path string, n *yaml.Node) (expansion, bool) {
 	r, ok := d.resolve(path, n)
 	if !ok {

@@ -6,13 +6,12 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// Defaults is the configuration of a file that says nothing: not yet a valid one, for it has no brokers, no Redis
-// and no learner.
+// Defaults returns the configuration of an empty file, which is not valid: it has no brokers, no Redis and no learner.
 func Defaults() Config {
 	return standardOf(settings)
 }
 
-// DefaultLearner is a learner of which the file gives only the name and payoffs.
+// DefaultLearner returns a learner with only the name and payoffs set.
 func DefaultLearner(name string, payoffs Payoffs) Learner {
 	l := standardOf(learnerSettings)
 	l.Name, l.Payoffs = name, payoffs
@@ -20,7 +19,7 @@ func DefaultLearner(name string, payoffs Payoffs) Learner {
 	return l
 }
 
-// fill sets the defaults that depend on other settings, of the keys that are not given.
+// fill sets the defaults of absent keys that depend on other settings.
 func (l *Learner) fill(given func(key string) bool) {
 	if !given("policy") {
 		var delay Delay
@@ -32,7 +31,7 @@ func (l *Learner) fill(given func(key string) bool) {
 	if !given("delay") {
 		l.Delay = l.Policy.DefaultDelay()
 	}
-	if !given("sigma") { // learning the prior includes σ
+	if !given("sigma") { // an estimated prior includes σ
 		l.EstimateSigma = l.believes() && l.Prior.Kind == policy.EmpiricalPrior
 	}
 	if !given("silence") && l.silenceWaits() != "" {
@@ -48,11 +47,10 @@ func (l *Learner) fill(given func(key string) bool) {
 	}
 }
 
-// leastRetention is the least default for keeping an item without impressions: an item that is out of stock for some
-// weeks is not new.
+// leastRetention is the least default for keeping an item without impressions: an item that is out of stock for some weeks is not new.
 const leastRetention = 30 * 24 * time.Hour
 
-// neverForgets says why items are kept for ever; nothing where they need not be.
+// neverForgets returns the reason that items are kept for ever, or "".
 func (l *Learner) neverForgets() string {
 	switch {
 	case l.Utilities == Sorted || l.Utilities == Social:
@@ -65,7 +63,7 @@ func (l *Learner) neverForgets() string {
 	return ""
 }
 
-// defaultPolicy is that of a learner with a delay handling that is written, or none.
+// defaultPolicy is the policy for a delay handling that the file sets, or "".
 func defaultPolicy(p Payoffs, written Delay) Policy {
 	switch {
 	case p != Adversarial:
@@ -76,7 +74,7 @@ func defaultPolicy(p Payoffs, written Delay) Policy {
 	return Robust
 }
 
-// silenceWaits says why silence cannot count before it is over; nothing where it can.
+// silenceWaits returns the reason that selections in flight cannot have a weight, or "".
 func (l *Learner) silenceWaits() string {
 	switch {
 	case l.follows() && l.Aggregate == Sum:
@@ -89,19 +87,17 @@ func (l *Learner) silenceWaits() string {
 	return ""
 }
 
-// believes reports whether a learner's policy has a prior.
 func (l *Learner) believes() bool {
 	k := l.Policy.Kind()
 	return k != nil && k.Believes
 }
 
-// follows reports whether a learner's policy is robust: without losses, and with payoffs that may change.
+// follows reports whether a learner's policy is robust: without losses, for payoffs that may change.
 func (l *Learner) follows() bool {
 	k := l.Policy.Kind()
 	return k != nil && k.Follow != nil
 }
 
-// DefaultDelay returns the delay handling of a policy that is configured without one.
 func (p Policy) DefaultDelay() Delay {
 	switch k := p.Kind(); {
 	case k == nil:

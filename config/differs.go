@@ -8,8 +8,8 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// Differing names the settings in which two configurations differ, in the order of the file, with defaults filled in. A learner that
-// only one of them has is named as a whole. Secrets are compared, and not shown.
+// Differing returns the settings in which two configurations differ, in the order of the file, with defaults filled in. A learner of only
+// one of them is one difference. Secrets are compared, and not shown.
 func (c *Config) Differing(other *Config) (keys []string) {
 	keys, added := c.Added(other)
 	for _, name := range added {
@@ -18,7 +18,7 @@ func (c *Config) Differing(other *Config) (keys []string) {
 	return keys
 }
 
-// Added names the learners that only other has, and, like Differing, the other differences.
+// Added returns the learners that only other has, and the other differences.
 func (c *Config) Added(other *Config) (keys, learners []string) {
 	keys = differing("", settings, c, other)
 	if c.Kafka.SASL.Password != other.Kafka.SASL.Password {
@@ -48,7 +48,7 @@ func (c *Config) Added(other *Config) (keys, learners []string) {
 	return keys, learners
 }
 
-// differingExperiments names experiments in whose settings, or in which, two configurations differ.
+// differingExperiments returns the names of experiments that differ.
 func differingExperiments(ours, theirs []Experiment) (keys []string) {
 	named := func(name string) func(Experiment) bool { return func(x Experiment) bool { return x.Name == name } }
 	for i := range ours {
@@ -67,8 +67,8 @@ func differingExperiments(ours, theirs []Experiment) (keys []string) {
 	return keys
 }
 
-// Authorities returns the present certificates in the ca_file of Kafka and of Redis. Connections trust those read
-// when the worker, or this configuration, began.
+// Authorities returns the present certificates in the ca_file of Kafka and of Redis. Connections trust those read when the worker, or this
+// configuration, began.
 func (c *Config) Authorities() (string, error) {
 	var all strings.Builder
 	for _, f := range []struct{ key, file string }{{"kafka.tls.ca_file", c.Kafka.TLS.CAFile}, {"redis.tls.ca_file", c.Redis.TLS.CAFile}} {
@@ -98,7 +98,7 @@ func differing[O any](prefix string, all []setting[O], a, b *O) (keys []string) 
 	return keys
 }
 
-// inline is a value as it stands behind its key.
+// inline returns a value as it stands behind its key.
 func inline(n *yaml.Node) string {
 	text, err := yaml.Dump(n)
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 // digestBytes suffice to distinguish a group's configurations.
 const digestBytes = 6
 
-// Digest stands for all settings of all learners and experiments, with the defaults filled in: workers with equal ones decide and learn alike. It
-// is the same whatever the order of learners and keys in the file, and may be another in another version of this program, which has
-// other settings. It is hexadecimal, and holds no secret: learners have none.
+// Digest identifies all settings of all learners and experiments, defaults included: workers with equal ones decide and learn alike. It
+// does not depend on the order of learners and keys in the file, but may depend on the program's version. It is hexadecimal, and holds no
+// secret: learners have none.
 func (c *Config) Digest() (string, error) {
 	var all mapping
 	for _, l := range slices.SortedFunc(slices.Values(c.Learners), func(a, b Learner) int { return strings.Compare(a.Name, b.Name) }) {

@@ -2,8 +2,8 @@ package config
 
 import "time"
 
-// ParseDuration reads a duration as files have it: Go's, and days in front, such as 7d or 1d12h.
+// ParseDuration reads a Go duration, with optional days in front: 7d or 1d12h.
 func ParseDuration(s string) (time.Duration, error) { return parseDuration(s) }
 
-// FormatDuration writes one so that ParseDuration reads it again.
+// FormatDuration is the inverse of ParseDuration.
 func FormatDuration(d time.Duration) string { return formatDuration(d) }

@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// Env looks an environment variable up, as os.LookupEnv does.
+// Env looks up an environment variable, like os.LookupEnv.
 type Env func(name string) (value string, ok bool)
 
-// expansion is a scalar after its references have been replaced.
+// expansion is a scalar with its references replaced.
 type expansion struct {
 	text       string
-	references int // how many there were
+	references int // their number
 	shellStyle bool
 }
 
-// expand replaces ${VAR} and ${VAR:default}. "$${" stands for a literal "${"; any other '$' is itself. A default
-// ends at the first '}'. A variable that is set but empty is set. Values are not expanded again.
+// expand replaces ${VAR} and ${VAR:default}. "$${" stands for a literal "${"; any other '$' is itself. A default ends at the first '}'. A
+// variable that is set but empty is set. Values are not expanded again.
 func expand(s string, env Env) (expansion, error) {
 	var out strings.Builder
 	e := expansion{}
@@ -46,7 +46,7 @@ func expand(s string, env Env) (expansion, error) {
 		case ok:
 			out.WriteString(value)
 		case hasFallback:
-			// A shell writes ${VAR:-default}; here that is the default "-default", hardly ever meant.
+			// A shell writes ${VAR:-default}; here that is the default "-default", probably a mistake.
 			e.shellStyle = e.shellStyle || len(fallback) > 1 && fallback[0] == '-' && !isDigit(fallback[1]) && fallback[1] != '.'
 			out.WriteString(fallback)
 		default:
@@ -59,7 +59,6 @@ func expand(s string, env Env) (expansion, error) {
 	return e, nil
 }
 
-// escape is expand's inverse: expand(escape(s)) is s.
 func escape(s string) string { return strings.ReplaceAll(s, "${", "$${") }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }

@@ -7,23 +7,21 @@ import (
 	"time"
 )
 
-// Experiment compares learners: an impression that names the learner of its name is ranked by one of the arms.
+// Experiment compares learners: one of the arms ranks an impression that names the experiment as its learner.
 type Experiment struct {
 	Name    string // of a learner
-	Arms    []Arm  // in the file's order; two at least, their shares add up to 1
+	Arms    []Arm  // in the file's order; at least two, shares add up to 1
 	Control string // one of Arms
 	By      Unit
 	Period  time.Duration // by user: time until arms are drawn again; or Never
 	Run     int           // from 1
-	Unpaid  *float64      // payoff of a selection that was never paid, in raw units; nil: by the learners' on_expiry
+	Unpaid  *float64      // payoff of an unpaid selection, in raw units; nil: by the learners' on_expiry
 	Guard   Guard
-	// Learning selects the data that arms learn from. Shadow are learners that decide, each on its share of
-	// impressions, and are not shown.
+	// Learning is the data that arms learn from. Shadow are learners that decide on a share of impressions each, without being shown.
 	Learning Learning
 	Shadow   []Arm
 }
 
-// Learning selects the data that arms learn from.
 type Learning string
 
 const (
@@ -31,13 +29,11 @@ const (
 	Shared   Learning = "shared"   // all from all, as the control does
 )
 
-// Arm is a learner's part in an experiment.
 type Arm struct {
 	Learner string
 	Share   float64 // of units, above 0
 }
 
-// Unit is the unit that an arm is assigned to.
 type Unit string
 
 const (
@@ -45,16 +41,16 @@ const (
 	ByUser       Unit = "user"
 )
 
-// Never is an Experiment.Period: arms are given once and for all.
+// Never is an Experiment.Period: arms are assigned for good.
 const Never time.Duration = -1
 
-// Guard takes arms out of service that do worse than the control.
+// Guard stops arms that do worse than the control.
 type Guard struct {
 	Margin float64 // in payoff ranges
-	To     string  // the arm that ranks in their place; empty: there is no guard
+	To     string  // the arm that ranks instead; empty: no guard
 }
 
-// ExperimentOf is the experiment of impressions that name a learner; nil where there is none.
+// ExperimentOf returns the experiment named as a learner, or nil.
 func (c *Config) ExperimentOf(learner string) *Experiment {
 	for i := range c.Experiments {
 		if c.Experiments[i].Name == learner {
@@ -72,14 +68,13 @@ func parseShare(text string) (float64, error) {
 	return x, err
 }
 
-// experiments reads all experiments, in the file's order.
 func (d *decoder) experiments(top *section, c *Config) {
 	if !top.has("experiments") {
 		top.ask("experiments")
 		return
 	}
 	s := top.section("experiments")
-	s.known = s.order // names of learners, which are checked
+	s.known = s.order // names of learners, checked elsewhere
 	in := map[string]string{}
 	for _, name := range s.order {
 		f := s.fields[name]
@@ -113,8 +108,7 @@ func (d *decoder) learnerOf(c *Config, name string) *Learner {
 	return nil
 }
 
-// checkArms holds that there are learners to compare, that they can be compared, and that each is in one experiment; in says of those before
-// which one.
+// checkArms requires that the learners exist, can be compared, and are in one experiment each. in maps learners to earlier experiments.
 func (d *decoder) checkArms(s *section, x *Experiment, c *Config, in map[string]string) {
 	if !s.has("arms") || d.bad[s.join("arms")] && len(x.Arms) == 0 {
 		return
@@ -164,7 +158,7 @@ func (d *decoder) checkArms(s *section, x *Experiment, c *Config, in map[string]
 	}
 }
 
-// incomparable names the setting by which payoffs of two arms are not the same; nothing where they are.
+// incomparable returns a setting that makes the payoffs of two arms different, or "".
 func incomparable(a, b *Learner) string {
 	sameDefault := (a.OnExpiry.Default == nil) == (b.OnExpiry.Default == nil) &&
 		(a.OnExpiry.Default == nil || *a.OnExpiry.Default == *b.OnExpiry.Default)
@@ -185,7 +179,7 @@ func incomparable(a, b *Learner) string {
 	return ""
 }
 
-// checkShadow requires that arms and shadows that use the control's knowledge can do so.
+// checkShadow requires that arms and shadows that use the control's statistics can do so.
 func (d *decoder) checkShadow(s *section, x *Experiment, c *Config, in map[string]string) {
 	control := d.learnerOf(c, x.Control)
 	if shadows := d.sections[s.join("shadow")]; s.has("shadow") && shadows != nil {
@@ -217,7 +211,7 @@ func (d *decoder) checkShadow(s *section, x *Experiment, c *Config, in map[strin
 	}
 }
 
-// unreadable returns why a learner cannot use the control's knowledge; empty where it can.
+// unreadable returns the reason that a learner cannot use the control's statistics, or "".
 func unreadable(control, l *Learner) string {
 	for _, one := range []*Learner{control, l} {
 		switch k := one.Policy.Kind(); {
@@ -264,7 +258,7 @@ func (d *decoder) checkWorth(s *section, x *Experiment, c *Config) {
 	}
 }
 
-// slowGuard is from which payoff horizon on lint says how long a guard takes.
+// slowGuard is the payoff horizon from which lint warns of a slow guard.
 const slowGuard = 7 * day
 
 func (d *decoder) checkGuard(s *section, x *Experiment, c *Config) {

@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// Fault is one thing that is wrong with a configuration file, or one warning.
+// Fault is a fault of a configuration file, or a warning.
 type Fault struct {
 	File    string
-	Line    int    // from 1; 0 where the fault is the whole file's
-	Column  int    // from 1; 0 where it is not known
-	Key     string // full path, such as learners.feed.policy; empty where no key is at fault
+	Line    int    // from 1; 0: the whole file
+	Column  int    // from 1; 0: unknown
+	Key     string // full path, such as learners.feed.policy; empty: no key
 	Message string
 	Warning bool // allowed, but doubtful
 }
 
-// String is the fault as compilers write theirs: "file:line: key: message".
+// String returns the format of compilers: "file:line: key: message".
 func (f Fault) String() string {
 	var b strings.Builder
 	b.WriteString(f.File)
@@ -36,10 +36,9 @@ func (f Fault) String() string {
 	return b.String()
 }
 
-// Faults are everything that is wrong with a file, in the file's order. They are never empty as an error.
+// Faults are all faults of a file, in the file's order; not empty as an error.
 type Faults []Fault
 
-// Error has one line for each fault.
 func (f Faults) Error() string {
 	lines := make([]string, len(f))
 	for i := range f {
@@ -48,7 +47,6 @@ func (f Faults) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// inOrder sorts faults as the file reads.
 func inOrder(faults []Fault) {
 	slices.SortStableFunc(faults, func(a, b Fault) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))

@@ -13,15 +13,13 @@ import (
 	"strings"
 )
 
-// fileFault is a fault of a file that a key names.
 type fileFault struct {
 	key  string // below its section, such as ca_file
 	file string
 	err  error
 }
 
-// Error names the file. For a relative path it names the system's error only, since the path depends on the working
-// directory.
+// Error names the file. For a relative path it omits the path of the system's error, which depends on the working directory.
 func (f *fileFault) Error() string {
 	if errors.Is(f.err, os.ErrNotExist) && !filepath.IsAbs(f.file) {
 		return fmt.Sprintf("%s: %v, seen from the directory that the worker is started in", strconv.Quote(f.file), f.err)
@@ -29,10 +27,9 @@ func (f *fileFault) Error() string {
 	return fmt.Sprintf("%s: %v", strconv.Quote(f.file), f.err)
 }
 
-// Unwrap is the system's reason.
 func (f *fileFault) Unwrap() error { return f.err }
 
-// readFile reads a file of at most most bytes; the name may lead to anything, such as a device.
+// readFile reads at most most bytes, since the name may lead to a device.
 func readFile(file string, most int64) ([]byte, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -46,7 +43,7 @@ func readFile(file string, most int64) ([]byte, error) {
 	return data, reason(err)
 }
 
-// reason is the system's own, without the path, which messages name already.
+// reason returns the system's error without the path, which messages have already.
 func reason(err error) error {
 	var p *os.PathError
 	if errors.As(err, &p) {
@@ -56,11 +53,10 @@ func reason(err error) error {
 }
 
 const (
-	mostPEMBytes      = 4 << 20 // the roots of a whole system are 200 KiB
+	mostPEMBytes      = 4 << 20 // a system's roots are 200 KiB
 	mostPasswordBytes = 64 << 10
 )
 
-// authorities reads a file of certificates that are trusted.
 func authorities(key, file string) (*x509.CertPool, *fileFault) {
 	data, err := readFile(file, mostPEMBytes)
 	pool := x509.NewCertPool()
@@ -73,7 +69,6 @@ func authorities(key, file string) (*x509.CertPool, *fileFault) {
 	return pool, nil
 }
 
-// pair reads cert_file and key_file.
 func (t *TLS) pair() (*tls.Certificate, []*fileFault) {
 	var faults []*fileFault
 	read := func(key, file, what string, is func(kind string) bool) []byte {
@@ -98,7 +93,6 @@ func (t *TLS) pair() (*tls.Certificate, []*fileFault) {
 	return &both, nil
 }
 
-// holdsPEM reports whether data has a PEM block of a kind.
 func holdsPEM(data []byte, is func(kind string) bool) bool {
 	for {
 		block, rest := pem.Decode(data)
@@ -112,7 +106,7 @@ func holdsPEM(data []byte, is func(kind string) bool) bool {
 	}
 }
 
-// readSecret reads a secret's file, without the line's end that editors and echo leave.
+// readSecret reads a secret's file, without the end of the line that editors and echo leave.
 func readSecret(key, file string) (string, *fileFault) {
 	data, err := readFile(file, mostPasswordBytes)
 	password := strings.TrimRight(string(data), "\r\n")
@@ -125,7 +119,6 @@ func readSecret(key, file string) (string, *fileFault) {
 	return password, nil
 }
 
-// faults looks at the files of one TLS section.
 func (t *TLS) faults() []*fileFault {
 	var all []*fileFault
 	if !t.Enabled {
@@ -143,8 +136,7 @@ func (t *TLS) faults() []*fileFault {
 	return all
 }
 
-// workersFiles reports the files that a worker needs and that are missing, cannot be read by this process's user, or hold
-// something else than they should.
+// workersFiles reports files of a worker that are missing, unreadable for this process's user, or malformed.
 func (d *decoder) workersFiles(c *Config) {
 	d.kafkaFiles(c)
 	d.reportFiles("redis.tls", c.Redis.TLS.faults()...)
@@ -155,7 +147,6 @@ func (d *decoder) workersFiles(c *Config) {
 	}
 }
 
-// kafkaFiles does so with the files for Kafka.
 func (d *decoder) kafkaFiles(c *Config) {
 	d.reportFiles("kafka.tls", c.Kafka.TLS.faults()...)
 	d.registryFiles(&c.Kafka.SchemaRegistry)
@@ -183,7 +174,6 @@ func (d *decoder) kafkaFiles(c *Config) {
 	}
 }
 
-// registryFiles does so with the files for the schema registry.
 func (d *decoder) registryFiles(r *SchemaRegistry) {
 	const section = "kafka.schema_registry"
 	d.reportFiles(section+".tls", r.TLS.faults()...)
@@ -197,7 +187,6 @@ func (d *decoder) registryFiles(r *SchemaRegistry) {
 	}
 }
 
-// serveFiles does so with the files of `serve`.
 func (d *decoder) serveFiles(c *Config) {
 	d.reportFiles("serve", c.Serve.faults()...)
 }

@@ -10,13 +10,12 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// scalar is a kind of single value.
 func scalar[V any](name, span string, parse func(string) (V, error), print func(V) *yaml.Node, editor schema) kind[V] {
 	return kind[V]{name: name, span: span, print: print, editor: editor,
 		read: func(s *section, key string, dst *V) { set(s, key, dst, parse) }}
 }
 
-// unlessZero is a kind whose zero value means that nothing is set, and is not shown.
+// unlessZero is a kind whose zero value means unset, and is not shown.
 func unlessZero[V comparable](k kind[V]) kind[V] {
 	print := k.print
 	k.print = func(v V) *yaml.Node {
@@ -28,7 +27,6 @@ func unlessZero[V comparable](k kind[V]) kind[V] {
 	return k
 }
 
-// words takes one of some words.
 func words[V ~string](values ...V) kind[V] {
 	parse := func(word string) (V, error) {
 		v := V(word)
@@ -60,15 +58,14 @@ func wholeNumber(least, most int) kind[int] {
 		orReference(schema{"type": "integer", "minimum": least, "maximum": most}, pattern(`^[+-]?[0-9]+$`)))
 }
 
-// number is the kind of a finite number. parse checks its range; span describes it to people, limits to JSON Schema
-// and editors.
+// number is the kind of a finite number. parse checks its range; span describes it to users, limits to JSON Schema and editors.
 func number[V any](span string, parse func(string) (V, error), print func(V) string, limits schema) kind[V] {
 	limits["type"] = "number"
 	return scalar("number", span, parse, func(v V) *yaml.Node { return plain(print(v)) },
 		orReference(limits, numeric))
 }
 
-// numberIn takes both ends of its range too.
+// numberIn includes both ends of its range.
 func numberIn(least, most float64) kind[float64] {
 	return number(numbers(least, most), func(text string) (float64, error) { return parseWithin(text, least, most) }, formatFloat,
 		schema{"minimum": least, "maximum": most})
@@ -101,7 +98,7 @@ func durationSchema(least time.Duration, more ...schema) schema {
 	return orReference(append([]schema{whole, pattern(`^\+?0$|^\+?([0-9.]+(d|h|m|s|ms|us|µs|μs|ns))+$`)}, more...)...)
 }
 
-// durationOr is a duration, or a word, which is kept as a time that is no duration.
+// durationOr is a duration, or a word, which is stored as kept, a time that is no duration.
 func durationOr(word string, kept, least, most time.Duration) kind[time.Duration] {
 	parse := durationWithin(least, most)
 	return scalar("duration or word", spanOf(least)+" to "+spanOf(most)+", or `"+word+"`",
@@ -123,7 +120,6 @@ func durationOr(word string, kept, least, most time.Duration) kind[time.Duration
 		}, durationSchema(least, schema{"const": word}))
 }
 
-// size is kept as an int or an int64.
 func size[V int | int64](least, most V, check func(V, error) error) kind[V] {
 	parse := func(text string) (V, error) {
 		n, err := parseSize(text)
@@ -137,7 +133,7 @@ func size[V int | int64](least, most V, check func(V, error) error) kind[V] {
 		orReference(schema{"type": "integer", "minimum": least, "maximum": most}, pattern(`^\+?[0-9]+ *(B|KiB|MiB|GiB)?$`)))
 }
 
-// anything is a text that check takes. A number or a word such as true is one too, where the schema of texts is no narrower.
+// anything is a text that check accepts. It may be a YAML number or boolean, if the schema of texts is no narrower.
 func anything(name, span string, check func(string) error, editor ...schema) kind[string] {
 	return scalar(name, span, func(text string) (string, error) { return text, check(text) }, text, orReference(editor...))
 }
@@ -149,21 +145,19 @@ var (
 		}
 		return nil
 	}
-	// filled is the schema of a text that is not empty, and of the values that YAML makes of one without quotes.
+	// filled is the schema of a text that is not empty, and of the types that YAML gives unquoted ones.
 	filled = []schema{{"type": "string", "minLength": 1}, unquoted}
 	user   = unlessZero(anything("text", "", isFilled, filled...))
 	// saslUser has no zero byte, which no mechanism carries.
 	saslUser = unlessZero(anything("text", "", isFilled, pattern(`^[^\x00]+$`), unquoted))
-	// saslExtensions are as librdkafka takes them.
+	// saslExtensions are in librdkafka's format.
 	saslExtensions = unlessZero(anything("text", "name=value,…", func(s string) error { _, err := parseExtensions(s); return err }, pattern(extensionsPattern)))
 	awsRegion      = unlessZero(anything("name", "such as `eu-west-1`", isRegion, pattern(regionPattern)))
 	tokenURL       = unlessZero(anything("URL", "`https://…`", isTokenURL, pattern("^https?://[^/?#@]+([/?#]|$)")))
 	file           = unlessZero(anything("file", "a path", func(string) error { return nil }, schema{"type": "string"}, unquoted))
-	// neededFile is one whose name cannot be empty.
-	neededFile = unlessZero(anything("file", "a path", isFilled, filled...))
+	neededFile     = unlessZero(anything("file", "a path", isFilled, filled...))
 )
 
-// secret shows itself nowhere.
 var secret = unlessZero(kind[Secret]{name: "secret", editor: orReference(filled...),
 	read:  func(s *section, key string, dst *Secret) { s.secret(key, dst) },
 	print: func(Secret) *yaml.Node { return text(Mask) }})
@@ -184,7 +178,7 @@ func addresses(none string) kind[[]string] {
 	}
 }
 
-// wordOr is one of some values that word has a name for, or a mapping with all of some keys, which begins from begin.
+// wordOr is one of some named values, or a mapping with all of some keys, whose defaults are begin.
 func wordOr[V any](word func(V) string, values []V, begin V, parts []setting[V], example string) kind[V] {
 	var names, keys []string
 	for _, v := range values {
@@ -227,7 +221,7 @@ func wordOr[V any](word func(V) string, values []V, begin V, parts []setting[V],
 		}}
 }
 
-// Grouped is a number as people read it: 100,000.
+// Grouped formats a number with separators: 100,000.
 func Grouped(n int) string {
 	s := strconv.Itoa(n)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
@@ -236,7 +230,7 @@ func Grouped(n int) string {
 	return s
 }
 
-// numbers is a range as people read it, in powers of ten: 10⁻⁹ to 1.
+// numbers formats a range in powers of ten: 10⁻⁹ to 1.
 func numbers(least, most float64) string {
 	show := func(x float64) string {
 		mantissa, power, scientific := strings.Cut(formatFloat(x), "e")
@@ -249,7 +243,7 @@ func numbers(least, most float64) string {
 	return show(least) + " to " + show(most)
 }
 
-// spanOf is a duration as people read the end of a range: in days, where they are whole.
+// spanOf formats the end of a range, in days if they are whole.
 func spanOf(d time.Duration) string {
 	switch {
 	case d == 0:

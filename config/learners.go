@@ -10,10 +10,9 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// learners reads all learners, in the file's order.
 func (d *decoder) learners(top *section, c *Config) {
 	s := top.section("learners")
-	s.known = s.order // any name will do
+	s.known = s.order // any name is allowed
 	seen := false
 	for _, name := range s.order {
 		f := s.fields[name]
@@ -33,7 +32,7 @@ func (d *decoder) learners(top *section, c *Config) {
 	d.defaultLearner(c)
 }
 
-// defaultLearner decides who takes the records that name no learner.
+// defaultLearner selects the learner of records that name none.
 func (d *decoder) defaultLearner(c *Config) {
 	first, said := "", false
 	for i := range c.Learners {
@@ -80,7 +79,6 @@ func (d *decoder) learner(s *section, name string, c *Config) Learner {
 	return l
 }
 
-// Policies are all that can be configured.
 func Policies() []Policy {
 	all := make([]Policy, 0, len(policy.Kinds))
 	for _, k := range policy.Kinds {
@@ -89,16 +87,14 @@ func Policies() []Policy {
 	return all
 }
 
-// Delays are all that can be configured.
 func Delays() []Delay { return []Delay{QPMD, Direct, BOLD} }
 
-// UtilityKinds are all that can be configured.
 func UtilityKinds() []Utilities { return []Utilities{Given, Sorted, Social} }
 
 // maxInstances bounds a bounded pool: beyond it, an instance would learn next to nothing.
 const maxInstances = 1_000_000
 
-// whyNot says why a delay handling does not go with a policy; nothing where it does.
+// whyNot returns the reason that a delay handling does not go with a policy, or "".
 func whyNot(k *policy.Spec, d Delay) string {
 	switch {
 	case d == BOLD && !k.HasLosses():
@@ -143,7 +139,7 @@ func checkPartners(s *section) {
 	}
 }
 
-// Together returns an error if a policy does not go with a delay handling, with those that do; nil also for unknown ones.
+// Together returns an error if a policy does not go with a delay handling; nil for unknown ones.
 func Together(p Policy, d Delay) error {
 	why, k := "", p.Kind()
 	if k != nil && slices.Contains(Delays(), d) {
@@ -180,7 +176,7 @@ func checkTimes(s *section, l *Learner, topics Topics) {
 	}
 }
 
-// checkRetention checks that an item is kept as long as it can be paid, and that the learner can forget.
+// checkRetention requires that an item is kept as long as it can be paid, and that the learner can remove items.
 func checkRetention(s *section, l *Learner) {
 	if l.ItemRetention == 0 || !s.has("item_retention") || !s.ok("item_retention", "payoff_horizon", "delay", "utilities") {
 		return
@@ -196,7 +192,7 @@ func checkRetention(s *section, l *Learner) {
 }
 
 func checkDefault(s *section, l *Learner, topics Topics) {
-	if !topics.HasSelections() && !s.has("on_expiry") { // unpaid selections are not known
+	if !topics.HasSelections() && !s.has("on_expiry") { // unpaid selections are unknown
 		l.OnExpiry.Default = nil
 	}
 	x := l.OnExpiry.Default
@@ -230,7 +226,6 @@ func checkSilence(s *section, l *Learner, topics Topics) {
 	}
 }
 
-// checkDrift refuses to forget where it is not known how.
 func checkDrift(s *section, l *Learner) {
 	if l.Drift > 0 && l.Delay != Direct && s.ok("drift", "delay", "policy") {
 		s.fault("drift", "%s: %s does not look at when a selection began; it goes with delay: direct alone", formatFloat(l.Drift), l.Delay)
@@ -250,7 +245,7 @@ func checkRobust(s *section, l *Learner) {
 	}
 }
 
-// checkExploration refuses windows that never let a policy explore as it is meant to. Learned ones may, sooner or later.
+// checkExploration refuses windows with which a policy can never explore as intended. Learned ones may change.
 func checkExploration(s *section, l *Learner, maxCandidates int) {
 	if l.Policy.Kind().Explore == nil || maxCandidates < 2 || !s.ok("policy", "windows") {
 		return

@@ -12,7 +12,6 @@ import (
 
 func isLower(c byte) bool { return 'a' <= c && c <= 'z' }
 
-// isName reports whether s has only letters, digits, '.', '_' and '-', with upper case only if upper is set.
 func isName(s string, upper bool) bool {
 	for i := range len(s) {
 		c := s[i]
@@ -23,7 +22,7 @@ func isName(s string, upper bool) bool {
 	return s != ""
 }
 
-// reservedNames would make a learner's hashes, "<name>:items" and the like, look like the store's own keys.
+// reservedNames are the store's own keys, which a learner's hashes, "<name>:items" and the like, would resemble.
 var reservedNames = []string{"e", "due", "deltas", "meta"}
 
 // checkLearnerName: the name is a part of Redis keys and a metric label.
@@ -41,8 +40,8 @@ func checkLearnerName(s string) error {
 
 const longestLearner = 64
 
-// checkGroup: the group is a part of Redis keys, in the braces that choose the slot, and of transactional ids. One of
-// dots alone would be a directory to whatever makes files of it.
+// checkGroup: the group is a part of Redis keys, in the braces that select the slot, and of transactional ids. A name of dots would be a
+// directory if used as a file name.
 func checkGroup(s string) error {
 	switch {
 	case s == "":
@@ -62,7 +61,6 @@ const longestGroup = 200
 // longestTopic is Kafka's limit.
 const longestTopic = 249
 
-// kafkasOwn are the topics that Kafka keeps for itself.
 var kafkasOwn = []string{"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"}
 
 var (
@@ -85,11 +83,10 @@ var (
 	}, pattern("^$|^("+hostPattern+")$|:"), unquoted))
 	listenAddress = anything("address", "host:port, or empty", func(address string) error {
 		if address == "" {
-			return nil // nothing is served
+			return nil // no server
 		}
 		return checkAddress(address, true)
 	}, pattern(`^$|^(`+hostPattern+`|\[[^\]]+\])?:(0+|`+portPattern+`)$`))
-	// doorAddress is one that cannot be empty.
 	doorAddress = anything("address", "host:port", func(address string) error { return checkAddress(address, true) },
 		pattern(`^(`+hostPattern+`|\[[^\]]+\])?:(0+|`+portPattern+`)$`))
 	redisAddresses = addresses("at least one address is needed, as host:port")
@@ -125,7 +122,7 @@ func checkSuffix(s string) error {
 	return nil
 }
 
-// checkAddress wants host:port. The port may be 0, and the host may be missing, only to listen on.
+// checkAddress requires host:port. For listening the port may be 0, and the host missing.
 func checkAddress(s string, listen bool) error {
 	host, port, err := net.SplitHostPort(s)
 	if err != nil {
@@ -144,8 +141,7 @@ func checkAddress(s string, listen bool) error {
 	return checkHost(host)
 }
 
-// checkHost accepts an address, or a name with labels that are not empty. The last label must not be a number, since
-// that is a mistyped address.
+// checkHost accepts an address, or a name with labels that are not empty. A last label that is a number means a mistyped address.
 func checkHost(host string) error {
 	if _, err := netip.ParseAddr(host); err == nil {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// Print writes the effective configuration in full, defaults included, as YAML that loads again. Secrets are masked.
+// Print writes the effective configuration, defaults included, as YAML that loads again. Secrets are masked.
 func (c *Config) Print(w io.Writer) error {
 	top := printAll(settings, c)
 	var learners mapping
@@ -31,14 +31,13 @@ func (c *Config) Print(w io.Writer) error {
 	return err
 }
 
-// mapping gathers the keys and values of a YAML mapping.
 type mapping []*yaml.Node
 
 func (m *mapping) add(key string, value *yaml.Node) {
 	*m = append(*m, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: key}, value)
 }
 
-// node is the mapping, on one line if flow is set or it is empty.
+// node returns the mapping, on one line if flow is set or it is empty.
 func (m mapping) node(flow bool) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Content: m}
 	if flow || len(m) == 0 {
@@ -47,12 +46,11 @@ func (m mapping) node(flow bool) *yaml.Node {
 	return n
 }
 
-// text is a string of the configuration: quoted where YAML needs it, and with ${ kept literal.
+// text returns a string node: quoted if YAML needs it, and with ${ kept literal.
 func text(s string) *yaml.Node {
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: escape(s)}
 }
 
-// plain is a number or word that is never quoted.
 func plain(s string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Value: s} }
 
 func integer(n int) *yaml.Node { return plain(strconv.Itoa(n)) }

@@ -9,14 +9,13 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// Prior is the distribution assumed of items' mean payoffs before they are paid. Mean and SD are in payoff ranges: 0
-// is the least possible payoff, 1 the largest. They are used with policy.FixedPrior only.
+// Prior is the distribution assumed of items' mean payoffs. Mean and SD are in payoff ranges, with 0 for the least possible payoff and 1
+// for the largest. Only policy.FixedPrior uses them.
 type Prior struct {
 	Kind     policy.Prior
 	Mean, SD float64
 }
 
-// Parameters returns the parameters of the learner's policy.
 func (l *Learner) Parameters() (*policy.Parameters, error) {
 	radius, err := policy.ParseRadius(string(l.Radius))
 	return &policy.Parameters{
@@ -28,8 +27,7 @@ func (l *Learner) Parameters() (*policy.Parameters, error) {
 	}, err
 }
 
-// leastScale and mostScale bound σ, and leastScale the deviation of a prior: far from any use, and from where squares
-// stop being numbers.
+// leastScale and mostScale bound σ, and leastScale the deviation of a prior: far from any use, and from where squares overflow.
 const (
 	leastScale = 1e-9
 	mostScale  = 1e9
@@ -43,7 +41,7 @@ func parseWithin(text string, least, most float64) (float64, error) {
 	return x, err
 }
 
-// readSigma reads σ: a number, or auto. It is decided later where the file says nothing.
+// readSigma reads σ: a number, or auto. Without the key it is decided later.
 func readSigma(s *section, l *Learner) {
 	type scale struct {
 		auto  bool

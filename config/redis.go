@@ -23,7 +23,7 @@ func (d *decoder) checkRedis(s *section, r *Redis) {
 	d.checkOpenness(s, r)
 }
 
-// redisURL takes redis.url apart. Its messages never show the URL, which may hold a password.
+// redisURL parses redis.url. Its messages never show the URL, which may hold a password.
 func (d *decoder) redisURL(s *section, e expansion, r *Redis) {
 	scheme, _, _ := strings.Cut(e.text, "://")
 	u, err := url.Parse(e.text)
@@ -73,7 +73,6 @@ func (d *decoder) redisURL(s *section, e expansion, r *Redis) {
 	}
 }
 
-// redisUser takes the user and password of redis.url.
 func (d *decoder) redisUser(s *section, e expansion, u *url.URL, r *Redis) {
 	if name := u.User.Username(); name != "" {
 		if s.has("username") {

@@ -8,7 +8,6 @@ import (
 
 var isRegistryURL = regexp.MustCompile(registryPattern).MatchString
 
-// checkRegistryURL takes the address of a schema registry, with a path where its interface lies below one.
 func checkRegistryURL(url string) error {
 	switch {
 	case strings.Contains(url, "@"):
@@ -19,7 +18,7 @@ func checkRegistryURL(url string) error {
 	return nil
 }
 
-// checkRegistry wants a registry where there is Avro, and one way to log in.
+// checkRegistry requires a registry with Avro, and one way to log in.
 func checkRegistry(s *section, k *Kafka) {
 	r := &k.SchemaRegistry
 	if k.Formats.Avro() && !s.has("url") {

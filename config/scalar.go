@@ -11,7 +11,7 @@ import (
 
 const day = 24 * time.Hour
 
-// parseDuration takes Go's durations, and days in front: "30d", "1d12h", "1.5d".
+// parseDuration reads Go's durations, with optional days in front: "30d", "1d12h", "1.5d".
 func parseDuration(s string) (time.Duration, error) {
 	wrong := fmt.Errorf("%s is not a duration; write for example 100ms, 30m, 720h or 30d", quote(s))
 	days, rest, hasDays := strings.Cut(s, "d")
@@ -40,7 +40,7 @@ func parseDuration(s string) (time.Duration, error) {
 	return d + more, nil
 }
 
-// formatDuration is Go's notation without the zeros that it appends: 720h, not 720h0m0s.
+// formatDuration is Go's notation without trailing zeros: 720h, not 720h0m0s.
 func formatDuration(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
@@ -57,7 +57,7 @@ var sizeUnits = []struct {
 	bytes  int64
 }{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}}
 
-// parseSize takes a whole number of bytes, with or without a unit: 1048576, 1024KiB, 1MiB.
+// parseSize reads a whole number of bytes, with or without a unit: 1048576, 1024KiB, 1MiB.
 func parseSize(s string) (int64, error) {
 	number, unit := s, int64(1)
 	for _, u := range sizeUnits {
@@ -82,7 +82,6 @@ func formatSize(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// parseFloat takes finite decimal numbers only.
 func parseFloat(s string) (float64, error) {
 	x, err := strconv.ParseFloat(s, 64)
 	if err != nil || math.IsNaN(x) || math.IsInf(x, 0) || strings.ContainsAny(s, "xXpP_") {
@@ -105,7 +104,7 @@ func parseBool(s string) (bool, error) {
 
 var errEmpty = errors.New("is empty")
 
-// quote shows a value of the file in a message, shortened where it is long.
+// quote quotes a value of the file for a message, and shortens it.
 func quote(s string) string {
 	const most = 60
 	if len(s) <= most {

@@ -12,11 +12,11 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// schema is a piece of JSON Schema, draft 7, which editors know best.
+// schema is a piece of JSON Schema, draft 7, the version that editors support best.
 type schema = map[string]any
 
-// WriteSchema writes the JSON Schema of configurations, for editors. It holds the tables of settings, and those rules
-// for several keys that a schema can express. It accepts all that Load accepts; lint reports the rest.
+// WriteSchema writes the JSON Schema of configurations, for editors: the tables of settings, and the rules on several keys that a schema
+// can express. It accepts all that Load accepts; lint reports the rest.
 func WriteSchema(w io.Writer) error {
 	root := object(settings)
 	properties := root["properties"].(schema)
@@ -41,7 +41,6 @@ func WriteSchema(w io.Writer) error {
 	return nil
 }
 
-// object is a mapping of settings. One without a value is empty.
 func object[O any](all []setting[O]) schema {
 	standard := standardOf(all)
 	properties, needed := schema{}, []string{}
@@ -76,7 +75,6 @@ func (t *setting[O]) description() string {
 	return strings.ReplaceAll(d.String(), "`", "")
 }
 
-// policies are those with which a setting has an effect.
 func (t *setting[O]) policies() (names []string) {
 	for _, k := range policy.Kinds {
 		if t.hasEffect(k) {
@@ -86,7 +84,6 @@ func (t *setting[O]) policies() (names []string) {
 	return names
 }
 
-// jsonOf is a printed value as JSON has it.
 func jsonOf(n *yaml.Node) (v any) {
 	if err := n.Decode(&v); err != nil {
 		panic(fmt.Sprintf("config: a default that is no YAML: %v", err))
@@ -94,7 +91,6 @@ func jsonOf(n *yaml.Node) (v any) {
 	return v
 }
 
-// ruled adds rules to a schema.
 func ruled(s schema, rules []schema) schema {
 	if len(rules) > 0 {
 		s["allOf"] = rules
@@ -102,10 +98,9 @@ func ruled(s schema, rules []schema) schema {
 	return s
 }
 
-// reference is a text with ${VAR}: its value depends on the environment.
+// reference is a text with ${VAR}, whose value depends on the environment.
 var reference = pattern(`(^|[^$])\$\{[A-Za-z_][A-Za-z0-9_]*(:[^}]*)?\}`)
 
-// orReference is a single value that is one of some things.
 func orReference(options ...schema) schema {
 	return schema{"anyOf": append(options, schema{"$ref": "#/definitions/reference"})}
 }
@@ -113,14 +108,13 @@ func orReference(options ...schema) schema {
 func pattern(p string) schema { return schema{"type": "string", "pattern": p} }
 
 var (
-	// unquoted is the type that YAML gives some unquoted texts, which are texts nevertheless.
+	// unquoted is the type that YAML gives some unquoted texts.
 	unquoted = schema{"type": []string{"number", "boolean"}}
-	// numeric is a number in quotes.
-	numeric = pattern(`^[+-]?[0-9.]+([eE][+-]?[0-9]+)?$`)
-	aNumber = orReference(schema{"type": "number"}, numeric)
+	numeric  = pattern(`^[+-]?[0-9.]+([eE][+-]?[0-9]+)?$`)
+	aNumber  = orReference(schema{"type": "number"}, numeric)
 )
 
-// The names of hosts, as checkHost takes them, IPv4 addresses among them: the last label is not a number.
+// Host names in checkHost's format, IPv4 addresses included: the last label is not a number.
 const (
 	labelPattern    = `[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?`
 	lastPattern     = `([0-9]*[A-Za-z_]([A-Za-z0-9_-]*[A-Za-z0-9_])?|[0-9]+-[A-Za-z0-9_-]*[A-Za-z0-9_])`
@@ -131,7 +125,7 @@ const (
 	urlPattern      = `^rediss?://([^@/?#]*@)?(` + hostPattern + `|\[[^\]]+\])(:(` + portPattern + `)?)?/*[0-9]*/*$`
 )
 
-// Rules about several keys. A check makes each of them too, with a message.
+// Rules on several keys. A check makes each of them too, with a message.
 var (
 	tlsRules = []schema{when(is("cert_file", schema{"minLength": 1}), needs("key_file")),
 		when(is("key_file", schema{"minLength": 1}), needs("cert_file"))}
@@ -148,7 +142,6 @@ var (
 	}
 	userRules = all(needs("username"), either("password", "password_file"))
 
-	// kafkaRules: Avro needs the registry.
 	kafkaRules = []schema{{"type": "object"},
 		when(is("formats", schema{"anyOf": []schema{is("impressions", schema{"const": Avro}), is("selections", schema{"const": Avro}),
 			is("payoffs", schema{"const": Avro})}}), all(needs("schema_registry"), where("schema_registry", schema{"type": "object", "required": []string{"url"}})))}
@@ -174,13 +167,12 @@ var (
 		when(is("url", pattern("^redis://")), where("tls", schema{"anyOf": []schema{{"maxProperties": 0}, is("enabled", not(schema{"const": true}))}})),
 	}
 
-	// joinRules: something has to be able to wait.
+	// joinRules: parking needs time and room.
 	joinRules = []schema{
 		when(is("parking_time", nothing), where("max_parked", not(nothing))),
 	}
 	nothing = schema{"enum": []any{0, "0", "0s"}}
 
-	// windowsRules: windows come from one place.
 	windowsRules = []schema{
 		{"type": "object"},
 		lacks("list", "geometric"), lacks("list", "zipf"), lacks("geometric", "zipf"), lacks("list", "max"),
@@ -195,7 +187,7 @@ var (
 			lacks("selection_timeout"), where("utilities", not(schema{"const": Social}))}}}))
 )
 
-// partnerRules are the rules about payoffs and policies, combinations, and policies that need a bound.
+// partnerRules are the rules on payoffs and policies, combinations, and policies that need a bound.
 func partnerRules() (rules []schema) {
 	for _, p := range []Payoffs{Stochastic, Adversarial} {
 		var policies []string
@@ -247,12 +239,10 @@ func is(key string, value schema) schema {
 // where constrains a key's value if it is present.
 func where(key string, value schema) schema { return schema{"properties": schema{key: value}} }
 
-// only is one of some words, if the key is there.
 func only[T ~string](key string, words []T) schema {
 	return where(key, orReference(schema{"enum": words}))
 }
 
-// either wants one of some keys.
 func either(keys ...string) schema {
 	var options []schema
 	for _, k := range keys {
@@ -261,5 +251,4 @@ func either(keys ...string) schema {
 	return schema{"anyOf": options}
 }
 
-// lacks matches if some of the keys are missing.
 func lacks(keys ...string) schema { return not(schema{"type": "object", "required": keys}) }

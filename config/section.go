@@ -10,15 +10,15 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// section is one mapping of the file. Each key is asked for by name; a key that was not asked for is unknown.
+// section is one mapping of the file. A key that is never asked for is unknown.
 type section struct {
 	d      *decoder
 	path   string // "" for the file's top
 	at     place
 	fields map[string]field
-	order  []string // the keys of fields, as they stand in the file
+	order  []string // in the file's order
 	known  []string // keys asked for
-	first  int      // how many faults there were before this section's
+	first  int      // number of faults before this section
 }
 
 type field struct {
@@ -26,7 +26,7 @@ type field struct {
 	value *yaml.Node
 }
 
-// unknownKey is reported last, when all keys there are have been asked for.
+// unknownKey is reported last, when all known keys have been asked for.
 type unknownKey struct {
 	at           place
 	section, key string
@@ -85,7 +85,6 @@ func (s *section) take(n *yaml.Node, depth int) {
 	}
 }
 
-// merge takes the mappings that << names: one, or a list of them.
 func (s *section) merge(n *yaml.Node, depth int) {
 	const deepest = 10 // of mappings that merge mappings
 	r, ok := s.d.resolve(s.join("<<"), n)
@@ -111,7 +110,7 @@ func (s *section) join(key string) string {
 	return s.path + "." + key
 }
 
-// ask looks a key up, and notes that there is such a key.
+// ask looks a key up, and marks it as known.
 func (s *section) ask(key string) (field, bool) {
 	if !slices.Contains(s.known, key) {
 		s.known = append(s.known, key)
@@ -133,7 +132,7 @@ func (s *section) ok(keys ...string) bool {
 	return !slices.ContainsFunc(keys, func(k string) bool { return s.d.bad[s.join(k)] })
 }
 
-// fault reports a key of this section at the key's value, or at the section where the file does not set it.
+// fault reports a key of this section at the key's value, or at the section if the file does not set it.
 func (s *section) fault(key, format string, args ...any) {
 	s.d.fault(s.join(key), s.where(key), format, args...)
 }
@@ -142,8 +141,7 @@ func (s *section) warn(key, format string, args ...any) {
 	s.d.warn(s.join(key), s.where(key), format, args...)
 }
 
-// missing reports a key that is needed. It reports nothing for a section that is faulty as a whole, or that has the
-// key under a nearly right name: one mistake, one line.
+// missing reports a required key, unless the section is faulty as a whole, or has the key misspelt: one mistake, one line.
 func (s *section) missing(key, format string, args ...any) {
 	if !s.d.bad[s.path] {
 		s.d.missing = append(s.d.missing, Fault{File: s.d.file, Line: s.where(key).line, Column: s.where(key).column,
@@ -151,7 +149,6 @@ func (s *section) missing(key, format string, args ...any) {
 	}
 }
 
-// refault replaces the key's fault.
 func (s *section) refault(key, format string, args ...any) {
 	own := slices.DeleteFunc(s.d.faults[s.first:], func(f Fault) bool { return f.Key == s.join(key) })
 	s.d.faults = s.d.faults[:s.first+len(own)]
@@ -176,7 +173,7 @@ func (s *section) section(key string) *section {
 	return s.d.open(s.join(key), s.at, nil)
 }
 
-// close notes the keys that were not asked for.
+// close records the unknown keys.
 func (s *section) close() {
 	for _, key := range s.order {
 		if !slices.Contains(s.known, key) {
@@ -185,7 +182,6 @@ func (s *section) close() {
 	}
 }
 
-// text gives the expanded value of a key that the file sets.
 func (s *section) text(key string) (expansion, bool) {
 	f, ok := s.ask(key)
 	if !ok {
@@ -194,7 +190,6 @@ func (s *section) text(key string) (expansion, bool) {
 	return s.d.text(s.join(key), f.value)
 }
 
-// set parses a key's value into dst where the file sets it.
 func set[T any](s *section, key string, dst *T, parse func(string) (T, error)) {
 	e, ok := s.text(key)
 	if !ok {
@@ -208,7 +203,7 @@ func set[T any](s *section, key string, dst *T, parse func(string) (T, error)) {
 	*dst = v
 }
 
-// secret is a string that no message shows. One that stands in the file itself is warned of.
+// secret reads a string that no message shows. It warns of one in the file itself.
 func (s *section) secret(key string, dst *Secret) {
 	e, ok := s.text(key)
 	if !ok {
@@ -247,8 +242,7 @@ func (s *section) addresses(key string) (good []string) {
 	return good
 }
 
-// numbers reads a list of finite numbers, exactly n of them unless n is 0. A fault of number i is reported for the
-// key name(i).
+// numbers reads a list of finite numbers, exactly n unless n is 0. A fault of number i is reported for the key name(i).
 func (s *section) numbers(key string, n int, name func(i int) string) ([]float64, bool) {
 	items, ok := s.items(key)
 	if !ok {
@@ -271,8 +265,7 @@ func (s *section) numbers(key string, n int, name func(i int) string) ([]float64
 	return out, ok
 }
 
-// items gives the expanded scalars of a list, or of one value that has them with commas between, as environment
-// variables do.
+// items reads the expanded scalars of a list, or of one value with commas between, as in environment variables.
 func (s *section) items(key string) (items []item, ok bool) {
 	f, ok := s.ask(key)
 	if !ok {
@@ -309,13 +302,11 @@ func (s *section) items(key string) (items []item, ok bool) {
 	return items, all
 }
 
-// item is one element of a list.
 type item struct {
 	text string
 	at   place
 }
 
-// within checks a range, both ends included.
 func within[T int | int64 | time.Duration](v, least, most T, format func(T) string) error {
 	if v < least || v > most {
 		return fmt.Errorf("%s is outside %s to %s", format(v), format(least), format(most))
@@ -331,7 +322,7 @@ func toStrings[T ~string](values []T) []string {
 	return out
 }
 
-// choice lists values as a sentence does: "is a", "are a and b".
+// choice lists values in a sentence: "is a", "are a and b".
 func choice[T ~string](one, many string, values []T) string {
 	names := toStrings(values)
 	if len(names) == 1 {

@@ -9,20 +9,19 @@ import (
 	"time"
 )
 
-// Serve configures the HTTP server of `ranker-worker serve`, and its limits.
+// Serve configures the HTTP server of `ranker-worker serve`.
 type Serve struct {
 	Listen       string // host:port
 	CertFile     string // PEM; empty: no TLS. Goes with KeyFile
 	KeyFile      string
-	TokensFile   string        // who may send; empty: everybody who reaches Listen
-	Timeout      time.Duration // how long a ranking is waited for
-	Remember     int64         // bytes of recent rankings that are kept in memory
+	TokensFile   string        // of permitted senders; empty: everybody who reaches Listen
+	Timeout      time.Duration // of a wait for a ranking
+	Remember     int64         // bytes of recent rankings kept in memory
 	MaxBodyBytes int64         // of one request
-	Concurrency  int           // requests under way at once
-	Rate         int           // requests a second, of all together
+	Concurrency  int           // concurrent requests
+	Rate         int           // requests a second, in total
 }
 
-// checkServe checks the settings of `serve` together.
 func checkServe(s *section, v *Serve) {
 	if !s.ok("listen", "cert_file", "key_file", "tokens_file") {
 		return
@@ -46,7 +45,6 @@ func (v *Serve) tls() *TLS {
 	return &TLS{Enabled: v.CertFile != "", CertFile: v.CertFile, KeyFile: v.KeyFile}
 }
 
-// faults looks at the files.
 func (v *Serve) faults() []*fileFault {
 	all := v.tls().faults()
 	if v.TokensFile != "" {
@@ -57,7 +55,7 @@ func (v *Serve) faults() []*fileFault {
 	return all
 }
 
-// ServeTLS returns the TLS settings of `serve`; nil where it is not encrypted. Each handshake reads the files again.
+// ServeTLS returns the TLS settings of `serve`; nil without encryption. Each handshake reads the files.
 func (c *Config) ServeTLS() (*tls.Config, error) {
 	v := &c.Serve
 	if v.CertFile == "" {
@@ -77,11 +75,11 @@ func (c *Config) ServeTLS() (*tls.Config, error) {
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return load() }}, nil
 }
 
-// Tokens holds the names of the permitted senders, by the SHA-256 of their tokens. The tokens themselves are not
-// kept, and a look-up takes as long for a nearly right one as for any other.
+// Tokens holds the names of the permitted senders, by the SHA-256 of their tokens. The tokens themselves are not kept, and a look-up takes
+// equally long for any token.
 type Tokens map[[sha256.Size]byte]string
 
-// ServeTokens reads serve.tokens_file as it is now; nil where there is none.
+// ServeTokens reads serve.tokens_file; nil without one.
 func (c *Config) ServeTokens() (Tokens, error) {
 	file := c.Serve.TokensFile
 	if file == "" {

@@ -8,36 +8,35 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// setting is a key of the file: its default, how it is read and printed, and its text for people
-// and editors. O is the type that it sets: the whole configuration, a learner, or a mapping.
+// setting is a key of the file: default, reader, printer, and description for users and editors. O is the type that it sets: the whole
+// configuration, a learner, or a mapping.
 //
-// A section has parts, and neither reads nor prints. A value that may be a mapping has both: it
-// reads its parts itself. A key that does not read is read by a check, which needs other values.
+// A section has parts, and neither reads nor prints. A value that may be a mapping has both: it reads its parts itself. A key that does not
+// read is read by a check, which needs other values.
 type setting[O any] struct {
 	key    string
-	about  string                  // for people, in Markdown
-	kind   string                  // the kind of its value, in a word or two
+	about  string                  // for users, in Markdown
+	kind   string                  // kind of its value, in a word or two
 	span   string                  // allowed values, in Markdown
-	needed string                  // message if it is missing, by the check that reads it if there is one; empty: it is optional
+	needed string                  // message if it is missing, by the check that reads it if there is one; empty: optional
 	editor schema                  // allowed values, for editors; of a section: rules about its keys
-	effect func(*policy.Spec) bool // with which policies it has an effect; nil: with all
+	effect func(*policy.Spec) bool // policies that use it; nil: all
 	parts  []setting[O]
 
 	start func(*O)
 	read  func(*section, *O)
-	print func(*O) *yaml.Node // nil where it is not shown
+	print func(*O) *yaml.Node // nil: not shown
 }
 
-// kind is how a value stands in the file.
 type kind[V any] struct {
 	name, span string
 	read       func(s *section, key string, dst *V)
 	print      func(V) *yaml.Node
 	editor     schema
-	parts      []setting[V] // where it may be a mapping
+	parts      []setting[V] // if it may be a mapping
 }
 
-// value is a setting with a value: its place, kind and default.
+// value returns a setting with a value.
 func value[O, V any](key string, where func(*O) *V, k kind[V], standard V, about string) setting[O] {
 	return setting[O]{key: key, about: about, kind: k.name, span: k.span, editor: k.editor, parts: lift(where, k.parts),
 		start: func(o *O) { *where(o) = standard },
@@ -45,7 +44,7 @@ func value[O, V any](key string, where func(*O) *V, k kind[V], standard V, about
 		print: func(o *O) *yaml.Node { return k.print(*where(o)) }}
 }
 
-// sectionOf is a section. rules are the editors' rules about its keys.
+// sectionOf returns a section. rules are the editors' rules on its keys.
 func sectionOf[O, V any](key string, where func(*O) *V, parts []setting[V], rules ...schema) setting[O] {
 	return setting[O]{key: key, parts: lift(where, parts), editor: schema{"allOf": rules}}
 }
@@ -70,7 +69,6 @@ func lift[O, V any](where func(*O) *V, parts []setting[V]) []setting[O] {
 	return out
 }
 
-// with says with which policies a setting has an effect.
 func (t setting[O]) with(effect func(*policy.Spec) bool) setting[O] {
 	t.effect = effect
 	for i := range t.parts {
@@ -85,7 +83,7 @@ func (t setting[O]) orElse(message string) setting[O] { t.needed = message; retu
 // within sets the allowed values, if the kind does not know all of them.
 func (t setting[O]) within(span string) setting[O] { t.span = span; return t }
 
-// unless says when a setting is not shown.
+// unless hides a setting.
 func (t setting[O]) unless(hidden func(*O) bool) setting[O] {
 	print := t.print
 	t.print = func(o *O) *yaml.Node {
@@ -97,19 +95,16 @@ func (t setting[O]) unless(hidden func(*O) bool) setting[O] {
 	return t
 }
 
-// unread is a setting that a check reads.
+// unread marks a setting that a check reads.
 func (t setting[O]) unread() setting[O] { t.read = nil; return t }
 
-// hasEffect reports whether a policy uses a setting.
 func (t *setting[O]) hasEffect(k *policy.Spec) bool { return t.effect == nil || t.effect(k) }
 
-// standardOf returns the defaults of settings.
 func standardOf[O any](all []setting[O]) (o O) {
 	startAll(all, &o)
 	return o
 }
 
-// startAll sets defaults.
 func startAll[O any](all []setting[O], o *O) {
 	for _, t := range all {
 		if t.start != nil {
@@ -120,7 +115,7 @@ func startAll[O any](all []setting[O], o *O) {
 	}
 }
 
-// readAll reads all settings from the file, and notes their keys.
+// readAll reads all settings from the file, and marks their keys as known.
 func readAll[O any](s *section, all []setting[O], o *O) {
 	for _, t := range all {
 		switch {
@@ -139,7 +134,6 @@ func readAll[O any](s *section, all []setting[O], o *O) {
 	}
 }
 
-// printAll is the mapping of all values that are shown.
 func printAll[O any](all []setting[O], o *O) mapping {
 	var m mapping
 	for _, t := range all {
@@ -152,7 +146,7 @@ func printAll[O any](all []setting[O], o *O) mapping {
 	return m
 }
 
-// paths are all keys there are, each with its section's before it.
+// paths returns all keys, with their sections' keys before them.
 func paths[O any](prefix string, all []setting[O]) (out []string) {
 	for _, t := range all {
 		out = append(append(out, prefix+t.key), paths(prefix+t.key+".", t.parts)...)
@@ -162,7 +156,7 @@ func paths[O any](prefix string, all []setting[O]) (out []string) {
 
 func (l *Learner) print() *yaml.Node {
 	shown := slices.DeleteFunc(slices.Clone(learnerSettings), func(t setting[Learner]) bool {
-		return !t.hasEffect(l.Policy.Kind()) // it would be warned of when read again
+		return !t.hasEffect(l.Policy.Kind()) // reading it again would warn
 	})
 	return printAll(shown, l).node(false)
 }

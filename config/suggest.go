@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// reportUnknown reports the keys that do not exist, each with the one that was probably meant, and those that are
-// missing, unless they were meant.
+// reportUnknown reports unknown keys, each with the one that was probably meant, and missing keys, unless they were meant.
 func (d *decoder) reportUnknown(c *Config) {
 	meant := map[string]bool{}
 	homes := map[string]string{}
@@ -26,7 +25,7 @@ func (d *decoder) reportUnknown(c *Config) {
 			hint = fmt.Sprintf("; did you mean %s?", home)
 			meant[home] = true
 		}
-		// A key of the file may hold anything: show it quoted where it is not a plain word.
+		// A key may be any text: quote it unless it is a plain word.
 		if quoted := quote(u.key); len(quoted) != len(u.key)+2 {
 			d.fault(u.section, u.at, "%s is not a key%s", quoted, hint)
 			continue
@@ -40,7 +39,7 @@ func (d *decoder) reportUnknown(c *Config) {
 	}
 }
 
-// sectionsByKey gives for each key there is, however written, the first section that has it.
+// sectionsByKey returns, for each normalised key, the first section that has it.
 func sectionsByKey(c *Config) map[string]string {
 	learner := "<name>"
 	if len(c.Learners) > 0 {
@@ -61,10 +60,10 @@ func sectionsByKey(c *Config) map[string]string {
 
 var separators = strings.NewReplacer("_", "", "-", "", ".", "", " ", "")
 
-// normaliseKey is a key in lower case and without separators.
+// normaliseKey returns a key in lower case and without separators.
 func normaliseKey(s string) string { return separators.Replace(strings.ToLower(s)) }
 
-// nearest is the candidate that word is most likely a misspelling of, or "" where none is near.
+// nearest returns the candidate that word probably misspells, or "".
 func nearest(word string, candidates []string) string {
 	w := normaliseKey(word)
 	if len(w) > 64 {

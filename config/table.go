@@ -25,12 +25,12 @@ const (
 )
 
 const (
-	longest      = 3650 * day // of all settings that are times
+	longest      = 3650 * day // of all durations
 	mostDatabase = 1 << 20
 )
 
-// settings are all keys of the file but the learners', in the order in which they are shown. Each stands here once: the
-// file is read, printed and described (docs/configuration.md, `lint --schema`) by this table.
+// settings are all keys but those of learners and experiments, in the order of output. The file is read, printed and described
+// (docs/configuration.md, `lint --schema`) by this table.
 var settings = []setting[Config]{
 	sectionOf("kafka", func(c *Config) *Kafka { return &c.Kafka }, kafkaSettings, kafkaRules...),
 	sectionOf("redis", func(c *Config) *Redis { return &c.Redis }, redisSettings, redisRules...),
@@ -109,7 +109,7 @@ var kafkaSettings = []setting[Kafka]{
 	sectionOf("sasl", func(k *Kafka) *SASL { return &k.SASL }, saslSettings, saslRules...),
 }
 
-// A client id is the user of a token endpoint, and its secret the password: they have no keys of their own.
+// A token endpoint's client id is the user, and its secret the password.
 var saslSettings = []setting[SASL]{
 	value("mechanism", func(a *SASL) *Mechanism { return &a.Mechanism },
 		unlessZero(words(Plain, ScramSHA256, ScramSHA512, OAuthBearer, AWSMSKIAM)), "", "how to log in"),
@@ -131,7 +131,6 @@ var saslSettings = []setting[SASL]{
 		"for `aws-msk-iam`; without it that of `AWS_REGION` or of the profile. Credentials come from where AWS' tools look for them"),
 }
 
-// registrySettings are for topics in Avro alone.
 var registrySettings = []setting[SchemaRegistry]{
 	value("url", func(r *SchemaRegistry) *string { return &r.URL }, registryURL, "",
 		"a server with the interface of Confluent's Schema Registry, as http(s)://host:port; needed for Avro"),
@@ -143,7 +142,7 @@ var registrySettings = []setting[SchemaRegistry]{
 	sectionOf("tls", func(r *SchemaRegistry) *TLS { return &r.TLS }, tlsSettings, tlsRules...),
 }
 
-// serveSettings are for `ranker-worker serve` alone; a worker does not look at them.
+// serveSettings are for `ranker-worker serve`; a worker ignores them.
 var serveSettings = []setting[Serve]{
 	value("listen", func(s *Serve) *string { return &s.Listen }, doorAddress, "127.0.0.1:8081",
 		"where `ranker-worker serve` takes records over HTTP"),
@@ -183,7 +182,7 @@ var tlsSettings = []setting[TLS]{
 		"expected in the server's certificate; without it the host connected to"),
 }
 
-// Where Redis is, is said by a URL or by addresses. The URL is taken apart by a check, and put together again here.
+// Redis is given by a URL or by addresses. A check splits the URL, which is put together again here.
 var redisSettings = []setting[Redis]{
 	{key: "url", kind: "URL", span: "`redis://` or `rediss://` (TLS)", editor: orReference(pattern(urlPattern)),
 		about:  "`redis://[user[:password]@]host[:port][/db]`; or give `redis.addresses`",
@@ -195,13 +194,12 @@ var redisSettings = []setting[Redis]{
 	value("password", func(r *Redis) *Secret { return &r.Password }, secret, "", "if not given in `url`; use `${VAR}`"),
 	value("password_file", func(r *Redis) *string { return &r.PasswordFile }, neededFile, "", aboutPasswordFile),
 	value("db", func(r *Redis) *int { return &r.DB }, database, 0, "the database, if not given in `url`; 0 in a cluster").
-		unless(func(*Redis) bool { return true }), // it stands in the URL
+		unless(func(*Redis) bool { return true }), // part of the URL
 	value("wait_replicas", func(r *Redis) *int { return &r.WaitReplicas }, wholeNumber(0, 10), 0,
 		"replicas that must have a checkpoint before it counts"),
 	sectionOf("tls", func(r *Redis) *TLS { return &r.TLS }, tlsSettings, tlsRules...),
 }
 
-// hasURL reports whether Redis is printed as a URL.
 func (r *Redis) hasURL() bool { return len(r.Addresses) == 1 && !r.Cluster }
 
 func (r *Redis) printURL() *yaml.Node {

@@ -6,7 +6,6 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// experimentSettings are the keys of each experiment, as learnerSettings are those of each learner.
 var experimentSettings = []setting[Experiment]{
 	value("arms", func(x *Experiment) *[]Arm { return &x.Arms }, sharesKind, nil,
 		"learners that decide, and the share of units that each is given").orElse(noArms),
@@ -38,10 +37,10 @@ var experimentSettings = []setting[Experiment]{
 
 const noArms = "is needed: two learners or more and their shares, such as {feed: 0.9, control: 0.1}"
 
-// mostArms bounds the arms of an experiment: the bounds of each allow for all others.
+// mostArms bounds the arms of an experiment, since the bounds of each allow for all others.
 const mostArms = 16
 
-// sharesKind is a mapping of learners to shares that add up to 1, shadowKind of learners to shares of their own.
+// sharesKind is a mapping of learners to shares that add up to 1, shadowKind one to independent shares.
 var (
 	sharesKind = mappingOfShares("2 to 16 learners, each with a number above 0; they add up to 1", 2)
 	shadowKind = mappingOfShares("learners, each with a number above 0 and at most 1", 0)

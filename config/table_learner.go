@@ -11,7 +11,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/admissible"
 )
 
-// Conditions of effects.
 var (
 	confident = func(k *policy.Spec) bool { return k.Confident }
 	believing = func(k *policy.Spec) bool { return k.Believes }
@@ -21,7 +20,6 @@ var (
 	personal  = func(k *policy.Spec) bool { return k.Personal }
 )
 
-// learnerSettings are the keys of each learner, as settings are those of the rest.
 var learnerSettings = []setting[Learner]{
 	value("default", func(l *Learner) *bool { return &l.Default }, yesOrNo, false,
 		"takes the records that name no learner; an only learner always does"),
@@ -131,7 +129,7 @@ var onExpiryKind = wordOr(
 			"it counts as this payoff").orElse("is needed, such as on_expiry: {default: 0}; or write on_expiry: drop"),
 	}, "{default: payoff}")
 
-// maybe is a number that may not be there.
+// maybe is an optional number.
 func maybe(span string, limits schema) kind[*float64] {
 	return unlessZero(number(span, func(text string) (*float64, error) {
 		x, err := parseFloat(text)
@@ -155,7 +153,6 @@ var rangeKind = kind[Range]{name: "two numbers",
 	},
 	print: func(r Range) *yaml.Node { return printNumbers([]float64{r.Min, r.Max}) }}
 
-// windowsKind is a mapping that says where windows come from, in one of four ways.
 var windowsKind = kind[Windows]{name: "mapping", span: "one of the next four keys, and `max`", read: readWindows,
 	print: func(w Windows) *yaml.Node { return printAll(windowsSettings, &w).node(true) }, parts: windowsSettings,
 	editor: ruled(object(windowsSettings), windowsRules)}
@@ -192,7 +189,6 @@ var windowsSettings = []setting[Windows]{
 		Grouped(policy.MaxWindows)).unless(func(w *Windows) bool { return w.List != nil }).unread(),
 }
 
-// aboutPolicies says for which payoffs each is.
 func aboutPolicies() string {
 	of := map[bool][]string{}
 	for _, k := range policy.Kinds {
@@ -202,7 +198,6 @@ func aboutPolicies() string {
 		"where `" + string(Robust) + "` is the default, or with `delay: bold` `" + string(FTRL) + "`"
 }
 
-// aboutDelays describes the combinations of each delay handling.
 func aboutDelays() string {
 	var late []string
 	for _, p := range Policies() {

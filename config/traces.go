@@ -5,18 +5,16 @@ import (
 	"net/url"
 )
 
-// Traces configures where spans are sent by OTLP over HTTP, and how many. OpenTelemetry's own variables hold for the
-// rest: OTEL_EXPORTER_OTLP_HEADERS, _CERTIFICATE, _CLIENT_CERTIFICATE, _CLIENT_KEY, _COMPRESSION and _TIMEOUT,
-// OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, OTEL_BSP_* and OTEL_SPAN_*.
+// Traces configures the destination of spans, by OTLP over HTTP, and their share. OpenTelemetry's own variables hold for the rest:
+// OTEL_EXPORTER_OTLP_HEADERS, _CERTIFICATE, _CLIENT_CERTIFICATE, _CLIENT_KEY, _COMPRESSION and _TIMEOUT, OTEL_SERVICE_NAME,
+// OTEL_RESOURCE_ATTRIBUTES, OTEL_BSP_* and OTEL_SPAN_*.
 type Traces struct {
-	Endpoint string  // a URL to which /v1/traces is added; empty: there are none
-	Ratio    float64 // the share of traces that are made where nobody before has decided
+	Endpoint string  // a URL without /v1/traces; empty: none
+	Ratio    float64 // share of traces, unless an earlier program has decided
 }
 
-// On reports whether traces are sent.
 func (t *Traces) On() bool { return t.Endpoint != "" }
 
-// URL is where spans are sent.
 func (t *Traces) URL() (string, error) {
 	u, err := url.Parse(t.Endpoint)
 	if err != nil {
@@ -25,8 +23,7 @@ func (t *Traces) URL() (string, error) {
 	return u.JoinPath("v1", "traces").String(), nil
 }
 
-// checkEndpoint accepts the values of OTEL_EXPORTER_OTLP_ENDPOINT. A fault does not show the URL, which may hold a
-// misplaced password.
+// checkEndpoint accepts the values of OTEL_EXPORTER_OTLP_ENDPOINT. A fault does not show the URL, which may hold a misplaced password.
 func checkEndpoint(text string) error {
 	if text == "" {
 		return nil // off
@@ -43,6 +40,5 @@ func checkEndpoint(text string) error {
 	return nil
 }
 
-// endpoint is where a collector listens.
 var endpoint = anything("URL", "`http://` or `https://`, or empty", checkEndpoint,
 	pattern(`^$|^[hH][tT][tT][pP][sS]?://[^/?#@]+(/[^?#]*)?$`))

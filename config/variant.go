@@ -9,10 +9,9 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// Setting is one of a learner's: its key, and a value as it stands in a file.
+// Setting is a learner's key, and a value as in a file.
 type Setting [2]string
 
-// SettingError is a setting that makes no sense.
 type SettingError struct {
 	Key string
 	Err error
@@ -22,9 +21,8 @@ func (e *SettingError) Error() string { return e.Key + ": " + e.Err.Error() }
 
 func (e *SettingError) Unwrap() error { return e.Err }
 
-// ReadLearner reads a learner's settings by a file's rules; hasSelections: there is a selections topic. It ignores
-// empty settings, and of two with one key uses the last. It returns the idle keys, which have no effect. Its error is
-// a *SettingError.
+// ReadLearner reads a learner's settings by a file's rules; hasSelections: there is a selections topic. It ignores empty settings, and of
+// two with one key uses the last. It returns the idle keys, which have no effect. Its error is a *SettingError.
 func ReadLearner(name string, hasSelections bool, settings []Setting) (l Learner, idle []string, err error) {
 	var fields mapping
 	for i, s := range settings {
@@ -58,7 +56,7 @@ func ReadLearner(name string, hasSelections bool, settings []Setting) (l Learner
 	return cfg.Learners[0], idle, nil
 }
 
-// learnerFile is a whole file of one learner.
+// learnerFile returns a file with one learner.
 func learnerFile(name string, hasSelections bool, fields mapping) ([]byte, error) {
 	var top, kafka, redis, learners mapping
 	kafka.add("brokers", text("settings:1"))
@@ -80,11 +78,11 @@ func learnerFile(name string, hasSelections bool, fields mapping) ([]byte, error
 	return out, nil
 }
 
-// fed are the keys of settings that determine a learner's input, whichever policy it has.
+// fed are the keys of settings that determine a learner's input, for any policy.
 var fed = []string{"windows", "payoff_range", "out_of_range", "payoff_horizon", "selection_timeout", "on_expiry", "aggregate", "seed"}
 
-// Variant returns a learner with l's input and the given settings. It has utilities: given unless they say otherwise,
-// and reads l's contexts if it can. Its error is a *SettingError.
+// Variant returns a learner with l's input and the given settings. It has utilities: given unless they say otherwise, and reads l's
+// contexts if it can. Its error is a *SettingError.
 func (l *Learner) Variant(name string, hasSelections bool, settings []Setting) (Learner, error) {
 	mine := func(s Setting) bool { return s[0] == "context" }
 	if !l.Context.On() || slices.ContainsFunc(settings, mine) {
@@ -98,7 +96,7 @@ func (l *Learner) Variant(name string, hasSelections bool, settings []Setting) (
 	return out, err
 }
 
-// variant is one that has the settings of l of some keys.
+// variant copies l's settings of some keys.
 func (l *Learner) variant(name string, hasSelections bool, keys []string, settings []Setting) (Learner, error) {
 	all := []Setting{}
 	for i := range learnerSettings {
