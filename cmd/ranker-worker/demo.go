@@ -23,7 +23,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream"
 )
 
-// maxDemoImpressions keeps a demo within the memory of the embedded servers, which keep everything.
+// maxDemoImpressions bounds the memory of the embedded servers, which keep everything.
 const maxDemoImpressions = 1_000_000
 
 func newDemoCommand() *cobra.Command {
@@ -111,7 +111,6 @@ func runDemo(cmd *cobra.Command, opt demo.Options, asJSON, verbose bool, listen 
 	return tell(s)
 }
 
-// demoIntroduction is filled in with the page's address and the number of impressions.
 const demoIntroduction = `Live page, while this runs: http://%s/
 Kafka, Redis and a worker in this process. It ranks %d impressions
 for two learners: the payoffs of the first are constant; those of the second
@@ -121,7 +120,6 @@ over the whole time. Less is better.
 
 `
 
-// serveDemo takes records over HTTP until ctx ends.
 func serveDemo(ctx context.Context, w io.Writer, d *serve.Door) error {
 	server, err := serve.Listen(d, stream.ServerConfig{Registry: prometheus.NewRegistry(), Unready: d.Unready, Version: buildVersion()})
 	if err != nil {
@@ -131,7 +129,6 @@ func serveDemo(ctx context.Context, w io.Writer, d *serve.Door) error {
 	return server.Run(ctx, context.Background())
 }
 
-// demoCurls are example requests to an address.
 const demoCurls = `
 The worker goes on and answers requests. Interrupt it (Ctrl-C) to end it.
 In another terminal:
@@ -143,7 +140,6 @@ In another terminal:
   curl --json '{"impression_id":"mine-1","payoff":1}' http://%[1]s/v1/payoffs
 `
 
-// isTerminal reports whether w is a terminal, where a line can be overwritten.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -153,7 +149,7 @@ func isTerminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// demoProgress shows how the demo goes: on a terminal one line that is written over, else a line now and then.
+// demoProgress shows the demo's progress: on a terminal one line that is overwritten, else a line now and then.
 type demoProgress struct {
 	w      io.Writer
 	live   bool
@@ -216,10 +212,8 @@ func (d *demoProgress) end() {
 	fmt.Fprintln(d.w)
 }
 
-// whole is a regret as it is shown.
 func whole(regret float64) int64 { return int64(math.Round(regret)) }
 
-// whyBelow says how a regret can lie below 0.
 const whyBelow = `Negative regret is possible: the yardstick is the best fixed ranking, and a
 learner that follows a change can beat it.
 `

@@ -31,7 +31,7 @@ prints one in full, replay sends their records again once the cause is mended. N
 	return cmd
 }
 
-// withBox opens the dead letters that a configuration names, and lets do look at them until the first SIGINT or SIGTERM.
+// withBox calls do with the dead letters of a configuration, until the first SIGINT or SIGTERM.
 func withBox(cmd *cobra.Command, file string, do func(context.Context, *dlq.Box) error) error {
 	cfg, err := loadText(cmd, file)
 	if err != nil {
@@ -47,13 +47,12 @@ func withBox(cmd *cobra.Command, file string, do func(context.Context, *dlq.Box)
 	return do(ctx, b)
 }
 
-// topicsFlag chooses among the input topics.
 func topicsFlag(cmd *cobra.Command, topics *[]string) {
 	cmd.Flags().StringSliceVar(topics, "topic", nil, "only of this `TOPIC`: impressions, selections, payoffs, or a topic's name; can be repeated")
 	_ = cmd.RegisterFlagCompletionFunc("topic", cobra.FixedCompletions([]string{"impressions", "selections", "payoffs"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// letterJSON is a dead letter as --json shows it. Key and value are text where they are UTF-8, else base64 under the other name.
+// letterJSON is a dead letter in --json. Key and value are text if they are UTF-8, else base64 under the other name.
 type letterJSON struct {
 	*dlq.Letter
 	KeyText   *string `json:"key_text,omitempty"`
@@ -65,7 +64,6 @@ func asJSON(l *dlq.Letter) letterJSON {
 	return letterJSON{l, validText(l.Key), validText(l.Value), dlq.Hint(l)}
 }
 
-// parseAt reads TOPIC/PARTITION/OFFSET.
 func parseAt(text string) (at dlq.At, err error) {
 	parts := strings.Split(text, "/")
 	if len(parts) == 3 {
@@ -80,7 +78,7 @@ func parseAt(text string) (at dlq.At, err error) {
 	return at, nil
 }
 
-// parseMoment reads an RFC 3339 time, or a duration before now; empty is none.
+// parseMoment reads an RFC 3339 time, or a duration before now; the zero time for "".
 func parseMoment(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -95,7 +93,7 @@ func parseMoment(text string, now time.Time) (time.Time, error) {
 	return now.Add(-d), nil
 }
 
-// ended is nil where a command was ended by its user.
+// ended returns nil for a command that its user ended.
 func ended(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil

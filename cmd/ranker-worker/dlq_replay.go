@@ -89,7 +89,7 @@ Records that were cut off, or skipped by state skip, cannot be sent: their bytes
 	return cmd
 }
 
-// parseOffsets reads A-B, A- or A; empty are all.
+// parseOffsets reads A-B, A- or A; empty: all.
 func parseOffsets(text string) (first, last int64, err error) {
 	if text == "" {
 		return 0, -1, nil

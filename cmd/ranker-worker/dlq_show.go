@@ -45,7 +45,7 @@ dlq tail prints it; with a dead-letter topic's name it is the place of the dead 
 		},
 	}
 	configFlag(cmd, &file)
-	cmd.Args = cobra.ExactArgs(1) // the place; the file is by its flag only
+	cmd.Args = cobra.ExactArgs(1) // the letter's position; the file has a flag only
 	cmd.Flags().BoolVar(&inJSON, "json", false, "print one JSON document")
 	return cmd
 }

@@ -54,7 +54,7 @@ topic/partition/offset of the record, the reason, its key, and the beginning of 
 	return cmd
 }
 
-// abridged is the beginning of a key or value, quoted; a null one says so.
+// abridged returns the beginning of a key or value, quoted.
 func abridged(b []byte, most int) string {
 	switch {
 	case b == nil:
@@ -65,7 +65,7 @@ func abridged(b []byte, most int) string {
 	return strconv.Quote(string(b))
 }
 
-// validText is a key or value as text; nil where it is none.
+// validText returns a key or value as text; nil if it is no UTF-8.
 func validText(b []byte) *string {
 	if b == nil || !utf8.Valid(b) {
 		return nil

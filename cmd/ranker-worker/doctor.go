@@ -36,7 +36,6 @@ Exit codes: 0 without faults (warnings are possible), 1 with faults, 2 if the co
 	return cmd
 }
 
-// doctorReport is the output of --json.
 type doctorReport struct {
 	Sound    bool             `json:"sound"` // no faults
 	Findings []doctor.Finding `json:"findings"`

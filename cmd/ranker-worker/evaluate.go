@@ -24,7 +24,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// evaluation holds the command line of evaluate.
 type evaluation struct {
 	input   logInput
 	flat    string
@@ -37,7 +36,6 @@ type evaluation struct {
 	plot    string
 }
 
-// refusedAll ends a command that could give no answer at all.
 const refusedAll = shown("every target is refused")
 
 func newEvaluateCommand() *cobra.Command {
@@ -84,7 +82,6 @@ An answer is refused, with the reason, where the log does not hold it. Exit code
 	return cmd
 }
 
-// policyNames are the policies, with commas between.
 func policyNames() string {
 	var names []string
 	for _, k := range policy.Kinds {
@@ -129,7 +126,6 @@ func (e *evaluation) run(cmd *cobra.Command) error {
 	return errors.Join(err, refusedAll)
 }
 
-// options reads the flags that say how rows count.
 func (e *evaluation) options() (*evaluate.Options, error) {
 	o := &evaluate.Options{Units: config.Range{Min: 0, Max: 1}, Clip: e.clip}
 	if e.clip < 0 {
@@ -166,7 +162,6 @@ func (e *evaluation) options() (*evaluate.Options, error) {
 	return o, plotFile(e.plot)
 }
 
-// judgeFlat judges by a flat log.
 func (e *evaluation) judgeFlat(ctx context.Context, cmd *cobra.Command, o *evaluate.Options, p *slowProgress) (*evaluate.Report, error) {
 	name, in := "standard input", cmd.InOrStdin()
 	var size int64
@@ -188,7 +183,6 @@ func (e *evaluation) judgeFlat(ctx context.Context, cmd *cobra.Command, o *evalu
 	return evaluate.Flat(ctx, name, counted, e.targets, o)
 }
 
-// countingReader counts the bytes read.
 type countingReader struct {
 	in io.Reader
 	n  int64
@@ -200,7 +194,7 @@ func (c *countingReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// withShare adds to a line of progress how much is done and how long the rest will take, where that is known.
+// withShare adds share and remaining time, if known, to a line of progress.
 func withShare(text string, share float64, known bool, began time.Time) string {
 	if !known || share <= 0 {
 		return text
@@ -209,7 +203,6 @@ func withShare(text string, share float64, known bool, began time.Time) string {
 	return fmt.Sprintf("%s, %.0f%%, %v left", text, 100*share, left.Round(time.Second))
 }
 
-// judgeLog judges by topics, or files of their records.
 func (e *evaluation) judgeLog(ctx context.Context, cmd *cobra.Command, o *evaluate.Options, p *slowProgress) (*evaluate.Report, error) {
 	in, err := e.input.open(ctx, cmd, o.Units)
 	if err != nil {
@@ -252,7 +245,6 @@ func (e *evaluation) judgeLog(ctx context.Context, cmd *cobra.Command, o *evalua
 	return r, nil
 }
 
-// printEvaluation prints a report for people.
 func printEvaluation(w io.Writer, r *evaluate.Report) error {
 	var b strings.Builder
 	l := &r.Log
@@ -304,7 +296,7 @@ func printEvaluation(w io.Writer, r *evaluate.Report) error {
 	return err
 }
 
-// interval is that of a value, and that of its difference from the log's payoff; "-" and the difference where there are too few rows.
+// interval returns the intervals of a value, and of its difference from the log's payoff; "-" for each with too few rows.
 func interval(v, difference *evaluate.Value) (around, less string) {
 	if v.Lower == nil {
 		return "-", fmt.Sprintf("%+.3g", difference.Value)

@@ -48,7 +48,7 @@ This is the health check of containers, which have no shell and no curl.`,
 				url = localURL(cfg.Serve.Listen)
 				if cfg.Serve.CertFile != "" {
 					url = "https" + strings.TrimPrefix(url, "http")
-					// The certificate names other hosts than this machine's loopback. The request holds no secret.
+					// The certificate does not name loopback. The request holds no secret.
 					client.Transport = &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 				}
 			}
@@ -62,7 +62,7 @@ This is the health check of containers, which have no shell and no curl.`,
 	return cmd
 }
 
-// localURL is where a server that listens on address is reached from the same machine.
+// localURL returns the URL on this machine of a server that listens on address.
 func localURL(address string) string {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {

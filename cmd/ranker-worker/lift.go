@@ -21,7 +21,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// comparison holds the command line of lift.
 type comparison struct {
 	input      logInput
 	experiment string
@@ -159,7 +158,6 @@ func (c *comparison) print(w io.Writer, r *lift.Report) error {
 	return err
 }
 
-// liftTable is a report for people.
 func liftTable(r *lift.Report) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "experiment %s, run %d, by %s, as of %s: units counted: %s, impressions too young: %s\n", r.Experiment, r.Run, r.By, r.AsOf,
@@ -212,7 +210,6 @@ func bounds(a *lift.Arm) string {
 	return fmt.Sprintf("[%+.4f, %+.4f]", *a.Lower, *a.Upper)
 }
 
-// figureOf is a number, or a dash where there is none.
 func figureOf(format string, x *float64) string {
 	if x == nil {
 		return "-"

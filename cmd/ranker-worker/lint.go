@@ -59,10 +59,9 @@ accepts every valid file; faults that depend on the environment, on files or on 
 	return cmd
 }
 
-// check loads one file; err is of type config.Faults, or nil.
 type check func(file string) (cfg *config.Config, warnings []config.Fault, err error)
 
-// checker makes a check, with or without the files that a configuration names.
+// checker returns a check, with or without the files that a configuration names.
 func checker(cmd *cobra.Command, named bool) check {
 	load, loadFile := config.Load, config.LoadFile
 	if named {
@@ -86,7 +85,7 @@ func lint(cmd *cobra.Command, files []string, load check, print bool) error {
 	for i, file := range files {
 		cfg, warnings, err := load(file)
 		if err != nil {
-			// The warnings wait until the faults are gone.
+			// Warnings are printed once there are no faults.
 			failed = true
 			if _, err := fmt.Fprintln(out, err); err != nil {
 				return fmt.Errorf("writing: %w", err)
@@ -116,7 +115,6 @@ func lint(cmd *cobra.Command, files []string, load check, print bool) error {
 	return nil
 }
 
-// lintReport is the output of --json for one file.
 type lintReport struct {
 	File     string      `json:"file"`
 	Faults   []lintFault `json:"faults"`

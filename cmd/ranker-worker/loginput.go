@@ -17,7 +17,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// logInput is where a log of decisions is read from: the topics of a configuration, or files of their records.
+// logInput selects the log of decisions: a configuration's topics, or files of their records.
 type logInput struct {
 	config   string
 	learner  string
@@ -25,7 +25,6 @@ type logInput struct {
 	files    [event.Topics]string
 }
 
-// topicFlags are the flags for files.
 var topicFlags = [event.Topics]string{event.Impressions: "impressions", event.Selections: "selections", event.Payoffs: "payoffs", event.Rankings: "rankings"}
 
 func (i *logInput) flags(cmd *cobra.Command) {
@@ -33,7 +32,7 @@ func (i *logInput) flags(cmd *cobra.Command) {
 	i.sourceFlags(cmd, event.Impressions, event.Rankings, event.Selections, event.Payoffs)
 }
 
-// sourceFlags are those that say where the log is, of such topics.
+// sourceFlags adds the flags that select the log.
 func (i *logInput) sourceFlags(cmd *cobra.Command, topics ...event.Topic) {
 	f := cmd.Flags()
 	f.StringVarP(&i.config, "config", "c", "", "the configuration `FILE`: where the topics are, and how learners are set")
@@ -46,7 +45,6 @@ func (i *logInput) sourceFlags(cmd *cobra.Command, topics ...event.Topic) {
 	}
 }
 
-// openLog is a log that is open.
 type openLog struct {
 	name    string
 	cfg     *config.Config
@@ -62,7 +60,7 @@ func (o *openLog) close() {
 	o.release()
 }
 
-// open opens the log. Units are the range of payoffs where there is no configuration.
+// open opens the log. units is the range of payoffs without a configuration.
 func (i *logInput) open(ctx context.Context, cmd *cobra.Command, units config.Range) (*openLog, error) {
 	var cfg *config.Config
 	var err error
@@ -85,12 +83,10 @@ func (i *logInput) open(ctx context.Context, cmd *cobra.Command, units config.Ra
 	return i.openQuery(ctx, cmd, cfg, q)
 }
 
-// anyFile reports whether files are read, and not topics.
 func (i *logInput) anyFile() bool {
 	return slices.ContainsFunc(i.files[:], func(f string) bool { return f != "" })
 }
 
-// openQuery opens the topics or files of a query.
 func (i *logInput) openQuery(ctx context.Context, cmd *cobra.Command, cfg *config.Config, q *joinedlog.Query) (*openLog, error) {
 	out := &openLog{cfg: cfg, query: q, release: func() {}}
 	var err error
@@ -111,7 +107,7 @@ func (i *logInput) openQuery(ctx context.Context, cmd *cobra.Command, cfg *confi
 	return out, nil
 }
 
-// unconfigured is the configuration of a log without one.
+// unconfigured returns the configuration of a log without one.
 func (i *logInput) unconfigured(units config.Range) (*config.Config, error) {
 	name := i.learner
 	if name == "" {
@@ -154,7 +150,7 @@ func (i *logInput) query(cfg *config.Config) (*joinedlog.Query, error) {
 	return q, err
 }
 
-// momentFlag is a time on the command line, in milliseconds since the Unix epoch; 0 for none.
+// momentFlag reads a time on the command line, in milliseconds since the Unix epoch; 0 for none.
 func momentFlag(name, text string) (int64, error) {
 	if text == "" {
 		return 0, nil
@@ -169,7 +165,6 @@ func momentFlag(name, text string) (int64, error) {
 	return t.UnixMilli(), nil
 }
 
-// openFiles opens files of records.
 func (i *logInput) openFiles(stdin io.Reader, q *joinedlog.Query) (all []joinedlog.Source, err error) {
 	defer func() {
 		if err != nil {

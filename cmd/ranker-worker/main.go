@@ -1,5 +1,5 @@
-// Ranker-worker ranks the impressions of a Kafka topic, joins the selections and payoffs that follow, and learns from
-// them. See `ranker-worker --help`.
+// Ranker-worker ranks the impressions of a Kafka topic, joins the selections and payoffs that follow, and learns from them. See
+// `ranker-worker --help`.
 package main
 
 import (

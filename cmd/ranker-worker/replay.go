@@ -17,16 +17,14 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/replay"
 )
 
-// notTheSame ends a replay that has found a ranking to be another.
 const notTheSame = shown("rankings come out different")
 
-// replayReport is the output of replay --json.
 type replayReport struct {
 	Rankings   int64               `json:"rankings"`
 	Identical  int64               `json:"identical"`
 	Different  int64               `json:"different"`
 	NotExact   map[string]int64    `json:"not_exact"` // by reason
-	LeftOut    int64               `json:"left_out"`  // of those not exact: since an owner left out part of its header
+	LeftOut    int64               `json:"left_out"`  // of those not exact: an owner omitted part of its header
 	Partitions []replayedPartition `json:"partitions"`
 }
 
@@ -40,7 +38,7 @@ type replayedPartition struct {
 	First     *difference      `json:"first_difference,omitempty"`
 }
 
-// difference is a ranking that came out another.
+// difference is a ranking that the replay made differently.
 type difference struct {
 	ID     string `json:"impression_id"`
 	Offset int64  `json:"offset"` // in the rankings topic
@@ -101,14 +99,12 @@ All partitions are replayed, since they learn from each other. Exit code 1 if a 
 	return cmd
 }
 
-// baseFlag adds the flag for a base.
 func baseFlag(cmd *cobra.Command, base *string) {
 	cmd.Flags().StringVar(base, "base", "", "begin with the base in this `DIR`, which \"state base\" wrote (default: where the topics begin)")
 	_ = cmd.MarkFlagDirname("base")
 }
 
-// withTopics opens the topics that a configuration names, and lets do replay them until the first SIGINT or SIGTERM.
-// say receives progress.
+// withTopics calls do with the topics of a configuration, until the first SIGINT or SIGTERM. say receives progress.
 func withTopics(cmd *cobra.Command, file, base string, do func(ctx context.Context, topics *audit.Topics, say func(string)) error) error {
 	cfg, err := loadText(cmd, file)
 	if err != nil {
@@ -164,7 +160,6 @@ func replayAll(ctx context.Context, topics *audit.Topics, say func(string)) (*re
 	return r, nil
 }
 
-// add adds the partitions up.
 func (r *replayReport) add() {
 	r.NotExact = map[string]int64{}
 	for i := range r.Partitions {

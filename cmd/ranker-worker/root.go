@@ -12,28 +12,25 @@ import (
 	"github.com/ranker-worker/ranker-worker/config"
 )
 
-// Exit codes.
 const (
 	exitOK    = 0
 	exitFault = 1 // the command failed, or faults were found
-	exitUsage = 2 // it was asked for wrongly
+	exitUsage = 2 // wrong usage
 	exitNone  = 3 // there is no answer: evaluate, lift
 )
 
-// usageError is a command line that makes no sense.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// shown is an error that the user has seen already.
+// shown is an error that has been printed already.
 type shown string
 
 func (e shown) Error() string { return string(e) }
 
-// faultsFound ends a command that has already printed the faults.
 const faultsFound = shown("faults were found")
 
-// execute runs one command line and gives the exit code.
+// execute runs one command line and returns the exit code.
 func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root, began := newRootCommand(stdin, stdout, stderr)
 	root.SetArgs(args)
@@ -63,11 +60,10 @@ func seeHelp(cmd *cobra.Command) string {
 	return fmt.Sprintf("See '%s --help'.\n", cmd.CommandPath())
 }
 
-// The verbs are listed as they are added, not by the alphabet. The switch is cobra's, for the whole process.
+// Verbs are listed in the order of AddCommand. The switch is cobra's, for the whole process.
 func init() { cobra.EnableCommandSorting = false }
 
-// newRootCommand makes the whole tree, fresh. Began is set once a command's own work has begun: an error before is
-// one of usage.
+// newRootCommand returns a fresh tree of commands. began is set once a command's own work begins: an earlier error is one of usage.
 func newRootCommand(stdin io.Reader, stdout, stderr io.Writer) (root *cobra.Command, began *bool) {
 	root = &cobra.Command{
 		Use:   "ranker-worker",
@@ -83,11 +79,11 @@ Exit codes: 0 done; 1 it failed, or faults were found; 2 the command line is wro
 		SilenceUsage:  true, // a fault in a file is not cured by a list of flags
 		SilenceErrors: true, // execute shows them
 	}
-	// Before cobra's own commands are made: they keep the output they find.
+	// Before cobra's own commands are made, which keep the output they find.
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	// One file per verb, in the order in which a newcomer meets them.
+	// In the order in which a newcomer needs them.
 	root.AddCommand(
 		newDemoCommand(),
 		newSimulateCommand(),
@@ -114,7 +110,7 @@ Exit codes: 0 done; 1 it failed, or faults were found; 2 the command line is wro
 	return root, began
 }
 
-// prepare makes every command note when its own work begins, and gives cobra's own commands an example.
+// prepare makes every command set began, and gives cobra's own commands an example.
 func prepare(cmd *cobra.Command, began *bool) {
 	if run := cmd.RunE; run != nil {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -136,7 +132,7 @@ func prepare(cmd *cobra.Command, began *bool) {
 	}
 }
 
-// configFlag gives a command the flag that names its configuration file. The file may also stand alone, without the flag.
+// configFlag adds the flag of the configuration file, which may also be an argument.
 func configFlag(cmd *cobra.Command, file *string) {
 	const name = "config"
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
@@ -151,19 +147,17 @@ func configFlag(cmd *cobra.Command, file *string) {
 	_ = cmd.MarkFlagFilename(name, "yaml", "yml")
 }
 
-// loadConfig reads a configuration with the files that it names, and shows its warnings on stderr. The error, if any, is
-// of type config.Faults.
+// loadConfig reads a configuration with the files that it names, and prints its warnings to stderr. The error, if any, is of type
+// config.Faults.
 func loadConfig(cmd *cobra.Command, file string) (*config.Config, error) {
 	return loadBy(cmd, file, config.WorkerFile)
 }
 
-// loadText is loadConfig for a command that needs not all of the named files. They may be missing for a moment while
-// they are renewed, or belong to another machine.
+// loadText is loadConfig without the named files, which may be missing while they are renewed, or belong to another machine.
 func loadText(cmd *cobra.Command, file string) (*config.Config, error) {
 	return loadBy(cmd, file, config.LoadFile)
 }
 
-// loader reads a configuration file, with all or some of the files that it names.
 type loader func(string, config.Env) (*config.Config, []config.Fault, error)
 
 func loadBy(cmd *cobra.Command, file string, load loader) (*config.Config, error) {

@@ -100,7 +100,6 @@ func logOf(cmd *cobra.Command, cfg *config.Config) (*slog.LevelVar, *slog.Logger
 	return level, cfg.Log.Logger(cmd.ErrOrStderr(), level)
 }
 
-// processMetrics are the metrics of the process, whatever it does, its version among them.
 func processMetrics() (build, *prometheus.Registry) {
 	version, registry := buildVersion(), prometheus.NewRegistry()
 	stream.RegisterBuildInfo(registry, version.Version, version.Commit)
@@ -108,7 +107,6 @@ func processMetrics() (build, *prometheus.Registry) {
 	return version, registry
 }
 
-// sayStart logs the worker's version, group and addresses.
 func sayStart(log *slog.Logger, cfg *config.Config, version build, listens string) {
 	begins := "with the oldest records"
 	if cfg.Kafka.Start == config.Latest {
@@ -118,7 +116,7 @@ func sayStart(log *slog.Logger, cfg *config.Config, version build, listens strin
 		"redis", strings.Join(cfg.Redis.Addresses, ","), "listens", listens, "reads", "on from where the group was; one that has never run begins "+begins)
 }
 
-// whatIsMissing adds to an error about missing topics which command makes them.
+// whatIsMissing adds the command that creates topics to an error about missing ones.
 func whatIsMissing(err error, file string) error {
 	if errors.Is(err, stream.ErrTopicMissing) {
 		return fmt.Errorf("%w\nMake them with: ranker-worker topics --config %s --create", err, file)
@@ -126,7 +124,7 @@ func whatIsMissing(err error, file string) error {
 	return err
 }
 
-// signals gives two contexts: drain is done at the first SIGINT or SIGTERM, or with ctx; force at the second.
+// signals returns two contexts: drain is done at the first SIGINT or SIGTERM, or with ctx; force at the second.
 func signals(ctx context.Context, first func(os.Signal)) (drain, force context.Context, stop func()) {
 	got := make(chan os.Signal, 2)
 	signal.Notify(got, os.Interrupt, syscall.SIGTERM)
@@ -178,8 +176,7 @@ func onHangup(do func()) (stop func()) {
 	}
 }
 
-// reloader applies a configuration that was read again, as far as it can, and returns the keys of settings that need
-// a restart.
+// reloader applies a changed configuration as far as it can, and returns the keys of settings that need a restart.
 type reloader interface {
 	takeOver(next *config.Config) (cannot []string, err error)
 }
@@ -202,7 +199,7 @@ func reload(running reloader, file string, load loader, level *slog.LevelVar, lo
 	}
 }
 
-// fixed is a configuration of which nothing but the level is taken over.
+// fixed is a configuration of which only the level is reloaded.
 type fixed struct{ cfg *config.Config }
 
 func (f fixed) takeOver(next *config.Config) ([]string, error) {

@@ -22,7 +22,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// simulation holds the command line of simulate.
 type simulation struct {
 	experiment lab.Experiment
 	settings   lab.Settings
@@ -91,7 +90,6 @@ otherwise.`,
 	return cmd
 }
 
-// scenarioLines are the scenarios, one in a line.
 func scenarioLines() string {
 	var b strings.Builder
 	for _, s := range lab.Scenarios() {
@@ -100,7 +98,6 @@ func scenarioLines() string {
 	return b.String()
 }
 
-// policyLines are the policies, one in a line.
 func policyLines() string {
 	var b strings.Builder
 	for _, k := range policy.Kinds {
@@ -168,7 +165,6 @@ func (s *simulation) prepare(cmd *cobra.Command) (combinations []*lab.Combinatio
 	return combinations, notes, nil
 }
 
-// flagFault names the flag that is at fault.
 func flagFault(err error) error {
 	if setting := (*config.SettingError)(nil); errors.As(err, &setting) {
 		key, _, _ := strings.Cut(setting.Key, ".")
@@ -180,7 +176,7 @@ func flagFault(err error) error {
 	return err
 }
 
-// plotFile makes sure that a picture can be written to a file, better before the work than after; empty is none.
+// plotFile checks that a file can be written, before the work; "" is none.
 func plotFile(file string) error {
 	if file == "" {
 		return nil
@@ -194,7 +190,6 @@ func plotFile(file string) error {
 	return nil
 }
 
-// drawPlot writes a picture to a file that plotFile has taken.
 func drawPlot(file string, draw func(w io.Writer, format string) error) error {
 	format, err := plotting.Format(file)
 	if err != nil {
@@ -243,7 +238,7 @@ func printResults(w io.Writer, e *lab.Experiment, results []*lab.Result) error {
 	return err
 }
 
-// printBurnIns splits the regret of those results whose learners had to find the order of utilities.
+// printBurnIns splits the regret of learners that had to estimate the order of utilities.
 func printBurnIns(b *bytes.Buffer, results []*lab.Result) error {
 	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	any := false
@@ -265,7 +260,6 @@ func printBurnIns(b *bytes.Buffer, results []*lab.Result) error {
 	return t.Flush()
 }
 
-// printTold prints the information that selections give about σ.
 func printTold(b *bytes.Buffer, results []*lab.Result) {
 	fmt.Fprintln(b)
 	for _, r := range results {
@@ -289,7 +283,6 @@ func optional(x *float64, format string) string {
 	return fmt.Sprintf(format, *x)
 }
 
-// simulationProgress shows on a terminal how far a simulation is.
 type simulationProgress struct {
 	end  context.CancelFunc
 	done chan struct{}

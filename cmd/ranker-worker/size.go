@@ -15,7 +15,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// sized holds the command line of size.
 type sized struct {
 	workload *sizing.Workload
 	file     string
@@ -76,7 +75,7 @@ func (s *sized) run(cmd *cobra.Command) error {
 		return err
 	}
 	w.Configure(cfg, learner)
-	// A flag wins over the configuration, and flags' own defaults count where there is none.
+	// A flag wins over the configuration. Defaults of flags count only without one.
 	counts := func(name string) bool { return s.file == "" || cmd.Flags().Changed(name) }
 	if counts("horizon") {
 		w.PayoffHorizon = given.PayoffHorizon
@@ -96,7 +95,7 @@ func (s *sized) run(cmd *cobra.Command) error {
 	return sizing.Write(cmd.OutOrStdout(), w, sizing.NewEstimate(w))
 }
 
-// configuration is the file's, or one with a learner of the policy asked for and everything else as it comes.
+// configuration returns the file's, or a default one with a learner of the given policy.
 func (s *sized) configuration(cmd *cobra.Command) (*config.Config, *config.Learner, error) {
 	if s.file == "" {
 		k := policy.KindOf(s.policy)
@@ -129,7 +128,7 @@ func (s *sized) configuration(cmd *cobra.Command) (*config.Config, *config.Learn
 	return nil, nil, usageError{fmt.Errorf("%s has no learner %q", s.file, s.learner)}
 }
 
-// texts takes in the flags that are words or numbers, that of how long to remember if it counts.
+// texts reads the flags that are words or numbers, among them that of remember if it counts.
 func (s *sized) texts(remember bool) error {
 	if s.id != "uuid" {
 		n, err := strconv.Atoi(s.id)
@@ -152,13 +151,10 @@ func (s *sized) texts(remember bool) error {
 	return nil
 }
 
-// shareFlag is a share, written as 5% or 0.05.
 type shareFlag float64
 
-// String implements pflag.Value.
 func (f *shareFlag) String() string { return strconv.FormatFloat(100*float64(*f), 'g', 4, 64) + "%" }
 
-// Set implements pflag.Value.
 func (f *shareFlag) Set(s string) error {
 	text, percent := strings.CutSuffix(s, "%")
 	v, err := strconv.ParseFloat(text, 64)
@@ -172,16 +168,12 @@ func (f *shareFlag) Set(s string) error {
 	return nil
 }
 
-// Type implements pflag.Value.
 func (f *shareFlag) Type() string { return "share" }
 
-// durationFlag is a duration as configurations have it.
 type durationFlag time.Duration
 
-// String implements pflag.Value.
 func (f *durationFlag) String() string { return config.FormatDuration(time.Duration(*f)) }
 
-// Set implements pflag.Value.
 func (f *durationFlag) Set(s string) error {
 	d, err := config.ParseDuration(s)
 	if err != nil {
@@ -191,5 +183,4 @@ func (f *durationFlag) Set(s string) error {
 	return nil
 }
 
-// Type implements pflag.Value.
 func (f *durationFlag) Type() string { return "duration" }

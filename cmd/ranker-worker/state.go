@@ -30,7 +30,6 @@ has live members, and need --yes where something is lost.`,
 	return cmd
 }
 
-// stateFlags are those that all state commands have.
 type stateFlags struct {
 	file string
 	json bool
@@ -57,8 +56,8 @@ func withTool(cmd *cobra.Command, file string, do func(*admin.Tool) error) error
 	return errors.Join(err, tool.Close())
 }
 
-// slowProgress shows a command's progress once it has taken two seconds. On a terminal it overwrites one line, else
-// it writes a line every two seconds.
+// slowProgress shows progress once a command has taken two seconds: one line that is overwritten on a terminal, else a line every two
+// seconds.
 type slowProgress struct {
 	w     io.Writer
 	live  bool
@@ -92,14 +91,13 @@ func (p *slowProgress) end() {
 	}
 }
 
-// printJSON prints one document.
 func printJSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
 	return enc.Encode(v)
 }
 
-// yesFlag is the agreement that a command asks for before it gives something up.
+// yesFlag adds the confirmation that a destructive command requires.
 func yesFlag(cmd *cobra.Command, yes *bool) {
 	cmd.Flags().BoolVar(yes, "yes", false, "do it; without, only show what would be lost")
 }

@@ -56,7 +56,7 @@ to stdout and --output is needed.`,
 	return cmd
 }
 
-// writeOut lets write write to stdout, or to a file that takes its name when it is whole.
+// writeOut calls write with stdout, or with a file that is renamed to its name when complete.
 func writeOut(stdout io.Writer, file string, write func(io.Writer) error) error {
 	if file == "" {
 		return write(stdout)

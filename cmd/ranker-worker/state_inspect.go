@@ -72,8 +72,8 @@ Payoffs are scaled from the payoff range to 0..1.`,
 	return cmd
 }
 
-// parseCandidates reads a:0.1,b:0.7, and plain items. An item may contain
-// colons: the part after the last one is a utility if it is a number.
+// parseCandidates reads a:0.1,b:0.7, and plain items. An item may contain colons: the part after the last one is a utility if it is a
+// number.
 func parseCandidates(text string) ([]admin.Candidate, error) {
 	if text == "" {
 		return nil, nil
@@ -228,7 +228,6 @@ func printLearner(w io.Writer, l *admin.LearnerReport, items int) {
 	}
 }
 
-// printSilence prints the weight of selections in flight, if there is one.
 func printSilence(w io.Writer, s *admin.SilenceReport) {
 	if s.Law == string(config.Waits) {
 		return
@@ -264,7 +263,7 @@ func printLevel(w io.Writer, l *admin.LevelReport) {
 	fmt.Fprintf(w, "which has changed lately: half-life %v\n", time.Duration(*l.HalfLife*float64(time.Second)))
 }
 
-// printOrder prints the order of utilities found so far, with a question mark where it is not certain.
+// printOrder prints the estimated order of utilities, with a question mark where it is not certain.
 func printOrder(w io.Writer, o *admin.OrderReport, items int) {
 	if o.UndecidedPairs == 0 {
 		fmt.Fprint(w, "  order of utilities (certain): ")

@@ -12,7 +12,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/admin"
 )
 
-// printFeatures says by how much payoffs differ with features.
 func printFeatures(w io.Writer, all []admin.FeatureReport) {
 	fmt.Fprintln(w, "  by how much a payoff changes where a feature goes from the middle of its range to its end (in payoff ranges):")
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -23,7 +22,7 @@ func printFeatures(w io.Writer, all []admin.FeatureReport) {
 	t.Flush()
 }
 
-// printDeviations says how much there is to each thing that payoffs depend on.
+// printDeviations prints the standard deviations of the effects on payoffs.
 func printDeviations(w io.Writer, all []admin.DeviationReport) {
 	fmt.Fprint(w, "  payoffs differ (in standard deviations, in payoff ranges)")
 	sep := ":"
@@ -38,7 +37,7 @@ func printDeviations(w io.Writer, all []admin.DeviationReport) {
 	fmt.Fprintln(w)
 }
 
-// printDivision prints how finely the clock and items' ages are divided, and since when payoffs count.
+// printDivision prints the buckets of the clock and of items' ages, and the time from which payoffs count.
 func printDivision(w io.Writer, d *admin.DivisionReport) {
 	if d == nil {
 		return
@@ -59,7 +58,6 @@ func printDivision(w io.Writer, d *admin.DivisionReport) {
 // mostAdds bounds the summands shown for a candidate, largest first.
 const mostAdds = 8
 
-// printAdds prints the summands of a candidate's expected payoff.
 func printAdds(w io.Writer, c *admin.RankedCandidate) {
 	all, sum := slices.Clone(c.Adds), 0.0
 	slices.SortStableFunc(all, func(a, b admin.AddReport) int { return cmp.Compare(math.Abs(b.Adds), math.Abs(a.Adds)) })

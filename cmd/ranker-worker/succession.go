@@ -16,29 +16,26 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/app"
 )
 
-// succession runs one worker after another in this process, for reloads. A changed configuration gets an app of its
-// own, which starts when the one before has drained. The HTTP server goes on with the present app. Each app has its
-// own registry, since its metrics begin at 0.
-//
-// Run is for one goroutine; other methods may be called from any.
+// succession runs one worker after another in this process, for reloads. A changed configuration gets an app of its own, which starts when
+// the previous one has drained. The HTTP server continues with the present app. Each app has its own registry, since its metrics begin at
+// 0. Run is for one goroutine; other methods are safe for concurrent use.
 type succession struct {
 	options app.Options
 	log     *slog.Logger
 
 	mu      sync.Mutex
 	present heir
-	next    *heir              // begins when the present one has ended; nil: none does
-	end     context.CancelFunc // has the present one drain; nil before Run
+	next    *heir              // begins when the present one has ended; nil: none
+	end     context.CancelFunc // drains the present one; nil before Run
 	over    bool               // Run has returned, or is about to
 }
 
-// heir is an app and its configuration.
 type heir struct {
 	cfg         *config.Config
 	app         *app.App
 	registry    *prometheus.Registry
 	page        http.Handler
-	authorities string // as they were when it was made
+	authorities string // when it was made
 }
 
 func newSuccession(cfg *config.Config, options app.Options) (*succession, error) {
@@ -51,7 +48,6 @@ func newSuccession(cfg *config.Config, options app.Options) (*succession, error)
 	return s, nil
 }
 
-// heir makes an app, which connects nothing yet.
 func (s *succession) heir(cfg *config.Config) (*heir, error) {
 	authorities, err := cfg.Authorities()
 	if err != nil {
@@ -66,11 +62,11 @@ func (s *succession) heir(cfg *config.Config) (*heir, error) {
 	return &heir{cfg, a, options.Registry, a.Board.Handler(), authorities}, nil
 }
 
-// secrets are settings that a worker takes over: with others than before it may not reach its servers for long.
+// secrets are settings that a reload applies: without them the worker could lose its servers soon.
 var secrets = []string{"kafka.sasl.password", "redis.password"}
 
-// takeOver implements reloader: a configuration that differs in nothing but learners that were added, secrets, and whom to trust. The
-// app for it is made at once, so that a fault leaves the present one at work.
+// takeOver implements reloader, for changes of added learners, secrets and authorities only. It makes the app at once, so that a fault
+// leaves the present one running.
 func (s *succession) takeOver(cfg *config.Config) (cannot []string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,7 +89,7 @@ func (s *succession) takeOver(cfg *config.Config) (cannot []string, err error) {
 	if s.over || next.authorities == newest.authorities && len(restOf(newest.cfg.Differing(cfg))) == 0 {
 		return nil, next.app.Close()
 	}
-	_ = s.drop() // it has connected nothing
+	_ = s.drop() // it has not connected
 	s.next = next
 	s.log.Info("draining, to go on with the new configuration", "learners", "["+strings.Join(added, " ")+"]", "secrets", rest,
 		"authorities", next.authorities != s.present.authorities)
@@ -103,7 +99,7 @@ func (s *succession) takeOver(cfg *config.Config) (cannot []string, err error) {
 	return nil, nil
 }
 
-// drop forgets the app that was to begin, if one was; mu is held.
+// drop drops the next app; the caller holds the lock.
 func (s *succession) drop() error {
 	next := s.next
 	if s.next = nil; next == nil {
@@ -112,14 +108,14 @@ func (s *succession) drop() error {
 	return next.app.Close()
 }
 
-// Run works until drain is done, then drains, at once when force is.
+// Run works until drain is done, then drains, or ends at once when force is done.
 func (s *succession) Run(drain, force context.Context) error {
 	for {
 		running, end := context.WithCancel(drain)
 		s.mu.Lock()
 		s.end = end
 		present := s.present.app
-		if s.next != nil { // SIGHUP came before there was an end
+		if s.next != nil { // SIGHUP came before the end
 			end()
 		}
 		s.mu.Unlock()
@@ -154,11 +150,8 @@ func (s *succession) now() heir {
 // Gather implements prometheus.Gatherer: the present app's metrics.
 func (s *succession) Gather() ([]*dto.MetricFamily, error) { return s.now().registry.Gather() }
 
-// Unready lists why the present app is not ready.
 func (s *succession) Unready() []string { return s.now().app.Worker.Unready() }
 
-// Dead returns why the process should be restarted.
 func (s *succession) Dead() error { return s.now().app.Worker.Dead() }
 
-// ServeHTTP serves the present app's page.
 func (s *succession) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.now().page.ServeHTTP(w, r) }

@@ -12,26 +12,26 @@ import (
 	"strings"
 )
 
-// filmsHeader is the first line of ml-100k.item.
 const filmsHeader = "item_id:token\tmovie_title:token_seq\trelease_year:token\tclass:token_seq"
 
-// Genres are those of MovieLens-100k, in the order of Film.Genres. A film has some of them.
+// Genres are those of MovieLens-100k, in the order of Film.Genres.
 var Genres = []string{"Action", "Adventure", "Animation", "Children's", "Comedy", "Crime", "Documentary", "Drama", "Fantasy", "Film-Noir", "Horror",
 	"Musical", "Mystery", "Romance", "Sci-Fi", "Thriller", "War", "Western"}
 
-// Film is what is known of a film before anybody has rated it.
+// Film is a film's data apart from ratings.
 type Film struct {
-	Year   int    // in which it came out; 0: not known
+	Year   int    // of its release; 0: unknown
 	Genres []bool // as Genres
 }
 
-// The years in which films of MovieLens-100k came out.
+// First and last year of release in MovieLens-100k.
 const (
 	firstYear = 1922
 	lastYear  = 1998
 )
 
-// ParseFilms reads ml-100k.item: a header, then one film a line, its fields separated by tabs and its genres by blanks. Faults name their line.
+// ParseFilms reads ml-100k.item: a header, then one film a line, with fields separated by tabs and genres by blanks. Faults name their
+// line.
 func ParseFilms(r io.Reader) (map[string]Film, error) {
 	lines := bufio.NewScanner(r)
 	if !lines.Scan() || lines.Text() != filmsHeader {
@@ -44,7 +44,7 @@ func ParseFilms(r io.Reader) (map[string]Film, error) {
 			return nil, fmt.Errorf("line %d: not a film of 4 fields: %w", number, ErrFormat)
 		}
 		f := Film{Genres: make([]bool, len(Genres))}
-		if n, err := strconv.Atoi(fields[2]); err == nil { // of two films something else stands there
+		if n, err := strconv.Atoi(fields[2]); err == nil { // two films have other text here
 			if n < firstYear || n > lastYear {
 				return nil, fmt.Errorf("line %d: year %d is not from %d to %d: %w", number, n, firstYear, lastYear, ErrFormat)
 			}
@@ -62,8 +62,7 @@ func ParseFilms(r io.Reader) (map[string]Film, error) {
 	return films, lines.Err()
 }
 
-// Features are what a film's payoffs may depend on besides the film: how old it is, from 0 to 1, and for each genre whether it is one, 0 or 1.
-// A film of which the year is not known is as old as most are: new.
+// Features returns a film's age, from 0 to 1, and 0 or 1 for each genre. A film of unknown year counts as new, like most.
 func (f Film) Features() []float64 {
 	all := make([]float64, 1+len(Genres))
 	if f.Year > 0 {
@@ -77,7 +76,7 @@ func (f Film) Features() []float64 {
 	return all
 }
 
-// LoadFilms fetches the films where needed, and reads them.
+// LoadFilms reads the films, after a download if necessary.
 func LoadFilms(ctx context.Context, cache string) (map[string]Film, error) {
 	path, err := Fetch(ctx, cache, filmsFile)
 	if err != nil {

@@ -10,13 +10,10 @@ import (
 	"time"
 )
 
-// ErrFormat says that a file of ratings is not what it should be.
 var ErrFormat = errors.New("not a file of ratings")
 
-// header is the first line of ml-100k.inter.
 const header = "user_id:token\titem_id:token\trating:float\ttimestamp:float"
 
-// Rating is one user's opinion of one film.
 type Rating struct {
 	User  string
 	Film  string
@@ -27,8 +24,8 @@ type Rating struct {
 // Payoff maps the rating to [0,1].
 func (r Rating) Payoff() float64 { return (r.Value - 1) / 4 }
 
-// ParseRatings reads ml-100k.inter: a header, then one rating a line, its fields separated by tabs. Faults name their
-// line. A user who rates a film twice is a fault.
+// ParseRatings reads ml-100k.inter: a header, then one rating a line, with fields separated by tabs. Faults name their line. A second
+// rating of a film by one user is a fault.
 func ParseRatings(r io.Reader) ([]Rating, error) {
 	lines := bufio.NewScanner(r)
 	if !lines.Scan() || lines.Text() != header {
@@ -77,7 +74,7 @@ func parseRating(line string) (Rating, error) {
 	return rating, nil
 }
 
-// Span is the time from the first to the last of the ratings.
+// Span returns the times of the first and the last rating.
 func Span(ratings []Rating) (from, to time.Time) {
 	var first, last int64
 	for i, r := range ratings {

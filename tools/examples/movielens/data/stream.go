@@ -12,19 +12,18 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/simulate"
 )
 
-// ErrConfig says that a stream cannot be made: of this configuration, or of these ratings.
 var ErrConfig = errors.New("no such stream")
 
-// Config of a stream. Zero values stand for the defaults.
+// Config of a stream. Zero values mean the defaults.
 type Config struct {
 	Seed        uint64
 	Impressions int           // default 200,000
 	Candidates  int           // per impression, default 20
-	MinRatings  int           // of a user who takes part, default 20; at least Candidates
+	MinRatings  int           // of a drawn user, default 20; at least Candidates
 	WindowRatio float64       // P(w) ∝ WindowRatio^(w−1); default 0.7
 	Interval    time.Duration // between impressions; default: the span of the data over Impressions
-	// Once has each user pay for each film once: a film that was selected is not in front of that user again, nor is one that is in front of the
-	// user in an impression that has not been answered. Users with too few films left take part no longer.
+	// Once lets each user pay for a film once: selected films, and those in unanswered impressions, are not drawn for that user again.
+	// Users with too few remaining films are not drawn.
 	Once bool
 }
 
@@ -40,7 +39,6 @@ func (c Config) withDefaults(ratings []Rating) Config {
 	return c
 }
 
-// Stream is the source of impressions; see the package's comment for what they are.
 type Stream struct {
 	config  Config
 	start   time.Time
@@ -53,7 +51,6 @@ type Stream struct {
 	err     error
 }
 
-// user is one who takes part.
 type user struct {
 	id    string
 	films []film
@@ -64,36 +61,35 @@ type user struct {
 type film struct {
 	simulate.Candidate
 	payoff float64
-	away   bool // it cannot be drawn: it was paid for, or may be; see Config.Once
+	away   bool // not to be drawn, see Config.Once
 }
 
-// Impression is one user in front of some films, and what follows.
 type Impression struct {
 	ID         string
 	Time       time.Time
 	Candidates []simulate.Candidate // in random order
 
-	// What the worker does not see.
+	// Hidden from the worker.
 	User    string
-	Payoffs []float64     // of each candidate, were it selected
+	Payoffs []float64     // of each candidate, if selected
 	Window  int           // in 1..len(Candidates)
 	Delay   time.Duration // from the selection to its payoff
 
 	of *user
 }
 
-// Select is the position, in Candidates, of the film that the user selects from a ranking of their positions.
+// Select returns the position, in Candidates, of the film that the user selects from a ranking of their positions.
 func (im *Impression) Select(order []int) int {
 	return simulate.Select(im.Candidates, order, im.Window)
 }
 
-// BestPayoff is the most that any ranking could have got out of this user.
+// BestPayoff returns the highest payoff of this user over all rankings.
 func (im *Impression) BestPayoff() float64 {
 	best, _ := simulate.Best(im.Candidates, im.Payoffs, im.Window)
 	return best
 }
 
-// NewStream prepares the stream. The order of the ratings does not matter.
+// NewStream prepares the stream, independently of the ratings' order.
 func NewStream(ratings []Rating, config Config) (*Stream, error) {
 	config = config.withDefaults(ratings)
 	if config.Impressions < 1 || config.Candidates < 1 || config.MinRatings < config.Candidates ||
@@ -120,13 +116,13 @@ func NewStream(ratings []Rating, config Config) (*Stream, error) {
 	}, nil
 }
 
-// Config is the stream's, with its defaults filled in.
+// Config returns the stream's, with its defaults filled in.
 func (s *Stream) Config() Config { return s.config }
 
-// Users is the number of users who take part.
+// Users returns the number of users who may be drawn.
 func (s *Stream) Users() int { return len(s.users) }
 
-// Popularity is the number of ratings of each film.
+// Popularity returns each film's number of ratings.
 func Popularity(ratings []Rating) map[string]int {
 	popularity := map[string]int{}
 	for _, r := range ratings {
@@ -135,8 +131,7 @@ func Popularity(ratings []Rating) map[string]int {
 	return popularity
 }
 
-// Means are the mean payoffs of each film, over all ratings of the data set: what there is to learn for somebody who
-// does not know the users.
+// Means returns each film's mean payoff over all ratings: the best knowledge without knowing the users.
 func Means(ratings []Rating) map[string]float64 {
 	means, popularity := map[string]float64{}, Popularity(ratings)
 	for _, r := range ratings {
@@ -145,8 +140,7 @@ func Means(ratings []Rating) map[string]float64 {
 	return means
 }
 
-// usersOf lists those with at least so many ratings, by id, each with the films in the order of theirs: what is drawn
-// must not depend on the order of the file.
+// usersOf returns those with at least so many ratings, by id, each with films in a fixed order, independent of the file's.
 func usersOf(ratings []Rating, atLeast int) []*user {
 	popularity := Popularity(ratings)
 	films := map[string][]film{}
@@ -167,7 +161,7 @@ func usersOf(ratings []Rating, atLeast int) []*user {
 	return users
 }
 
-// Gaps are the times between consecutive ratings of one user, those of zero left out, in increasing order.
+// Gaps returns the times above zero between consecutive ratings of a user, in rising order.
 func Gaps(ratings []Rating) []time.Duration {
 	times := map[string][]int64{}
 	for _, r := range ratings {
@@ -186,7 +180,7 @@ func Gaps(ratings []Rating) []time.Duration {
 	return gaps
 }
 
-// Next is the next impression; ok is false when there are no more. The impression is the caller's to keep.
+// Next returns the next impression, which the caller may keep; ok is false at the end.
 func (s *Stream) Next() (im *Impression, ok bool) {
 	if s.next == s.config.Impressions {
 		return nil, false
@@ -215,10 +209,10 @@ func (s *Stream) Next() (im *Impression, ok bool) {
 	return im, true
 }
 
-// drawsEach bounds how often a user is drawn in vain: one of whom too many films are in front of the user now.
+// drawsEach bounds the draws, per user, of users with too many films in unanswered impressions.
 const drawsEach = 64
 
-// draw draws a user, and puts the numbers of those films into scratch that can be drawn. It is nil where nobody has enough.
+// draw draws a user, and puts the numbers of drawable films into scratch. It returns nil if nobody has enough.
 func (s *Stream) draw() *user {
 	for range drawsEach * len(s.users) {
 		if len(s.users) == 0 {
@@ -243,7 +237,7 @@ func (s *Stream) draw() *user {
 	return nil
 }
 
-// Answered says what was selected from an impression, by its position in Candidates: with Config.Once the others can be drawn again.
+// Answered reports a selection by its position in Candidates. With Config.Once the others can be drawn again.
 func (s *Stream) Answered(im *Impression, selected int) {
 	im.of.paid++
 	for i, c := range im.Candidates {
@@ -254,5 +248,5 @@ func (s *Stream) Answered(im *Impression, selected int) {
 	}
 }
 
-// Err is why there are no more impressions though there should be.
+// Err returns the reason for an early end.
 func (s *Stream) Err() error { return s.err }
