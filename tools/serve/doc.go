@@ -1,3 +1,3 @@
-// Package serve tries the HTTP interface of `ranker-worker serve` on a live broker and worker: what it does, that it does what
-// docs/openapi.yaml says, and that clients which are generated from that work.
+// Package serve tests the HTTP interface of `ranker-worker serve` on a live broker and worker: its behaviour, its agreement with
+// docs/openapi.yaml, and clients generated from that.
 package serve

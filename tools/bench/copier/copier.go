@@ -16,35 +16,30 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// Config is a copy's configuration.
 type Config struct {
 	Client     *broker.Client
 	Partitions int   // each is copied by one goroutine, in order
-	Records    int64 // how many to copy, over all partitions; the copier waits for them
+	Records    int64 // over all partitions; the copier waits for them
 	FetchBytes int   // of one request; 0: 1 MiB
-	Items      int64 // of the catalogue that Fill's impressions are of; 0: 20,000
+	Items      int64 // of Fill's catalogue; 0: 20,000
 	Paid       bool  // Fill writes a selection and a payoff for each impression too
 	Protobuf   bool  // Fill writes impressions in Protobuf
 }
 
 func (c *Config) items() int64 { return cmp.Or(c.Items, 20_000) }
 
-// Result is the cost of a copy.
 type Result struct {
 	Records int64
 	Elapsed time.Duration
 	CPU     time.Duration // of this process, user and system
 }
 
-// PerSecond is the throughput in records.
 func (r Result) PerSecond() float64 { return float64(r.Records) / r.Elapsed.Seconds() }
 
-// CPUPerRecord returns this process's CPU time per record.
 func (r Result) CPUPerRecord() time.Duration {
 	return time.Duration(float64(r.CPU) / float64(max(r.Records, 1)))
 }
 
-// String says it in one line.
 func (r Result) String() string {
 	return fmt.Sprintf("%d records in %v: %.0f records/s, %v CPU per record", r.Records, r.Elapsed.Round(time.Millisecond),
 		r.PerSecond(), r.CPUPerRecord().Round(10*time.Nanosecond))
@@ -166,7 +161,7 @@ func (c *partitionCopier) send(ctx context.Context, messages []task.OutMessage) 
 	return nil
 }
 
-// fence gets a producer; a coordinator that is busy or just starting is asked again.
+// fence gets a producer. It retries while the coordinator is busy or starting.
 func (c *partitionCopier) fence(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -183,8 +178,8 @@ func (c *partitionCopier) fence(ctx context.Context) error {
 	}
 }
 
-// Fill writes impressions of 20 candidates, about 950 bytes each, in Protobuf 550, to their default
-// partitions with a plain producer and, if paid, their selections and payoffs, with rising times.
+// Fill writes impressions of 20 candidates, about 950 bytes each, in Protobuf 550, to their default partitions with a plain producer and,
+// if paid, their selections and payoffs, with rising times.
 func Fill(ctx context.Context, cfg Config) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for p := range cfg.Partitions {

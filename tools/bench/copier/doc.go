@@ -1,3 +1,3 @@
-// Package copier reads impressions and writes each back as it is: the least that a worker between two topics can do,
-// with the very client that the worker uses. `make bench` holds the worker's speed against it.
+// Package copier reads impressions and writes each back unchanged: the least work of a worker between two topics, with the worker's client.
+// `make bench` compares the worker's speed with it.
 package copier

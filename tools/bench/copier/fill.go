@@ -19,14 +19,14 @@ import (
 
 const fillBatch = 800
 
-// Place is the partition that Kafka's default partitioner gives to a key.
+// Place returns the partition of a key by Kafka's default partitioner.
 func Place(key []byte, partitions int) int {
 	return partitioner.Balance(kafka.Message{Key: key}, numbers[:partitions]...)
 }
 
 var (
 	partitioner = kafka.Murmur2Balancer{Consistent: true}
-	numbers     = func() (n [1024]int) { // more partitions nobody measures with on one machine
+	numbers     = func() (n [1024]int) { // more partitions than one machine measures
 		for p := range n {
 			n[p] = p
 		}
@@ -34,12 +34,11 @@ var (
 	}()
 )
 
-// filler writes one partition's share of the records.
 type filler struct {
 	cfg  *Config
 	p    int
 	buf  []byte
-	last int64 // timestamp of the last batch, in Unix milliseconds
+	last int64 // of the last batch, in Unix milliseconds
 }
 
 // fill writes the impressions of partition p, each batch followed by its selections and payoffs.
@@ -67,7 +66,7 @@ func fill(ctx context.Context, cfg Config, p int) error {
 	return nil
 }
 
-// write appends one batch. Its time is later than that of the batch before: a selection comes after its impression.
+// write appends one batch with a later time than the one before: a selection comes after its impression.
 func (f *filler) write(ctx context.Context, t event.Topic, messages []task.OutMessage) (err error) {
 	if len(messages) == 0 {
 		return nil
@@ -83,8 +82,7 @@ func (f *filler) write(ctx context.Context, t event.Topic, messages []task.OutMe
 	return nil
 }
 
-// Send appends one encoded batch to a partition of an input. The topic may be so new that not everybody knows of it: then
-// it waits.
+// Send appends one encoded batch to a partition of an input. It waits for a topic that is too new.
 func Send(ctx context.Context, c *broker.Client, t event.Topic, p int, batch []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
@@ -110,21 +108,20 @@ func unknown(err error) bool {
 		errors.Is(err, kafka.NotLeaderForPartition) || errors.Is(err, kafka.UnknownTopicOrPartition)
 }
 
-// framed puts the size in front that the wire has there.
+// framed prepends the size, as on the wire.
 func framed(batch []byte) protocol.RawRecordSet {
 	size := binary.BigEndian.AppendUint32(nil, uint32(len(batch)))
 	return protocol.RawRecordSet{Reader: io.MultiReader(bytes.NewReader(size), bytes.NewReader(batch))}
 }
 
-// Key is the id of the i-th impression.
 func Key(i int64) []byte { return fmt.Appendf(nil, "i-%010d", i) }
 
-// NamedImpression makes the i-th impression under an id: 20 candidates with utilities, 950 bytes.
+// NamedImpression returns the i-th impression under an id: 20 candidates with utilities, 950 bytes.
 func NamedImpression(key []byte, i int64) task.OutMessage {
 	return task.OutMessage{Key: key, Value: impressionOf(key, i, 20_000)}
 }
 
-// impressionOf is one of a catalogue of so many items.
+// impressionOf returns an impression of a catalogue of items.
 func impressionOf(key []byte, i, items int64) []byte {
 	v := fmt.Appendf(make([]byte, 0, 1000), `{"impression_id":"%s","candidates":[`, key)
 	for j := range int64(candidates) {
@@ -137,7 +134,6 @@ func impressionOf(key []byte, i, items int64) []byte {
 	return v
 }
 
-// impression is the i-th, in the format that is asked for.
 func (c *Config) impression(key []byte, i int64) task.OutMessage {
 	if !c.Protobuf {
 		return task.OutMessage{Key: key, Value: impressionOf(key, i, c.items())}
@@ -149,17 +145,15 @@ func (c *Config) impression(key []byte, i int64) task.OutMessage {
 	return task.OutMessage{Key: key, Value: event.AppendProtobufImpression(nil, &imp)}
 }
 
-// utility is that of the j-th candidate of the i-th impression.
 func utility(i, j int64) float64 { return float64((i*31+j*17389)%100000) / 100000 }
 
-// candidates of each impression.
 const candidates = 20
 
-// candidate is the number of the j-th candidate of the i-th impression: so many different ones, as long as the number of items is
-// no multiple of the primes, and every item comes as often as any other.
+// candidate returns the item of the j-th candidate of the i-th impression. Candidates differ, and items are equally frequent, unless the
+// number of items is a multiple of the primes.
 func candidate(i, j, items int64) int64 { return (i*7919 + j*104729) % items }
 
-// selectionOf is that of the i-th impression's (i mod 20)-th candidate, whatever its ranking will be.
+// selectionOf selects the i-th impression's (i mod 20)-th candidate, whatever its ranking.
 func selectionOf(key []byte, i, items int64) task.OutMessage {
 	return task.OutMessage{Key: key, Value: fmt.Appendf(nil, `{"impression_id":"%s","item":"item-%06d"}`, key, candidate(i, i%candidates, items))}
 }

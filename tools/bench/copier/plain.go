@@ -14,8 +14,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// RunPlain copies as Run does, by kafka-go's own Client.Fetch and Client.Produce instead of ours: as a program would
-// that uses the library alone. It fetches ahead in the same way.
+// RunPlain is Run by kafka-go's own Client.Fetch and Client.Produce, like a program with the library alone. It fetches ahead in the same
+// way.
 func RunPlain(ctx context.Context, cfg Config) (Result, error) {
 	if cfg.FetchBytes <= 0 {
 		cfg.FetchBytes = 1 << 20
@@ -112,7 +112,7 @@ func (c *plainCopier) produce(ctx context.Context, answers <-chan []kafka.Record
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		// Answers are of about the size that one batch may have.
+		// An answer may be as large as the largest batch.
 		for half := (len(records) + 1) / 2; len(records) > 0; records = records[min(half, len(records)):] {
 			if err := c.send(ctx, records[:min(half, len(records))]); err != nil {
 				return err
@@ -131,7 +131,7 @@ func (c *plainCopier) send(ctx context.Context, records []kafka.Record) error {
 			err = res.Error
 		}
 		if unknown(err) && call.Err() == nil {
-			time.Sleep(10 * time.Millisecond) // the topic is new, and the client learns of its leaders by and by
+			time.Sleep(10 * time.Millisecond) // the client does not know the new topic's leaders yet
 			continue
 		}
 		if err != nil {

@@ -19,28 +19,25 @@ import (
 	"github.com/ranker-worker/ranker-worker/tools/bench/copier"
 )
 
-// Drain is one run of the worker and, next to it and over the same records, one each of the worker with an adversarial
-// learner, of the bare copier by kafka-go's Client.Fetch and Client.Produce (Copier) and of the one by our own codec and
-// transport calls (Raw).
+// Drain is one run of each program over the same records: the worker, the worker with an adversarial learner, the bare copier by kafka-go's
+// Client.Fetch and Client.Produce (Copier), and the one by our own codec and transport calls (Raw).
 type Drain struct{ Worker, Adversarial, Copier, Raw Pass }
 
-// Pass is one program's way through the records. CPU times are per record, and leave its start out: they count from
-// the moment that the first output is seen in the log.
+// Pass is one program's run over the records. CPU times are per record and without the start: from the first output in the log.
 type Pass struct {
 	PerSecond  float64
 	CPU        time.Duration // of the program itself
 	Kafka      time.Duration
 	Redis      time.Duration
-	FirstAfter time.Duration // from the program's start to the first output
-	Memory     int64         // the most that the program itself had resident up to the last output, in bytes; 0: not known
+	FirstAfter time.Duration // from the program's start
+	Memory     int64         // peak resident memory up to the last output, in bytes; 0: unknown
 }
 
-// topics of one run: the inputs are shared, each run has rankings of its own.
+// topics of one run: inputs are shared, rankings are not.
 func (b *bench) topics(inputs, run string) [event.Topics]string {
 	return [event.Topics]string{inputs + "-impressions", inputs + "-selections", inputs + "-payoffs", run + "-rankings"}
 }
 
-// create makes the topics of a run, and waits until they have leaders.
 func (b *bench) create(ctx context.Context, topics [event.Topics]string, group string) (*broker.Client, error) {
 	c, err := broker.New(broker.Options{Brokers: []string{b.Kafka}, Group: group, DLQSuffix: ".dlq", Topics: topics})
 	if err != nil {
@@ -79,10 +76,9 @@ func (b *bench) usable(ctx context.Context, c *broker.Client) error {
 	return err
 }
 
-// drop deletes a run's rankings: disk and page cache are for the next run.
+// drop deletes a run's rankings, to free disk and page cache for the next run.
 func (b *bench) drop(ctx context.Context, c *broker.Client) { b.dropTopics(ctx, c, event.Rankings) }
 
-// dropAll deletes all topics of a run.
 func (b *bench) dropAll(ctx context.Context, c *broker.Client) {
 	b.dropTopics(ctx, c, event.Impressions, event.Selections, event.Payoffs, event.Rankings)
 }
@@ -132,7 +128,7 @@ func (b *bench) drains(ctx context.Context, r *Report) error {
 			func() (err error) { d.Copier, err = b.copierPass(ctx, inputs, run+"-c", true); return err },
 			func() (err error) { d.Raw, err = b.copierPass(ctx, inputs, run+"-r", false); return err },
 		}
-		if i%2 == 1 { // whatever the order does to one, it does to the others
+		if i%2 == 1 { // so that the order affects all alike
 			slices.Reverse(passes)
 		}
 		for _, pass := range passes {
@@ -167,7 +163,6 @@ learners:
   feed: %s
 `
 
-// The learners that are measured.
 const (
 	stochastic  = "{payoffs: stochastic, policy: elimination, delay: qpmd}"
 	adversarial = "{payoffs: adversarial, policy: ftrl, delay: bold}"
@@ -235,24 +230,23 @@ func (b *bench) copierPass(ctx context.Context, inputs, run string, plain bool) 
 	return p, err
 }
 
-// passLimit bounds one program's way through the records.
 const passLimit = 10 * time.Minute
 
-// lookEvery is how often the log's end is looked at. One look costs one request for all partitions.
+// lookEvery is the interval of requests for the log's end, one for all partitions.
 const lookEvery = 10 * time.Millisecond
 
 // progress returns the number of finished impressions.
 type progress func(context.Context) (int64, error)
 
-// rankings counts the logged rankings, without the log's other records.
+// rankings counts the logged rankings, without other records (besides).
 func (b *bench) rankings(c *broker.Client, besides int64) progress {
 	return func(ctx context.Context) (int64, error) {
 		n, err := b.ends(ctx, c, event.Rankings)
-		return n - besides, err // after an error, which may pass, nothing has been seen
+		return n - besides, err // an error may be transient: nothing was counted
 	}
 }
 
-// watch follows the number of finished impressions up to the last. Those before b.warm are not counted.
+// watch follows the number of finished impressions up to the last, without those before b.warm.
 func (b *bench) watch(ctx context.Context, w *child, done progress) (Pass, error) {
 	ctx, cancel := context.WithTimeout(ctx, passLimit)
 	defer cancel()
@@ -277,7 +271,7 @@ func (b *bench) watch(ctx context.Context, w *child, done progress) (Pass, error
 			}
 			each := func(d time.Duration) time.Duration { return time.Duration(float64(d) / float64(count)) }
 			end, memory := cpuTime(w.cmd.Process.Pid), peakResident(w.cmd.Process.Pid)
-			if end == 0 { // it was faster than us, and is gone
+			if end == 0 { // it ended before the first look
 				<-w.done
 				end = w.cmd.ProcessState.UserTime() + w.cmd.ProcessState.SystemTime()
 			}
@@ -298,7 +292,6 @@ func (b *bench) watch(ctx context.Context, w *child, done progress) (Pass, error
 	}
 }
 
-// ends adds the ends of a topic's partitions up.
 func (b *bench) ends(ctx context.Context, c *broker.Client, t event.Topic) (int64, error) {
 	asked := make([]kafka.OffsetRequest, b.Partitions)
 	for p := range asked {

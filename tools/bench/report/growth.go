@@ -19,7 +19,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/tools/bench/copier"
 )
 
-// Size is the size of a row in the table of growth.
 type Size struct {
 	Partitions int
 	Items      int64 // of the catalogue
@@ -30,10 +29,11 @@ type Size struct {
 // Sizes are those of the table in docs/benchmarks.md.
 const Sizes = "6x2000 6x20000 6x200000 6x200000+protobuf 6x1000000 24x200000 64x200000 24x20000+paid"
 
-// mostPartitions is as many as copier.Place knows.
+// mostPartitions is the limit of copier.Place.
 const mostPartitions = 1024
 
-// ParseSizes reads sizes as Sizes has them: partitions, x and items, +protobuf where impressions are, and +paid where each is selected and paid.
+// ParseSizes reads sizes in the format of Sizes: partitions, x and items, +protobuf for impressions in Protobuf, and +paid if each is
+// selected and paid.
 func ParseSizes(text string) (all []Size, err error) {
 	for _, word := range strings.Fields(text) {
 		size, paid := strings.CutSuffix(word, "+paid")
@@ -54,12 +54,10 @@ func ParseSizes(text string) (all []Size, err error) {
 	return all, nil
 }
 
-// String is the size as ParseSizes reads it.
 func (s Size) String() string {
 	return fmt.Sprintf("%dx%d%s%s", s.Partitions, s.Items, map[bool]string{true: "+protobuf"}[s.Protobuf], map[bool]string{true: "+paid"}[s.Paid])
 }
 
-// GrowthOptions configure the table of growth.
 type GrowthOptions struct {
 	Kafka       string // host:port
 	KafkaPID    int    // 0: its CPU is not reported
@@ -75,15 +73,13 @@ type Growth struct {
 	Rows        []Grown
 }
 
-// Grown is a row.
 type Grown struct {
 	Size
 	Pass
-	Stored int64   // Redis' memory after the worker's end, beyond its empty size, in bytes
+	Stored int64   // growth of Redis' memory up to the worker's end, in bytes
 	Load   float64 // load average over a minute, before the row began
 }
 
-// usualLearner is a configuration with payoffs only.
 const usualLearner = "{payoffs: stochastic}"
 
 // RunGrowth measures each size: a worker process of its own that owns all partitions, with topics and a Redis of its own.
@@ -116,7 +112,6 @@ func RunGrowth(ctx context.Context, o GrowthOptions) (*Growth, error) {
 	return g, nil
 }
 
-// grown measures a row.
 func (b *bench) grown(ctx context.Context, row *Grown) error {
 	inputs := fmt.Sprintf("growth-%d", time.Now().UnixNano())
 	c, err := b.filled(ctx, inputs, row.Size)
@@ -131,7 +126,6 @@ func (b *bench) grown(ctx context.Context, row *Grown) error {
 	return err
 }
 
-// filled makes topics of that name and fills the inputs.
 func (b *bench) filled(ctx context.Context, inputs string, s Size) (*broker.Client, error) {
 	c, err := b.create(ctx, b.topics(inputs, inputs), inputs)
 	if err != nil {
@@ -184,10 +178,10 @@ func (b *bench) alone(ctx context.Context, c *broker.Client, paid bool) (p Pass,
 	return p, full - empty, err
 }
 
-// askEvery is how often a worker is asked for its metrics, which takes it a millisecond or two.
+// askEvery is the interval of requests for a worker's metrics, which take a millisecond or two.
 const askEvery = 100 * time.Millisecond
 
-// paid counts impressions as rankings does, but the last only when all payoffs have been applied.
+// paid counts impressions like rankings, but the last only when all payoffs have been applied.
 func (b *bench) paid(rankings progress, listen string) progress {
 	var asked time.Time
 	return func(ctx context.Context) (int64, error) {
@@ -220,7 +214,6 @@ func (b *bench) paid(rankings progress, listen string) progress {
 	}
 }
 
-// usedMemory returns a Redis' memory in bytes.
 func usedMemory(ctx context.Context, addr string) (n int64, err error) {
 	client := goredis.NewClient(&goredis.Options{Addr: addr})
 	defer func() { _ = client.Close() }()
@@ -234,7 +227,6 @@ func usedMemory(ctx context.Context, addr string) (n int64, err error) {
 	return n, nil
 }
 
-// Write prints the table.
 func (g *Growth) Write(w io.Writer) error {
 	var t strings.Builder
 	fmt.Fprintf(&t, "One worker that owns all partitions, the default learner, %d impressions of 20 candidates in each row, all there before it starts\n\n", g.Impressions)
@@ -256,10 +248,8 @@ func (g *Growth) Write(w io.Writer) error {
 	return err
 }
 
-// roundTo is the multiple of unit that is nearest to x ≥ 0.
 func roundTo(x float64, unit int64) int64 { return (int64(x) + unit/2) / unit * unit }
 
-// thousands writes n ≥ 0 with a comma at each thousand.
 func thousands(n int64) string {
 	s := strconv.FormatInt(n, 10)
 	for at := len(s) - 3; at > 0; at -= 3 {

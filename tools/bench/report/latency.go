@@ -27,27 +27,27 @@ import (
 	"github.com/ranker-worker/ranker-worker/tools/bench/copier"
 )
 
-// Latency is how long impressions waited for their rankings. It counts from the moment that an impression was due to
-// be sent, whether or not its producer was held up, to that of a consumer having its ranking.
+// Latency is the wait of impressions for their rankings: from the time at which the impression was due to be sent, even if its producer was
+// late, to its consumer's receipt of the ranking.
 type Latency struct {
 	Rate     float64 // achieved, impressions per second
 	P50, P99 time.Duration
-	// The upper bounds of the buckets of the worker's own histogram, which goes from an impression's Kafka timestamp to
-	// the acknowledgement of its ranking.
+	// Upper bounds of the buckets of the worker's own histogram, from an impression's Kafka timestamp to the acknowledgement of its
+	// ranking.
 	WorkerP50, WorkerP99 time.Duration
 	CPU                  time.Duration // of the worker, per impression
 }
 
 const (
-	// burst is how often each partition's producer sends: as producers of Kafka 4 do by default (linger.ms).
+	// burst is the interval of each partition's producer, the default of producers of Kafka 4 (linger.ms).
 	burst = 5 * time.Millisecond
-	// warmUp is left out of the measurement.
+	// warmUp is not measured.
 	warmUp = 5 * time.Second
-	// settleTime is how long rankings may take after the last impression.
+	// settleTime bounds the wait after the last impression.
 	settleTime = 20 * time.Second
 )
 
-// latency runs an open loop: impressions are sent on schedule, whatever comes of those before.
+// latency runs an open loop: impressions are sent on schedule, whatever the latency of earlier ones.
 func (b *bench) latency(ctx context.Context) (*Latency, error) {
 	run := fmt.Sprintf("bench-%d", time.Now().UnixNano())
 	topics := b.topics(run, run)
@@ -121,7 +121,6 @@ func (b *bench) openLoop(ctx context.Context, c *broker.Client, w *child, listen
 	return res, nil
 }
 
-// loop is shared by the producers and consumers of an open loop.
 type loop struct {
 	c                   *broker.Client
 	origin, from, until time.Time
@@ -129,7 +128,7 @@ type loop struct {
 	sentAll             atomic.Bool
 }
 
-// produce sends one partition's share on schedule. The impression's id carries the moment it was due.
+// produce sends one partition's share on schedule. The impression's id carries the time at which it was due.
 func (l *loop) produce(ctx context.Context, p, partitions, rate int) error {
 	perSecond := float64(rate) / float64(partitions)
 	offset := time.Duration(p) * burst / time.Duration(partitions) // partitions do not send all at once
@@ -165,7 +164,7 @@ func (l *loop) produce(ctx context.Context, p, partitions, rate int) error {
 	return nil
 }
 
-// name makes an id that carries the moment at which it was due, and belongs to partition p.
+// name returns an id of partition p with the time at which it was due.
 func name(due time.Time, at int64, p, partitions int) []byte {
 	for nonce := 0; ; nonce++ {
 		id := fmt.Appendf(nil, "%d-%d-%d", due.UnixNano(), at, nonce)
@@ -175,7 +174,7 @@ func name(due time.Time, at int64, p, partitions int) []byte {
 	}
 }
 
-// consume reads one partition's rankings until all have come, without those due before the measurement.
+// consume reads one partition's rankings to the end, without those due before the measurement.
 func (l *loop) consume(ctx context.Context, p int) ([]time.Duration, error) {
 	var samples []time.Duration
 	var next, got int64
@@ -255,10 +254,9 @@ func awaitReady(ctx context.Context, listen string) error {
 	}
 }
 
-// scrape is a histogram: how many samples were at most each bound.
+// scrape is a histogram: the number of samples up to each bound.
 type scrape map[float64]float64
 
-// scrapeMetrics reads a worker's metrics, by name.
 func scrapeMetrics(ctx context.Context, listen string) (map[string]*dto.MetricFamily, error) {
 	body, err := get(ctx, "http://"+listen+"/metrics")
 	if err != nil {
@@ -295,7 +293,7 @@ func (s scrape) minus(before scrape) scrape {
 	return diff
 }
 
-// quantile is the least bound under which the share q of the samples lies.
+// quantile returns the least bound with the share q of the samples.
 func (s scrape) quantile(q float64) time.Duration {
 	least := math.Inf(1)
 	for bound, n := range s {

@@ -17,21 +17,20 @@ import (
 	"github.com/ranker-worker/ranker-worker/tools/bench/streams"
 )
 
-// PeersOptions configure the comparison with Kafka Streams.
 type PeersOptions struct {
 	Kafka       string // host:port
 	KafkaPID    int    // 0: its CPU is not reported
 	Size        Size
-	Impressions int64     // of one drain; of these the first third is not counted, see warmShare
+	Impressions int64     // of one drain, without a third of them, see warmShare
 	Runs        int       // of each, in turn
 	Threads     int       // of a Kafka Streams job
 	Verbose     io.Writer // progress messages; nil: none
 }
 
-// warmShare: the first 1/warmShare of a drain does not count, in which Java compiles hot code, and programs first meet most items.
+// warmShare: the first 1/warmShare of a drain does not count, in which Java compiles hot code, and most items are new.
 const warmShare = 3
 
-// The programs that are compared, in the order of Round.
+// The compared programs, in the order of Round.
 const (
 	ours = iota
 	inMemory
@@ -41,17 +40,17 @@ const (
 
 var programNames = [programs]string{"ranker-worker", "Kafka Streams, in memory", "Kafka Streams, on RocksDB"}
 
-// Round is one drain of the same impressions by each of the programs, one after the other.
+// Round is one drain of the same impressions by each program, one after the other.
 type Round [programs]Pass
 
-// Peers is how the worker and Kafka Streams do the same task.
+// Peers compares the worker with Kafka Streams at the same task.
 type Peers struct {
 	Options PeersOptions
 	Load    [2]float64 // load average over a minute, before and after
 	Rounds  []Round
 }
 
-// RunPeers has the worker and a Kafka Streams job drain the same impressions in turn.
+// RunPeers lets the worker and a Kafka Streams job drain the same impressions in turn.
 func RunPeers(ctx context.Context, o PeersOptions) (*Peers, error) {
 	if o.Verbose == nil {
 		o.Verbose = io.Discard
@@ -76,7 +75,7 @@ func RunPeers(ctx context.Context, o PeersOptions) (*Peers, error) {
 	for i := range o.Runs {
 		var round Round
 		for k := range programs {
-			program := (i + k) % programs // whatever the order does to one, it does to the others
+			program := (i + k) % programs // so that the order affects all alike
 			p, err := b.peer(ctx, inputs, fmt.Sprintf("%s-%d-%d", inputs, i, program), program, &o)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", programNames[program], err)
@@ -125,8 +124,8 @@ func (b *bench) peer(ctx context.Context, inputs, run string, program int, o *Pe
 	return p, err
 }
 
-// committed counts the impressions that a group has committed. Exactly once means: with their rankings. The last counts when the last
-// payoff, where there are any, is committed too.
+// committed counts the impressions that a group has committed, exactly once with their rankings. The last counts when the last payoff, if
+// any, is committed too.
 func (b *bench) committed(c *broker.Client, group string, paid bool) progress {
 	partitions := make([]int, b.Partitions)
 	for p := range partitions {
@@ -165,7 +164,6 @@ func (b *bench) committed(c *broker.Client, group string, paid bool) progress {
 	}
 }
 
-// spread is of a quantity over the runs.
 type spread struct{ least, median, most float64 }
 
 // spreadOf takes at least one value.
@@ -174,7 +172,6 @@ func spreadOf(all []float64) spread {
 	return spread{all[0], mid, all[len(all)-1]}
 }
 
-// over is the spread of a quantity of each round.
 func (r *Peers) over(of func(*Round) float64) spread {
 	var all []float64
 	for i := range r.Rounds {
@@ -183,13 +180,12 @@ func (r *Peers) over(of func(*Round) float64) spread {
 	return spreadOf(all)
 }
 
-// Ratio is how many times as much of a quantity the worker has as a program, in the rounds that had both: least, median and most.
+// Ratio is the worker's quantity relative to a program's, in the rounds with both: least, median and most.
 func (r *Peers) Ratio(program int, of func(*Pass) float64) (least, mid, most float64) {
 	s := r.over(func(d *Round) float64 { return of(&d[ours]) / of(&d[program]) })
 	return s.least, s.median, s.most
 }
 
-// Write prints the tables.
 func (r *Peers) Write(w io.Writer) error {
 	if len(r.Rounds) == 0 {
 		return errors.New("nothing was measured")

@@ -14,7 +14,6 @@ import (
 	"time"
 )
 
-// child is a program under measurement.
 type child struct {
 	name string
 	cmd  *exec.Cmd
@@ -23,12 +22,10 @@ type child struct {
 	err  error
 }
 
-// start runs one of the programs that were built.
 func (b *bench) start(ctx context.Context, name string, args ...string) (*child, error) {
 	return launch(name, exec.CommandContext(ctx, filepath.Join(b.dir, name), args...))
 }
 
-// launch runs a program.
 func launch(name string, cmd *exec.Cmd) (*child, error) {
 	c := &child{name: name, cmd: cmd, done: make(chan struct{})}
 	c.cmd.Stdout, c.cmd.Stderr = &c.log, &c.log
@@ -42,10 +39,8 @@ func launch(name string, cmd *exec.Cmd) (*child, error) {
 	return c, nil
 }
 
-// stopGrace is how long a program may take to end.
 const stopGrace = 30 * time.Second
 
-// stop asks the program to end, and waits for it.
 func (c *child) stop() error {
 	select {
 	case <-c.done:
@@ -74,7 +69,7 @@ func (c *child) died() error {
 // clockTick is the unit of CPU times in /proc, the same on every Linux that Go runs on.
 const clockTick = 10 * time.Millisecond
 
-// cpuTime returns a process's CPU time so far, user and system; 0 if unknown.
+// cpuTime returns a process's CPU time, user and system; 0 if unknown.
 func cpuTime(pid int) time.Duration {
 	if pid <= 0 {
 		return 0
@@ -93,7 +88,7 @@ func cpuTime(pid int) time.Duration {
 	return time.Duration(user+system) * clockTick
 }
 
-// peakResident is the most that a process has had resident, in bytes; 0 where it cannot be known.
+// peakResident returns a process's peak resident memory in bytes; 0 if unknown.
 func peakResident(pid int) int64 {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
 	if err != nil {
@@ -102,8 +97,7 @@ func peakResident(pid int) int64 {
 	return highWater(string(b))
 }
 
-// highWater reads the peak of the resident set from the text of /proc/PID/status, in bytes; 0 where it is not there, as for a
-// process that has ended and was not waited for.
+// highWater reads the peak resident memory from the text of /proc/PID/status, in bytes; 0 if missing, as for a zombie.
 func highWater(status string) int64 {
 	for line := range strings.Lines(status) {
 		if value, ok := strings.CutPrefix(line, "VmHWM:"); ok {
@@ -117,7 +111,7 @@ func highWater(status string) int64 {
 	return 0
 }
 
-// loadAverage is the one over the last minute; 0 where it cannot be known.
+// loadAverage returns that of the last minute; 0 if unknown.
 func loadAverage() float64 {
 	b, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

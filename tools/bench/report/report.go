@@ -13,13 +13,12 @@ import (
 	"time"
 )
 
-// Options of a report.
 type Options struct {
 	Kafka, Redis       string // host:port
 	KafkaPID, RedisPID int    // 0: their CPU is not reported
 	Partitions         int
 	Impressions        int64         // of one drain
-	Runs               int           // of worker and copier each, in turn; the medians count
+	Runs               int           // of worker and copier each, in turn
 	Rate               int           // impressions per second of the latency run
 	Latency            time.Duration // length of the latency run; 0: none
 	Items              int           // of the catalogue; 0: 20,000
@@ -34,7 +33,6 @@ type Report struct {
 	Latency *Latency
 }
 
-// Run measures everything.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	if o.Verbose == nil {
 		o.Verbose = io.Discard
@@ -64,12 +62,11 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return r, nil
 }
 
-// bench is a report in the making.
 type bench struct {
 	Options
 	dir     string // of the programs and their configurations
 	formats string // a line of the configuration under kafka
-	warm    int64  // so many impressions of each drain warm a program up, and are not counted
+	warm    int64  // first impressions of each drain, which are not counted
 }
 
 func (b *bench) say(format string, args ...any) { fmt.Fprintf(b.Verbose, format+"\n", args...) }
@@ -89,13 +86,12 @@ type Medians struct {
 	Adversarial            float64
 	AdversarialRatio       float64 // to the stochastic learner's of the same run
 	AdversarialCPU         time.Duration
-	Ratio, RawRatio        float64 // of the runs that followed one another
+	Ratio, RawRatio        float64 // of consecutive runs
 	CPU, CopierCPU, RawCPU time.Duration
 	Kafka, Redis           time.Duration // CPU per impression while the worker drained
 	CopierKafka            time.Duration
 }
 
-// Medians summarises the drains.
 func (r *Report) Medians() Medians {
 	pick := func(f func(d *Drain) float64) float64 {
 		var all []float64
@@ -132,7 +128,6 @@ func median(all []float64) float64 {
 	return (all[(n-1)/2] + all[n/2]) / 2
 }
 
-// Write prints the table.
 func (r *Report) Write(w io.Writer) error {
 	var t strings.Builder
 	o, m := &r.Options, r.Medians()
@@ -177,5 +172,4 @@ func (r *Report) Write(w io.Writer) error {
 func micros(d time.Duration) string { return fmt.Sprintf("%.1f µs", float64(d)/1e3) }
 func millis(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d)/1e6) }
 
-// errDied says that a program ended before its work was done.
 var errDied = errors.New("it ended early")

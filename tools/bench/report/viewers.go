@@ -17,7 +17,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/tools/bench/copier"
 )
 
-// ViewersOptions configure the measurement of viewers' cost.
 type ViewersOptions struct {
 	Kafka, Redis string // host:port
 	Partitions   int
@@ -35,13 +34,13 @@ type Viewers struct {
 	Pairs   []Watched
 }
 
-// Watched are two drains of the same impressions, and how often the page's figures were asked for in the second.
+// Watched are two drains of the same impressions, and the number of requests for the page's figures in the second.
 type Watched struct {
 	Alone, Seen Pass
 	Asked       int64
 }
 
-// watchedLearner is one whose decisions look at all that is known of each candidate.
+// watchedLearner's decisions read all statistics of each candidate.
 const watchedLearner = "{payoffs: stochastic, policy: moss, delay: direct}"
 
 // RunViewers measures the cost of the live page's viewers.
@@ -80,7 +79,7 @@ func RunViewers(ctx context.Context, o ViewersOptions) (*Viewers, error) {
 				return err
 			},
 		}
-		if i%2 == 1 { // whatever the order does to one, it does to the other
+		if i%2 == 1 { // so that the order affects both alike
 			slices.Reverse(passes)
 		}
 		for _, pass := range passes {
@@ -96,7 +95,7 @@ func RunViewers(ctx context.Context, o ViewersOptions) (*Viewers, error) {
 	return r, nil
 }
 
-// viewedPass is one drain by a worker whose page so many look at.
+// viewedPass is one drain by a worker with viewers.
 func (b *bench) viewedPass(ctx context.Context, inputs, run string, viewers int) (p Pass, asked int64, err error) {
 	topics := b.topics(inputs, run)
 	c, err := b.create(ctx, topics, run)
@@ -137,7 +136,7 @@ func look(ctx context.Context, url string, asked *atomic.Int64) {
 			asked.Add(1)
 		}
 		if i%2 == 0 {
-			_ = askPage(ctx, client, url+"/page/history.json") // a worker that begins or ends answers nobody
+			_ = askPage(ctx, client, url+"/page/history.json") // a worker that starts or ends does not answer
 		}
 		select {
 		case <-tick.C:
@@ -173,7 +172,6 @@ func (r *Viewers) Ratio(of func(*Pass) float64) (mid, least, most float64) {
 	return mid, all[0], all[len(all)-1]
 }
 
-// Write prints the table.
 func (r *Viewers) Write(w io.Writer) error {
 	var t strings.Builder
 	o := &r.Options

@@ -1,5 +1,5 @@
-// Package streams is the worker's task as a Kafka Streams job, which the benchmarks hold the worker against: Ranker.java, from the jars
-// that scripts/tools fetches from Maven Central as pom.xml names them.
+// Package streams is the worker's task as a Kafka Streams job, for comparison in the benchmarks: Ranker.java, from the jars that
+// scripts/tools fetches from Maven Central as pom.xml names them.
 package streams
 
 import (
@@ -20,20 +20,18 @@ import (
 //go:embed Ranker.java
 var source []byte
 
-// Config of a job.
 type Config struct {
 	Brokers     string               // host:port
-	Application string               // its group, and the prefix of its changelogs' names
+	Application string               // its group, and the prefix of its changelogs
 	Topics      [event.Topics]string // of the same number of partitions
-	RocksDB     bool                 // its stores are RocksDB's, and not in memory
-	Threads     int                  // that share the partitions
-	Dir         string               // an empty directory for its program and its stores
+	RocksDB     bool                 // stores in RocksDB, not in memory
+	Threads     int                  // share the partitions
+	Dir         string               // empty, for its program and stores
 }
 
-// stopGrace is how long a job may take to end.
 const stopGrace = 30 * time.Second
 
-// Command is a job that is ready to start. It ends, with status 0, by SIGTERM, or when ctx does.
+// Command returns a job to be started. It ends, with status 0, by SIGTERM, or when ctx does.
 func Command(ctx context.Context, c Config) (*exec.Cmd, error) {
 	java, err := kafka.Java(ctx)
 	if err != nil {
@@ -60,7 +58,6 @@ func Command(ctx context.Context, c Config) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// jars returns the directory with Kafka Streams and its dependencies.
 func jars() (string, error) {
 	cache, err := kafka.CacheDir()
 	if err != nil {

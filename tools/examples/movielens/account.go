@@ -14,15 +14,14 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/platform"
 )
 
-// account is what the worker has stored in Redis, summed over the partitions.
+// account is the account in Redis, summed over the partitions.
 type account struct {
 	counts map[string]int64 // by name: "payoffs.applied"
 	fed    int64            // payoffs fed to the learner
-	queued int64            // payoffs that wait in QPM-D's queues
+	queued int64            // in QPM-D's queues
 	onHold int64            // partitions whose learner is on hold
 }
 
-// readCounts reads the stored account.
 func readCounts(ctx context.Context, db *redis.Client, group string, partitions int) (map[string]int64, error) {
 	counts := map[string]int64{}
 	for p := range partitions {
@@ -46,7 +45,7 @@ func readCounts(ctx context.Context, db *redis.Client, group string, partitions 
 	return counts, nil
 }
 
-// readAccount reads the account with what the learner holds.
+// readAccount reads the account and the learner's counts.
 func readAccount(ctx context.Context, db *redis.Client, group string, partitions int) (account, error) {
 	var a account
 	var err error
@@ -61,7 +60,7 @@ func readAccount(ctx context.Context, db *redis.Client, group string, partitions
 	return a, nil
 }
 
-// addLearner adds up a partition's items, its queues and its hold, as package delay documents them.
+// addLearner adds a partition's items, queues and hold, in package delay's format.
 func (a *account) addLearner(ctx context.Context, db *redis.Client, prefix string) error {
 	items, err := db.HGetAll(ctx, prefix+"items").Result()
 	if err != nil {
@@ -129,9 +128,8 @@ func settle(ctx context.Context, db *redis.Client, group string, partitions int,
 	}
 }
 
-// check holds the account against what was sent. Each user selects and pays, no record is faulty, and nothing expires:
-// so every impression ends as paid, every selection as joined and every payoff as applied. What was applied was either
-// fed to the learner or waits in its queues.
+// check compares the account with the records sent. Each user selects and pays, no record is faulty, and nothing expires: so every
+// impression ends as paid, every selection as joined and every payoff as applied. An applied payoff was fed to the learner or is queued.
 func (a *account) check(sent platform.Progress) error {
 	var faults []error
 	equal := func(what string, got int64, want int) {
@@ -156,9 +154,8 @@ func (a *account) check(sent platform.Progress) error {
 	return nil
 }
 
-// heldSelections is the share of the selections that taught nothing, because the learner was on hold. Each selection
-// either falls into a hold or begins a step; without expiry, a step that has ended has fed one payoff, and one that has
-// not is a hold that lasts.
+// heldSelections returns the share of selections that taught nothing, because the learner was on hold. A selection falls into a hold or
+// begins a step. Without expiry, an ended step has fed one payoff, and another one is a hold that lasts.
 func (a *account) heldSelections() float64 {
 	joined := a.counts["selections.joined"]
 	return 1 - float64(a.fed+a.onHold)/float64(max(1, joined))

@@ -12,12 +12,11 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/joinedlog"
 )
 
-// judging is the policy by whose log others are judged, and judged are these.
 const judging = "moss"
 
 var judged = []string{"utility", "greedy"}
 
-// judge says what other policies would have been worth, by the log of the one that was played: as `ranker-worker evaluate` does.
+// judge estimates other policies' payoffs by the log of the one that was played, like `ranker-worker evaluate`.
 func (p *play) judge(ctx context.Context) (*evaluate.Report, error) {
 	l := &p.cfg.Learners[0]
 	q := &joinedlog.Query{Learner: l, Group: p.group, HasSelections: true, Parking: time.Hour}
@@ -41,14 +40,14 @@ func (p *play) judge(ctx context.Context) (*evaluate.Report, error) {
 	return evaluate.Log(ctx, log, l, targets, &evaluate.Options{Units: l.PayoffRange})
 }
 
-// writeJudged prints what policies are said to be worth by another's log beside what they got themselves.
+// writeJudged prints estimates of policies by another's log beside their own payoffs.
 func (r *report) writeJudged(out io.Writer) error {
 	got := map[string]float64{}
 	var by *evaluate.Report
 	for i := range r.Policies {
 		if got[r.Policies[i].Policy] = r.Policies[i].Payoff; r.Policies[i].Judged != nil {
 			by = r.Policies[i].Judged
-			got["utility"] = r.Policies[i].PayoffUtilityOrder // of the same users, whether or not it was played
+			got["utility"] = r.Policies[i].PayoffUtilityOrder // of the same users, played or not
 		}
 	}
 	if by == nil {

@@ -1,10 +1,8 @@
-// Command movielens plays the users of MovieLens-100k in front of the worker, over a real Kafka and a real Redis: it
-// publishes impressions of films that their users have really rated, reads the worker's rankings, gives back what the
-// users select from them and, after delays taken from the data, their own ratings as payoffs. It compares policies by
-// the mean payoff per impression; README.md defines every number.
+// Command movielens plays the users of MovieLens-100k with the worker, over a real Kafka and a real Redis: it publishes impressions of
+// films that their users have rated, reads the worker's rankings, and publishes the users' selections and, after delays taken from the
+// data, their own ratings as payoffs. It compares policies by the mean payoff per impression; README.md defines every number.
 //
-// Each policy gets a worker process, topics, a group and learners of its own, and meets the same users in the same
-// order with the same windows.
+// Each policy gets its own worker process, topics, group and learners, and the same users in the same order with the same windows.
 package main
 
 import (
@@ -39,7 +37,6 @@ func main() {
 	}
 }
 
-// run is the whole program.
 func run(ctx context.Context, args []string, out, errOut io.Writer) (err error) {
 	opt, err := parseOptions(args, errOut)
 	if err != nil {
@@ -99,7 +96,6 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) (err error) 
 	return report.writeTable(out)
 }
 
-// load reads the ratings, from a file or from where they are downloaded to.
 func load(ctx context.Context, opt *options, errOut io.Writer) ([]data.Rating, error) {
 	if opt.ratings == "" {
 		fmt.Fprintf(errOut, "Reading MovieLens-100k; what is not in %s is downloaded once.\n", opt.cache)
@@ -117,7 +113,7 @@ func load(ctx context.Context, opt *options, errOut io.Writer) ([]data.Rating, e
 	return ratings, nil
 }
 
-// servers starts what the flags do not name, and names it in opt.
+// servers starts the servers that no flag names, and sets them in opt.
 func servers(ctx context.Context, opt *options, errOut io.Writer) (stop func() error, err error) {
 	var broker *kafka.Broker
 	var server *redis.Server

@@ -15,19 +15,17 @@ import (
 	"time"
 )
 
-// policies are those that the worker can learn with here.
 var policies = []string{"moss", "greedy", "utility", "elimination", "optimistic", "thompson"}
 
-// asInTheData is the value of -late that takes the delays from the gaps of the data.
+// asInTheData is the value of -late for delays from the gaps of the data.
 const asInTheData = "data"
 
-// options are the flags.
 type options struct {
 	policies    []string
 	impressions int
 	partitions  int
 	seed        uint64
-	late        int // impressions; -1: as in the data
+	late        int // impressions; -1: delays of the data
 	unanswered  int
 	kafka       string
 	redis       string
@@ -41,7 +39,7 @@ type options struct {
 	personal    bool
 }
 
-// errUsage says that the command line is wrong; what is wrong has been printed.
+// errUsage: the command line is wrong; the reason has been printed.
 var errUsage = errors.New("wrong usage")
 
 func parseOptions(args []string, errOut io.Writer) (options, error) {
@@ -97,26 +95,24 @@ func parseOptions(args []string, errOut io.Writer) (options, error) {
 	return opt, nil
 }
 
-// given tells whether a flag is on the command line.
 func given(f *flag.FlagSet, name string) (is bool) {
 	f.Visit(func(one *flag.Flag) { is = is || one.Name == name })
 	return is
 }
 
-// onceImpressions is how many lists are ranked where each user pays for each film once, unless a flag says otherwise.
+// onceImpressions is the default number of impressions if each user pays for each film once.
 const onceImpressions = 50_000
 
-// personalPolicies are those that learn from features.
 var personalPolicies = []string{"moss", "greedy", "optimistic", "thompson"}
 
-// The bounds of what is played: memory and patience, not principle.
+// Bounds of memory and patience.
 const (
 	maxImpressions = 10_000_000
 	maxPartitions  = 256
 	maxUnanswered  = 100_000
 )
 
-// validate finds all faults, and fills in what is derived.
+// validate returns all faults, and fills in derived options.
 func (o *options) validate(names, late string) (faults []string) {
 	between := func(flag string, value, least, most int) {
 		if value < least || value > most {
@@ -161,7 +157,7 @@ func (o *options) validate(names, late string) (faults []string) {
 	return faults
 }
 
-// patience is how many impressions may be unanswered: fewer than payoffs are late by, where that is an exact number.
+// patience bounds unanswered impressions: fewer than an exact delay of payoffs in impressions.
 func (o *options) patience() int {
 	if o.late > 0 {
 		return min(o.unanswered, o.late)

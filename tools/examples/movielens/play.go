@@ -25,7 +25,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/tools/examples/movielens/data"
 )
 
-// play is one policy's run.
 type play struct {
 	opt     *options
 	policy  string
@@ -41,7 +40,7 @@ type play struct {
 	shown   progress
 }
 
-// newPlay prepares a run in a directory of its own below dir, with a group that nobody has used.
+// newPlay prepares a run in a directory of its own below dir, with a new group.
 func newPlay(opt *options, policy, dir, binary string, stream *data.Stream, means map[string]float64,
 	films map[string]data.Film, errOut io.Writer) (*play, error) {
 	var id [4]byte
@@ -55,11 +54,11 @@ func newPlay(opt *options, policy, dir, binary string, stream *data.Stream, mean
 	return p, nil
 }
 
-// run plays from the making of the topics to their removal.
+// run plays from the creation of the topics to their removal.
 func (p *play) run(ctx context.Context) (row result, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, p.opt.timeout, fmt.Errorf("it took longer than -timeout %v", p.opt.timeout))
 	defer cancel()
-	// Which port the worker listens on is nothing to this process.
+	// This process does not need the worker's port.
 	file, err := writeConfiguration(p.dir, p.opt, p.group, p.policy, "")
 	if err != nil {
 		return row, err
@@ -92,7 +91,7 @@ func (p *play) createTopics(ctx context.Context) error {
 	}
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for { // a broker takes a moment to lead what was just created
+	for { // a broker takes a moment to lead a new topic
 		problems, err := p.log.Check(ctx)
 		if err == nil && len(problems) == 0 {
 			return nil
@@ -105,18 +104,18 @@ func (p *play) createTopics(ctx context.Context) error {
 	}
 }
 
-// withWorker plays in front of a worker of its own, which is gone when it returns.
+// withWorker plays with a worker of its own, which it ends.
 func (p *play) withWorker(ctx context.Context) (row result, err error) {
 	w, err := startWorker(ctx, p.binary, p.dir, p.opt, p.group, p.policy)
 	if err != nil {
 		return row, fmt.Errorf("starting the worker: %w", err)
 	}
-	defer func() { err = errors.Join(err, w.end()) }() // no error where it was stopped
+	defer func() { err = errors.Join(err, w.end()) }() // no error after a stop
 	fmt.Fprintf(p.errOut, "\n%s: a worker, process %d, works on %d partitions; its metrics: %s/metrics\n",
 		p.policy, w.process.PID(), p.opt.partitions, w.url)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	go func() { // ends with ctx at the latest
+	go func() { // ends with ctx
 		select {
 		case <-w.process.Done():
 			cancel(w.ended())
@@ -159,7 +158,7 @@ func (p *play) withWorker(ctx context.Context) (row result, err error) {
 	return row, nil
 }
 
-// play lets the users play until everything has been sent, and shows how it goes.
+// play lets the users play until everything has been sent, and shows progress.
 func (p *play) play(ctx context.Context, w *worker) (platform.Progress, error) {
 	p.shown.begin(p)
 	pf := platform.New(platform.Options{Brokers: []string{p.opt.kafka}, Topics: app.TopicNames(p.cfg), Log: p.log,
@@ -175,7 +174,7 @@ func (p *play) play(ctx context.Context, w *worker) (platform.Progress, error) {
 		defer cancel()
 		var holds sync.WaitGroup
 		holds.Go(func() { p.hold.watch(ctx, w, pf.Clock) })
-		select { // the share is that of the time in which lists are ranked
+		select { // of the time in which lists are ranked
 		case <-p.shown.ranked:
 		case <-watching.Done():
 		}
@@ -190,7 +189,7 @@ func (p *play) play(ctx context.Context, w *worker) (platform.Progress, error) {
 
 const removeTimeout = 30 * time.Second
 
-// remove leaves the servers as they were found: without the topics, the group and the keys of this run.
+// remove deletes the topics, the group and the keys of this run.
 func (p *play) remove() error {
 	ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)
 	defer cancel()

@@ -11,16 +11,15 @@ import (
 	"github.com/ranker-worker/ranker-worker/tools/examples/movielens/data"
 )
 
-// players are the users of MovieLens in front of the worker, and what they pay.
 type players struct {
 	stream *data.Stream
 	means  map[string]float64       // of each film, over the whole data set
-	films  map[string]data.Film     // what impressions say of films; nil: nothing
-	late   int                      // payoffs are exactly so many impressions late; -1: as in the data
+	films  map[string]data.Film     // films' features in impressions; nil: none
+	late   int                      // exact delay of payoffs in impressions; -1: delays of the data
 	open   map[int]*data.Impression // not yet answered
 	made   int
 	tally  tally
-	last   func() // called when the last of the stream's impressions was answered
+	last   func() // called when the last impression was answered
 }
 
 var _ platform.Users = (*players)(nil)
@@ -29,7 +28,6 @@ func newPlayers(s *data.Stream, means map[string]float64, films map[string]data.
 	return &players{stream: s, means: means, films: films, late: late, open: map[int]*data.Impression{}, last: func() {}}
 }
 
-// Impression implements platform.Users.
 func (p *players) Impression(n int) (event.Impression, event.Millis, []platform.Record) {
 	im, ok := p.stream.Next()
 	if !ok || n != p.made {
@@ -47,7 +45,7 @@ func (p *players) Impression(n int) (event.Impression, event.Millis, []platform.
 	return out, im.Time.UnixMilli(), nil
 }
 
-// Respond implements platform.Users: everybody selects something, at once, and pays for it later.
+// Respond implements platform.Users: everybody selects at once, and pays later.
 func (p *players) Respond(n int, items [][]byte) ([]platform.Record, error) {
 	im := p.open[n]
 	if im == nil {
@@ -105,22 +103,21 @@ func orderOf(candidates []simulate.Candidate, items [][]byte) ([]int, error) {
 	return order, nil
 }
 
-// tally adds up what users pay, by what they really rated. All sums are over the answered impressions.
+// tally adds up payoffs over the answered impressions, by real ratings.
 type tally struct {
 	impressions int
 	payoff      float64 // for the film that was selected
-	byUtility   float64 // for the film that the same user had selected from the order by utility
-	best        float64 // for the best film that any ranking could have made the same user select
-	byMeans     float64 // for the film with the best mean of all ratings, of those that a ranking can make the same user select
-	gains       float64 // squares of payoff − payoff by utility, impression by impression
+	byUtility   float64 // for the selection of the same user from the order by utility
+	best        float64 // for the best film that a ranking can make the same user select
+	byMeans     float64 // for the film with the best mean rating, among those that a ranking can make the same user select
+	gains       float64 // squares of payoff − payoff by utility
 
-	tenths [10]average // payoffs of the first tenth of the impressions, the second and so on: what was learned by then
+	tenths [10]average // payoffs of each tenth of the impressions
 
 	inFlight float64 // impressions sent between an impression and the reading of its ranking
-	overdue  int     // payoffs whose moment had passed when the ranking was read: they are sent at once
+	overdue  int     // payoffs that were due when the ranking was read, and are sent at once
 }
 
-// average of what was added.
 type average struct {
 	sum float64
 	n   int
@@ -131,7 +128,7 @@ func (a *average) add(x float64) {
 	a.n++
 }
 
-// mean is 0 before anything was added.
+// mean is 0 for an empty average.
 func (a *average) mean() float64 { return a.sum / float64(max(1, a.n)) }
 
 func (t *tally) add(im *data.Impression, selected int, means map[string]float64) {
@@ -150,7 +147,7 @@ func (t *tally) add(im *data.Impression, selected int, means map[string]float64)
 	t.gains += (im.Payoffs[selected] - byUtility) * (im.Payoffs[selected] - byUtility)
 }
 
-// lateness takes in after how many further impressions a ranking was read.
+// lateness adds the number of impressions sent before a ranking was read.
 func (t *tally) lateness(impressions int, overdue bool) {
 	t.inFlight += float64(impressions)
 	if overdue {
@@ -158,11 +155,9 @@ func (t *tally) lateness(impressions int, overdue bool) {
 	}
 }
 
-// mean of a sum; 0 before the first impression.
 func (t *tally) mean(sum float64) float64 { return sum / float64(max(1, t.impressions)) }
 
-// gain is the mean payoff beyond that of the order by utility, and the standard error of that mean, from the paired
-// differences.
+// gain returns the mean payoff beyond that of the order by utility, and its standard error, from the paired differences.
 func (t *tally) gain() (mean, stderr float64) {
 	mean = t.mean(t.payoff) - t.mean(t.byUtility)
 	variance := max(0, t.mean(t.gains)-mean*mean)

@@ -11,7 +11,7 @@ import (
 
 const progressEvery = 2 * time.Second
 
-// progress shows how a play goes, on standard error. The play's goroutine updates it, another one prints.
+// progress prints a play's progress on standard error. The play's goroutine updates it, another one prints.
 type progress struct {
 	p      *play
 	start  time.Time     // of the play
@@ -20,7 +20,7 @@ type progress struct {
 	mu    sync.Mutex
 	now   platform.Progress
 	tally tally
-	whole time.Duration // from start until the last ranking was read; 0 before
+	whole time.Duration // from start to the last ranking; 0 before
 }
 
 func (s *progress) begin(p *play) { s.p, s.start, s.ranked = p, time.Now(), make(chan struct{}) }
@@ -33,7 +33,6 @@ func (s *progress) last() {
 	close(s.ranked)
 }
 
-// update is called from the goroutine of the play.
 func (s *progress) update(now platform.Progress) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,7 +69,6 @@ func (s *progress) print() {
 		float64(s.now.Rankings)/took.Seconds())
 }
 
-// rankingTime is how long it took until the last ranking was read.
 func (s *progress) rankingTime() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/tools/examples/movielens/data"
 )
 
-// report is what the program prints; with -json, as it stands. README.md defines the numbers.
+// report is the program's output; README.md defines the numbers.
 type report struct {
 	Impressions     int      `json:"impressions"` // per policy
 	Partitions      int      `json:"partitions"`
@@ -23,22 +23,21 @@ type report struct {
 	Policies        []result `json:"policies"`
 }
 
-// result is one policy's row.
 type result struct {
 	Policy             string  `json:"policy"`
 	Payoff             float64 `json:"payoff"`               // mean per impression
-	PayoffUtilityOrder float64 `json:"payoff_utility_order"` // likewise, had it been ranked by utility
-	PayoffFilmMeans    float64 `json:"payoff_film_means"`    // likewise, had each film's mean rating been known all along
+	PayoffUtilityOrder float64 `json:"payoff_utility_order"` // likewise, if ranked by utility
+	PayoffFilmMeans    float64 `json:"payoff_film_means"`    // likewise, with each film's mean rating known
 	PayoffBest         float64 `json:"payoff_best"`          // likewise, for the best ranking in hindsight
 	Gain               float64 `json:"gain"`                 // payoff − payoff_utility_order
 	GainStderr         float64 `json:"gain_stderr"`
-	// Tenths are the mean payoffs per impression of the first tenth of the impressions, the second, and so on.
+	// Tenths are the mean payoffs per impression of each tenth of the impressions.
 	Tenths [10]float64 `json:"payoff_tenths"`
 
 	PayoffsApplied  int64    `json:"payoffs_applied"`
 	PayoffsFed      int64    `json:"payoffs_fed"`
 	PayoffsQueued   int64    `json:"payoffs_queued"`
-	OnHoldTime      *float64 `json:"on_hold_time"` // share; null where the play was too short to sample
+	OnHoldTime      *float64 `json:"on_hold_time"` // share; null if the play was too short to sample
 	OnHoldSelection float64  `json:"on_hold_selections"`
 
 	MeanInFlight float64 `json:"mean_in_flight"` // impressions
@@ -49,7 +48,7 @@ type result struct {
 	WorkerCPUMicros      float64          `json:"worker_cpu_us_per_impression"`
 	Account              map[string]int64 `json:"account"`
 
-	Judged *evaluate.Report `json:"judged,omitempty"` // others, by this one's log
+	Judged *evaluate.Report `json:"judged,omitempty"` // estimates of other policies by this one's log
 }
 
 func newReport(opt *options) *report {
@@ -61,12 +60,10 @@ func newReport(opt *options) *report {
 	return r
 }
 
-// describe fills in what the stream says of itself.
 func (r *report) describe(s *data.Stream) {
 	r.Users, r.IntervalSeconds = s.Users(), s.Config().Interval.Seconds()
 }
 
-// result is the row of a play that has ended well.
 func (p *play) result(a *account, seconds float64, cpu time.Duration) result {
 	t := &p.players.tally
 	n := float64(p.opt.impressions)

@@ -29,7 +29,7 @@ const (
 	logLines     = 30
 )
 
-// configuration is the worker's file. Records carry the real present as their time, so nothing expires in a run.
+// configuration is the worker's file. Records carry the present real time, so nothing expires in a run.
 const configuration = `# Written by tools/examples/movielens, for one run.
 kafka:
   brokers: [%q]
@@ -48,7 +48,7 @@ learners:
     seed: %[7]d
 `
 
-// features is the part of the learner that learns from what impressions say of films, in the order of data.Film's Features.
+// features is the learner's part on films, in the order of data.Film's Features.
 func features() string {
 	all := []string{"{name: age, range: [0, 1]}"}
 	for _, genre := range data.Genres {
@@ -57,7 +57,6 @@ func features() string {
 	return "    context: {item: [" + strings.Join(all, ", ") + "]}\n"
 }
 
-// build makes the worker's binary in dir.
 func build(ctx context.Context, dir string) (string, error) {
 	path := filepath.Join(dir, "ranker-worker")
 	if out, err := exec.CommandContext(ctx, "go", "build", "-o", path, workerPackage).CombinedOutput(); err != nil {
@@ -66,7 +65,6 @@ func build(ctx context.Context, dir string) (string, error) {
 	return path, nil
 }
 
-// writeConfiguration makes the file of a worker in dir.
 func writeConfiguration(dir string, opt *options, group, policy, listen string) (string, error) {
 	file := filepath.Join(dir, "worker.yaml")
 	text := fmt.Sprintf(configuration, opt.kafka, group, opt.redis, listen, learner, policy, opt.seed)
@@ -79,14 +77,13 @@ func writeConfiguration(dir string, opt *options, group, policy, listen string) 
 	return file, nil
 }
 
-// worker is a ranker-worker in a process of its own.
 type worker struct {
 	process *proc.Process
 	url     string
 	client  *http.Client
 }
 
-// startWorker starts the binary with a configuration in dir, and waits until all partitions are being worked on.
+// startWorker starts the binary with a configuration in dir, and waits until all partitions are active.
 func startWorker(ctx context.Context, binary, dir string, opt *options, group, policy string) (*worker, error) {
 	var failed error
 	for range startTries {
@@ -95,7 +92,7 @@ func startWorker(ctx context.Context, binary, dir string, opt *options, group, p
 			return w, nil
 		}
 		failed = err
-		// A port that somebody took in between is the one fault that another try can mend.
+		// Only a port that was taken meanwhile is worth another try.
 		if !errors.Is(err, proc.ErrExited) || ctx.Err() != nil {
 			break
 		}
@@ -127,7 +124,7 @@ func tryWorker(ctx context.Context, binary, dir string, opt *options, group, pol
 	return w, nil
 }
 
-// ready asks the worker, and makes sure that it has been given all partitions: the gauge has one line for each.
+// ready asks the worker whether it owns all partitions: the gauge has one line for each.
 func (w *worker) ready(ctx context.Context, partitions int) error {
 	if _, err := w.get(ctx, "/readyz"); err != nil {
 		return err
@@ -139,7 +136,7 @@ func (w *worker) ready(ctx context.Context, partitions int) error {
 	return err
 }
 
-// maxAnswer bounds what is read of the worker's answers: /metrics has some 50 kB.
+// maxAnswer bounds the worker's answers: /metrics has some 50 kB.
 const maxAnswer = 8 << 20
 
 func (w *worker) get(ctx context.Context, path string) (string, error) {
@@ -162,7 +159,6 @@ func (w *worker) get(ctx context.Context, path string) (string, error) {
 	return string(body), nil
 }
 
-// onHold reads the gauge ranker_on_hold of all partitions.
 func (w *worker) onHold(ctx context.Context) ([]bool, error) {
 	body, err := w.get(ctx, "/metrics")
 	if err != nil {
@@ -187,13 +183,11 @@ func parseOnHold(metrics string) (held []bool, err error) {
 	return held, lines.Err()
 }
 
-// ended is the error of a worker that ended by itself.
 func (w *worker) ended() error {
 	return fmt.Errorf("the worker ended early: %v; its log ends with:\n%s", w.process.State(), w.process.Tail(logLines))
 }
 
-// stop asks the worker to drain (SIGTERM), and returns the CPU time that it has used. An exit status other than 0 is an
-// error.
+// stop drains the worker (SIGTERM), and returns its CPU time. An exit status other than 0 is an error.
 func (w *worker) stop() (cpu time.Duration, err error) {
 	defer w.client.CloseIdleConnections()
 	if err := w.process.Stop(stopGrace); err != nil {
@@ -206,8 +200,8 @@ func (w *worker) stop() (cpu time.Duration, err error) {
 	return state.UserTime() + state.SystemTime(), nil
 }
 
-// end ends a worker whose run has failed, or that has ended: so that it leaves the group if it still can, which lets
-// the group be removed, and in any case.
+// end ends a worker whose run has failed, or that has ended. If possible it lets the worker leave the group, so that the group can be
+// removed.
 func (w *worker) end() error {
 	select {
 	case <-w.process.Done():
@@ -219,7 +213,6 @@ func (w *worker) end() error {
 	return w.kill()
 }
 
-// kill ends the worker at once.
 func (w *worker) kill() error {
 	w.client.CloseIdleConnections()
 	return w.process.Kill()

@@ -65,7 +65,6 @@ func run(addr string, records int64, partitions int) error {
 	return nil
 }
 
-// copyTopic copies between topics that exist.
 func copyTopic(addr string, records int64, partitions int, from, to string, plain bool) error {
 	c, err := broker.New(broker.Options{Brokers: []string{addr}, Group: "copier-" + to, DLQSuffix: ".dlq",
 		Topics: [event.Topics]string{event.Impressions: from, event.Payoffs: from, event.Rankings: to}})

@@ -19,13 +19,13 @@ import (
 const (
 	wheel   = "recbole==1.2.1"
 	members = "recbole/dataset_example/ml-100k/"
-	// maxFile bounds what is unpacked; the largest file has 1,979,230 bytes.
+	// maxFile bounds the unpacked size; the largest file has 1,979,230 bytes.
 	maxFile = 4 << 20
 
 	fetchTimeout = 5 * time.Minute
 )
 
-// file is one of MovieLens-100k. The checksum is its SHA-256: every number that the example reports rests on these very bytes.
+// file is a file of MovieLens-100k with its SHA-256: the example's numbers are of these bytes.
 type file struct{ name, checksum string }
 
 var (
@@ -34,14 +34,13 @@ var (
 )
 
 var (
-	// ErrChecksum says that the ratings are not those of MovieLens-100k.
 	ErrChecksum = errors.New("checksum differs")
-	// ErrMissing says that something has to be installed first; the message says what.
+	// ErrMissing: the program in the message has to be installed first.
 	ErrMissing = errors.New("not installed")
 )
 
-// Fetch returns the path of a file of MovieLens-100k in the directory cache. When it is not there, pip downloads a package that
-// carries a copy of it (RecBole, from PyPI), without installing anything.
+// Fetch returns the path of a file of MovieLens-100k in the directory cache. If it is missing, pip downloads a package with a copy
+// (RecBole, from PyPI), without installing it.
 func Fetch(ctx context.Context, cache string, f file) (string, error) {
 	path := filepath.Join(cache, f.name)
 	if content, err := os.ReadFile(path); err == nil && f.verify(content) == nil {
@@ -72,7 +71,7 @@ func Fetch(ctx context.Context, cache string, f file) (string, error) {
 	return path, nil
 }
 
-// Load fetches the ratings where needed, and reads them.
+// Load reads the ratings, after a download if necessary.
 func Load(ctx context.Context, cache string) ([]Rating, error) {
 	path, err := Fetch(ctx, cache, ratingsFile)
 	if err != nil {
@@ -90,7 +89,6 @@ func Load(ctx context.Context, cache string) ([]Rating, error) {
 	return ratings, nil
 }
 
-// download lets pip put the wheel into dir.
 func download(ctx context.Context, dir string) error {
 	python, err := exec.LookPath("python3")
 	if err != nil {
@@ -110,7 +108,7 @@ func download(ctx context.Context, dir string) error {
 	return nil
 }
 
-// unpack reads the file out of the one wheel in dir.
+// unpack reads the file out of the only wheel in dir.
 func (f file) unpack(dir string) ([]byte, error) {
 	wheels, err := filepath.Glob(filepath.Join(dir, "*.whl"))
 	if err != nil || len(wheels) != 1 {
