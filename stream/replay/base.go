@@ -10,20 +10,18 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// Base is a partition's state as a checkpoint left it, with which a replay begins where the topics do not reach back to the partition's
-// beginning.
+// Base is a partition's state at a checkpoint, with which a replay begins if the topics no longer reach back to the partition's beginning.
 //
-// Most of a state follows from the log alone. Not so what its owner knew of other partitions at that moment, and estimates that were made
-// of that: nothing tells of these until the owner tells anew how far it knows whom, and has estimated anew. What it ranks until then is
-// not exact; see knows.
+// Most of the state follows from the log. The owner's pooled state at that time, and estimates made from it, do not, until the log records
+// the owner's positions and estimates again. Rankings before that are not exact (pooledReplay).
 type Base struct {
 	Seq    int64               // of the checkpoint
-	Inputs [event.Inputs]int64 // up to where records had been stepped
+	Inputs [event.Inputs]int64 // up to which records had been processed
 	Fields []state.Field       // of all hashes, those of "meta" that are not the store's among them
 	Pages  []state.PageOfEntries
 }
 
-// image is the base as a store would hold it.
+// image returns the base as a store would hold it.
 func (b *Base) image() *image {
 	g := newImage()
 	g.seq = b.Seq
@@ -39,7 +37,7 @@ func (b *Base) image() *image {
 	return g
 }
 
-// begin begins with a base: its owner goes on from there.
+// begin continues the base's owner.
 func (p *replayed) begin(b *Base) {
 	p.from = b.Inputs[event.Impressions]
 	err := p.beginWith(b)
@@ -82,17 +80,17 @@ func (p *replayed) beginWith(b *Base) error {
 	return p.whereLoaded()
 }
 
-// behind is what rankings tell that a base has already.
+// behind is the part of the headers' observations that a base contains.
 type behind struct {
-	seals  int   // so many, and what is told up to the last of them
-	sealed int64 // how many there were by all owners
-	unsent int64 // segments, which they then tell to be sent
-	// began says that the base's owner, the writer, had not ranked yet since it began: it adopts what was ranked before its first ranking.
+	seals  int // seals whose observations are in the base
+	sealed int64 // segments sealed by all owners
+	unsent int64 // segments whose sending later headers record
+	// began: the base's owner, writer, had not ranked since it began. It adopts the rankings before its first own one.
 	began  bool
 	writer uint32
 }
 
-// toldBy is what the tokens of a base will tell of it.
+// toldBy counts the observations that the base's tokens will repeat in headers.
 func toldBy(tokens []byte) (b behind, err error) {
 	for r := partition.NewSeenReader(tokens); ; {
 		s, more, err := r.Next()
@@ -107,12 +105,12 @@ func toldBy(tokens []byte) (b behind, err error) {
 	}
 }
 
-// earlier tells whether a ranking, of which the header tells so, was made before the base's owner ranked.
+// earlier reports whether a ranking's header shows that it was made before the base's owner ranked.
 func (b *behind) earlier(told []partition.Observation) bool {
 	return b.began && !slices.ContainsFunc(told, func(s partition.Observation) bool { return s.Kind == partition.SeenBegun && s.Begin.Writer == b.writer })
 }
 
-// fresh leaves out of what is told what the base has. A gap behind the base stays: what it left out begins before it.
+// fresh drops observations that the base contains. A gap behind the base stays: the omitted part begins before it.
 func (b *behind) fresh(told []partition.Observation) []partition.Observation {
 	for b.seals > 0 && len(told) > 0 {
 		switch {
@@ -127,5 +125,5 @@ func (b *behind) fresh(told []partition.Observation) []partition.Observation {
 	return told
 }
 
-// beforeBase is why a ranking is not exact that an earlier owner made, and the base's was to adopt.
+// beforeBase is the reason for a ranking by an earlier owner, which the base's owner was to adopt.
 const beforeBase = "it was made by an earlier owner than the base's"

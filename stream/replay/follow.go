@@ -9,13 +9,13 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// adopted are the decisions that a new owner finds in the log.
+// adopted returns the decisions that a new owner finds in the log.
 func (p *replayed) adopted() []*decision {
 	return slices.Clone(behindCut(p.decided, p.pos[event.Impressions], p.machine.Orders()))
 }
 
-// behindCut are the decisions and order records that a state does not hold that has read impressions up to an offset, and of which the last
-// order record had that number.
+// behindCut returns the decisions and order records that are not in a state: those after its offset of impressions, and its last order
+// record.
 func behindCut(all []*decision, impressions, orders int64) []*decision {
 	at := slices.IndexFunc(all, func(d *decision) bool {
 		return d.Order > orders || d.Order == 0 && d.offset >= impressions
@@ -26,8 +26,8 @@ func behindCut(all []*decision, impressions, orders int64) []*decision {
 	return all[at:]
 }
 
-// follow does what the owner did up to the last of the targets, which it ranked; those before it adopted. With untilSeen it ends when all
-// has been done that was seen. It gives the targets that are left.
+// follow processes the owner's input up to the last target, which it ranked; it adopted the earlier ones. With untilSeen it ends when all
+// observations have been applied. It returns the remaining targets.
 func (p *replayed) follow(targets []*decision, untilSeen bool) ([]*decision, error) {
 	for k, d := range targets {
 		own := k == len(targets)-1
@@ -41,7 +41,7 @@ func (p *replayed) follow(targets []*decision, untilSeen bool) ([]*decision, err
 			if from < 0 {
 				return nil, notTold("where the steps of a ranking begin is not told")
 			}
-			w = 0 // the step says it
+			w = 0 // set by the step
 		}
 		for i := from; i < len(steps); i++ {
 			ended, err := p.do(&steps[i], &w, own, untilSeen)
@@ -67,7 +67,7 @@ func (p *replayed) follow(targets []*decision, untilSeen bool) ([]*decision, err
 	return nil, nil
 }
 
-// do does one step, or a run of alike ones. W is the watermark that the steps tell of.
+// do processes a step, or a run of equal ones. w is the watermark of the steps.
 func (p *replayed) do(s *partition.InputStep, w *event.Millis, own, untilSeen bool) (ended bool, err error) {
 	switch s.Kind {
 	case partition.StepWatermark:
@@ -77,7 +77,7 @@ func (p *replayed) do(s *partition.InputStep, w *event.Millis, own, untilSeen bo
 			if ended, err := p.look(untilSeen); ended || err != nil {
 				return ended, err
 			}
-			if p.ranked { // only an owner that begins says so, or one that tells no order
+			if p.ranked { // only a beginning owner records this, or one that records no order
 				return false, notTold("an owner does not tell what it has seen, or not in which order")
 			}
 		}
@@ -112,7 +112,6 @@ func (p *replayed) do(s *partition.InputStep, w *event.Millis, own, untilSeen bo
 	return false, nil
 }
 
-// either is the first error, if there is one.
 func either(err, other error) error {
 	if err != nil {
 		return err
@@ -120,7 +119,7 @@ func either(err, other error) error {
 	return other
 }
 
-// take steps the next record of a topic.
+// take processes the next record of a topic.
 func (p *replayed) take(s *partition.InputStep, w event.Millis, adopting bool) error {
 	rec, err := p.log.Record(s.Topic, p.pos[s.Topic])
 	if err != nil {
@@ -134,7 +133,6 @@ func (p *replayed) take(s *partition.InputStep, w event.Millis, adopting bool) e
 	return p.step(&partition.Input{Record: rec, Again: &again, RefusedEarlier: adopting && s.Topic == event.Impressions})
 }
 
-// step steps a record.
 func (p *replayed) step(in *partition.Input) error {
 	id := state.IDOf(in.Record.Key)
 	in.ID = &id
@@ -153,7 +151,7 @@ func (p *replayed) step(in *partition.Input) error {
 	return nil
 }
 
-// impression is the one that a decision is for, which comes next.
+// impression returns the record of a decision, which must be the next one.
 func (p *replayed) impression(d *decision) (*partition.Record, error) {
 	rec, err := p.log.Record(event.Impressions, p.pos[event.Impressions])
 	switch {
@@ -167,7 +165,6 @@ func (p *replayed) impression(d *decision) (*partition.Record, error) {
 	return rec, nil
 }
 
-// adopt adopts a decision.
 func (p *replayed) adopt(d *decision, w event.Millis) error {
 	if d.Order > 0 {
 		p.machine.Raise(w)
@@ -182,7 +179,6 @@ func (p *replayed) adopt(d *decision, w event.Millis) error {
 	return p.stepDecided(d, rec)
 }
 
-// stepDecided steps an impression that is decided.
 func (p *replayed) stepDecided(d *decision, rec *partition.Record) error {
 	if err := p.read(d); err != nil {
 		return err
@@ -200,7 +196,7 @@ func (p *replayed) rank(d *decision) (same bool, made []byte, err error) {
 		p.machine.Act()
 		p.cfg.Before(&Moment{p.number, p.machine, d.Ranking, rec, p.knows.stand()})
 	}
-	if p.knows.unsure != "" { // what it would be is not known
+	if p.knows.unsure != "" { // the result would be unknown
 		return false, nil, p.stepDecided(d, rec)
 	}
 	again := partition.InputStep{Timed: true, By: d.time - p.machine.Watermark()}

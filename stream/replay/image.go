@@ -8,28 +8,28 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// image is what the store would hold of a partition.
+// image is a partition's state as in the store.
 type image struct {
 	position
 	hashes map[string]map[string][]byte
 	pages  map[uint32]*page
 }
 
-// position says which state an image holds.
+// position identifies the state in an image.
 type position struct {
 	seq    int64               // of the last checkpoint
-	seal   seal                // the last that is in it
-	inputs [event.Inputs]int64 // as of that
+	seal   seal // the last one in it
+	inputs [event.Inputs]int64 // at that seal
 	orders int64               // likewise, of the last order record
 	guess  bool                // likewise
-	told   *delta              // what is published as of it
+	told   *delta // published up to it
 }
 
-// undo takes a checkpoint back.
+// undo reverts a checkpoint.
 type undo struct {
 	position // before it
 	writes   []state.Write
-	pages    map[uint32]*page // those that it touched, as they were; nil: there was none
+	pages    map[uint32]*page // pages before it, of those that it changed; nil: did not exist
 	entries  []state.Entry
 }
 
@@ -42,7 +42,6 @@ func newImage() *image {
 	return &image{hashes: map[string]map[string][]byte{}, pages: map[uint32]*page{}}
 }
 
-// set sets a field; nil deletes it.
 func (g *image) set(w *state.Write) {
 	if g.hashes[w.Hash] == nil {
 		g.hashes[w.Hash] = map[string][]byte{}
@@ -54,7 +53,7 @@ func (g *image) set(w *state.Write) {
 	}
 }
 
-// put sets an entry of a page that exists; nil deletes it.
+// put sets an entry of an existing page; nil deletes it.
 func (g *image) put(e *state.Entry) {
 	p := g.pages[e.Page]
 	switch {
@@ -66,7 +65,7 @@ func (g *image) put(e *state.Entry) {
 	}
 }
 
-// takeBack takes back the last checkpoint that was applied.
+// takeBack reverts the last checkpoint.
 func (g *image) takeBack(u *undo) {
 	for i := range slices.Backward(u.writes) {
 		g.set(&u.writes[i])
@@ -84,7 +83,7 @@ func (g *image) takeBack(u *undo) {
 	g.position = u.position
 }
 
-// apply makes changes, and notes in u how to take them back.
+// apply applies changes, and records in u how to revert them.
 func (g *image) apply(c *state.Changes, u *undo) {
 	touch := func(number uint32) {
 		if _, noted := u.pages[number]; !noted {
@@ -117,7 +116,6 @@ func (g *image) apply(c *state.Changes, u *undo) {
 	}
 }
 
-// load loads it into a machine.
 func (g *image) load(m *partition.Machine) error {
 	for _, h := range append([]string{state.MetaHash}, m.Hashes()...) {
 		for field, value := range g.hashes[h] {
@@ -140,7 +138,7 @@ func (g *image) load(m *partition.Machine) error {
 	return nil
 }
 
-// find is what lies under an id, as a look-up shows it.
+// find looks up an id, like a store.
 func (g *image) find(m *partition.Machine, places []state.Place, id state.ID) (partition.Found, []state.Place) {
 	if m.Resolve(id) == partition.Known {
 		return partition.Found{}, places
