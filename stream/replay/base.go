@@ -82,7 +82,7 @@ func (p *replayed) beginWith(b *Base) error {
 
 // behind is the part of the headers' observations that a base contains.
 type behind struct {
-	seals  int // seals whose observations are in the base
+	seals  int   // seals whose observations are in the base
 	sealed int64 // segments sealed by all owners
 	unsent int64 // segments whose sending later headers record
 	// began: the base's owner, writer, had not ranked since it began. It adopts the rankings before its first own one.

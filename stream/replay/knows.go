@@ -7,17 +7,17 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// pooledReplay is what an owner's process knows of other partitions.
+// pooledReplay reproduces the pooled state of an owner's process.
 type pooledReplay struct {
-	of      *partition.PooledState // nil: nothing, there is but one partition
-	sources []publishedLearner     // what the knowledge is told, by source
-	loop    []publishedLearner     // what the machine itself is told
-	unsure  string                 // why what is known is not known here; "" where it is
+	of      *partition.PooledState // nil: there is only one partition
+	sources []publishedLearner     // read by the pooled state, by source
+	loop    []publishedLearner     // imported by the machine, by source
+	unsure  string                 // why the pooled state cannot be reproduced; "" if it can
 	bad     map[int32]bool
-	lacks   bool // something that is known is not known here
-	apart   bool // likewise of what the machine itself is told
-	// guessed is how many estimates each learner had made when all came to be known again, or an owner began with stored ones: what was
-	// estimated by then is not known.
+	lacks   bool // some source is in bad
+	apart   bool // likewise for the machine's imports
+	// guessed is each learner's number of estimates when all sources were reproduced again, or when an owner began with stored estimates.
+	// Estimates up to it are unknown.
 	guessed []uint64
 }
 
@@ -25,7 +25,7 @@ func newKnows(cfg *partition.Config, sources int) pooledReplay {
 	return pooledReplay{of: cfg.Pooled, sources: make([]publishedLearner, sources), loop: make([]publishedLearner, sources), bad: map[int32]bool{}}
 }
 
-// nothing makes nothing known of what is known: it is that of an owner in the middle of its life, of which a base does not tell.
+// nothing marks all sources as unknown: the owner of a base was running, and its pooled state is not in the base.
 func (k *pooledReplay) nothing() {
 	if k.of == nil {
 		return
@@ -37,7 +37,7 @@ func (k *pooledReplay) nothing() {
 	k.judge()
 }
 
-// judge says whether what is known is known here, once it has changed.
+// judge updates lacks, unsure and guessed after a change.
 func (k *pooledReplay) judge() {
 	lacked := k.lacks
 	k.lacks, k.unsure = false, ""
@@ -60,7 +60,7 @@ func (k *pooledReplay) judge() {
 	k.guessed = nil
 }
 
-// stand is how far sources are known, by source.
+// stand returns the positions read of all sources.
 func (k *pooledReplay) stand() []partition.SourceAt {
 	all := make([]partition.SourceAt, len(k.sources))
 	for i := range all {
@@ -71,7 +71,7 @@ func (k *pooledReplay) stand() []partition.SourceAt {
 	return all
 }
 
-// await is what a source has published with a checkpoint, once it has; nil where that will not be.
+// await waits until a source has published a checkpoint, and returns it; nil if it never will.
 func (p *replayed) await(source int32, at stamp) (*delta, error) {
 	for {
 		of := p.published[source]
@@ -88,7 +88,7 @@ func (p *replayed) await(source int32, at stamp) (*delta, error) {
 	}
 }
 
-// turn takes the knowledge to another epoch.
+// turn advances the pooled state to another epoch.
 func (p *replayed) turn(s *partition.Observation) error {
 	k := &p.knows
 	if k.of == nil {
@@ -102,7 +102,7 @@ func (p *replayed) turn(s *partition.Observation) error {
 		at := c.At
 		if c.By > 0 {
 			if at = k.sources[c.Source].SourceAt; !at.Known {
-				continue // a base does not tell from where on
+				continue // a base does not hold the starting position
 			}
 			at.Seq += c.By
 		}
@@ -117,7 +117,7 @@ func (p *replayed) turn(s *partition.Observation) error {
 	return nil
 }
 
-// goTo tells the knowledge of a source up to where it came.
+// goTo advances the pooled state to a source's position.
 func (p *replayed) goTo(source int32, at partition.SourceAt) error {
 	k := &p.knows
 	t := &k.sources[source]
@@ -134,7 +134,7 @@ func (p *replayed) goTo(source int32, at partition.SourceAt) error {
 	return nil
 }
 
-// stands takes in how far all sources are known: what was not known here of what is known may be, now.
+// stands reads the recorded positions of all sources, which may complete the pooled state.
 func (p *replayed) stands(s *partition.Observation) error {
 	k := &p.knows
 	if k.of == nil || k.unsure == "" {
@@ -161,11 +161,11 @@ func (p *replayed) stands(s *partition.Observation) error {
 	return nil
 }
 
-// reach tells the knowledge of a source up to where it came, with a delta. It is false where that is not known.
+// reach publishes a source to the pooled state up to a position, with its last delta d. It returns false if the result is unknown.
 func (p *replayed) reach(source int32, t *publishedLearner, at partition.SourceAt, d *delta) bool {
 	k := &p.knows
 	if !at.Known {
-		return !t.Known // what it had told stays, and may be gone by now: nobody forgets a source
+		return !t.Known // its changes stay: no owner drops a source
 	}
 	fence := state.Fence{Seq: at.Seq}
 	of := p.published[source]
@@ -187,7 +187,7 @@ func (p *replayed) reach(source int32, t *publishedLearner, at partition.SourceA
 		k.of.Whole(source, fence)
 		t.anew = nil
 	default:
-		before := t.Over && t.OverWriter == at.OverWriter && t.OverSeq == at.OverSeq // it is being told over the same already
+		before := t.Over && t.OverWriter == at.OverWriter && t.OverSeq == at.OverSeq // the resync that was interrupted is the same
 		begun := before && t.anew != nil
 		sure := !begun || !k.bad[source]
 		if over := (stamp{at.OverWriter, at.OverSeq}); at.Over && !begun {
@@ -208,7 +208,7 @@ func (p *replayed) reach(source int32, t *publishedLearner, at partition.SourceA
 	return true
 }
 
-// imports tells the machine itself what a source has published.
+// imports repeats the machine's import of a source.
 func (p *replayed) imports(s *partition.Observation) error {
 	i := &s.Import
 	k := &p.knows
@@ -218,7 +218,7 @@ func (p *replayed) imports(s *partition.Observation) error {
 	t := &k.loop[i.Source]
 	times, at := int64(1), stamp{i.Writer, i.Seq}
 	if i.Part < 0 {
-		if !t.Known { // how far it was told is not known
+		if !t.Known { // its position is unknown
 			return nil
 		}
 		times, at = s.N, stamp{t.Writer, t.Seq}
@@ -231,7 +231,7 @@ func (p *replayed) imports(s *partition.Observation) error {
 		if err != nil {
 			return err
 		}
-		if d == nil || i.Mode == partition.ImportDelta && d.before == nil { // a base has what its last checkpoint came to, and not which fields that changed
+		if d == nil || i.Mode == partition.ImportDelta && d.before == nil { // a base holds the state of its last checkpoint, not the changed fields
 			t.Known, k.apart = false, true
 			return nil
 		}
@@ -253,7 +253,7 @@ func (p *replayed) imports(s *partition.Observation) error {
 	return nil
 }
 
-// publishedTo is what an import takes in of what a source has published with a delta.
+// publishedTo returns the fields of an import from a source's delta.
 func (p *replayed) publishedTo(t *publishedLearner, i *partition.Import, d *delta) []partition.Published {
 	switch of := p.published[i.Source]; {
 	case i.Mode == partition.ImportDelta:

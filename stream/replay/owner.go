@@ -10,7 +10,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// has tells whether the state is at hand that an owner began with, and the decisions that it adopts.
+// has reports whether the replay has the state that an owner began with, and the decisions that it adopts.
 func (p *replayed) has(b *partition.ObservationBegin) bool {
 	if b.Fresh {
 		return !p.passed && b.Inputs[event.Impressions] >= p.cut.inputs[event.Impressions] && p.cut.orders == 0
@@ -30,8 +30,8 @@ func (p *replayed) has(b *partition.ObservationBegin) bool {
 	return slices.ContainsFunc(p.unsent, func(x sealed) bool { return x.seal == s })
 }
 
-// leadsTo fails unless what was seen before an owner began was seen by the owner at hand, and leads to the state with which that one began: a
-// store that went back shows what another owner saw.
+// leadsTo fails unless the present owner made the observations before another one began, and they lead to the latter's state: after a store
+// that went back, headers hold another owner's observations.
 func (p *replayed) leadsTo(b *partition.ObservationBegin, before []partition.Observation) error {
 	seals := p.seals
 	for i := range before {
@@ -48,13 +48,13 @@ func (p *replayed) leadsTo(b *partition.ObservationBegin, before []partition.Obs
 	return nil
 }
 
-// leaves notes that an owner left out what it saw.
+// leaves records that an owner omitted observations from its headers.
 func (p *replayed) leaves() error {
 	p.published[p.number].gap = true
 	return notTold(leftOut)
 }
 
-// start makes the machine of a new owner, of which has is true.
+// start makes the machine of a new owner, for which has is true.
 func (p *replayed) start(b *partition.ObservationBegin) error {
 	cfg := p.cfg.Machine(p.number)
 	if cfg.Program != b.Program && b.Program != "" {
@@ -75,7 +75,6 @@ func (p *replayed) start(b *partition.ObservationBegin) error {
 	return p.whereLoaded()
 }
 
-// load makes a machine of the image.
 func (p *replayed) load(cfg *partition.Config) error {
 	cfg.Names = p.names
 	if len(p.cfg.Logs) > 1 {
@@ -99,7 +98,7 @@ func (p *replayed) load(cfg *partition.Config) error {
 	return nil
 }
 
-// whereLoaded finds out how far the loaded state has come on the way to its next ranking.
+// whereLoaded finds the loaded state's progress towards its next ranking.
 func (p *replayed) whereLoaded() error {
 	_, steps, err := partition.ParseSteps(nil, p.machine.Steps())
 	if err != nil {
@@ -117,7 +116,7 @@ func (p *replayed) whereLoaded() error {
 	return nil
 }
 
-// goBack brings the image to the state that an owner began with. Checkpoints beyond it were never stored, or the store has lost them.
+// goBack reverts the image to the state that an owner began with. Later checkpoints were never stored, or the store has lost them.
 func (p *replayed) goBack(b *partition.ObservationBegin) error {
 	of := p.published[p.number]
 	if b.Fresh {
@@ -151,7 +150,7 @@ func (p *replayed) goBack(b *partition.ObservationBegin) error {
 	return nil
 }
 
-// sendUnsent makes checkpoints up to seq of the first n unsent segments: of each its own, or where these are not as many, one of all.
+// sendUnsent makes checkpoints up to seq of the first n unsent segments: one for each, or if there are fewer checkpoints, one for all.
 func (p *replayed) sendUnsent(n int, seq int64) error {
 	switch more := seq - p.seq; {
 	case more < 1 || more > int64(n):
@@ -167,7 +166,6 @@ func (p *replayed) sendUnsent(n int, seq int64) error {
 	return nil
 }
 
-// seal seals a segment.
 func (p *replayed) seal() {
 	x := sealed{machine: p.machine, inputs: p.pos, orders: p.machine.Orders()}
 	x.segment, _ = p.machine.Seal(&x.changes)
@@ -180,7 +178,7 @@ func (p *replayed) seal() {
 	p.unsent = append(p.unsent, x)
 }
 
-// send makes a checkpoint of the oldest segments.
+// send makes a checkpoint of the oldest n segments.
 func (p *replayed) send(n int) {
 	p.seq++
 	c := checkpoint{stamp: stamp{p.unsent[n-1].writer, p.seq}, segments: slices.Clone(p.unsent[:n])}
@@ -209,7 +207,7 @@ func (p *replayed) send(n int) {
 	p.decided = behindCut(p.decided, p.cut.inputs[event.Impressions], p.cut.orders)
 }
 
-// apply stores a checkpoint.
+// apply stores a checkpoint in the image.
 func (p *replayed) apply(c *checkpoint) {
 	u := undo{position: p.image.position, pages: map[uint32]*page{}}
 	for i := range c.segments {
@@ -223,7 +221,7 @@ func (p *replayed) apply(c *checkpoint) {
 	p.undo = append(p.undo, u)
 }
 
-// look does what was seen at this point. It tells whether that was all, if that is to be the end.
+// look applies the observations at this point. With untilSeen, ended reports that there are no more.
 func (p *replayed) look(untilSeen bool) (ended bool, err error) {
 	for len(p.sights) > 0 && p.sights[0].Records <= p.since {
 		s := p.sights[0]
@@ -281,7 +279,6 @@ func (p *replayed) sight(s *partition.Observation) error {
 	return nil
 }
 
-// visit ends an impression that is due.
 func (p *replayed) visit(id state.ID) error {
 	var found partition.Found
 	if found, p.places = p.image.find(p.machine, p.places, id); p.machine.Visit(id, found) != nil {

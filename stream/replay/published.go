@@ -8,30 +8,30 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// published is what a partition has published with its checkpoints. They branch where its store goes back: others may have taken in those
-// of any branch.
+// published holds the deltas of a partition's checkpoints. They branch when its store goes back, and other partitions may have read any
+// branch.
 type published struct {
 	source   int32
 	learners []partition.LearnerConfig
 	names    partition.Names
-	from     stamp            // as of when its base was taken, if there is one
+	from     stamp            // checkpoint of its base, if any
 	at       map[stamp]*delta // by checkpoint
-	begun    *delta           // nothing, or the base
-	head     *delta           // the next one leads on from it
-	over     bool             // there will be no more
-	gap      bool             // its owner left out what it saw
+	begun    *delta           // empty, or the base
+	head     *delta           // the next one continues it
+	over     bool             // complete
+	gap      bool             // its owner omitted observations
 }
 
-// stamp names a checkpoint.
+// stamp identifies a checkpoint.
 type stamp struct {
 	writer uint32
 	seq    int64
 }
 
-// delta is what a checkpoint has published: of a base all that it has.
+// delta holds the fields that a checkpoint published; for a base, all of them.
 type delta struct {
 	stamp
-	before *delta // nil: nothing
+	before *delta // nil: none
 	fields []state.Field
 }
 
@@ -47,7 +47,7 @@ func (p *published) begin(at stamp, fields []state.Field) {
 	p.from, p.at[at], p.begun = at, p.head, p.head
 }
 
-// add takes what a checkpoint publishes.
+// add adds the fields that a checkpoint publishes.
 func (p *published) add(at stamp, segments []sealed) *delta {
 	d := &delta{stamp: at, before: p.head}
 	for i := range segments {
@@ -61,7 +61,7 @@ func (p *published) add(at stamp, segments []sealed) *delta {
 	return d
 }
 
-// find is what a checkpoint has published; nil where that is not known.
+// find returns a checkpoint's delta, or nil.
 func (p *published) find(at stamp) *delta {
 	if at.seq == 0 && p.from.seq == 0 {
 		return p.begun
@@ -69,10 +69,10 @@ func (p *published) find(at stamp) *delta {
 	return p.at[at]
 }
 
-// gone tells whether a checkpoint is older than the base.
+// gone reports whether a checkpoint is older than the base.
 func (p *published) gone(at stamp) bool { return at.seq <= p.from.seq && at != p.from }
 
-// since are the deltas from one on, without it, or from the beginning on, up to d; ok is false where d does not lead on from it.
+// since returns the deltas after from (nil: all) up to d; ok is false if d does not continue from.
 func (d *delta) since(from *delta) (all []*delta, ok bool) {
 	for ; d != from; d = d.before {
 		if d == nil {
@@ -84,7 +84,7 @@ func (d *delta) since(from *delta) (all []*delta, ok bool) {
 	return all, true
 }
 
-// whole is all that is published as of a delta.
+// whole returns the fields of hashes as of a delta.
 func (p *published) whole(d *delta, hashes []string) []state.Field {
 	type name struct{ hash, field string }
 	all := map[name][]byte{}
@@ -107,26 +107,26 @@ func (p *published) whole(d *delta, hashes []string) []state.Field {
 	return fields
 }
 
-// publishedLearner is how far a machine, or a knowledge, has been told of a source.
+// publishedLearner is the position up to which a machine or a pooled state has read a source.
 type publishedLearner struct {
 	partition.SourceAt
-	told *delta // the last of it
-	// anew is what it is being told anew, in parts, of which so many have been told.
+	told *delta // last delta read
+	// anew holds the fields of a resync under way, of which parts parts have been read.
 	anew  []partition.Published
 	parts int
 
 	reader *partition.PublishedReader
-	read   *delta // by the reader, last
+	read   *delta // last delta of reader
 }
 
-// whole reads all that a source has published as of a delta.
+// whole reads all fields that a source has published as of a delta.
 func (l *publishedLearner) whole(p *published, d *delta) []partition.Published {
 	l.reader, l.read = partition.NewPublishedReader(p.learners, p.names), d
 	return l.reader.Read(p.source, p.whole(d, l.reader.Hashes()), func(error) {})
 }
 
-// delta reads a delta. Its fields name items by numbers, which only the items' own fields explain, here or in what was published before:
-// the reader has to have read that. Numbers mean other items on another branch.
+// delta reads a delta. Its fields have items' numbers, which only the items' own fields explain, in this delta or earlier ones, so the
+// reader has to read those first. Another branch has other numbers.
 func (l *publishedLearner) delta(p *published, d *delta) []partition.Published {
 	if l.reader == nil || l.read != d.before {
 		l.whole(p, d.before)
@@ -135,13 +135,12 @@ func (l *publishedLearner) delta(p *published, d *delta) []partition.Published {
 	return l.reader.Read(p.source, d.fields, func(error) {})
 }
 
-// part is the k-th part of what is told in parts of so many.
+// part returns the k-th part of atOnce fields.
 func part(all []partition.Published, k, atOnce int) []partition.Published {
 	from := min(k*atOnce, len(all))
 	return all[from:min(from+atOnce, len(all))]
 }
 
-// parts is how many parts it has.
 func parts(all []partition.Published, atOnce int) int {
 	return max(1, (len(all)+atOnce-1)/atOnce)
 }

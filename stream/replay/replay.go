@@ -1,13 +1,12 @@
-// Package replay makes the rankings of a log again, from the topics and from what the rankings' headers tell of how they were made, and
-// says which of them come out the same, byte by byte.
+// Package replay makes the rankings of a log again, from the topics and the observations in the rankings' headers, and compares them byte
+// by byte.
 //
-// It does with a machine of each partition what the partition's owners did with theirs: it loads what an owner loaded, out of what the
-// machines before it sealed; steps the same records in the same order; takes in other partitions' statistics where the owner did, out of
-// what the machines of those partitions publish; ends impressions where the walk came by; and seals where the owner sealed. An owner that
-// adopted decisions of an earlier one adopts them again. What is not told, or not there any more, makes rankings not exact, with the
-// reason, and never an error.
+// A machine of each partition repeats the work of the partition's owners: it loads an owner's state, from the segments that earlier
+// machines sealed; processes the same records in the same order; reads other partitions' statistics where the owner did, from those
+// partitions' machines; ends impressions at the same time; and seals where the owner sealed. An owner that adopted decisions of an earlier
+// one adopts them again. Missing observations or records make rankings not exact, with the reason, and are never an error.
 //
-// The package is pure: who calls it reads the topics.
+// The package is pure: its caller reads the topics.
 package replay
 
 import (
@@ -22,51 +21,49 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// Ranking is a record of the rankings topic that an owner of the partition has written: a ranking or an order record.
+// Ranking is a record of the rankings topic by an owner of the partition: a ranking or an order record.
 type Ranking struct {
 	Offset      int64
-	Order       int64 // number of the order record that it is, see partition.OrderNumber; 0: it is a ranking
+	Order       int64 // number of the order record (partition.OrderNumber); 0: a ranking
 	Key, Value  []byte
-	Steps, Seen []byte // values of its headers; nil where it has none
+	Steps, Seen []byte // headers; nil: none
 }
 
-// Log reads what the topics hold of one partition. What it gives stays as it is.
+// Log reads one partition's topics. Results must not change.
 type Log interface {
-	// Record is the first record of an input topic at or behind an offset; nil where there is none.
+	// Record returns the first record of an input topic at or behind an offset, or nil.
 	Record(t event.Topic, offset int64) (*partition.Record, error)
-	// Ranking is the next ranking or order record of the group; nil where there are no more.
+	// Ranking returns the group's next ranking or order record, or nil.
 	Ranking() (*Ranking, error)
 }
 
-// Config is what a replay is made from.
 type Config struct {
-	// Machine is what the machine of a partition is made from. Names and Pooled are the replay's own.
+	// Machine returns the configuration of a partition's machine. Names and Pooled are the replay's own.
 	Machine func(partition int32) partition.Config
 	Logs    []Log // by partition
-	// Bases are by partition what its replay begins with, and its log begins no later. Empty: with the beginning of all.
+	// Bases are the states to begin with, by partition. Logs begin no later. Empty: the beginning.
 	Bases []*Base
-	// AtOnce is how many fields of a source the owners read at a time; 0: partition.PublishedAtOnce.
+	// AtOnce is the number of a source's fields that owners read at a time; 0: partition.PublishedAtOnce.
 	AtOnce int
-	// Made is told of each ranking, in the order of its partition; that was enough where it is true. Nil: nobody is told.
+	// Made, if not nil, is called with each ranking, in its partition's order, until it returns true.
 	Made func(Made) (enough bool)
-	// Before is called before an impression is ranked; nil: not.
+	// Before, if not nil, is called before an impression is ranked.
 	Before func(*Moment)
-	// Sent is told what a checkpoint would have stored, by whom, where that is known; nil: nobody is.
+	// Sent, if not nil, is called with the changes of each checkpoint that can be reproduced.
 	Sent func(partition int32, writer uint32, seq int64, changes []*state.Changes)
-	// Sabotage leaves out what was seen, for tests that show that it matters; nil: nothing is.
+	// Sabotage, if not nil, selects observations to drop, for tests that these matter.
 	Sabotage func(*partition.Observation) (leave bool)
 }
 
-// Moment is the moment at which an impression is ranked.
 type Moment struct {
 	Partition  int32
 	Machine    *partition.Machine
 	Ranking    *Ranking
 	Impression *partition.Record
-	Sources    []partition.SourceAt // how far partitions were known, by partition
+	Sources    []partition.SourceAt // positions read, by partition
 }
 
-// Made is one ranking made again.
+// Made is a ranking made again.
 type Made struct {
 	Partition  int32
 	Ranking    *Ranking
@@ -75,14 +72,14 @@ type Made struct {
 	Time       event.Millis
 	Same       bool
 	NotExact   string // why it cannot be expected to be the same; "" where it can
-	Again      []byte // what was made, where it is another
+	Again      []byte // the result, if different
 }
 
-// Result is what a replay has found of one partition.
+// Result is the result of one partition.
 type Result struct {
 	Rankings, Same, Different int64
 	NotExact                  map[string]int64 // by reason
-	LeftOut                   int64            // of those not exact: since an owner, here or of another partition, left out what it saw
+	LeftOut                   int64            // of those not exact: an owner, here or of another partition, omitted observations
 	First                     *Made            // the first that is different
 }
 
@@ -117,7 +114,6 @@ func Run(cfg *Config) ([]Result, error) {
 	return results, nil
 }
 
-// run is one replay.
 type run struct {
 	cfg       *Config
 	names     partition.Names
@@ -125,17 +121,17 @@ type run struct {
 	published []*published
 	news      bool // something was published since all waited
 	enough    bool
-	guesses   bool // some owner's learners were not told all that they had been told of other partitions
-	mixed     bool // headers were lost, or something else than a worker changed the stored state
+	guesses   bool // some owner's imports could not be reproduced
+	mixed     bool // headers were lost, or the stored state was changed from outside
 }
 
-// progress is how a partition has come on.
+// progress is returned by a partition that pauses.
 type progress struct {
-	waits bool // for what another one is still to publish
+	waits bool // for another partition's checkpoint
 }
 
-// round lets the partition go on that is the furthest behind in time and can; it is false at the end. Where all wait for each other,
-// which is so only where something was not told, the first does without what it waits for.
+// round resumes the partition that is the earliest in time and can continue; it is false at the end. If all wait for each other, which
+// happens only if observations are missing, the earliest continues without the checkpoint.
 func (r *run) round() bool {
 	if r.enough {
 		return false
@@ -159,5 +155,4 @@ func (r *run) round() bool {
 	return len(alive) > 0
 }
 
-// reasons are those of a result, in their order.
 func (r *Result) Reasons() []string { return slices.Sorted(maps.Keys(r.NotExact)) }

@@ -12,7 +12,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// replayed is one partition.
 type replayed struct {
 	*run
 	number  int32
@@ -20,40 +19,40 @@ type replayed struct {
 	resume  func() (progress, bool)
 	yield   func(progress) bool
 	done    bool
-	without bool         // it is to do without what it waits for
+	without bool         // continue without the awaited checkpoint
 	time    event.Millis // of the last ranking
 	err     error
 	result  Result
 
-	// Of the owner at hand.
+	// Of the present owner.
 	machine *partition.Machine // nil: none, or it is lost
-	lost    string             // why nothing is exact; "" where all is
+	lost    string             // why rankings are not exact; "" if they are
 	writer  uint32
 	seals   uint64 // segments sealed so far, by all owners
 	seq     int64  // of the last checkpoint sent
 	pos     [event.Inputs]int64
-	from    int64        // of impressions: what is before is in the base
-	orders  int64        // likewise of order records: the number of the last one
-	broken  string       // how an order record contradicts what was made again; "" where none does
-	acted   event.Millis // up to when event time was acted upon
+	from    int64        // of impressions: earlier ones are in the base
+	orders  int64        // number of the last order record, in the base or replayed
+	broken  string       // how an order record contradicts the replay; "" if none does
+	acted   event.Millis // last watermark at which event time was applied
 	visited int64
-	since   int64 // records stepped since the last sight
+	since   int64 // records processed since the last observation
 	sights  []partition.Observation
 	loaded  loaded
-	ranked  bool // it has ranked
+	ranked  bool // this owner has ranked
 	knows   pooledReplay
 	behind  behind
-	apart   map[string]bool // learners that do not share the process's knowledge, by name
+	apart   map[string]bool // learners without a pooled state, by name
 
 	image       *image
-	undo        []undo // of the last checkpoints in it
-	guess       bool   // as of the last that was sealed
+	undo        []undo // of the last checkpoints in image
+	guess       bool   // of the last sealed segment
 	unsent      []sealed
-	checkpoints []checkpoint       // sent, and not yet in the image
+	checkpoints []checkpoint       // sent, but not in image
 	ids         map[int64]state.ID // of impressions, by offset
-	decided     []*decision        // rankings that a later owner may have adopted: those that the state as of cut does not hold
+	decided     []*decision        // rankings that a later owner may adopt: not in the state cut
 	cut         position
-	passed      bool // the log's first rankings were passed over: there are others before them
+	passed      bool // the log's first rankings were skipped, so others precede them
 
 	decoder *event.Decoder
 	said    event.Ranking
@@ -61,13 +60,12 @@ type replayed struct {
 	places  []state.Place
 }
 
-// seal names a segment: by whom it was sealed, and how many there were by then.
+// seal identifies a segment: its owner, and the number of segments sealed by then.
 type seal struct {
 	writer uint32
 	number uint64
 }
 
-// sealed is a segment.
 type sealed struct {
 	seal
 	changes state.Changes
@@ -75,17 +73,15 @@ type sealed struct {
 	orders  int64
 	machine *partition.Machine
 	segment uint64 // the machine's number
-	guess   bool   // what learners have stored of what they estimated is not known
+	guess   bool   // its learners' stored estimates are unknown
 }
 
-// checkpoint is what was sent as one.
 type checkpoint struct {
 	stamp
 	segments []sealed
-	told     *delta // what it publishes
+	told     *delta // the fields that it publishes
 }
 
-// decision is a ranking with what it says.
 type decision struct {
 	*Ranking
 	id     string
@@ -93,15 +89,14 @@ type decision struct {
 	time   event.Millis
 }
 
-// loaded is how far the state that an owner loaded has come on the way to the next ranking.
+// loaded is the progress of a loaded state towards its next ranking.
 type loaded struct {
 	first  bool // nothing has been adopted or ranked since
 	done   [event.Inputs]int64
 	anchor *partition.InputStep
 }
 
-// kept is how many checkpoints a new owner may go back behind the last one that was sent, as one does whose store was restored: those of a
-// minute at the least.
+// kept is the number of sent checkpoints that a new owner may go back, as after a restore of its store: at least a minute's.
 const kept = 600
 
 func newPart(r *run, p int32) *replayed {
@@ -109,8 +104,7 @@ func newPart(r *run, p int32) *replayed {
 		image: newImage(), ids: map[int64]state.ID{}, decoder: event.NewDecoder(event.Limits{}), result: Result{NotExact: map[string]int64{}}}
 }
 
-// apart are the names of learners that do not share the process's knowledge. Of what they were told of other partitions something can
-// last: they estimate from the last estimate on, or are on hold.
+// apart returns learners without a pooled state. They keep effects of imports: they estimate from their last estimate on, or are on hold.
 func apart(learners []partition.LearnerConfig) map[string]bool {
 	all := map[string]bool{}
 	for i := range learners {
@@ -143,7 +137,7 @@ func (p *replayed) all(yield func(progress) bool) {
 
 var errStopped = errors.New("replay: stopped")
 
-// unpublished is why rankings are not exact from here on; contradiction says that what was told cannot be.
+// unpublished is the reason that rankings from here on are not exact, or a contradiction in the headers.
 type unpublished struct {
 	why           string
 	contradiction bool
@@ -159,19 +153,18 @@ func contradicts(format string, args ...any) error {
 	return &unpublished{fmt.Sprintf(format, args...), true}
 }
 
-// outside is why rankings are not exact where an owner began with another state than the log leads to, or where headers contradict each
-// other. From then on it is the reason for each one that is different, too: others may have taken in what the log does not tell.
+// outside is the reason if an owner began with another state than the log leads to, or if headers contradict each other. From then on it is
+// the reason of each different ranking, too: other partitions may have read changes that are not in the log.
 const outside = "the state was changed outside the log, as by a restore of Redis: take a new base"
 
-// apartGuess is why a ranking is not exact whose learner does not share the process's knowledge.
+// apartGuess is the reason for a learner without a pooled state.
 const apartGuess = "its learner goes on from what it had made of other partitions when that was not known"
 
-// leftOut is why rankings are not exact of which the owner left out of the headers what it saw.
+// leftOut is the reason for rankings whose owner omitted observations from its headers.
 const leftOut = "an owner left out what it saw"
 
 const afterContradiction = "behind a ranking that was different"
 
-// again makes a ranking again.
 func (p *replayed) again(r *Ranking) error {
 	d := &decision{Ranking: r}
 	if r.Order > 0 {
@@ -182,7 +175,7 @@ func (p *replayed) again(r *Ranking) error {
 	}
 	d.id, d.offset, d.time = string(p.said.ID), p.said.Decision.Offset, p.said.Time
 	if p.time = d.time; d.offset < p.from {
-		return nil // the base has it
+		return nil // in the base
 	}
 	same, made, err := p.make(d)
 	if p.broken != "" {
@@ -209,10 +202,10 @@ func (p *replayed) again(r *Ranking) error {
 	return nil
 }
 
-// order does what an owner did up to an order record.
+// order repeats the owner's work up to an order record.
 func (p *replayed) order(d *decision) error {
 	if d.Order <= p.orders {
-		return nil // the base has it
+		return nil // in the base
 	}
 	_, _, err := p.make(d)
 	var u *unpublished
@@ -231,7 +224,6 @@ func (p *replayed) order(d *decision) error {
 	return nil
 }
 
-// read reads what a decision says.
 func (p *replayed) read(d *decision) error {
 	if err := p.decoder.Ranking(&p.said, d.Value); err != nil {
 		return fmt.Errorf("the ranking at offset %d: %w", d.Offset, err)
@@ -275,7 +267,7 @@ func (p *replayed) tell(d *decision, same bool, made []byte) {
 	}
 }
 
-// behindGap tells whether a reason is that an owner left out what it saw, here or in a partition of which something was known.
+// behindGap reports whether a reason comes from omitted observations, of this partition or of one that it had read.
 func (p *replayed) behindGap(why string) bool {
 	if why == leftOut {
 		return true
@@ -283,7 +275,7 @@ func (p *replayed) behindGap(why string) bool {
 	return why == p.knows.unsure && slices.ContainsFunc(p.published, func(of *published) bool { return of.gap && p.knows.bad[of.source] })
 }
 
-// make does what the owners did since the last ranking, and makes this one.
+// make repeats the owners' work since the last ranking, and makes this one.
 func (p *replayed) make(d *decision) (same bool, made []byte, err error) {
 	told, err := p.see(d.Seen)
 	if err != nil {
@@ -293,7 +285,7 @@ func (p *replayed) make(d *decision) (same bool, made []byte, err error) {
 		return false, nil, nil
 	}
 	told = p.behind.fresh(told)
-	first := -1 // the first owner that there is something left to do of; -1: the one at hand
+	first := -1 // the first owner with work left; -1: the present one
 	for i := range told {
 		if told[i].Kind == partition.SeenBegun && p.has(&told[i].Begin) {
 			first = i
@@ -346,7 +338,7 @@ func (p *replayed) make(d *decision) (same bool, made []byte, err error) {
 	return p.rank(d)
 }
 
-// see reads what a header tells.
+// see reads a header's observations.
 func (p *replayed) see(seen []byte) (all []partition.Observation, err error) {
 	reader, left := partition.NewSeenReader(seen), int64(0)
 	for {
