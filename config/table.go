@@ -8,8 +8,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// Bounds of single records. Together they keep each record, and all that is made of it, within Kafka's and Redis's
-// limits:
+// Bounds of single records. Together they keep each record, and all that is made of it, within Kafka's and Redis's limits:
 //
 //   - A ranking repeats its impression's items, and adds for each a propensity, a rank and whether it is undecided,
 //     up to 48 bytes, and 15 for an expected payoff. 16 MiB + 100,000·63 bytes are 22 MiB. A worker reads back 64 MiB

@@ -54,9 +54,8 @@ type Share struct {
 	Additive bool
 	// Queues selects the payoffs in QPM-D's queues. They go where the sums go.
 	Queues bool
-	// Of and Rank renumber BOLD's instances when Of learners are merged into one: instance i of the Rank-th, from 0 on, becomes
-	// i·Of+Rank, so that the first ones stay first. Instances above the bound on their number are dropped; one that has losses
-	// keeps them.
+	// Of and Rank renumber BOLD's instances when Of learners are merged into one: instance i of the Rank-th, from 0 on, becomes i·Of+Rank,
+	// so that the first ones stay first. Instances above the bound on their number are dropped; one that has losses keeps them.
 	Of, Rank int32
 }
 

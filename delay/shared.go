@@ -9,10 +9,9 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// Sharing is a Learner that can leave pooled state to a global learner, so that a process keeps it once and not for each partition.
-// The global learner is made alike; it decides nothing, receives no feedback, and reads the published state of every source, this
-// process's partitions included. A partition's learner keeps its own state, and pooled values of items in which it differs from its
-// published state.
+// Sharing is a Learner that can leave pooled state to a global learner, so that a process keeps it once and not for each partition. The
+// global learner is made alike; it decides nothing, receives no feedback, and reads the published state of every source, this process's
+// partitions included. A partition's learner keeps its own state, and pooled values of items in which it differs from its published state.
 //
 // A partition's learner decides as one that reads all sources itself, except that the global one makes the estimates over all items
 // and sources, when it reads a new tick.

@@ -69,8 +69,7 @@ func (u *contexts) newest() int64 {
 	return newest
 }
 
-// seek searches for a change at a new tick, and returns whether one was found. It chooses the time of maximum likelihood among
-// several.
+// seek searches for a change at a new tick, and returns whether one was found. It chooses the time of maximum likelihood among several.
 func (u *contexts) seek(t *policy.Table) bool {
 	pass := u.newest()
 	if pass <= u.looked || u.model.Fits() == 0 {

@@ -2,9 +2,8 @@ package policy
 
 import "iter"
 
-// Pages is an array of values by number from 0, in pages. Values are zero until set, and pages of unset ones take next to no
-// memory: most items of a large catalogue are unknown. The zero value is empty. Pages must not be copied after use, and are not
-// safe for concurrent use.
+// Pages is an array of values by number from 0, in pages. Values are zero until set, and pages of unset ones take next to no memory: most
+// items of a large catalogue are unknown. The zero value is empty. Pages must not be copied after use, and are not safe for concurrent use.
 type Pages[T any] struct {
 	pages []*[pageSize]T // nil: all zero; those beyond, too
 	used  []uint32       // by page: bits of entries that At has returned, until Remove

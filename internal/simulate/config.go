@@ -23,8 +23,7 @@ type Config struct {
 	Items      int // of the catalogue
 	Candidates int // per impression, at most Items
 
-	// Alignment is the correlation of items' utilities with their mean payoffs, in [-1,1]: at −1 users like best the items that pay
-	// least.
+	// Alignment is the correlation of items' utilities with their mean payoffs, in [-1,1]: at −1 users like best the items that pay least.
 	Alignment float64
 	// Taste is the standard deviation of utilities between impressions, relative to that over the catalogue; at 0 all users agree.
 	Taste float64

@@ -11,9 +11,8 @@ import (
 // MaxItems bounds the items of a Sorted: its relation takes 8 MiB.
 const MaxItems = 8192
 
-// Sorted learns the order of deterministic users, who all share one order and select the best within their window. A selection at
-// position k shows that its item exceeds all items shown above it, and nothing else. These pairs and their transitive closure form
-// the relation.
+// Sorted learns the order of deterministic users, who all share one order and select the best within their window. A selection at position
+// k shows that its item exceeds all items shown above it, and nothing else. These pairs and their transitive closure form the relation.
 //
 // An impression whose order is not certain explores: on top a pair of unknown order, in random order. Below it is a run in
 // increasing guessed utility, each undecided against the one before, so that users who look further reveal more. One impression in

@@ -37,10 +37,9 @@ func (s *Selections) Add(order []int32, at int) {
 // Total returns the number of selections, and of these, of blocked items.
 func (s *Selections) Total() (n, blocked int64) { return s.total, s.noise }
 
-// Estimate returns the likeliest windows 1..longest, where longer ones count as longest, and share of noise, with
-// policy.PriorWindows as the prior. It is policy.Intervals' Estimate by list length: EM (Dempster, Laird, Rubin, JRSS B 1977)
-// divides each count among windows by utility and by chance. It ends when an iteration moves less than 1e-9 of all, or after most
-// ones. Without blocked selections noise is 0.
+// Estimate returns the likeliest windows 1..longest, where longer ones count as longest, and share of noise, with policy.PriorWindows as
+// the prior. It is policy.Intervals' Estimate by list length: EM (Dempster, Laird, Rubin, JRSS B 1977) divides each count among windows by
+// utility and by chance. It ends when an iteration moves less than 1e-9 of all, or after most ones. Without blocked selections noise is 0.
 func (s *Selections) Estimate(longest, most int) (q []float64, noise float64) {
 	q, prior := make([]float64, longest), make([]float64, longest)
 	policy.PriorWindows(q)

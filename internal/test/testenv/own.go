@@ -27,8 +27,7 @@ var (
 	_ controllable = (*redis.Server)(nil)
 )
 
-// Owned is a server that one test has for itself. Each method fails the test when it fails. After a restart, the
-// address is the same.
+// Owned is a server that one test has for itself. Each method fails the test when it fails. After a restart, the address is the same.
 type Owned struct {
 	Addr string // host:port
 	// Listeners are the addresses of a Kafka's further listeners, by name.

@@ -20,9 +20,8 @@ import (
 // Check is what a statement claims in one world.
 type Check[L any] struct {
 	World string
-	// Run tells whether the claim holds; the error says why not. What instead puts in the place of the learner that the
-	// statement is about is checked, for instance a func(policy.Policy) policy.Policy. Faults that do not bear on the claim
-	// end t.
+	// Run tells whether the claim holds; the error says why not. What instead puts in the place of the learner that the statement is about
+	// is checked, for instance a func(policy.Policy) policy.Policy. Faults that do not bear on the claim end t.
 	Run func(t testing.TB, instead L) error
 	// Blind says why Run cannot tell a learner that learns nothing from another; empty where it must.
 	Blind string
@@ -45,9 +44,8 @@ func Holds[L any](t *testing.T, checks []Check[L], itself L) {
 	}
 }
 
-// SeeNonLearners fails t unless each check fails with each of the non-learners, except where it is said why it cannot; and
-// unless the tests are all of the package's that bear the name of a statement, or stand beside one of the paper's in
-// docs/algorithms.md.
+// SeeNonLearners fails t unless each check fails with each of the non-learners, except where it is said why it cannot; and unless the tests
+// are all of the package's that bear the name of a statement, or stand beside one of the paper's in docs/algorithms.md.
 func SeeNonLearners[L any](t *testing.T, pkg string, nonLearners map[string]L, tests []Test[L]) {
 	t.Helper()
 	var names []string
@@ -94,8 +92,7 @@ func named(t testing.TB, pkg string) (names []string) {
 	return names
 }
 
-// documented are the tests beside the paper's statements in the last table of docs/algorithms.md; the other rows there are
-// marked as ours.
+// documented are the tests beside the paper's statements in the last table of docs/algorithms.md; the other rows there are marked as ours.
 func documented(t testing.TB) map[string]bool {
 	dir, err := os.Getwd()
 	require.NoError(t, err)

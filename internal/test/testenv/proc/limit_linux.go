@@ -6,9 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// LimitFiles makes writes of the process fail that would make a file longer than bytes, as on a full disk, but with
-// EFBIG instead of ENOSPC. A negative number removes the limit. Such a write kills a process that does not ignore
-// SIGXFSZ; Java ignores it.
+// LimitFiles makes writes of the process fail that would make a file longer than bytes, as on a full disk, but with EFBIG instead of
+// ENOSPC. A negative number removes the limit. Such a write kills a process that does not ignore SIGXFSZ; Java ignores it.
 func (p *Process) LimitFiles(bytes int64) error {
 	select {
 	case <-p.done:

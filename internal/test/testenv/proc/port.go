@@ -7,8 +7,7 @@ import (
 	"strconv"
 )
 
-// Ports are drawn below the ephemeral range (from 32768 on Linux, 49152 elsewhere), so that a restarted server finds
-// its old port free.
+// Ports are drawn below the ephemeral range (from 32768 on Linux, 49152 elsewhere), so that a restarted server finds its old port free.
 const (
 	firstPort = 15000
 	lastPort  = 32000

@@ -107,8 +107,7 @@ func (p *Process) State() *os.ProcessState {
 // LogPath is the file that the server writes to.
 func (p *Process) LogPath() string { return filepath.Join(p.cfg.Dir, p.cfg.Log) }
 
-// AwaitReady calls probe until it returns nil, the process ends, or ctx is done. The error carries the last lines
-// of the server's log.
+// AwaitReady calls probe until it returns nil, the process ends, or ctx is done. The error carries the last lines of the server's log.
 func (p *Process) AwaitReady(ctx context.Context, probe func(context.Context) error) error {
 	last := errors.New("not asked yet")
 	tick := time.NewTicker(20 * time.Millisecond)

@@ -22,8 +22,7 @@ type reaper struct {
 	cmd  *exec.Cmd
 }
 
-// startReaper watches over the process group pgid and over dir, which is removed when our process ends early; empty:
-// nothing is removed.
+// startReaper watches over the process group pgid and over dir, which is removed when our process ends early; empty: nothing is removed.
 func startReaper(pgid int, dir string) (*reaper, error) {
 	cmd := exec.Command("/bin/sh", "-c", reaperScript, "reaper", strconv.Itoa(pgid), dir)
 	setGroup(cmd)
