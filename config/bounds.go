@@ -48,14 +48,14 @@ func checkParking(s *section, j *Join, maxRecordBytes int) {
 	d := Defaults().Join
 	switch {
 	case j.MaxParked == 0 && j.ParkingTime == 0:
-		s.fault("max_parked", "is 0, and so is parking_time: nothing could wait for what it belongs to. Topics are read beside each "+
+		s.fault("max_parked", "is 0, and so is parking_time: no record could wait for its impression. Topics are read beside each "+
 			"other, so that after a restart payoffs may be read before their impressions, and would be lost. Leave the keys out: "+
 			"then %d records may wait for %s", d.MaxParked, formatDuration(d.ParkingTime))
 	case j.MaxParked == 0:
-		s.warn("max_parked", "0: a payoff or selection that is read before what it belongs to is an orphan at once")
+		s.warn("max_parked", "0: a payoff or selection that is read before its impression is an orphan at once")
 	case j.ParkingTime == 0:
-		s.warn("parking_time", "0: what comes before what it belongs to is given up once all topics have been read so far; and "+
-			"with remember: 0 an impression is forgotten at its end, so that one that comes again is ranked again")
+		s.warn("parking_time", "0: a payoff or selection before its impression is an orphan once all topics have been read so far; and "+
+			"with remember: 0 an impression is forgotten at its end, so that a repeated one is ranked again")
 	}
 }
 
@@ -64,8 +64,8 @@ func checkRemember(s *section, j *Join) {
 	switch {
 	case !s.ok("parking_time", "remember"), j.Remember == UntilHorizon, j.Remember >= j.ParkingTime:
 	case s.has("remember"):
-		s.fault("remember", "%s is below parking_time, %s: what waits that long for an impression, because it was sent too early or "+
-			"twice, has to meet it. Write %s or more, or horizon", formatDuration(j.Remember), formatDuration(j.ParkingTime), formatDuration(j.ParkingTime))
+		s.fault("remember", "%s is below parking_time, %s: a record that is parked that long, because it was sent too early or "+
+			"twice, has to find its impression. Write %s or more, or horizon", formatDuration(j.Remember), formatDuration(j.ParkingTime), formatDuration(j.ParkingTime))
 	default:
 		j.Remember = j.ParkingTime
 	}
@@ -118,11 +118,11 @@ func warnSilence(s *section, l *Learner, topics Topics) {
 	case !s.has("on_expiry") || !s.ok("on_expiry", "payoff_range"):
 	case !topics.HasSelections():
 		if l.OnExpiry.Default != nil {
-			s.warn("on_expiry", "has no effect without a selections topic: nobody is known to have selected what was never paid")
+			s.warn("on_expiry", "has no effect without a selections topic: unpaid selections are unknown")
 		}
 	case l.OnExpiry.Default == nil && l.PayoffRange.Min == 0 && l.Delay != QPMD:
-		s.warn("on_expiry", "drop learns only from what is paid: payoffs that are sent only when they are good must not be dropped when "+
-			"they are not, or every item that ever pays looks as good as any other; {default: 0} counts silence as nothing paid")
+		s.warn("on_expiry", "drop learns from paid selections only: if payoffs are sent only when they are good, "+
+			"every item that ever pays looks as good as any other; {default: 0} counts an unpaid selection as 0")
 	}
 }
 

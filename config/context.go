@@ -149,24 +149,24 @@ var contextKind = kind[Context]{name: "mapping", span: "the next nine keys", par
 
 var contextSettings = []setting[Context]{
 	value("user", func(c *Context) *[]Feature { return &c.User }, featuresKind, nil,
-		"numbers of the user, in the order in which impressions list them in `features`. Alone they rank nothing, and only explain payoffs; see `cross`"),
+		"numbers of the user, in the order in which impressions list them in `features`. Alone they explain payoffs without an effect on rankings; see `cross`"),
 	value("item", func(c *Context) *[]Feature { return &c.Item }, featuresKind, nil,
-		"numbers of a candidate, in the order in which it lists them in its `features`; and `utility`, which is its utility, and `predicted`, "+
-			"the payoff that another model expects, whose range is `payoff_range`: neither stands in the list"),
+		"numbers of a candidate, in the order in which it lists them in its `features`; and `utility`, its utility, and `predicted`, "+
+			"another model's expected payoff within `payoff_range`: these two are not in the list"),
 	value("cross", func(c *Context) *[][2]string { return &c.Cross }, crossKind, nil,
 		"pairs of features, whose products are features too"),
 	value("missing", func(c *Context) *Missing { return &c.Missing }, words(RefuseMissing, MissingIsZero), RefuseMissing,
-		"what becomes of an impression that lacks a number: it is a dead letter (`refuse`), or the number counts as the middle of its range (`zero`)"),
+		"handling of an impression without a declared number: it is a dead letter (`refuse`), or the number counts as the middle of its range (`zero`)"),
 	value("segments", func(c *Context) *[]string { return &c.Segments }, segmentsKind, nil,
-		"names of groups of users for whom items may pay differently, as impressions give them in `segment`. All other users are a group of their own"),
+		"names of groups of users for whom items may pay differently, from impressions' `segment`. All other users are one more group"),
 	value("categories", func(c *Context) *bool { return &c.Categories }, yesOrNo, false,
-		"items of one `category`, as candidates give it, may pay alike"),
+		"items of one `category` of candidates may pay alike"),
 	value("clock", func(c *Context) *[]Turn { return &c.Clock }, clockKind, nil,
-		"items may pay differently by the hour of the day, and by the day of the week, of the impression's event time. Payoffs say whether they do, "+
+		"items may pay differently by the hour of the day, and by the day of the week, of the impression's event time. The learner estimates whether they do, "+
 			"and which hours and days are alike"),
 	value("time_zone", func(c *Context) *string { return &c.TimeZone }, zoneKind, "", "of the clock; without it UTC"),
 	value("age", func(c *Context) *bool { return &c.Age }, yesOrNo, false,
-		"what items pay may change with how long ago an impression first carried them, by event time, for all alike"),
+		"payoffs may depend on the time since an item's first impression, in event time, equally for all items"),
 }
 
 // featureName matches a feature's name, since names are labels of metrics, and parts of fingerprints.
@@ -400,13 +400,13 @@ func (l *Learner) impersonal() string {
 	switch named := func(f Feature) bool { return f.Name == features.Utility }; {
 	case k == nil:
 	case !k.Personal:
-		return fmt.Sprintf("policy %s ranks by what is known of items alone; a context goes with %s", l.Policy, strings.Join(personalPolicies(), ", "))
+		return fmt.Sprintf("policy %s ranks by statistics of items only; a context goes with %s", l.Policy, strings.Join(personalPolicies(), ", "))
 	case l.Delay != Direct:
 		return fmt.Sprintf("delay %s feeds a payoff for another impression than its own, which was another user's; a context goes with delay: direct", l.Delay)
 	case l.Drift > 0:
 		return "a context forgets by itself where payoffs change; it needs drift: 0"
 	case l.believes() && l.Prior.Kind == policy.FixedPrior:
-		return "with a context what items differ by is learned apart from what features tell; a context needs prior: empirical"
+		return "with a context, differences between items are estimated beside effects of features, which needs prior: empirical"
 	case l.believes() && l.Prior.Kind == policy.NoPrior && (len(l.Context.Segments)+len(l.Context.Clock) > 0 || l.Context.Categories):
 		return "with a context and prior: none features are all there is; segments, categories and a clock need prior: empirical"
 	case l.believes() && l.Prior.Kind == policy.NoPrior && (l.Policy != "optimistic" || l.EstimateSigma):
@@ -435,7 +435,7 @@ func warnContext(s, one *section, l *Learner) {
 		for i, f := range all {
 			path := one.join(key + "[" + strconv.Itoa(i) + "]")
 			if width := f.Range.Max - f.Range.Min; f.Name != features.Predicted && f.Scale != LogScale && width >= wideRange && !s.d.bad[path] {
-				s.d.warn(path, s.d.places[path], "a step of %s is %.3g wide. Where most numbers are small beside the range, scale: log tells them apart; "+
+				s.d.warn(path, s.d.places[path], "a step of %s is %.3g wide. If most numbers are small beside the range, scale: log separates them; "+
 					"ranker_context_feature_sd shows how much of the range they use", f.Name, width/(2*features.One))
 			}
 		}
@@ -451,7 +451,7 @@ func warnContext(s, one *section, l *Learner) {
 		path := one.join("user[" + strconv.Itoa(i) + "]")
 		if !crossed && !s.d.bad[path] {
 			s.d.warn(path, s.d.places[path], "%s ranks nothing: it is the same for all candidates, and only takes noise away. A product with a feature of "+
-				"items, in cross, tells candidates apart", f.Name)
+				"items, in cross, distinguishes candidates", f.Name)
 		}
 	}
 }

@@ -56,7 +56,7 @@ func (l *Learner) neverForgets() string {
 	case l.Utilities == Sorted || l.Utilities == Social:
 		return "the order of utilities that utilities: " + string(l.Utilities) + " finds is of all items"
 	case l.Delay == BOLD:
-		return "what instances of bold know is of all items together"
+		return "instances of bold have statistics of all items together"
 	case l.Delay == QPMD:
 		return "payoffs of any item may wait with qpmd"
 	}
@@ -80,9 +80,9 @@ func (l *Learner) silenceWaits() string {
 	case l.follows() && l.Aggregate == Sum:
 		return string(l.Policy) + " learns from sums when they are whole"
 	case l.Delay != Direct:
-		return string(l.Delay) + " has its own way with what is awaited; silence counts earlier with delay: direct alone"
+		return string(l.Delay) + " handles selections in flight itself; silence has an effect only with delay: direct"
 	case l.OnExpiry.Default == nil:
-		return "with on_expiry: drop it is never known what silence counts as; {default: x} says it"
+		return "with on_expiry: drop an unpaid selection has no payoff; {default: x} sets it"
 	}
 	return ""
 }

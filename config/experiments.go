@@ -131,7 +131,7 @@ func (d *decoder) checkArms(s *section, x *Experiment, c *Config, in map[string]
 		if first == nil {
 			first = l
 		} else if key := incomparable(first, l); key != "" {
-			arms.fault(a.Learner, "has another %s than %s: what they are paid cannot be compared", key, first.Name)
+			arms.fault(a.Learner, "has another %s than %s: their payoffs cannot be compared", key, first.Name)
 		}
 	}
 	if l := d.learnerOf(c, x.Name); l != nil && first != nil && (l.Utilities == Given) != (first.Utilities == Given) {
@@ -191,12 +191,12 @@ func (d *decoder) checkShadow(s *section, x *Experiment, c *Config, in map[strin
 				shadows.fault(a.Learner, "is an arm of experiment %s; a shadow is none", in[a.Learner])
 			case l != nil && control != nil:
 				if why := unreadable(control, l); why != "" {
-					shadows.fault(a.Learner, "cannot decide by what %s knows: %s", x.Control, why)
+					shadows.fault(a.Learner, "cannot use the statistics of %s: %s", x.Control, why)
 				}
 			}
 		}
 		if x.Learning != Shared && s.ok("learning") {
-			s.fault("shadow", "needs learning: shared: what a shadow would have learned by itself is not kept")
+			s.fault("shadow", "needs learning: shared: a shadow has no statistics of its own")
 		}
 	}
 	if x.Learning != Shared || !s.ok("arms", "control", "learning") || control == nil {
@@ -205,7 +205,7 @@ func (d *decoder) checkShadow(s *section, x *Experiment, c *Config, in map[strin
 	for _, a := range x.Arms {
 		if l := d.learnerOf(c, a.Learner); l != nil {
 			if why := unreadable(control, l); why != "" {
-				d.sections[s.join("arms")].fault(a.Learner, "cannot decide by what %s knows (learning: shared): %s", x.Control, why)
+				d.sections[s.join("arms")].fault(a.Learner, "cannot use the statistics of %s (learning: shared): %s", x.Control, why)
 			}
 		}
 	}

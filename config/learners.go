@@ -205,8 +205,8 @@ func checkDefault(s *section, l *Learner, topics Topics) {
 		s.fault("on_expiry", "default %s is outside payoff_range [%s, %s]", formatFloat(*x),
 			formatFloat(l.PayoffRange.Min), formatFloat(l.PayoffRange.Max))
 	default:
-		s.missing("on_expiry", "is needed: 0, which a selection counts as that was never paid, is outside payoff_range [%s, %s]; "+
-			"{default: x} says what it counts as, and drop that it tells nothing", formatFloat(l.PayoffRange.Min), formatFloat(l.PayoffRange.Max))
+		s.missing("on_expiry", "is needed: 0, the default payoff of an unpaid selection, is outside payoff_range [%s, %s]; "+
+			"{default: x} sets its payoff, and drop ignores it", formatFloat(l.PayoffRange.Min), formatFloat(l.PayoffRange.Max))
 	}
 }
 
@@ -275,10 +275,10 @@ func warnLearner(s *section, l *Learner, topics Topics) {
 			"counted as in flight, so that a wait may be spent on one item")
 	}
 	if l.Policy.Kind().NeedsWindows() && !topics.HasSelections() && l.Windows.Learned() {
-		s.warn("windows", "learned without a selections topic: only impressions that were paid tell of them")
+		s.warn("windows", "learned without a selections topic: only paid impressions count")
 	}
 	if l.Utilities == Sorted && !topics.HasSelections() {
-		s.warn("utilities", "sorted without a selections topic: only impressions that were paid tell of the users' order")
+		s.warn("utilities", "sorted without a selections topic: only paid impressions count")
 	}
 	if l.Delay == BOLD {
 		if l.MaxInstances == 0 {

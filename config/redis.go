@@ -117,7 +117,7 @@ func (d *decoder) checkOpenness(s *section, r *Redis) {
 	switch {
 	case allLoopback(r.Addresses):
 	case !hasPassword:
-		s.warn(key, "no password, and Redis is not on this machine: whoever reaches it can change what is learned")
+		s.warn(key, "no password, and Redis is not on this machine: anybody who reaches it can change learned state")
 	case !r.TLS.Enabled:
 		s.warn(key, "the password goes readable over the network; rediss:// encrypts")
 	}

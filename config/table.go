@@ -37,37 +37,37 @@ var settings = []setting[Config]{
 		value("listen", func(h *HTTP) *string { return &h.Listen }, listenAddress, "127.0.0.1:9108",
 			"where probes and metrics are served; empty: nowhere"),
 		value("page", func(h *HTTP) *bool { return &h.Page }, yesOrNo, true,
-			"also serve the live page at `/`. It shows names of items and some ids of impressions, to whoever reaches the address"),
+			"also serve the live page at `/`. It shows names of items and some ids of impressions to anybody who reaches the address"),
 		value("pprof", func(h *HTTP) *bool { return &h.Pprof }, yesOrNo, false, "also serve `/debug/pprof/`"),
 	}),
 	sectionOf("serve", func(c *Config) *Serve { return &c.Serve }, serveSettings, serveRules...),
 	sectionOf("traces", func(c *Config) *Traces { return &c.Traces }, []setting[Traces]{
 		value("endpoint", func(t *Traces) *string { return &t.Endpoint }, endpoint, "",
-			"where a collector takes OTLP over HTTP, such as `http://127.0.0.1:4318`; `/v1/traces` is added. Empty: there are no traces. "+
-				"Headers, certificates and the like are given by OpenTelemetry's variables: [Traces](operations.md#traces)"),
+			"a collector for OTLP over HTTP, such as `http://127.0.0.1:4318`; `/v1/traces` is added. Empty: no traces. "+
+				"Headers, certificates and the like are set by OpenTelemetry's variables: [Traces](operations.md#traces)"),
 		value("ratio", func(t *Traces) *float64 { return &t.Ratio }, numberIn(0, 1), 1,
-			"the share of batches, and of requests to `serve`, that are traced. A batch is traced anyway with a record whose trace is sampled, "+
-				"and a request that comes with a trace if that is"),
+			"the share of batches, and of requests to `serve`, that are traced. A batch with a record whose trace is sampled is always traced, "+
+				"and a request with a trace if that is sampled"),
 	}),
 	sectionOf("log", func(c *Config) *Log { return &c.Log }, []setting[Log]{
 		value("level", func(l *Log) *string { return &l.Level }, words("debug", "info", "warn", "error"), "info",
-			"the least that is logged"),
-		value("format", func(l *Log) *string { return &l.Format }, words("text", "json"), "text", "how it is written"),
+			"the lowest level that is logged"),
+		value("format", func(l *Log) *string { return &l.Format }, words("text", "json"), "text", "format of the log"),
 	}),
 	sectionOf("join", func(c *Config) *Join { return &c.Join }, []setting[Join]{
 		value("parking_time", func(j *Join) *time.Duration { return &j.ParkingTime }, duration(0, longest), time.Hour,
-			"how long a payoff or selection waits for its impression"),
+			"how long a payoff or selection is parked until its impression is read"),
 		value("remember", func(j *Join) *time.Duration { return &j.Remember },
 			durationOr("horizon", UntilHorizon, 0, longest), day,
-			"how long an impression is remembered that has ended, in event time from its end on: so long a payoff, selection or "+
-				"impression that comes again is recognised as `duplicate` or `late`. Afterwards a payoff or selection waits for "+
+			"how long an ended impression is remembered, in event time: until then a repeated payoff, selection or "+
+				"impression counts as `duplicate` or `late`. Afterwards a payoff or selection is parked for "+
 				"`parking_time` and is an `orphan`, and a repeated impression is ranked again. `horizon`: until its payoff deadline and "+
-				"`parking_time` are over. Not below `parking_time`, and not less than it where it is left out").
+				"`parking_time` are over. At least `parking_time`, also by default").
 			within("`parking_time` to 3650d, or `horizon`"),
 		value("max_parked", func(j *Join) *int { return &j.MaxParked }, wholeNumber(0, 100_000_000), 100_000,
-			"records that may wait, per partition. When they are so many, a topic whose next record would have to wait is read on "+
-				"only when the topics that it may be waiting for have been read up to its time; what finds no room even then is an "+
-				"orphan, and counted as `crowded`. At most 256 of up to 256 KiB in all wait for one impression, and 64 MiB per partition. Not 0 together with "+
+			"parked records, per partition. At this number, a topic whose next record would have to be parked pauses until "+
+				"the topics with its impression or selection have been read up to its time; a record without room even then is an "+
+				"orphan, and counted as `crowded`. One impression has at most 256 parked records of 256 KiB in total, and a partition 64 MiB. Not 0 together with "+
 				"`parking_time`"),
 	}, joinRules...),
 	sectionOf("limits", func(c *Config) *Limits { return &c.Limits }, []setting[Limits]{
@@ -75,7 +75,7 @@ var settings = []setting[Config]{
 			"candidates of one impression"),
 		value("max_record_bytes", func(l *Limits) *int { return &l.MaxRecordBytes },
 			size(1<<10, mostRecordBytes, lengthFault), 1<<20,
-			"an input record's value; a longer one is a dead letter"),
+			"length of an input record's value; a longer one is a dead letter"),
 		value("checkpoint_interval", func(l *Limits) *time.Duration { return &l.CheckpointInterval },
 			duration(time.Millisecond, 30*time.Second), 100*time.Millisecond, "the least time between two checkpoints of a partition"),
 	}),
@@ -87,11 +87,11 @@ var kafkaSettings = []setting[Kafka]{
 	value("group", func(k *Kafka) *string { return &k.Group }, groupName, "ranker",
 		"consumer group; also part of Redis keys and of transactional ids"),
 	value("start", func(k *Kafka) *Start { return &k.Start }, words(Latest, Earliest), Latest,
-		"where a group begins that has never run"),
+		"first position of a new group"),
 	sectionOf("topics", func(k *Kafka) *Topics { return &k.Topics }, []setting[Topics]{
 		value("impressions", func(t *Topics) *string { return &t.Impressions }, topicName, "impressions", "input"),
 		value("selections", func(t *Topics) *string { return &t.Selections }, topicNameOrNone, "selections",
-			"input; empty: there is none, and a payoff must name its item, which counts as selected"),
+			"input; empty: none, and a payoff must name its item, which counts as selected"),
 		value("payoffs", func(t *Topics) *string { return &t.Payoffs }, topicName, "payoffs", "input"),
 		value("rankings", func(t *Topics) *string { return &t.Rankings }, topicName, "rankings", "output"),
 		value("dlq_suffix", func(t *Topics) *string { return &t.DLQSuffix }, topicSuffix, ".dlq",
@@ -99,7 +99,7 @@ var kafkaSettings = []setting[Kafka]{
 	}),
 	sectionOf("formats", func(k *Kafka) *Formats { return &k.Formats }, []setting[Formats]{
 		value("impressions", func(f *Formats) *Format { return &f.Impressions }, words(JSON, Protobuf, Avro), JSON,
-			"how the records of that topic are written; what begins with `{` is JSON whatever stands here ([records](records.md#protobuf-and-avro))"),
+			"format of that topic's records; a record that begins with `{` is always JSON ([records](records.md#protobuf-and-avro))"),
 		value("selections", func(f *Formats) *Format { return &f.Selections }, words(JSON, Protobuf, Avro), JSON, "likewise"),
 		value("payoffs", func(f *Formats) *Format { return &f.Payoffs }, words(JSON, Protobuf, Avro), JSON, "likewise"),
 	}),
@@ -119,15 +119,15 @@ var saslSettings = []setting[SASL]{
 	value("token_file", func(a *SASL) *string { return &a.TokenFile }, neededFile, "",
 		"for `oauthbearer`: the token, such as a projected one of a Kubernetes service account; read at the start and for each new connection"),
 	value("token_url", func(a *SASL) *string { return &a.TokenURL }, tokenURL, "",
-		"for `oauthbearer`, in place of `token_file`: the OAuth 2.0 token endpoint, which is asked with client credentials; a token is used until "+
+		"for `oauthbearer`, instead of `token_file`: the OAuth 2.0 token endpoint, with client credentials; a token is used until "+
 			"a fifth of its time is left"),
 	value("token_ca_file", func(a *SASL) *string { return &a.TokenCAFile }, neededFile, "",
-		"PEM, for `token_url`; read each time a token is asked for; without it the system's roots"),
-	value("scope", func(a *SASL) *string { return &a.Scope }, user, "", "asked of `token_url`; several are separated by spaces"),
+		"PEM, for `token_url`; read at each request; without it the system's roots"),
+	value("scope", func(a *SASL) *string { return &a.Scope }, user, "", "requested of `token_url`; several are separated by spaces"),
 	value("extensions", func(a *SASL) *string { return &a.Extensions }, saslExtensions, "",
-		"for `oauthbearer`: what the broker wants to know besides, such as `logicalCluster=lkc-1,identityPoolId=pool-1` of Confluent Cloud"),
+		"for `oauthbearer`: extensions sent to the broker, such as `logicalCluster=lkc-1,identityPoolId=pool-1` of Confluent Cloud"),
 	value("region", func(a *SASL) *string { return &a.Region }, awsRegion, "",
-		"for `aws-msk-iam`; without it that of `AWS_REGION` or of the profile. Credentials come from where AWS' tools look for them"),
+		"for `aws-msk-iam`; without it that of `AWS_REGION` or of the profile. Credentials are found like those of AWS' tools"),
 }
 
 var registrySettings = []setting[SchemaRegistry]{
@@ -144,23 +144,23 @@ var registrySettings = []setting[SchemaRegistry]{
 // serveSettings are for `ranker-worker serve`; a worker ignores them.
 var serveSettings = []setting[Serve]{
 	value("listen", func(s *Serve) *string { return &s.Listen }, doorAddress, "127.0.0.1:8081",
-		"where `ranker-worker serve` takes records over HTTP"),
+		"address of the HTTP interface of `ranker-worker serve`"),
 	value("cert_file", func(s *Serve) *string { return &s.CertFile }, neededFile, "",
 		"PEM, the server's certificate; read again at each handshake; goes with `key_file`. Without it there is no TLS"),
 	value("key_file", func(s *Serve) *string { return &s.KeyFile }, neededFile, "", "PEM; goes with `cert_file`"),
 	value("tokens_file", func(s *Serve) *string { return &s.TokensFile }, neededFile, "",
-		"who may send: a name and a bearer token in each line; read again when it has changed, and at SIGHUP. Without it whoever reaches "+
-			"`listen` may"),
+		"permitted senders: a name and a bearer token in each line; read again when it has changed, and at SIGHUP. Without it anybody who reaches "+
+			"`listen` may send"),
 	value("timeout", func(s *Serve) *time.Duration { return &s.Timeout }, duration(time.Millisecond, 10*time.Second), 200*time.Millisecond,
-		"how long a ranking is waited for; then the candidates are answered by utility"),
+		"how long a request waits for its ranking; then the answer is the order by utility"),
 	value("remember", func(s *Serve) *int64 { return &s.Remember }, size[int64](1<<20, 1<<40, withoutHint), 64<<20,
-		"recent rankings that are kept in memory, of all partitions together: what is asked for again is answered from them"),
+		"memory for recent rankings, of all partitions together, which answers repeated requests"),
 	value("max_body_bytes", func(s *Serve) *int64 { return &s.MaxBodyBytes }, size[int64](1<<10, 64<<20, withoutHint), 4<<20,
-		"one request's body"),
+		"length of a request's body"),
 	value("concurrency", func(s *Serve) *int { return &s.Concurrency }, wholeNumber(1, 100_000), 4000,
-		"requests under way at once; more are refused with 503"),
+		"concurrent requests; more are refused with 503"),
 	value("rate", func(s *Serve) *int { return &s.Rate }, wholeNumber(1, 10_000_000), 10_000,
-		"requests a second, of all together; more are refused with 429"),
+		"requests a second, in total; more are refused with 429"),
 }
 
 const (
@@ -172,7 +172,7 @@ const (
 
 var tlsSettings = []setting[TLS]{
 	value("enabled", func(t *TLS) *bool { return &t.Enabled }, unlessZero(yesOrNo), false,
-		"encrypt; true as soon as another key of `tls` is set, and with a `redis.url` that begins with `rediss://`"),
+		"encrypt; true if another key of `tls` is set, and with a `redis.url` that begins with `rediss://`"),
 	value("ca_file", func(t *TLS) *string { return &t.CAFile }, file, "", "PEM; without it the system's roots"),
 	value("cert_file", func(t *TLS) *string { return &t.CertFile }, file, "",
 		"PEM, the client's certificate; read again at each handshake; goes with `key_file`"),

@@ -8,30 +8,30 @@ import (
 
 var experimentSettings = []setting[Experiment]{
 	value("arms", func(x *Experiment) *[]Arm { return &x.Arms }, sharesKind, nil,
-		"learners that decide, and the share of units that each is given").orElse(noArms),
+		"learners that rank, and their shares of units").orElse(noArms),
 	value("control", func(x *Experiment) *string { return &x.Control }, anything("learner", "one of `arms`", isFilled, filled...), "",
-		"the arm that the others are compared with; it ranks what belongs to no unit, too").orElse("is needed: the arm that others are compared with"),
+		"the arm that the others are compared with; it also ranks impressions without a unit").orElse("is needed: the arm that others are compared with"),
 	value("by", func(x *Experiment) *Unit { return &x.By }, words(ByImpression, ByUser), ByImpression,
-		"what an arm is given to: each impression, or a group of users for a `period`. By user impressions carry `user`"),
+		"unit of assignment: each impression, or a group of users for a `period`. By user, impressions need `user`"),
 	value("period", func(x *Experiment) *time.Duration { return &x.Period }, durationOr("never", Never, time.Hour, longest), 7*day,
-		"by user: after how long groups are given arms anew; `never` is a holdout, whose lift has no bounds").unless(func(x *Experiment) bool {
+		"by user: time after which groups are assigned again; `never` is a holdout, whose lift has no bounds").unless(func(x *Experiment) bool {
 		return x.By != ByUser
 	}),
 	value("run", func(x *Experiment) *int { return &x.Run }, wholeNumber(1, 1_000_000_000), 1,
-		"raise it with every change of the experiment: units are given arms anew, counts begin at zero, and what a guard has done is over"),
+		"raise it with every change of the experiment: units are assigned again, counts begin at zero, and arms stopped by a guard return"),
 	value("unpaid", func(x *Experiment) **float64 { return &x.Unpaid }, maybe("within the arms' `payoff_range`", schema{}), nil,
-		"what a selection that was never paid is worth in the comparison, where the arms have `on_expiry: drop`"),
+		"payoff of a selection never paid in the comparison, if the arms have `on_expiry: drop`"),
 	value("learning", func(x *Experiment) *Learning { return &x.Learning }, words(Separate, Shared), Separate,
-		"what arms learn from: each from what it has ranked itself (`separate`); or all from all (`shared`): they are policies that decide by what "+
-			"the control knows. Those that rank, with `direct`, the same `silence` and `drift`, and `utilities: given`"),
+		"data that arms learn from: each from its own rankings (`separate`); or all from all (`shared`): policies that decide by "+
+			"the control's statistics. Those that rank, with `direct`, the same `silence` and `drift`, and `utilities: given`"),
 	value("shadow", func(x *Experiment) *[]Arm { return &x.Shadow }, shadowKind, nil,
-		"learners that decide as arms would under `shared`, each on its share of the experiment's impressions, and are not shown: the ranking says how they "+
-			"would have ranked. Needs `learning: shared`"),
+		"learners that decide like arms under `shared`, each on its share of the experiment's impressions, without being shown: the ranking records their "+
+			"order. Needs `learning: shared`"),
 	sectionOf("guard", func(x *Experiment) *Guard { return &x.Guard }, []setting[Guard]{
 		value("margin", func(g *Guard) *float64 { return &g.Margin }, numberIn(0, 1), 0.02,
-			"in payoff ranges: an arm whose lift is below minus this for certain is taken out of service").unless(func(g *Guard) bool { return g.To == "" }),
+			"in payoff ranges: an arm is stopped if the upper bound of its lift is below minus this").unless(func(g *Guard) bool { return g.To == "" }),
 		value("to", func(g *Guard) *string { return &g.To }, anything("learner", "one of `arms`", isFilled, filled...), "",
-			"the arm that ranks in its place then; without it there is no guard").unless(func(g *Guard) bool { return g.To == "" }),
+			"the arm that then ranks instead; without it there is no guard").unless(func(g *Guard) bool { return g.To == "" }),
 	}, when(schema{"required": []string{"margin"}}, needs("to"))),
 }
 

@@ -22,74 +22,74 @@ var (
 
 var learnerSettings = []setting[Learner]{
 	value("default", func(l *Learner) *bool { return &l.Default }, yesOrNo, false,
-		"takes the records that name no learner; an only learner always does"),
+		"ranks impressions that name no learner; a single learner always does"),
 	value("payoffs", func(l *Learner) *Payoffs { return &l.Payoffs }, words(Stochastic, Adversarial), Stochastic,
-		"what is assumed of payoffs: each item's have a mean, or they may drift, react or be chosen by an opponent").
+		"the assumption about payoffs: each item has a mean payoff, or payoffs may drift, react or be chosen by an opponent").
 		orElse("is needed: stochastic or adversarial"),
 	value("policy", func(l *Learner) *Policy { return &l.Policy }, words(Policies()...), MOSS,
 		"how rankings are made: "+aboutPolicies()),
 	value("delay", func(l *Learner) *Delay { return &l.Delay }, words(Delays()...), Direct,
-		"how late payoffs are learned from: "+aboutDelays()),
+		"handling of late payoffs: "+aboutDelays()),
 	value("radius", func(l *Learner) *Radius { return &l.Radius }, words(SubGaussian, Paper), SubGaussian, "the confidence radius").
 		with(confident),
 	value("prior", func(l *Learner) *Prior { return &l.Prior }, priorKind, Prior{Kind: policy.EmpiricalPrior},
-		"what is believed of items' mean payoffs before they are paid").with(believing),
+		"the assumed distribution of items' mean payoffs").with(believing),
 	{key: "sigma", kind: "number or auto", span: numbers(leastScale, mostScale) + ", or `auto`: learned, 0.5 at most", effect: scaled,
-		about: "how much payoffs of one item vary: their sub-Gaussian scale, in payoff ranges. 0.5 is the default with policies " +
+		about: "the variation of an item's payoffs: their sub-Gaussian scale, in payoff ranges. 0.5 is the default with policies " +
 			"that have a `radius`, and without an empirical prior; with `radius: paper` it has no effect",
 		editor: orReference(schema{"const": "auto"}, schema{"type": "number", "minimum": leastScale, "maximum": mostScale}, numeric),
 		start:  func(l *Learner) { l.Sigma = 0.5 }, // payoffs in [0,1] are ½-sub-Gaussian whatever their distribution (Hoeffding)
 		read:   readSigma, print: printSigma},
 	value("delta", func(l *Learner) *Delta { return &l.Delta },
 		orAuto("between 0 and 1, or `auto` (1/t)", parseDelta, schema{"exclusiveMinimum": 0, "exclusiveMaximum": 1}),
-		Delta{Value: 0.05}, "how likely the radius may be wrong").with(confident),
+		Delta{Value: 0.05}, "the probability that a confidence interval is wrong").with(confident),
 	value("max_instances", func(l *Learner) *int { return &l.MaxInstances }, wholeNumber(0, maxInstances), 1,
 		"instances of the policy that `bold` keeps; 0: as many as impressions are outstanding at once").with(lossy),
 	value("loss_index", func(l *Learner) *LossIndex { return &l.LossIndex }, words(ByItem, ByRank), ByItem,
-		"what losses belong to: items, or utility ranks for each list length").with(lossy),
+		"index of the losses: items, or utility ranks for each list length").with(lossy),
 	value("eta", func(l *Learner) *Eta { return &l.Eta },
 		orAuto(numbers(leastEta, mostEta)+", or `auto`", parseEta, schema{"minimum": leastEta, "maximum": mostEta}), Eta{Auto: true},
 		"learning rate: c of c/√t for `ftrl` (auto: 1), η itself for `osmd` (auto: the horizon is doubled)").with(lossy),
-	value("windows", func(l *Learner) *Windows { return &l.Windows }, windowsKind, standardOf(windowsSettings), "how many results users look at").
+	value("windows", func(l *Learner) *Windows { return &l.Windows }, windowsKind, standardOf(windowsSettings), "distribution of the number of results that users look at").
 		with(windowed),
 	value("payoff_range", func(l *Learner) *Range { return &l.PayoffRange }, rangeKind, Range{Min: 0, Max: 1},
 		"of one payoff, or of the sum with `aggregate: sum`"),
 	value("out_of_range", func(l *Learner) *OutOfRange { return &l.OutOfRange }, words(Clamp, Refuse), Clamp,
-		"what becomes of a payoff outside `payoff_range`: it counts as the nearer end, or it is a dead letter and its selection "+
-			"teaches nothing; sums are always clamped"),
+		"handling of a payoff outside `payoff_range`: it counts as the nearer end, or it is a dead letter and its selection ends "+
+			"without a payoff; sums are always clamped"),
 	value("payoff_horizon", func(l *Learner) *time.Duration { return &l.PayoffHorizon }, duration(time.Millisecond, longest),
-		720*time.Hour, "how long a payoff is awaited, from the impression"),
+		720*time.Hour, "time from the impression until which a payoff counts"),
 	value("selection_timeout", func(l *Learner) *time.Duration { return &l.SelectionTimeout },
 		unlessZero(duration(time.Millisecond, longest)), 30*time.Minute,
-		"how long a selection is awaited; cut to the payoff horizon by default; not with an empty `kafka.topics.selections`").
+		"time from the impression until which a selection counts; by default at most the payoff horizon; not with an empty `kafka.topics.selections`").
 		within("1ms to `payoff_horizon`"),
 	value("item_retention", func(l *Learner) *time.Duration { return &l.ItemRetention }, duration(0, longest), 1440*time.Hour,
-		"how long an item is kept that no impression carries; then all that is known of it is dropped, and if it comes again it is new. "+
-			"By default twice the payoff horizon, and 30d at the least. 0, which is for ever, with `bold` and `qpmd`, and where `utilities` are not given").
+		"how long an item without impressions is kept; then its statistics are dropped, and if it returns it is new. "+
+			"By default twice the payoff horizon, and at least 30d. 0, which is for ever, with `bold` and `qpmd`, and where `utilities` are not given").
 		within("0 or `payoff_horizon` to 3650d").unless(func(l *Learner) bool { return l.neverForgets() != "" }),
 	value("on_expiry", func(l *Learner) *OnExpiry { return &l.OnExpiry }, onExpiryKind, OnExpiry{Default: new(float64)},
-		"what a selection counts as that was never paid. Payoffs that are sent only when something good happens need "+
-			"`{default: 0}`; `drop`, where no payoff tells nothing: a rating that few people give. Needed where `payoff_range` does not hold 0"),
+		"payoff assumed for a selection that was never paid. Payoffs that are sent only when something good happens need "+
+			"`{default: 0}`; `drop` is for payoffs whose absence means nothing, such as a rating that few people give. Needed if `payoff_range` does not contain 0"),
 	value("silence", func(l *Learner) *Silence { return &l.Silence }, words(Waits, AtOnce, Ages), Ages,
-		"what a selection counts as while its payoff is awaited: nothing (`waits`); what `on_expiry` says, until it is paid "+
-			"(`at_once`); or as much of that as it is likely, by its age, never to be paid (`ages`), which is the default where it "+
-			"can be: with `direct`, a default at expiry and a selections topic"),
+		"weight of a selection whose payoff has not come yet: none (`waits`); that of a selection never paid, by `on_expiry` "+
+			"(`at_once`); or that times the probability, by its age, that it is never paid (`ages`), which is the default if "+
+			"possible: with `direct`, a default at expiry and a selections topic"),
 	value("drift", func(l *Learner) *float64 { return &l.Drift }, numberIn(0, 1), 0,
-		"by how many standard deviations of a payoff items' means move in a day, as random walks do, so that what was learned long "+
-			"ago counts less; 0: means do not move. Only with `direct`; docs/algorithms.md says how much a value remembers"),
+		"random-walk drift of items' means, in standard deviations of a payoff per day, by which old payoffs lose weight; "+
+			"0: none. Only with `direct`; docs/algorithms.md lists the memory of each value"),
 	value("aggregate", func(l *Learner) *Aggregate { return &l.Aggregate }, words(First, Sum), First,
-		"the first payoff counts, or all until the deadline are added up; what has come of a sum counts before, as `silence` says"),
+		"the first payoff counts, or the sum of all until the deadline; before that, a partial sum counts as `silence` says"),
 	value("utilities", func(l *Learner) *Utilities { return &l.Utilities }, words(UtilityKinds()...), Given,
-		"where the candidates' order comes from: the impressions' utilities; or it is found, and impressions need none, from what "+
-			"is selected by users who all like the items in the same order; or from the `utility` that users publish with "+
+		"source of the candidates' order: the impressions' utilities; or, without these, an estimate from selections of "+
+			"users who all like the items in the same order; or from the `utility` that users publish with "+
 			"selections (needs a selections topic)"),
 	value("context", func(l *Learner) *Context { return &l.Context }, contextKind, standardOf(contextSettings),
-		"what payoffs may depend on besides the item: numbers of the user and of each candidate, the user's segment and the items' categories, which impressions carry; only with `"+
+		"features that payoffs may depend on besides the item, from impressions: numbers of the user and of each candidate, the user's segment and the items' categories; only with `"+
 			strings.Join(personalPolicies(), "`, `")+"` and `delay: direct`, and without `drift`").with(personal),
 	value("seed", func(l *Learner) *uint64 { return &l.Seed },
 		scalar("whole number", "0 to 2⁶⁴−1", parseSeed, func(n uint64) *yaml.Node { return plain(strconv.FormatUint(n, 10)) },
 			orReference(schema{"type": "integer", "minimum": 0, "maximum": uint64(1<<64 - 1)}, pattern("^[0-9]+$"))), 1,
-		"of the random draws that break ties"),
+		"of the random numbers that break ties"),
 }
 
 // orAuto is a number that may be left to the policy.
@@ -111,7 +111,7 @@ var priorKind = wordOr(
 		value("mean", func(p *Prior) *float64 { return &p.Mean }, numberIn(0, 1), 0,
 			"in payoff ranges: 0 is the least payoff, 1 the largest").orElse(noPrior),
 		value("sd", func(p *Prior) *float64 { return &p.SD }, numberIn(leastScale, 1), 0,
-			"how much items' means differ, in payoff ranges").orElse(noPrior),
+			"standard deviation of items' means, in payoff ranges").orElse(noPrior),
 	}, "{mean: 0.5, sd: 0.2}")
 
 const noPrior = "is needed, such as prior: {mean: 0.5, sd: 0.2}; or write prior: empirical"
@@ -177,7 +177,7 @@ var windowsSettings = []setting[Windows]{
 		maybe("above 0, at most 1", schema{"exclusiveMinimum": 0, "maximum": 1}), nil, "P(w) in proportion to this to the power w"),
 	value("zipf", func(w *Windows) **float64 { return &w.Zipf }, maybe("from 0", schema{"minimum": 0}), nil,
 		"P(w) in proportion to w to the power −s"),
-	{key: "learned", kind: yesOrNo.name, span: "true", editor: yesOrNo.editor, about: "learned from what is selected",
+	{key: "learned", kind: yesOrNo.name, span: "true", editor: yesOrNo.editor, about: "estimated from selections",
 		start: func(*Windows) {}, print: func(w *Windows) *yaml.Node {
 			if !w.Learned() {
 				return nil
@@ -185,7 +185,7 @@ var windowsSettings = []setting[Windows]{
 			return boolean(true)
 		}},
 	value("max", func(w *Windows) *int { return &w.Max }, wholeNumber(1, admissible.MaxWindow), 100,
-		"the longest window told apart; not with `list`").within(Grouped(1) + " to " + Grouped(admissible.MaxWindow) + "; learned, to " +
+		"the longest window with a probability of its own; not with `list`").within(Grouped(1) + " to " + Grouped(admissible.MaxWindow) + "; learned, to " +
 		Grouped(policy.MaxWindows)).unless(func(w *Windows) bool { return w.List != nil }).unread(),
 }
 

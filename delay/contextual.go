@@ -31,7 +31,7 @@ type ContextualConfig struct {
 // decide by Input.Known, with the same Belief. It fails with ErrPersonal.
 func NewPersonal(p policy.Policy, c ContextualConfig) (*Direct, error) {
 	if c.Silence.Drift != 0 {
-		return nil, fmt.Errorf("%w: where means drift, what is known of features could not fade with them", ErrPersonal)
+		return nil, fmt.Errorf("%w: with drift, features' effects could not decay", ErrPersonal)
 	}
 	u := newUsers(&c)
 	m := contextual.Config{Space: c.Space, Step: 0.5, Sigma: c.Belief.Sigma, EstimateSigma: c.Belief.EstimateSigma}

@@ -31,7 +31,7 @@ type Mergeable interface {
 }
 
 // ErrMerge is wrapped by errors about state that cannot be merged.
-var ErrMerge = errors.New("delay: what is known cannot be merged")
+var ErrMerge = errors.New("delay: states cannot be merged")
 
 // Merge adds from's sums to those of a learner, and makes it take over the rest. numbers are those of TakeOver. It calls changed
 // for each item whose sums have changed, which Harvest does not report. It fails with ErrMerge.

@@ -34,4 +34,4 @@ func (r *race) alike(i int32) bool {
 }
 
 // blockedInWords ends a Rule of policies that order blocked items by mean.
-const blockedInWords = "; what it blocks follows in falling mean"
+const blockedInWords = "; candidates that it blocks follow in falling mean"

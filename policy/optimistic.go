@@ -68,7 +68,7 @@ func (o *Optimistic) Rank(in *Input, ws *Workspace, dst []int32) {
 }
 
 func (o *Optimistic) Rule() string {
-	return "the candidate with the largest upper confidence bound leads: " + o.belief.inWords() + ", plus a bonus for what is not known" + blockedInWords
+	return "the candidate with the largest upper confidence bound leads: " + o.belief.inWords() + ", plus a bonus for uncertainty" + blockedInWords
 }
 
 func (o *Optimistic) Weigh(in *Input, _ *Workspace, why []Reason) {

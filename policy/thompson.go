@@ -10,7 +10,7 @@ type Thompson struct{ belief Belief }
 
 var _ Policy = (*Thompson)(nil)
 
-var thompsonKind = Spec{Name: "thompson", Colour: "#a831d0", About: "means drawn from what is believed of them", Believes: true, Personal: true,
+var thompsonKind = Spec{Name: "thompson", Colour: "#a831d0", About: "means drawn from their posterior", Believes: true, Personal: true,
 	Rank: func(p *Parameters) (Policy, error) { return NewThompson(p.Belief) }}
 
 // NewThompson fails for a parameter out of range.
@@ -48,7 +48,7 @@ func (p *Thompson) Rank(in *Input, ws *Workspace, dst []int32) {
 }
 
 func (p *Thompson) Rule() string {
-	return "each candidate's mean payoff is drawn from what is believed of it, around " + p.belief.inWords() +
+	return "each candidate's mean payoff is drawn from its posterior, around " + p.belief.inWords() +
 		"; the largest draw leads" + blockedInWords
 }
 

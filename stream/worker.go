@@ -374,4 +374,4 @@ func (w *Worker) taskConfig(p int32, owned int) task.Config {
 }
 
 // errForced ends the requests of a loop that must stop at once.
-var errForced = errors.New("the worker was told to stop at once")
+var errForced = errors.New("the worker was stopped at once")

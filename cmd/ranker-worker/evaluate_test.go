@@ -102,7 +102,7 @@ func TestEvaluateFlat(t *testing.T) {
 
 	got = run(t, `{"flat":1,"candidates":["a","b"]}`+"\n"+`{"action":"a","propensity":0.5,"payoff":1}`, "evaluate", "--flat", "-")
 	require.Equal(t, 3, got.code)
-	require.Contains(t, got.out, "uniform: refused: there are 1 rows, it takes 30")
+	require.Contains(t, got.out, "uniform: refused: 1 row, at least 30 are needed")
 	require.Empty(t, got.errOut)
 }
 

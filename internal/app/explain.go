@@ -19,10 +19,10 @@ func kafkaServer(cfg *config.Config, tlsConfig *tls.Config) connectivity.Server 
 		s.SASL = "OAUTHBEARER" // Kafka's name
 		s.Login = "this AWS identity: it needs kafka-cluster:Connect on this cluster in its IAM policy; see kafka.sasl.region, and this machine's clock"
 	case a.TokenURL != "":
-		s.Login = "the token of kafka.sasl.token_url: see its issuer and audience, kafka.sasl.scope and kafka.sasl.extensions, and what the broker expects " +
+		s.Login = "the token of kafka.sasl.token_url: see its issuer and audience, kafka.sasl.scope and kafka.sasl.extensions, and the broker's expectations " +
 			"(sasl.oauthbearer.*)"
 	case a.Mechanism == config.OAuthBearer:
-		s.Login = "the token of kafka.sasl.token_file: see its end, issuer and audience, kafka.sasl.extensions, and what the broker expects (sasl.oauthbearer.*)"
+		s.Login = "the token of kafka.sasl.token_file: see its end, issuer and audience, kafka.sasl.extensions, and the broker's expectations (sasl.oauthbearer.*)"
 	}
 	return s
 }

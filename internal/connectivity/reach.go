@@ -178,7 +178,7 @@ func (s *Server) tried(ctx context.Context, err error) string {
 	case speaks == mute:
 		return fmt.Sprintf("%s takes connections and says nothing: it is the port of something else, or of a %s that hangs; see %s", s.Address, name, s.where())
 	case speaks == other:
-		return fmt.Sprintf("what listens at %s is no %s that this worker can talk to: see the port in %s", s.Address, name, s.where())
+		return fmt.Sprintf("the server at %s is no %s that this worker can talk to: see the port in %s", s.Address, name, s.where())
 	case s.TLS != nil && speaks == plaintext:
 		return fmt.Sprintf("the %s at %s speaks plaintext there: %s, or use its TLS port", name, s.Address, toPlain)
 	case s.TLS == nil && speaks == encrypted:

@@ -96,7 +96,7 @@ func (b *Box) replay(ctx context.Context, q *Query, input string, r *Replayed, s
 		return nil
 	}
 	for _, s := range boxes {
-		say(fmt.Sprintf("sending again what is in %s[%d]", b.topics.DLQ(input), s.Partition))
+		say(fmt.Sprintf("sending the letters of %s[%d] again", b.topics.DLQ(input), s.Partition))
 		if err := b.sendFrom(ctx, q, input, s, len(into), wanted, r); err != nil {
 			return err
 		}
@@ -180,7 +180,7 @@ func (b *Box) leaveOut(ctx context.Context, q *Query, input string, all []Letter
 			}
 		}
 		s.First = max(s.First, from)
-		say(fmt.Sprintf("looking for what was sent again before: %s[%d] from offset %d to %d", input, s.Partition, s.First, s.End))
+		say(fmt.Sprintf("looking for records sent again before: %s[%d] from offset %d to %d", input, s.Partition, s.First, s.End))
 		err = b.read(ctx, input, s, func(one *record) error {
 			name, _ := one.header(headerReplay)
 			if of, ok := sent[string(name)]; ok && of.sends(one) {
@@ -293,7 +293,7 @@ func (b *Box) produce(ctx context.Context, topic string, partition int, records 
 		err = res.Error
 	}
 	if err != nil {
-		return fmt.Errorf("sending %d records to %s[%d]: %w; give the command again: what has arrived is left out", len(records), topic, partition, err)
+		return fmt.Errorf("sending %d records to %s[%d]: %w; repeat the command: it skips records that have arrived", len(records), topic, partition, err)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ranker-worker/ranker-worker/internal/plural"
 	"github.com/ranker-worker/ranker-worker/stream/broker"
 )
 
@@ -23,7 +24,7 @@ func (d *doctor) copies(ctx context.Context) {
 			return
 		}
 	}
-	d.add(Warning, area, "how many copies there are of the topics cannot be told: %v", err)
+	d.add(Warning, area, "the topics' replicas are unknown: %v", err)
 }
 
 // judge reports the topics of each kind of fault.
@@ -45,7 +46,7 @@ func (d *doctor) judge(all []broker.Copies, brokers int) {
 	}
 	d.unwritable(all)
 	if names := named(func(c *broker.Copies) bool { return c.Factor == 1 && brokers > 1 }); names != "" {
-		d.add(Warning, area, "%s: one copy, on one of %d brokers: while that is away nothing is ranked, and what it loses is lost; add copies with "+
+		d.add(Warning, area, "%s: one copy, on one of %d brokers: while that broker is away nothing is ranked, and its losses are final; add copies with "+
 			"kafka-reassign-partitions.sh, or make the topics with --replication %d", names, brokers, min(brokers, 3))
 	}
 	if names := named(func(c *broker.Copies) bool { return c.Factor > 1 && c.MinInSync == 1 }); names != "" {
@@ -58,7 +59,7 @@ func (d *doctor) judge(all []broker.Copies, brokers int) {
 	}
 	if len(d.found) == before && len(all) > 0 {
 		least := slices.MinFunc(all, func(a, b broker.Copies) int { return a.Factor - b.Factor })
-		d.add(OK, area, "every copy is in sync; there are %d or more of each topic, on %d brokers", least.Factor, brokers)
+		d.add(OK, area, "every copy is in sync; each topic has %s or more, on %s", plural.Noun(least.Factor, "copy", "copies"), plural.N(brokers, "broker"))
 	}
 }
 
@@ -69,8 +70,8 @@ func (d *doctor) unwritable(all []broker.Copies) {
 	for i := range all {
 		c := &all[i]
 		if c.MinInSync > c.Factor {
-			d.add(Fault, area, "%s: min.insync.replicas is %d, and there are %d copies: nothing can be written there; add copies, or set it lower", c.Topic,
-				c.MinInSync, c.Factor)
+			d.add(Fault, area, "%s: min.insync.replicas is %d, with %s: nothing can be written there; add copies, or set it lower", c.Topic,
+				c.MinInSync, plural.Noun(c.Factor, "copy", "copies"))
 			continue
 		}
 		for p, n := range c.InSync {

@@ -27,13 +27,13 @@ func TestCopies(t *testing.T) {
 	s.finds(t, doctor.Options{}, [2]string{"warning topics", "min.insync.replicas is 1: a record counts as written when one broker has it"})
 	s.alter(t, "-r", "min.insync.replicas", "4")
 	s.alter(t, "-i", "unclean.leader.election.enable", "true")
-	s.finds(t, doctor.Options{}, [2]string{"fault topics", s.group + "-r: min.insync.replicas is 4, and there are 3 copies"},
+	s.finds(t, doctor.Options{}, [2]string{"fault topics", s.group + "-r: min.insync.replicas is 4, with 3 copies"},
 		[2]string{"warning topics", s.group + "-i: unclean.leader.election.enable is true"})
 	for _, name := range []string{"-i", "-s", "-p", "-r", "-i.dlq", "-s.dlq", "-p.dlq"} {
 		s.alter(t, name, "min.insync.replicas", "2")
 	}
 	s.alter(t, "-i", "unclean.leader.election.enable", "false")
-	s.finds(t, doctor.Options{}, [2]string{"ok topics", "every copy is in sync; there are 3 or more of each topic, on 3 brokers"})
+	s.finds(t, doctor.Options{}, [2]string{"ok topics", "every copy is in sync; each topic has 3 copies or more, on 3 brokers"})
 }
 
 // alter sets a topic's setting.
@@ -63,7 +63,7 @@ func TestCopiesThatAreAway(t *testing.T) {
 	env.Kafka = c.Addrs()[0]
 	s := of(t, env)
 	s.make(t, broker.Spec{Partitions: 3, Replication: 3})
-	s.finds(t, doctor.Options{}, [2]string{"ok topics", "every copy is in sync; there are 3 or more of each topic, on 3 brokers"})
+	s.finds(t, doctor.Options{}, [2]string{"ok topics", "every copy is in sync; each topic has 3 copies or more, on 3 brokers"})
 	require.NoError(t, c.Brokers[2].Kill())
 	lines := ""
 	defer func() {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/app"
+	"github.com/ranker-worker/ranker-worker/internal/plural"
 	"github.com/ranker-worker/ranker-worker/state/redisstore"
 	"github.com/ranker-worker/ranker-worker/stream/broker"
 	"github.com/ranker-worker/ranker-worker/stream/event"
@@ -58,7 +59,7 @@ func Examine(ctx context.Context, file string, env config.Env, opt Options) []Fi
 		look func(context.Context)
 	}{
 		{"connecting to the brokers", d.brokers},
-		{"asking what this user may do in Kafka", d.rights},
+		{"asking for this user's rights in Kafka", d.rights},
 		{"looking at the topics", d.topics},
 		{"looking at the topics' copies", d.copies},
 		{"finding out by which partitioner keys are placed", d.partitioners},
@@ -161,7 +162,7 @@ func (d *doctor) configuration(file string, env config.Env) bool {
 		return false
 	}
 	if len(warnings) == 0 {
-		d.add(OK, area, "%s: group %s, %d learners", file, cfg.Kafka.Group, len(cfg.Learners))
+		d.add(OK, area, "%s: group %s, %s", file, cfg.Kafka.Group, plural.N(len(cfg.Learners), "learner"))
 	}
 	return true
 }

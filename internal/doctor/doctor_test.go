@@ -113,9 +113,9 @@ func TestSound(t *testing.T) {
 		said := 0
 		lines, faulty := s.examine(t, doctor.Options{Progress: func(string) { said++ }})
 		require.False(t, faulty, lines)
-		for _, want := range []string{"ok configuration: ", "ok kafka: " + env.Kafka + " answers, in plaintext, without SASL", "ok kafka: all ",
+		for _, want := range []string{"ok configuration: ", "ok kafka: " + env.Kafka + " answers, in plaintext, without SASL", "ok kafka: 1 broker of the cluster answered",
 			"ok kafka: groups and transactions are coordinated", "ok rights: ", "-i: 3 partitions, kept for ", "ok partitioners: too few", "ok clock: ",
-			"redis: " + env.Redis, "ok group: 0 workers run"} {
+			"redis: " + env.Redis, "ok group: running: 0 workers"} {
 			require.Contains(t, lines, want)
 		}
 		require.Positive(t, said)
@@ -254,7 +254,7 @@ func TestRedis(t *testing.T) {
 	set("save", "3600 1")
 	s.finds(t, doctor.Options{}, [2]string{"warning redis", "keeps dumps only"})
 	set("appendonly", "yes")
-	s.finds(t, doctor.Options{}, [2]string{"ok redis", "evicts nothing, keeps what it is given"})
+	s.finds(t, doctor.Options{}, [2]string{"ok redis", "evicts nothing, persists its data"})
 	set("maxmemory-policy", "allkeys-lru")
 	s.finds(t, doctor.Options{}, [2]string{"fault redis", `maxmemory-policy is "allkeys-lru"`})
 	set("maxmemory-policy", "noeviction")
@@ -315,14 +315,14 @@ func TestGroup(t *testing.T) {
 	}
 	own := cfg.Learners[0].Fingerprint()
 	announce("first-worker", "1", map[string]string{"feed": own})
-	s.finds(t, doctor.Options{}, [2]string{"ok group", "1 workers run, and none has other learners"},
+	s.finds(t, doctor.Options{}, [2]string{"ok group", "running: 1 worker, all with the learners of this configuration"},
 		[2]string{"warning group", "0 members in Kafka, and 1 workers say"})
 	announce("second-worker", "2", map[string]string{"feed": "another", "front": "f"})
 	s.finds(t, doctor.Options{}, [2]string{"warning group", "learner feed is not the same everywhere: workers second have it (another); first- have it"},
 		[2]string{"warning group", "learner front"}, [2]string{"warning group", "several versions run (1, 2)"})
 	_, err = store.Announce(t.Context(), state.WorkerInfo{ID: "third-worker", Outside: true})
 	require.NoError(t, err)
-	s.finds(t, doctor.Options{}, [2]string{"warning group", "worker third- stays outside"}, [2]string{"warning group", "0 members in Kafka, and 2 workers say"})
+	s.finds(t, doctor.Options{}, [2]string{"warning group", "worker third- stays outside"}, [2]string{"warning group", "0 members in Kafka, and 2 running workers"})
 }
 
 // TestNothingAnswers: each wait ends.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ranker-worker/ranker-worker/internal/plural"
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
@@ -34,13 +35,13 @@ func (d *doctor) group(ctx context.Context) {
 	away := d.outside(workers)
 	running := len(workers) - away
 	if counted && members != running {
-		d.add(Warning, area, "group %s has %d members in Kafka, and %d workers say of themselves that they run: others than workers may be in it, one may "+
-			"just have begun or ended, or redis is not that of the workers", d.cfg.Kafka.Group, members, running)
+		d.add(Warning, area, "group %s has %s in Kafka, and %s in Redis: the group may have other members, a worker may just have begun or ended, "+
+			"or redis is not that of the workers", d.cfg.Kafka.Group, plural.N(members, "member"), plural.N(running, "running worker"))
 	}
 	before := len(d.found) - away
 	d.between(workers)
 	if len(d.found) == before {
-		d.add(OK, area, "%d workers run, and none has other learners than this configuration", len(workers))
+		d.add(OK, area, "running: %s, all with the learners of this configuration", plural.N(len(workers), "worker"))
 	}
 }
 

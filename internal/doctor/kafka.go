@@ -11,6 +11,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/app"
+	"github.com/ranker-worker/ranker-worker/internal/plural"
 	"github.com/ranker-worker/ranker-worker/stream/broker"
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
@@ -95,13 +96,13 @@ func (d *doctor) advertised(ctx context.Context, tried map[string]error, all []b
 		if err := tried[b.Address]; err != nil {
 			away++
 			if slices.Contains(others, b.Address) {
-				d.add(Fault, "kafka", "broker %d says that clients reach it at %s, and this one does not: %v; set advertised.listeners there to an "+
-					"address that is reached from here", b.ID, b.Address, err)
+				d.add(Fault, "kafka", "broker %d advertises %s, which cannot be reached from here: %v; set its advertised.listeners to an address that "+
+					"can", b.ID, b.Address, err)
 			}
 		}
 	}
 	if away == 0 {
-		d.add(OK, "kafka", "all %d brokers of the cluster are reached at the addresses that they advertise, and speak the versions needed", len(all))
+		d.add(OK, "kafka", "%s of the cluster answered at the advertised address, with the required versions", plural.N(len(all), "broker"))
 	}
 }
 
@@ -127,7 +128,7 @@ func (d *doctor) rights(ctx context.Context) {
 	d.groupRights(ctx)
 	if d.fenceRights(ctx); len(d.found) == before {
 		d.add(OK, "kafka", "groups and transactions are coordinated")
-		d.add(OK, "rights", "this user may do with topics, group %s and its transactional ids what a worker does", d.cfg.Kafka.Group)
+		d.add(OK, "rights", "this user has all rights of a worker on topics, group %s and its transactional ids", d.cfg.Kafka.Group)
 	}
 }
 
@@ -135,7 +136,7 @@ func (d *doctor) topicRights(ctx context.Context) {
 	const area = "rights"
 	denied, err := d.broker.Denied(ctx)
 	if err != nil {
-		d.add(Fault, area, "the cluster does not tell of its topics: %v", err)
+		d.add(Fault, area, "the cluster does not describe its topics: %v", err)
 		return
 	}
 	for _, name := range denied {
@@ -143,7 +144,7 @@ func (d *doctor) topicRights(ctx context.Context) {
 	}
 	allowed, err := d.broker.TopicOperations(ctx)
 	if err != nil {
-		d.add(Fault, area, "the cluster does not tell of rights on its topics: %v", err)
+		d.add(Fault, area, "the cluster does not report rights on its topics: %v", err)
 		return
 	}
 	t := d.cfg.Kafka.Topics

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ranker-worker/ranker-worker/internal/plural"
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
@@ -33,7 +34,7 @@ func (d *doctor) learners(ctx context.Context) {
 		case errors.Is(err, state.ErrNoState):
 			continue
 		case errors.Is(err, state.ErrForbidden):
-			d.add(Warning, area, "what is stored cannot be looked at: %v; ACL SETUSER %s +hgetall +multi +exec", err, d.cfg.Redis.Username)
+			d.add(Warning, area, "the stored state cannot be read: %v; ACL SETUSER %s +hgetall +multi +exec", err, d.cfg.Redis.Username)
 			return
 		case err != nil:
 			d.add(Fault, area, "partition %d: %v", p, err)
@@ -58,7 +59,7 @@ func (d *doctor) learners(ctx context.Context) {
 	before := len(d.found)
 	d.compare(stored)
 	if len(d.found) == before {
-		d.add(OK, area, "%d partitions are stored, and their learners are those of this file", looked)
+		d.add(OK, area, "stored: %s, with the learners of this file", plural.N(looked, "partition"))
 	}
 }
 
@@ -93,11 +94,11 @@ func (d *doctor) compare(stored map[string]*kept) {
 		of, own := stored[name], d.machine[name]
 		if own == "" {
 			if of.pending > 0 {
-				d.add(Warning, area, "learner %s is stored and not in this file, and %d impressions of it wait for what comes of them: started with this file, "+
-					"workers let them expire unlearned, and impressions that name it are dead letters; if it was only given another name, that one begins with "+
-					"nothing: name it %s again, or keep it until payoff_horizon has passed (docs/operations.md, Rolling a configuration)", name, of.pending, name)
+				d.add(Warning, area, "learner %s is stored and not in this file, and has %s: started with this file, "+
+					"workers let these expire without learning, and impressions that name it are dead letters; if it was renamed, the new name begins without "+
+					"state: name it %s again, or keep it until payoff_horizon has passed (docs/operations.md, Rolling a configuration)", name, plural.N(of.pending, "pending impression"), name)
 			} else {
-				d.add(OK, area, "learner %s is stored and not in this file; what it has learned stays, should it come back", name)
+				d.add(OK, area, "learner %s is stored and not in this file; its state is kept", name)
 			}
 			continue
 		}
@@ -105,14 +106,14 @@ func (d *doctor) compare(stored map[string]*kept) {
 			if fingerprint == own || fingerprint == "" {
 				continue
 			}
-			d.add(Fault, area, "learner %s has learned as %s on partitions %s, and is %s in this file: workers stop these partitions (learner). Set payoffs, "+
-				"payoff_range, aggregate and delay back, or give it another name; to let it begin anew, stop the workers and give `ranker-worker state reset "+
+			d.add(Fault, area, "learner %s is stored as %s on partitions %s, and is %s in this file: workers stop these partitions (learner). Set payoffs, "+
+				"payoff_range, aggregate and delay back, or give it another name; to reset it, stop the workers and give `ranker-worker state reset "+
 				"--config F --learner %s --yes`", name, fingerprint, spans(of.partitions[fingerprint]), own, name)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.machine)) {
 		if stored[name] == nil {
-			d.add(OK, area, "learner %s is in this file and not stored yet: it begins with nothing", name)
+			d.add(OK, area, "learner %s is in this file and not stored yet: it begins without state", name)
 		}
 	}
 }

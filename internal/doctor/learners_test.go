@@ -51,14 +51,14 @@ func TestStoredLearners(t *testing.T) {
 		own := `{"no":0,"fingerprint":"` + strings.ReplaceAll(cfg.Learners[0].Fingerprint(), `"`, `\"`) + `","account":{}}`
 		keep(0, task.StateLayout, "feed", own)
 		keep(1, task.StateLayout, "feed", own)
-		s.finds(t, doctor.Options{}, [2]string{"ok state", "2 partitions are stored, and their learners are those of this file"})
+		s.finds(t, doctor.Options{}, [2]string{"ok state", "stored: 2 partitions, with the learners of this file"})
 
 		keep(1, task.StateLayout, "feed", `{"no":0,"fingerprint":"another","account":{}}`)
 		keep(2, task.StateLayout, "feed", `{"no":0,"fingerprint":"another","account":{}}`, "front", `{"no":1,"fingerprint":"f","account":{"impressions.pending":7}}`,
 			"old", `{"no":2,"fingerprint":"f","account":{}}`)
-		s.finds(t, doctor.Options{}, [2]string{"fault state", "learner feed has learned as another on partitions 1-2"},
+		s.finds(t, doctor.Options{}, [2]string{"fault state", "learner feed is stored as another on partitions 1-2"},
 			[2]string{"fault state", "state reset --config F --learner feed --yes"},
-			[2]string{"warning state", "learner front is stored and not in this file, and 7 impressions"}, [2]string{"ok state", "learner old is stored and not"})
+			[2]string{"warning state", "learner front is stored and not in this file, and has 7 pending impressions"}, [2]string{"ok state", "learner old is stored and not"})
 
 		keep(0, task.StateLayout+1)
 		s.finds(t, doctor.Options{}, [2]string{"fault state", "run the version that wrote it"})

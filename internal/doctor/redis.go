@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/ranker-worker/ranker-worker/internal/plural"
 	"github.com/ranker-worker/ranker-worker/state/redisstore"
 )
 
@@ -29,8 +30,8 @@ func (d *doctor) redis(ctx context.Context) {
 		}
 	}
 	if want := d.cfg.Redis.WaitReplicas; replicas < want {
-		d.add(Fault, area, "a master has %d replicas, and redis.wait_replicas is %d: no checkpoint would count; add replicas, or lower the setting",
-			replicas, want)
+		d.add(Fault, area, "a master has %s, and redis.wait_replicas is %d: no checkpoint would count; add replicas, or lower the setting",
+			plural.N(replicas, "replica"), want)
 	}
 }
 
@@ -49,13 +50,13 @@ func (d *doctor) server(s *redisstore.Server) {
 	}
 	what := "Redis " + s.Info["redis_version"]
 	if s.Info["redis_version"] == "" {
-		what = "a server that does not say what it is"
+		what = "a server without a version"
 	}
 	how := "in plaintext"
 	if d.cfg.Redis.TLS.Enabled {
 		how = "by TLS"
 	}
-	d.add(OK, area, "%s: %s, reached %s, evicts nothing, keeps what it is given, and carries out a worker's commands; %s replicas", s.Address, what, how,
+	d.add(OK, area, "%s: %s, reached %s, evicts nothing, persists its data, and carries out a worker's commands; replicas: %s", s.Address, what, how,
 		orUnknown(s.Info["connected_slaves"]))
 }
 
@@ -70,7 +71,7 @@ func (d *doctor) version(s *redisstore.Server) {
 	version := s.Info["redis_version"]
 	major, _, _ := strings.Cut(version, ".")
 	if n, err := strconv.Atoi(major); err == nil && n < 7 {
-		d.add(Warning, "redis", "%s: version %s; 7 or later is what workers are tested on", s.Address, version)
+		d.add(Warning, "redis", "%s: version %s; workers are tested on 7 or later", s.Address, version)
 	}
 }
 
@@ -99,7 +100,7 @@ func (d *doctor) persistence(s *redisstore.Server) {
 	case s.SaveKnown && s.Save == "":
 		d.add(Warning, "redis", "%s: it keeps nothing on disk (appendonly no, save \"\"): a restart loses all that is learned and pending; %s", s.Address, remedy)
 	default:
-		d.add(Warning, "redis", "%s: it keeps dumps only (appendonly no): a restart goes back to the last, and what came since is replayed from Kafka; %s",
+		d.add(Warning, "redis", "%s: it keeps dumps only (appendonly no): a restart goes back to the last one, and later records are replayed from Kafka; %s",
 			s.Address, remedy)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/segmentio/kafka-go"
 
 	"github.com/ranker-worker/ranker-worker/internal/app"
+	"github.com/ranker-worker/ranker-worker/internal/plural"
 	"github.com/ranker-worker/ranker-worker/stream"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
@@ -48,9 +49,9 @@ func (d *doctor) topics(ctx context.Context) {
 		if f.RetentionMillis >= 0 {
 			kept = "for " + (time.Duration(f.RetentionMillis) * time.Millisecond).String()
 		}
-		text := fmt.Sprintf("%s: %d partitions, kept %s, records of up to %d bytes", name, f.Partitions, kept, f.MaxMessageBytes)
+		text := fmt.Sprintf("%s: %s, kept %s, records of up to %d bytes", name, plural.N(f.Partitions, "partition"), kept, f.MaxMessageBytes)
 		if t < event.Inputs && f.RetentionMillis >= 0 && f.RetentionMillis < shortRetention.Milliseconds() {
-			d.add(Warning, area, "%s: what is not read by then is lost; raise it with kafka-configs.sh --bootstrap-server %s --alter --topic %s "+
+			d.add(Warning, area, "%s: records not read by then are lost; raise it with kafka-configs.sh --bootstrap-server %s --alter --topic %s "+
 				"--add-config retention.ms=%d, or more", text, d.cfg.Kafka.Brokers[0], name, (7 * shortRetention).Milliseconds())
 			continue
 		}
@@ -117,7 +118,7 @@ func (d *doctor) partitioners(ctx context.Context) {
 	switch {
 	case !looked:
 	case len(by) == 0:
-		d.add(OK, area, "too few records with keys to tell yet (%d): workers find out as they read; all producers need one partitioner", read)
+		d.add(OK, area, "too few records with keys yet (%d): workers check as they read; all producers need one partitioner", read)
 	case len(by) > 1:
 		var each []string
 		for name, topics := range by {
@@ -197,7 +198,7 @@ func (d *doctor) clock(ctx context.Context) {
 	case err == nil && stamped.Sub(d.now()) > clockAway: // a broker's clock is not before its last stamp
 		compare("the broker that stamped the last ranking", stamped.Sub(d.now()))
 	default:
-		d.add(OK, area, "Kafka does not tell this user its time (that takes Describe on the cluster, and Kafka 3.3 with KRaft): a running worker "+
+		d.add(OK, area, "Kafka does not report its time to this user (that takes Describe on the cluster, and Kafka 3.3 with KRaft): a running worker "+
 			"compares, see ranker_clock_offset_seconds")
 	}
 }

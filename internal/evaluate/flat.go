@@ -344,7 +344,7 @@ func (f *flat) of(t *flatTarget, r *flatRow, n int) ([]float64, error) {
 		}
 		return f.uniform, nil
 	}
-	return nil, f.fault("nothing says what target %q does here: it is neither in the header nor in the row, and not %s or %s", t.name, Uniform, Logging)
+	return nil, f.fault("target %q has no decision here: it is neither in the header nor in the row, and not %s or %s", t.name, Uniform, Logging)
 }
 
 func (f *flat) report() *Report {

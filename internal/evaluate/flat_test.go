@@ -139,7 +139,7 @@ func TestFlat_Refusals(t *testing.T) {
 		row(&blind, "a", 1, 0)
 		row(&sound, []string{"a", "b"}[i%2], 0.5, 0.5)
 	}
-	require.Equal(t, []string{"there are 20 rows, it takes 30"}, one(few.String()).Reasons)
+	require.Equal(t, []string{"20 rows, at least 30 are needed"}, one(few.String()).Reasons)
 	require.ElementsMatch(t, []string{"the weights do not add up: the log's propensities are not those that its selections were made with"}, one(wrong.String()).Reasons)
 	require.Equal(t, []string{"80.0 % of its selections never happen with the log's policy"}, one(blind.String()).Reasons)
 	require.Equal(t, OK, one(sound.String()).Verdict)

@@ -9,6 +9,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/evaluate/usermodel"
 	"github.com/ranker-worker/ranker-worker/internal/joinedlog"
+	"github.com/ranker-worker/ranker-worker/internal/plural"
 )
 
 // impressions evaluate targets per impression, by a user model fitted to the log.
@@ -121,11 +122,11 @@ func reportImpressions(name string, est *usermodel.Estimate, units config.Range,
 	refuse := func(format string, args ...any) { t.Reasons = append(t.Reasons, fmt.Sprintf(format, args...)) }
 	switch {
 	case r.Impressions < fewForAnswer:
-		refuse("there are %d rows, it takes %d", int64(r.Impressions), fewForAnswer)
+		refuse("%s, at least %d are needed", plural.N(int64(r.Impressions), "row"), fewForAnswer)
 	case r.Unsupported > mostUnsupported:
 		refuse("%.1f %% of its selections hardly ever happen with the log's policy", 100*r.Unsupported)
 	case r.Effective < fewForAnswer:
-		refuse("it differs so much from the log that %d rows are worth %.0f", int64(r.Impressions), math.Floor(r.Effective))
+		refuse("it differs so much from the log that %s are worth %.0f", plural.N(int64(r.Impressions), "row"), math.Floor(r.Effective))
 	case r.Unbalanced > mostUnbalanced:
 		refuse("the weights do not add up: users do not select as the rankings and utilities say")
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/internal/joinedlog"
+	"github.com/ranker-worker/ranker-worker/internal/plural"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
@@ -366,7 +367,7 @@ func (j *judge) refused() (reasons []string) {
 	w := &j.windows
 	refuse := func(format string, args ...any) { reasons = append(reasons, fmt.Sprintf(format, args...)) }
 	if w.Source != configured && w.Selections < fewForWindows {
-		refuse("how far users look cannot be learned from %d selections, it takes %d", w.Selections, fewForWindows)
+		refuse("attention windows cannot be estimated from %s: at least %d are needed", plural.N(w.Selections, "selection"), fewForWindows)
 	}
 	if j.per != nil {
 		reasons = append(reasons, j.per.refused()...)
@@ -375,10 +376,10 @@ func (j *judge) refused() (reasons []string) {
 		refuse("%.0f %% of users take anything they look at: they do not select by the utilities", 100*w.Noise)
 	}
 	if float64(j.missed) > mostImpossible*float64(j.judged+j.missed) {
-		refuse("%d selections cannot be by the configured windows: nobody looks that far", j.missed)
+		refuse("%s outside the configured windows, which no user can make", plural.N(j.missed, "selection"))
 	}
 	if float64(j.unsaid) > mostUnpaidUnsaid*float64(j.judged+j.unsaid) {
-		refuse("%d selections were never paid, and nothing says what that is worth; give --unpaid", j.unsaid)
+		refuse("%s never paid, without a known payoff; set --unpaid", plural.N(j.unsaid, "selection"))
 	}
 	return reasons
 }

@@ -62,11 +62,11 @@ func TestLog_Refusals(t *testing.T) {
 	}
 	slowly := population(5)
 	slowly.Interval = 10 * time.Minute
-	require.Contains(t, judge(slowly, 0, 900, unit(), "utility").Reasons[0], "how far users look cannot be learned from")
+	require.Contains(t, judge(slowly, 0, 900, unit(), "utility").Reasons[0], "attention windows cannot be estimated from")
 	require.Contains(t, judge(population(5), 0.4, 5000, unit(), "utility").Reasons[0], "of users take anything they look at")
 
 	drop := config.Setting{"on_expiry", "drop"}
-	require.Contains(t, judge(population(5), 0, 5000, unit(), Logging, drop).Reasons[0], "were never paid, and nothing says what that is worth; give --unpaid")
+	require.Contains(t, judge(population(5), 0, 5000, unit(), Logging, drop).Reasons[0], "never paid, without a known payoff; set --unpaid")
 	zero, half := 0.0, 0.5
 	low := judge(population(5), 0, 5000, unitUnpaid(&zero), Logging, drop)
 	require.Equal(t, OK, low.Verdict)
@@ -76,7 +76,7 @@ func TestLog_Refusals(t *testing.T) {
 
 	// They look further than that.
 	short := judge(population(5), 0, 5000, unit(), "utility", config.Setting{"windows", "{list: [0.5, 0.5]}"})
-	require.Contains(t, short.Reasons[0], "cannot be by the configured windows: nobody looks that far")
+	require.Contains(t, short.Reasons[0], "outside the configured windows, which no user can make")
 
 	w, log := played(t, population(5), 0, 100, settings...)
 	opt = unit()

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/internal/plural"
 )
 
 // Report is the result of an evaluation. Payoffs are in raw units.
@@ -141,11 +142,11 @@ func (e *estimator) report(name string, units config.Range, refused []string) Ta
 	t.Bounded = len(t.Reasons) == 0
 	switch {
 	case e.rows < fewForAnswer:
-		refuse("there are %d rows, it takes %d", int64(e.rows), fewForAnswer)
+		refuse("%s, at least %d are needed", plural.N(int64(e.rows), "row"), fewForAnswer)
 	case e.unsupported > mostUnsupported*e.rows:
 		refuse("%.1f %% of its selections never happen with the log's policy", 100*t.Unsupported)
 	case t.EffectiveSamples < fewForAnswer:
-		refuse("what it does differs so much from the log that %d rows are worth %.0f", int64(e.rows), math.Floor(t.EffectiveSamples))
+		refuse("its decisions differ so much from the log that %s are worth %.0f", plural.N(int64(e.rows), "row"), math.Floor(t.EffectiveSamples))
 	}
 	if len(t.Reasons) > 0 {
 		t.Verdict = Refused

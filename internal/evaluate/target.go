@@ -75,7 +75,7 @@ func (t *Target) look(l *config.Learner) (err error) {
 
 func (t *Target) load(file string, of *config.Learner, cfg *config.Config) error {
 	if of.Utilities != config.Given {
-		return fmt.Errorf("learner %q finds the order of utilities itself: what it knows cannot be asked without", of.Name)
+		return fmt.Errorf("learner %q estimates the order of utilities itself, and cannot be evaluated without it", of.Name)
 	}
 	f, err := os.Open(file)
 	if err != nil {

@@ -69,11 +69,11 @@ const mostLooks = 200
 
 var (
 	// ErrNone is wrapped if no ranking belongs to the experiment.
-	ErrNone = errors.New("no ranking tells of the experiment")
+	ErrNone = errors.New("no ranking belongs to the experiment")
 	// ErrNoEnd is returned if a topic has no record, and no time was given.
 	ErrNoEnd = errors.New("a topic without a record: the files do not say how far event time has come; give --as-of")
 	// ErrShares is wrapped if units were assigned with other shares than configured.
-	ErrShares = errors.New("the run's arms or shares have changed; raise run with every change, and look at what is configured for this one")
+	ErrShares = errors.New("the run's arms or shares have changed; raise run with every change, and compare with the configured ones")
 )
 
 // Report compares the arms by a log whose rows u has accepted. It fails with ErrNone, ErrNoEnd or ErrShares.

@@ -363,8 +363,8 @@ func TestRefusals(t *testing.T) {
 		asOf   event.Millis
 		want   string
 	}{
-		{func(a *event.Assignment) { a.Run = 1 }, start, `no ranking tells of the experiment "feed", run 2, among 1; 1 are of run 1`},
-		{func(a *event.Assignment) { a.Experiment = "other" }, start, `no ranking tells of the experiment "feed", run 2, among 1`},
+		{func(a *event.Assignment) { a.Run = 1 }, start, `no ranking belongs to the experiment "feed", run 2, among 1; 1 are of run 1`},
+		{func(a *event.Assignment) { a.Experiment = "other" }, start, `no ranking belongs to the experiment "feed", run 2, among 1`},
 		{func(a *event.Assignment) { a.Probability = 0.5 }, start, "1 rankings of run 2 are of arms or shares that are not configured"},
 		{func(a *event.Assignment) { a.Arm = "gone" }, start, "1 rankings of run 2 are of arms or shares that are not configured"},
 		{func(a *event.Assignment) { a.Unit = []byte("1f3@1") }, start, "1 rankings of run 2 are of arms or shares that are not configured"},

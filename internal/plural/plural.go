@@ -10,3 +10,11 @@ func N[I ~int | ~int32 | ~int64](n I, noun string) string {
 	}
 	return strconv.FormatInt(int64(n), 10) + " " + noun
 }
+
+// Noun is N for a noun with an irregular plural.
+func Noun[I ~int | ~int32 | ~int64](n I, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.FormatInt(int64(n), 10) + " " + many
+}

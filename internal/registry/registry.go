@@ -146,7 +146,7 @@ func body(topic event.Topic, id uint32, s *avro.Schema, value []byte) (c broker.
 	case err != nil:
 		c.Fault = faultf(event.MalformedAvro, "by schema %d: %.200q", id, err.Error())
 	case rest > 0:
-		c.Fault = faultf(event.MalformedAvro, "%d bytes more than schema %d tells of", rest, id)
+		c.Fault = faultf(event.MalformedAvro, "%d bytes more than schema %d describes", rest, id)
 	default:
 		c.Plain = plain
 	}

@@ -218,7 +218,7 @@ func (k *checker) existing(t event.Topic, name string, n int) {
 		k.first, k.number = name, n
 	} else if n != k.number {
 		k.add("topic %q has %d partitions, but %q has %d: records of one impression would part; all of them need the same "+
-			"number, and one that holds records has to be made anew to change it", name, n, k.first, k.number)
+			"number, and a topic with records must be recreated to change it", name, n, k.first, k.number)
 	}
 	if s.compacted() {
 		k.add("topic %q is compacted (%s=%s): records would get lost unseen; set %s=delete", name, configCleanup,

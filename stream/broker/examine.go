@@ -175,7 +175,7 @@ func (p *Partition) MayFence(ctx context.Context) error {
 }
 
 // ErrNoClock: the cluster does not report its time, or not to us.
-var ErrNoClock = errors.New("the cluster does not tell what time it is")
+var ErrNoClock = errors.New("the cluster does not report its time")
 
 // clockVersion is the first version of DescribeQuorum that reports times.
 const clockVersion = 1

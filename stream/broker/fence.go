@@ -109,7 +109,7 @@ func parseInitProducer(a *answer) (task.Producer, error) {
 // AddPartition begins a transaction and adds all our partitions of this number to it: rankings, and each input's dead letters. So its end
 // markers fence all of them. It fails like InitProducer.
 func (p *Partition) AddPartition(ctx context.Context, r task.AddPartition) error {
-	doing := fmt.Sprintf("adding what is written of partition %d to the transaction of %q", p.number, p.TransactionalID())
+	doing := fmt.Sprintf("adding the partitions of number %d to the transaction of %q", p.number, p.TransactionalID())
 	_, topics, err := p.written(ctx)
 	if err != nil {
 		return fmt.Errorf("%s: %w", doing, err)

@@ -108,7 +108,7 @@ func windowOf(c Compression, src []byte) (window int64, err error) {
 	case err != nil:
 		return 0, fmt.Errorf("%w: %v: %w", ErrCorrupt, c, err)
 	case window > maxWindow:
-		return 0, fmt.Errorf("%w: %v needs %d bytes of what it unpacks at hand, more than %d", task.ErrUnsupported, c, window,
+		return 0, fmt.Errorf("%w: %v needs a window of %d bytes, more than %d", task.ErrUnsupported, c, window,
 			maxWindow)
 	}
 	return window, nil

@@ -699,7 +699,7 @@ func (d *domDecoder) float(v *fastjson.Value, name string) (float64, *Fault) {
 	d.number = v.MarshalTo(d.number[:0])
 	x, err := strconv.ParseFloat(string(d.number), 64)
 	if err != nil || math.IsInf(x, 0) || math.IsNaN(x) {
-		return 0, faultf(NotFinite, "%s is %s, beyond what a float64 holds", name, quote(d.number)).at(name)
+		return 0, faultf(NotFinite, "%s is %s, beyond the range of a float64", name, quote(d.number)).at(name)
 	}
 	return x, nil
 }

@@ -98,7 +98,7 @@ func message(value []byte) ([]byte, *Fault) {
 		_, n = binary.Varint(b)
 	}
 	if n <= 0 || count < 0 {
-		return nil, malformedProtobuf("what stands behind the header of a schema registry are not the indexes of a message")
+		return nil, malformedProtobuf("the header of a schema registry is not followed by the indexes of a message")
 	}
 	return b[n:], nil
 }

@@ -54,7 +54,7 @@ func (v *value) float(name string) (float64, *Fault) {
 	}
 	x, err := strconv.ParseFloat(string(v.raw), 64)
 	if err != nil || math.IsInf(x, 0) || math.IsNaN(x) {
-		return 0, faultf(NotFinite, "%s is %s, beyond what a float64 holds", name, quote(v.raw)).at(name)
+		return 0, faultf(NotFinite, "%s is %s, beyond the range of a float64", name, quote(v.raw)).at(name)
 	}
 	return x, nil
 }

@@ -129,7 +129,7 @@ func (e *Experiment) Bounds(arm int, t Totals) Lift {
 	v := (float64(a.E)/(r.arm*r.arm) + float64(c.E)/(r.control*r.control)) / perTotal
 	l.Estimate = s / n
 	if !r.inShares(a.N, c.N) {
-		return l.refuse(fmt.Sprintf("%d and %d units are not as the shares are; what takes impressions away from one arm, or gives them twice?", a.N, c.N))
+		return l.refuse(fmt.Sprintf("%d and %d units do not fit the shares: impressions of one arm are lost or repeated", a.N, c.N))
 	}
 	b := r.bound.Bound(v)
 	l.Lower, l.Upper = max((s-b)/n, -1), min((s+b)/n, 1)

@@ -13,7 +13,7 @@ import (
 // Reasons to refuse stored text. ErrText: malformed. ErrRun: of another run, hence useless. ErrArms: of this run, with other arms, shares
 // or control, which may change only with the run.
 var (
-	ErrText = errors.New("not what an experiment stores")
+	ErrText = errors.New("not an experiment's stored text")
 	ErrRun  = errors.New("of another run of the experiment")
 	ErrArms = errors.New("of the same run of the experiment with other arms, shares or another control")
 )

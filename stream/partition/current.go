@@ -63,7 +63,7 @@ func (m *Machine) open(id state.ID, key []byte, found Found) error {
 		err = m.checkEntry(&c.entry)
 	}
 	if err != nil {
-		return fmt.Errorf("what is stored under impression id %s: %w", c.name(), err)
+		return fmt.Errorf("the stored entry of impression id %s: %w", c.name(), err)
 	}
 	return nil
 }

@@ -109,7 +109,7 @@ func (m *Machine) newTrials() error {
 			return fmt.Errorf("%w: experiment %q: %q is none of its arms", errConfig, c.Name, c.To)
 		}
 		if err := m.readers(x); err != nil {
-			return fmt.Errorf("%w: experiment %q: arms or shadows cannot decide by what its control knows", err, c.Name)
+			return fmt.Errorf("%w: experiment %q: arms or shadows cannot decide by its control's statistics", err, c.Name)
 		}
 		x.sums = newTrialSums(x)
 		t.all, t.byName[c.Name] = append(t.all, x), x

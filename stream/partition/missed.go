@@ -165,7 +165,7 @@ func (x *missed) parseContext(text string) bool {
 func parseMissed(f state.Field, items int) (x missed, err error) {
 	words := strings.Fields(string(f.Value))
 	bad := func() (missed, error) {
-		return missed{}, fmt.Errorf("partition: field %.64q of what was missed is %.64q", f.Field, f.Value)
+		return missed{}, fmt.Errorf("partition: field %.64q of the missed outcomes is %.64q", f.Field, f.Value)
 	}
 	if x.offset, err = strconv.ParseInt(string(f.Field), 10, 64); err != nil || x.offset < 0 || len(words) < 2 {
 		return bad()

@@ -453,7 +453,7 @@ func (s *observationLog) appendStored(dst []byte, check uint32) []byte {
 const seenStored = "2 "
 
 // ErrSeen means that a header of observations cannot be decoded.
-var ErrSeen = errors.New("partition: unreadable header of what was seen")
+var ErrSeen = errors.New("partition: unreadable header of observations")
 
 func parseSeenStored(stored []byte) (x StoredObservations, ok bool) {
 	if !bytes.HasPrefix(stored, []byte(seenStored)) {

@@ -63,7 +63,7 @@ func (o *Offline) inspected(name string) (*learner, error) {
 		return nil, fmt.Errorf("partition: no learner %q is configured", name)
 	}
 	if _, ok := l.delay.(delay.Inspector); !ok {
-		return nil, fmt.Errorf("partition: learner %q does not show what it knows", name)
+		return nil, fmt.Errorf("partition: learner %q cannot be inspected", name)
 	}
 	return l, nil
 }

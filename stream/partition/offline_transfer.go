@@ -136,7 +136,7 @@ func (t *Transfer) Entry(id state.ID, bucket int64, value []byte, found Found) e
 		err = t.from.checkEntry(&e)
 	}
 	if err != nil {
-		return fmt.Errorf("what is stored under impression id %s: %w", id, err)
+		return fmt.Errorf("the stored entry of impression id %s: %w", id, err)
 	}
 	if !t.makeRoom(&e) {
 		return nil

@@ -30,7 +30,7 @@ const (
 
 const trialVersion = "1"
 
-var errTrial = errors.New("partition: what is stored of an experiment is broken")
+var errTrial = errors.New("partition: the stored state of an experiment is broken")
 
 func trialWords(value string) ([]string, error) {
 	all := strings.Fields(value)

@@ -56,7 +56,7 @@ func (p *replayed) beginWith(b *Base) error {
 	seen, ok := p.machine.SeenLoaded()
 	told, err := toldBy(seen.Tokens)
 	if !ok || err != nil {
-		return notTold("the base does not hold what its owner has seen: something else than a worker has changed the state since")
+		return notTold("the base lacks its owner's observations: the state was changed outside the log since")
 	}
 	if seen.MadeBy != partition.MadeBy(cfg.Program, cfg.Settings) {
 		return notTold("the base is of a worker of another version, on another kind of processor, or with other settings")

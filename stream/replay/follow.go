@@ -33,13 +33,13 @@ func (p *replayed) follow(targets []*decision, untilSeen bool) ([]*decision, err
 		own := k == len(targets)-1
 		w, steps, err := partition.ParseSteps(nil, d.Steps)
 		if err != nil || d.Steps == nil {
-			return nil, notTold("a ranking tells nothing of its steps")
+			return nil, notTold("a ranking has no header with its steps")
 		}
 		from := 0
 		if a := p.loaded.anchor; p.loaded.first && a != nil {
 			from = slices.IndexFunc(steps, func(s partition.InputStep) bool { return s.Kind == partition.StepRead && s.Offsets == a.Offsets })
 			if from < 0 {
-				return nil, notTold("where the steps of a ranking begin is not told")
+				return nil, notTold("the header with a ranking's steps has no beginning")
 			}
 			w = 0 // set by the step
 		}
@@ -78,7 +78,7 @@ func (p *replayed) do(s *partition.InputStep, w *event.Millis, own, untilSeen bo
 				return ended, err
 			}
 			if p.ranked { // only a beginning owner records this, or one that records no order
-				return false, notTold("an owner does not tell what it has seen, or not in which order")
+				return false, notTold("an owner's headers lack observations, or their order")
 			}
 		}
 		*w = s.Watermark
@@ -87,7 +87,7 @@ func (p *replayed) do(s *partition.InputStep, w *event.Millis, own, untilSeen bo
 				continue
 			}
 			if rec, err := p.log.Record(event.Topic(t), p.pos[t]); err != nil || rec != nil && rec.Offset < offset {
-				return false, either(err, notTold("in which order records were stepped is not told"))
+				return false, either(err, notTold("the order of records is not in the headers"))
 			}
 			p.pos[t] = offset
 		}
@@ -126,7 +126,7 @@ func (p *replayed) take(s *partition.InputStep, w event.Millis, adopting bool) e
 		return err
 	}
 	if rec == nil {
-		return notTold("topics lack records that were stepped")
+		return notTold("topics lack records that were processed")
 	}
 	p.machine.Raise(w)
 	again := partition.InputStep{Kind: s.Kind, Topic: s.Topic, N: 1, Crowded: s.Crowded, Timed: s.Timed, By: s.By}
@@ -140,7 +140,7 @@ func (p *replayed) step(in *partition.Input) error {
 	p.out.Reset()
 	p.guesses = p.guesses || p.knows.lacks || p.knows.apart
 	if err := p.machine.Step(in, &p.out); err != nil {
-		return contradicts("stepping the record at offset %d of topic %d: %v", in.Record.Offset, in.Record.Topic, err)
+		return contradicts("processing the record at offset %d of topic %d: %v", in.Record.Offset, in.Record.Topic, err)
 	}
 	p.pos[in.Record.Topic] = in.Record.Offset + 1
 	p.since++

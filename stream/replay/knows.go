@@ -43,7 +43,7 @@ func (k *pooledReplay) judge() {
 	k.lacks, k.unsure = false, ""
 	for source := range int32(len(k.sources)) {
 		if k.bad[source] {
-			k.lacks, k.unsure = true, fmt.Sprintf("what was known of partition %d is not known here", source)
+			k.lacks, k.unsure = true, fmt.Sprintf("the state read of partition %d cannot be reproduced", source)
 			return
 		}
 	}
@@ -53,7 +53,7 @@ func (k *pooledReplay) judge() {
 	}
 	for i, n := range k.guessed {
 		if n == estimates[i] {
-			k.unsure = "what was estimated while not all was known is not known"
+			k.unsure = "estimates from other partitions' state cannot be reproduced"
 			return
 		}
 	}

@@ -158,10 +158,10 @@ func contradicts(format string, args ...any) error {
 const outside = "the state was changed outside the log, as by a restore of Redis: take a new base"
 
 // apartGuess is the reason for a learner without a pooled state.
-const apartGuess = "its learner goes on from what it had made of other partitions when that was not known"
+const apartGuess = "its learner continues from other partitions' state that cannot be reproduced"
 
 // leftOut is the reason for rankings whose owner omitted observations from its headers.
-const leftOut = "an owner left out what it saw"
+const leftOut = "an owner omitted observations from its headers"
 
 const afterContradiction = "behind a ranking that was different"
 

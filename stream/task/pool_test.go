@@ -728,7 +728,7 @@ func TestReplay_CountsWhatNoneCanCheck(t *testing.T) {
 			return false
 		})
 		require.Zero(t, sum.Different, "%+v", sum.First)
-		own := sum.NotExact["an owner left out what it saw"]
+		own := sum.NotExact["an owner omitted observations from its headers"]
 		require.Positive(t, own)
 		require.Equal(t, sum.Rankings-sum.Same, sum.LeftOut, "%v", sum.NotExact)
 		others = sum.LeftOut - own

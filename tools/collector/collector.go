@@ -1,4 +1,4 @@
-// Package collector takes spans as an OpenTelemetry collector does, by OTLP over HTTP, for tests that look at them.
+// Package collector receives spans by OTLP over HTTP, like an OpenTelemetry collector, for tests.
 package collector
 
 import (
@@ -15,7 +15,6 @@ import (
 	wire "google.golang.org/protobuf/proto"
 )
 
-// Collector keeps what it was sent.
 type Collector struct {
 	URL string // for traces.endpoint
 
@@ -23,7 +22,6 @@ type Collector struct {
 	spans []Span
 }
 
-// Span is one, its ids in hex.
 type Span struct {
 	Service           string
 	Name              string
@@ -33,7 +31,7 @@ type Span struct {
 	Links             []string // trace ids
 }
 
-// Start starts one on loopback, which ends with the test.
+// Start starts a collector on loopback, which ends with the test.
 func Start(t testing.TB) *Collector {
 	c := &Collector{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -77,7 +75,6 @@ func texts(attributes []*common.KeyValue) map[string]string {
 	return all
 }
 
-// Spans are those so far that a test looks for.
 func (c *Collector) Spans(wanted func(Span) bool) (found []Span) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -18,10 +18,9 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/test/rehearsal"
 )
 
-// coverageStudy is the name of the study of how often evaluate's intervals are wrong.
 const coverageStudy = "coverage"
 
-// coverageSize is how much of it is played.
+// coverageSize is the size of the study of errors of evaluate's intervals.
 type coverageSize struct{ logs, impressions, looks int } // logs of each world
 
 var fullCoverage = coverageSize{logs: 250, impressions: 6000, looks: 60}
@@ -32,10 +31,10 @@ var worlds = []struct {
 	noise  float64
 }{{"moss", 0}, {"moss", 0.05}, {"egreedy", 0}, {"egreedy", 0.05}}
 
-// covered counts, for a target, in how many logs what is said of it is wrong.
+// covered counts, for a target, the logs with a wrong interval.
 type covered struct {
 	judged, refused int
-	ips, snips, dr  int // the interval of 95 % leaves the truth out
+	ips, snips, dr  int // the interval of 95 % misses the truth
 	sequence        int // the sequence does so at some look
 	off, size       float64
 	effective       float64
@@ -54,7 +53,6 @@ func runCoverage(ctx context.Context, only string) error {
 	return replace(coverageStudy, table.Bytes())
 }
 
-// coverage plays the study and writes its table.
 func coverage(ctx context.Context, b *bytes.Buffer, size coverageSize) error {
 	fmt.Fprintf(b, "\n| log | target | logs refused | wrong: ips | snips | dr | at any of %d looks | dr: mean error | mean standard error | effective samples |\n", size.looks)
 	b.WriteString("|---|---|---|---|---|---|---|---|---|---|\n")
@@ -104,7 +102,7 @@ func coverage(ctx context.Context, b *bytes.Buffer, size coverageSize) error {
 
 var coverageTargets = []string{"utility", "greedy", "moss,prior=none"}
 
-// coverageLog plays one log and judges it.
+// coverageLog plays one log and evaluates it.
 func coverageLog(ctx context.Context, size *coverageSize, policy string, noise float64, seed uint64, mu *sync.Mutex, all map[string]*covered) error {
 	c := simulate.Defaults(seed)
 	c.Items, c.Candidates, c.Interval, c.MaxDelay, c.Horizon = 20, 8, time.Minute, 12*time.Hour, 24*time.Hour
@@ -158,7 +156,7 @@ func coverageLog(ctx context.Context, size *coverageSize, policy string, noise f
 	return nil
 }
 
-// add takes in what is said of a target in one log.
+// add adds a target's report for one log.
 func (c *covered) add(t *evaluate.TargetReport, truth float64, wrong bool) {
 	if t.Verdict == evaluate.Refused || t.DR.Lower == nil {
 		c.refused++

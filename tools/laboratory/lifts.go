@@ -16,7 +16,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/experiment"
 )
 
-// liftSize is how much of the study of experiments is played.
+// liftSize is the size of the study of experiments.
 type liftSize struct {
 	runs        int // without a difference
 	impressions int // of each of these
@@ -25,7 +25,7 @@ type liftSize struct {
 	longest     int // impressions of the longest run
 }
 
-// fullLifts is what the page shows.
+// fullLifts is the size in the documentation.
 var fullLifts = liftSize{runs: 1000, impressions: 50_000, bounded: 16, finding: 200, longest: 1_000_000}
 
 const (
@@ -33,7 +33,7 @@ const (
 	liftUsers = 500
 )
 
-// look is what is seen of an experiment at a time.
+// look is an experiment's result at one time.
 type look struct {
 	impressions int
 	excludes    bool    // 0 lies outside the bounds
@@ -41,35 +41,34 @@ type look struct {
 	refused     bool    // there are no bounds
 }
 
-// trial is an experiment with units that are to be played.
 type trial struct {
 	control float64 // the control's share
 	lift    float64
-	// users, where there are any, each have a mean payoff of their own. Else all have the same, which drifts if drifts is set.
+	// users: each user has a mean payoff of their own. Otherwise all share one, which drifts if drifts is set.
 	users, drifts bool
 	impressions   int
 	every         int // impressions between looks
-	// judge turns what has come of the arms into a look.
+	// judge computes a look from the arms' sums.
 	judge func(t *trial, e *experiment.Experiment, s *seen) look
 	unit  unitKind
 }
 
-// unitKind is what is given an arm.
+// unitKind is the unit of assignment.
 type unitKind int
 
 const (
 	impression unitKind = iota
 	user                // for good
-	groups              // a group of users, in the time between two looks
+	groups              // a group of users, between two looks
 )
 
-// seen is what of a trial has come: totals as an experiment has them, and plain sums by arm.
+// seen holds a trial's sums: totals as in an experiment, and plain sums by arm.
 type seen struct {
 	totals experiment.Totals
 	n, x   [2]float64
 }
 
-// atAnyLook judges by the bounds of an experiment.
+// atAnyLook uses the bounds of an experiment.
 func atAnyLook(_ *trial, e *experiment.Experiment, s *seen) look {
 	l := e.Bounds(e.Index("arm"), s.totals)
 	return look{
@@ -79,7 +78,7 @@ func atAnyLook(_ *trial, e *experiment.Experiment, s *seen) look {
 	}
 }
 
-// atOneLook judges by an interval of 1.96 standard errors of the difference of two means of payoffs of 1.
+// atOneLook uses an interval of 1.96 standard errors of the difference of two means of payoffs of 1.
 func atOneLook(_ *trial, e *experiment.Experiment, s *seen) look {
 	arm, control := e.Index("arm"), e.ControlArm()
 	a, c := s.x[arm]/s.n[arm], s.x[control]/s.n[control]
@@ -87,7 +86,6 @@ func atOneLook(_ *trial, e *experiment.Experiment, s *seen) look {
 	return look{excludes: math.Abs(a-c) > half, half: half}
 }
 
-// play gives each look of a run.
 func (t *trial) play(seed uint64, yield func(look) (more bool)) error {
 	e, err := experiment.New(experiment.Settings{
 		Name: "laboratory", Run: int32(seed) + 1, ByUser: t.unit == groups, Period: 1, Control: "control",
@@ -115,7 +113,7 @@ func (t *trial) play(seed uint64, yield func(look) (more bool)) error {
 	return nil
 }
 
-// players are what a run has to remember.
+// players is the state of a run.
 type players struct {
 	*trial
 	e      *experiment.Experiment
@@ -157,7 +155,6 @@ func (p *players) cohort(period int64) {
 	p.s.totals.Fold(by)
 }
 
-// payoff is 1 or 0.
 func (p *players) payoff(who, arm int) float64 {
 	chance := p.chance
 	switch {
@@ -176,7 +173,6 @@ func (p *players) payoff(who, arm int) float64 {
 	return 0
 }
 
-// lifts plays the study and writes its tables.
 func lifts(ctx context.Context, b *bytes.Buffer, size liftSize) error {
 	if err := wrongLooks(ctx, b, size); err != nil {
 		return err
@@ -187,7 +183,6 @@ func lifts(ctx context.Context, b *bytes.Buffer, size liftSize) error {
 	return detections(ctx, b, size)
 }
 
-// each plays runs of a trial.
 func (t *trial) each(ctx context.Context, runs int, begin func(), yield func(look) bool) error {
 	for seed := range uint64(runs) {
 		if err := ctx.Err(); err != nil {
@@ -201,7 +196,7 @@ func (t *trial) each(ctx context.Context, runs int, begin func(), yield func(loo
 	return nil
 }
 
-// wrongLooks has arms that do not differ.
+// wrongLooks compares arms that do not differ.
 func wrongLooks(ctx context.Context, b *bytes.Buffer, size liftSize) error {
 	fmt.Fprintf(b, "\n%s impressions, %d looks, %d runs, a control of 10 %%, and no difference between the arms:\n\n", config.Grouped(size.impressions), liftLooks, size.runs)
 	b.WriteString("| | wrong at some look | wrong at the last look | refused at some look |\n|---|---|---|---|\n")
@@ -241,7 +236,7 @@ func wrongLooks(ctx context.Context, b *bytes.Buffer, size liftSize) error {
 
 func (s *liftSize) percent(runs int) float64 { return 100 * float64(runs) / float64(s.runs) }
 
-// halves says how narrow bounds are.
+// halves reports the width of bounds.
 func halves(ctx context.Context, b *bytes.Buffer, size liftSize) error {
 	fmt.Fprintf(b, "\nHalf of the bounds' distance, of %d runs, payoffs of 1 with a chance of 0.3; in brackets 1.96 standard errors, for a single look:\n\n", size.bounded)
 	b.WriteString("| impressions | control of 10 % | control of 50 % |\n|---|---|---|\n")
@@ -268,7 +263,7 @@ func halves(ctx context.Context, b *bytes.Buffer, size liftSize) error {
 	return nil
 }
 
-// detections says after how many impressions a lift is found.
+// detections reports the impressions until a lift is found.
 func detections(ctx context.Context, b *bytes.Buffer, size liftSize) error {
 	fmt.Fprintf(b, "\nImpressions until a lift is found, the median of %d runs and, in brackets, 90 %% of them; a look every 500:\n\n", size.finding)
 	b.WriteString("| lift | control of 10 % | control of 50 % |\n|---|---|---|\n")
@@ -297,10 +292,8 @@ func detections(ctx context.Context, b *bytes.Buffer, size liftSize) error {
 	return nil
 }
 
-// liftStudy is the name of the study.
 const liftStudy = "lifts"
 
-// runLifts plays the study if it is asked for.
 func runLifts(ctx context.Context, only string) error {
 	if !strings.Contains(liftStudy, only) {
 		return nil

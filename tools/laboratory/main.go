@@ -1,5 +1,5 @@
-// Command laboratory plays the experiments that the documentation shows, and writes their tables into
-// docs/algorithms.md, each between its markers, and their plots to docs/laboratory. It is run in the repository's root.
+// Command laboratory plays the experiments of the documentation, and writes their tables into docs/algorithms.md, each between its markers,
+// and their plots to docs/laboratory. It is run in the repository's root.
 package main
 
 import (
@@ -23,7 +23,7 @@ const (
 	pictures = "docs/laboratory"
 )
 
-// The markers of a study's table.
+// Markers of a study's table.
 func begin(name string) string { return "<!-- laboratory: " + name + " -->\n" }
 func end(name string) string   { return "<!-- laboratory: end of " + name + " -->\n" }
 
@@ -82,7 +82,7 @@ func replace(name string, table []byte) error {
 	return nil
 }
 
-// study is one experiment with what is compared in it.
+// study is one experiment and the compared learners.
 type study struct {
 	name       string
 	about      string

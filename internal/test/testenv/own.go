@@ -27,14 +27,14 @@ var (
 	_ controllable = (*redis.Server)(nil)
 )
 
-// Owned is a server that one test has for itself. Each method fails the test when it fails. After a restart, the address is the same.
+// Owned is a server for one test. Each method fails the test on an error. A restart keeps the address.
 type Owned struct {
 	Addr string // host:port
 	// Listeners are the addresses of a Kafka's further listeners, by name.
 	Listeners map[string]string
-	// TLSAddr is where a Redis with TLS speaks it; else "".
+	// TLSAddr is a Redis' address with TLS, or "".
 	TLSAddr string
-	// Data is the directory with a Kafka's logs; "" of others.
+	// Data is the directory with a Kafka's logs, or "".
 	Data string
 
 	t      testing.TB
@@ -42,8 +42,8 @@ type Owned struct {
 	server controllable
 }
 
-// quickComeback lets a killed broker back into its cluster after 3 s instead of 9. Until its old session ends, the
-// new one counts as a second broker of the same name.
+// quickComeback lets a killed broker rejoin its cluster after 3 s instead of 9. Until its old session ends, the new one counts as a second
+// broker of the same name.
 var quickComeback = map[string]string{"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
 
 func withDefaults(settings, defaults map[string]string) map[string]string {
@@ -52,8 +52,7 @@ func withDefaults(settings, defaults map[string]string) map[string]string {
 	return all
 }
 
-// OwnKafka starts a real Apache Kafka for this test alone, which ends with the test. Its data survive Kill and
-// Restart. At most one of opts may be given.
+// OwnKafka starts a real Apache Kafka, which ends with the test. Its data survive Kill and Restart. At most one of opts may be given.
 func OwnKafka(t testing.TB, opts ...kafka.Options) *Owned {
 	t.Helper()
 	skipShort(t, "Apache Kafka")
@@ -70,8 +69,8 @@ func OwnKafka(t testing.TB, opts ...kafka.Options) *Owned {
 	return owned
 }
 
-// OwnRedis starts a real redis-server for this test alone, which ends with the test. Its data survive Kill and
-// Restart only with AppendOnly. At most one of opts may be given.
+// OwnRedis starts a real redis-server, which ends with the test. Its data survive Kill and Restart only with AppendOnly. At most one of
+// opts may be given.
 func OwnRedis(t testing.TB, opts ...redis.Options) *Owned {
 	t.Helper()
 	skipShort(t, "redis-server")
@@ -86,7 +85,7 @@ func OwnRedis(t testing.TB, opts ...redis.Options) *Owned {
 	return owned
 }
 
-// OwnRedisCluster starts a Redis Cluster of three masters for this test alone, which ends with the test.
+// OwnRedisCluster starts a Redis Cluster of three masters, which ends with the test.
 func OwnRedisCluster(t testing.TB) *redis.Cluster {
 	t.Helper()
 	skipShort(t, "redis-server")
@@ -104,7 +103,6 @@ func OwnRedisCluster(t testing.TB) *redis.Cluster {
 	return c
 }
 
-// option is the one that was given, or the zero value.
 func option[O any](opts []O) O {
 	var o O
 	if len(opts) > 0 {
@@ -132,7 +130,6 @@ func (o *Owned) must(what string, err error) {
 	}
 }
 
-// Kill ends the server at once (SIGKILL).
 func (o *Owned) Kill() { o.t.Helper(); o.must("kill", o.server.Kill()) }
 
 // Stop ends the server in an orderly way.
@@ -146,15 +143,13 @@ func (o *Owned) Start() {
 	o.must("start", o.server.Start(ctx))
 }
 
-// Restart stops the server, starts it again and returns when it answers.
 func (o *Owned) Restart() {
 	o.t.Helper()
 	o.Stop()
 	o.Start()
 }
 
-// Pause freezes the server (SIGSTOP): its connections stay open and nothing is answered.
+// Pause freezes the server (SIGSTOP): connections stay open without answers.
 func (o *Owned) Pause() { o.t.Helper(); o.must("pause", o.server.Pause()) }
 
-// Resume lets a paused server go on.
 func (o *Owned) Resume() { o.t.Helper(); o.must("resume", o.server.Resume()) }

@@ -18,8 +18,7 @@ import (
 // topicTimeout bounds the creation of topics.
 const topicTimeout = 30 * time.Second
 
-// Unique returns a name that no other test uses, in this process or another: for topics, groups and key prefixes. It
-// begins with the test's name, so that a person who looks into a server knows whose it is.
+// Unique returns a name that no other test uses, in any process: for topics, groups and key prefixes. It begins with the test's name.
 func Unique(t testing.TB, name string) string {
 	t.Helper()
 	var id [6]byte
@@ -37,8 +36,8 @@ func Unique(t testing.TB, name string) string {
 	return fmt.Sprintf("%s-%s-%s", safe, name, hex.EncodeToString(id[:]))
 }
 
-// Topics creates topics with that many partitions and one replica, and returns when each partition has a leader. Each
-// name may carry settings after a question mark: "payoffs?cleanup.policy=delete&segment.bytes=1048576".
+// Topics creates topics with partitions partitions and one replica, and returns when each partition has a leader. A name may carry settings
+// after a question mark: "payoffs?cleanup.policy=delete&segment.bytes=1048576".
 func Topics(t testing.TB, addr string, partitions int, names ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), topicTimeout)
@@ -49,7 +48,7 @@ func Topics(t testing.TB, addr string, partitions int, names ...string) {
 }
 
 func createTopics(ctx context.Context, addr string, partitions int, names []string) error {
-	// The transport caches metadata; the metadata waited for here must be recent.
+	// The transport caches metadata, which must be recent here.
 	transport := &kafkago.Transport{MetadataTTL: 50 * time.Millisecond}
 	defer transport.CloseIdleConnections()
 	client := &kafkago.Client{Addr: kafkago.TCP(addr), Transport: transport}
@@ -74,7 +73,7 @@ func createTopics(ctx context.Context, addr string, partitions int, names []stri
 		if !errors.Is(err, kafkago.BrokerNotAvailable) {
 			return err
 		}
-		select { // on a busy machine a broker can be out of sight for a moment
+		select { // on a busy machine a broker can be missing for a moment
 		case <-ctx.Done():
 			return fmt.Errorf("%w: %w", ctx.Err(), err)
 		case <-time.After(100 * time.Millisecond):
@@ -82,7 +81,7 @@ func createTopics(ctx context.Context, addr string, partitions int, names []stri
 	}
 }
 
-// create asks once. Again, topics may be there that were made when it was asked before.
+// create makes one request. With again, topics of an earlier request may exist.
 func create(ctx context.Context, client *kafkago.Client, req *kafkago.CreateTopicsRequest, again bool) error {
 	res, err := client.CreateTopics(ctx, req)
 	if err != nil {

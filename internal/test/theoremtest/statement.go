@@ -1,5 +1,4 @@
-// Package theoremtest is for tests of the paper's statements. It holds each of them to what makes it a test of learning: that
-// a learner that learns nothing fails it.
+// Package theoremtest checks that tests of the paper's statements test learning: a learner that learns nothing fails them.
 package theoremtest
 
 import (
@@ -17,25 +16,24 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Check is what a statement claims in one world.
+// Check is a statement's claim in one world.
 type Check[L any] struct {
 	World string
-	// Run tells whether the claim holds; the error says why not. What instead puts in the place of the learner that the statement is about
-	// is checked, for instance a func(policy.Policy) policy.Policy. Faults that do not bear on the claim end t.
+	// Run returns an error if the claim does not hold. instead replaces the learner under test, for instance by a func(policy.Policy)
+	// policy.Policy. Faults unrelated to the claim end t.
 	Run func(t testing.TB, instead L) error
-	// Blind says why Run cannot tell a learner that learns nothing from another; empty where it must.
+	// Blind is the reason that Run cannot detect a learner that learns nothing; "" if it can.
 	Blind string
 }
 
-// Test is a test of a statement, by its name.
 type Test[L any] struct {
 	Name   string
 	Checks []Check[L]
-	// Blind says, of a test without checks, why there is no learner whose place could be taken.
+	// Blind is the reason that a test without checks has no learner to replace.
 	Blind string
 }
 
-// Holds fails t unless all checks hold of the learner that itself leaves in its place.
+// Holds fails t unless all checks hold of the learner itself.
 func Holds[L any](t *testing.T, checks []Check[L], itself L) {
 	t.Helper()
 	require.NotEmpty(t, checks)
@@ -44,8 +42,8 @@ func Holds[L any](t *testing.T, checks []Check[L], itself L) {
 	}
 }
 
-// SeeNonLearners fails t unless each check fails with each of the non-learners, except where it is said why it cannot; and unless the tests
-// are all of the package's that bear the name of a statement, or stand beside one of the paper's in docs/algorithms.md.
+// SeeNonLearners fails t unless each check fails with each of the non-learners, except for those with a reason, and unless tests are all of
+// the package's tests that are named after a statement, or stand beside one of the paper's in docs/algorithms.md.
 func SeeNonLearners[L any](t *testing.T, pkg string, nonLearners map[string]L, tests []Test[L]) {
 	t.Helper()
 	var names []string
@@ -67,10 +65,10 @@ func SeeNonLearners[L any](t *testing.T, pkg string, nonLearners map[string]L, t
 	require.Equal(t, named(t, pkg), names, "tests of statements in package %s", pkg)
 }
 
-// statements are what tests of the paper's statements are named after.
+// statements matches tests named after a statement of the paper.
 var statements = regexp.MustCompile(`^Test(Theorem|Lemma|Algorithm|Section|Appendix)[0-9A-Z]`)
 
-// named are the tests of statements among those of a package in the working directory, in order.
+// named returns the tests of statements among those of a package in the working directory, in order.
 func named(t testing.TB, pkg string) (names []string) {
 	files, err := filepath.Glob("*_test.go")
 	require.NoError(t, err)
@@ -92,7 +90,7 @@ func named(t testing.TB, pkg string) (names []string) {
 	return names
 }
 
-// documented are the tests beside the paper's statements in the last table of docs/algorithms.md; the other rows there are marked as ours.
+// documented returns the tests beside the paper's statements in the last table of docs/algorithms.md, whose other rows are marked as ours.
 func documented(t testing.TB) map[string]bool {
 	dir, err := os.Getwd()
 	require.NoError(t, err)

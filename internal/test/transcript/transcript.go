@@ -1,4 +1,4 @@
-// Package transcript runs tests that are written down as what is done and what happens then.
+// Package transcript runs tests that are transcripts of commands and results.
 package transcript
 
 import (
@@ -13,9 +13,9 @@ import (
 
 var update = flag.Bool("update", false, "rewrite what the transcripts in testdata say that happens")
 
-// Run plays each file of testdata in a test of its own, and holds what happens against what it says. A file is a list of blocks
-// with an empty line between them: commands, a line "----", what happens then. Lines that begin with # are comments. What
-// begin returns carries out one command, given as its words, and tells in lines what has happened.
+// Run plays each file of testdata in a test of its own, and compares the results. A file is a list of blocks with an empty line between
+// them: commands, a line "----", results. Lines that begin with # are comments. The function that begin returns carries out one command,
+// given as its words, and returns the lines of its result.
 func Run(t *testing.T, begin func(*testing.T) func(words []string) []string) {
 	files, err := filepath.Glob("testdata/*.txt")
 	require.NoError(t, err)
@@ -34,7 +34,7 @@ func Run(t *testing.T, begin func(*testing.T) func(words []string) []string) {
 	}
 }
 
-// play writes a transcript anew.
+// play returns a transcript with the present results.
 func play(text string, do func(words []string) []string) string {
 	var b strings.Builder
 	for i, block := range strings.Split(strings.TrimRight(text, "\n"), "\n\n") {

@@ -13,8 +13,7 @@ const (
 	lastPort  = 32000
 )
 
-// FreePorts returns n different ports of 127.0.0.1 that are free at this moment. Another process may take one before the
-// caller does, which then asks again.
+// FreePorts returns n different free ports of 127.0.0.1. Another process may take one before the caller does, which then asks again.
 func FreePorts(n int) ([]int, error) {
 	ports := make([]int, 0, n)
 	for range 200 {
@@ -22,7 +21,7 @@ func FreePorts(n int) ([]int, error) {
 			return ports, nil
 		}
 		port := firstPort + rand.IntN(lastPort-firstPort)
-		// Held open until all are found, so that no port comes twice.
+		// Held open until all are found, so that they differ.
 		l, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 		if err != nil {
 			continue

@@ -13,10 +13,8 @@ import (
 	"time"
 )
 
-// ErrExited says that the server ended by itself.
 var ErrExited = errors.New("the process ended")
 
-// Config describes the process to run.
 type Config struct {
 	Name string   // for messages: "Apache Kafka", "redis-server"
 	Path string   // the executable
@@ -25,11 +23,10 @@ type Config struct {
 	Dir  string   // working directory; the log goes to NAME.log in it
 	Log  string   // file name of the log in Dir; standard output and error are appended to it
 
-	// RemoveDir lets the reaper remove Dir when our own process ends before Stop or Kill was called.
+	// RemoveDir lets the reaper remove Dir if this process ends before Stop or Kill.
 	RemoveDir bool
 }
 
-// Process is a running server.
 type Process struct {
 	cfg    Config
 	cmd    *exec.Cmd
@@ -38,7 +35,7 @@ type Process struct {
 	err    error         // how it ended; read after done
 }
 
-// Start runs the process. It returns as soon as the process exists; AwaitReady waits until it answers.
+// Start returns as soon as the process exists; AwaitReady waits until it answers.
 func Start(cfg Config) (*Process, error) {
 	log, err := os.OpenFile(filepath.Join(cfg.Dir, cfg.Log), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -84,17 +81,15 @@ func (p *Process) own(started chan<- error) {
 	p.reaper = reaper
 	started <- nil
 	p.err = p.cmd.Wait()
-	reaper.forget() // before anyone can hear that the process id is free again
+	reaper.forget() // before anyone can learn that the process id is free again
 	close(p.done)
 }
 
-// PID is the server's process id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Done is closed when the server has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// State returns the server's exit code and resource usage. It is nil until Done is closed.
+// State returns the server's exit code and resource usage; nil until Done is closed.
 func (p *Process) State() *os.ProcessState {
 	select {
 	case <-p.done:
@@ -104,7 +99,6 @@ func (p *Process) State() *os.ProcessState {
 	}
 }
 
-// LogPath is the file that the server writes to.
 func (p *Process) LogPath() string { return filepath.Join(p.cfg.Dir, p.cfg.Log) }
 
 // AwaitReady calls probe until it returns nil, the process ends, or ctx is done. The error carries the last lines of the server's log.
@@ -120,7 +114,7 @@ func (p *Process) AwaitReady(ctx context.Context, probe func(context.Context) er
 			return nil
 		}
 		if ctx.Err() == nil {
-			last = err // of the attempts that were cut short by ctx, the one before says more
+			last = err // if ctx ended an attempt, the previous error says more
 		}
 		select {
 		case <-p.done:
@@ -134,8 +128,8 @@ func (p *Process) AwaitReady(ctx context.Context, probe func(context.Context) er
 	}
 }
 
-// Stop asks the server to end (SIGTERM), and kills it when it has not ended after grace. It returns when the
-// process is gone. A server that ended before, or that had to be killed, is an error.
+// Stop ends the server (SIGTERM), kills it after grace, and returns when the process is gone. It fails if the server ended before, or had
+// to be killed.
 func (p *Process) Stop(grace time.Duration) error {
 	select {
 	case <-p.done:
@@ -157,7 +151,7 @@ func (p *Process) Stop(grace time.Duration) error {
 	return errors.Join(fmt.Errorf("stop %s: still there after %v, killed", p.cfg.Name, grace), err)
 }
 
-// Kill ends the server at once (SIGKILL) and returns when it is gone. To kill one that has ended is no error.
+// Kill ends the server at once (SIGKILL) and returns when it is gone. Killing an ended one is no error.
 func (p *Process) Kill() error {
 	select {
 	case <-p.done:
@@ -171,10 +165,9 @@ func (p *Process) Kill() error {
 	return nil
 }
 
-// Pause freezes the server (SIGSTOP): its connections stay open and nothing is answered, as with a dead network.
+// Pause freezes the server (SIGSTOP): connections stay open without answers, as with a dead network.
 func (p *Process) Pause() error { return p.signal("pause", sigStop) }
 
-// Resume lets a paused server go on (SIGCONT).
 func (p *Process) Resume() error { return p.signal("resume", sigCont) }
 
 func (p *Process) signal(what string, sig signal) error {
@@ -189,10 +182,10 @@ func (p *Process) signal(what string, sig signal) error {
 	return nil
 }
 
-// tailBytes bounds how much of a log is read for its tail.
+// tailBytes bounds the part of a log read for its tail.
 const tailBytes = 16 << 10
 
-// Tail is the last lines of the server's log, for messages.
+// Tail returns the last lines of the server's log, for messages.
 func (p *Process) Tail(lines int) string {
 	f, err := os.Open(p.LogPath())
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// reaperScript waits for a line or for the end of its input. A line means that the server has been waited for, so
-// that its process id may belong to another process. The end of input alone means that our process is gone.
+// reaperScript waits for a line or the end of its input. A line means that the server has been waited for, so that its process id may
+// belong to another process. The end of input alone means that this process is gone.
 const reaperScript = `
 if read -r line; then cat >/dev/null; exit 0; fi
 kill -KILL "-$1" 2>/dev/null
@@ -16,13 +16,13 @@ if [ -n "$2" ]; then sleep 0.2; rm -rf -- "$2"; fi
 exit 0
 `
 
-// reaper outlives our process by the moment that it takes to clean up after it.
+// reaper outlives this process until it has cleaned up.
 type reaper struct {
 	pipe io.WriteCloser
 	cmd  *exec.Cmd
 }
 
-// startReaper watches over the process group pgid and over dir, which is removed when our process ends early; empty: nothing is removed.
+// startReaper watches the process group pgid and dir, which is removed if this process ends early; empty: none.
 func startReaper(pgid int, dir string) (*reaper, error) {
 	cmd := exec.Command("/bin/sh", "-c", reaperScript, "reaper", strconv.Itoa(pgid), dir)
 	setGroup(cmd)

@@ -18,7 +18,6 @@ const (
 	sigCont = syscall.SIGCONT
 )
 
-// setGroup puts the child into a process group of its own.
 func setGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
 // signalGroup signals a child and its children. A child that has just ended is no error.
@@ -29,8 +28,7 @@ func signalGroup(cmd *exec.Cmd, sig signal) error {
 	return nil
 }
 
-// Lock takes an exclusive lock on an open file, and waits for it; it ends with the file. One Kafka is fetched at a
-// time, however many test processes want it.
+// Lock takes an exclusive lock on an open file, which ends with the file, so that test processes fetch Kafka one at a time.
 func Lock(f *os.File) error {
 	for {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX)

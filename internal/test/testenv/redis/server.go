@@ -17,13 +17,12 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv/proc"
 )
 
-// ErrMissing says that redis-server has to be installed first; the message says how.
+// ErrMissing: redis-server has to be installed first.
 var ErrMissing = errors.New("not installed")
 
 // Options of a server. The zero value keeps nothing on disk.
 type Options struct {
-	// AppendOnly keeps every write in the append-only file, synced before it is answered: a server that is killed
-	// and started again knows them all.
+	// AppendOnly syncs every write to the append-only file before the answer, so that a killed server keeps its data.
 	AppendOnly bool
 	// Args are further arguments, such as "--maxmemory", "64mb".
 	Args []string
@@ -31,7 +30,7 @@ type Options struct {
 	TLS *TLS
 }
 
-// TLS names the PEM files of a server that speaks TLS. Clients have to show a certificate of the same CA.
+// TLS names PEM files of a server with TLS. Clients need a certificate of the same CA.
 type TLS struct{ CAFile, CertFile, KeyFile string }
 
 const (
@@ -40,7 +39,7 @@ const (
 	startTries   = 5
 )
 
-// Server is a running, or a stopped, redis-server. Its methods are for one goroutine at a time.
+// Server is a redis-server, running or stopped. Its methods are not safe for concurrent use.
 type Server struct {
 	opts    Options
 	path    string
@@ -51,7 +50,6 @@ type Server struct {
 	running bool
 }
 
-// Start starts an empty server and waits until it answers.
 func Start(ctx context.Context, opts Options) (*Server, error) {
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
@@ -64,7 +62,7 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 			return s, nil
 		}
 		failed = err
-		// A port that somebody took in between is the one fault that another try can mend.
+		// Only a port that was taken meanwhile is worth another try.
 		if !errors.Is(err, proc.ErrExited) || ctx.Err() != nil {
 			break
 		}
@@ -91,7 +89,7 @@ func newServer(ctx context.Context, opts Options, path string) (*Server, error) 
 	return s, nil
 }
 
-// Addr is the server's address, host:port. It stays the same when the server is restarted.
+// Addr is host:port, which a restart keeps.
 func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
 
 // TLSAddr is the address that speaks TLS, host:port; "" without Options.TLS.
@@ -115,8 +113,7 @@ func (s *Server) args() []string {
 	return append(args, s.opts.Args...)
 }
 
-// Start starts a server that was stopped or killed, on the same address, and waits until it answers. It keeps its
-// data only with AppendOnly.
+// Start starts a stopped or killed server on the same address, and waits until it answers. It keeps its data only with AppendOnly.
 func (s *Server) Start(ctx context.Context) error {
 	if s.running {
 		return errors.New("start redis-server: it is running")
@@ -139,7 +136,7 @@ func (s *Server) Start(ctx context.Context) error {
 	return nil
 }
 
-// Dump writes everything that the server holds at present into a file, as a backup would be taken.
+// Dump writes a dump of the server's data, like a backup.
 func (s *Server) Dump(ctx context.Context, path string) error {
 	client := goredis.NewClient(&goredis.Options{Addr: s.Addr(), Password: s.password(), MaxRetries: -1, ReadTimeout: time.Minute})
 	defer func() { _ = client.Close() }()
@@ -156,10 +153,9 @@ func (s *Server) Dump(ctx context.Context, path string) error {
 	return nil
 }
 
-// dumpFile is redis-server's default.
 const dumpFile = "dump.rdb"
 
-// StartFrom starts a server that was stopped or killed with the data of a dump, and nothing else that it knew.
+// StartFrom starts a stopped or killed server with the data of a dump only.
 func (s *Server) StartFrom(ctx context.Context, path string) error {
 	data, err := os.ReadFile(path)
 	if err == nil {
@@ -194,8 +190,7 @@ func (s *Server) StartFrom(ctx context.Context, path string) error {
 	})
 }
 
-// probe asks which server answers: a server that is still loading its file answers with an error, and one of somebody else's
-// with another process id.
+// probe checks the process id, so that another process's server does not count; a server that is still loading answers with an error.
 func (s *Server) probe(ctx context.Context, pid int) error {
 	client := goredis.NewClient(&goredis.Options{
 		Addr: s.Addr(), DialTimeout: time.Second, MaxRetries: -1, PoolSize: 1, ContextTimeoutEnabled: true,
@@ -215,7 +210,7 @@ func (s *Server) probe(ctx context.Context, pid int) error {
 	return nil
 }
 
-// password is the one that Args ask for with --requirepass, or none.
+// password returns that of --requirepass in Args, or "".
 func (s *Server) password() string {
 	for i, arg := range s.opts.Args {
 		if arg == "--requirepass" && i+1 < len(s.opts.Args) {
@@ -225,7 +220,6 @@ func (s *Server) password() string {
 	return ""
 }
 
-// Stop ends the server in an orderly way.
 func (s *Server) Stop() error {
 	if !s.running {
 		return nil
@@ -234,7 +228,6 @@ func (s *Server) Stop() error {
 	return s.process.Stop(stopGrace)
 }
 
-// Kill ends the server at once.
 func (s *Server) Kill() error {
 	if !s.running {
 		return nil
@@ -243,7 +236,6 @@ func (s *Server) Kill() error {
 	return s.process.Kill()
 }
 
-// Restart stops the server and starts it again.
 func (s *Server) Restart(ctx context.Context) error {
 	if err := s.Stop(); err != nil {
 		return err
@@ -251,7 +243,7 @@ func (s *Server) Restart(ctx context.Context) error {
 	return s.Start(ctx)
 }
 
-// FillDisk lets every write to the server's files fail, as a full disk does; with false they succeed again.
+// FillDisk makes every write to the server's files fail, like a full disk, or succeed again.
 func (s *Server) FillDisk(full bool) error {
 	if full {
 		return s.process.LimitFiles(1)
@@ -259,20 +251,17 @@ func (s *Server) FillDisk(full bool) error {
 	return s.process.LimitFiles(-1)
 }
 
-// Pause freezes the server: connections stay open and nothing is answered.
+// Pause freezes the server: connections stay open without answers.
 func (s *Server) Pause() error { return s.process.Pause() }
 
-// Resume lets a paused server go on.
 func (s *Server) Resume() error { return s.process.Resume() }
 
 // Running reports whether the server was started, and not ended since by one of these methods.
 func (s *Server) Running() bool { return s.running }
 
-// Tail is the end of the server's log, for messages.
 func (s *Server) Tail() string { return s.process.Tail(20) }
 
-// PID is the process id of the server that runs or ran last.
+// PID returns the process id of the present or last run.
 func (s *Server) PID() int { return s.process.PID() }
 
-// Close ends the server and removes its directory.
 func (s *Server) Close() error { return errors.Join(s.Kill(), os.RemoveAll(s.dir)) }

@@ -1,10 +1,10 @@
-// Command checker holds what Redis has of a group against its topics, by the laws that package checker documents:
+// Command checker compares a group's state in Redis with its topics, by the laws that package checker documents:
 //
 //	checker -config worker.yaml
 //	checker -config worker.yaml -watch 1m -json
 //
-// It prints one line for each violation and a summary. It ends with status 0 where there is none, 1 where there are some,
-// and 2 where it could not check. With -watch it goes on until it is stopped, and ends with the status of the worst check.
+// It prints one line for each violation and a summary. It exits with 0 without violations, 1 with some, and 2 if it could not check. With
+// -watch it repeats until it is stopped, and exits with the status of the worst check.
 package main
 
 import (
@@ -90,7 +90,7 @@ func run(ctx context.Context, args []string) (int, error) {
 	return repeat(ctx, o, watch, asJSON)
 }
 
-// repeat checks once, or again and again. What cannot be checked now may be the next time.
+// repeat checks once, or repeatedly. A failed check may succeed the next time.
 func repeat(ctx context.Context, o checker.Options, watch time.Duration, asJSON bool) (int, error) {
 	worst := statusOK
 	for {
