@@ -40,21 +40,21 @@ type awaiting struct {
 	whole *awaiting // the global learner's, which then makes the estimates; nil where there is none, see share
 	heeds uint64    // number of the global estimate in use
 
-	none     float64                      // default payoff, normalised
-	worth    policy.Pages[inflight.Worth] // by item: weight of its selections in flight
-	silentOf policy.Pages[int64]          // by item: weight of this partition's own, in weightUnits
-	silent   int64                        // the sum of silentOf
-	byBlock  bool                         // shares are kept by item, for weights by start time
-	expects  bool                         // expected payoffs are summed, too
-	shares   policy.Pages[itemShares]     // by item, with byBlock: as of the last change
-	quiets   []unpaid                     // scratch for one item
-	heardOf  inflight.Intervals           // scratch for one item
+	none          float64                      // default payoff, normalised
+	worth         policy.Pages[inflight.Worth] // by item: weight of its selections in flight
+	ownWeight     policy.Pages[int64]          // by item: weight of this partition's own, in weightUnits
+	ownWeights    int64                        // the sum of ownWeight
+	byBlock       bool                         // shares are kept by item, for weights by start time
+	expects       bool                         // expected payoffs are summed, too
+	shares        policy.Pages[itemShares]     // by item, with byBlock: as of the last change
+	unpaidScratch []unpaid                     // scratch for one item
+	elsewhereCopy inflight.Intervals           // scratch for one item
 }
 
 // estimated is the estimate over all items and sources at one tick.
 type estimated struct {
 	number uint64 // of the estimate, from 1 on; 0 where there is none but a stored one
-	heard  int64  // time up to which a missing payoff is evidence, see until; inflight.Never before the first
+	until  int64  // time up to which a missing payoff is evidence, see until; inflight.Never before the first
 	late   [2]inflight.DelayDistribution
 	share  float64 // share of all selections that are paid, in [0,1]
 	// below is the share of payoffs below the default; with partial payoffs, the share of returns in all amounts.
@@ -73,9 +73,9 @@ const (
 
 // sourceAges are the delays that another source has published.
 type sourceAges struct {
-	ages sides
-	pass int64
-	told bool // pass has been read
+	ages     sides
+	pass     int64
+	passRead bool
 	// newest is the end of the tick of its newest payoff; inflight.Never before the first.
 	newest int64
 }
@@ -83,7 +83,7 @@ type sourceAges struct {
 func newSourceAges() *sourceAges { return &sourceAges{newest: inflight.Never} }
 
 func newAwaiting(s Silence) *awaiting {
-	a := &awaiting{grid: inflight.NewScheme(s.Horizon), inParts: s.InParts, pass: inflight.Never, newest: inflight.Never, first: inflight.Never, made: estimated{heard: inflight.Never, share: 0.5},
+	a := &awaiting{grid: inflight.NewScheme(s.Horizon), inParts: s.InParts, pass: inflight.Never, newest: inflight.Never, first: inflight.Never, made: estimated{until: inflight.Never, share: 0.5},
 		theirs: map[int32]*sourceAges{}, coming: map[int32]*sourceAges{}, awaited: map[inflight.Bucket]inflight.Interval{}, none: s.Default, byBlock: s.Drift > 0,
 		rows: [2]map[inflight.Bucket]struct{}{{}, {}}}
 	a.settled = policy.NewTotals(func(_ int32, before, after inflight.Outcomes) {
@@ -99,9 +99,9 @@ func (a *awaiting) grow(items int) {
 
 func (a *awaiting) begin(fb *Feedback) {
 	expected := a.expected(fb)
-	a.hearOf(a.every.Begin(&a.grid, fb.Began, a.pass, expected))
-	a.hearOf(a.own.At(fb.Item).Begin(&a.grid, fb.Began, a.pass, expected))
-	a.reckon(fb.Item)
+	a.updateShare(a.every.Begin(&a.grid, fb.Began, a.pass, expected))
+	a.updateShare(a.own.At(fb.Item).Begin(&a.grid, fb.Began, a.pass, expected))
+	a.reweigh(fb.Item)
 }
 
 // expected returns the payoff that the decision expected of the selection, minus the default, in history.Units; 0 where it recorded none.
@@ -136,7 +136,7 @@ func (a *awaiting) end(fb *Feedback, what outcome, awaited policy.Count) {
 	case what == isDefaulted:
 		a.settled.AddOwn(fb.Item, inflight.Outcomes{Unpaid: 1}, 1)
 	}
-	a.reckon(fb.Item)
+	a.reweigh(fb.Item)
 }
 
 // part counts an amount of a payoff, in history.Units; returns are negative.
@@ -178,25 +178,25 @@ const (
 	isDefaulted                // it expired
 )
 
-// reckon computes the weight of an item's selections in flight.
-func (a *awaiting) reckon(i policy.Item) {
-	all, own, shares := a.reckoned(i)
+// reweigh computes the weight of an item's selections in flight.
+func (a *awaiting) reweigh(i policy.Item) {
+	all, own, shares := a.flightWeights(i)
 	if a.whole == nil {
 		*a.worth.At(i) = all
 		if a.byBlock {
 			*a.shares.At(i) = shares
 		}
 	}
-	units, before := int64(own.Sum()*weightUnits), a.silentOf.Get(i)
+	units, before := int64(own.Sum()*weightUnits), a.ownWeight.Get(i)
 	if units == before {
 		return
 	}
-	a.silent += units - before
-	*a.silentOf.At(i) = units
+	a.ownWeights += units - before
+	*a.ownWeight.At(i) = units
 }
 
-// reckoned returns the weight of an item's selections in flight: of all sources, and of this partition.
-func (a *awaiting) reckoned(i policy.Item) (all, own inflight.Worth, shares itemShares) {
+// flightWeights returns the weight of an item's selections in flight: of all sources, and of this partition.
+func (a *awaiting) flightWeights(i policy.Item) (all, own inflight.Worth, shares itemShares) {
 	ours, others := a.own.Get(i), a.elsewhere(i)
 	if len(ours) == 0 && len(others) == 0 {
 		return all, own, shares
@@ -220,7 +220,7 @@ func (a *awaiting) worthOf(i policy.Item) inflight.Worth {
 	if a.whole == nil {
 		return a.worth.Get(i)
 	}
-	all, _, _ := a.reckoned(i)
+	all, _, _ := a.flightWeights(i)
 	return all
 }
 
@@ -229,7 +229,7 @@ func (a *awaiting) sharesOf(i policy.Item) itemShares {
 	if a.whole == nil {
 		return a.shares.Get(i)
 	}
-	_, _, shares := a.reckoned(i)
+	_, _, shares := a.flightWeights(i)
 	return shares
 }
 
@@ -239,9 +239,9 @@ func (a *awaiting) elsewhere(i policy.Item) inflight.Intervals {
 	if a.whole == nil || len(others) == 0 {
 		return others
 	}
-	a.heardOf = append(a.heardOf[:0], others...) // the global learner's own must stay as they are
-	a.hearIn(a.heardOf)
-	return a.heardOf
+	a.elsewhereCopy = append(a.elsewhereCopy[:0], others...) // the global learner's own must stay as they are
+	a.updateSharesIn(a.elsewhereCopy)
+	return a.elsewhereCopy
 }
 
 // now returns the newest estimate: the global learner's, or our own.
@@ -262,13 +262,13 @@ func (a *awaiting) spansOf(i policy.Item) inflight.Intervals {
 		return ours
 	}
 	all := ours.Add(others)
-	a.hearIn(all)
+	a.updateSharesIn(all)
 	return all
 }
 
-// quiet returns the weights of an item's selections in flight, ordered by start time. They are valid until the next call.
-func (a *awaiting) quiet(i policy.Item) []unpaid {
-	all, c := a.quiets[:0], a.sharesOf(i)
+// unpaidOf returns the weights of an item's selections in flight, ordered by start time. They are valid until the next call.
+func (a *awaiting) unpaidOf(i policy.Item) []unpaid {
+	all, c := a.unpaidScratch[:0], a.sharesOf(i)
 	for _, spans := range [...]inflight.Intervals{a.elsewhere(i), a.own.Get(i)} {
 		both := len(all) > 0 && len(spans) > 0
 		for k := range spans {
@@ -280,7 +280,7 @@ func (a *awaiting) quiet(i policy.Item) []unpaid {
 			})
 		}
 	}
-	a.quiets = all
+	a.unpaidScratch = all
 	return all
 }
 
@@ -299,7 +299,7 @@ func (a *awaiting) until() int64 {
 func (a *awaiting) earliest() int64 {
 	pass := a.pass
 	for _, s := range a.theirs {
-		if s.told {
+		if s.passRead {
 			pass = min(pass, s.pass)
 		}
 	}
@@ -313,7 +313,7 @@ func (a *awaiting) advance(watermark int64, changed func(i policy.Item, merged b
 	if pass <= a.pass {
 		return
 	}
-	behind := a.whole != nil && a.now().heard > a.pass // the weights are as of the previous tick then, all of them
+	behind := a.whole != nil && a.now().until > a.pass // the weights are as of the previous tick then, all of them
 	a.pass, a.unwritten = pass, true
 	var merged []policy.Item
 	for i, own := range a.own.All() {
@@ -326,42 +326,42 @@ func (a *awaiting) advance(watermark int64, changed func(i policy.Item, merged b
 		a.ages[side].Merge(&a.grid, pass, func(row inflight.Bucket) { a.rows[side][row] = struct{}{} })
 	}
 	if a.whole != nil && !behind {
-		a.hearIn(a.every)
+		a.updateSharesIn(a.every)
 		for _, i := range merged {
-			a.hearIn(a.own.Get(i))
-			a.reckon(i)
+			a.updateSharesIn(a.own.Get(i))
+			a.reweigh(i)
 			changed(i, true)
 		}
 		return
 	}
 	if a.whole != nil {
-		a.hear()
+		a.updateShares()
 	} else {
 		a.estimate(a.until())
 	}
 	a.eachAwaited(func(i policy.Item) {
-		a.reckon(i)
+		a.reweigh(i)
 		_, own := slices.BinarySearch(merged, i)
 		changed(i, own)
 	})
 }
 
-// estimate computes delay distributions and payment shares from records up to heard. Payoffs below the default have a distribution
+// estimate computes delay distributions and payment shares from records up to until. Payoffs below the default have a distribution
 // of their own once there are any.
-func (a *awaiting) estimate(heard int64) {
+func (a *awaiting) estimate(until int64) {
 	e := &a.made
 	e.number++
-	e.heard = heard
+	e.until = until
 	if a.inParts {
-		e.late, e.below = inflight.Apart(&a.grid, heard, history.Units, a.agesOf(sideAbove), a.agesOf(sideBelow))
-		a.hear()
+		e.late, e.below = inflight.Apart(&a.grid, until, history.Units, a.agesOf(sideAbove), a.agesOf(sideBelow))
+		a.updateShares()
 		return
 	}
 	e.late[sideAbove] = a.lateness(sideAbove)
 	if e.late[sideBelow] = (inflight.DelayDistribution{}); a.all.Below > 0 {
 		e.late[sideBelow] = a.lateness(sideBelow)
 	}
-	a.hear()
+	a.updateShares()
 	if e.share, e.below = inflight.Shares(a.all, a.every, a.theirEvery()); e.below > 0 {
 		e.low = a.none - float64(a.all.Under)/float64(a.all.Below)/history.Units
 	}
@@ -369,7 +369,7 @@ func (a *awaiting) estimate(heard int64) {
 
 // lateness returns the delay distribution of one side, over all sources.
 func (a *awaiting) lateness(side int) inflight.DelayDistribution {
-	return inflight.Estimate(&a.grid, a.made.heard, 1, a.agesOf(side)...)
+	return inflight.Estimate(&a.grid, a.made.until, 1, a.agesOf(side)...)
 }
 
 // agesOf returns the delays of one side, by source, our own first.
@@ -381,13 +381,13 @@ func (a *awaiting) agesOf(side int) []*inflight.Ages {
 	return ages
 }
 
-// hear sets, in all intervals, the shares of payoffs that have come by their age.
-func (a *awaiting) hear() {
-	a.hearIn(a.every)
+// updateShares sets, in all intervals, the shares of payoffs that have come by their age.
+func (a *awaiting) updateShares() {
+	a.updateSharesIn(a.every)
 	a.eachAwaited(func(i policy.Item) {
-		a.hearIn(a.own.Get(i))
+		a.updateSharesIn(a.own.Get(i))
 		if a.whole == nil {
-			a.hearIn(a.others.Pooled(i))
+			a.updateSharesIn(a.others.Pooled(i))
 		}
 	})
 }
@@ -401,28 +401,28 @@ func (a *awaiting) eachAwaited(do func(policy.Item)) {
 	}
 }
 
-func (a *awaiting) hearIn(spans inflight.Intervals) {
+func (a *awaiting) updateSharesIn(spans inflight.Intervals) {
 	for k := range spans {
-		a.hearOf(&spans[k])
+		a.updateShare(&spans[k])
 	}
 }
 
-func (a *awaiting) hearOf(x *inflight.Interval) {
-	e, heard := a.now(), a.heard()
-	x.Above = e.late[sideAbove].Share(&a.grid, x.Bucket, heard)
+func (a *awaiting) updateShare(x *inflight.Interval) {
+	e, until := a.now(), a.evidenceUntil()
+	x.Above = e.late[sideAbove].Share(&a.grid, x.Bucket, until)
 	x.Come = x.Above
 	if e.late[sideBelow].Known() {
-		x.Below = e.late[sideBelow].Share(&a.grid, x.Bucket, heard)
+		x.Below = e.late[sideBelow].Share(&a.grid, x.Bucket, until)
 	}
 }
 
-// heard returns the time up to which a missing payoff is evidence here: at most our own tick, since a global learner may be ahead.
-func (a *awaiting) heard() int64 { return min(a.now().heard, a.pass) }
+// evidenceUntil returns the time up to which a missing payoff is evidence here: at most our own tick, since a global learner may be ahead.
+func (a *awaiting) evidenceUntil() int64 { return min(a.now().until, a.pass) }
 
 // theirEvery returns the selections in flight of all other sources, over all items.
 func (a *awaiting) theirEvery() inflight.Intervals {
 	spans := inflight.IntervalsOf(a.awaited)
-	a.hearIn(spans)
+	a.updateSharesIn(spans)
 	return spans
 }
 

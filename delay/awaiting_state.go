@@ -79,7 +79,7 @@ func (a *awaiting) harvest(r Recorder, to *writer) {
 	e := a.now()
 	to.value = strconv.AppendInt(to.value[:0], a.pass, 10)
 	r.Field(hashAges, fieldPass, to.value)
-	to.value = strconv.AppendInt(append(to.value, ' '), a.heard(), 10)
+	to.value = strconv.AppendInt(append(to.value, ' '), a.evidenceUntil(), 10)
 	to.value = appendNumbers(to.value, append([]float64{e.share}, e.late[sideAbove].Shares()...))
 	r.Field(hashLearner, fieldSilence, to.value)
 	if e.below > 0 {
@@ -95,7 +95,7 @@ func (a *awaiting) harvest(r Recorder, to *writer) {
 func (a *awaiting) appendEstimate(dst []byte) []byte {
 	e := &a.made
 	dst = strconv.AppendInt(dst, a.pass, 10)
-	dst = strconv.AppendInt(append(dst, ' '), e.heard, 10)
+	dst = strconv.AppendInt(append(dst, ' '), e.until, 10)
 	dst = appendNumbers(dst, append([]float64{e.share}, e.late[sideAbove].Shares()...))
 	if e.below > 0 {
 		dst = appendNumbers(append(dst, '\n'), append([]float64{e.below, e.low}, e.late[sideBelow].Shares()...))
@@ -116,7 +116,7 @@ func (a *awaiting) takeEstimate(text []byte) error {
 		}
 	}
 	a.made.number++
-	a.hear()
+	a.updateShares()
 	return nil
 }
 
@@ -222,7 +222,7 @@ func (a *awaiting) loadEstimate(value []byte) error {
 	if len(words) < 3 {
 		return errEstimate
 	}
-	heard, err := parsePass(words[1])
+	until, err := parsePass(words[1])
 	if err != nil {
 		return err
 	}
@@ -231,7 +231,7 @@ func (a *awaiting) loadEstimate(value []byte) error {
 		return err
 	}
 	if late := inflight.NewDelayDistribution(numbers[1:]); late.Check(&a.grid) {
-		a.made.heard, a.made.share, a.made.late[sideAbove] = heard, numbers[0], late
+		a.made.until, a.made.share, a.made.late[sideAbove] = until, numbers[0], late
 	}
 	return nil
 }
@@ -273,8 +273,8 @@ func (a *awaiting) loaded() {
 	}
 	a.every = inflight.IntervalsOf(every)
 	a.every.Merge(&a.grid, a.pass) // buckets of one item may lie within larger ones of another
-	a.hear()
-	a.eachAwaited(a.reckon)
+	a.updateShares()
+	a.eachAwaited(a.reweigh)
 }
 
 // setSource sets a field of another source; nil removes it, and a malformed value is ignored. i's weight may have changed.
@@ -290,9 +290,9 @@ func (a *awaiting) setSource(source int32, hash string, field, value []byte, ite
 		}
 		isPass := bytes.Equal(field, fieldPass)
 		if isPass && value == nil {
-			s.told = false
+			s.passRead = false
 		} else if a.setAges(&s.ages, &s.pass, &s.newest, field, value) == nil && isPass {
-			s.told = true
+			s.passRead = true
 		}
 		return 0, false
 	}
@@ -305,7 +305,7 @@ func (a *awaiting) setSource(source int32, hash string, field, value []byte, ite
 	} else if n, err := parseSettled(value); err == nil {
 		a.settled.SetSource(source, i, n)
 	}
-	a.reckon(i)
+	a.reweigh(i)
 	return i, true
 }
 
@@ -319,8 +319,8 @@ func (a *awaiting) setSpans(source int32, i policy.Item, spans inflight.Interval
 	} else {
 		a.others.SetSource(source, i, spans)
 	}
-	a.hearIn(a.others.Pooled(i))
-	a.reckon(i)
+	a.updateSharesIn(a.others.Pooled(i))
+	a.reweigh(i)
 }
 
 // theirItem returns our number of the item that another source's field names.

@@ -16,8 +16,8 @@ import (
 
 func ageing(horizon int64) Silence { return Silence{Law: SilenceAges, Default: 0.25, Horizon: horizon} }
 
-// Hands another learner, which numbers items otherwise, all records that one learner has stored.
-func told(to Learner, source int32, from *store, gone map[fieldOf]bool) {
+// publish sets all records that a learner has stored in another one, which numbers items otherwise.
+func publish(to Learner, source int32, from *store, gone map[fieldOf]bool) {
 	from.harvest()
 	theirs := func(i policy.Item) (policy.Item, bool) { return otherNumber(i), true }
 	for i, sums := range from.sums {
@@ -70,7 +70,7 @@ func TestDirect_AgesArePooled(t *testing.T) {
 			}
 			s.Item = otherNumber(s.Item)
 			do(theirs, s.Feedback)
-			told(ours, 7, store, gone)
+			publish(ours, 7, store, gone)
 		}
 		selected := func(t *rapid.T) {
 			s := selection{Feedback{Item: rapid.Int32Range(0, pooledItems-1).Draw(t, "item"), Began: now}, rapid.Bool().Draw(t, "theirs")}
@@ -81,7 +81,7 @@ func TestDirect_AgesArePooled(t *testing.T) {
 			return func(t *rapid.T) {
 				now += rapid.Int64Range(0, most).Draw(t, "ms")
 				theirs.Advance(now)
-				told(ours, 7, store, gone)
+				publish(ours, 7, store, gone)
 				ours.Advance(now)
 				all.Advance(now)
 			}
@@ -149,9 +149,9 @@ func TestDirect_PayoffsOfOthersWithoutTheirSilenceMislead(t *testing.T) {
 	for _, l := range []*Direct{theirs, all} {
 		l.Advance(horizon / 2)
 	}
-	told(with, 1, store, map[fieldOf]bool{})
+	publish(with, 1, store, map[fieldOf]bool{})
 	delete(store.hashes, hashFlights)
-	told(without, 1, store, map[fieldOf]bool{})
+	publish(without, 1, store, map[fieldOf]bool{})
 	with.Advance(horizon / 2)
 	without.Advance(horizon / 2)
 	mean := func(d *Direct) float64 {
@@ -217,19 +217,19 @@ func TestDirect_SilenceIsHeardUpToTheEarliestPass(t *testing.T) {
 		l.Advance(1<<30 + 1<<19)
 	}
 	store, gone := newStore(theirs), map[fieldOf]bool{}
-	told(ours, 1, store, gone)
+	publish(ours, 1, store, gone)
 	weights := func() []float64 { return []float64{ours.table.Evidence(1).W, ours.table.Evidence(otherNumber(1)).W} }
 	ours.Advance(1<<30 + 1<<19 + 1<<12)
 	require.InDeltaSlice(t, []float64{0.5, 0.5}, weights(), 0.45)
 	ours.Advance(1 << 31)
-	require.EqualValues(t, 1<<30+1<<19, ours.flights.awaiting.made.heard)
+	require.EqualValues(t, 1<<30+1<<19, ours.flights.awaiting.made.until)
 	for _, w := range weights() { // ours are in longer blocks by now, of which less is known
 		require.Less(t, w, 0.95)
 	}
 	theirs.Advance(1 << 31)
-	told(ours, 1, store, gone)
+	publish(ours, 1, store, gone)
 	ours.Advance(1<<31 + 1<<12)
-	require.EqualValues(t, 1<<31, ours.flights.awaiting.made.heard)
+	require.EqualValues(t, 1<<31, ours.flights.awaiting.made.until)
 	require.Equal(t, []float64{1, 1}, weights())
 }
 
@@ -246,9 +246,9 @@ func TestDirect_SilenceIsHeardUpToTheOwnPass(t *testing.T) {
 		l.Selected(Feedback{Item: 1, Began: 1 << 30})
 	}
 	theirs.Advance(1 << 31)
-	told(whole, 1, newStore(theirs), map[fieldOf]bool{})
+	publish(whole, 1, newStore(theirs), map[fieldOf]bool{})
 	whole.Estimate(whole.Commit(pooledItems))
-	require.EqualValues(t, 1<<31, whole.flights.awaiting.made.heard)
+	require.EqualValues(t, 1<<31, whole.flights.awaiting.made.until)
 	ours.Refresh(slices.Values(allItems(pooledItems)))
 	ours.Advance(1<<30 + 1<<19) // half of the horizon: of those paid, half may still be
 	come := func() float64 { return ours.flights.awaiting.own.Get(1)[0].Above }
@@ -282,7 +282,7 @@ func TestDirect_WeightsDoNotFallWhileAPeerHasNoOwner(t *testing.T) {
 	}
 	selects(40)
 	theirs.Advance(now)
-	told(ours, 1, newStore(theirs), map[fieldOf]bool{})
+	publish(ours, 1, newStore(theirs), map[fieldOf]bool{})
 	selects(4)
 	weight := ours.table.Evidence(0).W
 	require.Greater(t, weight, 0.5)
@@ -293,7 +293,7 @@ func TestDirect_WeightsDoNotFallWhileAPeerHasNoOwner(t *testing.T) {
 		require.Less(t, after, 1.1*weight)
 	}
 	require.Equal(t, now-now%(4*unit), ours.flights.awaiting.pass)
-	require.Less(t, ours.flights.awaiting.made.heard, ours.flights.awaiting.pass-700*unit)
+	require.Less(t, ours.flights.awaiting.made.until, ours.flights.awaiting.pass-700*unit)
 }
 
 // Payoffs below the default are stored apart, with their delays. A loaded learner has the evidence of the stored one, to the last
@@ -588,9 +588,9 @@ func withSpans(s Silence, spans int) (d *Direct, now int64) {
 		d.Paid(fb)
 	}
 	if a := d.flights.awaiting; a != nil {
-		a.made.heard = now
+		a.made.until = now
 		a.made.late[sideAbove] = inflight.Estimate(&a.grid, now+s.Horizon, 1, &a.ages[sideAbove])
-		a.hear()
+		a.updateShares()
 		a.made.share = inflight.Share(a.all, a.every)
 	}
 	return d, now

@@ -95,7 +95,7 @@ func (u *contexts) categorise(i policy.Item, name string) {
 	u.eachGroup(i, func(group int32) {
 		if at, ok := u.path(i, group%u.groups); ok && u.model.Has(at[0]) {
 			u.model.Drop(at)
-			u.untold.Note(group, 1)
+			u.changedGroups.Note(group, 1)
 		}
 	})
 	u.kinds.set(i, name)

@@ -95,14 +95,14 @@ type contexts struct {
 	sums    cellSums             // scratch for one cell
 	shared
 	turning
-	silent   silentCells
-	stale    policy.Changes // items whose weight in flight has changed since it was set in the model
-	untold   policy.Changes // groups likewise
-	cells    policy.Changes // own cells changed since the last harvest
-	told     bool           // there are new data since the last look whether a fit is due
-	unstored bool           // the fit has not been harvested
-	unfed    int64          // payoffs without features, since the process started
-	fits     int64          // since the process started
+	silent        silentCells
+	stale         policy.Changes // items whose weight in flight has changed since it was set in the model
+	changedGroups policy.Changes // groups likewise
+	cells         policy.Changes // own cells changed since the last harvest
+	newData       bool           // since the last check whether a fit is due
+	unstored      bool           // the fit has not been harvested
+	unfed         int64          // payoffs without features, since the process started
+	fits          int64          // since the process started
 }
 
 func newUsers(c *ContextualConfig) *contexts {
@@ -150,7 +150,7 @@ func (u *contexts) await(fb *Feedback, times int64) {
 
 // note marks a cell's group, and its item's weight in flight, as changed.
 func (u *contexts) note(cell int32) {
-	u.untold.Note(u.groupOf(cell), 1)
+	u.changedGroups.Note(u.groupOf(cell), 1)
 	if u.groups > 1 {
 		u.stale.Note(u.itemOf(cell), 1)
 	}
@@ -177,7 +177,7 @@ func (u *contexts) pay(fb *Feedback) (payoff float64, fed bool) {
 	}
 	u.cells.Note(cell, 1)
 	u.note(cell)
-	u.told = true
+	u.newData = true
 	return float64(units) / history.Units, true
 }
 
@@ -185,28 +185,28 @@ func (u *contexts) pay(fb *Feedback) (payoff float64, fed bool) {
 func (u *contexts) settle(t *policy.Table) {
 	for i := range u.stale.All() {
 		if u.groups == 1 {
-			u.untold.Note(i, 1)
+			u.changedGroups.Note(i, 1)
 			continue
 		}
 		u.eachGroup(i, func(group int32) { // the groups' shares of the item's weight in flight change
 			if u.sumsOf(group).awaited > 0 || u.differsInGroup(group) {
-				u.untold.Note(group, 1)
+				u.changedGroups.Note(group, 1)
 			}
 		})
 	}
 	u.stale.Clear()
-	if u.untold.Len() == 0 {
+	if u.changedGroups.Len() == 0 {
 		return
 	}
 	u.silent.known = false
-	for group := range u.untold.All() {
-		u.tell(t, group)
+	for group := range u.changedGroups.All() {
+		u.setGroup(t, group)
 	}
-	u.untold.Clear()
-	u.told = true
+	u.changedGroups.Clear()
+	u.newData = true
 }
 
-func (u *contexts) tell(t *policy.Table, group int32) {
+func (u *contexts) setGroup(t *policy.Table, group int32) {
 	i := group / u.groups
 	at, ok := u.path(i, group%u.groups)
 	if !ok {
@@ -241,10 +241,10 @@ func (u *contexts) average(sum []int64, n int64) {
 // advance fits the model if a fit is due, and looks for a change of effects.
 func (u *contexts) advance(t *policy.Table) {
 	u.settle(t)
-	if !u.told || u.whole != nil {
+	if !u.newData || u.whole != nil {
 		return
 	}
-	u.told = false
+	u.newData = false
 	u.fit(t)
 	if u.seek(t) {
 		u.turn(t)
@@ -314,7 +314,7 @@ func (u *contexts) forget(i policy.Item) {
 	})
 	u.eachGroup(i, u.pooled.Remove)
 	u.awaited.Remove(i)
-	u.told = true
+	u.newData = true
 }
 
 // changeLinear changes a source's linear sums, and the total with them.
@@ -352,7 +352,7 @@ func (u *contexts) forgotten(t *policy.Table, i policy.Item) {
 
 // release frees the memory of a forgotten item after its last change has been harvested.
 func (u *contexts) release(i policy.Item) {
-	u.eachGroup(i, u.untold.Release)
+	u.eachGroup(i, u.changedGroups.Release)
 	u.eachCell(i, u.cells.Release)
 	u.stale.Release(i)
 	u.awaited.Remove(i)

@@ -10,10 +10,10 @@ import (
 // The numbers of nodes in a partition's model are the global ones. Its model holds only cells in which it differs from the global
 // learner, or whose items do.
 type shared struct {
-	whole  *contexts
-	source int32
-	number func(policy.Item) policy.Item
-	heard  int64 // number of the global fits read
+	whole    *contexts
+	source   int32
+	number   func(policy.Item) policy.Item
+	readFits int64 // number of the global fits read
 
 	isWhole bool
 	coming  map[int32]*theirSums // by source, during its resync
@@ -25,7 +25,7 @@ func (u *contexts) join(whole *contexts, source int32, number func(policy.Item) 
 	u.whole, u.source, u.number = whole, source, number
 	u.by(whole.chosen)
 	u.model.Share(whole.model)
-	u.heard = whole.fits
+	u.readFits = whole.fits
 }
 
 // numberOf returns an item's number in the model.
@@ -73,8 +73,8 @@ func (u *contexts) sumsOf(group int32) *cellSums {
 	c.sum(&all, 1)
 	for _, segment := range u.members[within] {
 		if n, ok := u.cell(u.number(i), segment); ok {
-			told := u.whole.toldBy(u.source, n)
-			sums := told.since(since)
+			published := u.whole.publishedBy(u.source, n)
+			sums := published.since(since)
 			c.sum(&sums, -1)
 		}
 		if cell, ok := u.cell(i, segment); ok {
@@ -95,8 +95,8 @@ func (c *cellSums) sum(o *cellSums, times int64) {
 	added(c.x, o.x, times)
 }
 
-// toldBy returns a source's cell as the global learner has it.
-func (u *contexts) toldBy(source, cell int32) (c cellRows) {
+// publishedBy returns a source's cell as the global learner has it.
+func (u *contexts) publishedBy(source, cell int32) (c cellRows) {
 	if theirs := u.theirs[source]; theirs != nil {
 		c = theirs.cells.Get(cell)
 	}
@@ -119,8 +119,8 @@ func (u *contexts) differsIn(cell int32) bool {
 	if !ok {
 		return !own.none()
 	}
-	told := u.whole.toldBy(u.source, n)
-	return !own.same(&told)
+	published := u.whole.publishedBy(u.source, n)
+	return !own.same(&published)
 }
 
 func (u *contexts) differsInGroup(group int32) bool {
@@ -142,8 +142,8 @@ func (u *contexts) awaitedOf(i policy.Item) int64 {
 	}
 	n := u.number(i)
 	all := u.whole.awaited.Get(n) + u.awaited.Get(i)
-	if told := u.whole.theirs[u.source]; told != nil {
-		all -= told.awaited.Get(n)
+	if published := u.whole.theirs[u.source]; published != nil {
+		all -= published.awaited.Get(n)
 	}
 	return all
 }
@@ -152,7 +152,7 @@ func (u *contexts) awaitedOf(i policy.Item) int64 {
 func (u *contexts) loaded(t *policy.Table) {
 	u.unstored = false
 	u.kinds.changed.Clear()
-	if u.told = true; u.whole != nil {
+	if u.newData = true; u.whole != nil {
 		u.refresh()
 	}
 	if last := len(u.linear.rows) - 1; last >= 0 {
@@ -168,9 +168,9 @@ func (u *contexts) refresh() {
 	u.by(u.whole.chosen)
 	u.model.Refresh()
 	u.stale.Clear()
-	u.untold.Clear()
-	if now := u.whole.fits; now != u.heard {
-		u.heard = now
+	u.changedGroups.Clear()
+	if now := u.whole.fits; now != u.readFits {
+		u.readFits = now
 		u.fits++
 	}
 }
@@ -197,10 +197,10 @@ func (u *contexts) refit(t *policy.Table, learn bool) {
 			u.model.Learn()
 		}
 	}
-	if learn || u.told {
+	if learn || u.newData {
 		u.model.Refit()
 	}
-	u.told = false
+	u.newData = false
 	u.kinds.changed.Clear()
 }
 
@@ -266,7 +266,7 @@ func (u *contexts) endResync(source int32) {
 		}
 	}
 	u.changeLinear(&before.linear, func() { before.linear = now.linear })
-	u.told = true
+	u.newData = true
 }
 
 // vote changes an item's category after a source has changed its own for it. The category that most cells of all sources have wins;

@@ -46,8 +46,8 @@ func (m *mallOf) tell(source int) {
 		}
 	}
 	m.whole.EndResync(int32(source), func(hash string, i policy.Item) bool {
-		_, told := s.hashes[hash][fmt.Sprint(i)]
-		return told
+		_, stored := s.hashes[hash][fmt.Sprint(i)]
+		return stored
 	})
 	m.whole.Estimate(m.whole.Commit(sharedItems))
 	for _, p := range m.parts {

@@ -321,7 +321,7 @@ func (u *contexts) setSource(source int32, hash string, field, value []byte, ite
 		if err := u.setBlock(&to.linear, field, value); err != nil {
 			_ = u.setBlock(&to.linear, field, nil)
 		}
-		u.told = true
+		u.newData = true
 	default:
 		return false
 	}

@@ -30,7 +30,7 @@ func NewExploringDirect(e policy.Explorer, w WindowsConfig, s Silence) (*Direct,
 
 func direct(b base, s Silence) *Direct {
 	d := &Direct{b}
-	d.flights.tell(d.table, s)
+	d.flights.attach(d.table, s)
 	return d
 }
 
@@ -70,7 +70,7 @@ func (d *Direct) Expired(fb Feedback) {
 }
 
 func (d *Direct) SetSource(source int32, i policy.Item, s policy.Sums) {
-	if _, told := d.table.From(source, i); !told && s == (policy.Sums{}) {
+	if _, found := d.table.From(source, i); !found && s == (policy.Sums{}) {
 		return // true of most items of a large catalogue
 	}
 	d.table.SetSource(source, i, s)

@@ -26,8 +26,8 @@ type flights struct {
 	evidence func(policy.Item) policy.Evidence
 }
 
-// Makes the table's evidence include selections in flight.
-func (f *flights) tell(table *policy.Table, s Silence) {
+// attach makes the table's evidence include selections in flight.
+func (f *flights) attach(table *policy.Table, s Silence) {
 	f.Totals = policy.NewTotals(func(i policy.Item, _, _ policy.Count) { table.Weigh(i) })
 	f.pools, f.silence = s.Law != SilenceWaits, s
 	come := func(policy.Item) (none history.Payoffs) { return none }
@@ -59,7 +59,7 @@ func (f *flights) fed(sums policy.Sums, i policy.Item, of inFlight) policy.Evide
 	case f.drift == nil:
 		return f.silence.silent(sums.Evidence(), of)
 	case f.awaiting != nil:
-		return f.drift.evidence(i, sums, f.awaiting.quiet(i), of.low)
+		return f.drift.evidence(i, sums, f.awaiting.unpaidOf(i), of.low)
 	}
 	return f.silence.silent(f.drift.evidence(i, sums, nil, 0), of)
 }
@@ -122,7 +122,7 @@ func (f *flights) part(fb *Feedback) {
 	if f.parts == nil {
 		return
 	}
-	before, now := fb.told(), history.PayoffsOf(fb.Payoff)
+	before, now := fb.previous(), history.PayoffsOf(fb.Payoff)
 	f.parts.replace(fb.Item, before, now)
 	if f.awaiting != nil {
 		f.awaiting.part(fb, over(now, f.silence.Default)-over(before, f.silence.Default))
@@ -132,7 +132,7 @@ func (f *flights) part(fb *Feedback) {
 // end removes a selection from those in flight.
 func (f *flights) end(fb *Feedback, what outcome) {
 	if f.parts != nil {
-		f.parts.replace(fb.Item, fb.told(), history.Payoffs{})
+		f.parts.replace(fb.Item, fb.previous(), history.Payoffs{})
 	}
 	n := f.Own(fb.Item)
 	if n <= 0 {

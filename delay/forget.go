@@ -112,7 +112,7 @@ func (f *flights) release(i policy.Item) {
 		a.others.Release(i)
 		a.settled.Release(i)
 		a.worth.Remove(i)
-		a.silentOf.Remove(i)
+		a.ownWeight.Remove(i)
 		a.shares.Remove(i)
 	}
 	if f.parts != nil {
@@ -134,5 +134,5 @@ func (a *awaiting) forget(i policy.Item) {
 		a.settled.Changes().Note(i, 1)
 	}
 	a.settled.Forget(i)
-	a.reckon(i)
+	a.reweigh(i)
 }

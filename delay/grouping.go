@@ -74,12 +74,12 @@ func (u *contexts) by(choice int) {
 	}
 	u.choose(choice)
 	u.stale.Clear()
-	u.untold.Clear()
+	u.changedGroups.Clear()
 	if u.whole != nil {
 		return
 	}
 	u.model.Clear()
-	u.pooled, u.untold = policy.Pages[cellSums]{}, policy.Changes{}
+	u.pooled, u.changedGroups = policy.Pages[cellSums]{}, policy.Changes{}
 	u.pool()
 }
 

@@ -153,7 +153,7 @@ func (b *base) Carry(fb Feedback, selected bool) {
 	}
 	b.flights.begin(&fb)
 	if b.flights.parts != nil {
-		b.flights.parts.replace(fb.Item, history.Payoffs{}, fb.told())
+		b.flights.parts.replace(fb.Item, history.Payoffs{}, fb.previous())
 	}
 }
 

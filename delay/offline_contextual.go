@@ -40,7 +40,7 @@ func (u *contexts) takeOver(from *contexts, numbers []policy.Item) error {
 		u.linear.note(u.linear.rows[i].Bucket)
 	}
 	u.merge(max(u.pass, from.pass))
-	u.told = true
+	u.newData = true
 	return nil
 }
 

@@ -79,7 +79,7 @@ var (
 func (b *base) Inspect() Inspection {
 	i := Inspection{InFlight: b.flights.AllOwn(), Silent: make([]float64, b.flights.Len())}
 	for k := range i.Silent {
-		i.Silent[k] = b.flights.silentOf(policy.Item(k))
+		i.Silent[k] = b.flights.ownWeight(policy.Item(k))
 	}
 	i.Windows, i.Learned = b.Windows(nil)
 	i.Noise = b.windows.noise

@@ -14,8 +14,8 @@ import (
 // history.Units with blanks between. It is empty without partial payoffs.
 const hashOpen = "open"
 
-// Returns fb's previous partial payoff.
-func (fb *Feedback) told() history.Payoffs {
+// previous returns fb's previous partial payoff.
+func (fb *Feedback) previous() history.Payoffs {
 	if !fb.InParts {
 		return history.Payoffs{}
 	}

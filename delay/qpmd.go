@@ -119,7 +119,7 @@ func (q *QPMD) release() {
 // SetSource implements Learner. During a hold the newest sums of each source wait for its end. In a loaded hold the first sums of a
 // source and item are read at once, since those before the hold were not stored.
 func (q *QPMD) SetSource(source int32, i policy.Item, s policy.Sums) {
-	if _, told := q.table.From(source, i); q.hold.on && (!q.restored || told) {
+	if _, found := q.table.From(source, i); q.hold.on && (!q.restored || found) {
 		q.table.Stage(source, i, s)
 		return
 	}

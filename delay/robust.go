@@ -49,19 +49,19 @@ type Robust struct {
 	items    recentItems
 	levels   recentLevels
 	passes   map[int32]int64 // of other sources
-	heard    int64           // the latest of passes
+	latest   int64           // the latest of passes
 	unstored bool            // the estimate has not been harvested
 	moved    bool            // pass has not been harvested
 	shifts   int64           // times since the process started that a level began to differ from those before
 
-	known   []policy.Recent
-	silent  []recency.Silent  // scratch for one item
-	unheard []recency.Unheard // scratch for all items
-	scores  []float64
-	p       []float64
-	shares  policy.Shares
-	worths  policy.RobustWorkspace
-	sampler admissible.Sampler
+	known           []policy.Recent
+	silent          []recency.Silent         // scratch for one item
+	flightResiduals []recency.FlightResidual // scratch for all items
+	scores          []float64
+	p               []float64
+	shares          policy.Shares
+	worths          policy.RobustWorkspace
+	sampler         admissible.Sampler
 }
 
 var (
@@ -121,12 +121,12 @@ func NewRobust(c RobustConfig) (*Robust, error) {
 		return nil, fmt.Errorf("%w: %w", ErrRobust, err)
 	}
 	r := &Robust{base: newBase(nil), decides: c.Policy, estimate: estimate, grid: recency.Scheme(c.HalfLives, c.Horizon),
-		pass: inflight.Never, passes: map[int32]int64{}, heard: inflight.Never}
+		pass: inflight.Never, passes: map[int32]int64{}, latest: inflight.Never}
 	if err := r.windows.configure(c.Windows); err != nil {
 		return nil, err
 	}
 	c.Silence.Horizon = c.Horizon
-	r.flights.tell(r.table, c.Silence)
+	r.flights.attach(r.table, c.Silence)
 	if a := r.flights.awaiting; a != nil {
 		a.byBlock, a.expects = true, true
 	}
@@ -198,9 +198,9 @@ func (r *Robust) of(i policy.Item) recency.Item {
 	return recency.Item{Own: r.items.own.Get(i).Rows, Others: r.items.others.Pooled(i), Silent: r.silent}
 }
 
-// surprises returns the weighted residuals of all items' selections in flight, valid until the next call.
-func (r *Robust) surprises() []recency.Unheard {
-	r.unheard = r.unheard[:0]
+// residualsInFlight returns the weighted residuals of all items' selections in flight, valid until the next call.
+func (r *Robust) residualsInFlight() []recency.FlightResidual {
+	r.flightResiduals = r.flightResiduals[:0]
 	a := r.flights.awaiting
 	if a == nil {
 		return nil
@@ -208,15 +208,15 @@ func (r *Robust) surprises() []recency.Unheard {
 	spans := a.every
 	if others := a.theirEvery(); len(others) > 0 {
 		spans = spans.Add(others)
-		a.hearIn(spans)
+		a.updateSharesIn(spans)
 	}
 	for k := range spans {
 		x := &spans[k]
 		w := x.Weigh(a.made.share, a.made.below)
-		r.unheard = append(r.unheard, recency.Unheard{Bucket: x.Bucket, N: w.Sum(),
+		r.flightResiduals = append(r.flightResiduals, recency.FlightResidual{Bucket: x.Bucket, N: w.Sum(),
 			U: (a.made.low-a.none)*w.Below - w.Sum()*float64(x.Expected)/float64(x.N)/history.Units})
 	}
-	return r.unheard
+	return r.flightResiduals
 }
 
 func (r *Robust) Selected(fb Feedback) { r.selected(&fb) }
@@ -291,12 +291,12 @@ func (r *Robust) Expired(fb Feedback) { r.dropped(&fb) }
 // Advance implements Learner. At a new tick of payoffs, levels and spread are estimated again.
 func (r *Robust) Advance(watermark int64) {
 	r.base.Advance(watermark)
-	pass := max(r.pass, r.heard)
+	pass := max(r.pass, r.latest)
 	if pass <= r.estimate.Tick() {
 		return
 	}
 	steady := r.steady()
-	r.estimate.Make(pass, r.levels.pooled(), r.surprises(), r.table.Fed(), r.all(), r.table.Len())
+	r.estimate.Make(pass, r.levels.pooled(), r.residualsInFlight(), r.table.Fed(), r.all(), r.table.Len())
 	if steady && !r.steady() {
 		r.shifts++
 	}

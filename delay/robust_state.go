@@ -169,9 +169,9 @@ func (r *Robust) setPass(source int32, value []byte) {
 	} else {
 		delete(r.passes, source)
 	}
-	r.heard = inflight.Never
+	r.latest = inflight.Never
 	for _, pass := range r.passes {
-		r.heard = max(r.heard, pass)
+		r.latest = max(r.latest, pass)
 	}
 }
 

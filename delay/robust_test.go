@@ -65,16 +65,16 @@ func TestRobust_KeepsTheSameInAnyOrder(t *testing.T) {
 	otherItems, otherLevels := rowsOf(other)
 	require.Equal(t, items, otherItems)
 	require.Equal(t, levels, otherLevels)
-	var surprises, expected int64
+	var residualsInFlight, expected int64
 	for _, fb := range all {
 		if fb.HasExpected {
 			expected++
 		}
 	}
 	for _, x := range levels {
-		surprises += x.Sum.N
+		residualsInFlight += x.Sum.N
 	}
-	require.Equal(t, expected, surprises, "those without an expectation surprise nobody")
+	require.Equal(t, expected, residualsInFlight, "those without an expectation surprise nobody")
 }
 
 // published hands a learner's harvested fields to others.

@@ -44,9 +44,9 @@ type Sharing interface {
 	// Ended removes an item of a source from the global learner. Release frees an item that no source has; its number may be used again.
 	Ended(source int32, i policy.Item)
 	Release(i policy.Item)
-	// BeginResync begins to read a source's whole state. EndResync removes fields by item for which told is false.
+	// BeginResync begins to read a source's whole state. EndResync removes fields by item for which read is false.
 	BeginResync(source int32)
-	EndResync(source int32, told func(hash string, i policy.Item) bool)
+	EndResync(source int32, read func(hash string, i policy.Item) bool)
 }
 
 // Estimates is a set of kinds of global estimates.
@@ -110,8 +110,8 @@ func (d *Direct) Unstored() bool {
 
 // differs returns whether the global learner has other state of an item from us than we have now.
 func (d *Direct) differs(i policy.Item) bool {
-	return d.table.Own(i) != d.table.Told(i) || d.flights.differs(i) || d.users != nil && d.users.differs(i) ||
-		d.attraction != nil && d.attraction.table.Own(i) != d.attraction.table.Told(i)
+	return d.table.Own(i) != d.table.Published(i) || d.flights.differs(i) || d.users != nil && d.users.differs(i) ||
+		d.attraction != nil && d.attraction.table.Own(i) != d.attraction.table.Published(i)
 }
 
 func (d *Direct) BeWhole(mark func(policy.Item) uint64) {
@@ -129,7 +129,7 @@ func (d *Direct) Commit(items int) (due Estimates) {
 	if d.attraction != nil {
 		d.attraction.table.CountItems(items)
 	}
-	if d.flights.told(d.table) {
+	if d.flights.readTicks(d.table) {
 		due |= OfSilence
 	}
 	if d.users != nil && (d.users.seek(d.table) || d.users.model.Due()) {
@@ -178,7 +178,7 @@ func (d *Direct) TakeEstimate(text []byte) error {
 		if err := a.takeEstimate(late); err != nil {
 			return err
 		}
-		d.flights.reckon(d.table)
+		d.flights.reweigh(d.table)
 	}
 	if d.users == nil || !learned {
 		return nil
@@ -203,10 +203,10 @@ func (d *Direct) BeginResync(source int32) {
 	}
 }
 
-func (d *Direct) EndResync(source int32, told func(hash string, i policy.Item) bool) {
-	d.flights.endResync(source, told, d.table)
+func (d *Direct) EndResync(source int32, read func(hash string, i policy.Item) bool) {
+	d.flights.endResync(source, read, d.table)
 	if d.attraction != nil {
-		sweep(&d.attraction.table.Totals, source, func(i policy.Item) bool { return told(hashAttraction, i) })
+		sweep(&d.attraction.table.Totals, source, func(i policy.Item) bool { return read(hashAttraction, i) })
 	}
 	if d.users != nil {
 		d.users.endResync(source)
@@ -231,13 +231,13 @@ func (f *flights) share(whole *flights, source int32, number func(policy.Item) p
 }
 
 func (f *flights) differs(i policy.Item) bool {
-	if f.Own(i) != f.Told(i) || f.parts != nil && f.parts.Own(i) != f.parts.Told(i) {
+	if f.Own(i) != f.Published(i) || f.parts != nil && f.parts.Own(i) != f.parts.Published(i) {
 		return true
 	}
-	if a := f.awaiting; a != nil && (a.settled.Own(i) != a.settled.Told(i) || !slices.EqualFunc(a.own.Get(i), a.others.Told(i), sameSpan)) {
+	if a := f.awaiting; a != nil && (a.settled.Own(i) != a.settled.Published(i) || !slices.EqualFunc(a.own.Get(i), a.others.Published(i), sameSpan)) {
 		return true
 	}
-	return f.drift != nil && !slices.Equal(f.drift.Own(i), f.drift.Told(i))
+	return f.drift != nil && !slices.Equal(f.drift.Own(i), f.drift.Published(i))
 }
 
 // sameSpan compares without derived fields.
@@ -249,15 +249,15 @@ func sameSpan(x, y inflight.Interval) bool {
 func (f *flights) refresh() {
 	if a := f.awaiting; a != nil && a.heeds != a.whole.made.number {
 		a.heeds = a.whole.made.number
-		a.hear()
-		a.eachAwaited(a.reckon)
+		a.updateShares()
+		a.eachAwaited(a.reweigh)
 	}
 }
 
-// Reads the sources' ticks. Returns whether an estimate is due: when the latest tick or the earliest has moved.
-func (f *flights) told(table *policy.Table) (due bool) {
-	due = f.awaiting != nil && f.awaiting.told()
-	if f.drift != nil && f.drift.told() {
+// readTicks reads the sources' ticks, and returns whether an estimate is due: when the latest tick or the earliest has moved.
+func (f *flights) readTicks(table *policy.Table) (due bool) {
+	due = f.awaiting != nil && f.awaiting.readTicks()
+	if f.drift != nil && f.drift.readTicks() {
 		f.weigh(table)
 	}
 	return due
@@ -266,22 +266,22 @@ func (f *flights) told(table *policy.Table) (due bool) {
 // estimate makes the global estimate.
 func (f *flights) estimate(table *policy.Table) {
 	f.awaiting.estimate(f.awaiting.until())
-	f.reckon(table)
+	f.reweigh(table)
 }
 
-func (f *flights) reckon(table *policy.Table) {
+func (f *flights) reweigh(table *policy.Table) {
 	f.awaiting.eachAwaited(func(i policy.Item) {
-		f.awaiting.reckon(i)
+		f.awaiting.reweigh(i)
 		table.Weigh(i)
 	})
 }
 
-// Reads the sources' ticks, and returns whether an estimate is due.
-func (a *awaiting) told() bool {
+// readTicks reads the sources' ticks, and returns whether an estimate is due.
+func (a *awaiting) readTicks() bool {
 	before, first := a.pass, a.first
 	a.pass = inflight.Never
 	for _, s := range a.theirs {
-		if s.told {
+		if s.passRead {
 			a.pass = max(a.pass, s.pass)
 		}
 	}
@@ -289,8 +289,8 @@ func (a *awaiting) told() bool {
 	return a.pass > before || a.pass != inflight.Never && a.first != first
 }
 
-// Reads the sources' ticks, and returns whether weights change. A source whose store went back has an earlier tick again.
-func (d *drift) told() bool {
+// readTicks reads the sources' ticks, and returns whether weights change. A source whose store went back has an earlier tick again.
+func (d *drift) readTicks() bool {
 	before, since := d.pass, d.since
 	d.pass, d.since = inflight.Never, inflight.Never
 	for _, s := range d.theirs {
@@ -303,17 +303,17 @@ func (d *drift) told() bool {
 }
 
 // endResync removes a source's fields that were not read again.
-func (f *flights) endResync(source int32, told func(hash string, i policy.Item) bool, table *policy.Table) {
+func (f *flights) endResync(source int32, read func(hash string, i policy.Item) bool, table *policy.Table) {
 	if a := f.awaiting; a != nil {
 		for i := range a.others.Of(source) {
-			if !told(hashFlights, i) {
+			if !read(hashFlights, i) {
 				a.setSpans(source, i, nil)
 			}
 		}
 		for i := range a.settled.Of(source) {
-			if !told(hashSettled, i) {
+			if !read(hashSettled, i) {
 				a.settled.Drop(source, i)
-				a.reckon(i)
+				a.reweigh(i)
 				table.Weigh(i)
 			}
 		}
@@ -322,12 +322,12 @@ func (f *flights) endResync(source int32, told func(hash string, i policy.Item) 
 			delete(a.coming, source)
 		}
 	}
-	sweep(&f.Totals, source, func(i policy.Item) bool { return told(hashFlights, i) })
+	sweep(&f.Totals, source, func(i policy.Item) bool { return read(hashFlights, i) })
 	if f.parts != nil {
-		sweep(&f.parts.Totals, source, func(i policy.Item) bool { return told(hashOpen, i) })
+		sweep(&f.parts.Totals, source, func(i policy.Item) bool { return read(hashOpen, i) })
 	}
 	if f.drift != nil {
-		sweep(&f.drift.Totals, source, func(i policy.Item) bool { return told(hashHistory, i) })
+		sweep(&f.drift.Totals, source, func(i policy.Item) bool { return read(hashHistory, i) })
 		if !f.drift.coming[source] {
 			delete(f.drift.theirs, source)
 		}

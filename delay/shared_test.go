@@ -152,8 +152,8 @@ func (w *sharing) publish(p *part, anew bool) {
 	}
 	if anew {
 		w.whole.EndResync(p.source, func(hash string, i policy.Item) bool {
-			_, told := p.stored[fieldOf{p.source, hash, fmt.Sprint(p.number(i))}]
-			return told
+			_, stored := p.stored[fieldOf{p.source, hash, fmt.Sprint(p.number(i))}]
+			return stored
 		})
 	}
 }
@@ -163,10 +163,10 @@ func (w *sharing) sync(t *rapid.T) {
 	for _, p := range w.parts {
 		w.publish(p, rapid.IntRange(0, 3).Draw(t, "anew") == 0)
 	}
-	w.told()
+	w.readTicks()
 }
 
-func (w *sharing) told() {
+func (w *sharing) readTicks() {
 	w.whole.Estimate(w.whole.Commit(sharedItems))
 	for _, p := range w.parts {
 		p.learner.Refresh(slices.Values(allItems(sharedItems)))
@@ -356,7 +356,7 @@ func testSharing(t *rapid.T, k kind) {
 		},
 		"publish": func(t *rapid.T) {
 			w.publish(w.parts[rapid.IntRange(0, 2).Draw(t, "of")], rapid.Bool().Draw(t, "anew"))
-			w.told()
+			w.readTicks()
 		},
 		"sync": func(t *rapid.T) {
 			w.sync(t)

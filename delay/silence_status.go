@@ -22,7 +22,7 @@ func (f *flights) status() SilenceStatus {
 	s := SilenceStatus{Law: f.silence.Law}
 	switch a := f.awaiting; {
 	case a != nil:
-		s.Weight = float64(a.silent) / weightUnits
+		s.Weight = float64(a.ownWeights) / weightUnits
 		e, paid := a.now(), a.all.Paid
 		if a.whole != nil {
 			paid = a.whole.all.Paid
@@ -42,11 +42,11 @@ func (f *flights) status() SilenceStatus {
 // weightUnits is the number of units per selection in sums of weights, which are exact in them.
 const weightUnits = 1 << 20
 
-// silentOf returns the weight of this partition's selections in flight of an item.
-func (f *flights) silentOf(i policy.Item) float64 {
+// ownWeight returns the weight of this partition's selections in flight of an item.
+func (f *flights) ownWeight(i policy.Item) float64 {
 	switch {
 	case f.awaiting != nil:
-		return float64(f.awaiting.silentOf.Get(i)) / weightUnits
+		return float64(f.awaiting.ownWeight.Get(i)) / weightUnits
 	case f.silence.Law == SilenceAtOnce:
 		return float64(f.Own(i))
 	}

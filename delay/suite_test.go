@@ -464,7 +464,7 @@ func (w *life) check(t *rapid.T) {
 	come := make([]history.Payoffs, w.items)
 	for _, o := range w.waiting {
 		inFlight[o.Item]++
-		come[o.Item] = come[o.Item].Add(o.told())
+		come[o.Item] = come[o.Item].Add(o.previous())
 	}
 	want := w.learners[0].Status()
 	want.Holds, want.Unfed, want.Instances, want.Personal.Fits = 0, 0, 0, 0 // of this process, or of when it began

@@ -158,7 +158,7 @@ func (u *contexts) recount(t *policy.Table) {
 // pool sums up all sources by group, and marks all groups as changed.
 func (u *contexts) pool() {
 	for group := range u.pooled.All() {
-		u.untold.Note(group, 1)
+		u.changedGroups.Note(group, 1)
 	}
 	u.pooled = policy.Pages[cellSums]{}
 	u.sources(func(theirs *policy.Pages[cellRows], _ linearRows) {

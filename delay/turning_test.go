@@ -109,25 +109,25 @@ func TestTurning_OverPartitions(t *testing.T) {
 	for k, fb := range all {
 		halves[k/4%2] = append(halves[k/4%2], fb)
 	}
-	told := personalKinds()[0].make(t).(*Direct)
-	told.Grow(4)
-	require.NoError(t, told.Loaded())
+	pooled := personalKinds()[0].make(t).(*Direct)
+	pooled.Grow(4)
+	require.NoError(t, pooled.Loaded())
 	for source, half := range halves {
 		d := fed(t, half)
 		s := newStore(d)
 		s.harvest()
 		for i := range policy.Item(4) {
-			told.SetSource(int32(source), i, d.Sums(i))
+			pooled.SetSource(int32(source), i, d.Sums(i))
 		}
 		for _, hash := range []string{hashCells, hashLinear} {
 			for field, value := range s.hashes[hash] {
-				told.SetSourceField(int32(source), hash, []byte(field), []byte(value), sameNumber)
+				pooled.SetSourceField(int32(source), hash, []byte(field), []byte(value), sameNumber)
 			}
 		}
 	}
-	told.Advance(1_200_000)
-	require.EqualValues(t, 1, told.users.turns)
-	require.InDelta(t, one.users.model.Since(), told.users.model.Since(), 80_000)
-	require.InDelta(t, one.of(), told.of(), 0.05)
-	require.False(t, math.IsNaN(told.of()))
+	pooled.Advance(1_200_000)
+	require.EqualValues(t, 1, pooled.users.turns)
+	require.InDelta(t, one.users.model.Since(), pooled.users.model.Since(), 80_000)
+	require.InDelta(t, one.of(), pooled.of(), 0.05)
+	require.False(t, math.IsNaN(pooled.of()))
 }

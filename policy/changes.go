@@ -5,20 +5,20 @@ import "iter"
 // Changes notes which entries, numbered densely from 0, have changed since Clear, and how.
 type Changes struct {
 	numbers []int32      // in the order of their first change
-	what    Pages[uint8] // by number: bits
+	bits    Pages[uint8] // by number: bits
 }
 
 // Note adds bits, at least one of them set, to an entry's changes.
-func (c *Changes) Note(n int32, what uint8) {
-	at := c.what.At(n)
+func (c *Changes) Note(n int32, bits uint8) {
+	at := c.bits.At(n)
 	if *at == 0 {
 		c.numbers = append(c.numbers, n)
 	}
-	*at |= what
+	*at |= bits
 }
 
-// What returns an entry's bits; 0 if it has not changed.
-func (c *Changes) What(n int32) uint8 { return c.what.Get(n) }
+// Bits returns an entry's bits; 0 if it has not changed.
+func (c *Changes) Bits(n int32) uint8 { return c.bits.Get(n) }
 
 // Len returns the number of changed entries.
 func (c *Changes) Len() int { return len(c.numbers) }
@@ -27,7 +27,7 @@ func (c *Changes) Len() int { return len(c.numbers) }
 func (c *Changes) All() iter.Seq2[int32, uint8] {
 	return func(yield func(int32, uint8) bool) {
 		for _, n := range c.numbers {
-			if !yield(n, c.what.Get(n)) {
+			if !yield(n, c.bits.Get(n)) {
 				return
 			}
 		}
@@ -37,14 +37,14 @@ func (c *Changes) All() iter.Seq2[int32, uint8] {
 // Clear forgets all changes.
 func (c *Changes) Clear() {
 	for _, n := range c.numbers {
-		*c.what.At(n) = 0
+		*c.bits.At(n) = 0
 	}
 	c.numbers = c.numbers[:0]
 }
 
 // Release frees the memory of an entry without changes.
 func (c *Changes) Release(n int32) {
-	if c.what.Get(n) == 0 {
-		c.what.Remove(n)
+	if c.bits.Get(n) == 0 {
+		c.bits.Remove(n)
 	}
 }

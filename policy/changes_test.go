@@ -8,7 +8,7 @@ import (
 
 func TestChanges_AreToldOnceInTheirOrder(t *testing.T) {
 	var c Changes
-	told := func() (all [][2]int) {
+	changed := func() (all [][2]int) {
 		for n, what := range c.All() {
 			all = append(all, [2]int{int(n), int(what)})
 		}
@@ -18,10 +18,10 @@ func TestChanges_AreToldOnceInTheirOrder(t *testing.T) {
 	c.Note(2, 1)
 	c.Note(0, 2)
 	c.Note(2, 4)
-	require.Equal(t, [][2]int{{2, 5}, {0, 2}}, told())
-	require.Empty(t, told())
+	require.Equal(t, [][2]int{{2, 5}, {0, 2}}, changed())
+	require.Empty(t, changed())
 	c.Note(4, 1)
-	require.Equal(t, [][2]int{{4, 1}}, told())
+	require.Equal(t, [][2]int{{4, 1}}, changed())
 	for range c.All() {
 		break
 	}

@@ -197,7 +197,7 @@ func folded(t testing.TB, n int) []float64 {
 	return w.Fold(make([]float64, n))
 }
 
-// What users select when a decision explores is as likely to be any candidate, and otherwise the greedy ranking is shown;
+// Under exploration each candidate is equally likely to be selected, and otherwise the greedy ranking is shown;
 // the coin is fair to ε; and over all decisions, items are selected as often as the propensities say. At most one false
 // alarm in 10⁷ runs for each of the 4·3 tests; the seed is fixed besides.
 func TestSection41_SelectionsFollowThePropensities(t *testing.T) {
@@ -245,7 +245,7 @@ func TestSection41_SelectionsFollowThePropensities(t *testing.T) {
 	}
 }
 
-// The propensities are ε times the aim and 1−ε times what the windows select from the greedy ranking, whatever is drawn.
+// The propensities are ε times the aim plus 1−ε times the windows' selections from the greedy ranking, for all draws.
 func TestEpsilonGreedy_PropensitiesAreExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 30).Draw(t, "n")

@@ -43,7 +43,7 @@ func TestKLAbove_IsWhereTheDivergenceIsSpent(t *testing.T) {
 	})
 }
 
-// The ranking is the one that the definition gives: what the bound leaves out could not lead.
+// The ranking is that of the definition: candidates excluded by the bound could not lead.
 func TestKLUCB_RanksByItsIndex(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := randomInput(t)
@@ -61,7 +61,7 @@ func TestKLUCB_RanksByItsIndex(t *testing.T) {
 	})
 }
 
-// TestKLUCB_RanksByItsIndexPerImpression: the index is the bound of the payoff times that of the share, and what the bounds leave out could not lead.
+// TestKLUCB_RanksByItsIndexPerImpression: the index is the bound of the payoff times that of the share, and excluded candidates could not lead.
 func TestKLUCB_RanksByItsIndexPerImpression(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := randomInput(t)
@@ -101,7 +101,7 @@ func knowFactors(t *rapid.T, in *Input) {
 }
 
 // TestKLUCB_TellsRareConversionsApart: where items pay in one of a hundred cases, or in one of twenty, it loses less than half of
-// what Optimistic loses, whose bound knows of nothing but the range. Over 100 other sets of four seeds the logarithm of the ratio
+// Optimistic's loss, whose bound uses only the range. Over 100 other sets of four seeds the logarithm of the ratio
 // had a mean of −1.47 and a deviation of 0.07, and the ratio was 0.27 at most: one half is eleven deviations away.
 func TestKLUCB_TellsRareConversionsApart(t *testing.T) {
 	optimistic := optimistic(t, Belief{Sigma: 0.5})

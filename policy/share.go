@@ -11,8 +11,8 @@ func (t *Totals[S]) Share(whole *Totals[S], source int32, number func(i int32) i
 // Shares returns whether t is below a global Totals.
 func (t *Totals[S]) Shares() bool { return t.whole != nil }
 
-// Told returns the global value of our own of i: Own as of our last checkpoint that the global one has read.
-func (t *Totals[S]) Told(i int32) S {
+// Published returns the global value of our own of i: Own as of our last checkpoint that the global one has read.
+func (t *Totals[S]) Published(i int32) S {
 	s, _ := t.whole.From(t.source, t.number(i))
 	return s
 }
@@ -32,7 +32,7 @@ func (t *Totals[S]) without(source, i int32) (sum S) {
 func (t *Totals[S]) Of(source int32) iter.Seq[int32] {
 	return func(yield func(int32) bool) {
 		for i, o := range t.others.All() {
-			if _, told := find(o.from, source); told && !yield(i) {
+			if _, found := find(o.from, source); found && !yield(i) {
 				return
 			}
 		}

@@ -54,8 +54,8 @@ func TestTable_PoolingForgetsHistory(t *testing.T) {
 				at, s := [2]int32{rapid.Int32Range(-2, 2).Draw(t, "source"), item.Draw(t, "item")}, sums.Draw(t, "sums")
 				table.Stage(at[0], at[1], s)
 				newest[at] = s
-				told, _ := table.From(at[0], at[1])
-				require.Equal(t, s, told)
+				found, _ := table.From(at[0], at[1])
+				require.Equal(t, s, found)
 			},
 			"await": func(t *rapid.T) {
 				i := item.Draw(t, "item")

@@ -113,13 +113,13 @@ func (t *Totals[S]) Set(i int32, s S) {
 }
 
 // From returns a source's value of i, staged or not, and whether there is one; it may be zero.
-func (t *Totals[S]) From(source, i int32) (s S, told bool) {
+func (t *Totals[S]) From(source, i int32) (s S, found bool) {
 	from := t.others.Get(i).from
-	at, told := find(from, source)
-	if told {
+	at, found := find(from, source)
+	if found {
 		s = from[at].sum
 	}
-	return s, told
+	return s, found
 }
 
 // Sources iterates over the sources of i in ascending order. Their values must not change meanwhile.
@@ -153,7 +153,7 @@ func (t *Totals[S]) SetSource(source, i int32, s S) {
 // Drop removes a source's value of i, and applies staged values.
 func (t *Totals[S]) Drop(source, i int32) {
 	if from := t.others.Get(i).from; len(from) > 0 {
-		if at, told := find(from, source); told {
+		if at, found := find(from, source); found {
 			t.others.At(i).from = slices.Delete(from, at, at+1)
 			t.staged.Note(i, 1)
 		}
@@ -181,8 +181,8 @@ func (t *Totals[S]) Release(i int32) {
 // Stage replaces a source's value of i, but leaves the total until TakeStaged. Only the newest of each source and entry is kept.
 func (t *Totals[S]) Stage(source, i int32, s S) {
 	o := t.others.At(i)
-	at, told := find(o.from, source)
-	if told {
+	at, found := find(o.from, source)
+	if found {
 		o.from[at].sum = s
 	} else {
 		o.from = slices.Insert(o.from, at, part[S]{source, s})

@@ -129,9 +129,9 @@ func TestTotals_AreWhatThePartsAddUpTo(t *testing.T) {
 					require.Equal(t, slow.own[i], totals.Own(i))
 				}
 				at := reading(t)
-				s, told := totals.From(at[0], at[1])
-				want, wantTold := slow.newest[at]
-				require.Equal(t, wantTold, told)
+				s, found := totals.From(at[0], at[1])
+				want, wantFound := slow.newest[at]
+				require.Equal(t, wantFound, found)
 				require.Equal(t, want, s)
 			},
 		})
@@ -173,11 +173,11 @@ func TestTotals_AReadingMayGoBackwards(t *testing.T) {
 		require.Equal(t, 3+reading, totals.Pooled(1))
 	}
 	totals.SetSource(7, 1, 0)
-	_, told := totals.From(7, 1)
-	require.True(t, told, "it has told of nothing")
+	_, found := totals.From(7, 1)
+	require.True(t, found, "it has told of nothing")
 	totals.Drop(7, 1)
-	_, told = totals.From(7, 1)
-	require.False(t, told)
+	_, found = totals.From(7, 1)
+	require.False(t, found)
 	totals.Drop(7, 1)
 	require.EqualValues(t, 3, totals.Pooled(1))
 	require.Zero(t, totals.Pooled(0))

@@ -49,7 +49,7 @@ func Scheme(halfLives []time.Duration, horizon int64) inflight.Scheme {
 func (e *Estimate) Tick() int64 { return e.pass }
 
 // Make estimates levels from residuals of payoffs and of selections in flight, and the spread from count items with fed payoffs.
-func (e *Estimate) Make(pass int64, rows history.Rows[Residual], silent []Unheard, fed int64, items iter.Seq[Item], count int) {
+func (e *Estimate) Make(pass int64, rows history.Rows[Residual], silent []FlightResidual, fed int64, items iter.Seq[Item], count int) {
 	e.pass = pass
 	e.levels.estimate(&e.halves, rows, silent, e.spread.Sigma)
 	if more := fed - e.spreadAt; more > 0 && more < min(int64(count), e.spreadAt/spreadShare) {

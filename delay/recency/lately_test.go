@@ -288,8 +288,8 @@ func TestLongest(t *testing.T) {
 	}
 }
 
-// silentOf is one selection in ten of ten seconds, from a time on, that counts as so much of a payoff of 0.
-func silentOf(g *inflight.Scheme, from, to int64, worth float64) (all []Silent) {
+// ownWeight is one selection in ten of ten seconds, from a time on, that counts as so much of a payoff of 0.
+func ownWeight(g *inflight.Scheme, from, to int64, worth float64) (all []Silent) {
 	for began := from; began < to; began += 10_000 {
 		b := g.BucketOf(began, to)
 		if last := len(all) - 1; last >= 0 && all[last].Bucket == b {
@@ -310,7 +310,7 @@ func TestRead_WhatIsSilentCounts(t *testing.T) {
 		}
 	}
 	require.Equal(t, 1.0, k.recent(0).Mean+k.levels0())
-	silent := silentOf(&k.grid, 0, 1_000_000, 0.9)
+	silent := ownWeight(&k.grid, 0, 1_000_000, 0.9)
 	item := Item{Own: k.items[0], Silent: silent}
 	k.Make(k.pass+1, nil, nil, 100, func(yield func(Item) bool) { yield(item) }, 1)
 	r := k.Read(item)

@@ -20,7 +20,7 @@ type levels struct {
 	of  []common // in the order of time
 	now int      // index of the half-life of the newest bucket's level, looking back
 
-	told    []residuals // by bucket: the data
+	merged  []residuals // by bucket: the data
 	before  []common    // the last estimate's, whose memory is reused
 	forward []around    // by bucket: sums up to it
 }
@@ -36,9 +36,9 @@ type common struct {
 type around struct{ n, u perHorizon }
 
 // estimate computes the level of each bucket. Without any it changes nothing.
-func (l *levels) estimate(h *halves, all history.Rows[Residual], silent []Unheard, sigma float64) {
+func (l *levels) estimate(h *halves, all history.Rows[Residual], silent []FlightResidual, sigma float64) {
 	l.gather(all, silent)
-	rows := l.told
+	rows := l.merged
 	if len(rows) == 0 {
 		return
 	}
@@ -74,38 +74,38 @@ type residuals struct {
 
 // gather merges rows and selections in flight. The weight of a bucket of the latter is spread evenly over the time from row to row,
 // since its buckets are longer and would hide a jump. Less than one payoff at the end has no level of its own.
-func (l *levels) gather(rows history.Rows[Residual], silent []Unheard) {
-	l.told = l.told[:0]
+func (l *levels) gather(rows history.Rows[Residual], silent []FlightResidual) {
+	l.merged = l.merged[:0]
 	take := func(before int64) {
 		for len(rows) > 0 && rows[0].Start() < before {
 			x := &rows[0]
-			l.told = append(l.told, residuals{x.Bucket, float64(x.Sum.N), float64(x.Sum.U) / history.Units})
+			l.merged = append(l.merged, residuals{x.Bucket, float64(x.Sum.N), float64(x.Sum.U) / history.Units})
 			rows = rows[1:]
 		}
 	}
 	for i := range silent {
 		x := &silent[i]
 		take(x.Start())
-		first := len(l.told)
-		if first > 0 && l.told[first-1].End() > x.Start() {
+		first := len(l.merged)
+		if first > 0 && l.merged[first-1].End() > x.Start() {
 			first--
 		}
-		if take(x.End()); first == len(l.told) {
-			l.told = append(l.told, residuals{x.Bucket, x.N, x.U})
+		if take(x.End()); first == len(l.merged) {
+			l.merged = append(l.merged, residuals{x.Bucket, x.N, x.U})
 			continue
 		}
-		spread(l.told[first:], x)
+		spread(l.merged[first:], x)
 	}
 	take(math.MaxInt64)
-	for last := len(l.told) - 1; last > 0 && l.told[last].n < 1; last-- {
-		l.told[last-1].n += l.told[last].n
-		l.told[last-1].u += l.told[last].u
-		l.told = l.told[:last]
+	for last := len(l.merged) - 1; last > 0 && l.merged[last].n < 1; last-- {
+		l.merged[last-1].n += l.merged[last].n
+		l.merged[last-1].u += l.merged[last].u
+		l.merged = l.merged[:last]
 	}
 }
 
 // spread gives each row the weight in flight from its start to the next row's, and the first also the weight before it.
-func spread(rows []residuals, x *Unheard) {
+func spread(rows []residuals, x *FlightResidual) {
 	from := x.Start()
 	for j := range rows {
 		to := x.End()

@@ -96,22 +96,22 @@ func TestLevels_WhatIsSilentIsSpread(t *testing.T) {
 		for range rng.IntN(20) {
 			spans.Begin(&coarse, rng.Int64N(end), coarse.Tick(end), 0)
 		}
-		var silent []Unheard
+		var silent []FlightResidual
 		for _, x := range spans {
-			silent = append(silent, Unheard{x.Bucket, 0.3 * float64(x.N), -0.1 * float64(x.N)})
+			silent = append(silent, FlightResidual{x.Bucket, 0.3 * float64(x.N), -0.1 * float64(x.N)})
 			n, u = n+0.3*float64(x.N), u-0.1*float64(x.N)
 		}
 		l.gather(rows, silent)
-		for j, x := range l.told {
+		for j, x := range l.merged {
 			n, u = n-x.n, u-x.u
-			require.True(t, j == 0 || l.told[j-1].End() <= x.Start())
+			require.True(t, j == 0 || l.merged[j-1].End() <= x.Start())
 		}
 		require.InDelta(t, 0, n, 1e-9)
 		require.InDelta(t, 0, u, 1e-9)
-		require.True(t, len(l.told) <= 1 || l.told[len(l.told)-1].n >= 1)
+		require.True(t, len(l.merged) <= 1 || l.merged[len(l.merged)-1].n >= 1)
 	}
 	var l levels
 	l.gather(history.Rows[Residual]{{Bucket: inflight.Bucket{Level: 10, Index: 2}, Sum: Residual{2, 0}}, {Bucket: inflight.Bucket{Level: 10, Index: 5}, Sum: Residual{1, 0}}},
-		[]Unheard{{inflight.Bucket{Level: 13, Index: 0}, 8, -4}})
-	require.Equal(t, []residuals{{inflight.Bucket{Level: 10, Index: 2}, 7, -2.5}, {inflight.Bucket{Level: 10, Index: 5}, 4, -1.5}}, l.told)
+		[]FlightResidual{{inflight.Bucket{Level: 13, Index: 0}, 8, -4}})
+	require.Equal(t, []residuals{{inflight.Bucket{Level: 10, Index: 2}, 7, -2.5}, {inflight.Bucket{Level: 10, Index: 5}, 4, -1.5}}, l.merged)
 }

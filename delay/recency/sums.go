@@ -69,8 +69,8 @@ type Silent struct {
 	policy.Evidence
 }
 
-// Unheard is the same for all items: N payoffs, and the sum U of their residuals, normalised.
-type Unheard struct {
+// FlightResidual is the same for all items: N payoffs, and the sum U of their residuals, normalised.
+type FlightResidual struct {
 	inflight.Bucket
 	N, U float64
 }

@@ -38,7 +38,7 @@ func (m *Model) Set(at Path, w, r float64, s []int64, silent Silent) {
 		n.s[j] += float64(silent.W * x)
 	}
 	if m.base == nil { // the global model has the linear sums
-		n.quiet(&silent)
+		n.setInFlight(&silent)
 	}
 	m.close(at)
 }
@@ -135,7 +135,7 @@ func (m *Model) count(sign int64) {
 	}
 }
 
-func (n *node) quiet(silent *Silent) {
+func (n *node) setInFlight(silent *Silent) {
 	if n.silent == nil && silent.W == 0 && silent.R == 0 {
 		return
 	}

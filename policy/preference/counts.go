@@ -194,7 +194,7 @@ func (c *counts) load(field, value []byte, items int) error {
 	if int(a) >= items || int(b) >= items {
 		return fmt.Errorf("there are no items %d and %d among %d", a, b, items)
 	}
-	n, err := parseTold(value)
+	n, err := parseReported(value)
 	if err != nil {
 		return err
 	}
@@ -236,8 +236,8 @@ func (n reported) append(dst []byte) []byte {
 	return dst
 }
 
-// parseTold reads counts that append wrote; they are not both 0.
-func parseTold(text []byte) (n reported, err error) {
+// parseReported reads counts that append wrote; they are not both 0.
+func parseReported(text []byte) (n reported, err error) {
 	first, second, two := bytes.Cut(text, []byte{' '})
 	n.explored, err = parseCount(first)
 	if two && err == nil {

@@ -349,7 +349,7 @@ func (s *Sorted) SetSource(source int32, field, value []byte, items func(policy.
 	}
 	var n reported
 	if value != nil {
-		if n, err = parseTold(value); err != nil {
+		if n, err = parseReported(value); err != nil {
 			return
 		}
 	}

@@ -296,8 +296,8 @@ func TestSorted_PoolsOtherSources(t *testing.T) {
 			}
 			for at := range f.counts.pairs {
 				require.Equal(t, f.counts.sums.Own(int32(at)), f.counts.sums.Pooled(int32(at)))
-				_, told := f.counts.sums.From(0, int32(at))
-				require.False(t, told)
+				_, found := f.counts.sums.From(0, int32(at))
+				require.False(t, found)
 			}
 		}
 	})

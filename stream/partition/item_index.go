@@ -109,7 +109,7 @@ func (c *itemIndex) drop(i policy.Item) {
 	c.process.Remove(i)
 	c.recent[recentAt(i)] = recentItem{}
 	c.n--
-	c.ended = append(c.ended, endedItem{i, process, c.rows.Get(i) || c.changes.What(i)&itemUntold != 0})
+	c.ended = append(c.ended, endedItem{i, process, c.rows.Get(i) || c.changes.Bits(i)&itemUntold != 0})
 	c.rows.Remove(i)
 }
 
