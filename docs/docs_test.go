@@ -104,7 +104,7 @@ func TestReasonsOfDeadLettersAreAllListed(t *testing.T) {
 	assert.Equal(t, event.Reasons(), listed, "in the same order, so that what is new is easily found")
 }
 
-// everything is a configuration that sets every key there is; for what excludes each other there are several.
+// everything are configurations that together set every key; keys that exclude each other need several.
 var everything = []string{`
 kafka:
   brokers: ["k:9092"]
@@ -167,7 +167,7 @@ redis: {url: "redis://r:6379/0"}
 learners: {x: {payoffs: stochastic, context: {user: [a], item: [predicted], cross: [[a, predicted]], missing: zero, segments: [new], categories: true, clock: [hour], time_zone: UTC, age: true}}}
 `}
 
-// adversarial is a file whose learner sets what only adversarial ones have.
+// adversarial is a file whose learner sets the keys of adversarial ones.
 func adversarial(windows string) string {
 	return `
 kafka: {brokers: ["k:9092"], sasl: {mechanism: aws-msk-iam, region: eu-west-1}}
@@ -177,7 +177,7 @@ learners:
 `
 }
 
-// minimal are files that leave all they can at its default. What both kinds of learners have is shown by the last.
+// minimal are files that leave all they can at its default. The last one shows the keys of both kinds of learners.
 var minimal = []string{`
 kafka: {brokers: ["k:9092"]}
 redis: {url: "redis://r:6379/0"}
@@ -296,7 +296,7 @@ func sources(t *testing.T, dir string) string {
 	return all.String()
 }
 
-// found are what the first group of a pattern matches in a text, at least least times: or the pattern is out of date.
+// found are the matches of a pattern's first group in a text, at least least times: or the pattern is out of date.
 func found(t *testing.T, text, pattern string, least int) []string {
 	t.Helper()
 	var all []string
@@ -431,7 +431,7 @@ func TestLinksLead(t *testing.T) {
 	}
 }
 
-// anchors are what a page's headings are linked by.
+// anchors are the link targets of a page's headings.
 func anchors(page string) []string {
 	var all []string
 	for _, m := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(page, -1) {

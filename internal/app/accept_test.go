@@ -90,7 +90,7 @@ func TestEachValueThatLintPassesWorks(t *testing.T) {
 // lastOf is the last word of a key.
 func lastOf(key string) string { return key[strings.LastIndexByte(key, '.')+1:] }
 
-// tried loads a file, and where it has no fault tries what it makes.
+// tried loads a file, and if it has no fault tries its worker.
 func tried(t require.TestingT, text string) config.Faults {
 	cfg, _, err := config.Load("drawn.yaml", []byte(text), func(string) (string, bool) { return "", false })
 	if err == nil {
@@ -162,7 +162,7 @@ type player struct {
 	offset int64
 }
 
-// play has an impression of three candidates ranked, selects what stands at the top, and pays the middle of the range.
+// play has an impression of three candidates ranked, selects the one on top, and pays the middle of the range.
 func (p *player) play(l *config.Learner, round int) {
 	id := fmt.Sprintf("%s-%d", l.Name, round)
 	candidates := []string{"a", "b", "c"}[:min(3, p.cfg.Limits.MaxCandidates)]

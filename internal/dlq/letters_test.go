@@ -163,7 +163,7 @@ func TestTailAndFind(t *testing.T) {
 	})
 }
 
-// TestTailFollows what comes, until it is ended.
+// TestTailFollows new letters, until it is ended.
 func TestTailFollows(t *testing.T) {
 	p := open(t, testenv.Embedded(t))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -182,7 +182,7 @@ func TestTailFollows(t *testing.T) {
 	require.ErrorIs(t, <-ended, context.Canceled)
 }
 
-// TestReplay sends each once, as it was, and tells what it leaves out.
+// TestReplay sends each once, unchanged, and reports the skipped ones.
 func TestReplay(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		p := open(t, env)

@@ -23,8 +23,7 @@ import (
 // pools is how many schedules of several partitions are played and replayed for each kind of learner.
 var pools = flag.Int("pools", 4, "simulated schedules of partitions that pool, for each kind of learner")
 
-// pool are several partitions, each a world of its own, whose owners live in a few processes that tell each other what their partitions
-// publish.
+// pool is several partitions, each a world of its own, whose owners live in a few processes that exchange published state.
 type pool struct {
 	rng       *rand.Rand
 	worlds    []*world
@@ -37,7 +36,7 @@ type pool struct {
 	of        map[*partition.Machine]*process
 	learners  []partition.LearnerConfig
 	most      int
-	atOnce    int  // how much is read at a time of what a partition has published
+	atOnce    int  // published fields read at a time
 	restored  bool // stores are restored, before bases are taken
 	rebuilt   bool // they are lost and rebuilt, likewise
 	based     bool // a base is taken
@@ -45,18 +44,18 @@ type pool struct {
 	earlier   []*retrace.Base // taken before stores were restored
 }
 
-// process knows what all its owners know.
+// process holds the pooled state of its owners.
 type process struct {
 	names     partition.Names
 	knowledge *partition.PooledState
 	reader    *partition.PublishedReader
-	at        map[int32]state.Fence // by source: up to where it has been told
+	at        map[int32]state.Fence // by source: position read
 	owners    map[*Task]*poolOwner  // of learners that do not share
-	anew      map[int32]*sourceAnew // of sources that are being read whole
-	gaps      map[int32]bool        // of sources of which the deltas did not lead on
+	anew      map[int32]*sourceAnew // of sources under resync
+	gaps      map[int32]bool        // of sources whose deltas had a gap
 }
 
-// sourceAnew is what is left of a source's whole.
+// sourceAnew is the unread rest of a source's state.
 type sourceAnew struct {
 	at    state.Fence
 	parts [][]partition.Published
@@ -105,7 +104,6 @@ func newPool(seed uint64, partitions, impressions int, k *kind, h habits, learne
 	return pl
 }
 
-// machine is what the machine of a partition is made from.
 func (pl *pool) machine(p int, in *process, most int) partition.Config {
 	c := partition.Config{
 		Group: "g", Partition: int32(p), TopicNames: [event.Topics]string{"impressions", "selections", "payoffs", "rankings"}, HasSelections: true,
@@ -131,7 +129,7 @@ func (pl *pool) process() *process {
 	return pl.processes[pl.rng.IntN(len(pl.processes))]
 }
 
-// publish notes what a checkpoint has published.
+// publish records a checkpoint's published fields.
 func (pl *pool) publish(p int, c *state.Checkpoint) {
 	one := *c
 	one.Meta.Partitions = p // which one it is of
@@ -182,7 +180,7 @@ func (pl *pool) step() {
 	}
 }
 
-// follow has a process read on in what a partition has published, as a worker's follower does.
+// follow lets a process read a partition's published fields, like a worker's follower.
 func (pl *pool) follow(in *process, source int32) {
 	all := pl.published[source]
 	if len(all) == 0 {
@@ -232,7 +230,7 @@ func (pl *pool) follow(in *process, source int32) {
 	}
 }
 
-// reached is how many of a source's deltas a process has been told; known is false where its store has gone back further.
+// reached is the number of a source's deltas that a process has read; known is false if its store has gone back further.
 func (pl *pool) reached(in *process, source int32) (n int, known bool) {
 	at, known := in.at[source]
 	n = 1 + slices.IndexFunc(pl.published[source], func(d state.Delta) bool { return d.Fence == at })
@@ -255,8 +253,8 @@ func (pl *pool) eachOwner(in *process, but int32, do func(*poolOwner)) {
 	}
 }
 
-// tellOwners offers the owners of a process all that a source has published, those that have not been offered it since they loaded a
-// state; and lets some take in what they are offered.
+// tellOwners offers a source's published fields to the owners of a process that have not been offered them since they loaded a state, and
+// lets some read them.
 func (pl *pool) tellOwners(in *process, source int32) {
 	gap := in.gaps[source]
 	delete(in.gaps, source)
@@ -284,7 +282,7 @@ func (pl *pool) tellOwners(in *process, source int32) {
 	})
 }
 
-// poolOwner is a task, and what it is to take in.
+// poolOwner is a task and its unread imports.
 type poolOwner struct {
 	task    *Task
 	served  map[int32]uint64 // by source: the load of the machine that was offered the whole
@@ -296,7 +294,7 @@ type publishedBatch struct {
 	all []partition.Published
 }
 
-// offer has it take in, in parts, what a source has published.
+// offer lets the owner read published fields, in parts.
 func (o *poolOwner) offer(all []partition.Published, atOnce int, mode partition.ImportMode, source int32, at state.Fence) {
 	of := partition.Import{Source: source, Mode: mode, Writer: partition.WriterOf(at.Token), Seq: at.Seq}
 	for ; !of.Last; of.Part++ {
@@ -344,7 +342,7 @@ func (pl *pool) play(t *testing.T) {
 		}
 	}
 	run(6000)
-	for _, w := range pl.worlds { // the last owners come to rank, so that all is told but of the last moments
+	for _, w := range pl.worlds { // the last owners rank, so that headers record all but the last moments
 		w.noise = false
 		for _, p := range w.procs {
 			p.paused = p.gen < 0
@@ -416,7 +414,7 @@ func (l *simLog) Ranking() (*retrace.Ranking, error) {
 	return nil, nil
 }
 
-// compareSaved compares what a checkpoint stores of learners with what was stored.
+// compareSaved compares a checkpoint's fields of learners with the stored ones.
 func (pl *pool) compareSaved(t *testing.T, p int32, writer uint32, seq int64, changes []*state.Changes) {
 	at := slices.IndexFunc(pl.saved, func(c *state.Checkpoint) bool {
 		return c.Meta.Partitions == int(p) && partition.WriterOf(c.Fence.Token) == writer && c.Fence.Seq+1 == seq
@@ -524,16 +522,16 @@ var pooledLearners = map[string]func() delay.Learner{
 	},
 }
 
-// pooledUnalike are some of them that share what a process knows in ways of their own, or do not share.
+// pooledUnalike are learners that share pooled state in special ways, or do not share.
 var pooledUnalike = []string{"moss", "klucb", "drift", "features", "social", "robust", "egreedy"}
 
 var (
-	// seenSpace has a number of what all impressions say, and one that only some users' say.
+	// seenSpace has a feature in all impressions, and one that only some users have.
 	seenSpace = must(features.New(features.Declaration{User: []features.Feature{{Name: "mood", Low: -1, High: 1}},
 		Item:  []features.Feature{{Name: features.Utility, Low: 0, High: 1}, {Name: "size", Low: 0, High: 9}, {Name: features.Predicted, Low: 0, High: 1}},
 		Cross: [][2]string{{"mood", "size"}, {"size", features.Utility}}}))
 
-	// groupSpace has what groups users, items and times besides, of which some belong to none, and little else.
+	// groupSpace has groups of users, items and times too, which some belong to none of, and little else.
 	groupSpace = must(features.New(features.Declaration{User: []features.Feature{{Name: "mood", Low: -1, High: 1}},
 		Item: []features.Feature{{Name: "size", Low: 0, High: 9}}, Segments: []string{"new", "loyal"}, Categories: true,
 		Clock: features.Clock{Hour: true}, Age: true}))
@@ -542,7 +540,7 @@ var (
 	ages     = delay.Silence{Law: delay.SilenceAges, Horizon: soon.horizon.Milliseconds()}
 	drifting = delay.Silence{Law: delay.SilenceAges, Horizon: soon.horizon.Milliseconds(), Drift: 50}
 
-	// dying is what goes wrong with the owners: all but what a replay cannot know of, a store that goes back.
+	// dying are faults of owners, without a store that goes back, which a replay does not record.
 	dying = kind{name: "pool", faults: faults{crash: 0.0006, relapse: 0.004, pause: 0.0006, resume: 0.004, reassign: 0.0006, fail: 0.01, lose: 0.01,
 		late: 0.004, stuck: 0.02, down: 0.0001}}
 )
@@ -554,7 +552,7 @@ func requireMostSame(t *testing.T, same, rankings int64) {
 	require.Greater(t, same*5, rankings, "%d of %d, -seed %d", same, rankings, *firstSeed)
 }
 
-// changedOutside is why a replay cannot check a ranking whose owner's store was restored.
+// changedOutside is the reason for a ranking whose owner's store was restored.
 const changedOutside = "the state was changed outside the log, as by a restore of Redis: take a new base"
 
 // TestReplay_OfAStoreThatGoesBack: owners go on from restored states, also from some that earlier owners had left behind. All rankings of a
@@ -667,8 +665,8 @@ func TestReplay_FromABaseBehindARestore(t *testing.T) {
 	}
 }
 
-// TestReplay_FromABase: a replay that begins with bases, which were taken while owners worked, one partition after the other, comes to the same
-// rankings, but for those so close behind them that what their owners knew is not told yet.
+// TestReplay_FromABase: a replay from bases, taken while owners worked, one partition after the other, makes the same rankings, except for
+// those so close behind the bases that headers do not record their owners' positions yet.
 func TestReplay_FromABase(t *testing.T) {
 	for name, learner := range pooledLearners {
 		t.Run(name, func(t *testing.T) {
@@ -694,7 +692,7 @@ func TestReplay_FromABase(t *testing.T) {
 	}
 }
 
-// TestReplay_OfCollidingIDs: impressions end whose ids have the same hash, which a replay tells apart.
+// TestReplay_OfCollidingIDs: a replay distinguishes impressions whose ids have the same hash.
 func TestReplay_OfCollidingIDs(t *testing.T) {
 	t.Logf("-seed %d", *firstSeed)
 	same, rankings := int64(0), int64(0)
@@ -709,8 +707,8 @@ func TestReplay_OfCollidingIDs(t *testing.T) {
 	requireMostSame(t, same, rankings)
 }
 
-// TestReplay_CountsWhatNoneCanCheck: where owners leave out what they saw, and nothing else is lacking, exactly the rankings are counted that
-// are not exact: an owner's own since then, and those of a partition that knew of it.
+// TestReplay_CountsWhatNoneCanCheck: if owners omit observations, and nothing else is missing, exactly the rankings that are not exact are
+// counted: an owner's own since then, and those of partitions that had read it.
 func TestReplay_CountsWhatNoneCanCheck(t *testing.T) {
 	t.Logf("-seed %d", *firstSeed)
 	// In 1 schedule in 3 no partition knew of a gap before its own: 20 schedules lack such rankings in less than 1 run in 10^6.
@@ -735,8 +733,8 @@ func TestReplay_CountsWhatNoneCanCheck(t *testing.T) {
 	}
 }
 
-// TestReplay_NeedsAllThatWasSeen: whichever kind of what is told is left out, rankings come out different or are known not to be exact; and
-// where nothing contradicts what is left, they are different.
+// TestReplay_NeedsAllThatWasSeen: without any one kind of observation, rankings differ or are known not to be exact; if the remaining
+// observations do not contradict each other, they differ.
 func TestReplay_NeedsAllThatWasSeen(t *testing.T) {
 	for _, c := range []struct {
 		name    string

@@ -44,7 +44,7 @@ func TestTranscripts(t *testing.T) {
 	})
 }
 
-// script is a driver that writes down what happens.
+// script is a driver that writes a transcript.
 type script struct {
 	t      *testing.T
 	d      *driver
@@ -227,12 +227,12 @@ func (tr *script) stored(hashes []string) {
 	}
 }
 
-// shown tells whether a field is shown: of "meta" it is what became of records.
+// shown reports whether a field is shown: of "meta" only the outcomes of records.
 func shown(hash, field string) bool {
 	return hash != "meta" || strings.HasPrefix(field, "account.") && !strings.HasSuffix(field, ".read")
 }
 
-// scribe is a shell that writes down what it was asked and what it replied.
+// scribe is a shell that writes down requests and replies.
 type scribe struct {
 	shell
 	tr *script
@@ -255,7 +255,7 @@ func cut(m *state.Meta) string {
 	return fmt.Sprintf("inputs %v, rankings %d, producer %s", inputs, m.Rankings, producer(Producer{m.ProducerID, m.ProducerEpoch}))
 }
 
-// said writes one exchange down. Reply is what to say where there is no error.
+// said writes one exchange down: reply, unless there is an error.
 func said[R any](s scribe, asked string, r R, err error, reply string) (R, error) {
 	if err != nil {
 		reply = "error: " + err.Error()

@@ -35,7 +35,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream"
 )
 
-// manifest is what rendered objects have in common with all of Kubernetes' types.
+// manifest holds the fields common to all of Kubernetes' types.
 type manifest struct {
 	metav1.TypeMeta `json:",inline"`
 	Metadata        metav1.ObjectMeta `json:"metadata"`
@@ -63,7 +63,7 @@ type scaledObject struct {
 	} `json:"spec"`
 }
 
-// kinds are the types of what the chart makes: Kubernetes' own, and those of operators.
+// kinds are the types of the chart's objects: Kubernetes' own, and those of operators.
 var kinds = map[string]func() any{
 	"v1 ConfigMap":                            func() any { return new(corev1.ConfigMap) },
 	"v1 Service":                              func() any { return new(corev1.Service) },
@@ -252,7 +252,7 @@ func TestKubernetesAutoscaling(t *testing.T) {
 		"topic": cfg.Kafka.Topics.Impressions, "lagThreshold": "5000", "tls": "enable", "sasl": "scram_sha512"}, k.Triggers[0].Metadata)
 }
 
-// TestKubernetesPodsAreConfined: no root, no writable file system, no capability, no token, and what restricted asks.
+// TestKubernetesPodsAreConfined: no root, no writable file system, no capability, no token, and the requirements of restricted.
 func TestKubernetesPodsAreConfined(t *testing.T) {
 	all := rendered(t, values(t, "values.yaml", everything))
 	for name, pod := range map[string]corev1.PodSpec{
@@ -287,7 +287,7 @@ func TestKubernetesPodsAreConfined(t *testing.T) {
 	}
 }
 
-// TestKubernetesRollsOut one worker after the other, with time to drain, and anew when the configuration changes: which is
+// TestKubernetesRollsOut one worker after the other, with time to drain, and again when the configuration changes: which is
 // a ConfigMap of another name, so that no pod has it before its turn and there is a way back.
 func TestKubernetesRollsOut(t *testing.T) {
 	all := sample(t)
@@ -383,7 +383,7 @@ func TestKubernetesNetworkPolicy(t *testing.T) {
 	assert.False(t, out("kube-system", "kube-apiserver", "443"))
 }
 
-// admits tells whether a rule is for a pod with these labels, in a namespace of this name, and for the port. A rule without
+// admits reports whether a rule is for a pod with these labels, in a namespace of this name, and for the port. A rule without
 // peers or ports is for all.
 func admits(peers []networkingv1.NetworkPolicyPeer, ports []networkingv1.NetworkPolicyPort, namespace string,
 	labels map[string]string, port string) bool {
@@ -421,7 +421,7 @@ func kubernetesConfigMap(t *testing.T, all map[string]any) *corev1.ConfigMap {
 	return nil
 }
 
-// kubernetesSecret is what deploy/values.yaml says that the Secret holds.
+// kubernetesSecret is the Secret that deploy/values.yaml describes.
 var kubernetesSecret = map[string]string{"KAFKA_PASSWORD": "change-me", "REDIS_PASSWORD": "change-me"}
 
 // kubernetesConfig is the configuration of the ConfigMap, loaded with the Secret's variables and no others.
@@ -455,7 +455,7 @@ func TestChartLints(t *testing.T) {
 	}
 }
 
-// TestChartWithLittle: a configuration is all that has to be given, and what is not asked for is not made.
+// TestChartWithLittle: a configuration is enough, and optional objects are not made.
 func TestChartWithLittle(t *testing.T) {
 	all := rendered(t, values(t, "values.yaml", least))
 	assert.Len(t, all, 4)

@@ -20,7 +20,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// targetLabels are Prometheus' own, which it adds to what it scrapes.
+// targetLabels are added by Prometheus to all scraped metrics.
 var targetLabels = []string{"job", "instance", "namespace"}
 
 // foreign are metrics that expressions here use and that are not in the catalogue: Prometheus' own of a target, and those that its
@@ -35,13 +35,13 @@ var foreign = map[string]metricslist.Metric{
 
 var promQL = parser.NewParser(parser.Options{})
 
-// variables are Grafana's in expressions, and what stands for them while they are looked at.
+// variables are Grafana's in expressions, with their values in these tests.
 var variables = strings.NewReplacer("$__rate_interval", "5m", "$job", ".*")
 
 // ofCounters are the functions that a counter makes sense in.
 var ofCounters = []string{"rate", "increase"}
 
-// faults of an expression: what would make Prometheus refuse it, or find nothing for ever.
+// faults of an expression, for which Prometheus would refuse it, or never find anything.
 func faults(expr string, metrics map[string]metricslist.Metric) []string {
 	tree, err := promQL.ParseExpr(variables.Replace(expr))
 	if err != nil {
@@ -93,7 +93,7 @@ func faults(expr string, metrics map[string]metricslist.Metric) []string {
 	return all
 }
 
-// within tells whether one of these functions is called around a node.
+// within reports whether one of these functions is called around a node.
 func within(path []parser.Node, functions []string) bool {
 	return slices.ContainsFunc(path, func(n parser.Node) bool {
 		call, ok := n.(*parser.Call)
@@ -101,7 +101,7 @@ func within(path []parser.Node, functions []string) bool {
 	})
 }
 
-// metric finds what a name in an expression means; histograms appear by their parts only.
+// metric returns the metric of a name in an expression; histograms appear by their parts only.
 func metric(name string, metrics map[string]metricslist.Metric) (metricslist.Metric, bool) {
 	if m, ok := foreign[name]; ok {
 		return m, true
@@ -289,7 +289,7 @@ func TestDashboard(t *testing.T) {
 			}
 		}
 	}
-	for name := range metrics { // what is not worth a panel is named here, so that a new metric is thought of
+	for name := range metrics { // metrics without a panel are listed here, so that new ones are not forgotten
 		quiet := []string{"ranker_items", "ranker_parked_bytes", "ranker_payoffs_clamped_total",
 			"ranker_paid_share", "ranker_payoff_delay_seconds", "ranker_silence_informative", "ranker_partitioners_differ",
 			"ranker_misspelt_records_total", "ranker_learner_payoff_range", "ranker_ended_items_total", "ranker_seen_gaps_total"}
@@ -300,7 +300,7 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
-// TestDashboardColours: what is well is green, and what an alert is for is not.
+// TestDashboardColours: good values are green, and those of alerts are not.
 func TestDashboardColours(t *testing.T) {
 	d, _ := board(t)
 	seen := 0

@@ -19,10 +19,10 @@ import (
 
 const impression = `{"impression_id":"%s","candidates":[{"item":"a","utility":0.1},{"item":"b","utility":0.7},{"item":"c","utility":0.4}]}`
 
-// patient waits as long as it takes: what these tests are about is not how fast a busy machine is.
+// patient waits long: these tests are not about the speed of a busy machine.
 const patient = "timeout: 10s"
 
-// TestRankSelectPay: what is told over HTTP is ranked, joined and learned.
+// TestRankSelectPay: records sent over HTTP are ranked, joined and learned from.
 func TestRankSelectPay(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		p := newPlace(t, env, 2, patient, "")
@@ -114,7 +114,7 @@ func TestForgotten(t *testing.T) {
 	require.Equal(t, "urn:ranker-worker:problem:faulty-time", r.do(t, http.MethodGet, "/v1/rankings/nobody?time=now", "").problem(t).Type)
 }
 
-// fill has a door that remembers 1 MiB forget what it had.
+// fill makes a door that remembers 1 MiB drop its earlier rankings.
 func (r *running) fill(t *testing.T) {
 	t.Helper()
 	long := strings.Repeat("x", 1000)
@@ -144,7 +144,7 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// TestFaults: what is faulty is refused as a worker would refuse it, with the field, and nothing of it is written.
+// TestFaults: a faulty record is refused as by a worker, with the field, and not written.
 func TestFaults(t *testing.T) {
 	p := newPlace(t, testenv.Embedded(t), 1, patient+", max_body_bytes: 4KiB", "")
 	r := p.open(t)
@@ -251,7 +251,7 @@ func (r *running) wait(t *testing.T) (answer chan reply) {
 	return answer
 }
 
-// TestCrowd: more requests at once than are allowed are refused, and told to come again.
+// TestCrowd: more requests at once than are allowed are refused, with a time to retry.
 func TestCrowd(t *testing.T) {
 	p := newPlace(t, testenv.Embedded(t), 1, "timeout: 10s, concurrency: 1", "")
 	r := p.open(t)
@@ -265,7 +265,7 @@ func TestCrowd(t *testing.T) {
 	require.Equal(t, http.StatusOK, (<-waiting).Status)
 }
 
-// TestNoKafka: a door whose Kafka is away answers pages all the same, says that it is not ready, and refuses what would be lost.
+// TestNoKafka: a door whose Kafka is away answers pages all the same, says that it is not ready, and refuses records that would be lost.
 func TestNoKafka(t *testing.T) {
 	env := testenv.Embedded(t)
 	p := newPlace(t, env, 1, "timeout: 20ms", "")
@@ -277,7 +277,7 @@ func TestNoKafka(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, r.do(t, http.MethodGet, "/readyz", "").Status)
 }
 
-// TestDrain: a door that ends answers what it has taken, and leaves nothing running.
+// TestDrain: a door that ends answers accepted requests, and leaves nothing running.
 func TestDrain(t *testing.T) {
 	p := newPlace(t, testenv.Embedded(t), 2, "timeout: 10s, concurrency: 1", "")
 	before := goleak.IgnoreCurrent()

@@ -22,7 +22,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
 )
 
-// description is docs/openapi.yaml, and what finds the operation of a request in it.
+// description is docs/openapi.yaml with a finder of a request's operation.
 var description = sync.OnceValues(func() (*openapi3.T, error) {
 	openapi3filter.RegisterBodyDecoder("application/yaml", openapi3filter.PlainBodyDecoder)
 	openapi3filter.RegisterBodyDecoder("application/problem+json", openapi3filter.JSONBodyDecoder)
@@ -48,7 +48,7 @@ type conforming struct {
 	next *http.Transport
 }
 
-// CloseIdleConnections is what http.Client asks for.
+// CloseIdleConnections is called by http.Client.
 func (c conforming) CloseIdleConnections() { c.next.CloseIdleConnections() }
 
 // RoundTrip implements http.RoundTripper.
@@ -80,7 +80,7 @@ func (c conforming) check(r *http.Request, body []byte, res *http.Response, answ
 	asked := r.Clone(r.Context())
 	asked.Body = io.NopCloser(bytes.NewReader(body))
 	route, params, err := find.FindRoute(asked)
-	if err != nil { // what is not described: probes, metrics, other paths and methods
+	if err != nil { // not described: probes, metrics, other paths and methods
 		assert.Contains(c.t, []int{200, 401, 404, 405, 503}, res.StatusCode, r.URL)
 		return
 	}

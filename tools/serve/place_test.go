@@ -27,7 +27,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/broker"
 )
 
-// deadline bounds each wait; what is waited for comes much earlier.
+// deadline bounds each wait; waits are usually much shorter.
 const deadline = time.Minute
 
 // place is a group with its topics, a worker and doors.
@@ -37,7 +37,7 @@ type place struct {
 	tokenRate int          // of their options
 }
 
-// newPlace makes the topics of a group. Serve are lines of that section; more is what else the file says.
+// newPlace makes the topics of a group. Serve are lines of that section; more are further lines of the file.
 func newPlace(t testing.TB, env testenv.Env, partitions int, serve, more string) *place {
 	t.Helper()
 	group := testenv.Unique(t, "door")
@@ -61,14 +61,14 @@ learners: {feed: {payoffs: stochastic, policy: greedy}}
 	defer b.Close()
 	_, err = b.Create(t.Context(), broker.Spec{Partitions: partitions, Replication: 1})
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { // a broker takes a moment to lead what was just created
+	require.Eventually(t, func() bool { // a broker takes a moment to lead a new topic
 		problems, err := b.Check(t.Context())
 		return err == nil && len(problems) == 0
 	}, deadline, 20*time.Millisecond)
 	return &place{cfg: cfg}
 }
 
-// work starts a worker and returns what drains it.
+// work starts a worker and returns a function that drains it.
 func (p *place) work(t testing.TB) (stop func()) {
 	t.Helper()
 	return p.workMetered(t, prometheus.NewRegistry())
@@ -159,7 +159,7 @@ type ranked struct {
 	Decision   *struct{ Offset int64 }
 }
 
-// problem is an answer that says what is wrong.
+// problem is the body of an error.
 type problem struct {
 	Type, Title, Detail string
 	Status              int
