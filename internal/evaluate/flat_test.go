@@ -106,7 +106,7 @@ func TestFlat_Faults(t *testing.T) {
 		{head + "\n" + `{"action":"a","propensity":0.5,"payoff":1,"time":"now"}`, "new", `f:2: time "now" is not of the form`},
 		{head + "\n" + `{"action":"a","propensity":0.5,"payoff":1,"time":"2019-11-24T00:01:03Z"}` + "\n" +
 			`{"action":"a","propensity":0.5,"payoff":1,"time":"2019-11-24T00:01:02Z"}`, "new", `f:3: its time is before`},
-		{head + "\n" + `{"action":"a","propensity":0.5,"payoff":1}`, "nix", `f:2: nothing says what target "nix" does here`},
+		{head + "\n" + `{"action":"a","propensity":0.5,"payoff":1}`, "nix", `f:2: target "nix" has no decision here`},
 		{head + "\n" + `{"action":"a","propensity":0.5,"payoff":1,"slot":"2"}`, "slots", `f:2: target "slots" has nothing for slot "2"`},
 		{head + "\n" + `{"action":"c","propensity":0.5,"payoff":1,"candidates":["a","c","c"]}`, "uniform", `f:2: candidate "c" is there twice`},
 		{head + "\n" + `{"action":"c","propensity":0.5,"payoff":1,"candidates":["a","b","c"]}`, "new", `f:2: target "new" has 2 probabilities for 3 candidates`},
