@@ -316,7 +316,7 @@ func TestGroup(t *testing.T) {
 	own := cfg.Learners[0].Fingerprint()
 	announce("first-worker", "1", map[string]string{"feed": own})
 	s.finds(t, doctor.Options{}, [2]string{"ok group", "running: 1 worker, all with the learners of this configuration"},
-		[2]string{"warning group", "0 members in Kafka, and 1 workers say"})
+		[2]string{"warning group", "0 members in Kafka, and 1 running worker in Redis"})
 	announce("second-worker", "2", map[string]string{"feed": "another", "front": "f"})
 	s.finds(t, doctor.Options{}, [2]string{"warning group", "learner feed is not the same everywhere: workers second have it (another); first- have it"},
 		[2]string{"warning group", "learner front"}, [2]string{"warning group", "several versions run (1, 2)"})
