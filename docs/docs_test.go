@@ -587,3 +587,64 @@ func TestScenariosAreThoseOfTheLaboratory(t *testing.T) {
 	}
 	assert.Equal(t, lab.Scenarios(), listed)
 }
+
+// fences are the texts between fences of a page.
+func fences(t *testing.T, page string) (all []string) {
+	t.Helper()
+	for _, m := range regexp.MustCompile("(?ms)^ *```[a-z]*\n(.*?)^ *```$").FindAllStringSubmatch(read(t, page), -1) {
+		all = append(all, m[1])
+	}
+	return all
+}
+
+// TestCommandsOfPagesExist: each `ranker-worker COMMAND --flag` between fences names a command, and flags that some command has.
+func TestCommandsOfPagesExist(t *testing.T) {
+	source := sources(t, "../cmd/ranker-worker")
+	exist := found(t, source, `\bUse:\s+"([a-z]+)[ "]`, 20)
+	seen := 0
+	for _, page := range pages(t) {
+		for _, text := range fences(t, page) {
+			text = strings.ReplaceAll(text, "\\\n", " ")
+			for _, m := range regexp.MustCompile(`(?m)^ *(?:\$ )?(?:\./)?(?:ranker-worker|go run \./cmd/ranker-worker) ([a-z]+)(.*)$`).FindAllStringSubmatch(text, -1) {
+				seen++
+				assert.Contains(t, exist, m[1], "%s: %s", page, m[0])
+				for _, flag := range regexp.MustCompile(`(?:^| )--([a-z-]+)`).FindAllStringSubmatch(m[2], -1) {
+					assert.Contains(t, source, `"`+flag[1]+`"`, "%s: %s", page, m[0])
+				}
+			}
+		}
+	}
+	assert.Greater(t, seen, 10)
+}
+
+// TestConfigurationsOfREADMELoad without a warning: the file of README.md, with each line of its section on policies, and with each row of the page on policies.
+func TestConfigurationsOfREADMELoad(t *testing.T) {
+	blocks := fences(t, "../README.md")
+	file := slices.IndexFunc(blocks, func(text string) bool { return strings.HasPrefix(text, "kafka:") })
+	require.GreaterOrEqual(t, file, 0)
+	_, section, _ := strings.Cut(read(t, "../README.md"), "\n## Which policy?\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	lines := strings.Split(section, "\n- ")
+	for _, row := range table(t, read(t, "choose-a-policy.md"), "## By how payoffs behave", "payoffs (rewards)") {
+		lines = append(lines, row[1])
+	}
+	tried := 0
+	for _, line := range lines {
+		text := blocks[file]
+		for _, word := range code(line) {
+			switch key, _, _ := strings.Cut(word, ":"); key {
+			case "payoffs":
+				text = strings.Replace(text, "payoffs: stochastic", word, 1)
+			case "context":
+				text += "    " + word + "\n"
+			default:
+				t.Fatalf("%q is no setting that this test knows", word)
+			}
+			tried++
+		}
+		_, warnings, err := config.Load("worker.yaml", []byte(text), func(string) (string, bool) { return "", false })
+		require.NoError(t, err, text)
+		assert.Empty(t, warnings, text)
+	}
+	assert.Equal(t, 11, tried)
+}
