@@ -417,7 +417,8 @@ func here(t *testing.T) (paths []string) {
 // pages lists the pages below docs/ and those elsewhere that users read.
 func pages(t *testing.T) []string {
 	t.Helper()
-	return append(here(t), "../README.md", "../deploy/README.md", "../CHANGELOG.md", "../tools/examples/movielens/README.md")
+	return append(here(t), "../README.md", "../deploy/README.md", "../CHANGELOG.md", "../tools/examples/movielens/README.md",
+		"../llms.txt")
 }
 
 // links lists the files that a page links to, relative to docs/, with their anchors. Those of the web are left out.
@@ -449,7 +450,7 @@ func TestLinksLead(t *testing.T) {
 	}
 }
 
-// TestTheDoorLeadsToEachPage below docs/, and README.md leads to the door.
+// TestTheDoorLeadsToEachPage below docs/, and so does llms.txt. README.md leads to the door.
 func TestTheDoorLeadsToEachPage(t *testing.T) {
 	targets := func(page string) (all []string) {
 		for _, link := range links(t, page) {
@@ -457,11 +458,12 @@ func TestTheDoorLeadsToEachPage(t *testing.T) {
 		}
 		return all
 	}
-	linked := targets(door)
+	linked, listed := targets(door), targets("../llms.txt")
 	for _, page := range here(t) {
 		if page != door {
 			assert.Contains(t, linked, page, "no reader finds the page")
 		}
+		assert.Contains(t, listed, "../docs/"+page, "llms.txt")
 	}
 	assert.Contains(t, targets("../README.md"), "../docs/"+door)
 }
