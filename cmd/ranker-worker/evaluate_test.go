@@ -117,7 +117,7 @@ func TestEvaluateUsage(t *testing.T) {
 		{nil, 2, "no input: give --config, or --impressions"},
 		{[]string{"--flat", flatLog, "--config", "x"}, 2, "[config flat]"},
 		{[]string{"--flat", "nowhere"}, 1, "nowhere"},
-		{[]string{"--flat", flatLog, "--target", "nix"}, 1, `flat.jsonl:2: nothing says what target "nix" does here`},
+		{[]string{"--flat", flatLog, "--target", "nix"}, 1, `flat.jsonl:2: target "nix" has no decision here`},
 		{[]string{"--flat", flatLog, "--payoff-range", "1,0"}, 2, "--payoff-range"},
 		{[]string{"--flat", flatLog, "--unpaid", "much"}, 2, "--unpaid"},
 		{[]string{"--flat", flatLog, "--clip", "-1"}, 2, "--clip"},

@@ -46,7 +46,7 @@ func Hint(l *Letter) string {
 
 // schemaHint is about serializers with a schema registry: 0, the schema's number in 4 bytes, then the content.
 func schemaHint(v []byte) string {
-	return fmt.Sprintf("the value begins with 0 and a number that may be that of a schema (%d) in a schema registry, as Confluent's serializers write it; "+
+	return fmt.Sprintf("the value begins with 0 and, it seems, the number of a schema (%d) in a schema registry, as Confluent's serializers write it; "+
 		"most likely Avro or Protobuf: kafka.formats says which a topic has (avro, which needs kafka.schema_registry.url, or protobuf); then "+
 		"`dlq replay` sends it again", binary.BigEndian.Uint32(v[1:]))
 }
