@@ -1,7 +1,9 @@
-// Package delay makes a policy learn from payoffs that arrive late. A Learner is a policy with its statistics and its handling of
-// delay, for one partition. QPMD is for stochastic payoffs and BOLD for adversarial ones, both from the paper's appendix C.2. Direct
-// and Robust feed payoffs as they arrive, and Preferring learns the order of utilities first (appendix C.1). Optional interfaces, such
-// as Sharing, Mergeable and Inspector, add what single commands need. The package is pure: no I/O, no clock, no global randomness.
+// Package delay has learners. A learner is a policy with its statistics and its handling of late payoffs, for one partition; Learner is
+// the interface. Direct feeds payoffs on arrival, with features by NewPersonal. Robust is for means that change. QPMD (stochastic) and
+// BOLD (adversarial) are from the paper's appendix C.2. Preferring first learns the order of utilities (appendix C.1). Packages
+// stream/partition, internal/lab and internal/evaluate run learners, and internal/learners makes them from the configuration. Other
+// interfaces are optional: Sharing and ItemRemoving serve the worker, Mergeable and Inspector mostly the commands. The package is pure: no
+// I/O, no clock, no global randomness.
 package delay
 
 import "github.com/ranker-worker/ranker-worker/policy"

@@ -1,4 +1,6 @@
-// Package audit reads a group's topics for package stream/replay. It joins no group, and writes nothing.
+// Package audit replays a worker group's rankings from Kafka, for the commands replay and explain, and for tools/faults. Open describes
+// the topics. Topics.Replay runs stream/replay up to their ends; Explain gives the reasons for one impression's ranking. From begins with
+// a base, a state that `state base` saved. The package joins no consumer group, writes nothing, and needs no Redis.
 package audit
 
 import (

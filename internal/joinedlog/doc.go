@@ -1,8 +1,9 @@
-// Package joinedlog reads a learner's decisions and their outcomes from Kafka's topics or from files, joined in event time. Read
-// returns a Log, whose Play replays its Events any number of times; a Source is one partition or file. It is not from the paper.
+// Package joinedlog joins logged rankings with impressions, selections and payoffs, for internal/evaluate and internal/lift. It is not
+// from the paper. A Source is one partition (OpenTopics) or file (OpenLines). Read joins Sources by a Query into a Log, and Log.Play
+// replays its Events. A row is a ranking by one learner, with a certain order of utilities; with Query.Accept it is any accepted ranking,
+// without Events.
 //
-// A row is a decision with impression and ranking. Selection, payoffs and end are joined to it as the worker does. Event time is
-// the least, over topics, of the newest time read. At the log's end a row younger than its payoff deadline is immature, even if
-// paid, since rows must be compared at equal age. But if all rows up to one have ended, these count at any age. Events are in a
-// temporary file, so that memory is for open rows only.
+// Event time is the least of the newest times of rankings, payoffs and, where configured, selections. At the end, rows younger than their
+// payoff deadline are immature, even if paid: rows are compared at equal age. Rows before the first open row are exempt. Events are in a
+// temporary file; open rows, waiting records and all rows' Outcomes are in memory.
 package joinedlog

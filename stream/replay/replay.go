@@ -1,12 +1,11 @@
-// Package replay makes the rankings of a log again, from the topics and the observations in the rankings' headers, and compares them byte
-// by byte.
+// Package replay computes logged rankings again, and compares them byte by byte. Run takes a Config with a Log for each partition, and
+// returns Results. It begins with the topics or with a Base, a saved state. Package internal/audit implements Log and calls Run. The
+// package is pure.
 //
-// A machine of each partition repeats the work of the partition's owners: it loads an owner's state, from the segments that earlier
-// machines sealed; processes the same records in the same order; reads other partitions' statistics where the owner did, from those
-// partitions' machines; ends impressions at the same time; and seals where the owner sealed. An owner that adopted decisions of an earlier
-// one adopts them again. Missing observations or records make rankings not exact, with the reason, and are never an error.
-//
-// The package is pure: its caller reads the topics.
+// An owner is a worker that held the partition for a time. Rankings' headers have its order of records (Steps) and its other inputs
+// (Seen). A partition.Machine repeats each owner's work: loading, steps, reading other partitions' statistics, expiry and seals; decisions
+// that the owner adopted are adopted again. Missing data or other settings make rankings not exact, with the reason. They are not an
+// error; unreadable topics are.
 package replay
 
 import (

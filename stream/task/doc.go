@@ -1,6 +1,7 @@
-// Package task is the protocol of one partition as a pure machine: acquire, fence, check, replay,
-// run, checkpoint, drain. Task returns Requests, and takes their Replies. A Shell executes them:
-// package stream, or the randomised model. Task does no I/O, reads no clock and starts no goroutine.
+// Package task is the protocol by which a worker owns one partition. It does no I/O, reads no clock and starts no goroutine. Task takes
+// over, fences earlier owners, checks topics and store, and loads a partition.Machine; then it replays, runs, checkpoints and drains.
+// Advance returns Requests; the caller executes each by a Shell, and passes its Reply to Handle. Package stream does this for workers,
+// internal/admin for commands, and sim_test.go in a simulation.
 //
 //	task.go         Advance, Handle, Drain; errors. ask.go, request.go: requests and replies
 //	acquire.go      taking over; fence.go: earlier owners; check.go, facts.go: topics and store
