@@ -2,6 +2,7 @@
 // It does no I/O, reads no clock, starts no goroutine and draws no global randomness: equal inputs give equal outputs.
 //
 // Machine joins impressions, selections and payoffs by id, and feeds learners (package delay). Its life: Load, Loaded, then Step, Tick and
-// Expire, with Seal before each checkpoint. PooledState holds the statistics of all partitions, once for a process; package stream feeds it
-// from other partitions. Package task drives a Machine for the worker that owns the partition. Package replay computes logged rankings again. Offline (offline*.go) is a machine for the state commands.
+// Expire, with Seal before each checkpoint. PooledState holds the statistics of all partitions, once for a process; package stream feeds
+// it from other partitions. Package task drives a Machine for the worker that owns the partition. Package replay computes logged rankings
+// again. Offline (offline*.go) is a machine for the state commands.
 package partition
