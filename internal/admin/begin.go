@@ -54,7 +54,7 @@ func (tool *Tool) firstCut(ctx context.Context, p int32, n int) (*state.Meta, er
 	for t := range event.Topic(event.Topics) {
 		f := &d.Topics[t]
 		if used := t != event.Selections || tool.machine.HasSelections; used && (f.Missing || f.Partitions != n) {
-			return nil, fmt.Errorf("topic %q has %d partitions instead of %d: %w", tool.broker.Topic(t), f.Partitions, n, ErrTopics)
+			return nil, fmt.Errorf("topic %q has partition count %d instead of %d: %w", tool.broker.Topic(t), f.Partitions, n, ErrTopics)
 		}
 	}
 	lost, err := tool.ranBefore(ctx, p, &d)

@@ -55,7 +55,7 @@ func (tool *Tool) newResharding(ctx context.Context, staging *Tool, to int, recr
 		seen:   map[int32]int64{}}
 	if slices.Equal(cut.TopicNames, tool.machine.TopicNames[:]) {
 		if f.to < f.from && !recreated {
-			return nil, fmt.Errorf("%w (they have %d partitions, the state has %d)", ErrRecreated, f.to, f.from)
+			return nil, fmt.Errorf("%w (partition count %d, of the state %d)", ErrRecreated, f.to, f.from)
 		}
 		return f, nil
 	}

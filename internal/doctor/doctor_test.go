@@ -193,7 +193,7 @@ func TestTopics(t *testing.T) {
 	unequal := of(t, testenv.Embedded(t))
 	testenv.Topics(t, unequal.brokers, 3, unequal.group+"-p")
 	testenv.Topics(t, unequal.brokers, 2, unequal.group+"-i")
-	unequal.finds(t, doctor.Options{}, [2]string{"fault topics", `has 3 partitions, but "`})
+	unequal.finds(t, doctor.Options{}, [2]string{"fault topics", `has partition count 3, but "`})
 }
 
 // TestPartitioners: producers with different partitioners are a fault, which names the setting.

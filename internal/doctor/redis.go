@@ -62,7 +62,7 @@ func (d *doctor) server(s *redisstore.Server) {
 
 func orUnknown(text string) string {
 	if text == "" {
-		return "an unknown number of"
+		return "unknown"
 	}
 	return text
 }

@@ -188,7 +188,7 @@ func (d *Door) count(ctx context.Context) (int, error) {
 	}
 	m, err := d.broker.Partitions(ctx, event.Rankings)
 	if err == nil && m != n {
-		err = fmt.Errorf("topic %q has %d partitions, %q has %d", d.topics[event.Impressions], n, d.topics[event.Rankings], m)
+		err = fmt.Errorf("topic %q has partition count %d, %q has %d", d.topics[event.Impressions], n, d.topics[event.Rankings], m)
 	}
 	return n, err
 }

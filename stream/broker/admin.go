@@ -115,7 +115,7 @@ func (c *Client) wanted(l *metadata, spec Spec) (int, error) {
 			continue
 		}
 		if spec.Partitions != 0 && spec.Partitions != n {
-			return 0, fmt.Errorf("topic %q has %d partitions already: the others cannot have %d", c.o.Topics[t], n, spec.Partitions)
+			return 0, fmt.Errorf("topic %q exists with partition count %d: the others cannot have %d", c.o.Topics[t], n, spec.Partitions)
 		}
 		return n, nil
 	}
@@ -217,7 +217,7 @@ func (k *checker) existing(t event.Topic, name string, n int) {
 	if k.first == "" {
 		k.first, k.number = name, n
 	} else if n != k.number {
-		k.add("topic %q has %d partitions, but %q has %d: records of one impression would part; all of them need the same "+
+		k.add("topic %q has partition count %d, but %q has %d: records of one impression would be separated; all of them need the same "+
 			"number, and a topic with records must be recreated to change it", name, n, k.first, k.number)
 	}
 	if s.compacted() {
@@ -246,7 +246,7 @@ func (k *checker) deadLetters(topic, name string, unknown bool, n int) error {
 	case unknown:
 		return nil
 	case have < n:
-		k.add("topic %q has %d partitions, fewer than the %d of %q, whose dead letters it takes: add the missing ones", name,
+		k.add("topic %q has partition count %d, below the %d of %q, whose dead letters it takes: add partitions", name,
 			have, n, topic)
 	}
 	if s := k.settings[name]; s.compacted() {

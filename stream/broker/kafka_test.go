@@ -451,9 +451,9 @@ func TestCheckNamesEveryProblem(t *testing.T) {
 			"-impressions\", is compacted (cleanup.policy=compact): it refuses those of records without a key",
 			"-selections\" does not exist",
 			"-selections.dlq\", for the dead letters",
-			"-payoffs.dlq\" has 2 partitions, fewer than the 3",
+			"-payoffs.dlq\" has partition count 2, below the 3",
 			"max.message.bytes=1000, less than",
-			"-rankings\" has 2 partitions, but",
+			"-rankings\" has partition count 2, but",
 			"message.timestamp.type=CreateTime",
 			"keeps records for 1h0m0s, less than the 2h0m0s",
 		} {
@@ -462,7 +462,7 @@ func TestCheckNamesEveryProblem(t *testing.T) {
 		}
 		require.Len(t, problems, 9)
 		_, err = c.Create(soon(t), Spec{Partitions: 4, Replication: 1})
-		require.ErrorContains(t, err, "3 partitions already")
+		require.ErrorContains(t, err, "exists with partition count 3")
 	})
 }
 

@@ -99,7 +99,7 @@ func (c *Config) checkTopics(d *Description) (StopReason, error) {
 		f, name := &d.Topics[topic], c.TopicNames[topic]
 		switch {
 		case f.Partitions != n:
-			return StopPartitions, fmt.Errorf("topic %q has %d partitions, but %q has %d: all must have the same number",
+			return StopPartitions, fmt.Errorf("topic %q has partition count %d, but %q has %d: all must have the same number",
 				name, f.Partitions, c.TopicNames[event.Impressions], n)
 		case int(c.Partition) >= n:
 			return StopPartitions, fmt.Errorf("no partition %d: the topics have %d", c.Partition, n)
@@ -166,8 +166,8 @@ func (c *Config) checkCut(d *Description, m *state.Meta, cut cutPositions) (Stop
 			"workers and run `ranker-worker state reshard`", m.TopicNames, c.TopicNames)
 	}
 	if n := d.Topics[event.Impressions].Partitions; n != m.Partitions {
-		return StopPartitions, fmt.Errorf("the topics had %d partitions when the state was made, now %d: records of one "+
-			"impression would part: stop the workers and run `ranker-worker state reshard`", m.Partitions, n)
+		return StopPartitions, fmt.Errorf("the topics had partition count %d when the state was made, now %d: records of one "+
+			"impression would be separated: stop the workers and run `ranker-worker state reshard`", m.Partitions, n)
 	}
 	for topic := event.Topic(0); topic < event.Inputs; topic++ {
 		if c.reads(topic) {
