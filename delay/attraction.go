@@ -16,8 +16,8 @@ const hashAttraction = "attraction"
 // every impression brings a selection.
 //
 // An impression counts for the item on top, which every attentive user sees. It counts as selected if the selection is the item itself, or
-// one shown before the next leader (a user with another taste, or one who went on down the list). A selection further down shows that the
-// user saw more than the item on top: the impression does not count, since windows are neither known nor assumed.
+// one shown before the next leader: by a user with another taste, or who went on. A selection further down shows that the user saw more
+// than the item on top: the impression does not count, since windows are neither known nor assumed.
 //
 // The counts of an impression depend on its ranking and selection alone. So counts are exact integers, add up over partitions, and do not
 // depend on the order of impressions.

@@ -21,7 +21,7 @@ type Explorer interface {
 // The paper mixes n permutations for lazy windows, q_1 ≥ q_2 ≥ …. Uniform selection is admissible more often: exactly if q_1+…+q_k ≥ k/n
 // for every k. Then one number draws the ranking from the comonotone coupling (admissible.Sampler). Lists shorter than the longest window
 // fold its tail onto the last one, so admissibility depends on the length. If it is not admissible, exploration aims at the minimiser of
-// F(p) = −2Σ√p_i over the admissible set, in which every candidate that any user can select has p_i > 0.
+// F(p) = −2Σ√p_i over the admissible set. Every candidate that any user can select has p_i > 0 there.
 //
 // As in Greedy, items without a payoff lead before all others.
 type EpsilonGreedy struct{ exploit Greedy }

@@ -9,7 +9,7 @@ import "math"
 //
 // kl(p,q) = p·log(p/q) + (1−p)·log((1−p)/(1−q)), for payoffs within [0,1]. There is no other assumption and no parameter. For rare
 // conversions kl is near (q−p)²/2q, far above the 2(q−p)² of other bounds, so that fewer payoffs separate them. As in Optimistic, an
-// inversion of two items needs a sample of the worse one: the expected number of inversions of s and j is log T/kl(μ_j, μ_s) to first
+// inversion of two items needs a sample of the worse one. So the expected number of inversions of s and j is log T/kl(μ_j, μ_s) to first
 // order.
 //
 // For payoff per impression, Input.selection gives the index. Items without a payoff lead before all others.

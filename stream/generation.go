@@ -101,9 +101,9 @@ func (g *Generation) Partitions() []int32 { return slices.Clone(g.partitions) }
 // has returned, the rebalance timeout has passed, or we were silent for the session timeout.
 func (g *Generation) Done() <-chan struct{} { return g.done }
 
-// Run runs supervise and returns when it has returned. Its context ends with the generation, and it must return soon after: until then
-// no other member gets our partitions, and after the rebalance timeout we are no longer a member. If it returns earlier the generation
-// goes on until Close or a rebalance. Run always calls it, if need be with an ended context, and must be called at most once.
+// Run runs supervise and returns when it has returned. Its context ends with the generation, and it must return soon after. Until then no
+// other member gets our partitions, and after the rebalance timeout we are no longer a member. If it returns earlier the generation goes on
+// until Close or a rebalance. Run always calls it, if need be with an ended context, and must be called at most once.
 //
 // Heartbeats go on while supervise drains: kafka-go stops its own when the generation
 // ends, and a drain longer than the session timeout would lose the membership.

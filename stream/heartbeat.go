@@ -10,9 +10,9 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 )
 
-// heartbeatRequest is Kafka's Heartbeat, version 0. kafka-go's Client.Heartbeat (v0.4.51) never fails: it reads the
-// response's fields in the wrong order, so that the error code lands in the throttle time; and it asks any broker
-// instead of the coordinator. The transport lets a message write its own bytes, and finds the group's coordinator.
+// heartbeatRequest is Kafka's Heartbeat, version 0. kafka-go's Client.Heartbeat (v0.4.51) never fails: it reads the response's fields in
+// the wrong order, so that the error code lands in the throttle time. It also asks any broker instead of the coordinator. The transport
+// lets a message write its own bytes, and finds the group's coordinator.
 type heartbeatRequest struct {
 	clientID   string
 	group      string

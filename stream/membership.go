@@ -220,8 +220,8 @@ func (m *Membership) LastError() error {
 	return m.lastErr
 }
 
-// join starts kafka-go's part at its first call, once the topics are known to exist: kafka-go's metadata
-// requests create missing topics, with the broker's default partition count, if the broker allows it.
+// join starts kafka-go's part at its first call, once the topics are known to exist. kafka-go's metadata requests create missing topics,
+// with the broker's default partition count, if the broker allows it.
 func (m *Membership) join(ctx context.Context) (*kafka.ConsumerGroup, error) {
 	for {
 		m.mu.Lock()

@@ -12,8 +12,8 @@ import (
 // Refuse answers a refused request.
 type Refuse func(w http.ResponseWriter, status int, why string)
 
-// ownNames refuses requests that a browser sends for another site's page: for a host other than
-// loopback, to which the site has pointed its own name (DNS rebinding), or with another origin.
+// ownNames refuses requests that a browser sends for another site's page. They have another origin, or a host other than loopback, to which
+// the site has pointed its own name (DNS rebinding).
 func ownNames(h http.Handler, refuse Refuse) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !ownHost(r.Host) {

@@ -17,8 +17,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// traces makes one partition's spans: one per fetched batch, until a checkpoint holds the results of its records, with links
-// to the spans that its records name; and below it one per request to Kafka or Redis. It sees requests and replies only.
+// traces makes one partition's spans. There is one per fetched batch, until a checkpoint holds the results of its records, with links to
+// the spans that its records name. Below it there is one per request to Kafka or Redis. It sees requests and replies only.
 //
 // A fetch has no span: it mostly waits for records.
 type traces struct {

@@ -62,8 +62,8 @@ const keptHistory = 100
 // importedHash names the hash with a learner's imported values.
 func importedHash(learner string) string { return learner + ":" + partition.ImportedHash }
 
-// imported returns the writes that record an import: own are those of a machine with the imports
-// only, taken those of the importing one, which leaves out BOLD's instances that it has already.
+// imported returns the writes that record an import: own are those of a machine with the imports only, taken those of the importing one.
+// The latter skips BOLD's instances that it has already.
 func imported(learner string, own, taken []state.Write) []state.Write {
 	known := map[string]bool{}
 	for _, w := range taken {

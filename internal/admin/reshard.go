@@ -136,9 +136,9 @@ func (tool *Tool) resume(ctx context.Context, staging *Tool, to int, yes bool) (
 	return r, nil
 }
 
-// resumable returns the detail of a complete new state whose move has begun, else "". The move has begun when each old
-// partition is locked, so that no worker can have changed the old state since. A worker may begin where the old state
-// was dropped and the new one is not there yet: its decisions are in the log, and the new state's owner adopts them.
+// resumable returns the detail of a complete new state whose move has begun, else "". The move has begun when each old partition is locked,
+// so that no worker can have changed the old state since. A worker may begin after the old state was dropped and before the new one is
+// stored. Its decisions are in the log, and the new state's owner adopts them.
 func (tool *Tool) resumable(ctx context.Context, staging *Tool, to int) (detail string, err error) {
 	if detail, err = staging.complete(ctx, to); err != nil || detail == "" {
 		return "", err

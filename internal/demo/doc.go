@@ -1,3 +1,3 @@
-// Package demo plays the whole product in one process: an embedded Kafka broker and an embedded Redis, simulated users with hidden windows
-// and late payoffs, and the real worker between them, over real sockets.
+// Package demo plays the whole product in one process, over real sockets: an embedded Kafka broker and Redis, simulated users with hidden
+// windows and late payoffs, and the real worker.
 package demo

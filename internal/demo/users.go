@@ -5,7 +5,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/simulate"
 )
 
-// newUsers makes users who like what does not pay, and pay days later. On the front page, payoffs change after half of the impressions.
+// newUsers makes users who like items that do not pay, and pay days later. On the front page, payoffs change after half of the impressions.
 func newUsers(seed uint64, impressions int) (platform.Several, error) {
 	all := platform.Several{{Learner: feed}, {Learner: frontPage}}
 	for i := range all {

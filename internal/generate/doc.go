@@ -1,3 +1,3 @@
-// Package generate sends simulated traffic to real topics, to try a worker before producers exist: impressions at a rate, and the
-// selections and payoffs of simulated users who see the worker's rankings.
+// Package generate sends simulated traffic to real topics, to try a worker before producers exist: impressions, and the selections and
+// payoffs of simulated users who see its rankings.
 package generate

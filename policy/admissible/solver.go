@@ -20,10 +20,10 @@ import (
 //
 // # Method
 //
-// This is a separable convex problem under nested caps on prefix sums. With η = 1/max r, a_i = η(g_i − min g) and w_i = η·r_i, the
-// optimum is p_i = w_i²/(a_i + τ_i)². The multipliers τ fall with i, and are constant on blocks between tight prefixes. For any τ,
-// one prefix is tight and has the i with τ_i > τ: the one whose cap the probabilities w_i²/(a_i + τ)² exceed the most
-// (decomposition of Fujishige 1980 and Groenevelt 1991). It splits the problem in two.
+// This is a separable convex problem under nested caps on prefix sums. With η = 1/max r, a_i = η(g_i − min g) and w_i = η·r_i, the optimum
+// is p_i = w_i²/(a_i + τ_i)². The multipliers τ fall with i, and are constant on blocks between tight prefixes. For any τ, one prefix is
+// tight and has the i with τ_i > τ. It is the one whose cap the probabilities w_i²/(a_i + τ)² exceed the most (decomposition of Fujishige
+// 1980 and Groenevelt 1991). It splits the problem in two.
 //
 // τ is mostly that of one block without inner caps: the root of S^{−1/2} − m^{−1/2}, for S the sum of probabilities and m their
 // required mass. It is concave and nearly linear in τ, so two or three Householder steps suffice (A. Householder, The Numerical

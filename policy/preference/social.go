@@ -223,7 +223,7 @@ func overlap(a, b *socialEntry) bool {
 
 func (s *Social) Explore(items []policy.Item, _ []int32, key policy.Key, shown []int32) {
 	s.measure(items, key)
-	// Items are ordered by mean: one overlaps an item before it if it overlaps the one that reaches highest, and one behind it if
+	// Items are ordered by mean. An item overlaps one before it if it overlaps the one that reaches highest. It overlaps one behind it if
 	// it overlaps the one that reaches lowest.
 	e := s.entries
 	reach := &e[0]

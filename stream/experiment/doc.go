@@ -1,5 +1,5 @@
-// Package experiment holds the statistics of experiments (A/B tests). It gives each unit an arm, sums the payoffs of each arm's units, and
-// decides whether an arm is better or worse than the control, with bounds that hold at every look. It is pure.
+// Package experiment holds the statistics of experiments (A/B tests). It gives each unit an arm, and sums the payoffs of each arm's units.
+// Bounds that hold at every look decide whether an arm is better or worse than the control. It is pure.
 //
 // A unit is an impression. With assignment by user, it is all impressions of a group of users in a period, since impressions of one user
 // are not independent. A unit's arm is a hash of experiment, run and unit (Draw), so all partitions agree without communication.

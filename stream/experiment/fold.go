@@ -49,8 +49,8 @@ func (t Totals) mean() int64 {
 	return int64(m)
 }
 
-// sums returns the contribution of an arm's units in a cohort, for mean m in units of 2⁻³⁰: Σ(x−m) = X − n·m, Σ(x−m)² = Q − 2·m·X + n·m²,
-// rounded once.
+// sums returns the contribution of an arm's units in a cohort, for mean m in units of 2⁻³⁰, rounded once. Σ(x−m) = X − n·m, and Σ(x−m)² = Q
+// − 2·m·X + n·m².
 func (c Counts) sums(m int64) Sums {
 	// In units of 2⁻⁶⁰, with 128 bits. All factors are ≥ 0. Rounded squares can make it slightly negative.
 	high, low := bits.Mul64(uint64(c.Q), perPayoff)

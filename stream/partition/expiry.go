@@ -154,7 +154,7 @@ func (m *Machine) Walked(bucket int64) {
 // before the first walk ended.
 func (m *Machine) WalkLag() event.Millis { return m.expiry.lag(m.time.watermark) }
 
-// Expire does what is due for an entry of the walk, and moves it to the bucket of its next deadline.
+// Expire processes the due ends of an entry of the walk, and moves it to the bucket of its next deadline.
 func (m *Machine) Expire(e state.Entry, _ event.Millis, _ *Output) error {
 	m.stepping = stepping{}
 	if err := m.open(e.ID, nil, Found{Page: e.Page, Value: e.Value}); err != nil {

@@ -344,8 +344,8 @@ func (m *Machine) adopt(in *Input, parsed bool, out *Output) error {
 }
 
 // makeRoom ends an impression that stands under the id of an adopted decision. Such a one may exist if it was forgotten when the decision
-// was made but is not yet in this replay: join.remember was raised, or the watermark is not as far again. The decision's maker had seen it
-// end. If it is pending here, its deadline is past, or its payoff came out of this replay's sight: then the learner receives none.
+// was made but is not yet in this replay. Then join.remember was raised, or the watermark is not as far again. The decision's maker had
+// seen it end. If it is pending here, its deadline is past, or its payoff came out of this replay's sight: then the learner receives none.
 func (m *Machine) makeRoom(r *event.Ranking) {
 	e, d := &m.cur.entry, &r.Decision
 	if e.kind <= waiting {

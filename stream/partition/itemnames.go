@@ -37,9 +37,9 @@ type namedItem struct {
 	until  event.Millis
 }
 
-// appendNames appends the stored form of a page of items, ascending by number; nothing if there are none. The format: the earliest time
-// until which one is kept, in milliseconds; then for each number up to the last, the name's length plus 1, the name, and by how many
-// milliseconds longer it is kept, or 0 for a number without an item.
+// appendNames appends the stored form of a page of items, ascending by number; nothing if there are none. The format begins with the
+// earliest time until which one is kept, in milliseconds. For each number up to the last follow the name's length plus 1, the name, and the
+// further milliseconds that it is kept. A number without an item has 0.
 func appendNames(dst []byte, items []namedItem) []byte {
 	if len(items) == 0 {
 		return dst

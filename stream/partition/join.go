@@ -56,7 +56,7 @@ func (m *Machine) stepSelection(in *Input, out *Output) error {
 	m.settle()
 	v, faulty := m.judgeSelection(effective)
 	if err := m.mayConclude(in, effective, v); err != nil {
-		m.save(false) // what was due is done
+		m.save(false) // due ends have been processed
 		return err
 	}
 	m.conclude(rec, effective, v, faulty, out)
@@ -84,7 +84,7 @@ func (m *Machine) stepPayoff(in *Input, out *Output) error {
 	m.settle()
 	v, faulty := m.judgePayoff(effective)
 	if err := m.mayConclude(in, effective, v); err != nil {
-		m.save(false) // what was due is done
+		m.save(false) // due ends have been processed
 		return err
 	}
 	m.conclude(rec, effective, v, faulty, out)

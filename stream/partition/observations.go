@@ -13,10 +13,9 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// Observations are the inputs of decisions that neither topics nor steps show: which statistics of other partitions were read when, which
-// deadlines the expiry walk reached when, when event time was acted upon between records, and which segments made up which checkpoint.
-// Rankings carry them in a header beside the steps. With both headers a replay repeats the owner's calls, and computes the same rankings
-// bit for bit.
+// Observations are the inputs of decisions that neither topics nor steps show. They record reads of other partitions' statistics, the
+// deadlines that the expiry walk reached, event time applied between records, and the segments of each checkpoint. Rankings carry them in a
+// header beside the steps. With both headers a replay repeats the owner's calls, and computes the same rankings bit for bit.
 //
 // A header holds tokens of one byte, the kind in the high three bits and a number in the low five; some are followed by varints. Between
 // tokens stands the number of records stepped, ranked impressions included. Observations are recorded from Seen on, during adoption too: so

@@ -36,7 +36,7 @@ func bucketOf(deadline, w event.Millis) int64 {
 }
 
 // pageEntries bounds a page: so large that a Redis key costs an entry little, and so small that Redis keeps the page in its compact
-// encoding (hash-max-listpack-entries, 128 to 512), where finding an entry takes about a microsecond.
+// encoding (hash-max-listpack-entries, 128 to 512). There, finding an entry takes about a microsecond.
 const pageEntries = 128
 
 type page struct {

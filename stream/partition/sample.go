@@ -55,7 +55,7 @@ type ShownSample struct {
 	Rank       int32 // 0 is the lowest; -1: not known
 	Evidence   policy.Evidence
 	Propensity float64 // of its selection; 0: not recorded
-	// Leader is the position, in the order shown, of the candidate that this one follows: its own if it is a leader, else that of an
+	// Leader is the position, in the order shown, of the candidate that this one follows. It is its own if it is a leader, else that of an
 	// earlier leader with a higher utility.
 	Leader int
 }

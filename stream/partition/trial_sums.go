@@ -69,7 +69,7 @@ func (x *trial) count(arm int, e *entry, c experiment.Counts) {
 	}
 }
 
-// walked returns the time up to which all units' deadlines are past, if the walk has closed all buckets below floor: a bucket may be as
+// walked returns the time up to which all units' deadlines are past, if the walk has closed all buckets below floor. A bucket may be as
 // wide as 1/256 of the horizon.
 func (x *trial) walked(floor int64) event.Millis {
 	return (floor - (x.horizon/tick+1+widthPart-1)/widthPart - 1) * tick

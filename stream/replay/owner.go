@@ -30,8 +30,8 @@ func (p *replayed) has(b *partition.ObservationBegin) bool {
 	return slices.ContainsFunc(p.unsent, func(x sealed) bool { return x.seal == s })
 }
 
-// leadsTo fails unless the present owner made the observations before another one began, and they lead to the latter's state: after a store
-// that went back, headers hold another owner's observations.
+// leadsTo fails unless the observations before another owner began are the present owner's, and lead to the other one's state. After a
+// store that went back, headers hold another owner's observations.
 func (p *replayed) leadsTo(b *partition.ObservationBegin, before []partition.Observation) error {
 	seals := p.seals
 	for i := range before {

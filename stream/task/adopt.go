@@ -88,8 +88,8 @@ func (t *Task) endReplay() {
 
 var errUnretired = errors.New("an earlier owner had a producer id that is neither ours nor retired")
 
-// unretired starts over if the log has a marker of a producer id that our marker did not fence and that was not
-// retired: the coordinator has forgotten the id, or the state is older. Its owner may live, so the id is retired first.
+// unretired starts over if the log has a marker of a producer id that our marker did not fence and that was not retired. Then the
+// coordinator has forgotten the id, or the state is older. Its owner may live, so the id is retired first.
 func (t *Task) unretired() bool {
 	n := len(t.logProducers)
 	for _, p := range t.run.replay.cursor.unretired {

@@ -1,8 +1,8 @@
 package task
 
-// A step of the expiry walk takes walkAtLeast ids. There is one step per checkpoint, and an
-// impression is visited up to three times. So a step that did not reach the end is followed by one of
-// twice its size, up to walkAtMost, which bounds a reply: else due ids would pile up in a busy store.
+// A step of the expiry walk takes walkAtLeast ids. There is one step per checkpoint, and an impression is visited up to three times. So a
+// step that did not reach the end is followed by one of twice its size, up to walkAtMost, which bounds a reply. Otherwise due ids would
+// pile up in a busy store.
 const (
 	walkAtLeast = 4000
 	walkAtMost  = 32_000

@@ -29,8 +29,8 @@ func (o *ownership) probed(now time.Duration, err error) {
 	o.unfit = errors.Is(err, state.ErrUnfit) || o.unfit && err != nil
 }
 
-// verify compares a fence that the store showed with ours: the token must be equal, and the sequence between low, of the
-// last ack when the store was asked, and that of a checkpoint in flight. Otherwise there is a later owner, or a rollback.
+// verify compares a fence that the store showed with ours. The token must be equal. The sequence must lie between low, of the last ack when
+// the store was asked, and that of a checkpoint in flight. Otherwise there is a later owner, or a rollback.
 func (o *ownership) verify(f state.Fence, low int64, saving bool) error {
 	high := o.fence.Seq
 	if saving {

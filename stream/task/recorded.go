@@ -8,8 +8,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// recordedSteps are logged steps. A replay steps the records between two rankings in the logged order and at
-// the logged event time, so they have the same outcomes as before, whatever was lost since (invariant 6).
+// recordedSteps are logged steps. A replay processes the records between two rankings in the logged order and at the logged event time. So
+// they have the same outcomes as before, whatever was lost since (invariant 6).
 type recordedSteps struct {
 	on bool // the decision at hand has steps
 	// adrift means that a decision, or the state, had no steps. The next steps' beginning is then known only if they state it.

@@ -78,7 +78,7 @@ func (t *Task) stepOne(q *queue, again *partition.InputStep) error {
 	if err != nil {
 		if wait, ok := errors.AsType[*partition.Wait](err); ok {
 			q.hold(wait, t.now.Mono)
-			r.checkpoints.changed(t.now.Mono) // what was due for the record's id is done
+			r.checkpoints.changed(t.now.Mono) // due ends of the record's id have been processed
 			return nil
 		}
 		return fmt.Errorf("stepping %s[%d] at offset %d: %w", t.cfg.TopicNames[q.topic], t.cfg.Partition, it.Offset, err)

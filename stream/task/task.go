@@ -169,7 +169,7 @@ func (t *Task) waitsFor() (doing string, err error) {
 	return t.doing, t.err
 }
 
-// restart drops the memory and acquires again: what we held may not be true any more.
+// restart drops the memory, which may be outdated, and acquires again.
 func (t *Task) restart(err error) {
 	t.obs.Fenced++
 	t.reset()

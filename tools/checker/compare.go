@@ -11,8 +11,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// compare compares an id's stored entry with the expected one. The worker may not have done
-// what event time made due since the id's last record: then the entry is as of that record.
+// compare compares an id's stored entry with the expected one. The worker may not have processed
+// ends due by event time since the id's last record: then the entry is as of that record.
 func (f *fold) compare(id string, l *life) {
 	e := f.state.entries[storedID(id)]
 	if e == nil {

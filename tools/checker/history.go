@@ -93,7 +93,7 @@ func (f *fold) passOver(h *history) {
 	}
 }
 
-// before returns the learner as of before a reset: nothing of its state is left, and its impressions end like an unconfigured learner's.
+// before returns the learner's state before a reset: nothing of its state is left, and its impressions end like an unconfigured learner's.
 func (lf *learnerFold) before(h *history) *learnerFold {
 	return &learnerFold{name: h.Was, reset: h, variants: lf.decided, decided: lf.decided, always: lf.always, delay: lf.delay,
 		given: lf.given, instances: map[int32]*instanceFold{}}

@@ -91,8 +91,8 @@ func (s *isolated) forgetWorkers(ctx context.Context) error {
 	return s.redis.use(func(c goredis.UniversalClient) error { return c.Unlink(ctx, "{"+s.Name+":workers}").Err() })
 }
 
-// changeOneWorker gives one worker a learner that does not fit the state: it stays outside of the
-// group until it gets the learner back, also while the other one is killed and started again.
+// changeOneWorker gives one worker a learner that does not fit the state. It stays outside of the group until it gets the learner back,
+// also while the other one is killed and started again.
 func changeOneWorker(ctx context.Context, s *isolated) error {
 	right, wrong := s.Slots[0], s.Slots[1]
 	wrong.edit = strings.NewReplacer("feed: {", "feed: {payoff_range: [0, 2], ").Replace

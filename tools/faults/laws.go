@@ -13,9 +13,9 @@ import (
 	"github.com/ranker-worker/ranker-worker/tools/checker"
 )
 
-// Laws checks the topics and the stored account independently of package checker: each impression has one
-// ranking or one dead letter, rankings stand in the order of their impressions, and each record is counted
-// once. The group must be settled. It returns the violations, and the number of records read of each topic.
+// Laws checks the topics and the stored account independently of package checker. Each impression has one ranking or one dead letter,
+// rankings stand in the order of their impressions, and each record is counted once. The group must be settled. It returns the violations,
+// and the number of records read of each topic.
 func (g *Group) Laws(ctx context.Context) (violations []string, read [event.Topics]int64, err error) {
 	say := func(format string, args ...any) {
 		if len(violations) < 50 {

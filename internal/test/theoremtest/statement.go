@@ -42,8 +42,8 @@ func Holds[L any](t *testing.T, checks []Check[L], itself L) {
 	}
 }
 
-// SeeNonLearners fails t unless each check fails with each of the non-learners, except for those with a reason, and unless tests are all of
-// the package's tests that are named after a statement, or stand beside one of the paper's in docs/algorithms.md.
+// SeeNonLearners fails t unless each check without a reason fails with each of the non-learners. It also fails unless tests are all of the
+// package's tests that are named after a statement, or stand beside one of the paper's in docs/algorithms.md.
 func SeeNonLearners[L any](t *testing.T, pkg string, nonLearners map[string]L, tests []Test[L]) {
 	t.Helper()
 	var names []string

@@ -178,8 +178,8 @@ func (c *partitionCopier) fence(ctx context.Context) error {
 	}
 }
 
-// Fill writes impressions of 20 candidates, about 950 bytes each, in Protobuf 550, to their default partitions with a plain producer and,
-// if paid, their selections and payoffs, with rising times.
+// Fill writes impressions of 20 candidates, about 950 bytes each, in Protobuf 550, to their default partitions with a plain producer. If
+// paid, it writes their selections and payoffs, too. Times rise.
 func Fill(ctx context.Context, cfg Config) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for p := range cfg.Partitions {

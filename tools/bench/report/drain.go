@@ -19,8 +19,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/tools/bench/copier"
 )
 
-// Drain is one run of each program over the same records: the worker, the worker with an adversarial learner, the bare copier by kafka-go's
-// Client.Fetch and Client.Produce (Copier), and the one by our own codec and transport calls (Raw).
+// Drain is one run of each program over the same records: the worker, and the worker with an adversarial learner. Copier is the bare copier
+// by kafka-go's Client.Fetch and Client.Produce, Raw the one by our own codec and transport calls.
 type Drain struct{ Worker, Adversarial, Copier, Raw Pass }
 
 // Pass is one program's run over the records. CPU times are per record and without the start: from the first output in the log.

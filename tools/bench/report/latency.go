@@ -27,8 +27,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/tools/bench/copier"
 )
 
-// Latency is the wait of impressions for their rankings: from the time at which the impression was due to be sent, even if its producer was
-// late, to its consumer's receipt of the ranking.
+// Latency is the wait of impressions for their rankings. It lasts from the time at which the impression was due to be sent, even if its
+// producer was late, to a consumer's receipt of the ranking.
 type Latency struct {
 	Rate     float64 // achieved, impressions per second
 	P50, P99 time.Duration

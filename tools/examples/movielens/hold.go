@@ -10,9 +10,8 @@ import (
 // milliseconds ago at most.
 const holdEvery = 200 * time.Millisecond
 
-// holdClock measures the share of time on hold, on the stream's own clock: from one sample to the next, the learner of
-// a partition counts as on hold for as long as the stream has gone on, if it is on hold at the second of the two. The
-// share is the mean over the partitions. It is safe for concurrent use.
+// holdClock measures the share of time on hold, on the stream's own clock. The time between two samples counts as on hold for a partition
+// whose learner is on hold at the second one. The share is the mean over the partitions. It is safe for concurrent use.
 type holdClock struct {
 	mu          sync.Mutex
 	begun       bool

@@ -1,5 +1,5 @@
-// Command movielens plays the users of MovieLens-100k with the worker, over a real Kafka and a real Redis: it publishes impressions of
-// films that their users have rated, reads the worker's rankings, and publishes the users' selections and, after delays taken from the
+// Command movielens plays the users of MovieLens-100k with the worker, over a real Kafka and a real Redis. It publishes impressions of
+// films that their users have rated, and reads the worker's rankings. It publishes the users' selections and, after delays taken from the
 // data, their own ratings as payoffs. It compares policies by the mean payoff per impression; README.md defines every number.
 //
 // Each policy gets its own worker process, topics, group and learners, and the same users in the same order with the same windows.

@@ -1,5 +1,5 @@
-// Command growth measures a worker's cost of an impression as partitions, items and feedback grow, on a real Kafka, whose address is
-// in its environment, and a Redis of its own for each row:
+// Command growth measures a worker's cost of an impression as partitions, items and feedback grow. It needs a real Kafka, whose address is
+// in its environment, and starts a Redis for each row:
 //
 //	go run ./internal/test/testenv/cmd/testenv -bench -heap 1g -- go run ./tools/bench/cmd/growth
 //

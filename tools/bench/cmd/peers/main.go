@@ -1,5 +1,5 @@
-// Command peers compares the worker with a Kafka Streams job of the same task, on a real Kafka, whose address is in its environment,
-// and a Redis of its own for each run of the worker:
+// Command peers compares the worker with a Kafka Streams job of the same task. It needs a real Kafka, whose address is in its environment,
+// and starts a Redis for each run of the worker:
 //
 //	go run ./internal/test/testenv/cmd/testenv -bench -heap 1g -- go run ./tools/bench/cmd/peers
 //

@@ -1,6 +1,6 @@
-// Command soak runs workers on a real Kafka of three brokers and a real Redis with a replica,
-// injects faults under traffic, and checks that nothing is lost and nothing counted twice. It
-// prints a table, and ends with status 1 if a law was broken, or a measurement missed its aim.
+// Command soak runs workers on a real Kafka of three brokers and a real Redis with a replica. It injects faults under traffic, and checks
+// that nothing is lost and nothing counted twice. It prints a table, and ends with status 1 if a law was broken, or a measurement missed
+// its aim.
 //
 //	go run ./tools/faults/cmd/soak -duration 10m -seed 1
 //	go run ./tools/faults/cmd/soak -each                     # every kind by itself
