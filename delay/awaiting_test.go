@@ -160,7 +160,7 @@ func TestDirect_PayoffsOfOthersWithoutTheirSilenceMislead(t *testing.T) {
 	}
 	require.InDelta(t, mean(all), mean(with), 1e-5)
 	require.Less(t, mean(with), 0.35, "0.25 is the default, of most")
-	require.Equal(t, 1.0, mean(without), "only good news is heard")
+	require.Equal(t, 1.0, mean(without), "only good news counts")
 }
 
 // Payoffs of a day are delivered at its end, with their times. In between, selections of the day are not silent; once it is delivered,
@@ -207,8 +207,8 @@ func delivering(learners ...*Direct) {
 	}
 }
 
-// Of a partition that nobody has for a while nobody knows whether payoffs come: silence counts up to its pass and no further.
-func TestDirect_SilenceIsHeardUpToTheEarliestPass(t *testing.T) {
+// While a partition has no owner, its payoffs are not read: unpaid selections count up to its tick and no further.
+func TestDirect_UnpaidCountUpToTheEarliestTick(t *testing.T) {
 	ours, theirs := NewDirect(policy.NewGreedy(), ageing(1<<20)), NewDirect(policy.NewGreedy(), ageing(1<<20))
 	delivering(ours, theirs)
 	for _, l := range []*Direct{ours, theirs} {
@@ -235,7 +235,7 @@ func TestDirect_SilenceIsHeardUpToTheEarliestPass(t *testing.T) {
 
 // A pool that has no record of a partition yet may have counted the unpaid up to a later pass than that partition's own. For it the
 // pool counts up to the partition's pass only, and stores that.
-func TestDirect_SilenceIsHeardUpToTheOwnPass(t *testing.T) {
+func TestDirect_UnpaidCountUpToTheOwnTick(t *testing.T) {
 	whole, ours, theirs := NewDirect(policy.NewGreedy(), ageing(1<<20)), NewDirect(policy.NewGreedy(), ageing(1<<20)), NewDirect(policy.NewGreedy(), ageing(1<<20))
 	delivering(ours, theirs)
 	whole.Grow(pooledItems)
@@ -554,7 +554,7 @@ func TestDirect_NothingIsLeftBehindByWhatWasNotCounted(t *testing.T) {
 }
 
 // Before event time is known, selections are new, however long ago they began.
-func TestDirect_SilenceIsHeardOnceTimeIsKnown(t *testing.T) {
+func TestDirect_UnpaidCountOnceTimeIsKnown(t *testing.T) {
 	for _, began := range []int64{-62_135_596_800_000, -1, 1_784_000_000_000} {
 		d := NewDirect(policy.NewGreedy(), ageing(1<<20))
 		d.Grow(1)

@@ -134,7 +134,7 @@ func TestMerge_NothingIsLostOrCountedTwice(t *testing.T) {
 						}
 					}
 					require.Equal(t, want, to.Sums(n))
-					require.Equal(t, want != policy.Sums{}, changed[n], "who stores the sums is told")
+					require.Equal(t, want != policy.Sums{}, changed[n], "sums are reported as changed")
 					payoffs -= to.Sums(n).N
 				}
 				for _, n := range i.Waiting {

@@ -97,7 +97,7 @@ func (q *QPMD) Loaded() error {
 		return fmt.Errorf("%w: hash %q has %d payoffs of item %d, and hash %q does not have the item",
 			ErrState, hashQueue, len(l.payoffs), first, hashQueues)
 	}
-	return fmt.Errorf("%w: hash %q has %d payoffs of item %d, where hash %q tells of %d to %d",
+	return fmt.Errorf("%w: hash %q has %d payoffs of item %d, where hash %q has %d to %d",
 		ErrState, hashQueue, len(l.payoffs), first, hashQueues, l.head, l.tail)
 }
 

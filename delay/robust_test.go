@@ -170,7 +170,7 @@ func TestRobust_MergedKnowsWhatBothDid(t *testing.T) {
 
 // The report of the level: none before the first payoff; that it has not changed; by how much it has, and against which past; and
 // how often. A loaded learner has counted no changes, and reports the same otherwise.
-func TestRobust_TellsOfTheLevel(t *testing.T) {
+func TestRobust_ReportsTheLevel(t *testing.T) {
 	r := plainRobust(t, 2)
 	require.Equal(t, LevelStatus{Tracked: true, AsOf: inflight.Never, HalfLife: math.Inf(1)}, r.Status().Level)
 	now := int64(0)
@@ -198,7 +198,7 @@ func TestRobust_TellsOfTheLevel(t *testing.T) {
 	require.NoError(t, loaded.LoadField(hashLearner, fieldLevels, []byte(s.hashes[hashLearner][string(fieldLevels)])))
 	changed.Changes = 0
 	require.Equal(t, changed, loaded.Status().Level)
-	require.EqualValues(t, 1, feed(200, 0.25).Changes, "that it has changed is told once")
+	require.EqualValues(t, 1, feed(200, 0.25).Changes, "a change is reported once")
 }
 
 // rare plays selections of three items, one a second. Few are paid, late, and all others stay unpaid until the horizon. Each goes

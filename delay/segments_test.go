@@ -105,7 +105,7 @@ func TestCategories_TheNewestHolds(t *testing.T) {
 }
 
 // An item of which nothing is known is expected to pay as those of its category do.
-func TestCategories_TellOfNewItems(t *testing.T) {
+func TestCategories_PredictNewItems(t *testing.T) {
 	d := grouped(t, Silence{}, nil, true)
 	const items = 61
 	d.Grow(items)

@@ -108,6 +108,6 @@ func TestStatements_SeeNonLearners(t *testing.T) {
 		{Name: "TestSection41_RegretGrowsAsTheTwoThirdsPower", Checks: twoThirds()},
 
 		{Name: "TestPreferring_AfterTheBurnInDecidesAsWithGivenUtilities",
-			Blind: "compares two learners that are told the same, of which it holds whatever they make of it"},
+			Blind: "compares two learners with the same input, for which it holds with any policy"},
 	})
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestChanges_AreToldOnceInTheirOrder(t *testing.T) {
+func TestChanges_AreIteratedOnceInTheirOrder(t *testing.T) {
 	var c Changes
 	changed := func() (all [][2]int) {
 		for n, what := range c.All() {

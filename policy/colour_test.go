@@ -59,7 +59,7 @@ var eyes = map[string][9]float64{
 
 // Each policy has a colour that is visible on light and dark pages. All readers can distinguish it from the others': by some three
 // times the least visible difference, which is two of OKLab's hundredths.
-func TestKinds_ColoursCanBeSeenAndTold(t *testing.T) {
+func TestKinds_ColoursAreVisibleAndDistinct(t *testing.T) {
 	for k, kind := range Kinds {
 		c := linear(t, kind.Colour)
 		for _, page := range []string{"#ffffff", "#0d1117", "#181e28"} {

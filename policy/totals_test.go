@@ -174,7 +174,7 @@ func TestTotals_AReadingMayGoBackwards(t *testing.T) {
 	}
 	totals.SetSource(7, 1, 0)
 	_, found := totals.From(7, 1)
-	require.True(t, found, "it has told of nothing")
+	require.True(t, found, "it has published nothing")
 	totals.Drop(7, 1)
 	_, found = totals.From(7, 1)
 	require.False(t, found)

@@ -192,7 +192,7 @@ func rising(t *rapid.T, g *Scheme) DelayDistribution {
 
 // While expired weight stops growing at a moment, as another partition has no owner, blocks merge by our own passes. The weight of
 // their selections does not fall. Where payoffs come evenly it stays the same.
-func TestLateness_OfWhatIsAwaitedDoesNotFallWhileSilenceIsNotHeard(t *testing.T) {
+func TestDelayDistribution_DoesNotFallBeforeUnpaidCount(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := NewScheme(rapid.Int64Range(1, 1<<20).Draw(t, "horizon"))
 		var spans Intervals

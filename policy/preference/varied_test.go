@@ -70,9 +70,9 @@ func selectsByTaste(shown []policy.Item, mean []int, deviation float64, upTo []f
 	return at
 }
 
-// TestVaried_AgainstTheOrderTellsOneSideOnly: where tastes vary, selections against the order found change no score, however many,
+// TestVaried_AgainstTheOrderCountsForOneSideOnly: where tastes vary, selections against the order found change no score, however many,
 // for those with the order are not counted. They only raise the budget for exploring again.
-func TestVaried_AgainstTheOrderTellsOneSideOnly(t *testing.T) {
+func TestVaried_AgainstTheOrderCountsForOneSideOnly(t *testing.T) {
 	f := NewSorted()
 	f.Grow(3)
 	for range 50 {
