@@ -17,14 +17,13 @@ RACE     := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 # The pure packages and their tests start no goroutine, which internal/lint holds them to: the race detector finds nothing in these tests
 # and makes them six times as slow. It watches the same code in tests of packages that run it side by side.
 PURE := policy delay stream/event stream/experiment stream/partition stream/replay stream/task
-# So do these, but for internal/lab, which leaves its simulations out where the race detector runs (go:build !race), and for tools: they
-# test the worker as tools/e2e does, which runs under it.
-PLAIN := docs internal/evaluate internal/learners internal/lint internal/sizing \
-	tools/bench tools/checker tools/deploy tools/examples tools/faults tools/laboratory tools/page tools/producers
-UNRACED = $(patsubst %,./%/...,$(PURE) $(PLAIN))
+# So do these, but for internal/lab, which leaves its simulations out where the race detector runs (go:build !race).
+PLAIN := docs internal/evaluate internal/learners internal/lint internal/sizing
+# They test the worker with servers, as tools/e2e does, which runs under the race detector.
+TOOLS := tools/bench tools/checker tools/deploy tools/examples tools/faults tools/laboratory tools/page tools/producers
+UNRACED = $(patsubst %,./%/...,$(PURE) $(PLAIN) $(TOOLS))
 RACED = $(filter-out $(shell $(GO) list $(UNRACED)),$(shell $(GO) list ./... ./tools/...))
-# The longest come first, so that nothing waits for one of them alone in the end.
-TEST = $(GO) test -p 2 -count=1 -vet=off -timeout $(TIMEOUT)
+TEST = $(GO) test -count=1 -vet=off -timeout $(TIMEOUT)
 
 .DEFAULT_GOAL := help
 
@@ -47,16 +46,20 @@ image: ## The container image ranker-worker, with this version and commit; BASE_
 # -count=1: tests of tools/ read pages and manifests outside their module, whose changes go test's cache does not see.
 test: tools ## Lint, and every test with the race detector, on a real Apache Kafka and a real Redis.
 	@$(if $(RACE),,echo 'test: no C compiler, so the race detector is left out: apt-get install gcc libc6-dev')
-	$(TESTENV) -- $(MAKE) --no-print-directory -j2 raced plain
+	@$(MAKE) --no-print-directory -j2 lint statistics
+	$(TESTENV) -- $(MAKE) --no-print-directory -j2 raced others
+
+.PHONY: statistics
+statistics: # what needs no server and starts no goroutine; lint goes on beside it
+	@$(TEST) -p 1 ./internal/lab $(patsubst %,./%/...,$(PURE) $(PLAIN))
 
 .PHONY: raced
-raced: # what runs side by side
-	@$(TEST) $(RACE) ./tools/e2e ./state/redisstore ./stream/broker $(RACED)
+raced: # The longest come first. Three packages at once, with that of others, keep two cores busy, and let no test of servers starve.
+	@$(TEST) -p 2 $(RACE) ./tools/e2e ./state/redisstore ./stream/broker $(RACED)
 
-.PHONY: plain
-plain: # the rest; at a lower priority, since tools/e2e takes the longest, and waits half of its time
-	@nice -n 5 $(MAKE) --no-print-directory lint
-	@nice -n 5 $(TEST) ./tools/checker ./internal/lab $(UNRACED)
+.PHONY: others
+others:
+	@$(TEST) -p 1 $(patsubst %,./%/...,$(TOOLS))
 
 .PHONY: check
 check: lint test-short ## For the edit loop: lint, and test-short of what has changed.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -427,7 +428,11 @@ func (w *world) grow(t *testing.T, partitions int) {
 	b, err := app.NewBroker(w.access)
 	require.NoError(t, err)
 	defer b.Close()
-	require.Eventually(t, func() bool {
+	require.Eventually(t, func() bool { // metadata may show the fewer partitions for a while
+		m, err := client.Metadata(t.Context(), &kafka.MetadataRequest{Topics: all})
+		if err != nil || slices.ContainsFunc(m.Topics, func(one kafka.Topic) bool { return len(one.Partitions) != partitions }) {
+			return false
+		}
 		problems, err := b.Check(t.Context())
 		return err == nil && len(problems) == 0
 	}, deadline, 50*time.Millisecond)
