@@ -33,8 +33,9 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// deadline bounds each wait of these tests; they wait for conditions, and end much earlier.
-const deadline = 90 * time.Second
+// deadline bounds each wait of these tests; they wait for conditions, and end much earlier. A broker that loses a transaction's marker
+// asks for it again after 30 s, and holds up all transactions until then.
+const deadline = 2 * time.Minute
 
 // world is one group with its topics on a Kafka and a Redis.
 type world struct {
@@ -216,7 +217,7 @@ func (r *running) awaitUnready(t *testing.T, why string) (text string) {
 // await waits for an answer of /readyz.
 func (r *running) await(t *testing.T, what string, is func(ready bool, text string) bool) string {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); ; {
+	for end := time.Now().Add(deadline); ; {
 		ready, text := r.readyz()
 		if is(ready, text) {
 			return text
