@@ -44,7 +44,7 @@ image: ## The container image ranker-worker, with this version and commit; BASE_
 
 .PHONY: test
 # -count=1: tests of tools/ read pages and manifests outside their module, whose changes go test's cache does not see.
-test: tools ## Lint, and every test with the race detector, on a real Apache Kafka and a real Redis.
+test: tools ## Lint, and every test, on a real Apache Kafka and a real Redis.
 	@$(if $(RACE),,echo 'test: no C compiler, so the race detector is left out: apt-get install gcc libc6-dev')
 	@$(MAKE) --no-print-directory -j2 lint statistics
 	$(TESTENV) -- $(MAKE) --no-print-directory -j2 raced others

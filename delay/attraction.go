@@ -86,12 +86,12 @@ func (a *attraction) perImpression(items []policy.Item, from *policy.Known) *pol
 	k.Factors, k.Share, k.Nothing, k.Fair = k.Factors[:0], mean, a.nothing, a.fair()
 	for at, i := range items {
 		x := from.Candidates[at]
-		share, weight := a.share(i, c.Mean, kappa)
-		k.Factors = append(k.Factors, policy.Factors{Share: policy.Estimate{Mean: share, Weight: weight}, Payoff: x})
+		share := a.share(i, c.Mean, kappa)
+		k.Factors = append(k.Factors, policy.Factors{Share: share, Payoff: x})
 		if x.Weight > 0 {
-			times, above := share/mean, x.Mean-a.nothing
-			spread := max(share*(1-share), mean*(1-mean))
-			variance := float64(from.Variance*times*times)/x.Weight + float64(above*above*spread)/(mean*mean*weight)
+			times, above := share.Mean/mean, x.Mean-a.nothing
+			spread := max(share.Mean*(1-share.Mean), mean*(1-mean))
+			variance := float64(from.Variance*times*times)/x.Weight + float64(above*above*spread)/(mean*mean*share.Weight)
 			x = policy.Estimate{Mean: a.nothing + float64(times*above), Weight: from.Variance / variance}
 		}
 		k.Candidates = append(k.Candidates, x)
@@ -109,10 +109,9 @@ func (a *attraction) shares(items []policy.Item, s *policy.Shares) *policy.Share
 	s.Times, s.Nothing = s.Times[:0], a.nothing
 	mean := a.table.Mean()
 	c := a.belief.Components(a.table)
-	kappa := c.Kappa()
+	kappa, fair := c.Kappa(), a.fair()
 	for _, i := range items {
-		share, weight := a.share(i, c.Mean, kappa)
-		s.Times = append(s.Times, policy.ShareAtMost(policy.Estimate{Mean: share, Weight: weight}, mean, a.fair())/mean)
+		s.Times = append(s.Times, policy.TimesAtMost(a.share(i, c.Mean, kappa), mean, fair))
 	}
 	return s
 }
@@ -123,11 +122,11 @@ func (a *attraction) fair() float64 { return float64(a.table.Fed()) / float64(a.
 // leastShare keeps estimated shares away from 0 and 1, for items without evidence of either.
 const leastShare = 1e-6
 
-// share returns an item's posterior mean share of selections, and its weight in impressions.
-func (a *attraction) share(i policy.Item, prior, kappa float64) (share, weight float64) {
+// share returns an item's posterior mean share of selections; its weight is in impressions.
+func (a *attraction) share(i policy.Item, prior, kappa float64) policy.Estimate {
 	e := a.table.Evidence(i)
-	weight = e.W + kappa
-	return min(max((e.R+float64(kappa*prior))/weight, leastShare), 1-leastShare), weight
+	weight := e.W + kappa
+	return policy.Estimate{Mean: min(max((e.R+float64(kappa*prior))/weight, leastShare), 1-leastShare), Weight: weight}
 }
 
 func (b *base) ShareOnTop(i policy.Item) (share float64, ok bool) {
@@ -136,8 +135,7 @@ func (b *base) ShareOnTop(i policy.Item) (share float64, ok bool) {
 		return 0, false
 	}
 	c := a.belief.Components(a.table)
-	share, _ = a.share(i, c.Mean, c.Kappa())
-	return share, true
+	return a.share(i, c.Mean, c.Kappa()).Mean, true
 }
 
 func (a *attraction) forget(i policy.Item) {

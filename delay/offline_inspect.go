@@ -144,7 +144,7 @@ func (a *attraction) attracts(items []policy.Item, from *policy.Known) []Attract
 	for at, i := range items {
 		x := &all[at]
 		x.PerSelection, x.PerImpression = math.NaN(), math.NaN()
-		x.Share, _ = a.share(i, c.Mean, c.Kappa())
+		x.Share = a.share(i, c.Mean, c.Kappa()).Mean
 		if known := from.Candidates[at]; known.Weight > 0 {
 			x.PerSelection, x.PerImpression = known.Mean, a.nothing+float64(x.Share*(known.Mean-a.nothing))
 		}

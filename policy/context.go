@@ -40,21 +40,20 @@ type worth struct{ times, nothing float64 }
 func (w worth) of(payoff float64) float64 { return w.nothing + float64(w.times*(payoff-w.nothing)) }
 
 // selection returns a candidate's expected payoff of a selection, and the map from payoffs to the index's scale for policies with bounds of
-// their own or none. That map is the identity, or for payoff per impression the upper bound of the share relative to the mean share. Shares
+// their own or none. of is the candidate's estimate, which is that payoff unless it is of payoff per impression. The map is the identity, or for payoff per impression the upper bound of the share relative to the mean share. Shares
 // are learned on top alone, where items of high utility seldom are. So an item without a known share leads until it has one.
-func (in *Input) selection(k int32) (payoff Estimate, w worth) {
+func (in *Input) selection(k int32, of Estimate) (payoff Estimate, w worth) {
 	if known := in.Known; known != nil && len(known.Factors) > 0 {
 		f := &known.Factors[k]
-		return f.Payoff, worth{ShareAtMost(f.Share, known.Share, known.Fair) / known.Share, known.Nothing}
+		return f.Payoff, worth{TimesAtMost(f.Share, known.Share, known.Fair), known.Nothing}
 	}
-	payoff.Mean, payoff.Weight = believed(in, k)
-	return payoff, worth{times: 1}
+	return of, worth{times: 1}
 }
 
-// ShareAtMost returns a share's upper bound with the bonus of MOSS, given the mean share and Known.Fair.
-func ShareAtMost(share Estimate, mean, fair float64) float64 {
+// TimesAtMost returns a share's upper bound with the bonus of MOSS, relative to the mean share; fair is Known.Fair.
+func TimesAtMost(share Estimate, mean, fair float64) float64 {
 	spread := max(share.Mean*(1-share.Mean), mean*(1-mean))
-	return min(1, share.Mean+math.Sqrt(float64(2*spread*math.Log(1+fair/share.Weight))/share.Weight))
+	return min(1, share.Mean+math.Sqrt(float64(2*spread*math.Log(1+fair/share.Weight))/share.Weight)) / mean
 }
 
 // Estimate is an expected payoff, and its weight in payoffs; its variance is σ²/Weight.

@@ -26,7 +26,7 @@ func (*Greedy) Rank(in *Input, ws *Workspace, dst []int32) {
 
 // greedily returns a candidate's mean and index.
 func greedily(in *Input, k int32) (mean, index float64) {
-	mean, _ = believed(in, k)
-	payoff, worth := in.selection(k)
+	mean, weight := believed(in, k)
+	payoff, worth := in.selection(k, Estimate{mean, weight})
 	return mean, worth.of(payoff.Mean)
 }

@@ -38,7 +38,7 @@ func (*KLUCB) of(in *Input, at int32, budget, best float64) (mean, index float64
 	if weight == 0 {
 		return mean, mean
 	}
-	payoff, worth := in.selection(at)
+	payoff, worth := in.selection(at, Estimate{mean, weight})
 	p, x := min(max(payoff.Mean, 0), 1), budget/payoff.Weight
 	// kl(p,q) ≥ 2(q−p)² (Pinsker): no logarithm is needed for a candidate that cannot lead.
 	if above := worth.of(p + math.Sqrt(x/2)); above < best {

@@ -98,8 +98,8 @@ func (r *Robust) PointPerImpression(known []Recent, shares *Shares, c *Component
 		s := math.RoundToEven(sum*doubt*inverse*scorePlaces) / scorePlaces
 		value, variance := s, square
 		if shares != nil {
-			times := shares.Times[i]
-			value, variance = shares.Nothing+float64(times*(s-shares.Nothing)), float64(square*times*times)
+			w := worth{shares.Times[i], shares.Nothing}
+			value, variance = w.of(s), float64(square*w.times*w.times)
 		}
 		scores[i], losses[i], squares[i] = s, -value, variance*weight*inverse
 		least, best = min(least, value), max(best, value)
