@@ -68,7 +68,7 @@ func (p *replayed) beginWith(b *Base) error {
 	p.behind = told
 	p.behind.sealed, p.behind.unsent = int64(seen.Sealed), int64(seen.Unsent)
 	p.published[p.number].begin(stamp{seen.Writer, b.Seq}, b.Fields)
-	p.image.told, p.cut = p.published[p.number].head, p.image.position
+	p.image.published, p.cut = p.published[p.number].head, p.image.position
 	for _, g := range p.image.pages {
 		for id, v := range g.entries {
 			if offset, ok := partition.PendingAt(v); ok {

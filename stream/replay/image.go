@@ -17,12 +17,12 @@ type image struct {
 
 // position identifies the state in an image.
 type position struct {
-	seq    int64               // of the last checkpoint
-	seal   seal                // the last one in it
-	inputs [event.Inputs]int64 // at that seal
-	orders int64               // likewise, of the last order record
-	guess  bool                // likewise
-	told   *delta              // published up to it
+	seq       int64               // of the last checkpoint
+	seal      seal                // the last one in it
+	inputs    [event.Inputs]int64 // at that seal
+	orders    int64               // likewise, of the last order record
+	guess     bool                // likewise
+	published *delta              // published up to it
 }
 
 // undo reverts a checkpoint.

@@ -128,7 +128,7 @@ func (p *replayed) goTo(source int32, at partition.SourceAt) error {
 	if d != nil || !at.Known {
 		k.bad[source] = !p.reach(source, t, at, d)
 	} else {
-		k.bad[source], t.anew = true, nil
+		k.bad[source], t.resync = true, nil
 	}
 	t.SourceAt = at
 	return nil
@@ -169,43 +169,48 @@ func (p *replayed) reach(source int32, t *publishedLearner, at partition.SourceA
 	}
 	fence := state.Fence{Seq: at.Seq}
 	of := p.published[source]
-	more, leadsOn := d.since(t.told)
+	more, leadsOn := d.since(t.last)
 	switch {
-	case at.Whole && t.Whole && t.anew == nil && leadsOn && !k.bad[source]:
+	case at.Whole && t.Whole && t.resync == nil && leadsOn && !k.bad[source]:
 		for _, d := range more {
 			k.of.Tell(source, t.delta(of, d))
 		}
 		k.of.Reached(source, fence)
 	case at.Whole:
-		if t.anew == nil || t.Seq != at.Seq || t.Writer != at.Writer {
-			t.anew, t.parts = t.whole(of, d), 0
-			k.of.BeginResync(source, fence)
-		}
-		for ; t.parts < parts(t.anew, p.cfg.AtOnce); t.parts++ {
-			k.of.Tell(source, part(t.anew, t.parts, p.cfg.AtOnce))
-		}
+		p.beginResync(source, t, at, d)
+		p.readParts(source, t, parts(t.resync, p.cfg.AtOnce))
 		k.of.Whole(source, fence)
-		t.anew = nil
+		t.resync = nil
 	default:
 		before := t.Over && t.OverWriter == at.OverWriter && t.OverSeq == at.OverSeq // the resync that was interrupted is the same
-		begun := before && t.anew != nil
+		begun := before && t.resync != nil
 		sure := !begun || !k.bad[source]
 		if over := (stamp{at.OverWriter, at.OverSeq}); at.Over && !begun {
 			m := of.find(over)
 			sure = m != nil && p.reach(source, t, partition.SourceAt{Known: true, Whole: true, Writer: over.writer, Seq: over.seq}, m)
 		}
-		if t.anew == nil || t.Seq != at.Seq || t.Writer != at.Writer {
-			t.anew, t.parts = t.whole(of, d), 0
-			k.of.BeginResync(source, fence)
-		}
-		for ; t.parts < at.Parts; t.parts++ {
-			k.of.Tell(source, part(t.anew, t.parts, p.cfg.AtOnce))
-		}
-		t.told = d
+		p.beginResync(source, t, at, d)
+		p.readParts(source, t, at.Parts)
+		t.last = d
 		return sure
 	}
-	t.told = d
+	t.last = d
 	return true
+}
+
+// beginResync begins to read a source's whole state into the pooled state, unless that of the same checkpoint is being read.
+func (p *replayed) beginResync(source int32, t *publishedLearner, at partition.SourceAt, d *delta) {
+	if t.resync == nil || t.Seq != at.Seq || t.Writer != at.Writer {
+		t.resync, t.parts = t.whole(p.published[source], d), 0
+		p.knows.of.BeginResync(source, state.Fence{Seq: at.Seq})
+	}
+}
+
+// readParts reads the first n parts of a source's whole state, except those read before.
+func (p *replayed) readParts(source int32, t *publishedLearner, n int) {
+	for ; t.parts < n; t.parts++ {
+		p.knows.of.Tell(source, part(t.resync, t.parts, p.cfg.AtOnce))
+	}
 }
 
 // imports repeats the machine's import of a source.
@@ -235,16 +240,12 @@ func (p *replayed) imports(s *partition.Observation) error {
 			t.Known, k.apart = false, true
 			return nil
 		}
-		all := t.anew
-		if i.Part <= 0 || all == nil || t.told != d {
+		all := t.resync
+		if i.Part <= 0 || all == nil || t.last != d {
 			all = p.publishedTo(t, i, d)
 		}
-		t.anew, t.told = all, d
-		if i.Part > 0 {
-			all = part(all, i.Part, p.cfg.AtOnce)
-		} else {
-			all = part(all, 0, p.cfg.AtOnce)
-		}
+		t.resync, t.last = all, d
+		all = part(all, max(i.Part, 0), p.cfg.AtOnce)
 		for j := range all {
 			p.machine.SetSource(i.Source, &all[j])
 		}

@@ -121,8 +121,8 @@ func (p *replayed) goBack(b *partition.ObservationBegin) error {
 	of := p.published[p.number]
 	if b.Fresh {
 		p.image, p.undo, p.checkpoints, p.unsent = newImage(), nil, nil, nil
-		p.image.told = &delta{}
-		of.head = p.image.told
+		p.image.published = &delta{}
+		of.head = p.image.published
 		return nil
 	}
 	s := seal{b.LoadedWriter, b.LoadedSeal}
@@ -146,7 +146,7 @@ func (p *replayed) goBack(b *partition.ObservationBegin) error {
 		p.apply(&p.checkpoints[i])
 	}
 	p.checkpoints = nil
-	of.head = p.image.told
+	of.head = p.image.published
 	return nil
 }
 
@@ -183,7 +183,7 @@ func (p *replayed) send(n int) {
 	p.seq++
 	c := checkpoint{stamp: stamp{p.unsent[n-1].writer, p.seq}, segments: slices.Clone(p.unsent[:n])}
 	p.unsent = p.unsent[n:]
-	c.told = p.published[p.number].add(c.stamp, c.segments)
+	c.published = p.published[p.number].add(c.stamp, c.segments)
 	p.checkpoints = append(p.checkpoints, c)
 	p.news = true
 	if p.cfg.Sent != nil && !(p.guesses && len(p.apart) > 0) && !slices.ContainsFunc(c.segments, func(x sealed) bool { return x.guess }) {
@@ -198,7 +198,8 @@ func (p *replayed) send(n int) {
 		p.checkpoints = p.checkpoints[1:]
 	}
 	if more := len(p.undo) + len(p.checkpoints) - kept; more > 0 {
-		p.undo = slices.Clone(p.undo[more:])
+		clear(p.undo[:more]) // append copies the others when it grows
+		p.undo = p.undo[more:]
 	}
 	p.cut = p.image.position
 	if len(p.undo) > 0 {
@@ -213,7 +214,7 @@ func (p *replayed) apply(c *checkpoint) {
 	for i := range c.segments {
 		x := &c.segments[i]
 		p.image.apply(&x.changes, &u)
-		p.image.position = position{c.seq, x.seal, x.inputs, x.orders, x.guess, c.told}
+		p.image.position = position{c.seq, x.seal, x.inputs, x.orders, x.guess, c.published}
 		if x.machine == p.machine && p.machine != nil {
 			p.machine.Forget(x.segment)
 		}

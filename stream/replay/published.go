@@ -110,10 +110,10 @@ func (p *published) whole(d *delta, hashes []string) []state.Field {
 // publishedLearner is the position up to which a machine or a pooled state has read a source.
 type publishedLearner struct {
 	partition.SourceAt
-	told *delta // last delta read
-	// anew holds the fields of a resync under way, of which parts parts have been read.
-	anew  []partition.Published
-	parts int
+	last *delta // the last one read
+	// resync holds the fields of a resync under way, of which parts parts have been read.
+	resync []partition.Published
+	parts  int
 
 	reader *partition.PublishedReader
 	read   *delta // last delta of reader

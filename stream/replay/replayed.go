@@ -78,8 +78,8 @@ type sealed struct {
 
 type checkpoint struct {
 	stamp
-	segments []sealed
-	told     *delta // the fields that it publishes
+	segments  []sealed
+	published *delta // the fields that it publishes
 }
 
 type decision struct {
