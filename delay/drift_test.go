@@ -155,7 +155,7 @@ func TestDrift_WhatWasThereBeforeCountsAsOfTheFirstPass(t *testing.T) {
 func TestDrift_OfASourceThatGoesBack(t *testing.T) {
 	whole := NewDirect(policy.NewGreedy(), Silence{Horizon: 1 << 24, Drift: 10})
 	whole.BeWhole(func(i policy.Item) uint64 { return uint64(i) })
-	anew := func(source int32, pass string) {
+	resync := func(source int32, pass string) {
 		whole.BeginResync(source)
 		if pass != "" {
 			whole.SetSourceField(source, hashHistory, fieldPass, []byte(pass), nil)
@@ -168,13 +168,13 @@ func TestDrift_OfASourceThatGoesBack(t *testing.T) {
 		p, s := whole.flights.drift.asOf()
 		require.Equal(t, []int64{pass, since}, []int64{p, s})
 	}
-	anew(1, "900 500")
-	anew(2, "700 600")
+	resync(1, "900 500")
+	resync(2, "700 600")
 	requireAsOf(900, 500)
-	anew(1, "800 550")
+	resync(1, "800 550")
 	requireAsOf(800, 550)
-	anew(1, "")
+	resync(1, "")
 	requireAsOf(700, 600)
-	anew(2, "")
+	resync(2, "")
 	requireAsOf(inflight.Never, inflight.Never)
 }

@@ -23,7 +23,7 @@ type PooledState struct {
 	wholes map[string]*global
 	others bool // some learners do not share
 	epoch  Epoch
-	anew   map[int32]map[string]*policy.Pages[bool] // by source under resync, and hash: the items it has sent
+	resync map[int32]map[string]*policy.Pages[bool] // by source under resync, and hash: the items it has sent
 	trials pool
 
 	stand     stand // published state taken in, which is part of the next epoch
@@ -65,7 +65,7 @@ type global struct {
 // NewPooledState makes an empty one, for machines with these learners and names.
 func NewPooledState(learners []LearnerConfig, names Names) *PooledState {
 	k := &PooledState{names: names, wholes: make(map[string]*global), epoch: Epoch{Number: 1, At: map[int32]state.Fence{}},
-		anew: make(map[int32]map[string]*policy.Pages[bool])}
+		resync: make(map[int32]map[string]*policy.Pages[bool])}
 	for i := range learners {
 		if l, ok := learners[i].New().(delay.Sharing); ok && l.Shares() {
 			l.BeWhole(func(i policy.Item) uint64 { return xxhash.Sum64String(names.Name(i)) })
@@ -103,7 +103,7 @@ func (k *PooledState) At(source int32) (at state.Fence, known bool) {
 
 // Tell takes in a part of a source's published fields. Items must precede the fields about them.
 func (k *PooledState) Tell(source int32, all []Published) {
-	if k.anew[source] != nil {
+	if k.resync[source] != nil {
 		k.stand.at(source).Parts++
 	}
 	for i := range all {
@@ -130,7 +130,7 @@ func (k *PooledState) BeginResync(source int32, at state.Fence) {
 	} else {
 		s.Over, s.OverWriter, s.OverSeq = before.Over, before.OverWriter, before.OverSeq
 	}
-	k.anew[source] = make(map[string]*policy.Pages[bool])
+	k.resync[source] = make(map[string]*policy.Pages[bool])
 	k.trials.begin(source)
 	for _, w := range k.wholes {
 		w.BeginResync(source)
@@ -140,8 +140,8 @@ func (k *PooledState) BeginResync(source int32, at state.Fence) {
 
 // Whole ends a resync at a checkpoint: fields not sent since BeginResync are dropped.
 func (k *PooledState) Whole(source int32, at state.Fence) {
-	told := k.anew[source]
-	delete(k.anew, source)
+	told := k.resync[source]
+	delete(k.resync, source)
 	k.trials.whole(source)
 	for name, w := range k.wholes {
 		w.EndResync(source, func(hash string, i policy.Item) bool {
@@ -255,7 +255,7 @@ func (k *PooledState) set(source int32, pub *Published) {
 		w.setItem(source, pub)
 		return
 	case CatalogueHash:
-		if k.anew[source] != nil {
+		if k.resync[source] != nil {
 			w.again[source] = pub.items
 		} else {
 			w.counts[source] = pub.items
@@ -279,7 +279,7 @@ func (w *global) count() int {
 }
 
 func (k *PooledState) mention(source int32, pub *Published) {
-	told := k.anew[source]
+	told := k.resync[source]
 	if told == nil || pub.about.n == 0 {
 		return
 	}

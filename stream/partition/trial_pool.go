@@ -12,19 +12,19 @@ import (
 type pool struct {
 	version uint64 // rises with each change
 	of      map[int32]map[string]string
-	anew    map[int32]map[string]string // by source under resync
+	resync  map[int32]map[string]string // by source under resync
 }
 
 func (p *pool) set(source int32, field string, value []byte) {
 	if p.of == nil {
-		p.of, p.anew = make(map[int32]map[string]string), make(map[int32]map[string]string)
+		p.of, p.resync = make(map[int32]map[string]string), make(map[int32]map[string]string)
 	}
 	if p.of[source] == nil {
 		p.of[source] = make(map[string]string)
 	}
 	to := p.of[source]
-	if anew, ok := p.anew[source]; ok {
-		to = anew
+	if sent, ok := p.resync[source]; ok {
+		to = sent
 	} else {
 		p.version++
 	}
@@ -38,16 +38,16 @@ func (p *pool) set(source int32, field string, value []byte) {
 // begin starts a resync of a source. Its earlier fields hold until whole: the first new fields may name a closed period whose groups come
 // later.
 func (p *pool) begin(source int32) {
-	if p.anew == nil {
-		p.of, p.anew = make(map[int32]map[string]string), make(map[int32]map[string]string)
+	if p.resync == nil {
+		p.of, p.resync = make(map[int32]map[string]string), make(map[int32]map[string]string)
 	}
-	p.anew[source] = make(map[string]string)
+	p.resync[source] = make(map[string]string)
 }
 
 func (p *pool) whole(source int32) {
-	if told, ok := p.anew[source]; ok {
+	if told, ok := p.resync[source]; ok {
 		p.of[source] = told
-		delete(p.anew, source)
+		delete(p.resync, source)
 		p.version++
 	}
 }
