@@ -54,7 +54,7 @@ func NewPersonal(p policy.Policy, c ContextualConfig) (*Direct, error) {
 	}
 	u.by(0)
 	d := direct(newBase(p), c.Silence)
-	d.users = u
+	d.users, u.weigh = u, d.table.Weigh
 	u.silent = silentCells{awaiting: d.flights.awaiting, clock: c.Space.Clock()}
 	known := d.flights.evidence
 	d.table.EvidenceBy(func(i policy.Item) policy.Evidence {
@@ -96,13 +96,14 @@ type contexts struct {
 	shared
 	turning
 	silent        silentCells
-	stale         policy.Changes // items whose weight in flight has changed since it was set in the model
-	changedGroups policy.Changes // groups likewise
-	cells         policy.Changes // own cells changed since the last harvest
-	newData       bool           // since the last check whether a fit is due
-	unstored      bool           // the fit has not been harvested
-	unfed         int64          // payoffs without features, since the process started
-	fits          int64          // since the process started
+	weigh         func(policy.Item) // Table.Weigh: below a global learner, items whose cells differ are fresh
+	stale         policy.Changes    // items whose weight in flight has changed since it was set in the model
+	changedGroups policy.Changes    // groups likewise
+	cells         policy.Changes    // own cells changed since the last harvest
+	newData       bool              // since the last check whether a fit is due
+	unstored      bool              // the fit has not been harvested
+	unfed         int64             // payoffs without features, since the process started
+	fits          int64             // since the process started
 }
 
 func newUsers(c *ContextualConfig) *contexts {

@@ -109,7 +109,7 @@ func (d *Direct) Loaded() error {
 	}
 	if d.table.Shares() {
 		if d.attraction != nil {
-			d.attraction.table.Loaded(d.differs)
+			d.attraction.table.Loaded(d.attraction.table.Differs)
 		}
 		d.table.Loaded(d.differs)
 	}

@@ -85,9 +85,9 @@ func (d *Direct) Grow(items int) {
 	for i := before; i < items; i++ {
 		if d.differs(policy.Item(i)) {
 			d.table.Weigh(policy.Item(i))
-			if d.attraction != nil {
-				d.attraction.table.Weigh(policy.Item(i))
-			}
+		}
+		if d.attraction != nil && d.attraction.table.Differs(policy.Item(i)) {
+			d.attraction.table.Weigh(policy.Item(i))
 		}
 	}
 }
@@ -98,7 +98,7 @@ func (d *Direct) Refresh(arrived iter.Seq[policy.Item]) {
 		d.users.refresh()
 	}
 	if d.attraction != nil {
-		d.attraction.table.Refresh(d.differs, arrived)
+		d.attraction.table.Refresh(d.attraction.table.Differs, arrived)
 	}
 	d.table.Refresh(d.differs, arrived)
 }
@@ -108,10 +108,11 @@ func (d *Direct) Unstored() bool {
 	return a != nil && a.unwritten || d.users != nil && d.users.model.Unstored()
 }
 
-// differs returns whether the global learner has other state of an item from us than we have now.
+// differs returns whether the global learner has other state of an item's payoffs from us than we have now. Each change of that state
+// weighs the item (Table.Weigh), so an item that differs is fresh at any time, whenever Refresh is called. Attraction has a table of its
+// own: its changes do not weigh the item here.
 func (d *Direct) differs(i policy.Item) bool {
-	return d.table.Own(i) != d.table.Published(i) || d.flights.differs(i) || d.users != nil && d.users.differs(i) ||
-		d.attraction != nil && d.attraction.table.Own(i) != d.attraction.table.Published(i)
+	return d.table.Differs(i) || d.flights.differs(i) || d.users != nil && d.users.differs(i)
 }
 
 func (d *Direct) BeWhole(mark func(policy.Item) uint64) {

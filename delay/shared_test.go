@@ -192,6 +192,17 @@ func (w *sharing) reload(t *rapid.T, p *part) {
 	}
 }
 
+// requireFresh: each item that differs from the pool's is fresh, without a Refresh that lists it. Else decisions depend on when that comes.
+func (p *part) requireFresh(t *rapid.T) {
+	d, differing := p.learner.(*Direct), 0
+	for i := range policy.Item(sharedItems) {
+		if d.differs(i) {
+			differing++
+		}
+	}
+	require.GreaterOrEqual(t, d.table.Fresh(), differing)
+}
+
 // requireAlike wants of two learners the same evidence and sums, but for rounding. numbers are b's, by a's.
 func requireAlike(t *rapid.T, a, b Learner, number func(policy.Item) policy.Item) {
 	for i := range policy.Item(sharedItems) {
@@ -378,6 +389,7 @@ func testSharing(t *rapid.T, k kind) {
 		"reload": func(t *rapid.T) { w.reload(t, w.parts[rapid.IntRange(0, 2).Draw(t, "of")]) },
 		"": func(t *rapid.T) {
 			for _, p := range w.parts {
+				p.requireFresh(t)
 				if !byPass {
 					requireAlike(t, p.learner, p.twin, func(i policy.Item) policy.Item { return i })
 				}

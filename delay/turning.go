@@ -44,9 +44,13 @@ func (u *contexts) merge(pass int64) {
 		if !c.rows.Merge(&u.grid, pass) {
 			continue
 		}
-		if u.cells.Note(cell, 1); counts {
+		switch u.cells.Note(cell, 1); {
+		case counts:
 			u.replace(cell, &before, c)
 			u.note(cell)
+		case u.whole != nil:
+			u.note(cell)
+			u.weigh(u.itemOf(cell))
 		}
 	}
 }

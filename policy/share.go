@@ -149,6 +149,9 @@ func (t *Table) Refresh(differs func(i Item) bool, arrived iter.Seq[Item]) {
 	}
 }
 
+// Differs returns whether the global table has other sums of an item from this partition than it has now.
+func (t *Table) Differs(i Item) bool { return t.Own(i) != t.Published(i) }
+
 // Fresh returns the number of fresh items; 0 without a global table.
 func (t *Table) Fresh() int {
 	if t.shared == nil {
