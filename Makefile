@@ -78,7 +78,7 @@ tools: ## Java, Maven, Python, npm, Chromium, redis-server, Kafka's jars and lib
 	@./scripts/tools
 
 .PHONY: bench
-bench: tools ## All benchmarks, then tables of the whole pipeline, of growth and beside Kafka Streams, on a real Apache Kafka and a real Redis (docs/benchmarks.md); QUICK=1 for less.
+bench: tools ## All benchmarks, then tables of the whole pipeline, of growth and beside Kafka Streams, on a real Apache Kafka and a real Redis (docs/contribute/benchmarks.md); QUICK=1 for less.
 	$(TESTENV) -bench -heap 1g -- sh -c "$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -timeout 20m ./... ./tools/... \
 		&& $(GO) run ./tools/bench/cmd/report && $(GO) run ./tools/bench/cmd/growth $(if $(QUICK),-quick) \
 		&& $(GO) run ./tools/bench/cmd/peers $(if $(QUICK),-quick)"
@@ -103,7 +103,7 @@ demo: ## The whole system in one process, on loopback: what it learns, and what 
 	$(GO) run ./cmd/ranker-worker demo
 
 .PHONY: laboratory
-laboratory: ## The tables and plots of docs/algorithms.md, anew: some 10 minutes on two cores.
+laboratory: ## Tables and plots below docs/laboratory: some 10 minutes on two cores.
 	$(GO) run ./tools/laboratory
 
 .PHONY: movielens

@@ -76,7 +76,7 @@ var learnerSettings = []setting[Learner]{
 			"possible: with `direct`, a default at expiry and a selections topic"),
 	value("drift", func(l *Learner) *float64 { return &l.Drift }, numberIn(0, 1), 0,
 		"random-walk drift of items' means, in standard deviations of a payoff per day, by which old payoffs lose weight; "+
-			"0: none. Only with `direct`; docs/algorithms.md lists the memory of each value"),
+			"0: none. Only with `direct`; docs/understand/drift.md lists the memory of each value"),
 	value("aggregate", func(l *Learner) *Aggregate { return &l.Aggregate }, words(First, Sum), First,
 		"the first payoff counts, or the sum of all until the deadline; before that, a partial sum counts as `silence` says"),
 	value("utilities", func(l *Learner) *Utilities { return &l.Utilities }, words(UtilityKinds()...), Given,

@@ -399,7 +399,7 @@ func TestRetentionIsTheSameEverywhere(t *testing.T) {
 
 // TestLivesAreLedThere: each function that the two lives name stands in its file, and each life has ten steps.
 func TestLivesAreLedThere(t *testing.T) {
-	page := read(t, "architecture.md")
+	page := read(t, "contribute/lives.md")
 	for _, heading := range []string{"\n## An impression's life\n", "\n## A payoff's life\n"} {
 		_, section, found := strings.Cut(page, heading)
 		require.True(t, found, heading)
@@ -414,17 +414,22 @@ func TestLivesAreLedThere(t *testing.T) {
 	}
 }
 
-// TestPoliciesHaveASection: each policy of the table has one, under its name or with another.
+// TestPoliciesHaveASection: each policy has one below understand/, under its name or with another.
 func TestPoliciesHaveASection(t *testing.T) {
-	page := read(t, "algorithms.md")
+	var text strings.Builder
+	for _, page := range here(t) {
+		if strings.HasPrefix(page, "understand/") {
+			text.WriteString(read(t, page))
+		}
+	}
 	for _, k := range policy.Kinds {
-		assert.Regexp(t, `(?m)^##+ (\w+ and )?`+k.Name+`( and \w+)?$`, page)
+		assert.Regexp(t, `(?m)^#+ (\w+ and )?`+k.Name+`( and \w+)?$`, text.String())
 	}
 }
 
 func TestScenariosAreThoseOfTheLaboratory(t *testing.T) {
 	var listed []lab.Scenario
-	for _, row := range table(t, read(t, "algorithms.md"), "## The laboratory", "scenario") {
+	for _, row := range table(t, read(t, "laboratory/scenarios.md"), "## Scenarios", "scenario") {
 		listed = append(listed, lab.Scenario(strings.Trim(row[0], "`")))
 	}
 	assert.Equal(t, lab.Scenarios(), listed)

@@ -3,7 +3,7 @@ package policy
 import "slices"
 
 // Spec describes a policy for configuration, commands and documentation. A new policy is a file with its Spec, an entry in Kinds,
-// and a section in docs/algorithms.md.
+// and a section below docs/understand.
 type Spec struct {
 	// Name is its name in configurations, ranking records and commands.
 	Name string

@@ -249,7 +249,7 @@ func printSummary(w io.Writer, s *demo.Summary) {
 		s.Selections, a.Selections.Joined, a.Selections.Duplicate, a.Selections.Late, a.Selections.Orphan,
 		s.Sent, s.Payoffs.Applied, s.Payoffs.Duplicate, s.Payoffs.Late, s.Payoffs.Orphan, s.Payoffs.Rejected, s.Payoffs.Parked)
 	fmt.Fprint(w, `
-Policies and regret: docs/algorithms.md
+Policies and regret: docs/understand/policies.md
 Next, with a configuration file as in the README:
   ranker-worker topics --config FILE --create
   ranker-worker run --config FILE

@@ -41,5 +41,5 @@ func TestDemoFits80Columns(t *testing.T) {
 	assert.Equal(t, 2, strings.Count(show(-1), "Negative regret"))
 	assert.NotContains(t, show(-0.4), "Negative regret")
 	assert.NotContains(t, show(-0.4), "-0")
-	assert.Contains(t, show(1), "docs/algorithms.md")
+	assert.Contains(t, show(1), "docs/understand/policies.md")
 }

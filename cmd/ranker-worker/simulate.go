@@ -44,7 +44,7 @@ Policies:
 ` + policyLines() + `
 Scenarios:
 ` + scenarioLines() + `
-docs/algorithms.md describes them. A payoff that does not come counts as 0 at the payoff horizon, unless --on-expiry says
+docs/laboratory/scenarios.md describes them. A payoff that does not come counts as 0 at the payoff horizon, unless --on-expiry says
 otherwise.`,
 		Example: `  ranker-worker simulate --policy elimination,greedy,utility --scenario lazy
   ranker-worker simulate --policy osmd,ftrl --scenario switching --payoff-delay 1000 --max-instances 0,1 --runs 64

@@ -68,7 +68,7 @@ const (
 	blockApart     = 13       // of any block where the learner does not share
 )
 
-// Microseconds of one core, as measured by the reports of docs/benchmarks.md.
+// Microseconds of one core, as measured by the reports of docs/contribute/benchmarks.md.
 const (
 	impressionMicros = 4.0  // besides the candidates
 	candidateMicros  = 0.3  //

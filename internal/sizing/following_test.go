@@ -88,17 +88,17 @@ func TestCatchesUp(t *testing.T) {
 	assert.Positive(t, ends)
 }
 
-// fleets are those of docs/scale.md: 100 impressions a second in each partition.
+// fleets are those of docs/understand/scale.md: 100 impressions a second in each partition.
 var fleets = []struct{ workers, partitions, items, servers int }{
 	{1, 6, 200_000, 1}, {4, 24, 200_000, 1}, {8, 64, 200_000, 3}, {25, 250, 1_000_000, 9}, {100, 1000, 1_000_000, 30}, {100, 1000, 10_000_000, 30},
 }
 
 // TestScalePage: the tables of the page are the model's.
 func TestScalePage(t *testing.T) {
-	page, err := os.ReadFile("../../docs/scale.md")
+	page, err := os.ReadFile("../../docs/understand/scale.md")
 	require.NoError(t, err)
 	for name, table := range map[string]string{"reads": readsTable(), "holds": holdsTable(), "moves": movesTable()} {
-		assert.True(t, strings.Contains(string(page), table), "docs/scale.md should have this table of what it %s:\n%s", name, table)
+		assert.True(t, strings.Contains(string(page), table), "docs/understand/scale.md should have this table of what it %s:\n%s", name, table)
 	}
 }
 

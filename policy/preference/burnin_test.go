@@ -18,7 +18,7 @@ func comparisons(n int) (sum int) {
 }
 
 // TestBurnIn_OrderIsTheTrueOne is the oracle test: over 1,000 random instances the order is the true one, always. It is certain
-// within the bound proven in docs/algorithms.md: 2(m + ln(1/δ))/p impressions, except with a probability of δ = 10⁻¹⁰ each. A false
+// within the bound proven in docs/understand/unknown-utilities-bound.md: 2(m + ln(1/δ))/p impressions, except with a probability of δ = 10⁻¹⁰ each. A false
 // alarm thus has a probability of at most 10⁻⁷.
 func TestBurnIn_OrderIsTheTrueOne(t *testing.T) {
 	const delta = 1e-10

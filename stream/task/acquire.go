@@ -12,7 +12,7 @@ import (
 )
 
 // acquire takes the partition over: heartbeat, token, fence, checks, load, then replay; see
-// docs/architecture.md. Loading after the fence is safe: from the token on no other worker can change the state.
+// docs/contribute/ownership.md. Loading after the fence is safe: from the token on no other worker can change the state.
 func (t *Task) acquire() {
 	t.begin()
 	t.phase, t.reason, t.stops.again = Acquiring, "", 0

@@ -1,4 +1,4 @@
-// Package bench measures the performance that docs/benchmarks.md states. The packages below report on the whole
+// Package bench measures the performance that docs/contribute/benchmarks.md states. The packages below report on the whole
 // pipeline.
 package bench
 

@@ -10,12 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestLawsAreDocumented: each law stands in the package's documentation and on the page about the architecture, and
-// TestLawsAreDocumented: each law has a statement in laws.go and stands on the architecture page, which names no other.
+// TestLawsAreDocumented: each law has a statement in laws.go and stands on the page of laws, which names no other.
 func TestLawsAreDocumented(t *testing.T) {
 	statements, err := os.ReadFile("laws.go")
 	require.NoError(t, err)
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "architecture.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "contribute", "laws.md"))
 	require.NoError(t, err)
 	for _, name := range lawNames {
 		require.NotEmpty(t, name)

@@ -1,5 +1,5 @@
-// Command laboratory plays the experiments of the documentation, and writes their tables into docs/algorithms.md, each between its markers,
-// and their plots to docs/laboratory. It is run in the repository's root.
+// Command laboratory plays the experiments of the documentation, and writes their plots and tables to docs/laboratory, each table between
+// its markers on one of the pages there. It is run in the repository's root.
 package main
 
 import (
@@ -18,10 +18,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/lab"
 )
 
-const (
-	page     = "docs/algorithms.md"
-	pictures = "docs/laboratory"
-)
+// directory holds the pages and the plots.
+const directory = "docs/laboratory"
 
 // Markers of a study's table.
 func begin(name string) string { return "<!-- laboratory: " + name + " -->\n" }
@@ -53,7 +51,7 @@ func run(ctx context.Context, only string) error {
 		if err := lab.Plot(&picture, "svg", results); err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(pictures, s.name+".svg"), picture.Bytes(), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(directory, s.name+".svg"), picture.Bytes(), 0o644); err != nil {
 			return fmt.Errorf("writing a picture: %w", err)
 		}
 		s.table(&table, results)
@@ -64,18 +62,32 @@ func run(ctx context.Context, only string) error {
 	return errors.Join(runLifts(ctx, only), runCoverage(ctx, only))
 }
 
-// replace puts a study's table between its markers.
+// replace puts a study's table between its markers. It fails unless exactly one page has both.
 func replace(name string, table []byte) error {
-	old, err := os.ReadFile(page)
+	pages, err := filepath.Glob(filepath.Join(directory, "*.md"))
 	if err != nil {
-		return fmt.Errorf("reading the page: %w", err)
+		return fmt.Errorf("listing the pages: %w", err)
 	}
-	before, rest, found := bytes.Cut(old, []byte(begin(name)))
-	_, after, closed := bytes.Cut(rest, []byte(end(name)))
-	if !found || !closed {
-		return fmt.Errorf("%s has not both markers of %s", page, name)
+	var page string
+	var text []byte
+	for _, path := range pages {
+		old, err := os.ReadFile(path)
+		if err != nil {
+			return fmt.Errorf("reading a page: %w", err)
+		}
+		before, rest, found := bytes.Cut(old, []byte(begin(name)))
+		_, after, closed := bytes.Cut(rest, []byte(end(name)))
+		switch {
+		case !found || !closed:
+			continue
+		case page != "":
+			return fmt.Errorf("%s and %s both have markers of %s", page, path, name)
+		}
+		page, text = path, bytes.Join([][]byte{before, []byte(begin(name)), table, []byte(end(name)), after}, nil)
 	}
-	text := bytes.Join([][]byte{before, []byte(begin(name)), table, []byte(end(name)), after}, nil)
+	if page == "" {
+		return fmt.Errorf("no page of %s has both markers of %s", directory, name)
+	}
 	if err := os.WriteFile(page, text, 0o644); err != nil {
 		return fmt.Errorf("writing the page: %w", err)
 	}
@@ -127,7 +139,7 @@ func (s *study) table(b *bytes.Buffer, results []*lab.Result) {
 	if e.Runs != 16 {
 		fmt.Fprintf(b, " --runs %d", e.Runs)
 	}
-	fmt.Fprintf(b, "`** %s\n\n![Regret curves](laboratory/%s.svg)\n\n", s.about, s.name)
+	fmt.Fprintf(b, "`** %s\n\n![Regret curves](%s.svg)\n\n", s.about, s.name)
 	bounds := []struct {
 		name string
 		of   func(*lab.Result) *float64

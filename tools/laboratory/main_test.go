@@ -20,19 +20,33 @@ import (
 // final is the regret in a row of a table.
 var final = regexp.MustCompile(`(?m)^\| \w[^|]* \| (-?\d+) \|`)
 
-// Every study has its place in the page and its picture, with the figures of its table at line ends, and can be played; the page
-// has no others.
-func TestStudiesAreThoseOfThePage(t *testing.T) {
-	root := filepath.Join("..", "..")
-	page, err := os.ReadFile(filepath.Join(root, page))
+var root = filepath.Join("..", "..")
+
+// pages returns the text of all pages of the laboratory.
+func pages(t *testing.T) string {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(root, directory, "*.md"))
 	require.NoError(t, err)
-	for _, s := range studies() {
-		require.Contains(t, string(page), begin(s.name))
-		require.Contains(t, string(page), end(s.name))
-		require.Contains(t, string(page), "](laboratory/"+s.name+".svg)")
-		picture, err := os.ReadFile(filepath.Join(root, pictures, s.name+".svg"))
+	var all strings.Builder
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
 		require.NoError(t, err)
-		_, table, _ := strings.Cut(string(page), begin(s.name))
+		all.Write(text)
+	}
+	return all.String()
+}
+
+// TestStudiesAreThoseOfThePages: every study has its place and its plot, with the figures of its table at line ends, and can be played.
+// The pages have no others.
+func TestStudiesAreThoseOfThePages(t *testing.T) {
+	text := pages(t)
+	for _, s := range studies() {
+		require.Contains(t, text, begin(s.name))
+		require.Contains(t, text, end(s.name))
+		require.Contains(t, text, "]("+s.name+".svg)")
+		picture, err := os.ReadFile(filepath.Join(root, directory, s.name+".svg"))
+		require.NoError(t, err)
+		_, table, _ := strings.Cut(text, begin(s.name))
 		table, _, _ = strings.Cut(table, end(s.name))
 		finals := final.FindAllStringSubmatch(table, -1)
 		require.Greater(t, len(finals), 1)
@@ -46,18 +60,16 @@ func TestStudiesAreThoseOfThePage(t *testing.T) {
 		require.NoError(t, err, s.name)
 		require.Greater(t, len(results), 1)
 	}
-	require.Contains(t, string(page), begin(liftStudy))
-	require.Contains(t, string(page), begin(coverageStudy))
-	require.Equal(t, 2*len(studies())+4, strings.Count(string(page), "<!-- laboratory: "))
+	require.Contains(t, text, begin(liftStudy))
+	require.Contains(t, text, begin(coverageStudy))
+	require.Equal(t, 2*len(studies())+4, strings.Count(text, "<!-- laboratory: "))
 }
 
 // The study of experiments can be played, and in the page bounds are wrong as seldom as they may be, and standard errors are not.
 func TestLifts(t *testing.T) {
 	var table bytes.Buffer
 	require.NoError(t, lifts(context.Background(), &table, liftSize{runs: 2, impressions: 1000, bounded: 1, finding: 1, longest: 1000}))
-	page, err := os.ReadFile(filepath.Join("..", "..", page))
-	require.NoError(t, err)
-	_, shown, _ := strings.Cut(string(page), begin(liftStudy))
+	_, shown, _ := strings.Cut(pages(t), begin(liftStudy))
 	shown, _, _ = strings.Cut(shown, end(liftStudy))
 	require.Equal(t, strings.Count(table.String(), "\n"), strings.Count(shown, "\n"))
 	rows := regexp.MustCompile(`(?m)^\| [^|]*[a-z][^|]* \| ([0-9.]+) % \|`).FindAllStringSubmatch(shown, -1)
@@ -67,15 +79,22 @@ func TestLifts(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, holds, wrong < 100*experiment.Alpha, rows[k][0])
 	}
+	explained, err := os.ReadFile(filepath.Join(root, "docs", "understand", "experiments.md")) // repeats the sample sizes
+	require.NoError(t, err)
+	_, sizes, found := strings.Cut(shown, "| lift |")
+	require.True(t, found)
+	for line := range strings.Lines(sizes) {
+		if strings.HasPrefix(line, "| 0.") {
+			require.Contains(t, string(explained), line)
+		}
+	}
 }
 
 // The study of evaluate's intervals can be played, and in the page those of dr are wrong about as often as they may be, and the bounds more seldom.
 func TestCoverage(t *testing.T) {
 	var table bytes.Buffer
 	require.NoError(t, coverage(context.Background(), &table, coverageSize{logs: 1, impressions: 3000, looks: 3}))
-	page, err := os.ReadFile(filepath.Join("..", "..", page))
-	require.NoError(t, err)
-	_, shown, _ := strings.Cut(string(page), begin(coverageStudy))
+	_, shown, _ := strings.Cut(pages(t), begin(coverageStudy))
 	shown, _, _ = strings.Cut(shown, end(coverageStudy))
 	require.Equal(t, strings.Count(table.String(), "\n"), strings.Count(shown, "\n"))
 	for _, row := range strings.Split(strings.TrimSpace(shown), "\n")[2:] {
@@ -87,4 +106,22 @@ func TestCoverage(t *testing.T) {
 			require.LessOrEqual(t, wrong, most, row)
 		}
 	}
+}
+
+// TestReplace: a table is written to the one page with both markers; other pages and other text stay.
+func TestReplace(t *testing.T) {
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.MkdirAll(directory, 0o755))
+	page, other := filepath.Join(directory, "a.md"), filepath.Join(directory, "b.md")
+	require.NoError(t, os.WriteFile(page, []byte("x\n"+begin("n")+"old\n"+end("n")+"y\n"), 0o600))
+	require.NoError(t, os.WriteFile(other, []byte("z\n"), 0o600))
+	require.NoError(t, replace("n", []byte("new\n")))
+	for path, want := range map[string]string{page: "x\n" + begin("n") + "new\n" + end("n") + "y\n", other: "z\n"} {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.Equal(t, want, string(text))
+	}
+	require.ErrorContains(t, replace("m", nil), "no page")
+	require.NoError(t, os.WriteFile(other, []byte(begin("n")+end("n")), 0o600))
+	require.ErrorContains(t, replace("n", nil), "both")
 }

@@ -24,7 +24,7 @@ import (
 // BenchmarkRank asks for rankings in an open loop, RATE a second (2,000), whatever becomes of those before, and says when they were
 // answered, counted from when they were due. Beside it stands what the worker itself took: from the Kafka timestamp of an
 // impression to the acknowledgement of its ranking, by its histogram; and how far the two p99 are apart, which is to be 5 ms at most.
-// docs/benchmarks.md says how it is run.
+// docs/contribute/benchmarks.md says how it is run.
 func BenchmarkRank(b *testing.B) {
 	if testenv.Short() {
 		b.Skipf("%s=1", testenv.ShortEnv)

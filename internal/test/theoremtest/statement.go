@@ -43,7 +43,7 @@ func Holds[L any](t *testing.T, checks []Check[L], itself L) {
 }
 
 // SeeNonLearners fails t unless each check without a reason fails with each of the non-learners. It also fails unless tests are all of the
-// package's tests that are named after a statement, or stand beside one of the paper's in docs/algorithms.md.
+// package's tests that are named after a statement, or stand beside one of the paper's in docs/contribute/statements.md.
 func SeeNonLearners[L any](t *testing.T, pkg string, nonLearners map[string]L, tests []Test[L]) {
 	t.Helper()
 	var names []string
@@ -90,11 +90,11 @@ func named(t testing.TB, pkg string) (names []string) {
 	return names
 }
 
-// documented returns the tests beside the paper's statements in the last table of docs/algorithms.md, whose other rows are marked as ours.
+// documented returns the tests beside the paper's statements in the table of docs/contribute/statements.md, whose other rows are marked as ours.
 func documented(t testing.TB) map[string]bool {
 	dir, err := os.Getwd()
 	require.NoError(t, err)
-	page := filepath.Join("docs", "algorithms.md")
+	page := filepath.Join("docs", "contribute", "statements.md")
 	for !exists(filepath.Join(dir, page)) {
 		require.NotEqual(t, filepath.Dir(dir), dir, "no %s above", page)
 		dir = filepath.Dir(dir)

@@ -26,7 +26,7 @@ type Size struct {
 	Protobuf   bool  // impressions are in Protobuf
 }
 
-// Sizes are those of the table in docs/benchmarks.md.
+// Sizes are those of the table in docs/contribute/benchmarks.md.
 const Sizes = "6x2000 6x20000 6x200000 6x200000+protobuf 6x1000000 24x200000 64x200000 24x20000+paid"
 
 // mostPartitions is the limit of copier.Place.

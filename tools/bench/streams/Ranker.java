@@ -3,7 +3,7 @@
 //
 // It reads impressions, and keeps for each item how often and how much it was paid; ranks the candidates by an index like MOSS's, in the
 // order that the worker's policies give; writes the ranking; keeps what was shown under the impression's id; and joins the selection
-// and the payoff, which change what is known of the item. docs/benchmarks.md says what the worker does beyond that.
+// and the payoff, which change what is known of the item. docs/contribute/benchmarks.md says what the worker does beyond that.
 import com.fasterxml.jackson.core.JsonFactory;
 import com.fasterxml.jackson.core.JsonGenerator;
 import com.fasterxml.jackson.core.JsonParser;

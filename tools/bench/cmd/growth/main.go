@@ -3,7 +3,7 @@
 //
 //	go run ./internal/test/testenv/cmd/testenv -bench -heap 1g -- go run ./tools/bench/cmd/growth
 //
-// It prints one table; docs/benchmarks.md explains it.
+// It prints one table; docs/contribute/benchmarks.md explains it.
 package main
 
 import (
@@ -41,7 +41,7 @@ func run(o report.GrowthOptions, sizes string) (err error) {
 	case err != nil:
 		return err
 	case o.Kafka == "":
-		return errors.New("RANKER_TEST_KAFKA names no server: run it by internal/test/testenv/cmd/testenv, as docs/benchmarks.md says")
+		return errors.New("RANKER_TEST_KAFKA names no server: run it by internal/test/testenv/cmd/testenv, as docs/contribute/benchmarks.md says")
 	case o.Impressions < 1:
 		return errors.New("-impressions is at least 1")
 	}

@@ -3,7 +3,7 @@
 //
 //	go run ./internal/test/testenv/cmd/testenv -bench -heap 1g -- go run ./tools/bench/cmd/peers
 //
-// They drain the same impressions in turn; docs/benchmarks.md describes the job, and explains the output.
+// They drain the same impressions in turn; docs/contribute/benchmarks.md describes the job, and explains the output.
 package main
 
 import (
@@ -45,7 +45,7 @@ func run(o report.PeersOptions, size string) error {
 	case len(sizes) != 1:
 		return errors.New("-size is one")
 	case o.Kafka == "":
-		return errors.New("RANKER_TEST_KAFKA names no server: run it by internal/test/testenv/cmd/testenv, as docs/benchmarks.md says")
+		return errors.New("RANKER_TEST_KAFKA names no server: run it by internal/test/testenv/cmd/testenv, as docs/contribute/benchmarks.md says")
 	case o.Impressions < 1 || o.Runs < 1 || o.Threads < 1:
 		return errors.New("-impressions, -runs and -threads are at least 1")
 	}

@@ -2,7 +2,7 @@
 //
 //	go run ./internal/test/testenv/cmd/testenv -bench -heap 1g -- go run ./tools/bench/cmd/report
 //
-// It prints one table; docs/benchmarks.md explains it.
+// It prints one table; docs/contribute/benchmarks.md explains it.
 package main
 
 import (

@@ -3,7 +3,7 @@
 //
 //	go run ./internal/test/testenv/cmd/testenv -bench -heap 1g -- go run ./tools/bench/cmd/viewers
 //
-// It drains the same impressions without and with viewers, in turn; docs/benchmarks.md explains the output.
+// It drains the same impressions without and with viewers, in turn; docs/contribute/benchmarks.md explains the output.
 package main
 
 import (
@@ -35,7 +35,7 @@ func main() {
 func run(o report.ViewersOptions) error {
 	switch {
 	case o.Kafka == "" || o.Redis == "":
-		return errors.New("RANKER_TEST_KAFKA and RANKER_TEST_REDIS name no servers: run it by internal/test/testenv/cmd/testenv, as docs/benchmarks.md says")
+		return errors.New("RANKER_TEST_KAFKA and RANKER_TEST_REDIS name no servers: run it by internal/test/testenv/cmd/testenv, as docs/contribute/benchmarks.md says")
 	case o.Runs < 1 || o.Impressions < 1 || o.Items < 1 || o.Partitions < 1:
 		return errors.New("-runs, -impressions, -items and -partitions are at least 1")
 	}
