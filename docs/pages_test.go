@@ -111,6 +111,14 @@ func TestPagesAreSmall(t *testing.T) {
 	}
 }
 
+// TestPerformanceRepeatsBenchmarks: each figure of the summary stands on the page of benchmarks, too.
+func TestPerformanceRepeatsBenchmarks(t *testing.T) {
+	measured := read(t, "contribute/benchmarks.md")
+	for _, figure := range found(t, read(t, "understand/performance.md"), `\b(\d{1,3}(?:,\d{3})+|\d+\.\d+)\b`, 20) {
+		assert.Contains(t, measured, figure)
+	}
+}
+
 // commands lists the program's commands and their subcommands.
 func commands(t *testing.T, source string) []string {
 	t.Helper()
