@@ -25,8 +25,8 @@ func newTopicsCommand() *cobra.Command {
 partitions, none is compacted, the broker timestamps rankings and keeps them as long as impressions. Each problem is listed
 with its remedy, and the exit code is 1.
 
-With --create, missing topics are created first; the command then waits until every broker shows them. Existing topics are
-never changed.`,
+With --create, missing topics are created first; the command then waits until every broker shows them
+and their leaders host them. Existing topics are never changed.`,
 		Example: `  ranker-worker topics --config worker.yaml
   ranker-worker topics --config worker.yaml --create --partitions 12 --replication 3 --retention 720h`,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -28,8 +28,11 @@ const defaultPartitions = 6
 
 // Create makes the missing topics, dead-letter topics included, and returns their names. Existing topics stay as they are; Check lists
 // their faults. Inputs and dead letters are not compacted. Rankings have LogAppendTime, and are kept at least as long as impressions.
-// Create returns once all brokers' metadata show the new topics with leaders. If ctx ends before that, it returns their names and
-// ErrNotShown.
+// Create returns once all brokers' metadata show the new topics with leaders, and the leaders host them. If ctx ends before that, it
+// returns their names and ErrNotShown.
+//
+// The wait for hosting spares the brokers a fault of Kafka, seen in 4.3.1. A WriteTxnMarkers request gets no answer if a leader hosts no
+// partition of its last marker and has written an earlier one. Until request.timeout.ms, 30 s, no other marker goes to that leader.
 func (c *Client) Create(ctx context.Context, spec Spec) (created []string, err error) {
 	l, err := c.fetchMetadata(ctx)
 	if err != nil {

@@ -85,7 +85,7 @@ const (
 
 // logBound is one end of a topic's log, to be asked for.
 type logBound struct {
-	topic event.Topic
+	topic string
 	epoch int32 // of its leader
 	when  int64
 	into  *int64
@@ -93,7 +93,7 @@ type logBound struct {
 
 // bounds asks the leaders for log start and end of this partition number, in each topic that has it. It sets the epochs that fetch trusts.
 func (p *Partition) bounds(ctx context.Context, l *metadata, facts []task.TopicFacts) error {
-	byLeader := make(map[int32][2][]logBound)
+	starts, ends := make(map[int32][]logBound), make(map[int32][]logBound)
 	epochs := [event.Topics]int32{}
 	for t := range facts {
 		f := &facts[t]
@@ -101,26 +101,50 @@ func (p *Partition) bounds(ctx context.Context, l *metadata, facts []task.TopicF
 		if f.Partitions == 0 || int(p.number) >= f.Partitions {
 			continue
 		}
-		lead, err := l.leader(p.c.o.Topics[t], p.number)
+		name := p.c.o.Topics[t]
+		lead, err := l.leader(name, p.number)
 		if err != nil {
 			p.c.metadataCache.outdated(l)
 			return err
 		}
 		epochs[t] = lead.epoch
-		g := byLeader[lead.broker]
-		g[0] = append(g[0], logBound{event.Topic(t), lead.epoch, offsetEarliest, &f.LogStart})
-		g[1] = append(g[1], logBound{event.Topic(t), lead.epoch, offsetLatest, &f.End})
-		byLeader[lead.broker] = g
+		starts[lead.broker] = append(starts[lead.broker], logBound{name, lead.epoch, offsetEarliest, &f.LogStart})
+		ends[lead.broker] = append(ends[lead.broker], logBound{name, lead.epoch, offsetLatest, &f.End})
 	}
+	if err := p.askLeaders(ctx, l, starts, ends); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.epochs = epochs
+	return nil
+}
+
+// hosted fails unless the leaders host this partition number of the topics. A new topic is in the metadata before its leaders host it.
+func (p *Partition) hosted(ctx context.Context, l *metadata, topics []string) error {
+	ends := make(map[int32][]logBound)
+	for _, name := range topics {
+		lead, err := l.leader(name, p.number)
+		if err != nil {
+			p.c.metadataCache.outdated(l)
+			return err
+		}
+		ends[lead.broker] = append(ends[lead.broker], logBound{name, lead.epoch, offsetLatest, new(int64)})
+	}
+	return p.askLeaders(ctx, l, ends)
+}
+
+// askLeaders sends the requests, which are grouped by broker, at the same time. It returns the first error.
+func (p *Partition) askLeaders(ctx context.Context, l *metadata, requests ...map[int32][]logBound) error {
 	var (
 		wg    sync.WaitGroup
 		mu    sync.Mutex
 		first error
 	)
-	for broker, g := range byLeader {
-		for _, sides := range g {
+	for _, byLeader := range requests {
+		for broker, bounds := range byLeader {
 			wg.Go(func() {
-				err := p.listOffsets(ctx, broker, sides)
+				err := p.listOffsets(ctx, broker, bounds)
 				mu.Lock()
 				defer mu.Unlock()
 				if first == nil && err != nil {
@@ -132,12 +156,8 @@ func (p *Partition) bounds(ctx context.Context, l *metadata, facts []task.TopicF
 	wg.Wait()
 	if first != nil {
 		p.c.metadataCache.outdated(l)
-		return first
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.epochs = epochs
-	return nil
+	return first
 }
 
 // Partitions returns a topic's number of partitions, from fresh metadata.
@@ -168,11 +188,12 @@ func (p *Partition) OffsetAt(ctx context.Context, t event.Topic, when event.Mill
 }
 
 func (p *Partition) offset(ctx context.Context, t event.Topic, when int64) (offset int64, err error) {
-	l, lead, err := p.leader(ctx, p.c.topic(t))
+	name := p.c.topic(t)
+	l, lead, err := p.leader(ctx, name)
 	if err != nil {
 		return 0, err
 	}
-	if err = p.listOffsets(ctx, lead.broker, []logBound{{t, lead.epoch, when, &offset}}); err != nil {
+	if err = p.listOffsets(ctx, lead.broker, []logBound{{name, lead.epoch, when, &offset}}); err != nil {
 		p.c.metadataCache.outdated(l)
 	}
 	return offset, err
@@ -182,7 +203,7 @@ func (p *Partition) offset(ctx context.Context, t event.Topic, when int64) (offs
 func (p *Partition) listOffsets(ctx context.Context, broker int32, bounds []logBound) error {
 	names := make([]string, len(bounds))
 	for i := range bounds {
-		names[i] = p.c.topic(bounds[i].topic)
+		names[i] = bounds[i].topic
 	}
 	x := p.c.exchange(apiListOffsets, func(version int16, b []byte) []byte {
 		b = appendInt32(b, -1)               // no replica

@@ -107,10 +107,13 @@ func parseInitProducer(a *answer) (task.Producer, error) {
 }
 
 // AddPartition begins a transaction and adds all our partitions of this number to it: rankings, and each input's dead letters. So its end
-// markers fence all of them. It fails like InitProducer.
+// markers fence all of them. It fails like InitProducer. It begins no transaction before the leaders host all partitions; Create says why.
 func (p *Partition) AddPartition(ctx context.Context, r task.AddPartition) error {
 	doing := fmt.Sprintf("adding the partitions of number %d to the transaction of %q", p.number, p.TransactionalID())
-	_, topics, err := p.written(ctx)
+	l, topics, err := p.written(ctx)
+	if err == nil {
+		err = p.hosted(ctx, l, topics)
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}

@@ -89,11 +89,41 @@ func awaitShown(ctx context.Context, topics map[string]int, views func(context.C
 	}
 }
 
-// shown waits until every broker shows the topics that were made, and those that others have made meanwhile.
+// shown waits until every broker shows the topics that were made, and those that others have made meanwhile, and the leaders host them.
 func (c *Client) shown(ctx context.Context, made []kafka.TopicConfig, say func(string)) error {
 	topics := make(map[string]int, len(made))
 	for _, t := range made {
 		topics[t.Topic] = t.NumPartitions
 	}
-	return awaitShown(ctx, topics, c.views, say)
+	return awaitShown(ctx, topics, func(ctx context.Context) (viewOf, error) {
+		v, err := c.views(ctx)
+		if err == nil && len(v.unseen(topics)) == 0 {
+			err = c.hosted(ctx, topics)
+		}
+		return v, err
+	}, say)
+}
+
+// hosted fails unless the leaders host all partitions of the topics: only then they know the offsets.
+func (c *Client) hosted(ctx context.Context, topics map[string]int) error {
+	l, err := c.fetchMetadata(ctx)
+	if err != nil {
+		return err
+	}
+	most := 0
+	for name := range topics {
+		most = max(most, len(l.topics[name].leaders))
+	}
+	for number := range int32(most) {
+		var having []string
+		for name := range topics {
+			if int(number) < len(l.topics[name].leaders) {
+				having = append(having, name)
+			}
+		}
+		if err := c.Partition(number).hosted(ctx, l, having); err != nil {
+			return err
+		}
+	}
+	return nil
 }
