@@ -3,6 +3,7 @@ package testenv
 import (
 	"context"
 	"maps"
+	"strings"
 	"testing"
 
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv/kafka"
@@ -65,6 +66,11 @@ func OwnKafka(t testing.TB, opts ...kafka.Options) *Owned {
 		t.Fatalf("a real Apache Kafka for this test: %v", err)
 	}
 	owned := own(t, "Apache Kafka", b)
+	t.Cleanup(func() {
+		if lost, err := b.LostMarkers(); t.Failed() && err == nil && len(lost) > 0 {
+			t.Logf("requests for transaction markers that Kafka left without an answer, each after 30 s:\n%s", strings.Join(lost, "\n"))
+		}
+	})
 	owned.Listeners, owned.Data = b.ListenerAddrs(), b.Data()
 	return owned
 }

@@ -233,7 +233,7 @@ func (b *Broker) format(ctx context.Context) error {
 
 func (b *Broker) jvm(heap string) []string {
 	args := []string{"-Xmx" + heap, "-Djava.awt.headless=true", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-		"-Dorg.slf4j.simpleLogger.showDateTime=true", "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS"}
+		"-Dorg.slf4j.simpleLogger.showDateTime=true", "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS", markerSender}
 	if b.opts.Bench {
 		args = append(args, "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
 	} else {

@@ -6,6 +6,9 @@
 //
 // The command gets RANKER_TEST_KAFKA and RANKER_TEST_REDIS, each host:port, and the servers' process ids in RANKER_TEST_KAFKA_PID and
 // RANKER_TEST_REDIS_PID.
+//
+// At the end it prints the requests for transaction markers that Kafka left without an answer. Kafka's log is kept if there are any, or if
+// the command fails.
 package main
 
 import (
@@ -99,10 +102,35 @@ func run(ctx context.Context, opts kafka.Options, command []string) (code int, e
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second
-	if err := cmd.Run(); err != nil {
-		return cmd.ProcessState.ExitCode(), fmt.Errorf("run %s: %w", command[0], err)
+	failed := cmd.Run()
+	err = report(broker, failed != nil)
+	if failed != nil {
+		return cmd.ProcessState.ExitCode(), errors.Join(fmt.Errorf("run %s: %w", command[0], failed), err)
 	}
-	return 0, nil
+	return 0, err
+}
+
+// report prints the lost requests for transaction markers, and keeps the log if there are any or the command failed.
+func report(broker *kafka.Broker, failed bool) error {
+	lost, err := broker.LostMarkers()
+	if err != nil {
+		return err
+	}
+	if len(lost) > 0 {
+		fmt.Fprintf(os.Stderr, "testenv: requests for transaction markers that Kafka left without an answer: %d. "+
+			"All transactions waited 30 s for each; see LostMarkers.\n", len(lost))
+		for _, line := range lost {
+			fmt.Fprintln(os.Stderr, "testenv:", line)
+		}
+	}
+	if len(lost) == 0 && !failed {
+		return nil
+	}
+	path, err := broker.KeepLog()
+	if err == nil {
+		fmt.Fprintln(os.Stderr, "testenv: the log of Apache Kafka is kept as", path)
+	}
+	return err
 }
 
 func closeAll(broker *kafka.Broker, server *redis.Server) error {
