@@ -72,8 +72,8 @@ func (w *world) recreated(t *testing.T, partitions int) {
 	}
 }
 
-// ended waits until all transactions on a topic have their markers. A broker that writes a marker while the topic is deleted answers
-// after 30 s only, and until then writes no marker of any other transaction: all producers of all tests wait.
+// ended waits until all transactions on a topic have their markers. While a topic is deleted, a broker may never answer a request for
+// markers on it. For 30 s no other marker is then written, and all producers of all tests wait.
 func (w *world) ended(t *testing.T, client *kafka.Client, topic string) {
 	t.Helper()
 	last := func(level kafka.IsolationLevel) (ends []int64) {
