@@ -25,8 +25,8 @@ anew with ` + "`go test ./config -run TestReference -update`" + `; a test says w
 
 ` + "`${VAR}` and `${VAR:default}`" + ` are taken from the environment; a literal ` + "`${` is `$${`" + `. Durations are
 ` + "`100ms`, `30m`, `720h`, `30d`; sizes are `1048576`, `512KiB`, `1MiB`" + `. Lists may also be one string with commas. A key of a
-section or mapping is written below it: ` + "`kafka.group` is `kafka: {group: ranker}`" + `. What single records may cost, by ` + "`limits`" + `, is
-told [with the sizing](operations.md#what-single-records-may-cost).
+section or mapping is written below it: ` + "`kafka.group` is `kafka: {group: ranker}`" + `. [Limits](reference/limits.md#single-records) has
+the bytes of single records, by ` + "`limits`" + `.
 `
 
 const referenceLearners = `
@@ -38,7 +38,7 @@ A key that its policy does not look at has no effect, and lint warns of it.
 const referenceExperiments = `
 An experiment has the name of a learner, and is for the impressions of that: one of its arms, which are learners, ranks each. A learner
 can be in one experiment. Arms have the same ` + "`payoff_range`, `payoff_horizon`, `on_expiry`, `aggregate` and `out_of_range`" + `, and all or
-none of them ` + "`utilities: given`" + `. How to run one is told [with the operation](operations.md#experiments).
+none of them ` + "`utilities: given`" + `. [Run an experiment](do/experiment.md) says how.
 `
 
 const referenceTail = `

@@ -44,7 +44,7 @@ var settings = []setting[Config]{
 	sectionOf("traces", func(c *Config) *Traces { return &c.Traces }, []setting[Traces]{
 		value("endpoint", func(t *Traces) *string { return &t.Endpoint }, endpoint, "",
 			"a collector for OTLP over HTTP, such as `http://127.0.0.1:4318`; `/v1/traces` is added. Empty: no traces. "+
-				"Headers, certificates and the like are set by OpenTelemetry's variables: [Traces](operations.md#traces)"),
+				"Headers, certificates and the like are set by OpenTelemetry's variables: [Traces](do/traces.md)"),
 		value("ratio", func(t *Traces) *float64 { return &t.Ratio }, numberIn(0, 1), 1,
 			"the share of batches, and of requests to `serve`, that are traced. A batch with a record whose trace is sampled is always traced, "+
 				"and a request with a trace if that is sampled"),

@@ -33,11 +33,25 @@ func table(t *testing.T, page, heading, first string) [][]string {
 	t.Helper()
 	_, section, found := strings.Cut(page, "\n"+heading+"\n")
 	require.True(t, found, "no heading %q", heading)
-	lines := strings.Split(section, "\n")
-	at := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "| "+first+" |") })
-	require.GreaterOrEqual(t, at, 0, "no table of %q below %q", first, heading)
-	var rows [][]string
-	for _, line := range lines[at+2:] {
+	_, section, found = strings.Cut(section, "\n| "+first+" |")
+	require.True(t, found, "no table of %q below %q", first, heading)
+	return rows(t, section)
+}
+
+// tables are the rows of all tables of a page whose header begins with the given cell.
+func tables(t *testing.T, page, first string) (all [][]string) {
+	t.Helper()
+	for _, section := range strings.Split(page, "\n| "+first+" |")[1:] {
+		all = append(all, rows(t, section)...)
+	}
+	require.NotEmpty(t, all, "no table of %q", first)
+	return all
+}
+
+// rows are the cells of a table's rows. The text begins within the line of its header.
+func rows(t *testing.T, text string) (all [][]string) {
+	t.Helper()
+	for _, line := range strings.Split(text, "\n")[2:] {
 		if !strings.HasPrefix(line, "|") {
 			break
 		}
@@ -45,10 +59,10 @@ func table(t *testing.T, page, heading, first string) [][]string {
 		for i := range cells {
 			cells[i] = strings.TrimSpace(cells[i])
 		}
-		rows = append(rows, cells)
+		all = append(all, cells)
 	}
-	require.NotEmpty(t, rows)
-	return rows
+	require.NotEmpty(t, all)
+	return all
 }
 
 // code are the words in backquotes of a cell.
@@ -66,7 +80,7 @@ func TestMetricsAreThoseRegistered(t *testing.T) {
 	registered, err := metricslist.Metrics()
 	require.NoError(t, err)
 	listed := map[string]metricslist.Metric{}
-	for _, row := range table(t, read(t, "operations.md"), "## Metrics", "metric") {
+	for _, row := range tables(t, read(t, "reference/metrics.md"), "metric") {
 		require.Len(t, row, 4, row)
 		m := metricslist.Metric{Name: strings.Trim(row[0], "`"), Type: row[1], Help: registered[strings.Trim(row[0], "`")].Help}
 		if row[2] != "" {
@@ -86,7 +100,7 @@ func TestMetricsAreThoseRegistered(t *testing.T) {
 
 func TestReasonsOfDeadLettersAreAllListed(t *testing.T) {
 	var listed []event.Reason
-	for _, row := range table(t, read(t, "operations.md"), "## Dead letters", "reason") {
+	for _, row := range tables(t, read(t, "reference/dead-letters.md"), "reason") {
 		listed = append(listed, event.Reason(strings.Trim(row[0], "`")))
 	}
 	assert.Equal(t, event.Reasons(), listed, "in the same order, so that what is new is easily found")
@@ -296,26 +310,35 @@ func found(t *testing.T, text, pattern string, least int) []string {
 	return slices.Compact(all)
 }
 
-// TestStopReasonsAreAllListed, with words that the code says.
-func TestStopReasonsAreAllListed(t *testing.T) {
+// TestStopReasonsHaveRunbooks: each has a section, and its errors are words that the code says.
+func TestStopReasonsHaveRunbooks(t *testing.T) {
 	said := sources(t, "../stream/task") + sources(t, "../stream/partition") + sources(t, "../state")
 	reasons := found(t, said, `Stop\w+\s+StopReason = "(\w+)"`, 10)
 	joined := regexp.MustCompile(`" ?\+\s+"`).ReplaceAllString(said, "") // strings that go over several lines
-	var listed []string
-	for _, row := range table(t, read(t, "operations.md"), "### A partition has stopped", "reason") {
-		require.Len(t, row, 4, row)
-		listed = append(listed, code(row[0])...)
-		for _, words := range code(row[1]) {
-			assert.True(t, strings.Contains(joined, words), "nothing in the code says %q", words)
+	page := read(t, "runbooks/stopped.md")
+	var listed, errors []string
+	for _, section := range strings.Split(page, "\n## ")[1:] {
+		reason, text, _ := strings.Cut(section, "\n\n")
+		listed = append(listed, reason)
+		if strings.HasPrefix(text, "`") { // one cause, without a table
+			text, _, _ = strings.Cut(text, ":")
+			errors = append(errors, code(text)...)
 		}
-		assert.NotEmpty(t, row[3], row)
+	}
+	for _, row := range tables(t, page, "error contains") {
+		require.Len(t, row, 3, row)
+		errors = append(errors, code(row[0])...)
+		assert.NotEmpty(t, row[2], row)
+	}
+	for _, words := range errors {
+		assert.True(t, strings.Contains(joined, words), "nothing in the code says %q", words)
 	}
 	slices.Sort(listed)
-	assert.Equal(t, reasons, slices.Compact(listed))
+	assert.Equal(t, reasons, listed)
 }
 
-// TestWhatIsWaitedForIsAllListed: whatever a task may be doing while it waits stands on the page, and nothing else.
-func TestWhatIsWaitedForIsAllListed(t *testing.T) {
+// TestWaitsHaveRunbooks: each request that a task may wait with has a section, and nothing else has.
+func TestWaitsHaveRunbooks(t *testing.T) {
 	said := sources(t, "../stream/task")
 	doing := found(t, said, `\b(?:ask\(t, |deliver\(|failed\()"([^"]+)"`, 10)
 	doing = append(doing, found(t, said, `doing :?= (?:fmt\.Sprintf\()?"([^"]+)"`, 3)...)
@@ -328,11 +351,39 @@ func TestWhatIsWaitedForIsAllListed(t *testing.T) {
 		}
 	}
 	var listed []string
-	for _, row := range table(t, read(t, "operations.md"), "### A partition waits", "doing, or the error's beginning") {
-		listed = append(listed, code(row[0])...)
+	for _, m := range regexp.MustCompile("(?m)^### `?([^`\n]+)").FindAllStringSubmatch(read(t, "runbooks/waiting.md"), -1) {
+		listed = append(listed, m[1])
 	}
 	slices.Sort(doing)
 	assert.ElementsMatch(t, slices.Compact(doing), listed)
+}
+
+// TestAlertsHaveRunbooks: the link of each leads to the section of its name.
+func TestAlertsHaveRunbooks(t *testing.T) {
+	var file struct {
+		Groups []struct {
+			Rules []struct {
+				Alert       string            `yaml:"alert"`
+				Annotations map[string]string `yaml:"annotations"`
+			} `yaml:"rules"`
+		} `yaml:"groups"`
+	}
+	require.NoError(t, yaml.Unmarshal([]byte(read(t, "../deploy/chart/files/alerts.yaml")), &file))
+	require.Len(t, file.Groups, 1)
+	var want, have []string
+	for _, rule := range file.Groups[0].Rules {
+		want = append(want, rule.Alert)
+		path, anchor, _ := strings.Cut(rule.Annotations["runbook_url"], "#")
+		assert.Equal(t, strings.ToLower(rule.Alert), anchor)
+		assert.Contains(t, anchors(read(t, filepath.Join("..", path))), anchor, path)
+	}
+	for _, page := range here(t) {
+		for _, m := range regexp.MustCompile(`(?m)^## (Ranker\w+)$`).FindAllStringSubmatch(read(t, page), -1) {
+			have = append(have, m[1])
+		}
+	}
+	require.NotEmpty(t, want)
+	assert.ElementsMatch(t, want, have)
 }
 
 // TestLogMessagesAreAllListed, those of level debug apart.
@@ -343,7 +394,7 @@ func TestLogMessagesAreAllListed(t *testing.T) {
 	said = sources(t, "../stream/task")
 	phases := found(t, said, `return \[\.\.\.\]string\{"(acquiring[^}]+)"\}\[p\]`, 1)
 	var listed []string
-	for _, row := range table(t, read(t, "operations.md"), "## Logs", "message") {
+	for _, row := range table(t, read(t, "reference/errors.md"), "## Messages of the log", "message") {
 		for _, message := range code(row[0]) {
 			if phase, ok := strings.CutPrefix(message, "partition "); ok && message != "partition stopped" {
 				assert.Contains(t, phases[0], phase)
@@ -391,7 +442,7 @@ func properties(prefix string, schema map[string]any) (paths []string) {
 // TestRetentionIsTheSameEverywhere: the compose file and the chart make topics as the page says.
 func TestRetentionIsTheSameEverywhere(t *testing.T) {
 	retention := func(path string) []string { return found(t, read(t, path), `\bretention(?:", "|: | )(\d+h)`, 1) }
-	want := retention("operations.md")
+	want := retention("do/kafka.md")
 	for _, path := range []string{"../deploy/compose.yaml", "../deploy/chart/values.yaml"} {
 		assert.Equal(t, want, retention(path), path)
 	}

@@ -50,7 +50,7 @@ Records that were cut off, or skipped by state skip, cannot be sent: their bytes
 			}
 			for _, r := range q.Reasons {
 				if !slices.Contains(event.Reasons(), event.Reason(r)) {
-					return usageError{fmt.Errorf("no such reason %q; docs/operations.md, Dead letters, has them", r)}
+					return usageError{fmt.Errorf("no such reason %q; docs/reference/dead-letters.md has them", r)}
 				}
 			}
 			p := &slowProgress{w: cmd.ErrOrStderr(), live: isTerminal(cmd.ErrOrStderr()), began: now}

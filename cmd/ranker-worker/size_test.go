@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestSizeIsWhatThePageShows: the example of docs/operations.md is the command's output.
+// TestSizeIsWhatThePageShows: the example of docs/do/size.md is the command's output.
 func TestSizeIsWhatThePageShows(t *testing.T) {
-	page, err := os.ReadFile("../../docs/operations.md")
+	page, err := os.ReadFile("../../docs/do/size.md")
 	require.NoError(t, err)
 	const command = "ranker-worker size --rate 1000 --selected 5% --horizon 7d --items 200000"
 	_, shown, found := strings.Cut(string(page), "\n$ "+command+"\n")

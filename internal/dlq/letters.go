@@ -16,7 +16,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/broker"
 )
 
-// Headers of dead letters, see docs/operations.md.
+// Headers of dead letters, see docs/do/dead-letters.md.
 const (
 	headerReason    = "__streams.errors.exception"
 	headerDetail    = "__streams.errors.message"

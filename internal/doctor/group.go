@@ -50,8 +50,7 @@ func (d *doctor) outside(workers []state.WorkerInfo) (n int) {
 	for i := range workers {
 		if w := &workers[i]; w.Outside {
 			n++
-			d.add(Warning, "group", "worker %s stays outside of the group: it is not fit to work, as its /readyz says (docs/operations.md, "+
-				"A worker stays outside)", short(w.ID))
+			d.add(Warning, "group", "worker %s stays outside of the group: it is not fit to work, as its /readyz says (docs/runbooks/start.md)", short(w.ID))
 		}
 	}
 	return n
@@ -81,8 +80,8 @@ func (d *doctor) between(workers []state.WorkerInfo) {
 		if ours == "" {
 			own = "this file has none of that name"
 		}
-		d.add(Warning, "group", "learner %s is not the same everywhere: workers %s; %s: start all workers with one configuration (docs/operations.md, "+
-			"Rolling a configuration)", name, strings.Join(each, "; "), own)
+		d.add(Warning, "group", "learner %s is not the same everywhere: workers %s; %s: start all workers with one configuration "+
+			"(docs/do/roll-out-a-configuration.md)", name, strings.Join(each, "; "), own)
 	}
 	versions, digests := map[string]bool{}, map[string]bool{}
 	for _, w := range workers {

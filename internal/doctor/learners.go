@@ -96,7 +96,7 @@ func (d *doctor) compare(stored map[string]*kept) {
 			if of.pending > 0 {
 				d.add(Warning, area, "learner %s is stored and not in this file, and has %s: started with this file, "+
 					"workers let these expire without learning, and impressions that name it are dead letters; if it was renamed, the new name begins without "+
-					"state: name it %s again, or keep it until payoff_horizon has passed (docs/operations.md, Rolling a configuration)", name, plural.N(of.pending, "pending impression"), name)
+					"state: name it %s again, or keep it until payoff_horizon has passed (docs/do/roll-out-a-configuration.md)", name, plural.N(of.pending, "pending impression"), name)
 			} else {
 				d.add(OK, area, "learner %s is stored and not in this file; its state is kept", name)
 			}

@@ -23,7 +23,7 @@ const (
 const (
 	idBytes      = 16  // of an id
 	compactBytes = 10  // of an entry in a page that is compact, and of its part of the page; it is where no entry has more than
-	compactValue = 512 // bytes, with the setting that docs/operations.md names
+	compactValue = 512 // bytes, with the setting that docs/do/redis.md names
 	looseBytes   = 120 // of one in another
 
 	namedBytes   = 5   // of an item in a partition, besides its name

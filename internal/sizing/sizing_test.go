@@ -43,7 +43,7 @@ func drawWorkload(t *rapid.T) *Workload {
 
 // TestIDs_Remembered: with remember: horizon each id is stored from its impression until the payoff deadline and the
 // parking time after it. Otherwise an ended one is stored for a while. A pending one is stored for less than
-// docs/operations.md says for the case that all possible selections are made and none is paid.
+// docs/do/size.md says for the case that all possible selections are made and none is paid.
 func TestIDs_Remembered(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorkload(t)

@@ -23,8 +23,7 @@ func (s *Store) Fit(ctx context.Context, partitions int) error {
 	case err == nil:
 		return nil
 	case notPermitted(err):
-		return fmt.Errorf("%w: the user of redis.username needs the commands and the keys ~{%s:* that docs/operations.md names under What it "+
-			"needs of Redis: %w", state.ErrForbidden, s.opts.Group, err)
+		return fmt.Errorf("%w: the user of redis.username needs the commands and the keys ~{%s:* of docs/do/security.md: %w", state.ErrForbidden, s.opts.Group, err)
 	case refusesUs(err):
 		return fmt.Errorf("%w: %w", state.ErrForbidden, err)
 	}

@@ -170,11 +170,10 @@ func alerts(t *testing.T) []rulefmt.Rule {
 	return file.Groups[0].Rules
 }
 
-// TestAlerts: each alert's metrics and labels exist, and its section of the handbook too.
+// TestAlerts: each alert's metrics and labels exist, and its runbook too.
 func TestAlerts(t *testing.T) {
 	metrics, err := metricslist.Metrics()
 	require.NoError(t, err)
-	handbook := read(t, "../docs/operations.md")
 	seen := map[string]bool{}
 	for _, rule := range alerts(t) {
 		require.Regexp(t, `^Ranker[A-Za-z]+$`, rule.Alert)
@@ -185,11 +184,8 @@ func TestAlerts(t *testing.T) {
 		assert.NotEmpty(t, rule.Annotations["summary"], rule.Alert)
 		assert.NotEmpty(t, rule.Annotations["description"], rule.Alert)
 		path, anchor, _ := strings.Cut(rule.Annotations["runbook_url"], "#")
-		assert.Equal(t, "docs/operations.md", path, rule.Alert)
-		headings := regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(handbook, -1)
-		assert.True(t, slices.ContainsFunc(headings, func(h []string) bool {
-			return strings.ReplaceAll(strings.ReplaceAll(strings.ToLower(h[1]), ",", ""), " ", "-") == anchor
-		}), "%s: no section %s", rule.Alert, anchor)
+		assert.Equal(t, strings.ToLower(rule.Alert), anchor)
+		assert.Contains(t, read(t, "../"+path), "\n## "+rule.Alert+"\n")
 		if rule.Alert == "RankerNotReady" {
 			assert.Contains(t, rule.Expr, task.Acquiring.String()+"|"+task.Replaying.String())
 		}

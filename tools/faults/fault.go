@@ -83,7 +83,7 @@ func (s *Scene) worker(ctx context.Context) (w *Worker, back func(), err error) 
 	return w, back, nil
 }
 
-// Faults returns all kinds, in the order of docs/operations.md.
+// Faults returns all kinds, in the order of docs/runbooks/faults.md.
 func Faults() []Fault {
 	all := slices.Concat(workerFaults(), clockFaults(), stepFaults(), cutFaults(), redisFaults(), kafkaFaults(), upstreamFaults(), ownGroupFaults())
 	for i := range all {
