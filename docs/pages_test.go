@@ -2,6 +2,7 @@ package docs_test
 
 import (
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/ranker-worker/ranker-worker/config"
 )
@@ -251,4 +253,47 @@ func TestConfigurationsOfREADMELoad(t *testing.T) {
 		assert.Empty(t, warnings, text)
 	}
 	assert.Equal(t, 11, tried)
+}
+
+// TestHowTosBeginWithTheCommand, or with the file to write: a page of docs/do has it below its title.
+func TestHowTosBeginWithTheCommand(t *testing.T) {
+	for _, page := range here(t) {
+		if strings.HasPrefix(page, "do/") {
+			assert.Regexp(t, "\\A# .+\n\n```", read(t, page), page)
+		}
+	}
+}
+
+// TestConfigurationsOfPagesLoad: those between fences of the pages for operators, completed by the sections that a page leaves out.
+func TestConfigurationsOfPagesLoad(t *testing.T) {
+	needed := map[string]string{
+		"kafka":    "kafka: {brokers: [\"k:9092\"]}\n",
+		"redis":    "redis: {url: \"redis://r:6379/0\"}\n",
+		"learners": "learners: {feed: {payoffs: stochastic}}\n",
+	}
+	sections := []string{"kafka", "redis", "http", "serve", "traces", "log", "join", "limits", "learners", "experiments"}
+	loaded := 0
+	for _, page := range here(t) {
+		if !strings.HasPrefix(page, "do/") {
+			continue
+		}
+		for _, text := range fences(t, page) {
+			var keys map[string]any
+			if yaml.Unmarshal([]byte(text), &keys) != nil || len(keys) == 0 {
+				continue // commands and their output
+			}
+			if slices.ContainsFunc(slices.Collect(maps.Keys(keys)), func(k string) bool { return !slices.Contains(sections, k) }) {
+				continue // files of other programs
+			}
+			for section, file := range needed {
+				if keys[section] == nil {
+					text += file
+				}
+			}
+			_, _, err := config.Load(page, []byte(text), func(string) (string, bool) { return "", false })
+			assert.NoError(t, err, text)
+			loaded++
+		}
+	}
+	assert.GreaterOrEqual(t, loaded, 8)
 }
