@@ -71,7 +71,7 @@ func newRootCommand(stdin io.Reader, stdout, stderr io.Writer) (root *cobra.Comm
 		Long: `ranker-worker reads impressions from Kafka, answers each with a ranking, joins the selections and payoffs
 that follow minutes to weeks later, and learns which rankings pay. Its state is checkpointed in Redis.
 
-Exit codes: 0 done; 1 it failed, or faults were found; 2 the command line is wrong; 3 evaluate has no answer.`,
+Exit codes: 0 done; 1 it failed, or faults were found; 2 the command line is wrong; 3 evaluate or lift has no answer.`,
 		Example: `  ranker-worker demo
   ranker-worker lint --print worker.yaml
   ranker-worker topics --config worker.yaml --create
