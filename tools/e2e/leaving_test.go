@@ -72,6 +72,7 @@ func (u *leaving) Respond(n int, items [][]byte) ([]platform.Record, error) {
 // In 13 plays an impression earned 0.1895 ± 0.0042, and must earn 0.178 in one of
 // three. So this fails without cause less often than once in 10⁶, if plays were normal.
 func TestPipeline_EarnsWhereUsersLeave(t *testing.T) {
+	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		const learners, each = 4, 4000
 		e := &lab.Experiment{Scenario: lab.AbandonAnti, Items: leavingItems, Horizon: each, Lateness: lab.Lateness{Mean: 64}, PayoffHorizon: 400,
