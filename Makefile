@@ -2,7 +2,7 @@
 
 GO       ?= go
 TESTENV  := $(GO) run ./internal/test/testenv/cmd/testenv
-# Of one package. tools/e2e needs a third to a half of it on two cores.
+# Of one package. tools/e2e needs a third of it on two cores.
 TIMEOUT  ?= 30m
 FUZZTIME ?= 10s
 # Of each Go benchmark. All of them and the reports take some fifteen minutes on two idle cores; with QUICK=1 half of that.

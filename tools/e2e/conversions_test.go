@@ -111,6 +111,7 @@ func TestPipeline_SilenceTeaches(t *testing.T) {
 	}
 	there, waits := regret(), regret("waits")
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+		t.Parallel()
 		base := time.Now().Add(-24 * time.Hour).UnixMilli() // brokers take no times that are far ahead
 		w := newWorld(t, env, 1, conversionLearners(learners))
 		users := newConverting(9, learners, base)

@@ -500,6 +500,7 @@ func (x *robustRun) answers(t *testing.T, round int) {
 func TestPipeline_RobustIsRecomputed(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+		t.Parallel()
 		best, most := robustBest(robustWindows(), robustRounds-1), 0.0
 		for play := uint64(0); play < 2 && most <= best*2/3; play++ {
 			most = max(most, playRobust(t, env, play))
