@@ -41,7 +41,7 @@ func (b *Base) image() *image {
 func (p *replayed) begin(b *Base) {
 	p.from = b.Inputs[event.Impressions]
 	err := p.beginWith(b)
-	var u *unpublished
+	var u *inexact
 	if errors.As(err, &u) {
 		p.machine, p.lost = nil, u.why
 	}
@@ -54,18 +54,18 @@ func (p *replayed) beginWith(b *Base) error {
 		return err
 	}
 	seen, ok := p.machine.SeenLoaded()
-	told, err := toldBy(seen.Tokens)
+	counted, err := countObservations(seen.Tokens)
 	if !ok || err != nil {
-		return notTold("the base lacks its owner's observations: the state was changed outside the log since")
+		return notExact("the base lacks its owner's observations: the state was changed outside the log since")
 	}
 	if seen.MadeBy != partition.MadeBy(cfg.Program, cfg.Settings) {
-		return notTold("the base is of a worker of another version, on another kind of processor, or with other settings")
+		return notExact("the base is of a worker of another version, on another kind of processor, or with other settings")
 	}
 	p.image.seal, p.image.inputs = seal{seen.Writer, seen.Sealed}, b.Inputs
 	p.orders, p.image.orders = p.machine.Orders(), p.machine.Orders()
 	p.writer, p.seals, p.seq, p.pos = seen.Writer, seen.Sealed, b.Seq, b.Inputs
 	p.acted, p.visited = p.machine.Watermark(), seen.Visited
-	p.behind = told
+	p.behind = counted
 	p.behind.sealed, p.behind.unsent = int64(seen.Sealed), int64(seen.Unsent)
 	p.published[p.number].begin(stamp{seen.Writer, b.Seq}, b.Fields)
 	p.image.published, p.cut = p.published[p.number].head, p.image.position
@@ -90,8 +90,8 @@ type behind struct {
 	writer uint32
 }
 
-// toldBy counts the observations that the base's tokens will repeat in headers.
-func toldBy(tokens []byte) (b behind, err error) {
+// countObservations counts the observations that the base's tokens will repeat in headers.
+func countObservations(tokens []byte) (b behind, err error) {
 	for r := partition.NewSeenReader(tokens); ; {
 		s, more, err := r.Next()
 		switch {
@@ -106,23 +106,23 @@ func toldBy(tokens []byte) (b behind, err error) {
 }
 
 // earlier reports whether a ranking's header shows that it was made before the base's owner ranked.
-func (b *behind) earlier(told []partition.Observation) bool {
-	return b.began && !slices.ContainsFunc(told, func(s partition.Observation) bool { return s.Kind == partition.SeenBegun && s.Begin.Writer == b.writer })
+func (b *behind) earlier(seen []partition.Observation) bool {
+	return b.began && !slices.ContainsFunc(seen, func(s partition.Observation) bool { return s.Kind == partition.SeenBegun && s.Begin.Writer == b.writer })
 }
 
 // fresh drops observations that the base contains. A gap behind the base stays: the omitted part begins before it.
-func (b *behind) fresh(told []partition.Observation) []partition.Observation {
-	for b.seals > 0 && len(told) > 0 {
+func (b *behind) fresh(seen []partition.Observation) []partition.Observation {
+	for b.seals > 0 && len(seen) > 0 {
 		switch {
-		case told[0].Kind == partition.SeenSealed:
+		case seen[0].Kind == partition.SeenSealed:
 			b.seals--
-		case told[0].Kind == partition.SeenLost && told[0].N >= b.sealed:
+		case seen[0].Kind == partition.SeenLost && seen[0].N >= b.sealed:
 			b.seals = 0
-			return told
+			return seen
 		}
-		told = told[1:]
+		seen = seen[1:]
 	}
-	return told
+	return seen
 }
 
 // beforeBase is the reason for a ranking by an earlier owner, which the base's owner was to adopt.

@@ -19,17 +19,17 @@ func TestBehind_AGap(t *testing.T) {
 	base := behind{seals: 2, sealed: 10, began: true, writer: 7}
 
 	before := base
-	told := []partition.Observation{begun, gap(8), sealed, sent, sealed, sent}
+	seen := []partition.Observation{begun, gap(8), sealed, sent, sealed, sent}
 	require.True(t, before.earlier([]partition.Observation{sealed, sent}))
-	require.False(t, before.earlier(told))
-	require.Equal(t, []partition.Observation{sent}, before.fresh(told))
+	require.False(t, before.earlier(seen))
+	require.Equal(t, []partition.Observation{sent}, before.fresh(seen))
 	require.Equal(t, []partition.Observation{sealed}, before.fresh([]partition.Observation{sealed}), "all later headers are followed")
 
 	later := base
 	require.Equal(t, []partition.Observation{gap(10), sealed, sent}, later.fresh([]partition.Observation{begun, gap(10), sealed, sent}))
 
 	of := &published{}
-	p := &replayed{run: &run{published: []*published{of}}, since: 3, sights: []partition.Observation{gap(10)}}
+	p := &replayed{run: &run{published: []*published{of}}, since: 3, pending: []partition.Observation{gap(10)}}
 	_, err := p.look(false)
 	require.ErrorContains(t, err, leftOut)
 	require.True(t, of.gap, "rankings behind it are counted as not exact since")

@@ -33,13 +33,13 @@ func (p *replayed) follow(targets []*decision, untilSeen bool) ([]*decision, err
 		own := k == len(targets)-1
 		w, steps, err := partition.ParseSteps(nil, d.Steps)
 		if err != nil || d.Steps == nil {
-			return nil, notTold("a ranking has no header with its steps")
+			return nil, notExact("a ranking has no header with its steps")
 		}
 		from := 0
 		if a := p.loaded.anchor; p.loaded.first && a != nil {
 			from = slices.IndexFunc(steps, func(s partition.InputStep) bool { return s.Kind == partition.StepRead && s.Offsets == a.Offsets })
 			if from < 0 {
-				return nil, notTold("the header with a ranking's steps has no beginning")
+				return nil, notExact("the header with a ranking's steps has no beginning")
 			}
 			w = 0 // set by the step
 		}
@@ -54,7 +54,7 @@ func (p *replayed) follow(targets []*decision, untilSeen bool) ([]*decision, err
 		}
 		if own {
 			if untilSeen {
-				return nil, notTold(outside)
+				return nil, notExact(outside)
 			}
 			p.machine.Raise(w)
 			return nil, nil
@@ -78,7 +78,7 @@ func (p *replayed) do(s *partition.InputStep, w *event.Millis, own, untilSeen bo
 				return ended, err
 			}
 			if p.ranked { // only a beginning owner records this, or one that records no order
-				return false, notTold("an owner's headers lack observations, or their order")
+				return false, notExact("an owner's headers lack observations, or their order")
 			}
 		}
 		*w = s.Watermark
@@ -87,7 +87,7 @@ func (p *replayed) do(s *partition.InputStep, w *event.Millis, own, untilSeen bo
 				continue
 			}
 			if rec, err := p.log.Record(event.Topic(t), p.pos[t]); err != nil || rec != nil && rec.Offset < offset {
-				return false, either(err, notTold("the order of records is not in the headers"))
+				return false, either(err, notExact("the order of records is not in the headers"))
 			}
 			p.pos[t] = offset
 		}
@@ -126,7 +126,7 @@ func (p *replayed) take(s *partition.InputStep, w event.Millis, adopting bool) e
 		return err
 	}
 	if rec == nil {
-		return notTold("topics lack records that were processed")
+		return notExact("topics lack records that were processed")
 	}
 	p.machine.Raise(w)
 	again := partition.InputStep{Kind: s.Kind, Topic: s.Topic, N: 1, Crowded: s.Crowded, Timed: s.Timed, By: s.By}
@@ -158,7 +158,7 @@ func (p *replayed) impression(d *decision) (*partition.Record, error) {
 	case err != nil:
 		return nil, err
 	case rec == nil || rec.Offset > d.offset:
-		return nil, notTold("topics lack an impression that was ranked")
+		return nil, notExact("topics lack an impression that was ranked")
 	case rec.Offset < d.offset:
 		return nil, contradicts("the steps lead to the impression at offset %d, ranked was that at %d", rec.Offset, d.offset)
 	}

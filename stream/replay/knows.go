@@ -92,12 +92,12 @@ func (p *replayed) await(source int32, at stamp) (*delta, error) {
 func (p *replayed) turn(s *partition.Observation) error {
 	k := &p.knows
 	if k.of == nil {
-		return notTold(outside)
+		return notExact(outside)
 	}
 	for i := range s.Sources {
 		c := &s.Sources[i]
 		if int(c.Source) >= len(k.sources) {
-			return notTold(outside)
+			return notExact(outside)
 		}
 		at := c.At
 		if c.By > 0 {
@@ -111,7 +111,7 @@ func (p *replayed) turn(s *partition.Observation) error {
 		}
 	}
 	if k.of.ToldAs(s.Made) != nil {
-		return notTold(outside)
+		return notExact(outside)
 	}
 	k.judge()
 	return nil
@@ -218,7 +218,7 @@ func (p *replayed) imports(s *partition.Observation) error {
 	i := &s.Import
 	k := &p.knows
 	if int(i.Source) >= len(k.loop) {
-		return notTold(outside)
+		return notExact(outside)
 	}
 	t := &k.loop[i.Source]
 	times, at := int64(1), stamp{i.Writer, i.Seq}

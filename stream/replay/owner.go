@@ -43,7 +43,7 @@ func (p *replayed) leadsTo(b *partition.ObservationBegin, before []partition.Obs
 		}
 	}
 	if b.Fresh || b.Unknown || b.LoadedWriter != p.writer || b.LoadedSeal != seals {
-		return notTold(outside)
+		return notExact(outside)
 	}
 	return nil
 }
@@ -51,17 +51,17 @@ func (p *replayed) leadsTo(b *partition.ObservationBegin, before []partition.Obs
 // leaves records that an owner omitted observations from its headers.
 func (p *replayed) leaves() error {
 	p.published[p.number].gap = true
-	return notTold(leftOut)
+	return notExact(leftOut)
 }
 
 // start makes the machine of a new owner, for which has is true.
 func (p *replayed) start(b *partition.ObservationBegin) error {
 	cfg := p.cfg.Machine(p.number)
 	if cfg.Program != b.Program && b.Program != "" {
-		return notTold("the rankings were made by %s, and this is %s", b.Program, cfg.Program)
+		return notExact("the rankings were made by %s, and this is %s", b.Program, cfg.Program)
 	}
 	if cfg.Settings != b.Settings {
-		return notTold("the rankings were made with other settings (%s; these are %s)", b.Settings, cfg.Settings)
+		return notExact("the rankings were made with other settings (%s; these are %s)", b.Settings, cfg.Settings)
 	}
 	if err := p.goBack(b); err != nil {
 		return err
@@ -85,11 +85,11 @@ func (p *replayed) load(cfg *partition.Config) error {
 		return err
 	}
 	if err := p.image.load(m); err != nil {
-		return notTold("loading the state: %v", err)
+		return notExact("loading the state: %v", err)
 	}
 	p.machine, p.lost, p.published[p.number].over = m, "", false
 	p.published[p.number].gap = false
-	p.since, p.sights, p.ranked, p.behind = 0, nil, false, behind{}
+	p.since, p.pending, p.ranked, p.behind = 0, nil, false, behind{}
 	p.knows = newKnows(cfg, len(p.cfg.Logs))
 	if p.guess = p.image.guess; p.guess && p.knows.of != nil {
 		p.knows.guessed = p.knows.of.Estimates()
@@ -102,7 +102,7 @@ func (p *replayed) load(cfg *partition.Config) error {
 func (p *replayed) whereLoaded() error {
 	_, steps, err := partition.ParseSteps(nil, p.machine.Steps())
 	if err != nil {
-		return notTold("%v", err)
+		return notExact("%v", err)
 	}
 	p.loaded = loaded{first: true}
 	for i := range steps {
@@ -140,7 +140,7 @@ func (p *replayed) goBack(b *partition.ObservationBegin) error {
 	}
 	through := slices.IndexFunc(p.checkpoints, func(c checkpoint) bool { return c.segments[len(c.segments)-1].seal == s })
 	if through >= 0 && p.checkpoints[through].seq != b.Seq || through < 0 && p.image.seq != b.Seq {
-		return notTold(outside)
+		return notExact(outside)
 	}
 	for i := range p.checkpoints[:through+1] {
 		p.apply(&p.checkpoints[i])
@@ -154,7 +154,7 @@ func (p *replayed) goBack(b *partition.ObservationBegin) error {
 func (p *replayed) sendUnsent(n int, seq int64) error {
 	switch more := seq - p.seq; {
 	case more < 1 || more > int64(n):
-		return notTold(outside)
+		return notExact(outside)
 	case more == int64(n):
 		for range n {
 			p.send(1)
@@ -224,20 +224,20 @@ func (p *replayed) apply(c *checkpoint) {
 
 // look applies the observations at this point. With untilSeen, ended reports that there are no more.
 func (p *replayed) look(untilSeen bool) (ended bool, err error) {
-	for len(p.sights) > 0 && p.sights[0].Records <= p.since {
-		s := p.sights[0]
+	for len(p.pending) > 0 && p.pending[0].Records <= p.since {
+		s := p.pending[0]
 		if s.Records < p.since && s.Kind != partition.SeenLost { // records before a gap are not counted
-			return false, notTold(outside)
+			return false, notExact(outside)
 		}
-		p.sights, p.since = p.sights[1:], 0
-		if err := p.sight(&s); err != nil {
+		p.pending, p.since = p.pending[1:], 0
+		if err := p.observe(&s); err != nil {
 			return false, err
 		}
 	}
-	return untilSeen && len(p.sights) == 0, nil
+	return untilSeen && len(p.pending) == 0, nil
 }
 
-func (p *replayed) sight(s *partition.Observation) error {
+func (p *replayed) observe(s *partition.Observation) error {
 	p.guesses = p.guesses || p.knows.lacks || p.knows.apart
 	switch s.Kind {
 	case partition.SeenWatermark:
@@ -248,7 +248,7 @@ func (p *replayed) sight(s *partition.Observation) error {
 		p.visited += s.Offset
 		id, known := p.ids[p.visited]
 		if !known {
-			return notTold(outside)
+			return notExact(outside)
 		}
 		return p.visit(id)
 	case partition.SeenEnd:
@@ -260,12 +260,12 @@ func (p *replayed) sight(s *partition.Observation) error {
 	case partition.SeenSent:
 		if has := &p.behind.unsent; *has > 0 {
 			if *has -= s.N; *has < 0 {
-				return notTold(outside)
+				return notExact(outside)
 			}
 			return nil
 		}
 		if int(s.N) > len(p.unsent) {
-			return notTold(outside)
+			return notExact(outside)
 		}
 		p.send(int(s.N))
 	case partition.SeenEpoch:
@@ -283,7 +283,7 @@ func (p *replayed) sight(s *partition.Observation) error {
 func (p *replayed) visit(id state.ID) error {
 	var found partition.Found
 	if found, p.places = p.image.find(p.machine, p.places, id); p.machine.Visit(id, found) != nil {
-		return notTold(outside)
+		return notExact(outside)
 	}
 	return nil
 }

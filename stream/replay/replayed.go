@@ -37,7 +37,7 @@ type replayed struct {
 	acted   event.Millis // last watermark at which event time was applied
 	visited int64
 	since   int64 // records processed since the last observation
-	sights  []partition.Observation
+	pending []partition.Observation
 	loaded  loaded
 	ranked  bool // this owner has ranked
 	knows   pooledReplay
@@ -137,20 +137,20 @@ func (p *replayed) all(yield func(progress) bool) {
 
 var errStopped = errors.New("replay: stopped")
 
-// unpublished is the reason that rankings from here on are not exact, or a contradiction in the headers.
-type unpublished struct {
+// inexact is the reason that rankings from here on are not exact, or a contradiction in the headers.
+type inexact struct {
 	why           string
 	contradiction bool
 }
 
-func (u *unpublished) Error() string { return "replay: " + u.why }
+func (u *inexact) Error() string { return "replay: " + u.why }
 
-func notTold(format string, args ...any) error {
-	return &unpublished{fmt.Sprintf(format, args...), false}
+func notExact(format string, args ...any) error {
+	return &inexact{fmt.Sprintf(format, args...), false}
 }
 
 func contradicts(format string, args ...any) error {
-	return &unpublished{fmt.Sprintf(format, args...), true}
+	return &inexact{fmt.Sprintf(format, args...), true}
 }
 
 // outside is the reason if an owner began with another state than the log leads to, or if headers contradict each other. From then on it is
@@ -181,12 +181,12 @@ func (p *replayed) again(r *Ranking) error {
 	if p.broken != "" {
 		same, err, p.broken = false, contradicts("%s", p.broken), ""
 	}
-	var u *unpublished
+	var u *inexact
 	switch {
 	case errors.As(err, &u):
 		p.mixed = p.mixed || p.machine != nil && !u.contradiction
 		p.lost = u.why
-		p.machine, p.sights = nil, nil
+		p.machine, p.pending = nil, nil
 		p.published[p.number].over = true
 		if u.contradiction {
 			p.lost, made = "", []byte(u.why)
@@ -195,7 +195,7 @@ func (p *replayed) again(r *Ranking) error {
 		return err
 	}
 	p.decided = append(p.decided, d)
-	p.tell(d, same, made)
+	p.count(d, same, made)
 	if u != nil && u.contradiction {
 		p.lost = afterContradiction
 	}
@@ -208,13 +208,13 @@ func (p *replayed) order(d *decision) error {
 		return nil // in the base
 	}
 	_, _, err := p.make(d)
-	var u *unpublished
+	var u *inexact
 	if err != nil && !errors.As(err, &u) {
 		return err
 	}
 	if u != nil {
 		p.mixed = p.mixed || p.machine != nil && !u.contradiction
-		p.lost, p.machine, p.sights = u.why, nil, nil
+		p.lost, p.machine, p.pending = u.why, nil, nil
 		p.published[p.number].over = true
 		if u.contradiction {
 			p.broken = u.why
@@ -231,8 +231,8 @@ func (p *replayed) read(d *decision) error {
 	return nil
 }
 
-// tell counts a ranking.
-func (p *replayed) tell(d *decision, same bool, made []byte) {
+// count counts a ranking.
+func (p *replayed) count(d *decision, same bool, made []byte) {
 	m := Made{Partition: p.number, Ranking: d.Ranking, ID: d.id, Impression: d.offset, Time: d.time, Same: same,
 		NotExact: p.lost}
 	if p.behind.began && m.NotExact == "" {
@@ -277,60 +277,60 @@ func (p *replayed) behindGap(why string) bool {
 
 // make repeats the owners' work since the last ranking, and makes this one.
 func (p *replayed) make(d *decision) (same bool, made []byte, err error) {
-	told, err := p.see(d.Seen)
+	seen, err := p.see(d.Seen)
 	if err != nil {
 		return false, nil, err
 	}
-	if p.behind.earlier(told) {
+	if p.behind.earlier(seen) {
 		return false, nil, nil
 	}
-	told = p.behind.fresh(told)
+	seen = p.behind.fresh(seen)
 	first := -1 // the first owner with work left; -1: the present one
-	for i := range told {
-		if told[i].Kind == partition.SeenBegun && p.has(&told[i].Begin) {
+	for i := range seen {
+		if seen[i].Kind == partition.SeenBegun && p.has(&seen[i].Begin) {
 			first = i
 		}
 	}
 	if first < 0 && p.machine == nil {
 		p.passed = p.passed || len(p.decided) == 0
-		return false, nil, notTold("%s", p.lost)
+		return false, nil, notExact("%s", p.lost)
 	}
 	targets := []*decision{d}
 	if p.behind.began {
 		p.behind.began, targets = false, append(p.adopted(), d)
 	}
-	for first >= 0 || len(told) > 0 {
+	for first >= 0 || len(seen) > 0 {
 		if first >= 0 {
-			if err := p.start(&told[first].Begin); err != nil {
+			if err := p.start(&seen[first].Begin); err != nil {
 				return false, nil, err
 			}
-			told, first = told[first+1:], -1
+			seen, first = seen[first+1:], -1
 			targets = append(p.adopted(), d)
 		}
-		end := slices.IndexFunc(told, func(s partition.Observation) bool { return s.Kind == partition.SeenBegun })
+		end := slices.IndexFunc(seen, func(s partition.Observation) bool { return s.Kind == partition.SeenBegun })
 		if end < 0 {
-			p.sights = append(p.sights, told...)
+			p.pending = append(p.pending, seen...)
 			break
 		}
-		if err := p.leadsTo(&told[end].Begin, told[:end]); err != nil {
+		if err := p.leadsTo(&seen[end].Begin, seen[:end]); err != nil {
 			return false, nil, err
 		}
-		p.sights = append(p.sights, told[:end]...)
+		p.pending = append(p.pending, seen[:end]...)
 		if targets, err = p.follow(targets, true); err != nil {
 			return false, nil, err
 		}
-		if !p.has(&told[end].Begin) {
-			return false, nil, notTold(outside)
+		if !p.has(&seen[end].Begin) {
+			return false, nil, notExact(outside)
 		}
-		told, first = told[end:], 0
+		seen, first = seen[end:], 0
 	}
 	if _, err := p.follow(targets, false); err != nil {
 		return false, nil, err
 	}
 	p.loaded.first, p.ranked = false, true
 	switch {
-	case len(p.sights) > 0:
-		return false, nil, notTold(outside)
+	case len(p.pending) > 0:
+		return false, nil, notExact(outside)
 	case d.Order > 0:
 		p.machine.TakeOrder(d.Order)
 		return true, nil, nil
@@ -344,7 +344,7 @@ func (p *replayed) see(seen []byte) (all []partition.Observation, err error) {
 	for {
 		s, ok, err := reader.Next()
 		if err != nil {
-			return nil, notTold("%v", err)
+			return nil, notExact("%v", err)
 		}
 		if !ok {
 			return all, nil
