@@ -205,7 +205,7 @@ func (f *follower) tell() {
 	f.knowledge.tell(func(k *partition.PooledState) {
 		for i := range f.round {
 			t := &f.round[i]
-			k.Tell(t.source, t.all)
+			k.Update(t.source, t.all)
 			k.Reached(t.source, t.at)
 		}
 	})
@@ -219,14 +219,14 @@ func (f *follower) resync(source int32, all []partition.Published, at state.Fenc
 	if len(all) <= publishedAtOnce {
 		f.knowledge.tell(func(k *partition.PooledState) {
 			k.BeginResync(source, at)
-			k.Tell(source, all)
+			k.Update(source, all)
 			k.Whole(source, at)
 		})
 		return
 	}
 	f.knowledge.tell(func(k *partition.PooledState) { k.BeginResync(source, at) })
 	for part := range slices.Chunk(all, publishedAtOnce) {
-		f.knowledge.tell(func(k *partition.PooledState) { k.Tell(source, part) })
+		f.knowledge.tell(func(k *partition.PooledState) { k.Update(source, part) })
 	}
 	f.knowledge.tell(func(k *partition.PooledState) { k.Whole(source, at) })
 }

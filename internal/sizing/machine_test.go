@@ -86,7 +86,7 @@ func testItems(t *testing.T, yaml string) {
 	tell := func(source int32) {
 		all := reader.Read(source, published, func(err error) { require.NoError(t, err) })
 		if w.Learner.Shared {
-			cfg.Pooled.Tell(source, all)
+			cfg.Pooled.Update(source, all)
 			cfg.Pooled.Commit()
 			return
 		}

@@ -117,10 +117,10 @@ func BenchmarkFleet(b *testing.B) {
 	for _, sources := range []int32{1, 16, 128} {
 		shared := partition.NewPooledState(cfg.Learners, cfg.Names)
 		for source := range sources {
-			shared.Tell(source, some)
+			shared.Update(source, some)
 		}
 		o.measure(b, fmt.Sprintf("told to knowledge of %d", sources), func() int {
-			shared.Tell(sources/2, some)
+			shared.Update(sources/2, some)
 			shared.Commit()
 			return len(some)
 		})

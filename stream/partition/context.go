@@ -63,7 +63,7 @@ func (c *Context) Read(r *Reading, imp *event.Impression, learner string) *event
 	if f := c.check(r, x.Features, c.user, learner); f != nil {
 		return f
 	}
-	if c.tellsSegments() {
+	if c.hasSegments() {
 		segment, declared := c.space.Segment(x.Segment)
 		if r.User = append(r.User, int8(segment)); !declared && len(x.Segment) > 0 {
 			r.unknown = 1

@@ -41,7 +41,7 @@ func seeing(t require.TestingT, missingZero bool, notes *[]string) Config {
 	cfg := testConfig()
 	cfg.Learners[0].Context = shopContext(t, missingZero)
 	cfg.Learners[0].New = func() delay.Learner {
-		return &tally{changed: map[policy.Item]bool{}, told: notes, saw: func(c *policy.Context) { *notes = append(*notes, fmt.Sprintf("shown %v", c.X)) }}
+		return &tally{changed: map[policy.Item]bool{}, calls: notes, saw: func(c *policy.Context) { *notes = append(*notes, fmt.Sprintf("shown %v", c.X)) }}
 	}
 	return cfg
 }

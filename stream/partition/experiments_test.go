@@ -293,7 +293,7 @@ func TestExperiment_GuardTakesAnArmOutOfService(t *testing.T) {
 
 	w.crash()
 	r := w.ranked("again", "", at+settled)
-	require.Empty(t, r.Decision.Verdict.Arm, "told once, as the state knows")
+	require.Empty(t, r.Decision.Verdict.Arm, "recorded once, as the state knows")
 	require.Equal(t, "control", string(r.Learner))
 }
 
@@ -315,8 +315,8 @@ func TestExperiment_VerdictIsFoundInTheLog(t *testing.T) {
 	require.Equal(t, "1 1 7 -0.5 -0.25 1", w.store.fields[ExperimentsHash]["feed"+verdictField+"feed"])
 }
 
-// tellAll has a machine take in all that a partition has stored, as a follower would.
-func tellAll(w *world, source int32, fields map[string]string) {
+// readAll has a machine take in all that a partition has stored, as a follower would.
+func readAll(w *world, source int32, fields map[string]string) {
 	reader := NewPublishedReader(w.cfg.Learners, w.m.Names())
 	var all []state.Field
 	for f, v := range fields {
@@ -335,16 +335,16 @@ func TestExperiment_OtherPartitionsTakeAVerdictIn(t *testing.T) {
 	cfg.Partition, cfg.Partitions = 5, 6
 	w := newWorld(t, cfg)
 	w.ranked("before", "", at)
-	tellAll(w, 0, deciding.store.fields[ExperimentsHash])
+	readAll(w, 0, deciding.store.fields[ExperimentsHash])
 	r := w.ranked("i", "", at)
 	require.Equal(t, "feed", r.Decision.Verdict.Arm)
 	require.Equal(t, "control", string(r.Learner))
 	w.save()
-	tellAll(w, 0, map[string]string{"feed" + verdictField + "feed": "1 1 9 -0.9 -0.8 0"})
+	readAll(w, 0, map[string]string{"feed" + verdictField + "feed": "1 1 9 -0.9 -0.8 0"})
 	w.start()
 	w.walkKnown()
 	require.Equal(t, deciding.m.trials.all[0].arms[1].verdict.units, w.m.trials.all[0].arms[1].verdict.units)
-	require.Empty(t, w.ranked("j", "", at).Decision.Verdict.Arm, "told once by each partition")
+	require.Empty(t, w.ranked("j", "", at).Decision.Verdict.Arm, "recorded once by each partition")
 }
 
 // The deciding partition uses the counts of all partitions: no single one would be certain.
@@ -370,7 +370,7 @@ func TestExperiment_DecidesByAllPartitions(t *testing.T) {
 	require.False(t, first.m.trials.all[0].arms[1].verdict.tripped)
 	want := slices.Clone(first.m.trials.all[0].sums.totals)
 	for p, w := range worlds[1:] {
-		tellAll(first, int32(p+1), w.store.fields[ExperimentsHash])
+		readAll(first, int32(p+1), w.store.fields[ExperimentsHash])
 		want.Add(w.m.trials.all[0].sums.totals)
 	}
 	require.Equal(t, want, first.m.totalsOf(first.m.trials.all[0]))
@@ -403,15 +403,15 @@ func TestExperiment_PeriodsAreFoldedOverAllPartitions(t *testing.T) {
 		w.pass(begin + period + settled + 60_000)
 	}
 	first := worlds[0]
-	tellAll(first, 1, worlds[1].store.fields[ExperimentsHash])
+	readAll(first, 1, worlds[1].store.fields[ExperimentsHash])
 	first.pass(begin + period + settled + 120_000)
 	require.Zero(t, first.m.trials.all[0].sums.totals[0].N, "one partition is away")
-	tellAll(first, 2, worlds[2].store.fields[ExperimentsHash])
+	readAll(first, 2, worlds[2].store.fields[ExperimentsHash])
 	first.pass(begin + period + settled + 180_000)
 	require.Equal(t, want, first.m.trials.all[0].sums.totals)
 
 	require.Contains(t, strings.Join(keysOf(worlds[1].store.fields[ExperimentsHash]), " "), pastField)
-	tellAll(worlds[1], 0, first.store.fields[ExperimentsHash])
+	readAll(worlds[1], 0, first.store.fields[ExperimentsHash])
 	worlds[1].save()
 	require.NotContains(t, strings.Join(keysOf(worlds[1].store.fields[ExperimentsHash]), " "), pastField, "folded, and of no more use")
 	first.start()

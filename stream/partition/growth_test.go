@@ -87,7 +87,7 @@ func benchmarkGrowth(b *testing.B, partitions, items int, paid bool) {
 		var changes state.Changes
 		segment, _ := m.Seal(&changes)
 		m.Forget(segment)
-		cfg.Pooled.Tell(m.cfg.Partition, reader.Read(m.cfg.Partition, published(&changes), func(err error) { b.Error(err) }))
+		cfg.Pooled.Update(m.cfg.Partition, reader.Read(m.cfg.Partition, published(&changes), func(err error) { b.Error(err) }))
 		cfg.Pooled.Commit()
 		out.Reset()
 		m.known = idIndex{complete: true} // ids are another matter

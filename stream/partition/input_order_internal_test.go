@@ -82,12 +82,12 @@ func TestOrder_KeepsStepsSmall(t *testing.T) {
 		m.time.watermark = i
 		m.steps.at(i)
 		m.steps.took(&Record{Topic: event.Payoffs, Offset: i})
-		if m.Owes() {
-			m.Tell(&out)
+		if m.OwesOrder() {
+			m.RecordOrder(&out)
 		}
-		require.LessOrEqual(t, len(m.steps.tokens), tellAt+64)
+		require.LessOrEqual(t, len(m.steps.tokens), defaultOrderBytes+64)
 	}
-	m.Tell(&out)
+	m.RecordOrder(&out)
 	records, w := int64(0), int64(0)
 	for i, r := range out.Rankings {
 		number, ok := OrderNumber(&Record{Key: r.Key, Value: r.Value}, "g", 3)

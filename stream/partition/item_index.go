@@ -25,7 +25,7 @@ type itemIndex struct {
 	rows    policy.Pages[bool]    // by our number: the item has a row of its own in the store, or gets one with the next seal (itemnames.go)
 	changes policy.Changes
 	pages   policy.Changes // of names
-	told    int            // number of items as stored; -1: not stored
+	stored  int            // number of items as stored; -1: not stored
 	ended   []endedItem    // dropped since the last seal
 	fresh   freshNames
 
@@ -51,7 +51,7 @@ type endedItem struct {
 	row     bool
 }
 
-func newCatalogue(names Names) itemIndex { return itemIndex{names: names, told: -1} }
+func newCatalogue(names Names) itemIndex { return itemIndex{names: names, stored: -1} }
 
 func (c *itemIndex) len() int { return c.n }
 
@@ -109,7 +109,7 @@ func (c *itemIndex) drop(i policy.Item) {
 	c.process.Remove(i)
 	c.recent[recentAt(i)] = recentItem{}
 	c.n--
-	c.ended = append(c.ended, endedItem{i, process, c.rows.Get(i) || c.changes.Bits(i)&itemUntold != 0})
+	c.ended = append(c.ended, endedItem{i, process, c.rows.Get(i)})
 	c.rows.Remove(i)
 }
 
@@ -120,20 +120,19 @@ func (c *itemIndex) skip() (i policy.Item) {
 	return i
 }
 
-// Changes of an item: its name's page or its retention; its sums; its row is published, or was published for nothing.
+// Changes of an item: its name's page or its retention; its sums; its row is published.
 const (
 	itemNamed = 1 << iota
 	itemTaught
-	itemTold
-	itemUntold
+	itemRowAdded
 )
 
 func (c *itemIndex) taught(i policy.Item) { c.changes.Note(i, itemTaught) }
 
-// tell notes that an item gets a row, unless it has one.
-func (c *itemIndex) tell(i policy.Item) {
+// addRow notes that an item gets a row, unless it has one.
+func (c *itemIndex) addRow(i policy.Item) {
 	if c.has(i) && !c.rows.Get(i) {
-		c.changes.Note(i, itemTold)
+		c.changes.Note(i, itemRowAdded)
 	}
 }
 
@@ -161,9 +160,9 @@ type storedItem struct {
 // load sets the items from rows and names, in any order. Numbers must be 0..n-1; those below next may be missing, for ended items. Rows of
 // an export have no names beside them: then the number of items is not stored.
 func (c *itemIndex) load(rows []storedItem, named []namedItem, next policy.Item, r retention) error {
-	told := c.told
+	stored := c.stored
 	*c = newCatalogue(c.names)
-	c.retention, c.next, c.told = r, next, told
+	c.retention, c.next, c.stored = r, next, stored
 	most := int64(next) + int64(len(rows)) + int64(len(named))
 	beyond := 0
 	place := func(name []byte, number, process int32, until event.Millis) error {
@@ -199,7 +198,7 @@ func (c *itemIndex) load(rows []storedItem, named []namedItem, next policy.Item,
 			*c.rows.At(i) = true
 			continue
 		}
-		if told >= 0 {
+		if stored >= 0 {
 			return fmt.Errorf("item %q has number %d in its row, and not among the names", it.name, it.number)
 		}
 		if err := place(it.name, it.number, process[k], it.until); err != nil {

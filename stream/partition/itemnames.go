@@ -130,7 +130,7 @@ func Rows(learner string, fields []state.Field) (rows []state.Field, err error) 
 // mentions gives rows to the items that a published field names: other partitions know items by their rows.
 func (c *itemIndex) mentions(field []byte) {
 	for i := range numbersIn(field) {
-		c.tell(i)
+		c.addRow(i)
 	}
 }
 
@@ -193,7 +193,7 @@ func (c *itemIndex) loadCount(f state.Field) (err error) {
 	if string(f.Field) != catalogueItems {
 		return fmt.Errorf("the catalogue has no field %q", f.Field)
 	}
-	c.told, err = parseCount(f.Value)
+	c.stored, err = parseCount(f.Value)
 	return err
 }
 

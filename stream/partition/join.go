@@ -412,7 +412,7 @@ func (m *Machine) selectItem(l *learner, at int32, sel *event.Selection) {
 	} else if sel != nil {
 		fb.Utility, fb.HasUtility = sel.Utility, sel.HasUtility
 	}
-	l.items.tell(fb.Item)
+	l.items.addRow(fb.Item)
 	l.delay.Selected(fb)
 	l.conduct.selected(&c.entry)
 	c.shrink(l.delay.Needs())
@@ -447,7 +447,7 @@ func (m *Machine) feedback(l *learner) delay.Feedback {
 func (m *Machine) endPaid(l *learner, how outcome, r float64, at event.Millis) {
 	fb := m.feedback(l)
 	fb.Payoff, fb.Age, fb.Defaulted = r, max(0, at-fb.Began), how == defaulted
-	known := m.tells(l)
+	known := m.keepsSelected(l)
 	if known {
 		l.delay.Paid(fb)
 	} else {

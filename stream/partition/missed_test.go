@@ -11,17 +11,17 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// told is a learner that notes how impressions ended.
-type told struct {
+// outcomeLog is a learner that notes how impressions ended.
+type outcomeLog struct {
 	delay.Learner
 	expired, unselected []delay.Feedback
 }
 
-func (d *told) Expired(fb delay.Feedback)    { d.expired = append(d.expired, fb) }
-func (d *told) Unselected(fb delay.Feedback) { d.unselected = append(d.unselected, fb) }
+func (d *outcomeLog) Expired(fb delay.Feedback)    { d.expired = append(d.expired, fb) }
+func (d *outcomeLog) Unselected(fb delay.Feedback) { d.unselected = append(d.unselected, fb) }
 
-// TestAbsences_WhatIsMissedIsToldOnce: the end of an impression is stored while its learner is gone, fed when it is back, and then deleted.
-func TestAbsences_WhatIsMissedIsToldOnce(t *testing.T) {
+// TestAbsences_MissedOutcomesAreFedOnce: the end of an impression is stored while its learner is gone, fed when it is back, and then deleted.
+func TestAbsences_MissedOutcomesAreFedOnce(t *testing.T) {
 	var a unconfigured
 	a.miss("feed", nil, &entry{offset: 12, items: []policy.Item{3, 1}, selected: 1, instance: 5, began: 77})
 	a.miss("feed", nil, &entry{offset: 13, items: []policy.Item{3, 1}, selected: 0, instance: -1, began: 80, inParts: true, sum: 2.5})
@@ -38,13 +38,13 @@ func TestAbsences_WhatIsMissedIsToldOnce(t *testing.T) {
 		{Hash: "feed:missed", Field: []byte("14"), Value: []byte("expired 3 -1 81 expected:-250000")},
 		{Hash: "feed:missed", Field: []byte("15"), Value: []byte("expired 3 -1 82 expected:5 context:1:8140")},
 		{Hash: "feed:missed", Field: []byte("9"), Value: []byte("unselected -1")},
-	}, c.Writes, "one whose items are not known was never told of")
+	}, c.Writes, "one whose items are not known was never fed")
 
 	var fields []state.Field
 	for _, w := range c.Writes {
 		fields = append(fields, state.Field{Hash: w.Hash, Field: w.Field, Value: w.Value})
 	}
-	d := &told{}
+	d := &outcomeLog{}
 	space, err := features.New(features.Declaration{User: []features.Feature{{Name: "a", Low: 0, High: 1}},
 		Item: []features.Feature{{Name: "b", Low: 0, High: 1}}, Cross: [][2]string{{"a", "b"}}})
 	require.NoError(t, err)

@@ -38,7 +38,7 @@ type Observation struct {
 	Import  Import
 	// Estimates of each learner that estimates, in the order of their names; see delay.Sharing.
 	Estimates [][]byte
-	// Made holds the numbers of estimates, ascending; see PooledState.ToldAs.
+	// Made holds the numbers of estimates, ascending; see PooledState.AdvanceAs.
 	Made  []int
 	Begin ObservationBegin
 }

@@ -41,7 +41,7 @@ const (
 )
 
 const (
-	maxSeen     = 16 << 10 // bounds tokens kept during adoption; see tellAt for later
+	maxSeen     = 16 << 10 // bounds tokens kept during adoption; see defaultOrderBytes for later
 	seenVersion = 1
 	// standsEvery is the most seals between two snapshots of all sources, from which a replay with a base begins. A young machine takes
 	// more, and one that decides nothing takes ever fewer.

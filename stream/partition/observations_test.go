@@ -74,7 +74,7 @@ func TestSeen_IsReadAsItWas(t *testing.T) {
 			case 6:
 				p := rapid.IntRange(0, len(stand)-1).Draw(t, "source")
 				c := SourceChange{Source: int32(p), At: SourceAt{Known: true, Whole: true, Writer: 5, Seq: stand[p].Seq + 1}}
-				if rapid.IntRange(0, 4).Draw(t, "anew") == 0 {
+				if rapid.IntRange(0, 4).Draw(t, "begins") == 0 {
 					c.At = SourceAt{Known: true, Writer: 5, Seq: stand[p].Seq + 2, Parts: 3, Over: true, OverWriter: 4, OverSeq: 1}
 				}
 				was := stand[p]

@@ -226,7 +226,7 @@ func (t *Transfer) pending(from *learner, e *entry) {
 	}
 	l.grow()
 	if e.selected >= 0 {
-		l.items.tell(e.items[e.selected])
+		l.items.addRow(e.items[e.selected])
 	}
 	for _, i := range e.items { // else it would be past its deadline
 		l.carried([]int32{l.items.inProcess(i)}, e.began, e.payoffDeadline)
@@ -234,7 +234,7 @@ func (t *Transfer) pending(from *learner, e *entry) {
 	if e.instance >= 0 {
 		e.instance = t.share.Instance(e.instance)
 	}
-	if f, ok := l.delay.(delay.Mergeable); ok && m.tells(l) {
+	if f, ok := l.delay.(delay.Mergeable); ok && m.keepsSelected(l) {
 		f.Carry(m.feedback(l), e.selected >= 0)
 		m.segments.loose += eventWeight
 	}

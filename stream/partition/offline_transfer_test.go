@@ -13,11 +13,11 @@ import (
 // TestTransfer_CarriesWhatWasExpected: the learner of the receiving partition is
 // fed the expected payoff of a carried impression, before and after its selection.
 func TestTransfer_CarriesWhatWasExpected(t *testing.T) {
-	var told []string
+	var calls []string
 	expected := 0.25
 	cfg := testConfig()
 	cfg.Learners[0].New = func() delay.Learner {
-		return &carrying{tally{changed: map[policy.Item]bool{}, told: &told, expects: func(policy.Sums) float64 { return expected }}}
+		return &carrying{tally{changed: map[policy.Item]bool{}, calls: &calls, expects: func(policy.Sums) float64 { return expected }}}
 	}
 	from := newWorld(t, cfg)
 	for _, id := range []string{"i-1", "i-2"} {
@@ -29,7 +29,7 @@ func TestTransfer_CarriesWhatWasExpected(t *testing.T) {
 
 	expected = -1
 	to := newWorld(t, cfg)
-	told = nil
+	calls = nil
 	transfer, err := NewTransfer(&Offline{Machine: from.m}, &Offline{Machine: to.m}, delay.Share{})
 	require.NoError(t, err)
 	for _, id := range []string{"i-1", "i-2"} {
@@ -49,7 +49,7 @@ func TestTransfer_CarriesWhatWasExpected(t *testing.T) {
 		"selected 2305843009213693954 item 1 expected 0.75",
 		"paid 2305843009213693953 item 0 payoff 1 expected 0.25",
 		"paid 2305843009213693954 item 1 payoff 1 expected 0.75",
-	}, told)
+	}, calls)
 }
 
 // ask reads an impression of two items.

@@ -82,8 +82,8 @@ func TestResetExperiment(t *testing.T) {
 // By user all givers have the totals of all partitions: they are carried over once. An operator is shown them once, too.
 func TestTransfer_CarriesExperimentsByUser(t *testing.T) {
 	worlds, end, want := periodsWorld(t)
-	tellOthers(worlds, end+60_000)
-	tellOthers(worlds, end+120_000)
+	readOthers(worlds, end+60_000)
+	readOthers(worlds, end+120_000)
 	cfg := worlds[0].cfg
 	for i := range cfg.Learners {
 		cfg.Learners[i].New = func() delay.Learner { return &carrying{tally{changed: map[policy.Item]bool{}}} }

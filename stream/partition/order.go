@@ -12,8 +12,8 @@ import (
 // the partition and the record's number; its value is null; its headers are a ranking's. Steps restart behind it. So the log holds the
 // order of inputs however long no impression comes, and the stored steps stay small.
 
-// tellAt bounds the bytes of steps, or of observations, that wait for the next ranking. An order record takes more.
-const tellAt = 4 << 10
+// defaultOrderBytes bounds the bytes of steps, or of observations, that wait for the next ranking. An order record takes more.
+const defaultOrderBytes = 4 << 10
 
 // AppendOrderKey appends the key of an order record. Numbers rise by 1 from 1.
 func AppendOrderKey(dst []byte, group string, partition int32, number int64) []byte {
@@ -36,14 +36,14 @@ func OrderNumber(rec *Record, group string, partition int32) (number int64, ok b
 	return number, bytes.Equal(rec.Key, AppendOrderKey(expected[:0], group, partition, number))
 }
 
-// Owes reports whether steps or observations exceed their bound, so that Tell must be called.
-func (m *Machine) Owes() bool {
-	most := min(cmp.Or(m.cfg.OrderBytes, tellAt), m.cfg.MaxRankingBytes/8)
+// OwesOrder reports whether steps or observations exceed their bound, so that RecordOrder must be called.
+func (m *Machine) OwesOrder() bool {
+	most := min(cmp.Or(m.cfg.OrderBytes, defaultOrderBytes), m.cfg.MaxRankingBytes/8)
 	return len(m.steps.tokens) > most || len(m.seen.tokens) > most
 }
 
-// Tell appends an order record to the output. A replay must not call it: its log has the record already.
-func (m *Machine) Tell(out *Output) {
+// RecordOrder appends an order record to the output. A replay must not call it: its log has the record already.
+func (m *Machine) RecordOrder(out *Output) {
 	number := m.steps.orders + 1
 	start := len(out.buf)
 	out.buf = AppendOrderKey(out.buf, m.cfg.Group, m.cfg.Partition, number)
@@ -53,13 +53,13 @@ func (m *Machine) Tell(out *Output) {
 		m.seen.lose()
 	}
 	out.Rankings = append(out.Rankings, Message{Key: key, Steps: steps, Seen: m.seenOf(out)})
-	m.steps.told(number)
+	m.steps.recorded(number)
 }
 
 // TakeOrder notes that a replay has reached the order record with this number.
 func (m *Machine) TakeOrder(number int64) {
 	m.steps.at(m.time.watermark)
-	m.steps.told(number)
+	m.steps.recorded(number)
 }
 
 // Orders returns the number of the partition's last order record; 0: there is none.
@@ -69,7 +69,7 @@ func (m *Machine) Orders() int64 { return m.steps.orders }
 // later. A state of another history than the log's has some, as with two stores; its next owner must not step as many again.
 func (m *Machine) Ahead(stepped [event.Inputs]int64) { m.steps.ahead(stepped) }
 
-func (s *inputOrder) told(number int64) {
+func (s *inputOrder) recorded(number int64) {
 	s.orders = number
 	s.restart()
 }
@@ -96,7 +96,7 @@ func (m *Machine) seenOf(out *Output) []byte {
 func (m *Machine) makeRoomFor(size int, out *Output) {
 	m.steps.at(m.time.watermark)
 	if size+len(m.steps.tokens)+len(m.seen.tokens) > m.cfg.MaxRankingBytes-2*stepsHeaderBytes {
-		m.Tell(out)
+		m.RecordOrder(out)
 	}
 }
 

@@ -21,7 +21,7 @@ type Config struct {
 	MaxRecordBytes  int
 	Formats         event.Formats // of the input topics
 	MaxRankingBytes int           // the limit of one record in the rankings topic
-	// OrderBytes bounds the steps, or observations, kept for the next ranking; see Tell. 0: 4 KiB.
+	// OrderBytes bounds the steps, or observations, kept for the next ranking; see RecordOrder. 0: 4 KiB.
 	OrderBytes  int
 	Salt        uint64 // of the keys of decisions; a stored one wins
 	HashKey     uint64 // secret of this process: keys the hashes of ids in memory

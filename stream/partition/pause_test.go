@@ -44,9 +44,9 @@ func TestSeen_TheLastEpochCounts(t *testing.T) {
 	p := newPause(t, 2)
 	p.decide()
 	p.now += 256 << 10
-	p.tell(0, 1) // one source has come to another pass
-	p.tell(1, 2) // all have
-	p.tell(0, 1)
+	p.advance(0, 1) // one source has come to another pass
+	p.advance(1, 2) // all have
+	p.advance(0, 1)
 	estimated := p.knowledge.estimates[0].last.Number
 	require.Equal(t, p.knowledge.epoch.Number-1, estimated)
 	p.w.m.Learners() // who looks leaves no trace
@@ -86,7 +86,7 @@ func newPause(t *testing.T, sources int) *pause {
 	cfg.Pooled = NewPooledState(cfg.Learners, names)
 	p := &pause{t: t, w: newWorld(t, cfg), knowledge: cfg.Pooled, reader: NewPublishedReader(cfg.Learners, names), seq: make([]int64, sources), now: day}
 	p.w.m.Seen(ObservationBegin{Writer: 1})
-	p.tell(0, sources)
+	p.advance(0, sources)
 	for range 100 {
 		id := p.impress()
 		require.NoError(t, p.w.read(event.Selections, id, []byte(`{"impression_id":"`+id+`","item":"b"}`), p.now))
@@ -112,12 +112,12 @@ func (p *pause) decide() []Observation {
 	return sightsOf(p.t, p.w.out.Rankings[len(p.w.out.Rankings)-1].Seen)
 }
 
-// tell begins an epoch in which these sources have stored another checkpoint.
-func (p *pause) tell(from, to int) {
+// advance begins an epoch in which these sources have stored another checkpoint.
+func (p *pause) advance(from, to int) {
 	pass := []byte(strconv.FormatInt(p.now-p.now%(128<<10), 10))
 	for source := from; source < to; source++ {
 		p.seq[source]++
-		p.knowledge.Tell(int32(source), p.reader.Read(int32(source), []state.Field{{Hash: "feed:ages", Field: []byte("pass"), Value: pass}},
+		p.knowledge.Update(int32(source), p.reader.Read(int32(source), []state.Field{{Hash: "feed:ages", Field: []byte("pass"), Value: pass}},
 			func(err error) { require.NoError(p.t, err) }))
 		p.knowledge.Reached(int32(source), state.Fence{Token: "t", Seq: p.seq[source]})
 	}
@@ -128,7 +128,7 @@ func (p *pause) tell(from, to int) {
 func (p *pause) second(epochs int) int {
 	for k := range epochs {
 		p.now += 1000 / int64(epochs)
-		p.tell(k*len(p.seq)/epochs, (k+1)*len(p.seq)/epochs)
+		p.advance(k*len(p.seq)/epochs, (k+1)*len(p.seq)/epochs)
 		p.w.m.Raise(p.now)
 		var c state.Changes
 		p.w.m.Seal(&c)

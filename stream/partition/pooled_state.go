@@ -101,8 +101,8 @@ func (k *PooledState) At(source int32) (at state.Fence, known bool) {
 	return at, known
 }
 
-// Tell takes in a part of a source's published fields. Items must precede the fields about them.
-func (k *PooledState) Tell(source int32, all []Published) {
+// Update applies a part of a source's published fields. Items must precede the fields about them.
+func (k *PooledState) Update(source int32, all []Published) {
 	if k.resync[source] != nil {
 		k.stand.at(source).Parts++
 	}
@@ -119,7 +119,7 @@ func (k *PooledState) Reached(source int32, at state.Fence) {
 	s.Whole = true
 }
 
-// BeginResync begins to read all of a source's published fields as of a checkpoint: with Tell, in parts of PublishedAtOnce, and then Whole.
+// BeginResync begins to read all of a source's published fields as of a checkpoint: with Update, in parts of PublishedAtOnce, and then Whole.
 // Earlier fields stay meanwhile.
 func (k *PooledState) BeginResync(source int32, at state.Fence) {
 	delete(k.epoch.At, source)
@@ -140,17 +140,17 @@ func (k *PooledState) BeginResync(source int32, at state.Fence) {
 
 // Whole ends a resync at a checkpoint: fields not sent since BeginResync are dropped.
 func (k *PooledState) Whole(source int32, at state.Fence) {
-	told := k.resync[source]
+	mentioned := k.resync[source]
 	delete(k.resync, source)
 	k.trials.whole(source)
 	for name, w := range k.wholes {
 		w.EndResync(source, func(hash string, i policy.Item) bool {
-			about := told[name+":"+hash]
+			about := mentioned[name+":"+hash]
 			return about != nil && about.Get(i)
 		})
 		w.sweepItems(source)
 		w.arrivals[source] = w.arrivals[source].ofAll()
-		if n, told := w.again[source]; told {
+		if n, sent := w.again[source]; sent {
 			w.counts[source] = n
 		} else {
 			delete(w.counts, source)
@@ -160,13 +160,13 @@ func (k *PooledState) Whole(source int32, at state.Fence) {
 	k.Reached(source, at)
 }
 
-// Commit begins the next epoch with all fields taken in since the last, and makes the estimates that are due.
+// Commit begins the next epoch with all fields applied since the last, and makes the estimates that are due.
 func (k *PooledState) Commit() {
-	k.told(func(_ *global, due delay.Estimates) delay.Estimates { return due })
+	k.advance(func(_ *global, due delay.Estimates) delay.Estimates { return due })
 }
 
-// ToldAs begins the next epoch with just these estimates, as in an Observation of kind SeenEpoch. It fails on an unknown number.
-func (k *PooledState) ToldAs(made []int) error {
+// AdvanceAs begins the next epoch with just these estimates, as in an Observation of kind SeenEpoch. It fails on an unknown number.
+func (k *PooledState) AdvanceAs(made []int) error {
 	which := map[*global]delay.Estimates{}
 	for _, n := range made {
 		if n >= len(k.estimates) {
@@ -174,14 +174,14 @@ func (k *PooledState) ToldAs(made []int) error {
 		}
 		which[k.estimates[n].of] |= k.estimates[n].kind
 	}
-	k.told(func(w *global, _ delay.Estimates) delay.Estimates { return which[w] })
+	k.advance(func(w *global, _ delay.Estimates) delay.Estimates { return which[w] })
 	return nil
 }
 
 var errEstimates = errors.New("partition: estimates of other learners")
 
-// told begins the next epoch. which returns the estimates to make, of those due.
-func (k *PooledState) told(which func(w *global, due delay.Estimates) delay.Estimates) {
+// advance begins the next epoch. which returns the estimates to make, of those due.
+func (k *PooledState) advance(which func(w *global, due delay.Estimates) delay.Estimates) {
 	k.epoch.Number++
 	k.epoch.Sources = append(k.epoch.Sources[:0], k.stand...)
 	for _, w := range k.wholes {
@@ -225,13 +225,13 @@ func (k *PooledState) estimating() (all []*global) {
 }
 
 // TakeEstimates sets the estimates of an Observation of kind SeenStand, until the learners make their own.
-func (k *PooledState) TakeEstimates(told [][]byte) error {
+func (k *PooledState) TakeEstimates(recorded [][]byte) error {
 	all := k.estimating()
-	if len(told) != len(all) {
+	if len(recorded) != len(all) {
 		return errEstimates
 	}
 	for i, w := range all {
-		if err := w.TakeEstimate(told[i]); err != nil {
+		if err := w.TakeEstimate(recorded[i]); err != nil {
 			return err
 		}
 	}
@@ -279,15 +279,15 @@ func (w *global) count() int {
 }
 
 func (k *PooledState) mention(source int32, pub *Published) {
-	told := k.resync[source]
-	if told == nil || pub.about.n == 0 {
+	mentioned := k.resync[source]
+	if mentioned == nil || pub.about.n == 0 {
 		return
 	}
 	hash := pub.learner + ":" + pub.hash
-	if told[hash] == nil {
-		told[hash] = &policy.Pages[bool]{}
+	if mentioned[hash] == nil {
+		mentioned[hash] = &policy.Pages[bool]{}
 	}
-	*told[hash].At(pub.about.process[0]) = true
+	*mentioned[hash].At(pub.about.process[0]) = true
 }
 
 func (w *global) setItem(source int32, pub *Published) {
@@ -334,13 +334,13 @@ func (w *global) end(source, n int32) {
 
 // sweepItems ends the items that a source did not send in its resync.
 func (w *global) sweepItems(source int32) {
-	told, has := w.coming[source], w.has[source]
+	coming, has := w.coming[source], w.has[source]
 	delete(w.coming, source)
-	if told == nil || has == nil {
+	if coming == nil || has == nil {
 		return
 	}
 	for n, had := range has.All() {
-		if *had && !told.Get(n) {
+		if *had && !coming.Get(n) {
 			w.end(source, n)
 		}
 	}

@@ -27,25 +27,25 @@ func thompsonAtOnce(t require.TestingT) func() delay.Learner {
 // peers are the partitions of a process, each as a machine that shares the
 // process's PooledState and as one that reads the others' published fields itself.
 type peers struct {
-	t          *rapid.T
-	cfg        Config
-	knowledge  *PooledState
-	reader     *PublishedReader
-	with, told []*world
-	toldReader []*PublishedReader
-	published  [2][][]state.Field   // by machines that share and those that do not, and by partition: published fields that have arrived, the newest of each
-	onTheWay   [][][2][]state.Field // by partition and checkpoint: published fields that have not arrived, of both
-	seq        []int64
-	broken     rule // not kept
+	t           *rapid.T
+	cfg         Config
+	knowledge   *PooledState
+	reader      *PublishedReader
+	with, alone []*world
+	aloneReader []*PublishedReader
+	published   [2][][]state.Field   // by machines that share and those that do not, and by partition: published fields that have arrived, the newest of each
+	onTheWay    [][][2][]state.Field // by partition and checkpoint: published fields that have not arrived, of both
+	seq         []int64
+	broken      rule // not kept
 }
 
 // rule is a rule that PooledState depends on.
 type rule string
 
 const (
-	gapsAreNoticed    rule = "what is missed is told anew"
-	goneIsGone        rule = "what is not told anew is gone"
-	sourcesAreTold    rule = "what a source tells is told as that source's"
+	gapsAreNoticed    rule = "a source with a gap is read again"
+	goneIsGone        rule = "fields missing from a resync are dropped"
+	sourcesAreApart   rule = "a field counts as its source's"
 	epochsAreFollowed rule = "machines go over to the present epoch"
 )
 
@@ -59,10 +59,10 @@ func newPeers(t *rapid.T, n int, broken rule) *peers {
 	for p := range int32(n) {
 		c := cfg
 		c.Partition = p
-		told := newWorld(t, c)
+		alone := newWorld(t, c)
 		c.Pooled = ps.knowledge
-		ps.with, ps.told = append(ps.with, newWorld(t, c)), append(ps.told, told)
-		ps.toldReader = append(ps.toldReader, NewPublishedReader(cfg.Learners, told.m.Names()))
+		ps.with, ps.alone = append(ps.with, newWorld(t, c)), append(ps.alone, alone)
+		ps.aloneReader = append(ps.aloneReader, NewPublishedReader(cfg.Learners, alone.m.Names()))
 	}
 	return ps
 }
@@ -70,7 +70,7 @@ func newPeers(t *rapid.T, n int, broken rule) *peers {
 // publish seals a partition's changes and publishes them.
 func (ps *peers) publish(p int) {
 	var fields [2][]state.Field
-	for k, w := range []*world{ps.with[p], ps.told[p]} {
+	for k, w := range []*world{ps.with[p], ps.alone[p]} {
 		var c state.Changes
 		segment, _ := w.m.Seal(&c)
 		w.m.Forget(segment)
@@ -95,12 +95,12 @@ func (ps *peers) arrive(p int) (shared []state.Field) {
 			}
 		}
 	}
-	for to, r := range ps.toldReader {
+	for to, r := range ps.aloneReader {
 		if to == p {
 			continue
 		}
 		for _, pub := range r.Read(int32(p), fields[1], ps.failed) {
-			ps.told[to].m.SetSource(int32(p), &pub)
+			ps.alone[to].m.SetSource(int32(p), &pub)
 		}
 	}
 	return fields[0]
@@ -108,9 +108,9 @@ func (ps *peers) arrive(p int) (shared []state.Field) {
 
 func (ps *peers) failed(err error) { require.NoError(ps.t, err) }
 
-// tell begins the next epoch with the published fields that arrive, all
+// advance begins the next epoch with the published fields that arrive, all
 // but the newest checkpoints: delta by delta, or by a resync after a loss.
-func (ps *peers) tell(lost func() bool, late func(most int) int) {
+func (ps *peers) advance(lost func() bool, late func(most int) int) {
 	reached := make([]int64, len(ps.with))
 	for p := range ps.with {
 		left := late(len(ps.onTheWay[p]))
@@ -120,7 +120,7 @@ func (ps *peers) tell(lost func() bool, late func(most int) int) {
 		for len(ps.onTheWay[p]) > left {
 			arrived = append(arrived, ps.arrive(p))
 		}
-		if ps.broken == sourcesAreTold {
+		if ps.broken == sourcesAreApart {
 			source = (source + 1) % int32(len(ps.with))
 		}
 		switch missed := lost(); {
@@ -129,7 +129,7 @@ func (ps *peers) tell(lost func() bool, late func(most int) int) {
 		case missed:
 			ps.knowledge.BeginResync(source, at)
 			for part := range slices.Chunk(ps.published[0][p], 2) {
-				ps.knowledge.Tell(source, ps.reader.Read(source, sorted(part, ps.published[0][p]), ps.failed))
+				ps.knowledge.Update(source, ps.reader.Read(source, sorted(part, ps.published[0][p]), ps.failed))
 				ps.knowledge.Commit() // decisions may come in between
 			}
 			if ps.broken == goneIsGone {
@@ -139,7 +139,7 @@ func (ps *peers) tell(lost func() bool, late func(most int) int) {
 			}
 		default:
 			for _, fields := range arrived {
-				ps.knowledge.Tell(source, ps.reader.Read(source, fields, ps.failed))
+				ps.knowledge.Update(source, ps.reader.Read(source, fields, ps.failed))
 			}
 			ps.knowledge.Reached(source, at)
 		}
@@ -172,15 +172,15 @@ func sorted(part, all []state.Field) (fields []state.Field) {
 	return fields
 }
 
-// TestKnowledge_IsWhatEachWouldBeTold: machines that share a PooledState decide and store the same as machines
+// TestKnowledge_EqualsThatOfMachinesAlone: machines that share a PooledState decide and store the same as machines
 // that read published fields themselves, at equal progress: over late or lost streams, and over new owners.
-func TestKnowledge_IsWhatEachWouldBeTold(t *testing.T) {
+func TestKnowledge_EqualsThatOfMachinesAlone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { require.NoError(t, liveAsPeers(t, "")) })
 }
 
 // TestKnowledge_NeedsItsRules: that comes to light where any of the rules is broken.
 func TestKnowledge_NeedsItsRules(t *testing.T) {
-	for _, broken := range []rule{gapsAreNoticed, goneIsGone, sourcesAreTold, epochsAreFollowed} {
+	for _, broken := range []rule{gapsAreNoticed, goneIsGone, sourcesAreApart, epochsAreFollowed} {
 		t.Run(string(broken), func(t *testing.T) {
 			found := false
 			rapid.Check(t, func(t *rapid.T) { found = found || liveAsPeers(t, broken) != nil })
@@ -227,7 +227,7 @@ func liveAsPeers(t *rapid.T, broken rule) error {
 		for p := range partitions {
 			ps.publish(p)
 		}
-		ps.tell(lost, late)
+		ps.advance(lost, late)
 		for p := range partitions {
 			if err := ps.compare(p); err != nil {
 				return fmt.Errorf("after %d rounds, partition %d: %w", n+1, p, err)
@@ -245,7 +245,7 @@ type selectedAt struct {
 
 // read lets both machines of a partition read a record.
 func (ps *peers) read(p int, topic event.Topic, id string, value []byte, now event.Millis) {
-	for _, w := range []*world{ps.with[p], ps.told[p]} {
+	for _, w := range []*world{ps.with[p], ps.alone[p]} {
 		w.now = now
 		require.NoError(ps.t, w.read(topic, id, value, now))
 	}
@@ -253,7 +253,7 @@ func (ps *peers) read(p int, topic event.Topic, id string, value []byte, now eve
 
 // tick lets event time come to now in a partition.
 func (ps *peers) tick(p int, now event.Millis) {
-	for _, w := range []*world{ps.with[p], ps.told[p]} {
+	for _, w := range []*world{ps.with[p], ps.alone[p]} {
 		w.tick(now, [event.Inputs]bool{true, true, true})
 	}
 }
@@ -261,29 +261,29 @@ func (ps *peers) tick(p int, now event.Millis) {
 // newOwner makes both machines of a partition from their stored state.
 func (ps *peers) newOwner(p int) {
 	ps.publish(p)
-	for _, w := range []*world{ps.with[p], ps.told[p]} {
+	for _, w := range []*world{ps.with[p], ps.alone[p]} {
 		w.start()
 		w.walkKnown()
 	}
-	ps.toldReader[p] = NewPublishedReader(ps.cfg.Learners, ps.told[p].m.Names())
-	for from := range ps.told {
+	ps.aloneReader[p] = NewPublishedReader(ps.cfg.Learners, ps.alone[p].m.Names())
+	for from := range ps.alone {
 		if from == p {
 			continue
 		}
-		for _, pub := range ps.toldReader[p].Read(int32(from), ps.published[1][from], ps.failed) {
-			ps.told[p].m.SetSource(int32(from), &pub)
+		for _, pub := range ps.aloneReader[p].Read(int32(from), ps.published[1][from], ps.failed) {
+			ps.alone[p].m.SetSource(int32(from), &pub)
 		}
 	}
 }
 
 // compare returns an error where the two machines of a partition differ.
 func (ps *peers) compare(p int) error {
-	with, told := ps.with[p], ps.told[p]
+	with, alone := ps.with[p], ps.alone[p]
 	with.m.follow() // as all does that looks at learners
-	if !reflect.DeepEqual(told.out.Rankings, with.out.Rankings) {
+	if !reflect.DeepEqual(alone.out.Rankings, with.out.Rankings) {
 		return errors.New("rankings differ")
 	}
-	a, b := told.m.learners[0], with.m.learners[0]
+	a, b := alone.m.learners[0], with.m.learners[0]
 	for i := range policy.Item(b.items.len()) {
 		ours, known := a.items.lookUp([]byte(b.items.name(i)))
 		if !known || a.delay.Evidence(ours) != b.delay.Evidence(i) || a.delay.Sums(ours) != b.delay.Sums(i) {
@@ -309,8 +309,8 @@ func TestKnowledge_CountsItems(t *testing.T) {
 	require.NoError(t, one.read(event.Impressions, "i-1", impression("i-1", "a", "b", "c"), day))
 	require.NoError(t, one.read(event.Selections, "i-1", []byte(`{"impression_id":"i-1","item":"b"}`), day))
 	require.NoError(t, other.read(event.Impressions, "i-2", impression("i-2", "c"), day))
-	tell := func(source int32, fields []state.Field) {
-		cfg.Pooled.Tell(source, reader.Read(source, fields, func(err error) { require.NoError(t, err) }))
+	update := func(source int32, fields []state.Field) {
+		cfg.Pooled.Update(source, reader.Read(source, fields, func(err error) { require.NoError(t, err) }))
 		cfg.Pooled.Commit()
 	}
 	items := func() int { return cfg.Pooled.wholes["feed"].count() }
@@ -318,17 +318,17 @@ func TestKnowledge_CountsItems(t *testing.T) {
 	one.m.Seal(&c)
 	fields := published(&c)
 	require.Len(t, fields, 3, "one in flight, its row, and the number of items")
-	tell(0, fields)
+	update(0, fields)
 	require.Equal(t, 3, items())
-	tell(1, []state.Field{{Hash: "feed:catalogue", Field: []byte("items"), Value: []byte("7")}})
+	update(1, []state.Field{{Hash: "feed:catalogue", Field: []byte("items"), Value: []byte("7")}})
 	require.Equal(t, 7, items())
-	tell(1, []state.Field{{Hash: "feed:catalogue", Field: []byte("items"), Value: []byte("2")}})
+	update(1, []state.Field{{Hash: "feed:catalogue", Field: []byte("items"), Value: []byte("2")}})
 	require.Equal(t, 3, items())
-	tell(1, []state.Field{{Hash: "feed:catalogue", Field: []byte("items"), Value: []byte("7")}})
+	update(1, []state.Field{{Hash: "feed:catalogue", Field: []byte("items"), Value: []byte("7")}})
 	cfg.Pooled.BeginResync(1, state.Fence{})
 	cfg.Pooled.Commit()
-	require.Equal(t, 7, items(), "what was told before stays meanwhile")
-	tell(1, []state.Field{{Hash: "feed:catalogue", Field: []byte("items"), Value: []byte("5")}})
+	require.Equal(t, 7, items(), "the earlier number stays meanwhile")
+	update(1, []state.Field{{Hash: "feed:catalogue", Field: []byte("items"), Value: []byte("5")}})
 	require.Equal(t, 7, items())
 	cfg.Pooled.Whole(1, state.Fence{})
 	require.Equal(t, 5, items())
@@ -363,21 +363,21 @@ func TestKnowledge_EndsItemsBehindAGap(t *testing.T) {
 	w := k.wholes["feed"]
 	given := &releasing{Sharing: w.Sharing}
 	w.Sharing = given
-	tell := func(source int32, items ...string) {
+	update := func(source int32, items ...string) {
 		var fields []state.Field
 		for n, item := range items {
 			fields = append(fields, state.Field{Hash: "feed:items", Field: []byte(item), Value: fmt.Appendf(nil, `{"no":%d,"n":1,"sum":1,"sumsq":1}`, n)})
 		}
-		k.Tell(source, reader.Read(source, fields, func(err error) { require.NoError(t, err) }))
+		k.Update(source, reader.Read(source, fields, func(err error) { require.NoError(t, err) }))
 	}
 	again := func(source int32, items ...string) {
 		k.BeginResync(source, state.Fence{})
-		tell(source, items...)
+		update(source, items...)
 		k.Whole(source, state.Fence{})
 		k.Commit()
 	}
-	tell(0, "a", "b")
-	tell(1, "b", "c")
+	update(0, "a", "b")
+	update(1, "b", "c")
 	k.Commit()
 	require.Equal(t, 3, w.items)
 	again(0)
@@ -394,16 +394,16 @@ func TestKnowledge_EndsItemsBehindAGap(t *testing.T) {
 // however far behind it is.
 func TestKnowledge_CheckpointsArriveLate(t *testing.T) {
 	for name, between := range map[string]func(k *PooledState, of int32, all []Published){
-		"one by one": func(k *PooledState, of int32, all []Published) { k.Tell(of, all) },
+		"one by one": func(k *PooledState, of int32, all []Published) { k.Update(of, all) },
 		"whole": func(k *PooledState, of int32, all []Published) {
 			k.BeginResync(of, state.Fence{})
 			k.Commit()
-			k.Tell(of, all)
+			k.Update(of, all)
 			k.Whole(of, state.Fence{})
 		},
 		"many": func(k *PooledState, of int32, all []Published) {
-			for k.Tell(of, all); k.wholes["feed"].arrivals[of].lost == 0; {
-				k.Tell(of, all[len(all)-1:])
+			for k.Update(of, all); k.wholes["feed"].arrivals[of].lost == 0; {
+				k.Update(of, all[len(all)-1:])
 			}
 		},
 	} {
@@ -438,7 +438,7 @@ func TestKnowledge_CheckpointsArriveLate(t *testing.T) {
 			require.Zero(t, known(), "nothing has arrived")
 			between(k, cfg.Partition, selected)
 			require.Zero(t, known(), "it has ended")
-			k.Tell(cfg.Partition, ended)
+			k.Update(cfg.Partition, ended)
 			require.Zero(t, known())
 		})
 	}
@@ -453,8 +453,8 @@ func TestVisit_LeavesTheEpoch(t *testing.T) {
 	k := NewPooledState(cfg.Learners, cfg.Names)
 	cfg.Pooled = k
 	reader := NewPublishedReader(cfg.Learners, cfg.Names)
-	tell := func(source int32, fields []state.Field) {
-		k.Tell(source, reader.Read(source, fields, func(err error) { require.NoError(t, err) }))
+	update := func(source int32, fields []state.Field) {
+		k.Update(source, reader.Read(source, fields, func(err error) { require.NoError(t, err) }))
 	}
 	owner, replayed := newWorld(t, cfg), newWorld(t, cfg)
 	var c state.Changes
@@ -472,9 +472,9 @@ func TestVisit_LeavesTheEpoch(t *testing.T) {
 		}
 		w.save()
 	}
-	tell(1, published(&c))
+	update(1, published(&c))
 	for source, sum := range map[int32]string{0: "0.2", 2: "0.3"} { // in another order the sum of all is another one
-		tell(source, []state.Field{{Hash: "feed:items", Field: []byte("a"), Value: []byte(`{"no":0,"n":1,"sum":` + sum + `,"sumsq":0.1}`)}})
+		update(source, []state.Field{{Hash: "feed:items", Field: []byte("a"), Value: []byte(`{"no":0,"n":1,"sum":` + sum + `,"sumsq":0.1}`)}})
 	}
 	k.Commit()
 	now := int64(day) + cfg.Learners[0].PayoffHorizon + 60_000

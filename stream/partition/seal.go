@@ -102,10 +102,7 @@ func (m *Machine) sealItems(l *learner, dst *state.Changes) {
 			c.pages.Note(namesPage(i), itemNamed)
 		}
 		sums := l.delay.Sums(i)
-		if row := sums.N > 0 || what&itemTold != 0 || c.rows.Get(i); !row {
-			if what&itemUntold != 0 {
-				drop(c.name(i))
-			}
+		if sums.N == 0 && what&itemRowAdded == 0 && !c.rows.Get(i) {
 			continue
 		}
 		*c.rows.At(i) = true
@@ -127,8 +124,8 @@ func (m *Machine) sealItems(l *learner, dst *state.Changes) {
 		c.changes.Release(x.number)
 	}
 	c.ended = c.ended[:0]
-	if n := c.len(); n != max(c.told, 0) {
-		c.told = n
+	if n := c.len(); n != max(c.stored, 0) {
+		c.stored = n
 		dst.Writes = append(dst.Writes, state.Write{Hash: l.name + ":" + CatalogueHash, Field: []byte(catalogueItems),
 			Value: strconv.AppendInt(nil, int64(n), 10), Publish: true})
 	}

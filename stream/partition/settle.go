@@ -61,7 +61,7 @@ func (m *Machine) giveUp() {
 		l.delay.Unselected(fb)
 	default:
 		fb := m.feedback(l)
-		if m.tells(l) {
+		if m.keepsSelected(l) {
 			l.delay.Expired(fb)
 			l.drops.expired(fb.Item)
 		}

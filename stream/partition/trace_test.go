@@ -28,7 +28,7 @@ import (
 //	save                                a checkpoint
 //	walk                                the expiry walk, to its end
 //	crash [remove=LEARNER] [restore=yes]  with one learner less, or with all again: a new machine from the last checkpoint replays what came since
-//	account | entries | stored | told   prints the account, the entries, the store, the learners' calls
+//	account | entries | stored | calls   prints the account, the entries, the store, the learners' calls
 func TestTraces(t *testing.T) {
 	transcript.Run(t, func(t *testing.T) func([]string) []string {
 		tr := &tracer{t: t, cfg: testConfig()}
@@ -38,11 +38,11 @@ func TestTraces(t *testing.T) {
 }
 
 type tracer struct {
-	t    *testing.T
-	cfg  Config
-	w    *world
-	told []string
-	seen int // dead letters printed
+	t     *testing.T
+	cfg   Config
+	w     *world
+	calls []string
+	seen  int // dead letters printed
 }
 
 // day is the origin of the traces' times.
@@ -121,10 +121,10 @@ func (tr *tracer) run(words []string) []string {
 		return w.entries()
 	case "stored":
 		return tr.stored()
-	case "told":
-		told := tr.told
-		tr.told = nil
-		return told
+	case "calls":
+		calls := tr.calls
+		tr.calls = nil
+		return calls
 	default:
 		tr.t.Fatalf("unknown command %q", words[0])
 	}
@@ -173,7 +173,7 @@ func (tr *tracer) traceConfig(opts map[string]string) {
 	for i, name := range names {
 		l.Name, l.Default = name, i == 0 && len(names) > 1
 		l.New = func() delay.Learner {
-			t := &tally{changed: map[policy.Item]bool{}, told: &tr.told, instances: opts["instances"] == "on"}
+			t := &tally{changed: map[policy.Item]bool{}, calls: &tr.calls, instances: opts["instances"] == "on"}
 			if opts["expects"] == "on" {
 				t.expects = func(s policy.Sums) float64 { return (s.R + 0.5) / float64(s.N+3) }
 			}

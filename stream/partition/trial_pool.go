@@ -45,8 +45,8 @@ func (p *pool) begin(source int32) {
 }
 
 func (p *pool) whole(source int32) {
-	if told, ok := p.resync[source]; ok {
-		p.of[source] = told
+	if resynced, ok := p.resync[source]; ok {
+		p.of[source] = resynced
 		delete(p.resync, source)
 		p.version++
 	}

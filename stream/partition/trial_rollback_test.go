@@ -60,12 +60,12 @@ func periodsWorld(t *testing.T) (worlds []*world, end event.Millis, want experim
 	return worlds, end, want
 }
 
-// tellOthers has all partitions read the stored fields of all others, and go on.
-func tellOthers(worlds []*world, at event.Millis) {
+// readOthers has all partitions read the stored fields of all others, and go on.
+func readOthers(worlds []*world, at event.Millis) {
 	for _, to := range worlds {
 		for source, from := range worlds {
 			if to != from {
-				tellAll(to, int32(source), from.store.fields[ExperimentsHash])
+				readAll(to, int32(source), from.store.fields[ExperimentsHash])
 			}
 		}
 		to.pass(at)
@@ -81,9 +81,9 @@ func TestExperiment_FoldedPeriodsSurviveARollback(t *testing.T) {
 			for _, w := range worlds {
 				before = append(before, w.store.copied())
 			}
-			tellOthers(worlds, end+60_000)
+			readOthers(worlds, end+60_000)
 			require.Equal(t, want, worlds[0].m.trials.all[0].sums.totals)
-			tellOthers(worlds, end+120_000)
+			readOthers(worlds, end+120_000)
 			for _, w := range worlds {
 				require.NotContains(t, strings.Join(keysOf(w.store.fields[ExperimentsHash]), " "), pastField, "it is folded")
 			}
@@ -92,8 +92,8 @@ func TestExperiment_FoldedPeriodsSurviveARollback(t *testing.T) {
 				worlds[p].rollBack(before[p])
 				worlds[p].pass(end + 120_000)
 			}
-			tellOthers(worlds, end+180_000)
-			tellOthers(worlds, end+240_000)
+			readOthers(worlds, end+180_000)
+			readOthers(worlds, end+240_000)
 			for p, w := range worlds {
 				require.Equal(t, want, w.m.trials.all[0].sums.totals, "partition %d", p)
 				require.NotContains(t, strings.Join(keysOf(w.store.fields[ExperimentsHash]), " "), pastField)
@@ -107,8 +107,8 @@ func TestExperiment_FoldedPeriodsSurviveARollback(t *testing.T) {
 // The deciding partition forgets its state altogether: a rebuild counts its own units of the log again, in a period that others have dropped.
 func TestExperiment_FoldedPeriodsSurviveARebuild(t *testing.T) {
 	worlds, end, want := periodsWorld(t)
-	tellOthers(worlds, end+60_000)
-	tellOthers(worlds, end+120_000)
+	readOthers(worlds, end+60_000)
+	readOthers(worlds, end+120_000)
 	fresh := newWorld(t, worlds[0].cfg)
 	for k := range 90 { // as its log has it
 		id, at := fmt.Sprintf("p%d-%d", 0, k), event.Millis(day)+event.Millis(k)
@@ -116,8 +116,8 @@ func TestExperiment_FoldedPeriodsSurviveARebuild(t *testing.T) {
 		fresh.worth(id, float64(k%2), at)
 	}
 	worlds[0] = fresh
-	tellOthers(worlds, end+180_000)
-	tellOthers(worlds, end+240_000)
+	readOthers(worlds, end+180_000)
+	readOthers(worlds, end+240_000)
 	require.Equal(t, want, fresh.m.trials.all[0].sums.totals)
 	require.NotContains(t, strings.Join(keysOf(fresh.store.fields[ExperimentsHash]), " "), pastField)
 }

@@ -52,7 +52,7 @@ func TestDrops_AreTheirDefinition(t *testing.T) {
 }
 
 // Items with equal paid shares, however low, do not mislead. Unequal shares, or equal payoffs, do.
-func TestDrops_MisleadWhereSilenceTellsSomething(t *testing.T) {
+func TestDrops_MisleadWhereSilenceIsInformative(t *testing.T) {
 	play := func(items int, selections int, paid func(item, n int) bool, payoff func(n int) float64) UnattributedStatus {
 		var d unattributed
 		for n := range selections {
@@ -72,7 +72,7 @@ func TestDrops_MisleadWhereSilenceTellsSomething(t *testing.T) {
 	}{
 		"paid alike":             {play(10, 1000, alike, varied), false},
 		"paid differently":       {play(10, 1000, func(i, n int) bool { return n%10 <= i }, varied), true},
-		"too few to tell":        {play(10, 39, func(i, n int) bool { return i < 5 }, varied), false},
+		"too few for a verdict":  {play(10, 39, func(i, n int) bool { return i < 5 }, varied), false},
 		"equal payoffs":          {play(10, 1000, alike, func(int) float64 { return 1 }), true},
 		"equal, and most are":    {play(10, 1000, func(_, n int) bool { return n%10 > 0 }, func(int) float64 { return 1 }), false},
 		"equal, and hardly any":  {play(10, 50, alike, func(int) float64 { return 1 }), false},

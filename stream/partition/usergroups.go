@@ -6,19 +6,19 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// tellsSegments reports whether segments are declared. Their numbers, up to 127, precede a user's steps.
-func (c *Context) tellsSegments() bool { return c.space.UserSegments() > 1 }
+// hasSegments reports whether segments are declared. Their numbers, up to 127, precede a user's steps.
+func (c *Context) hasSegments() bool { return c.space.UserSegments() > 1 }
 
 func (c *Context) ofUser() int {
 	n := len(c.space.User())
-	if c.tellsSegments() {
+	if c.hasSegments() {
 		n++
 	}
 	return n
 }
 
 func (c *Context) split(user []int8) (segment int32, steps []int8) {
-	if !c.tellsSegments() {
+	if !c.hasSegments() {
 		return 0, user
 	}
 	return int32(user[0]), user[1:]

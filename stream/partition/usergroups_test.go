@@ -21,7 +21,7 @@ func inGroups(t require.TestingT, notes *[]string) Config {
 	cfg := testConfig()
 	cfg.Learners[0].Context = NewContext(s, false)
 	cfg.Learners[0].New = func() delay.Learner {
-		return &tally{changed: map[policy.Item]bool{}, told: notes,
+		return &tally{changed: map[policy.Item]bool{}, calls: notes,
 			saw: func(c *policy.Context) { *notes = append(*notes, fmt.Sprintf("shown %v of %d", c.X, c.Segment)) }}
 	}
 	return cfg
@@ -33,7 +33,7 @@ func TestGroups(t *testing.T) {
 	var notes []string
 	w := newWorld(t, inGroups(t, &notes))
 	w.now = day
-	told := func() []string {
+	calls := func() []string {
 		all := notes
 		notes = nil
 		return all
@@ -43,23 +43,23 @@ func TestGroups(t *testing.T) {
 		require.NoError(t, w.read(topic, id, []byte(record), day))
 	}
 	read(event.Impressions, "i", `{"impression_id":"i","segment":"loyal","candidates":[{"item":"a","utility":1},{"item":"b","utility":3,"category":"news"},{"item":"c","utility":2,"category":"sports"}]}`)
-	require.Equal(t, []string{"category of 1 news", "category of 2 sports", "shown [127 127 127] of 2"}, told())
+	require.Equal(t, []string{"category of 1 news", "category of 2 sports", "shown [127 127 127] of 2"}, calls())
 	w.crash()
-	require.Equal(t, []string{"category of 1 news", "category of 2 sports", "adopt 0 order [2 1 0]"}, told(), "adopted")
+	require.Equal(t, []string{"category of 1 news", "category of 2 sports", "adopt 0 order [2 1 0]"}, calls(), "adopted")
 	read(event.Selections, "i", `{"impression_id":"i","item":"c"}`)
-	require.Equal(t, []string{"selected 0 item 2 knowing [127] of 2"}, told())
+	require.Equal(t, []string{"selected 0 item 2 knowing [127] of 2"}, calls())
 	w.save()
 	w.crash()
-	told()
+	calls()
 	read(event.Payoffs, "i", `{"impression_id":"i","payoff":1}`)
-	require.Equal(t, []string{"paid 0 item 2 payoff 1 knowing [127] of 2"}, told(), "a checkpoint keeps it")
+	require.Equal(t, []string{"paid 0 item 2 payoff 1 knowing [127] of 2"}, calls(), "a checkpoint keeps it")
 
 	read(event.Impressions, "j", `{"impression_id":"j","segment":"odd","candidates":[{"item":"a","utility":1,"category":""},{"item":"b","utility":2,"category":null}]}`)
 	read(event.Impressions, "k", `{"impression_id":"k","candidates":[{"item":"b","utility":2,"category":"sports"}]}`)
-	require.Equal(t, []string{"shown [127 127] of 0", "category of 1 sports", "shown [127] of 0"}, told())
+	require.Equal(t, []string{"shown [127 127] of 0", "category of 1 sports", "shown [127] of 0"}, calls())
 	require.Equal(t, ContextStatus{Looks: true, UnknownSegments: 1}, w.m.Learners()[0].Context, "who gives none is not unknown")
 	read(event.Impressions, "l", `{"impression_id":"l","features":[1],"candidates":[{"item":"b","utility":2,"features":[1,null]}]}`)
-	require.Equal(t, []string{"shown [127] of 0"}, told(), "features are for learners that declare some")
+	require.Equal(t, []string{"shown [127] of 0"}, calls(), "features are for learners that declare some")
 	require.Empty(t, w.letters)
 }
 
@@ -98,7 +98,7 @@ func TestGroups_Missed(t *testing.T) {
 	require.False(t, c.holds([]int8{-1, 5, 1, 2, 3}, 2, true))
 	require.False(t, c.holds([]int8{5, 1, 2, 3}, 1, true))
 
-	d := &told{}
+	d := &outcomeLog{}
 	l := &learner{name: "feed", delay: d, cfg: &LearnerConfig{PayoffMax: 10, Context: c}}
 	l.items = newCatalogue(NewNameTable())
 	l.items.intern(0, []byte("item"))
@@ -113,7 +113,7 @@ func TestGroups_Missed(t *testing.T) {
 	require.EqualValues(t, 2, d.expired[0].Segment)
 }
 
-// Telling of segments and categories takes no memory once their names have been seen, however many there have been.
+// Passing segments and categories takes no memory once their names have been seen, however many there have been.
 func TestGroups_NothingIsAllocated(t *testing.T) {
 	c := grouped(t)
 	imp := event.Impression{Context: event.Context{Segment: []byte(strings.Repeat("a name longer than most", 4)), Features: []float64{1}}}

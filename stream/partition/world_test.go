@@ -28,12 +28,12 @@ type tally struct {
 	changed     map[policy.Item]bool
 	outstanding int64
 	stored      int64
-	told        *[]string
+	calls       *[]string
 }
 
-func (l *tally) tell(format string, args ...any) {
-	if l.told != nil {
-		*l.told = append(*l.told, fmt.Sprintf(format, args...))
+func (l *tally) note(format string, args ...any) {
+	if l.calls != nil {
+		*l.calls = append(*l.calls, fmt.Sprintf(format, args...))
 	}
 }
 
@@ -66,14 +66,14 @@ func (l *tally) Expects() bool { return l.expects != nil }
 
 func (l *tally) Adopt(ref int64, d *delay.Decision) {
 	if l.expects != nil {
-		l.tell("adopt %d order %v expected %v", ref, d.Order, d.Expected)
+		l.note("adopt %d order %v expected %v", ref, d.Order, d.Expected)
 		return
 	}
-	l.tell("adopt %d order %v", ref, d.Order)
+	l.note("adopt %d order %v", ref, d.Order)
 }
 
 // Needs are those of a learner that may have instances, and hence wants to see all.
-func (l *tally) Categorise(i policy.Item, name string) { l.tell("category of %d %s", i, name) }
+func (l *tally) Categorise(i policy.Item, name string) { l.note("category of %d %s", i, name) }
 
 func (l *tally) Needs() delay.Needs {
 	return delay.Needs{Ref: true, Candidates: l.instances, Context: l.saw != nil}
@@ -81,7 +81,7 @@ func (l *tally) Needs() delay.Needs {
 
 func (l *tally) Selected(fb delay.Feedback) {
 	l.outstanding++
-	l.tell("selected %d item %d%s", fb.Ref, fb.Item, l.more(fb))
+	l.note("selected %d item %d%s", fb.Ref, fb.Item, l.more(fb))
 }
 
 func (l *tally) Partial(fb delay.Feedback) {
@@ -89,7 +89,7 @@ func (l *tally) Partial(fb delay.Feedback) {
 	if fb.InParts {
 		before = fmt.Sprintf("%.4g", fb.Before)
 	}
-	l.tell("part of %d item %d payoff %.4g after %s at age %d%s", fb.Ref, fb.Item, fb.Payoff, before, fb.Age, l.more(fb))
+	l.note("part of %d item %d payoff %.4g after %s at age %d%s", fb.Ref, fb.Item, fb.Payoff, before, fb.Age, l.more(fb))
 }
 
 func (l *tally) Paid(fb delay.Feedback) {
@@ -99,15 +99,15 @@ func (l *tally) Paid(fb delay.Feedback) {
 	s.R += fb.Payoff
 	s.Q += fb.Payoff * fb.Payoff
 	l.changed[fb.Item] = true
-	l.tell("paid %d item %d payoff %.4g%s", fb.Ref, fb.Item, fb.Payoff, l.more(fb))
+	l.note("paid %d item %d payoff %.4g%s", fb.Ref, fb.Item, fb.Payoff, l.more(fb))
 }
 
 func (l *tally) Expired(fb delay.Feedback) {
 	l.outstanding--
-	l.tell("expired %d item %d%s", fb.Ref, fb.Item, l.more(fb))
+	l.note("expired %d item %d%s", fb.Ref, fb.Item, l.more(fb))
 }
 
-func (l *tally) Unselected(fb delay.Feedback) { l.tell("unselected %d%s", fb.Ref, l.more(fb)) }
+func (l *tally) Unselected(fb delay.Feedback) { l.note("unselected %d%s", fb.Ref, l.more(fb)) }
 
 func (l *tally) more(fb delay.Feedback) string {
 	switch {
@@ -166,7 +166,7 @@ func (l *carrying) Carry(fb delay.Feedback, selected bool) {
 	if selected {
 		l.outstanding++
 	}
-	l.tell("carry item %d, selected: %t%s", fb.Item, selected, l.more(fb))
+	l.note("carry item %d, selected: %t%s", fb.Item, selected, l.more(fb))
 }
 
 func (l *carrying) NamesItems() bool                                         { return false }

@@ -110,7 +110,7 @@ func (p *replayed) turn(s *partition.Observation) error {
 			return err
 		}
 	}
-	if k.of.ToldAs(s.Made) != nil {
+	if k.of.AdvanceAs(s.Made) != nil {
 		return notExact(outside)
 	}
 	k.judge()
@@ -151,7 +151,7 @@ func (p *replayed) stands(s *partition.Observation) error {
 			}
 		}
 	}
-	if err := k.of.ToldAs(nil); err != nil {
+	if err := k.of.AdvanceAs(nil); err != nil {
 		return err
 	}
 	k.judge()
@@ -173,7 +173,7 @@ func (p *replayed) reach(source int32, t *publishedLearner, at partition.SourceA
 	switch {
 	case at.Whole && t.Whole && t.resync == nil && leadsOn && !k.bad[source]:
 		for _, d := range more {
-			k.of.Tell(source, t.delta(of, d))
+			k.of.Update(source, t.delta(of, d))
 		}
 		k.of.Reached(source, fence)
 	case at.Whole:
@@ -209,7 +209,7 @@ func (p *replayed) beginResync(source int32, t *publishedLearner, at partition.S
 // readParts reads the first n parts of a source's whole state, except those read before.
 func (p *replayed) readParts(source int32, t *publishedLearner, n int) {
 	for ; t.parts < n; t.parts++ {
-		p.knows.of.Tell(source, part(t.resync, t.parts, p.cfg.AtOnce))
+		p.knows.of.Update(source, part(t.resync, t.parts, p.cfg.AtOnce))
 	}
 }
 

@@ -188,7 +188,7 @@ func (pl *pool) follow(in *process, source int32) {
 	}
 	k := in.knowledge
 	if a := in.anew[source]; a != nil { // a part of the whole
-		k.Tell(source, a.parts[0])
+		k.Update(source, a.parts[0])
 		if a.parts = a.parts[1:]; len(a.parts) == 0 {
 			k.Whole(source, a.at)
 			delete(in.anew, source)
@@ -217,7 +217,7 @@ func (pl *pool) follow(in *process, source int32) {
 		for at < len(all) && pl.rng.IntN(8) > 0 {
 			d := &all[at]
 			sums := in.reader.Read(source, slices.Clone(d.Fields), unread)
-			k.Tell(source, sums)
+			k.Update(source, sums)
 			k.Reached(source, d.Fence)
 			pl.eachOwner(in, source, func(o *poolOwner) { o.offer(sums, pl.atOnce, partition.ImportDelta, source, d.Fence) })
 			at++

@@ -92,12 +92,12 @@ func (r *runner) tell(now time.Duration) {
 	if !r.untold() || !o.room(r.cfg.BatchBytes) {
 		return
 	}
-	r.machine.Tell(o.open())
+	r.machine.RecordOrder(o.open())
 	o.note(0)
 	r.checkpoints.changed(now)
 }
 
-func (r *runner) untold() bool { return !r.replay.on && r.machine.Owes() }
+func (r *runner) untold() bool { return !r.replay.on && r.machine.OwesOrder() }
 
 // saveable reports whether everything that the segment's steps emitted is in the log.
 func (r *runner) saveable(s *segment) bool { return r.lanes.acked(s.made) }
