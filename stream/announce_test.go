@@ -167,8 +167,8 @@ func TestAnnouncer_JoinsWithoutTheOthers(t *testing.T) {
 	require.False(t, alone.elsewhere.Load().Partial)
 }
 
-// TestAnnouncer_TellsOfOtherSettings once when they begin to differ, and once when they are the same again.
-func TestAnnouncer_TellsOfOtherSettings(t *testing.T) {
+// TestAnnouncer_ReportsOtherSettings once when they begin to differ, and once when they are the same again.
+func TestAnnouncer_ReportsOtherSettings(t *testing.T) {
 	a, log := announcing(memstore.New(nil), "feed")
 	a.self.Digest = "a"
 	said := func() string {

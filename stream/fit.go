@@ -25,7 +25,7 @@ const (
 	// works, so leaving costs nothing. It exceeds the time to replace a secret in a file, and is at most as long as a rebalance.
 	unfitOwn = 15 * time.Second
 	// unfitOutage is for other faults: the store cannot be reached, is loading, or is full. A worker that
-	// is cut off alone cannot tell this from an outage of all, so the time is twice as long as a partition
+	// is cut off alone cannot distinguish this from an outage of all, so the time is twice as long as a partition
 	// ranks without the store. In an outage of all nothing is ranked any more when the first worker leaves.
 	unfitOutage = 2 * time.Minute
 )

@@ -88,7 +88,7 @@ func (f *follower) once(ctx context.Context) {
 		}
 	}
 	f.sayFailed()
-	f.tell()
+	f.flush()
 }
 
 // follow reads one source further.
@@ -147,7 +147,7 @@ func (f *follower) sendDeltas(ctx context.Context, source int32) error {
 			f.at[source] = at
 			f.round = append(f.round, publication{source, sums, at})
 			if f.size += len(sums); f.size >= publishedAtOnce {
-				f.tell()
+				f.flush()
 			}
 		}
 	}
@@ -184,11 +184,11 @@ func (f *follower) sendSums(ctx context.Context, source int32) error {
 		f.resync(source, all, at)
 		f.at[source] = at
 	}
-	telling := f.knowledge.reader.Informative(all)
+	informative := f.knowledge.reader.Informative(all)
 	for i, l := range due {
 		sums, mode := all, partition.ImportAll
 		if served[l.p] != loads[i] {
-			sums, mode = telling, partition.ImportInformative
+			sums, mode = informative, partition.ImportInformative
 		}
 		if l.offer(ctx, sums, mode, source, at) {
 			served[l.p] = loads[i]
@@ -197,12 +197,12 @@ func (f *follower) sendSums(ctx context.Context, source int32) error {
 	return nil
 }
 
-// tell feeds the read publications to the PooledState.
-func (f *follower) tell() {
+// flush feeds the read publications to the PooledState.
+func (f *follower) flush() {
 	if len(f.round) == 0 {
 		return
 	}
-	f.knowledge.tell(func(k *partition.PooledState) {
+	f.knowledge.update(func(k *partition.PooledState) {
 		for i := range f.round {
 			t := &f.round[i]
 			k.Update(t.source, t.all)
@@ -215,20 +215,20 @@ func (f *follower) tell() {
 
 // resync feeds a source's whole to the PooledState, in parts, so that no loop waits long.
 func (f *follower) resync(source int32, all []partition.Published, at state.Fence) {
-	f.tell() // earlier deltas must come first
+	f.flush() // earlier deltas must come first
 	if len(all) <= publishedAtOnce {
-		f.knowledge.tell(func(k *partition.PooledState) {
+		f.knowledge.update(func(k *partition.PooledState) {
 			k.BeginResync(source, at)
 			k.Update(source, all)
 			k.Whole(source, at)
 		})
 		return
 	}
-	f.knowledge.tell(func(k *partition.PooledState) { k.BeginResync(source, at) })
+	f.knowledge.update(func(k *partition.PooledState) { k.BeginResync(source, at) })
 	for part := range slices.Chunk(all, publishedAtOnce) {
-		f.knowledge.tell(func(k *partition.PooledState) { k.Update(source, part) })
+		f.knowledge.update(func(k *partition.PooledState) { k.Update(source, part) })
 	}
-	f.knowledge.tell(func(k *partition.PooledState) { k.Whole(source, at) })
+	f.knowledge.update(func(k *partition.PooledState) { k.Whole(source, at) })
 }
 
 // read parses published fields once for all. Unreadable ones are ignored: their writer may run another version.

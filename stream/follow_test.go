@@ -144,7 +144,7 @@ func TestFollower_SendsOlderDeltasBeforeTheWhole(t *testing.T) {
 		f := &follower{knowledge: newKnowledge(&partition.Config{Names: newSharedNames()})}
 		f.round = []publication{{source: 0, at: state.Fence{Token: "t", Seq: 1}}}
 		f.resync(0, make([]partition.Published, n), state.Fence{Token: "t", Seq: 2})
-		f.tell()
+		f.flush()
 		at, known := f.knowledge.of.At(0)
 		require.True(t, known)
 		require.EqualValues(t, 2, at.Seq)

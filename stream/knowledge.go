@@ -24,8 +24,8 @@ func (k *knowledge) use(do func()) {
 	do()
 }
 
-// tell begins the next epoch. It waits for running loops, and loops wait for it.
-func (k *knowledge) tell(do func(*partition.PooledState)) {
+// update writes the PooledState, and begins the next epoch. It waits for running loops, and loops wait for it.
+func (k *knowledge) update(do func(*partition.PooledState)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	do(k.of)

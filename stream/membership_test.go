@@ -318,7 +318,7 @@ func TestADrainLongerThanTheSessionTimeoutKeepsTheMembership(t *testing.T) {
 	})
 }
 
-func TestHeartbeatTellsWhetherTheGenerationLives(t *testing.T) {
+func TestHeartbeatShowsWhetherTheGenerationLives(t *testing.T) {
 	eachKafka(t, func(t *testing.T, env groupEnv) {
 		l := newLedger()
 		a := l.start(t, "a", env.config(), nil)
@@ -346,7 +346,7 @@ func TestHeartbeatTellsWhetherTheGenerationLives(t *testing.T) {
 	})
 }
 
-// The coordinator itself says so, to whoever has not heard of the generation's end yet.
+// The coordinator itself reports this to a member that does not know of the generation's end yet.
 func TestHeartbeatDuringARebalanceIsOver(t *testing.T) {
 	eachKafka(t, func(t *testing.T, env groupEnv) {
 		l := newLedger()

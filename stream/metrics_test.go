@@ -227,7 +227,7 @@ func TestTheLevelIsThatOfTheNewestEstimate(t *testing.T) {
 	}
 }
 
-// The share of impressions with a selection is as the partition says that has heard of the most; before any has ended there is none.
+// The share of impressions with a selection is that of the partition with the most of them; before any has ended there is none.
 func TestTheShareOfImpressionsWithASelectionIsThatOfTheMost(t *testing.T) {
 	for _, most := range []int32{4, 7} {
 		got := scrapeTwo(t, func(p int32, l *partition.LearnerStatus) {

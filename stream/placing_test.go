@@ -60,7 +60,7 @@ func TestPlacing_DifferentPartitioners(t *testing.T) {
 	s.send(event.Payoffs, enoughPlaced-1, librdkafkas)
 	differ, line := s.says(t, 0)
 	require.False(t, differ)
-	require.Empty(t, line, "too few to tell")
+	require.Empty(t, line, "too few for a verdict")
 	s.send(event.Payoffs, 1, librdkafkas)
 	differ, line = s.says(t, 0)
 	require.True(t, differ)
@@ -115,7 +115,7 @@ func TestPlacing_AllAgree(t *testing.T) {
 }
 
 // One partition takes everything, and records without a key are dead letters.
-func TestPlacing_NothingToTell(t *testing.T) {
+func TestPlacing_NothingToReport(t *testing.T) {
 	s := newProducers()
 	for range 100 {
 		s.p.note(event.Impressions, 0, 1, []partition.Record{{Key: []byte("x")}})

@@ -47,7 +47,7 @@ type waitKey struct {
 
 type wait struct {
 	first, last, said time.Duration
-	told              bool
+	logged            bool
 	doing             string
 }
 
@@ -83,10 +83,10 @@ func (w *waits) note(now time.Duration, kind *waitKind, doing string, numbers []
 		w.known[key] = k
 	}
 	k.last, k.doing = now, doing
-	if now-k.first < kind.grace || k.told && now-k.said < waitAgain {
+	if now-k.first < kind.grace || k.logged && now-k.said < waitAgain {
 		return
 	}
-	k.told, k.said = true, now
+	k.logged, k.said = true, now
 	var attrs []any
 	if kind.noun != "" {
 		attrs = append(attrs, kind.noun, numbers)
@@ -109,7 +109,7 @@ func (w *waits) look(now time.Duration) {
 			continue
 		}
 		delete(w.known, key)
-		if k.told {
+		if k.logged {
 			w.log.Info("over: no wait for this any more", "wait", key.kind.message, "doing", k.doing, "lasted", (k.last - k.first).Round(time.Second))
 		}
 	}

@@ -69,8 +69,8 @@ func (u *Units) Accept(_ int32, r *event.Ranking) bool {
 	x := unit{deadline: d.PayoffDeadline, partition: d.Partition, arm: int16(arm)}
 	known := arm >= 0 && math.Abs(a.Probability-e.Arms[max(arm, 0)].Share) < 1e-12
 	if e.ByUser {
-		group, period, anew, ok := experiment.ParseUnit(string(a.Unit))
-		known = known && ok && anew == !e.Never()
+		group, period, periodic, ok := experiment.ParseUnit(string(a.Unit))
+		known = known && ok && periodic == !e.Never()
 		x.group, x.period = int16(group), period
 	} else {
 		known = known && len(a.Unit) == 0

@@ -29,10 +29,10 @@ func codeIs(err error, codes ...kafka.Error) bool {
 
 // A reader gets one error when its partition's leader has changed, even if another request's metadata reported it
 // first. After a description, the log in its present epoch is read.
-func TestChangeOfLeaderIsTold(t *testing.T) {
+func TestChangeOfLeaderIsReported(t *testing.T) {
 	t.Run("embedded", func(t *testing.T) {
 		env := testenv.Embedded(t, kfake.NumBrokers(3))
-		changeIsTold(t, ready(t, env), func(topic string, from int32) { // brokers 0 to 2
+		reportsChange(t, ready(t, env), func(topic string, from int32) { // brokers 0 to 2
 			require.NoError(t, env.Fake.MoveTopicPartition(topic, 0, (from+1)%3))
 		})
 	})
@@ -51,7 +51,7 @@ func TestChangeOfLeaderIsTold(t *testing.T) {
 		o := options(t, cluster.Addrs()[0])
 		c := client(t, o)
 		create(t, c, Spec{Partitions: 2, Replication: 3})
-		changeIsTold(t, c, func(topic string, from int32) { elect(t, k, topic, from%3+1) })
+		reportsChange(t, c, func(topic string, from int32) { elect(t, k, topic, from%3+1) })
 	})
 }
 
@@ -84,7 +84,7 @@ func elect(t *testing.T, k *kgo.Client, topic string, broker int32) {
 	})
 }
 
-func changeIsTold(t *testing.T, c *Client, move func(topic string, from int32)) {
+func reportsChange(t *testing.T, c *Client, move func(topic string, from int32)) {
 	name := c.o.Topics[event.Payoffs]
 	a, b, d := c.Partition(0), c.Partition(0), c.Partition(0)
 	l, err := c.fetchMetadata(soon(t))
@@ -103,15 +103,15 @@ func changeIsTold(t *testing.T, c *Client, move func(topic string, from int32)) 
 		}
 		return nil
 	})
-	told(t, a)
-	told(t, b)
+	requireOneFailure(t, a)
+	requireOneFailure(t, b)
 	eventually(t, "a description", func() error { _, err := d.Describe(soon(t)); return err })
 	_, err = fetchOnce(t, d, event.Payoffs, 0, 1000)
 	require.NoError(t, err, "the description was of the new leader's log")
 }
 
-// told requires that the next fetch fails because of the epoch, and that a later one succeeds.
-func told(t *testing.T, p *Partition) {
+// requireOneFailure requires that the next fetch fails because of the epoch, and that a later one succeeds.
+func requireOneFailure(t *testing.T, p *Partition) {
 	t.Helper()
 	_, err := fetchOnce(t, p, event.Payoffs, 0, 1000)
 	require.True(t, codeIs(err, kafka.FencedLeaderEpoch, kafka.UnknownLeaderEpoch), "%v", err)

@@ -154,7 +154,7 @@ func TestDeadLetters(t *testing.T) {
 }
 
 // Produce returns the broker's time of each batch of rankings.
-func TestAppendTimeIsTold(t *testing.T) {
+func TestAppendTimeIsReported(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		p := ready(t, env).Partition(0)
 		_, owner := fence(t, p)
@@ -172,7 +172,7 @@ func TestAppendTimeIsTold(t *testing.T) {
 
 // A timestamp ahead of the broker's clock, and a record without a key for a compacted topic, fail with errors of
 // their own.
-func TestRefusalsAreTold(t *testing.T) {
+func TestRefusalsAreReported(t *testing.T) {
 	env := testenv.Real(t)
 	c := client(t, options(t, env.Kafka))
 	testenv.Topics(t, env.Kafka, 1, c.o.Topics[event.Impressions], c.o.Topics[event.Rankings],

@@ -124,7 +124,7 @@ func (r *recordReader) decode() (rec partition.Record, steps []byte, ok bool, er
 		return rec, nil, false, errRecord // not even the number of headers
 	}
 	if r.topic == event.Rankings {
-		steps, err = r.told()
+		steps, err = r.headers()
 		return rec, steps, err == nil, err
 	}
 	if r.traces {
@@ -169,8 +169,8 @@ func (r *recordReader) content(rec *partition.Record) (err error) {
 	return err
 }
 
-// told reads a ranking's headers. The last one of a name counts, as in Kafka's own clients.
-func (r *recordReader) told() (steps []byte, err error) {
+// headers reads a ranking's headers. The last one of a name counts, as in Kafka's own clients.
+func (r *recordReader) headers() (steps []byte, err error) {
 	r.seen = nil
 	count, err := r.number()
 	if err == nil && (count < 0 || count > r.body/2) {

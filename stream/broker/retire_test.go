@@ -49,7 +49,7 @@ func TestRetiredProducerIsRefused(t *testing.T) {
 		require.Equal(t, []string{"a", "b"}, values(all))
 		require.Equal(t, []task.Origin{{Producer: owner}, {Producer: next}}, all.Origins)
 		require.Contains(t, producers(all.Markers), task.Producer{ID: owner.ID, Epoch: 32767})
-		// Another partition number's log has heard nothing.
+		// Another partition number's log received nothing.
 		f, err := fetchOnce(t, c.Partition(0), event.Rankings, 0, 1<<20)
 		require.NoError(t, err)
 		require.Empty(t, f.Markers)

@@ -74,33 +74,33 @@ func PeriodOf(began, length int64) int64 {
 	return p
 }
 
-// AppendUnit appends a group's unit in a period, as in records: "1f3@2945", or "1f3" if arms are drawn only once.
-func AppendUnit(dst []byte, group int, period int64, anew bool) []byte {
+// AppendUnit appends a group's unit in a period, as in records: "1f3@2945" if arms are drawn each period (periodic), "1f3" if only once.
+func AppendUnit(dst []byte, group int, period int64, periodic bool) []byte {
 	const digits = "0123456789abcdef"
 	dst = append(dst, digits[group>>8&15], digits[group>>4&15], digits[group&15])
-	if anew {
+	if periodic {
 		dst = strconv.AppendInt(append(dst, '@'), period, 10)
 	}
 	return dst
 }
 
 // ParseUnit reads exactly the output of AppendUnit.
-func ParseUnit(text string) (group int, period int64, anew, ok bool) {
+func ParseUnit(text string) (group int, period int64, periodic, ok bool) {
 	name := text
 	if len(text) > 4 && text[3] == '@' {
 		var err error
 		if period, err = strconv.ParseInt(text[4:], 10, 64); err != nil {
 			return 0, 0, false, false
 		}
-		name, anew = text[:3], true
+		name, periodic = text[:3], true
 	}
 	g, err := strconv.ParseUint(name, 16, 64)
 	if err != nil || g >= GroupCount {
 		return 0, 0, false, false
 	}
 	var again [24]byte
-	if string(AppendUnit(again[:0], int(g), period, anew)) != text {
+	if string(AppendUnit(again[:0], int(g), period, periodic)) != text {
 		return 0, 0, false, false
 	}
-	return int(g), period, anew, true
+	return int(g), period, periodic, true
 }

@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-var update = flag.Bool("update", false, "write testdata anew")
+var update = flag.Bool("update", false, "rewrite testdata")
 
 func feed(t testing.TB, s Settings) *Experiment {
 	if s.Name == "" {
@@ -110,13 +110,13 @@ func TestUnits(t *testing.T) {
 		require.False(t, ok, text)
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		group, period, anew := rapid.IntRange(0, GroupCount-1).Draw(t, "group"), rapid.Int64().Draw(t, "period"), rapid.Bool().Draw(t, "anew")
-		if !anew {
+		group, period, periodic := rapid.IntRange(0, GroupCount-1).Draw(t, "group"), rapid.Int64().Draw(t, "period"), rapid.Bool().Draw(t, "periodic")
+		if !periodic {
 			period = 0
 		}
-		g, p, a, ok := ParseUnit(string(AppendUnit(nil, group, period, anew)))
+		g, p, a, ok := ParseUnit(string(AppendUnit(nil, group, period, periodic)))
 		require.True(t, ok)
-		require.Equal(t, []any{group, period, anew}, []any{g, p, a})
+		require.Equal(t, []any{group, period, periodic}, []any{g, p, a})
 	})
 }
 

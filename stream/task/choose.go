@@ -124,7 +124,7 @@ func (r *runner) chooseRecorded(now time.Duration) (q *queue, s *partition.Input
 
 // full reports whether steps must wait until the store has caught up, or is fit again.
 func (r *runner) full(now time.Duration) bool {
-	if r.owner.unfit || r.untold() {
+	if r.owner.unfit || r.owesOrder() {
 		return true
 	}
 	_, open := r.machine.Dirty()

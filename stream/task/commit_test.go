@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestCommits_ToldOnceASecondAndOnceInAHurry(t *testing.T) {
+func TestCommits_SentOnceASecondAndOnceInAHurry(t *testing.T) {
 	c := newCommits()
 	nothing, some, more := offsets{-1, -1, -1}, offsets{5, -1, 2}, offsets{6, -1, 2}
 	require.False(t, c.due(nothing, time.Hour, true))

@@ -68,7 +68,7 @@ type standing uint8
 
 const (
 	undecided standing = iota // not known: wait for the cursor
-	anew                      // the log has no decision, and never will: decide
+	absent                    // the log has no decision, and never will: decide
 	decided                   // the log has the decision: adopt it
 	refused                   // an earlier owner left it unranked: it was refused
 )
@@ -89,7 +89,7 @@ func (c *cursor) standing(offset int64) (standing, *event.Ranking, error) {
 		return undecided, nil, fmt.Errorf("the ranking at offset %d answers the impression at offset %d, which is not in "+
 			"the log any more", c.records[0].Offset, c.decision.Decision.Offset)
 	case c.ended:
-		return anew, nil, nil
+		return absent, nil, nil
 	}
 	return undecided, nil, nil
 }

@@ -49,7 +49,7 @@ func TestCursor_SaysWhatTheLogDecided(t *testing.T) {
 			c.pop()
 		}
 	}
-	require.Equal(t, []standing{refused, decided, refused, decided, anew}, standings)
+	require.Equal(t, []standing{refused, decided, refused, decided, absent}, standings)
 	over, err := c.exhausted()
 	require.NoError(t, err)
 	require.True(t, over)

@@ -55,7 +55,7 @@ func (t *Task) expire(bucket int64, due DueEntries) {
 		t.takeDeadLetters(&r.unranked, 0)
 		r.unranked.Reset()
 		r.sealLarge(t.now.Mono)
-		r.tell(t.now.Mono)
+		r.recordOrder(t.now.Mono)
 	}
 	t.obs.Walked += int64(len(due.Entries))
 }

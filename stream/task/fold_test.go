@@ -261,7 +261,7 @@ func (f *fold) compareLetters(b *broker) error {
 		have := lettersFrom(b, event.Topic(topic))
 		for _, offset := range f.rejected[topic] {
 			if !have[offset] {
-				return fmt.Errorf("no dead letter tells of offset %d of topic %d", offset, topic)
+				return fmt.Errorf("no dead letter for offset %d of topic %d", offset, topic)
 			}
 		}
 	}

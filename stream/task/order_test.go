@@ -12,7 +12,7 @@ import (
 )
 
 // pausing is a partition of which 20 impressions are ranked and selected from, with its store as of then. After that no impression comes,
-// and thousands of payoffs do: for impressions that nobody has heard of, and late ones for those that were ranked, which say themselves that
+// and thousands of payoffs do: for unknown impressions, and late ones for those that were ranked, which say themselves that
 // they are not late.
 func pausing(t *testing.T) (d *driver, restore func()) {
 	rng := rand.New(rand.NewPCG(1, 2))

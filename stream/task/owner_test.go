@@ -33,7 +33,7 @@ func TestOwnership_WhatTheStoreMayShow(t *testing.T) {
 	}
 }
 
-func TestOwnership_ProbesTellWhetherTheStoreIsFit(t *testing.T) {
+func TestOwnership_ProbesShowWhetherTheStoreIsFit(t *testing.T) {
 	o := ownership{}
 	require.False(t, o.probeDue(probeEvery-1))
 	require.True(t, o.probeDue(probeEvery))

@@ -49,14 +49,14 @@ type process struct {
 	names     partition.Names
 	knowledge *partition.PooledState
 	reader    *partition.PublishedReader
-	at        map[int32]state.Fence // by source: position read
-	owners    map[*Task]*poolOwner  // of learners that do not share
-	anew      map[int32]*sourceAnew // of sources under resync
-	gaps      map[int32]bool        // of sources whose deltas had a gap
+	at        map[int32]state.Fence   // by source: position read
+	owners    map[*Task]*poolOwner    // of learners that do not share
+	resync    map[int32]*sourceResync // of sources under resync
+	gaps      map[int32]bool          // of sources whose deltas had a gap
 }
 
-// sourceAnew is the unread rest of a source's state.
-type sourceAnew struct {
+// sourceResync is the unread rest of a source's state.
+type sourceResync struct {
 	at    state.Fence
 	parts [][]partition.Published
 }
@@ -124,7 +124,7 @@ func (pl *pool) process() *process {
 	if len(pl.processes) == 0 || len(pl.processes) < 8 && pl.rng.IntN(4) == 0 {
 		names := partition.NewNameTable()
 		pl.processes = append(pl.processes, &process{names: names, knowledge: partition.NewPooledState(pl.learners, names),
-			reader: partition.NewPublishedReader(pl.learners, names), at: map[int32]state.Fence{}, owners: map[*Task]*poolOwner{}, anew: map[int32]*sourceAnew{}, gaps: map[int32]bool{}})
+			reader: partition.NewPublishedReader(pl.learners, names), at: map[int32]state.Fence{}, owners: map[*Task]*poolOwner{}, resync: map[int32]*sourceResync{}, gaps: map[int32]bool{}})
 	}
 	return pl.processes[pl.rng.IntN(len(pl.processes))]
 }
@@ -187,11 +187,11 @@ func (pl *pool) follow(in *process, source int32) {
 		return
 	}
 	k := in.knowledge
-	if a := in.anew[source]; a != nil { // a part of the whole
+	if a := in.resync[source]; a != nil { // a part of the whole
 		k.Update(source, a.parts[0])
 		if a.parts = a.parts[1:]; len(a.parts) == 0 {
 			k.Whole(source, a.at)
-			delete(in.anew, source)
+			delete(in.resync, source)
 		}
 		k.Commit()
 		return
@@ -208,8 +208,8 @@ func (pl *pool) follow(in *process, source int32) {
 		if len(parts) == 0 {
 			parts = [][]partition.Published{nil}
 		}
-		if in.anew[source] = (&sourceAnew{fence, parts}); pl.rng.IntN(2) == 0 {
-			for in.anew[source] != nil {
+		if in.resync[source] = (&sourceResync{fence, parts}); pl.rng.IntN(2) == 0 {
+			for in.resync[source] != nil {
 				pl.follow(in, source)
 			}
 		}
@@ -226,7 +226,7 @@ func (pl *pool) follow(in *process, source int32) {
 	in.at[source] = all[at-1].Fence
 	k.Commit()
 	if k.Others() {
-		pl.tellOwners(in, source)
+		pl.offerToOwners(in, source)
 	}
 }
 
@@ -253,9 +253,9 @@ func (pl *pool) eachOwner(in *process, but int32, do func(*poolOwner)) {
 	}
 }
 
-// tellOwners offers a source's published fields to the owners of a process that have not been offered them since they loaded a state, and
+// offerToOwners offers a source's published fields to the owners of a process that have not been offered them since they loaded a state, and
 // lets some read them.
-func (pl *pool) tellOwners(in *process, source int32) {
+func (pl *pool) offerToOwners(in *process, source int32) {
 	gap := in.gaps[source]
 	delete(in.gaps, source)
 	reached, _ := pl.reached(in, source)

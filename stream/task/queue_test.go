@@ -62,7 +62,7 @@ func TestQueue_AtItsEnd(t *testing.T) {
 	require.True(t, (&queue{disabled: true}).exhausted(time.Hour))
 }
 
-func TestQueue_WaitingIsToldAfterAWhile(t *testing.T) {
+func TestQueue_WaitingIsReportedAfterAWhile(t *testing.T) {
 	qs := queues{}
 	q := &qs[1]
 	q.take(&Fetched{Records: records(0, 2), Next: 2, High: 2}, 0, 0)

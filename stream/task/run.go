@@ -70,7 +70,7 @@ func (t *Task) pump() (busy bool) {
 		t.walkDue()
 		r.dropStale(t.now.Mono)
 	}
-	r.tell(t.now.Mono)
+	r.recordOrder(t.now.Mono)
 	t.produce()
 	r.seal(t.now.Mono, t.phase == Draining)
 	t.checkpoint()

@@ -85,11 +85,11 @@ func (r *runner) sealLarge(now time.Duration) {
 	}
 }
 
-// tell puts an order record into the open batch if steps or observations exceed their
+// recordOrder puts an order record into the open batch if steps or observations exceed their
 // bound. Steps wait for it; see full. In a replay the log has the order already.
-func (r *runner) tell(now time.Duration) {
+func (r *runner) recordOrder(now time.Duration) {
 	o := &r.lanes.rankings
-	if !r.untold() || !o.room(r.cfg.BatchBytes) {
+	if !r.owesOrder() || !o.room(r.cfg.BatchBytes) {
 		return
 	}
 	r.machine.RecordOrder(o.open())
@@ -97,7 +97,7 @@ func (r *runner) tell(now time.Duration) {
 	r.checkpoints.changed(now)
 }
 
-func (r *runner) untold() bool { return !r.replay.on && r.machine.OwesOrder() }
+func (r *runner) owesOrder() bool { return !r.replay.on && r.machine.OwesOrder() }
 
 // saveable reports whether everything that the segment's steps emitted is in the log.
 func (r *runner) saveable(s *segment) bool { return r.lanes.acked(s.made) }

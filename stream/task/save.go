@@ -49,11 +49,11 @@ func (t *Task) commit() {
 		return
 	}
 	r.commits.inFlight = true
-	told := saved
-	send(t, callTimeout, Commit{Offsets: told[:]}, func(_ nothing, err error) {
+	sent := saved
+	send(t, callTimeout, Commit{Offsets: sent[:]}, func(_ nothing, err error) {
 		// A drain commits once.
 		ok := err == nil || t.phase == Draining
-		r.commits.answered(told, t.now.Mono, ok)
+		r.commits.answered(sent, t.now.Mono, ok)
 		if !ok {
 			t.obs.Retries++
 		}

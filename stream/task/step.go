@@ -36,7 +36,7 @@ func (t *Task) step() (busy bool) {
 			return false
 		}
 		r.sealLarge(t.now.Mono)
-		r.tell(t.now.Mono)
+		r.recordOrder(t.now.Mono)
 	}
 	return true
 }
@@ -64,7 +64,7 @@ func (t *Task) stepOne(q *queue, again *partition.InputStep) error {
 			in.Decided, adopted = d, true
 		case refused:
 			in.RefusedEarlier = true
-		case anew:
+		case absent:
 			t.endReplay()
 		}
 	}
