@@ -259,7 +259,7 @@ func TestAttraction_RobustRanksByPayoffPerImpression(t *testing.T) {
 	require.Less(t, plain, 500)
 }
 
-// leaves shows items to users who leave, and tells in how many of the last 1,000 impressions the last was on top. longer is the share of
+// leaves shows items to users who leave, and returns in how many of the last 1,000 impressions the last was on top. longer is the share of
 // windows of at least a number of items that reach the next.
 func leaves(rng *rand.Rand, d Learner, share, payoff []float64, nothing, longer float64) (led int) {
 	n := len(share)

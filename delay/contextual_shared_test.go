@@ -32,8 +32,8 @@ func newMallOf(t *testing.T, parts int) *mallOf {
 	return m
 }
 
-// Hands the pool the records that a part has stored.
-func (m *mallOf) tell(source int) {
+// resync gives the pool the records that a part has stored.
+func (m *mallOf) resync(source int) {
 	d, s := m.parts[source], m.store[source]
 	s.harvest()
 	m.whole.BeginResync(int32(source))
@@ -68,7 +68,7 @@ func TestSharing_MostSayTheCategory(t *testing.T) {
 	says := func(source int, name string) {
 		m.parts[source].Categorise(2, name)
 		give(m.parts[source], 2, 1, 0.5)
-		m.tell(source)
+		m.resync(source)
 	}
 	is := func(name string) {
 		t.Helper()
@@ -89,24 +89,24 @@ func TestSharing_MostSayTheCategory(t *testing.T) {
 	is("c")
 	for source := range 3 {
 		m.parts[source].Forget(2)
-		m.tell(source)
+		m.resync(source)
 	}
 	is("d")
 	m.parts[3].Forget(2)
-	m.tell(3)
+	m.resync(3)
 	is("")
 	require.Empty(t, m.whole.users.kinds.byName)
 }
 
-// Of an item that the whole knows a part has the category that the whole says, and of another its own, also where the whole has never heard
-// of that.
+// Of an item that the whole knows a part has the category that the whole says, and of another its own, also where the whole does not know
+// that one.
 func TestSharing_CategoriesOfWhatTheWholeKnows(t *testing.T) {
 	m := newMallOf(t, 2)
 	for i := range policy.Item(4) {
 		m.parts[0].Categorise(i, []string{"", "a", "b", "b"}[i])
 		give(m.parts[0], i, 1, []float64{0.5, 1, 0, 0}[i])
 	}
-	m.tell(0)
+	m.resync(0)
 	other := m.parts[1]
 	before := knownOf(other, 0)
 	other.Categorise(0, "a") // the whole says that it has none
@@ -134,14 +134,14 @@ func TestSharing_WhatIsForgottenIsTheWholes(t *testing.T) {
 			give(m.parts[0], i, 1, float64(i)/3)
 		}
 	}
-	m.tell(0)
+	m.resync(0)
 	d := m.parts[0]
 	before := knownOf(d, 1)
 	give(d, 3, 1, 0)
 	require.NotEqual(t, before, knownOf(d, 1))
 	d.Forget(3)
 	require.Equal(t, before, knownOf(d, 1))
-	m.tell(0)
+	m.resync(0)
 	require.NotEqual(t, before, knownOf(d, 1))
 	require.Equal(t, knownOf(m.parts[1], 1), knownOf(d, 1))
 }
@@ -153,7 +153,7 @@ func TestSharing_DecisionsAllocateNothing(t *testing.T) {
 		m.parts[0].Categorise(i, "a")
 		give(m.parts[0], i, i%2, 0.5)
 	}
-	m.tell(0)
+	m.resync(0)
 	d, candidates := m.parts[0], allItems(sharedItems)
 	about := &policy.Context{Segment: 1}
 	for range candidates {

@@ -147,11 +147,11 @@ func TestDrift_WhatWasThereBeforeCountsAsOfTheFirstPass(t *testing.T) {
 	require.InDelta(t, 1000.0/(1+100*1000), l.table.Evidence(0).W, 1e-3)
 	l.Selected(Feedback{Began: begin + day})
 	l.Paid(Feedback{Began: begin + day, Payoff: 1})
-	require.InDelta(t, 1, l.table.Evidence(0).Mean(), 0.01, "one payoff of now tells more than a thousand of then")
+	require.InDelta(t, 1, l.table.Evidence(0).Mean(), 0.01, "one payoff of now weighs more than a thousand of then")
 	require.EqualValues(t, 1001, l.Sums(0).N, "what was summed up stays")
 }
 
-// TestDrift_OfASourceThatGoesBack: a whole goes by the passes that sources tell now. Of those of a store that went back nothing is kept.
+// TestDrift_OfASourceThatGoesBack: a whole goes by the passes that sources publish now. Of those of a store that went back nothing is kept.
 func TestDrift_OfASourceThatGoesBack(t *testing.T) {
 	whole := NewDirect(policy.NewGreedy(), Silence{Horizon: 1 << 24, Drift: 10})
 	whole.BeWhole(func(i policy.Item) uint64 { return uint64(i) })

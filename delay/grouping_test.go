@@ -114,7 +114,7 @@ func TestGrouping_PartsGoByTheWholes(t *testing.T) {
 	require.NoError(t, one.Loaded())
 	for source := range m.parts {
 		day(m.parts[source], 10)
-		m.tell(source)
+		m.resync(source)
 	}
 	day(one, 10)
 	day(one, 10)

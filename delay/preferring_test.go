@@ -143,7 +143,7 @@ func TestPreferring_AfterTheBurnInDecidesAsWithGivenUtilities(t *testing.T) {
 				p.Decide(candidates, nil, key, &d)
 				requirePermutation(t, d.Order)
 				requirePermutation(t, d.Ranks)
-				told := Feedback{Instance: -1}
+				inner := Feedback{Instance: -1}
 				if len(d.Undecided) == 0 {
 					certain++
 					given.Decide(inOrder, nil, key, &want)
@@ -160,21 +160,21 @@ func TestPreferring_AfterTheBurnInDecidesAsWithGivenUtilities(t *testing.T) {
 				}
 				at := users.selects(candidates, d.Order)
 				fb := recorded(ref, candidates, &d, at)
-				told = forInner(fb)
+				inner = forInner(fb)
 				if len(d.Undecided) == 0 {
 					require.Equal(t, inOrder, fb.Candidates)
 				}
 				p.Selected(fb)
-				given.Selected(told)
+				given.Selected(inner)
 				switch rng.IntN(4) {
 				case 0:
 					p.Expired(fb)
-					given.Expired(told)
+					given.Expired(inner)
 				default:
 					fb.Payoff = float64(users.likes[fb.Item]) / n
-					told.Payoff = fb.Payoff
+					inner.Payoff = fb.Payoff
 					p.Paid(fb)
-					given.Paid(told)
+					given.Paid(inner)
 				}
 			}
 			require.Greater(t, certain, 300)

@@ -108,14 +108,14 @@ func (w *sharing) each(by int, fb Feedback, do func(Learner, Feedback)) {
 	do(p.twin, fb)
 }
 
-// publish hands the pool and the others' twins a part's records since the last time, or all of them.
-func (w *sharing) publish(p *part, anew bool) {
+// publish gives the pool and the others' twins a part's records since the last time, or all of them.
+func (w *sharing) publish(p *part, whole bool) {
 	p.store.harvest()
-	if anew {
+	if whole {
 		w.whole.BeginResync(p.source)
 	}
 	theirs := func(i policy.Item) (policy.Item, bool) { return p.numbers[i], true }
-	tell := func(hash, field string, value []byte) {
+	set := func(hash, field string, value []byte) {
 		w.whole.SetSourceField(p.source, hash, []byte(field), value, theirs)
 		for _, o := range w.parts {
 			if o != p {
@@ -136,12 +136,12 @@ func (w *sharing) publish(p *part, anew bool) {
 	for _, pooled := range p.learner.Pooled() {
 		for field, value := range p.store.hashes[pooled.Hash] {
 			p.stored[fieldOf{p.source, pooled.Hash, field}] = value
-			tell(pooled.Hash, field, []byte(value))
+			set(pooled.Hash, field, []byte(value))
 		}
 	}
 	for at := range before {
-		if _, there := p.stored[at]; !there && !anew {
-			tell(at.hash, at.field, nil)
+		if _, there := p.stored[at]; !there && !whole {
+			set(at.hash, at.field, nil)
 		} else if !there { // the whole finds out by itself, the twins cannot
 			for _, o := range w.parts {
 				if o != p {
@@ -150,7 +150,7 @@ func (w *sharing) publish(p *part, anew bool) {
 			}
 		}
 	}
-	if anew {
+	if whole {
 		w.whole.EndResync(p.source, func(hash string, i policy.Item) bool {
 			_, stored := p.stored[fieldOf{p.source, hash, fmt.Sprint(p.number(i))}]
 			return stored
@@ -161,7 +161,7 @@ func (w *sharing) publish(p *part, anew bool) {
 // sync publishes all, and ends the epoch.
 func (w *sharing) sync(t *rapid.T) {
 	for _, p := range w.parts {
-		w.publish(p, rapid.IntRange(0, 3).Draw(t, "anew") == 0)
+		w.publish(p, rapid.IntRange(0, 3).Draw(t, "whole") == 0)
 	}
 	w.readTicks()
 }
@@ -366,7 +366,7 @@ func testSharing(t *rapid.T, k kind) {
 			synced = !forced && (!late || pass() > before)
 		},
 		"publish": func(t *rapid.T) {
-			w.publish(w.parts[rapid.IntRange(0, 2).Draw(t, "of")], rapid.Bool().Draw(t, "anew"))
+			w.publish(w.parts[rapid.IntRange(0, 2).Draw(t, "of")], rapid.Bool().Draw(t, "whole"))
 			w.readTicks()
 		},
 		"sync": func(t *rapid.T) {

@@ -229,7 +229,7 @@ func TestFTRL_RateFallsWithTheRoot(t *testing.T) {
 }
 
 // After 1, 3, 7, … payoffs a doubled horizon starts again, with the rate of the next power of 2.
-func TestOSMD_DoubledHorizonStartsAnew(t *testing.T) {
+func TestOSMD_DoubledHorizonRestarts(t *testing.T) {
 	o, ws := newOSMD(t, 0), workspace()
 	q := geometric(t, 4)
 	start, p := make([]float64, 4), make([]float64, 4)
@@ -237,8 +237,8 @@ func TestOSMD_DoubledHorizonStartsAnew(t *testing.T) {
 	o.Point(&v, upTo(4), q, start, ws)
 	for fed := range 40 {
 		o.Point(&v, upTo(4), q, p, ws)
-		anew := slices.Contains([]int{0, 1, 3, 7, 15, 31}, fed)
-		require.Equal(t, anew, slices.Equal(start, p), "after %d", fed)
+		restarted := slices.Contains([]int{0, 1, 3, 7, 15, 31}, fed)
+		require.Equal(t, restarted, slices.Equal(start, p), "after %d", fed)
 		horizon := 1
 		for 2*horizon <= fed+1 {
 			horizon *= 2

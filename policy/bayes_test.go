@@ -33,14 +33,14 @@ func (b *bazaar) prior() Belief {
 // index that nearly attains it.
 type ruler struct {
 	bazaar
-	steps, bins int         // as which the horizon is reckoned, an item being shown once in each; and how many G there are
+	steps, bins int         // into which the horizon is divided, with an item shown once in each; and the number of G
 	means       int         // points of the grid of expected means, which spans twelve tau
 	payoffs     int         // the most of one item that are distinguished
 	sorted      [][]float64 // by bin: G, as that many equally likely values
 	extra       [][]float32 // by bin and number of payoffs: u − m on the grid
 }
 
-// values is as how many equally likely ones a distribution is reckoned.
+// values is the number of equally likely values that stand for a distribution.
 const values = 2000
 
 func newRuler(b bazaar) *ruler {

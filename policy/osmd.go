@@ -57,8 +57,8 @@ func (o *OSMD) Eta(rounds int64) float64 {
 	return math.Sqrt(2 / float64(horizon))
 }
 
-// startsAnew returns whether the point restarts after so many payoffs.
-func (o *OSMD) startsAnew(rounds int64) bool {
+// restarts returns whether the point restarts after so many payoffs.
+func (o *OSMD) restarts(rounds int64) bool {
 	return o.horizon == 0 && (rounds+1)&rounds == 0
 }
 
@@ -186,7 +186,7 @@ func (o *OSMD) Feed(v *Vector, coordinates []int32, selected int, payoff, propen
 	}
 	eta := o.Eta(v.rounds)
 	v.rounds++
-	if o.startsAnew(v.rounds) {
+	if o.restarts(v.rounds) {
 		v.Forget()
 		return true
 	}

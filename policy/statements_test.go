@@ -14,7 +14,7 @@ type (
 
 func itself(p Policy) Policy { return p }
 
-// deaf ranks as its policy does that has heard of no payoff.
+// deaf ranks as its policy does without payoffs.
 type deaf struct {
 	Policy
 	nothing *Table
@@ -22,9 +22,9 @@ type deaf struct {
 
 func (d *deaf) Rank(in *Input, ws *Workspace, dst []int32) {
 	d.nothing.Grow(in.Table.Len() - d.nothing.Len())
-	unheard := *in
-	unheard.Table = d.nothing
-	d.Policy.Rank(&unheard, ws, dst)
+	without := *in
+	without.Table = d.nothing
+	d.Policy.Rank(&without, ws, dst)
 }
 
 // Each test of a statement sees that a policy learns nothing: one that ranks by utility, and one that hears of no payoff.

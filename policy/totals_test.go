@@ -110,7 +110,7 @@ func TestTotals_AreWhatThePartsAddUpTo(t *testing.T) {
 				delete(slow.newest, at)
 				take()
 			},
-			"tell": func(t *rapid.T) {
+			"read changes": func(t *rapid.T) {
 				var changed []int32
 				for i, bits := range totals.Changes().All() {
 					changed = append(changed, i)

@@ -94,14 +94,14 @@ func TestAges_ArePayoffsByBlockAndBin(t *testing.T) {
 			"": func(t *rapid.T) {
 				rows, want := map[Bucket][]int64{}, map[Bucket][]int64{}
 				var order []Bucket
-				told := map[Bucket]string{}
+				expected := map[Bucket]string{}
 				ages.Each(func(row Bucket) {
 					order = append(order, row)
 					rows[row] = ages.row(&g, row)
-					told[row] = string(ages.AppendRow(nil, &g, row))
+					expected[row] = string(ages.AppendRow(nil, &g, row))
 				})
 				require.True(t, slices.IsSortedFunc(order, Bucket.Compare))
-				require.Equal(t, told, stored)
+				require.Equal(t, expected, stored)
 				for _, x := range payoffs {
 					row := g.BucketOf(x.began, pass)
 					if want[row] == nil {

@@ -206,23 +206,23 @@ func TestDelayDistribution_DoesNotFallBeforeUnpaidCount(t *testing.T) {
 			spans.Merge(&g, pass)
 		}
 		late, even := rising(t, &g), DelayDistribution{}
-		weights := func(heard int64) (w, evenly float64) {
+		weights := func(known int64) (w, evenly float64) {
 			for _, x := range spans {
-				w += float64(x.N) * late.Share(&g, x.Bucket, heard)
-				evenly += float64(x.N) * even.Share(&g, x.Bucket, heard)
+				w += float64(x.N) * late.Share(&g, x.Bucket, known)
+				evenly += float64(x.N) * even.Share(&g, x.Bucket, known)
 			}
 			return w, evenly
 		}
 		passes := rapid.Int64Range(1, 200)
 		forward(passes.Draw(t, "passes"))
-		heard := pass
-		before, evenly := weights(heard)
+		known := pass
+		before, evenly := weights(known)
 		require.Positive(t, before)
 		for range rapid.IntRange(1, 5).Draw(t, "times") {
 			forward(passes.Draw(t, "more passes"))
-			after, same := weights(heard)
+			after, same := weights(known)
 			require.GreaterOrEqual(t, after, before*(1-1e-9))
-			if heard-begin <= g.Horizon() { // else ages are cut
+			if known-begin <= g.Horizon() { // else ages are cut
 				require.InDelta(t, evenly, same, 1e-3*evenly, "ages are whole milliseconds")
 			}
 			before = after

@@ -18,7 +18,7 @@ func TestModel_LearnsAFeatureThatAppearsLate(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	const items = 100
 	w := newWorld(m, items)
-	pay := func(x []int8, tell bool) {
+	pay := func(x []int8, set bool) {
 		i := int32(rng.IntN(items))
 		c := &w.cells[i]
 		mean := 0.5 + 0.1*float64(x[1])/127 + 0.2*float64(x[2])/127
@@ -28,15 +28,15 @@ func TestModel_LearnsAFeatureThatAppearsLate(t *testing.T) {
 			c.s[j] += int64(k)
 		}
 		m.Total.Add(x, r)
-		if tell {
-			w.tell(i)
+		if set {
+			w.set(i)
 		}
 	}
 	for range 1_000_000 {
 		pay([]int8{127, int8(rng.IntN(255) - 127), 0}, false)
 	}
 	for i := range int32(items) {
-		w.tell(i)
+		w.set(i)
 	}
 	require.True(t, m.Fit())
 	value, sd := m.Coefficient(2)
@@ -48,7 +48,7 @@ func TestModel_LearnsAFeatureThatAppearsLate(t *testing.T) {
 		m.Fit()
 	}
 	value, sd = m.Coefficient(2)
-	require.InDelta(t, 0.2, value, 6*0.02, "some deviations of what a hundred payoffs tell, with what is assumed")
+	require.InDelta(t, 0.2, value, 6*0.02, "some deviations of a hundred payoffs, with what is assumed")
 	require.Less(t, sd, 0.03)
 	require.Greater(t, m.Fits(), fits+3)
 	require.Less(t, m.Fits(), fits+60, "not for each payoff")

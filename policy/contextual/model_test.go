@@ -78,10 +78,10 @@ func (w *world) pay(i int32, x []int8, r int64) {
 		c.s[j] += int64(k)
 	}
 	w.model.Total.Add(x, r)
-	w.tell(i)
+	w.set(i)
 }
 
-func (w *world) tell(i int32) {
+func (w *world) set(i int32) {
 	c := &w.cells[i]
 	w.model.Set(path(i), float64(c.n)+c.silent.W, float64(c.r)/Units+c.silent.R, c.s, c.silent)
 }
@@ -182,7 +182,7 @@ func TestModel_IsTheGaussianPosterior(t *testing.T) {
 					for j, k := range randomX(rng, s) {
 						w.cells[i].silent.X[j] = float64(k) / features.One
 					}
-					w.tell(int32(i))
+					w.set(int32(i))
 				}
 			}
 		}

@@ -25,7 +25,7 @@ func TestModel_APartIsAWholeWithMore(t *testing.T) {
 		alone := newModel(t, s, levels)
 		alone.Total.Plus(w.model.Total)
 		for i := range int32(cells) {
-			(&world{model: alone, cells: w.cells}).tell(i)
+			(&world{model: alone, cells: w.cells}).set(i)
 		}
 		require.NoError(t, alone.Load(w.model.Append(nil)))
 		part := newModel(t, s, levels)
@@ -56,7 +56,7 @@ func TestModel_APartIsAWholeWithMore(t *testing.T) {
 			}
 			for i := range int32(cells) { // a part drops its own
 				part.Drop(path(i))
-				(&world{model: alone, cells: w.cells}).tell(i)
+				(&world{model: alone, cells: w.cells}).set(i)
 			}
 			alike()
 			part.Refresh()
@@ -103,7 +103,7 @@ func TestModel_AWholeHasNoPast(t *testing.T) {
 	taken := newWorld(newModel(t, s, 2), 8)
 	taken.cells = w.cells
 	for i := range int32(8) {
-		taken.tell(i)
+		taken.set(i)
 	}
 	taken.model.Total.Plus(&all)
 	require.NoError(t, taken.model.TakeVariances([]byte(good)))

@@ -25,7 +25,7 @@ func TestModel_FitRoundTrip(t *testing.T) {
 		second.model.Total.Plus(first.model.Total)
 		stored := first.model.Append(nil)
 		for i := range second.cells {
-			second.tell(int32(i))
+			second.set(int32(i))
 		}
 		require.NoError(t, second.model.Load(stored))
 		for range 3 {
@@ -43,7 +43,7 @@ func TestModel_FitRoundTrip(t *testing.T) {
 			x, r := randomX(rng, s), rng.Int64N(Units+1)
 			first.pay(0, x, r)
 			second.model.Total.Add(x, r)
-			second.tell(0)
+			second.set(0)
 		}
 		for _, bad := range []string{"", "1 2", string(stored) + " 1", "x" + string(stored)} {
 			require.ErrorIs(t, second.model.Load([]byte(bad)), errFit)

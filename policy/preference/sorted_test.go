@@ -222,7 +222,7 @@ func TestSorted_UsersWhoErr(t *testing.T) {
 					s.shown, s.list = append(s.shown, int32(r)), append(s.list, s.items[r])
 				}
 			}
-			s.tell(u.selects(s.list))
+			s.feed(u.selects(s.list))
 		}
 		var r Report
 		f.Report(&r)

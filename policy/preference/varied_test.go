@@ -27,7 +27,7 @@ func TestVaried_TheBurnInEndsNearTheMeanOrder(t *testing.T) {
 			s := &session{finder: f, key: policy.Key(run)}
 			impressions := 0
 			for ; impressions < 1000 && !s.decide(shuffledItems(n, rng)); impressions++ {
-				s.tell(selectsByTaste(s.list, mean, deviation, upTo, rng))
+				s.feed(selectsByTaste(s.list, mean, deviation, upTo, rng))
 			}
 			require.Less(t, impressions, 1000, "deviation %v, run %d", deviation, run)
 			var r Report

@@ -85,8 +85,8 @@ func (s *session) decide(candidates []policy.Item) (certain bool) {
 	return false
 }
 
-// Gives the finder the selection.
-func (s *session) tell(at int) {
+// feed gives the finder the selection.
+func (s *session) feed(at int) {
 	s.finder.Selected(&Selection{Items: s.items, Order: s.shown, Undecided: s.undecided, At: at})
 }
 
@@ -103,7 +103,7 @@ func burnIn(f Finder, u *users, seed uint64, limit int) int {
 		if s.decide(candidates) {
 			return t
 		}
-		s.tell(u.selects(s.list))
+		s.feed(u.selects(s.list))
 	}
 	return limit + 1
 }
