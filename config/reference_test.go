@@ -15,8 +15,8 @@ const referencePath = "../docs/configuration.md"
 
 const referenceHead = `# Configuration
 
-Every key of the one YAML file, from the tables in ` + "`config`" + ` that also read and print it. Do not edit this page: write it
-anew with ` + "`go test ./config -run TestReference -update`" + `; a test says when it is stale.
+Every key of the one YAML file, from the tables in ` + "`config`" + ` that also read and print it. Do not edit this page: rewrite
+it with ` + "`go test ./config -run TestReference -update`" + `; a test says when it is stale.
 
 - ` + "`ranker-worker lint F`" + ` shows every fault of a file as ` + "`file:line: key: message`" + `; unknown keys are faults.
 - ` + "`ranker-worker lint --print F`" + ` shows every setting, defaults included.
