@@ -108,7 +108,7 @@ func (tool *Tool) Export(ctx context.Context, learner string, w io.Writer) (*Exp
 
 // exportPartition writes a partition's sections: the fields that an empty machine stores after it has merged the partition's statistics.
 func (tool *Tool) exportPartition(ctx context.Context, p int32, names []string, r *ExportReport, out func(exportLine) error) error {
-	v, err := tool.lookToTell(ctx, p)
+	v, err := tool.lookForOutput(ctx, p)
 	if errors.Is(err, state.ErrNoState) {
 		return nil
 	}

@@ -226,7 +226,7 @@ func (tool *Tool) Inspect(ctx context.Context, q InspectQuery) (*Report, error) 
 	r := &Report{Group: tool.cfg.Kafka.Group}
 	var views []*view
 	for _, p := range numbers {
-		v, err := tool.lookToTell(ctx, p)
+		v, err := tool.lookForOutput(ctx, p)
 		if errors.Is(err, state.ErrNoState) {
 			continue
 		}

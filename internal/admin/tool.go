@@ -113,8 +113,8 @@ func (tool *Tool) look(ctx context.Context, p int32) (*view, error) {
 	}
 }
 
-// lookToTell is look for output to people or other groups: a state of another layout would be misread.
-func (tool *Tool) lookToTell(ctx context.Context, p int32) (*view, error) {
+// lookForOutput is look for output to people or other groups: a state of another layout would be misread.
+func (tool *Tool) lookForOutput(ctx context.Context, p int32) (*view, error) {
 	m, _, err := tool.store.View(ctx, p, nil)
 	if err != nil && !errors.Is(err, state.ErrIncomplete) {
 		return nil, err

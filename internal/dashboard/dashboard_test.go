@@ -31,7 +31,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-var update = flag.Bool("update", false, "write golden files anew")
+var update = flag.Bool("update", false, "rewrite golden files")
 
 // hostile is a name that would do harm, were it taken for HTML.
 const hostile = `<img src=x onerror="alert(1)">'&` + "\xff\u202e"
@@ -145,7 +145,7 @@ func golden(t *testing.T, name string, got []byte) {
 	}
 	want, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.Equal(t, strings.TrimSpace(string(want)), strings.TrimSpace(out.String()), "go test ./internal/dashboard -update writes it anew")
+	require.Equal(t, strings.TrimSpace(string(want)), strings.TrimSpace(out.String()), "go test ./internal/dashboard -update rewrites it")
 }
 
 // TestThePageOfAWorker: the content of /page/live.json, member for member.

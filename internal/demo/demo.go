@@ -183,7 +183,7 @@ kafka: {brokers: [%s], group: demo, start: earliest}
 redis: {url: "redis://%s/0"}
 http: {listen: ""}
 %[7]s
-# A payoff that comes too late is told from one for nobody for two weeks more.
+# A payoff that comes too late is distinguished from one for an unknown impression for two weeks more.
 join: {parking_time: 15d}
 learners:
   %[3]s:

@@ -153,7 +153,7 @@ func (j *judge) event(e *joinedlog.Event) error {
 		if keep || p.needs.Candidates || unselected && p.needs.Ranking {
 			own.Candidates, own.Order = x.candidates, x.order
 		}
-		tell(p.learner, e.Kind, own)
+		feed(p.learner, e.Kind, own)
 	}
 	switch e.Kind {
 	case joinedlog.PaidPart:
@@ -166,7 +166,7 @@ func (j *judge) event(e *joinedlog.Event) error {
 	return nil
 }
 
-func tell(l delay.Learner, kind joinedlog.Kind, fb delay.Feedback) {
+func feed(l delay.Learner, kind joinedlog.Kind, fb delay.Feedback) {
 	switch {
 	case kind == joinedlog.WasSelected:
 		l.Selected(fb)

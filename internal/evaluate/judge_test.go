@@ -237,7 +237,7 @@ func TestLog_Unselected(t *testing.T) {
 	}))
 	require.Greater(t, len(shown), 100)
 
-	told := func(l config.Learner) (map[int64][]policy.Item, delay.Status) {
+	run := func(l config.Learner) (map[int64][]policy.Item, delay.Status) {
 		target := targets(t, w, "moss")[0]
 		u := &unselecting{Learner: target.new(), shown: map[int64][]policy.Item{}}
 		target.new = func() delay.Learner { return u }
@@ -245,12 +245,12 @@ func TestLog_Unselected(t *testing.T) {
 		require.NoError(t, err)
 		return u.shown, u.Learner.Status()
 	}
-	got, status := told(w.Learner)
+	got, status := run(w.Learner)
 	require.Equal(t, shown, got)
 	require.Less(t, status.Attraction.Share, 0.9)
 	withoutTopic := w.Learner
 	withoutTopic.SelectionTimeout = 0
-	got, status = told(withoutTopic)
+	got, status = run(withoutTopic)
 	require.Equal(t, none, got)
 	require.InDelta(t, 1, status.Attraction.Share, 1e-12)
 }

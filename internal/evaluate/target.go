@@ -157,7 +157,7 @@ type player struct {
 	learner  delay.Learner       // nil: it does not learn
 	needs    delay.Needs
 	grown    int32
-	told     event.Millis // time of the last Advance
+	advanced event.Millis // time of the last Advance
 	decision delay.Decision
 	pi       []float64 // by utility rank
 	flown    []flown   // by slot
@@ -196,8 +196,8 @@ func (p *player) advance(at int64, items int32) {
 		p.grown = items
 		p.learner.Grow(int(items))
 	}
-	if at >= p.told+max(1000, p.Target.learner.PayoffHorizon.Milliseconds()/advances) {
-		p.told = at
+	if at >= p.advanced+max(1000, p.Target.learner.PayoffHorizon.Milliseconds()/advances) {
+		p.advanced = at
 		p.learner.Advance(at)
 	}
 }

@@ -95,7 +95,7 @@ func learner(t *testing.T, settings ...config.Setting) *config.Learner {
 }
 
 // The events of a row, in words.
-func told(t *testing.T, log *Log, row int32) (all []string) {
+func eventsOf(t *testing.T, log *Log, row int32) (all []string) {
 	require.NoError(t, log.Play(func(e *Event) error {
 		if e.Row != row {
 			return nil
@@ -156,7 +156,7 @@ func TestRead_Joins(t *testing.T) {
 			c.log(&l)
 			l.late(5000)
 			log := l.read(t, &Query{HasSelections: true})
-			require.Equal(t, c.want, told(t, log, 0))
+			require.Equal(t, c.want, eventsOf(t, log, 0))
 			require.Equal(t, c.how, log.Outcomes[0].How)
 			require.Equal(t, Immature, log.Outcomes[1].How)
 			require.EqualValues(t, 1, log.Counts.Immature)
@@ -178,7 +178,7 @@ func TestRead_Immature(t *testing.T) {
 		l.paid("i", 0.7, 50, "")
 		l.late(end)
 		log := l.read(t, &Query{HasSelections: true})
-		require.Equal(t, []string{"decided [0 1 2] [0 2 1]", "selected", "paid 0.7 after 50s"}, told(t, log, 1))
+		require.Equal(t, []string{"decided [0 1 2] [0 2 1]", "selected", "paid 0.7 after 50s"}, eventsOf(t, log, 1))
 		require.Equal(t, want, [2]How{log.Outcomes[0].How, log.Outcomes[1].How}, end)
 	}
 	var l logs
@@ -210,7 +210,7 @@ func TestRead_Sums(t *testing.T) {
 	l.late(5000)
 	log := l.read(t, &Query{HasSelections: true, Learner: learner(t, config.Setting{"aggregate", "sum"}, config.Setting{"payoff_range", "[0, 2]"})})
 	require.Equal(t, []string{"decided [0 1 2] [0 2 1]", "selected", "part 0.25 after 50s", "part 0.75 after 70s", "part 1.25 after 80s", "paid 1.25 after 1000s"},
-		told(t, log, 0))
+		eventsOf(t, log, 0))
 }
 
 // TestRead_WithoutSelections: a payoff's item is the selection.
@@ -227,8 +227,8 @@ func TestRead_WithoutSelections(t *testing.T) {
 		l[event.Rankings][i] = head + rest
 	}
 	log := l.read(t, &Query{})
-	require.Equal(t, []string{"decided [0 1 2] [0 2 1]", "selected", "paid 0.5 after 50s"}, told(t, log, 0))
-	require.Equal(t, []string{"decided [0 1 2] [0 2 1]", "not selected"}, told(t, log, 1))
+	require.Equal(t, []string{"decided [0 1 2] [0 2 1]", "selected", "paid 0.5 after 50s"}, eventsOf(t, log, 0))
+	require.Equal(t, []string{"decided [0 1 2] [0 2 1]", "not selected"}, eventsOf(t, log, 1))
 }
 
 // TestRead_Orders: whatever the order of a file's lines, and whichever way records are wrapped, the log is the same.

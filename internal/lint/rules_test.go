@@ -112,7 +112,7 @@ func isPure(dir string) bool {
 	return ok && layer != "state"
 }
 
-// under tells whether p is root or below it.
+// under reports whether p is root or below it.
 func under(p, root string) bool { return p == root || strings.HasPrefix(p, root+"/") }
 
 // ours gives the directory of an import of this module, or of that of tools.
@@ -224,7 +224,7 @@ func checkPureCode(set *token.FileSet, f file, report reporter) {
 	})
 }
 
-// resolve says what the identifiers of a file name, as far as the file tells: which of them an imported package, through
+// resolve finds what the identifiers of a file name, as far as the file shows: which of them an imported package, through
 // renamed imports and past local variables of the same name. Imports stand for empty packages, so that nothing but this file
 // is needed; what cannot be known without them is left out, and does not matter here.
 func resolve(set *token.FileSet, f file) *types.Info {
@@ -251,7 +251,7 @@ func (hollow) Import(p string) (*types.Package, error) {
 // testSupport holds packages for tests of both modules, and the servers that tools start. Nothing that ships imports it.
 const testSupport = "internal/test"
 
-// isTestHelper tells whether a directory holds code that may be for tests only.
+// isTestHelper reports whether a directory holds code that may be for tests only.
 func isTestHelper(dir string) bool {
 	return under(dir, testSupport) || under(dir, "internal/lint") || under(dir, "tools")
 }

@@ -49,7 +49,7 @@ func (d *Door) search(ctx context.Context, slots chan struct{}, id string, from 
 		if err != nil {
 			return nil, fmt.Errorf("looking for a ranking: %w", err)
 		}
-		owners.heard(f.Markers)
+		owners.mark(f.Markers)
 		for i := range f.Records {
 			r := &f.Records[i]
 			if string(r.Key) == id && owners.wrote(&f.Origins[i]) && ours(decoder, d.cfg.Kafka.Group, r) {

@@ -75,7 +75,7 @@ func (t *tail) step(ctx context.Context) error {
 		return err
 	}
 	owners := t.d.owners(t.number)
-	owners.heard(f.Markers)
+	owners.mark(f.Markers)
 	for i := range f.Records {
 		r := &f.Records[i]
 		if t.cut {
@@ -119,7 +119,7 @@ type owners struct {
 // mostOwners bounds them; a partition gets another only if the transaction coordinator has forgotten the last.
 const mostOwners = 1000
 
-func (o *owners) heard(all []task.Marker) {
+func (o *owners) mark(all []task.Marker) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for i := range all {

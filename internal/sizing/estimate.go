@@ -236,13 +236,13 @@ func (e *Estimate) worker(w *Workload, f *facts) {
 		each += freshBytes * f.paid()
 	}
 	add("items", owned*items*each, "more workers, or fewer items", "%s × %s × %.0f bytes", several(w.owned(), "partition"), counted(items), each)
-	e.told(w, f)
+	e.addPublished(w, f)
 	live := e.Worker.Total()
 	add("what is not collected yet", live, "GOGC", "as much again")
 }
 
-// Adds the memory of other partitions' statistics: once per process, or for each machine.
-func (e *Estimate) told(w *Workload, f *facts) {
+// addPublished adds the memory of other partitions' statistics: once per process, or for each machine.
+func (e *Estimate) addPublished(w *Workload, f *facts) {
 	keepers, sources, sourcesAre := 1, w.Partitions, "partition"
 	if !w.Learner.Shared {
 		keepers, sources, sourcesAre = w.owned(), w.Partitions-1, "other"
@@ -251,9 +251,9 @@ func (e *Estimate) told(w *Workload, f *facts) {
 		sources = 0 // no other partition publishes
 	}
 	all := f.of(sources)
-	whole, told := w.wholeMemory(&all), w.toldMemory(f)
-	p := Part{"what partitions have taught", float64(keepers) * float64(w.Items) * (whole + float64(sources)*told),
-		fmt.Sprintf("%s × (%.0f + %s × %.0f bytes)", counted(float64(w.Items)), whole, several(sources, sourcesAre), told), "fewer partitions, or items"}
+	whole, published := w.wholeMemory(&all), w.publishedMemory(f)
+	p := Part{"what partitions have taught", float64(keepers) * float64(w.Items) * (whole + float64(sources)*published),
+		fmt.Sprintf("%s × (%.0f + %s × %.0f bytes)", counted(float64(w.Items)), whole, several(sources, sourcesAre), published), "fewer partitions, or items"}
 	if !w.Learner.Shared {
 		p.Formula = several(keepers, "partition") + " × " + p.Formula
 		p.Setting = "fewer partitions, or more workers"
@@ -341,7 +341,7 @@ func (e *Estimate) warn(w *Workload) {
 		warn("Redis needs %.1f cores, and a server has one: a cluster of at least %s", c, counted(math.Ceil(c/mostOfCore)))
 	}
 	if published := w.published(); published > maxDelta {
-		warn("a checkpoint publishes %s, above %s: other partitions read everything anew each time. More partitions", Bytes(published), Bytes(maxDelta))
+		warn("a checkpoint publishes %s, above %s: other partitions read everything again each time. More partitions", Bytes(published), Bytes(maxDelta))
 	}
 	if f := w.Following(); !f.CatchesUp() {
 		warn("a worker that starts reads what each partition has learned, whole. That takes up to %.1f s for one, so that it hears of the others once "+
@@ -395,8 +395,8 @@ func (w *Workload) wholeMemory(f *facts) float64 {
 	return each
 }
 
-// toldMemory returns the bytes of one partition's statistics of a published item.
-func (w *Workload) toldMemory(f *facts) float64 {
+// publishedMemory returns the bytes of one partition's statistics of a published item.
+func (w *Workload) publishedMemory(f *facts) float64 {
 	each := sourceBytes * f.paid()
 	if w.Learner.History {
 		each += (sourceBlock + w.apart()) * f.blocks()

@@ -53,8 +53,8 @@ func (w *Workload) Following() Following {
 	idle := math.Max(0.01, 1-busy)
 	round := math.Max(followAtLeast, waiting/idle)
 	// Statistics take longer to apply if more partitions have published the same items.
-	one := func(told float64) float64 {
-		return roundTrip + items*(wholeWorkerMicros+wholeServerMicros+w.fieldsOfItem()*w.take(told))/1e6
+	one := func(publishers float64) float64 {
+		return roundTrip + items*(wholeWorkerMicros+wholeServerMicros+w.fieldsOfItem()*w.take(publishers))/1e6
 	}
 	last := one(partitions)
 	between := math.Max(1, math.Ceil((keepUp-waiting)/last)) // partitions read whole
@@ -72,8 +72,8 @@ func (w *Workload) Following() Following {
 }
 
 // take returns the microseconds to apply one published field: once, or by each of the worker's machines.
-func (w *Workload) take(told float64) float64 {
-	each := takeMicros + addMicros*told
+func (w *Workload) take(publishers float64) float64 {
+	each := takeMicros + addMicros*publishers
 	if !w.Learner.Shared {
 		each *= float64(w.owned())
 	}

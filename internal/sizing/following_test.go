@@ -16,7 +16,7 @@ import (
 // rounds. It reads the whole state of an unknown partition, or of one whose stream was trimmed. If it has not read
 // the known ones for a while, it does so first.
 type follower struct {
-	heard  []time.Duration // by partition: as of when; 0: it is not known
+	asOf   []time.Duration // by partition: as of when; 0: it is not known
 	now    time.Duration
 	looked time.Duration // at all that are known, last
 	wholes int
@@ -29,26 +29,26 @@ type follower struct {
 func (f *follower) follow(p int) bool {
 	began := f.now
 	f.now += f.look
-	if began-f.heard[p] > f.kept {
+	if began-f.asOf[p] > f.kept {
 		return false
 	}
-	f.heard[p] = began
+	f.asOf[p] = began
 	return true
 }
 
 // once reads all partitions, and returns how many it had to read whole.
 func (f *follower) once() (wholes int) {
 	f.looked = f.now
-	for p := range f.heard {
-		if f.heard[p] == 0 || !f.follow(p) {
-			f.heard[p] = f.now // the state read is as of then
+	for p := range f.asOf {
+		if f.asOf[p] == 0 || !f.follow(p) {
+			f.asOf[p] = f.now // the state read is as of then
 			f.now += f.one
 			wholes++
 		}
 		if f.now-f.looked >= keepUp*time.Second {
 			f.looked = f.now
-			for known := range f.heard {
-				if f.heard[known] > 0 {
+			for known := range f.asOf {
+				if f.asOf[known] > 0 {
 					f.follow(known)
 				}
 			}
@@ -72,7 +72,7 @@ func TestCatchesUp(t *testing.T) {
 			return // at the edge it depends on how the rounds fall
 		}
 		waiting := roundTrip + (readMicros+readWorkerMicros)/1e6
-		f := &follower{heard: make([]time.Duration, w.Partitions), now: 1, one: model.One, look: seconds(waiting), kept: model.Kept}
+		f := &follower{asOf: make([]time.Duration, w.Partitions), now: 1, one: model.One, look: seconds(waiting), kept: model.Kept}
 		done := false
 		for range 10 {
 			if done = f.once() == 0; done {

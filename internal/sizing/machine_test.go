@@ -83,7 +83,7 @@ func testItems(t *testing.T, yaml string) {
 	near(t, "an item in a partition", met, w.metMemory(), "metBytes or metHistory")
 
 	reader := partition.NewPublishedReader(cfg.Learners, cfg.Names)
-	tell := func(source int32) {
+	publish := func(source int32) {
 		all := reader.Read(source, published, func(err error) { require.NoError(t, err) })
 		if w.Learner.Shared {
 			cfg.Pooled.Update(source, all)
@@ -95,19 +95,19 @@ func testItems(t *testing.T, yaml string) {
 		}
 	}
 	own := cfg.Partition + 1
-	tell(own)
-	tell(own + 1)
-	near(t, "what an item has taught two partitions", since(), w.wholeMemory(&facts)+2*w.toldMemory(&facts), "wholeBytes, sourceBytes or sourceBlock")
+	publish(own)
+	publish(own + 1)
+	near(t, "what an item has taught two partitions", since(), w.wholeMemory(&facts)+2*w.publishedMemory(&facts), "wholeBytes, sourceBytes or sourceBlock")
 	// Lists grow by leaps: the mean over many lengths counts.
 	const most = 32
-	told, sum := 0.0, 0.0
+	added, sum := 0.0, 0.0
 	for n := 2; n < most; n++ {
-		tell(own + int32(n))
-		if told += since(); n >= most/2 {
-			sum += told / float64(n-1)
+		publish(own + int32(n))
+		if added += since(); n >= most/2 {
+			sum += added / float64(n-1)
 		}
 	}
-	near(t, "what an item has taught one more partition", sum/(most/2), w.toldMemory(&facts), "sourceBytes or sourceBlock")
+	near(t, "what an item has taught one more partition", sum/(most/2), w.publishedMemory(&facts), "sourceBytes or sourceBlock")
 
 	// Statistics come only for known items, so the machine has nothing of unknown ones.
 	machines = append(machines, load(taught))
@@ -115,7 +115,7 @@ func testItems(t *testing.T, yaml string) {
 	if w.Learner.Shared {
 		cfg.Partition += most // not published by anybody
 		machines = append(machines, load(taught))
-		near(t, "and where others are not told", since()-met, w.taughtMemory(&facts)+freshBytes, "freshBytes")
+		near(t, "and where others did not publish", since()-met, w.taughtMemory(&facts)+freshBytes, "freshBytes")
 	}
 	runtime.KeepAlive([]any{machines, source, stored, seen, taught, published, reader, cfg, f})
 }

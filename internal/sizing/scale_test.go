@@ -119,7 +119,7 @@ func BenchmarkFleet(b *testing.B) {
 		for source := range sources {
 			shared.Update(source, some)
 		}
-		o.measure(b, fmt.Sprintf("told to knowledge of %d", sources), func() int {
+		o.measure(b, fmt.Sprintf("read by a pooled state of %d", sources), func() int {
 			shared.Update(sources/2, some)
 			shared.Commit()
 			return len(some)

@@ -32,10 +32,10 @@ type World struct {
 	numbers map[string]policy.Item
 }
 
-// heard is a later event: a record (put) and an update of the learner (tell), each optional.
-type heard struct {
+// later is an event after an impression: a record (put) and an update of the learner (feed), each optional.
+type later struct {
 	put  func(at int64)
-	tell func(at int64)
+	feed func(at int64)
 }
 
 // New returns a world without impressions. The learner's payoff horizon is the users'.
@@ -60,14 +60,14 @@ func (w *World) Play(impressions int, seed uint64) error {
 	}
 	l := made()
 	rng := rand.New(rand.NewPCG(seed, 9))
-	var agenda simulate.Agenda[heard]
+	var agenda simulate.Agenda[later]
 	pass := func(now int64) {
 		for h, at, ok := agenda.Take(now); ok; h, at, ok = agenda.Take(now) {
 			if h.put != nil {
 				h.put(at)
 			}
-			if h.tell != nil {
-				h.tell(at)
+			if h.feed != nil {
+				h.feed(at)
 			}
 		}
 		l.Advance(now)
@@ -82,7 +82,7 @@ func (w *World) Play(impressions int, seed uint64) error {
 }
 
 // impression ranks an impression and lets the user select.
-func (w *World) impression(l delay.Learner, im *simulate.Impression, rng *rand.Rand, agenda *simulate.Agenda[heard]) {
+func (w *World) impression(l delay.Learner, im *simulate.Impression, rng *rand.Rand, agenda *simulate.Agenda[later]) {
 	n := len(im.Candidates)
 	imp := event.Impression{ID: []byte(im.ID), Time: im.Time, HasTime: true, HasUtilities: true}
 	for _, c := range im.Candidates {
@@ -114,7 +114,7 @@ func (w *World) impression(l delay.Learner, im *simulate.Impression, rng *rand.R
 	w.respond(l, im, order, &d, candidates, rng, agenda)
 }
 
-func (w *World) respond(l delay.Learner, im *simulate.Impression, order []int, d *delay.Decision, candidates []policy.Item, rng *rand.Rand, agenda *simulate.Agenda[heard]) {
+func (w *World) respond(l delay.Learner, im *simulate.Impression, order []int, d *delay.Decision, candidates []policy.Item, rng *rand.Rand, agenda *simulate.Agenda[later]) {
 	resp := w.Users.Respond(im, order)
 	if rng.Float64() < w.Noise {
 		resp.Selected = order[rng.IntN(im.Window)]
@@ -129,7 +129,7 @@ func (w *World) respond(l delay.Learner, im *simulate.Impression, order []int, d
 	w.Paid = append(w.Paid, len(resp.Payoffs) > 0 && resp.Payoffs[0].Time <= deadline)
 	fb := delay.Feedback{Ref: int64(im.Number), Began: im.Time, Instance: d.Instance, Candidates: candidates, Order: slices.Clone(d.Order)}
 	if resp.Selection == nil {
-		agenda.Add(im.Time+time.Hour.Milliseconds()+1, heard{tell: func(int64) { l.Unselected(fb) }})
+		agenda.Add(im.Time+time.Hour.Milliseconds()+1, later{feed: func(int64) { l.Unselected(fb) }})
 		return
 	}
 	fb.Item = w.numbers[resp.Selection.Item]
@@ -141,16 +141,16 @@ func (w *World) respond(l delay.Learner, im *simulate.Impression, order []int, d
 		fb.Expected, fb.HasExpected = d.Expected[at], true
 	}
 	s := resp.Selection
-	agenda.Add(s.Time, heard{tell: func(int64) { l.Selected(fb) }, put: func(at int64) {
+	agenda.Add(s.Time, later{feed: func(int64) { l.Selected(fb) }, put: func(at int64) {
 		w.put(event.Selections, event.AppendSelection(nil, &event.Selection{ID: []byte(s.ImpressionID), Item: []byte(s.Item), Time: at, HasTime: true}))
 	}})
 	for i, p := range resp.Payoffs {
-		h := heard{put: func(at int64) {
+		h := later{put: func(at int64) {
 			w.put(event.Payoffs, event.AppendPayoff(nil, &event.Payoff{ID: []byte(p.ImpressionID), Payoff: p.Value, Time: at, HasTime: true,
 				Item: []byte(p.Item), EventID: []byte(p.EventID)}))
 		}}
 		if i == 0 && p.Time <= deadline {
-			h.tell = func(at int64) {
+			h.feed = func(at int64) {
 				fb.Payoff, fb.Age = p.Value, at-fb.Began
 				l.Paid(fb)
 			}
@@ -158,7 +158,7 @@ func (w *World) respond(l delay.Learner, im *simulate.Impression, order []int, d
 		agenda.Add(p.Time, h)
 	}
 	if !w.Paid[im.Number] {
-		agenda.Add(deadline+1, heard{tell: func(at int64) {
+		agenda.Add(deadline+1, later{feed: func(at int64) {
 			fb.Age, fb.Defaulted = deadline-fb.Began, true
 			l.Paid(fb)
 		}})

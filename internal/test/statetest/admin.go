@@ -20,7 +20,7 @@ func RunAdminStore(t *testing.T, open func(t *testing.T) Subject) {
 		{"EmptiedHashesHoldTheChangesAlone", emptiedHashesHoldTheChangesAlone},
 		{"EmptyingIsRefusedForTheStoresOwn", emptyingIsRefusedForTheStoresOwn},
 		{"DropLeavesNothing", dropLeavesNothing},
-		{"BegunAnewByAnother", begunAnewByAnother},
+		{"RecreatedByAnother", recreatedByAnother},
 		{"UpgradeSurvivesACrashAnywhere", upgradeSurvivesACrashAnywhere},
 		{"UpgradeIsRefused", upgradeIsRefused},
 		{"UpgradeIsFenced", upgradeIsFenced},
@@ -129,7 +129,7 @@ func emptiedHashesHoldTheChangesAlone(w *world, k state.AdminStore) {
 	}
 	if f, ok := w.Store.(state.Follower); ok {
 		_, err := f.Deltas(w.ctx, 0, state.Fence{Token: m.Token, Seq: m.Seq + 1})
-		require.ErrorIs(w, err, state.ErrGap, "followers read everything anew")
+		require.ErrorIs(w, err, state.ErrGap, "followers read everything again")
 	}
 }
 
@@ -179,8 +179,8 @@ func dropLeavesNothing(w *world, k state.AdminStore) {
 	require.ErrorIs(w, err, state.ErrNoState)
 }
 
-// begunAnewByAnother: a client's caches do not prevent another one from dropping a partition and creating it again.
-func begunAnewByAnother(w *world, k state.AdminStore) {
+// recreatedByAnother: a client's caches do not prevent another one from dropping a partition and creating it again.
+func recreatedByAnother(w *world, k state.AdminStore) {
 	o := w.begin(0)
 	var ids []string
 	for i := range 40 {
