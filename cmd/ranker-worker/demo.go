@@ -32,9 +32,10 @@ func newDemoCommand() *cobra.Command {
 		asJSON  bool
 		verbose bool
 		listen  string
+		file    string
 	)
 	cmd := &cobra.Command{
-		Use:   "demo [--impressions N] [--seed S] [--json] [--serve]",
+		Use:   "demo [--impressions N] [--seed S] [--json] [--serve] | --config FILE",
 		Short: "See it work: users, Kafka, Redis and the worker in one process",
 		Long: `Play a platform in one process: an embedded Kafka broker and an embedded Redis on loopback, simulated users
 who look at the first few results only and select the one they like best, payoffs that arrive days later, and the real
@@ -42,14 +43,22 @@ worker between them. Only the days are simulated.
 
 It shows the worker learn, ends by itself and prints a summary. The first line is the address of the worker's live page,
 which is up while the demo runs. With --serve it goes on until it is interrupted, and takes impressions, selections
-and payoffs over HTTP, as "ranker-worker serve" does.`,
+and payoffs over HTTP, as "ranker-worker serve" does.
+
+With --config it plays nothing: it starts the embedded Kafka and Redis at the addresses of FILE, on loopback, makes the
+topics, and runs the worker and "serve" with FILE, for records of your own, until it is interrupted. Other commands reach
+them with the same FILE.`,
 		Example: `  ranker-worker demo
   ranker-worker demo --impressions 500000     minutes to look at the live page
   ranker-worker demo --impressions 50000 --seed 7
   ranker-worker demo --json | jq .learners
-  ranker-worker demo --serve`,
+  ranker-worker demo --serve
+  ranker-worker demo --config docs/learn/shop.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if file != "" {
+				return runOwnDemo(cmd, file)
+			}
 			if opt.Impressions < 1 || opt.Impressions > maxDemoImpressions {
 				return usageError{fmt.Errorf("--impressions must be from 1 to %d, not %d", maxDemoImpressions, opt.Impressions)}
 			}
@@ -63,6 +72,10 @@ and payoffs over HTTP, as "ranker-worker serve" does.`,
 	f.BoolVar(&verbose, "verbose", false, "show the worker's log on stderr")
 	f.StringVar(&listen, "serve", "", "then take records over HTTP at this `ADDRESS`")
 	f.Lookup("serve").NoOptDefVal = config.Defaults().Serve.Listen
+	f.StringVarP(&file, "config", "c", "", "run the learners of the configuration `FILE`")
+	for _, other := range []string{"impressions", "seed", "json", "verbose", "serve"} {
+		cmd.MarkFlagsMutuallyExclusive("config", other)
+	}
 	return cmd
 }
 

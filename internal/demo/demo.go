@@ -97,8 +97,6 @@ type Learner struct {
 	Fed                int64   `json:"fed"`
 }
 
-const partitions = 1
-
 const (
 	feed      = "feed"       // items have mean payoffs
 	frontPage = "front-page" // payoffs change half-way
@@ -133,7 +131,7 @@ func Run(ctx context.Context, opt Options) (*Summary, error) {
 	defer b.Close()
 	s := &session{opt: opt, users: users, broker: b, began: began}
 	s.platform = platform.New(platform.Options{Brokers: cfg.Kafka.Brokers, Topics: app.TopicNames(cfg), Log: b,
-		Partitions: partitions, Impressions: opt.Impressions, Progress: s.progress,
+		Partitions: Partitions, Impressions: opt.Impressions, Progress: s.progress,
 		Number: func(id []byte) (int, bool) { return simulate.ImpressionNumber(string(id)) }}, s.users)
 	registry := prometheus.NewRegistry()
 	a, err := app.New(cfg, app.Options{Logger: opt.Logger, Registry: registry, Now: s.now})
@@ -148,7 +146,7 @@ func Run(ctx context.Context, opt Options) (*Summary, error) {
 		}
 		defer closePage()
 	}
-	if _, err := a.Broker.Create(ctx, broker.Spec{Partitions: partitions, Replication: 1}); err != nil {
+	if _, err := a.Broker.Create(ctx, broker.Spec{Partitions: Partitions, Replication: 1}); err != nil {
 		return nil, errors.Join(fmt.Errorf("creating topics: %w", err), a.Close())
 	}
 	return s.play(ctx, cfg)

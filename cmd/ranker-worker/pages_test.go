@@ -1,0 +1,191 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/internal/test/testenv/proc"
+)
+
+// notRun are the beginnings of commands that the test does not run, with the reason.
+var notRun = map[string]string{
+	"go build -o ranker-worker ./cmd/ranker-worker": "the test runs the program in its own process",
+	"docker":                         "needs Docker and the images of a registry",
+	"pip install":                    "installs a package from a registry",
+	"python3 docs/clients/rank.py":   "needs that package",
+	"./ranker-worker run --config d": "the worker of `demo --config` is at work on the same partition",
+}
+
+// programs begin the lines of a fence that has commands. Other fences have configurations, records and outputs.
+var programs = regexp.MustCompile(`^(?:go|\./ranker-worker|ranker-worker|curl|docker|python3|pip|make|git|sh) `)
+
+// reader follows a page: it runs its commands one after another, in a directory with its files, against embedded servers.
+type reader struct {
+	t       *testing.T
+	address string // of `serve`
+	script  string // the client that simulates a shop
+}
+
+// TestCommandsOfREADMEAndTutorialsRun, in their order on the page, with their exit codes and answers.
+func TestCommandsOfREADMEAndTutorialsRun(t *testing.T) {
+	for _, page := range []string{"README.md", "docs/learn/ten-minutes.md", "docs/learn/your-own-events.md", "docs/learn/is-it-better.md"} {
+		t.Run(page, func(t *testing.T) {
+			text, err := os.ReadFile(filepath.Join("../..", page))
+			require.NoError(t, err)
+			r := newReader(t)
+			ran := 0
+			for _, fence := range regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```$").FindAllStringSubmatch(string(text), -1) {
+				switch {
+				case fence[1] == "yaml" && page == "README.md":
+					r.write("worker.yaml", fence[2])
+				case programs.MatchString(fence[2]):
+					for _, command := range commandsOf(fence[2]) {
+						t.Log(command)
+						r.run(command)
+						ran++
+					}
+				}
+			}
+			assert.GreaterOrEqual(t, ran, 4)
+		})
+	}
+}
+
+// commandsOf splits a fence into commands. One goes on where a line ends in a quotation or with a backslash.
+func commandsOf(fence string) (all []string) {
+	command := ""
+	for line := range strings.Lines(fence) {
+		command += line
+		if strings.Count(command, "'")%2 == 0 && !strings.HasSuffix(command, "\\\n") {
+			all = append(all, strings.ReplaceAll(strings.TrimSpace(command), "\\\n", " "))
+			command = ""
+		}
+	}
+	return all
+}
+
+// newReader makes a directory with the files of the tutorials, whose servers listen on free ports.
+func newReader(t *testing.T) *reader {
+	ports, err := proc.FreePorts(3)
+	require.NoError(t, err)
+	script, err := filepath.Abs("../../docs/clients/shop.py")
+	require.NoError(t, err)
+	files, err := filepath.Glob("../../docs/learn/*.yaml")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	texts := map[string]string{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		texts["docs/learn/"+filepath.Base(file)] = string(text)
+	}
+	t.Chdir(t.TempDir())
+	t.Setenv("KAFKA_BROKERS", fmt.Sprintf("127.0.0.1:%d", ports[0]))
+	t.Setenv("REDIS_URL", fmt.Sprintf("redis://127.0.0.1:%d/0", ports[1]))
+	r := &reader{t: t, address: fmt.Sprintf("127.0.0.1:%d", ports[2]), script: script}
+	for name, text := range texts {
+		r.write(name, text)
+	}
+	return r
+}
+
+func (r *reader) write(name, text string) {
+	require.NoError(r.t, os.MkdirAll(filepath.Dir(name), 0o700))
+	text += fmt.Sprintf("http: {listen: '127.0.0.1:0'}\nserve: {listen: '%s', timeout: 10s}\n", r.address)
+	require.NoError(r.t, os.WriteFile(name, []byte(text), 0o600))
+}
+
+func (r *reader) run(command string) {
+	for beginning := range notRun {
+		if strings.HasPrefix(command, beginning) {
+			return
+		}
+	}
+	if request := regexp.MustCompile(`(?s)^curl --json '([^']*)' http://127\.0\.0\.1:8081(/v1/(\w+))$`).FindStringSubmatch(command); request != nil {
+		r.post(request[1], request[2], request[3])
+		return
+	}
+	words := strings.Fields(strings.NewReplacer("go run ./cmd/ranker-worker", "ranker-worker", "./ranker-worker", "ranker-worker").Replace(command))
+	switch {
+	case command == "python3 docs/clients/shop.py":
+		r.shop()
+	case words[0] != "ranker-worker":
+		r.t.Errorf("%q is not known here: run it, or give a reason", command)
+	case command == "go run ./cmd/ranker-worker demo":
+		got := run(r.t, "", "demo", "--impressions", "200")
+		assert.Equal(r.t, exitOK, got.code, got)
+	case words[1] == "demo" && words[2] == "--serve":
+		r.start("In another terminal", "demo", "--impressions", "200", "--serve="+r.address)
+	case words[1] == "demo" || words[1] == "run":
+		r.start("partition running", words[1:]...)
+	default:
+		got := run(r.t, "", words[1:]...)
+		if words[1] != "evaluate" || got.code != exitNone { // a young log holds no answer
+			assert.Equal(r.t, exitOK, got.code, got)
+		}
+	}
+}
+
+// start starts a command that goes on until the page ends, and waits for a text of its output.
+func (r *reader) start(says string, args ...string) {
+	w := &atWork{t: r.t, ended: make(chan int, 1)}
+	ctx, cancel := context.WithCancel(r.t.Context())
+	w.end = cancel
+	go func() { w.ended <- execute(ctx, args, strings.NewReader(""), &w.errOut, &w.errOut) }()
+	r.t.Cleanup(func() { assert.Equal(r.t, exitOK, w.stop(), w.errOut.String()) })
+	w.says(says)
+}
+
+// post sends a record of the page. A list is answered with its ranking, other records are accepted.
+func (r *reader) post(body, path, kind string) {
+	request, err := http.NewRequestWithContext(r.t.Context(), http.MethodPost, "http://"+r.address+path, strings.NewReader(body))
+	require.NoError(r.t, err)
+	request.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(r.t, err)
+	defer response.Body.Close()
+	if kind == "rank" {
+		assert.Equal(r.t, http.StatusOK, response.StatusCode)
+		line, _ := bufio.NewReader(response.Body).ReadString('\n')
+		assert.Contains(r.t, line, `"items":[`)
+		return
+	}
+	assert.Equal(r.t, http.StatusAccepted, response.StatusCode)
+}
+
+// shop runs the simulated users of a shop until ten of them have been there.
+func (r *reader) shop() {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		r.t.Log("left out, since there is no python3")
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.t.Context(), 45*time.Second)
+	defer cancel()
+	users := exec.CommandContext(ctx, python, r.script, r.address)
+	out, err := users.StdoutPipe()
+	require.NoError(r.t, err)
+	var faults strings.Builder
+	users.Stderr = &faults
+	require.NoError(r.t, users.Start())
+	lines := bufio.NewScanner(out)
+	seen := false
+	for !seen && lines.Scan() {
+		seen = strings.Contains(lines.Text(), " 10 visits")
+	}
+	cancel()
+	_ = users.Wait() // it was killed
+	assert.True(r.t, seen, faults.String())
+}
