@@ -96,7 +96,7 @@ func runDemo(cmd *cobra.Command, opt demo.Options, asJSON, verbose bool, listen 
 	opt.Progress = show.update
 	drain, _, stop := signals(cmd.Context(), func(os.Signal) {})
 	defer stop()
-	tell := func(s *demo.Summary) error {
+	report := func(s *demo.Summary) error {
 		show.end()
 		if asJSON {
 			return json.NewEncoder(out).Encode(s)
@@ -107,7 +107,7 @@ func runDemo(cmd *cobra.Command, opt demo.Options, asJSON, verbose bool, listen 
 	if listen != "" {
 		opt.Listen = listen
 		opt.Serve = func(ctx context.Context, s *demo.Summary, d *serve.Door) error {
-			if err := tell(s); err != nil {
+			if err := report(s); err != nil {
 				return err
 			}
 			return serveDemo(ctx, people, d)
@@ -121,7 +121,7 @@ func runDemo(cmd *cobra.Command, opt demo.Options, asJSON, verbose bool, listen 
 	if listen != "" {
 		return nil
 	}
-	return tell(s)
+	return report(s)
 }
 
 const demoIntroduction = `Live page, while this runs: http://%s/

@@ -68,7 +68,7 @@ otherwise.`,
 	f.IntVar(&s.experiment.Partitions, "partitions", 1, "spread the impressions over this many learners, which pool their statistics")
 	f.Int64Var(&s.experiment.ShareEvery, "share-every", 1, "with several partitions, publish pooled statistics after this many impressions")
 	f.BoolVar(&s.experiment.Blind, "without-context", false, "hide the contexts from learners")
-	f.BoolVar(&s.experiment.AtOnce, "told-at-once", false, "reveal payoffs, or their absence, with the selection: the upper bound of knowledge")
+	f.BoolVar(&s.experiment.AtOnce, "payoffs-at-once", false, "reveal payoffs, or their absence, with the selection: the upper bound of knowledge")
 	f.Float64Var(&s.experiment.Noise, "noise", 0, "the share of users who select any item within their window; regret is of the others")
 	f.Float64Var(&s.experiment.Divisor, "payoff-divisor", 1, "divide payoffs by this before learners see them; regret is in the scenario's units")
 	f.Int64Var(&s.experiment.Period, "period", 0, "of scenario wave, in impressions (default 2000)")
@@ -232,7 +232,7 @@ func printResults(w io.Writer, e *lab.Experiment, results []*lab.Result) error {
 		return err
 	}
 	if e.Noise > 0 {
-		printTold(&b, results)
+		printUserModel(&b, results)
 	}
 	_, err := w.Write(b.Bytes())
 	return err
@@ -260,10 +260,10 @@ func printBurnIns(b *bytes.Buffer, results []*lab.Result) error {
 	return t.Flush()
 }
 
-func printTold(b *bytes.Buffer, results []*lab.Result) {
+func printUserModel(b *bytes.Buffer, results []*lab.Result) {
 	fmt.Fprintln(b)
 	for _, r := range results {
-		x := r.Told
+		x := r.UserModel
 		if x == nil {
 			continue
 		}

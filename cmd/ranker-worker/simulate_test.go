@@ -50,7 +50,7 @@ func TestSimulateJSON(t *testing.T) {
 			assert.IsType(t, 0.0, row[kind].(map[string]any)["deviation"])
 		}
 		assert.Equal(t, 0.0, row["noise"])
-		assert.Equal(t, false, row["told_at_once"])
+		assert.Equal(t, false, row["payoffs_at_once"])
 		assert.Nil(t, row["payoff_horizon"])
 		assert.Nil(t, row["on_expiry"])
 		assert.IsType(t, 0.0, row["bound"])
@@ -95,15 +95,15 @@ func TestSimulateSilence(t *testing.T) {
 	}
 	row := document()
 	for key, want := range map[string]any{
-		"items": 10.0, "horizon": 60_000.0, "payoff_delay": nil, "payoff_horizon": 12_000.0, "on_expiry": 0.0, "told_at_once": false, "noise": 0.0, "tastes": 0.0,
+		"items": 10.0, "horizon": 60_000.0, "payoff_delay": nil, "payoff_horizon": 12_000.0, "on_expiry": 0.0, "payoffs_at_once": false, "noise": 0.0, "tastes": 0.0,
 	} {
 		assert.Contains(t, row, key)
 		assert.Equal(t, want, row[key], key)
 	}
 	assert.Equal(t, row["regret"], row["dynamic_regret"])
-	row = document("--horizon", "2000", "--payoff-horizon", "500", "--on-expiry", "drop", "--noise", "0.1", "--told-at-once")
+	row = document("--horizon", "2000", "--payoff-horizon", "500", "--on-expiry", "drop", "--noise", "0.1", "--payoffs-at-once")
 	for key, want := range map[string]any{
-		"horizon": 2000.0, "payoff_horizon": 500.0, "on_expiry": nil, "told_at_once": true, "noise": 0.1, "tastes": 0.0,
+		"horizon": 2000.0, "payoff_horizon": 500.0, "on_expiry": nil, "payoffs_at_once": true, "noise": 0.1, "tastes": 0.0,
 	} {
 		assert.Contains(t, row, key)
 		assert.Equal(t, want, row[key], key)
@@ -120,7 +120,7 @@ func TestSimulateHelp(t *testing.T) {
 	for _, s := range lab.Scenarios() {
 		assert.Regexp(t, `(?m)^  `+regexp.QuoteMeta(string(s))+` +`+regexp.QuoteMeta(s.About())+`$`, got.out)
 	}
-	for _, flag := range []string{"on-expiry", "payoff-horizon", "told-at-once", "noise"} {
+	for _, flag := range []string{"on-expiry", "payoff-horizon", "payoffs-at-once", "noise"} {
 		assert.Contains(t, got.out, "--"+flag+" ")
 	}
 }

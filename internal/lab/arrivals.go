@@ -131,7 +131,7 @@ func (a *arrivals) pay(now int64, l delay.Learner) {
 				fb.Candidates = kept[a.shown:]
 			}
 		}
-		a.tell(l, &fb, e.what)
+		a.feed(l, &fb, e.what)
 		next := e.next
 		e.next, a.free = a.free, f
 		f = next
@@ -139,7 +139,7 @@ func (a *arrivals) pay(now int64, l delay.Learner) {
 	*s = slot{nobody, nobody}
 }
 
-func (a *arrivals) tell(l delay.Learner, fb *delay.Feedback, what arrival) {
+func (a *arrivals) feed(l delay.Learner, fb *delay.Feedback, what arrival) {
 	switch {
 	case what == unselected:
 		l.Unselected(*fb)

@@ -256,12 +256,12 @@ func (a *contextModel) drawCategories(draws *rand.Rand) (middles []float64) {
 }
 
 func (c *visitors) introduce(l delay.Learner) {
-	told, asks := l.(delay.Categorising)
-	if !asks {
+	by, ok := l.(delay.Categorising)
+	if !ok {
 		return
 	}
 	for i, kind := range c.kinds {
-		told.Categorise(policy.Item(i), fmt.Sprint("category ", kind))
+		by.Categorise(policy.Item(i), fmt.Sprint("category ", kind))
 	}
 }
 

@@ -20,7 +20,7 @@ func audienceRegret(t *testing.T, s Scenario, policy string, horizon int64, blin
 	settings := &Settings{}
 	c, _, err := settings.learner(e, policy, "direct", variant{})
 	require.NoError(t, err)
-	require.Equal(t, !blind, c.Told)
+	require.Equal(t, !blind, c.Contexts)
 	var sum float64
 	for run := range e.Runs {
 		out, err := play(context.Background(), e, c, run, []int64{horizon}, func(int64) {})
@@ -38,10 +38,10 @@ func TestContext_Pays(t *testing.T) {
 		most     float64
 		part     float64 // of the regret without
 	}{{Predicted, 5000, 150, 0.5}, {Personal, 20_000, 800, 0.5}, {Linear, 20_000, 490, 0.5}, {Categories, 50_000, 1400, 0.5}, {Segments, 50_000, 2150, 0.7}} {
-		told, blind := audienceRegret(t, c.scenario, "moss", c.horizon, false), audienceRegret(t, c.scenario, "moss", c.horizon, true)
-		t.Logf("%s: %.0f, without context %.0f", c.scenario, told, blind)
-		require.Less(t, told, c.most, "%s", c.scenario)
-		require.Less(t, told, c.part*blind, "%s", c.scenario)
+		contextual, blind := audienceRegret(t, c.scenario, "moss", c.horizon, false), audienceRegret(t, c.scenario, "moss", c.horizon, true)
+		t.Logf("%s: %.0f, without context %.0f", c.scenario, contextual, blind)
+		require.Less(t, contextual, c.most, "%s", c.scenario)
+		require.Less(t, contextual, c.part*blind, "%s", c.scenario)
 	}
 }
 
@@ -49,9 +49,9 @@ func TestContext_Pays(t *testing.T) {
 // regret is 5,470, 5,582 and 1,173.
 func TestContext_ForgetsWhatHasChanged(t *testing.T) {
 	for s, most := range map[Scenario]float64{LinearTurn: 5050, LinearFlip: 3300, Stale: 1050} {
-		told := audienceRegret(t, s, "moss", 20_000, false)
-		t.Logf("%s: %.0f", s, told)
-		require.Less(t, told, most, "%s", s)
+		contextual := audienceRegret(t, s, "moss", 20_000, false)
+		t.Logf("%s: %.0f", s, contextual)
+		require.Less(t, contextual, most, "%s", s)
 	}
 }
 
@@ -72,18 +72,18 @@ func TestContext_LogScaleTellsALongTailApart(t *testing.T) {
 // TestContext_ThatSaysNothingCostsLittle: features, categories and segments without effect, and predictions that have nothing to do with payoffs.
 func TestContext_ThatSaysNothingCostsLittle(t *testing.T) {
 	for _, s := range []Scenario{Misled, Useless} {
-		told, blind := audienceRegret(t, s, "moss", 50_000, false), audienceRegret(t, s, "moss", 50_000, true)
-		t.Logf("%s: %.0f, without context %.0f", s, told, blind)
-		require.Less(t, told, 1.05*blind, "%s", s)
+		contextual, blind := audienceRegret(t, s, "moss", 50_000, false), audienceRegret(t, s, "moss", 50_000, true)
+		t.Logf("%s: %.0f, without context %.0f", s, contextual, blind)
+		require.Less(t, contextual, 1.05*blind, "%s", s)
 	}
 }
 
 // TestContext_EveryPolicyOfIndicesGains.
 func TestContext_EveryPolicyOfIndicesGains(t *testing.T) {
 	for _, name := range []string{"optimistic", "thompson", "greedy"} {
-		told, blind := audienceRegret(t, Predicted, name, 5000, false), audienceRegret(t, Predicted, name, 5000, true)
-		t.Logf("%s: %.0f, without context %.0f", name, told, blind)
-		require.Less(t, told, 0.75*blind, name)
+		contextual, blind := audienceRegret(t, Predicted, name, 5000, false), audienceRegret(t, Predicted, name, 5000, true)
+		t.Logf("%s: %.0f, without context %.0f", name, contextual, blind)
+		require.Less(t, contextual, 0.75*blind, name)
 	}
 }
 
@@ -98,7 +98,7 @@ func TestContext_TheErrorIsBounded(t *testing.T) {
 			settings := &Settings{Prior: "none", Sigma: "0.5"}
 			c, _, err := settings.learner(e, "optimistic", "direct", variant{})
 			require.NoError(t, err)
-			require.True(t, c.Told)
+			require.True(t, c.Contexts)
 			p, err := newPlayer(e, c, 0)
 			require.NoError(t, err)
 			d := float64(p.world.visitors.space.Dim())

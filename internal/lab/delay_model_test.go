@@ -537,16 +537,16 @@ func TestTrades_RegretOfUtilityIsAsExpected(t *testing.T) {
 }
 
 // Without unpaid selections only payoffs of 1 are left, which are all the same.
-func TestOnExpiry_DropTellsNothing(t *testing.T) {
+func TestOnExpiry_DropIsUninformative(t *testing.T) {
 	e := defaults(Conversions, 1)
 	e.Horizon, e.Runs, e.PayoffHorizon = 20_000, 4, 4000
-	told := regretOf(t, e, Settings{Policies: []string{"moss"}})
+	assumed := regretOf(t, e, Settings{Policies: []string{"moss"}})
 	dropped := regretOf(t, e, Settings{Policies: []string{"moss"}, OnExpiry: "drop"})
-	require.Less(t, 2*told.Regret.Mean, dropped.Regret.Mean)
-	require.EqualValues(t, 4000, *told.PayoffHorizon)
-	require.Zero(t, *told.OnExpiry)
+	require.Less(t, 2*assumed.Regret.Mean, dropped.Regret.Mean)
+	require.EqualValues(t, 4000, *assumed.PayoffHorizon)
+	require.Zero(t, *assumed.OnExpiry)
 	require.Nil(t, dropped.OnExpiry)
-	require.Nil(t, told.PayoffDelay)
+	require.Nil(t, assumed.PayoffDelay)
 
 	_, _, err := Combine(e, &Settings{OnExpiry: "2"})
 	require.ErrorContains(t, err, "on_expiry", "outside the payoffs' range")

@@ -102,7 +102,7 @@ type Result struct {
 	OnExpiry      *float64 `json:"on_expiry"`
 	Silence       string   `json:"silence"` // weight of a selection in flight, as in the configuration
 	Drift         float64  `json:"drift"`   // drift of means, as in the configuration
-	AtOnce        bool     `json:"told_at_once"`
+	AtOnce        bool     `json:"payoffs_at_once"`
 	Context       bool     `json:"context"` // learners receive contexts
 	Noise         float64  `json:"noise"`
 	Divisor       float64  `json:"payoff_divisor"`
@@ -121,7 +121,7 @@ type Result struct {
 	Bound      *float64   `json:"bound"`             // see Upper; null if none holds
 	LowerBound *float64   `json:"lower_bound"`       // see Lower; null if none holds
 	Curve      []Point    `json:"curve"`
-	Told       *UserModel `json:"selections,omitempty"` // of the first run, if utilities are given
+	UserModel  *UserModel `json:"selections,omitempty"` // of the first run, if utilities are given
 	Instances  int64      `json:"instances"`            // the most of any run; 0 for learners without
 	Seconds    float64    `json:"seconds"`              // computing time of all runs
 
@@ -330,9 +330,9 @@ func (e *Experiment) result(c *Combination, runs []played, grid []int64) *Result
 	r := &Result{
 		Policy: string(c.Learner.Policy), Delay: string(c.Learner.Delay), MaxInstances: c.instances(),
 		Utilities: string(c.Learner.Utilities), Scenario: e.Scenario,
-		Items: e.Items, Horizon: e.Horizon, Silence: string(c.Learner.Silence), Drift: c.Learner.Drift, AtOnce: e.AtOnce, Context: c.Told, Noise: e.Noise, Tastes: e.Tastes,
+		Items: e.Items, Horizon: e.Horizon, Silence: string(c.Learner.Silence), Drift: c.Learner.Drift, AtOnce: e.AtOnce, Context: c.Contexts, Noise: e.Noise, Tastes: e.Tastes,
 		Divisor: e.divisor(), Partitions: max(1, e.Partitions), Runs: e.Runs, Seed: e.Seed,
-		Told: runs[0].told, combination: c, experiment: e,
+		UserModel: runs[0].userModel, combination: c, experiment: e,
 	}
 	if e.Scenario == Wave {
 		r.Period = e.period()

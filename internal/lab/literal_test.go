@@ -49,7 +49,7 @@ func literal(t *testing.T, e *Experiment, c *Combination, run int) (regret, dyna
 		w.visitors.introduce(l.learner)
 	}
 	for now := int64(1); now <= e.Horizon; now++ {
-		l.tell(now)
+		l.feed(now)
 		l.learner.Advance(now * e.Scenario.clock().at(1))
 		w.next()
 		var d delay.Decision
@@ -85,7 +85,7 @@ func literal(t *testing.T, e *Experiment, c *Combination, run int) (regret, dyna
 }
 
 // Feeds the learner all that arrives before decision now.
-func (l *literalRun) tell(now int64) {
+func (l *literalRun) feed(now int64) {
 	silence := l.c.Learner.OnExpiry.Default
 	low, high := l.e.Scenario.payoffRange()
 	period := l.e.Scenario.clock().at(1)

@@ -44,9 +44,9 @@ type Combination struct {
 	Learner config.Learner
 	// Doubled says that osmd does not know the horizon.
 	Doubled bool
-	// Told says that the learner receives contexts.
-	Told bool
-	new  func() delay.Learner
+	// Contexts says that the learner receives contexts.
+	Contexts bool
+	new      func() delay.Learner
 }
 
 func (c *Combination) instances() *int {
@@ -273,12 +273,12 @@ func (s *Settings) learner(e *Experiment, policy, delay string, v variant) (c *C
 			return nil, nil, &config.SettingError{Key: "policy", Err: err}
 		}
 		if a := audiences[e.Scenario]; a != nil && !e.Blind {
-			told, err := a.learner(c)
+			contextual, err := a.learner(c)
 			if err != nil {
 				return nil, nil, &config.SettingError{Key: "policy", Err: err}
 			}
-			if c.Told = told != nil; c.Told {
-				c.new = told
+			if c.Contexts = contextual != nil; c.Contexts {
+				c.new = contextual
 			}
 		}
 	}

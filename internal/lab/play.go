@@ -23,7 +23,7 @@ type played struct {
 	burnIn    burnIn
 	instances int64
 	seconds   float64
-	told      *UserModel // nil except in the first run
+	userModel *UserModel // nil except in the first run
 }
 
 // play plays one run with a new learner. It fails if ctx ends. It calls progress every few thousand impressions.
@@ -54,7 +54,7 @@ func play(ctx context.Context, e *Experiment, c *Combination, run int, grid []in
 	out.payoff = p.earned / float64(e.Horizon)
 	out.instances = p.learner.Status().Instances
 	if p.selections != nil {
-		out.told = newTold(p.selections, min(p.world.n, delay.DefaultMaxWindow))
+		out.userModel = newUserModel(p.selections, min(p.world.n, delay.DefaultMaxWindow))
 	}
 	out.seconds = time.Since(began).Seconds()
 	return out, nil

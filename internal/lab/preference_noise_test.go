@@ -31,17 +31,17 @@ func TestTastes_FindingTheMeanOrderCostsLittle(t *testing.T) {
 
 		blind := combine(t, e, Settings{Policies: []string{c.policy}, Utilities: []string{"sorted"}})
 		build := blind[0].new
-		blind[0].new = func() delay.Learner { return unheard{build()} }
+		blind[0].new = func() delay.Learner { return selectionless{build()} }
 		learnsNothing, err := Run(context.Background(), e, blind)
 		require.NoError(t, err)
 		require.Greater(t, learnsNothing[0].Regret.Mean, c.most*given.Mean+2**sorted.Stderr, "%v", c)
 	}
 }
 
-// unheard is a learner that receives no selections, only payoffs.
-type unheard struct{ delay.Learner }
+// selectionless is a learner that receives no selections, only payoffs.
+type selectionless struct{ delay.Learner }
 
-func (unheard) Selected(delay.Feedback) {}
+func (selectionless) Selected(delay.Feedback) {}
 
 // TestTastes_RegretIsOfEachUsersOwnOrder: with tastes, regret is against the best ranking for this very user; a learner that is
 // given that order loses nothing.

@@ -133,8 +133,8 @@ func TestShops_TheBestIsThatOfAllPermutations(t *testing.T) {
 	}
 }
 
-// heard is a learner that counts and checks the impressions that it receives.
-type heard struct {
+// checkedLearner is a learner that counts and checks the impressions that it receives.
+type checkedLearner struct {
 	delay.Learner
 	t                    *testing.T
 	now                  int64
@@ -142,19 +142,19 @@ type heard struct {
 	selected, unselected int64
 }
 
-func (h *heard) Decide(candidates []policy.Item, about *policy.Context, key policy.Key, d *delay.Decision) {
+func (h *checkedLearner) Decide(candidates []policy.Item, about *policy.Context, key policy.Key, d *delay.Decision) {
 	h.Learner.Decide(candidates, about, key, d)
 	h.now++
 	h.shown[h.now] = append([]int32(nil), d.Order...)
 }
 
-func (h *heard) Selected(fb delay.Feedback) {
+func (h *checkedLearner) Selected(fb delay.Feedback) {
 	h.selected++
 	delete(h.shown, fb.Ref)
 	h.Learner.Selected(fb)
 }
 
-func (h *heard) Unselected(fb delay.Feedback) {
+func (h *checkedLearner) Unselected(fb delay.Feedback) {
 	h.unselected++
 	require.Equal(h.t, h.shown[fb.Ref], fb.Order, "impression %d", fb.Ref)
 	require.Len(h.t, fb.Candidates, len(fb.Order))
@@ -165,13 +165,13 @@ func (h *heard) Unselected(fb delay.Feedback) {
 
 // Each impression ends with a selection or, shopTimeout impressions later, without one. The learner receives each once, with the
 // order that was shown.
-func TestShops_LearnersAreToldOfImpressionsWithoutASelection(t *testing.T) {
+func TestShops_LearnersReceiveImpressionsWithoutASelection(t *testing.T) {
 	for _, s := range []Scenario{Abandon, AbandonMany, Cascade} {
 		e := &Experiment{Scenario: s, Items: s.DefaultItems(), Horizon: 3000, Runs: 1, Seed: 3}
 		c := combine(t, e, Settings{Policies: []string{"moss"}})[0]
 		p, err := newPlayer(e, c, 0)
 		require.NoError(t, err)
-		h := &heard{Learner: p.learner, t: t, shown: map[int64][]int32{}}
+		h := &checkedLearner{Learner: p.learner, t: t, shown: map[int64][]int32{}}
 		p.learner = h
 		for now := int64(1); now <= e.Horizon; now++ {
 			p.impression(now)
@@ -180,7 +180,7 @@ func TestShops_LearnersAreToldOfImpressionsWithoutASelection(t *testing.T) {
 		require.Positive(t, h.unselected)
 		require.EqualValues(t, e.Horizon, h.selected+h.unselected+int64(len(h.shown)))
 		for ref := range h.shown {
-			require.Greater(t, ref+shopTimeout, e.Horizon-1, "its end would have been told")
+			require.Greater(t, ref+shopTimeout, e.Horizon-1, "its end would have been fed")
 		}
 	}
 }

@@ -13,12 +13,12 @@ type UserModel struct {
 // FewBlocked is the number of blocked selections below which noise is unknown: with rankings against utilities nearly all items lead.
 const FewBlocked = 30
 
-// toldPasses bounds the iterations of an estimate.
-const toldPasses = 200
+// userModelPasses bounds the iterations of an estimate.
+const userModelPasses = 200
 
-func newTold(s *propensity.Selections, longest int) *UserModel {
+func newUserModel(s *propensity.Selections, longest int) *UserModel {
 	t := &UserModel{}
 	t.Selections, t.Blocked = s.Total()
-	t.Windows, t.Noise = s.Estimate(longest, toldPasses)
+	t.Windows, t.Noise = s.Estimate(longest, userModelPasses)
 	return t
 }

@@ -8,7 +8,7 @@ import (
 
 // The users estimated from the selections of a run are the true ones, whichever policy ranked for them. The bounds are more than
 // five deviations of the estimate, and the seeds fixed.
-func TestTold(t *testing.T) {
+func TestUserModel(t *testing.T) {
 	for _, noise := range []float64{0, 0.1} {
 		e := &Experiment{Scenario: Catalog, Items: Catalog.DefaultItems(), Horizon: 40_000, Runs: 1, Seed: 7, Noise: noise}
 		all, _, err := Combine(e, &Settings{Policies: []string{"egreedy", "moss", "utility"}})
@@ -16,7 +16,7 @@ func TestTold(t *testing.T) {
 		results, err := Run(t.Context(), e, all)
 		require.NoError(t, err)
 		for _, r := range results {
-			x := r.Told
+			x := r.UserModel
 			t.Logf("%s, noise %v: %+v", r.Policy, noise, x)
 			require.EqualValues(t, e.Horizon, x.Selections)
 			if r.Policy == "utility" && noise == 0 {
