@@ -55,7 +55,7 @@ func (f *fold) describe(ctx context.Context) (d task.Description, err error) {
 }
 
 // beginning finds the record with which the group began. If it began at the topics' ends,
-// the number of records read tells: surplus records up to the checkpoint came before.
+// the number of records read decides: surplus records up to the checkpoint came before.
 func (f *fold) beginning(ctx context.Context) error {
 	latest := false
 	for _, cfg := range f.c.configs {

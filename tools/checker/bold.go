@@ -274,9 +274,9 @@ func (lf *learnerFold) checkPoint(f *fold, name, field string, length int32, lis
 	for _, v := range lf.variants {
 		doubled, fixed = doubled && v.Eta.Auto, fixed && !v.Eta.Auto
 	}
-	if anew := bits.OnesCount64(uint64(rounds)+1) == 1; rounds == 0 || doubled && anew {
+	if restarts := bits.OnesCount64(uint64(rounds)+1) == 1; rounds == 0 || doubled && restarts {
 		if !f.out.ok(boldVectors, len(got) == 0) {
-			f.out.breach(boldVectors, name, fmt.Sprintf("nothing after %d payoffs: it starts anew", rounds), fmt.Sprintf("%d numbers", len(got)))
+			f.out.breach(boldVectors, name, fmt.Sprintf("nothing after %d payoffs: it restarts", rounds), fmt.Sprintf("%d numbers", len(got)))
 		}
 		return
 	}

@@ -225,8 +225,8 @@ func (f *fold) comparePending(id string, l *life, e *entry) {
 		f.out.breach(entriesSelection, id, f.selectedName(l, l.selected), f.selectedName(l, at))
 	}
 	if same := e.count == l.count && near(e.sum, l.sum, l.count) && len(e.events) == len(l.events); !f.out.ok(entriesPayoff, same) {
-		f.out.breach(entriesPayoff, id, fmt.Sprintf("%d payoffs, %d of them told apart, sum %v", l.count, len(l.events), l.sum),
-			fmt.Sprintf("%d payoffs, %d of them told apart, sum %v", e.count, len(e.events), e.sum))
+		f.out.breach(entriesPayoff, id, fmt.Sprintf("%d payoffs, %d of them with an event id, sum %v", l.count, len(l.events), l.sum),
+			fmt.Sprintf("%d payoffs, %d of them with an event id, sum %v", e.count, len(e.events), e.sum))
 	}
 	f.compareWaits(id, l, e)
 }

@@ -44,7 +44,7 @@ const victimLearners = `
   both: {payoffs: stochastic, policy: utility, payoff_horizon: 1h, selection_timeout: 10m}
   ends: {payoffs: stochastic, policy: moss, payoff_horizon: 1h, selection_timeout: 10m}
   dark: {payoffs: stochastic, policy: thompson, payoff_horizon: 1h, selection_timeout: 10m}
-  told: {payoffs: stochastic, policy: greedy, delay: direct, utilities: social, payoff_horizon: 1h, selection_timeout: 10m, on_expiry: drop}
+  social: {payoffs: stochastic, policy: greedy, delay: direct, utilities: social, payoff_horizon: 1h, selection_timeout: 10m, on_expiry: drop}
   vary: {payoffs: stochastic, policy: moss, payoff_horizon: 1h, selection_timeout: 10m, context: {item: [x], segments: [new, loyal], categories: true}}`
 
 const victimExperiments = "experiments: {tried: {arms: {tried: 0.5, same: 0.5}, control: same}, " +
@@ -170,7 +170,7 @@ func (v *victim) live(t *testing.T) {
 // teach lets each learner rank an impression, of which the item shown last is selected and paid.
 func (v *victim) teach(t *testing.T, number string) {
 	t.Helper()
-	learners := []string{"front", "given", "near", "still", "moves", "place", "liked", "told"}
+	learners := []string{"front", "given", "near", "still", "moves", "place", "liked", "social"}
 	for _, learner := range learners {
 		v.impression(t, learner+number, learner)
 	}

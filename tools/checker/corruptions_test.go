@@ -349,7 +349,7 @@ var corruptions = []corruption{
 	{silenceOpen, "what came in parts is lost", func(t *testing.T, v *victim) func() {
 		return v.unset(t, v.key(0, "parts:open"), v.number(t, "parts", "a"))
 	}},
-	{silenceOpen, "the learner was not told of a sum", func(t *testing.T, v *victim) func() {
+	{silenceOpen, "the learner was not fed a sum", func(t *testing.T, v *victim) func() {
 		return both(v.entry(t, "parts0", func(e *entry) { e.inParts = false }), v.unset(t, v.key(0, "parts:open"), v.number(t, "parts", "a")))
 	}},
 	{qpmdQueue, "a payoff of the queue is lost", func(t *testing.T, v *victim) func() {
@@ -381,10 +381,10 @@ var corruptions = []corruption{
 	{boldRounds, "a payoff fed twice to an instance", func(t *testing.T, v *victim) func() {
 		return v.add(t, "front:rounds", v.anyField(t, "front:rounds"), 1)
 	}},
-	{boldWindows, "a selection that told of two windows", func(t *testing.T, v *victim) func() {
+	{boldWindows, "a selection that counts for two windows", func(t *testing.T, v *victim) func() {
 		return v.add(t, "front:windows", v.anyField(t, "front:windows"), 1)
 	}},
-	{boldWindows, "a selection that told of another window", func(t *testing.T, v *victim) func() {
+	{boldWindows, "a selection that counts for another window", func(t *testing.T, v *victim) func() {
 		field := v.anyField(t, "front:windows")
 		n, err := strconv.Atoi(v.field(t, "front:windows", field))
 		require.NoError(t, err)
@@ -415,10 +415,10 @@ var corruptions = []corruption{
 			v.unset(t, v.key(0, "liked:preferences"), field))
 	}},
 	{preferences, "an estimate that is lost", func(t *testing.T, v *victim) func() {
-		return v.unset(t, v.key(0, "told:utilities"), v.anyField(t, "told:utilities"))
+		return v.unset(t, v.key(0, "social:utilities"), v.anyField(t, "social:utilities"))
 	}},
 	{preferences, "a mean that is wrong", func(t *testing.T, v *victim) func() {
-		return v.set(t, v.key(0, "told:utilities"), v.anyField(t, "told:utilities"), "1 0.7500001 0")
+		return v.set(t, v.key(0, "social:utilities"), v.anyField(t, "social:utilities"), "1 0.7500001 0")
 	}},
 	{experimentsSums, "a unit too many", func(t *testing.T, v *victim) func() {
 		field := v.cohort(t)

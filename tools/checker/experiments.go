@@ -97,8 +97,8 @@ func (f *fold) checkArm(name any, rk *event.Ranking) {
 	}
 }
 
-// toldOf returns the learner that is fed an impression's outcome: the one that ranked it or, under shared learning, the control.
-func (f *fold) toldOf(rk *event.Ranking) []byte {
+// fedBy returns the learner that is fed an impression's outcome: the one that ranked it or, under shared learning, the control.
+func (f *fold) fedBy(rk *event.Ranking) []byte {
 	a := &rk.Decision.Assignment
 	for _, cfg := range f.c.configs {
 		if x := cfg.ExperimentOf(a.Experiment); x != nil && x.Learning == config.Shared && int32(x.Run) == a.Run {
@@ -117,7 +117,7 @@ func (f *fold) enrol(name any, l *life, d *event.Decision) {
 	if v := &d.Verdict; v.Arm != "" {
 		of := f.armOf(armKey{a.Experiment, v.Run, v.Arm})
 		if !f.out.ok(experimentsVerdict, !of.tripped) {
-			f.out.breach(experimentsVerdict, name, "one ranking that tells of it", "another one")
+			f.out.breach(experimentsVerdict, name, "one ranking that reports it", "another one")
 		}
 		of.tripped = true
 	}

@@ -33,7 +33,7 @@ func (f *fold) finish() {
 		f.out.skip("%d rankings name this group, and none of its workers has written them", f.ranked.foreign)
 	}
 	if f.unordered > 0 && !f.partial {
-		f.out.skip("of %d records nothing tells in which order they were taken in: what became of what they are about is not compared", f.unordered)
+		f.out.skip("the order of %d records is not in the log: outcomes of their impressions are not compared", f.unordered)
 	}
 }
 

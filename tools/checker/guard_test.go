@@ -71,7 +71,7 @@ func TestAVerdictStays(t *testing.T) {
 	for p := range partitions {
 		before[p] = v.verdict(t, p)
 		require.Equal(t, strings.TrimSuffix(before[0], " 1"), strings.TrimSuffix(before[p], " 1"), "one verdict")
-		require.True(t, strings.HasSuffix(before[p], " 1"), "a ranking tells of it: %s", before[p])
+		require.True(t, strings.HasSuffix(before[p], " 1"), "a ranking reports it: %s", before[p])
 	}
 
 	keys, err := v.redis.Keys(t.Context(), fmt.Sprintf("{%s*", v.group)).Result()

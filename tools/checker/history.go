@@ -62,7 +62,7 @@ func (f *fold) applyHistory() {
 			f.passOver(h)
 		case h.Done == "reset_experiment": // the stored run says since when its units are counted
 		case h.Done != "reset" && h.Done != "import":
-			f.out.skip("checkpoint %d was made by %q: the log alone does not tell what must be stored", h.Number, h.Done)
+			f.out.skip("checkpoint %d was made by %q: its contents do not follow from the log alone", h.Number, h.Done)
 			f.partial = true
 		case lf == nil: // its impressions have no learner
 		case h.Done == "reset":

@@ -222,7 +222,7 @@ func (c *checker) lettersBounds(ctx context.Context, name string, p int32) (next
 		next, end = max(next, o.FirstOffset), max(end, o.LastOffset)
 	}
 	if next < 0 || end < 0 {
-		return -1, 0, errors.New("the broker does not tell its bounds")
+		return -1, 0, errors.New("the broker does not report its bounds")
 	}
 	return next, end, nil
 }

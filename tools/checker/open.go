@@ -51,7 +51,7 @@ func (lf *learnerFold) checkOpen(f *fold) {
 			continue
 		}
 		if lf.silence != nil && !f.out.ok(silenceOpen, e.inParts) {
-			f.out.breach(silenceOpen, fmt.Sprintf("%x", id), fmt.Sprintf("the learner was told of its %d payoffs", e.count), "not")
+			f.out.breach(silenceOpen, fmt.Sprintf("%x", id), fmt.Sprintf("the learner was fed its %d payoffs", e.count), "not")
 		}
 		if e.inParts {
 			paid := normalise(lf.variants[0], e.sum)

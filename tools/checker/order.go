@@ -99,7 +99,7 @@ func (f *fold) tail() error {
 		}
 	}
 	if !f.adrift && !f.out.ok(stepsChain, f.watermark <= f.state.watermark) {
-		f.out.breach(stepsChain, "meta, field watermark", fmt.Sprintf("no less than the steps tell, %d", f.watermark), fmt.Sprint(f.state.watermark))
+		f.out.breach(stepsChain, "meta, field watermark", fmt.Sprintf("no less than that of the steps, %d", f.watermark), fmt.Sprint(f.state.watermark))
 	}
 	f.watermark = max(f.watermark, f.state.watermark)
 	return nil

@@ -32,7 +32,7 @@ func TestWithoutStepsTheOrderIsLeftOpen(t *testing.T) {
 	v.set(t, v.key(0, "meta"), "witness.rankings", "-1:0:0")
 	r := v.check(t)
 	requireClean(t, r)
-	require.Contains(t, strings.Join(r.Unchecked, "\n"), "nothing tells in which order")
+	require.Contains(t, strings.Join(r.Unchecked, "\n"), "records is not in the log")
 	for _, c := range corruptions {
 		switch c.law {
 		case accountSum, accountRead, entriesReadable, entriesPhantom, entriesDecision, index, delayFlights, qpmdHold, boldOutstanding:

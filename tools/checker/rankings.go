@@ -190,7 +190,7 @@ func (f *fold) rankedImpression(r *record, rec *logged, parsed bool) {
 			fmt.Sprintf("one at watermark %d", f.watermark))
 		f.lose(l)
 	}
-	lf := f.decidedBy(f.toldOf(rk), r.offset)
+	lf := f.decidedBy(f.fedBy(rk), r.offset)
 	f.begin(l, lf, d)
 	f.enrol(name, l, d)
 	if parsed && f.readByAll(rec) {

@@ -43,7 +43,7 @@ func command(t testing.TB, do func(context.Context) error) {
 }
 
 // everyLearner are those of the victim.
-var everyLearner = []string{"feed", "front", "given", "near", "place", "liked", "told"}
+var everyLearner = []string{"feed", "front", "given", "near", "place", "liked", "social"}
 
 // since are corruptions of learners' statistics that are found although the learners were reset, or imported statistics.
 var since = []corruption{
@@ -65,7 +65,7 @@ var since = []corruption{
 		return v.add(t, "liked:preferences", v.anyField(t, "liked:preferences"), 1)
 	}},
 	{preferences, "an estimate that is lost", func(t *testing.T, v *victim) func() {
-		return v.unset(t, v.key(0, "told:utilities"), v.anyField(t, "told:utilities"))
+		return v.unset(t, v.key(0, "social:utilities"), v.anyField(t, "social:utilities"))
 	}},
 	{delayFlights, "one in flight too many", func(t *testing.T, v *victim) func() {
 		return v.set(t, v.key(0, "near:flights"), v.number(t, "near", "a"), "5")

@@ -461,9 +461,9 @@ func (s *storedLearner) loadLateness(value string) error {
 		return errSilence
 	}
 	pass, errPass := strconv.ParseInt(words[0], 10, 64)
-	heard, errHeard := strconv.ParseInt(words[1], 10, 64)
-	if errPass != nil || errHeard != nil || heard > pass {
-		return fmt.Errorf("heard up to %q at pass %q: %w", words[1], words[0], errSilence)
+	last, errLast := strconv.ParseInt(words[1], 10, 64)
+	if errPass != nil || errLast != nil || last > pass {
+		return fmt.Errorf("last selection at %q at pass %q: %w", words[1], words[0], errSilence)
 	}
 	s.estimated = &pass
 	return checkShares(words[2:], 1)

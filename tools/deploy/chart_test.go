@@ -308,7 +308,7 @@ func TestKubernetesRollsOut(t *testing.T) {
 	assert.Equal(t, m.Name, configVolume(t, d.Spec.Template.Spec))
 
 	again := kubernetesConfigMap(t, rendered(t, values(t, "values.yaml", "replicas: 3")))
-	assert.Equal(t, m.Name, again.Name, "what is no configuration starts nothing anew")
+	assert.Equal(t, m.Name, again.Name, "a setting outside the configuration restarts nothing")
 	other := values(t, "values.yaml")
 	other["config"] = strings.Replace(other["config"].(string), "level: info", "level: debug", 1)
 	all = rendered(t, other)

@@ -138,7 +138,7 @@ func TestServeIsConfined(t *testing.T) {
 	assert.Equal(t, worker.EnvFrom, c.EnvFrom)
 	assert.Equal(t, worker.Image, c.Image)
 	assert.Equal(t, []corev1.EnvVar{{Name: "GOMEMLIMIT", Value: "921MiB"}}, c.Env)
-	assert.Equal(t, kubernetesConfigMap(t, all).Name, configVolume(t, pod), "a change starts it anew")
+	assert.Equal(t, kubernetesConfigMap(t, all).Name, configVolume(t, pod), "a change restarts it")
 
 	cfg := sound(t, "config.yaml", kubernetesConfigMap(t, all).Data["config.yaml"], kubernetesSecret)
 	mounted := func(c *corev1.Container, file string) bool {

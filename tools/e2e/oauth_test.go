@@ -203,7 +203,7 @@ func works(t *testing.T, w *world, r *running, enough func() bool) {
 	sent.Impressions += later
 	got := w.await(t, sent)
 	r.awaitReady(t)
-	require.Equal(t, generations, r.generations(t), "the group was divided anew")
+	require.Equal(t, generations, r.generations(t), "the group rebalanced")
 	require.NotContains(t, w.log.String()[before:], "level=WARN")
 	require.NotContains(t, w.log.String()[before:], "EOF")
 	r.stop(t)

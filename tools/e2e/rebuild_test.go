@@ -156,9 +156,9 @@ func TestState_RebuildWithoutDecisions(t *testing.T) {
 	})
 }
 
-// TestState_RebuildAfterTopicsWereMadeAnew: with Redis lost and the topics gone there is nothing to rebuild from; the group
+// TestState_RebuildAfterTopicsWereRecreated: with Redis lost and the topics gone there is nothing to rebuild from; the group
 // begins afresh.
-func TestState_RebuildAfterTopicsWereMadeAnew(t *testing.T) {
+func TestState_RebuildAfterTopicsWereRecreated(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		w := newWorld(t, env, 2, kinds["qpmd"])

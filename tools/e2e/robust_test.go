@@ -471,7 +471,7 @@ func (x *robustRun) answers(t *testing.T, round int) {
 		var err error
 		stored, err = x.redis.HGet(t.Context(), fmt.Sprintf("{%s:0}:feed:learner", x.group), "levels").Result()
 		return err == nil && strings.HasPrefix(stored, fmt.Sprint(pass, " "))
-	}, deadline, 10*time.Millisecond, "what payoffs tell is estimated")
+	}, deadline, 10*time.Millisecond, "payoffs are estimated")
 	if pass == x.estimate.pass { // a round that ends within the tick of the one before has no estimate of its own
 		require.True(t, x.estimate.is(stored), stored)
 		return

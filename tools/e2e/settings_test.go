@@ -108,7 +108,7 @@ func TestNoSelectionsTopic(t *testing.T) {
 		for i := range 10 {
 			payoffs = append(payoffs, w.payoff(fmt.Sprintf("i-%d", i), "b", 0.75))
 		}
-		w.publish(t, append(payoffs, w.payoff("i-10", "", 0.5), w.payoff("i-11", "unheard-of", 0.5))...)
+		w.publish(t, append(payoffs, w.payoff("i-10", "", 0.5), w.payoff("i-11", "unknown", 0.5))...)
 		require.Eventually(t, func() bool { return w.counts(t)["payoffs.read"] == 12 }, deadline, 20*time.Millisecond)
 		require.Eventually(t, func() bool { return w.counts(t)["impressions.read"] == 20 }, deadline, 20*time.Millisecond)
 		r.stop(t)

@@ -177,9 +177,9 @@ func TestState_ALaterLayoutIsNotShown(t *testing.T) {
 	})
 }
 
-// TestState_ResetBeginsAnew: the learner has no statistics afterwards, in any partition; pending impressions
+// TestState_ResetRemovesStatistics: the learner has no statistics afterwards, in any partition; pending impressions
 // end like a removed learner's, with every record accounted for; and the history records the reset.
-func TestState_ResetBeginsAnew(t *testing.T) {
+func TestState_ResetRemovesStatistics(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		for kind := range kinds {

@@ -97,7 +97,7 @@ func (q *quiet) restore(ctx context.Context, s *isolated) error {
 	s.c.say("impressions paused for %v: %d order records, %d payoffs late, %d orphans; all of them again after the restore, which adopted %d rankings",
 		q.lasts.Round(time.Second), orders, first["payoffs.late"], first["payoffs.orphan"], adopted)
 	if orders == 0 || first["payoffs.late"] == 0 || adopted == 0 {
-		return fmt.Errorf("%w: the pause was too small to tell", errNotNow)
+		return fmt.Errorf("%w: the pause was too small to measure", errNotNow)
 	}
 	return nil
 }

@@ -334,7 +334,7 @@ func (s *soak) checkBeside(ctx context.Context) {
 		found, err := s.g.Check(ctx)
 		took = time.Since(began)
 		if zombies%2 == 1 || zombies != s.c.zombies.Load() {
-			s.opt.Say("not checked beside: a broker that hung may have told of an old end")
+			s.opt.Say("not checked beside: a broker that hung may have reported an old end")
 			continue
 		}
 		if err != nil {

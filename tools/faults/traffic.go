@@ -152,7 +152,7 @@ func (p *producer) run(ctx context.Context) error {
 		}
 		if err := p.send(ctx, batch, o); err != nil && ctx.Err() == nil {
 			p.t.Errors.Add(1)
-			p.t.g.c.say("a producer starts anew: %v", err)
+			p.t.g.c.say("a producer restarts: %v", err)
 			p.client.Close()
 			p.client = nil
 		}

@@ -150,8 +150,8 @@ func (e *election) stopsWhere(ctx context.Context, s *isolated) error {
 		text := ""
 		err := until(ctx, stopPatience, "a partition stops", func() (bool, error) {
 			_, text = s.worker().Ready(ctx)
-			anew := e.stored[p] <= e.after[p] && s.generations() > e.generations
-			return stoppedAt(text, p) || anew, nil
+			restarted := e.stored[p] <= e.after[p] && s.generations() > e.generations
+			return stoppedAt(text, p) || restarted, nil
 		})
 		if err != nil && ctx.Err() == nil {
 			return violated("partition %d has not stopped, although its %s ended at offset %d and then at %d, with those up to %d stored: "+

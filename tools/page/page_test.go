@@ -19,10 +19,10 @@ import (
 func play(t *testing.T) (address string, stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	told, ended := make(chan string, 1), make(chan error, 1)
+	addresses, ended := make(chan string, 1), make(chan error, 1)
 	go func() {
 		_, err := demo.Run(ctx, demo.Options{Impressions: 1_000_000, Seed: 1, Logger: slog.New(slog.DiscardHandler),
-			Page: func(address string) { told <- "http://" + address + "/" }})
+			Page: func(address string) { addresses <- "http://" + address + "/" }})
 		ended <- err
 	}()
 	stopped := false
@@ -38,7 +38,7 @@ func play(t *testing.T) (address string, stop func()) {
 	}
 	t.Cleanup(stop)
 	select {
-	case address = <-told:
+	case address = <-addresses:
 	case err := <-ended:
 		ended <- err
 		require.NoError(t, err)

@@ -195,7 +195,7 @@ func (w *worker) stop() (cpu time.Duration, err error) {
 	}
 	state := w.process.State()
 	if !state.Success() {
-		return 0, fmt.Errorf("the worker was told to stop and ended with: %v; its log ends with:\n%s", state, w.process.Tail(logLines))
+		return 0, fmt.Errorf("the worker received the signal to stop and ended with: %v; its log ends with:\n%s", state, w.process.Tail(logLines))
 	}
 	return state.UserTime() + state.SystemTime(), nil
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/config"
 )
 
-// TestStatusTellsWhatWasFound: 0 where there is no violation, 1 where there is one, 2 where nothing could be checked.
-func TestStatusTellsWhatWasFound(t *testing.T) {
+// TestStatusShowsTheResult: 0 where there is no violation, 1 where there is one, 2 where nothing could be checked.
+func TestStatusShowsTheResult(t *testing.T) {
 	env := testenv.Embedded(t)
 	file := filepath.Join(t.TempDir(), "worker.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("kafka: {brokers: ["+env.Kafka+"], group: g}\nredis: {url: \""+env.RedisURL()+
