@@ -104,7 +104,7 @@ func TestWordsOfUsersLead(t *testing.T) {
 // TestPagesAreSmall: README.md has at most 7 KB and other pages 30, half of them at most 6. One is longer: it is generated.
 func TestPagesAreSmall(t *testing.T) {
 	const kB = 1 << 10
-		assert.LessOrEqual(t, len(read(t, "../README.md")), 7*kB)
+	assert.LessOrEqual(t, len(read(t, "../README.md")), 7*kB)
 	var sizes []int
 	for _, page := range here(t) {
 		size := len(read(t, page))

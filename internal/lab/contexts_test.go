@@ -55,8 +55,8 @@ func TestContext_ForgetsWhatHasChanged(t *testing.T) {
 	}
 }
 
-// TestContext_LogScaleTellsALongTailApart: on even steps most items are one to the learner.
-func TestContext_LogScaleTellsALongTailApart(t *testing.T) {
+// TestContext_LogScaleResolvesALongTail: on even steps most items are one to the learner.
+func TestContext_LogScaleResolvesALongTail(t *testing.T) {
 	scaled := audienceRegret(t, LongTail, "moss", 10_000, false)
 	declared := audiences[LongTail]
 	even := *declared

@@ -196,7 +196,7 @@ func oracleImpression(l event.Limits, key, value []byte) (*event.Impression, err
 	return &i, nil
 }
 
-// oracleMedian reckons in numbers that hold any sum.
+// oracleMedian computes in numbers that hold any sum.
 func oracleMedian(known []float64) float64 {
 	slices.Sort(known)
 	a, b := big.NewFloat(known[(len(known)-1)/2]), big.NewFloat(known[len(known)/2])

@@ -350,8 +350,8 @@ func (m *Machine) shownAt(l *learner, item []byte) int32 {
 	return m.cur.position(i)
 }
 
-// addUp adds a payoff to the sum, and feeds the sum so far to the learner. Payoffs without an event id each count: they cannot be told
-// apart.
+// addUp adds a payoff to the sum, and feeds the sum so far to the learner. Payoffs without an event id each count: nothing
+// distinguishes them.
 func (m *Machine) addUp(l *learner, e *entry, p *event.Payoff, at event.Millis) (verdict, *event.Fault) {
 	if len(p.EventID) > 0 {
 		h := eventHash(m.cur.key, p.EventID)

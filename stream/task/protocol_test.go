@@ -350,7 +350,7 @@ func (k *kind) run(seed uint64, t times, h habits) (*world, error) {
 		if k.open || w.forked {
 			return w, nil
 		}
-		s, err := retell(&w.broker, t)
+		s, err := readAgain(&w.broker, t)
 		if err != nil {
 			return w, err
 		}

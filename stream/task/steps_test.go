@@ -12,10 +12,10 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// retelling is a naive program that reads the log of rankings and, between two of them, processes the records of the
+// secondReading is a naive program that reads the log of rankings and, between two of them, processes the records of the
 // header's steps in order. So it computes each record's outcome at its first step, whatever died since. It shares
 // only the token reader with the machine, and handles learners of one kind, of which the first payoff counts.
-type retelling struct {
+type secondReading struct {
 	b       *broker
 	t       times
 	w       int64 // event time
@@ -45,8 +45,8 @@ type waitingPart struct {
 // errOpen: the steps do not say in which order something was taken in.
 var errOpen = errors.New("the order of steps is not known")
 
-func retell(b *broker, t times) (*retelling, error) {
-	s := &retelling{b: b, t: t, tales: map[string]*tale{}, account: map[string]int64{}}
+func readAgain(b *broker, t times) (*secondReading, error) {
+	s := &secondReading{b: b, t: t, tales: map[string]*tale{}, account: map[string]int64{}}
 	for at, l := range b.rankings {
 		if l.marker || l.producer.ID == foreignID {
 			continue
@@ -102,7 +102,7 @@ func retell(b *broker, t times) (*retelling, error) {
 }
 
 // next gives the next record of a topic that a reader of committed records sees.
-func (s *retelling) next(t event.Topic, do func(r *foldRecord, offset, at int64) error) error {
+func (s *secondReading) next(t event.Topic, do func(r *foldRecord, offset, at int64) error) error {
 	for ; s.at[t] < int64(len(s.b.inputs[t])); s.at[t]++ {
 		if l := &s.b.inputs[t][s.at[t]]; !l.marker && !l.aborted {
 			r, err := parseRecord(l.value)
@@ -121,7 +121,7 @@ func roleOf(t event.Topic) string {
 	return [...]string{"impressions", "selections", "payoffs"}[t]
 }
 
-func (s *retelling) take(steps []partition.InputStep) error {
+func (s *secondReading) take(steps []partition.InputStep) error {
 	for _, step := range steps {
 		switch step.Kind {
 		case partition.StepWatermark:
@@ -157,9 +157,9 @@ func (s *retelling) take(steps []partition.InputStep) error {
 	return nil
 }
 
-func (s *retelling) count(t event.Topic, outcome string) { s.account[roleOf(t)+"."+outcome]++ }
+func (s *secondReading) count(t event.Topic, outcome string) { s.account[roleOf(t)+"."+outcome]++ }
 
-func (s *retelling) record(t event.Topic, r *foldRecord, at int64) {
+func (s *secondReading) record(t event.Topic, r *foldRecord, at int64) {
 	_, number := r.Payoff.(float64)
 	switch {
 	case t == event.Impressions && len(r.Candidates) == 0, t == event.Payoffs && !number:
@@ -178,7 +178,7 @@ func (s *retelling) record(t event.Topic, r *foldRecord, at int64) {
 }
 
 // answer processes a selection or payoff; it reports whether it has to wait.
-func (s *retelling) answer(x *tale, p *waitingPart) (waits bool) {
+func (s *secondReading) answer(x *tale, p *waitingPart) (waits bool) {
 	payoff, _ := p.r.Payoff.(float64)
 	joins := false
 	outcome := ""
@@ -213,7 +213,7 @@ func (s *retelling) answer(x *tale, p *waitingPart) (waits bool) {
 }
 
 // retry processes waiting records again.
-func (s *retelling) retry(x *tale, t event.Topic) {
+func (s *secondReading) retry(x *tale, t event.Topic) {
 	parts := x.waiting
 	x.waiting = nil
 	var left []waitingPart
@@ -226,7 +226,7 @@ func (s *retelling) retry(x *tale, t event.Topic) {
 }
 
 // settled is the tale of an id as event time has left it.
-func (s *retelling) settled(id string) *tale {
+func (s *secondReading) settled(id string) *tale {
 	x := s.tales[id]
 	if x == nil {
 		x = &tale{}
@@ -261,7 +261,7 @@ func (s *retelling) settled(id string) *tale {
 
 // end notes that an impression has ended: at its deadline, or by its payoff now. It is remembered from then on, to the end of ten
 // seconds of the clock.
-func (s *retelling) end(x *tale, how string) {
+func (s *secondReading) end(x *tale, how string) {
 	at := min(s.w, x.payBy)
 	if x.selected == "" {
 		at = min(at, x.selectBy)
@@ -271,7 +271,7 @@ func (s *retelling) end(x *tale, how string) {
 }
 
 // compare holds a stored account, of a partition whose records have all ended, against the tale's end.
-func (s *retelling) compare(meta map[string][]byte) error {
+func (s *secondReading) compare(meta map[string][]byte) error {
 	s.w = math.MaxInt64 / 2
 	for id := range s.tales {
 		s.settled(id)
