@@ -341,7 +341,7 @@ func (e *Estimate) warn(w *Workload) {
 		warn("Redis needs %.1f cores, and a server has one: a cluster of at least %s", c, counted(math.Ceil(c/mostOfCore)))
 	}
 	if published := w.published(); published > maxDelta {
-		warn("a checkpoint publishes %s, above %s: other partitions read everything again each time. More partitions", Bytes(published), Bytes(maxDelta))
+		warn("a checkpoint publishes %s, above %s: other partitions read all again each time. More partitions", Bytes(published), Bytes(maxDelta))
 	}
 	if f := w.Following(); !f.CatchesUp() {
 		warn("a worker that starts reads what each partition has learned, whole. That takes up to %.1f s for one, so that it hears of the others once "+

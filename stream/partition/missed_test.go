@@ -20,7 +20,7 @@ type outcomeLog struct {
 func (d *outcomeLog) Expired(fb delay.Feedback)    { d.expired = append(d.expired, fb) }
 func (d *outcomeLog) Unselected(fb delay.Feedback) { d.unselected = append(d.unselected, fb) }
 
-// TestAbsences_MissedOutcomesAreFedOnce: the end of an impression is stored while its learner is gone, fed when it is back, and then deleted.
+// TestAbsences_MissedOutcomesAreFedOnce: the end of an impression is stored while its learner is gone, then fed and deleted.
 func TestAbsences_MissedOutcomesAreFedOnce(t *testing.T) {
 	var a unconfigured
 	a.miss("feed", nil, &entry{offset: 12, items: []policy.Item{3, 1}, selected: 1, instance: 5, began: 77})

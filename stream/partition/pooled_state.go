@@ -119,8 +119,8 @@ func (k *PooledState) Reached(source int32, at state.Fence) {
 	s.Whole = true
 }
 
-// BeginResync begins to read all of a source's published fields as of a checkpoint: with Update, in parts of PublishedAtOnce, and then Whole.
-// Earlier fields stay meanwhile.
+// BeginResync begins to read all of a source's published fields as of a checkpoint: with Update, in parts of PublishedAtOnce, and
+// then Whole. Earlier fields stay meanwhile.
 func (k *PooledState) BeginResync(source int32, at state.Fence) {
 	delete(k.epoch.At, source)
 	s := k.stand.at(source)

@@ -253,8 +253,8 @@ func (pl *pool) eachOwner(in *process, but int32, do func(*poolOwner)) {
 	}
 }
 
-// offerToOwners offers a source's published fields to the owners of a process that have not been offered them since they loaded a state, and
-// lets some read them.
+// offerToOwners offers a source's published fields to the owners of a process that have not been offered them since they loaded a state,
+// and lets some read them.
 func (pl *pool) offerToOwners(in *process, source int32) {
 	gap := in.gaps[source]
 	delete(in.gaps, source)
