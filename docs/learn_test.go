@@ -26,7 +26,8 @@ func TestTutorialsAreShort(t *testing.T) {
 
 // TestTutorialsShowTheirConfigurations: each file beside the tutorials loads without a warning, and its page has it in full.
 func TestTutorialsShowTheirConfigurations(t *testing.T) {
-	for path, page := range map[string]string{"learn/shop.yaml": "learn/your-own-events.md", "learn/experiment.yaml": "learn/is-it-better.md"} {
+	shown := map[string]string{"learn/shop.yaml": "learn/your-own-events.md", "learn/experiment.yaml": "learn/is-it-better.md"}
+	for path, page := range shown {
 		text := read(t, path)
 		assert.Contains(t, fences(t, page), text, path)
 		_, warnings, err := config.Load(path, []byte(text), func(string) (string, bool) { return "", false })

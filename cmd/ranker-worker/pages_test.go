@@ -31,6 +31,9 @@ var notRun = map[string]string{
 // programs begin the lines of a fence that has commands. Other fences have configurations, records and outputs.
 var programs = regexp.MustCompile(`^(?:go|\./ranker-worker|ranker-worker|curl|docker|python3|pip|make|git|sh) `)
 
+// curl is a record that a page sends over HTTP.
+var curl = regexp.MustCompile(`(?s)^curl --json '([^']*)' http://127\.0\.0\.1:8081(/v1/(\w+))$`)
+
 // reader follows a page: it runs its commands one after another, in a directory with its files, against embedded servers.
 type reader struct {
 	t       *testing.T
@@ -113,11 +116,11 @@ func (r *reader) run(command string) {
 			return
 		}
 	}
-	if request := regexp.MustCompile(`(?s)^curl --json '([^']*)' http://127\.0\.0\.1:8081(/v1/(\w+))$`).FindStringSubmatch(command); request != nil {
+	if request := curl.FindStringSubmatch(command); request != nil {
 		r.post(request[1], request[2], request[3])
 		return
 	}
-	words := strings.Fields(strings.NewReplacer("go run ./cmd/ranker-worker", "ranker-worker", "./ranker-worker", "ranker-worker").Replace(command))
+	words := strings.Fields(regexp.MustCompile(`^(go run \./cmd/|\./)`).ReplaceAllString(command, ""))
 	switch {
 	case command == "python3 docs/clients/shop.py":
 		r.shop()

@@ -20,19 +20,21 @@ def post(path, **record):
 started, visits, earned, since, report, purchases = time.time(), 0, 0, 0, 10, []
 while True:
     visit = str(uuid.uuid4())
-    order = post("rank", impression_id=visit, candidates=candidates)["items"]
+    ranking = post("rank", impression_id=visit, candidates=candidates)
+    order, shown = ranking["items"], {"shown": "utility"} if ranking["substitute"] else {}  # the worker was late
     looked_at = order[:random.randint(1, 3)]  # a user sees the first one, two or three
     clicked = max(looked_at, key=lambda item: shop[item][0])  # and clicks the one with the highest utility
-    post("selections", impression_id=visit, item=clicked)
-    _, buys, margin = shop[clicked]
+    post("selections", impression_id=visit, item=clicked, **shown)
+    _, buys, gain = shop[clicked]
     if random.random() < buys:  # some seconds later
-        heapq.heappush(purchases, (time.time() + random.expovariate(1 / 5), visit, margin))
-        earned += margin
+        heapq.heappush(purchases, (time.time() + random.expovariate(1 / 5), visit, gain))
+        earned += gain
     while purchases and purchases[0][0] < time.time():
         _, of, worth = heapq.heappop(purchases)
         post("payoffs", impression_id=of, payoff=worth)
     visits += 1
     if visits == 1 or visits == report:
-        print(f"{time.time() - started:4.0f} s {visits:5} visits  margin {earned / (visits - since):5.2f} each  {' '.join(order)}", flush=True)
+        margin = earned / (visits - since)
+        print(f"{time.time() - started:4.0f} s {visits:5} visits  margin {margin:5.2f} each  {' '.join(order)}", flush=True)
         report, since, earned = report + min(visits, 400) * (visits > 1), visits, 0
     time.sleep(0.05)
