@@ -63,7 +63,7 @@ func mixConfigurations(ctx context.Context, s *isolated) error {
 	if err := s.reload(ctx, fresh); err != nil {
 		return err
 	}
-	if err := must(ctx, old.AwaitSaid(ctx, "other workers of the group have learners that this one has not")); err != nil {
+	if err := must(ctx, old.AwaitSaid(ctx, "other workers of the group have learners that this one lacks")); err != nil {
 		return err
 	}
 	for round := range 2 {
@@ -276,7 +276,7 @@ func lagOneTopic(ctx context.Context, s *isolated) error {
 			return batch
 		}})
 	}()
-	err := must(ctx, s.worker().AwaitUnready(ctx, 12*time.Second, "there is no room for it to wait"))
+	err := must(ctx, s.worker().AwaitUnready(ctx, 12*time.Second, "parking is full"))
 	return errors.Join(err, <-hung)
 }
 
