@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
@@ -64,6 +66,39 @@ func TestCommandsOfREADMEAndTutorialsRun(t *testing.T) {
 			assert.GreaterOrEqual(t, ran, 4)
 		})
 	}
+}
+
+// TestCommandsOfPagesParse: each command of the program that stands in a fence of any page exists, with its flags and arguments. Most of
+// them need a cluster, so they do not run here.
+func TestCommandsOfPagesParse(t *testing.T) {
+	pages := []string{"../../README.md", "../../deploy/README.md"}
+	require.NoError(t, filepath.WalkDir("../../docs", func(path string, _ fs.DirEntry, err error) error {
+		if filepath.Ext(path) == ".md" {
+			pages = append(pages, path)
+		}
+		return err
+	}))
+	parsed := 0
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		for _, fence := range regexp.MustCompile("(?ms)^```[a-z]*\n(.*?)^```$").FindAllStringSubmatch(string(text), -1) {
+			for _, line := range regexp.MustCompile(`(?m)^ *(?:\$ )?(?:\./)?(?:go run \./cmd/)?ranker-worker ([a-z][^|<>#&;\n]*)`).FindAllStringSubmatch(fence[1], -1) {
+				command, _, _ := strings.Cut(line[1], "    ") // a comment
+				if strings.ContainsAny(command, "[{(…") {
+					continue // a line of usage
+				}
+				parsed++
+				root, _ := newRootCommand(strings.NewReader(""), io.Discard, io.Discard)
+				cmd, args, err := root.Find(strings.Fields(regexp.MustCompile(`"[^"]*"|'[^']*'`).ReplaceAllString(strings.TrimSuffix(command, "\\"), "quoted")))
+				if assert.NoError(t, err, "%s: %s", page, command) && assert.NoError(t, cmd.ParseFlags(args), "%s: %s", page, command) {
+					assert.NoError(t, cmd.ValidateArgs(cmd.Flags().Args()), "%s: %s", page, command)
+					assert.True(t, cmd.Runnable(), "%s: %s", page, command)
+				}
+			}
+		}
+	}
+	assert.Greater(t, parsed, 100)
 }
 
 // commandsOf splits a fence into commands. One goes on where a line ends in a quotation or with a backslash.
