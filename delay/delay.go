@@ -1,7 +1,12 @@
 // Package delay has learners. A learner is a policy with its statistics and its handling of late payoffs, for one partition; Learner is
-// the interface. Direct feeds payoffs on arrival, with features by NewPersonal. Robust is for means that change. QPMD (stochastic) and
-// BOLD (adversarial) are from the paper's appendix C.2. Preferring first learns the order of utilities (appendix C.1). Packages
-// stream/partition, internal/lab and internal/evaluate run learners, and internal/learners makes them from the configuration. Other
+// the interface. Decide reads candidates and writes a Decision: their order, and propensities if the policy has them. Selected, Partial,
+// Paid, Expired and Unselected read an impression's Feedback. SetSource and SetSourceField read statistics of other partitions. Harvest
+// writes changes for the store; LoadSums and LoadField restore them.
+//
+// Direct feeds payoffs on arrival, with features by NewPersonal. Robust is for means that change. QPMD (stochastic) and BOLD (adversarial)
+// are from the paper's appendix C.2. Preferring first learns the order of utilities (appendix C.1).
+//
+// Packages stream/partition, internal/lab and internal/evaluate run learners; internal/learners makes them from the configuration. Other
 // interfaces are optional: Sharing and ItemRemoving serve the worker, Mergeable and Inspector mostly the commands. The package is pure: no
 // I/O, no clock, no global randomness.
 package delay

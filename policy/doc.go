@@ -1,9 +1,12 @@
-// Package policy has the algorithms that decide rankings, the paper's and others; Kinds lists them. Package delay feeds and calls them. A
-// Policy ranks candidates from a Table of item statistics; an Explorer sometimes ranks at random instead. Both are for stochastic payoffs.
-// Adversarial and Robust return selection probabilities, from which package delay draws a ranking (admissible.Sampler). From the paper are
-// Elimination (Algorithm 1) with Find-Permutation (Algorithm 2), and OSMD (Algorithm 5). The package is pure: no I/O, no clock, no global
-// randomness.
+// Package policy has the algorithms that rank candidates, the paper's and others. Kinds lists them; a Spec makes one from Parameters.
+// Package delay calls them in learners, which hold the statistics. Configuration, commands and internal/lab read Kinds.
 //
-// A Policy places a *leader*, then all remaining candidates of lower utility: its *blocked* items, which no user who shares the order can
-// select. The rest is always a suffix of the candidates in utility order.
+// A Policy reads an Input: candidates in increasing utility, a Table of item statistics, and a Key for random numbers. It writes their
+// positions in the order shown. An Explorer does so too, but sometimes ranks at random. Both are for stochastic payoffs. Adversarial and
+// Robust write selection probabilities; package delay then draws a ranking by admissible.Sampler. From the paper are Elimination
+// (Algorithm 1) with Find-Permutation (Algorithm 2), ε-greedy (section 4.1), and OSMD (Algorithm 5).
+//
+// A Policy places a leader, then the candidates that it blocks: all of lower utility that are left. So the candidates left after that are a
+// suffix of the Input. No user who shares the order of utilities selects a blocked candidate. The package is pure: no I/O, no clock, no
+// global randomness.
 package policy

@@ -65,7 +65,15 @@ func (s *Store) prefix(p int32) string {
 	return "{" + s.opts.Group + ":" + strconv.Itoa(int(p)) + "}:"
 }
 
-// Names of keys behind the prefix.
+// Names of keys behind the prefix. All keys of partition 3 of group "ranker" begin with the hash tag {ranker:3}, hence lie in one slot.
+//
+//	{ranker:3}:meta         hash: the cut, field by field; partition's own fields beside it
+//	{ranker:3}:<name>       hash: one that the partition names, such as feed:items
+//	{ranker:3}:p:<page>     hash: an id's 16 bytes -> record; a page's records lie in one bucket of event time
+//	{ranker:3}:pages        sorted set: the pages' numbers, by their bucket
+//	{ranker:3}:deltas       stream: the published writes of each checkpoint, entry id <seq>-0, bounded by MAXLEN
+//	{ranker:workers}        hash: worker's id -> its announcement, see state.WorkerInfo
+//	{ranker:ready}:write    string with an expiry of a minute: the trial write of Ready
 const (
 	metaKey   = state.MetaHash
 	pagesKey  = "pages" // sorted set: numbers of pages, by bucket
