@@ -281,8 +281,8 @@ func TestSchemaTakesEveryExample(t *testing.T) {
 		return nil
 	}))
 	slices.Sort(found)
-	assert.Equal(t, []string{"../README.md", "../deploy/config.yaml", "../deploy/values.yaml",
-		"../tools/examples/movielens/worker.go"}, found)
+	assert.Equal(t, []string{"../README.md", "../deploy/config.yaml", "../deploy/values.yaml", "../docs/learn/experiment.yaml",
+		"../docs/learn/is-it-better.md", "../docs/learn/shop.yaml", "../docs/learn/your-own-events.md", "../tools/examples/movielens/worker.go"}, found)
 }
 
 // configurations are those in a text: from a line that is "kafka:" to the last line with as much indentation.

@@ -149,7 +149,6 @@ func (w *world) judged(t *testing.T) {
 // TestPipeline_ContextTeaches: users' tastes are learned through a kill and a
 // rollback, the sums equal the checker's, and a replay computes the same rankings.
 func TestPipeline_ContextTeaches(t *testing.T) {
-	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		const impressions = 3000
 		base := time.Now().Add(-24 * time.Hour).UnixMilli()

@@ -99,7 +99,6 @@ func (u *converting) Respond(n int, items [][]byte) ([]platform.Record, error) {
 // is rolled back. The learners' mean loss equals the laboratory's, to 10 percent and six standard errors (a
 // false alarm in 10⁹, if runs were normal), which is below the loss of learners that wait for deadlines.
 func TestPipeline_SilenceTeaches(t *testing.T) {
-	t.Parallel()
 	const learners, each, runs = 5, conversionHorizon, 16
 	regret := func(silence ...string) *lab.Result {
 		e := &lab.Experiment{Scenario: lab.Conversions, Items: conversionItems, Horizon: each, Runs: runs, Seed: 5}
@@ -111,7 +110,6 @@ func TestPipeline_SilenceTeaches(t *testing.T) {
 	}
 	there, waits := regret(), regret("waits")
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
-		t.Parallel()
 		base := time.Now().Add(-24 * time.Hour).UnixMilli() // brokers take no times that are far ahead
 		w := newWorld(t, env, 1, conversionLearners(learners))
 		users := newConverting(9, learners, base)

@@ -20,7 +20,6 @@ import (
 // mid-stream and started again. No impression stays without a ranking, none has two, and no payoff is lost or applied
 // twice.
 func TestKill_TwoWorkersOneKilledAndRestarted(t *testing.T) {
-	t.Parallel()
 	if testenv.Short() {
 		t.Skipf("left out, because %s=1: it needs a real Apache Kafka and a real redis-server", testenv.ShortEnv)
 	}

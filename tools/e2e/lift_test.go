@@ -62,7 +62,6 @@ func (u *tried) Respond(n int, items [][]byte) ([]platform.Record, error) {
 
 // TestLift_SaysWhatTheMetricsSay: lift computes from the topics the same as the workers' metrics, to the last bit, although one is killed.
 func TestLift_SaysWhatTheMetricsSay(t *testing.T) {
-	t.Parallel()
 	for name, units := range map[string]string{"by impression": "by: impression", "by user": "by: user, period: 1h"} {
 		t.Run(name, func(t *testing.T) {
 			testenv.Each(t, func(t *testing.T, env testenv.Env) {

@@ -498,9 +498,7 @@ func (x *robustRun) answers(t *testing.T, round int) {
 // best item in time. It must be above that in one of two plays. With 2·10⁻⁴ to miss it in one, 5·10⁻⁴ at
 // the most (95%), this fails without cause less often than once in 10⁶. A ranking by utility earns 0.05.
 func TestPipeline_RobustIsRecomputed(t *testing.T) {
-	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
-		t.Parallel()
 		best, most := robustBest(robustWindows(), robustRounds-1), 0.0
 		for play := uint64(0); play < 2 && most <= best*2/3; play++ {
 			most = max(most, playRobust(t, env, play))
