@@ -30,6 +30,9 @@ var notRun = map[string]string{
 	"./ranker-worker run --config d": "the worker of `demo --config` is at work on the same partition",
 }
 
+// fences match fenced blocks: language and text.
+var fences = regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```$")
+
 // programs begin the lines of a fence that has commands. Other fences have configurations, records and outputs.
 var programs = regexp.MustCompile(`^(?:go|\./ranker-worker|ranker-worker|curl|docker|python3|pip|make|git|sh) `)
 
@@ -51,7 +54,7 @@ func TestCommandsOfREADMEAndTutorialsRun(t *testing.T) {
 			require.NoError(t, err)
 			r := newReader(t)
 			ran := 0
-			for _, fence := range regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```$").FindAllStringSubmatch(string(text), -1) {
+			for _, fence := range fences.FindAllStringSubmatch(string(text), -1) {
 				switch {
 				case fence[1] == "yaml" && page == "README.md":
 					r.write("worker.yaml", fence[2])
@@ -82,8 +85,8 @@ func TestCommandsOfPagesParse(t *testing.T) {
 	for _, page := range pages {
 		text, err := os.ReadFile(page)
 		require.NoError(t, err)
-		for _, fence := range regexp.MustCompile("(?ms)^```[a-z]*\n(.*?)^```$").FindAllStringSubmatch(string(text), -1) {
-			for _, line := range regexp.MustCompile(`(?m)^ *(?:\$ )?(?:\./)?(?:go run \./cmd/)?ranker-worker ([a-z][^|<>#&;\n]*)`).FindAllStringSubmatch(fence[1], -1) {
+		for _, fence := range fences.FindAllStringSubmatch(string(text), -1) {
+			for _, line := range regexp.MustCompile(`(?m)^ *(?:\$ )?(?:\./)?(?:go run \./cmd/)?ranker-worker ([a-z][^|<>#&;\n]*)`).FindAllStringSubmatch(fence[2], -1) {
 				command, _, _ := strings.Cut(line[1], "    ") // a comment
 				if strings.ContainsAny(command, "[{(…") {
 					continue // a line of usage

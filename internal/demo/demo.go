@@ -9,9 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/app"
@@ -105,14 +103,14 @@ const (
 // Run plays the demo to its end, or until ctx is done.
 func Run(ctx context.Context, opt Options) (*Summary, error) {
 	began := time.Now()
-	fake, err := kfake.NewCluster(kfake.NumBrokers(1))
+	fake, err := startKafka(0)
 	if err != nil {
-		return nil, fmt.Errorf("starting the embedded broker: %w", err)
+		return nil, err
 	}
 	defer fake.Close()
-	mini := miniredis.NewMiniRedis()
-	if err := mini.Start(); err != nil {
-		return nil, fmt.Errorf("starting the embedded Redis: %w", err)
+	mini, err := startRedis(0)
+	if err != nil {
+		return nil, err
 	}
 	defer mini.Close()
 

@@ -33,19 +33,37 @@ func StartPair(cfg *config.Config) (closePair func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", cfg.Where("redis"), err)
 	}
-	fake, err := kfake.NewCluster(kfake.Ports(port))
+	fake, err := startKafka(port)
 	if err != nil {
-		return nil, fmt.Errorf("%s: starting the embedded broker: %w", cfg.Where("kafka.brokers"), err)
+		return nil, fmt.Errorf("%s: %w", cfg.Where("kafka.brokers"), err)
 	}
-	mini := miniredis.NewMiniRedis()
-	if err := mini.StartAddr(net.JoinHostPort("127.0.0.1", strconv.Itoa(redisPort))); err != nil {
+	mini, err := startRedis(redisPort)
+	if err != nil {
 		fake.Close()
-		return nil, fmt.Errorf("%s: starting the embedded Redis: %w", cfg.Where("redis"), err)
+		return nil, fmt.Errorf("%s: %w", cfg.Where("redis"), err)
 	}
 	return func() {
 		mini.Close()
 		fake.Close()
 	}, nil
+}
+
+// startKafka starts an embedded broker on loopback; port 0 is any free one.
+func startKafka(port int) (*kfake.Cluster, error) {
+	fake, err := kfake.NewCluster(kfake.Ports(port))
+	if err != nil {
+		return nil, fmt.Errorf("starting the embedded broker: %w", err)
+	}
+	return fake, nil
+}
+
+// startRedis starts an embedded Redis likewise.
+func startRedis(port int) (*miniredis.Miniredis, error) {
+	mini := miniredis.NewMiniRedis()
+	if err := mini.StartAddr(net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err != nil {
+		return nil, fmt.Errorf("starting the embedded Redis: %w", err)
+	}
+	return mini, nil
 }
 
 // portOf returns the port of the only address, which must be of loopback.

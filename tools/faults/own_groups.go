@@ -53,7 +53,7 @@ func ownGroupFaults() []Fault {
 		loud("candidates limited after a crash", "", func(ctx context.Context, s *isolated) error {
 			return s.reconfigure(ctx, "max_candidates: 30", "max_candidates: 2")
 		}),
-		{Kind: "redis told to evict keys", Uses: ownGroup, Takes: 20 * time.Second,
+		{Kind: "redis set to evict keys", Uses: ownGroup, Takes: 20 * time.Second,
 			Inject: onOwnStore("", func(ctx context.Context, s *isolated, r *Store) error {
 				if err := r.config(ctx, "maxmemory-policy", "allkeys-lru"); err != nil {
 					return err

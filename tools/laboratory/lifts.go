@@ -207,7 +207,7 @@ func wrongLooks(ctx context.Context, b *bytes.Buffer, size liftSize) error {
 		{"the bounds, by impression; payoffs drift between 0.05 and 0.75", trial{drifts: true, judge: atAnyLook}},
 		{"1.96 standard errors at each look, likewise", trial{drifts: true, judge: atOneLook}},
 		{"the bounds over impressions, where users keep their arm", trial{users: true, unit: user, judge: atAnyLook}},
-		{"the bounds over groups of the same users, drawn anew with each look", trial{users: true, unit: groups, judge: atAnyLook}},
+		{"the bounds over groups of the same users, drawn again with each look", trial{users: true, unit: groups, judge: atAnyLook}},
 	} {
 		row.control, row.impressions, row.every = 0.1, size.impressions, size.impressions/liftLooks
 		var some, last, refusals int
