@@ -88,8 +88,16 @@ func (e *election) lose(ctx context.Context, s *isolated) (err error) {
 	}
 	if err := until(ctx, time.Minute, "all partitions have leaders", func() (bool, error) {
 		ends, err := s.endsNow(ctx)
+		if err != nil {
+			return false, err
+		}
+		// A new leader's high watermark, which is the end that clients see, reaches the end of its log some time after the election.
+		settled := slices.Equal(e.after, ends[e.topic])
 		e.after = ends[e.topic]
-		return err == nil, err
+		if !settled {
+			pause(ctx, time.Second)
+		}
+		return settled, nil
 	}); err != nil {
 		return err
 	}
