@@ -248,7 +248,10 @@ func (u *contexts) expectedOf(c *cellSums, n float64) (sum float64) {
 	return sum
 }
 
-// likelihood returns the log likelihood of an item's payoffs, up to a constant common to all groupings. A nil grouping is one group.
+// likelihood returns the log likelihood of an item's payoffs, up to a constant common to all groupings, with the effects of item and
+// groups integrated out. A nil grouping is one group. With sums N and R of each group, y = 1/(N+κ_s) and σ² the variance it is
+//
+//	½·(Σ_groups [y·R²/σ² − log((N+κ_s)/κ_s)] + R'²/((N'+κ)·σ²) − log((N'+κ)/κ)),   N' = Σ κ_s·y·N,   R' = Σ κ_s·y·R.
 func (x *clocked) likelihood(g *features.Grouping, kappa, ofItem, variance float64) (log float64) {
 	var n, r float64
 	if g == nil {

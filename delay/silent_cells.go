@@ -51,7 +51,8 @@ func (u *contexts) each(segments []int32) float64 {
 	return w / n
 }
 
-// silentShare returns one group's part of an item's weight in flight.
+// silentShare returns one group's part of an item's weight in flight: its number of selections in flight times each, over the sum of
+// these. Equal weights would make young hours look worse than they are.
 func (u *contexts) silentShare(i policy.Item, within int32) float64 {
 	if u.groups == 1 {
 		return 1

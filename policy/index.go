@@ -4,6 +4,12 @@ import "math"
 
 // race finds the leaders of all suffixes where the largest index leads. The leader of a suffix is its first candidate or the leader
 // of the rest, so one scan from the right finds all. Ties go to fewer payoffs, then fewer selections in flight, then a random draw.
+//
+// Whatever the indices, a user of window w selects the item with the largest index of those from the w-th lowest utility on. For let
+// the leaders be ℓ_1 < ℓ_2 < … = n, in increasing utility. ℓ_k has the largest index from ℓ_{k−1}+1 on, and stands at place ℓ_{k−1}+1,
+// behind all below it. So it is seen if ℓ_{k−1} < w. The last leader seen, ℓ_K, is selected, because items between leaders are liked
+// less than the leader before them. It has the largest index of a set that contains w..n, and ℓ_K ≥ w; else the next leader would be
+// seen.
 type race struct {
 	in      *Input
 	ws      *Workspace

@@ -34,7 +34,7 @@ func newSizeCommand() *cobra.Command {
 Kafka's disk per day. Each figure comes with its factors; the last lines name the largest part and the setting that changes it.
 
 It contacts no server. Unit costs were measured (Redis 7, 64 bits), and the project's tests keep them within 15% of a store
-filled by the worker; times are those of one machine, see docs/understand/performance.md. It assumes that every partition meets all items,
+filled by the worker; times are those of one machine, see docs/understand/scale.md. It assumes that every partition meets all items,
 and a year of payoffs.
 
 --config takes horizons, timeouts and the policy from a configuration: those of --learner, or of the learner of records that

@@ -18,8 +18,26 @@ func comparisons(n int) (sum int) {
 }
 
 // TestBurnIn_OrderIsTheTrueOne is the oracle test: over 1,000 random instances the order is the true one, always. It is certain
-// within the bound proven in docs/understand/unknown-utilities-bound.md: 2(m + ln(1/δ))/p impressions, except with a probability of δ = 10⁻¹⁰ each. A false
-// alarm thus has a probability of at most 10⁻⁷.
+// within the bound of docs/understand/unknown-utilities.md: 2(m + ln(1/δ))/p impressions, except with a probability of δ = 10⁻¹⁰ each. A
+// false alarm thus has a probability of at most 10⁻⁷. The proof of the bound:
+//
+// The order is true, since nothing wrong is ever certified, and the burn-in ends only when each item is certified to be above the one
+// before.
+//
+// Each impression decides a pair with probability at least q₂/3, whatever came before. The pair on top is undecided. It is shown with its
+// true lower item first with probability at least 1/3, independently of the window. If the window is 2, the second item is selected,
+// which decides the pair. There are n(n−1)/2 pairs.
+//
+// Binary insertion: consider the impressions with its pair, one in eight, drawn independently. Let u_k be the number of items before the
+// k-th, by number, that it is undecided against, and Φ = Σ_k (⌊log₂ u_k⌋ + 1) over those with u_k ≥ 1. u_k ≤ k−1 at first, so
+// Φ ≤ Σ ⌈log₂ k⌉, and u_k never grows. Items before the first item with u_k ≥ 1 are in a certain order, in which those that it is
+// undecided against are neighbours. A decision against the one with ⌊u_k/2⌋ of them before it decides, by transitivity, all on one side
+// too. At most ⌊u_k/2⌋ are left, and Φ falls by at least one. That happens with probability at least q₂/24 in each impression, whatever
+// came before.
+//
+// In both cases the burn-in ends after m successes at the latest, each of probability at least p. The number of impressions is at most
+// that of Bernoulli trials of p until the m-th success, whose mean is m/p. With t = 2(m+L)/p, L = ln(1/δ), fewer than m of t succeed with
+// probability at most exp(−(tp−m)²/(2tp)) (Chernoff), and (m+2L)² ≥ 4L(m+L).
 func TestBurnIn_OrderIsTheTrueOne(t *testing.T) {
 	const delta = 1e-10
 	for seed := range uint64(1000) {

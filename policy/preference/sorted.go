@@ -17,7 +17,7 @@ const MaxItems = 8192
 // An impression whose order is not certain explores: on top a pair of unknown order, in random order. Below it is a run in
 // increasing guessed utility, each undecided against the one before, so that users who look further reveal more. One impression in
 // eight chooses the pair by binary insertion, which bounds the burn-in by O(n·log n). The others take the longest stretch of
-// undecided neighbours, which is faster on average (docs/understand/unknown-utilities-bound.md has the proof).
+// undecided neighbours, which is faster on average (TestBurnIn_OrderIsTheTrueOne has the proof).
 //
 // Users may contradict each other. Both counts of each compared pair decide it, see majority. In cycles the pairs of the smallest
 // majority in each strongly connected component are left out, repeatedly. So the relation is always an order, a function of the
