@@ -44,8 +44,8 @@ none of them ` + "`utilities: given`" + `. [Run an experiment](do/experiment.md)
 const referenceTail = `
 ## What is fixed
 
-The group's session timeout (10 s), rebalance timeout (30 s), the drain's limit (10 s), the repetition of the fence (6 h) and the
-limit of unsaved changes (64 MiB, of 256 MiB that all partitions of a worker share; 60 s) are fixed.
+These are fixed: the group's session timeout (10 s) and rebalance timeout (30 s), the drain's limit (10 s), and the repetition of the
+fence (6 h). So is the limit of unsaved changes: 64 MiB, of 256 MiB that all partitions of a worker share, and 60 s.
 `
 
 // TestReference: docs/configuration.md agrees with the tables of settings.
