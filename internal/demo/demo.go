@@ -181,16 +181,19 @@ http: {listen: ""}
 %[7]s
 # A payoff that comes too late is distinguished from one for an unknown impression for two weeks more.
 join: {parking_time: 15d}
+# Items are kept for ever, since two horizons without impressions pass before the demo serves.
 learners:
   %[3]s:
     payoffs: stochastic
     payoff_horizon: %s
     selection_timeout: 120h
+    item_retention: 0
     seed: %d
   %s:
     payoffs: adversarial
     payoff_horizon: %[4]s
     selection_timeout: 120h
+    item_retention: 0
     seed: %[5]d
 `, strings.Join(brokers, ", "), redis, feed, horizon, seed, frontPage, serve)
 	cfg, _, err := config.Load("demo", []byte(file), func(string) (string, bool) { return "", false })

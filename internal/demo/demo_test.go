@@ -2,6 +2,7 @@ package demo
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"log/slog"
 	"net/http"
@@ -59,12 +60,17 @@ func TestDemo_AccountsForEverythingAndLearns(t *testing.T) {
 	require.Equal(t, "robust", s.Learners["front-page"].Policy)
 }
 
-// TestDemo_Serves: when all is played the worker goes on, and is asked over HTTP.
+// TestDemo_Serves: when all is played the worker goes on, is asked over HTTP, and shows the items of all learners.
 func TestDemo_Serves(t *testing.T) {
 	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer stop()
-	var answer string
+	var answer, page string
+	var live struct {
+		Account  struct{ Impressions struct{ Read int } }
+		Learners []struct{ Items int }
+	}
 	s, err := Run(ctx, Options{Impressions: 200, Seed: 3, Logger: slog.New(slog.DiscardHandler), Listen: "127.0.0.1:0",
+		Page: func(address string) { page = "http://" + address + "/page/live.json" },
 		Serve: func(ctx context.Context, s *Summary, d *serve.Door) error {
 			server, err := serve.Listen(d, stream.ServerConfig{Registry: prometheus.NewRegistry(), Unready: d.Unready})
 			require.NoError(t, err)
@@ -82,10 +88,21 @@ func TestDemo_Serves(t *testing.T) {
 				answer = string(body)
 				return strings.Contains(answer, `"substitute":false`)
 			}, time.Minute, 10*time.Millisecond)
+			require.Eventually(t, func() bool {
+				res, err := client.Get(page)
+				require.NoError(t, err)
+				defer res.Body.Close()
+				require.NoError(t, json.NewDecoder(res.Body).Decode(&live))
+				return live.Account.Impressions.Read > 200
+			}, time.Minute, 100*time.Millisecond)
 			drain()
 			return <-served
 		}})
 	require.NoError(t, err)
 	require.Equal(t, 200, s.Rankings)
 	require.Contains(t, answer, `"policy":"moss"`)
+	require.Len(t, live.Learners, 2)
+	for _, l := range live.Learners {
+		require.Greater(t, l.Items, 2, "more than the impression's")
+	}
 }
