@@ -263,8 +263,6 @@ func printSummary(w io.Writer, s *demo.Summary) {
 		s.Sent, s.Payoffs.Applied, s.Payoffs.Duplicate, s.Payoffs.Late, s.Payoffs.Orphan, s.Payoffs.Rejected, s.Payoffs.Parked)
 	fmt.Fprint(w, `
 Policies and regret: docs/understand/policies.md
-Next, with a configuration file as in the README:
-  ranker-worker topics --config FILE --create
-  ranker-worker run --config FILE
+Next, your own events: docs/learn/your-own-events.md
 `)
 }

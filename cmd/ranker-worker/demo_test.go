@@ -42,4 +42,5 @@ func TestDemoFits80Columns(t *testing.T) {
 	assert.NotContains(t, show(-0.4), "Negative regret")
 	assert.NotContains(t, show(-0.4), "-0")
 	assert.Contains(t, show(1), "docs/understand/policies.md")
+	assert.Contains(t, show(1), "docs/learn/your-own-events.md")
 }
