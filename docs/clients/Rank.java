@@ -1,4 +1,4 @@
-// Has one impression ranked, and tells what became of it. With kafka-clients and jackson-databind on the class path:
+// Has one impression ranked, and sends its selection and its payoff. With kafka-clients and jackson-databind on the class path:
 //
 //     java -cp 'JARS/*' Rank.java BROKERS [PREFIX]
 //
@@ -67,6 +67,6 @@ public class Rank {
                 }
             }
         }
-        throw new IllegalStateException("no ranking within 30 s: does a worker run? ranker-worker doctor tells more");
+        throw new IllegalStateException("no ranking within 30 s: does a worker run? ranker-worker doctor names the cause");
     }
 }

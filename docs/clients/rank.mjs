@@ -1,4 +1,4 @@
-// Has one impression ranked, and tells what became of it.
+// Has one impression ranked, and sends its selection and its payoff.
 //
 //     npm install kafkajs
 //     node rank.mjs BROKERS [PREFIX]
@@ -31,7 +31,7 @@ const rankings = kafka.consumer({ groupId: `rank.mjs-${impression}` });
 await rankings.connect();
 await rankings.subscribe({ topic });
 const ranking = new Promise((resolve, reject) => {
-  setTimeout(() => reject(new Error("no ranking within 30 s: does a worker run? ranker-worker doctor tells more")), 30_000).unref();
+  setTimeout(() => reject(new Error("no ranking within 30 s: does a worker run? ranker-worker doctor names the cause")), 30_000).unref();
   rankings.run({
     eachMessage: async ({ message }) => {
       if (message.key?.toString() === impression) resolve(JSON.parse(message.value.toString()));

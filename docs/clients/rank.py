@@ -1,4 +1,4 @@
-"""Has one impression ranked, and tells what became of it.
+"""Has one impression ranked, and sends its selection and its payoff.
 
     pip install confluent-kafka
     python rank.py BROKERS [PREFIX]
@@ -47,7 +47,7 @@ while True:
         items = json.loads(message.value())["items"]
         break
     if time.monotonic() > until:
-        sys.exit("no ranking within 30 s: does a worker run? ranker-worker doctor tells more")
+        sys.exit("no ranking within 30 s: does a worker run? ranker-worker doctor names the cause")
 print("to be shown:", *items)
 
 send("selections", impression_id=impression, item=items[0])  # what the user took

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Has one impression ranked, and tells what became of it, with kcat and jq:
+# Has one impression ranked, and sends its selection and its payoff, with kcat and jq:
 #
 #     sh rank.sh BROKERS [PREFIX]
 #
@@ -20,7 +20,7 @@ send impressions '{"impression_id":"'"$impression"'","learner":"feed","time":"'"
 tries=0
 until ranking=$(kcat -b "$brokers" -C -t "${prefix}rankings" -o "s@$began" -e -q -f '%k %s\n' | grep "^$impression "); do
     tries=$((tries + 1))
-    [ $tries -lt 60 ] || { echo "no ranking within 30 s: does a worker run? ranker-worker doctor tells more" >&2; exit 1; }
+    [ $tries -lt 60 ] || { echo "no ranking within 30 s: does a worker run? ranker-worker doctor names the cause" >&2; exit 1; }
     sleep 0.5
 done
 echo "to be shown: $(echo "${ranking#* }" | jq -r '.items | join(" ")')"
