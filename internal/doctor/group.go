@@ -40,7 +40,10 @@ func (d *doctor) group(ctx context.Context) {
 	}
 	before := len(d.found) - away
 	d.between(workers)
-	if len(d.found) == before {
+	switch {
+	case len(workers) == 0:
+		d.add(OK, area, "no worker is running")
+	case len(d.found) == before:
 		d.add(OK, area, "running: %s, all with the learners of this configuration", plural.N(len(workers), "worker"))
 	}
 }
