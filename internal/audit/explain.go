@@ -68,7 +68,10 @@ func (t *Topics) Explain(ctx context.Context, id string, at func(event.Millis)) 
 	if err = errors.Join(err, failed); err != nil {
 		return nil, err
 	}
-	if found == nil {
+	switch {
+	case found == nil && len(t.bases) > 0:
+		return nil, fmt.Errorf("%w after the base: %q", ErrNotRanked, id)
+	case found == nil:
 		return nil, fmt.Errorf("%w: %q", ErrNotRanked, id)
 	}
 	return found, nil
