@@ -33,7 +33,7 @@ type RobustConfig struct {
 }
 
 // Robust learns means that change, of single items or of all together. It decides with policy.Robust, from decayed means of each item's
-// payoffs (package recency). Payoffs are fed as they arrive, and selections in flight count by their age, as with Direct (SilenceAges).
+// payoffs (package recency). Where no candidate's mean has changed, half of its rankings are MOSS's (see unchanged). Payoffs are fed as they arrive, and selections in flight count by their age, as with Direct (SilenceAges).
 //
 // State is counts and integers by item and bucket of event time, and by bucket for all items; it adds up over sources. The
 // estimates over all items, of levels and spread, are made at ticks of the newest fed impression, and stored. An item's reading is
@@ -42,23 +42,25 @@ type RobustConfig struct {
 // Hashes besides the items' sums: those of Direct, "lately" and "levels".
 type Robust struct {
 	base
-	decides  *policy.Robust
-	estimate *recency.Estimate
-	grid     inflight.Scheme
-	pass     int64 // tick of our own newest fed impression
-	items    recentItems
-	levels   recentLevels
-	passes   map[int32]int64 // of other sources
-	latest   int64           // the latest of passes
-	unstored bool            // the estimate has not been harvested
-	moved    bool            // pass has not been harvested
-	shifts   int64           // times since the process started that a level began to differ from those before
+	decides   *policy.Robust
+	unchanged unchanged
+	estimate  *recency.Estimate
+	grid      inflight.Scheme
+	pass      int64 // tick of our own newest fed impression
+	items     recentItems
+	levels    recentLevels
+	passes    map[int32]int64 // of other sources
+	latest    int64           // the latest of passes
+	unstored  bool            // the estimate has not been harvested
+	moved     bool            // pass has not been harvested
+	shifts    int64           // times since the process started that a level began to differ from those before
 
 	known           []policy.Recent
 	silent          []recency.Silent         // scratch for one item
 	flightResiduals []recency.FlightResidual // scratch for all items
 	scores          []float64
 	p               []float64
+	means           []policy.Whole
 	shares          policy.Shares
 	worths          policy.RobustWorkspace
 	sampler         admissible.Sampler
@@ -92,10 +94,11 @@ func (o *ownRows) merge(g *inflight.Scheme, pass int64) {
 	}
 }
 
-// reading is an item's decayed mean; at is the number of its estimate, 0 if the item has changed since.
+// reading is an item's decayed mean, and its mean; at is the number of the estimate, 0 if the item has changed since.
 type reading struct {
 	policy.Recent
-	at uint32
+	whole policy.Whole
+	at    uint32
 }
 
 // recentLevels are the residuals of all items: our own, and others' by level of their buckets.
@@ -120,7 +123,11 @@ func NewRobust(c RobustConfig) (*Robust, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrRobust, err)
 	}
-	r := &Robust{base: newBase(nil), decides: c.Policy, estimate: estimate, grid: recency.Scheme(c.HalfLives, c.Horizon),
+	moss, err := policy.NewMOSS(c.Belief)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrRobust, err)
+	}
+	r := &Robust{base: newBase(moss), unchanged: unchanged{known: c.Policy.Known()}, decides: c.Policy, estimate: estimate, grid: recency.Scheme(c.HalfLives, c.Horizon),
 		pass: inflight.Never, passes: map[int32]int64{}, latest: inflight.Never}
 	if err := r.windows.configure(c.Windows); err != nil {
 		return nil, err
@@ -151,38 +158,58 @@ func (r *Robust) Expects() bool { return true }
 
 func (r *Robust) Decide(candidates []policy.Item, about *policy.Context, key policy.Key, d *Decision) {
 	n := len(candidates)
-	q := r.point(candidates)
 	d.Order = slices.Grow(d.Order[:0], n)[:n]
-	r.sampler.SampleByWorth(r.p, q, r.worths.Values(), key.Float64(0), d.Order)
+	changed := r.read(candidates)
+	q := r.point(candidates, changed)
+	p, drawn := r.p, changed
+	if !changed {
+		p = r.rankUnchanged(candidates, q, key, d.Order)
+		drawn = key.Float64(coinNumber) < 0.5
+	}
+	if drawn {
+		r.sampler.SampleByWorth(r.p, q, r.worths.Values(), key.Float64(drawNumber), d.Order)
+	}
 	d.Propensities, d.Expected = slices.Grow(d.Propensities[:0], n)[:n], slices.Grow(d.Expected[:0], n)[:n]
 	for k, at := range d.Order {
-		d.Propensities[k], d.Expected[k] = r.p[at], r.scores[at]
+		d.Propensities[k], d.Expected[k] = p[at], r.scores[at]
 	}
 	r.windows.mix(q, d.Propensities)
 	d.Instance, d.Explored = -1, false
 }
 
-// point computes the candidates' scores and probabilities, and returns the windows for their number.
-func (r *Robust) point(candidates []policy.Item) (q []float64) {
+// read reads the candidates, and returns whether the mean of any has changed.
+func (r *Robust) read(candidates []policy.Item) (changed bool) {
+	n := len(candidates)
+	r.known, r.means = slices.Grow(r.known[:0], n)[:n], slices.Grow(r.means[:0], n)[:n]
+	for k, i := range candidates {
+		x := r.reading(i)
+		r.known[k], r.means[k] = x.Recent, x.whole
+		changed = changed || x.whole.Changed
+	}
+	return changed
+}
+
+// point computes the scores and probabilities of the candidates that were read, and returns the windows for their number.
+func (r *Robust) point(candidates []policy.Item, changed bool) (q []float64) {
 	n := len(candidates)
 	q, _ = r.windows.fold(n)
-	r.known = slices.Grow(r.known[:0], n)[:n]
-	for k, i := range candidates {
-		r.known[k] = *r.recent(i)
+	decides := r.decides
+	if !changed {
+		decides = r.unchanged.known
 	}
 	r.scores, r.p = slices.Grow(r.scores[:0], n)[:n], slices.Grow(r.p[:0], n)[:n]
 	shares := r.attraction.shares(candidates, &r.shares)
-	r.decides.PointPerImpression(r.known, shares, r.estimate.Spread(), q, r.scores, r.p, &r.worths)
+	decides.PointPerImpression(r.known, shares, r.estimate.Spread(), q, r.scores, r.p, &r.worths)
 	return q
 }
 
-// recent returns an item's reading.
-func (r *Robust) recent(i policy.Item) *policy.Recent {
+func (r *Robust) reading(i policy.Item) *reading {
 	x := r.items.read.At(i)
 	if x.at != r.items.at {
-		x.Recent, x.at = r.estimate.Read(r.of(i)), r.items.at
+		x.Recent, x.whole = r.estimate.Read(r.of(i))
+		x.at = r.items.at
 	}
-	return &x.Recent
+	return x
 }
 
 // of returns an item's rows and selections in flight. It is valid until the next call.

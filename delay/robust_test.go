@@ -246,8 +246,8 @@ func TestRobust_SilenceCountsBeforeTheHorizon(t *testing.T) {
 	level, _ = waits.estimate.Level()
 	require.Greater(t, level, 0.4)
 	for i := range policy.Item(3) {
-		require.Less(t, ages.recent(i).Mean, 0.5)
-		require.Greater(t, ages.recent(i).Worth, 3*waits.recent(i).Worth)
+		require.Less(t, ages.reading(i).Mean, 0.5)
+		require.Greater(t, ages.reading(i).Worth, 3*waits.reading(i).Worth)
 	}
 }
 
@@ -288,10 +288,10 @@ func TestRobust_PartitionsKnowSilenceAsOneWould(t *testing.T) {
 		l.Advance(later)
 	}
 	for i := range policy.Item(3) {
-		want := one.recent(i)
+		want := one.reading(i).Recent
 		for _, l := range several {
-			require.InEpsilon(t, want.Worth, l.recent(i).Worth, 0.1)
-			require.InDelta(t, want.Mean, l.recent(i).Mean, 0.05)
+			require.InEpsilon(t, want.Worth, l.reading(i).Worth, 0.1)
+			require.InDelta(t, want.Mean, l.reading(i).Mean, 0.05)
 		}
 	}
 }
@@ -304,7 +304,7 @@ func TestNewRobust_FaultsAreErrors(t *testing.T) {
 		_, err := NewRobust(c)
 		require.ErrorIs(t, err, ErrRobust)
 	}
-	_, err = NewRobust(RobustConfig{Policy: p, Horizon: 1, HalfLives: recency.DefaultHalfLives(), Windows: WindowsConfig{Max: -1}})
+	_, err = NewRobust(RobustConfig{Policy: p, Belief: robustBelief, Horizon: 1, HalfLives: recency.DefaultHalfLives(), Windows: WindowsConfig{Max: -1}})
 	require.ErrorIs(t, err, ErrWindows)
 }
 

@@ -28,6 +28,7 @@ var ErrRobust = errors.New("policy: settings of robust are faulty")
 // Scaling all payoffs, with estimates and prior, changes no point.
 type Robust struct {
 	lookAgain float64
+	known     bool // e_i = A + κ + 1, see Known
 }
 
 var robustKind = Spec{Name: "robust", Colour: "#0a8550", About: "for payoffs that change, alone or together", Believes: true,
@@ -48,12 +49,33 @@ func NewRobust(lookAgain float64) (*Robust, error) {
 	if !(lookAgain >= 1 && lookAgain <= 0x1p53) {
 		return nil, fmt.Errorf("%w: it looks again after %v impressions", ErrRobust, lookAgain)
 	}
-	return &Robust{lookAgain}, nil
+	return &Robust{lookAgain: lookAgain}, nil
+}
+
+// oftener divides A where MOSS makes the other half of the decisions, so that an item is looked at as often as by Robust alone.
+const oftener = 2
+
+// Known returns the decision for items that another policy explores: e_i = A/2 + κ + 1, so that it only looks again.
+func (r *Robust) Known() *Robust { return &Robust{lookAgain: r.lookAgain / oftener, known: true} }
+
+// chances returns e_i without κ + 1; A is r.lookAgain times rarely.
+func (r *Robust) chances(k *Recent, rarely float64) float64 {
+	if r.known {
+		return r.lookAgain * rarely
+	}
+	return min(k.Chances, r.lookAgain*rarely)
 }
 
 // Recent is the recent estimate of a candidate: the mean of its payoffs, normalised, and its weight in payoffs. Chances is the
 // number of recent impressions in which it could have been selected.
 type Recent struct{ Mean, Worth, Chances float64 }
+
+// Whole is the estimate of a candidate from the whole of its past: the mean of its payoffs, normalised, and its weight in payoffs.
+type Whole struct {
+	Mean, Worth float64
+	// Changed says that a more recent part of the past contradicts the mean.
+	Changed bool
+}
 
 // Shares are the shares of impressions with a candidate on top that end with a selection, by candidate, relative to their mean. An
 // impression without a selection pays Nothing, normalised.
@@ -93,7 +115,7 @@ func (r *Robust) PointPerImpression(known []Recent, shares *Shares, c *Component
 		if !(weight > 0) {
 			weight, sum = 1, 0
 		}
-		doubt := min(k.Chances, r.lookAgain) + kappa + 1
+		doubt := r.chances(k, 1) + kappa + 1
 		inverse := 1 / (weight * doubt) // of both, by one division
 		s := math.RoundToEven(sum*doubt*inverse*scorePlaces) / scorePlaces
 		value, variance := s, square
@@ -111,7 +133,7 @@ func (r *Robust) PointPerImpression(known []Recent, shares *Shares, c *Component
 			if shares != nil {
 				variance = float64(square * shares.Times[i] * shares.Times[i])
 			}
-			squares[i] = variance / (min(known[i].Chances, r.lookAgain*rarely) + kappa + 1)
+			squares[i] = variance / (r.chances(&known[i], rarely) + kappa + 1)
 		}
 	}
 	ws.solver.SolveEach(p, ws.losses, q, ws.squares)

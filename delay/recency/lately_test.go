@@ -61,7 +61,12 @@ func (k *knowledge) feed(i policy.Item, began int64, payoff, propensity, expecte
 	}
 }
 
-func (k *knowledge) recent(i policy.Item) policy.Recent { return k.Read(Item{Own: k.items[i]}) }
+func (k *knowledge) recent(i policy.Item) policy.Recent { return k.lately(Item{Own: k.items[i]}) }
+
+func (k *knowledge) lately(i Item) policy.Recent {
+	recent, _ := k.Read(i)
+	return recent
+}
 
 // world feeds a selection of one of some items a second: of a mean by item and second, expected to be expected.
 func (k *knowledge) world(rng *rand.Rand, seconds int, mean func(i policy.Item, second int) float64, expected func(policy.Item) float64) {
@@ -185,11 +190,11 @@ func TestRead_SourcesAddUp(t *testing.T) {
 		}
 		k.Make(k.pass, k.levels, nil, k.fed, k.each, 1)
 		k.items[0].Merge(&k.grid, k.pass)
-		want, got := k.recent(0), k.Read(Item{Own: own, Others: others})
+		want, got := k.recent(0), k.lately(Item{Own: own, Others: others})
 		merged := own.Add(others)
 		merged.Merge(&k.grid, k.pass)
 		require.Equal(t, k.items[0], merged)
-		require.InDelta(t, want.Mean, k.Read(Item{Own: merged}).Mean, 1e-12)
+		require.InDelta(t, want.Mean, k.lately(Item{Own: merged}).Mean, 1e-12)
 		require.InDelta(t, want.Mean, got.Mean, 0.1, "tails may be cut elsewhere")
 		require.InEpsilon(t, want.Chances, got.Chances, 0.1)
 	}
@@ -215,7 +220,10 @@ func TestEstimate_Text(t *testing.T) {
 	require.Equal(t, string(text), string(e.Append(nil)))
 	require.Equal(t, k.Spread(), e.Spread())
 	for _, rows := range k.items {
-		require.Equal(t, k.Read(Item{Own: rows}), e.Read(Item{Own: rows}))
+		recent, whole := k.Read(Item{Own: rows})
+		loaded, loadedWhole := e.Read(Item{Own: rows})
+		require.Equal(t, recent, loaded)
+		require.Equal(t, whole, loadedWhole)
 	}
 	_, half := k.Level()
 	require.False(t, math.IsInf(half, 1), "the level has changed")
@@ -313,13 +321,17 @@ func TestRead_WhatIsSilentCounts(t *testing.T) {
 	silent := ownWeight(&k.grid, 0, 1_000_000, 0.9)
 	item := Item{Own: k.items[0], Silent: silent}
 	k.Make(k.pass+1, nil, nil, 100, func(yield func(Item) bool) { yield(item) }, 1)
-	r := k.Read(item)
+	r, whole := k.Read(item)
 	require.InDelta(t, 10./100, r.Mean+k.levels0(), 1e-9)
 	require.InDelta(t, 100, r.Worth, 5)
+	require.Equal(t, policy.Whole{Mean: r.Mean, Worth: r.Worth}, whole)
 	require.InDelta(t, 20+90, r.Chances, 1e-9, "one that is awaited could have been selected once")
 	require.InDelta(t, 0.3, k.Spread().Sigma, 0.1)
-	require.Equal(t, policy.Recent{}, k.Read(Item{}))
-	require.Zero(t, k.Read(Item{Silent: []Silent{{silent[0].Bucket, policy.Evidence{}}}}))
+	for _, nothing := range []Item{{}, {Silent: []Silent{{silent[0].Bucket, policy.Evidence{}}}}} {
+		r, whole = k.Read(nothing)
+		require.Zero(t, r)
+		require.Zero(t, whole)
+	}
 }
 
 // levels0 is the level of the first block.
@@ -337,7 +349,7 @@ func TestRead_NoTailEndsWhereMuchIsSilent(t *testing.T) {
 		k.feed(0, b.Start()+n*100_000, 1, 0.5, 0.05)
 	}
 	for worth, changed := range map[float64]bool{150: false, 0.5: true} {
-		r := k.Read(Item{Own: k.items[0], Silent: []Silent{{b, policy.Evidence{W: worth}}}})
+		r := k.lately(Item{Own: k.items[0], Silent: []Silent{{b, policy.Evidence{W: worth}}}})
 		require.Equal(t, changed, r.Worth < 100, "%v: %+v", worth, r)
 	}
 }

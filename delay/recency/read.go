@@ -32,21 +32,23 @@ func (t *tails) note(n, sum, chances float64) {
 	}
 }
 
-// Read returns an item's recent mean as of the estimate's tick. It is the mean of payoffs minus levels over the longest half-life
+// Read returns an item's recent mean as of the estimate's tick, and that of its whole past. The recent one is the mean of payoffs minus levels over the longest half-life
 // that no shorter one, and no tail, contradicts. Half-lives count from the newest row, so that an item without new payoffs keeps
 // its mean; its weight falls with time.
-func (e *Estimate) Read(i Item) policy.Recent {
+func (e *Estimate) Read(i Item) (policy.Recent, policy.Whole) {
 	var p past
 	t := tails{next: shortestTail}
 	newest := e.add(&p, &t, i)
 	if newest == nil {
-		return policy.Recent{}
+		return policy.Recent{}, policy.Whole{}
 	}
 	count, sigma := e.halves.count(), e.spread.Sigma
 	var mean perHorizon
 	for h := range count {
 		mean[h] = p.sum[h] / p.n[h]
 	}
+	whole := policy.Whole{Mean: mean[count-1], Worth: p.n[count-1]}
+	whole.Changed = p.contradict(&whole, &mean, count, sigma) || t.contradict(&whole, sigma)
 	h := shortestOfItems + longest(mean[shortestOfItems:count], p.n[shortestOfItems:count], 1, contradiction, sigma)
 	now := e.levels.now
 	age := e.pass - newest.Middle()
@@ -61,7 +63,27 @@ func (e *Estimate) Read(i Item) policy.Recent {
 	weight := e.halves.weight(h, age)
 	r.Worth *= weight
 	r.Chances = min(r.Chances*weight, common)
-	return r
+	return r, whole
+}
+
+// contradict returns whether the mean at a half-life contradicts that of the whole past.
+func (p *past) contradict(whole *policy.Whole, mean *perHorizon, count int, sigma float64) bool {
+	for h := shortestOfItems; h < count-1; h++ {
+		if p.n[h] >= 1 && contradicts(mean[h], p.n[h], whole.Mean, contradiction+stricter, sigma) {
+			return true
+		}
+	}
+	return false
+}
+
+// contradict returns whether a tail contradicts the mean of the whole past.
+func (t *tails) contradict(whole *policy.Whole, sigma float64) bool {
+	for k := range t.count {
+		if contradicts(t.mean[k], t.worth[k], whole.Mean, tailContradiction+stricter, sigma) {
+			return true
+		}
+	}
+	return false
 }
 
 // add sums up rows and selections in flight, and returns the bucket of the newest; nil without any. The newest is the one where the
