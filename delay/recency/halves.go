@@ -22,8 +22,8 @@ const (
 	contradiction = 3
 	// tailContradiction is the same for tails, of which many are tested, again and again.
 	tailContradiction = 4
-	// stricter is added to both where the whole of a past is in question, which is tested with each payoff of each candidate.
-	stricter = 1
+	// wholeContradiction is the same for half-lives and tails that contradict the whole past: each payoff of each candidate tests it.
+	wholeContradiction = 4
 )
 
 // DefaultHalfLives are used unless configured.

@@ -69,7 +69,7 @@ func (e *Estimate) Read(i Item) (policy.Recent, policy.Whole) {
 // contradict returns whether the mean at a half-life contradicts that of the whole past.
 func (p *past) contradict(whole *policy.Whole, mean *perHorizon, count int, sigma float64) bool {
 	for h := shortestOfItems; h < count-1; h++ {
-		if p.n[h] >= 1 && contradicts(mean[h], p.n[h], whole.Mean, contradiction+stricter, sigma) {
+		if p.n[h] >= 1 && contradicts(mean[h], p.n[h], whole.Mean, wholeContradiction, sigma) {
 			return true
 		}
 	}
@@ -79,7 +79,7 @@ func (p *past) contradict(whole *policy.Whole, mean *perHorizon, count int, sigm
 // contradict returns whether a tail contradicts the mean of the whole past.
 func (t *tails) contradict(whole *policy.Whole, sigma float64) bool {
 	for k := range t.count {
-		if contradicts(t.mean[k], t.worth[k], whole.Mean, tailContradiction+stricter, sigma) {
+		if contradicts(t.mean[k], t.worth[k], whole.Mean, wholeContradiction, sigma) {
 			return true
 		}
 	}

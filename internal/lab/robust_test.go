@@ -52,10 +52,11 @@ func TestRobust_NeedsItsParts(t *testing.T) {
 		"chances since levels change": {Often, 40_000, 4, nil, 0, 9000, 2800},                                           // without 13,314
 		"looking again":               {Rising, 50_000, 8, nil, 200, 4000, 1106},                                        // without 7,445
 		"silence":                     {Conversions, 30_000, 4, nil, 0, 500, 178},                                       // without 1,101
+		"MOSS while nothing changes":  {Churn, 15_000, 4, nil, 0, 1200, 880},                                            // without 1,410
 	} {
 		t.Run(part, func(t *testing.T) {
-			e := &Experiment{Scenario: x.scenario, Items: 10, Horizon: x.horizon, Runs: x.runs, Seed: 9, Lateness: Lateness{Mean: 100}}
-			if x.scenario == Conversions { // which has its own
+			e := &Experiment{Scenario: x.scenario, Items: x.scenario.DefaultItems(), Horizon: x.horizon, Runs: x.runs, Seed: 9, Lateness: Lateness{Mean: 100}}
+			if x.scenario.OwnDelays() {
 				e.Lateness = x.scenario.DefaultLateness()
 			}
 			settings := Settings{Policies: []string{"robust"}, HalfLives: x.lives, LookAgain: x.again}
