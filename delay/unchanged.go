@@ -1,6 +1,7 @@
 package delay
 
 import (
+	"math"
 	"slices"
 
 	"github.com/ranker-worker/ranker-worker/policy"
@@ -25,7 +26,7 @@ const (
 // rankUnchanged sets order to MOSS's ranking of the candidates that were read, and returns their selection probabilities over both halves.
 func (r *Robust) rankUnchanged(candidates []policy.Item, q []float64, key policy.Key, order []int32) []float64 {
 	u, in := &r.unchanged, &r.in
-	in.Items, in.Key, in.Known = candidates, key, r.wholeEstimates()
+	in.Items, in.Key, in.Known = candidates, key, r.wholeEstimates(candidates)
 	if r.attraction.differs() {
 		in.Known = r.attraction.perImpression(candidates, in.Known)
 	}
@@ -39,16 +40,19 @@ func (r *Robust) rankUnchanged(candidates []policy.Item, q []float64, key policy
 	return u.p
 }
 
-// wholeEstimates returns estimates of payoff per selection from the whole past of the candidates that were read.
-func (r *Robust) wholeEstimates() *policy.Known {
+// wholeEstimates returns estimates of payoff per selection from the whole past of the candidates, which were read. As with Direct, a
+// selection in flight counts whole in their weights.
+func (r *Robust) wholeEstimates(candidates []policy.Item) *policy.Known {
 	c, k := r.estimate.Spread(), &r.unchanged.estimates
 	k.Variance, k.Kappa, k.Candidates = c.Sigma*c.Sigma, c.Kappa(), k.Candidates[:0]
 	prior := float64(k.Kappa * c.Mean)
 	for i := range r.means {
 		x := &r.means[i]
-		e := policy.Estimate{Weight: x.Worth + k.Kappa}
-		if e.Weight > 0 {
-			e.Mean = (float64(x.Worth*x.Mean) + prior) / e.Weight
+		e, open := policy.Estimate{Mean: math.Inf(1)}, r.flights.evidence(candidates[i]).Open
+		if weight := x.Worth + k.Kappa; weight > 0 {
+			e = policy.Estimate{Mean: (float64(x.Worth*x.Mean) + prior) / weight, Weight: weight + open}
+		} else if open > 0 {
+			e = policy.Estimate{Mean: r.table.Mean(), Weight: open}
 		}
 		k.Candidates = append(k.Candidates, e)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -348,14 +349,116 @@ func (e *robustEstimate) decide(items *[robustItems][]sumsRow) (expected, chance
 
 func (e *robustEstimate) kappa() float64 { return e.sigma * e.sigma / (e.tau * e.tau) }
 
-// rates are those of items with such recorded expectations.
-func (e *robustEstimate) rates(recorded, chances []float64) (rates []float64) {
+// rates are those of items with such recorded expectations. While no mean has changed, chances do not count.
+func (e *robustEstimate) rates(recorded, chances []float64, changed bool) (rates []float64) {
 	differ := slices.Max(recorded) - slices.Min(recorded)
 	again := 1500 * min(1000, max(1, e.sigma*e.sigma/(differ*differ)/5))
 	for _, c := range chances {
-		rates = append(rates, 0.5*e.sigma/math.Sqrt(min(c, again)+e.kappa()+1))
+		looks := min(c, again)
+		if !changed {
+			looks = again / 2
+		}
+		rates = append(rates, 0.5*e.sigma/math.Sqrt(looks+e.kappa()+1))
 	}
 	return rates
+}
+
+// whole returns the mean and the number of all of an item's payoffs, and whether recent ones contradict the mean.
+func (e *robustEstimate) whole(rows []sumsRow) (mean, n float64, changed bool) {
+	var sum float64
+	var means, worths []float64 // of tails
+	for k, next := len(rows)-1, 4.; k >= 0; k-- {
+		x := &rows[k]
+		n, sum = n+x.n, sum+x.sum-x.n*e.level[e.at(x)]
+		if n >= next {
+			means, worths = append(means, sum/n), append(worths, n)
+		}
+		for next <= n {
+			next *= 2
+		}
+	}
+	if n == 0 {
+		return 0, 0, false
+	}
+	for h := 1; h < len(halfLives)-1; h++ {
+		var worth, lately float64
+		for k := range rows {
+			block := func(k int) int64 { return e.blocks[e.at(&rows[k])].Middle() }
+			w := decay(block(len(rows)-1)-block(k), h)
+			worth, lately = worth+w*rows[k].n, lately+w*(rows[k].sum-rows[k].n*e.level[e.at(&rows[k])])
+		}
+		if worth >= 1 {
+			means, worths = append(means, lately/worth), append(worths, worth)
+		}
+	}
+	for k := range means {
+		changed = changed || differ(means[k], worths[k], sum/n, 4, e.sigma)
+	}
+	return sum / n, n, changed
+}
+
+// leading returns the selection probabilities of MOSS's ranking by whole pasts, for each outcome of draws between equal items, and
+// whether any mean has changed. flying are the numbers of selections in flight.
+func (e *robustEstimate) leading(items *[robustItems][]sumsRow, flying *[robustItems]int, q []float64) (outcomes [][]float64, changed bool) {
+	var index, fed [robustItems]float64
+	total := 0.0
+	for _, rows := range items {
+		_, n, _ := e.whole(rows)
+		total += n
+	}
+	fair, few := total/robustItems, 0.0
+	if 16*e.sigma*e.sigma < 0.25 { // few payoffs are taken to vary by 0.5
+		few = 2*math.Sqrt(fair) + e.kappa()
+	}
+	for i, rows := range items {
+		mean, n, differs := e.whole(rows)
+		changed = changed || differs
+		weight, spread := n+e.kappa()+float64(flying[i]), 2*e.sigma*e.sigma
+		if weight < few {
+			spread = 2 * 0.25
+		}
+		index[i], fed[i] = (n*mean+e.kappa()*e.mean)/(n+e.kappa())+math.Sqrt(spread/weight*math.Log(1+fair/weight)), n
+	}
+	for draw := range permutations(robustItems) {
+		p := make([]float64, robustItems)
+		for first := 0; first < robustItems; {
+			leader := first
+			for i := first + 1; i < robustItems; i++ {
+				switch d := index[i] - index[leader]; {
+				case math.Abs(d) > 1e-9 && d > 0,
+					math.Abs(d) <= 1e-9 && cmp.Or(cmp.Compare(fed[i], fed[leader]), cmp.Compare(flying[i], flying[leader]), cmp.Compare(draw[i], draw[leader])) < 0:
+					leader = i
+				}
+			}
+			for w := first; w <= leader; w++ {
+				p[leader] += q[w]
+			}
+			first = leader + 1
+		}
+		if !slices.ContainsFunc(outcomes, func(other []float64) bool { return slices.Equal(p, other) }) {
+			outcomes = append(outcomes, p)
+		}
+	}
+	return outcomes, changed
+}
+
+// permutations yields those of 0 to n−1, each valid until the next.
+func permutations(n int) iter.Seq[[]int] {
+	return func(yield func([]int) bool) {
+		var place func(p []int) bool
+		place = func(p []int) bool {
+			if len(p) == n {
+				return yield(p)
+			}
+			for i := range n {
+				if !slices.Contains(p, i) && !place(append(p, i)) {
+					return false
+				}
+			}
+			return true
+		}
+		place(make([]int, 0, n))
+	}
 }
 
 // robustRun is a run of TestPipeline_RobustIsRecomputed.
@@ -367,6 +470,8 @@ type robustRun struct {
 	start    int64 // event time of the first round
 	fed      []fedPayoff
 	estimate robustEstimate
+	flying   [robustItems]int
+	halves   int // rankings that MOSS could have made
 	due      [robustRounds + robustLag + 6][]robustAnswer
 	seen     int     // rankings
 	least    float64 // propensity
@@ -407,6 +512,8 @@ func (x *robustRun) until(t *testing.T, count string, n int) {
 func (x *robustRun) decisions(t *testing.T, round int) {
 	items, _, _ := robustFold(&x.grid, x.fed)
 	expected, chances := x.estimate.decide(&items)
+	outcomes, changed := x.estimate.leading(&items, &x.flying, x.q)
+	flying := x.flying
 	records := x.world.rankings(t, 0)
 	require.Len(t, records, x.seen+robustEach)
 	var selections []kafka.Message
@@ -422,9 +529,13 @@ func (x *robustRun) decisions(t *testing.T, round int) {
 			rounded[i] = d.Decision.Expected[k]
 			x.least = min(x.least, d.Decision.Propensities[k])
 		}
-		p := slowest(rounded, x.q, x.estimate.rates(rounded, chances))
+		p := slowest(rounded, x.q, x.estimate.rates(rounded, chances, changed))
+		if !changed {
+			x.halves++
+			p = x.halfOf(p, outcomes, shown, d.Decision.Propensities)
+		}
 		for k, i := range shown {
-			require.InDelta(t, p[i], d.Decision.Propensities[k], 1e-9+1e-7*p[i], "%s: propensity of %s", d.ID, d.Items[k])
+			require.InDelta(t, p[i], d.Decision.Propensities[k], 1e-9+1e-7*p[i], "%s: propensity of %s, of %v", d.ID, d.Items[k], outcomes)
 		}
 		at := robustUser(x.rng, x.q, shown)
 		selections = append(selections, kafka.Message{Topic: x.cfg.Kafka.Topics.Selections, Key: []byte(d.ID),
@@ -440,12 +551,32 @@ func (x *robustRun) decisions(t *testing.T, round int) {
 		if x.rng.IntN(10) == 0 {
 			late += x.rng.IntN(6)
 		}
+		flying[shown[at]]++
 		x.due[round+late] = append(x.due[round+late], robustAnswer{d.ID, fedPayoff{shown[at], d.Decision.Began.UnixMilli(),
 			payoff / robustRange, d.Decision.Propensities[at], d.Decision.Expected[at]}})
 	}
-	x.seen = len(records)
+	x.seen, x.flying = len(records), flying
 	x.publish(t, selections...)
 	x.until(t, "selections.joined", x.seen)
+}
+
+// halfOf returns the mean of a point and of MOSS's probabilities: of the outcome that is the nearest to the recorded propensities.
+func (x *robustRun) halfOf(p []float64, outcomes [][]float64, shown []int, recorded []float64) []float64 {
+	var nearest []float64
+	least := math.Inf(1)
+	for _, o := range outcomes {
+		both, apart := make([]float64, robustItems), 0.0
+		for i := range both {
+			both[i] = (p[i] + o[i]) / 2
+		}
+		for k, i := range shown {
+			apart += math.Abs(both[i] - recorded[k])
+		}
+		if apart < least {
+			nearest, least = both, apart
+		}
+	}
+	return nearest
 }
 
 // answers sends the payoffs due in a round, and waits until they are fed and estimates made.
@@ -463,6 +594,7 @@ func (x *robustRun) answers(t *testing.T, round int) {
 	before := len(x.fed)
 	for _, a := range due {
 		x.fed = append(x.fed, a.fedPayoff)
+		x.flying[a.item]--
 	}
 	x.until(t, "payoffs.applied", len(x.fed))
 	_, _, pass := robustFold(&x.grid, x.fed)
@@ -533,6 +665,8 @@ func playRobust(t *testing.T, env testenv.Env, seed uint64) float64 {
 	x.ranked(t, robustRounds*robustEach)
 	x.lawful(t)
 	require.Greater(t, x.least, 1e-8)
+	require.Greater(t, x.halves, robustChange*robustEach/2, "most of the impressions before the change have halves")
+	require.Less(t, x.halves, x.seen)
 	realised := x.realised / (robustJudged * robustEach)
 	t.Logf("the payoff of the last rounds is %.3f in the mean; the least propensity is %.2g; in %d rounds the level had changed",
 		realised, x.least, x.changes)
