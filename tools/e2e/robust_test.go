@@ -625,10 +625,10 @@ func (x *robustRun) answers(t *testing.T, round int) {
 // spread, expectations and propensities; only the number of payoffs before each estimate is not in the log, and is
 // found from the stored estimate. No propensity collapses, and the best item is found again after its change.
 //
-// In 20,000 plays of this world with the learner alone, the payoff of the judged rounds was 0.397 ± 0.018
-// in the mean, of 0.402 at best; it was below two thirds of that in four, which had not found the new
-// best item in time. It must be above that in one of two plays. With 2·10⁻⁴ to miss it in one, 5·10⁻⁴ at
-// the most (95%), this fails without cause less often than once in 10⁶. A ranking by utility earns 0.05.
+// In 4,000 plays of this world with the learner alone, the payoff of the judged rounds was 0.394 ± 0.022
+// in the mean, of 0.402 at best; none was below two thirds of that. It must be above that in one of two
+// plays. With 8·10⁻⁴ at the most (95%) to miss it in one, this fails without cause less often than once
+// in 10⁶. A ranking by utility earns 0.05.
 func TestPipeline_RobustIsRecomputed(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		best, most := robustBest(robustWindows(), robustRounds-1), 0.0
