@@ -57,7 +57,7 @@ const (
 	nameBytes      = 45       // of an item in the process, besides its name
 	metBytes       = 28       // of one in a partition
 	metApart       = 40       // and if the learner does not share its pooled state
-	metHistory     = 27       // and where that has a history
+	metHistory     = 51       // and where that has a history
 	paidBytes      = 93       // and where it is paid
 	paidApart      = 28       // and where the learner does not share
 	freshBytes     = 89       // and if it does, and no other partition has published the item
