@@ -127,7 +127,7 @@ func NewRobust(c RobustConfig) (*Robust, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrRobust, err)
 	}
-	r := &Robust{base: newBase(moss), unchanged: unchanged{known: c.Policy.Known()}, decides: c.Policy, estimate: estimate, grid: recency.Scheme(c.HalfLives, c.Horizon),
+	r := &Robust{base: newBase(moss), unchanged: unchanged{lookAgain: c.Policy.LookingAgain()}, decides: c.Policy, estimate: estimate, grid: recency.Scheme(c.HalfLives, c.Horizon),
 		pass: inflight.Never, passes: map[int32]int64{}, latest: inflight.Never}
 	if err := r.windows.configure(c.Windows); err != nil {
 		return nil, err
@@ -195,7 +195,7 @@ func (r *Robust) point(candidates []policy.Item, changed bool) (q []float64) {
 	q, _ = r.windows.fold(n)
 	decides := r.decides
 	if !changed {
-		decides = r.unchanged.known
+		decides = r.unchanged.lookAgain
 	}
 	r.scores, r.p = slices.Grow(r.scores[:0], n)[:n], slices.Grow(r.p[:0], n)[:n]
 	shares := r.attraction.shares(candidates, &r.shares)

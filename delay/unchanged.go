@@ -1,7 +1,6 @@
 package delay
 
 import (
-	"math"
 	"slices"
 
 	"github.com/ranker-worker/ranker-worker/policy"
@@ -9,10 +8,11 @@ import (
 )
 
 // unchanged decides for Robust where no candidate's mean has changed (policy.Whole). One half of the rankings are MOSS's, by the means of
-// whole pasts, which explores items without payoffs better. The other half are drawn from policy.Robust.Known's point, which looks at
+// whole pasts, which explores items without payoffs better. The other half are drawn from policy.Robust.LookingAgain's point, which looks at
 // every candidate again. Propensities are those of both halves together.
 type unchanged struct {
-	known     *policy.Robust
+	lookAgain *policy.Robust
+	evidence  []policy.Evidence
 	estimates policy.Known
 	shown, p  []float64
 }
@@ -43,18 +43,12 @@ func (r *Robust) rankUnchanged(candidates []policy.Item, q []float64, key policy
 // wholeEstimates returns estimates of payoff per selection from the whole past of the candidates, which were read. As with Direct, a
 // selection in flight counts whole in their weights.
 func (r *Robust) wholeEstimates(candidates []policy.Item) *policy.Known {
-	c, k := r.estimate.Spread(), &r.unchanged.estimates
-	k.Variance, k.Kappa, k.Candidates = c.Sigma*c.Sigma, c.Kappa(), k.Candidates[:0]
-	prior := float64(k.Kappa * c.Mean)
-	for i := range r.means {
-		x := &r.means[i]
-		e, open := policy.Estimate{Mean: math.Inf(1)}, r.flights.evidence(candidates[i]).Open
-		if weight := x.Worth + k.Kappa; weight > 0 {
-			e = policy.Estimate{Mean: (float64(x.Worth*x.Mean) + prior) / weight, Weight: weight + open}
-		} else if open > 0 {
-			e = policy.Estimate{Mean: r.table.Mean(), Weight: open}
-		}
-		k.Candidates = append(k.Candidates, e)
+	u := &r.unchanged
+	u.evidence = u.evidence[:0]
+	for k, i := range candidates {
+		x := &r.means[k]
+		u.evidence = append(u.evidence, policy.Evidence{W: x.Worth, R: float64(x.Worth * x.Mean), Open: r.flights.evidence(i).Open})
 	}
-	return k
+	r.estimate.Spread().Estimates(u.evidence, r.table, &u.estimates)
+	return &u.estimates
 }

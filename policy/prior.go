@@ -97,15 +97,30 @@ func (b *Belief) expect(t *Table) expectation {
 // mean returns m̃_i and the weight W_i + κ + Open_i. For an item without payoffs and prior it is the mean of all payoffs if some
 // are in flight, else infinite with weight 0.
 func (e *expectation) mean(in *Input, i Item) (mean, weight float64) {
-	s := in.Table.Evidence(i)
+	return e.of(in.Table.Evidence(i), in.Table)
+}
+
+// of is mean for evidence of an item of t.
+func (e *expectation) of(s Evidence, t *Table) (mean, weight float64) {
 	weight = max(s.W, 0) + e.kappa
 	switch {
 	case weight > 0:
 		return (s.R + e.pseudo) / weight, weight + s.Open
 	case s.Open > 0:
-		return in.Table.Mean(), s.Open
+		return t.Mean(), s.Open
 	}
 	return math.Inf(1), 0
+}
+
+// Estimates sets known to the estimates of items of t, by position, from evidence other than the table's.
+func (c *Components) Estimates(evidence []Evidence, t *Table, known *Known) {
+	e := expectation{variance: c.Sigma * c.Sigma, kappa: c.Kappa()}
+	e.pseudo = e.kappa * c.Mean
+	known.Variance, known.Kappa, known.Candidates = e.variance, e.kappa, known.Candidates[:0]
+	for _, s := range evidence {
+		mean, weight := e.of(s, t)
+		known.Candidates = append(known.Candidates, Estimate{Mean: mean, Weight: weight})
+	}
 }
 
 // expected returns the parameters for an impression.

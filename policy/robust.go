@@ -28,7 +28,7 @@ var ErrRobust = errors.New("policy: settings of robust are faulty")
 // Scaling all payoffs, with estimates and prior, changes no point.
 type Robust struct {
 	lookAgain float64
-	known     bool // e_i = A + κ + 1, see Known
+	onlyAgain bool // e_i = A + κ + 1, see LookingAgain
 }
 
 var robustKind = Spec{Name: "robust", Colour: "#0a8550", About: "for payoffs that change, alone or together", Believes: true,
@@ -55,12 +55,14 @@ func NewRobust(lookAgain float64) (*Robust, error) {
 // oftener divides A where MOSS makes the other half of the decisions, so that an item is looked at as often as by Robust alone.
 const oftener = 2
 
-// Known returns the decision for items that another policy explores: e_i = A/2 + κ + 1, so that it only looks again.
-func (r *Robust) Known() *Robust { return &Robust{lookAgain: r.lookAgain / oftener, known: true} }
+// LookingAgain returns the decision for items that another policy explores: e_i = A/2 + κ + 1, so that it only looks again.
+func (r *Robust) LookingAgain() *Robust {
+	return &Robust{lookAgain: r.lookAgain / oftener, onlyAgain: true}
+}
 
 // chances returns e_i without κ + 1; A is r.lookAgain times rarely.
 func (r *Robust) chances(k *Recent, rarely float64) float64 {
-	if r.known {
+	if r.onlyAgain {
 		return r.lookAgain * rarely
 	}
 	return min(k.Chances, r.lookAgain*rarely)

@@ -22,7 +22,7 @@ const (
 	contradiction = 3
 	// tailContradiction is the same for tails, of which many are tested, again and again.
 	tailContradiction = 4
-	// wholeContradiction is the same for half-lives and tails that contradict the whole past: each payoff of each candidate tests it.
+	// wholeContradiction is the same for half-lives that contradict the whole past, which each payoff of each candidate tests.
 	wholeContradiction = 4
 )
 
@@ -101,13 +101,21 @@ func (s *stamp) since(earlier *stamp, k int) float64 {
 // Lepski, Theory of Probability and its Applications, 1991). Means of fewer than least payoffs contradict nothing.
 func longest(mean, worth []float64, least, deviations, sigma float64) int {
 	for next := 1; next < len(mean); next++ {
-		for k := range next {
-			if worth[k] >= least && contradicts(mean[k], worth[k], mean[next], deviations, sigma) {
-				return next - 1
-			}
+		if anyContradicts(mean[:next], worth[:next], mean[next], least, deviations, sigma) {
+			return next - 1
 		}
 	}
 	return len(mean) - 1
+}
+
+// anyContradicts returns whether one of some means, of least payoffs or more, contradicts another.
+func anyContradicts(mean, worth []float64, other, least, deviations, sigma float64) bool {
+	for k := range mean {
+		if worth[k] >= least && contradicts(mean[k], worth[k], other, deviations, sigma) {
+			return true
+		}
+	}
+	return false
 }
 
 // contradicts returns whether a mean of n payoffs differs from another by more than so many σ/√n, plus a margin that makes a single

@@ -48,7 +48,8 @@ func (e *Estimate) Read(i Item) (policy.Recent, policy.Whole) {
 		mean[h] = p.sum[h] / p.n[h]
 	}
 	whole := policy.Whole{Mean: mean[count-1], Worth: p.n[count-1]}
-	whole.Changed = p.contradict(&whole, &mean, count, sigma) || t.contradict(&whole, sigma)
+	whole.Changed = t.contradict(whole.Mean, sigma) || anyContradicts(mean[shortestOfItems:count-1], p.n[shortestOfItems:count-1], whole.Mean, 1,
+		wholeContradiction, sigma)
 	h := shortestOfItems + longest(mean[shortestOfItems:count], p.n[shortestOfItems:count], 1, contradiction, sigma)
 	now := e.levels.now
 	age := e.pass - newest.Middle()
@@ -64,26 +65,6 @@ func (e *Estimate) Read(i Item) (policy.Recent, policy.Whole) {
 	r.Worth *= weight
 	r.Chances = min(r.Chances*weight, common)
 	return r, whole
-}
-
-// contradict returns whether the mean at a half-life contradicts that of the whole past.
-func (p *past) contradict(whole *policy.Whole, mean *perHorizon, count int, sigma float64) bool {
-	for h := shortestOfItems; h < count-1; h++ {
-		if p.n[h] >= 1 && contradicts(mean[h], p.n[h], whole.Mean, wholeContradiction, sigma) {
-			return true
-		}
-	}
-	return false
-}
-
-// contradict returns whether a tail contradicts the mean of the whole past.
-func (t *tails) contradict(whole *policy.Whole, sigma float64) bool {
-	for k := range t.count {
-		if contradicts(t.mean[k], t.worth[k], whole.Mean, wholeContradiction, sigma) {
-			return true
-		}
-	}
-	return false
 }
 
 // add sums up rows and selections in flight, and returns the bucket of the newest; nil without any. The newest is the one where the
@@ -133,10 +114,13 @@ func (t *tails) cut(r *policy.Recent, sigma float64) (at int, cut bool) {
 	for t.count > 0 && t.worth[t.count-1] >= r.Worth {
 		t.count--
 	}
-	for j := range t.count {
-		if contradicts(t.mean[j], t.worth[j], r.Mean, tailContradiction, sigma) {
-			return longest(t.mean[:t.count], t.worth[:t.count], 0, tailContradiction, sigma), true
-		}
+	if !t.contradict(r.Mean, sigma) {
+		return 0, false
 	}
-	return 0, false
+	return longest(t.mean[:t.count], t.worth[:t.count], 0, tailContradiction, sigma), true
+}
+
+// contradict returns whether a tail contradicts a mean of more payoffs.
+func (t *tails) contradict(mean, sigma float64) bool {
+	return anyContradicts(t.mean[:t.count], t.worth[:t.count], mean, 0, tailContradiction, sigma)
 }
