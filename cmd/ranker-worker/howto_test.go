@@ -53,14 +53,7 @@ join: {remember: 24h}
 
 // TestCommandsOfHowTosRun runs the commands of docs/do on one embedded pair, with one worker, one `serve` and their traffic.
 func TestCommandsOfHowTosRun(t *testing.T) {
-	pages := map[string][]pageCommand{}
-	files, err := filepath.Glob("../../docs/do/*.md")
-	require.NoError(t, err)
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		pages[filepath.Base(file)] = commandsOf(string(text))
-	}
+	pages := commandsByPage(t, "../../docs/do/*.md")
 	h := newHowToReader(t)
 	last := make([][]pageCommand, len(lastCommands))
 	read := func(name string) {
@@ -97,17 +90,26 @@ func TestCommandsOfHowTosRun(t *testing.T) {
 func TestReasonsNotToRunAreNeeded(t *testing.T) {
 	var all []pageCommand
 	for _, pattern := range []string{"../../README.md", "../../docs/learn/*.md", "../../docs/do/*.md"} {
-		files, err := filepath.Glob(pattern)
-		require.NoError(t, err)
-		for _, file := range files {
-			text, err := os.ReadFile(file)
-			require.NoError(t, err)
-			all = append(all, commandsOf(string(text))...)
+		for _, commands := range commandsByPage(t, pattern) {
+			all = append(all, commands...)
 		}
 	}
 	for beginning := range notRun {
 		assert.True(t, slices.ContainsFunc(all, func(c pageCommand) bool { return strings.HasPrefix(c.text, beginning) }), "%q stands on no page", beginning)
 	}
+}
+
+// commandsByPage returns the commands of the files that match a pattern, by their names without directories.
+func commandsByPage(t *testing.T, pattern string) map[string][]pageCommand {
+	files, err := filepath.Glob(pattern)
+	require.NoError(t, err)
+	pages := map[string][]pageCommand{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		pages[filepath.Base(file)] = commandsOf(string(text))
+	}
+	return pages
 }
 
 // howToReader is a reader of the how-to pages.

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -41,8 +42,11 @@ var fences = regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```$")
 // programs begin the lines of a fence that has commands. Other fences have configurations, records and outputs.
 var programs = regexp.MustCompile(`^(?:go|\./ranker-worker|ranker-worker|curl|docker|python3|pip|make|git|sh|kubectl|helm|checker|redis-cli|kcat|jq|openssl|kafka-\w+\.sh|#) `)
 
-// comment matches a line's comment.
-var comment = regexp.MustCompile(`(?:^| +)# .*`)
+// comment matches a line's comment, and word a word of an output.
+var (
+	comment = regexp.MustCompile(`(?:^| +)# .*`)
+	word    = regexp.MustCompile(`[a-z]{3,}`)
+)
 
 // curl is a record that a page sends over HTTP.
 var curl = regexp.MustCompile(`(?s)^curl --json '([^']*)' http://127\.0\.0\.1:8081(/v1/(\w+))$`)
@@ -63,7 +67,8 @@ func TestCommandsOfREADMEAndTutorialsRun(t *testing.T) {
 			require.NoError(t, err)
 			r := newReader(t)
 			if page == "README.md" {
-				r.write("worker.yaml", regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").FindStringSubmatch(string(text))[1])
+				all := fences.FindAllStringSubmatch(string(text), -1)
+				r.write("worker.yaml", all[slices.IndexFunc(all, func(fence []string) bool { return fence[1] == "yaml" })][2])
 			}
 			commands := commandsOf(string(text))
 			for _, c := range commands {
@@ -144,9 +149,9 @@ func commandsOf(page string) (all []pageCommand) {
 func (r *reader) shows(output, page string) {
 	var missing []string
 	for line := range strings.Lines(page) {
-		for _, word := range regexp.MustCompile(`[a-z]{3,}`).FindAllString(line, -1) {
-			if !strings.HasPrefix(line, " ") && !strings.Contains(output, word) {
-				missing = append(missing, word)
+		for _, w := range word.FindAllString(line, -1) {
+			if !strings.HasPrefix(line, " ") && !strings.Contains(output, w) {
+				missing = append(missing, w)
 			}
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"iter"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -282,25 +281,32 @@ func (e *robustEstimate) is(stored string) bool {
 	return true
 }
 
+func (e *robustEstimate) middle(r *sumsRow) int64 { return e.blocks[e.at(r)].Middle() }
+
+// decayed returns an item's mean payoff less levels, the number of payoffs behind it, and the chances, by half-life from the newest row.
+func (e *robustEstimate) decayed(rows []sumsRow) (means, worths, chances []float64) {
+	for h := range halfLives {
+		var n, sum, d float64
+		for k := range rows {
+			x := &rows[k]
+			w := decay(e.middle(&rows[len(rows)-1])-e.middle(x), h)
+			n, sum, d = n+w*x.n, sum+w*(x.sum-x.n*e.level[e.at(x)]), d+w*x.chances
+		}
+		means, worths, chances = append(means, sum/n), append(worths, n), append(chances, d)
+	}
+	return means, worths, chances
+}
+
 // read returns an item's recent mean, the number of payoffs behind it, and its chances of selection.
 func (e *robustEstimate) read(rows []sumsRow) (mean, worth, chances float64) {
 	if len(rows) == 0 {
 		return 0, 0, 0
 	}
-	middle := func(k int) int64 { return e.blocks[e.at(&rows[k])].Middle() }
 	forEver, last := len(halfLives)-1, len(rows)-1
-	var means, worths, all []float64
-	for h := range halfLives {
-		var n, sum, d float64
-		for k, x := range rows {
-			w := decay(middle(last)-middle(k), h)
-			n, sum, d = n+w*x.n, sum+w*(x.sum-x.n*e.level[e.at(&rows[k])]), d+w*x.chances
-		}
-		means, worths, all = append(means, sum/n), append(worths, n), append(all, d)
-	}
+	means, worths, all := e.decayed(rows)
 	h := 1 + longestPast(means[1:], worths[1:], 1, 3, e.sigma)
 	mean, worth, chances = means[h], worths[h], all[h]
-	age := e.pass - middle(last)
+	age := e.pass - e.middle(&rows[last])
 	common := all[e.now] * decay(max(0, age), e.now)
 	if m, n, d, cut := e.tail(rows, mean, worth); cut {
 		mean, worth, chances, h = m, n, d, forEver
@@ -361,104 +367,6 @@ func (e *robustEstimate) rates(recorded, chances []float64, changed bool) (rates
 		rates = append(rates, 0.5*e.sigma/math.Sqrt(looks+e.kappa()+1))
 	}
 	return rates
-}
-
-// whole returns the mean and the number of all of an item's payoffs, and whether recent ones contradict the mean.
-func (e *robustEstimate) whole(rows []sumsRow) (mean, n float64, changed bool) {
-	var sum float64
-	var means, worths []float64 // of tails
-	for k, next := len(rows)-1, 4.; k >= 0; k-- {
-		x := &rows[k]
-		n, sum = n+x.n, sum+x.sum-x.n*e.level[e.at(x)]
-		if n >= next {
-			means, worths = append(means, sum/n), append(worths, n)
-		}
-		for next <= n {
-			next *= 2
-		}
-	}
-	if n == 0 {
-		return 0, 0, false
-	}
-	for h := 1; h < len(halfLives)-1; h++ {
-		var worth, lately float64
-		for k := range rows {
-			block := func(k int) int64 { return e.blocks[e.at(&rows[k])].Middle() }
-			w := decay(block(len(rows)-1)-block(k), h)
-			worth, lately = worth+w*rows[k].n, lately+w*(rows[k].sum-rows[k].n*e.level[e.at(&rows[k])])
-		}
-		if worth >= 1 {
-			means, worths = append(means, lately/worth), append(worths, worth)
-		}
-	}
-	for k := range means {
-		changed = changed || differ(means[k], worths[k], sum/n, 4, e.sigma)
-	}
-	return sum / n, n, changed
-}
-
-// leading returns the selection probabilities of MOSS's ranking by whole pasts, for each outcome of draws between equal items, and
-// whether any mean has changed. flying are the numbers of selections in flight.
-func (e *robustEstimate) leading(items *[robustItems][]sumsRow, flying *[robustItems]int, q []float64) (outcomes [][]float64, changed bool) {
-	var index, fed [robustItems]float64
-	total := 0.0
-	for _, rows := range items {
-		_, n, _ := e.whole(rows)
-		total += n
-	}
-	fair, few := total/robustItems, 0.0
-	if 16*e.sigma*e.sigma < 0.25 { // few payoffs are taken to vary by 0.5
-		few = 2*math.Sqrt(fair) + e.kappa()
-	}
-	for i, rows := range items {
-		mean, n, differs := e.whole(rows)
-		changed = changed || differs
-		weight, spread := n+e.kappa()+float64(flying[i]), 2*e.sigma*e.sigma
-		if weight < few {
-			spread = 2 * 0.25
-		}
-		index[i], fed[i] = (n*mean+e.kappa()*e.mean)/(n+e.kappa())+math.Sqrt(spread/weight*math.Log(1+fair/weight)), n
-	}
-	for draw := range permutations(robustItems) {
-		p := make([]float64, robustItems)
-		for first := 0; first < robustItems; {
-			leader := first
-			for i := first + 1; i < robustItems; i++ {
-				switch d := index[i] - index[leader]; {
-				case math.Abs(d) > 1e-9 && d > 0,
-					math.Abs(d) <= 1e-9 && cmp.Or(cmp.Compare(fed[i], fed[leader]), cmp.Compare(flying[i], flying[leader]), cmp.Compare(draw[i], draw[leader])) < 0:
-					leader = i
-				}
-			}
-			for w := first; w <= leader; w++ {
-				p[leader] += q[w]
-			}
-			first = leader + 1
-		}
-		if !slices.ContainsFunc(outcomes, func(other []float64) bool { return slices.Equal(p, other) }) {
-			outcomes = append(outcomes, p)
-		}
-	}
-	return outcomes, changed
-}
-
-// permutations yields those of 0 to n−1, each valid until the next.
-func permutations(n int) iter.Seq[[]int] {
-	return func(yield func([]int) bool) {
-		var place func(p []int) bool
-		place = func(p []int) bool {
-			if len(p) == n {
-				return yield(p)
-			}
-			for i := range n {
-				if !slices.Contains(p, i) && !place(append(p, i)) {
-					return false
-				}
-			}
-			return true
-		}
-		place(make([]int, 0, n))
-	}
 }
 
 // robustRun is a run of TestPipeline_RobustIsRecomputed.
@@ -532,7 +440,7 @@ func (x *robustRun) decisions(t *testing.T, round int) {
 		p := slowest(rounded, x.q, x.estimate.rates(rounded, chances, changed))
 		if !changed {
 			x.halves++
-			p = x.halfOf(p, outcomes, shown, d.Decision.Propensities)
+			p = halfOf(p, outcomes, shown, d.Decision.Propensities)
 		}
 		for k, i := range shown {
 			require.InDelta(t, p[i], d.Decision.Propensities[k], 1e-9+1e-7*p[i], "%s: propensity of %s, of %v", d.ID, d.Items[k], outcomes)
@@ -558,25 +466,6 @@ func (x *robustRun) decisions(t *testing.T, round int) {
 	x.seen, x.flying = len(records), flying
 	x.publish(t, selections...)
 	x.until(t, "selections.joined", x.seen)
-}
-
-// halfOf returns the mean of a point and of MOSS's probabilities: of the outcome that is the nearest to the recorded propensities.
-func (x *robustRun) halfOf(p []float64, outcomes [][]float64, shown []int, recorded []float64) []float64 {
-	var nearest []float64
-	least := math.Inf(1)
-	for _, o := range outcomes {
-		both, apart := make([]float64, robustItems), 0.0
-		for i := range both {
-			both[i] = (p[i] + o[i]) / 2
-		}
-		for k, i := range shown {
-			apart += math.Abs(both[i] - recorded[k])
-		}
-		if apart < least {
-			nearest, least = both, apart
-		}
-	}
-	return nearest
 }
 
 // answers sends the payoffs due in a round, and waits until they are fed and estimates made.
