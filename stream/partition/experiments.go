@@ -200,8 +200,9 @@ func (m *Machine) enrolAdopted(r *event.Ranking) {
 	x := m.trials.byName[a.Experiment]
 	if v := &r.Decision.Verdict; v.Arm != "" && x != nil && x.Run == v.Run && !x.idle {
 		if k := x.Index(v.Arm); k >= 0 {
-			x.arms[k].verdict.take(&verdictOf{units: v.Units, lower: v.Lower, upper: v.Upper})
-			x.arms[k].verdict.said = true
+			of := &x.arms[k].verdict
+			of.take(&verdictOf{units: v.Units, lower: v.Lower, upper: v.Upper})
+			of.said, of.changed = true, true // the store may have it as not written yet
 		}
 	}
 	if a.Fallback {

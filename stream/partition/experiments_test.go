@@ -315,6 +315,22 @@ func TestExperiment_VerdictIsFoundInTheLog(t *testing.T) {
 	require.Equal(t, "1 1 7 -0.5 -0.25 1", w.store.fields[ExperimentsHash]["feed"+verdictField+"feed"])
 }
 
+// A worker dies after a ranking with the verdict, which the store has as not written yet. The next worker finds the ranking, and the one
+// after that does not read it again: no second ranking carries the verdict.
+func TestExperiment_AVerdictFoundInTheLogIsStoredAsWritten(t *testing.T) {
+	w := newWorld(t, trialConfig(t, nil))
+	at := harm(w, day)
+	w.save()
+	require.Regexp(t, " 0$", w.store.fields[ExperimentsHash]["feed"+verdictField+"feed"])
+	require.NotEmpty(t, w.ranked("i", "", at).Decision.Verdict.Arm)
+	w.crash()
+	w.save()
+	require.Regexp(t, " 1$", w.store.fields[ExperimentsHash]["feed"+verdictField+"feed"])
+	w.start()
+	w.walkKnown()
+	require.Empty(t, w.ranked("j", "", at).Decision.Verdict.Arm)
+}
+
 // readAll has a machine take in all that a partition has stored, as a follower would.
 func readAll(w *world, source int32, fields map[string]string) {
 	reader := NewPublishedReader(w.cfg.Learners, w.m.Names())
