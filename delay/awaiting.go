@@ -29,6 +29,7 @@ type awaiting struct {
 	coming  map[int32]*sourceAges                 // by source, during a resync
 	rows    [2]map[inflight.Bucket]struct{}       // rows of ages changed since the last harvest
 
+	since      int64     // start of this partition's earliest bucket at any tick; -inflight.Never before the first
 	pass       int64     // the last tick of this partition; inflight.Never before the first
 	newest     int64     // end of the tick of this partition's newest payoff; inflight.Never before the first
 	made       estimated // estimate as of the last tick
@@ -42,8 +43,8 @@ type awaiting struct {
 
 	none          float64                      // default payoff, normalised
 	worth         policy.Pages[inflight.Worth] // by item: weight of its selections in flight
-	ownWeight     policy.Pages[int64]          // by item: weight of this partition's own, in weightUnits
-	ownWeights    int64                        // the sum of ownWeight
+	ownWeight     policy.Pages[unitWeights]    // by item: weight of this partition's own
+	ownWeights    unitWeights                  // the sum of ownWeight
 	byBlock       bool                         // shares are kept by item, for weights by start time
 	expects       bool                         // expected payoffs are summed, too
 	shares        policy.Pages[itemShares]     // by item, with byBlock: as of the last change
@@ -83,14 +84,20 @@ type sourceAges struct {
 func newSourceAges() *sourceAges { return &sourceAges{newest: inflight.Never} }
 
 func newAwaiting(s Silence) *awaiting {
-	a := &awaiting{grid: inflight.NewScheme(s.Horizon), inParts: s.InParts, pass: inflight.Never, newest: inflight.Never, first: inflight.Never, made: estimated{until: inflight.Never, share: 0.5},
+	a := &awaiting{grid: inflight.NewScheme(s.Horizon), inParts: s.InParts, since: -inflight.Never, pass: inflight.Never, newest: inflight.Never,
+		first: inflight.Never, made: estimated{until: inflight.Never, share: 0.5},
 		theirs: map[int32]*sourceAges{}, coming: map[int32]*sourceAges{}, awaited: map[inflight.Bucket]inflight.Interval{}, none: s.Default, byBlock: s.Drift > 0,
 		rows: [2]map[inflight.Bucket]struct{}{{}, {}}}
 	a.settled = policy.NewTotals(func(_ int32, before, after inflight.Outcomes) {
 		a.all = a.all.Add(after).Add(inflight.Outcomes{Paid: -before.Paid, Unpaid: -before.Unpaid, Below: -before.Below, Under: -before.Under})
 	})
+	a.cover()
 	return a
 }
+
+// cover sets the lengths of buckets and ticks by the time that this partition's selections cover. Since and pass change at ticks only, so
+// that all buckets are as of one length, and a restored learner has the same.
+func (a *awaiting) cover() { a.grid.Cover(a.pass - a.since) }
 
 func (a *awaiting) grow(items int) {
 	a.others.Grow(items)
@@ -187,13 +194,17 @@ func (a *awaiting) reweigh(i policy.Item) {
 			*a.shares.At(i) = shares
 		}
 	}
-	units, before := int64(own.Sum()*weightUnits), a.ownWeight.Get(i)
+	units, before := unitWeights{int64(own.Sum() * weightUnits), int64(own.Below * weightUnits)}, a.ownWeight.Get(i)
 	if units == before {
 		return
 	}
-	a.ownWeights += units - before
+	a.ownWeights.sum += units.sum - before.sum
+	a.ownWeights.below += units.below - before.below
 	*a.ownWeight.At(i) = units
 }
+
+// unitWeights are the weight of selections in flight, and the part of it for payoffs below the default, in weightUnits.
+type unitWeights struct{ sum, below int64 }
 
 // flightWeights returns the weight of an item's selections in flight: of all sources, and of this partition.
 func (a *awaiting) flightWeights(i policy.Item) (all, own inflight.Worth, shares itemShares) {
@@ -315,6 +326,10 @@ func (a *awaiting) advance(watermark int64, changed func(i policy.Item, merged b
 	}
 	behind := a.whole != nil && a.now().until > a.pass // the weights are as of the previous tick then, all of them
 	a.pass, a.unwritten = pass, true
+	if len(a.every) > 0 {
+		a.since = min(a.since, a.every[0].Start())
+	}
+	a.cover()
 	var merged []policy.Item
 	for i, own := range a.own.All() {
 		if len(*own) > 0 && own.Merge(&a.grid, pass) {

@@ -18,7 +18,8 @@ import (
 //   - Hash "settled" maps "<item>" to the numbers of paid and of expired selections; if some were paid below the default, also
 //     their number and the sum of their shortfalls.
 //   - Hash "ages" maps a bucket, "<level>:<index>", to its delays (inflight.Ages), and "below:<level>:<index>" to those of payoffs
-//     below the default. "pass" is the partition's tick, and "newest" the end of its newest payoff's tick.
+//     below the default. "pass" is the partition's tick, "newest" the end of its newest payoff's tick, and "since" the start of its
+//     earliest bucket.
 //   - Field "silence" of hash "learner" is the last estimate: tick, time up to which payoffs have been read, share paid, delay
 //     distribution. Field "below", if there are payoffs below the default, is their share, mean and delay distribution.
 //
@@ -33,6 +34,7 @@ var (
 	fieldBelow   = []byte("below")
 	fieldPass    = []byte("pass")
 	fieldNewest  = []byte("newest")
+	fieldSince   = []byte("since")
 	prefixBelow  = []byte("below:")
 	errSettled   = errors.New("the value is not two or four numbers with blanks between")
 	errEstimate  = errors.New("the value is not an estimate")
@@ -77,6 +79,10 @@ func (a *awaiting) harvest(r Recorder, to *writer) {
 	}
 	a.unwritten = false
 	e := a.now()
+	if a.since < -inflight.Never {
+		to.value = strconv.AppendInt(to.value[:0], a.since, 10)
+		r.Field(hashAges, fieldSince, to.value)
+	}
 	to.value = strconv.AppendInt(to.value[:0], a.pass, 10)
 	r.Field(hashAges, fieldPass, to.value)
 	to.value = strconv.AppendInt(append(to.value, ' '), a.evidenceUntil(), 10)
@@ -124,7 +130,7 @@ func (a *awaiting) harvestAges(r Recorder, to *writer) {
 	for side, prefix := range [][]byte{sideAbove: nil, sideBelow: prefixBelow} {
 		for _, row := range slices.SortedFunc(maps.Keys(a.rows[side]), inflight.Bucket.Compare) {
 			to.field = inflight.AppendBucket(append(to.field[:0], prefix...), row)
-			if to.value = a.ages[side].AppendRow(to.value[:0], &a.grid, row); len(to.value) == 0 {
+			if to.value = a.ages[side].AppendRow(to.value[:0], row); len(to.value) == 0 {
 				r.Field(hashAges, to.field, nil)
 				continue
 			}
@@ -146,6 +152,13 @@ func appendNumbers(dst []byte, all []float64) []byte {
 func (a *awaiting) load(hash string, field, value []byte) error {
 	switch hash {
 	case hashAges:
+		if bytes.Equal(field, fieldSince) {
+			since, err := parsePass(value)
+			if err == nil {
+				a.since = since
+			}
+			return err
+		}
 		return a.setAges(&a.ages, &a.pass, &a.newest, field, value)
 	case hashSettled:
 		i, err := parseItem(field, a.settled.Len())
@@ -266,6 +279,7 @@ func parseShares(words [][]byte) (numbers []float64, err error) {
 
 // loaded ends loading. After a change of the horizon buckets are merged, since later ones would overlap them.
 func (a *awaiting) loaded() {
+	a.cover()
 	every := map[inflight.Bucket]inflight.Interval{}
 	for _, own := range a.own.All() {
 		own.Merge(&a.grid, a.pass)
@@ -280,6 +294,9 @@ func (a *awaiting) loaded() {
 // setSource sets a field of another source; nil removes it, and a malformed value is ignored. i's weight may have changed.
 func (a *awaiting) setSource(source int32, hash string, field, value []byte, items Translate) (i policy.Item, changed bool) {
 	if hash == hashAges {
+		if bytes.Equal(field, fieldSince) { // of its own ticks only
+			return 0, false
+		}
 		s := a.coming[source]
 		if s == nil {
 			s = a.theirs[source]

@@ -517,8 +517,8 @@ func TestDirect_SpansAreNotKeptForOtherSelections(t *testing.T) {
 	})
 }
 
-// A longer horizon has longer blocks. Spans stored with shorter blocks merge into them. Later spans then do not overlap these, and
-// can be loaded.
+// Over the time that its selections cover, a longer horizon has longer buckets. Intervals stored with shorter buckets merge into them.
+// Later intervals then do not overlap these, and can be loaded.
 func TestDirect_HorizonMayGrow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := &lawful{now: 1 << 30}
@@ -528,11 +528,12 @@ func TestDirect_HorizonMayGrow(t *testing.T) {
 			w.check(t)
 		}
 		w.start(t, ageing(1<<20))
+		select1(w.now - 1<<27)
 		w.learner.Advance(w.now)
 		select1(w.now)
 		w.start(t, ageing(1<<27))
 		select1(w.now + 2000)
-		require.Len(t, w.learner.flights.awaiting.own.Get(1), 1)
+		require.Len(t, w.learner.flights.awaiting.own.Get(1), 2)
 		w.start(t, ageing(1<<27))
 		w.check(t)
 	})

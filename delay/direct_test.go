@@ -124,6 +124,7 @@ func TestDirect_IsItsDefinition(t *testing.T) {
 				want := Status{Fed: fed, Flights: int64(len(slow.open)), Silence: SilenceStatus{Law: law}}
 				if law == SilenceAtOnce {
 					want.Silence.Weight = float64(len(slow.open))
+					want.Silence.Payoffs = silence.Default * want.Silence.Weight
 				}
 				require.Equal(t, want, fast.Status())
 			},

@@ -125,6 +125,8 @@ func (a *awaiting) takeOver(from *awaiting, numbers []policy.Item) {
 		a.ages[side].Each(func(row inflight.Bucket) { a.rows[side][row] = struct{}{} })
 	}
 	a.pass, a.unwritten = max(a.pass, from.pass), true
+	a.since = min(a.since, from.since)
+	a.cover()
 	a.newest, a.newer = max(a.newest, from.newest), a.newer || from.newest != inflight.Never
 }
 

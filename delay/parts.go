@@ -30,11 +30,13 @@ func over(p history.Payoffs, d float64) int64 { return p.R - p.N*history.InUnits
 type partialPayoffs struct {
 	policy.Totals[history.Payoffs]
 	stored policy.Pages[history.Payoffs] // our own at the last harvest
+	total  history.Payoffs               // the sum of our own
 }
 
 func (p *partialPayoffs) replace(i policy.Item, before, now history.Payoffs) {
 	if before != now {
 		p.AddOwn(i, now.Minus(before), 1)
+		p.total = p.total.Add(now.Minus(before))
 	}
 }
 
@@ -91,6 +93,7 @@ func (p *partialPayoffs) load(field, value []byte) error {
 		return err
 	}
 	*p.stored.At(i) = b
+	p.total = p.total.Add(b.Minus(p.Own(i)))
 	p.Set(i, b)
 	return nil
 }

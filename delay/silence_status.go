@@ -1,14 +1,22 @@
 package delay
 
-import "github.com/ranker-worker/ranker-worker/policy"
+import (
+	"github.com/ranker-worker/ranker-worker/delay/history"
+	"github.com/ranker-worker/ranker-worker/delay/inflight"
+	"github.com/ranker-worker/ranker-worker/policy"
+)
 
 // SilenceStatus describes a learner's selections in flight.
 type SilenceStatus struct {
 	Law SilenceLaw
 	// Weight is the weight of this partition's selections in flight, in selections never paid.
 	Weight float64
+	// Payoffs is the payoff with which this weight counts, in payoff ranges: assumed for unpaid selections, and partial payoffs so far.
+	Payoffs float64
 	// Known says that the fields below are set: with SilenceAges, from the first payoff on.
 	Known bool
+	// Coming is the share of payoffs that come at the greatest ages seen so far (inflight.Coming).
+	Coming float64
 	// Share is the share of selections that are paid; Median and P90 are quantiles of the delay in milliseconds. They are over all
 	// partitions, as of the last tick.
 	Share       float64
@@ -22,12 +30,15 @@ func (f *flights) status() SilenceStatus {
 	s := SilenceStatus{Law: f.silence.Law}
 	switch a := f.awaiting; {
 	case a != nil:
-		s.Weight = float64(a.ownWeights) / weightUnits
+		s.Weight = float64(a.ownWeights.sum) / weightUnits
+		below := float64(a.ownWeights.below) / weightUnits
+		s.Payoffs = f.silence.Default*(s.Weight-below) + a.now().low*below
 		e, paid := a.now(), a.all.Paid
 		if a.whole != nil {
 			paid = a.whole.all.Paid
 		}
 		if s.Known = e.late[sideAbove].Known() && (a.inParts || paid > 0); s.Known {
+			s.Coming = a.stillComing()
 			s.Median, s.P90 = e.late[sideAbove].Age(&a.grid, 0.5), e.late[sideAbove].Age(&a.grid, 0.9)
 			if !a.inParts { // partial payoffs do not show which selections are paid
 				s.Share = e.share
@@ -35,8 +46,24 @@ func (f *flights) status() SilenceStatus {
 		}
 	case f.silence.Law == SilenceAtOnce:
 		s.Weight = float64(f.total)
+		s.Payoffs = f.silence.Default * s.Weight
+	}
+	if f.parts != nil && s.Law != SilenceWaits {
+		s.Payoffs += float64(over(f.parts.total, f.silence.Default)) / history.Units
 	}
 	return s
+}
+
+// stillComing returns the share of payoffs that come at the greatest ages seen.
+func (a *awaiting) stillComing() float64 {
+	one, of := 1., a
+	if a.inParts {
+		one = history.Units
+	}
+	if a.whole != nil {
+		of = a.whole
+	}
+	return inflight.Coming(&a.grid, a.now().until, one, of.agesOf(sideAbove)...)
 }
 
 // weightUnits is the number of units per selection in sums of weights, which are exact in them.
@@ -46,7 +73,7 @@ const weightUnits = 1 << 20
 func (f *flights) ownWeight(i policy.Item) float64 {
 	switch {
 	case f.awaiting != nil:
-		return float64(f.awaiting.ownWeight.Get(i)) / weightUnits
+		return float64(f.awaiting.ownWeight.Get(i).sum) / weightUnits
 	case f.silence.Law == SilenceAtOnce:
 		return float64(f.Own(i))
 	}

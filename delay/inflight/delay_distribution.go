@@ -58,16 +58,48 @@ func (l *DelayDistribution) Share(g *Scheme, b Bucket, pass int64) float64 {
 // prior is an estimate's initial number of payoffs, uniform in the logarithm of age; a single late payoff then matters little.
 const prior = 2
 
+// nearby is the factor by which a bin counts less in the prior of those above it with each bin seen: a quarter at an octave.
+const nearby = math.Sqrt2 / 2
+
 // Estimate returns the delay distribution from ages seen at a tick. Long delays of recent selections are not seen yet, so each
 // payoff is compared only with those of buckets in which it could have been as late (D. Lynden-Bell, "A method of allowing for
 // known observational selection in small samples applied to 3CR quasars", MNRAS 1971). It is conditional on payment: selections and
 // the share paid do not matter. A payoff's weight halves with each horizon, or more slowly where too few would be left. Ages may
 // count amounts, one list per partition; one is the amount of a payoff of 1.
+//
+// Ages above the oldest selection's are not seen at all. As few payoffs are expected there as in the octaves below, and never more than
+// the uniform prior says. That alone would have half of the payoffs still to come, with minutes of data and a horizon of a month.
+// A share that has come that is too large scales the means of all items alike; one that is too small makes all of them 1.
 func Estimate(g *Scheme, pass int64, one float64, ages ...*Ages) DelayDistribution {
 	bins := g.Bins()
 	come := make([]float64, bins)
 	come[bins-1] = 1
-	at, upTo := make([]float64, bins), make([]float64, bins) // payoffs compared at a bin: of that bin, and of bins up to it
+	at, upTo := compared(g, pass, one, ages)
+	late := make([]float64, bins)
+	var below, of float64 // late and compared payoffs of bins below
+	for k := range bins {
+		uniform := 1 / float64(k+1)
+		expected := min(uniform, (below+float64(one*prior*uniform))/(of+one*prior))
+		weight := float64(one * prior * float64(k+1) / float64(bins))
+		late[k] = (at[k] + float64(weight*expected)) / (upTo[k] + weight)
+		if upTo[k] > 0 {
+			below, of = float64(below*nearby)+at[k], float64(of*nearby)+upTo[k]
+		}
+	}
+	share := 1.
+	for k := bins - 1; k > 0; k-- {
+		share *= 1 - late[k]
+		come[k-1] = math.Round(share*precision) / precision
+	}
+	return DelayDistribution{come}
+}
+
+// precision makes shares short in text: they stand in the log of decisions.
+const precision = 1e6
+
+// compared returns by bin the payoffs that are compared: those of the bin, and those of bins up to it.
+func compared(g *Scheme, pass int64, one float64, ages []*Ages) (at, upTo []float64) {
+	at, upTo = make([]float64, g.Bins()), make([]float64, g.Bins())
 	h := halfLife(g, pass, one, ages)
 	for _, a := range ages {
 		for i := range a.rows {
@@ -84,12 +116,27 @@ func Estimate(g *Scheme, pass int64, one float64, ages ...*Ages) DelayDistributi
 			}
 		}
 	}
-	for k := bins - 1; k > 0; k-- {
-		at, upTo := at[k], upTo[k]
-		late := (at + float64(one*prior/float64(bins))) / (upTo + float64(one*prior*float64(k+1)/float64(bins)))
-		come[k-1] = come[k] * (1 - late)
+	return at, upTo
+}
+
+// Coming returns the share of payoffs that come in the last two octaves of the ages seen at a tick, while these are younger than the
+// horizon; else 0. Of greater ages nothing is known: where the share is large, most payoffs may be still to come. See Estimate.
+func Coming(g *Scheme, pass int64, one float64, ages ...*Ages) float64 {
+	at, upTo := compared(g, pass, one, ages)
+	last := len(upTo) - 1
+	for last > 0 && upTo[last] == 0 {
+		last--
 	}
-	return DelayDistribution{come}
+	if last == len(upTo)-1 {
+		return 0
+	}
+	before := 1.0
+	for k := max(1, last-7); k <= last; k++ {
+		if upTo[k] > 0 {
+			before *= 1 - at[k]/upTo[k]
+		}
+	}
+	return 1 - before
 }
 
 // enough is the number of payoffs that decay leaves.

@@ -195,3 +195,30 @@ func TestEstimate_FollowsWhatChanges(t *testing.T) {
 	require.Less(t, off, 0.3)
 	require.Greater(t, rare, 0.7)
 }
+
+// After minutes in which all payoffs come at once, few more are expected until a horizon of a month. Where they come evenly over the ages
+// seen, many more may come, and Coming says so.
+func TestEstimate_BeyondTheAgesSeen(t *testing.T) {
+	g := NewScheme(30 * day)
+	g.Cover(1_500_000)
+	pass := g.Tick(lately + 1_500_000)
+	for _, c := range []struct {
+		delay       func(k int64) int64 // of the payoff of a selection at second k
+		least, most float64             // share come by the ages seen
+		allCome     bool
+	}{
+		{func(k int64) int64 { return 1000 * (1 + k%20) }, 0.95, 1, true},
+		{func(k int64) int64 { return 1000 * (1 + k*7919%1500) }, 0, 0.55, false},
+	} {
+		var a Ages
+		for k := range int64(1500) {
+			if age := c.delay(k); 1000*k+age <= 1_500_000 {
+				a.Add(&g, a.Row(&g, lately+1000*k, pass), age, 1)
+			}
+		}
+		l := Estimate(&g, pass, 1, &a)
+		share := l.By(&g, 1_200_000)
+		require.True(t, c.least <= share && share <= c.most, "%v", share)
+		require.Equal(t, c.allCome, Coming(&g, pass, 1, &a) < 0.1)
+	}
+}

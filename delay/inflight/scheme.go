@@ -12,32 +12,44 @@ type Scheme struct {
 }
 
 const (
-	leastLevel = 10 // buckets are at least a second long
-	// Shortest is the least length of a bucket, in milliseconds.
+	leastLevel = 10
+	// Shortest is the least length of a bucket and the length of the first bin, in milliseconds.
 	Shortest   = 1 << leastLevel
 	coarseness = 6
-	fineness   = 12 // the unit is a 4,096th to a 2,048th of the horizon: ticks cost time
+	fineness   = 12
 )
 
-// NewScheme returns the scheme of a horizon in milliseconds, at least 1.
+// NewScheme returns the scheme of a horizon in milliseconds, at least 1, as of data that cover all of it (see Cover).
 func NewScheme(horizon int64) Scheme {
-	return newGrid(horizon, max(leastLevel, bits.Len64(uint64(horizon))-fineness))
+	g := newScheme(horizon, 0)
+	g.Cover(horizon)
+	return g
 }
 
 // NewSchemeUpTo returns a scheme with the longest unit up to a bound; both in milliseconds, at least 1 and Shortest.
-func NewSchemeUpTo(horizon, unit int64) Scheme { return newGrid(horizon, bits.Len64(uint64(unit))-1) }
+func NewSchemeUpTo(horizon, unit int64) Scheme { return newScheme(horizon, bits.Len64(uint64(unit))-1) }
 
 // NewCoarseScheme is for large sums: its unit is a 64th to a 32nd of the horizon, and buckets are at most about half as long as old.
 func NewCoarseScheme(horizon int64) Scheme {
-	g := newGrid(horizon, max(leastLevel, bits.Len64(uint64(horizon))-coarseness))
+	g := newScheme(horizon, levelOf(horizon, coarseness))
 	g.ages = 2
 	return g
 }
 
-func newGrid(horizon int64, level int) Scheme {
+// Cover sets the unit to a 4,096th to a 2,048th of the time that the data cover, in milliseconds, or of the horizon if that is less.
+// So the first minutes have ticks of seconds whatever the horizon is, and a year's data have no more ticks than they need. Bins do not
+// change.
+func (g *Scheme) Cover(span int64) { g.level = levelOf(min(span, g.horizon), fineness) }
+
+// levelOf returns the level whose buckets are a span's 2^(−finer) to 2^(1−finer) in length.
+func levelOf(span int64, finer int) int {
+	return max(leastLevel, bits.Len64(uint64(max(0, span)))-finer)
+}
+
+func newScheme(horizon int64, level int) Scheme {
 	g := Scheme{horizon: horizon, level: level, ages: 4}
 	for k := 0; ; k++ {
-		end := g.binEnd(k)
+		end := binEnd(k)
 		g.ends = append(g.ends, end)
 		if end >= horizon {
 			return g
@@ -47,18 +59,18 @@ func newGrid(horizon int64, level int) Scheme {
 
 var quarters = [4]uint64{1 << 62, 0x4c1bf828c6dc54b7, 0x5a827999fcef3242, 0x6ba27e656b4eb57a}
 
-func (g *Scheme) binEnd(k int) int64 {
-	high, low := bits.Mul64(quarters[k%4], 1<<(g.level+k/4))
+func binEnd(k int) int64 {
+	high, low := bits.Mul64(quarters[k%4], 1<<(leastLevel+k/4))
 	return int64(high<<2 | low>>62)
 }
 
 // Horizon returns the horizon, in milliseconds.
 func (g *Scheme) Horizon() int64 { return g.horizon }
 
-// Unit returns the length of the shortest buckets and of the first bin, in milliseconds: a power of two.
+// Unit returns the length of the shortest buckets, in milliseconds: a power of two.
 func (g *Scheme) Unit() int64 { return 1 << g.level }
 
-// Bins returns the number K of bins. Bin 0 is [0,u), bin k is [u·2^((k−1)/4), u·2^(k/4)); the last contains the horizon.
+// Bins returns the number K of bins. With s = Shortest, bin 0 is [0,s), bin k is [s·2^((k−1)/4), s·2^(k/4)); the last contains the horizon.
 func (g *Scheme) Bins() int { return len(g.ends) }
 
 // Bin returns the bin of an age in milliseconds; K for one past the horizon.
@@ -66,10 +78,10 @@ func (g *Scheme) Bin(age int64) int {
 	switch {
 	case age > g.horizon:
 		return len(g.ends)
-	case age < g.Unit():
+	case age < Shortest:
 		return 0
 	}
-	octave := bits.Len64(uint64(age)) - 1 - g.level
+	octave := bits.Len64(uint64(age)) - 1 - leastLevel
 	k := min(4*octave+1, len(g.ends)-1) // the horizon may be the end of the last bin
 	for k < len(g.ends)-1 && age >= g.ends[k] {
 		k++

@@ -18,12 +18,14 @@ const (
 	lately   = int64(1_784_000_000_000) // in 2026
 )
 
-// grids are of any horizon, those at which a bin ends included.
+// grids are of any horizon, those at which a bin ends included, and of data that cover some of it.
 func grids() *rapid.Generator[Scheme] {
 	return rapid.Custom(func(t *rapid.T) Scheme {
-		return NewScheme(rapid.OneOf(
+		g := NewScheme(rapid.OneOf(
 			rapid.SampledFrom([]int64{1, 1000, 1023, 1024, 1025, 1217, 1218, 2048, 1 << 24, 1 << 31, 3600_000, day, 30 * day, longest}),
 			rapid.Int64Range(1, 10_000), rapid.Int64Range(1, longest)).Draw(t, "horizon"))
+		g.Cover(rapid.OneOf(rapid.Just(g.Horizon()), rapid.Int64Range(0, g.Horizon())).Draw(t, "covered"))
+		return g
 	})
 }
 
@@ -46,23 +48,40 @@ func slowEdge(level, k int) int64 {
 }
 
 // slowBins are the ends of bins, up to the first that is not before the horizon.
-func slowBins(horizon int64) (unit int64, ends []int64) {
-	level := leastLevel
-	for 1<<(level+fineness) <= horizon {
-		level++
-	}
+func slowBins(horizon int64) (ends []int64) {
 	for k := 0; len(ends) == 0 || ends[k-1] < horizon; k++ {
-		ends = append(ends, slowEdge(level, k))
+		ends = append(ends, slowEdge(leastLevel, k))
 	}
-	return 1 << level, ends
+	return ends
+}
+
+// The unit is a 4,096th to a 2,048th of the time covered, but at least Shortest, and at most that of the horizon. It grows with the time,
+// and bins stay as they are.
+func TestScheme_CoverIsItsDefinition(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := grids().Draw(t, "grid")
+		bins := slices.Clone(g.ends)
+		span := rapid.OneOf(rapid.Int64Range(-100, 10*day), rapid.Int64Range(0, 2*longest), rapid.SampledFrom([]int64{Never, 0, 1 << 22, 1<<22 - 1})).Draw(t, "span")
+		level := leastLevel
+		for 1<<(level+fineness) <= min(span, g.Horizon()) {
+			level++
+		}
+		g.Cover(span)
+		require.Equal(t, int64(1)<<level, g.Unit())
+		require.Equal(t, bins, g.ends)
+		if unit := g.Unit(); unit > Shortest {
+			require.True(t, min(span, g.Horizon()) >= 2048*unit && min(span, g.Horizon()) < 4096*unit)
+		}
+		g.Cover(g.Horizon())
+		require.Equal(t, NewScheme(g.Horizon()), g)
+	})
 }
 
 // A bin is that of the definition, at all edges and around them, and the last one has the horizon.
 func TestGrid_BinIsItsDefinition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := grids().Draw(t, "grid")
-		unit, ends := slowBins(g.Horizon())
-		require.Equal(t, unit, g.Unit())
+		ends := slowBins(g.Horizon())
 		require.Equal(t, len(ends), g.Bins())
 		require.GreaterOrEqual(t, ends[len(ends)-1], g.Horizon())
 		slow := func(age int64) int {

@@ -3,7 +3,6 @@ package inflight
 import (
 	"bytes"
 	"errors"
-	"slices"
 	"strconv"
 )
 
@@ -103,24 +102,28 @@ func parseCount(text []byte, most int64) (int64, error) {
 	return n, nil
 }
 
-// AppendRow writes a row: the level of the scheme's unit, and "bin:count" with a blank before each; nothing if it is empty.
-func (a *Ages) AppendRow(dst []byte, g *Scheme, row Bucket) []byte {
+// AppendRow writes a row as "bin:count" with blanks between; nothing if it is empty.
+func (a *Ages) AppendRow(dst []byte, row Bucket) []byte {
 	at, found := a.search(row)
-	if !found || !slices.ContainsFunc(a.rows[at].bins, func(n int64) bool { return n != 0 }) {
+	if !found {
 		return dst
 	}
-	dst = strconv.AppendInt(dst, int64(g.level), 10)
+	first := len(dst)
 	for k, n := range a.rows[at].bins {
-		if n != 0 {
-			dst = strconv.AppendInt(append(dst, ' '), int64(k), 10)
-			dst = strconv.AppendInt(append(dst, ':'), n, 10)
+		if n == 0 {
+			continue
 		}
+		if len(dst) > first {
+			dst = append(dst, ' ')
+		}
+		dst = strconv.AppendInt(dst, int64(k), 10)
+		dst = strconv.AppendInt(append(dst, ':'), n, 10)
 	}
 	return dst
 }
 
-// SetRow replaces a row by one that AppendRow wrote, also with another horizon, whose bins have the same ends at another index. Nil
-// removes the row. It fails with ErrText.
+// SetRow replaces a row by one that AppendRow wrote, also with a longer horizon, whose further bins are ignored. Nil removes the row.
+// It fails with ErrText.
 func (a *Ages) SetRow(g *Scheme, row Bucket, text []byte) error {
 	if text == nil {
 		if at, found := a.search(row); found {
@@ -128,22 +131,16 @@ func (a *Ages) SetRow(g *Scheme, row Bucket, text []byte) error {
 		}
 		return nil
 	}
-	first, rest, _ := bytes.Cut(text, []byte{' '})
-	level, err := parseSmall(first, longestLevel)
-	if err != nil || level < leastLevel || len(rest) == 0 {
-		return ErrText
-	}
 	bins, last := make([]int64, g.Bins()), -1
-	for word := range bytes.SplitSeq(rest, []byte{' '}) {
+	for word := range bytes.SplitSeq(text, []byte{' '}) {
 		bin, count, _ := bytes.Cut(word, []byte{':'})
 		k, errBin := parseSmall(bin, 4*longestLevel)
 		n, errCount := parseCount(count, mostAges)
 		if errBin != nil || errCount != nil || k <= last {
 			return ErrText
 		}
-		last = k
-		if k = max(0, k+4*(level-g.level)); k < len(bins) {
-			add(&bins[k], n)
+		if last = k; k < len(bins) {
+			bins[k] = n
 		}
 	}
 	copy(a.row(g, row), bins)

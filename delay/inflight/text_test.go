@@ -2,6 +2,7 @@ package inflight
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -55,8 +56,8 @@ func FuzzParseSpans(f *testing.F) {
 }
 
 func FuzzAges_SetRow(f *testing.F) {
-	for _, text := range []string{"10 0:3 7:2", "14 1:1", "10", "10 ", "10 7:2 0:3", "10 0:3 0:3", "12 184:1", "12 185:1", "9 1:1", "10 1:0",
-		"10 01:1", "10 1:9007199254740992 2:1", "+10 1:1", "10 1:1 ", "46 0:9"} {
+	for _, text := range []string{"0:3 7:2", "1:1", "", " ", "7:2 0:3", "0:3 0:3", "184:1", "185:1", "1:0", "01:1", "1:9007199254740992 2:1",
+		"+1:1", "1:1 ", " 1:1"} {
 		f.Add([]byte(text), int64(day))
 	}
 	f.Fuzz(func(t *testing.T, text []byte, horizon int64) {
@@ -71,13 +72,11 @@ func FuzzAges_SetRow(f *testing.F) {
 			require.Zero(t, a)
 			return
 		}
-		written := a.AppendRow(nil, &g, row)
+		written := a.AppendRow(nil, row)
 		if written == nil {
 			return // all of it was of greater ages than the horizon
 		}
-		if levelOf(text) == g.level && binsOf(&a) == words(text) {
-			require.Equal(t, string(text), string(written))
-		}
+		require.True(t, strings.HasPrefix(string(text), string(written)), "%q of %q", written, text)
 		var again Ages
 		require.NoError(t, again.SetRow(&g, row, written))
 		require.Equal(t, a, again)
@@ -85,51 +84,26 @@ func FuzzAges_SetRow(f *testing.F) {
 	})
 }
 
-// levelOf is the level that the text of a row, which was taken, says.
-func levelOf(text []byte) int { return int(text[0]-'0')*10 + int(text[1]-'0') }
-
-// words are in a row's text, besides the level.
-func words(text []byte) (n int) {
-	for _, c := range text {
-		if c == ' ' {
-			n++
-		}
-	}
-	return n
-}
-
-// binsOf is how many bins have payoffs.
-func binsOf(a *Ages) (n int) {
-	for _, r := range a.rows {
-		for _, x := range r.bins {
-			if x != 0 {
-				n++
-			}
-		}
-	}
-	return n
-}
-
-// A horizon that is changed leaves ages as long as they were, as far as they are below it, in the bins of its unit.
+// After a change of the horizon, ages stay in their bins as far as they are below it.
 func TestAges_SetRowOfAnotherHorizon(t *testing.T) {
 	from, to := NewScheme(day), NewScheme(30*day)
 	row := from.BucketOf(lately, Never)
-	for _, grids := range [][2]*Scheme{{&from, &to}, {&to, &from}} {
-		was, is := grids[0], grids[1]
+	for _, schemes := range [][2]*Scheme{{&from, &to}, {&to, &from}} {
+		was, is := schemes[0], schemes[1]
 		for k := range was.Bins() {
 			var a, b Ages
 			a.row(was, row)[k] = 7
-			require.NoError(t, b.SetRow(is, row, a.AppendRow(nil, was, row)))
+			require.NoError(t, b.SetRow(is, row, a.AppendRow(nil, row)))
 			want := make([]int64, is.Bins())
-			if end := was.binEnd(k); is.Bin(min(end-1, is.Horizon())) < is.Bins() && end <= is.binEnd(is.Bins()-1) {
-				want[is.Bin(min(end-1, is.Horizon()))] = 7
+			if k < len(want) {
+				want[k] = 7
 			}
 			require.Equal(t, want, b.row(is, row), "bin %d of %d in %d", k, was.Horizon(), is.Horizon())
 		}
 	}
 	var a Ages
 	require.NoError(t, a.SetRow(&from, row, nil), "what is not there may be taken out")
-	require.NoError(t, a.SetRow(&from, row, []byte("16 1:1")))
+	require.NoError(t, a.SetRow(&from, row, []byte("1:1")))
 	require.NoError(t, a.SetRow(&from, row, nil))
-	require.Empty(t, a.AppendRow(nil, &from, row))
+	require.Empty(t, a.AppendRow(nil, row))
 }

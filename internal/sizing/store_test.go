@@ -10,6 +10,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/state/redisstore"
+	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
@@ -23,6 +24,9 @@ func near(t *testing.T, what string, measured, estimated float64, constants stri
 	assert.LessOrEqual(t, math.Abs(estimated-measured), within*measured,
 		"%s: measured %.1f, estimated %.1f. Where that is not a fault of the worker's, set %s in costs.go", what, measured, estimated, constants)
 }
+
+// month is the default payoff horizon, in milliseconds.
+const month = 720 * 3_600_000
 
 // measuredLearners are those whose entries and items differ.
 var measuredLearners = []struct{ name, yaml string }{
@@ -67,6 +71,13 @@ func testRedis(t *testing.T, yaml string) {
 	selection := func(i int) *partition.Record { return f.selection(all[i]) }
 	payoff := func(i int) *partition.Record { return f.payoff(all[i]) }
 
+	// A selection of a month ago makes the ticks as long as they are for years: those of younger data are seconds apart.
+	f.at = began - month
+	old, r := f.impression()
+	o.step([]*partition.Record{r})
+	o.step([]*partition.Record{f.selection(old)})
+	f.at = began
+	o.machine.Tick(began, [event.Inputs]bool{true, true, true})
 	// The statistics learned first let later entries be as they are for years.
 	run(ids, impressions)
 	run(ids, selection)

@@ -27,7 +27,7 @@ func TestSeen_APauseIsShort(t *testing.T) {
 			bytes += p.second(epochs)
 		}
 		t.Logf("%d epochs a second: %.1f bytes a second", epochs, float64(bytes)/seconds)
-		require.Less(t, bytes, 50*seconds, "%d epochs a second", epochs)
+		require.Less(t, bytes, 120*seconds, "%d epochs a second; the ticks of data this young are seconds apart", epochs)
 		seen := p.decide()
 		last := seen[len(seen)-1]
 		require.Equal(t, SeenEpoch, last.Kind, "the ranking that ends the pause says what it goes by")

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math"
 	"math/big"
-	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,7 +28,7 @@ type silenceFold struct {
 	none    float64 // the default, normalised
 	newest  int64   // time of the newest payoff
 	began   bool    // it began with an import, whose rows are not known
-	strange bool    // and the import had other bins
+	first   int64   // earliest start of a selection that ended or is pending
 }
 
 // settledCounts counts paid and unpaid selections, the paid ones below the
@@ -64,10 +63,14 @@ func (lf *learnerFold) followSilence() {
 		return
 	}
 	horizon := max(1, lf.variants[0].PayoffHorizon.Milliseconds())
-	s := &silenceFold{grid: inflight.NewScheme(horizon), pass: lf.stored.pass, settled: map[uint32]settledCounts{}, totals: map[ageBin]int64{},
+	s := &silenceFold{grid: inflight.NewScheme(horizon), pass: lf.stored.pass, first: math.MaxInt64, settled: map[uint32]settledCounts{}, totals: map[ageBin]int64{},
 		rows: map[ageRow]map[int]int64{}}
 	for k := 0; k == 0 || s.ends[k-1] < horizon; k++ {
-		s.ends = append(s.ends, binEnd(s.grid.Unit(), k))
+		s.ends = append(s.ends, binEnd(k))
+	}
+	s.grid.Cover(0)
+	if lf.stored.since != nil {
+		s.grid.Cover(lf.stored.pass - *lf.stored.since)
 	}
 	s.parts = lf.variants[0].Aggregate == config.Sum
 	s.none = normalise(lf.variants[0], *lf.variants[0].OnExpiry.Default)
@@ -78,7 +81,6 @@ func (lf *learnerFold) followSilence() {
 			s.settled[b.fold(uint32(number))] = n
 		}
 		for at, row := range b.ages {
-			s.strange = s.strange || int64(1)<<row.level != s.grid.Unit()
 			for bin, n := range row.bins {
 				s.totals[ageBin{at.below, bin}] += n
 			}
@@ -86,9 +88,9 @@ func (lf *learnerFold) followSilence() {
 	}
 }
 
-// binEnd returns the end of a delay bin: unit·2^(k/4), rounded down.
-func binEnd(unit int64, k int) int64 {
-	x := new(big.Int).Exp(big.NewInt(unit), big.NewInt(4), nil)
+// binEnd returns the end of a delay bin: 1,024 ms·2^(k/4), rounded down.
+func binEnd(k int) int64 {
+	x := new(big.Int).Exp(big.NewInt(1024), big.NewInt(4), nil)
 	x.Lsh(x, uint(k))
 	return x.Sqrt(x).Sqrt(x).Int64()
 }
@@ -98,6 +100,7 @@ const neverPaid = -1
 
 // take adds an item's selection with a normalised payoff after a delay, or without one.
 func (s *silenceFold) take(item uint32, began event.Millis, age int64, paid float64) {
+	s.first = min(s.first, began)
 	if s.parts {
 		return
 	}
@@ -194,6 +197,7 @@ func (lf *learnerFold) compareSpans(f *fold) {
 			continue
 		}
 		item, began := int64(e.items[e.selected]), e.began
+		lf.silence.first = min(lf.silence.first, began)
 		at := slices.IndexFunc(lf.stored.spans[item], func(x storedSpan) bool { return x.block.Start() <= began && began < x.block.End() })
 		if at < 0 {
 			if !f.out.ok(silenceFlights, false) {
@@ -262,20 +266,26 @@ func (lf *learnerFold) checkAges(f *fold) {
 	s, pass := lf.silence, lf.stored.pass
 	latest := s.grid.Tick(f.state.watermark)
 	same := lf.imported == nil && len(f.past[lf.name]) == 0 // else it may be of another group, or none yet
-	if !f.out.ok(silenceAges, s.grid.Tick(pass) == pass && (pass == latest || !same)) {
-		f.out.breach(silenceAges, lf.name+": pass", fmt.Sprint(latest), fmt.Sprint(pass))
+	// The length of a tick may have grown at the last one.
+	if !f.out.ok(silenceAges, pass%(4*inflight.Shortest) == 0 && (latest <= pass && pass <= f.state.watermark || !same)) {
+		f.out.breach(silenceAges, lf.name+": pass", fmt.Sprintf("%d to %d", latest, f.state.watermark), fmt.Sprint(pass))
+	}
+	if since := lf.stored.since; since != nil && same && s.first != math.MaxInt64 {
+		if least := s.grid.BucketOf(s.first, pass).Start(); !f.out.ok(silenceAges, *since >= least) {
+			f.out.breach(silenceAges, lf.name+": start of the earliest bucket", fmt.Sprintf("%d or later", least), fmt.Sprint(*since))
+		}
 	}
 	if lf.stored.estimated != nil {
 		equal(f.out, silenceAges, lf.name+": pass of the estimate", pass, *lf.stored.estimated)
 	}
-	if lf.loose || s.strange {
+	if lf.loose {
 		f.out.open(silenceAges)
 		return
 	}
 	// The newest payoff counts with its own time, or with the pass at which it was read if that is earlier.
 	if newest := lf.stored.newest; same && newest != 0 {
 		most := s.grid.Tick(s.newest) + s.grid.TickLength()
-		if !f.out.ok(silenceAges, s.grid.Tick(newest) == newest && newest <= most) {
+		if !f.out.ok(silenceAges, newest%(4*inflight.Shortest) == 0 && newest <= most) {
 			f.out.breach(silenceAges, lf.name+": newest payoff", fmt.Sprintf("up to %d", most), fmt.Sprint(newest))
 		}
 	}
@@ -295,7 +305,6 @@ func (lf *learnerFold) checkAges(f *fold) {
 		return
 	}
 	for b, row := range lf.stored.ages {
-		equal(f.out, silenceAges, fmt.Sprintf("%s: unit of %v", lf.name, b), int(bits.TrailingZeros64(uint64(s.grid.Unit()))), row.level)
 		lf.checkRow(f, b, row.bins)
 	}
 	for b := range s.rows {
@@ -330,8 +339,7 @@ type storedSpan struct {
 
 // storedAges are payoffs by bin, of one row.
 type storedAges struct {
-	level int // of the unit
-	bins  map[int]int64
+	bins map[int]int64
 }
 
 var errSilence = errors.New("not as it is written")
@@ -417,7 +425,7 @@ func (s *storedLearner) loadSettled(field, value string) error {
 	return nil
 }
 
-// loadAges reads the pass, or a row: the unit's level, and "<bin>:<count>" for each bin with payoffs.
+// loadAges reads a time, or a row: "<bin>:<count>" for each bin with payoffs.
 func (s *storedLearner) loadAges(field, value string) (err error) {
 	if field == "pass" {
 		s.pass, err = strconv.ParseInt(value, 10, 64)
@@ -427,17 +435,18 @@ func (s *storedLearner) loadAges(field, value string) (err error) {
 		s.newest, err = strconv.ParseInt(value, 10, 64)
 		return err
 	}
+	if field == "since" {
+		since, err := strconv.ParseInt(value, 10, 64)
+		s.since = &since
+		return err
+	}
 	name, below := strings.CutPrefix(field, "below:")
 	b, err := parseBlock(name)
 	if err != nil {
 		return err
 	}
-	words := strings.Split(value, " ")
 	row := storedAges{bins: map[int]int64{}}
-	if row.level, err = strconv.Atoi(words[0]); err != nil {
-		return fmt.Errorf("the unit: %w", err)
-	}
-	for _, word := range words[1:] {
+	for word := range strings.SplitSeq(value, " ") {
 		bin, count, _ := strings.Cut(word, ":")
 		k, errBin := strconv.ParseUint(bin, 10, 16)
 		n, errCount := strconv.ParseInt(count, 10, 64)
