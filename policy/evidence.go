@@ -27,3 +27,13 @@ func (e Evidence) Mean() float64 {
 	}
 	return e.R / e.W
 }
+
+// Wald returns the centre and the variance of an interval for the mean of payoffs in [0,1]. Two payoffs of 0 and two of 1 are added, so
+// that few payoffs have a large variance (A. Agresti and B. Coull, "Approximate is better than exact for interval estimation of
+// binomial proportions", The American Statistician 1998).
+func (e Evidence) Wald() (centre, variance float64) {
+	const added = 4
+	n := max(e.W, 0) + added
+	centre = (e.R + added/2) / n
+	return centre, max(0, (e.Q+added/2)/n-centre*centre) / n
+}

@@ -13,13 +13,16 @@ import (
 
 // LearnerValue sums a learner's payoffs, with the estimates for ranking by utility (partition.Counterfactual), in payoff ranges.
 type LearnerValue struct {
-	Payoffs   int64 // of ended impressions, defaults included
-	PayoffSum float64
+	Payoffs       int64 // of ended impressions, defaults included
+	PayoffSum     float64
+	PayoffSquares float64
+	Counting      partition.Counting // change of selections in flight that count as ended
 	partition.Counterfactual
 }
 
-func valueOf(l *partition.LearnerStatus) LearnerValue {
-	return LearnerValue{l.Conduct.Payoffs, l.Conduct.Sum, l.Comparison}
+// ValueOf returns the sums of a learner of one partition, since its state was loaded.
+func ValueOf(l *partition.LearnerStatus) LearnerValue {
+	return LearnerValue{l.Conduct.Payoffs, l.Conduct.Sum, l.Conduct.Squares, l.Counting, l.Comparison}
 }
 
 // rise adds the increase from before to now. A machine counts from 0, so lower counts come from a new one.
@@ -29,6 +32,9 @@ func (v *LearnerValue) rise(before, now *LearnerValue) {
 	}
 	v.Payoffs += now.Payoffs - before.Payoffs
 	v.PayoffSum += now.PayoffSum - before.PayoffSum
+	v.PayoffSquares += now.PayoffSquares - before.PayoffSquares
+	v.Counting.Weight += now.Counting.Weight - before.Counting.Weight
+	v.Counting.Payoffs += now.Counting.Payoffs - before.Counting.Payoffs
 	v.Decisions += now.Decisions - before.Decisions
 	v.Known += now.Known - before.Known
 	v.First += now.First - before.First
@@ -36,6 +42,7 @@ func (v *LearnerValue) rise(before, now *LearnerValue) {
 	v.Outpaid += now.Outpaid - before.Outpaid
 	v.Expected += now.Expected - before.Expected
 	v.ExpectedSum += now.ExpectedSum - before.ExpectedSum
+	v.ExpectedVariance += now.ExpectedVariance - before.ExpectedVariance
 	v.Shared += now.Shared - before.Shared
 	v.SharesSum += now.SharesSum - before.SharesSum
 	v.PayingSum += now.PayingSum - before.PayingSum

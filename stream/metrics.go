@@ -266,7 +266,7 @@ func (m *Metrics) observeLearners(p int32, s *task.Status) {
 		k := learnerKey{p, l.Name}
 		m.contexts.observe(k, l.Context)
 		before, known := m.learners[k]
-		now := learnerCounts{l.Holds, l.Ended, l.Unfed, l.Level.Changes, l.Personal.Fits, l.BurnIn, l.Contradictions, l.Unrated, l.Conduct.Blocked, l.Conduct.Rare, l.Conduct.RareExpected, valueOf(l), l.Filled}
+		now := learnerCounts{l.Holds, l.Ended, l.Unfed, l.Level.Changes, l.Personal.Fits, l.BurnIn, l.Contradictions, l.Unrated, l.Conduct.Blocked, l.Conduct.Rare, l.Conduct.RareExpected, ValueOf(l), l.Filled}
 		if now == before && known {
 			continue
 		}

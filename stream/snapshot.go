@@ -168,10 +168,11 @@ var (
 
 	descFed = gaugeDesc("fed_payoffs", "Payoffs that a learner's decisions use, those of other partitions included if pooled.",
 		"learner", "partition")
-	descSilence = gaugeDesc("silence_weight", "Weight of selections in flight, in selections that were never paid.", "learner")
-	descShare   = gaugeDesc("paid_share", "Estimated share of selections that are paid.", "learner")
-	descDelay   = gaugeDesc("payoff_delay_seconds", "Delay within which a share of the payoffs has come.", "learner", "quantile")
-	descDrops   = gaugeDesc("silence_informative",
+	descSilencePayoffs = gaugeDesc("silence_payoffs", "Payoffs with which the weight of selections in flight counts: assumed and partial ones"+inRanges+".", "learner")
+	descSilence        = gaugeDesc("silence_weight", "Weight of selections in flight, in selections that were never paid.", "learner")
+	descShare          = gaugeDesc("paid_share", "Estimated share of selections that are paid.", "learner")
+	descDelay          = gaugeDesc("payoff_delay_seconds", "Delay within which a share of the payoffs has come.", "learner", "quantile")
+	descDrops          = gaugeDesc("silence_informative",
 		"With on_expiry: drop, by how much the share of selections that are paid differs between items, in standard deviations.", "learner")
 	descSelectionShare = gaugeDesc("selection_share",
 		"With direct: share of impressions that end with a selection, over all partitions, from ended impressions with known rankings.", "learner")
@@ -196,7 +197,7 @@ var (
 
 	snapshotDescs = []*prometheus.Desc{descLag, descWatermark, descClock, descWalk, descPending, descParked, descParkedBytes, descUnsaved,
 		descFull, descWaiting, descPhase, descStopped, descOnHold, descQueued, descFlights, descItems, descFed, descInstances,
-		descUndecided, descWindows, descSelections, descSilence, descShare, descDelay, descDrops, descRangeUsed, descContextSD, descFeatureSD,
+		descUndecided, descWindows, descSelections, descSilence, descSilencePayoffs, descShare, descDelay, descDrops, descRangeUsed, descContextSD, descFeatureSD,
 		descGroups, descSince,
 		descSelectionShare, descLevel, descLevelHalfLife, descLift, descLiftUnits, descLiftLag, descTripped}
 )
@@ -281,6 +282,7 @@ func (s *Snapshots) Collect(ch chan<- prometheus.Metric) {
 func collectSilence(gauge func(d *prometheus.Desc, v float64, labels ...string), name string, l *LearnerSnapshot) {
 	if l.Silence.Law != delay.SilenceWaits {
 		gauge(descSilence, l.Silence.Weight, name)
+		gauge(descSilencePayoffs, l.Silence.Payoffs, name)
 	}
 	if l.Silence.Known {
 		gauge(descShare, l.Silence.Share, name)
@@ -392,11 +394,11 @@ func (t *totals) add(p *PartitionSnapshot) {
 
 // addSilence adds a partition's selections in flight. Paid shares and delays are pooled: the partition with the most payoffs is up to date.
 func (sum *LearnerSnapshot) addSilence(l *LearnerSnapshot) {
-	weight := sum.Silence.Weight + l.Silence.Weight
+	weight, payoffs := sum.Silence.Weight+l.Silence.Weight, sum.Silence.Payoffs+l.Silence.Payoffs
 	if !sum.Silence.Known || l.Silence.Known && l.Fed > sum.Fed {
 		sum.Silence, sum.Fed = l.Silence, l.Fed
 	}
-	sum.Silence.Weight = weight
+	sum.Silence.Weight, sum.Silence.Payoffs = weight, payoffs
 	sum.Drops.Items += l.Drops.Items
 	sum.Drops.Statistic += l.Drops.Statistic
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/stream"
+	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
@@ -45,6 +46,7 @@ func collect(source Source, counters Counters) Summary {
 	learners := map[string]*Learner{}
 	for _, c := range source.Learners() {
 		learners[c.Name] = &Learner{Name: clip(c.Name, nameRunes), Policy: c.PolicyName, Delay: c.DelayName, PayoffRange: [2]float64{c.PayoffMin, c.PayoffMax},
+			Horizon: float64(c.PayoffHorizon) / 1000, Timeout: float64(c.SelectionTimeout) / 1000,
 			Undecided: -1, TopItems: []Item{}}
 	}
 	for _, number := range slices.Sorted(maps.Keys(seen)) {
@@ -100,6 +102,10 @@ func (l *Learner) add(s *partition.LearnerStatus) {
 		return
 	}
 	l.PerImpression = l.PerImpression || s.Attraction.Learned
+	i := &s.Account.Impressions
+	l.Ranked += s.Account.Read[event.Impressions]
+	l.Resolved += i.Paid + i.Defaulted + i.Expired
+	l.Left += i.Unselected
 	l.Items += int64(s.Items)
 	l.Awaited += s.Flights
 	l.Queued += s.Queued
@@ -117,7 +123,7 @@ func (l *Learner) add(s *partition.LearnerStatus) {
 		}
 		l.Silence.Weight += s.Silence.Weight
 		if s.Silence.Known && (!l.Silence.Known || s.Fed > l.Fed) { // pooled: the partition with the most payoffs is up to date
-			l.Silence.Known, l.Silence.Share = true, s.Silence.Share
+			l.Silence.Known, l.Silence.Share, l.Silence.Coming = true, s.Silence.Share, s.Silence.Coming
 			l.Silence.Median, l.Silence.P90 = float64(s.Silence.Median)/1000, float64(s.Silence.P90)/1000
 		}
 	}
@@ -147,7 +153,7 @@ func (s *Summary) addLook(number int32, look *partition.Sample, learners map[str
 		}
 		for _, i := range k.Items {
 			e := &i.Evidence
-			l.TopItems = mergeItem(l.TopItems, Item{clip(i.Name, nameRunes), float64(i.First), float64(i.Favourite), e.W, e.R, e.Q})
+			l.TopItems = mergeItem(l.TopItems, Item{clip(i.Name, nameRunes), float64(i.First), float64(i.Favourite), e.W, e.R, e.Q, e.Open})
 		}
 		if k.Ranking != nil {
 			s.Rankings = append(s.Rankings, rankingOf(number, l, k.Ranking))
@@ -165,7 +171,7 @@ func mergeItem(all []Item, i Item) []Item {
 	o.First += i.First
 	o.Favourite += i.Favourite
 	if i.W > o.W {
-		o.W, o.R, o.Q = i.W, i.R, i.Q
+		o.W, o.R, o.Q, o.Open = i.W, i.R, i.Q, i.Open
 	}
 	return all
 }
@@ -191,8 +197,9 @@ func rankingOf(number int32, l *Learner, k *partition.RankingSample) Ranking {
 
 func countsOf(t *stream.LearnerTotal) Counts {
 	v, i := &t.Value, &t.Account.Impressions
-	return Counts{Ended: i.Paid + i.Defaulted + i.Expired + i.Unselected, Payoffs: v.Payoffs, PayoffSum: v.PayoffSum, Decisions: v.Decisions,
-		Known: v.Known, First: v.First, Compared: v.Compared, Outpaid: v.Outpaid, Expected: v.Expected, ExpectedSum: v.ExpectedSum,
+	return Counts{Ended: i.Paid + i.Defaulted + i.Expired + i.Unselected, Payoffs: v.Payoffs, PayoffSum: v.PayoffSum, PayoffSquares: v.PayoffSquares,
+		Counted: v.Counting.Weight, CountedSum: v.Counting.Payoffs, Decisions: v.Decisions,
+		Known: v.Known, First: v.First, Compared: v.Compared, Outpaid: v.Outpaid, Expected: v.Expected, ExpectedSum: v.ExpectedSum, ExpectedVariance: v.ExpectedVariance,
 		Weighed: v.Weighed, Weights: v.Weights, Squares: v.Squares, WeighedSum: v.WeighedSum, Joined: t.Account.Selections.Joined,
 		Unselected: i.Unselected, Shared: v.Shared, SharesSum: v.SharesSum, PayingSum: v.PayingSum}
 }

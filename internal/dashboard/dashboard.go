@@ -134,6 +134,13 @@ func (b *Dashboard) remember(now time.Time) {
 		}
 	}
 	b.before = before
+	for k := range page.Learners {
+		if l := &page.Learners[k]; l.early() != "" {
+			c := p.learners[l.Name]
+			c.Early = 1
+			p.learners[l.Name] = c
+		}
+	}
 	b.history.add(p)
 }
 

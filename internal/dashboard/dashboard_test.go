@@ -26,6 +26,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream"
+	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/experiment"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 	"github.com/ranker-worker/ranker-worker/stream/task"
@@ -82,7 +83,8 @@ func busy(id string) *worker {
 	s.Experiments = []partition.ExperimentStatus{{Name: "feed", Run: 2, Control: "control", Decides: true, Arms: []partition.ArmStatus{
 		{Name: "control", Units: 40, Mean: 0.5}, {Name: "feed", Units: 360, Mean: 0.625, Tripped: true,
 			Lift: experiment.Lift{Units: 400, Estimate: 0.125, Lower: -0.25, Upper: 0.5}}}}}
-	s.Learners = []partition.LearnerStatus{{Name: "feed", Items: 2, Status: delay.Status{Fed: 5, Flights: 3, Windows: []float64{0.75, 0.25}, Selections: 8,
+	ended := partition.Account{Read: [event.Inputs]int64{103}, Impressions: partition.ImpressionAccount{Paid: 60, Unselected: 40}}
+	s.Learners = []partition.LearnerStatus{{Name: "feed", Items: 2, Account: ended, Status: delay.Status{Fed: 5, Flights: 3, Windows: []float64{0.75, 0.25}, Selections: 8,
 		Silence: delay.SilenceStatus{Law: delay.SilenceAges, Weight: 0.5, Known: true, Share: 0.875, Median: 1500, P90: 60_000}}}, {Name: "gone", Gone: true}}
 	look := &partition.Sample{Learners: []partition.LearnerSample{{Name: "feed", Rule: "the best leads", First: 10, Favourite: 10,
 		Personal: delay.ContextualStatus{Known: true, Payoffs: 5, Deviations: [delay.Causes]float64{0.25, 0.125, -1, 0.0625, -1},
@@ -107,6 +109,7 @@ func (w *worker) does() {
 	v.Account.Impressions.Unselected += 40
 	v.Value.Payoffs += 60
 	v.Value.PayoffSum += 45
+	v.Value.PayoffSquares += 40
 	v.Value.Decisions += 100
 	v.Value.Known += 100
 	v.Value.First += 25
@@ -316,21 +319,28 @@ func TestEstimatesOfRankingByUtility(t *testing.T) {
 		{Counts{Ended: 10, Unselected: 5, Payoffs: 4, Joined: 5, Expected: 4, ExpectedSum: 2, Shared: 4, SharesSum: 3.2, PayingSum: 1.6}, 0.32, byShares},
 		{Counts{Ended: 100, Payoffs: 100, Weighed: 100, Weights: 40, Squares: 50, WeighedSum: 10}, 0.25, byPropensities},
 		{Counts{Ended: 100, Payoffs: 100, Weighed: 100, Weights: 40, Squares: 800, WeighedSum: 10}, -1, byPropensities},
+		{Counts{Ended: 10, Payoffs: 10, PayoffSum: 5, Counted: 10, Decisions: 30, Known: 30, First: 30, Expected: 20, ExpectedSum: 2}, 0.25, byRankings},
 		{Counts{Ended: 10, Payoffs: 5}, -1, ""},
 		{Counts{}, -1, ""},
 	} {
-		x, how := c.c.byUtility(unit)
+		x, _, how := c.c.byUtility(unit)
 		require.Equal(t, c.how, how)
 		require.Equal(t, c.want < 0, x == nil)
 		if x != nil {
 			require.InDelta(t, c.want, *x, 1e-6)
 		}
 	}
-	late := Counts{Ended: 500, Unselected: 490, Joined: 510, Payoffs: 10, PayoffSum: 4}
-	require.InDelta(t, 0.51*0.4, *late.perImpression(unit), 1e-5, "where most payoffs are on their way, as where they are not")
-	late = Counts{Ended: 500, Unselected: 500, Joined: 500}
-	require.Nil(t, late.perImpression(unit), "nothing is paid yet")
-	require.Zero(t, *(&Counts{Ended: 5, Unselected: 5}).perImpression(unit), "nobody selects")
+	perImpression := func(c Counts, payoffs [2]float64) *float64 {
+		x, half := c.perImpression(payoffs)
+		require.Equal(t, x == nil, half == nil)
+		return x
+	}
+	require.InDelta(t, 0.51*0.4, *perImpression(Counts{Ended: 500, Unselected: 490, Joined: 510, Payoffs: 10, PayoffSum: 4}, unit), 1e-5,
+		"where most payoffs are on their way, as where they are not")
+	require.InDelta(t, 0.1, *perImpression(Counts{Ended: 10, Joined: 100, Payoffs: 10, PayoffSum: 10, Counted: 90}, unit), 1e-5, "selections in flight count as unpaid")
+	require.InDelta(t, -0.8, *perImpression(Counts{Ended: 10, Joined: 100, Payoffs: 10, PayoffSum: 10, Counted: 90}, [2]float64{-1, 1}), 1e-5)
+	require.Nil(t, perImpression(Counts{Ended: 500, Unselected: 500, Joined: 500}, unit), "nothing is paid yet")
+	require.Zero(t, *perImpression(Counts{Ended: 5, Unselected: 5}, unit), "nobody selects")
 	i := Item{W: 100, R: 40, Q: 40}
 	mean, low, high := i.interval()
 	require.InDelta(t, 0.4, mean, 1e-9)

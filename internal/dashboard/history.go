@@ -128,8 +128,11 @@ func (h *history) show(ranges map[string][2]float64) *History {
 			if c.Ended < fewest {
 				continue
 			}
-			s.Payoff[i] = c.perImpression(ranges[name])
-			x, how := c.byUtility(ranges[name])
+			if c.Early > 0 {
+				continue
+			}
+			s.Payoff[i], _ = c.perImpression(ranges[name])
+			x, _, how := c.byUtility(ranges[name])
 			if s.ByUtility[i] = x; x != nil {
 				s.How = how
 			}

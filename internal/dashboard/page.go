@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"github.com/ranker-worker/ranker-worker/stream"
@@ -60,11 +61,14 @@ type LearnerPage struct {
 	Learner
 	// Payoff is per impression: Selecting times PerSelection, each over the impressions with a known value.
 	Payoff       *float64   `json:"payoff"`
+	PayoffError  *float64   `json:"payoff_error"` // half the length of its 95 % interval
+	Early        string     `json:"early"`        // why it is too early for Payoff, if so
 	Selecting    *float64   `json:"selecting"`    // share of impressions with a selection; null also without a selections topic
 	SelectingOf  int64      `json:"selecting_of"` // impressions
 	PerSelection *float64   `json:"per_selection"`
-	PaidFor      int64      `json:"paid_for"` // selections of PerSelection: paid, or past their deadline
+	PaidFor      int64      `json:"paid_for"` // selections of PerSelection: paid, past their deadline, and the weight of those in flight
 	ByUtility    *float64   `json:"by_utility"`
+	GainError    *float64   `json:"gain_error"`  // half the length of the 95 % interval of Payoff minus ByUtility; null: not known
 	How          string     `json:"how"`         // the estimate used
 	Ended        int64      `json:"ended"`       // impressions
 	Outpaid      *float64   `json:"outpaid"`     // share of decisions in which another candidate pays better than the favourite
@@ -77,7 +81,7 @@ type ItemPage struct {
 	First     *float64 `json:"first"`     // share of recent decisions that show it first
 	Favourite *float64 `json:"favourite"` // share in which it is the favourite
 	Worth     float64  `json:"worth"`     // number of payoffs behind the mean
-	Mean      *float64 `json:"mean"`      // null: none
+	Mean      *float64 `json:"mean"`      // null: none, or more than half of its selections wait for their payoff
 	Low       float64  `json:"low"`       // lower end of the 95 % interval of the mean
 	High      float64  `json:"high"`      // upper end
 }
@@ -167,6 +171,7 @@ func (p *Page) addLearner(l *Learner) {
 		o.Windows, o.WindowSelections = l.Windows, l.WindowSelections
 	}
 	o.Fed = max(o.Fed, l.Fed)
+	o.Ranked, o.Resolved, o.Left = o.Ranked+l.Ranked, o.Resolved+l.Resolved, o.Left+l.Left
 	o.Items += l.Items
 	o.Awaited += l.Awaited
 	o.Queued += l.Queued
@@ -187,13 +192,19 @@ func (p *Page) addLearner(l *Learner) {
 
 // value sets the values over the history, and scales items to the payoffs' own unit.
 func (l *LearnerPage) value(c Counts) {
-	l.Ended = c.Ended
-	l.Payoff, l.PaidFor, l.SelectingOf = c.perImpression(l.PayoffRange), c.paidFor(), c.Joined+c.Unselected
-	l.Selecting = share(c.Joined, l.SelectingOf)
-	if each, ok := c.perSelection(l.PayoffRange); ok {
-		l.PerSelection = rounded(each)
+	l.Ended, l.PaidFor, l.SelectingOf = c.Ended, int64(math.Round(c.paidFor())), c.Joined+c.Unselected
+	if l.Early = l.early(); l.Early == "" {
+		l.Payoff, l.PayoffError = c.perImpression(l.PayoffRange)
+		l.Selecting = share(c.Joined, l.SelectingOf)
+		if each, ok := c.perSelection(l.PayoffRange); ok {
+			l.PerSelection = rounded(each)
+		}
+		l.ByUtility, l.GainError, l.How = c.byUtility(l.PayoffRange)
+		if l.Payoff != nil {
+			unselected, unpaid := l.open()
+			l.PayoffError = rounded(*l.PayoffError + (unselected+unpaid)*math.Abs(*l.Payoff))
+		}
 	}
-	l.ByUtility, l.How = c.byUtility(l.PayoffRange)
 	l.Outpaid, l.FirstShare = share(c.Outpaid, c.Compared), share(c.First, c.Known)
 	l.sortItems()
 	low, width := l.PayoffRange[0], l.PayoffRange[1]-l.PayoffRange[0]
@@ -207,7 +218,7 @@ func (l *LearnerPage) value(c Counts) {
 		if l.Favourites > 0 {
 			row.Favourite = rounded(i.Favourite / l.Favourites)
 		}
-		if i.W > 0 {
+		if i.W > 0 && i.Open <= i.W {
 			row.Mean = rounded(low + width*mean)
 		}
 		l.ItemRows = append(l.ItemRows, row)

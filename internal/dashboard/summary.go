@@ -120,6 +120,14 @@ type Learner struct {
 
 	PerImpression bool `json:"per_impression,omitempty"` // it maximises payoff per impression; else per selection
 
+	// Horizon is the payoff horizon, and Timeout the selection timeout, 0 without a selections topic; in seconds.
+	Horizon float64 `json:"horizon"`
+	Timeout float64 `json:"timeout"`
+	// Ranked counts impressions since the learner began, Resolved those of them that ended with a selection, Left those that ended without.
+	Ranked   int64 `json:"ranked"`
+	Resolved int64 `json:"resolved"`
+	Left     int64 `json:"left"`
+
 	Fed       int64    `json:"fed"`     // payoffs that decisions use
 	Items     int64    `json:"items"`   // items met; an item of several partitions counts in each
 	Awaited   int64    `json:"awaited"` // selections whose payoff is awaited
@@ -141,25 +149,32 @@ type Learner struct {
 
 // Counts are a learner's sums in this process; see partition.Counterfactual and stream.LearnerValue.
 type Counts struct {
-	Ended       int64   `json:"ended"` // impressions, without duplicates and refused ones
-	Payoffs     int64   `json:"payoffs"`
-	PayoffSum   float64 `json:"payoff_sum"`
-	Decisions   int64   `json:"decisions"`
-	Known       int64   `json:"known"`
-	First       int64   `json:"first"`
-	Compared    int64   `json:"compared"`
-	Outpaid     int64   `json:"outpaid"`
-	Expected    int64   `json:"expected"`
-	ExpectedSum float64 `json:"expected_sum"`
-	Weighed     int64   `json:"weighed"`
-	Weights     float64 `json:"weights"`
-	Squares     float64 `json:"squares"`
-	WeighedSum  float64 `json:"weighed_sum"`
-	Joined      int64   `json:"joined"`     // selections
-	Unselected  int64   `json:"unselected"` // impressions
-	Shared      int64   `json:"shared"`
-	SharesSum   float64 `json:"shares_sum"`
-	PayingSum   float64 `json:"paying_sum"`
+	Ended     int64   `json:"ended"` // impressions, without duplicates and refused ones
+	Payoffs   int64   `json:"payoffs"`
+	PayoffSum float64 `json:"payoff_sum"`
+	// PayoffSquares sums squares of payoffs. Counted and CountedSum are the changes of the weight with which selections in flight count as
+	// ended, and of its payoffs.
+	PayoffSquares    float64 `json:"payoff_squares"`
+	Counted          float64 `json:"counted"`
+	CountedSum       float64 `json:"counted_sum"`
+	Early            int64   `json:"early,omitempty"` // ticks at which it was too early for values, see Learner.early
+	Decisions        int64   `json:"decisions"`
+	Known            int64   `json:"known"`
+	First            int64   `json:"first"`
+	Compared         int64   `json:"compared"`
+	Outpaid          int64   `json:"outpaid"`
+	Expected         int64   `json:"expected"`
+	ExpectedSum      float64 `json:"expected_sum"`
+	ExpectedVariance float64 `json:"expected_variance"`
+	Weighed          int64   `json:"weighed"`
+	Weights          float64 `json:"weights"`
+	Squares          float64 `json:"squares"`
+	WeighedSum       float64 `json:"weighed_sum"`
+	Joined           int64   `json:"joined"`     // selections
+	Unselected       int64   `json:"unselected"` // impressions
+	Shared           int64   `json:"shared"`
+	SharesSum        float64 `json:"shares_sum"`
+	PayingSum        float64 `json:"paying_sum"`
 }
 
 func (c Counts) plus(o Counts) Counts  { return c.combine(o, 1) }
@@ -167,9 +182,10 @@ func (c Counts) minus(o Counts) Counts { return c.combine(o, -1) }
 
 func (c Counts) combine(o Counts, sign float64) Counts {
 	n := int64(sign)
-	return Counts{c.Ended + n*o.Ended, c.Payoffs + n*o.Payoffs, c.PayoffSum + sign*o.PayoffSum, c.Decisions + n*o.Decisions,
+	return Counts{c.Ended + n*o.Ended, c.Payoffs + n*o.Payoffs, c.PayoffSum + sign*o.PayoffSum, c.PayoffSquares + sign*o.PayoffSquares,
+		c.Counted + sign*o.Counted, c.CountedSum + sign*o.CountedSum, c.Early + n*o.Early, c.Decisions + n*o.Decisions,
 		c.Known + n*o.Known, c.First + n*o.First, c.Compared + n*o.Compared, c.Outpaid + n*o.Outpaid, c.Expected + n*o.Expected,
-		c.ExpectedSum + sign*o.ExpectedSum, c.Weighed + n*o.Weighed, c.Weights + sign*o.Weights, c.Squares + sign*o.Squares,
+		c.ExpectedSum + sign*o.ExpectedSum, c.ExpectedVariance + sign*o.ExpectedVariance, c.Weighed + n*o.Weighed, c.Weights + sign*o.Weights, c.Squares + sign*o.Squares,
 		c.WeighedSum + sign*o.WeighedSum, c.Joined + n*o.Joined, c.Unselected + n*o.Unselected, c.Shared + n*o.Shared,
 		c.SharesSum + sign*o.SharesSum, c.PayingSum + sign*o.PayingSum}
 }
@@ -178,6 +194,7 @@ func (c Counts) combine(o Counts, sign float64) Counts {
 type Silence struct {
 	Weight float64 `json:"weight"`
 	Known  bool    `json:"known"`
+	Coming float64 `json:"coming"` // share of payoffs at the greatest ages seen so far
 	Share  float64 `json:"share"`
 	Median float64 `json:"median"` // seconds
 	P90    float64 `json:"p90"`    // seconds
@@ -220,6 +237,7 @@ type Item struct {
 	W         float64 `json:"w"`
 	R         float64 `json:"r"`
 	Q         float64 `json:"q"`
+	Open      float64 `json:"open,omitempty"`
 }
 
 type Ranking struct {

@@ -1,19 +1,62 @@
 package dashboard
 
-import "math"
+import (
+	"math"
+
+	"github.com/ranker-worker/ranker-worker/policy"
+)
 
 // The estimates of the payoff of ranking by utility; see partition.Counterfactual.
 const (
 	byMeans        = "means"        // from the favourites' payoffs per selection
 	byShares       = "shares"       // likewise, times the share of selections with them on top
 	byPropensities = "propensities" // from the favourites' payoffs, weighted by 1/propensity
+	byRankings     = "rankings"     // all rankings are by utility
 )
 
 // leastWorth is the effective sample size from which on an estimate by propensities is shown.
 const leastWorth = 30
 
-// paidFor returns the impressions that ended with a selection: with its payoff, or past its deadline.
-func (c *Counts) paidFor() int64 { return c.Ended - c.Unselected }
+// early returns why it is too early for values over impressions: too many of the learner's outcomes are not known yet, and those that are
+// known are the early ones. It is empty otherwise.
+func (l *Learner) early() string {
+	unselected, unpaid := l.open()
+	switch {
+	case unselected > mostOpen && l.Timeout > 0:
+		return earlySelections
+	case unselected > mostOpen, unpaid > mostOpen, l.Silence != nil && l.Silence.Coming > mostComing:
+		return earlyPayoffs
+	}
+	return ""
+}
+
+const (
+	// mostOpen is the share of outcomes that may be unknown.
+	mostOpen = 1. / 3
+	// mostComing is the share of payoffs at the greatest ages seen above which as many may come at greater ones.
+	mostComing = 0.1
+)
+
+// Reasons of early.
+const (
+	earlyPayoffs    = "payoffs"
+	earlySelections = "selections"
+)
+
+// open returns, since the learner began, the share of impressions that wait for a selection, and of selections in flight that do not count
+// as ended. Had all of these no selection and no payoff, values were lower by so much.
+func (l *Learner) open() (unselected, unpaid float64) {
+	unselected = max(0, float64(l.Ranked-l.Resolved-l.Left-l.Awaited)) / max(1, float64(l.Ranked))
+	unpaid = float64(l.Awaited)
+	if l.Silence != nil {
+		unpaid -= l.Silence.Weight
+	}
+	return unselected, max(0, unpaid) / max(1, float64(l.Resolved+l.Awaited))
+}
+
+// paidFor returns the impressions that ended with a selection, with its payoff or past its deadline, and the weight with which those in
+// flight count as ended.
+func (c *Counts) paidFor() float64 { return float64(c.Ended-c.Unselected) + c.Counted }
 
 // selecting returns the share of impressions with a selection; not ok before one has ended. A selection counts
 // when it comes, an impression without one at its deadline soon after. Without a selections topic it is 1.
@@ -27,48 +70,86 @@ func (c *Counts) selecting() (x float64, ok bool) {
 	return 0, false
 }
 
-// perSelection returns the mean payoff of ended selections, in the payoffs' own unit, with 0 for unpaid ones; not ok before one has ended.
-func (c *Counts) perSelection(payoffs [2]float64) (x float64, ok bool) {
-	if c.paidFor() <= 0 {
-		return 0, false
+// paying returns the mean payoff of selections in payoff ranges, and the share of them that it covers. Selections that are dropped at their
+// deadline pay 0 in the payoffs' own unit. It is not ok before one has ended.
+func (c *Counts) paying() (mean, covered float64, ok bool) {
+	n := float64(c.Payoffs) + c.Counted
+	if c.paidFor() <= 0 || n <= 0 {
+		return 0, 0, c.paidFor() > 0
 	}
-	return (payoffs[0]*float64(c.Payoffs) + (payoffs[1]-payoffs[0])*c.PayoffSum) / float64(c.paidFor()), true
+	return (c.PayoffSum + c.CountedSum) / n, n / c.paidFor(), true
 }
 
-// perImpression returns the share of impressions with a selection, times the payoff per selection; nil
-// if either is unknown. Payoffs over ended impressions would be biased while payoffs are on their way.
-func (c *Counts) perImpression(payoffs [2]float64) *float64 {
+// perSelection returns the mean payoff of selections, in the payoffs' own unit; not ok before one has ended.
+func (c *Counts) perSelection(payoffs [2]float64) (x float64, ok bool) {
+	mean, covered, ok := c.paying()
+	return covered * (payoffs[0] + (payoffs[1]-payoffs[0])*mean), ok
+}
+
+// perImpression returns the share of impressions with a selection, times the payoff per selection, and half the length of its 95 %
+// interval; nil if either factor is unknown.
+func (c *Counts) perImpression(payoffs [2]float64) (x, half *float64) {
 	share, known := c.selecting()
 	each, paid := c.perSelection(payoffs)
 	if !known || !paid && share > 0 {
-		return nil
+		return nil, nil
 	}
-	return rounded(share * each)
+	return rounded(share * each), rounded(deviations * math.Sqrt(c.variance(share, each, payoffs)))
 }
 
-// byUtility estimates the payoff per impression of ranking by utility, with the same share of paid selections, and names the estimate.
-// It uses the share of selections with favourites on top if that is learned, else the observed share. It is nil without enough data.
-func (c *Counts) byUtility(payoffs [2]float64) (x *float64, how string) {
-	share, ok := c.selecting()
-	if !ok || c.Payoffs <= 0 || c.paidFor() <= 0 {
-		return nil, ""
+// deviations of the normal distribution have 95 % of it between them.
+const deviations = 1.96
+
+// variance returns the variance of a share of impressions times a payoff per selection. The share's is that of independent impressions. A
+// payoff's is that of the payoffs, each of a selection's weight.
+func (c *Counts) variance(share, each float64, payoffs [2]float64) float64 {
+	e := policy.Evidence{W: float64(c.Payoffs) + c.Counted, R: c.PayoffSum + c.CountedSum, Q: c.PayoffSquares}
+	if e.W > 0 && c.Counted > 0 {
+		e.Q += c.CountedSum * c.CountedSum / c.Counted
 	}
-	var each float64
+	_, v := e.Wald()
+	width := payoffs[1] - payoffs[0]
+	ofPayoff := share * share * width * width * v
+	if n := float64(c.Joined + c.Unselected); n > 0 {
+		return ofPayoff + each*each*share*(1-share)/n
+	}
+	return ofPayoff
+}
+
+// byUtility estimates the payoff per impression of ranking by utility, with the same share of paid selections, and names the estimate. Half
+// the length of the 95 % interval of the learner's own payoff minus it is half. It uses the share of selections with favourites on top if
+// that is learned, else the observed share. It is nil without enough data.
+func (c *Counts) byUtility(payoffs [2]float64) (x, half *float64, how string) {
+	share, ok := c.selecting()
+	mean, covered, paid := c.paying()
+	if !ok || !paid || covered <= 0 {
+		return nil, nil, ""
+	}
+	scale := func(mean float64) float64 { return covered * (payoffs[0] + (payoffs[1]-payoffs[0])*mean) }
+	own := share * scale(mean)
+	ofOwn := c.variance(share, scale(mean), payoffs)
+	var each, variance float64
 	switch {
+	case c.Decisions > 0 && c.First == c.Decisions:
+		zero := 0.0
+		return rounded(own), &zero, byRankings
 	case 2*c.Weighed > c.Payoffs:
-		how = byPropensities
-		if c.worth() < leastWorth {
-			return nil, how
+		if how = byPropensities; c.worth() < leastWorth {
+			return nil, nil, how
 		}
 		each = c.WeighedSum / c.Weights
+		_, variance = policy.Evidence{W: c.worth(), R: each * c.worth(), Q: each * c.worth()}.Wald()
 	case c.Shared > 0 && c.SharesSum > 0:
 		how, share, each = byShares, c.SharesSum/float64(c.Shared), c.PayingSum/c.SharesSum
+		variance = c.ExpectedVariance / float64(c.Expected)
 	case c.Expected > 0:
 		how, each = byMeans, c.ExpectedSum/float64(c.Expected)
+		variance = c.ExpectedVariance / float64(c.Expected)
 	default:
-		return nil, ""
+		return nil, nil, ""
 	}
-	return rounded(share * (payoffs[0] + (payoffs[1]-payoffs[0])*each) * float64(c.Payoffs) / float64(c.paidFor())), how
+	width := share * (payoffs[1] - payoffs[0])
+	return rounded(share * scale(each)), rounded(deviations * math.Sqrt(ofOwn+width*width*variance)), how
 }
 
 // worth returns the number of payoffs that the estimate by propensities is worth: Kish's effective sample size.
@@ -120,17 +201,15 @@ func quantile(q float64, bounds []float64, counts []int64) *float64 {
 	return rounded(low)
 }
 
-// interval returns an item's mean payoff and its 95 % interval, in payoff ranges (A. Agresti and B.
-// Coull, "Approximate is better than exact for interval estimation of binomial proportions", The American
-// Statistician 1998): two payoffs of 0 and two of 1 are added, so that few payoffs make a wide interval.
+// interval returns an item's mean payoff and its 95 % interval, in payoff ranges (see policy.Evidence.Wald). It reaches down to the mean
+// if all selections in flight had no payoff.
 func (i *Item) interval() (mean, low, high float64) {
-	const added, deviations = 4, 1.96
-	n := max(i.W, 0) + added
-	center := (i.R + added/2) / n
-	half := deviations * math.Sqrt(max(0, (i.Q+added/2)/n-center*center)/n)
+	center, variance := policy.Evidence{W: i.W, R: i.R, Q: i.Q}.Wald()
+	half := deviations * math.Sqrt(variance)
 	mean = center
 	if i.W > 0 {
 		mean = min(max(i.R/i.W, 0), 1)
 	}
-	return mean, max(0, min(center-half, mean)), min(1, max(center+half, mean))
+	low = min(center-half, mean) - mean*i.Open/max(1, i.W+i.Open)
+	return mean, max(0, low), min(1, max(center+half, mean))
 }

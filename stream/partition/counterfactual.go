@@ -25,9 +25,11 @@ type Counterfactual struct {
 	// in which another such candidate had a higher mean.
 	Compared, Outpaid int64
 	// Expected counts favourites with a known mean payoff at the decision. ExpectedSum adds these means up: the payoff per selection under
-	// ranking by utility, if an item's mean does not depend on the impression.
-	Expected    int64
-	ExpectedSum float64
+	// ranking by utility, if an item's mean does not depend on the impression. ExpectedVariance adds up their variances. A mean is known
+	// once at least half of the item's selections count.
+	Expected         int64
+	ExpectedSum      float64
+	ExpectedVariance float64
 	// Shared counts those of them whose share of selections on top is known. SharesSum adds the shares up, and PayingSum share times mean:
 	// the payoff per impression under ranking by utility.
 	Shared               int64
@@ -63,13 +65,15 @@ func (c *Counterfactual) decided(l *learner, candidates []policy.Item, at int, f
 		c.First++
 	}
 	favourite := l.delay.Evidence(candidates[at])
-	if favourite.W < 1 {
+	if favourite.W < 1 || favourite.Open > favourite.W {
 		return
 	}
 	mean := favourite.Mean()
 	c.Expected++
 	expected := min(max(mean, 0), 1) // the mean includes estimates for unpaid selections
 	c.ExpectedSum += expected
+	_, variance := favourite.Wald()
+	c.ExpectedVariance += variance
 	if a, ok := l.delay.(delay.Attracting); ok {
 		if share, known := a.ShareOnTop(candidates[at]); known {
 			c.Shared++

@@ -34,13 +34,15 @@ type learner struct {
 	namesHash string // name of the hash of their names
 	hashes    map[string]ownHash
 
-	drops      unattributed // used if on_expiry is drop
-	conduct    UserModel
-	contexts   contexts
-	filled     FilledStatus
-	comparison Counterfactual
-	looking    sampling
-	trial      *trial // the experiment on impressions that name it; nil: none
+	drops   unattributed // used if on_expiry is drop
+	conduct UserModel
+	// countedBefore is the weight of selections in flight as the state was loaded.
+	countedBefore Counting
+	contexts      contexts
+	filled        FilledStatus
+	comparison    Counterfactual
+	looking       sampling
+	trial         *trial // the experiment on impressions that name it; nil: none
 
 	pooled []delay.Pooled
 }
@@ -139,6 +141,8 @@ type LearnerStatus struct {
 	Drops    UnattributedStatus
 	Untaught int64
 	Conduct  UserModel
+	// Counting is the change of the weight of selections in flight, and of its payoffs, since the state was loaded.
+	Counting Counting
 	Context  ContextStatus // the zero value if the learner uses items alone
 	Filled   FilledStatus  // 0 if the learner finds the order of utilities itself
 	// Counterfactual is the zero value if the learner is gone.
@@ -146,6 +150,14 @@ type LearnerStatus struct {
 	// PayoffMin and PayoffMax are the ends of the payoff range, in raw units.
 	PayoffMin, PayoffMax float64
 	delay.Status
+}
+
+// Counting is the weight with which selections in flight count as ended, and the sum of their payoffs in payoff ranges.
+type Counting struct{ Weight, Payoffs float64 }
+
+func (l *learner) counting() Counting {
+	s := l.delay.Status().Silence
+	return Counting{s.Weight, s.Payoffs}
 }
 
 // FilledStatus counts candidates without a utility, which got the median of the others', and their impressions, since the state was loaded.
@@ -175,6 +187,7 @@ func (m *Machine) Learners() []LearnerStatus {
 			s.Status, s.Drops, s.Untaught = l.delay.Status(), l.drops.status(), m.untaught(l)
 			s.Conduct, s.Comparison, s.Context, s.Filled = l.conduct, l.comparison, l.contextStatus(), l.filled
 			s.PayoffMin, s.PayoffMax = l.cfg.PayoffMin, l.cfg.PayoffMax
+			s.Counting = Counting{s.Silence.Weight - l.countedBefore.Weight, s.Silence.Payoffs - l.countedBefore.Payoffs}
 			if s.OnHold && l.items.has(s.Item) {
 				s.HoldItem = l.items.name(s.Item)
 			}

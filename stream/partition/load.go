@@ -264,5 +264,7 @@ func (l *learner) load(items []storedItem, named []namedItem, fields []state.Fie
 			return err
 		}
 	}
-	return l.delay.Loaded()
+	err := l.delay.Loaded()
+	l.countedBefore = l.counting()
+	return err
 }

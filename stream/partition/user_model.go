@@ -11,9 +11,11 @@ type UserModel struct {
 	// selection: about as many, if users behave as assumed.
 	Rare         int64
 	RareExpected float64
-	// Payoffs counts fed payoffs, defaults included. Sum is their sum, Least and Most their extremes, in payoff ranges.
+	// Payoffs counts fed payoffs, defaults included. Sum is their sum, Squares that of their squares, Least and Most their extremes, in
+	// payoff ranges.
 	Payoffs     int64
 	Sum         float64
+	Squares     float64
 	Least, Most float64
 }
 
@@ -69,5 +71,6 @@ func (c *UserModel) paid(r float64) {
 		c.Least, c.Most = r, r
 	}
 	c.Sum += r
+	c.Squares += r * r
 	c.Least, c.Most = min(c.Least, r), max(c.Most, r)
 }

@@ -218,6 +218,7 @@ const howWords = {
   means: "Ranking by utility is estimated from the favourites' payoffs per selection. The estimate is right if an item's mean payoff is the same in all impressions.",
   propensities: "Ranking by utility is estimated from the favourites' payoffs, weighted by inverse propensities. The estimate is right if users look at as many results as assumed.",
   shares: "Ranking by utility is estimated from the favourites' payoffs per selection, times the share of selections with them on top. The estimate is right if both are the same in all impressions.",
+  rankings: "All of these rankings are by utility.",
   "": "The payoff of ranking by utility is not known yet.",
 };
 
@@ -306,18 +307,29 @@ function createLearner(l) {
   return e;
 }
 
+// error writes half the length of an interval behind a value.
+function error(half, text) { return half > 0 ? " ± " + text(half) : ""; }
+
+// earlyWords say why it is too early for a learner's payoff, and when it is known at the latest.
+function earlyWords(l) {
+  return l.early === "selections" ? "more than a third of the impressions wait for a selection, each " + time(l.timeout) + " at most"
+    : "many payoffs are still to come, each within " + time(l.horizon);
+}
+
 function updateLearner(e, l, page) {
   const over = "in the last " + time(page.seconds);
   const gain = l.payoff != null && l.by_utility != null ? l.payoff - l.by_utility : null;
   const relative = gain != null && l.by_utility > 0;
+  const inGain = x => relative ? percent(Math.abs(x) / l.by_utility) : decimal(Math.abs(x));
   const figures = [
-    {name: "Payoff per impression", kind: "of-policy", value: decimal(l.payoff), note: l.selecting == null ? "of " + plural(l.ended, "impression") + " that ended " + over : "share with a selection × payoff per selection"},
+    {name: "Payoff per impression", kind: "of-policy", value: l.early ? "too early" : decimal(l.payoff) + error(l.payoff_error, decimal),
+      note: l.early ? earlyWords(l) : l.selecting == null ? "of " + plural(l.ended, "impression") + " that ended " + over : "share with a selection × payoff per selection"},
     {name: "Ranked by utility", kind: "of-utility", value: decimal(l.by_utility), note: "estimated, for the same impressions"},
-    {name: "Difference", value: gain == null ? "–" : (gain >= 0 ? "+" : "−") + (relative ? percent(Math.abs(gain) / l.by_utility) : decimal(Math.abs(gain))),
-      note: "from ranking by utility"},
+    {name: "Difference", value: gain == null ? "–" : (gain >= 0 ? "+" : "−") + inGain(gain) + error(l.gain_error, inGain),
+      note: "from ranking by utility; ± with 95 % confidence"},
     ...l.selecting == null ? [] : [
       {name: "Impressions with a selection", value: percent(l.selecting), note: "of " + plural(l.selecting_of, "impression") + " " + over + "; the others pay nothing"},
-      {name: "Payoff per selection", value: decimal(l.per_selection), note: "of " + plural(l.paid_for, "selection") + " paid or expired " + over}],
+      {name: "Payoff per selection", value: decimal(l.per_selection), note: "of " + plural(l.paid_for, "selection") + " " + over + "; unpaid ones count by their age"}],
     {name: "Favourite is not the best payer", value: percent(l.outpaid), note: "of impressions, by known means"},
     {name: "Favourite shown first", value: percent(l.first_share), note: "of impressions"},
     {name: "Payoffs learned from", value: count(l.fed), note: count(l.awaited) + " more awaited"},
