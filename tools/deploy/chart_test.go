@@ -72,6 +72,7 @@ var kinds = map[string]func() any{
 	"policy/v1 PodDisruptionBudget":           func() any { return new(policyv1.PodDisruptionBudget) },
 	"autoscaling/v2 HorizontalPodAutoscaler":  func() any { return new(autoscalingv2.HorizontalPodAutoscaler) },
 	"networking.k8s.io/v1 NetworkPolicy":      func() any { return new(networkingv1.NetworkPolicy) },
+	"networking.k8s.io/v1 Ingress":            func() any { return new(networkingv1.Ingress) },
 	"monitoring.coreos.com/v1 PodMonitor":     func() any { return new(monitoringv1.PodMonitor) },
 	"monitoring.coreos.com/v1 PrometheusRule": func() any { return new(monitoringv1.PrometheusRule) },
 	"keda.sh/v1alpha1 ScaledObject":           func() any { return new(scaledObject) },
@@ -285,6 +286,62 @@ func TestKubernetesPodsAreConfined(t *testing.T) {
 		}
 		assert.Len(t, c.VolumeMounts, len(volumes), name)
 	}
+}
+
+// scheduled has all settings of pods.
+const scheduled = `
+podLabels: {team: shop}
+podAnnotations: {example.org/owner: shop}
+nodeSelector: {kubernetes.io/arch: arm64}
+tolerations: [{key: dedicated, operator: Equal, value: shop, effect: NoSchedule}]
+affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: zone, operator: In, values: [a]}]}]}}}
+topologySpreadConstraints: [{maxSkew: 2, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}]
+priorityClassName: shop
+env: [{name: TZ, value: UTC}]
+extraVolumes: [{name: certificates, csi: {driver: secrets-store.csi.k8s.io, readOnly: true}}]
+extraVolumeMounts: [{name: certificates, mountPath: /etc/certificates, readOnly: true}]
+resources: {requests: {cpu: 1, memory: 512Mi}, limits: {memory: 1Gi}}
+serve:
+  ingress: {enabled: true, className: nginx, annotations: {a: b}, hosts: [rank.example.org], tlsSecret: rank-tls}
+`
+
+// TestKubernetesPodsAreScheduled as their settings are: workers, serve and the job.
+func TestKubernetesPodsAreScheduled(t *testing.T) {
+	all := rendered(t, servedBy(t, open, scheduled))
+	worker := get[appsv1.Deployment](t, all, "Deployment ranker-worker").Spec.Template
+	serve := get[appsv1.Deployment](t, all, "Deployment ranker-worker-serve").Spec.Template
+	for name, pod := range map[string]corev1.PodTemplateSpec{"worker": worker, "serve": serve,
+		"job": get[batchv1.Job](t, all, "Job ranker-worker-topics").Spec.Template} {
+		assert.Equal(t, "shop", pod.Labels["team"], name)
+		assert.Equal(t, "shop", pod.Annotations["example.org/owner"], name)
+		assert.Equal(t, map[string]string{"kubernetes.io/arch": "arm64"}, pod.Spec.NodeSelector, name)
+		require.Len(t, pod.Spec.Tolerations, 1, name)
+		assert.Equal(t, "dedicated", pod.Spec.Tolerations[0].Key, name)
+		assert.NotNil(t, pod.Spec.Affinity.NodeAffinity, name)
+		assert.Equal(t, "shop", pod.Spec.PriorityClassName, name)
+		c := pod.Spec.Containers[0]
+		assert.Contains(t, c.Env, corev1.EnvVar{Name: "TZ", Value: "UTC"}, name)
+		assert.Contains(t, c.VolumeMounts, corev1.VolumeMount{Name: "certificates", MountPath: "/etc/certificates", ReadOnly: true}, name)
+		assert.True(t, slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == "certificates" && v.CSI != nil }), name)
+	}
+	for name, pod := range map[string]corev1.PodTemplateSpec{"worker": worker, "serve": serve} {
+		require.Len(t, pod.Spec.TopologySpreadConstraints, 1, name)
+		assert.Equal(t, "topology.kubernetes.io/zone", pod.Spec.TopologySpreadConstraints[0].TopologyKey, name)
+	}
+	assert.Equal(t, "1", worker.Spec.Containers[0].Resources.Requests.Cpu().String())
+
+	in := get[networkingv1.Ingress](t, all, "Ingress ranker-worker-serve").Spec
+	assert.Equal(t, "nginx", *in.IngressClassName)
+	assert.Equal(t, "rank-tls", in.TLS[0].SecretName)
+	assert.Equal(t, []string{"rank.example.org"}, in.TLS[0].Hosts)
+	assert.Equal(t, "rank.example.org", in.Rules[0].Host)
+	backend := in.Rules[0].HTTP.Paths[0].Backend.Service
+	service := get[corev1.Service](t, all, "Service ranker-worker-serve")
+	assert.Equal(t, service.Name, backend.Name)
+	assert.Equal(t, service.Spec.Ports[0].Name, backend.Port.Name)
+
+	_, err := release(t, "ranker-worker", servedBy(t, open, "serve: {ingress: {enabled: true}}"))
+	require.ErrorContains(t, err, "hosts")
 }
 
 // TestKubernetesRollsOut one worker after the other, with time to drain, and again when the configuration changes: which is

@@ -75,6 +75,36 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{ div (mul $mib 9) 10 }}MiB
 {{- end -}}
 
+{{/* Where pods run; argument: the root's context as root, and the labels that select the pods, if they are spread. */}}
+{{- define "ranker-worker.scheduling" -}}
+{{- with .root.Values.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .root.Values.tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .root.Values.affinity }}
+affinity: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .root.Values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- if and .spread .root.Values.topologySpreadConstraints }}
+topologySpreadConstraints: {{- toYaml .root.Values.topologySpreadConstraints | nindent 2 }}
+{{- else if .spread }}
+topologySpreadConstraints:
+  - maxSkew: 1
+    topologyKey: kubernetes.io/hostname
+    whenUnsatisfiable: ScheduleAnyway
+    labelSelector:
+      matchLabels: {{- .spread | nindent 8 }}
+{{- end }}
+{{- end -}}
+
+{{- define "ranker-worker.podLabels" -}}
+{{- with .Values.podLabels }}{{ toYaml . }}{{ end }}
+{{- end -}}
+
 {{- define "ranker-worker.podSecurity" -}}
 automountServiceAccountToken: false
 {{- with .Values.serviceAccount }}
@@ -113,11 +143,17 @@ envFrom:
 {{- define "ranker-worker.volumeMounts" -}}
 - {name: config, mountPath: /etc/ranker, readOnly: true}
 {{- include "ranker-worker.mountsOf" .Values.mounts }}
+{{- with .Values.extraVolumeMounts }}
+{{ toYaml . }}
+{{- end }}
 {{- end -}}
 
 {{/* Volumes but for the configuration's. */}}
 {{- define "ranker-worker.volumes" -}}
 {{- include "ranker-worker.volumesOf" .Values.mounts }}
+{{- with .Values.extraVolumes }}
+{{ toYaml . }}
+{{- end }}
 {{- end -}}
 
 {{- define "ranker-worker.mountsOf" -}}
