@@ -17,10 +17,10 @@ RACE     := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 # The pure packages and their tests start no goroutine, which internal/lint holds them to: the race detector finds nothing in these tests
 # and makes them six times as slow. It watches the same code in tests of packages that run it side by side.
 PURE := policy delay stream/event stream/experiment stream/partition stream/replay stream/task
-# So do these, but for internal/lab, which leaves its simulations out where the race detector runs (go:build !race).
+# So do these, but for internal/lab and internal/dashboard, which leave simulations out where the race detector runs (go:build !race).
 PLAIN := docs internal/evaluate internal/learners internal/lint internal/sizing
 # They test the worker with servers, as tools/e2e does, which runs under the race detector.
-TOOLS := tools/bench tools/checker tools/deploy tools/examples tools/faults tools/laboratory tools/page tools/producers
+TOOLS := tools/bench tools/checker tools/deploy tools/examples tools/faults tools/laboratory tools/page tools/producers tools/release
 UNRACED = $(patsubst %,./%/...,$(PURE) $(PLAIN) $(TOOLS))
 RACED = $(filter-out $(shell $(GO) list $(UNRACED)),$(shell $(GO) list ./... ./tools/...))
 TEST = $(GO) test -count=1 -vet=off -timeout $(TIMEOUT)
@@ -51,7 +51,7 @@ test: tools ## Lint, and every test, on a real Apache Kafka and a real Redis.
 
 .PHONY: statistics
 statistics: # what needs no server and starts no goroutine; lint goes on beside it
-	@$(TEST) -p 1 ./internal/lab $(patsubst %,./%/...,$(PURE) $(PLAIN))
+	@$(TEST) -p 1 ./internal/lab ./internal/dashboard $(patsubst %,./%/...,$(PURE) $(PLAIN))
 
 .PHONY: raced
 raced: # The longest come first. Three packages at once, with that of others, keep two cores busy, and let no test of servers starve.
@@ -109,6 +109,14 @@ laboratory: ## Tables and plots below docs/laboratory: some 10 minutes on two co
 .PHONY: movielens
 movielens: tools ## MovieLens-100k through a real Apache Kafka and the worker; FLAGS='-policies greedy …' for less.
 	$(TESTENV) -bench -heap 1g -- $(GO) run ./tools/examples/movielens $(FLAGS)
+
+.PHONY: release
+release: ## The files of a release in dist/: programs, chart, bills of materials, checksums; VERSION=0.1.0. The same commit gives the same bytes.
+	@$(GO) run ./tools/release -version '$(VERSION)'
+
+.PHONY: verify-release
+verify-release: ## Check the files in dist/ against their checksums and bills of materials; VERSION=0.1.0.
+	@$(GO) run ./tools/release -verify -version '$(VERSION)'
 
 .PHONY: clean
 clean: ## Remove what was built. What was downloaded stays in .cache.
