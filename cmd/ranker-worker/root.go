@@ -87,6 +87,7 @@ Exit codes: 0 done; 1 it failed, or faults were found; 2 the command line is wro
 	root.AddCommand(
 		newDemoCommand(),
 		newSimulateCommand(),
+		newInitCommand(),
 		newLintCommand(),
 		newSizeCommand(),
 		newTopicsCommand(),

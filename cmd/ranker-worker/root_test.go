@@ -164,7 +164,7 @@ func TestUsage(t *testing.T) {
 		assert.Equal(t, exitUsage, got.code, args)
 		assert.Empty(t, got.out, args)
 		assert.Contains(t, got.errOut, "--help'.\n", args)
-		assert.Less(t, strings.Count(got.errOut, "\n"), 8, args)
+		assert.Less(t, strings.Count(got.errOut, "\n"), 9, args)
 	}
 	assert.Contains(t, run(t, "", "lnt").errOut, "lint", "a near command is named")
 }
