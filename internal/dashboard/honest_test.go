@@ -188,6 +188,7 @@ func (h *held) note(right bool) {
 func TestFiguresAreHonest(t *testing.T) {
 	t.Logf("-seed %d", *seed)
 	kinds := map[string]*held{"payoff per impression": {}, "item's mean": {}, "difference": {}}
+	gains := map[string]float64{}
 	for k := range uint64(14) {
 		for _, horizon := range []string{"1h", "24h", "720h"} {
 			w := newWorld(t, *seed+k, horizon)
@@ -200,8 +201,13 @@ func TestFiguresAreHonest(t *testing.T) {
 					w.check(&page.Learners[i], kinds, age)
 				}
 			}
+			of := w.truths["feed"]
+			gains[horizon] += (of.selected - of.favourites) / of.n
 		}
 	}
+	// The horizon makes no difference to learning.
+	t.Logf("gains over ranking by utility, by horizon: %v", gains)
+	require.Greater(t, gains["720h"], 0.85*gains["1h"])
 	for name, h := range kinds {
 		t.Logf("%s: %d of %d intervals hold the truth", name, h.right, h.shown)
 		require.GreaterOrEqual(t, h.right*100, 90*h.shown, name)

@@ -214,7 +214,7 @@ func (v *victim) anyRow(t *testing.T, hash string) string {
 	fields, err := v.redis.HKeys(t.Context(), v.key(0, hash)).Result()
 	require.NoError(t, err)
 	fields = slices.DeleteFunc(fields, func(field string) bool {
-		return field == "pass" || field == "newest" || strings.HasPrefix(field, "below:")
+		return field == "pass" || field == "newest" || field == "since" || strings.HasPrefix(field, "below:")
 	})
 	require.NotEmpty(t, fields, hash)
 	return slices.Min(fields)

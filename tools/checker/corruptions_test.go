@@ -263,7 +263,10 @@ var corruptions = []corruption{
 		return v.set(t, v.key(0, "still:learner"), "below", "0.5 -1")
 	}},
 	{silenceAges, "a payoff of another age", func(t *testing.T, v *victim) func() {
-		return v.change(t, "still:ages", v.anyRow(t, "still:ages"), " 0:", " 7:")
+		return v.change(t, "still:ages", v.anyRow(t, "still:ages"), "0:", "7:")
+	}},
+	{silenceAges, "a beginning before all selections", func(t *testing.T, v *victim) func() {
+		return v.set(t, v.key(0, "still:ages"), "since", "0")
 	}},
 	{silenceAges, "a payoff in another block", func(t *testing.T, v *victim) func() {
 		row := v.anyRow(t, "still:ages")
