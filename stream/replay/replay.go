@@ -50,8 +50,6 @@ type Config struct {
 	Before func(*Moment)
 	// Sent, if not nil, is called with the changes of each checkpoint that can be reproduced.
 	Sent func(partition int32, writer uint32, seq int64, changes []*state.Changes)
-	// Sabotage, if not nil, selects observations to drop, for tests that these matter.
-	Sabotage func(*partition.Observation) (leave bool)
 }
 
 type Moment struct {

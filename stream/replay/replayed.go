@@ -340,19 +340,13 @@ func (p *replayed) make(d *decision) (same bool, made []byte, err error) {
 
 // see reads a header's observations.
 func (p *replayed) see(seen []byte) (all []partition.Observation, err error) {
-	reader, left := partition.NewSeenReader(seen), int64(0)
-	for {
+	for reader := partition.NewSeenReader(seen); ; {
 		s, ok, err := reader.Next()
 		if err != nil {
 			return nil, notExact("%v", err)
 		}
 		if !ok {
 			return all, nil
-		}
-		s.Records += left
-		if left = 0; p.cfg.Sabotage != nil && p.cfg.Sabotage(&s) {
-			left = s.Records
-			continue
 		}
 		all = append(all, s)
 	}

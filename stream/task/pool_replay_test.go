@@ -6,7 +6,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ranker-worker/ranker-worker/delay"
-	"github.com/ranker-worker/ranker-worker/stream/partition"
 	retrace "github.com/ranker-worker/ranker-worker/stream/replay"
 )
 
@@ -16,7 +15,7 @@ type tally struct{ same, rankings int64 }
 // replayed replays it all, reports a ranking that is different, and adds the counts.
 func (n *tally) replayed(t *testing.T, pl *pool, seed uint64) retrace.Result {
 	t.Helper()
-	sum := pl.replay(t, nil)
+	sum := pl.replay(t)
 	t.Logf("seed %d: %d rankings, %d the same, not exact %v", seed, sum.Rankings, sum.Same, sum.NotExact)
 	if sum.First != nil {
 		t.Errorf("seed %d: %d different, the first in partition %d at %d:\n%s\n%s", seed, sum.Different, sum.First.Partition, sum.First.Ranking.Offset, sum.First.Ranking.Value, sum.First.Again)
@@ -53,7 +52,7 @@ func TestReplay_OfAStoreThatGoesBack(t *testing.T) {
 		seed := *firstSeed + i
 		alone := newPool(seed, 1, 1_000_000, &restored, habits{pauses: seed%2 == 0}, pooledLearners["qpmd"])
 		alone.play(t)
-		sum := alone.replay(t, nil)
+		sum := alone.replay(t)
 		require.Zero(t, sum.Different, "seed %d: %+v", seed, sum.First)
 		if !alone.worlds[0].forked { // else it was restored to a state that an earlier restore had abandoned
 			require.Zero(t, alone.unlike, "seed %d", seed)
@@ -84,24 +83,34 @@ func TestReplay_OfAPoolThatGoesBack(t *testing.T) {
 	}
 }
 
-// TestReplay_OfAPool: whatever dies, the rankings of several partitions that pool are made again from the topics, bit for bit.
+// TestReplay_OfAPool: whatever dies, the rankings of several partitions that pool are made again from the topics, bit for bit. A replay from
+// bases, taken while owners worked, one partition after the other, makes the same rankings, except for those so close behind the bases that
+// headers do not record their owners' positions yet.
 func TestReplay_OfAPool(t *testing.T) {
 	for name, learner := range pooledLearners {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			t.Logf("-seed %d", *firstSeed)
-			var n tally
+			var n, behind tally
 			for i := range *pools {
 				seed := *firstSeed + uint64(i)
 				pl := newPool(seed, 3, 1_000_000, &dying, habits{groups: name == "groups", pauses: seed%2 == 0}, learner)
+				pl.based = true
 				pl.play(t)
+				bases := pl.bases
+				pl.bases = nil
 				sum := n.replayed(t, pl, seed)
 				require.Zero(t, pl.unlike, "seed %d: what was stored is not what would be", seed)
 				require.Zero(t, sum.LeftOut, "seed %d", seed)
 				require.NotContains(t, sum.NotExact, changedOutside, "seed %d", seed)
+
+				pl.bases = bases
+				behind.replayed(t, pl, seed)
+				t.Logf("seed %d, from bases: %d stored otherwise", seed, pl.unlike)
 			}
 			// Headers do not say how far others knew an owner's last checkpoints where it died, or the log ends.
 			n.mostSame(t)
+			behind.mostSameIfPooled(t, learner())
 		})
 	}
 }
@@ -137,27 +146,6 @@ func TestReplay_FromABaseBehindARestore(t *testing.T) {
 	}
 }
 
-// TestReplay_FromABase: a replay from bases, taken while owners worked, one partition after the other, makes the same rankings, except for
-// those so close behind the bases that headers do not record their owners' positions yet.
-func TestReplay_FromABase(t *testing.T) {
-	for name, learner := range pooledLearners {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			t.Logf("-seed %d", *firstSeed)
-			var n tally
-			for i := range *pools {
-				seed := *firstSeed + uint64(i)
-				pl := newPool(seed, 3, 1_000_000, &dying, habits{groups: name == "groups", pauses: seed%2 == 0}, learner)
-				pl.based = true
-				pl.play(t)
-				n.replayed(t, pl, seed)
-				t.Logf("seed %d: %d stored otherwise", seed, pl.unlike)
-			}
-			n.mostSameIfPooled(t, learner())
-		})
-	}
-}
-
 // TestReplay_OfCollidingIDs: a replay distinguishes impressions whose ids have the same hash.
 func TestReplay_OfCollidingIDs(t *testing.T) {
 	t.Logf("-seed %d", *firstSeed)
@@ -171,72 +159,4 @@ func TestReplay_OfCollidingIDs(t *testing.T) {
 		require.Zero(t, pl.unlike, "seed %d", seed)
 	}
 	n.mostSame(t)
-}
-
-// TestReplay_CountsWhatNoneCanCheck: if owners omit observations, and nothing else is missing, exactly the rankings that are not exact are
-// counted: an owner's own since then, and those of partitions that had read it.
-func TestReplay_CountsWhatNoneCanCheck(t *testing.T) {
-	t.Logf("-seed %d", *firstSeed)
-	// In 1 schedule in 3 no partition knew of a gap before its own: 20 schedules lack such rankings in less than 1 run in 10^6.
-	for seed, others := uint64(0), int64(0); others == 0; seed++ {
-		require.Less(t, seed, uint64(20), "nothing is counted of partitions that knew of a gap")
-		pl := newPool(*firstSeed+seed, 2, 1_000_000, &kind{name: "calm"}, habits{}, pooledLearners["moss"])
-		pl.play(t)
-		seals := 0
-		sum := pl.replay(t, func(s *partition.Observation) bool {
-			if s.Kind == partition.SeenSealed {
-				if seals++; seals >= 20 {
-					s.Kind = partition.SeenLost
-				}
-			}
-			return false
-		})
-		require.Zero(t, sum.Different, "%+v", sum.First)
-		own := sum.NotExact["an owner omitted observations from its headers"]
-		require.Positive(t, own)
-		require.Equal(t, sum.Rankings-sum.Same, sum.LeftOut, "%v", sum.NotExact)
-		others = sum.LeftOut - own
-	}
-}
-
-// TestReplay_NeedsAllThatWasSeen: without any one kind of observation, rankings differ or are known not to be exact; if the remaining
-// observations do not contradict each other, they differ.
-func TestReplay_NeedsAllThatWasSeen(t *testing.T) {
-	for _, c := range []struct {
-		name    string
-		learner string
-		kind    partition.ObservationKind
-	}{
-		{"event time acted upon", "robust", partition.SeenWatermark},
-		{"impressions that end", "bold", partition.SeenVisit},
-		{"impressions that end with a selection", "moss", partition.SeenEnd},
-		{"segments sealed", "moss", partition.SeenSealed},
-		{"checkpoints sent", "moss", partition.SeenSent},
-		{"epochs", "moss", partition.SeenEpoch},
-		{"imports", "egreedy", partition.SeenImport},
-		{"owners that begin", "moss", partition.SeenBegun},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			t.Logf("-seed %d", *firstSeed)
-			var with, without, left int64
-			// In 1 schedule in 3 the kind that matters least makes no difference: 60 schedules lack enough in less than 1 run in 10^6.
-			for seed := uint64(0); seed < 6 || without <= 50 && seed < 60; seed++ {
-				pl := newPool(*firstSeed+seed, 3, 1_000_000, &dying, habits{}, pooledLearners[c.learner])
-				pl.play(t)
-				with += pl.replay(t, nil).Different
-				sum := pl.replay(t, func(s *partition.Observation) bool {
-					if s.Kind == c.kind {
-						left++
-					}
-					return s.Kind == c.kind
-				})
-				without += sum.Rankings - sum.Same
-				t.Logf("left out: %d different, not exact %v", sum.Different, sum.NotExact)
-			}
-			require.Zero(t, with)
-			require.Positive(t, left)
-			require.Greater(t, without, int64(50))
-		})
-	}
 }
