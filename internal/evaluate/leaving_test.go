@@ -86,34 +86,45 @@ func (l *leaving) log(t *testing.T, of string) {
 // certain it is not wrong. Intervals of 95 % hold. Values per selection have the sign wrong in a third of the logs.
 //
 // Seeds are fixed. With other seeds a bound fails less often than once in 10⁶. Coverage is 97 %, the sign is right in 99 %, and the
-// mean error is 0.005 ± 0.003.
+// mean error is 0.005 ± 0.003. Half of the logs are enough if they keep narrower bounds: logs whose intervals hold in 86 % do so in 3 of 100
+// runs, and keep the wider bounds with all logs in 24.
 func TestLog_PerImpression(t *testing.T) {
-	var all leaving
-	for _, policy := range []string{"egreedy", "moss"} {
-		for _, s := range []lab.Scenario{lab.Abandon, lab.AbandonAnti} {
-			var one leaving
-			for run := range 50 {
-				w, log := left(t, s, 5000, run, policy)
-				one.judge(t, w, log, policy == "egreedy" && s == lab.Abandon)
+	var all, selections leaving
+	for _, first := range []int{0, 25} {
+		for _, policy := range []string{"egreedy", "moss"} {
+			for _, s := range []lab.Scenario{lab.Abandon, lab.AbandonAnti} {
+				var one leaving
+				perSelection := policy == "egreedy" && s == lab.Abandon
+				for run := first; run < first+25; run++ {
+					w, log := left(t, s, 5000, run, policy)
+					one.judge(t, w, log, perSelection)
+				}
+				one.log(t, string(s)+" by "+policy)
+				if all.add(&one); perSelection {
+					selections.add(&one)
+				}
 			}
-			one.log(t, string(s)+" by "+policy)
-			if policy == "egreedy" && s == lab.Abandon {
-				require.Less(t, one.rightPerSelection, one.clear*4/5)
-			}
-			all.add(&one)
+		}
+		all.log(t, "all")
+		if first == 0 && all.within(0.93, 0.95, 0.05, 0.012) && 4*selections.rightPerSelection < 3*selections.clear {
+			return
 		}
 	}
-	all.log(t, "all")
-	require.Greater(t, all.judged, 180)
-	require.GreaterOrEqual(t, float64(all.covered), 0.88*float64(all.intervals))
-	require.GreaterOrEqual(t, float64(all.right), 0.9*float64(all.clear))
-	require.LessOrEqual(t, all.wrong, all.decided/10)
-	require.Less(t, math.Abs(all.off), 0.02*float64(all.judged))
+	require.Less(t, selections.rightPerSelection, selections.clear*4/5)
+	require.True(t, all.within(0.88, 0.9, 0.1, 0.02))
+}
+
+// within reports whether nine in ten logs are judged, the shares of intervals and signs that are right reach theirs, no more than a share of
+// what is certain is wrong, and the mean error is below off.
+func (l *leaving) within(covered, right, wrong, off float64) bool {
+	return l.judged*10 > l.logs*9 && float64(l.covered) >= covered*float64(l.intervals) && float64(l.right) >= right*float64(l.clear) &&
+		float64(l.wrong) <= wrong*float64(l.decided) && math.Abs(l.off) < off*float64(l.judged)
 }
 
 func (l *leaving) add(o *leaving) {
 	l.logs, l.judged, l.intervals, l.covered = l.logs+o.logs, l.judged+o.judged, l.intervals+o.intervals, l.covered+o.covered
 	l.clear, l.right, l.decided, l.wrong = l.clear+o.clear, l.right+o.right, l.decided+o.decided, l.wrong+o.wrong
+	l.rightPerSelection += o.rightPerSelection
 	l.off, l.squares = l.off+o.off, l.squares+o.squares
 }
 
