@@ -57,8 +57,9 @@ func BenchmarkRank(b *testing.B) {
 		start := time.Now()
 		for i := range n {
 			due := start.Add(time.Duration(i) * time.Second / time.Duration(rate))
-			time.Sleep(time.Until(due))
-			wg.Go(func() {
+			wg.Add(1)
+			time.AfterFunc(time.Until(due), func() {
+				defer wg.Done()
 				if ask(prefix + strconv.Itoa(i)) {
 					took[i] = time.Since(due)
 				}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +19,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // greeter answers each line with its name and the line.
 func greeter(t *testing.T, name string) string {
+	t.Helper()
+	return counting(t, name, &atomic.Int64{})
+}
+
+// counting is a greeter that counts the lines it has received.
+func counting(t *testing.T, name string, lines *atomic.Int64) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -31,6 +38,7 @@ func greeter(t *testing.T, name string) string {
 			go func() {
 				defer c.Close()
 				for in := bufio.NewScanner(c); in.Scan(); {
+					lines.Add(1)
 					if _, err := fmt.Fprintf(c, "%s:%s\n", name, in.Text()); err != nil {
 						return
 					}
@@ -106,7 +114,8 @@ func TestProxyCutsAndRefuses(t *testing.T) {
 }
 
 func TestProxyDelaysRepliesAndLetsThemOverlap(t *testing.T) {
-	p := start(t, greeter(t, "a"))
+	var lines atomic.Int64
+	p := start(t, counting(t, "a", &lines))
 	const delay = 200 * time.Millisecond
 	p.SetDelay(delay)
 	began := time.Now()
@@ -115,7 +124,8 @@ func TestProxyDelaysRepliesAndLetsThemOverlap(t *testing.T) {
 		_, err := fmt.Fprintln(c, i)
 		require.NoError(t, err)
 		if i%2 == 0 {
-			time.Sleep(time.Millisecond) // so that requests reach the proxy in more than one read
+			// Requests reach the proxy in more than one read.
+			require.Eventually(t, func() bool { return lines.Load() > int64(i) }, long, time.Millisecond)
 		}
 	}
 	for i := range 20 {
