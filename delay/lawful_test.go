@@ -1,0 +1,173 @@
+package delay
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/ranker-worker/ranker-worker/policy"
+)
+
+// lawful is a learner whose law and horizon change from one start to the next, upon one store.
+type lawful struct {
+	law     Silence
+	learner *Direct
+	store   *store
+	now     int64
+	open    []Feedback
+}
+
+func (w *lawful) start(t *rapid.T, s Silence) {
+	stored := w.store
+	w.law, w.learner = s, NewDirect(policy.NewGreedy(), s)
+	w.store = newStore(w.learner)
+	if stored == nil {
+		w.learner.Grow(pooledItems)
+		return
+	}
+	stored.harvest()
+	ours := *stored
+	ours.hashes = map[string]map[string]string{}
+	for _, h := range w.learner.Hashes() {
+		ours.hashes[h] = stored.hashes[h]
+	}
+	ours.load(t, pooledItems, w.learner)
+	w.store.sums, w.store.hashes = stored.sums, stored.hashes
+	for _, h := range w.learner.Hashes() {
+		if w.store.hashes[h] == nil {
+			w.store.hashes[h] = map[string]string{}
+		}
+	}
+	w.learner.Advance(w.now)
+}
+
+// check compares each item's weights of selections in flight with those of the law.
+func (w *lawful) check(t *rapid.T) {
+	for i := range policy.Item(pooledItems) {
+		n := 0.0
+		for _, fb := range w.open {
+			if fb.Item == i {
+				n++
+			}
+		}
+		sums, e := w.learner.Sums(i), w.learner.table.Evidence(i)
+		require.EqualValues(t, n, w.learner.flights.Own(i))
+		weight := e.W - float64(sums.N)
+		require.InDelta(t, n, weight+e.Open, 1e-6, "what does not weigh is open")
+		require.InDelta(t, sums.R+0.25*weight, e.R, 1e-6)
+		switch w.law.Law {
+		case SilenceWaits:
+			require.Zero(t, weight)
+		case SilenceAtOnce:
+			require.InDelta(t, n, weight, 1e-6)
+		case SilenceAges:
+			a := w.learner.flights.awaiting
+			require.True(t, weight >= 0 && weight <= n, "%v of %v", weight, n)
+			require.True(t, a.own.Get(i).Count() <= int64(n), "%v of %v", a.own.Get(i), n)
+			for k, x := range a.own.Get(i) {
+				require.True(t, x.N > 0 && (k == 0 || a.own.Get(i)[k-1].End() <= x.Start()), "%v", a.own.Get(i))
+				began := int64(0)
+				for _, fb := range w.open {
+					if fb.Item == i && x.Start() <= fb.Began && fb.Began < x.End() {
+						began++
+					}
+				}
+				require.LessOrEqual(t, x.N, began, "of those that began in %v", x)
+			}
+		}
+	}
+	if a := w.learner.flights.awaiting; a != nil {
+		var spans int64
+		for _, own := range a.own.All() {
+			spans += own.Count()
+		}
+		require.Equal(t, spans, a.every.Count(), "of all items")
+	}
+}
+
+// The law and the horizon may change at any start. Counts are right ever after, and weights those of the law; once all has ended
+// nothing is left that would weigh.
+func TestDirect_LawMayChange(t *testing.T) {
+	laws := []Silence{{Default: 0.25}, {Law: SilenceAtOnce, Default: 0.25}, ageing(1 << 20), ageing(1 << 27), ageing(3_000_000)}
+	rapid.Check(t, func(t *rapid.T) {
+		w := &lawful{}
+		w.start(t, rapid.SampledFrom(laws).Draw(t, "law"))
+		selected := func(t *rapid.T) {
+			fb := Feedback{Item: rapid.Int32Range(0, 1).Draw(t, "item"), Began: w.now - rapid.Int64Range(-500, 5000).Draw(t, "ago")}
+			w.learner.Selected(fb)
+			w.open = append(w.open, fb)
+		}
+		end := func(t *rapid.T) {
+			fb := takeOne(t, &w.open)
+			fb.Age = max(0, w.now-fb.Began)
+			switch rapid.IntRange(0, 2).Draw(t, "end") {
+			case 0:
+				w.learner.Expired(fb)
+			case 1:
+				fb.Defaulted = true
+				fallthrough
+			default:
+				fb.Payoff = 0.25
+				w.learner.Paid(fb)
+			}
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"select": selected, "select again": selected, "end": end, "end again": end,
+			"advance": func(t *rapid.T) {
+				w.now += rapid.OneOf(rapid.Int64Range(0, 3000), rapid.Int64Range(0, 200_000)).Draw(t, "ms")
+				w.learner.Advance(w.now)
+			},
+			"harvest": func(*rapid.T) { w.store.harvest() },
+			"start":   func(t *rapid.T) { w.start(t, rapid.SampledFrom(laws).Draw(t, "law")) },
+			"":        w.check,
+		})
+		for len(w.open) > 0 {
+			end(t)
+		}
+		w.start(t, ageing(1<<20))
+		w.check(t)
+		require.Empty(t, w.store.hashes[hashFlights])
+	})
+}
+
+// Spans stored by a law that keeps no ages do not stand for selections that they were not written for.
+func TestDirect_SpansAreNotKeptForOtherSelections(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := &lawful{now: 1 << 30}
+		one := func(began int64) Feedback { return Feedback{Item: 1, Began: began} }
+		w.start(t, ageing(1<<20))
+		w.open = []Feedback{one(w.now)}
+		w.learner.Selected(w.open[0])
+		w.start(t, Silence{Law: SilenceAtOnce, Default: 0.25})
+		w.learner.Expired(w.open[0])
+		w.now += 1 << 22
+		w.open[0] = one(w.now)
+		w.learner.Selected(w.open[0])
+		w.start(t, ageing(1<<20))
+		w.check(t)
+		require.Empty(t, w.learner.flights.awaiting.own.Get(1), "when the one in flight began is not known")
+	})
+}
+
+// Over the time that its selections cover, a longer horizon has longer buckets. Intervals stored with shorter buckets merge into them.
+// Later intervals then do not overlap these, and can be loaded.
+func TestDirect_HorizonMayGrow(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := &lawful{now: 1 << 30}
+		select1 := func(began int64) {
+			w.open = append(w.open, Feedback{Item: 1, Began: began})
+			w.learner.Selected(w.open[len(w.open)-1])
+			w.check(t)
+		}
+		w.start(t, ageing(1<<20))
+		select1(w.now - 1<<27)
+		w.learner.Advance(w.now)
+		select1(w.now)
+		w.start(t, ageing(1<<27))
+		select1(w.now + 2000)
+		require.Len(t, w.learner.flights.awaiting.own.Get(1), 2)
+		w.start(t, ageing(1<<27))
+		w.check(t)
+	})
+}
