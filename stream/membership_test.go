@@ -3,11 +3,9 @@ package stream
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"net"
 	"slices"
 	"strings"
@@ -21,201 +19,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kfake"
-	"go.uber.org/goleak"
 
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
-
-// patience bounds waits for events that take milliseconds, on a busy machine.
-const patience = 45 * time.Second
-
-// groupEnv is a Kafka and the topics and settings of one group.
-type groupEnv struct {
-	addr    string
-	topics  []string
-	group   string
-	session time.Duration // the shortest that this Kafka takes, or a little more
-}
-
-// eachKafka runs f on the embedded broker and on a real Kafka, with three topics of six partitions.
-func eachKafka(t *testing.T, f func(t *testing.T, env groupEnv)) {
-	t.Run("embedded", func(t *testing.T) { f(t, embeddedGroup(t)) })
-	if testenv.Short() {
-		t.Logf("left out, because %s=1: the same test on a real Apache Kafka", testenv.ShortEnv)
-		return
-	}
-	t.Run("real", func(t *testing.T) {
-		checkLeaks(t)
-		f(t, newGroupEnv(t, testenv.Kafka(t).Addr, 6*time.Second))
-	})
-}
-
-func embeddedGroup(t *testing.T, opts ...kfake.Opt) groupEnv {
-	checkLeaks(t)
-	opts = append(opts, kfake.GroupMinSessionTimeout(time.Second))
-	return newGroupEnv(t, testenv.Embedded(t, opts...).Kafka, 2*time.Second)
-}
-
-func newGroupEnv(t *testing.T, addr string, session time.Duration) groupEnv {
-	env := groupEnv{addr: addr, group: testenv.Unique(t, "group"), session: session}
-	for _, topic := range threeTopics {
-		env.topics = append(env.topics, testenv.Unique(t, topic))
-	}
-	testenv.Topics(t, addr, 6, env.topics...)
-	return env
-}
-
-// checkLeaks is called before anything else that cleans up after itself.
-func checkLeaks(t *testing.T) {
-	before := goleak.IgnoreCurrent()
-	t.Cleanup(func() { goleak.VerifyNone(t, before, testenv.IgnoreServers()) })
-}
-
-func (e groupEnv) config() MembershipConfig {
-	return MembershipConfig{
-		Brokers: []string{e.addr}, GroupID: e.group, Topics: e.topics, SessionTimeout: e.session,
-		RebalanceTimeout: 30 * time.Second, HeartbeatInterval: 100 * time.Millisecond, JoinBackoff: 50 * time.Millisecond,
-		CloseTimeout: 3 * time.Second,
-	}
-}
-
-func (e groupEnv) client(t *testing.T) *kafka.Client {
-	transport := &kafka.Transport{}
-	t.Cleanup(transport.CloseIdleConnections)
-	return &kafka.Client{Addr: kafka.TCP(e.addr), Transport: transport, Timeout: patience}
-}
-
-// ledger knows who works on which number, and notices when two do.
-type ledger struct {
-	mu     sync.Mutex
-	owner  map[int32]string
-	faults []string
-	change chan struct{} // closed and replaced at each change
-}
-
-func newLedger() *ledger { return &ledger{owner: map[int32]string{}, change: make(chan struct{})} }
-
-func (l *ledger) update(f func()) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	f()
-	close(l.change)
-	l.change = make(chan struct{})
-}
-
-func (l *ledger) take(name string, numbers []int32) {
-	l.update(func() {
-		for _, p := range numbers {
-			if was, ok := l.owner[p]; ok {
-				l.faults = append(l.faults, fmt.Sprintf("%s took %d while %s had it", name, p, was))
-			}
-			l.owner[p] = name
-		}
-	})
-}
-
-func (l *ledger) drop(name string) {
-	l.update(func() { maps.DeleteFunc(l.owner, func(_ int32, owner string) bool { return owner == name }) })
-}
-
-// await waits until the owners' loads are as given.
-func (l *ledger) await(t *testing.T, want map[string]int) map[int32]string {
-	t.Helper()
-	timeout := time.After(patience)
-	for {
-		l.mu.Lock()
-		loads := map[string]int{}
-		for _, name := range l.owner {
-			loads[name]++
-		}
-		owner, faults, change := maps.Clone(l.owner), slices.Clone(l.faults), l.change
-		l.mu.Unlock()
-		require.Empty(t, faults)
-		if maps.Equal(loads, want) {
-			return owner
-		}
-		select {
-		case <-change:
-		case <-timeout:
-			require.FailNow(t, "not in time", "want %v, have %v", want, loads)
-		}
-	}
-}
-
-// worker is a member that does nothing but own.
-type worker struct {
-	name string
-	m    *Membership
-	gens chan *Generation // the last one
-	done chan error
-	stop context.CancelFunc
-}
-
-// start runs a member until it is stopped. drain, if not nil, is called when a generation ends.
-func (l *ledger) start(t *testing.T, name string, cfg MembershipConfig, drain func(g *Generation)) *worker {
-	m, err := NewMembership(cfg)
-	require.NoError(t, err)
-	ctx, stop := context.WithCancel(context.Background())
-	w := &worker{name: name, m: m, gens: make(chan *Generation, 100), done: make(chan error, 1), stop: stop}
-	go func() {
-		for {
-			g, err := m.Next(ctx)
-			if err != nil {
-				w.done <- err
-				return
-			}
-			w.gens <- g
-			g.Run(func(gen context.Context) {
-				l.take(name, g.Partitions())
-				defer l.drop(name)
-				select {
-				case <-gen.Done():
-				case <-ctx.Done():
-				}
-				if drain != nil {
-					drain(g)
-				}
-			})
-			if ctx.Err() != nil {
-				w.done <- ctx.Err()
-				return
-			}
-		}
-	}()
-	t.Cleanup(func() { _ = w.leave() })
-	return w
-}
-
-// leave ends the member as a worker ends: drain, then leave the group.
-func (w *worker) leave() error {
-	w.stop()
-	select {
-	case err := <-w.done:
-		w.done <- err
-	case <-time.After(patience):
-		return errors.New("the member did not drain")
-	}
-	return w.m.Close()
-}
-
-// last returns the newest generation there is, waiting for one.
-func (w *worker) last(t *testing.T) *Generation {
-	t.Helper()
-	var g *Generation
-	select {
-	case g = <-w.gens:
-	case <-time.After(patience):
-		require.FailNow(t, "no generation")
-	}
-	for {
-		select {
-		case g = <-w.gens:
-		default:
-			return g
-		}
-	}
-}
 
 func TestMembersShareNumbersAndALeaverHandsOverAtOnce(t *testing.T) {
 	eachKafka(t, func(t *testing.T, env groupEnv) {
@@ -295,15 +102,34 @@ func TestAMemberThatDiesIsReplacedAfterTheSessionTimeout(t *testing.T) {
 	})
 }
 
+// outlastSession returns when a member that has joined since, and has sent no heartbeat, is out of its group.
+func (e groupEnv) outlastSession(t *testing.T) {
+	t.Helper()
+	silent := e
+	silent.group += "-silent"
+	l := newLedger()
+	w := l.start(t, "silent", silent.config(), nil)
+	l.await(t, map[string]int{"silent": 6})
+	w.m.dialer.close()
+	client := e.client(t)
+	require.Eventually(t, func() bool {
+		res, err := client.DescribeGroups(t.Context(), &kafka.DescribeGroupsRequest{GroupIDs: []string{silent.group}})
+		return err == nil && len(res.Groups) == 1 && len(res.Groups[0].Members) == 0
+	}, patience, 20*time.Millisecond)
+}
+
 // kafka-go sends no heartbeats while a generation ends; a drain longer than the session timeout needs ours.
 func TestADrainLongerThanTheSessionTimeoutKeepsTheMembership(t *testing.T) {
 	eachKafka(t, func(t *testing.T, env groupEnv) {
 		l := newLedger()
 		var once sync.Once
-		result := make(chan error, 1)
+		result, drains, outlasted := make(chan error, 1), make(chan struct{}), make(chan struct{})
+		goOn := sync.OnceFunc(func() { close(outlasted) })
+		defer goOn()
 		a := l.start(t, "a", env.config(), func(g *Generation) {
 			once.Do(func() {
-				time.Sleep(env.session * 3 / 2) // the drain itself takes long here
+				close(drains)
+				<-outlasted
 				assert.ErrorIs(t, g.Heartbeat(context.Background()), task.ErrGenerationOver)
 				// The last work is committed while the others wait for us.
 				result <- g.Commit(context.Background(), map[string]map[int]int64{env.topics[0]: {0: 42}})
@@ -312,6 +138,9 @@ func TestADrainLongerThanTheSessionTimeoutKeepsTheMembership(t *testing.T) {
 		l.await(t, map[string]int{"a": 6})
 		member := a.last(t).MemberID()
 		l.start(t, "b", env.config(), nil)
+		<-drains
+		env.outlastSession(t)
+		goOn()
 		l.await(t, map[string]int{"a": 3, "b": 3})
 		require.NoError(t, <-result)
 		assert.Equal(t, member, a.last(t).MemberID(), "it was not thrown out")
