@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,14 +21,22 @@ import (
 
 const flatLog = "../../internal/evaluate/testdata/flat.jsonl"
 
-// recorded writes the records of a small platform to files, and gives the flags that name them.
-func recorded(t *testing.T) (flags []string) {
-	t.Helper()
+// smallPlatform is played once for all tests.
+var smallPlatform = sync.OnceValues(func() (*rehearsal.World, error) {
 	c := users.Defaults(1)
 	c.Items, c.Candidates, c.Interval, c.MaxDelay, c.Horizon = 20, 8, time.Minute, 12*time.Hour, 24*time.Hour
 	w, err := rehearsal.New(c, 0, config.Setting{"payoffs", "stochastic"})
+	if err == nil {
+		err = w.Play(5000, 1)
+	}
+	return w, err
+})
+
+// recorded writes the records of a small platform to files, and gives the flags that name them.
+func recorded(t *testing.T) (flags []string) {
+	t.Helper()
+	w, err := smallPlatform()
 	require.NoError(t, err)
-	require.NoError(t, w.Play(5000, 1))
 	dir := t.TempDir()
 	for topic, name := range topicFlags {
 		file := filepath.Join(dir, name+".jsonl")
