@@ -70,7 +70,7 @@ func TestComposeAnswersTheFirstCurl(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.yaml"), []byte(file), 0o600))
 	h := &byHand{binary: filepath.Join(dir, "ranker-worker"), dir: dir, env: []string{"KAFKA_BROKERS=" + kafka.Addr,
 		"REDIS_URL=redis://" + server.Addr + "/0", "REDIS_PASSWORD=" + password, fmt.Sprintf("SERVE_LISTEN=127.0.0.1:%d", ports[1])}}
-	built, err := exec.Command("go", "build", "-o", h.binary, "github.com/ranker-worker/ranker-worker/cmd/ranker-worker").CombinedOutput()
+	built, err := exec.Command("go", "build", "-ldflags", "-s -w", "-o", h.binary, "github.com/ranker-worker/ranker-worker/cmd/ranker-worker").CombinedOutput()
 	require.NoError(t, err, string(built))
 
 	here := func(command []string) (args []string) { // the configuration's path is another

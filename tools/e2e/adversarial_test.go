@@ -116,7 +116,8 @@ func block(p, s, rates []float64, mass float64) {
 // TestPipeline_AdversarialPropensitiesAreRecomputed: an adversarial learner ranks, waits, is fed and learns, through a
 // restart in the middle; and whoever has the log alone comes to the same propensities, instances and sums.
 func TestPipeline_AdversarialPropensitiesAreRecomputed(t *testing.T) {
-	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+	t.Parallel()
+	testenv.One(t, func(t *testing.T, env testenv.Env) {
 		s := plain(env, `policy: ftrl
     max_instances: 2
     windows: {geometric: 0.6, max: 8}`)

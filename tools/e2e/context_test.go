@@ -149,7 +149,8 @@ func (w *world) judged(t *testing.T) {
 // TestPipeline_ContextTeaches: users' tastes are learned through a kill and a
 // rollback, the sums equal the checker's, and a replay computes the same rankings.
 func TestPipeline_ContextTeaches(t *testing.T) {
-	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+	t.Parallel()
+	testenv.One(t, func(t *testing.T, env testenv.Env) {
 		const impressions = 3000
 		base := time.Now().Add(-24 * time.Hour).UnixMilli()
 		w := newWorld(t, env, 1, "payoff_horizon: 400s\n    selection_timeout: 60s\n    "+tastefulContext)

@@ -99,6 +99,7 @@ func (u *converting) Respond(n int, items [][]byte) ([]platform.Record, error) {
 // is rolled back. The learners' mean loss equals the laboratory's, to 10 percent and six standard errors (a
 // false alarm in 10⁹, if runs were normal), which is below the loss of learners that wait for deadlines.
 func TestPipeline_SilenceTeaches(t *testing.T) {
+	t.Parallel()
 	const learners, each, runs = 5, conversionHorizon, 16
 	regret := func(silence ...string) *lab.Result {
 		e := &lab.Experiment{Scenario: lab.Conversions, Items: conversionItems, Horizon: each, Runs: runs, Seed: 5}
@@ -109,7 +110,7 @@ func TestPipeline_SilenceTeaches(t *testing.T) {
 		return results[0]
 	}
 	there, waits := regret(), regret("waits")
-	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+	testenv.One(t, func(t *testing.T, env testenv.Env) {
 		base := time.Now().Add(-24 * time.Hour).UnixMilli() // brokers take no times that are far ahead
 		w := newWorld(t, env, 1, conversionLearners(learners))
 		users := newConverting(9, learners, base)

@@ -21,6 +21,7 @@ import (
 // TestEvaluate_JoinsAsTheWorkerDoes: the joined log has as many selections, payoffs
 // and ends as the worker's account, and the log's policy earned the users' payoffs.
 func TestEvaluate_JoinsAsTheWorkerDoes(t *testing.T) {
+	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		const impressions = 3000
 		w := newWorld(t, env, 3, "policy: moss")

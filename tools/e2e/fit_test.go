@@ -21,6 +21,7 @@ const unfitLines = 8
 // keys. It takes no partition from the others, which rank all that comes; it is not ready, and says why, in few lines. Once it can work it
 // joins by itself.
 func TestFit_OnlyWhoCanWorkJoins(t *testing.T) {
+	t.Parallel()
 	env := testenv.Embedded(t)
 	server := testenv.OwnRedis(t)
 	env.Redis = server.Addr
@@ -104,6 +105,7 @@ func TestFit_OnlyWhoCanWorkJoins(t *testing.T) {
 // TestFit_Learners: a worker whose learner has been changed under its name stays outside of the group, and leaves all partitions to one that
 // has it as it is stored; nothing is refused. It does so, too, where no other worker runs, and joins once its learner fits.
 func TestFit_Learners(t *testing.T) {
+	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		s := plain(env, "policy: greedy")
 		w := makeWorld(t, 4, s, s, nil)

@@ -18,6 +18,7 @@ import (
 // mid-stream. Both go on in the same process. Each impression has one ranking, those of the new learner too, and each record counts
 // once.
 func TestHangupInMidStream(t *testing.T) {
+	t.Parallel()
 	if testenv.Short() {
 		t.Skipf("left out, because %s=1: it needs a real Apache Kafka and a real redis-server", testenv.ShortEnv)
 	}

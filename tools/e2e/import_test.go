@@ -39,6 +39,7 @@ func fed(l *admin.LearnerReport) map[string]int64 {
 // TestState_ImportBeginsAGroup that has never run: a new region begins with another's statistics,
 // and reads from where kafka.start says at that moment. A group that has lost its state is refused.
 func TestState_ImportBeginsAGroup(t *testing.T) {
+	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		kind := map[string]string{"embedded": "bold", "real": "qpmd"}[env.Name]
 		old := worldOf(t, env, 3, kind)
@@ -92,6 +93,7 @@ func TestState_ImportBeginsAGroup(t *testing.T) {
 // TestState_ImportWhileAWorkerStarts: a worker that begins during an import takes partitions over, and
 // loses some. Each partition has all of its import or nothing, and the repeated command adds the rest.
 func TestState_ImportWhileAWorkerStarts(t *testing.T) {
+	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		old := worldOf(t, env, 3, "qpmd")
 		old.played(t, 200, 32)
@@ -122,6 +124,7 @@ func TestState_ImportWhileAWorkerStarts(t *testing.T) {
 
 // TestState_OnRedisCluster: all state commands where the partitions lie on three nodes.
 func TestState_OnRedisCluster(t *testing.T) {
+	t.Parallel()
 	cluster := testenv.OwnRedisCluster(t)
 	s := plain(testenv.Env{Kafka: testenv.Kafka(t).Addr}, kinds["qpmd"])
 	s.redis = fmt.Sprintf("addresses: [%s]\n  cluster: true", strings.Join(cluster.Addrs(), ", "))

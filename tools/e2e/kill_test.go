@@ -20,6 +20,7 @@ import (
 // mid-stream and started again. No impression stays without a ranking, none has two, and no payoff is lost or applied
 // twice.
 func TestKill_TwoWorkersOneKilledAndRestarted(t *testing.T) {
+	t.Parallel()
 	if testenv.Short() {
 		t.Skipf("left out, because %s=1: it needs a real Apache Kafka and a real redis-server", testenv.ShortEnv)
 	}
@@ -85,7 +86,7 @@ func build(t *testing.T) string {
 			return
 		}
 		buildPath = filepath.Join(dir, "ranker-worker")
-		cmd := exec.Command("go", "build", "-o", buildPath, "github.com/ranker-worker/ranker-worker/cmd/ranker-worker")
+		cmd := exec.Command("go", "build", "-ldflags", "-s -w", "-o", buildPath, "github.com/ranker-worker/ranker-worker/cmd/ranker-worker")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			buildErr = &exec.Error{Name: string(out), Err: err}
 		}

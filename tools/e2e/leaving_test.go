@@ -72,6 +72,7 @@ func (u *leaving) Respond(n int, items [][]byte) ([]platform.Record, error) {
 // In 13 plays an impression earned 0.1895 ± 0.0042, and must earn 0.178 in one of
 // three. So this fails without cause less often than once in 10⁶, if plays were normal.
 func TestPipeline_EarnsWhereUsersLeave(t *testing.T) {
+	t.Parallel()
 	const learners, each = 4, 4000
 	e := &lab.Experiment{Scenario: lab.AbandonAnti, Items: leavingItems, Horizon: each, Lateness: lab.Lateness{Mean: 64}, PayoffHorizon: 400,
 		Runs: learners, Seed: 11}
@@ -81,7 +82,7 @@ func TestPipeline_EarnsWhereUsersLeave(t *testing.T) {
 	require.NoError(t, err)
 	least := 0.9 * there[0].Payoff
 	require.Greater(t, least, there[1].Payoff, "or the test would say nothing")
-	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+	testenv.One(t, func(t *testing.T, env testenv.Env) {
 		most := 0.0
 		for play := 0; play < 3 && most <= least; play++ {
 			earned, best := playLeaving(t, env, e)

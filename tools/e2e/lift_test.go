@@ -62,9 +62,10 @@ func (u *tried) Respond(n int, items [][]byte) ([]platform.Record, error) {
 
 // TestLift_SaysWhatTheMetricsSay: lift computes from the topics the same as the workers' metrics, to the last bit, although one is killed.
 func TestLift_SaysWhatTheMetricsSay(t *testing.T) {
+	t.Parallel()
 	for name, units := range map[string]string{"by impression": "by: impression", "by user": "by: user, period: 1h"} {
 		t.Run(name, func(t *testing.T) {
-			testenv.Each(t, func(t *testing.T, env testenv.Env) {
+			testenv.One(t, func(t *testing.T, env testenv.Env) {
 				const impressions = 6000
 				learner := "payoff_range: [0, 4]\n    payoff_horizon: 4h\n    selection_timeout: 1h\n    on_expiry: {default: 1}"
 				w := newWorld(t, env, 3, "policy: moss\n    "+learner+"\n  control:\n    payoffs: stochastic\n    policy: utility\n    "+learner+

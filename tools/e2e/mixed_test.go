@@ -16,6 +16,7 @@ import (
 // TestMixedConfigurations: while a learner is being rolled out, the worker that does not know it keeps its impressions and
 // payoffs waiting, and says why; none is refused, and once that worker has gone all are ranked.
 func TestMixedConfigurations(t *testing.T) {
+	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		s := plain(env, "policy: greedy")
 		w := makeWorld(t, 2, s, s, nil)

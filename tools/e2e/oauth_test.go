@@ -131,6 +131,7 @@ func (i *issuer) brokerOf(t *testing.T, session time.Duration) *testenv.Owned {
 // TestOAuthBearer: a worker logs in to an Apache Kafka with its own validator of tokens, by client credentials and by a file, says why it
 // cannot, and goes on through the ends of many sessions, as one with a password does.
 func TestOAuthBearer(t *testing.T) {
+	t.Parallel()
 	const session, sessions = 3 * time.Second, 5
 	// A session ends with its token at the latest. The remaining fifth, when the worker requests
 	// the next, must be well more than the second that brokers require between two logins.

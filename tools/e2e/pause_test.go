@@ -117,6 +117,7 @@ func (w *world) paused(t *testing.T) (account map[string]int64, sent [event.Inpu
 // TestState_OutlastsAPauseOfImpressions: impressions pause while thousands of payoffs and selections go on. Whether
 // Redis is then restored from a copy before the pause or rebuilt from the topics, each record has its first outcome.
 func TestState_OutlastsAPauseOfImpressions(t *testing.T) {
+	t.Parallel()
 	env := testenv.Embedded(t)
 	w := pauseWorld(t, env)
 	before, sent, restore := w.paused(t)

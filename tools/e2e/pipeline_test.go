@@ -37,6 +37,7 @@ func checkAccount(t *testing.T, got map[string]int64, sent platform.Progress) {
 // TestPipeline_RankJoinLearnThroughARestart: a worker ranks, joins and learns; in the middle it is drained and another
 // takes over.
 func TestPipeline_RankJoinLearnThroughARestart(t *testing.T) {
+	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		const impressions = 3000
 		w := newWorld(t, env, 3, "policy: elimination")
@@ -69,7 +70,9 @@ func TestPipeline_RankJoinLearnThroughARestart(t *testing.T) {
 
 // TestPipeline_FaultyRecordsGoToTheDeadLetterTopic: each with its reason and its original bytes, and the task goes on.
 func TestPipeline_FaultyRecordsGoToTheDeadLetterTopic(t *testing.T) {
+	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+		t.Parallel() // each waits: a record of an unknown learner is refused seconds later
 		w := newWorld(t, env, 1, "policy: greedy")
 		topics := w.cfg.Kafka.Topics
 		faulty := []struct{ topic, key, value, reason string }{
@@ -110,6 +113,7 @@ func TestPipeline_FaultyRecordsGoToTheDeadLetterTopic(t *testing.T) {
 // TestPipeline_OverlongRecordIsCut: of a record that is far longer than any may be, and came in few bytes, the beginning is a
 // dead letter that says how long it was; a worker that takes over finds its place in the log by it.
 func TestPipeline_OverlongRecordIsCut(t *testing.T) {
+	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		w := newWorld(t, env, 1, "policy: greedy")
 		topic := w.cfg.Kafka.Topics.Payoffs
@@ -141,6 +145,7 @@ func TestPipeline_OverlongRecordIsCut(t *testing.T) {
 
 // TestPipeline_ItemStatisticsAreReadable: a person finds an item's statistics with redis-cli.
 func TestPipeline_ItemStatisticsAreReadable(t *testing.T) {
+	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		w := newWorld(t, env, 1, "policy: greedy")
 		r := w.start(t)

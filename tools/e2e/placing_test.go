@@ -15,6 +15,7 @@ import (
 
 // TestPlacing_IsSaid: payoffs go to other partitions than their impressions. Workers are ready, and say so once.
 func TestPlacing_IsSaid(t *testing.T) {
+	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		w := newWorld(t, env, 2, "policy: greedy")
 		impressions := w.impressions("i", 60)
@@ -36,6 +37,7 @@ func TestPlacing_IsSaid(t *testing.T) {
 
 // TestStart_IsSaid: the log names where a new group begins, the records that it skips, and another group that has ranked them.
 func TestStart_IsSaid(t *testing.T) {
+	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		w := newWorld(t, env, 1, "policy: greedy")
 		w.publish(t, w.impressions("i", 10)...)

@@ -16,6 +16,7 @@ import (
 
 // TestPooling_OnePartitionsPayoffsTeachTheOthers: one partition's payoffs decide rankings of another, which has never had a payoff.
 func TestPooling_OnePartitionsPayoffsTeachTheOthers(t *testing.T) {
+	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		w := newWorld(t, env, 2, "policy: greedy")
 		topics := w.cfg.Kafka.Topics

@@ -61,6 +61,7 @@ func (w *world) forget(t *testing.T, topic event.Topic, upTo []int64) {
 // lost. Rebuild lists the loss, and with --partial makes the state of the remaining records: the
 // same account, the same payoffs of each item, and every pending impression can still be paid.
 func TestState_RebuildOfWhatRetentionLeft(t *testing.T) {
+	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		kind := map[string]string{"embedded": "qpmd", "real": "bold"}[env.Name]
 		w := worldOf(t, env, 2, kind)
@@ -120,6 +121,7 @@ func TestState_RebuildOfWhatRetentionLeft(t *testing.T) {
 // TestState_RebuildWithoutDecisions: retention has eaten all decisions. They cannot be rebuilt, which is said, and no
 // impression that had one is ranked a second time.
 func TestState_RebuildWithoutDecisions(t *testing.T) {
+	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		w := newWorld(t, env, 2, kinds["qpmd"])
 		c := &crowd{w, "all", 40}
@@ -157,6 +159,7 @@ func TestState_RebuildWithoutDecisions(t *testing.T) {
 // TestState_RebuildAfterTopicsWereRecreated: with Redis lost and the topics gone there is nothing to rebuild from; the group
 // begins afresh.
 func TestState_RebuildAfterTopicsWereRecreated(t *testing.T) {
+	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		w := newWorld(t, env, 2, kinds["qpmd"])
 		c := &crowd{w, "all", 20}
@@ -176,6 +179,7 @@ func TestState_RebuildAfterTopicsWereRecreated(t *testing.T) {
 // TestState_RebuildWithoutALearner: the log names a learner that the configuration lacks. That
 // is refused before anything is dropped; --partial rebuilds the others, and names the rest.
 func TestState_RebuildWithoutALearner(t *testing.T) {
+	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		w := newWorld(t, env, 1, "policy: greedy")
 		w.publish(t, w.impressions("i", 10)...)

@@ -45,6 +45,7 @@ func (w *world) replayed(t *testing.T, rankings, notExact int64) {
 // TestReplay_MakesAllRankingsAgain: a worker's rankings through a restart are computed again
 // from the topics, byte by byte, for learners that share statistics and for those that do not.
 func TestReplay_MakesAllRankingsAgain(t *testing.T) {
+	t.Parallel()
 	for _, learner := range []string{"policy: moss", "policy: thompson", "policy: egreedy", "policy: elimination"} {
 		t.Run(learner, func(t *testing.T) {
 			testenv.Each(t, func(t *testing.T, env testenv.Env) {
@@ -59,6 +60,7 @@ func TestReplay_MakesAllRankingsAgain(t *testing.T) {
 
 // TestReplay_MakesThoseOfAnExperimentAgain: likewise with arms, by separate and by shared learning, with a shadow.
 func TestReplay_MakesThoseOfAnExperimentAgain(t *testing.T) {
+	t.Parallel()
 	const impressions = 2000
 	for _, learning := range []string{"separate", "shared, shadow: {dark: 0.3}"} {
 		t.Run(learning[:6], func(t *testing.T) {
@@ -76,6 +78,7 @@ experiments:
 
 // TestExplain: an impression's ranking is explained by the statistics at its time, and in its own order.
 func TestExplain(t *testing.T) {
+	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		const impressions = 1000
 		w := newWorld(t, env, 2, "policy: moss")
@@ -108,6 +111,7 @@ func TestExplain(t *testing.T) {
 // TestReplay_FromABase: rankings are computed from a base taken while a worker ranked; earlier records may
 // be gone. The worker records a snapshot of sources within a minute, and the next one as soon as it begins.
 func TestReplay_FromABase(t *testing.T) {
+	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		const impressions = 6000
 		w := newWorld(t, env, 3, "policy: moss")
@@ -173,6 +177,7 @@ func (w *world) replayFrom(t *testing.T, dir string) (rankings, same int64) {
 // from a base that was taken while a worker ranked, and that worker is the only one. From the beginning on nearly all are made again: those too
 // that others made by checkpoints which Redis lost.
 func TestReplay_FromABaseBehindARebuild(t *testing.T) {
+	t.Parallel()
 	const impressions = 24_000 // so that the worker makes several times as many checkpoints behind the base as before it, and writes again how far it knows all partitions
 	w := newWorld(t, testenv.Real(t), 3, "policy: moss")
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)

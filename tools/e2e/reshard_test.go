@@ -251,6 +251,7 @@ func (w *world) sound(t *testing.T, crowds ...*crowd) {
 // topics of other names, for Kafka takes none away. Each time there are impressions pending, records parked, and records
 // unread in the old topics. Nothing is lost and nothing counts twice.
 func TestState_ReshardToAnyNumber(t *testing.T) {
+	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		kind := map[string]string{"embedded": "bold", "real": "qpmd"}[env.Name]
 		w := worldOf(t, env, 4, kind)
@@ -304,6 +305,7 @@ func TestState_ReshardToAnyNumber(t *testing.T) {
 // TestState_ReshardOfRecreatedTopics: topics were deleted and created again with fewer partitions, after everything was read. While the
 // old ones exist, reading them again is refused. An id in two partitions becomes one, and records that could not be joined are orphans.
 func TestState_ReshardOfRecreatedTopics(t *testing.T) {
+	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		w := worldOf(t, env, 4, "qpmd")
 		w.played(t, 300, 22)
@@ -343,6 +345,7 @@ func TestState_ReshardOfRecreatedTopics(t *testing.T) {
 // TestState_ReshardRefusesBeforePartitionsAreAdded: keys that another partitioner has placed are in the way of any other number. The
 // dry run says so as long as nothing is changed, and so does the command afterwards.
 func TestState_ReshardRefusesBeforePartitionsAreAdded(t *testing.T) {
+	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		w := newWorld(t, env, 2, "policy: greedy")
 		w.misplace(t, w.impressions("i", 200)...)

@@ -40,6 +40,7 @@ func (w *world) answered(t *testing.T, p, n int) {
 // TestState_ImportCountsOnceUntilReset: an export that was imported is refused, also after the state was resharded, until the
 // learner is reset: then nothing of it is left that could count twice.
 func TestState_ImportCountsOnceUntilReset(t *testing.T) {
+	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		w := worldOf(t, env, 2, "qpmd")
 		w.played(t, 200, 41)
@@ -71,6 +72,7 @@ func TestState_ImportCountsOnceUntilReset(t *testing.T) {
 // TestState_ReshardAdoptsWhatNewPartitionsDecided: partitions were added while
 // workers ran, which began in the new ones. Their rankings there are not made again.
 func TestState_ReshardAdoptsWhatNewPartitionsDecided(t *testing.T) {
+	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		w := worldOf(t, env, 2, "qpmd")
 		for p := range 2 {
@@ -94,6 +96,7 @@ func TestState_ReshardAdoptsWhatNewPartitionsDecided(t *testing.T) {
 // TestState_ReshardWhereAWorkerBegan: the command was killed after it had dropped an old partition, before the new one was in
 // its place. A worker takes that for a beginning; the repeated command finishes, and the worker's rankings are not made again.
 func TestState_ReshardWhereAWorkerBegan(t *testing.T) {
+	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		for _, p := range []int{0, 1} {
 			t.Run(fmt.Sprintf("partition %d", p), func(t *testing.T) {
@@ -124,6 +127,7 @@ func TestState_ReshardWhereAWorkerBegan(t *testing.T) {
 
 // TestState_ReshardReadsNothingTwice: topics with other names must be unread, and the rest of the old ones is read while they exist.
 func TestState_ReshardReadsNothingTwice(t *testing.T) {
+	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		w := worldOf(t, env, 2, "qpmd")
 		for p := range 2 {

@@ -519,7 +519,8 @@ func (x *robustRun) answers(t *testing.T, round int) {
 // plays. With 8·10⁻⁴ at the most (95%) to miss it in one, this fails without cause less often than once
 // in 10⁶. A ranking by utility earns 0.05.
 func TestPipeline_RobustIsRecomputed(t *testing.T) {
-	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+	t.Parallel()
+	testenv.One(t, func(t *testing.T, env testenv.Env) {
 		best, most := robustBest(robustWindows(), robustRounds-1), 0.0
 		for play := uint64(0); play < 2 && most <= best*2/3; play++ {
 			most = max(most, playRobust(t, env, play))

@@ -21,6 +21,7 @@ import (
 
 // TestSecurity: mutual TLS, SASL, ACLs and Redis' ACL user, on servers that let nobody in without them.
 func TestSecurity(t *testing.T) {
+	t.Parallel()
 	eachSecured(t, func(t *testing.T, s *secured) {
 		for i, mechanism := range mechanisms {
 			t.Run("ranks, joins and learns with "+mechanism, func(t *testing.T) { s.works(t, mechanism, uint64(i+1)) })

@@ -35,6 +35,7 @@ func (w *world) payoff(id, item string, payoff float64) kafka.Message {
 // TestStart: a group that has never run begins at the end of its topics, or at their start, as kafka.start says; one
 // that has run goes on where it was, whatever kafka.start says.
 func TestStart(t *testing.T) {
+	t.Parallel()
 	for start, before := range map[string]int{"latest": 0, "earliest": 3} {
 		t.Run(start, func(t *testing.T) {
 			testenv.Each(t, func(t *testing.T, env testenv.Env) {
@@ -63,6 +64,7 @@ func TestStart(t *testing.T) {
 // TestReplicas: with redis.wait_replicas and no replica, impressions are ranked and nothing counts as saved: offsets are
 // not committed, and /readyz says why. Without that setting, another worker goes on from there.
 func TestReplicas(t *testing.T) {
+	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		s := plain(env, "policy: greedy")
 		s.redis += "\n  wait_replicas: 1"
@@ -94,6 +96,7 @@ func TestReplicas(t *testing.T) {
 // TestNoSelectionsTopic: a payoff names the item that it is for, which is the selection too; one that names none is
 // faulty.
 func TestNoSelectionsTopic(t *testing.T) {
+	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		s := plain(env, "policy: greedy")
 		s.noSelections = true

@@ -32,6 +32,7 @@ import (
 // its records are in the account, in dead letters and in the history, and later ones are
 // processed; so again after the state was lost and rebuilt. A readable record is not skipped.
 func TestState_Skip(t *testing.T) {
+	t.Parallel()
 	ids := []string{"i-2", "i-3", "i-4"}
 	t.Run("embedded", func(t *testing.T) {
 		w := skippedWorld(t, testenv.Embedded(t))
@@ -68,6 +69,7 @@ func TestState_Skip(t *testing.T) {
 // TestState_SkipUnknownContent: a payoff whose schema the registry does not give, while it answers for others, keeps its partition
 // waiting. It can be skipped at once; while the registry answers for none it cannot.
 func TestState_SkipUnknownContent(t *testing.T) {
+	t.Parallel()
 	var away atomic.Bool
 	registry := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if away.Load() || strings.HasSuffix(r.URL.Path, "/7") {

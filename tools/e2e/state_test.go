@@ -95,6 +95,7 @@ func worldOf(t *testing.T, env testenv.Env, partitions int, kind string) *world 
 // TestState_InspectShowsWhatIsStored while a worker runs: sums and counts that agree with the account, and a ranking
 // whose reasons hold together.
 func TestState_InspectShowsWhatIsStored(t *testing.T) {
+	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		for kind := range kinds {
 			t.Run(kind, func(t *testing.T) {
@@ -161,6 +162,7 @@ func (w *world) reasonable(t *testing.T, r *admin.Ranking, kind string) {
 
 // TestState_ALaterLayoutIsNotShown: nor exported, for it would be misread.
 func TestState_ALaterLayoutIsNotShown(t *testing.T) {
+	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		w := newWorld(t, env, 1, "policy: greedy")
 		w.publish(t, w.impressions("i", 10)...)
@@ -178,9 +180,11 @@ func TestState_ALaterLayoutIsNotShown(t *testing.T) {
 // TestState_ResetRemovesStatistics: the learner has no statistics afterwards, in any partition; pending impressions
 // end like a removed learner's, with every record accounted for; and the history records the reset.
 func TestState_ResetRemovesStatistics(t *testing.T) {
+	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		for kind := range kinds {
 			t.Run(kind, func(t *testing.T) {
+				t.Parallel() // each waits: a record of an unknown learner is refused seconds later
 				w := worldOf(t, env, 2, kind)
 				topics := w.cfg.Kafka.Topics
 				w.played(t, 400, 6)
@@ -239,6 +243,7 @@ func TestState_ResetRemovesStatistics(t *testing.T) {
 // last bit, and so the same ranking, except for work in progress, which is not exported: so the
 // comparison is with a second such round. A second import is refused, and so are truncated streams.
 func TestState_ExportResetImportRanksTheSame(t *testing.T) {
+	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		for kind := range kinds {
 			t.Run(kind, func(t *testing.T) {
@@ -327,6 +332,7 @@ func taken(l *admin.LearnerReport) map[string]int64 {
 // TestState_RebuildAfterATotalLoss: with Redis emptied, workers stop and name the command; afterwards
 // account, payoffs per item and pending impressions are as before, and no impression is ranked again.
 func TestState_RebuildAfterATotalLoss(t *testing.T) {
+	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		for _, kind := range []string{"qpmd", "bold"} {
 			t.Run(kind, func(t *testing.T) {
@@ -442,6 +448,7 @@ func (w *world) grow(t *testing.T, partitions int) {
 // parked payoffs and unread records. Afterwards each pending impression is paid once, whatever
 // its id's partition is now, the statistics are as before, and the accounts add up.
 func TestState_ReshardKeepsEverythingJoinable(t *testing.T) {
+	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		for _, kind := range []string{"qpmd", "bold"} {
 			t.Run(kind, func(t *testing.T) { reshard(t, worldOf(t, env, 2, kind)) })

@@ -33,6 +33,7 @@ func (w *world) set(t *testing.T, topic, key, value string) {
 // TestStopped_GoesOnWhenMended: partitions that stopped for a topic's setting report
 // it, and go on by themselves when it is mended, without a rebalance or a restart.
 func TestStopped_GoesOnWhenMended(t *testing.T) {
+	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		w := newWorld(t, env, 2, "policy: greedy")
 		w.stopRetry = 500 * time.Millisecond

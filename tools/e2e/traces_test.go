@@ -17,6 +17,7 @@ import (
 // TestTraces: a collector receives a span per batch of a worker, with links
 // to its records' traces, and spans of the requests to Kafka and Redis.
 func TestTraces(t *testing.T) {
+	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		c := collector.Start(t)
 		w := newWorld(t, env, 1, "policy: greedy")
@@ -80,6 +81,7 @@ func TestTraces(t *testing.T) {
 
 // TestTracesAway: with a collector that is away impressions are ranked as ever, and the log says so in one line.
 func TestTracesAway(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, testenv.Embedded(t), 1, "policy: greedy")
 	cfg := *w.cfg
 	cfg.Traces.Endpoint = "http://127.0.0.1:1"

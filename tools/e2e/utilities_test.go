@@ -19,6 +19,7 @@ import (
 // TestUtilities_AreFoundWhereImpressionsCarryNone: users of one partition teach the order of utilities, through a
 // restart of the worker, and the other partition, which has no selections and other item numbers, ranks by it too.
 func TestUtilities_AreFoundWhereImpressionsCarryNone(t *testing.T) {
+	t.Parallel()
 	for _, utilities := range []string{"sorted", "social"} {
 		t.Run(utilities, func(t *testing.T) {
 			testenv.Each(t, func(t *testing.T, env testenv.Env) {

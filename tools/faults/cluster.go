@@ -106,7 +106,7 @@ func (c *Cluster) startKafka(ctx context.Context, brokers int, env []string) (er
 }
 
 func (c *Cluster) build(ctx context.Context) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-tags", "failpoints", "-o", c.binary,
+	cmd := exec.CommandContext(ctx, "go", "build", "-tags", "failpoints", "-ldflags", "-s -w", "-o", c.binary,
 		"github.com/ranker-worker/ranker-worker/cmd/ranker-worker")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the worker: %w: %s", err, out)

@@ -58,7 +58,7 @@ func TestFaults_AreWhole(t *testing.T) {
 func TestFailpoints_AreNotInTheShippedBinary(t *testing.T) {
 	for tag, there := range map[string]bool{"": false, "failpoints": true} {
 		binary := filepath.Join(t.TempDir(), "ranker-worker")
-		cmd := exec.Command("go", "build", "-tags", tag, "-o", binary, "github.com/ranker-worker/ranker-worker/cmd/ranker-worker")
+		cmd := exec.Command("go", "build", "-tags", tag, "-ldflags", "-s -w", "-o", binary, "github.com/ranker-worker/ranker-worker/cmd/ranker-worker")
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, string(out))
 		code, err := os.ReadFile(binary)

@@ -8,6 +8,7 @@
 //	OwnRedisCluster(t)        a Redis Cluster of three masters for this test
 //	Embedded(t)               kfake and miniredis, for this test
 //	Each(t, f)                runs f on the embedded pair and on the real pair
+//	One(t, f)                 runs f on the real pair, or if there is none on the embedded pair
 //
 // Servers listen on loopback only, on free ports. They end with the test process at the latest, even if it panics or
 // is killed (see package proc). `make test` starts one Kafka and one Redis for all packages and names them in

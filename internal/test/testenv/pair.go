@@ -55,6 +55,17 @@ func Each(t *testing.T, f func(t *testing.T, env Env)) {
 	t.Run("real", func(t *testing.T) { f(t, Real(t)) })
 }
 
+// One runs f as a subtest on the real pair, or with RANKER_TEST_SHORT=1 on the embedded pair. It is for statements about a learner, whose
+// records either pair carries: Each is for statements about the pipeline.
+func One(t *testing.T, f func(t *testing.T, env Env)) {
+	t.Helper()
+	if Short() {
+		t.Run("embedded", func(t *testing.T) { f(t, Embedded(t)) })
+		return
+	}
+	t.Run("real", func(t *testing.T) { f(t, Real(t)) })
+}
+
 // EachRedis is Each for tests that need a Redis only: f gets its address, and miniredis itself where it is that one.
 func EachRedis(t *testing.T, f func(t *testing.T, addr string, mini *miniredis.Miniredis)) {
 	t.Helper()

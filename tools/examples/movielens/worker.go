@@ -59,7 +59,7 @@ func features() string {
 
 func build(ctx context.Context, dir string) (string, error) {
 	path := filepath.Join(dir, "ranker-worker")
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", path, workerPackage).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, "go", "build", "-ldflags", "-s -w", "-o", path, workerPackage).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building the worker (in a checkout of the repository): %w\n%s", err, out)
 	}
 	return path, nil
