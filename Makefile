@@ -17,8 +17,10 @@ RACE     := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 # The pure packages and their tests start no goroutine, which internal/lint holds them to: the race detector finds nothing in these tests
 # and makes them six times as slow. It watches the same code in tests of packages that run it side by side.
 PURE := policy delay stream/event stream/experiment stream/partition stream/replay stream/task
-# So do these, but for internal/lab and internal/dashboard, which leave simulations out where the race detector runs (go:build !race).
-PLAIN := docs internal/evaluate internal/learners internal/lint internal/sizing
+# So do these, which internal/lint holds to it too, and internal/lab and internal/dashboard, which leave simulations out where the race
+# detector runs (go:build !race).
+PLAIN := docs internal/evaluate internal/joinedlog internal/learners internal/lift internal/lint internal/plotting internal/plural internal/simulate \
+	internal/sizing internal/test/theoremtest
 # They test the worker with servers, as tools/e2e does, which runs under the race detector.
 TOOLS := tools/bench tools/checker tools/deploy tools/examples tools/faults tools/laboratory tools/page tools/producers tools/release
 UNRACED = $(patsubst %,./%/...,$(PURE) $(PLAIN) $(TOOLS))
@@ -49,28 +51,35 @@ test: tools ## Lint, and every test, on a real Apache Kafka and a real Redis.
 	@$(MAKE) --no-print-directory -j2 lint statistics
 	$(TESTENV) -- $(MAKE) --no-print-directory -j2 raced others
 
+.PHONY: compiled
+compiled: # once, for all that goes on side by side then; go build would link all commands besides
+	@$(GO) list -export -test -f '{{/* nothing */}}' ./... ./tools/...
+
 .PHONY: statistics
-statistics: # what needs no server and starts no goroutine; lint goes on beside it
-	@$(TEST) -p 1 ./internal/lab ./internal/dashboard $(patsubst %,./%/...,$(PURE) $(PLAIN))
+statistics: compiled # what needs no server and starts no goroutine; lint goes on beside it, and ends earlier
+	@$(TEST) -p 2 ./internal/lab ./internal/dashboard $(patsubst %,./%/...,$(PURE) $(PLAIN))
 
 .PHONY: raced
-raced: # The longest come first. Three packages at once, with that of others, keep two cores busy, and let no test of servers starve.
-	@$(TEST) -p 2 $(RACE) ./tools/e2e ./state/redisstore ./stream/broker $(RACED)
+# The longest come first. Three packages at once, with that of others, keep two cores busy, and let no test of servers starve. Tests of
+# tools/e2e wait for longer than they compute: three run at once.
+raced:
+	@$(TEST) -p 2 -parallel 3 $(RACE) ./tools/e2e ./state/redisstore ./stream/broker $(RACED)
 
 .PHONY: others
 others:
 	@$(TEST) -p 1 $(patsubst %,./%/...,$(TOOLS))
 
 .PHONY: check
-check: lint test-short ## For the edit loop: lint, and test-short of what has changed.
+check: ## For the edit loop: lint, and test-short of what has changed.
+	@$(MAKE) --no-print-directory -j2 lint test-short VET=-vet=off
 
 .PHONY: test-short
-test-short: ## The tests that need no real Kafka and no real Redis; needs Go only.
+test-short: compiled ## The tests that need no real Kafka and no real Redis; needs Go only.
 	@echo 'test-short: a real Apache Kafka and a real Redis are left out; "make test" is the whole run.'
-	RANKER_TEST_SHORT=1 $(GO) test $(if $(filter check,$(MAKECMDGOALS)),-vet=off) -timeout $(TIMEOUT) ./... ./tools/...
+	RANKER_TEST_SHORT=1 $(GO) test $(VET) -timeout $(TIMEOUT) ./... ./tools/...
 
 .PHONY: lint
-lint: ## gofmt, go vet, staticcheck, and govulncheck where its database can be reached.
+lint: compiled ## gofmt, go vet, staticcheck, and govulncheck where its database can be reached.
 	@./scripts/lint
 
 .PHONY: tools

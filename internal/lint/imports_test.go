@@ -72,33 +72,51 @@ func read(t *testing.T, set *token.FileSet, root string) (files []file) {
 	return files
 }
 
-// TestPureTestsStartNoGoroutine: the Makefile runs the tests of all pure packages without the race detector, and no others.
-func TestPureTestsStartNoGoroutine(t *testing.T) {
+// TestUnracedTestsStartNoGoroutine: the Makefile runs the tests of PURE and PLAIN without the race detector. PURE names all pure packages, and
+// no others.
+func TestUnracedTestsStartNoGoroutine(t *testing.T) {
 	root := filepath.Join("..", "..")
-	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	text, err := os.ReadFile(filepath.Join(root, "Makefile"))
 	require.NoError(t, err)
-	_, after, found := strings.Cut(string(makefile), "\nPURE := ")
-	require.True(t, found)
-	line, _, _ := strings.Cut(after, "\n")
+	makefile := strings.ReplaceAll(string(text), "\\\n", "")
+	listed := func(name string) []string {
+		_, after, found := strings.Cut(makefile, "\n"+name+" := ")
+		require.True(t, found, name)
+		line, _, _ := strings.Cut(after, "\n")
+		return strings.Fields(line)
+	}
 	var pure []string
 	for layer := range layers {
 		if isPure(layer) {
 			pure = append(pure, layer)
 		}
 	}
-	require.ElementsMatch(t, pure, strings.Fields(line), "PURE of the Makefile has to name the pure packages")
+	require.ElementsMatch(t, pure, listed("PURE"), "PURE of the Makefile has to name the pure packages")
+	unraced := append(pure, listed("PLAIN")...)
 	set := token.NewFileSet()
 	for _, f := range read(t, set, root) {
-		if !f.test || !isPure(f.dir) {
+		if !slices.ContainsFunc(unraced, func(dir string) bool { return f.dir == dir || strings.HasPrefix(f.dir, dir+"/") }) {
 			continue
 		}
 		ast.Inspect(f.syntax, func(n ast.Node) bool {
-			if g, ok := n.(*ast.GoStmt); ok {
-				t.Errorf("%s: this test starts a goroutine, and runs without the race detector: move it to a package that is not pure", set.Position(g.Pos()))
+			if startsGoroutine(n) {
+				t.Errorf("%s: a goroutine is started, and the tests run without the race detector", set.Position(n.Pos()))
 			}
 			return true
 		})
 	}
+}
+
+// startsGoroutine finds go statements, and calls of a method Go, as those of sync.WaitGroup and errgroup.Group.
+func startsGoroutine(n ast.Node) bool {
+	switch n := n.(type) {
+	case *ast.GoStmt:
+		return true
+	case *ast.CallExpr:
+		method, ok := n.Fun.(*ast.SelectorExpr)
+		return ok && method.Sel.Name == "Go"
+	}
+	return false
 }
 
 // TestRulesCatch feeds the checker a violation of each rule, and code that only looks like one.
