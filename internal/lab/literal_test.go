@@ -190,9 +190,10 @@ func TestPlay_IsTheLiteralLoop(t *testing.T) {
 				continue
 			}
 			e := &Experiment{Scenario: s, Items: 6, Horizon: 250, Lateness: late, Runs: 1, Seed: 3}
-			for _, index := range []string{"item", "rank"} {
+			asLiteral(t, e, partners(s))
+			if s.FitsAdversarial() { // others have no losses
 				settings := partners(s)
-				settings.LossIndex = index
+				settings.Policies, settings.LossIndex = []string{"ftrl", "osmd"}, "rank"
 				asLiteral(t, e, settings)
 			}
 		}
@@ -203,7 +204,7 @@ func TestPlay_IsTheLiteralLoop(t *testing.T) {
 // transmitted in parts.
 func TestPlay_IsTheLiteralLoopWithSilenceAndNoise(t *testing.T) {
 	for _, s := range selecting() {
-		e := &Experiment{Scenario: s, Items: 25, Horizon: 400, PayoffHorizon: 60, Runs: 1, Seed: 3, Noise: 0.3, Divisor: 3}
+		e := &Experiment{Scenario: s, Items: 25, Horizon: 250, PayoffHorizon: 60, Runs: 1, Seed: 3, Noise: 0.3, Divisor: 3}
 		if !s.OwnDelays() {
 			e.Lateness = Lateness{Mean: 100, Random: true}
 		}

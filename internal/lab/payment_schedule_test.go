@@ -64,6 +64,7 @@ func TestTraces_AsDefined(t *testing.T) {
 }
 
 // Items' early and late payoffs have the deviations and the correlation of the scenario: of 20,000 items, within 7 standard errors.
+// Each scenario has its correlation: of 2,000.
 func TestTraces_Items(t *testing.T) {
 	const seed, items = 22, 20_000
 	for _, r := range []float64{0, 0.9, -0.7} {
@@ -81,6 +82,7 @@ func TestTraces_Items(t *testing.T) {
 		require.InDelta(t, r, el/items, math.Sqrt(1+r*r)*width, "seed %d", seed)
 	}
 	for s, r := range map[Scenario]float64{Traces: 0, TracesAlike: 0.9, TracesContrary: -0.7} {
+		const items = 2000
 		w, err := newWorld(&Experiment{Scenario: s, Items: items, Horizon: 1, Seed: seed}, 0)
 		require.NoError(t, err)
 		x := w.market.course.(*traced)

@@ -29,6 +29,7 @@ func TestTastes_FindingTheMeanOrderCostsLittle(t *testing.T) {
 		require.Less(t, sorted.Mean, c.most*given.Mean+2**sorted.Stderr, "%v", c)
 		require.Less(t, results[1].BurnIn.Impressions.Max, 2000.0, "%v", c)
 
+		e.Runs = 2
 		blind := combine(t, e, Settings{Policies: []string{c.policy}, Utilities: []string{"sorted"}})
 		build := blind[0].new
 		blind[0].new = func() delay.Learner { return selectionless{build()} }

@@ -77,12 +77,21 @@ func below(t testing.TB, r *Result, x, limit float64, what string) error {
 // leastLost is the loss of the better of the non-learners in one run.
 func leastLost(t testing.TB, e Experiment, s Settings) float64 {
 	e.Runs = 1
-	least := math.Inf(1)
+	world := fmt.Sprintf("%+v %+v", e, s)
+	least, known := leastLosses[world]
+	if known {
+		return least
+	}
+	least = math.Inf(1)
 	for _, i := range nonLearners {
 		least = min(least, playInstead(t, &e, s, i).Regret.Mean)
 	}
+	leastLosses[world] = least
 	return least
 }
+
+// leastLosses are leastLost's results by world: each is asked for of the learner itself and of each non-learner.
+var leastLosses = map[string]float64{}
 
 // learnt is the share of the loss without learning that a learner must stay below.
 const learnt = 0.75
