@@ -34,11 +34,7 @@ const defaultPartitions = 6
 // The wait for hosting spares the brokers a fault of Kafka, seen in 4.3.1. A WriteTxnMarkers request gets no answer if a leader hosts no
 // partition of its last marker and has written an earlier one. Until request.timeout.ms, 30 s, no other marker goes to that leader.
 func (c *Client) Create(ctx context.Context, spec Spec) (created []string, err error) {
-	l, err := c.fetchMetadata(ctx)
-	if err != nil {
-		return nil, err
-	}
-	settings, err := c.settings(ctx, l)
+	l, settings, err := c.topics(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +88,7 @@ func (c *Client) create(ctx context.Context, configs []kafka.TopicConfig, say fu
 		return nil, nil
 	}
 	res, err := c.Kafka().CreateTopics(ctx, &kafka.CreateTopicsRequest{Topics: configs})
-	c.metadataCache.forget()
+	c.metadataCache.last.Store(nil)
 	if err != nil {
 		return nil, fmt.Errorf("creating topics: %w", err)
 	}
@@ -147,11 +143,7 @@ func retentionEntries(ms int64) []kafka.ConfigEntry {
 
 // Check returns the faults of all topics, each with its remedy. It fails if it cannot ask the brokers.
 func (c *Client) Check(ctx context.Context) (problems []string, err error) {
-	l, err := c.fetchMetadata(ctx)
-	if err != nil {
-		return nil, err
-	}
-	settings, err := c.settings(ctx, l)
+	l, settings, err := c.topics(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/task"
@@ -52,7 +53,7 @@ func BenchmarkReadBatch(b *testing.B) {
 		b.Run(c.String(), func(b *testing.B) {
 			b.ReportAllocs()
 			data := compressed(b, c, encode(b, 0, BatchInfo{Timestamp: 1}, messages...))
-			a := fetchedPartition{high: 1000, stable: 1000, records: data}
+			a := kmsg.FetchResponseTopicPartition{HighWatermark: 1000, LastStableOffset: 1000, RecordBatches: data}
 			for b.Loop() {
 				d := fetchDecoder{asked: &task.Fetch{Topic: event.Impressions, MaxBytes: 1 << 20}, maxValue: defaultMaxValue}
 				var out task.Fetched

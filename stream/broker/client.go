@@ -11,12 +11,12 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go"
-	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/sasl"
 
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/session"
 	"github.com/ranker-worker/ranker-worker/stream/task"
+	"github.com/ranker-worker/ranker-worker/stream/wire"
 )
 
 type Options struct {
@@ -52,9 +52,6 @@ const (
 	// After resetAfter failures in a row all connections are dropped, at most once per resetPause.
 	resetAfter = 5
 	resetPause = time.Second
-
-	// maxAnswer bounds answers, except to fetch.
-	maxAnswer = 64 << 20
 )
 
 var ErrClosed = errors.New("the Kafka client is closed")
@@ -105,7 +102,7 @@ func New(o Options) (*Client, error) {
 	}
 	c := &Client{o: o, addr: kafka.TCP(o.Brokers...)}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
-	c.metadataCache.init()
+	c.metadataCache.asking = make(chan struct{}, 1)
 	for t := range c.dlq {
 		if o.Topics[t] != "" {
 			c.dlq[t] = o.Topics[t] + o.DLQSuffix
@@ -151,7 +148,12 @@ func (c *Client) topicNames() []string {
 }
 
 // Topic returns the configured name of a topic; empty if there is none.
-func (c *Client) Topic(t event.Topic) string { return c.topic(t) }
+func (c *Client) Topic(t event.Topic) string {
+	if int(t) >= len(c.o.Topics) {
+		return ""
+	}
+	return c.o.Topics[t]
+}
 
 // Kafka returns kafka-go's client over the same connections, for requests that this package lacks. Its metadata are those of the configured
 // topics, at most two seconds old.
@@ -165,7 +167,7 @@ func (c *Client) Reset() {
 	c.watch.failures = 0
 	c.watch.resetAt = time.Now()
 	c.watch.Unlock()
-	c.metadataCache.forget()
+	c.metadataCache.last.Store(nil)
 	c.transport.Swap(c.newTransport()).CloseIdleConnections()
 }
 
@@ -207,17 +209,9 @@ func (c *Client) failed() {
 	}
 }
 
-// do sends one of this package's requests. m is an exchange with its routing.
-func (c *Client) do(ctx context.Context, m protocol.Message) (*answer, error) {
-	res, err := watchedTransport{c}.RoundTrip(ctx, c.addr, m)
-	if err != nil {
-		return nil, err
-	}
-	return res.(*answer), nil
-}
-
-func (c *Client) exchange(a api, encode func(version int16, header []byte) []byte) *exchange {
-	return &exchange{api: a, clientID: c.o.ClientID, limit: maxAnswer, encode: encode}
+// to carries kmsg's requests to a destination; nil: any broker.
+func (c *Client) to(d wire.Destination) wire.Route {
+	return wire.Route{Transport: watchedTransport{c}, Addr: c.addr, ClientID: c.o.ClientID, To: d}
 }
 
 // Partition is one partition number over all topics.

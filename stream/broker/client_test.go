@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -10,7 +9,6 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
-	"io"
 	"math/big"
 	"net"
 	"os"
@@ -18,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/segmentio/kafka-go/protocol"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kfake"
 
@@ -26,22 +23,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
-
-// A broker that does not speak InitProducerID 3 would silently ignore producer and epoch: nothing is sent to it.
-func TestOldBrokerIsUnsupported(t *testing.T) {
-	c := client(t, options(t, "127.0.0.1:1"))
-	x := c.exchange(apiInitProducer, func(_ int16, b []byte) []byte { return b })
-	for version, want := range map[int16]error{0: task.ErrUnsupported, 2: task.ErrUnsupported, 3: io.EOF, 4: io.EOF} {
-		require.True(t, x.Required(map[protocol.ApiKey]int16{protocol.InitProducerId: version}))
-		var sent bytes.Buffer
-		_, err := x.RawExchange(struct {
-			io.Reader
-			io.Writer
-		}{&bytes.Buffer{}, &sent})
-		require.ErrorIs(t, err, want)
-		require.Equal(t, version >= 3, sent.Len() > 0)
-	}
-}
 
 // A leader change costs one error: the next try goes to the new leader.
 func TestLeaderChange(t *testing.T) {

@@ -2,12 +2,9 @@ package broker
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
-
-	"github.com/segmentio/kafka-go"
 )
 
 const (
@@ -31,12 +28,12 @@ type Copies struct {
 
 // Copies describes the topics, dead-letter topics and Kafka's internal ones included. Missing and hidden topics are left out.
 func (c *Client) Copies(ctx context.Context) ([]Copies, error) {
-	l, err := c.askMetadata(ctx, false, internalTopics...)
+	l, err := c.askMetadata(ctx, nil, false, internalTopics...)
 	if err != nil {
 		return nil, err
 	}
 	var all []Copies
-	var resources []kafka.DescribeConfigRequestResource
+	var names []string
 	for _, name := range slices.Sorted(maps.Keys(l.topics)) {
 		t := l.topics[name]
 		if t.code != 0 || len(t.copies) == 0 {
@@ -47,34 +44,13 @@ func (c *Client) Copies(ctx context.Context) ([]Copies, error) {
 			of.InSync[p] = lie.inSync
 			of.Factor = min(of.Factor, lie.all)
 		}
-		all = append(all, of)
-		resources = append(resources, kafka.DescribeConfigRequestResource{ResourceType: kafka.ResourceTypeTopic, ResourceName: name,
-			ConfigNames: []string{configMinInSync, configUnclean}})
+		all, names = append(all, of), append(names, name)
 	}
-	if len(all) == 0 {
-		return nil, nil
+	settings, _, err := c.describeConfigs(ctx, names, configMinInSync, configUnclean) // internal topics may be hidden
+	for i := range all {
+		s := settings[all[i].Topic]
+		all[i].MinInSync, _ = strconv.Atoi(s[configMinInSync]) // 0 if it is no number
+		all[i].Unclean = s[configUnclean] == "true"
 	}
-	settings, err := c.Kafka().DescribeConfigs(ctx, &kafka.DescribeConfigsRequest{Resources: resources})
-	if err != nil {
-		return nil, fmt.Errorf("asking for the topics' settings: %w", err)
-	}
-	for _, r := range settings.Resources {
-		for i := range all {
-			if all[i].Topic == r.ResourceName && r.Error == nil {
-				all[i].set(r.ConfigEntries)
-			}
-		}
-	}
-	return all, nil
-}
-
-func (c *Copies) set(entries []kafka.DescribeConfigResponseConfigEntry) {
-	for _, e := range entries {
-		switch e.ConfigName {
-		case configMinInSync:
-			c.MinInSync, _ = strconv.Atoi(e.ConfigValue) // 0 if it is no number
-		case configUnclean:
-			c.Unclean = e.ConfigValue == "true"
-		}
-	}
+	return all, err
 }

@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/segmentio/kafka-go"
@@ -9,10 +8,10 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// brokerError wraps a broker's error code, with one of package task's errors if the code has a meaning there. Tasks treat a bare code as
-// transient.
-func brokerError(code kafka.Error) error {
-	switch code {
+// brokerError returns an answer's error, with one of package task's errors if the code has a meaning there; nil for 0. Tasks treat a bare
+// code as transient.
+func brokerError(number int16) error {
+	switch code := kafka.Error(number); code {
 	case 0:
 		return nil
 	case kafka.OffsetOutOfRange:
@@ -34,15 +33,7 @@ func brokerError(code kafka.Error) error {
 		return fmt.Errorf("%w: %w", task.ErrNotReady, code)
 	case kafka.UnsupportedVersion, kafka.UnsupportedForMessageFormat, kafka.UnsupportedCompressionType:
 		return fmt.Errorf("%w: %w", task.ErrUnsupported, code)
+	default:
+		return code
 	}
-	return code
-}
-
-// codeOf is brokerError for the errors of kafka-go's own calls.
-func codeOf(err error) error {
-	var code kafka.Error
-	if errors.As(err, &code) {
-		return brokerError(code)
-	}
-	return err
 }

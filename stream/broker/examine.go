@@ -9,10 +9,11 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go"
-	"github.com/segmentio/kafka-go/protocol"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/task"
+	"github.com/ranker-worker/ranker-worker/stream/wire"
 )
 
 // Broker is a broker of the cluster, at the address that it advertises to clients.
@@ -32,8 +33,9 @@ func (c *Client) Brokers(ctx context.Context) ([]Broker, error) {
 // Greet connects to an address as the worker does, with TLS and SASL, asks for the supported requests, and disconnects. It fails with
 // task.ErrUnsupported if the worker needs a version that the broker lacks.
 func (c *Client) Greet(ctx context.Context, address string) error {
-	d := kafka.Dialer{ClientID: c.o.ClientID, Timeout: c.o.DialTimeout, DialFunc: c.dialer().DialContext}
-	conn, err := d.DialContext(ctx, "tcp", address)
+	ctx, cancel := context.WithTimeout(ctx, c.o.DialTimeout)
+	defer cancel()
+	conn, err := c.dialer().DialContext(ctx, "tcp", address)
 	if err != nil {
 		return err
 	}
@@ -41,22 +43,22 @@ func (c *Client) Greet(ctx context.Context, address string) error {
 	if err := conn.SetDeadline(time.Now().Add(c.o.DialTimeout)); err != nil {
 		return err
 	}
-	all, err := conn.ApiVersions()
+	theirs, err := wire.AskVersions(conn, c.o.ClientID)
 	if err != nil {
 		return err
 	}
-	speaks := make(map[protocol.ApiKey]kafka.ApiVersion, len(all))
-	for _, v := range all {
-		speaks[protocol.ApiKey(v.ApiKey)] = v
-	}
 	// Versions are public; the list of brokers needs a login.
-	if _, err := conn.Brokers(); err != nil {
+	brokers := kmsg.NewPtrMetadataRequest()
+	brokers.Topics = []kmsg.MetadataRequestTopic{}
+	if brokers.Version, err = theirs.Common(kmsg.Metadata); err != nil {
 		return err
 	}
-	for _, a := range []api{apiProduce, apiFetch, apiListOffsets, apiMetadata, apiInitProducer} {
-		if v, ok := speaks[a.key]; !ok || v.MaxVersion < a.min || v.MinVersion > a.max {
-			return fmt.Errorf("%w: a worker needs %v in a version from %d to %d, and the broker speaks %d to %d", task.ErrUnsupported,
-				a.key, a.min, a.max, v.MinVersion, v.MaxVersion)
+	if _, err := wire.RoundTrip(conn, c.o.ClientID, brokers); err != nil {
+		return err
+	}
+	for _, key := range []kmsg.Key{kmsg.Produce, kmsg.Fetch, kmsg.ListOffsets, kmsg.InitProducerID} {
+		if _, err := theirs.Common(key); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -75,7 +77,7 @@ func (o Operations) Allow(op kafka.ACLOperationType) (allowed, known bool) {
 
 // TopicOperations returns our permitted operations by topic, dead-letter topics included. Missing and hidden topics are left out.
 func (c *Client) TopicOperations(ctx context.Context) (map[string]Operations, error) {
-	l, err := c.askMetadata(ctx, true)
+	l, err := c.askMetadata(ctx, nil, true)
 	if err != nil {
 		return nil, err
 	}
@@ -109,52 +111,24 @@ type Group struct {
 	Operations Operations
 }
 
-type groupExchange struct {
-	*exchange
-	group string
-}
-
-func (x groupExchange) Group() string { return x.group }
-
-var _ protocol.GroupMessage = groupExchange{}
-
 // Group asks the coordinator. It fails with kafka.GroupAuthorizationFailed without the right.
 func (c *Client) Group(ctx context.Context) (Group, error) {
-	group := c.o.Group
-	x := c.exchange(apiDescribeGroups, func(_ int16, b []byte) []byte {
-		b = appendInt32(b, 1)
-		b = appendString(b, group)
-		return append(b, 1) // authorized operations
-	})
-	a, err := c.do(ctx, groupExchange{x, group})
+	req := kmsg.NewPtrDescribeGroupsRequest()
+	req.Groups, req.IncludeAuthorizedOperations = []string{c.o.Group}, true
+	res, err := req.RequestWith(ctx, c.to(wire.ToGroup(c.o.Group)))
+	if err == nil && len(res.Groups) != 1 {
+		err = fmt.Errorf("%w: describe groups", wire.ErrAnswer)
+	}
+	if err == nil {
+		err = brokerError(res.Groups[0].ErrorCode)
+	}
 	if err != nil {
-		return Group{}, fmt.Errorf("asking about group %q: %w", group, err)
+		return Group{}, fmt.Errorf("asking about group %q: %w", c.o.Group, err)
 	}
-	r := reader{b: a.body}
-	r.int32() // throttle time
-	if r.count(2) != 1 {
-		return Group{}, fmt.Errorf("%w: describe groups", errAnswer)
-	}
-	code := kafka.Error(r.int16())
-	_ = r.string()
-	g := Group{State: r.string()}
-	_, _ = r.string(), r.string() // protocol type and protocol
-	for n := r.count(2 + 2 + 2 + 4 + 4); n > 0 && !r.bad; n-- {
-		_ = r.string()
-		if a.version >= 4 {
-			_ = r.string() // instance
-		}
-		client, host := r.string(), r.string()
-		g.Members = append(g.Members, client+host) // the host begins with a slash
-		r.bytes()
-		r.bytes()
-	}
-	g.Operations = Operations(r.int32())
-	switch {
-	case r.bad:
-		return Group{}, fmt.Errorf("%w: describe groups", errAnswer)
-	case code != 0:
-		return Group{}, fmt.Errorf("asking about group %q: %w", group, code)
+	got := &res.Groups[0]
+	g := Group{State: got.State, Operations: Operations(got.AuthorizedOperations)}
+	for i := range got.Members {
+		g.Members = append(g.Members, got.Members[i].ClientID+got.Members[i].ClientHost) // the host begins with a slash
 	}
 	return g, nil
 }
@@ -162,113 +136,61 @@ func (c *Client) Group(ctx context.Context) (Group, error) {
 // MayFence checks without writing that we may use a partition's transactional id: it aborts a transaction of a producer that does not
 // exist. It fails with kafka.TransactionalIDAuthorizationFailed without the right, and with other errors without a coordinator.
 func (p *Partition) MayFence(ctx context.Context) error {
-	id := p.TransactionalID()
-	doing := fmt.Sprintf("asking for the coordinator of transactional id %q", id)
-	res, err := p.c.Kafka().EndTxn(ctx, &kafka.EndTxnRequest{TransactionalID: id, ProducerID: -1, ProducerEpoch: -1})
-	if err != nil {
-		return fmt.Errorf("%s: %w", doing, err)
-	}
-	if errors.Is(res.Error, kafka.InvalidProducerIDMapping) {
+	err := p.abort(ctx, noProducer)
+	if errors.Is(err, kafka.InvalidProducerIDMapping) {
 		return nil
 	}
-	return fmt.Errorf("%s: %w", doing, cmp.Or(res.Error, errAnswer))
+	return fmt.Errorf("asking for the coordinator of transactional id %q: %w", p.TransactionalID(), cmp.Or(err, wire.ErrAnswer))
 }
 
 // ErrNoClock: the cluster does not report its time, or not to us.
 var ErrNoClock = errors.New("the cluster does not report its time")
 
-// clockVersion is the first version of DescribeQuorum that reports times.
-const clockVersion = 1
-
 // Clock returns the time at which the cluster's controller says that it last caught up with itself. It needs Kafka 3.3 with KRaft, and
 // Describe on the cluster, else it fails with ErrNoClock.
 func (c *Client) Clock(ctx context.Context) (time.Time, error) {
-	if err := c.speaksQuorum(ctx); err != nil {
+	l, err := c.askMetadata(ctx, nil, true)
+	if err != nil {
 		return time.Time{}, err
 	}
-	version := int16(clockVersion)
-	x := c.exchange(apiDescribeQuorum, func(_ int16, b []byte) []byte {
-		w := writer{b: b, flexible: true}
-		w.array(1)
-		w.string("__cluster_metadata")
-		w.array(1)
-		w.b = appendInt32(w.b, 0)
-		w.tags()
-		w.tags()
-		w.tags()
-		return w.b
-	})
-	x.fixed = &version
-	a, err := c.do(ctx, x)
-	if err != nil {
+	// Without the right, the request would also leave an error in the controllers' log.
+	if may, known := l.operations.Allow(kafka.ACLOperationTypeDescribe); known && !may {
+		return time.Time{}, fmt.Errorf("%w without the right Describe on the cluster", ErrNoClock)
+	}
+	topic := kmsg.NewDescribeQuorumRequestTopic()
+	topic.Topic, topic.Partitions = "__cluster_metadata", []kmsg.DescribeQuorumRequestTopicPartition{kmsg.NewDescribeQuorumRequestTopicPartition()}
+	req := kmsg.NewPtrDescribeQuorumRequest()
+	req.Topics = []kmsg.DescribeQuorumRequestTopic{topic}
+	res, err := req.RequestWith(ctx, c.to(nil))
+	switch {
+	case errors.Is(err, task.ErrUnsupported):
+		return time.Time{}, ErrNoClock
+	case err != nil:
 		return time.Time{}, fmt.Errorf("asking for the controller's time: %w", err)
 	}
-	at, code, err := parseQuorum(a)
-	if err == nil && code != 0 {
-		err = fmt.Errorf("%w: %w", ErrNoClock, code)
-	}
-	if err != nil {
-		return time.Time{}, err
-	}
-	return time.UnixMilli(at), nil
+	return controllerTime(res)
 }
 
-// speaksQuorum fails if we may not ask. Without the right, a request would also leave an error in the controllers' log.
-func (c *Client) speaksQuorum(ctx context.Context) error {
-	l, err := c.askMetadata(ctx, true)
-	if err != nil {
-		return err
-	}
-	if may, known := l.operations.Allow(kafka.ACLOperationTypeDescribe); known && !may {
-		return fmt.Errorf("%w without the right Describe on the cluster", ErrNoClock)
-	}
-	res, err := c.Kafka().ApiVersions(ctx, &kafka.ApiVersionsRequest{})
-	if err != nil {
-		return fmt.Errorf("asking for the broker's versions: %w", err)
-	}
-	for _, k := range res.ApiKeys {
-		if protocol.ApiKey(k.ApiKey) == apiDescribeQuorum.key && k.MaxVersion >= clockVersion {
-			return nil
-		}
-	}
-	return ErrNoClock
-}
-
-// parseQuorum finds the leader's own entry.
-func parseQuorum(a *answer) (at event.Millis, code kafka.Error, err error) {
-	r := reader{b: a.body}
-	at = -1
-	if code = kafka.Error(r.int16()); code != 0 {
-		return at, code, nil
-	}
-	for n := r.array(true, 2); n > 0 && !r.bad; n-- {
-		_ = r.compact()
-		for m := r.array(true, 4+2+4+4+8); m > 0 && !r.bad; m-- {
-			r.int32()
-			code = kafka.Error(r.int16())
-			leader := r.int32()
-			r.int32() // its epoch
-			r.int64() // the high watermark
-			for range 2 {
-				for k := r.array(true, 4+8+8+8); k > 0 && !r.bad; k-- {
-					id := r.int32()
-					r.int64() // log end
-					r.int64() // last fetch
-					caughtUp := r.int64()
-					r.tags()
-					if id == leader {
-						at = caughtUp
-					}
+// controllerTime finds the leader's own entry.
+func controllerTime(res *kmsg.DescribeQuorumResponse) (time.Time, error) {
+	code, at := kafka.Error(res.ErrorCode), int64(-1)
+	for _, t := range res.Topics {
+		for _, p := range t.Partitions {
+			code = cmp.Or(code, kafka.Error(p.ErrorCode))
+			for _, v := range p.CurrentVoters {
+				if v.ReplicaID == p.LeaderID {
+					at = v.LastCaughtUpTimestamp
 				}
 			}
-			r.tags()
 		}
-		r.tags()
 	}
-	if r.bad || at < 0 && code == 0 {
-		return at, code, fmt.Errorf("%w: describe quorum", errAnswer)
+	switch {
+	case code != 0:
+		return time.Time{}, fmt.Errorf("%w: %w", ErrNoClock, code)
+	case at < 0:
+		return time.Time{}, fmt.Errorf("%w: describe quorum", wire.ErrAnswer)
 	}
-	return at, code, nil
+	return time.UnixMilli(at), nil
 }
 
 // Stamped returns the newest broker timestamp among the last few records of this partition's rankings; the zero time without records.

@@ -5,14 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"time"
 
 	"github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/task"
+	"github.com/ranker-worker/ranker-worker/stream/wire"
 )
 
 // transactionTimeout is the time after which the coordinator ends the transaction of a fence whose owner died. Until then, readers of
@@ -31,28 +32,13 @@ func (p *Partition) TransactionalID() string {
 // It fails with task.ErrFenced if the given producer is not the newest, or the coordinator has dropped it, and with task.ErrUnsupported.
 // Other errors are transient, as from a coordinator that is busy, loading or elsewhere.
 func (p *Partition) InitProducer(ctx context.Context, r task.InitProducer) (task.Producer, error) {
-	none := task.Producer{ID: -1, Epoch: -1}
 	id := p.TransactionalID()
-	producer := r.Producer
-	x := p.c.exchange(apiInitProducer, func(_ int16, b []byte) []byte {
-		b = appendUvarint(b, uint64(len(id))+1)
-		b = append(b, id...)
-		b = appendInt32(b, int32(transactionTimeout.Milliseconds()))
-		b = appendInt64(b, producer.ID)
-		b = appendInt16(b, producer.Epoch)
-		return append(b, 0)
-	})
-	doing := fmt.Sprintf("initialising the producer of transactional id %q", id)
-	a, err := p.c.do(ctx, txnExchange{x, id})
-	if err != nil {
-		return none, fmt.Errorf("%s: %w", doing, codeOf(err))
-	}
-	got, err := parseInitProducer(a)
+	got, err := initProducer(ctx, p.coordinator(), &id, r.Producer)
 	if err == nil {
-		err = checkSameID(producer, got)
+		err = checkSameID(r.Producer, got)
 	}
 	if err != nil {
-		return none, fmt.Errorf("%s: %w", doing, err)
+		return noProducer, fmt.Errorf("initialising the producer of transactional id %q: %w", id, err)
 	}
 	return got, nil
 }
@@ -60,20 +46,34 @@ func (p *Partition) InitProducer(ctx context.Context, r task.InitProducer) (task
 // NewProducer returns a new idempotent producer without a transactional id. Brokers before 3.0 require IdempotentWrite on the cluster. It
 // needs InitProducerID version 3 (Kafka 2.5), else it fails with task.ErrUnsupported. Other errors are transient.
 func (c *Client) NewProducer(ctx context.Context) (task.Producer, error) {
-	x := c.exchange(apiInitProducer, func(_ int16, b []byte) []byte {
-		b = append(b, 0) // null: no transactional id
-		b = appendInt32(b, int32(transactionTimeout.Milliseconds()))
-		b = appendInt64(b, -1)
-		b = appendInt16(b, -1)
-		return append(b, 0)
-	})
-	got := task.Producer{ID: -1, Epoch: -1}
-	a, err := c.do(ctx, x)
-	if err == nil {
-		got, err = parseInitProducer(a)
-	}
+	got, err := initProducer(ctx, c.to(nil), nil, noProducer)
 	if err != nil {
-		return task.Producer{ID: -1, Epoch: -1}, fmt.Errorf("initialising an idempotent producer: %w", err)
+		return noProducer, fmt.Errorf("initialising an idempotent producer: %w", err)
+	}
+	return got, nil
+}
+
+var noProducer = task.Producer{ID: -1, Epoch: -1}
+
+// coordinator is that of our transactional id.
+func (p *Partition) coordinator() wire.Route { return p.c.to(wire.ToTransactions(p.TransactionalID())) }
+
+func initProducer(ctx context.Context, to wire.Route, transactionalID *string, held task.Producer) (task.Producer, error) {
+	req := kmsg.NewPtrInitProducerIDRequest()
+	req.TransactionalID, req.TransactionTimeoutMillis = transactionalID, int32(transactionTimeout.Milliseconds())
+	req.ProducerID, req.ProducerEpoch = held.ID, held.Epoch
+	res, err := req.RequestWith(ctx, to)
+	if err != nil {
+		return noProducer, err
+	}
+	got := task.Producer{ID: res.ProducerID, Epoch: res.ProducerEpoch}
+	switch code := kafka.Error(res.ErrorCode); {
+	case code == kafka.UnknownProducerId: // here not about a sequence
+		return noProducer, fmt.Errorf("%w: %w", task.ErrFenced, code)
+	case code != 0:
+		return noProducer, brokerError(res.ErrorCode)
+	case got.ID < 0 || got.Epoch < 0:
+		return noProducer, fmt.Errorf("%w: producer id %d, epoch %d", wire.ErrAnswer, got.ID, got.Epoch)
 	}
 	return got, nil
 }
@@ -87,25 +87,6 @@ func checkSameID(held, got task.Producer) error {
 	return fmt.Errorf("%w: the coordinator has forgotten producer id %d, and gives %d", task.ErrFenced, held.ID, got.ID)
 }
 
-func parseInitProducer(a *answer) (task.Producer, error) {
-	r := reader{b: a.body}
-	r.int32() // throttle time
-	code := kafka.Error(r.int16())
-	got := task.Producer{ID: r.int64(), Epoch: r.int16()}
-	r.tags()
-	switch {
-	case r.bad:
-		return got, fmt.Errorf("%w: init producer id", errAnswer)
-	case code == kafka.UnknownProducerId: // here not about a sequence
-		return got, fmt.Errorf("%w: %w", task.ErrFenced, code)
-	case code != 0:
-		return got, brokerError(code)
-	case got.ID < 0 || got.Epoch < 0:
-		return got, fmt.Errorf("%w: producer id %d, epoch %d", errAnswer, got.ID, got.Epoch)
-	}
-	return got, nil
-}
-
 // AddPartition begins a transaction and adds all our partitions of this number to it: rankings, and each input's dead letters. So its end
 // markers fence all of them. It fails like InitProducer. It begins no transaction before the leaders host all partitions; Create says why.
 func (p *Partition) AddPartition(ctx context.Context, r task.AddPartition) error {
@@ -117,32 +98,38 @@ func (p *Partition) AddPartition(ctx context.Context, r task.AddPartition) error
 	if err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
-	req := kafka.AddPartitionsToTxnRequest{
-		TransactionalID: p.TransactionalID(),
-		ProducerID:      int(r.Producer.ID),
-		ProducerEpoch:   int(r.Producer.Epoch),
-		Topics:          make(map[string][]kafka.AddPartitionToTxn, len(topics)),
-	}
+	req := kmsg.NewPtrAddPartitionsToTxnRequest()
+	req.TransactionalID, req.ProducerID, req.ProducerEpoch = p.TransactionalID(), r.Producer.ID, r.Producer.Epoch
 	for _, name := range topics {
-		req.Topics[name] = []kafka.AddPartitionToTxn{{Partition: int(p.number)}}
+		topic := kmsg.NewAddPartitionsToTxnRequestTopic()
+		topic.Topic, topic.Partitions = name, []int32{p.number}
+		req.Topics = append(req.Topics, topic)
 	}
-	res, err := p.c.Kafka().AddPartitionsToTxn(ctx, &req)
+	res, err := req.RequestWith(ctx, p.coordinator())
+	if err == nil {
+		err = p.addError(res, topics)
+	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", doing, codeOf(err))
+		return fmt.Errorf("%s: %w", doing, err)
 	}
-	return addError(doing, res, topics, p.number)
+	return nil
 }
 
 // addError returns the error of the topic that could not be added. The others then say that they were not attempted.
-func addError(doing string, res *kafka.AddPartitionsToTxnResponse, topics []string, number int32) (failed error) {
+func (p *Partition) addError(res *kmsg.AddPartitionsToTxnResponse, topics []string) (failed error) {
+	added := make(map[string]error, len(topics))
+	for _, t := range res.Topics {
+		for _, one := range t.Partitions {
+			added[t.Topic] = brokerError(one.ErrorCode)
+		}
+	}
 	for _, name := range topics {
-		at := slices.IndexFunc(res.Topics[name], func(a kafka.AddPartitionToTxnPartition) bool { return a.Partition == int(number) })
-		err := fmt.Errorf("%w: nothing about it", errAnswer)
-		if at >= 0 {
-			err = codeOf(res.Topics[name][at].Error)
+		err, answered := added[name]
+		if !answered {
+			err = fmt.Errorf("%w: nothing about it", wire.ErrAnswer)
 		}
 		if err != nil && (failed == nil || errors.Is(failed, errNotAttempted)) {
-			failed = fmt.Errorf("%s: %s: %w", doing, partitionName(name, number), err)
+			failed = fmt.Errorf("%s: %w", partitionName(name, p.number), err)
 		}
 	}
 	return failed
@@ -172,17 +159,18 @@ func (p *Partition) written(ctx context.Context) (l *metadata, topics []string, 
 // AbortTxn aborts a transaction. Once it has returned, the markers will be written in any case, but may not stand in the log yet. It fails
 // like InitProducer.
 func (p *Partition) AbortTxn(ctx context.Context, r task.AbortTxn) error {
-	doing := fmt.Sprintf("aborting the transaction of %q", p.TransactionalID())
-	res, err := p.c.Kafka().EndTxn(ctx, &kafka.EndTxnRequest{
-		TransactionalID: p.TransactionalID(),
-		ProducerID:      int(r.Producer.ID),
-		ProducerEpoch:   int(r.Producer.Epoch),
-	})
-	if err == nil {
-		err = res.Error
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", doing, codeOf(err))
+	if err := p.abort(ctx, r.Producer); err != nil {
+		return fmt.Errorf("aborting the transaction of %q: %w", p.TransactionalID(), err)
 	}
 	return nil
+}
+
+func (p *Partition) abort(ctx context.Context, producer task.Producer) error {
+	req := kmsg.NewPtrEndTxnRequest()
+	req.TransactionalID, req.ProducerID, req.ProducerEpoch = p.TransactionalID(), producer.ID, producer.Epoch
+	res, err := req.RequestWith(ctx, p.coordinator())
+	if err != nil {
+		return err
+	}
+	return brokerError(res.ErrorCode)
 }

@@ -10,16 +10,16 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 	"github.com/ranker-worker/ranker-worker/stream/task"
+	"github.com/ranker-worker/ranker-worker/stream/wire"
 )
 
 const (
-	readUncommitted int8 = 0
-	readCommitted   int8 = 1
+	readCommitted = 1 // isolation level
 
 	// maxBatchSize bounds a compressed batch. A broker sends the first one in full, ignoring max_bytes. Producers are bounded by
 	// socket.request.max.bytes, 100 MiB by default.
@@ -33,7 +33,7 @@ const (
 // Fetch reads from a topic of this partition number: only committed records of an input topic, all of rankings. It waits up to MaxWait for
 // the first byte. Uncompressed records keep the memory of the whole answer alive.
 func (p *Partition) Fetch(ctx context.Context, f task.Fetch) (task.Fetched, error) {
-	l, lead, err := p.leader(ctx, p.c.topic(f.Topic))
+	l, lead, err := p.leader(ctx, p.c.Topic(f.Topic))
 	if err != nil {
 		return task.Fetched{}, err
 	}
@@ -54,16 +54,16 @@ func (p *Partition) Fetch(ctx context.Context, f task.Fetch) (task.Fetched, erro
 	}
 	if err != nil {
 		p.distrust(f.Topic)
-		return task.Fetched{}, fmt.Errorf("fetching %s: %w", partitionName(p.c.topic(f.Topic), p.number), err)
+		return task.Fetched{}, fmt.Errorf("fetching %s: %w", partitionName(p.c.Topic(f.Topic), p.number), err)
 	}
 	return out, nil
 }
 
-func (p *Partition) ask(ctx context.Context, l *metadata, lead leader, f *task.Fetch) (*fetchedPartition, error) {
-	var got *fetchedPartition
-	a, err := p.c.do(ctx, brokerExchange{p.fetchRequest(f, lead.epoch), lead.broker})
+func (p *Partition) ask(ctx context.Context, l *metadata, lead leader, f *task.Fetch) (*kmsg.FetchResponseTopicPartition, error) {
+	res, err := p.fetchRequest(f, lead.epoch).RequestWith(ctx, p.c.to(wire.ToBroker(lead.broker)))
+	var got *kmsg.FetchResponseTopicPartition
 	if err == nil {
-		got, err = parseFetch(a, p.c.topic(f.Topic), p.number)
+		got, err = fetched(res, p.c.Topic(f.Topic), p.number)
 	}
 	if err != nil {
 		p.c.metadataCache.outdated(l)
@@ -110,89 +110,36 @@ func (p *Partition) distrust(t event.Topic) {
 	p.epochs[t] = -1
 }
 
-func (c *Client) topic(t event.Topic) string {
-	if int(t) >= len(c.o.Topics) {
-		return ""
-	}
-	return c.o.Topics[t]
-}
-
-func (p *Partition) fetchRequest(f *task.Fetch, epoch int32) *exchange {
-	name, isolation := p.c.topic(f.Topic), readUncommitted
+func (p *Partition) fetchRequest(f *task.Fetch, epoch int32) *kmsg.FetchRequest {
+	one := kmsg.NewFetchRequestTopicPartition()
+	one.Partition, one.CurrentLeaderEpoch, one.FetchOffset = p.number, epoch, f.Offset
+	one.PartitionMaxBytes = int32(min(max(1, f.MaxBytes), 1<<30))
+	topic := kmsg.NewFetchRequestTopic()
+	topic.Topic, topic.Partitions = p.c.Topic(f.Topic), []kmsg.FetchRequestTopicPartition{one}
+	req := kmsg.NewPtrFetchRequest()
+	req.MaxWaitMillis, req.MinBytes = int32(f.MaxWait.Milliseconds()), 1
+	req.MaxBytes = one.PartitionMaxBytes + maxBatchSize // the partition's own limit decides
 	if readsCommitted(f.Topic) {
-		isolation = readCommitted
+		req.IsolationLevel = readCommitted
 	}
-	wait, offset, bytes := f.MaxWait, f.Offset, min(max(1, f.MaxBytes), 1<<30)
-	limit := bytes + maxBatchSize
-	x := p.c.exchange(apiFetch, func(version int16, b []byte) []byte {
-		b = appendInt32(b, -1) // no replica
-		b = appendInt32(b, int32(wait.Milliseconds()))
-		b = appendInt32(b, 1)            // min bytes
-		b = appendInt32(b, int32(limit)) // the partition's own limit, below, decides
-		b = append(b, byte(isolation))
-		if version >= 7 { // no fetch session
-			b = appendInt32(b, 0)
-			b = appendInt32(b, -1)
-		}
-		b = appendInt32(b, 1)
-		b = appendString(b, name)
-		b = appendInt32(b, 1)
-		b = appendInt32(b, p.number)
-		if version >= 9 {
-			b = appendInt32(b, epoch)
-		}
-		b = appendInt64(b, offset)
-		b = appendInt64(b, -1) // log start: followers only
-		b = appendInt32(b, int32(bytes))
-		if version >= 7 {
-			b = appendInt32(b, 0)
-		}
-		if version >= 11 {
-			b = appendString(b, "") // rack
-		}
-		return b
-	})
-	x.limit = limit
-	return x
+	req.Topics = []kmsg.FetchRequestTopic{topic}
+	return req
 }
 
-// fetchedPartition is one partition's part of an answer, undecoded.
-type fetchedPartition struct {
-	code     kafka.Error
-	high     int64
-	stable   int64 // -1 if not reported: read uncommitted
-	logStart int64
-	aborted  []abortedTxn
-	records  []byte
+// fetched returns the only partition of an answer.
+func fetched(res *kmsg.FetchResponse, topic string, number int32) (*kmsg.FetchResponseTopicPartition, error) {
+	if err := brokerError(res.ErrorCode); err != nil {
+		return nil, err
+	}
+	if len(res.Topics) != 1 || res.Topics[0].Topic != topic || len(res.Topics[0].Partitions) != 1 ||
+		res.Topics[0].Partitions[0].Partition != number {
+		return nil, fmt.Errorf("%w: fetch", wire.ErrAnswer)
+	}
+	return &res.Topics[0].Partitions[0], nil
 }
 
-// abortedTxn invalidates the producer's records from first to its next abort marker.
-type abortedTxn struct{ producer, first int64 }
-
-func parseFetch(a *answer, topic string, number int32) (*fetchedPartition, error) {
-	r := reader{b: a.body}
-	r.int32() // throttle time
-	if a.version >= 7 {
-		if code := kafka.Error(r.int16()); code != 0 {
-			return nil, brokerError(code)
-		}
-		r.int32() // session
-	}
-	if r.count(2+4) != 1 || r.string() != topic || r.count(4+2+8+8+8+4+4) != 1 || r.int32() != number {
-		return nil, fmt.Errorf("%w: fetch", errAnswer)
-	}
-	f := &fetchedPartition{code: kafka.Error(r.int16()), high: r.int64(), stable: r.int64(), logStart: r.int64()}
-	for k := r.count(16); k > 0; k-- {
-		f.aborted = append(f.aborted, abortedTxn{producer: r.int64(), first: r.int64()})
-	}
-	if a.version >= 11 {
-		r.int32() // preferred replica: we gave no rack
-	}
-	if f.records = r.bytes(); r.bad {
-		return nil, fmt.Errorf("%w: fetch", errAnswer)
-	}
-	return f, nil
-}
+// abortedTxn invalidates the producer's records from FirstOffset to its next abort marker.
+type abortedTxn = kmsg.FetchResponseTopicPartitionAbortedTransaction
 
 // fetchDecoder decodes an answer into records.
 //
@@ -211,23 +158,23 @@ type fetchDecoder struct {
 const recordCost = int64(unsafe.Sizeof(partition.Record{}))
 
 // decode fills out. An unreadable record fails only if it is the first. Otherwise the answer ends before it.
-func (d *fetchDecoder) decode(ctx context.Context, a *fetchedPartition, out *task.Fetched) error {
-	if a.code != 0 {
-		return brokerError(a.code)
+func (d *fetchDecoder) decode(ctx context.Context, a *kmsg.FetchResponseTopicPartition, out *task.Fetched) error {
+	if err := brokerError(a.ErrorCode); err != nil {
+		return err
 	}
-	out.High, out.LogStart = a.high, a.logStart
+	out.High, out.LogStart = a.HighWatermark, a.LogStartOffset
 	if readsCommitted(d.asked.Topic) {
-		d.aborted = a.aborted
-		slices.SortFunc(d.aborted, func(x, y abortedTxn) int { return cmp.Compare(x.first, y.first) })
+		d.aborted = a.AbortedTransactions
+		slices.SortFunc(d.aborted, func(x, y abortedTxn) int { return cmp.Compare(x.FirstOffset, y.FirstOffset) })
 	}
 	d.room = int64(max(d.asked.MaxBytes, 1)) * decodeFactor
-	out.Records = make([]partition.Record, 0, min(estimateRecords(a.records), d.room/recordCost+1))
-	rest := a.records
+	out.Records = make([]partition.Record, 0, min(estimateRecords(a.RecordBatches), d.room/recordCost+1))
+	rest := a.RecordBatches
 	for len(rest) > 0 && !d.full(out) {
 		b, next, err := ReadBatch(rest)
 		switch {
 		case errors.Is(err, errPartial):
-			err = fmt.Errorf("%w: a batch cut off at offset %d", errAnswer, d.asked.Offset)
+			err = fmt.Errorf("%w: a batch cut off at offset %d", wire.ErrAnswer, d.asked.Offset)
 		case err == nil:
 			err = d.batch(ctx, &b, out)
 		}
@@ -239,7 +186,7 @@ func (d *fetchDecoder) decode(ctx context.Context, a *fetchedPartition, out *tas
 		}
 		rest = next
 	}
-	out.LastRead = out.Next >= out.High && (a.stable < 0 || a.stable == a.high)
+	out.LastRead = out.Next >= out.High && (a.LastStableOffset < 0 || a.LastStableOffset == a.HighWatermark)
 	return nil
 }
 
@@ -248,8 +195,8 @@ func (d *fetchDecoder) full(out *task.Fetched) bool { return d.room <= 0 && len(
 
 // batch appends a batch's records, up to the budget. After an error, the records before it have been appended.
 func (d *fetchDecoder) batch(ctx context.Context, b *Batch, out *task.Fetched) error {
-	for len(d.aborted) > 0 && d.aborted[0].first <= b.LastOffset() {
-		d.open = append(d.open, d.aborted[0].producer)
+	for len(d.aborted) > 0 && d.aborted[0].FirstOffset <= b.LastOffset() {
+		d.open = append(d.open, d.aborted[0].ProducerID)
 		d.aborted = d.aborted[1:]
 	}
 	switch {

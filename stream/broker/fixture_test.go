@@ -99,7 +99,7 @@ func fetchOnce(t testing.TB, p *Partition, topic event.Topic, offset int64, byte
 func fetchTo(t testing.TB, p *Partition, topic event.Topic, offset int64, bytes int, done func(task.Fetched) bool) (all task.Fetched) {
 	t.Helper()
 	all.Next = offset
-	eventually(t, "reading "+p.c.topic(topic), func() error {
+	eventually(t, "reading "+p.c.Topic(topic), func() error {
 		for {
 			f, err := fetchOnce(t, p, topic, all.Next, bytes)
 			if err != nil {

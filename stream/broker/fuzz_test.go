@@ -7,10 +7,12 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/ranker-worker/ranker-worker/internal/test/memcap"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/task"
+	"github.com/ranker-worker/ranker-worker/stream/wire"
 )
 
 // FuzzReadBatch gives its input a right checksum, so that the fuzzer gets behind it. There must be no panic, no
@@ -108,34 +110,33 @@ func controlBatch(t require.TestingT, base int64, p task.Producer, abort bool) [
 
 // fetchAnswer is an answer of version 11 about one partition.
 func fetchAnswer(topic string, high, stable int64, aborted []abortedTxn, records []byte) []byte {
-	b := appendInt32(nil, 0)
-	b = appendInt16(b, 0)
-	b = appendInt32(b, 0)
-	b = appendInt32(b, 1)
-	b = appendString(b, topic)
-	b = appendInt32(b, 1)
-	b = appendInt32(b, 0)
-	b = appendInt16(b, 0)
-	b = appendInt64(b, high)
-	b = appendInt64(b, stable)
-	b = appendInt64(b, 0)
-	b = appendInt32(b, int32(len(aborted)))
-	for _, a := range aborted {
-		b = appendInt64(appendInt64(b, a.producer), a.first)
+	one := kmsg.NewFetchResponseTopicPartition()
+	one.HighWatermark, one.LastStableOffset, one.LogStartOffset, one.AbortedTransactions, one.RecordBatches = high, stable, 0, aborted, records
+	res := kmsg.NewPtrFetchResponse()
+	res.Version = 11
+	res.Topics = []kmsg.FetchResponseTopic{{Topic: topic, Partitions: []kmsg.FetchResponseTopicPartition{one}}}
+	return res.AppendTo(nil)
+}
+
+// fetchedFrom reads an answer about one partition.
+func fetchedFrom(version int16, body []byte) (*kmsg.FetchResponseTopicPartition, error) {
+	res := kmsg.NewPtrFetchResponse()
+	res.Version = version
+	if err := res.ReadFrom(body); err != nil {
+		return nil, err
 	}
-	b = appendInt32(b, -1)
-	b = appendInt32(b, int32(len(records)))
-	return append(b, records...)
+	return fetched(res, "t", 0)
 }
 
 // FuzzAnswers: whatever a broker answers, no panic, and no answer that goes backwards.
 func FuzzAnswers(f *testing.F) {
 	batch := encode(f, 3, BatchInfo{}, message("a"), message("b"))
-	f.Add(fetchAnswer("t", 9, 9, []abortedTxn{{1, 2}}, append(batch, controlBatch(f, 5, task.Producer{ID: 1}, true)...)), int64(3))
+	aborted := []abortedTxn{{ProducerID: 1, FirstOffset: 2}}
+	f.Add(fetchAnswer("t", 9, 9, aborted, append(batch, controlBatch(f, 5, task.Producer{ID: 1}, true)...)), int64(3))
 	f.Add([]byte{}, int64(0))
 	f.Fuzz(func(t *testing.T, body []byte, offset int64) {
 		for version := int16(5); version <= 11; version++ {
-			a, err := parseFetch(&answer{version: version, body: body}, "t", 0)
+			a, err := fetchedFrom(version, body)
 			if err != nil {
 				continue
 			}
@@ -152,12 +153,15 @@ func FuzzAnswers(f *testing.F) {
 			require.Less(t, last, max(out.Next, offset))
 		}
 		for version := int16(3); version <= 8; version++ {
-			a := &answer{version: version, body: body}
-			_, _ = parseMetadata(a)
-			_, _ = parseProduce(a, "t", 0)
-			_, _ = parseInitProducer(a)
-			_, _ = parseListOffsets(a, []string{"t"}, 0)
-			_ = parseMarkers(&answer{version: version % 2, body: body}, []string{"t"}, 0)
+			if res := (&kmsg.MetadataResponse{Version: version}); res.ReadFrom(body) == nil {
+				_, _ = newMetadata(res)
+			}
+			if res := (&kmsg.ProduceResponse{Version: version}); res.ReadFrom(body) == nil {
+				_, _ = produced(res, "t", 0)
+			}
+			if res := (&kmsg.DescribeQuorumResponse{Version: 1}); res.ReadFrom(body) == nil {
+				_, _ = controllerTime(res)
+			}
 		}
 	})
 }
@@ -175,7 +179,7 @@ func compacted(t require.TestingT, base int64, lastDelta int, keep ...task.OutMe
 
 func decodeAnswer(t *testing.T, asked task.Fetch, body []byte) (task.Fetched, error) {
 	t.Helper()
-	a, err := parseFetch(&answer{version: 11, body: body}, "t", 0)
+	a, err := fetchedFrom(11, body)
 	require.NoError(t, err)
 	out := task.Fetched{Next: asked.Offset}
 	d := fetchDecoder{asked: &asked, maxValue: 1 << 20}
@@ -233,7 +237,7 @@ func TestDamageShowsWhereItStands(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 1, out.Next)
 	_, err = decodeAnswer(t, task.Fetch{MaxBytes: 1000}, fetchAnswer("t", 2, 2, nil, good[:20]))
-	require.ErrorIs(t, err, errAnswer)
+	require.ErrorIs(t, err, wire.ErrAnswer)
 }
 
 // An answer that unfolds to far more than was asked for ends early: its memory is bounded.

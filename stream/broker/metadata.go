@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
-	"sync"
+	"sync/atomic"
 
 	"github.com/segmentio/kafka-go"
-	"github.com/segmentio/kafka-go/protocol"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/ranker-worker/ranker-worker/stream/wire"
 )
 
 type metadata struct {
@@ -36,174 +39,92 @@ type copies struct{ all, inSync int }
 
 // metadataCache keeps the newest metadata. Concurrent callers share one request.
 type metadataCache struct {
-	asking chan struct{} // holds a token unless a request is under way
-	mu     sync.Mutex
-	last   *metadata
+	asking chan struct{} // has room for one, and is full while a request is under way
+	last   atomic.Pointer[metadata]
 }
-
-func (l *metadataCache) init() {
-	l.asking = make(chan struct{}, 1)
-	l.asking <- struct{}{}
-}
-
-func (l *metadataCache) get() *metadata {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.last
-}
-
-func (l *metadataCache) set(n *metadata) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.last = n
-}
-
-func (l *metadataCache) forget() { l.set(nil) }
 
 // outdated drops metadata that led to an error, unless newer ones have been read.
-func (l *metadataCache) outdated(seen *metadata) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.last == seen {
-		l.last = nil
-	}
-}
+func (l *metadataCache) outdated(seen *metadata) { l.last.CompareAndSwap(seen, nil) }
 
 // metadata returns the cached metadata, or asks a broker if there are none.
 func (c *Client) metadata(ctx context.Context) (*metadata, error) {
-	if l := c.metadataCache.get(); l != nil {
+	if l := c.metadataCache.last.Load(); l != nil {
 		return l, nil
 	}
 	select {
-	case <-c.metadataCache.asking:
-		defer func() { c.metadataCache.asking <- struct{}{} }()
+	case c.metadataCache.asking <- struct{}{}:
+		defer func() { <-c.metadataCache.asking }()
 	case <-ctx.Done():
 		return nil, fmt.Errorf("waiting for the cluster's metadata: %w", ctx.Err())
 	}
-	if l := c.metadataCache.get(); l != nil {
+	if l := c.metadataCache.last.Load(); l != nil {
 		return l, nil
 	}
 	return c.fetchMetadata(ctx)
 }
 
-// fetchMetadata asks a broker. kafka-go answers metadata requests that it recognises from its own cache.
+// fetchMetadata asks a broker. kafka-go would answer from a cache of its own.
 func (c *Client) fetchMetadata(ctx context.Context) (*metadata, error) {
-	l, err := c.askMetadata(ctx, false)
+	l, err := c.askMetadata(ctx, nil, false)
 	if err == nil {
-		c.metadataCache.set(l)
+		c.metadataCache.last.Store(l)
 	}
 	return l, err
 }
 
 // askMetadata asks for the metadata of our topics and further ones, optionally with our operations on cluster and topics.
-func (c *Client) askMetadata(ctx context.Context, operations bool, further ...string) (*metadata, error) {
-	return c.metadataBy(ctx, c.metadataRequest(operations, further...))
-}
-
-func (c *Client) askMetadataOf(ctx context.Context, broker int32) (*metadata, error) {
-	return c.metadataBy(ctx, brokerExchange{c.metadataRequest(false), broker})
-}
-
-func (c *Client) metadataBy(ctx context.Context, m protocol.Message) (*metadata, error) {
-	a, err := c.do(ctx, m)
+func (c *Client) askMetadata(ctx context.Context, to wire.Destination, operations bool, further ...string) (*metadata, error) {
+	req := kmsg.NewPtrMetadataRequest()
+	req.IncludeClusterAuthorizedOperations, req.IncludeTopicAuthorizedOperations = operations, operations
+	for _, name := range append(c.topicNames(), further...) {
+		topic := kmsg.NewMetadataRequestTopic()
+		topic.Topic = &name
+		req.Topics = append(req.Topics, topic)
+	}
+	res, err := req.RequestWith(ctx, c.to(to))
 	if err != nil {
 		return nil, fmt.Errorf("asking for the cluster's metadata: %w", err)
 	}
-	return parseMetadata(a)
+	return newMetadata(res)
 }
 
-func (c *Client) metadataRequest(operations bool, further ...string) *exchange {
-	names := append(c.topicNames(), further...)
-	var ask byte
-	if operations {
-		ask = 1
+func newMetadata(res *kmsg.MetadataResponse) (*metadata, error) {
+	l := &metadata{clusterID: wire.Text(res.ClusterID), topics: make(map[string]topicMetadata, len(res.Topics)),
+		operations: Operations(res.AuthorizedOperations)}
+	for _, b := range res.Brokers {
+		l.brokers = append(l.brokers, Broker{ID: b.NodeID, Address: net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))})
 	}
-	return c.exchange(apiMetadata, func(version int16, b []byte) []byte {
-		b = appendInt32(b, int32(len(names)))
-		for _, n := range names {
-			b = appendString(b, n)
+	for i := range res.Topics {
+		t := &res.Topics[i]
+		n := len(t.Partitions)
+		of := topicMetadata{code: kafka.Error(t.ErrorCode), leaders: slices.Repeat([]leader{{-1, -1}}, n), copies: make([]copies, n),
+			internal: t.IsInternal, operations: Operations(t.AuthorizedOperations)}
+		for j := range t.Partitions { // in any order; an error code is of a missing leader or replica, which shows below
+			p := &t.Partitions[j]
+			if p.Partition < 0 || int(p.Partition) >= n {
+				return nil, fmt.Errorf("%w: metadata", wire.ErrAnswer)
+			}
+			of.leaders[p.Partition] = leader{p.Leader, p.LeaderEpoch}
+			of.copies[p.Partition] = copies{len(p.Replicas), len(p.ISR)}
 		}
-		b = append(b, 0) // do not create topics
-		if version >= 8 {
-			b = append(b, ask, ask) // authorized operations of the cluster, of the topics
-		}
-		return b
-	})
-}
-
-func parseMetadata(a *answer) (*metadata, error) {
-	r := reader{b: a.body}
-	r.int32() // throttle time
-	l := &metadata{topics: make(map[string]topicMetadata), operations: unknownOperations}
-	for n := r.count(4 + 2 + 4 + 2); n > 0 && !r.bad; n-- {
-		b := Broker{ID: r.int32(), Address: r.string()}
-		b.Address = net.JoinHostPort(b.Address, strconv.Itoa(int(r.int32())))
-		_ = r.string() // rack
-		l.brokers = append(l.brokers, b)
-	}
-	l.clusterID = r.string()
-	r.int32() // controller
-	for n := r.count(2 + 2 + 1 + 4); n > 0 && !r.bad; n-- {
-		code := r.int16()
-		name := r.string()
-		t := topicMetadata{code: kafka.Error(code), internal: r.int8() != 0, operations: unknownOperations}
-		t.leaders, t.copies = r.leaders(a.version)
-		if a.version >= 8 {
-			t.operations = Operations(r.int32())
-		}
-		l.topics[name] = t
-	}
-	if a.version >= 8 {
-		l.operations = Operations(r.int32())
-	}
-	if r.bad {
-		return nil, fmt.Errorf("%w: metadata", errAnswer)
+		l.topics[wire.Text(t.Topic)] = of
 	}
 	return l, nil
 }
 
-// leaders reads a topic's partitions, which come in any order.
-func (r *reader) leaders(version int16) ([]leader, []copies) {
-	n := r.count(2 + 4 + 4 + 4 + 4 + 4)
-	leaders, lie := make([]leader, n), make([]copies, n)
-	for i := range leaders {
-		leaders[i] = leader{-1, -1}
-	}
-	for range n {
-		r.int16() // error code: no leader, or a replica is missing, neither of which matters here
-		p, l := r.int32(), leader{r.int32(), -1}
-		if version >= 7 {
-			l.epoch = r.int32()
-		}
-		var lists [3]int // replicas, in sync, offline
-		for i := range lists {
-			lists[i] = r.count(4)
-			r.take(4 * lists[i])
-		}
-		if p < 0 || int(p) >= n {
-			r.bad = true
-			return nil, nil
-		}
-		leaders[p], lie[p] = l, copies{lists[0], lists[1]}
-	}
-	return leaders, lie
-}
-
 func (l *metadata) leader(topic string, partition int32) (leader, error) {
 	t, ok := l.topics[topic]
-	none := leader{-1, -1}
+	code := t.code
 	switch {
-	case !ok:
-		return none, fmt.Errorf("finding the leader of %s: %w", partitionName(topic, partition), kafka.UnknownTopicOrPartition)
-	case t.code != 0:
-		return none, fmt.Errorf("finding the leader of %s: %w", partitionName(topic, partition), t.code)
-	case int(partition) >= len(t.leaders) || partition < 0:
-		return none, fmt.Errorf("finding the leader of %s, of %d partitions: %w", partitionName(topic, partition), len(t.leaders),
-			kafka.UnknownTopicOrPartition)
+	case code != 0:
+	case !ok || partition < 0 || int(partition) >= len(t.leaders):
+		code = kafka.UnknownTopicOrPartition
 	case t.leaders[partition].broker < 0:
-		return none, fmt.Errorf("finding the leader of %s: %w", partitionName(topic, partition), kafka.LeaderNotAvailable)
+		code = kafka.LeaderNotAvailable
+	default:
+		return t.leaders[partition], nil
 	}
-	return t.leaders[partition], nil
+	return leader{-1, -1}, fmt.Errorf("finding the leader of %s, of %d partitions: %w", partitionName(topic, partition), len(t.leaders), code)
 }
 
 // leaderMoved reports whether an error can mean that the partition has a new leader, or that the topic was recreated.

@@ -11,6 +11,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"pgregory.net/rapid"
 
 	"github.com/ranker-worker/ranker-worker/internal/test/memcap"
@@ -40,16 +41,16 @@ func (s *shelf) append(b []byte, offsets int) {
 }
 
 // answer returns a broker's answer from an offset on: all batches from the one that holds it, of any size.
-func (s *shelf) answer(offset int64) *fetchedPartition {
-	a := &fetchedPartition{high: s.end, stable: s.end}
+func (s *shelf) answer(offset int64) *kmsg.FetchResponseTopicPartition {
+	a := &kmsg.FetchResponseTopicPartition{HighWatermark: s.end, LastStableOffset: s.end}
 	for i, marker := range s.markers {
 		if marker >= offset {
-			a.aborted = append(a.aborted, s.aborted[i])
+			a.AbortedTransactions = append(a.AbortedTransactions, s.aborted[i])
 		}
 	}
 	for _, data := range s.batches {
 		if b, _, err := ReadBatch(data); err != nil || b.LastOffset() >= offset {
-			a.records = append(a.records, data...)
+			a.RecordBatches = append(a.RecordBatches, data...)
 		}
 	}
 	return a
@@ -70,7 +71,7 @@ func drawShelf(t *rapid.T) *shelf {
 		info, messages, c := drawInfo(t), drawMessages(t), rapid.SampledFrom(codecs).Draw(t, "compression")
 		switch rapid.IntRange(0, 4).Draw(t, "kind") {
 		case 0:
-			s.aborted = append(s.aborted, abortedTxn{info.Producer.ID, s.end})
+			s.aborted = append(s.aborted, abortedTxn{ProducerID: info.Producer.ID, FirstOffset: s.end})
 			s.add(t, info, c, attrTransactional, messages...)
 			s.markers = append(s.markers, s.end)
 			s.append(controlBatch(t, s.end, info.Producer, true), 1)
@@ -156,7 +157,7 @@ func TestWorstBatchesAreBounded(t *testing.T) {
 				records, pieces, most := 0, 0, uint64(0)
 				for next := int64(0); next < s.end; pieces++ {
 					d := fetchDecoder{asked: &task.Fetch{MaxBytes: asked, Offset: next}, maxValue: 1 << 20}
-					a := &fetchedPartition{high: s.end, stable: s.end, records: data}
+					a := &kmsg.FetchResponseTopicPartition{HighWatermark: s.end, LastStableOffset: s.end, RecordBatches: data}
 					out := task.Fetched{Next: next}
 					most = max(most, memcap.Allocated(func() { err = d.decode(t.Context(), a, &out) }))
 					require.NoError(t, err)

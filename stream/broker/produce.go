@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -8,13 +9,16 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go"
-	"github.com/segmentio/kafka-go/protocol"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/ranker-worker/ranker-worker/stream/task"
+	"github.com/ranker-worker/ranker-worker/stream/wire"
 )
 
 const (
 	acksAll = -1
+	// produceVersion stands for all versions spoken, which differ only in their number.
+	produceVersion = 3
 	// produceWait is the leader's wait for its replicas if the context has no deadline.
 	produceWait = 10 * time.Second
 )
@@ -26,7 +30,7 @@ const (
 // or may not have been appended.
 func (p *Partition) Produce(ctx context.Context, r task.Produce) (task.Produced, error) {
 	none := task.Produced{BaseOffset: -1, AppendTime: -1}
-	topic := p.c.topic(r.Topic)
+	topic := p.c.Topic(r.Topic)
 	if r.DeadLetters {
 		if int(r.Topic) >= len(p.c.dlq) {
 			return none, fmt.Errorf("%w: topic %d has no dead letters", task.ErrUnsupported, r.Topic)
@@ -39,19 +43,19 @@ func (p *Partition) Produce(ctx context.Context, r task.Produce) (task.Produced,
 		return none, fmt.Errorf("%s: %w", doing, err)
 	}
 	buf := p.c.buffer()
-	req, err := p.c.produceRequest((*buf)[:0], topic, p.number, &r, remaining(ctx, produceWait))
+	req, encoded, err := p.c.produceRequest((*buf)[:0], topic, p.number, &r, remaining(ctx, produceWait))
 	if err != nil {
 		return none, fmt.Errorf("%s: %w", doing, err)
 	}
-	*buf = req
-	a, err := p.c.do(ctx, brokerExchange{p.c.exchange(apiProduce, func(int16, []byte) []byte { return req }), lead.broker})
+	*buf = encoded
+	res, err := p.c.to(wire.ToBroker(lead.broker)).Send(ctx, req, encoded)
 	if err != nil {
 		// The connection's goroutine may still be reading the buffer, so it is not pooled.
 		p.c.metadataCache.outdated(l)
 		return none, fmt.Errorf("%s: %w", doing, err)
 	}
 	p.c.requests.Put(buf)
-	got, err := parseProduce(a, topic, p.number)
+	got, err := produced(res.(*kmsg.ProduceResponse), topic, p.number)
 	if err != nil {
 		if leaderMoved(err) {
 			p.c.metadataCache.outdated(l)
@@ -78,60 +82,44 @@ func (c *Client) buffer() *[]byte {
 	return new([]byte)
 }
 
-// produceRequest appends the request, with the batch encoded in place. Behind the header, all versions in use are equal.
-func (c *Client) produceRequest(b []byte, topic string, number int32, r *task.Produce, wait time.Duration) ([]byte, error) {
-	b = appendHeader(b, protocol.Produce, c.o.ClientID, false)
-	b = appendInt16(b, -1) // no transactional id
-	b = appendInt16(b, acksAll)
-	b = appendInt32(b, int32(wait.Milliseconds()))
-	b = appendInt32(b, 1)
-	b = appendString(b, topic)
-	b = appendInt32(b, 1)
-	b = appendInt32(b, number)
+// produceRequest encodes the request in b, with the batch in place, as the end of the request in all versions spoken.
+func (c *Client) produceRequest(b []byte, topic string, number int32, r *task.Produce, wait time.Duration) (*kmsg.ProduceRequest, []byte, error) {
+	one := kmsg.NewProduceRequestTopicPartition()
+	one.Partition = number
+	to := kmsg.NewProduceRequestTopic()
+	to.Topic, to.Partitions = topic, []kmsg.ProduceRequestTopicPartition{one}
+	req := kmsg.NewPtrProduceRequest()
+	req.Version, req.Acks, req.TimeoutMillis, req.Topics = produceVersion, acksAll, int32(wait.Milliseconds()), []kmsg.ProduceRequestTopic{to}
+	b = wire.Append(b, c.o.ClientID, req)
 	at := len(b)
-	b = appendInt32(b, 0)
 	info := BatchInfo{Producer: r.Producer, Sequence: r.Sequence, Timestamp: r.Timestamp}
 	b, err := AppendBatch(b, &info, r.Messages)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	binary.BigEndian.PutUint32(b[at:], uint32(len(b)-at-4))
-	return b, nil
+	binary.BigEndian.PutUint32(b[at-4:], uint32(len(b)-at)) // the batch's length
+	binary.BigEndian.PutUint32(b, uint32(len(b)-4))         // the request's
+	return req, b, nil
 }
 
-func parseProduce(a *answer, topic string, number int32) (got task.Produced, err error) {
+func produced(res *kmsg.ProduceResponse, topic string, number int32) (task.Produced, error) {
 	none := task.Produced{BaseOffset: -1, AppendTime: -1}
-	r := reader{b: a.body}
-	if r.count(2+4) != 1 || r.string() != topic || r.count(4+2+8+8) != 1 || r.int32() != number {
-		return none, fmt.Errorf("%w: produce", errAnswer)
+	if len(res.Topics) != 1 || res.Topics[0].Topic != topic || len(res.Topics[0].Partitions) != 1 ||
+		res.Topics[0].Partitions[0].Partition != number {
+		return none, fmt.Errorf("%w: produce", wire.ErrAnswer)
 	}
-	code := kafka.Error(r.int16())
-	got.BaseOffset, got.AppendTime = r.int64(), r.int64()
-	if a.version >= 5 {
-		r.int64() // log start
-	}
-	message := ""
-	if a.version >= 8 {
-		for n := r.count(4 + 2); n > 0 && !r.bad; n-- {
-			r.int32()
-			if m := r.string(); message == "" {
-				message = m
-			}
-		}
-		if m := r.string(); m != "" {
-			message = m
-		}
-	}
-	if r.bad {
-		return none, fmt.Errorf("%w: produce", errAnswer)
-	}
-	switch {
-	case code == kafka.DuplicateSequenceNumber:
+	got := &res.Topics[0].Partitions[0]
+	switch kafka.Error(got.ErrorCode) {
+	case 0:
+		return task.Produced{BaseOffset: got.BaseOffset, AppendTime: got.LogAppendTime}, nil
+	case kafka.DuplicateSequenceNumber:
 		return none, nil // it is in the log already
-	case code == 0:
-		return got, nil
 	}
-	err = brokerError(code)
+	message := wire.Text(got.ErrorMessage)
+	for _, rec := range got.ErrorRecords {
+		message = cmp.Or(message, wire.Text(rec.ErrorMessage))
+	}
+	err := brokerError(got.ErrorCode)
 	if message != "" && !errors.Is(err, task.ErrFenced) {
 		err = fmt.Errorf("%w (%s)", err, message)
 	}

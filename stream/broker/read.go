@@ -3,11 +3,7 @@ package broker
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"time"
-
-	"github.com/segmentio/kafka-go"
 
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
@@ -21,43 +17,37 @@ type Span struct {
 	Since int64
 }
 
-// Spans returns those of a topic's partitions, by number. from is in milliseconds since the Unix epoch, 0 for none.
+// Spans returns those of the partitions of a topic, which is one of ours, by number. from is in milliseconds since the Unix epoch, 0 for none.
 func (c *Client) Spans(ctx context.Context, topic string, from int64) ([]Span, error) {
-	meta, err := c.Kafka().Metadata(ctx, &kafka.MetadataRequest{Topics: []string{topic}})
+	l, err := c.fetchMetadata(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("asking about topic %s: %w", topic, err)
+		return nil, err
 	}
-	if len(meta.Topics) != 1 {
-		return nil, fmt.Errorf("asking about topic %s: the answer is about %d topics", topic, len(meta.Topics))
+	n, err := l.existing(topic)
+	if err != nil {
+		return nil, err
 	}
-	if err := meta.Topics[0].Error; err != nil {
-		return nil, fmt.Errorf("topic %s: %w", topic, err)
-	}
-	req := &kafka.ListOffsetsRequest{Topics: map[string][]kafka.OffsetRequest{}}
-	for _, p := range meta.Topics[0].Partitions {
-		req.Topics[topic] = append(req.Topics[topic], kafka.FirstOffsetOf(p.ID), kafka.LastOffsetOf(p.ID))
+	all := make([]Span, n)
+	var bounds []bound
+	for i := range all {
+		s := &all[i]
+		s.Partition = i
+		bounds = append(bounds, bound{topic: topic, number: int32(i), when: offsetEarliest, into: &s.First},
+			bound{topic: topic, number: int32(i), when: offsetLatest, into: &s.End})
 		if from != 0 {
-			req.Topics[topic] = append(req.Topics[topic], kafka.TimeOffsetOf(p.ID, time.UnixMilli(from)))
+			bounds = append(bounds, bound{topic: topic, number: int32(i), when: from, into: &s.Since})
 		}
 	}
-	res, err := c.Kafka().ListOffsets(ctx, req)
-	if err != nil {
-		return nil, fmt.Errorf("asking for the offsets of %s: %w", topic, err)
+	if err := c.askLeaders(ctx, l, bounds); err != nil {
+		return nil, err
 	}
-	var all []Span
-	for _, p := range res.Topics[topic] {
-		if p.Error != nil {
-			return nil, fmt.Errorf("asking for the offsets of %s: %w", partitionName(topic, int32(p.Partition)), p.Error)
+	for i := range all {
+		s := &all[i]
+		if s.Since < 0 { // all was written before
+			s.Since = s.End
 		}
-		s := Span{Partition: p.Partition, First: p.FirstOffset, End: p.LastOffset, Since: p.FirstOffset}
-		for offset := range p.Offsets { // of the time; -1: all was written before
-			if s.Since = max(s.Since, offset); offset < 0 {
-				s.Since = s.End
-			}
-		}
-		all = append(all, s)
+		s.Since = max(s.Since, s.First)
 	}
-	slices.SortFunc(all, func(a, b Span) int { return a.Partition - b.Partition })
 	return all, nil
 }
 

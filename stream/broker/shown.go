@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go"
+
+	"github.com/ranker-worker/ranker-worker/stream/wire"
 )
 
 const (
@@ -31,7 +33,7 @@ func (c *Client) views(ctx context.Context) (viewOf, error) {
 	}
 	all := make(viewOf, len(l.brokers))
 	for _, b := range l.brokers {
-		if all[b.Address], err = c.askMetadataOf(ctx, b.ID); err != nil {
+		if all[b.Address], err = c.askMetadata(ctx, wire.ToBroker(b.ID), false); err != nil {
 			return nil, fmt.Errorf("broker %d at %s: %w", b.ID, b.Address, err)
 		}
 	}
@@ -110,20 +112,11 @@ func (c *Client) hosted(ctx context.Context, topics map[string]int) error {
 	if err != nil {
 		return err
 	}
-	most := 0
+	var bounds []bound
 	for name := range topics {
-		most = max(most, len(l.topics[name].leaders))
-	}
-	for number := range int32(most) {
-		var having []string
-		for name := range topics {
-			if int(number) < len(l.topics[name].leaders) {
-				having = append(having, name)
-			}
-		}
-		if err := c.Partition(number).hosted(ctx, l, having); err != nil {
-			return err
+		for number := range l.topics[name].leaders {
+			bounds = append(bounds, bound{topic: name, number: int32(number), when: offsetLatest, into: new(int64)})
 		}
 	}
-	return nil
+	return c.askLeaders(ctx, l, bounds)
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/task"
@@ -14,7 +15,7 @@ import (
 // decodeInput reads a batch of impressions as a fetch does.
 func decodeInput(t testing.TB, batch []byte, traces bool) (out task.Fetched) {
 	d := fetchDecoder{asked: &task.Fetch{Topic: event.Impressions, MaxBytes: 1 << 20}, maxValue: 1 << 20, traces: traces}
-	require.NoError(t, d.decode(context.Background(), &fetchedPartition{records: batch, high: 100, stable: -1}, &out))
+	require.NoError(t, d.decode(context.Background(), &kmsg.FetchResponseTopicPartition{RecordBatches: batch, HighWatermark: 100, LastStableOffset: -1}, &out))
 	return out
 }
 

@@ -33,7 +33,7 @@ func CannotBeRead(err error) bool {
 // there, or if there is nothing yet.
 func (p *Partition) Unreadable(ctx context.Context, topic event.Topic, offset int64) (*Unreadable, error) {
 	f := task.Fetch{Topic: topic, Offset: offset, MaxBytes: 1}
-	name := p.c.topic(topic)
+	name := p.c.Topic(topic)
 	l, lead, err := p.leader(ctx, name)
 	if err != nil {
 		return nil, err
@@ -52,12 +52,12 @@ func (p *Partition) Unreadable(ctx context.Context, topic event.Topic, offset in
 		return nil, nil
 	case errors.Is(err, ErrContent):
 		rec := &got.Records[0]
-		return &Unreadable{From: rec.Offset, To: rec.Offset + 1, Timestamp: rec.Timestamp, Batch: rec.Value, High: a.high, LogStart: a.logStart, Err: err}, nil
+		return &Unreadable{From: rec.Offset, To: rec.Offset + 1, Timestamp: rec.Timestamp, Batch: rec.Value, High: a.HighWatermark, LogStart: a.LogStartOffset, Err: err}, nil
 	case !CannotBeRead(err):
 		return nil, fmt.Errorf("fetching %s: %w", partitionName(name, p.number), err)
 	}
-	u := &Unreadable{From: offset, To: offset + 1, Timestamp: -1, High: a.high, LogStart: a.logStart, Err: err}
-	u.extend(a.records)
+	u := &Unreadable{From: offset, To: offset + 1, Timestamp: -1, High: a.HighWatermark, LogStart: a.LogStartOffset, Err: err}
+	u.extend(a.RecordBatches)
 	return u, nil
 }
 
