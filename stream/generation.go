@@ -9,8 +9,10 @@ import (
 	"time"
 
 	kafka "github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/ranker-worker/ranker-worker/stream/task"
+	"github.com/ranker-worker/ranker-worker/stream/wire"
 )
 
 // Generation is the time between two rebalances of the group. Its partitions do not change.
@@ -169,20 +171,19 @@ func (g *Generation) Heartbeat(ctx context.Context) error {
 	return fmt.Errorf("heartbeat of generation %d: %w", g.gen.ID, generationError(err))
 }
 
+// beat asks the coordinator. kafka-go's Client.Heartbeat (v0.4.51) asks any broker, and never fails: it reads the error code into the
+// throttle time.
 func (g *Generation) beat(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, g.m.cfg.RequestTimeout)
 	defer cancel()
-	res, err := g.m.transport.RoundTrip(ctx, g.m.client.Addr, &heartbeatRequest{
-		clientID: g.m.cfg.ClientID, group: g.m.cfg.GroupID, generation: g.gen.ID, member: g.gen.MemberID,
-	})
-	if err != nil {
-		return err
+	req := kmsg.NewPtrHeartbeatRequest()
+	req.Group, req.Generation, req.MemberID = g.m.cfg.GroupID, g.gen.ID, g.gen.MemberID
+	res, err := req.RequestWith(ctx, wire.Route{Transport: g.m.transport, Addr: g.m.client.Addr, ClientID: g.m.cfg.ClientID,
+		To: wire.ToGroup(req.Group)})
+	if err == nil && res.ErrorCode != 0 {
+		err = kafka.Error(res.ErrorCode)
 	}
-	answer, ok := res.(*heartbeatResponse)
-	if !ok {
-		return fmt.Errorf("%w: %T", errHeartbeatAnswer, res)
-	}
-	return answer.err
+	return err
 }
 
 // Commit sends offsets, by topic and partition, to the coordinator. It works after the generation has ended, as long

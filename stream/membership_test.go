@@ -442,28 +442,6 @@ func TestMembershipWithSASL(t *testing.T) {
 	require.False(t, isFinal(fmt.Errorf("dialing: %w", kafka.SASLAuthenticationFailed)), "users are waited for")
 }
 
-func TestAHeartbeatsAnswerThatMakesNoSenseIsAnError(t *testing.T) {
-	r := &heartbeatRequest{clientID: "c", group: "g", generation: 3, member: "m"}
-	for answer, want := range map[string]error{
-		"\x00\x00\x00\x06rank\x00\x00": nil,
-		"\x00\x00\x00\x06rank\x00\x16": kafka.IllegalGeneration,
-		"\x00\x00\x00\x06rant\x00\x00": errHeartbeatAnswer,
-		"\x00\x00\x00\x0arank\x00\x00": errHeartbeatAnswer,
-		"\x00\x00\x00\x06rank\x00":     io.ErrUnexpectedEOF,
-		"":                             io.EOF,
-	} {
-		res, err := r.RawExchange(struct {
-			io.Reader
-			io.Writer
-		}{strings.NewReader(answer), io.Discard})
-		if err == nil {
-			err = res.(*heartbeatResponse).err
-		}
-		assert.ErrorIs(t, err, want, "%q", answer)
-	}
-	assert.Equal(t, "\x00\x00\x00\x15\x00\x0c\x00\x00rank\x00\x01c\x00\x01g\x00\x00\x00\x03\x00\x01m", string(r.bytes()))
-}
-
 func TestMembershipConfigFaultsAreAllSaid(t *testing.T) {
 	_, err := NewMembership(MembershipConfig{SessionTimeout: time.Second, HeartbeatInterval: time.Minute, JoinBackoff: 1})
 	for _, fault := range []string{"no broker", "group's name", "no topic", "third of the session", "join backoff"} {
