@@ -438,7 +438,7 @@ func TestMembershipWithSASL(t *testing.T) {
 	defer cancel()
 	_, err = m.Next(ctx) // kfake drops the connection; a real broker says that the password is wrong
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.ErrorIs(t, m.LastError(), io.ErrUnexpectedEOF)
+	require.ErrorIs(t, m.LastError(), io.EOF)
 	require.False(t, isFinal(fmt.Errorf("dialing: %w", kafka.SASLAuthenticationFailed)), "users are waited for")
 }
 
