@@ -3,11 +3,15 @@ package connectivity
 import (
 	"context"
 	"crypto/tls"
-	"encoding/binary"
 	"errors"
 	"io"
 	"net"
 	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/ranker-worker/ranker-worker/stream/wire"
 )
 
 type language int
@@ -30,7 +34,7 @@ func (s *Server) speaks(ctx context.Context) language {
 	}
 	defer conn.Close()
 	if s.Kind == Kafka {
-		_, err = ask(conn, apiVersions, nil)
+		_, err = wire.AskVersions(conn, "")
 	} else {
 		err = ping(conn)
 	}
@@ -85,44 +89,6 @@ func ping(conn net.Conn) error {
 	return nil
 }
 
-// Kafka's requests that are allowed before SASL.
-const (
-	saslHandshake = 17 // version 1: a mechanism
-	apiVersions   = 18 // version 0: nothing
-)
-
-const (
-	correlation = 0x72616e6b
-	maxAnswer   = 1 << 20
-)
-
-func ask(conn net.Conn, key int16, body []byte) (answer []byte, err error) {
-	be := binary.BigEndian
-	var version int16
-	if key == saslHandshake {
-		version = 1
-	}
-	b := be.AppendUint32(nil, uint32(2+2+4+2+len(body)))
-	b = be.AppendUint16(b, uint16(key))
-	b = be.AppendUint16(b, uint16(version))
-	b = be.AppendUint32(b, correlation)
-	b = append(be.AppendUint16(b, 0xffff), body...) // no client id
-	if _, err := conn.Write(b); err != nil {
-		return nil, err
-	}
-	var head [8]byte
-	if _, err := io.ReadFull(conn, head[:]); err != nil {
-		return nil, err
-	}
-	size := int64(be.Uint32(head[:])) - 4
-	if be.Uint32(head[4:]) != correlation || size < 2 || size > maxAnswer {
-		return nil, errOther
-	}
-	answer = make([]byte, size)
-	_, err = io.ReadFull(conn, answer)
-	return answer, err
-}
-
 // mechanisms asks a broker for its SASL mechanisms without logging in; none if it has no SASL. asked is false if it could not be asked.
 func (s *Server) mechanisms(ctx context.Context) (offers []string, asked bool) {
 	conn, err := s.connect(ctx)
@@ -141,23 +107,15 @@ func (s *Server) mechanisms(ctx context.Context) (offers []string, asked bool) {
 		}
 		conn = secure
 	}
-	const none = "-" // no broker has it, so that it answers with its own
-	answer, err := ask(conn, saslHandshake, append([]byte{0, byte(len(none))}, none...))
-	const unsupported = 33
+	req := kmsg.NewPtrSASLHandshakeRequest()
+	req.Version, req.Mechanism = 1, "-" // no broker has it, so that it answers with its own
+	res, err := wire.RoundTrip(conn, "", req)
 	if err != nil {
 		return nil, false
 	}
-	be := binary.BigEndian
-	if be.Uint16(answer) != unsupported || len(answer) < 6 {
-		return nil, true // 34, ILLEGAL_SASL_STATE: no SASL on this port
+	got := res.(*kmsg.SASLHandshakeResponse)
+	if kafka.Error(got.ErrorCode) != kafka.UnsupportedSASLMechanism {
+		return nil, true // ILLEGAL_SASL_STATE: no SASL on this port
 	}
-	n, rest := be.Uint32(answer[2:]), answer[6:]
-	for ; n > 0 && len(rest) >= 2; n-- {
-		size := int(be.Uint16(rest))
-		if len(rest) < 2+size {
-			break
-		}
-		offers, rest = append(offers, string(rest[2:2+size])), rest[2+size:]
-	}
-	return offers, true
+	return got.SupportedMechanisms, true
 }
