@@ -7,10 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/segmentio/kafka-go"
-
 	"github.com/ranker-worker/ranker-worker/internal/plural"
 	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/broker"
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
@@ -38,30 +37,17 @@ func retry(ctx context.Context, try func() error) error {
 
 // stopped fails if the coordinator knows a live worker of the group.
 func (tool *Tool) stopped(ctx context.Context) error {
-	group := tool.cfg.Kafka.Group
-	var members int
-	var client string
-	err := retry(ctx, func() error {
-		res, err := tool.broker.Kafka().DescribeGroups(ctx, &kafka.DescribeGroupsRequest{GroupIDs: []string{group}})
-		if err != nil {
-			return err
-		}
-		for _, g := range res.Groups {
-			if g.Error != nil && !errors.Is(g.Error, kafka.GroupIdNotFound) {
-				return g.Error
-			}
-			if members = len(g.Members); members > 0 {
-				client = g.Members[0].ClientHost
-			}
-		}
-		return nil
+	var g broker.Group
+	err := retry(ctx, func() (err error) {
+		g, err = tool.broker.Group(ctx)
+		return err
 	})
 	if err != nil {
-		return fmt.Errorf("asking for the members of group %q: %w", group, err)
+		return err
 	}
-	if members > 0 {
+	if len(g.Members) > 0 {
 		return fmt.Errorf("%w: %d of %q (one from %s). Stop all workers, then repeat the command; a killed one "+
-			"counts for another session timeout, 10 s", ErrLive, members, group, client)
+			"counts for another session timeout, 10 s", ErrLive, len(g.Members), tool.cfg.Kafka.Group, g.Members[0])
 	}
 	return tool.noneOutside(ctx)
 }

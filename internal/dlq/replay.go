@@ -82,7 +82,7 @@ func (b *Box) replay(ctx context.Context, q *Query, input string, r *Replayed, s
 		}
 		chosen = append(chosen, found...)
 	}
-	if chosen, err = b.leaveOut(ctx, q, input, chosen, sent, into, r, say); err != nil {
+	if chosen, err = b.leaveOut(ctx, q, input, chosen, sent, r, say); err != nil {
 		return err
 	}
 	wanted := map[At]bool{}
@@ -163,17 +163,18 @@ func (b *Box) choose(ctx context.Context, q *Query, input string, s broker.Span,
 
 // leaveOut searches the input for records that were sent again, and removes their dead letters, and those of such records that were refused
 // once more.
-func (b *Box) leaveOut(ctx context.Context, q *Query, input string, all []Letter, sent map[string]sending, into []broker.Span, r *Replayed, say func(string)) ([]Letter, error) {
+func (b *Box) leaveOut(ctx context.Context, q *Query, input string, all []Letter, sent map[string]sending, r *Replayed, say func(string)) ([]Letter, error) {
 	if len(all) == 0 {
 		return nil, nil
 	}
 	oldest := slices.MinFunc(all, func(a, b Letter) int { return a.Time.Compare(b.Time) })
+	into, err := b.broker.Spans(ctx, input, oldest.Time.UnixMilli()) // a record that is sent again has the time of its refusal
+	if err != nil {
+		return nil, err
+	}
 	replayed, again := map[string]bool{}, map[At]bool{}
 	for _, s := range into {
-		from, err := b.since(ctx, input, s, oldest.Time) // a record that is sent again has the time of its refusal
-		if err != nil {
-			return nil, err
-		}
+		from := s.Since
 		for i := range all {
 			if all[i].Of.Partition == s.Partition {
 				from = min(from, all[i].Of.Offset)
@@ -234,22 +235,6 @@ func (b *Box) sendFrom(ctx context.Context, q *Query, input string, s broker.Spa
 		return err
 	}
 	return flush()
-}
-
-// since returns a partition's first offset at or after a time.
-func (b *Box) since(ctx context.Context, topic string, s broker.Span, at time.Time) (int64, error) {
-	res, err := b.client.ListOffsets(ctx, &kafka.ListOffsetsRequest{Topics: map[string][]kafka.OffsetRequest{topic: {kafka.TimeOffsetOf(s.Partition, at)}}})
-	if err != nil {
-		return 0, fmt.Errorf("asking for the offset of %s[%d] at %v: %w", topic, s.Partition, at, err)
-	}
-	for _, p := range res.Topics[topic] {
-		for offset := range p.Offsets {
-			if offset >= 0 {
-				return max(s.First, offset), nil
-			}
-		}
-	}
-	return s.End, nil
 }
 
 // sendAtOnce and sendBytes bound a request, except for its last record.
