@@ -3,6 +3,7 @@ package broker
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -123,15 +124,20 @@ func (r *recordReader) decode() (rec partition.Record, steps []byte, ok bool, er
 	if r.body == 0 {
 		return rec, nil, false, errRecord // not even the number of headers
 	}
-	if r.topic == event.Rankings {
-		steps, err = r.headers()
-		return rec, steps, err == nil, err
+	var headers []byte
+	switch {
+	case r.topic == event.Rankings:
+		if headers, err = r.headers(r.most); err == nil {
+			steps, r.seen, err = decisionIn(headers)
+		}
+	case r.traces:
+		if headers, err = r.headers(maxTraceHeaders); err == nil {
+			r.trace = traceIn(headers)
+		}
+	default:
+		err = r.pass(r.body)
 	}
-	if r.traces {
-		r.trace, err = r.traced()
-		return rec, nil, err == nil, err
-	}
-	return rec, nil, true, r.pass(r.body)
+	return rec, steps, err == nil, err
 }
 
 func (r *recordReader) content(rec *partition.Record) (err error) {
@@ -169,59 +175,62 @@ func (r *recordReader) content(rec *partition.Record) (err error) {
 	return err
 }
 
-// headers reads a ranking's headers. The last one of a name counts, as in Kafka's own clients.
-func (r *recordReader) headers() (steps []byte, err error) {
-	r.seen = nil
-	count, err := r.number()
-	if err == nil && (count < 0 || count > r.body/2) {
-		err = errRecord
-	}
-	for ; err == nil && count > 0; count-- {
-		var into *[]byte
-		n := int64(0)
-		if into, err = r.named(&steps); err == nil {
-			n, err = r.length()
-		}
-		switch {
-		case err != nil:
-		case into == nil:
-			err = r.pass(max(n, 0))
-		case n < 0:
-			*into = nil
-		default:
-			r.body -= n
-			*into, err = r.take(n, r.most, nil)
-		}
-	}
-	if err == nil && r.body != 0 {
-		err = errRecord
-	}
-	return steps, err
+// headers returns the rest of the record, or its first most bytes.
+func (r *recordReader) headers(most int64) ([]byte, error) {
+	n := r.body
+	r.body = 0
+	return r.take(n, most, nil)
 }
 
-// named reads a header's key and returns the destination of its value; nil: skip it.
-func (r *recordReader) named(steps *[]byte) (*[]byte, error) {
-	n, err := r.length()
-	if err == nil && n < 0 {
-		err = errRecord
+// decisionIn returns the headers of a ranking.
+func decisionIn(b []byte) (steps, seen []byte, err error) {
+	whole := eachHeader(b, func(name, value []byte) {
+		switch string(name) {
+		case task.StepsHeader:
+			steps = value
+		case task.SeenHeader:
+			seen = value
+		}
+	})
+	if !whole {
+		return nil, nil, errRecord
 	}
-	if err != nil {
-		return nil, err
+	return steps, seen, nil
+}
+
+// eachHeader calls use for each header up to the first malformed one, and reports whether b holds nothing but headers. Of equal names the
+// last one counts, as in Kafka's own clients. The value of null is nil.
+func eachHeader(b []byte, use func(name, value []byte)) bool {
+	number := func() (int64, bool) {
+		v, n := binary.Varint(b)
+		if n <= 0 {
+			return 0, false
+		}
+		b = b[n:]
+		return v, true
 	}
-	name, into := "", (*[]byte)(nil)
-	switch n {
-	case int64(len(task.StepsHeader)):
-		name, into = task.StepsHeader, steps
-	case int64(len(task.SeenHeader)):
-		name, into = task.SeenHeader, &r.seen
-	default:
-		return nil, r.pass(n)
+	field := func() (f []byte, ok bool) {
+		n, ok := number()
+		if !ok || n < -1 || n > int64(len(b)) {
+			return nil, false
+		}
+		if n < 0 {
+			return nil, true
+		}
+		f, b = b[:n:n], b[n:]
+		return f, true
 	}
-	r.body -= n
-	if mine, err := r.is(name); !mine || err != nil {
-		return nil, err
+	count, ok := number()
+	for ; ok && count > 0; count-- {
+		var name, value []byte
+		if name, ok = field(); !ok || name == nil {
+			return false
+		}
+		if value, ok = field(); ok {
+			use(name, value)
+		}
 	}
-	return into, nil
+	return ok && count == 0 && len(b) == 0
 }
 
 func (r *recordReader) number() (int64, error) {

@@ -139,15 +139,3 @@ func (s *source) skip(n int64, sum *xxhash.Digest) error {
 	}
 	return nil
 }
-
-// is reads n bytes, at most as many as are unpacked ahead, and reports whether they equal text.
-func (s *source) is(text string) (bool, error) {
-	for len(s.b) < len(text) {
-		if err := s.more(); err != nil {
-			return false, err
-		}
-	}
-	same := string(s.b[:len(text)]) == text
-	s.b = s.b[len(text):]
-	return same, nil
-}
