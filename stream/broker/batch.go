@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/task"
@@ -61,7 +62,7 @@ func AppendBatch(dst []byte, info *BatchInfo, messages []task.OutMessage) ([]byt
 		}
 	}
 	start := len(dst)
-	dst = grow(dst, BatchHeaderSize+size+5*len(messages))
+	dst = slices.Grow(dst, BatchHeaderSize+size+5*len(messages))
 	dst = dst[:start+BatchHeaderSize]
 	dst = appendRecords(dst, messages)
 	putHeader(dst[start:], info, len(messages))
@@ -128,13 +129,4 @@ func nullableSize(b []byte) int {
 
 func varintSize(n int) int {
 	return (bits.Len64(uint64(n)<<1|1) + 6) / 7
-}
-
-func grow(b []byte, n int) []byte {
-	if cap(b)-len(b) >= n {
-		return b
-	}
-	g := make([]byte, len(b), len(b)+n)
-	copy(g, b)
-	return g
 }

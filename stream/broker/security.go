@@ -15,51 +15,38 @@ func NewSASL(mechanism, username string, password func() (string, error)) (sasl.
 	if mechanism == "" {
 		return nil, nil
 	}
-	r := saslOptions{mechanism, username, password}
-	m, err := r.mechanismNow()
-	if err != nil {
-		return nil, err
-	}
-	return &renewedMechanism{r, m.Name()}, nil
-}
-
-type saslOptions struct {
-	mechanism, username string
-	password            func() (string, error)
-}
-
-func (r *saslOptions) mechanismNow() (sasl.Mechanism, error) {
-	password, err := r.password()
-	if err != nil {
-		return nil, err
-	}
-	switch r.mechanism {
-	case "plain":
-		return plain.Mechanism{Username: r.username, Password: password}, nil
-	case "scram-sha-256", "scram-sha-512":
-		algorithm := scram.SHA256
-		if r.mechanism == "scram-sha-512" {
-			algorithm = scram.SHA512
-		}
-		m, err := scram.Mechanism(algorithm, r.username, password)
+	now := func() (sasl.Mechanism, error) {
+		secret, err := password()
 		if err != nil {
-			return nil, fmt.Errorf("preparing SASL %s for user %q: %w", r.mechanism, r.username, err)
+			return nil, err
 		}
-		return m, nil
+		switch mechanism {
+		case "plain":
+			return plain.Mechanism{Username: username, Password: secret}, nil
+		case "scram-sha-256":
+			return scram.Mechanism(scram.SHA256, username, secret)
+		case "scram-sha-512":
+			return scram.Mechanism(scram.SHA512, username, secret)
+		}
+		return nil, fmt.Errorf("unknown SASL mechanism %q: plain, scram-sha-256 or scram-sha-512", mechanism)
 	}
-	return nil, fmt.Errorf("unknown SASL mechanism %q: plain, scram-sha-256 or scram-sha-512", r.mechanism)
+	m, err := now()
+	if err != nil {
+		return nil, fmt.Errorf("preparing SASL for user %q: %w", username, err)
+	}
+	return &renewedMechanism{m.Name(), now}, nil
 }
 
 // renewedMechanism reads the password for each connection.
 type renewedMechanism struct {
-	saslOptions
 	name string
+	now  func() (sasl.Mechanism, error)
 }
 
 func (r *renewedMechanism) Name() string { return r.name }
 
 func (r *renewedMechanism) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
-	m, err := r.mechanismNow()
+	m, err := r.now()
 	if err != nil {
 		return nil, nil, err
 	}
