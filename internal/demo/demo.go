@@ -129,8 +129,7 @@ func Run(ctx context.Context, opt Options) (*Summary, error) {
 	defer b.Close()
 	s := &session{opt: opt, users: users, broker: b, began: began}
 	s.platform = platform.New(platform.Options{Brokers: cfg.Kafka.Brokers, Topics: app.TopicNames(cfg), Log: b,
-		Partitions: Partitions, Impressions: opt.Impressions, Progress: s.progress,
-		Number: func(id []byte) (int, bool) { return simulate.ImpressionNumber(string(id)) }}, s.users)
+		From: make([]int64, Partitions), Impressions: opt.Impressions, Progress: s.progress}, s.users)
 	registry := prometheus.NewRegistry()
 	a, err := app.New(cfg, app.Options{Logger: opt.Logger, Registry: registry, Now: s.now})
 	if err != nil {
@@ -207,13 +206,13 @@ type session struct {
 	opt      Options
 	app      *app.App
 	platform *platform.Platform
-	users    platform.Several
+	users    platform.Simulated
 	broker   *broker.Client
 	began    time.Time
 	played   atomic.Pointer[time.Time] // end of the play; nil: not yet
 }
 
-func world(users platform.Several) simulate.Config { return users[0].Population.Config() }
+func world(users platform.Simulated) simulate.Config { return users[0].Population.Config() }
 
 // now is the worker's clock: simulated time, and real time after the play.
 func (s *session) now() event.Millis {

@@ -6,8 +6,8 @@ import (
 )
 
 // newUsers makes users who like items that do not pay, and pay days later. On the front page, payoffs change after half of the impressions.
-func newUsers(seed uint64, impressions int) (platform.Several, error) {
-	all := platform.Several{{Learner: feed}, {Learner: frontPage}}
+func newUsers(seed uint64, impressions int) (platform.Simulated, error) {
+	all := platform.Simulated{{Learner: feed}, {Learner: frontPage}}
 	for i := range all {
 		c := simulate.Defaults(seed + uint64(i))
 		c.Items, c.Candidates = 12, 6
@@ -18,8 +18,7 @@ func newUsers(seed uint64, impressions int) (platform.Several, error) {
 		if err != nil {
 			return nil, err
 		}
-		all[i].Population = population
-		all[i].Ledger.Hindsight = population.Hindsight(impressions)
+		all[i].Population, all[i].Ledger.Hindsight = population, population.Hindsight(impressions)
 	}
 	return all, nil
 }

@@ -23,7 +23,7 @@ type Options struct {
 	AnyTopic bool          // also topics with others' records
 	Every    time.Duration // between two lines of the log
 	Logger   *slog.Logger
-	Report   func(platform.LiveProgress) // beside the log; nil: none
+	Report   func(platform.Progress) // beside the log; nil: none
 }
 
 var (
@@ -38,7 +38,8 @@ func Run(ctx context.Context, cfg *config.Config, opt Options) error {
 	if err != nil {
 		return err
 	}
-	u, err := newUsers(learners, cfg.Limits.MaxCandidates, opt.Seed, time.Now())
+	prefix := newPrefix(time.Now())
+	users, err := newUsers(learners, cfg.Limits.MaxCandidates, opt.Seed, prefix)
 	if err != nil {
 		return err
 	}
@@ -47,14 +48,16 @@ func Run(ctx context.Context, cfg *config.Config, opt Options) error {
 		return err
 	}
 	defer b.Close()
-	if err := alone(ctx, b, opt.AnyTopic); err != nil {
+	ends, err := alone(ctx, b, opt.AnyTopic)
+	if err != nil {
 		return err
 	}
 	opt.Logger.Info("invented traffic is sent, which learners take for real", "brokers", strings.Join(cfg.Kafka.Brokers, ","),
 		"topic", cfg.Kafka.Topics.Impressions, "per_second", opt.Rate, "seed", opt.Seed, "learners", names(learners))
-	r := &reporter{opt: opt, users: u}
-	return platform.NewLive(platform.LiveOptions{Brokers: cfg.Kafka.Brokers, Transport: b.Kafka().Transport, Log: b,
-		Topics: app.TopicNames(cfg), Rate: opt.Rate, Number: u.number, Every: opt.Every, Report: r.report}, u).Run(ctx)
+	r := &reporter{opt: opt, users: users}
+	_, err = platform.New(platform.Options{Brokers: cfg.Kafka.Brokers, Transport: b.Kafka().Transport, Log: b,
+		Topics: app.TopicNames(cfg), From: ends, Rate: opt.Rate, Number: number(prefix), Every: opt.Every, Progress: r.report}, users).Run(ctx)
+	return err
 }
 
 // choose returns the learner of this name, or all.
@@ -79,29 +82,30 @@ func names(learners []config.Learner) []string {
 }
 
 // alone fails unless all topics exist and, unless any is set, only this command writes to them, judged by the newest record of each
-// partition.
-func alone(ctx context.Context, log *broker.Client, any bool) error {
+// partition. It returns the rankings' ends, by partition.
+func alone(ctx context.Context, log *broker.Client, any bool) (ends []int64, err error) {
 	for number := int32(0); ; number++ {
 		p := log.Partition(number)
 		d, err := describe(ctx, p)
 		if err != nil {
-			return fmt.Errorf("asking how far the topics reach: %w", err)
+			return nil, fmt.Errorf("asking how far the topics reach: %w", err)
 		}
 		for topic := range event.Topic(event.Topics) {
 			name, facts := log.Topic(topic), d.Topics[topic]
 			switch {
 			case name == "":
 			case facts.Missing:
-				return fmt.Errorf("topic %q does not exist; `ranker-worker topics --create` makes it", name)
+				return nil, fmt.Errorf("topic %q does not exist; `ranker-worker topics --create` makes it", name)
 			case any || topic >= event.Inputs || facts.End <= facts.LogStart:
 			default:
 				if err := newestIsOurs(ctx, p, topic, facts); err != nil {
-					return fmt.Errorf("topic %q, partition %d: %w", name, number, err)
+					return nil, fmt.Errorf("topic %q, partition %d: %w", name, number, err)
 				}
 			}
 		}
-		if int(number)+1 >= d.Topics[event.Impressions].Partitions {
-			return nil
+		ends = append(ends, d.Topics[event.Rankings].End)
+		if len(ends) >= d.Topics[event.Impressions].Partitions {
+			return ends, nil
 		}
 	}
 }
@@ -147,14 +151,14 @@ func newestIsOurs(ctx context.Context, p *broker.Partition, topic event.Topic, f
 
 type reporter struct {
 	opt    Options
-	users  *users
-	before platform.LiveProgress
+	users  platform.Simulated
+	before platform.Progress
 	means  []means
 }
 
 type means struct{ rankings, payoff, byUtility float64 }
 
-func (r *reporter) report(p platform.LiveProgress) {
+func (r *reporter) report(p platform.Progress) {
 	b := &r.before
 	rankings := p.Rankings - b.Rankings
 	attributes := []any{"impressions", p.Impressions - b.Impressions, "rankings", rankings, "selections", p.Selections - b.Selections,
@@ -178,10 +182,10 @@ func (r *reporter) report(p platform.LiveProgress) {
 // payoffs returns by learner the mean payoff of a ranked impression, and that of a ranking by utility.
 func (r *reporter) payoffs() []any {
 	var all []any
-	now := make([]means, len(r.users.Several))
-	for i := range r.users.Several {
-		m, in := &r.users.Several[i], r.users.ranges[i]
-		l := &m.Ledger
+	now := make([]means, len(r.users))
+	for i := range r.users {
+		m := &r.users[i]
+		l, in := &m.Ledger, m.Range
 		now[i] = means{float64(l.Impressions), l.Payoff, l.PayoffUtilityOrder}
 		since := now[i]
 		if r.means != nil {

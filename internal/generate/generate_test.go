@@ -68,14 +68,14 @@ func worker(t *testing.T, cfg *config.Config) *app.App {
 }
 
 // until sends traffic to its end, which is when enough has happened.
-func until(t *testing.T, cfg *config.Config, opt Options, enough func(platform.LiveProgress) bool) (platform.LiveProgress, string) {
+func until(t *testing.T, cfg *config.Config, opt Options, enough func(platform.Progress) bool) (platform.Progress, string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()
 	var log strings.Builder
-	var last platform.LiveProgress
+	var last platform.Progress
 	opt.Logger, opt.Every = slog.New(slog.NewTextHandler(&log, nil)), 50*time.Millisecond
-	opt.Report = func(p platform.LiveProgress) {
+	opt.Report = func(p platform.Progress) {
 		if last = p; enough(p) {
 			cancel()
 		}
@@ -91,7 +91,7 @@ func TestGenerate(t *testing.T) {
 	env := testenv.Embedded(t)
 	cfg := configured(t, env, "")
 	a := worker(t, cfg)
-	answered := func(p platform.LiveProgress) bool { return p.Rankings >= 100 && p.Selections >= 20 && p.Payoffs >= 10 }
+	answered := func(p platform.Progress) bool { return p.Rankings >= 100 && p.Selections >= 20 && p.Payoffs >= 10 }
 	first, log := until(t, cfg, Options{Rate: 100, Seed: 1}, answered)
 	assert.Contains(t, log, "invented traffic is sent")
 	for _, word := range []string{" impressions=", " rankings=", " mean_latency=", " feed.mean_payoff=", " quick.by_utility="} {
@@ -119,7 +119,7 @@ func TestGenerate(t *testing.T) {
 // TestGenerateWithoutAWorker, and without a topic of selections: impressions go on, and nobody selects.
 func TestGenerateWithoutAWorker(t *testing.T) {
 	cfg := configured(t, testenv.Embedded(t), ", topics: {selections: ''}")
-	p, log := until(t, cfg, Options{Rate: 1000, Seed: 1}, func(p platform.LiveProgress) bool { return p.Impressions >= 300 })
+	p, log := until(t, cfg, Options{Rate: 1000, Seed: 1}, func(p platform.Progress) bool { return p.Impressions >= 300 })
 	assert.Zero(t, p.Rankings+p.Selections)
 	assert.NotContains(t, log, "mean_latency")
 }
@@ -149,7 +149,7 @@ func TestGenerateRefuses(t *testing.T) {
 	assert.ErrorIs(t, err, ErrShared)
 	assert.ErrorContains(t, err, `topic "payoffs", partition `)
 	opt.AnyTopic = true
-	until(t, cfg, opt, func(p platform.LiveProgress) bool { return p.Impressions > 0 })
+	until(t, cfg, opt, func(p platform.Progress) bool { return p.Impressions > 0 })
 }
 
 // TestCompressedDelays fit the learner's horizons, however short.
@@ -158,7 +158,7 @@ func TestCompressedDelays(t *testing.T) {
 		{PayoffHorizon: time.Second, SelectionTimeout: time.Second}, {PayoffHorizon: 7 * 24 * time.Hour, SelectionTimeout: 30 * time.Minute},
 		{PayoffHorizon: time.Minute, SelectionTimeout: time.Hour}, {PayoffHorizon: time.Millisecond, SelectionTimeout: time.Millisecond},
 	} {
-		_, err := newUsers([]config.Learner{l}, 1, 1, time.UnixMilli(0))
+		_, err := newUsers([]config.Learner{l}, 1, 1, "")
 		assert.NoError(t, err, "%+v", l)
 	}
 }

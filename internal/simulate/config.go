@@ -5,7 +5,12 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/ranker-worker/ranker-worker/policy/admissible"
 )
+
+// ErrConfig is wrapped by errors about a configuration.
+var ErrConfig = errors.New("faulty configuration")
 
 // Payoffs is a distribution of payoffs around an item's mean.
 type Payoffs uint8
@@ -33,7 +38,7 @@ type Config struct {
 
 	Payoffs Payoffs
 	Noise   float64 // Gaussian only: a payoff's standard deviation, above 0
-	Windows Windows
+	Windows *admissible.Windows
 
 	Start    int64         // time of impression 0, milliseconds since the Unix epoch
 	Interval time.Duration // between impressions
@@ -53,7 +58,7 @@ type Config struct {
 
 // Defaults are the demo's: a small misaligned catalogue, short windows, and payoffs after minutes to two weeks.
 func Defaults(seed uint64) Config {
-	windows, err := Geometric(0.7, 20)
+	windows, err := admissible.Geometric(0.7, 20)
 	if err != nil {
 		panic(err) // constants
 	}
@@ -76,7 +81,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.MinDelay, d.MinDelay)
 	setDefault(&c.MaxDelay, max(d.MaxDelay, c.MinDelay))
 	setDefault(&c.Horizon, max(d.Horizon, c.SelectionDelay+c.MaxDelay))
-	if c.Windows.upTo == nil {
+	if c.Windows == nil {
 		c.Windows = d.Windows
 	}
 	return c

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"time"
+
+	"github.com/ranker-worker/ranker-worker/policy/admissible"
 )
 
 // Population is a catalogue of items and its users. It is immutable and safe for concurrent use.
@@ -14,6 +16,7 @@ type Population struct {
 	names     []string
 	worth     [2]worth  // before and after the switch
 	utilities []float64 // without the taste of an impression
+	windows   []float64 // prefix sums of the windows of an impression
 }
 
 // worth holds the payoffs of a catalogue's items.
@@ -55,7 +58,8 @@ func NewPopulation(config Config) (*Population, error) {
 	if err := config.validate(); err != nil {
 		return nil, fmt.Errorf("simulated users: %w", err)
 	}
-	p := &Population{config: config}
+	q := config.Windows.Fold(make([]float64, config.Candidates))
+	p := &Population{config: config, windows: admissible.Prefix(q, q)}
 	rng := p.rng(streamCatalogue, 0)
 	width := len(strconv.Itoa(config.Items - 1))
 	spread := math.Sqrt(1 - config.Alignment*config.Alignment)
@@ -77,7 +81,7 @@ func (w *worth) add(config *Config, worth float64) {
 	centre := min(max(0.5+meanSpread*worth, 0.02), 0.98)
 	mean := centre
 	if config.Payoffs == Gaussian {
-		mean = clippedMean(centre, config.Noise)
+		mean = ClippedMean(centre, config.Noise)
 	}
 	w.centres = append(w.centres, centre)
 	w.means = append(w.means, mean)
@@ -103,7 +107,8 @@ func (p *Population) Hindsight(n int) []float64 {
 	return means
 }
 
-func clippedMean(mean, sd float64) float64 {
+// ClippedMean returns the mean of a normal variable clipped to [0,1].
+func ClippedMean(mean, sd float64) float64 {
 	cdf := func(x float64) float64 { return 0.5 * math.Erfc(-x/math.Sqrt2) }
 	pdf := func(x float64) float64 { return math.Exp(-x*x/2) / math.Sqrt(2*math.Pi) }
 	low, high := (0-mean)/sd, (1-mean)/sd
@@ -134,7 +139,7 @@ func (p *Population) Impression(k int) *Impression {
 		Number: k, ID: ImpressionID(k), Time: p.config.Start + int64(k)*p.config.Interval.Milliseconds(),
 		Candidates: make([]Candidate, n), Items: sample(rng, p.config.Items, n),
 		Means: make([]float64, n), Payoffs: make([]float64, n),
-		Window: p.config.Windows.Draw(rng, n),
+		Window: Window(p.windows, rng.Float64()),
 	}
 	pays := p.worthAt(k)
 	// One draw for all candidates: rankings differ in selections, not in luck.

@@ -91,7 +91,7 @@ func TestClippedMeanAgainstIntegration(t *testing.T) {
 				z := -10 + 20*(float64(i)+0.5)/steps
 				sum += min(max(mean+sd*z, 0), 1) * math.Exp(-z*z/2) / math.Sqrt(2*math.Pi) * 20 / steps
 			}
-			require.InDelta(t, sum, clippedMean(mean, sd), 1e-6)
+			require.InDelta(t, sum, ClippedMean(mean, sd), 1e-6)
 		}
 	}
 }

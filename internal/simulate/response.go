@@ -30,22 +30,22 @@ type Response struct {
 	Payoffs   []Payoff   // in the order of time; empty if none ever comes
 }
 
-// OrderOf converts a ranking's items to positions in the impression's candidates. It fails unless they are a permutation.
-func (im *Impression) OrderOf(items []string) ([]int, error) {
-	if len(items) != len(im.Candidates) {
-		return nil, fmt.Errorf("ranking of %s: %d items for %d candidates", im.ID, len(items), len(im.Candidates))
+// OrderOf converts a ranking's items to positions of candidates. It fails unless they are a permutation.
+func OrderOf(candidates []Candidate, items [][]byte) ([]int, error) {
+	if len(items) != len(candidates) {
+		return nil, fmt.Errorf("%d items for %d candidates", len(items), len(candidates))
 	}
 	positions := make(map[string]int, len(items))
-	for i, c := range im.Candidates {
+	for i, c := range candidates {
 		positions[c.Item] = i
 	}
 	order := make([]int, len(items))
 	for i, item := range items {
-		position, ok := positions[item]
+		position, ok := positions[string(item)]
 		if !ok {
-			return nil, fmt.Errorf("ranking of %s: %q is no candidate, or comes twice", im.ID, item)
+			return nil, fmt.Errorf("%q is no candidate, or comes twice", item)
 		}
-		delete(positions, item)
+		delete(positions, string(item))
 		order[i] = position
 	}
 	return order, nil

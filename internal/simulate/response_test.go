@@ -99,12 +99,18 @@ func TestRankingHasToBeAPermutation(t *testing.T) {
 	p := population(t, func(c *Config) { c.Items, c.Candidates = 4, 3 })
 	im := p.Impression(0)
 	a, b, c := im.Candidates[0].Item, im.Candidates[1].Item, im.Candidates[2].Item
-	order, err := im.OrderOf([]string{c, a, b})
+	ranking := func(items []string) (bytes [][]byte) {
+		for _, item := range items {
+			bytes = append(bytes, []byte(item))
+		}
+		return bytes
+	}
+	order, err := OrderOf(im.Candidates, ranking([]string{c, a, b}))
 	require.NoError(t, err)
 	require.Equal(t, []int{2, 0, 1}, order)
 	for _, items := range [][]string{{a, b}, {a, b, b}, {a, b, "stranger"}, {a, b, c, a}, nil} {
-		_, err := im.OrderOf(items)
-		require.ErrorContains(t, err, im.ID)
+		_, err := OrderOf(im.Candidates, ranking(items))
+		require.Error(t, err, "%v", items)
 	}
 }
 

@@ -154,9 +154,8 @@ func (w *world) play(t testing.TB, impressions int, seed uint64, progress func(p
 	require.NoError(t, err)
 	t.Cleanup(b.Close)
 	p := platform.New(platform.Options{Brokers: w.cfg.Kafka.Brokers, Topics: app.TopicNames(w.cfg),
-		Log: b, Partitions: w.partitions, Impressions: impressions, Progress: progress,
-		Number: func(id []byte) (int, bool) { return simulate.ImpressionNumber(string(id)) },
-		Stamp:  func(event.Millis) event.Millis { return time.Now().UnixMilli() }}, &platform.Simulated{Population: population})
+		Log: b, From: make([]int64, w.partitions), Impressions: impressions, Progress: progress,
+		Stamp: func(event.Millis) event.Millis { return time.Now().UnixMilli() }}, platform.Simulated{{Population: population}})
 	done := make(chan error, 1)
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
 	t.Cleanup(cancel)

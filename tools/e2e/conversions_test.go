@@ -6,7 +6,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -158,10 +157,7 @@ func (w *world) disturbed(t *testing.T, users platform.Users, impressions, unans
 	require.NoError(t, err)
 	t.Cleanup(b.Close)
 	p := platform.New(platform.Options{Brokers: w.access.Kafka.Brokers, Transport: w.transport(t), Topics: app.TopicNames(w.cfg), Log: b,
-		Partitions: 1, Impressions: impressions, Unanswered: unanswered, Number: func(id []byte) (int, bool) {
-			n, err := strconv.Atoi(strings.TrimPrefix(string(id), "i-"))
-			return n, err == nil
-		}, Progress: func(p platform.Progress) {
+		From: make([]int64, 1), Impressions: impressions, Unanswered: unanswered, Progress: func(p platform.Progress) {
 			for n, c := range points {
 				if p.Rankings >= n {
 					close(c)

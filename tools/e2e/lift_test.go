@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -132,10 +131,7 @@ func (w *world) try(t *testing.T, impressions int) (p *trial, half chan struct{}
 	open := true
 	p = &trial{done: make(chan error, 1)}
 	p.platform = platform.New(platform.Options{Brokers: w.access.Kafka.Brokers, Transport: w.transport(t), Topics: app.TopicNames(w.cfg), Log: b,
-		Partitions: w.partitions, Impressions: impressions, Unanswered: 64, Number: func(id []byte) (int, bool) {
-			n, err := strconv.Atoi(strings.TrimPrefix(string(id), "i-"))
-			return n, err == nil
-		}, Progress: func(now platform.Progress) {
+		From: make([]int64, w.partitions), Impressions: impressions, Unanswered: 64, Progress: func(now platform.Progress) {
 			if open && now.Rankings >= impressions/2 {
 				close(half)
 				open = false

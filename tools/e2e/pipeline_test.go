@@ -64,7 +64,7 @@ func TestPipeline_RankJoinLearnThroughARestart(t *testing.T) {
 		second.stop(t)
 		checkAccount(t, got, p.sent)
 		w.ranked(t, impressions)
-		require.Less(t, p.users.Ledger.Regret, p.users.Ledger.RegretUtilityOrder, "it pays better than ranking by utility")
+		require.Less(t, p.users[0].Ledger.Regret, p.users[0].Ledger.RegretUtilityOrder, "it pays better than ranking by utility")
 	})
 }
 

@@ -250,11 +250,10 @@ func (w *world) play(t *testing.T, impressions int, seed uint64, progress func(p
 	b, err := app.NewBroker(w.access)
 	require.NoError(t, err)
 	t.Cleanup(b.Close)
-	p := &players{users: &platform.Simulated{Population: population}}
+	p := &players{users: platform.Simulated{{Population: population}}}
 	p.platform = platform.New(platform.Options{Brokers: w.access.Kafka.Brokers, Transport: w.transport(t), Topics: app.TopicNames(w.cfg),
-		Log: b, Partitions: w.partitions, Impressions: impressions, Progress: progress,
-		Number: func(id []byte) (int, bool) { return simulate.ImpressionNumber(string(id)) },
-		Stamp:  func(event.Millis) event.Millis { return time.Now().UnixMilli() }}, p.users)
+		Log: b, From: make([]int64, w.partitions), Impressions: impressions, Progress: progress,
+		Stamp: func(event.Millis) event.Millis { return time.Now().UnixMilli() }}, p.users)
 	done := make(chan error, 1)
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
 	t.Cleanup(cancel)
@@ -269,7 +268,7 @@ func (w *world) play(t *testing.T, impressions int, seed uint64, progress func(p
 
 type players struct {
 	platform *platform.Platform
-	users    *platform.Simulated
+	users    platform.Simulated
 	sent     platform.Progress
 }
 

@@ -225,7 +225,7 @@ func (w *World) Worth(k int, order []int32) float64 {
 	im := w.Users.Impression(k)
 	by := ByUtility(im)
 	sum := 0.0
-	for at, p := range propensity.Of(nil, order, w.Users.Config().Windows.Fold(len(order)), w.Noise) {
+	for at, p := range propensity.Of(nil, order, w.Users.Config().Windows.Fold(make([]float64, len(order))), w.Noise) {
 		sum += p * im.Means[by[order[at]]]
 	}
 	return sum

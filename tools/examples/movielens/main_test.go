@@ -19,7 +19,6 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/internal/evaluate"
 	"github.com/ranker-worker/ranker-worker/internal/platform"
-	"github.com/ranker-worker/ranker-worker/internal/simulate"
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
 	"github.com/ranker-worker/ranker-worker/tools/examples/movielens/data"
 )
@@ -248,20 +247,8 @@ func TestTally_AgainstTheDefinitions(t *testing.T) {
 	require.InDelta(t, (gains/500-mean*mean)/500, stderr*stderr, 1e-12)
 }
 
-func TestRankingsThatAreNoPermutationsAreRefused(t *testing.T) {
-	candidates := []simulate.Candidate{{Item: "a"}, {Item: "b"}, {Item: "c"}}
-	order, err := orderOf(candidates, [][]byte{[]byte("c"), []byte("a"), []byte("b")})
-	require.NoError(t, err)
-	require.Equal(t, []int{2, 0, 1}, order)
-	for _, items := range [][]string{{"a", "b"}, {"a", "b", "b"}, {"a", "b", "d"}, {"a", "b", "c", "c"}} {
-		var ranking [][]byte
-		for _, item := range items {
-			ranking = append(ranking, []byte(item))
-		}
-		_, err := orderOf(candidates, ranking)
-		require.Error(t, err, "%v", items)
-	}
-	_, err = player(t, -1).Respond(3, nil)
+func TestRespondRefusesRankingsOfOthersImpressions(t *testing.T) {
+	_, err := player(t, -1).Respond(3, nil)
 	require.ErrorContains(t, err, "not open")
 }
 

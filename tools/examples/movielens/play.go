@@ -19,7 +19,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/app"
 	"github.com/ranker-worker/ranker-worker/internal/platform"
-	"github.com/ranker-worker/ranker-worker/internal/simulate"
 	"github.com/ranker-worker/ranker-worker/stream/broker"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/tools/examples/movielens/data"
@@ -162,9 +161,8 @@ func (p *play) withWorker(ctx context.Context) (row result, err error) {
 func (p *play) play(ctx context.Context, w *worker) (platform.Progress, error) {
 	p.shown.begin(p)
 	pf := platform.New(platform.Options{Brokers: []string{p.opt.kafka}, Topics: app.TopicNames(p.cfg), Log: p.log,
-		Partitions: p.opt.partitions, Impressions: p.opt.impressions, Unanswered: p.opt.patience(), Progress: p.shown.update,
-		Number: func(id []byte) (int, bool) { return simulate.ImpressionNumber(string(id)) },
-		Stamp:  func(event.Millis) event.Millis { return time.Now().UnixMilli() }}, p.players)
+		From: make([]int64, p.opt.partitions), Impressions: p.opt.impressions, Unanswered: p.opt.patience(), Progress: p.shown.update,
+		Stamp: func(event.Millis) event.Millis { return time.Now().UnixMilli() }}, p.players)
 	p.players.last = p.shown.last
 	watching, stop := context.WithCancel(ctx)
 	var side sync.WaitGroup

@@ -52,7 +52,7 @@ func (p *players) Respond(n int, items [][]byte) ([]platform.Record, error) {
 		return nil, fmt.Errorf("impression %d is not open", n)
 	}
 	delete(p.open, n)
-	order, err := orderOf(im.Candidates, items)
+	order, err := simulate.OrderOf(im.Candidates, items)
 	if err != nil {
 		return nil, fmt.Errorf("the ranking of impression %s: %w", im.ID, err)
 	}
@@ -77,30 +77,6 @@ func (p *players) Respond(n int, items [][]byte) ([]platform.Record, error) {
 		{At: at, Topic: event.Selections, Selection: event.Selection{ID: id, Item: item}},
 		{At: due.UnixMilli(), Topic: event.Payoffs, Payoff: event.Payoff{ID: id, Item: item, Payoff: im.Payoffs[selected]}},
 	}, nil
-}
-
-// orderOf turns a ranking into positions of candidates. It must hold each candidate once.
-func orderOf(candidates []simulate.Candidate, items [][]byte) ([]int, error) {
-	if len(items) != len(candidates) {
-		return nil, fmt.Errorf("it has %d items instead of %d", len(items), len(candidates))
-	}
-	order := make([]int, 0, len(items))
-	placed := make([]bool, len(candidates))
-	for _, item := range items {
-		at := -1
-		for i := range candidates {
-			if candidates[i].Item == string(item) {
-				at = i
-				break
-			}
-		}
-		if at < 0 || placed[at] {
-			return nil, fmt.Errorf("%q is no candidate, or stands in it twice", item)
-		}
-		placed[at] = true
-		order = append(order, at)
-	}
-	return order, nil
 }
 
 // tally adds up payoffs over the answered impressions, by real ratings.

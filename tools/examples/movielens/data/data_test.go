@@ -230,10 +230,10 @@ func TestStreamStaysTheSame(t *testing.T) {
 func TestImpossibleStreamsAreRefused(t *testing.T) {
 	ratings := sample(t)
 	for name, config := range map[string]Config{
-		"ratings or more": {Candidates: 5, MinRatings: 4},
-		"no user has 20":  {},
-		"impressions":     {Impressions: -1},
-		"windows":         {WindowRatio: 2, Candidates: 2, MinRatings: 2},
+		"ratings or more":     {Candidates: 5, MinRatings: 4},
+		"no user has 20":      {},
+		"impressions":         {Impressions: -1},
+		"window distribution": {WindowRatio: 2, Candidates: 2, MinRatings: 2},
 	} {
 		_, err := NewStream(ratings, config)
 		require.ErrorIs(t, err, ErrConfig, name)

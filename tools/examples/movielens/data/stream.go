@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ranker-worker/ranker-worker/internal/simulate"
+	"github.com/ranker-worker/ranker-worker/policy/admissible"
 )
 
 var ErrConfig = errors.New("no such stream")
@@ -44,7 +45,7 @@ type Stream struct {
 	start   time.Time
 	users   []*user
 	gaps    []time.Duration // ascending
-	windows simulate.Windows
+	windows []float64       // prefix sums of their distribution
 	drawn   *rand.Rand
 	next    int
 	scratch []int
@@ -97,10 +98,11 @@ func NewStream(ratings []Rating, config Config) (*Stream, error) {
 		return nil, fmt.Errorf("%w: %d impressions of %d candidates, users with %d ratings or more, one in %v",
 			ErrConfig, config.Impressions, config.Candidates, config.MinRatings, config.Interval)
 	}
-	windows, err := simulate.Geometric(config.WindowRatio, config.Candidates)
+	windows, err := admissible.Geometric(config.WindowRatio, config.Candidates)
 	if err != nil {
 		return nil, errors.Join(ErrConfig, err)
 	}
+	q := windows.Fold(make([]float64, config.Candidates))
 	users := usersOf(ratings, config.MinRatings)
 	if len(users) == 0 {
 		return nil, fmt.Errorf("%w: no user has %d ratings", ErrConfig, config.MinRatings)
@@ -111,7 +113,7 @@ func NewStream(ratings []Rating, config Config) (*Stream, error) {
 	}
 	start, _ := Span(ratings)
 	return &Stream{
-		config: config, start: start, users: users, gaps: gaps, windows: windows,
+		config: config, start: start, users: users, gaps: gaps, windows: admissible.Prefix(q, q),
 		drawn: rand.New(rand.NewPCG(config.Seed, 0)),
 	}, nil
 }
@@ -194,7 +196,7 @@ func (s *Stream) Next() (im *Impression, ok bool) {
 		ID: "i-" + strconv.Itoa(s.next), Time: s.start.Add(time.Duration(s.next) * s.config.Interval),
 		Candidates: make([]simulate.Candidate, n),
 		of:         who, User: who.id, Payoffs: make([]float64, n),
-		Window: s.windows.Draw(s.drawn, n),
+		Window: simulate.Window(s.windows, s.drawn.Float64()),
 		Delay:  s.gaps[s.drawn.IntN(len(s.gaps))],
 	}
 	// The first n steps of a Fisher–Yates shuffle.

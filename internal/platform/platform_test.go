@@ -29,31 +29,31 @@ func TestRate(t *testing.T) {
 	assert.Equal(t, []int{100, 0}, []int{n, lost})
 }
 
-// TestLiveIsBounded: who waits longest for a ranking is forgotten, and impressions are held back while too much is scheduled.
-func TestLiveIsBounded(t *testing.T) {
+// TestPlayAtARateIsBounded: who waits longest for a ranking is forgotten, and impressions are held back while too much is scheduled.
+func TestPlayAtARateIsBounded(t *testing.T) {
 	population, err := simulate.NewPopulation(simulate.Defaults(1))
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := NewLive(LiveOptions{Rate: 1e6, Topics: [event.Topics]string{"i", "s", "p", "r"}}, &Simulated{Population: population})
-	l.shown = make([]shown, 1000)
+	l := New(Options{Rate: 1e6, Topics: [event.Topics]string{"i", "s", "p", "r"}}, Simulated{{Population: population}})
+	l.remembered = 1000
 	now := time.UnixMilli(0)
 	for l.progress.Impressions < 3000 {
-		l.due(now)
+		l.next(now)
 		now = now.Add(time.Millisecond)
 	}
-	assert.Equal(t, l.progress.Impressions-len(l.shown), l.progress.Forgotten)
+	assert.Equal(t, l.progress.Impressions-l.remembered, l.progress.Forgotten)
 
 	before := l.progress
 	for range mostScheduled + 1 {
 		l.agenda.Add(now.UnixMilli()+1000, Record{Topic: event.Payoffs})
 	}
-	l.due(now)
+	l.next(now)
 	assert.Equal(t, before.Impressions, l.progress.Impressions)
 	assert.Greater(t, l.progress.HeldBack, before.HeldBack)
-	l.pace = rate{}
+	l.rate = rate{}
 	for l.agenda.Len() > 0 {
-		assert.LessOrEqual(t, len(l.due(now.Add(time.Hour))), 2*atOnce)
+		assert.LessOrEqual(t, len(l.next(now.Add(time.Hour))), 2*atOnce)
 	}
 	assert.Greater(t, l.progress.Payoffs, mostScheduled)
 }
