@@ -57,7 +57,7 @@ otherwise.`,
 	f.StringSliceVar(&s.settings.Policies, "policy", nil, "policies, with commas between (default: the configuration's)")
 	f.StringSliceVar(&s.settings.Delays, "delay", nil, "delay handlings, with commas between (default: for each policy the configuration's)")
 	f.IntSliceVar(&s.settings.MaxInstances, "max-instances", nil, "limits of BOLD's instances, 0 for none (default: the configuration's)")
-	f.StringVar(&s.scenario, "scenario", string(lab.Lazy), "the users: one of the scenarios above")
+	f.StringVar(&s.scenario, "scenario", "lazy", "the users: one of the scenarios above")
 	f.IntVar(&s.experiment.Items, "items", 0, "n, the number of items (default: the scenario's, mostly 10)")
 	f.Int64Var(&s.experiment.Horizon, "horizon", 0, "T, the number of impressions (default: the scenario's, mostly 100000)")
 	f.StringVar(&s.lateness, "payoff-delay", "", "how many impressions late payoffs come: `K`, or geometric:M for a mean of M (default: the scenario's, mostly 0)")

@@ -92,9 +92,9 @@ func TestLog_PerImpression(t *testing.T) {
 	var all, selections leaving
 	for _, first := range []int{0, 25} {
 		for _, policy := range []string{"egreedy", "moss"} {
-			for _, s := range []lab.Scenario{lab.Abandon, lab.AbandonAnti} {
+			for _, s := range []lab.Scenario{"abandon", "abandon:anti"} {
 				var one leaving
-				perSelection := policy == "egreedy" && s == lab.Abandon
+				perSelection := policy == "egreedy" && s == "abandon"
 				for run := first; run < first+25; run++ {
 					w, log := left(t, s, 5000, run, policy)
 					one.judge(t, w, log, perSelection)
@@ -134,7 +134,7 @@ func TestLog_PerImpressionOfTargets(t *testing.T) {
 	for _, policy := range []string{"greedy", "klucb", "egreedy"} {
 		direct, qpmd := 0.0, 0.0
 		for run := range 8 {
-			w, log := left(t, lab.AbandonAnti, 5000, run, "egreedy")
+			w, log := left(t, "abandon:anti", 5000, run, "egreedy")
 			opt := unit()
 			opt.PerImpression = true
 			r, err := Log(context.Background(), log, &w.Learner, targets(t, &w.World, policy, policy+",delay=qpmd"), opt)
@@ -148,7 +148,7 @@ func TestLog_PerImpressionOfTargets(t *testing.T) {
 
 // TestLog_PerImpressionRefused: users who go down a list and take the first that they like are not those of the model.
 func TestLog_PerImpressionRefused(t *testing.T) {
-	for _, s := range []lab.Scenario{lab.Cascade, lab.CascadeAnti} {
+	for _, s := range []lab.Scenario{"cascade", "cascade:anti"} {
 		for run := range 3 {
 			w, log := left(t, s, 5000, run, "egreedy")
 			var l leaving

@@ -16,8 +16,8 @@ func BenchmarkPlay(b *testing.B) {
 		policy   string
 		items    int
 	}{
-		{Lazy, "utility", 10}, {Lazy, "elimination", 10}, {Lazy, "greedy", 10}, {Lazy, "egreedy", 10}, {Changing, "elimination", 10}, {Lazy, "elimination", 1000},
-		{Stationary, "elimination", 10}, {Stationary, "ftrl", 10}, {Stationary, "osmd", 10}, {Ranks, "ftrl", 10}, {Conversions, "moss", 10}, {Churn, "moss", 200}, {Wandering, "moss", 10}, {Stationary, "ftrl", 1000}, {Catalog, "greedy", 2000},
+		{"lazy", "utility", 10}, {"lazy", "elimination", 10}, {"lazy", "greedy", 10}, {"lazy", "egreedy", 10}, {"changing", "elimination", 10}, {"lazy", "elimination", 1000},
+		{"stationary", "elimination", 10}, {"stationary", "ftrl", 10}, {"stationary", "osmd", 10}, {"ranks", "ftrl", 10}, {"conversions", "moss", 10}, {"churn", "moss", 200}, {"wandering", "moss", 10}, {"stationary", "ftrl", 1000}, {"catalog", "greedy", 2000},
 	} {
 		b.Run(fmt.Sprintf("%s/%s/%d", c.scenario, c.policy, c.items), func(b *testing.B) {
 			e := &Experiment{Scenario: c.scenario, Items: c.items, Runs: 1, Seed: 1}

@@ -31,20 +31,20 @@ func (e *Experiment) Upper(c *Combination) func(t float64) float64 {
 }
 
 func (e *Experiment) upperElimination(l *config.Learner) func(t float64) float64 {
-	late := float64(e.lateness().Mean)
+	late, d := float64(e.lateness().Mean), e.Scenario.definition()
 	switch {
 	case l.Delay != config.QPMD || e.lateness().Random:
 		return nil
-	case !e.Scenario.constant():
+	case !d.constant():
 		return nil // drawn or changing means
-	case e.Scenario == Blocks && late > 0:
+	case d.blocks && late > 0:
 		return nil
 	case l.Radius == config.SubGaussian && l.Sigma < e.Scenario.Sigma():
 		return nil
 	}
-	means := e.Scenario.means(e.Items)
+	means := d.levels(e.Items)[0]
 	inverse := inverseGaps(means)
-	if e.Scenario == Changing {
+	if d.reorders {
 		inverse = inverseNeighbours(means)
 	}
 	factor := 32.0
@@ -69,7 +69,7 @@ func (e *Experiment) upperAdversarial(c *Combination) func(t float64) float64 {
 	l := &c.Learner
 	instances := e.lateness().Mean + 1
 	switch {
-	case !e.Scenario.AgainstFixed() || (e.Scenario == Ranks) && l.LossIndex != config.ByRank:
+	case !e.Scenario.AgainstFixed() || e.Scenario.definition().byRank && l.LossIndex != config.ByRank:
 		return nil
 	case l.MaxInstances > 0 && int64(l.MaxInstances) < instances, e.lateness().Random:
 		return nil
@@ -94,11 +94,12 @@ func (e *Experiment) knows(l *config.Learner) bool {
 // Lower returns the coefficient of log T in Theorem 3.5, Σ 2σ²/Δ, for the windows of Blocks. It is asymptotic: a finite run may lie
 // below. (The divergence of two normal distributions is Δ²/2σ²; the paper's proof omits the half.)
 func (e *Experiment) Lower() (coefficient float64, ok bool) {
-	if e.Scenario != Blocks || e.Noise > 0 {
+	d := e.Scenario.definition()
+	if !d.blocks || !d.constant() || e.Noise > 0 {
 		return 0, false
 	}
 	sigma := e.Scenario.Sigma()
-	return 2 * sigma * sigma * inverseGaps(e.Scenario.means(e.Items)), true
+	return 2 * sigma * sigma * inverseGaps(d.levels(e.Items)[0]), true
 }
 
 // inverseGaps returns Theorem 3.2's Σ 1/Δ for means in increasing utility: over consecutive undominated items, and each dominated

@@ -11,84 +11,77 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/features"
 )
 
-// Scenarios in which payoffs may depend on more than the item.
-const (
-	// Predicted has 5,000 items (--items) of means N(0.5, 0.08²), and payoffs N(mean, 0.25²) clipped to [0,1], 1,000 impressions
-	// late. Each of 1,000 users has 60 items, of which an impression shows 20. Contextual learners receive a prediction of each
-	// item: its mean plus N(0, 0.05²).
-	Predicted Scenario = "predicted"
-	// Misled is Predicted with predictions N(0.5, 0.1²), independent of means.
-	Misled Scenario = "misled"
-	// Useless is Predicted with 2,000 items, 16 uniform features, 40 categories and 4 segments of users, all without effect.
-	Useless Scenario = "useless"
-	// Personal is Predicted with 2,000 items of means N(0.5, 0.06²) + 0.25·θᵀx, unit vectors of R⁸; x is drawn in each impression.
-	Personal Scenario = "personal"
-	// Categories has 5,000 items in 40 categories: means N(N(0.5, 0.08²), 0.05²).
-	Categories Scenario = "categories"
-	// Segments has 400 items and users of 4 segments; an item's mean is N(0.5, 0.08²) plus N(0, 0.08²) for each segment.
-	Segments Scenario = "segments"
-	// Linear has 500 items and payoffs 0 or 1 of mean 0.5 + 0.4·θᵀx, x as in Personal. It also suits prior none.
-	Linear Scenario = "linear"
-	// LinearBlocks is Linear with windows as in Blocks.
-	LinearBlocks Scenario = "linear-blocks"
-	// LongTail is Linear with one feature of range 0 to 10,000: 5·exp(1.26·z), z ~ N(0,1) for each item and impression, 95% of it
-	// below 40. The mean is 0.5 + 0.15·z.
-	LongTail Scenario = "long-tail"
-	// LinearTurn is Linear with a θ that turns in a plane once in 10,000 impressions.
-	LinearTurn Scenario = "linear-turn"
-	// LinearFlip is Linear with −θ from 0.4·T on.
-	LinearFlip Scenario = "linear-flip"
-	// Stale is Predicted with new means of the same distribution from 0.4·T on, and the old predictions.
-	Stale Scenario = "stale"
-)
-
-// contextModel defines such a scenario.
+// contextModel describes a scenario in which payoffs may depend on more than the item: each of audienceUsers users has userItems items, of
+// which an impression shows some. Learners may receive features, categories, segments, and a prediction of each item.
 type contextModel struct {
-	items      int
-	horizon    int64
 	sd         float64 // of items' means
 	predicts   bool
 	error      float64 // of predictions
-	misleads   bool
-	useless    int // features without effect
-	personal   int // features with an effect, drawn for each item and impression
+	misleads   bool    // predictions are independent of means
+	useless    int     // features without effect
+	personal   int     // features with an effect, drawn for each item and impression
 	effect     float64
 	categories int
 	ofCategory float64 // sd of their means
 	segments   int
 	ofCell     float64 // sd of the deviations of an item's mean between segments
-	indicators bool    // payoffs are 0 or 1
-	blocks     bool
 	tail       float64 // effect of one deviation of the log of a long-tailed feature
 	turns      int64   // impressions per turn of θ
-	flips      bool
-	stale      bool
-	even       bool // that feature has no logarithmic scale
+	flips      bool    // θ is −θ from 0.4·T on
+	stale      bool    // means are others from 0.4·T on
 }
 
-var audiences = map[Scenario]*contextModel{
-	Predicted:    {items: 5000, sd: 0.08, predicts: true, error: 0.05},
-	Misled:       {items: 5000, sd: 0.08, predicts: true, error: 0.1, misleads: true},
-	Useless:      {items: 2000, sd: 0.08, useless: 16, categories: 40, segments: 4},
-	Personal:     {items: 2000, sd: 0.06, personal: 8, effect: 0.25},
-	Categories:   {items: 5000, sd: 0.05, categories: 40, ofCategory: 0.08},
-	Segments:     {items: 400, sd: 0.08, segments: 4, ofCell: 0.08},
-	Linear:       {items: 500, horizon: 20_000, personal: 8, effect: 0.4, indicators: true},
-	LinearBlocks: {items: 500, horizon: 20_000, personal: 8, effect: 0.4, indicators: true, blocks: true},
-	LinearTurn:   {items: 500, horizon: 20_000, personal: 8, effect: 0.4, indicators: true, turns: 10_000},
-	LinearFlip:   {items: 500, horizon: 20_000, personal: 8, effect: 0.4, indicators: true, flips: true},
-	Stale:        {items: 500, horizon: 20_000, sd: 0.08, predicts: true, error: 0.05, stale: true},
-	LongTail:     {items: 500, horizon: 20_000, tail: 0.15, indicators: true},
+// Families of scenarios with contexts: payoffs around the mean; and payoffs 0 or 1 that depend on features alone.
+var (
+	contextual = family(func() *definition {
+		return &definition{items: 2000, impressions: 50_000, late: 1000, fewer: true, payoffs: clipped, deviation: 0.25,
+			contexts: &contextModel{sd: 0.08}}
+	})
+	linear = family(func() *definition {
+		return &definition{items: 500, impressions: 20_000, late: 1000, fewer: true, contexts: &contextModel{personal: 8, effect: 0.4}}
+	})
+)
+
+// ofContexts are scenarios with contexts.
+var ofContexts = []*definition{
+	contextual("predicted", "20 candidates of 5,000 items, and a prediction of each; features are given, from here to linear-blocks; 1,000 late",
+		func(d *definition) { d.items, d.contexts.predicts, d.contexts.error = 5000, true, 0.05 }),
+	contextual("misled", "the same; predictions say nothing",
+		func(d *definition) {
+			d.items, d.contexts.predicts, d.contexts.error, d.contexts.misleads = 5000, true, 0.1, true
+		}),
+	contextual("useless", "20 candidates of 2,000 items, with 16 features, categories and segments that say nothing",
+		func(d *definition) { d.contexts.useless, d.contexts.categories, d.contexts.segments = 16, 40, 4 }),
+	contextual("personal", "20 candidates of 2,000 items; payoffs depend on 8 features, others for each user",
+		func(d *definition) { d.contexts.sd, d.contexts.personal, d.contexts.effect = 0.06, 8, 0.25 }),
+	contextual("categories", "20 candidates of 5,000 items in 40 categories, whose items pay alike",
+		func(d *definition) {
+			d.items, d.contexts.sd, d.contexts.categories, d.contexts.ofCategory = 5000, 0.05, 40, 0.08
+		}),
+	contextual("segments", "20 candidates of 400 items, which pay differently in 4 segments of users",
+		func(d *definition) { d.items, d.contexts.segments, d.contexts.ofCell = 400, 4, 0.08 }),
+	linear("linear", "20 candidates of 500 items, which differ in 8 features alone; payoffs 0 or 1"),
+	linear("linear-blocks", "the same; windows as in blocks", func(d *definition) { d.blocks = true }),
+	linear("long-tail", "the same; they differ in one feature, of which 95% use 0.4% of its range",
+		func(d *definition) { *d.contexts = contextModel{tail: 0.15} }),
+	linear("linear-turn", "as linear; effects of features turn once in 10,000 impressions",
+		func(d *definition) { d.contexts.turns = 10_000 }),
+	linear("linear-flip", "as linear; effects of features are reversed at 0.4·T", func(d *definition) { d.contexts.flips = true }),
+	contextual("stale", "as predicted, of 500 items, whose means are others from 0.4·T on; predictions stay", func(d *definition) {
+		d.items, d.impressions, d.contexts.predicts, d.contexts.error, d.contexts.stale = 500, 20_000, true, 0.05, true
+	}),
 }
 
 const (
 	audienceUsers   = 1000
 	userItems       = 60
-	audienceNoise   = 0.25
 	audienceHorizon = 4_000_000 // ms, for payoffs 1,000 s late in the mean
 	tailMedian      = 5         // of LongTail's feature; tailSD is the deviation of its log
 	tailSD          = 1.26
 )
+
+// views is the long-tailed feature.
+var views = features.Feature{Name: "views", High: 10_000, Log: true}
 
 func (a *contextModel) space() *features.Space {
 	d := features.Declaration{Categories: a.categories > 0}
@@ -102,7 +95,7 @@ func (a *contextModel) space() *features.Space {
 		d.Item = append(d.Item, features.Feature{Name: fmt.Sprintf("feature %d", k+1), Low: -1, High: 1})
 	}
 	if a.tail > 0 {
-		d.Item = append(d.Item, features.Feature{Name: "views", High: 10_000, Log: !a.even})
+		d.Item = append(d.Item, views)
 	}
 	s, err := features.New(d)
 	if err != nil {
@@ -138,7 +131,7 @@ func (a *contextModel) learner(c *Combination) (func() delay.Learner, error) {
 	}, nil
 }
 
-// visitors is one run of such a scenario.
+// visitors are the users of one run.
 type visitors struct {
 	*contextModel
 	space   *features.Space
@@ -156,7 +149,8 @@ type visitors struct {
 	theta   []float64
 	centres []float64 // by position, of the present impression
 	about   policy.Context
-	draws   *rand.Rand // for candidates and their features
+	draws   *rand.Rand    // for candidates and their features
+	drawn   []policy.Item // scratch, like the following
 	x       []float64
 	now     []int8
 }
@@ -164,7 +158,10 @@ type visitors struct {
 func newVisitors(a *contextModel, items, candidates int, horizon int64, seed uint64, run int) *visitors {
 	draws := rand.New(newStream(seed, run, forItems))
 	c := &visitors{contextModel: a, space: a.space(), draws: rand.New(newStream(seed, run, forTastes)), centres: make([]float64, candidates), changes: 2 * horizon / 5}
-	middles := c.drawCategories(draws)
+	var middles []float64 // of categories
+	for range a.categories {
+		middles = append(middles, a.ofCategory*draws.NormFloat64())
+	}
 	for range items {
 		mean := 0.5 + a.sd*draws.NormFloat64()
 		if a.categories > 0 {
@@ -187,7 +184,7 @@ func newVisitors(a *contextModel, items, candidates int, horizon int64, seed uin
 		c.means, c.steps = append(c.means, mean), append(c.steps, steps)
 	}
 	for range audienceUsers {
-		c.users = append(c.users, drawSome(draws, items, min(userItems, items)))
+		c.users = append(c.users, sample(draws.IntN, items, min(userItems, items), nil))
 	}
 	for s := range a.segments {
 		c.cells = append(c.cells, nil)
@@ -248,13 +245,6 @@ func (c *visitors) move() {
 	}
 }
 
-func (a *contextModel) drawCategories(draws *rand.Rand) (middles []float64) {
-	for range a.categories {
-		middles = append(middles, a.ofCategory*draws.NormFloat64())
-	}
-	return middles
-}
-
 func (c *visitors) introduce(l delay.Learner) {
 	by, ok := l.(delay.Categorising)
 	if !ok {
@@ -265,18 +255,19 @@ func (c *visitors) introduce(l delay.Learner) {
 	}
 }
 
-// drawSome draws distinct numbers below n, ascending.
-func drawSome(r *rand.Rand, n, many int) []policy.Item {
-	var c []policy.Item
+// sample draws distinct numbers below n, ascending (R. Floyd's algorithm: J. Bentley, "Programming pearls: A sample of brilliance", CACM
+// 1987). below draws a number below its argument.
+func sample(below func(int) int, n, many int, to []policy.Item) []policy.Item {
+	to = to[:0]
 	for top := n - many; top < n; top++ {
-		x := policy.Item(r.IntN(top + 1))
-		if slices.Contains(c, x) {
+		x := policy.Item(below(top + 1))
+		if slices.Contains(to, x) {
 			x = policy.Item(top)
 		}
-		c = append(c, x)
+		to = append(to, x)
 	}
-	slices.Sort(c)
-	return c
+	slices.Sort(to)
+	return to
 }
 
 func direction(r *rand.Rand, x []float64) []float64 {
@@ -300,7 +291,8 @@ func (c *visitors) next(candidates []policy.Item) {
 		group = c.groups[user]
 	}
 	c.about.X, c.about.Segment = c.about.X[:0], int32(group+1)
-	for k, at := range drawSome(c.draws, len(items), len(candidates)) {
+	c.drawn = sample(c.draws.IntN, len(items), len(candidates), c.drawn)
+	for k, at := range c.drawn {
 		i := items[at]
 		candidates[k] = i
 		mean := c.means[i]
@@ -326,27 +318,13 @@ func (c *visitors) next(candidates []policy.Item) {
 	}
 }
 
-func (c *visitors) mean(position int32) float64 {
-	if c.indicators {
-		return c.centres[position]
-	}
-	return clippedMean(c.centres[position], audienceNoise)
-}
-
-func (c *visitors) payoff(position int32, luck float64) float64 {
-	if c.indicators {
-		return indicator(luck < c.centres[position])
-	}
-	return unit(c.centres[position] + audienceNoise*luck)
-}
-
-// best returns the mean of the best candidate within reach of a window.
-func (c *visitors) best(window int) float64 {
+// best returns the position of the best candidate within reach of a window.
+func (c *visitors) best(window int) int32 {
 	at := int32(window - 1)
 	for k := at; k < int32(len(c.centres)); k++ {
 		if c.centres[k] > c.centres[at] {
 			at = k
 		}
 	}
-	return c.mean(at)
+	return at
 }

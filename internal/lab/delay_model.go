@@ -9,20 +9,15 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// delayModel is a scenario in which a selection is paid late, and only for a good outcome; others are silent until the payoff
-// horizon. Items differ by a quality from 0, the worst, to 1, the best. Times are in impressions.
+// delayModel describes payoffs of a scenario in which a selection is paid late, and only for a good outcome; others are silent until the
+// payoff horizon. Items differ by a quality from 0, the worst, to 1, the best. Times are in impressions.
 type delayModel struct {
-	items       int   // default number; with replaced, live at a time
-	impressions int64 // default T
-	horizon     int64 // default payoff horizon; all payoffs come earlier
-	clock       clock
+	horizon int64 // default payoff horizon; all payoffs come earlier
 	// paid is an item's share of paid selections; wait its mean delay, exponential below horizon.
 	paid, wait func(quality float64) float64
-	// fewer says that an impression shows listLength of the items; otherwise it shows all.
-	fewer bool
 	// unequal draws qualities as products of two uniform variables; otherwise they are evenly spaced in random order.
 	unequal bool
-	// replaced, unless 0, is the number of impressions after which a random item is replaced.
+	// replaced, unless 0, is the number of impressions after which a random live item is replaced.
 	replaced int64
 	// delay, unless nil, is the payoff's delay by a uniform luck, in place of wait.
 	delay func(luck float64) int64
@@ -59,78 +54,105 @@ func growing(first, times float64) func(float64) float64 {
 
 func always(x float64) func(float64) float64 { return func(float64) float64 { return x } }
 
-// trades are the scenarios with delay models, as documented at their names.
-var trades = func() map[Scenario]*delayModel {
-	conversions := delayModel{items: 10, impressions: 60_000, horizon: 12_000, clock: everySecond, paid: rates(0.02, 0.1), wait: always(3000)}
-	churn := delayModel{items: 200, impressions: 100_000, horizon: 20_000, clock: everySecond, paid: rates(0.02, 0.32), wait: always(4000),
-		fewer: true, unequal: true, replaced: 250}
-	days := func(x float64) int64 { return everyMinute.in(time.Duration(x * float64(day))) }
-	sales := delayModel{items: 10, impressions: 100_000, horizon: days(30), clock: everyMinute, paid: rates(0.02, 0.1), wait: always(float64(days(3)))}
-	with := func(t delayModel, change func(*delayModel)) *delayModel {
-		change(&t)
-		return &t
-	}
-	return map[Scenario]*delayModel{
-		Conversions:     &conversions,
-		ConversionsSlow: with(conversions, func(t *delayModel) { t.wait = growing(500, 16) }),
-		ConversionsFast: with(conversions, func(t *delayModel) { t.wait = growing(8000, 1./16) }),
-		Churn:           &churn,
-		ChurnQuick:      with(churn, func(t *delayModel) { t.wait = always(200) }),
-		ChurnSlow:       with(churn, func(t *delayModel) { t.wait = growing(1000, 8) }),
-		Instalments:     with(conversions, func(t *delayModel) { t.paid, t.sums, t.several = rates(0.2, 1), true, true }),
-		Bimodal: with(sales, func(t *delayModel) {
-			t.delay = func(luck float64) int64 {
-				if luck < 0.8 {
-					return int64(luck / 0.8 * float64(everyMinute.in(time.Hour)))
-				}
-				return days(14)
-			}
-		}),
-		Revenue:    with(sales, func(t *delayModel) { t.spread, t.most = 2, 100 }),
-		Refunds:    with(sales, func(t *delayModel) { t.returned, t.returns = rates(0.01, 0.04), days(10) }),
-		RefundsSum: with(sales, func(t *delayModel) { t.sums, t.returned, t.returns = true, rates(0.01, 0.04), days(10) }),
-		MostlyPaid: with(sales, func(t *delayModel) { t.paid, t.wait = rates(0.4, 0.9), always(float64(days(6))) }),
-		SureAndRare: with(sales, func(t *delayModel) {
-			t.paid, t.wait, t.surely = rates(0.4, 0.9), always(float64(days(6))), true
-		}),
-		BimodalLate: with(sales, func(t *delayModel) {
-			t.delay = func(luck float64) int64 {
-				if luck < 0.2 {
-					return int64(luck / 0.2 * float64(everyMinute.in(time.Hour)))
-				}
-				return days(14)
-			}
-		}),
-		Halves:     with(sales, func(t *delayModel) { t.slower = 4 }),
-		HalvesMost: with(sales, func(t *delayModel) { t.paid, t.slower = rates(0.4, 0.9), 4 }),
-		Faster:     with(churn, func(t *delayModel) { t.changed = 1. / 4 }),
-		Slower:     with(churn, func(t *delayModel) { t.wait, t.changed = always(1000), 4 }),
-		Nightly: with(churn, func(t *delayModel) {
-			t.clock, t.horizon, t.wait, t.daily = everyTenSeconds, 3*day.Milliseconds()/int64(everyTenSeconds), always(200), true
-		}),
-		Waves:   with(sales, func(t *delayModel) { t.paid, t.tide = rates(0.02, 0.08), tide }),
-		Outage:  with(sales, func(t *delayModel) { t.paid, t.down, t.up = rates(0.02, 0.06), days(35), days(38) }),
-		Rare:    with(sales, func(t *delayModel) { t.items, t.impressions, t.fewer, t.paid = 200, 200_000, true, rates(0.002, 0.02) }),
-		TenRare: with(sales, func(t *delayModel) { t.paid = rates(0.005, 0.02) }),
-		Two:     with(sales, func(t *delayModel) { t.items, t.paid = 2, rates(0.03, 0.04) }),
+// inDays returns a number of days in impressions, one a minute.
+func inDays(x float64) int64 { return everyMinute.in(time.Duration(x * float64(day))) }
 
-		Traces:         tracing(0),
-		TracesAlike:    tracing(0.9),
-		TracesContrary: tracing(-0.7),
-		Customers: {items: customerBands, impressions: 500 * customersADay, horizon: customerDays * customersADay, clock: tenADay,
-			paid: always(0), wait: always(0), sums: true, most: customerMost,
-			course: func(items int, draws *stream) paymentSchedule { return newCustomers(items, draws) }},
-	}
-}()
+// Families of scenarios with delays: few are paid, of ten items; items come and go; an impression a minute; and payments in parts.
+var (
+	conversions = family(func() *definition {
+		return &definition{impressions: 60_000, delays: &delayModel{horizon: 12_000, paid: rates(0.02, 0.1), wait: always(3000)}}
+	})
+	churn = family(func() *definition {
+		return &definition{items: 200, fewer: true,
+			delays: &delayModel{horizon: 20_000, paid: rates(0.02, 0.32), wait: always(4000), unequal: true, replaced: 250}}
+	})
+	sales = family(func() *definition {
+		return &definition{clock: everyMinute,
+			delays: &delayModel{horizon: inDays(30), paid: rates(0.02, 0.1), wait: always(float64(inDays(3)))}}
+	})
+	inParts = family(func() *definition {
+		return &definition{items: 20, impressions: 5000, clock: everyMinute, delays: scheduled(traceHorizon, 0, nil)}
+	})
+)
 
-// tracing is Traces with a correlation of early and late payoffs by item.
-func tracing(correlation float64) *delayModel {
-	t := &delayModel{items: 20, impressions: 5000, clock: everyMinute, paid: always(0), wait: always(0), sums: true,
-		course: func(items int, draws *stream) paymentSchedule { return newTraced(items, correlation, draws) }}
-	for _, span := range traceSpans {
-		t.horizon += span
+// scheduled are delays of payments by a schedule, whose sums are cut at most (1 for 0).
+func scheduled(horizon int64, most float64, course func(items int, draws *stream) paymentSchedule) *delayModel {
+	return &delayModel{horizon: horizon, paid: always(0), wait: always(0), sums: true, most: most, course: course}
+}
+
+// ofDelays are scenarios with delays of their own.
+var ofDelays = []*definition{
+	conversions("conversions", "2 to 10% are paid, in 3,000 impressions; unpaid ones end after 12,000"),
+	conversions("conversions-slow", "the same; bad items pay in 500, good ones in 8,000", func(d *definition) { d.delays.wait = growing(500, 16) }),
+	conversions("conversions-fast", "the same; bad items pay in 8,000, good ones in 500", func(d *definition) { d.delays.wait = growing(8000, 1./16) }),
+	churn("churn", "20 candidates of 200 items that come and go; 2 to 32% are paid, in 4,000; silence after 20,000"),
+	churn("churn-quick", "the same; paid in 200", func(d *definition) { d.delays.wait = always(200) }),
+	churn("churn-slow", "the same; bad items pay in 1,000, good ones in 8,000", func(d *definition) { d.delays.wait = growing(1000, 8) }),
+	conversions("instalments", "0.2 to 1 payments of 0.1 to 0.3 in the mean; their sum is final after 12,000", func(d *definition) {
+		d.delays.paid, d.delays.sums, d.delays.several = rates(0.2, 1), true, true
+	}),
+	sales("bimodal", "from here on an impression a minute, silence after 30 days; 2 to 10%: 80% in an hour, 20% after 14 days",
+		func(d *definition) { d.delays.delay = bimodal(0.8) }),
+	sales("revenue", "2 to 10% are paid in 3 days, lognormally; the range has 100 medians",
+		func(d *definition) { d.delays.spread, d.delays.most = 2, 100 }),
+	sales("refunds", "2 to 10% are sold in 3 days; 1 to 4% come to −1 after 10", refunds),
+	sales("refunds-sum", "2 to 10% are sold in 3 days, 1 to 4% are returned 10 days later; sums are final after 30", refunds,
+		func(d *definition) { d.delays.sums = true }),
+	sales("mostly-paid", "40 to 90% are paid, in 6 days", mostlyPaid),
+	sales("sure-and-rare", "the same; every second item pays 0.4 to 0.9 with each selection", mostlyPaid,
+		func(d *definition) { d.delays.surely = true }),
+	sales("bimodal:late", "as bimodal; 20% in an hour, 80% after 14 days", func(d *definition) { d.delays.delay = bimodal(0.2) }),
+	sales("halves", "2 to 10% are paid, in 3 days; every second item four times as late", func(d *definition) { d.delays.slower = 4 }),
+	sales("halves:most", "the same; 40 to 90%", func(d *definition) { d.delays.paid, d.delays.slower = rates(0.4, 0.9), 4 }),
+	churn("faster", "as churn; payoffs come four times as fast from 0.3·T on", func(d *definition) { d.delays.changed = 1. / 4 }),
+	churn("slower", "as churn; paid in 1,000, and four times as late from 0.3·T on",
+		func(d *definition) { d.delays.wait, d.delays.changed = always(1000), 4 }),
+	churn("nightly", "as churn-quick, 8,640 impressions a day; payoffs are delivered at its end", func(d *definition) {
+		d.clock, d.delays.horizon, d.delays.wait, d.delays.daily = everyTenSeconds, everyTenSeconds.in(3*day), always(200), true
+	}),
+	sales("waves", "2 to 8% are paid in 3 days, by day and week between a tenth and 2.7 times as many",
+		func(d *definition) { d.delays.paid, d.delays.tide = rates(0.02, 0.08), tide }),
+	sales("outage", "2 to 6% are paid in 3 days; payoffs of days 35 to 38 are lost",
+		func(d *definition) {
+			d.delays.paid, d.delays.down, d.delays.up = rates(0.02, 0.06), inDays(35), inDays(38)
+		}),
+	sales("rare", "20 candidates of 200 items; 0.2 to 2% are paid, in 3 days",
+		func(d *definition) {
+			d.items, d.impressions, d.fewer, d.delays.paid = 200, 200_000, true, rates(0.002, 0.02)
+		}),
+	sales("ten-rare", "0.5 to 2% are paid, in 3 days", func(d *definition) { d.delays.paid = rates(0.005, 0.02) }),
+	sales("two", "2 items; 3 and 4% are paid, in 3 days", func(d *definition) { d.items, d.delays.paid = 2, rates(0.03, 0.04) }),
+
+	inParts("traces", "20 items pay in four parts, early and late ones; sums are final after 1,800", correlated(0)),
+	inParts("traces-alike", "the same; who pays much early pays much late, by a correlation of 0.9", correlated(0.9)),
+	inParts("traces-contrary", "the same; who pays much early pays little late, by one of −0.7", correlated(-0.7)),
+	{name: "customers", about: "8 items bring customers, ten a day, who spend up to 300 in a year; sums are final after it",
+		items: customerBands, impressions: 500 * customersADay, clock: tenADay,
+		delays: scheduled(customerDays*customersADay, customerMost,
+			func(items int, draws *stream) paymentSchedule { return newCustomers(items, draws) })},
+}
+
+func refunds(d *definition) { d.delays.returned, d.delays.returns = rates(0.01, 0.04), inDays(10) }
+
+func mostlyPaid(d *definition) {
+	d.delays.paid, d.delays.wait = rates(0.4, 0.9), always(float64(inDays(6)))
+}
+
+// bimodal has a share of delays evenly within an hour, and the others of 14 days.
+func bimodal(early float64) func(luck float64) int64 {
+	return func(luck float64) int64 {
+		if luck < early {
+			return int64(luck / early * float64(everyMinute.in(time.Hour)))
+		}
+		return inDays(14)
 	}
-	return t
+}
+
+// correlated is the correlation of items' early and late payoffs.
+func correlated(r float64) func(*definition) {
+	return func(d *definition) {
+		d.delays.course = func(items int, draws *stream) paymentSchedule { return newTraced(items, r, draws) }
+	}
 }
 
 // tide returns the factor of payments at a time: ±0.8 over the day, ±0.5 over the week.
@@ -161,10 +183,11 @@ func (t *delayModel) payoffRange() (low, high float64) {
 // eventStream is a run with a delay model.
 type eventStream struct {
 	*delayModel
+	clock   clock
 	quality []float64 // by item, like the following
 	paid    []float64
 	waits   []float64
-	course  paymentSchedule // of a trade with one
+	course  paymentSchedule // nil without one
 	live    []policy.Item   // with replaced, the live items
 	line    []policy.Item   // their successors
 	leaving []int           // index in live of each successor
@@ -177,10 +200,10 @@ type eventStream struct {
 	parts   []part     // of the present reply
 }
 
-// newMarket draws a run. Item numbers are the utility order, which is random, since items are drawn alike.
-func newMarket(t *delayModel, items int, horizon int64, seed uint64, run int) *eventStream {
+// newEventStream draws a run. Item numbers are the utility order, which is random, since items are drawn alike.
+func newEventStream(t *delayModel, c clock, items int, horizon int64, seed uint64, run int) *eventStream {
 	all := int(t.all(items, horizon))
-	m := &eventStream{delayModel: t, quality: make([]float64, all), paid: make([]float64, all), waits: make([]float64, all),
+	m := &eventStream{delayModel: t, clock: c, quality: make([]float64, all), paid: make([]float64, all), waits: make([]float64, all),
 		delays: newStream(seed, run, forDelays), numbers: newStream(seed, run, forParts)}
 	m.pace, m.turns = 1, 3*horizon/10+1
 	draws := newStream(seed, run, forItems)
@@ -249,22 +272,22 @@ func (m *eventStream) next(t int64) {
 }
 
 // reply returns the outcome of a selection in impression t by a uniform luck; its share paid is multiplied by factor. Not with sums.
-func (m *eventStream) reply(t int64, item policy.Item, luck, factor float64) reply {
+func (m *eventStream) reply(t int64, item policy.Item, luck, factor float64) Reply {
 	paid := m.paid[item] * factor
 	switch {
 	case m.surely && item%2 == 0:
-		return reply{payoff: paid, late: m.delayOf(item, m.late), paid: true}
+		return Reply{Payoff: paid, Late: m.delayOf(item, m.late), Paid: true}
 	case luck < paid:
-		r := reply{payoff: 1, late: m.delayOf(item, m.late)}
+		r := Reply{Payoff: 1, Late: m.delayOf(item, m.late)}
 		if m.spread > 0 { // the remaining luck is uniform again
-			r.payoff = min(math.Exp(m.spread*math.Sqrt2*math.Erfinv(2*luck/paid-1)), m.most)
+			r.Payoff = min(math.Exp(m.spread*math.Sqrt2*math.Erfinv(2*luck/paid-1)), m.most)
 		}
-		r.paid = t+r.late < m.down || t+r.late >= m.up
+		r.Paid = t+r.Late < m.down || t+r.Late >= m.up
 		return r
 	case m.returned != nil && luck < paid+m.returned(m.quality[item]):
-		return reply{payoff: -1, late: m.returns, paid: true}
+		return Reply{Payoff: -1, Late: m.returns, Paid: true}
 	}
-	return reply{}
+	return Reply{}
 }
 
 func (m *eventStream) delayOf(item policy.Item, luck float64) int64 {
@@ -288,7 +311,7 @@ const (
 )
 
 // replyInParts returns the partial payoffs of a selection, by a uniform luck, that come within so many impressions.
-func (m *eventStream) replyInParts(item policy.Item, luck float64, within int64) reply {
+func (m *eventStream) replyInParts(item policy.Item, luck float64, within int64) Reply {
 	m.parts = m.parts[:0]
 	switch {
 	case m.course != nil:
@@ -308,7 +331,7 @@ func (m *eventStream) replyInParts(item policy.Item, luck float64, within int64)
 			kept = append(kept, part{p.late, min(max(total, low), high)})
 		}
 	}
-	return reply{payoff: min(max(total, low), high), late: within, paid: len(kept) > 0, parts: kept}
+	return Reply{Payoff: min(max(total, low), high), Late: within, Paid: len(kept) > 0, parts: kept}
 }
 
 func (m *eventStream) payments(item policy.Item, luck float64) {

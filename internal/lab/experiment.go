@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"math"
 	"runtime"
-	"slices"
-	"sync"
 	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/ranker-worker/ranker-worker/config"
 )
@@ -43,7 +43,7 @@ type Experiment struct {
 	Noise float64
 	// Divisor divides payoffs before learners receive them, 1 for 0; regret is in the scenario's units.
 	Divisor float64
-	// Period is Wave's, in impressions, at least 2; 0 is DefaultPeriod.
+	// Period is Wave's, in impressions, at least 2; 0 is 2,000.
 	Period int64
 	// Tastes is the standard deviation of the normal deviations that each impression's user adds to utilities, in gaps between neighbours
 	// of the mean order; 0..MaxTastes. Learners are given, or find, the mean order. With social it is that of users' ratings, 1 for 0.
@@ -148,82 +148,63 @@ const maxPositions = 200_000_000
 
 // Check returns the first setting that is out of range, as a *config.SettingError.
 func (e *Experiment) Check() error {
+	fault := func(key, format string, args ...any) error {
+		return &config.SettingError{Key: key, Err: fmt.Errorf(format, args...)}
+	}
 	if _, err := ParseScenario(string(e.Scenario)); err != nil {
 		return &config.SettingError{Key: "scenario", Err: err}
 	}
 	for _, x := range []struct {
-		key        string
-		value, max int64
+		key             string
+		value, min, max int64
 	}{
-		{"items", int64(e.Items), MaxItems}, {"horizon", e.Horizon, MaxHorizon}, {"runs", int64(e.Runs), MaxRuns},
+		{"items", int64(e.Items), 1, MaxItems}, {"horizon", e.Horizon, 1, MaxHorizon}, {"runs", int64(e.Runs), 1, MaxRuns},
+		{"payoff-horizon", e.PayoffHorizon, 0, MaxDelay}, {"payoff-delay", e.Lateness.Mean, 0, MaxDelay},
+		{"partitions", int64(e.Partitions), 0, MaxPartitions}, {"cores", int64(e.Cores), 0, 4096},
 	} {
-		if x.value < 1 || x.value > x.max {
-			return &config.SettingError{Key: x.key, Err: fmt.Errorf("must be from 1 to %d, not %d", x.max, x.value)}
+		if x.value < x.min || x.value > x.max {
+			return fault(x.key, "must be from %d to %d, not %d", x.min, x.max, x.value)
 		}
 	}
-	if all := e.every(); all > MaxItems {
-		return &config.SettingError{Key: "horizon", Err: fmt.Errorf("%d items would come and go; there may be %d", all, MaxItems)}
-	}
-	if !(e.Noise >= 0 && e.Noise <= 1) {
-		return &config.SettingError{Key: "noise", Err: fmt.Errorf("must be from 0 to 1, not %v", e.Noise)}
-	}
-	if !(e.Divisor == 0 || e.Divisor >= 1 && e.Divisor <= maxDivisor) {
-		return &config.SettingError{Key: "payoff-divisor", Err: fmt.Errorf("must be from 1 to %g, not %v", float64(maxDivisor), e.Divisor)}
-	}
-	if e.Period != 0 && (e.Period < 2 || e.Scenario != Wave) {
-		return &config.SettingError{Key: "period", Err: fmt.Errorf("must be from 2, and is of scenario %s alone", Wave)}
-	}
-	if !(e.Tastes >= 0 && e.Tastes <= MaxTastes) {
-		return &config.SettingError{Key: "tastes", Err: fmt.Errorf("must be from 0 to %d, not %v", MaxTastes, e.Tastes)}
-	}
-	if e.Tastes > 0 && e.Scenario == Ranks {
-		return &config.SettingError{Key: "tastes", Err: fmt.Errorf("payoffs of scenario %s belong to ranks of each user's own", Ranks)}
-	}
-	if e.PayoffHorizon < 0 || e.PayoffHorizon > MaxDelay {
-		return &config.SettingError{Key: "payoff-horizon", Err: fmt.Errorf("must be from 0 to %d, not %d", MaxDelay, e.PayoffHorizon)}
-	}
-	if e.Scenario.OwnDelays() && e.Lateness != (Lateness{}) {
-		return &config.SettingError{Key: "payoff-delay", Err: fmt.Errorf("scenario %s has delays of its own", e.Scenario)}
-	}
-	if e.Partitions < 0 || e.Partitions > MaxPartitions {
-		return &config.SettingError{Key: "partitions", Err: fmt.Errorf("must be from 1 to %d, not %d", MaxPartitions, e.Partitions)}
-	}
-	if e.ShareEvery < 0 {
-		return &config.SettingError{Key: "share-every", Err: fmt.Errorf("must be from 1, not %d", e.ShareEvery)}
-	}
-	if e.Cores < 0 || e.Cores > 4096 {
-		return &config.SettingError{Key: "cores", Err: fmt.Errorf("must be from 0 to 4096, not %d", e.Cores)}
-	}
-	if k := e.Lateness.Mean; k < 0 || k > MaxDelay {
-		return &config.SettingError{Key: "payoff-delay", Err: fmt.Errorf("must be from 0 to %d, not %d", MaxDelay, k)}
-	}
-	if k, key := e.longest(); k*int64(e.Scenario.Candidates(e.Items)) > maxPositions {
-		return &config.SettingError{Key: key, Err: fmt.Errorf("%d with %d candidates would take too much memory; their product may be %d",
-			k, e.Scenario.Candidates(e.Items), maxPositions)}
+	all, own := e.every(), e.Scenario.definition()
+	longest, of := e.longest()
+	switch {
+	case all > MaxItems:
+		return fault("horizon", "%d items would come and go; there may be %d", all, MaxItems)
+	case !(e.Noise >= 0 && e.Noise <= 1):
+		return fault("noise", "must be from 0 to 1, not %v", e.Noise)
+	case !(e.Divisor == 0 || e.Divisor >= 1 && e.Divisor <= maxDivisor):
+		return fault("payoff-divisor", "must be from 1 to %g, not %v", float64(maxDivisor), e.Divisor)
+	case e.Period != 0 && (e.Period < 2 || e.Scenario != wave):
+		return fault("period", "must be from 2, and is of scenario %s alone", wave)
+	case !(e.Tastes >= 0 && e.Tastes <= MaxTastes):
+		return fault("tastes", "must be from 0 to %d, not %v", MaxTastes, e.Tastes)
+	case e.Tastes > 0 && own.byRank:
+		return fault("tastes", "payoffs of scenario %s belong to ranks of each user's own", e.Scenario)
+	case own.delays != nil && e.Lateness != (Lateness{}):
+		return fault("payoff-delay", "scenario %s has delays of its own", e.Scenario)
+	case e.ShareEvery < 0:
+		return fault("share-every", "must be from 1, not %d", e.ShareEvery)
+	case longest*int64(e.Scenario.Candidates(e.Items)) > maxPositions:
+		return fault(of, "%d with %d candidates would take too much memory; their product may be %d",
+			longest, e.Scenario.Candidates(e.Items), maxPositions)
 	}
 	return nil
 }
 
-func (e *Experiment) period() int64 {
-	if e.Period > 0 {
-		return e.Period
-	}
-	return DefaultPeriod
-}
+// wave is the scenario with a period, of defaultPeriod impressions by default.
+const (
+	wave          Scenario = "wave"
+	defaultPeriod          = 2000
+)
 
-func (e *Experiment) divisor() float64 {
-	if e.Divisor > 0 {
-		return e.Divisor
-	}
-	return 1
-}
+func (e *Experiment) period() int64 { return cmp.Or(e.Period, defaultPeriod) }
+
+func (e *Experiment) divisor() float64 { return cmp.Or(e.Divisor, 1) }
 
 // horizon returns the number of impressions until expiry; 0 for never.
 func (e *Experiment) horizon() int64 {
-	if e.PayoffHorizon > 0 {
-		return e.PayoffHorizon
-	}
-	return e.Scenario.PayoffHorizon()
+	return cmp.Or(e.PayoffHorizon, e.Scenario.PayoffHorizon())
 }
 
 // longest returns the longest time in flight in impressions, or its mean if it is unbounded, and the setting that defines it.
@@ -244,10 +225,10 @@ func (e *Experiment) lateness() Lateness {
 
 // every returns the number of items over a run.
 func (e *Experiment) every() int64 {
-	if t := trades[e.Scenario]; t != nil {
-		return t.all(e.Items, e.Horizon)
-	}
-	if e.Scenario == News {
+	switch d := e.Scenario.definition(); {
+	case d.delays != nil:
+		return d.delays.all(e.Items, e.Horizon)
+	case d.news:
 		return newsAll(e.Items, e.Horizon)
 	}
 	return int64(e.Items)
@@ -272,52 +253,33 @@ func Run(ctx context.Context, e *Experiment, combinations []*Combination) ([]*Re
 	if err := e.Check(); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var (
-		grid  = Grid(e.Horizon)
-		runs  = make([][]played, len(combinations))
-		jobs  = len(combinations) * e.Runs
-		total = int64(jobs) * e.Horizon
-		next  atomic.Int64 // job
-		done  atomic.Int64 // impressions
-		cores = e.Cores
-		wg    sync.WaitGroup
-	)
-	for k := range runs {
-		runs[k] = make([]played, e.Runs)
-	}
+	grid := Grid(e.Horizon)
+	total := int64(len(combinations)) * int64(e.Runs) * e.Horizon
+	var done atomic.Int64 // impressions
 	progress := func(more int64) {
 		if now := done.Add(more); e.Progress != nil {
 			e.Progress(now, total)
 		}
 	}
-	if cores == 0 {
-		cores = runtime.GOMAXPROCS(0)
+	runs := make([][]played, len(combinations))
+	for k := range runs {
+		runs[k] = make([]played, e.Runs)
 	}
-	for range min(cores, jobs) {
-		wg.Go(func() {
-			for ctx.Err() == nil {
-				// The combinations of one run are adjacent, so that all are nearly done if time runs out.
-				job := int(next.Add(1) - 1)
-				if job >= jobs {
-					return
-				}
-				k, run := job%len(combinations), job/len(combinations)
-				p, err := play(ctx, e, combinations[k], run, grid, progress)
-				if err != nil {
-					cancel(err)
-					return
-				}
-				runs[k][run] = p
-			}
-		})
+	group, playing := errgroup.WithContext(ctx)
+	group.SetLimit(cmp.Or(e.Cores, runtime.GOMAXPROCS(0)))
+	// The combinations of one run are adjacent, so that all are nearly done if time runs out.
+	for run := range e.Runs {
+		for k, c := range combinations {
+			group.Go(func() (err error) {
+				runs[k][run], err = play(playing, e, c, run, grid, progress)
+				return err
+			})
+		}
 	}
-	wg.Wait()
-	if err := context.Cause(ctx); err != nil && !errors.Is(err, context.Canceled) {
-		return nil, fmt.Errorf("playing %d runs: %w", jobs, err)
-	} else if err != nil {
+	if err := group.Wait(); errors.Is(err, context.Canceled) {
 		return nil, err
+	} else if err != nil {
+		return nil, fmt.Errorf("playing %d runs: %w", len(combinations)*e.Runs, err)
 	}
 	results := make([]*Result, len(combinations))
 	for k, c := range combinations {
@@ -334,7 +296,7 @@ func (e *Experiment) result(c *Combination, runs []played, grid []int64) *Result
 		Divisor: e.divisor(), Partitions: max(1, e.Partitions), Runs: e.Runs, Seed: e.Seed,
 		UserModel: runs[0].userModel, combination: c, experiment: e,
 	}
-	if e.Scenario == Wave {
+	if e.Scenario == wave {
 		r.Period = e.period()
 	}
 	if !e.Scenario.OwnDelays() {
@@ -425,9 +387,4 @@ func (m moments) stderr() *float64 {
 		*d /= math.Sqrt(float64(m.n))
 	}
 	return d
-}
-
-// Ordered returns results by mean regret, the least first.
-func Ordered(results []*Result) []*Result {
-	return slices.SortedStableFunc(slices.Values(results), func(a, b *Result) int { return cmp.Compare(a.Regret.Mean, b.Regret.Mean) })
 }

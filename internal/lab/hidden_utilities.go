@@ -32,13 +32,13 @@ type burnIn struct {
 // newVeil returns a run's; nil for a learner that is given all utilities.
 func newVeil(e *Experiment, u config.Utilities, run int) *hiddenUtilities {
 	labels := shuffled(int(e.every()), newStream(e.Seed, run, forLabels))
-	switch x := shops[e.Scenario]; {
+	switch x := e.Scenario.definition().shop; {
 	case u == config.Given && (x == nil || x.unscored == 0):
 		return nil
 	case u == config.Given:
 		labels = scored(labels, x.unscored)
 	}
-	v := &hiddenUtilities{labels: labels, fixed: e.Scenario.fixedOrder()}
+	v := &hiddenUtilities{labels: labels, fixed: e.Scenario.definition().fixedOrder()}
 	if u == config.Social {
 		v.crowd = newCrowd(e, run)
 	}
@@ -87,41 +87,27 @@ func (v *hiddenUtilities) hide(candidates []policy.Item) {
 	}
 }
 
-// selects returns the selection of a user without noise: its position shown, and in the order of utilities.
-func (v *hiddenUtilities) selects(w *world, d *delay.Decision) (shown int, position int32) {
-	liked := math.Inf(-1)
-	for k := range min(w.window, len(d.Order)) {
-		at := v.positions[d.Order[k]]
-		utility := w.utility(at)
-		if v.crowd != nil {
-			utility = v.crowd.perceives(w.candidates[at])
-		}
-		if utility > liked {
-			liked, shown, position = utility, k, at
-		}
+// shown converts a ranking of the candidates as the learner sees them to positions in increasing utility.
+func (v *hiddenUtilities) shown(ranking, to []int32) []int32 {
+	to = to[:0]
+	for _, k := range ranking {
+		to = append(to, v.positions[k])
 	}
-	return shown, position
+	return to
 }
 
-// outcome completes the feedback of a selection, except for its payoff.
-func (v *hiddenUtilities) outcome(w *world, d *delay.Decision, shown int, fb *delay.Feedback) {
+// complete adds to feedback on a selection of an item the order that the learner found and the user's rating.
+func (v *hiddenUtilities) complete(fb *delay.Feedback, d *delay.Decision, item policy.Item) {
 	v.ranked = append(v.ranked[:0], v.seen...)
 	for k, rank := range d.Ranks {
 		v.ranked[rank] = v.seen[d.Order[k]]
 	}
-	fb.Item = v.seen[d.Order[shown]]
-	fb.Candidates, fb.Order, fb.Undecided = v.ranked, d.Ranks, d.Undecided
-	if len(d.Ranks) == 0 { // utilities are given
-		fb.Order = d.Order
-	}
-	if len(d.Propensities) > 0 {
-		fb.Propensity = d.Propensities[shown]
-	}
-	if len(d.Expected) > 0 {
-		fb.Expected, fb.HasExpected = d.Expected[shown], true
+	fb.Candidates, fb.Undecided = v.ranked, d.Undecided
+	if len(d.Ranks) > 0 { // else utilities are given
+		fb.Order = d.Ranks
 	}
 	if v.crowd != nil {
-		fb.Utility, fb.HasUtility = v.crowd.estimates(w.candidates[v.positions[d.Order[shown]]]), true
+		fb.Utility, fb.HasUtility = v.crowd.estimates(item), true
 	}
 }
 
@@ -143,7 +129,7 @@ type known struct {
 
 func newCrowd(e *Experiment, run int) *population {
 	s := newStream(e.Seed, run, forTastes)
-	return &population{known: make([]known, int(e.every())), draws: s, normal: normal(s), sigma: cmp.Or(e.Tastes, 1)}
+	return &population{known: make([]known, int(e.every())), draws: s, normal: normalOf(s), sigma: cmp.Or(e.Tastes, 1)}
 }
 
 // perceives returns a user's value of an item's utility.

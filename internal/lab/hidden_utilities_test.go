@@ -22,7 +22,7 @@ func TestUtilities_RegretAfterTheBurnInIsThatOfGivenOnes(t *testing.T) {
 		scenario Scenario
 		policy   string
 		late     int64
-	}{{Lazy, "elimination", 0}, {Lazy, "elimination", 100}, {Stationary, "ftrl", 100}, {Switching, "ftrl", 0}, {Mixed, "utility", 0}} {
+	}{{"lazy", "elimination", 0}, {"lazy", "elimination", 100}, {"stationary", "ftrl", 100}, {"switching", "ftrl", 0}, {"mixed", "utility", 0}} {
 		e := &Experiment{Scenario: c.scenario, Items: 8, Horizon: 20_000, Lateness: Lateness{Mean: c.late}, Runs: 16, Seed: 2}
 		results, err := Run(context.Background(), e, combine(t, e, Settings{Policies: []string{c.policy}, Utilities: []string{"given", "sorted"}}))
 		require.NoError(t, err)
@@ -42,7 +42,7 @@ func TestUtilities_RegretAfterTheBurnInIsThatOfGivenOnes(t *testing.T) {
 // TestUtilities_SocialUsersAgreeInTheEnd: users who learn from each other select by the true order once the learner takes
 // it for certain.
 func TestUtilities_SocialUsersAgreeInTheEnd(t *testing.T) {
-	e := &Experiment{Scenario: Stationary, Items: 5, Horizon: 20_000, Runs: 8, Seed: 1}
+	e := &Experiment{Scenario: "stationary", Items: 5, Horizon: 20_000, Runs: 8, Seed: 1}
 	results, err := Run(context.Background(), e, combine(t, e, Settings{Policies: []string{"ftrl"}, Utilities: []string{"social", "given"}}))
 	require.NoError(t, err)
 	social, given := results[0], results[1]
@@ -53,13 +53,13 @@ func TestUtilities_SocialUsersAgreeInTheEnd(t *testing.T) {
 }
 
 func TestUtilities_WhatCannotBeFoundIsLeftOut(t *testing.T) {
-	for _, s := range []Scenario{Changing, Ranks} {
+	for _, s := range []Scenario{"changing", "ranks"} {
 		e := &Experiment{Scenario: s, Items: 5, Horizon: 10, Runs: 1}
 		_, notes, err := Combine(e, &Settings{Policies: []string{"utility"}, Utilities: []string{"sorted"}})
 		require.ErrorIs(t, err, ErrNothingToPlay)
 		require.Contains(t, notes[0], "order of its own")
 	}
-	e := &Experiment{Scenario: Lazy, Items: 5, Horizon: 10, Runs: 1}
+	e := &Experiment{Scenario: "lazy", Items: 5, Horizon: 10, Runs: 1}
 	_, _, err := Combine(e, &Settings{Policies: []string{"utility"}, Utilities: []string{"mixed"}})
 	var setting *config.SettingError
 	require.ErrorAs(t, err, &setting)
@@ -68,14 +68,14 @@ func TestUtilities_WhatCannotBeFoundIsLeftOut(t *testing.T) {
 
 // TestVeil_HidesTheOrder: a learner sees a permutation that is another in each run, and selections are mapped back.
 func TestVeil_HidesTheOrder(t *testing.T) {
-	e := &Experiment{Scenario: Catalog, Items: 60, Horizon: 50, Runs: 2, Seed: 1}
+	e := &Experiment{Scenario: "catalog", Items: 60, Horizon: 50, Runs: 2, Seed: 1}
 	var first []policy.Item
 	for run := range 2 {
 		v := newVeil(e, config.Sorted, run)
-		w, err := newWorld(e, run)
+		w, err := NewWorld(e, run)
 		require.NoError(t, err)
 		for range 20 {
-			w.next()
+			w.Next()
 			v.hide(w.candidates)
 			require.IsIncreasing(t, v.seen)
 			for k, at := range v.positions {
@@ -89,7 +89,7 @@ func TestVeil_HidesTheOrder(t *testing.T) {
 }
 
 func TestPlot_MarksTheEndOfTheBurnIn(t *testing.T) {
-	e := &Experiment{Scenario: Lazy, Items: 4, Horizon: 500, Runs: 2, Seed: 1}
+	e := &Experiment{Scenario: "lazy", Items: 4, Horizon: 500, Runs: 2, Seed: 1}
 	draw := func(utilities string) string {
 		results, err := Run(context.Background(), e, combine(t, e, Settings{Policies: []string{"utility"}, Utilities: []string{utilities}}))
 		require.NoError(t, err)

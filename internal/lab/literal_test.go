@@ -35,7 +35,7 @@ type literalPart struct {
 }
 
 func literal(t *testing.T, e *Experiment, c *Combination, run int) (regret, dynamic float64) {
-	w, err := newWorld(e, run)
+	w, err := NewWorld(e, run)
 	require.NoError(t, err)
 	l := &literalRun{t: t, e: e, c: c, learner: c.new(), feedback: make([]delay.Feedback, e.Horizon+1), paid: make([]bool, e.Horizon+1),
 		arrives: make([]int64, e.Horizon+1), parts: make([][]literalPart, e.Horizon+1)}
@@ -51,7 +51,7 @@ func literal(t *testing.T, e *Experiment, c *Combination, run int) (regret, dyna
 	for now := int64(1); now <= e.Horizon; now++ {
 		l.feed(now)
 		l.learner.Advance(now * e.Scenario.clock().at(1))
-		w.next()
+		w.Next()
 		var d delay.Decision
 		candidates := slices.Clone(w.candidates)
 		var about *policy.Context
@@ -60,7 +60,7 @@ func literal(t *testing.T, e *Experiment, c *Combination, run int) (regret, dyna
 		}
 		l.learner.Decide(candidates, about, policy.Key(keys.Uint64()), &d)
 		sober := policy.Select(d.Order, w.window)
-		lost += w.bestMean() - w.mean(sober)
+		lost += w.Best() - w.mean(sober)
 		earned += w.mean(sober)
 		for i := range total {
 			total[i] += w.mean(int32(i))
@@ -125,7 +125,7 @@ func (l *literalRun) late(draws *stream) int64 {
 }
 
 // selected records the selection of the candidate at a position, and its outcome.
-func (l *literalRun) selected(now int64, w *world, d *delay.Decision, y int32, candidates []policy.Item, segment int32, x []int8, late int64) {
+func (l *literalRun) selected(now int64, w *World, d *delay.Decision, y int32, candidates []policy.Item, segment int32, x []int8, late int64) {
 	fb := delay.Feedback{Ref: now, Began: now * l.e.Scenario.clock().at(1), Item: candidates[y], Candidates: candidates, Instance: d.Instance, Order: d.Order, X: x, Segment: segment}
 	if at := slices.Index(d.Order, y); len(d.Propensities) > 0 {
 		fb.Propensity = d.Propensities[at]
@@ -135,15 +135,15 @@ func (l *literalRun) selected(now int64, w *world, d *delay.Decision, y int32, c
 	}
 	l.learner.Selected(fb)
 	low, high := l.e.Scenario.payoffRange()
-	r := w.reply(y)
-	paid := r.paid
+	r := w.Reply(y)
+	paid := r.Paid
 	if !l.e.Scenario.OwnDelays() {
 		paid = l.e.PayoffHorizon == 0 || late < l.e.PayoffHorizon
 		if !paid {
 			late = l.e.PayoffHorizon
 		}
 	} else {
-		late = r.late
+		late = r.Late
 	}
 	for _, p := range r.parts {
 		if !l.e.AtOnce {
@@ -153,7 +153,7 @@ func (l *literalRun) selected(now int64, w *world, d *delay.Decision, y int32, c
 		}
 	}
 	if paid {
-		fb.Payoff = (r.payoff/l.e.divisor() - low) / (high - low)
+		fb.Payoff = (r.Payoff/l.e.divisor() - low) / (high - low)
 	}
 	if l.e.AtOnce {
 		late = 0

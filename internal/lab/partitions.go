@@ -48,6 +48,13 @@ func (p *partitions) Categorise(i policy.Item, category string) {
 	}
 }
 
+// Meet implements delay.Meeting for the learner of the next impression.
+func (p *partitions) Meet(candidates []policy.Item, at int64) {
+	if to, ok := p.of(p.decided + 1).(delay.Meeting); ok {
+		to.Meet(candidates, at)
+	}
+}
+
 func (p *partitions) Decide(candidates []policy.Item, about *policy.Context, key policy.Key, d *delay.Decision) {
 	if p.decided%p.every == 0 {
 		p.publish()

@@ -20,7 +20,7 @@ func TestPartitions_PoolWhatTheyLearn(t *testing.T) {
 		require.NoError(t, err)
 		return results[0].Regret.Mean
 	}
-	for _, s := range []Scenario{Lazy, Conversions, Customers} {
+	for _, s := range []Scenario{"lazy", "conversions", "customers"} {
 		one, pooled, apart := lost(s, 1, 0), lost(s, 4, 20), lost(s, 4, 1<<40)
 		t.Logf("%s: %.1f over one partition, %.1f over four, %.1f over four apart", s, one, pooled, apart)
 		require.Less(t, pooled, 1.7*one)

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/ranker-worker/ranker-worker/internal/simulate"
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
@@ -20,6 +21,7 @@ type paymentSchedule interface {
 var traceSpans = [...]int64{70, 230, 600, 900}
 
 const (
+	traceHorizon     = 1800 // sum of traceSpans
 	traceEarlySpans  = 2
 	traceEarly       = 0.15 // mean early payoff over all items, evenly in time
 	traceLate        = 0.3
@@ -34,7 +36,7 @@ type traced struct{ early, late []float64 }
 
 func newTraced(items int, correlation float64, draws *stream) *traced {
 	t := &traced{make([]float64, items), make([]float64, items)}
-	next := normal(draws)
+	next := normalOf(draws)
 	for i := range items {
 		e, own := next(), next()
 		t.early[i] = traceEarly + traceEarlySD*e
@@ -44,12 +46,14 @@ func newTraced(items int, correlation float64, draws *stream) *traced {
 }
 
 // mean implements paymentSchedule. The sum is normal, cut to [0,1].
-func (t *traced) mean(i policy.Item) float64 { return clippedMean(t.early[i]+t.late[i], traceNoise) }
+func (t *traced) mean(i policy.Item) float64 {
+	return simulate.ClippedMean(t.early[i]+t.late[i], traceNoise)
+}
 
 // pay implements paymentSchedule, once in each span.
 func (t *traced) pay(i policy.Item, key policy.Key, to []part) []part {
 	draws := stream{key: key}
-	next := normal(&draws)
+	next := normalOf(&draws)
 	common := next()
 	early := traceSpans[0] + traceSpans[1]
 	late := traceSpans[2] + traceSpans[3]

@@ -81,11 +81,11 @@ func TestTraces_Items(t *testing.T) {
 		require.InDelta(t, 1, ll/items, math.Sqrt2*width, "seed %d", seed)
 		require.InDelta(t, r, el/items, math.Sqrt(1+r*r)*width, "seed %d", seed)
 	}
-	for s, r := range map[Scenario]float64{Traces: 0, TracesAlike: 0.9, TracesContrary: -0.7} {
+	for s, r := range map[Scenario]float64{"traces": 0, "traces-alike": 0.9, "traces-contrary": -0.7} {
 		const items = 2000
-		w, err := newWorld(&Experiment{Scenario: s, Items: items, Horizon: 1, Seed: seed}, 0)
+		w, err := NewWorld(&Experiment{Scenario: s, Items: items, Horizon: 1, Seed: seed}, 0)
 		require.NoError(t, err)
-		x := w.market.course.(*traced)
+		x := w.events.course.(*traced)
 		var el float64
 		for i := range items {
 			el += (x.early[i] - 0.15) / 0.03 * (x.late[i] - 0.3) / 0.06
@@ -133,9 +133,9 @@ func TestCustomers_Groups(t *testing.T) {
 		}
 		require.Equal(t, 23_570, all)
 	}
-	w, err := newWorld(defaults(Customers, seed), 0)
+	w, err := NewWorld(defaults("customers", seed), 0)
 	require.NoError(t, err)
-	m := w.market
+	m := w.events
 	best, worst := policy.Item(0), policy.Item(0)
 	for i := range policy.Item(8) {
 		if m.course.mean(i) > m.course.mean(best) {
@@ -151,11 +151,11 @@ func TestCustomers_Groups(t *testing.T) {
 		m.next(1)
 		r := m.replyInParts(best, 0, 3640)
 		requireParts(t, r, 3640)
-		sum, squares = sum+r.payoff, squares+r.payoff*r.payoff
+		sum, squares = sum+r.Payoff, squares+r.Payoff*r.Payoff
 	}
 	mean := sum / draws
 	require.InDelta(t, m.course.mean(best), mean, 7*math.Sqrt((squares/draws-mean*mean)/draws), "seed %d", seed)
-	low, high := Customers.payoffRange()
+	low, high := Scenario("customers").payoffRange()
 	require.Equal(t, []float64{0, 300}, []float64{low, high})
 	require.Empty(t, newCustomers(30_000, newStream(seed, 0, forItems)).pay(29_999, 1, nil), "of more items than customers")
 }

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -8,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/delay"
@@ -31,13 +31,11 @@ type Settings struct {
 	LossIndex string
 	// OnExpiry is the payoff assumed at expiry, or "drop"; empty is 0. It is unused if all selections are paid.
 	OnExpiry  string
-	Silences  []string        // weights of a selection in flight; one combination each with delay direct; empty: the default
-	Drifts    []string        // drifts of means; likewise
-	Utilities []string        // one combination each; empty: given
-	HalfLives []time.Duration // of config.Learner
-	LookAgain float64         // likewise
-	Clock     []string        // levels of the clock, for learners that can use them, in scenarios without another context
-	Age       bool            // likewise items' ages
+	Silences  []string // weights of a selection in flight; one combination each with delay direct; empty: the default
+	Drifts    []string // drifts of means; likewise
+	Utilities []string // one combination each; empty: given
+	Clock     []string // levels of the clock, for learners that can use them, in scenarios without another context
+	Age       bool     // likewise items' ages
 }
 
 type Combination struct {
@@ -76,7 +74,7 @@ func Combine(e *Experiment, s *Settings) (all []*Combination, notes []string, er
 		note("on_expiry has no effect here")
 	}
 	for _, policy := range distinct(policies) {
-		if _, _, err := s.learner(e, policy, "", variant{utilities: s.utilities()[0]}); err != nil {
+		if _, _, err := s.learner(e, policy, "", variant{utilities: choices(s.Utilities, true, string(config.Given))[0]}); err != nil {
 			return nil, nil, err // faults of the policy itself, or of a setting
 		}
 		if !fits(e, policy) {
@@ -94,7 +92,7 @@ func Combine(e *Experiment, s *Settings) (all []*Combination, notes []string, er
 				continue
 			}
 			for _, v := range s.variants(policy, d) {
-				if v.utilities != string(config.Given) && !e.Scenario.stableOrder() {
+				if v.utilities != string(config.Given) && e.Scenario.definition().reorders {
 					note("utilities: %s is left out: in scenario %s each impression has an order of its own", v.utilities, e.Scenario)
 					continue
 				}
@@ -144,55 +142,24 @@ func payoffsOf(policy string) config.Payoffs {
 	return config.Stochastic
 }
 
-// instances are the limits to try; empty is the default.
-func (s *Settings) instances(delay string) []string {
-	if delay != string(config.BOLD) || len(s.MaxInstances) == 0 {
-		return []string{""}
-	}
-	var limits []string
-	for _, m := range distinct(s.MaxInstances) {
-		limits = append(limits, strconv.Itoa(m))
-	}
-	return limits
-}
-
-func (s *Settings) utilities() []string {
-	if len(s.Utilities) == 0 {
-		return []string{string(config.Given)}
-	}
-	return distinct(s.Utilities)
-}
-
-// ofDirect are the values of a setting that only direct has; empty is the default.
-func ofDirect(delay string, values []string) []string {
-	if delay != string(config.Direct) || len(values) == 0 {
-		return []string{""}
-	}
-	return distinct(values)
-}
-
-func (s *Settings) silences(name, delay string) []string {
-	if name != string(config.Robust) {
-		return ofDirect(delay, s.Silences)
-	}
-	return ofDirect(delay, slices.DeleteFunc(slices.Clone(s.Silences), func(law string) bool { return law == string(config.AtOnce) }))
-}
-
-func (s *Settings) drifts(name, delay string) []string {
-	if name == string(config.Robust) {
-		return []string{""}
-	}
-	return ofDirect(delay, s.Drifts)
-}
-
 // variant are the settings in which combinations of one policy and delay handling differ. Empty is the default.
 type variant struct{ instances, utilities, silence, drift string }
 
+// variants returns those that a policy and a delay handling have: instances are BOLD's, silence and drift direct's.
 func (s *Settings) variants(name, delay string) (all []variant) {
-	for _, m := range s.instances(delay) {
-		for _, u := range s.utilities() {
-			for _, silence := range s.silences(name, delay) {
-				for _, drift := range s.drifts(name, delay) {
+	direct, robust := delay == string(config.Direct), name == string(config.Robust)
+	var instances []string
+	for _, m := range s.MaxInstances {
+		instances = append(instances, strconv.Itoa(m))
+	}
+	silences := s.Silences
+	if robust {
+		silences = slices.DeleteFunc(slices.Clone(silences), func(law string) bool { return law == string(config.AtOnce) })
+	}
+	for _, m := range choices(instances, delay == string(config.BOLD), "") {
+		for _, u := range choices(s.Utilities, true, string(config.Given)) {
+			for _, silence := range choices(silences, direct, "") {
+				for _, drift := range choices(s.Drifts, direct && !robust, "") {
 					all = append(all, variant{m, u, silence, drift})
 				}
 			}
@@ -201,19 +168,21 @@ func (s *Settings) variants(name, delay string) (all []variant) {
 	return all
 }
 
+// choices returns distinct values of a setting, or its default if there are none or the setting does not apply.
+func choices(values []string, applies bool, otherwise string) []string {
+	if !applies || len(values) == 0 {
+		return []string{otherwise}
+	}
+	return distinct(values)
+}
+
 // learner reads one combination as a configuration file is read. Warnings are settings without effect.
 func (s *Settings) learner(e *Experiment, policy, delay string, v variant) (c *Combination, warnings []string, err error) {
-	if delay == "" {
-		delay = string(config.Policy(policy).DefaultDelay())
-	}
-	var eta string
-	doubled := false
-	switch s.Eta {
-	case "", "auto", "known", "doubled":
+	own := e.Scenario.definition()
+	delay = cmp.Or(delay, string(config.Policy(policy).DefaultDelay()))
+	eta, doubled := cmp.Or(s.Eta, "auto"), s.Eta == "doubled"
+	if doubled || eta == "known" {
 		eta = "auto"
-		doubled = s.Eta == "doubled"
-	default:
-		eta = s.Eta
 	}
 	// The configuration's default suits payoffs within [0,1].
 	sigma := s.Sigma
@@ -226,14 +195,14 @@ func (s *Settings) learner(e *Experiment, policy, delay string, v variant) (c *C
 		{"max_instances", v.instances}, {"utilities", v.utilities}, {"silence", v.silence},
 		{"drift", v.drift},
 	}
-	if k := config.Policy(policy).Kind(); (len(s.Clock) > 0 || s.Age) && k != nil && k.Personal && delay == string(config.Direct) && audiences[e.Scenario] == nil {
+	if k := config.Policy(policy).Kind(); (len(s.Clock) > 0 || s.Age) && k != nil && k.Personal && delay == string(config.Direct) && own.contexts == nil {
 		settings = append(settings, config.Setting{"context", fmt.Sprintf("{clock: [%s], age: %t}", strings.Join(s.Clock, ", "), s.Age)})
 	}
 	low, high := e.Scenario.payoffRange()
 	if low != 0 || high != 1 {
 		settings = append(settings, config.Setting{"payoff_range", fmt.Sprintf("[%v, %v]", low, high)})
 	}
-	if t := trades[e.Scenario]; t != nil && t.sums {
+	if own.delays != nil && own.delays.sums {
 		settings = append(settings, config.Setting{"aggregate", string(config.Sum)})
 	}
 	if e.horizon() > 0 || policy == string(config.Robust) { // robust requires it
@@ -247,7 +216,6 @@ func (s *Settings) learner(e *Experiment, policy, delay string, v variant) (c *C
 	if err != nil {
 		return nil, nil, err
 	}
-	l.HalfLives, l.LookAgain = s.HalfLives, s.LookAgain
 	if s.Sigma == "" {
 		warnings = slices.DeleteFunc(warnings, func(key string) bool { return key == "sigma" })
 	}
@@ -272,8 +240,8 @@ func (s *Settings) learner(e *Experiment, policy, delay string, v variant) (c *C
 		if c.new, err = learners.New(&c.Learner); err != nil {
 			return nil, nil, &config.SettingError{Key: "policy", Err: err}
 		}
-		if a := audiences[e.Scenario]; a != nil && !e.Blind {
-			contextual, err := a.learner(c)
+		if own.contexts != nil && !e.Blind {
+			contextual, err := own.contexts.learner(c)
 			if err != nil {
 				return nil, nil, &config.SettingError{Key: "policy", Err: err}
 			}

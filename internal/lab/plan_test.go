@@ -15,7 +15,7 @@ func TestCombine_WhatDoesNotGoTogetherIsLeftOutWithAReason(t *testing.T) {
 		}
 		return out
 	}
-	e := &Experiment{Scenario: Stationary, Items: 10, Horizon: 1000, Runs: 1}
+	e := &Experiment{Scenario: "stationary", Items: 10, Horizon: 1000, Runs: 1}
 	all, notes, err := Combine(e, &Settings{Policies: []string{"elimination", "ftrl", "elimination"}, Delays: []string{"qpmd", "bold"}})
 	require.NoError(t, err)
 	require.Equal(t, []string{"elimination+qpmd", "ftrl+bold"}, names(all))
@@ -31,7 +31,7 @@ func TestCombine_WhatDoesNotGoTogetherIsLeftOutWithAReason(t *testing.T) {
 	require.Equal(t, 0, *all[1].instances())
 	require.Equal(t, 4, *all[2].instances())
 
-	e.Scenario = Lazy
+	e.Scenario = "lazy"
 	all, notes, err = Combine(e, &Settings{Policies: []string{"ftrl", "greedy"}, Radius: "paper"})
 	require.NoError(t, err)
 	require.Len(t, all, 1)
@@ -42,14 +42,14 @@ func TestCombine_WhatDoesNotGoTogetherIsLeftOutWithAReason(t *testing.T) {
 	_, notes, err = Combine(e, &Settings{Policies: []string{"ftrl"}})
 	require.ErrorIs(t, err, ErrNothingToPlay)
 	require.Len(t, notes, 1)
-	e.Scenario = Stationary
+	e.Scenario = "stationary"
 	_, _, err = Combine(e, &Settings{Policies: []string{"ftrl"}, Delays: []string{"qpmd"}})
 	require.ErrorIs(t, err, ErrNothingToPlay)
 	require.ErrorContains(t, err, "qpmd does not go with policy ftrl")
 }
 
 func TestCombine_FaultsNameTheSetting(t *testing.T) {
-	e := &Experiment{Scenario: Stationary, Items: 10, Horizon: 1000, Runs: 1}
+	e := &Experiment{Scenario: "stationary", Items: 10, Horizon: 1000, Runs: 1}
 	for key, s := range map[string]Settings{
 		"policy":     {Policies: []string{"gready"}},
 		"delay":      {Delays: []string{"qmpd"}},
@@ -68,13 +68,13 @@ func TestCombine_FaultsNameTheSetting(t *testing.T) {
 	require.ErrorContains(t, err, "sigma", "a setting is one value")
 	for key, e := range map[string]Experiment{
 		"scenario":     {Scenario: "x", Items: 1, Horizon: 1, Runs: 1},
-		"items":        {Scenario: Lazy, Items: 0, Horizon: 1, Runs: 1},
-		"horizon":      {Scenario: Lazy, Items: 1, Horizon: -3, Runs: 1},
-		"runs":         {Scenario: Lazy, Items: 1, Horizon: 1, Runs: MaxRuns + 1},
-		"partitions":   {Scenario: Lazy, Items: 1, Horizon: 1, Runs: 1, Partitions: -1},
-		"share-every":  {Scenario: Lazy, Items: 1, Horizon: 1, Runs: 1, ShareEvery: -1},
-		"cores":        {Scenario: Lazy, Items: 1, Horizon: 1, Runs: 1, Cores: -1},
-		"payoff-delay": {Scenario: Lazy, Items: MaxItems, Horizon: MaxHorizon, Runs: 1, Lateness: Lateness{Mean: MaxDelay}},
+		"items":        {Scenario: "lazy", Items: 0, Horizon: 1, Runs: 1},
+		"horizon":      {Scenario: "lazy", Items: 1, Horizon: -3, Runs: 1},
+		"runs":         {Scenario: "lazy", Items: 1, Horizon: 1, Runs: MaxRuns + 1},
+		"partitions":   {Scenario: "lazy", Items: 1, Horizon: 1, Runs: 1, Partitions: -1},
+		"share-every":  {Scenario: "lazy", Items: 1, Horizon: 1, Runs: 1, ShareEvery: -1},
+		"cores":        {Scenario: "lazy", Items: 1, Horizon: 1, Runs: 1, Cores: -1},
+		"payoff-delay": {Scenario: "lazy", Items: MaxItems, Horizon: MaxHorizon, Runs: 1, Lateness: Lateness{Mean: MaxDelay}},
 	} {
 		var fault *config.SettingError
 		require.ErrorAs(t, e.Check(), &fault, key)
@@ -84,9 +84,9 @@ func TestCombine_FaultsNameTheSetting(t *testing.T) {
 
 // Sigma is that of the scenario, windows are known to those that ask, and osmd knows how often an instance is fed.
 func TestCombine_DefaultsOfTheLaboratory(t *testing.T) {
-	e := &Experiment{Scenario: Lazy, Items: 10, Horizon: 1000, Runs: 1, Lateness: Lateness{Mean: 99}}
+	e := &Experiment{Scenario: "lazy", Items: 10, Horizon: 1000, Runs: 1, Lateness: Lateness{Mean: 99}}
 	require.Equal(t, 1.0, combine(t, e, Settings{Policies: []string{"elimination"}})[0].Learner.Sigma)
-	e.Scenario = Stationary
+	e.Scenario = "stationary"
 	require.Equal(t, 0.5, combine(t, e, Settings{Policies: []string{"elimination"}})[0].Learner.Sigma)
 	require.Equal(t, 0.3, combine(t, e, Settings{Policies: []string{"elimination"}, Sigma: "0.3"})[0].Learner.Sigma)
 	for instances, fed := range map[int]float64{0: 10, 1: 1000, 7: 143, 100: 10, 5000: 10} {

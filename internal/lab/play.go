@@ -2,7 +2,6 @@ package lab
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/ranker-worker/ranker-worker/config"
@@ -28,6 +27,9 @@ type played struct {
 
 // play plays one run with a new learner. It fails if ctx ends. It calls progress every few thousand impressions.
 func play(ctx context.Context, e *Experiment, c *Combination, run int, grid []int64, progress func(int64)) (played, error) {
+	if ctx.Err() != nil {
+		return played{}, context.Cause(ctx)
+	}
 	began := time.Now()
 	p, err := newPlayer(e, c, run)
 	if err != nil {
@@ -60,11 +62,11 @@ func play(ctx context.Context, e *Experiment, c *Combination, run int, grid []in
 	return out, nil
 }
 
+// player plays a learner before the users of a world.
 type player struct {
 	e       *Experiment
-	world   *world
+	world   *World
 	learner delay.Learner
-	shown   []int32          // scratch: positions in the order shown
 	veil    *hiddenUtilities // nil for a learner with given utilities
 	noise   noise
 	flights *arrivals
@@ -77,6 +79,7 @@ type player struct {
 	earned  float64 // mean payoff of the rankings, for users without noise
 	lost    float64 // shortfall from each impression's best ranking
 	scratch []float64
+	shown   []int32 // scratch: positions in the order shown
 	// selections counts users' selections in the first run of a learner with given utilities; else it is nil.
 	selections *propensity.Selections
 	d          delay.Decision
@@ -84,7 +87,7 @@ type player struct {
 }
 
 func newPlayer(e *Experiment, c *Combination, run int) (*player, error) {
-	w, err := newWorld(e, run)
+	w, err := NewWorld(e, run)
 	if err != nil {
 		return nil, err
 	}
@@ -101,19 +104,15 @@ func newPlayer(e *Experiment, c *Combination, run int) (*player, error) {
 			return nil, err
 		}
 	}
-	var fixed []policy.Item
-	if e.Scenario.fixedOrder() && p.veil == nil {
-		fixed = w.candidates
-	}
-	var silence *float64
+	p.flights = &arrivals{clock: w.clock, last: e.Horizon, recorded: c.instances() != nil || w.customers != nil,
+		fixed: e.Scenario.definition().fixedOrder() && p.veil == nil}
 	if x := c.Learner.OnExpiry.Default; x != nil {
 		normalised := p.normalised(*x)
-		silence = &normalised
+		p.flights.silence = &normalised
 	}
-	p.flights = newArrivals(w.n, fixed, c.instances() != nil || w.shop != nil, silence, w.clock)
 	p.learner.Grow(int(e.every()))
-	if v := p.world.visitors; v != nil {
-		v.introduce(p.learner)
+	if w.visitors != nil {
+		w.visitors.introduce(p.learner)
 	}
 	return p, nil
 }
@@ -124,102 +123,114 @@ func (p *player) normalised(payoff float64) float64 {
 
 // impression plays impression t: feedback arrives, the world moves on, learner and user decide, and the outcome is queued.
 func (p *player) impression(t int64) {
-	w := p.world
+	w, d := p.world, &p.d
 	p.flights.pay(t, p.learner)
 	p.learner.Advance(w.clock.at(t))
-	w.next()
-	key := policy.Key(p.keys.Uint64())
-	var sober, selected int32
-	if w.shop != nil {
-		p.visit(t, key)
-		return
-	}
-	if p.veil == nil {
-		sober, selected = p.given(key)
-	} else {
-		sober, selected = p.hidden(key)
-	}
-	p.fb.Ref, p.fb.Began = t, w.clock.at(t)
-	mean := w.mean(sober)
-	lost := w.bestMean() - mean
-	p.earned += mean
-	p.lost += lost
-	if p.veil != nil && len(p.d.Undecided) > 0 {
-		p.burn(t, lost)
-	}
-	p.learner.Selected(p.fb)
-	p.send(t, w.reply(selected))
-}
-
-// visit plays an impression whose user may leave without a selection.
-func (p *player) visit(t int64, key policy.Key) {
-	w, d := p.world, &p.d
-	var order []int32
-	if p.veil == nil {
-		var about *policy.Context
-		if p.space != nil {
-			about = p.atTheTime()
-		}
-		p.learner.Decide(w.candidates, about, key, d)
-		order = d.Order
-	} else {
+	w.Next()
+	seen, about := w.candidates, p.about()
+	if p.veil != nil {
 		p.veil.hide(w.candidates)
-		p.learner.Decide(p.veil.seen, nil, key, d)
-		p.shown = p.veil.shown(d.Order, p.shown)
-		order = p.shown
+		seen = p.veil.seen
 	}
-	mean := w.shop.earns(w, order, w.window)
-	lost := w.bestMean() - mean
+	p.learner.Decide(seen, about, policy.Key(p.keys.Uint64()), d)
+	ranking := d.Order
+	if p.veil != nil {
+		p.shown = p.veil.shown(d.Order, p.shown)
+		ranking = p.shown
+	}
+	mean, place := p.look(ranking)
+	lost := w.Best() - mean
 	p.earned += mean
 	p.lost += lost
 	if p.veil != nil && len(d.Undecided) > 0 {
 		p.burn(t, lost)
 	}
-	at := w.shop.selects(w, order)
-	taken := max(at, 0)
-	if p.veil == nil {
-		p.feedback(order[taken], taken)
-		if p.space != nil {
-			p.fb.X, p.fb.Segment = p.clocked.Row(int(order[taken]), w.n), p.clocked.Segment
-		}
-	} else {
-		p.fb = delay.Feedback{Instance: d.Instance}
-		p.veil.outcome(w, d, taken, &p.fb)
-	}
-	p.fb.Ref, p.fb.Began = t, w.clock.at(t)
-	if at < 0 {
-		if ends := t + 1 + shopTimeout; ends <= p.e.Horizon {
-			p.flights.send(t, ends, 0, &p.fb, unselected)
-		}
+	p.feedback(t, seen, about, ranking, max(place, 0))
+	if place < 0 {
+		p.flights.send(t, t+1+shopTimeout, 0, &p.fb, unselected)
 		return
 	}
 	if p.selections != nil {
-		p.selections.Add(d.Order, taken)
+		p.selections.Add(d.Order, place)
 	}
 	p.learner.Selected(p.fb)
-	p.send(t, w.reply(order[taken]))
+	p.send(t, w.Reply(ranking[place]))
+}
+
+// look shows the user a ranking: it returns the mean payoff for a user without noise, and the place of the selection, −1 for none.
+func (p *player) look(ranking []int32) (mean float64, place int) {
+	w := p.world
+	if w.customers != nil {
+		return w.Earns(ranking), w.Select(ranking)
+	}
+	utility := w.utility
+	if p.veil != nil && p.veil.crowd != nil {
+		utility = func(position int32) float64 { return p.veil.crowd.perceives(w.candidates[position]) }
+	}
+	place = w.favourite(ranking, w.window, utility)
+	mean = w.mean(ranking[place])
+	if k, any := p.noise.selects(min(w.window, w.n)); any {
+		place = k
+	}
+	return mean, place
+}
+
+// about returns the impression's context: of the scenario, or the time for a learner with a clock; nil for none, and with hidden utilities.
+func (p *player) about() *policy.Context {
+	w := p.world
+	switch {
+	case p.veil != nil:
+		return nil
+	case p.space == nil && w.visitors != nil:
+		return &w.visitors.about
+	case p.space == nil:
+		return nil
+	}
+	if to, ok := p.learner.(delay.Meeting); ok {
+		to.Meet(w.candidates, w.clock.at(w.t))
+	}
+	p.clocked.At = w.clock.at(w.t)
+	p.clocked.Segment, p.clocked.X = p.space.At(0, p.clocked.At), p.clocked.X[:0]
+	for range w.n {
+		p.clocked.X = p.space.Vector(p.clocked.X, nil, nil)
+	}
+	return &p.clocked
+}
+
+// feedback prepares the feedback on the selection at a place of the ranking, from 0. seen are the candidates as the learner sees them.
+func (p *player) feedback(t int64, seen []policy.Item, about *policy.Context, ranking []int32, place int) {
+	w, d := p.world, &p.d
+	p.fb = delay.Feedback{Ref: t, Began: w.clock.at(t), Item: seen[d.Order[place]], Candidates: seen, Instance: d.Instance, Order: d.Order,
+		X: about.Row(int(d.Order[place]), w.n), Segment: about.SegmentOf()}
+	if len(d.Propensities) > 0 {
+		p.fb.Propensity = d.Propensities[place]
+	}
+	if len(d.Expected) > 0 {
+		p.fb.Expected, p.fb.HasExpected = d.Expected[place], true
+	}
+	if p.veil != nil {
+		p.veil.complete(&p.fb, d, w.candidates[ranking[place]])
+	}
 }
 
 // send queues the outcome of a selection in impression t: cumulated partial payoffs, and the complete one.
-func (p *player) send(t int64, r reply) {
+func (p *player) send(t int64, r Reply) {
 	if p.e.AtOnce {
-		r.late, r.undelivered, r.parts = 0, 0, nil
+		r.Late, r.undelivered, r.parts = 0, 0, nil
 	}
 	away := func(late, undelivered int64, payoff float64, what arrival) {
 		p.fb.Payoff = p.normalised(payoff / p.divisor)
-		if arrives := t + 1 + late; arrives <= p.e.Horizon {
-			p.flights.send(t, arrives, undelivered, &p.fb, what)
-		}
+		p.flights.send(t, t+1+late, undelivered, &p.fb, what)
 		p.fb.Before, p.fb.InParts = p.fb.Payoff, true
 	}
 	for _, part := range r.parts {
 		away(part.late, 0, part.sum, partial)
 	}
 	what := unpaid
-	if r.paid {
+	if r.Paid {
 		what = whole
 	}
-	away(r.late, r.undelivered, r.payoff, what)
+	away(r.Late, r.undelivered, r.Payoff, what)
 }
 
 func (p *player) regret() float64 {
@@ -237,77 +248,6 @@ func (p *player) burn(t int64, lost float64) {
 	if b.regret += lost; p.against {
 		b.regret = p.regret()
 	}
-}
-
-// given plays an impression with given utilities: positions of the selection without noise, and of the actual one.
-func (p *player) given(key policy.Key) (sober, selected int32) {
-	w, d := p.world, &p.d
-	var about *policy.Context
-	if w.visitors != nil {
-		about = &w.visitors.about
-	}
-	if p.space != nil {
-		about = p.atTheTime()
-	}
-	p.learner.Decide(w.candidates, about, key, d)
-	sober = w.selects(d.Order)
-	selected = sober
-	if k, any := p.noise.selects(min(w.window, w.n)); any {
-		selected = d.Order[k]
-	}
-	if p.selections != nil {
-		p.selections.Add(d.Order, shownAt(d, selected))
-	}
-	p.feedback(selected, shownAt(d, selected))
-	p.fb.X, p.fb.Segment = about.Row(int(selected), w.n), about.SegmentOf()
-	return sober, selected
-}
-
-// atTheTime returns a context with the impression's time alone.
-func (p *player) atTheTime() *policy.Context {
-	p.meet()
-	p.clocked.At = p.world.clock.at(p.world.t)
-	p.clocked.Segment, p.clocked.X = p.space.At(0, p.clocked.At), p.clocked.X[:0]
-	for range p.world.n {
-		p.clocked.X = p.space.Vector(p.clocked.X, nil, nil)
-	}
-	return &p.clocked
-}
-
-// feedback prepares the feedback on the selection of a candidate, shown at a position from 0.
-func (p *player) feedback(selected int32, at int) {
-	w, d := p.world, &p.d
-	p.fb = delay.Feedback{Item: w.candidates[selected], Candidates: w.candidates, Instance: d.Instance, Order: d.Order}
-	if len(d.Propensities) > 0 {
-		p.fb.Propensity = d.Propensities[at]
-	}
-	if len(d.Expected) > 0 {
-		p.fb.Expected, p.fb.HasExpected = d.Expected[at], true
-	}
-}
-
-// hidden is given for a learner that finds the order.
-func (p *player) hidden(key policy.Key) (sober, selected int32) {
-	w, d, v := p.world, &p.d, p.veil
-	v.hide(w.candidates)
-	p.learner.Decide(v.seen, nil, key, d)
-	shown, sober := v.selects(w, d)
-	selected = sober
-	if k, any := p.noise.selects(min(w.window, w.n)); any {
-		shown, selected = k, v.positions[d.Order[k]]
-	}
-	p.fb = delay.Feedback{Instance: d.Instance}
-	v.outcome(w, d, shown, &p.fb)
-	return sober, selected
-}
-
-func shownAt(d *delay.Decision, position int32) int {
-	for k, x := range d.Order {
-		if x == position {
-			return k
-		}
-	}
-	panic(fmt.Sprintf("lab: candidate %d is not in the ranking", position))
 }
 
 type noise struct {

@@ -22,7 +22,7 @@ func combine(t testing.TB, e *Experiment, s Settings) []*Combination {
 // The same seed gives the same document on any number of cores, seconds apart, and another seed another.
 func TestRun_SameSeedSameDocument(t *testing.T) {
 	document := func(cores int, seed uint64) string {
-		e := &Experiment{Scenario: Stationary, Items: 5, Horizon: 3000, Lateness: Lateness{Mean: 40, Random: true}, Runs: 9, Seed: seed, Cores: cores}
+		e := &Experiment{Scenario: "stationary", Items: 5, Horizon: 3000, Lateness: Lateness{Mean: 40, Random: true}, Runs: 9, Seed: seed, Cores: cores}
 		results, err := Run(context.Background(), e, combine(t, e, Settings{Policies: []string{"elimination", "greedy", "ftrl"}}))
 		require.NoError(t, err)
 		for _, r := range results {
@@ -41,7 +41,7 @@ func TestRun_SameSeedSameDocument(t *testing.T) {
 
 // Users are the same whoever ranks for them, and others in each run and with each seed.
 func TestRun_SameUsersForAll(t *testing.T) {
-	e := &Experiment{Scenario: Lazy, Items: 4, Horizon: 500, Runs: 3, Seed: 1}
+	e := &Experiment{Scenario: "lazy", Items: 4, Horizon: 500, Runs: 3, Seed: 1}
 	play := func(policies ...string) []*Result {
 		results, err := Run(context.Background(), e, combine(t, e, Settings{Policies: policies}))
 		require.NoError(t, err)
@@ -59,7 +59,7 @@ func TestRun_SameUsersForAll(t *testing.T) {
 
 // A ranking by utility has everybody select his favourite, whose regret is known.
 func TestRun_RegretOfUtilityIsKnown(t *testing.T) {
-	e := &Experiment{Scenario: Blocks, Items: 10, Horizon: 1000, Runs: 2, Seed: 1}
+	e := &Experiment{Scenario: "blocks", Items: 10, Horizon: 1000, Runs: 2, Seed: 1}
 	results, err := Run(context.Background(), e, combine(t, e, Settings{Policies: []string{"utility"}}))
 	require.NoError(t, err)
 	require.InDelta(t, 100*(0.9+0.8+0.7+0.6+0.5+0.4+0.3+0.2+0.1), results[0].Regret.Mean, 1e-9)
@@ -73,7 +73,7 @@ func TestRun_RegretOfUtilityIsKnown(t *testing.T) {
 
 func TestRun_EndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
-	e := &Experiment{Scenario: Lazy, Items: 10, Horizon: MaxHorizon, Runs: 4, Seed: 1, Cores: 2}
+	e := &Experiment{Scenario: "lazy", Items: 10, Horizon: MaxHorizon, Runs: 4, Seed: 1, Cores: 2}
 	e.Progress = func(done, total int64) {
 		require.EqualValues(t, 4*MaxHorizon, total)
 		cancel()

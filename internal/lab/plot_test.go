@@ -35,7 +35,7 @@ func texts(t *testing.T, svg []byte) string {
 }
 
 func TestPlot_HasEveryCurveAndBound(t *testing.T) {
-	e := &Experiment{Scenario: Blocks, Items: 5, Horizon: 2000, Runs: 3, Seed: 1}
+	e := &Experiment{Scenario: "blocks", Items: 5, Horizon: 2000, Runs: 3, Seed: 1}
 	settings := Settings{Policies: []string{"elimination", "greedy", "utility"}}
 	results, err := Run(t.Context(), e, combine(t, e, settings))
 	require.NoError(t, err)
@@ -69,9 +69,9 @@ func TestPlot_HasEveryCurveAndBound(t *testing.T) {
 // Regret that ends below zero, horizons of one impression, and no regret at all can be drawn too.
 func TestPlot_OddResults(t *testing.T) {
 	for _, e := range []*Experiment{
-		{Scenario: Switching, Items: 10, Horizon: 200, Runs: 2, Seed: 1},
-		{Scenario: Switching, Items: 10, Horizon: 1, Runs: 1, Seed: 1},
-		{Scenario: Lazy, Items: 1, Horizon: 10, Runs: 2, Seed: 1},
+		{Scenario: "switching", Items: 10, Horizon: 200, Runs: 2, Seed: 1},
+		{Scenario: "switching", Items: 10, Horizon: 1, Runs: 1, Seed: 1},
+		{Scenario: "lazy", Items: 1, Horizon: 10, Runs: 2, Seed: 1},
 	} {
 		results, err := Run(t.Context(), e, combine(t, e, Settings{Policies: []string{"greedy", "utility"}}))
 		require.NoError(t, err)
@@ -93,7 +93,7 @@ func TestPlot_OddResults(t *testing.T) {
 // However many lines there are, and wherever they end, their labels stand in the order of the final values, within the picture,
 // and not on each other.
 func TestPlot_LabelsHaveRoom(t *testing.T) {
-	e := &Experiment{Scenario: Conversions, Items: 4, Horizon: 300, Runs: 2, Seed: 1}
+	e := &Experiment{Scenario: "conversions", Items: 4, Horizon: 300, Runs: 2, Seed: 1}
 	all, err := Run(t.Context(), e, combine(t, e, Settings{
 		Policies: []string{"moss", "elimination"}, Delays: []string{"direct", "qpmd"},
 		Silences: []string{"waits", "at_once", "ages"}, Drifts: []string{"0", "0.1"},

@@ -22,7 +22,7 @@ func TestTastes_FindingTheMeanOrderCostsLittle(t *testing.T) {
 		deviation float64
 		most      float64
 	}{{"elimination", 0.5, 1.1}, {"elimination", 2, 1.1}, {"moss", 2, 1.25}} {
-		e := &Experiment{Scenario: Stationary, Items: 10, Horizon: 20_000, Tastes: c.deviation, Runs: 8, Seed: 4}
+		e := &Experiment{Scenario: "stationary", Items: 10, Horizon: 20_000, Tastes: c.deviation, Runs: 8, Seed: 4}
 		results, err := Run(context.Background(), e, combine(t, e, Settings{Policies: []string{c.policy}, Utilities: []string{"given", "sorted"}}))
 		require.NoError(t, err)
 		given, sorted := results[0].Regret, results[1].Regret
@@ -47,13 +47,13 @@ func (selectionless) Selected(delay.Feedback) {}
 // TestTastes_RegretIsOfEachUsersOwnOrder: with tastes, regret is against the best ranking for this very user; a learner that is
 // given that order loses nothing.
 func TestTastes_RegretIsOfEachUsersOwnOrder(t *testing.T) {
-	e := &Experiment{Scenario: Stationary, Items: 6, Horizon: 200, Tastes: 1.5, Runs: 1, Seed: 1}
-	w, err := newWorld(e, 0)
+	e := &Experiment{Scenario: "stationary", Items: 6, Horizon: 200, Tastes: 1.5, Runs: 1, Seed: 1}
+	w, err := NewWorld(e, 0)
 	require.NoError(t, err)
 	changed := 0
 	for range 200 {
-		w.next()
-		order := w.tastes.sorted()
+		w.Next()
+		order := w.order
 		best := order[w.window-1]
 		for _, k := range order[w.window-1:] {
 			if w.mean(k) > w.mean(best) {
@@ -67,8 +67,8 @@ func TestTastes_RegretIsOfEachUsersOwnOrder(t *testing.T) {
 				ranking = append(ranking, k)
 			}
 		}
-		require.Equal(t, best, w.selects(ranking))
-		require.InDelta(t, w.bestMean(), w.mean(best), 1e-15)
+		require.Equal(t, 0, w.Select(ranking))
+		require.InDelta(t, w.Best(), w.mean(best), 1e-15)
 		for k, at := range order {
 			if int32(k) != at {
 				changed++
@@ -79,7 +79,7 @@ func TestTastes_RegretIsOfEachUsersOwnOrder(t *testing.T) {
 	require.Greater(t, changed, 150)
 	e.Tastes = -1
 	require.ErrorContains(t, e.Check(), "tastes")
-	e.Tastes, e.Scenario = 1, Ranks
+	e.Tastes, e.Scenario = 1, "ranks"
 	require.ErrorContains(t, e.Check(), "ranks of each user's own")
 }
 

@@ -23,16 +23,16 @@ func shareOfBest(t *testing.T, s Scenario, horizon int64, runs int, settings *Se
 // it far less. Each bound is eight standard errors or more away from the mean of the runs, whose seed is fixed: by chance a
 // bound is missed with a probability below 1e-6.
 func TestRhythm_LearnersOfTheClock(t *testing.T) {
-	with, se := shareOfBest(t, Daypart, 40_000, 4, &Settings{Clock: []string{"hour", "weekday"}})
+	with, se := shareOfBest(t, "daypart", 40_000, 4, &Settings{Clock: []string{"hour", "weekday"}})
 	require.Greater(t, with-8*se, 0.75)
-	without, se := shareOfBest(t, Daypart, 40_000, 4, &Settings{})
+	without, se := shareOfBest(t, "daypart", 40_000, 4, &Settings{})
 	require.Less(t, without+8*se, 0.65)
 }
 
 // Where interest in items fades, a learner that looks at their age earns far more than one that does not. Bounds as above.
 func TestNews_LearnersOfAge(t *testing.T) {
-	with, se := shareOfBest(t, News, 12_000, 4, &Settings{Age: true})
+	with, se := shareOfBest(t, "news", 12_000, 4, &Settings{Age: true})
 	require.Greater(t, with-8*se, 0.65)
-	without, se := shareOfBest(t, News, 12_000, 4, &Settings{})
+	without, se := shareOfBest(t, "news", 12_000, 4, &Settings{})
 	require.Less(t, without+8*se, 0.6)
 }

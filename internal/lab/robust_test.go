@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/config"
 )
 
 // Robust learns, where payoffs stay and where they change. Its loss is below 0.6 of the loss of a ranking by utility, and where the
@@ -18,7 +20,7 @@ func TestRobust_Learns(t *testing.T) {
 		scenario Scenario
 		noise    float64
 		changes  bool
-	}{{Stationary, 0, false}, {Switching, 0, true}, {Switching, 0.03, true}, {Often, 0, false}, {Catalog, 0, false}} {
+	}{{"stationary", 0, false}, {"switching", 0, true}, {"switching", 0.03, true}, {"often", 0, false}, {"catalog", 0, false}} {
 		e := &Experiment{Scenario: x.scenario, Items: x.scenario.DefaultItems(), Horizon: 20_000, Runs: 2, Seed: 1, Noise: x.noise,
 			Lateness: Lateness{Mean: 100}}
 		results, err := Run(context.Background(), e, combine(t, e, Settings{Policies: []string{"robust", "utility", "moss"}}))
@@ -47,25 +49,26 @@ func TestRobust_NeedsItsParts(t *testing.T) {
 		again           float64
 		ceiling, itself float64 // itself is the measured value
 	}{
-		"level":                       {Wave, 20_000, 4, nil, 0, 250, 127},                                              // without 457
-		"tails":                       {Often, 20_000, 4, []time.Duration{time.Second, 8 * time.Second}, 0, 5900, 2996}, // without 7,003: payoffs are rarer than any half-life
-		"chances since levels change": {Often, 40_000, 4, nil, 0, 9000, 2800},                                           // without 13,314
-		"looking again":               {Rising, 50_000, 8, nil, 200, 4000, 1106},                                        // without 7,445
-		"silence":                     {Conversions, 30_000, 4, nil, 0, 500, 178},                                       // without 1,101
-		"MOSS while nothing changes":  {Churn, 15_000, 4, nil, 0, 1200, 880},                                            // without 1,410
+		"level":                       {"wave", 20_000, 4, nil, 0, 250, 127},                                              // without 457
+		"tails":                       {"often", 20_000, 4, []time.Duration{time.Second, 8 * time.Second}, 0, 5900, 2996}, // without 7,003: payoffs are rarer than any half-life
+		"chances since levels change": {"often", 40_000, 4, nil, 0, 9000, 2800},                                           // without 13,314
+		"looking again":               {"rising", 50_000, 8, nil, 200, 4000, 1106},                                        // without 7,445
+		"silence":                     {"conversions", 30_000, 4, nil, 0, 500, 178},                                       // without 1,101
+		"MOSS while nothing changes":  {"churn", 15_000, 4, nil, 0, 1200, 880},                                            // without 1,410
 	} {
 		t.Run(part, func(t *testing.T) {
 			e := &Experiment{Scenario: x.scenario, Items: x.scenario.DefaultItems(), Horizon: x.horizon, Runs: x.runs, Seed: 9, Lateness: Lateness{Mean: 100}}
 			if x.scenario.OwnDelays() {
 				e.Lateness = x.scenario.DefaultLateness()
 			}
-			settings := Settings{Policies: []string{"robust"}, HalfLives: x.lives, LookAgain: x.again}
-			lost := playInstead(t, e, settings, itself).DynamicRegret.Mean
+			settings := Settings{Policies: []string{"robust"}}
+			parts := func(l *config.Learner) { l.HalfLives, l.LookAgain = x.lives, x.again }
+			lost := playInstead(t, e, settings, itself, parts).DynamicRegret.Mean
 			t.Logf("%s: %.0f; about %.0f is expected", part, lost, x.itself)
 			require.Less(t, lost, x.ceiling, part)
 			e.Runs = 1 // they lose as much in each
 			for name, none := range nonLearners {
-				require.Greater(t, playInstead(t, e, settings, none).DynamicRegret.Mean, x.ceiling, "%s: %s", part, name)
+				require.Greater(t, playInstead(t, e, settings, none, parts).DynamicRegret.Mean, x.ceiling, "%s: %s", part, name)
 			}
 		})
 	}
@@ -74,7 +77,7 @@ func TestRobust_NeedsItsParts(t *testing.T) {
 // However users select, no propensity collapses.
 func TestRobust_PropensitiesHaveAFloor(t *testing.T) {
 	for _, noise := range []float64{0, 0.01, 0.1} {
-		e := &Experiment{Scenario: Switching, Items: 10, Horizon: 20_000, Runs: 1, Seed: 1, Noise: noise, Lateness: Lateness{Mean: 100}}
+		e := &Experiment{Scenario: "switching", Items: 10, Horizon: 20_000, Runs: 1, Seed: 1, Noise: noise, Lateness: Lateness{Mean: 100}}
 		p, err := newPlayer(e, combine(t, e, Settings{Policies: []string{"robust"}})[0], 0)
 		require.NoError(t, err)
 		least := 1.0
@@ -94,7 +97,7 @@ func TestRobust_PropensitiesHaveAFloor(t *testing.T) {
 // with probability below 1e-8: it leaves six standard deviations more. Propensities of users without noise are too small by a
 // factor of 10 and more, for rare items.
 func TestRobust_PropensitiesAreFrequencies(t *testing.T) {
-	for _, scenario := range []Scenario{Stationary, Switching, NoiseFifth, Tastes, TastesFar} {
+	for _, scenario := range []Scenario{"stationary", "switching", "noise:20", "tastes", "tastes:8"} {
 		e := &Experiment{Scenario: scenario, Items: scenario.DefaultItems(), Horizon: 20_000, Runs: 1, Seed: 3, Lateness: Lateness{Mean: 100}}
 		p, err := newPlayer(e, combine(t, e, Settings{Policies: []string{"robust"}})[0], 0)
 		require.NoError(t, err)
@@ -132,8 +135,8 @@ func TestRobust_IsLeftOutWhereItDoesNotFit(t *testing.T) {
 		e Experiment
 		s Settings
 	}{
-		"robust looks at payoffs": {Experiment{Scenario: Stationary}, Settings{Delays: []string{"qpmd", "direct"}, Policies: []string{"robust"}}},
-		"one known distribution":  {Experiment{Scenario: Blocks}, Settings{Policies: []string{"robust", "moss"}}},
+		"robust looks at payoffs": {Experiment{Scenario: "stationary"}, Settings{Delays: []string{"qpmd", "direct"}, Policies: []string{"robust"}}},
+		"one known distribution":  {Experiment{Scenario: "blocks"}, Settings{Policies: []string{"robust", "moss"}}},
 	} {
 		x.e.Items, x.e.Horizon, x.e.Runs = 5, 100, 1
 		all, notes, err := Combine(&x.e, &x.s)

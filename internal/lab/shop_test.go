@@ -16,17 +16,26 @@ import (
 // selecting are the scenarios whose users all select, as the paper has it.
 func selecting() (all []Scenario) {
 	for _, s := range Scenarios() {
-		if shops[s] == nil {
+		if s.definition().shop == nil {
 			all = append(all, s)
 		}
 	}
 	return all
 }
 
-func shopWorld(t *testing.T, s Scenario, n int, horizon int64, run int) *world {
-	w, err := newWorld(&Experiment{Scenario: s, Items: n, Horizon: horizon, Seed: 4}, run)
+func shopWorld(t *testing.T, s Scenario, n int, horizon int64, run int) *World {
+	w, err := NewWorld(&Experiment{Scenario: s, Items: n, Horizon: horizon, Seed: 4}, run)
 	require.NoError(t, err)
 	return w
+}
+
+// shops are the other scenarios.
+func shops() map[Scenario]*shop {
+	all := map[Scenario]*shop{}
+	for _, d := range ofShops {
+		all[d.name] = d.shop
+	}
+	return all
 }
 
 // TestShops_UsersDoAsDefined compares users by the definitions, with random numbers of their own, with the world's selections, and
@@ -34,20 +43,20 @@ func shopWorld(t *testing.T, s Scenario, n int, horizon int64, run int) *world {
 // comparisons miss that by chance with a probability below 1e-6.
 func TestShops_UsersDoAsDefined(t *testing.T) {
 	const seed, draws, n = 8, 20_000, 6
-	for s, x := range shops {
+	for s, x := range shops() {
 		w := shopWorld(t, s, n, draws, 0)
 		rng := rand.New(rand.NewPCG(seed, 8))
 		var selected, expected, literal, squares float64
 		for range draws {
-			w.next()
+			w.Next()
 			order := make([]int32, w.n)
 			for k, at := range rng.Perm(w.n) {
 				order[k] = int32(at)
 			}
-			if at := w.shop.selects(w, order); at >= 0 {
+			if at := w.Select(order); at >= 0 {
 				selected += w.mean(order[at])
 			}
-			expected += w.shop.earns(w, order, w.window)
+			expected += w.Earns(order)
 			if at := literalVisit(rng, s, x, w, order); at >= 0 {
 				mean := w.mean(order[at])
 				literal += mean
@@ -61,22 +70,22 @@ func TestShops_UsersDoAsDefined(t *testing.T) {
 }
 
 // literalVisit is the position that a user of the world's window selects; -1 for none.
-func literalVisit(rng *rand.Rand, s Scenario, x *shop, w *world, order []int32) int {
+func literalVisit(rng *rand.Rand, s Scenario, x *shop, w *World, order []int32) int {
 	with := func(p float64) bool { return rng.Float64() < p }
-	if with(x.unseen) || s == AbandonNear && with(math.Pow(0.7, float64(w.window))) ||
-		s == AbandonFar && with(1-math.Pow(0.85, float64(w.window-1))) {
+	if with(x.unseen) || s == "abandon:near" && with(math.Pow(0.7, float64(w.window))) ||
+		s == "abandon:far" && with(1-math.Pow(0.85, float64(w.window-1))) {
 		return -1
 	}
 	takes := func(k int) bool {
 		place := float64(w.candidates[order[k]]) / float64(len(w.means[0])-1)
 		switch {
 		case x.apart:
-			return with(w.shop.taken[0][w.candidates[order[k]]])
+			return with(w.customers.taken[0][w.candidates[order[k]]])
 		case x.swaps && w.t > w.horizon/2:
 			place = 1 - place
 		}
 		a := x.low + (x.high-x.low)*place
-		if s == AbandonPlace {
+		if s == "abandon:place" {
 			a *= math.Pow(0.9, float64(k))
 		}
 		return with(a)
@@ -107,21 +116,21 @@ func literalVisit(rng *rand.Rand, s Scenario, x *shop, w *world, order []int32) 
 // TestShops_TheBestIsThatOfAllPermutations: in the mean over windows the best ranking earns the value that regret is measured
 // against.
 func TestShops_TheBestIsThatOfAllPermutations(t *testing.T) {
-	for s, x := range shops {
+	for s, x := range shops() {
 		for n := 1; n <= 5; n++ {
 			w := shopWorld(t, s, n, 40, n)
 			for range 40 {
-				w.next()
+				w.Next()
 				var ceiling float64
 				for k, q := range w.q {
 					w.window = k + 1
-					ceiling += q * w.shop.bestMean(w)
+					ceiling += q * w.Best()
 				}
 				best := math.Inf(-1)
 				permutations(n, func(order []int32) {
 					var value float64
 					for k, q := range w.q {
-						value += q * w.shop.earns(w, order, k+1)
+						value += q * w.earns(order, k+1)
 					}
 					best = max(best, value)
 				})
@@ -166,7 +175,7 @@ func (h *checkedLearner) Unselected(fb delay.Feedback) {
 // Each impression ends with a selection or, shopTimeout impressions later, without one. The learner receives each once, with the
 // order that was shown.
 func TestShops_LearnersReceiveImpressionsWithoutASelection(t *testing.T) {
-	for _, s := range []Scenario{Abandon, AbandonMany, Cascade} {
+	for _, s := range []Scenario{"abandon", "abandon:many", "cascade"} {
 		e := &Experiment{Scenario: s, Items: s.DefaultItems(), Horizon: 3000, Runs: 1, Seed: 3}
 		c := combine(t, e, Settings{Policies: []string{"moss"}})[0]
 		p, err := newPlayer(e, c, 0)
@@ -188,7 +197,7 @@ func TestShops_LearnersReceiveImpressionsWithoutASelection(t *testing.T) {
 // TestBlockedByMean_CostsLittleWhereUsersDeviate: where users' tastes deviate from the utilities, or some take anything, they select items that
 // the model takes for blocked. In falling utility moss loses 7,000, 10,300 and 2,400 on these worlds, in falling mean 2,000, 3,700 and 1,100.
 func TestBlockedByMean_CostsLittleWhereUsersDeviate(t *testing.T) {
-	for s, most := range map[Scenario]float64{Tastes: 3200, TastesFar: 6300, NoiseFifth: 1700} {
+	for s, most := range map[Scenario]float64{"tastes": 3200, "tastes:8": 6300, "noise:20": 1700} {
 		e := defaults(s, 5)
 		e.Runs = 8
 		r := regretOf(t, e, Settings{Policies: []string{"moss"}})
@@ -204,7 +213,7 @@ func TestPerImpression_EarnsWhereUsersLeave(t *testing.T) {
 	earnedBy := func(s Scenario, policy, delay string) float64 {
 		e := defaults(s, 5)
 		e.Runs = 3
-		if s == AbandonMany || s == Cascade || s == CascadeAnti || policy == "greedy" { // others' means lie six standard errors or more from their bounds
+		if s == "abandon:many" || s == "cascade" || s == "cascade:anti" || policy == "greedy" { // others' means lie six standard errors or more from their bounds
 			e.Runs = 8
 		}
 		r := regretOf(t, e, Settings{Policies: []string{policy}, Delays: []string{delay}})
@@ -212,12 +221,12 @@ func TestPerImpression_EarnsWhereUsersLeave(t *testing.T) {
 		return r.Payoff / r.Best
 	}
 	earned := func(s Scenario, policy string) float64 { return earnedBy(s, policy, "direct") }
-	for s, least := range map[Scenario]float64{Abandon: 0.95, AbandonAnti: 0.95, AbandonShort: 0.95, AbandonMany: 0.92, Cascade: 0.93, CascadeAnti: 0.9, Unseen: 0.97} {
+	for s, least := range map[Scenario]float64{"abandon": 0.95, "abandon:anti": 0.95, "abandon:short": 0.95, "abandon:many": 0.92, "cascade": 0.93, "cascade:anti": 0.9, "unseen": 0.97} {
 		require.Greater(t, earned(s, "moss"), least, s)
 	}
 	for policy, least := range map[string]float64{"klucb": 0.92, "greedy": 0.8, "egreedy": 0.8} {
-		require.Greater(t, earned(AbandonAnti, policy), least, policy)
+		require.Greater(t, earned("abandon:anti", policy), least, policy)
 	}
-	require.Less(t, earnedBy(AbandonAnti, "moss", "qpmd"), 0.8)
-	require.Less(t, earnedBy(CascadeAnti, "moss", "qpmd"), 0.8)
+	require.Less(t, earnedBy("abandon:anti", "moss", "qpmd"), 0.8)
+	require.Less(t, earnedBy("cascade:anti", "moss", "qpmd"), 0.8)
 }

@@ -10,7 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/internal/learners"
 	"github.com/ranker-worker/ranker-worker/internal/test/theoremtest"
 	"github.com/ranker-worker/ranker-worker/policy"
 )
@@ -47,12 +49,16 @@ var nonLearners = map[string]instead{
 	"deaf":    func(l delay.Learner) delay.Learner { return deaf{l} },
 }
 
-// playInstead plays one combination with something in its learner's place.
-func playInstead(t testing.TB, e *Experiment, s Settings, i instead) *Result {
+// playInstead plays one combination, with changes of its configuration, and with something in its learner's place.
+func playInstead(t testing.TB, e *Experiment, s Settings, i instead, changes ...func(*config.Learner)) *Result {
 	t.Helper()
 	all := combine(t, e, s)
 	require.Len(t, all, 1)
-	learner := all[0].new
+	for _, change := range changes {
+		change(&all[0].Learner)
+	}
+	learner, err := learners.New(&all[0].Learner)
+	require.NoError(t, err)
 	all[0].new = func() delay.Learner { return i(learner()) }
 	results, err := Run(context.Background(), e, all)
 	require.NoError(t, err)

@@ -39,7 +39,7 @@ func (s *stream) Uint64() uint64 {
 	return s.key.Uint64(s.next - 1)
 }
 
-func normal(s *stream) func() float64 { return rand.New(s).NormFloat64 }
+func normalOf(s *stream) func() float64 { return rand.New(s).NormFloat64 }
 
 func (s *stream) float64() float64 {
 	s.next++
@@ -57,9 +57,13 @@ func shuffled(n int, draws *stream) []policy.Item {
 	for i := range order {
 		order[i] = policy.Item(i)
 	}
-	for k := n - 1; k > 0; k-- {
-		j := draws.below(k + 1)
-		order[k], order[j] = order[j], order[k]
-	}
+	shuffle(order, draws)
 	return order
+}
+
+func shuffle(items []policy.Item, draws *stream) {
+	for k := len(items) - 1; k > 0; k-- {
+		j := draws.below(k + 1)
+		items[k], items[j] = items[j], items[k]
+	}
 }

@@ -104,10 +104,10 @@ func (m *traceModel) item(s *binSums) (mean binVector, variance binMatrix) {
 
 // tracesOf is the model that a scenario's items and selections are drawn from; nil for customers, which have none.
 func tracesOf(s Scenario) *traceModel {
-	if s == Customers {
+	if s == "customers" {
 		return nil
 	}
-	correlation := map[Scenario]float64{Traces: 0, TracesAlike: 0.9, TracesContrary: -0.7}[s]
+	correlation := map[Scenario]float64{"traces": 0, "traces-alike": 0.9, "traces-contrary": -0.7}[s]
 	m := &traceModel{bins: 4, mean: binVector{0.035, 0.115, 0.12, 0.18}}
 	deviation := binVector{0.03 * 70 / 300, 0.03 * 230 / 300, 0.06 * 0.4, 0.06 * 0.6}
 	for i := range 4 {
@@ -128,7 +128,7 @@ func tracesOf(s Scenario) *traceModel {
 func TestTraces_OneUpdateForEachSelection(t *testing.T) {
 	const seed = 31
 	draws := newStream(seed, 0, forItems)
-	next := normal(draws)
+	next := normalOf(draws)
 	for range 200 {
 		m := traceModel{bins: 1 + draws.below(mostBins)}
 		n := m.bins

@@ -37,11 +37,12 @@ func TestSilence_LearnsFromPartsAsMuchAsTraces(t *testing.T) {
 	if *tracesCDNOW != "" {
 		theCustomers(t, *tracesCDNOW)
 	}
-	for _, s := range []Scenario{Traces, TracesAlike, TracesContrary} {
+	for _, s := range []Scenario{"traces", "traces-alike", "traces-contrary"} {
 		if *tracesChurn {
-			still := *trades[s]
-			t.Cleanup(func() { *trades[s] = still })
-			trades[s].fewer, trades[s].replaced, trades[s].impressions = true, 100, 20_000
+			d := s.definition()
+			still := *d
+			t.Cleanup(func() { d.fewer, d.impressions, d.delays.replaced = still.fewer, still.impressions, 0 })
+			d.fewer, d.impressions, d.delays.replaced = true, 20_000, 100
 		}
 	}
 	for _, x := range []struct {
@@ -51,14 +52,14 @@ func TestSilence_LearnsFromPartsAsMuchAsTraces(t *testing.T) {
 		most     float64 // of the loss with traces, by the best law
 		law      int
 	}{
-		{TracesAlike, 20, []int64{70, 300, 900, 1800}, 1.1, 2},
-		{Traces, 20, []int64{70, 300, 900, 1800}, 1.25, 2},
-		{TracesContrary, 20, []int64{70, 300, 900, 1800}, 1.25, 0},
-		{Customers, 8, []int64{70, 300, 900, 1800, 3640}, 1, 2},
-		{Customers, 96, []int64{70, 300, 900, 1800, 3640}, 1.1, 2},
+		{"traces-alike", 20, []int64{70, 300, 900, 1800}, 1.1, 2},
+		{"traces", 20, []int64{70, 300, 900, 1800}, 1.25, 2},
+		{"traces-contrary", 20, []int64{70, 300, 900, 1800}, 1.25, 0},
+		{"customers", 8, []int64{70, 300, 900, 1800, 3640}, 1, 2},
+		{"customers", 96, []int64{70, 300, 900, 1800, 3640}, 1.1, 2},
 	} {
 		e := &Experiment{Scenario: x.scenario, Items: x.items, Horizon: x.scenario.DefaultHorizon(), Runs: *tracesRuns, Seed: *tracesSeed}
-		if *tracesChurn && x.scenario == Customers {
+		if *tracesChurn && x.scenario == "customers" {
 			continue
 		}
 		all := combine(t, e, Settings{Policies: []string{"moss"}, Silences: []string{"waits", "at_once", "ages"}})
@@ -121,7 +122,7 @@ func theCustomers(t *testing.T, file string) {
 			*of = append(*of, purchase{days / 7, spent})
 		}
 	}
-	x := trades[Customers]
+	x := Scenario("customers").definition().delays
 	modelled := x.course
 	t.Cleanup(func() { x.course = modelled })
 	x.course = func(items int, draws *stream) paymentSchedule { return dealt(slices.Clone(all), items, draws) }

@@ -10,7 +10,7 @@ import (
 // five deviations of the estimate, and the seeds fixed.
 func TestUserModel(t *testing.T) {
 	for _, noise := range []float64{0, 0.1} {
-		e := &Experiment{Scenario: Catalog, Items: Catalog.DefaultItems(), Horizon: 40_000, Runs: 1, Seed: 7, Noise: noise}
+		e := &Experiment{Scenario: "catalog", Items: Scenario("catalog").DefaultItems(), Horizon: 40_000, Runs: 1, Seed: 7, Noise: noise}
 		all, _, err := Combine(e, &Settings{Policies: []string{"egreedy", "moss", "utility"}})
 		require.NoError(t, err)
 		results, err := Run(t.Context(), e, all)

@@ -1,342 +1,334 @@
 package lab
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
 
+	"github.com/ranker-worker/ranker-worker/internal/simulate"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/policy/admissible"
 )
 
-// world is one run of a scenario: impressions t = 1..horizon. Its random numbers come from the run's streams, and except for
-// Fatigue nothing depends on the policy.
-type world struct {
-	scenario Scenario
+// World is one run of a scenario: its items, and the users of impressions t = 1, 2, … Next begins an impression; the other methods are
+// about the present one. Rankings hold positions among its candidates, in the order shown. Its random numbers come from the run's
+// streams, and except for Fatigue's means nothing depends on rankings. It is not safe for concurrent use.
+type World struct {
+	scenario *definition
 	n        int // candidates per impression
 	horizon  int64
+	period   int64 // Wave's
 	t        int64 // the present impression
+	clock    clock
 
 	candidates []policy.Item // of the present impression, in increasing utility
 	window     int           // of its user
 	luck       float64       // of the payoff: standard normal, or uniform on [0,1)
 
 	lateness lateness
-	market   *eventStream // nil without a delay model
-	awaited  int64        // payoff horizon; beyond any delay if there is none
-	clock    clock
-	fewer    bool // impressions show only some items
+	awaited  int64 // payoff horizon; beyond any delay if there is none
 
 	means   [][]float64 // by level, then by item, or by rank for Ranks
 	centres []float64   // Catalog: of payoffs before clipping
-	periods []period
-	at      int       // index of the present period
-	now     []float64 // present means
-	counts  []int64   // impressions by level
-	// best is the best mean by level and window, if it is the same in all impressions of a level.
-	best [][]float64
-	// lucky is the normal luck below which item 1 pays, with jackpot.
-	lucky   float64
-	jackpot bool
-	factor  float64     // factor of all means: the present tide
+	now     []float64   // present means
+	counts  []int64     // impressions by level
+	lucky   float64     // normal luck below which item 1 pays, with jackpot payoffs
+	factor  float64     // of all means: the present tide
 	loads   []float64   // Fatigue: by item
 	rests   []float64   // Fatigue: means without load
 	tired   policy.Item // Fatigue: the last selection, or nobody
 
-	shop     *customersOf     // nil if all users select
-	news     *news            // only for News
-	visitors *visitors        // nil if payoffs depend on the item alone
-	tastes   *preferenceNoise // nil if all users share one order
+	// Each of these is nil in scenarios without it.
+	events    *eventStream
+	visitors  *visitors
+	customers *customersOf
+	news      *news
+	tastes    *preferenceNoise
 
-	q       []float64 // the distribution of windows
+	q       []float64 // the distribution of windows; nil if they are not drawn
 	upTo    []float64 // its prefix sums
+	order   []int32   // positions in rising utility of the present user
 	windows *stream
-	payoffs *rand.Rand
-	uniform *stream
+	normal  *rand.Rand // of uniform
+	uniform *stream    // payoffs' luck
 	shuffle *stream
 }
 
-func newWorld(e *Experiment, run int) (*world, error) {
+// NewWorld returns a run of an experiment, before its first impression.
+func NewWorld(e *Experiment, run int) (*World, error) {
 	s := e.Scenario
-	w := &world{
-		scenario: s, n: s.Candidates(e.Items), horizon: e.Horizon, clock: s.clock(), fewer: s.fewer(), factor: 1, awaited: e.horizon(),
-		windows: newStream(e.Seed, run, forWindows), uniform: newStream(e.Seed, run, forPayoffs),
-		shuffle: newStream(e.Seed, run, forCandidates),
+	w := &World{
+		scenario: s.definition(), n: s.Candidates(e.Items), horizon: e.Horizon, period: e.period(), clock: s.clock(), factor: 1,
+		awaited: e.horizon(), tired: nobody,
+		windows: newStream(e.Seed, run, forWindows), uniform: newStream(e.Seed, run, forPayoffs), shuffle: newStream(e.Seed, run, forCandidates),
 	}
-	w.payoffs = rand.New(w.uniform)
+	w.normal = rand.New(w.uniform)
 	if w.awaited == 0 {
 		w.awaited = math.MaxInt64
 	}
-	switch t := trades[s]; {
-	case t != nil:
-		w.market = newMarket(t, e.Items, e.Horizon, e.Seed, run)
-		w.means, w.periods = [][]float64{w.market.means()}, []period{{1, 0}}
-	case audiences[s] != nil:
-		w.visitors = newVisitors(audiences[s], e.Items, w.n, e.Horizon, e.Seed, run)
-		w.means, w.periods = [][]float64{w.visitors.means}, []period{{1, 0}}
-	case shops[s] != nil:
-		var means []float64
-		w.shop, means = newShop(shops[s], e, run)
-		w.means, w.periods = [][]float64{means}, []period{{1, 0}}
-	case rhythms[s] != nil:
-		w.means, w.periods = newRhythm(rhythms[s], e.Items, newStream(e.Seed, run, forItems)), []period{{1, 0}}
-	case s == News:
-		w.news = newNews(e, newStream(e.Seed, run, forItems))
-		w.means, w.periods = [][]float64{make([]float64, e.every())}, []period{{1, 0}}
-	case s == Catalog:
-		w.drawCatalog(e.Items, rand.New(newStream(e.Seed, run, forItems)))
-	default:
-		w.means, w.periods = s.levels(e.Items, e.Horizon, e.period())
-	}
-	if w.market == nil {
+	if !s.OwnDelays() {
 		w.lateness = e.lateness().drawn(newStream(e.Seed, run, forDelays))
 	}
-	if p := s.jackpot(); p > 0 {
-		w.jackpot = true
-		w.lucky = math.Sqrt2 * math.Erfinv(2*p-1)
+	var err error
+	if w.q, err = s.distribution(w.n); err != nil {
+		return nil, err
 	}
-	w.counts = make([]int64, len(w.means))
-	if !s.blocks() {
-		var err error
-		if w.q, err = s.windows(w.n); err != nil {
-			return nil, fmt.Errorf("windows of scenario %s: %w", s, err)
-		}
+	if w.q != nil {
 		w.upTo = admissible.Prefix(w.q, make([]float64, w.n))
 	}
+	for i := range w.n {
+		w.candidates = append(w.candidates, policy.Item(i))
+		w.order = append(w.order, int32(i))
+	}
 	w.tastes = newTastes(e, run, w.n)
-	w.candidates = make([]policy.Item, w.n)
-	for i := range w.candidates {
-		w.candidates[i] = policy.Item(i)
-	}
-	if w.shop != nil {
-		w.now = w.means[0]
-		w.shop.findBest(w)
-	}
-	if (s.fixedOrder() || s == Ranks) && !s.moves() {
-		w.rememberBest()
-	}
-	w.now = w.means[w.periods[0].level]
-	if s == Fatigue {
-		w.loads, w.rests, w.tired = make([]float64, w.n), slices.Clone(w.now), nobody
+	w.drawItems(e, run)
+	w.counts = make([]int64, len(w.means))
+	if w.scenario.payoffs == jackpot {
+		w.lucky = math.Sqrt2 * math.Erfinv(2*w.means[0][0]-1)
 	}
 	return w, nil
 }
 
-func (w *world) rememberBest() {
-	w.best = make([][]float64, len(w.means))
-	for level, means := range w.means {
-		w.best[level] = make([]float64, w.n)
-		for k := range w.best[level] {
-			w.best[level][k] = policy.BestMean(means, k+1)
-		}
+// drawItems sets the means and the scenario's own part.
+func (w *World) drawItems(e *Experiment, run int) {
+	d := w.scenario
+	switch {
+	case d.delays != nil:
+		w.events = newEventStream(d.delays, w.clock, e.Items, e.Horizon, e.Seed, run)
+		w.means = [][]float64{w.events.means()}
+	case d.contexts != nil:
+		w.visitors = newVisitors(d.contexts, e.Items, w.n, e.Horizon, e.Seed, run)
+		w.means = [][]float64{w.visitors.means}
+	case d.shop != nil:
+		w.customers = newCustomersOf(d.shop, e, run)
+		w.means = [][]float64{w.customers.means}
+		w.now = w.means[0]
+		w.customers.findBest(w)
+	case d.draw != nil:
+		w.means = d.draw(w, e.Items, rand.New(newStream(e.Seed, run, forItems)))
+	default:
+		w.means = d.levels(e.Items)
 	}
 }
 
-const (
-	catalogMean  = 0.75
-	catalogSD    = 0.08
-	catalogNoise = 0.23
-)
-
-// drawCatalog draws the items. Their numbers are the utility order, which is random, since items are drawn alike.
-func (w *world) drawCatalog(items int, draws *rand.Rand) {
-	w.centres = make([]float64, items)
-	means := make([]float64, items)
-	for i := range means {
-		w.centres[i] = unit(catalogMean + catalogSD*draws.NormFloat64())
-		means[i] = clippedMean(w.centres[i], catalogNoise)
-	}
-	w.means, w.periods = [][]float64{means}, []period{{1, 0}}
-}
-
-func clippedMean(mean, sd float64) float64 {
-	cdf := func(x float64) float64 { return 0.5 * math.Erfc(-x/math.Sqrt2) }
-	pdf := func(x float64) float64 { return math.Exp(-x*x/2) / math.Sqrt(2*math.Pi) }
-	low, high := (0-mean)/sd, (1-mean)/sd
-	return mean*(cdf(high)-cdf(low)) + sd*(pdf(low)-pdf(high)) + 1 - cdf(high)
-}
-
-func (w *world) next() {
+// Next begins the next impression.
+func (w *World) Next() {
+	d := w.scenario
 	w.t++
-	if w.at+1 < len(w.periods) && w.periods[w.at+1].from == w.t {
-		w.at++
-		w.now = w.means[w.periods[w.at].level]
+	level := 0
+	if d.level != nil {
+		level = d.level(w)
 	}
-	w.counts[w.periods[w.at].level]++
+	w.now = w.means[level]
+	w.counts[level]++
 	w.window = w.drawWindow()
-	if w.scenario.normal() {
-		w.luck = w.payoffs.NormFloat64()
-	} else {
+	if d.payoffs == bernoulli {
 		w.luck = w.uniform.float64()
+	} else {
+		w.luck = w.normal.NormFloat64()
+	}
+	if d.move != nil {
+		d.move(w)
+	}
+	if w.events != nil {
+		w.events.next(w.t)
+		if d.delays.tide != nil {
+			w.factor = d.delays.tide(w.clock.at(w.t))
+		}
 	}
 	switch {
-	case w.market != nil:
-		w.market.next(w.t)
-		if w.market.tide != nil {
-			w.factor = w.market.tide(w.clock.at(w.t))
-		}
-	case rhythms[w.scenario] != nil:
-		w.turn(rhythms[w.scenario])
-	case w.scenario == Wandering:
-		wander(w.t, w.now)
-	case w.scenario == Daily:
-		w.rise()
-	case w.loads != nil:
-		w.tire()
-	}
-	switch {
-	case w.scenario == Changing || w.scenario == Ranks:
-		for k := w.n - 1; k > 0; k-- {
-			j := w.shuffle.below(k + 1)
-			w.candidates[k], w.candidates[j] = w.candidates[j], w.candidates[k]
-		}
+	case d.reorders:
+		shuffle(w.candidates, w.shuffle)
 	case w.visitors != nil:
 		w.visitors.next(w.candidates)
 	case w.news != nil:
 		w.news.next(w)
-	case w.fewer:
+	case d.fewer:
 		w.drawCandidates()
 	}
 	if w.tastes != nil {
-		w.tastes.next()
+		w.tastes.next(w.order)
 	}
-	if w.shop != nil {
-		w.shop.next(w)
-	}
-}
-
-func wander(t int64, means []float64) {
-	for i := range means {
-		means[i] = 0.5 + 0.3*math.Sin(2*math.Pi*(float64(t)/wanderingTurn+float64(7*i%10)/10))
+	if w.customers != nil {
+		w.customers.next(w)
 	}
 }
 
-func (w *world) rise() {
-	wave := 0.3 * math.Sin(2*math.Pi*float64(w.t)/dailyTurn)
-	for i := range w.now {
-		w.now[i] = 0.65 - 0.3*float64(i)/float64(w.n) + wave
-	}
-}
-
-func (w *world) tire() {
-	for i := range w.loads {
-		w.loads[i] *= rested
-	}
-	if w.tired != nobody {
-		w.loads[w.tired] += 1 - rested
-	}
-	for i, load := range w.loads {
-		w.now[i] = w.rests[i] * (1 - load)
-	}
-	w.tired = nobody
-}
-
-func (w *world) drawWindow() int {
+func (w *World) drawWindow() int {
 	if w.q == nil {
 		return 1 + int((w.t-1)*int64(w.n)/w.horizon)
 	}
-	u := w.windows.float64()
-	if w.scenario == Mixed {
-		return 1 + int(u*float64(w.n))
-	}
-	// Short windows are the likeliest.
-	k := 0
-	for k < w.n-1 && u >= w.upTo[k] { // the last is 1
-		k++
-	}
-	return k + 1
+	return simulate.Window(w.upTo, w.windows.float64())
 }
 
-// drawCandidates draws distinct items (R. Floyd's algorithm: J. Bentley, "Programming pearls: A sample of brilliance", CACM 1987)
-// in the order of their utilities.
-func (w *world) drawCandidates() {
-	var live []policy.Item // nil: all
+// drawCandidates draws distinct items, of the live ones if items come and go, in the order of their utilities.
+func (w *World) drawCandidates() {
+	var live []policy.Item
 	items := len(w.means[0])
-	if w.market != nil && w.market.live != nil {
-		live = w.market.live
+	if w.events != nil && w.events.live != nil {
+		live = w.events.live
 		items = len(live)
 	}
-	c := w.candidates[:0]
-	for top := items - w.n; top < items; top++ {
-		x := policy.Item(w.shuffle.below(top + 1))
-		if slices.Contains(c, x) {
-			x = policy.Item(top)
-		}
-		c = append(c, x)
-	}
+	w.candidates = sample(w.shuffle.below, items, w.n, w.candidates)
 	if live != nil {
-		for k, x := range c {
-			c[k] = live[x]
+		for k, x := range w.candidates {
+			w.candidates[k] = live[x]
 		}
+		slices.Sort(w.candidates)
 	}
-	slices.Sort(c)
 }
 
-func (w *world) mean(position int32) float64 {
-	if w.visitors != nil {
-		return w.visitors.mean(position)
-	}
-	if w.scenario == Ranks {
+// mean returns a candidate's mean payoff.
+func (w *World) mean(position int32) float64 {
+	switch {
+	case w.visitors != nil && w.scenario.payoffs == clipped:
+		return simulate.ClippedMean(w.visitors.centres[position], w.scenario.deviation)
+	case w.visitors != nil:
+		return w.visitors.centres[position]
+	case w.scenario.byRank:
 		return w.now[position]
 	}
 	return w.now[w.candidates[position]] * w.factor
 }
 
-// reply is the outcome of a selection.
-type reply struct {
-	payoff float64 // in raw units
-	late   int64   // delay in decisions of the payoff or the expiry
-	paid   bool
-	// undelivered is the part of late in which the payoff waits in an undelivered file.
+// utility returns the present user's utility of a candidate.
+func (w *World) utility(position int32) float64 {
+	if w.tastes != nil {
+		return w.tastes.own[position]
+	}
+	return float64(position)
+}
+
+// favourite returns the place in a ranking, from 0, of the largest utility within the window.
+func (w *World) favourite(ranking []int32, window int, utility func(position int32) float64) (place int) {
+	liked := math.Inf(-1)
+	for k, position := range ranking[:min(window, len(ranking))] {
+		if u := utility(position); u > liked {
+			liked, place = u, k
+		}
+	}
+	return place
+}
+
+// Select returns the place in a ranking, from 0, of the user's selection; −1 for none.
+func (w *World) Select(ranking []int32) int {
+	if w.customers != nil {
+		return w.customers.selects(w, ranking)
+	}
+	return w.favourite(ranking, w.window, w.utility)
+}
+
+// Earns returns the mean payoff of a ranking with the present user, over the luck of selections and payoffs.
+func (w *World) Earns(ranking []int32) float64 { return w.earns(ranking, w.window) }
+
+func (w *World) earns(ranking []int32, window int) float64 {
+	if w.customers != nil {
+		return w.customers.earns(w, ranking, window)
+	}
+	return w.mean(ranking[w.favourite(ranking, window, w.utility)])
+}
+
+// Worth returns the mean of Earns over all windows. Not for windows that are not drawn.
+func (w *World) Worth(ranking []int32) (mean float64) {
+	for k, q := range w.q {
+		mean += q * w.earns(ranking, k+1)
+	}
+	return mean
+}
+
+// Best returns the mean payoff of the best ranking for the present user.
+func (w *World) Best() float64 {
+	switch {
+	case w.customers != nil:
+		return w.customers.bestMean(w)
+	case w.visitors != nil && w.tastes == nil:
+		return w.mean(w.visitors.best(w.window))
+	}
+	return w.bestOf(w.mean)
+}
+
+// bestOf returns the largest value of a candidate that some ranking makes the user select: of which window−1 or more are liked less.
+func (w *World) bestOf(value func(position int32) float64) float64 {
+	best := math.Inf(-1)
+	for _, position := range w.order[w.window-1:] {
+		best = max(best, value(position))
+	}
+	return best
+}
+
+// bestFixed returns Σ_w q_w·max_{i≥w} L_i, the mean of the best fixed ranking so far. scratch has room for n numbers.
+func (w *World) bestFixed(scratch []float64) float64 {
+	total := scratch[:w.n]
+	clear(total)
+	for level, count := range w.counts {
+		for i, mean := range w.means[level] {
+			total[i] += float64(count) * mean
+		}
+	}
+	return admissible.Best(total, w.q)
+}
+
+// Reply is the outcome of a selection.
+type Reply struct {
+	Payoff float64 // in raw units
+	Late   int64   // delay in impressions of the payoff or the expiry
+	Paid   bool
+	// undelivered is the part of Late in which the payoff waits in an undelivered file.
 	undelivered int64
 	parts       []part // in the order of time
 }
 
 // part is a partial payoff.
 type part struct {
-	late int64   // delay in decisions
+	late int64   // delay in impressions
 	sum  float64 // cumulated, within the range, in raw units
 }
 
-// reply returns the outcome of the user's selection by the payoff horizon. The luck is the same for all candidates. It is called
-// once per impression, since it adds load (Fatigue).
-func (w *world) reply(position int32) reply {
+// Reply returns the outcome by the payoff horizon of the user's selection of a candidate. The luck is the same for all candidates. It is
+// called once per impression at most.
+func (w *World) Reply(position int32) Reply {
 	w.tired = w.candidates[position]
-	var r reply
+	var r Reply
 	switch {
-	case w.market == nil:
-		r = reply{payoff: w.payoff(position), late: w.lateness.draw(w.horizon), paid: true}
-	case w.market.sums:
-		return w.market.replyInParts(w.candidates[position], w.luck, w.awaited)
+	case w.events == nil:
+		r = Reply{Payoff: w.payoff(position), Late: w.lateness.draw(w.horizon), Paid: true}
+	case w.events.sums:
+		return w.events.replyInParts(w.candidates[position], w.luck, w.awaited)
 	default:
-		r = w.market.reply(w.t, w.candidates[position], w.luck, w.factor)
+		r = w.events.reply(w.t, w.candidates[position], w.luck, w.factor)
 	}
-	if w.market != nil && w.market.daily {
-		r.undelivered = w.market.nightFrom(w.t + 1 + r.late)
-		r.late += r.undelivered
+	if w.events != nil && w.events.daily {
+		r.undelivered = w.events.nightFrom(w.t + 1 + r.Late)
+		r.Late += r.undelivered
 	}
-	if !r.paid || r.late >= w.awaited {
-		return reply{late: w.awaited}
+	if !r.Paid || r.Late >= w.awaited {
+		return Reply{Late: w.awaited}
 	}
 	return r
 }
 
 // payoff returns the payoff where all selections are paid.
-func (w *world) payoff(position int32) float64 {
-	switch {
-	case w.visitors != nil:
-		return w.visitors.payoff(position, w.luck)
-	case w.scenario.Gaussian():
+func (w *World) payoff(position int32) float64 {
+	switch w.scenario.payoffs {
+	case normal:
 		return w.mean(position) + w.luck
-	case w.scenario == Catalog:
-		return unit(w.centres[w.candidates[position]] + catalogNoise*w.luck)
-	case w.jackpot && w.candidates[position] != 0:
+	case clipped:
+		return unit(w.centre(position) + w.scenario.deviation*w.luck)
+	case jackpot:
+		if w.candidates[position] == 0 {
+			return indicator(w.luck < w.lucky)
+		}
 		return unit(w.mean(position) + jackpotNoise*w.luck)
-	case w.jackpot:
-		return indicator(w.luck < w.lucky)
 	}
 	return indicator(w.luck < w.mean(position))
+}
+
+// centre returns the mean of clipped payoffs before clipping.
+func (w *World) centre(position int32) float64 {
+	if w.visitors != nil {
+		return w.visitors.centres[position]
+	}
+	return w.centres[w.candidates[position]]
 }
 
 func unit(x float64) float64 { return min(max(x, 0), 1) }
@@ -346,37 +338,4 @@ func indicator(is bool) float64 {
 		return 1
 	}
 	return 0
-}
-
-// bestMean returns the mean payoff of the best ranking for the present window.
-func (w *world) bestMean() float64 {
-	if w.shop != nil {
-		return w.shop.bestMean(w)
-	}
-	if w.tastes != nil {
-		return w.bestOwn()
-	}
-	if w.visitors != nil {
-		return w.visitors.best(w.window)
-	}
-	if w.best != nil {
-		return w.best[w.periods[w.at].level][w.window-1]
-	}
-	best := math.Inf(-1)
-	for _, item := range w.candidates[w.window-1:] {
-		best = max(best, w.now[item])
-	}
-	return best * w.factor
-}
-
-// bestFixed returns Σ_w q_w·max_{i≥w} L_i, the mean of the best fixed ranking so far. scratch has room for n numbers.
-func (w *world) bestFixed(scratch []float64) float64 {
-	total := scratch[:w.n]
-	clear(total)
-	for level, count := range w.counts {
-		for i, mean := range w.means[level] {
-			total[i] += float64(count) * mean
-		}
-	}
-	return admissible.Best(total, w.q)
 }

@@ -54,9 +54,9 @@ func TestTable(t *testing.T) {
 			}
 		}
 		require.Equal(t, 1, makers, "%s is made in one way", k.Name)
-		payoffs, scenario := config.Stochastic, lab.Lazy
+		payoffs, scenario := config.Stochastic, lab.Scenario("lazy")
 		if k.IsAdversarial() {
-			payoffs, scenario = config.Adversarial, lab.Stationary
+			payoffs, scenario = config.Adversarial, "stationary"
 		}
 		for _, d := range config.Delays() {
 			t.Run(k.Name+" "+string(d), func(t *testing.T) {

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
-	"strconv"
 	"testing"
 	"time"
 
@@ -19,89 +17,14 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// converting are the users of the laboratory's scenario `conversions`, several times over, a learner each: ten items of which
-// 2 to 10 percent convert, and a payoff that is sent only for a conversion, 3,000 seconds later in the mean.
-type converting struct {
-	base     event.Millis // of the first impression
-	rates    [][]float64  // by learner and item; the items are in the order of their utilities
-	lost     []float64    // by learner
-	expected []float64    // loss of ranking by utility
-}
-
-const (
-	conversionItems   = 10
-	conversionWait    = 3000.0
-	conversionHorizon = 12_000 // seconds, and impressions of a learner
-)
-
-func newConverting(seed uint64, learners int, base event.Millis) *converting {
-	u := &converting{base: base, lost: make([]float64, learners), expected: make([]float64, learners)}
-	for l := range learners {
-		rates := make([]float64, conversionItems)
-		for k, item := range rand.New(rand.NewPCG(seed, uint64(l))).Perm(conversionItems) {
-			rates[item] = 0.02 + 0.08*float64(k)/(conversionItems-1)
-		}
-		u.rates = append(u.rates, rates)
-	}
-	return u
-}
-
-// of returns an impression's learner, and its random numbers.
-func (u *converting) of(n int) (learner int, at event.Millis, rng *rand.Rand) {
-	learner = n % len(u.lost)
-	return learner, u.base + event.Millis(n/len(u.lost))*1000, rand.New(rand.NewPCG(uint64(n), 77))
-}
-
-// Impression implements platform.Users.
-func (u *converting) Impression(n int) (event.Impression, event.Millis, []platform.Record) {
-	learner, at, _ := u.of(n)
-	i := event.Impression{ID: fmt.Appendf(nil, "i-%d", n), Learner: fmt.Appendf(nil, "l%d", learner), HasUtilities: true}
-	for item := range conversionItems {
-		i.Candidates = append(i.Candidates, event.Candidate{Item: []byte(strconv.Itoa(item)), Utility: float64(item)})
-	}
-	return i, at, nil
-}
-
-// Respond implements platform.Users.
-func (u *converting) Respond(n int, items [][]byte) ([]platform.Record, error) {
-	learner, at, rng := u.of(n)
-	window := 1
-	for total, x := (1-math.Pow(0.7, conversionItems))/0.3, rng.Float64(); window < conversionItems; window++ {
-		if x -= math.Pow(0.7, float64(window-1)) / total; x < 0 {
-			break
-		}
-	}
-	selected, best := 0, 0.0
-	for _, name := range items[:window] {
-		item, err := strconv.Atoi(string(name))
-		if err != nil {
-			return nil, err
-		}
-		selected = max(selected, item)
-	}
-	rates := u.rates[learner]
-	for item := window - 1; item < conversionItems; item++ { // items that a user with this window can be made to select
-		best = max(best, rates[item])
-	}
-	u.lost[learner] += best - rates[selected]
-	u.expected[learner] += best - rates[conversionItems-1]
-	id := fmt.Appendf(nil, "i-%d", n)
-	records := []platform.Record{{At: at + 500, Topic: event.Selections, Selection: event.Selection{ID: id, Item: strconv.AppendInt(nil, int64(selected), 10)}}}
-	if luck, late := rng.Float64(), rng.Float64(); luck < rates[selected] {
-		wait := -conversionWait * math.Log1p(late*math.Expm1(-conversionHorizon/conversionWait))
-		records = append(records, platform.Record{At: at + event.Millis(wait*1000), Topic: event.Payoffs, Payoff: event.Payoff{ID: id, Payoff: 1}})
-	}
-	return records, nil
-}
-
 // TestPipeline_SilenceTeaches: payoffs come only for conversions, and late; a worker is killed, and Redis
 // is rolled back. The learners' mean loss equals the laboratory's, to 10 percent and six standard errors (a
 // false alarm in 10⁹, if runs were normal), which is below the loss of learners that wait for deadlines.
 func TestPipeline_SilenceTeaches(t *testing.T) {
 	t.Parallel()
-	const learners, each, runs = 5, conversionHorizon, 16
+	const learners, each, runs = 5, 12_000, 16
+	e := &lab.Experiment{Scenario: "conversions", Items: 10, Horizon: each, Runs: runs, Seed: 5}
 	regret := func(silence ...string) *lab.Result {
-		e := &lab.Experiment{Scenario: lab.Conversions, Items: conversionItems, Horizon: each, Runs: runs, Seed: 5}
 		combinations, _, err := lab.Combine(e, &lab.Settings{Policies: []string{"moss"}, Silences: silence})
 		require.NoError(t, err)
 		results, err := lab.Run(t.Context(), e, combinations)
@@ -110,22 +33,22 @@ func TestPipeline_SilenceTeaches(t *testing.T) {
 	}
 	there, waits := regret(), regret("waits")
 	testenv.One(t, func(t *testing.T, env testenv.Env) {
-		base := time.Now().Add(-24 * time.Hour).UnixMilli() // brokers take no times that are far ahead
 		w := newWorld(t, env, 1, conversionLearners(learners))
-		users := newConverting(9, learners, base)
+		others := *e
+		others.Seed = 9
+		users := newLaboratory(t, &others, learners)
 		got, sent := w.disturbed(t, users, learners*each, 64, false)
 		require.Positive(t, got["impressions.defaulted"])
 		require.Equal(t, int64(sent.Payoffs), got["payoffs.applied"], "%v", got)
 
-		var mean, expected float64
+		var mean float64
 		for l := range learners {
-			mean += users.lost[l] / learners
-			expected += users.expected[l] / learners
+			mean += (users.best[l] - users.earned[l]) / learners
 		}
 		deviation := *there.Regret.SD
 		most := 1.1*there.Regret.Mean + 6*deviation*math.Sqrt(1.0/learners+1.0/runs)
-		t.Logf("lost: %.1f of %.1f (%.1f); the laboratory %.1f, with a deviation of %.1f; if silence waits, %.1f; at most %.1f", mean, expected,
-			users.lost, there.Regret.Mean, deviation, waits.Regret.Mean, most)
+		t.Logf("lost: %.1f; the laboratory %.1f, with a deviation of %.1f; if silence waits, %.1f; at most %.1f", mean,
+			there.Regret.Mean, deviation, waits.Regret.Mean, most)
 		require.Less(t, mean, most)
 		require.Less(t, most, waits.Regret.Mean, "or the test would say nothing")
 	})

@@ -2,68 +2,13 @@ package e2e
 
 import (
 	"fmt"
-	"slices"
-	"strconv"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/ranker-worker/ranker-worker/internal/lab"
-	"github.com/ranker-worker/ranker-worker/internal/platform"
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
-	"github.com/ranker-worker/ranker-worker/stream/event"
 )
-
-// leaving are users of the laboratory who leave without a good item in their window: several runs, a learner each.
-type leaving struct {
-	base         event.Millis
-	visits       []*lab.Visits // by learner
-	earned, best float64       // in the mean over the luck of users
-}
-
-const (
-	leavingItems     = 20
-	leavingIntervals = 1000 // milliseconds between impressions of a learner
-)
-
-// of is the learner of an impression, and when it is made.
-func (u *leaving) of(n int) (learner int, at event.Millis) {
-	return n % len(u.visits), u.base + event.Millis(n/len(u.visits))*leavingIntervals
-}
-
-// Impression implements platform.Users.
-func (u *leaving) Impression(n int) (event.Impression, event.Millis, []platform.Record) {
-	learner, at := u.of(n)
-	i := event.Impression{ID: fmt.Appendf(nil, "i-%d", n), Learner: fmt.Appendf(nil, "l%d", learner), HasUtilities: true}
-	for item := range leavingItems {
-		i.Candidates = append(i.Candidates, event.Candidate{Item: strconv.AppendInt(nil, int64(item), 10), Utility: float64(item)})
-	}
-	return i, at, nil
-}
-
-// Respond implements platform.Users. Rankings of the one partition come in the order of impressions.
-func (u *leaving) Respond(n int, items [][]byte) ([]platform.Record, error) {
-	learner, at := u.of(n)
-	order := make([]int32, len(items))
-	for k, name := range items {
-		item, err := strconv.Atoi(string(name))
-		if err != nil {
-			return nil, err
-		}
-		order[k] = int32(item)
-	}
-	v := u.visits[learner].Next(order)
-	u.earned, u.best = u.earned+v.Earned, u.best+v.Best
-	if v.Place < 0 {
-		return nil, nil
-	}
-	id := fmt.Appendf(nil, "i-%d", n)
-	return []platform.Record{
-		{At: at + 500, Topic: event.Selections, Selection: event.Selection{ID: id, Item: slices.Clone(items[v.Place])}},
-		{At: at + event.Millis(1+v.Late)*leavingIntervals, Topic: event.Payoffs, Payoff: event.Payoff{ID: id, Payoff: v.Payoff}},
-	}, nil
-}
 
 // TestPipeline_EarnsWhereUsersLeave: more than half of the impressions have no selection, depending on the ranking. Through a kill, a
 // rollback of Redis and a rebuild, the payoff per impression equals the laboratory's with the same users, to a tenth. A learner of
@@ -73,8 +18,8 @@ func (u *leaving) Respond(n int, items [][]byte) ([]platform.Record, error) {
 // three. So this fails without cause less often than once in 10⁶, if plays were normal.
 func TestPipeline_EarnsWhereUsersLeave(t *testing.T) {
 	t.Parallel()
-	const learners, each = 4, 4000
-	e := &lab.Experiment{Scenario: lab.AbandonAnti, Items: leavingItems, Horizon: each, Lateness: lab.Lateness{Mean: 64}, PayoffHorizon: 400,
+	const learners, each, items = 4, 4000, 20
+	e := &lab.Experiment{Scenario: "abandon:anti", Items: items, Horizon: each, Lateness: lab.Lateness{Mean: 64}, PayoffHorizon: 400,
 		Runs: learners, Seed: 11}
 	combinations, _, err := lab.Combine(e, &lab.Settings{Policies: []string{"moss"}, Delays: []string{"direct", "qpmd"}})
 	require.NoError(t, err)
@@ -98,12 +43,9 @@ func TestPipeline_EarnsWhereUsersLeave(t *testing.T) {
 func playLeaving(t *testing.T, env testenv.Env, e *lab.Experiment) (earned, best float64) {
 	t.Helper()
 	lines := "policy: utility\n    default: true" // nobody uses it
-	users := &leaving{base: time.Now().Add(-24 * time.Hour).UnixMilli()}
+	users := newLaboratory(t, e, e.Runs)
 	for l := range e.Runs {
 		lines += fmt.Sprintf("\n  l%d: {payoffs: stochastic, policy: moss, payoff_horizon: 400s, selection_timeout: 50s, seed: %d}", l, l)
-		v, err := lab.NewVisits(e, l)
-		require.NoError(t, err)
-		users.visits = append(users.visits, v)
 	}
 	w := newWorld(t, env, 1, lines)
 	all := e.Runs * int(e.Horizon)
@@ -114,5 +56,9 @@ func playLeaving(t *testing.T, env testenv.Env, e *lab.Experiment) (earned, best
 	require.Less(t, unselected, 0.7)
 	w.lawful(t)
 	w.replayed(t, int64(all), int64(all)/2) // which records a killed worker had read at each decision is not always known
-	return users.earned / float64(all), users.best / float64(all)
+	for l := range e.Runs {
+		earned += users.earned[l] / float64(all)
+		best += users.best[l] / float64(all)
+	}
+	return earned, best
 }

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -157,7 +158,7 @@ func (s *study) table(b *bytes.Buffer, results []*lab.Result) {
 		rule += "---|"
 	}
 	fmt.Fprintf(b, "%s\n%s\n", header, rule)
-	for _, r := range lab.Ordered(results) {
+	for _, r := range slices.SortedStableFunc(slices.Values(results), byRegret) {
 		fmt.Fprintf(b, "| %s | %.0f | %.0f | %.0f |", r.Label(), r.Regret.Mean, *r.Regret.Stderr, *r.Regret.SD)
 		for _, bound := range bounds {
 			if bound.of != nil {
@@ -168,6 +169,8 @@ func (s *study) table(b *bytes.Buffer, results []*lab.Result) {
 	}
 	b.WriteString("\n")
 }
+
+func byRegret(a, b *lab.Result) int { return cmp.Compare(a.Regret.Mean, b.Regret.Mean) }
 
 func optional(x *float64) string {
 	if x == nil {

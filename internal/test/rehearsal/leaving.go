@@ -18,7 +18,7 @@ import (
 // utility, and each impression has all of them.
 type Leaving struct {
 	World
-	visits *lab.Visits
+	users *lab.World
 }
 
 // leavingInterval is the time between impressions in milliseconds.
@@ -27,7 +27,7 @@ const leavingInterval = 1000
 // NewLeaving plays a run. If leavers count, a user who left is known to the learner after 50 impressions. Otherwise it maximises payoff per
 // selection. Payoffs after the experiment's horizon do not count.
 func NewLeaving(e *lab.Experiment, run int, leavers bool, settings ...config.Setting) (*Leaving, error) {
-	v, err := lab.NewVisits(e, run)
+	users, err := lab.NewWorld(e, run)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +36,7 @@ func NewLeaving(e *lab.Experiment, run int, leavers bool, settings ...config.Set
 	if err != nil {
 		return nil, err
 	}
-	w := &Leaving{World: World{Learner: l}, visits: v}
+	w := &Leaving{World: World{Learner: l}, users: users}
 	made, err := learners.New(&w.Learner)
 	if err != nil {
 		return nil, err
@@ -88,35 +88,37 @@ func (w *Leaving) rank(imp *event.Impression, d *delay.Decision) {
 
 // visit lets the next user look at a ranking, and schedules the records and updates of its selection and payoff.
 func (w *Leaving) visit(l delay.Learner, imp *event.Impression, d *delay.Decision, items []policy.Item, horizon int64, leavers bool, later func(int64, func(at int64))) {
-	v := w.visits.Next(d.Order)
+	w.users.Next()
+	place := w.users.Select(d.Order)
 	id := slices.Clone(imp.ID)
 	fb := delay.Feedback{Began: imp.Time, Instance: d.Instance, Candidates: items, Order: slices.Clone(d.Order)}
-	if v.Place < 0 {
+	if place < 0 {
 		if leavers {
 			later(w.Learner.SelectionTimeout.Milliseconds()/leavingInterval+1, func(int64) { l.Unselected(fb) })
 		}
 		return
 	}
-	fb.Item = items[d.Order[v.Place]]
+	fb.Item = items[d.Order[place]]
 	if len(d.Propensities) > 0 {
-		fb.Propensity = d.Propensities[v.Place]
+		fb.Propensity = d.Propensities[place]
 	}
 	if len(d.Expected) > 0 {
-		fb.Expected, fb.HasExpected = d.Expected[v.Place], true
+		fb.Expected, fb.HasExpected = d.Expected[place], true
 	}
 	l.Selected(fb)
 	w.put(event.Selections, event.AppendSelection(nil, &event.Selection{ID: id, Item: imp.Candidates[fb.Item].Item, Time: imp.Time, HasTime: true}))
-	late := min(1+v.Late, horizon+1)
+	r := w.users.Reply(d.Order[place])
+	late := min(1+r.Late, horizon+1)
 	later(late, func(at int64) {
 		if fb.Age = at - fb.Began; late > horizon {
 			fb.Defaulted = true
 		} else {
-			fb.Payoff = v.Payoff
-			w.put(event.Payoffs, event.AppendPayoff(nil, &event.Payoff{ID: id, Payoff: v.Payoff, Time: at, HasTime: true}))
+			fb.Payoff = r.Payoff
+			w.put(event.Payoffs, event.AppendPayoff(nil, &event.Payoff{ID: id, Payoff: r.Payoff, Time: at, HasTime: true}))
 		}
 		l.Paid(fb)
 	})
 }
 
 // Worth returns the mean payoff of a ranking with these users: order holds utility ranks in the order shown.
-func (w *Leaving) Worth(order []int32) float64 { return w.visits.Worth(order) }
+func (w *Leaving) Worth(order []int32) float64 { return w.users.Worth(order) }
