@@ -10,7 +10,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/plural"
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/broker"
-	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
 var (
@@ -19,26 +18,10 @@ var (
 	ErrConfirm = errors.New("nothing was changed: repeat with --yes")
 )
 
-// patience bounds the retries of transient errors of the log.
-const patience = 15 * time.Second
-
-// retry repeats a call that may fail transiently, such as during a leader election.
-func retry(ctx context.Context, try func() error) error {
-	for end := time.Now().Add(patience); ; {
-		err := try()
-		if err == nil || ctx.Err() != nil || time.Now().After(end) || errors.Is(err, task.ErrUnsupported) {
-			return err
-		}
-		if sleep(ctx, 200*time.Millisecond) != nil {
-			return err
-		}
-	}
-}
-
 // stopped fails if the coordinator knows a live worker of the group.
 func (tool *Tool) stopped(ctx context.Context) error {
 	var g broker.Group
-	err := retry(ctx, func() (err error) {
+	err := broker.Retry(ctx, func(ctx context.Context) (err error) {
 		g, err = tool.broker.Group(ctx)
 		return err
 	})

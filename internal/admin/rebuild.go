@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream"
+	"github.com/ranker-worker/ranker-worker/stream/broker"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 	"github.com/ranker-worker/ranker-worker/stream/task"
@@ -178,7 +180,7 @@ func (tool *Tool) emptyCut(d *task.Description) state.Meta {
 
 // committed returns the group's committed offsets by input topic, -1 for none.
 func (tool *Tool) committed(ctx context.Context, p int32) (offsets []int64, err error) {
-	err = retry(ctx, func() error {
+	err = broker.Retry(ctx, func(ctx context.Context) (err error) {
 		offsets, err = tool.broker.Partition(p).Committed(ctx)
 		return err
 	})
@@ -233,21 +235,26 @@ func (tool *Tool) firstDecision(ctx context.Context, p int32, d *task.Descriptio
 func (tool *Tool) decisions(ctx context.Context, p int32, d *task.Description, f func(*decision) (goOn bool)) error {
 	dec := event.NewDecoder(event.Limits{})
 	log := &d.Topics[event.Rankings]
-	fenced := map[int64]bool{}
+	var owners task.Owners
 	decided := false
 	var order []partition.InputStep // of the first order record, if it precedes the first decision
-	for next := log.LogStart; next < log.End; {
-		got, err := tool.fetch(ctx, p, event.Rankings, next, 1<<20)
-		if err != nil {
+	for rankings := tool.broker.Partition(p).Reader(event.Rankings, log.LogStart, log.End); ; {
+		got, err := rankings.Next(ctx)
+		switch {
+		case errors.Is(err, io.EOF) && rankings.Offset() < log.End:
+			return fmt.Errorf("%s[%d] has records after offset %d, but sends none", tool.broker.Topic(event.Rankings), p, rankings.Offset())
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
 			return err
 		}
-		for _, m := range got.Markers {
-			fenced[m.Producer.ID] = true
+		for i := range got.Markers {
+			owners.Mark(&got.Markers[i])
 		}
 		for i := range got.Records {
 			var r event.Ranking
 			o := &got.Origins[i]
-			if log.LogStart == 0 && (o.Transactional || !fenced[o.Producer.ID]) {
+			if log.LogStart == 0 && !owners.Wrote(o) {
 				continue
 			}
 			if n, ok := partition.OrderNumber(&got.Records[i], tool.cfg.Kafka.Group, p); ok && n == 1 && !decided {
@@ -271,22 +278,22 @@ func (tool *Tool) decisions(ctx context.Context, p int32, d *task.Description, f
 				return nil
 			}
 		}
-		if got.Next <= next {
-			return fmt.Errorf("%s[%d] has records after offset %d, but sends none", tool.broker.Topic(event.Rankings), p, next)
-		}
-		next = got.Next
 	}
-	return nil
 }
 
-func (tool *Tool) fetch(ctx context.Context, p int32, topic event.Topic, offset int64, bytes int) (got task.Fetched, err error) {
-	err = retry(ctx, func() (err error) {
-		limited, cancel := context.WithTimeout(ctx, 10*time.Second)
-		defer cancel()
-		got, err = tool.broker.Partition(p).Fetch(limited, task.Fetch{Topic: topic, Offset: offset, MaxBytes: bytes, MaxWait: time.Second})
-		return err
-	})
-	return got, err
+// firstRecord returns the first record from an offset to a log's end; nil without one.
+func (tool *Tool) firstRecord(ctx context.Context, p int32, topic event.Topic, from, end int64) (*partition.Record, error) {
+	for r := tool.broker.Partition(p).Reader(topic, from, end); ; {
+		got, err := r.Next(ctx)
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil, nil
+		case err != nil:
+			return nil, err
+		case len(got.Records) > 0:
+			return &got.Records[0], nil
+		}
+	}
 }
 
 // findGaps compares the beginnings of the logs with the group's first decision. Earlier impressions
@@ -307,27 +314,27 @@ func (tool *Tool) findGaps(ctx context.Context, plan *rebuildPlan, d *task.Descr
 		plan.beginWith(first.steps)
 	}
 	since := int64(math.MinInt64)
-	got, err := tool.fetch(ctx, plan.p, event.Impressions, in.Offset, 1)
+	rec, err := tool.firstRecord(ctx, plan.p, event.Impressions, in.Offset, d.Topics[event.Impressions].End)
 	if err != nil {
 		return err
 	}
-	if len(got.Records) > 0 {
-		since = got.Records[0].Timestamp - tool.machine.ParkingTime
+	if rec != nil {
+		since = rec.Timestamp - tool.machine.ParkingTime
 	}
 	for _, topic := range []event.Topic{event.Selections, event.Payoffs} {
 		f := &d.Topics[topic]
 		if topic == event.Selections && !tool.machine.HasSelections || f.LogStart == 0 {
 			continue
 		}
-		got, err := tool.fetch(ctx, plan.p, topic, f.LogStart, 1)
+		rec, err := tool.firstRecord(ctx, plan.p, topic, f.LogStart, f.End)
 		switch {
 		case err != nil:
 			return err
-		case len(got.Records) == 0:
+		case rec == nil:
 			plan.miss(tool, topic, f, "all %d records before it are gone", f.LogStart)
-		case got.Records[0].Timestamp > since:
+		case rec.Timestamp > since:
 			plan.miss(tool, topic, f, "records before %s are gone, and belonged to impressions from %s on",
-				time.UnixMilli(got.Records[0].Timestamp).UTC().Format(time.RFC3339), time.UnixMilli(since).UTC().Format(time.RFC3339))
+				time.UnixMilli(rec.Timestamp).UTC().Format(time.RFC3339), time.UnixMilli(since).UTC().Format(time.RFC3339))
 		}
 	}
 	return nil

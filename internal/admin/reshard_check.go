@@ -101,11 +101,11 @@ func (tool *Tool) gone(ctx context.Context, v *view) error {
 		if w.Offset < 0 || w.Offset < facts.LogStart || w.Offset >= facts.End {
 			continue
 		}
-		got, err := tool.fetch(ctx, v.number, t, w.Offset, 1)
+		rec, err := tool.firstRecord(ctx, v.number, t, w.Offset, facts.End)
 		if err != nil {
 			return err
 		}
-		if len(got.Records) > 0 && task.Matches(w, &got.Records[0]) {
+		if rec != nil && task.Matches(w, rec) {
 			return fmt.Errorf("%w (%s[%d] has the record at offset %d)", ErrNotRecreated, tool.broker.Topic(t), v.number, w.Offset)
 		}
 	}

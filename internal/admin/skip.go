@@ -73,7 +73,7 @@ func (tool *Tool) Skip(ctx context.Context, q SkipQuery) (*SkipReport, error) {
 		return nil, fmt.Errorf("%w: the state is at offset %d of %s[%d]", ErrReadPast, in.Offset, name, q.Partition)
 	}
 	var u *broker.Unreadable
-	err = retry(ctx, func() error {
+	err = broker.Retry(ctx, func(ctx context.Context) (err error) {
 		u, err = tool.broker.Partition(q.Partition).Unreadable(ctx, topic, q.Offset)
 		return err
 	})

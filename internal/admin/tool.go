@@ -195,7 +195,7 @@ func (tool *Tool) topicPartitions(ctx context.Context) (int, error) {
 }
 
 func (tool *Tool) describe(ctx context.Context, p int32) (d task.Description, err error) {
-	err = retry(ctx, func() error {
+	err = broker.Retry(ctx, func(ctx context.Context) (err error) {
 		d, err = tool.broker.Partition(p).Describe(ctx)
 		return err
 	})

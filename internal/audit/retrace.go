@@ -5,7 +5,9 @@ package audit
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
@@ -128,31 +130,49 @@ type log struct {
 	topics  [event.Topics]piece
 	decoder *event.Decoder
 	ranking event.Ranking
-	fenced  map[int64]bool
+	owners  task.Owners
 }
 
-// piece is a fetched part of a topic, from one offset to another.
+// piece is the last answer of a topic's reader.
 type piece struct {
-	from, next, end int64
-	task.Fetched
-	at int // of the last requested record
+	reader *broker.Reader[*task.Fetched]
+	answer *task.Fetched
+	from   int64 // offset from which the answer was read
+	at     int   // of the last requested record
 }
 
 func (t *Topics) log(ctx context.Context, p int32) *log {
-	l := &log{ctx: ctx, t: t, p: p, decoder: event.NewDecoder(event.Limits{}), fenced: map[int64]bool{}}
-	for topic := range l.topics {
-		f := &t.partitions[p].Topics[topic]
-		l.topics[topic] = piece{from: f.LogStart, next: f.LogStart, end: f.End}
+	l := &log{ctx: ctx, t: t, p: p, decoder: event.NewDecoder(event.Limits{})}
+	for topic := range event.Topic(event.Topics) {
+		l.open(topic, t.partitions[p].Topics[topic].LogStart)
 	}
 	if len(t.bases) > 0 {
 		m := &t.bases[p].Meta
-		w := &l.topics[event.Rankings]
-		w.from, w.next = m.Rankings, m.Rankings
-		for _, id := range append(slices.Clone(m.FormerProducers), m.ProducerID) {
-			l.fenced[id] = true
-		}
+		l.open(event.Rankings, m.Rankings)
+		l.owners = append(slices.Clone(m.FormerProducers), m.ProducerID)
 	}
 	return l
+}
+
+// open makes a topic's reader begin at an offset.
+func (l *log) open(topic event.Topic, offset int64) {
+	end := l.t.partitions[l.p].Topics[topic].End
+	l.topics[topic] = piece{reader: l.t.broker.Partition(l.p).Reader(topic, offset, end), answer: &task.Fetched{}, from: offset}
+}
+
+// read reads a topic's next piece; ok is false at the end.
+func (l *log) read(topic event.Topic) (ok bool, err error) {
+	w := &l.topics[topic]
+	from := w.reader.Offset()
+	f, err := w.reader.Next(l.ctx)
+	switch {
+	case errors.Is(err, io.EOF):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	w.answer, w.from, w.at = f, from, 0
+	return true, nil
 }
 
 func (l *log) Record(topic event.Topic, offset int64) (*partition.Record, error) {
@@ -160,79 +180,43 @@ func (l *log) Record(topic event.Topic, offset int64) (*partition.Record, error)
 	if offset < l.t.partitions[l.p].Topics[topic].LogStart {
 		return nil, nil // deleted
 	}
-	if offset < w.from || offset > w.next {
-		if err := l.fetch(topic, offset); err != nil {
-			return nil, err
-		}
+	if offset < w.from || offset > w.reader.Offset() {
+		l.open(topic, offset)
 	}
 	for {
-		if w.at >= len(w.Records) || w.at > 0 && w.Records[w.at-1].Offset >= offset {
+		all := w.answer.Records
+		if w.at >= len(all) || w.at > 0 && all[w.at-1].Offset >= offset {
 			w.at = 0
 		}
-		for ; w.at < len(w.Records); w.at++ {
-			if rec := &w.Records[w.at]; rec.Offset >= w.end {
-				return nil, nil
-			} else if rec.Offset >= offset {
+		for ; w.at < len(all); w.at++ {
+			if rec := &all[w.at]; rec.Offset >= offset {
 				return rec, nil
 			}
 		}
-		if w.next >= w.end {
-			return nil, nil
-		}
-		before := w.next
-		if err := l.fetch(topic, w.next); err != nil {
+		if ok, err := l.read(topic); !ok {
 			return nil, err
 		}
-		if w.next == before {
-			return nil, nil // the rest belongs to an open transaction
-		}
 	}
-}
-
-const pieceBytes = 1 << 20
-
-// fetch reads the piece from an offset on.
-func (l *log) fetch(topic event.Topic, offset int64) error {
-	w := &l.topics[topic]
-	err := broker.Retry(l.ctx, func(ctx context.Context) (err error) {
-		w.Fetched, err = l.t.broker.Partition(l.p).Fetch(ctx, task.Fetch{Topic: topic, Offset: offset, MaxBytes: pieceBytes, MaxWait: time.Second})
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("reading %s[%d] from offset %d: %w", l.t.broker.Topic(topic), l.p, offset, err)
-	}
-	w.from, w.next, w.at = offset, w.Next, 0
-	return nil
 }
 
 // Ranking implements replay.Log. Like a task, it skips rankings by others than the group's owners.
 func (l *log) Ranking() (*replay.Ranking, error) {
 	w := &l.topics[event.Rankings]
 	for {
-		for ; w.at < len(w.Records); w.at++ {
-			rec, o := &w.Records[w.at], &w.Origins[w.at]
-			switch {
-			case rec.Offset >= w.end:
-				return nil, nil
-			case !l.mine(rec, o):
+		for ; w.at < len(w.answer.Records); w.at++ {
+			rec, o := &w.answer.Records[w.at], &w.answer.Origins[w.at]
+			if !l.mine(rec, o) {
 				continue
 			}
 			w.at++
 			order, _ := partition.OrderNumber(rec, l.t.cfg.Kafka.Group, l.p)
 			return &replay.Ranking{Offset: rec.Offset, Order: order, Key: rec.Key, Value: rec.Value, Steps: o.Steps, Seen: o.Seen}, nil
 		}
-		if w.next >= w.end {
-			return nil, nil
-		}
-		before := w.next
-		if err := l.fetch(event.Rankings, w.next); err != nil {
+		if ok, err := l.read(event.Rankings); !ok {
 			return nil, err
 		}
-		if w.next == before {
-			return nil, nil
-		}
-		for _, m := range w.Markers {
-			l.fenced[m.Producer.ID] = true
+		for i := range w.answer.Markers {
+			l.owners.Mark(&w.answer.Markers[i])
 		}
 	}
 }
@@ -242,5 +226,5 @@ func (l *log) mine(rec *partition.Record, o *task.Origin) bool {
 		(l.decoder.Ranking(&l.ranking, rec.Value) != nil || l.ranking.Decision.Group != l.t.cfg.Kafka.Group) {
 		return false
 	}
-	return l.t.partitions[l.p].Topics[event.Rankings].LogStart > 0 || !o.Transactional && l.fenced[o.Producer.ID]
+	return l.t.partitions[l.p].Topics[event.Rankings].LogStart > 0 || l.owners.Wrote(o)
 }

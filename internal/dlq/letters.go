@@ -110,43 +110,41 @@ func (r *record) header(key string) (value []byte, ok bool) {
 }
 
 const (
-	fetchBytes = 8 << 20
+	fetchBytes = 1 << 20
 	fetchWait  = 500 * time.Millisecond
 )
 
-// fetch reads once from an offset, and returns the next one: the same if there is nothing yet. It calls use with each committed record, and
-// with control records as records without headers.
-func (b *Box) fetch(ctx context.Context, topic string, partition int, from int64, use func(*record) error) (next int64, err error) {
+// fetch reads once from an offset, and returns the next one: the same if there is nothing yet. It returns committed records, and control
+// records as records without headers.
+func (b *Box) fetch(ctx context.Context, topic string, partition int, from int64) (all []record, next int64, err error) {
 	res, err := b.client.Fetch(ctx, &kafka.FetchRequest{Topic: topic, Partition: partition, Offset: from, MinBytes: 1, MaxBytes: fetchBytes,
 		MaxWait: fetchWait, IsolationLevel: kafka.ReadCommitted})
 	if err == nil {
 		err = res.Error
 	}
 	if err != nil {
-		return from, fmt.Errorf("reading %s[%d] from offset %d: %w", topic, partition, from, err)
+		return nil, from, fmt.Errorf("fetching %s[%d]: %w", topic, partition, err)
 	}
 	for next = from; ; {
 		r, err := res.Records.ReadRecord()
 		if errors.Is(err, io.EOF) {
-			return next, nil
+			return all, next, nil
 		}
 		if err != nil {
-			return next, fmt.Errorf("reading %s[%d] from offset %d: %w", topic, partition, next, err)
+			return nil, from, fmt.Errorf("fetching %s[%d], after offset %d: %w", topic, partition, next-1, err)
 		}
-		one := &record{at: At{topic, partition, r.Offset}, time: r.Time, headers: r.Headers}
+		one := record{at: At{topic, partition, r.Offset}, time: r.Time, headers: r.Headers}
 		if one.key, err = bytesOf(r.Key); err == nil {
 			one.value, err = bytesOf(r.Value)
 		}
 		if err != nil {
-			return next, fmt.Errorf("reading %s: %w", one.at, err)
+			return nil, from, fmt.Errorf("fetching %s: %w", one.at, err)
 		}
 		if r.Offset < next { // of a batch that begins before it
 			continue
 		}
 		next = r.Offset + 1
-		if err := use(one); err != nil {
-			return next, err
-		}
+		all = append(all, one)
 	}
 }
 
@@ -160,19 +158,23 @@ func bytesOf(b kafka.Bytes) ([]byte, error) {
 
 // read reads a partition up to a known end.
 func (b *Box) read(ctx context.Context, topic string, s broker.Span, use func(*record) error) error {
-	for at := s.First; at < s.End; {
-		limited, cancel := context.WithTimeout(ctx, requestTimeout)
-		next, err := b.fetch(limited, topic, s.Partition, at, use)
-		cancel()
+	reader := broker.NewReader(s.First, s.End, func(ctx context.Context, offset int64) ([]record, int64, error) {
+		return b.fetch(ctx, topic, s.Partition, offset)
+	})
+	for {
+		all, err := reader.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
 		if err != nil {
 			return err
 		}
-		if next == at { // the rest is markers, or of an open transaction
-			return nil
+		for i := range all {
+			if err := use(&all[i]); err != nil {
+				return err
+			}
 		}
-		at = next
 	}
-	return nil
 }
 
 const requestTimeout = 15 * time.Second
@@ -237,15 +239,15 @@ func (b *Box) Find(ctx context.Context, at At) (*Letter, error) {
 func (b *Box) Original(ctx context.Context, l *Letter) (at time.Time, replayOf string, found bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	_, err = b.fetch(ctx, l.Of.Topic, l.Of.Partition, l.Of.Offset, func(r *record) error {
-		if r.at == l.Of {
-			of, _ := r.header(headerReplay)
-			at, replayOf, found = r.time, string(of), true
-		}
-		return nil
-	})
+	all, _, err := b.fetch(ctx, l.Of.Topic, l.Of.Partition, l.Of.Offset)
 	if errors.Is(err, kafka.OffsetOutOfRange) {
-		err = nil
+		return at, "", false, nil
 	}
-	return at, replayOf, found, err
+	for i := range all {
+		if r := &all[i]; r.at == l.Of {
+			of, _ := r.header(headerReplay)
+			return r.time, string(of), true, err
+		}
+	}
+	return at, "", false, err
 }

@@ -99,20 +99,23 @@ func (b *Box) lastOf(ctx context.Context, topic string, s broker.Span, most int)
 // follow reads the records behind a span.
 func (b *Box) follow(ctx context.Context, topic string, s broker.Span, use func(*Letter) error) error {
 	for at := s.End; ; {
-		limited, cancel := context.WithTimeout(ctx, requestTimeout)
-		next, err := b.fetch(limited, topic, s.Partition, at, func(r *record) error {
-			if l, ok := letterOf(r); ok {
-				return use(&l)
-			}
-			return nil
+		var all []record
+		err := broker.Retry(ctx, func(ctx context.Context) (err error) {
+			all, at, err = b.fetch(ctx, topic, s.Partition, at)
+			return err
 		})
-		cancel()
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		if err != nil {
 			return fmt.Errorf("following dead letters: %w", err)
 		}
-		at = next
+		for i := range all {
+			if l, ok := letterOf(&all[i]); ok {
+				if err := use(&l); err != nil {
+					return err
+				}
+			}
+		}
 	}
 }

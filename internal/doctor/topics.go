@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -87,7 +88,6 @@ func (d *doctor) describe(ctx context.Context, number int32) (facts task.Descrip
 const (
 	sampledPartitions = 16
 	sampledRecords    = 100
-	sampledBytes      = 1 << 20 // of one partition, approximately
 )
 
 // partitioners examines the placement of keys, by the newest records.
@@ -139,21 +139,20 @@ func (d *doctor) sample(ctx context.Context, t event.Topic, number int32) ([]par
 	if err != nil {
 		return nil, err
 	}
-	p := d.broker.Partition(number)
+	ctx, cancel := context.WithTimeout(ctx, electing)
+	defer cancel()
 	f := &facts.Topics[t]
 	var all []partition.Record
-	for at := max(f.LogStart, f.End-sampledRecords); at < f.End && len(all) < sampledRecords; {
-		got, err := p.Fetch(ctx, task.Fetch{Topic: t, Offset: at, MaxBytes: sampledBytes})
+	for r := d.broker.Partition(number).Reader(t, max(f.LogStart, f.End-sampledRecords), f.End); ; {
+		got, err := r.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, got.Records...)
-		if got.Next <= at { // the rest is of an open transaction
-			break
-		}
-		at = got.Next
 	}
-	return all, nil
 }
 
 // Differences of clocks: above the first nothing expires; synchronised clocks stay below the second.
@@ -193,6 +192,8 @@ func (d *doctor) clock(ctx context.Context) {
 		compare("Kafka's controller", at.Sub(asked.Add(d.now().Sub(asked)/2)))
 		return
 	}
+	ctx, cancel := context.WithTimeout(ctx, electing)
+	defer cancel()
 	stamped, err := d.broker.Partition(0).Stamped(ctx, &d.topic[event.Rankings])
 	switch {
 	case err == nil && stamped.Sub(d.now()) > clockAway: // a broker's clock is not before its last stamp

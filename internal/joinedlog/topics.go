@@ -9,12 +9,8 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/stream/broker"
 	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
 	"github.com/ranker-worker/ranker-worker/stream/task"
-)
-
-const (
-	pieceBytes = 512 << 10
-	pieceWait  = time.Second
 )
 
 // ErrRetention is wrapped if a topic does not reach back far enough.
@@ -22,16 +18,15 @@ var ErrRetention = errors.New("retention has taken what was asked for")
 
 // span is a range of offsets of a partition.
 type span struct {
-	topic  event.Topic
-	name   string
-	number int32
-	from   *broker.Partition
-	first  int64
-	next   int64
-	end    int64
+	topic      event.Topic
+	name       string
+	number     int32
+	reader     *broker.Reader[*task.Fetched]
+	first, end int64
 	// last ends the span at the first record with this time or a later one; 0 is none.
 	last  event.Millis
-	batch task.Fetched
+	done  bool // a record with that time was read
+	batch []partition.Record
 	at    int
 	entry Entry
 }
@@ -58,22 +53,19 @@ func openTopic(ctx context.Context, c *broker.Client, topic event.Topic, q *Quer
 	if from != 0 && topic != event.Impressions { // clocks differ: events may be older than their impression
 		from = max(1, from-halfTime)
 	}
-	var spans []broker.Span
-	err := broker.Retry(ctx, func(ctx context.Context) (err error) {
-		spans, err = c.Spans(ctx, name, from)
-		return err
-	})
+	spans, err := c.Spans(ctx, name, from)
 	if err != nil {
 		return nil, err
 	}
 	var all []Source
 	for i := range spans {
 		s := &spans[i]
-		p := &span{topic: topic, name: name, number: int32(s.Partition), from: c.Partition(int32(s.Partition)), first: s.Since, next: s.Since, end: s.End}
+		p := &span{topic: topic, name: name, number: int32(s.Partition), first: s.Since, end: s.End}
+		p.reader = c.Partition(p.number).Reader(topic, p.first, p.end)
 		if q.To != 0 && (topic == event.Impressions || topic == event.Rankings) {
 			p.last = q.To + halfTime
 		}
-		if (topic == event.Impressions || q.Accept != nil) && s.First > 0 && p.next == s.First {
+		if (topic == event.Impressions || q.Accept != nil) && s.First > 0 && p.first == s.First {
 			if err := p.retained(ctx, q); err != nil {
 				return nil, err
 			}
@@ -110,30 +102,29 @@ func (p *span) Place() string {
 	return fmt.Sprintf("%s[%d] offset %d", p.name, p.number, p.entry.Offset)
 }
 
-func (p *span) Progress() (done, all int64) { return p.next - p.first, p.end - p.first }
+func (p *span) Progress() (done, all int64) {
+	if p.done {
+		return p.end - p.first, p.end - p.first
+	}
+	return min(p.reader.Offset(), p.end) - p.first, p.end - p.first
+}
 
 func (p *span) Close() error { return nil }
 
 func (p *span) Next(ctx context.Context) (*Entry, error) {
-	for p.at == len(p.batch.Records) {
-		if p.next >= p.end {
-			return nil, io.EOF
-		}
-		err := broker.Retry(ctx, func(ctx context.Context) (err error) {
-			p.batch, err = p.from.Fetch(ctx, task.Fetch{Topic: p.topic, Offset: p.next, MaxBytes: pieceBytes, MaxWait: pieceWait})
-			return err
-		})
+	if p.done {
+		return nil, io.EOF
+	}
+	for p.at == len(p.batch) {
+		f, err := p.reader.Next(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if p.at = 0; p.batch.Next <= p.next { // the rest belongs to an open transaction
-			return nil, io.EOF
-		}
-		p.next = p.batch.Next
+		p.batch, p.at = f.Records, 0
 	}
-	p.entry = Entry{Record: p.batch.Records[p.at], Timed: true, Keyed: true}
-	if p.at++; p.entry.Offset >= p.end || p.last != 0 && p.entry.Timestamp >= p.last {
-		p.next, p.at = p.end, len(p.batch.Records)
+	p.entry = Entry{Record: p.batch[p.at], Timed: true, Keyed: true}
+	if p.at++; p.last != 0 && p.entry.Timestamp >= p.last {
+		p.done, p.batch, p.at = true, nil, 0
 		return nil, io.EOF
 	}
 	if p.entry.Cut != nil {

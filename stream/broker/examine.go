@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"time"
 
@@ -197,8 +198,11 @@ func controllerTime(res *kmsg.DescribeQuorumResponse) (time.Time, error) {
 func (p *Partition) Stamped(ctx context.Context, f *task.TopicFacts) (time.Time, error) {
 	const last = 10
 	newest := time.Time{}
-	for at := max(f.LogStart, f.End-last); at < f.End; {
-		got, err := p.Fetch(ctx, task.Fetch{Topic: event.Rankings, Offset: at, MaxBytes: 1 << 20})
+	for r := p.Reader(event.Rankings, max(f.LogStart, f.End-last), f.End); ; {
+		got, err := r.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return newest, nil
+		}
 		if err != nil {
 			return newest, err
 		}
@@ -208,12 +212,7 @@ func (p *Partition) Stamped(ctx context.Context, f *task.TopicFacts) (time.Time,
 		for i := range got.Markers {
 			newest = later(newest, got.Markers[i].Timestamp)
 		}
-		if got.Next <= at {
-			break
-		}
-		at = got.Next
 	}
-	return newest, nil
 }
 
 func later(t time.Time, at event.Millis) time.Time {

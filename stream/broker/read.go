@@ -3,8 +3,15 @@ package broker
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"slices"
 	"time"
 
+	"github.com/segmentio/kafka-go"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
@@ -17,15 +24,26 @@ type Span struct {
 	Since int64
 }
 
-// Spans returns those of the partitions of a topic, which is one of ours, by number. from is in milliseconds since the Unix epoch, 0 for none.
-func (c *Client) Spans(ctx context.Context, topic string, from int64) ([]Span, error) {
+// Spans returns those of a topic's partitions, by number. from is in milliseconds since the Unix epoch, 0 for none.
+func (c *Client) Spans(ctx context.Context, topic string, from int64) (all []Span, err error) {
+	err = Retry(ctx, func(ctx context.Context) (err error) {
+		all, err = c.spans(ctx, topic, from)
+		return err
+	})
+	return all, err
+}
+
+func (c *Client) spans(ctx context.Context, topic string, from int64) ([]Span, error) {
 	l, err := c.fetchMetadata(ctx)
 	if err != nil {
 		return nil, err
 	}
-	n, err := l.existing(topic)
+	missing, n, err := l.partitions(topic)
 	if err != nil {
 		return nil, err
+	}
+	if missing {
+		return nil, fmt.Errorf("%w: %s", errNoTopic, topic)
 	}
 	all := make([]Span, n)
 	var bounds []bound
@@ -51,25 +69,96 @@ func (c *Client) Spans(ctx context.Context, topic string, from int64) ([]Span, e
 	return all, nil
 }
 
+var errNoTopic = errors.New("the topic does not exist")
+
+// Reader reads a partition of a topic in order, up to an end that it had earlier. A is an answer, with some of its records.
+type Reader[A any] struct {
+	fetch     func(ctx context.Context, offset int64) (answer A, next int64, err error)
+	next, end int64
+}
+
+// NewReader returns a reader of the offsets from one to another, without end. fetch returns the records from an offset on, and the offset
+// to continue at, which is the same if the log has no more to read.
+func NewReader[A any](from, end int64, fetch func(ctx context.Context, offset int64) (answer A, next int64, err error)) *Reader[A] {
+	return &Reader[A]{fetch, from, end}
+}
+
+// Next returns the next answer, which may have no records. It returns io.EOF at the end, and earlier if the rest belongs to an open
+// transaction. After another error it can be called again.
+func (r *Reader[A]) Next(ctx context.Context) (answer A, err error) {
+	if r.next >= r.end {
+		return answer, io.EOF
+	}
+	var next int64
+	err = Retry(ctx, func(ctx context.Context) (err error) {
+		answer, next, err = r.fetch(ctx, r.next)
+		return err
+	})
+	switch {
+	case err != nil:
+		return answer, fmt.Errorf("reading from offset %d: %w", r.next, err)
+	case next <= r.next:
+		return answer, io.EOF
+	}
+	r.next = next
+	return answer, nil
+}
+
+// Offset returns the offset at which Next continues.
+func (r *Reader[A]) Offset() int64 { return r.next }
+
 const (
-	attempts       = 5 // how often Retry makes a request before its error counts
+	readerBytes = 512 << 10 // of an answer, packed
+	readerWait  = time.Second
+)
+
+// Reader reads this partition of a topic like Fetch. Answers have no records or markers at the end or behind it.
+func (p *Partition) Reader(t event.Topic, from, end int64) *Reader[*task.Fetched] {
+	return NewReader(from, end, func(ctx context.Context, offset int64) (*task.Fetched, int64, error) {
+		f, err := p.Fetch(ctx, task.Fetch{Topic: t, Offset: offset, MaxBytes: readerBytes, MaxWait: readerWait})
+		if err != nil {
+			return nil, offset, err
+		}
+		if i := slices.IndexFunc(f.Records, func(r partition.Record) bool { return r.Offset >= end }); i >= 0 {
+			f.Records, f.Origins = f.Records[:i], f.Origins[:min(i, len(f.Origins))]
+		}
+		if i := slices.IndexFunc(f.Markers, func(m task.Marker) bool { return m.Offset >= end }); i >= 0 {
+			f.Markers = f.Markers[:i]
+		}
+		return &f, f.Next, nil
+	})
+}
+
+const (
+	patience       = 15 * time.Second // for which Retry repeats a request
 	attemptTimeout = 20 * time.Second
 	attemptPause   = 200 * time.Millisecond
 )
 
-// Retry repeats a failing request up to attempts times, each with a deadline. It does not repeat a request for an offset outside the log.
-func Retry(ctx context.Context, do func(context.Context) error) (err error) {
-	for range attempts {
+// Retry makes a request, with a deadline, and repeats it while it fails, as during the election of a leader. It returns the last error once
+// patience is over, and at once an error that a repeated request would have again.
+func Retry(ctx context.Context, do func(context.Context) error) error {
+	for end := time.Now().Add(patience); ; {
 		limited, cancel := context.WithTimeout(ctx, attemptTimeout)
-		err = do(limited)
+		err := do(limited)
 		cancel()
-		if err == nil || ctx.Err() != nil || errors.Is(err, task.ErrOffsetOutOfRange) {
+		if err == nil || ctx.Err() != nil || lasts(err) || time.Now().After(end) {
 			return err
 		}
 		select {
 		case <-ctx.Done():
+			return err
 		case <-time.After(attemptPause):
 		}
 	}
-	return err
+}
+
+// lasts reports whether a repeated request would have the same error.
+func lasts(err error) bool {
+	for _, lasting := range []error{task.ErrOffsetOutOfRange, kafka.OffsetOutOfRange, task.ErrUnsupported, errNoTopic} {
+		if errors.Is(err, lasting) {
+			return true
+		}
+	}
+	return CannotBeRead(err) && !errors.Is(err, ErrContent)
 }
