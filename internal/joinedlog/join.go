@@ -10,6 +10,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
 // open is a row that has not ended.
@@ -37,7 +38,8 @@ type parked struct {
 	utility    float64
 	hasUtility bool
 	payoff     float64
-	event      uint64 // 0 for none
+	event      uint64       // 0 for none
+	until      event.Millis // event time up to which it waits for a row
 }
 
 // join joins merged records, and emits events.
@@ -51,15 +53,16 @@ type join struct {
 	halves  map[state.ID]*half
 	waiting map[state.ID][]parked
 
-	selectionDue, payoffDue, givenUp dues
-	newest                           [event.Topics]event.Millis
-	now                              event.Millis
-	rankOf                           []int32 // scratch, by item
-	order                            []int32
-	work                             policy.Workspace
-	utilities                        []float64
-	names                            [][]byte
-	err                              error
+	selectionDue, payoffDue, halfDue, waitingDue dues
+
+	newest    [event.Topics]event.Millis // effective times
+	now       event.Millis
+	rankOf    []int32 // scratch, by item
+	order     []int32
+	work      policy.Workspace
+	utilities []float64
+	names     [][]byte
+	err       error
 }
 
 func newJoin(q *Query, log *Log) *join {
@@ -74,8 +77,15 @@ func newJoin(q *Query, log *Log) *join {
 func (j *join) take(h *head) error {
 	topic := h.source.Topic()
 	j.now = h.key
+	if h.refused == nil {
+		j.join(topic, h)
+	}
 	j.newest[topic] = max(j.newest[topic], h.at)
 	j.expire(j.reached())
+	return j.err
+}
+
+func (j *join) join(topic event.Topic, h *head) {
 	switch topic {
 	case event.Impressions:
 		j.impression(h)
@@ -95,16 +105,23 @@ func (j *join) take(h *head) error {
 		}
 		j.arrived(state.IDOf(p.ID), x)
 	}
-	return j.err
 }
 
-// reached returns event time: the least, over topics, of the newest time.
+// reached returns event time: the least, over the input topics, of the newest time. Rankings have the times of their impressions. Behind
+// Query.To no row begins, and these topics are not read to their ends.
 func (j *join) reached() event.Millis {
-	least := min(j.newest[event.Rankings], j.newest[event.Payoffs])
+	least := j.newest[event.Payoffs]
 	if j.q.HasSelections {
 		least = min(least, j.newest[event.Selections])
 	}
-	return least
+	begun := j.newest[event.Impressions]
+	if j.q.Accept != nil {
+		begun = j.newest[event.Rankings]
+	}
+	if j.q.To != 0 && begun >= j.q.To {
+		return least
+	}
+	return min(least, begun)
 }
 
 // end ends all rows that event time has ended.
@@ -170,8 +187,11 @@ func (j *join) emit(e Event) {
 	}
 }
 
+// close frees a row's slot. Payoffs that wait for its selection are dropped.
 func (j *join) close(slot int32) {
-	delete(j.rows, j.slots[slot].id)
+	id := j.slots[slot].id
+	delete(j.rows, id)
+	delete(j.waiting, id)
 	j.slots[slot] = open{}
 	j.free = append(j.free, slot)
 }
@@ -185,17 +205,30 @@ func (j *join) arrived(id state.ID, p parked) {
 			j.again(id)
 		}
 		return
-	case len(j.waiting[id]) == 0:
-		j.givenUp.put(due{at: j.now + j.q.Parking.Milliseconds(), id: id})
+	case len(j.waiting[id]) >= partition.MaxParkedPerID:
+		return
+	case !ok:
+		p.until = max(p.at, j.reached()) + j.q.Parking.Milliseconds()
+		j.waitingDue.put(due{at: p.until, id: id})
 	}
-	if len(j.waiting[id]) < maxWaiting {
-		j.waiting[id] = append(j.waiting[id], p)
+	j.waiting[id] = append(j.waiting[id], p)
+}
+
+// giveUp drops records that have waited too long for an impression. If it has come, they wait for its ranking, or for a selection.
+func (j *join) giveUp(id state.ID, reached event.Millis) {
+	half := j.halves[id]
+	if _, begun := j.rows[id]; begun || half != nil && half.ranking == nil {
+		return
+	}
+	kept := slices.DeleteFunc(j.waiting[id], func(p parked) bool { return p.until < reached })
+	if len(kept) > 0 {
+		j.waiting[id] = kept
+	} else {
+		delete(j.waiting, id)
 	}
 }
 
-// maxWaiting bounds the parked records of an id.
-const maxWaiting = 256
-
+// again joins the waiting records of a row that has just begun, or was just selected.
 func (j *join) again(id state.ID) {
 	all := j.waiting[id]
 	delete(j.waiting, id)
@@ -224,6 +257,7 @@ func (j *join) apply(slot int32, p *parked) bool {
 			j.selected(slot, p)
 		}
 	case p.at > o.deadline:
+	case p.item < 0 && o.selection == 0 && (o.item < 0 || !j.q.HasSelections): // each payoff must name its item
 	case o.item < 0 && o.selection != 0:
 		return false
 	case o.item < 0 && !j.selected(slot, p), p.item >= 0 && p.item != o.item:
@@ -280,7 +314,7 @@ func (j *join) paid(slot int32, p *parked) {
 		return
 	}
 	if p.event != 0 {
-		if slices.Contains(o.events, p.event) {
+		if slices.Contains(o.events, p.event) || len(o.events) >= partition.MaxEventsPerID {
 			return
 		}
 		o.events = append(o.events, p.event)
@@ -338,7 +372,7 @@ func (j *join) expire(reached event.Millis) {
 		}
 	}
 	for {
-		d, ok := j.givenUp.next(j.now)
+		d, ok := j.halfDue.next(j.now)
 		if !ok {
 			break
 		}
@@ -347,7 +381,14 @@ func (j *join) expire(reached event.Millis) {
 			if h.ranking != nil {
 				j.log.Counts.Halves++
 			}
+			j.giveUp(d.id, reached)
 		}
-		delete(j.waiting, d.id)
+	}
+	for {
+		d, ok := j.waitingDue.next(reached)
+		if !ok {
+			break
+		}
+		j.giveUp(d.id, reached)
 	}
 }

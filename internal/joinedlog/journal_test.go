@@ -333,6 +333,24 @@ func TestRead_Bounds(t *testing.T) {
 	require.Equal(t, from.UnixMilli(), log.First)
 }
 
+// TestRead_ToEarlier: rows before Query.To are mature once their deadlines have passed in the other topics, since decisions behind it are
+// not read to their end.
+func TestRead_ToEarlier(t *testing.T) {
+	var l logs
+	for i := range 100 {
+		l.decided(fmt.Sprint(i), 10*i)
+		l.selected(fmt.Sprint(i), "a", 10*i, "")
+	}
+	l.selected("nobody", "a", 5000, "")
+	l.paid("nobody", 0, 5000, "")
+	to, err := time.Parse(time.RFC3339, at(900))
+	require.NoError(t, err)
+	require.EqualValues(t, 100, l.read(t, &Query{HasSelections: true}).Counts.Immature)
+	log := l.read(t, &Query{HasSelections: true, To: to.UnixMilli()})
+	require.EqualValues(t, 90, log.Counts.Unpaid)
+	require.Zero(t, log.Counts.Immature)
+}
+
 func BenchmarkRead(b *testing.B) {
 	var l logs
 	for i := range 20_000 {

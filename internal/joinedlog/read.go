@@ -59,22 +59,22 @@ const often = 4096
 func (l *Log) fill(ctx context.Context, heads []*head, q *Query) error {
 	var first [event.Topics]string // the first refused record
 	j := newJoin(q, l)
-	m, err := newMerged(ctx, heads, func(h *head, why error) {
-		t := h.source.Topic()
-		if l.Counts.Records[t]++; l.Counts.Refused[t] == 0 {
-			first[t] = fmt.Sprintf("%s: %v", h.source.Place(), why)
-		}
-		l.Counts.Refused[t]++
-	})
+	m, err := newMerged(ctx, heads)
 	if err != nil {
 		return err
 	}
 	var records int64
 	for h := m.first(); h != nil; h = m.first() {
+		t := h.source.Topic()
+		l.Counts.Records[t]++
+		if h.refused != nil {
+			if l.Counts.Refused[t]++; l.Counts.Refused[t] == 1 {
+				first[t] = fmt.Sprintf("%s: %v", h.source.Place(), h.refused)
+			}
+		}
 		if err := j.take(h); err != nil {
 			return err
 		}
-		l.Counts.Records[h.source.Topic()]++
 		if records++; records%often == 0 && q.Progress != nil {
 			q.Progress(h.key, records, share(heads))
 		}

@@ -31,6 +31,10 @@ func (j *join) impression(h *head) {
 		return
 	}
 	id := state.IDOf(imp.ID)
+	other := j.halves[id]
+	if other != nil && other.ranking == nil { // of several the first was ranked
+		return
+	}
 	n := len(imp.Candidates)
 	j.utilities, j.names, j.order = j.utilities[:0], j.names[:0], slices.Grow(j.order[:0], n)[:n]
 	for i := range imp.Candidates {
@@ -43,7 +47,7 @@ func (j *join) impression(h *head) {
 		sorted[rank] = j.number(j.names[at])
 	}
 	about := j.about(imp)
-	if other := j.halves[id]; other != nil && other.ranking != nil {
+	if other != nil {
 		delete(j.halves, id)
 		j.decided(id, other.ranking, sorted, about)
 		return
@@ -158,7 +162,7 @@ func (j *join) shadows(d *event.Decision) (all [][]int32) {
 func (j *join) wait(id state.ID, h *half) {
 	h.until = j.now + halfTime
 	j.halves[id] = h
-	j.givenUp.put(due{at: h.until, id: id})
+	j.halfDue.put(due{at: h.until, id: id})
 }
 
 // decided makes a row of both halves, if their candidates agree.

@@ -46,7 +46,7 @@ func (l *lines) rewind() error {
 	return nil
 }
 
-// sort makes l read in the order of time. Unreadable lines come first.
+// sort makes l read in the order of time. Lines without one come first.
 func (h *head) sort(ctx context.Context, l *lines) error {
 	if err := l.rewind(); err != nil {
 		return err
@@ -60,11 +60,8 @@ func (h *head) sort(ctx context.Context, l *lines) error {
 		if err != nil {
 			return err
 		}
-		at := lineAt{offset: l.began, number: l.number}
-		if own, has, err := h.decode(e); err == nil {
-			at.time = effective(e, own, has)
-		}
-		all = append(all, at)
+		at, _ := h.read(e)
+		all = append(all, lineAt{time: at, offset: l.began, number: l.number})
 	}
 	slices.SortStableFunc(all, func(a, b lineAt) int { return cmp.Compare(a.time, b.time) })
 	l.order = &ordered{all: all}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
@@ -29,7 +30,7 @@ type Entry struct {
 	Keyed bool
 }
 
-// head is a source with its next record decoded.
+// head is a source with its next record decoded, or refused.
 type head struct {
 	source  Source
 	limits  event.Limits
@@ -42,16 +43,20 @@ type head struct {
 	selection  event.Selection
 	payoff     event.Payoff
 
-	at   event.Millis // effective time of the record
-	key  event.Millis // largest effective time so far, by which sources are merged
-	done bool
+	refused error        // why the record cannot be read; nil if it can
+	at      event.Millis // effective time of the record
+	key     event.Millis // largest effective time so far, by which sources are merged
+	done    bool
 }
 
 // errNoTime is a record's fault of having no time.
 var errNoTime = errors.New("it has no time, neither of its own nor Kafka's")
 
-// next decodes the next readable record; it calls refused for others.
-func (h *head) next(ctx context.Context, refused func(h *head, why error)) error {
+// unknownTime is the time of a refused record without one.
+const unknownTime = math.MinInt64
+
+// next reads the next record.
+func (h *head) next(ctx context.Context) error {
 	for {
 		e, err := h.source.Next(ctx)
 		if errors.Is(err, io.EOF) {
@@ -64,16 +69,8 @@ func (h *head) next(ctx context.Context, refused func(h *head, why error)) error
 		if e.Value == nil { // a tombstone of a compacted topic, or an order record
 			continue
 		}
-		own, has, err := h.decode(e)
-		if err == nil && !has && !e.Timed {
-			err = errNoTime
-		}
-		if err != nil {
-			refused(h, err)
-			continue
-		}
-		h.at = effective(e, own, has)
-		if l, ok := h.source.(*lines); ok && l.order == nil && h.at < h.key-disorder {
+		h.at, h.refused = h.read(e)
+		if l, ok := h.source.(*lines); ok && l.order == nil && h.at < h.key-disorder && h.at != unknownTime {
 			return errDisorder{l}
 		}
 		h.key = max(h.key, h.at)
@@ -81,15 +78,21 @@ func (h *head) next(ctx context.Context, refused func(h *head, why error)) error
 	}
 }
 
-// effective returns a record's effective time: its own, at most the time at which it was written.
-func effective(e *Entry, own event.Millis, has bool) event.Millis {
+// read decodes a record, and returns its effective time: its own, at most the time at which it was written. That of a refused record is
+// the latter.
+func (h *head) read(e *Entry) (at event.Millis, refused error) {
+	own, has, err := h.decode(e)
 	switch {
-	case !e.Timed:
-		return own
-	case has:
-		return min(own, e.Timestamp)
+	case err == nil && has && e.Timed:
+		return min(own, e.Timestamp), nil
+	case err == nil && has:
+		return own, nil
+	case e.Timed:
+		return e.Timestamp, err
+	case err == nil:
+		err = errNoTime
 	}
-	return e.Timestamp
+	return unknownTime, err
 }
 
 // decode decodes a record, and returns its own time.
@@ -126,16 +129,13 @@ func (h *head) decode(e *Entry) (at event.Millis, has bool, err error) {
 }
 
 // merged merges several sources by their heads' keys, in a binary heap.
-type merged struct {
-	heads   []*head
-	refused func(h *head, why error)
-}
+type merged struct{ heads []*head }
 
 // newMerged starts with the first record of each source.
-func newMerged(ctx context.Context, heads []*head, refused func(*head, error)) (*merged, error) {
-	m := &merged{refused: refused}
+func newMerged(ctx context.Context, heads []*head) (*merged, error) {
+	m := &merged{}
 	for _, h := range heads {
-		if err := h.next(ctx, refused); err != nil {
+		if err := h.next(ctx); err != nil {
 			return nil, err
 		}
 		if !h.done {
@@ -157,7 +157,7 @@ func (m *merged) first() *head {
 
 func (m *merged) pass(ctx context.Context) error {
 	h := m.heads[0]
-	if err := h.next(ctx, m.refused); err != nil {
+	if err := h.next(ctx); err != nil {
 		return err
 	}
 	if h.done {

@@ -63,12 +63,12 @@ const (
 
 // Bounds of the records parked under one id, since an entry is read and written as a whole. A single record may be larger.
 const (
-	maxParkedPerID      = 256
+	MaxParkedPerID      = 256
 	maxParkedBytesPerID = 256 << 10
 )
 
-// maxEventsPerID bounds the payoffs with an event id of one impression, in memory and in stored bytes.
-const maxEventsPerID = 1000
+// MaxEventsPerID bounds the payoffs with an event id of one impression, in memory and in stored bytes.
+const MaxEventsPerID = 1000
 
 func (e *entry) flags() uint64 {
 	var f uint64
@@ -552,7 +552,7 @@ func (d *entryReader) payoffs(e *entry) {
 	if d.err == nil && e.count == 0 {
 		d.fail("a sum of no payoffs")
 	}
-	for n := d.count(maxEventsPerID, "events"); n > 0 && d.err == nil; n-- {
+	for n := d.count(MaxEventsPerID, "events"); n > 0 && d.err == nil; n-- {
 		e.events = append(e.events, d.word())
 	}
 }

@@ -115,7 +115,7 @@ func (m *Machine) mayConclude(in *Input, effective event.Millis, v verdict) erro
 		m.stepping.crowded = true
 	default:
 		return &Wait{For: fmt.Sprintf("parking is full, and %s is not read to its end (join.max_parked, "+
-			"%d bytes, or %d records and %d bytes for one impression)", m.cfg.TopicNames[awaited], m.cfg.MaxParkedBytes, maxParkedPerID, maxParkedBytesPerID)}
+			"%d bytes, or %d records and %d bytes for one impression)", m.cfg.TopicNames[awaited], m.cfg.MaxParkedBytes, MaxParkedPerID, maxParkedBytesPerID)}
 	}
 	return nil
 }
@@ -130,7 +130,7 @@ func (m *Machine) hasRoom(size int) bool {
 	for i := range c.parked {
 		size += len(c.parked[i].value)
 	}
-	return len(c.parked) == 0 || len(c.parked) < maxParkedPerID && size <= maxParkedBytesPerID
+	return len(c.parked) == 0 || len(c.parked) < MaxParkedPerID && size <= maxParkedBytesPerID
 }
 
 // conclude carries out the verdict on a new record.
@@ -358,7 +358,7 @@ func (m *Machine) addUp(l *learner, e *entry, p *event.Payoff, at event.Millis) 
 		if slices.Contains(e.events, h) {
 			return duplicate, nil
 		}
-		if len(e.events) >= maxEventsPerID {
+		if len(e.events) >= MaxEventsPerID {
 			return refused, faultf(event.TooManyEvents, "the impression has %d payoffs with an event id, no more can be kept",
 				len(e.events))
 		}

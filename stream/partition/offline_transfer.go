@@ -172,7 +172,7 @@ func (t *Transfer) makeRoom(e *entry) bool {
 			m.unpark(&have.parked[i])
 			m.ledger.add(ofTopic(have.parked[i].topic, 0, selectionsRead, payoffsRead), -1)
 		}
-		t.orphanParked(e, maxParkedPerID-min(len(have.parked), maxParkedPerID))
+		t.orphanParked(e, MaxParkedPerID-min(len(have.parked), MaxParkedPerID))
 		e.parked = append(have.parked, e.parked...)
 		return true
 	case e.kind == waiting:

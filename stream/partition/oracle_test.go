@@ -231,7 +231,7 @@ func (o *oracle) payoff(p *event.Payoff, now event.Millis) {
 }
 
 func (o *oracle) wait(s *story, r waitingRecord, parked, orphan *int64) {
-	if len(s.waiting) == maxParkedPerID {
+	if len(s.waiting) == MaxParkedPerID {
 		*orphan++
 		return
 	}

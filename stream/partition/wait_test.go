@@ -76,7 +76,7 @@ func TestParking_OneIDIsBounded(t *testing.T) {
 		require.NoError(t, w.read(event.Payoffs, "i-1", fmt.Appendf(nil, `{"impression_id":"i-1","payoff":0.%d}`, i), day))
 	}
 	b := w.m.Account()
-	require.Equal(t, int64(maxParkedPerID), b.Payoffs.Parked-a.Payoffs.Parked)
+	require.Equal(t, int64(MaxParkedPerID), b.Payoffs.Parked-a.Payoffs.Parked)
 	require.Equal(t, b.Payoffs.Orphan, b.Crowded[event.Payoffs])
 }
 
