@@ -17,6 +17,9 @@ func (t *Totals[S]) Published(i int32) S {
 	return s
 }
 
+// Global returns the total of i over all sources that the global Totals has read, this partition included.
+func (t *Totals[S]) Global(i int32) S { return t.whole.others.Get(t.number(i)).sum }
+
 // without returns the sum of i over all sources but one.
 func (t *Totals[S]) without(source, i int32) (sum S) {
 	from := t.others.Get(i).from

@@ -34,6 +34,7 @@ type Totals[S Summand[S]] struct {
 	changes  Changes                        // of own
 	onChange func(i int32, before, after S) // may be nil
 	replace  func(sum, old, by S) (S, bool) // may be nil
+	apart    bool                           // pooled is empty, see KeepApart
 
 	// Of a partition below a global Totals, see Share; pooled is empty then.
 	whole  *Totals[S]
@@ -53,13 +54,17 @@ type part[S any] struct {
 	sum    S
 }
 
-// NewTotals returns empty Totals that call onChange with the old and new total, which may be equal, after each recomputation.
+// NewTotals returns empty Totals that call onChange with the old and new total, which may be equal, after each recomputation. Where no
+// total is kept, both are zero.
 func NewTotals[S Summand[S]](onChange func(i int32, before, after S)) Totals[S] {
 	return Totals[S]{onChange: onChange}
 }
 
 // ReplaceBy sets a shortcut that replaces one value in a sum; ok is false where it would differ from adding all up again.
 func (t *Totals[S]) ReplaceBy(replace func(sum, old, by S) (s S, ok bool)) { t.replace = replace }
+
+// KeepApart makes empty t keep no totals: Pooled adds at each call. It is for values that are long, or whose own part is read alone.
+func (t *Totals[S]) KeepApart() { t.apart = true }
 
 // Grow makes room for entries 0..n-1. It never shrinks.
 func (t *Totals[S]) Grow(n int) {
@@ -77,10 +82,18 @@ func (t *Totals[S]) Len() int { return t.n }
 
 // Pooled returns the total of i over this partition and all sources.
 func (t *Totals[S]) Pooled(i int32) S {
-	if t.whole != nil {
-		return t.whole.without(t.source, t.number(i)).Add(t.own.Get(i))
+	if t.whole != nil || t.apart {
+		return t.Others(i).Add(t.own.Get(i))
 	}
 	return t.pooled.Get(i)
+}
+
+// Others returns the total of i over all other sources.
+func (t *Totals[S]) Others(i int32) S {
+	if t.whole != nil {
+		return t.whole.without(t.source, t.number(i))
+	}
+	return t.others.Get(i).sum
 }
 
 // AllOwn returns this partition's own values, in order of numbers.
@@ -95,6 +108,9 @@ func (t *Totals[S]) AllOwn() []S {
 // Own returns this partition's own value of i.
 func (t *Totals[S]) Own(i int32) S { return t.own.Get(i) }
 
+// EachOwn iterates over this partition's own values in order of numbers, some of them zero. They may be changed meanwhile, see At.
+func (t *Totals[S]) EachOwn() iter.Seq2[int32, *S] { return t.own.All() }
+
 // Changes returns the entries whose own value has changed since Clear. Callers may note other changes in bits of their own.
 func (t *Totals[S]) Changes() *Changes { return &t.changes }
 
@@ -102,6 +118,14 @@ func (t *Totals[S]) Changes() *Changes { return &t.changes }
 func (t *Totals[S]) AddOwn(i int32, s S, what uint8) {
 	own := t.own.At(i)
 	*own = (*own).Add(s)
+	t.Changed(i, what)
+}
+
+// At returns this partition's own value of i, to be changed in place; Changed must follow.
+func (t *Totals[S]) At(i int32) *S { return t.own.At(i) }
+
+// Changed notes with bits, at least one of them set, that this partition's own value of i has been changed in place.
+func (t *Totals[S]) Changed(i int32, what uint8) {
 	t.changes.Note(i, what)
 	t.pool(i)
 }
@@ -205,10 +229,10 @@ func (t *Totals[S]) TakeStaged() {
 }
 
 func (t *Totals[S]) pool(i int32) {
-	if t.whole != nil {
+	if t.whole != nil || t.apart {
 		if t.onChange != nil {
-			now := t.Pooled(i)
-			t.onChange(i, now, now) // the previous total is not kept
+			var none S
+			t.onChange(i, none, none)
 		}
 		return
 	}
