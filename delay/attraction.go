@@ -1,9 +1,8 @@
 package delay
 
 import (
-	"bytes"
 	"errors"
-	"strconv"
+	"slices"
 
 	"github.com/ranker-worker/ranker-worker/policy"
 )
@@ -23,6 +22,7 @@ const hashAttraction = "attraction"
 // depend on the order of impressions.
 type attraction struct {
 	table   *policy.Table // Sums.R: impressions with a selection; Sums.N: all
+	counts  tableColumn   // the table's
 	belief  policy.Belief
 	nothing float64 // normalised payoff of an impression without a selection
 
@@ -35,20 +35,50 @@ func newAttraction(nothing float64) *attraction {
 		s := a.table.Pooled(i)
 		return policy.Evidence{W: float64(s.N), R: s.R, Q: s.R}
 	})
+	a.counts = tableColumn{newColumn(&a.table.Totals, format[policy.Sums]{
+		hash: hashAttraction, pooled: true,
+		append: func(dst []byte, s policy.Sums) []byte { return appendWords(dst, int64(s.R), s.N-int64(s.R)) },
+		parse:  parseAttraction,
+		equal:  same[policy.Sums],
+	}), a.table}
 	return a
+}
+
+// tableColumn is a column of a table's sums. It is no evidence of payoffs, so an item is fresh in this table apart.
+type tableColumn struct {
+	column[policy.Sums]
+	table *policy.Table
+}
+
+func (c *tableColumn) share(whole statistic, source int32, number func(policy.Item) policy.Item) {
+	c.table.ShareTable(whole.(*tableColumn).table, source, number)
+}
+
+func (c *tableColumn) differs(policy.Item) bool { return false }
+
+func (c *tableColumn) forget(i policy.Item) {
+	c.column.forget(i)
+	c.table.Forget(i)
+}
+
+func (c *tableColumn) Release(i policy.Item) { c.table.Release(i) }
+
+func (b *base) learnAttraction(nothing float64) {
+	b.attraction = newAttraction(nothing)
+	b.keepColumn(&b.attraction.counts)
 }
 
 // LearnAttraction makes a learner without state maximise payoff per impression. nothing is the normalised payoff of an impression without a
 // selection. Unselected then needs the ranking in its feedback. A policy that is not policy.Estimating ignores it.
 func (d *Direct) LearnAttraction(nothing float64) {
 	if _, ok := d.ranker().(policy.Estimating); ok {
-		d.attraction = newAttraction(nothing)
+		d.learnAttraction(nothing)
 	}
 }
 
 // LearnAttraction makes a learner without state maximise payoff per impression. nothing is the normalised payoff of an impression without a
 // selection. Unselected then needs the ranking in its feedback.
-func (r *Robust) LearnAttraction(nothing float64) { r.attraction = newAttraction(nothing) }
+func (r *Robust) LearnAttraction(nothing float64) { r.learnAttraction(nothing) }
 
 // ended counts an impression that ended, with or without the selection of fb.Item. Without its ranking it is not counted.
 func (a *attraction) ended(fb *Feedback, selected bool) {
@@ -138,76 +168,17 @@ func (b *base) ShareOnTop(i policy.Item) (share float64, ok bool) {
 	return a.share(i, c.Mean, c.Kappa()).Mean, true
 }
 
-func (a *attraction) forget(i policy.Item) {
-	if a.table.Own(i) != (policy.Sums{}) {
-		a.table.Changes().Note(i, policy.SumsChanged)
-	}
-	a.table.Forget(i)
-}
-
-// takeOver adds another learner's counts.
-func (a *attraction) takeOver(from *attraction, numbers []policy.Item) {
-	for i, to := range numbers {
-		if s := from.table.Own(policy.Item(i)); s != (policy.Sums{}) {
-			a.table.AddOwn(to, s, policy.SumsChanged)
-		}
-	}
-}
-
-// harvest writes the changed counts of this partition.
-func (a *attraction) harvest(r Recorder, to *writer) {
-	for i := range a.table.Changes().All() {
-		to.field = strconv.AppendInt(to.field[:0], int64(i), 10)
-		s := a.table.Own(i)
-		if s == (policy.Sums{}) {
-			r.Field(hashAttraction, to.field, nil)
-			continue
-		}
-		to.value = strconv.AppendInt(to.value[:0], int64(s.R), 10)
-		to.value = strconv.AppendInt(append(to.value, ' '), s.N-int64(s.R), 10)
-		r.Field(hashAttraction, to.field, to.value)
-	}
-	a.table.Changes().Clear()
-}
-
 var errAttraction = errors.New("the value is not two numbers of impressions, of which one is above 0")
 
 // mostImpressions bounds counts that are read, so that their sums stay exact.
 const mostImpressions = 1 << 50
 
 func parseAttraction(value []byte) (policy.Sums, error) {
-	first, second, _ := bytes.Cut(value, []byte{' '})
-	with, errWith := parseInt(first)
-	without, errWithout := parseInt(second)
-	if errWith != nil || errWithout != nil || with+without == 0 || max(with, without) > mostImpressions {
+	n, err := parseWords(value)
+	if err != nil || len(n) != 2 || slices.Max(n) == 0 || slices.Max(n) > mostImpressions {
 		return policy.Sums{}, errAttraction
 	}
-	return policy.Sums{N: with + without, R: float64(with)}, nil
-}
-
-func (a *attraction) load(field, value []byte) error {
-	i, err := parseItem(field, a.table.Totals.Len())
-	if err != nil {
-		return err
-	}
-	s, err := parseAttraction(value)
-	if err == nil {
-		a.table.Set(i, s)
-	}
-	return err
-}
-
-// setSource sets another source's counts of an item. Malformed or nil values remove them.
-func (a *attraction) setSource(source int32, field, value []byte, items Translate) {
-	i, known := theirItem(field, items)
-	if !known {
-		return
-	}
-	if s, err := parseAttraction(value); err == nil {
-		a.table.SetSource(source, i, s)
-	} else {
-		a.table.Drop(source, i)
-	}
+	return policy.Sums{N: n[0] + n[1], R: float64(n[0])}, nil
 }
 
 // AttractionStatus is the estimate of payoff per impression over all items. Payoffs are normalised.

@@ -18,11 +18,10 @@ type awaiting struct {
 	grid    inflight.Scheme
 	inParts bool // ages count amounts that have come, not payoffs
 
-	own     policy.Pages[inflight.Intervals]      // by item, of this partition
+	flights *column[itemFlights]                  // by item
 	every   inflight.Intervals                    // of all items, of this partition
-	others  policy.Totals[inflight.Intervals]     // by item, of other sources; the own share is empty
 	awaited map[inflight.Bucket]inflight.Interval // by bucket, of all other sources and items
-	settled policy.Totals[inflight.Outcomes]      // by item
+	settled column[inflight.Outcomes]             // by item; empty with partial payoffs
 	all     inflight.Outcomes                     // of all items and sources
 	ages    sides                                 // delays of this partition's payoffs
 	theirs  map[int32]*sourceAges                 // by source
@@ -83,14 +82,12 @@ type sourceAges struct {
 
 func newSourceAges() *sourceAges { return &sourceAges{newest: inflight.Never} }
 
-func newAwaiting(s Silence) *awaiting {
-	a := &awaiting{grid: inflight.NewScheme(s.Horizon), inParts: s.InParts, since: -inflight.Never, pass: inflight.Never, newest: inflight.Never,
-		first: inflight.Never, made: estimated{until: inflight.Never, share: 0.5},
-		theirs: map[int32]*sourceAges{}, coming: map[int32]*sourceAges{}, awaited: map[inflight.Bucket]inflight.Interval{}, none: s.Default, byBlock: s.Drift > 0,
+func newAwaiting(s Silence, f *column[itemFlights]) *awaiting {
+	a := &awaiting{flights: f, grid: inflight.NewScheme(s.Horizon), inParts: s.InParts, since: -inflight.Never, pass: inflight.Never, newest: inflight.Never,
+		first: inflight.Never, made: estimated{until: inflight.Never, share: 0.5}, theirs: map[int32]*sourceAges{}, coming: map[int32]*sourceAges{},
+		awaited: map[inflight.Bucket]inflight.Interval{}, none: s.Default, byBlock: s.Drift > 0,
 		rows: [2]map[inflight.Bucket]struct{}{{}, {}}}
-	a.settled = policy.NewTotals(func(_ int32, before, after inflight.Outcomes) {
-		a.all = a.all.Add(after).Add(inflight.Outcomes{Paid: -before.Paid, Unpaid: -before.Unpaid, Below: -before.Below, Under: -before.Under})
-	})
+	a.settled = settledColumn(&a.all)
 	a.cover()
 	return a
 }
@@ -99,16 +96,11 @@ func newAwaiting(s Silence) *awaiting {
 // that all buckets are as of one length, and a restored learner has the same.
 func (a *awaiting) cover() { a.grid.Cover(a.pass - a.since) }
 
-func (a *awaiting) grow(items int) {
-	a.others.Grow(items)
-	a.settled.Grow(items)
-}
-
-func (a *awaiting) begin(fb *Feedback) {
+// begin adds a selection to its item's start times.
+func (a *awaiting) begin(own *itemFlights, fb *Feedback) {
 	expected := a.expected(fb)
 	a.updateShare(a.every.Begin(&a.grid, fb.Began, a.pass, expected))
-	a.updateShare(a.own.At(fb.Item).Begin(&a.grid, fb.Began, a.pass, expected))
-	a.reweigh(fb.Item)
+	a.updateShare(own.Spans.Begin(&a.grid, fb.Began, a.pass, expected))
 }
 
 // expected returns the payoff that the decision expected of the selection, minus the default, in history.Units; 0 where it recorded none.
@@ -119,15 +111,15 @@ func (a *awaiting) expected(fb *Feedback) int64 {
 	return history.InUnits(fb.Expected) - history.InUnits(a.none)
 }
 
-// end removes a selection from those in flight and counts its outcome; awaited is their number for the item. An unknown start time
-// means that no interval contains it. If every selection of the item has an interval, which happens after a reset of the learner,
-// the oldest is taken instead, so that none stays for ever.
-func (a *awaiting) end(fb *Feedback, what outcome, awaited policy.Count) {
-	own, began := a.own.At(fb.Item), fb.Began
-	expected, ended := own.End(began, a.expected(fb))
-	if !ended && own.Count() >= int64(awaited) {
-		began = (*own)[0].Start()
-		expected, ended = own.End(began, a.expected(fb))
+// end removes a selection from its item's start times and counts its outcome. An unknown start time means that no interval contains
+// it. If every selection of the item has an interval, which happens after a reset of the learner, the oldest is taken instead, so
+// that none stays for ever.
+func (a *awaiting) end(own *itemFlights, fb *Feedback, what outcome) {
+	began := fb.Began
+	expected, ended := own.Spans.End(began, a.expected(fb))
+	if !ended && own.Spans.Count() >= int64(own.N) {
+		began = own.Spans[0].Start()
+		expected, ended = own.Spans.End(began, a.expected(fb))
 	}
 	if ended {
 		a.every.End(began, expected)
@@ -143,7 +135,6 @@ func (a *awaiting) end(fb *Feedback, what outcome, awaited policy.Count) {
 	case what == isDefaulted:
 		a.settled.AddOwn(fb.Item, inflight.Outcomes{Unpaid: 1}, 1)
 	}
-	a.reweigh(fb.Item)
 }
 
 // part counts an amount of a payoff, in history.Units; returns are negative.
@@ -208,7 +199,7 @@ type unitWeights struct{ sum, below int64 }
 
 // flightWeights returns the weight of an item's selections in flight: of all sources, and of this partition.
 func (a *awaiting) flightWeights(i policy.Item) (all, own inflight.Worth, shares itemShares) {
-	ours, others := a.own.Get(i), a.elsewhere(i)
+	ours, others := a.ours(i), a.elsewhere(i)
 	if len(ours) == 0 && len(others) == 0 {
 		return all, own, shares
 	}
@@ -244,9 +235,12 @@ func (a *awaiting) sharesOf(i policy.Item) itemShares {
 	return shares
 }
 
+// ours returns the item's selections in flight of this partition.
+func (a *awaiting) ours(i policy.Item) inflight.Intervals { return a.flights.Own(i).Spans }
+
 // elsewhere returns the item's selections in flight of other sources. They are valid until the next call.
 func (a *awaiting) elsewhere(i policy.Item) inflight.Intervals {
-	others := a.others.Pooled(i)
+	others := a.flights.Others(i).Spans
 	if a.whole == nil || len(others) == 0 {
 		return others
 	}
@@ -268,7 +262,7 @@ type itemShares struct{ paid, below float64 }
 
 // spansOf returns an item's selections in flight of all sources, in disjoint intervals.
 func (a *awaiting) spansOf(i policy.Item) inflight.Intervals {
-	ours, others := a.own.Get(i), a.elsewhere(i)
+	ours, others := a.ours(i), a.elsewhere(i)
 	if len(others) == 0 {
 		return ours
 	}
@@ -280,7 +274,7 @@ func (a *awaiting) spansOf(i policy.Item) inflight.Intervals {
 // unpaidOf returns the weights of an item's selections in flight, ordered by start time. They are valid until the next call.
 func (a *awaiting) unpaidOf(i policy.Item) []unpaid {
 	all, c := a.unpaidScratch[:0], a.sharesOf(i)
-	for _, spans := range [...]inflight.Intervals{a.elsewhere(i), a.own.Get(i)} {
+	for _, spans := range [...]inflight.Intervals{a.elsewhere(i), a.ours(i)} {
 		both := len(all) > 0 && len(spans) > 0
 		for k := range spans {
 			all = append(all, unpaid{spans[k].Middle(), spans[k].Weigh(c.paid, c.below)})
@@ -331,8 +325,8 @@ func (a *awaiting) advance(watermark int64, changed func(i policy.Item, merged b
 	}
 	a.cover()
 	var merged []policy.Item
-	for i, own := range a.own.All() {
-		if len(*own) > 0 && own.Merge(&a.grid, pass) {
+	for i, own := range a.flights.EachOwn() {
+		if own.Spans.Merge(&a.grid, pass) {
 			merged = append(merged, i)
 		}
 	}
@@ -343,7 +337,7 @@ func (a *awaiting) advance(watermark int64, changed func(i policy.Item, merged b
 	if a.whole != nil && !behind {
 		a.updateSharesIn(a.every)
 		for _, i := range merged {
-			a.updateSharesIn(a.own.Get(i))
+			a.updateSharesIn(a.ours(i))
 			a.reweigh(i)
 			changed(i, true)
 		}
@@ -400,17 +394,17 @@ func (a *awaiting) agesOf(side int) []*inflight.Ages {
 func (a *awaiting) updateShares() {
 	a.updateSharesIn(a.every)
 	a.eachAwaited(func(i policy.Item) {
-		a.updateSharesIn(a.own.Get(i))
+		a.updateSharesIn(a.ours(i))
 		if a.whole == nil {
-			a.updateSharesIn(a.others.Pooled(i))
+			a.updateSharesIn(a.flights.Others(i).Spans)
 		}
 	})
 }
 
 // eachAwaited calls do for each item with selections in flight, in ascending order; below a global learner for our own only.
 func (a *awaiting) eachAwaited(do func(policy.Item)) {
-	for i := range policy.Item(a.settled.Len()) {
-		if len(a.own.Get(i)) > 0 || a.whole == nil && len(a.others.Pooled(i)) > 0 {
+	for i := range policy.Item(a.flights.Len()) {
+		if len(a.ours(i)) > 0 || a.whole == nil && len(a.flights.Others(i).Spans) > 0 {
 			do(i)
 		}
 	}
@@ -439,6 +433,13 @@ func (a *awaiting) theirEvery() inflight.Intervals {
 	spans := inflight.IntervalsOf(a.awaited)
 	a.updateSharesIn(spans)
 	return spans
+}
+
+// replaceTheirs replaces an item's selections in flight at another source in the sums over all items and sources.
+func (a *awaiting) replaceTheirs(i policy.Item, before, after inflight.Intervals) {
+	count(a.awaited, before, -1)
+	count(a.awaited, after, 1)
+	a.updateSharesIn(a.flights.Others(i).Spans)
 }
 
 // count adds intervals, times over, to counts by bucket.

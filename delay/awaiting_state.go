@@ -3,7 +3,6 @@ package delay
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -29,45 +28,59 @@ const (
 	hashAges    = "ages"
 )
 
-var (
-	fieldSilence = []byte("silence")
-	fieldBelow   = []byte("below")
-	fieldPass    = []byte("pass")
-	fieldNewest  = []byte("newest")
-	fieldSince   = []byte("since")
-	prefixBelow  = []byte("below:")
-	errSettled   = errors.New("the value is not two or four numbers with blanks between")
-	errEstimate  = errors.New("the value is not an estimate")
-	errPass      = errors.New("the value is not a pass")
-	errSpans     = errors.New("more selections have begun than are in flight")
+const (
+	fieldSilence = "silence"
+	fieldBelow   = "below"
 )
 
-// pooled returns the pooled hashes besides "flights".
-func (a *awaiting) pooled() []Pooled {
-	if a.inParts {
-		return []Pooled{{Hash: hashAges}}
-	}
-	return []Pooled{{Hash: hashSettled, ByItem: true}, {Hash: hashAges}}
+var (
+	fieldPass   = []byte("pass")
+	fieldNewest = []byte("newest")
+	fieldSince  = []byte("since")
+	prefixBelow = []byte("below:")
+	errSettled  = errors.New("the value is not two or four numbers with blanks between")
+	errEstimate = errors.New("the value is not an estimate")
+	errPass     = errors.New("the value is not a pass")
+)
+
+// settledColumn returns the outcomes of past selections by item. It keeps their sum over all items and sources in all.
+func settledColumn(all *inflight.Outcomes) column[inflight.Outcomes] {
+	totals := policy.NewTotals(func(_ policy.Item, before, after inflight.Outcomes) {
+		*all = all.Add(after).Add(inflight.Outcomes{Paid: -before.Paid, Unpaid: -before.Unpaid, Below: -before.Below, Under: -before.Under})
+	})
+	return newColumn(&totals, format[inflight.Outcomes]{
+		hash: hashSettled, pooled: true,
+		append: func(dst []byte, n inflight.Outcomes) []byte {
+			if n.Below == 0 {
+				return appendWords(dst, n.Paid, n.Unpaid)
+			}
+			return appendWords(dst, n.Paid, n.Unpaid, n.Below, n.Under)
+		},
+		parse: parseSettled,
+		equal: same[inflight.Outcomes],
+	})
 }
 
-// harvest records all changes but those of intervals.
-func (a *awaiting) harvest(r Recorder, to *writer) {
-	for i := range a.settled.Changes().All() {
-		n := a.settled.Own(i)
-		to.field = strconv.AppendInt(to.field[:0], int64(i), 10)
-		if n == (inflight.Outcomes{}) { // it was forgotten
-			r.Field(hashSettled, to.field, nil)
-			continue
-		}
-		to.value = strconv.AppendInt(to.value[:0], n.Paid, 10)
-		to.value = strconv.AppendInt(append(to.value, ' '), n.Unpaid, 10)
-		if n.Below > 0 {
-			to.value = strconv.AppendInt(append(to.value, ' '), n.Below, 10)
-			to.value = strconv.AppendInt(append(to.value, ' '), n.Under, 10)
-		}
-		r.Field(hashSettled, to.field, to.value)
+func parseSettled(value []byte) (inflight.Outcomes, error) {
+	n, err := parseWords(value)
+	if err != nil || len(n) != 2 && len(n) != 4 || slices.Max(n) > 1<<53 {
+		return inflight.Outcomes{}, errSettled
 	}
-	a.settled.Changes().Clear()
+	if len(n) == 2 {
+		return inflight.Outcomes{Paid: n[0], Unpaid: n[1]}, nil
+	}
+	o := inflight.Outcomes{Paid: n[0], Unpaid: n[1], Below: n[2], Under: n[3]}
+	if o.Below < 1 || o.Below > o.Paid || o.Under/history.Units > o.Below {
+		return inflight.Outcomes{}, errSettled
+	}
+	return o, nil
+}
+
+// about implements storedHash, for the delays.
+func (a *awaiting) about() hashInfo { return hashInfo{Pooled{Hash: hashAges}, true} }
+
+// harvest implements storedHash. It records the estimate, too.
+func (a *awaiting) harvest(r Recorder, to *writer) {
 	a.harvestAges(r, to)
 	if a.newer {
 		a.newer = false
@@ -87,12 +100,12 @@ func (a *awaiting) harvest(r Recorder, to *writer) {
 	r.Field(hashAges, fieldPass, to.value)
 	to.value = strconv.AppendInt(append(to.value, ' '), a.evidenceUntil(), 10)
 	to.value = appendNumbers(to.value, append([]float64{e.share}, e.late[sideAbove].Shares()...))
-	r.Field(hashLearner, fieldSilence, to.value)
+	r.Field(hashLearner, []byte(fieldSilence), to.value)
 	if e.below > 0 {
 		to.value = appendNumbers(to.value[:0], append([]float64{e.below, e.low}, e.late[sideBelow].Shares()...))
-		r.Field(hashLearner, fieldBelow, to.value[1:])
+		r.Field(hashLearner, []byte(fieldBelow), to.value[1:])
 	} else if a.wroteBelow {
-		r.Field(hashLearner, fieldBelow, nil)
+		r.Field(hashLearner, []byte(fieldBelow), nil)
 	}
 	a.wroteBelow = e.below > 0
 }
@@ -148,31 +161,15 @@ func appendNumbers(dst []byte, all []float64) []byte {
 	return dst
 }
 
-// load restores a field that harvest wrote.
-func (a *awaiting) load(hash string, field, value []byte) error {
-	switch hash {
-	case hashAges:
-		if bytes.Equal(field, fieldSince) {
-			since, err := parsePass(value)
-			if err == nil {
-				a.since = since
-			}
-			return err
+func (a *awaiting) load(field, value []byte, _ int) error {
+	if bytes.Equal(field, fieldSince) {
+		since, err := parsePass(value)
+		if err == nil {
+			a.since = since
 		}
-		return a.setAges(&a.ages, &a.pass, &a.newest, field, value)
-	case hashSettled:
-		i, err := parseItem(field, a.settled.Len())
-		if err != nil {
-			return err
-		}
-		n, err := parseSettled(value)
-		if err != nil {
-			return err
-		}
-		a.settled.Set(i, n)
-		return nil
+		return err
 	}
-	return errHash
+	return a.setAges(&a.ages, &a.pass, &a.newest, field, value)
 }
 
 // setAges sets a field of hash "ages".
@@ -207,26 +204,6 @@ func parsePass(text []byte) (int64, error) {
 		return 0, errPass
 	}
 	return n, nil
-}
-
-func parseSettled(value []byte) (inflight.Outcomes, error) {
-	var n [4]int64
-	words := bytes.Split(value, []byte{' '})
-	if len(words) != 2 && len(words) != 4 {
-		return inflight.Outcomes{}, errSettled
-	}
-	for k, w := range words {
-		x, err := parseInt(w)
-		if err != nil || x > 1<<53 {
-			return inflight.Outcomes{}, errSettled
-		}
-		n[k] = x
-	}
-	o := inflight.Outcomes{Paid: n[0], Unpaid: n[1], Below: n[2], Under: n[3]}
-	if len(words) == 4 && (o.Below < 1 || o.Below > o.Paid) || o.Under/history.Units > o.Below {
-		return inflight.Outcomes{}, errSettled
-	}
-	return o, nil
 }
 
 // loadEstimate restores the estimate. One for another horizon is ignored: the next tick makes a new one.
@@ -281,9 +258,9 @@ func parseShares(words [][]byte) (numbers []float64, err error) {
 func (a *awaiting) loaded() {
 	a.cover()
 	every := map[inflight.Bucket]inflight.Interval{}
-	for _, own := range a.own.All() {
-		own.Merge(&a.grid, a.pass)
-		count(every, *own, 1)
+	for _, own := range a.flights.EachOwn() {
+		own.Spans.Merge(&a.grid, a.pass)
+		count(every, own.Spans, 1)
 	}
 	a.every = inflight.IntervalsOf(every)
 	a.every.Merge(&a.grid, a.pass) // buckets of one item may lie within larger ones of another
@@ -291,53 +268,49 @@ func (a *awaiting) loaded() {
 	a.eachAwaited(a.reweigh)
 }
 
-// setSource sets a field of another source; nil removes it, and a malformed value is ignored. i's weight may have changed.
-func (a *awaiting) setSource(source int32, hash string, field, value []byte, items Translate) (i policy.Item, changed bool) {
-	if hash == hashAges {
-		if bytes.Equal(field, fieldSince) { // of its own ticks only
-			return 0, false
-		}
-		s := a.coming[source]
-		if s == nil {
-			s = a.theirs[source]
-		}
-		if s == nil {
-			s = newSourceAges()
-			a.theirs[source] = s
-		}
-		isPass := bytes.Equal(field, fieldPass)
-		if isPass && value == nil {
-			s.passRead = false
-		} else if a.setAges(&s.ages, &s.pass, &s.newest, field, value) == nil && isPass {
-			s.passRead = true
-		}
-		return 0, false
+// setSource implements storedHash. A malformed value is ignored.
+func (a *awaiting) setSource(source int32, field, value []byte, _ Translate) {
+	if bytes.Equal(field, fieldSince) { // of its own ticks only
+		return
 	}
-	i, known := theirItem(field, items)
-	if !known {
-		return 0, false
+	s := a.coming[source]
+	if s == nil {
+		s = a.theirs[source]
 	}
-	if value == nil {
-		a.settled.Drop(source, i)
-	} else if n, err := parseSettled(value); err == nil {
-		a.settled.SetSource(source, i, n)
+	if s == nil {
+		s = newSourceAges()
+		a.theirs[source] = s
 	}
-	a.reweigh(i)
-	return i, true
+	isPass := bytes.Equal(field, fieldPass)
+	if isPass && value == nil {
+		s.passRead = false
+	} else if a.setAges(&s.ages, &s.pass, &s.newest, field, value) == nil && isPass {
+		s.passRead = true
+	}
 }
 
-// setSpans sets an item's selections in flight at another source.
-func (a *awaiting) setSpans(source int32, i policy.Item, spans inflight.Intervals) {
-	before, _ := a.others.From(source, i)
-	count(a.awaited, before, -1)
-	count(a.awaited, spans, 1)
-	if len(spans) == 0 {
-		a.others.Drop(source, i)
-	} else {
-		a.others.SetSource(source, i, spans)
+// endResync implements storedHash. The delays read since BeginResync replace the previous ones.
+func (a *awaiting) endResync(source int32, _ func(policy.Item) bool) {
+	if coming := a.coming[source]; coming != nil {
+		a.theirs[source] = coming
+		delete(a.coming, source)
 	}
-	a.updateSharesIn(a.others.Pooled(i))
-	a.reweigh(i)
+}
+
+func (a *awaiting) merge(other storedHash, _ []policy.Item, s Share) error {
+	if !s.Additive {
+		return nil
+	}
+	from := other.(*awaiting)
+	for side := range a.ages {
+		a.ages[side] = a.ages[side].Plus(&a.grid, from.ages[side])
+		a.ages[side].Each(func(row inflight.Bucket) { a.rows[side][row] = struct{}{} })
+	}
+	a.pass, a.unwritten = max(a.pass, from.pass), true
+	a.since = min(a.since, from.since)
+	a.cover()
+	a.newest, a.newer = max(a.newest, from.newest), a.newer || from.newest != inflight.Never
+	return nil
 }
 
 // theirItem returns our number of the item that another source's field names.
@@ -347,20 +320,4 @@ func theirItem(field []byte, items Translate) (i policy.Item, known bool) {
 		return 0, false
 	}
 	return items(theirs)
-}
-
-// parseFlights reads an item's number of selections in flight, and their start times as far as they are known.
-func parseFlights(value []byte) (n policy.Count, spans inflight.Intervals, err error) {
-	count, _, _ := bytes.Cut(value, []byte{' '})
-	x, err := parseInt(count)
-	if err != nil || x == 0 || x > 1<<53 {
-		return 0, nil, fmt.Errorf("the value is %w, or 0", errNumber)
-	}
-	if spans, err = inflight.ParseIntervals(value[len(count):]); err != nil {
-		return 0, nil, err
-	}
-	if spans.Count() > x {
-		return 0, nil, errSpans
-	}
-	return policy.Count(x), spans, nil
 }

@@ -251,13 +251,13 @@ func TestDirect_UnpaidCountUpToTheOwnTick(t *testing.T) {
 	require.EqualValues(t, 1<<31, whole.flights.awaiting.made.until)
 	ours.Refresh(slices.Values(allItems(pooledItems)))
 	ours.Advance(1<<30 + 1<<19) // half of the horizon: of those paid, half may still be
-	come := func() float64 { return ours.flights.awaiting.own.Get(1)[0].Above }
+	come := func() float64 { return ours.flights.awaiting.ours(1)[0].Above }
 	require.Less(t, come(), 0.95)
 	store := newStore(ours)
 	for _, now := range []int64{1<<30 + 1<<19, 1<<30 + 1<<19 + 1<<14, 1 << 31} {
 		ours.Advance(now)
 		store.harvest()
-		words := strings.Fields(store.hashes[hashLearner][string(fieldSilence)])
+		words := strings.Fields(store.hashes[hashLearner][fieldSilence])
 		require.NotEmpty(t, words)
 		require.Equal(t, words[0], words[1], "up to the pass, behind which the whole is ahead")
 	}
@@ -387,7 +387,7 @@ func TestDirect_NothingIsLeftBehindByWhatWasNotCounted(t *testing.T) {
 	d.Paid(Feedback{Ref: 2, Began: 1 << 30, Payoff: 1, Age: 5000})
 	d.Advance(1 << 31)
 	require.Equal(t, policy.Evidence{W: 2, R: 2, Q: 2}, d.table.Evidence(0))
-	require.Empty(t, d.flights.awaiting.own.Get(0))
+	require.Empty(t, d.flights.awaiting.ours(0))
 	require.Empty(t, d.flights.awaiting.every)
 }
 
@@ -471,7 +471,7 @@ func BenchmarkDirect_Silence(b *testing.B) {
 			b.Run(fmt.Sprintf("%s, drift %v, %d spans", s.Law, s.Drift, spans), func(b *testing.B) {
 				d, now := withSpans(s, spans)
 				if a := d.flights.awaiting; a != nil {
-					require.Len(b, a.own.Get(0), spans)
+					require.Len(b, a.ours(0), spans)
 				}
 				b.ReportAllocs()
 				for ref := int64(0); b.Loop(); ref++ {

@@ -1,7 +1,6 @@
 package delay
 
 import (
-	"bytes"
 	"slices"
 
 	"github.com/ranker-worker/ranker-worker/policy"
@@ -15,26 +14,35 @@ import (
 type base struct {
 	policy   policy.Policy   // nil if BASE explores
 	explorer policy.Explorer // nil if it does not
-	windows  windows         // for explorer
+	windows  *windows        // for explorer
 	aim      []float64       // of explorer with windows folded to this length
 
 	table   *policy.Table
 	in      policy.Input // Table and InFlight are set once
 	ws      policy.Workspace
-	flights flights
+	flights *flights
 	users   *contexts // nil if payoffs do not depend on features
 
 	attraction *attraction // nil if the aim is payoff per selection
 
 	changes *policy.Changes // by item, of all statistics; the table's
 
-	forgotten []policy.Item // since the last harvest
+	hashes    []storedHash                        // all but "learner"
+	columns   []statistic                         // those of hashes that are by item
+	singles   map[string]func(value []byte) error // by field of hash "learner": restores it
+	forgotten []policy.Item                       // since the last harvest
 	writer
 }
 
 func newBase(p policy.Policy) base {
 	table := policy.NewTable(0)
-	return base{policy: p, table: table, changes: table.Changes(), in: policy.Input{Table: table}}
+	b := base{policy: p, table: table, changes: table.Changes(), windows: &windows{}, flights: newFlights()}
+	b.in = policy.Input{Table: table, InFlight: b.flights}
+	b.keepColumn(b.flights)
+	b.hashes = append(b.hashes, b.windows)
+	ignored := func([]byte) error { return nil } // where SilenceAges was configured before
+	b.singles = map[string]func([]byte) error{fieldWindows: b.windows.loadEstimate, fieldSilence: ignored, fieldBelow: ignored}
+	return b
 }
 
 func newExploring(e policy.Explorer, w WindowsConfig) (base, error) {
@@ -43,15 +51,44 @@ func newExploring(e policy.Explorer, w WindowsConfig) (base, error) {
 	return b, b.windows.configure(w)
 }
 
+// keepColumn makes a statistic part of the learner's state.
+func (b *base) keepColumn(c statistic) {
+	b.columns = append(b.columns, c)
+	b.hashes = append(b.hashes, c)
+}
+
+// hash returns the state in a hash; nil where the learner has no such hash.
+func (b *base) hash(name string) storedHash {
+	for _, h := range b.hashes {
+		if h.about().Hash == name {
+			return h
+		}
+	}
+	return nil
+}
+
 func (b *base) Grow(items int) {
-	b.table.Grow(items)
+	b.flights.Grow(items)
+	b.eachTable(func(t *policy.Table, _ func(policy.Item) bool) { t.Grow(items) })
+}
+
+// eachTable calls do with each of the learner's tables, and whether the global learner has other state of an item in it than we have.
+func (b *base) eachTable(do func(t *policy.Table, differs func(policy.Item) bool)) {
+	do(b.table, b.differs)
 	if b.attraction != nil {
-		b.attraction.table.Grow(items)
+		do(b.attraction.table, b.attraction.table.Differs)
 	}
-	if items > b.flights.Len() {
-		b.flights.grow(items)
-		b.in.InFlight = &b.flights
+}
+
+// differs returns whether the global learner has other state of an item's payoffs from us than we have now. Each change of that state
+// weighs the item (Table.Weigh), so an item that differs is fresh at any time, whenever Refresh is called.
+func (b *base) differs(i policy.Item) bool {
+	for _, c := range b.columns {
+		if c.differs(i) {
+			return true
+		}
 	}
+	return b.table.Differs(i)
 }
 
 func (b *base) Decide(candidates []policy.Item, about *policy.Context, key policy.Key, d *Decision) {
@@ -153,39 +190,34 @@ func (b *base) Evidence(i policy.Item) policy.Evidence { return b.table.Evidence
 
 func (b *base) LoadSums(i policy.Item, s policy.Sums) { b.table.Set(i, s) }
 
-func (b *base) Pooled() []Pooled {
-	all := append(b.flights.pooled(), b.windows.pooled()...)
-	if b.users != nil {
-		all = append(all, b.users.pooledHashes()...)
+func (b *base) Hashes() []string {
+	all := []string{hashLearner}
+	for _, h := range b.hashes {
+		all = append(all, h.about().Hash)
 	}
-	if b.attraction != nil {
-		all = append(all, Pooled{Hash: hashAttraction, ByItem: true})
+	return all
+}
+
+func (b *base) Pooled() (all []Pooled) {
+	for _, h := range b.hashes {
+		if about := h.about(); about.pooled {
+			all = append(all, about.Pooled)
+		}
 	}
 	return all
 }
 
 func (b *base) SetSourceField(source int32, hash string, field, value []byte, items Translate) {
-	if b.users != nil && b.users.setSource(source, hash, field, value, items) {
-		return
+	if h := b.hash(hash); h != nil && h.about().pooled {
+		h.setSource(source, field, value, items)
 	}
-	if hash == hashAttraction {
-		if b.attraction != nil {
-			b.attraction.setSource(source, field, value, items)
-		}
-		return
-	}
-	if hash == hashWindows {
-		b.windows.setSourceField(source, hash, field, value)
-		return
-	}
-	b.flights.setSourceField(source, hash, field, value, items, b.table)
 }
 
 // Advance implements Learner. Learned windows are estimated once per EstimateEvery, if selections were added. A hold does not freeze
 // windows. Weights of selections in flight follow their age.
 func (b *base) Advance(watermark int64) {
 	b.windows.advance(watermark)
-	b.flights.advance(watermark, b.table)
+	b.flights.advance(watermark)
 	if b.users != nil {
 		b.users.advance(b.table)
 	}
@@ -207,52 +239,31 @@ func (b *base) status() Status {
 	return s
 }
 
-// harvest writes the changes of the fields common to QPMD and Direct, and clears them.
-func (b *base) harvest(r Recorder) {
+func (b *base) Harvest(r Recorder) {
 	for i, what := range b.changes.All() {
 		if what&sumsChanged != 0 {
 			r.Item(i)
 		}
 	}
 	b.changes.Clear()
-	b.flights.harvest(r, &b.writer)
-	b.windows.harvest(r, &b.writer)
-	if b.attraction != nil {
-		b.attraction.harvest(r, &b.writer)
+	for _, h := range b.hashes {
+		h.harvest(r, &b.writer)
+	}
+	if b.users != nil {
+		b.users.harvestFit(r, &b.writer)
 	}
 	b.release()
 }
 
-func (b *base) loadField(hash string, field, value []byte) error {
-	if b.users != nil {
-		if ok, err := b.users.load(hash, field, value, b.flights.Len()); ok {
-			return err
+func (b *base) LoadField(hash string, field, value []byte) error {
+	err := errHash
+	if h := b.hash(hash); h != nil {
+		err = h.load(field, value, b.flights.Len())
+	} else if hash == hashLearner {
+		err = errField
+		if load := b.singles[string(field)]; load != nil {
+			err = load(value)
 		}
 	}
-	switch hash {
-	case hashFlights:
-		return b.flights.load(field, value)
-	case hashWindows:
-		return b.windows.loadCount(field, value)
-	case hashLearner:
-		if bytes.Equal(field, fieldSilence) {
-			return b.flights.loadEstimate(value)
-		}
-		if bytes.Equal(field, fieldBelow) {
-			return b.flights.loadBelow(value)
-		}
-		return b.windows.loadEstimate(field, value)
-	}
-	switch {
-	case hash == hashAttraction && b.attraction != nil:
-		return b.attraction.load(field, value)
-	case hash == hashOpen && b.flights.parts != nil:
-		return b.flights.parts.load(field, value)
-	case hash == hashHistory && b.flights.drift != nil:
-		return b.flights.drift.load(field, value)
-	}
-	if b.flights.awaiting != nil {
-		return b.flights.awaiting.load(hash, field, value)
-	}
-	return errHash
+	return faulty(err, hash, field, value)
 }

@@ -220,10 +220,17 @@ func (b *BOLD) Unselected(fb Feedback) { b.free(fb.Instance) }
 func (b *BOLD) Advance(watermark int64) { b.windows.advance(watermark) }
 
 // Pooled implements Learner. Selections of all partitions inform the estimate of windows.
-func (b *BOLD) Pooled() []Pooled { return b.windows.pooled() }
+func (b *BOLD) Pooled() []Pooled {
+	if about := b.windows.about(); about.pooled {
+		return []Pooled{about.Pooled}
+	}
+	return nil
+}
 
 func (b *BOLD) SetSourceField(source int32, hash string, field, value []byte, _ Translate) {
-	b.windows.setSourceField(source, hash, field, value)
+	if hash == hashWindows {
+		b.windows.setSource(source, field, value, nil)
+	}
 }
 
 // Windows appends the distribution of windows in use, from window 1 on, and returns the number of selections of all sources behind it.

@@ -87,9 +87,11 @@ func (b *BOLD) LoadField(hash string, field, value []byte) error {
 	case hashVectors:
 		err = b.loadBlock(field, value)
 	case hashWindows:
-		err = b.windows.loadCount(field, value)
+		err = b.windows.load(field, value, len(b.sums))
 	case hashLearner:
-		err = b.windows.loadEstimate(field, value)
+		if err = errField; string(field) == fieldWindows {
+			err = b.windows.loadEstimate(value)
+		}
 	default:
 		err = errHash
 	}

@@ -54,7 +54,8 @@ func NewPersonal(p policy.Policy, c ContextualConfig) (*Direct, error) {
 	}
 	u.by(0)
 	d := direct(newBase(p), c.Silence)
-	d.users, u.weigh = u, d.table.Weigh
+	d.keepContexts(u)
+	u.weigh = d.table.Weigh
 	u.silent = silentCells{awaiting: d.flights.awaiting, clock: c.Space.Clock()}
 	known := d.flights.evidence
 	d.table.EvidenceBy(func(i policy.Item) policy.Evidence {
@@ -119,7 +120,7 @@ func newUsers(c *ContextualConfig) *contexts {
 	}
 	u.period = s.Clock().Period()
 	u.kinds.look = s.Categories()
-	u.met.space, u.width = s, s.Width()
+	u.met, u.width = newMet(s), s.Width()
 	return u
 }
 
@@ -298,7 +299,7 @@ func (u *contexts) know(t *policy.Table, in *policy.Input) *policy.Known {
 }
 
 // forget drops an item's sums, of all sources; forgotten completes it. Its contribution to the effects of features stays.
-func (u *contexts) forget(i policy.Item) {
+func (u cellsHash) forget(i policy.Item) {
 	u.eachCell(i, func(cell int32) {
 		own := u.own.Get(cell)
 		if len(own.rows) > 0 {
@@ -348,15 +349,13 @@ func (u *contexts) forgotten(t *policy.Table, i policy.Item) {
 		}
 	})
 	u.kinds.set(i, "")
-	u.met.forget(i)
 }
 
-// release frees the memory of a forgotten item after its last change has been harvested.
-func (u *contexts) release(i policy.Item) {
+func (u cellsHash) Release(i policy.Item) {
+	u.settle(u.table)
 	u.eachGroup(i, u.changedGroups.Release)
 	u.eachCell(i, u.cells.Release)
 	u.stale.Release(i)
 	u.awaited.Remove(i)
 	u.kinds.changed.Release(i)
-	u.met.changed.Release(i)
 }

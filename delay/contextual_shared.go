@@ -20,12 +20,11 @@ type shared struct {
 	votes   map[int32]int        // scratch, by category
 }
 
-// join makes it a partition's learner below the global one.
-func (u *contexts) join(whole *contexts, source int32, number func(policy.Item) policy.Item) {
-	u.whole, u.source, u.number = whole, source, number
-	u.by(whole.chosen)
-	u.model.Share(whole.model)
-	u.readFits = whole.fits
+func (u cellsHash) share(whole statistic, source int32, number func(policy.Item) policy.Item) {
+	u.whole, u.source, u.number = whole.(cellsHash).contexts, source, number
+	u.by(u.whole.chosen)
+	u.model.Share(u.whole.model)
+	u.readFits = u.whole.fits
 }
 
 // numberOf returns an item's number in the model.
@@ -103,8 +102,7 @@ func (u *contexts) publishedBy(source, cell int32) (c cellRows) {
 	return c
 }
 
-// differs returns whether the global learner has other sums of an item from us than we have now.
-func (u *contexts) differs(i policy.Item) (differs bool) {
+func (u cellsHash) differs(i policy.Item) (differs bool) {
 	u.eachCell(i, func(cell int32) { differs = differs || u.differsIn(cell) })
 	return differs
 }
@@ -247,8 +245,13 @@ func (u *contexts) leave(p *theirSums) {
 	}
 }
 
-// endResync replaces a source's state by the one read since beginResync.
-func (u *contexts) endResync(source int32) {
+func (categoriesHash) endResync(int32, func(policy.Item) bool) {}
+
+// endResync implements storedHash; that of cells does it.
+func (linearHash) endResync(int32, func(policy.Item) bool) {}
+
+// endResync implements storedHash. It replaces a source's cells and linear sums by those read since beginResync.
+func (u cellsHash) endResync(source int32, _ func(policy.Item) bool) {
 	now := u.coming[source]
 	if now == nil {
 		return

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/delay/history"
 	"github.com/ranker-worker/ranker-worker/delay/inflight"
+	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/policy/contextual"
 	"github.com/ranker-worker/ranker-worker/policy/features"
 )
@@ -29,16 +30,41 @@ const (
 	hashLinear     = "linear"
 )
 
-var fieldFit = []byte("fit")
+const (
+	fieldFit    = "fit"
+	fieldLooked = "looked" // the tick of the last search for a change; absent with a global learner, which searches
+)
 
-// fieldLooked is the tick of the last search for a change; absent with a global learner, which searches.
-var fieldLooked = []byte("looked")
-
-func (u *contexts) pooledHashes() []Pooled {
-	return []Pooled{{Hash: hashCells, ByItem: true}, {Hash: hashLinear}}
+// cellsHash stores cells. It stands for all state by item of a contextual learner.
+type cellsHash struct {
+	*contexts
+	table *policy.Table
 }
 
-func (u *contexts) harvest(r Recorder, to *writer) {
+// categoriesHash stores items' categories, and linearHash linear sums.
+type (
+	categoriesHash struct{ *contexts }
+	linearHash     struct{ *contexts }
+)
+
+// keepContexts makes a contextual learner's sums part of the learner's state.
+func (b *base) keepContexts(u *contexts) {
+	b.users = u
+	b.keepColumn(cellsHash{u, b.table})
+	b.hashes = append(b.hashes, categoriesHash{u}, linearHash{u})
+	b.singles[fieldFit], b.singles[fieldLooked] = u.loadFit, u.loadLooked
+	if u.met.space.HasAge() {
+		b.keepColumn(&u.met)
+	}
+}
+
+func (cellsHash) about() hashInfo { return hashInfo{Pooled{Hash: hashCells, ByItem: true}, true} }
+
+func (categoriesHash) about() hashInfo { return hashInfo{Pooled{Hash: hashCategories}, false} }
+
+func (linearHash) about() hashInfo { return hashInfo{Pooled{Hash: hashLinear}, true} }
+
+func (u cellsHash) harvest(r Recorder, to *writer) {
 	for i := range u.cells.All() {
 		to.field = u.appendCell(to.field[:0], i)
 		c := u.own.Get(i)
@@ -53,6 +79,9 @@ func (u *contexts) harvest(r Recorder, to *writer) {
 		r.Field(hashCells, to.field, to.value)
 	}
 	u.cells.Clear()
+}
+
+func (u categoriesHash) harvest(r Recorder, to *writer) {
 	for i := range u.kinds.changed.All() {
 		to.field = strconv.AppendInt(to.field[:0], int64(i), 10)
 		if name := u.kinds.name(i); name != "" {
@@ -63,14 +92,16 @@ func (u *contexts) harvest(r Recorder, to *writer) {
 		}
 	}
 	u.kinds.changed.Clear()
-	u.met.harvest(r, to)
-	u.harvestLinear(r, to)
+}
+
+// harvestFit records the last fit.
+func (u *contexts) harvestFit(r Recorder, to *writer) {
 	if u.unstored || u.model.Unstored() {
 		u.unstored = false
 		u.model.Stored()
-		r.Field(hashLearner, fieldFit, u.model.Append(u.appendGrouping(to.value[:0])))
+		r.Field(hashLearner, []byte(fieldFit), u.model.Append(u.appendGrouping(to.value[:0])))
 		if u.whole == nil && u.looked != inflight.Never {
-			r.Field(hashLearner, fieldLooked, strconv.AppendInt(to.value[:0], u.looked, 10))
+			r.Field(hashLearner, []byte(fieldLooked), strconv.AppendInt(to.value[:0], u.looked, 10))
 		}
 	}
 }
@@ -163,7 +194,7 @@ func (u *contexts) paidOf(numbers []int64) (p paidSums, ok bool) {
 // mostPayoffs bounds the number of payoffs of parsed sums.
 const mostPayoffs = 1 << 40
 
-func (u *contexts) harvestLinear(r Recorder, to *writer) {
+func (u linearHash) harvest(r Recorder, to *writer) {
 	for _, b := range u.linear.moved {
 		to.field, to.value = inflight.AppendBucket(to.field[:0], b), to.value[:0]
 		at, found := u.linear.rows.Find(b)
@@ -250,80 +281,78 @@ func setRow(rows *linearRows, b inflight.Bucket, l *contextual.Linear) {
 	}
 }
 
-// load restores a field; ok is false for hashes of other components.
-func (u *contexts) load(hash string, field, value []byte, items int) (ok bool, err error) {
-	switch {
-	case hash == hashCells:
-		name, segment, err := u.parseCellName(field)
-		if err != nil {
-			return true, err
-		}
-		i, err := parseItem(name, items)
-		if err != nil {
-			return true, err
-		}
-		c, _, err := u.parseCell(value)
-		if err != nil {
-			return true, err
-		}
-		if cell, ok := u.cell(i, segment); ok {
-			u.addOwn(cell, &c)
-		}
-		return true, nil
-	case hash == hashCategories:
-		i, err := parseItem(field, items)
-		if err != nil || len(value) == 0 {
-			return true, cmp.Or(err, errCategory)
-		}
-		if u.kinds.look {
-			u.categorise(i, string(value))
-		}
-		return true, nil
-	case hash == hashMet:
-		return true, u.met.load(field, value, items)
-	case hash == hashLinear:
-		return true, u.setBlock(&u.linear.rows, field, value)
-	case hash == hashLearner && bytes.Equal(field, fieldLooked):
-		u.looked, err = parsePass(value)
-		return true, err
-	case hash == hashLearner && bytes.Equal(field, fieldFit):
-		fit, err := u.takeGrouping(value)
-		if err != nil {
-			return true, err
-		}
-		return true, u.model.Load(fit)
+func (u cellsHash) load(field, value []byte, items int) error {
+	name, segment, err := u.parseCellName(field)
+	if err != nil {
+		return err
 	}
-	return false, nil
+	i, err := parseItem(name, items)
+	if err != nil {
+		return err
+	}
+	c, _, err := u.parseCell(value)
+	if err != nil {
+		return err
+	}
+	if cell, ok := u.cell(i, segment); ok {
+		u.addOwn(cell, &c)
+	}
+	return nil
 }
 
-// setSource sets a field of another source; ok is false for hashes of other components. A malformed value counts as absent.
-func (u *contexts) setSource(source int32, hash string, field, value []byte, items Translate) (ok bool) {
-	switch hash {
-	case hashCells:
-		name, segment, err := u.parseCellName(field)
-		if err != nil {
-			return true
-		}
-		if i, known := theirItem(name, items); known {
-			if cell, ok := u.cell(i, segment); ok {
-				u.takeCell(source, cell, value)
-			}
-		}
-	case hashLinear:
-		to := u.their(source)
-		if to == u.coming[source] {
-			if b, err := inflight.ParseBucket(field); err == nil {
-				l, _ := parseLinear(value, u.dim)
-				setRow(&to.linear, b, l)
-			}
-			break
-		}
-		if err := u.setBlock(&to.linear, field, value); err != nil {
-			_ = u.setBlock(&to.linear, field, nil)
-		}
-		u.newData = true
-	default:
-		return false
+func (u categoriesHash) load(field, value []byte, items int) error {
+	i, err := parseItem(field, items)
+	if err != nil || len(value) == 0 {
+		return cmp.Or(err, errCategory)
 	}
-	return true
+	if u.kinds.look {
+		u.categorise(i, string(value))
+	}
+	return nil
+}
+
+func (u linearHash) load(field, value []byte, _ int) error {
+	return u.setBlock(&u.linear.rows, field, value)
+}
+
+func (u *contexts) loadLooked(value []byte) (err error) {
+	u.looked, err = parsePass(value)
+	return err
+}
+
+func (u *contexts) loadFit(value []byte) error {
+	fit, err := u.takeGrouping(value)
+	if err != nil {
+		return err
+	}
+	return u.model.Load(fit)
+}
+
+func (u cellsHash) setSource(source int32, field, value []byte, items Translate) {
+	name, segment, err := u.parseCellName(field)
+	if err != nil {
+		return
+	}
+	if i, known := theirItem(name, items); known {
+		if cell, ok := u.cell(i, segment); ok {
+			u.takeCell(source, cell, value)
+		}
+	}
+}
+
+func (categoriesHash) setSource(int32, []byte, []byte, Translate) {}
+
+func (u linearHash) setSource(source int32, field, value []byte, _ Translate) {
+	to := u.their(source)
+	if to == u.coming[source] {
+		if b, err := inflight.ParseBucket(field); err == nil {
+			l, _ := parseLinear(value, u.dim)
+			setRow(&to.linear, b, l)
+		}
+		return
+	}
+	if err := u.setBlock(&to.linear, field, value); err != nil {
+		_ = u.setBlock(&to.linear, field, nil)
+	}
+	u.newData = true
 }

@@ -116,8 +116,8 @@ type Learner interface {
 	SetSource(source int32, i policy.Item, s policy.Sums)
 	// Pooled returns the hashes whose fields other partitions' learners of the same name read.
 	Pooled() []Pooled
-	// SetSourceField replaces another source's field of a pooled hash; nil deletes it. A malformed value is ignored, since the
-	// sender's configuration may differ.
+	// SetSourceField replaces another source's field of a pooled hash; nil deletes it. A malformed value is no error, since the
+	// sender's configuration may differ: it is ignored, or counts as nil.
 	SetSourceField(source int32, hash string, field, value []byte, items Translate)
 	// Advance sets the partition's watermark, in milliseconds of event time. Scheduled work is done in it.
 	Advance(watermark int64)

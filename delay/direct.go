@@ -30,7 +30,7 @@ func NewExploringDirect(e policy.Explorer, w WindowsConfig, s Silence) (*Direct,
 
 func direct(b base, s Silence) *Direct {
 	d := &Direct{b}
-	d.flights.attach(d.table, s)
+	d.attach(s)
 	return d
 }
 
@@ -78,40 +78,15 @@ func (d *Direct) SetSource(source int32, i policy.Item, s policy.Sums) {
 
 func (d *Direct) Status() Status { return d.status() }
 
-func (d *Direct) Hashes() []string {
-	all := append([]string{hashFlights, hashWindows, hashLearner}, d.flights.hashes()...)
-	if d.users != nil {
-		all = append(all, hashCells, hashCategories, hashMet, hashLinear)
-	}
-	if d.attraction != nil {
-		all = append(all, hashAttraction)
-	}
-	return all
-}
-
-func (d *Direct) Harvest(r Recorder) {
-	if d.users != nil {
-		d.users.harvest(r, &d.writer)
-	}
-	d.harvest(r)
-}
-
-func (d *Direct) LoadField(hash string, field, value []byte) error {
-	return faulty(d.loadField(hash, field, value), hash, field, value)
-}
-
 // Loaded implements Learner. It never fails, since no field depends on another.
 func (d *Direct) Loaded() error {
 	d.windows.settle()
-	d.flights.loaded(d.table)
+	d.flights.loaded()
 	if d.users != nil {
 		d.users.loaded(d.table)
 	}
 	if d.table.Shares() {
-		if d.attraction != nil {
-			d.attraction.table.Loaded(d.attraction.table.Differs)
-		}
-		d.table.Loaded(d.differs)
+		d.eachTable(func(t *policy.Table, differs func(policy.Item) bool) { t.Loaded(differs) })
 	}
 	if d.users != nil {
 		d.users.settle(d.table)

@@ -3,7 +3,7 @@ package delay
 import (
 	"bytes"
 	"errors"
-	"strconv"
+	"slices"
 
 	"github.com/ranker-worker/ranker-worker/delay/history"
 	"github.com/ranker-worker/ranker-worker/delay/inflight"
@@ -17,7 +17,7 @@ const hashHistory = "history"
 // drift computes evidence where means drift: a payoff weighs less the longer ago its selection began (history.Decay). The age is
 // that of the impression, not of the payoff. Defaults come last, and would otherwise outweigh the payoffs of the same selections.
 type drift struct {
-	policy.Totals[history.Rows[history.Payoffs]]
+	column[history.Rows[history.Payoffs]]
 	silence Silence
 	grid    inflight.Scheme
 	rate    float64 // variance of a mean's random walk per millisecond, in variances of a payoff
@@ -33,19 +33,22 @@ type drift struct {
 // newDrift returns one for means whose random walk moves Silence.Drift deviations of a payoff in a day.
 func newDrift(s Silence, table *policy.Table) *drift {
 	const day = 86_400_000
-	d := &drift{silence: s, grid: inflight.NewScheme(s.Horizon), rate: s.Drift * s.Drift / day, pass: inflight.Never, since: inflight.Never,
+	totals := policy.NewTotals(func(i policy.Item, _, _ history.Rows[history.Payoffs]) { table.Weigh(i) })
+	totals.ReplaceBy(history.Rows[history.Payoffs].Replace)
+	return &drift{silence: s, grid: inflight.NewScheme(s.Horizon), rate: s.Drift * s.Drift / day, pass: inflight.Never, since: inflight.Never,
 		theirs: map[int32][2]int64{}, coming: map[int32]bool{},
-		Totals: policy.NewTotals(func(i policy.Item, _, _ history.Rows[history.Payoffs]) { table.Weigh(i) })}
-	d.ReplaceBy(history.Rows[history.Payoffs].Replace)
-	return d
+		column: newColumn(&totals, format[history.Rows[history.Payoffs]]{
+			hash: hashHistory, pooled: true,
+			append: func(dst []byte, rows history.Rows[history.Payoffs]) []byte { return rows.Append(dst) },
+			parse:  history.ParsePayoffs,
+			equal:  slices.Equal[history.Rows[history.Payoffs]],
+		})}
 }
 
 // pay counts a payoff, or a default in its place.
 func (d *drift) pay(fb *Feedback) {
-	rows := d.Own(fb.Item)
-	rows.Count(&d.grid, fb.Began, d.pass, history.PayoffsOf(fb.Payoff))
-	d.Set(fb.Item, rows)
-	d.Changes().Note(fb.Item, 1)
+	d.At(fb.Item).Count(&d.grid, fb.Began, d.pass, history.PayoffsOf(fb.Payoff))
+	d.Changed(fb.Item, 1)
 }
 
 // advance moves event time on, and returns whether a new tick began.
@@ -58,10 +61,9 @@ func (d *drift) advance(watermark int64) bool {
 	if d.since == inflight.Never {
 		d.since = pass
 	}
-	for i := range policy.Item(d.Len()) {
-		if rows := d.Own(i); len(rows) > 0 && rows.Merge(&d.grid, pass) {
-			d.Set(i, rows)
-			d.Changes().Note(i, 1)
+	for i, rows := range d.EachOwn() {
+		if rows.Merge(&d.grid, pass) {
+			d.Changed(i, 1)
 		}
 	}
 	return true
@@ -111,40 +113,21 @@ func (d *drift) asOf() (pass, since int64) {
 }
 
 func (d *drift) harvest(r Recorder, to *writer) {
-	for i := range d.Changes().All() {
-		to.field = strconv.AppendInt(to.field[:0], int64(i), 10)
-		if len(d.Own(i)) == 0 { // it was forgotten
-			r.Field(hashHistory, to.field, nil)
-			continue
-		}
-		to.value = d.Own(i).Append(to.value[:0])
-		r.Field(hashHistory, to.field, to.value)
-	}
-	d.Changes().Clear()
+	d.column.harvest(r, to)
 	if d.moved {
 		d.moved = false
-		to.value = strconv.AppendInt(to.value[:0], d.pass, 10)
-		to.value = strconv.AppendInt(append(to.value, ' '), d.since, 10)
+		to.value = appendWords(to.value[:0], d.pass, d.since)
 		r.Field(hashHistory, fieldPass, to.value)
 	}
 }
 
-func (d *drift) load(field, value []byte) error {
+func (d *drift) load(field, value []byte, items int) error {
 	if bytes.Equal(field, fieldPass) {
 		pass, since, err := parseFaded(value)
 		d.pass, d.since = pass, since
 		return err
 	}
-	i, err := parseItem(field, d.Len())
-	if err != nil {
-		return err
-	}
-	rows, err := history.ParsePayoffs(value)
-	if err != nil {
-		return err
-	}
-	d.Set(i, rows)
-	return nil
+	return d.column.load(field, value, items)
 }
 
 // parseFaded reads pass and since.
@@ -157,14 +140,13 @@ func parseFaded(value []byte) (pass, since int64, err error) {
 
 // loaded ends loading. After a change of the horizon buckets are merged.
 func (d *drift) loaded() {
-	for i := range policy.Item(d.Len()) {
-		if rows := d.Own(i); rows.Merge(&d.grid, d.pass) {
-			d.Set(i, rows)
+	for i, rows := range d.EachOwn() {
+		if rows.Merge(&d.grid, d.pass) {
+			d.Set(i, *rows)
 		}
 	}
 }
 
-// setSource sets a field of another source; an absent or malformed value removes it.
 func (d *drift) setSource(source int32, field, value []byte, items Translate) {
 	if bytes.Equal(field, fieldPass) {
 		if pass, since, err := parseFaded(value); value != nil && err == nil {
@@ -174,13 +156,29 @@ func (d *drift) setSource(source int32, field, value []byte, items Translate) {
 		}
 		return
 	}
-	i, known := theirItem(field, items)
-	if !known {
-		return
+	d.column.setSource(source, field, value, items)
+}
+
+func (d *drift) endResync(source int32, read func(policy.Item) bool) {
+	d.column.endResync(source, read)
+	if !d.coming[source] {
+		delete(d.theirs, source)
 	}
-	if rows, err := history.ParsePayoffs(value); err == nil {
-		d.SetSource(source, i, rows)
-	} else {
-		d.Drop(source, i)
+}
+
+func (d *drift) share(whole statistic, source int32, number func(policy.Item) policy.Item) {
+	d.column.share(whole, source, number)
+	d.whole = whole.(*drift)
+}
+
+func (d *drift) merge(other storedHash, numbers []policy.Item, s Share) error {
+	if !s.Additive {
+		return nil
 	}
+	from := other.(*drift)
+	if from.since != inflight.Never && (d.since == inflight.Never || from.since < d.since) {
+		d.since = from.since
+	}
+	d.pass, d.moved = max(d.pass, from.pass), true
+	return d.column.merge(other, numbers, s)
 }

@@ -100,7 +100,7 @@ func TestDrift_IsAFilterOfWhatBeganWhen(t *testing.T) {
 					value = append(value, sum/float64(len(payoffs)))
 				}
 				if law.Law == SilenceAges {
-					for _, x := range l.flights.awaiting.own.Get(0) {
+					for _, x := range l.flights.awaiting.ours(0) {
 						a := l.flights.awaiting
 						if w := x.Weigh(a.shares.Get(0).paid, a.shares.Get(0).below); w.Sum() > 0 {
 							all = append(all, evidenceAt{x.Start() + (x.End()-x.Start())/2, w.Sum()})

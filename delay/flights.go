@@ -1,6 +1,10 @@
 package delay
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/ranker-worker/ranker-worker/delay/history"
@@ -12,45 +16,110 @@ import (
 // (inflight.Intervals), as far as they are known.
 const hashFlights = "flights"
 
-// flights counts selections in flight by item: this partition's own, and other sources'. Our own count rises with a selection,
-// falls when it ends, and never goes below 0. A payoff whose selection was not seen, after a reset of the learner, changes nothing.
-type flights struct {
-	policy.Totals[policy.Count]
-	pools    bool            // other sources' counts are read
-	awaiting *awaiting       // nil except with SilenceAges
-	parts    *partialPayoffs // nil without partial payoffs
-	drift    *drift          // nil without drift
-	silence  Silence
-	stored   policy.Pages[policy.Count] // our own counts at the last harvest
-	total    policy.Count               // the sum of our own counts
-	evidence func(policy.Item) policy.Evidence
+// itemFlights are the selections in flight of one item. Our own number rises with a selection, falls when it ends, and never goes
+// below 0. A payoff whose selection was not seen, after a reset of the learner, changes nothing.
+type itemFlights struct {
+	N     policy.Count
+	Spans inflight.Intervals // with SilenceAges: of those whose start times are known
 }
 
-// attach makes the table's evidence include selections in flight.
-func (f *flights) attach(table *policy.Table, s Silence) {
-	f.Totals = policy.NewTotals(func(i policy.Item, _, _ policy.Count) { table.Weigh(i) })
-	f.pools, f.silence = s.Law != SilenceWaits, s
-	come := func(policy.Item) (none history.Payoffs) { return none }
-	if s.InParts {
-		f.parts = &partialPayoffs{Totals: policy.NewTotals(func(i policy.Item, _, _ history.Payoffs) { table.Weigh(i) })}
-		come = f.parts.Pooled
+// Add implements policy.Summand.
+func (f itemFlights) Add(o itemFlights) itemFlights {
+	return itemFlights{f.N + o.N, f.Spans.Add(o.Spans)}
+}
+
+func (f itemFlights) equal(o itemFlights) bool {
+	return f.N == o.N && slices.EqualFunc(f.Spans, o.Spans, func(x, y inflight.Interval) bool { // without derived fields
+		return x.Bucket == y.Bucket && x.N == y.N && x.Expected == y.Expected
+	})
+}
+
+// flights counts selections in flight by item, and computes the evidence that they and payoffs are.
+type flights struct {
+	column[itemFlights]
+	awaiting *awaiting               // nil except with SilenceAges
+	parts    column[history.Payoffs] // of partial payoffs; empty without them
+	drift    *drift                  // nil without drift
+	silence  Silence
+	total    policy.Count                      // the sum of our own counts
+	table    *policy.Table                     // nil with QPM-D
+	weigh    func(policy.Item)                 // recomputes an item's evidence, after its selections in flight have changed
+	evidence func(policy.Item) policy.Evidence // nil with QPM-D
+}
+
+// newFlights returns counts that no evidence depends on.
+func newFlights() *flights {
+	f := &flights{weigh: func(policy.Item) {}}
+	var totals policy.Totals[itemFlights]
+	totals.KeepApart() // start times weigh by source
+	f.column = newColumn(&totals, format[itemFlights]{
+		hash: hashFlights, carried: true,
+		append: func(dst []byte, s itemFlights) []byte { return s.Spans.Append(strconv.AppendInt(dst, int64(s.N), 10)) },
+		parse:  f.parse,
+		equal:  itemFlights.equal,
+	})
+	f.mark = func(s itemFlights) int64 {
+		if f.awaiting != nil { // start times change, too
+			return unmarked
+		}
+		return int64(s.N)
 	}
-	weight := func(policy.Item) (none inFlight) { return none }
-	switch s.Law {
-	case SilenceAtOnce:
-		weight = func(i policy.Item) inFlight { return inFlight{Worth: inflight.Worth{Unpaid: float64(f.Pooled(i))}} }
-	case SilenceAges:
-		f.awaiting = newAwaiting(s)
-		weight = func(i policy.Item) inFlight { return inFlight{f.awaiting.worthOf(i), f.awaiting.now().low} }
+	return f
+}
+
+// attach makes a learner's evidence include selections in flight.
+func (b *base) attach(s Silence) {
+	f, table := b.flights, b.table
+	f.silence, f.table = s, table
+	f.pooled = s.Law != SilenceWaits
+	if f.parts = openColumn(table, f.pooled); s.InParts {
+		b.keepColumn(&f.parts)
+	}
+	f.weigh = table.Weigh
+	f.replaced = func(i policy.Item, _, _ itemFlights) { f.weigh(i) }
+	if s.Law == SilenceAges {
+		b.attachAwaiting(newAwaiting(s, &f.column))
 	}
 	if s.Drift > 0 {
 		f.drift = newDrift(s, table)
+		b.keepColumn(f.drift)
 	}
 	f.evidence = func(i policy.Item) policy.Evidence {
-		w := weight(i)
-		return s.begun(f.fed(table.Pooled(i), i, w), f.Pooled(i), w, come(i))
+		w := f.weight(i)
+		return s.begun(f.fed(table.Pooled(i), i, w), f.Pooled(i), w, f.parts.Pooled(i))
 	}
 	table.EvidenceBy(f.evidence)
+}
+
+// attachAwaiting makes selections in flight weigh by their age.
+func (b *base) attachAwaiting(a *awaiting) {
+	f := b.flights
+	f.awaiting = a
+	b.hashes = append(b.hashes, a)
+	if !a.inParts {
+		b.keepColumn(&a.settled)
+	}
+	f.weigh = func(i policy.Item) {
+		a.reweigh(i)
+		f.table.Weigh(i)
+	}
+	f.replaced = func(i policy.Item, before, after itemFlights) {
+		a.replaceTheirs(i, before.Spans, after.Spans)
+		f.weigh(i)
+	}
+	b.singles[fieldSilence], b.singles[fieldBelow] = a.loadEstimate, a.loadBelow
+	a.settled.replaced = func(i policy.Item, _, _ inflight.Outcomes) { f.weigh(i) }
+}
+
+// weight returns the weight of an item's selections in flight.
+func (f *flights) weight(i policy.Item) inFlight {
+	switch f.silence.Law {
+	case SilenceAtOnce:
+		return inFlight{Worth: inflight.Worth{Unpaid: float64(f.Pooled(i))}}
+	case SilenceAges:
+		return inFlight{f.awaiting.worthOf(i), f.awaiting.now().low}
+	}
+	return inFlight{}
 }
 
 // fed returns the evidence of an item's payoffs and selections in flight.
@@ -64,226 +133,153 @@ func (f *flights) fed(sums policy.Sums, i policy.Item, of inFlight) policy.Evide
 	return f.silence.silent(f.drift.evidence(i, sums, nil, 0), of)
 }
 
-// pooled returns the pooled hashes. Payoffs are pooled together with selections in flight, since without these they are biased.
-func (f *flights) pooled() (all []Pooled) {
-	if f.pools {
-		all = append(all, Pooled{Hash: hashFlights, ByItem: true})
+// Pooled implements policy.Counts: the number of an item's selections in flight, of all sources.
+func (f *flights) Pooled(i policy.Item) policy.Count {
+	if f.Shares() {
+		return f.Global(i).N - f.Published(i).N + f.Own(i).N
 	}
-	if f.pools && f.parts != nil {
-		all = append(all, Pooled{Hash: hashOpen, ByItem: true})
-	}
-	if f.awaiting != nil {
-		all = append(all, f.awaiting.pooled()...)
-	}
-	if f.drift != nil {
-		all = append(all, Pooled{Hash: hashHistory, ByItem: true})
-	}
-	return all
-}
-
-// hashes returns the stored hashes besides "flights".
-func (f *flights) hashes() []string {
-	var all []string
-	if f.parts != nil {
-		all = append(all, hashOpen)
-	}
-	if f.awaiting != nil {
-		for _, p := range f.awaiting.pooled() {
-			all = append(all, p.Hash)
-		}
-	}
-	if f.drift != nil {
-		all = append(all, hashHistory)
-	}
-	return all
-}
-
-func (f *flights) grow(items int) {
-	if f.awaiting != nil {
-		f.awaiting.grow(items)
-	}
-	if f.parts != nil {
-		f.parts.Grow(items)
-	}
-	if f.drift != nil {
-		f.drift.Grow(items)
-	}
-	f.Grow(items)
+	return f.Others(i).N + f.Own(i).N
 }
 
 func (f *flights) begin(fb *Feedback) {
+	own := f.At(fb.Item)
 	if f.awaiting != nil {
-		f.awaiting.begin(fb)
+		f.awaiting.begin(own, fb)
 	}
-	f.add(fb.Item, 1)
+	own.N++
+	f.counted(fb.Item, 1)
 }
 
 func (f *flights) part(fb *Feedback) {
-	if f.parts == nil {
+	if !f.silence.InParts {
 		return
 	}
 	before, now := fb.previous(), history.PayoffsOf(fb.Payoff)
-	f.parts.replace(fb.Item, before, now)
+	f.replacePart(fb.Item, before, now)
 	if f.awaiting != nil {
 		f.awaiting.part(fb, over(now, f.silence.Default)-over(before, f.silence.Default))
 	}
 }
 
+// replacePart replaces the partial payoff of a selection in flight.
+func (f *flights) replacePart(i policy.Item, before, now history.Payoffs) {
+	if f.silence.InParts && before != now {
+		f.parts.AddOwn(i, now.Minus(before), 1)
+	}
+}
+
 // end removes a selection from those in flight.
 func (f *flights) end(fb *Feedback, what outcome) {
-	if f.parts != nil {
-		f.parts.replace(fb.Item, fb.previous(), history.Payoffs{})
-	}
-	n := f.Own(fb.Item)
-	if n <= 0 {
+	f.replacePart(fb.Item, fb.previous(), history.Payoffs{})
+	if f.Own(fb.Item).N <= 0 {
 		return
 	}
+	own := f.At(fb.Item)
 	if f.awaiting != nil {
-		f.awaiting.end(fb, what, n)
+		f.awaiting.end(own, fb, what)
 	}
-	f.add(fb.Item, -1)
+	own.N--
+	f.counted(fb.Item, -1)
 }
 
-func (f *flights) add(i policy.Item, n policy.Count) {
-	f.AddOwn(i, n, 1)
+// counted notes that an item's own number has risen by n.
+func (f *flights) counted(i policy.Item, n policy.Count) {
 	f.total += n
+	f.Changed(i, 1)
+	f.weigh(i)
 }
 
-func (f *flights) advance(watermark int64, table *policy.Table) {
+func (f *flights) advance(watermark int64) {
 	faded := f.drift != nil && f.drift.advance(watermark)
 	if f.awaiting != nil {
 		f.awaiting.advance(watermark, func(i policy.Item, merged bool) {
-			table.Weigh(i)
+			f.table.Weigh(i)
 			if merged {
 				f.Changes().Note(i, 1)
 			}
 		})
 	}
 	if faded && !f.Shares() { // else the global learner does it
-		f.weigh(table)
+		f.weighAll()
 	}
 }
 
-func (f *flights) weigh(table *policy.Table) {
+func (f *flights) weighAll() {
 	for i := range policy.Item(f.Len()) {
-		table.Weigh(i)
+		f.table.Weigh(i)
 	}
 }
 
-func (f *flights) harvest(r Recorder, to *writer) {
-	for i := range f.Changes().All() {
-		n := f.Own(i)
-		if f.stored.Get(i) == n && (n == 0 || f.awaiting == nil) {
-			continue
-		}
-		to.field = strconv.AppendInt(to.field[:0], int64(i), 10)
-		if n == 0 {
-			f.stored.Remove(i)
-			r.Field(hashFlights, to.field, nil)
-			continue
-		}
-		*f.stored.At(i) = n
-		to.value = strconv.AppendInt(to.value[:0], int64(n), 10)
-		if f.awaiting != nil {
-			to.value = f.awaiting.own.Get(i).Append(to.value)
-		}
-		r.Field(hashFlights, to.field, to.value)
+// loaded ends loading.
+func (f *flights) loaded() {
+	for _, own := range f.EachOwn() {
+		f.total += own.N
 	}
-	f.Changes().Clear()
-	if f.parts != nil {
-		f.parts.harvest(r, to)
-	}
-	if f.awaiting != nil {
-		f.awaiting.harvest(r, to)
-	}
-	if f.drift != nil {
-		f.drift.harvest(r, to)
-	}
-}
-
-func (f *flights) load(field, value []byte) error {
-	i, err := parseItem(field, f.Len())
-	if err != nil {
-		return err
-	}
-	n, spans, err := parseFlights(value)
-	if err != nil {
-		return err
-	}
-	f.total += n - f.Own(i)
-	*f.stored.At(i) = n
-	if f.awaiting != nil {
-		*f.awaiting.own.At(i) = spans
-	} else if len(spans) > 0 {
-		*f.stored.At(i) = -1 // start times are stored that are not kept any more: the field must be written even if the count stays the same
-	}
-	f.Set(i, n)
-	return nil
-}
-
-// loadEstimate restores the estimate of SilenceAges; other laws ignore it.
-func (f *flights) loadEstimate(value []byte) error {
-	if f.awaiting == nil {
-		return nil
-	}
-	return f.awaiting.loadEstimate(value)
-}
-
-// loadBelow does the same for payoffs below the default.
-func (f *flights) loadBelow(value []byte) error {
-	if f.awaiting == nil {
-		return nil
-	}
-	return f.awaiting.loadBelow(value)
-}
-
-func (f *flights) loaded(table *policy.Table) {
 	if f.awaiting != nil {
 		f.awaiting.loaded()
 	}
 	if f.drift != nil {
 		f.drift.loaded()
 	}
-	if (f.awaiting != nil || f.drift != nil) && !f.Shares() {
-		f.weigh(table)
+	switch {
+	case f.Shares(): // the table does it
+	case f.awaiting != nil || f.drift != nil:
+		f.weighAll()
+	default:
+		for i, own := range f.EachOwn() {
+			if own.N > 0 {
+				f.weigh(i)
+			}
+		}
 	}
 }
 
-// setSourceField sets a field of another source; a nil value removes it, and a malformed one is ignored.
-func (f *flights) setSourceField(source int32, hash string, field, value []byte, items Translate, table *policy.Table) {
-	if hash == hashOpen && f.parts != nil && f.pools {
-		f.parts.setSource(source, field, value, items)
-		return
-	}
-	if hash == hashHistory {
-		if f.drift != nil {
-			f.drift.setSource(source, field, value, items)
-		}
-		return
-	}
-	if hash != hashFlights {
-		if f.awaiting == nil {
-			return
-		}
-		if i, changed := f.awaiting.setSource(source, hash, field, value, items); changed {
-			table.Weigh(i)
-		}
-		return
-	}
-	i, known := theirItem(field, items)
-	if !known || !f.pools {
-		return
-	}
-	n, spans, err := parseFlights(value)
-	if err != nil && value != nil {
-		return
-	}
+func (f *flights) share(whole statistic, source int32, number func(policy.Item) policy.Item) {
+	f.column.share(whole, source, number)
 	if f.awaiting != nil {
-		f.awaiting.setSpans(source, i, spans)
+		f.awaiting.whole = whole.(*flights).awaiting
 	}
-	if value == nil {
-		f.Drop(source, i)
-	} else {
-		f.SetSource(source, i, n)
+}
+
+func (f *flights) forget(i policy.Item) {
+	own := f.Own(i)
+	f.total -= own.N
+	if f.awaiting != nil {
+		f.awaiting.every.Remove(own.Spans)
+		for _, source := range slices.Collect(f.Sources(i)) {
+			f.drop(source, i)
+		}
 	}
+	f.column.forget(i)
+	f.weigh(i)
+}
+
+func (f *flights) Release(i policy.Item) {
+	f.column.Release(i)
+	if a := f.awaiting; a != nil {
+		a.worth.Remove(i)
+		a.ownWeight.Remove(i)
+		a.shares.Remove(i)
+	}
+}
+
+var errSpans = errors.New("more selections have begun than are in flight")
+
+// parse reads an item's number of selections in flight, and their start times as far as they are known. Only SilenceAges keeps these.
+func (f *flights) parse(value []byte) (s itemFlights, err error) {
+	count, _, _ := bytes.Cut(value, []byte{' '})
+	n, err := parseInt(count)
+	if err != nil || n == 0 || n > 1<<53 {
+		return s, fmt.Errorf("the value is %w, or 0", errNumber)
+	}
+	spans, err := inflight.ParseIntervals(value[len(count):])
+	switch {
+	case err != nil:
+		return s, err
+	case spans.Count() > n:
+		return s, errSpans
+	case f.awaiting == nil:
+		spans = nil
+	}
+	return itemFlights{policy.Count(n), spans}, nil
 }

@@ -1,11 +1,6 @@
 package delay
 
-import (
-	"slices"
-
-	"github.com/ranker-worker/ranker-worker/delay/inflight"
-	"github.com/ranker-worker/ranker-worker/policy"
-)
+import "github.com/ranker-worker/ranker-worker/policy"
 
 // ItemRemoving is a Learner that can forget items, which frees their memory and their room in the store. Afterwards it decides as a
 // learner that never had them, except for state that is not kept by item: windows and delay distributions. Numbers of items and
@@ -26,28 +21,18 @@ var (
 	_ ItemRemoving = (*Robust)(nil)
 )
 
+// Forget implements ItemRemoving. The item's contribution to the effects of features stays.
 func (d *Direct) Forget(i policy.Item) { d.forget(i) }
 
 func (d *Direct) PaidForgotten(Feedback) {}
 
 // Forget implements ItemRemoving. The item's contribution to the common level of all items stays.
-func (r *Robust) Forget(i policy.Item) {
-	if own := r.items.own.At(i); len(own.Rows) > 0 {
-		own.Rows = nil
-		r.changes.Note(i, recentChanged)
-	}
-	r.items.others.Forget(i)
-	r.forget(i)
-}
+func (r *Robust) Forget(i policy.Item) { r.forget(i) }
 
 // forget drops an item. The table comes last, since the other steps recompute the item's evidence.
 func (b *base) forget(i policy.Item) {
-	b.flights.forget(i)
-	if b.attraction != nil {
-		b.attraction.forget(i)
-	}
-	if b.users != nil {
-		b.users.forget(i)
+	for _, c := range b.columns {
+		c.forget(i)
 	}
 	b.table.Forget(i)
 	if b.users != nil {
@@ -57,10 +42,7 @@ func (b *base) forget(i policy.Item) {
 }
 
 func (b *base) Count(items int) {
-	b.table.CountItems(items)
-	if b.attraction != nil {
-		b.attraction.table.CountItems(items)
-	}
+	b.eachTable(func(t *policy.Table, _ func(policy.Item) bool) { t.CountItems(items) })
 }
 
 // release frees the memory of forgotten items after their last harvest.
@@ -72,67 +54,8 @@ func (b *base) release() {
 }
 
 func (b *base) releaseItem(i policy.Item) {
-	b.flights.release(i)
-	if b.users != nil {
-		b.users.settle(b.table)
-		b.users.release(i)
-	}
-	if b.attraction != nil {
-		b.attraction.table.Release(i)
+	for _, c := range b.columns {
+		c.Release(i)
 	}
 	b.table.Release(i)
-}
-
-func (f *flights) forget(i policy.Item) {
-	f.total -= f.Own(i)
-	if f.awaiting != nil {
-		f.awaiting.forget(i)
-	}
-	if f.parts != nil {
-		f.parts.Forget(i)
-		if f.parts.stored.Get(i).N != 0 {
-			f.parts.Changes().Note(i, 1)
-		}
-	}
-	if f.drift != nil {
-		if len(f.drift.Own(i)) > 0 {
-			f.drift.Changes().Note(i, 1)
-		}
-		f.drift.Forget(i)
-	}
-	f.Forget(i)
-	if f.stored.Get(i) != 0 {
-		f.Changes().Note(i, 1)
-	}
-}
-
-func (f *flights) release(i policy.Item) {
-	if a := f.awaiting; a != nil {
-		a.own.Remove(i)
-		a.others.Release(i)
-		a.settled.Release(i)
-		a.worth.Remove(i)
-		a.ownWeight.Remove(i)
-		a.shares.Remove(i)
-	}
-	if f.parts != nil {
-		f.parts.Release(i)
-	}
-	if f.drift != nil {
-		f.drift.Release(i)
-	}
-	f.Release(i)
-}
-
-func (a *awaiting) forget(i policy.Item) {
-	a.every.Remove(a.own.Get(i))
-	a.own.Remove(i)
-	for _, source := range slices.Collect(a.others.Sources(i)) {
-		a.setSpans(source, i, nil)
-	}
-	if a.settled.Own(i) != (inflight.Outcomes{}) {
-		a.settled.Changes().Note(i, 1)
-	}
-	a.settled.Forget(i)
-	a.reweigh(i)
 }

@@ -52,7 +52,7 @@ func (w *lawful) check(t *rapid.T) {
 			}
 		}
 		sums, e := w.learner.Sums(i), w.learner.table.Evidence(i)
-		require.EqualValues(t, n, w.learner.flights.Own(i))
+		require.EqualValues(t, n, w.learner.flights.Own(i).N)
 		weight := e.W - float64(sums.N)
 		require.InDelta(t, n, weight+e.Open, 1e-6, "what does not weigh is open")
 		require.InDelta(t, sums.R+0.25*weight, e.R, 1e-6)
@@ -64,9 +64,9 @@ func (w *lawful) check(t *rapid.T) {
 		case SilenceAges:
 			a := w.learner.flights.awaiting
 			require.True(t, weight >= 0 && weight <= n, "%v of %v", weight, n)
-			require.True(t, a.own.Get(i).Count() <= int64(n), "%v of %v", a.own.Get(i), n)
-			for k, x := range a.own.Get(i) {
-				require.True(t, x.N > 0 && (k == 0 || a.own.Get(i)[k-1].End() <= x.Start()), "%v", a.own.Get(i))
+			require.True(t, a.ours(i).Count() <= int64(n), "%v of %v", a.ours(i), n)
+			for k, x := range a.ours(i) {
+				require.True(t, x.N > 0 && (k == 0 || a.ours(i)[k-1].End() <= x.Start()), "%v", a.ours(i))
 				began := int64(0)
 				for _, fb := range w.open {
 					if fb.Item == i && x.Start() <= fb.Began && fb.Began < x.End() {
@@ -79,8 +79,8 @@ func (w *lawful) check(t *rapid.T) {
 	}
 	if a := w.learner.flights.awaiting; a != nil {
 		var spans int64
-		for _, own := range a.own.All() {
-			spans += own.Count()
+		for _, own := range a.flights.EachOwn() {
+			spans += own.Spans.Count()
 		}
 		require.Equal(t, spans, a.every.Count(), "of all items")
 	}
@@ -146,7 +146,7 @@ func TestDirect_SpansAreNotKeptForOtherSelections(t *testing.T) {
 		w.learner.Selected(w.open[0])
 		w.start(t, ageing(1<<20))
 		w.check(t)
-		require.Empty(t, w.learner.flights.awaiting.own.Get(1), "when the one in flight began is not known")
+		require.Empty(t, w.learner.flights.awaiting.ours(1), "when the one in flight began is not known")
 	})
 }
 
@@ -166,7 +166,7 @@ func TestDirect_HorizonMayGrow(t *testing.T) {
 		select1(w.now)
 		w.start(t, ageing(1<<27))
 		select1(w.now + 2000)
-		require.Len(t, w.learner.flights.awaiting.own.Get(1), 2)
+		require.Len(t, w.learner.flights.awaiting.ours(1), 2)
 		w.start(t, ageing(1<<27))
 		w.check(t)
 	})

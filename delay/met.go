@@ -2,7 +2,6 @@ package delay
 
 import (
 	"errors"
-	"strconv"
 
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/policy/features"
@@ -32,65 +31,50 @@ func (p *Preferring) Meet(items []policy.Item, at int64) {
 	}
 }
 
-// met holds the event time in milliseconds at which this partition first met each item. It depends on the log alone.
+// firstMet is the event time in milliseconds at which an item was first met; 0: not yet. It depends on the log alone.
+type firstMet int64
+
+// Add implements policy.Summand: the earlier of both.
+func (m firstMet) Add(o firstMet) firstMet {
+	if m == 0 || o > 0 && o < m {
+		return o
+	}
+	return m
+}
+
+// met holds when this partition first met each item.
 type met struct {
-	space   *features.Space
-	at      policy.Pages[int64] // 0: not yet
-	changed policy.Changes
+	column[firstMet]
+	space *features.Space
+}
+
+func newMet(s *features.Space) met {
+	var totals policy.Totals[firstMet]
+	totals.KeepApart() // only our own is read
+	return met{space: s, column: newColumn(&totals, format[firstMet]{
+		hash:   hashMet,
+		append: func(dst []byte, at firstMet) []byte { return appendWords(dst, int64(at)) },
+		parse:  parseMet,
+		equal:  same[firstMet],
+	})}
 }
 
 func (m *met) meet(items []policy.Item, at int64) {
 	for _, i := range items {
-		if m.at.Get(i) == 0 {
-			*m.at.At(i) = max(at, 1)
-			m.changed.Note(i, 1)
+		if m.Own(i) == 0 {
+			m.AddOwn(i, firstMet(max(at, 1)), 1)
 		}
 	}
-}
-
-// takeOver merges another partition's time.
-func (m *met) takeOver(i policy.Item, at int64) {
-	if own := m.at.Get(i); own == 0 || at < own {
-		*m.at.At(i) = at
-		m.changed.Note(i, 1)
-	}
-}
-
-func (m *met) forget(i policy.Item) {
-	if m.at.Get(i) > 0 {
-		m.at.Remove(i)
-		m.changed.Note(i, 1)
-	}
-}
-
-func (m *met) harvest(r Recorder, to *writer) {
-	for i := range m.changed.All() {
-		to.field = strconv.AppendInt(to.field[:0], int64(i), 10)
-		if at := m.at.Get(i); at > 0 {
-			to.value = strconv.AppendInt(to.value[:0], at, 10)
-			r.Field(hashMet, to.field, to.value)
-		} else {
-			r.Field(hashMet, to.field, nil)
-		}
-	}
-	m.changed.Clear()
 }
 
 var errMet = errors.New("the value is no time")
 
-func (m *met) load(field, value []byte, items int) error {
-	i, err := parseItem(field, items)
-	if err != nil {
-		return err
-	}
+func parseMet(value []byte) (firstMet, error) {
 	at, err := parseInt(value)
 	if err != nil || at == 0 {
-		return errMet
+		return 0, errMet
 	}
-	if m.space.HasAge() {
-		*m.at.At(i) = at
-	}
-	return nil
+	return firstMet(at), nil
 }
 
 // vector appends the item's age at an event time to given features, if age is a feature. It is valid until the next call.
@@ -99,7 +83,7 @@ func (u *contexts) vector(given []int8, i policy.Item, began int64) []int8 {
 		return given
 	}
 	var age int64
-	if first := u.met.at.Get(i); first > 0 {
+	if first := int64(u.met.Own(i)); first > 0 {
 		age = began - first
 	}
 	u.x = u.met.space.AppendAge(append(u.x[:0], given...), age)

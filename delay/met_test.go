@@ -55,7 +55,11 @@ func TestMet_AgeIsAFeature(t *testing.T) {
 	for _, age := range []int64{0, 3, 11} {
 		require.InDelta(t, expects(d, 39, now+age*anHour), expects(again, 39, now+age*anHour), 1e-12)
 	}
-	require.ErrorIs(t, again.LoadField(hashMet, []byte("0"), []byte("-1")), ErrState)
+	for _, fields := range faultyFields[hashMet] {
+		l := fading(t)
+		l.Grow(3)
+		require.ErrorIs(t, loadAll(l, fields), ErrState, "%v", fields)
+	}
 
 	d.Forget(39)
 	s.harvest()

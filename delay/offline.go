@@ -8,8 +8,6 @@ import (
 	"slices"
 
 	"github.com/ranker-worker/ranker-worker/delay/history"
-	"github.com/ranker-worker/ranker-worker/delay/inflight"
-	"github.com/ranker-worker/ranker-worker/delay/recency"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/policy/preference"
 )
@@ -85,7 +83,7 @@ func (q *QPMD) TakeOver(from Learner, numbers []policy.Item, s Share) error {
 			}
 		}
 	}
-	return q.windows.takeOver(&f.windows, s)
+	return q.takeOver(&f.base, numbers, s)
 }
 
 func (d *Direct) TakeOver(from Learner, numbers []policy.Item, s Share) error {
@@ -96,50 +94,19 @@ func (d *Direct) TakeOver(from Learner, numbers []policy.Item, s Share) error {
 	if (d.users != nil) != (f.users != nil) {
 		return fmt.Errorf("%w: one depends on features, one does not", ErrMerge)
 	}
-	if s.Additive && d.users != nil {
-		if err := d.users.takeOver(f.users, numbers); err != nil {
-			return err
-		}
-	}
-	if s.Additive && d.flights.awaiting != nil && f.flights.awaiting != nil {
-		d.flights.awaiting.takeOver(f.flights.awaiting, numbers)
-	}
-	if s.Additive && d.flights.drift != nil && f.flights.drift != nil {
-		d.flights.drift.takeOver(f.flights.drift, numbers)
-	}
-	if s.Additive && d.attraction != nil && f.attraction != nil {
-		d.attraction.takeOver(f.attraction, numbers)
-	}
-	return d.windows.takeOver(&f.windows, s)
+	return d.takeOver(&f.base, numbers, s)
 }
 
-// takeOver adds outcomes and delays. Selections in flight come by Carry.
-func (a *awaiting) takeOver(from *awaiting, numbers []policy.Item) {
-	for i, to := range numbers { // none with partial payoffs
-		if n := from.settled.Own(policy.Item(i)); n != (inflight.Outcomes{}) {
-			a.settled.AddOwn(to, n, 1)
+// takeOver merges the state in hashes that both learners have.
+func (b *base) takeOver(from *base, numbers []policy.Item, s Share) error {
+	for _, h := range b.hashes {
+		if other := from.hash(h.about().Hash); other != nil {
+			if err := h.merge(other, numbers, s); err != nil {
+				return err
+			}
 		}
 	}
-	for side := range a.ages {
-		a.ages[side] = a.ages[side].Plus(&a.grid, from.ages[side])
-		a.ages[side].Each(func(row inflight.Bucket) { a.rows[side][row] = struct{}{} })
-	}
-	a.pass, a.unwritten = max(a.pass, from.pass), true
-	a.since = min(a.since, from.since)
-	a.cover()
-	a.newest, a.newer = max(a.newest, from.newest), a.newer || from.newest != inflight.Never
-}
-
-func (d *drift) takeOver(from *drift, numbers []policy.Item) {
-	for i, to := range numbers {
-		if rows := from.Own(policy.Item(i)); len(rows) > 0 {
-			d.AddOwn(to, slices.Clone(rows), 1)
-		}
-	}
-	if from.since != inflight.Never && (d.since == inflight.Never || from.since < d.since) {
-		d.since = from.since
-	}
-	d.pass, d.moved = max(d.pass, from.pass), true
+	return nil
 }
 
 // NamesItems implements Mergeable. All state by item is sums.
@@ -154,46 +121,15 @@ func (b *base) Carry(fb Feedback, selected bool) {
 		b.users.begin(&fb)
 	}
 	b.flights.begin(&fb)
-	if b.flights.parts != nil {
-		b.flights.parts.replace(fb.Item, history.Payoffs{}, fb.previous())
-	}
+	b.flights.replacePart(fb.Item, history.Payoffs{}, fb.previous())
 }
 
-// TakeOver implements Mergeable. Levels are estimated again at the next payoff.
 func (r *Robust) TakeOver(from Learner, numbers []policy.Item, s Share) error {
 	f, ok := from.(*Robust)
 	if !ok {
 		return fmt.Errorf("%w: %T from %T", ErrMerge, r, from)
 	}
-	if s.Additive {
-		for i, to := range numbers {
-			if rows := f.items.own.Get(policy.Item(i)).Rows; len(rows) > 0 {
-				own := r.items.own.At(to)
-				own.Rows, own.merged = slices.Clone(own.Rows.Add(rows)), false
-				r.items.read.At(to).at = 0
-				r.changes.Note(to, recentChanged)
-			}
-		}
-		r.levels.takeOver(&r.grid, f)
-		if r.attraction != nil && f.attraction != nil {
-			r.attraction.takeOver(f.attraction, numbers)
-		}
-		if r.flights.awaiting != nil && f.flights.awaiting != nil {
-			r.flights.awaiting.takeOver(f.flights.awaiting, numbers)
-		}
-		r.pass, r.moved = max(r.pass, f.pass), true
-	}
-	return r.windows.takeOver(&f.windows, s)
-}
-
-func (l *recentLevels) takeOver(g *inflight.Scheme, from *Robust) {
-	for _, rows := range []history.Rows[recency.Residual]{l.own, from.levels.own} { // buckets may change in both
-		for _, x := range rows {
-			l.changes.Note(int32(x.Level), 1)
-		}
-	}
-	l.own = slices.Clone(l.own.Add(from.levels.own))
-	l.merge(g, from.pass)
+	return r.takeOver(&f.base, numbers, s)
 }
 
 func (b *BOLD) TakeOver(from Learner, numbers []policy.Item, s Share) error {
@@ -207,7 +143,7 @@ func (b *BOLD) TakeOver(from Learner, numbers []policy.Item, s Share) error {
 	for _, number := range slices.Sorted(maps.Keys(f.pool.beside)) {
 		b.takeInstance(f.pool.beside[number], numbers, s)
 	}
-	return b.windows.takeOver(&f.windows, s)
+	return b.windows.merge(&f.windows, numbers, s)
 }
 
 func (b *BOLD) takeInstance(from *instance, numbers []policy.Item, s Share) {
@@ -245,8 +181,9 @@ func (b *BOLD) Carry(fb Feedback, _ bool) {
 	}
 }
 
-// takeOver adds counts, and takes the estimate if we have none.
-func (w *windows) takeOver(from *windows, s Share) error {
+// merge implements storedHash. It adds counts, and takes the estimate if we have none.
+func (w *windows) merge(other storedHash, _ []policy.Item, s Share) error {
+	from := other.(*windows)
 	if w.counts == nil || from.counts == nil {
 		return nil
 	}

@@ -9,14 +9,15 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/contextual"
 )
 
-func (u *contexts) takeOver(from *contexts, numbers []policy.Item) error {
+func (u cellsHash) merge(other storedHash, numbers []policy.Item, s Share) error {
+	if !s.Additive {
+		return nil
+	}
+	from := other.(cellsHash)
 	if u.dim != from.dim || u.segments != from.segments {
 		return fmt.Errorf("%w: of %d features and %d segments from %d and %d", ErrMerge, u.dim, u.segments, from.dim, from.segments)
 	}
 	for theirs, i := range numbers {
-		if at := from.met.at.Get(policy.Item(theirs)); at > 0 && i >= 0 {
-			u.met.takeOver(i, at)
-		}
 		for segment := range u.segments {
 			cell, ok := from.cell(policy.Item(theirs), segment)
 			to, fits := u.cell(i, segment)
@@ -25,11 +26,30 @@ func (u *contexts) takeOver(from *contexts, numbers []policy.Item) error {
 				u.cells.Note(to, 1)
 			}
 		}
-		if name := from.kinds.name(policy.Item(theirs)); name != "" && u.kinds.look && u.kinds.of(i) == 0 {
+	}
+	u.newData = true
+	return nil
+}
+
+func (u categoriesHash) merge(other storedHash, numbers []policy.Item, s Share) error {
+	if !s.Additive || !u.kinds.look {
+		return nil
+	}
+	from := other.(categoriesHash)
+	for theirs, i := range numbers {
+		if name := from.kinds.name(policy.Item(theirs)); name != "" && u.kinds.of(i) == 0 {
 			u.categorise(i, name)
 			u.publishKind(i)
 		}
 	}
+	return nil
+}
+
+func (u linearHash) merge(other storedHash, _ []policy.Item, s Share) error {
+	if !s.Additive {
+		return nil
+	}
+	from := other.(linearHash)
 	for _, row := range from.linear.rows {
 		l := contextual.NewLinear(u.dim)
 		l.Plus(row.Sum.Linear)
@@ -39,8 +59,7 @@ func (u *contexts) takeOver(from *contexts, numbers []policy.Item) error {
 	for i := range u.linear.rows {
 		u.linear.note(u.linear.rows[i].Bucket)
 	}
-	u.merge(max(u.pass, from.pass))
-	u.newData = true
+	u.contexts.merge(max(u.pass, from.pass))
 	return nil
 }
 

@@ -77,9 +77,9 @@ var (
 
 // Inspect implements Inspector.
 func (b *base) Inspect() Inspection {
-	i := Inspection{InFlight: b.flights.AllOwn(), Silent: make([]float64, b.flights.Len())}
+	i := Inspection{InFlight: make([]policy.Count, b.flights.Len()), Silent: make([]float64, b.flights.Len())}
 	for k := range i.Silent {
-		i.Silent[k] = b.flights.ownWeight(policy.Item(k))
+		i.InFlight[k], i.Silent[k] = b.flights.Own(policy.Item(k)).N, b.flights.ownWeight(policy.Item(k))
 	}
 	i.Windows, i.Learned = b.Windows(nil)
 	i.Noise = b.windows.noise
@@ -227,7 +227,7 @@ func (r *Robust) Explain(candidates []policy.Item, about *policy.Context, key po
 	r.Decide(candidates, about, key, &x.Decision)
 	for k, i := range candidates {
 		y, known := &x.Why[k], r.reading(i)
-		y.N, y.Worth, y.Mean, y.InFlight = r.table.Pooled(i).N, known.Worth, known.Mean, int64(r.flights.Own(i))
+		y.N, y.Worth, y.Mean, y.InFlight = r.table.Pooled(i).N, known.Worth, known.Mean, int64(r.flights.Own(i).N)
 		y.Lower, y.Upper, y.Index, y.BeatenBy = known.Mean, known.Mean, r.worths.Values()[k], -1
 	}
 	if a := r.attraction; a.differs() {

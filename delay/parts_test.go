@@ -35,10 +35,10 @@ func TestParts_CountAtOnce(t *testing.T) {
 			l.flights.awaiting.worth.At(1).Unpaid = 1 // as though both were old enough for half of the payoffs
 		}
 		fb.Payoff = 0.75
-		l.flights.parts.replace(1, history.Payoffs{}, history.PayoffsOf(0.75))
+		l.flights.replacePart(1, history.Payoffs{}, history.PayoffsOf(0.75))
 		require.Equal(t, want[0], l.table.Evidence(1), "law %d", law)
 		fb.InParts, fb.Before = true, 0.75
-		l.flights.parts.replace(1, history.PayoffsOf(0.75), history.PayoffsOf(0.125))
+		l.flights.replacePart(1, history.PayoffsOf(0.75), history.PayoffsOf(0.125))
 		require.Equal(t, want[1], l.table.Evidence(1), "law %d", law)
 		fb.Before, fb.Payoff = 0.125, 0.5
 		l.Paid(fb)

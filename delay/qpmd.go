@@ -46,7 +46,13 @@ type hold struct {
 var _ Learner = (*QPMD)(nil)
 
 // NewQPMD returns a learner without items.
-func NewQPMD(p policy.Policy) *QPMD { return &QPMD{base: newBase(p)} }
+func NewQPMD(p policy.Policy) *QPMD { return qpmd(newBase(p)) }
+
+func qpmd(b base) *QPMD {
+	q := &QPMD{base: b}
+	q.singles[fieldHold] = q.loadHold
+	return q
+}
 
 // NewExploringQPMD returns a learner with an exploring BASE, for given or learned windows. It fails with ErrWindows.
 func NewExploringQPMD(e policy.Explorer, w WindowsConfig) (*QPMD, error) {
@@ -54,7 +60,7 @@ func NewExploringQPMD(e policy.Explorer, w WindowsConfig) (*QPMD, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &QPMD{base: b}, nil
+	return qpmd(b), nil
 }
 
 // Grow implements Learner. New items can be ranked during a hold.

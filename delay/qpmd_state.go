@@ -16,10 +16,10 @@ const (
 	hashQueues = "queues"
 )
 
-var fieldHold = []byte("hold")
+const fieldHold = "hold"
 
 func (q *QPMD) Hashes() []string {
-	return []string{hashQueue, hashQueues, hashFlights, hashWindows, hashLearner}
+	return append([]string{hashQueue, hashQueues}, q.base.Hashes()...)
 }
 
 // Harvest implements Learner. A payoff that came and went since the last harvest is not recorded.
@@ -29,19 +29,19 @@ func (q *QPMD) Harvest(r Recorder) {
 			q.harvestQueue(r, i)
 		}
 	}
-	q.base.harvest(r)
+	q.base.Harvest(r)
 	if q.storedHold == q.hold {
 		return
 	}
 	q.storedHold = q.hold
 	if !q.hold.on {
-		r.Field(hashLearner, fieldHold, nil)
+		r.Field(hashLearner, []byte(fieldHold), nil)
 		return
 	}
 	q.value = strconv.AppendInt(q.value[:0], int64(q.hold.item), 10)
 	q.value = append(q.value, ' ')
 	q.value = strconv.AppendInt(q.value, q.hold.ref, 10)
-	r.Field(hashLearner, fieldHold, q.value)
+	r.Field(hashLearner, []byte(fieldHold), q.value)
 }
 
 func (q *QPMD) harvestQueue(r Recorder, i policy.Item) {
@@ -70,21 +70,20 @@ func (q *QPMD) harvestQueue(r Recorder, i policy.Item) {
 
 func (q *QPMD) LoadField(hash string, field, value []byte) error {
 	var err error
-	switch {
-	case hash == hashQueue:
+	switch hash {
+	case hashQueue:
 		err = q.loadPayoff(field, value)
-	case hash == hashQueues:
+	case hashQueues:
 		err = q.loadQueue(field, value)
-	case hash == hashLearner && bytes.Equal(field, fieldHold):
-		err = q.loadHold(value)
 	default:
-		err = q.base.loadField(hash, field, value)
+		return q.base.LoadField(hash, field, value)
 	}
 	return faulty(err, hash, field, value)
 }
 
 func (q *QPMD) Loaded() error {
 	if len(q.loading) == 0 {
+		q.flights.loaded()
 		q.windows.settle()
 		return nil
 	}

@@ -46,14 +46,10 @@ type Robust struct {
 	unchanged unchanged
 	estimate  *recency.Estimate
 	grid      inflight.Scheme
-	pass      int64 // tick of our own newest fed impression
 	items     recentItems
 	levels    recentLevels
-	passes    map[int32]int64 // of other sources
-	latest    int64           // the latest of passes
-	unstored  bool            // the estimate has not been harvested
-	moved     bool            // pass has not been harvested
-	shifts    int64           // times since the process started that a level began to differ from those before
+	unstored  bool  // the estimate has not been harvested
+	shifts    int64 // times since the process started that a level began to differ from those before
 
 	known           []policy.Recent
 	silent          []recency.Silent         // scratch for one item
@@ -71,27 +67,30 @@ var (
 	_ Expecting = (*Robust)(nil)
 )
 
-// recentItems are the rows of items, our own and others', and their cached readings.
+// recentItems are the rows of items, and their cached readings.
 type recentItems struct {
-	own    policy.Pages[ownRows]
-	others policy.Totals[recency.Rows] // the own share is empty
-	read   policy.Pages[reading]
-	at     uint32 // number of the valid readings
+	column[recency.Rows]
+	read policy.Pages[reading]
+	at   uint32 // number of the valid readings
 }
 
-// ownRows are an item's rows, and the tick of their last merge since the process started.
-type ownRows struct {
-	recency.Rows
-	pass   int64
-	merged bool // at pass
+// init makes it empty. It must not move then.
+func (r *recentItems) init() {
+	totals := policy.NewTotals(func(i policy.Item, _, _ recency.Rows) { r.read.At(i).at = 0 })
+	totals.KeepApart() // they are read apart
+	totals.ReplaceBy(recency.Rows.Replace)
+	r.at = 1
+	r.column = newColumn(&totals, format[recency.Rows]{
+		hash: hashLately, pooled: true,
+		append: func(dst []byte, rows recency.Rows) []byte { return rows.Append(dst) },
+		parse:  recency.ParseSelections,
+		equal:  slices.Equal[recency.Rows],
+	})
 }
 
-// merge merges the rows to the buckets of a tick.
-func (o *ownRows) merge(g *inflight.Scheme, pass int64) {
-	if !o.merged || o.pass != pass {
-		o.merged, o.pass = true, pass
-		o.Merge(g, pass)
-	}
+func (r *recentItems) Release(i policy.Item) {
+	r.column.Release(i)
+	r.read.Remove(i)
 }
 
 // reading is an item's decayed mean, and its mean; at is the number of the estimate, 0 if the item has changed since.
@@ -103,9 +102,14 @@ type reading struct {
 
 // recentLevels are the residuals of all items: our own, and others' by level of their buckets.
 type recentLevels struct {
+	grid    inflight.Scheme
 	own     history.Rows[recency.Residual]
 	others  policy.Totals[history.Rows[recency.Residual]]
-	changes policy.Changes // of our own, by level of the bucket
+	changes policy.Changes  // of our own, by level of the bucket
+	pass    int64           // tick of our own newest fed impression
+	moved   bool            // pass has not been harvested
+	passes  map[int32]int64 // of other sources
+	latest  int64           // the latest of passes
 }
 
 // blockLevels is the number of levels of buckets.
@@ -127,13 +131,14 @@ func NewRobust(c RobustConfig) (*Robust, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrRobust, err)
 	}
-	r := &Robust{base: newBase(moss), unchanged: unchanged{lookAgain: c.Policy.LookingAgain()}, decides: c.Policy, estimate: estimate, grid: recency.Scheme(c.HalfLives, c.Horizon),
-		pass: inflight.Never, passes: map[int32]int64{}, latest: inflight.Never}
+	r := &Robust{base: newBase(moss), unchanged: unchanged{lookAgain: c.Policy.LookingAgain()}, decides: c.Policy, estimate: estimate,
+		grid: recency.Scheme(c.HalfLives, c.Horizon)}
+	r.levels = recentLevels{grid: r.grid, pass: inflight.Never, passes: map[int32]int64{}, latest: inflight.Never}
 	if err := r.windows.configure(c.Windows); err != nil {
 		return nil, err
 	}
 	c.Silence.Horizon = c.Horizon
-	r.flights.attach(r.table, c.Silence)
+	r.attach(c.Silence)
 	if a := r.flights.awaiting; a != nil {
 		a.byBlock, a.expects = true, true
 	}
@@ -141,16 +146,11 @@ func NewRobust(c RobustConfig) (*Robust, error) {
 		r.items.read.At(i).at = 0
 		return r.table.Pooled(i).Evidence()
 	})
-	r.items.at = 1
-	r.items.others = policy.NewTotals(func(i policy.Item, _, _ recency.Rows) { r.items.read.At(i).at = 0 })
-	r.items.others.ReplaceBy(recency.Rows.Replace)
-	r.levels.others.Grow(blockLevels)
+	r.items.init()
+	r.keepColumn(&r.items)
+	r.hashes = append(r.hashes, &r.levels)
+	r.singles[fieldLevels] = r.estimate.Load
 	return r, nil
-}
-
-func (r *Robust) Grow(items int) {
-	r.base.Grow(items)
-	r.items.others.Grow(items)
 }
 
 // Expects implements Expecting. Decisions record scores.
@@ -222,7 +222,7 @@ func (r *Robust) of(i policy.Item) recency.Item {
 			r.silent = append(r.silent, recency.Silent{Bucket: spans[k].Bucket, Evidence: e})
 		}
 	}
-	return recency.Item{Own: r.items.own.Get(i).Rows, Others: r.items.others.Pooled(i), Silent: r.silent}
+	return recency.Item{Own: r.items.Own(i), Others: r.items.Others(i), Silent: r.silent}
 }
 
 // residualsInFlight returns the weighted residuals of all items' selections in flight, valid until the next call.
@@ -255,50 +255,48 @@ func (r *Robust) Partial(Feedback) {}
 func (r *Robust) Paid(fb Feedback) {
 	r.paid(&fb)
 	r.feed(fb.Item, fb.Payoff)
-	r.reach(fb.Began)
-	i := &r.items
-	own := i.own.At(fb.Item)
-	own.merge(&r.grid, r.pass)
-	own.Count(&r.grid, fb.Began, r.pass, recency.SelectionOf(fb.Payoff, fb.Propensity))
-	i.read.At(fb.Item).at = 0
-	r.changes.Note(fb.Item, recentChanged)
+	r.levels.reach(fb.Began)
+	own, pass := r.items.At(fb.Item), r.levels.pass
+	own.Merge(&r.grid, pass)
+	own.Count(&r.grid, fb.Began, pass, recency.SelectionOf(fb.Payoff, fb.Propensity))
+	r.items.Changed(fb.Item, 1)
 	r.surprise(&fb)
 }
 
 // PaidForgotten implements ItemRemoving. Residuals belong to no item.
 func (r *Robust) PaidForgotten(fb Feedback) {
-	r.reach(fb.Began)
+	r.levels.reach(fb.Began)
 	r.surprise(&fb)
 }
 
 // reach moves the tick on to a paid impression's time.
-func (r *Robust) reach(began int64) {
-	if pass := r.grid.Tick(began); pass > r.pass {
-		r.pass, r.moved = pass, true
-		r.levels.merge(&r.grid, pass)
+func (l *recentLevels) reach(began int64) {
+	if pass := l.grid.Tick(began); pass > l.pass {
+		l.mergeTo(pass)
+		l.pass, l.moved = pass, true
 	}
 }
 
 // surprise counts a payoff's residual, if its decision recorded an expectation.
 func (r *Robust) surprise(fb *Feedback) {
 	if fb.HasExpected {
-		r.levels.count(&r.grid, fb.Began, r.pass, recency.ResidualOf(fb.Payoff, fb.Expected))
+		r.levels.count(fb.Began, recency.ResidualOf(fb.Payoff, fb.Expected))
 	}
 }
 
-// merge merges our own rows to the buckets of a tick.
-func (l *recentLevels) merge(g *inflight.Scheme, pass int64) {
+// mergeTo merges our own rows to the buckets of a tick.
+func (l *recentLevels) mergeTo(pass int64) {
 	for _, x := range l.own {
-		if b := g.Merged(x.Bucket, pass); b != x.Bucket {
+		if b := l.grid.Merged(x.Bucket, pass); b != x.Bucket {
 			l.changes.Note(int32(x.Level), 1)
 			l.changes.Note(int32(b.Level), 1)
 		}
 	}
-	l.own.Merge(g, pass)
+	l.own.Merge(&l.grid, pass)
 }
 
-func (l *recentLevels) count(g *inflight.Scheme, began, pass int64, s recency.Residual) {
-	at := l.own.Count(g, began, pass, s)
+func (l *recentLevels) count(began int64, s recency.Residual) {
+	at := l.own.Count(&l.grid, began, l.pass, s)
 	l.changes.Note(int32(l.own[at].Level), 1)
 }
 
@@ -318,7 +316,7 @@ func (r *Robust) Expired(fb Feedback) { r.dropped(&fb) }
 // Advance implements Learner. At a new tick of payoffs, levels and spread are estimated again.
 func (r *Robust) Advance(watermark int64) {
 	r.base.Advance(watermark)
-	pass := max(r.pass, r.latest)
+	pass := max(r.levels.pass, r.levels.latest)
 	if pass <= r.estimate.Tick() {
 		return
 	}
@@ -339,7 +337,7 @@ func (r *Robust) steady() bool {
 
 func (r *Robust) all() iter.Seq[recency.Item] {
 	return func(yield func(recency.Item) bool) {
-		for i := range r.items.others.Len() {
+		for i := range r.flights.Len() {
 			if !yield(r.of(policy.Item(i))) {
 				return
 			}

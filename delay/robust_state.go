@@ -9,6 +9,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/delay/history"
 	"github.com/ranker-worker/ranker-worker/delay/inflight"
 	"github.com/ranker-worker/ranker-worker/delay/recency"
+	"github.com/ranker-worker/ranker-worker/policy"
 )
 
 // The hashes of Robust, besides those of Direct. Hash "lately" maps "<item>" to its ended selections by start time, in buckets as
@@ -19,51 +20,19 @@ const (
 	hashLevels = "levels"
 )
 
-var fieldLevels = []byte("levels")
-
-func (r *Robust) Hashes() []string {
-	all := append([]string{hashFlights, hashWindows, hashLearner, hashLately, hashLevels}, r.flights.hashes()...)
-	if r.attraction != nil {
-		all = append(all, hashAttraction)
-	}
-	return all
-}
-
-// Pooled implements Learner. Payoffs of all partitions inform items and levels.
-func (r *Robust) Pooled() []Pooled {
-	return append(r.base.Pooled(), Pooled{Hash: hashLately, ByItem: true}, Pooled{Hash: hashLevels})
-}
+const fieldLevels = "levels"
 
 func (r *Robust) Harvest(to Recorder) {
-	for i, what := range r.changes.All() {
-		if what&recentChanged != 0 {
-			r.field = strconv.AppendInt(r.field[:0], int64(i), 10)
-			if len(r.items.own.Get(i).Rows) == 0 { // it was forgotten
-				to.Field(hashLately, r.field, nil)
-				continue
-			}
-			r.value = r.items.own.Get(i).Append(r.value[:0])
-			to.Field(hashLately, r.field, r.value)
-		}
-	}
-	for _, i := range r.forgotten {
-		r.items.own.Remove(i)
-		r.items.others.Release(i)
-		r.items.read.Remove(i)
-	}
-	r.harvest(to)
-	r.levels.harvest(to, &r.writer)
-	if r.moved {
-		r.moved = false
-		r.value = strconv.AppendInt(r.value[:0], r.pass, 10)
-		to.Field(hashLevels, fieldPass, r.value)
-	}
+	r.base.Harvest(to)
 	if r.unstored {
 		r.unstored = false
 		r.value = r.estimate.Append(r.value[:0])
-		to.Field(hashLearner, fieldLevels, r.value)
+		to.Field(hashLearner, []byte(fieldLevels), r.value)
 	}
 }
+
+// about implements storedHash. Residuals of all partitions inform levels.
+func (l *recentLevels) about() hashInfo { return hashInfo{Pooled{Hash: hashLevels}, true} }
 
 func (l *recentLevels) harvest(r Recorder, to *writer) {
 	for level := range l.changes.All() {
@@ -83,32 +52,41 @@ func (l *recentLevels) harvest(r Recorder, to *writer) {
 		r.Field(hashLevels, to.field, to.value)
 	}
 	l.changes.Clear()
-}
-
-func (r *Robust) LoadField(hash string, field, value []byte) error {
-	return faulty(r.loadField(hash, field, value), hash, field, value)
-}
-
-func (r *Robust) loadField(hash string, field, value []byte) (err error) {
-	switch {
-	case hash == hashLately:
-		i, err := parseItem(field, r.items.others.Len())
-		if err != nil {
-			return err
-		}
-		r.items.own.At(i).Rows, err = recency.ParseSelections(value)
-		return err
-	case hash == hashLevels && bytes.Equal(field, fieldPass):
-		r.pass, err = parsePass(value)
-		return err
-	case hash == hashLevels:
-		rows, _, err := parseLevel(field, value)
-		r.levels.own = append(r.levels.own, rows...)
-		return err
-	case hash == hashLearner && bytes.Equal(field, fieldLevels):
-		return r.estimate.Load(value)
+	if l.moved {
+		l.moved = false
+		to.value = strconv.AppendInt(to.value[:0], l.pass, 10)
+		r.Field(hashLevels, fieldPass, to.value)
 	}
-	return r.base.loadField(hash, field, value)
+}
+
+func (l *recentLevels) load(field, value []byte, _ int) (err error) {
+	if bytes.Equal(field, fieldPass) {
+		l.pass, err = parsePass(value)
+		return err
+	}
+	rows, _, err := parseLevel(field, value)
+	l.own = append(l.own, rows...)
+	return err
+}
+
+// endResync implements storedHash. Robust has no global learner.
+func (l *recentLevels) endResync(int32, func(policy.Item) bool) {}
+
+// merge implements storedHash. Levels are estimated again at the next payoff.
+func (l *recentLevels) merge(other storedHash, _ []policy.Item, s Share) error {
+	if !s.Additive {
+		return nil
+	}
+	from := other.(*recentLevels)
+	for _, rows := range []history.Rows[recency.Residual]{l.own, from.own} { // buckets may change in both
+		for _, x := range rows {
+			l.changes.Note(int32(x.Level), 1)
+		}
+	}
+	l.own = slices.Clone(l.own.Add(from.own))
+	l.mergeTo(from.pass)
+	l.pass, l.moved = max(l.pass, from.pass), true
+	return nil
 }
 
 // parseLevel reads the rows of one level of buckets; the level is −1 if its number is malformed.
@@ -137,50 +115,33 @@ func (r *Robust) Loaded() error {
 		}
 	}
 	r.windows.settle()
-	r.flights.loaded(r.table)
+	r.flights.loaded()
 	return nil
 }
 
-func (r *Robust) SetSourceField(source int32, hash string, field, value []byte, items Translate) {
-	switch {
-	case hash == hashLately:
-		i, known := theirItem(field, items)
-		if !known {
-			return
-		}
-		if rows, err := recency.ParseSelections(value); err == nil {
-			r.items.others.SetSource(source, i, rows)
-		} else {
-			r.items.others.Drop(source, i)
-		}
-	case hash == hashLevels && bytes.Equal(field, fieldPass):
-		r.setPass(source, value)
-	case hash == hashLevels:
-		r.levels.setSource(source, field, value)
-	default:
-		r.base.SetSourceField(source, hash, field, value, items)
+// setSource implements storedHash. Rows are staged until the next use.
+func (l *recentLevels) setSource(source int32, field, value []byte, _ Translate) {
+	if bytes.Equal(field, fieldPass) {
+		l.setPass(source, value)
+		return
 	}
-}
-
-// setPass sets another source's tick; a malformed one counts as absent.
-func (r *Robust) setPass(source int32, value []byte) {
-	if pass, err := parsePass(value); err == nil {
-		r.passes[source] = pass
-	} else {
-		delete(r.passes, source)
-	}
-	r.latest = inflight.Never
-	for _, pass := range r.passes {
-		r.latest = max(r.latest, pass)
-	}
-}
-
-// setSource stages another source's rows of a level until the next use; an absent or malformed value removes them.
-func (l *recentLevels) setSource(source int32, field, value []byte) {
 	if rows, level, err := parseLevel(field, value); level >= 0 {
 		if err != nil {
 			rows = nil
 		}
 		l.others.Stage(source, level, rows)
+	}
+}
+
+// setPass sets another source's tick; a malformed one counts as absent.
+func (l *recentLevels) setPass(source int32, value []byte) {
+	if pass, err := parsePass(value); err == nil {
+		l.passes[source] = pass
+	} else {
+		delete(l.passes, source)
+	}
+	l.latest = inflight.Never
+	for _, pass := range l.passes {
+		l.latest = max(l.latest, pass)
 	}
 }

@@ -35,13 +35,13 @@ func ended(rng *rand.Rand, n, items int, end int64) []Feedback {
 
 // rowsOf are the rows of all items, and of the levels, as of the pass.
 func rowsOf(r *Robust) (items []recency.Rows, levels history.Rows[recency.Residual]) {
-	for i := range policy.Item(r.items.others.Len()) {
-		rows := r.items.own.Get(i).Add(r.items.others.Pooled(i))
-		rows.Merge(&r.grid, r.pass)
+	for i := range policy.Item(r.flights.Len()) {
+		rows := slices.Clone(r.items.Pooled(i))
+		rows.Merge(&r.grid, r.levels.pass)
 		items = append(items, rows)
 	}
 	levels = r.levels.pooled()
-	levels.Merge(&r.grid, r.pass)
+	levels.Merge(&r.grid, r.levels.pass)
 	return items, levels
 }
 
@@ -60,7 +60,7 @@ func TestRobust_KeepsTheSameInAnyOrder(t *testing.T) {
 			other.Advance(fb.Began)
 		}
 	}
-	require.Equal(t, one.pass, other.pass)
+	require.Equal(t, one.levels.pass, other.levels.pass)
 	items, levels := rowsOf(one)
 	otherItems, otherLevels := rowsOf(other)
 	require.Equal(t, items, otherItems)
@@ -127,7 +127,7 @@ func TestRobust_PartitionsKnowWhatOneWould(t *testing.T) {
 	for _, l := range several {
 		l.Advance(6e6)
 		require.Equal(t, one.estimate.Tick(), l.estimate.Tick())
-		l.pass = one.pass
+		l.levels.pass = one.levels.pass
 		items, levels := rowsOf(l)
 		require.Equal(t, want, items)
 		require.Equal(t, wantLevels, levels)
@@ -158,7 +158,7 @@ func TestRobust_MergedKnowsWhatBothDid(t *testing.T) {
 		loaded := plainRobust(t, 4)
 		s.loadSorted(t, 4, loaded)
 		for _, l := range []*Robust{to, loaded} {
-			require.Equal(t, one.pass, l.pass)
+			require.Equal(t, one.levels.pass, l.levels.pass)
 			items, levels := rowsOf(one)
 			gotItems, gotLevels := rowsOf(l)
 			require.Equal(t, items, gotItems)
@@ -195,7 +195,7 @@ func TestRobust_ReportsTheLevel(t *testing.T) {
 	s := newStore(r)
 	s.harvest()
 	loaded := plainRobust(t, 2)
-	require.NoError(t, loaded.LoadField(hashLearner, fieldLevels, []byte(s.hashes[hashLearner][string(fieldLevels)])))
+	require.NoError(t, loaded.LoadField(hashLearner, []byte(fieldLevels), []byte(s.hashes[hashLearner][fieldLevels])))
 	changed.Changes = 0
 	require.Equal(t, changed, loaded.Status().Level)
 	require.EqualValues(t, 1, feed(200, 0.25).Changes, "a change is reported once")

@@ -3,7 +3,6 @@ package delay
 import (
 	"bytes"
 	"iter"
-	"slices"
 
 	"github.com/ranker-worker/ranker-worker/delay/inflight"
 	"github.com/ranker-worker/ranker-worker/policy"
@@ -61,17 +60,13 @@ const (
 var _ Sharing = (*Direct)(nil)
 
 // Shares implements Sharing. SilenceWaits does not pool selections in flight; explorers estimate windows.
-func (d *Direct) Shares() bool { return d.explorer == nil && d.flights.pools }
+func (d *Direct) Shares() bool { return d.explorer == nil && d.flights.pooled }
 
 func (d *Direct) Share(whole Learner, source int32, number func(policy.Item) policy.Item) {
 	w := whole.(*Direct)
 	d.table.ShareTable(w.table, source, number)
-	d.flights.share(&w.flights, source, number)
-	if d.attraction != nil {
-		d.attraction.table.ShareTable(w.attraction.table, source, number)
-	}
-	if d.users != nil {
-		d.users.join(w.users, source, number)
+	for k, c := range d.columns {
+		c.share(w.columns[k], source, number)
 	}
 }
 
@@ -82,14 +77,13 @@ func (d *Direct) Grow(items int) {
 	if !d.table.Ready() {
 		return
 	}
-	for i := before; i < items; i++ {
-		if d.differs(policy.Item(i)) {
-			d.table.Weigh(policy.Item(i))
+	d.eachTable(func(t *policy.Table, differs func(policy.Item) bool) {
+		for i := policy.Item(before); i < policy.Item(items); i++ {
+			if differs(i) {
+				t.Weigh(i)
+			}
 		}
-		if d.attraction != nil && d.attraction.table.Differs(policy.Item(i)) {
-			d.attraction.table.Weigh(policy.Item(i))
-		}
-	}
+	})
 }
 
 func (d *Direct) Refresh(arrived iter.Seq[policy.Item]) {
@@ -97,10 +91,7 @@ func (d *Direct) Refresh(arrived iter.Seq[policy.Item]) {
 	if d.users != nil {
 		d.users.refresh()
 	}
-	if d.attraction != nil {
-		d.attraction.table.Refresh(d.attraction.table.Differs, arrived)
-	}
-	d.table.Refresh(d.differs, arrived)
+	d.eachTable(func(t *policy.Table, differs func(policy.Item) bool) { t.Refresh(differs, arrived) })
 }
 
 func (d *Direct) Unstored() bool {
@@ -108,29 +99,16 @@ func (d *Direct) Unstored() bool {
 	return a != nil && a.unwritten || d.users != nil && d.users.model.Unstored()
 }
 
-// differs returns whether the global learner has other state of an item's payoffs from us than we have now. Each change of that state
-// weighs the item (Table.Weigh), so an item that differs is fresh at any time, whenever Refresh is called. Attraction has a table of its
-// own: its changes do not weigh the item here.
-func (d *Direct) differs(i policy.Item) bool {
-	return d.table.Differs(i) || d.flights.differs(i) || d.users != nil && d.users.differs(i)
-}
-
 func (d *Direct) BeWhole(mark func(policy.Item) uint64) {
-	d.table.BeWhole()
-	if d.attraction != nil {
-		d.attraction.table.BeWhole()
-	}
+	d.eachTable(func(t *policy.Table, _ func(policy.Item) bool) { t.BeWhole() })
 	if d.users != nil {
 		d.users.beWhole(mark)
 	}
 }
 
 func (d *Direct) Commit(items int) (due Estimates) {
-	d.table.CountItems(items)
-	if d.attraction != nil {
-		d.attraction.table.CountItems(items)
-	}
-	if d.flights.readTicks(d.table) {
+	d.Count(items)
+	if d.flights.readTicks() {
 		due |= OfSilence
 	}
 	if d.users != nil && (d.users.seek(d.table) || d.users.model.Due()) {
@@ -145,7 +123,7 @@ func (d *Direct) Estimate(which Estimates) (made Estimates) {
 	}
 	which &= d.Makes()
 	if which&OfSilence != 0 {
-		d.flights.estimate(d.table)
+		d.flights.estimate()
 	}
 	if d.users != nil {
 		d.users.refit(d.table, which&OfVariances != 0)
@@ -179,7 +157,7 @@ func (d *Direct) TakeEstimate(text []byte) error {
 		if err := a.takeEstimate(late); err != nil {
 			return err
 		}
-		d.flights.reweigh(d.table)
+		d.flights.reweigh()
 	}
 	if d.users == nil || !learned {
 		return nil
@@ -205,45 +183,9 @@ func (d *Direct) BeginResync(source int32) {
 }
 
 func (d *Direct) EndResync(source int32, read func(hash string, i policy.Item) bool) {
-	d.flights.endResync(source, read, d.table)
-	if d.attraction != nil {
-		sweep(&d.attraction.table.Totals, source, func(i policy.Item) bool { return read(hashAttraction, i) })
+	for _, h := range d.hashes {
+		h.endResync(source, func(i policy.Item) bool { return read(h.about().Hash, i) })
 	}
-	if d.users != nil {
-		d.users.endResync(source)
-	}
-}
-
-// share links a partition's counts to the global ones.
-func (f *flights) share(whole *flights, source int32, number func(policy.Item) policy.Item) {
-	f.Share(&whole.Totals, source, number)
-	if f.parts != nil {
-		f.parts.Share(&whole.parts.Totals, source, number)
-	}
-	if f.drift != nil {
-		f.drift.Share(&whole.drift.Totals, source, number)
-		f.drift.whole = whole.drift
-	}
-	if a, w := f.awaiting, whole.awaiting; a != nil {
-		a.others.Share(&w.others, source, number)
-		a.settled.Share(&w.settled, source, number)
-		a.whole = w
-	}
-}
-
-func (f *flights) differs(i policy.Item) bool {
-	if f.Own(i) != f.Published(i) || f.parts != nil && f.parts.Own(i) != f.parts.Published(i) {
-		return true
-	}
-	if a := f.awaiting; a != nil && (a.settled.Own(i) != a.settled.Published(i) || !slices.EqualFunc(a.own.Get(i), a.others.Published(i), sameSpan)) {
-		return true
-	}
-	return f.drift != nil && !slices.Equal(f.drift.Own(i), f.drift.Published(i))
-}
-
-// sameSpan compares without derived fields.
-func sameSpan(x, y inflight.Interval) bool {
-	return x.Bucket == y.Bucket && x.N == y.N && x.Expected == y.Expected
 }
 
 // refresh recomputes the weights of our selections in flight after a new global estimate.
@@ -256,26 +198,21 @@ func (f *flights) refresh() {
 }
 
 // readTicks reads the sources' ticks, and returns whether an estimate is due: when the latest tick or the earliest has moved.
-func (f *flights) readTicks(table *policy.Table) (due bool) {
+func (f *flights) readTicks() (due bool) {
 	due = f.awaiting != nil && f.awaiting.readTicks()
 	if f.drift != nil && f.drift.readTicks() {
-		f.weigh(table)
+		f.weighAll()
 	}
 	return due
 }
 
 // estimate makes the global estimate.
-func (f *flights) estimate(table *policy.Table) {
+func (f *flights) estimate() {
 	f.awaiting.estimate(f.awaiting.until())
-	f.reweigh(table)
+	f.reweigh()
 }
 
-func (f *flights) reweigh(table *policy.Table) {
-	f.awaiting.eachAwaited(func(i policy.Item) {
-		f.awaiting.reweigh(i)
-		table.Weigh(i)
-	})
-}
+func (f *flights) reweigh() { f.awaiting.eachAwaited(f.weigh) }
 
 // readTicks reads the sources' ticks, and returns whether an estimate is due.
 func (a *awaiting) readTicks() bool {
@@ -301,45 +238,4 @@ func (d *drift) readTicks() bool {
 		}
 	}
 	return d.pass != before || d.since != since
-}
-
-// endResync removes a source's fields that were not read again.
-func (f *flights) endResync(source int32, read func(hash string, i policy.Item) bool, table *policy.Table) {
-	if a := f.awaiting; a != nil {
-		for i := range a.others.Of(source) {
-			if !read(hashFlights, i) {
-				a.setSpans(source, i, nil)
-			}
-		}
-		for i := range a.settled.Of(source) {
-			if !read(hashSettled, i) {
-				a.settled.Drop(source, i)
-				a.reweigh(i)
-				table.Weigh(i)
-			}
-		}
-		if coming := a.coming[source]; coming != nil {
-			a.theirs[source] = coming
-			delete(a.coming, source)
-		}
-	}
-	sweep(&f.Totals, source, func(i policy.Item) bool { return read(hashFlights, i) })
-	if f.parts != nil {
-		sweep(&f.parts.Totals, source, func(i policy.Item) bool { return read(hashOpen, i) })
-	}
-	if f.drift != nil {
-		sweep(&f.drift.Totals, source, func(i policy.Item) bool { return read(hashHistory, i) })
-		if !f.drift.coming[source] {
-			delete(f.drift.theirs, source)
-		}
-	}
-}
-
-// sweep drops a source's rows except those to keep.
-func sweep[S policy.Summand[S]](t *policy.Totals[S], source int32, keep func(policy.Item) bool) {
-	for i := range t.Of(source) {
-		if !keep(i) {
-			t.Drop(source, i)
-		}
-	}
 }

@@ -48,8 +48,12 @@ func (f *flights) status() SilenceStatus {
 		s.Weight = float64(f.total)
 		s.Payoffs = f.silence.Default * s.Weight
 	}
-	if f.parts != nil && s.Law != SilenceWaits {
-		s.Payoffs += float64(over(f.parts.total, f.silence.Default)) / history.Units
+	if s.Law != SilenceWaits {
+		var open int64
+		for _, own := range f.parts.EachOwn() {
+			open += over(*own, f.silence.Default)
+		}
+		s.Payoffs += float64(open) / history.Units
 	}
 	return s
 }
@@ -75,7 +79,7 @@ func (f *flights) ownWeight(i policy.Item) float64 {
 	case f.awaiting != nil:
 		return float64(f.awaiting.ownWeight.Get(i).sum) / weightUnits
 	case f.silence.Law == SilenceAtOnce:
-		return float64(f.Own(i))
+		return float64(f.Own(i).N)
 	}
 	return 0
 }

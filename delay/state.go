@@ -1,6 +1,7 @@
 package delay
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -47,7 +48,6 @@ func (w *writer) writeCount(r Recorder, hash string, n int64) {
 const (
 	sumsChanged = policy.SumsChanged << iota
 	queueChanged
-	recentChanged
 )
 
 func extend[T any](s []T, more int) []T {
@@ -78,6 +78,29 @@ func parseInt(text []byte) (int64, error) {
 		return 0, errNumber
 	}
 	return n, nil
+}
+
+// appendWords appends decimal numbers with blanks between.
+func appendWords(dst []byte, numbers ...int64) []byte {
+	for k, n := range numbers {
+		if k > 0 {
+			dst = append(dst, ' ')
+		}
+		dst = strconv.AppendInt(dst, n, 10)
+	}
+	return dst
+}
+
+// parseWords reads numbers from 0 on that appendWords wrote, at least one.
+func parseWords(text []byte) (numbers []int64, err error) {
+	for word := range bytes.SplitSeq(text, []byte{' '}) {
+		n, err := parseInt(word)
+		if err != nil {
+			return nil, err
+		}
+		numbers = append(numbers, n)
+	}
+	return numbers, nil
 }
 
 func parseInt32(text []byte) (int32, error) {

@@ -15,7 +15,7 @@ import (
 // "learner" is the last estimate: period, number of selections, noise and probabilities, with blanks between.
 const hashWindows = "windows"
 
-var fieldWindows = []byte("windows")
+const fieldWindows = "windows"
 
 func (w *windows) harvest(r Recorder, to *writer) {
 	if w.counts == nil {
@@ -41,7 +41,7 @@ func (w *windows) harvest(r Recorder, to *writer) {
 			to.value = append(to.value, ' ')
 			to.value = strconv.AppendFloat(to.value, x, 'g', -1, 64)
 		}
-		r.Field(hashLearner, fieldWindows, to.value)
+		r.Field(hashLearner, []byte(fieldWindows), to.value)
 	}
 }
 
@@ -57,18 +57,15 @@ func appendInterval(dst []byte, low, high, longest int) []byte {
 
 var errInterval = errors.New("the field is not two numbers, or one, with a colon behind the first")
 
-// pooled returns the pooled hashes.
-func (w *windows) pooled() []Pooled {
-	if w.counts == nil {
-		return nil
-	}
-	return []Pooled{{Hash: hashWindows}}
-}
+func (w *windows) about() hashInfo { return hashInfo{Pooled{Hash: hashWindows}, w.counts != nil} }
 
-// setSourceField replaces another source's count. Intervals beyond our longest window are ignored.
-func (w *windows) setSourceField(source int32, hash string, field, value []byte) {
+// endResync implements storedHash. Learners with windows have no global learner.
+func (w *windows) endResync(int32, func(policy.Item) bool) {}
+
+// setSource implements storedHash. Intervals beyond our longest window, and malformed counts, are ignored.
+func (w *windows) setSource(source int32, field, value []byte, _ Translate) {
 	low, high, err := parseInterval(field)
-	if err != nil || w.counts == nil || hash != hashWindows {
+	if err != nil || w.counts == nil {
 		return
 	}
 	if high == openEnd {
@@ -106,8 +103,8 @@ func parseInterval(field []byte) (low, high int, err error) {
 	return int(l), int(h), nil
 }
 
-// loadCount reads an interval's count. Windows beyond the longest are added to that.
-func (w *windows) loadCount(field, value []byte) error {
+// load implements storedHash. Counts of windows beyond the longest are added to that.
+func (w *windows) load(field, value []byte, _ int) error {
 	low, high, err := parseInterval(field)
 	if err != nil {
 		return err
@@ -130,10 +127,7 @@ func (w *windows) loadCount(field, value []byte) error {
 }
 
 // loadEstimate reads the last estimate. One for another number of windows is outdated.
-func (w *windows) loadEstimate(field, value []byte) error {
-	if !bytes.Equal(field, fieldWindows) {
-		return errField
-	}
+func (w *windows) loadEstimate(value []byte) error {
 	parts := bytes.Split(value, []byte{' '})
 	if len(parts) < 4 {
 		return errors.New("the value is not <period> <selections> <noise> and probabilities")
