@@ -297,8 +297,8 @@ func (a *awaiting) endResync(source int32, _ func(policy.Item) bool) {
 	}
 }
 
-func (a *awaiting) merge(other storedHash, _ []policy.Item, s Share) error {
-	if !s.Additive {
+func (a *awaiting) merge(other storedHash, _ []policy.Item, additive bool) error {
+	if !additive {
 		return nil
 	}
 	from := other.(*awaiting)

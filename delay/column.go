@@ -19,8 +19,9 @@ type storedHash interface {
 	setSource(source int32, field, value []byte, items Translate)
 	// endResync ends reading a source's whole state: fields by item for which read is false are removed.
 	endResync(source int32, read func(policy.Item) bool)
-	// merge takes over another learner's state of the same hash, see Mergeable.TakeOver. It fails with ErrMerge.
-	merge(from storedHash, numbers []policy.Item, s Share) error
+	// merge takes over another learner's state of the same hash. numbers maps its items to ours. Without additive, what adds up over
+	// learners stays. It fails if both are configured otherwise.
+	merge(from storedHash, numbers []policy.Item, additive bool) error
 }
 
 // hashInfo is a hash's name and form, and whether other partitions read it.
@@ -177,8 +178,8 @@ func (c *column[S]) forget(i policy.Item) {
 	c.Forget(i)
 }
 
-func (c *column[S]) merge(from storedHash, numbers []policy.Item, s Share) error {
-	if c.carried || !s.Additive {
+func (c *column[S]) merge(from storedHash, numbers []policy.Item, additive bool) error {
+	if c.carried || !additive {
 		return nil
 	}
 	f := from.(ofColumn[S]).self()
@@ -189,7 +190,7 @@ func (c *column[S]) merge(from storedHash, numbers []policy.Item, s Share) error
 		}
 		copied, err := c.parse(f.append(nil, own)) // values may share memory
 		if err != nil {
-			return fmt.Errorf("%w: hash %q, item %d: %w", ErrMerge, c.hash, i, err)
+			return fmt.Errorf("hash %q, item %d: %w", c.hash, i, err)
 		}
 		c.AddOwn(to, copied, 1)
 	}

@@ -171,8 +171,8 @@ func (d *drift) share(whole statistic, source int32, number func(policy.Item) po
 	d.whole = whole.(*drift)
 }
 
-func (d *drift) merge(other storedHash, numbers []policy.Item, s Share) error {
-	if !s.Additive {
+func (d *drift) merge(other storedHash, numbers []policy.Item, additive bool) error {
+	if !additive {
 		return nil
 	}
 	from := other.(*drift)
@@ -180,5 +180,5 @@ func (d *drift) merge(other storedHash, numbers []policy.Item, s Share) error {
 		d.since = from.since
 	}
 	d.pass, d.moved = max(d.pass, from.pass), true
-	return d.column.merge(other, numbers, s)
+	return d.column.merge(other, numbers, additive)
 }

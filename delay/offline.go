@@ -101,8 +101,8 @@ func (d *Direct) TakeOver(from Learner, numbers []policy.Item, s Share) error {
 func (b *base) takeOver(from *base, numbers []policy.Item, s Share) error {
 	for _, h := range b.hashes {
 		if other := from.hash(h.about().Hash); other != nil {
-			if err := h.merge(other, numbers, s); err != nil {
-				return err
+			if err := h.merge(other, numbers, s.Additive); err != nil {
+				return fmt.Errorf("%w: %w", ErrMerge, err)
 			}
 		}
 	}
@@ -143,7 +143,7 @@ func (b *BOLD) TakeOver(from Learner, numbers []policy.Item, s Share) error {
 	for _, number := range slices.Sorted(maps.Keys(f.pool.beside)) {
 		b.takeInstance(f.pool.beside[number], numbers, s)
 	}
-	return b.windows.merge(&f.windows, numbers, s)
+	return b.windows.merge(&f.windows, numbers, s.Additive)
 }
 
 func (b *BOLD) takeInstance(from *instance, numbers []policy.Item, s Share) {
@@ -182,12 +182,12 @@ func (b *BOLD) Carry(fb Feedback, _ bool) {
 }
 
 // merge implements storedHash. It adds counts, and takes the estimate if we have none.
-func (w *windows) merge(other storedHash, _ []policy.Item, s Share) error {
+func (w *windows) merge(other storedHash, _ []policy.Item, additive bool) error {
 	from := other.(*windows)
 	if w.counts == nil || from.counts == nil {
 		return nil
 	}
-	if s.Additive {
+	if additive {
 		longest := w.counts.Max()
 		from.counts.EachOwn(func(low, high int, n int64) {
 			l, h := min(low, longest), min(high, longest)

@@ -9,13 +9,13 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/contextual"
 )
 
-func (u cellsHash) merge(other storedHash, numbers []policy.Item, s Share) error {
-	if !s.Additive {
+func (u cellsHash) merge(other storedHash, numbers []policy.Item, additive bool) error {
+	if !additive {
 		return nil
 	}
 	from := other.(cellsHash)
 	if u.dim != from.dim || u.segments != from.segments {
-		return fmt.Errorf("%w: of %d features and %d segments from %d and %d", ErrMerge, u.dim, u.segments, from.dim, from.segments)
+		return fmt.Errorf("of %d features and %d segments from %d and %d", u.dim, u.segments, from.dim, from.segments)
 	}
 	for theirs, i := range numbers {
 		for segment := range u.segments {
@@ -31,8 +31,8 @@ func (u cellsHash) merge(other storedHash, numbers []policy.Item, s Share) error
 	return nil
 }
 
-func (u categoriesHash) merge(other storedHash, numbers []policy.Item, s Share) error {
-	if !s.Additive || !u.kinds.look {
+func (u categoriesHash) merge(other storedHash, numbers []policy.Item, additive bool) error {
+	if !additive || !u.kinds.look {
 		return nil
 	}
 	from := other.(categoriesHash)
@@ -45,8 +45,8 @@ func (u categoriesHash) merge(other storedHash, numbers []policy.Item, s Share) 
 	return nil
 }
 
-func (u linearHash) merge(other storedHash, _ []policy.Item, s Share) error {
-	if !s.Additive {
+func (u linearHash) merge(other storedHash, _ []policy.Item, additive bool) error {
+	if !additive {
 		return nil
 	}
 	from := other.(linearHash)

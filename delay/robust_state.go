@@ -73,8 +73,8 @@ func (l *recentLevels) load(field, value []byte, _ int) (err error) {
 func (l *recentLevels) endResync(int32, func(policy.Item) bool) {}
 
 // merge implements storedHash. Levels are estimated again at the next payoff.
-func (l *recentLevels) merge(other storedHash, _ []policy.Item, s Share) error {
-	if !s.Additive {
+func (l *recentLevels) merge(other storedHash, _ []policy.Item, additive bool) error {
+	if !additive {
 		return nil
 	}
 	from := other.(*recentLevels)
