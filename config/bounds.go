@@ -50,7 +50,7 @@ func checkParking(s *section, j *Join, maxRecordBytes int) {
 	case j.MaxParked == 0 && j.ParkingTime == 0:
 		s.fault("max_parked", "is 0, and so is parking_time: no record could wait for its impression. Topics are read beside each "+
 			"other, so that after a restart payoffs may be read before their impressions, and would be lost. Leave the keys out: "+
-			"then %d records may wait for %s", d.MaxParked, formatDuration(d.ParkingTime))
+			"then %d records may wait for %s", d.MaxParked, FormatDuration(d.ParkingTime))
 	case j.MaxParked == 0:
 		s.warn("max_parked", "0: a payoff or selection that is read before its impression is an orphan at once")
 	case j.ParkingTime == 0:
@@ -65,7 +65,7 @@ func checkRemember(s *section, j *Join) {
 	case !s.ok("parking_time", "remember"), j.Remember == UntilHorizon, j.Remember >= j.ParkingTime:
 	case s.has("remember"):
 		s.fault("remember", "%s is below parking_time, %s: a record that is parked that long, because it was sent too early or "+
-			"twice, has to find its impression. Write %s or more, or horizon", formatDuration(j.Remember), formatDuration(j.ParkingTime), formatDuration(j.ParkingTime))
+			"twice, has to find its impression. Write %s or more, or horizon", FormatDuration(j.Remember), FormatDuration(j.ParkingTime), FormatDuration(j.ParkingTime))
 	default:
 		j.Remember = j.ParkingTime
 	}
@@ -100,7 +100,7 @@ const shortest = time.Second
 
 func warnShort(s *section, key string, d time.Duration) {
 	if s.has(key) && s.ok(key) && d < shortest {
-		s.warn(key, "%s from the impression is hardly enough for a ranking to be shown and answered", formatDuration(d))
+		s.warn(key, "%s from the impression is hardly enough for a ranking to be shown and answered", FormatDuration(d))
 	}
 }
 

@@ -19,95 +19,91 @@ func (c *Config) RegistryTLSConfig() (*tls.Config, error) {
 	return c.Kafka.SchemaRegistry.TLS.build(c, "kafka.schema_registry.tls")
 }
 
-func (t *TLS) build(c *Config, key string) (*tls.Config, error) {
+func (t *TLS) build(c *Config, section string) (*tls.Config, error) {
 	if !t.Enabled {
 		return nil, nil
 	}
-	named := func(f *fileFault) error { return fmt.Errorf("%s: %w", c.Where(key+"."+f.key), f) }
-	out := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
-	if t.CAFile != "" {
-		pool, f := authorities("ca_file", t.CAFile)
-		if f != nil {
-			return nil, named(f)
-		}
-		out.RootCAs = pool
+	roots, f := authorities(section+".ca_file", t.CAFile)
+	if f != nil {
+		return nil, c.faultOf(f)
 	}
+	out := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName, RootCAs: roots}
 	if t.CertFile == "" {
 		return out, nil
 	}
-	// Certificates are renewed at run time, so each handshake reads the files; the first time is now.
-	load := func() (*tls.Certificate, error) {
-		cert, faults := t.pair()
-		if len(faults) > 0 {
-			return nil, named(faults[0])
-		}
-		return cert, nil
-	}
-	if _, err := load(); err != nil {
+	load, err := t.renewed(c, section)
+	if err != nil {
 		return nil, err
 	}
 	out.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return load() }
 	return out, nil
 }
 
+// renewed returns a function that reads the certificate and its key, after a first reading. Certificates are renewed at run time, so each
+// handshake calls it.
+func (t *TLS) renewed(c *Config, section string) (load func() (*tls.Certificate, error), err error) {
+	load = func() (*tls.Certificate, error) {
+		pair, faults := t.pair(section)
+		if len(faults) > 0 {
+			return nil, c.faultOf(faults[0])
+		}
+		return pair, nil
+	}
+	_, err = load()
+	return load, err
+}
+
+// faultOf returns a file's fault with the position of the key that names it; nil without one.
+func (c *Config) faultOf(f *fileFault) error {
+	if f == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", c.Where(f.key), f)
+}
+
 // SASLPassword returns the password for Kafka, from kafka.sasl.password_file if that is set.
 func (c *Config) SASLPassword() (string, error) {
-	return c.password("kafka.sasl", c.Kafka.SASL.Password, c.Kafka.SASL.PasswordFile)
+	return c.secret("kafka.sasl.password_file", c.Kafka.SASL.PasswordFile, c.Kafka.SASL.Password)
 }
 
 // SASLToken returns the token in kafka.sasl.token_file.
 func (c *Config) SASLToken() (string, error) {
-	token, f := readSecret("token_file", c.Kafka.SASL.TokenFile)
-	if f != nil {
-		return "", fmt.Errorf("%s: %w", c.Where("kafka.sasl.token_file"), f)
-	}
-	return strings.TrimSpace(token), nil
+	return c.token("kafka.sasl.token_file", c.Kafka.SASL.TokenFile)
 }
 
 // SASLTokenRoots returns the authorities for kafka.sasl.token_url's certificate; nil: the system's.
 func (c *Config) SASLTokenRoots() (*x509.CertPool, error) {
-	if c.Kafka.SASL.TokenCAFile == "" {
-		return nil, nil
-	}
-	pool, f := authorities("token_ca_file", c.Kafka.SASL.TokenCAFile)
-	if f != nil {
-		return nil, fmt.Errorf("%s: %w", c.Where("kafka.sasl.token_ca_file"), f)
-	}
-	return pool, nil
+	pool, f := authorities("kafka.sasl.token_ca_file", c.Kafka.SASL.TokenCAFile)
+	return pool, c.faultOf(f)
 }
 
 // RedisPassword returns the password for Redis, from redis.password_file if that is set; empty for none.
 func (c *Config) RedisPassword() (string, error) {
-	return c.password("redis", c.Redis.Password, c.Redis.PasswordFile)
+	return c.secret("redis.password_file", c.Redis.PasswordFile, c.Redis.Password)
 }
 
 // RegistryPassword returns the password for the schema registry, from its password_file if that is set.
 func (c *Config) RegistryPassword() (string, error) {
-	return c.password("kafka.schema_registry", c.Kafka.SchemaRegistry.Password, c.Kafka.SchemaRegistry.PasswordFile)
+	return c.secret("kafka.schema_registry.password_file", c.Kafka.SchemaRegistry.PasswordFile, c.Kafka.SchemaRegistry.Password)
 }
 
 // RegistryToken returns the bearer token for the schema registry; empty for none.
 func (c *Config) RegistryToken() (string, error) {
-	file := c.Kafka.SchemaRegistry.TokenFile
-	if file == "" {
-		return "", nil
-	}
-	token, f := readSecret("token_file", file)
-	if f != nil {
-		return "", fmt.Errorf("%s: %w", c.Where("kafka.schema_registry."+f.key), f)
-	}
-	return strings.TrimSpace(token), nil
+	return c.token("kafka.schema_registry.token_file", c.Kafka.SchemaRegistry.TokenFile)
 }
 
-func (c *Config) password(section string, secret Secret, file string) (string, error) {
+// secret returns the secret in a key's file; without a file, that of the configuration itself.
+func (c *Config) secret(key, file string, own Secret) (string, error) {
 	if file == "" {
-		return string(secret), nil
+		return string(own), nil
 	}
-	password, f := readSecret("password_file", file)
-	if f != nil {
-		return "", fmt.Errorf("%s: %w", c.Where(section+"."+f.key), f)
-	}
-	return password, nil
+	text, f := readSecret(key, file)
+	return text, c.faultOf(f)
+}
+
+func (c *Config) token(key, file string) (string, error) {
+	text, err := c.secret(key, file, "")
+	return strings.TrimSpace(text), err
 }
 
 func (l Log) Least() slog.Level {

@@ -83,14 +83,19 @@ func checkTLS(s *section, t *TLS) {
 	if !s.ok("cert_file", "key_file") {
 		return
 	}
-	switch {
-	case t.CertFile != "" && t.KeyFile == "":
-		s.fault("cert_file", "needs key_file too")
-	case t.CertFile == "" && t.KeyFile != "":
-		s.fault("key_file", "needs cert_file too")
-	}
+	s.checkPair(t.CertFile, t.KeyFile)
 	if !t.Enabled {
 		*t = TLS{}
+	}
+}
+
+// checkPair requires both or none of a certificate and its key.
+func (s *section) checkPair(cert, key string) {
+	switch {
+	case cert != "" && key == "":
+		s.fault("cert_file", "needs key_file too")
+	case cert == "" && key != "":
+		s.fault("key_file", "needs cert_file too")
 	}
 }
 

@@ -165,10 +165,10 @@ type Learner struct {
 	Sigma            float64 // sub-Gaussian scale σ of one payoff, in units of the payoff range; > 0
 	EstimateSigma    bool    // σ is estimated from payoffs; Sigma is its first value, and its maximum
 	Prior            Prior
-	Delta            Delta
-	MaxInstances     int // of BASE, with delay bold; 0: one for each outstanding payoff
+	Delta            OrAuto // failure probability δ of the confidence radius, in (0,1); auto: 1/t
+	MaxInstances     int    // of BASE, with delay bold; 0: one for each outstanding payoff
 	LossIndex        LossIndex
-	Eta              Eta
+	Eta              OrAuto // learning rate: c of η_t = c/√t for ftrl (auto: 1), η itself for osmd (auto: the horizon is doubled)
 	Windows          Windows
 	PayoffRange      Range // of a payoff, or of the sum with aggregate: sum
 	PayoffHorizon    time.Duration
@@ -226,17 +226,24 @@ const (
 	Paper       Radius = "paper"       // sqrt(log(4nt²/δ)/N), as printed; σ = 1/√2
 )
 
-// Delta is the failure probability δ of the confidence radius.
-type Delta struct {
-	Auto  bool    // 1/t
-	Value float64 // in (0,1); ignored with Auto
+type LossIndex string
+
+const (
+	ByItem LossIndex = "item" // to items
+	ByRank LossIndex = "rank" // to utility ranks, for each list length separately (the paper's form for changing utilities)
+)
+
+// OrAuto is a number that may be left to the policy. Value is meaningless with Auto.
+type OrAuto struct {
+	Auto  bool
+	Value float64
 }
 
-func (d Delta) String() string {
-	if d.Auto {
+func (a OrAuto) String() string {
+	if a.Auto {
 		return "auto"
 	}
-	return formatFloat(d.Value)
+	return formatFloat(a.Value)
 }
 
 // Range is an interval of raw payoffs, both ends included. Min < Max, and both and their difference are finite.
@@ -291,9 +298,24 @@ func (l Learner) Fingerprint() string {
 
 // DefaultLearner returns the learner of records that name none, or nil.
 func (c *Config) DefaultLearner() *Learner {
-	for i := range c.Learners {
-		if c.Learners[i].Default {
-			return &c.Learners[i]
+	return find(c.Learners, func(l *Learner) bool { return l.Default })
+}
+
+// Learner returns the learner of a name, or nil.
+func (c *Config) Learner(name string) *Learner {
+	return find(c.Learners, func(l *Learner) bool { return l.Name == name })
+}
+
+// ExperimentOf returns the experiment named as a learner, or nil.
+func (c *Config) ExperimentOf(learner string) *Experiment {
+	return find(c.Experiments, func(x *Experiment) bool { return x.Name == learner })
+}
+
+// find returns the first element that is so, or nil.
+func find[V any](all []V, is func(*V) bool) *V {
+	for i := range all {
+		if is(&all[i]) {
+			return &all[i]
 		}
 	}
 	return nil

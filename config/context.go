@@ -91,41 +91,21 @@ func (c *Config) LooksAtContexts() bool {
 	return slices.ContainsFunc(c.Learners, func(l Learner) bool { return l.Context.On() })
 }
 
-// contextFingerprint names all settings that determine the meaning of learned values; empty without declarations.
+// contextFingerprint returns the declarations that differ from the defaults, since they determine the meaning of learned values; empty
+// without declarations.
 func (l *Learner) contextFingerprint() string {
 	if !l.Context.On() {
 		return ""
 	}
-	d, b := l.Features(), strings.Builder{}
-	for _, list := range []struct {
-		key string
-		all []features.Feature
-	}{{"user", d.User}, {"item", d.Item}} {
-		if len(list.all) == 0 {
-			continue
+	c, standard, b := l.Context, standardOf(contextSettings), strings.Builder{}
+	c.Missing = standard.Missing // it only chooses the impressions that are learned from
+	if len(c.Clock) == 0 {
+		c.TimeZone = ""
+	}
+	for _, t := range contextSettings {
+		if n := t.print(&c); !sameNode(n, t.print(&standard)) {
+			fmt.Fprintf(&b, " %s=%s", t.key, inline(n))
 		}
-		b.WriteString(" " + list.key + "=")
-		for i, f := range list.all {
-			fmt.Fprintf(&b, "%s%s:%s..%s", ","[:min(i, 1)], f.Name, formatFloat(f.Low), formatFloat(f.High))
-			if f.Log {
-				b.WriteString(":log")
-			}
-		}
-	}
-	for i, pair := range d.Cross {
-		fmt.Fprintf(&b, "%s%s*%s", [...]string{" cross=", ","}[min(i, 1)], pair[0], pair[1])
-	}
-	for i, name := range d.Segments {
-		fmt.Fprintf(&b, "%s%q", [...]string{" segments=", ","}[min(i, 1)], name)
-	}
-	if d.Categories {
-		b.WriteString(" categories")
-	}
-	if len(l.Context.Clock) > 0 {
-		fmt.Fprintf(&b, " clock=%v %s", l.Context.Clock, l.Context.TimeZone)
-	}
-	if l.Context.Age {
-		b.WriteString(" age")
 	}
 	return b.String()
 }
@@ -169,159 +149,79 @@ var contextSettings = []setting[Context]{
 		"payoffs may depend on the time since an item's first impression, in event time, equally for all items"),
 }
 
-// featureName matches a feature's name, since names are labels of metrics, and parts of fingerprints.
-const featureName = `^[A-Za-z_][A-Za-z0-9_.-]{0,63}$`
-
-var isFeatureName = regexp.MustCompile(featureName)
+// isFeatureName matches a feature's name, since names are labels of metrics, and parts of fingerprints.
+var isFeatureName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,63}$`)
 
 // standardRange is the range of a feature declared by its name alone.
 var standardRange = Range{Min: -1, Max: 1}
 
 var declaredSettings = []setting[Feature]{
-	value("name", func(f *Feature) *string { return &f.Name }, anything("name", "", func(string) error { return nil }, pattern(featureName)), "", "").
+	value("name", func(f *Feature) *string { return &f.Name }, anything("name", "", func(string) error { return nil }), "", "").
 		orElse("is needed"),
 	value("range", func(f *Feature) *Range { return &f.Range }, rangeKind, standardRange, ""),
-	value("scale", func(f *Feature) *Scale { return &f.Scale }, words(LinearScale, LogScale), LinearScale, ""),
+	value("scale", func(f *Feature) *Scale { return &f.Scale }, words(LinearScale, LogScale), LinearScale, "").
+		unless(func(f *Feature) bool { return f.Scale == LinearScale }),
 }
 
-var featuresKind = kind[[]Feature]{name: "list of features", span: "names, or mappings such as {name: price, range: [0, 500]}; by name alone the range is [-1, 1]. " +
+var featuresKind = listOf("list of features", "names, or mappings such as {name: price, range: [0, 500]}; by name alone the range is [-1, 1]. "+
 	"`scale: log` is for numbers that are mostly small beside their range: steps are even by log(1+size)",
-	read: func(s *section, key string, dst *[]Feature) {
-		for i, n := range s.elements(key) {
-			*dst = append(*dst, s.feature(key+"["+strconv.Itoa(i)+"]", n))
+	func(s *section, path string, n *yaml.Node, _ []Feature) Feature { return s.feature(path, n) },
+	func(f Feature) *yaml.Node {
+		if f.Range == standardRange && f.Scale == LinearScale || f.Name == features.Predicted {
+			return text(f.Name)
 		}
-	},
-	print: func(all []Feature) *yaml.Node {
-		n := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Style: yaml.FlowStyle}
-		for _, f := range all {
-			if f.Range == standardRange && f.Scale != LogScale || f.Name == features.Predicted {
-				n.Content = append(n.Content, text(f.Name))
-			} else {
-				said := declaredSettings
-				if f.Scale != LogScale {
-					said = said[:2]
-				}
-				n.Content = append(n.Content, printAll(said, &f).node(true))
-			}
-		}
-		return n
-	},
-	editor: schema{"type": []string{"array", "null"}, "items": schema{"anyOf": []schema{orReference(pattern(featureName)), featureSchema()}}},
-}
+		return printAll(declaredSettings, &f).node(true)
+	}, schema{"anyOf": []schema{anyText, object(declaredSettings)}})
 
-// featureSchema is a feature's mapping, without descriptions, which the list has.
-func featureSchema() schema {
-	return schema{"type": "object", "required": []string{"name"}, "additionalProperties": false,
-		"properties": schema{"name": orReference(pattern(featureName)), "range": rangeKind.editor,
-			"scale": orReference(schema{"enum": []string{string(LinearScale), string(LogScale)}})}}
-}
+var crossKind = listOf("list of pairs", "such as [[tenure, price]]",
+	func(s *section, path string, n *yaml.Node, _ [][2]string) (pair [2]string) {
+		if n.Kind != yaml.SequenceNode || len(n.Content) != 2 {
+			s.d.fault(s.join(path), at(n), "must be the names of two features, as in [tenure, price]")
+			return pair
+		}
+		for k := range pair {
+			e, _ := s.d.text(s.join(path), n.Content[k])
+			pair[k] = e.text
+		}
+		return pair
+	},
+	func(pair [2]string) *yaml.Node { return list(pair[:]) },
+	schema{"type": "array", "minItems": 2, "maxItems": 2, "items": anyText})
 
-var crossKind = kind[[][2]string]{name: "list of pairs", span: "such as [[tenure, price]]",
-	read: func(s *section, key string, dst *[][2]string) {
-		for i, n := range s.elements(key) {
-			path := key + "[" + strconv.Itoa(i) + "]"
-			var pair [2]string
-			if n.Kind != yaml.SequenceNode || len(n.Content) != 2 {
-				s.d.fault(s.join(path), at(n), "must be the names of two features, as in [tenure, price]")
-			} else {
-				for k := range pair {
-					e, _ := s.d.text(s.join(path), n.Content[k])
-					pair[k] = e.text
-				}
-			}
-			*dst = append(*dst, pair)
+var segmentsKind = listOf("list of names", fmt.Sprintf("up to %d, such as [new, loyal]", features.MaxSegments),
+	func(s *section, path string, n *yaml.Node, _ []string) string {
+		e, ok := s.d.text(s.join(path), n)
+		if ok && len(e.text) > event.MaxIDBytes {
+			s.d.fault(s.join(path), at(n), "has %d bytes, at most %d are allowed", len(e.text), event.MaxIDBytes)
 		}
-	},
-	print: func(all [][2]string) *yaml.Node {
-		n := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Style: yaml.FlowStyle}
-		for _, pair := range all {
-			n.Content = append(n.Content, list(pair[:]))
-		}
-		return n
-	},
-	editor: schema{"type": []string{"array", "null"}, "items": schema{"type": "array", "minItems": 2, "maxItems": 2, "items": orReference(pattern(featureName))}},
-}
+		return e.text
+	}, text, anyText)
 
-var segmentsKind = kind[[]string]{name: "list of names", span: fmt.Sprintf("up to %d, such as [new, loyal]", features.MaxSegments),
-	read: func(s *section, key string, dst *[]string) {
-		for i, n := range s.elements(key) {
-			path := key + "[" + strconv.Itoa(i) + "]"
-			e, ok := s.d.text(s.join(path), n)
-			if ok && len(e.text) > event.MaxIDBytes {
-				s.d.fault(s.join(path), at(n), "has %d bytes, at most %d are allowed", len(e.text), event.MaxIDBytes)
-			}
-			*dst = append(*dst, e.text)
+var clockKind = listOf("list of words", "`hour`, `weekday`",
+	func(s *section, path string, n *yaml.Node, before []Turn) Turn {
+		e, ok := s.d.text(s.join(path), n)
+		turn := Turn(e.text)
+		switch {
+		case !ok:
+		case turn != ByHour && turn != ByWeekday:
+			s.d.fault(s.join(path), at(n), "%s is unknown; there are %s and %s", quote(e.text), ByHour, ByWeekday)
+		case slices.Contains(before, turn):
+			s.d.fault(s.join(path), at(n), "%s stands there twice", turn)
 		}
+		return turn
 	},
-	print: list,
-	editor: schema{"type": []string{"array", "null"}, "maxItems": features.MaxSegments, "uniqueItems": true,
-		"items": orReference(schema{"type": "string", "minLength": 1, "maxLength": event.MaxIDBytes}, unquoted)},
-}
+	func(turn Turn) *yaml.Node { return text(string(turn)) },
+	orReference(schema{"enum": []Turn{ByHour, ByWeekday}}))
 
-var clockKind = kind[[]Turn]{name: "list of words", span: "`hour`, `weekday`",
-	read: func(s *section, key string, dst *[]Turn) {
-		for i, n := range s.elements(key) {
-			path := key + "[" + strconv.Itoa(i) + "]"
-			e, ok := s.d.text(s.join(path), n)
-			turn := Turn(e.text)
-			switch {
-			case !ok:
-			case turn != ByHour && turn != ByWeekday:
-				s.d.fault(s.join(path), at(n), "%s is unknown; there are %s and %s", quote(e.text), ByHour, ByWeekday)
-			case slices.Contains(*dst, turn):
-				s.d.fault(s.join(path), at(n), "%s stands there twice", turn)
-			default:
-				*dst = append(*dst, turn)
-			}
-		}
-	},
-	print: func(all []Turn) *yaml.Node {
-		if len(all) == 0 {
-			return nil
-		}
-		return list(toStrings(all))
-	},
-	editor: schema{"type": []string{"array", "null"}, "uniqueItems": true, "items": orReference(schema{"enum": []Turn{ByHour, ByWeekday}})},
-}
-
-var zoneKind = unlessZero(anything("time zone", "such as `Europe/Berlin`", func(name string) error { _, err := parseZone(name); return err },
-	pattern(`^[A-Za-z0-9_+/-]+$`)))
+var zoneKind = unlessZero(anything("time zone", "such as `Europe/Berlin`", func(name string) error { _, err := parseZone(name); return err }))
 
 // parseZone returns a time zone by its name in the IANA's database, which is part of the program.
 func parseZone(name string) (*time.Location, error) {
-	if name == "" || name == "Local" {
-		return nil, fmt.Errorf("%s is no time zone; write its name, such as Europe/Berlin", quote(name))
-	}
 	zone, err := time.LoadLocation(name)
-	if err != nil {
+	if err != nil || name == "" || name == "Local" {
 		return nil, fmt.Errorf("%s is no time zone; write its name, such as Europe/Berlin", quote(name))
 	}
 	return zone, nil
-}
-
-// elements returns a list's nodes, and stores their positions under the key with their index.
-func (s *section) elements(key string) (all []*yaml.Node) {
-	f, ok := s.ask(key)
-	if !ok {
-		return nil
-	}
-	r, ok := s.d.resolve(s.join(key), f.value)
-	if !ok || isNull(r) {
-		return nil
-	}
-	if r.Kind != yaml.SequenceNode {
-		s.d.fault(s.join(key), f.at, "must be a list, not %s", kindOf(r))
-		return nil
-	}
-	for i, n := range r.Content {
-		path := s.join(key + "[" + strconv.Itoa(i) + "]")
-		s.d.places[path] = at(n)
-		if n, ok = s.d.resolve(path, n); !ok {
-			return nil
-		}
-		all = append(all, n)
-	}
-	return all
 }
 
 func (s *section) feature(path string, n *yaml.Node) Feature {

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -37,9 +39,16 @@ func TestContextFingerprint(t *testing.T) {
 	}
 	require.Empty(t, of("{}"))
 	require.Empty(t, of("{segments: [], categories: false}"))
-	require.Equal(t, ` segments="new","25-34 old"`, of(`{segments: [new, 25-34 old]}`))
-	require.Equal(t, " categories", of("{categories: true}"))
-	require.Equal(t, ` item=predicted:0..1 segments="new" categories`, of(`{segments: [new], categories: true, item: [predicted]}`))
-	require.Equal(t, " item=price:0..500:log", of(`{item: [{name: price, range: [0, 500], scale: log}]}`))
+	require.Equal(t, ` segments=[new, 25-34 old]`, of(`{segments: [new, 25-34 old]}`))
+	require.Equal(t, " categories=true", of("{categories: true}"))
+	require.Equal(t, ` item=[predicted] segments=[new] categories=true`, of(`{segments: [new], categories: true, item: [predicted]}`))
+	require.Equal(t, " item=[{name: price, range: [0, 500], scale: log}]", of(`{item: [{name: price, range: [0, 500], scale: log}]}`))
+	require.Equal(t, of("{clock: [hour]}"), of("{clock: [hour], missing: zero}"))
+	require.Equal(t, of("{age: true}"), of("{age: true, time_zone: Europe/Berlin}"), "no clock is in that zone")
+	var many []string
+	for i := range 20 {
+		many = append(many, fmt.Sprintf("feature-%d", i))
+	}
+	require.Equal(t, " item=["+strings.Join(many, ", ")+"]", of("{item: ["+strings.Join(many, ", ")+"]}"), "one line")
 	require.NotEqual(t, of(`{segments: [a, b]}`), of(`{segments: [b, a]}`), "numbers go by the order")
 }

@@ -77,12 +77,7 @@ func (m Mechanism) readable() string {
 }
 
 // Kafka's own rules for extensions; auth is the token's name. A comma ends one here.
-const (
-	extensionPattern  = ` *([A-Za-z]+)=([\x21-\x2B\x2D-\x7E](?:[\x20-\x2B\x2D-\x7E]*[\x21-\x2B\x2D-\x7E])?) *`
-	extensionsPattern = "^" + extensionPattern + "(," + extensionPattern + ")*$"
-)
-
-var oneExtension = regexp.MustCompile("^" + extensionPattern + "$")
+var oneExtension = regexp.MustCompile(`^ *([A-Za-z]+)=([\x21-\x2B\x2D-\x7E](?:[\x20-\x2B\x2D-\x7E]*[\x21-\x2B\x2D-\x7E])?) *$`)
 
 func (a *SASL) ExtensionsByName() map[string]string {
 	all, _ := parseExtensions(a.Extensions) // checked when it was read
@@ -106,9 +101,7 @@ func parseExtensions(text string) (map[string]string, error) {
 	return all, nil
 }
 
-const regionPattern = `^[a-z]{2,}(-[a-z]+)+-[0-9]+$`
-
-var regionName = regexp.MustCompile(regionPattern)
+var regionName = regexp.MustCompile(`^[a-z]{2,}(-[a-z]+)+-[0-9]+$`)
 
 func isRegion(s string) error {
 	if !regionName.MatchString(s) {

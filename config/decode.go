@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"regexp"
 	"strings"
 
@@ -18,66 +17,34 @@ const (
 	maxVisits = 100_000
 )
 
+// Files are files that a configuration names, by who uses them.
+type Files int
+
+const (
+	KafkaFiles Files = iota // certificates, passwords and tokens for Kafka and the schema registry
+	RedisFiles
+	ServeFiles // certificate and tokens of `serve`
+)
+
 // LoadFile is Load for a file. An unreadable file is a fault too.
-func LoadFile(path string, env Env) (*Config, []Fault, error) {
-	return loadFile(path, env, Load)
-}
-
-// LintFile is Lint for a file.
-func LintFile(path string, env Env) (*Config, []Fault, error) {
-	return loadFile(path, env, Lint)
-}
-
-// WorkerFile is LintFile, without the files of `serve`.
-func WorkerFile(path string, env Env) (*Config, []Fault, error) {
-	return loadFile(path, env, func(file string, data []byte, env Env) (*Config, []Fault, error) {
-		return decode(file, data, env, (*decoder).workersFiles)
-	})
-}
-
-// ServeFile is LintFile, without the files for Redis.
-func ServeFile(path string, env Env) (*Config, []Fault, error) {
-	return loadFile(path, env, func(file string, data []byte, env Env) (*Config, []Fault, error) {
-		return decode(file, data, env, (*decoder).kafkaFiles, (*decoder).serveFiles)
-	})
-}
-
-func loadFile(path string, env Env, load func(string, []byte, Env) (*Config, []Fault, error)) (*Config, []Fault, error) {
-	unreadable := func(err error) (*Config, []Fault, error) {
-		return nil, nil, Faults{{File: path, Message: fmt.Sprintf("cannot be read: %v", reason(err))}}
+func LoadFile(path string, env Env, files ...Files) (cfg *Config, warnings []Fault, err error) {
+	data, err := readFile(path, MaxFileBytes)
+	if err != nil && !errors.Is(err, errTooLarge) { // Load refuses large ones
+		return nil, nil, Faults{{File: path, Message: fmt.Sprintf("cannot be read: %v", err)}}
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return unreadable(err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, MaxFileBytes+1))
-	if err != nil {
-		return unreadable(err)
-	}
-	return load(path, data, env)
+	return Load(path, data, env, files...)
 }
 
 // Load makes a Config from a YAML document, called file in messages. The error is of type Faults, and then there is no Config; warnings are
-// returned in either case, in the file's order. It reads no other file.
-func Load(file string, data []byte, env Env) (cfg *Config, warnings []Fault, err error) {
-	return decode(file, data, env)
-}
-
-// Lint is Load that also checks the files named in the configuration: certificates, keys, passwords.
-func Lint(file string, data []byte, env Env) (cfg *Config, warnings []Fault, err error) {
-	return decode(file, data, env, (*decoder).workersFiles, (*decoder).serveFiles)
-}
-
-func decode(file string, data []byte, env Env, looks ...func(*decoder, *Config)) (cfg *Config, warnings []Fault, err error) {
+// returned in either case, in the file's order. Of the files that the configuration names it checks only those given: that they are there,
+// can be read by this process's user, and are well-formed.
+func Load(file string, data []byte, env Env, files ...Files) (cfg *Config, warnings []Fault, err error) {
 	d := &decoder{file: file, env: env, places: map[string]place{}, bad: map[string]bool{},
 		sections: map[string]*section{}}
 	if root, ok := d.parse(data); ok {
 		cfg = d.config(root)
-	}
-	for _, look := range looks {
-		if cfg != nil {
-			look(d, cfg)
+		for _, which := range files {
+			d.checkFiles(cfg, which)
 		}
 	}
 	if d.visits > maxVisits {

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -30,41 +29,33 @@ func (c *Config) Added(other *Config) (keys, learners []string) {
 	if c.Redis.Password != other.Redis.Password {
 		keys = append(keys, "redis.password")
 	}
-	named := func(name string) func(Learner) bool { return func(l Learner) bool { return l.Name == name } }
-	for i := range c.Learners {
-		l := &c.Learners[i]
-		if k := slices.IndexFunc(other.Learners, named(l.Name)); k < 0 {
-			keys = append(keys, "learners."+l.Name)
-		} else {
-			keys = append(keys, differing("learners."+l.Name+".", learnerSettings, l, &other.Learners[k])...)
-		}
-	}
-	keys = append(keys, differingExperiments(c.Experiments, other.Experiments)...)
-	for _, l := range other.Learners {
-		if !slices.ContainsFunc(c.Learners, named(l.Name)) {
-			learners = append(learners, l.Name)
-		}
+	more, learners := differingBy("learners.", learnerSettings, c.Learners, other.Learners, func(l *Learner) string { return l.Name })
+	keys = append(keys, more...)
+	more, added := differingBy("experiments.", experimentSettings, c.Experiments, other.Experiments, func(x *Experiment) string { return x.Name })
+	keys = append(keys, more...)
+	for _, name := range added {
+		keys = append(keys, "experiments."+name)
 	}
 	return keys, learners
 }
 
-// differingExperiments returns the names of experiments that differ.
-func differingExperiments(ours, theirs []Experiment) (keys []string) {
-	named := func(name string) func(Experiment) bool { return func(x Experiment) bool { return x.Name == name } }
+// differingBy compares lists by the names of their elements. It returns the differing keys, one for an element that theirs lack, and the
+// names of the elements that only theirs have.
+func differingBy[O any](prefix string, all []setting[O], ours, theirs []O, name func(*O) string) (keys, added []string) {
 	for i := range ours {
-		x := &ours[i]
-		if k := slices.IndexFunc(theirs, named(x.Name)); k < 0 {
-			keys = append(keys, "experiments."+x.Name)
+		own := name(&ours[i])
+		if other := find(theirs, func(o *O) bool { return name(o) == own }); other == nil {
+			keys = append(keys, prefix+own)
 		} else {
-			keys = append(keys, differing("experiments."+x.Name+".", experimentSettings, x, &theirs[k])...)
+			keys = append(keys, differing(prefix+own+".", all, &ours[i], other)...)
 		}
 	}
 	for i := range theirs {
-		if !slices.ContainsFunc(ours, named(theirs[i].Name)) {
-			keys = append(keys, "experiments."+theirs[i].Name)
+		if other := name(&theirs[i]); find(ours, func(o *O) bool { return name(o) == other }) == nil {
+			added = append(added, other)
 		}
 	}
-	return keys
+	return keys, added
 }
 
 // Authorities returns the present certificates in the ca_file of Kafka and of Redis. Connections trust those read when the worker, or this
@@ -90,17 +81,23 @@ func differing[O any](prefix string, all []setting[O], a, b *O) (keys []string) 
 			keys = append(keys, differing(prefix+t.key+".", t.parts, a, b)...)
 			continue
 		}
-		x, y := t.print(a), t.print(b)
-		if (x == nil) != (y == nil) || x != nil && inline(x) != inline(y) {
+		if !sameNode(t.print(a), t.print(b)) {
 			keys = append(keys, prefix+t.key)
 		}
 	}
 	return keys
 }
 
-// inline returns a value as it stands behind its key.
+func sameNode(a, b *yaml.Node) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return inline(a) == inline(b)
+}
+
+// inline returns a value as it stands behind its key, on one line.
 func inline(n *yaml.Node) string {
-	text, err := yaml.Dump(n)
+	text, err := yaml.Dump(n, yaml.WithLineWidth(-1))
 	if err != nil {
 		panic(fmt.Sprintf("config: a value that Print shows cannot be shown: %v", err))
 	}

@@ -50,16 +50,6 @@ type Guard struct {
 	To     string  // the arm that ranks instead; empty: no guard
 }
 
-// ExperimentOf returns the experiment named as a learner, or nil.
-func (c *Config) ExperimentOf(learner string) *Experiment {
-	for i := range c.Experiments {
-		if c.Experiments[i].Name == learner {
-			return &c.Experiments[i]
-		}
-	}
-	return nil
-}
-
 func parseShare(text string) (float64, error) {
 	x, err := parseFloat(text)
 	if err == nil && !(x > 0 && x <= 1) {
@@ -85,7 +75,7 @@ func (d *decoder) experiments(top *section, c *Config) {
 		x.Name = name
 		readAll(one, experimentSettings, &x)
 		one.close()
-		if d.learnerOf(c, name) == nil && len(c.Learners) > 0 {
+		if c.Learner(name) == nil && len(c.Learners) > 0 {
 			d.fault(path, f.at, "there is no learner %s: an experiment has the name of the learner whose impressions it is for", quote(name))
 		}
 		d.checkArms(one, &x, c, in)
@@ -99,15 +89,6 @@ func (d *decoder) experiments(top *section, c *Config) {
 	}
 }
 
-func (d *decoder) learnerOf(c *Config, name string) *Learner {
-	for i := range c.Learners {
-		if c.Learners[i].Name == name {
-			return &c.Learners[i]
-		}
-	}
-	return nil
-}
-
 // checkArms requires that the learners exist, can be compared, and are in one experiment each. in maps learners to earlier experiments.
 func (d *decoder) checkArms(s *section, x *Experiment, c *Config, in map[string]string) {
 	if !s.has("arms") || d.bad[s.join("arms")] && len(x.Arms) == 0 {
@@ -119,7 +100,7 @@ func (d *decoder) checkArms(s *section, x *Experiment, c *Config, in map[string]
 	for _, a := range x.Arms {
 		names = append(names, a.Learner)
 		sum += a.Share
-		l := d.learnerOf(c, a.Learner)
+		l := c.Learner(a.Learner)
 		if l == nil && len(c.Learners) > 0 {
 			arms.fault(a.Learner, "there is no learner %s", quote(a.Learner))
 			continue
@@ -134,7 +115,7 @@ func (d *decoder) checkArms(s *section, x *Experiment, c *Config, in map[string]
 			arms.fault(a.Learner, "has another %s than %s: their payoffs cannot be compared", key, first.Name)
 		}
 	}
-	if l := d.learnerOf(c, x.Name); l != nil && first != nil && (l.Utilities == Given) != (first.Utilities == Given) {
+	if l := c.Learner(x.Name); l != nil && first != nil && (l.Utilities == Given) != (first.Utilities == Given) {
 		s.fault("arms", "learner %s has utilities: %s, and %s %s: impressions must suit all", x.Name, l.Utilities, first.Name, first.Utilities)
 	}
 	switch {
@@ -181,10 +162,10 @@ func incomparable(a, b *Learner) string {
 
 // checkShadow requires that arms and shadows that use the control's statistics can do so.
 func (d *decoder) checkShadow(s *section, x *Experiment, c *Config, in map[string]string) {
-	control := d.learnerOf(c, x.Control)
+	control := c.Learner(x.Control)
 	if shadows := d.sections[s.join("shadow")]; s.has("shadow") && shadows != nil {
 		for _, a := range x.Shadow {
-			switch l := d.learnerOf(c, a.Learner); {
+			switch l := c.Learner(a.Learner); {
 			case l == nil && len(c.Learners) > 0:
 				shadows.fault(a.Learner, "there is no learner %s", quote(a.Learner))
 			case in[a.Learner] != "":
@@ -203,7 +184,7 @@ func (d *decoder) checkShadow(s *section, x *Experiment, c *Config, in map[strin
 		return
 	}
 	for _, a := range x.Arms {
-		if l := d.learnerOf(c, a.Learner); l != nil {
+		if l := c.Learner(a.Learner); l != nil {
 			if why := unreadable(control, l); why != "" {
 				d.sections[s.join("arms")].fault(a.Learner, "cannot use the statistics of %s (learning: shared): %s", x.Control, why)
 			}
@@ -242,7 +223,7 @@ func (d *decoder) checkWorth(s *section, x *Experiment, c *Config) {
 	var l *Learner
 	for _, a := range x.Arms {
 		if l == nil {
-			l = d.learnerOf(c, a.Learner)
+			l = c.Learner(a.Learner)
 		}
 	}
 	if l == nil || !s.ok("arms", "unpaid") || d.bad["learners."+l.Name+".on_expiry"] || d.bad["learners."+l.Name+".payoff_range"] {
@@ -281,7 +262,7 @@ func (d *decoder) checkGuard(s *section, x *Experiment, c *Config) {
 	if x.By == ByUser && x.Period == Never {
 		s.fault("guard", "period: never has no bounds to go by: users who keep their arm are not independent")
 	}
-	if l := d.learnerOf(c, x.Control); l != nil && l.PayoffHorizon > slowGuard {
-		s.warn("guard", "units count when their payoff_horizon is over: it knows nothing of the last %s", formatDuration(l.PayoffHorizon))
+	if l := c.Learner(x.Control); l != nil && l.PayoffHorizon > slowGuard {
+		s.warn("guard", "units count when their payoff_horizon is over: it knows nothing of the last %s", FormatDuration(l.PayoffHorizon))
 	}
 }

@@ -13,8 +13,9 @@ import (
 	"strings"
 )
 
+// fileFault is a fault of a file that a key names.
 type fileFault struct {
-	key  string // below its section, such as ca_file
+	key  string // full path, such as kafka.tls.ca_file
 	file string
 	err  error
 }
@@ -29,7 +30,9 @@ func (f *fileFault) Error() string {
 
 func (f *fileFault) Unwrap() error { return f.err }
 
-// readFile reads at most most bytes, since the name may lead to a device.
+var errTooLarge = errors.New("has more than")
+
+// readFile reads at most one byte more than most, since the name may lead to a device. That it was not all is an errTooLarge.
 func readFile(file string, most int64) ([]byte, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -38,7 +41,7 @@ func readFile(file string, most int64) ([]byte, error) {
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err == nil && int64(len(data)) > most {
-		err = fmt.Errorf("has more than %s", formatSize(most))
+		err = fmt.Errorf("%w %s", errTooLarge, formatSize(most))
 	}
 	return data, reason(err)
 }
@@ -57,7 +60,11 @@ const (
 	mostPasswordBytes = 64 << 10
 )
 
+// authorities returns the certificates in a file; nil, which is the system's roots, without one.
 func authorities(key, file string) (*x509.CertPool, *fileFault) {
+	if file == "" {
+		return nil, nil
+	}
 	data, err := readFile(file, mostPEMBytes)
 	pool := x509.NewCertPool()
 	if err == nil && !pool.AppendCertsFromPEM(data) {
@@ -69,7 +76,11 @@ func authorities(key, file string) (*x509.CertPool, *fileFault) {
 	return pool, nil
 }
 
-func (t *TLS) pair() (*tls.Certificate, []*fileFault) {
+// pair returns the certificate and its key; nil without one.
+func (t *TLS) pair(section string) (*tls.Certificate, []*fileFault) {
+	if t.CertFile == "" || t.KeyFile == "" {
+		return nil, nil
+	}
 	var faults []*fileFault
 	read := func(key, file, what string, is func(kind string) bool) []byte {
 		data, err := readFile(file, mostPEMBytes)
@@ -77,18 +88,18 @@ func (t *TLS) pair() (*tls.Certificate, []*fileFault) {
 			err = fmt.Errorf("holds no %s in PEM", what)
 		}
 		if err != nil {
-			faults = append(faults, &fileFault{key, file, err})
+			faults = append(faults, &fileFault{section + key, file, err})
 		}
 		return data
 	}
-	cert := read("cert_file", t.CertFile, "certificate", func(kind string) bool { return kind == "CERTIFICATE" })
-	key := read("key_file", t.KeyFile, "private key", func(kind string) bool { return strings.HasSuffix(kind, "PRIVATE KEY") })
+	cert := read(".cert_file", t.CertFile, "certificate", func(kind string) bool { return kind == "CERTIFICATE" })
+	key := read(".key_file", t.KeyFile, "private key", func(kind string) bool { return strings.HasSuffix(kind, "PRIVATE KEY") })
 	if len(faults) > 0 {
 		return nil, faults
 	}
 	both, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		return nil, []*fileFault{{"cert_file", t.CertFile, fmt.Errorf("with key_file: %w", err)}}
+		return nil, []*fileFault{{section + ".cert_file", t.CertFile, fmt.Errorf("with key_file: %w", err)}}
 	}
 	return &both, nil
 }
@@ -106,8 +117,11 @@ func holdsPEM(data []byte, is func(kind string) bool) bool {
 	}
 }
 
-// readSecret reads a secret's file, without the end of the line that editors and echo leave.
+// readSecret reads a secret's file, without the end of the line that editors and echo leave; "" without one.
 func readSecret(key, file string) (string, *fileFault) {
+	if file == "" {
+		return "", nil
+	}
 	data, err := readFile(file, mostPasswordBytes)
 	password := strings.TrimRight(string(data), "\r\n")
 	if err == nil && password == "" {
@@ -119,81 +133,51 @@ func readSecret(key, file string) (string, *fileFault) {
 	return password, nil
 }
 
-func (t *TLS) faults() []*fileFault {
-	var all []*fileFault
+func (d *decoder) checkFiles(c *Config, which Files) {
+	switch which {
+	case KafkaFiles:
+		d.checkTLSFiles("kafka.tls", &c.Kafka.TLS)
+		registry := &c.Kafka.SchemaRegistry
+		d.checkTLSFiles("kafka.schema_registry.tls", &registry.TLS)
+		d.checkSecret("kafka.schema_registry.password_file", registry.PasswordFile)
+		d.checkSecret("kafka.schema_registry.token_file", registry.TokenFile)
+		sasl := &c.Kafka.SASL
+		d.checkSecret("kafka.sasl.token_file", sasl.TokenFile)
+		_, f := authorities("kafka.sasl.token_ca_file", sasl.TokenCAFile)
+		d.fileFaults(f)
+		const key = "kafka.sasl.password_file"
+		if err := sasl.Mechanism.carries(d.checkSecret(key, sasl.PasswordFile)); err != nil {
+			d.fileFaults(&fileFault{key, sasl.PasswordFile, err})
+		}
+	case RedisFiles:
+		d.checkTLSFiles("redis.tls", &c.Redis.TLS)
+		d.checkSecret("redis.password_file", c.Redis.PasswordFile)
+	case ServeFiles:
+		d.checkTLSFiles("serve", c.Serve.tls())
+		_, f := readTokens("serve.tokens_file", c.Serve.TokensFile)
+		d.fileFaults(f)
+	}
+}
+
+func (d *decoder) checkTLSFiles(section string, t *TLS) {
 	if !t.Enabled {
-		return nil
+		return
 	}
-	if t.CAFile != "" {
-		if _, f := authorities("ca_file", t.CAFile); f != nil {
-			all = append(all, f)
-		}
-	}
-	if t.CertFile != "" && t.KeyFile != "" {
-		_, more := t.pair()
-		all = append(all, more...)
-	}
-	return all
+	_, f := authorities(section+".ca_file", t.CAFile)
+	_, faults := t.pair(section)
+	d.fileFaults(append(faults, f)...)
 }
 
-// workersFiles reports files of a worker that are missing, unreadable for this process's user, or malformed.
-func (d *decoder) workersFiles(c *Config) {
-	d.kafkaFiles(c)
-	d.reportFiles("redis.tls", c.Redis.TLS.faults()...)
-	if file := c.Redis.PasswordFile; file != "" {
-		if _, f := readSecret("password_file", file); f != nil {
-			d.reportFiles("redis", f)
-		}
-	}
+func (d *decoder) checkSecret(key, file string) string {
+	secret, f := readSecret(key, file)
+	d.fileFaults(f)
+	return secret
 }
 
-func (d *decoder) kafkaFiles(c *Config) {
-	d.reportFiles("kafka.tls", c.Kafka.TLS.faults()...)
-	d.registryFiles(&c.Kafka.SchemaRegistry)
-	sasl := &c.Kafka.SASL
-	if file := sasl.TokenFile; file != "" {
-		if _, f := readSecret("token_file", file); f != nil {
-			d.reportFiles("kafka.sasl", f)
-		}
-	}
-	if sasl.TokenCAFile != "" {
-		if _, f := authorities("token_ca_file", sasl.TokenCAFile); f != nil {
-			d.reportFiles("kafka.sasl", f)
-		}
-	}
-	if file := sasl.PasswordFile; file != "" {
-		password, f := readSecret("password_file", file)
-		if f == nil {
-			if err := sasl.Mechanism.carries(password); err != nil {
-				f = &fileFault{"password_file", file, err}
-			}
-		}
-		if f != nil {
-			d.reportFiles("kafka.sasl", f)
-		}
-	}
-}
-
-func (d *decoder) registryFiles(r *SchemaRegistry) {
-	const section = "kafka.schema_registry"
-	d.reportFiles(section+".tls", r.TLS.faults()...)
-	for key, file := range map[string]string{"password_file": r.PasswordFile, "token_file": r.TokenFile} {
-		if file == "" {
-			continue
-		}
-		if _, f := readSecret(key, file); f != nil {
-			d.reportFiles(section, f)
-		}
-	}
-}
-
-func (d *decoder) serveFiles(c *Config) {
-	d.reportFiles("serve", c.Serve.faults()...)
-}
-
-func (d *decoder) reportFiles(section string, faults ...*fileFault) {
+func (d *decoder) fileFaults(faults ...*fileFault) {
 	for _, f := range faults {
-		key := section + "." + f.key
-		d.fault(key, d.places[key], "%v", f)
+		if f != nil {
+			d.fault(f.key, d.places[f.key], "%v", f)
+		}
 	}
 }

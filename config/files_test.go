@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestLintLooksAtFiles: lint reports faults of the files that a configuration names, with line, key and the system's
-// reason, beside faults of the text. Load does not look at them.
-func TestLintLooksAtFiles(t *testing.T) {
+// TestFiles: Load reports faults of the files that a configuration names, with line, key and the system's reason, beside
+// faults of the text, and only if it is given their kind.
+func TestFiles(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := certificate(t, dir, "good")
 	other := t.TempDir()
@@ -61,7 +61,7 @@ func TestLintLooksAtFiles(t *testing.T) {
 		} else {
 			require.NoError(t, err, name)
 		}
-		_, _, err = Lint("w.yaml", []byte(c.file), noEnv)
+		_, _, err = Load("w.yaml", []byte(c.file), noEnv, KafkaFiles, RedisFiles, ServeFiles)
 		got := ""
 		if err != nil {
 			got = strings.ReplaceAll(err.Error(), dir, "DIR")

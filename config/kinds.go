@@ -71,31 +71,36 @@ func numberIn(least, most float64) kind[float64] {
 		schema{"minimum": least, "maximum": most})
 }
 
+// maybe is an optional number.
+func maybe(span string, limits schema) kind[*float64] {
+	return unlessZero(number(span, func(text string) (*float64, error) {
+		x, err := parseFloat(text)
+		return &x, err
+	}, func(x *float64) string { return formatFloat(*x) }, limits))
+}
+
 // duration takes whole milliseconds only, the unit of all times inside.
 func duration(least, most time.Duration) kind[time.Duration] {
 	return scalar("duration", spanOf(least)+" to "+spanOf(most), durationWithin(least, most),
-		func(d time.Duration) *yaml.Node { return text(formatDuration(d)) }, durationSchema(least))
+		func(d time.Duration) *yaml.Node { return text(FormatDuration(d)) }, durationSchema())
 }
 
 func durationWithin(least, most time.Duration) func(string) (time.Duration, error) {
 	return func(text string) (time.Duration, error) {
-		v, err := parseDuration(text)
+		v, err := ParseDuration(text)
 		if err != nil {
 			return 0, err
 		}
 		if v%time.Millisecond != 0 {
 			return 0, fmt.Errorf("%s is not a whole number of milliseconds", quote(text))
 		}
-		return v, within(v, least, most, formatDuration)
+		return v, within(v, least, most, FormatDuration)
 	}
 }
 
-func durationSchema(least time.Duration, more ...schema) schema {
-	whole := schema{"const": 0}
-	if least > 0 {
-		whole = schema{"not": true}
-	}
-	return orReference(append([]schema{whole, pattern(`^\+?0$|^\+?([0-9.]+(d|h|m|s|ms|us|µs|μs|ns))+$`)}, more...)...)
+// durationSchema is the schema of a duration of any length: JSON Schema cannot compare units.
+func durationSchema(more ...schema) schema {
+	return orReference(append(more, schema{"const": 0}, pattern(`^\+?0$|^\+?([0-9.]+(d|h|m|s|ms|us|µs|μs|ns))+$`))...)
 }
 
 // durationOr is a duration, or a word, which is stored as kept, a time that is no duration.
@@ -116,8 +121,8 @@ func durationOr(word string, kept, least, most time.Duration) kind[time.Duration
 			if d == kept {
 				return text(word)
 			}
-			return text(formatDuration(d))
-		}, durationSchema(least, schema{"const": word}))
+			return text(FormatDuration(d))
+		}, durationSchema(schema{"const": word}))
 }
 
 func size[V int | int64](least, most V, check func(V, error) error) kind[V] {
@@ -133,9 +138,19 @@ func size[V int | int64](least, most V, check func(V, error) error) kind[V] {
 		orReference(schema{"type": "integer", "minimum": least, "maximum": most}, pattern(`^\+?[0-9]+ *(B|KiB|MiB|GiB)?$`)))
 }
 
-// anything is a text that check accepts. It may be a YAML number or boolean, if the schema of texts is no narrower.
-func anything(name, span string, check func(string) error, editor ...schema) kind[string] {
-	return scalar(name, span, func(text string) (string, error) { return text, check(text) }, text, orReference(editor...))
+// anything is a text that check accepts.
+func anything(name, span string, check func(string) error) kind[string] {
+	return scalar(name, span, func(text string) (string, error) { return text, check(text) }, text, anyText)
+}
+
+// orEmpty also accepts the empty text.
+func orEmpty(check func(string) error) func(string) error {
+	return func(text string) error {
+		if text == "" {
+			return nil
+		}
+		return check(text)
+	}
 }
 
 var (
@@ -145,26 +160,41 @@ var (
 		}
 		return nil
 	}
-	// filled is the schema of a text that is not empty, and of the types that YAML gives unquoted ones.
-	filled = []schema{{"type": "string", "minLength": 1}, unquoted}
-	user   = unlessZero(anything("text", "", isFilled, filled...))
-	// saslUser has no zero byte, which no mechanism carries.
-	saslUser = unlessZero(anything("text", "", isFilled, pattern(`^[^\x00]+$`), unquoted))
+	user = unlessZero(anything("text", "", isFilled))
 	// saslExtensions are in librdkafka's format.
-	saslExtensions = unlessZero(anything("text", "name=value,…", func(s string) error { _, err := parseExtensions(s); return err }, pattern(extensionsPattern)))
-	awsRegion      = unlessZero(anything("name", "such as `eu-west-1`", isRegion, pattern(regionPattern)))
-	tokenURL       = unlessZero(anything("URL", "`https://…`", isTokenURL, pattern("^https?://[^/?#@]+([/?#]|$)")))
-	file           = unlessZero(anything("file", "a path", func(string) error { return nil }, schema{"type": "string"}, unquoted))
-	neededFile     = unlessZero(anything("file", "a path", isFilled, filled...))
+	saslExtensions = unlessZero(anything("text", "name=value,…", func(s string) error { _, err := parseExtensions(s); return err }))
+	awsRegion      = unlessZero(anything("name", "such as `eu-west-1`", isRegion))
+	tokenURL       = unlessZero(anything("URL", "`https://…`", isTokenURL))
+	file           = unlessZero(anything("file", "a path", func(string) error { return nil }))
+	neededFile     = unlessZero(anything("file", "a path", isFilled))
 )
 
-var secret = unlessZero(kind[Secret]{name: "secret", editor: orReference(filled...),
+var secret = unlessZero(kind[Secret]{name: "secret", editor: anyText,
 	read:  func(s *section, key string, dst *Secret) { s.secret(key, dst) },
 	print: func(Secret) *yaml.Node { return text(Mask) }})
 
+// orAuto is a number within a span, or the word auto.
+func orAuto(span string, within func(float64) bool, limits schema) kind[OrAuto] {
+	parse := func(text string) (OrAuto, error) {
+		if text == "auto" {
+			return OrAuto{Auto: true}, nil
+		}
+		x, err := parseFloat(text)
+		if err == nil && !within(x) {
+			err = fmt.Errorf("%s is not a number %s", quote(text), span)
+		}
+		if err != nil {
+			err = fmt.Errorf("%w; or write auto", err)
+		}
+		return OrAuto{Value: x}, err
+	}
+	k := number(span+", or `auto`", parse, OrAuto.String, limits)
+	k.name, k.editor = "number or auto", orReference(schema{"const": "auto"}, limits, numeric)
+	return k
+}
+
 // addresses is the kind of a list of host:port; none is the fault of an empty list.
 func addresses(none string) kind[[]string] {
-	const one = `(` + hostPattern + `|\[[0-9A-Fa-f:.]+(%[^\]]*)?\]):` + portPattern
 	return kind[[]string]{name: "list of addresses", span: "host:port",
 		read: func(s *section, key string, dst *[]string) {
 			*dst = s.addresses(key)
@@ -172,10 +202,20 @@ func addresses(none string) kind[[]string] {
 				s.missing(key, "%s", none)
 			}
 		},
-		print: list,
-		editor: orReference(schema{"type": "array", "minItems": 1, "items": orReference(pattern("^" + one + "$"))},
-			pattern("^ *"+one+"( *, *"+one+")* *$")),
+		print:  list,
+		editor: schema{"type": []string{"array", "string"}, "minItems": 1, "items": schema{"type": "string"}},
 	}
+}
+
+// listOf is a list of any length. read reads the element at path, with those before it, and reports its faults.
+func listOf[V any](name, span string, read func(s *section, path string, n *yaml.Node, before []V) V, print func(V) *yaml.Node, each schema) kind[[]V] {
+	return kind[[]V]{name: name, span: span, editor: schema{"type": []string{"array", "null"}, "items": each},
+		read: func(s *section, key string, dst *[]V) {
+			for i, n := range s.elements(key) {
+				*dst = append(*dst, read(s, key+"["+strconv.Itoa(i)+"]", n, *dst))
+			}
+		},
+		print: func(all []V) *yaml.Node { return sequence(all, print) }}
 }
 
 // wordOr is one of some named values, or a mapping with all of some keys, whose defaults are begin.
@@ -251,5 +291,5 @@ func spanOf(d time.Duration) string {
 	case d%day == 0:
 		return strconv.Itoa(int(d/day)) + "d"
 	}
-	return formatDuration(d)
+	return FormatDuration(d)
 }

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v4"
-
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
@@ -65,7 +63,7 @@ func (d *decoder) learner(s *section, name string, c *Config) Learner {
 	s.close()
 	l.fill(func(key string) bool { return s.has(key) && s.ok(key) })
 	checkSigma(s, &l)
-	checkPartners(s)
+	checkPartners(s, &l)
 	checkTimes(s, &l, c.Kafka.Topics)
 	checkRetention(s, &l)
 	checkDefault(s, &l, c.Kafka.Topics)
@@ -109,33 +107,22 @@ func whyNot(k *policy.Spec, d Delay) string {
 	return ""
 }
 
-// checkPartners checks combinations of values in the file, unsupported ones included: an impossible combination is reported first.
-func checkPartners(s *section) {
-	word := func(key, fallback string) string {
-		f, ok := s.fields[key]
-		if !ok {
-			return fallback
-		}
-		if f.value.Kind == yaml.ScalarNode {
-			if e, err := expand(f.value.Value, s.d.env); err == nil {
-				return e.text
-			}
-		}
-		return ""
-	}
-	payoffs, delay := word("payoffs", string(Stochastic)), word("delay", "")
-	k := Policy(word("policy", string(defaultPolicy(Payoffs(payoffs), Delay(delay))))).Kind()
-	if k == nil {
+// checkPartners checks the policy with the payoffs and with the delay handling. Later checks say nothing about a combination that is
+// refused here.
+func checkPartners(s *section, l *Learner) {
+	if !s.ok("policy") {
 		return
 	}
-	switch {
-	case payoffs == string(Stochastic) && k.IsAdversarial():
-		s.refault("policy", "%s is for adversarial payoffs, and payoffs is stochastic", k.Name)
-	case payoffs == string(Adversarial) && !k.IsAdversarial():
-		s.refault("policy", "%s is for stochastic payoffs, and payoffs is adversarial", k.Name)
+	k, known := l.Policy.Kind(), s.ok("delay")
+	if s.ok("payoffs") && k.IsAdversarial() != (l.Payoffs == Adversarial) {
+		is := Stochastic
+		if k.IsAdversarial() {
+			is = Adversarial
+		}
+		s.fault("policy", "%s is for %s payoffs, and payoffs is %s", k.Name, is, l.Payoffs)
 	}
-	if err := Together(Policy(k.Name), Delay(delay)); err != nil {
-		s.refault("delay", "%v", err)
+	if err := Together(l.Policy, l.Delay); err != nil && known {
+		s.fault("delay", "%v", err)
 	}
 }
 
@@ -172,7 +159,7 @@ func checkTimes(s *section, l *Learner, topics Topics) {
 	case !s.ok("selection_timeout", "payoff_horizon"):
 	case l.SelectionTimeout > l.PayoffHorizon:
 		s.fault("selection_timeout", "%s is above payoff_horizon %s; both count from the impression",
-			formatDuration(l.SelectionTimeout), formatDuration(l.PayoffHorizon))
+			FormatDuration(l.SelectionTimeout), FormatDuration(l.PayoffHorizon))
 	}
 }
 
@@ -186,8 +173,8 @@ func checkRetention(s *section, l *Learner) {
 		s.fault("item_retention", "items are kept for ever here: %s", why)
 		l.ItemRetention = 0
 	case l.ItemRetention < l.PayoffHorizon:
-		s.fault("item_retention", "%s is below payoff_horizon %s: an item is kept as long as it can be paid", formatDuration(l.ItemRetention),
-			formatDuration(l.PayoffHorizon))
+		s.fault("item_retention", "%s is below payoff_horizon %s: an item is kept as long as it can be paid", FormatDuration(l.ItemRetention),
+			FormatDuration(l.PayoffHorizon))
 	}
 }
 

@@ -64,39 +64,19 @@ const longestTopic = 249
 var kafkasOwn = []string{"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"}
 
 var (
-	groupName = anything("name", "letters, digits, `.`, `_`, `-`; up to 200, with a letter or a digit", checkGroup,
-		schema{"type": "string", "pattern": "^[._-]*[A-Za-z0-9][A-Za-z0-9._-]*$", "maxLength": longestGroup}, unquoted)
-	topicName       = anything("name", "a topic's name", checkTopic, topicSchema(1), unquoted)
-	topicNameOrNone = anything("name", "a topic's name, or empty", func(name string) error {
-		if name == "" {
-			return nil
-		}
-		return checkTopic(name)
-	}, topicSchema(0), unquoted)
-	topicSuffix = anything("name", "letters, digits, `.`, `_`, `-`", checkSuffix, pattern("^[A-Za-z0-9._-]+$"), unquoted)
-	registryURL = unlessZero(anything("url", "http:// or https://", checkRegistryURL, pattern(registryPattern), unquoted))
-	hostName    = unlessZero(anything("name", "a host's name", func(name string) error {
-		if name == "" {
-			return nil
-		}
-		return checkHost(name)
-	}, pattern("^$|^("+hostPattern+")$|:"), unquoted))
-	listenAddress = anything("address", "host:port, or empty", func(address string) error {
-		if address == "" {
-			return nil // no server
-		}
-		return checkAddress(address, true)
-	}, pattern(`^$|^(`+hostPattern+`|\[[^\]]+\])?:(0+|`+portPattern+`)$`))
-	doorAddress = anything("address", "host:port", func(address string) error { return checkAddress(address, true) },
-		pattern(`^(`+hostPattern+`|\[[^\]]+\])?:(0+|`+portPattern+`)$`))
-	redisAddresses = addresses("at least one address is needed, as host:port")
-	database       = wholeNumber(0, mostDatabase)
+	groupName       = anything("name", "letters, digits, `.`, `_`, `-`; up to 200, with a letter or a digit", checkGroup)
+	topicName       = anything("name", "a topic's name", checkTopic)
+	topicNameOrNone = anything("name", "a topic's name, or empty", orEmpty(checkTopic))
+	topicSuffix     = anything("name", "letters, digits, `.`, `_`, `-`", checkSuffix)
+	registryURL     = unlessZero(anything("url", "http:// or https://", checkRegistryURL))
+	hostName        = unlessZero(anything("name", "a host's name", orEmpty(checkHost)))
+	listenAddress   = anything("address", "host:port, or empty", orEmpty(checkListen))
+	serveAddress    = anything("address", "host:port", checkListen)
+	redisAddresses  = addresses("at least one address is needed, as host:port")
+	database        = wholeNumber(0, mostDatabase)
 )
 
-func topicSchema(least int) schema {
-	return schema{"type": "string", "pattern": "^[A-Za-z0-9._-]*$", "minLength": least, "maxLength": longestTopic,
-		"not": schema{"enum": append([]string{".", ".."}, kafkasOwn...)}}
-}
+func checkListen(address string) error { return checkAddress(address, true) }
 
 func checkTopic(s string) error {
 	switch {

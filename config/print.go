@@ -57,21 +57,22 @@ func integer(n int) *yaml.Node { return plain(strconv.Itoa(n)) }
 
 func boolean(b bool) *yaml.Node { return plain(strconv.FormatBool(b)) }
 
-func list(items []string) *yaml.Node {
-	if items == nil {
-		return nil
-	}
+// sequence returns a list on one line.
+func sequence[V any](all []V, print func(V) *yaml.Node) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Style: yaml.FlowStyle}
-	for _, s := range items {
-		n.Content = append(n.Content, text(s))
+	for _, v := range all {
+		n.Content = append(n.Content, print(v))
 	}
 	return n
 }
 
-func printNumbers(items []float64) *yaml.Node {
-	n := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Style: yaml.FlowStyle}
-	for _, x := range items {
-		n.Content = append(n.Content, plain(formatFloat(x)))
+func list(items []string) *yaml.Node {
+	if items == nil {
+		return nil
 	}
-	return n
+	return sequence(items, text)
 }
+
+func printNumbers(items []float64) *yaml.Node { return sequence(items, float) }
+
+func float(x float64) *yaml.Node { return plain(formatFloat(x)) }

@@ -323,7 +323,7 @@ func drawAdversarial(t *rapid.T, name string) Learner {
 	l.MaxInstances = rapid.IntRange(0, maxInstances).Draw(t, "instances")
 	l.LossIndex = rapid.SampledFrom([]LossIndex{ByItem, ByRank}).Draw(t, "index")
 	if !rapid.Bool().Draw(t, "auto") {
-		l.Eta = Eta{Value: rapid.Float64Range(1e-6, 1e6).Draw(t, "eta")}
+		l.Eta = OrAuto{Value: rapid.Float64Range(1e-6, 1e6).Draw(t, "eta")}
 	}
 	switch rapid.IntRange(0, 3).Draw(t, "windows") {
 	case 0:
@@ -392,24 +392,24 @@ func TestExpand(t *testing.T) {
 	}
 }
 
-// TestDurationRoundTrip: parseDuration reads the output of formatDuration, with days or without.
+// TestDurationRoundTrip: parseDuration reads the output of FormatDuration, with days or without.
 func TestDurationRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := time.Duration(rapid.Int64Min(0).Draw(t, "d"))
-		got, err := parseDuration(formatDuration(d))
+		got, err := ParseDuration(FormatDuration(d))
 		require.NoError(t, err)
 		require.Equal(t, d, got)
 		n := rapid.Int64Range(0, 100_000).Draw(t, "days")
 		rest := d % day
-		got, err = parseDuration(fmt.Sprintf("%dd%s", n, formatDuration(rest)))
+		got, err = ParseDuration(fmt.Sprintf("%dd%s", n, FormatDuration(rest)))
 		require.NoError(t, err)
 		require.Equal(t, time.Duration(n)*day+rest, got)
 	})
 	for _, s := range []string{"", "d", "1", "-1d", "1d-1h", "1d+1h", "1d1d", "999999999d", "106751d99h", "1e3d", "nand", "1h1d", " 1h", "0x1d"} {
-		_, err := parseDuration(s)
+		_, err := ParseDuration(s)
 		assert.Error(t, err, s)
 	}
-	d, err := parseDuration("1.5d")
+	d, err := ParseDuration("1.5d")
 	require.NoError(t, err)
 	assert.Equal(t, 36*time.Hour, d)
 }

@@ -27,6 +27,23 @@ func (l *Learner) Parameters() (*policy.Parameters, error) {
 	}, err
 }
 
+var priorKind = wordOr(
+	func(p Prior) string {
+		if p.Kind == policy.FixedPrior {
+			return ""
+		}
+		return p.Kind.String()
+	},
+	[]Prior{{Kind: policy.NoPrior}, {Kind: policy.EmpiricalPrior}}, Prior{Kind: policy.FixedPrior},
+	[]setting[Prior]{
+		value("mean", func(p *Prior) *float64 { return &p.Mean }, numberIn(0, 1), 0,
+			"in payoff ranges: 0 is the least payoff, 1 the largest").orElse(noPrior),
+		value("sd", func(p *Prior) *float64 { return &p.SD }, numberIn(leastScale, 1), 0,
+			"standard deviation of items' means, in payoff ranges").orElse(noPrior),
+	}, "{mean: 0.5, sd: 0.2}")
+
+const noPrior = "is needed, such as prior: {mean: 0.5, sd: 0.2}; or write prior: empirical"
+
 // leastScale and mostScale bound σ, and leastScale the deviation of a prior: far from any use, and from where squares overflow.
 const (
 	leastScale = 1e-9
@@ -43,19 +60,15 @@ func parseWithin(text string, least, most float64) (float64, error) {
 
 // readSigma reads σ: a number, or auto. Without the key it is decided later.
 func readSigma(s *section, l *Learner) {
-	type scale struct {
-		auto  bool
-		value float64
-	}
-	x := scale{value: l.Sigma}
-	set(s, "sigma", &x, func(text string) (scale, error) {
+	x := OrAuto{Value: l.Sigma}
+	set(s, "sigma", &x, func(text string) (OrAuto, error) {
 		if text == "auto" {
-			return scale{auto: true, value: l.Sigma}, nil
+			return OrAuto{Auto: true, Value: l.Sigma}, nil
 		}
 		v, err := parseWithin(text, leastScale, mostScale)
-		return scale{value: v}, err
+		return OrAuto{Value: v}, err
 	})
-	l.Sigma, l.EstimateSigma = x.value, x.auto
+	l.Sigma, l.EstimateSigma = x.Value, x.Auto
 }
 
 func checkSigma(s *section, l *Learner) {
@@ -68,5 +81,5 @@ func printSigma(l *Learner) *yaml.Node {
 	if l.EstimateSigma {
 		return text("auto")
 	}
-	return plain(formatFloat(l.Sigma))
+	return float(l.Sigma)
 }

@@ -20,7 +20,7 @@ it with ` + "`go test ./config -run TestReference -update`" + `; a test says whe
 
 - ` + "`ranker-worker lint F`" + ` shows every fault of a file as ` + "`file:line: key: message`" + `; unknown keys are faults.
 - ` + "`ranker-worker lint --print F`" + ` shows every setting, defaults included.
-- ` + "`ranker-worker lint --schema`" + ` prints a JSON Schema, by which editors complete keys and mark faults while you write. With a
+- ` + "`ranker-worker lint --schema`" + ` prints a JSON Schema, by which editors complete keys, and mark wrong types, words and ranges. With a
   YAML language server, begin the file with ` + "`# yaml-language-server: $schema=ranker-worker.schema.json`" + `.
 
 ` + "`${VAR}` and `${VAR:default}`" + ` are taken from the environment; a literal ` + "`${` is `$${`" + `. Durations are

@@ -1,18 +1,20 @@
 package config
 
 import (
+	"cmp"
 	"errors"
-	"regexp"
+	"net"
+	"net/url"
 	"strings"
 )
 
-var isRegistryURL = regexp.MustCompile(registryPattern).MatchString
-
-func checkRegistryURL(url string) error {
+func checkRegistryURL(text string) error {
+	u, err := url.Parse(text)
 	switch {
-	case strings.Contains(url, "@"):
+	case strings.Contains(text, "@"):
 		return errors.New("must not hold a user: give username and password, or token_file")
-	case !isRegistryURL(url):
+	case err != nil || !strings.HasPrefix(text, u.Scheme+"://") || u.Scheme != "http" && u.Scheme != "https" ||
+		checkAddress(net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "80")), false) != nil || strings.ContainsAny(text, "?#%"):
 		return errors.New("is not a URL as in http://127.0.0.1:8081 or https://registry.example.com/path")
 	}
 	return nil

@@ -11,8 +11,8 @@ import (
 
 const day = 24 * time.Hour
 
-// parseDuration reads Go's durations, with optional days in front: "30d", "1d12h", "1.5d".
-func parseDuration(s string) (time.Duration, error) {
+// ParseDuration reads Go's durations, with optional days in front: "30d", "1d12h", "1.5d".
+func ParseDuration(s string) (time.Duration, error) {
 	wrong := fmt.Errorf("%s is not a duration; write for example 100ms, 30m, 720h or 30d", quote(s))
 	days, rest, hasDays := strings.Cut(s, "d")
 	if !hasDays {
@@ -40,8 +40,8 @@ func parseDuration(s string) (time.Duration, error) {
 	return d + more, nil
 }
 
-// formatDuration is Go's notation without trailing zeros: 720h, not 720h0m0s.
-func formatDuration(d time.Duration) string {
+// FormatDuration is Go's notation without trailing zeros: 720h, not 720h0m0s.
+func FormatDuration(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
 		s = strings.TrimSuffix(s, "0s")

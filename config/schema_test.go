@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"math/big"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -67,7 +68,7 @@ func plainJSON(v any) any {
 	return v
 }
 
-// refusals are where a schema refuses a file: the paths of the values, and whether something is missing there.
+// refusals are where a schema refuses a file: the paths of the values.
 func refusals(s *jsonschema.Schema, v any) (paths []string) {
 	var walk func(e *jsonschema.ValidationError)
 	walk = func(e *jsonschema.ValidationError) {
@@ -85,110 +86,105 @@ func refusals(s *jsonschema.Schema, v any) (paths []string) {
 	return paths
 }
 
-// refuses reports whether a fault is among the schema's refusals. A refusal may be of its key, of a key below, or of
-// the mapping that should or should not hold it; for a missing key, of any mapping around.
-func refuses(paths []string, f Fault) bool {
-	key := regexp.MustCompile(`\[\d+\]`).ReplaceAllString(f.Key, "")
-	parent := key[:max(0, strings.LastIndexByte(key, '.'))]
-	missing := strings.Contains(f.Message, "needed")
-	return slices.ContainsFunc(paths, func(p string) bool {
-		around := p == "" || strings.HasPrefix(key, p+".")
-		return p == key || p == parent || strings.HasPrefix(p, key+".") || missing && around
-	})
-}
-
-// beyondSchemas are the faults that no schema can express, "case of faults.txt: key", grouped by their reason.
-var beyondSchemas = map[string][]string{
-	"no YAML that reaches a schema: syntax, anchors, duplicate keys, tags": {
-		"not YAML", "not YAML: a tab", "not YAML: an unknown alias", "keys that are not words", "duplicate keys", "tags: log",
-		"aliases and merged mappings", "mappings that merge themselves",
-	},
-	"what variables hold, or whether they are set": {
-		"the environment: log.format", "the environment: http.pprof", "a value cannot inject YAML: log.level",
-		"brokers as one value: kafka.brokers", "redis: the URL: redis.url",
-	},
-	"how long a duration or how large a size is, with its unit": {
-		"guards: experiments.g.period", "join and limits: limits.max_record_bytes", "join and limits: limits.checkpoint_interval", "durations: join.parking_time", "forgotten while something waits: join.remember",
-		"numbers: limits.max_record_bytes", "records that Kafka and Redis could not hold: limits.max_record_bytes",
-	},
-	"how YAML writes a number: to JSON, 1e3 is 1000": {"numbers: limits.max_candidates"},
-	"two values against each other": {
-		"everything at once: learners.feed.payoff_range", "topics that are the same: kafka.topics.dlq_suffix",
-		"topics that are the same: kafka.topics.payoffs", "topics that Kafka takes for the same: kafka.topics.payoffs",
-		"a topic too long for its dead letters: kafka.topics.payoffs", "payoff_range: learners.b.payoff_range",
-		"on_expiry: learners.d.on_expiry", "on_expiry: learners.k.on_expiry", "what silence means: learners.a.on_expiry",
-		"what silence means: learners.b.on_expiry", "silence: learners.a.silence", "silence: learners.b.silence",
-		"silence: learners.c.silence", "drift: learners.b.drift", "drift: learners.c.drift", "silence, and no selections: learners.a.silence", "timeouts that cross: learners.feed.selection_timeout",
-		"two defaults: learners.b.default",
-	},
-	"whether learners are there, and what these are like": {
-		"arms that are nobody, twice, or do not add up: experiments.feed.arms.controll",
-		"arms that are nobody, twice, or do not add up: experiments.control.control", "arms that are nobody, twice, or do not add up: experiments.elsewhere",
-		"arms that are nobody, twice, or do not add up: experiments.elsewhere.arms.control", "arms that are nobody, twice, or do not add up: experiments.control.arms.feed",
-		"arms that are nobody, twice, or do not add up: experiments.elsewhere.arms.other",
-		"arms that cannot be compared: experiments.a.arms.b", "arms that cannot be compared: experiments.a.arms.c",
-		"arms that cannot be compared: experiments.a.arms.d", "arms that cannot be compared: experiments.a.arms.ee",
-		"arms that cannot be compared: experiments.a.arms.f", "arms that cannot be compared: experiments.a.arms.g",
-		"arms that cannot be compared: experiments.a.arms.h", "an experiment for impressions that do not suit its arms: experiments.a.arms",
-		"what an experiment counts for what was never paid: experiments.a.unpaid", "what an experiment counts for what was never paid: experiments.c.unpaid",
-		"what an experiment counts for what was never paid: experiments.ee.unpaid",
-		"what cannot decide by what the control knows: experiments.a.arms.b", "what cannot decide by what the control knows: experiments.a.arms.c",
-		"what cannot decide by what the control knows: experiments.a.arms.d", "what cannot decide by what the control knows: experiments.a.arms.ee",
-		"what cannot decide by what the control knows: experiments.a.shadow.f", "what cannot decide by what the control knows: experiments.a.shadow.g",
-		"what cannot decide by what the control knows: experiments.a.shadow.h", "what cannot decide by what the control knows: experiments.a.shadow.nobody",
-		"shadows: experiments.a.shadow", "shadows: experiments.b.arms.a", "shadows: experiments.b.arms.b",
-		"contexts: learners.a.context.user[2].name", "contexts: learners.a.context.item[0].range", "contexts: learners.b.context.cross[0]",
-		"contexts: learners.b.context.cross[2]", "contexts: learners.c.context", "contexts: learners.d.context", "contexts: learners.ee.context",
-		"contexts: learners.f.context", "contexts: learners.g.context", "contexts: learners.h.context.item[0].range",
-		"contexts: learners.k.context.cross[0]", "contexts: learners.m.context",
-		"contexts: learners.p.context", "contexts: learners.u.context", "clocks: learners.a.context.time_zone", "clocks: learners.c.context.segments[15]",
-		"contexts that arms do not share: experiments.a.arms.c", "contexts that arms do not share: experiments.a.shadow.d",
-		"guards: experiments.c.guard", "guards: experiments.c.guard.to", "guards: experiments.ee.guard.to",
-	},
-	"sums and differences": {
-		"arms that are nobody, twice, or do not add up: experiments.control.arms",
-		"windows: learners.k.windows", "windows that never let egreedy explore: learners.a.windows",
-		"windows that never let egreedy explore: learners.b.windows", "windows that never let egreedy explore: learners.c.windows",
-		"windows that never let egreedy explore: learners.k.windows", "payoff_range: learners.d.payoff_range",
-		"payoffs that cannot be distinguished: learners.a.payoff_range", "payoffs that cannot be distinguished: learners.b.payoff_range",
-		"payoffs that cannot be distinguished: learners.c.payoff_range",
-		"payoffs that change: learners.l.silence", "payoffs that change: learners.h.drift",
-		"items that end too early, or never: learners.a.item_retention", "items that end too early, or never: learners.b.item_retention",
-		"items that end too early, or never: learners.c.item_retention", "items that end too early, or never: learners.d.item_retention",
-	},
-	"the tables of characters of RFC 4013": {
-		"users and passwords that SASL cannot carry: kafka.sasl.username", "users and passwords that SASL cannot carry: kafka.sasl.password",
-	},
-}
-
-// TestSchemaRefusesFaults: it refuses each fault of testdata/faults.txt that a schema can express, at the key where lint has
-// it; and no file that has none.
-func TestSchemaRefusesFaults(t *testing.T) {
-	s := compiled(t)
-	var unseen, beyond []string
+// TestSchemaTakesFilesWithoutFaults of testdata/faults.txt.
+func TestSchemaTakesFilesWithoutFaults(t *testing.T) {
+	s, files := compiled(t), 0
 	faultCases(t, func(name, _, file string, env Env, _ string) {
-		_, _, err := Load("w.yaml", []byte(file), env)
-		var faults Faults
-		errors.As(err, &faults)
-		v, notYAML := instance(file)
-		if notYAML != nil {
-			unseen = append(unseen, name)
-			return
+		if _, _, err := Load("w.yaml", []byte(file), env); err == nil {
+			v, err := instance(file)
+			require.NoError(t, err, name)
+			assert.Empty(t, refusals(s, v), name)
+			files++
 		}
-		paths := refusals(s, v)
-		if len(faults) == 0 {
-			assert.Empty(t, paths, name)
+	})
+	require.Positive(t, files)
+}
+
+// TestSchemaRequiresKeys: the keys that every file needs, at the mapping where they are missing.
+func TestSchemaRequiresKeys(t *testing.T) {
+	s := compiled(t)
+	for file, at := range map[string][]string{
+		"{}":                   {""},
+		"kafka: {}":            {"", "kafka"},
+		"kafka: {brokers: []}": {"", "kafka.brokers"},
+		"learners: {}":         {"", "learners"},
+		"learners: {a: {prior: {}, on_expiry: {}, windows: , context: {user: [{}]}}}": {"", "learners.a", "learners.a.prior", "learners.a.on_expiry",
+			"learners.a.windows", "learners.a.context.user.0"},
+		"experiments: {a: {}}": {"", "experiments.a"},
+		"kafkas: {}":           {""},
+		"log: {levels: info}":  {"", "log"},
+	} {
+		v, err := instance(file)
+		require.NoError(t, err)
+		require.Subset(t, refusals(s, v), at, file)
+		_, _, err = Load("w.yaml", []byte(file), noEnv)
+		require.Error(t, err)
+	}
+}
+
+// TestSchemaRefusesWhatIsNotRead: for each key with a type, a range or words of its own, the schema refuses the same values as Load.
+func TestSchemaRefusesWhatIsNotRead(t *testing.T) {
+	s := compiled(t)
+	refusesLike(t, s, "", settings)
+	refusesLike(t, s, "learners.feed.", learnerSettings)
+	refusesLike(t, s, "experiments.feed.", experimentSettings)
+}
+
+func refusesLike[O any](t *testing.T, s *jsonschema.Schema, prefix string, all []setting[O]) {
+	of := map[string]bool{"word": true, "true or false": true, "whole number": true, "number": true, "number or auto": true}
+	for _, x := range all {
+		key := prefix + x.key
+		refusesLike(t, s, key+".", x.parts)
+		if x.read == nil || !of[x.kind] || strings.Contains(key, ".windows.") { // windows are checked together
+			continue
 		}
-		for _, f := range faults {
-			if !refuses(paths, f) {
-				unseen = append(unseen, name+": "+f.Key)
+		taken, refused := 0, 0
+		for _, text := range append(strings.Fields("-1 0 1 0.5 -0.5 x true false auto"), around(x.editor, x.kind == "whole number")...) {
+			v, err := instance(treeWith(key, &yaml.Node{Kind: yaml.ScalarNode, Value: text}))
+			require.NoError(t, err)
+			d := &decoder{places: map[string]place{}, bad: map[string]bool{}, sections: map[string]*section{}}
+			var one mapping
+			one.add(x.key, plain(text))
+			o := standardOf(all)
+			x.read(d.open("", place{}, one.node(false)), &o)
+			require.Equal(t, len(d.faults) > 0, slices.Contains(refusals(s, v), key), "%s: %s %v", key, text, d.faults)
+			if len(d.faults) > 0 {
+				refused++
+			} else {
+				taken++
 			}
 		}
-	})
-	for _, faults := range beyondSchemas {
-		beyond = append(beyond, faults...)
+		require.True(t, taken > 0 && refused > 0, key)
 	}
-	assert.ElementsMatch(t, beyond, unseen)
+}
+
+// around are the words and the limits in a schema, and numbers just above and below each limit.
+func around(editor schema, whole bool) (texts []string) {
+	for key, value := range editor {
+		if options, some := value.([]schema); some {
+			for _, o := range options {
+				texts = append(texts, around(o, whole)...)
+			}
+		}
+		if key == "enum" {
+			texts = append(texts, strings.Fields(strings.Trim(fmt.Sprint(value), "[]"))...)
+		}
+		if !strings.HasSuffix(strings.ToLower(key), "minimum") && !strings.HasSuffix(strings.ToLower(key), "maximum") {
+			continue
+		}
+		limit, ok := new(big.Rat).SetString(fmt.Sprint(value))
+		if !ok {
+			panic(fmt.Sprintf("a limit that is no number: %v", value))
+		}
+		near := big.NewRat(1, 1)
+		if !whole {
+			near = big.NewRat(1, 1_000_000_000_000)
+		}
+		for _, x := range []*big.Rat{limit, new(big.Rat).Add(limit, near), new(big.Rat).Sub(limit, near)} {
+			texts = append(texts, strings.TrimSuffix(strings.TrimRight(x.FloatString(15), "0"), "."))
+		}
+	}
+	return texts
 }
 
 // TestSchemaTakesWhatIsPrinted: every configuration there can be, in full.
@@ -206,28 +202,14 @@ func TestSchemaTakesWhatIsPrinted(t *testing.T) {
 func TestSchemaTakesWhatLoads(t *testing.T) {
 	s, loaded := compiled(t), map[string]bool{}
 	try := func(t require.TestingT, key, text string, style yaml.Style) {
-		tree := map[string]any{"kafka": map[string]any{"brokers": "127.0.0.1:9092"}, "redis": map[string]any{"addresses": "127.0.0.1:1"},
-			"learners": map[string]any{"feed": map[string]any{"payoffs": "stochastic"}}}
-		if key == "redis.url" {
-			tree["redis"] = map[string]any{}
-		}
-		node, words := tree, strings.Split(key, ".")
-		for _, w := range words[:len(words)-1] {
-			if node[w] == nil {
-				node[w] = map[string]any{}
-			}
-			node = node[w].(map[string]any)
-		}
-		node[words[len(words)-1]] = &yaml.Node{Kind: yaml.ScalarNode, Value: text, Style: style}
-		file, err := yaml.Marshal(tree)
-		require.NoError(t, err)
-		if _, _, err := Load("w.yaml", file, envOf(map[string]string{"A": "7"})); err != nil {
+		file := treeWith(key, &yaml.Node{Kind: yaml.ScalarNode, Value: text, Style: style})
+		if _, _, err := Load("w.yaml", []byte(file), envOf(map[string]string{"A": "7"})); err != nil {
 			return
 		}
 		loaded[key] = true
-		v, err := instance(string(file))
+		v, err := instance(file)
 		require.NoError(t, err)
-		require.NoError(t, s.Validate(v), string(file))
+		require.NoError(t, s.Validate(v), file)
 	}
 	keys := append(paths("", settings), paths("learners.feed.", learnerSettings)...)
 	styles := []yaml.Style{0, yaml.SingleQuotedStyle}
@@ -245,6 +227,28 @@ func TestSchemaTakesWhatLoads(t *testing.T) {
 		try(t, rapid.SampledFrom(keys).Draw(t, "key"), rapid.StringMatching(`[a-zA-Z0-9._:,${}\[\]+@/-]{0,8}`).Draw(t, "text"),
 			rapid.SampledFrom(styles).Draw(t, "style"))
 	})
+}
+
+// treeWith is a file that has a value at a key, and what every file needs.
+func treeWith(key string, value *yaml.Node) string {
+	tree := map[string]any{"kafka": map[string]any{"brokers": "127.0.0.1:9092"}, "redis": map[string]any{"addresses": "127.0.0.1:1"},
+		"learners": map[string]any{"feed": map[string]any{"payoffs": "stochastic"}}}
+	if key == "redis.url" {
+		tree["redis"] = map[string]any{}
+	}
+	node, words := tree, strings.Split(key, ".")
+	for _, w := range words[:len(words)-1] {
+		if node[w] == nil {
+			node[w] = map[string]any{}
+		}
+		node = node[w].(map[string]any)
+	}
+	node[words[len(words)-1]] = value
+	file, err := yaml.Marshal(tree)
+	if err != nil {
+		panic(err)
+	}
+	return string(file)
 }
 
 // texts are values of some keys, most of them at a limit. The underscore is a space, in quotes.

@@ -149,12 +149,6 @@ func (s *section) missing(key, format string, args ...any) {
 	}
 }
 
-func (s *section) refault(key, format string, args ...any) {
-	own := slices.DeleteFunc(s.d.faults[s.first:], func(f Fault) bool { return f.Key == s.join(key) })
-	s.d.faults = s.d.faults[:s.first+len(own)]
-	s.fault(key, format, args...)
-}
-
 func (s *section) where(key string) place {
 	f, ok := s.fields[key]
 	switch {
@@ -263,6 +257,31 @@ func (s *section) numbers(key string, n int, name func(i int) string) ([]float64
 		out[i] = x
 	}
 	return out, ok
+}
+
+// elements returns a list's nodes, and stores their positions under the key with their index.
+func (s *section) elements(key string) (all []*yaml.Node) {
+	f, ok := s.ask(key)
+	if !ok {
+		return nil
+	}
+	r, ok := s.d.resolve(s.join(key), f.value)
+	if !ok || isNull(r) {
+		return nil
+	}
+	if r.Kind != yaml.SequenceNode {
+		s.d.fault(s.join(key), f.at, "must be a list, not %s", kindOf(r))
+		return nil
+	}
+	for i, n := range r.Content {
+		path := s.join(key + "[" + strconv.Itoa(i) + "]")
+		s.d.places[path] = at(n)
+		if n, ok = s.d.resolve(path, n); !ok {
+			return nil
+		}
+		all = append(all, n)
+	}
+	return all
 }
 
 // items reads the expanded scalars of a list, or of one value with commas between, as in environment variables.

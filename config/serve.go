@@ -26,12 +26,7 @@ func checkServe(s *section, v *Serve) {
 	if !s.ok("listen", "cert_file", "key_file", "tokens_file") {
 		return
 	}
-	switch {
-	case v.CertFile != "" && v.KeyFile == "":
-		s.fault("cert_file", "needs key_file too")
-	case v.CertFile == "" && v.KeyFile != "":
-		s.fault("key_file", "needs cert_file too")
-	}
+	s.checkPair(v.CertFile, v.KeyFile)
 	switch {
 	case isLoopback(v.Listen):
 	case v.TokensFile == "":
@@ -45,30 +40,13 @@ func (v *Serve) tls() *TLS {
 	return &TLS{Enabled: v.CertFile != "", CertFile: v.CertFile, KeyFile: v.KeyFile}
 }
 
-func (v *Serve) faults() []*fileFault {
-	all := v.tls().faults()
-	if v.TokensFile != "" {
-		if _, f := readTokens(v.TokensFile); f != nil {
-			all = append(all, f)
-		}
-	}
-	return all
-}
-
 // ServeTLS returns the TLS settings of `serve`; nil without encryption. Each handshake reads the files.
 func (c *Config) ServeTLS() (*tls.Config, error) {
-	v := &c.Serve
-	if v.CertFile == "" {
+	if c.Serve.CertFile == "" {
 		return nil, nil
 	}
-	load := func() (*tls.Certificate, error) {
-		cert, faults := v.tls().pair()
-		if len(faults) > 0 {
-			return nil, fmt.Errorf("%s: %w", c.Where("serve."+faults[0].key), faults[0])
-		}
-		return cert, nil
-	}
-	if _, err := load(); err != nil {
+	load, err := c.Serve.tls().renewed(c, "serve")
+	if err != nil {
 		return nil, err
 	}
 	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
@@ -81,15 +59,8 @@ type Tokens map[[sha256.Size]byte]string
 
 // ServeTokens reads serve.tokens_file; nil without one.
 func (c *Config) ServeTokens() (Tokens, error) {
-	file := c.Serve.TokensFile
-	if file == "" {
-		return nil, nil
-	}
-	tokens, f := readTokens(file)
-	if f != nil {
-		return nil, fmt.Errorf("%s: %w", c.Where("serve.tokens_file"), f)
-	}
-	return tokens, nil
+	tokens, f := readTokens("serve.tokens_file", c.Serve.TokensFile)
+	return tokens, c.faultOf(f)
 }
 
 const (
@@ -97,8 +68,11 @@ const (
 	leastToken      = 16 // characters: shorter ones can be guessed
 )
 
-// readTokens reads lines of a name and a token. Its faults do not show tokens.
-func readTokens(file string) (Tokens, *fileFault) {
+// readTokens reads lines of a name and a token; nil without a file. Its faults do not show tokens.
+func readTokens(key, file string) (Tokens, *fileFault) {
+	if file == "" {
+		return nil, nil
+	}
 	data, err := readFile(file, mostTokensBytes)
 	tokens := Tokens{}
 	for i, line := range strings.Split(string(data), "\n") {
@@ -114,7 +88,7 @@ func readTokens(file string) (Tokens, *fileFault) {
 		err = errors.New("holds no token: each line has a name and a token")
 	}
 	if err != nil {
-		return nil, &fileFault{"tokens_file", file, err}
+		return nil, &fileFault{key, file, err}
 	}
 	return tokens, nil
 }

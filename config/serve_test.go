@@ -39,17 +39,15 @@ func TestServeTokens(t *testing.T) {
 	require.Nil(t, tokens)
 }
 
-// TestServeFiles: lint and `serve` look at the files of `serve`; a worker, on another machine, does not.
+// TestServeFiles: the files of `serve` are checked for `serve` only; a worker may be on another machine.
 func TestServeFiles(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "worker.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("kafka: {brokers: ['k:1'], group: g}\nredis: {url: 'redis://r'}\n"+
 		"serve: {tokens_file: /nowhere/tokens, cert_file: /nowhere/cert, key_file: /nowhere/key}\nlearners: {a: {payoffs: stochastic}}\n"), 0o600))
-	_, _, err := WorkerFile(file, noEnv)
+	_, _, err := LoadFile(file, noEnv, KafkaFiles, RedisFiles)
 	require.NoError(t, err)
-	for _, load := range []func(string, Env) (*Config, []Fault, error){LintFile, ServeFile} {
-		_, _, err = load(file, noEnv)
-		var faults Faults
-		require.ErrorAs(t, err, &faults)
-		require.Len(t, faults, 3)
-	}
+	_, _, err = LoadFile(file, noEnv, KafkaFiles, ServeFiles)
+	var faults Faults
+	require.ErrorAs(t, err, &faults)
+	require.Len(t, faults, 3)
 }

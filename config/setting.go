@@ -19,7 +19,7 @@ type setting[O any] struct {
 	kind   string                  // kind of its value, in a word or two
 	span   string                  // allowed values, in Markdown
 	needed string                  // message if it is missing, by the check that reads it if there is one; empty: optional
-	editor schema                  // allowed values, for editors; of a section: rules about its keys
+	editor schema                  // allowed values, for editors
 	effect func(*policy.Spec) bool // policies that use it; nil: all
 	parts  []setting[O]
 
@@ -44,9 +44,8 @@ func value[O, V any](key string, where func(*O) *V, k kind[V], standard V, about
 		print: func(o *O) *yaml.Node { return k.print(*where(o)) }}
 }
 
-// sectionOf returns a section. rules are the editors' rules on its keys.
-func sectionOf[O, V any](key string, where func(*O) *V, parts []setting[V], rules ...schema) setting[O] {
-	return setting[O]{key: key, parts: lift(where, parts), editor: schema{"allOf": rules}}
+func sectionOf[O, V any](key string, where func(*O) *V, parts []setting[V]) setting[O] {
+	return setting[O]{key: key, parts: lift(where, parts)}
 }
 
 // lift makes settings of a part settings of the whole.

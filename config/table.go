@@ -31,8 +31,8 @@ const (
 // settings are all keys but those of learners and experiments, in the order of output. The file is read, printed and described
 // (docs/configuration.md, `lint --schema`) by this table.
 var settings = []setting[Config]{
-	sectionOf("kafka", func(c *Config) *Kafka { return &c.Kafka }, kafkaSettings, kafkaRules...),
-	sectionOf("redis", func(c *Config) *Redis { return &c.Redis }, redisSettings, redisRules...),
+	sectionOf("kafka", func(c *Config) *Kafka { return &c.Kafka }, kafkaSettings),
+	sectionOf("redis", func(c *Config) *Redis { return &c.Redis }, redisSettings),
 	sectionOf("http", func(c *Config) *HTTP { return &c.HTTP }, []setting[HTTP]{
 		value("listen", func(h *HTTP) *string { return &h.Listen }, listenAddress, "127.0.0.1:9108",
 			"where probes and metrics are served; empty: nowhere"),
@@ -40,7 +40,7 @@ var settings = []setting[Config]{
 			"also serve the live page at `/`. It shows names of items and some ids of impressions to anybody who reaches the address"),
 		value("pprof", func(h *HTTP) *bool { return &h.Pprof }, yesOrNo, false, "also serve `/debug/pprof/`"),
 	}),
-	sectionOf("serve", func(c *Config) *Serve { return &c.Serve }, serveSettings, serveRules...),
+	sectionOf("serve", func(c *Config) *Serve { return &c.Serve }, serveSettings),
 	sectionOf("traces", func(c *Config) *Traces { return &c.Traces }, []setting[Traces]{
 		value("endpoint", func(t *Traces) *string { return &t.Endpoint }, endpoint, "",
 			"a collector for OTLP over HTTP, such as `http://127.0.0.1:4318`; `/v1/traces` is added. Empty: no traces. "+
@@ -69,7 +69,7 @@ var settings = []setting[Config]{
 				"the topics with its impression or selection have been read up to its time; a record without room even then is an "+
 				"orphan, and counted as `crowded`. One impression has at most 256 parked records of 256 KiB in total, and a partition 64 MiB. Not 0 together with "+
 				"`parking_time`"),
-	}, joinRules...),
+	}),
 	sectionOf("limits", func(c *Config) *Limits { return &c.Limits }, []setting[Limits]{
 		value("max_candidates", func(l *Limits) *int { return &l.MaxCandidates }, wholeNumber(1, mostCandidates), 10_000,
 			"candidates of one impression"),
@@ -103,16 +103,16 @@ var kafkaSettings = []setting[Kafka]{
 		value("selections", func(f *Formats) *Format { return &f.Selections }, words(JSON, Protobuf, Avro), JSON, "likewise"),
 		value("payoffs", func(f *Formats) *Format { return &f.Payoffs }, words(JSON, Protobuf, Avro), JSON, "likewise"),
 	}),
-	sectionOf("schema_registry", func(k *Kafka) *SchemaRegistry { return &k.SchemaRegistry }, registrySettings, registryRules...),
-	sectionOf("tls", func(k *Kafka) *TLS { return &k.TLS }, tlsSettings, tlsRules...),
-	sectionOf("sasl", func(k *Kafka) *SASL { return &k.SASL }, saslSettings, saslRules...),
+	sectionOf("schema_registry", func(k *Kafka) *SchemaRegistry { return &k.SchemaRegistry }, registrySettings),
+	sectionOf("tls", func(k *Kafka) *TLS { return &k.TLS }, tlsSettings),
+	sectionOf("sasl", func(k *Kafka) *SASL { return &k.SASL }, saslSettings),
 }
 
 // A token endpoint's client id is the user, and its secret the password.
 var saslSettings = []setting[SASL]{
 	value("mechanism", func(a *SASL) *Mechanism { return &a.Mechanism },
 		unlessZero(words(Plain, ScramSHA256, ScramSHA512, OAuthBearer, AWSMSKIAM)), "", "how to log in"),
-	value("username", func(a *SASL) *string { return &a.Username }, saslUser, "",
+	value("username", func(a *SASL) *string { return &a.Username }, user, "",
 		"needed for `plain` and `scram-…`; with `token_url` the client id"),
 	value("password", func(a *SASL) *Secret { return &a.Password }, secret, "", "use `${VAR}`; with `token_url` the client secret"),
 	value("password_file", func(a *SASL) *string { return &a.PasswordFile }, neededFile, "", aboutPasswordFile),
@@ -138,12 +138,12 @@ var registrySettings = []setting[SchemaRegistry]{
 	value("password_file", func(r *SchemaRegistry) *string { return &r.PasswordFile }, neededFile, "", "in place of `password`; read at each request"),
 	value("token_file", func(r *SchemaRegistry) *string { return &r.TokenFile }, neededFile, "",
 		"a bearer token, in place of a user; read at each request"),
-	sectionOf("tls", func(r *SchemaRegistry) *TLS { return &r.TLS }, tlsSettings, tlsRules...),
+	sectionOf("tls", func(r *SchemaRegistry) *TLS { return &r.TLS }, tlsSettings),
 }
 
 // serveSettings are for `ranker-worker serve`; a worker ignores them.
 var serveSettings = []setting[Serve]{
-	value("listen", func(s *Serve) *string { return &s.Listen }, doorAddress, "127.0.0.1:8081",
+	value("listen", func(s *Serve) *string { return &s.Listen }, serveAddress, "127.0.0.1:8081",
 		"address of the HTTP interface of `ranker-worker serve`"),
 	value("cert_file", func(s *Serve) *string { return &s.CertFile }, neededFile, "",
 		"PEM, the server's certificate; read again at each handshake; goes with `key_file`. Without it there is no TLS"),
@@ -183,7 +183,7 @@ var tlsSettings = []setting[TLS]{
 
 // Redis is given by a URL or by addresses. A check splits the URL, which is put together again here.
 var redisSettings = []setting[Redis]{
-	{key: "url", kind: "URL", span: "`redis://` or `rediss://` (TLS)", editor: orReference(pattern(urlPattern)),
+	{key: "url", kind: "URL", span: "`redis://` or `rediss://` (TLS)", editor: anyText,
 		about:  "`redis://[user[:password]@]host[:port][/db]`; or give `redis.addresses`",
 		needed: noRedis, start: func(*Redis) {}, print: (*Redis).printURL},
 	value("addresses", func(r *Redis) *[]string { return &r.Addresses }, redisAddresses, nil, "in place of `url`; several for a cluster").
@@ -196,7 +196,7 @@ var redisSettings = []setting[Redis]{
 		unless(func(*Redis) bool { return true }), // part of the URL
 	value("wait_replicas", func(r *Redis) *int { return &r.WaitReplicas }, wholeNumber(0, 10), 0,
 		"replicas that must have a checkpoint before it counts"),
-	sectionOf("tls", func(r *Redis) *TLS { return &r.TLS }, tlsSettings, tlsRules...),
+	sectionOf("tls", func(r *Redis) *TLS { return &r.TLS }, tlsSettings),
 }
 
 func (r *Redis) hasURL() bool { return len(r.Addresses) == 1 && !r.Cluster }

@@ -9,7 +9,7 @@ import (
 var experimentSettings = []setting[Experiment]{
 	value("arms", func(x *Experiment) *[]Arm { return &x.Arms }, sharesKind, nil,
 		"learners that rank, and their shares of units").orElse(noArms),
-	value("control", func(x *Experiment) *string { return &x.Control }, anything("learner", "one of `arms`", isFilled, filled...), "",
+	value("control", func(x *Experiment) *string { return &x.Control }, anything("learner", "one of `arms`", isFilled), "",
 		"the arm that the others are compared with; it also ranks impressions without a unit").orElse("is needed: the arm that others are compared with"),
 	value("by", func(x *Experiment) *Unit { return &x.By }, words(ByImpression, ByUser), ByImpression,
 		"unit of assignment: each impression, or a group of users for a `period`. By user, impressions need `user`"),
@@ -30,9 +30,9 @@ var experimentSettings = []setting[Experiment]{
 	sectionOf("guard", func(x *Experiment) *Guard { return &x.Guard }, []setting[Guard]{
 		value("margin", func(g *Guard) *float64 { return &g.Margin }, numberIn(0, 1), 0.02,
 			"in payoff ranges: an arm is stopped if the upper bound of its lift is below minus this").unless(func(g *Guard) bool { return g.To == "" }),
-		value("to", func(g *Guard) *string { return &g.To }, anything("learner", "one of `arms`", isFilled, filled...), "",
+		value("to", func(g *Guard) *string { return &g.To }, anything("learner", "one of `arms`", isFilled), "",
 			"the arm that then ranks instead; without it there is no guard").unless(func(g *Guard) bool { return g.To == "" }),
-	}, when(schema{"required": []string{"margin"}}, needs("to"))),
+	}),
 }
 
 const noArms = "is needed: two learners or more and their shares, such as {feed: 0.9, control: 0.1}"
@@ -76,7 +76,7 @@ func printShares(all []Arm) *yaml.Node {
 	}
 	var m mapping
 	for _, a := range all {
-		m.add(a.Learner, plain(formatFloat(a.Share)))
+		m.add(a.Learner, float(a.Share))
 	}
 	return m.node(true)
 }

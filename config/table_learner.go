@@ -8,7 +8,6 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/ranker-worker/ranker-worker/policy"
-	"github.com/ranker-worker/ranker-worker/policy/admissible"
 )
 
 var (
@@ -19,6 +18,8 @@ var (
 	windowed  = (*policy.Spec).NeedsWindows
 	personal  = func(k *policy.Spec) bool { return k.Personal }
 )
+
+const leastEta, mostEta = 1e-6, 1e6
 
 var learnerSettings = []setting[Learner]{
 	value("default", func(l *Learner) *bool { return &l.Default }, yesOrNo, false,
@@ -40,15 +41,16 @@ var learnerSettings = []setting[Learner]{
 		editor: orReference(schema{"const": "auto"}, schema{"type": "number", "minimum": leastScale, "maximum": mostScale}, numeric),
 		start:  func(l *Learner) { l.Sigma = 0.5 }, // payoffs in [0,1] are ½-sub-Gaussian whatever their distribution (Hoeffding)
 		read:   readSigma, print: printSigma},
-	value("delta", func(l *Learner) *Delta { return &l.Delta },
-		orAuto("between 0 and 1, or `auto` (1/t)", parseDelta, schema{"exclusiveMinimum": 0, "exclusiveMaximum": 1}),
-		Delta{Value: 0.05}, "the probability that a confidence interval is wrong").with(confident),
+	value("delta", func(l *Learner) *OrAuto { return &l.Delta },
+		orAuto("between 0 and 1", func(x float64) bool { return x > 0 && x < 1 }, schema{"exclusiveMinimum": 0, "exclusiveMaximum": 1}),
+		OrAuto{Value: 0.05}, "the probability that a confidence interval is wrong; auto: 1/t").with(confident),
 	value("max_instances", func(l *Learner) *int { return &l.MaxInstances }, wholeNumber(0, maxInstances), 1,
 		"instances of the policy that `bold` keeps; 0: as many as impressions are outstanding at once").with(lossy),
 	value("loss_index", func(l *Learner) *LossIndex { return &l.LossIndex }, words(ByItem, ByRank), ByItem,
 		"index of the losses: items, or utility ranks for each list length").with(lossy),
-	value("eta", func(l *Learner) *Eta { return &l.Eta },
-		orAuto(numbers(leastEta, mostEta)+", or `auto`", parseEta, schema{"minimum": leastEta, "maximum": mostEta}), Eta{Auto: true},
+	value("eta", func(l *Learner) *OrAuto { return &l.Eta },
+		orAuto("from "+numbers(leastEta, mostEta), func(x float64) bool { return x >= leastEta && x <= mostEta },
+			schema{"minimum": leastEta, "maximum": mostEta}), OrAuto{Auto: true},
 		"learning rate: c of c/√t for `ftrl` (auto: 1), η itself for `osmd` (auto: the horizon is doubled)").with(lossy),
 	value("windows", func(l *Learner) *Windows { return &l.Windows }, windowsKind, standardOf(windowsSettings), "distribution of the number of results that users look at").
 		with(windowed),
@@ -92,30 +94,6 @@ var learnerSettings = []setting[Learner]{
 		"of the random numbers that break ties"),
 }
 
-// orAuto is a number that may be left to the policy.
-func orAuto[V interface{ String() string }](span string, parse func(string) (V, error), limits schema) kind[V] {
-	k := number(span, parse, V.String, limits)
-	k.name, k.editor = "number or auto", orReference(schema{"const": "auto"}, limits, numeric)
-	return k
-}
-
-var priorKind = wordOr(
-	func(p Prior) string {
-		if p.Kind == policy.FixedPrior {
-			return ""
-		}
-		return p.Kind.String()
-	},
-	[]Prior{{Kind: policy.NoPrior}, {Kind: policy.EmpiricalPrior}}, Prior{Kind: policy.FixedPrior},
-	[]setting[Prior]{
-		value("mean", func(p *Prior) *float64 { return &p.Mean }, numberIn(0, 1), 0,
-			"in payoff ranges: 0 is the least payoff, 1 the largest").orElse(noPrior),
-		value("sd", func(p *Prior) *float64 { return &p.SD }, numberIn(leastScale, 1), 0,
-			"standard deviation of items' means, in payoff ranges").orElse(noPrior),
-	}, "{mean: 0.5, sd: 0.2}")
-
-const noPrior = "is needed, such as prior: {mean: 0.5, sd: 0.2}; or write prior: empirical"
-
 var onExpiryKind = wordOr(
 	func(e OnExpiry) string {
 		if e.Default == nil {
@@ -128,14 +106,6 @@ var onExpiryKind = wordOr(
 		value("default", func(e *OnExpiry) **float64 { return &e.Default }, maybe("within `payoff_range`", schema{}), nil,
 			"it counts as this payoff").orElse("is needed, such as on_expiry: {default: 0}; or write on_expiry: drop"),
 	}, "{default: payoff}")
-
-// maybe is an optional number.
-func maybe(span string, limits schema) kind[*float64] {
-	return unlessZero(number(span, func(text string) (*float64, error) {
-		x, err := parseFloat(text)
-		return &x, err
-	}, func(x *float64) string { return formatFloat(*x) }, limits))
-}
 
 var rangeKind = kind[Range]{name: "two numbers",
 	span:   "the first below the second, with a million float64s or more between them",
@@ -152,42 +122,6 @@ var rangeKind = kind[Range]{name: "two numbers",
 		*dst = Range{Min: x[0], Max: x[1]}
 	},
 	print: func(r Range) *yaml.Node { return printNumbers([]float64{r.Min, r.Max}) }}
-
-var windowsKind = kind[Windows]{name: "mapping", span: "one of the next four keys, and `max`", read: readWindows,
-	print: func(w Windows) *yaml.Node { return printAll(windowsSettings, &w).node(true) }, parts: windowsSettings,
-	editor: ruled(object(windowsSettings), windowsRules)}
-
-var windowsSettings = []setting[Windows]{
-	value("list", func(w *Windows) *[]float64 { return &w.List }, kind[[]float64]{name: "list of numbers", span: "they sum to 1",
-		read: func(s *section, key string, dst *[]float64) {
-			if x, ok := s.numbers(key, 0, func(i int) string { return key + "[" + strconv.Itoa(i) + "]" }); ok {
-				*dst = x
-			}
-		},
-		print: func(x []float64) *yaml.Node {
-			if x == nil {
-				return nil
-			}
-			return printNumbers(x)
-		},
-		editor: orReference(schema{"type": "array", "minItems": 1, "items": orReference(schema{"type": "number", "minimum": 0}, numeric)},
-			schema{"type": []string{"string", "number"}}),
-	}, nil, "the probability of window 1, 2, …"),
-	value("geometric", func(w *Windows) **float64 { return &w.Geometric },
-		maybe("above 0, at most 1", schema{"exclusiveMinimum": 0, "maximum": 1}), nil, "P(w) in proportion to this to the power w"),
-	value("zipf", func(w *Windows) **float64 { return &w.Zipf }, maybe("from 0", schema{"minimum": 0}), nil,
-		"P(w) in proportion to w to the power −s"),
-	{key: "learned", kind: yesOrNo.name, span: "true", editor: yesOrNo.editor, about: "estimated from selections",
-		start: func(*Windows) {}, print: func(w *Windows) *yaml.Node {
-			if !w.Learned() {
-				return nil
-			}
-			return boolean(true)
-		}},
-	value("max", func(w *Windows) *int { return &w.Max }, wholeNumber(1, admissible.MaxWindow), 100,
-		"the longest window with a probability of its own; not with `list`").within(Grouped(1) + " to " + Grouped(admissible.MaxWindow) + "; learned, to " +
-		Grouped(policy.MaxWindows)).unless(func(w *Windows) bool { return w.List != nil }).unread(),
-}
 
 func aboutPolicies() string {
 	of := map[bool][]string{}

@@ -24,8 +24,9 @@ code is 1. A file without faults may still have warnings; they go to stderr, and
 from the environment, as in run; "-" reads a file from stdin. Files of certificates, keys and passwords are read too;
 --no-files leaves them out, for a configuration of another machine.
 
---schema prints the JSON Schema of configurations and checks nothing: editors use it to complete keys and mark faults. It
-accepts every valid file; faults that depend on the environment, on files or on two numbers need lint.`,
+--schema prints the JSON Schema of configurations and checks nothing: editors use it to complete keys and mark unknown keys
+and words, values of the wrong type and numbers out of range. All other faults need lint: those of several keys together, of
+names and addresses, of the environment, and of files.`,
 		Example: `  ranker-worker lint worker.yaml
   ranker-worker lint --print worker.yaml
   KAFKA_PASSWORD=x REDIS_PASSWORD=x ranker-worker lint --no-files deploy/*.yaml
@@ -63,20 +64,20 @@ type check func(file string) (cfg *config.Config, warnings []config.Fault, err e
 
 // checker returns a check, with or without the files that a configuration names.
 func checker(cmd *cobra.Command, named bool) check {
-	load, loadFile := config.Load, config.LoadFile
+	var files []config.Files
 	if named {
-		load, loadFile = config.Lint, config.LintFile
+		files = []config.Files{config.KafkaFiles, config.RedisFiles, config.ServeFiles}
 	}
 	return func(file string) (*config.Config, []config.Fault, error) {
 		if file != "-" {
-			return loadFile(file, os.LookupEnv)
+			return config.LoadFile(file, os.LookupEnv, files...)
 		}
 		const name = "<stdin>"
 		data, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), config.MaxFileBytes+1))
 		if err != nil {
 			return nil, nil, config.Faults{{File: name, Message: fmt.Sprintf("cannot be read: %v", err)}}
 		}
-		return load(name, data, os.LookupEnv)
+		return config.Load(name, data, os.LookupEnv, files...)
 	}
 }
 

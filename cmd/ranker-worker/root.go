@@ -151,18 +151,16 @@ func configFlag(cmd *cobra.Command, file *string) {
 // loadConfig reads a configuration with the files that it names, and prints its warnings to stderr. The error, if any, is of type
 // config.Faults.
 func loadConfig(cmd *cobra.Command, file string) (*config.Config, error) {
-	return loadBy(cmd, file, config.WorkerFile)
+	return loadBy(cmd, file, config.KafkaFiles, config.RedisFiles)
 }
 
 // loadText is loadConfig without the named files, which may be missing while they are renewed, or belong to another machine.
 func loadText(cmd *cobra.Command, file string) (*config.Config, error) {
-	return loadBy(cmd, file, config.LoadFile)
+	return loadBy(cmd, file)
 }
 
-type loader func(string, config.Env) (*config.Config, []config.Fault, error)
-
-func loadBy(cmd *cobra.Command, file string, load loader) (*config.Config, error) {
-	cfg, warnings, err := load(file, os.LookupEnv)
+func loadBy(cmd *cobra.Command, file string, files ...config.Files) (*config.Config, error) {
+	cfg, warnings, err := config.LoadFile(file, os.LookupEnv, files...)
 	if err != nil {
 		return nil, err
 	}

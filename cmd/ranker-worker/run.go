@@ -62,7 +62,7 @@ func runWorker(cmd *cobra.Command, file string) error {
 	if err != nil {
 		return err
 	}
-	defer onHangup(func() { reload(a, file, config.WorkerFile, level, log) })()
+	defer onHangup(func() { reload(a, file, level, log, config.KafkaFiles, config.RedisFiles) })()
 	drain, force, stop := signals(cmd.Context(), func(s os.Signal) {
 		log.Info("draining; a second signal stops at once", "signal", s.String())
 	})
@@ -182,8 +182,8 @@ type reloader interface {
 }
 
 // reload applies a changed configuration to a running worker or `serve`, and logs the settings that need a restart.
-func reload(running reloader, file string, load loader, level *slog.LevelVar, log *slog.Logger) {
-	cfg, _, err := load(file, os.LookupEnv)
+func reload(running reloader, file string, level *slog.LevelVar, log *slog.Logger, files ...config.Files) {
+	cfg, _, err := config.LoadFile(file, os.LookupEnv, files...)
 	if err != nil {
 		log.Error("the configuration was not reloaded; the present one stays in force", "error", err)
 		return

@@ -38,7 +38,7 @@ serve.key_file. SIGHUP reads the tokens and log.level again. The first SIGINT or
 }
 
 func runServe(cmd *cobra.Command, file string) error {
-	cfg, err := loadBy(cmd, file, config.ServeFile)
+	cfg, err := loadBy(cmd, file, config.KafkaFiles, config.ServeFiles)
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func runServe(cmd *cobra.Command, file string) error {
 	}
 	defer onHangup(func() {
 		d.Reload()
-		reload(fixed{cfg}, file, config.ServeFile, level, log)
+		reload(fixed{cfg}, file, level, log, config.KafkaFiles, config.ServeFiles)
 	})()
 	s, err := serve.Listen(d, stream.ServerConfig{Registry: registry, Unready: d.Unready, Version: version, Logger: log})
 	if err != nil {

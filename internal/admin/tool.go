@@ -208,10 +208,8 @@ func (tool *Tool) describe(ctx context.Context, p int32) (d task.Description, er
 var ErrNothing = errors.New("nothing is stored for this group")
 
 func (tool *Tool) learner(name string) (*config.Learner, error) {
-	for i := range tool.cfg.Learners {
-		if l := &tool.cfg.Learners[i]; l.Name == name {
-			return l, nil
-		}
+	if l := tool.cfg.Learner(name); l != nil {
+		return l, nil
 	}
 	return nil, fmt.Errorf("no learner %q is configured", name)
 }

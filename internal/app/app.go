@@ -304,16 +304,15 @@ func experimentConfig(cfg *config.Config, x *config.Experiment) (partition.Exper
 }
 
 func policyOf(cfg *config.Config, learner string) (policy.Policy, error) {
-	for i := range cfg.Learners {
-		if cfg.Learners[i].Name == learner {
-			p, err := learners.Policy(&cfg.Learners[i])
-			if err != nil {
-				err = fmt.Errorf("%s: %w", cfg.Where("learners."+learner), err)
-			}
-			return p, err
-		}
+	l := cfg.Learner(learner)
+	if l == nil {
+		return nil, fmt.Errorf("there is no learner %q", learner)
 	}
-	return nil, fmt.Errorf("there is no learner %q", learner)
+	p, err := learners.Policy(l)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", cfg.Where("learners."+learner), err)
+	}
+	return p, err
 }
 
 func learnerConfig(cfg *config.Config, l *config.Learner) (partition.LearnerConfig, error) {

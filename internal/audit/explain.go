@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/admin"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/stream/event"
@@ -100,7 +99,7 @@ func (t *Topics) explain(m *replay.Moment, decoder *event.Decoder) (*Explanation
 	if err := event.NewDecoder(event.Limits{}).Ranking(&says, m.Ranking.Value); err != nil {
 		return nil, err
 	}
-	l := t.learner(x.Learner)
+	l := t.cfg.Learner(x.Learner)
 	if l == nil {
 		return x, nil
 	}
@@ -126,13 +125,4 @@ func (t *Topics) explain(m *replay.Moment, decoder *event.Decoder) (*Explanation
 	var err error
 	x.Ranking, err = admin.Explain(l, &partition.Offline{Machine: m.Machine}, m.Partition, candidates, &imp, policy.Key(says.Decision.Seed))
 	return x, err
-}
-
-func (t *Topics) learner(name string) *config.Learner {
-	for i := range t.cfg.Learners {
-		if t.cfg.Learners[i].Name == name {
-			return &t.cfg.Learners[i]
-		}
-	}
-	return nil
 }

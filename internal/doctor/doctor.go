@@ -130,7 +130,7 @@ func (d *doctor) add(s Status, area, format string, args ...any) {
 // configuration loads the file, and makes the clients. It reports whether the examination can continue.
 func (d *doctor) configuration(file string, env config.Env) bool {
 	const area = "configuration"
-	cfg, warnings, err := config.LintFile(file, env)
+	cfg, warnings, err := config.LoadFile(file, env, config.KafkaFiles, config.RedisFiles, config.ServeFiles)
 	if err != nil {
 		var faults config.Faults
 		if !errors.As(err, &faults) {

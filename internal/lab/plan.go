@@ -233,7 +233,7 @@ func (s *Settings) learner(e *Experiment, policy, delay string, v variant) (c *C
 		l.Windows = config.Windows{Geometric: &ratio, Max: e.Scenario.Candidates(e.Items)}
 	}
 	if l.Policy == config.OSMD && l.Eta.Auto && !doubled {
-		l.Eta = config.Eta{Value: math.Sqrt(2 / float64(e.perInstance(l.MaxInstances)))}
+		l.Eta = config.OrAuto{Value: math.Sqrt(2 / float64(e.perInstance(l.MaxInstances)))}
 	}
 	c = &Combination{Learner: l, Doubled: l.Policy == config.OSMD && doubled}
 	if fits(e, policy) {

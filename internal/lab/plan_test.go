@@ -96,5 +96,5 @@ func TestCombine_DefaultsOfTheLaboratory(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 10, w.Max())
 	}
-	require.Equal(t, config.Eta{Auto: true}, combine(t, e, Settings{Policies: []string{"osmd"}, Eta: "doubled"})[0].Learner.Eta)
+	require.Equal(t, config.OrAuto{Auto: true}, combine(t, e, Settings{Policies: []string{"osmd"}, Eta: "doubled"})[0].Learner.Eta)
 }

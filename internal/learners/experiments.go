@@ -37,7 +37,7 @@ func Unpaid(cfg *config.Config, x *config.Experiment) float64 {
 	if x.Unpaid != nil {
 		return *x.Unpaid
 	}
-	if l := learnerOf(cfg, x.Control); l != nil && l.OnExpiry.Default != nil {
+	if l := cfg.Learner(x.Control); l != nil && l.OnExpiry.Default != nil {
 		return *l.OnExpiry.Default
 	}
 	return 0
@@ -57,18 +57,9 @@ func Definition(cfg *config.Config, x *config.Experiment) string {
 	if e.ByUser {
 		fmt.Fprintf(&b, " period=%d", e.Period)
 	}
-	if l := learnerOf(cfg, x.Control); l != nil {
+	if l := cfg.Learner(x.Control); l != nil {
 		fmt.Fprintf(&b, " range=%v..%v horizon=%d aggregate=%s", l.PayoffRange.Min, l.PayoffRange.Max, l.PayoffHorizon.Milliseconds(), l.Aggregate)
 	}
 	fmt.Fprintf(&b, " unpaid=%v", Unpaid(cfg, x))
 	return b.String()
-}
-
-func learnerOf(cfg *config.Config, name string) *config.Learner {
-	for i := range cfg.Learners {
-		if cfg.Learners[i].Name == name {
-			return &cfg.Learners[i]
-		}
-	}
-	return nil
 }

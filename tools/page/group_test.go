@@ -36,7 +36,7 @@ kafka:
 redis: {url: %q}
 learners: {feed: {payoffs: stochastic}}
 `, env.Kafka, group, env.RedisURL()), 0o600))
-	cfg, _, err := config.LintFile(file, os.LookupEnv)
+	cfg, _, err := config.LoadFile(file, os.LookupEnv, config.KafkaFiles, config.RedisFiles, config.ServeFiles)
 	require.NoError(t, err)
 	b, err := app.NewBroker(cfg)
 	require.NoError(t, err)

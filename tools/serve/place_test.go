@@ -54,7 +54,7 @@ serve: {listen: "127.0.0.1:0", %s}
 limits: {max_candidates: 50}
 learners: {feed: {payoffs: stochastic, policy: greedy}}
 %s`, env.Kafka, group, env.RedisURL(), serve, more), 0o600))
-	cfg, _, err := config.LintFile(file, os.LookupEnv)
+	cfg, _, err := config.LoadFile(file, os.LookupEnv, config.KafkaFiles, config.RedisFiles, config.ServeFiles)
 	require.NoError(t, err)
 	b, err := app.NewBroker(cfg)
 	require.NoError(t, err)

@@ -1,7 +1,7 @@
 package config
 
 import (
-	"fmt"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -9,27 +9,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/policy/admissible"
 )
-
-type LossIndex string
-
-const (
-	ByItem LossIndex = "item" // to items
-	ByRank LossIndex = "rank" // to utility ranks, for each list length separately (the paper's form for changing utilities)
-)
-
-// Eta is the learning rate of an adversarial policy.
-type Eta struct {
-	Auto bool // 1 for ftrl; for osmd the horizon is doubled
-	// Value is c of η_t = c/√t for ftrl, η itself for osmd; meaningless with Auto.
-	Value float64
-}
-
-func (e Eta) String() string {
-	if e.Auto {
-		return "auto"
-	}
-	return formatFloat(e.Value)
-}
 
 // Windows is the distribution of attention windows. At most one of List, Geometric and Zipf is given; without them it is learned from
 // selections.
@@ -110,29 +89,38 @@ func (s *section) checkForms(learned bool) {
 	}
 }
 
-const leastEta, mostEta = 1e-6, 1e6
+var windowsKind = kind[Windows]{name: "mapping", span: "one of the next four keys, and `max`", read: readWindows,
+	print: func(w Windows) *yaml.Node { return printAll(windowsSettings, &w).node(true) }, parts: windowsSettings,
+	editor: filled(object(windowsSettings))}
 
-func parseEta(text string) (Eta, error) {
-	if text == "auto" {
-		return Eta{Auto: true}, nil
-	}
-	x, err := parseFloat(text)
-	if err == nil && !(x >= leastEta && x <= mostEta) {
-		err = fmt.Errorf("%s is outside %s to %s", text, formatFloat(leastEta), formatFloat(mostEta))
-	}
-	if err != nil {
-		return Eta{}, fmt.Errorf("%w; or write auto", err)
-	}
-	return Eta{Value: x}, nil
-}
-
-func parseDelta(text string) (Delta, error) {
-	if text == "auto" {
-		return Delta{Auto: true}, nil
-	}
-	x, err := parseFloat(text)
-	if err != nil || x <= 0 || x >= 1 {
-		return Delta{}, fmt.Errorf("%s is neither auto nor a number between 0 and 1", quote(text))
-	}
-	return Delta{Value: x}, nil
+var windowsSettings = []setting[Windows]{
+	value("list", func(w *Windows) *[]float64 { return &w.List }, kind[[]float64]{name: "list of numbers", span: "they sum to 1",
+		read: func(s *section, key string, dst *[]float64) {
+			if x, ok := s.numbers(key, 0, func(i int) string { return key + "[" + strconv.Itoa(i) + "]" }); ok {
+				*dst = x
+			}
+		},
+		print: func(x []float64) *yaml.Node {
+			if x == nil {
+				return nil
+			}
+			return printNumbers(x)
+		},
+		editor: orReference(schema{"type": "array", "minItems": 1, "items": orReference(schema{"type": "number", "minimum": 0}, numeric)},
+			schema{"type": []string{"string", "number"}}),
+	}, nil, "the probability of window 1, 2, …"),
+	value("geometric", func(w *Windows) **float64 { return &w.Geometric },
+		maybe("above 0, at most 1", schema{"exclusiveMinimum": 0, "maximum": 1}), nil, "P(w) in proportion to this to the power w"),
+	value("zipf", func(w *Windows) **float64 { return &w.Zipf }, maybe("from 0", schema{"minimum": 0}), nil,
+		"P(w) in proportion to w to the power −s"),
+	{key: "learned", kind: yesOrNo.name, span: "true", editor: yesOrNo.editor, about: "estimated from selections",
+		start: func(*Windows) {}, print: func(w *Windows) *yaml.Node {
+			if !w.Learned() {
+				return nil
+			}
+			return boolean(true)
+		}},
+	value("max", func(w *Windows) *int { return &w.Max }, wholeNumber(1, admissible.MaxWindow), 100,
+		"the longest window with a probability of its own; not with `list`").within(Grouped(1) + " to " + Grouped(admissible.MaxWindow) + "; learned, to " +
+		Grouped(policy.MaxWindows)).unless(func(w *Windows) bool { return w.List != nil }).unread(),
 }
