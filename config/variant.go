@@ -58,24 +58,18 @@ func ReadLearner(name string, hasSelections bool, settings []Setting) (l Learner
 
 // learnerFile returns a file with one learner.
 func learnerFile(name string, hasSelections bool, fields mapping) ([]byte, error) {
-	var top, kafka, redis, learners mapping
-	kafka.add("brokers", text("settings:1"))
-	kafka.add("group", text("settings"))
+	topics := "{}"
 	if !hasSelections {
-		var topics mapping
-		topics.add("selections", text(""))
-		kafka.add("topics", topics.node(true))
+		topics = "{selections: ''}"
 	}
-	redis.add("url", text("redis://settings"))
+	var top, learners mapping
 	learners.add(name, fields.node(false))
-	top.add("kafka", kafka.node(false))
-	top.add("redis", redis.node(false))
 	top.add("learners", learners.node(false))
 	out, err := yaml.Dump(top.node(false))
 	if err != nil {
 		return nil, fmt.Errorf("writing settings as a configuration: %w", err)
 	}
-	return out, nil
+	return append(fmt.Appendf(nil, "kafka: {brokers: 'settings:1', group: settings, topics: %s}\nredis: {url: 'redis://settings'}\n", topics), out...), nil
 }
 
 // fed are the keys of settings that determine a learner's input, for any policy.

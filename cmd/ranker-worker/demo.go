@@ -2,14 +2,12 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"maps"
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -29,12 +27,11 @@ const maxDemoImpressions = 1_000_000
 func newDemoCommand() *cobra.Command {
 	var (
 		opt     = demo.Options{Impressions: 20_000, Seed: 1}
-		asJSON  bool
 		verbose bool
 		listen  string
 		file    string
 	)
-	cmd := &cobra.Command{
+	cmd := verb(jsonFlag, &cobra.Command{
 		Use:   "demo [--impressions N] [--seed S] [--json] [--serve] | --config FILE",
 		Short: "See it work: users, Kafka, Redis and the worker in one process",
 		Long: `Play a platform in one process: an embedded Kafka broker and an embedded Redis on loopback, simulated users
@@ -54,21 +51,18 @@ them with the same FILE.`,
   ranker-worker demo --json | jq .learners
   ranker-worker demo --serve
   ranker-worker demo --config docs/learn/shop.yaml`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if file != "" {
-				return runOwnDemo(cmd, file)
-			}
-			if opt.Impressions < 1 || opt.Impressions > maxDemoImpressions {
-				return usageError{fmt.Errorf("--impressions must be from 1 to %d, not %d", maxDemoImpressions, opt.Impressions)}
-			}
-			return runDemo(cmd, opt, asJSON, verbose, listen)
-		},
-	}
+	}, func(c *call) error {
+		if c.file = file; file != "" {
+			return runOwnDemo(c)
+		}
+		if opt.Impressions < 1 || opt.Impressions > maxDemoImpressions {
+			return usageError{fmt.Errorf("--impressions must be from 1 to %d, not %d", maxDemoImpressions, opt.Impressions)}
+		}
+		return runDemo(c, opt, verbose, listen)
+	})
 	f := cmd.Flags()
 	f.IntVar(&opt.Impressions, "impressions", opt.Impressions, "how many lists to rank")
 	f.Uint64Var(&opt.Seed, "seed", opt.Seed, "makes the same users again")
-	f.BoolVar(&asJSON, "json", false, "print one JSON document on stdout")
 	f.BoolVar(&verbose, "verbose", false, "show the worker's log on stderr")
 	f.StringVar(&listen, "serve", "", "then take records over HTTP at this `ADDRESS`")
 	f.Lookup("serve").NoOptDefVal = config.Defaults().Serve.Listen
@@ -79,10 +73,10 @@ them with the same FILE.`,
 	return cmd
 }
 
-func runDemo(cmd *cobra.Command, opt demo.Options, asJSON, verbose bool, listen string) error {
-	out, errOut := cmd.OutOrStdout(), cmd.ErrOrStderr()
+func runDemo(c *call, opt demo.Options, verbose bool, listen string) error {
+	out, errOut := c.out(), c.errOut()
 	people := out
-	if asJSON || !isTerminal(out) {
+	if c.json || !isTerminal(out) {
 		people = errOut
 	}
 	opt.Logger = slog.New(slog.DiscardHandler)
@@ -94,15 +88,9 @@ func runDemo(cmd *cobra.Command, opt demo.Options, asJSON, verbose bool, listen 
 	}
 	show := &demoProgress{w: people, live: isTerminal(people)}
 	opt.Progress = show.update
-	drain, _, stop := signals(cmd.Context(), func(os.Signal) {})
-	defer stop()
 	report := func(s *demo.Summary) error {
 		show.end()
-		if asJSON {
-			return json.NewEncoder(out).Encode(s)
-		}
-		printSummary(out, s)
-		return nil
+		return c.show(s, func(w io.Writer) { printSummary(w, s) })
 	}
 	if listen != "" {
 		opt.Listen = listen
@@ -113,7 +101,7 @@ func runDemo(cmd *cobra.Command, opt demo.Options, asJSON, verbose bool, listen 
 			return serveDemo(ctx, people, d)
 		}
 	}
-	s, err := demo.Run(drain, opt)
+	s, err := demo.Run(c.ctx, opt)
 	if s == nil || err != nil {
 		show.end()
 		return errors.Join(errors.New("the demo did not end well"), err)
@@ -152,15 +140,6 @@ In another terminal:
   curl --json '{"impression_id":"mine-1","item":"item-03"}' http://%[1]s/v1/selections
   curl --json '{"impression_id":"mine-1","payoff":1}' http://%[1]s/v1/payoffs
 `
-
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
-}
 
 // demoProgress shows the demo's progress: on a terminal one line that is overwritten, else a line now and then.
 type demoProgress struct {

@@ -6,8 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/spf13/cobra"
-
+	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/app"
 	"github.com/ranker-worker/ranker-worker/internal/demo"
 	"github.com/ranker-worker/ranker-worker/stream/broker"
@@ -15,8 +14,8 @@ import (
 
 // runOwnDemo starts an embedded Kafka and Redis at the addresses of a configuration, makes the topics, and runs `run` and `serve` of that
 // configuration until it is interrupted.
-func runOwnDemo(cmd *cobra.Command, file string) error {
-	cfg, err := loadConfig(cmd, file)
+func runOwnDemo(c *call) error {
+	cfg, err := c.load(config.KafkaFiles, config.RedisFiles)
 	if err != nil {
 		return err
 	}
@@ -25,23 +24,23 @@ func runOwnDemo(cmd *cobra.Command, file string) error {
 		return err
 	}
 	defer closePair()
-	ctx, cancel := context.WithCancel(cmd.Context())
+	ctx, cancel := context.WithCancel(c.cmd.Context())
 	defer cancel()
 	b, err := app.NewBroker(cfg)
 	if err != nil {
 		return err
 	}
 	defer b.Close()
-	creating, created := context.WithTimeout(ctx, 30*time.Second)
+	creating, created := context.WithTimeout(c.ctx, 30*time.Second)
 	defer created()
 	if _, err := b.Create(creating, broker.Spec{Partitions: demo.Partitions, Replication: 1}); err != nil {
 		return fmt.Errorf("creating topics: %w", err)
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), ownIntroduction, cfg.HTTP.Listen, cfg.Serve.Listen, cfg.Kafka.Brokers[0], cfg.Redis.Addresses[0])
-	cmd.SetContext(ctx)
+	fmt.Fprintf(c.out(), ownIntroduction, cfg.HTTP.Listen, cfg.Serve.Listen, cfg.Kafka.Brokers[0], cfg.Redis.Addresses[0])
+	c.cmd.SetContext(ctx)
 	ended := make(chan error, 2)
-	for _, part := range []func(*cobra.Command, string) error{runWorker, runServe} {
-		go func() { ended <- part(cmd, file) }()
+	for _, part := range []func(*call) error{runWorker, runServe} {
+		go func() { ended <- part(c) }()
 	}
 	err = <-ended
 	cancel()

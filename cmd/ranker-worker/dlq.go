@@ -1,13 +1,9 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"os/signal"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,7 +12,7 @@ import (
 )
 
 func newDLQCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	cmd := verb(0, &cobra.Command{
 		Use:   "dlq",
 		Short: "Look at dead letters, and send their records again",
 		Long: `Look at the group's dead letters: records that workers have refused, with the reason. tail shows them as they come, show
@@ -24,16 +20,14 @@ prints one in full, replay sends their records again once the cause is mended. N
 		Example: `  ranker-worker dlq tail --config worker.yaml
   ranker-worker dlq show --config worker.yaml payoffs/3/1042
   ranker-worker dlq replay --config worker.yaml --reason unknown_learner --yes`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
+	}, (*call).help)
 	cmd.AddCommand(newDLQTailCommand(), newDLQShowCommand(), newDLQReplayCommand())
 	return cmd
 }
 
-// withBox calls do with the dead letters of a configuration, until the first SIGINT or SIGTERM.
-func withBox(cmd *cobra.Command, file string, do func(context.Context, *dlq.Box) error) error {
-	cfg, err := loadText(cmd, file)
+// withBox calls do with the dead letters of the configuration.
+func (c *call) withBox(do func(*dlq.Box) error) error {
+	cfg, err := c.load()
 	if err != nil {
 		return err
 	}
@@ -42,9 +36,7 @@ func withBox(cmd *cobra.Command, file string, do func(context.Context, *dlq.Box)
 		return err
 	}
 	defer b.Close()
-	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	return do(ctx, b)
+	return do(b)
 }
 
 func topicsFlag(cmd *cobra.Command, topics *[]string) {
@@ -91,12 +83,4 @@ func parseMoment(text string, now time.Time) (time.Time, error) {
 		return time.Time{}, usageError{fmt.Errorf("%q is neither a time such as 2026-11-21T10:00:00Z nor how long ago, such as 2h", text)}
 	}
 	return now.Add(-d), nil
-}
-
-// ended returns nil for a command that its user ended.
-func ended(ctx context.Context, err error) error {
-	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		return nil
-	}
-	return err
 }

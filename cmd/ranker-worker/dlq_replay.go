@@ -1,7 +1,7 @@
 package main
 
 import (
-	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -19,12 +19,11 @@ import (
 
 func newDLQReplayCommand() *cobra.Command {
 	var (
-		file, from, to, offsets string
-		inJSON                  bool
+		from, to, offsets string
+		q                 dlq.Query
 	)
-	q := dlq.Query{}
-	cmd := &cobra.Command{
-		Use:   "replay --config FILE [--topic T] [--reason R] [--from T] [--to T] [--partition P] [--offsets A-B] --yes",
+	cmd := verb(configFlag|jsonFlag, &cobra.Command{
+		Use:   "replay [--config FILE] [--topic T] [--reason R] [--from T] [--to T] [--partition P] [--offsets A-B] --yes",
 		Short: "Send the records of dead letters again",
 		Long: `Send the records of dead letters again, with the same key and bytes, to the topic and partition where they were refused, once
 the cause is mended: a learner that was not configured, a bound that was too low. Without --yes it only counts them.
@@ -36,39 +35,31 @@ Records that were cut off, or skipped by state skip, cannot be sent: their bytes
 		Example: `  ranker-worker dlq replay --config worker.yaml --reason unknown_learner
   ranker-worker dlq replay --config worker.yaml --reason unknown_learner --from 2h --yes
   ranker-worker dlq replay --config worker.yaml --topic payoffs --partition 3 --offsets 1042-1100 --yes`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			var err error
-			now := time.Now()
-			if q.From, err = parseMoment(from, now); err != nil {
+	}, func(c *call) error {
+		var err error
+		now := time.Now()
+		if q.From, err = parseMoment(from, now); err != nil {
+			return err
+		}
+		if q.To, err = parseMoment(to, now); err != nil {
+			return err
+		}
+		if q.First, q.Last, err = parseOffsets(offsets); err != nil {
+			return err
+		}
+		for _, r := range q.Reasons {
+			if !slices.Contains(event.Reasons(), event.Reason(r)) {
+				return usageError{fmt.Errorf("no such reason %q; docs/reference/dead-letters.md has them", r)}
+			}
+		}
+		return c.withBox(func(b *dlq.Box) error {
+			r, err := b.Replay(c.ctx, q, c.say)
+			if r == nil {
 				return err
 			}
-			if q.To, err = parseMoment(to, now); err != nil {
-				return err
-			}
-			if q.First, q.Last, err = parseOffsets(offsets); err != nil {
-				return err
-			}
-			for _, r := range q.Reasons {
-				if !slices.Contains(event.Reasons(), event.Reason(r)) {
-					return usageError{fmt.Errorf("no such reason %q; docs/reference/dead-letters.md has them", r)}
-				}
-			}
-			p := &slowProgress{w: cmd.ErrOrStderr(), live: isTerminal(cmd.ErrOrStderr()), began: now}
-			return withBox(cmd, file, func(ctx context.Context, b *dlq.Box) error {
-				r, err := b.Replay(ctx, q, p.say)
-				p.end()
-				if r != nil && inJSON {
-					if err := printJSON(cmd.OutOrStdout(), r); err != nil {
-						return err
-					}
-				} else if r != nil {
-					showReplay(cmd.OutOrStdout(), r)
-				}
-				return err
-			})
-		},
-	}
-	configFlag(cmd, &file)
+			return errors.Join(err, c.show(r, func(w io.Writer) { showReplay(w, r) }))
+		})
+	})
 	topicsFlag(cmd, &q.Topics)
 	f := cmd.Flags()
 	f.StringSliceVar(&q.Reasons, "reason", nil, "only those refused for this `REASON`; can be repeated")
@@ -78,9 +69,7 @@ Records that were cut off, or skipped by state skip, cannot be sent: their bytes
 	f.StringVar(&offsets, "offsets", "", "only records from offset `A-B` of their topics, both included; A- has no end")
 	f.BoolVar(&q.ByKey, "by-key", false, "send to the key's partition by murmur2, instead of the record's")
 	f.BoolVar(&q.Again, "again", false, "also records that were sent before, and refused a second time")
-	yesFlag(cmd, &q.Do)
-	f.Lookup("yes").Usage = "send; without, it is only said how many would be"
-	cmd.Flags().BoolVar(&inJSON, "json", false, "print one JSON document")
+	yesFlag(cmd, &q.Do, "send; without, only count what would be sent")
 	reasons := make([]string, 0, len(event.Reasons()))
 	for _, r := range event.Reasons() {
 		reasons = append(reasons, string(r))

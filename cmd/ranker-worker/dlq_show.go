@@ -15,42 +15,31 @@ import (
 )
 
 func newDLQShowCommand() *cobra.Command {
-	var (
-		file   string
-		inJSON bool
-	)
-	cmd := &cobra.Command{
-		Use:   "show --config FILE TOPIC/PARTITION/OFFSET",
+	return verb(configFlag|jsonFlag, &cobra.Command{
+		Use:   "show [--config FILE] TOPIC/PARTITION/OFFSET",
 		Short: "Show one dead letter in full, with its likely cause",
 		Long: `Show one dead letter: reason, headers, key, value, and a hint if its bytes suggest the cause, such as a serializer with
 a schema registry, a tombstone, or times written as numbers. TOPIC/PARTITION/OFFSET is the place of the refused record, as
 dlq tail prints it; with a dead-letter topic's name it is the place of the dead letter.`,
 		Example: `  ranker-worker dlq show --config worker.yaml payoffs/3/1042
   ranker-worker dlq show --config worker.yaml payoffs.dlq/3/17 --json`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			at, err := parseAt(args[0])
+		Args: cobra.ExactArgs(1),
+	}, func(c *call) error {
+		at, err := parseAt(c.args[0])
+		if err != nil {
+			return err
+		}
+		return c.withBox(func(b *dlq.Box) error {
+			l, err := b.Find(c.ctx, at)
 			if err != nil {
-				return err
+				return c.ended(err)
 			}
-			return withBox(cmd, file, func(ctx context.Context, b *dlq.Box) error {
-				l, err := b.Find(ctx, at)
-				if err != nil {
-					return ended(ctx, err)
-				}
-				if inJSON {
-					return printJSON(cmd.OutOrStdout(), asJSON(l))
-				}
-				return showLetter(ctx, cmd.OutOrStdout(), b, l)
-			})
-		},
-	}
-	configFlag(cmd, &file)
-	cmd.Args = cobra.ExactArgs(1) // the letter's position; the file has a flag only
-	cmd.Flags().BoolVar(&inJSON, "json", false, "print one JSON document")
-	return cmd
+			return c.show(asJSON(l), func(w io.Writer) { showLetter(c.ctx, w, b, l) })
+		})
+	})
 }
 
-func showLetter(ctx context.Context, out io.Writer, b *dlq.Box, l *dlq.Letter) error {
+func showLetter(ctx context.Context, out io.Writer, b *dlq.Box, l *dlq.Letter) {
 	fmt.Fprintf(out, "record   %s\nletter   %s\nrefused  %s\nreason   %s\ndetail   %s\n", l.Of, l.Letter, l.Time.UTC().Format(time.RFC3339Nano), l.Reason, l.Detail)
 	stamped, replayOf, found, err := b.Original(ctx, l)
 	switch {
@@ -86,5 +75,4 @@ func showLetter(ctx context.Context, out io.Writer, b *dlq.Box, l *dlq.Letter) e
 	default:
 		fmt.Fprintf(out, "value    %d bytes\n%s", len(l.Value), hex.Dump(l.Value))
 	}
-	return nil
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -15,42 +14,38 @@ import (
 
 func newDLQTailCommand() *cobra.Command {
 	var (
-		file   string
 		topics []string
 		last   int
 		once   bool
-		inJSON bool
 	)
-	cmd := &cobra.Command{
-		Use:   "tail --config FILE [--topic T] [--last N] [--once]",
+	cmd := verb(configFlag|jsonFlag, &cobra.Command{
+		Use:   "tail [--config FILE] [--topic T] [--last N] [--once]",
 		Short: "Show the last dead letters, and new ones as they come",
 		Long: `Show the group's last dead letters, and then each that comes, until it is ended. Each is one line: when it was refused,
 topic/partition/offset of the record, the reason, its key, and the beginning of its value. dlq show has the rest.`,
 		Example: `  ranker-worker dlq tail --config worker.yaml
   ranker-worker dlq tail --config worker.yaml --topic payoffs --last 100 --once
   ranker-worker dlq tail --config worker.yaml --json | jq .reason`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if last < 0 {
-				return usageError{fmt.Errorf("--last cannot be negative")}
-			}
-			enc := json.NewEncoder(cmd.OutOrStdout())
-			return withBox(cmd, file, func(ctx context.Context, b *dlq.Box) error {
-				return ended(ctx, b.Tail(ctx, topics, last, !once, func(l *dlq.Letter) error {
-					if inJSON {
-						return enc.Encode(asJSON(l))
-					}
-					_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s  %s  %s  key %s  %s\n", l.Time.UTC().Format(time.RFC3339), l.Of, l.Reason,
-						abridged(l.Key, 64), abridged(l.Value, 100))
-					return err
-				}))
-			})
-		},
-	}
-	configFlag(cmd, &file)
+	}, func(c *call) error {
+		if last < 0 {
+			return usageError{fmt.Errorf("--last cannot be negative")}
+		}
+		enc := json.NewEncoder(c.out())
+		return c.withBox(func(b *dlq.Box) error {
+			return c.ended(b.Tail(c.ctx, topics, last, !once, func(l *dlq.Letter) error {
+				if c.json {
+					return enc.Encode(asJSON(l))
+				}
+				_, err := fmt.Fprintf(c.out(), "%s  %s  %s  key %s  %s\n", l.Time.UTC().Format(time.RFC3339), l.Of, l.Reason,
+					abridged(l.Key, 64), abridged(l.Value, 100))
+				return err
+			}))
+		})
+	})
 	topicsFlag(cmd, &topics)
 	cmd.Flags().IntVar(&last, "last", 10, "begin with this many existing ones")
 	cmd.Flags().BoolVar(&once, "once", false, "end with those that are there")
-	cmd.Flags().BoolVar(&inJSON, "json", false, "print each as one line of JSON")
+	cmd.Flags().Lookup("json").Usage = "print each as one line of JSON"
 	return cmd
 }
 

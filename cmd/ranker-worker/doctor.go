@@ -2,8 +2,8 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -11,12 +11,8 @@ import (
 )
 
 func newDoctorCommand() *cobra.Command {
-	var (
-		file   string
-		asJSON bool
-	)
-	cmd := &cobra.Command{
-		Use:   "doctor --config FILE",
+	return verb(configFlag|jsonFlag, &cobra.Command{
+		Use:   "doctor [--config FILE]",
 		Short: "Check Kafka, the topics, Redis and the group as a worker would use them, with advice",
 		Long: `Check everything that the configuration names, as a worker would use it: the file itself, each broker (address, TLS, SASL,
 versions), this user's rights, the topics, the partitioners of their producers, Redis (memory, persistence, rights, replicas),
@@ -29,11 +25,7 @@ If Kafka never had a group or a transaction, asking for their coordinators makes
 Exit codes: 0 without faults (warnings are possible), 1 with faults, 2 if the command line is wrong.`,
 		Example: `  ranker-worker doctor --config worker.yaml
   ranker-worker doctor --json worker.yaml | jq '.findings[] | select(.status != "ok")'`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runDoctor(cmd, file, asJSON) },
-	}
-	configFlag(cmd, &file)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document on stdout")
-	return cmd
+	}, runDoctor)
 }
 
 type doctorReport struct {
@@ -41,22 +33,19 @@ type doctorReport struct {
 	Findings []doctor.Finding `json:"findings"`
 }
 
-func runDoctor(cmd *cobra.Command, file string, asJSON bool) error {
-	p := &slowProgress{w: cmd.ErrOrStderr(), live: isTerminal(cmd.ErrOrStderr()), began: time.Now()}
-	found := doctor.Examine(cmd.Context(), file, os.LookupEnv, doctor.Options{Progress: p.say})
-	p.end()
+func runDoctor(c *call) error {
+	if err := c.findFile(); err != nil {
+		return err
+	}
+	found := doctor.Examine(c.ctx, c.file, os.LookupEnv, doctor.Options{Progress: c.say})
 	faulty := doctor.Faulty(found)
-	if asJSON {
-		if err := printJSON(cmd.OutOrStdout(), doctorReport{!faulty, found}); err != nil {
-			return err
-		}
-	} else {
+	err := c.show(doctorReport{!faulty, found}, func(w io.Writer) {
 		for _, f := range found {
-			fmt.Fprintf(cmd.OutOrStdout(), "%-7s  %-13s  %s\n", f.Status, f.Area, f.Message)
+			fmt.Fprintf(w, "%-7s  %-13s  %s\n", f.Status, f.Area, f.Message)
 		}
+	})
+	if err == nil && faulty {
+		err = faultsFound
 	}
-	if faulty {
-		return faultsFound
-	}
-	return nil
+	return err
 }

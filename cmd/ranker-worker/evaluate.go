@@ -1,27 +1,20 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strconv"
 	"strings"
-	"syscall"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/evaluate"
-	"github.com/ranker-worker/ranker-worker/internal/joinedlog"
 	"github.com/ranker-worker/ranker-worker/internal/plural"
 	"github.com/ranker-worker/ranker-worker/policy"
-	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
 type evaluation struct {
@@ -32,7 +25,6 @@ type evaluation struct {
 	unpaid  string
 	per     string
 	clip    float64
-	asJSON  bool
 	plot    string
 }
 
@@ -40,8 +32,8 @@ const refusedAll = shown("every target is refused")
 
 func newEvaluateCommand() *cobra.Command {
 	var e evaluation
-	cmd := &cobra.Command{
-		Use:   "evaluate {--config FILE | --impressions F --rankings F --payoffs F | --flat F} [--target T …]",
+	cmd := verb(configFlag|jsonFlag, &cobra.Command{
+		Use:   "evaluate [--config FILE | --impressions F --rankings F --payoffs F | --flat F] [--target T …]",
 		Short: "Estimate from a log what other policies would have earned",
 		Long: `Estimate from a log what other policies would have earned. It only reads: topics, between two times; or files of their
 records; or a flat log, such as other systems can write. docs/do/evaluate-a-log.md explains the answer and its limits.
@@ -64,9 +56,7 @@ An answer is refused, with the reason, where the log does not hold it. Exit code
   ranker-worker evaluate --impressions i.jsonl --rankings r.jsonl --selections s.jsonl --payoffs p.jsonl --target utility --json
   kcat -b localhost:9092 -C -e -J -t rankings | ranker-worker evaluate --impressions i.jsonl --rankings - --selections s.jsonl --payoffs p.jsonl
   ranker-worker evaluate --flat log.jsonl --target uniform --target logging --plot values.svg`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return e.run(cmd) },
-	}
+	}, e.run)
 	f := cmd.Flags()
 	e.input.flags(cmd)
 	f.StringVar(&e.flat, "flat", "", "read a flat log, of any system, from `FILE`, or - for standard input")
@@ -75,7 +65,6 @@ An answer is refused, with the reason, where the log does not hold it. Exit code
 	f.StringVar(&e.unpaid, "unpaid", "", "payoff assumed for a selection that was never paid (default: on_expiry of the configuration)")
 	f.StringVar(&e.per, "per", "selection", "`selection`, or impression: one without a selection pays 0, by a user model that is fitted to the log")
 	f.Float64Var(&e.clip, "clip", 0, "per selection, let no weight count for more: steadier, and biased (default: no bound)")
-	f.BoolVar(&e.asJSON, "json", false, "print one JSON document on stdout")
 	f.StringVar(&e.plot, "plot", "", "draw the values with their intervals to `FILE`.svg, for light and dark pages, or .png")
 	cmd.MarkFlagsMutuallyExclusive("flat", "config")
 	cmd.MarkFlagsMutuallyExclusive("flat", "rankings")
@@ -90,43 +79,32 @@ func policyNames() string {
 	return strings.Join(names, ", ")
 }
 
-func (e *evaluation) run(cmd *cobra.Command) error {
-	opt, err := e.options()
+func (e *evaluation) run(c *call) error {
+	opt, err := e.options(c)
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	p := &slowProgress{w: cmd.ErrOrStderr(), live: isTerminal(cmd.ErrOrStderr()), began: time.Now()}
-	var r *evaluate.Report
+	judge := e.judgeLog
 	if e.flat != "" {
-		r, err = e.judgeFlat(ctx, cmd, opt, p)
-	} else {
-		r, err = e.judgeLog(ctx, cmd, opt, p)
+		judge = e.judgeFlat
 	}
-	p.end()
+	r, err := judge(c, opt)
 	if err != nil {
 		return err
 	}
-	if e.plot != "" {
-		if err := drawPlot(e.plot, r.Plot); err != nil {
-			return err
-		}
+	if err := drawPlot(e.plot, r.Plot); err != nil {
+		return err
 	}
-	if e.asJSON {
-		err = json.NewEncoder(cmd.OutOrStdout()).Encode(r)
-	} else {
-		err = printEvaluation(cmd.OutOrStdout(), r)
-	}
-	for _, t := range r.Targets {
-		if t.Verdict == evaluate.OK {
+	err = c.show(r, func(w io.Writer) { printEvaluation(w, r) })
+	for i := range r.Targets {
+		if r.Targets[i].Verdict == evaluate.OK {
 			return err
 		}
 	}
 	return errors.Join(err, refusedAll)
 }
 
-func (e *evaluation) options() (*evaluate.Options, error) {
+func (e *evaluation) options(c *call) (*evaluate.Options, error) {
 	o := &evaluate.Options{Units: config.Range{Min: 0, Max: 1}, Clip: e.clip}
 	if e.clip < 0 {
 		return nil, usageError{errors.New("--clip cannot be negative")}
@@ -155,15 +133,15 @@ func (e *evaluation) options() (*evaluate.Options, error) {
 		if errors.Join(errs[:]...) != nil || !(o.Units.Min < o.Units.Max) {
 			return nil, usageError{fmt.Errorf("--payoff-range: %q is not MIN,MAX, such as 0,1", e.units)}
 		}
-		if e.input.config != "" {
+		if c.file != "" {
 			return nil, usageError{errors.New("--payoff-range: the configuration says it")}
 		}
 	}
 	return o, plotFile(e.plot)
 }
 
-func (e *evaluation) judgeFlat(ctx context.Context, cmd *cobra.Command, o *evaluate.Options, p *slowProgress) (*evaluate.Report, error) {
-	name, in := "standard input", cmd.InOrStdin()
+func (e *evaluation) judgeFlat(c *call, o *evaluate.Options) (*evaluate.Report, error) {
+	name, in := "standard input", c.cmd.InOrStdin()
 	var size int64
 	if e.flat != "-" {
 		f, err := os.Open(e.flat)
@@ -178,9 +156,13 @@ func (e *evaluation) judgeFlat(ctx context.Context, cmd *cobra.Command, o *evalu
 	}
 	counted := &countingReader{in: in}
 	o.Progress = func(rows int64) {
-		p.say(withShare(plural.N(rows, "row")+" judged", float64(counted.n)/float64(max(size, 1)), size > 0, p.began))
+		share := 0.0
+		if size > 0 {
+			share = float64(counted.n) / float64(size)
+		}
+		c.sayShare(plural.N(rows, "row")+" judged", share, c.began)
 	}
-	return evaluate.Flat(ctx, name, counted, e.targets, o)
+	return evaluate.Flat(c.ctx, name, counted, e.targets, o)
 }
 
 type countingReader struct {
@@ -194,17 +176,8 @@ func (c *countingReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// withShare adds share and remaining time, if known, to a line of progress.
-func withShare(text string, share float64, known bool, began time.Time) string {
-	if !known || share <= 0 {
-		return text
-	}
-	left := time.Duration(float64(time.Since(began)) * (1 - share) / share)
-	return fmt.Sprintf("%s, %.0f%%, %v left", text, 100*share, left.Round(time.Second))
-}
-
-func (e *evaluation) judgeLog(ctx context.Context, cmd *cobra.Command, o *evaluate.Options, p *slowProgress) (*evaluate.Report, error) {
-	in, err := e.input.open(ctx, cmd, o.Units)
+func (e *evaluation) judgeLog(c *call, o *evaluate.Options) (*evaluate.Report, error) {
+	in, err := e.input.open(c, o.Units)
 	if err != nil {
 		return nil, err
 	}
@@ -225,19 +198,16 @@ func (e *evaluation) judgeLog(ctx context.Context, cmd *cobra.Command, o *evalua
 			in.query.Shadows = append(in.query.Shadows, name)
 		}
 	}
-	in.query.Progress = func(at event.Millis, records int64, share float64) {
-		p.say(withShare(fmt.Sprintf("reading: %s, up to %s", plural.N(records, "record"), time.UnixMilli(at).UTC().Format(time.DateOnly)), share, true, p.began))
-	}
-	log, err := joinedlog.Read(ctx, in.sources, in.query)
+	log, err := in.read(c)
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close()
 	began := time.Now()
 	o.Progress = func(rows int64) {
-		p.say(withShare("judging: "+plural.N(rows, "row"), float64(rows)/float64(len(log.Outcomes)), true, began))
+		c.sayShare("judging: "+plural.N(rows, "row"), float64(rows)/float64(len(log.Outcomes)), began)
 	}
-	r, err := evaluate.Log(ctx, log, in.query.Learner, parsed, o)
+	r, err := evaluate.Log(c.ctx, log, in.query.Learner, parsed, o)
 	if err != nil {
 		return nil, err
 	}
@@ -245,13 +215,12 @@ func (e *evaluation) judgeLog(ctx context.Context, cmd *cobra.Command, o *evalua
 	return r, nil
 }
 
-func printEvaluation(w io.Writer, r *evaluate.Report) error {
-	var b strings.Builder
+func printEvaluation(w io.Writer, r *evaluate.Report) {
 	l := &r.Log
 	if l.Learner != "" {
-		fmt.Fprintf(&b, "%s (%s), %s to %s: ", l.Learner, l.Policy, l.From, l.To)
+		fmt.Fprintf(w, "%s (%s), %s to %s: ", l.Learner, l.Policy, l.From, l.To)
 	}
-	fmt.Fprintf(&b, "%s impressions, %s judged", config.Grouped(int(l.Records)), config.Grouped(int(l.Judged)))
+	fmt.Fprintf(w, "%s impressions, %s judged", config.Grouped(int(l.Records)), config.Grouped(int(l.Judged)))
 	without := "without a selection"
 	if r.Per == "impression" {
 		without = "of these without a selection"
@@ -261,39 +230,55 @@ func printEvaluation(w io.Writer, r *evaluate.Report) error {
 		what string
 	}{{l.Unselected, without}, {l.Immature, "too young"}} {
 		if part.n > 0 {
-			fmt.Fprintf(&b, ", %s %s", config.Grouped(int(part.n)), part.what)
+			fmt.Fprintf(w, ", %s %s", config.Grouped(int(part.n)), part.what)
 		}
 	}
 	if l.Logged != nil {
-		fmt.Fprintf(&b, ", mean payoff %.4g", *l.Logged)
+		fmt.Fprintf(w, ", mean payoff %.4g", *l.Logged)
 	}
-	fmt.Fprintln(&b)
+	fmt.Fprintln(w)
 	if x := r.Windows; x != nil {
-		fmt.Fprintf(&b, "values per %s; windows %s; by %s selections %.1f %% of users take anything they look at\n", r.Per, x.Source, config.Grouped(int(x.Selections)), 100*x.Noise)
+		fmt.Fprintf(w, "values per %s; windows %s; by %s selections %.1f %% of users take anything they look at\n", r.Per, x.Source, config.Grouped(int(x.Selections)), 100*x.Noise)
 	}
 	for _, n := range r.Notes {
-		fmt.Fprintf(&b, "note: %s\n", n)
+		fmt.Fprintf(w, "note: %s\n", n)
 	}
-	fmt.Fprintln(&b)
-	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	if r.Per == "impression" {
-		printPerImpression(t, r)
-	} else {
-		printPerSelection(t, r)
-	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
+	fmt.Fprintln(w)
+	printValues(w, r)
 	for i := range r.Targets {
 		if x := &r.Targets[i]; x.Verdict == evaluate.Refused {
-			fmt.Fprintf(&b, "%s: refused: %s\n", x.Target, strings.Join(x.Reasons, "; "))
+			fmt.Fprintf(w, "%s: refused: %s\n", x.Target, strings.Join(x.Reasons, "; "))
 			if x.Bounded {
-				fmt.Fprintf(&b, "%*s  the log bounds it: from %.4g to %.4g (at any look)\n", len(x.Target), "", x.Sequence.Lower, x.Sequence.Upper)
+				fmt.Fprintf(w, "%*s  the log bounds it: from %.4g to %.4g (at any look)\n", len(x.Target), "", x.Sequence.Lower, x.Sequence.Upper)
 			}
 		}
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+}
+
+// printValues prints a row for each target that is not refused.
+func printValues(w io.Writer, r *evaluate.Report) {
+	var t table
+	if r.Per == "impression" {
+		t.row("target\tan impression\t95 %%\tminus logged\teff. samples\tno support")
+	} else {
+		t.row("target\tvalue (dr)\t95 %%\tat any look\tminus logged\tips\tsnips\teff. samples\tno support")
+	}
+	for i := range r.Targets {
+		x := &r.Targets[i]
+		if x.Verdict == evaluate.Refused {
+			continue
+		}
+		samples := config.Grouped(int(x.EffectiveSamples))
+		if r.Per == "impression" {
+			around, less := interval(x.PerImpression, &x.Difference)
+			t.row("%s\t%.4g\t%s\t%s\t%s\t%.2g", x.Target, x.PerImpression.Value, around, less, samples, x.Unsupported)
+			continue
+		}
+		around, less := interval(&x.DR, &x.Difference)
+		t.row("%s\t%.4g\t%s\t[%.4g, %.4g]\t%s\t%.4g\t%.4g\t%s\t%.2g", x.Target, x.DR.Value, around, x.Sequence.Lower, x.Sequence.Upper,
+			less, x.IPS.Value, x.SNIPS.Value, samples, x.Unsupported)
+	}
+	t.write(w, "")
 }
 
 // interval returns the intervals of a value, and of its difference from the log's payoff; "-" for each with too few rows.
@@ -302,29 +287,4 @@ func interval(v, difference *evaluate.Value) (around, less string) {
 		return "-", fmt.Sprintf("%+.3g", difference.Value)
 	}
 	return fmt.Sprintf("[%.4g, %.4g]", *v.Lower, *v.Upper), fmt.Sprintf("[%+.3f, %+.3f]", *difference.Lower, *difference.Upper)
-}
-
-func printPerSelection(w io.Writer, r *evaluate.Report) {
-	fmt.Fprintln(w, "target\tvalue (dr)\t95 %\tat any look\tminus logged\tips\tsnips\teff. samples\tno support")
-	for i := range r.Targets {
-		x := &r.Targets[i]
-		if x.Verdict == evaluate.Refused {
-			continue
-		}
-		around, less := interval(&x.DR, &x.Difference)
-		fmt.Fprintf(w, "%s\t%.4g\t%s\t[%.4g, %.4g]\t%s\t%.4g\t%.4g\t%s\t%.2g\n", x.Target, x.DR.Value, around, x.Sequence.Lower, x.Sequence.Upper,
-			less, x.IPS.Value, x.SNIPS.Value, config.Grouped(int(x.EffectiveSamples)), x.Unsupported)
-	}
-}
-
-func printPerImpression(w io.Writer, r *evaluate.Report) {
-	fmt.Fprintln(w, "target\tan impression\t95 %\tminus logged\teff. samples\tno support")
-	for i := range r.Targets {
-		x := &r.Targets[i]
-		if x.Verdict == evaluate.Refused {
-			continue
-		}
-		around, less := interval(x.PerImpression, &x.Difference)
-		fmt.Fprintf(w, "%s\t%.4g\t%s\t%s\t%s\t%.2g\n", x.Target, x.PerImpression.Value, around, less, config.Grouped(int(x.EffectiveSamples)), x.Unsupported)
-	}
 }

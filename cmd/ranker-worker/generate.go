@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,12 +16,11 @@ const maxGenerateRate = 10_000
 
 func newGenerateCommand() *cobra.Command {
 	var (
-		file  string
 		opt   = generate.Options{Rate: 20, Seed: 1, Every: 10 * time.Second}
 		lasts time.Duration
 	)
-	cmd := &cobra.Command{
-		Use:   "generate --config FILE [--rate N] [--learner L] [--for D]",
+	cmd := verb(configFlag, &cobra.Command{
+		Use:   "generate [--config FILE] [--rate N] [--learner L] [--for D]",
 		Short: "Send invented traffic to a real Kafka, so that a worker has something to do",
 		Long: `Play a platform in front of the topics of a configuration: publish impressions at a rate, read the worker's rankings, and
 send the reactions of invented users: selections within seconds, payoffs within minutes. Every 10 s a log line counts the
@@ -35,34 +33,31 @@ It needs a worker in a process of its own, but neither Redis nor a place in the 
 after --for; later reactions of its users are not sent.`,
 		Example: `  ranker-worker generate --config worker.yaml --rate 50
   ranker-worker generate --config worker.yaml --learner feed --for 10m`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !(opt.Rate > 0 && opt.Rate <= maxGenerateRate) {
-				return usageError{fmt.Errorf("--rate must be above 0 and at most %d, not %g", maxGenerateRate, opt.Rate)}
-			}
-			if lasts < 0 {
-				return usageError{errors.New("--for cannot be negative")}
-			}
-			return runGenerate(cmd, file, opt, lasts)
-		},
-	}
-	configFlag(cmd, &file)
+	}, func(c *call) error {
+		if !(opt.Rate > 0 && opt.Rate <= maxGenerateRate) {
+			return usageError{fmt.Errorf("--rate must be above 0 and at most %d, not %g", maxGenerateRate, opt.Rate)}
+		}
+		if lasts < 0 {
+			return usageError{errors.New("--for cannot be negative")}
+		}
+		return runGenerate(c, opt, lasts)
+	})
 	f := cmd.Flags()
 	f.Float64Var(&opt.Rate, "rate", opt.Rate, "impressions a second")
 	f.StringVar(&opt.Learner, "learner", "", "send for this learner only (default: for all of the configuration, in turn)")
 	f.Uint64Var(&opt.Seed, "seed", opt.Seed, "makes the same users again, with the same tastes")
 	f.DurationVar(&lasts, "for", 0, "end after this long; 0: at a signal")
-	f.BoolVar(&opt.AnyTopic, "yes", false, "also write to topics that other producers write to")
+	yesFlag(cmd, &opt.AnyTopic, "also write to topics that other producers write to")
 	return cmd
 }
 
-func runGenerate(cmd *cobra.Command, file string, opt generate.Options, lasts time.Duration) error {
-	cfg, err := loadText(cmd, file)
+func runGenerate(c *call, opt generate.Options, lasts time.Duration) error {
+	cfg, err := c.load()
 	if err != nil {
 		return err
 	}
-	opt.Logger = cfg.Log.Logger(cmd.ErrOrStderr(), cfg.Log.Least())
-	ctx, _, stop := signals(cmd.Context(), func(os.Signal) {})
-	defer stop()
+	opt.Logger = cfg.Log.Logger(c.errOut(), cfg.Log.Least())
+	ctx := c.ctx
 	if lasts > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, lasts)

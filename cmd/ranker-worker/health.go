@@ -16,13 +16,12 @@ import (
 
 func newHealthCommand() *cobra.Command {
 	var (
-		file    string
 		live    bool
 		serve   bool
 		timeout time.Duration
 	)
-	cmd := &cobra.Command{
-		Use:   "health --config FILE [--live] [--serve]",
+	cmd := verb(configFlag, &cobra.Command{
+		Use:   "health [--config FILE] [--live] [--serve]",
 		Short: "Ask a worker on this machine whether it is ready",
 		Long: `Ask the worker that runs on this machine with the same configuration whether it is ready (/readyz), or with
 --live whether it is alive (/livez); with --serve not the worker is asked, but "ranker-worker serve". The exit code is 0 if it is.
@@ -30,32 +29,30 @@ This is the health check of containers, which have no shell and no curl.`,
 		Example: `  ranker-worker health --config worker.yaml
   ranker-worker health --config worker.yaml --live
   ranker-worker health --config worker.yaml --serve`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := loadText(cmd, file)
-			if err != nil {
-				return err
+	}, func(c *call) error {
+		cfg, err := c.load()
+		if err != nil {
+			return err
+		}
+		if cfg.HTTP.Listen == "" && !serve {
+			return fmt.Errorf("%s is empty: the worker has no HTTP server to ask", cfg.Where("http.listen"))
+		}
+		path := "/readyz"
+		if live {
+			path = "/livez"
+		}
+		client := &http.Client{Timeout: timeout, Transport: &http.Transport{DisableKeepAlives: true}}
+		url := localURL(cfg.HTTP.Listen)
+		if serve {
+			url = localURL(cfg.Serve.Listen)
+			if cfg.Serve.CertFile != "" {
+				url = "https" + strings.TrimPrefix(url, "http")
+				// The certificate does not name loopback. The request holds no secret.
+				client.Transport = &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 			}
-			if cfg.HTTP.Listen == "" && !serve {
-				return fmt.Errorf("%s is empty: the worker has no HTTP server to ask", cfg.Where("http.listen"))
-			}
-			path := "/readyz"
-			if live {
-				path = "/livez"
-			}
-			client := &http.Client{Timeout: timeout, Transport: &http.Transport{DisableKeepAlives: true}}
-			url := localURL(cfg.HTTP.Listen)
-			if serve {
-				url = localURL(cfg.Serve.Listen)
-				if cfg.Serve.CertFile != "" {
-					url = "https" + strings.TrimPrefix(url, "http")
-					// The certificate does not name loopback. The request holds no secret.
-					client.Transport = &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
-				}
-			}
-			return askHealth(cmd, client, url+path)
-		},
-	}
-	configFlag(cmd, &file)
+		}
+		return askHealth(c, client, url+path)
+	})
 	cmd.Flags().BoolVar(&live, "live", false, "ask /livez instead of /readyz")
 	cmd.Flags().BoolVar(&serve, "serve", false, "ask the server at serve.listen")
 	cmd.Flags().DurationVar(&timeout, "timeout", 3*time.Second, "give up after this long")
@@ -74,8 +71,8 @@ func localURL(address string) string {
 	return "http://" + net.JoinHostPort(host, port)
 }
 
-func askHealth(cmd *cobra.Command, client *http.Client, url string) error {
-	request, err := http.NewRequestWithContext(cmd.Context(), http.MethodGet, url, nil)
+func askHealth(c *call, client *http.Client, url string) error {
+	request, err := http.NewRequestWithContext(c.ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return fmt.Errorf("asking %s: %w", url, err)
 	}
@@ -86,7 +83,7 @@ func askHealth(cmd *cobra.Command, client *http.Client, url string) error {
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, 64<<10))
 	if text := strings.TrimSpace(string(body)); text != "" {
-		fmt.Fprintln(cmd.OutOrStdout(), text)
+		fmt.Fprintln(c.out(), text)
 	}
 	if response.StatusCode != http.StatusOK {
 		return errors.Join(fmt.Errorf("%s answers %s", url, response.Status), err)

@@ -111,7 +111,7 @@ func TestLift(t *testing.T) {
 const liftOfFiles = `experiment feed, run 1, by impression, as of 2027-01-15T14:00:00Z: units counted: 4,000, impressions too young: 0
 note: payoffs and lifts are in payoff ranges: 0 is a payoff of 0, 1 one of 5
 
-arm      units  payoff  lift to control  at any look
-control  996    0.2550
-feed     3,004  0.7500  +0.4940          [+0.4294, +0.5585]  better
+arm      units  payoff  lift to control         at any look
+control    996  0.2550
+feed     3,004  0.7500          +0.4940  [+0.4294, +0.5585]  better
 `

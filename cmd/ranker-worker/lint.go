@@ -1,7 +1,7 @@
 package main
 
 import (
-	"encoding/json"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -13,8 +13,8 @@ import (
 )
 
 func newLintCommand() *cobra.Command {
-	var print, asJSON, noFiles, schema bool
-	cmd := &cobra.Command{
+	var print, noFiles, schema bool
+	cmd := verb(jsonFlag, &cobra.Command{
 		Use:   "lint FILE… | --schema",
 		Short: "Check configuration files, and show the effective settings",
 		Long: `Check configuration files. Every fault of a file is one line on stdout, file:line: key: message, and the exit
@@ -41,79 +41,21 @@ names and addresses, of the environment, and of files.`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return []string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
 		},
-		RunE: func(cmd *cobra.Command, files []string) error {
-			if schema {
-				return config.WriteSchema(cmd.OutOrStdout())
-			}
-			load := checker(cmd, !noFiles)
-			if asJSON {
-				return lintJSON(cmd, files, load)
-			}
-			return lint(cmd, files, load, print)
-		},
-	}
+	}, func(c *call) error {
+		if schema {
+			return config.WriteSchema(c.out())
+		}
+		named := []config.Files{config.KafkaFiles, config.RedisFiles, config.ServeFiles}
+		if noFiles {
+			named = nil
+		}
+		return lint(c, named, print)
+	})
 	cmd.Flags().BoolVar(&print, "print", false, "show the effective configuration")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document on stdout")
 	cmd.Flags().BoolVar(&noFiles, "no-files", false, "do not look at the files that a configuration names")
 	cmd.Flags().BoolVar(&schema, "schema", false, "print the JSON Schema of configurations, for editors")
 	cmd.MarkFlagsMutuallyExclusive("print", "json", "schema")
 	return cmd
-}
-
-type check func(file string) (cfg *config.Config, warnings []config.Fault, err error)
-
-// checker returns a check, with or without the files that a configuration names.
-func checker(cmd *cobra.Command, named bool) check {
-	var files []config.Files
-	if named {
-		files = []config.Files{config.KafkaFiles, config.RedisFiles, config.ServeFiles}
-	}
-	return func(file string) (*config.Config, []config.Fault, error) {
-		if file != "-" {
-			return config.LoadFile(file, os.LookupEnv, files...)
-		}
-		const name = "<stdin>"
-		data, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), config.MaxFileBytes+1))
-		if err != nil {
-			return nil, nil, config.Faults{{File: name, Message: fmt.Sprintf("cannot be read: %v", err)}}
-		}
-		return config.Load(name, data, os.LookupEnv, files...)
-	}
-}
-
-func lint(cmd *cobra.Command, files []string, load check, print bool) error {
-	out, failed := cmd.OutOrStdout(), false
-	for i, file := range files {
-		cfg, warnings, err := load(file)
-		if err != nil {
-			// Warnings are printed once there are no faults.
-			failed = true
-			if _, err := fmt.Fprintln(out, err); err != nil {
-				return fmt.Errorf("writing: %w", err)
-			}
-			continue
-		}
-		for _, w := range warnings {
-			fmt.Fprintln(cmd.ErrOrStderr(), w)
-		}
-		if !print {
-			continue
-		}
-		if len(files) > 1 {
-			separator := ""
-			if i > 0 {
-				separator = "---\n"
-			}
-			fmt.Fprintf(out, "%s# %s\n", separator, file)
-		}
-		if err := cfg.Print(out); err != nil {
-			return err
-		}
-	}
-	if failed {
-		return faultsFound
-	}
-	return nil
 }
 
 type lintReport struct {
@@ -129,30 +71,60 @@ type lintFault struct {
 	Message string `json:"message"`
 }
 
-func lintJSON(cmd *cobra.Command, files []string, load check) error {
-	reports, failed := make([]lintReport, 0, len(files)), false
-	convert := func(faults []config.Fault) []lintFault {
-		out := make([]lintFault, len(faults))
-		for i, f := range faults {
-			out[i] = lintFault{Line: f.Line, Column: f.Column, Key: f.Key, Message: f.Message}
-		}
-		return out
-	}
-	for _, file := range files {
-		_, warnings, err := load(file)
+// lint checks the files of the command line. Its output has their faults and, with print, the settings of those without one; warnings of
+// these go to stderr.
+func lint(c *call, named []config.Files, print bool) error {
+	var b bytes.Buffer
+	reports, failed := make([]lintReport, 0, len(c.args)), false
+	for i, file := range c.args {
+		cfg, warnings, err := lintFile(c, file, named)
 		var faults config.Faults
 		errors.As(err, &faults)
-		failed = failed || err != nil
-		r := lintReport{File: file, Faults: convert(faults), Warnings: convert(warnings)}
-		reports = append(reports, r)
+		reports = append(reports, lintReport{file, lintFaults(faults), lintFaults(warnings)})
+		if err != nil {
+			failed = true
+			fmt.Fprintln(&b, err)
+			continue
+		}
+		for _, w := range warnings {
+			if !c.json {
+				fmt.Fprintln(c.errOut(), w)
+			}
+		}
+		if !print {
+			continue
+		}
+		if len(c.args) > 1 {
+			fmt.Fprintf(&b, "%s# %s\n", [...]string{"", "---\n"}[min(i, 1)], file)
+		}
+		if err := cfg.Print(&b); err != nil {
+			return err
+		}
 	}
-	enc := json.NewEncoder(cmd.OutOrStdout())
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(reports); err != nil {
-		return fmt.Errorf("writing: %w", err)
+	err := c.show(reports, func(w io.Writer) { _, _ = b.WriteTo(w) })
+	if err == nil && failed {
+		err = faultsFound
 	}
-	if failed {
-		return faultsFound
+	return err
+}
+
+func lintFaults(faults []config.Fault) []lintFault {
+	out := make([]lintFault, len(faults))
+	for i, f := range faults {
+		out[i] = lintFault{Line: f.Line, Column: f.Column, Key: f.Key, Message: f.Message}
 	}
-	return nil
+	return out
+}
+
+// lintFile reads a file, or with "-" stdin.
+func lintFile(c *call, file string, named []config.Files) (*config.Config, []config.Fault, error) {
+	if file != "-" {
+		return config.LoadFile(file, os.LookupEnv, named...)
+	}
+	const name = "<stdin>"
+	data, err := io.ReadAll(io.LimitReader(c.cmd.InOrStdin(), config.MaxFileBytes+1))
+	if err != nil {
+		return nil, nil, config.Faults{{File: name, Message: fmt.Sprintf("cannot be read: %v", err)}}
+	}
+	return config.Load(name, data, os.LookupEnv, named...)
 }

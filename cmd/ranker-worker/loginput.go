@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,12 +13,12 @@ import (
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/app"
 	"github.com/ranker-worker/ranker-worker/internal/joinedlog"
+	"github.com/ranker-worker/ranker-worker/internal/plural"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
 // logInput selects the log of decisions: a configuration's topics, or files of their records.
 type logInput struct {
-	config   string
 	learner  string
 	from, to string
 	files    [event.Topics]string
@@ -35,8 +34,6 @@ func (i *logInput) flags(cmd *cobra.Command) {
 // sourceFlags adds the flags that select the log.
 func (i *logInput) sourceFlags(cmd *cobra.Command, topics ...event.Topic) {
 	f := cmd.Flags()
-	f.StringVarP(&i.config, "config", "c", "", "the configuration `FILE`: where the topics are, and how learners are set")
-	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
 	f.StringVar(&i.from, "from", "", "impressions from this `TIME` on: 2026-10-01, 2026-10-01T12:00:00Z, or how long ago: 72h")
 	f.StringVar(&i.to, "to", "", "impressions before this `TIME`")
 	for _, topic := range topics {
@@ -61,38 +58,35 @@ func (o *openLog) close() {
 }
 
 // open opens the log. units is the range of payoffs without a configuration.
-func (i *logInput) open(ctx context.Context, cmd *cobra.Command, units config.Range) (*openLog, error) {
-	var cfg *config.Config
-	var err error
+func (i *logInput) open(c *call, units config.Range) (*openLog, error) {
+	read := c.load
 	switch {
-	case i.config != "":
-		if cfg, err = loadText(cmd, i.config); err != nil {
-			return nil, err
-		}
-	case !i.anyFile():
+	case c.file == "" && i.anyFile():
+		read = func(...config.Files) (*config.Config, error) { return i.unconfigured(units) }
+	case c.findFile() != nil:
 		return nil, usageError{errors.New("no input: give --config, or --impressions, --rankings and --payoffs, or --flat")}
-	default:
-		if cfg, err = i.unconfigured(units); err != nil {
-			return nil, err
-		}
+	}
+	cfg, err := read()
+	if err != nil {
+		return nil, err
 	}
 	q, err := i.query(cfg)
 	if err != nil {
 		return nil, err
 	}
-	return i.openQuery(ctx, cmd, cfg, q)
+	return i.openQuery(c, cfg, q)
 }
 
 func (i *logInput) anyFile() bool {
 	return slices.ContainsFunc(i.files[:], func(f string) bool { return f != "" })
 }
 
-func (i *logInput) openQuery(ctx context.Context, cmd *cobra.Command, cfg *config.Config, q *joinedlog.Query) (*openLog, error) {
+func (i *logInput) openQuery(c *call, cfg *config.Config, q *joinedlog.Query) (*openLog, error) {
 	out := &openLog{cfg: cfg, query: q, release: func() {}}
 	var err error
 	if i.anyFile() {
 		out.name = "files"
-		out.sources, err = i.openFiles(cmd.InOrStdin(), q)
+		out.sources, err = i.openFiles(c.cmd.InOrStdin(), q)
 		return out, err
 	}
 	b, err := app.NewBroker(out.cfg)
@@ -100,7 +94,7 @@ func (i *logInput) openQuery(ctx context.Context, cmd *cobra.Command, cfg *confi
 		return nil, err
 	}
 	out.name, out.release = "kafka", b.Close
-	if out.sources, err = joinedlog.OpenTopics(ctx, b, out.query); err != nil {
+	if out.sources, err = joinedlog.OpenTopics(c.ctx, b, out.query); err != nil {
 		b.Close()
 		return nil, err
 	}
@@ -122,6 +116,14 @@ func (i *logInput) unconfigured(units config.Range) (*config.Config, error) {
 	cfg := &config.Config{Learners: []config.Learner{l}, Join: config.Join{ParkingTime: time.Hour}}
 	cfg.Kafka.Topics.Selections = i.files[event.Selections]
 	return cfg, nil
+}
+
+// read reads the log, and shows its progress.
+func (o *openLog) read(c *call) (*joinedlog.Log, error) {
+	o.query.Progress = func(at event.Millis, records int64, share float64) {
+		c.sayShare(fmt.Sprintf("reading: %s, up to %s", plural.N(records, "record"), time.UnixMilli(at).UTC().Format(time.DateOnly)), share, c.began)
+	}
+	return joinedlog.Read(c.ctx, o.sources, o.query)
 }
 
 func (i *logInput) query(cfg *config.Config) (*joinedlog.Query, error) {

@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os/signal"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -47,12 +45,9 @@ type difference struct {
 }
 
 func newReplayCommand() *cobra.Command {
-	var file string
-	only := -1
-	asJSON := false
-	var base string
-	cmd := &cobra.Command{
-		Use:   "replay --config FILE [--base DIR]",
+	only, base := -1, ""
+	cmd := verb(configFlag|jsonFlag, &cobra.Command{
+		Use:   "replay [--config FILE] [--base DIR]",
 		Short: "Compute all rankings again from the topics alone, and compare them byte by byte",
 		Long: `Compute the rankings of a group again, from its topics and the headers of its rankings, and compare each with the logged one,
 byte by byte. It only reads topics, in no group: workers go on undisturbed.
@@ -65,37 +60,27 @@ ranking has recorded yet.
 All partitions are replayed, since they learn from each other. Exit code 1 if a ranking is different.`,
 		Example: `  ranker-worker replay --config worker.yaml
   ranker-worker replay --config worker.yaml --partition 3 --json`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := runReplay(cmd, file, base)
+	}, func(c *call) error {
+		return c.withTopics(base, func(topics *audit.Topics) error {
+			r, err := replayAll(c.ctx, topics, c.say)
 			if err != nil {
 				return err
 			}
+			if only >= len(r.Partitions) {
+				return usageError{fmt.Errorf("--partition: the topics have %d", len(r.Partitions))}
+			}
 			if only >= 0 {
-				if only >= len(r.Partitions) {
-					return usageError{fmt.Errorf("--partition: the topics have %d", len(r.Partitions))}
-				}
 				r.Partitions = r.Partitions[only : only+1]
 			}
 			r.add()
-			if asJSON {
-				err = printJSON(cmd.OutOrStdout(), r)
-			} else {
-				err = r.print(cmd.OutOrStdout())
+			if err := c.show(r, r.print); err != nil || r.Different == 0 {
+				return err
 			}
-			if err == nil && r.Different > 0 {
-				err = notTheSame
-			}
-			return err
-		},
-	}
-	f := cmd.Flags()
-	f.StringVarP(&file, "config", "c", "", "the configuration `FILE`, as the workers have it")
-	_ = cmd.MarkFlagRequired("config")
-	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
-	f.IntVar(&only, "partition", -1, "report partition `N` alone (default: all)")
+			return notTheSame
+		})
+	})
+	cmd.Flags().IntVar(&only, "partition", -1, "report partition `N` alone (default: all)")
 	baseFlag(cmd, &base)
-	f.BoolVar(&asJSON, "json", false, "print one JSON document on stdout")
 	return cmd
 }
 
@@ -104,15 +89,13 @@ func baseFlag(cmd *cobra.Command, base *string) {
 	_ = cmd.MarkFlagDirname("base")
 }
 
-// withTopics calls do with the topics of a configuration, until the first SIGINT or SIGTERM. say receives progress.
-func withTopics(cmd *cobra.Command, file, base string, do func(ctx context.Context, topics *audit.Topics, say func(string)) error) error {
-	cfg, err := loadText(cmd, file)
+// withTopics calls do with the configuration's topics, from their beginning or from a base.
+func (c *call) withTopics(base string, do func(*audit.Topics) error) error {
+	cfg, err := c.load()
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	topics, err := audit.Open(ctx, cfg)
+	topics, err := audit.Open(c.ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -122,17 +105,7 @@ func withTopics(cmd *cobra.Command, file, base string, do func(ctx context.Conte
 			return err
 		}
 	}
-	p := &slowProgress{w: cmd.ErrOrStderr(), live: isTerminal(cmd.ErrOrStderr()), began: time.Now()}
-	defer p.end()
-	return do(ctx, topics, p.say)
-}
-
-func runReplay(cmd *cobra.Command, file, base string) (r *replayReport, err error) {
-	err = withTopics(cmd, file, base, func(ctx context.Context, topics *audit.Topics, say func(string)) error {
-		r, err = replayAll(ctx, topics, say)
-		return err
-	})
-	return r, err
+	return do(topics)
 }
 
 func replayAll(ctx context.Context, topics *audit.Topics, say func(string)) (*replayReport, error) {
@@ -172,31 +145,22 @@ func (r *replayReport) add() {
 	}
 }
 
-func (r *replayReport) print(w io.Writer) error {
+func (r *replayReport) print(w io.Writer) {
 	notExact := int64(0)
 	for _, n := range r.NotExact {
 		notExact += n
 	}
-	if _, err := fmt.Fprintf(w, "%s: %d identical, %d different, %d not exact\n", plural.N(r.Rankings, "ranking"), r.Identical, r.Different, notExact); err != nil {
-		return err
-	}
+	fmt.Fprintf(w, "%s: %d identical, %d different, %d not exact\n", plural.N(r.Rankings, "ranking"), r.Identical, r.Different, notExact)
 	for _, why := range slices.Sorted(maps.Keys(r.NotExact)) {
-		if _, err := fmt.Fprintf(w, "  not exact: %d, %s\n", r.NotExact[why], why); err != nil {
-			return err
-		}
+		fmt.Fprintf(w, "  not exact: %d, %s\n", r.NotExact[why], why)
 	}
 	if r.LeftOut > 0 {
-		if _, err := fmt.Fprintf(w, "%d of those not exact because of a gap in an owner's replay log\n", r.LeftOut); err != nil {
-			return err
-		}
+		fmt.Fprintf(w, "%d of those not exact because of a gap in an owner's replay log\n", r.LeftOut)
 	}
 	for i := range r.Partitions {
 		if d := r.Partitions[i].First; d != nil {
-			if _, err := fmt.Fprintf(w, "first difference of partition %d: %q, at offset %d of the rankings\n  is     %s\n  again  %s\n",
-				r.Partitions[i].Partition, d.ID, d.Offset, d.Is, d.Again); err != nil {
-				return err
-			}
+			fmt.Fprintf(w, "first difference of partition %d: %q, at offset %d of the rankings\n  is     %s\n  again  %s\n",
+				r.Partitions[i].Partition, d.ID, d.Offset, d.Is, d.Again)
 		}
 	}
-	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -71,6 +70,7 @@ func newRootCommand(stdin io.Reader, stdout, stderr io.Writer) (root *cobra.Comm
 		Long: `ranker-worker reads impressions from Kafka, answers each with a ranking, joins the selections and payoffs
 that follow minutes to weeks later, and learns which rankings pay. Its state is checkpointed in Redis.
 
+A command reads the configuration of --config FILE, else of RANKER_CONFIG, else worker.yaml in the working directory.
 Exit codes: 0 done; 1 it failed, or faults were found; 2 the command line is wrong; 3 evaluate or lift has no answer.`,
 		Example: `  ranker-worker demo
   ranker-worker lint --print worker.yaml
@@ -131,41 +131,4 @@ func prepare(cmd *cobra.Command, began *bool) {
 	for _, c := range cmd.Commands() {
 		prepare(c, began)
 	}
-}
-
-// configFlag adds the flag of the configuration file, which may also be an argument.
-func configFlag(cmd *cobra.Command, file *string) {
-	const name = "config"
-	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 1 && !cmd.Flags().Changed(name) {
-			return cmd.Flags().Set(name, args[0])
-		}
-		return cobra.NoArgs(cmd, args)
-	}
-	cmd.Flags().StringVarP(file, name, "c", "", "the configuration `FILE`")
-	// Neither can fail: the flag has just been made.
-	_ = cmd.MarkFlagRequired(name)
-	_ = cmd.MarkFlagFilename(name, "yaml", "yml")
-}
-
-// loadConfig reads a configuration with the files that it names, and prints its warnings to stderr. The error, if any, is of type
-// config.Faults.
-func loadConfig(cmd *cobra.Command, file string) (*config.Config, error) {
-	return loadBy(cmd, file, config.KafkaFiles, config.RedisFiles)
-}
-
-// loadText is loadConfig without the named files, which may be missing while they are renewed, or belong to another machine.
-func loadText(cmd *cobra.Command, file string) (*config.Config, error) {
-	return loadBy(cmd, file)
-}
-
-func loadBy(cmd *cobra.Command, file string, files ...config.Files) (*config.Config, error) {
-	cfg, warnings, err := config.LoadFile(file, os.LookupEnv, files...)
-	if err != nil {
-		return nil, err
-	}
-	for _, w := range warnings {
-		fmt.Fprintln(cmd.ErrOrStderr(), w)
-	}
-	return cfg, nil
 }

@@ -192,6 +192,31 @@ func TestConfigWithoutItsFlag(t *testing.T) {
 	}
 }
 
+// TestConfigByDefault is that of RANKER_CONFIG, else worker.yaml; without both, the command line is wrong.
+func TestConfigByDefault(t *testing.T) {
+	inFile(t, "other.yaml", "kafka: 1\nredis: 2\nlearners: 3\n")
+	verbs := [][]string{{"run"}, {"serve"}, {"topics"}, {"health"}, {"generate"}, {"lift"}, {"replay"}, {"explain", "i-1"}, {"dlq", "tail"},
+		{"dlq", "show", "payoffs/1/2"}, {"dlq", "replay"}, {"state", "inspect"}, {"state", "export"}, {"state", "reset", "--learner", "l"}}
+	each := func(code int, says string) {
+		for _, verb := range verbs {
+			got := run(t, "", verb...)
+			assert.Equal(t, code, got.code, "%s %s", verb, got.errOut)
+			assert.Contains(t, got.errOut, says, verb)
+		}
+	}
+	each(exitUsage, "no configuration: give --config FILE, or set RANKER_CONFIG")
+	t.Setenv("RANKER_CONFIG", "other.yaml")
+	each(exitFault, "other.yaml:1: kafka: must be a mapping")
+	t.Setenv("RANKER_CONFIG", "")
+	require.NoError(t, os.Rename("other.yaml", "worker.yaml"))
+	verbs = append(verbs, []string{"evaluate"})
+	each(exitFault, "worker.yaml:1: kafka: must be a mapping")
+	t.Setenv("RANKER_CONFIG", "none.yaml")
+	each(exitFault, "none.yaml: cannot be read")
+	assert.Contains(t, run(t, "", "topics", "--config", "worker.yaml").errOut, "worker.yaml:1", "the flag wins")
+	assert.Contains(t, run(t, "", "doctor").out, "none.yaml")
+}
+
 // TestEveryCommandHasHelp with a sentence and an example.
 func TestEveryCommandHasHelp(t *testing.T) {
 	root, _ := newRootCommand(nil, io.Discard, io.Discard)

@@ -25,9 +25,8 @@ import (
 )
 
 func newRunCommand() *cobra.Command {
-	var file string
-	cmd := &cobra.Command{
-		Use:   "run --config FILE",
+	return verb(configFlag, &cobra.Command{
+		Use:   "run [--config FILE]",
 		Short: "Rank impressions and learn from payoffs, until stopped",
 		Long: `Run the worker: join the consumer group, rank the impressions of its partitions, join selections and payoffs, and learn.
 
@@ -39,20 +38,15 @@ SIGHUP reads the configuration again, and never ends the worker. log.level appli
 passwords or ca_files changed, the worker drains and continues with them, within about a second. Other changes are logged,
 and need a restart. Files of passwords, tokens and client certificates need no signal: each connection reads them again.`,
 		Example: "  ranker-worker run --config worker.yaml",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runWorker(cmd, file)
-		},
-	}
-	configFlag(cmd, &file)
-	return cmd
+	}, runWorker)
 }
 
-func runWorker(cmd *cobra.Command, file string) error {
-	cfg, err := loadConfig(cmd, file)
+func runWorker(c *call) error {
+	cfg, err := c.load(config.KafkaFiles, config.RedisFiles)
 	if err != nil {
 		return err
 	}
-	level, log := logOf(cmd, cfg)
+	level, log := logOf(c, cfg)
 	version, registry := processMetrics()
 	options := app.Options{Logger: log, Version: version.Version}
 	if failpoint.Enabled {
@@ -62,14 +56,12 @@ func runWorker(cmd *cobra.Command, file string) error {
 	if err != nil {
 		return err
 	}
-	defer onHangup(func() { reload(a, file, level, log, config.KafkaFiles, config.RedisFiles) })()
-	drain, force, stop := signals(cmd.Context(), func(s os.Signal) {
-		log.Info("draining; a second signal stops at once", "signal", s.String())
-	})
+	defer onHangup(func() { reload(a, c.file, level, log, config.KafkaFiles, config.RedisFiles) })()
+	drain, force, stop := signals(c.cmd.Context(), log)
 	defer stop()
 	if cfg.HTTP.Listen == "" {
 		sayStart(log, cfg, version, "nowhere")
-		return whatIsMissing(a.Run(drain, force), file)
+		return whatIsMissing(a.Run(drain, force), c.file)
 	}
 	serves := stream.ServerConfig{Listen: cfg.HTTP.Listen, Pprof: cfg.HTTP.Pprof,
 		Registry: prometheus.Gatherers{registry, a}, Unready: a.Unready, Dead: a.Dead, Version: version, Logger: log}
@@ -83,7 +75,7 @@ func runWorker(cmd *cobra.Command, file string) error {
 	sayStart(log, cfg, version, server.Addr())
 	served := make(chan error, 1)
 	go func() { served <- server.Serve() }()
-	err = whatIsMissing(a.Run(drain, force), file)
+	err = whatIsMissing(a.Run(drain, force), c.file)
 	shutdown, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	err = errors.Join(err, server.Shutdown(shutdown))
@@ -94,10 +86,10 @@ func runWorker(cmd *cobra.Command, file string) error {
 }
 
 // logOf returns the log of `run` and `serve`, and the variable that sets its level.
-func logOf(cmd *cobra.Command, cfg *config.Config) (*slog.LevelVar, *slog.Logger) {
+func logOf(c *call, cfg *config.Config) (*slog.LevelVar, *slog.Logger) {
 	level := new(slog.LevelVar)
 	level.Set(cfg.Log.Least())
-	return level, cfg.Log.Logger(cmd.ErrOrStderr(), level)
+	return level, cfg.Log.Logger(c.errOut(), level)
 }
 
 func processMetrics() (build, *prometheus.Registry) {
@@ -124,8 +116,8 @@ func whatIsMissing(err error, file string) error {
 	return err
 }
 
-// signals returns two contexts: drain is done at the first SIGINT or SIGTERM, or with ctx; force at the second.
-func signals(ctx context.Context, first func(os.Signal)) (drain, force context.Context, stop func()) {
+// signals returns two contexts: drain is done at the first SIGINT or SIGTERM, which is logged, or with ctx; force at the second.
+func signals(ctx context.Context, log *slog.Logger) (drain, force context.Context, stop func()) {
 	got := make(chan os.Signal, 2)
 	signal.Notify(got, os.Interrupt, syscall.SIGTERM)
 	drain, cancelDrain := context.WithCancel(ctx)
@@ -134,7 +126,7 @@ func signals(ctx context.Context, first func(os.Signal)) (drain, force context.C
 	go func() {
 		select {
 		case s := <-got:
-			first(s)
+			log.Info("draining; a second signal stops at once", "signal", s.String())
 			cancelDrain()
 		case <-done:
 			return

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"os"
-
 	"github.com/spf13/cobra"
 
 	"github.com/ranker-worker/ranker-worker/config"
@@ -13,9 +11,8 @@ import (
 )
 
 func newServeCommand() *cobra.Command {
-	var file string
-	cmd := &cobra.Command{
-		Use:   "serve --config FILE",
+	return verb(configFlag, &cobra.Command{
+		Use:   "serve [--config FILE]",
 		Short: "Take impressions, selections and payoffs over HTTP, and answer with rankings",
 		Long: `Take records over HTTP, for clients that do not speak Kafka: POST /v1/rank answers an impression with its ranking,
 /v1/selections and /v1/payoffs take the records that follow, GET /v1/rankings/{id} repeats a ranking. Records are those of
@@ -29,20 +26,15 @@ serve.key_file. SIGHUP reads the tokens and log.level again. The first SIGINT or
 		Example: `  ranker-worker serve --config worker.yaml
   curl --json '{"impression_id":"i-1","candidates":[{"item":"a","utility":0.1},{"item":"b","utility":0.7}]}' \
     http://127.0.0.1:8081/v1/rank`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runServe(cmd, file)
-		},
-	}
-	configFlag(cmd, &file)
-	return cmd
+	}, runServe)
 }
 
-func runServe(cmd *cobra.Command, file string) error {
-	cfg, err := loadBy(cmd, file, config.KafkaFiles, config.ServeFiles)
+func runServe(c *call) error {
+	cfg, err := c.load(config.KafkaFiles, config.ServeFiles)
 	if err != nil {
 		return err
 	}
-	level, log := logOf(cmd, cfg)
+	level, log := logOf(c, cfg)
 	version, registry := processMetrics()
 	b, err := app.NewBroker(cfg)
 	if err != nil {
@@ -60,7 +52,7 @@ func runServe(cmd *cobra.Command, file string) error {
 	}
 	defer onHangup(func() {
 		d.Reload()
-		reload(fixed{cfg}, file, level, log, config.KafkaFiles, config.ServeFiles)
+		reload(fixed{cfg}, c.file, level, log, config.KafkaFiles, config.ServeFiles)
 	})()
 	s, err := serve.Listen(d, stream.ServerConfig{Registry: registry, Unready: d.Unready, Version: version, Logger: log})
 	if err != nil {
@@ -68,9 +60,7 @@ func runServe(cmd *cobra.Command, file string) error {
 	}
 	log.Info("ranker-worker serves", "version", version.String(), "group", cfg.Kafka.Group, "listens", s.Addr(), "tls",
 		cfg.Serve.CertFile != "", "tokens", cfg.Serve.TokensFile != "")
-	drain, force, stop := signals(cmd.Context(), func(s os.Signal) {
-		log.Info("draining; a second signal stops at once", "signal", s.String())
-	})
+	drain, force, stop := signals(c.cmd.Context(), log)
 	defer stop()
 	return s.Run(drain, force)
 }

@@ -2,23 +2,19 @@ package main
 
 import (
 	"bytes"
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
-	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/lab"
 	"github.com/ranker-worker/ranker-worker/internal/plotting"
+	"github.com/ranker-worker/ranker-worker/internal/plural"
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
@@ -27,13 +23,12 @@ type simulation struct {
 	settings   lab.Settings
 	scenario   string
 	lateness   string
-	asJSON     bool
 	plot       string
 }
 
 func newSimulateCommand() *cobra.Command {
 	var s simulation
-	cmd := &cobra.Command{
+	cmd := verb(jsonFlag, &cobra.Command{
 		Use:   "simulate [--policy P,…] [--delay D,…] [--scenario S]",
 		Short: "The regret laboratory: compare policies on simulated users",
 		Long: `Play policies, with the worker's code, against simulated users whose payoffs are known, and show the regret: the payoff lost
@@ -50,9 +45,7 @@ otherwise.`,
   ranker-worker simulate --policy osmd,ftrl --scenario switching --payoff-delay 1000 --max-instances 0,1 --runs 64
   ranker-worker simulate --policy elimination --radius paper --scenario blocks --horizon 1000000 --plot regret.svg
   ranker-worker simulate --scenario stationary --payoff-delay geometric:500 --json | jq '.[].regret'`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return s.run(cmd) },
-	}
+	}, s.run)
 	f := cmd.Flags()
 	f.StringSliceVar(&s.settings.Policies, "policy", nil, "policies, with commas between (default: the configuration's)")
 	f.StringSliceVar(&s.settings.Delays, "delay", nil, "delay handlings, with commas between (default: for each policy the configuration's)")
@@ -85,7 +78,6 @@ otherwise.`,
 	f.StringSliceVar(&s.settings.Clock, "clock", nil, "turns of the clock by which items may pay differently, as in the configuration: hour, weekday")
 	f.BoolVar(&s.settings.Age, "age", false, "items' payoffs may change with their age, as in the configuration")
 	f.IntVar(&s.experiment.Cores, "cores", 0, "how many runs at once, which changes no result (default: all processors)")
-	f.BoolVar(&s.asJSON, "json", false, "print one JSON document on stdout")
 	f.StringVar(&s.plot, "plot", "", "draw the regret curves, with names and final values at their ends, to `FILE`.svg, for light and dark pages, or .png")
 	return cmd
 }
@@ -106,32 +98,25 @@ func policyLines() string {
 	return b.String()
 }
 
-func (s *simulation) run(cmd *cobra.Command) error {
-	combinations, notes, err := s.prepare(cmd)
+func (s *simulation) run(c *call) error {
+	combinations, notes, err := s.prepare(c.cmd)
 	for _, n := range notes {
-		fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", n)
+		fmt.Fprintf(c.errOut(), "note: %s\n", n)
 	}
 	if err != nil {
 		return err
 	}
-	ctx, _, stop := signals(cmd.Context(), func(os.Signal) {})
-	defer stop()
-	show := followSimulation(cmd.ErrOrStderr(), &s.experiment)
-	results, err := lab.Run(ctx, &s.experiment, combinations)
-	show.stop()
+	s.experiment.Progress = func(done, total int64) {
+		c.sayShare(plural.N(total, "impression"), float64(done)/float64(total), c.began)
+	}
+	results, err := lab.Run(c.ctx, &s.experiment, combinations)
 	if err != nil {
 		return fmt.Errorf("the simulation did not end: %w", err)
 	}
-	if s.plot != "" {
-		err := drawPlot(s.plot, func(w io.Writer, format string) error { return lab.Plot(w, format, results) })
-		if err != nil {
-			return err
-		}
+	if err := drawPlot(s.plot, func(w io.Writer, format string) error { return lab.Plot(w, format, results) }); err != nil {
+		return err
 	}
-	if s.asJSON {
-		return json.NewEncoder(cmd.OutOrStdout()).Encode(results)
-	}
-	return printResults(cmd.OutOrStdout(), &s.experiment, results)
+	return c.show(results, func(w io.Writer) { printResults(w, &s.experiment, results) })
 }
 
 // prepare reads the flags. Faults name their flag.
@@ -190,7 +175,11 @@ func plotFile(file string) error {
 	return nil
 }
 
+// drawPlot writes a plot to a file; "" is none.
 func drawPlot(file string, draw func(w io.Writer, format string) error) error {
+	if file == "" {
+		return nil
+	}
 	format, err := plotting.Format(file)
 	if err != nil {
 		return err
@@ -205,12 +194,11 @@ func drawPlot(file string, draw func(w io.Writer, format string) error) error {
 	return nil
 }
 
-func printResults(w io.Writer, e *lab.Experiment, results []*lab.Result) error {
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "Scenario %s: %d items, %d impressions, %s, %d runs, seed %d.\n\n", e.Scenario, e.Items, e.Horizon, e.Late(),
-		e.Runs, e.Seed)
-	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "policy\tdelay\tsilence\tinstances\tutilities\tpayoff\tregret\t± stderr\tdeviation\tupper bound\tlower bound\timpressions/s\t")
+func printResults(w io.Writer, e *lab.Experiment, results []*lab.Result) {
+	fmt.Fprintf(w, "Scenario %s: %d items, %d impressions, %s, %s, seed %d.\n\n", e.Scenario, e.Items, e.Horizon, e.Late(),
+		plural.N(e.Runs, "run"), e.Seed)
+	var t table
+	t.row("policy\tdelay\tsilence\tinstances\tutilities\tpayoff\tregret\t± stderr\tdeviation\tupper bound\tlower bound\timpressions/s")
 	for _, r := range results {
 		instances := "-"
 		if r.MaxInstances != nil {
@@ -220,110 +208,49 @@ func printResults(w io.Writer, e *lab.Experiment, results []*lab.Result) error {
 		if r.Drift > 0 {
 			silence += fmt.Sprintf(", drift %g", r.Drift)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%.4f\t%.1f\t%s\t%s\t%s\t%s\t%.2gM\t\n", r.Policy, r.Delay, silence, instances, r.Utilities,
-			r.Payoff, r.Regret.Mean, optional(r.Regret.Stderr, "%.1f"), optional(r.Regret.SD, "%.0f"), optional(r.Bound, "%.0f"), optional(r.LowerBound, "%.0f"),
+		t.row("%s\t%s\t%s\t%s\t%s\t%.4f\t%.1f\t%s\t%s\t%s\t%s\t%.2gM", r.Policy, r.Delay, silence, instances, r.Utilities,
+			r.Payoff, r.Regret.Mean, figure("%.1f", r.Regret.Stderr), figure("%.0f", r.Regret.SD), figure("%.0f", r.Bound), figure("%.0f", r.LowerBound),
 			float64(r.Runs)*float64(r.Horizon)/r.Seconds/1e6)
 	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	fmt.Fprintf(&b, "\nPayoffs are per impression; the best rankings have %.4f.\n", results[0].Best)
-	if err := printBurnIns(&b, results); err != nil {
-		return err
-	}
+	t.write(w, "")
+	fmt.Fprintf(w, "\nPayoffs are per impression; the best rankings have %.4f.\n", results[0].Best)
+	printBurnIns(w, results)
 	if e.Noise > 0 {
-		printUserModel(&b, results)
+		printUserModel(w, results)
 	}
-	_, err := w.Write(b.Bytes())
-	return err
 }
 
 // printBurnIns splits the regret of learners that had to estimate the order of utilities.
-func printBurnIns(b *bytes.Buffer, results []*lab.Result) error {
-	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	any := false
+func printBurnIns(w io.Writer, results []*lab.Result) {
+	var t table
 	for _, r := range results {
-		if r.BurnIn == nil {
+		x := r.BurnIn
+		if x == nil {
 			continue
 		}
-		if !any {
-			fmt.Fprintln(b, "\nFor learners that find the order of utilities: during the burn-in, and after it:")
-			fmt.Fprintln(b)
-			fmt.Fprintln(t, "policy\tdelay\tutilities\timpressions\t± stderr\tregret in them\t± stderr\tregret after\t± stderr\tunfinished\t")
+		if t.rows == nil {
+			fmt.Fprint(w, "\nFor learners that find the order of utilities: during the burn-in, and after it:\n\n")
+			t.row("policy\tdelay\tutilities\timpressions\t± stderr\tregret in them\t± stderr\tregret after\t± stderr\tunfinished")
 		}
-		any = true
-		x := r.BurnIn
-		fmt.Fprintf(t, "%s\t%s\t%s\t%.1f\t%s\t%.1f\t%s\t%.1f\t%s\t%d\t\n", r.Policy, r.Delay, r.Utilities, x.Impressions.Mean,
-			optional(x.Impressions.Stderr, "%.1f"), x.During.Mean, optional(x.During.Stderr, "%.1f"), x.After.Mean,
-			optional(x.After.Stderr, "%.1f"), x.Unfinished)
+		t.row("%s\t%s\t%s\t%.1f\t%s\t%.1f\t%s\t%.1f\t%s\t%d", r.Policy, r.Delay, r.Utilities, x.Impressions.Mean,
+			figure("%.1f", x.Impressions.Stderr), x.During.Mean, figure("%.1f", x.During.Stderr), x.After.Mean,
+			figure("%.1f", x.After.Stderr), x.Unfinished)
 	}
-	return t.Flush()
+	t.write(w, "")
 }
 
-func printUserModel(b *bytes.Buffer, results []*lab.Result) {
-	fmt.Fprintln(b)
+func printUserModel(w io.Writer, results []*lab.Result) {
+	fmt.Fprintln(w)
 	for _, r := range results {
 		x := r.UserModel
 		if x == nil {
 			continue
 		}
-		fmt.Fprintf(b, "%s: selections: %d, of them below a better item: %d", r.Policy, x.Selections, x.Blocked)
+		fmt.Fprintf(w, "%s: selections: %d, of them below a better item: %d", r.Policy, x.Selections, x.Blocked)
 		if x.Blocked < lab.FewBlocked {
-			fmt.Fprintln(b, ": too few to estimate how many users select any item within their window.")
+			fmt.Fprintln(w, ": too few to estimate how many users select any item within their window.")
 		} else {
-			fmt.Fprintf(b, ": so %.1f %% of users select any item within their window.\n", 100*x.Noise)
+			fmt.Fprintf(w, ": so %.1f %% of users select any item within their window.\n", 100*x.Noise)
 		}
 	}
-}
-
-func optional(x *float64, format string) string {
-	if x == nil {
-		return "-"
-	}
-	return fmt.Sprintf(format, *x)
-}
-
-type simulationProgress struct {
-	end  context.CancelFunc
-	done chan struct{}
-}
-
-func followSimulation(w io.Writer, e *lab.Experiment) *simulationProgress {
-	ctx, cancel := context.WithCancel(context.Background())
-	p := &simulationProgress{end: cancel, done: make(chan struct{})}
-	if !isTerminal(w) {
-		close(p.done)
-		return p
-	}
-	var now, total atomic.Int64
-	e.Progress = func(d, t int64) {
-		now.Store(d)
-		total.Store(t)
-	}
-	go func() {
-		defer close(p.done)
-		tick := time.NewTicker(200 * time.Millisecond)
-		defer tick.Stop()
-		for began := time.Now(); ; {
-			select {
-			case <-ctx.Done():
-				fmt.Fprint(w, "\r\x1b[K")
-				return
-			case <-tick.C:
-				d, t := now.Load(), total.Load()
-				if d == 0 {
-					continue
-				}
-				elapsed := time.Since(began)
-				left := time.Duration(float64(elapsed) * float64(t-d) / float64(d)).Round(time.Second)
-				fmt.Fprintf(w, "\r\x1b[K%3d%% of %d impressions, %.1f million a second, %v left", 100*d/t, t, float64(d)/elapsed.Seconds()/1e6, left)
-			}
-		}
-	}()
-	return p
-}
-
-func (p *simulationProgress) stop() {
-	p.end()
-	<-p.done
 }

@@ -27,7 +27,7 @@ type sized struct {
 func newSizeCommand() *cobra.Command {
 	s := sized{workload: sizing.Standard()}
 	w := s.workload
-	cmd := &cobra.Command{
+	cmd := verb(0, &cobra.Command{
 		Use:   "size [--rate N] [--selected 5%] [--horizon 7d] [--items N] [--config FILE]",
 		Short: "Estimate resources: Redis' memory, the workers' memory and cores, Kafka's disks",
 		Long: `Estimate the resources of a group of workers: Redis' memory and load, each worker's memory and the cores of all, and
@@ -42,9 +42,7 @@ name none. Flags override them. If several learners share the traffic, run it fo
 		Example: `  ranker-worker size --rate 1000 --selected 5% --horizon 7d --items 200000
   ranker-worker size --rate 20000 --partitions 64 --workers 8 --policy robust
   ranker-worker size --config worker.yaml --rate 300`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return s.run(cmd) },
-	}
+	}, s.run)
 	f := cmd.Flags()
 	f.Float64Var(&w.Rate, "rate", w.Rate, "impressions a second")
 	f.IntVar(&w.Candidates, "candidates", w.Candidates, "candidates of an impression")
@@ -67,23 +65,23 @@ name none. Flags override them. If several learners share the traffic, run it fo
 	return cmd
 }
 
-func (s *sized) run(cmd *cobra.Command) error {
+func (s *sized) run(c *call) error {
 	w := s.workload
 	given := *w
-	cfg, learner, err := s.configuration(cmd)
+	cfg, learner, err := s.configuration(c)
 	if err != nil {
 		return err
 	}
 	w.Configure(cfg, learner)
 	// A flag wins over the configuration. Defaults of flags count only without one.
-	counts := func(name string) bool { return s.file == "" || cmd.Flags().Changed(name) }
+	counts := func(name string) bool { return s.file == "" || c.cmd.Flags().Changed(name) }
 	if counts("horizon") {
 		w.PayoffHorizon = given.PayoffHorizon
 	}
 	if counts("selection-timeout") {
 		w.SelectionTimeout = given.SelectionTimeout
 	}
-	if w.PaidAfter = w.PayoffHorizon / 2; cmd.Flags().Changed("paid-after") {
+	if w.PaidAfter = w.PayoffHorizon / 2; c.cmd.Flags().Changed("paid-after") {
 		w.PaidAfter = given.PaidAfter
 	}
 	if err := s.texts(counts("remember")); err != nil {
@@ -92,11 +90,11 @@ func (s *sized) run(cmd *cobra.Command) error {
 	if err := w.Validate(); err != nil {
 		return usageError{err}
 	}
-	return sizing.Write(cmd.OutOrStdout(), w, sizing.NewEstimate(w))
+	return sizing.Write(c.out(), w, sizing.NewEstimate(w))
 }
 
 // configuration returns the file's, or a default one with a learner of the given policy.
-func (s *sized) configuration(cmd *cobra.Command) (*config.Config, *config.Learner, error) {
+func (s *sized) configuration(c *call) (*config.Config, *config.Learner, error) {
 	if s.file == "" {
 		k := policy.KindOf(s.policy)
 		if k == nil {
@@ -113,17 +111,19 @@ func (s *sized) configuration(cmd *cobra.Command) (*config.Config, *config.Learn
 		}
 		return cfg, cfg.DefaultLearner(), nil
 	}
-	cfg, err := loadText(cmd, s.file)
+	c.file = s.file
+	cfg, err := c.load()
 	if err != nil {
 		return nil, nil, err
 	}
-	for i := range cfg.Learners {
-		if l := &cfg.Learners[i]; l.Name == s.learner || s.learner == "" && l.Default {
+	if s.learner == "" {
+		if l := cfg.DefaultLearner(); l != nil {
 			return cfg, l, nil
 		}
-	}
-	if s.learner == "" {
 		return nil, nil, usageError{fmt.Errorf("%s has no default learner: name one with --learner", s.file)}
+	}
+	if l := cfg.Learner(s.learner); l != nil {
+		return cfg, l, nil
 	}
 	return nil, nil, usageError{fmt.Errorf("%s has no learner %q", s.file, s.learner)}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -10,12 +11,9 @@ import (
 )
 
 func newBaseCommand() *cobra.Command {
-	var (
-		flags stateFlags
-		dir   string
-	)
-	cmd := &cobra.Command{
-		Use:   "base --config FILE --out DIR",
+	var dir string
+	cmd := toolVerb(&cobra.Command{
+		Use:   "base [--config FILE] --out DIR",
 		Short: "Copy the whole state, for replays of topics that have lost their beginning",
 		Long: `Write the stored state to a new directory, a file for each partition. replay and explain begin with it (--base DIR) if the
 topics have lost earlier records: take one every day, and keep those that are younger than the topics' retention.
@@ -29,25 +27,15 @@ policies robust and egreedy, utilities: sorted or social, silence: waits) are ex
 		Example: `  ranker-worker state base --config worker.yaml --out bases/2026-11-23
   ranker-worker replay --config worker.yaml --base bases/2026-11-23`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withTool(cmd, flags.file, func(tool *admin.Tool) error {
-				r, err := tool.TakeBase(cmd.Context(), dir)
-				if err != nil {
-					return err
-				}
-				if flags.json {
-					return printJSON(cmd.OutOrStdout(), r)
-				}
-				entries := 0
-				for i := range r.Partitions {
-					entries += r.Partitions[i].Entries
-				}
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, entries: %d.\n", r.Dir, plural.N(len(r.Partitions), "partition"), entries)
-				return err
-			})
-		},
-	}
-	flags.add(cmd)
+	}, func(c *call, tool *admin.Tool) (*admin.BaseReport, error) {
+		return tool.TakeBase(c.ctx, dir)
+	}, func(w io.Writer, r *admin.BaseReport) {
+		entries := 0
+		for i := range r.Partitions {
+			entries += r.Partitions[i].Entries
+		}
+		fmt.Fprintf(w, "%s: %s, entries: %d.\n", r.Dir, plural.N(len(r.Partitions), "partition"), entries)
+	})
 	cmd.Flags().StringVarP(&dir, "out", "o", "", "write to this new `DIR`")
 	_ = cmd.MarkFlagRequired("out")
 	_ = cmd.MarkFlagDirname("out")

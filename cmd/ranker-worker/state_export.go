@@ -13,13 +13,9 @@ import (
 )
 
 func newExportCommand() *cobra.Command {
-	var (
-		flags   stateFlags
-		learner string
-		file    string
-	)
-	cmd := &cobra.Command{
-		Use:   "export --config FILE [--learner L] [--output FILE]",
+	var learner, file string
+	cmd := verb(configFlag|jsonFlag, &cobra.Command{
+		Use:   "export [--config FILE] [--learner L] [--output FILE]",
 		Short: "Write learners' statistics as JSON lines, for an import elsewhere",
 		Long: `Write learners' statistics as JSON lines: items with their payoffs, windows, BOLD's instances. It only reads, and can
 run beside workers. Work in progress is left out: impressions, waiting payoffs, holds.
@@ -28,29 +24,27 @@ The lines go to stdout, or with --output to a file, which is written completely 
 to stdout and --output is needed.`,
 		Example: `  ranker-worker state export --config worker.yaml > learned.jsonl
   ranker-worker state export --config worker.yaml --learner feed --output feed.jsonl --json`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if flags.json && file == "" {
-				return usageError{errors.New("--json needs --output: stdout cannot take both")}
-			}
-			return withTool(cmd, flags.file, func(tool *admin.Tool) error {
-				var r *admin.ExportReport
-				err := writeOut(cmd.OutOrStdout(), file, func(w io.Writer) (err error) {
-					r, err = tool.Export(cmd.Context(), learner, w)
-					return err
-				})
-				if err != nil {
-					return err
-				}
-				if flags.json {
-					return printJSON(cmd.OutOrStdout(), r)
-				}
-				_, err = fmt.Fprintf(cmd.ErrOrStderr(), "Exported %s of %s: %s, %s.\n", plural.N(len(r.Learners), "learner"),
-					plural.N(r.Partitions, "partition"), plural.N(r.Items, "item"), plural.N(r.Lines, "line"))
+	}, func(c *call) error {
+		if c.json && file == "" {
+			return usageError{errors.New("--json needs --output: stdout cannot take both")}
+		}
+		return c.withTool(func(tool *admin.Tool) error {
+			var r *admin.ExportReport
+			err := writeOut(c.out(), file, func(w io.Writer) (err error) {
+				r, err = tool.Export(c.ctx, learner, w)
 				return err
 			})
-		},
-	}
-	flags.add(cmd)
+			if err != nil {
+				return err
+			}
+			if c.json {
+				return c.show(r, nil)
+			}
+			_, err = fmt.Fprintf(c.errOut(), "Exported %s of %s: %s, %s.\n", plural.N(len(r.Learners), "learner"),
+				plural.N(r.Partitions, "partition"), plural.N(r.Items, "item"), plural.N(r.Lines, "line"))
+			return err
+		})
+	})
 	cmd.Flags().StringVar(&learner, "learner", "", "only the learner of this `NAME`")
 	cmd.Flags().StringVarP(&file, "output", "o", "", "write to this `FILE` in place of stdout")
 	return cmd
@@ -78,12 +72,11 @@ func writeOut(stdout io.Writer, file string, write func(io.Writer) error) error 
 
 func newImportCommand() *cobra.Command {
 	var (
-		flags stateFlags
-		q     admin.ImportQuery
-		file  string
+		q    admin.ImportQuery
+		file string
 	)
-	cmd := &cobra.Command{
-		Use:   "import --config FILE [--input FILE] [--learner L] [--as M]",
+	cmd := toolVerb(&cobra.Command{
+		Use:   "import [--config FILE] [--input FILE] [--learner L] [--as M]",
 		Short: "Add exported statistics to a learner",
 		Long: `Add the statistics of a learner in an export to a learner of this group, as if its payoffs had been fed here.
 Partition i of the export goes to partition i modulo the number of partitions here. The learner must have been
@@ -99,35 +92,21 @@ A group that has never run begins here, so that its first ranking uses the impor
 begins to read. A group that has run before and has lost its state is refused: see state rebuild.`,
 		Example: `  ranker-worker state import --config worker.yaml --input learned.jsonl
   ranker-worker state import --config worker.yaml --learner feed --as feed-v2 < learned.jsonl`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withTool(cmd, flags.file, func(tool *admin.Tool) error {
-				in := cmd.InOrStdin()
-				if file != "" {
-					f, err := os.Open(file)
-					if err != nil {
-						return err
-					}
-					defer f.Close()
-					in = f
-				}
-				r, err := tool.Import(cmd.Context(), in, q)
-				if err != nil {
-					return err
-				}
-				if flags.json {
-					return printJSON(cmd.OutOrStdout(), r)
-				}
-				for _, p := range r.Partitions {
-					if _, err := fmt.Fprintf(cmd.OutOrStdout(), "partition %d: added to learner %s: %s of %s\n",
-						p.Partition, r.Learner, plural.N(p.Payoffs, "payoff"), plural.N(p.Items, "item")); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-		},
-	}
-	flags.add(cmd)
+	}, func(c *call, tool *admin.Tool) (*admin.ImportReport, error) {
+		if file == "" {
+			return tool.Import(c.ctx, c.cmd.InOrStdin(), q)
+		}
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		return tool.Import(c.ctx, f, q)
+	}, func(w io.Writer, r *admin.ImportReport) {
+		for _, p := range r.Partitions {
+			fmt.Fprintf(w, "partition %d: added to learner %s: %s of %s\n", p.Partition, r.Learner, plural.N(p.Payoffs, "payoff"), plural.N(p.Items, "item"))
+		}
+	})
 	f := cmd.Flags()
 	f.StringVarP(&file, "input", "i", "", "read this `FILE` in place of stdin")
 	f.StringVar(&q.Learner, "learner", "", "the learner's `NAME` in the export; not needed where it has one only")

@@ -1,14 +1,13 @@
 package main
 
 import (
-	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,13 +19,12 @@ import (
 
 func newInspectCommand() *cobra.Command {
 	var (
-		flags      stateFlags
 		q          admin.InspectQuery
 		candidates string
 		items      int
 	)
-	cmd := &cobra.Command{
-		Use:   "inspect --config FILE [--learner L] [--partition P] [--candidates a:0.1,b:0.7]",
+	cmd := toolVerb(&cobra.Command{
+		Use:   "inspect [--config FILE] [--learner L] [--partition P] [--candidates a:0.1,b:0.7]",
 		Short: "Show learners' statistics, and explain the ranking of a list",
 		Long: `Show learners' statistics: payoffs, sums and means of items, selections in flight and their weight, QPM-D's queues, BOLD's
 instances, windows, and each partition's offsets and account. It only reads, with the code by which workers load their
@@ -43,27 +41,18 @@ Payoffs are scaled from the payoff range to 0..1.`,
 		Example: `  ranker-worker state inspect --config worker.yaml
   ranker-worker state inspect --config worker.yaml --learner feed --candidates film-1:0.1,film-2:0.7
   ranker-worker state inspect --config worker.yaml --partition 3 --json`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			var err error
-			if q.Candidates, err = parseCandidates(candidates); err != nil {
-				return usageError{fmt.Errorf("--candidates: %w", err)}
-			}
-			if q.Partition < -1 || items < 0 {
-				return usageError{fmt.Errorf("--partition and --items cannot be negative")}
-			}
-			return withTool(cmd, flags.file, func(tool *admin.Tool) error {
-				r, err := tool.Inspect(cmd.Context(), q)
-				switch {
-				case err != nil:
-					return err
-				case flags.json:
-					return printJSON(cmd.OutOrStdout(), r)
-				}
-				return printReport(cmd.OutOrStdout(), r, items)
-			})
-		},
+	}, func(c *call, tool *admin.Tool) (*admin.Report, error) {
+		return tool.Inspect(c.ctx, q)
+	}, func(w io.Writer, r *admin.Report) { printReport(w, r, items) })
+	cmd.PreRunE = func(*cobra.Command, []string) (err error) {
+		if q.Candidates, err = parseCandidates(candidates); err != nil {
+			return fmt.Errorf("--candidates: %w", err)
+		}
+		if q.Partition < -1 || items < 0 {
+			return errors.New("--partition and --items cannot be negative")
+		}
+		return nil
 	}
-	flags.add(cmd)
 	f := cmd.Flags()
 	f.StringVar(&q.Learner, "learner", "", "only the learner of this `NAME`")
 	f.Int32Var(&q.Partition, "partition", -1, "only this partition's own statistics")
@@ -102,17 +91,16 @@ func parseCandidates(text string) ([]admin.Candidate, error) {
 	return all, nil
 }
 
-func printReport(out io.Writer, r *admin.Report, items int) error {
-	w := bufio.NewWriter(out)
+func printReport(w io.Writer, r *admin.Report, items int) {
 	fmt.Fprintf(w, "Group %s\n\n", r.Group)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "partition\tcheckpoints\timpressions read\tpending\tpayoffs applied\tparked\twatermark\t")
+	var t table
+	t.row("partition\tcheckpoints\timpressions read\tpending\tpayoffs applied\tparked\twatermark")
 	for _, p := range r.Partitions {
 		a := p.Account
-		fmt.Fprintf(t, "%d\t%d\t%d\t%d\t%d\t%d\t%s\t\n", p.Partition, p.Sequence, a["impressions.read"], a["impressions.pending"],
+		t.row("%d\t%d\t%d\t%d\t%d\t%d\t%s", p.Partition, p.Sequence, a["impressions.read"], a["impressions.pending"],
 			a["payoffs.applied"], a["selections.parked"]+a["payoffs.parked"], p.Watermark)
 	}
-	t.Flush()
+	t.write(w, "")
 	for _, p := range r.Partitions {
 		for _, h := range p.History {
 			fmt.Fprintf(w, "partition %d, %s: %s %s %s\n", p.Partition, h.Time, h.Done, h.Learner, h.Detail)
@@ -124,7 +112,6 @@ func printReport(out io.Writer, r *admin.Report, items int) error {
 	for i := range r.Experiments {
 		printExperiment(w, &r.Experiments[i])
 	}
-	return w.Flush()
 }
 
 func printExperiment(w io.Writer, x *admin.ExperimentReport) {
@@ -133,20 +120,20 @@ func printExperiment(w io.Writer, x *admin.ExperimentReport) {
 		counted = "deadlines up to " + x.Counted + " are counted"
 	}
 	fmt.Fprintf(w, "\nExperiment %s, run %d, by %s: %s\n", x.Experiment, x.Run, x.By, counted)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "  arm\tunits\tpayoff\tlift\tat any look\t\t")
+	var t table
+	t.row("arm\tunits\tpayoff\tlift\tat any look\t")
 	for _, a := range x.Arms {
 		if a.Arm == x.Control {
-			fmt.Fprintf(t, "  %s\t%d\t%.4f\t\t\t control\t\n", a.Arm, a.Units, a.Payoff)
+			t.row("%s\t%d\t%.4f\t\t\tcontrol", a.Arm, a.Units, a.Payoff)
 			continue
 		}
 		verdict := a.Verdict
 		if a.OutOfService {
 			verdict = "out of service"
 		}
-		fmt.Fprintf(t, "  %s\t%d\t%.4f\t%+.4f\t[%+.4f, %+.4f]\t %s\t\n", a.Arm, a.Units, a.Payoff, a.Lift, a.Lower, a.Upper, verdict)
+		t.row("%s\t%d\t%.4f\t%+.4f\t[%+.4f, %+.4f]\t%s", a.Arm, a.Units, a.Payoff, a.Lift, a.Lower, a.Upper, verdict)
 	}
-	t.Flush()
+	t.write(w, "  ")
 }
 
 func printLearner(w io.Writer, l *admin.LearnerReport, items int) {
@@ -207,19 +194,19 @@ func printLearner(w io.Writer, l *admin.LearnerReport, items int) {
 	if l.Order != nil {
 		printOrder(w, l.Order, items)
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	var t table
 	share := func(text string) string { // of learners that count impressions
 		if l.Impressions == nil {
 			return ""
 		}
-		return text + "\t"
+		return "\t" + text
 	}
-	fmt.Fprintln(t, "  item\tpayoffs\tmean\tin flight\tsilence\twaiting\t"+share("on top\tselect"))
+	t.row("item\tpayoffs\tmean\tin flight\tsilence\twaiting%s", share("on top\tselect"))
 	for _, it := range l.Items[:min(items, len(l.Items))] {
-		fmt.Fprintf(t, "  %s\t%d\t%s\t%d\t%.2f\t%d\t%s\n", it.Item, it.Payoffs, number(it.Mean, "–"), it.InFlight, it.Silent, it.Waiting,
+		t.row("%s\t%d\t%s\t%d\t%.2f\t%d%s", it.Item, it.Payoffs, number(it.Mean, "–"), it.InFlight, it.Silent, it.Waiting,
 			share(fmt.Sprintf("%d\t%s", it.OnTop, number(it.Share, "–"))))
 	}
-	t.Flush()
+	t.write(w, "  ")
 	if more := len(l.Items) - items; more > 0 {
 		fmt.Fprintf(w, "  and %d more\n", more)
 	}
@@ -291,7 +278,7 @@ func printRanking(w io.Writer, r *admin.Ranking) {
 		fmt.Fprintf(w, "  Statistics are frozen until a payoff of %q comes.\n", r.OnHold)
 	}
 	printDivision(w, r.Division)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	var t table
 	share := func(c *admin.RankedCandidate) string { return "" }
 	head := ""
 	if slices.ContainsFunc(r.Candidates, func(c admin.RankedCandidate) bool { return c.Share != nil }) {
@@ -300,7 +287,7 @@ func printRanking(w io.Writer, r *admin.Ranking) {
 			return number(c.PerSelection, "–") + "\t" + number(c.Share, "–") + "\t" + number(c.PerImpression, "–") + "\t"
 		}
 	}
-	fmt.Fprintln(t, "  item\tutility\tpayoffs\tworth\t"+head+"mean\tinterval\tindex\tpropensity\t why")
+	t.row("item\tutility\tpayoffs\tworth\t%smean\tinterval\tindex\tpropensity\twhy", head)
 	for _, c := range r.Candidates {
 		why := "leads"
 		if !c.Leads {
@@ -320,10 +307,10 @@ func printRanking(w io.Writer, r *admin.Ranking) {
 		if c.Filled {
 			utility += " (median)"
 		}
-		fmt.Fprintf(t, "  %s\t%s\t%d\t%.2f\t%s%s\t%s\t%s\t%s\t %s\n", c.Item, utility, c.Payoffs, c.Worth, share(&c), number(c.Mean, "–"),
+		t.row("%s\t%s\t%d\t%.2f\t%s%s\t%s\t%s\t%s\t%s", c.Item, utility, c.Payoffs, c.Worth, share(&c), number(c.Mean, "–"),
 			interval, number(c.Index, "–"), number(c.Propensity, ""), why)
 	}
-	t.Flush()
+	t.write(w, "  ")
 	for i := range r.Candidates {
 		if c := &r.Candidates[i]; len(c.Adds) > 0 {
 			printAdds(w, c)

@@ -6,7 +6,6 @@ import (
 	"io"
 	"math"
 	"slices"
-	"text/tabwriter"
 
 	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/internal/admin"
@@ -14,12 +13,12 @@ import (
 
 func printFeatures(w io.Writer, all []admin.FeatureReport) {
 	fmt.Fprintln(w, "  by how much a payoff changes where a feature goes from the middle of its range to its end (in payoff ranges):")
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "  feature\tchange\tgive or take\t")
+	var t table
+	t.row("feature\tchange\tgive or take")
 	for _, f := range all {
-		fmt.Fprintf(t, "  %s\t%.4f\t%.4f\t\n", f.Feature, f.Effect, f.SD)
+		t.row("%s\t%.4f\t%.4f", f.Feature, f.Effect, f.SD)
 	}
-	t.Flush()
+	t.write(w, "  ")
 }
 
 // printDeviations prints the standard deviations of the effects on payoffs.

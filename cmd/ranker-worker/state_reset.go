@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -14,12 +13,11 @@ import (
 
 func newResetCommand() *cobra.Command {
 	var (
-		flags               stateFlags
 		learner, experiment string
 		yes                 bool
 	)
-	cmd := &cobra.Command{
-		Use:   "reset --config FILE (--learner L | --experiment X) [--yes]",
+	cmd := verb(configFlag|jsonFlag, &cobra.Command{
+		Use:   "reset [--config FILE] (--learner L | --experiment X) [--yes]",
 		Short: "Reset a learner or an experiment",
 		Long: `Reset a learner in all partitions: no items, no statistics. Use it for settings that do not fit the learned statistics,
 such as another payoff range.
@@ -34,61 +32,41 @@ It refuses while the group has live members. Without --yes it only shows what wo
 		Example: `  ranker-worker state export --config worker.yaml --learner feed > feed.jsonl
   ranker-worker state reset --config worker.yaml --learner feed --yes
   ranker-worker state reset --config worker.yaml --experiment feed --yes`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withTool(cmd, flags.file, func(tool *admin.Tool) error {
-				if experiment != "" {
-					return resetExperiment(cmd, tool, experiment, yes, flags.json)
-				}
-				r, err := tool.Reset(cmd.Context(), learner, yes)
-				if err != nil && !errors.Is(err, admin.ErrConfirm) {
-					return err
-				}
-				if flags.json {
-					return errors.Join(err, printJSON(cmd.OutOrStdout(), r))
-				}
-				return errors.Join(err, printReset(cmd.OutOrStdout(), r))
-			})
-		},
-	}
-	flags.add(cmd)
+	}, func(c *call) error {
+		return c.withTool(func(tool *admin.Tool) error {
+			if experiment != "" {
+				r, err := tool.ResetExperiment(c.ctx, experiment, yes)
+				return showReport(c, r, err, printExperimentReset)
+			}
+			r, err := tool.Reset(c.ctx, learner, yes)
+			return showReport(c, r, err, printReset)
+		})
+	})
 	cmd.Flags().StringVar(&learner, "learner", "", "the learner's `NAME`; it need not be configured")
 	cmd.Flags().StringVar(&experiment, "experiment", "", "the experiment's `NAME`; likewise")
 	cmd.MarkFlagsOneRequired("learner", "experiment")
 	cmd.MarkFlagsMutuallyExclusive("learner", "experiment")
-	yesFlag(cmd, &yes)
+	confirmFlag(cmd, &yes)
 	return cmd
 }
 
-func resetExperiment(cmd *cobra.Command, tool *admin.Tool, name string, yes, asJSON bool) error {
-	r, err := tool.ResetExperiment(cmd.Context(), name, yes)
-	if err != nil && !errors.Is(err, admin.ErrConfirm) {
-		return err
-	}
-	if asJSON {
-		return errors.Join(err, printJSON(cmd.OutOrStdout(), r))
-	}
+func printExperimentReset(w io.Writer, r *admin.ResetExperimentReport) {
 	for _, p := range r.Partitions {
 		arms := "no arm is out of service"
 		if len(p.OutOfService) > 0 {
 			arms = "back in service: " + strings.Join(p.OutOfService, ", ")
 		}
-		if _, e := fmt.Fprintf(cmd.OutOrStdout(), "partition %d: fields lost: %d; %s\n", p.Partition, p.Fields, arms); e != nil {
-			return errors.Join(err, e)
-		}
+		fmt.Fprintf(w, "partition %d: fields lost: %d; %s\n", p.Partition, p.Fields, arms)
 	}
-	return err
 }
 
-func printReset(w io.Writer, r *admin.ResetReport) error {
+func printReset(w io.Writer, r *admin.ResetReport) {
 	verb := "to be forgotten"
 	if r.Done {
 		verb = "forgotten"
 	}
 	for _, p := range r.Partitions {
-		if _, err := fmt.Fprintf(w, "partition %d: %s of %s %s; pending impressions end under the name %s\n",
-			p.Partition, plural.N(p.Payoffs, "payoff"), plural.N(p.Items, "item"), verb, p.Was); err != nil {
-			return err
-		}
+		fmt.Fprintf(w, "partition %d: %s of %s %s; pending impressions end under the name %s\n",
+			p.Partition, plural.N(p.Payoffs, "payoff"), plural.N(p.Items, "item"), verb, p.Was)
 	}
-	return nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -12,11 +13,11 @@ import (
 
 func newReshardCommand() *cobra.Command {
 	var (
-		flags stateFlags
 		q     admin.ReshardQuery
+		would bool // without --yes
 	)
-	cmd := &cobra.Command{
-		Use:   "reshard --config FILE [--recreated] --yes",
+	cmd := toolVerb(&cobra.Command{
+		Use:   "reshard [--config FILE] [--recreated] --yes",
 		Short: "Fold the state into another number of partitions, after the topics' was changed",
 		Long: `Fold the state of the old partitions into new ones, after partitions were added to all topics, dead-letter topics included.
 Pending impressions, tombstones and parked records go where Kafka's default partitioner puts their ids now. Statistics go to
@@ -42,34 +43,25 @@ It refuses while the group has live members.`,
   ranker-worker state reshard --config worker.yaml --yes
   ranker-worker topics --config fewer.yaml --create   # names other topics
   ranker-worker state reshard --config fewer.yaml --yes`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withTool(cmd, flags.file, func(tool *admin.Tool) error {
-				r, err := tool.Reshard(cmd.Context(), q)
-				if r == nil || err != nil && !errors.Is(err, admin.ErrConfirm) {
-					return err
-				}
-				if flags.json {
-					return errors.Join(err, printJSON(cmd.OutOrStdout(), r))
-				}
-				out := cmd.OutOrStdout()
-				switch {
-				case r.Done:
-					_, err = fmt.Fprintf(out, "The state has %s now; ids carried over: %d.\n", plural.N(r.To, "partition"), r.Entries)
-					if r.Forgotten > 0 && err == nil {
-						_, err = fmt.Fprintf(out, "Tombstones dropped, because their ids are no UUIDs and their new partitions are unknown: %d. What comes "+
-							"for them again is an orphan, or ranked again.\n", r.Forgotten)
-					}
-				case err == nil:
-					_, err = fmt.Fprintf(out, "The state belongs to these topics, with %s: nothing to do.\n", plural.N(r.To, "partition"))
-				default:
-					fmt.Fprintf(out, "The state would be folded from %s into %s.\n", plural.N(r.From, "partition"), plural.N(r.To, "partition"))
-				}
-				return err
-			})
-		},
-	}
-	flags.add(cmd)
+	}, func(c *call, tool *admin.Tool) (*admin.ReshardReport, error) {
+		r, err := tool.Reshard(c.ctx, q)
+		would = errors.Is(err, admin.ErrConfirm)
+		return r, err
+	}, func(w io.Writer, r *admin.ReshardReport) {
+		switch {
+		case r.Done:
+			fmt.Fprintf(w, "The state has %s now; ids carried over: %d.\n", plural.N(r.To, "partition"), r.Entries)
+			if r.Forgotten > 0 {
+				fmt.Fprintf(w, "Tombstones dropped, because their ids are no UUIDs and their new partitions are unknown: %d. What comes "+
+					"for them again is an orphan, or ranked again.\n", r.Forgotten)
+			}
+		case would:
+			fmt.Fprintf(w, "The state would be folded from %s into %s.\n", plural.N(r.From, "partition"), plural.N(r.To, "partition"))
+		default:
+			fmt.Fprintf(w, "The state belongs to these topics, with %s: nothing to do.\n", plural.N(r.To, "partition"))
+		}
+	})
 	cmd.Flags().BoolVar(&q.Recreated, "recreated", false, "the topics were created again")
-	yesFlag(cmd, &q.Yes)
+	confirmFlag(cmd, &q.Yes)
 	return cmd
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -10,12 +11,9 @@ import (
 )
 
 func newSkipCommand() *cobra.Command {
-	var (
-		flags stateFlags
-		q     admin.SkipQuery
-	)
-	cmd := &cobra.Command{
-		Use:   "skip --config FILE --partition P --topic T --offset N --why TEXT",
+	var q admin.SkipQuery
+	cmd := toolVerb(&cobra.Command{
+		Use:   "skip [--config FILE] --partition P --topic T --offset N --why TEXT",
 		Short: "Skip a record that no worker can read",
 		Long: `Skip a record that no worker can ever read: bytes that a disk has damaged, or a batch in a format that this version does not
 know. A partition waits at such a record for ever; /readyz and the log name its topic and offset.
@@ -27,28 +25,16 @@ payoffs not learned. The last record read, which workers compare with the state,
 
 It refuses if a worker could read the record, and while the group has live members.`,
 		Example: `  ranker-worker state skip --config worker.yaml --partition 3 --topic payoffs --offset 1042 --why "disk of broker 2, INC-77"`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withTool(cmd, flags.file, func(tool *admin.Tool) error {
-				r, err := tool.Skip(cmd.Context(), q)
-				if err != nil {
-					return err
-				}
-				if flags.json {
-					return printJSON(cmd.OutOrStdout(), r)
-				}
-				if r.Taken {
-					_, err = fmt.Fprintf(cmd.OutOrStdout(), "partition %d: offset %d of %s had been read, and is no longer compared (%s)\n",
-						r.Partition, r.From, r.Topic, r.Fault)
-					return err
-				}
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "partition %d: offsets %d to %d of %s are skipped (%s)\n"+
-					"each has a dead letter; the first one's keeps %s\n", r.Partition, r.From, r.Through, r.Topic, r.Fault,
-					plural.N(r.Kept, "byte"))
-				return err
-			})
-		},
-	}
-	flags.add(cmd)
+	}, func(c *call, tool *admin.Tool) (*admin.SkipReport, error) {
+		return tool.Skip(c.ctx, q)
+	}, func(w io.Writer, r *admin.SkipReport) {
+		if r.Taken {
+			fmt.Fprintf(w, "partition %d: offset %d of %s had been read, and is no longer compared (%s)\n", r.Partition, r.From, r.Topic, r.Fault)
+			return
+		}
+		fmt.Fprintf(w, "partition %d: offsets %d to %d of %s are skipped (%s)\neach has a dead letter; the first one's keeps %s\n",
+			r.Partition, r.From, r.Through, r.Topic, r.Fault, plural.N(r.Kept, "byte"))
+	})
 	f := cmd.Flags()
 	f.Int32Var(&q.Partition, "partition", 0, "the record's `PARTITION`")
 	f.StringVar(&q.Topic, "topic", "", "impressions, selections or payoffs, or the `TOPIC`'s name")

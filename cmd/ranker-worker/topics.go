@@ -13,13 +13,12 @@ import (
 
 func newTopicsCommand() *cobra.Command {
 	var (
-		file    string
 		create  bool
 		spec    broker.Spec
 		timeout time.Duration
 	)
-	cmd := &cobra.Command{
-		Use:   "topics --config FILE [--create]",
+	cmd := verb(configFlag, &cobra.Command{
+		Use:   "topics [--config FILE] [--create]",
 		Short: "Check that the topics exist, are co-partitioned and set up right, or create them",
 		Long: `Check the topics that the configuration names: they and their dead-letter topics exist, all have the same number of
 partitions, none is compacted, the broker timestamps rankings and keeps them as long as impressions. Each problem is listed
@@ -29,13 +28,11 @@ With --create, missing topics are created first; the command then waits until ev
 and their leaders host them. Existing topics are never changed.`,
 		Example: `  ranker-worker topics --config worker.yaml
   ranker-worker topics --config worker.yaml --create --partitions 12 --replication 3 --retention 720h`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
-			defer cancel()
-			return runTopics(ctx, cmd, file, create, spec)
-		},
-	}
-	configFlag(cmd, &file)
+	}, func(c *call) error {
+		ctx, cancel := context.WithTimeout(c.ctx, timeout)
+		defer cancel()
+		return runTopics(ctx, c, create, spec)
+	})
 	f := cmd.Flags()
 	f.BoolVar(&create, "create", false, "make the topics that are missing")
 	f.IntVar(&spec.Partitions, "partitions", 0, "of topics that are made; 0: as many as the others have, else 6")
@@ -45,11 +42,11 @@ and their leaders host them. Existing topics are never changed.`,
 	return cmd
 }
 
-func runTopics(ctx context.Context, cmd *cobra.Command, file string, create bool, spec broker.Spec) error {
+func runTopics(ctx context.Context, c *call, create bool, spec broker.Spec) error {
 	if spec.Partitions < 0 || spec.Replication < 0 || spec.Retention < 0 {
 		return usageError{fmt.Errorf("--partitions, --replication and --retention cannot be negative")}
 	}
-	cfg, err := loadText(cmd, file)
+	cfg, err := c.load()
 	if err != nil {
 		return err
 	}
@@ -58,9 +55,9 @@ func runTopics(ctx context.Context, cmd *cobra.Command, file string, create bool
 		return err
 	}
 	defer b.Close()
-	out := cmd.OutOrStdout()
+	out := c.out()
 	if create {
-		spec.Say = func(text string) { fmt.Fprintln(cmd.ErrOrStderr(), text) }
+		spec.Say = func(text string) { fmt.Fprintln(c.errOut(), text) }
 		created, err := b.Create(ctx, spec)
 		for _, name := range created {
 			fmt.Fprintf(out, "created %s\n", name)

@@ -1,8 +1,8 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
+	"io"
 	"runtime"
 	"runtime/debug"
 
@@ -59,22 +59,13 @@ func (b build) String() string {
 }
 
 func newVersionCommand() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return verb(jsonFlag, &cobra.Command{
 		Use:   "version",
 		Short: "Show the version, revision and build of this program",
 		Example: `  ranker-worker version
   ranker-worker version --json`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			b := buildVersion()
-			if asJSON {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(b)
-			}
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), "ranker-worker", b)
-			return err
-		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document on stdout")
-	return cmd
+	}, func(c *call) error {
+		b := buildVersion()
+		return c.show(b, func(w io.Writer) { fmt.Fprintln(w, "ranker-worker", b) })
+	})
 }
