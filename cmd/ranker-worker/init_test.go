@@ -23,7 +23,7 @@ func TestInit_WritesAConfigurationThatLintAccepts(t *testing.T) {
 		got := run(t, "", append([]string{"init", "--output", file}, args...)...)
 		require.Equal(t, 0, got.code, got.errOut)
 		require.Contains(t, got.out, "topics --config "+file+" --create")
-		cfg, _, err := config.WorkerFile(file, func(string) (string, bool) { return "", false })
+		cfg, _, err := config.LoadFile(file, func(string) (string, bool) { return "", false }, config.KafkaFiles, config.RedisFiles)
 		require.NoError(t, err)
 		require.Len(t, cfg.Learners, 1)
 		got = run(t, "", "init", "--output", file)
