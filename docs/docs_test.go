@@ -406,37 +406,49 @@ func TestLogMessagesAreAllListed(t *testing.T) {
 	assert.ElementsMatch(t, messages, listed)
 }
 
-// TestRecordsHaveTheFieldsThereAre: the tables of records have the fields of the schemas, and reasons that there are.
+// TestRecordsHaveTheFieldsThereAre: the tables of records have the fields and types of the schemas, which are those of the decoder, and
+// reasons that there are.
 func TestRecordsHaveTheFieldsThereAre(t *testing.T) {
 	page := read(t, "records.md")
 	for heading, name := range map[string]string{"## Impressions": "impression", "## Selections": "selection", "## Payoffs": "payoff",
 		"## Rankings": "ranking"} {
 		var schema map[string]any
 		require.NoError(t, json.Unmarshal([]byte(read(t, "schemas/"+name+".json")), &schema))
-		var listed []string
+		listed, want := map[string]string{}, map[string]string{}
 		for _, row := range table(t, page, heading, "field") {
-			listed = append(listed, strings.Trim(row[0], "`"))
+			listed[strings.Trim(row[0], "`")] = row[1]
 			for _, reason := range code(row[len(row)-1]) {
 				if strings.Contains(reason, "_") && name != "ranking" {
 					assert.Contains(t, event.Reasons(), event.Reason(reason), row)
 				}
 			}
 		}
-		assert.ElementsMatch(t, properties("", schema), listed, name)
+		properties("", schema, want)
+		assert.Equal(t, want, listed, name)
 	}
 }
 
-// properties are the paths of all fields of a schema's object.
-func properties(prefix string, schema map[string]any) (paths []string) {
+// properties adds the paths of all fields of a schema's object, each with its type in the words of the pages.
+func properties(prefix string, schema map[string]any, into map[string]string) {
 	fields, _ := schema["properties"].(map[string]any)
 	for name, field := range fields {
 		of := field.(map[string]any)
-		paths = append(append(paths, prefix+name), properties(prefix+name+".", of)...)
+		switch typ := of["type"].(type) {
+		case string:
+			into[prefix+name] = typ
+		case []any:
+			into[prefix+name] = typ[0].(string)
+		default:
+			into[prefix+name] = "string" // of few values
+		}
+		if into[prefix+name] == "integer" {
+			into[prefix+name] = "number"
+		}
+		properties(prefix+name+".", of, into)
 		if items, ok := of["items"].(map[string]any); ok {
-			paths = append(paths, properties(prefix+name+"[].", items)...)
+			properties(prefix+name+"[].", items, into)
 		}
 	}
-	return paths
 }
 
 // TestRetentionIsTheSameEverywhere: the compose file and the chart make topics as the page says.

@@ -1,70 +1,92 @@
 package registry
 
 import (
+	"fmt"
 	"math"
+	"reflect"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// plain is a message of docs/schemas/ranker.proto under construction. Absent fields stay absent; the decoder judges them.
-type plain []byte
-
-func (p plain) text(number protowire.Number, s *string) plain {
-	if s == nil {
-		return p
+// records are the types that Avro records decode into, by topic: structs with the fields of event.FieldsOf, in their order. Fields that a
+// schema lacks stay nil.
+var records = func() (all [event.Inputs]reflect.Type) {
+	for t := range all {
+		all[t] = structOf(event.FieldsOf(event.Topic(t), true))
 	}
-	return protowire.AppendString(protowire.AppendTag(p, number, protowire.BytesType), *s)
+	return all
+}()
+
+func structOf(fields []event.Field) reflect.Type {
+	var all []reflect.StructField
+	for i, f := range fields {
+		one := reflect.StructField{Name: fmt.Sprintf("F%d", i), Tag: reflect.StructTag(fmt.Sprintf("avro:%q", f.Name))}
+		switch f.Type {
+		case event.Text:
+			one.Type = reflect.TypeFor[*string]()
+		case event.Number:
+			one.Type = reflect.TypeFor[*float64]()
+		case event.Time:
+			one.Type = reflect.TypeFor[*time.Time]()
+		case event.Features:
+			one.Type = reflect.TypeFor[[]*float64]()
+		case event.Candidates:
+			one.Type = reflect.SliceOf(structOf(f.Of))
+		}
+		all = append(all, one)
+	}
+	return reflect.StructOf(all)
 }
 
-func (p plain) double(number protowire.Number, x *float64) plain {
-	if x == nil {
-		return p
-	}
-	return protowire.AppendFixed64(protowire.AppendTag(p, number, protowire.Fixed64Type), math.Float64bits(*x))
-}
-
-// doubles writes numbers packed; null is NaN.
-func (p plain) doubles(number protowire.Number, all []*float64) plain {
-	if len(all) == 0 {
-		return p
-	}
-	p = protowire.AppendVarint(protowire.AppendTag(p, number, protowire.BytesType), uint64(8*len(all)))
-	for _, x := range all {
-		if x == nil {
-			p = protowire.AppendFixed64(p, math.Float64bits(math.NaN()))
-		} else {
-			p = protowire.AppendFixed64(p, math.Float64bits(*x))
+// appendMessage appends a record as a message of docs/schemas/ranker.proto, in which a field has the number of its position, from 1. Absent
+// fields stay absent; the decoder judges them.
+func appendMessage(dst []byte, record reflect.Value) []byte {
+	for i := range record.NumField() {
+		field, number := record.Field(i), protowire.Number(i+1)
+		if field.IsNil() {
+			continue
+		}
+		switch x := field.Interface().(type) {
+		case *string:
+			dst = protowire.AppendString(protowire.AppendTag(dst, number, protowire.BytesType), *x)
+		case *float64:
+			dst = protowire.AppendFixed64(protowire.AppendTag(dst, number, protowire.Fixed64Type), math.Float64bits(*x))
+		case *time.Time:
+			dst = protowire.AppendBytes(protowire.AppendTag(dst, number, protowire.BytesType), stamp(x))
+		case []*float64:
+			dst = appendNumbers(dst, number, x)
+		default:
+			var one []byte
+			for k := range field.Len() {
+				one = appendMessage(one[:0], field.Index(k))
+				dst = protowire.AppendBytes(protowire.AppendTag(dst, number, protowire.BytesType), one)
+			}
 		}
 	}
-	return p
+	return dst
 }
 
-// time writes field 3, a google.protobuf.Timestamp.
-func (p plain) time(t *time.Time) plain {
-	if t == nil {
-		return p
+// stamp returns a google.protobuf.Timestamp.
+func stamp(t *time.Time) []byte {
+	b := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), uint64(t.Unix()))
+	return protowire.AppendVarint(protowire.AppendTag(b, 2, protowire.VarintType), uint64(t.Nanosecond()))
+}
+
+// appendNumbers appends numbers packed; null is NaN.
+func appendNumbers(dst []byte, number protowire.Number, all []*float64) []byte {
+	if len(all) == 0 {
+		return dst
 	}
-	stamp := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), uint64(t.Unix()))
-	stamp = protowire.AppendVarint(protowire.AppendTag(stamp, 2, protowire.VarintType), uint64(t.Nanosecond()))
-	return protowire.AppendBytes(protowire.AppendTag(p, 3, protowire.BytesType), stamp)
-}
-
-func (r *impression) plain() []byte {
-	p := plain{}.text(1, r.ID).text(2, r.Learner).time(r.Time)
-	var one plain
-	for i := range r.Candidates {
-		c := &r.Candidates[i]
-		one = one[:0].text(1, c.Item).double(2, c.Utility).doubles(3, c.Features).double(4, c.Predicted).text(5, c.Category)
-		p = protowire.AppendBytes(protowire.AppendTag(p, 4, protowire.BytesType), one)
+	dst = protowire.AppendVarint(protowire.AppendTag(dst, number, protowire.BytesType), uint64(8*len(all)))
+	for _, x := range all {
+		if x == nil {
+			dst = protowire.AppendFixed64(dst, math.Float64bits(math.NaN()))
+		} else {
+			dst = protowire.AppendFixed64(dst, math.Float64bits(*x))
+		}
 	}
-	return p.text(5, r.User).doubles(6, r.Features).text(7, r.Segment)
-}
-
-func (r *selection) plain() []byte {
-	return plain{}.text(1, r.ID).text(2, r.Item).time(r.Time).double(4, r.Utility).text(5, r.Shown)
-}
-
-func (r *payoff) plain() []byte {
-	return plain{}.text(1, r.ID).double(2, r.Payoff).time(r.Time).text(4, r.Item).text(5, r.EventID)
+	return dst
 }

@@ -24,32 +24,19 @@ type CandidateContext struct {
 	Category  []byte    // the item's; empty: none
 }
 
-// Indexes in impressionFields and candidateFields. All fields from the first of these on belong to contexts.
-const (
-	contextFeatures   = 5
-	contextSegment    = 6
-	candidateFeatures = 2
-	candidateCategory = 4
-)
-
 // WithContext makes the decoder read contexts. Without it their fields count as unknown.
 func (d *Decoder) WithContext() *Decoder {
-	d.impressionNames, d.candidateNames = impressionFields, candidateFields
+	d.impressionNames, d.candidateNames = impressions.names, candidates.names
 	return d
 }
 
 func (d *Decoder) readsContext() bool { return len(d.impressionNames) > contextFeatures }
 
-// candidateFaults are the faults of a candidate's context, by the index of the field behind candidateFeatures.
-type candidateFaults [3]*Fault
-
-func firstFault(all ...*Fault) *Fault {
-	for _, one := range all {
-		if one != nil {
-			return one
-		}
+// noted records a fault, unless there is an earlier one.
+func (c *Context) noted(f *Fault) {
+	if c.Fault == nil {
+		c.Fault = f
 	}
-	return nil
 }
 
 // in records a fault in a candidate's context, unless there is an earlier one.
@@ -118,22 +105,6 @@ func tooManyFeatures() *Fault {
 	return faultf(WrongFeatures, "features has more than %d numbers", MaxFeatures).at("features")
 }
 
-func (d *Decoder) candidateContext(c *CandidateContext, p *parser, field int) (f *Fault) {
-	if field == candidateFeatures {
-		c.Features, f = d.features(p)
-		return f
-	}
-	var v value
-	p.member(&v)
-	switch {
-	case field == candidateCategory:
-		c.Category, f = v.text("category")
-	case v.kind != absent:
-		c.Predicted, f = v.float("predicted")
-	}
-	return f
-}
-
 // protoFeatures appends numbers of a list, packed or single.
 func (d *Decoder) protoFeatures(have []float64, f *protoField) ([]float64, *Fault) {
 	start := len(d.numbers)
@@ -161,21 +132,32 @@ func (d *Decoder) protoFeatures(have []float64, f *protoField) ([]float64, *Faul
 	return list, nil
 }
 
-// protoContext reads a field of a candidate's context. For a list in several pieces the first fault stays.
-func (d *Decoder) protoContext(c *CandidateContext, f *protoField) {
-	faults := &d.unfit
-	switch f.name {
-	case "features":
-		if faults[0] == nil {
-			c.Features, faults[0] = d.protoFeatures(c.Features, f)
-		}
-	case "category":
-		c.Category, faults[2] = f.text()
-	default:
-		if c.Predicted, faults[1] = f.float(); faults[1] == nil && math.IsInf(c.Predicted, 0) {
-			faults[1] = finite(c.Predicted, "predicted")
-		}
+// protoUserFeatures reads a piece of the user's features. The first fault stays.
+func (d *Decoder) protoUserFeatures(dst *Impression, part protoField) *Fault {
+	if c := &dst.Context; c.Fault == nil {
+		c.Features, c.Fault = d.protoFeatures(c.Features, &part)
 	}
+	return nil
+}
+
+func (d *Decoder) protoSegment(dst *Impression, part protoField) (f *Fault) {
+	dst.Context.Segment, f = part.text()
+	dst.Context.noted(f)
+	return nil
+}
+
+// protoContext reads a part of a candidate's context. Only the last prediction has to be finite, so the caller checks that.
+func (d *Decoder) protoContext(dst *Context, candidate int, part *protoField) {
+	var f *Fault
+	switch c := &dst.Candidates[candidate]; part.row {
+	case candidateFeatures:
+		c.Features, f = d.protoFeatures(c.Features, part)
+	case candidatePredicted:
+		c.Predicted, f = part.float()
+	case candidateCategory:
+		c.Category, f = part.text()
+	}
+	dst.in(f, candidate)
 }
 
 func appendContext(dst []byte, c *CandidateContext) []byte {
@@ -190,35 +172,15 @@ func appendContext(dst []byte, c *CandidateContext) []byte {
 }
 
 func appendFeatures(dst []byte, features []float64) []byte {
-	if len(features) == 0 {
-		return dst
-	}
-	dst = append(dst, `,"features":[`...)
-	for i, x := range features {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = appendFloat(dst, x)
-	}
-	return append(dst, ']')
+	return appendList(dst, `,"features":[`, features, appendFloat)
 }
 
 func appendProtoContext(dst []byte, c *CandidateContext) []byte {
-	dst = appendProtoFeatures(dst, 3, c.Features)
-	return appendProtoText(appendDouble(dst, 4, c.Predicted, !math.IsNaN(c.Predicted)), 5, c.Category)
-}
-
-func sizeProtoContext(c *CandidateContext) (size int) {
-	if n := len(c.Features); n > 0 {
-		size += protowire.SizeTag(3) + protowire.SizeBytes(8*n)
-	}
+	dst = appendProtoFeatures(dst, candidateFeatures+1, c.Features)
 	if !math.IsNaN(c.Predicted) {
-		size += protowire.SizeTag(4) + protowire.SizeFixed64()
+		dst = appendDouble(dst, candidatePredicted+1, c.Predicted)
 	}
-	if n := len(c.Category); n > 0 {
-		size += protowire.SizeTag(5) + protowire.SizeBytes(n)
-	}
-	return size
+	return appendProtoText(dst, candidateCategory+1, c.Category)
 }
 
 func appendProtoFeatures(dst []byte, number protowire.Number, features []float64) []byte {

@@ -26,7 +26,6 @@ type Decoder struct {
 	copied   []byte    // bytes of the record, aliased by decoded slices
 	numbers  []float64 // features, likewise
 	filler   Filler
-	unfit    candidateFaults
 	distinct distinct
 	seen     []bool            // scratch, by rank
 	words    map[string]string // interned strings of decisions
@@ -39,7 +38,7 @@ type Decoder struct {
 
 func NewDecoder(l Limits) *Decoder {
 	return &Decoder{limits: l, distinct: newDistinct(), words: map[string]string{},
-		impressionNames: impressionFields[:contextFeatures], candidateNames: candidateFields[:candidateFeatures]}
+		impressionNames: impressions.names[:contextFeatures], candidateNames: candidates.names[:candidateFeatures]}
 }
 
 // NewFormatsDecoder returns a decoder of the given format of each topic, and of JSON.
@@ -54,132 +53,6 @@ func NewKeylessDecoder(l Limits) *Decoder {
 	d := NewDecoder(l)
 	d.keyless = true
 	return d
-}
-
-// Field names of each object, at their index in the arrays that collect fills.
-var (
-	impressionFields = []string{"impression_id", "learner", "time", "candidates", "user", "features", "segment"}
-	candidateFields  = []string{"item", "utility", "features", "predicted", "category"}
-	selectionFields  = []string{"impression_id", "item", "time", "utility", "shown"}
-	payoffFields     = []string{"impression_id", "payoff", "time", "item", "event_id"}
-)
-
-// Impression reads an impression into dst, whose Candidates it reuses.
-func (d *Decoder) Impression(dst *Impression, key, value []byte) error {
-	return d.ImpressionIn(dst, key, &Content{Form: d.formats.Of(Impressions, value), Value: value})
-}
-
-// ImpressionIn reads an impression of known form.
-func (d *Decoder) ImpressionIn(dst *Impression, key []byte, c *Content) error {
-	*dst = Impression{Candidates: dst.Candidates[:0], Filled: dst.Filled[:0], Context: Context{Candidates: dst.Context.Candidates[:0]}}
-	d.numbers = d.numbers[:0]
-	value, f := d.body(c)
-	switch {
-	case f != nil:
-	case c.Form == JSON:
-		f = d.impression(dst, key, value)
-	default:
-		f = d.protoImpression(dst, key, value)
-	}
-	if f != nil {
-		return f
-	}
-	d.filler.Fill(dst)
-	return nil
-}
-
-func (d *Decoder) Selection(dst *Selection, key, value []byte) error {
-	return d.SelectionIn(dst, key, &Content{Form: d.formats.Of(Selections, value), Value: value})
-}
-
-func (d *Decoder) SelectionIn(dst *Selection, key []byte, c *Content) error {
-	*dst = Selection{}
-	value, f := d.body(c)
-	switch {
-	case f != nil:
-	case c.Form == JSON:
-		f = d.selection(dst, key, value)
-	default:
-		f = d.protoSelection(dst, key, value)
-	}
-	if f != nil {
-		return f
-	}
-	return nil
-}
-
-func (d *Decoder) selection(dst *Selection, key, b []byte) *Fault {
-	var v [5]value
-	f := d.record(Selections, b, selectionFields, v[:])
-	if f != nil {
-		return f
-	}
-	if dst.ID, f = d.impressionID(&v[0], key); f != nil {
-		return f
-	}
-	if dst.Item, f = v[1].item(); f != nil {
-		return f
-	}
-	if dst.Time, dst.HasTime, f = v[2].moment("time"); f != nil {
-		return f
-	}
-	if v[3].kind != absent {
-		dst.HasUtility = true
-		if dst.Utility, f = v[3].float("utility"); f != nil {
-			return f
-		}
-	}
-	shown, f := v[4].text("shown")
-	if f == nil {
-		dst.ByUtility, f = byUtility(shown)
-	}
-	return f
-}
-
-// Payoff reads a payoff into dst. Without a selections topic, the caller must check that it names its item.
-func (d *Decoder) Payoff(dst *Payoff, key, value []byte) error {
-	return d.PayoffIn(dst, key, &Content{Form: d.formats.Of(Payoffs, value), Value: value})
-}
-
-func (d *Decoder) PayoffIn(dst *Payoff, key []byte, c *Content) error {
-	*dst = Payoff{}
-	value, f := d.body(c)
-	switch {
-	case f != nil:
-	case c.Form == JSON:
-		f = d.payoff(dst, key, value)
-	default:
-		f = d.protoPayoff(dst, key, value)
-	}
-	if f != nil {
-		return f
-	}
-	return nil
-}
-
-func (d *Decoder) payoff(dst *Payoff, key, b []byte) *Fault {
-	var v [5]value
-	f := d.record(Payoffs, b, payoffFields, v[:])
-	if f != nil {
-		return f
-	}
-	if dst.ID, f = d.impressionID(&v[0], key); f != nil {
-		return f
-	}
-	if v[1].kind == absent {
-		return missingPayoff()
-	}
-	if dst.Payoff, f = v[1].float("payoff"); f != nil {
-		return f
-	}
-	if dst.Time, dst.HasTime, f = v[2].moment("time"); f != nil {
-		return f
-	}
-	if dst.Item, f = v[3].text("item"); f != nil {
-		return f
-	}
-	dst.EventID, f = v[4].text("event_id")
-	return f
 }
 
 func (d *Decoder) parse(value []byte) parser {
@@ -227,28 +100,10 @@ func (p *parser) notObject() *Fault {
 	return faultf(WrongType, "the record is not an object but: %s", v.kind)
 }
 
-// impressionID returns the impression id, which must equal the key if there is one.
-func (d *Decoder) impressionID(v *value, key []byte) ([]byte, *Fault) {
-	id, f := v.text("impression_id")
-	if f == nil {
-		f = d.sameKey(id, key)
-	}
-	return id, f
-}
-
+// sameKey requires that a record's key, if there is one, is its impression id.
 func (d *Decoder) sameKey(id, key []byte) *Fault {
-	switch {
-	case len(id) == 0:
-		return faultf(MissingImpressionID, "impression_id is absent or empty").at("impression_id")
-	case !d.keyless && string(id) != string(key):
+	if !d.keyless && string(id) != string(key) {
 		return faultf(KeyMismatch, "the key is %s, the impression_id %s", quote(key), quote(id)).at("impression_id")
 	}
 	return nil
-}
-
-func byUtility(shown []byte) (bool, *Fault) {
-	if len(shown) > 0 && string(shown) != ShownByUtility {
-		return false, faultf(WrongType, "shown is %s, which can be %q only", quote(shown), ShownByUtility).at("shown")
-	}
-	return len(shown) > 0, nil
 }

@@ -15,6 +15,7 @@ import (
 // is set.
 type protoField struct {
 	name  string // "" for one that is not ours
+	row   int    // of its table
 	wire  protowire.Type
 	bytes []byte
 	bits  uint64
@@ -29,7 +30,8 @@ func nextField(b []byte, names []string) (f protoField, rest []byte, fault *Faul
 	b = b[n:]
 	f.wire = wire
 	if int(number) <= len(names) {
-		f.name = names[number-1]
+		f.row = int(number) - 1
+		f.name = names[f.row]
 	}
 	switch wire {
 	case protowire.BytesType:
@@ -95,7 +97,6 @@ func finite(x float64, name string) *Fault {
 
 // stamp is a google.protobuf.Timestamp. Repeated ones of a field are merged, as in Protobuf.
 type stamp struct {
-	given   bool
 	seconds int64
 	nanos   int32
 }
@@ -104,7 +105,6 @@ func (s *stamp) merge(f *protoField) *Fault {
 	if fault := f.as(protowire.BytesType); fault != nil {
 		return fault
 	}
-	s.given = true
 	for b := f.bytes; len(b) > 0; {
 		part, rest, fault := nextField(b, stampFields)
 		if fault != nil {
@@ -128,57 +128,21 @@ func (s *stamp) merge(f *protoField) *Fault {
 var stampFields = []string{"seconds", "nanos"}
 
 // time truncates to milliseconds.
-func (s *stamp) time() (t Millis, ok bool, f *Fault) {
-	if !s.given {
-		return 0, false, nil
-	}
+func (s *stamp) time() (Millis, *Fault) {
 	if s.seconds < MinTime/1000 || s.seconds > MaxTime/1000 || s.nanos < 0 || s.nanos > 999_999_999 {
-		return 0, false, faultf(InvalidTime, "time is %d seconds and %d nanoseconds, not within the years 0001 to 9999 with nanoseconds below 10⁹",
+		return 0, faultf(InvalidTime, "time is %d seconds and %d nanoseconds, not within the years 0001 to 9999 with nanoseconds below 10⁹",
 			s.seconds, s.nanos).at("time")
 	}
-	return s.seconds*1000 + int64(s.nanos)/1_000_000, true, nil
+	return s.seconds*1000 + int64(s.nanos)/1_000_000, nil
 }
 
 func (d *Decoder) protoImpression(dst *Impression, key, b []byte) *Fault {
-	var at stamp
-	var features, segment *Fault
-	for len(b) > 0 {
-		f, rest, fault := nextField(b, d.impressionNames)
-		if fault != nil {
-			return fault
-		}
-		b = rest
-		switch f.name {
-		case "impression_id":
-			dst.ID, fault = f.text()
-		case "learner":
-			dst.Learner, fault = f.text()
-		case "time":
-			fault = at.merge(&f)
-		case "candidates":
-			fault = d.protoCandidate(dst, &f)
-		case "user":
-			dst.User, fault = f.text()
-		case "features":
-			if features == nil {
-				dst.Context.Features, features = d.protoFeatures(dst.Context.Features, &f)
-			}
-		case "segment":
-			dst.Context.Segment, segment = f.text()
-		}
-		if fault != nil {
-			return fault
-		}
+	f := impressions.fromProtobuf(d, dst, d.impressionNames, b)
+	if f == nil {
+		f = d.sameKey(dst.ID, key)
 	}
-	if unfit := firstFault(features, segment); unfit != nil {
-		dst.Context.Fault = unfit
-	}
-	fault := d.sameKey(dst.ID, key)
-	if fault == nil {
-		dst.Time, dst.HasTime, fault = at.time()
-	}
-	if fault != nil {
-		return fault
+	if f != nil {
+		return f
 	}
 	if len(dst.Candidates) == 0 {
 		return faultf(NoCandidates, "candidates is absent or empty").at("candidates")
@@ -189,7 +153,7 @@ func (d *Decoder) protoImpression(dst *Impression, key, b []byte) *Fault {
 	return nil
 }
 
-func (d *Decoder) protoCandidate(dst *Impression, f *protoField) *Fault {
+func (d *Decoder) protoCandidate(dst *Impression, f protoField) *Fault {
 	i := len(dst.Candidates)
 	if f.wire != protowire.BytesType {
 		return faultf(WrongType, "candidates[%d] is not a message but: %s", i, wireNames[f.wire]).at(strconv.Itoa(i)).at("candidates")
@@ -200,7 +164,6 @@ func (d *Decoder) protoCandidate(dst *Impression, f *protoField) *Fault {
 	c, hasUtility, b := usualCandidate(f.bytes)
 	if d.readsContext() {
 		dst.Context.Candidates = append(dst.Context.Candidates, CandidateContext{Predicted: math.NaN()})
-		d.unfit = candidateFaults{}
 	}
 	for len(b) > 0 {
 		part, rest, fault := nextField(b, d.candidateNames)
@@ -214,7 +177,7 @@ func (d *Decoder) protoCandidate(dst *Impression, f *protoField) *Fault {
 				c.Utility, fault = part.float()
 			case "":
 			default:
-				d.protoContext(&dst.Context.Candidates[i], &part)
+				d.protoContext(&dst.Context, i, &part)
 			}
 		}
 		if fault != nil {
@@ -231,8 +194,8 @@ func (d *Decoder) protoCandidate(dst *Impression, f *protoField) *Fault {
 		dst.Filled = append(dst.Filled, int32(i))
 	}
 	dst.Candidates = append(dst.Candidates, c)
-	if d.readsContext() {
-		dst.Context.in(firstFault(d.unfit[:]...), i)
+	if d.readsContext() && math.IsInf(dst.Context.Candidates[i].Predicted, 0) {
+		dst.Context.in(finite(dst.Context.Candidates[i].Predicted, "predicted"), i)
 	}
 	return nil
 }
@@ -256,85 +219,4 @@ func usualCandidate(b []byte) (c Candidate, hasUtility bool, rest []byte) {
 		c.Utility, hasUtility, rest = math.Float64frombits(binary.LittleEndian.Uint64(rest[1:])), true, nil
 	}
 	return c, hasUtility, rest
-}
-
-func (d *Decoder) protoSelection(dst *Selection, key, b []byte) *Fault {
-	var at stamp
-	var shown []byte
-	for len(b) > 0 {
-		f, rest, fault := nextField(b, selectionFields)
-		if fault != nil {
-			return fault
-		}
-		b = rest
-		switch f.name {
-		case "impression_id":
-			dst.ID, fault = f.text()
-		case "item":
-			dst.Item, fault = f.text()
-		case "time":
-			fault = at.merge(&f)
-		case "utility":
-			dst.HasUtility = true
-			dst.Utility, fault = f.float()
-		case "shown":
-			shown, fault = f.text()
-		}
-		if fault != nil {
-			return fault
-		}
-	}
-	fault := d.sameKey(dst.ID, key)
-	if fault == nil && len(dst.Item) == 0 {
-		fault = missingItem()
-	}
-	if fault == nil {
-		dst.Time, dst.HasTime, fault = at.time()
-	}
-	if fault == nil {
-		fault = finite(dst.Utility, "utility")
-	}
-	if fault == nil {
-		dst.ByUtility, fault = byUtility(shown)
-	}
-	return fault
-}
-
-func (d *Decoder) protoPayoff(dst *Payoff, key, b []byte) *Fault {
-	var at stamp
-	paid := false
-	for len(b) > 0 {
-		f, rest, fault := nextField(b, payoffFields)
-		if fault != nil {
-			return fault
-		}
-		b = rest
-		switch f.name {
-		case "impression_id":
-			dst.ID, fault = f.text()
-		case "payoff":
-			paid = true
-			dst.Payoff, fault = f.float()
-		case "time":
-			fault = at.merge(&f)
-		case "item":
-			dst.Item, fault = f.text()
-		case "event_id":
-			dst.EventID, fault = f.text()
-		}
-		if fault != nil {
-			return fault
-		}
-	}
-	fault := d.sameKey(dst.ID, key)
-	if fault == nil && !paid {
-		fault = missingPayoff()
-	}
-	if fault == nil {
-		fault = finite(dst.Payoff, "payoff")
-	}
-	if fault == nil {
-		dst.Time, dst.HasTime, fault = at.time()
-	}
-	return fault
 }

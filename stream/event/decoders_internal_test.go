@@ -3,6 +3,7 @@ package event
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -59,7 +60,7 @@ func FuzzDecoders(f *testing.F) {
 			`{"item":"b","features":null,"predicted":null},{"item":"c","features":[true,1e999],"predicted":"1"}]}`,
 		`{"impression_id":"i","segment":"new","candidates":[{"item":"a","category":"n\u0065ws"},{"item":"b","category":""},{"item":"c","category":7}]}`,
 		`{"impression_id":"i","features":[""],"segment":["new"],"candidates":[{"item":"a"}]}`,
-		` { "candidates"[0`, `{"features"[0`, strings.Repeat("[", 70), `{"x":` + strings.Repeat(`{"":[`, 40), "\x00\x00\x00\x00\x01{}",
+		"{\"x\":[{\"\n\":0}]}", ` { "candidates"[0`, `{"features"[0`, strings.Repeat("[", 70), `{"x":` + strings.Repeat(`{"":[`, 40), "\x00\x00\x00\x00\x01{}",
 	} {
 		f.Add([]byte("i"), []byte(s))
 	}
@@ -87,8 +88,8 @@ var (
 		`"012345678901234567890123456789é\t"`}
 	drawnNumbers = []string{"0", "-0", "1", "0.5", "-2e3", "0.12345678901234567", "9007199254740993", "123456789.0123456789012", "1e999",
 		"0.000000000000000000001", "1E-400", "18446744073709551616.5"}
-	drawnNames = []string{"segment", "category", "segments", "predicted", "feature", "features", "impression_id", "learner", "time", "candidates", "item", "utility", "shown", "payoff", "event_id", "items", "decision",
-		"x", "", "Item", "impressionId", `c\u0061ndidates`, `\u0069tem`, `a\"b`, "candidate", "utilty"}
+	drawnNames = append(slices.Compact(slices.Sorted(slices.Values(slices.Concat(impressions.names, candidates.names, selections.names, payoffs.names,
+		rankings.names)))), "segments", "feature", "x", "", "Item", "impressionId", `c\u0061ndidates`, `\u0069tem`, `a\"b`, "candidate", "utilty")
 )
 
 // drawRecord draws JSON in which much is as in a record, in some order, and something may be odd anywhere.

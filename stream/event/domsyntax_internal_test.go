@@ -237,3 +237,15 @@ func domHex4(b []byte, i int) (r uint32, ok bool) {
 	}
 	return r, true
 }
+
+func hexDigit(c byte) (d byte, ok bool) {
+	switch {
+	case '0' <= c && c <= '9':
+		return c - '0', true
+	case 'a' <= c && c <= 'f':
+		return c - 'a' + 10, true
+	case 'A' <= c && c <= 'F':
+		return c - 'A' + 10, true
+	}
+	return 0, false
+}

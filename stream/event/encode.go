@@ -3,6 +3,7 @@ package event
 import (
 	"math"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -11,14 +12,9 @@ import (
 // U+FFFD, a number that is not finite becomes null, times are clamped to MinTime and MaxTime, and expected payoffs are rounded by
 // Millionths.
 
+// AppendImpression appends an impression.
 func AppendImpression(dst []byte, r *Impression) []byte {
-	dst = appendText(append(dst, `{"impression_id":`...), r.ID)
-	if len(r.Learner) > 0 {
-		dst = appendText(append(dst, `,"learner":`...), r.Learner)
-	}
-	if r.HasTime {
-		dst = appendQuotedTime(append(dst, `,"time":`...), r.Time)
-	}
+	dst = impressions.appendJSON(dst, r, 0, candidatesRow)
 	dst = append(dst, `,"candidates":[`...)
 	for i := range r.Candidates {
 		c := &r.Candidates[i]
@@ -34,63 +30,16 @@ func AppendImpression(dst []byte, r *Impression) []byte {
 		}
 		dst = append(dst, '}')
 	}
-	dst = append(dst, ']')
-	if len(r.User) > 0 {
-		dst = appendText(append(dst, `,"user":`...), r.User)
-	}
+	dst = impressions.appendJSON(append(dst, ']'), r, candidatesRow+1, contextFeatures)
 	dst = appendFeatures(dst, r.Context.Features)
-	if len(r.Context.Segment) > 0 {
-		dst = appendText(append(dst, `,"segment":`...), r.Context.Segment)
-	}
-	return append(dst, '}')
+	return append(impressions.appendJSON(dst, r, contextSegment, len(impressions.rows)), '}')
 }
 
-func AppendSelection(dst []byte, r *Selection) []byte {
-	dst = appendText(append(dst, `{"impression_id":`...), r.ID)
-	dst = appendText(append(dst, `,"item":`...), r.Item)
-	if r.HasTime {
-		dst = appendQuotedTime(append(dst, `,"time":`...), r.Time)
-	}
-	if r.HasUtility {
-		dst = appendFloat(append(dst, `,"utility":`...), r.Utility)
-	}
-	if r.ByUtility {
-		dst = appendText(append(dst, `,"shown":`...), ShownByUtility)
-	}
-	return append(dst, '}')
-}
-
-func AppendPayoff(dst []byte, r *Payoff) []byte {
-	dst = appendText(append(dst, `{"impression_id":`...), r.ID)
-	dst = appendFloat(append(dst, `,"payoff":`...), r.Payoff)
-	if r.HasTime {
-		dst = appendQuotedTime(append(dst, `,"time":`...), r.Time)
-	}
-	if len(r.Item) > 0 {
-		dst = appendText(append(dst, `,"item":`...), r.Item)
-	}
-	if len(r.EventID) > 0 {
-		dst = appendText(append(dst, `,"event_id":`...), r.EventID)
-	}
-	return append(dst, '}')
-}
-
+// AppendRanking appends a ranking.
 func AppendRanking(dst []byte, r *Ranking) []byte {
-	dst = appendText(append(dst, `{"impression_id":`...), r.ID)
-	if len(r.Learner) > 0 {
-		dst = appendText(append(dst, `,"learner":`...), r.Learner)
-	}
-	dst = appendQuotedTime(append(dst, `,"time":`...), r.Time)
-	dst = append(dst, `,"items":[`...)
-	for i, item := range r.Items {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = appendText(dst, item)
-	}
-	dst = append(dst, `],"decision":`...)
-	dst = appendDecision(dst, &r.Decision)
-	return append(dst, '}')
+	dst = rankings.appendJSON(dst, r, 0, itemsRow)
+	dst = appendElements(append(dst, `,"items":[`...), r.Items, appendText)
+	return append(appendDecision(append(dst, `,"decision":`...), &r.Decision), '}')
 }
 
 // appendDecision writes explored also if it is false, if the policy has propensities: readers who weight by these need both values.
@@ -101,34 +50,16 @@ func appendDecision(dst []byte, r *Decision) []byte {
 	dst = strconv.AppendInt(append(dst, `,"partition":`...), int64(r.Partition), 10)
 	dst = strconv.AppendInt(append(dst, `,"offset":`...), r.Offset, 10)
 	dst = strconv.AppendInt(append(dst, `,"layout":`...), int64(r.Layout), 10)
-	if len(r.Propensities) > 0 {
-		dst = append(dst, `,"propensities":[`...)
-		for i, p := range r.Propensities {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			dst = appendFloat(dst, p)
-		}
-		dst = append(dst, ']')
-	}
-	if len(r.Expected) > 0 {
-		dst = append(dst, `,"expected":[`...)
-		for i, x := range r.Expected {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			dst = appendFloat(dst, FromMillionths(Millionths(x)))
-		}
-		dst = append(dst, ']')
-	}
+	dst = appendList(dst, `,"propensities":[`, r.Propensities, appendFloat)
+	dst = appendList(dst, `,"expected":[`, r.Expected, appendExpected)
 	if r.Instance >= 0 {
 		dst = strconv.AppendInt(append(dst, `,"instance":`...), int64(r.Instance), 10)
 	}
 	if r.Explored || len(r.Propensities) > 0 {
 		dst = strconv.AppendBool(append(dst, `,"explored":`...), r.Explored)
 	}
-	dst = appendRanks(dst, `,"ranks":[`, r.Ranks)
-	dst = appendRanks(dst, `,"undecided":[`, r.Undecided)
+	dst = appendList(dst, `,"ranks":[`, r.Ranks, appendRank)
+	dst = appendList(dst, `,"undecided":[`, r.Undecided, appendRank)
 	dst = appendAssignment(dst, r)
 	dst = appendShadows(dst, r.Shadows)
 	dst = append(dst, `,"seed":"`...)
@@ -170,39 +101,44 @@ func appendAssignment(dst []byte, r *Decision) []byte {
 }
 
 func appendShadows(dst []byte, all []Shadow) []byte {
-	if len(all) == 0 {
-		return dst
-	}
-	dst = append(dst, `,"shadows":{`...)
 	for k := range all {
-		if k > 0 {
-			dst = append(dst, ',')
+		begin := byte(',')
+		if k == 0 {
+			dst, begin = append(dst, `,"shadows":`...), '{'
 		}
-		dst = append(appendText(dst, all[k].Name), ":["...)
-		for i, at := range all[k].Order {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			dst = strconv.AppendInt(dst, int64(at), 10)
-		}
-		dst = append(dst, ']')
+		dst = appendText(append(dst, begin), all[k].Name)
+		dst = appendElements(append(dst, ":["...), all[k].Order, appendRank)
 	}
-	return append(dst, '}')
+	if len(all) > 0 {
+		dst = append(dst, '}')
+	}
+	return dst
 }
 
-func appendRanks(dst []byte, name string, ranks []int32) []byte {
-	if len(ranks) == 0 {
+// appendList appends a list behind the given beginning; nothing for an empty one.
+func appendList[T any](dst []byte, begin string, list []T, each func([]byte, T) []byte) []byte {
+	if len(list) == 0 {
 		return dst
 	}
-	dst = append(dst, name...)
-	for i, r := range ranks {
+	return appendElements(append(dst, begin...), list, each)
+}
+
+// appendElements appends a list's elements and its end.
+func appendElements[T any](dst []byte, list []T, each func([]byte, T) []byte) []byte {
+	for i, x := range list {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = strconv.AppendInt(dst, int64(r), 10)
+		dst = each(dst, x)
 	}
 	return append(dst, ']')
 }
+
+func appendExpected(dst []byte, x float64) []byte {
+	return appendFloat(dst, FromMillionths(Millionths(x)))
+}
+
+func appendRank(dst []byte, r int32) []byte { return strconv.AppendInt(dst, int64(r), 10) }
 
 func appendQuotedTime(dst []byte, t Millis) []byte {
 	return append(AppendTime(append(dst, '"'), t), '"')
@@ -265,21 +201,10 @@ func runeSize[T []byte | string](s T, i int) int {
 }
 
 func appendEscaped(dst []byte, c byte) []byte {
-	switch c {
-	case '"', '\\':
-		return append(dst, '\\', c)
-	case '\b':
-		return append(dst, `\b`...)
-	case '\f':
-		return append(dst, `\f`...)
-	case '\n':
-		return append(dst, `\n`...)
-	case '\r':
-		return append(dst, `\r`...)
-	case '\t':
-		return append(dst, `\t`...)
-	}
-	if c >= utf8.RuneSelf {
+	switch i := strings.IndexByte(escaped, c); {
+	case i >= 0:
+		return append(dst, '\\', letters[i])
+	case c >= utf8.RuneSelf:
 		return append(dst, `\ufffd`...)
 	}
 	return append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])

@@ -1,6 +1,7 @@
 package event
 
 import (
+	"encoding/binary"
 	"math"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -8,49 +9,39 @@ import (
 
 // AppendProtobufImpression appends an impression in Protobuf, by docs/schemas/ranker.proto.
 func AppendProtobufImpression(dst []byte, r *Impression) []byte {
-	dst = appendProtoText(dst, 1, r.ID)
-	dst = appendProtoText(dst, 2, r.Learner)
-	dst = appendStamp(dst, r.Time, r.HasTime)
+	dst = impressions.appendProtobuf(dst, r, 0, candidatesRow)
 	for i := range r.Candidates {
 		c := &r.Candidates[i]
-		size := protowire.SizeTag(1) + protowire.SizeBytes(len(c.Item))
-		given := r.HasUtility(i)
-		if given {
-			size += protowire.SizeTag(2) + protowire.SizeFixed64()
+		dst = beginMessage(dst, candidatesRow+1)
+		start := len(dst)
+		dst = protowire.AppendBytes(protowire.AppendTag(dst, 1, protowire.BytesType), c.Item)
+		if r.HasUtility(i) {
+			dst = appendDouble(dst, 2, c.Utility)
 		}
-		if i < len(r.Context.Candidates) {
-			size += sizeProtoContext(&r.Context.Candidates[i])
-		}
-		dst = protowire.AppendTag(dst, 4, protowire.BytesType)
-		dst = protowire.AppendVarint(dst, uint64(size))
-		dst = protowire.AppendTag(dst, 1, protowire.BytesType)
-		dst = protowire.AppendBytes(dst, c.Item)
-		dst = appendDouble(dst, 2, c.Utility, given)
 		if i < len(r.Context.Candidates) {
 			dst = appendProtoContext(dst, &r.Context.Candidates[i])
 		}
+		dst = endMessage(dst, start)
 	}
-	dst = appendProtoText(dst, 5, r.User)
-	return appendProtoText(appendProtoFeatures(dst, 6, r.Context.Features), 7, r.Context.Segment)
+	dst = impressions.appendProtobuf(dst, r, candidatesRow+1, contextFeatures)
+	dst = appendProtoFeatures(dst, contextFeatures+1, r.Context.Features)
+	return impressions.appendProtobuf(dst, r, contextSegment, len(impressions.rows))
 }
 
-func AppendProtobufSelection(dst []byte, r *Selection) []byte {
-	dst = appendProtoText(dst, 1, r.ID)
-	dst = appendProtoText(dst, 2, r.Item)
-	dst = appendStamp(dst, r.Time, r.HasTime)
-	dst = appendDouble(dst, 4, r.Utility, r.HasUtility)
-	if r.ByUtility {
-		dst = appendProtoText(dst, 5, []byte(ShownByUtility))
+// beginMessage begins a message that is a field of another, with one byte for its length.
+func beginMessage(dst []byte, number protowire.Number) []byte {
+	return append(protowire.AppendTag(dst, number, protowire.BytesType), 0)
+}
+
+// endMessage sets the length of the message that begins at start.
+func endMessage(dst []byte, start int) []byte {
+	size := len(dst) - start
+	if more := protowire.SizeVarint(uint64(size)) - 1; more > 0 {
+		dst = append(dst, make([]byte, more)...)
+		copy(dst[start+more:], dst[start:start+size])
 	}
+	binary.PutUvarint(dst[start-1:], uint64(size))
 	return dst
-}
-
-func AppendProtobufPayoff(dst []byte, r *Payoff) []byte {
-	dst = appendProtoText(dst, 1, r.ID)
-	dst = appendDouble(dst, 2, r.Payoff, true)
-	dst = appendStamp(dst, r.Time, r.HasTime)
-	dst = appendProtoText(dst, 4, r.Item)
-	return appendProtoText(dst, 5, r.EventID)
 }
 
 func appendProtoText(dst []byte, number protowire.Number, s []byte) []byte {
@@ -60,35 +51,22 @@ func appendProtoText(dst []byte, number protowire.Number, s []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(dst, number, protowire.BytesType), s)
 }
 
-func appendDouble(dst []byte, number protowire.Number, x float64, given bool) []byte {
-	if !given {
-		return dst
-	}
+func appendDouble(dst []byte, number protowire.Number, x float64) []byte {
 	return protowire.AppendFixed64(protowire.AppendTag(dst, number, protowire.Fixed64Type), math.Float64bits(x))
 }
 
-// appendStamp appends field 3, a google.protobuf.Timestamp, with nanoseconds ≥ 0.
-func appendStamp(dst []byte, t Millis, given bool) []byte {
-	if !given {
-		return dst
-	}
+// appendStamp appends a google.protobuf.Timestamp, with nanoseconds ≥ 0.
+func appendStamp(dst []byte, number protowire.Number, t Millis) []byte {
 	seconds, millis := t/1000, t%1000
 	if millis < 0 {
 		seconds, millis = seconds-1, millis+1000
 	}
-	size := 0
-	if seconds != 0 {
-		size += 1 + protowire.SizeVarint(uint64(seconds))
+	dst = beginMessage(dst, number)
+	start := len(dst)
+	for i, part := range []int64{seconds, millis * 1_000_000} {
+		if part != 0 {
+			dst = protowire.AppendVarint(protowire.AppendTag(dst, protowire.Number(i+1), protowire.VarintType), uint64(part))
+		}
 	}
-	if millis != 0 {
-		size += 1 + protowire.SizeVarint(uint64(millis*1_000_000))
-	}
-	dst = protowire.AppendVarint(protowire.AppendTag(dst, 3, protowire.BytesType), uint64(size))
-	if seconds != 0 {
-		dst = protowire.AppendVarint(protowire.AppendTag(dst, 1, protowire.VarintType), uint64(seconds))
-	}
-	if millis != 0 {
-		dst = protowire.AppendVarint(protowire.AppendTag(dst, 2, protowire.VarintType), uint64(millis*1_000_000))
-	}
-	return dst
+	return endMessage(dst, start)
 }

@@ -18,51 +18,6 @@ const (
 // Millis is a time in milliseconds since the Unix epoch, truncated from RFC 3339.
 type Millis = int64
 
-type Candidate struct {
-	Item    []byte
-	Utility float64 // 0 if the impression has no utilities
-}
-
-// Impression requests one ranking. A decoded record's byte slices alias the decoder's memory and are valid until its next call.
-type Impression struct {
-	ID           []byte
-	Learner      []byte // empty: the default learner
-	Time         Millis
-	HasTime      bool
-	Candidates   []Candidate
-	HasUtilities bool
-	// Filled holds the positions, ascending, of candidates that were sent without a utility if others have one. Their Utility is the median
-	// of the others'.
-	Filled  []int32
-	User    []byte // for experiments by user; empty: none
-	Context Context
-}
-
-// Selection is the user's selection of an item.
-type Selection struct {
-	ID         []byte
-	Item       []byte
-	Time       Millis
-	HasTime    bool
-	Utility    float64 // the user's own estimate
-	HasUtility bool
-	// ByUtility: the candidates were shown in the order of utility, and not as ranked.
-	ByUtility bool
-}
-
-// ShownByUtility is the only value of a selection's field "shown".
-const ShownByUtility = "utility"
-
-// Payoff is the payoff (reward) of a selection.
-type Payoff struct {
-	ID      []byte
-	Payoff  float64 // raw units
-	Time    Millis
-	HasTime bool
-	Item    []byte // empty: not named
-	EventID []byte // empty: none
-}
-
 // Decision is the part of a ranking that its update, and an adoption after a crash, needs.
 type Decision struct {
 	Group        string

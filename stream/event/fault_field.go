@@ -18,8 +18,6 @@ func within(f *Fault, list string, i int) *Fault {
 
 func missingItem() *Fault { return faultf(MissingItem, "item is absent or empty").at("item") }
 
-func missingPayoff() *Fault { return faultf(MissingPayoff, "payoff is absent").at("payoff") }
-
 func sameItem(i int, item []byte) *Fault {
 	return faultf(DuplicateItem, "candidates[%d].item %s has occurred before", i, quote(item)).at("item").at(strconv.Itoa(i)).at("candidates")
 }

@@ -3,7 +3,7 @@ package event
 import "unicode/utf8"
 
 // parser reads one JSON document (RFC 8259), with RFC 7493's rules for text (valid UTF-8, escaped surrogates only in pairs) and at most
-// MaxDepth levels. It reads each byte once, without recursion. The caller names the expected piece:
+// MaxDepth levels. It reads each byte once. The caller names the expected piece:
 //
 //	for more := p.enter('}'); more; more = p.next('}') {
 //		name := p.name()
@@ -240,75 +240,39 @@ func (p *parser) word(w string) {
 	p.at += len(w)
 }
 
-// skip skips any value, without changing it.
+// skip skips any value, without changing it. It calls itself at most MaxDepth levels deep.
 func (p *parser) skip() {
-	base, inObject := p.depth, uint64(0) // a bit for each open container, the innermost lowest: 1 for an object
-	for p.flaw == sound {
-		if p.depth > base && inObject&1 == 1 && !p.skipName() {
-			return
-		}
-		if p.at == len(p.b) {
-			p.fail(p.at, flawEnd)
-			return
-		}
-		opened := false
-		switch c := p.b[p.at]; c {
-		case '{', '[':
-			if opened = p.enter(c + 2); opened { // in ASCII
-				inObject = inObject<<1 | uint64(c>>5&1)
-			}
-		default:
-			p.skipScalar(c)
-		}
-		for !opened {
-			if p.depth == base || p.flaw != sound {
+	switch {
+	case p.flaw != sound:
+	case p.stands('{'):
+		for more := p.enter('}'); more; more = p.next('}') {
+			if !p.stands('"') {
+				p.unexpected()
 				return
 			}
-			closing := byte(']')
-			if inObject&1 == 1 {
-				closing = '}'
+			if p.skipText(); p.flaw != sound { // white space behind a flaw would move it
+				return
 			}
-			if p.next(closing) {
-				break
-			}
-			inObject >>= 1
+			p.colon()
+			p.skip()
 		}
-	}
-}
-
-func (p *parser) skipName() bool {
-	if !p.stands('"') {
-		p.unexpected()
-		return false
-	}
-	p.skipScalar('"')
-	if p.flaw != sound {
-		return false
-	}
-	p.colon()
-	return p.flaw == sound
-}
-
-// skipScalar skips a value that begins with c and is neither object nor array.
-func (p *parser) skipScalar(c byte) {
-	switch {
-	case c == '"':
-		end, f := scanString(p.b, p.at+1)
-		if f != sound {
-			p.fail(end, f)
-			return
+	case p.stands('['):
+		for more := p.enter(']'); more; more = p.next(']') {
+			p.skip()
 		}
-		p.at = end
-	case c == '-' || isDigit(c):
-		var n decimal
-		p.number(&n)
-	case c == 'n':
-		p.word("null")
-	case c == 't':
-		p.word("true")
-	case c == 'f':
-		p.word("false")
+	case p.stands('"'):
+		p.skipText()
 	default:
-		p.unexpected()
+		var scalar value
+		p.read(&scalar)
 	}
+}
+
+func (p *parser) skipText() {
+	end, f := scanString(p.b, p.at+1)
+	if f != sound {
+		p.fail(end, f)
+		return
+	}
+	p.at = end
 }

@@ -32,49 +32,101 @@ func fits(t require.TestingT, s *jsonschema.Schema, record string) error {
 	return s.Validate(doc)
 }
 
-// schemaFields are the names under properties of an object of a schema.
-func schemaFields(t *testing.T, name string, path ...string) []string {
+// described is a schema of docs/schemas, without what is for readers.
+func described(t *testing.T, name string) map[string]any {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/schemas/" + name + ".json")
 	require.NoError(t, err)
-	var at map[string]any
-	require.NoError(t, json.Unmarshal(text, &at))
-	for _, step := range append(path, "properties") {
-		at = at[step].(map[string]any)
-	}
-	return slices.Sorted(maps.Keys(at))
-}
-
-// The schemas have the fields that the decoder knows, and no others.
-func TestSchemas_HaveTheFieldsThereAre(t *testing.T) {
-	for name, fields := range map[string][]string{"impression": impressionFields, "selection": selectionFields, "payoff": payoffFields,
-		"ranking": rankingFields} {
-		require.Equal(t, slices.Sorted(slices.Values(fields)), schemaFields(t, name), name)
-	}
-	require.Equal(t, slices.Sorted(slices.Values(candidateFields)), schemaFields(t, "impression", "properties", "candidates", "items"))
-	require.Equal(t, slices.Sorted(slices.Values(decisionFields)), schemaFields(t, "ranking", "properties", "decision"))
-	require.Equal(t, slices.Sorted(slices.Values(verdictFields)), schemaFields(t, "ranking", "properties", "decision", "properties", "verdict"))
-}
-
-// The messages of ranker.proto have the fields of the records. In those that are read the numbers are the places of the names.
-func TestProtobuf_HasTheFieldsThereAre(t *testing.T) {
-	text, err := os.ReadFile("../../docs/schemas/ranker.proto")
-	require.NoError(t, err)
-	fields := map[string][]string{}
-	for _, message := range regexp.MustCompile(`(?s)message (\w+) \{(.*?)\n\}`).FindAllStringSubmatch(string(text), -1) {
-		for i, field := range regexp.MustCompile(`(?m)^  .*?(\w+) = (\d+);`).FindAllStringSubmatch(message[2], -1) {
-			require.Equal(t, strconv.Itoa(i+1), field[2], "%s.%s", message[1], field[1])
-			fields[message[1]] = append(fields[message[1]], field[1])
+	var schema map[string]any
+	require.NoError(t, json.Unmarshal(text, &schema))
+	var strip func(v map[string]any)
+	strip = func(v map[string]any) {
+		for _, word := range []string{"$schema", "title", "description"} {
+			if _, ok := v[word].(string); ok {
+				delete(v, word)
+			}
+		}
+		for _, one := range v {
+			if inner, ok := one.(map[string]any); ok {
+				strip(inner)
+			}
 		}
 	}
-	require.Equal(t, impressionFields, fields["Impression"])
-	require.Equal(t, candidateFields, fields["Candidate"])
-	require.Equal(t, selectionFields, fields["Selection"])
-	require.Equal(t, payoffFields, fields["Payoff"])
-	require.Equal(t, rankingFields, fields["Ranking"])
-	require.ElementsMatch(t, decisionFields, fields["Decision"])
-	require.Equal(t, verdictFields, fields["Verdict"])
-	require.Len(t, fields, 8)
+	strip(schema)
+	return schema
+}
+
+// schemaOf is the JSON Schema of a table's object; each is that of a candidate.
+func schemaOf[R any](t *table[R], each any) map[string]any {
+	properties, required := map[string]any{}, []any{}
+	for i, f := range t.fields() {
+		one, typ := map[string]any{}, map[Type]string{Text: "string", Number: "number", Time: "string", Features: "array", Candidates: "array"}[f.Type]
+		if one["type"] = typ; t.rows[i].need == "" {
+			one["type"] = []any{typ, "null"}
+		} else {
+			required = append(required, f.Name)
+		}
+		switch only := t.rows[i].only; {
+		case only != "":
+			one = map[string]any{"enum": []any{only, "", nil}}
+		case f.Type == Text:
+			if one["maxLength"] = float64(MaxIDBytes); t.rows[i].need != "" {
+				one["minLength"] = 1.0
+			}
+		case f.Type == Time:
+			one["format"] = "date-time"
+		case f.Type == Features:
+			one["maxItems"], one["items"] = float64(MaxFeatures), map[string]any{"type": []any{"number", "null"}}
+		case f.Type == Candidates:
+			one["minItems"], one["items"] = 1.0, each
+		}
+		properties[f.Name] = one
+	}
+	return map[string]any{"type": "object", "required": required, "properties": properties}
+}
+
+// The schemas of input records are those of their tables; that of rankings has the fields of its tables.
+func TestSchemas_AreThoseOfTheTables(t *testing.T) {
+	require.Equal(t, schemaOf(impressions, schemaOf(candidates, nil)), described(t, "impression"))
+	require.Equal(t, schemaOf(selections, nil), described(t, "selection"))
+	require.Equal(t, schemaOf(payoffs, nil), described(t, "payoff"))
+	object := described(t, "ranking")
+	for _, step := range []struct {
+		name  string
+		names []string
+	}{{"decision", rankings.names}, {"verdict", decisions.names}, {"", verdicts.names}} {
+		properties := object["properties"].(map[string]any)
+		require.ElementsMatch(t, step.names, slices.Collect(maps.Keys(properties)))
+		object, _ = properties[step.name].(map[string]any)
+	}
+}
+
+// The messages of ranker.proto have the fields of the tables. In those that are read, numbers and types are those of the rows.
+func TestProtobuf_HasTheFieldsOfTheTables(t *testing.T) {
+	text, err := os.ReadFile("../../docs/schemas/ranker.proto")
+	require.NoError(t, err)
+	names, lines := map[string][]string{}, map[string][]string{}
+	for _, message := range regexp.MustCompile(`(?s)message (\w+) \{(.*?)\n\}`).FindAllStringSubmatch(string(text), -1) {
+		for i, field := range regexp.MustCompile(`(?m)^  (.*?) (\w+) = (\d+);`).FindAllStringSubmatch(message[2], -1) {
+			require.Equal(t, strconv.Itoa(i+1), field[3], "%s.%s", message[1], field[2])
+			names[message[1]] = append(names[message[1]], field[2])
+			lines[message[1]] = append(lines[message[1]], field[1]+" "+field[2])
+		}
+	}
+	types := map[Type]string{Text: "string", Number: "optional double", Time: "google.protobuf.Timestamp", Features: "repeated double",
+		Candidates: "repeated Candidate"}
+	for message, fields := range map[string][]Field{"Impression": FieldsOf(Impressions, true), "Candidate": FieldsOf(Impressions, true)[candidatesRow].Of,
+		"Selection": FieldsOf(Selections, true), "Payoff": FieldsOf(Payoffs, true)} {
+		var want []string
+		for _, f := range fields {
+			want = append(want, types[f.Type]+" "+f.Name)
+		}
+		require.Equal(t, want, lines[message])
+	}
+	require.Equal(t, rankings.names, names["Ranking"])
+	require.ElementsMatch(t, decisions.names, names["Decision"])
+	require.Equal(t, verdicts.names, names["Verdict"])
+	require.Len(t, names, 8)
 }
 
 // drawObject draws an object of these fields and others, each with a value that it may have or may not.
@@ -95,10 +147,12 @@ func drawObject(t *rapid.T, fields []string) string {
 		case name == "candidates":
 			var list []string
 			for range rapid.IntRange(0, 3).Draw(t, "candidates") {
-				list = append(list, drawObject(t, candidateFields))
+				list = append(list, drawObject(t, candidates.names))
 			}
 			value = "[" + strings.Join(list, ",") + "]"
 		case name == "other":
+			value = rapid.SampledFrom(values).Draw(t, "value")
+		case likely[name] == nil:
 			value = rapid.SampledFrom(values).Draw(t, "value")
 		default:
 			value = rapid.SampledFrom(likely[name]).Draw(t, "value")
@@ -123,9 +177,9 @@ func TestSchemas_AgreeWithTheDecoder(t *testing.T) {
 		fields []string
 		decode func(key, value []byte) error
 	}{
-		"impression": {impressionFields, impression},
-		"selection":  {selectionFields, func(k, v []byte) error { return d.Selection(&Selection{}, k, v) }},
-		"payoff":     {payoffFields, func(k, v []byte) error { return d.Payoff(&Payoff{}, k, v) }},
+		"impression": {impressions.names, impression},
+		"selection":  {selections.names, func(k, v []byte) error { return d.Selection(&Selection{}, k, v) }},
+		"payoff":     {payoffs.names, func(k, v []byte) error { return d.Payoff(&Payoff{}, k, v) }},
 	} {
 		schema, sound, faulty := published(t, name), 0, 0
 		check := func(t *rapid.T) {
@@ -177,7 +231,7 @@ func TestSchemas_FitRankings(t *testing.T) {
 	all.Decision.Shadows = []Shadow{{Name: "x", Order: []int32{1, 0}}}
 	record := string(AppendRanking(nil, &all))
 	require.NoError(t, fits(t, schema, record), record)
-	require.Len(t, fieldsOf(record), len(rankingFields)+len(decisionFields)+len(verdictFields)+1)
+	require.Len(t, fieldsOf(record), len(rankings.names)+len(decisions.names)+len(verdicts.names)+1)
 }
 
 // fieldsOf are the names of all fields of a record without lists of objects.

@@ -3,6 +3,9 @@ package event
 import (
 	"encoding/binary"
 	"math/bits"
+	"strconv"
+	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -99,66 +102,39 @@ func oddity(b []byte, i int) (r rune, size int, f flaw) {
 	return r, size, sound
 }
 
+// Characters with a short escape sequence, and the letters of these.
+const (
+	escaped = "\"\\/\b\f\n\r\t"
+	letters = `"\/bfnrt`
+)
+
 // escape reads the escape sequence that b begins with, or a pair of escaped surrogates.
 func escape(b []byte) (r rune, size int, f flaw) {
 	if len(b) < 2 {
 		return 0, 0, flawEnd
 	}
-	switch c := b[1]; c {
-	case '"', '\\', '/':
-		return rune(c), 2, sound
-	case 'b':
-		return '\b', 2, sound
-	case 'f':
-		return '\f', 2, sound
-	case 'n':
-		return '\n', 2, sound
-	case 'r':
-		return '\r', 2, sound
-	case 't':
-		return '\t', 2, sound
-	case 'u':
-	default:
-		return 0, 0, flawEscape
+	if i := strings.IndexByte(letters, b[1]); i >= 0 {
+		return rune(escaped[i]), 2, sound
 	}
-	r, ok := hex4(b[2:])
+	r, ok := hex4(b)
 	switch {
 	case !ok:
 		return 0, 0, flawEscape
-	case r < 0xD800 || r > 0xDFFF:
+	case !utf16.IsSurrogate(r):
 		return r, 6, sound
-	case r > 0xDBFF || len(b) < 8 || b[6] != '\\' || b[7] != 'u':
+	}
+	low, _ := hex4(b[6:])
+	if r = utf16.DecodeRune(r, low); r == utf8.RuneError {
 		return 0, 0, flawSurrogate
 	}
-	low, ok := hex4(b[8:])
-	if !ok || low < 0xDC00 || low > 0xDFFF {
-		return 0, 0, flawSurrogate
-	}
-	return 0x10000 + (r-0xD800)<<10 + low - 0xDC00, 12, sound
+	return r, 12, sound
 }
 
+// hex4 reads the escape sequence of four hexadecimal digits that b begins with.
 func hex4(b []byte) (r rune, ok bool) {
-	if len(b) < 4 {
+	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
 		return 0, false
 	}
-	for _, c := range b[:4] {
-		d, ok := hexDigit(c)
-		if !ok {
-			return 0, false
-		}
-		r = r<<4 | rune(d)
-	}
-	return r, true
-}
-
-func hexDigit(c byte) (d byte, ok bool) {
-	switch {
-	case '0' <= c && c <= '9':
-		return c - '0', true
-	case 'a' <= c && c <= 'f':
-		return c - 'a' + 10, true
-	case 'A' <= c && c <= 'F':
-		return c - 'A' + 10, true
-	}
-	return 0, false
+	code, err := strconv.ParseUint(string(b[2:6]), 16, 16)
+	return rune(code), err == nil
 }

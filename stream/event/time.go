@@ -23,11 +23,11 @@ func ParseTime(b []byte) (t Millis, ok bool) {
 	hour, ok5 := twoDigits(b[11:])
 	minute, ok6 := twoDigits(b[14:])
 	second, ok7 := twoDigits(b[17:])
-	if !(ok1 && ok2 && ok3 && ok4 && ok5 && ok6 && ok7) || hour > 23 || minute > 59 || second > 59 {
+	if !(ok1 && ok2 && ok3 && ok4 && ok5 && ok6 && ok7) || month < 1 || month > 12 || day < 1 || hour > 23 || minute > 59 || second > 59 {
 		return 0, false
 	}
 	date := time.Date(100*century+year, time.Month(month), day, hour, minute, second, 0, time.UTC)
-	if date.Month() != time.Month(month) { // time.Date turns the 30th of February, or day 0, into a day of another month
+	if day > 28 && date.Day() != day { // time.Date turns the 30th of February into a day of March
 		return 0, false
 	}
 	millis, rest, ok := fraction(b[fixed:])

@@ -25,24 +25,16 @@ func (v *value) longText(name string) ([]byte, *Fault) {
 	return nil, v.wrongType(name, "a string")
 }
 
-// moment returns a time; ok is false if it is absent.
-func (v *value) moment(name string) (t Millis, ok bool, f *Fault) {
+func (v *value) moment(name string) (Millis, *Fault) {
 	b, f := v.longText(name)
-	if f != nil || v.kind == absent {
-		return 0, false, f
+	if f != nil {
+		return 0, f
 	}
-	if t, ok = ParseTime(b); !ok {
-		return 0, false, faultf(InvalidTime, "%s is %s, not a time as in 2026-11-21T10:00:00.000Z", name, quote(b)).at(name)
+	t, ok := ParseTime(b)
+	if !ok {
+		return 0, faultf(InvalidTime, "%s is %s, not a time as in 2026-11-21T10:00:00.000Z", name, quote(b)).at(name)
 	}
-	return t, true, nil
-}
-
-func (v *value) requiredMoment(name string) (Millis, *Fault) {
-	t, ok, f := v.moment(name)
-	if f == nil && !ok {
-		return 0, faultf(MissingField, "%s is absent", name)
-	}
-	return t, f
+	return t, nil
 }
 
 func (v *value) float(name string) (float64, *Fault) {
@@ -59,20 +51,28 @@ func (v *value) float(name string) (float64, *Fault) {
 	return x, nil
 }
 
-// integer returns a required number, written as an integer, from low to high.
-func (v *value) integer(name string, low, high int64) (int64, *Fault) {
-	switch v.kind {
-	case absent:
-		return 0, faultf(MissingField, "%s is absent", name)
-	case number:
-	default:
-		return 0, v.wrongType(name, "a number")
+// integer stores a number, written as an integer from low on, in an *int64, or one below 2³¹ in an *int or *int32.
+func (v *value) integer(name string, low int64, dst any) *Fault {
+	if v.kind != number {
+		return v.wrongType(name, "a number")
+	}
+	high := int64(math.MaxInt32)
+	if _, wide := dst.(*int64); wide {
+		high = math.MaxInt64
 	}
 	n, err := strconv.ParseInt(string(v.raw), 10, 64)
 	if err != nil || n < low || n > high {
-		return 0, faultf(WrongType, "%s is %s, not an integer from %d to %d", name, quote(v.raw), low, high)
+		return faultf(WrongType, "%s is %s, not an integer from %d to %d", name, quote(v.raw), low, high)
 	}
-	return n, nil
+	switch p := dst.(type) {
+	case *int:
+		*p = int(n)
+	case *int32:
+		*p = int32(n)
+	case *int64:
+		*p = n
+	}
+	return nil
 }
 
 // item returns the required field "item".
