@@ -182,8 +182,8 @@ func (h *held) note(right bool) {
 	}
 }
 
-// Whatever the horizon and the age of the group, nine in ten of the page's intervals hold the truth: for payoff per impression, for each
-// item's mean, and for the difference to ranking by utility. A learner that ranks by utility differs by 0. Over 40 worlds 99 in 100 hold
+// Whatever the horizon and the age of the group, nine in ten of the page's intervals hold the truth. They are of payoff per impression, of
+// each item's mean, and of the difference to ranking by utility. A learner that ranks by utility differs by 0. Over 40 worlds 99 in 100 hold
 // it, so that fewer than 90 of 100 in these worlds happen by chance in less than one of 10⁶ runs.
 func TestFiguresAreHonest(t *testing.T) {
 	t.Logf("-seed %d", *seed)

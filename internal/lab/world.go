@@ -10,7 +10,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/admissible"
 )
 
-// World is one run of a scenario: its items, and the users of impressions t = 1, 2, … Next begins an impression; the other methods are
+// World is one run of a scenario: its items, and the users of impressions t = 1, 2, and so on. Next begins an impression; the other methods are
 // about the present one. Rankings hold positions among its candidates, in the order shown. Its random numbers come from the run's
 // streams, and except for Fatigue's means nothing depends on rankings. It is not safe for concurrent use.
 type World struct {
