@@ -38,9 +38,9 @@ func newDemoCommand() *cobra.Command {
 who look at the first few results only and select the one they like best, payoffs that arrive days later, and the real
 worker between them. Only the days are simulated.
 
-It shows the worker learn, ends by itself and prints a summary. The first line is the address of the worker's live page,
-which is up while the demo runs. With --serve it goes on until it is interrupted, and takes impressions, selections
-and payoffs over HTTP, as "ranker-worker serve" does.
+It shows the worker learn and prints a summary. The first line is the address of the worker's live page: port 8080, or the
+next free one. On a terminal the page stays until you interrupt the demo; elsewhere the demo ends by itself. With --serve it
+goes on, too, and takes impressions, selections and payoffs over HTTP, as "ranker-worker serve" does.
 
 With --config it plays nothing: it starts the embedded Kafka and Redis at the addresses of FILE, on loopback, makes the
 topics, and runs the worker and "serve" with FILE, for records of your own, until it is interrupted. Other commands reach
@@ -83,22 +83,30 @@ func runDemo(c *call, opt demo.Options, verbose bool, listen string) error {
 	if verbose {
 		opt.Logger = slog.New(slog.NewTextHandler(errOut, nil))
 	}
+	var page string
 	opt.Page = func(address string) {
+		page = address
 		fmt.Fprintf(people, demoIntroduction, address, opt.Impressions)
 	}
 	show := &demoProgress{w: people, live: isTerminal(people)}
 	opt.Progress = show.update
+	reported := false
 	report := func(s *demo.Summary) error {
+		reported = true
 		show.end()
 		return c.show(s, func(w io.Writer) { printSummary(w, s) })
 	}
-	if listen != "" {
-		opt.Listen = listen
+	if opt.Listen = listen; listen != "" || isTerminal(out) && !c.json {
 		opt.Serve = func(ctx context.Context, s *demo.Summary, d *serve.Door) error {
 			if err := report(s); err != nil {
 				return err
 			}
-			return serveDemo(ctx, people, d)
+			if d != nil {
+				return serveDemo(ctx, people, d)
+			}
+			fmt.Fprintf(people, demoStays, page)
+			<-ctx.Done()
+			return nil
 		}
 	}
 	s, err := demo.Run(c.ctx, opt)
@@ -106,11 +114,15 @@ func runDemo(c *call, opt demo.Options, verbose bool, listen string) error {
 		show.end()
 		return errors.Join(errors.New("the demo did not end well"), err)
 	}
-	if listen != "" {
+	if reported {
 		return nil
 	}
 	return report(s)
 }
+
+const demoStays = `
+The live page stays at http://%s/ until you interrupt this (Ctrl-C).
+`
 
 const demoIntroduction = `Live page, while this runs: http://%s/
 Kafka, Redis and a worker in this process. It ranks %d impressions

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -28,10 +29,10 @@ type Options struct {
 	Seed        uint64
 	Logger      *slog.Logger
 	Progress    func(Progress) // nil: none
-	// Serve, if not nil, is called with the summary and a door to the running worker after all records are accounted for. Otherwise the
-	// demo ends then.
+	// Serve, if not nil, is called with the summary after all records are accounted for, while the worker goes on. Otherwise the demo ends
+	// then. With Listen, the door's address, it also has a door to the worker; else nil.
 	Serve  func(context.Context, *Summary, *serve.Door) error
-	Listen string // address of the door, with Serve
+	Listen string
 	// Page, if not nil, is called with the address of the live page, host:port, before the demo begins.
 	Page func(address string)
 }
@@ -149,10 +150,26 @@ func Run(ctx context.Context, opt Options) (*Summary, error) {
 	return s.play(ctx, cfg)
 }
 
-// servePage serves the worker's page, on a free port of loopback.
+// pagePort is the port of the page, or one of the next.
+const pagePort = 8080
+
+// listen listens on loopback, on the first free port from one on, of ten, or else on any.
+func listen(c stream.ServerConfig, port int) (*stream.Server, error) {
+	for range 10 {
+		c.Listen = fmt.Sprintf("127.0.0.1:%d", port)
+		if server, err := stream.NewServer(c); !errors.Is(err, syscall.EADDRINUSE) {
+			return server, err
+		}
+		port++
+	}
+	c.Listen = "127.0.0.1:0"
+	return stream.NewServer(c)
+}
+
+// servePage serves the worker's page.
 func (s *session) servePage(registry *prometheus.Registry) (closePage func(), err error) {
-	server, err := stream.NewServer(stream.ServerConfig{Listen: "127.0.0.1:0", Registry: registry, Unready: s.app.Worker.Unready,
-		Dead: s.app.Worker.Dead, Version: map[string]string{"demo": "ranker-worker"}, Page: s.app.Board.Handler(), Logger: s.opt.Logger})
+	server, err := listen(stream.ServerConfig{Registry: registry, Unready: s.app.Worker.Unready, Dead: s.app.Worker.Dead,
+		Version: map[string]string{"demo": "ranker-worker"}, Page: s.app.Board.Handler(), Logger: s.opt.Logger}, pagePort)
 	if err != nil {
 		return nil, err
 	}
@@ -260,6 +277,9 @@ func (s *session) play(ctx context.Context, cfg *config.Config) (*Summary, error
 func (s *session) serve(ctx context.Context, summary *Summary, cfg *config.Config) error {
 	now := time.Now()
 	s.played.Store(&now)
+	if s.opt.Listen == "" {
+		return s.opt.Serve(ctx, summary, nil)
+	}
 	d, err := serve.New(cfg, s.broker, app.TopicNames(cfg), serve.Options{Logger: s.opt.Logger,
 		Metrics: serve.NewMetrics(prometheus.NewRegistry()), Now: s.now})
 	if err != nil {
