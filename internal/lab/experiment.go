@@ -192,11 +192,11 @@ func (e *Experiment) Check() error {
 	return nil
 }
 
-// wave is the scenario with a period, of defaultPeriod impressions by default.
-const (
-	wave          Scenario = "wave"
-	defaultPeriod          = 2000
-)
+// wave is the scenario with a period.
+const wave Scenario = "wave"
+
+// defaultPeriod is the period in impressions.
+const defaultPeriod = 2000
 
 func (e *Experiment) period() int64 { return cmp.Or(e.Period, defaultPeriod) }
 
