@@ -58,6 +58,7 @@ type Door struct {
 	stopping   atomic.Bool
 	mu         sync.Mutex
 	unready    map[string]string // parts that are not ready, with reasons
+	asked      chan struct{}     // closed once Kafka has been asked for partitions
 	owning     map[int32]*owners // of the partitions' rankings
 }
 
@@ -73,7 +74,7 @@ func New(cfg *config.Config, b *broker.Client, topics [event.Topics]string, opt 
 	d := &Door{cfg: cfg, opt: opt, topics: topics, learners: map[string]*config.Learner{}, contexts: map[string]*partition.Context{}, broker: b, book: newBook(cfg.Serve.Remember),
 		guard: g, substitutes: &substitutes{log: opt.Logger, metrics: opt.Metrics, known: map[cause]*spell{}},
 		slots: make(chan struct{}, cfg.Serve.Concurrency), bodies: semaphore.NewWeighted(max(mostBodies, cfg.Serve.MaxBodyBytes)),
-		searches: make(chan struct{}, mostSearches), lookBacks: make(chan struct{}, mostSearches), owning: map[int32]*owners{}, unready: map[string]string{"Kafka": "has not been asked yet"}}
+		searches: make(chan struct{}, mostSearches), lookBacks: make(chan struct{}, mostSearches), owning: map[int32]*owners{}, unready: map[string]string{"Kafka": "has not been asked yet"}, asked: make(chan struct{})}
 	for i := range cfg.Learners {
 		l := &cfg.Learners[i]
 		d.learners[l.Name] = l
@@ -144,6 +145,8 @@ func (d *Door) Run(ctx context.Context) {
 	}()
 	said := ""
 	started := 0
+	answered := sync.OnceFunc(func() { close(d.asked) })
+	defer answered()
 	for {
 		n, err := d.count(ctx)
 		switch {
@@ -165,6 +168,7 @@ func (d *Door) Run(ctx context.Context) {
 			d.partitions.Store(int64(n))
 			d.note("Kafka", "")
 		}
+		answered()
 		wait := watchEvery
 		if d.partitions.Load() == 0 {
 			wait = time.Second

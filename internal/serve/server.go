@@ -10,8 +10,12 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream"
 )
 
-// drainLimit bounds the time to answer requests under way at the end.
-const drainLimit = 15 * time.Second
+const (
+	// drainLimit bounds the time to answer requests under way at the end.
+	drainLimit = 15 * time.Second
+	// startPatience bounds the wait for Kafka before the first answer; probes are answered then.
+	startPatience = 2 * time.Second
+)
 
 type Server struct {
 	*stream.Server
@@ -45,7 +49,15 @@ func (s *Server) Run(drain, force context.Context) error {
 		s.door.Run(running)
 	}()
 	served := make(chan error, 1)
-	go func() { served <- s.Serve() }()
+	go func() {
+		// Requests wait meanwhile. With an answer of Kafka, the first selection can be written as soon as the first ranking is there.
+		select {
+		case <-s.door.asked:
+		case <-time.After(startPatience):
+		case <-drain.Done():
+		}
+		served <- s.Serve()
+	}()
 	var err error
 	select {
 	case err = <-served:

@@ -307,8 +307,8 @@ function createLearner(l) {
   return e;
 }
 
-// error writes half the length of an interval behind a value.
-function error(half, text) { return half > 0 ? " ± " + text(half) : ""; }
+// error writes half the length of a 95 % interval.
+function error(half, text) { return half > 0 ? "± " + text(half) + " (95 %), " : ""; }
 
 // earlyWords say why it is too early for a learner's payoff, and when it is known at the latest.
 function earlyWords(l) {
@@ -322,11 +322,11 @@ function updateLearner(e, l, page) {
   const relative = gain != null && l.by_utility > 0;
   const inGain = x => relative ? percent(Math.abs(x) / l.by_utility) : decimal(Math.abs(x));
   const figures = [
-    {name: "Payoff per impression", kind: "of-policy", value: l.early ? "too early" : decimal(l.payoff) + error(l.payoff_error, decimal),
-      note: l.early ? earlyWords(l) : l.selecting == null ? "of " + plural(l.ended, "impression") + " that ended " + over : "share with a selection × payoff per selection"},
+    {name: "Payoff per impression", kind: "of-policy", value: l.early ? "too early" : decimal(l.payoff),
+      note: l.early ? earlyWords(l) : error(l.payoff_error, decimal) + (l.selecting == null ? "of " + plural(l.ended, "impression") + " that ended " + over : "share with a selection × payoff per selection")},
     {name: "Ranked by utility", kind: "of-utility", value: decimal(l.by_utility), note: "estimated, for the same impressions"},
-    {name: "Difference", value: gain == null ? "–" : (gain >= 0 ? "+" : "−") + inGain(gain) + error(l.gain_error, inGain),
-      note: "from ranking by utility; ± with 95 % confidence"},
+    {name: "Difference", value: gain == null ? "–" : (gain >= 0 ? "+" : "−") + inGain(gain),
+      note: error(l.gain_error, inGain) + "from ranking by utility"},
     ...l.selecting == null ? [] : [
       {name: "Impressions with a selection", value: percent(l.selecting), note: "of " + plural(l.selecting_of, "impression") + " " + over + "; the others pay nothing"},
       {name: "Payoff per selection", value: decimal(l.per_selection), note: "of " + plural(l.paid_for, "selection") + " " + over + "; unpaid ones count by their age"}],
