@@ -7,23 +7,21 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/plotting"
 )
 
-// Plot draws the values of accepted targets with their 95% intervals and sequences.
+// Plot draws the values of targets with their 95% intervals and sequences; of refused ones the bounds that hold.
 func (r *Report) Plot(w io.Writer, format string) error {
 	var all []plotting.Interval
 	for i := range r.Targets {
 		t := &r.Targets[i]
-		if t.Verdict != OK {
-			continue
-		}
 		policy, _, _ := strings.Cut(t.Target, ",")
-		v := t.Value()
-		x := plotting.Interval{Name: t.Target, Value: v.Value, Narrow: [2]float64{v.Value, v.Value},
-			Wide: [2]float64{t.Sequence.Lower, t.Sequence.Upper}, Colour: plotting.ColourOf(policy)}
-		if v.Lower != nil {
-			x.Narrow = [2]float64{*v.Lower, *v.Upper}
+		x := plotting.Interval{Name: t.Target, Colour: plotting.ColourOf(policy)}
+		if v := t.Value(); t.Verdict == OK {
+			x.Value = &v.Value
+			if v.Lower != nil {
+				x.Narrow = &[2]float64{*v.Lower, *v.Upper}
+			}
 		}
-		if t.PerImpression != nil {
-			x.Wide = x.Narrow
+		if t.Bounded || t.Verdict == OK && t.PerImpression == nil {
+			x.Wide = &[2]float64{t.Sequence.Lower, t.Sequence.Upper}
 		}
 		all = append(all, x)
 	}

@@ -12,13 +12,20 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Interval is a row of a plot of intervals: a value within a narrow and a wide interval.
+// Interval is a row of a plot of intervals: a value, nil if it is refused, within a narrow and a wide interval, nil if there is none.
 type Interval struct {
-	Name   string
-	Value  float64
-	Narrow [2]float64 // equal to Value if there is none
-	Wide   [2]float64
-	Colour color.RGBA
+	Name         string
+	Value        *float64
+	Narrow, Wide *[2]float64
+	Colour       color.RGBA
+}
+
+// figure returns the value as text.
+func (x *Interval) figure() string {
+	if x.Value == nil {
+		return "refused"
+	}
+	return strconv.FormatFloat(*x.Value, 'g', 4, 64)
 }
 
 // Line is a reference line, such as the mean payoff.
@@ -38,11 +45,21 @@ func Intervals(w io.Writer, format, title, axis string, all []Interval, against 
 	var names, values vg.Length
 	for i := range all {
 		x := &all[i]
-		low, high = min(low, x.Wide[0], x.Narrow[0], x.Value), max(high, x.Wide[1], x.Narrow[1], x.Value)
-		names, values = max(names, name.Width(x.Name)*Slack), max(values, name.Width(figure(x.Value))*Slack)
+		for _, span := range []*[2]float64{x.Wide, x.Narrow} {
+			if span != nil {
+				low, high = min(low, span[0]), max(high, span[1])
+			}
+		}
+		if x.Value != nil {
+			low, high = min(low, *x.Value), max(high, *x.Value)
+		}
+		names, values = max(names, name.Width(x.Name)*Slack), max(values, name.Width(x.figure())*Slack)
 	}
 	if against != nil {
 		low, high = min(low, against.At), max(high, against.At)
+	}
+	if low > high { // all are refused, without bounds
+		low, high = 0, 0
 	}
 	if room := (high - low) / 20; room > 0 {
 		low, high = low-room, high+room
@@ -82,16 +99,20 @@ func Intervals(w io.Writer, format, title, axis string, all []Interval, against 
 		for i := range all {
 			x := &all[i]
 			y := top - row*(vg.Length(i)+0.5)
-			c.StrokeLine2(draw.LineStyle{Color: x.Colour, Width: 1.5}, at(x.Wide[0]), y, at(x.Wide[1]), y)
-			c.StrokeLine2(draw.LineStyle{Color: x.Colour, Width: 5}, at(x.Narrow[0]), y, at(x.Narrow[1]), y)
-			c.DrawGlyph(draw.GlyphStyle{Color: x.Colour, Radius: 5, Shape: draw.CircleGlyph{}}, vg.Point{X: at(x.Value), Y: y})
+			if x.Wide != nil {
+				c.StrokeLine2(draw.LineStyle{Color: x.Colour, Width: 1.5}, at(x.Wide[0]), y, at(x.Wide[1]), y)
+			}
+			if x.Narrow != nil {
+				c.StrokeLine2(draw.LineStyle{Color: x.Colour, Width: 5}, at(x.Narrow[0]), y, at(x.Narrow[1]), y)
+			}
+			if x.Value != nil {
+				c.DrawGlyph(draw.GlyphStyle{Color: x.Colour, Radius: 5, Shape: draw.CircleGlyph{}}, vg.Point{X: at(*x.Value), Y: y})
+			}
 			c.FillText(name, vg.Point{X: c.Min.X + Margin, Y: y - 0.35*Large}, shortened(x.Name, func(s string) bool { return name.Width(s)*Slack <= names+1 }))
-			c.FillText(name, vg.Point{X: right + 12, Y: y - 0.35*Large}, figure(x.Value))
+			c.FillText(name, vg.Point{X: right + 12, Y: y - 0.35*Large}, x.figure())
 		}
 	})
 }
-
-func figure(x float64) string { return strconv.FormatFloat(x, 'g', 4, 64) }
 
 // shortened returns a text, cut to fit.
 func shortened(s string, fits func(string) bool) string {
