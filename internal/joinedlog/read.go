@@ -94,7 +94,7 @@ func (l *Log) fill(ctx context.Context, heads []*head, q *Query) error {
 		}
 	}
 	if l.Counts.Halves > 0 {
-		l.Notes = append(l.Notes, fmt.Sprintf("%d rankings are left out, whose impressions are not there", l.Counts.Halves))
+		l.Notes = append(l.Notes, fmt.Sprintf("%d rankings are left out: their impressions are not there, or a ranking came twice", l.Counts.Halves))
 	}
 	if l.Counts.Others > 0 && q.Learner.Name == "" {
 		l.Notes = append(l.Notes, fmt.Sprintf("%d rankings are of other learners than %q; choose with --learner", l.Counts.Others, l.Learner))
