@@ -53,8 +53,8 @@ Values are per selection. Where users leave without one, --per impression counts
 
 An answer is refused, with the reason, where the log does not hold it. Exit code 3 where all are.`,
 		Example: `  ranker-worker evaluate --config worker.yaml --from 2026-10-01 --target greedy --target moss,prior=none
-  ranker-worker evaluate --impressions i.jsonl --rankings r.jsonl --selections s.jsonl --payoffs p.jsonl --target utility --json
-  kcat -b localhost:9092 -C -e -J -t rankings | ranker-worker evaluate --impressions i.jsonl --rankings - --selections s.jsonl --payoffs p.jsonl
+  ranker-worker evaluate --impressions i.jsonl --rankings r.jsonl --selections s.jsonl --payoffs p.jsonl --unpaid 0 --target utility --json
+  kcat -b localhost:9092 -C -e -J -t rankings | ranker-worker evaluate --impressions i.jsonl --rankings - --selections s.jsonl --payoffs p.jsonl --unpaid 0
   ranker-worker evaluate --flat log.jsonl --target uniform --target logging --plot values.svg`,
 	}, e.run)
 	f := cmd.Flags()
@@ -68,6 +68,7 @@ An answer is refused, with the reason, where the log does not hold it. Exit code
 	f.StringVar(&e.plot, "plot", "", "draw the values with their intervals to `FILE`.svg, for light and dark pages, or .png")
 	cmd.MarkFlagsMutuallyExclusive("flat", "config")
 	cmd.MarkFlagsMutuallyExclusive("flat", "rankings")
+	cmd.MarkFlagsMutuallyExclusive("flat", "unpaid")
 	return cmd
 }
 
@@ -106,7 +107,7 @@ func (e *evaluation) run(c *call) error {
 
 func (e *evaluation) options(c *call) (*evaluate.Options, error) {
 	o := &evaluate.Options{Units: config.Range{Min: 0, Max: 1}, Clip: e.clip}
-	if e.clip < 0 {
+	if !(e.clip >= 0) {
 		return nil, usageError{errors.New("--clip cannot be negative")}
 	}
 	switch e.per {
@@ -118,19 +119,12 @@ func (e *evaluation) options(c *call) (*evaluate.Options, error) {
 	default:
 		return nil, usageError{fmt.Errorf("--per: %q is neither selection nor impression", e.per)}
 	}
-	if e.unpaid != "" {
-		x, err := strconv.ParseFloat(e.unpaid, 64)
-		if err != nil {
-			return nil, usageError{fmt.Errorf("--unpaid: %q is no payoff", e.unpaid)}
-		}
-		o.Unpaid = &x
-	}
 	if e.units != "" {
 		low, high, _ := strings.Cut(e.units, ",")
 		var errs [2]error
 		o.Units.Min, errs[0] = strconv.ParseFloat(strings.TrimSpace(low), 64)
 		o.Units.Max, errs[1] = strconv.ParseFloat(strings.TrimSpace(high), 64)
-		if errors.Join(errs[:]...) != nil || !(o.Units.Min < o.Units.Max) {
+		if errors.Join(errs[:]...) != nil || !(o.Units.Min < o.Units.Max && o.Units.Max-o.Units.Min <= 1e100) {
 			return nil, usageError{fmt.Errorf("--payoff-range: %q is not MIN,MAX, such as 0,1", e.units)}
 		}
 		if c.file != "" {
@@ -182,6 +176,9 @@ func (e *evaluation) judgeLog(c *call, o *evaluate.Options) (*evaluate.Report, e
 		return nil, err
 	}
 	defer in.close()
+	if err := e.setUnpaid(in); err != nil {
+		return nil, err
+	}
 	targets := e.targets
 	if len(targets) == 0 {
 		targets = []string{evaluate.Logging, "utility", "greedy"}
@@ -213,6 +210,24 @@ func (e *evaluation) judgeLog(c *call, o *evaluate.Options) (*evaluate.Report, e
 	}
 	r.Log.Source = in.name
 	return r, nil
+}
+
+// setUnpaid sets the payoff of a selection never paid, for the judged rows and for all targets that learn.
+func (e *evaluation) setUnpaid(in *openLog) error {
+	if e.unpaid == "" {
+		return nil
+	}
+	x, err := strconv.ParseFloat(e.unpaid, 64)
+	within := func(r config.Range) bool { return x >= r.Min && x <= r.Max }
+	if r := in.query.Learner.PayoffRange; err != nil || !within(r) {
+		return usageError{fmt.Errorf("--unpaid: %q is no payoff within [%v, %v]", e.unpaid, r.Min, r.Max)}
+	}
+	for i := range in.cfg.Learners {
+		if l := &in.cfg.Learners[i]; within(l.PayoffRange) {
+			l.OnExpiry.Default = &x
+		}
+	}
+	return nil
 }
 
 func printEvaluation(w io.Writer, r *evaluate.Report) {
@@ -271,12 +286,16 @@ func printValues(w io.Writer, r *evaluate.Report) {
 		samples := config.Grouped(int(x.EffectiveSamples))
 		if r.Per == "impression" {
 			around, less := interval(x.PerImpression, &x.Difference)
-			t.row("%s\t%.4g\t%s\t%s\t%s\t%.2g", x.Target, x.PerImpression.Value, around, less, samples, x.Unsupported)
+			t.row("%s\t%.4g\t%s\t%s\t%s\t%.2g", x.Target, x.PerImpression.Value, around, less, samples, *x.Unsupported)
 			continue
 		}
 		around, less := interval(&x.DR, &x.Difference)
-		t.row("%s\t%.4g\t%s\t[%.4g, %.4g]\t%s\t%.4g\t%.4g\t%s\t%.2g", x.Target, x.DR.Value, around, x.Sequence.Lower, x.Sequence.Upper,
-			less, x.IPS.Value, x.SNIPS.Value, samples, x.Unsupported)
+		unsupported := "unknown"
+		if x.Unsupported != nil {
+			unsupported = fmt.Sprintf("%.2g", *x.Unsupported)
+		}
+		t.row("%s\t%.4g\t%s\t[%.4g, %.4g]\t%s\t%.4g\t%.4g\t%s\t%s", x.Target, x.DR.Value, around, x.Sequence.Lower, x.Sequence.Upper,
+			less, x.IPS.Value, x.SNIPS.Value, samples, unsupported)
 	}
 	t.write(w, "")
 }

@@ -64,6 +64,17 @@ func TestEvaluateFiles(t *testing.T) {
 	require.Less(t, want.Targets[0].DR.Value, *want.Log.Logged-0.1, "users like what does not pay")
 	require.InDelta(t, *want.Log.Logged, want.Targets[1].DR.Value, 0.1)
 
+	// --unpaid is for targets that learn, too.
+	configured := func(onExpiry string) *evaluate.TargetReport {
+		file := filepath.Join(t.TempDir(), "worker.yaml")
+		text := "kafka: {brokers: ['127.0.0.1:9092'], group: g}\nredis: {url: 'redis://127.0.0.1:6379/0'}\n" +
+			"learners: {feed: {payoffs: stochastic, on_expiry: " + onExpiry + "}}\n"
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		r := document("", append([]string{"--config", file, "--target", "greedy"}, flags...)...)
+		return &r.Targets[2]
+	}
+	require.Equal(t, configured("{default: 0}"), configured("drop"))
+
 	payoffs, err := os.ReadFile(flags[5])
 	require.NoError(t, err)
 	piped := append([]string{}, flags...)
@@ -128,7 +139,10 @@ func TestEvaluateUsage(t *testing.T) {
 		{[]string{"--flat", "nowhere"}, 1, "nowhere"},
 		{[]string{"--flat", flatLog, "--target", "nix"}, 1, `flat.jsonl:2: target "nix" has no decision here`},
 		{[]string{"--flat", flatLog, "--payoff-range", "1,0"}, 2, "--payoff-range"},
-		{[]string{"--flat", flatLog, "--unpaid", "much"}, 2, "--unpaid"},
+		{[]string{"--flat", flatLog, "--payoff-range", "0,inf"}, 2, "--payoff-range"},
+		{[]string{"--flat", flatLog, "--unpaid", "0"}, 2, "[flat unpaid]"},
+		{append([]string{"--unpaid", "much"}, flags...), 2, "--unpaid"},
+		{append([]string{"--unpaid", "2"}, flags...), 2, `--unpaid: "2" is no payoff within [0, 1]`},
 		{[]string{"--flat", flatLog, "--clip", "-1"}, 2, "--clip"},
 		{[]string{"--flat", flatLog, "--per", "hour"}, 2, "--per"},
 		{[]string{"--flat", flatLog, "--per", "impression"}, 2, "--per impression needs a log of rankings"},

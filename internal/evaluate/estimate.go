@@ -1,14 +1,21 @@
 package evaluate
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 type row struct {
 	selected int       // index among the candidates
 	payoff   float64   // in [0,1]
-	p        float64   // the selection's probability by the log's policy, above 0
+	p        float64   // the selection's probability by the log's policy, at least leastProbability
 	logged   []float64 // probabilities by candidate; nil if only p is known
 	model    []float64 // q̂ by candidate
+	guessed  bool      // q̂ is the row's own payoff, since there is none before
 }
+
+// leastProbability is the probability below which a selection counts as impossible. Weights are at most its inverse.
+const leastProbability = 1e-9
 
 // estimator accumulates weighted rows for one target.
 type estimator struct {
@@ -23,16 +30,20 @@ type estimator struct {
 	most          float64 // weight
 	unsupported   float64
 	lower, upper  sequence
-	known         bool    // all rows have probabilities by candidate
 	drift, spread float64 // of the check of weights
+	blind         moments // weights of rows without probabilities by candidate
 }
 
-type moments struct{ n, sum, squares float64 }
+type moments struct{ n, sum, squares, least, most float64 }
 
 func (m *moments) add(x float64) {
+	if m.n == 0 {
+		m.least, m.most = x, x
+	}
 	m.n++
 	m.sum += x
 	m.squares += x * x
+	m.least, m.most = min(m.least, x), max(m.most, x)
 }
 
 // mean returns the mean and its standard error.
@@ -44,25 +55,37 @@ func (m *moments) mean() (mean, stderr float64) {
 	return mean, math.Sqrt(max(0, m.squares/m.n-mean*mean) / m.n)
 }
 
-// newEstimator returns an empty one. model says that its sequence may use probabilities by candidate.
-func newEstimator(clip float64, model bool) *estimator {
-	return &estimator{clip: clip, known: true, lower: sequence{model: model}, upper: sequence{model: model}}
+// largest returns the share of the variance that the term farthest from the mean makes up, in [0,1].
+func (m *moments) largest() float64 {
+	mean, stderr := m.mean()
+	if stderr == 0 {
+		return 0
+	}
+	far := max(m.most-mean, mean-m.least) / (m.n * stderr)
+	return min(far*far, 1)
 }
 
-// add adds a row; target holds the target's selection probabilities by candidate.
+func newEstimator(clip float64) *estimator { return &estimator{clip: clip} }
+
+// add adds a row; target holds the target's selection probabilities by candidate. Where they are the log's, the payoff counts as it is: a policy
+// is not worth more than itself, even if the log's probabilities are wrong.
 func (e *estimator) add(x *row, target []float64) {
 	y, r := x.selected, x.payoff
+	if slices.Equal(x.logged, target) {
+		e.own(r)
+		return
+	}
 	w := target[y] / x.p
 	direct := 0.0
 	for a, pi := range target {
 		direct += pi * x.model[a]
 	}
-	e.lower.add(x, target, w, false)
-	e.upper.add(x, target, w, true)
-	if x.logged != nil {
-		e.check(x, target)
+	if x.logged == nil {
+		e.blind.add(w)
+		e.lower.plain(w * r)
+		e.upper.plain(w * (1 - r))
 	} else {
-		e.known = false
+		e.supported(x, target, w)
 	}
 	w = min(w, e.clip)
 	e.rows++
@@ -81,24 +104,43 @@ func (e *estimator) add(x *row, target []float64) {
 // mostChecked bounds the ratios in the check of weights: rare large ones would hide faults of the others.
 const mostChecked = 10
 
-// check compares the selection's weight with its expectation.
-func (e *estimator) check(x *row, target []float64) {
+// supported compares the selection's weight w with its expectation, and adds the row to the sequences.
+func (e *estimator) supported(x *row, target []float64, w float64) {
 	var mean, square float64
+	var lower, upper baseline
 	for a, p := range x.logged {
-		if p <= 0 {
-			e.unsupported += target[a]
+		pi := target[a]
+		if p < leastProbability {
+			e.unsupported += pi
 			continue
 		}
-		h := min(target[a]/p, mostChecked)
+		ratio := pi / p
+		h := min(ratio, mostChecked)
 		mean += p * h
 		square += p * h * h
+		if !x.guessed {
+			lower.add(p, pi, ratio, x.model[a])
+			upper.add(p, pi, ratio, 1-x.model[a])
+		}
 	}
-	e.drift += min(target[x.selected]/x.p, mostChecked) - mean
+	e.drift += min(w, mostChecked) - mean
 	e.spread += max(0, square-mean*mean)
+	if x.guessed {
+		e.lower.plain(w * x.payoff)
+		e.upper.plain(w * (1 - x.payoff))
+		return
+	}
+	e.lower.add(&lower, w, x.payoff, x.model[x.selected])
+	e.upper.add(&upper, w, 1-x.payoff, 1-x.model[x.selected])
 }
 
-// balanced returns whether weights sum to their expectation, within four deviations, and 20 for small numbers.
-func (e *estimator) balanced() bool { return math.Abs(e.drift) <= 4*math.Sqrt(e.spread)+20 }
+// balanced returns whether weights sum to their expectation, within four deviations, and 20 for small numbers: of rows with probabilities
+// by candidate, and of blind ones. A blind row's weight has the expectation 1, and its square's is estimated.
+func (e *estimator) balanced() (known, blind bool) {
+	near := func(drift, spread float64) bool { return math.Abs(drift) <= 4*math.Sqrt(max(0, spread))+20 }
+	b := &e.blind
+	return near(e.drift, e.spread), b.n == 0 || b.sum > 0 && near(b.sum-b.n, b.n*(b.squares/b.sum-1))
+}
 
 func (e *estimator) effective() float64 {
 	if e.w2 == 0 {
@@ -109,7 +151,7 @@ func (e *estimator) effective() float64 {
 
 // ips returns importance sampling, Σwr/T, with its standard error.
 func (e *estimator) ips() (value, stderr float64) {
-	m := moments{e.rows, e.wr, e.wr2}
+	m := moments{n: e.rows, sum: e.wr, squares: e.wr2}
 	return m.mean()
 }
 

@@ -3,6 +3,7 @@ package evaluate
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -56,20 +57,25 @@ func TestEstimator_Oracle(t *testing.T) {
 		for a := range items {
 			items[a] = int32(a)
 		}
-		e := newEstimator(clip, true)
+		e := newEstimator(clip)
 		sums, counts := make([]float64, n), make([]float64, n)
 		for range rows {
 			p, pi := drawn(rng, n, true), drawn(rng, n, true)
 			y, r := draw(rng, p), rng.Float64()
-			x := one{row{selected: y, payoff: r, p: p[y], logged: p, model: model.of(nil, items)}, pi}
-			all = append(all, x)
+			x := one{row{selected: y, payoff: r, p: p[y], logged: p}, pi}
+			model.predict(&x.row, items)
 			var sum, count float64
 			for a := range items {
 				sum, count = sum+sums[a], count+counts[a]
 			}
-			for a := range items {
-				require.InDelta(t, (sums[a]+10*(0.5+sum)/(1+count))/(counts[a]+10), x.model[a], 1e-12)
+			mean := r
+			if require.Equal(t, len(all) == 0, x.guessed); !x.guessed {
+				mean = sum / count
 			}
+			for a := range items {
+				require.InDelta(t, (sums[a]+10*mean)/(counts[a]+10), x.model[a], 1e-12)
+			}
+			all = append(all, x)
 			sums[y], counts[y] = sums[y]+r, counts[y]+1
 			model.paid(int32(y), r)
 			e.add(&x.row, pi)
@@ -98,7 +104,7 @@ func TestEstimator_Oracle(t *testing.T) {
 			vDR += math.Pow(d-dr, 2) / T
 			vSNIPS += math.Pow(w*(x.payoff-ips*T/w1), 2)
 		}
-		got := e.report("x", config.Range{Min: 0, Max: 1}, nil)
+		got := e.report("x", config.Range{Min: 0, Max: 1}, nil, 0)
 		require.InDelta(t, ips, got.IPS.Value, 1e-9)
 		require.InDelta(t, ips*T/w1, got.SNIPS.Value, 1e-9)
 		require.InDelta(t, dr, got.DR.Value, 1e-9)
@@ -107,36 +113,56 @@ func TestEstimator_Oracle(t *testing.T) {
 		require.InDelta(t, math.Sqrt(vDR/T), got.DR.Stderr, 1e-9)
 		require.InDelta(t, math.Sqrt(vSNIPS)/w1, got.SNIPS.Stderr, 1e-9)
 		require.InDelta(t, w1*w1/w2, got.EffectiveSamples, 1e-6)
-		require.InDelta(t, unsupported, got.Unsupported, 1e-9)
+		require.InDelta(t, unsupported, *got.Unsupported, 1e-9)
 
 		// The sequence, by its definition.
-		side := func(lack bool) float64 {
-			var sum, v float64
-			for i, x := range all {
-				pay, q := x.payoff, func(a int) float64 { return x.model[a] }
-				if lack {
-					pay, q = 1-pay, func(a int) float64 { return 1 - x.model[a] }
-				}
-				g := func(a int) float64 {
-					if x.pi[a] == 0 {
-						return 0
+		side := func(lack bool) (best float64) {
+			for _, s := range scales {
+				var sum, before, v float64
+				for i, x := range all {
+					pay, q := x.payoff, func(a int) float64 { return x.model[a] }
+					if lack {
+						pay, q = 1-pay, func(a int) float64 { return 1 - x.model[a] }
 					}
-					return math.Min(q(a), x.logged[a]/x.pi[a])
+					w, k := x.pi[x.selected]/x.p, 0.0
+					phi := func(most float64) float64 {
+						g := func(a int) float64 {
+							if x.guessed || slices.Equal(x.pi, x.logged) || x.pi[a] == 0 || x.logged[a] == 0 {
+								return 0
+							}
+							return math.Min(q(a), most*x.logged[a]/x.pi[a])
+						}
+						phi := w * (pay - g(x.selected))
+						for a := range items {
+							phi += x.pi[a] * g(a)
+							if g(a) > 0 {
+								k = math.Max(k, x.pi[a]*g(a)/x.logged[a])
+							}
+						}
+						require.GreaterOrEqual(t, phi, -k-1e-9)
+						return phi
+					}
+					predicted := math.Max(0, math.Min(1, before/math.Max(1, float64(i))))
+					bounded := phi(1)
+					kBounded := math.Min(k, 1) // rounding
+					free := phi(math.Inf(1))
+					before += bounded
+					term := free
+					if predicted+k > s.c {
+						term = bounded
+					}
+					if predicted+kBounded > s.c {
+						continue
+					}
+					sum += term
+					v += (term - predicted) * (term - predicted)
 				}
-				w := x.pi[x.selected] / x.p
-				phi := w * (pay - g(x.selected))
-				for a := range items {
-					phi += x.pi[a] * g(a)
-				}
-				require.GreaterOrEqual(t, phi, -1-1e-9)
-				predicted := math.Max(0, math.Min(1, (0.5+sum)/float64(i+1)))
-				sum += phi
-				v += (phi - predicted) * (phi - predicted)
+				best = math.Max(best, (sum-confidence.New(alpha*s.part, s.c, s.v).Bound(v))/T)
 			}
-			return (sum - confidence.New(alpha, 2, 1000).Bound(v)) / T
+			return best
 		}
-		require.InDelta(t, math.Max(0, side(false)), got.Sequence.Lower, 1e-9)
-		require.InDelta(t, math.Min(1, 1-side(true)), got.Sequence.Upper, 1e-9)
+		require.InDelta(t, side(false), got.Sequence.Lower, 1e-9)
+		require.InDelta(t, 1-side(true), got.Sequence.Upper, 1e-9)
 	})
 }
 
@@ -144,7 +170,7 @@ func BenchmarkEstimator(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	p, pi := drawn(rng, 20, false), drawn(rng, 20, false)
 	x := row{selected: 3, payoff: 0.5, p: p[3], logged: p, model: p}
-	e := newEstimator(math.Inf(1), true)
+	e := newEstimator(math.Inf(1))
 	b.ReportAllocs()
 	for b.Loop() {
 		e.add(&x, pi)

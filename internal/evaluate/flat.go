@@ -23,8 +23,6 @@ type Options struct {
 	PerImpression bool
 	// Clip bounds weights per selection; 0 is no bound.
 	Clip float64
-	// Unpaid is the payoff of a selection never paid, in Units; nil is the learner's on_expiry.
-	Unpaid *float64
 	// Decided, unless nil, is called with a target's ranking of each row: utility ranks in the order shown. Not for flat logs.
 	Decided func(target string, row int32, order []int32)
 	// Look, unless nil, is called with the targets' present values after every Every judged rows.
@@ -172,7 +170,7 @@ func (f *flat) begin(line []byte, targets []string) error {
 		targets = append(slices.Sorted(maps.Keys(h.Targets)), Uniform, Logging)
 	}
 	for _, name := range targets {
-		t := &flatTarget{name: name}
+		t := &flatTarget{name: name, est: newEstimator(f.opt.clip())}
 		given, ok := h.Targets[name]
 		switch {
 		case !ok:
@@ -233,11 +231,8 @@ func (f *flat) judge(r *flatRow) error {
 	if err := f.read(r, at, len(items)); err != nil {
 		return err
 	}
-	f.row.model = f.model.of(f.row.model[:0], items)
+	f.model.predict(&f.row, items)
 	for _, t := range f.targets {
-		if t.est == nil { // the first row decides for all whether the log suffices for a model
-			t.est = newEstimator(f.opt.clip(), f.row.logged != nil && t.name != Logging)
-		}
 		dist, err := f.of(t, r, len(items))
 		if err != nil {
 			return err
@@ -294,8 +289,8 @@ func (f *flat) read(r *flatRow, at, n int) error {
 	default:
 		x.p = *r.Propensity
 	}
-	if !(x.p > 0 && x.p <= 1) {
-		return f.fault("propensity is %v, must be in (0, 1]", x.p)
+	if !(x.p >= leastProbability && x.p <= 1) {
+		return f.fault("propensity is %v, must be in [%v, 1]", x.p, leastProbability)
 	}
 	u := f.opt.Units
 	switch {
@@ -355,10 +350,7 @@ func (f *flat) report() *Report {
 		r.Log.Logged = &mean
 	}
 	for _, t := range f.targets {
-		if t.est == nil {
-			t.est = newEstimator(f.opt.clip(), false)
-		}
-		r.Targets = append(r.Targets, t.est.report(t.name, f.opt.Units, nil))
+		r.Targets = append(r.Targets, t.est.report(t.name, f.opt.Units, nil, f.paid.largest()))
 	}
 	return r
 }

@@ -48,10 +48,12 @@ func TestFlat_Vectors(t *testing.T) {
 		require.InDelta(t, w.DR-*r.Log.Logged, got.Difference.Value, 1e-9)
 		require.True(t, got.Sequence.Lower < *got.DR.Lower && *got.DR.Upper < got.Sequence.Upper, "%+v", got)
 	}
+	r.Targets[0].Verdict, r.Targets[1].Verdict, r.Targets[1].Bounded = Refused, Refused, true // these are drawn, too
 	for _, format := range []string{"svg", "png"} {
 		var picture bytes.Buffer
 		require.NoError(t, r.Plot(&picture, format))
 		require.Greater(t, picture.Len(), 1000)
+		require.Equal(t, format == "svg", strings.Count(picture.String(), ">refused</text>") == 2)
 	}
 }
 
@@ -97,7 +99,7 @@ func TestFlat_Faults(t *testing.T) {
 		{`{"flat":1,"candidates":["a","b"],"targets":{"new":3}}`, "new", `f:1: target "new" is neither`},
 		{head + "\n" + `{"action":"a"`, "new", `f:2: unexpected end`},
 		{head + "\n\n" + `{"action":"9","propensity":0.5,"payoff":0}`, "new", `f:3: action "9" is not among the candidates`},
-		{head + "\n" + `{"action":"a","propensity":0,"payoff":0}`, "new", `f:2: propensity is 0, must be in (0, 1]`},
+		{head + "\n" + `{"action":"a","propensity":0,"payoff":0}`, "new", `f:2: propensity is 0, must be in [1e-09, 1]`},
 		{head + "\n" + `{"action":"a","payoff":0}`, "new", `f:2: propensity is missing`},
 		{head + "\n" + `{"action":"a","propensity":0.5}`, "new", `f:2: payoff is missing`},
 		{head + "\n" + `{"action":"a","propensity":0.5,"payoff":3}`, "new", `f:2: payoff 3 lies outside [0, 1]; give --payoff-range`},

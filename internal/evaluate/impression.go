@@ -107,31 +107,33 @@ func (m *impressions) refused() (reasons []string) {
 	return reasons
 }
 
-// reportImpressions reports an estimate per impression, in raw units, in which an impression without a selection is worth 0.
-func reportImpressions(name string, est *usermodel.Estimate, units config.Range, refused []string) TargetReport {
+// reportImpressions reports an estimate per impression, in raw units, in which an impression without a selection is worth 0. One payoff
+// makes up the share largest of the log's variance.
+func reportImpressions(name string, est *usermodel.Estimate, units config.Range, refused []string, largest float64) TargetReport {
 	r := est.Result()
-	t := TargetReport{Target: name, Verdict: OK, Reasons: refused, EffectiveSamples: r.Effective, MeanWeight: r.MeanWeight, MaxWeight: r.MaxWeight,
-		Unsupported: r.Unsupported, PerImpression: &Value{Value: r.Value, Stderr: r.Stderr}, Difference: Value{Value: r.Value - r.Paid, Stderr: r.Difference}}
-	if r.Effective >= fewForInterval {
+	t := TargetReport{Target: name, Verdict: OK, EffectiveSamples: r.Effective, MeanWeight: r.MeanWeight, MaxWeight: r.MaxWeight,
+		Unsupported: &r.Unsupported, PerImpression: &Value{Value: r.Value, Stderr: r.Stderr}, Difference: Value{Value: r.Value - r.Paid, Stderr: r.Difference}}
+	if r.Effective >= fewForInterval && largest <= mostForInterval {
 		byWeights := r.Value - r.Filled
 		low, high := bounds(byWeights, r.Stderr, units)
 		t.PerImpression.within(r.Filled, low, high)
 		low, high = difference(byWeights, &r, units)
 		t.Difference.within(r.Filled, low, high)
 	}
-	refuse := func(format string, args ...any) { t.Reasons = append(t.Reasons, fmt.Sprintf(format, args...)) }
+	for _, reason := range refused {
+		t.refuse("%s", reason)
+	}
 	switch {
 	case r.Impressions < fewForAnswer:
-		refuse("%s, at least %d are needed", plural.N(int64(r.Impressions), "row"), fewForAnswer)
+		t.refuse("%s, at least %d are needed", plural.N(int64(r.Impressions), "row"), fewForAnswer)
 	case r.Unsupported > mostUnsupported:
-		refuse("%.1f %% of its selections hardly ever happen with the log's policy", 100*r.Unsupported)
+		t.refuse("%.1f %% of its selections hardly ever happen with the log's policy", 100*r.Unsupported)
 	case r.Effective < fewForAnswer:
-		refuse("it differs so much from the log that %s are worth %.0f", plural.N(int64(r.Impressions), "row"), math.Floor(r.Effective))
+		t.refuse("it differs so much from the log that %s are worth %.0f", plural.N(int64(r.Impressions), "row"), math.Floor(r.Effective))
+	case largest > mostForAnswer:
+		t.refuse(tooLarge, plural.N(int64(r.Impressions), "row"), 100*largest)
 	case r.Unbalanced > mostUnbalanced:
-		refuse("the weights do not add up: users do not select as the rankings and utilities say")
-	}
-	if len(t.Reasons) > 0 {
-		t.Verdict = Refused
+		t.refuse("the weights do not add up: users do not select as the rankings and utilities say")
 	}
 	return t
 }

@@ -44,7 +44,8 @@ type judge struct {
 	paid    moments
 	judged  int64
 	unsaid  int64     // unpaid rows of unknown payoff
-	missed  int64     // selections that are impossible by the windows
+	missed  int64     // selections that are impossible by the windows or recorded propensities
+	clamped int64     // payoffs outside the range
 	again   []float64 // probabilities by the log's recorded propensities
 	off     float64
 	slots   map[int32]int32 // by row in flight
@@ -68,10 +69,7 @@ func Log(ctx context.Context, log *joinedlog.Log, l *config.Learner, targets []*
 		}
 	}
 	j := &judge{per: per, log: log, learner: l, opt: opt, windows: w, slots: map[int32]int32{}, decoder: event.NewKeylessDecoder(event.Limits{}).WithContext()}
-	if d := l.OnExpiry.Default; opt.Unpaid != nil || d != nil {
-		if opt.Unpaid != nil {
-			d = opt.Unpaid
-		}
+	if d := l.OnExpiry.Default; d != nil {
 		x := j.normalised(*d)
 		j.unpaid = &x
 	}
@@ -134,8 +132,8 @@ func (j *judge) event(e *joinedlog.Event) error {
 	case joinedlog.PaidPart, joinedlog.WasPaid:
 		fb.Payoff, fb.Age = j.normalised(e.Payoff), max(0, e.Age)
 	case joinedlog.NeverPaid:
-		if d := j.learner.OnExpiry.Default; d != nil {
-			fb.Payoff, fb.Age, fb.Defaulted = j.normalised(*d), j.learner.PayoffHorizon.Milliseconds(), true
+		if j.unpaid != nil {
+			fb.Payoff, fb.Age, fb.Defaulted = *j.unpaid, j.learner.PayoffHorizon.Milliseconds(), true
 		}
 	}
 	keep := e.Kind == joinedlog.WasSelected
@@ -214,7 +212,7 @@ func (j *judge) decided(e *joinedlog.Event) error {
 	counts := j.counts(out, x.p)
 	if counts {
 		j.row.selected, j.row.p, j.row.logged = int(out.Selected), x.p, logged
-		j.row.model = j.model.of(j.row.model[:0], e.Items)
+		j.model.predict(&j.row, e.Items)
 		j.perImpression(out)
 	}
 	for _, p := range j.players {
@@ -310,6 +308,9 @@ func (j *judge) counts(out *joinedlog.Outcome, p float64) bool {
 	switch {
 	case out.How == joinedlog.Paid:
 		j.row.payoff = j.normalised(out.Payoff)
+		if r := j.learner.PayoffRange; out.Payoff < r.Min || out.Payoff > r.Max {
+			j.clamped++
+		}
 	case out.How == joinedlog.Unpaid && j.unpaid == nil:
 		j.unsaid++
 		return false
@@ -320,7 +321,7 @@ func (j *judge) counts(out *joinedlog.Outcome, p float64) bool {
 	default:
 		return false
 	}
-	if p <= 0 {
+	if p < leastProbability {
 		j.missed++
 		return false
 	}
@@ -340,11 +341,15 @@ func (j *judge) slot() int32 {
 func (j *judge) report() *Report {
 	c := &j.log.Counts
 	at := func(t int64) string { return time.UnixMilli(t).UTC().Format(time.RFC3339) }
-	r := &Report{Per: j.opt.per(), Windows: &j.windows.WindowsReport, Check: CheckReport{j.off}, Notes: j.log.Notes, Log: LogReport{Learner: j.log.Learner, Policy: j.log.Policy,
+	r := &Report{Per: j.opt.per(), Windows: &j.windows.WindowsReport, Check: CheckReport{j.off}, Notes: slices.Clone(j.log.Notes), Log: LogReport{Learner: j.log.Learner, Policy: j.log.Policy,
 		From: at(j.log.First), To: at(j.log.Last), Records: int64(len(j.log.Outcomes)), Judged: j.judged, Immature: c.Immature,
 		Unselected: c.Unselected, Unpaid: c.Unpaid}}
 	if mean, _ := j.paid.mean(); j.paid.n > 0 {
 		r.Log.Logged = &mean
+	}
+	if u := j.learner.PayoffRange; j.clamped > 0 {
+		r.Notes = append(r.Notes, fmt.Sprintf("%s outside [%v, %v] count as its nearer end; without --config, --payoff-range sets it",
+			plural.N(j.clamped, "payoff"), u.Min, u.Max))
 	}
 	r.Targets = j.targets()
 	return r
@@ -353,11 +358,13 @@ func (j *judge) report() *Report {
 func (j *judge) targets() (all []TargetReport) {
 	refused := j.refused()
 	for _, p := range j.players {
+		var t TargetReport
 		if j.per != nil {
-			all = append(all, reportImpressions(p.name, p.per, j.learner.PayoffRange, slices.Clone(refused)))
-			continue
+			t = reportImpressions(p.name, p.per, j.learner.PayoffRange, refused, j.paid.largest())
+		} else {
+			t = p.est.report(p.name, j.learner.PayoffRange, refused, j.paid.largest())
 		}
-		all = append(all, p.est.report(p.name, j.learner.PayoffRange, slices.Clone(refused)))
+		all = append(all, t)
 	}
 	return all
 }
@@ -376,7 +383,11 @@ func (j *judge) refused() (reasons []string) {
 		refuse("%.0f %% of users take anything they look at: they do not select by the utilities", 100*w.Noise)
 	}
 	if float64(j.missed) > mostImpossible*float64(j.judged+j.missed) {
-		refuse("%s outside the configured windows, which no user can make", plural.N(j.missed, "selection"))
+		impossible := "with a recorded propensity of 0"
+		if w.Source == configured {
+			impossible = "outside the configured windows"
+		}
+		refuse("%s %s, which no user can make", plural.N(j.missed, "selection"), impossible)
 	}
 	if float64(j.unsaid) > mostUnpaidUnsaid*float64(j.judged+j.unsaid) {
 		refuse("%s never paid, without a known payoff; set --unpaid", plural.N(j.unsaid, "selection"))

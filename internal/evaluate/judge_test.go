@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -54,42 +55,58 @@ func targets(t testing.TB, w *rehearsal.World, texts ...string) (all []*Target) 
 // TestLog_Refusals: logs without enough evidence.
 func TestLog_Refusals(t *testing.T) {
 	settings := []config.Setting{{"payoffs", "stochastic"}, {"policy", "moss"}, {"payoff_horizon", "48h"}}
-	judge := func(c simulate.Config, noise float64, impressions int, opt *Options, target string, more ...config.Setting) TargetReport {
+	judge := func(c simulate.Config, noise float64, impressions int, target string, more ...config.Setting) TargetReport {
 		w, log := played(t, c, noise, impressions, append(settings, more...)...)
-		r, err := Log(context.Background(), log, &w.Learner, targets(t, w, target), opt)
-		require.NoError(t, err)
-		return r.Targets[0]
+		return judged(t, w, log, target).Targets[0]
 	}
 	slowly := population(5)
 	slowly.Interval = 10 * time.Minute
-	require.Contains(t, judge(slowly, 0, 900, unit(), "utility").Reasons[0], "attention windows cannot be estimated from")
-	require.Contains(t, judge(population(5), 0.4, 5000, unit(), "utility").Reasons[0], "of users take anything they look at")
+	require.Contains(t, judge(slowly, 0, 900, "utility").Reasons[0], "attention windows cannot be estimated from")
+	require.Contains(t, judge(population(5), 0.4, 5000, "utility").Reasons[0], "of users take anything they look at")
 
-	drop := config.Setting{"on_expiry", "drop"}
-	require.Contains(t, judge(population(5), 0, 5000, unit(), Logging, drop).Reasons[0], "never paid, without a known payoff; set --unpaid")
+	w, log := played(t, population(5), 0, 5000, append(settings, config.Setting{"on_expiry", "drop"})...)
+	require.Contains(t, judged(t, w, log, Logging).Targets[0].Reasons[0], "never paid, without a known payoff; set --unpaid")
 	zero, half := 0.0, 0.5
-	low := judge(population(5), 0, 5000, unitUnpaid(&zero), Logging, drop)
+	w.Learner.OnExpiry.Default = &zero
+	low := judged(t, w, log, Logging).Targets[0]
 	require.Equal(t, OK, low.Verdict)
-	opt := unitUnpaid(&half)
-	high := judge(population(5), 0, 5000, opt, Logging, drop)
+	w.Learner.OnExpiry.Default = &half
+	high := judged(t, w, log, Logging).Targets[0]
 	require.Greater(t, high.DR.Value, low.DR.Value+0.02) // one in twenty is never paid
 
+	w.Learner.PayoffRange.Max = 0.5
+	r := judged(t, w, log, Logging)
+	require.Contains(t, r.Notes[len(r.Notes)-1], "payoffs outside [0, 0.5] count as its nearer end")
+
 	// They look further than that.
-	short := judge(population(5), 0, 5000, unit(), "utility", config.Setting{"windows", "{list: [0.5, 0.5]}"})
+	short := judge(population(5), 0, 5000, "utility", config.Setting{"windows", "{list: [0.5, 0.5]}"})
 	require.Contains(t, short.Reasons[0], "outside the configured windows, which no user can make")
 
-	w, log := played(t, population(5), 0, 100, settings...)
-	opt = unit()
+	w, err := rehearsal.New(population(5), 0, append(settings, config.Setting{"policy", "egreedy"})...)
+	require.NoError(t, err)
+	require.NoError(t, w.Play(5000, 9))
+	rankings := &w.Records[event.Rankings]
+	certain := regexp.MustCompile(`"propensities":\[[^]]*]`).ReplaceAll(rankings.Bytes(), []byte(`"propensities":[1,0,0,0,0,0,0,0]`))
+	rankings.Reset()
+	rankings.Write(certain)
+	log, err = w.Journal(context.Background())
+	require.NoError(t, err)
+	defer log.Close()
+	require.Contains(t, judged(t, w, log, "utility").Targets[0].Reasons[0], "with a recorded propensity of 0, which no user can make")
+
+	w, log = played(t, population(5), 0, 100, settings...)
+	opt := unit()
 	opt.PerImpression = true
 	w.Learner.SelectionTimeout = 0
-	_, err := Log(context.Background(), log, &w.Learner, targets(t, w, "utility"), opt)
+	_, err = Log(context.Background(), log, &w.Learner, targets(t, w, "utility"), opt)
 	require.ErrorContains(t, err, "--per impression needs a selections topic")
 }
 
-func unitUnpaid(x *float64) *Options {
-	o := unit()
-	o.Unpaid = x
-	return o
+// judged evaluates targets on a log.
+func judged(t testing.TB, w *rehearsal.World, log *joinedlog.Log, names ...string) *Report {
+	r, err := Log(context.Background(), log, &w.Learner, targets(t, w, names...), unit())
+	require.NoError(t, err)
+	return r
 }
 
 func TestParseTarget(t *testing.T) {

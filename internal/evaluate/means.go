@@ -2,7 +2,7 @@ package evaluate
 
 // means predict items' payoffs in [0,1] from previous rows, the model of doubly robust estimation:
 //
-//	q̂(a) = (S_a + 10·m)/(N_a + 10),  m = (0.5 + ΣS)/(1 + ΣN)
+//	q̂(a) = (S_a + 10·m)/(N_a + 10),  m = ΣS/ΣN, in the first row its payoff
 type means struct {
 	n, sum       []float64 // by item
 	allN, allSum float64
@@ -11,14 +11,17 @@ type means struct {
 // modelWeight is the weight in payoffs of the mean of all items.
 const modelWeight = 10
 
-// of appends the items' predicted payoffs.
-func (m *means) of(dst []float64, items []int32) []float64 {
-	all := (0.5 + m.allSum) / (1 + m.allN)
+// predict sets q̂ of a row whose payoff is known.
+func (m *means) predict(x *row, items []int32) {
+	all := x.payoff
+	if x.guessed = m.allN == 0; !x.guessed {
+		all = m.allSum / m.allN
+	}
+	x.model = x.model[:0]
 	for _, i := range items {
 		m.grow(i)
-		dst = append(dst, (m.sum[i]+modelWeight*all)/(m.n[i]+modelWeight))
+		x.model = append(x.model, (m.sum[i]+modelWeight*all)/(m.n[i]+modelWeight))
 	}
-	return dst
 }
 
 func (m *means) paid(item int32, r float64) {

@@ -69,10 +69,16 @@ type TargetReport struct {
 	PerImpression *Value   `json:"per_impression,omitempty"` // nil per selection
 	Difference    Value    `json:"difference"`               // value minus the log's payoff, on the same rows
 
-	EffectiveSamples float64 `json:"effective_samples"`
-	MeanWeight       float64 `json:"mean_weight"`
-	MaxWeight        float64 `json:"max_weight"`
-	Unsupported      float64 `json:"unsupported"` // share of the target's selections that the log's policy never makes
+	EffectiveSamples float64  `json:"effective_samples"`
+	MeanWeight       float64  `json:"mean_weight"`
+	MaxWeight        float64  `json:"max_weight"`
+	Unsupported      *float64 `json:"unsupported"` // share of the target's selections that the log's policy never makes; null if unknown
+}
+
+// refuse adds a reason why the target has no value.
+func (t *TargetReport) refuse(format string, args ...any) {
+	t.Reasons, t.Verdict = append(t.Reasons, fmt.Sprintf(format, args...)), Refused
+	t.Bounded = false
 }
 
 // Value returns the main estimate.
@@ -102,23 +108,28 @@ const (
 	deviations       = 1.96 // on each side, of 95 %
 	fewForInterval   = 100  // effective samples below which the interval of one look is too short
 	fewForAnswer     = 30   // likewise, below which there is no answer
+	mostForInterval  = 0.2  // share of the payoffs' variance that one makes up, above which the interval of one look is too short
+	mostForAnswer    = 0.5  // likewise, above which there is no answer
 	mostUnsupported  = 0.05
 	fewForWindows    = 1000 // selections needed to learn windows
 	mostNoise        = 0.2
-	mostImpossible   = 0.01 // share of selections that may be impossible by configured windows
+	mostImpossible   = 0.01 // share of selections that may be impossible by configured windows or recorded propensities
 	mostUnpaidUnsaid = 0.01 // share of judged rows that may be unpaid with an unknown payoff
 )
 
-// report returns an estimator's values in units.
-func (e *estimator) report(name string, units config.Range, refused []string) TargetReport {
-	t := TargetReport{Target: name, Verdict: OK, EffectiveSamples: e.effective(), MaxWeight: e.most, Reasons: refused}
-	if e.rows > 0 {
-		t.MeanWeight, t.Unsupported = e.w/e.rows, e.unsupported/e.rows
+const tooLarge = "the payoff of one of %s makes up %.0f %% of their variance: it is too large for a mean"
+
+// report returns an estimator's values in units. One payoff makes up the share largest of the log's variance.
+func (e *estimator) report(name string, units config.Range, refused []string, largest float64) TargetReport {
+	t := TargetReport{Target: name, Verdict: OK, EffectiveSamples: e.effective(), MaxWeight: e.most, MeanWeight: e.w / max(e.rows, 1)}
+	unsupported := e.unsupported / max(e.rows, 1)
+	if e.blind.n == 0 {
+		t.Unsupported = &unsupported
 	}
 	size := units.Max - units.Min
 	value := func(v, stderr, from float64) Value {
 		out := Value{Value: from + size*v, Stderr: size * stderr}
-		if t.EffectiveSamples >= fewForInterval {
+		if t.EffectiveSamples >= fewForInterval && largest <= mostForInterval {
 			low, high := out.Value-deviations*out.Stderr, out.Value+deviations*out.Stderr
 			out.Lower, out.Upper = &low, &high
 		}
@@ -132,25 +143,30 @@ func (e *estimator) report(name string, units config.Range, refused []string) Ta
 	t.DR = value(v, s, units.Min)
 	v, s = e.difference.mean()
 	t.Difference = value(v, s, 0)
-	lower, upper := max(0, e.lower.bound(alpha)), min(1, 1-e.upper.bound(alpha))
-	t.Sequence = Interval{units.Min + size*lower, units.Min + size*upper}
+	t.Sequence = Interval{units.Min + size*e.lower.bound(alpha), units.Max - size*e.upper.bound(alpha)}
 
-	refuse := func(format string, args ...any) { t.Reasons = append(t.Reasons, fmt.Sprintf(format, args...)) }
-	if e.known && !e.balanced() {
-		refuse("the weights do not add up: the log's propensities are not those that its selections were made with")
+	for _, reason := range refused {
+		t.refuse("%s", reason)
 	}
-	t.Bounded = len(t.Reasons) == 0
+	rows := plural.N(int64(e.rows), "row")
 	switch {
 	case e.rows < fewForAnswer:
-		refuse("%s, at least %d are needed", plural.N(int64(e.rows), "row"), fewForAnswer)
-	case e.unsupported > mostUnsupported*e.rows:
-		refuse("%.1f %% of its selections never happen with the log's policy", 100*t.Unsupported)
+		t.refuse("%s, at least %d are needed", rows, fewForAnswer)
+	case unsupported > mostUnsupported:
+		t.refuse("%.1f %% of its selections never happen with the log's policy", 100*unsupported)
 	case t.EffectiveSamples < fewForAnswer:
-		refuse("its decisions differ so much from the log that %s are worth %.0f", plural.N(int64(e.rows), "row"), math.Floor(t.EffectiveSamples))
+		t.refuse("its decisions differ so much from the log that %s are worth %.0f", rows, math.Floor(t.EffectiveSamples))
+	case largest > mostForAnswer:
+		t.refuse(tooLarge, rows, 100*largest)
 	}
-	if len(t.Reasons) > 0 {
-		t.Verdict = Refused
+	t.Bounded = t.Verdict == Refused && len(refused) == 0
+	known, blind := e.balanced()
+	if !known {
+		t.refuse("the weights do not add up: the log's propensities are not those that its selections were made with")
 	}
-	t.Bounded = t.Bounded && t.Verdict == Refused
+	if !blind {
+		mean, _ := e.blind.mean()
+		t.refuse("its weights have a mean of %.3g, not 1: the log's propensities are wrong, or some of its selections never happen there", mean)
+	}
 	return t
 }

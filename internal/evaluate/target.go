@@ -177,7 +177,7 @@ type flown struct {
 }
 
 func (t *Target) play(clip float64) *player {
-	p := &player{Target: t, est: newEstimator(clip, t.learner != nil)}
+	p := &player{Target: t, est: newEstimator(clip)}
 	if t.new != nil {
 		p.learner = t.new()
 		p.needs = p.learner.Needs()

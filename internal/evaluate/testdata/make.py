@@ -36,7 +36,7 @@ def model(action, reward):
     n, total = np.zeros(ACTIONS), np.zeros(ACTIONS)
     out = np.empty((ROWS, ACTIONS))
     for t in range(ROWS):
-        mean = (0.5 + total.sum()) / (1 + n.sum())
+        mean = total.sum() / n.sum() if t else reward[t]
         out[t] = (total + 10 * mean) / (n + 10)
         n[action[t]] += 1
         total[action[t]] += reward[t]
