@@ -166,3 +166,11 @@ func (v *Value) within(filled, low, high float64) {
 	low, high = low+min(0, 2*filled), high+max(0, 2*filled)
 	v.Lower, v.Upper = &low, &high
 }
+
+// widen moves both ends of an interval away, if there is one.
+func (v *Value) widen(by float64) {
+	if v.Lower != nil {
+		low, high := *v.Lower-by, *v.Upper+by
+		v.Lower, v.Upper = &low, &high
+	}
+}

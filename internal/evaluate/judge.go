@@ -47,6 +47,8 @@ type judge struct {
 	missed  int64     // selections that are impossible by the windows or recorded propensities
 	clamped int64     // payoffs outside the range
 	again   []float64 // probabilities by the log's recorded propensities
+	looking looking
+	depth   float64 // of the present row's selection
 	off     float64
 	slots   map[int32]int32 // by row in flight
 	flights []flight
@@ -214,6 +216,10 @@ func (j *judge) decided(e *joinedlog.Event) error {
 		j.row.selected, j.row.p, j.row.logged = int(out.Selected), x.p, logged
 		j.model.predict(&j.row, e.Items)
 		j.perImpression(out)
+		if j.row.selected >= 0 {
+			j.depth = j.windows.depth(e.Order, out.Selected)
+			j.looking.add(e.Items[out.Selected], len(e.Items)-1-int(out.Selected), j.row.payoff, j.depth)
+		}
 	}
 	for _, p := range j.players {
 		if p.own() {
@@ -237,6 +243,9 @@ func (j *judge) decided(e *joinedlog.Event) error {
 			j.opt.Decided(p.name, e.Row, p.decision.Order)
 		}
 		p.pi = j.windows.of(p.pi, p.decision.Order, p.decision.Propensities)
+		if counts && j.row.selected >= 0 {
+			p.depths.add(p.pi[j.row.selected]/j.row.p, j.depth)
+		}
 		switch {
 		case !counts:
 		case j.per != nil:
@@ -364,6 +373,7 @@ func (j *judge) targets() (all []TargetReport) {
 		} else {
 			t = p.est.report(p.name, j.learner.PayoffRange, refused, j.paid.largest())
 		}
+		j.checkDepth(p, &t)
 		all = append(all, t)
 	}
 	return all

@@ -163,6 +163,7 @@ type player struct {
 	flown    []flown   // by slot
 	names    [][]byte  // scratch
 	recorded int       // index among the log's shadows
+	depths   depths
 	reading  partition.Reading
 	x        policy.Context
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/internal/joinedlog"
+	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/policy/admissible"
 	"github.com/ranker-worker/ranker-worker/policy/propensity"
 )
@@ -85,6 +86,23 @@ func (w *windows) of(dst []float64, order []int32, own []float64) []float64 {
 func (w *windows) logged(d *joinedlog.Decision) []float64 {
 	w.out = w.of(w.out, d.Order, d.Propensities)
 	return w.out
+}
+
+// depth returns the mean window of the users who select a candidate of a ranking, given by its utility rank.
+func (w *windows) depth(order []int32, selected int32) float64 {
+	at := slices.Index(order, selected)
+	end := at + 1 // below a higher utility it is selected by users who take anything
+	if propensity.Leads(order, at) {
+		end = policy.NextAbove(order, at, len(order))
+	}
+	users, looked := 0.0, 0.0
+	for k, q := range w.fold(len(order))[at:end] {
+		users, looked = users+q, looked+q*float64(at+k+1)
+	}
+	if users == 0 {
+		return float64(at + 1)
+	}
+	return looked / users
 }
 
 // set adopts a model's windows and noise. Recorded propensities, based on selections alone, are then unused.

@@ -16,7 +16,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/learners"
 	"github.com/ranker-worker/ranker-worker/internal/simulate"
 	"github.com/ranker-worker/ranker-worker/policy"
-	"github.com/ranker-worker/ranker-worker/policy/propensity"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
@@ -25,6 +24,8 @@ type World struct {
 	Learner config.Learner
 	// Noise is the share of users who take anything they look at.
 	Noise float64
+	// Further is the part of 7 % that users of window 1 pay less, and of 17 % that users of window 8 pay more.
+	Further float64
 	// Records are by topic, in the order of time, one a line.
 	Records [event.Topics]bytes.Buffer
 	// Paid reports, by impression, whether its selection pays in time.
@@ -125,6 +126,9 @@ func (w *World) respond(l delay.Learner, im *simulate.Impression, order []int, d
 			resp.Payoffs[i].Item, resp.Payoffs[i].Value = im.Candidates[resp.Selected].Item, im.Payoffs[resp.Selected]
 		}
 	}
+	for i := range resp.Payoffs {
+		resp.Payoffs[i].Value *= w.factor(im.Window)
+	}
 	deadline := im.Time + w.Learner.PayoffHorizon.Milliseconds()
 	w.Paid = append(w.Paid, len(resp.Payoffs) > 0 && resp.Payoffs[0].Time <= deadline)
 	fb := delay.Feedback{Ref: int64(im.Number), Began: im.Time, Instance: d.Instance, Candidates: candidates, Order: slices.Clone(d.Order)}
@@ -163,6 +167,11 @@ func (w *World) respond(l delay.Learner, im *simulate.Impression, order []int, d
 			l.Paid(fb)
 		}})
 	}
+}
+
+// factor returns the factor of the payoffs of a user with a window, at most 1.
+func (w *World) factor(window int) float64 {
+	return (1 + w.Further*(0.24*float64(window-1)/7-0.07)) / (1 + 0.17*w.Further)
 }
 
 func (w *World) put(topic event.Topic, value []byte) {
@@ -224,9 +233,11 @@ func (w *World) Worth(k int, order []int32) float64 {
 	}
 	im := w.Users.Impression(k)
 	by := ByUtility(im)
-	sum := 0.0
-	for at, p := range propensity.Of(nil, order, w.Users.Config().Windows.Fold(make([]float64, len(order))), w.Noise) {
-		sum += p * im.Means[by[order[at]]]
+	sum, best, seen := 0.0, int32(0), 0.0
+	for k, q := range w.Users.Config().Windows.Fold(make([]float64, len(order))) {
+		best = max(best, order[k])
+		seen += im.Means[by[order[k]]]
+		sum += q * w.factor(k+1) * ((1-w.Noise)*im.Means[by[best]] + w.Noise*seen/float64(k+1))
 	}
 	return sum
 }
