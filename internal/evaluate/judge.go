@@ -357,7 +357,7 @@ func (j *judge) report() *Report {
 		r.Log.Logged = &mean
 	}
 	if u := j.learner.PayoffRange; j.clamped > 0 {
-		r.Notes = append(r.Notes, fmt.Sprintf("%s outside [%v, %v] count as its nearer end; without --config, --payoff-range sets it",
+		r.Notes = append(r.Notes, fmt.Sprintf("%s outside [%v, %v] counted as its nearer end; without --config, --payoff-range sets it",
 			plural.N(j.clamped, "payoff"), u.Min, u.Max))
 	}
 	r.Targets = j.targets()

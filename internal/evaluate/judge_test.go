@@ -76,7 +76,7 @@ func TestLog_Refusals(t *testing.T) {
 
 	w.Learner.PayoffRange.Max = 0.5
 	r := judged(t, w, log, Logging)
-	require.Contains(t, r.Notes[len(r.Notes)-1], "payoffs outside [0, 0.5] count as its nearer end")
+	require.Contains(t, r.Notes[len(r.Notes)-1], "payoffs outside [0, 0.5] counted as its nearer end")
 
 	// They look further than that.
 	short := judge(population(5), 0, 5000, "utility", config.Setting{"windows", "{list: [0.5, 0.5]}"})
