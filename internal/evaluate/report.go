@@ -108,7 +108,7 @@ const (
 	deviations       = 1.96 // on each side, of 95 %
 	fewForInterval   = 100  // effective samples below which the interval of one look is too short
 	fewForAnswer     = 30   // likewise, below which there is no answer
-	mostForInterval  = 0.2  // share of the payoffs' variance that one makes up, above which the interval of one look is too short
+	mostForInterval  = 0.1  // share of the payoffs' variance that one makes up, above which the interval of one look is too short
 	mostForAnswer    = 0.5  // likewise, above which there is no answer
 	mostUnsupported  = 0.05
 	fewForWindows    = 1000 // selections needed to learn windows
