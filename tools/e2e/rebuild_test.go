@@ -159,7 +159,6 @@ func TestState_RebuildWithoutDecisions(t *testing.T) {
 // TestState_RebuildAfterTopicsWereRecreated: with Redis lost and the topics gone there is nothing to rebuild from; the group
 // begins afresh.
 func TestState_RebuildAfterTopicsWereRecreated(t *testing.T) {
-	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		w := newWorld(t, env, 2, kinds["qpmd"])
 		c := &crowd{w, "all", 20}
