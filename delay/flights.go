@@ -42,6 +42,7 @@ type flights struct {
 	drift    *drift                  // nil without drift
 	silence  Silence
 	total    policy.Count                      // the sum of our own counts
+	open     history.Payoffs                   // the sum of our own parts
 	table    *policy.Table                     // nil with QPM-D
 	weigh    func(policy.Item)                 // recomputes an item's evidence, after its selections in flight have changed
 	evidence func(policy.Item) policy.Evidence // nil with QPM-D
@@ -165,6 +166,7 @@ func (f *flights) part(fb *Feedback) {
 func (f *flights) replacePart(i policy.Item, before, now history.Payoffs) {
 	if f.silence.InParts && before != now {
 		f.parts.AddOwn(i, now.Minus(before), 1)
+		f.open = f.open.Add(now.Minus(before))
 	}
 }
 
@@ -215,6 +217,11 @@ func (f *flights) loaded() {
 	for _, own := range f.EachOwn() {
 		f.total += own.N
 	}
+	if f.silence.InParts {
+		for _, own := range f.parts.EachOwn() {
+			f.open = f.open.Add(*own)
+		}
+	}
 	if f.awaiting != nil {
 		f.awaiting.loaded()
 	}
@@ -244,6 +251,9 @@ func (f *flights) share(whole statistic, source int32, number func(policy.Item) 
 func (f *flights) forget(i policy.Item) {
 	own := f.Own(i)
 	f.total -= own.N
+	if f.silence.InParts {
+		f.open = f.open.Minus(f.parts.Own(i))
+	}
 	if f.awaiting != nil {
 		f.awaiting.every.Remove(own.Spans)
 		for _, source := range slices.Collect(f.Sources(i)) {

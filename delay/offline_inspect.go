@@ -15,6 +15,9 @@ type Inspector interface {
 	Inspect() Inspection
 	// Rule describes in one sentence how rankings are made.
 	Rule() string
+	// Coming returns the share of payoffs that come at the greatest ages seen so far (inflight.Coming); 0 without SilenceAges. It takes a
+	// millisecond with 64 sources.
+	Coming() float64
 	// Explain decides as Decide does, and adds the reasons.
 	Explain(candidates []policy.Item, about *policy.Context, key policy.Key) Explanation
 }
@@ -118,6 +121,9 @@ func (b *base) Rule() string {
 	return ""
 }
 
+// Coming implements Inspector.
+func (b *base) Coming() float64 { return b.flights.coming() }
+
 // Explain implements Inspector.
 func (b *base) Explain(candidates []policy.Item, about *policy.Context, key policy.Key) Explanation {
 	var x Explanation
@@ -175,6 +181,9 @@ func (b *BOLD) Inspect() Inspection {
 	slices.SortFunc(i.Instances, func(x, y InstanceInspection) int { return int(x.Number - y.Number) })
 	return i
 }
+
+// Coming implements Inspector. Selections in flight do not count.
+func (b *BOLD) Coming() float64 { return 0 }
 
 func (b *BOLD) Rule() string {
 	return "drawn, so that each candidate is selected with its propensity, from the probabilities that " + b.base.Name() + " gives them"
@@ -251,6 +260,9 @@ func (p *Preferring) Inspect() Inspection {
 
 // Rule implements Inspector: the inner learner's rule, which applies once the order is certain.
 func (p *Preferring) Rule() string { return p.inner.(Inspector).Rule() }
+
+// Coming implements Inspector, by the inner learner.
+func (p *Preferring) Coming() float64 { return p.inner.(Inspector).Coming() }
 
 // Explain implements Inspector. During burn-in there is only a rule.
 func (p *Preferring) Explain(candidates []policy.Item, about *policy.Context, key policy.Key) Explanation {

@@ -15,8 +15,6 @@ type SilenceStatus struct {
 	Payoffs float64
 	// Known says that the fields below are set: with SilenceAges, from the first payoff on.
 	Known bool
-	// Coming is the share of payoffs that come at the greatest ages seen so far (inflight.Coming).
-	Coming float64
 	// Share is the share of selections that are paid; Median and P90 are quantiles of the delay in milliseconds. They are over all
 	// partitions, as of the last tick.
 	Share       float64
@@ -38,7 +36,6 @@ func (f *flights) status() SilenceStatus {
 			paid = a.whole.all.Paid
 		}
 		if s.Known = e.late[sideAbove].Known() && (a.inParts || paid > 0); s.Known {
-			s.Coming = a.stillComing()
 			s.Median, s.P90 = e.late[sideAbove].Age(&a.grid, 0.5), e.late[sideAbove].Age(&a.grid, 0.9)
 			if !a.inParts { // partial payoffs do not show which selections are paid
 				s.Share = e.share
@@ -49,17 +46,17 @@ func (f *flights) status() SilenceStatus {
 		s.Payoffs = f.silence.Default * s.Weight
 	}
 	if s.Law != SilenceWaits {
-		var open int64
-		for _, own := range f.parts.EachOwn() {
-			open += over(*own, f.silence.Default)
-		}
-		s.Payoffs += float64(open) / history.Units
+		s.Payoffs += float64(over(f.open, f.silence.Default)) / history.Units
 	}
 	return s
 }
 
-// stillComing returns the share of payoffs that come at the greatest ages seen.
-func (a *awaiting) stillComing() float64 {
+// coming returns the share of payoffs that come at the greatest ages seen so far (inflight.Coming); 0 before the first payoff.
+func (f *flights) coming() float64 {
+	a := f.awaiting
+	if a == nil || !f.status().Known {
+		return 0
+	}
 	one, of := 1., a
 	if a.inParts {
 		one = history.Units

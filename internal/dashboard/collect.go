@@ -123,7 +123,7 @@ func (l *Learner) add(s *partition.LearnerStatus) {
 		}
 		l.Silence.Weight += s.Silence.Weight
 		if s.Silence.Known && (!l.Silence.Known || s.Fed > l.Fed) { // pooled: the partition with the most payoffs is up to date
-			l.Silence.Known, l.Silence.Share, l.Silence.Coming = true, s.Silence.Share, s.Silence.Coming
+			l.Silence.Known, l.Silence.Share = true, s.Silence.Share
 			l.Silence.Median, l.Silence.P90 = float64(s.Silence.Median)/1000, float64(s.Silence.P90)/1000
 		}
 	}
@@ -147,6 +147,7 @@ func (s *Summary) addLook(number int32, look *partition.Sample, learners map[str
 		l.Rule = clip(k.Rule, wordsRunes)
 		l.Decisions += float64(k.First)
 		l.Favourites += float64(k.Favourite)
+		l.Coming = max(l.Coming, k.Coming)
 		// Pooled: the partition with the most payoffs is up to date.
 		if k.Personal.Known && (l.Depends == nil || k.Personal.Payoffs > l.Depends.Payoffs) {
 			l.Depends = dependsOf(k)

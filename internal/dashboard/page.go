@@ -171,6 +171,7 @@ func (p *Page) addLearner(l *Learner) {
 		o.Windows, o.WindowSelections = l.Windows, l.WindowSelections
 	}
 	o.Fed = max(o.Fed, l.Fed)
+	o.Coming = max(o.Coming, l.Coming)
 	o.Ranked, o.Resolved, o.Left = o.Ranked+l.Ranked, o.Resolved+l.Resolved, o.Left+l.Left
 	o.Items += l.Items
 	o.Awaited += l.Awaited

@@ -123,6 +123,8 @@ type Learner struct {
 	// Horizon is the payoff horizon, and Timeout the selection timeout, 0 without a selections topic; in seconds.
 	Horizon float64 `json:"horizon"`
 	Timeout float64 `json:"timeout"`
+	// Coming is the share of payoffs that come at the greatest ages seen so far.
+	Coming float64 `json:"coming"`
 	// Ranked counts impressions since the learner began, Resolved those of them that ended with a selection, Left those that ended without.
 	Ranked   int64 `json:"ranked"`
 	Resolved int64 `json:"resolved"`
@@ -194,7 +196,6 @@ func (c Counts) combine(o Counts, sign float64) Counts {
 type Silence struct {
 	Weight float64 `json:"weight"`
 	Known  bool    `json:"known"`
-	Coming float64 `json:"coming"` // share of payoffs at the greatest ages seen so far
 	Share  float64 `json:"share"`
 	Median float64 `json:"median"` // seconds
 	P90    float64 `json:"p90"`    // seconds

@@ -24,7 +24,7 @@ func (l *Learner) early() string {
 	switch {
 	case unselected > mostOpen && l.Timeout > 0:
 		return earlySelections
-	case unselected > mostOpen, unpaid > mostOpen, l.Silence != nil && l.Silence.Coming > mostComing:
+	case unselected > mostOpen, unpaid > mostOpen, l.Coming > mostComing:
 		return earlyPayoffs
 	}
 	return ""
@@ -83,7 +83,12 @@ func (c *Counts) paying() (mean, covered float64, ok bool) {
 // perSelection returns the mean payoff of selections, in the payoffs' own unit; not ok before one has ended.
 func (c *Counts) perSelection(payoffs [2]float64) (x float64, ok bool) {
 	mean, covered, ok := c.paying()
-	return covered * (payoffs[0] + (payoffs[1]-payoffs[0])*mean), ok
+	return covered * scaled(mean, payoffs), ok
+}
+
+// scaled returns a payoff of the payoff range in the payoffs' own unit.
+func scaled(payoff float64, payoffs [2]float64) float64 {
+	return payoffs[0] + (payoffs[1]-payoffs[0])*payoff
 }
 
 // perImpression returns the share of impressions with a selection, times the payoff per selection, and half the length of its 95 %
@@ -125,14 +130,12 @@ func (c *Counts) byUtility(payoffs [2]float64) (x, half *float64, how string) {
 	if !ok || !paid || covered <= 0 {
 		return nil, nil, ""
 	}
-	scale := func(mean float64) float64 { return covered * (payoffs[0] + (payoffs[1]-payoffs[0])*mean) }
-	own := share * scale(mean)
-	ofOwn := c.variance(share, scale(mean), payoffs)
+	ofOwn := c.variance(share, covered*scaled(mean, payoffs), payoffs)
 	var each, variance float64
 	switch {
 	case c.Decisions > 0 && c.First == c.Decisions:
-		zero := 0.0
-		return rounded(own), &zero, byRankings
+		x, _ = c.perImpression(payoffs)
+		return x, rounded(0), byRankings
 	case 2*c.Weighed > c.Payoffs:
 		if how = byPropensities; c.worth() < leastWorth {
 			return nil, nil, how
@@ -149,7 +152,7 @@ func (c *Counts) byUtility(payoffs [2]float64) (x, half *float64, how string) {
 		return nil, nil, ""
 	}
 	width := share * (payoffs[1] - payoffs[0])
-	return rounded(share * scale(each)), rounded(deviations * math.Sqrt(ofOwn+width*width*variance)), how
+	return rounded(share * covered * scaled(each, payoffs)), rounded(deviations * math.Sqrt(ofOwn+width*width*variance)), how
 }
 
 // worth returns the number of payoffs that the estimate by propensities is worth: Kish's effective sample size.

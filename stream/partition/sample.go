@@ -28,6 +28,7 @@ type LearnerSample struct {
 	First, Favourite int64
 	Items            []ItemSample
 	Ranking          *RankingSample // a recent one; nil: none since the state was loaded
+	Coming           float64        // share of payoffs that come at the greatest ages seen so far
 	// Personal and Coefficients describe a contextual learner's model.
 	Personal     delay.ContextualStatus
 	Coefficients []delay.Coefficient
@@ -76,7 +77,7 @@ func (m *Machine) Look() *Sample {
 		}
 		one := LearnerSample{Name: l.name, First: l.looking.first.total, Favourite: l.looking.favourite.total, Ranking: l.looking.ranking}
 		if i, ok := l.delay.(delay.Inspector); ok {
-			one.Rule = i.Rule()
+			one.Rule, one.Coming = i.Rule(), i.Coming()
 		}
 		if d, ok := l.delay.(delay.ContextReporting); ok {
 			if one.Coefficients = d.Coefficients(); one.Coefficients != nil {
