@@ -80,7 +80,7 @@ func runInit(cmd *cobra.Command, file string, force bool, a *answers) error {
 	if _, err := os.Stat(file); !force && !errors.Is(err, fs.ErrNotExist) {
 		return errors.Join(err, fmt.Errorf("%s exists: name another file by --output, or replace it by --force", file))
 	}
-	if in, ok := cmd.InOrStdin().(*os.File); ok && terminal(in) {
+	if in := cmd.InOrStdin(); isTerminal(in) {
 		if err := ask(cmd, in, a); err != nil {
 			return err
 		}
@@ -97,12 +97,6 @@ func runInit(cmd *cobra.Command, file string, force bool, a *answers) error {
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "%s is written. Next:\n  ranker-worker topics --config %[1]s --create\n  ranker-worker doctor --config %[1]s\n  ranker-worker run --config %[1]s\n", file)
 	return nil
-}
-
-// terminal reports whether a file is a terminal.
-func terminal(f *os.File) bool {
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 // ask asks for each value without a flag. An empty answer is the default.
