@@ -127,18 +127,15 @@ func (c *column[S]) setSource(source int32, field, value []byte, items Translate
 	if !known {
 		return
 	}
-	if value == nil {
-		c.drop(source, i)
-		return
+	if value != nil {
+		if after, err := c.parse(value); err == nil {
+			before, _ := c.From(source, i)
+			c.SetSource(source, i, after)
+			c.replaced(i, before, after)
+			return
+		}
 	}
-	after, err := c.parse(value)
-	if err != nil {
-		c.drop(source, i)
-		return
-	}
-	before, _ := c.From(source, i)
-	c.SetSource(source, i, after)
-	c.replaced(i, before, after)
+	c.drop(source, i)
 }
 
 // drop removes a source's value of an item, if there is one.
