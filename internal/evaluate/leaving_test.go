@@ -114,8 +114,8 @@ func TestLog_PerImpression(t *testing.T) {
 	require.True(t, all.within(0.88, 0.9, 0.1, 0.02))
 }
 
-// within reports whether nine in ten logs are judged, the shares of intervals and signs that are right reach theirs, no more than a share of
-// what is certain is wrong, and the mean error is below off.
+// within reports whether nine in ten logs are judged and the mean error is below off. The shares of right intervals and signs must reach
+// covered and right, and at most the share wrong of the certain signs may be wrong.
 func (l *leaving) within(covered, right, wrong, off float64) bool {
 	return l.judged*10 > l.logs*9 && float64(l.covered) >= covered*float64(l.intervals) && float64(l.right) >= right*float64(l.clear) &&
 		float64(l.wrong) <= wrong*float64(l.decided) && math.Abs(l.off) < off*float64(l.judged)

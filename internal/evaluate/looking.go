@@ -82,8 +82,8 @@ const (
 )
 
 // checkDepth refuses a target whose value is wrong by more than half of a standard error, if payoffs certainly depend on the depth. Where they
-// seem to, its intervals are wider by the error. A learner that uses contexts shows an item higher to users who pay more for it, so nothing
-// follows of its log.
+// seem to, its intervals are wider by the error. A learner that uses contexts shows an item higher to users who pay more for it, so its log
+// is not tested.
 func (j *judge) checkDepth(p *player, t *TargetReport) {
 	slope, off := j.looking.slope()
 	if off < seemsDeep || j.learner.Context.On() {
