@@ -54,70 +54,23 @@ func (c *experimentCounters) observe(p int32, all []partition.ExperimentStatus) 
 	}
 }
 
+// ExperimentSnapshot is an experiment's status in one partition, at the time Taken.
 type ExperimentSnapshot struct {
 	partition.ExperimentStatus
-	Lag float64 // seconds from the last counted deadline to Taken; -1: none is counted yet
+	Lag   float64 // seconds from the last counted deadline to Taken; -1: none is counted yet
+	Taken time.Time
 }
 
 func experimentSnapshots(all []partition.ExperimentStatus, now event.Millis) []ExperimentSnapshot {
 	var snaps []ExperimentSnapshot
 	for _, x := range all {
-		s := ExperimentSnapshot{ExperimentStatus: x, Lag: -1}
+		s := ExperimentSnapshot{ExperimentStatus: x, Lag: -1, Taken: time.Now()}
 		if x.Walked > 0 {
 			s.Lag = max(0, float64(now-x.Walked)/1000)
 		}
 		snaps = append(snaps, s)
 	}
 	return snaps
-}
-
-var (
-	descLift = gaugeDesc("lift", "Lift of an arm over the control, in payoff ranges: the estimate, and bounds that hold at any look. "+
-		"Of the worker that has partition 0.", "experiment", "arm", "bound")
-	descLiftUnits = gaugeDesc("lift_units", "Units of an arm that are counted: their deadline has passed. Of the worker that has partition 0.",
-		"experiment", "arm")
-	descLiftLag = gaugeDesc("lift_lag_seconds", "How long ago the deadline of the last unit was that is counted. Of the worker that has partition 0.",
-		"experiment")
-	descTripped = gaugeDesc("guard_tripped", "1 while an arm is out of service, since it was worse than the control by more than its guard allows.",
-		"experiment", "arm")
-)
-
-// collectExperiments sets the experiments' gauges. Each worker reports whether an
-// arm is out of service; only the owner of the deciding partition reports lifts.
-func collectExperiments(gauge func(d *prometheus.Desc, v float64, labels ...string), all map[int32]*PartitionSnapshot) {
-	type key struct{ experiment, arm string }
-	tripped := map[key]float64{}
-	for _, p := range slices.Sorted(maps.Keys(all)) {
-		for i := range all[p].Experiments {
-			x := &all[p].Experiments[i]
-			for k := range x.Arms {
-				of := key{x.Name, x.Arms[k].Name}
-				tripped[of] = max(tripped[of], oneIf(x.Arms[k].Tripped))
-			}
-			if x.Decides {
-				x.collect(gauge, all[p].Taken)
-			}
-		}
-	}
-	for of, v := range tripped {
-		gauge(descTripped, v, of.experiment, of.arm)
-	}
-}
-
-func (x *ExperimentSnapshot) collect(gauge func(d *prometheus.Desc, v float64, labels ...string), taken time.Time) {
-	if x.Lag >= 0 {
-		gauge(descLiftLag, x.Lag+max(0, time.Since(taken).Seconds()), x.Name)
-	}
-	for k := range x.Arms {
-		a := &x.Arms[k]
-		gauge(descLiftUnits, float64(a.Units), x.Name, a.Name)
-		if a.Name == x.Control {
-			continue
-		}
-		gauge(descLift, a.Lift.Lower, x.Name, a.Name, "lower")
-		gauge(descLift, a.Lift.Estimate, x.Name, a.Name, "estimate")
-		gauge(descLift, a.Lift.Upper, x.Name, a.Name, "upper")
-	}
 }
 
 // outOfService are the arms whose removal by a guard was logged.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
@@ -107,96 +108,13 @@ func (t *learnerTotals) get() map[string]LearnerTotal {
 // Learners returns the totals of the learners by name, since this process started.
 func (m *Metrics) Learners() map[string]LearnerTotal { return m.totals.get() }
 
-const inRanges = ", in payoff ranges: 0 for the lower end of payoff_range, 1 for the upper"
-
-// learnerCounter is a counter of each learner, with its value.
-type learnerCounter struct {
-	desc *prometheus.Desc
-	of   func(t *LearnerTotal) float64
-}
-
-func learnerCounterOf(name, help string, of func(v *LearnerValue) float64) learnerCounter {
-	return learnerCounter{gaugeDesc("learner_"+name+"_total", help, "learner"), func(t *LearnerTotal) float64 { return of(&t.Value) }}
-}
-
-var (
-	descLearnerImpressions = gaugeDesc("learner_impressions_total", "Impressions of a learner that have ended, by how.", "learner", "outcome")
-	descLearnerSelections  = gaugeDesc("learner_selections_total", "Selections of a learner's impressions that have ended, by how.", "learner", "outcome")
-	descLearnerPayoffs     = gaugeDesc("learner_payoffs_total", "Payoffs of a learner's impressions that have ended, by how.", "learner", "outcome")
-	descLearnerRange       = gaugeDesc("learner_payoff_range", "The ends of a learner's payoff range.", "learner", "end")
-
-	learnerCounters = []learnerCounter{
-		learnerCounterOf("payoff_count", "Payoffs that impressions ended with, defaults for payoffs that never came among them.",
-			func(v *LearnerValue) float64 { return float64(v.Payoffs) }),
-		learnerCounterOf("payoff_sum", "The sum of the payoffs that impressions ended with, defaults among them"+inRanges+".",
-			func(v *LearnerValue) float64 { return v.PayoffSum }),
-		learnerCounterOf("rankings", "Impressions ranked by this process; decisions adopted from an earlier owner are not among them.",
-			func(v *LearnerValue) float64 { return float64(v.Decisions) }),
-		learnerCounterOf("favourite_known", "Impressions ranked whose favourite, the candidate of the highest utility, was known.",
-			func(v *LearnerValue) float64 { return float64(v.Known) }),
-		learnerCounterOf("favourite_first", "Impressions ranked with the favourite, the candidate of the highest utility, shown first.",
-			func(v *LearnerValue) float64 { return float64(v.First) }),
-		learnerCounterOf("favourite_compared", "Impressions ranked for which 10 payoffs or more were known of the favourite and of another candidate.",
-			func(v *LearnerValue) float64 { return float64(v.Compared) }),
-		learnerCounterOf("favourite_outpaid", "Of those compared: impressions in which another such candidate had a higher mean payoff than the favourite, by known means.",
-			func(v *LearnerValue) float64 { return float64(v.Outpaid) }),
-		learnerCounterOf("favourite_expected_count", "Impressions ranked whose favourite had a known mean payoff.",
-			func(v *LearnerValue) float64 { return float64(v.Expected) }),
-		learnerCounterOf("favourite_expected_sum", "The sum of the favourites' mean payoffs as known when the impressions were ranked"+inRanges+
-			": the estimated payoff per selection of ranking by utility, if an item's mean is the same in all impressions.",
-			func(v *LearnerValue) float64 { return v.ExpectedSum }),
-		learnerCounterOf("favourite_shared_count", "Of those with a known mean payoff: impressions ranked for which the share of impressions with a selection was known, with the favourite on top.",
-			func(v *LearnerValue) float64 { return float64(v.Shared) }),
-		learnerCounterOf("favourite_shared_sum", "The sum of these shares, each times the favourite's mean payoff as known then"+inRanges+
-			": the estimated payoff per impression of ranking by utility.",
-			func(v *LearnerValue) float64 { return v.PayingSum }),
-		learnerCounterOf("favourite_weighted_count", "The sum of 1/propensity over the payoffs of favourites, of impressions that record propensities.",
-			func(v *LearnerValue) float64 { return v.Weights }),
-		learnerCounterOf("favourite_weighted_sum", "The sum of payoff/propensity over the payoffs of favourites"+inRanges+
-			": divided by the count, the estimated payoff per selection of ranking by utility, if windows are as assumed.",
-			func(v *LearnerValue) float64 { return v.WeighedSum }),
-		learnerCounterOf("favourite_weighted_squares", "The sum of 1/propensity² over the same payoffs: the count squared, divided by this, is how many payoffs the estimate is worth.",
-			func(v *LearnerValue) float64 { return v.Squares }),
-	}
-)
-
-// learnerOutcome is an outcome's label and its count.
-type learnerOutcome struct {
-	desc  *prometheus.Desc
-	label string
-	of    func(a *partition.Account) int64
-}
-
-var learnerOutcomes = func() []learnerOutcome {
-	type account = partition.Account
-	i, s, p := descLearnerImpressions, descLearnerSelections, descLearnerPayoffs
-	return []learnerOutcome{
-		{i, "paid", func(a *account) int64 { return a.Impressions.Paid }},
-		{i, "expired", func(a *account) int64 { return a.Impressions.Expired }},
-		{i, "defaulted", func(a *account) int64 { return a.Impressions.Defaulted }},
-		{i, "unselected", func(a *account) int64 { return a.Impressions.Unselected }},
-		{i, "duplicate", func(a *account) int64 { return a.Impressions.Duplicate }},
-		{s, "joined", func(a *account) int64 { return a.Selections.Joined }},
-		{s, "duplicate", func(a *account) int64 { return a.Selections.Duplicate }},
-		{s, "late", func(a *account) int64 { return a.Selections.Late }},
-		{s, "orphan", func(a *account) int64 { return a.Selections.Orphan }},
-		{s, "rejected", func(a *account) int64 { return a.Selections.Rejected }},
-		{p, "applied", func(a *account) int64 { return a.Payoffs.Applied }},
-		{p, "duplicate", func(a *account) int64 { return a.Payoffs.Duplicate }},
-		{p, "late", func(a *account) int64 { return a.Payoffs.Late }},
-		{p, "orphan", func(a *account) int64 { return a.Payoffs.Orphan }},
-		{p, "rejected", func(a *account) int64 { return a.Payoffs.Rejected }},
-	}
-}()
-
 // Describe implements prometheus.Collector.
 func (t *learnerTotals) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descLearnerImpressions, descLearnerSelections, descLearnerPayoffs, descLearnerRange} {
+	for _, d := range learnerOutcomes {
 		ch <- d
 	}
-	for _, c := range learnerCounters {
-		ch <- c.desc
-	}
+	describe(ch, learnerSums)
+	describe(ch, learnerRange)
 }
 
 // Collect implements prometheus.Collector.
@@ -204,13 +122,12 @@ func (t *learnerTotals) Collect(ch chan<- prometheus.Metric) {
 	all := t.get()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		total := all[name]
-		for _, o := range learnerOutcomes {
-			ch <- prometheus.MustNewConstMetric(o.desc, prometheus.CounterValue, float64(max(0, o.of(&total.Account))), name, o.label)
+		for _, o := range outcomes {
+			if o.record != event.Impressions || o.label != "rejected" { // such an impression has no learner
+				ch <- prometheus.MustNewConstMetric(learnerOutcomes[o.record], prometheus.CounterValue, float64(max(0, o.of(&total.Account))), name, o.label)
+			}
 		}
-		for _, c := range learnerCounters {
-			ch <- prometheus.MustNewConstMetric(c.desc, prometheus.CounterValue, c.of(&total), name)
-		}
-		ch <- prometheus.MustNewConstMetric(descLearnerRange, prometheus.GaugeValue, total.PayoffMin, name, "min")
-		ch <- prometheus.MustNewConstMetric(descLearnerRange, prometheus.GaugeValue, total.PayoffMax, name, "max")
+		collect(ch, prometheus.CounterValue, learnerSums, &total.Value, name)
+		collect(ch, prometheus.GaugeValue, learnerRange, &total, name)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/ranker-worker/ranker-worker/stream/event"
-	"github.com/ranker-worker/ranker-worker/stream/partition"
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
@@ -25,7 +24,7 @@ var topicLabels = [event.Topics]string{"impressions", "selections", "payoffs", "
 // Gauges are computed at each scrape from the last Snapshot of each loop. All methods are safe for concurrent use.
 type Metrics struct {
 	read, misplaced, misspelt, crowded [event.Inputs]prometheus.Counter // crowded: not for impressions, which never wait
-	impressions, selections, payoffs   []outcomeCounter
+	outcomes                           [len(outcomes)]prometheus.Counter
 	rankings, adopted, fenced          prometheus.Counter
 	retries, payoffsClamped, foreign   prometheus.Counter
 	lookedUp, walked, gaps             prometheus.Counter
@@ -41,39 +40,11 @@ type Metrics struct {
 	snapshots *Snapshots
 	totals    *learnerTotals
 
-	mu       sync.Mutex
-	letters  []Letter // the last ones, oldest first
-	owns     bool     // between the beginning and the end of a generation
-	learners map[learnerKey]learnerCounts
-	holds    *prometheus.CounterVec
-	ended    *prometheus.CounterVec
-	unfed    *prometheus.CounterVec
-	shifts   *prometheus.CounterVec
-	fits     *prometheus.CounterVec
-
-	burnIn, contradictions, unrated *prometheus.CounterVec
-	blocked, rare, rareExpected     *prometheus.CounterVec
-	filled, incomplete              *prometheus.CounterVec
-	experiments                     experimentCounters
-	contexts                        contextCounters
-}
-
-type learnerKey struct {
-	partition int32
-	learner   string
-}
-
-type learnerCounts struct {
-	holds, ended, unfed, shifts, fits, burnIn, contradictions, unrated, blocked, rare int64
-	rareExpected                                                                      float64
-	value                                                                             LearnerValue
-	filled                                                                            partition.FilledStatus
-}
-
-// outcomeCounter is a counter and the account's count that it follows.
-type outcomeCounter struct {
-	counter prometheus.Counter
-	of      func(a *partition.Account) int64
+	mu          sync.Mutex
+	letters     []Letter // the last ones, oldest first
+	owns        bool     // between the beginning and the end of a generation
+	learners    learnerCounters
+	experiments experimentCounters
 }
 
 // NewMetrics registers the worker's metrics. It panics if they are registered there already.
@@ -94,22 +65,8 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		parting:        f.gauge("partitioners_differ", "1 while producers place keys by different partitioners, which parts the records of one impression."),
 		unfit:          f.gauge("unfit", "1 while this worker stays outside of its group, since it is not fit to work."),
 		deadLetters:    f.counters("dead_letters_total", "Refused input records, by topic and reason.", "topic", "reason"),
-		holds:          f.counters("holds_total", "Times that QPM-D began to wait for a payoff of one item.", "learner"),
-		ended:          f.counters("ended_items_total", "Items that were dropped, for no impression had carried them for item_retention; an item counts in each partition that had met it.", "learner"),
-		unfed:          f.counters("unfed_payoffs_total", "Payoffs that an adversarial learner could not use: their decision's record lacked propensities or instance.", "learner"),
-		shifts:         f.counters("level_changes_total", "Times that a partition found the level of payoffs to have changed, after it had stayed.", "learner"),
-		fits:           f.counters("fits_total", "Fits of the model of payoffs, by learners with a context.", "learner"),
-		burnIn:         f.counters("burn_in_impressions_total", "Impressions ranked so as to find the order of utilities.", "learner"),
-		contradictions: f.counters("contradictions_total", "Selections against an order of utilities that was certain.", "learner"),
-		unrated:        f.counters("unrated_selections_total", "Selections without the utility that social learning needs.", "learner"),
-		blocked:        f.counters("blocked_selections_total", "Selections of an item behind one with a higher utility, which no window explains; if rankings record the order of utilities.", "learner"),
-		rare:           f.counters("rare_selections_total", "Selections of an item whose recorded propensity was below 1/1,000.", "learner"),
-		filled:         f.counters("filled_utilities_total", "Candidates that were sent without a utility, and had the median of the others'.", "learner"),
-		incomplete:     f.counters("filled_impressions_total", "Impressions with such candidates.", "learner"),
-		rareExpected:   f.counters("rare_selections_expected_total", "The sum of all propensities below 1/1,000 of the impressions selected from: as many rare selections as expected.", "learner"),
-		learners:       map[learnerKey]learnerCounts{},
+		learners:       newLearnerCounters(f),
 		experiments:    newExperimentCounters(f),
-		contexts:       newContextCounters(f),
 		snapshots:      NewSnapshots(),
 		totals:         newLearnerTotals(),
 		produceBatch:   f.histogram("produce_batch_records", "Rankings in one batch to Kafka.", sizeBuckets),
@@ -122,8 +79,10 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		fetchTime:      f.histogram("fetch_duration_seconds", "One fetch from Kafka, its wait for records included.", latencyBuckets),
 		lookupTime:     f.histogram("lookup_duration_seconds", "One look-up of pending impressions in the store.", latencyBuckets),
 	}
+	for i, vec := range outcomeVectors(f) {
+		m.outcomes[i] = vec.WithLabelValues(outcomes[i].label)
+	}
 	m.topics(f)
-	m.outcomes(f)
 	reg.MustRegister(m.snapshots, m.totals)
 	return m
 }
@@ -145,36 +104,6 @@ func (m *Metrics) topics(f factory) {
 		for _, reason := range event.Reasons() {
 			m.deadLetters.WithLabelValues(topicLabels[topic], string(reason))
 		}
-	}
-}
-
-// outcomes makes the counters of ended records. Pending and parked ones are gauges.
-func (m *Metrics) outcomes(f factory) {
-	type account = partition.Account
-	i := f.counters("impressions_total", "Impressions that have ended, by how.", "outcome")
-	m.impressions = []outcomeCounter{
-		{i.WithLabelValues("paid"), func(a *account) int64 { return a.Impressions.Paid }},
-		{i.WithLabelValues("expired"), func(a *account) int64 { return a.Impressions.Expired }},
-		{i.WithLabelValues("defaulted"), func(a *account) int64 { return a.Impressions.Defaulted }},
-		{i.WithLabelValues("unselected"), func(a *account) int64 { return a.Impressions.Unselected }},
-		{i.WithLabelValues("duplicate"), func(a *account) int64 { return a.Impressions.Duplicate }},
-		{i.WithLabelValues("rejected"), func(a *account) int64 { return a.Impressions.Rejected }},
-	}
-	s := f.counters("selections_total", "Selections that have ended, by how.", "outcome")
-	m.selections = []outcomeCounter{
-		{s.WithLabelValues("joined"), func(a *account) int64 { return a.Selections.Joined }},
-		{s.WithLabelValues("duplicate"), func(a *account) int64 { return a.Selections.Duplicate }},
-		{s.WithLabelValues("late"), func(a *account) int64 { return a.Selections.Late }},
-		{s.WithLabelValues("orphan"), func(a *account) int64 { return a.Selections.Orphan }},
-		{s.WithLabelValues("rejected"), func(a *account) int64 { return a.Selections.Rejected }},
-	}
-	p := f.counters("payoffs_total", "Payoffs that have ended, by how.", "outcome")
-	m.payoffs = []outcomeCounter{
-		{p.WithLabelValues("applied"), func(a *account) int64 { return a.Payoffs.Applied }},
-		{p.WithLabelValues("duplicate"), func(a *account) int64 { return a.Payoffs.Duplicate }},
-		{p.WithLabelValues("late"), func(a *account) int64 { return a.Payoffs.Late }},
-		{p.WithLabelValues("orphan"), func(a *account) int64 { return a.Payoffs.Orphan }},
-		{p.WithLabelValues("rejected"), func(a *account) int64 { return a.Payoffs.Rejected }},
 	}
 }
 
@@ -203,8 +132,7 @@ func (m *Metrics) Rebalanced(partitions int) {
 		m.rebalances.Inc()
 	}
 	m.snapshots.Clear()
-	clear(m.learners)
-	clear(m.contexts.before)
+	clear(m.learners.before)
 	clear(m.experiments.seen)
 }
 
@@ -221,10 +149,8 @@ func (m *Metrics) Observe(p int32, s *task.Status, o *task.Observations, now eve
 	}
 	add(m.foreign, o.Foreign)
 	add(m.gaps, o.Gaps)
-	for _, outcomes := range [...][]outcomeCounter{m.impressions, m.selections, m.payoffs} {
-		for _, c := range outcomes {
-			add(c.counter, c.of(&o.Account))
-		}
+	for i, c := range m.outcomes {
+		add(c, outcomes[i].of(&o.Account))
 	}
 	add(m.payoffsClamped, o.Account.PayoffsClamped)
 	add(m.adopted, o.Adopted)
@@ -248,56 +174,21 @@ func (m *Metrics) Observe(p int32, s *task.Status, o *task.Observations, now eve
 		m.checkpointSize.Observe(float64(c.Size))
 		m.checkpointTime.Observe(c.Took.Seconds())
 	}
-	m.observeLearners(p, s)
-	m.observeExperiments(p, s)
+	m.observeStatus(p, s)
 	m.totals.observe(o)
 	m.snapshots.Publish(p, snapshotOf(s, now))
 }
 
-// observeLearners counts the increase since the last look. A learner's counts restart at 0 when its state is loaded.
-func (m *Metrics) observeLearners(p int32, s *task.Status) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for i := range s.Learners {
-		l := &s.Learners[i]
-		if l.Gone {
-			continue
-		}
-		k := learnerKey{p, l.Name}
-		m.contexts.observe(k, l.Context)
-		before, known := m.learners[k]
-		now := learnerCounts{l.Holds, l.Ended, l.Unfed, l.Level.Changes, l.Personal.Fits, l.BurnIn, l.Contradictions, l.Unrated, l.Conduct.Blocked, l.Conduct.Rare, l.Conduct.RareExpected, ValueOf(l), l.Filled}
-		if now == before && known {
-			continue
-		}
-		m.learners[k] = now
-		m.totals.rise(l, &before.value, &now.value)
-		m.holds.WithLabelValues(l.Name).Add(float64(increase(before.holds, now.holds)))
-		m.ended.WithLabelValues(l.Name).Add(float64(increase(before.ended, now.ended)))
-		m.unfed.WithLabelValues(l.Name).Add(float64(increase(before.unfed, now.unfed)))
-		m.blocked.WithLabelValues(l.Name).Add(float64(increase(before.blocked, now.blocked)))
-		m.rare.WithLabelValues(l.Name).Add(float64(increase(before.rare, now.rare)))
-		m.rareExpected.WithLabelValues(l.Name).Add(increase(before.rareExpected, now.rareExpected))
-		m.filled.WithLabelValues(l.Name).Add(float64(increase(before.filled.Candidates, now.filled.Candidates)))
-		m.incomplete.WithLabelValues(l.Name).Add(float64(increase(before.filled.Impressions, now.filled.Impressions)))
-		if l.Level.Tracked {
-			m.shifts.WithLabelValues(l.Name).Add(float64(increase(before.shifts, now.shifts)))
-		}
-		if l.Personal.Known {
-			m.fits.WithLabelValues(l.Name).Add(float64(increase(before.fits, now.fits)))
-		}
-		if l.FindsUtilities {
-			m.burnIn.WithLabelValues(l.Name).Add(float64(increase(before.burnIn, now.burnIn)))
-			m.contradictions.WithLabelValues(l.Name).Add(float64(increase(before.contradictions, now.contradictions)))
-			m.unrated.WithLabelValues(l.Name).Add(float64(increase(before.unrated, now.unrated)))
-		}
-	}
-}
-
-func (m *Metrics) observeExperiments(p int32, s *task.Status) {
+// observeStatus counts the increase since the last look.
+func (m *Metrics) observeStatus(p int32, s *task.Status) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.experiments.observe(p, s.Experiments)
+	for i := range s.Learners {
+		if l := &s.Learners[i]; !l.Gone {
+			m.learners.observe(p, l, m.totals)
+		}
+	}
 }
 
 // increase returns the increase of a count that may have restarted at 0.

@@ -142,205 +142,48 @@ func (s *Snapshots) Get() map[int32]*PartitionSnapshot {
 	return all
 }
 
-func gaugeDesc(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc(namespace+"_"+name, help, labels, nil)
-}
-
-var (
-	descLag       = gaugeDesc("lag", "Input records not yet read.", "topic", "partition")
-	descWatermark = gaugeDesc("watermark_lag_seconds",
-		"How far event time, as read from all input topics, is behind the clock.", "partition")
-	descClock = gaugeDesc("clock_offset_seconds", "By how much this machine's clock is ahead of that of Kafka's brokers.", "partition")
-	descWalk  = gaugeDesc("expiry_lag_seconds",
-		"How far the expiry walk is behind event time.", "partition")
-	descPending     = gaugeDesc("pending_impressions", "Impressions that wait for a selection or payoff.")
-	descParked      = gaugeDesc("parked_records", "Selections and payoffs that wait for their impression.", "topic")
-	descParkedBytes = gaugeDesc("parked_bytes", "Bytes of parked records.")
-	descUnsaved     = gaugeDesc("unsaved_bytes", "Bytes of changes not yet checkpointed.")
-	descFull        = gaugeDesc("backpressured_partitions", "Partitions that do not read until the store has caught up.")
-	descWaiting     = gaugeDesc("waiting_partitions", "Owned partitions that something fails for and is tried again.")
-	descPhase       = gaugeDesc("partitions", "Owned partitions by phase.", "phase")
-	descStopped     = gaugeDesc("stopped_partitions", "Owned partitions that stopped because a check failed.", "reason")
-	descOnHold      = gaugeDesc("on_hold", "1 while QPM-D waits for a payoff of one item.", "learner", "partition")
-	descQueued      = gaugeDesc("queued_payoffs", "Payoffs that wait in QPM-D's queues.", "learner")
-	descFlights     = gaugeDesc("awaited_payoffs", "Selections whose payoff is awaited.", "learner")
-	descItems       = gaugeDesc("items", "Items that a learner has met, summed over partitions.", "learner")
-
-	descFed = gaugeDesc("fed_payoffs", "Payoffs that a learner's decisions use, those of other partitions included if pooled.",
-		"learner", "partition")
-	descSilencePayoffs = gaugeDesc("silence_payoffs", "Payoffs with which the weight of selections in flight counts: assumed and partial ones"+inRanges+".", "learner")
-	descSilence        = gaugeDesc("silence_weight", "Weight of selections in flight, in selections that were never paid.", "learner")
-	descShare          = gaugeDesc("paid_share", "Estimated share of selections that are paid.", "learner")
-	descDelay          = gaugeDesc("payoff_delay_seconds", "Delay within which a share of the payoffs has come.", "learner", "quantile")
-	descDrops          = gaugeDesc("silence_informative",
-		"With on_expiry: drop, by how much the share of selections that are paid differs between items, in standard deviations.", "learner")
-	descSelectionShare = gaugeDesc("selection_share",
-		"With direct: share of impressions that end with a selection, over all partitions, from ended impressions with known rankings.", "learner")
-	descLevel = gaugeDesc("level",
-		"With robust: common level of payoffs above the items' own means, in payoff ranges.", "learner")
-	descLevelHalfLife = gaugeDesc("level_half_life_seconds",
-		"Half-life of the payoffs that estimate the level; +Inf while it has not changed lately.", "learner")
-	descContextSD = gaugeDesc("context_sd",
-		"By how much payoffs differ by chance, features, categories, items and cells, in standard deviations, in payoff ranges.", "learner", "level")
-	descFeatureSD = gaugeDesc("context_feature_sd",
-		"Standard deviation of a feature over the payoffs fed, in halves of its range: 0.58 where the range is used evenly.", "learner", "feature")
-	descGroups = gaugeDesc("context_groups",
-		"Groups that the day (hour), the week (weekday) and items' ages (age) are divided into at present; 1 where one is not.", "learner", "of")
-	descSince = gaugeDesc("context_since_timestamp_seconds",
-		"Event time from which on payoffs count, by when their selections began, in seconds since 1970; absent while all count.", "learner")
-	descRangeUsed = gaugeDesc("payoff_range_used",
-		"Which part of the configured payoff range payoffs have spanned, once there were 1,000.", "learner")
-	descInstances  = gaugeDesc("instances", "BOLD's instances, summed over partitions.", "learner")
-	descUndecided  = gaugeDesc("undecided_pairs", "Pairs of items whose order of utilities a partition has not found yet.", "learner", "partition")
-	descWindows    = gaugeDesc("window_probability", "Probability of an attention window that decisions are made for.", "learner", "window")
-	descSelections = gaugeDesc("window_selections", "Selections that the windows may have been learned from.", "learner")
-
-	snapshotDescs = []*prometheus.Desc{descLag, descWatermark, descClock, descWalk, descPending, descParked, descParkedBytes, descUnsaved,
-		descFull, descWaiting, descPhase, descStopped, descOnHold, descQueued, descFlights, descItems, descFed, descInstances,
-		descUndecided, descWindows, descSelections, descSilence, descSilencePayoffs, descShare, descDelay, descDrops, descRangeUsed, descContextSD, descFeatureSD,
-		descGroups, descSince,
-		descSelectionShare, descLevel, descLevelHalfLife, descLift, descLiftUnits, descLiftLag, descTripped}
-)
-
-var windowLabels = func() (labels [delay.ShownWindows + 1]string) {
-	for k := range labels {
-		labels[k] = strconv.Itoa(k + 1)
-	}
-	labels[delay.ShownWindows] = "more"
-	return labels
-}()
-
 // Describe implements prometheus.Collector.
 func (s *Snapshots) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range snapshotDescs {
-		ch <- d
+	describe(ch, workerGauges)
+	describe(ch, partitionGauges)
+	describe(ch, learnerInPartitionGauges)
+	describe(ch, learnerGauges)
+	describe(ch, experimentGauges)
+}
+
+// Collect implements prometheus.Collector.
+func (s *Snapshots) Collect(ch chan<- prometheus.Metric) {
+	t := totals{stopped: map[task.StopReason]int64{}, learners: map[string]*LearnerSnapshot{}, tripped: map[[2]string]bool{}}
+	all := s.Get()
+	for _, p := range slices.Sorted(maps.Keys(all)) {
+		snap, number := all[p], strconv.Itoa(int(p))
+		t.add(snap)
+		if snap.Loaded {
+			collect(ch, prometheus.GaugeValue, partitionGauges, snap, number)
+			for i := range snap.Learners {
+				collect(ch, prometheus.GaugeValue, learnerInPartitionGauges, &snap.Learners[i], snap.Learners[i].Name, number)
+			}
+		}
+		for i := range snap.Experiments {
+			if x := &snap.Experiments[i]; x.Decides {
+				collect(ch, prometheus.GaugeValue, experimentGauges, x, x.Name)
+			}
+		}
+	}
+	collect(ch, prometheus.GaugeValue, workerGauges, &t)
+	for name, l := range t.learners {
+		collect(ch, prometheus.GaugeValue, learnerGauges, l, name)
 	}
 }
 
+// totals are sums over the partitions of a worker.
 type totals struct {
 	pending, parkedBytes, unsaved, full, waiting int64
 	parked                                       [event.Inputs]int64
 	phases                                       [task.Stopped + 1]int64
 	stopped                                      map[task.StopReason]int64
 	learners                                     map[string]*LearnerSnapshot
-}
-
-// Collect implements prometheus.Collector.
-func (s *Snapshots) Collect(ch chan<- prometheus.Metric) {
-	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
-	}
-	t := totals{stopped: map[task.StopReason]int64{}, learners: map[string]*LearnerSnapshot{}}
-	all := s.Get()
-	for _, p := range slices.Sorted(maps.Keys(all)) {
-		t.add(all[p])
-		if all[p].Loaded {
-			all[p].collect(gauge, strconv.Itoa(int(p)))
-		}
-	}
-	collectExperiments(gauge, all)
-	gauge(descPending, float64(t.pending))
-	for _, topic := range []event.Topic{event.Selections, event.Payoffs} {
-		gauge(descParked, float64(t.parked[topic]), topicLabels[topic])
-	}
-	gauge(descParkedBytes, float64(t.parkedBytes))
-	gauge(descUnsaved, float64(t.unsaved))
-	gauge(descFull, float64(t.full))
-	gauge(descWaiting, float64(t.waiting))
-	for phase, n := range t.phases {
-		gauge(descPhase, float64(n), task.Phase(phase).String())
-	}
-	for reason, n := range t.stopped {
-		gauge(descStopped, float64(n), string(reason))
-	}
-	for name, l := range t.learners {
-		gauge(descQueued, float64(l.Queued), name)
-		gauge(descFlights, float64(l.Flights), name)
-		gauge(descItems, float64(l.Items), name)
-		collectSilence(gauge, name, l)
-		if l.Level.Tracked {
-			gauge(descLevel, l.Level.Level, name)
-			gauge(descLevelHalfLife, l.Level.HalfLife/1000, name)
-		}
-		if l.Attraction.Learned && l.Attraction.Impressions > 0 {
-			gauge(descSelectionShare, l.Attraction.Share, name)
-		}
-		collectPersonal(gauge, name, &l.Personal)
-		if l.Instances > 0 {
-			gauge(descInstances, float64(l.Instances), name)
-		}
-		if l.Windows != nil {
-			gauge(descSelections, float64(l.Selections), name)
-		}
-		for k, q := range l.Windows {
-			gauge(descWindows, q, name, windowLabels[k])
-		}
-	}
-}
-
-// collectSilence sets the gauges of selections in flight, if the learner weighs them.
-func collectSilence(gauge func(d *prometheus.Desc, v float64, labels ...string), name string, l *LearnerSnapshot) {
-	if l.Silence.Law != delay.SilenceWaits {
-		gauge(descSilence, l.Silence.Weight, name)
-		gauge(descSilencePayoffs, l.Silence.Payoffs, name)
-	}
-	if l.Silence.Known {
-		gauge(descShare, l.Silence.Share, name)
-		gauge(descDelay, float64(l.Silence.Median)/1000, name, "0.5")
-		gauge(descDelay, float64(l.Silence.P90)/1000, name, "0.9")
-	}
-	if l.Drops.Items > 0 {
-		gauge(descDrops, l.Drops.Informative(), name)
-	}
-	if share, ok := l.Conduct.RangeUsed(); ok {
-		gauge(descRangeUsed, share, name)
-	}
-}
-
-// collectPersonal sets the gauges of a contextual learner.
-func collectPersonal(gauge func(d *prometheus.Desc, v float64, labels ...string), name string, s *delay.ContextualStatus) {
-	if !s.Known {
-		return
-	}
-	for cause, sd := range s.Deviations {
-		if sd >= 0 {
-			gauge(descContextSD, sd, name, delay.Cause(cause).String())
-		}
-	}
-	for _, f := range s.Spreads {
-		gauge(descFeatureSD, f.SD, name, f.Name)
-	}
-	for _, g := range s.Groups {
-		gauge(descGroups, float64(g.N), name, g.Of)
-	}
-	if s.Since != 0 {
-		gauge(descSince, float64(s.Since)/1000, name)
-	}
-}
-
-// collect sets the gauges with the partition as a label.
-func (p *PartitionSnapshot) collect(gauge func(d *prometheus.Desc, v float64, labels ...string), number string) {
-	for topic, lag := range p.Lag {
-		gauge(descLag, float64(lag), topicLabels[topic], number)
-	}
-	if p.WatermarkLag >= 0 { // a hung loop falls behind, and must be visible
-		gauge(descWatermark, p.WatermarkLag+max(0, time.Since(p.Taken).Seconds()), number)
-		gauge(descWalk, p.WalkLag, number)
-	}
-	if !math.IsNaN(p.ClockOffset) {
-		gauge(descClock, p.ClockOffset, number)
-	}
-	for i := range p.Learners {
-		held := 0.0
-		if p.Learners[i].OnHold {
-			held = 1
-		}
-		gauge(descOnHold, held, p.Learners[i].Name, number)
-		gauge(descFed, float64(p.Learners[i].Fed), p.Learners[i].Name, number)
-		if u := p.Learners[i].Undecided; u >= 0 {
-			gauge(descUndecided, float64(u), p.Learners[i].Name, number)
-		}
-	}
+	tripped                                      map[[2]string]bool // by experiment and arm
 }
 
 func (t *totals) add(p *PartitionSnapshot) {
@@ -359,6 +202,12 @@ func (t *totals) add(p *PartitionSnapshot) {
 	}
 	for topic, n := range p.Parked {
 		t.parked[topic] += n
+	}
+	for i := range p.Experiments {
+		for _, a := range p.Experiments[i].Arms {
+			of := [2]string{p.Experiments[i].Name, a.Name}
+			t.tripped[of] = t.tripped[of] || a.Tripped
+		}
 	}
 	for i := range p.Learners {
 		l := &p.Learners[i]
