@@ -58,14 +58,17 @@ func newInitCommand() *cobra.Command {
 		force bool
 		given answers
 	)
-	cmd := verb(0, &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "init [--output FILE]",
 		Short: "Write a first configuration",
 		Long: `Write a configuration with comments, which lint accepts. On a terminal, each value without a flag is asked for.
 Elsewhere it has its default. An existing file stays as it is, unless --force is given.`,
 		Example: `  ranker-worker init
   ranker-worker init --brokers kafka:9092 --redis redis://redis:6379/0 --horizon 168h --range 0,100 --output worker.yaml`,
-	}, func(c *call) error { return runInit(c.cmd, file, force, &given) })
+		Args: cobra.NoArgs,
+		// Not a verb, which would wait at a signal: Ctrl-C at a question ends the process.
+		RunE: func(cmd *cobra.Command, _ []string) error { return runInit(cmd, file, force, &given) },
+	}
 	f := cmd.Flags()
 	f.StringVarP(&file, "output", "o", "worker.yaml", "the `FILE` to write")
 	f.BoolVar(&force, "force", false, "replace an existing file")
