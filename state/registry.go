@@ -35,6 +35,8 @@ type Registry interface {
 	// Show stores a worker's data for the live page, a JSON object that is not empty. It returns the data of all workers stored within
 	// WorkerCounts, its own included, latest first. Above the bounds below, the latest are kept. It fails with ErrForbidden like Announce.
 	Show(ctx context.Context, id string, shows []byte) ([][]byte, error)
+	// MemoryUsed returns the share of its memory that the store uses, of its fullest server; 0 if it is not known.
+	MemoryUsed(ctx context.Context) (float64, error)
 }
 
 // Bounds of a Registry.

@@ -35,6 +35,7 @@ const (
 // run is one goroutine, of Worker.Run. Other goroutines read elsewhere.
 type announcer struct {
 	registry state.Registry
+	metrics  *Metrics
 	log      *slog.Logger
 	waits    *waits
 	outside  func() string        // why this worker is outside of the group, "": it is a member; nil: it never is outside
@@ -64,7 +65,7 @@ func newAnnouncer(opt *Options) *announcer {
 		self.Learners[l.Name] = l.Fingerprint
 	}
 	start := time.Now()
-	a := &announcer{registry: opt.Registry, self: self, log: opt.Logger, waits: newWaits(opt.Logger), others: map[string]sighting{}, since: -1,
+	a := &announcer{registry: opt.Registry, metrics: opt.Metrics, self: self, log: opt.Logger, waits: newWaits(opt.Logger), others: map[string]sighting{}, since: -1,
 		clock: func() time.Duration { return time.Since(start) }}
 	a.elsewhere.Store(&partition.Elsewhere{})
 	return a
@@ -82,6 +83,7 @@ func (a *announcer) run(ctx context.Context) {
 		select {
 		case <-tick.C:
 			a.announce(ctx)
+			a.measure(ctx)
 		case <-look.C:
 			if a.news() {
 				a.announce(ctx)
@@ -138,6 +140,15 @@ func (a *announcer) announce(ctx context.Context) {
 		a.compare(now, all)
 	case ctx.Err() == nil && !a.self.Outside: // Outside says it otherwise
 		a.waits.note(now, announcerWaits, "", nil, err)
+	}
+}
+
+// measure sets the metric of the store's memory. After an error the last one stays, and announcements say why.
+func (a *announcer) measure(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, announceTimeout)
+	defer cancel()
+	if share, err := a.registry.MemoryUsed(ctx); err == nil {
+		a.metrics.memory.Set(share)
 	}
 }
 

@@ -208,6 +208,8 @@ func (u *unwilling) Show(context.Context, string, []byte) ([][]byte, error) { re
 
 func (u *unwilling) Withdraw(context.Context, string) error { return u.err }
 
+func (u *unwilling) MemoryUsed(context.Context) (float64, error) { return 0, u.err }
+
 // TestAnnouncer_GoesOnWithoutTheStore: the last known learners stay, and one line reports the failure.
 func TestAnnouncer_GoesOnWithoutTheStore(t *testing.T) {
 	for _, err := range []error{errors.New("away"), fmt.Errorf("%w: NOPERM", state.ErrForbidden)} {

@@ -84,6 +84,18 @@ var partitionGauges = []metric[*PartitionSnapshot]{
 				set(float64(lag), topicLabels[topic])
 			}
 		}},
+	{desc("next_offset", "Offset of the next input record to read.", "partition", "topic"),
+		func(p *PartitionSnapshot, set set) {
+			for topic, offset := range p.Next {
+				set(float64(offset), topicLabels[topic])
+			}
+		}},
+	{desc("first_offset", "Offset of the oldest input record that retention has left.", "partition", "topic"),
+		func(p *PartitionSnapshot, set set) {
+			for topic, offset := range p.First {
+				set(float64(offset), topicLabels[topic])
+			}
+		}},
 	{desc("watermark_lag_seconds", "How far event time, as read from all input topics, is behind the clock.", "partition"),
 		func(p *PartitionSnapshot, set set) {
 			if p.WatermarkLag >= 0 { // a hung loop falls behind, and must be visible

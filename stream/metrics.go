@@ -29,7 +29,7 @@ type Metrics struct {
 	retries, payoffsClamped, foreign   prometheus.Counter
 	lookedUp, walked, gaps             prometheus.Counter
 	rebalances                         prometheus.Counter
-	assigned, parting, unfit           prometheus.Gauge
+	assigned, parting, unfit, memory   prometheus.Gauge
 	deadLetters                        *prometheus.CounterVec
 
 	rankingLatency               prometheus.Histogram
@@ -64,6 +64,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		assigned:       f.gauge("partitions_assigned", "Partition numbers that this worker owns."),
 		parting:        f.gauge("partitioners_differ", "1 while producers place keys by different partitioners, which parts the records of one impression."),
 		unfit:          f.gauge("unfit", "1 while this worker stays outside of its group, since it is not fit to work."),
+		memory:         f.gauge("redis_memory_ratio", "Memory that Redis uses, as a share of maxmemory or else of its machine's, of its fullest server; 0: not known."),
 		deadLetters:    f.counters("dead_letters_total", "Refused input records, by topic and reason.", "topic", "reason"),
 		learners:       newLearnerCounters(f),
 		experiments:    newExperimentCounters(f),

@@ -23,6 +23,7 @@ type PartitionSnapshot struct {
 	StopReason    task.StopReason     // if Phase is task.Stopped
 	Loaded        bool                // the fields below are known
 	Lag           [event.Inputs]int64 // records not yet read, by topic
+	Next, First   [event.Inputs]int64 // offsets of the next record to read and of the oldest that is left, by topic
 	WatermarkLag  float64             // seconds from the watermark to Taken; -1: no watermark yet
 	ClockOffset   float64             // seconds by which this machine's clock is ahead of Kafka's; NaN: not known
 	WalkLag       float64             // seconds from the end of the expiry walk to the watermark; -1: no watermark yet
@@ -60,7 +61,7 @@ type LearnerSnapshot struct {
 
 func snapshotOf(s *task.Status, now event.Millis) *PartitionSnapshot {
 	snap := &PartitionSnapshot{
-		Phase: s.Phase, StopReason: s.Reason, Lag: s.Lag, WatermarkLag: -1, WalkLag: -1, Taken: time.Now(), Pending: s.Account.Impressions.Pending,
+		Phase: s.Phase, StopReason: s.Reason, Lag: s.Lag, Next: s.Next, First: s.First, WatermarkLag: -1, WalkLag: -1, Taken: time.Now(), Pending: s.Account.Impressions.Pending,
 		ParkedBytes: s.Account.ParkedBytes, Unsaved: s.Unsaved, Backpressured: s.Full,
 		Waiting: s.Err != nil && s.Phase != task.Stopped,
 		Loaded:  s.Phase == task.Replaying || s.Phase == task.Running || s.Phase == task.Draining,

@@ -52,3 +52,15 @@ func TestDial_SaysWhyTheServerHangsUp(t *testing.T) {
 		c.Close()
 	}
 }
+
+// TestMemoryUsed: of maxmemory, or else of the machine's memory; 0 where the server does not say.
+func TestMemoryUsed(t *testing.T) {
+	for text, want := range map[string]float64{
+		"used_memory:25\r\nmaxmemory:100\r\ntotal_system_memory:1000\r\n": 0.25,
+		"used_memory:25\r\nmaxmemory:0\r\ntotal_system_memory:1000\r\n":   0.025,
+		"used_memory:25\r\n": 0,
+		"":                   0,
+	} {
+		require.Equal(t, want, memoryUsed(parseInfo(text)), "%q", text)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -48,6 +49,37 @@ func (s *Store) Announce(ctx context.Context, self state.WorkerInfo) ([]state.Wo
 func byID(all []state.WorkerInfo) []state.WorkerInfo {
 	slices.SortFunc(all, func(a, b state.WorkerInfo) int { return cmp.Compare(a.ID, b.ID) })
 	return all
+}
+
+// MemoryUsed implements state.Registry. A server's memory is its maxmemory, or its machine's without one.
+func (s *Store) MemoryUsed(ctx context.Context) (share float64, err error) {
+	var mu sync.Mutex
+	err = s.eachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+		info, err := readInfo(ctx, node)
+		if err != nil {
+			return fmt.Errorf("memory of Redis: %w", err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		share = max(share, memoryUsed(info))
+		return nil
+	})
+	return share, err
+}
+
+func memoryUsed(info map[string]string) float64 {
+	number := func(key string) float64 {
+		v, _ := strconv.ParseFloat(info[key], 64) // 0: not known
+		return v
+	}
+	most := number("maxmemory")
+	if most == 0 {
+		most = number("total_system_memory")
+	}
+	if most == 0 {
+		return 0
+	}
+	return number("used_memory") / most
 }
 
 // Workers implements state.Registry. The last Announce has bounded the hash's size.

@@ -106,8 +106,10 @@ type Status struct {
 	Skipped   [event.Inputs]int64 // likewise: records before that
 	RankedBy  string              // likewise: another group with decisions in the rankings; empty: none
 	Lag       [event.Inputs]int64
-	Unsaved   int64 // unsaved bytes
-	Full      bool  // steps wait for the store
+	Next      [event.Inputs]int64 // offset of the next record to step
+	First     [event.Inputs]int64 // least offset that retention has left
+	Unsaved   int64               // unsaved bytes
+	Full      bool                // steps wait for the store
 	Watermark event.Millis
 	// ClockOffset is by how much the worker's clock is ahead of Kafka's, if known.
 	ClockOffset time.Duration
@@ -126,7 +128,7 @@ func (t *Task) Phase() Phase { return t.phase }
 // Loads returns the number of state loads: a new machine has no published fields of other partitions.
 func (t *Task) Loads() uint64 { return t.loads }
 
-// Status returns the task's status. Account, Learners, Lag and Watermark are zero until the state is loaded.
+// Status returns the task's status. Account, Learners, Watermark, Lag and offsets are zero until the state is loaded.
 func (t *Task) Status() Status {
 	s := Status{Phase: t.phase, Reason: t.reason, Stops: t.stops.count, Began: t.began, Skipped: t.skipped, RankedBy: t.rankedBy}
 	s.Doing, s.Err = t.waitsFor()
@@ -150,7 +152,8 @@ func (t *Task) Status() Status {
 	s.Experiments = r.machine.Experiments()
 	s.Misspelt = r.machine.Misspelt()
 	for i := range r.queues {
-		s.Lag[i] = r.queues[i].lag()
+		q := &r.queues[i]
+		s.Lag[i], s.Next[i], s.First[i] = q.lag(), q.pos.Offset, q.logStart
 	}
 	return s
 }

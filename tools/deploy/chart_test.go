@@ -548,7 +548,8 @@ func TestChartRefuses(t *testing.T) {
 		"autoscaling: {by: memory}", "autoscaling: {max: 0}", "autoscaling: {metadata: {limitToPartitionsWithLag: true}}",
 		"topics: {retention: 14d}", "topics: {partitions: 0}", "networkPolicy: {kafka: {ports: [0]}}", "networkPolicy: {kafka: {to: []}}",
 		"networkPolicy: {kafka: {to: [{}]}}", "networkPolicy: {prometheus: {labels: null}}", "podMonitor: {interval: often}",
-		"prometheusRule: {runbooks: https://git.example.org}", "dashboard: {labels: {grafana_dashboard: 1}}", "secrets: x",
+		"prometheusRule: {runbooks: https://git.example.org}", "prometheusRule: {enabled: true, thresholds: {RankerLagGrow: 1}}",
+		"prometheusRule: {enabled: true, thresholds: {RankerUnfit: 1}}", "prometheusRule: {thresholds: {RankerLagGrows: many}}", "dashboard: {labels: {grafana_dashboard: 1}}", "secrets: x",
 		`config: "http: {listen: '127.0.0.1:9108'}"`, `config: "kafka: {}"`,
 		`{autoscaling: {by: lag}, config: "{http: {listen: ':1'}, kafka: {brokers: ['${BROKERS}']}}"}`,
 	} {
@@ -559,6 +560,31 @@ func TestChartRefuses(t *testing.T) {
 	assert.ErrorContains(t, err, "config", "without any values")
 	var d appsv1.Deployment
 	assert.Error(t, yaml.UnmarshalStrict([]byte("spec: {replica: 1}"), &d), "strict decoding can fail")
+}
+
+// TestChartThresholds: each threshold is one number of its alert's expression, and values replace it.
+func TestChartThresholds(t *testing.T) {
+	over := map[string]any{}
+	for _, rule := range alerts(t) {
+		if number := rule.Annotations["threshold"]; number != "" {
+			words := slices.DeleteFunc(strings.Fields(rule.Expr), func(word string) bool { return word != number })
+			assert.Len(t, words, 1, rule.Alert)
+			over[rule.Alert] = 7.25
+		}
+	}
+	require.Greater(t, len(over), 10)
+	text, err := yaml.Marshal(map[string]any{"prometheusRule": map[string]any{"enabled": true, "thresholds": over}})
+	require.NoError(t, err)
+	r := get[monitoringv1.PrometheusRule](t, rendered(t, values(t, "values.yaml", string(text))), "PrometheusRule ranker-worker")
+	for i, rule := range alerts(t) {
+		number, got := rule.Annotations["threshold"], r.Spec.Groups[0].Rules[i]
+		if number == "" {
+			assert.Equal(t, rule.Expr, got.Expr.String())
+			continue
+		}
+		assert.Equal(t, "7.25", got.Annotations["threshold"])
+		assert.Equal(t, strings.Fields(rule.Expr), strings.Fields(strings.ReplaceAll(" "+got.Expr.String()+" ", " 7.25 ", " "+number+" ")), rule.Alert)
+	}
 }
 
 // TestChartMonitoring: the rules and the dashboard are the chart's files, and runbooks are found where the values say.

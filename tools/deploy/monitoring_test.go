@@ -205,6 +205,8 @@ type dashboard struct {
 
 type panel struct {
 	ID          int
+	Collapsed   bool
+	Panels      []panel // of a collapsed row
 	Type        string
 	Title       string
 	GridPos     struct{ H, W, X, Y int }
@@ -236,6 +238,14 @@ func (p *panel) colour(value float64) (colour string) {
 	return colour
 }
 
+// all returns the rows and panels, those of collapsed rows among them.
+func (d *dashboard) all() (all []panel) {
+	for _, p := range d.Panels {
+		all = append(append(all, p), p.Panels...)
+	}
+	return all
+}
+
 // board is the dashboard.
 func board(t *testing.T) (d dashboard, text string) {
 	t.Helper()
@@ -258,19 +268,15 @@ func TestDashboard(t *testing.T) {
 		assert.Contains(t, names, m[1], "no such variable")
 	}
 	ids, shown := map[int]bool{}, map[string]bool{}
-	taken := map[[2]int]string{}
-	for _, p := range d.Panels {
+	require.Equal(t, "Worth", d.Panels[0].Title)
+	apart(t, d.Panels)
+	for _, p := range d.all() {
 		require.NotEmpty(t, p.Title)
 		require.False(t, ids[p.ID], p.Title)
 		ids[p.ID] = true
-		for x := p.GridPos.X; x < p.GridPos.X+p.GridPos.W; x++ {
-			for y := p.GridPos.Y; y < p.GridPos.Y+p.GridPos.H; y++ {
-				require.Less(t, x, 24, p.Title)
-				require.Empty(t, taken[[2]int{x, y}], "%s lies on it", p.Title)
-				taken[[2]int{x, y}] = p.Title
-			}
-		}
 		if p.Type == "row" {
+			require.Equal(t, p.Collapsed, len(p.Panels) > 0, p.Title)
+			apart(t, p.Panels)
 			continue
 		}
 		require.NotEmpty(t, p.Targets, p.Title)
@@ -296,11 +302,25 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
+// apart fails if a panel lies on another.
+func apart(t *testing.T, panels []panel) {
+	taken := map[[2]int]string{}
+	for _, p := range panels {
+		for x := p.GridPos.X; x < p.GridPos.X+p.GridPos.W; x++ {
+			for y := p.GridPos.Y; y < p.GridPos.Y+p.GridPos.H; y++ {
+				require.Less(t, x, 24, p.Title)
+				require.Empty(t, taken[[2]int{x, y}], "%s lies on it", p.Title)
+				taken[[2]int{x, y}] = p.Title
+			}
+		}
+	}
+}
+
 // TestDashboardColours: good values are green, and those of alerts are not.
 func TestDashboardColours(t *testing.T) {
 	d, _ := board(t)
 	seen := 0
-	for _, p := range d.Panels {
+	for _, p := range d.all() {
 		if p.Type != "stat" {
 			continue
 		}

@@ -93,6 +93,10 @@ func (s *Store) Show(_ context.Context, id string, shows []byte) ([][]byte, erro
 	return s.note(s.shown, id, slices.Clone(shows), state.WorkerCounts, state.MaxShown, state.MaxShownBytes, state.MaxAllShown), nil
 }
 
+// MemoryUsed implements state.Registry.
+func (s *Store) MemoryUsed(context.Context) (float64, error) { return 0, nil }
+
+// Withdraw implements state.Registry.
 func (s *Store) Withdraw(_ context.Context, id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -27,6 +27,7 @@ func RunRegistry(t *testing.T, open func(t *testing.T) Subject) {
 		{"AnnouncedAtLengthIsBounded", announcedAtLengthIsBounded},
 		{"ShownIsSeenByAll", shownIsSeenByAll},
 		{"ShownByManyIsBounded", shownByManyIsBounded},
+		{"MemoryUsedIsAShare", memoryUsedIsAShare},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := open(t)
@@ -206,4 +207,11 @@ func shownByManyIsBounded(w *world, one, other state.Registry) {
 		w.show(one, fmt.Sprint("w-", k), long)
 	}
 	require.Len(w, w.show(other, "last", "short"), state.MaxShown)
+}
+
+func memoryUsedIsAShare(w *world, one, _ state.Registry) {
+	share, err := one.MemoryUsed(w.ctx)
+	require.NoError(w, err)
+	require.GreaterOrEqual(w, share, 0.0)
+	require.LessOrEqual(w, share, 1.0)
 }
