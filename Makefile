@@ -92,6 +92,10 @@ bench: tools ## All benchmarks, then tables of the whole pipeline, of growth and
 		&& $(GO) run ./tools/bench/cmd/report && $(GO) run ./tools/bench/cmd/growth $(if $(QUICK),-quick) \
 		&& $(GO) run ./tools/bench/cmd/peers $(if $(QUICK),-quick)"
 
+.PHONY: matrix
+matrix: tools ## The servers that are supported: store, broker and pipeline on each; writes docs/reference/tested-servers.md. FLAGS='-row valkey', '-list'.
+	$(GO) run ./tools/matrix $(FLAGS)
+
 .PHONY: fuzz
 fuzz: ## Each fuzz target for FUZZTIME (10s).
 	@./scripts/fuzz $(FUZZTIME)

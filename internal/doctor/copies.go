@@ -16,11 +16,11 @@ func (d *doctor) copies(ctx context.Context) {
 	if !d.reached {
 		return
 	}
-	brokers, err := d.broker.Brokers(ctx)
+	cluster, err := d.broker.Cluster(ctx)
 	if err == nil {
 		var all []broker.Copies
 		if all, err = d.broker.Copies(ctx); err == nil {
-			d.judge(all, len(brokers))
+			d.judge(all, len(cluster.Brokers))
 			return
 		}
 	}

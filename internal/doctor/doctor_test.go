@@ -18,6 +18,7 @@ import (
 	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kversion"
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/app"
@@ -125,6 +126,16 @@ func TestSound(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, left)
 	})
+}
+
+// TestLackingRequests: requests that a broker does not offer are named, with the consequence, as is a product.
+func TestLackingRequests(t *testing.T) {
+	env := testenv.Embedded(t, kfake.MaxVersions(kversion.V2_5_0()), kfake.ClusterID("redpanda.1"))
+	s := of(t, env)
+	s.finds(t, doctor.Options{}, [2]string{"warning kafka", "does not offer DescribeQuorum: workers do not compare"},
+		[2]string{"warning kafka", "does not offer DescribeTransactions: "}, [2]string{"warning kafka", "this is Redpanda: "})
+	old := of(t, testenv.Embedded(t, kfake.MaxVersions(kversion.V2_0_0())))
+	old.finds(t, doctor.Options{}, [2]string{"fault kafka", "a worker needs InitProducerID in a version from 3 to 4"})
 }
 
 func TestConfigurationComesFirst(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/segmentio/kafka-go"
@@ -19,17 +20,18 @@ import (
 // brokers connects to each configured broker, and to each advertised one.
 func (d *doctor) brokers(ctx context.Context) {
 	const area = "kafka"
-	tried := map[string]error{}
+	tried := map[string]greeted{}
 	d.greet(ctx, tried, d.cfg.Kafka.Brokers)
 	for _, a := range d.cfg.Kafka.Brokers {
-		d.reached = d.reached || tried[a] == nil
+		d.reached = d.reached || tried[a].err == nil
 	}
 	for _, a := range d.cfg.Kafka.Brokers {
-		switch err := tried[a]; {
+		switch err := tried[a].err; {
 		case err == nil:
 			d.add(OK, area, "%s answers, %s", a, d.how())
+			d.lacks(a, tried[a].lacks)
 		case errors.Is(err, task.ErrUnsupported):
-			d.add(Fault, area, "%s is too old: %v; it takes Kafka 2.5 or later", a, err)
+			d.add(Fault, area, "%s is no broker for a worker: %v; Kafka 2.5 or later is", a, err)
 		case d.reached:
 			d.add(Warning, area, "%s: %v; the others of kafka.brokers answer", a, err)
 		default:
@@ -39,13 +41,52 @@ func (d *doctor) brokers(ctx context.Context) {
 	if !d.reached {
 		return
 	}
-	all, err := d.broker.Brokers(ctx)
+	cluster, err := d.broker.Cluster(ctx)
 	if err != nil {
 		d.add(Fault, area, "the cluster does not say which brokers it has: %v", err)
 		d.reached = false
 		return
 	}
-	d.advertised(ctx, tried, all)
+	if name := product(cluster); name != "" {
+		d.add(Warning, area, "this is %s: no test of ranker-worker runs on it; try failovers of its brokers first", name)
+	}
+	d.advertised(ctx, tried, cluster.Brokers)
+}
+
+// greeted is a broker's answer to Greet.
+type greeted struct {
+	lacks []broker.Lack
+	err   error
+}
+
+func (d *doctor) lacks(address string, all []broker.Lack) {
+	for _, l := range all {
+		d.add(Warning, "kafka", "%s does not offer %s: %s", address, l.Request, l.Without)
+	}
+}
+
+// products are services with Kafka's protocol, by the end of their brokers' names.
+var products = []struct{ domain, name string }{
+	{".servicebus.windows.net", "Azure Event Hubs"},
+	{".warpstream.com", "WarpStream"},
+	{".confluent.cloud", "Confluent Cloud"},
+	{".amazonaws.com", "Amazon MSK"},
+}
+
+// product names the service or the software of a cluster that is not Apache Kafka; "" if nothing shows it.
+func product(c broker.Cluster) string {
+	if strings.HasPrefix(c.ID, "redpanda.") {
+		return "Redpanda"
+	}
+	for _, b := range c.Brokers {
+		host, _, _ := strings.Cut(b.Address, ":")
+		for _, p := range products {
+			if strings.HasSuffix(host, p.domain) {
+				return p.name
+			}
+		}
+	}
+	return ""
 }
 
 // how describes the connections.
@@ -65,25 +106,25 @@ func (d *doctor) how() string {
 }
 
 // greet connects to all addresses at once, and stores the results, with explained errors.
-func (d *doctor) greet(ctx context.Context, tried map[string]error, addresses []string) {
+func (d *doctor) greet(ctx context.Context, tried map[string]greeted, addresses []string) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for _, a := range addresses {
 		wg.Go(func() {
-			err := d.broker.Greet(ctx, a)
+			lacks, err := d.broker.Greet(ctx, a)
 			if err != nil && !errors.Is(err, task.ErrUnsupported) {
 				err = app.ExplainKafka(ctx, d.cfg, a, err)
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			tried[a] = err
+			tried[a] = greeted{lacks, err}
 		})
 	}
 	wg.Wait()
 }
 
 // advertised connects to the brokers at their advertised addresses.
-func (d *doctor) advertised(ctx context.Context, tried map[string]error, all []broker.Broker) {
+func (d *doctor) advertised(ctx context.Context, tried map[string]greeted, all []broker.Broker) {
 	var others []string
 	for _, b := range all {
 		if _, done := tried[b.Address]; !done {
@@ -93,7 +134,7 @@ func (d *doctor) advertised(ctx context.Context, tried map[string]error, all []b
 	d.greet(ctx, tried, others)
 	away := 0
 	for _, b := range all {
-		if err := tried[b.Address]; err != nil {
+		if err := tried[b.Address].err; err != nil {
 			away++
 			if slices.Contains(others, b.Address) {
 				d.add(Fault, "kafka", "broker %d advertises %s, which cannot be reached from here: %v; set its advertised.listeners to an address that "+

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -23,46 +25,78 @@ type Broker struct {
 	Address string // host:port
 }
 
-func (c *Client) Brokers(ctx context.Context) ([]Broker, error) {
-	l, err := c.fetchMetadata(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return l.brokers, nil
+// Cluster is a Kafka cluster and its brokers.
+type Cluster struct {
+	ID      string
+	Brokers []Broker
 }
 
-// Greet connects to an address as the worker does, with TLS and SASL, asks for the supported requests, and disconnects. It fails with
-// task.ErrUnsupported if the worker needs a version that the broker lacks.
-func (c *Client) Greet(ctx context.Context, address string) error {
+func (c *Client) Cluster(ctx context.Context) (Cluster, error) {
+	l, err := c.fetchMetadata(ctx)
+	if err != nil {
+		return Cluster{}, err
+	}
+	return Cluster{l.clusterID, l.brokers}, nil
+}
+
+// needs are requests that a worker or `topics` needs in a version of ours.
+var needs = []kmsg.Key{kmsg.Produce, kmsg.Fetch, kmsg.ListOffsets, kmsg.InitProducerID, kmsg.DescribeConfigs, kmsg.OffsetFetch, kmsg.Heartbeat,
+	kmsg.DescribeGroups}
+
+// Lack is a request that a broker does not offer and a worker can do without.
+type Lack struct {
+	Request string
+	Without string // the consequence
+}
+
+var spared = map[kmsg.Key]string{
+	kmsg.DescribeQuorum:       "workers do not compare their clock with the brokers'",
+	kmsg.DescribeTransactions: "a worker does not notice that the coordinator has forgotten a partition's transactional id",
+	kmsg.WriteTxnMarkers:      "a worker cannot fence an earlier owner whose transactional id the coordinator has forgotten",
+}
+
+// Greet connects to an address as the worker does, with TLS and SASL, asks for the supported requests, and disconnects. It returns the
+// lacking requests by name. It fails with task.ErrUnsupported, naming each, if the worker needs requests that the broker lacks.
+func (c *Client) Greet(ctx context.Context, address string) ([]Lack, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.o.DialTimeout)
 	defer cancel()
 	conn, err := c.dialer().DialContext(ctx, "tcp", address)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer conn.Close() // nothing was sent that could be lost
 	if err := conn.SetDeadline(time.Now().Add(c.o.DialTimeout)); err != nil {
-		return err
+		return nil, err
 	}
 	theirs, err := wire.AskVersions(conn, c.o.ClientID)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	// Versions are public; the list of brokers needs a login.
 	brokers := kmsg.NewPtrMetadataRequest()
 	brokers.Topics = []kmsg.MetadataRequestTopic{}
 	if brokers.Version, err = theirs.Common(kmsg.Metadata); err != nil {
-		return err
+		return nil, err
 	}
 	if _, err := wire.RoundTrip(conn, c.o.ClientID, brokers); err != nil {
-		return err
+		return nil, err
 	}
-	for _, key := range []kmsg.Key{kmsg.Produce, kmsg.Fetch, kmsg.ListOffsets, kmsg.InitProducerID} {
+	return lacking(theirs)
+}
+
+func lacking(theirs wire.Versions) (lacks []Lack, err error) {
+	var faults []error
+	for _, key := range needs {
 		if _, err := theirs.Common(key); err != nil {
-			return err
+			faults = append(faults, err)
 		}
 	}
-	return nil
+	for _, key := range slices.Sorted(maps.Keys(spared)) {
+		if _, err := theirs.Common(key); err != nil {
+			lacks = append(lacks, Lack{key.Name(), spared[key]})
+		}
+	}
+	return lacks, errors.Join(faults...)
 }
 
 // Operations are our permitted operations on a topic or the group: bit n is operation n of Kafka's ACLs. Without ACLs all are permitted.

@@ -20,9 +20,21 @@ import (
 )
 
 //go:embed pom.xml
-var pom []byte
+var ownPom []byte
 
-var Version = string(regexp.MustCompile(`<kafka\.version>([^<]+)</kafka\.version>`).FindSubmatch(pom)[1])
+// VersionEnv names another version than pom.xml's.
+const VersionEnv = "RANKER_TEST_KAFKA_VERSION"
+
+var pom, Version = versioned(os.Getenv(VersionEnv))
+
+// versioned returns the pom of a version, "" being its own.
+func versioned(version string) ([]byte, string) {
+	at := regexp.MustCompile(`<kafka\.version>([^<]+)</kafka\.version>`)
+	if version == "" {
+		return ownPom, string(at.FindSubmatch(ownPom)[1])
+	}
+	return at.ReplaceAll(ownPom, []byte("<kafka.version>"+version+"</kafka.version>")), version
+}
 
 // CacheEnv names a directory for Kafka's jars, instead of .cache at the top of the repository.
 const CacheEnv = "RANKER_TEST_CACHE"

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,10 +51,22 @@ type Server struct {
 	running bool
 }
 
-func Start(ctx context.Context, opts Options) (*Server, error) {
-	path, err := exec.LookPath("redis-server")
+// ProgramEnv names another program than redis-server, such as valkey-server.
+const ProgramEnv = "RANKER_TEST_REDIS_SERVER"
+
+// Program returns the path of the server's program. It fails with ErrMissing.
+func Program() (string, error) {
+	path, err := exec.LookPath(cmp.Or(os.Getenv(ProgramEnv), "redis-server"))
 	if err != nil {
-		return nil, fmt.Errorf("redis-server is %w: apt-get install redis-server", ErrMissing)
+		return "", fmt.Errorf("redis-server is %w: apt-get install redis-server", ErrMissing)
+	}
+	return path, nil
+}
+
+func Start(ctx context.Context, opts Options) (*Server, error) {
+	path, err := Program()
+	if err != nil {
+		return nil, err
 	}
 	var failed error
 	for range startTries {

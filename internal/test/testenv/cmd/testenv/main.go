@@ -70,8 +70,8 @@ func exit(err error, code int) {
 
 // prepare checks before anything is started.
 func prepare(ctx context.Context) error {
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		return fmt.Errorf("redis-server is %w: apt-get install redis-server", redis.ErrMissing)
+	if _, err := redis.Program(); err != nil {
+		return err
 	}
 	if _, err := kafka.Java(ctx); err != nil {
 		return err
