@@ -38,13 +38,17 @@ type ExperimentVerdict struct {
 	Lower, Upper    float64
 }
 
+// trials are the experiments of a partition: they assign impressions to arms, count ended units, and compare arms.
 type trials struct {
-	all    []*trial // as configured
-	byName map[string]*trial
-	arms   armTable
-	strays []string // stored fields without an owner, to be deleted
-	others pool     // published by other partitions; used if the process has no PooledState
-	taken  uint64   // the pool's version as of which verdicts and totals were read
+	partition  int32 // its number
+	partitions int32
+	all        []*trial // as configured
+	byName     map[string]*trial
+	arms       armTable
+	strays     []string // stored fields without an owner, to be deleted
+	published  *pool    // by other partitions
+	taken      uint64   // the pool's version as of which verdicts and totals were read
+	unit       []byte   // scratch: the unit of an experiment by user
 }
 
 type trial struct {
@@ -86,40 +90,43 @@ type assignment struct {
 	served  int // the arm that ranks it
 	group   int32
 	period  int64
+	unit    []byte // group and period as text, in an experiment by user
 }
 
-func (m *Machine) newTrials() error {
-	t := &m.trials
-	t.byName, t.arms.byID = make(map[string]*trial), make(map[armID]int32)
-	for i := range m.cfg.Experiments {
-		c := &m.cfg.Experiments[i]
+func newTrials(cfg *Config, learners map[string]*learner) (t trials, err error) {
+	t = trials{partition: cfg.Partition, partitions: cfg.Partitions, byName: make(map[string]*trial), published: &pool{}}
+	if t.arms.byID = make(map[armID]int32); cfg.Pooled != nil {
+		t.published = &cfg.Pooled.trials
+	}
+	for i := range cfg.Experiments {
+		c := &cfg.Experiments[i]
 		x := &trial{ExperimentConfig: c}
-		if m.byName[c.Name] == nil || t.byName[c.Name] != nil {
-			return fmt.Errorf("%w: experiment %q: there is no such learner, or it comes twice", errConfig, c.Name)
+		if learners[c.Name] == nil || t.byName[c.Name] != nil {
+			return t, fmt.Errorf("%w: experiment %q: there is no such learner, or it comes twice", errConfig, c.Name)
 		}
 		for _, a := range c.Arms {
-			l := m.byName[a.Name]
+			l := learners[a.Name]
 			if l == nil {
-				return fmt.Errorf("%w: experiment %q: arm %q is no learner", errConfig, c.Name, a.Name)
+				return t, fmt.Errorf("%w: experiment %q: arm %q is no learner", errConfig, c.Name, a.Name)
 			}
 			x.arms = append(x.arms, trialArm{learner: l})
 			x.horizon, x.longest = l.cfg.PayoffHorizon, max(x.longest, len(a.Name))
 		}
 		if c.To != "" && c.Index(c.To) < 0 {
-			return fmt.Errorf("%w: experiment %q: %q is none of its arms", errConfig, c.Name, c.To)
+			return t, fmt.Errorf("%w: experiment %q: %q is none of its arms", errConfig, c.Name, c.To)
 		}
-		if err := m.readers(x); err != nil {
-			return fmt.Errorf("%w: experiment %q: arms or shadows cannot decide by its control's statistics", err, c.Name)
+		if err := x.readers(learners); err != nil {
+			return t, fmt.Errorf("%w: experiment %q: arms or shadows cannot decide by its control's statistics", err, c.Name)
 		}
 		x.sums = newTrialSums(x)
 		t.all, t.byName[c.Name] = append(t.all, x), x
-		m.byName[c.Name].trial = x
+		learners[c.Name].trial = x
 	}
-	return nil
+	return t, nil
 }
 
 // give returns the learner that ranks an impression: an arm of its learner's experiment, the control outside of it, or the learner itself.
-func (m *Machine) give(l *learner, imp *event.Impression, began event.Millis) (by *learner, g assignment) {
+func (t *trials) give(l *learner, imp *event.Impression, began event.Millis) (by *learner, g assignment) {
 	x := l.trial
 	if x == nil {
 		return l, g
@@ -132,8 +139,8 @@ func (m *Machine) give(l *learner, imp *event.Impression, began event.Millis) (b
 			return x.arms[x.ControlArm()].learner, assignment{outside: x}
 		}
 		g.group, g.period = int32(experiment.GroupOf(imp.User)), experiment.PeriodOf(began, x.Period)
-		m.scratch.unit = experiment.AppendUnit(m.scratch.unit[:0], int(g.group), g.period, x.Period != 0)
-		g.arm = x.Arm(m.scratch.unit)
+		t.unit = experiment.AppendUnit(t.unit[:0], int(g.group), g.period, x.Period != 0)
+		g.unit, g.arm = t.unit, x.Arm(t.unit)
 	}
 	if g.served = x.serves(g.arm); x.Shared {
 		return x.knowing(), g
@@ -152,8 +159,8 @@ func (x *trial) serves(arm int) int {
 	return x.ControlArm()
 }
 
-// assignment writes the assignment into a decision. A verdict is written once.
-func (g *assignment) assignment(m *Machine, d *event.Decision) {
+// write writes the assignment into a decision. A verdict is written once.
+func (g *assignment) write(d *event.Decision) {
 	x := g.trial
 	if g.outside != nil {
 		g.outside.outside++
@@ -163,10 +170,7 @@ func (g *assignment) assignment(m *Machine, d *event.Decision) {
 	}
 	a := &x.arms[g.arm]
 	d.Assignment = event.Assignment{Experiment: x.Name, Run: x.Run, Arm: a.learner.name, Probability: x.Arms[g.arm].Share,
-		Fallback: g.served != g.arm}
-	if x.ByUser {
-		d.Assignment.Unit = m.scratch.unit
-	}
+		Unit: g.unit, Fallback: g.served != g.arm}
 	for k := range x.arms {
 		if v := &x.arms[k].verdict; v.tripped && !v.said {
 			v.said, v.changed = true, true
@@ -181,23 +185,22 @@ func (g *assignment) assignment(m *Machine, d *event.Decision) {
 	}
 }
 
-// enrol makes the current entry, which has just begun, a unit of its arm, unless another arm ranked it.
-func (m *Machine) enrol(g *assignment) {
+// enrol makes an entry that has just begun a unit of its arm, unless another arm ranked it.
+func (g *assignment) enrol(e *entry) {
 	if g.trial == nil || g.served != g.arm {
 		return
 	}
-	e := &m.cur.entry
 	e.arm, e.group, e.period = g.trial.arms[g.arm].number, g.group, g.period
 	g.trial.count(g.arm, e, experiment.Unit)
 }
 
-// enrolAdopted makes the current entry the unit that the log says.
-func (m *Machine) enrolAdopted(r *event.Ranking) {
+// enrolAdopted makes an entry the unit that the log says.
+func (t *trials) enrolAdopted(e *entry, r *event.Ranking) {
 	a := &r.Decision.Assignment
 	if a.Experiment == "" {
 		return
 	}
-	x := m.trials.byName[a.Experiment]
+	x := t.byName[a.Experiment]
 	if v := &r.Decision.Verdict; v.Arm != "" && x != nil && x.Run == v.Run && !x.idle {
 		if k := x.Index(v.Arm); k >= 0 {
 			of := &x.arms[k].verdict
@@ -208,7 +211,6 @@ func (m *Machine) enrolAdopted(r *event.Ranking) {
 	if a.Fallback {
 		return
 	}
-	e := &m.cur.entry
 	if len(a.Unit) > 0 {
 		group, period, _, ok := experiment.ParseUnit(string(a.Unit))
 		if !ok {
@@ -219,8 +221,8 @@ func (m *Machine) enrolAdopted(r *event.Ranking) {
 	if strings.ContainsFunc(a.Experiment+a.Arm, unicode.IsSpace) { // it was not in any configuration
 		return
 	}
-	e.arm = m.trials.arms.number(armID{a.Experiment, a.Run, a.Arm})
-	if x, k := m.unitOf(e); x != nil {
+	e.arm = t.arms.number(armID{a.Experiment, a.Run, a.Arm})
+	if x, k := t.unitOf(e); x != nil {
 		x.count(k, e, experiment.Unit)
 	}
 }
@@ -233,12 +235,12 @@ func (v *verdictOf) take(o *verdictOf) {
 	}
 }
 
-func (m *Machine) unitOf(e *entry) (x *trial, arm int) {
-	if e.arm == noArm || int(e.arm) >= len(m.trials.arms.all) {
+func (t *trials) unitOf(e *entry) (x *trial, arm int) {
+	if e.arm == noArm || int(e.arm) >= len(t.arms.all) {
 		return nil, 0
 	}
-	id := &m.trials.arms.all[e.arm]
-	x = m.trials.byName[id.experiment]
+	id := &t.arms.all[e.arm]
+	x = t.byName[id.experiment]
 	if x == nil || x.idle || x.Run != id.run {
 		return nil, 0
 	}
@@ -248,36 +250,33 @@ func (m *Machine) unitOf(e *entry) (x *trial, arm int) {
 	return x, arm
 }
 
-// unitEnded counts the worth of the current entry, which ends, in payoff ranges. Entries of learners that are gone are not counted.
-func (m *Machine) unitEnded(worth float64) {
-	e := &m.cur.entry
-	x, arm := m.unitOf(e)
+// ended counts the worth of an entry that ends, in payoff ranges. Entries of learners that are gone are not counted.
+func (t *trials) ended(e *entry, l *learner, worth float64) {
+	x, arm := t.unitOf(e)
 	switch {
 	case x == nil:
-	case m.learners[e.learner].gone:
-		m.leaveOut()
+	case l.gone:
+		t.leaveOut(e)
 	default:
 		x.count(arm, e, experiment.Of(worth))
 	}
 }
 
-func (m *Machine) leaveOut() {
-	e := &m.cur.entry
-	if x, arm := m.unitOf(e); x != nil {
+func (t *trials) leaveOut(e *entry) {
+	if x, arm := t.unitOf(e); x != nil {
 		x.count(arm, e, experiment.Counts{N: -1})
 	}
 	e.arm = noArm
 }
 
-func (m *Machine) worthOf(how outcome) float64 {
-	e := &m.cur.entry
-	x, _ := m.unitOf(e)
-	l := m.learners[e.learner]
+// worthUnpaid returns the worth of an entry that ends without a payoff, in payoff ranges.
+func (t *trials) worthUnpaid(e *entry, l *learner) float64 {
+	x, _ := t.unitOf(e)
 	if x == nil || l.gone {
 		return 0
 	}
 	raw := 0.0
-	if how != unselected && e.selected >= 0 {
+	if e.selected >= 0 {
 		raw = x.Unpaid
 	}
 	r, _ := l.normalise(raw)
@@ -308,14 +307,12 @@ type ArmStatus struct {
 	Mean  float64
 }
 
-// Experiments returns the status of the experiments, in the order of the configuration.
-func (m *Machine) Experiments() []ExperimentStatus {
-	m.show()
-	var all []ExperimentStatus
-	for _, x := range m.trials.all {
-		s := ExperimentStatus{Name: x.Name, Control: x.Control, Run: x.Run, Outside: x.outside, Decides: m.cfg.Partition == deciding && !x.idle,
-			Walked: x.walked(m.expiry.floor)}
-		totals := m.totalsOf(x)
+// status returns the status of the experiments, in the order of the configuration, if the walk has closed all buckets below floor.
+func (t *trials) status(floor int64) (all []ExperimentStatus) {
+	for _, x := range t.all {
+		s := ExperimentStatus{Name: x.Name, Control: x.Control, Run: x.Run, Outside: x.outside, Decides: t.partition == deciding && !x.idle,
+			Walked: x.walked(floor)}
+		totals := x.sums.all()
 		for k := range x.arms {
 			a := &x.arms[k]
 			st := ArmStatus{Name: a.learner.name, Ranked: a.ranked, Fallback: a.fallback, Tripped: a.verdict.tripped, Units: totals[k].N,

@@ -389,7 +389,7 @@ func TestExperiment_DecidesByAllPartitions(t *testing.T) {
 		readAll(first, int32(p+1), w.store.fields[ExperimentsHash])
 		want.Add(w.m.trials.all[0].sums.totals)
 	}
-	require.Equal(t, want, first.m.totalsOf(first.m.trials.all[0]))
+	require.Equal(t, want, first.m.trials.all[0].sums.all())
 	first.pass(day + 2*settled)
 	require.True(t, first.m.trials.all[0].arms[1].verdict.tripped)
 }

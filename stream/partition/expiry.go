@@ -147,7 +147,7 @@ func (m *Machine) Walked(bucket int64) {
 		m.follow()
 		m.seen.walked(m.expiry.floor - before)
 	}
-	m.compare()
+	m.trials.walked(m.expiry.floor)
 }
 
 // WalkLag returns the event time past its deadlines that the walk has not covered, in milliseconds: up to two ticks if it keeps up. It is 0

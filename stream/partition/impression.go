@@ -89,7 +89,7 @@ func (m *Machine) examine(imp *event.Impression, effective event.Millis) (by *le
 	if f := LearnerRefusal(imp, name, findsUtilities); f != nil {
 		return nil, g, f
 	}
-	l, g = m.give(l, imp, max(effective, m.time.watermark))
+	l, g = m.trials.give(l, imp, max(effective, m.time.watermark))
 	if l.cfg.Context != nil {
 		if f := l.cfg.Context.Read(&m.scratch.reading, imp, l.name); f != nil {
 			return nil, g, f
@@ -190,7 +190,7 @@ func (m *Machine) decide(l *learner, rec *Record, effective event.Millis, g *ass
 	if m.cfg.HasSelections {
 		r.Decision.HasSelection, r.Decision.SelectionDeadline = true, later(base, as.cfg.SelectionTimeout)
 	}
-	g.assignment(m, &r.Decision)
+	g.write(&r.Decision)
 	r.Decision.Shadows = m.shadow(g, s.candidates, about, d, rec.Offset)
 	out.room(m.rankingSize(l, imp, g))
 	start := len(out.buf)
@@ -202,7 +202,7 @@ func (m *Machine) decide(l *learner, rec *Record, effective event.Millis, g *ass
 	l.looking.decided(m, l, s.candidates, favourite)
 
 	e := m.begin(l, &r.Decision)
-	m.enrol(g)
+	g.enrol(e)
 	l.carried(s.process, e.began, e.payoffDeadline)
 	for _, k := range d.Order {
 		e.items = append(e.items, s.candidates[k])
@@ -329,7 +329,7 @@ func (m *Machine) adopt(in *Input, parsed bool, out *Output) error {
 		return fmt.Errorf("%w: impression %.64q at offset %d: %d are expected of %d items", ErrDecision, r.ID, rec.Offset,
 			len(r.Decision.Expected), len(r.Items))
 	}
-	m.enrolAdopted(r)
+	m.trials.enrolAdopted(e, r)
 	m.ledger.add(decisionsAdopted, 1)
 	m.stepping.ranked = true
 	if l.gone { // its items are not loaded: the impression can only expire

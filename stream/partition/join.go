@@ -289,7 +289,7 @@ func (m *Machine) judgePayoff(effective event.Millis) (verdict, *event.Fault) {
 		// Something was paid, but its value is unusable: a default at the deadline would invent a payoff.
 		l.delay.Expired(m.feedback(l))
 		m.segments.loose += eventWeight
-		m.end(expired, m.worthOf(expired))
+		m.end(expired, m.trials.worthUnpaid(e, l))
 		return refused, faultf(event.PayoffOutOfRange, "payoff %v lies outside [%v, %v] of learner %q", p.Payoff, l.cfg.PayoffMin,
 			l.cfg.PayoffMax, l.name)
 	}
@@ -404,7 +404,7 @@ func (m *Machine) selectItem(l *learner, at int32, sel *event.Selection) {
 	c.changed = true
 	if sel != nil && sel.ByUtility {
 		c.unranked()
-		m.leaveOut()
+		m.trials.leaveOut(&c.entry)
 	}
 	fb := m.feedback(l)
 	if sel != nil && sel.ByUtility { // the entry's order was not the one shown
@@ -466,7 +466,7 @@ func (m *Machine) endPaid(l *learner, how outcome, r float64, at event.Millis) {
 // later payoffs are late, not duplicates.
 func (m *Machine) end(how outcome, worth float64) {
 	e := &m.cur.entry
-	m.unitEnded(worth)
+	m.trials.ended(e, m.learners[e.learner], worth)
 	ended, keptUntil := m.rememberUntil(e)
 	m.cur.close(ended, keptUntil, how == paid && !m.learners[e.learner].cfg.AggregateSum)
 	m.cur.changed = true

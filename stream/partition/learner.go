@@ -177,6 +177,12 @@ func (m *Machine) Accounts() []LearnerAccount {
 	return all
 }
 
+// Experiments returns the status of the experiments, in the order of the configuration.
+func (m *Machine) Experiments() []ExperimentStatus {
+	m.show()
+	return m.trials.status(m.expiry.floor)
+}
+
 // Learners returns the learners' statuses by ascending number.
 func (m *Machine) Learners() []LearnerStatus {
 	m.show()

@@ -209,7 +209,7 @@ func (m *Machine) Loaded(event.Millis) error {
 			return fmt.Errorf("loading learner %q: %w", l.name, err)
 		}
 	}
-	if err := m.loadTrials(ld.trials); err != nil {
+	if err := m.trials.load(ld.trials, m.time.watermark); err != nil {
 		return err
 	}
 	m.seen.known = m.seen.known && ld.check == m.check()

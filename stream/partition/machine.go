@@ -75,7 +75,6 @@ type scratch struct {
 	candidates []policy.Item // by increasing utility
 	utilities  []float64
 	names      [][]byte
-	unit       []byte // of an experiment by user
 	reading    Reading
 	about      policy.Context
 	x          []int8 // of the selected item
@@ -141,7 +140,9 @@ func New(cfg Config) (*Machine, error) {
 			cfg.Remember, cfg.MaxRankingBytes)
 	}
 	m.cur.entry.reset()
-	return m, m.newTrials()
+	var err error
+	m.trials, err = newTrials(&m.cfg, m.byName)
+	return m, err
 }
 
 // Names returns the process-wide table of item names.

@@ -34,7 +34,7 @@ func (m *Machine) WalkOn(buckets int64) {
 		m.follow()
 	}
 	m.expiry.from(m.expiry.floor + buckets)
-	m.compare()
+	m.trials.walked(m.expiry.floor)
 }
 
 // SeenLoaded returns the loaded observations; ok is false if there are none that fit the state.

@@ -383,7 +383,7 @@ func (m *Machine) follow() {
 	m.epoch, m.shown = k.epoch.Number, k.epoch.Number
 	m.turned(before)
 	m.refresh()
-	m.takeTrials()
+	m.trials.takeIn()
 }
 
 // show moves learners to the present epoch for status. Decisions do not depend on it: in a replay nobody looks.

@@ -66,7 +66,7 @@ func (m *Machine) giveUp() {
 			l.drops.expired(fb.Item)
 		}
 	}
-	m.end(how, m.worthOf(how))
+	m.end(how, m.trials.worthUnpaid(e, l))
 	m.orphanAll()
 }
 

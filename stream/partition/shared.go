@@ -27,10 +27,10 @@ type shadows struct {
 }
 
 // readers sets up the policies that use the control's statistics: arms under shared learning, and shadows.
-func (m *Machine) readers(x *trial) error {
+func (x *trial) readers(learners map[string]*learner) error {
 	for i := range x.Shadows {
 		c := &x.Shadows[i]
-		l := m.byName[c.Name]
+		l := learners[c.Name]
 		if l == nil {
 			return errConfig
 		}

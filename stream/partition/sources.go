@@ -204,8 +204,8 @@ func cutLast(name string) (learner, hash string, found bool) {
 func (m *Machine) SetSource(source int32, pub *Published) {
 	if pub.learner == "" && pub.hash == ExperimentsHash {
 		if m.cfg.Pooled == nil {
-			m.trials.others.set(source, string(pub.field), pub.value)
-			m.takeTrials()
+			m.trials.published.set(source, string(pub.field), pub.value)
+			m.trials.takeIn()
 		}
 		return
 	}

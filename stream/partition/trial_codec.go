@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/experiment"
 )
 
@@ -137,13 +138,13 @@ func parseVerdict(x *trial, value string) (v verdictOf, err error) {
 	return v, nil
 }
 
-// loadTrials loads experiments. The next seal deletes fields of unconfigured experiments and of earlier runs, verdicts of this run apart:
+// load loads experiments. The next seal deletes fields of unconfigured experiments and of earlier runs, verdicts of this run apart:
 // without the units counted meanwhile its sums would be wrong.
-func (m *Machine) loadTrials(fields []state.Field) error {
+func (t *trials) load(fields []state.Field, watermark event.Millis) error {
 	stored := make(map[string]map[string]string) // by experiment
 	for _, f := range fields {
 		if string(f.Field) == armsField {
-			if err := m.trials.arms.load(string(f.Value)); err != nil {
+			if err := t.arms.load(string(f.Value)); err != nil {
 				return err
 			}
 			continue
@@ -155,28 +156,28 @@ func (m *Machine) loadTrials(fields []state.Field) error {
 		stored[name][":"+rest] = string(f.Value)
 	}
 	for name, of := range stored {
-		if m.trials.byName[name] == nil {
-			m.drop(name, of, func(field string) bool { return !strings.HasPrefix(field, verdictField) })
+		if t.byName[name] == nil {
+			t.drop(name, of, func(field string) bool { return !strings.HasPrefix(field, verdictField) })
 		}
 	}
-	for _, x := range m.trials.all {
-		if err := m.loadTrial(x, stored[x.Name]); err != nil {
+	for _, x := range t.all {
+		if err := t.loadOne(x, stored[x.Name], watermark); err != nil {
 			return fmt.Errorf("experiment %q: %w", x.Name, err)
 		}
 	}
 	return nil
 }
 
-func (m *Machine) drop(name string, of map[string]string, which func(field string) bool) {
+func (t *trials) drop(name string, of map[string]string, which func(field string) bool) {
 	for field := range of {
 		if which(field) {
-			m.trials.strays = append(m.trials.strays, name+field)
+			t.strays = append(t.strays, name+field)
 		}
 	}
-	slices.Sort(m.trials.strays)
+	slices.Sort(t.strays)
 }
 
-func (m *Machine) loadTrial(x *trial, of map[string]string) error {
+func (t *trials) loadOne(x *trial, of map[string]string, watermark event.Millis) error {
 	begun, run := of[runField], int64(0)
 	if begun != "" {
 		words, err := trialWords(begun)
@@ -197,16 +198,16 @@ func (m *Machine) loadTrial(x *trial, of map[string]string) error {
 		return nil
 	}
 	for k := range x.arms {
-		x.arms[k].number = m.trials.arms.number(armID{x.Name, x.Run, x.arms[k].learner.name})
+		x.arms[k].number = t.arms.number(armID{x.Name, x.Run, x.arms[k].learner.name})
 		if v, err := parseVerdict(x, of[verdictField+x.arms[k].learner.name]); err == nil {
 			x.arms[k].verdict = v
 		}
 	}
 	if run < int64(x.Run) { // it begins
-		if x.since, x.changed = m.time.watermark, true; run == 0 && x.since > 0 {
+		if x.since, x.changed = watermark, true; run == 0 && x.since > 0 {
 			x.since++ // a unit that began in this millisecond may be an earlier one
 		}
-		m.drop(x.Name, of, func(field string) bool {
+		t.drop(x.Name, of, func(field string) bool {
 			_, err := ofRun(x, of[field])
 			return err != nil || !strings.HasPrefix(field, verdictField)
 		})

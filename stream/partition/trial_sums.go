@@ -169,21 +169,22 @@ func (s *trialSums) takeFolded(upTo int64, totals experiment.Totals) {
 	}
 }
 
-// totalsOf returns the totals of all partitions in the deciding one, else this one's.
-func (m *Machine) totalsOf(x *trial) experiment.Totals {
-	t := append(experiment.Totals(nil), x.sums.totals...)
-	t.Add(x.sums.others)
+// all returns the totals of all partitions in the deciding one, else this one's.
+func (s *trialSums) all() experiment.Totals {
+	t := slices.Clone(s.totals)
+	t.Add(s.others)
 	return t
 }
 
-func (m *Machine) compare() {
-	for _, x := range m.trials.all {
-		x.closeUp(m.expiry.floor)
-		if m.cfg.Partition != deciding || x.idle {
+// walked closes cohorts and periods once the walk has closed all buckets below floor, and compares arms.
+func (t *trials) walked(floor int64) {
+	for _, x := range t.all {
+		x.closeUp(floor)
+		if t.partition != deciding || x.idle {
 			continue
 		}
-		x.foldPeriods(m.published(), m.cfg.Partition, m.cfg.Partitions)
-		m.guard(x)
+		x.foldPeriods(t.published, t.partition, t.partitions)
+		x.guard()
 	}
 }
 
@@ -199,11 +200,11 @@ func (x *trial) takeFoldedOf(of *pool) {
 	}
 }
 
-func (m *Machine) guard(x *trial) {
+func (x *trial) guard() {
 	if !x.Guarded || x.Never() {
 		return
 	}
-	totals := m.totalsOf(x)
+	totals := x.sums.all()
 	for k := range x.arms {
 		v := &x.arms[k].verdict
 		if k == x.ControlArm() || v.tripped || totals[k].N == 0 {
@@ -215,27 +216,20 @@ func (m *Machine) guard(x *trial) {
 	}
 }
 
-func (m *Machine) published() *pool {
-	if m.cfg.Pooled != nil {
-		return &m.cfg.Pooled.trials
-	}
-	return &m.trials.others
-}
-
-// takeTrials takes in verdicts and totals of folded periods that other partitions have published since the last call; in the deciding
+// takeIn takes in verdicts and totals of folded periods that other partitions have published since the last call; in the deciding
 // partition also their totals by impression.
-func (m *Machine) takeTrials() {
-	of := m.published()
-	if len(m.trials.all) == 0 || m.trials.taken == of.version {
+func (t *trials) takeIn() {
+	of := t.published
+	if len(t.all) == 0 || t.taken == of.version {
 		return
 	}
-	m.trials.taken = of.version
-	for _, x := range m.trials.all {
+	t.taken = of.version
+	for _, x := range t.all {
 		if x.idle {
 			continue
 		}
 		for _, source := range of.sources() {
-			if source == m.cfg.Partition {
+			if source == t.partition {
 				continue
 			}
 			for k := range x.arms {
@@ -245,12 +239,12 @@ func (m *Machine) takeTrials() {
 			}
 		}
 		x.takeFoldedOf(of)
-		if m.cfg.Partition != deciding {
+		if t.partition != deciding {
 			continue
 		}
 		clear(x.sums.others)
 		for _, source := range of.sources() {
-			if source != m.cfg.Partition && !x.ByUser {
+			if source != t.partition && !x.ByUser {
 				x.sums.others.Add(of.totals(source, x))
 			}
 		}
