@@ -57,18 +57,21 @@ func (a Account) combine(b Account, sign int64) Account {
 	return a
 }
 
-func (a *Account) each() []*int64 {
+func (a *Account) each() [counts]*int64 {
 	i, s, p := &a.Impressions, &a.Selections, &a.Payoffs
-	all := []*int64{
-		&i.Paid, &i.Expired, &i.Defaulted, &i.Unselected, &i.Duplicate, &i.Rejected, &i.Pending,
-		&s.Joined, &s.Duplicate, &s.Late, &s.Orphan, &s.Rejected, &s.Parked,
-		&p.Applied, &p.Duplicate, &p.Late, &p.Orphan, &p.Rejected, &p.Parked,
-		&a.PayoffsClamped, &a.Adopted, &a.ParkedBytes,
+	return [counts]*int64{
+		impressionsRead: &a.Read[event.Impressions], impressionsPaid: &i.Paid, impressionsExpired: &i.Expired,
+		impressionsDefaulted: &i.Defaulted, impressionsUnselected: &i.Unselected, impressionsDuplicate: &i.Duplicate,
+		impressionsRejected: &i.Rejected, impressionsPending: &i.Pending,
+		selectionsRead: &a.Read[event.Selections], selectionsJoined: &s.Joined, selectionsDuplicate: &s.Duplicate,
+		selectionsLate: &s.Late, selectionsOrphan: &s.Orphan, selectionsRejected: &s.Rejected, selectionsParked: &s.Parked,
+		payoffsRead: &a.Read[event.Payoffs], payoffsApplied: &p.Applied, payoffsDuplicate: &p.Duplicate,
+		payoffsLate: &p.Late, payoffsOrphan: &p.Orphan, payoffsRejected: &p.Rejected, payoffsParked: &p.Parked,
+		payoffsClamped: &a.PayoffsClamped, decisionsAdopted: &a.Adopted, parkedBytes: &a.ParkedBytes,
+		impressionsMisplaced: &a.Misplaced[event.Impressions], selectionsMisplaced: &a.Misplaced[event.Selections],
+		payoffsMisplaced: &a.Misplaced[event.Payoffs], selectionsCrowded: &a.Crowded[event.Selections],
+		payoffsCrowded: &a.Crowded[event.Payoffs],
 	}
-	for topic := range a.Read {
-		all = append(all, &a.Read[topic], &a.Misplaced[topic], &a.Crowded[topic])
-	}
-	return all
 }
 
 // count names one number of the account. A topic's counts stand in the topics' order.
@@ -171,44 +174,65 @@ func (l *ledger) load(name, value string) error {
 	return fmt.Errorf("partition: no count is named %q", name)
 }
 
-// count counts for the partition and, once an impression under the id was ranked, for its learner too.
-func (m *Machine) count(c count, n int64) {
-	m.ledger.add(c, n)
-	m.countForLearner(c, n)
+func (l *ledger) account() (a Account) {
+	for c, n := range a.each() {
+		*n = l.now[c]
+	}
+	return a
 }
 
-func (m *Machine) countForLearner(c count, n int64) {
-	if e := &m.cur.entry; e.kind > waiting {
-		l := m.learners[e.learner]
+// seal writes the counts changed since the last seal.
+func (l *ledger) seal(s *sealer) {
+	for c, n := range l.now {
+		if n != l.sealed[c] {
+			s.meta(accountPrefix+countNames[c], strconv.AppendInt(nil, n, 10))
+		}
+	}
+	l.sealed = l.now
+}
+
+// accounts counts for the partition and, where a record is about an impression that was ranked, for its learner too.
+type accounts struct {
+	ledger  ledger
+	current *entry // of the record
+	table   *learnerTable
+}
+
+// count counts for the partition and, once an impression under the id was ranked, for its learner too.
+func (a *accounts) count(c count, n int64) {
+	a.ledger.add(c, n)
+	a.countForLearner(c, n)
+}
+
+func (a *accounts) countForLearner(c count, n int64) {
+	if a.current.kind > waiting {
+		l := a.table.learners[a.current.learner]
 		l.ledger.add(c, n)
 		l.changed = true
 	}
 }
 
-// Account returns a copy of all counts.
-func (m *Machine) Account() Account { return m.ledger.account() }
-
-func (l *ledger) account() Account {
-	n := &l.now
-	return Account{
-		Read: [event.Inputs]int64{n[impressionsRead], n[selectionsRead], n[payoffsRead]},
-		Impressions: ImpressionAccount{
-			Paid: n[impressionsPaid], Expired: n[impressionsExpired], Defaulted: n[impressionsDefaulted],
-			Unselected: n[impressionsUnselected], Duplicate: n[impressionsDuplicate], Rejected: n[impressionsRejected],
-			Pending: n[impressionsPending],
-		},
-		Selections: SelectionAccount{
-			Joined: n[selectionsJoined], Duplicate: n[selectionsDuplicate], Late: n[selectionsLate],
-			Orphan: n[selectionsOrphan], Rejected: n[selectionsRejected], Parked: n[selectionsParked],
-		},
-		Payoffs: PayoffAccount{
-			Applied: n[payoffsApplied], Duplicate: n[payoffsDuplicate], Late: n[payoffsLate],
-			Orphan: n[payoffsOrphan], Rejected: n[payoffsRejected], Parked: n[payoffsParked],
-		},
-		PayoffsClamped: n[payoffsClamped],
-		Adopted:        n[decisionsAdopted],
-		Misplaced:      [event.Inputs]int64{n[impressionsMisplaced], n[selectionsMisplaced], n[payoffsMisplaced]},
-		ParkedBytes:    n[parkedBytes],
-		Crowded:        [event.Inputs]int64{event.Selections: n[selectionsCrowded], event.Payoffs: n[payoffsCrowded]},
+// outcome counts an outcome. Refused records are counted where they become dead letters.
+func (a *accounts) outcome(t event.Topic, v verdict, n int64) {
+	switch v {
+	case taken:
+		a.count(ofTopic(t, 0, selectionsJoined, payoffsApplied), n)
+	case duplicate:
+		a.count(ofTopic(t, 0, selectionsDuplicate, payoffsDuplicate), n)
+	case late:
+		a.count(ofTopic(t, 0, selectionsLate, payoffsLate), n)
+	case parked: // the learner may be known only later
+		a.ledger.add(ofTopic(t, 0, selectionsParked, payoffsParked), n)
+	case orphan:
+		a.count(ofTopic(t, 0, selectionsOrphan, payoffsOrphan), n)
 	}
+}
+
+// reject makes a dead letter of a record with a fault.
+func (a *accounts) reject(rec *Record, f *event.Fault, out *Output) {
+	a.ledger.add(ofTopic(rec.Topic, impressionsRejected, selectionsRejected, payoffsRejected), 1)
+	out.DeadLetters = append(out.DeadLetters, DeadLetter{
+		Topic: rec.Topic, Offset: rec.Offset, Key: out.keep(rec.Key), Value: out.keep(rec.Value),
+		Reason: string(f.Reason), Detail: f.Detail, Size: len(rec.Key) + len(rec.Value),
+	})
 }

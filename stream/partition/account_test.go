@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
 // A count that each forgets would never be counted.
@@ -28,7 +30,8 @@ func TestAccountsAddAndSubtractEveryCount(t *testing.T) {
 		}
 	}
 	fill(reflect.ValueOf(&a).Elem())
-	assert.Len(t, a.each(), fields)
+	a.Crowded[event.Impressions] = 0 // they are never parked
+	assert.Len(t, a.each(), fields-1)
 	assert.Equal(t, Account{}, a.Minus(a))
 	assert.Equal(t, a, a.Plus(a).Minus(a))
 	assert.NotEqual(t, a, a.Plus(a))

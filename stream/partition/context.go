@@ -197,37 +197,20 @@ func (c *contexts) took(r *Reading) {
 	c.unknown += r.unknown
 }
 
-func (l *learner) contextStatus() (s ContextStatus) {
-	if l.cfg.Context == nil {
+func (c *contexts) status(of *Context) (s ContextStatus) {
+	if of == nil {
 		return s
 	}
-	s.Looks, s.Missing, s.UnknownSegments = true, l.contexts.missing, l.contexts.unknown
-	space := l.cfg.Context.space
+	s.Looks, s.Missing, s.UnknownSegments = true, c.missing, c.unknown
+	space := of.space
 	for k, f := range slices.Concat(space.User(), space.Item()) {
 		one := FeatureCount{Name: f.Name}
-		if len(l.contexts.clamped) > 0 {
-			one.N = l.contexts.clamped[k]
+		if len(c.clamped) > 0 {
+			one.N = c.clamped[k]
 		}
 		s.Clamped = append(s.Clamped, one)
 	}
 	return s
-}
-
-// about returns the context of the current impression, with candidates in the order of scratch.order; nil if the learner uses items alone.
-// Its deadlines are counted from began.
-func (m *Machine) about(l *learner, began event.Millis) *policy.Context {
-	c := l.cfg.Context
-	if c == nil {
-		return nil
-	}
-	s := &m.scratch
-	s.about.X = s.about.X[:0]
-	segment, user := c.split(s.reading.User)
-	for _, at := range s.order {
-		s.about.X = c.space.Vector(s.about.X, user, s.reading.item(int(at), len(s.order)))
-	}
-	s.about.Segment, s.about.At = c.space.At(segment, began), began
-	return &s.about
 }
 
 // Fill fills dst from a reading, with candidates in the record's order. The impression's deadlines are counted from began.
@@ -252,46 +235,10 @@ func (e *entry) beginContext(r *Reading) {
 // addContext appends the context of the item shown next, which is the record's candidate at a position of n.
 func (e *entry) addContext(r *Reading, at, n int) { e.context = append(e.context, r.item(at, n)...) }
 
-// keepContext stores the context with the impression that begins and is ranked in that order.
-func (m *Machine) keepContext(l *learner, e *entry, order []int32) {
-	s := &m.scratch
-	l.contexts.took(&s.reading)
-	if !l.delay.Needs().Context {
-		return
-	}
-	e.beginContext(&s.reading)
-	for _, k := range order {
-		e.addContext(&s.reading, int(s.order[k]), len(s.order))
-	}
-}
-
 // meet reports to a learner with a context the time at which an impression that carries these items began.
 func (l *learner) meet(items []policy.Item, began event.Millis) {
 	if to, ok := l.delay.(delay.Meeting); ok && l.cfg.Context != nil {
 		to.Meet(items, began)
-	}
-}
-
-// adoptContext takes the context of an adopted impression from its record. Validation of the day does not apply: missing numbers count as
-// the middle of their range. An entry whose record has no fitting context has none.
-func (m *Machine) adoptContext(l *learner) {
-	s, e := &m.scratch, &m.cur.entry
-	if l.cfg.Context == nil || !l.delay.Needs().Context {
-		return
-	}
-	lenient := *l.cfg.Context
-	lenient.missingZero = true
-	if f := lenient.Read(&s.reading, &m.impression, l.name); f != nil {
-		return
-	}
-	lenient.Categorise(l.delay, &s.reading, &m.impression, s.numbers)
-	at := make(map[policy.Item]int, len(s.numbers))
-	for k, i := range s.numbers {
-		at[i] = k
-	}
-	e.beginContext(&s.reading)
-	for _, i := range e.items {
-		e.addContext(&s.reading, at[i], len(s.numbers))
 	}
 }
 
@@ -302,16 +249,6 @@ func (c *Context) holds(steps []int8, ofUser int, has bool) bool {
 	}
 	segment, _ := c.split(steps[:ofUser])
 	return segment >= 0 && int(segment) < c.space.UserSegments()
-}
-
-// vector returns the features of the current entry's selected item and the user's segment; empty if not needed or not known.
-func (m *Machine) vector(l *learner) (x []int8, segment int32) {
-	e, c := &m.cur.entry, l.cfg.Context
-	if c == nil || e.selected < 0 || !c.holds(e.context, e.ofUser, e.hasContext) {
-		return nil, 0
-	}
-	m.scratch.x, segment = c.vector(m.scratch.x[:0], e.context, e.ofUser, e.began)
-	return m.scratch.x, segment
 }
 
 // vector appends the features of steps that fit c, for an impression that began then.

@@ -126,19 +126,6 @@ func (x *expiry) forget(segment uint64) {
 	}
 }
 
-// DueUpTo returns the last bucket whose deadlines are all past, if the walk has not closed it. From now on nothing is put into buckets up
-// to it. There is none before KnownComplete.
-func (m *Machine) DueUpTo() (bucket int64, ok bool) {
-	if !m.known.complete {
-		return 0, false
-	}
-	return m.expiry.due(m.time.watermark)
-}
-
-// DueSegment returns the last segment that changed buckets up to DueUpTo's in a way that the walk has to see. Until that segment is stored,
-// the store shows moved entries at their old place, or not all entries.
-func (m *Machine) DueSegment() uint64 { return m.expiry.dueSegment }
-
 // Walked closes the buckets up to one that DueUpTo returned. The store must hold nothing in them, as asked after DueSegment was stored.
 func (m *Machine) Walked(bucket int64) {
 	before := m.expiry.floor
@@ -150,14 +137,10 @@ func (m *Machine) Walked(bucket int64) {
 	m.trials.walked(m.expiry.floor)
 }
 
-// WalkLag returns the event time past its deadlines that the walk has not covered, in milliseconds: up to two ticks if it keeps up. It is 0
-// before the first walk ended.
-func (m *Machine) WalkLag() event.Millis { return m.expiry.lag(m.time.watermark) }
-
 // Expire processes the due ends of an entry of the walk, and moves it to the bucket of its next deadline.
 func (m *Machine) Expire(e state.Entry, _ event.Millis, _ *Output) error {
 	m.stepping = stepping{}
-	if err := m.open(e.ID, nil, Found{Page: e.Page, Value: e.Value}); err != nil {
+	if err := m.join.open(e.ID, nil, Found{Page: e.Page, Value: e.Value}); err != nil {
 		return err
 	}
 	c := &m.cur
@@ -168,7 +151,7 @@ func (m *Machine) Expire(e state.Entry, _ event.Millis, _ *Output) error {
 	if c.kind == pending && m.time.watermark > c.nextDeadline() {
 		m.noteActed(m.prepare())
 	}
-	m.settle()
+	m.join.settle()
 	m.noteDue()
 	c.changed = true // if nothing else changes, its bucket does
 	m.save(true)

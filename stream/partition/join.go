@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
@@ -23,82 +25,118 @@ const (
 	orphan                   // waited in vain, or found no room to wait
 )
 
-// account counts an outcome. Refused records are counted where they become dead letters.
-func (m *Machine) account(t event.Topic, v verdict, n int64) {
-	switch v {
-	case taken:
-		m.count(ofTopic(t, 0, selectionsJoined, payoffsApplied), n)
-	case duplicate:
-		m.count(ofTopic(t, 0, selectionsDuplicate, payoffsDuplicate), n)
-	case late:
-		m.count(ofTopic(t, 0, selectionsLate, payoffsLate), n)
-	case parked: // the learner may be known only later
-		m.ledger.add(ofTopic(t, 0, selectionsParked, payoffsParked), n)
-	case orphan:
-		m.count(ofTopic(t, 0, selectionsOrphan, payoffsOrphan), n)
-	}
+// joiner joins selections and payoffs with pending impressions, parks those that come too early, feeds learners, and ends impressions. It
+// works on the current entry, which open makes.
+type joiner struct {
+	*Entries
+	*learnerTable
+	*accounts
+	*reader
+	cfg       *Config
+	trials    *trials
+	stepping  *stepping
+	elsewhere Elsewhere
+	absences  unconfigured
+
+	candidates []policy.Item // scratch of feedback
+	x          []int8        // likewise: of the selected item
 }
 
-func (m *Machine) stepSelection(in *Input, out *Output) error {
-	rec, sel := in.Record, &m.selection
-	faulty, err := m.read(rec)
-	if err != nil {
-		return err
+// open makes the entry of id the current one. It fails if the stored entry has numbers that nothing has.
+func (j *joiner) open(id state.ID, key []byte, found Found) error {
+	err := j.openUnchecked(id, key, found)
+	if err == nil {
+		err = j.cur.named(j.checkEntry(&j.cur.entry))
 	}
-	effective := m.effective(in, sel.Time, faulty == nil && sel.HasTime)
-	if faulty != nil {
-		m.reject(rec, faulty, out)
-		return nil
-	}
-	if err := m.openKey(in); err != nil {
-		return err
-	}
-	m.settle()
-	v, faulty := m.judgeSelection(effective)
-	if err := m.mayConclude(in, effective, v); err != nil {
-		m.save(false) // due ends have been processed
-		return err
-	}
-	m.conclude(rec, effective, v, faulty, out)
-	if v == taken {
-		err = m.retry(event.Payoffs, out)
-	}
-	m.save(false)
 	return err
 }
 
-func (m *Machine) stepPayoff(in *Input, out *Output) error {
-	rec, p := in.Record, &m.payoff
-	faulty, err := m.read(rec)
+func (j *joiner) openKey(in *Input) error {
+	id := in.ID
+	if id == nil {
+		of := state.IDOf(in.Record.Key)
+		id = &of
+	}
+	return j.open(*id, in.Record.Key, in.Found)
+}
+
+// checkEntry fails if a number in an entry has no meaning in this state.
+func (j *joiner) checkEntry(e *entry) error {
+	if e.kind == waiting {
+		return nil
+	}
+	if int(e.learner) >= len(j.learners) {
+		return fmt.Errorf("%w: learner number %d, but there are only %d", errEntry, e.learner, len(j.learners))
+	}
+	if e.arm != noArm && int(e.arm) >= len(j.trials.arms.all) {
+		return fmt.Errorf("%w: arm number %d, but there are only %d", errEntry, e.arm, len(j.trials.arms.all))
+	}
+	l := j.learners[e.learner]
+	if l.gone {
+		return nil
+	}
+	if e.kind == pending && e.selected >= 0 { // another configuration may have needed more
+		e.shrink(l.delay.Needs())
+	}
+	for _, i := range e.items {
+		if i >= l.items.next {
+			return fmt.Errorf("%w: item number %d, but learner %q has only given %d", errEntry, i, l.name, l.items.next)
+		}
+	}
+	return nil
+}
+
+// begin makes the current entry a pending impression, still without items. Records parked under the id stay.
+func (j *joiner) begin(l *learner, d *event.Decision) *entry {
+	c := &j.cur
+	e := &c.entry
+	e.forget()
+	e.kind, e.learner, e.offset = pending, l.number, d.Offset
+	e.wasSelected, e.paidOnce, e.forgetAt = false, false, 0
+	e.began, e.payoffDeadline = d.Began, d.PayoffDeadline
+	e.hasSelectionDeadline, e.selectionDeadline = d.HasSelection, d.SelectionDeadline
+	if !d.HasSelection {
+		e.selectionDeadline = 0
+	}
+	e.propensities = append(e.propensities, d.Propensities...)
+	for _, x := range d.Expected {
+		e.expected = append(e.expected, event.Millionths(x))
+	}
+	e.ranks, e.undecided = append(e.ranks, d.Ranks...), append(e.undecided, d.Undecided...)
+	e.instance = d.Instance
+	c.changed = true
+	j.count(impressionsPending, 1)
+	l.ledger.add(impressionsRead, 1)
+	return e
+}
+
+// step steps a selection or a payoff that has been decoded.
+func (j *joiner) step(in *Input, effective event.Millis, out *Output) error {
+	rec := in.Record
+	err := j.openKey(in)
 	if err != nil {
 		return err
 	}
-	effective := m.effective(in, p.Time, faulty == nil && p.HasTime)
-	if faulty != nil {
-		m.reject(rec, faulty, out)
-		return nil
+	defer j.save(false)
+	j.settle()
+	v, faulty := j.judge(rec.Topic, effective)
+	if err := j.mayConclude(in, effective, v); err != nil {
+		return err // due ends have been processed
 	}
-	if err := m.openKey(in); err != nil {
-		return err
+	j.conclude(rec, effective, v, faulty, out)
+	if v == taken && rec.Topic == event.Selections {
+		err = j.retry(event.Payoffs, out)
 	}
-	m.settle()
-	v, faulty := m.judgePayoff(effective)
-	if err := m.mayConclude(in, effective, v); err != nil {
-		m.save(false) // due ends have been processed
-		return err
-	}
-	m.conclude(rec, effective, v, faulty, out)
-	m.save(false)
-	return nil
+	return err
 }
 
 // mayConclude returns a Wait if the verdict on a new record must not be carried out yet. A record to be parked without room waits in its
 // topic as long as its impression or selection may stand in the log unread: dropping it would make the outcome depend on the interleaving
 // of the topics. A record for a learner that only other workers know waits for them.
-func (m *Machine) mayConclude(in *Input, effective event.Millis, v verdict) error {
-	e := &m.cur.entry
-	if v == refused && e.kind == pending && m.learners[e.learner].gone {
-		return m.unknownHere(m.learners[e.learner].name)
+func (j *joiner) mayConclude(in *Input, effective event.Millis, v verdict) error {
+	e := &j.cur.entry
+	if v == refused && e.kind == pending && j.learners[e.learner].gone {
+		return j.elsewhere.mayKnow(j.learners[e.learner].name)
 	}
 	if v != parked {
 		return nil
@@ -109,24 +147,24 @@ func (m *Machine) mayConclude(in *Input, effective event.Millis, v verdict) erro
 	}
 	switch {
 	case in.Again != nil:
-		m.stepping.crowded = in.Again.Crowded
-	case m.hasRoom(len(in.Record.Value)):
-	case in.Read[awaited] || m.time.newest[awaited] >= effective:
-		m.stepping.crowded = true
+		j.stepping.crowded = in.Again.Crowded
+	case j.hasRoom(len(in.Record.Value)):
+	case in.Read[awaited] || j.time.newest[awaited] >= effective:
+		j.stepping.crowded = true
 	default:
 		return &Wait{For: fmt.Sprintf("parking is full, and %s is not read to its end (join.max_parked, "+
-			"%d bytes, or %d records and %d bytes for one impression)", m.cfg.TopicNames[awaited], m.cfg.MaxParkedBytes, MaxParkedPerID, maxParkedBytesPerID)}
+			"%d bytes, or %d records and %d bytes for one impression)", j.cfg.TopicNames[awaited], j.cfg.MaxParkedBytes, MaxParkedPerID, maxParkedBytesPerID)}
 	}
 	return nil
 }
 
 // hasRoom reports whether a record of this size may be parked under the current id.
-func (m *Machine) hasRoom(size int) bool {
-	n := &m.ledger.now
-	if n[selectionsParked]+n[payoffsParked] >= int64(m.cfg.MaxParked) || n[parkedBytes]+int64(size) > m.cfg.MaxParkedBytes {
+func (j *joiner) hasRoom(size int) bool {
+	n := &j.ledger.now
+	if n[selectionsParked]+n[payoffsParked] >= int64(j.cfg.MaxParked) || n[parkedBytes]+int64(size) > j.cfg.MaxParkedBytes {
 		return false
 	}
-	c := &m.cur
+	c := &j.cur
 	for i := range c.parked {
 		size += len(c.parked[i].value)
 	}
@@ -134,24 +172,24 @@ func (m *Machine) hasRoom(size int) bool {
 }
 
 // conclude carries out the verdict on a new record.
-func (m *Machine) conclude(rec *Record, effective event.Millis, v verdict, f *event.Fault, out *Output) {
+func (j *joiner) conclude(rec *Record, effective event.Millis, v verdict, f *event.Fault, out *Output) {
 	switch v {
 	case refused:
-		m.reject(rec, f, out)
-		m.countForLearner(ofTopic(rec.Topic, 0, selectionsRejected, payoffsRejected), 1)
+		j.reject(rec, f, out)
+		j.countForLearner(ofTopic(rec.Topic, 0, selectionsRejected, payoffsRejected), 1)
 	case parked:
-		m.park(rec, effective)
+		j.park(rec, effective)
 	default:
-		m.account(rec.Topic, v, 1)
+		j.outcome(rec.Topic, v, 1)
 	}
 }
 
 // park keeps a record under the current id. Without room it is an orphan.
-func (m *Machine) park(rec *Record, effective event.Millis) {
-	c := &m.cur
-	if m.stepping.crowded {
-		m.account(rec.Topic, orphan, 1)
-		m.count(ofTopic(rec.Topic, 0, selectionsCrowded, payoffsCrowded), 1)
+func (j *joiner) park(rec *Record, effective event.Millis) {
+	c := &j.cur
+	if j.stepping.crowded {
+		j.outcome(rec.Topic, orphan, 1)
+		j.count(ofTopic(rec.Topic, 0, selectionsCrowded, payoffsCrowded), 1)
 		return
 	}
 	if c.kind == nothing {
@@ -159,32 +197,32 @@ func (m *Machine) park(rec *Record, effective event.Millis) {
 	}
 	c.parked = append(c.parked, parkedRecord{
 		topic: rec.Topic, offset: rec.Offset, timestamp: rec.Timestamp, effective: effective,
-		deadline: max(effective, m.time.watermark) + m.cfg.ParkingTime, value: rec.Value,
-		form: m.cfg.Formats.Of(rec.Topic, rec.Value), plain: rec.Plain,
+		deadline: max(effective, j.time.watermark) + j.cfg.ParkingTime, value: rec.Value,
+		form: j.cfg.Formats.Of(rec.Topic, rec.Value), plain: rec.Plain,
 	})
 	c.changed = true
-	m.account(rec.Topic, parked, 1)
-	m.ledger.add(parkedBytes, int64(len(rec.Value)))
+	j.outcome(rec.Topic, parked, 1)
+	j.ledger.add(parkedBytes, int64(len(rec.Value)))
 }
 
 // unpark removes a parked record from the account; the caller removes it from the entry.
-func (m *Machine) unpark(p *parkedRecord) {
-	m.account(p.topic, parked, -1)
-	m.ledger.add(parkedBytes, -int64(len(p.value)))
-	m.cur.changed = true
+func (j *joiner) unpark(p *parkedRecord) {
+	j.outcome(p.topic, parked, -1)
+	j.ledger.add(parkedBytes, -int64(len(p.value)))
+	j.cur.changed = true
 }
 
 // retryAll steps the records parked under an impression that has just been ranked: selections in order of arrival, then payoffs.
-func (m *Machine) retryAll(out *Output) error {
-	if err := m.retry(event.Selections, out); err != nil {
+func (j *joiner) retryAll(out *Output) error {
+	if err := j.retry(event.Selections, out); err != nil {
 		return err
 	}
-	return m.retry(event.Payoffs, out)
+	return j.retry(event.Payoffs, out)
 }
 
 // retry steps the parked records of one topic as if they were read now. Those that must wait longer stay.
-func (m *Machine) retry(t event.Topic, out *Output) error {
-	e := &m.cur.entry
+func (j *joiner) retry(t event.Topic, out *Output) error {
+	e := &j.cur.entry
 	kept := 0
 	for i := range e.parked {
 		p := e.parked[i]
@@ -193,7 +231,7 @@ func (m *Machine) retry(t event.Topic, out *Output) error {
 			kept++
 			continue
 		}
-		v, f, err := m.rejudge(&p)
+		v, f, err := j.rejudge(&p)
 		if err != nil {
 			return err
 		}
@@ -202,32 +240,34 @@ func (m *Machine) retry(t event.Topic, out *Output) error {
 			kept++
 			continue
 		}
-		m.unpark(&p)
-		rec := Record{Topic: p.topic, Offset: p.offset, Timestamp: p.timestamp, Key: m.cur.key, Value: p.value}
-		m.conclude(&rec, p.effective, v, f, out)
+		j.unpark(&p)
+		rec := Record{Topic: p.topic, Offset: p.offset, Timestamp: p.timestamp, Key: j.cur.key, Value: p.value}
+		j.conclude(&rec, p.effective, v, f, out)
 	}
 	clear(e.parked[kept:])
 	e.parked = e.parked[:kept]
 	return nil
 }
 
-func (m *Machine) rejudge(p *parkedRecord) (verdict, *event.Fault, error) {
-	f, err := m.decode(p.topic, m.cur.key, &event.Content{Form: p.form, Value: p.value, Plain: p.plain}) // limits may have changed since
+func (j *joiner) rejudge(p *parkedRecord) (verdict, *event.Fault, error) {
+	f, err := j.decode(p.topic, j.cur.key, &event.Content{Form: p.form, Value: p.value, Plain: p.plain}) // limits may have changed since
 	if f != nil || err != nil {
 		return refused, f, err
 	}
-	var v verdict
-	if p.topic == event.Selections {
-		v, f = m.judgeSelection(p.effective)
-	} else {
-		v, f = m.judgePayoff(p.effective)
-	}
+	v, f := j.judge(p.topic, p.effective)
 	return v, f, nil
 }
 
-// judgeSelection returns the outcome of m.selection under the current entry, and joins it.
-func (m *Machine) judgeSelection(effective event.Millis) (verdict, *event.Fault) {
-	e := &m.cur.entry
+// judge returns the outcome of the decoded record under the current entry, and joins or applies it.
+func (j *joiner) judge(t event.Topic, effective event.Millis) (verdict, *event.Fault) {
+	if t == event.Selections {
+		return j.judgeSelection(effective)
+	}
+	return j.judgePayoff(effective)
+}
+
+func (j *joiner) judgeSelection(effective event.Millis) (verdict, *event.Fault) {
+	e := &j.cur.entry
 	switch {
 	case e.kind < pending:
 		return parked, nil
@@ -236,32 +276,30 @@ func (m *Machine) judgeSelection(effective event.Millis) (verdict, *event.Fault)
 	case e.kind == closed:
 		return late, nil
 	}
-	l := m.learners[e.learner]
+	l := j.learners[e.learner]
 	if l.gone {
 		return refused, gone(l)
 	}
 	if e.selected >= 0 { // the other items shown are not kept
 		return duplicate, nil
 	}
-	at := m.shownAt(l, m.selection.Item)
+	at := j.shownAt(l, j.selection.Item)
 	switch {
 	case at < 0:
-		return refused, notShown(m.selection.Item)
+		return refused, notShown(j.selection.Item)
 	case effective > e.nextDeadline():
 		return late, nil
 	}
-	m.selectItem(l, at, &m.selection)
+	j.selectItem(l, at, &j.selection)
 	return taken, nil
 }
 
-// judgePayoff returns the outcome of m.payoff under the current entry, and applies it.
-//
-// For an ended impression it is a duplicate if one was paid, else late. With AggregateSum the impression ends at its deadline, so later
+// judgePayoff applies a payoff. For an ended impression it is a duplicate if one was paid, else late. With AggregateSum the impression ends at its deadline, so later
 // payoffs are late. For a pending impression contradictions come first, then the deadline, then the wait for a selection.
-func (m *Machine) judgePayoff(effective event.Millis) (verdict, *event.Fault) {
-	e, p := &m.cur.entry, &m.payoff
+func (j *joiner) judgePayoff(effective event.Millis) (verdict, *event.Fault) {
+	e, p := &j.cur.entry, &j.payoff
 	switch {
-	case e.kind < pending && !m.cfg.HasSelections && len(p.Item) == 0:
+	case e.kind < pending && !j.cfg.HasSelections && len(p.Item) == 0:
 		return refused, itemMissing()
 	case e.kind < pending:
 		return parked, nil
@@ -270,8 +308,8 @@ func (m *Machine) judgePayoff(effective event.Millis) (verdict, *event.Fault) {
 	case e.kind == closed:
 		return late, nil
 	}
-	l := m.learners[e.learner]
-	if f := m.contradiction(l, e, p); f != nil {
+	l := j.learners[e.learner]
+	if f := j.contradiction(l, e, p); f != nil {
 		return refused, f
 	}
 	if effective > e.payoffDeadline {
@@ -281,43 +319,43 @@ func (m *Machine) judgePayoff(effective event.Millis) (verdict, *event.Fault) {
 		return parked, nil
 	}
 	if l.cfg.AggregateSum {
-		return m.addUp(l, e, p, effective)
+		return j.addUp(l, e, p, effective)
 	}
-	m.selectPaid(l, e, p)
+	j.selectPaid(l, e, p)
 	r, outside := l.normalise(p.Payoff)
 	if outside && l.cfg.RefuseOutOfRange {
 		// Something was paid, but its value is unusable: a default at the deadline would invent a payoff.
-		l.delay.Expired(m.feedback(l))
-		m.segments.loose += eventWeight
-		m.end(expired, m.trials.worthUnpaid(e, l))
+		l.delay.Expired(j.feedback(l))
+		j.segments.loose += eventWeight
+		j.end(expired, j.trials.worthUnpaid(e, l))
 		return refused, faultf(event.PayoffOutOfRange, "payoff %v lies outside [%v, %v] of learner %q", p.Payoff, l.cfg.PayoffMin,
 			l.cfg.PayoffMax, l.name)
 	}
-	m.countClamped(outside)
-	m.endPaid(l, paid, r, effective)
+	j.countClamped(outside)
+	j.endPaid(l, paid, r, effective)
 	return taken, nil
 }
 
-func (m *Machine) countClamped(outside bool) {
+func (j *joiner) countClamped(outside bool) {
 	if outside {
-		m.count(payoffsClamped, 1)
+		j.count(payoffsClamped, 1)
 	}
 }
 
 // contradiction returns the fault of a payoff for a pending impression. Without a selections topic each payoff must name its item, even
 // after an earlier one did: it would be refused too if it came before the impression.
-func (m *Machine) contradiction(l *learner, e *entry, p *event.Payoff) *event.Fault {
+func (j *joiner) contradiction(l *learner, e *entry, p *event.Payoff) *event.Fault {
 	if l.gone {
 		return gone(l)
 	}
 	if len(p.Item) == 0 {
-		if !e.hasSelectionDeadline && (e.selected < 0 || !m.cfg.HasSelections) {
+		if !e.hasSelectionDeadline && (e.selected < 0 || !j.cfg.HasSelections) {
 			return itemMissing()
 		}
 		return nil
 	}
 	if e.selected < 0 {
-		if m.shownAt(l, p.Item) < 0 {
+		if j.shownAt(l, p.Item) < 0 {
 			return notShown(p.Item)
 		}
 		return nil
@@ -342,19 +380,19 @@ func notShown(item []byte) *event.Fault {
 }
 
 // shownAt returns the position at which an item was shown, -1 if it was not.
-func (m *Machine) shownAt(l *learner, item []byte) int32 {
+func (j *joiner) shownAt(l *learner, item []byte) int32 {
 	i, ok := l.items.lookUp(item)
 	if !ok {
 		return -1
 	}
-	return m.cur.position(i)
+	return j.cur.position(i)
 }
 
 // addUp adds a payoff to the sum, and feeds the sum so far to the learner. Payoffs without an event id each count: nothing
 // distinguishes them.
-func (m *Machine) addUp(l *learner, e *entry, p *event.Payoff, at event.Millis) (verdict, *event.Fault) {
+func (j *joiner) addUp(l *learner, e *entry, p *event.Payoff, at event.Millis) (verdict, *event.Fault) {
 	if len(p.EventID) > 0 {
-		h := eventHash(m.cur.key, p.EventID)
+		h := eventHash(j.cur.key, p.EventID)
 		if slices.Contains(e.events, h) {
 			return duplicate, nil
 		}
@@ -364,8 +402,8 @@ func (m *Machine) addUp(l *learner, e *entry, p *event.Payoff, at event.Millis) 
 		}
 		e.events = append(e.events, h)
 	}
-	m.selectPaid(l, e, p)
-	fb := m.feedback(l)
+	j.selectPaid(l, e, p)
+	fb := j.feedback(l)
 	// Payoffs are finite, their sum may not be.
 	e.sum = min(max(e.sum+p.Payoff, -math.MaxFloat64), math.MaxFloat64)
 	e.count++
@@ -373,8 +411,8 @@ func (m *Machine) addUp(l *learner, e *entry, p *event.Payoff, at event.Millis) 
 	fb.Payoff, _ = l.normalise(e.sum)
 	fb.Age = max(0, at-fb.Began)
 	l.delay.Partial(fb)
-	m.segments.loose += eventWeight
-	m.cur.changed = true
+	j.segments.loose += eventWeight
+	j.cur.changed = true
 	return taken, nil
 }
 
@@ -391,22 +429,22 @@ func eventHash(id, event []byte) uint64 {
 }
 
 // selectPaid makes a payoff the selection too, if there is none and none can come.
-func (m *Machine) selectPaid(l *learner, e *entry, p *event.Payoff) {
+func (j *joiner) selectPaid(l *learner, e *entry, p *event.Payoff) {
 	if e.selected < 0 {
-		m.selectItem(l, m.shownAt(l, p.Item), nil)
+		j.selectItem(l, j.shownAt(l, p.Item), nil)
 	}
 }
 
 // selectItem joins a selection at a position; sel is its record, nil if a payoff selects.
-func (m *Machine) selectItem(l *learner, at int32, sel *event.Selection) {
-	c := &m.cur
+func (j *joiner) selectItem(l *learner, at int32, sel *event.Selection) {
+	c := &j.cur
 	c.choose(at)
 	c.changed = true
 	if sel != nil && sel.ByUtility {
 		c.unranked()
-		m.trials.leaveOut(&c.entry)
+		j.trials.leaveOut(&c.entry)
 	}
-	fb := m.feedback(l)
+	fb := j.feedback(l)
 	if sel != nil && sel.ByUtility { // the entry's order was not the one shown
 		fb.Candidates = nil
 	} else if sel != nil {
@@ -414,14 +452,14 @@ func (m *Machine) selectItem(l *learner, at int32, sel *event.Selection) {
 	}
 	l.items.addRow(fb.Item)
 	l.delay.Selected(fb)
-	l.conduct.selected(&c.entry)
+	l.observer.conduct.selected(&c.entry)
 	c.shrink(l.delay.Needs())
-	m.segments.loose += eventWeight
+	j.segments.loose += eventWeight
 }
 
 // feedback returns the current entry as its learner sees it, without a payoff.
-func (m *Machine) feedback(l *learner) delay.Feedback {
-	e, s := &m.cur.entry, &m.scratch
+func (j *joiner) feedback(l *learner) delay.Feedback {
+	e := &j.cur.entry
 	fb := delay.Feedback{Ref: e.offset, Instance: e.instance, Began: e.began}
 	if e.selected >= 0 {
 		fb.Item = e.items[e.selected]
@@ -429,58 +467,57 @@ func (m *Machine) feedback(l *learner) delay.Feedback {
 	if fb.InParts = e.inParts; e.inParts {
 		fb.Before, _ = l.normalise(e.sum)
 	}
-	fb.X, fb.Segment = m.vector(l)
+	if c := l.cfg.Context; c != nil && e.selected >= 0 && c.holds(e.context, e.ofUser, e.hasContext) {
+		j.x, fb.Segment = c.vector(j.x[:0], e.context, e.ofUser, e.began)
+		fb.X = j.x
+	}
 	fb.Expected, fb.HasExpected = e.expectedOf()
 	fb.Propensity = e.propensity()
 	if e.alone || len(e.propensities) == 0 && len(e.ranks) == 0 && e.instance < 0 {
 		return fb
 	}
-	s.candidates = append(s.candidates[:0], e.items...)
+	j.candidates = append(j.candidates[:0], e.items...)
 	for k, rank := range e.ranks {
-		s.candidates[rank] = e.items[k]
+		j.candidates[rank] = e.items[k]
 	}
-	fb.Candidates, fb.Order, fb.Undecided = s.candidates, e.ranks, e.undecided
+	fb.Candidates, fb.Order, fb.Undecided = j.candidates, e.ranks, e.undecided
 	return fb
 }
 
 // endPaid feeds the learner a normalised payoff of event time at, or a default, and ends the impression.
-func (m *Machine) endPaid(l *learner, how outcome, r float64, at event.Millis) {
-	fb := m.feedback(l)
+func (j *joiner) endPaid(l *learner, how outcome, r float64, at event.Millis) {
+	fb := j.feedback(l)
 	fb.Payoff, fb.Age, fb.Defaulted = r, max(0, at-fb.Began), how == defaulted
-	known := m.keepsSelected(l)
+	known := l.keepsSelected(&j.cur.entry)
 	if known {
 		l.delay.Paid(fb)
 	} else {
 		l.delay.(delay.ItemRemoving).PaidForgotten(fb)
 	}
-	l.conduct.paid(r)
-	l.comparison.paid(&m.cur.entry, r)
-	if known && how == paid && l.cfg.ExpiryDefault == nil {
-		l.drops.paid(fb.Item, r)
-	}
-	m.segments.loose += eventWeight
-	m.end(how, r)
+	l.observer.paid(l, &j.cur.entry, fb.Item, known, how, r)
+	j.segments.loose += eventWeight
+	j.end(how, r)
 }
 
 // end makes the current entry a tombstone, with its worth to an experiment in payoff ranges. With AggregateSum it ended at its deadline:
 // later payoffs are late, not duplicates.
-func (m *Machine) end(how outcome, worth float64) {
-	e := &m.cur.entry
-	m.trials.ended(e, m.learners[e.learner], worth)
-	ended, keptUntil := m.rememberUntil(e)
-	m.cur.close(ended, keptUntil, how == paid && !m.learners[e.learner].cfg.AggregateSum)
-	m.cur.changed = true
-	m.count(impressionsPending, -1)
-	m.count([...]count{paid: impressionsPaid, expired: impressionsExpired, defaulted: impressionsDefaulted,
+func (j *joiner) end(how outcome, worth float64) {
+	e := &j.cur.entry
+	j.trials.ended(e, j.learners[e.learner], worth)
+	ended, keptUntil := j.rememberUntil(e)
+	j.cur.close(ended, keptUntil, how == paid && !j.learners[e.learner].cfg.AggregateSum)
+	j.cur.changed = true
+	j.count(impressionsPending, -1)
+	j.count([...]count{paid: impressionsPaid, expired: impressionsExpired, defaulted: impressionsDefaulted,
 		unselected: impressionsUnselected}[how], 1)
 }
 
 // rememberUntil returns when an impression that ends now has ended, and until when its tombstone is kept. It ended at the watermark, or at
 // its past deadline: the time must not depend on when the walk looks. It is not before its beginning, which a lagging watermark may be.
-func (m *Machine) rememberUntil(e *entry) (ended, keptUntil event.Millis) {
-	ended = max(e.began, min(m.time.watermark, e.nextDeadline()))
-	if m.cfg.Remember == UntilHorizon {
-		return ended, e.payoffDeadline + m.cfg.ParkingTime
+func (j *joiner) rememberUntil(e *entry) (ended, keptUntil event.Millis) {
+	ended = max(e.began, min(j.time.watermark, e.nextDeadline()))
+	if j.cfg.Remember == UntilHorizon {
+		return ended, e.payoffDeadline + j.cfg.ParkingTime
 	}
-	return ended, ended + m.cfg.Remember
+	return ended, ended + j.cfg.Remember
 }

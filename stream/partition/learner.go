@@ -10,7 +10,6 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/policy"
-	"github.com/ranker-worker/ranker-worker/state"
 )
 
 // learner is a learner of the partition: configured, or only remembered because entries name its number.
@@ -34,15 +33,8 @@ type learner struct {
 	namesHash string // name of the hash of their names
 	hashes    map[string]ownHash
 
-	drops   unattributed // used if on_expiry is drop
-	conduct UserModel
-	// countedBefore is the weight of selections in flight as the state was loaded.
-	countedBefore Counting
-	contexts      contexts
-	filled        FilledStatus
-	comparison    Counterfactual
-	looking       sampling
-	trial         *trial // the experiment on impressions that name it; nil: none
+	observer observer
+	trial    *trial // the experiment on impressions that name it; nil: none
 
 	pooled []delay.Pooled
 }
@@ -82,7 +74,8 @@ func isBeforeReset(name string) bool {
 func newLearner(cfg *LearnerConfig, names Names) *learner {
 	l := &learner{
 		name: cfg.Name, number: -1, fingerprint: cfg.Fingerprint, cfg: cfg, delay: cfg.New(), items: newCatalogue(names),
-		itemHash: cfg.Name + ":" + ItemsHash, namesHash: cfg.Name + ":" + NamesHash, hashes: make(map[string]ownHash), looking: sampling{wanted: true},
+		itemHash: cfg.Name + ":" + ItemsHash, namesHash: cfg.Name + ":" + NamesHash, hashes: make(map[string]ownHash),
+		observer: observer{looking: sampling{wanted: true}},
 	}
 	l.pooled = l.delay.Pooled()
 	for _, h := range l.delay.Hashes() {
@@ -92,13 +85,6 @@ func newLearner(cfg *LearnerConfig, names Names) *learner {
 		l.hashes[p.Hash] = ownHash{full: cfg.Name + ":" + p.Hash, publish: true, byItem: p.ByItem}
 	}
 	return l
-}
-
-func itemHashes() []string { return []string{ItemsHash, NamesHash, CatalogueHash, missedHash} }
-
-type learnerHash struct {
-	learner *learner
-	hash    string
 }
 
 // normalise scales a payoff, or a sum of payoffs, from raw units to [0,1]; clamped reports that it lay outside.
@@ -123,100 +109,6 @@ func (l *learner) grow() {
 	if f, ok := l.delay.(delay.ItemRemoving); ok && l.items.len() < n {
 		f.Count(l.items.len())
 	}
-}
-
-// LearnerStatus is a learner's status for people and metrics.
-type LearnerStatus struct {
-	Name     string
-	Number   int32
-	Gone     bool // not configured any more: it learns nothing, and pending impressions expire
-	Items    int
-	Ended    int64 // items dropped since the state was loaded
-	HoldItem string
-	// Account covers the impressions that this learner ranked, and their selections and payoffs. Impressions read are the ranked ones,
-	// without duplicates. Selections and payoffs are counted once they have ended.
-	Account Account
-	// Drops is the zero value unless on_expiry is drop. Untaught counts expired selections that taught nothing although an expiry default
-	// is set now.
-	Drops    UnattributedStatus
-	Untaught int64
-	Conduct  UserModel
-	// Counting is the change of the weight of selections in flight, and of its payoffs, since the state was loaded.
-	Counting Counting
-	Context  ContextStatus // the zero value if the learner uses items alone
-	Filled   FilledStatus  // 0 if the learner finds the order of utilities itself
-	// Counterfactual is the zero value if the learner is gone.
-	Comparison Counterfactual
-	// PayoffMin and PayoffMax are the ends of the payoff range, in raw units.
-	PayoffMin, PayoffMax float64
-	delay.Status
-}
-
-// Counting is the weight with which selections in flight count as ended, and the sum of their payoffs in payoff ranges.
-type Counting struct{ Weight, Payoffs float64 }
-
-func (l *learner) counting() Counting {
-	s := l.delay.Status().Silence
-	return Counting{s.Weight, s.Payoffs}
-}
-
-// FilledStatus counts candidates without a utility, which got the median of the others', and their impressions, since the state was loaded.
-type FilledStatus struct{ Candidates, Impressions int64 }
-
-type LearnerAccount struct {
-	Name    string
-	Account Account
-}
-
-// Accounts returns the learners' accounts by ascending number; see LearnerStatus.
-func (m *Machine) Accounts() []LearnerAccount {
-	all := make([]LearnerAccount, len(m.learners))
-	for i, l := range m.learners {
-		all[i] = LearnerAccount{l.name, l.ledger.account()}
-	}
-	return all
-}
-
-// Experiments returns the status of the experiments, in the order of the configuration.
-func (m *Machine) Experiments() []ExperimentStatus {
-	m.show()
-	return m.trials.status(m.expiry.floor)
-}
-
-// Learners returns the learners' statuses by ascending number.
-func (m *Machine) Learners() []LearnerStatus {
-	m.show()
-	all := make([]LearnerStatus, 0, len(m.learners))
-	for _, l := range m.learners {
-		s := LearnerStatus{Name: l.name, Number: l.number, Gone: l.gone, Items: l.items.len(), Ended: l.ended, Account: l.ledger.account()}
-		if !l.gone {
-			s.Status, s.Drops, s.Untaught = l.delay.Status(), l.drops.status(), m.untaught(l)
-			s.Conduct, s.Comparison, s.Context, s.Filled = l.conduct, l.comparison, l.contextStatus(), l.filled
-			s.PayoffMin, s.PayoffMax = l.cfg.PayoffMin, l.cfg.PayoffMax
-			s.Counting = Counting{s.Silence.Weight - l.countedBefore.Weight, s.Silence.Payoffs - l.countedBefore.Payoffs}
-			if s.OnHold && l.items.has(s.Item) {
-				s.HoldItem = l.items.name(s.Item)
-			}
-		}
-		all = append(all, s)
-	}
-	return all
-}
-
-// register appends a learner to the learner table.
-func (m *Machine) register(l *learner) {
-	l.number = int32(len(m.learners))
-	l.changed = true
-	m.learners = append(m.learners, l)
-	m.byName[l.name] = l
-}
-
-// registerUnconfigured registers a learner that the log names, and that is neither configured nor stored: its entries need a number. Its
-// empty fingerprint fits any configuration that uses the name later.
-func (m *Machine) registerUnconfigured(name string) *learner {
-	l := &learner{name: name, gone: true}
-	m.register(l)
-	return l
 }
 
 func appendLearner(dst []byte, l *learner) []byte {
@@ -301,34 +193,4 @@ func parseStoredItems(v *fastjson.Value) (s storedItems, err error) {
 		s.keeps = true
 	}
 	return s, nil
-}
-
-// harvester collects a learner's changes at a seal. It implements delay.Recorder.
-type harvester struct {
-	m *Machine
-	l *learner
-	c *state.Changes
-}
-
-var _ delay.Recorder = (*harvester)(nil)
-
-func (h *harvester) Item(i policy.Item) {
-	if h.l.items.has(i) { // it may have ended since
-		h.l.items.taught(i)
-	}
-}
-
-func (h *harvester) Field(hash string, field, value []byte) {
-	own, ok := h.l.hashes[hash]
-	if !ok { // a bug, which every test that seals would find
-		panic("partition: learner " + h.l.name + " wrote to a hash that it did not name: " + hash)
-	}
-	if own.byItem {
-		h.l.items.mentions(field)
-	}
-	w := state.Write{Hash: own.full, Field: h.m.segments.keep(field), Publish: own.publish}
-	if value != nil {
-		w.Value = h.m.segments.keep(value)
-	}
-	h.c.Writes = append(h.c.Writes, w)
 }

@@ -101,18 +101,6 @@ func newLoading() *loading {
 		fields: make(map[*learner][]state.Field), missed: make(map[*learner][]state.Field)}
 }
 
-// Hashes returns the names of the hashes to load, besides "meta".
-func (m *Machine) Hashes() []string {
-	names := []string{ExperimentsHash}
-	for i := range m.cfg.Learners {
-		l := m.byName[m.cfg.Learners[i].Name]
-		for _, h := range append(itemHashes(), l.delay.Hashes()...) {
-			names = append(names, l.name+":"+h)
-		}
-	}
-	return names
-}
-
 // Load adds one stored field, whose memory must not change before Loaded. Unknown fields of "meta" are ignored.
 func (m *Machine) Load(f state.Field) error {
 	if m.loading == nil {
@@ -164,7 +152,7 @@ func (m *Machine) loadMeta(field string, value []byte) error {
 		floor, err = strconv.ParseInt(string(value), 10, 64)
 		m.expiry.from(floor)
 	case field == saltField:
-		m.salt, err = strconv.ParseUint(string(value), 16, 64)
+		m.cfg.Salt, err = strconv.ParseUint(string(value), 16, 64)
 		m.loading.salted = true
 	case field == stepsField:
 		err = m.steps.load(value)
@@ -195,7 +183,7 @@ func (m *Machine) loadMeta(field string, value []byte) error {
 func (m *Machine) Loaded(event.Millis) error {
 	ld := m.loading
 	m.loading = nil
-	if err := m.assignNumbers(ld.table); err != nil {
+	if err := m.learnerTable.load(ld.table); err != nil {
 		return err
 	}
 	for _, l := range m.learners {
@@ -205,7 +193,7 @@ func (m *Machine) Loaded(event.Millis) error {
 		if err := l.load(ld.items[l], ld.named[l], ld.fields[l], m.time.watermark); err != nil {
 			return fmt.Errorf("loading learner %q: %w", l.name, err)
 		}
-		if err := m.absences.deliver(l, ld.missed[l]); err != nil {
+		if err := m.join.absences.deliver(l, ld.missed[l]); err != nil {
 			return fmt.Errorf("loading learner %q: %w", l.name, err)
 		}
 	}
@@ -214,32 +202,6 @@ func (m *Machine) Loaded(event.Millis) error {
 	}
 	m.seen.known = m.seen.known && ld.check == m.check()
 	m.sealedMeta = sealedMeta{stored: ld.salted, watermark: m.time.watermark, floor: m.expiry.floor, orders: m.steps.orders}
-	return nil
-}
-
-// assignNumbers numbers the learners: stored ones as stored, then new ones in the order of the configuration.
-func (m *Machine) assignNumbers(table []storedLearner) error {
-	slices.SortFunc(table, func(a, b storedLearner) int { return int(a.number) - int(b.number) })
-	for i, s := range table {
-		if int(s.number) != i {
-			return fmt.Errorf("partition: learner table: number %d of %q where %d was expected", s.number, s.name, i)
-		}
-		l := m.byName[s.name]
-		if l == nil {
-			l = &learner{name: s.name, fingerprint: s.fingerprint, gone: true}
-		}
-		if l.fingerprint != s.fingerprint && s.fingerprint != "" {
-			return &UnfitError{Learner: l.name, Configured: l.fingerprint, Stored: fingerprints(table)}
-		}
-		m.register(l)
-		l.ledger, l.stored = s.ledger, s.items
-		l.changed = l.fingerprint != s.fingerprint
-	}
-	for i := range m.cfg.Learners {
-		if l := m.byName[m.cfg.Learners[i].Name]; l.number < 0 {
-			m.register(l)
-		}
-	}
 	return nil
 }
 
@@ -265,6 +227,6 @@ func (l *learner) load(items []storedItem, named []namedItem, fields []state.Fie
 		}
 	}
 	err := l.delay.Loaded()
-	l.countedBefore = l.counting()
+	l.observer.countedBefore = l.counting()
 	return err
 }

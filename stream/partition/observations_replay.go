@@ -17,10 +17,10 @@ func (m *Machine) Visit(id state.ID, found Found) error {
 		m.follow()
 	}
 	m.stepping = stepping{}
-	if err := m.open(id, nil, found); err != nil {
+	if err := m.join.open(id, nil, found); err != nil {
 		return err
 	}
-	if m.settle(); !m.stepping.due {
+	if m.join.settle(); !m.stepping.due {
 		return fmt.Errorf("partition: nothing is due for impression %s", id)
 	}
 	m.cur.changed = true

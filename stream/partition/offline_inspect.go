@@ -84,14 +84,14 @@ func (o *Offline) Explain(name string, items [][]byte, utilities []float64, imp 
 	if err != nil {
 		return LearnerExplanation{}, err
 	}
-	numbers := o.intern(l, nil, items)
+	numbers := o.decider.intern(l, nil, items)
 	x := LearnerExplanation{Order: make([]int32, len(items))}
 	if l.cfg.FindsUtilities {
 		for k := range x.Order {
 			x.Order[k] = int32(k)
 		}
 	} else {
-		policy.SortByUtility(x.Order, utilities, items, &o.work)
+		policy.SortByUtility(x.Order, utilities, items, &o.decider.work)
 	}
 	candidates := make([]policy.Item, len(items))
 	for k, at := range x.Order {
@@ -110,12 +110,12 @@ func (o *Offline) aboutIn(l *learner, imp *event.Impression, numbers []policy.It
 	}
 	lenient := *l.cfg.Context
 	lenient.missingZero = true
-	if lenient.Read(&o.scratch.reading, imp, l.name) != nil {
+	if lenient.Read(&o.decider.reading, imp, l.name) != nil {
 		return nil
 	}
-	lenient.Categorise(l.delay, &o.scratch.reading, imp, numbers)
-	o.scratch.order = append(o.scratch.order[:0], order...)
-	return o.about(l, o.time.watermark)
+	lenient.Categorise(l.delay, &o.decider.reading, imp, numbers)
+	o.decider.order = append(o.decider.order[:0], order...)
+	return o.decider.about(l, o.time.watermark)
 }
 
 // Rank ranks candidates, given by increasing utility, as an impression would be ranked now, and forgets that it did. New items and the
@@ -125,11 +125,11 @@ func (o *Offline) Rank(name string, items [][]byte, about *policy.Context, imp *
 	if err != nil {
 		return err
 	}
-	o.scratch.numbers = o.intern(l, o.scratch.numbers[:0], items)
+	o.decider.numbers = o.decider.intern(l, o.decider.numbers[:0], items)
 	if about != nil && imp != nil {
-		l.cfg.Context.Categorise(l.delay, &o.scratch.reading, imp, o.scratch.numbers)
+		l.cfg.Context.Categorise(l.delay, &o.decider.reading, imp, o.decider.numbers)
 	}
-	l.delay.Decide(o.scratch.numbers, about, key, d)
+	l.delay.Decide(o.decider.numbers, about, key, d)
 	l.delay.Unselected(delay.Feedback{Instance: d.Instance})
 	return nil
 }

@@ -86,7 +86,7 @@ func (t *Transfer) item(from *learner, i policy.Item) policy.Item {
 		known[i] = to.items.skip()
 		to.changed = true
 	default:
-		known[i] = t.to.intern(to, nil, [][]byte{[]byte(from.items.name(i))})[0]
+		known[i] = t.to.decider.intern(to, nil, [][]byte{[]byte(from.items.name(i))})[0]
 		process := []int32{to.items.inProcess(known[i])}
 		to.carried(process, t.to.time.watermark, from.items.untilOf(i))
 	}
@@ -125,7 +125,7 @@ func (t *Transfer) Watermark() {
 // two impressions one is a duplicate.
 func (t *Transfer) Entry(id state.ID, bucket int64, value []byte, found Found) error {
 	m := t.to
-	if err := m.open(id, nil, found); err != nil {
+	if err := m.join.open(id, nil, found); err != nil {
 		return err
 	}
 	var e entry
@@ -133,7 +133,7 @@ func (t *Transfer) Entry(id state.ID, bucket int64, value []byte, found Found) e
 	keyHash, value := cutKeyHash(append([]byte(nil), value...))
 	err := decodeEntry(value, bucket, &e)
 	if err == nil {
-		err = t.from.checkEntry(&e)
+		err = t.from.join.checkEntry(&e)
 	}
 	if err != nil {
 		return fmt.Errorf("the stored entry of impression id %s: %w", id, err)
@@ -152,7 +152,7 @@ func (t *Transfer) Entry(id state.ID, bucket int64, value []byte, found Found) e
 	for i := range e.parked {
 		p := &e.parked[i]
 		m.ledger.add(ofTopic(p.topic, 0, selectionsRead, payoffsRead), 1)
-		m.account(p.topic, parked, 1)
+		m.outcome(p.topic, parked, 1)
 		m.ledger.add(parkedBytes, int64(len(p.value)))
 	}
 	m.cur.changed = true
@@ -169,7 +169,7 @@ func (t *Transfer) makeRoom(e *entry) bool {
 		return true
 	case e.kind == waiting && have.kind == waiting: // both wait for the impression, which may come
 		for i := range have.parked {
-			m.unpark(&have.parked[i])
+			m.join.unpark(&have.parked[i])
 			m.ledger.add(ofTopic(have.parked[i].topic, 0, selectionsRead, payoffsRead), -1)
 		}
 		t.orphanParked(e, MaxParkedPerID-min(len(have.parked), MaxParkedPerID))
@@ -180,8 +180,8 @@ func (t *Transfer) makeRoom(e *entry) bool {
 		return false
 	case have.kind == waiting || have.kind == closed && e.kind == pending:
 		for i := range have.parked {
-			m.unpark(&have.parked[i])
-			m.account(have.parked[i].topic, orphan, 1)
+			m.join.unpark(&have.parked[i])
+			m.outcome(have.parked[i].topic, orphan, 1)
 		}
 		return true
 	case e.kind == pending:
@@ -234,8 +234,8 @@ func (t *Transfer) pending(from *learner, e *entry) {
 	if e.instance >= 0 {
 		e.instance = t.share.Instance(e.instance)
 	}
-	if f, ok := l.delay.(delay.Mergeable); ok && m.keepsSelected(l) {
-		f.Carry(m.feedback(l), e.selected >= 0)
+	if f, ok := l.delay.(delay.Mergeable); ok && l.keepsSelected(e) {
+		f.Carry(m.join.feedback(l), e.selected >= 0)
 		m.segments.loose += eventWeight
 	}
 }

@@ -312,8 +312,8 @@ func (o *oracle) paid(s *story, p *event.Payoff, at event.Millis) {
 func (w *world) settleAll() {
 	for id := range w.ids() {
 		key := w.text(id)
-		require.NoError(w.t, w.m.open(key, []byte(id), w.store.find(key)))
-		w.m.settle()
+		require.NoError(w.t, w.m.join.open(key, []byte(id), w.store.find(key)))
+		w.m.join.settle()
 		w.m.save(false)
 	}
 }

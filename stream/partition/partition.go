@@ -1,6 +1,10 @@
 package partition
 
 import (
+	"errors"
+	"fmt"
+	"math"
+
 	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
@@ -60,6 +64,24 @@ type LearnerConfig struct {
 	FindsUtilities bool
 	Context        *Context // nil: items alone
 	New            func() delay.Learner
+}
+
+func (c *LearnerConfig) check() error {
+	switch {
+	case c.Name == "":
+		return errors.New("it has no name")
+	case c.New == nil:
+		return errors.New("nothing makes it")
+	case !(c.PayoffMin < c.PayoffMax) || math.IsInf(c.PayoffMax-c.PayoffMin, 0):
+		return fmt.Errorf("payoff range [%v, %v]", c.PayoffMin, c.PayoffMax)
+	case c.ItemRetention != 0 && c.ItemRetention < c.PayoffHorizon:
+		return fmt.Errorf("items are kept for %d ms, and can be paid for %d ms", c.ItemRetention, c.PayoffHorizon)
+	case c.PayoffHorizon < 0 || c.SelectionTimeout < 0:
+		return errors.New("a negative time")
+	case c.ExpiryDefault != nil && !(c.PayoffMin <= *c.ExpiryDefault && *c.ExpiryDefault <= c.PayoffMax):
+		return fmt.Errorf("default payoff %v lies outside [%v, %v]", *c.ExpiryDefault, c.PayoffMin, c.PayoffMax)
+	}
+	return nil
 }
 
 // Record is one input record read from Kafka.

@@ -1,6 +1,10 @@
 package partition
 
-import "github.com/ranker-worker/ranker-worker/stream/event"
+import (
+	"fmt"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
 
 // LearnerRefusal returns the fault of an impression for the learner that ranks it, nil if there is none. learner is "" if none has the
 // impression's name, or none is the default. findsUtilities says that it finds the order of utilities itself. Package serve calls it too.
@@ -32,4 +36,8 @@ func itemMissing() *event.Fault {
 func inField(pointer string, f *event.Fault) *event.Fault {
 	f.Pointer = pointer
 	return f
+}
+
+func faultf(r event.Reason, format string, args ...any) *event.Fault {
+	return &event.Fault{Reason: r, Detail: fmt.Sprintf(format, args...)}
 }

@@ -105,23 +105,12 @@ func (l *learner) carried(process []int32, began, payoffDeadline event.Millis) {
 	}
 }
 
-func (m *Machine) endItems() {
-	for _, l := range m.learners {
-		if l.gone || l.items.retention.keep == 0 {
-			continue
-		}
-		if m.scratch.due = l.items.due(m.time.watermark, m.scratch.due[:0]); len(m.scratch.due) > 0 {
-			m.endThese(l, m.scratch.due)
-		}
-	}
-}
-
-func (m *Machine) endThese(l *learner, items []policy.Item) {
+func (l *learner) endItems(items []policy.Item, g *segments) {
 	f := l.delay.(delay.ItemRemoving) // retention requires it
 	for _, i := range items {
-		m.segments.loose += itemWeight + int64(len(l.items.name(i)))
+		g.loose += itemWeight + int64(len(l.items.name(i)))
 		f.Forget(i)
-		l.drops.forget(i)
+		l.observer.drops.forget(i)
 		l.items.drop(i)
 	}
 	f.Count(l.items.len())
@@ -129,9 +118,8 @@ func (m *Machine) endThese(l *learner, items []policy.Item) {
 	l.changed = true
 }
 
-// keepsSelected reports whether the learner still has the current entry's selected item. It is true without a selection.
-func (m *Machine) keepsSelected(l *learner) bool {
-	e := &m.cur.entry
+// keepsSelected reports whether the learner still has an entry's selected item. It is true without a selection.
+func (l *learner) keepsSelected(e *entry) bool {
 	return e.selected < 0 || l.items.has(e.items[e.selected])
 }
 

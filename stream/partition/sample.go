@@ -72,36 +72,39 @@ func (m *Machine) Look() *Sample {
 	m.show()
 	look := &Sample{}
 	for _, l := range m.learners {
-		if l.gone {
-			continue
+		if !l.gone {
+			look.Learners = append(look.Learners, l.sample())
 		}
-		one := LearnerSample{Name: l.name, First: l.looking.first.total, Favourite: l.looking.favourite.total, Ranking: l.looking.ranking}
-		if i, ok := l.delay.(delay.Inspector); ok {
-			one.Rule, one.Coming = i.Rule(), i.Coming()
-		}
-		if d, ok := l.delay.(delay.ContextReporting); ok {
-			if one.Coefficients = d.Coefficients(); one.Coefficients != nil {
-				one.Personal = l.delay.Status().Personal
-			}
-		}
-		items := append(l.looking.first.top(lookItems), l.looking.favourite.top(lookItems)...)
-		for k, c := range items {
-			if !l.items.has(c.item) || slices.ContainsFunc(items[:k], func(o itemCount) bool { return o.item == c.item }) {
-				continue
-			}
-			one.Items = append(one.Items, ItemSample{Name: l.items.name(c.item), First: l.looking.first.of(c.item),
-				Favourite: l.looking.favourite.of(c.item), Evidence: l.delay.Evidence(c.item)})
-		}
-		l.looking.wanted = true
-		look.Learners = append(look.Learners, one)
 	}
 	return look
 }
 
+func (l *learner) sample() LearnerSample {
+	k := &l.observer.looking
+	one := LearnerSample{Name: l.name, First: k.first.total, Favourite: k.favourite.total, Ranking: k.ranking}
+	if i, ok := l.delay.(delay.Inspector); ok {
+		one.Rule, one.Coming = i.Rule(), i.Coming()
+	}
+	if d, ok := l.delay.(delay.ContextReporting); ok {
+		if one.Coefficients = d.Coefficients(); one.Coefficients != nil {
+			one.Personal = l.delay.Status().Personal
+		}
+	}
+	items := append(k.first.top(lookItems), k.favourite.top(lookItems)...)
+	for n, c := range items {
+		if !l.items.has(c.item) || slices.ContainsFunc(items[:n], func(o itemCount) bool { return o.item == c.item }) {
+			continue
+		}
+		one.Items = append(one.Items, ItemSample{Name: l.items.name(c.item), First: k.first.of(c.item),
+			Favourite: k.favourite.of(c.item), Evidence: l.delay.Evidence(c.item)})
+	}
+	k.wanted = true
+	return one
+}
+
 // decided samples a decision, whose candidates are in the learner's order; favourite is the position of the one with the highest utility,
 // -1 if that is not known.
-func (k *sampling) decided(m *Machine, l *learner, candidates []policy.Item, favourite int) {
-	d := &m.decision
+func (k *sampling) decided(l *learner, candidates []policy.Item, favourite int, d *delay.Decision, r *event.Ranking) {
 	k.first.add(candidates[d.Order[0]])
 	if favourite >= 0 {
 		k.favourite.add(candidates[favourite])
@@ -110,7 +113,6 @@ func (k *sampling) decided(m *Machine, l *learner, candidates []policy.Item, fav
 		return
 	}
 	k.wanted = false
-	r := &m.ranking
 	look := &RankingSample{ID: string(bytes.Clone(r.ID)), Offset: r.Decision.Offset, Time: r.Time, Explored: d.Explored, Candidates: len(d.Order)}
 	ranks := d.Order
 	switch {

@@ -3,13 +3,10 @@ package partition
 import (
 	"strconv"
 
+	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/state"
 )
-
-// Dirty returns the number of entries changed since the last seal, and the approximate bytes to store all changes.
-func (m *Machine) Dirty() (entries int, bytes int64) {
-	return len(m.segments.over.dirty), m.segments.weight()
-}
 
 // Seal appends all changes since the last seal to dst, as absolute values in memory of their own, and ends the segment. Segments are
 // numbered from 1. any reports whether this one has changes.
@@ -20,51 +17,46 @@ func (m *Machine) Seal(dst *state.Changes) (segment uint64, any bool) {
 	}
 	before := len(dst.Writes) + len(dst.Pages) + len(dst.Entries)
 	m.segments.begin()
-	m.sealMeta(dst)
+	m.sealer.changes = dst
+	m.sealMeta()
 	for _, l := range m.learners {
-		m.sealLearner(l, dst)
+		m.sealer.seal(l)
 	}
-	m.absences.seal(dst)
+	m.join.absences.seal(dst)
 	m.trials.seal(dst)
 	m.expiry.pages.seal(dst)
 	segment = m.segments.end(dst)
 	any = len(dst.Writes)+len(dst.Pages)+len(dst.Entries) > before
 	if m.seen.seal(); m.seen.on {
-		m.write(dst, seenField, m.seen.appendStored(nil, m.check()))
+		m.sealer.meta(seenField, m.seen.appendStored(nil, m.check()))
 		m.seen.stands(m.cfg.Pooled)
 	}
+	m.sealer.changes = nil
 	return segment, any
 }
 
-func (m *Machine) sealMeta(dst *state.Changes) {
-	if !m.sealedMeta.stored {
-		m.write(dst, saltField, appendHex(nil, m.salt))
-	}
+func (m *Machine) sealMeta() {
+	s := &m.sealer
 	now := sealedMeta{stored: true, watermark: m.time.watermark, floor: m.expiry.floor, orders: m.steps.orders}
-	if !m.sealedMeta.stored || m.sealedMeta.watermark != now.watermark {
-		m.write(dst, watermarkField, strconv.AppendInt(nil, now.watermark, 10))
-	}
-	if !m.sealedMeta.stored || m.sealedMeta.floor != now.floor {
-		m.write(dst, floorField, strconv.AppendInt(nil, now.floor, 10))
-	}
-	if m.sealedMeta.orders != now.orders {
-		m.write(dst, ordersField, strconv.AppendInt(nil, now.orders, 10))
-	}
+	before := m.sealedMeta
 	m.sealedMeta = now
-	for c, n := range m.ledger.now {
-		if n != m.ledger.sealed[c] {
-			m.write(dst, accountPrefix+countNames[c], strconv.AppendInt(nil, n, 10))
-		}
+	if !before.stored {
+		s.meta(saltField, appendHex(nil, m.cfg.Salt))
 	}
-	m.ledger.sealed = m.ledger.now
+	if !before.stored || before.watermark != now.watermark {
+		s.meta(watermarkField, strconv.AppendInt(nil, now.watermark, 10))
+	}
+	if !before.stored || before.floor != now.floor {
+		s.meta(floorField, strconv.AppendInt(nil, now.floor, 10))
+	}
+	if before.orders != now.orders {
+		s.meta(ordersField, strconv.AppendInt(nil, now.orders, 10))
+	}
+	m.ledger.seal(s)
 	if m.steps.changed {
-		m.write(dst, stepsField, m.steps.appendStored(nil))
+		s.meta(stepsField, m.steps.appendStored(nil))
 		m.steps.changed = false
 	}
-}
-
-func (m *Machine) write(dst *state.Changes, field string, value []byte) {
-	dst.Writes = append(dst.Writes, state.Write{Hash: state.MetaHash, Field: []byte(field), Value: value})
 }
 
 func appendHex(dst []byte, x uint64) []byte {
@@ -74,26 +66,76 @@ func appendHex(dst []byte, x uint64) []byte {
 	return dst
 }
 
-func (m *Machine) sealLearner(l *learner, dst *state.Changes) {
+// sealer writes the changes of a segment. It is the delay.Recorder of the learner that is being sealed.
+type sealer struct {
+	segments *segments
+	changes  *state.Changes
+	learner  *learner
+
+	row, page []byte // scratch
+	names     []namedItem
+	text      []byte // of names
+}
+
+var _ delay.Recorder = (*sealer)(nil)
+
+func (s *sealer) write(w state.Write) { s.changes.Writes = append(s.changes.Writes, w) }
+
+func (s *sealer) meta(field string, value []byte) {
+	s.write(state.Write{Hash: state.MetaHash, Field: []byte(field), Value: value})
+}
+
+func (s *sealer) Item(i policy.Item) {
+	if s.learner.items.has(i) { // it may have ended since
+		s.learner.items.taught(i)
+	}
+}
+
+func (s *sealer) Field(hash string, field, value []byte) {
+	own, ok := s.learner.hashes[hash]
+	if !ok { // a bug, which every test that seals would find
+		panic("partition: learner " + s.learner.name + " wrote to a hash that it did not name: " + hash)
+	}
+	if own.byItem {
+		s.learner.items.mentions(field)
+	}
+	w := state.Write{Hash: own.full, Field: s.segments.keep(field), Publish: own.publish}
+	if value != nil {
+		w.Value = s.segments.keep(value)
+	}
+	s.write(w)
+}
+
+func (s *sealer) seal(l *learner) {
 	if l.changed {
-		m.write(dst, learnerPrefix+l.name, appendLearner(nil, l))
+		s.meta(learnerPrefix+l.name, appendLearner(nil, l))
 		l.changed = false
 	}
 	if l.gone {
 		return
 	}
-	m.harvest = harvester{m: m, l: l, c: dst}
-	l.delay.Harvest(&m.harvest)
-	m.harvest = harvester{}
-	m.sealItems(l, dst)
+	s.learner = l
+	l.delay.Harvest(s)
+	s.learner = nil
+	s.rows(l)
+	s.pages(l)
+	c := &l.items
+	c.fresh.clear()
+	c.changes.Clear()
+	for _, x := range c.ended {
+		c.changes.Release(x.number)
+	}
+	c.ended = c.ended[:0]
+	if n := c.len(); n != max(c.stored, 0) {
+		c.stored = n
+		s.write(state.Write{Hash: l.name + ":" + CatalogueHash, Field: []byte(catalogueItems), Value: strconv.AppendInt(nil, int64(n), 10),
+			Publish: true})
+	}
 }
 
-func (m *Machine) sealItems(l *learner, dst *state.Changes) {
+// rows writes the changed rows of items, deletes those of ended items, and notes the changed pages of names.
+func (s *sealer) rows(l *learner) {
 	c := &l.items
-	var scratch []byte
-	drop := func(name string) {
-		dst.Writes = append(dst.Writes, state.Write{Hash: l.itemHash, Field: m.segments.keepText(name), Publish: true})
-	}
 	for i, what := range c.changes.All() {
 		if !c.has(i) {
 			continue
@@ -106,35 +148,22 @@ func (m *Machine) sealItems(l *learner, dst *state.Changes) {
 			continue
 		}
 		*c.rows.At(i) = true
-		scratch = appendItem(scratch[:0], i, sums, c.untilOf(i))
-		dst.Writes = append(dst.Writes, state.Write{
-			Hash: l.itemHash, Field: m.segments.keepText(c.name(i)), Value: m.segments.keep(scratch), Publish: true,
-		})
+		s.row = appendItem(s.row[:0], i, sums, c.untilOf(i))
+		s.write(state.Write{Hash: l.itemHash, Field: s.segments.keepText(c.name(i)), Value: s.segments.keep(s.row), Publish: true})
 	}
 	for _, x := range c.ended {
 		c.pages.Note(namesPage(x.number), itemNamed)
 		if i, again := c.number(x.process); x.row && !(again && c.rows.Get(i)) { // else the row belongs to its new number
-			drop(c.names.Name(x.process))
+			s.write(state.Write{Hash: l.itemHash, Field: s.segments.keepText(c.names.Name(x.process)), Publish: true})
 		}
-	}
-	m.sealNames(l, dst)
-	c.fresh.clear()
-	c.changes.Clear()
-	for _, x := range c.ended {
-		c.changes.Release(x.number)
-	}
-	c.ended = c.ended[:0]
-	if n := c.len(); n != max(c.stored, 0) {
-		c.stored = n
-		dst.Writes = append(dst.Writes, state.Write{Hash: l.name + ":" + CatalogueHash, Field: []byte(catalogueItems),
-			Value: strconv.AppendInt(nil, int64(n), 10), Publish: true})
 	}
 }
 
-func (m *Machine) sealNames(l *learner, dst *state.Changes) {
-	c, s := &l.items, &m.scratch
+// pages writes the changed pages of items' names.
+func (s *sealer) pages(l *learner) {
+	c := &l.items
 	for page := range c.pages.All() {
-		s.named, s.text = s.named[:0], s.text[:0]
+		s.names, s.text = s.names[:0], s.text[:0]
 		for i := page * namesInPage; i < min((page+1)*namesInPage, c.next); i++ {
 			if !c.has(i) {
 				continue
@@ -145,21 +174,14 @@ func (m *Machine) sealNames(l *learner, dst *state.Changes) {
 			} else {
 				s.text = append(s.text, c.name(i)...)
 			}
-			s.named = append(s.named, namedItem{s.text[start:], i, c.untilOf(i)})
+			s.names = append(s.names, namedItem{s.text[start:], i, c.untilOf(i)})
 		}
-		w := state.Write{Hash: l.namesHash, Field: m.segments.keep(strconv.AppendInt(nil, int64(page), 10))}
-		if len(s.named) > 0 {
-			s.page = appendNames(s.page[:0], s.named)
-			w.Value = m.segments.keep(s.page)
+		w := state.Write{Hash: l.namesHash, Field: s.segments.keep(strconv.AppendInt(nil, int64(page), 10))}
+		if len(s.names) > 0 {
+			s.page = appendNames(s.page[:0], s.names)
+			w.Value = s.segments.keep(s.page)
 		}
-		dst.Writes = append(dst.Writes, w)
+		s.write(w)
 	}
 	c.pages.Clear()
-}
-
-// Forget says that the store has all segments up to this one, and that each record whose look-up was answered earlier has been stepped.
-// Entries unchanged since are dropped from memory.
-func (m *Machine) Forget(segment uint64) {
-	m.segments.over.forget(segment)
-	m.expiry.forget(segment)
 }

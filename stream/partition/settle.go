@@ -4,93 +4,93 @@ import "github.com/ranker-worker/ranker-worker/stream/event"
 
 // settle does all that the watermark has made due for the current entry. The walk, and each step that touches the entry, call it first: a
 // record meets the same entry whether or not the walk was there. A deadline is past when the watermark is greater.
-func (m *Machine) settle() {
-	e, w := &m.cur.entry, m.time.watermark
+func (j *joiner) settle() {
+	e, w := &j.cur.entry, j.time.watermark
 	if e.kind == waiting {
-		m.orphan(w)
+		j.orphan(w)
 		if len(e.parked) == 0 {
 			e.reset()
 		}
 		return
 	}
 	if e.kind == pending && w > e.nextDeadline() {
-		m.stepping.due, m.stepping.dueAt = true, e.offset
-		m.expire()
+		j.stepping.due, j.stepping.dueAt = true, e.offset
+		j.expire()
 	}
 	if e.kind == closed && w > e.forgetAt {
 		e.reset()
-		m.cur.changed = true
+		j.cur.changed = true
 	}
 }
 
 // expire ends a pending impression whose deadline is past. Records parked for its selection become orphans.
-func (m *Machine) expire() {
-	e := &m.cur.entry
-	l := m.learners[e.learner]
+func (j *joiner) expire() {
+	e := &j.cur.entry
+	l := j.learners[e.learner]
 	switch {
 	case l.gone, e.selected < 0, e.count == 0 && l.cfg.ExpiryDefault == nil:
-		m.giveUp()
+		j.giveUp()
 		return
 	case e.count > 0:
 		r, clamped := l.normalise(e.sum)
-		m.countClamped(clamped)
-		m.endPaid(l, paid, r, e.payoffDeadline)
+		j.countClamped(clamped)
+		j.endPaid(l, paid, r, e.payoffDeadline)
 	default:
 		r, _ := l.normalise(*l.cfg.ExpiryDefault)
-		m.endPaid(l, defaulted, r, e.payoffDeadline)
+		j.endPaid(l, defaulted, r, e.payoffDeadline)
 	}
-	m.orphanAll()
+	j.orphanAll()
 }
 
-func (m *Machine) giveUp() {
-	e := &m.cur.entry
-	l := m.learners[e.learner]
+func (j *joiner) giveUp() {
+	e := &j.cur.entry
+	l := j.learners[e.learner]
 	how := expired
 	if e.selected < 0 && e.hasSelectionDeadline {
 		how = unselected
 	}
 	switch {
 	case l.gone:
-		m.absences.miss(l.name, m.cur.id[:], e)
+		j.absences.miss(l.name, j.cur.id[:], e)
 	case e.selected < 0:
 		// Without a selections topic no selection is known, so no default can be fed.
-		fb := m.feedback(l)
+		fb := j.feedback(l)
 		if len(fb.Order) > 0 && !l.items.has(e.items[0]) {
 			fb.Order = nil // the item on top has ended
 		}
 		l.delay.Unselected(fb)
 	default:
-		fb := m.feedback(l)
-		if m.keepsSelected(l) {
+		fb := j.feedback(l)
+		if l.keepsSelected(e) {
 			l.delay.Expired(fb)
-			l.drops.expired(fb.Item)
+			l.observer.drops.expired(fb.Item)
 		}
 	}
-	m.end(how, m.trials.worthUnpaid(e, l))
-	m.orphanAll()
+	j.end(how, j.trials.worthUnpaid(e, l))
+	j.orphanAll()
 }
 
 // orphanAll makes orphans of the records parked for a selection of an ended impression.
-func (m *Machine) orphanAll() {
-	e := &m.cur.entry
-	m.segments.loose += eventWeight
+func (j *joiner) orphanAll() {
+	e := &j.cur.entry
+	j.segments.loose += eventWeight
 	for i := range e.parked {
-		m.unpark(&e.parked[i])
-		m.account(e.parked[i].topic, orphan, 1)
+		j.unpark(&e.parked[i])
+		j.outcome(e.parked[i].topic, orphan, 1)
 	}
 	clear(e.parked)
 	e.parked = e.parked[:0]
 }
 
 // orphan makes orphans of records parked for too long.
-func (m *Machine) orphan(w event.Millis) {
-	e := &m.cur.entry
+func (j *joiner) orphan(w event.Millis) {
+	e := &j.cur.entry
 	kept := 0
 	for i := range e.parked {
 		p := e.parked[i]
 		if w > p.deadline {
-			m.unpark(&p)
-			m.account(p.topic, orphan, 1)
+			j.unpark(&p)
+			j.outcome(p.topic, orphan, 1)
 			continue
 		}
 		e.parked[kept] = p
@@ -98,4 +98,25 @@ func (m *Machine) orphan(w event.Millis) {
 	}
 	clear(e.parked[kept:])
 	e.parked = e.parked[:kept]
+}
+
+// makeRoom ends an impression that stands under the id of an adopted decision. Such a one may exist if it was forgotten when the decision
+// was made but is not yet in this replay. Then join.remember was raised, or the watermark is not as far again. The decision's maker had
+// seen it end. If it is pending here, its deadline is past, or its payoff came out of this replay's sight: then the learner receives none.
+func (j *joiner) makeRoom(r *event.Ranking) {
+	e, d := &j.cur.entry, &r.Decision
+	if e.kind <= waiting {
+		j.settle()
+		return
+	}
+	switch {
+	case e.kind == pending && e.nextDeadline() < d.Began:
+		j.expire()
+	case e.kind == pending:
+		j.giveUp()
+	default:
+		j.orphanAll()
+	}
+	e.reset()
+	j.cur.changed = true
 }

@@ -48,13 +48,13 @@ func (x *trial) readers(learners map[string]*learner) error {
 // knowing returns the learner whose statistics the arms share: the control.
 func (x *trial) knowing() *learner { return x.arms[x.ControlArm()].learner }
 
-// stateOf returns the learner that is fed the outcome of an adopted decision.
-func (m *Machine) stateOf(r *event.Ranking) *learner {
+// stateOf returns the learner that is fed the outcome of an adopted decision; nil if it is not known here.
+func (t *learnerTable) stateOf(r *event.Ranking, of *trials) *learner {
 	a := &r.Decision.Assignment
-	if x := m.trials.byName[a.Experiment]; x != nil && x.Shared && x.Run == a.Run && x.Index(string(r.Learner)) >= 0 {
+	if x := of.byName[a.Experiment]; x != nil && x.Shared && x.Run == a.Run && x.Index(string(r.Learner)) >= 0 {
 		return x.knowing()
 	}
-	return m.byName[string(r.Learner)]
+	return t.byName[string(r.Learner)]
 }
 
 // decideAs decides with the statistics of l and, under shared learning, the policy of the arm that ranks.
@@ -74,23 +74,23 @@ func (g *assignment) ranks(l *learner) *learner {
 }
 
 // shadow lets shadows decide, each on its share of impressions, and returns their part of the ranking.
-func (m *Machine) shadow(g *assignment, candidates []policy.Item, about *policy.Context, d *delay.Decision, offset int64) []event.Shadow {
+func (dec *decider) shadow(g *assignment, about *policy.Context, offset int64) []event.Shadow {
 	if g.trial == nil || len(g.trial.shadows) == 0 {
 		return nil
 	}
-	s := &m.scratch.shadows
-	s.decided, s.place = s.decided[:0], slices.Grow(s.place[:0], len(d.Order))[:len(d.Order)]
-	for at, k := range d.Order {
+	s, shown := &dec.shadows, dec.decision.Order
+	s.decided, s.place = s.decided[:0], slices.Grow(s.place[:0], len(shown))[:len(shown)]
+	for at, k := range shown {
 		s.place[k] = int32(at)
 	}
 	for i := range g.trial.shadows {
 		x := &g.trial.shadows[i]
 		seed := x.learner.cfg.Seed
-		if u := policy.DecisionKey(^seed, m.salt, x.Name, m.cfg.Partition, offset); float64(uint64(u)>>11)/(1<<53) >= x.Share {
+		if u := policy.DecisionKey(^seed, dec.cfg.Salt, x.Name, dec.cfg.Partition, offset); float64(uint64(u)>>11)/(1<<53) >= x.Share {
 			continue
 		}
-		g.trial.knowing().delay.(delay.Readable).DecideBy(x.Policy, candidates, about, policy.DecisionKey(seed, m.salt, x.Name, m.cfg.Partition, offset),
-			&x.decision)
+		key := policy.DecisionKey(seed, dec.cfg.Salt, x.Name, dec.cfg.Partition, offset)
+		g.trial.knowing().delay.(delay.Readable).DecideBy(x.Policy, dec.candidates, about, key, &x.decision)
 		for at, k := range x.decision.Order {
 			x.decision.Order[at] = s.place[k]
 		}

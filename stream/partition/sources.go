@@ -233,7 +233,7 @@ func (m *Machine) setSourceItem(l *learner, source int32, pub *Published) {
 	if !known && (pub.gone || until > 0 && until <= l.items.retention.over(m.time.watermark)) {
 		return // it has ended here, too
 	}
-	ours := m.internNumber(l, process, pub.field)
+	ours := l.intern(process, pub.field, &m.segments)
 	l.items.carry(process, until)
 	if !known && until == 0 { // its source keeps items for ever
 		l.carried(pub.about.process[:1], m.time.watermark, 0)

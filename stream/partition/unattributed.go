@@ -99,13 +99,3 @@ func (d *unattributed) status() UnattributedStatus {
 	}
 	return s
 }
-
-// untaught returns how many selections of the learner expired without teaching, under on_expiry: drop or while it was not configured, if an
-// expiry default is set now. Payoffs outside the range are left out; they have dead letters.
-func (m *Machine) untaught(l *learner) int64 {
-	if !m.cfg.HasSelections || l.cfg.ExpiryDefault == nil {
-		return 0
-	}
-	a := l.ledger.account()
-	return max(0, a.Impressions.Expired-a.Payoffs.Rejected)
-}

@@ -93,7 +93,7 @@ func TestUntaught_IsWhatWasDropped(t *testing.T) {
 	require.NoError(t, w.read(event.Payoffs, "paid", []byte(`{"impression_id":"paid","payoff":1}`), day))
 	w.tick(day+2*w.cfg.Learners[0].PayoffHorizon, [event.Inputs]bool{true, true, true})
 	w.settleAll()
-	require.Equal(t, outcomesOf{1, 1}, w.m.byName["feed"].drops.all)
+	require.Equal(t, outcomesOf{1, 1}, w.m.byName["feed"].observer.drops.all)
 	require.Zero(t, w.m.Learners()[0].Untaught, "it would be dropped again")
 	w.save()
 	w.cfg.Learners[0].ExpiryDefault = new(float64)

@@ -361,7 +361,7 @@ func (w *world) crash() {
 // entry describes an id's entry, changes in memory included, for messages.
 func (w *world) entry(id string) string {
 	key := w.text(id)
-	require.NoError(w.t, w.m.open(key, []byte(id), w.store.find(key)))
+	require.NoError(w.t, w.m.join.open(key, []byte(id), w.store.find(key)))
 	e, page := &w.m.cur.entry, w.m.cur.page
 	if s := w.m.cur.slot; s != nil {
 		page = s.page
