@@ -229,7 +229,7 @@ func (r *ObservationReader) begin(b *ObservationBegin) {
 		return
 	}
 	flags := r.byte()
-	b.Fresh, b.Unknown = flags&1 != 0, flags&2 != 0
+	b.Fresh, b.Unknown, b.Alone = flags&1 != 0, flags&2 != 0, flags&4 != 0
 	b.Writer, b.LoadedWriter = r.fixed32(), r.fixed32()
 	b.LoadedSeal, b.Seq = uint64(r.uvarint()), r.uvarint()
 	for t := range event.Inputs {

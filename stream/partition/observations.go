@@ -58,9 +58,11 @@ type ObservationBegin struct {
 	LoadedWriter   uint32
 	LoadedSeal     uint64
 	Fresh, Unknown bool
-	Inputs         [event.Inputs]int64 // offsets of the first records to step
-	Watermark      event.Millis
-	Salt           uint64
+	// Alone means that the machine has no pooled state, as while a state is rebuilt: it makes estimates from its own statistics.
+	Alone     bool
+	Inputs    [event.Inputs]int64 // offsets of the first records to step
+	Watermark event.Millis
+	Salt      uint64
 	// Program names the program and the kind of processor. Settings lists the settings on which decisions depend.
 	Program, Settings string
 }
@@ -408,6 +410,9 @@ func appendBegin(t []byte, b *ObservationBegin) []byte {
 	}
 	if b.Unknown {
 		flags |= 2
+	}
+	if b.Alone {
+		flags |= 4
 	}
 	t = binary.LittleEndian.AppendUint32(append(t, flags), b.Writer)
 	t = binary.LittleEndian.AppendUint32(t, b.LoadedWriter)

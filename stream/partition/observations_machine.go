@@ -15,6 +15,7 @@ func (m *Machine) Seen(b ObservationBegin) {
 	b.LoadedWriter, b.LoadedSeal = s.loadedWriter, s.sealed
 	b.Fresh = !m.sealedMeta.stored
 	b.Unknown = !b.Fresh && !s.known
+	b.Alone = m.cfg.Pooled == nil
 	b.Watermark, b.Salt, b.Program, b.Settings = m.time.watermark, m.cfg.Salt, m.cfg.Program, m.cfg.Settings
 	s.started(&b)
 }

@@ -32,7 +32,7 @@ func TestSeen_IsReadAsItWas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := &observationLog{}
 		begin := ObservationBegin{Writer: 7, Seq: 3, LoadedWriter: 6, LoadedSeal: 9, Inputs: [event.Inputs]int64{1, 2, -1}, Watermark: 100, Salt: math.MaxUint64,
-			Program: "p", Settings: "{}"}
+			Alone: true, Program: "p", Settings: "{}"}
 		s.sealed, s.known = 9, true
 		s.started(&begin)
 		want := []Observation{{Kind: SeenBegun, Begin: begin}}

@@ -50,7 +50,7 @@ func (p *replayed) begin(b *Base) {
 func (p *replayed) beginWith(b *Base) error {
 	cfg := p.cfg.Machine(p.number)
 	p.image = b.image()
-	if err := p.load(&cfg); err != nil {
+	if err := p.load(&cfg, len(p.cfg.Logs) == 1); err != nil {
 		return err
 	}
 	seen, ok := p.machine.SeenLoaded()

@@ -9,7 +9,7 @@ import (
 
 // pooledReplay reproduces the pooled state of an owner's process.
 type pooledReplay struct {
-	of      *partition.PooledState // nil: there is only one partition
+	of      *partition.PooledState // nil: the owner has none
 	sources []publishedLearner     // read by the pooled state, by source
 	loop    []publishedLearner     // imported by the machine, by source
 	unsure  string                 // why the pooled state cannot be reproduced; "" if it can
@@ -37,6 +37,18 @@ func (k *pooledReplay) nothing() {
 	k.judge()
 }
 
+// guess marks the stored estimates that an owner began with as unknown.
+func (k *pooledReplay) guess() {
+	if k.of == nil {
+		k.unsure = estimatesUnknown
+		return
+	}
+	k.guessed = k.of.Estimates()
+	k.judge()
+}
+
+const estimatesUnknown = "estimates from other partitions' state cannot be reproduced"
+
 // judge updates lacks, unsure and guessed after a change.
 func (k *pooledReplay) judge() {
 	lacked := k.lacks
@@ -53,7 +65,7 @@ func (k *pooledReplay) judge() {
 	}
 	for i, n := range k.guessed {
 		if n == estimates[i] {
-			k.unsure = "estimates from other partitions' state cannot be reproduced"
+			k.unsure = estimatesUnknown
 			return
 		}
 	}

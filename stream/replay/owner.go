@@ -67,7 +67,7 @@ func (p *replayed) start(b *partition.ObservationBegin) error {
 		return err
 	}
 	cfg.Salt = b.Salt
-	if err := p.load(&cfg); err != nil {
+	if err := p.load(&cfg, b.Alone); err != nil {
 		return err
 	}
 	p.writer, p.seals, p.seq, p.pos = b.Writer, b.LoadedSeal, b.Seq, b.Inputs
@@ -75,9 +75,9 @@ func (p *replayed) start(b *partition.ObservationBegin) error {
 	return p.whereLoaded()
 }
 
-func (p *replayed) load(cfg *partition.Config) error {
-	cfg.Names = p.names
-	if len(p.cfg.Logs) > 1 {
+// load makes a machine from the image; alone says that it has no pooled state.
+func (p *replayed) load(cfg *partition.Config, alone bool) error {
+	if cfg.Names, cfg.Pooled = p.names, nil; !alone {
 		cfg.Pooled = partition.NewPooledState(cfg.Learners, cfg.Names)
 	}
 	m, err := partition.New(*cfg)
@@ -91,9 +91,8 @@ func (p *replayed) load(cfg *partition.Config) error {
 	p.published[p.number].gap = false
 	p.since, p.pending, p.ranked, p.behind = 0, nil, false, behind{}
 	p.knows = newKnows(cfg, len(p.cfg.Logs))
-	if p.guess = p.image.guess; p.guess && p.knows.of != nil {
-		p.knows.guessed = p.knows.of.Estimates()
-		p.knows.judge()
+	if p.guess = p.image.guess; p.guess {
+		p.knows.guess()
 	}
 	return nil
 }

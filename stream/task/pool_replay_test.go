@@ -116,7 +116,8 @@ func TestReplay_OfAPool(t *testing.T) {
 }
 
 // TestReplay_FromABaseBehindARestore: the stores of partitions that pool go back, or are lost and rebuilt. A replay from the beginning calls no
-// ranking different, nor does one from a base that was taken before. From a base behind, taken while owners worked, it comes to the same ones.
+// ranking different, nor does one from a base that was taken before, or during a rebuild. From a base behind, taken while owners worked, it
+// comes to the same ones.
 func TestReplay_FromABaseBehindARestore(t *testing.T) {
 	for _, name := range pooledUnalike {
 		learner := pooledLearners[name]
@@ -130,7 +131,7 @@ func TestReplay_FromABaseBehindARestore(t *testing.T) {
 				pl.restored, pl.rebuilt, pl.based = seed%3 != 0, seed%3 != 1, true
 				pl.play(t)
 				behind := pl.bases
-				for from, bases := range map[string][]*retrace.Base{"the beginning": nil, "bases before": pl.earlier, "bases behind": behind} {
+				for from, bases := range map[string][]*retrace.Base{"the beginning": nil, "earlier bases": pl.earlier, "bases behind": behind} {
 					pl.bases = bases
 					t.Logf("from %s", from)
 					if from != "bases behind" {

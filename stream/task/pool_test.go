@@ -36,12 +36,13 @@ type pool struct {
 	of        map[*partition.Machine]*process
 	learners  []partition.LearnerConfig
 	most      int
+	alone     bool // the next owner has no pooled state
 	atOnce    int  // published fields read at a time
 	restored  bool // stores are restored, before bases are taken
 	rebuilt   bool // they are lost and rebuilt, likewise
 	based     bool // a base is taken
 	bases     []*retrace.Base
-	earlier   []*retrace.Base // taken before stores were restored
+	earlier   []*retrace.Base // taken before stores were restored or, if they were only rebuilt, meanwhile
 }
 
 // process holds the pooled state of its owners.
@@ -68,7 +69,10 @@ func newPool(seed uint64, partitions, impressions int, k *kind, h habits, learne
 		w := newWorld(seed*100+uint64(p), func(rng *rand.Rand) Config {
 			c := k.simConfig(soon, rng)
 			c.Partition = int32(p)
-			in := pl.process()
+			var in *process
+			if !pl.alone {
+				in = pl.process()
+			}
 			make := c.NewMachine
 			c.NewMachine = func(most int) (*partition.Machine, error) {
 				pl.most = most
@@ -318,14 +322,11 @@ func (pl *pool) play(t *testing.T) {
 		}
 	}
 	run(3000)
-	if pl.restored || pl.rebuilt {
+	if pl.restored {
 		for p := range pl.worlds {
 			pl.base(t, p)
 		}
-		pl.earlier, pl.bases = pl.bases, nil
 		run(500)
-	}
-	if pl.restored {
 		for p := range pl.worlds {
 			pl.restore(t, p)
 		}
@@ -337,6 +338,7 @@ func (pl *pool) play(t *testing.T) {
 		}
 		run(3000)
 	}
+	pl.earlier, pl.bases = pl.bases, nil
 	if pl.based {
 		for p := range pl.worlds {
 			run(100)
@@ -364,7 +366,8 @@ func (pl *pool) restore(t *testing.T, p int) {
 	w.rollback(w.rng.IntN(len(w.copies)))
 }
 
-// rebuild loses a partition's store, while it has no owner, and lets the next one begin as behind `state rebuild`.
+// rebuild loses a partition's store, while it has no owner, and replays the topics into it as `state rebuild` does: by an owner without a
+// pooled state, which ranks what it reads until it is drained.
 func (pl *pool) rebuild(t *testing.T, p int) {
 	w := pl.worlds[p]
 	w.procs, w.ghosts, w.copies, pl.published[p] = nil, nil, nil, nil
@@ -374,6 +377,25 @@ func (pl *pool) rebuild(t *testing.T, p int) {
 	fresh.Rankings = 0
 	_, err := w.store.Acquire(inMemory, 0, 0, true, fresh)
 	require.NoError(t, err)
+	w.noise, pl.alone = false, true
+	owner := w.start().task
+	pl.alone = false
+	for owner.Phase() != Running {
+		w.step()
+		require.NoError(t, w.violation)
+	}
+	if !pl.restored {
+		pl.base(t, p)
+	}
+	for range 50 {
+		pl.users[p].act()
+		w.step()
+	}
+	for owner.Drain(); len(w.procs) > 0; {
+		w.step()
+		require.NoError(t, w.violation)
+	}
+	w.noise = true
 }
 
 // base takes a base of a partition.

@@ -175,11 +175,11 @@ func (w *world) replayFrom(t *testing.T, dir string) (rankings, same int64) {
 
 // TestReplay_FromABaseBehindARebuild: Redis goes back while a worker ranks, and is lost and rebuilt later. Behind that, rankings are made again
 // from a base that was taken while a worker ranked, and that worker is the only one. From the beginning on nearly all are made again: those too
-// that others made by checkpoints which Redis lost. With silence: ages some of these are not (docs/contribute/replay.md).
+// that others made by checkpoints which Redis lost.
 func TestReplay_FromABaseBehindARebuild(t *testing.T) {
 	t.Parallel()
 	const impressions = 24_000 // so that the worker makes several times as many checkpoints behind the base as before it, and writes again how far it knows all partitions
-	w := newWorld(t, testenv.Real(t), 3, "policy: moss\n    silence: at_once")
+	w := newWorld(t, testenv.Real(t), 3, "policy: moss")
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
 	defer cancel()
 	_, done := w.play(t, impressions, 1, nil)
