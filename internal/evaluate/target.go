@@ -257,7 +257,7 @@ func (p *player) about(imp *event.Impression, began event.Millis) (*policy.Conte
 	if f := p.context.Read(&p.reading, imp, p.name); f != nil {
 		return nil, f
 	}
-	p.context.Fill(&p.x, &p.reading, began)
+	p.context.Fill(&p.x, &p.reading, nil, began)
 	return &p.x, nil
 }
 

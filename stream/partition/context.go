@@ -213,11 +213,15 @@ func (c *contexts) status(of *Context) (s ContextStatus) {
 	return s
 }
 
-// Fill fills dst from a reading, with candidates in the record's order. The impression's deadlines are counted from began.
-func (c *Context) Fill(dst *policy.Context, r *Reading, began event.Millis) {
+// Fill fills dst from a reading, with candidates in an order of positions in the record; nil: the record's. The impression's deadlines are
+// counted from began.
+func (c *Context) Fill(dst *policy.Context, r *Reading, order []int32, began event.Millis) {
 	segment, user := c.split(r.User)
 	dst.Segment, dst.At, dst.X = c.space.At(segment, began), began, dst.X[:0]
 	for k := range r.candidates {
+		if order != nil {
+			k = int(order[k])
+		}
 		dst.X = c.space.Vector(dst.X, user, r.item(k, r.candidates))
 	}
 }
@@ -235,13 +239,6 @@ func (e *entry) beginContext(r *Reading) {
 // addContext appends the context of the item shown next, which is the record's candidate at a position of n.
 func (e *entry) addContext(r *Reading, at, n int) { e.context = append(e.context, r.item(at, n)...) }
 
-// meet reports to a learner with a context the time at which an impression that carries these items began.
-func (l *learner) meet(items []policy.Item, began event.Millis) {
-	if to, ok := l.delay.(delay.Meeting); ok && l.cfg.Context != nil {
-		to.Meet(items, began)
-	}
-}
-
 // holds reports whether steps, of which the first ofUser are the user's, fit the declared features.
 func (c *Context) holds(steps []int8, ofUser int, has bool) bool {
 	if !has || ofUser != c.ofUser() || len(steps) != ofUser+len(c.space.Item()) {
@@ -255,4 +252,53 @@ func (c *Context) holds(steps []int8, ofUser int, has bool) bool {
 func (c *Context) vector(dst, steps []int8, ofUser int, began event.Millis) (x []int8, segment int32) {
 	segment, user := c.split(steps[:ofUser])
 	return c.space.Vector(dst, user, steps[ofUser:]), c.space.At(segment, began)
+}
+
+// hasSegments reports whether segments are declared. Their numbers, up to 127, precede a user's steps.
+func (c *Context) hasSegments() bool { return c.space.UserSegments() > 1 }
+
+func (c *Context) ofUser() int {
+	n := len(c.space.User())
+	if c.hasSegments() {
+		n++
+	}
+	return n
+}
+
+func (c *Context) split(user []int8) (segment int32, steps []int8) {
+	if !c.hasSegments() {
+		return 0, user
+	}
+	return int32(user[0]), user[1:]
+}
+
+// maxCategories bounds the cached names of categories.
+const maxCategories = 1 << 14
+
+// Categorise passes the categories of an impression's candidates, in the record's order, to a learner that uses categories.
+func (c *Context) Categorise(l delay.Learner, r *Reading, imp *event.Impression, items []policy.Item) {
+	to, ok := l.(delay.Categorising)
+	if !ok || !c.space.Categories() {
+		return
+	}
+	for k := range imp.Context.Candidates {
+		if name := imp.Context.Candidates[k].Category; len(name) > 0 {
+			to.Categorise(items[k], r.category(name))
+		}
+	}
+}
+
+func (r *Reading) category(name []byte) string {
+	kept, ok := r.categories[string(name)]
+	switch {
+	case ok:
+		return kept
+	case r.categories == nil:
+		r.categories = map[string]string{}
+	case len(r.categories) >= maxCategories:
+		clear(r.categories)
+	}
+	kept = string(name)
+	r.categories[kept] = kept
+	return kept
 }

@@ -43,10 +43,10 @@ type Counterfactual struct {
 
 // favouriteOf returns the position of the candidate with the highest utility, -1 if it is not known. Candidates ascend in utility, or are
 // in any order if the learner finds the order itself.
-func favouriteOf(l *learner, candidates []policy.Item, d *delay.Decision) int {
+func favouriteOf(findsUtilities bool, candidates []policy.Item, d *delay.Decision) int {
 	last := len(candidates) - 1
 	switch {
-	case !l.cfg.FindsUtilities:
+	case !findsUtilities:
 		return last
 	case len(d.Undecided) > 0:
 		return -1
@@ -55,7 +55,7 @@ func favouriteOf(l *learner, candidates []policy.Item, d *delay.Decision) int {
 }
 
 // decided counts a decision; at is the favourite's position in the candidates, -1 if it is not known.
-func (c *Counterfactual) decided(l *learner, candidates []policy.Item, at int, first bool) {
+func (c *Counterfactual) decided(l delay.Learner, candidates []policy.Item, at int, first bool) {
 	c.Decisions++
 	if at < 0 {
 		return
@@ -64,7 +64,7 @@ func (c *Counterfactual) decided(l *learner, candidates []policy.Item, at int, f
 	if first {
 		c.First++
 	}
-	favourite := l.delay.Evidence(candidates[at])
+	favourite := l.Evidence(candidates[at])
 	if favourite.W < 1 || favourite.Open > favourite.W {
 		return
 	}
@@ -74,7 +74,7 @@ func (c *Counterfactual) decided(l *learner, candidates []policy.Item, at int, f
 	c.ExpectedSum += expected
 	_, variance := favourite.Wald()
 	c.ExpectedVariance += variance
-	if a, ok := l.delay.(delay.Attracting); ok {
+	if a, ok := l.(delay.Attracting); ok {
 		if share, known := a.ShareOnTop(candidates[at]); known {
 			c.Shared++
 			c.SharesSum += share
@@ -86,7 +86,7 @@ func (c *Counterfactual) decided(l *learner, candidates []policy.Item, at int, f
 	}
 	compared, outpaid := false, false
 	for k, i := range candidates {
-		if e := l.delay.Evidence(i); k != at && e.W >= ComparedFrom {
+		if e := l.Evidence(i); k != at && e.W >= ComparedFrom {
 			compared, outpaid = true, outpaid || e.R > mean*e.W
 		}
 	}

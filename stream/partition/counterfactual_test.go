@@ -17,8 +17,8 @@ func comparing(findsUtilities bool, sums ...policy.Sums) *learner {
 
 // decide counts a decision as the machine does.
 func decide(c *Counterfactual, l *learner, candidates []policy.Item, d *delay.Decision) {
-	at := favouriteOf(l, candidates, d)
-	c.decided(l, candidates, at, at == int(d.Order[0]))
+	at := favouriteOf(l.cfg.FindsUtilities, candidates, d)
+	c.decided(l.delay, candidates, at, at == int(d.Order[0]))
 }
 
 // TestComparison_OfADecision: the favourite is the last candidate. Its mean at the decision is the

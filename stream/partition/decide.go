@@ -107,13 +107,7 @@ func (dec *decider) rankingSize(l *learner, imp *event.Impression, g *assignment
 // decide ranks a new impression; the result is in dec.ranking. The caller begins its entry, and passes it to fill.
 func (dec *decider) decide(l *learner, imp *event.Impression, offset int64, effective event.Millis, g *assignment) {
 	dec.internCandidates(l, imp)
-	n := len(imp.Candidates)
-	dec.order = slices.Grow(dec.order[:0], n)[:n]
-	dec.candidates = slices.Grow(dec.candidates[:0], n)[:n]
 	dec.sortCandidates(l)
-	for k, at := range dec.order {
-		dec.candidates[k] = dec.numbers[at]
-	}
 	as := g.ranks(l)
 	key := policy.DecisionKey(as.cfg.Seed, dec.cfg.Salt, as.name, dec.cfg.Partition, offset)
 	d := &dec.decision
@@ -144,7 +138,7 @@ func (dec *decider) decide(l *learner, imp *event.Impression, offset int64, effe
 	}
 	g.write(&r.Decision)
 	r.Decision.Shadows = dec.shadow(g, about, offset)
-	l.observer.decided(l, imp, dec.candidates, d, r)
+	l.observer.decided(imp, dec.candidates, d, r)
 }
 
 // fill adds the items and the context of the impression just decided to its entry.
@@ -175,21 +169,21 @@ func (dec *decider) keepsRanks(l *learner, d *delay.Decision) bool {
 	return !l.cfg.FindsUtilities && (len(d.Propensities) > 0 || dec.cfg.HasSelections && l.delay.Needs().Ranking)
 }
 
-// sortCandidates sorts the positions of the interned candidates by increasing utility, or keeps the record's order if the learner finds
-// utilities.
+// sortCandidates sorts the interned candidates by increasing utility, or keeps the record's order if the learner finds utilities.
 func (dec *decider) sortCandidates(l *learner) {
+	n := len(dec.numbers)
+	dec.order = slices.Grow(dec.order[:0], n)[:n]
+	dec.candidates = slices.Grow(dec.candidates[:0], n)[:n]
 	if !l.cfg.FindsUtilities {
 		policy.SortByUtility(dec.order, dec.utilities, dec.names, &dec.work)
-		return
+	} else {
+		for k := range dec.order {
+			dec.order[k] = int32(k)
+		}
 	}
-	for k := range dec.order {
-		dec.order[k] = int32(k)
+	for k, at := range dec.order {
+		dec.candidates[k] = dec.numbers[at]
 	}
-}
-
-// later returns t plus by, at most the latest time that a record can hold.
-func later(t event.Millis, by int64) event.Millis {
-	return min(t, event.MaxTime-min(by, event.MaxTime)) + min(by, event.MaxTime)
 }
 
 // internCandidates numbers the candidates in the order of the record, so that a replay gives new items the same numbers.
@@ -238,14 +232,12 @@ func (dec *decider) adopt(l *learner, e *entry, r *event.Ranking, imp *event.Imp
 	l.carried(dec.process, e.began, e.payoffDeadline)
 	l.meet(e.items, e.began)
 	if ordered {
-		n := len(r.Items)
-		dec.order = slices.Grow(dec.order[:0], n)[:n]
-		policy.SortByUtility(dec.order, dec.utilities, dec.names, &dec.work)
+		dec.sortCandidates(l)
 		if clear(dec.rankOf); dec.rankOf == nil {
-			dec.rankOf = make(map[policy.Item]int32, n)
+			dec.rankOf = make(map[policy.Item]int32, len(r.Items))
 		}
-		for rank, at := range dec.order {
-			dec.rankOf[dec.numbers[at]] = int32(rank)
+		for rank, i := range dec.candidates {
+			dec.rankOf[i] = int32(rank)
 		}
 		for _, i := range e.items {
 			d.Order = append(d.Order, dec.rankOf[i])
@@ -279,34 +271,21 @@ func permutes(items [][]byte, candidates []event.Candidate) bool {
 	return true
 }
 
-// about returns the context of the impression, with candidates in the order of dec.order; nil if the learner uses items alone.
-// Its deadlines are counted from began.
+// about returns the context of the impression, with candidates in the order of dec.order; nil if the learner uses items alone. Its deadlines
+// are counted from began.
 func (dec *decider) about(l *learner, began event.Millis) *policy.Context {
-	c := l.cfg.Context
-	if c == nil {
+	if l.cfg.Context == nil {
 		return nil
 	}
-	dec.context.X = dec.context.X[:0]
-	segment, user := c.split(dec.reading.User)
-	for _, at := range dec.order {
-		dec.context.X = c.space.Vector(dec.context.X, user, dec.reading.item(int(at), len(dec.order)))
-	}
-	dec.context.Segment, dec.context.At = c.space.At(segment, began), began
+	l.cfg.Context.Fill(&dec.context, &dec.reading, dec.order, began)
 	return &dec.context
 }
 
-// adoptContext takes the context of an adopted impression from its record. Validation of the day does not apply: missing numbers count as
-// the middle of their range. An entry whose record has no fitting context has none.
+// adoptContext takes the context of an adopted impression from its record. An entry whose record has no fitting context has none.
 func (dec *decider) adoptContext(l *learner, e *entry, imp *event.Impression) {
-	if l.cfg.Context == nil || !l.delay.Needs().Context {
+	if l.cfg.Context == nil || !l.delay.Needs().Context || !dec.readLeniently(l, imp, dec.numbers) {
 		return
 	}
-	lenient := *l.cfg.Context
-	lenient.missingZero = true
-	if f := lenient.Read(&dec.reading, imp, l.name); f != nil {
-		return
-	}
-	lenient.Categorise(l.delay, &dec.reading, imp, dec.numbers)
 	at := make(map[policy.Item]int, len(dec.numbers))
 	for k, i := range dec.numbers {
 		at[i] = k
@@ -315,4 +294,47 @@ func (dec *decider) adoptContext(l *learner, e *entry, imp *event.Impression) {
 	for _, i := range e.items {
 		e.addContext(&dec.reading, at[i], len(dec.numbers))
 	}
+}
+
+// readLeniently reads the context of an impression, given the learner's numbers of the candidates. Validation of the day does not apply:
+// missing numbers count as the middle of their range. It returns false if no context fits.
+func (dec *decider) readLeniently(l *learner, imp *event.Impression, numbers []policy.Item) bool {
+	lenient := *l.cfg.Context
+	lenient.missingZero = true
+	if lenient.Read(&dec.reading, imp, l.name) != nil {
+		return false
+	}
+	lenient.Categorise(l.delay, &dec.reading, imp, numbers)
+	return true
+}
+
+type shadows struct {
+	decided []event.Shadow
+	place   []int32 // by candidate: its position in the ranking
+}
+
+// shadow lets shadows decide, each on its share of impressions, and returns their part of the ranking.
+func (dec *decider) shadow(g *assignment, about *policy.Context, offset int64) []event.Shadow {
+	if g.trial == nil || len(g.trial.shadows) == 0 {
+		return nil
+	}
+	s, shown := &dec.shadows, dec.decision.Order
+	s.decided, s.place = s.decided[:0], slices.Grow(s.place[:0], len(shown))[:len(shown)]
+	for at, k := range shown {
+		s.place[k] = int32(at)
+	}
+	for i := range g.trial.shadows {
+		x := &g.trial.shadows[i]
+		seed := x.learner.cfg.Seed
+		if u := policy.DecisionKey(^seed, dec.cfg.Salt, x.Name, dec.cfg.Partition, offset); float64(uint64(u)>>11)/(1<<53) >= x.Share {
+			continue
+		}
+		key := policy.DecisionKey(seed, dec.cfg.Salt, x.Name, dec.cfg.Partition, offset)
+		g.trial.knowing().delay.(delay.Readable).DecideBy(x.Policy, dec.candidates, about, key, &x.decision)
+		for at, k := range x.decision.Order {
+			x.decision.Order[at] = s.place[k]
+		}
+		s.decided = append(s.decided, event.Shadow{Name: x.Name, Order: x.decision.Order})
+	}
+	return s.decided
 }

@@ -23,12 +23,6 @@ type Entries struct {
 	found    []uint32 // scratch: pages
 }
 
-// Found is the result of a look-up: the stored value and its page. The zero value means that nothing is stored.
-type Found struct {
-	Page  uint32
-	Value []byte
-}
-
 type current struct {
 	id      state.ID
 	key     []byte // the id's text; nil during the expiry walk, which has ids only
@@ -39,6 +33,12 @@ type current struct {
 	entry
 	changed bool
 	encoded []byte // scratch
+}
+
+func newEntries(time *eventTime, hashKey uint64) Entries {
+	x := Entries{time: time, hashKey: hashKey, segments: newSegments(), expiry: newExpiry()}
+	x.cur.entry.reset()
+	return x
 }
 
 // hash returns the keyed 64-bit hash of an id. Its key stays in the process: a sender with the key could choose ids that collide. The salt

@@ -51,28 +51,44 @@ type entry struct {
 	ranks                []int32       // utility ranks (0 is the lowest) by position shown; empty if not needed or not known
 	expected             []int64       // expected payoffs (event.Millionths) by position shown, or of the selected item only
 	undecided            []int32       // ascending: ranks whose item was not certain to be above the one before
-	context              []int8        // in steps: the user's, then each item's by position shown, or the selected item's only
-	ofUser               int           // the number of the user's steps
-	hasContext           bool          // true also for a context without numbers
-	arm                  int32         // number in the table of arms; noArm: not a unit of an experiment
-	group                int32         // of users, in an experiment by user
-	period               int64         // in which it began, likewise
-	selected             int32         // position in items, -1: none yet
-	ordered              bool          // after a selection: the order of utilities was known and certain
-	favourite            bool          // and its first item was selected
+	keptContext
+	unit
+	selected  int32 // position in items, -1: none yet
+	ordered   bool  // after a selection: the order of utilities was known and certain
+	favourite bool  // and its first item was selected
 
 	// Of a tombstone.
 	forgetAt    event.Millis // it is dropped when the watermark is past this time, the end of its bucket
 	wasSelected bool
 	paidOnce    bool // its payoff ended it: a further payoff is a duplicate, else it is late
 
-	// The sum of payoffs so far, if the learner adds them up.
+	partialSum
+	parked []parkedRecord // in the order of arrival
+}
+
+// keptContext is the context of an impression.
+type keptContext struct {
+	context    []int8 // in steps: the user's, then each item's by position shown, or the selected item's only
+	ofUser     int    // the number of the user's steps
+	hasContext bool   // true also for a context without numbers
+}
+
+// unit is the part of an impression in an experiment.
+type unit struct {
+	arm    int32 // number in the table of arms; noArm: not a unit of an experiment
+	group  int32 // of users, in an experiment by user
+	period int64 // in which it began, likewise
+}
+
+// noArm marks an entry that is not a unit of an experiment.
+const noArm int32 = -1
+
+// partialSum is the sum of payoffs so far, if the learner adds them up.
+type partialSum struct {
 	sum     float64 // raw units
 	count   int64   // payoffs in sum
 	events  []uint64
 	inParts bool // sum was fed to the learner
-
-	parked []parkedRecord // in the order of arrival
 }
 
 // parkedRecord is a selection or payoff that waits for its impression or selection. Its key is the entry's id.
@@ -91,9 +107,9 @@ type parkedRecord struct {
 func (e *entry) reset() {
 	e.forget()
 	clear(e.parked)
-	*e = entry{arm: noArm, instance: -1, selected: -1, offset: unknownOffset, bucket: noBucket, items: e.items, propensities: e.propensities,
-		ranks: e.ranks, expected: e.expected, undecided: e.undecided, events: e.events, parked: e.parked[:0],
-		context: e.context}
+	e.parked = e.parked[:0]
+	e.kind, e.bucket, e.learner = nothing, noBucket, 0
+	e.forgetAt, e.wasSelected, e.paidOnce = 0, false, false
 }
 
 // forget drops the fields that only a pending impression needs.

@@ -39,3 +39,8 @@ func (t *eventTime) raise(w event.Millis) bool {
 	t.watermark = w
 	return true
 }
+
+// later returns t plus by, at most the latest time that a record can hold.
+func later(t event.Millis, by int64) event.Millis {
+	return min(t, event.MaxTime-min(by, event.MaxTime)) + min(by, event.MaxTime)
+}

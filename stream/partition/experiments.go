@@ -3,10 +3,10 @@ package partition
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"unicode"
 
+	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/experiment"
@@ -28,6 +28,19 @@ type ExperimentConfig struct {
 	Shared   bool
 	Policies []policy.Policy
 	Shadows  []ShadowConfig // decide by the control's statistics
+}
+
+// ShadowConfig is a learner that ranks as an arm would, and is not shown.
+type ShadowConfig struct {
+	Name   string // of a learner
+	Share  float64
+	Policy policy.Policy
+}
+
+type shadow struct {
+	*ShadowConfig
+	learner  *learner
+	decision delay.Decision
 }
 
 // ExperimentVerdict is a guard's decision about an arm.
@@ -54,11 +67,8 @@ type trials struct {
 type trial struct {
 	*ExperimentConfig
 	arms    []trialArm // as in Experiment.Arms
-	horizon event.Millis
-	since   event.Millis // units that began earlier are not counted: this run was not known here
-	idle    bool         // a later run has begun: arms are assigned, and nothing is counted
-	changed bool         // the run's beginning changed since the last seal
-	longest int          // length of the longest arm's name
+	changed bool       // the run's beginning changed since the last seal
+	longest int        // length of the longest arm's name
 	shadows []shadow
 	// longestShadows is the length of all shadows' names together.
 	longestShadows int
@@ -75,14 +85,6 @@ type trialArm struct {
 	fallback int64 // impressions assigned to it and ranked by another arm
 }
 
-type verdictOf struct {
-	tripped      bool
-	said         bool // a ranking of this partition carries it
-	changed      bool // since the last seal
-	units        int64
-	lower, upper float64
-}
-
 type assignment struct {
 	trial   *trial // nil: none
 	outside *trial // the experiment that leaves the impression out, because it names no user
@@ -93,24 +95,23 @@ type assignment struct {
 	unit    []byte // group and period as text, in an experiment by user
 }
 
-func newTrials(cfg *Config, learners map[string]*learner) (t trials, err error) {
-	t = trials{partition: cfg.Partition, partitions: cfg.Partitions, byName: make(map[string]*trial), published: &pool{}}
-	if t.arms.byID = make(map[armID]int32); cfg.Pooled != nil {
-		t.published = &cfg.Pooled.trials
-	}
-	for i := range cfg.Experiments {
-		c := &cfg.Experiments[i]
+func newTrials(all []ExperimentConfig, learners map[string]*learner, partition, partitions int32, published *pool) (t trials, err error) {
+	t = trials{partition: partition, partitions: partitions, byName: make(map[string]*trial), published: published}
+	t.arms.byID = make(map[armID]int32)
+	for i := range all {
+		c := &all[i]
 		x := &trial{ExperimentConfig: c}
 		if learners[c.Name] == nil || t.byName[c.Name] != nil {
 			return t, fmt.Errorf("%w: experiment %q: there is no such learner, or it comes twice", errConfig, c.Name)
 		}
+		var horizon event.Millis
 		for _, a := range c.Arms {
 			l := learners[a.Name]
 			if l == nil {
 				return t, fmt.Errorf("%w: experiment %q: arm %q is no learner", errConfig, c.Name, a.Name)
 			}
 			x.arms = append(x.arms, trialArm{learner: l})
-			x.horizon, x.longest = l.cfg.PayoffHorizon, max(x.longest, len(a.Name))
+			horizon, x.longest = l.cfg.PayoffHorizon, max(x.longest, len(a.Name))
 		}
 		if c.To != "" && c.Index(c.To) < 0 {
 			return t, fmt.Errorf("%w: experiment %q: %q is none of its arms", errConfig, c.Name, c.To)
@@ -118,16 +119,18 @@ func newTrials(cfg *Config, learners map[string]*learner) (t trials, err error) 
 		if err := x.readers(learners); err != nil {
 			return t, fmt.Errorf("%w: experiment %q: arms or shadows cannot decide by its control's statistics", err, c.Name)
 		}
-		x.sums = newTrialSums(x)
+		x.sums = newTrialSums(c.Experiment, horizon)
 		t.all, t.byName[c.Name] = append(t.all, x), x
-		learners[c.Name].trial = x
 	}
 	return t, nil
 }
 
 // give returns the learner that ranks an impression: an arm of its learner's experiment, the control outside of it, or the learner itself.
 func (t *trials) give(l *learner, imp *event.Impression, began event.Millis) (by *learner, g assignment) {
-	x := l.trial
+	if len(t.all) == 0 {
+		return l, g
+	}
+	x := t.byName[l.name]
 	if x == nil {
 		return l, g
 	}
@@ -191,7 +194,7 @@ func (g *assignment) enrol(e *entry) {
 		return
 	}
 	e.arm, e.group, e.period = g.trial.arms[g.arm].number, g.group, g.period
-	g.trial.count(g.arm, e, experiment.Unit)
+	g.trial.sums.count(g.arm, e, experiment.Unit)
 }
 
 // enrolAdopted makes an entry the unit that the log says.
@@ -201,7 +204,7 @@ func (t *trials) enrolAdopted(e *entry, r *event.Ranking) {
 		return
 	}
 	x := t.byName[a.Experiment]
-	if v := &r.Decision.Verdict; v.Arm != "" && x != nil && x.Run == v.Run && !x.idle {
+	if v := &r.Decision.Verdict; v.Arm != "" && x != nil && x.Run == v.Run && !x.sums.idle {
 		if k := x.Index(v.Arm); k >= 0 {
 			of := &x.arms[k].verdict
 			of.take(&verdictOf{units: v.Units, lower: v.Lower, upper: v.Upper})
@@ -223,15 +226,7 @@ func (t *trials) enrolAdopted(e *entry, r *event.Ranking) {
 	}
 	e.arm = t.arms.number(armID{a.Experiment, a.Run, a.Arm})
 	if x, k := t.unitOf(e); x != nil {
-		x.count(k, e, experiment.Unit)
-	}
-}
-
-// take copies a verdict, unless there is one already.
-func (v *verdictOf) take(o *verdictOf) {
-	if !v.tripped {
-		*v = *o
-		v.tripped, v.said, v.changed = true, false, true
+		x.sums.count(k, e, experiment.Unit)
 	}
 }
 
@@ -241,7 +236,7 @@ func (t *trials) unitOf(e *entry) (x *trial, arm int) {
 	}
 	id := &t.arms.all[e.arm]
 	x = t.byName[id.experiment]
-	if x == nil || x.idle || x.Run != id.run {
+	if x == nil || x.sums.idle || x.Run != id.run {
 		return nil, 0
 	}
 	if arm = x.Index(id.arm); arm < 0 {
@@ -258,13 +253,13 @@ func (t *trials) ended(e *entry, l *learner, worth float64) {
 	case l.gone:
 		t.leaveOut(e)
 	default:
-		x.count(arm, e, experiment.Of(worth))
+		x.sums.count(arm, e, experiment.Of(worth))
 	}
 }
 
 func (t *trials) leaveOut(e *entry) {
 	if x, arm := t.unitOf(e); x != nil {
-		x.count(arm, e, experiment.Counts{N: -1})
+		x.sums.count(arm, e, experiment.Counts{N: -1})
 	}
 	e.arm = noArm
 }
@@ -283,88 +278,115 @@ func (t *trials) worthUnpaid(e *entry, l *learner) float64 {
 	return r
 }
 
-// ExperimentStatus is an experiment's status for people and metrics.
-type ExperimentStatus struct {
-	Name, Control string
-	Run           int32
-	Arms          []ArmStatus
-	Outside       int64 // impressions without a user, since the state was loaded
-	// Decides is true in the partition that compares the totals of all partitions and runs the guard.
-	Decides bool
-	// Walked is the time up to which deadlines are counted.
-	Walked event.Millis
-}
-
-// ArmStatus is an arm's status.
-type ArmStatus struct {
-	Name             string
-	Ranked, Fallback int64 // impressions since the state was loaded
-	Tripped          bool  // out of service
-	// Lift compares with the control over all partitions; for an arm out of service, when it was taken out. The control has none. Mean is
-	// the mean payoff of its units, in payoff ranges.
-	Lift  experiment.Lift
-	Units int64
-	Mean  float64
-}
-
-// status returns the status of the experiments, in the order of the configuration, if the walk has closed all buckets below floor.
-func (t *trials) status(floor int64) (all []ExperimentStatus) {
-	for _, x := range t.all {
-		s := ExperimentStatus{Name: x.Name, Control: x.Control, Run: x.Run, Outside: x.outside, Decides: t.partition == deciding && !x.idle,
-			Walked: x.walked(floor)}
-		totals := x.sums.all()
-		for k := range x.arms {
-			a := &x.arms[k]
-			st := ArmStatus{Name: a.learner.name, Ranked: a.ranked, Fallback: a.fallback, Tripped: a.verdict.tripped, Units: totals[k].N,
-				Mean: totals[k].Mean()}
-			if k != x.ControlArm() && s.Decides {
-				st.Lift = x.Lift(k, totals)
-			}
-			if v := &a.verdict; v.tripped {
-				st.Lift.Units, st.Lift.Lower, st.Lift.Upper, st.Lift.Verdict = v.units, v.lower, v.upper, experiment.Worse
-				st.Lift.Estimate = (v.lower + v.upper) / 2
-			}
-			s.Arms = append(s.Arms, st)
-		}
-		all = append(all, s)
-	}
-	return all
-}
-
-type armID struct {
-	experiment string
-	run        int32
-	arm        string
-}
-
-// armTable numbers arms for entries. A number is never reused.
-type armTable struct {
-	all     []armID
-	byID    map[armID]int32
-	changed bool
-}
-
-// number returns an arm's number, a new one if it has none.
-func (t *armTable) number(id armID) int32 {
-	n, ok := t.byID[id]
-	if !ok {
-		n = int32(len(t.all))
-		t.all, t.byID[id], t.changed = append(t.all, id), n, true
-	}
-	return n
-}
-
-// noArm marks an entry that is not a unit of an experiment.
-const noArm int32 = -1
-
 // deciding is the number of the partition that runs the guards.
 const deciding int32 = 0
 
-func ascending[V any](of map[int64]V) []int64 {
-	keys := make([]int64, 0, len(of))
-	for k := range of {
-		keys = append(keys, k)
+// readers sets up the policies that use the control's statistics: arms under shared learning, and shadows.
+func (x *trial) readers(learners map[string]*learner) error {
+	for i := range x.Shadows {
+		c := &x.Shadows[i]
+		l := learners[c.Name]
+		if l == nil {
+			return errConfig
+		}
+		x.shadows, x.longestShadows = append(x.shadows, shadow{ShadowConfig: c, learner: l}), x.longestShadows+len(c.Name)
 	}
-	slices.Sort(keys)
-	return keys
+	if len(x.Shadows) == 0 && !x.Shared {
+		return nil
+	}
+	if _, ok := x.knowing().delay.(delay.Readable); !ok || x.Shared && len(x.Policies) != len(x.arms) {
+		return errConfig
+	}
+	return nil
+}
+
+// knowing returns the learner whose statistics the arms share: the control.
+func (x *trial) knowing() *learner { return x.arms[x.ControlArm()].learner }
+
+// stateOf returns the learner that is fed the outcome of an adopted decision; nil if it is not known here.
+func (t *trials) stateOf(r *event.Ranking, learners map[string]*learner) *learner {
+	a := &r.Decision.Assignment
+	if x := t.byName[a.Experiment]; x != nil && x.Shared && x.Run == a.Run && x.Index(string(r.Learner)) >= 0 {
+		return x.knowing()
+	}
+	return learners[string(r.Learner)]
+}
+
+// decideAs decides with the statistics of l and, under shared learning, the policy of the arm that ranks.
+func (g *assignment) decideAs(l *learner, candidates []policy.Item, about *policy.Context, key policy.Key, d *delay.Decision) {
+	if x := g.trial; x != nil && x.Shared {
+		l.delay.(delay.Readable).DecideBy(x.Policies[g.served], candidates, about, key, d)
+		return
+	}
+	l.delay.Decide(candidates, about, key, d)
+}
+
+func (g *assignment) ranks(l *learner) *learner {
+	if x := g.trial; x != nil && x.Shared {
+		return x.arms[g.served].learner
+	}
+	return l
+}
+
+// walked closes cohorts and periods once the walk has closed all buckets below floor, and compares arms.
+func (t *trials) walked(floor int64) {
+	for _, x := range t.all {
+		x.sums.closeUp(floor)
+		if t.partition != deciding || x.sums.idle {
+			continue
+		}
+		x.sums.foldPeriods(t.published, t.partition, t.partitions)
+		x.guard()
+	}
+}
+
+func (x *trial) guard() {
+	if !x.Guarded || x.Never() {
+		return
+	}
+	totals := x.sums.all()
+	for k := range x.arms {
+		v := &x.arms[k].verdict
+		if k == x.ControlArm() || v.tripped || totals[k].N == 0 {
+			continue
+		}
+		if l := x.Lift(k, totals); l.Trips(x.Margin) {
+			v.take(&verdictOf{units: l.Units, lower: l.Lower, upper: l.Upper})
+		}
+	}
+}
+
+// takeIn takes in verdicts and totals of folded periods that other partitions have published since the last call; in the deciding
+// partition also their totals by impression.
+func (t *trials) takeIn() {
+	of := t.published
+	if len(t.all) == 0 || t.taken == of.version {
+		return
+	}
+	t.taken = of.version
+	for _, x := range t.all {
+		if x.sums.idle {
+			continue
+		}
+		for _, source := range of.sources() {
+			if source == t.partition {
+				continue
+			}
+			for k := range x.arms {
+				if v, ok := of.verdict(source, x.Experiment, x.arms[k].learner.name); ok {
+					x.arms[k].verdict.take(&v)
+				}
+			}
+		}
+		x.sums.takeFoldedOf(of)
+		if t.partition != deciding {
+			continue
+		}
+		clear(x.sums.others)
+		for _, source := range of.sources() {
+			if source != t.partition && !x.ByUser {
+				x.sums.others.Add(of.totals(source, x.Experiment))
+			}
+		}
+	}
 }

@@ -1,15 +1,6 @@
 package partition
 
-import (
-	"github.com/ranker-worker/ranker-worker/state"
-	"github.com/ranker-worker/ranker-worker/stream/event"
-)
-
-// noBucket and noPage stand for ids under which nothing is stored.
-const (
-	noBucket int64  = -1
-	noPage   uint32 = 0
-)
+import "github.com/ranker-worker/ranker-worker/stream/event"
 
 // expiry holds the progress of the expiry walk over buckets, and the changes that it waits for.
 //
@@ -124,36 +115,4 @@ func (x *expiry) forget(segment uint64) {
 			delete(x.touched, b)
 		}
 	}
-}
-
-// Walked closes the buckets up to one that DueUpTo returned. The store must hold nothing in them, as asked after DueSegment was stored.
-func (m *Machine) Walked(bucket int64) {
-	before := m.expiry.floor
-	m.expiry.walked(bucket)
-	if len(m.trials.all) > 0 { // else nothing depends on it
-		m.follow()
-		m.seen.walked(m.expiry.floor - before)
-	}
-	m.trials.walked(m.expiry.floor)
-}
-
-// Expire processes the due ends of an entry of the walk, and moves it to the bucket of its next deadline.
-func (m *Machine) Expire(e state.Entry, _ event.Millis, _ *Output) error {
-	m.stepping = stepping{}
-	if err := m.join.open(e.ID, nil, Found{Page: e.Page, Value: e.Value}); err != nil {
-		return err
-	}
-	c := &m.cur
-	if s := c.slot; s != nil && (s.page != e.Page || s.deleted) { // it has left that page since
-		m.expiry.met(s.segment)
-		return nil
-	}
-	if c.kind == pending && m.time.watermark > c.nextDeadline() {
-		m.noteActed(m.prepare())
-	}
-	m.join.settle()
-	m.noteDue()
-	c.changed = true // if nothing else changes, its bucket does
-	m.save(true)
-	return nil
 }

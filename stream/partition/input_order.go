@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
@@ -150,27 +151,6 @@ func (s *inputOrder) load(stored []byte) error {
 	return d.end()
 }
 
-// InputStepKind is the kind of an InputStep.
-type InputStepKind uint8
-
-const (
-	StepTake      InputStepKind = iota // N records of Topic were stepped
-	StepWatermark                      // the watermark rose by By milliseconds
-	StepRead                           // all records below Offsets were stepped, and event time is at Watermark
-)
-
-// InputStep is one step, or a run of equal ones.
-type InputStep struct {
-	Kind  InputStepKind
-	Topic event.Topic
-	N     int64
-	// Crowded marks a single record that found no room to be parked. Timed marks one whose effective time was the watermark plus By.
-	Crowded, Timed bool
-	By             int64
-	Offsets        [event.Inputs]int64
-	Watermark      event.Millis
-}
-
 // reached returns the watermark after a step.
 func (s *InputStep) reached(watermark event.Millis) event.Millis {
 	switch s.Kind {
@@ -260,4 +240,22 @@ func (d *inputOrderReader) end() error {
 		return fmt.Errorf("%w: they end before the record that they speak of", ErrSteps)
 	}
 	return nil
+}
+
+func (s *inputOrder) recorded(number int64) {
+	s.orders = number
+	s.restart()
+}
+
+// restart begins the steps behind a record that carries those so far.
+func (s *inputOrder) restart() {
+	s.from, s.tokens, s.run, s.changed = s.watermark, s.tokens[:0], -1, true
+}
+
+func (s *inputOrder) loadOrders(value []byte) (err error) {
+	s.orders, err = strconv.ParseInt(string(value), 10, 64)
+	if err == nil && s.orders < 0 {
+		err = strconv.ErrRange
+	}
+	return err
 }

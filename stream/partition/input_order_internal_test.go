@@ -75,11 +75,11 @@ func single(steps []InputStep) (all []InputStep) {
 // TestOrder_KeepsStepsSmall: however many records no ranking follows, order records carry their order, each from where the one before
 // ended, and little is left to be stored.
 func TestOrder_KeepsStepsSmall(t *testing.T) {
-	m := &Machine{cfg: Config{Group: "g", Partition: 3, MaxRankingBytes: 1 << 20}}
-	m.steps.run = -1
+	clock := newEventTime()
+	m := Log{cfg: &Config{Group: "g", Partition: 3, MaxRankingBytes: 1 << 20}, time: &clock, steps: inputOrder{run: -1}}
 	var out Output
 	for i := range int64(100_000) {
-		m.time.watermark = i
+		clock.watermark = i
 		m.steps.at(i)
 		m.steps.took(&Record{Topic: event.Payoffs, Offset: i})
 		if m.OwesOrder() {

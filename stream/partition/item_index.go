@@ -10,6 +10,7 @@ import (
 	"github.com/valyala/fastjson"
 
 	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
@@ -275,4 +276,55 @@ func float(v *fastjson.Value) (float64, error) {
 		return 0, errNumber
 	}
 	return strconv.ParseFloat(string(v.MarshalTo(nil)), 64)
+}
+
+// carry keeps an item, given by its process-wide number, up to a period.
+func (c *itemIndex) carry(process int32, until uint32) {
+	if o := c.ours.Get(process); o.next > 0 && o.until < until {
+		c.ours.At(process).until = until
+		c.changes.Note(o.next-1, itemNamed)
+	}
+}
+
+func (c *itemIndex) untilOf(i policy.Item) event.Millis {
+	return c.retention.until(c.ours.Get(c.inProcess(i)).until)
+}
+
+// due appends the first items that are due at a watermark, by ascending number.
+func (c *itemIndex) due(watermark event.Millis, dst []policy.Item) []policy.Item {
+	r := &c.retention
+	past := r.over(watermark)
+	if past < r.stored || past == r.past && r.swept {
+		return dst
+	}
+	if past > r.past {
+		r.past, r.swept, r.cursor = past, false, 0
+	}
+	for i := range c.from(r.cursor) {
+		if c.ours.Get(c.inProcess(i)).until > past {
+			continue
+		}
+		if len(dst) == endedAtOnce {
+			r.cursor = i
+			return dst
+		}
+		dst = append(dst, i)
+	}
+	r.swept = true
+	return dst
+}
+
+// mentions gives rows to the items that a published field names: other partitions know items by their rows.
+func (c *itemIndex) mentions(field []byte) {
+	for i := range numbersIn(field) {
+		c.addRow(i)
+	}
+}
+
+func (c *itemIndex) loadCount(f state.Field) (err error) {
+	if string(f.Field) != catalogueItems {
+		return fmt.Errorf("the catalogue has no field %q", f.Field)
+	}
+	c.stored, err = parseCount(f.Value)
+	return err
 }

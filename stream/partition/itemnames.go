@@ -9,12 +9,15 @@ import (
 	"strconv"
 
 	"github.com/ranker-worker/ranker-worker/policy"
-	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
 // Items are stored by name, many in a field, since nothing else is known of most items of a large catalogue. Items with a selection or
 // other statistics also have a row in the items hash, with number and sums. Other partitions read the rows and the number of items.
+
+// ItemsHash holds, behind the learner's name and a colon, numbers and sums of items by name, for items with statistics. NamesHash has all
+// items.
+const ItemsHash = "items"
 
 // NamesHash holds, behind the learner's name and a colon, the names of all items: field "<page>" those of the numbers from page·namesInPage
 // on.
@@ -25,6 +28,11 @@ const (
 	CatalogueHash  = "catalogue"
 	catalogueItems = "items"
 )
+
+// missedHash holds, behind the learner's name and a colon, the impressions of an unconfigured learner that ended without a payoff. Its field
+// is the impression's offset, or a substitute (refOf). Its value is a part of the entry. The learner is fed it once it is configured again:
+// else a selection in flight, or an instance of BOLD, would wait for ever.
+const missedHash = "missed"
 
 // namesInPage is the number of items in a page: a trade-off between the cost of a field and the cost of a change.
 const namesInPage = 64
@@ -102,38 +110,6 @@ func parseNames(dst []namedItem, field, value []byte) ([]namedItem, error) {
 	return dst, nil
 }
 
-// Rows returns a row of ItemsHash for each item in a learner's stored fields: its own, or an empty one for an item known by name only.
-// Unreadable names are left out, and err says why.
-func Rows(learner string, fields []state.Field) (rows []state.Field, err error) {
-	own := map[string]bool{}
-	for _, f := range fields {
-		if f.Hash == learner+":"+ItemsHash {
-			own[string(f.Field)] = true
-			rows = append(rows, f)
-		}
-	}
-	for _, f := range fields {
-		if f.Hash != learner+":"+NamesHash {
-			continue
-		}
-		items, wrong := parseNames(nil, f.Field, f.Value)
-		err = errors.Join(err, wrong)
-		for _, it := range items {
-			if !own[string(it.name)] {
-				rows = append(rows, state.Field{Hash: learner + ":" + ItemsHash, Field: it.name, Value: appendItem(nil, it.number, policy.Sums{}, it.until)})
-			}
-		}
-	}
-	return rows, err
-}
-
-// mentions gives rows to the items that a published field names: other partitions know items by their rows.
-func (c *itemIndex) mentions(field []byte) {
-	for i := range numbersIn(field) {
-		c.addRow(i)
-	}
-}
-
 // freshNames holds the names of items that are new since the last seal, by number, so that the seal need not look each up in the process's
 // table.
 type freshNames struct {
@@ -187,14 +163,6 @@ func numbersIn(field []byte) iter.Seq[policy.Item] {
 			}
 		}
 	}
-}
-
-func (c *itemIndex) loadCount(f state.Field) (err error) {
-	if string(f.Field) != catalogueItems {
-		return fmt.Errorf("the catalogue has no field %q", f.Field)
-	}
-	c.stored, err = parseCount(f.Value)
-	return err
 }
 
 func parseCount(value []byte) (int, error) {

@@ -13,17 +13,34 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// verdict is the outcome of a selection or a payoff.
-type verdict uint8
+// stepping holds facts about the record being stepped, besides its outcome.
+type stepping struct {
+	effective event.Millis
+	timed     bool  // the record's own time is not believed
+	crowded   bool  // there is no room to park it
+	due       bool  // the impression under its id ended, because a deadline was past
+	dueAt     int64 // offset of that impression
+	ranked    bool
+}
 
-const (
-	refused   verdict = iota // becomes a dead letter
-	taken                    // joined, or applied
-	duplicate                // the impression had one before
-	late                     // past the impression's deadline
-	parked                   // waits for its impression or its selection
-	orphan                   // waited in vain, or found no room to wait
-)
+// timeOf returns a record's effective time: its event time, at most Kafka's timestamp. A time too far ahead counts as now, or as at its
+// first step.
+func (s *stepping) timeOf(in *Input, t event.Millis, hasTime bool, watermark event.Millis) event.Millis {
+	e := in.Record.Timestamp
+	if hasTime {
+		e = min(e, t)
+	}
+	switch {
+	case in.Decided != nil:
+		e = in.Decided.Time
+	case in.Again != nil && in.Again.Timed:
+		e, s.timed = watermark+in.Again.By, true
+	case in.Again == nil && e > max(in.Now, in.Latest):
+		e, s.timed = in.Now, true
+	}
+	s.effective = e
+	return e
+}
 
 // joiner joins selections and payoffs with pending impressions, parks those that come too early, feeds learners, and ends impressions. It
 // works on the current entry, which open makes.
@@ -108,26 +125,6 @@ func (j *joiner) begin(l *learner, d *event.Decision) *entry {
 	j.count(impressionsPending, 1)
 	l.ledger.add(impressionsRead, 1)
 	return e
-}
-
-// step steps a selection or a payoff that has been decoded.
-func (j *joiner) step(in *Input, effective event.Millis, out *Output) error {
-	rec := in.Record
-	err := j.openKey(in)
-	if err != nil {
-		return err
-	}
-	defer j.save(false)
-	j.settle()
-	v, faulty := j.judge(rec.Topic, effective)
-	if err := j.mayConclude(in, effective, v); err != nil {
-		return err // due ends have been processed
-	}
-	j.conclude(rec, effective, v, faulty, out)
-	if v == taken && rec.Topic == event.Selections {
-		err = j.retry(event.Payoffs, out)
-	}
-	return err
 }
 
 // mayConclude returns a Wait if the verdict on a new record must not be carried out yet. A record to be parked without room waits in its
@@ -221,32 +218,23 @@ func (j *joiner) retryAll(out *Output) error {
 }
 
 // retry steps the parked records of one topic as if they were read now. Those that must wait longer stay.
-func (j *joiner) retry(t event.Topic, out *Output) error {
+func (j *joiner) retry(t event.Topic, out *Output) (err error) {
 	e := &j.cur.entry
-	kept := 0
-	for i := range e.parked {
-		p := e.parked[i]
-		if p.topic != t {
-			e.parked[kept] = p
-			kept++
-			continue
+	e.parked = slices.DeleteFunc(e.parked, func(p parkedRecord) bool {
+		if p.topic != t || err != nil {
+			return false
 		}
-		v, f, err := j.rejudge(&p)
-		if err != nil {
-			return err
-		}
-		if v == parked {
-			e.parked[kept] = p
-			kept++
-			continue
+		var v verdict
+		var f *event.Fault
+		if v, f, err = j.rejudge(&p); err != nil || v == parked {
+			return false
 		}
 		j.unpark(&p)
 		rec := Record{Topic: p.topic, Offset: p.offset, Timestamp: p.timestamp, Key: j.cur.key, Value: p.value}
 		j.conclude(&rec, p.effective, v, f, out)
-	}
-	clear(e.parked[kept:])
-	e.parked = e.parked[:kept]
-	return nil
+		return true
+	})
+	return err
 }
 
 func (j *joiner) rejudge(p *parkedRecord) (verdict, *event.Fault, error) {
@@ -494,7 +482,7 @@ func (j *joiner) endPaid(l *learner, how outcome, r float64, at event.Millis) {
 	} else {
 		l.delay.(delay.ItemRemoving).PaidForgotten(fb)
 	}
-	l.observer.paid(l, &j.cur.entry, fb.Item, known, how, r)
+	l.observer.paid(&j.cur.entry, fb.Item, known, how, r)
 	j.segments.loose += eventWeight
 	j.end(how, r)
 }

@@ -1,26 +1,21 @@
 package partition
 
 import (
-	"fmt"
-	"math"
-	"strconv"
+	"bytes"
+	"slices"
 	"strings"
-
-	"github.com/valyala/fastjson"
 
 	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
 // learner is a learner of the partition: configured, or only remembered because entries name its number.
 type learner struct {
-	name        string
-	number      int32
-	fingerprint string
-	changed     bool // its line in the learner table must be written
-	ledger      ledger
-	stored      storedItems
-	gone        bool // stored, but not configured any more: without items and delay.Learner
+	storedLearner
+	changed bool // its line in the learner table must be written
+	gone    bool // stored, but not configured any more: without items and delay.Learner
 
 	cfg       *LearnerConfig
 	delay     delay.Learner
@@ -34,7 +29,6 @@ type learner struct {
 	hashes    map[string]ownHash
 
 	observer observer
-	trial    *trial // the experiment on impressions that name it; nil: none
 
 	pooled []delay.Pooled
 }
@@ -45,12 +39,6 @@ type ownHash struct {
 	publish bool   // other partitions read its fields
 	byItem  bool   // its fields' names begin with item numbers
 }
-
-const learnerPrefix = "learner." // of the learner table's fields in the hash "meta"
-
-// ItemsHash holds, behind the learner's name and a colon, numbers and sums of items by name, for items with statistics. NamesHash has all
-// items.
-const ItemsHash = "items"
 
 // ImportedHash keeps, behind a learner's name and a colon, all statistics imported since the learner began. Field "<hash> <field>" is the
 // value that a learner with imports only would store in that hash's field, with the item numbers of its own items. Package checker starts
@@ -73,10 +61,10 @@ func isBeforeReset(name string) bool {
 
 func newLearner(cfg *LearnerConfig, names Names) *learner {
 	l := &learner{
-		name: cfg.Name, number: -1, fingerprint: cfg.Fingerprint, cfg: cfg, delay: cfg.New(), items: newCatalogue(names),
+		storedLearner: storedLearner{name: cfg.Name, number: -1, fingerprint: cfg.Fingerprint}, cfg: cfg, delay: cfg.New(), items: newCatalogue(names),
 		itemHash: cfg.Name + ":" + ItemsHash, namesHash: cfg.Name + ":" + NamesHash, hashes: make(map[string]ownHash),
-		observer: observer{looking: sampling{wanted: true}},
 	}
+	l.observer = observer{cfg: cfg, delay: l.delay, items: &l.items, looking: sampling{wanted: true}}
 	l.pooled = l.delay.Pooled()
 	for _, h := range l.delay.Hashes() {
 		l.hashes[h] = ownHash{full: cfg.Name + ":" + h}
@@ -111,86 +99,88 @@ func (l *learner) grow() {
 	}
 }
 
-func appendLearner(dst []byte, l *learner) []byte {
-	dst = append(dst, `{"no":`...)
-	dst = strconv.AppendInt(dst, int64(l.number), 10)
-	dst = append(dst, `,"fingerprint":`...)
-	var a fastjson.Arena
-	dst = a.NewString(l.fingerprint).MarshalTo(dst)
-	dst = append(dst, `,"account":{`...)
-	for c, n := range l.ledger.now {
-		if n == 0 {
-			continue
-		}
-		if dst[len(dst)-1] != '{' {
-			dst = append(dst, ',')
-		}
-		dst = appendCount(dst, countNames[c], n)
+// carried keeps the items of an impression, given by process-wide numbers, that began and can be paid until payoffDeadline.
+func (l *learner) carried(process []int32, began, payoffDeadline event.Millis) {
+	r := &l.items.retention
+	if r.keep == 0 {
+		return
 	}
-	dst = append(dst, '}')
-	if next := l.nextStored(); next > 0 {
-		dst = strconv.AppendInt(append(dst, `,"next":`...), int64(next), 10)
+	until := r.period(max(later(began, r.keep), payoffDeadline))
+	for _, p := range process {
+		l.items.carry(p, until)
 	}
-	if l.stored.keeps {
-		dst = strconv.AppendInt(append(dst, `,"kept":`...), l.stored.kept, 10)
-	}
-	return append(dst, '}')
 }
 
-// nextStored returns the least number of the next new item, if the stored items do not imply it.
-func (l *learner) nextStored() policy.Item {
-	if !l.gone && l.items.len() < int(l.items.next) {
-		l.stored.next = l.items.next
+func (l *learner) endItems(items []policy.Item, g *segments) {
+	f := l.delay.(delay.ItemRemoving) // retention requires it
+	for _, i := range items {
+		g.loose += itemWeight + int64(len(l.items.name(i)))
+		f.Forget(i)
+		l.observer.drops.forget(i)
+		l.items.drop(i)
 	}
-	return l.stored.next
+	f.Count(l.items.len())
+	l.ended += int64(len(items))
+	l.changed = true
 }
 
-func appendCount(dst []byte, name string, n int64) []byte {
-	var a fastjson.Arena
-	dst = append(a.NewString(name).MarshalTo(dst), ':')
-	return strconv.AppendInt(dst, n, 10)
+// keepsSelected reports whether the learner still has an entry's selected item. It is true without a selection.
+func (l *learner) keepsSelected(e *entry) bool {
+	return e.selected < 0 || l.items.has(e.items[e.selected])
 }
 
-func parseLearner(value []byte) (s storedLearner, err error) {
-	v, err := fastjson.ParseBytes(value)
-	if err == nil {
-		var n int64
-		if n, err = integer(v.Get("no")); err == nil && (n < 0 || n > math.MaxInt32) {
-			err = fmt.Errorf("number %d", n)
+// retained returns the retention of loaded items, if there are any, and updates the learner's line.
+func (l *learner) retained(watermark event.Millis, any bool) retention {
+	r := newRetention(l.cfg.ItemRetention)
+	switch {
+	case r.keep == 0:
+		l.changed = l.changed || l.stored.keeps
+		l.stored.keeps, l.stored.kept = false, 0
+	case !l.stored.keeps:
+		l.changed = true
+		l.stored.keeps, l.stored.kept = true, 0
+		if any {
+			l.stored.kept = r.until(r.period(later(watermark, r.keep)))
 		}
-		s.number = int32(n)
 	}
-	if err == nil {
-		s.items, err = parseStoredItems(v)
-	}
-	if err == nil {
-		s.fingerprint = string(v.GetStringBytes("fingerprint"))
-		v.GetObject("account").Visit(func(name []byte, value *fastjson.Value) {
-			var n int64
-			if n, _ = value.Int64(); err == nil {
-				err = s.ledger.load(string(name), strconv.FormatInt(n, 10))
-			}
-		})
-	}
-	if err != nil {
-		return storedLearner{}, fmt.Errorf("partition: learner table %.64q: %w", value, err)
-	}
-	return s, nil
+	r.stored = r.period(l.stored.kept)
+	return r
 }
 
-func parseStoredItems(v *fastjson.Value) (s storedItems, err error) {
-	if next := v.Get("next"); next != nil {
-		n, err := next.Int64()
-		if err != nil || n < 0 || n > math.MaxInt32 {
-			return s, fmt.Errorf("next item number %s", next)
-		}
-		s.next = policy.Item(n)
+func (l *learner) load(items []storedItem, named []namedItem, fields []state.Field, watermark event.Millis) error {
+	r := l.retained(watermark, len(items)+len(named) > 0)
+	if err := l.items.load(items, named, l.stored.next, r); err != nil {
+		return err
 	}
-	if kept := v.Get("kept"); kept != nil {
-		if s.kept, err = kept.Int64(); err != nil || s.kept < 0 {
-			return s, fmt.Errorf("kept until %s", kept)
-		}
-		s.keeps = true
+	l.grow()
+	slices.SortFunc(items, func(a, b storedItem) int { return int(a.number) - int(b.number) })
+	for _, it := range items {
+		l.delay.LoadSums(it.number, it.sums)
 	}
-	return s, nil
+	slices.SortFunc(fields, func(a, b state.Field) int {
+		if c := strings.Compare(a.Hash, b.Hash); c != 0 {
+			return c
+		}
+		return bytes.Compare(a.Field, b.Field)
+	})
+	for _, f := range fields {
+		if err := l.delay.LoadField(f.Hash, f.Field, f.Value); err != nil {
+			return err
+		}
+	}
+	err := l.delay.Loaded()
+	l.observer.countedBefore = l.counting()
+	return err
+}
+
+func (l *learner) counting() Counting {
+	s := l.delay.Status().Silence
+	return Counting{s.Weight, s.Payoffs}
+}
+
+// meet reports to a learner with a context the time at which an impression that carries these items began.
+func (l *learner) meet(items []policy.Item, began event.Millis) {
+	if to, ok := l.delay.(delay.Meeting); ok && l.cfg.Context != nil {
+		to.Meet(items, began)
+	}
 }

@@ -74,14 +74,15 @@ func (t *learnerTable) load(table []storedLearner) error {
 			return fmt.Errorf("partition: learner table: number %d of %q where %d was expected", s.number, s.name, i)
 		}
 		l := t.byName[s.name]
-		if l == nil {
-			l = &learner{name: s.name, fingerprint: s.fingerprint, gone: true}
-		}
-		if l.fingerprint != s.fingerprint && s.fingerprint != "" {
+		switch {
+		case l == nil:
+			l = t.registerUnconfigured(s.name, s.fingerprint)
+		case l.fingerprint != s.fingerprint && s.fingerprint != "":
 			return &UnfitError{Learner: l.name, Configured: l.fingerprint, Stored: fingerprints(table)}
+		default:
+			t.register(l)
 		}
-		t.register(l)
-		l.ledger, l.stored = s.ledger, s.items
+		l.ledger, l.stored = s.ledger, s.stored
 		l.changed = l.fingerprint != s.fingerprint
 	}
 	for _, l := range t.configured {
@@ -100,10 +101,10 @@ func (t *learnerTable) register(l *learner) {
 	t.byName[l.name] = l
 }
 
-// registerUnconfigured registers a learner that the log names, and that is neither configured nor stored: its entries need a number. Its
-// empty fingerprint fits any configuration that uses the name later.
-func (t *learnerTable) registerUnconfigured(name string) *learner {
-	l := &learner{name: name, gone: true}
+// registerUnconfigured registers a learner that is not configured: its entries need a number. An empty fingerprint fits any configuration
+// that uses the name later.
+func (t *learnerTable) registerUnconfigured(name, fingerprint string) *learner {
+	l := &learner{storedLearner: storedLearner{name: name, fingerprint: fingerprint}, gone: true}
 	t.register(l)
 	return l
 }

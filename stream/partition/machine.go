@@ -1,7 +1,6 @@
 package partition
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -22,8 +21,7 @@ type Machine struct {
 	trials  trials
 	join    joiner
 	decider decider
-	steps   inputOrder
-	seen    observationLog
+	Log
 
 	behind   bool // event time has moved since it was acted upon
 	stepping stepping
@@ -34,16 +32,6 @@ type Machine struct {
 	sealer     sealer
 	sealedMeta sealedMeta
 }
-
-// sealedMeta holds the machine's fields of the hash "meta" as of the last seal, without the account.
-type sealedMeta struct {
-	stored    bool // salt and the rest were written once
-	watermark event.Millis
-	floor     int64
-	orders    int64
-}
-
-var errConfig = errors.New("partition: configuration")
 
 // New makes a machine. It fails if the configuration contradicts itself.
 func New(cfg Config) (*Machine, error) {
@@ -58,39 +46,30 @@ func New(cfg Config) (*Machine, error) {
 		return nil, fmt.Errorf("%w: parking time %d ms, remembered for %d ms, largest ranking %d bytes", errConfig, cfg.ParkingTime,
 			cfg.Remember, cfg.MaxRankingBytes)
 	}
-	m := &Machine{cfg: cfg, loading: newLoading(), time: newEventTime(), steps: inputOrder{run: -1}, reader: newReader(&cfg)}
+	m := &Machine{cfg: cfg, loading: newLoading(), time: newEventTime(), reader: newReader(&cfg)}
 	var err error
 	if m.learnerTable, err = newLearnerTable(&m.cfg); err != nil {
 		return nil, err
 	}
-	if m.trials, err = newTrials(&m.cfg, m.byName); err != nil {
+	published := &pool{}
+	if cfg.Pooled != nil {
+		published = &cfg.Pooled.trials
+	}
+	if m.trials, err = newTrials(cfg.Experiments, m.byName, cfg.Partition, cfg.Partitions, published); err != nil {
 		return nil, err
 	}
-	m.Entries = Entries{time: &m.time, hashKey: cfg.HashKey, segments: newSegments(), expiry: newExpiry()}
-	m.cur.entry.reset()
+	m.Entries = newEntries(&m.time, cfg.HashKey)
 	m.accounts = accounts{current: &m.cur.entry, table: &m.learnerTable}
 	m.join = joiner{Entries: &m.Entries, learnerTable: &m.learnerTable, accounts: &m.accounts, reader: &m.reader, cfg: &m.cfg,
 		trials: &m.trials, stepping: &m.stepping}
 	m.decider = decider{learnerTable: &m.learnerTable, cfg: &m.cfg, trials: &m.trials, time: &m.time, segments: &m.segments}
+	m.Log = Log{cfg: &m.cfg, time: &m.time, steps: inputOrder{run: -1}}
 	m.sealer.segments = &m.segments
 	return m, nil
 }
 
 // Names returns the process-wide table of item names.
 func (m *Machine) Names() Names { return m.cfg.Names }
-
-// Begin notes the offsets from which an owner continues by its own choice. If the order of earlier steps is not known, it drops them.
-func (m *Machine) Begin(offsets [event.Inputs]int64, known bool) {
-	if !known {
-		m.steps.restart()
-	}
-	m.steps.next = offsets
-	m.steps.at(m.time.watermark)
-	m.steps.read()
-}
-
-// Steps returns the steps since the last ranking or order record, as in a header; see ParseSteps.
-func (m *Machine) Steps() []byte { return m.steps.appendHeader(nil) }
 
 // Tick raises the watermark to the least, over the input topics, of the newest effective time read, or of now for a topic read to its end.
 // It never falls and is never ahead of now.
@@ -107,9 +86,6 @@ func (m *Machine) Raise(w event.Millis) {
 }
 
 func (m *Machine) Watermark() event.Millis { return m.time.watermark }
-
-// Gaps returns how often this machine had to leave observations out of headers. It is not part of the state.
-func (m *Machine) Gaps() int64 { return m.seen.gaps }
 
 // Misspelt returns the misspelt fields of decoded records, by input topic. It is not part of the state.
 func (m *Machine) Misspelt() (all [event.Inputs]event.Misspelling) {

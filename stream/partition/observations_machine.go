@@ -21,12 +21,12 @@ func (m *Machine) Seen(b ObservationBegin) {
 }
 
 // Sent records that this many of the oldest sealed segments are sent as one checkpoint.
-func (m *Machine) Sent(segments int) { m.seen.sent(segments) }
+func (g *Log) Sent(segments int) { g.seen.sent(segments) }
 
 // Imported records that a part of a source's published fields was passed to SetSource.
-func (m *Machine) Imported(i Import) {
-	if m.cfg.Pooled == nil || m.cfg.Pooled.others {
-		m.seen.took(&i)
+func (g *Log) Imported(i Import) {
+	if g.cfg.Pooled == nil || g.cfg.Pooled.others {
+		g.seen.took(&i)
 	}
 }
 

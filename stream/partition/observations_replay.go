@@ -38,8 +38,8 @@ func (m *Machine) WalkOn(buckets int64) {
 }
 
 // SeenLoaded returns the loaded observations; ok is false if there are none that fit the state.
-func (m *Machine) SeenLoaded() (x StoredObservations, ok bool) {
-	s := &m.seen
+func (g *Log) SeenLoaded() (x StoredObservations, ok bool) {
+	s := &g.seen
 	return StoredObservations{Writer: s.loadedWriter, MadeBy: s.madeBy, Sealed: s.sealed, Unsent: s.unsent, Visited: s.visited, Tokens: s.tokens}, s.known
 }
 

@@ -84,38 +84,17 @@ func (o *Offline) Explain(name string, items [][]byte, utilities []float64, imp 
 	if err != nil {
 		return LearnerExplanation{}, err
 	}
-	numbers := o.decider.intern(l, nil, items)
-	x := LearnerExplanation{Order: make([]int32, len(items))}
-	if l.cfg.FindsUtilities {
-		for k := range x.Order {
-			x.Order[k] = int32(k)
-		}
-	} else {
-		policy.SortByUtility(x.Order, utilities, items, &o.decider.work)
+	d := &o.decider
+	d.utilities, d.names = append(d.utilities[:0], utilities...), append(d.names[:0], items...)
+	d.numbers = d.intern(l, d.numbers[:0], items)
+	d.sortCandidates(l)
+	var about *policy.Context
+	if l.cfg.Context != nil && imp != nil && d.readLeniently(l, imp, d.numbers) {
+		about = d.about(l, o.time.watermark)
 	}
-	candidates := make([]policy.Item, len(items))
-	for k, at := range x.Order {
-		candidates[k] = numbers[at]
-	}
-	x.Explanation = l.delay.(delay.Inspector).Explain(candidates, o.aboutIn(l, imp, numbers, x.Order), key)
+	x := LearnerExplanation{Explanation: l.delay.(delay.Inspector).Explain(d.candidates, about, key), Order: slices.Clone(d.order)}
 	x.Decision.Order = slices.Clone(x.Decision.Order)
 	return x, nil
-}
-
-// aboutIn returns the context of an impression with these candidates in that order; nil if there is none that can be read. Missing numbers
-// do not make a fault. The learner takes in categories.
-func (o *Offline) aboutIn(l *learner, imp *event.Impression, numbers []policy.Item, order []int32) *policy.Context {
-	if l.cfg.Context == nil || imp == nil {
-		return nil
-	}
-	lenient := *l.cfg.Context
-	lenient.missingZero = true
-	if lenient.Read(&o.decider.reading, imp, l.name) != nil {
-		return nil
-	}
-	lenient.Categorise(l.delay, &o.decider.reading, imp, numbers)
-	o.decider.order = append(o.decider.order[:0], order...)
-	return o.decider.about(l, o.time.watermark)
 }
 
 // Rank ranks candidates, given by increasing utility, as an impression would be ranked now, and forgets that it did. New items and the

@@ -1,8 +1,12 @@
 package partition
 
 import (
-	"strings"
+	"errors"
+	"fmt"
+	"strconv"
 
+	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
@@ -15,17 +19,62 @@ type StoredLearner struct {
 
 // StoredLearners decodes the learner table from the fields of the hash "meta".
 func StoredLearners(fields []state.Field) (all []StoredLearner, err error) {
+	table, err := storedTable(fields)
+	for i := range table {
+		all = append(all, StoredLearner{table[i].name, table[i].fingerprint, table[i].ledger.now[impressionsPending]})
+	}
+	return all, err
+}
+
+// Rows returns a row of ItemsHash for each item in a learner's stored fields: its own, or an empty one for an item known by name only.
+// Unreadable names are left out, and err says why.
+func Rows(learner string, fields []state.Field) (rows []state.Field, err error) {
+	own := map[string]bool{}
 	for _, f := range fields {
-		name, ok := strings.CutPrefix(string(f.Field), learnerPrefix)
-		if f.Hash != state.MetaHash || !ok {
+		if f.Hash == learner+":"+ItemsHash {
+			own[string(f.Field)] = true
+			rows = append(rows, f)
+		}
+	}
+	for _, f := range fields {
+		if f.Hash != learner+":"+NamesHash {
 			continue
 		}
-		s, err := parseLearner(f.Value)
-		if err != nil {
-			return nil, err
+		items, wrong := parseNames(nil, f.Field, f.Value)
+		err = errors.Join(err, wrong)
+		for _, it := range items {
+			if !own[string(it.name)] {
+				rows = append(rows, state.Field{Hash: learner + ":" + ItemsHash, Field: it.name, Value: appendItem(nil, it.number, policy.Sums{}, it.until)})
+			}
 		}
-		account := s.ledger.account()
-		all = append(all, StoredLearner{name, s.fingerprint, account.Impressions.Pending})
 	}
-	return all, nil
+	return rows, err
+}
+
+var ErrNotStored = errors.New("partition: nothing is stored of this learner")
+
+// ResetLearner returns the changes that reset a learner, given the fields of the hash "meta": changes of "meta", and the hashes to empty.
+// Number and account move to a name that no configuration can have. So pending impressions from before the reset expire, and their
+// selections and payoffs are refused. The learner gets a new number, and new item numbers, at the next load. It fails with ErrNotStored.
+func ResetLearner(fields []state.Field, name string) (changes state.Changes, drop []string, was string, err error) {
+	field := []byte(learnerPrefix + name)
+	for _, f := range fields {
+		if f.Hash != state.MetaHash || string(f.Field) != string(field) {
+			continue
+		}
+		stored, err := parseLearner(f.Value)
+		if err != nil {
+			return changes, nil, "", err
+		}
+		was = name + resetMark + strconv.Itoa(int(stored.number))
+		changes.Writes = []state.Write{
+			{Hash: state.MetaHash, Field: field},
+			{Hash: state.MetaHash, Field: []byte(learnerPrefix + was), Value: f.Value},
+		}
+		for _, h := range append(append(itemHashes(), ImportedHash), delay.EveryHash()...) {
+			drop = append(drop, name+":"+h)
+		}
+		return changes, drop, was, nil
+	}
+	return changes, nil, "", fmt.Errorf("%w: %q", ErrNotStored, name)
 }

@@ -33,7 +33,7 @@ func NewTransfer(from, to *Offline, s delay.Share) (*Transfer, error) {
 				"or reset it", ErrTransfer, l.name)
 		}
 		if to.byName[l.name] == nil {
-			to.register(&learner{name: l.name, fingerprint: l.fingerprint, gone: true})
+			to.registerUnconfigured(l.name, l.fingerprint)
 		}
 		t.numbers[l.number] = make([]policy.Item, l.items.next)
 		for i := range t.numbers[l.number] {
@@ -237,5 +237,11 @@ func (t *Transfer) pending(from *learner, e *entry) {
 	if f, ok := l.delay.(delay.Mergeable); ok && l.keepsSelected(e) {
 		f.Carry(m.join.feedback(l), e.selected >= 0)
 		m.segments.loose += eventWeight
+	}
+}
+
+func (t *Transfer) unit(e *entry) {
+	if e.arm != noArm {
+		e.arm = t.to.trials.arms.number(t.from.trials.arms.all[e.arm])
 	}
 }

@@ -46,7 +46,7 @@ func (o *Offline) Experiments() []ExperimentView {
 		if x.ByUser && o.cfg.Partition != deciding {
 			clear(own)
 		}
-		all = append(all, ExperimentView{s, x.Experiment, own, !x.idle})
+		all = append(all, ExperimentView{s, x.Experiment, own, !x.sums.idle})
 	}
 	return all
 }
@@ -56,10 +56,10 @@ func (o *Offline) Experiments() []ExperimentView {
 func (t *Transfer) Experiments() {
 	for _, from := range t.from.trials.all {
 		x := t.to.trials.byName[from.Name]
-		if x == nil || x.idle || from.idle {
+		if x == nil || x.sums.idle || from.sums.idle {
 			continue
 		}
-		x.since, x.changed = max(x.since, t.from.time.watermark+1), true
+		x.sums.since, x.changed = max(x.sums.since, t.from.time.watermark+1), true
 		for k := range from.arms {
 			if v := from.arms[k].verdict; v.tripped {
 				x.arms[k].verdict.take(&v)
@@ -73,11 +73,5 @@ func (t *Transfer) Experiments() {
 			x.sums.totals.Add(from.sums.totals)
 			x.sums.changedTotals = true
 		}
-	}
-}
-
-func (t *Transfer) unit(e *entry) {
-	if e.arm != noArm {
-		e.arm = t.to.trials.arms.number(t.from.trials.arms.all[e.arm])
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"strconv"
 
+	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
@@ -36,74 +37,113 @@ func OrderNumber(rec *Record, group string, partition int32) (number int64, ok b
 	return number, bytes.Equal(rec.Key, AppendOrderKey(expected[:0], group, partition, number))
 }
 
+// Log holds what a replay needs besides the topics, as far as no record carries it yet: the order of inputs, and observations.
+type Log struct {
+	cfg   *Config
+	time  *eventTime
+	steps inputOrder
+	seen  observationLog
+}
+
 // OwesOrder reports whether steps or observations exceed their bound, so that RecordOrder must be called.
-func (m *Machine) OwesOrder() bool {
-	most := min(cmp.Or(m.cfg.OrderBytes, defaultOrderBytes), m.cfg.MaxRankingBytes/8)
-	return len(m.steps.tokens) > most || len(m.seen.tokens) > most
+func (g *Log) OwesOrder() bool {
+	most := min(cmp.Or(g.cfg.OrderBytes, defaultOrderBytes), g.cfg.MaxRankingBytes/8)
+	return len(g.steps.tokens) > most || len(g.seen.tokens) > most
 }
 
 // RecordOrder appends an order record to the output. A replay must not call it: its log has the record already.
-func (m *Machine) RecordOrder(out *Output) {
-	number := m.steps.orders + 1
+func (g *Log) RecordOrder(out *Output) {
+	number := g.steps.orders + 1
 	start := len(out.buf)
-	out.buf = AppendOrderKey(out.buf, m.cfg.Group, m.cfg.Partition, number)
+	out.buf = AppendOrderKey(out.buf, g.cfg.Group, g.cfg.Partition, number)
 	key := out.buf[start:len(out.buf):len(out.buf)]
-	steps := m.stepsOf(out)
-	if len(key)+len(steps)+len(m.seen.tokens) > m.cfg.MaxRankingBytes-2*stepsHeaderBytes {
-		m.seen.lose()
+	steps := g.stepsOf(out)
+	if len(key)+len(steps)+len(g.seen.tokens) > g.cfg.MaxRankingBytes-2*stepsHeaderBytes {
+		g.seen.lose()
 	}
-	out.Rankings = append(out.Rankings, Message{Key: key, Steps: steps, Seen: m.seenOf(out)})
-	m.steps.recorded(number)
+	out.Rankings = append(out.Rankings, Message{Key: key, Steps: steps, Seen: g.seenOf(out)})
+	g.steps.recorded(number)
 }
 
 // TakeOrder notes that a replay has reached the order record with this number.
-func (m *Machine) TakeOrder(number int64) {
-	m.steps.at(m.time.watermark)
-	m.steps.recorded(number)
+func (g *Log) TakeOrder(number int64) {
+	g.steps.at(g.time.watermark)
+	g.steps.recorded(number)
 }
 
 // Orders returns the number of the partition's last order record; 0: there is none.
-func (m *Machine) Orders() int64 { return m.steps.orders }
+func (g *Log) Orders() int64 { return g.steps.orders }
 
 // Ahead notes, behind an adopted ranking or an order record, how many records of each topic this state had stepped that the log shows
 // later. A state of another history than the log's has some, as with two stores; its next owner must not step as many again.
-func (m *Machine) Ahead(stepped [event.Inputs]int64) { m.steps.ahead(stepped) }
+func (g *Log) Ahead(stepped [event.Inputs]int64) { g.steps.ahead(stepped) }
 
-func (s *inputOrder) recorded(number int64) {
-	s.orders = number
-	s.restart()
-}
-
-// restart begins the steps behind a record that carries those so far.
-func (s *inputOrder) restart() {
-	s.from, s.tokens, s.run, s.changed = s.watermark, s.tokens[:0], -1, true
-}
-
-func (m *Machine) stepsOf(out *Output) []byte {
-	m.steps.at(m.time.watermark)
+func (g *Log) stepsOf(out *Output) []byte {
+	g.steps.at(g.time.watermark)
 	start := len(out.buf)
-	out.buf = m.steps.appendHeader(out.buf)
+	out.buf = g.steps.appendHeader(out.buf)
 	return out.buf[start:len(out.buf):len(out.buf)]
 }
 
-func (m *Machine) seenOf(out *Output) []byte {
+func (g *Log) seenOf(out *Output) []byte {
 	start := len(out.buf)
-	out.buf = m.seen.take(out.buf)
+	out.buf = g.seen.take(out.buf)
 	return out.buf[start:len(out.buf):len(out.buf)]
 }
 
-// makeRoomFor appends an order record if a ranking, with size bytes of key and value, would be too large with its headers.
-func (m *Machine) makeRoomFor(size int, out *Output) {
-	m.steps.at(m.time.watermark)
-	if size+len(m.steps.tokens)+len(m.seen.tokens) > m.cfg.MaxRankingBytes-2*stepsHeaderBytes {
-		m.RecordOrder(out)
+// ranked appends a ranking with its headers to the output, and before it an order record if it would be too large with them.
+func (g *Log) ranked(key, value []byte, out *Output) {
+	g.steps.at(g.time.watermark)
+	if len(key)+len(value)+len(g.steps.tokens)+len(g.seen.tokens) > g.cfg.MaxRankingBytes-2*stepsHeaderBytes {
+		g.RecordOrder(out)
+	}
+	out.Rankings = append(out.Rankings, Message{Key: out.keep(key), Value: value, Steps: g.stepsOf(out), Seen: g.seenOf(out)})
+}
+
+// stepped adds a record to the order of inputs.
+func (g *Log) stepped(rec *Record, s *stepping) {
+	g.steps.at(g.time.watermark)
+	g.seen.stepped(g.time.watermark)
+	if s.ranked {
+		g.steps.ranked(rec)
+		g.seen.decided()
+		return
+	}
+	if s.timed {
+		g.steps.timed(s.effective)
+	}
+	if s.crowded {
+		g.steps.crowded()
+	}
+	g.steps.took(rec)
+}
+
+// Begin notes the offsets from which an owner continues by its own choice. If the order of earlier steps is not known, it drops them.
+func (g *Log) Begin(offsets [event.Inputs]int64, known bool) {
+	if !known {
+		g.steps.restart()
+	}
+	g.steps.next = offsets
+	g.steps.at(g.time.watermark)
+	g.steps.read()
+}
+
+// Steps returns the steps since the last ranking or order record, as in a header; see ParseSteps.
+func (g *Log) Steps() []byte { return g.steps.appendHeader(nil) }
+
+// Gaps returns how often this machine had to leave observations out of headers. It is not part of the state.
+func (g *Log) Gaps() int64 { return g.seen.gaps }
+
+// noteActed records an observation that event time was acted upon between two records.
+func (g *Log) noteActed(acted bool) {
+	if acted {
+		g.seen.acted(g.time.watermark)
 	}
 }
 
-func (s *inputOrder) loadOrders(value []byte) (err error) {
-	s.orders, err = strconv.ParseInt(string(value), 10, 64)
-	if err == nil && s.orders < 0 {
-		err = strconv.ErrRange
+// noteDue records an observation that an impression ended because its deadline was past.
+func (g *Log) noteDue(id state.ID, s *stepping) {
+	if s.due {
+		g.seen.visit(id, s.dueAt)
 	}
-	return err
 }

@@ -35,6 +35,12 @@ func bucketOf(deadline, w event.Millis) int64 {
 	return at | (int64(1)<<(bits.Len64(uint64(max(ahead/widthPart, 1)))-1) - 1)
 }
 
+// noBucket and noPage stand for ids under which nothing is stored.
+const (
+	noBucket int64  = -1
+	noPage   uint32 = 0
+)
+
 // pageEntries bounds a page: so large that a Redis key costs an entry little, and so small that Redis keeps the page in its compact
 // encoding (hash-max-listpack-entries, 128 to 512). There, finding an entry takes about a microsecond.
 const pageEntries = 128

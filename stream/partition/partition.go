@@ -1,88 +1,11 @@
 package partition
 
 import (
-	"errors"
 	"fmt"
-	"math"
 
-	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
-
-// Config is the configuration of a Machine. Times are in milliseconds.
-type Config struct {
-	Group      string
-	Partition  int32
-	TopicNames [event.Topics]string // for dead letters' headers
-	// HasSelections is false without a selections topic: a payoff's item is then the selection.
-	HasSelections   bool
-	ParkingTime     int64
-	Remember        int64 // how long an ended impression is remembered after the watermark at its end, or UntilHorizon
-	MaxParked       int   // records, per partition
-	MaxParkedBytes  int64 // of their raw bytes, per partition
-	MaxCandidates   int
-	MaxRecordBytes  int
-	Formats         event.Formats // of the input topics
-	MaxRankingBytes int           // the limit of one record in the rankings topic
-	// OrderBytes bounds the steps, or observations, kept for the next ranking; see RecordOrder. 0: 4 KiB.
-	OrderBytes  int
-	Salt        uint64 // of the keys of decisions; a stored one wins
-	HashKey     uint64 // secret of this process: keys the hashes of ids in memory
-	Learners    []LearnerConfig
-	Experiments []ExperimentConfig
-	Partitions  int32 // of the input topics; experiments by user wait for all
-	Names       Names // of items; may be shared with other machines; nil: the machine's own
-	// Program names the program and the kind of processor. Settings lists the settings on which decisions depend. Both are only recorded.
-	Program, Settings string
-	Pooled            *PooledState           // shared with other machines, as are Names; nil: published fields come through SetSource
-	CheckCopartition  func(key []byte) int32 // the default partitioner; nil: keys are not checked
-}
-
-// UntilHorizon keeps a tombstone until its payoff deadline and the parking time are over.
-const UntilHorizon int64 = -1
-
-// LearnerConfig is the configuration of one learner.
-type LearnerConfig struct {
-	Name             string
-	Default          bool // takes records that name no learner
-	PolicyName       string
-	DelayName        string
-	Fingerprint      string  // settings that must match the stored ones
-	PayoffMin        float64 // raw units: the learner sees PayoffMin as 0
-	PayoffMax        float64 // and PayoffMax as 1
-	PayoffHorizon    int64
-	SelectionTimeout int64 // 0 without a selections topic
-	// ItemRetention is how long an item is kept that no impression carries, in milliseconds of event time; 0: for ever. It is at least
-	// PayoffHorizon, and needs a learner that can forget (delay.Forgetting).
-	ItemRetention    int64
-	ExpiryDefault    *float64 // payoff assumed for a selection that was never paid, in raw units; nil: none
-	RefuseOutOfRange bool     // a single payoff outside the range is a dead letter and ends its impression; else it is clamped
-	AggregateSum     bool     // a selection's payoffs are added up until the deadline; else the first counts
-	Seed             uint64
-	// FindsUtilities means that the learner finds the order of utilities itself, and ignores those of impressions.
-	FindsUtilities bool
-	Context        *Context // nil: items alone
-	New            func() delay.Learner
-}
-
-func (c *LearnerConfig) check() error {
-	switch {
-	case c.Name == "":
-		return errors.New("it has no name")
-	case c.New == nil:
-		return errors.New("nothing makes it")
-	case !(c.PayoffMin < c.PayoffMax) || math.IsInf(c.PayoffMax-c.PayoffMin, 0):
-		return fmt.Errorf("payoff range [%v, %v]", c.PayoffMin, c.PayoffMax)
-	case c.ItemRetention != 0 && c.ItemRetention < c.PayoffHorizon:
-		return fmt.Errorf("items are kept for %d ms, and can be paid for %d ms", c.ItemRetention, c.PayoffHorizon)
-	case c.PayoffHorizon < 0 || c.SelectionTimeout < 0:
-		return errors.New("a negative time")
-	case c.ExpiryDefault != nil && !(c.PayoffMin <= *c.ExpiryDefault && *c.ExpiryDefault <= c.PayoffMax):
-		return fmt.Errorf("default payoff %v lies outside [%v, %v]", *c.ExpiryDefault, c.PayoffMin, c.PayoffMax)
-	}
-	return nil
-}
 
 // Record is one input record read from Kafka.
 type Record struct {
@@ -186,3 +109,48 @@ const (
 	// Known means that the id's entry is in memory, or certainly not stored.
 	Known
 )
+
+// Elsewhere lists learners of the group's other workers. A record for a learner unknown here waits if another worker has it, or may have
+// it.
+type Elsewhere struct {
+	Learners map[string]bool // names of other workers' learners
+	Partial  bool            // not all workers have announced theirs yet
+}
+
+// mayKnow returns a Wait if another worker has the learner, or may have it.
+func (e *Elsewhere) mayKnow(name string) error {
+	switch {
+	case e.Learners[name]:
+		return &Wait{For: fmt.Sprintf("learner %.64q is not configured here, but it is at another worker of the group", name)}
+	case e.Partial && name != "":
+		return &Wait{For: fmt.Sprintf("learner %.64q is not configured here; other workers of the group have some seconds to announce it", name)}
+	}
+	return nil
+}
+
+// Found is the result of a look-up: the stored value and its page. The zero value means that nothing is stored.
+type Found struct {
+	Page  uint32
+	Value []byte
+}
+
+// InputStepKind is the kind of an InputStep.
+type InputStepKind uint8
+
+const (
+	StepTake      InputStepKind = iota // N records of Topic were stepped
+	StepWatermark                      // the watermark rose by By milliseconds
+	StepRead                           // all records below Offsets were stepped, and event time is at Watermark
+)
+
+// InputStep is one step, or a run of equal ones.
+type InputStep struct {
+	Kind  InputStepKind
+	Topic event.Topic
+	N     int64
+	// Crowded marks a single record that found no room to be parked. Timed marks one whose effective time was the watermark plus By.
+	Crowded, Timed bool
+	By             int64
+	Offsets        [event.Inputs]int64
+	Watermark      event.Millis
+}

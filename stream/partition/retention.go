@@ -3,7 +3,6 @@ package partition
 import (
 	"math"
 
-	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
@@ -56,95 +55,3 @@ func (r *retention) over(watermark event.Millis) uint32 {
 }
 
 func (r *retention) until(period uint32) event.Millis { return int64(period) * r.width }
-
-// carry keeps an item, given by its process-wide number, up to a period.
-func (c *itemIndex) carry(process int32, until uint32) {
-	if o := c.ours.Get(process); o.next > 0 && o.until < until {
-		c.ours.At(process).until = until
-		c.changes.Note(o.next-1, itemNamed)
-	}
-}
-
-func (c *itemIndex) untilOf(i policy.Item) event.Millis {
-	return c.retention.until(c.ours.Get(c.inProcess(i)).until)
-}
-
-// due appends the first items that are due at a watermark, by ascending number.
-func (c *itemIndex) due(watermark event.Millis, dst []policy.Item) []policy.Item {
-	r := &c.retention
-	past := r.over(watermark)
-	if past < r.stored || past == r.past && r.swept {
-		return dst
-	}
-	if past > r.past {
-		r.past, r.swept, r.cursor = past, false, 0
-	}
-	for i := range c.from(r.cursor) {
-		if c.ours.Get(c.inProcess(i)).until > past {
-			continue
-		}
-		if len(dst) == endedAtOnce {
-			r.cursor = i
-			return dst
-		}
-		dst = append(dst, i)
-	}
-	r.swept = true
-	return dst
-}
-
-// carried keeps the items of an impression, given by process-wide numbers, that began and can be paid until payoffDeadline.
-func (l *learner) carried(process []int32, began, payoffDeadline event.Millis) {
-	r := &l.items.retention
-	if r.keep == 0 {
-		return
-	}
-	until := r.period(max(later(began, r.keep), payoffDeadline))
-	for _, p := range process {
-		l.items.carry(p, until)
-	}
-}
-
-func (l *learner) endItems(items []policy.Item, g *segments) {
-	f := l.delay.(delay.ItemRemoving) // retention requires it
-	for _, i := range items {
-		g.loose += itemWeight + int64(len(l.items.name(i)))
-		f.Forget(i)
-		l.observer.drops.forget(i)
-		l.items.drop(i)
-	}
-	f.Count(l.items.len())
-	l.ended += int64(len(items))
-	l.changed = true
-}
-
-// keepsSelected reports whether the learner still has an entry's selected item. It is true without a selection.
-func (l *learner) keepsSelected(e *entry) bool {
-	return e.selected < 0 || l.items.has(e.items[e.selected])
-}
-
-// retained returns the retention of loaded items, and updates the learner's line.
-func (l *learner) retained(watermark event.Millis) retention {
-	r := newRetention(l.cfg.ItemRetention)
-	switch {
-	case r.keep == 0:
-		l.changed = l.changed || l.stored.keeps
-		l.stored.keeps, l.stored.kept = false, 0
-	case !l.stored.keeps:
-		l.changed = true
-		l.stored.keeps, l.stored.kept = true, 0
-		if l.stored.any {
-			l.stored.kept = r.until(r.period(later(watermark, r.keep)))
-		}
-	}
-	r.stored = r.period(l.stored.kept)
-	return r
-}
-
-// storedItems is the part of a learner's line about items.
-type storedItems struct {
-	next  policy.Item  // least number of the next new item; 0: the items imply it
-	keeps bool         // items are dropped
-	kept  event.Millis // until when items are kept that were stored without retention; 0: there were none
-	any   bool         // there are items; not in the line
-}

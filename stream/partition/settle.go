@@ -1,6 +1,11 @@
 package partition
 
-import "github.com/ranker-worker/ranker-worker/stream/event"
+import (
+	"math"
+	"slices"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
 
 // settle does all that the watermark has made due for the current entry. The walk, and each step that touches the entry, call it first: a
 // record meets the same entry whether or not the walk was there. A deadline is past when the watermark is greater.
@@ -70,36 +75,6 @@ func (j *joiner) giveUp() {
 	j.orphanAll()
 }
 
-// orphanAll makes orphans of the records parked for a selection of an ended impression.
-func (j *joiner) orphanAll() {
-	e := &j.cur.entry
-	j.segments.loose += eventWeight
-	for i := range e.parked {
-		j.unpark(&e.parked[i])
-		j.outcome(e.parked[i].topic, orphan, 1)
-	}
-	clear(e.parked)
-	e.parked = e.parked[:0]
-}
-
-// orphan makes orphans of records parked for too long.
-func (j *joiner) orphan(w event.Millis) {
-	e := &j.cur.entry
-	kept := 0
-	for i := range e.parked {
-		p := e.parked[i]
-		if w > p.deadline {
-			j.unpark(&p)
-			j.outcome(p.topic, orphan, 1)
-			continue
-		}
-		e.parked[kept] = p
-		kept++
-	}
-	clear(e.parked[kept:])
-	e.parked = e.parked[:kept]
-}
-
 // makeRoom ends an impression that stands under the id of an adopted decision. Such a one may exist if it was forgotten when the decision
 // was made but is not yet in this replay. Then join.remember was raised, or the watermark is not as far again. The decision's maker had
 // seen it end. If it is pending here, its deadline is past, or its payoff came out of this replay's sight: then the learner receives none.
@@ -119,4 +94,23 @@ func (j *joiner) makeRoom(r *event.Ranking) {
 	}
 	e.reset()
 	j.cur.changed = true
+}
+
+// orphanAll makes orphans of the records parked for a selection of an ended impression.
+func (j *joiner) orphanAll() {
+	j.segments.loose += eventWeight
+	j.orphan(math.MaxInt64)
+}
+
+// orphan makes orphans of records whose deadlines are past at a watermark.
+func (j *joiner) orphan(watermark event.Millis) {
+	e := &j.cur.entry
+	e.parked = slices.DeleteFunc(e.parked, func(p parkedRecord) bool {
+		if watermark <= p.deadline {
+			return false
+		}
+		j.unpark(&p)
+		j.outcome(p.topic, orphan, 1)
+		return true
+	})
 }

@@ -1,9 +1,11 @@
 package partition
 
 import (
+	"slices"
+
 	"github.com/ranker-worker/ranker-worker/delay"
-	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/experiment"
 )
 
 // LearnerStatus is a learner's status for people and metrics.
@@ -33,51 +35,9 @@ type LearnerStatus struct {
 	delay.Status
 }
 
-// Counting is the weight with which selections in flight count as ended, and the sum of their payoffs in payoff ranges.
-type Counting struct{ Weight, Payoffs float64 }
-
-func (l *learner) counting() Counting {
-	s := l.delay.Status().Silence
-	return Counting{s.Weight, s.Payoffs}
-}
-
-// FilledStatus counts candidates without a utility, which got the median of the others', and their impressions, since the state was loaded.
-type FilledStatus struct{ Candidates, Impressions int64 }
-
 type LearnerAccount struct {
 	Name    string
 	Account Account
-}
-
-// observer collects facts about a learner for pages and metrics, since its state was loaded. No decision depends on it.
-type observer struct {
-	drops         unattributed // used if on_expiry is drop
-	conduct       UserModel
-	countedBefore Counting // the weight of selections in flight as the state was loaded
-	contexts      contexts
-	filled        FilledStatus
-	comparison    Counterfactual
-	looking       sampling
-}
-
-// decided is called after a decision on an impression. The candidates are in the learner's order.
-func (o *observer) decided(l *learner, imp *event.Impression, candidates []policy.Item, d *delay.Decision, r *event.Ranking) {
-	if n := len(imp.Filled); n > 0 && !l.cfg.FindsUtilities {
-		o.filled.Candidates += int64(n)
-		o.filled.Impressions++
-	}
-	favourite := favouriteOf(l, candidates, d)
-	o.comparison.decided(l, candidates, favourite, favourite == int(d.Order[0]))
-	o.looking.decided(l, candidates, favourite, d, r)
-}
-
-// paid is called after a payoff, or a default, of an impression that ends; known means that the learner still has the item.
-func (o *observer) paid(l *learner, e *entry, i policy.Item, known bool, how outcome, r float64) {
-	o.conduct.paid(r)
-	o.comparison.paid(e, r)
-	if known && how == paid && l.cfg.ExpiryDefault == nil {
-		o.drops.paid(i, r)
-	}
 }
 
 // Accounts returns the learners' accounts by ascending number; see LearnerStatus.
@@ -122,4 +82,87 @@ func (l *learner) status(hasSelections bool) LearnerStatus {
 func (m *Machine) Experiments() []ExperimentStatus {
 	m.show()
 	return m.trials.status(m.expiry.floor)
+}
+
+// Look returns a sample, and has each learner keep its next decision for the next one.
+func (m *Machine) Look() *Sample {
+	m.show()
+	look := &Sample{}
+	for _, l := range m.learners {
+		if !l.gone {
+			look.Learners = append(look.Learners, l.sample())
+		}
+	}
+	return look
+}
+
+func (l *learner) sample() LearnerSample {
+	k := &l.observer.looking
+	one := LearnerSample{Name: l.name, First: k.first.total, Favourite: k.favourite.total, Ranking: k.ranking}
+	if i, ok := l.delay.(delay.Inspector); ok {
+		one.Rule, one.Coming = i.Rule(), i.Coming()
+	}
+	if d, ok := l.delay.(delay.ContextReporting); ok {
+		if one.Coefficients = d.Coefficients(); one.Coefficients != nil {
+			one.Personal = l.delay.Status().Personal
+		}
+	}
+	items := append(k.first.top(lookItems), k.favourite.top(lookItems)...)
+	for n, c := range items {
+		if !l.items.has(c.item) || slices.ContainsFunc(items[:n], func(o itemCount) bool { return o.item == c.item }) {
+			continue
+		}
+		one.Items = append(one.Items, ItemSample{Name: l.items.name(c.item), First: k.first.of(c.item),
+			Favourite: k.favourite.of(c.item), Evidence: l.delay.Evidence(c.item)})
+	}
+	k.wanted = true
+	return one
+}
+
+// ExperimentStatus is an experiment's status for people and metrics.
+type ExperimentStatus struct {
+	Name, Control string
+	Run           int32
+	Arms          []ArmStatus
+	Outside       int64 // impressions without a user, since the state was loaded
+	// Decides is true in the partition that compares the totals of all partitions and runs the guard.
+	Decides bool
+	// Walked is the time up to which deadlines are counted.
+	Walked event.Millis
+}
+
+// ArmStatus is an arm's status.
+type ArmStatus struct {
+	Name             string
+	Ranked, Fallback int64 // impressions since the state was loaded
+	Tripped          bool  // out of service
+	// Lift compares with the control over all partitions; for an arm out of service, when it was taken out. The control has none. Mean is
+	// the mean payoff of its units, in payoff ranges.
+	Lift  experiment.Lift
+	Units int64
+	Mean  float64
+}
+
+// status returns the status of the experiments, in the order of the configuration, if the walk has closed all buckets below floor.
+func (t *trials) status(floor int64) (all []ExperimentStatus) {
+	for _, x := range t.all {
+		s := ExperimentStatus{Name: x.Name, Control: x.Control, Run: x.Run, Outside: x.outside, Decides: t.partition == deciding && !x.sums.idle,
+			Walked: x.sums.walked(floor)}
+		totals := x.sums.all()
+		for k := range x.arms {
+			a := &x.arms[k]
+			st := ArmStatus{Name: a.learner.name, Ranked: a.ranked, Fallback: a.fallback, Tripped: a.verdict.tripped, Units: totals[k].N,
+				Mean: totals[k].Mean()}
+			if k != x.ControlArm() && s.Decides {
+				st.Lift = x.Lift(k, totals)
+			}
+			if v := &a.verdict; v.tripped {
+				st.Lift.Units, st.Lift.Lower, st.Lift.Upper, st.Lift.Verdict = v.units, v.lower, v.upper, experiment.Worse
+				st.Lift.Estimate = (v.lower + v.upper) / 2
+			}
+			s.Arms = append(s.Arms, st)
+		}
+		all = append(all, s)
+	}
+	return all
 }

@@ -12,16 +12,6 @@ import (
 // ErrDecision means that a decision in the log cannot belong to the impression it names: log and state do not fit.
 var ErrDecision = errors.New("partition: the decision in the log contradicts the state")
 
-// stepping holds facts about the record being stepped, besides its outcome.
-type stepping struct {
-	effective event.Millis
-	timed     bool  // the record's own time is not believed
-	crowded   bool  // there is no room to park it
-	due       bool  // the impression under its id ended, because a deadline was past
-	dueAt     int64 // offset of that impression
-	ranked    bool
-}
-
 // Step processes one record. A faulty record is no error: it becomes a dead letter. A *Wait means that the record cannot be stepped yet.
 // Any other error means that stored state or a logged decision contradicts the input.
 //
@@ -36,12 +26,12 @@ func (m *Machine) Step(in *Input, out *Output) error {
 	acted := m.prepare()
 	err := m.stepFetched(in, out)
 	if err == nil {
-		m.stepped(rec)
+		m.counted(rec)
 		return nil
 	}
 	if _, waits := err.(*Wait); waits { // changes made before a Wait are not in the steps
 		m.noteActed(acted)
-		m.noteDue()
+		m.noteDue(m.cur.id, &m.stepping)
 	}
 	return err
 }
@@ -59,20 +49,6 @@ func (m *Machine) prepare() (acted bool) {
 	return true
 }
 
-// noteActed records an observation that event time was acted upon between two records.
-func (m *Machine) noteActed(acted bool) {
-	if acted {
-		m.seen.acted(m.time.watermark)
-	}
-}
-
-// noteDue records an observation that an impression ended because its deadline was past.
-func (m *Machine) noteDue() {
-	if m.stepping.due {
-		m.seen.visit(m.cur.id, m.stepping.dueAt)
-	}
-}
-
 func (m *Machine) stepFetched(in *Input, out *Output) error {
 	rec := in.Record
 	if rec.Skipped != "" {
@@ -87,7 +63,7 @@ func (m *Machine) stepFetched(in *Input, out *Output) error {
 		return err
 	}
 	t, hasTime := m.reader.timeOf(rec.Topic)
-	effective := m.effective(in, t, faulty == nil && hasTime)
+	effective := m.stepping.timeOf(in, t, faulty == nil && hasTime, m.time.watermark)
 	switch {
 	case in.Decided != nil:
 		return m.adopt(in, faulty == nil, out)
@@ -100,94 +76,51 @@ func (m *Machine) stepFetched(in *Input, out *Output) error {
 	return m.join.step(in, effective, out)
 }
 
-// effective returns a record's effective time: its event time, at most Kafka's timestamp. A time too far ahead counts as now, or as at its
-// first step.
-func (m *Machine) effective(in *Input, t event.Millis, hasTime bool) event.Millis {
-	e := in.Record.Timestamp
-	if hasTime {
-		e = min(e, t)
-	}
-	switch {
-	case in.Decided != nil:
-		e = in.Decided.Time
-	case in.Again != nil && in.Again.Timed:
-		e, m.stepping.timed = m.time.watermark+in.Again.By, true
-	case in.Again == nil && e > max(in.Now, in.Latest):
-		e, m.stepping.timed = in.Now, true
-	}
-	m.stepping.effective = e
-	return e
-}
-
-// stepped counts a processed record and adds it to the steps.
-func (m *Machine) stepped(rec *Record) {
+// counted counts a processed record, adds it to the log, and drops items that are due.
+func (m *Machine) counted(rec *Record) {
 	m.time.read(rec.Topic, m.stepping.effective)
 	m.ledger.add(ofTopic(rec.Topic, impressionsRead, selectionsRead, payoffsRead), 1)
 	if f := m.cfg.CheckCopartition; f != nil && rec.Skipped == "" && f(rec.Key) != m.cfg.Partition {
 		m.ledger.add(ofTopic(rec.Topic, impressionsMisplaced, selectionsMisplaced, payoffsMisplaced), 1)
 	}
-	m.steps.at(m.time.watermark)
-	m.seen.stepped(m.time.watermark)
-	defer m.endItems(m.time.watermark, &m.segments)
-	if m.stepping.ranked {
-		m.steps.ranked(rec)
-		m.seen.decided()
-		return
-	}
-	if m.stepping.timed {
-		m.steps.timed(m.stepping.effective)
-	}
-	if m.stepping.crowded {
-		m.steps.crowded()
-	}
-	m.steps.took(rec)
+	m.stepped(rec, &m.stepping)
+	m.endItems(m.time.watermark, &m.segments)
 }
 
 func (m *Machine) stepImpression(in *Input, effective event.Millis, out *Output) error {
-	imp := &m.reader.impression
+	imp, again := &m.reader.impression, in.RefusedEarlier
 	l, g, faulty := m.decider.examine(imp, effective)
-	if in.RefusedEarlier {
-		return m.refuseAgain(in, faulty, out)
-	}
-	if l == nil {
+	switch {
+	case again && faulty == nil:
+		// The watermark may have moved since, and the learner may not have been configured: the earlier owner's knowledge counts.
+		faulty = faultf(event.RefusedEarlier, "an earlier owner of the partition went past it")
+	case l == nil && !again:
 		if err := m.join.elsewhere.mayKnow(string(imp.Learner)); err != nil {
 			return err
 		}
 	}
-	if faulty != nil {
+	if faulty != nil && !again {
 		m.reject(in.Record, faulty, out)
 		return nil
 	}
-	if err := m.join.openKey(in); err != nil {
+	err := m.join.openKey(in)
+	if err != nil {
 		return err
 	}
-	m.join.settle()
-	var err error
-	if m.cur.kind > waiting {
+	if !again {
+		m.join.settle()
+	}
+	switch {
+	case m.cur.kind > waiting:
 		m.count(impressionsDuplicate, 1)
-	} else {
+	case again:
+		m.reject(in.Record, faulty, out)
+	default:
 		m.decide(l, in.Record, effective, &g, out)
 		err = m.join.retryAll(out)
 	}
 	m.save(false)
 	return err
-}
-
-// refuseAgain treats an impression that an earlier owner left unranked as that owner did. It uses that owner's knowledge: the watermark may
-// have moved since, and the learner may not be configured any more.
-func (m *Machine) refuseAgain(in *Input, faulty *event.Fault, out *Output) error {
-	if err := m.join.openKey(in); err != nil {
-		return err
-	}
-	if m.cur.kind > waiting {
-		m.count(impressionsDuplicate, 1)
-		return nil
-	}
-	if faulty == nil {
-		faulty = faultf(event.RefusedEarlier, "an earlier owner of the partition went past it")
-	}
-	m.reject(in.Record, faulty, out)
-	return nil
 }
 
 // decide ranks a new impression and makes it the current entry.
@@ -199,8 +132,7 @@ func (m *Machine) decide(l *learner, rec *Record, effective event.Millis, g *ass
 	start := len(out.buf)
 	out.buf = event.AppendRanking(out.buf, &d.ranking)
 	value := out.buf[start:len(out.buf):len(out.buf)]
-	m.makeRoomFor(len(rec.Key)+len(value), out)
-	out.Rankings = append(out.Rankings, Message{Key: out.keep(rec.Key), Value: value, Steps: m.stepsOf(out), Seen: m.seenOf(out)})
+	m.ranked(rec.Key, value, out)
 	m.stepping.ranked = true
 	e := m.join.begin(l, &d.ranking.Decision)
 	g.enrol(e)
@@ -226,9 +158,9 @@ func (m *Machine) adopt(in *Input, parsed bool, out *Output) error {
 		return err
 	}
 	m.join.makeRoom(r)
-	l := m.stateOf(r, &m.trials)
+	l := m.trials.stateOf(r, m.byName)
 	if l == nil {
-		l = m.registerUnconfigured(string(r.Learner))
+		l = m.registerUnconfigured(string(r.Learner), "")
 	}
 	m.follow() // the learner may take up items
 	e := m.join.begin(l, &r.Decision)
@@ -276,23 +208,57 @@ func (m *Machine) Holds(id state.ID, found Found, offset int64, began event.Mill
 	return e.kind == closed || e.offset == unknownOffset || e.offset >= offset
 }
 
-// Elsewhere lists learners of the group's other workers. A record for a learner unknown here waits if another worker has it, or may have
-// it.
-type Elsewhere struct {
-	Learners map[string]bool // names of other workers' learners
-	Partial  bool            // not all workers have announced theirs yet
-}
-
 // Elsewhere sets the learners of other workers. The map must not change afterwards.
 func (m *Machine) Elsewhere(learners Elsewhere) { m.join.elsewhere = learners }
 
-// mayKnow returns a Wait if another worker has the learner, or may have it.
-func (e *Elsewhere) mayKnow(name string) error {
-	switch {
-	case e.Learners[name]:
-		return &Wait{For: fmt.Sprintf("learner %.64q is not configured here, but it is at another worker of the group", name)}
-	case e.Partial && name != "":
-		return &Wait{For: fmt.Sprintf("learner %.64q is not configured here; other workers of the group have some seconds to announce it", name)}
+// step steps a selection or a payoff that has been decoded.
+func (j *joiner) step(in *Input, effective event.Millis, out *Output) error {
+	rec := in.Record
+	err := j.openKey(in)
+	if err != nil {
+		return err
 	}
+	defer j.save(false)
+	j.settle()
+	v, faulty := j.judge(rec.Topic, effective)
+	if err := j.mayConclude(in, effective, v); err != nil {
+		return err // due ends have been processed
+	}
+	j.conclude(rec, effective, v, faulty, out)
+	if v == taken && rec.Topic == event.Selections {
+		err = j.retry(event.Payoffs, out)
+	}
+	return err
+}
+
+// Walked closes the buckets up to one that DueUpTo returned. The store must hold nothing in them, as asked after DueSegment was stored.
+func (m *Machine) Walked(bucket int64) {
+	before := m.expiry.floor
+	m.expiry.walked(bucket)
+	if len(m.trials.all) > 0 { // else nothing depends on it
+		m.follow()
+		m.seen.walked(m.expiry.floor - before)
+	}
+	m.trials.walked(m.expiry.floor)
+}
+
+// Expire processes the due ends of an entry of the walk, and moves it to the bucket of its next deadline.
+func (m *Machine) Expire(e state.Entry, _ event.Millis, _ *Output) error {
+	m.stepping = stepping{}
+	if err := m.join.open(e.ID, nil, Found{Page: e.Page, Value: e.Value}); err != nil {
+		return err
+	}
+	c := &m.cur
+	if s := c.slot; s != nil && (s.page != e.Page || s.deleted) { // it has left that page since
+		m.expiry.met(s.segment)
+		return nil
+	}
+	if c.kind == pending && m.time.watermark > c.nextDeadline() {
+		m.noteActed(m.prepare())
+	}
+	m.join.settle()
+	m.noteDue(m.cur.id, &m.stepping)
+	c.changed = true // if nothing else changes, its bucket does
+	m.save(true)
 	return nil
 }

@@ -265,8 +265,8 @@ func (tr *tracer) stored() (lines []string) {
 	for _, hash := range slices.Sorted(maps.Keys(s.fields)) {
 		for _, f := range slices.Sorted(maps.Keys(s.fields[hash])) {
 			value := s.fields[hash][f]
-			if strings.HasSuffix(hash, ":"+NamesHash) {
-				value = strconv.Quote(value)
+			if strings.HasSuffix(hash, ":"+NamesHash) || strings.HasSuffix(hash, ":"+missedHash) {
+				value = strconv.QuoteToASCII(value)
 			}
 			lines = append(lines, fmt.Sprintf("%s %s = %s", hash, f, value))
 		}

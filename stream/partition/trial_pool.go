@@ -54,15 +54,15 @@ func (p *pool) whole(source int32) {
 
 func (p *pool) sources() []int32 { return slices.Sorted(maps.Keys(p.of)) }
 
-func (p *pool) totals(source int32, x *trial) experiment.Totals {
+func (p *pool) totals(source int32, x *experiment.Experiment) experiment.Totals {
 	t, err := x.ParseTotals(p.of[source][x.Name+totalsField])
 	if err != nil {
-		return make(experiment.Totals, len(x.arms))
+		return make(experiment.Totals, len(x.Arms))
 	}
 	return t
 }
 
-func (p *pool) closed(source int32, x *trial) int64 {
+func (p *pool) closed(source int32, x *experiment.Experiment) int64 {
 	n, err := parsePeriod(x, p.of[source][x.Name+closedField])
 	if err != nil {
 		return noPeriod
@@ -70,7 +70,7 @@ func (p *pool) closed(source int32, x *trial) int64 {
 	return n
 }
 
-func (p *pool) past(source int32, x *trial, each func(period int64, groups experiment.Groups)) {
+func (p *pool) past(source int32, x *experiment.Experiment, each func(period int64, groups experiment.Groups)) {
 	for field, value := range p.of[source] {
 		if rest, ok := strings.CutPrefix(field, x.Name+pastField); ok {
 			if period, groups, err := parsePast(x, rest, value); err == nil {
@@ -80,7 +80,7 @@ func (p *pool) past(source int32, x *trial, each func(period int64, groups exper
 	}
 }
 
-func (p *pool) verdict(source int32, x *trial, arm int) (verdictOf, bool) {
-	v, err := parseVerdict(x, p.of[source][x.Name+verdictField+x.arms[arm].learner.name])
+func (p *pool) verdict(source int32, x *experiment.Experiment, arm string) (verdictOf, bool) {
+	v, err := parseVerdict(x, p.of[source][x.Name+verdictField+arm])
 	return v, err == nil
 }

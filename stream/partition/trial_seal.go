@@ -1,13 +1,13 @@
 package partition
 
 import (
-	"cmp"
-	"maps"
+	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/ranker-worker/ranker-worker/state"
-	"github.com/ranker-worker/ranker-worker/stream/experiment"
+	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
 func (t *trials) seal(dst *state.Changes) {
@@ -17,30 +17,24 @@ func (t *trials) seal(dst *state.Changes) {
 			v = appendNumbers(append(append(v, ' '), a.experiment...), int64(a.run))
 			v = append(append(v, ' '), a.arm...)
 		}
-		t.write(dst, armsField, v, false)
+		writeTrial(dst, armsField, v, false)
 		t.arms.changed = false
 	}
 	for _, field := range t.strays {
-		t.write(dst, field, nil, true)
+		writeTrial(dst, field, nil, true)
 	}
 	t.strays = t.strays[:0]
 	for _, x := range t.all {
-		x.seal(t, dst)
+		x.seal(dst)
 	}
 }
 
-func (t *trials) write(dst *state.Changes, field string, value []byte, publish bool) {
-	dst.Writes = append(dst.Writes, state.Write{Hash: ExperimentsHash, Field: []byte(field), Value: value, Publish: publish})
-}
-
-func (x *trial) stamp() []byte { return appendNumbers([]byte(trialVersion), int64(x.Run)) }
-
-func (x *trial) seal(t *trials, dst *state.Changes) {
-	if x.idle {
+func (x *trial) seal(dst *state.Changes) {
+	if x.sums.idle {
 		return
 	}
 	if x.changed {
-		t.write(dst, x.Name+runField, append(append(appendNumbers(x.stamp(), x.since), ' '), x.Definition...), false)
+		writeTrial(dst, x.Name+runField, append(append(appendNumbers(stampOf(x.Experiment), x.sums.since), ' '), x.Definition...), false)
 		x.changed = false
 	}
 	for k := range x.arms {
@@ -48,7 +42,7 @@ func (x *trial) seal(t *trials, dst *state.Changes) {
 		if !v.changed {
 			continue
 		}
-		value := appendNumbers(x.stamp(), v.units)
+		value := appendNumbers(stampOf(x.Experiment), v.units)
 		for _, bound := range []float64{v.lower, v.upper} {
 			value = strconv.AppendFloat(append(value, ' '), bound, 'g', -1, 64)
 		}
@@ -56,57 +50,91 @@ func (x *trial) seal(t *trials, dst *state.Changes) {
 		if v.said {
 			said = 1
 		}
-		t.write(dst, x.Name+verdictField+x.arms[k].learner.name, appendNumbers(value, said), true)
+		writeTrial(dst, x.Name+verdictField+x.arms[k].learner.name, appendNumbers(value, said), true)
 		v.changed = false
 	}
-	x.sealSums(t, dst)
+	x.sums.seal(dst)
 }
 
-func (x *trial) sealSums(t *trials, dst *state.Changes) {
-	s := &x.sums
-	if s.changedTotals && x.ByUser {
-		t.write(dst, x.Name+foldedField, x.appendFolded(nil, s.folded, s.totals), true)
-	} else if s.changedTotals {
-		t.write(dst, x.Name+totalsField, x.AppendTotals(nil, s.totals), true)
-	}
-	s.changedTotals = false
-	for _, n := range ascending(s.changedCohorts) {
-		var value []byte
-		if by := s.cohorts.Get(n); by != nil {
-			value = x.AppendCohort(nil, by)
+// load loads experiments. The next seal deletes fields of unconfigured experiments and of earlier runs, verdicts of this run apart:
+// without the units counted meanwhile its sums would be wrong.
+func (t *trials) load(fields []state.Field, watermark event.Millis) error {
+	stored := make(map[string]map[string]string) // by experiment
+	for _, f := range fields {
+		if string(f.Field) == armsField {
+			if err := t.arms.load(string(f.Value)); err != nil {
+				return err
+			}
+			continue
 		}
-		t.write(dst, x.Name+cohortField+strconv.FormatInt(n, 10), value, false)
+		name, rest, _ := strings.Cut(string(f.Field), ":")
+		if stored[name] == nil {
+			stored[name] = make(map[string]string)
+		}
+		stored[name][":"+rest] = string(f.Value)
 	}
-	clear(s.changedCohorts)
-	if x.ByUser {
-		x.sealPeriods(t, dst)
+	for name, of := range stored {
+		if t.byName[name] == nil {
+			t.drop(name, of, func(field string) bool { return !strings.HasPrefix(field, verdictField) })
+		}
 	}
+	for _, x := range t.all {
+		if err := t.loadOne(x, stored[x.Name], watermark); err != nil {
+			return fmt.Errorf("experiment %q: %w", x.Name, err)
+		}
+	}
+	return nil
 }
 
-func (x *trial) sealPeriods(t *trials, dst *state.Changes) {
-	s := &x.sums
-	blocks := slices.SortedFunc(maps.Keys(s.changedBlocks), func(a, b groupBlock) int {
-		return cmp.Or(cmp.Compare(a.period, b.period), cmp.Compare(a.block, b.block))
-	})
-	for _, b := range blocks {
-		var value []byte
-		if groups := s.periods[b.period]; groups != nil {
-			from := int(b.block) * groupsInBlock
-			value = x.AppendGroups(nil, groups, from, from+groupsInBlock)
+func (t *trials) drop(name string, of map[string]string, which func(field string) bool) {
+	for field := range of {
+		if which(field) {
+			t.strays = append(t.strays, name+field)
 		}
-		t.write(dst, x.Name+groupsField+strconv.FormatInt(b.period, 10)+":"+strconv.Itoa(int(b.block)), value, false)
 	}
-	clear(s.changedBlocks)
-	for _, p := range ascending(s.changedPast) {
-		var value []byte
-		if groups := s.past[p]; groups != nil {
-			value = x.AppendGroups(nil, groups, 0, experiment.GroupCount)
+	slices.Sort(t.strays)
+}
+
+func (t *trials) loadOne(x *trial, of map[string]string, watermark event.Millis) error {
+	begun, run := of[runField], int64(0)
+	if begun != "" {
+		words, err := trialWords(begun)
+		if err != nil || len(words) < 3 {
+			return fmt.Errorf("%w: run %.64q", errTrial, begun)
 		}
-		t.write(dst, x.Name+pastField+strconv.FormatInt(p, 10), value, true)
+		head, err := trialNumbers(words[:2], 2)
+		if err != nil {
+			return err
+		}
+		run, x.sums.since = head[0], head[1]
+		if definition := strings.Join(words[2:], " "); run == int64(x.Run) && definition != x.Definition {
+			return fmt.Errorf("%w: run %d of experiment %q began as %s, and is configured as %s: raise experiments.%s.run", ErrExperiment, run,
+				x.Name, definition, x.Definition, x.Name)
+		}
 	}
-	clear(s.changedPast)
-	if s.changedClosed {
-		t.write(dst, x.Name+closedField, appendNumbers(x.stamp(), s.closed), true)
-		s.changedClosed = false
+	if x.sums.idle = run > int64(x.Run); x.sums.idle {
+		return nil
 	}
+	for k := range x.arms {
+		x.arms[k].number = t.arms.number(armID{x.Name, x.Run, x.arms[k].learner.name})
+		if v, err := parseVerdict(x.Experiment, of[verdictField+x.arms[k].learner.name]); err == nil {
+			x.arms[k].verdict = v
+		}
+	}
+	if run < int64(x.Run) { // it begins
+		if x.sums.since, x.changed = watermark, true; run == 0 && x.sums.since > 0 {
+			x.sums.since++ // a unit that began in this millisecond may be an earlier one
+		}
+		t.drop(x.Name, of, func(field string) bool {
+			_, err := ofRun(x.Experiment, of[field])
+			return err != nil || !strings.HasPrefix(field, verdictField)
+		})
+		return nil
+	}
+	for field, value := range of {
+		if err := x.sums.load(field, value); err != nil {
+			return fmt.Errorf("field %q: %w", field, err)
+		}
+	}
+	return nil
 }

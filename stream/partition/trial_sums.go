@@ -1,9 +1,14 @@
 package partition
 
 import (
-	"math"
+	"cmp"
+	"fmt"
+	"maps"
 	"slices"
+	"strconv"
+	"strings"
 
+	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/experiment"
 )
@@ -13,6 +18,11 @@ import (
 // folds a period that all have closed, and publishes the totals. The others then drop the period and store these totals, in one checkpoint.
 // So a deciding partition that is rolled back finds, in each other partition, the period or totals that include it.
 type trialSums struct {
+	*experiment.Experiment
+	horizon event.Millis
+	since   event.Millis // units that began earlier are not counted: this run was not known here
+	idle    bool         // a later run has begun: arms are assigned, and nothing is counted
+
 	cohorts *experiment.Cohorts
 	totals  experiment.Totals // by user of all partitions up to folded, also where another one decides
 	others  experiment.Totals // of all other partitions, in the deciding one
@@ -38,11 +48,9 @@ type groupBlock struct {
 // groupsInBlock is the number of groups in a block: few, so that a checkpoint writes little of a barely changed period.
 const groupsInBlock = 32
 
-const noPeriod int64 = math.MinInt64
-
-func newTrialSums(x *trial) trialSums {
+func newTrialSums(x *experiment.Experiment, horizon event.Millis) trialSums {
 	n := len(x.Arms)
-	return trialSums{cohorts: experiment.NewCohorts(n, experiment.Width(x.horizon)), totals: make(experiment.Totals, n),
+	return trialSums{Experiment: x, horizon: horizon, cohorts: experiment.NewCohorts(n, experiment.Width(horizon)), totals: make(experiment.Totals, n),
 		others: make(experiment.Totals, n), periods: make(map[int64]experiment.Groups), past: make(map[int64]experiment.Groups),
 		closed: noPeriod, folded: noPeriod, changedCohorts: make(map[int64]bool), changedBlocks: make(map[groupBlock]bool),
 		changedPast: make(map[int64]bool)}
@@ -50,13 +58,12 @@ func newTrialSums(x *trial) trialSums {
 
 // counts reports whether an experiment counts an entry. Experiments that never re-assign arms (Never) are compared by the command lift
 // alone.
-func (x *trial) counts(e *entry) bool { return !x.idle && !x.Never() && e.began >= x.since }
+func (s *trialSums) counts(e *entry) bool { return !s.idle && !s.Never() && e.began >= s.since }
 
-func (x *trial) count(arm int, e *entry, c experiment.Counts) {
-	s := &x.sums
+func (s *trialSums) count(arm int, e *entry, c experiment.Counts) {
 	switch {
-	case !x.counts(e):
-	case !x.ByUser:
+	case !s.counts(e):
+	case !s.ByUser:
 		n := s.cohorts.Number(e.payoffDeadline)
 		s.cohorts.Add(n, arm, c)
 		s.changedCohorts[n] = true
@@ -71,17 +78,17 @@ func (x *trial) count(arm int, e *entry, c experiment.Counts) {
 
 // walked returns the time up to which all units' deadlines are past, if the walk has closed all buckets below floor. A bucket may be as
 // wide as 1/256 of the horizon.
-func (x *trial) walked(floor int64) event.Millis {
-	return (floor - (x.horizon/tick+1+widthPart-1)/widthPart - 1) * tick
+func (s *trialSums) walked(floor int64) event.Millis {
+	return (floor - (s.horizon/tick+1+widthPart-1)/widthPart - 1) * tick
 }
 
 // closeUp folds the cohorts, or closes the periods, that the walk has passed.
-func (x *trial) closeUp(floor int64) {
-	s, walked := &x.sums, x.walked(floor)
-	if x.idle || x.Never() {
+func (s *trialSums) closeUp(floor int64) {
+	walked := s.walked(floor)
+	if s.idle || s.Never() {
 		return
 	}
-	if !x.ByUser {
+	if !s.ByUser {
 		for {
 			n, by, ok := s.cohorts.Close(walked)
 			if !ok {
@@ -92,7 +99,7 @@ func (x *trial) closeUp(floor int64) {
 		}
 	}
 	// Its last impression begins just before the next period.
-	last := experiment.PeriodOf(walked-x.horizon, x.Period) - 1
+	last := experiment.PeriodOf(walked-s.horizon, s.Period) - 1
 	if last <= s.closed {
 		return
 	}
@@ -111,19 +118,18 @@ func (x *trial) closeUp(floor int64) {
 }
 
 // foldPeriods folds the periods that all partitions have closed.
-func (x *trial) foldPeriods(of *pool, self, partitions int32) {
-	s := &x.sums
-	if !x.ByUser || x.idle || x.Never() {
+func (s *trialSums) foldPeriods(of *pool, self, partitions int32) {
+	if !s.ByUser || s.idle || s.Never() {
 		return
 	}
 	least := s.closed
 	for source := range partitions {
 		if source != self {
-			least = min(least, of.closed(source, x))
+			least = min(least, of.closed(source, s.Experiment))
 		}
 	}
 	if least > s.folded {
-		x.takeFoldedOf(of) // of a period that others have dropped
+		s.takeFoldedOf(of) // of a period that others have dropped
 	}
 	if least <= s.folded {
 		return
@@ -145,12 +151,12 @@ func (x *trial) foldPeriods(of *pool, self, partitions int32) {
 	}
 	for source := range partitions {
 		if source != self {
-			of.past(source, x, add)
+			of.past(source, s.Experiment, add)
 		}
 	}
 	totals := slices.Clone(s.totals)
 	for _, p := range ascending(all) {
-		x.Fold(totals, p, all[p])
+		s.Fold(totals, p, all[p])
 	}
 	s.takeFolded(least, totals)
 }
@@ -176,77 +182,123 @@ func (s *trialSums) all() experiment.Totals {
 	return t
 }
 
-// walked closes cohorts and periods once the walk has closed all buckets below floor, and compares arms.
-func (t *trials) walked(floor int64) {
-	for _, x := range t.all {
-		x.closeUp(floor)
-		if t.partition != deciding || x.idle {
-			continue
-		}
-		x.foldPeriods(t.published, t.partition, t.partitions)
-		x.guard()
-	}
-}
-
 // takeFoldedOf takes over the totals that reach furthest. Only the deciding partition folds; it takes its totals back after a rollback.
-func (x *trial) takeFoldedOf(of *pool) {
-	if !x.ByUser {
+func (s *trialSums) takeFoldedOf(of *pool) {
+	if !s.ByUser {
 		return
 	}
 	for _, source := range of.sources() {
-		if folded, totals, err := parseFolded(x, of.of[source][x.Name+foldedField]); err == nil {
-			x.sums.takeFolded(folded, totals)
+		if folded, totals, err := parseFolded(s.Experiment, of.of[source][s.Name+foldedField]); err == nil {
+			s.takeFolded(folded, totals)
 		}
 	}
 }
 
-func (x *trial) guard() {
-	if !x.Guarded || x.Never() {
-		return
+func (s *trialSums) load(field, value string) (err error) {
+	kind, name := field, ""
+	if at := strings.IndexByte(field[1:], ':'); at >= 0 {
+		kind, name = field[:at+2], field[at+2:]
 	}
-	totals := x.sums.all()
-	for k := range x.arms {
-		v := &x.arms[k].verdict
-		if k == x.ControlArm() || v.tripped || totals[k].N == 0 {
-			continue
+	switch kind {
+	case totalsField:
+		s.totals, err = s.ParseTotals(value)
+	case closedField:
+		s.closed, err = parsePeriod(s.Experiment, value)
+	case foldedField:
+		s.folded, s.totals, err = parseFolded(s.Experiment, value)
+	case pastField:
+		var period int64
+		var groups experiment.Groups
+		if period, groups, err = parsePast(s.Experiment, name, value); err == nil {
+			s.past[period] = groups
 		}
-		if l := x.Lift(k, totals); l.Trips(x.Margin) {
-			v.take(&verdictOf{units: l.Units, lower: l.Lower, upper: l.Upper})
+	case cohortField:
+		err = s.loadCohort(name, value)
+	case groupsField:
+		err = s.loadGroups(name, value)
+	}
+	return err
+}
+
+func (s *trialSums) loadCohort(name, value string) error {
+	number, err := strconv.ParseInt(name, 10, 64)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errTrial, err)
+	}
+	by, err := s.ParseCohort(value)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errTrial, err)
+	}
+	s.cohorts.Set(number, by)
+	return nil
+}
+
+func (s *trialSums) loadGroups(name, value string) error {
+	of, part, _ := strings.Cut(name, ":")
+	period, err := strconv.ParseInt(of, 10, 64)
+	block, err2 := strconv.ParseInt(part, 10, 32)
+	if err != nil || err2 != nil || block < 0 || block >= experiment.GroupCount/groupsInBlock {
+		return fmt.Errorf("%w: groups %q", errTrial, name)
+	}
+	if s.periods[period] == nil {
+		s.periods[period] = make(experiment.Groups, experiment.GroupCount)
+	}
+	from := int(block) * groupsInBlock
+	return s.ParseGroups(value, s.periods[period], from, from+groupsInBlock)
+}
+
+func (s *trialSums) seal(dst *state.Changes) {
+	if s.changedTotals && s.ByUser {
+		writeTrial(dst, s.Name+foldedField, appendFolded(nil, s.Experiment, s.folded, s.totals), true)
+	} else if s.changedTotals {
+		writeTrial(dst, s.Name+totalsField, s.AppendTotals(nil, s.totals), true)
+	}
+	s.changedTotals = false
+	for _, n := range ascending(s.changedCohorts) {
+		var value []byte
+		if by := s.cohorts.Get(n); by != nil {
+			value = s.AppendCohort(nil, by)
 		}
+		writeTrial(dst, s.Name+cohortField+strconv.FormatInt(n, 10), value, false)
+	}
+	clear(s.changedCohorts)
+	if s.ByUser {
+		s.sealPeriods(dst)
 	}
 }
 
-// takeIn takes in verdicts and totals of folded periods that other partitions have published since the last call; in the deciding
-// partition also their totals by impression.
-func (t *trials) takeIn() {
-	of := t.published
-	if len(t.all) == 0 || t.taken == of.version {
-		return
+func (s *trialSums) sealPeriods(dst *state.Changes) {
+	blocks := slices.SortedFunc(maps.Keys(s.changedBlocks), func(a, b groupBlock) int {
+		return cmp.Or(cmp.Compare(a.period, b.period), cmp.Compare(a.block, b.block))
+	})
+	for _, b := range blocks {
+		var value []byte
+		if groups := s.periods[b.period]; groups != nil {
+			from := int(b.block) * groupsInBlock
+			value = s.AppendGroups(nil, groups, from, from+groupsInBlock)
+		}
+		writeTrial(dst, s.Name+groupsField+strconv.FormatInt(b.period, 10)+":"+strconv.Itoa(int(b.block)), value, false)
 	}
-	t.taken = of.version
-	for _, x := range t.all {
-		if x.idle {
-			continue
+	clear(s.changedBlocks)
+	for _, p := range ascending(s.changedPast) {
+		var value []byte
+		if groups := s.past[p]; groups != nil {
+			value = s.AppendGroups(nil, groups, 0, experiment.GroupCount)
 		}
-		for _, source := range of.sources() {
-			if source == t.partition {
-				continue
-			}
-			for k := range x.arms {
-				if v, ok := of.verdict(source, x, k); ok {
-					x.arms[k].verdict.take(&v)
-				}
-			}
-		}
-		x.takeFoldedOf(of)
-		if t.partition != deciding {
-			continue
-		}
-		clear(x.sums.others)
-		for _, source := range of.sources() {
-			if source != t.partition && !x.ByUser {
-				x.sums.others.Add(of.totals(source, x))
-			}
-		}
+		writeTrial(dst, s.Name+pastField+strconv.FormatInt(p, 10), value, true)
 	}
+	clear(s.changedPast)
+	if s.changedClosed {
+		writeTrial(dst, s.Name+closedField, appendNumbers(stampOf(s.Experiment), s.closed), true)
+		s.changedClosed = false
+	}
+}
+
+func ascending[V any](of map[int64]V) []int64 {
+	keys := make([]int64, 0, len(of))
+	for k := range of {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
 }

@@ -99,12 +99,12 @@ func TestGroups_Missed(t *testing.T) {
 	require.False(t, c.holds([]int8{5, 1, 2, 3}, 1, true))
 
 	d := &outcomeLog{}
-	l := &learner{name: "feed", delay: d, cfg: &LearnerConfig{PayoffMax: 10, Context: c}}
+	l := &learner{storedLearner: storedLearner{name: "feed"}, delay: d, cfg: &LearnerConfig{PayoffMax: 10, Context: c}}
 	l.items = newCatalogue(NewNameTable())
 	l.items.intern(0, []byte("item"))
 	var a, b unconfigured
-	a.miss("feed", nil, &entry{offset: 15, items: []policy.Item{0}, selected: 0, alone: true, instance: -1, began: 82, hasContext: true, ofUser: 2,
-		context: []int8{2, 127, 64, 0, 0}})
+	a.miss("feed", nil, &entry{offset: 15, items: []policy.Item{0}, selected: 0, alone: true, instance: -1, began: 82,
+		keptContext: keptContext{hasContext: true, ofUser: 2, context: []int8{2, 127, 64, 0, 0}}})
 	var changes state.Changes
 	a.seal(&changes)
 	require.NoError(t, b.deliver(l, []state.Field{{Field: changes.Writes[0].Field, Value: changes.Writes[0].Value}}))

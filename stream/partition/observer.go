@@ -2,12 +2,51 @@ package partition
 
 import (
 	"bytes"
-	"slices"
 
 	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
+
+// observer collects facts about a learner for pages and metrics, since its state was loaded. No decision depends on it.
+type observer struct {
+	cfg           *LearnerConfig
+	delay         delay.Learner
+	items         *itemIndex
+	drops         unattributed // used if on_expiry is drop
+	conduct       UserModel
+	countedBefore Counting // the weight of selections in flight as the state was loaded
+	contexts      contexts
+	filled        FilledStatus
+	comparison    Counterfactual
+	looking       sampling
+}
+
+// decided is called after a decision on an impression. The candidates are in the learner's order.
+func (o *observer) decided(imp *event.Impression, candidates []policy.Item, d *delay.Decision, r *event.Ranking) {
+	if n := len(imp.Filled); n > 0 && !o.cfg.FindsUtilities {
+		o.filled.Candidates += int64(n)
+		o.filled.Impressions++
+	}
+	favourite := favouriteOf(o.cfg.FindsUtilities, candidates, d)
+	o.comparison.decided(o.delay, candidates, favourite, favourite == int(d.Order[0]))
+	o.sample(candidates, favourite, d, r)
+}
+
+// paid is called after a payoff, or a default, of an impression that ends; known means that the learner still has the item.
+func (o *observer) paid(e *entry, i policy.Item, known bool, how outcome, r float64) {
+	o.conduct.paid(r)
+	o.comparison.paid(e, r)
+	if known && how == paid && o.cfg.ExpiryDefault == nil {
+		o.drops.paid(i, r)
+	}
+}
+
+// Counting is the weight with which selections in flight count as ended, and the sum of their payoffs in payoff ranges.
+type Counting struct{ Weight, Payoffs float64 }
+
+// FilledStatus counts candidates without a utility, which got the median of the others', and their impressions, since the state was loaded.
+type FilledStatus struct{ Candidates, Impressions int64 }
 
 // The bounds of a sample, for each learner.
 const (
@@ -67,44 +106,10 @@ type sampling struct {
 	ranking          *RankingSample
 }
 
-// Look returns a sample, and has each learner keep its next decision for the next one.
-func (m *Machine) Look() *Sample {
-	m.show()
-	look := &Sample{}
-	for _, l := range m.learners {
-		if !l.gone {
-			look.Learners = append(look.Learners, l.sample())
-		}
-	}
-	return look
-}
-
-func (l *learner) sample() LearnerSample {
-	k := &l.observer.looking
-	one := LearnerSample{Name: l.name, First: k.first.total, Favourite: k.favourite.total, Ranking: k.ranking}
-	if i, ok := l.delay.(delay.Inspector); ok {
-		one.Rule, one.Coming = i.Rule(), i.Coming()
-	}
-	if d, ok := l.delay.(delay.ContextReporting); ok {
-		if one.Coefficients = d.Coefficients(); one.Coefficients != nil {
-			one.Personal = l.delay.Status().Personal
-		}
-	}
-	items := append(k.first.top(lookItems), k.favourite.top(lookItems)...)
-	for n, c := range items {
-		if !l.items.has(c.item) || slices.ContainsFunc(items[:n], func(o itemCount) bool { return o.item == c.item }) {
-			continue
-		}
-		one.Items = append(one.Items, ItemSample{Name: l.items.name(c.item), First: k.first.of(c.item),
-			Favourite: k.favourite.of(c.item), Evidence: l.delay.Evidence(c.item)})
-	}
-	k.wanted = true
-	return one
-}
-
-// decided samples a decision, whose candidates are in the learner's order; favourite is the position of the one with the highest utility,
+// sample samples a decision, whose candidates are in the learner's order; favourite is the position of the one with the highest utility,
 // -1 if that is not known.
-func (k *sampling) decided(l *learner, candidates []policy.Item, favourite int, d *delay.Decision, r *event.Ranking) {
+func (o *observer) sample(candidates []policy.Item, favourite int, d *delay.Decision, r *event.Ranking) {
+	k := &o.looking
 	k.first.add(candidates[d.Order[0]])
 	if favourite >= 0 {
 		k.favourite.add(candidates[favourite])
@@ -116,14 +121,14 @@ func (k *sampling) decided(l *learner, candidates []policy.Item, favourite int, 
 	look := &RankingSample{ID: string(bytes.Clone(r.ID)), Offset: r.Decision.Offset, Time: r.Time, Explored: d.Explored, Candidates: len(d.Order)}
 	ranks := d.Order
 	switch {
-	case l.cfg.FindsUtilities && len(d.Undecided) > 0:
+	case o.cfg.FindsUtilities && len(d.Undecided) > 0:
 		ranks = nil
-	case l.cfg.FindsUtilities:
+	case o.cfg.FindsUtilities:
 		ranks = d.Ranks
 	}
 	shown := min(len(d.Order), lookCandidates)
 	for at, position := range d.Order[:shown] {
-		s := ShownSample{Name: l.items.name(candidates[position]), Rank: -1, Evidence: l.delay.Evidence(candidates[position]), Leader: at}
+		s := ShownSample{Name: o.items.name(candidates[position]), Rank: -1, Evidence: o.delay.Evidence(candidates[position]), Leader: at}
 		if len(d.Propensities) > 0 {
 			s.Propensity = d.Propensities[at]
 		}
