@@ -1,7 +1,5 @@
 package partition
 
-import "github.com/ranker-worker/ranker-worker/policy"
-
 // arrivals lists items by their process-wide numbers, in the order in which a global learner read changes that one source has published.
 //
 // At each epoch the source's own machine compares its sums of these items with those read. Its own changes do not show all differences:
@@ -26,20 +24,3 @@ func (a arrivals) add(process int32) arrivals {
 func (a arrivals) ofAll() arrivals { return arrivals{a.items[:0], a.end() + 1} }
 
 func (a arrivals) end() int { return a.lost + len(a.items) }
-
-// refresh brings a local learner to the present state of its global one.
-func (k *PooledState) refresh(l *learner, partition int32) {
-	a, before := k.wholes[l.name].arrivals[partition], l.arrived
-	l.arrived = a.end()
-	if before < a.lost {
-		l.sharing.Refresh(l.items.all())
-		return
-	}
-	l.sharing.Refresh(func(yield func(policy.Item) bool) {
-		for _, process := range a.items[before-a.lost:] {
-			if i, ours := l.items.number(process); ours && !yield(i) {
-				return
-			}
-		}
-	})
-}

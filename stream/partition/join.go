@@ -59,7 +59,7 @@ type joiner struct {
 	x          []int8        // likewise: of the selected item
 }
 
-// open makes the entry of id the current one. It fails if the stored entry has numbers that nothing has.
+// open makes the entry of id the current one. It fails if the stored entry names a learner, an arm or an item that does not exist.
 func (j *joiner) open(id state.ID, key []byte, found Found) error {
 	err := j.openUnchecked(id, key, found)
 	if err == nil {

@@ -3,9 +3,6 @@ package partition
 import (
 	"encoding/binary"
 	"hash/fnv"
-	"slices"
-
-	"github.com/ranker-worker/ranker-worker/state"
 )
 
 // Seen starts recording observations, for headers of rankings and for the store. The machine has just been loaded. The caller sets Writer,
@@ -40,35 +37,4 @@ func (m *Machine) check() uint32 {
 	}
 	_, _ = h.Write(binary.AppendVarint(b, m.time.watermark)) // never fails
 	return h.Sum32()
-}
-
-// turned records the epochs entered: those that estimates are from, then the present one.
-func (m *Machine) turned(before uint64) {
-	k := m.cfg.Pooled
-	if !m.seen.on || len(k.wholes)+len(m.trials.all) == 0 {
-		return
-	}
-	for at := before; at < k.epoch.Number; {
-		next := &k.epoch
-		for n := range k.estimates {
-			if last := &k.estimates[n].last; last.Number > at && last.Number < next.Number {
-				next = last
-			}
-		}
-		at = next.Number
-		m.seen.turn(next.Sources, k.lastAt(at))
-	}
-}
-
-type stand []SourceAt
-
-func (s *stand) at(source int32) *SourceAt {
-	if grow := int(source) + 1 - len(*s); grow > 0 {
-		*s = append(*s, slices.Repeat([]SourceAt{{}}, grow)...)
-	}
-	return &(*s)[source]
-}
-
-func sourceAt(f state.Fence) SourceAt {
-	return SourceAt{Known: true, Writer: WriterOf(f.Token), Seq: f.Seq}
 }

@@ -372,44 +372,32 @@ func (k *PooledState) share(l *learner, partition int32) {
 	l.sharing.Share(w.Sharing, partition, func(i policy.Item) policy.Item { return l.items.inProcess(i) })
 }
 
-// follow moves the machine to the present epoch, and records that for a replay. It precedes decisions, and seals that store an estimate.
-// Nothing else that lasts depends on the epoch, so skipped epochs leave no trace.
-func (m *Machine) follow() {
-	k := m.cfg.Pooled
-	if k == nil || m.epoch == k.epoch.Number {
+type stand []SourceAt
+
+func (s *stand) at(source int32) *SourceAt {
+	if grow := int(source) + 1 - len(*s); grow > 0 {
+		*s = append(*s, slices.Repeat([]SourceAt{{}}, grow)...)
+	}
+	return &(*s)[source]
+}
+
+func sourceAt(f state.Fence) SourceAt {
+	return SourceAt{Known: true, Writer: WriterOf(f.Token), Seq: f.Seq}
+}
+
+// refresh brings a local learner to the present state of its global one.
+func (k *PooledState) refresh(l *learner, partition int32) {
+	a, before := k.wholes[l.name].arrivals[partition], l.arrived
+	l.arrived = a.end()
+	if before < a.lost {
+		l.sharing.Refresh(l.items.all())
 		return
 	}
-	before := m.epoch
-	m.epoch, m.shown = k.epoch.Number, k.epoch.Number
-	m.turned(before)
-	m.refresh()
-	m.trials.takeIn()
-}
-
-// show moves learners to the present epoch for status. Decisions do not depend on it: in a replay nobody looks.
-func (m *Machine) show() {
-	k := m.cfg.Pooled
-	switch {
-	case len(m.trials.all) > 0:
-		m.follow()
-	case k != nil && m.shown != k.epoch.Number:
-		m.shown = k.epoch.Number
-		m.refresh()
-	}
-}
-
-func (m *Machine) refresh() {
-	for _, l := range m.learners {
-		if l.sharing != nil && !l.gone {
-			m.cfg.Pooled.refresh(l, m.cfg.Partition)
+	l.sharing.Refresh(func(yield func(policy.Item) bool) {
+		for _, process := range a.items[before-a.lost:] {
+			if i, ours := l.items.number(process); ours && !yield(i) {
+				return
+			}
 		}
-	}
-}
-
-// sealsEpoch reports whether a seal stores estimates of all partitions, or precedes a snapshot of sources. A replay then needs to know the
-// epoch.
-func (m *Machine) sealsEpoch() bool {
-	return !m.seen.on || m.seen.standsNext() || slices.ContainsFunc(m.learners, func(l *learner) bool {
-		return l.sharing != nil && !l.gone && l.sharing.Unstored()
 	})
 }

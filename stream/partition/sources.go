@@ -10,7 +10,6 @@ import (
 
 	"github.com/valyala/fastjson"
 
-	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/state"
 )
@@ -197,57 +196,4 @@ func cutLast(name string) (learner, hash string, found bool) {
 		return "", "", false
 	}
 	return name[:at], name[at+1:], true
-}
-
-// SetSource takes in a published field in place of its earlier value. Learners that share a PooledState, impossible fields, and
-// unconfigured learners are ignored: the sender may run another version. Items must precede the fields about them.
-func (m *Machine) SetSource(source int32, pub *Published) {
-	if pub.learner == "" && pub.hash == ExperimentsHash {
-		if m.cfg.Pooled == nil {
-			m.trials.published.set(source, string(pub.field), pub.value)
-			m.trials.takeIn()
-		}
-		return
-	}
-	l := m.byName[pub.learner]
-	if l == nil || l.gone || l.sharing != nil || len(pub.field) == 0 {
-		return
-	}
-	m.noteActed(m.prepare()) // items may be over by now
-	if pub.hash == ItemsHash {
-		m.setSourceItem(l, source, pub)
-		return
-	}
-	at := slices.IndexFunc(l.pooled, func(p delay.Pooled) bool { return p.Hash == pub.hash })
-	if at >= 0 {
-		l.delay.SetSourceField(source, pub.hash, pub.field, pub.value, l.translator(pub))
-	}
-}
-
-func (m *Machine) setSourceItem(l *learner, source int32, pub *Published) {
-	if pub.sums.Check() != nil {
-		return
-	}
-	process, until := pub.about.process[0], l.items.retention.period(pub.until)
-	_, known := l.items.number(process)
-	if !known && (pub.gone || until > 0 && until <= l.items.retention.over(m.time.watermark)) {
-		return // it has ended here, too
-	}
-	ours := l.intern(process, pub.field, &m.segments)
-	l.items.carry(process, until)
-	if !known && until == 0 { // its source keeps items for ever
-		l.carried(pub.about.process[:1], m.time.watermark, 0)
-	}
-	l.grow()
-	l.delay.SetSource(source, ours, pub.sums)
-}
-
-func (l *learner) translator(pub *Published) delay.Translate {
-	return func(theirs policy.Item) (ours policy.Item, ok bool) {
-		process, ok := pub.about.inProcess(theirs)
-		if !ok {
-			return 0, false
-		}
-		return l.items.number(process)
-	}
 }

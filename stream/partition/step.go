@@ -36,19 +36,6 @@ func (m *Machine) Step(in *Input, out *Output) error {
 	return err
 }
 
-// prepare acts upon event time if it has moved, and reports whether it has. It precedes all decisions. Experiments move to each epoch.
-func (m *Machine) prepare() (acted bool) {
-	if m.epoch == 0 || len(m.trials.all) > 0 {
-		m.follow()
-	}
-	if !m.behind {
-		return false
-	}
-	m.behind = false
-	m.advance(m.time.watermark)
-	return true
-}
-
 func (m *Machine) stepFetched(in *Input, out *Output) error {
 	rec := in.Record
 	if rec.Skipped != "" {
