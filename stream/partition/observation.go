@@ -1,12 +1,10 @@
 package partition
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 
 	"github.com/ranker-worker/ranker-worker/state"
-	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
 // ObservationKind is the kind of an Observation.
@@ -66,11 +64,7 @@ func NewSeenReader(header []byte) *ObservationReader {
 // Next returns the next observation; ok is false at the end. It fails with ErrSeen.
 func (r *ObservationReader) Next() (s Observation, ok bool, err error) {
 	for r.visits == 0 && len(r.rest) > 0 && r.rest[0]>>5 == seenRecords {
-		n := int64(r.rest[0] & 31)
-		r.rest = r.rest[1:]
-		if n == 0 {
-			n = r.uvarint()
-		}
+		_, n := r.token()
 		r.records += n
 		if r.bad {
 			return s, false, r.fault()
@@ -84,7 +78,7 @@ func (r *ObservationReader) Next() (s Observation, ok bool, err error) {
 		r.visits--
 		r.visit(&s)
 	} else {
-		r.token(&s)
+		r.observation(&s)
 	}
 	if r.bad {
 		return s, false, r.fault()
@@ -96,36 +90,35 @@ func (r *ObservationReader) fault() error {
 	return fmt.Errorf("%w: cut off, of another version, or a number too large", ErrSeen)
 }
 
-// token reads one token other than seenRecords.
-func (r *ObservationReader) token(s *Observation) {
-	kind, low := r.rest[0]>>5, int64(r.rest[0]&31)
+// token reads a token's kind and number.
+func (r *ObservationReader) token() (kind byte, n int64) {
+	kind, n = r.rest[0]>>5, int64(r.rest[0]&31)
 	r.rest = r.rest[1:]
-	switch kind {
+	if n == severalBytes && kind != seenVisits && kind != seenEnds && kind != seenNote {
+		n = r.uvarint()
+	}
+	return kind, n
+}
+
+// observation reads one of another kind than seenRecords.
+func (r *ObservationReader) observation(s *Observation) {
+	switch kind, n := r.token(); kind {
 	case seenWatermark:
-		s.Kind, s.By = SeenWatermark, r.uvarint()
+		s.Kind, s.By = SeenWatermark, n
 	case seenVisits, seenEnds:
-		r.visits, r.ends = int(low)-1, kind == seenEnds
-		if r.bad = low == 0; !r.bad {
+		r.visits, r.ends = int(n)-1, kind == seenEnds
+		if r.bad = n == 0; !r.bad {
 			r.visit(s)
 		}
 	case seenSent:
-		if s.Kind, s.N = SeenSent, low; low == 0 {
-			s.N = r.uvarint()
-		}
+		s.Kind, s.N = SeenSent, n
 	case seenEpoch:
-		if low == 31 {
-			low = r.uvarint()
-		}
-		s.Kind, s.Sources, s.Made = SeenEpoch, r.sources(), r.ascending(low)
+		s.Kind, s.Sources, s.Made = SeenEpoch, r.sources(), r.ascending(n)
 	case seenImport:
-		s.Kind = SeenImport
-		if low == 31 {
-			low = r.uvarint()
-		}
-		s.Import.Source = int32(low)
+		s.Kind, s.Import.Source = SeenImport, int32(n)
 		r.imports(s)
 	case seenNote:
-		r.note(s, low)
+		r.note(s, n)
 	}
 }
 
@@ -142,7 +135,8 @@ func (r *ObservationReader) ascending(n int64) (all []int) {
 
 func (r *ObservationReader) visit(s *Observation) {
 	if r.ends {
-		s.Kind, s.End = SeenEnd, r.id()
+		s.Kind = SeenEnd
+		copy(s.End[:], r.bytes(int64(len(s.End))))
 		return
 	}
 	s.Kind, s.Offset = SeenVisit, r.varint()
@@ -232,55 +226,9 @@ func (r *ObservationReader) begin(b *ObservationBegin) {
 	b.Fresh, b.Unknown, b.Alone = flags&1 != 0, flags&2 != 0, flags&4 != 0
 	b.Writer, b.LoadedWriter = r.fixed32(), r.fixed32()
 	b.LoadedSeal, b.Seq = uint64(r.uvarint()), r.uvarint()
-	for t := range event.Inputs {
+	for t := range b.Inputs {
 		b.Inputs[t] = r.varint()
 	}
-	b.Watermark = r.uvarint()
-	if len(r.rest) < 8 {
-		r.bad = true
-		return
-	}
-	b.Salt = binary.LittleEndian.Uint64(r.rest)
-	r.rest = r.rest[8:]
+	b.Watermark, b.Salt = r.uvarint(), r.fixed64()
 	b.Program, b.Settings = r.text(), r.text()
-}
-
-func (r *ObservationReader) text() string {
-	n := r.uvarint()
-	if r.bad || n > int64(len(r.rest)) {
-		r.bad = true
-		return ""
-	}
-	text := string(r.rest[:n])
-	r.rest = r.rest[n:]
-	return text
-}
-
-func (r *ObservationReader) byte() byte {
-	if len(r.rest) == 0 {
-		r.bad = true
-		return 0
-	}
-	b := r.rest[0]
-	r.rest = r.rest[1:]
-	return b
-}
-
-func (r *ObservationReader) id() (id state.ID) {
-	if len(r.rest) < len(id) {
-		r.bad = true
-		return id
-	}
-	r.rest = r.rest[copy(id[:], r.rest):]
-	return id
-}
-
-func (r *ObservationReader) fixed32() uint32 {
-	if len(r.rest) < 4 {
-		r.bad = true
-		return 0
-	}
-	v := binary.LittleEndian.Uint32(r.rest)
-	r.rest = r.rest[4:]
-	return v
 }

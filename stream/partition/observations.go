@@ -1,7 +1,6 @@
 package partition
 
 import (
-	"bytes"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
@@ -17,19 +16,23 @@ import (
 // deadlines that the expiry walk reached, event time applied between records, and the segments of each checkpoint. Rankings carry them in a
 // header beside the steps. With both headers a replay repeats the owner's calls, and computes the same rankings bit for bit.
 //
-// A header holds tokens of one byte, the kind in the high three bits and a number in the low five; some are followed by varints. Between
-// tokens stands the number of records stepped, ranked impressions included. Observations are recorded from Seen on, during adoption too: so
-// a new owner records those it makes while it adopts decisions of an earlier one.
+// A header holds tokens of one byte, the kind in the high three bits and a number in the low five. If that is 31, a uvarint with the number
+// follows, unless the kind bounds it. More may follow. Between tokens stands the number of records stepped, ranked impressions included.
+// Observations are recorded from Seen on, during adoption too: so a new owner records those it makes while it adopts decisions of an earlier
+// one.
 const (
-	seenRecords   = 0 // this many records were stepped; 0: uvarint
-	seenWatermark = 1 // uvarint: event time, so many ms later, was acted upon
-	seenVisits    = 2 // this many impressions ended, their deadlines past: zigzag varints, offsets relative to the last
+	seenRecords   = 0 // this many records were stepped
+	seenWatermark = 1 // event time, so many ms later, was acted upon
+	seenVisits    = 2 // this many impressions ended, at most 31, their deadlines past: zigzag varints, offsets relative to the last
 	seenEnds      = 3 // likewise, without kept offsets: the id of each
-	seenSent      = 4 // this many of the oldest sealed segments were sent as one checkpoint; 0: uvarint
-	seenEpoch     = 5 // the epoch changed, with so many estimates made; 31: uvarint. Then sources' changes, and the estimates' numbers
-	seenImport    = 6 // learners that do not share read published fields; the source, 31: uvarint
+	seenSent      = 4 // this many of the oldest sealed segments were sent as one checkpoint
+	seenEpoch     = 5 // the epoch changed, with so many estimates made. Then sources' changes, and the estimates' numbers
+	seenImport    = 6 // learners that do not share read published fields of this source
 	seenNote      = 7 // a note, see below
 )
+
+// severalBytes is the number in a token's byte if it stands behind the byte.
+const severalBytes = 31
 
 // The notes of a token of kind seenNote.
 const (
@@ -112,23 +115,19 @@ const PublishedAtOnce = 2000
 
 // observationLog collects tokens. The zero value collects none.
 type observationLog struct {
-	on           bool
-	gaps         int64 // how often observations were dropped
-	writer       uint32
-	madeBy       uint32 // see MadeBy
-	loadedWriter uint32
-	sealed       uint64 // segments, by all owners
-	unsent       uint64 // of these, those not sent
-	known        bool   // stored observations belong to the loaded state
-	tokens       []byte
-	standing     int          // seals since the last snapshot of sources
-	nextStand    int          // seals until the next one
-	records      int64        // stepped since the last token
-	watermark    event.Millis // acted upon last
-	visited      int64        // offset of the last impression in a token of visits
-	visits       int          // index of the last token if it is of visits, else -1
+	StoredObservations // as the next seal stores them; before Seen, as loaded
 
-	epoch   []SourceAt // by source, as in the tokens
+	on        bool
+	gaps      int64        // how often observations were dropped
+	known     bool         // stored observations belong to the loaded state
+	standing  int          // seals since the last snapshot of sources
+	nextStand int          // seals until the next one
+	records   int64        // stepped since the last token
+	watermark event.Millis // acted upon last
+	visits    int          // index of the last token if it is of visits, else -1
+
+	epoch   []SourceAt     // by source, as in the tokens
+	changes []SourceChange // scratch
 	imports struct {
 		at    []SourceAt // by source
 		chain int        // index of the number of deltas in the last token; -1: it is not of deltas
@@ -141,20 +140,27 @@ func (s *observationLog) begin() bool {
 	if !s.on {
 		return false
 	}
-	if len(s.tokens) > maxSeen {
+	if len(s.Tokens) > maxSeen {
 		s.lose()
 	}
-	if n := s.records; n > 0 {
+	if s.records > 0 {
+		s.token(seenRecords, s.records)
 		s.records = 0
-		if n <= 31 {
-			s.tokens = append(s.tokens, byte(n))
-		} else {
-			s.tokens = binary.AppendUvarint(append(s.tokens, 0), uint64(n))
-		}
 	}
 	s.visits, s.imports.chain = -1, -1
 	return true
 }
+
+// token appends a token with a number.
+func (s *observationLog) token(kind byte, n int64) {
+	if n < severalBytes {
+		s.Tokens = append(s.Tokens, kind<<5|byte(n))
+	} else {
+		s.Tokens = binary.AppendUvarint(append(s.Tokens, kind<<5|severalBytes), uint64(n))
+	}
+}
+
+func (s *observationLog) note(which byte) { s.Tokens = append(s.Tokens, seenNote<<5|which) }
 
 func (s *observationLog) stepped(w event.Millis) {
 	s.records++
@@ -169,7 +175,7 @@ func (s *observationLog) lose() {
 	s.gaps++
 	s.standing, s.nextStand = 0, 1
 	var begun *ObservationBegin
-	for r := NewSeenReader(s.tokens); ; {
+	for r := NewSeenReader(s.Tokens); ; {
 		sight, more, err := r.Next()
 		if !more || err != nil {
 			break
@@ -178,10 +184,11 @@ func (s *observationLog) lose() {
 			begun = &sight.Begin
 		}
 	}
-	if s.tokens = s.tokens[:0]; begun != nil {
-		s.tokens = appendBegin(s.tokens, begun)
+	if s.Tokens = s.Tokens[:0]; begun != nil {
+		s.Tokens = appendBegin(s.Tokens, begun)
 	}
-	s.tokens = binary.AppendUvarint(append(s.tokens, seenNote<<5|seenGap), s.sealed)
+	s.note(seenGap)
+	s.Tokens = binary.AppendUvarint(s.Tokens, s.Sealed)
 	s.visits, s.imports.chain = -1, -1
 }
 
@@ -190,7 +197,7 @@ func (s *observationLog) acted(w event.Millis) {
 	if w == s.watermark || !s.begin() {
 		return
 	}
-	s.tokens = binary.AppendUvarint(append(s.tokens, seenWatermark<<5), uint64(w-s.watermark))
+	s.token(seenWatermark, w-s.watermark)
 	s.watermark = w
 }
 
@@ -203,28 +210,28 @@ func (s *observationLog) visit(id state.ID, offset int64) {
 	if offset == unknownOffset {
 		kind = seenEnds << 5
 	}
-	if s.visits < 0 || s.records > 0 || s.tokens[s.visits]&^31 != kind || s.tokens[s.visits]&31 == 31 {
+	if s.visits < 0 || s.records > 0 || s.Tokens[s.visits]&^31 != kind || s.Tokens[s.visits]&31 == 31 {
 		if !s.begin() {
 			return
 		}
-		s.visits = len(s.tokens)
-		s.tokens = append(s.tokens, kind)
+		s.visits = len(s.Tokens)
+		s.Tokens = append(s.Tokens, kind)
 	}
-	s.tokens[s.visits]++
+	s.Tokens[s.visits]++
 	if offset == unknownOffset {
-		s.tokens = append(s.tokens, id[:]...)
+		s.Tokens = append(s.Tokens, id[:]...)
 		return
 	}
-	s.tokens = binary.AppendVarint(s.tokens, offset-s.visited)
-	s.visited = offset
+	s.Tokens = binary.AppendVarint(s.Tokens, offset-s.Visited)
+	s.Visited = offset
 }
 
 func (s *observationLog) seal() {
 	if s.begin() {
-		s.tokens = append(s.tokens, seenNote<<5|seenSeal)
+		s.note(seenSeal)
 	}
-	s.sealed++
-	s.unsent++
+	s.Sealed++
+	s.Unsent++
 }
 
 // standsNext reports whether a snapshot of sources may follow the next seal.
@@ -238,30 +245,20 @@ func (s *observationLog) stands(k *PooledState) {
 		return
 	}
 	s.standing, s.nextStand = 0, 2*s.nextStand
-	s.tokens = append(s.tokens, seenNote<<5|seenStand)
-	n := 0
-	for p := range s.epoch {
-		if s.epoch[p].Known {
-			n++
+	s.note(seenStand)
+	s.changes = s.changes[:0]
+	for p, at := range s.epoch {
+		if at.Known {
+			s.changes = append(s.changes, SourceChange{Source: int32(p), At: at})
 		}
 	}
-	s.tokens = binary.AppendUvarint(s.tokens, uint64(n))
-	last := -1
-	for p := range s.epoch {
-		if s.epoch[p].Known {
-			s.tokens = appendSource(s.tokens, p-last-1, &SourceAt{}, &s.epoch[p])
-			last = p
-		}
+	var estimating []*global
+	if s.Tokens = appendSources(s.Tokens, s.changes); k != nil {
+		estimating = k.estimating()
 	}
-	if k == nil {
-		s.tokens = append(s.tokens, 0)
-		return
-	}
-	all := k.estimating()
-	s.tokens = binary.AppendUvarint(s.tokens, uint64(len(all)))
-	for _, w := range all {
-		text := w.AppendEstimate(nil)
-		s.tokens = append(binary.AppendUvarint(s.tokens, uint64(len(text))), text...)
+	s.Tokens = binary.AppendUvarint(s.Tokens, uint64(len(estimating)))
+	for _, w := range estimating {
+		s.Tokens = appendText(s.Tokens, string(w.AppendEstimate(nil)))
 	}
 }
 
@@ -269,20 +266,16 @@ func partly(at SourceAt) bool { return at.Known && !at.Whole }
 
 func (s *observationLog) walked(by int64) {
 	if by > 0 && s.begin() {
-		s.tokens = binary.AppendUvarint(append(s.tokens, seenNote<<5|seenWalk), uint64(by))
+		s.note(seenWalk)
+		s.Tokens = binary.AppendUvarint(s.Tokens, uint64(by))
 	}
 }
 
 func (s *observationLog) sent(n int) {
-	s.unsent -= min(s.unsent, uint64(n))
-	if !s.begin() {
-		return
+	s.Unsent -= min(s.Unsent, uint64(n))
+	if s.begin() {
+		s.token(seenSent, int64(n))
 	}
-	if n <= 31 {
-		s.tokens = append(s.tokens, seenSent<<5|byte(n))
-		return
-	}
-	s.tokens = binary.AppendUvarint(append(s.tokens, seenSent<<5), uint64(n))
 }
 
 func (s *observationLog) turn(at []SourceAt, made []int) {
@@ -292,45 +285,51 @@ func (s *observationLog) turn(at []SourceAt, made []int) {
 	for len(s.epoch) < len(at) {
 		s.epoch = append(s.epoch, SourceAt{})
 	}
-	if n := len(made); n < 31 {
-		s.tokens = append(s.tokens, seenEpoch<<5|byte(n))
-	} else {
-		s.tokens = binary.AppendUvarint(append(s.tokens, seenEpoch<<5|31), uint64(n))
-	}
-	changes := 0
+	s.changes = s.changes[:0]
 	for p := range at {
 		if s.epoch[p] != at[p] {
-			changes++
+			s.changes = append(s.changes, changeOf(int32(p), &s.epoch[p], &at[p]))
+			s.epoch[p] = at[p]
 		}
 	}
-	s.tokens = binary.AppendUvarint(s.tokens, uint64(changes))
+	s.token(seenEpoch, int64(len(made)))
+	s.Tokens = appendSources(s.Tokens, s.changes)
 	last := -1
-	for p := range at {
-		if s.epoch[p] != at[p] {
-			s.tokens = appendSource(s.tokens, p-last-1, &s.epoch[p], &at[p])
-			last, s.epoch[p] = p, at[p]
-		}
-	}
-	last = -1
 	for _, n := range made {
-		s.tokens = binary.AppendUvarint(s.tokens, uint64(n-last-1))
+		s.Tokens = binary.AppendUvarint(s.Tokens, uint64(n-last-1))
 		last = n
 	}
 }
 
-// appendSource appends a source's change from before to at; gap is its distance from the last source.
-func appendSource(dst []byte, gap int, before, at *SourceAt) []byte {
-	var by int64
+// changeOf returns a source's change from before to at.
+func changeOf(source int32, before, at *SourceAt) SourceChange {
 	if before.Known && at.Known && before.Whole && at.Whole && before.Writer == at.Writer && at.Seq > before.Seq {
-		by = at.Seq - before.Seq
+		return SourceChange{Source: source, By: at.Seq - before.Seq}
 	}
-	dst = binary.AppendUvarint(dst, uint64(by)<<2|uint64(min(gap, 3)))
-	if gap >= 3 {
-		dst = binary.AppendUvarint(dst, uint64(gap-3))
+	return SourceChange{Source: source, At: *at}
+}
+
+// appendSources appends the progress of sources, ascending. A source's distance from the one before stands in two bits of its first number,
+// and behind it if it is 3 or more.
+func appendSources(dst []byte, all []SourceChange) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(all)))
+	last := int32(-1)
+	for i := range all {
+		c := &all[i]
+		gap := c.Source - last - 1
+		last = c.Source
+		dst = binary.AppendUvarint(dst, uint64(c.By)<<2|uint64(min(gap, 3)))
+		if gap >= 3 {
+			dst = binary.AppendUvarint(dst, uint64(gap-3))
+		}
+		if c.By == 0 {
+			dst = appendSource(dst, &c.At)
+		}
 	}
-	if by > 0 {
-		return dst
-	}
+	return dst
+}
+
+func appendSource(dst []byte, at *SourceAt) []byte {
 	switch {
 	case !at.Known:
 		return append(dst, 0)
@@ -353,6 +352,10 @@ func appendSource(dst []byte, gap int, before, at *SourceAt) []byte {
 	return dst
 }
 
+func appendText(dst []byte, text string) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(text))), text...)
+}
+
 func (s *observationLog) took(i *Import) {
 	if !s.on {
 		return
@@ -364,122 +367,96 @@ func (s *observationLog) took(i *Import) {
 	at := &of.at[i.Source]
 	chains := i.Mode == ImportDelta && i.Part == 0 && i.Last && at.Known && at.Writer == i.Writer && at.Seq+1 == i.Seq
 	*at = SourceAt{Known: i.Last, Writer: i.Writer, Seq: i.Seq}
-	if chains && of.chain >= 0 && of.of == i.Source && s.records == 0 && s.tokens[of.chain] < 0x7e {
-		s.tokens[of.chain] += 2
+	if chains && of.chain >= 0 && of.of == i.Source && s.records == 0 && s.Tokens[of.chain] < 0x7e {
+		s.Tokens[of.chain] += 2
 		return
 	}
 	if !s.begin() {
 		return
 	}
-	if i.Source < 31 {
-		s.tokens = append(s.tokens, seenImport<<5|byte(i.Source))
-	} else {
-		s.tokens = binary.AppendUvarint(append(s.tokens, seenImport<<5|31), uint64(i.Source))
-	}
+	s.token(seenImport, int64(i.Source))
 	if chains {
-		of.chain, of.of = len(s.tokens), i.Source
-		s.tokens = append(s.tokens, 1<<1)
+		of.chain, of.of = len(s.Tokens), i.Source
+		s.Tokens = append(s.Tokens, 1<<1)
 		return
 	}
 	last := byte(0)
 	if i.Last {
 		last = 8
 	}
-	s.tokens = append(s.tokens, 1|byte(i.Mode)<<1|last)
-	s.tokens = binary.LittleEndian.AppendUint32(s.tokens, i.Writer)
-	s.tokens = binary.AppendUvarint(s.tokens, uint64(i.Seq))
-	s.tokens = binary.AppendUvarint(s.tokens, uint64(i.Part))
+	s.Tokens = append(s.Tokens, 1|byte(i.Mode)<<1|last)
+	s.Tokens = binary.LittleEndian.AppendUint32(s.Tokens, i.Writer)
+	s.Tokens = binary.AppendUvarint(s.Tokens, uint64(i.Seq))
+	s.Tokens = binary.AppendUvarint(s.Tokens, uint64(i.Part))
 }
 
 func (s *observationLog) started(b *ObservationBegin) {
 	if !s.known {
-		s.tokens = s.tokens[:0]
+		s.Tokens = s.Tokens[:0]
 	}
-	s.on, s.writer, s.watermark, s.visited, s.records, s.unsent = true, b.Writer, b.Watermark, 0, 0, 0
-	s.madeBy, s.standing, s.nextStand = MadeBy(b.Program, b.Settings), 0, 1
+	s.on, s.Writer, s.watermark, s.Visited, s.records, s.Unsent = true, b.Writer, b.Watermark, 0, 0, 0
+	s.MadeBy, s.standing, s.nextStand = MadeBy(b.Program, b.Settings), 0, 1
 	s.visits, s.imports.chain = -1, -1
 	s.epoch, s.imports.at = s.epoch[:0], s.imports.at[:0]
-	s.tokens = appendBegin(s.tokens, b)
+	s.Tokens = appendBegin(s.Tokens, b)
 }
 
 func appendBegin(t []byte, b *ObservationBegin) []byte {
-	t = append(t, seenNote<<5|seenBegin, seenVersion)
 	var flags byte
-	if b.Fresh {
-		flags |= 1
+	for k, set := range [...]bool{b.Fresh, b.Unknown, b.Alone} {
+		if set {
+			flags |= 1 << k
+		}
 	}
-	if b.Unknown {
-		flags |= 2
-	}
-	if b.Alone {
-		flags |= 4
-	}
-	t = binary.LittleEndian.AppendUint32(append(t, flags), b.Writer)
+	t = append(t, seenNote<<5|seenBegin, seenVersion, flags)
+	t = binary.LittleEndian.AppendUint32(t, b.Writer)
 	t = binary.LittleEndian.AppendUint32(t, b.LoadedWriter)
 	t = binary.AppendUvarint(binary.AppendUvarint(t, b.LoadedSeal), uint64(b.Seq))
 	for _, o := range b.Inputs {
 		t = binary.AppendVarint(t, o)
 	}
 	t = binary.LittleEndian.AppendUint64(binary.AppendUvarint(t, uint64(b.Watermark)), b.Salt)
-	for _, text := range [...]string{b.Program, b.Settings} {
-		t = append(binary.AppendUvarint(t, uint64(len(text))), text...)
-	}
-	return t
+	return appendText(appendText(t, b.Program), b.Settings)
 }
 
 // take appends the tokens for the next ranking or order record, and starts over.
 func (s *observationLog) take(dst []byte) []byte {
-	dst = append(dst, s.tokens...)
-	s.tokens = s.tokens[:0]
+	dst = append(dst, s.Tokens...)
+	s.Tokens = s.Tokens[:0]
 	s.visits, s.imports.chain = -1, -1
 	return dst
 }
 
-// StoredObservations is the stored part of observations, besides tokens that no ranking carries yet.
+// StoredObservations is the stored part of observations.
 type StoredObservations struct {
 	Writer  uint32 // who sealed last
 	MadeBy  uint32 // see MadeBy, of the last seal
 	Sealed  uint64 // segments, by all owners
 	Unsent  uint64 // of these, those not sent before this seal, which is among them
 	Visited int64  // offset of the last impression visited
-	Tokens  []byte
-	check   uint32 // see Machine.check
+	Tokens  []byte // that no ranking carries yet
 }
 
-// appendStored appends the stored form: version, then a StoredObservations in hexadecimal.
+// appendStored appends the stored form: a StoredObservations in hexadecimal, its tokens last.
 func (s *observationLog) appendStored(dst []byte, check uint32) []byte {
-	b := binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, s.writer), s.madeBy)
-	b = binary.AppendUvarint(binary.AppendUvarint(b, s.sealed), s.unsent)
-	b = binary.LittleEndian.AppendUint32(binary.AppendVarint(b, s.visited), check)
-	return hex.AppendEncode(append(dst, seenStored...), append(b, s.tokens...))
+	b := binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, s.Writer), s.MadeBy)
+	b = binary.AppendUvarint(binary.AppendUvarint(b, s.Sealed), s.Unsent)
+	b = binary.LittleEndian.AppendUint32(binary.AppendVarint(b, s.Visited), check)
+	return hex.AppendEncode(dst, append(b, s.Tokens...))
 }
-
-const seenStored = "2 "
 
 // ErrSeen means that a header of observations cannot be decoded.
 var ErrSeen = errors.New("partition: unreadable header of observations")
 
-func parseSeenStored(stored []byte) (x StoredObservations, ok bool) {
-	if !bytes.HasPrefix(stored, []byte(seenStored)) {
-		return x, false
-	}
-	b, err := hex.AppendDecode(nil, stored[len(seenStored):])
-	if err != nil {
-		return x, false
-	}
-	r := ObservationReader{numbers: numbers{rest: b}}
-	x.Writer, x.MadeBy = r.fixed32(), r.fixed32()
-	x.Sealed, x.Unsent, x.Visited, x.check = uint64(r.uvarint()), uint64(r.uvarint()), r.varint(), r.fixed32()
-	x.Tokens = r.rest
-	return x, !r.bad
-}
-
 // load reads the stored form. An unreadable one is ignored: a replay is not exact then, and nothing else depends on it.
 func (s *observationLog) load(stored []byte) (check uint32) {
-	x, ok := parseSeenStored(stored)
-	if !ok {
+	b, err := hex.AppendDecode(nil, stored)
+	r := numbers{rest: b}
+	x := StoredObservations{Writer: r.fixed32(), MadeBy: r.fixed32(), Sealed: uint64(r.uvarint()), Unsent: uint64(r.uvarint()), Visited: r.varint()}
+	if check = r.fixed32(); err != nil || r.bad {
 		return 0
 	}
-	s.loadedWriter, s.madeBy, s.sealed, s.unsent, s.visited, s.known, s.tokens = x.Writer, x.MadeBy, x.Sealed, x.Unsent, x.Visited, true, x.Tokens
-	return x.check
+	x.Tokens = r.rest
+	s.StoredObservations, s.known = x, true
+	return check
 }

@@ -9,7 +9,7 @@ import (
 // Seq and Inputs of b.
 func (m *Machine) Seen(b ObservationBegin) {
 	s := &m.seen
-	b.LoadedWriter, b.LoadedSeal = s.loadedWriter, s.sealed
+	b.LoadedWriter, b.LoadedSeal = s.Writer, s.Sealed
 	b.Fresh = !m.sealedMeta.stored
 	b.Unknown = !b.Fresh && !s.known
 	b.Alone = m.cfg.Pooled == nil

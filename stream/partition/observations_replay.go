@@ -39,8 +39,7 @@ func (m *Machine) WalkOn(buckets int64) {
 
 // SeenLoaded returns the loaded observations; ok is false if there are none that fit the state.
 func (g *Log) SeenLoaded() (x StoredObservations, ok bool) {
-	s := &g.seen
-	return StoredObservations{Writer: s.loadedWriter, MadeBy: s.madeBy, Sealed: s.sealed, Unsent: s.unsent, Visited: s.visited, Tokens: s.tokens}, s.known
+	return g.seen.StoredObservations, g.seen.known
 }
 
 // PendingAt returns the offset of a stored pending impression; ok is false for any other value.

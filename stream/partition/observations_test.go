@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"encoding/hex"
 	"math"
 	"testing"
 
@@ -33,7 +34,7 @@ func TestSeen_IsReadAsItWas(t *testing.T) {
 		s := &observationLog{}
 		begin := ObservationBegin{Writer: 7, Seq: 3, LoadedWriter: 6, LoadedSeal: 9, Inputs: [event.Inputs]int64{1, 2, -1}, Watermark: 100, Salt: math.MaxUint64,
 			Alone: true, Program: "p", Settings: "{}"}
-		s.sealed, s.known = 9, true
+		s.Sealed, s.known = 9, true
 		s.started(&begin)
 		want := []Observation{{Kind: SeenBegun, Begin: begin}}
 		var headers [][]byte
@@ -94,9 +95,9 @@ func TestSeen_IsReadAsItWas(t *testing.T) {
 				s.took(&i)
 				add(Observation{Kind: SeenImport, N: 2, Import: Import{Source: i.Source, Part: -1}})
 			case 10:
-				before := len(s.tokens)
+				before := len(s.Tokens)
 				s.stands(nil)
-				if len(s.tokens) == before { // not yet, or a source is known in part
+				if len(s.Tokens) == before { // not yet, or a source is known in part
 					break
 				}
 				x := Observation{Kind: SeenStand}
@@ -118,8 +119,8 @@ func TestSeen_IsReadAsItWas(t *testing.T) {
 		require.Equal(t, want, sightsOf(t, headers...))
 		var loaded observationLog
 		require.Equal(t, uint32(77), loaded.load(stored))
-		require.Equal(t, [3]int64{int64(s.unsent), s.visited, int64(s.sealed)}, [3]int64{int64(loaded.unsent), loaded.visited, int64(loaded.sealed)})
-		require.Equal(t, []any{uint32(7), s.sealed, true}, []any{loaded.loadedWriter, loaded.sealed, loaded.known})
+		require.Equal(t, [3]int64{int64(s.Unsent), s.Visited, int64(s.Sealed)}, [3]int64{int64(loaded.Unsent), loaded.Visited, int64(loaded.Sealed)})
+		require.Equal(t, []any{uint32(7), s.Sealed, true}, []any{loaded.Writer, loaded.Sealed, loaded.known})
 	})
 }
 
@@ -134,7 +135,7 @@ func TestSeen_SaysWhichEstimatesAnEpochMade(t *testing.T) {
 	for seq, made := range all {
 		s.turn([]SourceAt{{Known: true, Whole: true, Writer: 1, Seq: int64(seq)}}, made)
 	}
-	got := sightsOf(t, s.tokens)
+	got := sightsOf(t, s.Tokens)
 	require.Len(t, got, len(all))
 	for n, made := range all {
 		require.Equal(t, made, got[n].Made)
@@ -150,11 +151,11 @@ func TestSeen_BeginsAgainBehindAGap(t *testing.T) {
 		for s.gaps < upTo {
 			s.seal()
 			s.sent(1)
-			require.Less(t, len(s.tokens), maxSeen+16)
+			require.Less(t, len(s.Tokens), maxSeen+16)
 		}
 		s.seal()
 		s.stands(nil)
-		all = sightsOf(t, s.tokens)
+		all = sightsOf(t, s.Tokens)
 		n := len(all)
 		require.Equal(t, []ObservationKind{SeenSealed, SeenStand}, []ObservationKind{all[n-2].Kind, all[n-1].Kind})
 		return all
@@ -164,7 +165,7 @@ func TestSeen_BeginsAgainBehindAGap(t *testing.T) {
 		require.Equal(t, SeenBegun, all[0].Kind)
 		require.Equal(t, ObservationBegin{Writer: 7, Program: "p"}, all[0].Begin)
 		require.Equal(t, SeenLost, all[1].Kind)
-		require.InDelta(t, s.sealed, all[1].N, 2)
+		require.InDelta(t, s.Sealed, all[1].N, 2)
 		require.Less(t, len(all), 7)
 	}
 	s.take(nil)
@@ -177,7 +178,7 @@ func TestSeen_BeginsAgainBehindAGap(t *testing.T) {
 func FuzzSeen(f *testing.F) {
 	s := &observationLog{}
 	s.started(&ObservationBegin{Program: "p"})
-	f.Add(s.tokens)
+	f.Add(s.Tokens)
 	f.Add([]byte{seenVisits<<5 | 3, 1, 2, 3, seenEpoch << 5, 1, 0, 3, 1, 2, 3, 4, 5, 6})
 	f.Fuzz(func(t *testing.T, header []byte) {
 		r := NewSeenReader(header)
@@ -188,7 +189,7 @@ func FuzzSeen(f *testing.F) {
 			}
 			require.LessOrEqual(t, n, len(header))
 		}
-		(&observationLog{}).load(append([]byte(seenStored), header...))
+		(&observationLog{}).load(hex.AppendEncode(nil, header))
 	})
 }
 

@@ -48,7 +48,7 @@ type Log struct {
 // OwesOrder reports whether steps or observations exceed their bound, so that RecordOrder must be called.
 func (g *Log) OwesOrder() bool {
 	most := min(cmp.Or(g.cfg.OrderBytes, defaultOrderBytes), g.cfg.MaxRankingBytes/8)
-	return len(g.steps.tokens) > most || len(g.seen.tokens) > most
+	return len(g.steps.tokens) > most || len(g.seen.Tokens) > most
 }
 
 // RecordOrder appends an order record to the output. A replay must not call it: its log has the record already.
@@ -58,7 +58,7 @@ func (g *Log) RecordOrder(out *Output) {
 	out.buf = AppendOrderKey(out.buf, g.cfg.Group, g.cfg.Partition, number)
 	key := out.buf[start:len(out.buf):len(out.buf)]
 	steps := g.stepsOf(out)
-	if len(key)+len(steps)+len(g.seen.tokens) > g.cfg.MaxRankingBytes-2*stepsHeaderBytes {
+	if len(key)+len(steps)+len(g.seen.Tokens) > g.cfg.MaxRankingBytes-2*stepsHeaderBytes {
 		g.seen.lose()
 	}
 	out.Rankings = append(out.Rankings, Message{Key: key, Steps: steps, Seen: g.seenOf(out)})
@@ -94,7 +94,7 @@ func (g *Log) seenOf(out *Output) []byte {
 // ranked appends a ranking with its headers to the output, and before it an order record if it would be too large with them.
 func (g *Log) ranked(key, value []byte, out *Output) {
 	g.steps.at(g.time.watermark)
-	if len(key)+len(value)+len(g.steps.tokens)+len(g.seen.tokens) > g.cfg.MaxRankingBytes-2*stepsHeaderBytes {
+	if len(key)+len(value)+len(g.steps.tokens)+len(g.seen.Tokens) > g.cfg.MaxRankingBytes-2*stepsHeaderBytes {
 		g.RecordOrder(out)
 	}
 	out.Rankings = append(out.Rankings, Message{Key: out.keep(key), Value: value, Steps: g.stepsOf(out), Seen: g.seenOf(out)})
