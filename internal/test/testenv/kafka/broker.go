@@ -37,6 +37,8 @@ type Options struct {
 	Listeners []Listener
 	// SCRAM are initial users, such as "SCRAM-SHA-256=[name=worker,password=secret]".
 	SCRAM []string
+
+	classes string // the file of archive, or "" while it is made
 }
 
 type Listener struct {
@@ -73,11 +75,7 @@ type Broker struct {
 
 // Start fetches Kafka if necessary, starts a broker with an empty log and waits until it answers.
 func Start(ctx context.Context, opts Options) (*Broker, error) {
-	java, err := Java(ctx)
-	if err != nil {
-		return nil, err
-	}
-	jars, err := Fetch(ctx)
+	java, jars, err := installed(ctx, &opts)
 	if err != nil {
 		return nil, err
 	}
@@ -234,6 +232,9 @@ func (b *Broker) format(ctx context.Context) error {
 func (b *Broker) jvm(heap string) []string {
 	args := []string{"-Xmx" + heap, "-Djava.awt.headless=true", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
 		"-Dorg.slf4j.simpleLogger.showDateTime=true", "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS", markerSender}
+	if b.opts.classes != "" {
+		args = append(args, "-XX:SharedArchiveFile="+b.opts.classes)
+	}
 	if b.opts.Bench {
 		args = append(args, "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
 	} else {

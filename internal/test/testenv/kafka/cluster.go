@@ -16,11 +16,7 @@ type Cluster struct {
 
 // StartCluster starts a cluster with an empty log, and waits until all brokers answer. Leaders are elected only while a majority runs.
 func StartCluster(ctx context.Context, opts Options, brokers int) (*Cluster, error) {
-	java, err := Java(ctx)
-	if err != nil {
-		return nil, err
-	}
-	jars, err := Fetch(ctx)
+	java, jars, err := installed(ctx, &opts)
 	if err != nil {
 		return nil, err
 	}
