@@ -2,6 +2,7 @@ package delay
 
 import (
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -19,9 +20,12 @@ func shop(t require.TestingT) *features.Space {
 	return s
 }
 
+// theShop is made once: rows are drawn by the hundred thousand.
+var theShop = sync.OnceValue(func() *features.Space { return shop(panics{}) })
+
 // randomRow is the coordinates of a candidate of a decision.
-func randomRow(t require.TestingT, key policy.Key, candidate int) []int8 {
-	return shop(t).Vector(nil, []int8{int8(key.Uint64(0))}, []int8{int8(key.Uint64(uint64(candidate) + 1))})
+func randomRow(key policy.Key, candidate int) []int8 {
+	return theShop().Vector(nil, []int8{int8(key.Uint64(0))}, []int8{int8(key.Uint64(uint64(candidate) + 1))})
 }
 
 // contextOf is a context for n candidates where a learner needs one.
@@ -31,7 +35,7 @@ func contextOf(l Learner, key policy.Key, n int) *policy.Context {
 	}
 	c := &policy.Context{Segment: segmentOf(key)}
 	for k := range n {
-		c.X = append(c.X, randomRow(panics{}, key, k)...)
+		c.X = append(c.X, randomRow(key, k)...)
 	}
 	return c
 }
@@ -41,7 +45,7 @@ func rowOf(l Learner, key policy.Key, candidates []policy.Item, i policy.Item) [
 	if !l.Needs().Context {
 		return nil
 	}
-	return randomRow(panics{}, key, slices.Index(candidates, i))
+	return randomRow(key, slices.Index(candidates, i))
 }
 
 // segmentOf is the segment of the user of a decision, which need not be one.
@@ -116,7 +120,7 @@ func TestPersonal_SumsAreThoseOfThePayoffs(t *testing.T) {
 	var all []Feedback
 	for k := range int64(60) {
 		key := policy.Key(k)
-		all = append(all, Feedback{Ref: k, Item: policy.Item(k % 5), Payoff: key.Float64(9), X: randomRow(t, key, 0)})
+		all = append(all, Feedback{Ref: k, Item: policy.Item(k % 5), Payoff: key.Float64(9), X: randomRow(key, 0)})
 	}
 	for _, d := range append(parts, one, again) {
 		d.Grow(5)
@@ -173,7 +177,7 @@ func TestPersonal_ForgetsItems(t *testing.T) {
 	require.NoError(t, d.Loaded())
 	s := newStore(d)
 	for k := range int64(40) {
-		fb := Feedback{Ref: k, Item: policy.Item(k % 2), Payoff: 0.5, X: randomRow(t, policy.Key(k), 0)}
+		fb := Feedback{Ref: k, Item: policy.Item(k % 2), Payoff: 0.5, X: randomRow(policy.Key(k), 0)}
 		d.Selected(fb)
 		d.Paid(fb)
 	}

@@ -295,19 +295,21 @@ func (w *life) check(t *rapid.T) {
 	}
 	want := w.learners[0].Status()
 	want.Holds, want.Unfed, want.Instances, want.Personal.Fits = 0, 0, 0, 0 // of this process, or of when it began
+	first, _ := w.sums(w.learners[0])
 	for _, l := range w.learners {
 		got := l.Status()
 		got.Holds, got.Unfed, got.Instances, got.Personal.Fits = 0, 0, 0, 0
 		require.Equal(t, want, got)
-		for i := range policy.Item(w.items) {
-			require.Equal(t, w.learners[0].Sums(i), l.Sums(i), "item %d", i)
-			require.NoError(t, l.Sums(i).Check())
-		}
+		sums, faults := w.sums(l)
+		require.NoError(t, faults)
+		require.Equal(t, first, sums)
 		seen := l.(Inspector).Inspect()
 		if d, ok := l.(*Direct); ok && d.flights.silence.InParts {
-			for i := range policy.Item(w.items) {
-				require.Equal(t, come[i], d.flights.parts.Own(i), "what has come of those that are waiting, and of no others")
+			parts := make([]history.Payoffs, w.items)
+			for i := range parts {
+				parts[i] = d.flights.parts.Own(policy.Item(i))
 			}
+			require.Equal(t, come, parts, "what has come of those that are waiting, and of no others")
 		}
 		if seen.InFlight != nil {
 			require.Equal(t, inFlight, seen.InFlight)
@@ -315,6 +317,15 @@ func (w *life) check(t *rapid.T) {
 		}
 		require.Equal(t, w.learners[0].(Inspector).Inspect().Windows, seen.Windows)
 	}
+}
+
+// sums returns a learner's sums by item, and their faults.
+func (w *life) sums(l Learner) (all []policy.Sums, faults error) {
+	for i := range policy.Item(w.items) {
+		all = append(all, l.Sums(i))
+		faults = errors.Join(faults, all[i].Check())
+	}
+	return all, faults
 }
 
 // A learner that is loaded, at any time, from another's store behaves as that other ever after, and stores the same.
