@@ -14,6 +14,7 @@ const feed = "  feed: {payoffs: stochastic, policy: elimination}"
 
 // TestHealthyWorkerBreaksNoLaw: while it works, through a drain and a crash, and after.
 func TestHealthyWorkerBreaksNoLaw(t *testing.T) {
+	t.Parallel()
 	testenv.Each(t, healthyWorkerBreaksNoLaw)
 }
 

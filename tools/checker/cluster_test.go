@@ -17,6 +17,7 @@ import (
 // TestRedisClusterIsReadLikeOneServer: partitions on several masters of a
 // Redis Cluster, beside a worker and after it; corruption of each is found.
 func TestRedisClusterIsReadLikeOneServer(t *testing.T) {
+	t.Parallel()
 	addrs := testenv.OwnRedisCluster(t).Addrs()
 	const partitions, impressions = 16, 800
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs})

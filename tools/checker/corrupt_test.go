@@ -464,6 +464,7 @@ func (v *victim) number(t *testing.T, learner, item string) string {
 
 // TestEachLawIsSeenBroken corrupts Redis, one field at a time, and sees the law named that this breaks.
 func TestEachLawIsSeenBroken(t *testing.T) {
+	t.Parallel()
 	v := newVictim(t)
 	v.live(t)
 	requireClean(t, v.check(t))

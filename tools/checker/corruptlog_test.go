@@ -170,6 +170,7 @@ var logCorruptions = []struct {
 // TestEachLawOfTheLogIsSeenBroken spoils the topics, one thing after another, and sees the law named that this breaks: in a
 // new violation each time.
 func TestEachLawOfTheLogIsSeenBroken(t *testing.T) {
+	t.Parallel()
 	v := newVictim(t)
 	v.live(t)
 	before := v.check(t)

@@ -14,12 +14,14 @@ import (
 // TestMemoryFollowsWhatIsPending: of eleven hours of impressions the checker holds
 // those that are not over, and still finds corrupted statistics of the others.
 func TestMemoryFollowsWhatIsPending(t *testing.T) {
+	t.Parallel()
 	const impressions, step = 4000, 10 * time.Second
 	for _, c := range []struct{ name, learner string }{
 		{"qpmd", "  feed: {payoffs: stochastic, policy: greedy, payoff_horizon: 10m, selection_timeout: 2m, on_expiry: drop}"},
 		{"bold", "  feed: {payoffs: adversarial, policy: ftrl, loss_index: rank, max_instances: 4, payoff_horizon: 10m, selection_timeout: 2m, on_expiry: drop}"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			v, worker := longAgo(t, c.learner, impressions, step)
 			worker.stop(t)
 			r := v.check(t)
@@ -85,6 +87,7 @@ func (w *world) awaitForgotten(t testing.TB, n int) {
 // TestRecordsOfForgottenIDs: duplicates, records that date themselves in time and come hours later, and an id that is used
 // again, when the checker has forgotten the id.
 func TestRecordsOfForgottenIDs(t *testing.T) {
+	t.Parallel()
 	const impressions, step = 1000, 10 * time.Second
 	v, worker := longAgo(t, "  feed: {payoffs: stochastic, policy: greedy, payoff_horizon: 10m, selection_timeout: 2m, on_expiry: drop}", impressions, step)
 	id := func(n int) string { return fmt.Sprintf("impression-%08d", n) }

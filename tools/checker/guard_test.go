@@ -24,6 +24,7 @@ func (v *victim) verdict(t testing.TB, p int) string {
 // TestAVerdictStays: a guard's verdict outlives its worker, which is killed as soon as it is saved. All
 // partitions take it over, rank by it, and log it once. A state rebuilt from the topics has it again.
 func TestAVerdictStays(t *testing.T) {
+	t.Parallel()
 	const partitions = 3
 	experiments := strings.Replace(victimExperiments, "control: same}", "control: same, guard: {margin: 0.02, to: same}}", 1)
 	require.NotEqual(t, victimExperiments, experiments)

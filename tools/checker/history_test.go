@@ -86,6 +86,7 @@ func TestConfigurationsOfThePast(t *testing.T) {
 
 // TestWhatRetentionHasTakenIsSaid: if a topic lacks its beginning, the rest is compared.
 func TestWhatRetentionHasTakenIsSaid(t *testing.T) {
+	t.Parallel()
 	v := newVictim(t)
 	v.live(t)
 	client, err := kgo.NewClient(kgo.SeedBrokers(v.cfg.Kafka.Brokers...))

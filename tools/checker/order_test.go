@@ -13,6 +13,7 @@ import (
 // TestWithoutStepsTheOrderIsLeftOpen: rankings without headers, as a mirror may copy them, do not show
 // the order of records. Nothing is guessed then, and values that do not depend on the order are compared.
 func TestWithoutStepsTheOrderIsLeftOpen(t *testing.T) {
+	t.Parallel()
 	v := newVictim(t)
 	v.live(t)
 	requireExact(t, v.check(t))
@@ -46,6 +47,7 @@ func TestWithoutStepsTheOrderIsLeftOpen(t *testing.T) {
 
 // TestRankingsOfNobodyDoNotCount: whoever may write to the rankings can name the group; none of its producers has.
 func TestRankingsOfNobodyDoNotCount(t *testing.T) {
+	t.Parallel()
 	v := newVictim(t)
 	v.live(t)
 	first := v.rankings(t)[0]

@@ -110,6 +110,7 @@ func (v *victim) requireFound(t *testing.T, list []corruption, what string) {
 // TestKnowledgeAfterResetAndImportIsCompared: after a reset the fold begins with later
 // impressions, after an import with the imported values; corruption is found as before.
 func TestKnowledgeAfterResetAndImportIsCompared(t *testing.T) {
+	t.Parallel()
 	v := newVictim(t)
 	v.live(t)
 	tool := v.stateTool(t, nil)

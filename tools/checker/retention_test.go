@@ -14,6 +14,7 @@ import (
 // TestItemsEnd: over eleven hours of impressions most items end, some repeatedly, in the real worker
 // as in the checker, with payoffs fed, awaited and missing; leftovers of an ended item are found.
 func TestItemsEnd(t *testing.T) {
+	t.Parallel()
 	const impressions, step = 4000, 10 * time.Second
 	for name, further := range map[string]string{
 		"ages":    "policy: moss",
@@ -23,6 +24,7 @@ func TestItemsEnd(t *testing.T) {
 		"robust":  "policy: robust",
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			payoffs := "stochastic"
 			if name == "robust" {
 				payoffs = "adversarial"
