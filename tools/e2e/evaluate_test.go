@@ -22,7 +22,7 @@ import (
 // and ends as the worker's account, and the log's policy earned the users' payoffs.
 func TestEvaluate_JoinsAsTheWorkerDoes(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+	testenv.One(t, func(t *testing.T, env testenv.Env) {
 		const impressions = 3000
 		w := newWorld(t, env, 3, "policy: moss")
 		w.played(t, impressions, 1)

@@ -94,7 +94,7 @@ func TestState_ImportBeginsAGroup(t *testing.T) {
 // loses some. Each partition has all of its import or nothing, and the repeated command adds the rest.
 func TestState_ImportWhileAWorkerStarts(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+	testenv.One(t, func(t *testing.T, env testenv.Env) {
 		old := worldOf(t, env, 3, "qpmd")
 		old.played(t, 200, 32)
 		file := old.exported(t)

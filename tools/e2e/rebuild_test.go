@@ -122,7 +122,7 @@ func TestState_RebuildOfWhatRetentionLeft(t *testing.T) {
 // impression that had one is ranked a second time.
 func TestState_RebuildWithoutDecisions(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+	testenv.One(t, func(t *testing.T, env testenv.Env) {
 		w := newWorld(t, env, 2, kinds["qpmd"])
 		c := &crowd{w, "all", 40}
 		c.enter(t)
@@ -159,7 +159,7 @@ func TestState_RebuildWithoutDecisions(t *testing.T) {
 // TestState_RebuildAfterTopicsWereRecreated: with Redis lost and the topics gone there is nothing to rebuild from; the group
 // begins afresh.
 func TestState_RebuildAfterTopicsWereRecreated(t *testing.T) {
-	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+	testenv.One(t, func(t *testing.T, env testenv.Env) {
 		w := newWorld(t, env, 2, kinds["qpmd"])
 		c := &crowd{w, "all", 20}
 		c.enter(t)
@@ -179,7 +179,7 @@ func TestState_RebuildAfterTopicsWereRecreated(t *testing.T) {
 // is refused before anything is dropped; --partial rebuilds the others, and names the rest.
 func TestState_RebuildWithoutALearner(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+	testenv.One(t, func(t *testing.T, env testenv.Env) {
 		w := newWorld(t, env, 1, "policy: greedy")
 		w.publish(t, w.impressions("i", 10)...)
 		worker := w.start(t)

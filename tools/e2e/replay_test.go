@@ -48,7 +48,7 @@ func TestReplay_MakesAllRankingsAgain(t *testing.T) {
 	t.Parallel()
 	for _, learner := range []string{"policy: moss", "policy: thompson", "policy: egreedy", "policy: elimination"} {
 		t.Run(learner, func(t *testing.T) {
-			testenv.Each(t, func(t *testing.T, env testenv.Env) {
+			testenv.One(t, func(t *testing.T, env testenv.Env) {
 				const impressions = 3000
 				w := newWorld(t, env, 3, learner)
 				w.played(t, impressions, 1)
@@ -79,7 +79,7 @@ experiments:
 // TestExplain: an impression's ranking is explained by the statistics at its time, and in its own order.
 func TestExplain(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+	testenv.One(t, func(t *testing.T, env testenv.Env) {
 		const impressions = 1000
 		w := newWorld(t, env, 2, "policy: moss")
 		w.played(t, impressions, 1)
@@ -112,7 +112,7 @@ func TestExplain(t *testing.T) {
 // be gone. The worker records a snapshot of sources within a minute, and the next one as soon as it begins.
 func TestReplay_FromABase(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+	testenv.One(t, func(t *testing.T, env testenv.Env) {
 		const impressions = 6000
 		w := newWorld(t, env, 3, "policy: moss")
 		dir := filepath.Join(t.TempDir(), "base")

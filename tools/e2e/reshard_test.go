@@ -306,7 +306,7 @@ func TestState_ReshardToAnyNumber(t *testing.T) {
 // TestState_ReshardOfRecreatedTopics: topics were deleted and created again with fewer partitions, after everything was read. While the
 // old ones exist, reading them again is refused. An id in two partitions becomes one, and records that could not be joined are orphans.
 func TestState_ReshardOfRecreatedTopics(t *testing.T) {
-	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+	testenv.One(t, func(t *testing.T, env testenv.Env) {
 		w := worldOf(t, env, 4, "qpmd")
 		w.played(t, 300, 22)
 		stay := w.counts(t)["impressions.pending"]
@@ -346,7 +346,7 @@ func TestState_ReshardOfRecreatedTopics(t *testing.T) {
 // dry run says so as long as nothing is changed, and so does the command afterwards.
 func TestState_ReshardRefusesBeforePartitionsAreAdded(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+	testenv.One(t, func(t *testing.T, env testenv.Env) {
 		w := newWorld(t, env, 2, "policy: greedy")
 		w.misplace(t, w.impressions("i", 200)...)
 		worker := w.start(t)

@@ -41,7 +41,7 @@ func (w *world) answered(t *testing.T, p, n int) {
 // learner is reset: then nothing of it is left that could count twice.
 func TestState_ImportCountsOnceUntilReset(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+	testenv.One(t, func(t *testing.T, env testenv.Env) {
 		w := worldOf(t, env, 2, "qpmd")
 		w.played(t, 200, 41)
 		file := w.exported(t)
@@ -73,7 +73,7 @@ func TestState_ImportCountsOnceUntilReset(t *testing.T) {
 // workers ran, which began in the new ones. Their rankings there are not made again.
 func TestState_ReshardAdoptsWhatNewPartitionsDecided(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+	testenv.One(t, func(t *testing.T, env testenv.Env) {
 		w := worldOf(t, env, 2, "qpmd")
 		for p := range 2 {
 			w.publish(t, w.at("before", p, 10)...)
@@ -97,7 +97,7 @@ func TestState_ReshardAdoptsWhatNewPartitionsDecided(t *testing.T) {
 // its place. A worker takes that for a beginning; the repeated command finishes, and the worker's rankings are not made again.
 func TestState_ReshardWhereAWorkerBegan(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+	testenv.One(t, func(t *testing.T, env testenv.Env) {
 		for _, p := range []int{0, 1} {
 			t.Run(fmt.Sprintf("partition %d", p), func(t *testing.T) {
 				w := worldOf(t, env, 2, "qpmd")
@@ -128,7 +128,7 @@ func TestState_ReshardWhereAWorkerBegan(t *testing.T) {
 // TestState_ReshardReadsNothingTwice: topics with other names must be unread, and the rest of the old ones is read while they exist.
 func TestState_ReshardReadsNothingTwice(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+	testenv.One(t, func(t *testing.T, env testenv.Env) {
 		w := worldOf(t, env, 2, "qpmd")
 		for p := range 2 {
 			w.publish(t, w.at("before", p, 10)...)

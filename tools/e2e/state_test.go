@@ -96,7 +96,7 @@ func worldOf(t *testing.T, env testenv.Env, partitions int, kind string) *world 
 // whose reasons hold together.
 func TestState_InspectShowsWhatIsStored(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+	testenv.One(t, func(t *testing.T, env testenv.Env) {
 		for kind := range kinds {
 			t.Run(kind, func(t *testing.T) {
 				w := worldOf(t, env, 2, kind)
@@ -163,7 +163,7 @@ func (w *world) reasonable(t *testing.T, r *admin.Ranking, kind string) {
 // TestState_ALaterLayoutIsNotShown: nor exported, for it would be misread.
 func TestState_ALaterLayoutIsNotShown(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+	testenv.One(t, func(t *testing.T, env testenv.Env) {
 		w := newWorld(t, env, 1, "policy: greedy")
 		w.publish(t, w.impressions("i", 10)...)
 		worker := w.start(t)
@@ -181,7 +181,7 @@ func TestState_ALaterLayoutIsNotShown(t *testing.T) {
 // end like a removed learner's, with every record accounted for; and the history records the reset.
 func TestState_ResetRemovesStatistics(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+	testenv.One(t, func(t *testing.T, env testenv.Env) {
 		for kind := range kinds {
 			t.Run(kind, func(t *testing.T) {
 				t.Parallel() // each waits: a record of an unknown learner is refused seconds later
@@ -244,7 +244,7 @@ func TestState_ResetRemovesStatistics(t *testing.T) {
 // comparison is with a second such round. A second import is refused, and so are truncated streams.
 func TestState_ExportResetImportRanksTheSame(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+	testenv.One(t, func(t *testing.T, env testenv.Env) {
 		for kind := range kinds {
 			t.Run(kind, func(t *testing.T) {
 				w := worldOf(t, env, 2, kind)
@@ -333,7 +333,7 @@ func taken(l *admin.LearnerReport) map[string]int64 {
 // account, payoffs per item and pending impressions are as before, and no impression is ranked again.
 func TestState_RebuildAfterATotalLoss(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+	testenv.One(t, func(t *testing.T, env testenv.Env) {
 		for _, kind := range []string{"qpmd", "bold"} {
 			t.Run(kind, func(t *testing.T) {
 				w := worldOf(t, env, 2, kind)
@@ -449,7 +449,7 @@ func (w *world) grow(t *testing.T, partitions int) {
 // its id's partition is now, the statistics are as before, and the accounts add up.
 func TestState_ReshardKeepsEverythingJoinable(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+	testenv.One(t, func(t *testing.T, env testenv.Env) {
 		for _, kind := range []string{"qpmd", "bold"} {
 			t.Run(kind, func(t *testing.T) { reshard(t, worldOf(t, env, 2, kind)) })
 		}

@@ -22,7 +22,7 @@ func TestUtilities_AreFoundWhereImpressionsCarryNone(t *testing.T) {
 	t.Parallel()
 	for _, utilities := range []string{"sorted", "social"} {
 		t.Run(utilities, func(t *testing.T) {
-			testenv.Each(t, func(t *testing.T, env testenv.Env) {
+			testenv.One(t, func(t *testing.T, env testenv.Env) {
 				w := newWorld(t, env, 2, "policy: utility\n    utilities: "+utilities)
 				a := &admirers{w: w, rng: rand.New(rand.NewPCG(1, 0))}
 				r := w.start(t)

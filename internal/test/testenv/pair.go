@@ -56,7 +56,8 @@ func Each(t *testing.T, f func(t *testing.T, env Env)) {
 }
 
 // One runs f as a subtest on the real pair, or with RANKER_TEST_SHORT=1 on the embedded pair. It is for statements about a learner, whose
-// records either pair carries: Each is for statements about the pipeline.
+// records either pair carries, and about commands, which reach both by packages whose own tests use Each. Each is for statements about the
+// pipeline.
 func One(t *testing.T, f func(t *testing.T, env Env)) {
 	t.Helper()
 	if Short() {
