@@ -12,18 +12,22 @@ SEED     ?= 1
 DURATION ?= 10m
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
+# Without paths of this clone, builds, vet and staticcheck of another clone are found in the caches.
+export GOFLAGS := $(strip $(filter-out -trimpath,$(shell $(GO) env GOFLAGS)) -trimpath)
+
 # The race detector needs cgo, which is off where there is no C compiler. The tests run then without it, and say so.
 RACE     := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 # The pure packages and their tests start no goroutine, which internal/lint holds them to: the race detector finds nothing in these tests
 # and makes them six times as slow. It watches the same code in tests of packages that run it side by side.
 PURE := policy delay stream/event stream/experiment stream/partition stream/replay stream/task
-# So do these, which internal/lint holds to it too, and internal/lab and internal/dashboard, which leave simulations out where the race
-# detector runs (go:build !race).
-PLAIN := docs internal/evaluate internal/joinedlog internal/learners internal/lift internal/lint internal/plotting internal/plural internal/simulate \
-	internal/sizing internal/test/theoremtest
-# They test the worker with servers, as tools/e2e does, which runs under the race detector.
-TOOLS := tools/bench tools/checker tools/deploy tools/examples tools/faults tools/laboratory tools/page tools/producers tools/release
-UNRACED = $(patsubst %,./%/...,$(PURE) $(PLAIN) $(TOOLS))
+# So do these, which internal/lint holds to it too, and internal/lab, internal/dashboard and internal/app, which leave what starts none out
+# where the race detector runs (go:build !race).
+PLAIN := config docs internal/evaluate internal/joinedlog internal/learners internal/lift internal/lint internal/plotting internal/plural \
+	internal/simulate internal/test/memstore internal/test/theoremtest stream/wire
+# They have servers and deadlines, and start no goroutine, or their goroutines are in tools/e2e too, which runs under the race detector.
+SERVED := state/redisstore internal/connectivity internal/login internal/sizing internal/test/testenv internal/tracing \
+	tools/bench tools/checker tools/deploy tools/examples tools/faults tools/laboratory tools/page tools/producers tools/release
+UNRACED = $(patsubst %,./%/...,$(PURE) $(PLAIN) $(SERVED))
 RACED = $(filter-out $(shell $(GO) list $(UNRACED)),$(shell $(GO) list ./... ./tools/...))
 TEST = $(GO) test -count=1 -vet=off -timeout $(TIMEOUT)
 
@@ -48,26 +52,26 @@ image: ## The container image ranker-worker, with this version and commit; BASE_
 # -count=1: tests of tools/ read pages and manifests outside their module, whose changes go test's cache does not see.
 test: tools ## Lint, and every test, on a real Apache Kafka and a real Redis.
 	@$(if $(RACE),,echo 'test: no C compiler, so the race detector is left out: apt-get install gcc libc6-dev')
-	@$(MAKE) --no-print-directory -j2 lint statistics
-	$(TESTENV) -- $(MAKE) --no-print-directory -j2 raced others
+	$(TESTENV) -- $(MAKE) --no-print-directory -j4 LOW='nice -n 10' raced others statistics lint
 
 .PHONY: compiled
 compiled: # once, for all that goes on side by side then; go build would link all commands besides
 	@$(GO) list -export -test -f '{{/* nothing */}}' ./... ./tools/...
 
 .PHONY: statistics
-statistics: compiled # what needs no server and starts no goroutine; lint goes on beside it, and ends earlier
-	@$(TEST) -p 2 ./internal/lab ./internal/dashboard $(patsubst %,./%/...,$(PURE) $(PLAIN))
+statistics: compiled # what needs no server and starts no goroutine; with lint it computes while tests of servers wait
+	@$(LOW) $(TEST) -p 2 ./internal/lab ./stream/task ./internal/dashboard ./internal/app $(patsubst %,./%/...,$(PURE) $(PLAIN))
 
 .PHONY: raced
-# The longest come first. Three packages at once, with that of others, keep two cores busy, and let no test of servers starve. Tests of
-# tools/e2e wait for longer than they compute: three run at once.
+# The longest come first. Tests with servers wait for half of their time or more: two packages at once here and in others, and three tests of
+# tools/e2e, keep two cores busy and let none starve.
 raced:
-	@$(TEST) -p 2 -parallel 3 $(RACE) ./tools/e2e ./state/redisstore ./stream/broker $(RACED)
+	@$(TEST) -p 2 -parallel 3 $(RACE) ./tools/e2e ./stream/broker $(RACED)
 
 .PHONY: others
-others:
-	@$(TEST) -p 1 $(patsubst %,./%/...,$(TOOLS))
+others: compiled # tests of tools/checker wait for nine tenths of their time
+	@$(TEST) -p 2 -parallel 6 $(patsubst %,./%/...,$(SERVED))
+	@$(TEST) -run '^TestUnraced_' ./tools/e2e
 
 .PHONY: check
 check: ## For the edit loop: lint, and test-short of what has changed.
@@ -80,7 +84,7 @@ test-short: compiled ## The tests that need no real Kafka and no real Redis; nee
 
 .PHONY: lint
 lint: compiled ## gofmt, go vet, staticcheck, and govulncheck where its database can be reached.
-	@./scripts/lint
+	@$(LOW) ./scripts/lint
 
 .PHONY: tools
 tools: ## Java, Maven, Python, npm, Chromium, redis-server, Kafka's jars and librdkafka: installed (Debian, as root), or said in a line what is missing.

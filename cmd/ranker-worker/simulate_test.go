@@ -86,7 +86,7 @@ func TestSimulateTableAndPlot(t *testing.T) {
 // TestSimulateSilence: a scenario whose payoffs may not come has its own delays, horizon and length.
 func TestSimulateSilence(t *testing.T) {
 	document := func(args ...string) map[string]any {
-		got := run(t, "", append([]string{"simulate", "--scenario", "conversions", "--runs", "2", "--json"}, args...)...)
+		got := run(t, "", append([]string{"simulate", "--scenario", "conversions", "--runs", "1", "--json"}, args...)...)
 		require.Equal(t, 0, got.code, got)
 		var rows []map[string]any
 		require.NoError(t, json.Unmarshal([]byte(got.out), &rows), got.out)

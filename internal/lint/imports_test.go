@@ -107,6 +107,27 @@ func TestUnracedTestsStartNoGoroutine(t *testing.T) {
 	}
 }
 
+// TestUnracedTestsOfE2EAreNamed: of tools/e2e, which runs under the race detector, the Makefile runs tests named TestUnraced_ without it. They
+// are all tests of the files that the race detector leaves out.
+func TestUnracedTestsOfE2EAreNamed(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("..", "..", "tools", "e2e", "*_test.go"))
+	require.NoError(t, err)
+	unraced := 0
+	for _, name := range files {
+		src, err := os.ReadFile(name)
+		require.NoError(t, err)
+		text := string(src)
+		named := strings.Count(text, "\nfunc TestUnraced_")
+		if strings.HasPrefix(text, "//go:build !race\n") {
+			require.Equal(t, strings.Count(text, "\nfunc Test"), named, "%s: a test that nothing runs", name)
+			unraced += named
+		} else {
+			require.Zero(t, named, "%s: a test that runs twice", name)
+		}
+	}
+	require.Positive(t, unraced)
+}
+
 // startsGoroutine finds go statements, and calls of a method Go, as those of sync.WaitGroup and errgroup.Group.
 func startsGoroutine(n ast.Node) bool {
 	switch n := n.(type) {

@@ -33,7 +33,7 @@ func open(t testing.TB, opts redisstore.Options) *redisstore.Store {
 // subject returns the suite's subject on a Redis server.
 func subject(t *testing.T, opts redisstore.Options, flush bool) statetest.Subject {
 	opts.Group = "suite" + strconv.FormatInt(groups.Add(1), 10)
-	opts.IOTimeout = time.Minute // miniredis takes long for the largest checkpoints under the race detector
+	opts.IOTimeout = time.Minute // miniredis takes long for the largest checkpoints on a busy machine
 	raw := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: opts.Addresses, IsClusterMode: opts.Cluster,
 		Username: opts.Username, Password: opts.Password, TLSConfig: opts.TLS})
 	t.Cleanup(func() { require.NoError(t, raw.Close()) })

@@ -204,7 +204,8 @@ func shownIsSeenByAll(w *world, one, other state.Registry) {
 func shownByManyIsBounded(w *world, one, other state.Registry) {
 	long := strings.Repeat("x", state.MaxShownBytes/2)
 	for k := range state.MaxShown + 5 {
-		w.show(one, fmt.Sprint("w-", k), long)
+		_, err := one.Show(w.ctx, fmt.Sprint("w-", k), fmt.Appendf(nil, `{"says":%q}`, long))
+		require.NoError(w, err)
 	}
 	require.Len(w, w.show(other, "last", "short"), state.MaxShown)
 }
