@@ -100,13 +100,13 @@ const precision = 1e6
 // compared returns by bin the payoffs that are compared: those of the bin, and those of bins up to it.
 func compared(g *Scheme, pass int64, one float64, ages []*Ages) (at, upTo []float64) {
 	at, upTo = make([]float64, g.Bins()), make([]float64, g.Bins())
-	h := halfLife(g, pass, one, ages)
+	weights := weightsOf(g, pass, one, ages)
 	for _, a := range ages {
 		for i := range a.rows {
 			r, sum := &a.rows[i], 0.0
-			w := r.left(pass, h)
+			w, oldest := weights[i], pass-r.block.End()
 			for k, n := range r.bins {
-				if r.block.End()+min(g.ends[k], g.horizon) > pass {
+				if min(g.ends[k], g.horizon) > oldest {
 					break // and so for all later bins
 				}
 				x := float64(w * float64(n))
@@ -115,6 +115,7 @@ func compared(g *Scheme, pass int64, one float64, ages []*Ages) (at, upTo []floa
 				upTo[k] += sum
 			}
 		}
+		weights = weights[len(a.rows):]
 	}
 	return at, upTo
 }
@@ -142,25 +143,41 @@ func Coming(g *Scheme, pass int64, one float64, ages ...*Ages) float64 {
 // enough is the number of payoffs that decay leaves.
 const enough = 256
 
-// halfLife returns the half-life of a payoff's weight in milliseconds: the horizon times the least power of two with which enough
-// payoffs are left; infinite where there are fewer.
-func halfLife(g *Scheme, pass int64, one float64, ages []*Ages) float64 {
-	all := amount(ages)
+// weightsOf returns the weight of each row's payoffs, row by row. Its half-life in milliseconds is the horizon times the least power of two
+// with which enough payoffs are left; where there are fewer, all weights are 1.
+func weightsOf(g *Scheme, pass int64, one float64, ages []*Ages) []float64 {
+	var amounts []float64
+	var all float64
+	for _, a := range ages {
+		for i := range a.rows {
+			n := a.rows[i].amount()
+			amounts = append(amounts, n)
+			all += n
+		}
+	}
+	weights := make([]float64, 0, len(amounts))
 	for h := float64(g.horizon); all >= one*enough; h *= 2 {
+		weights = weights[:0]
 		var left float64
 		for _, a := range ages {
 			for i := range a.rows {
-				left += float64(a.rows[i].left(pass, h) * a.rows[i].amount())
+				w := a.rows[i].left(pass, h)
+				left += float64(w * amounts[len(weights)])
+				weights = append(weights, w)
 			}
 		}
 		if left >= one*enough {
-			return h
+			return weights
 		}
 	}
-	return math.Inf(1)
+	weights = weights[:0]
+	for range amounts {
+		weights = append(weights, 1)
+	}
+	return weights
 }
 
-// left returns the weight of the row's payoffs at a tick.
+// left returns the weight of the row's payoffs at a tick, with a half-life in milliseconds.
 func (r *ageRow) left(pass int64, halfLife float64) float64 {
 	return math.Exp2(-float64(r.block.Age(pass)) / halfLife)
 }
