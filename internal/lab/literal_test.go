@@ -189,7 +189,7 @@ func TestPlay_IsTheLiteralLoop(t *testing.T) {
 			if s.OwnDelays() {
 				continue
 			}
-			e := &Experiment{Scenario: s, Items: 6, Horizon: 250, Lateness: late, Runs: 1, Seed: 3}
+			e := &Experiment{Scenario: s, Items: 6, Horizon: 150, Lateness: late, Runs: 1, Seed: 3}
 			asLiteral(t, e, partners(s))
 			if s.FitsAdversarial() { // others have no losses
 				settings := partners(s)
@@ -204,7 +204,7 @@ func TestPlay_IsTheLiteralLoop(t *testing.T) {
 // transmitted in parts.
 func TestPlay_IsTheLiteralLoopWithSilenceAndNoise(t *testing.T) {
 	for _, s := range selecting() {
-		e := &Experiment{Scenario: s, Items: 25, Horizon: 250, PayoffHorizon: 60, Runs: 1, Seed: 3, Noise: 0.3, Divisor: 3}
+		e := &Experiment{Scenario: s, Items: 25, Horizon: 150, PayoffHorizon: 60, Runs: 1, Seed: 3, Noise: 0.3, Divisor: 3}
 		if !s.OwnDelays() {
 			e.Lateness = Lateness{Mean: 100, Random: true}
 		}

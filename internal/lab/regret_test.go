@@ -131,7 +131,7 @@ func TestOnExpiry_DropIsUninformative(t *testing.T) {
 func TestDynamicRegret(t *testing.T) {
 	for _, s := range Scenarios() {
 		e := defaults(s, 1)
-		e.Horizon = 3000
+		e.Horizon = 1500
 		r := regretOf(t, e, Settings{Policies: []string{"moss"}})
 		require.GreaterOrEqual(t, r.DynamicRegret.Mean, 0.0)
 		if !s.AgainstFixed() {
