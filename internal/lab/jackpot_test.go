@@ -25,9 +25,10 @@ func TestJackpot_IsSeldomMissed(t *testing.T) {
 			require.NoError(t, err)
 			return p.regret[0]
 		}
-		// Nothing is as far from the item as the users' own order, in which it comes last.
+		// Nothing is as far from the item as the users' own order, in which it comes last, in each run.
 		most := lost(all[2], 0)
-		for _, c := range all {
+		require.Greater(t, lost(all[2], 1), most/2, s)
+		for _, c := range all[:2] {
 			for run := range runs {
 				if lost(c, run) > most/2 {
 					missed[string(c.Learner.Policy)]++
@@ -37,7 +38,6 @@ func TestJackpot_IsSeldomMissed(t *testing.T) {
 		t.Logf("%s: missed in %d runs: %v; a run that misses it loses %.0f", s, runs, missed, most)
 		require.LessOrEqual(t, missed["moss"], runs/6, s)
 		require.Greater(t, missed["greedy"], runs/2, s)
-		require.Equal(t, runs, missed["utility"], s)
 	}
 }
 
