@@ -19,10 +19,11 @@ const hashAttraction = "attraction"
 // than the item on top: the impression does not count, since windows are neither known nor assumed.
 //
 // The counts of an impression depend on its ranking and selection alone. So counts are exact integers, add up over partitions, and do not
-// depend on the order of impressions.
+// depend on the order of impressions. Where shares have fallen, only impressions since then count (falls).
 type attraction struct {
 	table   *policy.Table // Sums.R: impressions with a selection; Sums.N: all
 	counts  tableColumn   // the table's
+	falls   falls
 	belief  policy.Belief
 	nothing float64 // normalised payoff of an impression without a selection
 
@@ -30,7 +31,8 @@ type attraction struct {
 }
 
 func newAttraction(nothing float64) *attraction {
-	a := &attraction{table: policy.NewTable(0), nothing: nothing, belief: policy.Belief{Sigma: 0.5, EstimateSigma: true, Prior: policy.EmpiricalPrior}}
+	a := &attraction{table: policy.NewTable(0), falls: newFalls(), nothing: nothing,
+		belief: policy.Belief{Sigma: 0.5, EstimateSigma: true, Prior: policy.EmpiricalPrior}}
 	a.table.EvidenceBy(func(i policy.Item) policy.Evidence {
 		s := a.table.Pooled(i)
 		return policy.Evidence{W: float64(s.N), R: s.R, Q: s.R}
@@ -66,6 +68,7 @@ func (c *tableColumn) Release(i policy.Item) { c.table.Release(i) }
 func (b *base) learnAttraction(nothing float64) {
 	b.attraction = newAttraction(nothing)
 	b.keepColumn(&b.attraction.counts)
+	b.singles[fieldFalls] = b.attraction.falls.load
 }
 
 // LearnAttraction makes a learner without state maximise payoff per impression. nothing is the normalised payoff of an impression without a
@@ -93,7 +96,11 @@ func (a *attraction) ended(fb *Feedback, selected bool) {
 		}
 		s.R = 1
 	}
-	a.table.AddOwn(fb.Candidates[fb.Order[0]], s, policy.SumsChanged)
+	if a.falls.counts(fb.Began) {
+		top := fb.Candidates[fb.Order[0]]
+		a.table.AddOwn(top, s, policy.SumsChanged)
+		a.falls.counted(a.table, top, s, fb.Began)
+	}
 }
 
 // differs reports whether payoff per impression can differ from payoff per selection: the mean share is neither 0 nor 1. For nil it is

@@ -40,8 +40,8 @@ func newBase(p policy.Policy) base {
 	b.in = policy.Input{Table: table, InFlight: b.flights}
 	b.keepColumn(b.flights)
 	b.hashes = append(b.hashes, b.windows)
-	ignored := func([]byte) error { return nil } // where SilenceAges was configured before
-	b.singles = map[string]func([]byte) error{fieldWindows: b.windows.loadEstimate, fieldSilence: ignored, fieldBelow: ignored}
+	ignored := func([]byte) error { return nil } // where SilenceAges or another policy was configured before
+	b.singles = map[string]func([]byte) error{fieldWindows: b.windows.loadEstimate, fieldSilence: ignored, fieldBelow: ignored, fieldFalls: ignored}
 	return b
 }
 
@@ -248,6 +248,9 @@ func (b *base) Harvest(r Recorder) {
 	b.changes.Clear()
 	for _, h := range b.hashes {
 		h.harvest(r, &b.writer)
+	}
+	if b.attraction != nil {
+		b.attraction.falls.harvest(r, &b.writer)
 	}
 	if b.users != nil {
 		b.users.harvestFit(r, &b.writer)

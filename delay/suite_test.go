@@ -386,6 +386,8 @@ var faultyFields = map[string][][]storedField{
 	hashAttraction: {
 		{{hashAttraction, "3", "1 1"}}, {{hashAttraction, "x", "1 1"}}, {{hashAttraction, "1", ""}}, {{hashAttraction, "1", "1"}}, {{hashAttraction, "1", "0 0"}},
 		{{hashAttraction, "1", "-1 1"}}, {{hashAttraction, "1", "1 01"}}, {{hashAttraction, "1", "1 1 1"}}, {{hashAttraction, "1", "1 1125899906842625"}},
+		{{hashLearner, "falls", ""}}, {{hashLearner, "falls", ":1:2:3:4:5:0:1"}}, {{hashLearner, "falls", "1:2:3:4:5:0:1:2"}},
+		{{hashLearner, "falls", ":1:2:3:4:5:-1:1:2"}}, {{hashLearner, "falls", ":1:2:3:4:5:0:3:2"}}, {{hashLearner, "falls", ":9007199254740993:2:3:4:5:0:1:2"}},
 	},
 	hashMet: {
 		{{hashMet, "3", "1"}}, {{hashMet, "x", "1"}}, {{hashMet, "1", ""}}, {{hashMet, "1", "-1"}}, {{hashMet, "1", "01"}}, {{hashMet, "1", "1 1"}},
@@ -521,6 +523,7 @@ func FuzzLearners_LoadField(f *testing.F) {
 			{hashLately, "1", "10:5:3:7:2:5 12:30:6:99:0:7"}, {hashLevels, "10", "10:5:3:-777777777 10:30:6:99999999"},
 			{hashCells, "1", "1 127 1 2 3 10:5:1:9:127:5:-7:0"}, {hashCells, "1|2", "0 10:5:1:9:127:5:-7:0"}, {hashCategories, "1", "a"}, {hashLinear, "10:5", "3 1073741824 16129 -70000000000000000000 1 2 3 4 5 6 7 8 9 10 11 12"},
 			{hashLearner, "fit", "1 -9 2 0.25 4 4 4 4 4 4 4 1 0 1 0 0 1 0 0 0 1 1 1 1 1"},
+			{hashLearner, "falls", ":-5:77:99:256:1:0:12:17"},
 			{hashLearner, "levels", "65536 7 0.5 0.5 0.25 8000 10:5:7 12:30:-99999999"},
 		} {
 			f.Add(uint8(k), s.hash, s.name, s.value)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
 // attracting are the policies that maximise payoff per impression.
@@ -16,8 +17,22 @@ var attracting = []config.Policy{config.MOSS, "optimistic", "thompson", "klucb",
 // endings counts ended impressions with an item on top, by whether a selection came.
 type endings struct{ with, without int64 }
 
+func (e *endings) add(selected bool) {
+	if selected {
+		e.with++
+	} else {
+		e.without++
+	}
+}
+
 func (e endings) String() string {
 	return fmt.Sprintf("%d with a selection, %d without", e.with, e.without)
+}
+
+// ending is an ended impression that counts for the item on top.
+type ending struct {
+	began    event.Millis
+	selected bool
 }
 
 // attracts reports whether a learner maximises payoff per impression under all configurations.
@@ -29,7 +44,7 @@ func (lf *learnerFold) attracts() bool {
 
 func (lf *learnerFold) followAttraction(f *fold) {
 	if f.selects && lf.attracts() {
-		lf.attraction = map[uint32]endings{}
+		lf.attraction = map[uint32][]ending{}
 	}
 }
 
@@ -44,13 +59,7 @@ func (lf *learnerFold) attracted(l *life, at int) {
 			return
 		}
 	}
-	e := lf.attraction[l.items[0]]
-	if at < 0 {
-		e.without++
-	} else {
-		e.with++
-	}
-	lf.attraction[l.items[0]] = e
+	lf.attraction[l.items[0]] = append(lf.attraction[l.items[0]], ending{l.began, at >= 0})
 }
 
 // checkAttraction compares the stored counts of impressions with those of the log.
@@ -59,21 +68,35 @@ func (lf *learnerFold) checkAttraction(f *fold) {
 		f.out.open(attractionEnded)
 		return
 	}
-	got := map[uint32]endings{}
+	falls, item, watched := &lf.stored.falls, lf.stored.fold(uint32(lf.stored.falls.item)), endings{}
+	want, got := map[uint32]endings{}, map[uint32]endings{}
+	for top, ended := range lf.attraction {
+		for _, x := range ended {
+			if x.began < falls.begins { // a fall was found since then
+				continue
+			}
+			e := want[top]
+			e.add(x.selected)
+			want[top] = e
+			if top == item && x.began < falls.since {
+				watched.add(x.selected)
+			}
+		}
+		got[top] = endings{}
+	}
 	for number, e := range lf.stored.attraction {
 		got[lf.stored.fold(uint32(number))] = e
 	}
-	for item := range lf.attraction {
-		if _, stored := got[item]; !stored {
-			got[item] = endings{}
-		}
-	}
-	for item, e := range got {
-		if int(item) < len(lf.items) && lf.items[item].unknown {
+	unknown := func(item uint32) bool { return int(item) < len(lf.items) && lf.items[item].unknown }
+	for top, e := range got {
+		if unknown(top) {
 			f.out.open(attractionEnded)
 			continue
 		}
-		equal(f.out, attractionEnded, lf.name+": "+f.items.name(item)+" on top", lf.attraction[item], e)
+		equal(f.out, attractionEnded, lf.name+": "+f.items.name(top)+" on top", want[top], e)
+	}
+	if lf.kept == nil && !unknown(item) { // else the item may have ended
+		equal(f.out, attractionEnded, lf.name+": earlier impressions of the watched item", watched, falls.earlier)
 	}
 }
 
@@ -93,5 +116,29 @@ func (s *storedLearner) loadAttraction(field, value string) error {
 		s.attraction = map[int64]endings{}
 	}
 	s.attraction[k] = endings{w, o}
+	return nil
+}
+
+// storedFalls are the times from which impressions count and are later ones, and the earlier ones of an item.
+type storedFalls struct {
+	begins, since event.Millis
+	item          int64
+	earlier       endings
+}
+
+// loadFalls reads the state of the search for falls of shares.
+func (s *storedLearner) loadFalls(value string) error {
+	var n [8]int64
+	words := strings.Split(value, ":")
+	if len(words) != 1+len(n) || words[0] != "" {
+		return fmt.Errorf("value is not %d numbers behind a colon each", len(n))
+	}
+	for k, word := range words[1:] {
+		var err error
+		if n[k], err = strconv.ParseInt(word, 10, 64); err != nil {
+			return fmt.Errorf("number %d: %w", k, err)
+		}
+	}
+	s.falls = storedFalls{event.Millis(n[0]), event.Millis(n[1]), n[5], endings{n[6], n[7] - n[6]}}
 	return nil
 }

@@ -346,6 +346,11 @@ var corruptions = []corruption{
 	{attractionEnded, "counts are lost", func(t *testing.T, v *victim) func() {
 		return v.unset(t, v.key(0, "vary:attraction"), v.anyField(t, "vary:attraction"))
 	}},
+	{attractionEnded, "impressions before a fall that nobody found", func(t *testing.T, v *victim) func() {
+		falls := strings.Split(v.field(t, "vary:learner", "falls"), ":")
+		falls[1] = fmt.Sprint(1 << 53) // none counts
+		return v.set(t, v.key(0, "vary:learner"), "falls", strings.Join(falls, ":"))
+	}},
 	{silenceOpen, "parts of an item that nothing came of", func(t *testing.T, v *victim) func() {
 		return v.set(t, v.key(0, "parts:open"), v.number(t, "parts", "c"), "1 1 1")
 	}},

@@ -40,7 +40,7 @@ type learnerFold struct {
 	drift       *driftFold          // likewise
 	lately      *latelyFold         // likewise
 	context     *contextFold        // likewise
-	attraction  map[uint32]endings  // by the item on top; nil: not determined
+	attraction  map[uint32][]ending // by the item on top; nil: not determined
 	kept        *keptFold           // nil: its items are kept for ever
 	imported    *storedLearner      // imported values; nil: none
 

@@ -33,6 +33,7 @@ type storedLearner struct {
 	lately      map[int64]map[inflight.Bucket]recentRow
 	levels      map[inflight.Bucket]surpriseRow
 	attraction  map[int64]endings
+	falls       storedFalls
 	latelyPass  int64  // pass of the newest selection that was paid
 	faded       int64  // pass up to which old payoffs have lost weight
 	estimated   *int64 // pass of the estimates; nil: none
@@ -277,6 +278,8 @@ func (s *storedLearner) loadHash(out *findings, name, hash string, fields map[st
 				err = loadBelow(value)
 			case "levels":
 				err = loadSpread(value)
+			case "falls":
+				err = s.loadFalls(value)
 			case "fit", "looked": // derived from payoffs
 			default:
 				out.skip("field %q of hash %q: not known", field, name)
