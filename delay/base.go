@@ -41,7 +41,8 @@ func newBase(p policy.Policy) base {
 	b.keepColumn(b.flights)
 	b.hashes = append(b.hashes, b.windows)
 	ignored := func([]byte) error { return nil } // where SilenceAges or another policy was configured before
-	b.singles = map[string]func([]byte) error{fieldWindows: b.windows.loadEstimate, fieldSilence: ignored, fieldBelow: ignored, fieldFalls: ignored}
+	b.singles = map[string]func([]byte) error{fieldWindows: b.windows.loadEstimate,
+		fieldSilence: ignored, fieldBelow: ignored, fieldFalls: ignored}
 	return b
 }
 

@@ -10,9 +10,9 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// falls finds falls of shares of selections in this partition. It watches one item: its later impressions are compared with its earlier ones.
-// If their share is lower beyond chance, only impressions that begin from then on count, of all items: items that are not on top may have
-// changed, too. A rise is not searched for: an item on top whose share rises stays on top.
+// falls finds falls of shares of selections in this partition. It watches one item: its later impressions are compared with its earlier
+// ones. If their share is lower beyond chance, only impressions that begin from then on count, of all items: items that are not on top may
+// have changed, too. A rise is not searched for: an item on top whose share rises stays on top.
 //
 // Impressions are earlier or later by when they began. A selection counts at once, and its absence after a timeout. So the later share is
 // never too low because impressions have not ended.
@@ -40,7 +40,7 @@ func newFalls() falls {
 	return falls{begins: inflight.Never, since: inflight.Never, newest: inflight.Never, left: leastWatched}
 }
 
-// counts returns whether an ended impression counts that began then.
+// counts notes when an ended impression began, and returns whether it counts.
 func (f *falls) counts(began int64) bool {
 	f.newest, f.unstored = max(f.newest, began), true
 	return began >= f.begins
@@ -69,7 +69,7 @@ func (f *falls) counted(t *policy.Table, i policy.Item, s policy.Sums, began int
 	}
 }
 
-// watch makes all impressions of an item earlier ones. One on top is probably the one that is on top most.
+// watch makes all impressions of an item earlier ones. The item on top of the present impression is probably on top most often.
 func (f *falls) watch(t *policy.Table, i policy.Item) {
 	var all int64
 	for _, own := range t.EachOwn() {
@@ -78,8 +78,8 @@ func (f *falls) watch(t *policy.Table, i policy.Item) {
 	f.item, f.earlier, f.since, f.left = i, t.Own(i), f.newest+1, max(leastWatched, all/partWatched)
 }
 
-// fallen returns the evidence, in nats, that the share of later impressions is lower than that of earlier ones: the logarithm of the likelihood
-// ratio of two shares and one.
+// fallen returns the evidence, in nats, that the share of later impressions is lower than that of earlier ones: the logarithm of the
+// likelihood ratio of two shares and one.
 func fallen(earlier, all policy.Sums) float64 {
 	later := policy.Sums{N: all.N - earlier.N, R: all.R - earlier.R}
 	if later.R*float64(earlier.N) >= earlier.R*float64(later.N) {
@@ -105,12 +105,13 @@ const fieldFalls = "falls"
 func (f *falls) harvest(r Recorder, to *writer) {
 	if f.unstored {
 		f.unstored = false
-		to.value = history.AppendNumbers(to.value[:0], f.begins, f.since, f.newest, f.left, f.found, int64(f.item), int64(f.earlier.R), f.earlier.N)
+		to.value = history.AppendNumbers(to.value[:0], f.begins, f.since, f.newest, f.left, f.found)
+		to.value = history.AppendNumbers(to.value, int64(f.item), int64(f.earlier.R), f.earlier.N)
 		r.Field(hashLearner, []byte(fieldFalls), to.value)
 	}
 }
 
-var errFalls = errors.New("the value is not eight numbers behind a colon each, of which the last three are an item and its earlier impressions")
+var errFalls = errors.New("the value is not eight numbers behind a colon each, the last three an item and its counts")
 
 // load reads the field that harvest wrote.
 func (f *falls) load(value []byte) error {
@@ -125,9 +126,11 @@ func (f *falls) load(value []byte) error {
 			return err
 		}
 	}
-	if item, with, all := n[5], n[6], n[7]; item < 0 || item > math.MaxInt32 || with < 0 || all < with {
+	item, with, all := n[5], n[6], n[7]
+	if item < 0 || item > math.MaxInt32 || with < 0 || all < with {
 		return errFalls
 	}
-	*f = falls{begins: n[0], since: n[1], newest: n[2], left: n[3], found: n[4], item: policy.Item(n[5]), earlier: policy.Sums{N: n[7], R: float64(n[6])}}
+	f.begins, f.since, f.newest, f.left, f.found = n[0], n[1], n[2], n[3], n[4]
+	f.item, f.earlier = policy.Item(item), policy.Sums{N: all, R: float64(with)}
 	return nil
 }

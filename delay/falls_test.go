@@ -56,8 +56,8 @@ func (s *leavers) play(impressions int64, share []float64) {
 
 func (s *leavers) falls() int64 { return s.d.attraction.falls.found }
 
-// TestFalls_AreFound: where the best item's share of selections falls below others', another leads within 3,000 impressions. Where all counts of
-// 30,000 impressions stay, the first still leads.
+// TestFalls_AreFound: where the best item's share of selections falls below others', another leads within 3,000 impressions. A learner that
+// keeps the counts of all 30,000 impressions before still has the first on top.
 func TestFalls_AreFound(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
