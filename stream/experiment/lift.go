@@ -128,7 +128,7 @@ func (e *Experiment) Bounds(arm int, t Totals) Lift {
 	s := (float64(a.D)/r.arm - float64(c.D)/r.control) / perTotal
 	v := (float64(a.E)/(r.arm*r.arm) + float64(c.E)/(r.control*r.control)) / perTotal
 	l.Estimate = s / n
-	if !r.inShares(a.N, c.N) {
+	if !e.InShares(arm, t) {
 		return l.refuse(fmt.Sprintf("%d and %d units do not fit the shares: impressions of one arm are lost or repeated", a.N, c.N))
 	}
 	b := r.bound.Bound(v)
@@ -147,11 +147,12 @@ func (l Lift) refuse(why string) Lift {
 	return l
 }
 
-// inShares reports whether the numbers of units fit the shares. Six standard deviations and 20 units keep the probability of a false alarm
-// at any look far below one in a million.
-func (r *rival) inShares(arm, control int64) bool {
-	off := float64(arm)*r.control - float64(control)*r.arm
-	return math.Abs(off) <= 6*math.Sqrt(float64(arm+control)*r.arm*r.control)+20
+// InShares reports whether the numbers of units of an arm and the control fit their shares. Six standard deviations and 20 units keep the
+// probability of a false alarm at any look far below one in a million.
+func (e *Experiment) InShares(arm int, t Totals) bool {
+	r, n, control := &e.rivals[arm], t[arm].N, t[e.control].N
+	off := float64(n)*r.control - float64(control)*r.arm
+	return math.Abs(off) <= 6*math.Sqrt(float64(n+control)*r.arm*r.control)+20
 }
 
 // Trips reports whether a guard stops the arm: it is worse than the control by more than the margin.

@@ -99,6 +99,8 @@ func TestExperiment_ImpressionsAreRankedByTheirArm(t *testing.T) {
 	require.Contains(t, string(w.decided[offset]), `"layout":1`)
 	st := w.m.Experiments()[0]
 	require.Equal(t, []int64{int64(by["control"]), int64(by["feed"])}, []int64{st.Arms[0].Ranked, st.Arms[1].Ranked})
+	require.Equal(t, 0.5, st.Arms[0].Share)
+	require.InDelta(t, day+w.cfg.Learners[0].PayoffHorizon, st.Next, float64(experiment.Width(w.cfg.Learners[0].PayoffHorizon)), "the first deadline")
 }
 
 // By user a group keeps its arm for a period; an impression without a user is ranked by the control, outside of the experiment.
@@ -125,7 +127,10 @@ func TestExperiment_ByUser(t *testing.T) {
 		require.Zero(t, r.Decision.Assignment)
 		require.Equal(t, "control", string(r.Learner))
 	}
-	require.EqualValues(t, 10, w.m.Experiments()[0].Outside)
+	st := w.m.Experiments()[0]
+	require.EqualValues(t, 10, st.Outside)
+	require.Equal(t, (experiment.PeriodOf(day, 3_600_000)+1)*3_600_000+w.cfg.Learners[0].PayoffHorizon, st.Next,
+		"the first period counts once the deadlines of all its units are past")
 }
 
 // unitsOf returns the payoffs of all logged units by cohort and arm, from the test's own payoffs.

@@ -127,34 +127,38 @@ type ExperimentStatus struct {
 	Outside       int64 // impressions without a user, since the state was loaded
 	// Decides is true in the partition that compares the totals of all partitions and runs the guard.
 	Decides bool
-	// Walked is the time up to which deadlines are counted.
-	Walked event.Millis
+	// Walked is the time up to which deadlines are counted. Next is the event time at which the earliest units that do not count yet will:
+	// 0 without any.
+	Walked, Next event.Millis
 }
 
 // ArmStatus is an arm's status.
 type ArmStatus struct {
 	Name             string
-	Ranked, Fallback int64 // impressions since the state was loaded
-	Tripped          bool  // out of service
+	Share            float64 // of units, as configured
+	Ranked, Fallback int64   // impressions since the state was loaded
+	Tripped          bool    // out of service
 	// Lift compares with the control over all partitions; for an arm out of service, when it was taken out. The control has none. Mean is
 	// the mean payoff of its units, in payoff ranges.
 	Lift  experiment.Lift
 	Units int64
 	Mean  float64
+	// OffShares: the numbers of units of the arm and the control do not fit their shares.
+	OffShares bool
 }
 
 // status returns the status of the experiments, in the order of the configuration, if the walk has closed all buckets below floor.
 func (t *trials) status(floor int64) (all []ExperimentStatus) {
 	for _, x := range t.all {
 		s := ExperimentStatus{Name: x.Name, Control: x.Control, Run: x.Run, Outside: x.outside, Decides: t.partition == deciding && !x.sums.idle,
-			Walked: x.sums.walked(floor)}
+			Walked: x.sums.walked(floor), Next: x.sums.next()}
 		totals := x.sums.all()
 		for k := range x.arms {
 			a := &x.arms[k]
-			st := ArmStatus{Name: a.learner.name, Ranked: a.ranked, Fallback: a.fallback, Tripped: a.verdict.tripped, Units: totals[k].N,
-				Mean: totals[k].Mean()}
+			st := ArmStatus{Name: a.learner.name, Share: x.Arms[k].Share, Ranked: a.ranked, Fallback: a.fallback, Tripped: a.verdict.tripped,
+				Units: totals[k].N, Mean: totals[k].Mean()}
 			if k != x.ControlArm() && s.Decides {
-				st.Lift = x.Lift(k, totals)
+				st.Lift, st.OffShares = x.Lift(k, totals), !x.InShares(k, totals)
 			}
 			if v := &a.verdict; v.tripped {
 				st.Lift.Units, st.Lift.Lower, st.Lift.Upper, st.Lift.Verdict = v.units, v.lower, v.upper, experiment.Worse

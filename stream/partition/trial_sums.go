@@ -82,6 +82,17 @@ func (s *trialSums) walked(floor int64) event.Millis {
 	return (floor - (s.horizon/tick+1+widthPart-1)/widthPart - 1) * tick
 }
 
+// next returns the event time at which the earliest open cohort or period closes, apart from the granularity of walked; 0 without any.
+func (s *trialSums) next() event.Millis {
+	if number, ok := s.cohorts.First(); ok {
+		return s.cohorts.Ends(number)
+	}
+	if open := ascending(s.periods); len(open) > 0 {
+		return (open[0]+1)*s.Period + s.horizon
+	}
+	return 0
+}
+
 // closeUp folds the cohorts, or closes the periods, that the walk has passed.
 func (s *trialSums) closeUp(floor int64) {
 	walked := s.walked(floor)
