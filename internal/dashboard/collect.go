@@ -54,7 +54,7 @@ func collect(source Source, counters Counters) Summary {
 		s.Partitions = append(s.Partitions, partitionOf(number, &p, now))
 		if p.Status != nil {
 			account = account.Plus(p.Status.Account)
-			s.addExperiments(p.Status.Experiments)
+			s.addExperiments(p.Status.Experiments, learners)
 			for i := range p.Status.Learners {
 				if l := learners[p.Status.Learners[i].Name]; l != nil {
 					l.add(&p.Status.Learners[i])

@@ -19,6 +19,7 @@ const (
 	looksATick  = 4 // the most partitions sampled
 	watchedFor  = 15 * time.Second
 	missedOften = 3 // consecutive failed exchanges
+	itemTicks   = 5 // between points of items' pasts
 )
 
 // Options are a Dashboard's dependencies.
@@ -47,6 +48,8 @@ type Dashboard struct {
 	before  map[string]counted // by worker
 	past    past
 	history history
+	lifts   thinned[liftPoint]
+	known   known
 	next    int32     // the partition to sample next
 	watched time.Time // last request of the page
 	live    document
@@ -134,6 +137,13 @@ func (b *Dashboard) remember(now time.Time) {
 		}
 	}
 	b.before = before
+	b.known.addRankings(all)
+	if b.ticks%itemTicks == 1 {
+		b.known.addItems(page.Learners, p.at)
+	}
+	if arms := lifted(page.Arms); len(arms) > 0 {
+		b.lifts.add(liftPoint{p.at, arms})
+	}
 	for k := range page.Learners {
 		if l := &page.Learners[k]; l.early() != "" {
 			c := p.learners[l.Name]
@@ -237,11 +247,13 @@ func (b *Dashboard) Live() body {
 	defer b.mu.Unlock()
 	b.watched = time.Now()
 	return b.live.at(b.ticks, func() any {
-		p := combine(b.all(), b.history.sums(), time.Now().UnixMilli())
+		sums := b.history.sums()
+		p := combine(b.all(), sums, time.Now().UnixMilli())
 		p.Group, p.Worker, p.Alone, p.Simulated = b.opt.Source.Group(), b.own.ID, b.alone, b.opt.Simulated
 		if points := b.history.points; len(points) > 0 {
 			p.Seconds = (points[len(points)-1].at-points[0].at)/1000 + int64(pointTicks[b.history.level])
 		}
+		p.expectFigures(sums)
 		return p
 	})
 }
@@ -257,7 +269,9 @@ func (b *Dashboard) History() body {
 				ranges[s.Learners[k].Name] = s.Learners[k].PayoffRange
 			}
 		}
-		return b.history.show(ranges)
+		h := b.history.show(ranges)
+		h.Lifts = liftsOf(b.lifts.points)
+		return h
 	})
 }
 

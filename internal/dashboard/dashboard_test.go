@@ -234,6 +234,7 @@ func (u unwilling) Announce(context.Context, state.WorkerInfo) ([]state.WorkerIn
 }
 func (u unwilling) Workers(context.Context) ([]state.WorkerInfo, error)    { return nil, u.err }
 func (u unwilling) Withdraw(context.Context, string) error                 { return u.err }
+func (u unwilling) MemoryUsed(context.Context) (float64, error)            { return 0, u.err }
 func (u unwilling) Show(context.Context, string, []byte) ([][]byte, error) { return nil, u.err }
 
 // TestWhatIsShownIsBounded: however much there is, and whatever another worker says.
@@ -367,7 +368,7 @@ func TestTheServer(t *testing.T) {
 		h.ServeHTTP(out, r)
 		return out
 	}
-	for path, kind := range map[string]string{"/": "text/html; charset=utf-8", "/page/page.js": "text/javascript; charset=utf-8",
+	for path, kind := range map[string]string{"/": "text/html; charset=utf-8", "/page/page.js": "text/javascript; charset=utf-8", "/page/find.json?name=b": "application/json",
 		"/page/page.css": "text/css; charset=utf-8", "/page/uPlot.iife.min.js": "text/javascript; charset=utf-8", "/page/icon.svg": "image/svg+xml",
 		"/page/live.json": "application/json", "/page/history.json": "application/json", "/page/uPlot.LICENSE": "text/plain; charset=utf-8"} {
 		r := get(http.MethodGet, path)
@@ -390,10 +391,16 @@ func TestTheServer(t *testing.T) {
 		require.Zero(t, get(http.MethodHead, path).Body.Len(), path)
 	}
 	require.Equal(t, http.StatusNotFound, get(http.MethodGet, "/page/doc.go").Code)
-	for _, f := range []string{"index.html", "page.js", "page.css"} {
-		content, err := assets.ReadFile("assets/" + f)
+	files, err := assets.ReadDir("assets")
+	require.NoError(t, err)
+	for _, f := range files {
+		if strings.HasPrefix(f.Name(), "uPlot") {
+			continue
+		}
+		content, err := assets.ReadFile("assets/" + f.Name())
 		require.NoError(t, err)
-		require.NotRegexp(t, `(?i)(src|href)="?(https?:)?//|innerHTML|insertAdjacentHTML|eval\(|@import`, string(content), f)
+		require.NotRegexp(t, `(?im)(src|href)="?(https?:)?//|innerHTML|insertAdjacentHTML|eval\(|@import|^import [^"]*"[^.]`, string(content), f.Name())
+		require.Equal(t, http.StatusOK, get(http.MethodGet, strings.Replace("/page/"+f.Name(), "/page/index.html", "/", 1)).Code)
 	}
 }
 
@@ -401,7 +408,7 @@ func TestTheServer(t *testing.T) {
 func TestPoliciesHaveTheirColour(t *testing.T) {
 	css, err := assets.ReadFile("assets/page.css")
 	require.NoError(t, err)
-	script, err := assets.ReadFile("assets/page.js")
+	script, err := assets.ReadFile("assets/learner.js")
 	require.NoError(t, err)
 	known := regexp.MustCompile(`const policies = .*;`).FindString(string(script))
 	for _, k := range policy.Kinds {

@@ -4,43 +4,124 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// Arm is an arm of an experiment, as reported by the owner of the deciding partition. Payoffs are in payoff ranges.
+// Arm is an arm of an experiment, as reported by the owner of the deciding partition. Payoffs are in the payoffs' own unit.
 type Arm struct {
 	Experiment string  `json:"experiment"`
 	Run        int32   `json:"run"`
 	Arm        string  `json:"arm"`
 	Control    bool    `json:"control,omitempty"` // without a lift
-	Units      int64   `json:"units"`             // past their deadline
-	Payoff     float64 `json:"payoff"`            // their mean
-	Lift       float64 `json:"lift"`              // over the control
-	Lower      float64 `json:"lower"`             // bounds that hold at any look
+	Policy     string  `json:"policy"`
+	Share      float64 `json:"share"`                // of units, as configured
+	OffShares  bool    `json:"off_shares,omitempty"` // the units of the arm and the control do not fit their shares
+	Units      int64   `json:"units"`                // past their deadline
+	Payoff     float64 `json:"payoff"`               // their mean
+	Lift       float64 `json:"lift"`                 // over the control
+	Lower      float64 `json:"lower"`                // bounds that hold at any look
 	Upper      float64 `json:"upper"`
-	Verdict    string  `json:"verdict"` // better, worse, open, refused; or out of service
+	Verdict    string  `json:"verdict"`         // better, worse, open, refused; or out of service
+	Why        string  `json:"why,omitempty"`   // reason of a refusal
+	FirstAt    int64   `json:"first,omitempty"` // without units, when the first will count, by the worker's clock; 0: not known
 }
 
 const mostArms = 24
 
 const outOfService = "out of service"
 
-// addExperiments adds the experiments of the deciding partition.
-func (s *Summary) addExperiments(all []partition.ExperimentStatus) {
+// addExperiments adds the experiments of the deciding partition, whose arms are learners.
+func (s *Summary) addExperiments(all []partition.ExperimentStatus, learners map[string]*Learner) {
 	for i := range all {
 		x := &all[i]
 		if !x.Decides {
 			continue
 		}
+		counted := int64(0)
 		for k := range x.Arms {
-			a, l := &x.Arms[k], &x.Arms[k].Lift
-			one := Arm{Experiment: clip(x.Name, nameRunes), Run: x.Run, Arm: clip(a.Name, nameRunes), Control: a.Name == x.Control, Units: a.Units,
-				Payoff: a.Mean}
-			if !one.Control {
-				one.Lift, one.Lower, one.Upper, one.Verdict = l.Estimate, l.Lower, l.Upper, l.Verdict.String()
+			counted += x.Arms[k].Units
+		}
+		for k := range x.Arms {
+			a := &x.Arms[k]
+			one := armOf(a, learners[a.Name])
+			one.Experiment, one.Run, one.Control = clip(x.Name, nameRunes), x.Run, a.Name == x.Control
+			if one.Control {
+				one.Lift, one.Lower, one.Upper, one.Verdict = 0, 0, 0, ""
 			}
 			if a.Tripped {
 				one.Verdict = outOfService
+			}
+			if counted == 0 {
+				one.FirstAt = x.Next
 			}
 			s.Arms = append(s.Arms, one)
 		}
 	}
 	s.Arms = first(s.Arms, mostArms)
+}
+
+func armOf(a *partition.ArmStatus, l *Learner) Arm {
+	payoffs, policy := [2]float64{0, 1}, ""
+	if l != nil {
+		payoffs, policy = l.PayoffRange, l.Policy
+	}
+	width := payoffs[1] - payoffs[0]
+	return Arm{Arm: clip(a.Name, nameRunes), Policy: policy, Share: a.Share, OffShares: a.OffShares, Units: a.Units, Payoff: scaled(a.Mean, payoffs),
+		Lift: width * a.Lift.Estimate, Lower: width * a.Lift.Lower, Upper: width * a.Lift.Upper, Verdict: a.Lift.Verdict.String(),
+		Why: clip(a.Lift.Why, wordsRunes)}
+}
+
+// Lifts are the lifts of experiments' arms since the worker began. Lists are as long as Times; null where an arm was not reported.
+type Lifts struct {
+	Times []int64   `json:"times"` // milliseconds since 1970
+	Arms  []ArmPast `json:"arms"`
+}
+
+// ArmPast is one arm's lift over time.
+type ArmPast struct {
+	Experiment string     `json:"experiment"`
+	Run        int32      `json:"run"`
+	Arm        string     `json:"arm"`
+	Lift       []*float64 `json:"lift"`
+	Lower      []*float64 `json:"lower"`
+	Upper      []*float64 `json:"upper"`
+}
+
+// liftPoint holds the arms that have a lift at one time.
+type liftPoint struct {
+	at   int64
+	arms []Arm
+}
+
+// lifted returns the arms with a lift and bounds.
+func lifted(arms []Arm) (all []Arm) {
+	for _, a := range arms {
+		if !a.Control && a.Units > 0 && a.Verdict != "refused" {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// liftsOf makes the series of all arms.
+func liftsOf(points []liftPoint) Lifts {
+	out := Lifts{Times: make([]int64, len(points)), Arms: []ArmPast{}}
+	for at := range points {
+		out.Times[at] = points[at].at
+		for _, a := range points[at].arms {
+			s := out.armOf(&a)
+			s.Lift[at], s.Lower[at], s.Upper[at] = rounded(a.Lift), rounded(a.Lower), rounded(a.Upper)
+		}
+	}
+	return out
+}
+
+// armOf returns the series of an arm, a new one at its first point.
+func (l *Lifts) armOf(a *Arm) *ArmPast {
+	for k := range l.Arms {
+		if s := &l.Arms[k]; s.Experiment == a.Experiment && s.Run == a.Run && s.Arm == a.Arm {
+			return s
+		}
+	}
+	n := len(l.Times)
+	l.Arms = append(l.Arms, ArmPast{Experiment: a.Experiment, Run: a.Run, Arm: a.Arm,
+		Lift: make([]*float64, n), Lower: make([]*float64, n), Upper: make([]*float64, n)})
+	return &l.Arms[len(l.Arms)-1]
 }

@@ -76,6 +76,7 @@ func (b *Dashboard) Handler() http.Handler {
 	}
 	mux.HandleFunc("GET /page/live.json", data(b.Live))
 	mux.HandleFunc("GET /page/history.json", data(b.History))
+	mux.HandleFunc("GET /page/find.json", b.serveFind)
 	files, _ := assets.ReadDir("assets") // embedded
 	for _, f := range files {
 		content, _ := assets.ReadFile("assets/" + f.Name())

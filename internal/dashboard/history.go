@@ -96,6 +96,7 @@ type History struct {
 	P99      []*float64         `json:"p99"`
 	Lag      []int64            `json:"lag"` // records
 	Learners map[string]*Series `json:"learners"`
+	Lifts    Lifts              `json:"lifts"` // with times of their own
 }
 
 // Series is a learner's history, in the payoffs' own unit per impression; null if too little is

@@ -12,7 +12,7 @@ import (
 const (
 	pagePartitions = 512
 	pageItems      = 16
-	pageRankings   = 6
+	pageRankings   = 2 // of a learner
 	pageLetters    = 20
 )
 
@@ -63,6 +63,7 @@ type LearnerPage struct {
 	Payoff       *float64   `json:"payoff"`
 	PayoffError  *float64   `json:"payoff_error"` // half the length of its 95 % interval
 	Early        string     `json:"early"`        // why it is too early for Payoff, if so
+	FirstAt      int64      `json:"first_at"`     // then, by when Payoff is known at the latest, at the present traffic; 0: not known
 	Selecting    *float64   `json:"selecting"`    // share of impressions with a selection; null also without a selections topic
 	SelectingOf  int64      `json:"selecting_of"` // impressions
 	PerSelection *float64   `json:"per_selection"`
@@ -131,13 +132,24 @@ func combine(all []shown, sums map[string]Counts, now int64) *Page {
 		p.Partitions, p.MorePartitions = p.Partitions[:pagePartitions], p.MorePartitions+extra
 	}
 	slices.SortStableFunc(p.Rankings, func(a, b Ranking) int { return cmp.Compare(b.Time, a.Time) })
-	p.Rankings = first(p.Rankings, pageRankings)
+	p.Rankings = latest(p.Rankings)
 	slices.SortStableFunc(p.DeadLetters, func(a, b Letter) int { return cmp.Compare(b.At, a.At) })
 	p.DeadLetters = first(p.DeadLetters, pageLetters)
 	for k := range p.Learners {
 		p.Learners[k].value(sums[p.Learners[k].Name])
 	}
 	return p
+}
+
+// latest keeps the first rankings of each learner.
+func latest(all []Ranking) []Ranking {
+	kept, of := []Ranking{}, map[string]int{}
+	for _, r := range all {
+		if of[r.Learner]++; of[r.Learner] <= pageRankings && len(of) <= mostLearners {
+			kept = append(kept, r)
+		}
+	}
+	return kept
 }
 
 func (p *Page) addLearner(l *Learner) {

@@ -30,6 +30,28 @@ func (l *Learner) early() string {
 	return ""
 }
 
+// expectFigures sets when values that are too early are known. A simulated clock is not that of the page.
+func (p *Page) expectFigures(sums map[string]Counts) {
+	for k := range p.Learners {
+		l := &p.Learners[k]
+		if ranked := sums[l.Name].Decisions; l.Early != "" && ranked > 0 && p.Seconds > 0 && !p.Simulated {
+			l.FirstAt = p.Now + int64(1000*l.remains(float64(ranked)/float64(p.Seconds)))
+		}
+	}
+}
+
+// remains returns after how many seconds a value is known at the latest. It assumes that impressions have always come at this rate. An
+// outcome is known at its deadline, so that open ones are at most as old as the timeout, or the horizon.
+func (l *Learner) remains(perSecond float64) float64 {
+	age := float64(l.Ranked) / perSecond
+	unselected, unpaid := l.open()
+	share, deadline := unpaid, l.Horizon
+	if l.early() == earlySelections {
+		share, deadline = unselected, l.Timeout
+	}
+	return max(deadline, share/mostOpen*max(age, deadline)) - age
+}
+
 const (
 	// mostOpen is the share of outcomes that may be unknown.
 	mostOpen = 1. / 3

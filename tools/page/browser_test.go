@@ -155,16 +155,21 @@ func (p *tab) quiet() {
 	}
 }
 
-// fits holds the page to its width: nothing but tables, each in a box that can be reached by keyboard, scrolls sideways.
+// fits holds the page to its width. On a desk nothing but tables, each in a box that can be reached by keyboard, scrolls sideways. On a
+// phone nothing does, and no text is cut.
 func (p *tab) fits() {
 	p.Helper()
 	require.Empty(p, eval[[]string](p, `(() => {
 		const wide = [], width = document.documentElement.clientWidth;
 		if (document.documentElement.scrollWidth > width) wide.push("the page: " + document.documentElement.scrollWidth);
 		for (const e of document.querySelectorAll("body *")) {
-			if (e.closest(".scroll") && !e.matches(".scroll") || e.matches(".skip")) continue;
+			const phone = width < 500;
+			if (!phone && e.closest(".scroll") && !e.matches(".scroll") || e.matches(".skip") || e.closest("thead, .plot")) continue;
 			const box = e.getBoundingClientRect();
-			if (box.width > 0 && box.right > width + 1) wide.push(e.tagName + "." + e.className + ": " + box.right);
+			if (box.width > 0 && (box.right > width + 1 || box.left < -1)) wide.push(e.tagName + "." + e.className + ": " + box.left + " to " + box.right);
+			if (phone && box.width > 0 && e.scrollWidth > e.clientWidth + 1 && e.clientWidth > 0 && !e.matches("input, select") && !e.closest(".tab")) {
+				wide.push(e.tagName + "." + e.className + " is cut: " + e.scrollWidth + " in " + e.clientWidth);
+			}
 		}
 		return wide;
 	})()`))

@@ -127,7 +127,7 @@ func TestTwoWorkers(t *testing.T) {
 		require.Eventually(t, func() bool {
 			tries++
 			write(t, cfg, cfg.Kafka.Topics.Impressions, 40, func(i int) string { return impression(fmt.Sprint(v, tries), i) })
-			return eval[bool](p, `document.querySelectorAll("#ranking-list tbody tr").length > 0`)
+			return eval[bool](p, `document.querySelectorAll("#panel .cards tbody tr").length > 0`)
 		}, patience, time.Second, "rankings are explained")
 		p.shot("group-" + v.String())
 		p.fits()

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ranker-worker/ranker-worker/delay"
@@ -61,12 +62,15 @@ func TestNamesAreText(t *testing.T) {
 	t.Cleanup(server.Close)
 	p := open(t, browser, server.URL+"/", view{"light", 360})
 	p.await("it is live", isLive)
-	p.await("the names are there", `document.querySelectorAll("#ranking-list tbody tr").length === 2`)
+	p.await("the names are there", `document.querySelectorAll("#panel .cards tbody tr").length === 2`)
 	require.Zero(t, eval[int](p, `document.querySelectorAll("main img, main script").length`))
 	require.True(t, eval[bool](p, `window.harmed === undefined`))
 	require.Contains(t, eval[string](p, `document.querySelector("article.learner .beside > div:last-child tbody th").textContent`), "<img")
 	require.Contains(t, eval[string](p, `document.querySelector(".depends bdi").textContent`), "<img")
 	require.Contains(t, eval[string](p, `document.querySelector(".depends").textContent`), "−0.25")
+	p.do(chromedp.Evaluate[chromedp.Void](`location.hash = new URLSearchParams({find: ` + "`" + hostile + "`" + `.slice(0, 48)})`))
+	p.await("it was searched for", `document.getElementById("found-name").textContent.includes("<img")`)
+	require.Zero(t, eval[int](p, `document.querySelectorAll("main img, main script").length`))
 	p.fits()
 	p.quiet()
 }

@@ -49,27 +49,30 @@ func play(t *testing.T) (address string, stop func()) {
 const (
 	isLive   = `document.getElementById("state").textContent === "live"`
 	ended    = `Number(document.querySelector("#flows h3")?.textContent.replace(/\D/g, ""))`
-	drawn    = `document.querySelectorAll(".plot canvas").length === 4`
-	learners = `document.querySelectorAll("article.learner").length === 2`
+	drawn    = `document.querySelectorAll(".plot canvas").length === 3`
+	learners = `document.querySelectorAll("[role=tab]").length === 2`
+	learner  = `document.querySelector("article.learner:not([hidden])")?.getAttribute("aria-label")`
 )
 
 // TestThePage shows a demo: to everybody, in both themes, on a phone and on a desk.
 func TestThePage(t *testing.T) {
 	browser := chromium(t)
 	address, stop := play(t)
-	for _, v := range []view{{"light", 360}, {"dark", 360}, {"light", 1440}, {"dark", 1440}} {
+	for _, v := range views() {
 		t.Run(v.String(), func(t *testing.T) {
 			p := open(t, browser, address, v)
 			p.await("it is live", isLive)
 			p.await("both learners are there", learners)
 			p.await("charts are drawn", drawn)
-			p.await("a payoff per impression is known of each, and what ranking by utility would have brought",
-				`[...document.querySelectorAll(".of-policy dd span, .of-utility dd span")].filter(e => /^0\.\d+$/.test(e.textContent)).length === 4`)
+			p.await("the sentence says how much it earns", `/^feed earns [\d.]+ % more than ranking by clicks: \+[\d.]+\s±\s[\d.]+ per impression, [\d,]+ impressions, /.test(document.getElementById("sentence").textContent)`)
+			p.await("a payoff per impression is known, and what ranking by clicks would have brought",
+				`[...document.querySelectorAll(".of-policy .value, .of-utility .value")].filter(e => /^0\.\d+$/.test(e.textContent)).length === 2`)
 			p.await("so are the share of impressions with a selection, and the payoff per selection", `["Impressions with a selection", "Payoff per selection"].every(
-				name => [...document.querySelectorAll("#learner-list dt")].filter(e => e.textContent === name && /^[\d.]+( %)?$/.test(e.nextSibling.firstChild.textContent)).length === 2)`)
-			p.await("rankings are explained", `document.querySelectorAll("#ranking-list tbody tr").length >= 6`)
+				name => [...document.querySelectorAll("#panel dt")].filter(e => e.textContent === name && /^[\d.]+( %)?$/.test(e.nextSibling.textContent)).length === 1)`)
+			p.await("rankings are explained", `document.querySelectorAll("#panel .cards tbody tr").length >= 6`)
+			p.await("leaders are marked, and others grey", `document.querySelectorAll("tr.leads .mark").length > 0 && document.querySelectorAll("tr.follows").length > 0`)
 			p.await("lines have been drawn", `document.querySelectorAll("#chart-rankings .plot")[0].getAttribute("aria-label").includes("per second")`)
-			p.shot(v.String())
+			p.shot("demo-" + v.String())
 			p.fits()
 			p.accessible()
 			p.quiet()
