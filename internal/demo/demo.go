@@ -257,7 +257,11 @@ func (s *session) play(ctx context.Context, cfg *config.Config) (*Summary, error
 	select {
 	case err = <-played:
 	case err = <-ended:
-		return nil, fmt.Errorf("the worker ended early: %w", err)
+		if ctx.Err() == nil {
+			return nil, fmt.Errorf("the worker ended early: %w", err)
+		}
+		ended <- err // for the end
+		err = <-played
 	}
 	if err == nil {
 		err = s.settle(ctx, progress)
