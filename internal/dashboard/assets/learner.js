@@ -144,7 +144,7 @@ export function updateLearner(e, l, page) {
   tiles(e.figures, mainFigures(l, page));
   tiles(e.more, moreFigures(l, page));
   say(e.how, howWords[l.how] || howWords[""]);
-  note(e.rule, l.rule ? "Rule: " + l.rule + "." : "");
+  note(e.rule, l.rule ? "Rule: " + l.rule + (l.rule.endsWith("…") ? "" : ".") : "");
   const rows = l.item_rows || [];
   const from = Math.min(...rows.map(r => r.low)), to = Math.max(...rows.map(r => r.high));
   note(e.scale, rows.length ? "The scale goes from " + decimal(from) + " to " + decimal(to) + ". About 95 % of such intervals contain the true mean." : "");
