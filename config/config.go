@@ -306,6 +306,11 @@ func (c *Config) Learner(name string) *Learner {
 	return find(c.Learners, func(l *Learner) bool { return l.Name == name })
 }
 
+// LearnerOrDefault returns the learner of a name, the default or only one for "", or nil.
+func (c *Config) LearnerOrDefault(name string) *Learner {
+	return find(c.Learners, func(l *Learner) bool { return l.Name == name || name == "" && (l.Default || len(c.Learners) == 1) })
+}
+
 // ExperimentOf returns the experiment named as a learner, or nil.
 func (c *Config) ExperimentOf(learner string) *Experiment {
 	return find(c.Experiments, func(x *Experiment) bool { return x.Name == learner })

@@ -255,12 +255,17 @@ func (r *Robust) Partial(Feedback) {}
 func (r *Robust) Paid(fb Feedback) {
 	r.paid(&fb)
 	r.feed(fb.Item, fb.Payoff)
-	r.levels.reach(fb.Began)
-	own, pass := r.items.At(fb.Item), r.levels.pass
-	own.Merge(&r.grid, pass)
-	own.Count(&r.grid, fb.Began, pass, recency.SelectionOf(fb.Payoff, fb.Propensity))
-	r.items.Changed(fb.Item, 1)
+	r.count(fb.Item, fb.Began, recency.SelectionOf(fb.Payoff, fb.Propensity))
 	r.surprise(&fb)
+}
+
+// count adds ended selections of an item to the bucket of a time.
+func (r *Robust) count(i policy.Item, began int64, s recency.Selections) {
+	r.levels.reach(began)
+	own, pass := r.items.At(i), r.levels.pass
+	own.Merge(&r.grid, pass)
+	own.Count(&r.grid, began, pass, s)
+	r.items.Changed(i, 1)
 }
 
 // PaidForgotten implements ItemRemoving. Residuals belong to no item.

@@ -133,16 +133,8 @@ func (i *logInput) query(cfg *config.Config) (*joinedlog.Query, error) {
 	} else {
 		q.Group = cfg.Kafka.Group
 	}
-	var names []string
-	for k := range cfg.Learners {
-		l := &cfg.Learners[k]
-		names = append(names, l.Name)
-		if l.Name == i.learner || i.learner == "" && (l.Default || len(cfg.Learners) == 1) {
-			q.Learner = l
-		}
-	}
-	if q.Learner == nil {
-		return nil, usageError{fmt.Errorf("--learner: choose one of %s", strings.Join(names, ", "))}
+	if q.Learner = cfg.LearnerOrDefault(i.learner); q.Learner == nil {
+		return nil, chooseLearner(cfg)
 	}
 	var err error
 	if q.From, err = momentFlag("from", i.from); err != nil {
@@ -150,6 +142,15 @@ func (i *logInput) query(cfg *config.Config) (*joinedlog.Query, error) {
 	}
 	q.To, err = momentFlag("to", i.to)
 	return q, err
+}
+
+// chooseLearner returns the error of --learner without a learner of its name, and of its absence without a default one.
+func chooseLearner(cfg *config.Config) error {
+	var names []string
+	for i := range cfg.Learners {
+		names = append(names, cfg.Learners[i].Name)
+	}
+	return usageError{fmt.Errorf("--learner: choose one of %s", strings.Join(names, ", "))}
 }
 
 // momentFlag reads a time on the command line, in milliseconds since the Unix epoch; 0 for none.

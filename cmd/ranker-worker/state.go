@@ -13,7 +13,7 @@ import (
 func newStateCommand() *cobra.Command {
 	cmd := verb(0, &cobra.Command{
 		Use:   "state",
-		Short: "Inspect, export, import and repair the stored state",
+		Short: "Inspect, export, import, warm and repair the stored state",
 		Long: `Inspect the state that workers keep in Redis, carry statistics from one group to another, and repair the state after a
 change that a worker cannot make by itself.
 
@@ -22,7 +22,7 @@ has live members, and need --yes where something is lost.`,
 		Example: `  ranker-worker state inspect --config worker.yaml --learner feed --candidates a:0.1,b:0.7
   ranker-worker state export --config worker.yaml > learned.jsonl`,
 	}, (*call).help)
-	cmd.AddCommand(newInspectCommand(), newBaseCommand(), newExportCommand(), newImportCommand(), newResetCommand(), newRebuildCommand(), newReshardCommand(), newSkipCommand())
+	cmd.AddCommand(newInspectCommand(), newBaseCommand(), newExportCommand(), newImportCommand(), newWarmCommand(), newResetCommand(), newRebuildCommand(), newReshardCommand(), newSkipCommand())
 	return cmd
 }
 

@@ -139,6 +139,9 @@ func printExperiment(w io.Writer, x *admin.ExperimentReport) {
 func printLearner(w io.Writer, l *admin.LearnerReport, items int) {
 	fmt.Fprintf(w, "\nLearner %s: policy %s, delay %s, %s, %s fed\n", l.Learner, l.Policy, l.Delay, plural.N(len(l.Items), "item"),
 		plural.N(l.Payoffs, "payoff"))
+	if l.Warmed > 0 {
+		fmt.Fprintf(w, "  (a warm start brought %s)\n", plural.N(l.Warmed, "payoff"))
+	}
 	if l.PayoffRange != [2]float64{0, 1} {
 		fmt.Fprintf(w, "  (payoffs scaled from %v..%v to 0..1)\n", l.PayoffRange[0], l.PayoffRange[1])
 	}

@@ -1,4 +1,4 @@
-// Package admin executes the state commands: inspect, base, export, import, reset, rebuild, reshard,
+// Package admin executes the state commands: inspect, base, export, import, warm, reset, rebuild, reshard,
 // skip. Tool has a method for each; package main calls them. It loads the state with the workers' code.
 //
 // Changes are safe. A command refuses while the group has live members. If a worker joins nevertheless, the two are separated like two

@@ -29,7 +29,11 @@ func Exported(cfg *config.Config, learner string, r io.Reader) (*partition.Offli
 	}
 	for rank := range sections {
 		share := delay.Share{Additive: true, Of: int32(len(sections)), Rank: int32(rank)}
-		if err := tool.take(m, learner, &sections[rank], share); err != nil {
+		from, err := tool.machineOf(learner, &sections[rank])
+		if err == nil {
+			err = merge(m, from, learner, share)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("taking over partition %d: %w", sections[rank].partition, err)
 		}
 	}

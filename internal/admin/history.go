@@ -17,14 +17,16 @@ import (
 type History struct {
 	Number   int64   `json:"number"` // sequence of the checkpoint that made it
 	Time     string  `json:"time"`   // RFC 3339
-	Done     string  `json:"done"`   // reset, reset_experiment, import, rebuild, reshard or skip
+	Done     string  `json:"done"`   // reset, reset_experiment, import, warm, rebuild, reshard or skip
 	Learner  string  `json:"learner,omitempty"`
 	Was      string  `json:"was,omitempty"` // the name of a reset learner's earlier impressions
 	Detail   string  `json:"detail,omitempty"`
 	Offsets  []int64 `json:"offsets"`  // positions of the inputs
 	Rankings int64   `json:"rankings"` // position of the rankings
-	// Values names the hash with an import's values.
+	// Values names the hash with the values of an import or warm start.
 	Values string `json:"values,omitempty"`
+	// Payoffs, of a warm start, are those added to the account.
+	Payoffs int64 `json:"payoffs,omitempty"`
 	// Topic and Skipped, of a skip, are the input topic's name, the first offset skipped, and the offset behind the last.
 	Topic   string  `json:"topic,omitempty"`
 	Skipped []int64 `json:"skipped,omitempty"`

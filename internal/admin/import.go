@@ -106,68 +106,92 @@ func (tool *Tool) Import(ctx context.Context, r io.Reader, q ImportQuery) (*Impo
 
 func (tool *Tool) importPartition(ctx context.Context, p int32, learner string, share []section, head *exportLine, again bool) (ImportPartition, error) {
 	one := ImportPartition{Partition: p, Sections: len(share)}
+	var from []*partition.Offline
+	for i := range share {
+		m, err := tool.machineOf(learner, &share[i])
+		if err != nil {
+			return one, err
+		}
+		from = append(from, m)
+		one.Items += share[i].items
+		one.Payoffs += share[i].payoffs
+	}
+	h := History{Done: "import", Learner: learner, Detail: fmt.Sprintf("export %s of group %s, %s", head.ID, head.Group, head.Time)}
+	return one, tool.addStatistics(ctx, p, h, from, func(_ *partition.Offline, past []History) error {
+		if !again && slices.Contains(allTaken(past), Taken{Learner: learner, Detail: h.Detail}) {
+			return fmt.Errorf("%w into partition %d: it would count twice; use --again to do so", ErrImported, p)
+		}
+		return nil
+	})
+}
+
+// addStatistics adds the statistics of a learner in other machines to a partition, in one checkpoint with the entry h of the history. It
+// keeps their sum apart, for the checker. Nothing is stored if allow fails; it gets the partition's machine and its history.
+func (tool *Tool) addStatistics(ctx context.Context, p int32, h History, from []*partition.Offline,
+	allow func(to *partition.Offline, past []History) error) error {
 	to, err := tool.newMachine(p)
 	if err != nil {
-		return one, err
+		return err
 	}
-	only, err := tool.newMachine(p) // with the imports only
+	only, err := tool.newMachine(p) // with added statistics only
 	if err != nil {
-		return one, err
+		return err
 	}
-	kept := importedHash(learner)
-	err = tool.alter(ctx, p, append(to.Hashes(), kept), func(_ *state.Meta, fields []state.Field) (*alteration, error) {
+	h.Values = importedHash(h.Learner)
+	return tool.alter(ctx, p, append(to.Hashes(), h.Values), func(_ *state.Meta, fields []state.Field) (*alteration, error) {
 		past, err := readHistory(fields)
 		if err != nil {
 			return nil, err
 		}
-		detail := fmt.Sprintf("export %s of group %s, %s", head.ID, head.Group, head.Time)
-		if !again && slices.Contains(allTaken(past), Taken{Learner: learner, Detail: detail}) {
-			return nil, fmt.Errorf("%w into partition %d: it would count twice; use --again to do so", ErrImported, p)
-		}
-		before, fields := cutImported(learner, fields)
+		before, fields := cutImported(h.Learner, fields)
 		if err := errors.Join(load(to, fields), load(only, before)); err != nil {
 			return nil, err
 		}
-		a := &alteration{history: History{Done: "import", Learner: learner, Detail: detail, Values: kept}}
-		for rank, s := range share {
-			part := delay.Share{Additive: true, Of: int32(len(share)), Rank: int32(rank)}
-			if err := errors.Join(tool.take(to, learner, &s, part), tool.take(only, learner, &s, part)); err != nil {
+		if err := allow(to, past); err != nil {
+			return nil, err
+		}
+		for rank, m := range from {
+			part := delay.Share{Additive: true, Of: int32(len(from)), Rank: int32(rank)}
+			if err := errors.Join(merge(to, m, h.Learner, part), merge(only, m, h.Learner, part)); err != nil {
 				return nil, err
 			}
-			one.Items += s.items
-			one.Payoffs += s.payoffs
 		}
+		a := &alteration{history: h}
 		to.Seal(&a.changes)
 		var own state.Changes
 		only.Seal(&own)
-		a.changes.Writes = append(a.changes.Writes, imported(learner, own.Writes, a.changes.Writes)...)
+		a.changes.Writes = append(a.changes.Writes, imported(h.Learner, own.Writes, a.changes.Writes)...)
 		return a, nil
 	})
-	return one, err
 }
 
-// take makes a machine from a section, with the code that loads stored state, and merges it into another.
-func (tool *Tool) take(to *partition.Offline, learner string, s *section, share delay.Share) error {
-	from, err := tool.newMachine(s.partition)
+// machineOf makes a machine from a section, with the code that loads stored state.
+func (tool *Tool) machineOf(learner string, s *section) (*partition.Offline, error) {
+	m, err := tool.newMachine(s.partition)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	fields := make([]state.Field, len(s.fields))
 	for i, f := range s.fields {
 		f.Hash = learner + ":" + f.Hash
 		fields[i] = f
 	}
-	if err := load(from, fields); err != nil {
-		return fmt.Errorf("%w: learner %q of partition %d: %w", ErrExport, s.learner, s.partition, err)
+	if err := load(m, fields); err != nil {
+		return nil, fmt.Errorf("%w: learner %q of partition %d: %w", ErrExport, s.learner, s.partition, err)
 	}
-	known, err := from.Inspect(learner)
+	known, err := m.Inspect(learner)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if known.Fingerprint != s.fingerprint {
-		return fmt.Errorf("%w: the export was learned as %s, learner %q is configured as %s", partition.ErrLearner,
+		return nil, fmt.Errorf("%w: the export was learned as %s, learner %q is configured as %s", partition.ErrLearner,
 			s.fingerprint, learner, known.Fingerprint)
 	}
+	return m, nil
+}
+
+// merge adds the statistics of a learner to another machine.
+func merge(to, from *partition.Offline, learner string, share delay.Share) error {
 	t, err := partition.NewTransfer(from, to, share)
 	if err != nil {
 		return err

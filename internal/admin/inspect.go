@@ -59,9 +59,10 @@ type LearnerReport struct {
 	Learner     string            `json:"learner"`
 	Policy      string            `json:"policy"`
 	Delay       string            `json:"delay"`
-	PayoffRange [2]float64        `json:"payoff_range"` // means and sums are scaled from it to 0..1
-	Payoffs     int64             `json:"payoffs"`      // fed
-	Items       []ItemReport      `json:"items"`        // most payoffs first
+	PayoffRange [2]float64        `json:"payoff_range"`     // means and sums are scaled from it to 0..1
+	Payoffs     int64             `json:"payoffs"`          // fed
+	Warmed      int64             `json:"warmed,omitempty"` // brought by a warm start
+	Items       []ItemReport      `json:"items"`            // most payoffs first
 	Parts       []PartReport      `json:"partitions"`
 	Silence     SilenceReport     `json:"silence"`
 	Windows     []float64         `json:"windows,omitempty"`         // probability of window 1, 2, …
@@ -348,6 +349,7 @@ func learnerReport(l *config.Learner, views []*view) (LearnerReport, error) {
 			level = one.Level
 		}
 		part := partReport(v.number, &one)
+		r.Warmed += one.Account.Warmed
 		for _, item := range one.Items {
 			k, known := at[item.Name]
 			if !known {

@@ -130,7 +130,7 @@ func (l *Learner) add(s *partition.LearnerStatus) {
 	if s.Windows != nil && (l.Windows == nil || s.Selections > l.WindowSelections) {
 		l.Windows, l.WindowSelections = s.Windows, s.Selections
 	}
-	l.Fed = max(l.Fed, s.Fed)
+	l.Fed, l.Warmed = max(l.Fed, s.Fed), l.Warmed+s.Account.Warmed
 }
 
 // addLook adds a partition's sample.

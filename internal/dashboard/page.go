@@ -182,7 +182,7 @@ func (p *Page) addLearner(l *Learner) {
 	if l.Windows != nil && l.WindowSelections > o.WindowSelections {
 		o.Windows, o.WindowSelections = l.Windows, l.WindowSelections
 	}
-	o.Fed = max(o.Fed, l.Fed)
+	o.Fed, o.Warmed = max(o.Fed, l.Fed), o.Warmed+l.Warmed
 	o.Coming = max(o.Coming, l.Coming)
 	o.Ranked, o.Resolved, o.Left = o.Ranked+l.Ranked, o.Resolved+l.Resolved, o.Left+l.Left
 	o.Items += l.Items

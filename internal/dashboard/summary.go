@@ -130,11 +130,12 @@ type Learner struct {
 	Resolved int64 `json:"resolved"`
 	Left     int64 `json:"left"`
 
-	Fed       int64    `json:"fed"`     // payoffs that decisions use
-	Items     int64    `json:"items"`   // items met; an item of several partitions counts in each
-	Awaited   int64    `json:"awaited"` // selections whose payoff is awaited
-	Queued    int64    `json:"queued"`  // payoffs in queues
-	OnHold    int      `json:"on_hold"` // partitions that wait for a payoff of one item
+	Fed       int64    `json:"fed"`              // payoffs that decisions use
+	Warmed    int64    `json:"warmed,omitempty"` // brought by a warm start
+	Items     int64    `json:"items"`            // items met; an item of several partitions counts in each
+	Awaited   int64    `json:"awaited"`          // selections whose payoff is awaited
+	Queued    int64    `json:"queued"`           // payoffs in queues
+	OnHold    int      `json:"on_hold"`          // partitions that wait for a payoff of one item
 	HoldItem  string   `json:"hold_item,omitempty"`
 	Instances int64    `json:"instances,omitempty"`
 	Undecided int64    `json:"undecided_pairs"` // -1: the order of utilities is given

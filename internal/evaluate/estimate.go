@@ -3,6 +3,8 @@ package evaluate
 import (
 	"math"
 	"slices"
+
+	"github.com/ranker-worker/ranker-worker/internal/flatlog"
 )
 
 type row struct {
@@ -15,7 +17,7 @@ type row struct {
 }
 
 // leastProbability is the probability below which a selection counts as impossible. Weights are at most its inverse.
-const leastProbability = 1e-9
+const leastProbability = flatlog.LeastPropensity
 
 // estimator accumulates weighted rows for one target.
 type estimator struct {

@@ -1,7 +1,6 @@
 package evaluate
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,10 +9,9 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"time"
 
 	"github.com/ranker-worker/ranker-worker/config"
-	"github.com/ranker-worker/ranker-worker/internal/joinedlog"
+	"github.com/ranker-worker/ranker-worker/internal/flatlog"
 )
 
 // Options configure an evaluation.
@@ -51,23 +49,6 @@ func (o *Options) clip() float64 {
 	return o.Clip
 }
 
-type header struct {
-	Flat       int                        `json:"flat"`
-	Candidates []string                   `json:"candidates"`
-	Targets    map[string]json.RawMessage `json:"targets"`
-}
-
-type flatRow struct {
-	Time         string               `json:"time"`
-	Action       string               `json:"action"`
-	Slot         string               `json:"slot"`
-	Propensity   *float64             `json:"propensity"`
-	Payoff       *float64             `json:"payoff"`
-	Candidates   []string             `json:"candidates"`
-	Propensities []float64            `json:"propensities"`
-	Targets      map[string][]float64 `json:"targets"`
-}
-
 // Built-in targets.
 const (
 	Uniform = "uniform" // all candidates with equal probability
@@ -81,91 +62,50 @@ type flatTarget struct {
 	est    *estimator
 }
 
-const tolerance = 1e-6
-
 type flat struct {
-	file    string
-	line    int
 	opt     *Options
-	header  header
-	index   map[string]int // of the header's candidates
-	numbers map[string]int32
-	items   []int32 // of the header's candidates
+	in      *flatlog.Reader
 	targets []*flatTarget
 	model   means
 	row     row
 	uniform []float64
-	scratch []int32
-	last    time.Time
 	paid    moments
 }
 
 // Flat evaluates targets on a flat log of any system: a header, then decisions in the order of time. Errors name file and line.
 func Flat(ctx context.Context, file string, in io.Reader, targets []string, opt *Options) (*Report, error) {
-	f := &flat{file: file, opt: opt, numbers: map[string]int32{}}
-	lines := joinedlog.NewLineReader(in, 1<<20)
+	r, h, err := flatlog.Open(file, in, opt.Units)
+	if err != nil {
+		return nil, err
+	}
+	f := &flat{opt: opt, in: r}
+	if err := f.begin(h, targets); err != nil {
+		return nil, err
+	}
 	for {
-		f.line++
-		line, err := lines.Next()
+		row, err := r.Next()
 		switch {
 		case errors.Is(err, io.EOF):
-			return f.end()
-		case errors.Is(err, joinedlog.ErrLongLine):
-			return nil, f.fault("%v", err)
+			return f.report(file), nil
 		case err != nil:
-			return nil, fmt.Errorf("reading %s: %w", file, err)
+			return nil, err
 		}
-		if text := bytes.TrimSpace(line); len(text) > 0 {
-			if err := f.take(ctx, text, targets); err != nil {
-				return nil, err
-			}
+		if err := f.judge(row); err != nil {
+			return nil, err
 		}
-	}
-}
-
-func (f *flat) end() (*Report, error) {
-	if f.index == nil {
-		return nil, f.fault(`it is empty: a flat log begins with {"flat":1,"candidates":[…]}`)
-	}
-	return f.report(), nil
-}
-
-func (f *flat) fault(format string, args ...any) error {
-	return fmt.Errorf("%s:%d: %s", f.file, f.line, fmt.Sprintf(format, args...))
-}
-
-func (f *flat) take(ctx context.Context, line []byte, targets []string) error {
-	if f.index == nil {
-		return f.begin(line, targets)
-	}
-	if f.line%4096 == 0 {
+		if r.Line()%4096 != 0 {
+			continue
+		}
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		}
 		if f.opt.Progress != nil {
 			f.opt.Progress(int64(f.paid.n))
 		}
 	}
-	var r flatRow
-	if err := json.Unmarshal(line, &r); err != nil {
-		return f.fault("%v", err)
-	}
-	return f.judge(&r)
 }
 
-func (f *flat) begin(line []byte, targets []string) error {
-	h := &f.header
-	if err := json.Unmarshal(line, h); err != nil || h.Flat != 1 {
-		return f.fault(`a flat log begins with {"flat":1,"candidates":[…]}`)
-	}
-	f.index = map[string]int{}
-	for k, name := range h.Candidates {
-		if _, again := f.index[name]; again {
-			return f.fault("candidate %q is there twice", name)
-		}
-		f.index[name] = k
-		f.items = append(f.items, f.number(name))
-	}
+func (f *flat) begin(h *flatlog.Header, targets []string) error {
 	if len(targets) == 0 {
 		targets = append(slices.Sorted(maps.Keys(h.Targets)), Uniform, Logging)
 	}
@@ -185,7 +125,7 @@ func (f *flat) begin(line []byte, targets []string) error {
 				}
 			}
 		default:
-			return f.fault("target %q is neither a list of probabilities nor one for each slot", name)
+			return f.in.Fault("target %q is neither a list of probabilities nor one for each slot", name)
 		}
 		f.targets = append(f.targets, t)
 	}
@@ -193,47 +133,21 @@ func (f *flat) begin(line []byte, targets []string) error {
 }
 
 // distribution returns an error unless all are n probabilities with sum 1.
-func (f *flat) distribution(name, slot string, all []float64, n int) error {
-	of := fmt.Sprintf("target %q", name)
+func (f *flat) distribution(target, slot string, all []float64, n int) error {
+	of := fmt.Sprintf("target %q", target)
 	if slot != "" {
 		of += fmt.Sprintf(" in slot %q", slot)
 	}
-	if len(all) != n {
-		return f.fault("%s has %d probabilities for %d candidates", of, len(all), n)
-	}
-	sum := 0.0
-	for _, p := range all {
-		if p < 0 {
-			return f.fault("%s has a probability of %v", of, p)
-		}
-		sum += p
-	}
-	if math.Abs(sum-1) > tolerance {
-		return f.fault("%s adds up to %v", of, sum)
-	}
-	return nil
+	return f.in.Distribution(of, all, n)
 }
 
-func (f *flat) number(name string) int32 {
-	i, ok := f.numbers[name]
-	if !ok {
-		i = int32(len(f.numbers))
-		f.numbers[name] = i
-	}
-	return i
-}
-
-func (f *flat) judge(r *flatRow) error {
-	items, at, err := f.candidates(r)
-	if err != nil {
-		return err
-	}
-	if err := f.read(r, at, len(items)); err != nil {
-		return err
-	}
-	f.model.predict(&f.row, items)
+func (f *flat) judge(r *flatlog.Row) error {
+	u := f.opt.Units
+	f.row.selected, f.row.logged, f.row.p = r.At, r.Propensities, r.P
+	f.row.payoff = (*r.Payoff - u.Min) / (u.Max - u.Min)
+	f.model.predict(&f.row, r.Items)
 	for _, t := range f.targets {
-		dist, err := f.of(t, r, len(items))
+		dist, err := f.of(t, r, len(r.Items))
 		if err != nil {
 			return err
 		}
@@ -243,91 +157,25 @@ func (f *flat) judge(r *flatRow) error {
 			t.est.add(&f.row, dist)
 		}
 	}
-	f.model.paid(items[at], f.row.payoff)
+	f.model.paid(r.Items[r.At], f.row.payoff)
 	f.paid.add(f.row.payoff)
 	return nil
 }
 
-// candidates returns a row's candidates as numbers, and the index of the selected one.
-func (f *flat) candidates(r *flatRow) (items []int32, at int, err error) {
-	items, known := f.items, false
-	if r.Candidates == nil {
-		at, known = f.index[r.Action]
-	} else {
-		items = f.scratch[:0]
-		for k, name := range r.Candidates {
-			if items = append(items, f.number(name)); name == r.Action {
-				at, known = k, true
-			}
-			if slices.Contains(items[:k], items[k]) {
-				return nil, 0, f.fault("candidate %q is there twice", name)
-			}
-		}
-		f.scratch = items
-	}
-	if !known {
-		return nil, 0, f.fault("action %q is not among the candidates", r.Action)
-	}
-	return items, at, nil
-}
-
-func (f *flat) read(r *flatRow, at, n int) error {
-	x := &f.row
-	x.selected, x.logged = at, r.Propensities
-	switch {
-	case r.Propensities != nil && len(r.Propensities) != n:
-		return f.fault("%d propensities for %d candidates", len(r.Propensities), n)
-	case r.Propensities != nil:
-		if x.p = r.Propensities[at]; r.Propensity != nil && math.Abs(*r.Propensity-x.p) > tolerance {
-			return f.fault("propensity is %v, and %v among the propensities", *r.Propensity, x.p)
-		}
-		if err := f.distribution("propensities", "", r.Propensities, n); err != nil {
-			return err
-		}
-	case r.Propensity == nil:
-		return f.fault("propensity is missing")
-	default:
-		x.p = *r.Propensity
-	}
-	if !(x.p >= leastProbability && x.p <= 1) {
-		return f.fault("propensity is %v, must be in [%v, 1]", x.p, leastProbability)
-	}
-	u := f.opt.Units
-	switch {
-	case r.Payoff == nil:
-		return f.fault("payoff is missing")
-	case !(*r.Payoff >= u.Min && *r.Payoff <= u.Max):
-		return f.fault("payoff %v lies outside [%v, %v]; give --payoff-range", *r.Payoff, u.Min, u.Max)
-	}
-	x.payoff = (*r.Payoff - u.Min) / (u.Max - u.Min)
-	if r.Time == "" {
-		return nil
-	}
-	now, err := time.Parse(time.RFC3339, r.Time)
-	if err != nil {
-		return f.fault("time %q is not of the form 2026-11-21T10:00:00Z", r.Time)
-	}
-	if now.Before(f.last) {
-		return f.fault("its time is before that of a line above; sort the log by time")
-	}
-	f.last = now
-	return nil
-}
-
 // of returns a target's distribution in a row; nil for the log's own policy.
-func (f *flat) of(t *flatTarget, r *flatRow, n int) ([]float64, error) {
+func (f *flat) of(t *flatTarget, r *flatlog.Row, n int) ([]float64, error) {
 	if given, ok := r.Targets[t.name]; ok {
 		return given, f.distribution(t.name, "", given, n)
 	}
 	dist := t.all
 	if t.bySlot != nil {
 		if dist = t.bySlot[r.Slot]; dist == nil {
-			return nil, f.fault("target %q has nothing for slot %q", t.name, r.Slot)
+			return nil, f.in.Fault("target %q has nothing for slot %q", t.name, r.Slot)
 		}
 	}
 	switch {
 	case dist != nil && len(dist) != n:
-		return nil, f.fault("target %q has %d probabilities for %d candidates", t.name, len(dist), n)
+		return nil, f.in.Fault("target %q has %d probabilities for %d candidates", t.name, len(dist), n)
 	case dist != nil:
 		return dist, nil
 	case t.name == Logging:
@@ -339,12 +187,12 @@ func (f *flat) of(t *flatTarget, r *flatRow, n int) ([]float64, error) {
 		}
 		return f.uniform, nil
 	}
-	return nil, f.fault("target %q has no decision here: it is neither in the header nor in the row, and not %s or %s", t.name, Uniform, Logging)
+	return nil, f.in.Fault("target %q has no decision here: it is neither in the header nor in the row, and not %s or %s", t.name, Uniform, Logging)
 }
 
-func (f *flat) report() *Report {
+func (f *flat) report(file string) *Report {
 	n := int64(f.paid.n)
-	r := &Report{Per: perSelection, Log: LogReport{Source: f.file, Records: n, Judged: n}}
+	r := &Report{Per: perSelection, Log: LogReport{Source: file, Records: n, Judged: n}}
 	if mean, _ := f.paid.mean(); n > 0 {
 		mean = f.opt.Units.Min + (f.opt.Units.Max-f.opt.Units.Min)*mean
 		r.Log.Logged = &mean

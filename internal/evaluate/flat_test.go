@@ -102,7 +102,7 @@ func TestFlat_Faults(t *testing.T) {
 		{head + "\n" + `{"action":"a","propensity":0,"payoff":0}`, "new", `f:2: propensity is 0, must be in [1e-09, 1]`},
 		{head + "\n" + `{"action":"a","payoff":0}`, "new", `f:2: propensity is missing`},
 		{head + "\n" + `{"action":"a","propensity":0.5}`, "new", `f:2: payoff is missing`},
-		{head + "\n" + `{"action":"a","propensity":0.5,"payoff":3}`, "new", `f:2: payoff 3 lies outside [0, 1]; give --payoff-range`},
+		{head + "\n" + `{"action":"a","propensity":0.5,"payoff":3}`, "new", `f:2: payoff 3 lies outside the payoff range [0, 1]`},
 		{head + "\n" + `{"action":"a","propensity":0.5,"payoff":1,"propensities":[0.4,0.6]}`, "new", `f:2: propensity is 0.5, and 0.4 among`},
 		{head + "\n" + `{"action":"a","payoff":1,"propensities":[1]}`, "new", `f:2: 1 propensities for 2 candidates`},
 		{head + "\n" + `{"action":"a","propensity":0.5,"payoff":1,"time":"now"}`, "new", `f:2: time "now" is not of the form`},

@@ -18,6 +18,7 @@ type Account struct {
 	Adopted        int64               // impressions whose decision was read from the log
 	Misplaced      [event.Inputs]int64 // records whose key the default partitioner puts elsewhere
 	ParkedBytes    int64               // of the records parked at present
+	Warmed         int64               // payoffs of a warm start, weighed down: no records
 }
 
 // ImpressionAccount counts impressions by outcome. Pending ones have not ended.
@@ -70,7 +71,7 @@ func (a *Account) each() [counts]*int64 {
 		payoffsClamped: &a.PayoffsClamped, decisionsAdopted: &a.Adopted, parkedBytes: &a.ParkedBytes,
 		impressionsMisplaced: &a.Misplaced[event.Impressions], selectionsMisplaced: &a.Misplaced[event.Selections],
 		payoffsMisplaced: &a.Misplaced[event.Payoffs], selectionsCrowded: &a.Crowded[event.Selections],
-		payoffsCrowded: &a.Crowded[event.Payoffs],
+		payoffsCrowded: &a.Crowded[event.Payoffs], payoffsWarmed: &a.Warmed,
 	}
 }
 
@@ -108,6 +109,7 @@ const (
 	parkedBytes
 	selectionsCrowded
 	payoffsCrowded
+	payoffsWarmed
 	counts
 )
 
@@ -143,6 +145,7 @@ var countNames = [counts]string{
 	parkedBytes:           "parked_bytes",
 	selectionsCrowded:     "selections.crowded",
 	payoffsCrowded:        "payoffs.crowded",
+	payoffsWarmed:         "payoffs.warmed",
 }
 
 func ofTopic(t event.Topic, impressions, selections, payoffs count) count {

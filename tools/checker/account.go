@@ -129,7 +129,14 @@ func (f *fold) checkAccount() {
 
 // learnersCounts are the counts of which every one belongs to some learner.
 var learnersCounts = []string{"impressions.paid", "impressions.expired", "impressions.defaulted", "impressions.unselected",
-	"impressions.pending", "selections.joined", "payoffs.applied"}
+	"impressions.pending", "selections.joined", "payoffs.applied", "payoffs.warmed"}
+
+// checkWarmed checks that the account has the payoffs of warm starts, and no others without a record.
+func (f *fold) checkWarmed() {
+	if !f.partial {
+		equal(f.out, accountOutcomes, "payoffs.warmed", f.warmed, f.state.account["payoffs.warmed"])
+	}
+}
 
 // checkShares checks that the learners' accounts add up to the partition's, in those counts.
 func (f *fold) checkShares() {

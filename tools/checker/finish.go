@@ -27,6 +27,7 @@ func (f *fold) finish() {
 	f.checkExperiments()
 	f.checkAccount()
 	f.checkShares()
+	f.checkWarmed()
 	f.checkIndex()
 	f.checkDeltas(f.state.writer)
 	if f.ranked.foreign > 0 {

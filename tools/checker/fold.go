@@ -47,6 +47,7 @@ type fold struct {
 	drifted  map[uint64]event.Millis       // ids met while adrift without a stored entry, by hash: until when they may have been known
 	bounds   [event.Inputs][outcomes]bound // of the account
 	crowded  [event.Inputs]int64           // records without room to be parked
+	warmed   int64                         // payoffs of warm starts
 
 	refs        [event.Topics]recordRef // scratch
 	read        [event.Topics]int64

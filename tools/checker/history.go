@@ -18,6 +18,7 @@ type history struct {
 	Was     string  `json:"was"`     // the name of a reset learner's earlier impressions
 	Offsets []int64 `json:"offsets"` // the inputs' positions
 	Values  string  `json:"values"`  // the hash with imported values
+	Payoffs int64   `json:"payoffs"` // of a warm start
 	Topic   string  `json:"topic"`   // of a skip, with the offsets skipped
 	Skipped []int64 `json:"skipped"`
 }
@@ -42,7 +43,7 @@ func (st *state) readHistory(field, value string, out *findings) {
 }
 
 // applyHistory applies commands, which the topics do not show. A reset learner is a new one from that cut on;
-// its impressions below belong to its predecessor. An import gives a learner its first values; see begin.
+// its impressions below belong to its predecessor. An import or a warm start gives a learner its first values; see begin.
 func (f *fold) applyHistory() {
 	all := f.state.history
 	slices.SortFunc(all, func(a, b history) int { return cmp.Compare(a.Number, b.Number) })
@@ -54,14 +55,16 @@ func (f *fold) applyHistory() {
 	for i := range all {
 		h := &all[i]
 		lf := f.learners[h.Learner]
+		f.warmed += h.Payoffs
 		switch {
 		case h.Done == "rebuild": // from the topics alone: earlier changes are undone
 			clear(unknown)
 			clear(f.past)
+			f.warmed = 0
 		case h.Done == "skip":
 			f.passOver(h)
 		case h.Done == "reset_experiment": // the stored run says since when its units are counted
-		case h.Done != "reset" && h.Done != "import":
+		case h.Done != "reset" && h.Done != "import" && h.Done != "warm":
 			f.out.skip("checkpoint %d was made by %q: its contents do not follow from the log alone", h.Number, h.Done)
 			f.partial = true
 		case lf == nil: // its impressions have no learner

@@ -117,7 +117,7 @@ function mainFigures(l, page) {
     {name: "Ranked by clicks", kind: "of-utility", value: decimal(l.by_utility), note: l.how === "rankings" ? "as it does" : "estimated, for the same impressions"},
     {name: "Difference", value: g ? (g.gain >= 0 ? "+" : "−") + inGain(g.gain) : "–",
       note: g && !g.certain ? "no difference yet: " + error(l.gain_error, inGain) : g ? error(l.gain_error, inGain) : ""},
-    {name: "Payoffs learned from", value: count(l.fed), note: count(l.awaited) + " more awaited"},
+    {name: "Payoffs learned from", value: count(l.fed), note: (l.warmed ? count(l.warmed) + " by a warm start; " : "") + count(l.awaited) + " more awaited"},
   ];
 }
 
