@@ -24,16 +24,21 @@ type simulation struct {
 	scenario   string
 	lateness   string
 	plot       string
+	site       siteFlags
 }
 
 func newSimulateCommand() *cobra.Command {
 	var s simulation
 	cmd := verb(jsonFlag, &cobra.Command{
-		Use:   "simulate [--policy P,…] [--delay D,…] [--scenario S]",
+		Use:   "simulate [--policy P,…] [--delay D,…] [--scenario S] | --config FILE --conversion C --candidates N --impressions-per-day N",
 		Short: "The regret laboratory: compare policies on simulated users",
 		Long: `Play policies, with the worker's code, against simulated users whose payoffs are known, and show the regret: the payoff lost
 against the best rankings in hindsight. Each compatible combination of the listed policies and delays plays with the same
 users, several times, and is compared with its theoretical bound.
+
+With --config it plays the configuration's learner with your numbers instead, and shows after how many days it pays: has
+earned more than ranking by utility. Users select an item in each impression; the payoff of a selection is 1 with a mean
+probability of --conversion, different for each item whatever its utility, and comes after --payoff-delay on average.
 
 Policies:
 ` + policyLines() + `
@@ -44,16 +49,18 @@ otherwise.`,
 		Example: `  ranker-worker simulate --policy elimination,greedy,utility --scenario lazy
   ranker-worker simulate --policy osmd,ftrl --scenario switching --payoff-delay 1000 --max-instances 0,1 --runs 64
   ranker-worker simulate --policy elimination --radius paper --scenario blocks --horizon 1000000 --plot regret.svg
-  ranker-worker simulate --scenario stationary --payoff-delay geometric:500 --json | jq '.[].regret'`,
+  ranker-worker simulate --scenario stationary --payoff-delay geometric:500 --json | jq '.[].regret'
+  ranker-worker simulate --config worker.yaml --conversion 3% --payoff-delay 2d --candidates 40 --impressions-per-day 5000`,
 	}, s.run)
 	f := cmd.Flags()
 	f.StringSliceVar(&s.settings.Policies, "policy", nil, "policies, with commas between (default: the configuration's)")
 	f.StringSliceVar(&s.settings.Delays, "delay", nil, "delay handlings, with commas between (default: for each policy the configuration's)")
 	f.IntSliceVar(&s.settings.MaxInstances, "max-instances", nil, "limits of BOLD's instances, 0 for none (default: the configuration's)")
 	f.StringVar(&s.scenario, "scenario", "lazy", "the users: one of the scenarios above")
+	s.site.flags(cmd)
 	f.IntVar(&s.experiment.Items, "items", 0, "n, the number of items (default: the scenario's, mostly 10)")
 	f.Int64Var(&s.experiment.Horizon, "horizon", 0, "T, the number of impressions (default: the scenario's, mostly 100000)")
-	f.StringVar(&s.lateness, "payoff-delay", "", "how many impressions late payoffs come: `K`, or geometric:M for a mean of M (default: the scenario's, mostly 0)")
+	f.StringVar(&s.lateness, "payoff-delay", "", "how many impressions late payoffs come: `K`, or geometric:M for a mean of M (default: the scenario's, mostly 0); with --config the mean duration, like 2d")
 	f.Int64Var(&s.experiment.PayoffHorizon, "payoff-horizon", 0, "payoff horizon, in impressions (default: the scenario's)")
 	f.StringVar(&s.settings.OnExpiry, "on-expiry", "", "payoff assumed if none comes: drop, or a payoff (default 0)")
 	f.StringSliceVar(&s.settings.Silences, "silence", nil, "with direct, weight of selections in flight: waits, at_once, ages (default ages)")
@@ -99,6 +106,14 @@ func policyLines() string {
 }
 
 func (s *simulation) run(c *call) error {
+	if s.site.file != "" {
+		return s.runSite(c)
+	}
+	for _, name := range []string{"learner", "conversion", "candidates", "impressions-per-day", "days"} {
+		if c.cmd.Flags().Changed(name) {
+			return usageError{fmt.Errorf("--%s needs --config: the configuration of the learner", name)}
+		}
+	}
 	combinations, notes, err := s.prepare(c.cmd)
 	for _, n := range notes {
 		fmt.Fprintf(c.errOut(), "note: %s\n", n)
@@ -106,17 +121,23 @@ func (s *simulation) run(c *call) error {
 	if err != nil {
 		return err
 	}
-	s.experiment.Progress = func(done, total int64) {
-		c.sayShare(plural.N(total, "impression"), float64(done)/float64(total), c.began)
-	}
-	results, err := lab.Run(c.ctx, &s.experiment, combinations)
+	results, err := s.play(c, &s.experiment, combinations)
 	if err != nil {
-		return fmt.Errorf("the simulation did not end: %w", err)
-	}
-	if err := drawPlot(s.plot, func(w io.Writer, format string) error { return lab.Plot(w, format, results) }); err != nil {
 		return err
 	}
 	return c.show(results, func(w io.Writer) { printResults(w, &s.experiment, results) })
+}
+
+// play plays an experiment, with its progress, and draws its plot.
+func (s *simulation) play(c *call, e *lab.Experiment, combinations []*lab.Combination) ([]*lab.Result, error) {
+	e.Progress = func(done, total int64) {
+		c.sayShare(plural.N(total, "impression"), float64(done)/float64(total), c.began)
+	}
+	results, err := lab.Run(c.ctx, e, combinations)
+	if err != nil {
+		return nil, fmt.Errorf("the simulation did not end: %w", err)
+	}
+	return results, drawPlot(s.plot, func(w io.Writer, format string) error { return lab.Plot(w, format, results) })
 }
 
 // prepare reads the flags. Faults name their flag.

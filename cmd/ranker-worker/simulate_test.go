@@ -165,3 +165,34 @@ func TestSimulateWithoutPartners(t *testing.T) {
 	assert.Contains(t, got.errOut, "osmd is left out")
 	assert.Contains(t, got.errOut, "those from stationary on do")
 }
+
+// TestSimulateNumbers: a configuration's learner with a site's numbers; faults of flags are listed at once.
+func TestSimulateNumbers(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "worker.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("kafka: {brokers: [127.0.0.1:9092]}\nredis: {url: 'redis://127.0.0.1:6379'}\n"+
+		"learners: {feed: {payoffs: stochastic, policy: moss}}\n"), 0o600))
+	plot := filepath.Join(t.TempDir(), "site.svg")
+	args := []string{"simulate", "--config", file, "--conversion", "20%", "--payoff-delay", "12h", "--candidates", "5",
+		"--impressions-per-day", "300", "--days", "20", "--runs", "3", "--plot", plot}
+	got := run(t, "", args...)
+	require.Equal(t, 0, got.code, got)
+	require.Regexp(t, `^Learner feed \(moss\) with 5 candidates, 300 impressions a day, a conversion of 20% after 12h on average: 3 runs of 20 days\.
+It pays, so from then on it has earned more than ranking by utility:
+  in half of the runs  (after \d+ days?|not within 20 days)
+  in nine runs of ten  (after \d+ days?|not within 20 days)
+Over all days it earns [+-]\d`, got.out)
+	require.FileExists(t, plot)
+	var p lab.PaysOff
+	got = run(t, "", append(args, "--json")...)
+	require.NoError(t, json.Unmarshal([]byte(got.out), &p), got.out)
+	require.Equal(t, 20, p.Within)
+	got = run(t, "", "simulate", "--config", file, "--conversion", "3", "--candidates", "1", "--policy", "moss", "--payoff-delay", "x")
+	require.Equal(t, 2, got.code, got)
+	for _, says := range []string{"--policy: does not go with --config", `--conversion: must be from 0.001% to 50%, not "3"`,
+		"--candidates: must be from 2 to 1000, not 1", "--impressions-per-day: must be from 10", `--payoff-delay: must be a duration`} {
+		require.Contains(t, got.errOut, says)
+	}
+	got = run(t, "", "simulate", "--days", "3")
+	require.Equal(t, 2, got.code)
+	require.Contains(t, got.errOut, "--days needs --config")
+}

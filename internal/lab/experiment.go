@@ -45,6 +45,8 @@ type Experiment struct {
 	Divisor float64
 	// Period is Wave's, in impressions, at least 2; 0 is 2,000.
 	Period int64
+	// Numbers are those of the scenario numbers; nil in all others.
+	Numbers *Numbers
 	// Tastes is the standard deviation of the normal deviations that each impression's user adds to utilities, in gaps between neighbours
 	// of the mean order; 0..MaxTastes. Learners are given, or find, the mean order. With social it is that of users' ratings, 1 for 0.
 	Tastes float64
@@ -127,6 +129,7 @@ type Result struct {
 
 	combination *Combination
 	experiment  *Experiment
+	runs        []played
 }
 
 // Grid returns the times of a curve's points: 24 in each power of ten, and T.
@@ -171,6 +174,8 @@ func (e *Experiment) Check() error {
 	switch {
 	case all > MaxItems:
 		return fault("horizon", "%d items would come and go; there may be %d", all, MaxItems)
+	case (e.Numbers != nil) != (own == ofNumbers):
+		return fault("scenario", "%s needs numbers, and no other does", ofNumbers.name)
 	case !(e.Noise >= 0 && e.Noise <= 1):
 		return fault("noise", "must be from 0 to 1, not %v", e.Noise)
 	case !(e.Divisor == 0 || e.Divisor >= 1 && e.Divisor <= maxDivisor):
@@ -199,6 +204,24 @@ const wave Scenario = "wave"
 const defaultPeriod = 2000
 
 func (e *Experiment) period() int64 { return cmp.Or(e.Period, defaultPeriod) }
+
+func (e *Experiment) clock() clock {
+	if e.Numbers != nil {
+		return clock(day.Milliseconds() / e.Numbers.PerDay)
+	}
+	return e.Scenario.clock()
+}
+
+// grid returns the times of a curve's points: with Numbers the end of each day.
+func (e *Experiment) grid() (grid []int64) {
+	if e.Numbers == nil {
+		return Grid(e.Horizon)
+	}
+	for d := range int64(e.Numbers.Days) {
+		grid = append(grid, (d+1)*e.Numbers.PerDay)
+	}
+	return grid
+}
 
 func (e *Experiment) divisor() float64 { return cmp.Or(e.Divisor, 1) }
 
@@ -253,7 +276,7 @@ func Run(ctx context.Context, e *Experiment, combinations []*Combination) ([]*Re
 	if err := e.Check(); err != nil {
 		return nil, err
 	}
-	grid := Grid(e.Horizon)
+	grid := e.grid()
 	total := int64(len(combinations)) * int64(e.Runs) * e.Horizon
 	var done atomic.Int64 // impressions
 	progress := func(more int64) {
@@ -294,7 +317,7 @@ func (e *Experiment) result(c *Combination, runs []played, grid []int64) *Result
 		Utilities: string(c.Learner.Utilities), Scenario: e.Scenario,
 		Items: e.Items, Horizon: e.Horizon, Silence: string(c.Learner.Silence), Drift: c.Learner.Drift, AtOnce: e.AtOnce, Context: c.Contexts, Noise: e.Noise, Tastes: e.Tastes,
 		Divisor: e.divisor(), Partitions: max(1, e.Partitions), Runs: e.Runs, Seed: e.Seed,
-		UserModel: runs[0].userModel, combination: c, experiment: e,
+		UserModel: runs[0].userModel, combination: c, experiment: e, runs: runs,
 	}
 	if e.Scenario == wave {
 		r.Period = e.period()

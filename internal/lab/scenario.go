@@ -31,6 +31,7 @@ type definition struct {
 	againstFixed bool // regret is against the best fixed ranking
 	reorders     bool // each impression has a fresh order of utilities
 	byRank       bool // payoffs belong to utility ranks instead of items
+	silent       bool // payoffs of 0 do not come
 
 	payoffs   payoffs
 	deviation float64 // of clipped payoffs
@@ -78,6 +79,9 @@ func (s Scenario) definition() *definition {
 		if d.name == s {
 			return d
 		}
+	}
+	if s == ofNumbers.name {
+		return ofNumbers
 	}
 	return nil
 }

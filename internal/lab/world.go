@@ -28,15 +28,16 @@ type World struct {
 	lateness lateness
 	awaited  int64 // payoff horizon; beyond any delay if there is none
 
-	means   [][]float64 // by level, then by item, or by rank for Ranks
-	centres []float64   // Catalog: of payoffs before clipping
-	now     []float64   // present means
-	counts  []int64     // impressions by level
-	lucky   float64     // normal luck below which item 1 pays, with jackpot payoffs
-	factor  float64     // of all means: the present tide
-	loads   []float64   // Fatigue: by item
-	rests   []float64   // Fatigue: means without load
-	tired   policy.Item // Fatigue: the last selection, or nobody
+	means      [][]float64 // by level, then by item, or by rank for Ranks
+	centres    []float64   // Catalog: of payoffs before clipping
+	now        []float64   // present means
+	counts     []int64     // impressions by level
+	lucky      float64     // normal luck below which item 1 pays, with jackpot payoffs
+	factor     float64     // of all means: the present tide
+	conversion float64     // Numbers': the mean of means
+	loads      []float64   // Fatigue: by item
+	rests      []float64   // Fatigue: means without load
+	tired      policy.Item // Fatigue: the last selection, or nobody
 
 	// Each of these is nil in scenarios without it.
 	events    *eventStream
@@ -58,11 +59,14 @@ type World struct {
 func NewWorld(e *Experiment, run int) (*World, error) {
 	s := e.Scenario
 	w := &World{
-		scenario: s.definition(), n: s.Candidates(e.Items), horizon: e.Horizon, period: e.period(), clock: s.clock(), factor: 1,
+		scenario: s.definition(), n: s.Candidates(e.Items), horizon: e.Horizon, period: e.period(), clock: e.clock(), factor: 1,
 		awaited: e.horizon(), tired: nobody,
 		windows: newStream(e.Seed, run, forWindows), uniform: newStream(e.Seed, run, forPayoffs), shuffle: newStream(e.Seed, run, forCandidates),
 	}
 	w.normal = rand.New(w.uniform)
+	if e.Numbers != nil {
+		w.conversion = e.Numbers.Conversion
+	}
 	if w.awaited == 0 {
 		w.awaited = math.MaxInt64
 	}
@@ -291,7 +295,8 @@ func (w *World) Reply(position int32) Reply {
 	var r Reply
 	switch {
 	case w.events == nil:
-		r = Reply{Payoff: w.payoff(position), Late: w.lateness.draw(w.horizon), Paid: true}
+		r = Reply{Payoff: w.payoff(position), Late: w.lateness.draw(w.horizon)}
+		r.Paid = !w.scenario.silent || r.Payoff > 0
 	case w.events.sums:
 		return w.events.replyInParts(w.candidates[position], w.luck, w.awaited)
 	default:
