@@ -9,6 +9,10 @@ import "math"
 // rounds is the number of iterations between the shares paid and below the default; the second changes little.
 const rounds = 3
 
+// trustBelow is the weight, in payoffs, of all items' share below the default in an item's. It is large: the share comes from a few old
+// selections, and is applied to all young ones, so that its chance errors have the weight of these.
+const trustBelow = 256
+
 // Shares returns the share of all selections that are paid, see Share, and the share of payoffs below the default, 0 if there have
 // been none. It sets Come of the selections in flight.
 func Shares(settled Outcomes, awaited ...Intervals) (paid, below float64) {
@@ -30,7 +34,7 @@ func ItemShares(paidOfAll, belowOfAll float64, settled Outcomes, awaited ...Inte
 	if belowOfAll == 0 {
 		return ItemShare(paidOfAll, settled, awaited...), 0
 	}
-	prior := seen{above: trust * paidOfAll * (1 - belowOfAll), below: trust * paidOfAll * belowOfAll, unpaid: trust * (1 - paidOfAll)}
+	prior := seen{above: trustBelow * (1 - belowOfAll), below: trustBelow * belowOfAll, unpaid: trustBelow * (1 - paidOfAll) / paidOfAll}
 	paid, below = paidOfAll, belowOfAll
 	for range rounds {
 		mix(below, awaited)
