@@ -289,6 +289,8 @@ func (a *awaiting) setSource(source int32, field, value []byte, _ Translate) {
 	}
 }
 
+func (a *awaiting) beginResync(source int32) { a.coming[source] = newSourceAges() }
+
 // endResync implements storedHash. The delays read since BeginResync replace the previous ones.
 func (a *awaiting) endResync(source int32, _ func(policy.Item) bool) {
 	if coming := a.coming[source]; coming != nil {

@@ -68,16 +68,18 @@ func (b *base) hash(name string) storedHash {
 	return nil
 }
 
-func (b *base) Grow(items int) {
-	b.flights.Grow(items)
-	b.eachTable(func(t *policy.Table, _ func(policy.Item) bool) { t.Grow(items) })
-}
-
 // eachTable calls do with each of the learner's tables, and whether the global learner has other state of an item in it than we have.
 func (b *base) eachTable(do func(t *policy.Table, differs func(policy.Item) bool)) {
 	do(b.table, b.differs)
 	if b.attraction != nil {
 		do(b.attraction.table, b.attraction.table.Differs)
+	}
+}
+
+// tablesLoaded ends loading of tables below a global learner's.
+func (b *base) tablesLoaded() {
+	if b.table.Shares() {
+		b.eachTable(func(t *policy.Table, differs func(policy.Item) bool) { t.Loaded(differs) })
 	}
 }
 

@@ -17,7 +17,9 @@ type storedHash interface {
 	load(field, value []byte, items int) error
 	// setSource sets another source's field, see Learner.SetSourceField.
 	setSource(source int32, field, value []byte, items Translate)
-	// endResync ends reading a source's whole state: fields by item for which read is false are removed.
+	// beginResync begins to read a source's whole state. endResync ends it: fields that were not read are removed; read returns whether one
+	// by item was.
+	beginResync(source int32)
 	endResync(source int32, read func(policy.Item) bool)
 	// merge takes over another learner's state of the same hash. numbers maps its items to ours. Without additive, what adds up over
 	// learners stays. It fails if both are configured otherwise.
@@ -146,6 +148,8 @@ func (c *column[S]) drop(source int32, i policy.Item) {
 		c.replaced(i, before, none)
 	}
 }
+
+func (c *column[S]) beginResync(int32) {}
 
 func (c *column[S]) endResync(source int32, read func(policy.Item) bool) {
 	for i := range c.Of(source) {

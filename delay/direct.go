@@ -85,9 +85,7 @@ func (d *Direct) Loaded() error {
 	if d.users != nil {
 		d.users.loaded(d.table)
 	}
-	if d.table.Shares() {
-		d.eachTable(func(t *policy.Table, differs func(policy.Item) bool) { t.Loaded(differs) })
-	}
+	d.tablesLoaded()
 	if d.users != nil {
 		d.users.settle(d.table)
 	}

@@ -159,6 +159,8 @@ func (d *drift) setSource(source int32, field, value []byte, items Translate) {
 	d.column.setSource(source, field, value, items)
 }
 
+func (d *drift) beginResync(source int32) { delete(d.coming, source) }
+
 func (d *drift) endResync(source int32, read func(policy.Item) bool) {
 	d.column.endResync(source, read)
 	if !d.coming[source] {

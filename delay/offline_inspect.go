@@ -216,7 +216,7 @@ func (b *BOLD) Explain(candidates []policy.Item, about *policy.Context, key poli
 }
 
 func (r *Robust) Inspect() Inspection {
-	i, beliefs := r.base.Inspect(), *r.estimate.Spread()
+	i, beliefs := r.base.Inspect(), *r.now().Spread()
 	i.Beliefs = &beliefs
 	return i
 }

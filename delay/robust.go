@@ -3,7 +3,6 @@ package delay
 import (
 	"errors"
 	"fmt"
-	"iter"
 	"math"
 	"slices"
 	"time"
@@ -36,23 +35,30 @@ type RobustConfig struct {
 // payoffs (package recency). Where no candidate's mean has changed, half of its rankings are MOSS's (see unchanged). Payoffs are fed as they arrive, and selections in flight count by their age, as with Direct (SilenceAges).
 //
 // State is counts and integers by item and bucket of event time, and by bucket for all items; it adds up over sources. The
-// estimates over all items, of levels and spread, are made at ticks of the newest fed impression, and stored. An item's reading is
-// a function of both, cached until one changes.
+// estimates over all items, of levels and spread, are made at ticks of the newest fed impression, and stored; below a global learner
+// (Sharing) that one makes them. An item's reading is a function of both, cached until one changes.
 //
 // Hashes besides the items' sums: those of Direct, "lately" and "levels".
 type Robust struct {
 	base
 	decides   *policy.Robust
 	unchanged unchanged
-	estimate  *recency.Estimate
+	estimate  *recency.Estimate // our own; see now
+	made      int               // number of estimates made or taken, in a global learner
 	grid      inflight.Scheme
 	items     recentItems
 	levels    recentLevels
 	unstored  bool  // the estimate has not been harvested
-	shifts    int64 // times since the process started that a level began to differ from those before
+	unsteady  bool  // as of the last estimate, a level differs from those before
+	shifts    int64 // times since the process started that one began to
 
-	known           []policy.Recent
-	silent          []recency.Silent         // scratch for one item
+	whole  *Robust // the global learner; nil where there is none
+	number func(policy.Item) policy.Item
+	mark   func(policy.Item) uint64 // identifies items
+
+	recent          []policy.Recent
+	rows            recency.Rows             // scratch for one item
+	silent          []recency.Silent         // likewise
 	flightResiduals []recency.FlightResidual // scratch for all items
 	scores          []float64
 	p               []float64
@@ -69,23 +75,33 @@ var (
 
 // recentItems are the rows of items, and their cached readings.
 type recentItems struct {
-	column[recency.Rows]
+	column[recency.Packed]
 	read policy.Pages[reading]
 	at   uint32 // number of the valid readings
 }
 
 // init makes it empty. It must not move then.
-func (r *recentItems) init() {
-	totals := policy.NewTotals(func(i policy.Item, _, _ recency.Rows) { r.read.At(i).at = 0 })
-	totals.KeepApart() // they are read apart
-	totals.ReplaceBy(recency.Rows.Replace)
+func (r *recentItems) init(table *policy.Table) {
+	totals := policy.NewTotals(func(i policy.Item, _, _ recency.Packed) { table.Weigh(i) })
+	totals.KeepApart()
+	totals.ReplaceBy(recency.Packed.Replace)
 	r.at = 1
-	r.column = newColumn(&totals, format[recency.Rows]{
+	r.column = newColumn(&totals, format[recency.Packed]{
 		hash: hashLately, pooled: true,
-		append: func(dst []byte, rows recency.Rows) []byte { return rows.Append(dst) },
-		parse:  recency.ParseSelections,
-		equal:  slices.Equal[recency.Rows],
+		append: func(dst []byte, p recency.Packed) []byte { return p.Rows(nil).Append(dst) },
+		parse: func(value []byte) (recency.Packed, error) {
+			rows, err := recency.ParseSelections(value)
+			return recency.Pack(rows), err
+		},
+		equal: same[recency.Packed],
 	})
+}
+
+// changed drops an item's cached reading.
+func (r *recentItems) changed(i policy.Item) {
+	if r.read.Get(i).at != 0 {
+		r.read.At(i).at = 0
+	}
 }
 
 func (r *recentItems) Release(i policy.Item) {
@@ -110,6 +126,7 @@ type recentLevels struct {
 	moved   bool            // pass has not been harvested
 	passes  map[int32]int64 // of other sources
 	latest  int64           // the latest of passes
+	resyncs resyncs[int32]  // levels of buckets read, and passRead
 }
 
 // blockLevels is the number of levels of buckets.
@@ -132,8 +149,8 @@ func NewRobust(c RobustConfig) (*Robust, error) {
 		return nil, fmt.Errorf("%w: %w", ErrRobust, err)
 	}
 	r := &Robust{base: newBase(moss), unchanged: unchanged{lookAgain: c.Policy.LookingAgain()}, decides: c.Policy, estimate: estimate,
-		grid: recency.Scheme(c.HalfLives, c.Horizon)}
-	r.levels = recentLevels{grid: r.grid, pass: inflight.Never, passes: map[int32]int64{}, latest: inflight.Never}
+		grid: recency.Scheme(c.HalfLives, c.Horizon), mark: func(i policy.Item) uint64 { return uint64(i) * 0x9e3779b97f4a7c15 >> 32 }}
+	r.levels = recentLevels{grid: r.grid, pass: inflight.Never, passes: map[int32]int64{}, latest: inflight.Never, resyncs: resyncs[int32]{}}
 	if err := r.windows.configure(c.Windows); err != nil {
 		return nil, err
 	}
@@ -143,10 +160,10 @@ func NewRobust(c RobustConfig) (*Robust, error) {
 		a.byBlock, a.expects = true, true
 	}
 	r.table.EvidenceBy(func(i policy.Item) policy.Evidence { // called whenever payoffs or weight in flight of an item change
-		r.items.read.At(i).at = 0
+		r.items.changed(i)
 		return r.table.Pooled(i).Evidence()
 	})
-	r.items.init()
+	r.items.init(r.table)
 	r.keepColumn(&r.items)
 	r.hashes = append(r.hashes, &r.levels)
 	r.singles[fieldLevels] = r.estimate.Load
@@ -180,10 +197,10 @@ func (r *Robust) Decide(candidates []policy.Item, about *policy.Context, key pol
 // read reads the candidates, and returns whether the mean of any has changed.
 func (r *Robust) read(candidates []policy.Item) (changed bool) {
 	n := len(candidates)
-	r.known, r.means = slices.Grow(r.known[:0], n)[:n], slices.Grow(r.means[:0], n)[:n]
+	r.recent, r.means = slices.Grow(r.recent[:0], n)[:n], slices.Grow(r.means[:0], n)[:n]
 	for k, i := range candidates {
 		x := r.reading(i)
-		r.known[k], r.means[k] = x.Recent, x.whole
+		r.recent[k], r.means[k] = x.Recent, x.whole
 		changed = changed || x.whole.Changed
 	}
 	return changed
@@ -199,30 +216,48 @@ func (r *Robust) point(candidates []policy.Item, changed bool) (q []float64) {
 	}
 	r.scores, r.p = slices.Grow(r.scores[:0], n)[:n], slices.Grow(r.p[:0], n)[:n]
 	shares := r.attraction.shares(candidates, &r.shares)
-	decides.PointPerImpression(r.known, shares, r.estimate.Spread(), q, r.scores, r.p, &r.worths)
+	decides.PointPerImpression(r.recent, shares, r.now().Spread(), q, r.scores, r.p, &r.worths)
 	return q
 }
 
 func (r *Robust) reading(i policy.Item) *reading {
 	x := r.items.read.At(i)
 	if x.at != r.items.at {
-		x.Recent, x.whole = r.estimate.Read(r.of(i))
+		x.Recent, x.whole = r.now().Read(r.of(i))
 		x.at = r.items.at
 	}
 	return x
 }
 
+// now returns the last estimate: the global learner's, if it has made one.
+func (r *Robust) now() *recency.Estimate {
+	if r.whole != nil && r.whole.made > 0 {
+		return r.whole.estimate
+	}
+	return r.estimate
+}
+
+// keeper returns the learner that holds an item's pooled state, and its number there: ours where it differs from the global one.
+func (r *Robust) keeper(i policy.Item) (*Robust, policy.Item) {
+	if r.whole != nil && !r.table.IsFresh(i) {
+		return r.whole, r.number(i)
+	}
+	return r, i
+}
+
 // of returns an item's rows and selections in flight. It is valid until the next call.
 func (r *Robust) of(i policy.Item) recency.Item {
+	k, i := r.keeper(i)
 	r.silent = r.silent[:0]
-	if a := r.flights.awaiting; a != nil {
-		spans, c := a.spansOf(i), a.shares.Get(i)
-		for k := range spans {
-			e := r.flights.silence.silent(policy.Evidence{}, inFlight{spans[k].Weigh(c.paid, c.below), a.made.low})
-			r.silent = append(r.silent, recency.Silent{Bucket: spans[k].Bucket, Evidence: e})
+	if a := k.flights.awaiting; a != nil {
+		spans, c := a.spansOf(i), a.sharesOf(i)
+		for n := range spans {
+			e := k.flights.silence.silent(policy.Evidence{}, inFlight{spans[n].Weigh(c.paid, c.below), a.now().low})
+			r.silent = append(r.silent, recency.Silent{Bucket: spans[n].Bucket, Evidence: e})
 		}
 	}
-	return recency.Item{Own: r.items.Own(i), Others: r.items.Others(i), Silent: r.silent}
+	r.rows = k.items.Pooled(i).Rows(r.rows[:0])
+	return recency.Item{Rows: r.rows, Silent: r.silent}
 }
 
 // residualsInFlight returns the weighted residuals of all items' selections in flight, valid until the next call.
@@ -263,8 +298,10 @@ func (r *Robust) Paid(fb Feedback) {
 func (r *Robust) count(i policy.Item, began int64, s recency.Selections) {
 	r.levels.reach(began)
 	own, pass := r.items.At(i), r.levels.pass
-	own.Merge(&r.grid, pass)
-	own.Count(&r.grid, began, pass, s)
+	r.rows = own.Rows(r.rows[:0])
+	r.rows.Merge(&r.grid, pass)
+	r.rows.Count(&r.grid, began, pass, s)
+	*own = recency.Pack(r.rows)
 	r.items.Changed(i, 1)
 }
 
@@ -321,33 +358,47 @@ func (r *Robust) Expired(fb Feedback) { r.dropped(&fb) }
 // Advance implements Learner. At a new tick of payoffs, levels and spread are estimated again.
 func (r *Robust) Advance(watermark int64) {
 	r.base.Advance(watermark)
-	pass := max(r.levels.pass, r.levels.latest)
-	if pass <= r.estimate.Tick() {
+	tick := max(r.levels.pass, r.levels.latest)
+	if r.whole != nil || tick <= r.estimate.Tick() {
 		return
 	}
-	steady := r.steady()
-	r.estimate.Make(pass, r.levels.pooled(), r.residualsInFlight(), r.table.Fed(), r.all(), r.table.Len())
-	if steady && !r.steady() {
-		r.shifts++
-	}
-	r.items.at++
+	r.estimate.Make(r.data(tick))
+	r.estimated()
 	r.unstored = true
 }
 
-// steady returns whether no level has changed lately.
-func (r *Robust) steady() bool {
-	_, halfLife := r.estimate.Level()
-	return math.IsInf(halfLife, 1)
+// estimated notes that the estimate has changed.
+func (r *Robust) estimated() {
+	_, halfLife := r.now().Level()
+	unsteady := !math.IsInf(halfLife, 1)
+	if unsteady && !r.unsteady {
+		r.shifts++
+	}
+	r.unsteady = unsteady
+	r.items.at++
 }
 
-func (r *Robust) all() iter.Seq[recency.Item] {
-	return func(yield func(recency.Item) bool) {
-		for i := range r.flights.Len() {
-			if !yield(r.of(policy.Item(i))) {
-				return
+// data returns the state that estimates depend on.
+func (r *Robust) data(tick int64) *recency.Data {
+	return &recency.Data{Tick: tick, Residuals: r.levels.pooled(), InFlight: r.residualsInFlight(), Fed: r.table.Fed(), Count: r.table.Len(),
+		Items: func(yield func(uint64, func() recency.Item) bool) {
+			var at policy.Item
+			read := func() recency.Item { return r.of(at) }
+			for at = range policy.Item(r.flights.Len()) {
+				if r.known(at) && !yield(r.mark(at), read) {
+					return
+				}
 			}
-		}
+		}}
+}
+
+// known returns whether an item has payoffs or selections in flight.
+func (r *Robust) known(i policy.Item) bool {
+	if r.items.Own(i) != "" || r.items.Others(i) != "" {
+		return true
 	}
+	a := r.flights.awaiting
+	return a != nil && len(a.ours(i))+len(a.elsewhere(i)) > 0
 }
 
 func (r *Robust) SetSource(source int32, i policy.Item, s policy.Sums) {
@@ -369,7 +420,7 @@ type LevelStatus struct {
 
 func (r *Robust) Status() Status {
 	s := r.status()
-	s.Level = LevelStatus{Tracked: true, AsOf: r.estimate.Tick(), Changes: r.shifts}
-	s.Level.Level, s.Level.HalfLife = r.estimate.Level()
+	s.Level = LevelStatus{Tracked: true, AsOf: r.now().Tick(), Changes: r.shifts}
+	s.Level.Level, s.Level.HalfLife = r.now().Level()
 	return s
 }

@@ -23,10 +23,11 @@ const (
 const fieldLevels = "levels"
 
 func (r *Robust) Harvest(to Recorder) {
+	r.unstored = r.unstored || r.whole != nil && r.levels.moved && r.now().Tick() != inflight.Never
 	r.base.Harvest(to)
 	if r.unstored {
 		r.unstored = false
-		r.value = r.estimate.Append(r.value[:0])
+		r.value = r.now().Append(r.value[:0])
 		to.Field(hashLearner, []byte(fieldLevels), r.value)
 	}
 }
@@ -69,8 +70,19 @@ func (l *recentLevels) load(field, value []byte, _ int) (err error) {
 	return err
 }
 
-// endResync implements storedHash. Robust has no global learner.
-func (l *recentLevels) endResync(int32, func(policy.Item) bool) {}
+func (l *recentLevels) beginResync(source int32) { l.resyncs.begin(source) }
+
+func (l *recentLevels) endResync(source int32, _ func(policy.Item) bool) {
+	read := l.resyncs.end(source)
+	for level := range l.others.Of(source) {
+		if !read[level] {
+			l.others.Drop(source, level)
+		}
+	}
+	if !read[passRead] {
+		l.setPass(source, nil)
+	}
+}
 
 // merge implements storedHash. Levels are estimated again at the next payoff.
 func (l *recentLevels) merge(other storedHash, _ []policy.Item, additive bool) error {
@@ -116,12 +128,19 @@ func (r *Robust) Loaded() error {
 	}
 	r.windows.settle()
 	r.flights.loaded()
+	r.tablesLoaded()
+	if r.whole != nil {
+		for i := range r.items.EachOwn() {
+			r.usePublished(i)
+		}
+	}
 	return nil
 }
 
 // setSource implements storedHash. Rows are staged until the next use.
 func (l *recentLevels) setSource(source int32, field, value []byte, _ Translate) {
 	if bytes.Equal(field, fieldPass) {
+		l.resyncs.note(source, passRead)
 		l.setPass(source, value)
 		return
 	}
@@ -129,9 +148,13 @@ func (l *recentLevels) setSource(source int32, field, value []byte, _ Translate)
 		if err != nil {
 			rows = nil
 		}
+		l.resyncs.note(source, level)
 		l.others.Stage(source, level, rows)
 	}
 }
+
+// passRead stands for field "pass" among the levels read in a resync.
+const passRead = -1
 
 // setPass sets another source's tick; a malformed one counts as absent.
 func (l *recentLevels) setPass(source int32, value []byte) {

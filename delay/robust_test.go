@@ -36,7 +36,7 @@ func ended(rng *rand.Rand, n, items int, end int64) []Feedback {
 // rowsOf are the rows of all items, and of the levels, as of the pass.
 func rowsOf(r *Robust) (items []recency.Rows, levels history.Rows[recency.Residual]) {
 	for i := range policy.Item(r.flights.Len()) {
-		rows := slices.Clone(r.items.Pooled(i))
+		rows := r.items.Pooled(i).Rows(nil)
 		rows.Merge(&r.grid, r.levels.pass)
 		items = append(items, rows)
 	}

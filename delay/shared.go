@@ -51,34 +51,42 @@ type Sharing interface {
 // Estimates is a set of kinds of global estimates.
 type Estimates uint8
 
-// The kinds of estimates. OfVariances depends on OfSilence, and is made together with it.
+// The kinds of estimates. One that depends on others is made together with them.
 const (
 	OfSilence   Estimates = 1 << iota // delay distributions and payment shares
-	OfVariances                       // variances of payoffs by cause
+	OfVariances                       // variances of payoffs by cause; depends on OfSilence
+	OfLevels                          // levels of all items over time; depends on OfSilence
+	OfSpread                          // spread of payoffs around levels; depends on OfLevels, which depends on the last OfSpread
+	OfWindows                         // distribution of attention windows
 )
 
-var _ Sharing = (*Direct)(nil)
+var (
+	_ Sharing = (*Direct)(nil)
+	_ Sharing = (*Robust)(nil)
+)
 
 // Shares implements Sharing. SilenceWaits does not pool selections in flight; explorers estimate windows.
 func (d *Direct) Shares() bool { return d.explorer == nil && d.flights.pooled }
 
 func (d *Direct) Share(whole Learner, source int32, number func(policy.Item) policy.Item) {
-	w := whole.(*Direct)
-	d.table.ShareTable(w.table, source, number)
-	for k, c := range d.columns {
-		c.share(w.columns[k], source, number)
+	d.share(&whole.(*Direct).base, source, number)
+}
+
+func (b *base) share(whole *base, source int32, number func(policy.Item) policy.Item) {
+	b.table.ShareTable(whole.table, source, number)
+	for k, c := range b.columns {
+		c.share(whole.columns[k], source, number)
 	}
+	b.windows.whole = whole.windows
 }
 
 // Grow implements Learner. The global learner may have sums of a new item from this partition: of one that ended and has come again.
-func (d *Direct) Grow(items int) {
-	before := d.flights.Len()
-	d.base.Grow(items)
-	if !d.table.Ready() {
-		return
-	}
-	d.eachTable(func(t *policy.Table, differs func(policy.Item) bool) {
-		for i := policy.Item(before); i < policy.Item(items); i++ {
+func (b *base) Grow(items int) {
+	before := b.flights.Len()
+	b.flights.Grow(items)
+	b.eachTable(func(t *policy.Table, differs func(policy.Item) bool) {
+		t.Grow(items)
+		for i := policy.Item(before); t.Ready() && i < policy.Item(items); i++ {
 			if differs(i) {
 				t.Weigh(i)
 			}
@@ -86,106 +94,119 @@ func (d *Direct) Grow(items int) {
 	})
 }
 
-func (d *Direct) Refresh(arrived iter.Seq[policy.Item]) {
-	d.flights.refresh()
-	if d.users != nil {
-		d.users.refresh()
+func (b *base) Refresh(arrived iter.Seq[policy.Item]) {
+	b.flights.refresh()
+	b.windows.refresh()
+	if b.users != nil {
+		b.users.refresh()
 	}
-	d.eachTable(func(t *policy.Table, differs func(policy.Item) bool) { t.Refresh(differs, arrived) })
+	b.eachTable(func(t *policy.Table, differs func(policy.Item) bool) { t.Refresh(differs, arrived) })
 }
 
-func (d *Direct) Unstored() bool {
-	a := d.flights.awaiting
-	return a != nil && a.unwritten || d.users != nil && d.users.model.Unstored()
+func (b *base) Unstored() bool {
+	a := b.flights.awaiting
+	return a != nil && a.unwritten || b.windows.unwritten || b.users != nil && b.users.model.Unstored()
 }
 
-func (d *Direct) BeWhole(mark func(policy.Item) uint64) {
-	d.eachTable(func(t *policy.Table, _ func(policy.Item) bool) { t.BeWhole() })
-	if d.users != nil {
-		d.users.beWhole(mark)
+func (b *base) BeWhole(mark func(policy.Item) uint64) {
+	b.eachTable(func(t *policy.Table, _ func(policy.Item) bool) { t.BeWhole() })
+	if b.users != nil {
+		b.users.beWhole(mark)
 	}
 }
 
-func (d *Direct) Commit(items int) (due Estimates) {
-	d.Count(items)
-	if d.flights.readTicks() {
+func (b *base) Commit(items int) (due Estimates) {
+	b.Count(items)
+	if b.flights.readTicks() {
 		due |= OfSilence
 	}
-	if d.users != nil && (d.users.seek(d.table) || d.users.model.Due()) {
+	if b.users != nil && (b.users.seek(b.table) || b.users.model.Due()) {
 		due |= OfVariances
 	}
 	return due
 }
 
-func (d *Direct) Estimate(which Estimates) (made Estimates) {
+func (b *base) Estimate(which Estimates) (made Estimates) {
 	if which&OfVariances != 0 {
 		which |= OfSilence
 	}
-	which &= d.Makes()
+	which &= b.Makes()
 	if which&OfSilence != 0 {
-		d.flights.estimate()
+		b.flights.estimate()
 	}
-	if d.users != nil {
-		d.users.refit(d.table, which&OfVariances != 0)
+	if b.users != nil {
+		b.users.refit(b.table, which&OfVariances != 0)
 	}
 	return which
 }
 
-func (d *Direct) Makes() (all Estimates) {
-	if d.flights.awaiting != nil {
+func (b *base) Makes() (all Estimates) {
+	if b.flights.awaiting != nil {
 		all |= OfSilence
 	}
-	if d.users != nil {
+	if b.users != nil {
 		all |= OfVariances
 	}
 	return all
 }
 
-func (d *Direct) AppendEstimate(dst []byte) []byte {
-	if a := d.flights.awaiting; a != nil && a.made.number > 0 {
+func (b *base) AppendEstimate(dst []byte) []byte {
+	if a := b.flights.awaiting; a != nil && a.made.number > 0 {
 		dst = a.appendEstimate(dst)
 	}
-	if d.users != nil {
-		dst = d.users.appendEstimate(dst)
+	if b.users != nil {
+		dst = b.users.appendEstimate(dst)
 	}
 	return dst
 }
 
-func (d *Direct) TakeEstimate(text []byte) error {
+func (b *base) TakeEstimate(text []byte) error {
 	late, variances, learned := bytes.Cut(text, prefixFit)
-	if a := d.flights.awaiting; a != nil && len(late) > 0 {
+	if a := b.flights.awaiting; a != nil && len(late) > 0 {
 		if err := a.takeEstimate(late); err != nil {
 			return err
 		}
-		d.flights.reweigh()
+		b.flights.reweigh()
 	}
-	if d.users == nil || !learned {
+	if b.users == nil || !learned {
 		return nil
 	}
-	return d.users.takeEstimate(d.table, variances)
+	return b.users.takeEstimate(b.table, variances)
 }
 
 // Ended implements Sharing. The source deletes the item's other fields itself.
-func (d *Direct) Ended(source int32, i policy.Item) { d.table.Drop(source, i) }
+func (b *base) Ended(source int32, i policy.Item) { b.table.Drop(source, i) }
 
-func (d *Direct) Release(i policy.Item) { d.releaseItem(i) }
+func (b *base) Release(i policy.Item) { b.releaseItem(i) }
 
-func (d *Direct) BeginResync(source int32) {
-	if a := d.flights.awaiting; a != nil {
-		a.coming[source] = newSourceAges()
-	}
-	if d.flights.drift != nil {
-		delete(d.flights.drift.coming, source)
-	}
-	if d.users != nil {
-		d.users.beginResync(source)
+func (b *base) BeginResync(source int32) {
+	for _, h := range b.hashes {
+		h.beginResync(source)
 	}
 }
 
-func (d *Direct) EndResync(source int32, read func(hash string, i policy.Item) bool) {
-	for _, h := range d.hashes {
+func (b *base) EndResync(source int32, read func(hash string, i policy.Item) bool) {
+	for _, h := range b.hashes {
 		h.endResync(source, func(i policy.Item) bool { return read(h.about().Hash, i) })
 	}
+}
+
+// resyncs are the keys read so far, by source under resync.
+type resyncs[K comparable] map[int32]map[K]bool
+
+func (r resyncs[K]) begin(source int32) { r[source] = map[K]bool{} }
+
+func (r resyncs[K]) note(source int32, key K) {
+	if r[source] != nil {
+		r[source][key] = true
+	}
+}
+
+// end returns the keys read.
+func (r resyncs[K]) end(source int32) map[K]bool {
+	read := r[source]
+	delete(r, source)
+	return read
 }
 
 // refresh recomputes the weights of our selections in flight after a new global estimate.

@@ -175,7 +175,7 @@ func (w *sharing) readTicks() {
 
 // reload replaces a part's learner by one loaded from its store.
 func (w *sharing) reload(t *rapid.T, p *part) {
-	from, before := p.store, p.learner.(*Direct)
+	from, before := p.store, p.learner
 	from.harvest()
 	p.join(t, w, newStore)
 	from.load(t, sharedItems, p.learner)
@@ -186,15 +186,21 @@ func (w *sharing) reload(t *rapid.T, p *part) {
 		x, y := before.Evidence(i), p.learner.Evidence(i)
 		require.InDeltaSlice(t, []float64{x.W, x.R, x.Q, x.Open}, []float64{y.W, y.R, y.Q, y.Open}, 1e-9, "item %d", i)
 	}
-	if before.users != nil {
+	if before := baseOf(before); before.users != nil {
 		same := func(i policy.Item) policy.Item { return i }
-		require.Equal(t, knownBy(t, before, same), knownBy(t, p.learner.(*Direct), same), "one that begins knows the same")
+		require.Equal(t, knownBy(t, before, same), knownBy(t, baseOf(p.learner), same), "one that begins knows the same")
+	}
+	if before, ok := before.(*Robust); ok {
+		for i := range policy.Item(sharedItems) {
+			x, y := *before.reading(i), *p.learner.(*Robust).reading(i)
+			require.InDeltaSlice(t, []float64{x.Mean, x.Worth, x.Chances}, []float64{y.Mean, y.Worth, y.Chances}, 1e-9, "item %d", i)
+		}
 	}
 }
 
 // requireFresh: each item that differs from the pool's is fresh, without a Refresh that lists it. Else decisions depend on when that comes.
 func (p *part) requireFresh(t *rapid.T) {
-	d, differing := p.learner.(*Direct), 0
+	d, differing := baseOf(p.learner), 0
 	for i := range policy.Item(sharedItems) {
 		if d.differs(i) {
 			differing++
@@ -210,11 +216,16 @@ func requireAlike(t *rapid.T, a, b Learner, number func(policy.Item) policy.Item
 		for _, pair := range [][2]float64{{x.W, y.W}, {x.R, y.R}, {x.Q, y.Q}, {x.Open, y.Open}} {
 			require.InDelta(t, pair[0], pair[1], 1e-4, "item %d: %+v, %+v", i, x, y)
 		}
-		ta, tb := a.(*Direct), b.(*Direct)
+		ta, tb := baseOf(a), baseOf(b)
 		require.Equal(t, ta.table.Pooled(i).N, tb.table.Pooled(number(i)).N)
-		require.Equal(t, ta.flights.Pooled(i), tb.flights.Pooled(number(i)))
+		if ta.flights.pooled {
+			require.Equal(t, ta.flights.Pooled(i), tb.flights.Pooled(number(i)))
+		}
 	}
-	ta, tb := a.(*Direct), b.(*Direct)
+	ta, tb := baseOf(a), baseOf(b)
+	if ra, ok := a.(*Robust); ok {
+		requireRows(t, ra, b.(*Robust), number)
+	}
 	require.Equal(t, ta.table.Fed(), tb.table.Fed())
 	require.Equal(t, ta.table.Len(), tb.table.Len())
 	require.InDelta(t, ta.table.Weight(), tb.table.Weight(), 1e-4)
@@ -240,13 +251,34 @@ func requireAlike(t *rapid.T, a, b Learner, number func(policy.Item) policy.Item
 	}
 }
 
+// requireRows wants of two learners the same rows of items, as of the later tick: to the last bit.
+func requireRows(t *rapid.T, a, b *Robust, number func(policy.Item) policy.Item) {
+	tick := max(a.levels.pass, b.levels.pass)
+	for i := range policy.Item(sharedItems) {
+		x, y := a.items.Pooled(i).Rows(nil), b.items.Pooled(number(i)).Rows(nil)
+		x.Merge(&a.grid, tick)
+		y.Merge(&a.grid, tick)
+		require.Equal(t, string(x.Append(nil)), string(y.Append(nil)), "item %d", i)
+	}
+}
+
+func baseOf(l Learner) *base {
+	switch l := l.(type) {
+	case *Direct:
+		return &l.base
+	case *Robust:
+		return &l.base
+	}
+	return nil
+}
+
 // drawRanking draws an impression's candidates and their order.
 func drawRanking(t *rapid.T) (candidates []policy.Item, order []int32) {
 	return rapid.Permutation(allItems(sharedItems)).Draw(t, "candidates"), rapid.Permutation(allItems(sharedItems)).Draw(t, "order")
 }
 
 // knownBy is the estimate of each item, in each segment, with some features: the mean, and its worth in payoffs.
-func knownBy(t *rapid.T, d *Direct, number func(policy.Item) policy.Item) (all [][]float64) {
+func knownBy(t *rapid.T, d *base, number func(policy.Item) policy.Item) (all [][]float64) {
 	for i := range policy.Item(sharedItems) {
 		var of []float64
 		for segment := range d.users.segments {
@@ -261,8 +293,9 @@ func knownBy(t *rapid.T, d *Direct, number func(policy.Item) policy.Item) (all [
 }
 
 // requireSame wants of two wholes that they know the same, bit for bit.
-func requireSame(t *rapid.T, a, b *Direct) {
-	require.Equal(t, string(a.AppendEstimate(nil)), string(b.AppendEstimate(nil)))
+func requireSame(t *rapid.T, one, other Sharing) {
+	require.Equal(t, string(one.AppendEstimate(nil)), string(other.AppendEstimate(nil)))
+	a, b := baseOf(one), baseOf(other)
 	for i := range policy.Item(sharedItems) {
 		require.Equal(t, a.Evidence(i), b.Evidence(i))
 	}
@@ -288,18 +321,18 @@ func TestSharing_IsOneKnowledge(t *testing.T) {
 		tried++
 		t.Run(k.name, func(t *testing.T) { rapid.Check(t, func(t *rapid.T) { testSharing(t, k) }) })
 	}
-	require.GreaterOrEqual(t, tried, 13)
+	require.GreaterOrEqual(t, tried, 17)
 }
 
 func testSharing(t *rapid.T, k kind) {
 	w := newSharing(t, k)
-	silence := w.all.(*Direct).flights.silence
+	silence := baseOf(w.all).flights.silence
 	byPass := silence.Law == SilenceAges || silence.Drift > 0 // values estimated at a pass: a twin has them of the records that it had before
 	inParts := silence.InParts
 	// With features, a pool estimates at other times, too.
-	late := w.all.(*Direct).users != nil && silence.Law == SilenceAges
+	late := baseOf(w.all).users != nil && silence.Law == SilenceAges
 	pass := func() int64 {
-		if a := w.all.(*Direct).flights.awaiting; a != nil {
+		if a := baseOf(w.all).flights.awaiting; a != nil {
 			return a.pass
 		}
 		return 0
@@ -325,7 +358,7 @@ func testSharing(t *rapid.T, k kind) {
 		"select": changed(func(t *rapid.T) {
 			w.ref++
 			s := sharedSelection{Feedback{Ref: w.ref, Item: rapid.Int32Range(0, sharedItems-1).Draw(t, "item"), Began: w.now,
-				X: randomRow(policy.Key(w.ref), 0), Segment: rapid.Int32Range(0, 2).Draw(t, "segment")}, rapid.IntRange(0, 2).Draw(t, "by")}
+				Propensity: 0.25, Expected: 0.5, HasExpected: w.ref%4 > 0, X: randomRow(policy.Key(w.ref), 0), Segment: rapid.Int32Range(0, 2).Draw(t, "segment")}, rapid.IntRange(0, 2).Draw(t, "by")}
 			s.Candidates, s.Order = drawRanking(t)
 			w.each(s.by, s.Feedback, Learner.Selected)
 			w.undone = append(w.undone, s)
@@ -382,7 +415,7 @@ func testSharing(t *rapid.T, k kind) {
 				l.Commit(sharedItems)
 				require.Equal(t, l.Makes(), l.Estimate(l.Makes()))
 			}
-			requireSame(t, w.whole.(*Direct), again.(*Direct))
+			requireSame(t, w.whole, again)
 			for _, p := range w.parts {
 				p.learner.Refresh(slices.Values(allItems(sharedItems)))
 			}
@@ -396,12 +429,12 @@ func testSharing(t *rapid.T, k kind) {
 				}
 				if synced {
 					requireAlike(t, p.learner, w.all, func(i policy.Item) policy.Item { return p.numbers[i] })
-					require.Zero(t, p.learner.(*Direct).table.Fresh())
+					require.Zero(t, baseOf(p.learner).table.Fresh())
 				}
 			}
 		},
 	}
-	if u := w.all.(*Direct).users; u != nil && u.kinds.look {
+	if u := baseOf(w.all).users; u != nil && u.kinds.look {
 		actions["categorise"] = func(t *rapid.T) {
 			w.categorise(rapid.Int32Range(0, sharedItems-1).Draw(t, "item"), rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "category"))
 			w.sync(t)

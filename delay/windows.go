@@ -42,6 +42,9 @@ type windows struct {
 	noise  float64   // share of users who select any item within their window, by the last estimate; 0 if windows are given
 	// unwritten says that the estimate has not been harvested.
 	unwritten bool
+	made      int      // number of estimates made or taken, in a global learner; in a partition's, of the one in use
+	whole     *windows // the global learner's, which then makes the estimates; nil where there is none
+	resyncs   resyncs[[2]int]
 	outdated  bool // the stored estimate has another number of windows
 	// beyond are stored intervals of windows not distinguished any more, whose fields are to be deleted.
 	beyond [][2]int
@@ -56,6 +59,7 @@ func (w *windows) configure(c WindowsConfig) (err error) {
 	if longest == 0 {
 		longest = DefaultMaxWindow
 	}
+	w.resyncs = resyncs[[2]int]{}
 	if w.every = c.EstimateEvery; w.every == 0 {
 		w.every = DefaultEstimateEvery
 	}
@@ -102,7 +106,7 @@ func (w *windows) append(dst []float64) (q []float64, selections int64) {
 	dst = slices.Grow(dst, w.now.Max())[:start+w.now.Max()]
 	w.now.Fold(dst[start:])
 	if w.counts != nil {
-		selections = w.counts.Total()
+		selections = w.total()
 	}
 	return dst, selections
 }
@@ -124,7 +128,7 @@ func (w *windows) shown() (q []float64, selections int64) {
 	}
 	q = w.now.Fold(make([]float64, ShownWindows+1))
 	if w.counts != nil {
-		selections = w.counts.Total()
+		selections = w.total()
 	}
 	return q, selections
 }
@@ -152,11 +156,55 @@ func (w *windows) advance(watermark int64) {
 		return
 	}
 	period := watermark / w.every
-	if period <= w.period || w.counts.Total() == w.from {
+	switch {
+	case period <= w.period:
+	case w.whole != nil: // the estimate in use is stored as often
+		w.period, w.unwritten = period, true
+	case w.counts.Total() != w.from:
+		w.period = period
+		w.estimate()
+	}
+}
+
+// total returns the number of selections, over all sources.
+func (w *windows) total() int64 {
+	if w.whole != nil {
+		return w.whole.counts.Total()
+	}
+	return w.counts.Total()
+}
+
+// due returns whether a global learner should make an estimate at a time, in milliseconds.
+func (w *windows) due(time int64) bool {
+	return w.counts != nil && time >= 0 && time/w.every != w.period && w.counts.Total() != w.from
+}
+
+// mostRounds bounds the rounds of an estimate from scratch.
+const mostRounds = 4
+
+// estimateAll makes a global learner's estimate, which depends on the present counts alone.
+func (w *windows) estimateAll(time int64) {
+	policy.PriorWindows(w.q)
+	w.noise, w.from, w.period = 0, w.counts.Total(), max(0, time)/w.every
+	for range mostRounds {
+		var passes int
+		if w.noise, passes = w.counts.Estimate(w.q, w.noise); passes < policy.EstimatePasses {
+			break
+		}
+	}
+	if w.take() == nil {
+		w.made++
+	}
+}
+
+// refresh takes the global learner's estimate, if it has made one.
+func (w *windows) refresh() {
+	if w.whole == nil || w.counts == nil || w.made == w.whole.made {
 		return
 	}
-	w.period = period
-	w.estimate()
+	w.made, w.noise, w.from = w.whole.made, w.whole.noise, w.whole.from
+	copy(w.q, w.whole.q)
+	w.now, w.fresh = w.whole.now, true
 }
 
 func (w *windows) estimate() {

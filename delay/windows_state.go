@@ -32,17 +32,15 @@ func (w *windows) harvest(r Recorder, to *writer) {
 	})
 	if w.unwritten {
 		w.unwritten = false
-		to.value = strconv.AppendInt(to.value[:0], w.period, 10)
-		to.value = append(to.value, ' ')
-		to.value = strconv.AppendInt(to.value, w.from, 10)
-		to.value = append(to.value, ' ')
-		to.value = strconv.AppendFloat(to.value, w.noise, 'g', -1, 64)
-		for _, x := range w.q {
-			to.value = append(to.value, ' ')
-			to.value = strconv.AppendFloat(to.value, x, 'g', -1, 64)
-		}
+		to.value = w.appendEstimate(to.value[:0])
 		r.Field(hashLearner, []byte(fieldWindows), to.value)
 	}
+}
+
+// appendEstimate appends the last estimate: period, number of selections, noise and probabilities.
+func (w *windows) appendEstimate(dst []byte) []byte {
+	dst = appendWords(dst, w.period, w.from)
+	return appendNumbers(dst, append([]float64{w.noise}, w.q...))
 }
 
 // appendInterval appends an interval's name. One up to the longest window has no upper end, so that it stays true if Max grows.
@@ -59,8 +57,23 @@ var errInterval = errors.New("the field is not two numbers, or one, with a colon
 
 func (w *windows) about() hashInfo { return hashInfo{Pooled{Hash: hashWindows}, w.counts != nil} }
 
-// endResync implements storedHash. Learners with windows have no global learner.
-func (w *windows) endResync(int32, func(policy.Item) bool) {}
+func (w *windows) beginResync(source int32) {
+	if w.counts != nil {
+		w.resyncs.begin(source)
+	}
+}
+
+func (w *windows) endResync(source int32, _ func(policy.Item) bool) {
+	if w.counts == nil {
+		return
+	}
+	read := w.resyncs.end(source)
+	w.counts.EachOf(source, func(low, high int) {
+		if !read[[2]int{low, high}] {
+			w.counts.SetSource(source, low, high, 0)
+		}
+	})
+}
 
 // setSource implements storedHash. Intervals beyond our longest window, and malformed counts, are ignored.
 func (w *windows) setSource(source int32, field, value []byte, _ Translate) {
@@ -80,6 +93,7 @@ func (w *windows) setSource(source int32, field, value []byte, _ Translate) {
 		}
 	}
 	if w.counts.Check(low, high, count) == nil {
+		w.resyncs.note(source, [2]int{low, high})
 		w.counts.SetSource(source, low, high, count)
 	}
 }

@@ -155,6 +155,12 @@ func (t *Table) Refresh(differs func(i Item) bool, arrived iter.Seq[Item]) {
 // Differs returns whether the global table has other sums of an item from this partition than it has now.
 func (t *Table) Differs(i Item) bool { return t.Own(i) != t.Published(i) }
 
+// IsFresh returns whether an item's evidence is made here, below a global table.
+func (t *Table) IsFresh(i Item) bool {
+	_, fresh := t.shared.fresh.Get(i)
+	return fresh
+}
+
 // Fresh returns the number of fresh items; 0 without a global table.
 func (t *Table) Fresh() int {
 	if t.shared == nil {

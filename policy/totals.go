@@ -82,10 +82,16 @@ func (t *Totals[S]) Len() int { return t.n }
 
 // Pooled returns the total of i over this partition and all sources.
 func (t *Totals[S]) Pooled(i int32) S {
-	if t.whole != nil || t.apart {
-		return t.Others(i).Add(t.own.Get(i))
+	if t.whole == nil && !t.apart {
+		return t.pooled.Get(i)
 	}
-	return t.pooled.Get(i)
+	own := t.own.Get(i)
+	if t.whole != nil && t.whole.replace != nil {
+		if sum, ok := t.whole.replace(t.Global(i), t.Published(i), own); ok {
+			return sum
+		}
+	}
+	return t.Others(i).Add(own)
 }
 
 // Others returns the total of i over all other sources.
@@ -209,7 +215,11 @@ func (t *Totals[S]) Stage(source, i int32, s S) {
 	if found {
 		o.from[at].sum = s
 	} else {
-		o.from = slices.Insert(o.from, at, part[S]{source, s})
+		from := make([]part[S], len(o.from)+1) // without room for more: a process has one list for each item
+		copy(from, o.from[:at])
+		copy(from[at+1:], o.from[at:])
+		from[at] = part[S]{source, s}
+		o.from = from
 	}
 	t.staged.Note(i, 1)
 }

@@ -137,6 +137,13 @@ func (t *Intervals) SetSource(source int32, low, high int, n int64) {
 	t.counts.SetSource(source, c, Count(n))
 }
 
+// EachOf calls f with each interval of which a source has a count. The source's count may be dropped meanwhile.
+func (t *Intervals) EachOf(source int32, f func(low, high int)) {
+	for c := range t.counts.Of(source) {
+		f(t.windowsOf(c))
+	}
+}
+
 // EachOwn calls f with each positive count of this partition.
 func (t *Intervals) EachOwn(f func(low, high int, count int64)) {
 	for c, n := range t.counts.AllOwn() {

@@ -20,7 +20,7 @@ type Estimate struct {
 	belief   policy.Belief
 	levels   levels
 	spread   policy.Components
-	pass     int64
+	tick     int64
 	spreadAt int64 // number of payoffs at the last estimate of spread
 }
 
@@ -31,12 +31,11 @@ func NewEstimate(halfLives []time.Duration, b policy.Belief) (*Estimate, error) 
 	if err != nil {
 		return nil, err
 	}
-	e := &Estimate{halves: h, belief: b, pass: inflight.Never}
+	e := &Estimate{halves: h, belief: b, tick: inflight.Never}
 	e.spread = b.ComponentsOf(func(func(policy.Evidence) bool) {})
 	g := Scheme(halfLives, 1)
-	any := g.BucketOf(0, inflight.Never)
-	e.levels.of = []common{{Bucket: any, stamp: h.stampOfBlock(any)}} // all rows belong to the first
-	e.levels.now = len(h.lives)
+	e.levels.first = g.BucketOf(0, inflight.Never)
+	e.levels.clear(&h)
 	return e, nil
 }
 
@@ -46,43 +45,69 @@ func Scheme(halfLives []time.Duration, horizon int64) inflight.Scheme {
 }
 
 // Tick returns the tick of the estimate; inflight.Never before the first.
-func (e *Estimate) Tick() int64 { return e.pass }
+func (e *Estimate) Tick() int64 { return e.tick }
 
-// Make estimates levels from residuals of payoffs and of selections in flight, and the spread from count items with fed payoffs.
-func (e *Estimate) Make(pass int64, rows history.Rows[Residual], silent []FlightResidual, fed int64, items iter.Seq[Item], count int) {
-	e.pass = pass
-	e.levels.estimate(&e.halves, rows, silent, e.spread.Sigma)
-	if more := fed - e.spreadAt; more > 0 && more < min(int64(count), e.spreadAt/spreadShare) {
-		return
-	}
-	e.spreadAt = fed
-	e.spread = e.belief.ComponentsOf(e.sample(items))
+// Data are payoffs and selections in flight, of all sources as of a tick.
+type Data struct {
+	Tick      int64
+	Residuals history.Rows[Residual]
+	InFlight  []FlightResidual
+	Fed       int64 // number of payoffs
+	Count     int   // number of items
+	// Items are those with payoffs or selections in flight, in any order: a number that identifies each, at random, and its state.
+	Items iter.Seq2[uint64, func() Item]
 }
 
-// sample returns the evidence of items with payoffs: of all of them up to spreadItems, else of every second, third, ….
-func (e *Estimate) sample(items iter.Seq[Item]) iter.Seq[policy.Evidence] {
-	known := func(yield func(Item) bool) {
-		for item := range items {
-			if len(item.Own)+len(item.Others)+len(item.Silent) > 0 && !yield(item) {
-				return
-			}
-		}
+// Make estimates levels and, where payoffs have grown by enough, the spread.
+func (e *Estimate) Make(d *Data) {
+	e.MakeLevels(d)
+	if e.SpreadDue(d.Fed, d.Count) {
+		e.makeSpread(d)
 	}
-	count := 0
-	for range known {
+}
+
+// MakeLevels estimates levels. The result depends on the data and the last spread alone.
+func (e *Estimate) MakeLevels(d *Data) {
+	e.tick = d.Tick
+	e.levels.estimate(&e.halves, d.Residuals, d.InFlight, e.spread.Sigma)
+}
+
+// MakeAll estimates levels and the spread. The result depends on the data alone.
+func (e *Estimate) MakeAll(d *Data) {
+	e.spread = e.belief.ComponentsOf(func(func(policy.Evidence) bool) {})
+	e.MakeLevels(d)
+	e.makeSpread(d)
+	e.MakeLevels(d)
+}
+
+// SpreadDue returns whether the number of payoffs has changed by enough since the last spread.
+func (e *Estimate) SpreadDue(fed int64, items int) bool {
+	more := fed - e.spreadAt
+	return more <= 0 || more >= min(int64(items), e.spreadAt/spreadShare)
+}
+
+func (e *Estimate) makeSpread(d *Data) {
+	e.spreadAt = d.Fed
+	e.spread = e.belief.ComponentsOf(e.sample(d.Items))
+}
+
+// sample returns the evidence of all items up to spreadItems, else of one in two, three, … by the numbers that identify them.
+func (e *Estimate) sample(items iter.Seq2[uint64, func() Item]) iter.Seq[policy.Evidence] {
+	count := uint64(0)
+	for range items {
 		count++
 	}
-	each, at := 1+(count-1)/spreadItems, 0
+	each := 1 + (max(1, count)-1)/spreadItems
 	return func(yield func(policy.Evidence) bool) {
-		for item := range known {
-			if at++; at%each == 0 && !yield(e.evidence(item)) {
+		for mark, read := range items {
+			if mark%each == 0 && !yield(e.evidence(read())) {
 				return
 			}
 		}
 	}
 }
 
-// spreadItems bounds the items of the spread: about a percent of error, within some milliseconds for any catalogue.
+// spreadItems is about the largest number of items of the spread: a percent of error, within some milliseconds for any catalogue.
 const spreadItems = 1 << 14
 
 // spreadShare is the growth, a 16th of payoffs, after which the spread is estimated again; or as many payoffs as items.
@@ -121,7 +146,10 @@ func (e *Estimate) walk(i Item) walk { return walk{Item: i, of: e.levels.of, at:
 // next returns the next evidence, valid until the next call; nil at the end. Selections in flight of a bucket come after all rows
 // within it.
 func (w *walk) next() *received {
-	row := w.newest()
+	var row *history.Row[Selections]
+	if last := len(w.Rows) - 1; last >= 0 {
+		row = &w.Rows[last]
+	}
 	if last := len(w.Silent) - 1; last >= 0 {
 		x := &w.Silent[last]
 		if row == nil || row.Start() < x.Start() {
@@ -137,28 +165,12 @@ func (w *walk) next() *received {
 	if row == nil {
 		return nil
 	}
-	if o := len(w.Own) - 1; o >= 0 && row == &w.Own[o] {
-		w.Own = w.Own[:o]
-	} else {
-		w.Others = w.Others[:len(w.Others)-1]
-	}
+	w.Rows = w.Rows[:len(w.Rows)-1]
 	s := &row.Sum
 	w.x.Evidence = policy.Evidence{W: float64(s.N), R: float64(s.R) / history.Units, Q: float64(s.Q) / history.Units}
 	w.x.chances = float64(s.D) / chanceUnits
 	w.find(row.Start())
 	return &w.x
-}
-
-// newest returns the newest row left; nil if there is none.
-func (w *walk) newest() *history.Row[Selections] {
-	o, t := len(w.Own)-1, len(w.Others)-1
-	switch {
-	case o < 0 && t < 0:
-		return nil
-	case t < 0 || o >= 0 && w.Own[o].Start() >= w.Others[t].Start():
-		return &w.Own[o]
-	}
-	return &w.Others[t]
 }
 
 // find moves back to the level of a time.

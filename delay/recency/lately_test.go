@@ -38,13 +38,17 @@ func learns(t testing.TB, items int) *knowledge {
 	return &knowledge{Estimate: e, grid: Scheme(DefaultHalfLives(), 86_400_000), items: make([]Rows, items), pass: inflight.Never}
 }
 
-// each gives the rows of all items.
-func (k *knowledge) each(yield func(Item) bool) {
-	for _, rows := range k.items {
-		if !yield(Item{Own: rows}) {
+// each gives the rows of all items that have some.
+func (k *knowledge) each(yield func(uint64, func() Item) bool) {
+	for i, rows := range k.items {
+		if len(rows) > 0 && !yield(uint64(i)*0x9e3779b97f4a7c15>>32, func() Item { return Item{Rows: rows} }) {
 			return
 		}
 	}
+}
+
+func (k *knowledge) data(tick int64) *Data {
+	return &Data{Tick: tick, Residuals: k.levels, Fed: k.fed, Items: k.each, Count: len(k.items)}
 }
 
 // feed counts a payoff, and estimates again at each pass.
@@ -57,11 +61,11 @@ func (k *knowledge) feed(i policy.Item, began int64, payoff, propensity, expecte
 	k.items[i].Count(&k.grid, began, pass, SelectionOf(payoff, propensity))
 	if pass > k.pass {
 		k.pass = pass
-		k.Make(pass, k.levels, nil, k.fed, k.each, len(k.items))
+		k.Make(k.data(pass))
 	}
 }
 
-func (k *knowledge) recent(i policy.Item) policy.Recent { return k.lately(Item{Own: k.items[i]}) }
+func (k *knowledge) recent(i policy.Item) policy.Recent { return k.lately(Item{Rows: k.items[i]}) }
 
 func (k *knowledge) lately(i Item) policy.Recent {
 	recent, _ := k.Read(i)
@@ -188,13 +192,13 @@ func TestRead_SourcesAddUp(t *testing.T) {
 				to.Merge(&k.grid, k.pass)
 			}
 		}
-		k.Make(k.pass, k.levels, nil, k.fed, k.each, 1)
+		k.Make(k.data(k.pass))
 		k.items[0].Merge(&k.grid, k.pass)
-		want, got := k.recent(0), k.lately(Item{Own: own, Others: others})
+		want, got := k.recent(0), k.lately(Item{Rows: own.Add(others)})
 		merged := own.Add(others)
 		merged.Merge(&k.grid, k.pass)
 		require.Equal(t, k.items[0], merged)
-		require.InDelta(t, want.Mean, k.lately(Item{Own: merged}).Mean, 1e-12)
+		require.InDelta(t, want.Mean, k.lately(Item{Rows: merged}).Mean, 1e-12)
 		require.InDelta(t, want.Mean, got.Mean, 0.1, "tails may be cut elsewhere")
 		require.InEpsilon(t, want.Chances, got.Chances, 0.1)
 	}
@@ -220,8 +224,8 @@ func TestEstimate_Text(t *testing.T) {
 	require.Equal(t, string(text), string(e.Append(nil)))
 	require.Equal(t, k.Spread(), e.Spread())
 	for _, rows := range k.items {
-		recent, whole := k.Read(Item{Own: rows})
-		loaded, loadedWhole := e.Read(Item{Own: rows})
+		recent, whole := k.Read(Item{Rows: rows})
+		loaded, loadedWhole := e.Read(Item{Rows: rows})
 		require.Equal(t, recent, loaded)
 		require.Equal(t, whole, loadedWhole)
 	}
@@ -319,8 +323,10 @@ func TestRead_WhatIsSilentCounts(t *testing.T) {
 	}
 	require.Equal(t, 1.0, k.recent(0).Mean+k.levels0())
 	silent := ownWeight(&k.grid, 0, 1_000_000, 0.9)
-	item := Item{Own: k.items[0], Silent: silent}
-	k.Make(k.pass+1, nil, nil, 100, func(yield func(Item) bool) { yield(item) }, 1)
+	item := Item{Rows: k.items[0], Silent: silent}
+	k.Make(&Data{Tick: k.pass + 1, Fed: 100, Items: func(yield func(uint64, func() Item) bool) {
+		yield(0, func() Item { return item })
+	}, Count: 1})
 	r, whole := k.Read(item)
 	require.InDelta(t, 10./100, r.Mean+k.levels0(), 1e-9)
 	require.InDelta(t, 100, r.Worth, 5)
@@ -349,7 +355,7 @@ func TestRead_NoTailEndsWhereMuchIsSilent(t *testing.T) {
 		k.feed(0, b.Start()+n*100_000, 1, 0.5, 0.05)
 	}
 	for worth, changed := range map[float64]bool{150: false, 0.5: true} {
-		r := k.lately(Item{Own: k.items[0], Silent: []Silent{{b, policy.Evidence{W: worth}}}})
+		r := k.lately(Item{Rows: k.items[0], Silent: []Silent{{b, policy.Evidence{W: worth}}}})
 		require.Equal(t, changed, r.Worth < 100, "%v: %+v", worth, r)
 	}
 }
@@ -384,7 +390,7 @@ func BenchmarkKnowledge(b *testing.B) {
 		b.Run(fmt.Sprintf("make/n=%d", n), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				k.Make(k.pass, k.levels, nil, k.fed, k.each, n)
+				k.Make(k.data(k.pass))
 			}
 		})
 	}

@@ -20,6 +20,8 @@ type levels struct {
 	of  []common // in the order of time
 	now int      // index of the half-life of the newest bucket's level, looking back
 
+	first inflight.Bucket // of the level where there are no residuals
+
 	merged  []residuals // by bucket: the data
 	before  []common    // the last estimate's, whose memory is reused
 	forward []around    // by bucket: sums up to it
@@ -35,11 +37,18 @@ type common struct {
 // around are residuals by half-life: their number n and sum u.
 type around struct{ n, u perHorizon }
 
-// estimate computes the level of each bucket. Without any it changes nothing.
+// clear sets one level, 0, which all rows have.
+func (l *levels) clear(h *halves) {
+	l.of = append(l.of[:0], common{Bucket: l.first, stamp: h.stampOfBlock(l.first)})
+	l.now = len(h.lives)
+}
+
+// estimate computes the level of each bucket.
 func (l *levels) estimate(h *halves, all history.Rows[Residual], silent []FlightResidual, sigma float64) {
 	l.gather(all, silent)
 	rows := l.merged
 	if len(rows) == 0 {
+		l.clear(h)
 		return
 	}
 	l.place(h, rows)

@@ -52,7 +52,7 @@ func (e *Estimate) Read(i Item) (policy.Recent, policy.Whole) {
 		wholeContradiction, sigma)
 	h := shortestOfItems + longest(mean[shortestOfItems:count], p.n[shortestOfItems:count], 1, contradiction, sigma)
 	now := e.levels.now
-	age := e.pass - newest.Middle()
+	age := e.tick - newest.Middle()
 	r := policy.Recent{Mean: mean[h], Worth: p.n[h], Chances: p.chances[h]}
 	common := p.chances[now] * e.halves.weight(now, age)
 	if at, cut := t.cut(&r, sigma); cut {

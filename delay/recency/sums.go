@@ -57,10 +57,10 @@ func ParseSelections(text []byte) (history.Rows[Selections], error) {
 	})
 }
 
-// Item holds an item's rows, our own and others', and its selections in flight in disjoint buckets in the order of time.
+// Item holds an item's rows, and its selections in flight in disjoint buckets in the order of time, both of all sources.
 type Item struct {
-	Own, Others Rows
-	Silent      []Silent
+	Rows   Rows
+	Silent []Silent
 }
 
 // Silent is the weight of an item's selections in flight that began in a bucket: number W, sum and sum of squares of normalised payoffs.

@@ -17,7 +17,7 @@ var ErrText = errors.New("recency: not an estimate")
 // Append writes the estimate with blanks between: tick, payoffs of the spread, mean, σ, τ, and the newest level's half-life in
 // milliseconds, 0 for infinite. By bucket "level:index:" and the level in history.Units follow.
 func (e *Estimate) Append(dst []byte) []byte {
-	dst = strconv.AppendInt(dst, e.pass, 10)
+	dst = strconv.AppendInt(dst, e.tick, 10)
 	dst = strconv.AppendInt(append(dst, ' '), e.spreadAt, 10)
 	for _, x := range [...]float64{e.spread.Mean, e.spread.Sigma, e.spread.Tau} {
 		dst = strconv.AppendFloat(append(dst, ' '), x, 'g', -1, 64)
@@ -47,15 +47,15 @@ func (e *Estimate) Load(text []byte) error {
 	if len(words) != headWords+1 {
 		return ErrText
 	}
-	pass, errPass := strconv.ParseInt(string(words[0]), 10, 64)
+	tick, errTick := strconv.ParseInt(string(words[0]), 10, 64)
 	at, errAt := strconv.ParseInt(string(words[1]), 10, 64)
 	life, errLife := strconv.ParseInt(string(words[5]), 10, 64)
 	spread, ok := parseSpread(words[2:5])
 	rows, err := history.Parse(words[6], levelFrom)
-	if errors.Join(errPass, errAt, errLife, err) != nil || !ok || pass < inflight.Never || pass > -inflight.Never || at < 0 {
+	if errors.Join(errTick, errAt, errLife, err) != nil || !ok || tick < inflight.Never || tick > -inflight.Never || at < 0 {
 		return ErrText
 	}
-	e.pass, e.spreadAt, e.spread = pass, at, spread
+	e.tick, e.spreadAt, e.spread = tick, at, spread
 	e.levels.now = len(e.halves.lives)
 	for k, x := range e.halves.lives {
 		if x == life {

@@ -30,7 +30,7 @@ func (w *Workload) Configure(c *config.Config, l *config.Learner) {
 		Ranks:  needsRanks(k) || l.Utilities != config.Given,
 		Shared: shares(l, k),
 		Tops:   tops(l),
-		Ages:   l.Silence == config.Ages, History: robust || l.Drift > 0, Pairs: l.Utilities == config.Sorted, Sum: l.Aggregate == config.Sum,
+		Ages:   l.Silence == config.Ages, History: robust || l.Drift > 0, Packed: robust, Pairs: l.Utilities == config.Sorted, Sum: l.Aggregate == config.Sum,
 	}
 }
 
@@ -45,5 +45,6 @@ func tops(l *config.Learner) bool {
 
 // shares reports whether the learner's pooled state is kept once per process (delay.Sharing).
 func shares(l *config.Learner, k *policy.Spec) bool {
-	return k.Rank != nil && l.Delay == config.Direct && l.Silence != config.Waits && l.Utilities == config.Given
+	direct := k.Rank != nil && l.Delay == config.Direct && l.Silence != config.Waits
+	return (direct || l.Policy == config.Robust) && l.Utilities == config.Given
 }

@@ -55,17 +55,17 @@ const (
 	partitionBytes = 6 << 20  // of a partition's records read ahead and not yet saved
 	knownBytes     = 18       // of an id under which something is stored
 	nameBytes      = 45       // of an item in the process, besides its name
-	metBytes       = 28       // of one in a partition
-	metApart       = 40       // and if the learner does not share its pooled state
-	metHistory     = 51       // and where that has a history
-	paidBytes      = 93       // and where it is paid
+	metBytes       = 31       // of one in a partition
+	metApart       = 31       // and if the learner does not share its pooled state
+	paidBytes      = 100      // and where it is paid
 	paidApart      = 28       // and where the learner does not share
 	freshBytes     = 89       // and if it does, and no other partition has published the item
 	historyMemory  = 42       // and of a block of its history
-	wholeBytes     = 287      // of an item that several partitions have published
-	sourceBytes    = 138      // and of each partition's statistics of it
-	sourceBlock    = 46       // of a block of either
-	blockApart     = 13       // of any block where the learner does not share
+	wholeBytes     = 340      // of an item that several partitions have published
+	sourceBytes    = 120      // and of each partition's statistics of it
+	sourceBlock    = 44       // of a block of either
+	packedApart    = 24       // of a history whose blocks are packed, besides these
+	packedBlock    = 14       // of one, of payoffs that are no whole numbers; a partition's own are the memory of those that it has published
 )
 
 // Microseconds of one core, as measured by the reports of docs/contribute/benchmarks.md.

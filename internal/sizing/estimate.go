@@ -233,7 +233,7 @@ func (e *Estimate) worker(w *Workload, f *facts) {
 	add("items' names", items*float64(nameBytes+w.ItemBytes), "fewer items", "%s × %d bytes", counted(items), nameBytes+w.ItemBytes)
 	each := w.metMemory() + w.taughtMemory(f)
 	if w.Learner.Shared && w.Partitions == 1 {
-		each += freshBytes * f.paid()
+		each += w.freshMemory(f)
 	}
 	add("items", owned*items*each, "more workers, or fewer items", "%s × %s × %.0f bytes", several(w.owned(), "partition"), counted(items), each)
 	e.addPublished(w, f)
@@ -359,11 +359,8 @@ const maxDelta = 256 << 10
 
 // metMemory returns a worker's bytes for an item in a partition without statistics of it.
 func (w *Workload) metMemory() float64 {
-	switch {
-	case w.Learner.Shared:
+	if w.Learner.Shared {
 		return metBytes
-	case w.Learner.History:
-		return metBytes + metApart + metHistory
 	}
 	return metBytes + metApart
 }
@@ -373,33 +370,37 @@ func (w *Workload) taughtMemory(f *facts) float64 {
 	if !w.Learner.Shared {
 		each += paidApart * f.paid()
 	}
-	if w.Learner.History {
-		each += (historyMemory + w.apart()) * f.blocks()
+	switch {
+	case !w.Learner.History:
+	case w.Learner.Packed:
+		each += packedApart * f.paid()
+	default:
+		each += historyMemory * f.blocks()
 	}
 	return each
 }
 
-// apart returns the additional bytes of a history bucket without sharing.
-func (w *Workload) apart() float64 {
-	if w.Learner.Shared {
-		return 0
-	}
-	return blockApart
-}
-
-func (w *Workload) wholeMemory(f *facts) float64 {
-	each := wholeBytes * f.paid()
-	if w.Learner.History {
-		each += (sourceBlock + w.apart()) * f.blocks()
+// freshMemory returns the additional bytes of an item that no partition has published.
+func (w *Workload) freshMemory(f *facts) float64 {
+	each := freshBytes * f.paid()
+	if w.Learner.Packed {
+		each += packedBlock * f.blocks()
 	}
 	return each
 }
+
+func (w *Workload) wholeMemory(f *facts) float64 { return wholeBytes*f.paid() + w.blocksMemory(f) }
 
 // publishedMemory returns the bytes of one partition's statistics of a published item.
-func (w *Workload) publishedMemory(f *facts) float64 {
-	each := sourceBytes * f.paid()
-	if w.Learner.History {
-		each += (sourceBlock + w.apart()) * f.blocks()
+func (w *Workload) publishedMemory(f *facts) float64 { return sourceBytes*f.paid() + w.blocksMemory(f) }
+
+// blocksMemory returns the bytes of the buckets of a published history.
+func (w *Workload) blocksMemory(f *facts) float64 {
+	switch {
+	case !w.Learner.History:
+		return 0
+	case w.Learner.Packed:
+		return packedApart*f.paid() + packedBlock*f.blocks()
 	}
-	return each
+	return sourceBlock * f.blocks()
 }

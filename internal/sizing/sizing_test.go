@@ -149,7 +149,7 @@ func TestConfigure_Shared(t *testing.T) {
 			shared++
 		}
 	}
-	assert.Equal(t, 5, shared)
+	assert.Equal(t, 6, shared)
 }
 
 // TestEntries_Tops: where impressions count for the item on top, each candidate's rank is kept until the selection, if there are selections.

@@ -45,6 +45,7 @@ type Learner struct {
 	Ages    bool // silence: ages
 	Tops    bool // impressions count for the item on top, even without a selection
 	History bool // drifting means, by buckets of time: robust, or drift
+	Packed  bool // the history takes a few bytes a bucket: robust
 	Pairs   bool // utilities: sorted
 	Sum     bool // a selection's payoffs are added up until its deadline
 }

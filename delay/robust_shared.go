@@ -1,0 +1,125 @@
+package delay
+
+import (
+	"bytes"
+	"iter"
+
+	"github.com/ranker-worker/ranker-worker/delay/inflight"
+	"github.com/ranker-worker/ranker-worker/policy"
+)
+
+// Shares implements Sharing.
+func (r *Robust) Shares() bool { return true }
+
+func (r *Robust) Share(whole Learner, source int32, number func(policy.Item) policy.Item) {
+	r.whole, r.number = whole.(*Robust), number
+	r.share(&r.whole.base, source, number)
+}
+
+// Refresh implements Sharing. Cached readings are dropped.
+func (r *Robust) Refresh(arrived iter.Seq[policy.Item]) {
+	r.base.Refresh(arrived)
+	for i := range arrived {
+		r.usePublished(i)
+	}
+	r.estimated()
+}
+
+// usePublished lets an item's own history be the memory of its publication where both are equal.
+func (r *Robust) usePublished(i policy.Item) {
+	if own := r.items.Own(i); own != "" {
+		if published := r.items.Published(i); published == own {
+			*r.items.At(i) = published
+		}
+	}
+}
+
+// Unstored implements Sharing. The global estimate is stored at each tick of our own payoffs.
+func (r *Robust) Unstored() bool { return r.levels.moved || r.base.Unstored() }
+
+func (r *Robust) BeWhole(mark func(policy.Item) uint64) {
+	r.mark = mark
+	r.base.BeWhole(mark)
+}
+
+func (r *Robust) Commit(items int) (due Estimates) {
+	due = r.base.Commit(items)
+	tick := r.levels.latest
+	if tick != inflight.Never && tick != r.estimate.Tick() {
+		due |= OfLevels
+		if r.estimate.SpreadDue(r.table.Fed(), r.table.Len()) {
+			due |= OfSpread
+		}
+	}
+	if r.windows.due(tick) {
+		due |= OfWindows
+	}
+	return due
+}
+
+func (r *Robust) Estimate(which Estimates) (made Estimates) {
+	if which&OfSpread != 0 {
+		which |= OfLevels
+	}
+	if which&OfLevels != 0 {
+		which |= OfSilence
+	}
+	which &= r.Makes()
+	r.base.Estimate(which)
+	if which&OfWindows != 0 {
+		r.windows.estimateAll(r.levels.latest)
+	}
+	if which&OfLevels == 0 {
+		return which
+	}
+	r.made++
+	if data := r.data(r.levels.latest); which&OfSpread != 0 {
+		r.estimate.MakeAll(data)
+	} else {
+		r.estimate.MakeLevels(data)
+	}
+	return which
+}
+
+func (r *Robust) Makes() (all Estimates) {
+	all = r.base.Makes() | OfLevels | OfSpread
+	if r.windows.counts != nil {
+		all |= OfWindows
+	}
+	return all
+}
+
+// Beginnings of the lines of an estimate (AppendEstimate) with levels and windows, in this order.
+var (
+	prefixLevels  = []byte("\nlevels ")
+	prefixWindows = []byte("\nwindows ")
+)
+
+func (r *Robust) AppendEstimate(dst []byte) []byte {
+	dst = r.base.AppendEstimate(dst)
+	if r.made > 0 {
+		dst = r.estimate.Append(append(dst, prefixLevels...))
+	}
+	if r.windows.made > 0 {
+		dst = r.windows.appendEstimate(append(dst, prefixWindows...))
+	}
+	return dst
+}
+
+func (r *Robust) TakeEstimate(text []byte) error {
+	text, windows, found := bytes.Cut(text, prefixWindows)
+	if found {
+		if err := r.windows.loadEstimate(windows); err != nil {
+			return err
+		}
+		r.windows.made++
+	}
+	text, levels, found := bytes.Cut(text, prefixLevels)
+	if found {
+		if err := r.estimate.Load(levels); err != nil {
+			return err
+		}
+		r.made++
+	}
+	return r.base.TakeEstimate(text)
+}
