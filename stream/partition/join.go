@@ -128,7 +128,7 @@ func (j *joiner) begin(l *learner, d *event.Decision) *entry {
 }
 
 // mayConclude returns a Wait if the verdict on a new record must not be carried out yet. A record to be parked without room waits in its
-// topic as long as its impression or selection may stand in the log unread: dropping it would make the outcome depend on the interleaving
+// topic as long as its impression or selection may stand in the log unread. Dropping it would make the outcome depend on the interleaving
 // of the topics. A record for a learner that only other workers know waits for them.
 func (j *joiner) mayConclude(in *Input, effective event.Millis, v verdict) error {
 	e := &j.cur.entry
