@@ -28,7 +28,7 @@ type awaiting struct {
 	coming  map[int32]*sourceAges                 // by source, during a resync
 	rows    [2]map[inflight.Bucket]struct{}       // rows of ages changed since the last harvest
 
-	since      int64     // start of this partition's earliest bucket at any tick; -inflight.Never before the first
+	since      int64     // start of this partition's earliest bucket, when it was first seen at a tick; -inflight.Never before the first
 	pass       int64     // the last tick of this partition; inflight.Never before the first
 	newest     int64     // end of the tick of this partition's newest payoff; inflight.Never before the first
 	made       estimated // estimate as of the last tick
@@ -320,8 +320,8 @@ func (a *awaiting) advance(watermark int64, changed func(i policy.Item, merged b
 	}
 	behind := a.whole != nil && a.now().until > a.pass // the weights are as of the previous tick then, all of them
 	a.pass, a.unwritten = pass, true
-	if len(a.every) > 0 {
-		a.since = min(a.since, a.every[0].Start())
+	if len(a.every) > 0 && a.every[0].End() <= a.since { // a bucket with since in it has merged, and may have no earlier selection
+		a.since = a.every[0].Start()
 	}
 	a.cover()
 	var merged []policy.Item

@@ -77,15 +77,23 @@ func TestDirect_AgesArePooled(t *testing.T) {
 			part(s, func(d *Direct, fb Feedback) { d.Selected(fb) })
 			open = append(open, s)
 		}
-		advance := func(most int64) func(t *rapid.T) {
-			return func(t *rapid.T) {
-				now += rapid.Int64Range(0, most).Draw(t, "ms")
-				theirs.Advance(now)
-				publish(ours, 7, store, gone)
-				ours.Advance(now)
-				all.Advance(now)
-			}
+		move := func(ms int64) {
+			now += ms
+			theirs.Advance(now)
+			publish(ours, 7, store, gone)
+			ours.Advance(now)
+			all.Advance(now)
 		}
+		advance := func(most int64) func(t *rapid.T) {
+			return func(t *rapid.T) { move(rapid.Int64Range(0, most).Draw(t, "ms")) }
+		}
+		// Ticks are as fine as a partition's data are young. So both have a selection at the first tick, or their buckets differ by a tick.
+		for _, of := range []bool{false, true} {
+			s := selection{Feedback{Began: now}, of}
+			part(s, func(d *Direct, fb Feedback) { d.Selected(fb) })
+			open = append(open, s)
+		}
+		move(100_000)
 		t.Repeat(map[string]func(*rapid.T){
 			"select": selected, "select again": selected, "select once more": selected,
 			"end": func(t *rapid.T) {
