@@ -54,8 +54,12 @@ func (a *accounts) outcome(t event.Topic, v verdict, n int64) {
 // reject makes a dead letter of a record with a fault.
 func (a *accounts) reject(rec *Record, f *event.Fault, out *Output) {
 	a.ledger.add(ofTopic(rec.Topic, impressionsRejected, selectionsRejected, payoffsRejected), 1)
+	size := len(rec.Key) + len(rec.Value)
+	if rec.Cut != nil {
+		size = rec.Cut.Size
+	}
 	out.DeadLetters = append(out.DeadLetters, DeadLetter{
 		Topic: rec.Topic, Offset: rec.Offset, Key: out.keep(rec.Key), Value: out.keep(rec.Value),
-		Reason: string(f.Reason), Detail: f.Detail, Size: len(rec.Key) + len(rec.Value),
+		Reason: string(f.Reason), Detail: f.Detail, Size: size,
 	})
 }

@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"slices"
@@ -213,6 +214,17 @@ func TestAdoptionComesBeforeTheRulesOfTheDay(t *testing.T) {
 	require.NoError(t, w.m.Step(&Input{Record: &rec, Now: day, Decided: &r}, &w.out))
 	require.Empty(t, w.out.DeadLetters)
 	require.Equal(t, "pending: feed offset 0, b a, selection by 00:00:00, payoff by 00:00:00, bucket 00:00:00", w.entry("i-1"))
+}
+
+// TestCutRecordSaysItsWholeSize: the dead letter of a record whose beginning alone is at hand says how long the record was.
+func TestCutRecordSaysItsWholeSize(t *testing.T) {
+	w := newWorld(t, testConfig())
+	value := bytes.Repeat([]byte{' '}, 1<<16+1)
+	rec := Record{Topic: event.Payoffs, Timestamp: day, Key: []byte("x"), Value: value, Cut: &Cut{Size: 9 << 20}}
+	require.NoError(t, w.m.Step(&Input{Record: &rec, Now: day}, &w.out))
+	require.Len(t, w.out.DeadLetters, 1)
+	require.Equal(t, "key and value have 9437184 bytes, a value may have at most 65536", w.out.DeadLetters[0].Detail)
+	require.Equal(t, 9<<20, w.out.DeadLetters[0].Size)
 }
 
 // TestRefusedEarlier: an impression that an earlier owner left unranked is never ranked.
