@@ -277,6 +277,7 @@ func (t *trials) worthUnpaid(e *entry, l *learner) float64 {
 	r, _ := l.normalise(raw)
 	return r
 }
+
 // deciding is the number of the partition that runs the guards.
 const deciding int32 = 0
 
