@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -36,7 +37,7 @@ func warmTool(t require.TestingT, learner string) *Tool {
 
 // warmed returns a machine that was loaded after a warm start from a file.
 func (tool *Tool) warmed(t require.TestingT, file string, weight float64) (*partition.Offline, *WarmReport) {
-	from, r, err := tool.readPast(nil, "past", strings.NewReader(file), &tool.cfg.Learners[0], weight)
+	from, r, err := tool.readPast(context.Background(), "past", strings.NewReader(file), &tool.cfg.Learners[0], weight)
 	require.NoError(t, err)
 	to, err := tool.emptyMachine(0)
 	require.NoError(t, err)
@@ -257,7 +258,7 @@ func TestWarm_Weight(t *testing.T) {
 		require.Equal(t, r.Payoffs, fed)
 		require.EqualValues(t, fed, v.Fed)
 		if dated {
-			_, _, err := tool.readPast(nil, "past", strings.NewReader(rows), &tool.cfg.Learners[0], weight)
+			_, _, err := tool.readPast(context.Background(), "past", strings.NewReader(rows), &tool.cfg.Learners[0], weight)
 			require.ErrorContains(t, err, "past:2: totals have no times")
 			return
 		}
