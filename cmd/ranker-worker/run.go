@@ -57,7 +57,7 @@ func runWorker(c *call) error {
 		return err
 	}
 	defer onHangup(func() { reload(a, c.file, level, log, config.KafkaFiles, config.RedisFiles) })()
-	drain, force, stop := signals(c.cmd.Context(), log)
+	drain, force, stop := signals(c.ctx, log)
 	defer stop()
 	if cfg.HTTP.Listen == "" {
 		sayStart(log, cfg, version, "nowhere")
@@ -116,7 +116,8 @@ func whatIsMissing(err error, file string) error {
 	return err
 }
 
-// signals returns two contexts: drain is done at the first SIGINT or SIGTERM, which is logged, or with ctx; force at the second.
+// signals returns two contexts: drain is done at the first SIGINT or SIGTERM, which is logged, or with ctx; force at the second. A signal
+// that came during the start has ended ctx, and counts.
 func signals(ctx context.Context, log *slog.Logger) (drain, force context.Context, stop func()) {
 	got := make(chan os.Signal, 2)
 	signal.Notify(got, os.Interrupt, syscall.SIGTERM)

@@ -60,7 +60,7 @@ func runServe(c *call) error {
 	}
 	log.Info("ranker-worker serves", "version", version.String(), "group", cfg.Kafka.Group, "listens", s.Addr(), "tls",
 		cfg.Serve.CertFile != "", "tokens", cfg.Serve.TokensFile != "")
-	drain, force, stop := signals(c.cmd.Context(), log)
+	drain, force, stop := signals(c.ctx, log)
 	defer stop()
 	return s.Run(drain, force)
 }
