@@ -36,7 +36,7 @@ func newEvaluateCommand() *cobra.Command {
 		Use:   "evaluate [--config FILE | --impressions F --rankings F --payoffs F | --flat F] [--target T …]",
 		Short: "Estimate from a log what other policies would have earned",
 		Long: `Estimate from a log what other policies would have earned. It only reads: topics, between two times; or files of their
-records; or a flat log, such as other systems can write. docs/do/evaluate-a-log.md explains the answer and its limits.
+records; or a flat log of another system, in JSON, CSV or as Vowpal Wabbit's dsjson. docs/do/evaluate-a-log.md explains the answer and its limits.
 
 Targets, each with its own --target:
   POLICY[,key=value…]  a policy with settings as in the configuration: greedy, or moss,prior=none,sigma=0.3. It receives each

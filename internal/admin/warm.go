@@ -111,7 +111,7 @@ func (tool *Tool) readPast(ctx context.Context, file string, in io.Reader, l *co
 	var faults []error
 	faulty := func(err error) { faults = append(faults, err) }
 	text := bufio.NewReaderSize(in, 1<<16)
-	if first, _ := text.Peek(1); len(first) > 0 && first[0] == '{' {
+	if first, _ := text.Peek(1 << 12); flatlog.IsLog(first) {
 		err = tool.readFlat(ctx, file, text, l, w, r, faulty)
 	} else {
 		err = flatlog.ReadTotals(file, text, func(t *flatlog.Total) error {

@@ -107,7 +107,7 @@ func Flat(ctx context.Context, file string, in io.Reader, targets []string, opt 
 
 func (f *flat) begin(h *flatlog.Header, targets []string) error {
 	if len(targets) == 0 {
-		targets = append(slices.Sorted(maps.Keys(h.Targets)), Uniform, Logging)
+		targets = slices.Concat(slices.Sorted(maps.Keys(h.Targets)), h.InRows, []string{Uniform, Logging})
 	}
 	for _, name := range targets {
 		t := &flatTarget{name: name, est: newEstimator(f.opt.clip())}

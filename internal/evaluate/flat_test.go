@@ -87,6 +87,18 @@ func TestFlat_Units(t *testing.T) {
 	require.InDelta(t, -2+10*a.SNIPS.Value, b.SNIPS.Value, 1e-9)
 }
 
+// TestFlat_CSV: by default the targets are those of the columns, uniform and logging.
+func TestFlat_CSV(t *testing.T) {
+	r, err := Flat(context.Background(), "f", strings.NewReader("action,payoff,candidates,propensity,target:new\na,1,a|b,0.5,0.9|0.1\n"), nil, unit())
+	require.NoError(t, err)
+	var names []string
+	for _, target := range r.Targets {
+		names = append(names, target.Target)
+	}
+	require.Equal(t, []string{"new", Uniform, Logging}, names)
+	require.Equal(t, int64(1), r.Log.Judged)
+}
+
 func TestFlat_Faults(t *testing.T) {
 	const head = `{"flat":1,"candidates":["a","b"],"targets":{"new":[0.5,0.5],"slots":{"1":[1,0]}}}`
 	for _, c := range []struct{ log, target, want string }{

@@ -21,14 +21,15 @@ const LeastPropensity = 1e-9
 
 const tolerance = 1e-6
 
-// Header is the first line of a flat log.
+// Header is the first line of a flat log in JSON. In other forms there is none, and it is empty.
 type Header struct {
 	Flat       int                        `json:"flat"`
 	Candidates []string                   `json:"candidates"`
 	Targets    map[string]json.RawMessage `json:"targets"`
+	InRows     []string                   `json:"-"` // targets of which each row has a decision, in CSV
 }
 
-// Row is a line of a flat log.
+// Row is a selection of a flat log, with the names of its form in JSON.
 type Row struct {
 	Time         string               `json:"time"`
 	Action       string               `json:"action"`
@@ -50,6 +51,8 @@ type Reader struct {
 	file    string
 	line    int
 	lines   *joinedlog.LineReader
+	parse   form
+	again   []byte // the first line, if it is a row; nil once it is read
 	units   config.Range
 	index   map[string]int // of the header's candidates
 	numbers map[string]int32
@@ -73,9 +76,9 @@ func Open(file string, in io.Reader, units config.Range) (*Reader, *Header, erro
 	if err != nil {
 		return nil, nil, err
 	}
-	h := &Header{}
-	if err := json.Unmarshal(text, h); err != nil || h.Flat != 1 {
-		return nil, nil, r.Fault(`a flat log begins with {"flat":1,"candidates":[…]}`)
+	h, err := r.begin(text)
+	if err != nil {
+		return nil, nil, err
 	}
 	for k, name := range h.Candidates {
 		if _, again := r.index[name]; again {
@@ -85,6 +88,26 @@ func Open(file string, in io.Reader, units config.Range) (*Reader, *Header, erro
 		r.items = append(r.items, r.number(name))
 	}
 	return r, h, nil
+}
+
+// begin finds the log's form by its first line, and reads the header if it has one.
+func (r *Reader) begin(text []byte) (*Header, error) {
+	h := &Header{}
+	switch {
+	case text[0] != '{':
+		columns, err := parseColumns(text)
+		if err != nil {
+			return nil, r.Fault("%v", err)
+		}
+		r.parse, h.InRows = columns.row, columns.targets()
+	case bytes.Contains(text, []byte(`"_label_cost"`)):
+		r.parse, r.again = parseDecision, bytes.Clone(text)
+	case json.Unmarshal(text, h) != nil || h.Flat != 1:
+		return nil, r.Fault(`a flat log begins with {"flat":1,"candidates":[…]}`)
+	default:
+		r.parse = parseJSON
+	}
+	return h, nil
 }
 
 // Line returns the number of the line read last, from 1 on.
@@ -101,6 +124,10 @@ func fault(file string, line int, format string, args ...any) error {
 
 // next returns the next line that is not blank; io.EOF after the last.
 func (r *Reader) next() ([]byte, error) {
+	if text := r.again; text != nil {
+		r.again = nil
+		return text, nil
+	}
 	for {
 		r.line++
 		line, err := r.lines.Next()
@@ -125,7 +152,7 @@ func (r *Reader) Next() (*Row, error) {
 		return nil, err
 	}
 	row := &Row{}
-	if err := json.Unmarshal(text, row); err != nil {
+	if err := r.parse(text, row); err != nil {
 		return nil, r.Fault("%v", err)
 	}
 	if err := r.candidates(row); err != nil {
