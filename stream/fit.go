@@ -170,7 +170,10 @@ type fitness struct {
 
 // leaves reports whether to leave, given the partitions' service and the fitness error, nil if fit or not checked.
 func (f *fitness) leaves(now time.Duration, s share, err error) bool {
-	if !s.unserved || err == nil {
+	switch {
+	case !s.unserved && !s.works: // between two generations nothing is known; frequent rebalances must not keep an unfit member
+		return false
+	case !s.unserved || err == nil:
 		f.unfit = false
 		return false
 	}

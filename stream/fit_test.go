@@ -69,6 +69,16 @@ func TestFitness_Leaves(t *testing.T) {
 		require.False(t, f.leaves(now+unfitOutage-2*time.Second, unserved, errAway))
 		require.False(t, f.leaves(now+unfitOutage-time.Second, unserved, nil))
 	}
+	f = fitness{}
+	for now := time.Duration(0); now < unfitOwn; now += 4 * time.Second { // rebalances come faster than a member may leave
+		require.False(t, f.leaves(now, unserved, errRefused))
+		require.False(t, f.leaves(now+2*time.Second, share{}, nil))
+	}
+	require.True(t, f.leaves(unfitOwn+time.Second, unserved, errRefused))
+	f = fitness{}
+	require.False(t, f.leaves(0, unserved, errRefused))
+	require.False(t, f.leaves(time.Second, share{works: true}, nil), "it has worked meanwhile")
+	require.False(t, f.leaves(unfitOwn, unserved, errRefused))
 }
 
 // TestUnfit: which stored learners a worker does not fit.
