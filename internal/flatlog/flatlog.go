@@ -239,12 +239,12 @@ func (r *Reader) Distribution(of string, all []float64, n int) error {
 	}
 	sum := 0.0
 	for _, p := range all {
-		if p < 0 {
+		if !(p >= 0) { // or not a number, which CSV can say
 			return r.Fault("%s has a probability of %v", of, p)
 		}
 		sum += p
 	}
-	if math.Abs(sum-1) > tolerance {
+	if !(math.Abs(sum-1) <= tolerance) {
 		return r.Fault("%s adds up to %v", of, sum)
 	}
 	return nil

@@ -60,6 +60,7 @@ func TestForms(t *testing.T) {
 func TestFormsSayTheirFaults(t *testing.T) {
 	const columns = "action,payoff,candidates,propensity,target:new\n"
 	for log, want := range map[string]string{
+		"action,payoff,candidates,propensities\na,1,a|b,0.5|NaN\n": "f:2: propensities has a probability of NaN",
 		"action,payoff\na,1\n":                          "f:1: the column candidates is missing",
 		"action,payoff,candidates,price\n":              `f:1: it has no column "price"`,
 		columns + "a,1,a|b,0.5\n":                       "f:2: record on line 1: wrong number of fields",
