@@ -126,15 +126,24 @@ func (a *awaiting) end(own *itemFlights, fb *Feedback, what outcome) {
 	}
 	switch {
 	case a.inParts:
-	case what == isPaid && fb.Payoff < a.none:
-		a.paid(fb, sideBelow, 1)
-		a.settled.AddOwn(fb.Item, inflight.Outcomes{Paid: 1, Below: 1, Under: history.InUnits(a.none) - history.InUnits(fb.Payoff)}, 1)
 	case what == isPaid:
-		a.paid(fb, sideAbove, 1)
-		a.settled.AddOwn(fb.Item, inflight.Outcomes{Paid: 1}, 1)
+		outcome, side := paidOutcome(fb.Payoff, a.none), sideAbove
+		if outcome.Below > 0 {
+			side = sideBelow
+		}
+		a.paid(fb, side, 1)
+		a.settled.AddOwn(fb.Item, outcome, 1)
 	case what == isDefaulted:
 		a.settled.AddOwn(fb.Item, inflight.Outcomes{Unpaid: 1}, 1)
 	}
+}
+
+// paidOutcome counts a payoff, beside the default of unpaid selections.
+func paidOutcome(payoff, none float64) inflight.Outcomes {
+	if payoff < none {
+		return inflight.Outcomes{Paid: 1, Below: 1, Under: history.InUnits(none) - history.InUnits(payoff)}
+	}
+	return inflight.Outcomes{Paid: 1}
 }
 
 // part counts an amount of a payoff, in history.Units; returns are negative.

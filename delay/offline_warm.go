@@ -83,14 +83,10 @@ func (w *Warming) Dated() bool { return w.dated }
 // Add adds a selection. If the learner is Dated, they come in the order of time.
 func (w *Warming) Add(i policy.Item, p *Past) {
 	s := pastSums{Sums: policy.Sums{N: 1, R: p.Payoff, Q: float64(p.Payoff * p.Payoff)}, chances: recency.SelectionOf(p.Payoff, p.Propensity).D}
-	none := w.of.flights.silence.Default
-	switch {
-	case p.Defaulted:
+	if p.Defaulted {
 		s.outcomes.Unpaid = 1
-	case p.Payoff < none:
-		s.outcomes = inflight.Outcomes{Paid: 1, Below: 1, Under: history.InUnits(none) - history.InUnits(p.Payoff)}
-	default:
-		s.outcomes.Paid = 1
+	} else {
+		s.outcomes = paidOutcome(p.Payoff, w.of.flights.silence.Default)
 	}
 	if w.dated {
 		w.learner.Advance(p.Began)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -42,11 +43,7 @@ func (s *siteFlags) check(cmd *cobra.Command, delay string) error {
 	var all []error
 	bad := func(name, format string, args ...any) { all = append(all, fmt.Errorf("--"+name+": "+format, args...)) }
 	cmd.Flags().Visit(func(f *pflag.Flag) {
-		known := false
-		for _, name := range withConfig {
-			known = known || f.Name == name
-		}
-		if !known {
+		if !slices.Contains(withConfig, f.Name) {
 			bad(f.Name, "does not go with --config, which has the learner")
 		}
 	})

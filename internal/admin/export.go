@@ -183,5 +183,5 @@ func (tool *Tool) emptyMachine(p int32) (*partition.Offline, error) {
 	if err != nil {
 		return nil, err
 	}
-	return m, m.Loaded(0)
+	return m, m.Loaded()
 }

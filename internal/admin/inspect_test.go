@@ -36,7 +36,7 @@ func TestInspect_ShowsWhatSilenceCountsAs(t *testing.T) {
 			for _, f := range fields {
 				require.NoError(t, m.Load(state.Field{Hash: f[0], Field: []byte(f[1]), Value: []byte(f[2])}))
 			}
-			require.NoError(t, m.Loaded(0))
+			require.NoError(t, m.Loaded())
 			v := &view{machine: m}
 			r, err := learnerReport(&cfg.Learners[0], []*view{v})
 			require.NoError(t, err)
@@ -81,7 +81,7 @@ func TestInspect_ShowsPayoffPerImpression(t *testing.T) {
 			v.fields = append(v.fields, state.Field{Hash: f[0], Field: []byte(f[1]), Value: []byte(f[2])})
 			require.NoError(t, m.Load(v.fields[len(v.fields)-1]))
 		}
-		require.NoError(t, m.Loaded(0))
+		require.NoError(t, m.Loaded())
 		views = append(views, v)
 	}
 	var r Report
@@ -123,7 +123,7 @@ func TestInspect_ShowsTheLevel(t *testing.T) {
 			if estimate != "" {
 				require.NoError(t, m.Load(state.Field{Hash: "feed:learner", Field: []byte("levels"), Value: []byte(estimate)}))
 			}
-			require.NoError(t, m.Loaded(0))
+			require.NoError(t, m.Loaded())
 			views = append(views, &view{machine: m})
 		}
 		r, err := learnerReport(&cfg.Learners[0], views)

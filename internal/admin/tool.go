@@ -133,7 +133,7 @@ func load(m *partition.Offline, fields []state.Field) error {
 			return fmt.Errorf("loading field %.64q of %q: %w", f.Field, f.Hash, err)
 		}
 	}
-	return m.Loaded(0)
+	return m.Loaded()
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

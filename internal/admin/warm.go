@@ -115,12 +115,8 @@ func (tool *Tool) readPast(ctx context.Context, file string, in io.Reader, l *co
 		err = tool.readFlat(ctx, file, text, l, w, r, faulty)
 	} else {
 		err = flatlog.ReadTotals(file, text, func(t *flatlog.Total) error {
-			squares := &t.Squares
-			if !t.HasSquares {
-				squares = nil
-			}
 			r.Selections += t.Selections
-			return w.Total(t.Item, t.Selections, t.Payoffs, squares)
+			return w.Total(t.Item, t.Selections, t.Payoffs, t.Squares)
 		}, faulty)
 	}
 	if err = errors.Join(errors.Join(faults...), err); err != nil {

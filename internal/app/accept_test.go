@@ -111,7 +111,7 @@ func works(t require.TestingT, cfg *config.Config, text string) {
 	require.NoError(t, err, text)
 	require.NoError(t, a.Close())
 	m := machine(t, cfg)
-	require.NoError(t, m.Loaded(now), text)
+	require.NoError(t, m.Loaded(), text)
 	m.KnownComplete()
 	p := player{t: t, m: m, cfg: cfg, text: text}
 	for round := range 2 {
@@ -134,7 +134,7 @@ func works(t require.TestingT, cfg *config.Config, text string) {
 			sums[w.Hash] += item.Sum
 		}
 	}
-	require.NoError(t, again.Loaded(now), text)
+	require.NoError(t, again.Loaded(), text)
 	require.Equal(t, m.Account(), again.Account(), text)
 	for i := range cfg.Learners {
 		if l := &cfg.Learners[i]; l.Delay == config.Direct && l.Aggregate == config.First {

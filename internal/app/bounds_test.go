@@ -41,7 +41,7 @@ func largest(t *testing.T, learner, utilities string) {
 	value = append(value, bytes.Repeat([]byte(" "), recordBytes-len(value))...)
 
 	m := machine(t, cfg)
-	require.NoError(t, m.Loaded(now))
+	require.NoError(t, m.Loaded())
 	m.KnownComplete()
 	var out partition.Output
 	r := partition.Record{Topic: event.Impressions, Timestamp: now, Key: []byte("i"), Value: value}

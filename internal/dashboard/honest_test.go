@@ -86,7 +86,7 @@ learners:
 	of.MaxRankingBytes, of.Salt, of.HashKey = 1<<20, seed, 2
 	m, err := partition.New(of)
 	require.NoError(t, err)
-	require.NoError(t, m.Loaded(start))
+	require.NoError(t, m.Loaded())
 	m.KnownComplete()
 	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 1)), m: m, now: start, learner: of.Learners, truths: map[string]*truth{"feed": {}, "clicks": {}}}
 	w.board = dashboard.New(dashboard.Options{Source: w, Counters: counters{w}})

@@ -13,9 +13,8 @@ import (
 type Total struct {
 	Item       string
 	Selections int64
-	Payoffs    float64 // their sum
-	Squares    float64 // the sum of their squares, if HasSquares
-	HasSquares bool
+	Payoffs    float64  // their sum
+	Squares    *float64 // the sum of their squares; nil if it is not known
 }
 
 var columns = []string{"item", "selections", "payoffs", "squares"}
@@ -61,17 +60,19 @@ func ReadTotals(file string, in io.Reader, do func(*Total) error, faulty func(er
 }
 
 func parseTotal(fields []string, at [4]int) (t *Total, err error) {
-	t = &Total{Item: fields[at[0]], HasSquares: at[3] >= 0}
+	t = &Total{Item: fields[at[0]]}
 	if t.Selections, err = strconv.ParseInt(fields[at[1]], 10, 64); err != nil || t.Selections < 0 {
 		return nil, fmt.Errorf("selections %q is no whole number from 0 on", fields[at[1]])
 	}
 	if t.Payoffs, err = strconv.ParseFloat(fields[at[2]], 64); err != nil {
 		return nil, fmt.Errorf("payoffs %q is no number", fields[at[2]])
 	}
-	if t.HasSquares {
-		if t.Squares, err = strconv.ParseFloat(fields[at[3]], 64); err != nil {
+	if at[3] >= 0 {
+		squares, err := strconv.ParseFloat(fields[at[3]], 64)
+		if err != nil {
 			return nil, fmt.Errorf("squares %q is no number", fields[at[3]])
 		}
+		t.Squares = &squares
 	}
 	return t, nil
 }

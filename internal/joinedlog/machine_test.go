@@ -223,7 +223,7 @@ func (l *drawnLog) work(t *rapid.T) map[string][]string {
 	feed.New = func() delay.Learner { return seen }
 	m, err := partition.New(mc)
 	require.NoError(t, err)
-	require.NoError(t, m.Loaded(0))
+	require.NoError(t, m.Loaded())
 	m.KnownComplete()
 
 	var heads []*head

@@ -65,7 +65,7 @@ func testItems(t *testing.T, yaml string) {
 		for _, one := range fields {
 			require.NoError(t, m.Load(one))
 		}
-		require.NoError(t, m.Loaded(f.at))
+		require.NoError(t, m.Loaded())
 		m.KnownComplete()
 		return m
 	}

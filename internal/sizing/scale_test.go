@@ -139,7 +139,7 @@ func BenchmarkFleet(b *testing.B) {
 		for _, f := range fields {
 			require.NoError(b, m.Load(f))
 		}
-		require.NoError(b, m.Loaded(began))
+		require.NoError(b, m.Loaded())
 		return benchmarkItems
 	})
 	o.measure(b, "known id", func() (n int) {

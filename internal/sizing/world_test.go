@@ -116,7 +116,7 @@ func emptyMachine(t testing.TB, cfg partition.Config) *partition.Machine {
 	t.Helper()
 	m, err := partition.New(cfg)
 	require.NoError(t, err)
-	require.NoError(t, m.Loaded(began))
+	require.NoError(t, m.Loaded())
 	m.KnownComplete()
 	return m
 }

@@ -46,7 +46,7 @@ func benchmarkGrowth(b *testing.B, partitions, items int, paid bool) {
 		cfg.Partition = int32(p)
 		m, err := New(cfg)
 		require.NoError(b, err)
-		require.NoError(b, m.Loaded(day))
+		require.NoError(b, m.Loaded())
 		m.KnownComplete()
 		machines[p] = m
 	}

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/ranker-worker/ranker-worker/state"
-	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
 // Load adds one stored field, whose memory must not change before Loaded. Unknown fields of "meta" are ignored.
@@ -67,7 +66,7 @@ func (m *Machine) loadMeta(field string, value []byte) error {
 }
 
 // Loaded ends the loading. It fails with an UnfitError if a learner's configured fingerprint is not the stored one.
-func (m *Machine) Loaded(event.Millis) error {
+func (m *Machine) Loaded() error {
 	ld := m.loading
 	m.loading = nil
 	if err := m.learnerTable.load(ld.table); err != nil {

@@ -490,7 +490,7 @@ func (w *world) walkSome(limit, chunks int) {
 			w.m.Walked(bucket)
 		}
 		for _, e := range due {
-			require.NoError(w.t, w.m.Expire(e, w.now, &w.out))
+			require.NoError(w.t, w.m.Expire(e))
 		}
 		w.save()
 	}

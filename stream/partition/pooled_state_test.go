@@ -488,7 +488,7 @@ func TestVisit_LeavesTheEpoch(t *testing.T) {
 	bucket, due := owner.m.DueUpTo()
 	require.True(t, due)
 	for _, e := range owner.store.dueUpTo(bucket, 10) {
-		require.NoError(t, owner.m.Expire(e, owner.now, &owner.out))
+		require.NoError(t, owner.m.Expire(e))
 	}
 	require.NoError(t, replayed.m.Visit(replayed.text("i-2"), replayed.store.find(replayed.text("i-2"))))
 	var known [2]policy.Evidence

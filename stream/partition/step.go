@@ -230,7 +230,7 @@ func (m *Machine) Walked(bucket int64) {
 }
 
 // Expire processes the due ends of an entry of the walk, and moves it to the bucket of its next deadline.
-func (m *Machine) Expire(e state.Entry, _ event.Millis, _ *Output) error {
+func (m *Machine) Expire(e state.Entry) error {
 	m.stepping = stepping{}
 	if err := m.join.open(e.ID, nil, Found{Page: e.Page, Value: e.Value}); err != nil {
 		return err

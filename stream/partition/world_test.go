@@ -212,7 +212,7 @@ func (w *world) tryStart() error {
 			}
 		}
 	}
-	if err := m.Loaded(w.now); err != nil {
+	if err := m.Loaded(); err != nil {
 		return err
 	}
 	w.m = m
@@ -340,7 +340,7 @@ func (w *world) walk(limit int) {
 			return
 		}
 		for _, e := range due {
-			require.NoError(w.t, w.m.Expire(e, w.now, &w.out))
+			require.NoError(w.t, w.m.Expire(e))
 		}
 		w.save()
 	}

@@ -124,7 +124,7 @@ func (g *image) load(m *partition.Machine) error {
 			}
 		}
 	}
-	if err := m.Loaded(0); err != nil {
+	if err := m.Loaded(); err != nil {
 		return err
 	}
 	for number, p := range g.pages {

@@ -177,7 +177,7 @@ func (t *Task) loaded(machine *partition.Machine, fields []state.Field) {
 			return
 		}
 	}
-	if err := machine.Loaded(t.now.Wall); errors.Is(err, partition.ErrLearner) {
+	if err := machine.Loaded(); errors.Is(err, partition.ErrLearner) {
 		t.stop(StopLearner, err)
 		return
 	} else if err != nil {

@@ -47,7 +47,7 @@ func (t *Task) expire(bucket int64, due DueEntries) {
 		return
 	}
 	for i := range due.Entries {
-		if err := r.machine.Expire(due.Entries[i], t.now.Wall, &r.unranked); err != nil {
+		if err := r.machine.Expire(due.Entries[i]); err != nil {
 			t.stop(StopState, fmt.Errorf("expiring %s: %w", due.Entries[i].ID, err))
 			return
 		}

@@ -49,7 +49,7 @@ func BenchmarkTakeover(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			require.NoError(b, m.Loaded(0))
+			require.NoError(b, m.Loaded())
 			if n := m.Learners()[0].Items; n != takeoverItems {
 				b.Fatalf("%d items", n)
 			}
@@ -109,7 +109,7 @@ func fillTakeover(b *testing.B, s *redisstore.Store, p int32, oneIn, pending int
 		save(c)
 	}
 	met := takeoverMachine(b)
-	require.NoError(b, met.Loaded(0))
+	require.NoError(b, met.Loaded())
 	met.KnownComplete()
 	var out partition.Output
 	for from := 0; from < takeoverItems; from += 20 {

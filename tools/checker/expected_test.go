@@ -33,7 +33,7 @@ func TestEntry_SaysWhatWasExpected(t *testing.T) {
 				return expecting{delay.NewDirect(policy.NewGreedy(), delay.Silence{})}
 			}}}})
 	require.NoError(t, err)
-	require.NoError(t, m.Loaded(1))
+	require.NoError(t, m.Loaded())
 	m.KnownComplete()
 	var out partition.Output
 	step := func(topic event.Topic, value string) *entry {

@@ -43,17 +43,14 @@ func archive(ctx context.Context, java, jars string) (string, error) {
 	if exists(file) {
 		return file, nil
 	}
-	lock, err := os.OpenFile(filepath.Join(jars, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	unlock, err := proc.LockFile(filepath.Join(jars, "lock"))
 	switch {
 	case errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS):
 		return "", nil // jars that cannot be written to go without
 	case err != nil:
-		return "", fmt.Errorf("open the lock of Kafka's classes: %w", err)
-	}
-	defer func() { _ = lock.Close() }() // which unlocks
-	if err := proc.Lock(lock); err != nil {
 		return "", fmt.Errorf("lock Kafka's classes: %w", err)
 	}
+	defer unlock()
 	if exists(file) { // by the process that held the lock
 		return file, nil
 	}

@@ -62,14 +62,11 @@ func Fetch(ctx context.Context) (string, error) {
 	if err := os.MkdirAll(root, 0o755); err != nil {
 		return "", fmt.Errorf("make the cache for Apache Kafka: %w", err)
 	}
-	lock, err := os.OpenFile(filepath.Join(root, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	unlock, err := proc.LockFile(filepath.Join(root, "lock"))
 	if err != nil {
-		return "", fmt.Errorf("open the lock of Kafka's cache: %w", err)
-	}
-	defer func() { _ = lock.Close() }() // which unlocks
-	if err := proc.Lock(lock); err != nil {
 		return "", fmt.Errorf("lock Kafka's cache: %w", err)
 	}
+	defer unlock()
 	if complete(dir) { // by the process that held the lock
 		return dir, nil
 	}

@@ -27,5 +27,4 @@ func setAttributes(*exec.Cmd) {}
 
 func signalGroup(*exec.Cmd, signal) error { return errUnsupported }
 
-// Lock is not supported here.
-func Lock(*os.File) error { return errUnsupported }
+func lock(*os.File) error { return errUnsupported }

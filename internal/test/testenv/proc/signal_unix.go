@@ -28,8 +28,8 @@ func signalGroup(cmd *exec.Cmd, sig signal) error {
 	return nil
 }
 
-// Lock takes an exclusive lock on an open file, which ends with the file, so that test processes fetch Kafka one at a time.
-func Lock(f *os.File) error {
+// lock takes an exclusive lock on an open file, which ends with the file.
+func lock(f *os.File) error {
 	for {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX)
 		if !errors.Is(err, syscall.EINTR) {

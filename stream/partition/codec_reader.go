@@ -1,0 +1,390 @@
+package partition
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/experiment"
+)
+
+// decodeEntry reads the stored form of an entry of a bucket into e. Parked values alias b.
+func decodeEntry(b []byte, bucket int64, e *entry) error {
+	e.reset()
+	e.bucket = bucket
+	d := entryReader{rest: b}
+	head := d.byte()
+	if version := head & versionMask; d.err == nil && version != entryVersion {
+		d.fail("version %d, this program reads %d", version, entryVersion)
+	}
+	if d.err == nil {
+		d.entry(e, head)
+	}
+	if d.err == nil && len(d.rest) > 0 {
+		d.fail("%d bytes too many", len(d.rest))
+	}
+	if d.err != nil {
+		e.reset()
+	}
+	return d.err
+}
+
+// entryReader reads the parts of a stored entry. After its first error it returns zeros.
+type entryReader struct {
+	rest []byte
+	err  error
+}
+
+func (d *entryReader) entry(e *entry, head byte) {
+	e.kind = kind(head >> kindShift & kindMask)
+	var flags uint64
+	if head&headFlags != 0 {
+		if flags = uint64(d.count(math.MaxInt64, "flags")); flags == 0 {
+			d.fail("no flags")
+		}
+	}
+	switch {
+	case d.err != nil:
+		return
+	case flags >= flagUnknown:
+		d.fail("flags %#x", flags)
+	case e.kind == nothing || e.kind != closed && head&(headSelected|headPaid) != 0:
+		d.fail("first byte %#x", head)
+	case e.kind == waiting && flags != flagParked, e.kind == closed && flags&^flagParked != 0:
+		d.fail("kind %d, but flags %#x", e.kind, flags)
+	}
+	if e.kind != waiting {
+		e.learner = int32(d.count(math.MaxInt32, "learner"))
+	}
+	switch e.kind {
+	case closed:
+		e.wasSelected, e.paidOnce, e.forgetAt = head&headSelected != 0, head&headPaid != 0, bucketEnd(e.bucket)
+	case pending:
+		d.impression(e, flags)
+	}
+	if flags&flagParked != 0 && d.err == nil {
+		d.parked(e)
+	}
+	if flags&flagArm != 0 && d.err == nil {
+		d.unit(e)
+	}
+	if flags&flagContext != 0 && d.err == nil {
+		d.steps(e)
+	}
+}
+
+func (d *entryReader) unit(e *entry) {
+	r := entryReader{rest: d.part()}
+	if e.arm = int32(r.count(math.MaxInt32, "arm")); len(r.rest) > 0 {
+		e.group, e.period = int32(r.count(experiment.GroupCount-1, "group")), r.varint()
+	}
+	if d.err == nil && (r.err != nil || len(r.rest) > 0) {
+		d.fail("an arm of an experiment: %v", r.err)
+	}
+}
+
+func (d *entryReader) steps(e *entry) {
+	part := d.part()
+	if d.err != nil {
+		return
+	}
+	if len(part) == 0 || int(part[0]) > len(part)-1 {
+		d.fail("a context of %d bytes", len(part))
+		return
+	}
+	e.hasContext, e.ofUser = true, int(part[0])
+	for _, k := range part[1:] {
+		e.context = append(e.context, int8(k))
+	}
+	if rest, n := len(e.context)-e.ofUser, len(e.items); e.selected < 0 && (n == 0 || rest%n != 0) {
+		d.fail("a context of %d steps for %d items", rest, n)
+	}
+}
+
+func (d *entryReader) part() []byte {
+	n := d.count(uint64(len(d.rest)), "length of a part")
+	if d.err == nil && n > int64(len(d.rest)) {
+		d.fail("a part is cut off")
+	}
+	if d.err != nil {
+		return nil
+	}
+	part := d.rest[:n]
+	d.rest = d.rest[n:]
+	return part
+}
+
+func (d *entryReader) impression(e *entry, flags uint64) {
+	e.hasSelectionDeadline = flags&flagSelectionDeadline != 0
+	selected, whole := flags&flagSelected != 0, flags&flagWhole != 0
+	d.times(e, flags)
+	if flags&flagOffset != 0 {
+		e.offset = d.count(math.MaxInt64, "offset")
+	}
+	if e.alone = selected && !whole; e.alone {
+		e.items, e.selected = append(e.items, int32(d.count(math.MaxInt32, "item"))), 0
+	} else if n := d.count(math.MaxInt32, "items"); n > 0 {
+		e.items = d.packed(e.items, n, math.MaxInt32, "item")
+	}
+	if whole && (!selected || len(e.items) == 0) {
+		d.fail("flags %#x of %d items", flags, len(e.items))
+	}
+	if whole && d.err == nil {
+		e.selected = int32(d.count(uint64(len(e.items)-1), "selected position"))
+	}
+	d.decision(e, flags)
+	e.ordered, e.favourite = flags&flagOrdered != 0, flags&flagFavourite != 0
+	if d.err == nil && (e.ordered && !selected || e.favourite && !e.ordered) {
+		d.fail("flags %#x", flags)
+	}
+	if flags&flagSum != 0 {
+		d.payoffs(e)
+	}
+	e.inParts = flags&flagInParts != 0
+	if d.err == nil && e.inParts && e.count == 0 {
+		d.fail("flags %#x of %d payoffs", flags, e.count)
+	}
+}
+
+func (d *entryReader) times(e *entry, flags uint64) {
+	at := bucketStart(e.bucket) + d.varint()
+	horizon, timeout, awaited := d.span(), event.Millis(0), e.hasSelectionDeadline && flags&flagSelected == 0
+	if awaited {
+		timeout = d.span()
+	}
+	switch {
+	case flags&flagFromBegan != 0:
+		e.began = at
+	case awaited:
+		e.began = at - timeout
+	default:
+		e.began = at - horizon
+	}
+	e.payoffDeadline = e.began + horizon
+	if awaited {
+		e.selectionDeadline = e.began + timeout
+	}
+}
+
+func (d *entryReader) span() event.Millis {
+	v, n := binary.Uvarint(d.rest)
+	if n <= 0 {
+		d.fail("a span of time is cut off")
+		return 0
+	}
+	d.rest = d.rest[n:]
+	unit, v := v&3, v>>2
+	if unit == 0 {
+		return event.Millis(v>>1) ^ -event.Millis(v&1)
+	}
+	return event.Millis(v) * units[unit]
+}
+
+func (d *entryReader) packed(dst []int32, n int64, limit int64, what string) []int32 {
+	width := int64(d.byte())
+	if width < 1 || width > 31 || n > 8*int64(len(d.rest))/width {
+		d.fail("%d numbers of %d bits in %d bytes", n, width, len(d.rest))
+		return dst
+	}
+	var have int64
+	var word uint64
+	at := 0
+	for range n {
+		for ; have < width; have += 8 {
+			word |= uint64(d.rest[at]) << have
+			at++
+		}
+		x := int64(word & (1<<width - 1))
+		if x > limit {
+			d.fail("%s is %d, at most %d can be", what, x, limit)
+			return dst
+		}
+		dst = append(dst, int32(x))
+		word >>= width
+		have -= width
+	}
+	d.rest = d.rest[at:]
+	return dst
+}
+
+func (d *entryReader) decision(e *entry, flags uint64) {
+	n := int64(len(e.items))
+	each := n // values kept for the selected item alone
+	if e.selected >= 0 {
+		each = 1
+	}
+	if d.err == nil && (n == 0 && flags&(flagPropensities|flagRanks|flagExpected) != 0 || e.alone && flags&(flagRanks|flagUndecided) != 0) {
+		d.fail("flags %#x of %d items", flags, n)
+	}
+	if flags&flagPropensities != 0 {
+		for i := int64(0); i < each && d.err == nil; i++ {
+			e.propensities = append(e.propensities, d.propensity(flags&flagNarrow != 0))
+		}
+	}
+	if flags&flagInstance != 0 {
+		e.instance = int32(d.count(math.MaxInt32, "instance"))
+	}
+	if flags&flagRanks != 0 && d.err == nil {
+		e.ranks = d.packed(e.ranks, n, n-1, "rank")
+	}
+	if flags&flagUndecided != 0 {
+		d.undecided(e, n)
+	}
+	if flags&flagExpected != 0 {
+		for i := int64(0); i < each && d.err == nil; i++ {
+			e.expected = append(e.expected, d.millionths())
+		}
+	}
+}
+
+func (d *entryReader) propensity(narrow bool) float64 {
+	if !narrow {
+		return d.float()
+	}
+	if len(d.rest) < 4 {
+		d.fail("cut off")
+		return 0
+	}
+	p := float64(math.Float32frombits(binary.LittleEndian.Uint32(d.rest)))
+	d.rest = d.rest[4:]
+	if math.IsNaN(p) || math.IsInf(p, 0) {
+		d.fail("a number that is not finite")
+	}
+	return p
+}
+
+func (d *entryReader) millionths() int64 {
+	x := d.varint()
+	if limit := event.Millionths(event.MaxExpected); x < -limit || x > limit {
+		d.fail("%d millionths are expected", x)
+	}
+	return x
+}
+
+func (d *entryReader) payoffs(e *entry) {
+	e.sum = d.float()
+	e.count = d.count(math.MaxInt64, "payoffs")
+	if d.err == nil && e.count == 0 {
+		d.fail("a sum of no payoffs")
+	}
+	for n := d.count(MaxEventsPerID, "events"); n > 0 && d.err == nil; n-- {
+		e.events = append(e.events, d.word())
+	}
+}
+
+func (d *entryReader) undecided(e *entry, items int64) {
+	if d.err == nil && len(e.ranks) == 0 {
+		d.fail("undecided ranks without ranks")
+		return
+	}
+	last := int32(0)
+	n := d.count(uint64(max(items-1, 0)), "undecided ranks")
+	for range n {
+		r := int32(d.count(uint64(items-1), "undecided rank"))
+		if d.err == nil && r <= last {
+			d.fail("undecided rank %d after %d", r, last)
+			return
+		}
+		e.undecided, last = append(e.undecided, r), r
+	}
+	if d.err == nil && n == 0 {
+		d.fail("no undecided ranks")
+	}
+}
+
+func (d *entryReader) parked(e *entry) {
+	n := d.count(uint64(len(d.rest)), "parked records")
+	if n == 0 && d.err == nil {
+		d.fail("no parked records")
+	}
+	for ; n > 0 && d.err == nil; n-- {
+		kind := d.byte()
+		p := parkedRecord{topic: event.Topic(kind & (1<<formShift - 1)), form: event.Form(kind >> formShift), offset: d.count(math.MaxInt64, "offset"),
+			timestamp: d.varint(), effective: d.varint()}
+		p.deadline = p.effective + d.varint()
+		if p.value = d.content(); d.err == nil && p.form == event.Avro {
+			p.plain = d.content()
+		}
+		if d.err == nil && (p.topic != event.Selections && p.topic != event.Payoffs || p.form >= event.Forms) {
+			d.fail("a parked record of topic %d in %s", p.topic, p.form)
+		}
+		if d.err != nil {
+			return
+		}
+		e.parked = append(e.parked, p)
+	}
+}
+
+func (d *entryReader) content() []byte {
+	length := d.count(uint64(len(d.rest)), "length of a parked record")
+	if d.err == nil && int(length) > len(d.rest) {
+		d.fail("a parked record is cut off")
+	}
+	if d.err != nil {
+		return nil
+	}
+	b := d.rest[:length:length]
+	d.rest = d.rest[length:]
+	return b
+}
+
+func (d *entryReader) fail(format string, args ...any) {
+	if d.err == nil {
+		d.err = fmt.Errorf("%w: %s", errEntry, fmt.Sprintf(format, args...))
+		d.rest = nil
+	}
+}
+
+func (d *entryReader) byte() byte {
+	if len(d.rest) == 0 {
+		d.fail("cut off")
+		return 0
+	}
+	b := d.rest[0]
+	d.rest = d.rest[1:]
+	return b
+}
+
+func (d *entryReader) count(limit uint64, what string) int64 {
+	v, n := binary.Uvarint(d.rest)
+	if n <= 0 {
+		d.fail("%s is cut off", what)
+		return 0
+	}
+	if v > limit {
+		d.fail("%s is %d, at most %d can be", what, v, limit)
+		return 0
+	}
+	d.rest = d.rest[n:]
+	return int64(v)
+}
+
+func (d *entryReader) varint() int64 {
+	v, n := binary.Varint(d.rest)
+	if n <= 0 {
+		d.fail("a number is cut off")
+		return 0
+	}
+	d.rest = d.rest[n:]
+	return v
+}
+
+func (d *entryReader) word() uint64 {
+	if len(d.rest) < 8 {
+		d.fail("cut off")
+		return 0
+	}
+	w := binary.LittleEndian.Uint64(d.rest)
+	d.rest = d.rest[8:]
+	return w
+}
+
+func (d *entryReader) float() float64 {
+	f := math.Float64frombits(d.word())
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		d.fail("a number that is not finite")
+		return 0
+	}
+	return f
+}
