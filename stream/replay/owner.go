@@ -66,6 +66,9 @@ func (p *replayed) start(b *partition.ObservationBegin) error {
 	if err := p.goBack(b); err != nil {
 		return err
 	}
+	if err := p.readAsFar(b); err != nil {
+		return err
+	}
 	cfg.Salt = b.Salt
 	if err := p.load(&cfg, b.Alone); err != nil {
 		return err
@@ -73,6 +76,20 @@ func (p *replayed) start(b *partition.ObservationBegin) error {
 	p.writer, p.seals, p.seq, p.pos = b.Writer, b.LoadedSeal, b.Seq, b.Inputs
 	p.acted, p.visited = b.Watermark, 0
 	return p.whereLoaded()
+}
+
+// readAsFar fails unless the state that an owner began with has the same records in the log. A store that went back may lead to a state whose
+// last records were stepped in an order that no header has: decisions of later owners, which were adopted, restarted its steps.
+func (p *replayed) readAsFar(b *partition.ObservationBegin) error {
+	if b.Fresh {
+		return nil
+	}
+	for t, at := range p.image.inputs {
+		if left, err := p.between(event.Topic(t), min(at, b.Inputs[t]), max(at, b.Inputs[t])); err != nil || left {
+			return either(err, notExact(outside))
+		}
+	}
+	return nil
 }
 
 // load makes a machine from the image; alone says that it has no pooled state.
