@@ -100,7 +100,8 @@ type loaded struct {
 const kept = 600
 
 func newPart(r *run, p int32) *replayed {
-	return &replayed{run: r, apart: apart(r.cfg.Machine(p).Learners), number: p, log: r.cfg.Logs[p], lost: "the topics begin later than the partition's state, and there is no base",
+	return &replayed{run: r, apart: apart(r.cfg.Machine(p).Learners), number: p, log: r.cfg.Logs[p],
+		lost:  "the topics begin later than the partition's state, or a state command began it, and there is no base",
 		image: newImage(), ids: map[int64]state.ID{}, decoder: event.NewDecoder(event.Limits{}), result: Result{NotExact: map[string]int64{}}}
 }
 

@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +16,7 @@ import (
 )
 
 // TestState_WarmBeginsALearner: a group that has never run begins with past selections, in all partitions; so does a learner that is added.
-// The account names them, the checker's laws hold, and a rebuild does not know them.
+// The account names them, the checker's laws hold, a replay from a base makes the rankings again, and a rebuild does not know them.
 func TestState_WarmBeginsALearner(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
@@ -52,6 +53,18 @@ func TestState_WarmBeginsALearner(t *testing.T) {
 		}
 		require.EqualValues(t, 200, w.counts(t)["payoffs.warmed"])
 		w.lawful(t)
+		w.replayed(t, impressions, impressions) // topics do not know the past selections
+		warmed := filepath.Join(t.TempDir(), "base")
+		_, err = tool.TakeBase(t.Context(), warmed)
+		require.NoError(t, err)
+		worker = w.start(t)
+		worker.awaitReady(t)
+		w.publish(t, w.impressions("more", impressions)...)
+		require.Eventually(t, func() bool { return w.counts(t)["impressions.read"] == 2*impressions }, deadline, 20*time.Millisecond)
+		worker.stop(t)
+		again, same := w.replayFrom(t, warmed)
+		require.EqualValues(t, impressions, again)
+		require.Equal(t, again, same)
 
 		s.learner = "policy: moss\n    default: true\n  later:\n    payoffs: stochastic\n    policy: moss\n    drift: 0.1"
 		w.cfg, _ = load(t, s.text(w.group), os.LookupEnv)
@@ -61,8 +74,8 @@ func TestState_WarmBeginsALearner(t *testing.T) {
 		require.NoError(t, err)
 		worker = w.start(t)
 		worker.awaitReady(t)
-		w.publish(t, w.impressions("more", 5)...)
-		require.Eventually(t, func() bool { return w.counts(t)["impressions.read"] == impressions+5 }, deadline, 20*time.Millisecond)
+		w.publish(t, w.impressions("last", 5)...)
+		require.Eventually(t, func() bool { return w.counts(t)["impressions.read"] == 2*impressions+5 }, deadline, 20*time.Millisecond)
 		worker.stop(t)
 		require.EqualValues(t, 10, w.inspect(t, tool, admin.InspectQuery{Partition: -1}).Learners[1].Warmed)
 		w.lawful(t)
