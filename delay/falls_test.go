@@ -57,34 +57,43 @@ func (s *leavers) play(impressions int64, share []float64) {
 func (s *leavers) falls() int64 { return s.d.attraction.falls.found }
 
 // TestFalls_AreFound: where the best item's share of selections falls below others', another leads within 3,000 impressions. A learner that
-// keeps the counts of all 30,000 impressions before still has the first on top.
+// keeps the counts of all 30,000 impressions before still has the first on top. Exploration by chance moves either of them in fewer than
+// one run of 20, seen in 600, and in six of eight runs with probability 4·10⁻⁷.
 func TestFalls_AreFound(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 1))
 	before, after := []float64{0.1, 0.2, 0.3, 0.6}, []float64{0.6, 0.3, 0.2, 0.1}
-	s := newLeavers(t, rng, 4)
-	s.play(30_000, before)
-	require.Greater(t, s.led[3], 900)
-	require.Zero(t, s.falls(), "one false alarm in 10⁶, see TestFalls_NoneByChance")
-	s.play(3000, after)
-	require.Greater(t, s.led[0], 900, "of the last 1,000 impressions")
-	require.NotZero(t, s.falls())
+	var early, found int64
+	var moved, stayed int
+	for range 8 {
+		s := newLeavers(t, rng, 4)
+		s.play(30_000, before)
+		early += s.falls()
+		s.play(3000, after)
+		found += s.falls()
+		moved += min(s.led[0]/500, 1) // in most of the last 1,000 impressions
 
-	s = newLeavers(t, rng, 4)
-	s.play(30_000, before)
-	s.d.attraction.falls.found = 60 // no fall is evidence enough
-	s.play(3000, after)
-	require.Greater(t, s.led[3], 900)
+		s = newLeavers(t, rng, 4)
+		s.play(30_000, before)
+		s.d.attraction.falls.found = 60 // no fall is evidence enough
+		s.play(3000, after)
+		stayed += min(s.led[3]/500, 1)
+	}
+	require.LessOrEqual(t, early, int64(1), "as TestFalls_NoneByChance has it")
+	require.GreaterOrEqual(t, found, int64(3))
+	require.GreaterOrEqual(t, moved, 3)
+	require.GreaterOrEqual(t, stayed, 3)
 }
 
-// TestFalls_NoneByChance: shares that stay do not fall. The evidence exceeds 16 nats in one of 10⁸ comparisons of two large samples. 40 runs
-// of 4,000 impressions make fewer than 10⁵ comparisons, so this test fails by chance in fewer than one run of 1,000.
+// TestFalls_NoneByChance: shares that stay do not fall. The evidence exceeded 1, 2 and 4 nats in 57, 28 and 4 of 400 runs, so 16 nats in 4·e⁻¹²
+// of 400: in fewer than one of 10⁷. One run of 40 may be such, and two are with a probability below 10⁻⁹.
 func TestFalls_NoneByChance(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 1))
-	for run := range 40 {
+	var found int64
+	for range 40 {
 		s := newLeavers(t, rng, 5)
 		s.late = 1 + rng.Int64N(500)
 		share := make([]float64, 5)
@@ -92,22 +101,29 @@ func TestFalls_NoneByChance(t *testing.T) {
 			share[i] = rng.Float64()
 		}
 		s.play(4000, share)
-		require.Zero(t, s.falls(), "run %d", run)
+		found += s.falls()
 	}
+	require.LessOrEqual(t, found, int64(1))
 }
 
 // TestFalls_OfALevelAreFewer: where all shares fall by half and rise again all the time, each fall found makes the next need more evidence.
+// None is found in one run of 18, as in 54 of 1,000, so in none of six runs with probability 3·10⁻⁸. More than two were found in none of
+// 1,000.
 func TestFalls_OfALevelAreFewer(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	s := newLeavers(t, rand.New(rand.NewPCG(seed, 1)), 3)
-	for range 20 {
-		s.play(500, []float64{0.2, 0.4, 0.8})
-		s.play(500, []float64{0.1, 0.2, 0.4})
+	rng := rand.New(rand.NewPCG(seed, 1))
+	var found int64
+	for range 6 {
+		s := newLeavers(t, rng, 3)
+		for range 20 {
+			s.play(500, []float64{0.2, 0.4, 0.8})
+			s.play(500, []float64{0.1, 0.2, 0.4})
+		}
+		found += s.falls()
 	}
-	t.Log(s.falls())
-	require.LessOrEqual(t, s.falls(), int64(5), "of 20: 500 impressions show some 85 nats")
-	require.NotZero(t, s.falls())
+	require.LessOrEqual(t, found, int64(30), "of 120: 500 impressions show some 85 nats")
+	require.NotZero(t, found)
 }
 
 // TestFalls_CountsAreOfTimes: whatever the order, counts are of the impressions that began since the last fall, and earlier ones of those
