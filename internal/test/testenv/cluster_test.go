@@ -25,7 +25,7 @@ func TestClusterGoesOnWithoutABroker(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, c.Close()) }()
 	require.Len(t, c.Addrs(), 3)
-	client := &kafkago.Client{Addr: kafkago.TCP(c.Addrs()[1]), Transport: &kafkago.Transport{MetadataTTL: 100 * time.Millisecond}}
+	client := &kafkago.Client{Addr: kafkago.TCP(c.Addrs()[1]), Transport: &kafkago.Transport{MetadataTTL: time.Second}}
 	create := &kafkago.CreateTopicsRequest{Topics: []kafkago.TopicConfig{{Topic: "log", NumPartitions: 3, ReplicationFactor: 3}}}
 	_, err = client.CreateTopics(ctx, create)
 	require.NoError(t, err)

@@ -15,8 +15,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv/kafka"
 )
 
-// topicTimeout bounds the creation of topics.
-const topicTimeout = 30 * time.Second
+// topicTimeout bounds the creation of topics, on a machine that computes other things besides.
+const topicTimeout = 2 * time.Minute
 
 // Unique returns a name that no other test uses, in any process: for topics, groups and key prefixes. It begins with the test's name.
 func Unique(t testing.TB, name string) string {
@@ -48,10 +48,6 @@ func Topics(t testing.TB, addr string, partitions int, names ...string) {
 }
 
 func createTopics(ctx context.Context, addr string, partitions int, names []string) error {
-	// The transport caches metadata, which must be recent here.
-	transport := &kafkago.Transport{MetadataTTL: 50 * time.Millisecond}
-	defer transport.CloseIdleConnections()
-	client := &kafkago.Client{Addr: kafkago.TCP(addr), Transport: transport}
 	req := &kafkago.CreateTopicsRequest{}
 	topics := make([]string, len(names))
 	for i, name := range names {
@@ -66,9 +62,9 @@ func createTopics(ctx context.Context, addr string, partitions int, names []stri
 		req.Topics = append(req.Topics, config)
 	}
 	for again := false; ; again = true {
-		err := create(ctx, client, req, again)
+		err := create(ctx, addr, topics, req, again)
 		if err == nil {
-			return awaitLeaders(ctx, client, topics, partitions)
+			return awaitLeaders(ctx, addr, topics, partitions)
 		}
 		if !errors.Is(err, kafkago.BrokerNotAvailable) {
 			return err
@@ -81,8 +77,17 @@ func createTopics(ctx context.Context, addr string, partitions int, names []stri
 	}
 }
 
+// asks returns a client that knows present metadata of the topics alone. kafka-go waits for metadata no longer than it keeps them, and
+// without topics it reads those of all. Of a busy broker's thousands of topics, an answer can be late each time.
+func asks(addr string, topics []string) (client *kafkago.Client, done func()) {
+	transport := &kafkago.Transport{MetadataTopics: topics, MetadataTTL: topicTimeout}
+	return &kafkago.Client{Addr: kafkago.TCP(addr), Transport: transport}, transport.CloseIdleConnections
+}
+
 // create makes one request. With again, topics of an earlier request may exist.
-func create(ctx context.Context, client *kafkago.Client, req *kafkago.CreateTopicsRequest, again bool) error {
+func create(ctx context.Context, addr string, topics []string, req *kafkago.CreateTopicsRequest, again bool) error {
+	client, done := asks(addr, topics)
+	defer done()
 	res, err := client.CreateTopics(ctx, req)
 	if err != nil {
 		return err
@@ -96,7 +101,7 @@ func create(ctx context.Context, client *kafkago.Client, req *kafkago.CreateTopi
 	return errors.Join(faults...)
 }
 
-func awaitLeaders(ctx context.Context, client *kafkago.Client, topics []string, partitions int) error {
+func awaitLeaders(ctx context.Context, addr string, topics []string, partitions int) error {
 	expected := map[string]int{}
 	for _, topic := range topics {
 		expected[topic] = partitions
@@ -104,7 +109,9 @@ func awaitLeaders(ctx context.Context, client *kafkago.Client, topics []string, 
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
+		client, done := asks(addr, topics)
 		missing := kafka.Serves(ctx, client, expected)
+		done()
 		if missing == nil {
 			return nil
 		}
