@@ -41,6 +41,9 @@ Payoffs and lifts are in payoff ranges: 0 is the least of payoff_range, 1 the gr
 If users keep their arm (period: never), the same units count at each look, and there are no bounds. With --unit user each
 group of users counts once, over all of its time; the bounds then hold for a single look, at a time fixed in advance.
 
+With learning: shared, arms change each other's data. Runs of the log with other shares are then compared, too, and an arm is
+refused if its lifts at two shares certainly differ.
+
 Exit code 3 if no arm has bounds.`,
 		Example: `  ranker-worker lift --config worker.yaml --experiment feed
   ranker-worker lift --config worker.yaml --from 2026-10-01 --json --plot lift.svg
@@ -119,7 +122,7 @@ func (x *comparison) asked(cfg *config.Config) (*lift.Units, *joinedlog.Query, e
 		return nil, nil, err
 	}
 	o := &lift.Options{Experiment: e, Payoffs: q.Learner.PayoffRange, Unpaid: learners.Unpaid(cfg, of),
-		Horizon: q.Learner.PayoffHorizon.Milliseconds(), Once: x.unit == "user"}
+		Horizon: q.Learner.PayoffHorizon.Milliseconds(), Once: x.unit == "user", Shared: of.Learning == config.Shared}
 	if o.AsOf, err = momentFlag("as-of", x.asOf); err != nil {
 		return nil, nil, err
 	}
@@ -160,6 +163,9 @@ func printLift(w io.Writer, r *lift.Report) {
 		a := &r.Arms[i]
 		if a.Why != "" {
 			fmt.Fprintf(w, "%s: refused: %s\n", a.Arm, a.Why)
+		}
+		for _, line := range a.DescribeShares() {
+			fmt.Fprintln(w, line)
 		}
 		if a.Out != nil {
 			fmt.Fprintf(w, "%s: out of service since %s: its lift was then within [%+.4f, %+.4f], of %s units\n", a.Arm, a.Out.Since, a.Out.Lower,

@@ -93,6 +93,12 @@ func TestLift(t *testing.T) {
 		assert.Equal(t, exitUsage, got.code, got)
 		assert.Contains(t, got.errOut, want)
 	}
+	inFile(t, "worker.yaml", strings.Replace(compared, "control: control}", "control: control, learning: shared}", 1))
+	writeExperiment(t)
+	shared := of("--as-of", "2027-01-15T14:00:00Z")
+	assert.Equal(t, exitOK, shared.code, shared)
+	assert.Contains(t, shared.out, "note: arms have shared learning, and had one share each")
+
 	inFile(t, "worker.yaml", strings.Replace(compared, "control: control}", "control: control, by: user, period: never}", 1))
 	writeExperiment(t)
 	holdout := of("--as-of", "2027-01-15T14:00:00Z")

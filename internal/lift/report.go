@@ -45,8 +45,10 @@ type Arm struct {
 	Lower *float64 `json:"lower,omitempty"` // nil if refused
 	Upper *float64 `json:"upper,omitempty"`
 	// Out is set if a guard took the arm out of service; all else is as of then.
-	Out   *Out   `json:"out_of_service,omitempty"`
-	Looks []Look `json:"looks,omitempty"`
+	Out *Out `json:"out_of_service,omitempty"`
+	// Shares are the lifts by share, with shared learning.
+	Shares []experiment.AtShare `json:"shares,omitempty"`
+	Looks  []Look               `json:"looks,omitempty"`
 }
 
 type Out struct {
@@ -82,7 +84,10 @@ func (u *Units) Report(log *joinedlog.Log) (*Report, error) {
 	if u.shares > 0 {
 		return nil, fmt.Errorf("%w: %d rankings of run %d are of arms or shares that are not configured", ErrShares, u.shares, e.Run)
 	}
-	if len(log.Outcomes) == 0 {
+	if len(u.all) == 0 {
+		for run, o := range u.others {
+			u.runs[run] = int64(len(o.all))
+		}
 		err := fmt.Errorf("%w %q, run %d, among %d", ErrNone, e.Name, e.Run, log.Counts.Records[event.Rankings])
 		for run, n := range u.runs {
 			err = fmt.Errorf("%w; %d are of run %d", err, n, run)
@@ -108,6 +113,9 @@ func (u *Units) Report(log *joinedlog.Log) (*Report, error) {
 		r.Units += a.Units
 		r.Arms = append(r.Arms, a)
 	}
+	if u.Shared {
+		u.compareShares(r, looks, log.Outcomes, end)
+	}
 	return r, nil
 }
 
@@ -117,14 +125,9 @@ func (u *Units) arm(arm int, looks []look) Arm {
 	a := Arm{Arm: e.Arms[arm].Name, Share: e.Arms[arm].Share, Control: arm == e.ControlArm()}
 	if v := u.verdicts[arm]; v != nil {
 		a.Out = &Out{stamp(v.at), v.Units, v.Lower, v.Upper}
-		for len(looks) > 0 && looks[len(looks)-1].at > v.at {
-			looks = looks[:len(looks)-1]
-		}
 	}
-	totals := make(experiment.Totals, len(e.Arms))
-	if len(looks) > 0 {
-		totals = looks[len(looks)-1].totals
-	}
+	looks = u.before(arm, looks)
+	totals := u.totals(looks)
 	if a.Units = totals[arm].N; a.Units > 0 {
 		mean := totals[arm].Mean()
 		a.Mean = &mean
@@ -145,6 +148,22 @@ func (u *Units) arm(arm int, looks []look) Arm {
 		a.Looks = append(a.Looks, Look{stamp(at.at), l.Units, l.Estimate, l.Lower, l.Upper})
 	}
 	return a
+}
+
+// before returns the looks before a guard took the arm out of service.
+func (u *Units) before(arm int, looks []look) []look {
+	for v := u.verdicts[arm]; v != nil && len(looks) > 0 && looks[len(looks)-1].at > v.at; {
+		looks = looks[:len(looks)-1]
+	}
+	return looks
+}
+
+// totals returns the totals of the last look.
+func (u *Units) totals(looks []look) experiment.Totals {
+	if len(looks) == 0 {
+		return make(experiment.Totals, len(u.Experiment.Arms))
+	}
+	return looks[len(looks)-1].totals
 }
 
 func (u *Units) lift(arm int, t experiment.Totals) experiment.Lift {

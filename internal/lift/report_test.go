@@ -37,6 +37,7 @@ const (
 type world struct {
 	e       *experiment.Experiment
 	random  *rand.Rand
+	began   event.Millis
 	records [event.Topics][]timed
 	units   []known
 	end     event.Millis
@@ -59,13 +60,13 @@ type known struct {
 }
 
 func newWorld(t require.TestingT, seed uint64, s experiment.Settings) *world {
-	s.Name, s.Run, s.Control = "feed", 2, "control"
+	s.Name, s.Run, s.Control = "feed", max(s.Run, 2), "control"
 	if s.Arms == nil {
 		s.Arms = []experiment.Arm{{Name: "feed", Share: 0.6}, {Name: "control", Share: 0.4}}
 	}
 	e, err := experiment.New(s)
 	require.NoError(t, err)
-	return &world{e: e, random: rand.New(rand.NewPCG(seed, 7))}
+	return &world{e: e, random: rand.New(rand.NewPCG(seed, 7)), began: start}
 }
 
 func (w *world) write(topic event.Topic, at event.Millis, record []byte) {
@@ -91,10 +92,10 @@ func (w *world) paid(id string, at event.Millis, x float64) {
 // play has so many impressions of users, a second apart. The arm gains lift over the control.
 func (w *world) play(impressions int, lift float64) {
 	for k := range impressions {
-		at := start + event.Millis(k)*1000
-		user, id := w.random.IntN(300), fmt.Sprintf("i-%d", k)
+		at := w.began + event.Millis(k)*1000
+		user, id := w.random.IntN(300), fmt.Sprintf("i-%d-%d", w.e.Run, k)
 		u := known{partition: int32(w.random.IntN(3)), deadline: at + horizon}
-		a := event.Assignment{Experiment: "feed", Run: 2}
+		a := event.Assignment{Experiment: "feed", Run: w.e.Run}
 		name := []byte(id)
 		if w.e.ByUser {
 			u.group, u.period = experiment.GroupOf(fmt.Append(nil, "u-", user)), experiment.PeriodOf(at, w.e.Period)

@@ -22,12 +22,15 @@ type Options struct {
 	AsOf event.Millis
 	// Once counts each group of users once, over all time, where users keep their arm. Bounds then hold for one look.
 	Once bool
+	// Shared is for shared learning: other runs of the log are compared, too.
+	Shared bool
 }
 
-// Units are the experiment's impressions, one for each accepted row.
+// Units are the experiment's impressions.
 type Units struct {
 	*Options
-	all []unit
+	all    []unit
+	others map[int32]*otherRun
 	// Rankings that are no rows:
 	runs     map[int32]int64 // of other runs
 	fallback []int64         // by arm: ranked by another one
@@ -38,6 +41,7 @@ type Units struct {
 type unit struct {
 	deadline  event.Millis
 	period    int64 // by user
+	row       int32 // of the log
 	partition int32
 	group     int16 // likewise
 	arm       int16
@@ -50,32 +54,28 @@ type verdict struct {
 
 func NewUnits(o *Options) *Units {
 	n := len(o.Experiment.Arms)
-	return &Units{Options: o, runs: map[int32]int64{}, fallback: make([]int64, n), verdicts: make([]*verdict, n)}
+	return &Units{Options: o, runs: map[int32]int64{}, others: map[int32]*otherRun{}, fallback: make([]int64, n), verdicts: make([]*verdict, n)}
 }
 
 // Accept is for joinedlog.Query: it accepts a ranking of the experiment's run by its assigned arm.
-func (u *Units) Accept(_ int32, r *event.Ranking) bool {
+func (u *Units) Accept(row int32, r *event.Ranking) bool {
 	d := &r.Decision
 	a, e := &d.Assignment, u.Experiment
 	if a.Experiment != e.Name {
 		return false
 	}
-	if a.Run != e.Run {
+	switch {
+	case a.Run == e.Run:
+	case u.Shared:
+		return u.other(row, r)
+	default:
 		u.runs[a.Run]++
 		return false
 	}
 	u.sentence(&d.Verdict, r.Time)
 	arm := e.Index(a.Arm)
-	x := unit{deadline: d.PayoffDeadline, partition: d.Partition, arm: int16(arm)}
-	known := arm >= 0 && math.Abs(a.Probability-e.Arms[max(arm, 0)].Share) < 1e-12
-	if e.ByUser {
-		group, period, periodic, ok := experiment.ParseUnit(string(a.Unit))
-		known = known && ok && periodic == !e.Never()
-		x.group, x.period = int16(group), period
-	} else {
-		known = known && len(a.Unit) == 0
-	}
-	if !known {
+	x, known := u.unit(row, arm, r)
+	if !known || arm < 0 || !same(a.Probability, e.Arms[arm].Share) {
 		u.shares++
 		return false
 	}
@@ -85,6 +85,18 @@ func (u *Units) Accept(_ int32, r *event.Ranking) bool {
 	}
 	u.all = append(u.all, x)
 	return true
+}
+
+// unit returns a ranking's unit; false if the experiment has other units.
+func (u *Units) unit(row int32, arm int, r *event.Ranking) (x unit, ok bool) {
+	d := &r.Decision
+	x = unit{row: row, deadline: d.PayoffDeadline, partition: d.Partition, arm: int16(arm)}
+	if !u.Experiment.ByUser {
+		return x, len(d.Assignment.Unit) == 0
+	}
+	group, period, periodic, ok := experiment.ParseUnit(string(d.Assignment.Unit))
+	x.group, x.period = int16(group), period
+	return x, ok && periodic == !u.Experiment.Never()
 }
 
 // sentence notes a guard's verdict, which each partition records once.
@@ -137,8 +149,8 @@ func (u *Units) byCohort(outcomes []joinedlog.Outcome, end event.Millis) (looks 
 	cohorts := map[int32]*experiment.Cohorts{}
 	totals := map[int32]experiment.Totals{}
 	width := experiment.Width(u.Horizon)
-	for row := range outcomes {
-		x := &u.all[row]
+	for k := range u.all {
+		x := &u.all[k]
 		c := cohorts[x.partition]
 		if c == nil {
 			c = experiment.NewCohorts(len(e.Arms), width)
@@ -149,7 +161,7 @@ func (u *Units) byCohort(outcomes []joinedlog.Outcome, end event.Millis) (looks 
 			young++
 			continue
 		}
-		if worth, ok := u.worth(&outcomes[row]); ok {
+		if worth, ok := u.worth(&outcomes[x.row]); ok {
 			c.Add(n, int(x.arm), experiment.Unit.Add(experiment.Of(worth)))
 		}
 	}
@@ -181,13 +193,13 @@ func (u *Units) byPeriod(outcomes []joinedlog.Outcome, end event.Millis) (looks 
 	// The last impression of a period begins just before the next.
 	last := experiment.PeriodOf(end-u.Horizon, e.Period) - 1
 	periods := map[int64]experiment.Groups{}
-	for row := range outcomes {
-		x := &u.all[row]
+	for k := range u.all {
+		x := &u.all[k]
 		if x.period > last {
 			young++
 			continue
 		}
-		u.add(periods, x.period, x, &outcomes[row])
+		u.add(periods, x.period, x, &outcomes[x.row])
 	}
 	totals := make(experiment.Totals, len(e.Arms))
 	for _, p := range slices.Sorted(maps.Keys(periods)) {
@@ -215,12 +227,13 @@ const onceBlock = 32
 func (u *Units) once(outcomes []joinedlog.Outcome, end event.Millis) (looks []look, young int64) {
 	e := u.Experiment
 	periods := map[int64]experiment.Groups{}
-	for row := range outcomes {
-		if u.all[row].deadline >= end {
+	for k := range u.all {
+		x := &u.all[k]
+		if x.deadline >= end {
 			young++
 			continue
 		}
-		u.add(periods, 0, &u.all[row], &outcomes[row])
+		u.add(periods, 0, x, &outcomes[x.row])
 	}
 	groups := periods[0]
 	if groups == nil {

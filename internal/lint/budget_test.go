@@ -34,7 +34,7 @@ var rooms = map[string]int{
 	"stream":             5820,
 	"stream/broker":      3780,
 	"stream/event":       3080,
-	"stream/experiment":  740,
+	"stream/experiment":  780,
 	"stream/partition":   10120,
 	"stream/replay":      1720,
 	"stream/task":        4360,

@@ -119,19 +119,17 @@ func (e *Experiment) Lift(arm int, t Totals) Lift {
 
 // Bounds is Lift also for users who keep their arm for good: then the bounds hold for one look, at units counted once each.
 func (e *Experiment) Bounds(arm int, t Totals) Lift {
-	r, a, c := &e.rivals[arm], t[arm], t[e.control]
-	l := Lift{Units: a.N + c.N, Lower: -1, Upper: 1}
+	units, s, v := e.sums(arm, t)
+	l := Lift{Units: units, Lower: -1, Upper: 1}
 	if l.Units == 0 {
 		return l
 	}
 	n := float64(l.Units)
-	s := (float64(a.D)/r.arm - float64(c.D)/r.control) / perTotal
-	v := (float64(a.E)/(r.arm*r.arm) + float64(c.E)/(r.control*r.control)) / perTotal
 	l.Estimate = s / n
 	if !e.InShares(arm, t) {
-		return l.refuse(fmt.Sprintf("%d and %d units do not fit the shares: impressions of one arm are lost or repeated", a.N, c.N))
+		return l.refuse(fmt.Sprintf("%d and %d units do not fit the shares: impressions of one arm are lost or repeated", t[arm].N, t[e.control].N))
 	}
-	b := r.bound.Bound(v)
+	b := e.rivals[arm].bound.Bound(v)
 	l.Lower, l.Upper = max((s-b)/n, -1), min((s+b)/n, 1)
 	switch {
 	case l.Lower > 0:
@@ -140,6 +138,14 @@ func (e *Experiment) Bounds(arm int, t Totals) Lift {
 		l.Verdict = Worse
 	}
 	return l
+}
+
+// sums returns the units of an arm and the control, with S and V.
+func (e *Experiment) sums(arm int, t Totals) (units int64, s, v float64) {
+	r, a, c := &e.rivals[arm], t[arm], t[e.control]
+	s = (float64(a.D)/r.arm - float64(c.D)/r.control) / perTotal
+	v = (float64(a.E)/(r.arm*r.arm) + float64(c.E)/(r.control*r.control)) / perTotal
+	return a.N + c.N, s, v
 }
 
 func (l Lift) refuse(why string) Lift {

@@ -60,7 +60,7 @@ func run(ctx context.Context, only string) error {
 			return err
 		}
 	}
-	return errors.Join(runLifts(ctx, only), runCoverage(ctx, only))
+	return errors.Join(runLifts(ctx, only), runShares(ctx, only), runCoverage(ctx, only))
 }
 
 // replace puts a study's table between its markers. It fails unless exactly one page has both.

@@ -62,7 +62,8 @@ func TestStudiesAreThoseOfThePages(t *testing.T) {
 	}
 	require.Contains(t, text, begin(liftStudy))
 	require.Contains(t, text, begin(coverageStudy))
-	require.Equal(t, 2*len(studies())+4, strings.Count(text, "<!-- laboratory: "))
+	require.Contains(t, text, begin(shareStudy))
+	require.Equal(t, 2*len(studies())+6, strings.Count(text, "<!-- laboratory: "))
 }
 
 // The study of experiments can be played, and in the page bounds are wrong as seldom as they may be, and standard errors are not.
@@ -85,6 +86,24 @@ func TestLifts(t *testing.T) {
 	require.Len(t, size, 3)
 	for _, impressions := range size[1:] {
 		require.Contains(t, string(explained), impressions)
+	}
+}
+
+// The study of shared learning can be played. In the page the lift of moss changes its sign with the share. It is refused in 95 of 100
+// runs or more, and in 5 at most where both arms have one policy.
+func TestShares(t *testing.T) {
+	var table bytes.Buffer
+	require.NoError(t, shares(context.Background(), &table, shareSize{runs: 2, impressions: 1000}))
+	_, shown, _ := strings.Cut(pages(t), begin(shareStudy))
+	shown, _, _ = strings.Cut(shown, end(shareStudy))
+	require.Equal(t, strings.Count(table.String(), "\n"), strings.Count(shown, "\n"))
+	rows := regexp.MustCompile(`(?m)^\| .moss. \| \S+ \| (\S+) \| .* \| (\S+) \| .* \| (\d+) \|$`).FindAllStringSubmatch(shown, -1)
+	require.Len(t, rows, 2)
+	require.Equal(t, "-+", rows[0][1][:1]+rows[0][2][:1])
+	for k, of := range rows {
+		refused, err := strconv.Atoi(of[3])
+		require.NoError(t, err)
+		require.True(t, k == 0 && refused >= 95 || k == 1 && refused <= 5, of[0])
 	}
 }
 
