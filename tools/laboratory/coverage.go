@@ -23,7 +23,7 @@ const coverageStudy = "coverage"
 // coverageSize is the size of the study of errors of evaluate's intervals.
 type coverageSize struct{ logs, impressions, looks int } // logs of each world
 
-var fullCoverage = coverageSize{logs: 250, impressions: 6000, looks: 60}
+var fullCoverage = coverageSize{logs: 200, impressions: 6000, looks: 60}
 
 // worlds are the logs' users and policies.
 var worlds = []struct {
