@@ -2,10 +2,10 @@
 // Package task makes the decisions; stream executes its requests. Package app makes a Worker and calls Run.
 //
 //	worker.go      Worker: joins, one loop per partition, drains. loop.go: a partition's requests
-//	executor.go    Executor: requests to Kafka and store. traces.go, tracedshell.go: their spans
+//	executor.go    Executor: requests to Kafka and store. traces.go: their spans
 //	membership.go  group membership. generation.go, heartbeat.go: one generation; balancer.go
 //	follow.go      statistics of other partitions (knowledge.go). announce.go: other workers' learners
 //	fit.go         when a worker may be a member. upgrade.go: stored states of lower versions
-//	stalls.go      log of waits (waits.go); placing.go: partitioners; drops.go: lost learning
+//	waits.go       log of waits; placing.go: partitioners; drops.go: lost learning
 //	metrics.go     counters. snapshot.go: gauges. server.go: /livez, /readyz, /metrics, /version
 package stream

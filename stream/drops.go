@@ -129,3 +129,18 @@ func (k *refused) say(log *slog.Logger, names [event.Topics]string, now time.Dur
 		"records", k.records, "partition", k.partition, "offset", k.last.Offset, "detail", k.last.Detail)
 	k.said, k.records = now, 0
 }
+
+// rangeWarnings warns about a partition's learners whose payoff range is much wider than their payoffs.
+type rangeWarnings struct{ hourly }
+
+func (w rangeWarnings) say(log *slog.Logger, s *task.Status) {
+	for i := range s.Learners {
+		l := &s.Learners[i]
+		if l.Gone || !l.Conduct.RangeTooWide() || !w.due(l.Name, s.Watermark) {
+			continue
+		}
+		log.Warn("payoffs span a tenth of payoff_range or less, which slows learning down: set payoff_range to their span, then run "+
+			"state reset, since the statistics use the present range",
+			"learner", l.Name, "payoffs", l.Conduct.Payoffs, "least", l.Conduct.Least, "most", l.Conduct.Most)
+	}
+}

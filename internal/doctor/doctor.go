@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/segmentio/kafka-go"
+
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/app"
 	"github.com/ranker-worker/ranker-worker/internal/plural"
@@ -165,4 +167,22 @@ func (d *doctor) configuration(file string, env config.Env) bool {
 		d.add(OK, area, "%s: group %s, %s", file, cfg.Kafka.Group, plural.N(len(cfg.Learners), "learner"))
 	}
 	return true
+}
+
+// retried repeats a request while a coordinator starts: Kafka creates the coordinators' topics at the first request.
+func retried[T any](ctx context.Context, ask func() (T, error)) (T, error) {
+	const pause, tries = 200 * time.Millisecond, 25
+	for try := 0; ; try++ {
+		got, err := ask()
+		young := errors.Is(err, kafka.GroupCoordinatorNotAvailable) || errors.Is(err, kafka.GroupLoadInProgress) ||
+			errors.Is(err, kafka.NotCoordinatorForGroup)
+		if !young || try == tries {
+			return got, err
+		}
+		select {
+		case <-ctx.Done():
+			return got, err
+		case <-time.After(pause):
+		}
+	}
 }

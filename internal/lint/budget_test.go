@@ -16,7 +16,7 @@ import (
 // rooms are the parts of the shipped code and of tools, by the beginning of their directories, with their lines of Go, tests aside. A file
 // counts in the room with the longest match. A room may grow by spare percent; a change that needs more raises its number here.
 var rooms = map[string]int{
-	"cmd":                4560,
+	"cmd":                4540,
 	"config":             5100,
 	"delay":              10820,
 	"docs":               20,
@@ -30,14 +30,14 @@ var rooms = map[string]int{
 	"internal/registry":  620,
 	"internal/serve":     1960,
 	"policy":             8860,
-	"state":              2960,
-	"stream":             5820,
-	"stream/broker":      3780,
+	"state":              2900,
+	"stream":             5780,
+	"stream/broker":      3700,
 	"stream/event":       3080,
 	"stream/experiment":  780,
 	"stream/partition":   10120,
 	"stream/replay":      1720,
-	"stream/task":        4360,
+	"stream/task":        4340,
 	"tools":              6060,
 	"tools/checker":      7840,
 	"tools/faults":       5860,

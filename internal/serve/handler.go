@@ -6,11 +6,18 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"strconv"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+	"go.opentelemetry.io/otel/metric/noop"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/semaphore"
 
 	"github.com/ranker-worker/ranker-worker/docs"
+	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
 const (
@@ -145,4 +152,73 @@ func readBody(r io.Reader, room *semaphore.Weighted, most int64) (body []byte, r
 
 func overLimit(most int64) string {
 	return fmt.Sprintf("a body has at most %d bytes (serve.max_body_bytes)", most)
+}
+
+type Metrics struct {
+	requests    *prometheus.CounterVec
+	seconds     *prometheus.HistogramVec
+	substitutes *prometheus.CounterVec
+}
+
+// NewMetrics registers the metrics, those with known labels at 0.
+func NewMetrics(r prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ranker_serve_requests_total",
+			Help: "Requests to `serve` that were answered, by path and status."}, []string{"path", "status"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "ranker_serve_request_seconds",
+			Help:    "How long requests to `serve` took, by path.",
+			Buckets: []float64{.001, .002, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10}}, []string{"path"}),
+		substitutes: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ranker_serve_substitutes_total",
+			Help: "Impressions that `serve` answered with the order of utilities, by cause."}, []string{"cause"}),
+	}
+	r.MustRegister(m.requests, m.seconds, m.substitutes)
+	for _, path := range paths {
+		m.seconds.WithLabelValues(path)
+		m.requests.WithLabelValues(path, "503")
+	}
+	for _, c := range causes {
+		m.substitutes.WithLabelValues(string(c))
+	}
+	return m
+}
+
+func (m *Metrics) answered(path string, status int, took time.Duration) {
+	m.requests.WithLabelValues(path, strconv.Itoa(status)).Inc()
+	m.seconds.WithLabelValues(path).Observe(took.Seconds())
+}
+
+// propagator reads and writes W3C's headers, traceparent and tracestate.
+var propagator propagation.TraceContext
+
+// traced makes a span for each request, as a child of the one in its headers.
+func (d *Door) traced(path string, h http.Handler) http.Handler {
+	if d.opt.Tracers == nil {
+		return h
+	}
+	return otelhttp.NewHandler(h, path, otelhttp.WithTracerProvider(d.opt.Tracers), otelhttp.WithPropagators(propagator),
+		otelhttp.WithMeterProvider(noop.NewMeterProvider()))
+}
+
+// traceOf returns a record's trace headers: the request's own span or, if there is none, the one in its headers.
+func traceOf(r *http.Request) []task.Header {
+	ctx := r.Context()
+	if !trace.SpanContextFromContext(ctx).IsValid() {
+		ctx = propagator.Extract(ctx, propagation.HeaderCarrier(r.Header))
+	}
+	var set headerWriter
+	propagator.Inject(ctx, &set)
+	return set
+}
+
+// headerWriter lets a propagator write a record's headers.
+type headerWriter []task.Header
+
+var _ propagation.TextMapCarrier = (*headerWriter)(nil)
+
+func (h *headerWriter) Get(string) string { return "" }
+
+func (h *headerWriter) Keys() []string { return nil }
+
+func (h *headerWriter) Set(key, value string) {
+	*h = append(*h, task.Header{Key: key, Value: []byte(value)})
 }

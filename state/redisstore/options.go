@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -106,4 +107,66 @@ func (o *Options) universal() *redis.UniversalOptions {
 		// Checkpoints and look-ups are tens to hundreds of kilobytes.
 		ReadBufferSize: 128 << 10, WriteBufferSize: 128 << 10,
 	}
+}
+
+// dialer connects by TLS; nil for plain TCP.
+func (o *Options) dialer() func(ctx context.Context, network, addr string) (net.Conn, error) {
+	if o.TLS == nil {
+		return nil
+	}
+	d := &tls.Dialer{NetDialer: &net.Dialer{Timeout: o.DialTimeout, KeepAlive: 5 * time.Minute}, Config: o.TLS}
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := d.DialContext(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return alertConn{c.(*tls.Conn)}, nil // tls.Dialer returns a *tls.Conn
+	}
+}
+
+// alertConn adds the server's TLS alert to write errors. With TLS 1.3 the server checks our certificate while we already write. Such a
+// write fails with a reset connection, before the alert with the cause is read.
+type alertConn struct{ *tls.Conn }
+
+// alertTimeout bounds the wait for an alert, which usually arrives before writing fails.
+const alertTimeout = 100 * time.Millisecond
+
+func (c alertConn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	if err == nil || c.SetReadDeadline(time.Now().Add(alertTimeout)) != nil {
+		return n, err
+	}
+	var alert *net.OpError
+	if _, why := c.Read(make([]byte, 1)); errors.As(why, &alert) && alert.Op == "remote error" {
+		return n, why
+	}
+	return n, err
+}
+
+// explainer calls Options.Explain for connection errors until the server has answered once. Later errors are not about addresses, TLS and
+// passwords, and Explain would delay them.
+type explainer struct {
+	explain func(context.Context, error) error
+	reached atomic.Bool
+}
+
+var _ redis.Hook = (*explainer)(nil)
+
+func (e *explainer) done(ctx context.Context, err error) error {
+	if err == nil || e.reached.Load() {
+		e.reached.Store(true)
+		return err
+	}
+	return e.explain(ctx, err)
+}
+
+// DialHook does not explain: dialling is retried, and its last error reaches the command.
+func (*explainer) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (e *explainer) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error { return e.done(ctx, next(ctx, cmd)) }
+}
+
+func (e *explainer) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
 }

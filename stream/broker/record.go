@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"unsafe"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -256,4 +257,27 @@ func (r *recordReader) length() (int64, error) {
 func (r *recordReader) pass(n int64) error {
 	r.body -= n
 	return r.skip(n, nil)
+}
+
+// Bounds of a record's trace, and of the header bytes read for it. W3C lets a tracestate above 512 bytes be dropped; a traceparent has 55.
+const (
+	maxTraceHeaders = 16 << 10
+	maxTraceParent  = 256
+	maxTraceState   = 512
+)
+
+const traceCost = int64(unsafe.Sizeof(task.Trace{}))
+
+// traceIn returns the trace in headers. Malformed ones give no trace and no error: traces decide nothing, and without tracing the headers
+// are not read.
+func traceIn(b []byte) (t task.Trace) {
+	_ = eachHeader(b, func(name, value []byte) {
+		switch {
+		case string(name) == task.TraceParentHeader && len(value) <= maxTraceParent:
+			t.Parent = value
+		case string(name) == task.TraceStateHeader && len(value) <= maxTraceState:
+			t.State = value
+		}
+	})
+	return t
 }

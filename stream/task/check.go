@@ -4,6 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
 // checkAgain is the pause before facts are asked for again after a mismatch: metadata may be stale, and a new topic appears piece by piece.
@@ -92,4 +98,37 @@ func (t *Task) checkWitness(cut cutPositions, k int, again bool, done func()) {
 		t.failures.note(checking, err, t.now.Mono)
 		t.after(checkAgain, func() { t.checkFacts(cut, true, done) })
 	})
+}
+
+// witness is a topic's record that must not have changed.
+type witness struct {
+	topic event.Topic
+	state.Witness
+}
+
+// witnessOf identifies a record. The timestamp of our own ranking is set by the broker, and unknown when it is produced: 0.
+func witnessOf(offset, timestamp int64, key, value []byte) state.Witness {
+	var d xxhash.Digest
+	d.Reset()
+	d.Write(key)
+	d.Write([]byte{0})
+	d.Write(value)
+	return state.Witness{Offset: offset, Timestamp: timestamp, Hash: d.Sum64()}
+}
+
+func witnessOfRecord(r *partition.Record) state.Witness {
+	w := witnessOf(r.Offset, r.Timestamp, r.Key, r.Value)
+	if r.Cut != nil {
+		w.Hash = r.Cut.Hash
+	}
+	return w
+}
+
+// Matches reports whether a record is the one of a witness.
+func Matches(w state.Witness, r *partition.Record) bool {
+	got := witnessOfRecord(r)
+	if w.Timestamp == 0 {
+		got.Timestamp = 0
+	}
+	return got == w
 }

@@ -3,6 +3,7 @@ package task
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ranker-worker/ranker-worker/state"
@@ -40,4 +41,60 @@ func (o *ownership) verify(f state.Fence, low int64, saving bool) error {
 		return fmt.Errorf("%w: the store shows %v, ours is %v", state.ErrFenced, f, o.fence)
 	}
 	return nil
+}
+
+func (t *Task) probe() {
+	r := t.run
+	const doing = "making sure of the stored state"
+	if !r.owner.probeDue(t.now.Mono) {
+		return
+	}
+	r.owner.probing = true
+	low := r.owner.fence.Seq
+	send(t, callTimeout, Probe{}, func(f state.Fence, err error) {
+		r.owner.probed(t.now.Mono, err)
+		if err != nil {
+			t.failed(doing, err, func() {})
+			return
+		}
+		t.failures.clear(doing)
+		t.verify(f, low)
+	})
+}
+
+// verify restarts the task, and returns false, if a fence that the store showed is not ours. low is the sequence when the store was asked.
+func (t *Task) verify(f state.Fence, low int64) bool {
+	if err := t.run.owner.verify(f, low, t.run.checkpoints.inFlight > 0); err != nil {
+		t.restart(err)
+		return false
+	}
+	return true
+}
+
+// confirmOwnership calls done if we are still a member of the group, and the store has our state.
+func (t *Task) confirmOwnership(done func()) {
+	ask(t, "asking the coordinator whether our generation lives", callTimeout, Heartbeat{}, func(nothing) {
+		low := t.run.owner.fence.Seq
+		ask(t, "making sure of the stored state", callTimeout, Probe{}, func(f state.Fence) {
+			if t.verify(f, low) {
+				done()
+			}
+		})
+	})
+}
+
+// Owners are the producer ids from one partition's fences, in order. Only their rankings count, which excludes
+// records written by mistake, by a tool or a mirror. It does not protect against malice: any id can be forged.
+type Owners []int64
+
+// Wrote reports whether an owner has written a record: non-transactional, with an owner's producer id.
+func (o Owners) Wrote(by *Origin) bool {
+	return !by.Transactional && slices.Contains(o, by.Producer.ID)
+}
+
+// Mark adds the id of an abort marker in the rankings topic. Only fences leave such markers.
+func (o *Owners) Mark(m *Marker) {
+	if m.Abort && !slices.Contains(*o, m.Producer.ID) {
+		*o = append(*o, m.Producer.ID)
+	}
 }
