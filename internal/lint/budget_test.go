@@ -30,7 +30,7 @@ var rooms = map[string]int{
 	"internal/registry":  620,
 	"internal/serve":     1960,
 	"policy":             8860,
-	"state":              2900,
+	"state":              2840,
 	"stream":             5780,
 	"stream/broker":      3700,
 	"stream/event":       3080,

@@ -10,12 +10,9 @@ import (
 )
 
 // View implements state.AdminStore, by one transaction that blocks the server while it reads the hashes, like Sums.
-func (s *Store) View(ctx context.Context, p int32, hashes []string) (state.Meta, []state.Field, error) {
-	m, fields, err := s.view(ctx, p, hashes, func(redis.Pipeliner) {})
-	if err != nil {
-		return m, nil, wrap(p, "view", err)
-	}
-	return m, fields, nil
+func (s *Store) View(ctx context.Context, p int32, hashes []string) (m state.Meta, fields []state.Field, err error) {
+	defer wrap(&err, p, "view")
+	return s.view(ctx, p, hashes, func(redis.Pipeliner) {})
 }
 
 // view reads the cut, hashes and the results of also, in one transaction.
@@ -62,12 +59,12 @@ func (s *Store) view(ctx context.Context, p int32, hashes []string, also func(re
 const wholeTries = 20
 
 // Whole implements state.AdminStore, by one transaction over the pages listed just before.
-func (s *Store) Whole(ctx context.Context, p int32, hashes []string) (state.Meta, []state.Field, []state.PageOfEntries, error) {
-	const doing = "read all"
+func (s *Store) Whole(ctx context.Context, p int32, hashes []string) (m state.Meta, _ []state.Field, _ []state.PageOfEntries, err error) {
+	defer wrap(&err, p, "read all")
 	for range wholeTries {
 		listed, err := s.client.ZRange(ctx, s.prefix(p)+pagesKey, 0, -1).Result()
 		if err != nil {
-			return state.Meta{}, nil, nil, wrap(p, doing, err)
+			return m, nil, nil, err
 		}
 		var list *redis.ZSliceCmd
 		cmds := make(map[string]*redis.MapStringStringCmd, len(listed))
@@ -78,17 +75,17 @@ func (s *Store) Whole(ctx context.Context, p int32, hashes []string) (state.Meta
 			}
 		})
 		if err != nil {
-			return m, nil, nil, wrap(p, doing, err)
+			return m, nil, nil, err
 		}
 		pages, complete, err := pagesOf(list.Val(), cmds)
 		if err != nil {
-			return m, nil, nil, wrap(p, doing, err)
+			return m, nil, nil, err
 		}
 		if complete {
 			return m, fields, pages, nil
 		}
 	}
-	return state.Meta{}, nil, nil, wrap(p, doing, errors.New("pages begin faster than they can be read"))
+	return m, nil, nil, errors.New("pages begin faster than they can be read")
 }
 
 // pagesOf returns the pages of a list; complete is false if one was not read.
@@ -119,19 +116,19 @@ func pagesOf(list []redis.Z, read map[string]*redis.MapStringStringCmd) (pages [
 const keysAtOnce = 1000
 
 // Drop implements state.AdminStore. It scans all keys of the server, since hashes of removed learners are not listed.
-func (s *Store) Drop(ctx context.Context, p int32, token string) error {
-	const doing = "drop"
+func (s *Store) Drop(ctx context.Context, p int32, token string) (err error) {
+	defer wrap(&err, p, "drop")
 	meta := s.prefix(p) + metaKey
 	stored, err := s.client.HGet(ctx, meta, fieldToken).Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
-		return wrap(p, doing, err)
+		return err
 	}
 	if token != "" && err == nil && stored != token {
-		return wrap(p, doing, state.ErrFenced)
+		return state.ErrFenced
 	}
 	node, err := s.node(ctx, meta)
 	if err != nil {
-		return wrap(p, doing, err)
+		return err
 	}
 	scan := node.Scan(ctx, 0, escapeGlob(s.prefix(p))+"*", keysAtOnce).Iterator()
 	var keys []string
@@ -141,18 +138,15 @@ func (s *Store) Drop(ctx context.Context, p int32, token string) error {
 		}
 		if len(keys) == keysAtOnce {
 			if err := node.Unlink(ctx, keys...).Err(); err != nil {
-				return wrap(p, doing, err)
+				return err
 			}
 			keys = keys[:0]
 		}
 	}
 	if err := scan.Err(); err != nil {
-		return wrap(p, doing, err)
+		return err
 	}
-	if err := node.Unlink(ctx, append(keys, meta)...).Err(); err != nil {
-		return wrap(p, doing, err)
-	}
-	return nil
+	return node.Unlink(ctx, append(keys, meta)...).Err()
 }
 
 // escapeGlob escapes a text for a pattern.

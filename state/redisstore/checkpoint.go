@@ -14,18 +14,11 @@ import (
 // Checkpoint implements state.Store by one script; checkpoint.lua documents its order of effects. After an error other than ErrFenced,
 // ErrTorn or ErrNoState the outcome is unknown; sending the same checkpoint again settles it. The caller bounds its size: by
 // BenchmarkBusiest one of 8 MiB blocks the server for 60 ms if its records are small, and for 20 ms if they are large.
-func (s *Store) Checkpoint(ctx context.Context, p int32, c *state.Checkpoint) error {
-	const doing = "store a checkpoint"
+func (s *Store) Checkpoint(ctx context.Context, p int32, c *state.Checkpoint) (err error) {
+	defer wrap(&err, p, "store a checkpoint")
 	if c.ID == "" || c.Fence.Token == "" || c.Fence.Seq < 0 {
-		return wrap(p, doing, errors.New("it lacks an id or a fence"))
+		return errors.New("it lacks an id or a fence")
 	}
-	if err := s.storeCheckpoint(ctx, p, c); err != nil {
-		return wrap(p, doing, err)
-	}
-	return nil
-}
-
-func (s *Store) storeCheckpoint(ctx context.Context, p int32, c *state.Checkpoint) error {
 	k := s.pack.Get().(*packer)
 	defer s.release(k)
 	prefix := s.prefix(p)
@@ -36,7 +29,7 @@ func (s *Store) storeCheckpoint(ctx context.Context, p int32, c *state.Checkpoin
 	if s.opts.WaitReplicas > 0 {
 		return s.runAndWait(ctx, s.checkpoint, prefix+metaKey, args)
 	}
-	_, err := s.run(ctx, s.checkpoint, args)
+	_, err = s.run(ctx, s.checkpoint, args)
 	return err
 }
 
@@ -90,33 +83,26 @@ func (k *packer) checkpoint(prefix string, c *state.Checkpoint, rewrite bool, de
 }
 
 // Acquire implements state.Store. If the client library sends the script twice, the second run finds its own token.
-func (s *Store) Acquire(ctx context.Context, p int32, generation int64, force bool, fresh *state.Meta) (state.Meta, error) {
-	const doing = "take over"
+func (s *Store) Acquire(ctx context.Context, p int32, generation int64, force bool, fresh *state.Meta) (m state.Meta, err error) {
+	defer wrap(&err, p, "take over")
 	prefix := s.prefix(p)
-	flag := func(b bool) string {
-		if b {
-			return "1"
-		}
-		return "0"
-	}
 	args := []any{nil, nil, 3, prefix + metaKey, prefix + pagesKey, prefix + deltasKey,
-		newToken(), strconv.FormatInt(generation, 10), flag(force), flag(fresh != nil)}
+		newToken(), strconv.FormatInt(generation, 10), force, fresh != nil} // a bool is sent as 1 or 0
 	if fresh != nil {
 		if err := eachCutField(fresh, func(field, value string) { args = append(args, field, value) }); err != nil {
-			return state.Meta{}, wrap(p, doing, err)
+			return m, err
 		}
 	}
 	reply, err := s.run(ctx, s.acquire, args)
 	if err != nil {
-		return state.Meta{}, wrap(p, doing, err)
+		return m, err
 	}
 	fields, err := metaFields(reply)
 	if err != nil {
-		return state.Meta{}, wrap(p, doing, err)
+		return m, err
 	}
-	m, err := parseMeta(fields)
-	if err != nil {
-		return state.Meta{}, wrap(p, "read what is stored", err)
+	if m, err = parseMeta(fields); err != nil {
+		return m, fmt.Errorf("read what is stored: %w", err)
 	}
 	return m, nil
 }

@@ -100,14 +100,9 @@ type Refusal struct {
 // Examine asks the server, in a cluster each master, about itself. It writes nothing (tryCommands). It compares the servers' clocks with
 // now.
 func (s *Store) Examine(ctx context.Context, now func() time.Time) ([]Server, error) {
-	c, ok := s.client.(*redis.ClusterClient)
-	if !ok {
-		one, err := s.examine(ctx, s.client.(*redis.Client), now)
-		return []Server{one}, err
-	}
 	var mu sync.Mutex
 	var all []Server
-	err := c.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+	err := s.eachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
 		one, err := s.examine(ctx, node, now)
 		mu.Lock()
 		defer mu.Unlock()

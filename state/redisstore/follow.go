@@ -23,8 +23,8 @@ const (
 // deltasAtOnce bounds the checkpoints of one call: with MaxDeltaBytes, 16 MiB.
 const deltasAtOnce = 64
 
-func (s *Store) Sums(ctx context.Context, p int32, hashes []string) (state.Fence, []state.Field, error) {
-	const doing = "read published sums"
+func (s *Store) Sums(ctx context.Context, p int32, hashes []string) (at state.Fence, all []state.Field, err error) {
+	defer wrap(&err, p, "read published sums")
 	prefix := s.prefix(p)
 	pipe := s.client.TxPipeline()
 	meta := pipe.HMGet(ctx, prefix+metaKey, fieldWriter, fieldSeq, fieldTorn)
@@ -33,13 +33,11 @@ func (s *Store) Sums(ctx context.Context, p int32, hashes []string) (state.Fence
 		cmds[i] = pipe.HGetAll(ctx, prefix+h)
 	}
 	if err := execute(ctx, pipe); err != nil {
-		return state.Fence{}, nil, wrap(p, doing, err)
+		return at, nil, err
 	}
-	at, err := readFence(meta.Val())
-	if err != nil {
-		return state.Fence{}, nil, wrap(p, doing, err)
+	if at, err = readFence(meta.Val()); err != nil {
+		return at, nil, err
 	}
-	var all []state.Field
 	for i, h := range hashes {
 		for f, v := range cmds[i].Val() {
 			all = append(all, state.Field{Hash: h, Field: []byte(f), Value: []byte(v)})
@@ -50,27 +48,27 @@ func (s *Store) Sums(ctx context.Context, p int32, hashes []string) (state.Fence
 
 // Deltas implements state.Follower. One transaction reads the stream and the state's position, to distinguish a lost stream from one
 // without deltas yet.
-func (s *Store) Deltas(ctx context.Context, p int32, after state.Fence) ([]state.Delta, error) {
-	const doing = "follow the deltas"
+func (s *Store) Deltas(ctx context.Context, p int32, after state.Fence) (_ []state.Delta, err error) {
+	defer wrap(&err, p, "follow the deltas")
 	prefix := s.prefix(p)
 	pipe := s.client.TxPipeline()
 	meta := pipe.HMGet(ctx, prefix+metaKey, fieldWriter, fieldSeq, fieldTorn)
 	entries := pipe.XRangeN(ctx, prefix+deltasKey, strconv.FormatInt(after.Seq+1, 10)+"-0", "+", deltasAtOnce)
 	if err := execute(ctx, pipe); err != nil {
-		return nil, wrap(p, doing, err)
+		return nil, err
 	}
 	at, err := readFence(meta.Val())
 	if err != nil {
-		return nil, wrap(p, doing, err)
+		return nil, err
 	}
 	if len(entries.Val()) == 0 && at != after || at.Seq < after.Seq {
-		return nil, wrap(p, doing, state.ErrGap)
+		return nil, state.ErrGap
 	}
 	deltas := make([]state.Delta, 0, len(entries.Val()))
 	for _, m := range entries.Val() {
 		d, err := readDelta(m, after)
 		if err != nil {
-			return nil, wrap(p, doing, err)
+			return nil, err
 		}
 		deltas = append(deltas, d)
 		after = d.Fence

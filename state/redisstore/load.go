@@ -43,11 +43,11 @@ type scan struct {
 
 // Load implements state.Store. Hashes are scanned in steps, several at a time. No step blocks the server for long, and at most a few
 // megabytes are in flight. Only the caller, which has just acquired the partition, may change the hashes meanwhile.
-func (s *Store) Load(ctx context.Context, p int32, hashes []string) ([]state.Field, error) {
-	const doing = "load"
+func (s *Store) Load(ctx context.Context, p int32, hashes []string) (all []state.Field, err error) {
 	if _, err := s.Probe(ctx, p); err != nil {
 		return nil, err
 	}
+	defer wrap(&err, p, "load")
 	prefix := s.prefix(p)
 	scans := []*scan{{hash: metaKey, key: prefix + metaKey, pace: firstStep}}
 	for _, h := range hashes {
@@ -59,7 +59,7 @@ func (s *Store) Load(ctx context.Context, p int32, hashes []string) ([]state.Fie
 	for open := scans; len(open) > 0; {
 		now := open[:min(len(open), scansAtOnce)]
 		if err := s.scanStep(ctx, now); err != nil {
-			return nil, wrap(p, doing, err)
+			return nil, err
 		}
 		var left []*scan
 		for _, sc := range now {
@@ -72,7 +72,7 @@ func (s *Store) Load(ctx context.Context, p int32, hashes []string) ([]state.Fie
 		}
 		open = append(left, open[len(now):]...)
 	}
-	all := make([]state.Field, 0, total)
+	all = make([]state.Field, 0, total)
 	for _, sc := range scans {
 		all = append(all, sc.fields...)
 	}

@@ -19,35 +19,25 @@ const (
 
 // LookUp implements state.Store by one script, or for many places or much room by several that read the same fence.
 func (s *Store) LookUp(ctx context.Context, p int32, places []state.Place, room int64) (fence state.Fence, values [][]byte, err error) {
-	first := true
-	values, err = s.lookUpParts(ctx, p, places, room, func(f state.Fence) bool {
-		if first {
-			fence, first = f, false
-		}
-		return f == fence
-	})
-	if err != nil {
-		return state.Fence{}, nil, wrap(p, "look records up", err)
-	}
-	return fence, values, nil
-}
-
-// lookUpParts reads the values at places by several scripts, up to room bytes. It stops before a part whose fence differs.
-func (s *Store) lookUpParts(ctx context.Context, p int32, places []state.Place, room int64,
-	fits func(state.Fence) bool) ([][]byte, error) {
-	values := make([][]byte, 0, len(places))
+	defer wrap(&err, p, "look records up")
+	values = make([][]byte, 0, len(places))
 	for {
 		rest := places[len(values):]
 		f, part, err := s.lookUpPart(ctx, p, rest[:min(len(rest), lookUpAtOnce)], min(room, scriptBytes))
-		if err != nil || !fits(f) {
-			return values, err
+		if err != nil {
+			return state.Fence{}, nil, err
+		}
+		if len(values) == 0 {
+			fence = f
+		} else if f != fence {
+			return fence, values, nil
 		}
 		for _, v := range part {
 			room -= int64(len(v))
 		}
 		values = append(values, part...)
 		if len(values) == len(places) || room <= 0 {
-			return values, nil
+			return fence, values, nil
 		}
 	}
 }
@@ -98,15 +88,8 @@ func valuesOf(reply []any) ([][]byte, error) {
 }
 
 // Due implements state.Store, by one script. It blocks the server for some 2 µs an entry, by BenchmarkBusiest.
-func (s *Store) Due(ctx context.Context, p int32, upTo int64, limit int, room int64) (state.Fence, []state.Entry, bool, error) {
-	fence, due, more, err := s.dueEntries(ctx, p, upTo, limit, room)
-	if err != nil {
-		return state.Fence{}, nil, false, wrap(p, "read what is due", err)
-	}
-	return fence, due, more, nil
-}
-
-func (s *Store) dueEntries(ctx context.Context, p int32, upTo int64, limit int, room int64) (fence state.Fence, due []state.Entry, more bool, err error) {
+func (s *Store) Due(ctx context.Context, p int32, upTo int64, limit int, room int64) (fence state.Fence, due []state.Entry, more bool, err error) {
+	defer wrap(&err, p, "read what is due")
 	prefix := s.prefix(p)
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
 	args := []any{nil, nil, 2, prefix + metaKey, prefix + pagesKey, prefix + pageKey, number(min(upTo, maxBucket)),
@@ -154,17 +137,10 @@ const pagesAtOnce = 1000
 
 // KnownIDs implements state.Store. The cursor is Redis's own, over the list of pages; each page is read atomically. Redis may return pages
 // twice if their number has changed a lot recently.
-func (s *Store) KnownIDs(ctx context.Context, p int32, cursor uint64) ([]state.PageOfIDs, uint64, error) {
-	pages, next, err := s.knownIDs(ctx, p, cursor)
-	if err != nil {
-		return nil, 0, wrap(p, "read known ids", err)
-	}
-	return pages, next, nil
-}
-
-func (s *Store) knownIDs(ctx context.Context, p int32, cursor uint64) ([]state.PageOfIDs, uint64, error) {
+func (s *Store) KnownIDs(ctx context.Context, p int32, cursor uint64) (_ []state.PageOfIDs, next uint64, err error) {
+	defer wrap(&err, p, "read known ids")
 	var list *redis.ScanCmd
-	_, err := s.withFence(ctx, p, func(pipe redis.Pipeliner) {
+	err = s.withFence(ctx, p, func(pipe redis.Pipeliner) {
 		list = pipe.ZScan(ctx, s.prefix(p)+pagesKey, cursor, "", pagesAtOnce)
 	})
 	if err != nil {
@@ -183,7 +159,7 @@ func (s *Store) knownIDs(ctx context.Context, p int32, cursor uint64) ([]state.P
 		}
 		pages[i].Bucket = int64(bucket)
 	}
-	_, err = s.withFence(ctx, p, func(pipe redis.Pipeliner) {
+	err = s.withFence(ctx, p, func(pipe redis.Pipeliner) {
 		for i := range pages {
 			cmds[i] = pipe.HKeys(ctx, s.prefix(p)+pageKey+flat[2*i])
 		}
@@ -228,12 +204,13 @@ func parseID(reply any) (id state.ID, err error) {
 }
 
 // withFence sends the commands that fill adds, after a read of the fence. It fails on a torn partition, which may lack ids.
-func (s *Store) withFence(ctx context.Context, p int32, fill func(redis.Pipeliner)) (state.Fence, error) {
+func (s *Store) withFence(ctx context.Context, p int32, fill func(redis.Pipeliner)) error {
 	pipe := s.client.Pipeline()
 	meta := pipe.HMGet(ctx, s.prefix(p)+metaKey, fieldToken, fieldSeq, fieldTorn)
 	fill(pipe)
 	if _, err := pipe.Exec(ctx); err != nil {
-		return state.Fence{}, err
+		return err
 	}
-	return readFence(meta.Val())
+	_, err := readFence(meta.Val())
+	return err
 }

@@ -19,22 +19,19 @@ const noEviction = "noeviction"
 // Ready implements state.Store. Each server, in a cluster each master, must be a master that evicts nothing, and a trial write must
 // succeed. It returns state.ErrUnfit if an operator must act, but not for transient faults, or those that memory or a failover heals.
 func (s *Store) Ready(ctx context.Context) error {
-	var err error
-	if c, ok := s.client.(*redis.ClusterClient); ok {
-		var mu sync.Mutex
-		var faults []error
-		err = c.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
-			if err := s.checkServer(ctx, node); err != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				faults = append(faults, fmt.Errorf("%s: %w", node.Options().Addr, err))
-			}
-			return nil
-		})
-		err = errors.Join(append(faults, err)...)
-	} else {
-		err = s.checkServer(ctx, s.client)
-	}
+	var mu sync.Mutex
+	var faults []error
+	err := s.eachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+		fault := s.checkServer(ctx, node)
+		if fault != nil && s.opts.Cluster {
+			fault = fmt.Errorf("%s: %w", node.Options().Addr, fault)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		faults = append(faults, fault)
+		return nil
+	})
+	err = errors.Join(append(faults, err)...)
 	if err == nil {
 		err = s.trialWrite(ctx)
 	}
@@ -102,13 +99,9 @@ func (s *Store) checkEvictions(ctx context.Context, node redis.Cmdable, info map
 
 // checkPartitionEvictions is checkEvictions for the server that holds partition p.
 func (s *Store) checkPartitionEvictions(ctx context.Context, p int32) error {
-	var node redis.Cmdable = s.client
-	if c, ok := s.client.(*redis.ClusterClient); ok {
-		master, err := c.MasterForKey(ctx, s.prefix(p)+metaKey)
-		if err != nil {
-			return fmt.Errorf("find its server: %w", err)
-		}
-		node = master
+	node, err := s.node(ctx, s.prefix(p)+metaKey)
+	if err != nil {
+		return fmt.Errorf("find its server: %w", err)
 	}
 	info, err := readInfo(ctx, node)
 	if err != nil {

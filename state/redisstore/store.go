@@ -81,8 +81,11 @@ const (
 	deltasKey = "deltas"
 )
 
-func wrap(p int32, doing string, err error) error {
-	return fmt.Errorf("partition %d in Redis: %s: %w", p, doing, err)
+// wrap names the partition and the work in an error, if there is one. It is deferred.
+func wrap(err *error, p int32, doing string) {
+	if *err != nil {
+		*err = fmt.Errorf("partition %d in Redis: %s: %w", p, doing, *err)
+	}
 }
 
 // execute sends a transaction. If the server refused it, execute returns the error of the refused command: EXECABORT, the transaction's
@@ -105,18 +108,17 @@ func torn(id string) error {
 		"else restore Redis from a copy, or stop the workers and run `ranker-worker state rebuild --replace`", state.ErrTorn, id)
 }
 
-func (s *Store) Probe(ctx context.Context, p int32) (state.Fence, error) {
-	const doing = "read the fence"
+func (s *Store) Probe(ctx context.Context, p int32) (f state.Fence, err error) {
+	defer wrap(&err, p, "read the fence")
 	at, err := s.client.HMGet(ctx, s.prefix(p)+metaKey, fieldToken, fieldSeq, fieldTorn).Result()
 	if err != nil {
-		return state.Fence{}, wrap(p, doing, err)
+		return state.Fence{}, err
 	}
-	f, err := readFence(at)
-	if err != nil {
-		return state.Fence{}, wrap(p, doing, err)
+	if f, err = readFence(at); err != nil {
+		return state.Fence{}, err
 	}
 	if err := s.checkPartitionEvictions(ctx, p); err != nil {
-		return state.Fence{}, wrap(p, "check that it keeps its data", err)
+		return state.Fence{}, fmt.Errorf("check that it keeps its data: %w", err)
 	}
 	return f, nil
 }
