@@ -39,7 +39,7 @@ var rooms = map[string]int{
 	"stream/replay":      1720,
 	"stream/task":        4340,
 	"tools":              6060,
-	"tools/checker":      7840,
+	"tools/checker":      7680,
 	"tools/faults":       5860,
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // windowsOf returns the probabilities of windows of at most 1, 2, … results, if all configurations of a learner
-// give the same; nil otherwise, if windows are learned, and if the utilities that count are not the impression's.
+// give the same. It returns nil otherwise, if windows are learned, and if the utilities that count are not the impression's.
 func windowsOf(variants []*config.Learner) []float64 {
 	var all []float64
 	for i, v := range variants {

@@ -1,10 +1,9 @@
 package checker
 
 import (
-	"errors"
 	"fmt"
+	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/ranker-worker/ranker-worker/config"
@@ -101,21 +100,12 @@ func (lf *learnerFold) checkAttraction(f *fold) {
 }
 
 // loadAttraction reads an item's counts of impressions that ended with and without a selection.
-func (s *storedLearner) loadAttraction(field, value string) error {
-	k, err := strconv.ParseInt(field, 10, 31)
-	if err != nil || k < 0 {
-		return fmt.Errorf("field is no number: %w", err)
+func (s *storedLearner) loadAttraction(item int64, value string) error {
+	n, err := numbers(value, " ", 2, 0)
+	if err != nil || n[0]+n[1] == 0 {
+		return fmt.Errorf("one of two numbers is above 0: %w", err)
 	}
-	with, without, ok := strings.Cut(value, " ")
-	w, err := strconv.ParseInt(with, 10, 64)
-	o, errOther := strconv.ParseInt(without, 10, 64)
-	if !ok || err != nil || errOther != nil || w < 0 || o < 0 || w+o == 0 {
-		return errors.New("value is not two numbers from 0 on, of which one is above 0")
-	}
-	if s.attraction == nil {
-		s.attraction = map[int64]endings{}
-	}
-	s.attraction[k] = endings{w, o}
+	put(&s.attraction, item, endings{n[0], n[1]})
 	return nil
 }
 
@@ -128,16 +118,10 @@ type storedFalls struct {
 
 // loadFalls reads the state of the search for falls of shares.
 func (s *storedLearner) loadFalls(value string) error {
-	var n [8]int64
-	words := strings.Split(value, ":")
-	if len(words) != 1+len(n) || words[0] != "" {
-		return fmt.Errorf("value is not %d numbers behind a colon each", len(n))
-	}
-	for k, word := range words[1:] {
-		var err error
-		if n[k], err = strconv.ParseInt(word, 10, 64); err != nil {
-			return fmt.Errorf("number %d: %w", k, err)
-		}
+	rest, _ := strings.CutPrefix(value, ":")
+	n, err := numbers(rest, ":", 8, math.MinInt64)
+	if err != nil {
+		return err
 	}
 	s.falls = storedFalls{event.Millis(n[0]), event.Millis(n[1]), n[5], endings{n[6], n[7] - n[6]}}
 	return nil

@@ -157,8 +157,8 @@ func (lf *learnerFold) checkInstances(f *fold) {
 	}
 	for field, list := range want {
 		number, length, err := cutInstance(field)
-		if !f.out.ok(delayFields, err == nil && (length > 0) == lf.byRank()) {
-			f.out.breach(delayFields, lf.name+": "+field, "an instance, with the length of a list where losses belong to ranks", "no such")
+		if !f.out.must(delayFields, err == nil && (length > 0) == lf.byRank(), lf.name+": "+field,
+			"an instance, with the length of a list where losses belong to ranks", "no such") {
 			continue
 		}
 		forgets := lf.forgets(number) // it may have been dropped while nothing was outstanding
@@ -204,9 +204,7 @@ func (lf *learnerFold) checkRounds(f *fold, field string, list *listFold, forget
 	if b.lo < b.hi {
 		f.out.open(boldRounds)
 	}
-	if !f.out.ok(boldRounds, got >= b.lo && got <= b.hi) {
-		f.out.breach(boldRounds, lf.name+": instance "+field, fmt.Sprintf("%d to %d payoffs fed", b.lo, b.hi), fmt.Sprint(got))
-	}
+	f.out.must(boldRounds, got >= b.lo && got <= b.hi, lf.name+": instance "+field, say("%d to %d payoffs fed", b.lo, b.hi), got)
 }
 
 // checkVector compares an instance's vector: with FTRL sums of losses,
@@ -225,9 +223,7 @@ func (lf *learnerFold) checkVector(f *fold, field string, length int32, list *li
 		if length > 0 {
 			known = c < uint32(length) && (known || !lf.ftrl())
 		}
-		if !f.out.ok(boldVectors, known) {
-			f.out.breach(boldVectors, name, "what its payoffs say, and no more", "something of "+lf.coordinateName(f, length, c))
-		}
+		f.out.must(boldVectors, known, name, "what its payoffs say, and no more", "something of "+lf.coordinateName(f, length, c))
 	}
 	switch {
 	case !lf.ftrl():
@@ -246,8 +242,7 @@ func (lf *learnerFold) checkLosses(f *fold, name string, length int32, list *lis
 		x, known := got[c]
 		what := lf.coordinateName(f, length, c)
 		sure := length > 0 && want.sum > 0 || length == 0 && want.shown > 0
-		if !f.out.ok(boldVectors, known || !sure) {
-			f.out.breach(boldVectors, name, fmt.Sprintf("%v of %s", want.sum, what), "nothing")
+		if !f.out.must(boldVectors, known || !sure, name, say("%v of %s", want.sum, what), "nothing") {
 			continue
 		}
 		late := !want.start && (list.began || want.shown != list.fed.lo)
@@ -257,9 +252,7 @@ func (lf *learnerFold) checkLosses(f *fold, name string, length int32, list *lis
 		}
 		sum := min(want.sum, mostLoss)
 		slack := 1e-12 * (1 + min(want.mass, mostLoss)) * float64(16+want.shown)
-		if !f.out.ok(boldVectors, math.Abs(x-sum) <= slack) {
-			f.out.breach(boldVectors, name, fmt.Sprintf("%v of %s", sum, what), fmt.Sprint(x))
-		}
+		f.out.must(boldVectors, math.Abs(x-sum) <= slack, name, say("%v of %s", sum, what), x)
 	}
 }
 
@@ -275,9 +268,7 @@ func (lf *learnerFold) checkPoint(f *fold, name, field string, length int32, lis
 		doubled, fixed = doubled && v.Eta.Auto, fixed && !v.Eta.Auto
 	}
 	if restarts := bits.OnesCount64(uint64(rounds)+1) == 1; rounds == 0 || doubled && restarts {
-		if !f.out.ok(boldVectors, len(got) == 0) {
-			f.out.breach(boldVectors, name, fmt.Sprintf("nothing after %d payoffs: it restarts", rounds), fmt.Sprintf("%d numbers", len(got)))
-		}
+		f.out.must(boldVectors, len(got) == 0, name, say("nothing after %d payoffs: it restarts", rounds), say("%d numbers", len(got)))
 		return
 	}
 	if !doubled && !fixed {
@@ -301,9 +292,7 @@ func (lf *learnerFold) checkPoint(f *fold, name, field string, length int32, lis
 		ok = ok && (!whole || size == len(list.at))
 	}
 	ok = ok && sum >= 1-pointSlack && (!whole || sum <= 1+pointSlack)
-	if !f.out.ok(boldVectors, ok) {
-		f.out.breach(boldVectors, name, "probabilities of a list, which add up to 1", fmt.Sprintf("%d that add up to %v", size, sum))
-	}
+	f.out.must(boldVectors, ok, name, "probabilities of a list, which add up to 1", say("%d that add up to %v", size, sum))
 }
 
 func (lf *learnerFold) coordinateName(f *fold, length int32, c uint32) string {

@@ -61,8 +61,8 @@ func (f *fold) missing(id string, l *life) {
 }
 
 func (f *fold) phantom(id string, e *entry) {
-	f.out.ok(entriesPhantom, false)
-	f.out.breach(entriesPhantom, id, "an impression of the log, or records that wait for one", fmt.Sprintf("an entry of kind %d, offset %d", e.kind, e.offset))
+	f.out.broken(entriesPhantom, id, "an impression of the log, or records that wait for one",
+		fmt.Sprintf("an entry of kind %d, offset %d", e.kind, e.offset))
 }
 
 // compareWaiting checks an entry with parked records only.
@@ -212,8 +212,7 @@ func (f *fold) comparePending(id string, l *life, e *entry) {
 		if l.ends == wasPaid {
 			broken = entriesPayoff
 		}
-		f.out.ok(broken, false)
-		f.out.breach(broken, id, "ended: "+l.ends.named(event.Impressions), "pending")
+		f.out.broken(broken, id, "ended: "+l.ends.named(event.Impressions), "pending")
 		return
 	}
 	f.count(event.Impressions, isPending)
@@ -221,9 +220,7 @@ func (f *fold) comparePending(id string, l *life, e *entry) {
 	if l.learner.reset != nil && e.alone { // the item's name is gone
 		at = l.selected
 	}
-	if !f.out.ok(entriesSelection, at == l.selected) {
-		f.out.breach(entriesSelection, id, f.selectedName(l, l.selected), f.selectedName(l, at))
-	}
+	f.out.must(entriesSelection, at == l.selected, id, f.selectedName(l, l.selected), f.selectedName(l, at))
 	if same := e.count == l.count && near(e.sum, l.sum, l.count) && len(e.events) == len(l.events); !f.out.ok(entriesPayoff, same) {
 		f.out.breach(entriesPayoff, id, fmt.Sprintf("%d payoffs, %d of them with an event id, sum %v", l.count, len(l.events), l.sum),
 			fmt.Sprintf("%d payoffs, %d of them with an event id, sum %v", e.count, len(e.events), e.sum))
@@ -249,8 +246,8 @@ func (f *fold) compareEnd(id string, l *life, e *entry) {
 		if e.paidOnce {
 			broken = entriesPayoff
 		}
-		f.out.ok(broken, false)
-		f.out.breach(broken, id, fmt.Sprintf("nothing ended: no payoff counted, and %d has not passed", l.next()), fmt.Sprintf(paidOnce+", at watermark %d", e.paidOnce, f.watermark))
+		f.out.broken(broken, id, fmt.Sprintf("nothing ended: no payoff counted, and %d has not passed", l.next()),
+			fmt.Sprintf(paidOnce+", at watermark %d", e.paidOnce, f.watermark))
 		f.doubt(l, anyEnd)
 		return
 	}

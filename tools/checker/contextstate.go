@@ -70,10 +70,7 @@ func (s *storedLearner) loadCell(field, value string) error {
 			c.x[j] += n[4+j]
 		}
 	}
-	if s.cells == nil {
-		s.cells = map[cellAt]storedCell{}
-	}
-	s.cells[cellAt{item, int32(in)}] = c
+	put(&s.cells, cellAt{item, int32(in)}, c)
 	return nil
 }
 
@@ -124,16 +121,12 @@ func integers(text string) (all []int64, err error) {
 	return all, nil
 }
 
-func (s *storedLearner) loadMet(field, value string) error {
-	item, err := strconv.ParseInt(field, 10, 32)
-	at, bad := strconv.ParseInt(value, 10, 64)
-	if err != nil || bad != nil || at < 1 {
+func (s *storedLearner) loadMet(item int64, value string) error {
+	at, err := strconv.ParseInt(value, 10, 64)
+	if err != nil || at < 1 {
 		return errors.New("it is no time at which an item was met")
 	}
-	if s.met == nil {
-		s.met = map[int64]int64{}
-	}
-	s.met[item] = at
+	put(&s.met, item, at)
 	return nil
 }
 
@@ -153,15 +146,11 @@ func (lf *learnerFold) checkMet(f *fold) {
 	compareEach(lf, f, contextCells, want, got, func(name string) string { return name })
 }
 
-func (s *storedLearner) loadCategory(field, value string) error {
-	item, err := strconv.ParseInt(field, 10, 32)
-	if err != nil || value == "" {
+func (s *storedLearner) loadCategory(item int64, value string) error {
+	if value == "" {
 		return errors.New("it is no category of an item")
 	}
-	if s.categories == nil {
-		s.categories = map[int64]string{}
-	}
-	s.categories[item] = value
+	put(&s.categories, item, value)
 	return nil
 }
 
@@ -251,9 +240,7 @@ func (lf *learnerFold) checkCategories(f *fold) {
 		equal(f.out, contextCategories, lf.name+": "+lf.stored.name(number), cmp.Or(c.categories[i], "nothing"), name)
 	}
 	for i, name := range c.categories {
-		if !f.out.ok(contextCategories, there[i]) {
-			f.out.breach(contextCategories, lf.name+": "+f.items.name(i), name, "nothing")
-		}
+		f.out.must(contextCategories, there[i], lf.name+": "+f.items.name(i), name, "nothing")
 	}
 }
 

@@ -86,8 +86,7 @@ func (f *fold) checkDeltas(writer string) {
 	before := ""
 	for i, raw := range f.state.deltas {
 		d, err := parseDelta(raw)
-		if !f.out.ok(deltas, err == nil) {
-			f.out.breach(deltas, d.id, "an entry of the stream", err.Error())
+		if !f.out.must(deltas, err == nil, d.id, "an entry of the stream", err) {
 			return
 		}
 		seq, _, _ := cutLast(d.id, "-")
@@ -97,9 +96,7 @@ func (f *fold) checkDeltas(writer string) {
 		if i > 0 {
 			previous = before
 		}
-		if !f.out.ok(deltas, err == nil && found == previous) {
-			f.out.breach(deltas, d.id, "behind writer and checkpoint "+previous, "behind "+found)
-		}
+		f.out.must(deltas, err == nil && found == previous, d.id, "behind writer and checkpoint "+previous, "behind "+found)
 		before = d.fields["token"] + " " + seq
 		if d.fields["reload"] != "" {
 			clear(newest)

@@ -92,9 +92,7 @@ func (f *fold) checkArm(name any, rk *event.Ranking) {
 			want = fmt.Sprintf("arm %s of %s, run %d, share %v, unit %q", arm, x.Name, x.Run, share, said)
 		}
 	}
-	if !f.out.ok(experimentsArm, fits) {
-		f.out.breach(experimentsArm, name, want, fmt.Sprintf("learner %s, %+v", rk.Learner, *a))
-	}
+	f.out.must(experimentsArm, fits, name, want, say("learner %s, %+v", rk.Learner, *a))
 }
 
 // fedBy returns the learner that is fed an impression's outcome: the one that ranked it or, under shared learning, the control.
@@ -116,16 +114,12 @@ func (f *fold) enrol(name any, l *life, d *event.Decision) {
 	}
 	if v := &d.Verdict; v.Arm != "" {
 		of := f.armOf(armKey{a.Experiment, v.Run, v.Arm})
-		if !f.out.ok(experimentsVerdict, !of.tripped) {
-			f.out.breach(experimentsVerdict, name, "one ranking that reports it", "another one")
-		}
+		f.out.must(experimentsVerdict, !of.tripped, name, "one ranking that reports it", "another one")
 		of.tripped = true
 	}
 	l.arm = armKey{a.Experiment, a.Run, a.Arm}
 	of := f.armOf(l.arm)
-	if !f.out.ok(experimentsVerdict, of.tripped == a.Fallback) {
-		f.out.breach(experimentsVerdict, name, fmt.Sprintf("ranked by another arm: %t", of.tripped), fmt.Sprint(a.Fallback))
-	}
+	f.out.must(experimentsVerdict, of.tripped == a.Fallback, name, say("ranked by another arm: %t", of.tripped), a.Fallback)
 	if a.Fallback {
 		l.arm = armKey{}
 		return
@@ -217,9 +211,7 @@ func (f *fold) compareArm(id string, l *life, e *entry) {
 	if e.inExperiment {
 		stored = f.state.storedArm(e.arm)
 	}
-	if !f.out.ok(entriesArm, stored == l.arm) {
-		f.out.breach(entriesArm, id, fmt.Sprintf("%+v", l.arm), fmt.Sprintf("%+v", stored))
-	}
+	f.out.must(entriesArm, stored == l.arm, id, say("%+v", l.arm), say("%+v", stored))
 }
 
 // checkExperiments compares the units and payoffs of each arm with the log's, and checks that verdicts in rankings are stored.
@@ -228,26 +220,22 @@ func (f *fold) checkExperiments() {
 		x := &f.c.cfg.Experiments[i]
 		units, worth, exact, err := f.storedSums(x)
 		if err != nil {
-			f.out.ok(experimentsSums, false)
-			f.out.breach(experimentsSums, x.Name, "sums that can be read", err.Error())
+			f.out.broken(experimentsSums, x.Name, "sums that can be read", err.Error())
 			continue
 		}
 		for _, a := range x.Arms {
 			of := f.armOf(armKey{x.Name, int32(x.Run), a.Learner})
 			verdict := f.state.experiment(x.Name + ":verdict:" + a.Learner)
-			if !f.out.ok(experimentsVerdict, !of.tripped || strings.HasPrefix(verdict, fmt.Sprintf("1 %d ", x.Run))) {
-				f.out.breach(experimentsVerdict, x.Name+": "+a.Learner, "a verdict, by which rankings go", strconv.Quote(verdict))
-			}
+			f.out.must(experimentsVerdict, !of.tripped || strings.HasPrefix(verdict, fmt.Sprintf("1 %d ", x.Run)), x.Name+": "+a.Learner,
+				"a verdict, by which rankings go", strconv.Quote(verdict))
 			if !exact || of.unknown || f.unordered > 0 || f.partial || len(f.c.configs) > 1 {
 				f.out.skip("experiment %s: what arm %s has come to is not compared", x.Name, a.Learner)
 				continue
 			}
 			// Each unit is rounded once, and each cohort once more.
 			slack := float64(of.units+1) * 0x1p-20
-			if !f.out.ok(experimentsSums, units[a.Learner] == of.units && math.Abs(worth[a.Learner]-of.worth) <= slack) {
-				f.out.breach(experimentsSums, x.Name+": "+a.Learner, fmt.Sprintf("%d units, worth %v", of.units, of.worth),
-					fmt.Sprintf("%d units, worth %v", units[a.Learner], worth[a.Learner]))
-			}
+			f.out.must(experimentsSums, units[a.Learner] == of.units && math.Abs(worth[a.Learner]-of.worth) <= slack, x.Name+": "+a.Learner,
+				say("%d units, worth %v", of.units, of.worth), say("%d units, worth %v", units[a.Learner], worth[a.Learner]))
 		}
 	}
 }

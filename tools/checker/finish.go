@@ -92,14 +92,11 @@ func (f *fold) checkIndex() {
 			away = max(deadline-max(e.began, 0), 0)
 		}
 		latest := max(deadline/tick+away/256/tick, walked)
-		if !f.out.ok(index, listed && bucket >= f.state.floor && bucket <= latest) {
-			f.out.breach(index, fmt.Sprintf("%x", id), fmt.Sprintf("in a page of a bucket within %d and %d", f.state.floor, latest),
-				fmt.Sprintf("page %s of bucket %d, listed: %t", e.page, bucket, listed))
-		}
+		f.out.must(index, listed && bucket >= f.state.floor && bucket <= latest, say("%x", id),
+			say("in a page of a bucket within %d and %d", f.state.floor, latest),
+			say("page %s of bucket %d, listed: %t", e.page, bucket, listed))
 	}
 	for page, bucket := range f.state.pages {
-		if !f.out.ok(index, used[page] || !f.state.complete) {
-			f.out.breach(index, "page "+page, "an entry in it", fmt.Sprintf("none, listed in bucket %d", bucket))
-		}
+		f.out.must(index, used[page] || !f.state.complete, "page "+page, "an entry in it", say("none, listed in bucket %d", bucket))
 	}
 }

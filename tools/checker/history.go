@@ -35,8 +35,7 @@ func (st *state) readHistory(field, value string, out *findings) {
 	err := json.Unmarshal([]byte(value), &h)
 	ok := err == nil && h.Done != "" && (h.Done != "reset" || h.Was != "" && len(h.Offsets) == event.Inputs) &&
 		(h.Done != "skip" || len(h.Skipped) == 2)
-	if !out.ok(metaFields, ok) {
-		out.breach(metaFields, field, "what was done", value)
+	if !out.must(metaFields, ok, field, "what was done", value) {
 		return
 	}
 	st.history = append(st.history, h)
@@ -123,8 +122,7 @@ func (lf *learnerFold) begin(f *fold, name string, fields map[string]string) {
 	hashes := map[string]map[string]string{}
 	for field, value := range fields {
 		hash, rest, found := strings.Cut(field, " ")
-		if !f.out.ok(delayFields, found) {
-			f.out.breach(delayFields, name+" "+field, "<hash> <field>", value)
+		if !f.out.must(delayFields, found, name+" "+field, "<hash> <field>", value) {
 			continue
 		}
 		if hashes[hash] == nil {
@@ -158,8 +156,7 @@ func (lf *learnerFold) begin(f *fold, name string, fields map[string]string) {
 	}
 	for field, n := range b.rounds {
 		number, length, err := cutInstance(field)
-		if !f.out.ok(delayFields, err == nil) {
-			f.out.breach(delayFields, name+" "+field, "the number of an instance", err.Error())
+		if !f.out.must(delayFields, err == nil, name+" "+field, "the number of an instance", err) {
 			continue
 		}
 		list := lf.instance(number).list(length)

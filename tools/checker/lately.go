@@ -128,16 +128,12 @@ func compareRows[R comparable](out *findings, by law, name string, want, got map
 }
 
 // loadRecent reads an item's rows, each "<level>:<index>:<payoffs>:<sum>:<squares>:<chances>", in order of time.
-func (s *storedLearner) loadRecent(field, value string) error {
-	item, err := strconv.ParseUint(field, 10, 31)
-	if err != nil {
-		return fmt.Errorf("field is no number: %w", err)
-	}
+func (s *storedLearner) loadRecent(item int64, value string) error {
 	return eachRow(value, 4, func(b inflight.Bucket, x []int64) error {
 		if x[0] <= 0 || x[2] < 0 || x[3] < 0 {
 			return fmt.Errorf("%v is of no selections: %w", x, errSilence)
 		}
-		addTo(&s.lately, int64(item), b, recentRow{paidRow{x[0], x[1], x[2]}, x[3]})
+		addTo(&s.lately, item, b, recentRow{paidRow{x[0], x[1], x[2]}, x[3]})
 		return nil
 	})
 }
@@ -148,36 +144,29 @@ func (s *storedLearner) loadLevels(field, value string) (err error) {
 		s.latelyPass, err = strconv.ParseInt(value, 10, 64)
 		return err
 	}
-	if s.levels == nil {
-		s.levels = map[inflight.Bucket]surpriseRow{}
-	}
 	return eachRow(value, 2, func(b inflight.Bucket, x []int64) error {
 		if x[0] <= 0 || fmt.Sprint(b.Level) != field {
 			return fmt.Errorf("%v is of no payoffs, or not of level %s: %w", x, field, errSilence)
 		}
-		s.levels[b] = surpriseRow{x[0], x[1]}
+		put(&s.levels, b, surpriseRow{x[0], x[1]})
 		return nil
 	})
 }
 
 // eachRow reads rows of a block and this many numbers, in order of time.
-func eachRow(text string, numbers int, take func(inflight.Bucket, []int64) error) error {
+func eachRow(text string, n int, take func(inflight.Bucket, []int64) error) error {
 	end := int64(math.MinInt64)
 	for word := range strings.SplitSeq(text, " ") {
-		parts := strings.Split(word, ":")
-		if len(parts) != 2+numbers {
-			return fmt.Errorf("%q is no row: %w", word, errSilence)
-		}
-		b, err := parseBlock(parts[0] + ":" + parts[1])
+		level, rest, _ := strings.Cut(word, ":")
+		index, rest, _ := strings.Cut(rest, ":")
+		b, err := parseBlock(level + ":" + index)
 		if err != nil || b.Start() < end {
 			return fmt.Errorf("%q is no block after the one before: %w", word, errSilence)
 		}
 		end = b.End()
-		all := make([]int64, numbers)
-		for k := range all {
-			if all[k], err = strconv.ParseInt(parts[2+k], 10, 64); err != nil {
-				return fmt.Errorf("%q: %w", word, err)
-			}
+		all, err := numbers(rest, ":", n, math.MinInt64)
+		if err != nil {
+			return err
 		}
 		if err := take(b, all); err != nil {
 			return err
@@ -198,4 +187,79 @@ func loadSpread(text string) error {
 		}
 	}
 	return eachRow(words[6], 1, func(inflight.Bucket, []int64) error { return nil })
+}
+
+// driftFold is the expected state of a learner with drift: payoffs of an item's selections, by the block of time in which these began.
+type driftFold struct {
+	grid  inflight.Scheme
+	pass  int64 // the stored one
+	items map[uint32]map[inflight.Bucket]paidRow
+}
+
+// paidRow holds the number of payoffs, and the sums of them and of their squares in units of 2⁻³⁰.
+type paidRow struct{ n, sum, squares int64 }
+
+func (r paidRow) Add(o paidRow) paidRow {
+	return paidRow{r.n + o.n, r.sum + o.sum, r.squares + o.squares}
+}
+
+// drifts reports whether a learner has had drift all its life, with one horizon.
+func (lf *learnerFold) drifts() bool {
+	horizon := lf.variants[0].PayoffHorizon
+	return lf.always && lf.delay == delayDirect && lf.reset == nil && !slices.ContainsFunc(lf.variants, func(v *config.Learner) bool {
+		return v.Drift == 0 || v.PayoffHorizon != horizon
+	})
+}
+
+// followDrift begins to fold payoffs by block, if that is determined: the blocks of imported payoffs are not known.
+func (lf *learnerFold) followDrift() {
+	if lf.drifts() && lf.imported == nil {
+		lf.drift = &driftFold{grid: inflight.NewScheme(max(1, lf.variants[0].PayoffHorizon.Milliseconds())), pass: lf.stored.faded,
+			items: map[uint32]map[inflight.Bucket]paidRow{}}
+	}
+}
+
+// take adds a normalised payoff, or a default, of a selection that began then.
+func (d *driftFold) take(item uint32, began event.Millis, payoff float64) {
+	addTo(&d.items, item, d.grid.BucketOf(began, d.pass), paidRow{1, inParts(payoff), inParts(payoff * payoff)})
+}
+
+// checkDrift compares the stored payoffs block by block.
+func (lf *learnerFold) checkDrift(f *fold) {
+	if lf.drift == nil || f.partial || lf.unknown || lf.loose {
+		f.out.open(driftHistory)
+		return
+	}
+	latest := lf.drift.grid.Tick(f.state.watermark)
+	same := len(f.past[lf.name]) == 0 // else it may be of another group, or none yet
+	pass := lf.stored.faded
+	f.out.must(driftHistory, lf.drift.grid.Tick(pass) == pass && (pass == latest || !same), lf.name+": pass", latest, pass)
+	got := map[uint32]map[inflight.Bucket]paidRow{}
+	for number, rows := range lf.stored.history {
+		got[lf.stored.fold(uint32(number))] = rows
+	}
+	compareItems(f, lf, driftHistory, lf.drift.items, got)
+}
+
+// loadHistory reads the pass and its beginning; or an item's rows, each "<level>:<index>:<payoffs>:<sum>:<squares>", in order of time.
+func (s *storedLearner) loadHistory(field, value string) error {
+	if field == "pass" {
+		n, err := numbers(value, " ", 2, math.MinInt64)
+		if err != nil || n[1] > n[0] {
+			return fmt.Errorf("passes %q: %w", value, errSilence)
+		}
+		s.faded = n[0]
+		return nil
+	}
+	return byItem((*storedLearner).loadPaid)(s, field, value)
+}
+
+func (s *storedLearner) loadPaid(item int64, value string) error {
+	return eachRow(value, 3, func(b inflight.Bucket, x []int64) error {
+		if x[0] <= 0 || x[2] < 0 {
+			return fmt.Errorf("%v is of no payoffs: %w", x, errSilence)
+		}
+		addTo(&s.history, item, b, paidRow{x[0], x[1], x[2]})
+		return nil
+	})
 }

@@ -18,7 +18,7 @@ func TestLawsAreDocumented(t *testing.T) {
 	require.NoError(t, err)
 	for _, name := range lawNames {
 		require.NotEmpty(t, name)
-		require.Regexp(t, `"`+regexp.QuoteMeta(name)+`", +// \w`, string(statements))
+		require.Regexp(t, `"`+regexp.QuoteMeta(name)+`"\) +// \w`, string(statements))
 		require.Contains(t, string(page), "`"+name+"`")
 	}
 	for _, m := range regexp.MustCompile("`((?:meta|rankings|account|entries|items|delay|silence|qpmd|bold)\\.[a-z]+)`").FindAllSubmatch(page, -1) {

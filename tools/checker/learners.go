@@ -1,7 +1,6 @@
 package checker
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/ranker-worker/ranker-worker/config"
@@ -206,10 +205,9 @@ func (lf *learnerFold) checkItems(f *fold) {
 				sq += v * v
 			}
 		}
-		if !f.out.ok(itemsSums, n == it.n && near(sum, it.sum, n) && near(sq, it.sq, n)) {
-			f.out.breach(itemsSums, lf.name+": "+name, fmt.Sprintf("%d payoffs taken in, sum %v, of squares %v", it.n, it.sum, it.sq),
-				fmt.Sprintf("%d payoffs (%d of them waiting), sum %v, of squares %v", n, n-s.n, sum, sq))
-		}
+		f.out.must(itemsSums, n == it.n && near(sum, it.sum, n) && near(sq, it.sq, n), lf.name+": "+name,
+			say("%d payoffs taken in, sum %v, of squares %v", it.n, it.sum, it.sq),
+			say("%d payoffs (%d of them waiting), sum %v, of squares %v", n, n-s.n, sum, sq))
 	}
 }
 

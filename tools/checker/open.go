@@ -2,8 +2,6 @@ package checker
 
 import (
 	"fmt"
-	"strconv"
-	"strings"
 
 	"github.com/ranker-worker/ranker-worker/config"
 )
@@ -12,30 +10,12 @@ import (
 type openParts struct{ n, sum, squares int64 }
 
 // loadOpen reads an item's "<number> <sum> <sum of squares>".
-func (s *storedLearner) loadOpen(field, value string) error {
-	item, err := strconv.ParseUint(field, 10, 31)
-	if err != nil {
-		return fmt.Errorf("field is no number: %w", err)
+func (s *storedLearner) loadOpen(item int64, value string) error {
+	x, err := numbers(value, " ", 3, 0)
+	if err != nil || x[0] < 1 {
+		return fmt.Errorf("value is of no selection: %w", err)
 	}
-	var x [3]int64
-	words := strings.Split(value, " ")
-	for k := range x {
-		if len(words) != len(x) {
-			return fmt.Errorf("value is not three numbers: %w", errSilence)
-		}
-		n, err := strconv.ParseUint(words[k], 10, 63)
-		if err != nil {
-			return fmt.Errorf("value is not three numbers: %w", err)
-		}
-		x[k] = int64(n)
-	}
-	if x[0] < 1 {
-		return fmt.Errorf("value is of no selection: %w", errSilence)
-	}
-	if s.open == nil {
-		s.open = map[int64]openParts{}
-	}
-	s.open[int64(item)] = openParts{x[0], x[1], x[2]}
+	put(&s.open, item, openParts{x[0], x[1], x[2]})
 	return nil
 }
 

@@ -1,10 +1,13 @@
 package checker
 
 import (
+	"context"
 	"fmt"
 	"math"
 
+	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
 // merge folds the inputs in the order in which they were processed: each ranking
@@ -57,8 +60,7 @@ func (f *fold) takeUpTo(offset int64, header []byte) error {
 		}
 	}
 	if next > offset {
-		f.out.ok(rankingsDecision, false)
-		f.out.breach(rankingsDecision, f.at(event.Rankings, f.ranked.at, f.ranked.cur.ID), "an impression of the log",
+		f.out.broken(rankingsDecision, f.at(event.Rankings, f.ranked.at, f.ranked.cur.ID), "an impression of the log",
 			fmt.Sprintf("offset %d, where there is none", offset))
 		return nil
 	}
@@ -88,8 +90,8 @@ func (f *fold) tail() error {
 				break
 			}
 			if !f.adrift {
-				f.out.ok(stepsLead, false)
-				f.out.breach(stepsLead, "meta, field steps", fmt.Sprintf("to the checkpoint, which stands at offset %d of %s", f.topics[t].to, roles[t]),
+				f.out.broken(stepsLead, "meta, field steps",
+					fmt.Sprintf("to the checkpoint, which stands at offset %d of %s", f.topics[t].to, roles[t]),
 					fmt.Sprintf("to offset %d", next))
 				f.drift()
 			}
@@ -115,8 +117,7 @@ func (f *fold) follow(header []byte, name any) error {
 		return nil
 	}
 	from, steps, err := parseSteps(header)
-	if !f.out.ok(stepsReadable, err == nil) {
-		f.out.breach(stepsReadable, name, "steps", err.Error())
+	if !f.out.must(stepsReadable, err == nil, name, "steps", err) {
 		f.drift()
 		return nil
 	}
@@ -158,8 +159,7 @@ func (f *fold) broken(from event.Millis, steps []step, name any) {
 			return
 		}
 	}
-	f.out.ok(stepsChain, false)
-	f.out.breach(stepsChain, name, fmt.Sprintf("steps from event time %d on", f.watermark), fmt.Sprintf("from %d on", from))
+	f.out.broken(stepsChain, name, fmt.Sprintf("steps from event time %d on", f.watermark), fmt.Sprintf("from %d on", from))
 }
 
 func (f *fold) reaches(offsets *[event.Inputs]int64) bool {
@@ -255,4 +255,85 @@ func (f *fold) peekOffset(t event.Topic) (int64, error) {
 		f.checkWitness(t, tf.log.record())
 		tf.skip--
 	}
+}
+
+// open finds the beginnings and ends of the topics.
+func (f *fold) open(ctx context.Context) error {
+	d, err := f.describe(ctx)
+	if err != nil {
+		return err
+	}
+	for t := range event.Topic(event.Inputs) {
+		tf, at := &f.topics[t], &f.state.inputs[t]
+		*tf = topicFold{on: t != event.Selections || f.selects, last: -1, seen: -1}
+		if !tf.on {
+			continue
+		}
+		facts := &d.Topics[t]
+		tf.from, tf.to = facts.LogStart, min(at.offset, facts.End)
+		f.out.must(metaOffsets, at.offset >= facts.LogStart && at.offset <= facts.End, roles[t],
+			say("within %d and %d, the log", facts.LogStart, facts.End), at.offset)
+		f.out.must(metaOffsets, at.witness.offset < at.offset, "witness."+roles[t], say("below offset %d", at.offset), at.witness.offset)
+	}
+	facts := &d.Topics[event.Rankings]
+	at := &f.state.rankings
+	f.ranked.open(facts.LogStart, f.state.producers)
+	f.out.must(metaOffsets, at.offset <= facts.End && at.witness.offset < at.offset, "rankings",
+		say("at most %d, the log's end, and above the witness at %d", facts.End, at.witness.offset), at.offset)
+	return f.beginning(ctx)
+}
+
+func (f *fold) describe(ctx context.Context) (d task.Description, err error) {
+	ctx, cancel := context.WithTimeout(ctx, f.c.opt.Patience)
+	defer cancel()
+	for {
+		d, err = f.c.broker.Partition(f.p).Describe(ctx)
+		if err == nil {
+			return d, nil
+		}
+		if pause(ctx, retryPause) != nil {
+			return d, fmt.Errorf("describing the topics: %w", err)
+		}
+	}
+}
+
+// beginning finds the record with which the group began. If it began at the topics' ends,
+// the number of records read decides: surplus records up to the checkpoint came before.
+func (f *fold) beginning(ctx context.Context) error {
+	latest := false
+	for _, cfg := range f.c.configs {
+		latest = latest || cfg.Kafka.Start == config.Latest
+	}
+	for t := range f.topics {
+		tf := &f.topics[t]
+		if !tf.on {
+			continue
+		}
+		read := f.state.account[roles[t]+".read"]
+		if tf.from > 0 {
+			f.out.skip("%s begins at offset %d: what was deleted before cannot be folded", f.c.broker.Topic(event.Topic(t)), tf.from)
+			f.partial = true
+			continue
+		}
+		if !latest {
+			continue
+		}
+		log, n := f.c.read(ctx, f.p, event.Topic(t), tf.from, tf.to, f.state.skipped[t]...), int64(0)
+		for {
+			ok, err := log.peek()
+			if err != nil {
+				return err
+			}
+			if !ok {
+				break
+			}
+			n += int64(len(log.cur.Records))
+			log.at = len(log.cur.Records)
+		}
+		tf.skip = max(0, n-read)
+	}
+	if latest {
+		f.out.skip("kafka.start is latest: that every record was counted (account.read) is taken for granted, to find out where the group began")
+	}
+	return nil
 }

@@ -45,20 +45,13 @@ func (s *storedLearner) loadPayoff(field, value string) error {
 	return nil
 }
 
-func (s *storedLearner) loadQueue(field, value string) error {
-	i, err := strconv.ParseInt(field, 10, 32)
-	if err != nil {
-		return fmt.Errorf("field is no item: %w", err)
+func (s *storedLearner) loadQueue(item int64, value string) error {
+	at, err := numbers(value, " ", 2, 0)
+	if err != nil || at[0] > at[1] {
+		return fmt.Errorf("value is not <head> <tail>: %w", err)
 	}
-	head, tail, found := strings.Cut(value, " ")
-	q := s.queue(i)
-	var errs [2]error
-	q.head, errs[0] = strconv.ParseInt(head, 10, 64)
-	q.tail, errs[1] = strconv.ParseInt(tail, 10, 64)
-	if errs != [2]error{} || !found || q.head < 0 || q.head > q.tail {
-		return fmt.Errorf("value is not <head> <tail>")
-	}
-	q.known = true
+	q := s.queue(item)
+	q.head, q.tail, q.known = at[0], at[1], true
 	return nil
 }
 
@@ -70,10 +63,8 @@ func (q *storedQueue) complete(out *findings, learner string, number int64, item
 		ok = there
 		q.payoffs = append(q.payoffs, v)
 	}
-	if !out.ok(qpmdQueue, ok) {
-		out.breach(qpmdQueue, learner+": "+item, fmt.Sprintf("payoffs %d to %d, and no other", q.head, q.tail),
-			fmt.Sprintf("%d payoffs of item %d", len(q.fields), number))
-	}
+	out.must(qpmdQueue, ok, learner+": "+item, say("payoffs %d to %d, and no other", q.head, q.tail),
+		say("%d payoffs of item %d", len(q.fields), number))
 	return ok
 }
 
@@ -129,10 +120,8 @@ func (lf *learnerFold) checkQueues(f *fold) {
 
 func (q *queueFold) check(f *fold, name string) {
 	for bits, v := range q.values {
-		if !f.out.ok(qpmdQueue, v.taken >= v.waiting) {
-			f.out.breach(qpmdQueue, name, fmt.Sprintf("%d payoffs of %v taken in", v.taken, math.Float64frombits(bits)),
-				fmt.Sprintf("%d waiting", v.waiting))
-		}
+		f.out.must(qpmdQueue, v.taken >= v.waiting, name, say("%d payoffs of %v taken in", v.taken, math.Float64frombits(bits)),
+			say("%d waiting", v.waiting))
 	}
 	if q.walked {
 		f.out.open(qpmdOrder)
@@ -140,9 +129,7 @@ func (q *queueFold) check(f *fold, name string) {
 	}
 	for k, p := range q.stored.payoffs {
 		due := q.last[(q.next+k)%len(q.last)]
-		if !f.out.ok(qpmdOrder, due == p) {
-			f.out.breach(qpmdOrder, fmt.Sprintf("%s, payoff %d waiting", name, q.stored.head+int64(k)), fmt.Sprint(due), fmt.Sprint(p))
-		}
+		f.out.must(qpmdOrder, due == p, say("%s, payoff %d waiting", name, q.stored.head+int64(k)), due, p)
 	}
 }
 
@@ -155,8 +142,8 @@ func (lf *learnerFold) checkHold(f *fold) {
 	item, ref, found := strings.Cut(lf.stored.hold, " ")
 	i, err := strconv.ParseInt(item, 10, 32)
 	at, errRef := strconv.ParseInt(ref, 10, 64)
-	if !f.out.ok(qpmdHold, found && err == nil && errRef == nil && lf.stored.names[i] != "") {
-		f.out.breach(qpmdHold, lf.name, "<item> <offset of an impression>", lf.stored.hold)
+	if !f.out.must(qpmdHold, found && err == nil && errRef == nil && lf.stored.names[i] != "", lf.name, "<item> <offset of an impression>",
+		lf.stored.hold) {
 		return
 	}
 	name := lf.name + ": " + lf.stored.name(i)
@@ -169,12 +156,10 @@ func (lf *learnerFold) checkHold(f *fold) {
 	}
 	for _, e := range f.state.entries {
 		if e.kind == pending && e.offset == at && f.state.learners[e.learner] == lf.name {
-			if !f.out.ok(qpmdHold, e.selected >= 0 && int64(e.items[e.selected]) == i) {
-				f.out.breach(qpmdHold, name, fmt.Sprintf("it was selected from the impression at offset %d", at), "it was not")
-			}
+			f.out.must(qpmdHold, e.selected >= 0 && int64(e.items[e.selected]) == i, name,
+				say("it was selected from the impression at offset %d", at), "it was not")
 			return
 		}
 	}
-	f.out.ok(qpmdHold, false)
-	f.out.breach(qpmdHold, name, fmt.Sprintf("a pending impression at offset %d, where the hold began", at), "none")
+	f.out.broken(qpmdHold, name, fmt.Sprintf("a pending impression at offset %d, where the hold began", at), "none")
 }

@@ -92,8 +92,7 @@ func (l *rankingsLog) next(f *fold) (bool, error) {
 			l.foreign++
 			continue
 		}
-		if !f.out.ok(rankingsReadable, faulty == nil) {
-			f.out.breach(rankingsReadable, id, "a ranking", faulty.Error())
+		if !f.out.must(rankingsReadable, faulty == nil, id, "a ranking", faulty) {
 			continue
 		}
 		if !l.rises(f, id, rec.offset) {
@@ -294,9 +293,7 @@ func (f *fold) checkDecision(name any, r *record, lf *learnerFold, d *event.Deci
 		known = known || d.Policy == string(v.Policy) && d.Delay == string(v.Delay)
 		fits = fits || f.deadlinesFit(at, v, d)
 	}
-	if !f.out.ok(rankingsDecision, known) {
-		f.out.breach(rankingsDecision, name, "policy and delay of learner "+lf.name, d.Policy+" and "+d.Delay)
-	}
+	f.out.must(rankingsDecision, known, name, "policy and delay of learner "+lf.name, d.Policy+" and "+d.Delay)
 	if !f.out.ok(rankingsDeadlines, fits) {
 		v := lf.decided[0]
 		f.out.breach(rankingsDeadlines, name, fmt.Sprintf("%v for the selection and %v for the payoff, from %d on, at watermark %d",

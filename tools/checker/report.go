@@ -91,20 +91,31 @@ func (r *Report) Print(w io.Writer) error {
 type findings struct {
 	partition int32
 	kept      int
-	counts    [laws]LawCount
+	counts    []LawCount // by law
 	list      []Violation
 	unchecked []string
 }
 
 func newFindings(p int32, kept int) *findings {
-	f := &findings{partition: p, kept: kept}
-	for l := range f.counts {
-		f.counts[l].Law = lawNames[l]
+	f := &findings{partition: p, kept: kept, counts: make([]LawCount, len(lawNames))}
+	for l, name := range lawNames {
+		f.counts[l].Law = name
 	}
 	return f
 }
 
-// ok counts a comparison and returns holds; the caller reports a breach.
+// must counts a comparison, reports a breach unless it holds, and returns holds. Texts are formatted only for a breach.
+func (f *findings) must(l law, holds bool, id, expected, found any) bool {
+	if !f.ok(l, holds) {
+		f.breach(l, id, expected, found)
+	}
+	return holds
+}
+
+// broken counts and reports a breach.
+func (f *findings) broken(l law, id, expected, found any) { f.must(l, false, id, expected, found) }
+
+// ok counts a comparison and returns holds; the caller reports a breach. It spares the formatting, where there are many.
 func (f *findings) ok(l law, holds bool) bool {
 	f.counts[l].Checked++
 	return holds
@@ -112,23 +123,33 @@ func (f *findings) ok(l law, holds bool) bool {
 
 func (f *findings) open(l law) { f.counts[l].Open++ }
 
-// breach records a violation. id is formatted only then.
-func (f *findings) breach(l law, id any, expected, found string) {
+// breach records a violation.
+func (f *findings) breach(l law, id, expected, found any) {
 	c := &f.counts[l]
 	c.Violations++
 	if c.Violations <= int64(f.kept) {
-		f.list = append(f.list, Violation{f.partition, lawNames[l], fmt.Sprint(id), expected, found})
+		f.list = append(f.list, Violation{f.partition, lawNames[l], fmt.Sprint(id), fmt.Sprint(expected), fmt.Sprint(found)})
 	}
 }
 
 // equal compares two values by a law.
 func equal[T comparable](f *findings, l law, id any, expected, found T) bool {
-	if f.ok(l, expected == found) {
-		return true
+	if !f.ok(l, expected == found) {
+		f.breach(l, id, expected, found)
+		return false
 	}
-	f.breach(l, id, fmt.Sprint(expected), fmt.Sprint(found))
-	return false
+	return true
 }
+
+// text is formatted when it is printed.
+type text struct {
+	format string
+	args   []any
+}
+
+func say(format string, args ...any) text { return text{format, args} }
+
+func (t text) String() string { return fmt.Sprintf(t.format, t.args...) }
 
 // skip records a part that is not checked, with the reason.
 func (f *findings) skip(format string, args ...any) {
@@ -137,12 +158,12 @@ func (f *findings) skip(format string, args ...any) {
 
 func (f *findings) report(fold *fold, took time.Duration) PartitionReport {
 	return PartitionReport{Partition: f.partition, Seq: fold.state.seq, Read: fold.read, Letters: fold.lettersRead,
-		Pending: fold.pending, Held: fold.held, Forgotten: fold.forgotten, Laws: slices.Clone(f.counts[:]), Violations: f.list, Unchecked: f.unchecked, Seconds: took.Seconds()}
+		Pending: fold.pending, Held: fold.held, Forgotten: fold.forgotten, Laws: slices.Clone(f.counts), Violations: f.list, Unchecked: f.unchecked, Seconds: took.Seconds()}
 }
 
 func summarise(group string, all []PartitionReport, took time.Duration) Report {
 	r := Report{Group: group, Partitions: all, Seconds: took.Seconds(), Violations: []Violation{}, Unchecked: []string{}}
-	r.Laws = make([]LawCount, laws)
+	r.Laws = make([]LawCount, len(lawNames))
 	for _, p := range all {
 		for _, n := range p.Read {
 			r.Records += n

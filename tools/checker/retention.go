@@ -1,7 +1,6 @@
 package checker
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/ranker-worker/ranker-worker/config"
@@ -143,9 +142,7 @@ func (lf *learnerFold) checkKept(f *fold) {
 		case it.unknown:
 			f.out.open(itemsKept)
 		case !live && it.ended > 0:
-			if !f.out.ok(itemsKept, !there) {
-				f.out.breach(itemsKept, lf.name+": "+name, "nothing: it has ended", fmt.Sprintf("number %d", stored.number))
-			}
+			f.out.must(itemsKept, !there, lf.name+": "+name, "nothing: it has ended", say("number %d", stored.number))
 		case live && there && until > k.kept+k.width:
 			equal(f.out, itemsKept, lf.name+": "+name, until, stored.until)
 		}

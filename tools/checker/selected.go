@@ -247,10 +247,8 @@ func (lf *learnerFold) checkRatings(f *fold, always bool) {
 		}
 		scale := float64(r.n) * (r.mean*r.mean + 1)
 		ok := near(m.mean, r.mean, r.n) && math.Abs(m.dev-r.dev) <= 1e-12*(scale+r.dev)*float64(16+r.n)
-		if !f.out.ok(preferences, ok) {
-			f.out.breach(preferences, name(item), fmt.Sprintf("mean %v, squared deviations %v", r.mean, r.dev),
-				fmt.Sprintf("mean %v, squared deviations %v", m.mean, m.dev))
-		}
+		f.out.must(preferences, ok, name(item), say("mean %v, squared deviations %v", r.mean, r.dev),
+			say("mean %v, squared deviations %v", m.mean, m.dev))
 	}
 }
 
@@ -281,19 +279,12 @@ func (s *storedLearner) loadPair(field, value string) error {
 }
 
 // loadRatings reads an item's "<size> <mean> <sum of squared deviations>" of estimates.
-func (s *storedLearner) loadRatings(field, value string) error {
-	item, err := strconv.ParseUint(field, 10, 31)
-	if err != nil {
-		return fmt.Errorf("field is no number: %w", err)
-	}
+func (s *storedLearner) loadRatings(item int64, value string) error {
 	var m moments
 	if _, err := fmt.Sscanf(value, "%d %g %g", &m.n, &m.mean, &m.dev); err != nil || m.n <= 0 || !(m.dev >= 0) {
 		return errors.New("value is not <size> <mean> <squared deviations>")
 	}
-	if s.rated == nil {
-		s.rated = map[uint32]moments{}
-	}
-	s.rated[uint32(item)] = m
+	put(&s.rated, uint32(item), m)
 	return nil
 }
 

@@ -200,9 +200,7 @@ func (lf *learnerFold) compareSpans(f *fold) {
 		lf.silence.first = min(lf.silence.first, began)
 		at := slices.IndexFunc(lf.stored.spans[item], func(x storedSpan) bool { return x.block.Start() <= began && began < x.block.End() })
 		if at < 0 {
-			if !f.out.ok(silenceFlights, false) {
-				f.out.breach(silenceFlights, lf.name+": "+lf.stored.name(item), fmt.Sprintf("a block around %d, when %x began", began, id), "none")
-			}
+			f.out.must(silenceFlights, false, lf.name+": "+lf.stored.name(item), say("a block around %d, when %x began", began, id), "none")
 			continue
 		}
 		if lf.lately != nil {
@@ -214,10 +212,8 @@ func (lf *learnerFold) compareSpans(f *fold) {
 	for item, spans := range lf.stored.spans {
 		for k, x := range spans {
 			name, b := lf.name+": "+lf.stored.name(item), found[item][k]
-			if !f.out.ok(silenceFlights, x.n >= b.lo && x.n <= b.hi) {
-				f.out.breach(silenceFlights, name, fmt.Sprintf("%d to %d pending that began within %d and %d", b.lo, b.hi, x.block.Start(), x.block.End()),
-					fmt.Sprint(x.n))
-			}
+			f.out.must(silenceFlights, x.n >= b.lo && x.n <= b.hi, name,
+				say("%d to %d pending that began within %d and %d", b.lo, b.hi, x.block.Start(), x.block.End()), x.n)
 			if b.lo == b.hi {
 				equal(f.out, silenceFlights, name+": expected", expected[item][k], x.expected)
 			}
@@ -255,9 +251,7 @@ func (lf *learnerFold) checkSettled(f *fold) {
 			continue
 		}
 		want := lf.silence.settled[item]
-		if !f.out.ok(silenceSettled, n == want) {
-			f.out.breach(silenceSettled, lf.name+": "+f.items.name(item), want.String(), n.String())
-		}
+		f.out.must(silenceSettled, n == want, lf.name+": "+f.items.name(item), want.String(), n.String())
 	}
 }
 
@@ -267,9 +261,8 @@ func (lf *learnerFold) checkAges(f *fold) {
 	latest := s.grid.Tick(f.state.watermark)
 	same := lf.imported == nil && len(f.past[lf.name]) == 0 // else it may be of another group, or none yet
 	// The length of a tick may have grown at the last one.
-	if !f.out.ok(silenceAges, pass%(4*inflight.Shortest) == 0 && (latest <= pass && pass <= f.state.watermark || !same)) {
-		f.out.breach(silenceAges, lf.name+": pass", fmt.Sprintf("%d to %d", latest, f.state.watermark), fmt.Sprint(pass))
-	}
+	f.out.must(silenceAges, pass%(4*inflight.Shortest) == 0 && (latest <= pass && pass <= f.state.watermark || !same), lf.name+": pass",
+		say("%d to %d", latest, f.state.watermark), pass)
 	if since := lf.stored.since; since != nil && same && s.first != math.MaxInt64 {
 		if least := s.grid.BucketOf(s.first, pass).Start(); !f.out.ok(silenceAges, *since >= least) {
 			f.out.breach(silenceAges, lf.name+": start of the earliest bucket", fmt.Sprintf("%d or later", least), fmt.Sprint(*since))
@@ -285,9 +278,7 @@ func (lf *learnerFold) checkAges(f *fold) {
 	// The newest payoff counts with its own time, or with the pass at which it was read if that is earlier.
 	if newest := lf.stored.newest; same && newest != 0 {
 		most := s.grid.Tick(s.newest) + s.grid.TickLength()
-		if !f.out.ok(silenceAges, newest%(4*inflight.Shortest) == 0 && newest <= most) {
-			f.out.breach(silenceAges, lf.name+": newest payoff", fmt.Sprintf("up to %d", most), fmt.Sprint(newest))
-		}
+		f.out.must(silenceAges, newest%(4*inflight.Shortest) == 0 && newest <= most, lf.name+": newest payoff", say("up to %d", most), newest)
 	}
 	got := map[ageBin]int64{}
 	for at, row := range lf.stored.ages {
@@ -345,12 +336,11 @@ type storedAges struct {
 var errSilence = errors.New("not as it is written")
 
 // loadFlights reads an item's number of selections in flight, and their spans.
-func (s *storedLearner) loadFlights(field, value string) error {
+func (s *storedLearner) loadFlights(item int64, value string) error {
 	count, rest, timed := strings.Cut(value, " ")
-	if err := loadCount(&s.flights, field, count); err != nil || !timed {
+	if err := loadCount(&s.flights, item, count); err != nil || !timed {
 		return err
 	}
-	item, _ := strconv.ParseInt(field, 10, 64) // checked above
 	var spans []storedSpan
 	for word := range strings.SplitSeq(rest, " ") {
 		x, err := parseSpan(word)
@@ -362,10 +352,7 @@ func (s *storedLearner) loadFlights(field, value string) error {
 		}
 		spans = append(spans, x)
 	}
-	if s.spans == nil {
-		s.spans = map[int64][]storedSpan{}
-	}
-	s.spans[item] = spans
+	put(&s.spans, item, spans)
 	return nil
 }
 
@@ -401,41 +388,30 @@ func parseBlock(text string) (inflight.Bucket, error) {
 }
 
 // loadSettled reads an item's "<paid> <unpaid>", with "<below> <under>" if there are any.
-func (s *storedLearner) loadSettled(field, value string) error {
-	item, err := strconv.ParseUint(field, 10, 31)
+func (s *storedLearner) loadSettled(item int64, value string) error {
+	n, err := numbers(value, " ", 2, 0)
 	if err != nil {
-		return fmt.Errorf("field is no number: %w", err)
+		n, err = numbers(value, " ", 4, 0)
+	} else {
+		n = append(n, 0, 0)
 	}
-	var n [4]int64
-	words := strings.Split(value, " ")
-	if len(words) != 2 && len(words) != 4 {
-		return fmt.Errorf("value is not two numbers or four: %w", errSilence)
+	if err != nil || len(strings.Fields(value)) == 4 && n[2] == 0 || slices.Max(n) >= 1<<53 {
+		return fmt.Errorf("value is not two numbers or four: %w", err)
 	}
-	for k, word := range words {
-		x, err := strconv.ParseUint(word, 10, 53)
-		if err != nil || x == 0 && k == 2 {
-			return fmt.Errorf("value is not two numbers or four: %w", errSilence)
-		}
-		n[k] = int64(x)
-	}
-	if s.settled == nil {
-		s.settled = map[int64]settledCounts{}
-	}
-	s.settled[int64(item)] = settledCounts{n[0], n[1], n[2], n[3]}
+	put(&s.settled, item, settledCounts{n[0], n[1], n[2], n[3]})
 	return nil
 }
 
 // loadAges reads a time, or a row: "<bin>:<count>" for each bin with payoffs.
 func (s *storedLearner) loadAges(field, value string) (err error) {
-	if field == "pass" {
+	switch field {
+	case "pass":
 		s.pass, err = strconv.ParseInt(value, 10, 64)
 		return err
-	}
-	if field == "newest" {
+	case "newest":
 		s.newest, err = strconv.ParseInt(value, 10, 64)
 		return err
-	}
-	if field == "since" {
+	case "since":
 		since, err := strconv.ParseInt(value, 10, 64)
 		s.since = &since
 		return err
@@ -455,10 +431,7 @@ func (s *storedLearner) loadAges(field, value string) (err error) {
 		}
 		row.bins[int(k)] = n
 	}
-	if s.ages == nil {
-		s.ages = map[ageRow]storedAges{}
-	}
-	s.ages[ageRow{below, b}] = row
+	put(&s.ages, ageRow{below, b}, row)
 	return nil
 }
 
@@ -469,12 +442,11 @@ func (s *storedLearner) loadLateness(value string) error {
 	if len(words) < 3 {
 		return errSilence
 	}
-	pass, errPass := strconv.ParseInt(words[0], 10, 64)
-	last, errLast := strconv.ParseInt(words[1], 10, 64)
-	if errPass != nil || errLast != nil || last > pass {
+	at, err := numbers(strings.Join(words[:2], " "), " ", 2, math.MinInt64)
+	if err != nil || at[1] > at[0] {
 		return fmt.Errorf("last selection at %q at pass %q: %w", words[1], words[0], errSilence)
 	}
-	s.estimated = &pass
+	s.estimated = &at[0]
 	return checkShares(words[2:], 1)
 }
 

@@ -57,9 +57,7 @@ func readState(snap *snapshot, hasSelections bool, out *findings) (*state, error
 	st := &state{account: map[string]int64{}, shares: map[string]int64{}, next: map[string]int64{}, kept: map[string]int64{}, entries: map[string]*entry{}, pages: map[string]int64{},
 		hashes: map[string]map[string]string{}, complete: true}
 	torn := snap.meta["torn"]
-	if !out.ok(metaTorn, torn == "") {
-		out.breach(metaTorn, "torn", "no checkpoint under way", strconv.Quote(torn))
-	}
+	out.must(metaTorn, torn == "", "torn", "no checkpoint under way", strconv.Quote(torn))
 	if err := st.readMeta(snap.meta, hasSelections, out); err != nil {
 		return nil, err
 	}
@@ -78,15 +76,11 @@ func readState(snap *snapshot, hasSelections bool, out *findings) (*state, error
 func (st *state) readMeta(meta map[string]string, hasSelections bool, out *findings) error {
 	number := func(field string) int64 {
 		n, err := strconv.ParseInt(meta[field], 10, 64)
-		if !out.ok(metaFields, err == nil && n >= 0) {
-			out.breach(metaFields, field, "a number from 0 on", strconv.Quote(meta[field]))
-		}
+		out.must(metaFields, err == nil && n >= 0, field, "a number from 0 on", strconv.Quote(meta[field]))
 		return n
 	}
 	for _, field := range []string{"token", "writer", "cluster"} {
-		if !out.ok(metaFields, meta[field] != "") {
-			out.breach(metaFields, field, "something", "nothing")
-		}
+		out.must(metaFields, meta[field] != "", field, "something", "nothing")
 	}
 	if layout := meta["layout"]; layout != "1" {
 		return fmt.Errorf("the stored state has layout %q, this program reads 1", layout)
@@ -97,9 +91,7 @@ func (st *state) readMeta(meta map[string]string, hasSelections bool, out *findi
 	}
 	if former := meta["former_producers"]; former != "" {
 		err := json.Unmarshal([]byte(former), &st.producers)
-		if !out.ok(metaFields, err == nil) {
-			out.breach(metaFields, "former_producers", "a JSON array of numbers", former)
-		}
+		out.must(metaFields, err == nil, "former_producers", "a JSON array of numbers", former)
 	}
 	if id := meta["producer_id"]; id != "" && id != "-1" {
 		st.producers = append(st.producers, number("producer_id"))
@@ -131,9 +123,7 @@ func (st *state) readMeta(meta map[string]string, hasSelections bool, out *findi
 		}
 	}
 	for no, name := range st.learners {
-		if !out.ok(metaFields, name != "") {
-			out.breach(metaFields, "learner table", fmt.Sprintf("a learner of number %d", no), "none")
-		}
+		out.must(metaFields, name != "", "learner table", say("a learner of number %d", no), "none")
 	}
 	return nil
 }
@@ -157,8 +147,7 @@ func readWitness(meta map[string]string, role string, out *findings) witness {
 		w.hash, errs[2] = strconv.ParseUint(parts[2], 16, 64)
 		ok = errs == [3]error{} && w.offset >= -1
 	}
-	if !out.ok(metaFields, ok) {
-		out.breach(metaFields, field, "offset:timestamp:hash", strconv.Quote(meta[field]))
+	if !out.must(metaFields, ok, field, "offset:timestamp:hash", strconv.Quote(meta[field])) {
 		w.offset = -1
 	}
 	return w
@@ -180,8 +169,7 @@ func (st *state) readLearner(name, value string, out *findings) {
 		st.learners = append(st.learners, "")
 	}
 	ok = ok && st.learners[*line.No] == ""
-	if !out.ok(metaFields, ok) {
-		out.breach(metaFields, "learner."+name, "a number of its own", value)
+	if !out.must(metaFields, ok, "learner."+name, "a number of its own", value) {
 		return
 	}
 	st.learners[*line.No], st.next[name] = name, line.Next
@@ -263,8 +251,7 @@ func (st *state) readEntry(s *storedEntry, out *findings) {
 	if err == nil && e.kind != waiting && (int(e.learner) >= len(st.learners)) {
 		err = fmt.Errorf("learner number %d, but there are only %d", e.learner, len(st.learners))
 	}
-	if !out.ok(entriesReadable, err == nil) {
-		out.breach(entriesReadable, fmt.Sprintf("%x", id), "an entry", err.Error())
+	if !out.must(entriesReadable, err == nil, say("%x", id), "an entry", err) {
 		delete(st.entries, id)
 		st.complete = false
 		return

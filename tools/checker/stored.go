@@ -132,9 +132,8 @@ func (s *storedLearner) loadItems(f *fold, learner string, rows, pages, counts m
 		for name, it := range items {
 			ok = ok && place(name, it)
 		}
-		if !out.ok(itemsCatalogue, ok) {
-			out.breach(itemsCatalogue, learner+": names of page "+page, "names of items, each with a number of its own", fmt.Sprintf("%.100q: %v", value, err))
-		}
+		out.must(itemsCatalogue, ok, learner+": names of page "+page, "names of items, each with a number of its own",
+			say("%.100q: %v", value, err))
 	}
 	for name, value := range rows {
 		var v struct {
@@ -154,9 +153,8 @@ func (s *storedLearner) loadItems(f *fold, learner string, rows, pages, counts m
 				ok = len(counts) == 0 && place(name, row)
 			}
 		}
-		if !out.ok(itemsCatalogue, ok) {
-			out.breach(itemsCatalogue, learner+": "+name, fmt.Sprintf("statistics and a number of its own below %d, the same as among the names", most), value)
-		}
+		out.must(itemsCatalogue, ok, learner+": "+name, say("statistics and a number of its own below %d, the same as among the names", most),
+			value)
 	}
 	s.checkNumbers(f, learner, counts)
 }
@@ -227,100 +225,108 @@ func (lf *learnerFold) number(stored int32) uint32 {
 	return lf.stored.fold(uint32(stored))
 }
 
-// loadHash parses one of the learner's own hashes.
-func (s *storedLearner) loadHash(out *findings, name, hash string, fields map[string]string) {
-	for field, value := range fields {
-		var err error
-		switch hash {
-		case "queue":
-			err = s.loadPayoff(field, value)
-		case "queues":
-			err = s.loadQueue(field, value)
-		case "flights":
-			err = s.loadFlights(field, value)
-		case "settled":
-			err = s.loadSettled(field, value)
-		case "ages":
-			err = s.loadAges(field, value)
-		case "history":
-			err = s.loadHistory(field, value)
-		case "lately":
-			err = s.loadRecent(field, value)
-		case "levels":
-			err = s.loadLevels(field, value)
-		case "attraction":
-			err = s.loadAttraction(field, value)
-		case "open":
-			err = s.loadOpen(field, value)
-		case "cells":
-			err = s.loadCell(field, value)
-		case "met":
-			err = s.loadMet(field, value)
-		case "categories":
-			err = s.loadCategory(field, value)
-		case "linear":
-			err = s.loadLinear(field, value)
-		case "instances":
-			err = loadCount(&s.outstanding, field, value)
-		case "rounds":
-			err = loadNamed(&s.rounds, field, value)
-		case "windows":
-			err = loadNamed(&s.windows, field, value)
-		case "learner":
-			switch field {
-			case "hold":
-				s.hold = value
-			case "windows":
-				err = loadEstimate(value)
-			case "silence":
-				err = s.loadLateness(value)
-			case "below":
-				err = loadBelow(value)
-			case "levels":
-				err = loadSpread(value)
-			case "falls":
-				err = s.loadFalls(value)
-			case "fit", "looked": // derived from payoffs
-			default:
-				out.skip("field %q of hash %q: not known", field, name)
-			}
-		case "vectors":
-			err = s.loadVector(field, value)
-		case "preferences":
-			err = s.loadPair(field, value)
-		case "utilities":
-			err = s.loadRatings(field, value)
+// loads are the readers of a learner's own hashes, by field and value.
+var loads = map[string]func(s *storedLearner, field, value string) error{
+	"queue":       (*storedLearner).loadPayoff,
+	"queues":      byItem((*storedLearner).loadQueue),
+	"flights":     byItem((*storedLearner).loadFlights),
+	"settled":     byItem((*storedLearner).loadSettled),
+	"ages":        (*storedLearner).loadAges,
+	"history":     (*storedLearner).loadHistory,
+	"lately":      byItem((*storedLearner).loadRecent),
+	"levels":      (*storedLearner).loadLevels,
+	"attraction":  byItem((*storedLearner).loadAttraction),
+	"open":        byItem((*storedLearner).loadOpen),
+	"cells":       (*storedLearner).loadCell,
+	"met":         byItem((*storedLearner).loadMet),
+	"categories":  byItem((*storedLearner).loadCategory),
+	"linear":      (*storedLearner).loadLinear,
+	"instances":   byItem(func(s *storedLearner, k int64, value string) error { return loadCount(&s.outstanding, k, value) }),
+	"rounds":      func(s *storedLearner, field, value string) error { return loadCount(&s.rounds, field, value) },
+	"windows":     func(s *storedLearner, field, value string) error { return loadCount(&s.windows, field, value) },
+	"vectors":     (*storedLearner).loadVector,
+	"preferences": (*storedLearner).loadPair,
+	"utilities":   byItem((*storedLearner).loadRatings),
+	"learner":     (*storedLearner).loadOwn,
+}
+
+// byItem reads a field that is the number of an item or instance.
+func byItem(load func(s *storedLearner, number int64, value string) error) func(*storedLearner, string, string) error {
+	return func(s *storedLearner, field, value string) error {
+		n, err := strconv.ParseUint(field, 10, 31)
+		if err != nil {
+			return fmt.Errorf("field is no number: %w", err)
 		}
-		if !out.ok(delayFields, err == nil) {
-			out.breach(delayFields, name+" "+field, "a field as the learner writes it", fmt.Sprintf("%.100q: %v", value, err))
-		}
+		return load(s, int64(n), value)
 	}
 }
 
-func loadCount(into *map[int64]int64, field, value string) error {
-	k, err := strconv.ParseInt(field, 10, 64)
-	if err != nil || k < 0 {
-		return fmt.Errorf("field is no number: %w", err)
+// loadOwn reads a field that is not by item.
+func (s *storedLearner) loadOwn(field, value string) error {
+	switch field {
+	case "hold":
+		s.hold = value
+	case "windows":
+		return loadEstimate(value)
+	case "silence":
+		return s.loadLateness(value)
+	case "below":
+		return loadBelow(value)
+	case "levels":
+		return loadSpread(value)
+	case "falls":
+		return s.loadFalls(value)
+	case "fit", "looked": // derived from payoffs
+	default:
+		return errUnknown
 	}
-	n, err := strconv.ParseInt(value, 10, 64)
-	if err != nil || n <= 0 {
-		return fmt.Errorf("value is no number above 0: %w", err)
-	}
-	if *into == nil {
-		*into = map[int64]int64{}
-	}
-	(*into)[k] = n
 	return nil
 }
 
-func loadNamed(into *map[string]int64, field, value string) error {
+var errUnknown = errors.New("not known")
+
+// loadHash parses one of the learner's own hashes.
+func (s *storedLearner) loadHash(out *findings, name, hash string, fields map[string]string) {
+	for field, value := range fields {
+		err := loads[hash](s, field, value)
+		if errors.Is(err, errUnknown) {
+			out.skip("field %q of hash %q: not known", field, name)
+			err = nil
+		}
+		out.must(delayFields, err == nil, name+" "+field, "a field as the learner writes it", say("%.100q: %v", value, err))
+	}
+}
+
+// put sets a key of a map, and makes the map if need be.
+func put[K comparable, V any](into *map[K]V, key K, value V) {
+	if *into == nil {
+		*into = map[K]V{}
+	}
+	(*into)[key] = value
+}
+
+// numbers reads n whole numbers from least on, with sep between.
+func numbers(text, sep string, n int, least int64) ([]int64, error) {
+	words := strings.Split(text, sep)
+	if len(words) != n {
+		return nil, fmt.Errorf("%.100q is not %d numbers", text, n)
+	}
+	all := make([]int64, n)
+	for k, word := range words {
+		x, err := strconv.ParseInt(word, 10, 64)
+		if err != nil || x < least {
+			return nil, fmt.Errorf("%.100q is not %d numbers from %d on", text, n, least)
+		}
+		all[k] = x
+	}
+	return all, nil
+}
+
+func loadCount[K comparable](into *map[K]int64, key K, value string) error {
 	n, err := strconv.ParseInt(value, 10, 64)
 	if err != nil || n <= 0 {
 		return fmt.Errorf("value is no number above 0: %w", err)
 	}
-	if *into == nil {
-		*into = map[string]int64{}
-	}
-	(*into)[field] = n
+	put(into, key, n)
 	return nil
 }
