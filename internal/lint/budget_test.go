@@ -40,7 +40,7 @@ var rooms = map[string]int{
 	"stream/task":        4340,
 	"tools":              6060,
 	"tools/checker":      7680,
-	"tools/faults":       5860,
+	"tools/faults":       5700,
 }
 
 const (

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,10 +12,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv/kafka"
+	"github.com/ranker-worker/ranker-worker/tools/faults/proxy"
 )
 
 // Cluster is the workers' environment: three Kafka brokers and a Redis with its replica, each behind
@@ -24,7 +27,7 @@ type Cluster struct {
 	proxies []proxies // to each broker
 	Redis   *Store
 	Calm    *Store // without faults, for groups that have another fault of their own
-	Admin   *kgo.Client
+	admin   *kadm.Client
 	Session time.Duration // of the group: how long a silent member is waited for
 
 	zombies atomic.Int64 // odd while a broker may answer as the leader that it no longer is
@@ -101,7 +104,10 @@ func (c *Cluster) startKafka(ctx context.Context, brokers int, env []string) (er
 			c.proxies[i][slot].SetTarget(b.ListenerAddrs()[listener(slot)])
 		}
 	}
-	c.Admin, err = c.client()
+	admin, err := c.client()
+	if err == nil {
+		c.admin = kadm.NewClient(admin)
+	}
 	return err
 }
 
@@ -182,8 +188,8 @@ func (c *Cluster) Close() error {
 }
 
 func (c *Cluster) closeKafka() error {
-	if c.Admin != nil {
-		c.Admin.Close()
+	if c.admin != nil {
+		c.admin.Close()
 	}
 	for _, d := range c.proxies {
 		d.Close()
@@ -196,3 +202,41 @@ func (c *Cluster) closeKafka() error {
 
 // KeepFiles makes Close keep the workers' configurations and logs.
 func (c *Cluster) KeepFiles() { c.keep = true }
+
+// proxySlots is the number of workers of a group with proxies of their own to every server; further workers share them.
+const proxySlots = 3
+
+// proxies are proxies that misbehave together.
+type proxies []*proxy.Proxy
+
+// newProxies makes a proxy for each proxy slot. Without a target they refuse connections.
+func newProxies(target string) (d proxies, err error) {
+	for range proxySlots {
+		p, err := proxy.New(target)
+		if err != nil {
+			d.Close()
+			return nil, err
+		}
+		d = append(d, p)
+	}
+	return d, nil
+}
+
+func (d proxies) of(slot int) *proxy.Proxy { return d[slot%proxySlots] }
+
+func (d proxies) each(do func(*proxy.Proxy)) {
+	for _, p := range d {
+		do(p)
+	}
+}
+
+// Methods of proxy.Proxy, applied to all.
+
+func (d proxies) SetTarget(target string)          { d.each(func(p *proxy.Proxy) { p.SetTarget(target) }) }
+func (d proxies) Refuse(on bool)                   { d.each(func(p *proxy.Proxy) { p.Refuse(on) }) }
+func (d proxies) SetDelay(t time.Duration)         { d.each(func(p *proxy.Proxy) { p.SetDelay(t) }) }
+func (d proxies) Silence(on bool)                  { d.each(func(p *proxy.Proxy) { p.Silence(on) }) }
+func (d proxies) Deafen(on bool)                   { d.each(func(p *proxy.Proxy) { p.Deafen(on) }) }
+func (d proxies) Cut(chance float64, r *rand.Rand) { d.each(func(p *proxy.Proxy) { p.Cut(chance, r) }) }
+func (d proxies) Heal()                            { d.each((*proxy.Proxy).Heal) }
+func (d proxies) Close()                           { d.each((*proxy.Proxy).Close) }

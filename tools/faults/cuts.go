@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kadm"
 )
 
 // cutFaults cut one worker off from one server, while all other connections work.
@@ -67,63 +67,35 @@ func (s *Scene) cutOff(ctx context.Context, server proxies, says string) error {
 
 // coordinator returns the broker that coordinates the group.
 func (g *Group) coordinator(ctx context.Context) (int, error) {
-	req := kmsg.NewPtrFindCoordinatorRequest()
-	req.CoordinatorKey, req.CoordinatorKeys = g.Name, []string{g.Name}
-	res, err := request[*kmsg.FindCoordinatorResponse](ctx, g.c.Admin, req)
-	if err != nil {
-		return 0, err
+	found := g.c.admin.FindGroupCoordinators(ctx, g.Name)[g.Name]
+	if found.Err != nil || found.NodeID < 1 {
+		return 0, fmt.Errorf("%w: the group has no coordinator just now: %v", errNotNow, found.Err)
 	}
-	node, code := res.NodeID, res.ErrorCode
-	if len(res.Coordinators) > 0 {
-		node, code = res.Coordinators[0].NodeID, res.Coordinators[0].ErrorCode
-	}
-	if code != 0 || node < 1 {
-		return 0, fmt.Errorf("%w: the group has no coordinator just now: error code %d", errNotNow, code)
-	}
-	return int(node) - 1, nil
+	return int(found.NodeID) - 1, nil
 }
 
 // elect makes brokers, of which first returns one per partition, the leaders of the group's topics: it reorders
 // replicas, and calls an election. Single partitions may refuse it: the leader is there already, or a replica is behind.
 func (g *Group) elect(ctx context.Context, first func() int) error {
-	move := kmsg.NewPtrAlterPartitionAssignmentsRequest()
-	vote := kmsg.NewPtrElectLeadersRequest()
-	vote.TimeoutMillis, move.TimeoutMillis = 10_000, 10_000
+	var move kadm.AlterPartitionAssignmentsReq
+	var vote kadm.TopicsSet
 	for _, topic := range g.Topics {
-		to := kmsg.NewAlterPartitionAssignmentsRequestTopic()
-		to.Topic = topic
-		of := kmsg.NewElectLeadersRequestTopic()
-		of.Topic = topic
-		for p := range g.Partitions {
-			one := kmsg.NewAlterPartitionAssignmentsRequestTopicPartition()
-			one.Partition = int32(p)
+		for p := range int32(g.Partitions) {
 			f := first()
-			for i := range brokers {
-				one.Replicas = append(one.Replicas, int32((f+i)%brokers+1))
+			replicas := make([]int32, brokers)
+			for i := range replicas {
+				replicas[i] = int32((f+i)%brokers + 1)
 			}
-			to.Partitions = append(to.Partitions, one)
-			of.Partitions = append(of.Partitions, int32(p))
+			move.Assign(topic, p, replicas)
+			vote.Add(topic, p)
 		}
-		move.Topics = append(move.Topics, to)
-		vote.Topics = append(vote.Topics, of)
 	}
-	if _, err := request[*kmsg.AlterPartitionAssignmentsResponse](ctx, g.c.Admin, move); err != nil {
-		return err
+	if _, err := g.c.admin.AlterPartitionAssignments(ctx, move); err != nil {
+		return fmt.Errorf("reorder replicas: %w", err)
 	}
 	pause(ctx, 500*time.Millisecond)
-	_, err := request[*kmsg.ElectLeadersResponse](ctx, g.c.Admin, vote)
-	return err
-}
-
-// partitionsOf returns the leaders, copies and in-sync copies of a topic's partitions.
-func (g *Group) partitionsOf(ctx context.Context, topic string) ([]kmsg.MetadataResponseTopicPartition, error) {
-	req := kmsg.NewPtrMetadataRequest()
-	one := kmsg.NewMetadataRequestTopic()
-	one.Topic = kmsg.StringPtr(topic)
-	req.Topics = append(req.Topics, one)
-	res, err := request[*kmsg.MetadataResponse](ctx, g.c.Admin, req)
-	if err != nil {
-		return nil, err
+	if _, err := g.c.admin.ElectLeaders(ctx, kadm.ElectPreferredReplica, vote); err != nil {
+		return fmt.Errorf("elect leaders: %w", err)
 	}
-	return res.Topics[0].Partitions, codeError("ask for a topic's leaders", res.Topics[0].ErrorCode)
+	return nil
 }

@@ -12,8 +12,6 @@ import (
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
-	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/app"
@@ -204,41 +202,22 @@ func (g *Group) ends(ctx context.Context) (ends [event.Topics][]int64, err error
 }
 
 func (g *Group) endsNow(ctx context.Context) (ends [event.Topics][]int64, err error) {
-	req := kmsg.NewPtrListOffsetsRequest()
-	req.ReplicaID = -1
+	listed, err := g.c.admin.ListEndOffsets(ctx, g.Topics[:]...)
+	if err == nil {
+		err = listed.Error()
+	}
+	if err != nil {
+		return ends, fmt.Errorf("list offsets: %w", err)
+	}
 	for t, topic := range g.Topics {
 		ends[t] = make([]int64, g.Partitions)
-		part := kmsg.NewListOffsetsRequestTopic()
-		part.Topic = topic
-		for p := range g.Partitions {
-			one := kmsg.NewListOffsetsRequestTopicPartition()
-			one.Partition, one.Timestamp = int32(p), -1
-			part.Partitions = append(part.Partitions, one)
-		}
-		req.Topics = append(req.Topics, part)
-	}
-	seen := 0
-	for _, shard := range g.c.Admin.RequestSharded(ctx, req) {
-		if shard.Err != nil {
-			return ends, fmt.Errorf("list offsets: %w", shard.Err)
-		}
-		for _, topic := range shard.Resp.(*kmsg.ListOffsetsResponse).Topics {
-			for t := range g.Topics {
-				if g.Topics[t] != topic.Topic {
-					continue
-				}
-				for _, p := range topic.Partitions {
-					if p.ErrorCode != 0 {
-						return ends, fmt.Errorf("list offsets of %s[%d]: error code %d", topic.Topic, p.Partition, p.ErrorCode)
-					}
-					ends[t][p.Partition] = p.Offset
-					seen++
-				}
+		for p := range ends[t] {
+			at, ok := listed.Lookup(topic, int32(p))
+			if !ok {
+				return ends, fmt.Errorf("list offsets: no answer for %s[%d]", topic, p)
 			}
+			ends[t][p] = at.Offset
 		}
-	}
-	if seen != event.Topics*g.Partitions {
-		return ends, fmt.Errorf("list offsets: %d of %d partitions answered", seen, event.Topics*g.Partitions)
 	}
 	return ends, nil
 }
@@ -350,20 +329,4 @@ func (g *Group) Close() error {
 		errs = append(errs, w.Kill())
 	}
 	return errors.Join(errs...)
-}
-
-// request sends a request to its broker. The caller checks the answer's error codes.
-func request[R kmsg.Response](ctx context.Context, c *kgo.Client, req kmsg.Request) (R, error) {
-	var zero R
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	res, err := c.Request(ctx, req)
-	if err != nil {
-		return zero, fmt.Errorf("%s: %w", kmsg.NameForKey(req.Key()), err)
-	}
-	r, ok := res.(R)
-	if !ok {
-		return zero, fmt.Errorf("%s was answered by a %T", kmsg.NameForKey(req.Key()), res)
-	}
-	return r, nil
 }

@@ -214,12 +214,3 @@ func (s *Scene) upset(ctx context.Context, kind string, n int) error {
 		return batch
 	}})
 }
-
-var errAnswer = errors.New("refused")
-
-func codeError(what string, code int16) error {
-	if code == 0 {
-		return nil
-	}
-	return fmt.Errorf("%s: %w: error code %d", what, errAnswer, code)
-}

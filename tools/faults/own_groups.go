@@ -12,6 +12,7 @@ import (
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/ranker-worker/ranker-worker/stream/event"
@@ -262,8 +263,8 @@ func (s *isolated) meanwhile(ctx context.Context, do func() error) error {
 }
 
 func (s *isolated) recreate(ctx context.Context, t event.Topic) error {
-	if err := s.deleteTopics(ctx, s.Topics[t]); err != nil {
-		return err
+	if _, err := s.c.admin.DeleteTopic(ctx, s.Topics[t]); err != nil {
+		return fmt.Errorf("delete a topic: %w", err)
 	}
 	return until(ctx, 30*time.Second, "a topic is created again", func() (bool, error) {
 		err := s.createTopics(ctx)
@@ -271,30 +272,12 @@ func (s *isolated) recreate(ctx context.Context, t event.Topic) error {
 	})
 }
 
-func (g *Group) deleteTopics(ctx context.Context, topics ...string) error {
-	req := kmsg.NewPtrDeleteTopicsRequest()
-	req.TimeoutMillis, req.TopicNames = 10_000, topics
-	for _, topic := range topics {
-		one := kmsg.NewDeleteTopicsRequestTopic()
-		one.Topic = kmsg.StringPtr(topic)
-		req.Topics = append(req.Topics, one)
-	}
-	res, err := request[*kmsg.DeleteTopicsResponse](ctx, g.c.Admin, req)
-	if err != nil {
-		return err
-	}
-	for _, t := range res.Topics {
-		err = errors.Join(err, codeError("delete a topic", t.ErrorCode))
-	}
-	return err
-}
-
 // drop deletes the group's topics, if they exist.
 func (g *Group) drop(ctx context.Context) {
 	for t, topic := range g.Topics {
-		_ = g.deleteTopics(ctx, topic)
+		_, _ = g.c.admin.DeleteTopic(ctx, topic)
 		if event.Topic(t) != event.Rankings {
-			_ = g.deleteTopics(ctx, topic+".dlq")
+			_, _ = g.c.admin.DeleteTopic(ctx, topic+".dlq")
 		}
 	}
 }
@@ -309,65 +292,28 @@ func (s *isolated) truncate(ctx context.Context, t event.Topic) error {
 }
 
 func (s *isolated) deleteRecords(ctx context.Context, t event.Topic) error {
-	req := kmsg.NewPtrDeleteRecordsRequest()
-	req.TimeoutMillis = 10_000
-	topic := kmsg.NewDeleteRecordsRequestTopic()
-	topic.Topic = s.Topics[t]
+	all := kadm.Offsets{}
 	for p := range s.Partitions {
-		one := kmsg.NewDeleteRecordsRequestTopicPartition()
-		one.Partition, one.Offset = int32(p), -1
-		topic.Partitions = append(topic.Partitions, one)
+		all.AddOffset(s.Topics[t], int32(p), -1, -1)
 	}
-	req.Topics = append(req.Topics, topic)
-	var failed error
-	for _, shard := range s.c.Admin.RequestSharded(ctx, req) {
-		failed = errors.Join(failed, shard.Err)
-		if shard.Err != nil {
-			continue
-		}
-		for _, topic := range shard.Resp.(*kmsg.DeleteRecordsResponse).Topics {
-			for _, p := range topic.Partitions {
-				failed = errors.Join(failed, codeError("delete records", p.ErrorCode))
-			}
-		}
-	}
-	return failed
+	deleted, err := s.c.admin.DeleteRecords(ctx, all)
+	return errors.Join(err, deleted.Error())
 }
 
 func (s *isolated) addPartitions(ctx context.Context) error {
-	req := kmsg.NewPtrCreatePartitionsRequest()
-	req.TimeoutMillis = 10_000
-	for _, topic := range s.Topics {
-		one := kmsg.NewCreatePartitionsRequestTopic()
-		one.Topic, one.Count = topic, int32(2*s.Partitions)
-		req.Topics = append(req.Topics, one)
-	}
-	res, err := request[*kmsg.CreatePartitionsResponse](ctx, s.c.Admin, req)
-	if err != nil {
-		return err
-	}
-	for _, t := range res.Topics {
-		err = errors.Join(err, codeError("add partitions", t.ErrorCode))
-	}
-	return err
+	added, err := s.c.admin.CreatePartitions(ctx, s.Partitions, s.Topics[:]...)
+	return errors.Join(err, added.Error())
 }
 
 func (g *Group) alter(ctx context.Context, topic, name, value string) error {
-	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
-	of := kmsg.NewIncrementalAlterConfigsRequestResource()
-	of.ResourceType, of.ResourceName = kmsg.ConfigResourceTypeTopic, topic
-	one := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
-	one.Name, one.Value, one.Op = name, kmsg.StringPtr(value), kmsg.IncrementalAlterConfigOpSet
-	of.Configs = append(of.Configs, one)
-	req.Resources = append(req.Resources, of)
-	res, err := request[*kmsg.IncrementalAlterConfigsResponse](ctx, g.c.Admin, req)
+	altered, err := g.c.admin.AlterTopicConfigs(ctx, []kadm.AlterConfig{{Op: kadm.SetConfig, Name: name, Value: &value}}, topic)
+	for _, one := range altered {
+		err = errors.Join(err, one.Err)
+	}
 	if err != nil {
-		return err
+		return fmt.Errorf("alter a topic: %w", err)
 	}
-	for _, r := range res.Resources {
-		err = errors.Join(err, codeError("alter a topic", r.ErrorCode))
-	}
-	return err
+	return nil
 }
 
 // forget deletes the group's keys in Redis.
@@ -411,6 +357,11 @@ const lastEpoch = 32_766
 // runOutOfEpochs raises the epoch of partition 0's producer to just below its end while the worker is down, as restarts
 // over many years would. Each of the 32,000 calls waits for three copies, which takes many minutes on a busy machine.
 func runOutOfEpochs(ctx context.Context, s *isolated) error {
+	client, err := s.c.client()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
 	return s.meanwhile(ctx, func() error {
 		id, epoch := int64(-1), int16(-1)
 		for epoch < lastEpoch-4 {
@@ -418,7 +369,7 @@ func runOutOfEpochs(ctx context.Context, s *isolated) error {
 			req.TransactionalID = kmsg.StringPtr(s.Name + "-0")
 			req.TransactionTimeoutMillis = 30_000
 			req.ProducerID, req.ProducerEpoch = id, epoch
-			res, err := request[*kmsg.InitProducerIDResponse](ctx, s.c.Admin, req)
+			res, err := req.RequestWith(ctx, client)
 			if ctx.Err() != nil {
 				return fmt.Errorf("%w: epoch %d of %d after all the time there was", errNotNow, epoch, lastEpoch)
 			}

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
@@ -64,7 +64,7 @@ func (e *election) lose(ctx context.Context, s *isolated) (err error) {
 	if err := s.c.freeze(awake); err != nil {
 		return err
 	}
-	if err := s.awaitReplicas(ctx, e.topic, "a leader is left alone", func(p *kmsg.MetadataResponseTopicPartition) bool {
+	if err := s.awaitReplicas(ctx, e.topic, "a leader is left alone", func(p kadm.PartitionDetail) bool {
 		return slices.Equal(p.ISR, []int32{int32(leader + 1)})
 	}); err != nil {
 		return err
@@ -81,7 +81,7 @@ func (e *election) lose(ctx context.Context, s *isolated) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, dying.Start(context.WithoutCancel(ctx))) }()
-	if err := s.awaitReplicas(ctx, e.topic, "the follower leads", func(p *kmsg.MetadataResponseTopicPartition) bool {
+	if err := s.awaitReplicas(ctx, e.topic, "the follower leads", func(p kadm.PartitionDetail) bool {
 		return p.Leader == int32(follower+1)
 	}); err != nil {
 		return err
@@ -217,42 +217,32 @@ func (s *isolated) uncleanly(ctx context.Context, t event.Topic, leader, followe
 		}
 	}
 	want := []int32{int32(leader + 1), int32(follower + 1)}
-	move := kmsg.NewPtrAlterPartitionAssignmentsRequest()
-	move.TimeoutMillis = 10_000
-	to := kmsg.NewAlterPartitionAssignmentsRequestTopic()
-	to.Topic = s.Topics[t]
-	vote := kmsg.NewPtrElectLeadersRequest()
-	vote.TimeoutMillis = 10_000
-	of := kmsg.NewElectLeadersRequestTopic()
-	of.Topic = s.Topics[t]
-	for p := range s.Partitions {
-		one := kmsg.NewAlterPartitionAssignmentsRequestTopicPartition()
-		one.Partition, one.Replicas = int32(p), want
-		to.Partitions, of.Partitions = append(to.Partitions, one), append(of.Partitions, int32(p))
+	var move kadm.AlterPartitionAssignmentsReq
+	var vote kadm.TopicsSet
+	for p := range int32(s.Partitions) {
+		move.Assign(s.Topics[t], p, want)
+		vote.Add(s.Topics[t], p)
 	}
-	move.Topics, vote.Topics = append(move.Topics, to), append(vote.Topics, of)
-	if _, err := request[*kmsg.AlterPartitionAssignmentsResponse](ctx, s.c.Admin, move); err != nil {
-		return err
+	if _, err := s.c.admin.AlterPartitionAssignments(ctx, move); err != nil {
+		return fmt.Errorf("move a topic: %w", err)
 	}
-	return s.awaitReplicas(ctx, t, "a topic has two copies", func(p *kmsg.MetadataResponseTopicPartition) bool {
+	return s.awaitReplicas(ctx, t, "a topic has two copies", func(p kadm.PartitionDetail) bool {
 		if p.Leader != want[0] {
-			_, _ = request[*kmsg.ElectLeadersResponse](ctx, s.c.Admin, vote)
+			_, _ = s.c.admin.ElectLeaders(ctx, kadm.ElectPreferredReplica, vote)
 		}
 		return p.Leader == want[0] && slices.Equal(p.Replicas, want) && len(p.ISR) == len(want)
 	})
 }
 
-func (s *isolated) awaitReplicas(ctx context.Context, t event.Topic, what string, is func(*kmsg.MetadataResponseTopicPartition) bool) error {
+func (s *isolated) awaitReplicas(ctx context.Context, t event.Topic, what string, is func(kadm.PartitionDetail) bool) error {
 	return until(ctx, time.Minute, what, func() (bool, error) {
-		all, err := s.partitionsOf(ctx, s.Topics[t])
-		if err != nil {
-			return false, err
-		}
-		for i := range all {
-			if !is(&all[i]) {
-				return false, nil
+		now, err := s.c.admin.Metadata(ctx, s.Topics[t])
+		of := now.Topics[s.Topics[t]]
+		for _, p := range of.Partitions {
+			if !is(p) {
+				return false, errors.Join(err, of.Err)
 			}
 		}
-		return len(all) > 0, nil
+		return len(of.Partitions) > 0, errors.Join(err, of.Err)
 	})
 }

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -48,4 +49,19 @@ func until(ctx context.Context, patience time.Duration, what string, is func() (
 			return fmt.Errorf("waiting until %s: %w", what, ctx.Err())
 		}
 	}
+}
+
+// ErrViolation is a law that the workers broke.
+var ErrViolation = errors.New("violation")
+
+// must makes a failure of the workers a violation, if they had time.
+func must(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	return violated("%v", err)
+}
+
+func violated(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{ErrViolation}, args...)...)
 }
