@@ -93,8 +93,8 @@ tools: ## Java, Maven, Python, npm, Chromium, redis-server, Kafka's jars and lib
 .PHONY: bench
 bench: tools ## All benchmarks, then tables of the whole pipeline, of growth and beside Kafka Streams, on a real Apache Kafka and a real Redis (docs/contribute/benchmarks.md); QUICK=1 for less.
 	$(TESTENV) -bench -heap 1g -- sh -c "$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -timeout 20m ./... ./tools/... \
-		&& $(GO) run ./tools/bench/cmd/report && $(GO) run ./tools/bench/cmd/growth $(if $(QUICK),-quick) \
-		&& $(GO) run ./tools/bench/cmd/peers $(if $(QUICK),-quick)"
+		&& $(GO) run ./tools/bench/cmd/report && $(GO) run ./tools/bench/cmd/report growth $(if $(QUICK),-quick) \
+		&& $(GO) run ./tools/bench/cmd/report peers $(if $(QUICK),-quick)"
 
 .PHONY: matrix
 matrix: tools ## The servers that are supported: store, broker and pipeline on each; writes docs/reference/tested-servers.md. FLAGS='-row valkey', '-list'.

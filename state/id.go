@@ -93,6 +93,9 @@ var nibbles = func() (all [256]byte) {
 	return all
 }()
 
+// PartitionOf returns a key's partition, among n, by Kafka's default partitioner.
+func PartitionOf(key []byte, n int) int32 { return int32(KeyHash(key) % uint32(max(n, 1))) }
+
 // KeyHash is the hash in Kafka's default partitioner: murmur2 as in the Java client, without its sign. A key's partition is KeyHash modulo
 // the number of partitions. It is stored with the entries of Hashed ids, whose text resharding does not have.
 func KeyHash(key []byte) uint32 {

@@ -52,3 +52,25 @@ func FuzzIDOf(f *testing.F) {
 		require.True(t, bytes.Equal(sum[:8], id[:8]))
 	})
 }
+
+func TestPartitionOfIsTheJavaClientsDefaultPartitioner(t *testing.T) {
+	const n = 1_000_003
+	for key, hash := range map[string]int32{
+		"21": -973932308, "foobar": -790332482, "a-little-bit-long-string": -985981536,
+		"a-little-bit-longer-string":                       -1486304829,
+		"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
+		"abc": 479470107,
+	} {
+		require.Equal(t, (hash&0x7fffffff)%n, PartitionOf([]byte(key), n), key)
+	}
+	require.Equal(t, PartitionOf([]byte{}, 6), PartitionOf(nil, 6))
+	require.Zero(t, PartitionOf([]byte("x"), 0))
+}
+
+func BenchmarkPartitionOf(b *testing.B) {
+	key := []byte("0190b8f2-7c1e-7d7a-9c1e-3f4b5a6c7d8e")
+	b.ReportAllocs()
+	for b.Loop() {
+		PartitionOf(key, 6)
+	}
+}

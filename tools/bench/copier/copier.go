@@ -13,6 +13,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/stream/broker"
 	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
@@ -53,26 +54,81 @@ const (
 
 // Run copies impressions to rankings from the beginning, each partition under its own fenced producer.
 func Run(ctx context.Context, cfg Config) (Result, error) {
-	if cfg.FetchBytes <= 0 {
-		cfg.FetchBytes = 1 << 20
+	return measure(ctx, cfg, func(ctx context.Context, c *counted, p int) error {
+		l := fenced{counted: c, p: c.Client.Partition(int32(p))}
+		if err := l.fence(ctx); err != nil {
+			return err
+		}
+		return ahead(ctx, l.fetch, l.produce)
+	})
+}
+
+// counted ends the copying when all records are copied.
+type counted struct {
+	Config
+	copied atomic.Int64
+	done   func()
+}
+
+func (c *counted) add(records int) {
+	if c.copied.Add(int64(records)) >= c.Records {
+		c.done()
 	}
+}
+
+func measure(ctx context.Context, cfg Config, one func(ctx context.Context, c *counted, p int) error) (Result, error) {
+	cfg.FetchBytes = cmp.Or(cfg.FetchBytes, 1<<20)
 	ctx, done := context.WithCancel(ctx)
 	defer done()
-	var copied atomic.Int64
+	c := counted{Config: cfg, done: done}
 	cpu, start := cpuTime(), time.Now()
 	g, gctx := errgroup.WithContext(ctx)
-	for i := range cfg.Partitions {
+	for p := range cfg.Partitions {
 		g.Go(func() error {
-			c := partitionCopier{cfg: &cfg, p: cfg.Client.Partition(int32(i)), copied: &copied, done: done}
-			err := c.run(gctx)
-			if copied.Load() >= cfg.Records && errors.Is(err, context.Canceled) {
+			err := one(gctx, &c, p)
+			if c.copied.Load() >= cfg.Records && ctx.Err() != nil {
 				return nil
 			}
 			return err
 		})
 	}
 	err := g.Wait()
-	return Result{Records: copied.Load(), Elapsed: time.Since(start), CPU: cpuTime() - cpu}, err
+	return Result{Records: c.copied.Load(), Elapsed: time.Since(start), CPU: cpuTime() - cpu}, err
+}
+
+// ahead fetches one answer ahead of the produce requests. fetch gets the offset of the next record, and returns the one after its answer.
+func ahead[A any](ctx context.Context, fetch func(ctx context.Context, from int64) (A, int64, error), produce func(context.Context, A) error) error {
+	answers := make(chan A)
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		for next := int64(0); ; {
+			call, cancel := context.WithTimeout(ctx, callLimit)
+			answer, after, err := fetch(call, next)
+			cancel()
+			if err != nil {
+				return errors.Join(ctx.Err(), err)
+			}
+			next = after
+			select {
+			case answers <- answer:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	})
+	g.Go(func() error {
+		for {
+			select {
+			case answer := <-answers:
+				if err := produce(ctx, answer); err != nil {
+					return err
+				}
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	})
+	return g.Wait()
 }
 
 func cpuTime() time.Duration {
@@ -83,86 +139,51 @@ func cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-type partitionCopier struct {
-	cfg      *Config
+// fenced copies one partition by the worker's client.
+type fenced struct {
+	*counted
 	p        *broker.Partition
-	copied   *atomic.Int64
-	done     func()
 	producer task.Producer
 	sequence int32
+	messages []task.OutMessage
 }
 
-// run fetches one answer ahead of the produce requests.
-func (c *partitionCopier) run(ctx context.Context) error {
-	if err := c.fence(ctx); err != nil {
-		return err
-	}
-	answers := make(chan task.Fetched)
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return c.fetch(ctx, answers) })
-	g.Go(func() error { return c.produce(ctx, answers) })
-	return g.Wait()
+func (c *fenced) fetch(ctx context.Context, from int64) ([]partition.Record, int64, error) {
+	f, err := c.p.Fetch(ctx, task.Fetch{Topic: event.Impressions, Offset: from, MaxBytes: c.FetchBytes, MaxWait: maxWait})
+	return f.Records, f.Next, err
 }
 
-func (c *partitionCopier) fetch(ctx context.Context, answers chan<- task.Fetched) error {
-	next := int64(0)
-	for {
-		call, cancel := context.WithTimeout(ctx, callLimit)
-		f, err := c.p.Fetch(call, task.Fetch{Topic: event.Impressions, Offset: next, MaxBytes: c.cfg.FetchBytes, MaxWait: maxWait})
-		cancel()
-		if err != nil {
-			return errors.Join(ctx.Err(), err)
+func (c *fenced) produce(ctx context.Context, records []partition.Record) error {
+	bytes := 0
+	for i := range records {
+		r := &records[i]
+		c.messages = append(c.messages, task.OutMessage{Key: r.Key, Value: r.Value})
+		if bytes += len(r.Key) + len(r.Value) + task.RecordOverhead; bytes < batchBytes && i < len(records)-1 {
+			continue
 		}
-		next = f.Next
-		select {
-		case answers <- f:
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := c.send(ctx); err != nil {
+			return err
 		}
-	}
-}
-
-func (c *partitionCopier) produce(ctx context.Context, answers <-chan task.Fetched) error {
-	var messages []task.OutMessage
-	for {
-		var f task.Fetched
-		select {
-		case f = <-answers:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		bytes := 0
-		for i := range f.Records {
-			r := &f.Records[i]
-			messages = append(messages, task.OutMessage{Key: r.Key, Value: r.Value})
-			if bytes += len(r.Key) + len(r.Value) + task.RecordOverhead; bytes < batchBytes && i < len(f.Records)-1 {
-				continue
-			}
-			if err := c.send(ctx, messages); err != nil {
-				return err
-			}
-			messages, bytes = messages[:0], 0
-		}
-	}
-}
-
-func (c *partitionCopier) send(ctx context.Context, messages []task.OutMessage) error {
-	call, cancel := context.WithTimeout(ctx, callLimit)
-	defer cancel()
-	_, err := c.p.Produce(call, task.Produce{Topic: event.Rankings, Producer: c.producer, Sequence: c.sequence,
-		Timestamp: time.Now().UnixMilli(), Messages: messages})
-	if err != nil {
-		return errors.Join(ctx.Err(), err)
-	}
-	c.sequence += int32(len(messages))
-	if c.copied.Add(int64(len(messages))) >= c.cfg.Records {
-		c.done()
+		c.messages, bytes = c.messages[:0], 0
 	}
 	return nil
 }
 
+func (c *fenced) send(ctx context.Context) error {
+	call, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	_, err := c.p.Produce(call, task.Produce{Topic: event.Rankings, Producer: c.producer, Sequence: c.sequence,
+		Timestamp: time.Now().UnixMilli(), Messages: c.messages})
+	if err != nil {
+		return errors.Join(ctx.Err(), err)
+	}
+	c.sequence += int32(len(c.messages))
+	c.add(len(c.messages))
+	return nil
+}
+
 // fence gets a producer. It retries while the coordinator is busy or starting.
-func (c *partitionCopier) fence(ctx context.Context) error {
+func (c *fenced) fence(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	for {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
+	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/broker"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/task"
@@ -33,7 +34,7 @@ func TestEveryRecordIsCopiedInOrder(t *testing.T) {
 	copied := 0
 	for p := range 3 {
 		for at := range int64(5000) {
-			if Place(Key(at), 3) == p {
+			if state.PartitionOf(Key(at), 3) == int32(p) {
 				copied++
 			}
 		}
@@ -43,7 +44,7 @@ func TestEveryRecordIsCopiedInOrder(t *testing.T) {
 				MaxWait: time.Second})
 			require.NoError(t, err)
 			for _, r := range f.Records {
-				require.Equal(t, p, Place(r.Key, 3))
+				require.EqualValues(t, p, state.PartitionOf(r.Key, 3))
 				require.Less(t, last, string(r.Key), "once each, in order")
 				last = string(r.Key)
 				seen++
@@ -82,7 +83,7 @@ func TestFill_Paid(t *testing.T) {
 				f, err := c.Partition(int32(p)).Fetch(ctx, task.Fetch{Topic: topic, Offset: next, MaxBytes: 1 << 20, MaxWait: time.Second})
 				require.NoError(t, err)
 				for _, r := range f.Records {
-					require.Equal(t, p, Place(r.Key, 3))
+					require.EqualValues(t, p, state.PartitionOf(r.Key, 3))
 					each(string(r.Key), r.Value, int64(r.Timestamp))
 				}
 				if next = f.Next; f.LastRead {

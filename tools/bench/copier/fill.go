@@ -12,27 +12,13 @@ import (
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 
+	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/broker"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
 const fillBatch = 800
-
-// Place returns the partition of a key by Kafka's default partitioner.
-func Place(key []byte, partitions int) int {
-	return partitioner.Balance(kafka.Message{Key: key}, numbers[:partitions]...)
-}
-
-var (
-	partitioner = kafka.Murmur2Balancer{Consistent: true}
-	numbers     = func() (n [1024]int) { // more partitions than one machine measures
-		for p := range n {
-			n[p] = p
-		}
-		return n
-	}()
-)
 
 type filler struct {
 	cfg  *Config
@@ -46,7 +32,7 @@ func fill(ctx context.Context, cfg Config, p int) error {
 	f := filler{cfg: &cfg, p: p}
 	var batches [event.Inputs][]task.OutMessage
 	for i := range cfg.Records {
-		if key := Key(i); Place(key, cfg.Partitions) == p {
+		if key := Key(i); state.PartitionOf(key, cfg.Partitions) == int32(p) {
 			batches[event.Impressions] = append(batches[event.Impressions], cfg.impression(key, i))
 			if cfg.Paid {
 				batches[event.Selections] = append(batches[event.Selections], selectionOf(key, i, cfg.items()))
@@ -128,7 +114,7 @@ func impressionOf(key []byte, i, items int64) []byte {
 		if j > 0 {
 			v = append(v, ',')
 		}
-		v = fmt.Appendf(v, `{"item":"item-%06d","utility":0.%05d}`, candidate(i, j, items), (i*31+j*17389)%100000)
+		v = fmt.Appendf(v, `{"item":"item-%06d","utility":%.5f}`, candidate(i, j, items), utility(i, j))
 	}
 	v = append(v, `]}`...)
 	return v

@@ -16,7 +16,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv/proc"
 	"github.com/ranker-worker/ranker-worker/stream/broker"
 	"github.com/ranker-worker/ranker-worker/stream/event"
-	"github.com/ranker-worker/ranker-worker/tools/bench/copier"
 )
 
 // Drain is one run of each program over the same records: the worker, and the worker with an adversarial learner. Copier is the bare copier
@@ -104,19 +103,15 @@ func (b *bench) dropTopics(ctx context.Context, c *broker.Client, topics ...even
 
 func (b *bench) drains(ctx context.Context, r *Report) error {
 	inputs := fmt.Sprintf("bench-%d", time.Now().UnixNano())
-	c, err := b.create(ctx, b.topics(inputs, inputs), inputs)
+	c, err := b.filled(ctx, inputs, Size{Partitions: b.Partitions, Items: 20_000})
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	b.say("publishing %d impressions", b.Impressions)
-	if err := copier.Fill(ctx, copier.Config{Client: c, Partitions: b.Partitions, Records: b.Impressions}); err != nil {
-		return err
-	}
 	for i := range b.Runs {
 		var d Drain
 		run := fmt.Sprintf("%s-%d", inputs, i)
-		passes := []func() error{
+		if err := inTurn(i,
 			func() (err error) {
 				d.Worker, err = b.workerPass(ctx, inputs, run+"-w", stochastic, i == b.Runs-1)
 				return err
@@ -127,14 +122,8 @@ func (b *bench) drains(ctx context.Context, r *Report) error {
 			},
 			func() (err error) { d.Copier, err = b.copierPass(ctx, inputs, run+"-c", true); return err },
 			func() (err error) { d.Raw, err = b.copierPass(ctx, inputs, run+"-r", false); return err },
-		}
-		if i%2 == 1 { // so that the order affects all alike
-			slices.Reverse(passes)
-		}
-		for _, pass := range passes {
-			if err := pass(); err != nil {
-				return err
-			}
+		); err != nil {
+			return err
 		}
 		for _, p := range []struct {
 			name string
@@ -146,6 +135,19 @@ func (b *bench) drains(ctx context.Context, r *Report) error {
 		b.say("run %d: ratio %.2f, to the raw copier %.2f", i+1, d.Worker.PerSecond/d.Copier.PerSecond,
 			d.Worker.PerSecond/d.Raw.PerSecond)
 		r.Drains = append(r.Drains, d)
+	}
+	return nil
+}
+
+// inTurn makes the passes of the i-th run, whose order alternates, so that it affects all alike.
+func inTurn(i int, passes ...func() error) error {
+	if i%2 == 1 {
+		slices.Reverse(passes)
+	}
+	for _, pass := range passes {
+		if err := pass(); err != nil {
+			return err
+		}
 	}
 	return nil
 }

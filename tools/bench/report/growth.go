@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -29,7 +27,7 @@ type Size struct {
 // Sizes are those of the table in docs/contribute/benchmarks.md.
 const Sizes = "6x2000 6x20000 6x200000 6x200000+protobuf 6x1000000 24x200000 64x200000 24x20000+paid"
 
-// mostPartitions is the limit of copier.Place.
+// mostPartitions is more than one machine measures.
 const mostPartitions = 1024
 
 // ParseSizes reads sizes in the format of Sizes: partitions, x and items, +protobuf for impressions in Protobuf, and +paid if each is
@@ -58,15 +56,6 @@ func (s Size) String() string {
 	return fmt.Sprintf("%dx%d%s%s", s.Partitions, s.Items, map[bool]string{true: "+protobuf"}[s.Protobuf], map[bool]string{true: "+paid"}[s.Paid])
 }
 
-type GrowthOptions struct {
-	Kafka       string // host:port
-	KafkaPID    int    // 0: its CPU is not reported
-	Sizes       []Size
-	Impressions int64     // of each row
-	Profile     string    // directory for CPU and allocation profiles of the last row's drain; empty: none
-	Verbose     io.Writer // progress messages; nil: none
-}
-
 // Growth is the cost of an impression as partitions, items and feedback grow.
 type Growth struct {
 	Impressions int64
@@ -83,33 +72,25 @@ type Grown struct {
 const usualLearner = "{payoffs: stochastic}"
 
 // RunGrowth measures each size: a worker process of its own that owns all partitions, with topics and a Redis of its own.
-func RunGrowth(ctx context.Context, o GrowthOptions) (*Growth, error) {
-	if o.Verbose == nil {
-		o.Verbose = io.Discard
-	}
-	dir, err := os.MkdirTemp("", "ranker-bench-")
-	if err != nil {
-		return nil, fmt.Errorf("make a directory for the benchmark: %w", err)
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	if err := build(ctx, filepath.Join(dir, "worker"), "cmd/ranker-worker"); err != nil {
-		return nil, err
-	}
+func RunGrowth(ctx context.Context, o Options) (*Growth, error) {
 	g := &Growth{Impressions: o.Impressions}
-	for i, size := range o.Sizes {
-		b := &bench{Options: Options{Kafka: o.Kafka, KafkaPID: o.KafkaPID, Partitions: size.Partitions, Impressions: o.Impressions, Verbose: o.Verbose}, dir: dir}
-		if i == len(o.Sizes)-1 {
-			b.Profile = o.Profile
+	return g, o.measure(ctx, &Load{}, func(all *bench) error {
+		for i, size := range o.Sizes {
+			b := *all
+			b.Partitions = size.Partitions
+			if i < len(o.Sizes)-1 {
+				b.Profile = ""
+			}
+			row := Grown{Size: size, Load: loadAverage()}
+			if err := b.grown(ctx, &row); err != nil {
+				return fmt.Errorf("%s: %w", size, err)
+			}
+			b.say("%s: %.0f/s, CPU %v, Kafka's %v, Redis' %v, %d MiB, Redis %d MiB, first output after %v", size, row.PerSecond, row.CPU, row.Kafka,
+				row.Redis, row.Memory>>20, row.Stored>>20, row.FirstAfter.Round(time.Millisecond))
+			g.Rows = append(g.Rows, row)
 		}
-		row := Grown{Size: size, Load: loadAverage()}
-		if err := b.grown(ctx, &row); err != nil {
-			return nil, fmt.Errorf("%s: %w", size, err)
-		}
-		b.say("%s: %.0f/s, CPU %v, Kafka's %v, Redis' %v, %d MiB, Redis %d MiB, first output after %v", size, row.PerSecond, row.CPU, row.Kafka,
-			row.Redis, row.Memory>>20, row.Stored>>20, row.FirstAfter.Round(time.Millisecond))
-		g.Rows = append(g.Rows, row)
-	}
-	return g, nil
+		return nil
+	})
 }
 
 func (b *bench) grown(ctx context.Context, row *Grown) error {

@@ -27,17 +27,6 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-func TestHighWater(t *testing.T) {
-	for status, want := range map[string]int64{
-		"Name:\tVmHWM:\nVmPeak:\t  900 kB\nVmHWM:\t   12345 kB\nVmRSS:\t 1 kB\n": 12345 << 10,
-		"Name:\tx\nState:\tZ (zombie)\n":                                         0,
-		"VmHWM:\tmuch\n":                                                         0,
-		"":                                                                       0,
-	} {
-		require.Equal(t, want, highWater(status), status)
-	}
-}
-
 func TestPeakResident(t *testing.T) {
 	held := make([]byte, 64<<20)
 	for i := 0; i < len(held); i += 512 {

@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/common/model"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/broker"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/task"
@@ -168,7 +169,7 @@ func (l *loop) produce(ctx context.Context, p, partitions, rate int) error {
 func name(due time.Time, at int64, p, partitions int) []byte {
 	for nonce := 0; ; nonce++ {
 		id := fmt.Appendf(nil, "%d-%d-%d", due.UnixNano(), at, nonce)
-		if copier.Place(id, partitions) == p {
+		if state.PartitionOf(id, partitions) == int32(p) {
 			return id
 		}
 	}
@@ -223,12 +224,14 @@ func sleepUntil(ctx context.Context, at time.Time) error {
 	}
 }
 
-func get(ctx context.Context, url string) ([]byte, error) {
+func get(ctx context.Context, url string) ([]byte, error) { return getBy(ctx, http.DefaultClient, url) }
+
+func getBy(ctx context.Context, client *http.Client, url string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := client.Do(req)
 	if err != nil {
 		return nil, err
 	}

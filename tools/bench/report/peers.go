@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -16,16 +15,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/tools/bench/streams"
 )
-
-type PeersOptions struct {
-	Kafka       string // host:port
-	KafkaPID    int    // 0: its CPU is not reported
-	Size        Size
-	Impressions int64     // of one drain, without a third of them, see warmShare
-	Runs        int       // of each, in turn
-	Threads     int       // of a Kafka Streams job
-	Verbose     io.Writer // progress messages; nil: none
-}
 
 // warmShare: the first 1/warmShare of a drain does not count, in which Java compiles hot code, and most items are new.
 const warmShare = 3
@@ -45,53 +34,42 @@ type Round [programs]Pass
 
 // Peers compares the worker with Kafka Streams at the same task.
 type Peers struct {
-	Options PeersOptions
-	Load    [2]float64 // load average over a minute, before and after
+	Options Options
+	Load    Load
 	Rounds  []Round
 }
 
 // RunPeers lets the worker and a Kafka Streams job drain the same impressions in turn.
-func RunPeers(ctx context.Context, o PeersOptions) (*Peers, error) {
-	if o.Verbose == nil {
-		o.Verbose = io.Discard
-	}
-	dir, err := os.MkdirTemp("", "ranker-bench-")
-	if err != nil {
-		return nil, fmt.Errorf("make a directory for the benchmark: %w", err)
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	b := &bench{Options: Options{Kafka: o.Kafka, KafkaPID: o.KafkaPID, Partitions: o.Size.Partitions, Impressions: o.Impressions, Verbose: o.Verbose}, dir: dir, warm: o.Impressions / warmShare}
-	if err := build(ctx, filepath.Join(dir, "worker"), "cmd/ranker-worker"); err != nil {
-		return nil, err
-	}
+func RunPeers(ctx context.Context, o Options) (*Peers, error) {
 	r := &Peers{Options: o}
-	r.Load[0] = loadAverage()
-	inputs := fmt.Sprintf("peers-%d", time.Now().UnixNano())
-	c, err := b.filled(ctx, inputs, o.Size)
-	if err != nil {
-		return nil, err
-	}
-	defer b.dropAll(ctx, c)
-	for i := range o.Runs {
-		var round Round
-		for k := range programs {
-			program := (i + k) % programs // so that the order affects all alike
-			p, err := b.peer(ctx, inputs, fmt.Sprintf("%s-%d-%d", inputs, i, program), program, &o)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", programNames[program], err)
-			}
-			b.say("run %d: %s %.0f/s, CPU %v, Kafka's %v, %d MiB, first output after %v", i+1, programNames[program], p.PerSecond, p.CPU, p.Kafka,
-				p.Memory>>20, p.FirstAfter.Round(time.Millisecond))
-			round[program] = p
+	return r, o.measure(ctx, &r.Load, func(b *bench) error {
+		b.Partitions, b.warm = o.Sizes[0].Partitions, o.Impressions/warmShare
+		inputs := fmt.Sprintf("peers-%d", time.Now().UnixNano())
+		c, err := b.filled(ctx, inputs, o.Sizes[0])
+		if err != nil {
+			return err
 		}
-		r.Rounds = append(r.Rounds, round)
-	}
-	r.Load[1] = loadAverage()
-	return r, nil
+		defer b.dropAll(ctx, c)
+		for i := range o.Runs {
+			var round Round
+			for k := range programs {
+				program := (i + k) % programs // so that the order affects all alike
+				p, err := b.peer(ctx, inputs, fmt.Sprintf("%s-%d-%d", inputs, i, program), program)
+				if err != nil {
+					return fmt.Errorf("%s: %w", programNames[program], err)
+				}
+				b.say("run %d: %s %.0f/s, CPU %v, Kafka's %v, %d MiB, first output after %v", i+1, programNames[program], p.PerSecond, p.CPU, p.Kafka,
+					p.Memory>>20, p.FirstAfter.Round(time.Millisecond))
+				round[program] = p
+			}
+			r.Rounds = append(r.Rounds, round)
+		}
+		return nil
+	})
 }
 
 // peer is one program's drain of the inputs into rankings of its own.
-func (b *bench) peer(ctx context.Context, inputs, run string, program int, o *PeersOptions) (Pass, error) {
+func (b *bench) peer(ctx context.Context, inputs, run string, program int) (Pass, error) {
 	topics := b.topics(inputs, run)
 	c, err := b.create(ctx, topics, run)
 	if err != nil {
@@ -99,7 +77,7 @@ func (b *bench) peer(ctx context.Context, inputs, run string, program int, o *Pe
 	}
 	defer b.drop(ctx, c)
 	if program == ours {
-		p, _, err := b.alone(ctx, c, o.Size.Paid)
+		p, _, err := b.alone(ctx, c, b.Sizes[0].Paid)
 		return p, err
 	}
 	dir, err := os.MkdirTemp(b.dir, "streams-")
@@ -109,7 +87,7 @@ func (b *bench) peer(ctx context.Context, inputs, run string, program int, o *Pe
 	defer func() { _ = os.RemoveAll(dir) }()
 	group := topics[event.Rankings] // so its own topics are dropped with its rankings
 	cmd, err := streams.Command(ctx, streams.Config{Brokers: b.Kafka, Application: group, Topics: topics, RocksDB: program == onRocksDB,
-		Threads: o.Threads, Dir: dir})
+		Threads: b.Threads, Dir: dir})
 	if err != nil {
 		return Pass{}, err
 	}
@@ -117,7 +95,7 @@ func (b *bench) peer(ctx context.Context, inputs, run string, program int, o *Pe
 	if err != nil {
 		return Pass{}, err
 	}
-	p, err := b.watch(ctx, w, b.committed(c, group, o.Size.Paid))
+	p, err := b.watch(ctx, w, b.committed(c, group, b.Sizes[0].Paid))
 	if stopErr := w.stop(); err == nil {
 		err = stopErr
 	}
@@ -193,11 +171,11 @@ func (r *Peers) Write(w io.Writer) error {
 	var t strings.Builder
 	o := &r.Options
 	feedback := "without feedback"
-	if o.Size.Paid {
+	if o.Sizes[0].Paid {
 		feedback = "each selected and paid"
 	}
 	fmt.Fprintf(&t, "%d partitions, %s items, %d impressions of 20 candidates of which the last two thirds count, %s, %d runs of each in turn, %d threads of Kafka Streams; least, median and most; load average %.1f before, %.1f after\n\n",
-		o.Size.Partitions, thousands(o.Size.Items), o.Impressions, feedback, len(r.Rounds), o.Threads, r.Load[0], r.Load[1])
+		o.Sizes[0].Partitions, thousands(o.Sizes[0].Items), o.Impressions, feedback, len(r.Rounds), o.Threads, r.Load[0], r.Load[1])
 	rate := func(p *Pass) float64 { return p.PerSecond }
 	cpu := func(p *Pass) float64 { return float64(p.CPU) / 1e3 }
 	kafkas := func(p *Pass) float64 { return float64(p.Kafka) / 1e3 }

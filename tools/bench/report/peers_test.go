@@ -13,7 +13,7 @@ func TestPeers_Table(t *testing.T) {
 		return Pass{PerSecond: rate, CPU: time.Duration(micros) * time.Microsecond, Kafka: 3 * time.Microsecond, Memory: mib << 20}
 	}
 	r := Peers{
-		Options: PeersOptions{Size: Size{Partitions: 6, Items: 200_000}, Impressions: 600_000, Threads: 2},
+		Options: Options{Sizes: []Size{{Partitions: 6, Items: 200_000}}, Impressions: 600_000, Threads: 2},
 		Load:    [2]float64{0.25, 4},
 		Rounds: []Round{
 			{pass(50_000, 25, 700), pass(50_000, 30, 2000), pass(20_000, 60, 1500)},

@@ -8,10 +8,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
+
+	"github.com/prometheus/procfs"
 )
 
 type child struct {
@@ -66,58 +66,41 @@ func (c *child) died() error {
 	return fmt.Errorf("%s: %w (%v):\n%s", c.name, errDied, c.err, c.log.String())
 }
 
-// clockTick is the unit of CPU times in /proc, the same on every Linux that Go runs on.
-const clockTick = 10 * time.Millisecond
-
 // cpuTime returns a process's CPU time, user and system; 0 if unknown.
 func cpuTime(pid int) time.Duration {
-	if pid <= 0 {
+	p, err := procfs.NewProc(pid)
+	if pid <= 0 || err != nil {
 		return 0
 	}
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	stat, err := p.Stat()
 	if err != nil {
 		return 0
 	}
-	// The name, in parentheses, may contain anything; numbers follow the last one.
-	fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
-	if len(fields) < 13 {
-		return 0
-	}
-	user, _ := strconv.ParseInt(fields[11], 10, 64)
-	system, _ := strconv.ParseInt(fields[12], 10, 64)
-	return time.Duration(user+system) * clockTick
+	return time.Duration(stat.CPUTime() * float64(time.Second))
 }
 
-// peakResident returns a process's peak resident memory in bytes; 0 if unknown.
+// peakResident returns a process's peak resident memory in bytes; 0 if unknown, as for a zombie.
 func peakResident(pid int) int64 {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	p, err := procfs.NewProc(pid)
 	if err != nil {
 		return 0
 	}
-	return highWater(string(b))
-}
-
-// highWater reads the peak resident memory from the text of /proc/PID/status, in bytes; 0 if missing, as for a zombie.
-func highWater(status string) int64 {
-	for line := range strings.Lines(status) {
-		if value, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			kilobytes, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
-			if err != nil {
-				return 0
-			}
-			return kilobytes << 10
-		}
+	status, err := p.NewStatus()
+	if err != nil {
+		return 0
 	}
-	return 0
+	return int64(status.VmHWM)
 }
 
 // loadAverage returns that of the last minute; 0 if unknown.
 func loadAverage() float64 {
-	b, err := os.ReadFile("/proc/loadavg")
+	fs, err := procfs.NewDefaultFS()
 	if err != nil {
 		return 0
 	}
-	first, _, _ := strings.Cut(string(b), " ")
-	load, _ := strconv.ParseFloat(first, 64)
-	return load
+	load, err := fs.LoadAvg()
+	if err != nil {
+		return 0
+	}
+	return load.Load1
 }

@@ -13,53 +13,61 @@ import (
 	"time"
 )
 
+// Options of all tables; each uses some.
 type Options struct {
 	Kafka, Redis       string // host:port
 	KafkaPID, RedisPID int    // 0: their CPU is not reported
 	Partitions         int
 	Impressions        int64         // of one drain
-	Runs               int           // of worker and copier each, in turn
+	Runs               int           // of each program, in turn
 	Rate               int           // impressions per second of the latency run
 	Latency            time.Duration // length of the latency run; 0: none
-	Items              int           // of the catalogue; 0: 20,000
-	Profile            string        // directory for CPU and allocation profiles of the last drain; empty: none
-	Verbose            io.Writer     // progress messages; nil: none
+	Items              int64         // of the viewers' catalogue
+	Viewers            int
+	Sizes              []Size    // the rows of growth; the peers' only one
+	Threads            int       // of a Kafka Streams job
+	Profile            string    // directory for CPU and allocation profiles of the last drain; empty: none
+	Verbose            io.Writer // progress messages
 }
+
+// Load is the load average over a minute, before and after.
+type Load [2]float64
 
 type Report struct {
 	Options Options
-	Load    [2]float64 // load average over a minute, before and after
+	Load    Load
 	Drains  []Drain
 	Latency *Latency
 }
 
+// Run measures the whole pipeline.
 func Run(ctx context.Context, o Options) (*Report, error) {
-	if o.Verbose == nil {
-		o.Verbose = io.Discard
-	}
+	r := &Report{Options: o}
+	return r, o.measure(ctx, &r.Load, func(b *bench) (err error) {
+		if err := build(ctx, b.dir, "copier", "tools/bench/cmd/copier"); err != nil {
+			return err
+		}
+		if err := b.drains(ctx, r); err != nil || o.Latency == 0 {
+			return err
+		}
+		r.Latency, err = b.latency(ctx)
+		return err
+	})
+}
+
+func (o *Options) measure(ctx context.Context, load *Load, what func(*bench) error) error {
 	dir, err := os.MkdirTemp("", "ranker-bench-")
 	if err != nil {
-		return nil, fmt.Errorf("make a directory for the benchmark: %w", err)
+		return fmt.Errorf("make a directory for the benchmark: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	b := &bench{Options: o, dir: dir}
-	for name, pkg := range map[string]string{"worker": "cmd/ranker-worker", "copier": "tools/bench/cmd/copier"} {
-		if err := build(ctx, filepath.Join(dir, name), pkg); err != nil {
-			return nil, err
-		}
+	if err := build(ctx, dir, "worker", "cmd/ranker-worker"); err != nil {
+		return err
 	}
-	r := &Report{Options: o}
-	r.Load[0] = loadAverage()
-	if err := b.drains(ctx, r); err != nil {
-		return nil, err
-	}
-	if o.Latency > 0 {
-		if r.Latency, err = b.latency(ctx); err != nil {
-			return nil, err
-		}
-	}
-	r.Load[1] = loadAverage()
-	return r, nil
+	load[0] = loadAverage()
+	err = what(&bench{Options: *o, dir: dir})
+	load[1] = loadAverage()
+	return err
 }
 
 type bench struct {
@@ -71,8 +79,8 @@ type bench struct {
 
 func (b *bench) say(format string, args ...any) { fmt.Fprintf(b.Verbose, format+"\n", args...) }
 
-func build(ctx context.Context, to, pkg string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", to, "github.com/ranker-worker/ranker-worker/"+pkg)
+func build(ctx context.Context, dir, name, pkg string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", filepath.Join(dir, name), "github.com/ranker-worker/ranker-worker/"+pkg)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s: %w\n%s", pkg, err, out)

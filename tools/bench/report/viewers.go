@@ -6,31 +6,16 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/ranker-worker/ranker-worker/tools/bench/copier"
 )
-
-type ViewersOptions struct {
-	Kafka, Redis string // host:port
-	Partitions   int
-	Impressions  int64 // of one drain
-	Items        int64 // of the catalogue
-	Runs         int   // drains without viewers and with them each, in turn
-	Viewers      int
-	Verbose      io.Writer // progress messages; nil: none
-}
 
 // Viewers are consecutive runs without and with viewers.
 type Viewers struct {
-	Options ViewersOptions
-	Load    [2]float64 // load average over a minute, before and after
+	Options Options
+	Load    Load
 	Pairs   []Watched
 }
 
@@ -44,55 +29,33 @@ type Watched struct {
 const watchedLearner = "{payoffs: stochastic, policy: moss, delay: direct}"
 
 // RunViewers measures the cost of the live page's viewers.
-func RunViewers(ctx context.Context, o ViewersOptions) (*Viewers, error) {
-	if o.Verbose == nil {
-		o.Verbose = io.Discard
-	}
-	dir, err := os.MkdirTemp("", "ranker-bench-")
-	if err != nil {
-		return nil, fmt.Errorf("make a directory for the benchmark: %w", err)
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	b := &bench{Options: Options{Kafka: o.Kafka, Redis: o.Redis, Partitions: o.Partitions, Impressions: o.Impressions, Verbose: o.Verbose}, dir: dir}
-	if err := build(ctx, filepath.Join(dir, "worker"), "cmd/ranker-worker"); err != nil {
-		return nil, err
-	}
+func RunViewers(ctx context.Context, o Options) (*Viewers, error) {
 	r := &Viewers{Options: o}
-	r.Load[0] = loadAverage()
-	inputs := fmt.Sprintf("viewers-%d", time.Now().UnixNano())
-	c, err := b.create(ctx, b.topics(inputs, inputs), inputs)
-	if err != nil {
-		return nil, err
-	}
-	defer c.Close()
-	b.say("publishing %d impressions of %d items", o.Impressions, o.Items)
-	if err := copier.Fill(ctx, copier.Config{Client: c, Partitions: o.Partitions, Records: o.Impressions, Items: o.Items}); err != nil {
-		return nil, err
-	}
-	for i := range o.Runs {
-		var w Watched
-		run := fmt.Sprintf("%s-%d", inputs, i)
-		passes := []func() error{
-			func() (err error) { w.Alone, _, err = b.viewedPass(ctx, inputs, run+"-alone", 0); return err },
-			func() (err error) {
-				w.Seen, w.Asked, err = b.viewedPass(ctx, inputs, run+"-seen", o.Viewers)
+	return r, o.measure(ctx, &r.Load, func(b *bench) error {
+		inputs := fmt.Sprintf("viewers-%d", time.Now().UnixNano())
+		c, err := b.filled(ctx, inputs, Size{Partitions: o.Partitions, Items: o.Items})
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		for i := range o.Runs {
+			var w Watched
+			run := fmt.Sprintf("%s-%d", inputs, i)
+			if err := inTurn(i,
+				func() (err error) { w.Alone, _, err = b.viewedPass(ctx, inputs, run+"-alone", 0); return err },
+				func() (err error) {
+					w.Seen, w.Asked, err = b.viewedPass(ctx, inputs, run+"-seen", o.Viewers)
+					return err
+				},
+			); err != nil {
 				return err
-			},
-		}
-		if i%2 == 1 { // so that the order affects both alike
-			slices.Reverse(passes)
-		}
-		for _, pass := range passes {
-			if err := pass(); err != nil {
-				return nil, err
 			}
+			b.say("run %d: alone %.0f/s, %v; with %d viewers, who asked %d times, %.0f/s, %v", i+1, w.Alone.PerSecond, w.Alone.CPU, o.Viewers, w.Asked,
+				w.Seen.PerSecond, w.Seen.CPU)
+			r.Pairs = append(r.Pairs, w)
 		}
-		b.say("run %d: alone %.0f/s, %v; with %d viewers, who asked %d times, %.0f/s, %v", i+1, w.Alone.PerSecond, w.Alone.CPU, o.Viewers, w.Asked,
-			w.Seen.PerSecond, w.Seen.CPU)
-		r.Pairs = append(r.Pairs, w)
-	}
-	r.Load[1] = loadAverage()
-	return r, nil
+		return nil
+	})
 }
 
 // viewedPass is one drain by a worker with viewers.
@@ -132,11 +95,11 @@ func look(ctx context.Context, url string, asked *atomic.Int64) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for i := 0; ; i++ {
-		if askPage(ctx, client, url+"/page/live.json") == nil {
+		if _, err := getBy(ctx, client, url+"/page/live.json"); err == nil {
 			asked.Add(1)
 		}
 		if i%2 == 0 {
-			_ = askPage(ctx, client, url+"/page/history.json") // a worker that starts or ends does not answer
+			_, _ = getBy(ctx, client, url+"/page/history.json") // a worker that starts or ends does not answer
 		}
 		select {
 		case <-tick.C:
@@ -144,22 +107,6 @@ func look(ctx context.Context, url string, asked *atomic.Int64) {
 			return
 		}
 	}
-}
-
-func askPage(ctx context.Context, client *http.Client, url string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return err
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	if _, err = io.Copy(io.Discard, response.Body); err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s", url, response.Status)
-	}
-	return err
 }
 
 // Ratio returns the ratio of runs with viewers to the preceding ones without: median, least and most.

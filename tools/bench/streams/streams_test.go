@@ -19,6 +19,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
 	realkafka "github.com/ranker-worker/ranker-worker/internal/test/testenv/kafka"
+	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/broker"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
@@ -147,7 +148,7 @@ type candidate struct {
 
 // last is an impression of partition p of all items, whose utilities are in no order that an index would have.
 func last(p int) (id string, all []candidate) {
-	for i := 0; id == "" || copier.Place([]byte(id), partitions) != p; i++ {
+	for i := 0; id == "" || state.PartitionOf([]byte(id), partitions) != int32(p); i++ {
 		id = fmt.Sprintf("last-%d", i)
 	}
 	all = make([]candidate, items)
