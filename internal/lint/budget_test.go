@@ -38,7 +38,7 @@ var rooms = map[string]int{
 	"stream/partition":   10120,
 	"stream/replay":      1720,
 	"stream/task":        4340,
-	"tools":              5860,
+	"tools":              5740,
 	"tools/checker":      7680,
 	"tools/faults":       5700,
 }

@@ -5,11 +5,11 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"os"
 	"runtime"
-	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/evaluate"
@@ -40,19 +40,6 @@ type covered struct {
 	effective       float64
 }
 
-func runCoverage(ctx context.Context, only string) error {
-	if !strings.Contains(coverageStudy, only) {
-		return nil
-	}
-	began := time.Now()
-	var table bytes.Buffer
-	if err := coverage(ctx, &table, fullCoverage); err != nil {
-		return fmt.Errorf("%s: %w", coverageStudy, err)
-	}
-	fmt.Fprintf(os.Stderr, "%s: %v\n", coverageStudy, time.Since(began).Round(time.Second))
-	return replace(coverageStudy, table.Bytes())
-}
-
 func coverage(ctx context.Context, b *bytes.Buffer, size coverageSize) error {
 	fmt.Fprintf(b, "\n| log | target | logs refused | wrong: ips | snips | dr | at any of %d looks | dr: mean error | mean standard error | effective samples |\n", size.looks)
 	b.WriteString("|---|---|---|---|---|---|---|---|---|---|\n")
@@ -62,27 +49,15 @@ func coverage(ctx context.Context, b *bytes.Buffer, size coverageSize) error {
 			all[name] = &covered{}
 		}
 		var mu sync.Mutex
-		var first error
-		next := make(chan uint64)
-		var work sync.WaitGroup
-		for range runtime.GOMAXPROCS(0) {
-			work.Go(func() {
-				for seed := range next {
-					if err := coverageLog(ctx, &size, world.policy, world.noise, seed, &mu, all); err != nil {
-						mu.Lock()
-						first = err
-						mu.Unlock()
-					}
-				}
+		g, ctx := errgroup.WithContext(ctx)
+		g.SetLimit(runtime.GOMAXPROCS(0))
+		for seed := range uint64(size.logs) {
+			g.Go(func() error {
+				return coverageLog(ctx, &size, world.policy, world.noise, uint64(k+1)*1_000_000+seed, &mu, all)
 			})
 		}
-		for seed := range uint64(size.logs) {
-			next <- uint64(k+1)*1_000_000 + seed
-		}
-		close(next)
-		work.Wait()
-		if first != nil {
-			return first
+		if err := g.Wait(); err != nil {
+			return err
 		}
 		for _, name := range coverageTargets {
 			c := all[name]

@@ -6,15 +6,14 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
-	"strings"
-	"time"
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/stream/experiment"
 )
+
+const liftStudy = "lifts"
 
 // liftSize is the size of the study of experiments.
 type liftSize struct {
@@ -290,19 +289,4 @@ func detections(ctx context.Context, b *bytes.Buffer, size liftSize) error {
 	}
 	b.WriteString("\n")
 	return nil
-}
-
-const liftStudy = "lifts"
-
-func runLifts(ctx context.Context, only string) error {
-	if !strings.Contains(liftStudy, only) {
-		return nil
-	}
-	began := time.Now()
-	var table bytes.Buffer
-	if err := lifts(ctx, &table, fullLifts); err != nil {
-		return fmt.Errorf("%s: %w", liftStudy, err)
-	}
-	fmt.Fprintf(os.Stderr, "%s: %v\n", liftStudy, time.Since(began).Round(time.Second))
-	return replace(liftStudy, table.Bytes())
 }

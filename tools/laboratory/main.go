@@ -38,29 +38,32 @@ func main() {
 }
 
 func run(ctx context.Context, only string) error {
+	type part struct {
+		name string
+		fill func(ctx context.Context, table *bytes.Buffer) error
+	}
+	var all []part
 	for _, s := range studies() {
+		all = append(all, part{s.name, s.fill})
+	}
+	all = append(all, part{liftStudy, func(ctx context.Context, b *bytes.Buffer) error { return lifts(ctx, b, fullLifts) }},
+		part{shareStudy, func(ctx context.Context, b *bytes.Buffer) error { return shares(ctx, b, fullShares) }},
+		part{coverageStudy, func(ctx context.Context, b *bytes.Buffer) error { return coverage(ctx, b, fullCoverage) }})
+	for _, s := range all {
 		if !strings.Contains(s.name, only) {
 			continue
 		}
 		began := time.Now()
-		results, err := s.play(ctx)
-		if err != nil {
+		var table bytes.Buffer
+		if err := s.fill(ctx, &table); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 		fmt.Fprintf(os.Stderr, "%s: %v\n", s.name, time.Since(began).Round(time.Second))
-		var picture, table bytes.Buffer
-		if err := lab.Plot(&picture, "svg", results); err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(directory, s.name+".svg"), picture.Bytes(), 0o644); err != nil {
-			return fmt.Errorf("writing a picture: %w", err)
-		}
-		s.table(&table, results)
 		if err := replace(s.name, table.Bytes()); err != nil {
 			return err
 		}
 	}
-	return errors.Join(runLifts(ctx, only), runShares(ctx, only), runCoverage(ctx, only))
+	return nil
 }
 
 // replace puts a study's table between its markers. It fails unless exactly one page has both.
@@ -101,6 +104,23 @@ type study struct {
 	about      string
 	experiment lab.Experiment
 	rows       []lab.Settings
+}
+
+// fill plays a study, draws its plot, and writes its table.
+func (s *study) fill(ctx context.Context, table *bytes.Buffer) error {
+	results, err := s.play(ctx)
+	if err != nil {
+		return err
+	}
+	var picture bytes.Buffer
+	if err := lab.Plot(&picture, "svg", results); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(directory, s.name+".svg"), picture.Bytes(), 0o644); err != nil {
+		return fmt.Errorf("writing a picture: %w", err)
+	}
+	s.table(table, results)
+	return nil
 }
 
 func (s *study) play(ctx context.Context) ([]*lab.Result, error) {

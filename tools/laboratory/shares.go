@@ -5,10 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strconv"
-	"strings"
-	"time"
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/delay"
@@ -150,17 +147,4 @@ func shares(ctx context.Context, b *bytes.Buffer, size shareSize) error {
 	}
 	b.WriteString("\n")
 	return nil
-}
-
-func runShares(ctx context.Context, only string) error {
-	if !strings.Contains(shareStudy, only) {
-		return nil
-	}
-	began := time.Now()
-	var table bytes.Buffer
-	if err := shares(ctx, &table, fullShares); err != nil {
-		return fmt.Errorf("%s: %w", shareStudy, err)
-	}
-	fmt.Fprintf(os.Stderr, "%s: %v\n", shareStudy, time.Since(began).Round(time.Second))
-	return replace(shareStudy, table.Bytes())
 }

@@ -2,15 +2,11 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
+	"github.com/ranker-worker/ranker-worker/internal/admin"
 	"github.com/ranker-worker/ranker-worker/internal/platform"
 )
 
@@ -22,95 +18,43 @@ type account struct {
 	onHold int64            // partitions whose learner is on hold
 }
 
-func readCounts(ctx context.Context, db *redis.Client, group string, partitions int) (map[string]int64, error) {
-	counts := map[string]int64{}
-	for p := range partitions {
-		key := fmt.Sprintf("{%s:%d}:meta", group, p)
-		meta, err := db.HGetAll(ctx, key).Result()
-		if err != nil {
-			return nil, fmt.Errorf("reading %s: %w", key, err)
-		}
-		for field, value := range meta {
-			name, ok := strings.CutPrefix(field, "account.")
-			if !ok {
-				continue
-			}
-			n, err := strconv.ParseInt(value, 10, 64)
-			if err != nil {
-				return nil, fmt.Errorf("reading %s of %s: %w", field, key, err)
-			}
-			counts[name] += n
+func readAccount(ctx context.Context, tool *admin.Tool) (account, error) {
+	a := account{counts: map[string]int64{}}
+	r, err := tool.Inspect(ctx, admin.InspectQuery{Learner: learner, Partition: -1})
+	if err != nil {
+		return a, fmt.Errorf("reading the account: %w", err)
+	}
+	for i := range r.Partitions {
+		for name, n := range r.Partitions[i].Account {
+			a.counts[name] += n
 		}
 	}
-	return counts, nil
-}
-
-// readAccount reads the account and the learner's counts.
-func readAccount(ctx context.Context, db *redis.Client, group string, partitions int) (account, error) {
-	var a account
-	var err error
-	if a.counts, err = readCounts(ctx, db, group, partitions); err != nil {
-		return a, err
-	}
-	for p := range partitions {
-		if err := a.addLearner(ctx, db, fmt.Sprintf("{%s:%d}:%s:", group, p, learner)); err != nil {
-			return a, err
+	for _, part := range r.Learners[0].Parts {
+		a.fed += part.Payoffs
+		a.queued += part.Waiting
+		if part.Hold != nil {
+			a.onHold++
 		}
 	}
 	return a, nil
 }
 
-// addLearner adds a partition's items, queues and hold, in package delay's format.
-func (a *account) addLearner(ctx context.Context, db *redis.Client, prefix string) error {
-	items, err := db.HGetAll(ctx, prefix+"items").Result()
-	if err != nil {
-		return fmt.Errorf("reading %sitems: %w", prefix, err)
-	}
-	for item, text := range items {
-		var sums struct {
-			N int64 `json:"n"`
-		}
-		if err := json.Unmarshal([]byte(text), &sums); err != nil {
-			return fmt.Errorf("reading item %s of %sitems: %w", item, prefix, err)
-		}
-		a.fed += sums.N
-	}
-	queues, err := db.HGetAll(ctx, prefix+"queues").Result()
-	if err != nil {
-		return fmt.Errorf("reading %squeues: %w", prefix, err)
-	}
-	for item, text := range queues {
-		var head, tail int64
-		if _, err := fmt.Sscanf(text, "%d %d", &head, &tail); err != nil {
-			return fmt.Errorf("reading item %s of %squeues: %w", item, prefix, err)
-		}
-		a.queued += tail - head
-	}
-	hold, err := db.HExists(ctx, prefix+"learner", "hold").Result()
-	if err != nil {
-		return fmt.Errorf("reading %slearner: %w", prefix, err)
-	}
-	if hold {
-		a.onHold++
-	}
-	return nil
-}
-
 const (
-	settlePoll     = 50 * time.Millisecond
+	settlePoll     = 200 * time.Millisecond
 	settlePatience = time.Minute
 )
 
 // settle waits until the worker has stored an account of everything that was sent.
-func settle(ctx context.Context, db *redis.Client, group string, partitions int, sent platform.Progress) error {
+func settle(ctx context.Context, tool *admin.Tool, sent platform.Progress) error {
 	tick := time.NewTicker(settlePoll)
 	defer tick.Stop()
 	read, moved := int64(-1), time.Now()
 	for {
-		counts, err := readCounts(ctx, db, group, partitions)
+		a, err := readAccount(ctx, tool)
 		if err != nil {
 			return err
 		}
+		counts := a.counts
 		now := counts["impressions.read"] + counts["selections.read"] + counts["payoffs.read"]
 		if now == int64(sent.Impressions+sent.Selections+sent.Payoffs) {
 			return nil

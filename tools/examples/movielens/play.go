@@ -17,6 +17,7 @@ import (
 	"github.com/segmentio/kafka-go"
 
 	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/internal/admin"
 	"github.com/ranker-worker/ranker-worker/internal/app"
 	"github.com/ranker-worker/ranker-worker/internal/platform"
 	"github.com/ranker-worker/ranker-worker/stream/broker"
@@ -33,7 +34,7 @@ type play struct {
 	errOut  io.Writer
 	cfg     *config.Config
 	log     *broker.Client
-	db      *redis.Client
+	tool    *admin.Tool
 	players *players
 	hold    holdClock
 	shown   progress
@@ -69,8 +70,10 @@ func (p *play) run(ctx context.Context) (row result, err error) {
 		return row, err
 	}
 	defer p.log.Close()
-	p.db = redis.NewClient(&redis.Options{Addr: p.opt.redis})
-	defer func() { err = errors.Join(err, p.db.Close()) }()
+	if p.tool, err = admin.New(p.cfg, admin.Options{}); err != nil {
+		return row, err
+	}
+	defer func() { err = errors.Join(err, p.tool.Close()) }()
 	if err := p.createTopics(ctx); err != nil {
 		return row, err
 	}
@@ -123,7 +126,7 @@ func (p *play) withWorker(ctx context.Context) (row result, err error) {
 	}()
 	sent, err := p.play(ctx, w)
 	if err == nil {
-		err = settle(ctx, p.db, p.group, p.opt.partitions, sent)
+		err = settle(ctx, p.tool, sent)
 	}
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
@@ -140,7 +143,7 @@ func (p *play) withWorker(ctx context.Context) (row result, err error) {
 	if err != nil {
 		return row, err
 	}
-	a, err := readAccount(context.WithoutCancel(ctx), p.db, p.group, p.opt.partitions)
+	a, err := readAccount(context.WithoutCancel(ctx), p.tool)
 	if err != nil {
 		return row, err
 	}
@@ -209,9 +212,11 @@ func (p *play) remove() error {
 	} else if err := res.Errors[p.group]; err != nil && !errors.Is(err, kafka.GroupIdNotFound) {
 		errs = append(errs, fmt.Errorf("removing group %s: %w", p.group, err))
 	}
-	keys := p.db.Scan(ctx, 0, "{"+p.group+":*", 1000).Iterator()
+	db := redis.NewClient(&redis.Options{Addr: p.opt.redis})
+	defer func() { _ = db.Close() }()
+	keys := db.Scan(ctx, 0, "{"+p.group+":*", 1000).Iterator()
 	for keys.Next(ctx) {
-		if err := p.db.Unlink(ctx, keys.Val()).Err(); err != nil {
+		if err := db.Unlink(ctx, keys.Val()).Err(); err != nil {
 			return errors.Join(append(errs, fmt.Errorf("removing key %s: %w", keys.Val(), err))...)
 		}
 	}

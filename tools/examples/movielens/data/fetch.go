@@ -73,20 +73,27 @@ func Fetch(ctx context.Context, cache string, f file) (string, error) {
 
 // Load reads the ratings, after a download if necessary.
 func Load(ctx context.Context, cache string) ([]Rating, error) {
-	path, err := Fetch(ctx, cache, ratingsFile)
+	return load(ctx, cache, ratingsFile, ParseRatings)
+}
+
+// LoadFilms reads the films, after a download if necessary.
+func LoadFilms(ctx context.Context, cache string) (map[string]Film, error) {
+	return load(ctx, cache, filmsFile, ParseFilms)
+}
+
+func load[T any](ctx context.Context, cache string, f file, parse func(io.Reader) (T, error)) (all T, err error) {
+	path, err := Fetch(ctx, cache, f)
 	if err != nil {
-		return nil, err
+		return all, err
 	}
-	f, err := os.Open(path)
+	content, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("open MovieLens-100k: %w", err)
+		return all, fmt.Errorf("open MovieLens-100k: %w", err)
 	}
-	defer func() { _ = f.Close() }()
-	ratings, err := ParseRatings(f)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+	if all, err = parse(bytes.NewReader(content)); err != nil {
+		err = fmt.Errorf("%s: %w", path, err)
 	}
-	return ratings, nil
+	return all, err
 }
 
 func download(ctx context.Context, dir string) error {

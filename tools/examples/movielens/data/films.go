@@ -2,11 +2,9 @@ package data
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -74,22 +72,4 @@ func (f Film) Features() []float64 {
 		}
 	}
 	return all
-}
-
-// LoadFilms reads the films, after a download if necessary.
-func LoadFilms(ctx context.Context, cache string) (map[string]Film, error) {
-	path, err := Fetch(ctx, cache, filmsFile)
-	if err != nil {
-		return nil, err
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("open MovieLens-100k: %w", err)
-	}
-	defer func() { _ = f.Close() }()
-	films, err := ParseFilms(f)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return films, nil
 }
