@@ -259,25 +259,3 @@ func decodeClaim(data []byte) (claim, bool) {
 	}
 	return c, true
 }
-
-// Partitioner maps keys to partitions like the default partitioner of Kafka's Java client: murmur2
-// of the key, modulo the number of partitions. It is safe for concurrent use and does not allocate.
-type Partitioner struct {
-	hash    kafka.Murmur2Balancer
-	numbers []int
-}
-
-// NewPartitioner returns one for topics of n partitions; n below 1 counts as 1.
-func NewPartitioner(n int) *Partitioner {
-	numbers := make([]int, max(n, 1))
-	for i := range numbers {
-		numbers[i] = i
-	}
-	// Consistent: a nil key counts as empty; otherwise its partition would be random.
-	return &Partitioner{hash: kafka.Murmur2Balancer{Consistent: true}, numbers: numbers}
-}
-
-// Of returns a key's partition.
-func (p *Partitioner) Of(key []byte) int32 {
-	return int32(p.hash.Balance(kafka.Message{Key: key}, p.numbers...))
-}

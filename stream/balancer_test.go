@@ -259,28 +259,6 @@ func FuzzDecodeClaim(f *testing.F) {
 }
 
 // The vectors are those of Kafka's own UtilsTest.testMurmur2.
-func TestPartitionOfIsTheJavaClientsDefaultPartitioner(t *testing.T) {
-	const n = 1_000_003
-	for key, hash := range map[string]int32{
-		"21": -973932308, "foobar": -790332482, "a-little-bit-long-string": -985981536,
-		"a-little-bit-longer-string":                       -1486304829,
-		"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
-		"abc": 479470107,
-	} {
-		assert.Equal(t, (hash&0x7fffffff)%n, NewPartitioner(n).Of([]byte(key)), key)
-	}
-	assert.Equal(t, NewPartitioner(6).Of([]byte{}), NewPartitioner(6).Of(nil))
-	assert.Zero(t, NewPartitioner(0).Of([]byte("x")))
-}
-
-func BenchmarkPartitioner(b *testing.B) {
-	p, key := NewPartitioner(6), []byte("0190b8f2-7c1e-7d7a-9c1e-3f4b5a6c7d8e")
-	b.ReportAllocs()
-	for b.Loop() {
-		p.Of(key)
-	}
-}
-
 func BenchmarkAssign(b *testing.B) {
 	var members []kafka.GroupMember
 	for i := range 100 {

@@ -1,6 +1,10 @@
 package stream
 
 import (
+	"fmt"
+	"regexp"
+	"strings"
+
 	"github.com/ranker-worker/ranker-worker/internal/failpoint"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/task"
@@ -13,52 +17,24 @@ func hitFailpoint(when string, e task.Effect) {
 	}
 }
 
-// stepName returns a request's name for failpoints.
+// stepName returns a request's name for failpoints, its type's: look-up.
 func stepName(e task.Effect) string {
 	switch e := e.(type) {
-	case task.Heartbeat:
-		return "heartbeat"
-	case task.Acquire:
-		return "acquire"
-	case task.Load:
-		return "load"
-	case task.LookUp:
-		return "look-up"
-	case task.Due:
-		return "due"
-	case task.KnownIDs:
-		return "known-ids"
-	case task.Checkpoint:
-		return "checkpoint"
-	case task.Probe:
-		return "probe"
 	case task.InitProducer:
 		if e.Producer.ID >= 0 {
 			return "init-producer-again"
 		}
-		return "init-producer"
-	case task.AddPartition:
-		return "add-partition"
-	case task.Retire:
-		return "retire"
-	case task.AbortTxn:
-		return "abort-txn"
-	case task.Describe:
-		return "describe"
-	case task.Committed:
-		return "committed"
 	case task.Fetch:
 		if e.Topic == event.Rankings {
 			return "replay" // only a replay reads rankings, apart from the scan of a fresh group
 		}
-		return "fetch"
 	case task.Produce:
 		if e.DeadLetters {
 			return "dead-letters"
 		}
-		return "produce"
-	case task.Commit:
-		return "commit"
 	}
-	return "unknown"
+	name := strings.TrimPrefix(fmt.Sprintf("%T", e), "task.")
+	return strings.ToLower(wordEnd.ReplaceAllString(name, "$1-$2"))
 }
+
+var wordEnd = regexp.MustCompile("([a-z])([A-Z])")

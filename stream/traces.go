@@ -202,9 +202,7 @@ func (t *traces) produces(e task.Produce) (span trace.Span, with task.Produce, c
 		if !carried {
 			with.Messages, carried = slices.Clone(e.Messages), true
 		}
-		h := traceHeaders(slices.Clone(e.Messages[i].Headers))
-		propagation.TraceContext{}.Inject(trace.ContextWithRemoteSpanContext(context.Background(), r.context), &h)
-		with.Messages[i].Headers = h
+		with.Messages[i].Headers = slices.Concat(e.Messages[i].Headers, TraceHeaders(trace.ContextWithRemoteSpanContext(context.Background(), r.context)))
 	}
 	t.mu.Unlock()
 	span = t.request("send "+name, trace.SpanKindProducer, func(b *tracedBatch) bool { return about[b] }, attributes...)
@@ -255,33 +253,20 @@ func done(span trace.Span, err error) {
 
 // contextOf returns the trace context of a record's headers, invalid if they are malformed.
 func contextOf(r *task.Trace) trace.SpanContext {
-	h := traceHeaders{{Key: task.TraceParentHeader, Value: r.Parent}, {Key: task.TraceStateHeader, Value: r.State}}
-	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), &h))
+	h := propagation.MapCarrier{task.TraceParentHeader: string(r.Parent), task.TraceStateHeader: string(r.State)}
+	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), h))
 }
 
-// traceHeaders lets a propagator read and write a record's headers.
-type traceHeaders []task.Header
-
-var _ propagation.TextMapCarrier = (*traceHeaders)(nil)
-
-func (h *traceHeaders) Get(key string) string {
-	for _, one := range *h {
-		if one.Key == key {
-			return string(one.Value)
+// TraceHeaders returns a record's headers for the trace of ctx, if any.
+func TraceHeaders(ctx context.Context) (headers []task.Header) {
+	h := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(ctx, h)
+	for _, key := range []string{task.TraceStateHeader, task.TraceParentHeader} {
+		if value := h.Get(key); value != "" {
+			headers = append(headers, task.Header{Key: key, Value: []byte(value)})
 		}
 	}
-	return ""
-}
-
-func (h *traceHeaders) Set(key, value string) {
-	*h = append(*h, task.Header{Key: key, Value: []byte(value)})
-}
-
-func (h *traceHeaders) Keys() (all []string) {
-	for _, one := range *h {
-		all = append(all, one.Key)
-	}
-	return all
+	return headers
 }
 
 // tracedShell is a shell whose requests make spans.

@@ -355,7 +355,7 @@ func (w *Worker) taskConfig(p int32, owned int) task.Config {
 	n := w.partitions()
 	machine.Partitions = int32(n)
 	if n > 0 {
-		machine.CheckCopartition = NewPartitioner(n).Of
+		machine.CheckCopartition = func(key []byte) int32 { return state.PartitionOf(key, n) }
 	}
 	if n > 1 && w.opt.Follower != nil {
 		machine.Pooled = w.knowledge.of

@@ -13,7 +13,6 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/state"
-	"github.com/ranker-worker/ranker-worker/stream"
 	"github.com/ranker-worker/ranker-worker/stream/broker"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
@@ -370,7 +369,7 @@ func (tool *Tool) rebuild(ctx context.Context, plan *rebuildPlan) (RebuiltPartit
 		return one, err
 	}
 	d := driver{tool: tool, p: plan.p, anyProducer: plan.partialRankings, adrift: len(plan.missing) > 0}
-	d.elsewhere = stream.NewPartitioner(plan.meta.Partitions).Of
+	d.elsewhere = func(key []byte) int32 { return state.PartitionOf(key, plan.meta.Partitions) }
 	var misplaced int64
 	one.Adopted, err = d.drive(ctx, func(s *task.Status) (bool, error) {
 		misplaced = s.Account.Misplaced[event.Impressions]

@@ -9,6 +9,7 @@ import (
 
 	"github.com/segmentio/kafka-go"
 
+	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/broker"
 )
 
@@ -130,11 +131,7 @@ func byKey(l *Letter, partitions int) int {
 	if len(l.Key) == 0 {
 		return l.Of.Partition
 	}
-	numbers := make([]int, partitions)
-	for i := range numbers {
-		numbers[i] = i
-	}
-	return kafka.Murmur2Balancer{}.Balance(kafka.Message{Key: l.Key}, numbers...)
+	return int(state.PartitionOf(l.Key, partitions))
 }
 
 // choose selects a partition's dead letters, the first of each record, and records the destination of every letter.

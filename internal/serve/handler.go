@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"go.opentelemetry.io/otel/metric/noop"
 	"go.opentelemetry.io/otel/propagation"
@@ -17,6 +18,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/ranker-worker/ranker-worker/docs"
+	"github.com/ranker-worker/ranker-worker/stream"
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
@@ -162,16 +164,16 @@ type Metrics struct {
 
 // NewMetrics registers the metrics, those with known labels at 0.
 func NewMetrics(r prometheus.Registerer) *Metrics {
+	f := promauto.With(r)
 	m := &Metrics{
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ranker_serve_requests_total",
+		requests: f.NewCounterVec(prometheus.CounterOpts{Name: "ranker_serve_requests_total",
 			Help: "Requests to `serve` that were answered, by path and status."}, []string{"path", "status"}),
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "ranker_serve_request_seconds",
+		seconds: f.NewHistogramVec(prometheus.HistogramOpts{Name: "ranker_serve_request_seconds",
 			Help:    "How long requests to `serve` took, by path.",
 			Buckets: []float64{.001, .002, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10}}, []string{"path"}),
-		substitutes: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ranker_serve_substitutes_total",
+		substitutes: f.NewCounterVec(prometheus.CounterOpts{Name: "ranker_serve_substitutes_total",
 			Help: "Impressions that `serve` answered with the order of utilities, by cause."}, []string{"cause"}),
 	}
-	r.MustRegister(m.requests, m.seconds, m.substitutes)
 	for _, path := range paths {
 		m.seconds.WithLabelValues(path)
 		m.requests.WithLabelValues(path, "503")
@@ -205,20 +207,5 @@ func traceOf(r *http.Request) []task.Header {
 	if !trace.SpanContextFromContext(ctx).IsValid() {
 		ctx = propagator.Extract(ctx, propagation.HeaderCarrier(r.Header))
 	}
-	var set headerWriter
-	propagator.Inject(ctx, &set)
-	return set
-}
-
-// headerWriter lets a propagator write a record's headers.
-type headerWriter []task.Header
-
-var _ propagation.TextMapCarrier = (*headerWriter)(nil)
-
-func (h *headerWriter) Get(string) string { return "" }
-
-func (h *headerWriter) Keys() []string { return nil }
-
-func (h *headerWriter) Set(key, value string) {
-	*h = append(*h, task.Header{Key: key, Value: []byte(value)})
+	return stream.TraceHeaders(ctx)
 }

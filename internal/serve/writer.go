@@ -10,6 +10,7 @@ import (
 
 	"github.com/segmentio/kafka-go"
 
+	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
@@ -73,7 +74,6 @@ type appender interface {
 type writer struct {
 	log        appender
 	partitions func() int
-	balancer   kafka.Balancer
 
 	mu     sync.Mutex
 	lanes  map[laneKey]*lane
@@ -101,7 +101,7 @@ type lane struct {
 }
 
 func newWriter(log appender, partitions func() int) *writer {
-	w := &writer{log: log, partitions: partitions, balancer: kafka.Murmur2Balancer{}, lanes: map[laneKey]*lane{}}
+	w := &writer{log: log, partitions: partitions, lanes: map[laneKey]*lane{}}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	return w
 }
@@ -112,11 +112,7 @@ func (w *writer) partitionOf(key []byte) (partition int, ok bool) {
 	if n == 0 {
 		return 0, false
 	}
-	all := make([]int, n)
-	for i := range all {
-		all[i] = i
-	}
-	return w.balancer.Balance(kafka.Message{Key: key}, all...), true
+	return int(state.PartitionOf(key, n)), true
 }
 
 // write writes records of a topic. It returns when all are written, or with the

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
-	"github.com/ranker-worker/ranker-worker/stream"
+	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
@@ -23,7 +23,7 @@ func TestPooling_OnePartitionsPayoffsTeachTheOthers(t *testing.T) {
 		next := 0
 		id := func(partition int32) []byte { // the next id of a partition
 			for ; ; next++ {
-				if id := fmt.Appendf(nil, "i-%d", next); stream.NewPartitioner(2).Of(id) == partition {
+				if id := fmt.Appendf(nil, "i-%d", next); state.PartitionOf(id, 2) == partition {
 					next++
 					return id
 				}

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
-	"github.com/ranker-worker/ranker-worker/stream"
+	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
@@ -68,7 +68,7 @@ func (a *admirers) round(t *testing.T, number, impressions int) (certain bool) {
 	var messages []kafka.Message
 	for len(messages) < impressions {
 		id := fmt.Appendf(nil, "i-%d", a.next)
-		if a.next++; stream.NewPartitioner(2).Of(id) != int32(number) {
+		if a.next++; state.PartitionOf(id, 2) != int32(number) {
 			continue
 		}
 		var candidates []string
