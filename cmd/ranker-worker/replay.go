@@ -18,22 +18,23 @@ import (
 const notTheSame = shown("rankings come out different")
 
 type replayReport struct {
-	Rankings   int64               `json:"rankings"`
-	Identical  int64               `json:"identical"`
-	Different  int64               `json:"different"`
-	NotExact   map[string]int64    `json:"not_exact"` // by reason
-	LeftOut    int64               `json:"left_out"`  // of those not exact: an owner omitted part of its header
+	replayed
 	Partitions []replayedPartition `json:"partitions"`
 }
 
-type replayedPartition struct {
-	Partition int              `json:"partition"`
+// replayed counts rankings.
+type replayed struct {
 	Rankings  int64            `json:"rankings"`
 	Identical int64            `json:"identical"`
 	Different int64            `json:"different"`
-	NotExact  map[string]int64 `json:"not_exact"`
-	LeftOut   int64            `json:"left_out"`
-	First     *difference      `json:"first_difference,omitempty"`
+	NotExact  map[string]int64 `json:"not_exact"` // by reason
+	LeftOut   int64            `json:"left_out"`  // of those not exact: an owner omitted part of its header
+}
+
+type replayedPartition struct {
+	Partition int `json:"partition"`
+	replayed
+	First *difference `json:"first_difference,omitempty"`
 }
 
 // difference is a ranking that the replay made differently.
@@ -124,7 +125,7 @@ func replayAll(ctx context.Context, topics *audit.Topics, say func(string)) (*re
 	}
 	r := &replayReport{}
 	for i, one := range results {
-		x := replayedPartition{Partition: i, Rankings: one.Rankings, Identical: one.Same, Different: one.Different, NotExact: one.NotExact, LeftOut: one.LeftOut}
+		x := replayedPartition{Partition: i, replayed: replayed{one.Rankings, one.Same, one.Different, one.NotExact, one.LeftOut}}
 		if d := one.First; d != nil {
 			x.First = &difference{d.ID, d.Ranking.Offset, string(d.Ranking.Value), string(d.Again)}
 		}

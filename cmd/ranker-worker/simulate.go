@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -310,11 +309,7 @@ func (s *siteFlags) check(cmd *cobra.Command, delay string) error {
 			bad(f.Name, "does not go with --config, which has the learner")
 		}
 	})
-	share, percent := strings.CutSuffix(strings.TrimSpace(s.conversion), "%")
-	x, err := strconv.ParseFloat(share, 64)
-	if percent {
-		x /= 100
-	}
+	x, err := parseShare(strings.TrimSpace(s.conversion))
 	if s.Conversion = x; err != nil || !(x >= 1e-5 && x <= 0.5) {
 		bad("conversion", "must be from 0.001%% to 50%%, not %q", s.conversion)
 	}

@@ -116,16 +116,11 @@ func (s *sized) configuration(c *call) (*config.Config, *config.Learner, error) 
 	if err != nil {
 		return nil, nil, err
 	}
-	if s.learner == "" {
-		if l := cfg.DefaultLearner(); l != nil {
-			return cfg, l, nil
-		}
-		return nil, nil, usageError{fmt.Errorf("%s has no default learner: name one with --learner", s.file)}
+	l := cfg.LearnerOrDefault(s.learner)
+	if l == nil {
+		return nil, nil, chooseLearner(cfg)
 	}
-	if l := cfg.Learner(s.learner); l != nil {
-		return cfg, l, nil
-	}
-	return nil, nil, usageError{fmt.Errorf("%s has no learner %q", s.file, s.learner)}
+	return cfg, l, nil
 }
 
 // texts reads the flags that are words or numbers, among them that of remember if it counts.
@@ -156,16 +151,22 @@ type shareFlag float64
 func (f *shareFlag) String() string { return strconv.FormatFloat(100*float64(*f), 'g', 4, 64) + "%" }
 
 func (f *shareFlag) Set(s string) error {
-	text, percent := strings.CutSuffix(s, "%")
-	v, err := strconv.ParseFloat(text, 64)
-	if percent {
-		v /= 100
-	}
+	v, err := parseShare(s)
 	if err != nil || !(v >= 0 && v <= 1) {
 		return errors.New("it is a share such as 5% or 0.05")
 	}
 	*f = shareFlag(v)
 	return nil
+}
+
+// parseShare reads 5% or 0.05.
+func parseShare(text string) (float64, error) {
+	text, percent := strings.CutSuffix(text, "%")
+	v, err := strconv.ParseFloat(text, 64)
+	if percent {
+		v /= 100
+	}
+	return v, err
 }
 
 func (f *shareFlag) Type() string { return "share" }
