@@ -1,4 +1,4 @@
-// Command report measures the worker on a real Kafka and a real Redis, whose addresses are in its environment, and prints one table: of the
+// Command report measures the worker on a real Kafka and a real Redis, whose addresses are in its environment. It prints one table, of the
 // whole pipeline, or of growth, peers or viewers:
 //
 //	go run ./internal/test/testenv/cmd/testenv -bench -heap 1g -- go run ./tools/bench/cmd/report [growth|peers|viewers] [FLAGS]
