@@ -25,6 +25,7 @@ type evaluation struct {
 	unpaid  string
 	per     string
 	clip    float64
+	plan    float64
 	plot    string
 }
 
@@ -49,6 +50,8 @@ For a flat log: the targets that it names, uniform and logging. Default: logging
 
 Policies: ` + policyNames() + `
 
+--plan PAYOFF prints besides how many impressions decide whether a target is better by PAYOFF than the log's policy.
+
 Values are per selection. Where users leave without one, --per impression counts them: it fits a model of users to the log.
 
 An answer is refused, with the reason, where the log does not hold it. Exit code 3 where all are.`,
@@ -65,6 +68,7 @@ An answer is refused, with the reason, where the log does not hold it. Exit code
 	f.StringVar(&e.unpaid, "unpaid", "", "payoff assumed for a selection that was never paid (default: on_expiry of the configuration)")
 	f.StringVar(&e.per, "per", "selection", "`selection`, or impression: one without a selection pays 0, by a user model that is fitted to the log")
 	f.Float64Var(&e.clip, "clip", 0, "per selection, let no weight count for more: steadier, and biased (default: no bound)")
+	f.Float64Var(&e.plan, "plan", 0, "per selection, say how long a log decides whether a target is better, if it is by this `PAYOFF`")
 	f.StringVar(&e.plot, "plot", "", "draw the values with their intervals to `FILE`.svg, for light and dark pages, or .png")
 	cmd.MarkFlagsMutuallyExclusive("flat", "config")
 	cmd.MarkFlagsMutuallyExclusive("flat", "rankings")
@@ -96,7 +100,7 @@ func (e *evaluation) run(c *call) error {
 	if err := drawPlot(e.plot, r.Plot); err != nil {
 		return err
 	}
-	err = c.show(r, func(w io.Writer) { printEvaluation(w, r) })
+	err = c.show(r, func(w io.Writer) { printEvaluation(w, r, e.plan) })
 	for i := range r.Targets {
 		if r.Targets[i].Verdict == evaluate.OK {
 			return err
@@ -106,15 +110,18 @@ func (e *evaluation) run(c *call) error {
 }
 
 func (e *evaluation) options(c *call) (*evaluate.Options, error) {
-	o := &evaluate.Options{Units: config.Range{Min: 0, Max: 1}, Clip: e.clip}
+	o := &evaluate.Options{Units: config.Range{Min: 0, Max: 1}, Clip: e.clip, Plan: e.plan}
+	if !(e.plan >= 0) {
+		return nil, usageError{errors.New("--plan: the difference to find is above 0")}
+	}
 	if !(e.clip >= 0) {
 		return nil, usageError{errors.New("--clip cannot be negative")}
 	}
 	switch e.per {
 	case "selection":
 	case "impression":
-		if o.PerImpression = true; e.flat != "" || e.clip > 0 {
-			return nil, usageError{errors.New("--per impression needs a log of rankings, without --clip")}
+		if o.PerImpression = true; e.flat != "" || e.clip > 0 || e.plan > 0 {
+			return nil, usageError{errors.New("--per impression needs a log of rankings, without --clip and --plan")}
 		}
 	default:
 		return nil, usageError{fmt.Errorf("--per: %q is neither selection nor impression", e.per)}
@@ -230,7 +237,7 @@ func (e *evaluation) setUnpaid(in *openLog) error {
 	return nil
 }
 
-func printEvaluation(w io.Writer, r *evaluate.Report) {
+func printEvaluation(w io.Writer, r *evaluate.Report, plan float64) {
 	l := &r.Log
 	if l.Learner != "" {
 		fmt.Fprintf(w, "%s (%s), %s to %s: ", l.Learner, l.Policy, l.From, l.To)
@@ -268,6 +275,35 @@ func printEvaluation(w io.Writer, r *evaluate.Report) {
 			}
 		}
 	}
+	if plan > 0 {
+		printPlan(w, r, plan)
+	}
+}
+
+// printPlan prints how long a log decides whether a target is better.
+func printPlan(w io.Writer, r *evaluate.Report, difference float64) {
+	fmt.Fprintf(w, "\nto find a target that is better by %v, in four of five logs:\n\n", difference)
+	var t table
+	t.row("target\timpressions for 95 %%\tdays\tat any look\tdays")
+	for i := range r.Targets {
+		x := &r.Targets[i]
+		if x.Target == evaluate.Logging || x.Plan == nil {
+			continue
+		}
+		row := x.Target
+		for _, l := range []*evaluate.PlannedLog{x.Plan.OneLook, x.Plan.AnyLook} {
+			switch {
+			case l == nil:
+				row += "\tnever\t-"
+			case l.Days == 0:
+				row += "\t" + config.Grouped(int(l.Impressions)) + "\t-"
+			default:
+				row += fmt.Sprintf("\t%s\t%.3g", config.Grouped(int(l.Impressions)), l.Days)
+			}
+		}
+		t.row("%s", row)
+	}
+	t.write(w, "")
 }
 
 // printValues prints a row for each target that is not refused.

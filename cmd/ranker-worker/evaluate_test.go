@@ -120,6 +120,12 @@ func TestEvaluateFlat(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(drawn), "sharp</text>")
 
+	got = run(t, "", "evaluate", "--flat", flatLog, "--plan", "0.05")
+	require.Equal(t, 0, got.code, got.errOut)
+	_, plan, _ := strings.Cut(got.out, "to find a target that is better by 0.05, in four of five logs:\n\n")
+	require.Regexp(t, `^target +impressions for 95 % +days +at any look +days\nother +[0-9,]+ +- +[0-9,]+ +-\n`, plan)
+	require.NotContains(t, plan, "logging")
+
 	got = run(t, `{"flat":1,"candidates":["a","b"]}`+"\n"+`{"action":"a","propensity":0.5,"payoff":1}`, "evaluate", "--flat", "-")
 	require.Equal(t, 3, got.code)
 	require.Contains(t, got.out, "uniform: refused: 1 row, at least 30 are needed")
@@ -144,6 +150,7 @@ func TestEvaluateUsage(t *testing.T) {
 		{append([]string{"--unpaid", "much"}, flags...), 2, "--unpaid"},
 		{append([]string{"--unpaid", "2"}, flags...), 2, `--unpaid: "2" is no payoff within [0, 1]`},
 		{[]string{"--flat", flatLog, "--clip", "-1"}, 2, "--clip"},
+		{[]string{"--flat", flatLog, "--plan", "-1"}, 2, "--plan"},
 		{[]string{"--flat", flatLog, "--per", "hour"}, 2, "--per"},
 		{[]string{"--flat", flatLog, "--per", "impression"}, 2, "--per impression needs a log of rankings"},
 		{[]string{"--flat", flatLog, "--plot", "x.txt"}, 2, "--plot"},

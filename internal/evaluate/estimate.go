@@ -2,6 +2,7 @@ package evaluate
 
 import (
 	"math"
+	"math/bits"
 	"slices"
 
 	"github.com/ranker-worker/ranker-worker/internal/flatlog"
@@ -22,7 +23,18 @@ const leastProbability = flatlog.LeastPropensity
 // estimator accumulates weighted rows for one target.
 type estimator struct {
 	clip float64 // largest weight
+	sums
+	earlier [2]sums // at the last two powers of two of rows
+	least   float64 // payoff of a row
+}
 
+// below is the part of dr that unsupported selections have by their q̂ alone, where the log's least payoff is certain.
+func (e *estimator) below(s *sums) float64 {
+	return (s.modelled - s.unsupported*e.least) / max(s.rows, 1)
+}
+
+// sums are over rows.
+type sums struct {
 	rows          float64
 	w, w2         float64 // weights and their squares
 	wr, wr2       float64 // Σwr, Σ(wr)²
@@ -31,6 +43,8 @@ type estimator struct {
 	difference    moments // of dr's terms minus payoffs
 	most          float64 // weight
 	unsupported   float64
+	modelled      float64 // Σ πq̂ of unsupported selections
+	above         float64 // by which they may be worth more: up to the greatest q̂ of their row
 	lower, upper  sequence
 	drift, spread float64 // of the check of weights
 	blind         moments // weights of rows without probabilities by candidate
@@ -67,12 +81,20 @@ func (m *moments) largest() float64 {
 	return min(far*far, 1)
 }
 
-func newEstimator(clip float64) *estimator { return &estimator{clip: clip} }
+func newEstimator(clip float64) *estimator { return &estimator{clip: clip, least: 1} }
+
+// counted counts a row that was added.
+func (e *estimator) counted() {
+	if e.rows++; bits.OnesCount64(uint64(e.rows)) == 1 {
+		e.earlier[0], e.earlier[1] = e.earlier[1], e.sums
+	}
+}
 
 // add adds a row; target holds the target's selection probabilities by candidate. Where they are the log's, the payoff counts as it is: a policy
 // is not worth more than itself, even if the log's probabilities are wrong.
 func (e *estimator) add(x *row, target []float64) {
 	y, r := x.selected, x.payoff
+	e.least = min(e.least, r)
 	if slices.Equal(x.logged, target) {
 		e.own(r)
 		return
@@ -90,7 +112,6 @@ func (e *estimator) add(x *row, target []float64) {
 		e.supported(x, target, w)
 	}
 	w = min(w, e.clip)
-	e.rows++
 	e.most = max(e.most, w)
 	e.w += w
 	e.w2 += w * w
@@ -101,6 +122,7 @@ func (e *estimator) add(x *row, target []float64) {
 	direct += w * (r - x.model[y])
 	e.direct.add(direct)
 	e.difference.add(direct - r)
+	e.counted()
 }
 
 // mostChecked bounds the ratios in the check of weights: rare large ones would hide faults of the others.
@@ -113,7 +135,11 @@ func (e *estimator) supported(x *row, target []float64, w float64) {
 	for a, p := range x.logged {
 		pi := target[a]
 		if p < leastProbability {
-			e.unsupported += pi
+			if pi > 0 {
+				e.unsupported += pi
+				e.modelled += pi * x.model[a]
+				e.above += pi * (slices.Max(x.model) - x.model[a])
+			}
 			continue
 		}
 		ratio := pi / p
@@ -144,11 +170,11 @@ func (e *estimator) balanced() (known, blind bool) {
 	return near(e.drift, e.spread), b.n == 0 || b.sum > 0 && near(b.sum-b.n, b.n*(b.squares/b.sum-1))
 }
 
-func (e *estimator) effective() float64 {
-	if e.w2 == 0 {
+func (s *sums) effective() float64 {
+	if s.w2 == 0 {
 		return 0
 	}
-	return e.w * e.w / e.w2
+	return s.w * s.w / s.w2
 }
 
 // ips returns importance sampling, Σwr/T, with its standard error.
@@ -167,7 +193,7 @@ func (e *estimator) snips() (value, stderr float64) {
 }
 
 func (e *estimator) own(r float64) {
-	e.rows++
+	e.least = min(e.least, r)
 	e.most = max(e.most, 1)
 	e.w++
 	e.w2++
@@ -179,4 +205,5 @@ func (e *estimator) own(r float64) {
 	e.difference.add(0)
 	e.lower.plain(r)
 	e.upper.plain(1 - r)
+	e.counted()
 }

@@ -1,6 +1,7 @@
 package evaluate
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -81,7 +82,8 @@ func TestEstimator_Oracle(t *testing.T) {
 			e.add(&x.row, pi)
 		}
 		T := float64(rows)
-		var ips, w1, w2, dr, unsupported, mean float64
+		var ips, w1, w2, dr, unsupported, below, above, mean float64
+		least := slices.MinFunc(all, func(a, b one) int { return cmp.Compare(a.payoff, b.payoff) }).payoff
 		for _, x := range all {
 			w := math.Min(x.pi[x.selected]/x.p, clip)
 			ips, w1, w2, mean = ips+w*x.payoff/T, w1+w, w2+w*w, mean+x.payoff/T
@@ -89,6 +91,8 @@ func TestEstimator_Oracle(t *testing.T) {
 				dr += x.pi[a] * x.model[a] / T
 				if x.logged[a] == 0 {
 					unsupported += x.pi[a] / T
+					below += x.pi[a] * (x.model[a] - least) / T
+					above += x.pi[a] * (slices.Max(x.model) - x.model[a]) / T
 				}
 			}
 			dr += w * (x.payoff - x.model[x.selected]) / T
@@ -114,6 +118,12 @@ func TestEstimator_Oracle(t *testing.T) {
 		require.InDelta(t, math.Sqrt(vSNIPS)/w1, got.SNIPS.Stderr, 1e-9)
 		require.InDelta(t, w1*w1/w2, got.EffectiveSamples, 1e-6)
 		require.InDelta(t, unsupported, *got.Unsupported, 1e-9)
+		require.InDelta(t, below, e.below(&e.sums), 1e-9)
+		require.InDelta(t, above*T, e.above, 1e-9)
+		if got.DR.Lower != nil {
+			require.InDelta(t, dr-1.96*got.DR.Stderr-below, *got.DR.Lower, 1e-9)
+			require.InDelta(t, dr-mean+1.96*got.Difference.Stderr+above, *got.Difference.Upper, 1e-9)
+		}
 
 		// The sequence, by its definition.
 		side := func(lack bool) (best float64) {

@@ -21,6 +21,8 @@ type Options struct {
 	PerImpression bool
 	// Clip bounds weights per selection; 0 is no bound.
 	Clip float64
+	// Plan, unless 0, is a difference from the log's policy: reports say how long a log decides whether a target is better by it. Per selection.
+	Plan float64
 	// Decided, unless nil, is called with a target's ranking of each row: utility ranks in the order shown. Not for flat logs.
 	Decided func(target string, row int32, order []int32)
 	// Look, unless nil, is called with the targets' present values after every Every judged rows.
@@ -198,7 +200,9 @@ func (f *flat) report(file string) *Report {
 		r.Log.Logged = &mean
 	}
 	for _, t := range f.targets {
-		r.Targets = append(r.Targets, t.est.report(t.name, f.opt.Units, nil, f.paid.largest()))
+		target := t.est.report(t.name, f.opt.Units, nil, f.paid.largest())
+		t.est.plan(&target, f.opt.Plan, f.opt.Units, &pace{impressions: 1})
+		r.Targets = append(r.Targets, target)
 	}
 	return r
 }

@@ -167,10 +167,10 @@ func (v *Value) within(filled, low, high float64) {
 	v.Lower, v.Upper = &low, &high
 }
 
-// widen moves both ends of an interval away, if there is one.
-func (v *Value) widen(by float64) {
+// widen moves the ends of an interval away, if there is one.
+func (v *Value) widen(below, above float64) {
 	if v.Lower != nil {
-		low, high := *v.Lower-by, *v.Upper+by
+		low, high := *v.Lower-below, *v.Upper+above
 		v.Lower, v.Upper = &low, &high
 	}
 }

@@ -361,6 +361,13 @@ func (j *judge) report() *Report {
 			plural.N(j.clamped, "payoff"), u.Min, u.Max))
 	}
 	r.Targets = j.targets()
+	if old := len(j.log.Outcomes) - int(c.Immature); j.judged > 0 && j.per == nil {
+		p := &pace{impressions: float64(old) / float64(j.judged), horizon: j.learner.PayoffHorizon,
+			each: time.Duration(j.log.Last-j.log.First) * time.Millisecond / time.Duration(len(j.log.Outcomes))}
+		for k := range r.Targets {
+			j.players[k].est.plan(&r.Targets[k], j.opt.Plan, j.learner.PayoffRange, p)
+		}
+	}
 	return r
 }
 

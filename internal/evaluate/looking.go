@@ -97,8 +97,8 @@ func (j *judge) checkDepth(p *player, t *TargetReport) {
 			slope, off, wrong)
 	}
 	wrong = math.Abs(wrong)
-	t.Value().widen(wrong)
-	t.Difference.widen(wrong)
+	t.Value().widen(wrong, wrong)
+	t.Difference.widen(wrong, wrong)
 	if t.PerImpression == nil {
 		t.Sequence = Interval{max(r.Min, t.Sequence.Lower-wrong), min(r.Max, t.Sequence.Upper+wrong)}
 	}

@@ -73,12 +73,21 @@ type TargetReport struct {
 	MeanWeight       float64  `json:"mean_weight"`
 	MaxWeight        float64  `json:"max_weight"`
 	Unsupported      *float64 `json:"unsupported"` // share of the target's selections that the log's policy never makes; null if unknown
+
+	Plan  *Plan `json:"plan,omitempty"`
+	young bool  // it is refused for too few rows alone
 }
 
 // refuse adds a reason why the target has no value.
 func (t *TargetReport) refuse(format string, args ...any) {
 	t.Reasons, t.Verdict = append(t.Reasons, fmt.Sprintf(format, args...)), Refused
-	t.Bounded = false
+	t.Bounded, t.young = false, false
+}
+
+// refuseYoung is refuse where a longer log may have an answer.
+func (t *TargetReport) refuseYoung(format string, args ...any) {
+	t.refuse(format, args...)
+	t.young = len(t.Reasons) == 1
 }
 
 // Value returns the main estimate.
@@ -143,6 +152,9 @@ func (e *estimator) report(name string, units config.Range, refused []string, la
 	t.DR = value(v, s, units.Min)
 	v, s = e.difference.mean()
 	t.Difference = value(v, s, 0)
+	below, above := size*e.below(&e.sums), size*e.above/max(e.rows, 1)
+	t.DR.widen(below, above)
+	t.Difference.widen(below, above)
 	t.Sequence = Interval{units.Min + size*e.lower.bound(alpha), units.Max - size*e.upper.bound(alpha)}
 
 	for _, reason := range refused {
@@ -151,11 +163,11 @@ func (e *estimator) report(name string, units config.Range, refused []string, la
 	rows := plural.N(int64(e.rows), "row")
 	switch {
 	case e.rows < fewForAnswer:
-		t.refuse("%s, at least %d are needed", rows, fewForAnswer)
+		t.refuseYoung("%s, at least %d are needed", rows, fewForAnswer)
 	case unsupported > mostUnsupported:
 		t.refuse("%.1f %% of its selections never happen with the log's policy", 100*unsupported)
 	case t.EffectiveSamples < fewForAnswer:
-		t.refuse("its decisions differ so much from the log that %s are worth %.0f", rows, math.Floor(t.EffectiveSamples))
+		t.refuseYoung("its decisions differ so much from the log that %s are worth %.0f", rows, math.Floor(t.EffectiveSamples))
 	case largest > mostForAnswer:
 		t.refuse(tooLarge, rows, 100*largest)
 	}
