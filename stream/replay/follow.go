@@ -86,7 +86,7 @@ func (p *replayed) do(s *partition.InputStep, w *event.Millis, own, untilSeen bo
 			if p.pos[t] >= offset {
 				continue
 			}
-			if left, err := p.between(event.Topic(t), p.pos[t], offset); err != nil || left {
+			if left, err := between(p.log, event.Topic(t), p.pos[t], offset); err != nil || left {
 				return false, either(err, notExact("the order of records is not in the headers"))
 			}
 			p.pos[t] = offset
@@ -113,8 +113,8 @@ func (p *replayed) do(s *partition.InputStep, w *event.Millis, own, untilSeen bo
 }
 
 // between reports whether a topic has a record from one offset on and before another.
-func (p *replayed) between(t event.Topic, from, to int64) (bool, error) {
-	rec, err := p.log.Record(t, from)
+func between(log Log, t event.Topic, from, to int64) (bool, error) {
+	rec, err := log.Record(t, from)
 	return rec != nil && rec.Offset < to, err
 }
 

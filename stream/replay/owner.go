@@ -66,7 +66,7 @@ func (p *replayed) start(b *partition.ObservationBegin) error {
 	if err := p.goBack(b); err != nil {
 		return err
 	}
-	if err := p.readAsFar(b); err != nil {
+	if err := p.image.readAsFar(p.log, b); err != nil {
 		return err
 	}
 	cfg.Salt = b.Salt
@@ -80,12 +80,12 @@ func (p *replayed) start(b *partition.ObservationBegin) error {
 
 // readAsFar fails unless the state that an owner began with has the same records in the log. A store that went back may lead to a state whose
 // last records were stepped in an order that no header has: decisions of later owners, which were adopted, restarted its steps.
-func (p *replayed) readAsFar(b *partition.ObservationBegin) error {
+func (g *image) readAsFar(log Log, b *partition.ObservationBegin) error {
 	if b.Fresh {
 		return nil
 	}
-	for t, at := range p.image.inputs {
-		if left, err := p.between(event.Topic(t), min(at, b.Inputs[t]), max(at, b.Inputs[t])); err != nil || left {
+	for t, at := range g.inputs {
+		if left, err := between(log, event.Topic(t), min(at, b.Inputs[t]), max(at, b.Inputs[t])); err != nil || left {
 			return either(err, notExact(outside))
 		}
 	}
