@@ -3,6 +3,7 @@ package state
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 var (
@@ -187,4 +188,19 @@ type Store interface {
 	// change their state. It fails with ErrForbidden if the store refuses the worker's credentials, or these lack a right.
 	Fit(ctx context.Context, partitions int) error
 	Close() error
+}
+
+// Patiently reads a partition again, for a second, while that fails with ErrIncomplete.
+func Patiently(ctx context.Context, read func() error) error {
+	const pause, tries = 20 * time.Millisecond, 50
+	for try := 0; ; try++ {
+		if err := read(); !errors.Is(err, ErrIncomplete) || try == tries {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+	}
 }

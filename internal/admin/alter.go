@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/ranker-worker/ranker-worker/internal/plural"
 	"github.com/ranker-worker/ranker-worker/state"
@@ -84,27 +83,20 @@ func (tool *Tool) alter(ctx context.Context, p int32, hashes []string,
 	if err != nil {
 		return err
 	}
-	h := &a.history
-	h.Number, h.Time, h.Rankings = m.Seq+1, tool.now().UTC().Format(time.RFC3339), m.Rankings
-	for _, in := range m.Inputs {
-		h.Offsets = append(h.Offsets, in.Offset)
-	}
-	if err := h.Write(&a.changes, past); err != nil {
+	if err := a.history.write(&a.changes, past, &m, tool.now()); err != nil {
 		return err
 	}
-	return tool.store.Checkpoint(ctx, p, &state.Checkpoint{Fence: m.Fence, ID: fmt.Sprintf("%s-%d", m.Token, m.Seq+1), Meta: m,
-		Changes: a.changes, Drop: a.drop})
+	w := writer{store: tool.store, p: p, meta: m}
+	return w.write(ctx, a.changes, a.drop...)
 }
 
 // everyPartition calls do for each partition with state.
 func (tool *Tool) everyPartition(ctx context.Context, do func(p int32) error) error {
-	n, stored, err := tool.partitions(ctx)
+	cut, err := tool.anyCut(ctx)
 	if err != nil {
 		return err
 	}
-	if !stored {
-		return fmt.Errorf("%w (%q)", ErrNothing, tool.cfg.Kafka.Group)
-	}
+	n := cut.Partitions
 	for p := range int32(n) {
 		if err := do(p); err != nil && !errors.Is(err, state.ErrNoState) {
 			return err

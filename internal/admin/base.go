@@ -70,13 +70,11 @@ var ErrBase = errors.New("this is not a whole base of this group")
 // TakeBase writes the stored state to a new directory, a file per partition. It only reads,
 // with or without running workers: each partition at one instant, which blocks the store.
 func (tool *Tool) TakeBase(ctx context.Context, dir string) (*BaseReport, error) {
-	n, stored, err := tool.partitions(ctx)
+	cut, err := tool.anyCut(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if !stored {
-		return nil, fmt.Errorf("%w (%q)", ErrNothing, tool.cfg.Kafka.Group)
-	}
+	n := cut.Partitions
 	if _, err := os.Lstat(dir); err == nil {
 		return nil, fmt.Errorf("%s is there already: name a new directory", dir)
 	}
@@ -104,10 +102,7 @@ func (tool *Tool) takeBase(ctx context.Context, dir string, p int32, n int) (r B
 	if err != nil {
 		return r, err
 	}
-	r = BasePartition{Partition: p, Checkpoint: b.Meta.Seq}
-	for _, in := range b.Meta.Inputs {
-		r.Offsets = append(r.Offsets, in.Offset)
-	}
+	r = BasePartition{Partition: p, Checkpoint: b.Meta.Seq, Offsets: offsetsOf(&b.Meta)}
 	for i := range b.Pages {
 		r.Entries += len(b.Pages[i].Entries)
 	}
@@ -120,22 +115,18 @@ func (tool *Tool) takeBase(ctx context.Context, dir string, p int32, n int) (r B
 	return r, err
 }
 
-// whole reads all that is stored of a partition. It waits for a half-written checkpoint.
+// whole reads all that is stored of a partition.
 func (tool *Tool) whole(ctx context.Context, p int32) (b Base, err error) {
 	m, err := tool.newMachine(p)
 	if err != nil {
 		return b, err
 	}
-	for try := 0; ; try++ {
+	err = state.Patiently(ctx, func() (err error) {
 		b.Taken = tool.now().UTC()
 		b.Meta, b.Fields, b.Pages, err = tool.store.Whole(ctx, p, m.Hashes())
-		if !errors.Is(err, state.ErrIncomplete) || try == incompleteTries {
-			return b, err
-		}
-		if err := sleep(ctx, incompletePause); err != nil {
-			return b, err
-		}
-	}
+		return err
+	})
+	return b, err
 }
 
 func baseFile(dir string, p int32) string {

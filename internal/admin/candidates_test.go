@@ -7,6 +7,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/app"
+	"github.com/ranker-worker/ranker-worker/policy"
 )
 
 // TestExplain_PlainItemsWhereUtilitiesAreFound: a learner that finds the order of utilities itself takes plain items; one
@@ -22,7 +23,7 @@ func TestExplain_PlainItemsWhereUtilitiesAreFound(t *testing.T) {
 			tool := &Tool{cfg: cfg, machine: machine}
 			m, err := tool.emptyMachine(0)
 			require.NoError(t, err)
-			r, err := explain(&cfg.Learners[0], &view{machine: m}, []Candidate{{Item: "a", Plain: true}, {Item: "b", Plain: true}})
+			r, err := Explain(&cfg.Learners[0], m, 0, []Candidate{{Item: "a", Plain: true}, {Item: "b", Plain: true}}, nil, policy.Key(cfg.Learners[0].Seed))
 			if needs {
 				require.ErrorIs(t, err, ErrUtilities)
 				require.ErrorContains(t, err, `learner "feed"`)
@@ -45,7 +46,7 @@ func TestExplain_FillsUtilities(t *testing.T) {
 	require.NoError(t, err)
 	m, err := (&Tool{cfg: cfg, machine: machine}).emptyMachine(0)
 	require.NoError(t, err)
-	r, err := explain(&cfg.Learners[0], &view{machine: m}, []Candidate{{Item: "a", Utility: -3}, {Item: "b", Plain: true}, {Item: "c", Utility: 2}, {Item: "d", Utility: -1}})
+	r, err := Explain(&cfg.Learners[0], m, 0, []Candidate{{Item: "a", Utility: -3}, {Item: "b", Plain: true}, {Item: "c", Utility: 2}, {Item: "d", Utility: -1}}, nil, policy.Key(cfg.Learners[0].Seed))
 	require.NoError(t, err)
 	var order []string
 	for _, c := range r.Candidates {

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"strings"
 	"time"
@@ -74,13 +73,11 @@ func (tool *Tool) Export(ctx context.Context, learner string, w io.Writer) (*Exp
 		_, err := tool.learner(learner)
 		return nil, err
 	}
-	n, stored, err := tool.partitions(ctx)
+	cut, err := tool.anyCut(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if !stored {
-		return nil, fmt.Errorf("%w (%q)", ErrNothing, tool.cfg.Kafka.Group)
-	}
+	n := cut.Partitions
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // never fails
 	r := &ExportReport{ID: hex.EncodeToString(id[:]), Learners: names, Partitions: n}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/state"
@@ -118,9 +119,10 @@ func readHistory(fields []state.Field) ([]History, error) {
 	return all, nil
 }
 
-// Write appends the write of h behind the existing history, and drops the oldest entries.
-func (h *History) Write(dst *state.Changes, before []History) error {
-	value, err := json.Marshal(h)
+// write appends the entry of the checkpoint that follows m behind the existing history, and drops the oldest entries.
+func (h History) write(dst *state.Changes, before []History, m *state.Meta, now time.Time) error {
+	h.Number, h.Time, h.Offsets, h.Rankings = m.Seq+1, now.UTC().Format(time.RFC3339), offsetsOf(m), m.Rankings
+	value, err := json.Marshal(&h)
 	if err != nil {
 		return fmt.Errorf("writing the history: %w", err)
 	}
@@ -130,4 +132,12 @@ func (h *History) Write(dst *state.Changes, before []History) error {
 	}
 	dst.Writes = append(dst.Writes, state.Write{Hash: state.MetaHash, Field: field(h.Number), Value: value})
 	return nil
+}
+
+// offsetsOf returns the positions of the inputs.
+func offsetsOf(m *state.Meta) (all []int64) {
+	for _, in := range m.Inputs {
+		all = append(all, in.Offset)
+	}
+	return all
 }

@@ -72,7 +72,7 @@ func (tool *Tool) Import(ctx context.Context, r io.Reader, q ImportQuery) (*Impo
 		return nil, err
 	}
 	report := &ImportReport{ID: head.ID, Learner: to}
-	n, _, err := tool.partitions(ctx)
+	n, err := tool.partitions(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -265,17 +265,18 @@ func (tool *Tool) learners(r *Report, views []*view, q *InspectQuery) error {
 		if err != nil {
 			return err
 		}
-		r.Learners[i].Windows, r.Learners[i].LearnedFrom, r.Learners[i].Noise = known.Learned.Windows, known.Learned.Learned, known.Learned.Noise
-		r.Learners[i].Learns = len(known.Learned.Windows) > 0 && l.Windows.Learned()
-		r.Learners[i].Silence = reportSilence(&known.Silence)
-		r.Learners[i].Impressions = reportImpressions(&known.LearnerStatus)
-		r.Learners[i].Beliefs = reportBeliefs(known.Learned.Beliefs)
-		r.Learners[i].Features = reportFeatures(known.Learned.Coefficients)
-		r.Learners[i].Deviations = reportDeviations(&known.Personal)
-		r.Learners[i].Division = reportDivision(&known.Personal)
-		r.Learners[i].Order = orderReport(&known)
+		one := &r.Learners[i]
+		one.Windows, one.LearnedFrom, one.Noise = known.Learned.Windows, known.Learned.Learned, known.Learned.Noise
+		one.Learns = len(known.Learned.Windows) > 0 && l.Windows.Learned()
+		one.Silence = reportSilence(&known.Silence)
+		one.Impressions = reportImpressions(&known.LearnerStatus)
+		one.Beliefs = reportBeliefs(known.Learned.Beliefs)
+		one.Features = reportFeatures(known.Learned.Coefficients)
+		one.Deviations = reportDeviations(&known.Personal)
+		one.Division = reportDivision(&known.Personal)
+		one.Order = orderReport(&known)
 		if len(q.Candidates) > 0 && (q.Learner != "" || l.Default) {
-			if r.Learners[i].Ranking, err = explain(l, views[0], q.Candidates); err != nil {
+			if one.Ranking, err = Explain(l, views[0].machine, views[0].number, q.Candidates, nil, policy.Key(l.Seed)); err != nil {
 				return err
 			}
 		}
@@ -285,7 +286,7 @@ func (tool *Tool) learners(r *Report, views []*view, q *InspectQuery) error {
 
 // asked returns the partitions to read.
 func (tool *Tool) asked(ctx context.Context, one int32) ([]int32, error) {
-	n, _, err := tool.partitions(ctx)
+	n, err := tool.partitions(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -320,12 +321,9 @@ func (tool *Tool) pool(views []*view) {
 
 func (v *view) report() (PartitionReport, error) {
 	r := PartitionReport{Partition: v.number, Generation: v.meta.Generation, Sequence: v.meta.Seq, Rankings: v.meta.Rankings,
-		Account: v.machine.Counts()}
+		Account: v.machine.Counts(), Offsets: offsetsOf(&v.meta)}
 	if w := v.machine.Watermark(); w > 0 {
 		r.Watermark = time.UnixMilli(w).UTC().Format(time.RFC3339Nano)
-	}
-	for _, in := range v.meta.Inputs {
-		r.Offsets = append(r.Offsets, in.Offset)
 	}
 	for _, l := range v.machine.Learners() {
 		r.Learners = append(r.Learners, l.Name)
@@ -450,11 +448,6 @@ type RankedCandidate struct {
 	PerSelection  *float64 `json:"per_selection,omitempty"`  // absent: no estimate yet
 	Share         *float64 `json:"share,omitempty"`          // of impressions with the item on top that end with a selection
 	PerImpression *float64 `json:"per_impression,omitempty"` // absent like PerSelection
-}
-
-// explain ranks candidates as the view's partition would.
-func explain(l *config.Learner, v *view, candidates []Candidate) (*Ranking, error) {
-	return Explain(l, v.machine, v.number, candidates, nil, policy.Key(l.Seed))
 }
 
 // Explain ranks candidates as a partition's machine would now, with that key,

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/app"
+	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
@@ -48,7 +49,7 @@ func TestInspect_ShowsWhatSilenceCountsAs(t *testing.T) {
 			s := reportSilence(&known.Silence)
 			require.Equal(t, law, s.Law)
 			require.Nil(t, s.PaidShare, "how late payoffs are is not known")
-			x, err := explain(&cfg.Learners[0], v, []Candidate{{Item: "a", Utility: 1}, {Item: "b", Utility: 2}})
+			x, err := Explain(&cfg.Learners[0], v.machine, v.number, []Candidate{{Item: "a", Utility: 1}, {Item: "b", Utility: 2}}, nil, policy.Key(cfg.Learners[0].Seed))
 			require.NoError(t, err)
 			for _, c := range x.Candidates {
 				if c.Item == "a" {

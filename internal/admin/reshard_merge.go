@@ -47,9 +47,6 @@ func (tool *Tool) newResharding(ctx context.Context, staging *Tool, to int, recr
 	if err != nil {
 		return nil, err
 	}
-	if cut == nil {
-		return nil, fmt.Errorf("%w (%q)", ErrNothing, tool.cfg.Kafka.Group)
-	}
 	f := &resharding{tool: tool, staging: staging, source: tool, from: cut.Partitions, to: to, recreated: recreated, fresh: recreated,
 		detail: fmt.Sprintf(detailFormat, cut.Partitions, to, tool.now().UTC().Format(time.RFC3339Nano)),
 		seen:   map[int32]int64{}}
@@ -292,21 +289,16 @@ func (f *resharding) begin(ctx context.Context, p int32) (*writer, error) {
 			return nil, err
 		}
 	}
-	m := state.Meta{Layout: task.StateUnfinished, ClusterID: d.ClusterID, TopicNames: f.tool.machine.TopicNames[:],
-		Partitions: f.to, Rankings: d.Topics[event.Rankings].End, RankingsWitness: state.Witness{Offset: -1},
-		ProducerID: -1, ProducerEpoch: -1}
-	for topic := range event.Topic(event.Inputs) {
-		m.Inputs = append(m.Inputs, state.Position{Offset: d.Topics[topic].LogStart, Witness: state.Witness{Offset: -1}})
-	}
+	m := f.tool.emptyCut(&d)
 	if !f.fresh { // a worker may have begun in a new partition: its decisions are adopted
 		m.Rankings = d.Topics[event.Rankings].LogStart
 	}
 	for _, v := range f.old {
 		if v.number == p && !f.fresh {
 			m = v.meta
-			m.Layout, m.Partitions = task.StateUnfinished, f.to
 		}
 	}
+	m.Layout, m.Partitions = task.StateUnfinished, f.to
 	machine, err := f.tool.emptyMachine(p)
 	if err != nil {
 		return nil, err
@@ -316,14 +308,9 @@ func (f *resharding) begin(ctx context.Context, p int32) (*writer, error) {
 
 // finish stores the rest and the history, and makes the partition usable.
 func (w *writer) finish(ctx context.Context, f *resharding) error {
-	h := History{Number: w.meta.Seq + 1, Time: f.tool.now().UTC().Format(time.RFC3339), Done: reshardDone, Detail: f.detail,
-		Rankings: w.meta.Rankings, Taken: f.took}
-	for _, in := range w.meta.Inputs {
-		h.Offsets = append(h.Offsets, in.Offset)
-	}
 	var c state.Changes
 	w.machine.Seal(&c)
-	if err := h.Write(&c, nil); err != nil {
+	if err := (History{Done: reshardDone, Detail: f.detail, Taken: f.took}).write(&c, nil, &w.meta, f.tool.now()); err != nil {
 		return err
 	}
 	w.meta.Layout = task.StateLayout

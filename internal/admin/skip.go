@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/broker"
@@ -100,8 +99,12 @@ func (tool *Tool) Skip(ctx context.Context, q SkipQuery) (*SkipReport, error) {
 func (tool *Tool) dropWitness(ctx context.Context, q *SkipQuery, topic event.Topic) error {
 	return tool.alter(ctx, q.Partition, nil, func(m *state.Meta, _ []state.Field) (*alteration, error) {
 		m.Inputs[topic].Witness = state.Witness{Offset: -1}
-		return &alteration{history: History{Done: "skip", Detail: q.Why, Topic: tool.broker.Topic(topic), Skipped: []int64{q.Offset, q.Offset + 1}}}, nil
+		return &alteration{history: skipped(q, tool.broker.Topic(topic), q.Offset+1)}, nil
 	})
+}
+
+func skipped(q *SkipQuery, topic string, to int64) History {
+	return History{Done: "skip", Detail: q.Why, Topic: topic, Skipped: []int64{q.Offset, to}}
 }
 
 // inputTopic finds a topic by its role or its name.
@@ -154,16 +157,12 @@ func (s *skipping) run(ctx context.Context, generation int64) error {
 
 // note adds the history to the checkpoint that passes the record.
 func (s *skipping) note(c *state.Checkpoint) error {
-	m := &c.Meta
+	m := c.Meta
+	m.Fence = c.Fence
 	if m.Inputs[s.topic].Offset <= s.u.From || s.stored || s.noted == c {
 		return nil
 	}
 	s.noted = c
-	h := History{Number: c.Fence.Seq + 1, Time: s.tool.now().UTC().Format(time.RFC3339), Done: "skip", Detail: s.q.Why,
-		Topic: s.tool.broker.Topic(s.topic), Skipped: []int64{s.u.From, s.u.To}, Rankings: m.Rankings}
-	for _, in := range m.Inputs {
-		h.Offsets = append(h.Offsets, in.Offset)
-	}
 	c.Changes.Writes = slices.Clone(c.Changes.Writes)
-	return h.Write(&c.Changes, s.past)
+	return skipped(s.q, s.tool.broker.Topic(s.topic), s.u.To).write(&c.Changes, s.past, &m, s.tool.now())
 }

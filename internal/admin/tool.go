@@ -85,32 +85,21 @@ type view struct {
 	machine *partition.Offline
 }
 
-// Retries, and pause between them, of reading a partition with a half-written checkpoint.
-const (
-	incompleteTries = 50
-	incompletePause = 20 * time.Millisecond
-)
-
-// look reads a partition without taking it over. It waits for a half-written checkpoint.
+// look reads a partition without taking it over.
 func (tool *Tool) look(ctx context.Context, p int32) (*view, error) {
 	m, err := tool.newMachine(p)
 	if err != nil {
 		return nil, err
 	}
-	for try := 0; ; try++ {
-		v := &view{number: p, machine: m}
+	v := &view{number: p, machine: m}
+	err = state.Patiently(ctx, func() (err error) {
 		v.meta, v.fields, err = tool.store.View(ctx, p, m.Hashes())
-		if errors.Is(err, state.ErrIncomplete) && try < incompleteTries {
-			if err := sleep(ctx, incompletePause); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		return v, load(m, v.fields)
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
+	return v, load(m, v.fields)
 }
 
 // lookForOutput is look for output to people or other groups: a state of another layout would be misread.
@@ -136,32 +125,19 @@ func load(m *partition.Offline, fields []state.Field) error {
 	return m.Loaded()
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// partitions returns the number of partitions in the group's state, as
-// any cut says, else the topics'. stored reports whether a cut was found.
-func (tool *Tool) partitions(ctx context.Context) (n int, stored bool, err error) {
+// partitions returns the number of partitions in the group's state, as any cut says, else the topics'.
+func (tool *Tool) partitions(ctx context.Context) (int, error) {
 	cut, err := tool.anyCut(ctx)
-	if err != nil {
-		return 0, false, err
+	switch {
+	case errors.Is(err, ErrNothing):
+		return tool.topicPartitions(ctx)
+	case err != nil:
+		return 0, err
 	}
-	if cut != nil {
-		return cut.Partitions, true, nil
-	}
-	n, err = tool.topicPartitions(ctx)
-	return n, false, err
+	return cut.Partitions, nil
 }
 
-// anyCut returns the cut of the first partition that has one; nil if none has.
+// anyCut returns the cut of the first partition that has one; it fails with ErrNothing if none has.
 func (tool *Tool) anyCut(ctx context.Context) (*state.Meta, error) {
 	n := 1
 	for p := int32(0); p < int32(n); p++ {
@@ -178,7 +154,7 @@ func (tool *Tool) anyCut(ctx context.Context) (*state.Meta, error) {
 			}
 		}
 	}
-	return nil, nil
+	return nil, fmt.Errorf("%w (%q)", ErrNothing, tool.cfg.Kafka.Group)
 }
 
 // topicPartitions returns the impressions' present number of partitions.

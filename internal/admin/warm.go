@@ -49,7 +49,7 @@ func (tool *Tool) Warm(ctx context.Context, file string, in io.Reader, q WarmQue
 	if err := tool.stopped(ctx); err != nil {
 		return nil, err
 	}
-	n, _, err := tool.partitions(ctx)
+	n, err := tool.partitions(ctx)
 	if err != nil {
 		return nil, err
 	}

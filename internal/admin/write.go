@@ -64,9 +64,9 @@ func (w *writer) flush(ctx context.Context) error {
 	return nil
 }
 
-func (w *writer) write(ctx context.Context, c state.Changes) error {
+func (w *writer) write(ctx context.Context, c state.Changes, drop ...string) error {
 	m := w.meta
-	err := w.store.Checkpoint(ctx, w.p, &state.Checkpoint{Fence: m.Fence, ID: fmt.Sprintf("%s-%d", m.Token, m.Seq+1), Meta: m, Changes: c})
+	err := w.store.Checkpoint(ctx, w.p, &state.Checkpoint{Fence: m.Fence, ID: fmt.Sprintf("%s-%d", m.Token, m.Seq+1), Meta: m, Changes: c, Drop: drop})
 	if err == nil {
 		w.meta.Seq++
 	}
@@ -126,8 +126,8 @@ func (tool *Tool) copyPartition(ctx context.Context, from *Tool, p int32) error 
 	}
 	var c state.Changes
 	bytes := 0
-	flush := func(limit int) error {
-		if bytes < limit {
+	flush := func() error {
+		if bytes < writeAtOnce {
 			return nil
 		}
 		err := w.write(ctx, c)
@@ -136,10 +136,9 @@ func (tool *Tool) copyPartition(ctx context.Context, from *Tool, p int32) error 
 	}
 	for _, f := range v.fields {
 		c.Writes = append(c.Writes, state.Write{Hash: f.Hash, Field: f.Field, Value: f.Value})
-		if bytes += len(f.Hash) + len(f.Field) + len(f.Value); bytes >= writeAtOnce {
-			if err := flush(writeAtOnce); err != nil {
-				return err
-			}
+		bytes += len(f.Hash) + len(f.Field) + len(f.Value)
+		if err := flush(); err != nil {
+			return err
 		}
 	}
 	last := uint32(0)
@@ -149,7 +148,7 @@ func (tool *Tool) copyPartition(ctx context.Context, from *Tool, p int32) error 
 		}
 		c.Entries = append(c.Entries, e)
 		bytes += len(e.ID) + len(e.Value) + 64
-		return flush(writeAtOnce)
+		return flush()
 	})
 	if err != nil {
 		return err

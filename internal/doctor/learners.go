@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/ranker-worker/ranker-worker/internal/plural"
 	"github.com/ranker-worker/ranker-worker/state"
@@ -63,28 +62,21 @@ func (d *doctor) learners(ctx context.Context) {
 	}
 }
 
-// table reads a partition's learners, again if a checkpoint is being written.
-func (d *doctor) table(ctx context.Context, p int32) (state.Meta, []partition.StoredLearner, error) {
-	const pause, tries = 20 * time.Millisecond, 50
-	for try := 0; ; try++ {
-		m, fields, err := d.store.View(ctx, p, nil)
-		if errors.Is(err, state.ErrIncomplete) && try < tries {
-			select {
-			case <-ctx.Done():
-				return m, nil, ctx.Err()
-			case <-time.After(pause):
-			}
-			continue
-		}
-		if err == nil {
-			err = task.CheckLayout(&m)
-		}
-		if err != nil {
-			return m, nil, err
-		}
-		lines, err := partition.StoredLearners(fields)
-		return m, lines, err
+// table reads a partition's learners.
+func (d *doctor) table(ctx context.Context, p int32) (m state.Meta, _ []partition.StoredLearner, err error) {
+	var fields []state.Field
+	err = state.Patiently(ctx, func() (err error) {
+		m, fields, err = d.store.View(ctx, p, nil)
+		return err
+	})
+	if err == nil {
+		err = task.CheckLayout(&m)
 	}
+	if err != nil {
+		return m, nil, err
+	}
+	lines, err := partition.StoredLearners(fields)
+	return m, lines, err
 }
 
 // compare compares each learner's stored settings with the configured ones.

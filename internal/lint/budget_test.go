@@ -21,7 +21,7 @@ var rooms = map[string]int{
 	"delay":              10820,
 	"docs":               20,
 	"internal":           7480,
-	"internal/admin":     4040,
+	"internal/admin":     4000,
 	"internal/dashboard": 1950,
 	"internal/evaluate":  2800,
 	"internal/joinedlog": 1760,
