@@ -13,9 +13,6 @@ const (
 	addMicros         = 0.009 // and for each partition that has published the same item: they are summed again
 	wholeServerMicros = 0.6   // of Redis, to read an item of a partition with its statistics, all at once
 	wholeWorkerMicros = 2.2   // of the worker, likewise
-	nameMicros        = 0.8   // to load the name of an item with a partition
-	loadMicros        = 3.0   // and of its statistics
-	knownMicros       = 0.6   // to learn of a known id
 	wholeItem         = 100   // bytes of an item read whole, its name among them
 
 	roundTrip     = 300e-6              // seconds between a worker and Redis and back, besides
@@ -103,11 +100,4 @@ func (w *Workload) fields() float64 {
 		bySelection += 5
 	}
 	return w.selections()*bySelection + w.payoffs()*w.fieldsOfItem()
-}
-
-// Takeover returns the pause of a partition that changes its owner, without Kafka's share, and how long its impressions are then
-// looked up, until all ids are known.
-func (w *Workload) Takeover() (still, known time.Duration) {
-	ids, facts := w.IDs(), factsOf(w)
-	return seconds(float64(w.Items) * (nameMicros + facts.known(w)*loadMicros) / 1e6), seconds(ids.All() / float64(w.Partitions) * knownMicros / 1e6)
 }

@@ -159,7 +159,7 @@ func holdsTable() string {
 func movesTable() string {
 	return workloads(func(w *Workload, servers int) string {
 		f := w.Following()
-		still, known := w.Takeover()
+		still, known := takeover(w)
 		takes := span(f.Whole)
 		if !f.CatchesUp() {
 			takes = "never ends"
@@ -167,4 +167,17 @@ func movesTable() string {
 		all := time.Duration(float64(f.Busy) * float64(w.Partitions) * float64(w.Workers) / float64(servers))
 		return fmt.Sprintf(" %s | %s | %s | %s | %s | %s | %s |", span(still), span(known), Bytes(f.WholeAll), takes, span(f.Behind), span(f.Busy), span(all))
 	})
+}
+
+const (
+	nameMicros  = 0.8 // to load the name of an item with a partition
+	loadMicros  = 3.0 // and its statistics
+	knownMicros = 0.6 // to learn of a known id
+)
+
+// takeover returns the pause of a partition that changes its owner, without Kafka's share, and how long its impressions are then
+// looked up, until all ids are known.
+func takeover(w *Workload) (still, known time.Duration) {
+	ids, facts := w.IDs(), factsOf(w)
+	return seconds(float64(w.Items) * (nameMicros + facts.known(w)*loadMicros) / 1e6), seconds(ids.All() / float64(w.Partitions) * knownMicros / 1e6)
 }

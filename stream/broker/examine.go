@@ -142,7 +142,6 @@ func (c *Client) Denied(ctx context.Context) (names []string, err error) {
 
 // Group is the consumer group as its coordinator sees it.
 type Group struct {
-	State      string // Kafka's word, such as Stable; Dead if there is none
 	Members    []string
 	Operations Operations
 }
@@ -162,7 +161,7 @@ func (c *Client) Group(ctx context.Context) (Group, error) {
 		return Group{}, fmt.Errorf("asking about group %q: %w", c.o.Group, err)
 	}
 	got := &res.Groups[0]
-	g := Group{State: got.State, Operations: Operations(got.AuthorizedOperations)}
+	g := Group{Operations: Operations(got.AuthorizedOperations)}
 	for i := range got.Members {
 		g.Members = append(g.Members, got.Members[i].ClientID+got.Members[i].ClientHost) // the host begins with a slash
 	}
@@ -267,10 +266,9 @@ var internalTopics = []string{"__consumer_offsets", "__transaction_state"}
 
 // Copies describes the replicas of a topic.
 type Copies struct {
-	Topic    string
-	Internal bool  // one of Kafka's own
-	Factor   int   // replicas of the partition with the fewest
-	InSync   []int // by partition: replicas in sync
+	Topic  string
+	Factor int   // replicas of the partition with the fewest
+	InSync []int // by partition: replicas in sync
 	// Settings of the topic. MinInSync is 0 if the broker does not report it.
 	MinInSync int
 	Unclean   bool // a replica that lacks records may become the leader
@@ -289,7 +287,7 @@ func (c *Client) Copies(ctx context.Context) ([]Copies, error) {
 		if t.code != 0 || len(t.copies) == 0 {
 			continue
 		}
-		of := Copies{Topic: name, Internal: t.internal, InSync: make([]int, len(t.copies)), Factor: t.copies[0].all}
+		of := Copies{Topic: name, InSync: make([]int, len(t.copies)), Factor: t.copies[0].all}
 		for p, lie := range t.copies {
 			of.InSync[p] = lie.inSync
 			of.Factor = min(of.Factor, lie.all)

@@ -27,7 +27,6 @@ type topicMetadata struct {
 	code       kafka.Error // 0: none
 	leaders    []leader    // by partition
 	copies     []copies    // by partition
-	internal   bool        // one of Kafka's own
 	operations Operations  // if asked for
 }
 
@@ -98,7 +97,7 @@ func newMetadata(res *kmsg.MetadataResponse) (*metadata, error) {
 		t := &res.Topics[i]
 		n := len(t.Partitions)
 		of := topicMetadata{code: kafka.Error(t.ErrorCode), leaders: slices.Repeat([]leader{{-1, -1}}, n), copies: make([]copies, n),
-			internal: t.IsInternal, operations: Operations(t.AuthorizedOperations)}
+			operations: Operations(t.AuthorizedOperations)}
 		for j := range t.Partitions { // in any order; an error code is of a missing leader or replica, which shows below
 			p := &t.Partitions[j]
 			if p.Partition < 0 || int(p.Partition) >= n {
