@@ -40,7 +40,7 @@ var rooms = map[string]int{
 	"stream/task":        4340,
 	"tools":              5740,
 	"tools/checker":      7680,
-	"tools/faults":       5700,
+	"tools/faults":       5660,
 }
 
 const (

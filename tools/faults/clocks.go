@@ -39,14 +39,9 @@ func wrongBy(rng *rand.Rand, from, to time.Duration) time.Duration {
 
 // wrongClock lets the clock of one worker jump while it runs, or be wrong from its start, and jump back.
 func wrongClock(from, to time.Duration) func(context.Context, *Scene) error {
-	return func(ctx context.Context, s *Scene) (err error) {
-		w, back, err := s.worker(ctx)
-		if err != nil {
-			return err
-		}
-		defer back()
+	return onWorker(func(ctx context.Context, s *Scene, w *Worker) error {
 		return s.wrong(ctx, wrongBy(s.rng, from, to), s.rng.IntN(2) == 0, w)
-	}
+	})
 }
 
 // wrongClocks does so with all workers, by the same error: to them the brokers' clocks look wrong.

@@ -12,7 +12,7 @@ import (
 func cutFaults() []Fault {
 	return []Fault{
 		{Kind: "worker cut off from the group's coordinator", Uses: aWorker, Takes: 10 * time.Second,
-			Inject: func(ctx context.Context, s *Scene) error {
+			Inject: onWorker(func(ctx context.Context, s *Scene, w *Worker) error {
 				coordinator, err := s.coordinator(ctx)
 				if err != nil {
 					return err
@@ -21,10 +21,10 @@ func cutFaults() []Fault {
 				if err := s.elect(ctx, func() int { return (coordinator + 1 + s.rng.IntN(brokers-1)) % brokers }); err != nil {
 					return err
 				}
-				return s.cutOff(ctx, s.c.proxies[coordinator], "not a member of group")
-			}},
+				return s.cutOff(ctx, w, s.c.proxies[coordinator], "not a member of group")
+			})},
 		{Kind: "worker cut off from the leader of its partitions", Uses: aWorker, Takes: 12 * time.Second,
-			Inject: func(ctx context.Context, s *Scene) error {
+			Inject: onWorker(func(ctx context.Context, s *Scene, w *Worker) error {
 				coordinator, err := s.coordinator(ctx)
 				if err != nil {
 					return err
@@ -33,22 +33,17 @@ func cutFaults() []Fault {
 				if err := s.elect(ctx, func() int { return leader }); err != nil {
 					return err
 				}
-				return s.cutOff(ctx, s.c.proxies[leader], "fetching ")
-			}},
+				return s.cutOff(ctx, w, s.c.proxies[leader], "fetching ")
+			})},
 		{Kind: "worker cut off from redis", Uses: aWorker, Takes: 10 * time.Second,
-			Inject: func(ctx context.Context, s *Scene) error {
-				return s.cutOff(ctx, s.c.Redis.proxies, " in Redis: ")
-			}},
+			Inject: onWorker(func(ctx context.Context, s *Scene, w *Worker) error {
+				return s.cutOff(ctx, w, s.c.Redis.proxies, " in Redis: ")
+			})},
 	}
 }
 
 // cutOff cuts a worker's proxy to a server: connections are refused, or not answered. Without other faults, the worker must report it.
-func (s *Scene) cutOff(ctx context.Context, server proxies, says string) error {
-	w, back, err := s.worker(ctx)
-	if err != nil {
-		return err
-	}
-	defer back()
+func (s *Scene) cutOff(ctx context.Context, w *Worker, server proxies, says string) error {
 	door := server.of(w.slot)
 	shut := door.Refuse
 	if s.rng.IntN(2) == 0 {

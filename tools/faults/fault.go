@@ -66,21 +66,22 @@ func (s *Scene) between(from, to time.Duration) time.Duration {
 	return from + time.Duration(s.rng.Int64N(int64(to-from)+1))
 }
 
-// worker takes a running worker that no other fault uses; back returns it.
-func (s *Scene) worker(ctx context.Context) (w *Worker, back func(), err error) {
-	select {
-	case w = <-s.free:
-	case <-ctx.Done():
-		return nil, nil, ctx.Err()
-	}
-	back = func() { s.free <- w }
-	if !w.Running() { // an earlier failpoint, or a test's own
-		if err := w.Start(); err != nil {
-			back()
-			return nil, nil, err
+// onWorker gives a fault a running worker that no other fault uses meanwhile.
+func onWorker(do func(context.Context, *Scene, *Worker) error) func(context.Context, *Scene) error {
+	return func(ctx context.Context, s *Scene) error {
+		select {
+		case w := <-s.free:
+			defer func() { s.free <- w }()
+			if !w.Running() { // an earlier failpoint, or a test's own
+				if err := w.Start(); err != nil {
+					return err
+				}
+			}
+			return do(ctx, s, w)
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
-	return w, back, nil
 }
 
 // Faults returns all kinds, in the order of docs/runbooks/faults.md.
@@ -96,52 +97,35 @@ func Faults() []Fault {
 
 func workerFaults() []Fault {
 	return []Fault{
-		{Kind: "worker killed", Uses: aWorker, Inject: func(ctx context.Context, s *Scene) error {
-			return s.down(ctx, (*Worker).Kill)
-		}},
-		{Kind: "worker drained", Uses: aWorker, Inject: func(ctx context.Context, s *Scene) error {
-			return s.down(ctx, (*Worker).Stop)
-		}},
+		{Kind: "worker killed", Uses: aWorker, Inject: down((*Worker).Kill)},
+		{Kind: "worker drained", Uses: aWorker, Inject: down((*Worker).Stop)},
 		{Kind: "zombie: worker frozen past the session timeout", Uses: aWorker, Takes: 6 * time.Second,
-			Inject: func(ctx context.Context, s *Scene) error {
-				w, back, err := s.worker(ctx)
-				if err != nil {
-					return err
-				}
-				defer back()
+			Inject: onWorker(func(ctx context.Context, s *Scene, w *Worker) error {
 				if err := w.Pause(); err != nil {
 					return err
 				}
 				pause(ctx, s.c.Session+s.between(time.Second, 4*time.Second))
 				return w.Resume()
-			}},
-		{Kind: "rebalance storm", Uses: aWorker, Takes: 8 * time.Second, Inject: rebalanceStorm},
+			})},
+		{Kind: "rebalance storm", Uses: aWorker, Takes: 8 * time.Second, Inject: onWorker(rebalanceStorm)},
 		{Kind: "fences repeated and new producer ids", Uses: aWorker, Takes: 10 * time.Second,
 			Inject: restartedWith(map[string]string{"fence_interval": "700ms"})},
 	}
 }
 
 // down ends a worker, and starts it again after up to two session timeouts.
-func (s *Scene) down(ctx context.Context, end func(*Worker) error) error {
-	w, back, err := s.worker(ctx)
-	if err != nil {
-		return err
-	}
-	defer back()
-	if err := end(w); err != nil {
-		return err
-	}
-	pause(ctx, s.between(0, 2*s.c.Session))
-	return w.Start()
+func down(end func(*Worker) error) func(context.Context, *Scene) error {
+	return onWorker(func(ctx context.Context, s *Scene, w *Worker) error {
+		if err := end(w); err != nil {
+			return err
+		}
+		pause(ctx, s.between(0, 2*s.c.Session))
+		return w.Start()
+	})
 }
 
 // rebalanceStorm lets a worker come and go, faster than the group settles.
-func rebalanceStorm(ctx context.Context, s *Scene) error {
-	w, back, err := s.worker(ctx)
-	if err != nil {
-		return err
-	}
-	defer back()
+func rebalanceStorm(ctx context.Context, s *Scene, w *Worker) error {
 	for range 4 {
 		end := (*Worker).Stop
 		if s.rng.IntN(3) == 0 {
@@ -160,12 +144,7 @@ func rebalanceStorm(ctx context.Context, s *Scene) error {
 
 // restartedWith lets a worker run with other settings for a while.
 func restartedWith(settings map[string]string) func(context.Context, *Scene) error {
-	return func(ctx context.Context, s *Scene) error {
-		w, back, err := s.worker(ctx)
-		if err != nil {
-			return err
-		}
-		defer back()
+	return onWorker(func(ctx context.Context, s *Scene, w *Worker) error {
 		if err := w.Stop(); err != nil {
 			return err
 		}
@@ -177,7 +156,7 @@ func restartedWith(settings map[string]string) func(context.Context, *Scene) err
 			return err
 		}
 		return w.Start()
-	}
+	})
 }
 
 // stepFaults kill or freeze a worker at a named step of the protocol.
@@ -217,12 +196,7 @@ func stepFaults() []Fault {
 
 // atStep restarts a worker with a failpoint, waits until it is hit, and restores the worker.
 func atStep(point, action string, times int) func(context.Context, *Scene) error {
-	return func(ctx context.Context, s *Scene) error {
-		w, back, err := s.worker(ctx)
-		if err != nil {
-			return err
-		}
-		defer back()
+	return onWorker(func(ctx context.Context, s *Scene, w *Worker) error {
 		// Killed, so that the next owner has records to replay.
 		if err := w.Kill(); err != nil {
 			return err
@@ -252,7 +226,7 @@ func atStep(point, action string, times int) func(context.Context, *Scene) error
 			return w.Resume()
 		}
 		return w.Start()
-	}
+	})
 }
 
 // says checks that the workers report a wait in /readyz, metrics and log. With other faults there may be more reports.

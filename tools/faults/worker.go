@@ -16,6 +16,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/procfs"
+
 	"github.com/ranker-worker/ranker-worker/internal/failpoint"
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv/proc"
 )
@@ -144,37 +146,27 @@ func (w *Worker) Pause() error { w.mu.Lock(); defer w.mu.Unlock(); return w.proc
 func (w *Worker) Resume() error { w.mu.Lock(); defer w.mu.Unlock(); return w.process.Resume() }
 
 // Frozen reports whether the process is stopped, by us or by a failpoint.
-func (w *Worker) Frozen() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !w.running() {
-		return false
-	}
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", w.process.PID()))
-	if err != nil {
-		return false
-	}
-	_, after, _ := strings.Cut(string(stat), ") ") // the name before may hold anything
-	return strings.HasPrefix(after, "T")
-}
+func (w *Worker) Frozen() bool { return w.stat().State == "T" }
 
 // Resident returns the process' memory in bytes; 0 without one.
-func (w *Worker) Resident() int64 {
+func (w *Worker) Resident() int64 { return int64(w.stat().ResidentMemory()) }
+
+// stat returns what the kernel says of the process; the zero value without one.
+func (w *Worker) stat() procfs.ProcStat {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.running() {
-		return 0
+		return procfs.ProcStat{}
 	}
-	statm, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", w.process.PID()))
+	p, err := procfs.NewProc(w.process.PID())
 	if err != nil {
-		return 0
+		return procfs.ProcStat{}
 	}
-	fields := strings.Fields(string(statm))
-	if len(fields) < 2 {
-		return 0
+	stat, err := p.Stat()
+	if err != nil {
+		return procfs.ProcStat{}
 	}
-	pages, _ := strconv.ParseInt(fields[1], 10, 64)
-	return pages * int64(os.Getpagesize())
+	return stat
 }
 
 var httpClient = &http.Client{Timeout: 2 * time.Second}
