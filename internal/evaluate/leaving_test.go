@@ -86,8 +86,8 @@ func (l *leaving) log(t *testing.T, of string) {
 // certain it is not wrong. Intervals of 95 % hold. Values per selection have the sign wrong in a third of the logs.
 //
 // Seeds are fixed. With other seeds a bound fails less often than once in 10⁶. Coverage is 97 %, the sign is right in 99 %, and the
-// mean error is 0.005 ± 0.003. Half of the logs are enough if they keep narrower bounds: logs whose intervals hold in 86 % do so in 3 of 100
-// runs, and keep the wider bounds with all logs in 24.
+// mean error is 0.005 ± 0.003. Half of the logs are enough with narrower bounds. Logs whose intervals hold in 86 % keep these in 3 of
+// 100 runs, and the wider bounds with all logs in 24.
 func TestLog_PerImpression(t *testing.T) {
 	var all, selections leaving
 	for _, first := range []int{0, 25} {
