@@ -212,9 +212,12 @@ func TestBlockedByMean_CostsLittleWhereUsersDeviate(t *testing.T) {
 func TestPerImpression_EarnsWhereUsersLeave(t *testing.T) {
 	earnedBy := func(s Scenario, policy, delay string) float64 {
 		e := defaults(s, 5)
-		e.Runs = 3
-		if s == "abandon:many" || s == "cascade" || s == "cascade:anti" || policy == "greedy" { // others' means lie six standard errors or more from their bounds
+		e.Runs = 2 // means lie eight standard errors or more from their bounds
+		switch {
+		case s == "cascade" || policy == "greedy":
 			e.Runs = 8
+		case s == "abandon:many" || s == "cascade:anti" || delay == "qpmd":
+			e.Runs = 5
 		}
 		r := regretOf(t, e, Settings{Policies: []string{policy}, Delays: []string{delay}})
 		t.Logf("%s, %s: %.4f ± %.4f of %.4f", s, policy, r.Payoff, *r.DynamicRegret.Stderr/float64(e.Horizon), r.Best)
