@@ -11,8 +11,9 @@ type Ages struct{ rows []ageRow } // ascending by time
 
 // ageRow counts the payoffs of selections that began in one bucket.
 type ageRow struct {
-	block Bucket
-	bins  []int64
+	block  Bucket
+	bins   []int64
+	amount float64 // of all bins
 }
 
 // find returns the row of a time, or the index where to insert it.
@@ -42,7 +43,9 @@ func (b Bucket) Compare(o Bucket) int {
 // Add counts n payoffs of an age in milliseconds. An age past the horizon is ignored, as too late.
 func (a *Ages) Add(g *Scheme, row Bucket, age, n int64) {
 	if k := g.Bin(max(0, age)); k < g.Bins() {
-		add(&a.row(g, row)[k], n)
+		r := a.row(g, row)
+		add(&r.bins[k], n)
+		r.sum()
 	}
 }
 
@@ -55,13 +58,20 @@ func (a *Ages) search(row Bucket) (at int, found bool) {
 	return slices.BinarySearchFunc(a.rows, row, func(r ageRow, b Bucket) int { return r.block.Compare(b) })
 }
 
-// row returns a row's counts by bin, to be changed in place.
-func (a *Ages) row(g *Scheme, row Bucket) []int64 {
+// row returns a row, to be changed in place. Its sum follows.
+func (a *Ages) row(g *Scheme, row Bucket) *ageRow {
 	at, found := a.search(row)
 	if !found {
-		a.rows = slices.Insert(a.rows, at, ageRow{row, make([]int64, g.Bins())})
+		a.rows = slices.Insert(a.rows, at, ageRow{row, make([]int64, g.Bins()), 0})
 	}
-	return a.rows[at].bins
+	return &a.rows[at]
+}
+
+func (r *ageRow) sum() {
+	r.amount = 0
+	for _, n := range r.bins {
+		r.amount += float64(n)
+	}
 }
 
 // Merge merges rows to the buckets of a tick, and calls changed for each row removed or changed.
@@ -75,12 +85,13 @@ func (a *Ages) Merge(g *Scheme, pass int64, changed func(row Bucket)) {
 		}
 		last := len(kept) - 1
 		if last < 0 || kept[last].block.End() <= to.Start() {
-			kept = append(kept, ageRow{to, r.bins})
+			kept = append(kept, ageRow{to, r.bins, r.amount})
 			continue
 		}
 		for k, n := range r.bins { // in one bucket now
 			add(&kept[last].bins[k], n)
 		}
+		kept[last].sum()
 	}
 	clear(a.rows[len(kept):])
 	a.rows = kept
@@ -98,8 +109,9 @@ func (a Ages) Plus(g *Scheme, o Ages) Ages {
 		for _, r := range rows {
 			to := sum.row(g, r.block)
 			for k, n := range r.bins {
-				add(&to[k], n)
+				add(&to.bins[k], n)
 			}
+			to.sum()
 		}
 	}
 	return sum

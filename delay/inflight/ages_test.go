@@ -107,7 +107,7 @@ func TestAges_ArePayoffsByBlockAndBin(t *testing.T) {
 				expected := map[Bucket]string{}
 				ages.Each(func(row Bucket) {
 					order = append(order, row)
-					rows[row] = ages.row(&g, row)
+					rows[row] = ages.row(&g, row).bins
 					expected[row] = string(ages.AppendRow(nil, row))
 				})
 				require.True(t, slices.IsSortedFunc(order, Bucket.Compare))
@@ -154,7 +154,7 @@ func TestAges_PlusAddsCounts(t *testing.T) {
 		require.Equal(t, sum, parts[1].Plus(&g, parts[0]))
 		total := make([]int64, g.Bins())
 		sum.Each(func(row Bucket) {
-			for k, n := range sum.row(&g, row) {
+			for k, n := range sum.row(&g, row).bins {
 				total[k] += n
 			}
 		})

@@ -25,15 +25,8 @@ func Apart(g *Scheme, pass int64, one float64, rises, falls []*Ages) (late [2]De
 func amount(ages []*Ages) (sum float64) {
 	for _, a := range ages {
 		for i := range a.rows {
-			sum += a.rows[i].amount()
+			sum += a.rows[i].amount
 		}
-	}
-	return sum
-}
-
-func (r *ageRow) amount() (sum float64) {
-	for _, n := range r.bins {
-		sum += float64(n)
 	}
 	return sum
 }
@@ -56,7 +49,7 @@ func taken(g *Scheme, pass int64, late [2]DelayDistribution, rises, falls []*Age
 			if f := late[0].Share(g, r.block, pass); f > 0 {
 				part = min(1, late[1].Share(g, r.block, pass)/f)
 			}
-			could += float64(r.amount() * part)
+			could += float64(r.amount * part)
 		}
 	}
 	back := amount(falls)

@@ -103,12 +103,8 @@ func compared(g *Scheme, pass int64, one float64, ages []*Ages) (at, upTo []floa
 	weights := weightsOf(g, pass, one, ages)
 	for _, a := range ages {
 		for i := range a.rows {
-			r, sum := &a.rows[i], 0.0
-			w, oldest := weights[i], pass-r.block.End()
-			for k, n := range r.bins {
-				if min(g.ends[k], g.horizon) > oldest {
-					break // and so for all later bins
-				}
+			r, w, sum := &a.rows[i], weights[i], 0.0
+			for k, n := range r.bins[:g.seen(pass-r.block.End())] {
 				x := float64(w * float64(n))
 				sum += x
 				at[k] += x
@@ -146,23 +142,22 @@ const enough = 256
 // weightsOf returns the weight of each row's payoffs, row by row. Its half-life in milliseconds is the horizon times the least power of two
 // with which enough payoffs are left; where there are fewer, all weights are 1.
 func weightsOf(g *Scheme, pass int64, one float64, ages []*Ages) []float64 {
-	var amounts []float64
+	var rows int
 	var all float64
 	for _, a := range ages {
+		rows += len(a.rows)
 		for i := range a.rows {
-			n := a.rows[i].amount()
-			amounts = append(amounts, n)
-			all += n
+			all += a.rows[i].amount
 		}
 	}
-	weights := make([]float64, 0, len(amounts))
+	weights := make([]float64, 0, rows)
 	for h := float64(g.horizon); all >= one*enough; h *= 2 {
 		weights = weights[:0]
 		var left float64
 		for _, a := range ages {
 			for i := range a.rows {
 				w := a.rows[i].left(pass, h)
-				left += float64(w * amounts[len(weights)])
+				left += float64(w * a.rows[i].amount)
 				weights = append(weights, w)
 			}
 		}
@@ -171,7 +166,7 @@ func weightsOf(g *Scheme, pass int64, one float64, ages []*Ages) []float64 {
 		}
 	}
 	weights = weights[:0]
-	for range amounts {
+	for range rows {
 		weights = append(weights, 1)
 	}
 	return weights

@@ -1,6 +1,9 @@
 package inflight
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+)
 
 // Scheme divides time for one payoff horizon: event time into buckets, which are longer the older they are, and ages into bins,
 // four to an octave. Both depend on integers alone, so that every process computes the same.
@@ -87,6 +90,15 @@ func (g *Scheme) Bin(age int64) int {
 		k++
 	}
 	return k
+}
+
+// seen returns how many bins end by an age, the last with the horizon.
+func (g *Scheme) seen(age int64) int {
+	if age >= g.horizon {
+		return len(g.ends)
+	}
+	n, _ := slices.BinarySearch(g.ends, age+1)
+	return n
 }
 
 // Tick returns the last multiple of 4u up to a watermark. Estimates and buckets change only from tick to tick.

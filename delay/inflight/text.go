@@ -143,7 +143,9 @@ func (a *Ages) SetRow(g *Scheme, row Bucket, text []byte) error {
 			bins[k] = n
 		}
 	}
-	copy(a.row(g, row), bins)
+	r := a.row(g, row)
+	r.bins = bins
+	r.sum()
 	return nil
 }
 

@@ -92,13 +92,13 @@ func TestAges_SetRowOfAnotherHorizon(t *testing.T) {
 		was, is := schemes[0], schemes[1]
 		for k := range was.Bins() {
 			var a, b Ages
-			a.row(was, row)[k] = 7
+			a.row(was, row).bins[k] = 7
 			require.NoError(t, b.SetRow(is, row, a.AppendRow(nil, row)))
 			want := make([]int64, is.Bins())
 			if k < len(want) {
 				want[k] = 7
 			}
-			require.Equal(t, want, b.row(is, row), "bin %d of %d in %d", k, was.Horizon(), is.Horizon())
+			require.Equal(t, want, b.row(is, row).bins, "bin %d of %d in %d", k, was.Horizon(), is.Horizon())
 		}
 	}
 	var a Ages

@@ -229,32 +229,32 @@ func (k *kind) play(seed uint64, t times, h habits) (*world, *proc, error) {
 		p.paused = p.gen < 0
 	}
 	last := w.start()
-	settle := func(settled func(*Status) bool) error {
+	settle := func(settled func() bool) error {
 		for range 400_000 {
 			u.act()
 			w.step()
-			s := last.task.Status()
+			s := last.task.progress()
 			switch {
 			case w.violation != nil:
 				return w.violation
 			case s.Phase == Stopped:
 				return fmt.Errorf("stopped (%s): %w", s.Reason, s.Err)
-			case u.done() && s.Phase == Running && s.Lag == [event.Inputs]int64{} && s.Unsaved == 0 && caughtUp(w, last) && settled(&s):
+			case u.done() && s.Phase == Running && s.Lag == [event.Inputs]int64{} && s.Unsaved == 0 && caughtUp(w, last) && settled():
 				return nil
 			}
 		}
-		s := last.task.Status()
+		s := last.task.progress()
 		return fmt.Errorf("%w: %s, %s, lag %d, unsaved %d: %w", errNoQuietEnd, s.Phase, s.Doing, s.Lag, s.Unsaved, s.Err)
 	}
-	err := settle(func(*Status) bool { return true })
+	err := settle(func() bool { return true })
 	if err == nil && t == soon { // a last impression, whose ranking carries all steps before; then all pending ones end
 		u.put(event.Impressions, closing, `{"impression_id":"closing","candidates":[{"item":"a","utility":1}]}`)
-		err = settle(func(*Status) bool { return true })
+		err = settle(func() bool { return true })
 		w.pass(2 * (t.horizon + t.parking))
 	}
 	if err == nil && t == soon {
-		err = settle(func(s *Status) bool {
-			a := &s.Account
+		err = settle(func() bool {
+			a := last.task.Status().Account
 			return a.Impressions.Pending+a.Selections.Parked+a.Payoffs.Parked == 0
 		})
 	}

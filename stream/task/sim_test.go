@@ -196,7 +196,7 @@ func (w *world) advance(p *proc) {
 		}
 		p.flying = append(p.flying, f)
 	}
-	s := p.task.Status()
+	s := p.task.progress()
 	if s.Full {
 		w.seen.full++
 	}

@@ -130,6 +130,18 @@ func (t *Task) Loads() uint64 { return t.loads }
 
 // Status returns the task's status. Account, Learners, Watermark, Lag and offsets are zero until the state is loaded.
 func (t *Task) Status() Status {
+	s := t.progress()
+	if r := t.run; r != nil {
+		s.Account = r.machine.Account()
+		s.Learners = r.machine.Learners()
+		s.Experiments = r.machine.Experiments()
+		s.Misspelt = r.machine.Misspelt()
+	}
+	return s
+}
+
+// progress returns the status without the parts that the machine sums up.
+func (t *Task) progress() Status {
 	s := Status{Phase: t.phase, Reason: t.reason, Stops: t.stops.count, Began: t.began, Skipped: t.skipped, RankedBy: t.rankedBy}
 	s.Doing, s.Err = t.waitsFor()
 	if t.stops.again > 0 {
@@ -147,10 +159,6 @@ func (t *Task) Status() Status {
 	s.Full = r.full(t.now.Mono)
 	s.Watermark = r.machine.Watermark()
 	s.WalkLag = r.machine.WalkLag()
-	s.Account = r.machine.Account()
-	s.Learners = r.machine.Learners()
-	s.Experiments = r.machine.Experiments()
-	s.Misspelt = r.machine.Misspelt()
 	for i := range r.queues {
 		q := &r.queues[i]
 		s.Lag[i], s.Next[i], s.First[i] = q.lag(), q.pos.Offset, q.logStart
