@@ -185,8 +185,6 @@ func (b *base) paid(fb *Feedback) {
 // dropped ends a selection in flight whose payoff stays unknown.
 func (b *base) dropped(fb *Feedback) { b.flights.end(fb, isDropped) }
 
-func (b *base) feed(i policy.Item, payoff float64) { b.table.Add(i, payoff) }
-
 func (b *base) Sums(i policy.Item) policy.Sums { return b.table.Own(i) }
 
 func (b *base) Evidence(i policy.Item) policy.Evidence { return b.table.Evidence(i) }
@@ -208,6 +206,12 @@ func (b *base) Pooled() (all []Pooled) {
 		}
 	}
 	return all
+}
+
+func (b *base) SetSource(source int32, i policy.Item, s policy.Sums) {
+	if _, found := b.table.From(source, i); found || s != (policy.Sums{}) { // most items of a large catalogue have none
+		b.table.SetSource(source, i, s)
+	}
 }
 
 func (b *base) SetSourceField(source int32, hash string, field, value []byte, items Translate) {

@@ -58,7 +58,7 @@ type BOLD struct {
 	unfed int64
 
 	outstanding int64
-	windows     windows
+	onlyWindows
 
 	nothing policy.Vector // the vector of an instance that was never fed
 	ranks   []int32       // 0, 1, 2, …
@@ -152,8 +152,8 @@ func (b *BOLD) Adopt(_ int64, d *Decision) {
 	}
 }
 
-// Needs implements Learner. An update moves the losses of all candidates.
-func (b *BOLD) Needs() Needs { return Needs{Candidates: true} }
+// Needs implements Learner. An update moves the losses of all candidates, by the windows of the epoch.
+func (b *BOLD) Needs() Needs { return Needs{Candidates: true, Epoch: b.windows.counts != nil} }
 
 // Selected implements Learner. A selection informs the estimate of windows.
 func (b *BOLD) Selected(fb Feedback) { b.windows.selected(&fb) }
@@ -219,20 +219,6 @@ func (b *BOLD) Unselected(fb Feedback) { b.free(fb.Instance) }
 // Advance implements Learner. Windows are estimated again once per EstimateEvery, if there are new selections.
 func (b *BOLD) Advance(watermark int64) { b.windows.advance(watermark) }
 
-// Pooled implements Learner. Selections of all partitions inform the estimate of windows.
-func (b *BOLD) Pooled() []Pooled {
-	if about := b.windows.about(); about.pooled {
-		return []Pooled{about.Pooled}
-	}
-	return nil
-}
-
-func (b *BOLD) SetSourceField(source int32, hash string, field, value []byte, _ Translate) {
-	if hash == hashWindows {
-		b.windows.setSource(source, field, value, nil)
-	}
-}
-
 // Windows appends the distribution of windows in use, from window 1 on, and returns the number of selections of all sources behind it.
 func (b *BOLD) Windows(dst []float64) (q []float64, selections int64) { return b.windows.append(dst) }
 
@@ -241,9 +227,6 @@ func (b *BOLD) Sums(i policy.Item) policy.Sums { return b.sums[i] }
 
 // Evidence implements Learner. Decisions do not depend on it.
 func (b *BOLD) Evidence(i policy.Item) policy.Evidence { return b.sums[i].Evidence() }
-
-// SetSource implements Learner. Instances belong to one partition, so other sources' sums are ignored.
-func (b *BOLD) SetSource(int32, policy.Item, policy.Sums) {}
 
 func (b *BOLD) Status() Status {
 	s := Status{

@@ -35,7 +35,7 @@ type hashInfo struct {
 // statistic is a storedHash by item.
 type statistic interface {
 	storedHash
-	// share puts the statistic, which must be empty, below the same one of a global learner, see Sharing.
+	// share puts the statistic, which must be empty, below the same one of a global learner, see Pooling.
 	share(whole statistic, source int32, number func(policy.Item) policy.Item)
 	// differs returns whether the global learner has another value of an item's evidence from this partition than it has now.
 	differs(i policy.Item) bool

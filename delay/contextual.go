@@ -70,7 +70,7 @@ func NewPersonal(p policy.Policy, c ContextualConfig) (*Direct, error) {
 // A cell is an item for users of one segment at one level of the clock; without segments and clock it is the item. A cell sums its
 // payoffs and features, paid and in flight. Linear sums are over all cells. All are integers, by source. The model pools cells by
 // group (grouping). It is a function of the sums, the items' evidence and categories, and the time of the last fit, which is
-// stored. In a partition's learner, the global one (Sharing) holds other sources' sums and makes the fits.
+// stored. In a partition's learner, the global one (Pooling) holds other sources' sums and makes the fits.
 type contexts struct {
 	model    *contextual.Model
 	names    []string

@@ -5,7 +5,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/contextual"
 )
 
-// shared links a partition's contextual learner to the global one (Sharing).
+// shared links a partition's contextual learner to the global one (Pooling).
 //
 // The numbers of nodes in a partition's model are the global ones. Its model holds only cells in which it differs from the global
 // learner, or whose items do.

@@ -1,13 +1,13 @@
 // Package delay has learners. A learner is a policy with its statistics and its handling of late payoffs, for one partition; Learner is
 // the interface. Decide reads candidates and writes a Decision: their order, and propensities if the policy has them. Selected, Partial,
-// Paid, Expired and Unselected read an impression's Feedback. SetSource and SetSourceField read statistics of other partitions. Harvest
+// Paid, Expired and Unselected read an impression's Feedback. Pooling has a process's partitions learn together. Harvest
 // writes changes for the store; LoadSums and LoadField restore them.
 //
 // Direct feeds payoffs on arrival, with features by NewPersonal. Robust is for means that change. QPMD (stochastic) and BOLD (adversarial)
 // are from the paper's appendix C.2. Preferring first learns the order of utilities (appendix C.1).
 //
 // Packages stream/partition, internal/lab and internal/evaluate run learners; internal/learners makes them from the configuration. Other
-// interfaces are optional: Sharing and ItemRemoving serve the worker, Mergeable and Inspector mostly the commands. The package is pure: no
+// interfaces are optional: ItemRemoving serves the worker, Mergeable and Inspector mostly the commands. The package is pure: no
 // I/O, no clock, no global randomness.
 package delay
 
@@ -75,6 +75,8 @@ type Needs struct {
 	Context    bool // Feedback.X and Segment; also for Selected
 	// Ranking asks for Candidates and Order in Selected and Unselected only, also of decisions without propensities.
 	Ranking bool
+	// Epoch asks for a Refresh after each change of the global learner before feedback, since it may depend on the global learner.
+	Epoch bool
 }
 
 // Recorder receives the changes of a learner's state since the last harvest, as absolute values.
@@ -87,6 +89,7 @@ type Recorder interface {
 
 // Learner is one learner of one partition. It is not safe for concurrent use.
 type Learner interface {
+	Pooling
 	// Grow sets the number of items: 0..items-1 exist from now on.
 	Grow(items int)
 	// Decide ranks the candidates, in increasing utility, and fills d. A learner that finds the order of utilities (Preferring)
@@ -112,13 +115,8 @@ type Learner interface {
 	// Evidence returns the present evidence of an item's payoffs, other sources' included where they are pooled. It is for people
 	// and metrics; decisions need not use it.
 	Evidence(i policy.Item) policy.Evidence
-	// SetSource replaces another source's sums of an item; a source is a partition number. The sums must pass their Check.
-	SetSource(source int32, i policy.Item, s policy.Sums)
 	// Pooled returns the hashes whose fields other partitions' learners of the same name read.
 	Pooled() []Pooled
-	// SetSourceField replaces another source's field of a pooled hash; nil deletes it. A malformed value is no error, since the
-	// sender's configuration may differ: it is ignored, or counts as nil.
-	SetSourceField(source int32, hash string, field, value []byte, items Translate)
 	// Advance sets the partition's watermark, in milliseconds of event time. Scheduled work is done in it.
 	Advance(watermark int64)
 
@@ -162,7 +160,7 @@ type Pooled struct {
 	ByItem bool
 }
 
-// Translate returns our number of another source's item; false if it is unknown here.
+// Translate returns the global number of a source's item; false if it is unknown.
 type Translate func(theirs policy.Item) (ours policy.Item, ok bool)
 
 // ShownWindows is the number of windows in a Status.

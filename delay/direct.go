@@ -58,7 +58,7 @@ func (d *Direct) Paid(fb Feedback) {
 		d.flights.drift.pay(&fb)
 	}
 	d.paid(&fb)
-	d.feed(fb.Item, fb.Payoff)
+	d.table.Add(fb.Item, fb.Payoff)
 }
 
 // Expired implements Learner. The selection is in flight no longer, and nothing is learned.
@@ -67,13 +67,6 @@ func (d *Direct) Expired(fb Feedback) {
 		d.users.await(&fb, -1)
 	}
 	d.dropped(&fb)
-}
-
-func (d *Direct) SetSource(source int32, i policy.Item, s policy.Sums) {
-	if _, found := d.table.From(source, i); !found && s == (policy.Sums{}) {
-		return // true of most items of a large catalogue
-	}
-	d.table.SetSource(source, i, s)
 }
 
 func (d *Direct) Status() Status { return d.status() }

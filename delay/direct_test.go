@@ -33,10 +33,10 @@ func (s *slowDirect) decide(candidates []policy.Item, key policy.Key) []int32 {
 	for _, fb := range s.open {
 		inFlight[fb.Item]++
 	}
+	for at, n := range s.flights {
+		inFlight[at[1]] += policy.Count(n)
+	}
 	if s.silence.Law == SilenceAtOnce {
-		for at, n := range s.flights {
-			inFlight[at[1]] += policy.Count(n)
-		}
 		for i, n := range inFlight {
 			for range n { // each is a payoff
 				table.Add(policy.Item(i), s.silence.Default)

@@ -72,8 +72,8 @@ func newFlights() *flights {
 func (b *base) attach(s Silence) {
 	f, table := b.flights, b.table
 	f.silence, f.table = s, table
-	f.pooled = s.Law != SilenceWaits
-	if f.parts = openColumn(table, f.pooled); s.InParts {
+	f.pooled = true
+	if f.parts = openColumn(table); s.InParts {
 		b.keepColumn(&f.parts)
 	}
 	f.weigh = table.Weigh

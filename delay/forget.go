@@ -48,12 +48,13 @@ func (b *base) Count(items int) {
 // release frees the memory of forgotten items after their last harvest.
 func (b *base) release() {
 	for _, i := range b.forgotten {
-		b.releaseItem(i)
+		b.Release(i)
 	}
 	b.forgotten = b.forgotten[:0]
 }
 
-func (b *base) releaseItem(i policy.Item) {
+// Release implements Pooling.
+func (b *base) Release(i policy.Item) {
 	for _, c := range b.columns {
 		c.Release(i)
 	}

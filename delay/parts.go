@@ -24,10 +24,10 @@ func (fb *Feedback) previous() history.Payoffs {
 func over(p history.Payoffs, d float64) int64 { return p.R - p.N*history.InUnits(d) }
 
 // openColumn sums the partial payoffs of selections in flight by item. Sums are integers, so that removal is exact in any order.
-func openColumn(table *policy.Table, pooled bool) column[history.Payoffs] {
+func openColumn(table *policy.Table) column[history.Payoffs] {
 	totals := policy.NewTotals(func(i policy.Item, _, _ history.Payoffs) { table.Weigh(i) })
 	return newColumn(&totals, format[history.Payoffs]{
-		hash: hashOpen, pooled: pooled, carried: true,
+		hash: hashOpen, pooled: true, carried: true,
 		append: func(dst []byte, p history.Payoffs) []byte { return appendWords(dst, p.N, p.R, p.Q) },
 		parse:  parseOpen,
 		equal:  same[history.Payoffs],

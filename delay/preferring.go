@@ -21,8 +21,9 @@ import (
 //
 // Its state is the inner learner's, and one hash of the finder.
 type Preferring struct {
-	inner  Learner
-	finder preference.Finder
+	Pooling // the inner learner's, but for the order of utilities
+	inner   Learner
+	finder  preference.Finder
 
 	order     []int32       // position in the candidates, by rank
 	items     []policy.Item // the candidates in increasing utility
@@ -36,7 +37,7 @@ var _ Learner = (*Preferring)(nil)
 
 // NewPreferring returns a learner without items. It owns both arguments from now on.
 func NewPreferring(inner Learner, finder preference.Finder) *Preferring {
-	return &Preferring{inner: inner, finder: finder}
+	return &Preferring{Pooling: inner, inner: inner, finder: finder}
 }
 
 func (p *Preferring) Grow(items int) {
@@ -157,8 +158,31 @@ func (p *Preferring) Sums(i policy.Item) policy.Sums { return p.inner.Sums(i) }
 
 func (p *Preferring) Evidence(i policy.Item) policy.Evidence { return p.inner.Evidence(i) }
 
-func (p *Preferring) SetSource(source int32, i policy.Item, s policy.Sums) {
-	p.inner.SetSource(source, i, s)
+// Share implements Pooling. Decisions read the global order of utilities.
+func (p *Preferring) Share(whole Learner, source int32, number func(policy.Item) policy.Item) {
+	w := whole.(*Preferring)
+	p.finder.Share(w.finder, number)
+	p.inner.Share(w.inner, source, number)
+}
+
+func (p *Preferring) BeWhole(mark func(policy.Item) uint64) {
+	p.finder.BeWhole(mark)
+	p.inner.BeWhole(mark)
+}
+
+func (p *Preferring) Commit(items int) (due Estimates) {
+	p.finder.Commit(items)
+	return p.inner.Commit(items)
+}
+
+func (p *Preferring) BeginResync(source int32) {
+	p.finder.BeginResync(source)
+	p.inner.BeginResync(source)
+}
+
+func (p *Preferring) EndResync(source int32, read func(hash string, i policy.Item) bool) {
+	p.finder.EndResync(source, func(i policy.Item) bool { return read(p.finder.Hash(), i) })
+	p.inner.EndResync(source, read)
 }
 
 // Pooled implements Learner. Selections of all partitions inform the order.

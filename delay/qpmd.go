@@ -1,6 +1,10 @@
 package delay
 
-import "github.com/ranker-worker/ranker-worker/policy"
+import (
+	"iter"
+
+	"github.com/ranker-worker/ranker-worker/policy"
+)
 
 // QPMD is QPM-D (paper, appendix C.2; P. Joulani, A. György, C. Szepesvári, "Online learning under delayed feedback", ICML 2013).
 // It feeds late payoffs to BASE, a policy for immediate payoffs, as BASE would have seen them without delay had each item's payoffs
@@ -11,8 +15,8 @@ import "github.com/ranker-worker/ranker-worker/policy"
 // during a hold only count as in flight, which breaks ties.
 //
 // When the selection that began a hold expires, the hold ends and its step is cancelled. An item that never pays causes a hold at
-// its next selection again, unless a default is paid at expiry. Other sources' sums are read between steps, never during a hold;
-// new items are ranked at once.
+// its next selection again, unless a default is paid at expiry. Other sources' sums are those of the epoch in which the hold began; a
+// loaded hold reads each epoch, since the one before was not stored. New items are ranked at once.
 //
 // With independent, lazy windows (shorter ones are likelier) the regret is at most BASE's without delay plus n·τ. With other
 // windows it may be linear: while BASE waits for one item, users whose window ends above it select wrong items.
@@ -26,8 +30,7 @@ type QPMD struct {
 	queues []fifo // by item
 	queued int64  // total length
 	holds  int64
-	// restored is true during a loaded hold: other sources' sums as of its beginning were not stored.
-	restored bool
+	late   policy.Changes // arrived during the hold, see Refresh
 
 	storedHold   hold     // at the last harvest
 	storedQueues []extent // by item
@@ -39,6 +42,7 @@ type extent struct{ head, tail int64 }
 // hold is the payoff that BASE waits for.
 type hold struct {
 	on   bool
+	held bool // the table is at the hold's epoch: false in a loaded hold
 	item policy.Item
 	ref  int64 // offset of the impression whose selection began it
 }
@@ -72,8 +76,8 @@ func (q *QPMD) Grow(items int) {
 	}
 }
 
-// Needs implements Learner. A hold ends with the selection that began it.
-func (q *QPMD) Needs() Needs { return Needs{Ref: true} }
+// Needs implements Learner. A hold ends with the selection that began it, and stays at the epoch.
+func (q *QPMD) Needs() Needs { return Needs{Ref: true, Epoch: true} }
 
 // Selected implements Learner. A step of BASE begins, unless it is on hold.
 func (q *QPMD) Selected(fb Feedback) {
@@ -84,11 +88,12 @@ func (q *QPMD) Selected(fb Feedback) {
 	if queue := &q.queues[fb.Item]; queue.len() > 0 {
 		q.queued--
 		q.changes.Note(fb.Item, queueChanged)
-		q.feed(fb.Item, queue.pop())
+		q.table.Add(fb.Item, queue.pop())
 		return
 	}
-	q.hold = hold{on: true, item: fb.Item, ref: fb.Ref}
+	q.hold = hold{on: true, held: true, item: fb.Item, ref: fb.Ref}
 	q.holds++
+	q.table.Hold()
 }
 
 // Partial implements Learner. BASE is fed complete payoffs only.
@@ -98,7 +103,7 @@ func (q *QPMD) Partial(Feedback) {}
 func (q *QPMD) Paid(fb Feedback) {
 	q.paid(&fb)
 	if q.hold.on && q.hold.item == fb.Item {
-		q.feed(fb.Item, fb.Payoff)
+		q.table.Add(fb.Item, fb.Payoff)
 		q.release()
 		return
 	}
@@ -117,19 +122,43 @@ func (q *QPMD) Expired(fb Feedback) {
 
 // release ends the hold, and reads the sums that came from other sources meanwhile.
 func (q *QPMD) release() {
+	held := q.hold.held
 	q.hold = hold{}
-	q.restored = false
-	q.table.TakeStaged()
+	if held && q.table.Shares() {
+		q.table.Unhold()
+		q.base.Refresh(func(yield func(policy.Item) bool) {
+			for i := range q.late.All() {
+				if !yield(i) {
+					return
+				}
+			}
+		})
+		q.late.Clear()
+	}
 }
 
-// SetSource implements Learner. During a hold the newest sums of each source wait for its end. In a loaded hold the first sums of a
-// source and item are read at once, since those before the hold were not stored.
-func (q *QPMD) SetSource(source int32, i policy.Item, s policy.Sums) {
-	if _, found := q.table.From(source, i); q.hold.on && (!q.restored || found) {
-		q.table.Stage(source, i, s)
+func (q *QPMD) BeWhole(mark func(policy.Item) uint64) {
+	q.base.BeWhole(mark)
+	q.table.Snapshot()
+}
+
+// Commit implements Pooling. Holds of partitions stay at a snapshot.
+func (q *QPMD) Commit(items int) (due Estimates) {
+	due = q.base.Commit(items)
+	q.table.Snapshot()
+	return due
+}
+
+// Refresh implements Pooling. A hold freezes all but windows.
+func (q *QPMD) Refresh(arrived iter.Seq[policy.Item]) {
+	if !q.hold.held {
+		q.base.Refresh(arrived)
 		return
 	}
-	q.table.SetSource(source, i, s)
+	q.windows.refresh()
+	for i := range arrived {
+		q.late.Note(i, 1)
+	}
 }
 
 func (q *QPMD) Status() Status {

@@ -85,6 +85,7 @@ func (q *QPMD) Loaded() error {
 	if len(q.loading) == 0 {
 		q.flights.loaded()
 		q.windows.settle()
+		q.tablesLoaded()
 		return nil
 	}
 	first := policy.Item(math.MaxInt32)
@@ -209,7 +210,6 @@ func (q *QPMD) loadHold(value []byte) error {
 	}
 	q.hold = hold{on: true, item: i, ref: ref}
 	q.storedHold = q.hold
-	q.restored = true
 	return nil
 }
 

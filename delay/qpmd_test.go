@@ -2,6 +2,7 @@ package delay
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -76,36 +77,119 @@ func TestQPMD_ExpiryEndsOnlyTheHoldItBegan(t *testing.T) {
 	require.True(t, q.Status().OnHold)
 }
 
-func TestQPMD_SourcesWaitForTheEndOfAHold(t *testing.T) {
-	q := NewQPMD(policy.NewUtility())
-	q.Grow(2)
-	q.SetSource(7, 0, policy.Sums{N: 1, R: 1, Q: 1})
-	q.Selected(Feedback{Ref: 1, Item: 0})
-	for n := range int64(1000) {
-		q.SetSource(7, 0, policy.Sums{N: n, R: 1, Q: 1})
-		q.SetSource(9, 1, policy.Sums{N: n, R: 1, Q: 1})
-	}
-	require.EqualValues(t, 1, q.table.Fed(), "frozen")
-	q.Paid(Feedback{Ref: 1, Item: 0, Payoff: 1})
-	require.EqualValues(t, 2*999+1, q.table.Fed())
-}
-
-// The sums that a loaded hold is frozen with are those that come first; later ones wait, and so do all in later holds.
-func TestQPMD_SourcesIntoALoadedHold(t *testing.T) {
-	q := NewQPMD(policy.NewUtility())
-	q.Grow(2)
-	require.NoError(t, q.LoadField("learner", []byte("hold"), []byte("0 1")))
-	require.NoError(t, q.LoadField("flights", []byte("0"), []byte("1")))
-	require.NoError(t, q.Loaded())
-	q.SetSource(7, 0, policy.Sums{N: 10, R: 1, Q: 1})
-	require.EqualValues(t, 10, q.Status().Fed)
-	q.SetSource(7, 0, policy.Sums{N: 20, R: 1, Q: 1})
-	require.EqualValues(t, 10, q.Status().Fed)
-	q.Paid(Feedback{Ref: 1, Item: 0, Payoff: 1})
-	require.Equal(t, Status{Fed: 21}, q.Status())
-	q.Selected(Feedback{Ref: 2, Item: 0})
-	q.SetSource(8, 1, policy.Sums{N: 5, R: 1, Q: 1})
-	require.EqualValues(t, 21, q.Status().Fed, "a source that is new comes in after the hold")
+// TestQPMD_AHoldStaysAtItsEpoch: partitions below a global learner read all other sources. During a hold they read those of the epoch in
+// which it began, whatever is published meanwhile, their own sums included. A hold that was loaded reads each epoch.
+func TestQPMD_AHoldStaysAtItsEpoch(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const items, partitions = 3, 3
+		whole := NewQPMD(policy.NewUtility())
+		whole.Grow(items)
+		whole.BeWhole(func(i policy.Item) uint64 { return uint64(i) })
+		var parts [partitions]*QPMD
+		var stores [partitions]*store
+		var published [partitions][items]policy.Sums // as the global learner has them
+		var frozen [partitions]*[items]policy.Sums   // what a partition reads, during a hold
+		join := func(p int) {
+			parts[p] = NewQPMD(policy.NewUtility())
+			parts[p].Share(whole, int32(p), func(i policy.Item) policy.Item { return items - 1 - i })
+			parts[p].Grow(items)
+			stores[p] = newStore(parts[p])
+		}
+		read := func(p int) (all [items]policy.Sums) {
+			for i := range all {
+				all[i] = parts[p].Sums(policy.Item(i))
+				for source := range partitions {
+					if source != p {
+						all[i] = all[i].Add(published[source][i])
+					}
+				}
+			}
+			return all
+		}
+		refresh := func() {
+			for _, q := range parts {
+				q.Refresh(slices.Values(allItems(items)))
+			}
+		}
+		for p := range parts {
+			join(p)
+			require.NoError(t, parts[p].Loaded())
+		}
+		partition, item, ref := rapid.IntRange(0, partitions-1), rapid.Int32Range(0, items-1), int64(0)
+		type selection struct {
+			p int
+			Feedback
+		}
+		var open []selection
+		t.Repeat(map[string]func(*rapid.T){
+			"select": func(t *rapid.T) {
+				ref++
+				s := selection{partition.Draw(t, "by"), Feedback{Ref: ref, Item: item.Draw(t, "item")}}
+				before := parts[s.p].hold.on
+				parts[s.p].Selected(s.Feedback)
+				if parts[s.p].hold.on && !before {
+					now := read(s.p)
+					frozen[s.p] = &now
+				}
+				open = append(open, s)
+			},
+			"end": func(t *rapid.T) {
+				if len(open) == 0 {
+					t.Skip("nothing is open")
+				}
+				s := open[0]
+				open = open[1:]
+				if s.Payoff = float64(rapid.IntRange(0, 4).Draw(t, "payoff")) / 4; rapid.Bool().Draw(t, "paid") {
+					parts[s.p].Paid(s.Feedback)
+				} else {
+					parts[s.p].Expired(s.Feedback)
+				}
+				if !parts[s.p].hold.on {
+					frozen[s.p] = nil
+				}
+			},
+			"publish": func(t *rapid.T) {
+				p := partition.Draw(t, "of")
+				for i := range published[p] {
+					published[p][i] = parts[p].Sums(policy.Item(i))
+					whole.SetSource(int32(p), items-1-policy.Item(i), published[p][i])
+				}
+				whole.Estimate(whole.Commit(items))
+				refresh()
+			},
+			"reload": func(t *rapid.T) {
+				p := partition.Draw(t, "of")
+				from := stores[p]
+				from.harvest()
+				join(p)
+				from.load(t, items, parts[p])
+				stores[p].sums, stores[p].hashes = from.sums, from.hashes
+				frozen[p] = nil
+				parts[p].Refresh(slices.Values(allItems(items)))
+			},
+			"": func(t *rapid.T) {
+				for p, q := range parts {
+					want := read(p)
+					if frozen[p] != nil {
+						want = *frozen[p]
+					}
+					var fed int64
+					for i, s := range want {
+						require.Equal(t, s.Evidence(), q.Evidence(policy.Item(i)), "partition %d, item %d", p, i)
+						fed += s.N
+					}
+					require.Equal(t, fed, q.Status().Fed)
+					require.EqualValues(t, fed, q.table.Weight())
+					lone := policy.NewTable(items)
+					for i, s := range want {
+						lone.Set(policy.Item(i), s)
+					}
+					belief := policy.Belief{Sigma: 0.5, EstimateSigma: true, Prior: policy.EmpiricalPrior}
+					require.Equal(t, belief.Components(lone), belief.Components(q.table))
+				}
+			},
+		})
+	})
 }
 
 // A queue gives its memory back.

@@ -36,7 +36,7 @@ type RobustConfig struct {
 //
 // State is counts and integers by item and bucket of event time, and by bucket for all items; it adds up over sources. The
 // estimates over all items, of levels and spread, are made at ticks of the newest fed impression, and stored; below a global learner
-// (Sharing) that one makes them. An item's reading is a function of both, cached until one changes.
+// (Pooling) that one makes them. An item's reading is a function of both, cached until one changes.
 //
 // Hashes besides the items' sums: those of Direct, "lately" and "levels".
 type Robust struct {
@@ -151,6 +151,7 @@ func NewRobust(c RobustConfig) (*Robust, error) {
 	r := &Robust{base: newBase(moss), unchanged: unchanged{lookAgain: c.Policy.LookingAgain()}, decides: c.Policy, estimate: estimate,
 		grid: recency.Scheme(c.HalfLives, c.Horizon), mark: func(i policy.Item) uint64 { return uint64(i) * 0x9e3779b97f4a7c15 >> 32 }}
 	r.levels = recentLevels{grid: r.grid, pass: inflight.Never, passes: map[int32]int64{}, latest: inflight.Never, resyncs: resyncs[int32]{}}
+	r.levels.others.ReplaceBy(history.Rows[recency.Residual].Replace)
 	if err := r.windows.configure(c.Windows); err != nil {
 		return nil, err
 	}
@@ -289,7 +290,7 @@ func (r *Robust) Partial(Feedback) {}
 // Paid implements Learner. A payoff has no residual if its decision recorded no expectation.
 func (r *Robust) Paid(fb Feedback) {
 	r.paid(&fb)
-	r.feed(fb.Item, fb.Payoff)
+	r.table.Add(fb.Item, fb.Payoff)
 	r.count(fb.Item, fb.Began, recency.SelectionOf(fb.Payoff, fb.Propensity))
 	r.surprise(&fb)
 }
@@ -344,7 +345,6 @@ func (l *recentLevels) count(began int64, s recency.Residual) {
 
 // pooled returns the rows of all sources.
 func (l *recentLevels) pooled() history.Rows[recency.Residual] {
-	l.others.TakeStaged()
 	all := l.own
 	for level := range int32(blockLevels) {
 		all = all.Add(l.others.Pooled(level))
@@ -399,10 +399,6 @@ func (r *Robust) known(i policy.Item) bool {
 	}
 	a := r.flights.awaiting
 	return a != nil && len(a.ours(i))+len(a.elsewhere(i)) > 0
-}
-
-func (r *Robust) SetSource(source int32, i policy.Item, s policy.Sums) {
-	r.table.SetSource(source, i, s)
 }
 
 // LevelStatus describes the present level, the residual that all items have in common. It is over all partitions.

@@ -8,15 +8,12 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// Shares implements Sharing.
-func (r *Robust) Shares() bool { return true }
-
 func (r *Robust) Share(whole Learner, source int32, number func(policy.Item) policy.Item) {
 	r.whole, r.number = whole.(*Robust), number
-	r.share(&r.whole.base, source, number)
+	r.base.Share(whole, source, number)
 }
 
-// Refresh implements Sharing. Cached readings are dropped.
+// Refresh implements Pooling. Cached readings are dropped.
 func (r *Robust) Refresh(arrived iter.Seq[policy.Item]) {
 	r.base.Refresh(arrived)
 	for i := range arrived {
@@ -34,7 +31,7 @@ func (r *Robust) usePublished(i policy.Item) {
 	}
 }
 
-// Unstored implements Sharing. The global estimate is stored at each tick of our own payoffs.
+// Unstored implements Pooling. The global estimate is stored at each tick of our own payoffs.
 func (r *Robust) Unstored() bool { return r.levels.moved || r.base.Unstored() }
 
 func (r *Robust) BeWhole(mark func(policy.Item) uint64) {
@@ -51,9 +48,6 @@ func (r *Robust) Commit(items int) (due Estimates) {
 			due |= OfSpread
 		}
 	}
-	if r.windows.due(tick) {
-		due |= OfWindows
-	}
 	return due
 }
 
@@ -66,9 +60,6 @@ func (r *Robust) Estimate(which Estimates) (made Estimates) {
 	}
 	which &= r.Makes()
 	r.base.Estimate(which)
-	if which&OfWindows != 0 {
-		r.windows.estimateAll(r.levels.latest)
-	}
 	if which&OfLevels == 0 {
 		return which
 	}
@@ -82,40 +73,22 @@ func (r *Robust) Estimate(which Estimates) (made Estimates) {
 }
 
 func (r *Robust) Makes() (all Estimates) {
-	all = r.base.Makes() | OfLevels | OfSpread
-	if r.windows.counts != nil {
-		all |= OfWindows
-	}
-	return all
+	return r.base.Makes() | OfLevels | OfSpread
 }
 
-// Beginnings of the lines of an estimate (AppendEstimate) with levels and windows, in this order.
-var (
-	prefixLevels  = []byte("\nlevels ")
-	prefixWindows = []byte("\nwindows ")
-)
+// prefixLevels begins the first line of an estimate (AppendEstimate), with levels.
+var prefixLevels = []byte("levels ")
 
 func (r *Robust) AppendEstimate(dst []byte) []byte {
-	dst = r.base.AppendEstimate(dst)
 	if r.made > 0 {
-		dst = r.estimate.Append(append(dst, prefixLevels...))
+		dst = append(r.estimate.Append(append(dst, prefixLevels...)), '\n')
 	}
-	if r.windows.made > 0 {
-		dst = r.windows.appendEstimate(append(dst, prefixWindows...))
-	}
-	return dst
+	return r.base.AppendEstimate(dst)
 }
 
 func (r *Robust) TakeEstimate(text []byte) error {
-	text, windows, found := bytes.Cut(text, prefixWindows)
-	if found {
-		if err := r.windows.loadEstimate(windows); err != nil {
-			return err
-		}
-		r.windows.made++
-	}
-	text, levels, found := bytes.Cut(text, prefixLevels)
-	if found {
+	if levels, found := bytes.CutPrefix(text, prefixLevels); found {
+		levels, text, _ = bytes.Cut(levels, []byte{'\n'})
 		if err := r.estimate.Load(levels); err != nil {
 			return err
 		}

@@ -137,7 +137,7 @@ func (r *Robust) Loaded() error {
 	return nil
 }
 
-// setSource implements storedHash. Rows are staged until the next use.
+// setSource implements storedHash.
 func (l *recentLevels) setSource(source int32, field, value []byte, _ Translate) {
 	if bytes.Equal(field, fieldPass) {
 		l.resyncs.note(source, passRead)
@@ -149,7 +149,7 @@ func (l *recentLevels) setSource(source int32, field, value []byte, _ Translate)
 			rows = nil
 		}
 		l.resyncs.note(source, level)
-		l.others.Stage(source, level, rows)
+		l.others.SetSource(source, level, rows)
 	}
 }
 

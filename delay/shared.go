@@ -8,19 +8,16 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// Sharing is a Learner that can leave pooled state to a global learner, so that a process keeps it once and not for each partition. The
-// global learner is made alike; it decides nothing, receives no feedback, and reads the published state of every source, this process's
-// partitions included. A partition's learner keeps its own state, and pooled values of items in which it differs from its published state.
+// Pooling lets a process keep pooled state once, and not for each partition. A global learner is made like a partition's; it decides
+// nothing, receives no feedback, and reads the published state of every source, this process's partitions included. A partition's learner
+// keeps its own state, and pooled values of items in which it differs from its published state.
 //
 // A partition's learner decides as one that reads all sources itself, except that the global one makes the estimates over all items
-// and sources, when it reads a new tick.
-type Sharing interface {
-	Learner
-	// Shares returns whether the learner's settings allow it.
-	Shares() bool
+// and sources, when it reads a new tick. A learner without a global one knows no other source.
+type Pooling interface {
 	// Share makes the learner, which must be empty, a partition's below a global one; source is its number there, and number maps
-	// its items to global numbers. It holds from Loaded on. From then on other sources must not be set, and the global learner must
-	// not change while a partition's learner is in use.
+	// its items to global numbers. It holds from Loaded on. From then on the global learner must not change
+	// while a partition's learner is in use.
 	Share(whole Learner, source int32, number func(policy.Item) policy.Item)
 	// Refresh reads the global learner again after a change. Arrived contains at least the items whose rows published by this
 	// partition the global learner has read since the last Refresh.
@@ -29,6 +26,11 @@ type Sharing interface {
 	Unstored() bool
 	// BeWhole makes the learner, which must be empty, a global one. Mark identifies items by numbers that are equal in all processes.
 	BeWhole(mark func(policy.Item) uint64)
+	// SetSource replaces a source's sums of an item in the global learner; a source is a partition number. The sums must pass their Check.
+	SetSource(source int32, i policy.Item, s policy.Sums)
+	// SetSourceField replaces a source's field of a pooled hash in the global learner; nil deletes it. A malformed value is no error,
+	// since the sender's configuration may differ: it is ignored, or counts as nil.
+	SetSourceField(source int32, hash string, field, value []byte, items Translate)
 	// Commit ends a batch of updates to the global learner; items of its numbers are in use. It returns the estimates that are due.
 	Commit(items int) (due Estimates)
 	// Estimate makes estimates and values derived from them, after each Commit, also with none. It returns those made, which may be
@@ -60,19 +62,11 @@ const (
 	OfWindows                         // distribution of attention windows
 )
 
-var (
-	_ Sharing = (*Direct)(nil)
-	_ Sharing = (*Robust)(nil)
-)
+func (b *base) self() *base { return b }
 
-// Shares implements Sharing. SilenceWaits does not pool selections in flight; explorers estimate windows.
-func (d *Direct) Shares() bool { return d.explorer == nil && d.flights.pooled }
-
-func (d *Direct) Share(whole Learner, source int32, number func(policy.Item) policy.Item) {
-	d.share(&whole.(*Direct).base, source, number)
-}
-
-func (b *base) share(whole *base, source int32, number func(policy.Item) policy.Item) {
+// Share implements Pooling.
+func (b *base) Share(global Learner, source int32, number func(policy.Item) policy.Item) {
+	whole := global.(interface{ self() *base }).self()
 	b.table.ShareTable(whole.table, source, number)
 	for k, c := range b.columns {
 		c.share(whole.columns[k], source, number)
@@ -123,6 +117,9 @@ func (b *base) Commit(items int) (due Estimates) {
 	if b.users != nil && (b.users.seek(b.table) || b.users.model.Due()) {
 		due |= OfVariances
 	}
+	if b.windows.due() {
+		due |= OfWindows
+	}
 	return due
 }
 
@@ -137,6 +134,9 @@ func (b *base) Estimate(which Estimates) (made Estimates) {
 	if b.users != nil {
 		b.users.refit(b.table, which&OfVariances != 0)
 	}
+	if which&OfWindows != 0 {
+		b.windows.estimateAll()
+	}
 	return which
 }
 
@@ -146,6 +146,9 @@ func (b *base) Makes() (all Estimates) {
 	}
 	if b.users != nil {
 		all |= OfVariances
+	}
+	if b.windows.counts != nil {
+		all |= OfWindows
 	}
 	return all
 }
@@ -157,10 +160,14 @@ func (b *base) AppendEstimate(dst []byte) []byte {
 	if b.users != nil {
 		dst = b.users.appendEstimate(dst)
 	}
-	return dst
+	return b.windows.appendMade(dst)
 }
 
 func (b *base) TakeEstimate(text []byte) error {
+	text, err := b.windows.takeMade(text)
+	if err != nil {
+		return err
+	}
 	late, variances, learned := bytes.Cut(text, prefixFit)
 	if a := b.flights.awaiting; a != nil && len(late) > 0 {
 		if err := a.takeEstimate(late); err != nil {
@@ -174,10 +181,8 @@ func (b *base) TakeEstimate(text []byte) error {
 	return b.users.takeEstimate(b.table, variances)
 }
 
-// Ended implements Sharing. The source deletes the item's other fields itself.
+// Ended implements Pooling. The source deletes the item's other fields itself.
 func (b *base) Ended(source int32, i policy.Item) { b.table.Drop(source, i) }
-
-func (b *base) Release(i policy.Item) { b.releaseItem(i) }
 
 func (b *base) BeginResync(source int32) {
 	for _, h := range b.hashes {

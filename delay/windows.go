@@ -174,18 +174,23 @@ func (w *windows) total() int64 {
 	return w.counts.Total()
 }
 
-// due returns whether a global learner should make an estimate at a time, in milliseconds.
-func (w *windows) due(time int64) bool {
-	return w.counts != nil && time >= 0 && time/w.every != w.period && w.counts.Total() != w.from
+// due returns whether a global learner should make an estimate: once selections have grown by a sixteenth, or fewer are left. So
+// estimates depend on no partition's event time, and their number grows with the logarithm of selections.
+func (w *windows) due() bool {
+	if w.counts == nil {
+		return false
+	}
+	n := w.counts.Total()
+	return n < w.from || n > w.from+w.from/16
 }
 
 // mostRounds bounds the rounds of an estimate from scratch.
 const mostRounds = 4
 
 // estimateAll makes a global learner's estimate, which depends on the present counts alone.
-func (w *windows) estimateAll(time int64) {
+func (w *windows) estimateAll() {
 	policy.PriorWindows(w.q)
-	w.noise, w.from, w.period = 0, w.counts.Total(), max(0, time)/w.every
+	w.noise, w.from = 0, w.counts.Total()
 	for range mostRounds {
 		var passes int
 		if w.noise, passes = w.counts.Estimate(w.q, w.noise); passes < policy.EstimatePasses {
@@ -199,7 +204,7 @@ func (w *windows) estimateAll(time int64) {
 
 // refresh takes the global learner's estimate, if it has made one.
 func (w *windows) refresh() {
-	if w.whole == nil || w.counts == nil || w.made == w.whole.made {
+	if w.counts == nil || w.made == w.whole.made {
 		return
 	}
 	w.made, w.noise, w.from = w.whole.made, w.whole.noise, w.whole.from

@@ -43,6 +43,26 @@ func (w *windows) appendEstimate(dst []byte) []byte {
 	return appendNumbers(dst, append([]float64{w.noise}, w.q...))
 }
 
+// prefixWindows begins the last line of a global learner's estimates.
+var prefixWindows = []byte("\nwindows ")
+
+// appendMade appends a global learner's estimate, if it has one, and takeMade cuts it off and uses it.
+func (w *windows) appendMade(dst []byte) []byte {
+	if w.made == 0 {
+		return dst
+	}
+	return w.appendEstimate(append(dst, prefixWindows...))
+}
+
+func (w *windows) takeMade(text []byte) (rest []byte, err error) {
+	rest, made, found := bytes.Cut(text, prefixWindows)
+	if found {
+		w.made++
+		err = w.loadEstimate(made)
+	}
+	return rest, err
+}
+
 // appendInterval appends an interval's name. One up to the longest window has no upper end, so that it stays true if Max grows.
 func appendInterval(dst []byte, low, high, longest int) []byte {
 	dst = strconv.AppendInt(dst, int64(low), 10)

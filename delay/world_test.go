@@ -89,22 +89,21 @@ func (s *store) loadSorted(t *testing.T, items int, l Learner) {
 // oracle is QPM-D by its definition, and slow: all payoffs are kept per item in the order of their arrival, and those fed are a
 // prefix.
 type oracle struct {
-	base     policy.Policy
-	items    int
-	arrived  map[policy.Item][]float64
-	fed      map[policy.Item]int
-	inFlight map[policy.Item]policy.Count
-	onHold   bool
-	holdItem policy.Item
-	holdRef  int64
-	frozen   map[[2]int32]policy.Sums // by source and item: as BASE sees them
-	newest   map[[2]int32]policy.Sums
+	base      policy.Policy
+	items     int
+	arrived   map[policy.Item][]float64
+	fed       map[policy.Item]int
+	inFlight  map[policy.Item]policy.Count
+	onHold    bool
+	holdItem  policy.Item
+	holdRef   int64
+	published map[[2]int32]policy.Sums // by source and item
 }
 
 func newOracle(base policy.Policy) *oracle {
 	return &oracle{
 		base: base, arrived: map[policy.Item][]float64{}, fed: map[policy.Item]int{}, inFlight: map[policy.Item]policy.Count{},
-		frozen: map[[2]int32]policy.Sums{}, newest: map[[2]int32]policy.Sums{},
+		published: map[[2]int32]policy.Sums{},
 	}
 }
 
@@ -137,14 +136,10 @@ func (o *oracle) expired(out Feedback) {
 
 func (o *oracle) endHold() {
 	o.onHold = false
-	o.frozen = maps.Clone(o.newest)
 }
 
 func (o *oracle) sources(source int32, i policy.Item, s policy.Sums) {
-	o.newest[[2]int32{source, i}] = s
-	if !o.onHold {
-		o.frozen = maps.Clone(o.newest)
-	}
+	o.published[[2]int32{source, i}] = s
 }
 
 // pagesOf are numbers as policies want them.
@@ -176,7 +171,7 @@ func (o *oracle) table() *policy.Table {
 	for i := range policy.Item(o.items) {
 		t.Set(i, o.sums(i))
 	}
-	for at, s := range o.frozen {
+	for at, s := range o.published {
 		t.SetSource(at[0], at[1], s)
 	}
 	return t
@@ -367,7 +362,10 @@ func (w *world) moreActions() map[string]func(*rapid.T) {
 		}
 		w.undrawn = w.undrawn[1:]
 	}
-	a["source"] = func(t *rapid.T) {
+	a["source"] = func(t *rapid.T) { // between steps; TestQPMD_AHoldStaysAtItsEpoch has them in holds
+		if w.oracle.onHold {
+			t.Skip("on hold")
+		}
 		source := rapid.Int32Range(0, 3).Draw(t, "source")
 		item := policy.Item(rapid.IntRange(0, w.oracle.items-1).Draw(t, "item"))
 		n := rapid.Int64Range(1, 20).Draw(t, "N")

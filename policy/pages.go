@@ -1,12 +1,16 @@
 package policy
 
-import "iter"
+import (
+	"iter"
+	"slices"
+)
 
 // Pages is an array of values by number from 0, in pages. Values are zero until set, and pages of unset ones take next to no memory: most
 // items of a large catalogue are unknown. The zero value is empty. Pages must not be copied after use, and are not safe for concurrent use.
 type Pages[T any] struct {
-	pages []*[pageSize]T // nil: all zero; those beyond, too
-	used  []uint32       // by page: bits of entries that At has returned, until Remove
+	pages  []*[pageSize]T // nil: all zero; those beyond, too
+	used   []uint32       // by page: bits of entries that At has returned, until Remove
+	copies []bool         // by page: no snapshot has it; nil without snapshots
 }
 
 // pageSize is the number of entries in a page: few, since used numbers may lie far apart.
@@ -33,6 +37,7 @@ func (p *Pages[T]) At(n int32) *T {
 		p.pages = extend(p.pages, at+1-len(p.pages))
 		p.used = extend(p.used, len(p.pages)-len(p.used))
 	}
+	p.leaveSnapshot(at)
 	if p.pages[at] == nil {
 		p.pages[at] = new([pageSize]T)
 	}
@@ -46,9 +51,34 @@ func (p *Pages[T]) Remove(n int32) {
 	if at >= len(p.pages) || p.pages[at] == nil {
 		return
 	}
+	p.leaveSnapshot(at)
 	p.pages[at][n&pageMask] = *new(T)
 	if p.used[at] &^= 1 << (n & pageMask); p.used[at] == 0 {
 		p.pages[at] = nil
+	}
+}
+
+// Snapshot returns the present values, which later changes of p leave alone: they copy a page before its first change. Values must be
+// changed by At only, not by All.
+func (p *Pages[T]) Snapshot() Pages[T] {
+	all := p.pages
+	p.pages, p.copies = slices.Clone(all), make([]bool, 0, len(all))
+	return Pages[T]{pages: all}
+}
+
+// leaveSnapshot makes a page p's own, if it is in a snapshot.
+func (p *Pages[T]) leaveSnapshot(at int) {
+	if p.copies == nil {
+		return
+	}
+	if more := at + 1 - len(p.copies); more > 0 {
+		p.copies = extend(p.copies, more)
+	}
+	if !p.copies[at] {
+		if p.copies[at] = true; p.pages[at] != nil {
+			page := *p.pages[at]
+			p.pages[at] = &page
+		}
 	}
 }
 

@@ -232,7 +232,7 @@ func (b *Belief) Components(t *Table) Components {
 
 // ComponentsOf returns those of some items' evidence, in any order. It takes O(items).
 func (b *Belief) ComponentsOf(evidence iter.Seq[Evidence]) Components {
-	t := Table{moments: &moments{}}
+	t := Table{reading: reading{moments: &moments{}}}
 	for e := range evidence {
 		t.moments.replace(&Evidence{}, &e)
 		t.weight += inUnits(max(0, e.W))

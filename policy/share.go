@@ -46,6 +46,7 @@ func (t *Totals[S]) Of(source int32) iter.Seq[int32] {
 // this partition has other values than it has published. Their evidence is computed here, from other sources' values and our own.
 type pooled struct {
 	whole  *Table
+	at     *reading // the global table's present one, or the one held
 	fresh  Sparse[fresh]
 	loaded bool // no item is fresh before
 	// Differences that fresh items make to the global sums over all items.
@@ -65,13 +66,35 @@ type fresh struct {
 // called, has changed. Values set before Loaded make no item fresh.
 func (t *Table) ShareTable(whole *Table, source int32, number func(i int32) int32) {
 	t.Share(&whole.Totals, source, number)
-	t.shared = &pooled{whole: whole}
-	t.moments, t.evidence, t.fed, t.weight, t.payoffs = nil, Pages[Evidence]{}, 0, 0, wide{}
+	t.shared = &pooled{whole: whole, at: &whole.reading}
+	t.reading = reading{}
+}
+
+// Snapshot keeps a global table's present evidence, and the sums over all items, for Hold. It must be called after each batch of changes.
+func (t *Table) Snapshot() {
+	s := t.reading
+	s.evidence, s.moments = t.evidence.Snapshot(), &moments{}
+	*s.moments = *t.keepMoments()
+	t.snapshot = &s
+}
+
+// Hold lets a table below a global one stay at the latest Snapshot, until Unhold. Refresh must follow it, and not come before.
+func (t *Table) Hold() {
+	if t.shared != nil {
+		t.shared.at = t.shared.whole.snapshot
+	}
+}
+
+// Unhold ends a Hold.
+func (t *Table) Unhold() {
+	if t.shared != nil {
+		t.shared.at = &t.shared.whole.reading
+	}
 }
 
 func (s *pooled) known(t *Table, i Item) fresh {
 	n := t.number(i)
-	return fresh{s.whole.evidence.Get(n), s.whole.Pooled(n).N}
+	return fresh{s.at.evidence.Get(n), s.whole.Pooled(n).N}
 }
 
 // weigh makes an item fresh, or recomputes its evidence.
@@ -171,7 +194,7 @@ func (t *Table) Fresh() int {
 
 func (s *pooled) all() *moments {
 	if !s.current {
-		s.together, s.current = *s.whole.moments, true
+		s.together, s.current = *s.at.moments, true
 		s.together.add(&s.moments)
 	}
 	return &s.together

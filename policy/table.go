@@ -30,15 +30,21 @@ func (s Sums) Add(o Sums) Sums { return Sums{N: s.N + o.N, R: s.R + o.R, Q: s.Q 
 // NaN and infinity must not enter: callers check records and stored state (Sums.Check). A table is not safe for concurrent use.
 type Table struct {
 	Totals[Sums]
-	fed      int64
-	evidence Pages[Evidence]     // read by policies
+	reading
 	known    func(Item) Evidence // nil: the sums' own evidence
-	weight   int64               // ΣW, in units
-	payoffs  wide                // ΣR
-	moments  *moments            // of evidence; nil until first needed
 	shared   *pooled             // nil without a global table
+	snapshot *reading            // of a global table, see Snapshot
 	items    int                 // number of items in use, if counted; else all numbers
 	counted  bool
+}
+
+// reading is what policies read of a table.
+type reading struct {
+	evidence Pages[Evidence]
+	fed      int64
+	weight   int64    // ΣW, in units
+	payoffs  wide     // ΣR
+	moments  *moments // of evidence; nil until first needed
 }
 
 // SumsChanged is the bit in Table.Changes of an item whose own sums have changed.
@@ -94,7 +100,7 @@ func (t *Table) Release(i Item) {
 // Fed returns the number of payoffs fed, over all sources: ΣN.
 func (t *Table) Fed() int64 {
 	if t.shared != nil {
-		return t.shared.fed + t.shared.whole.fed
+		return t.shared.fed + t.shared.at.fed
 	}
 	return t.fed
 }
@@ -115,7 +121,7 @@ func (t *Table) Evidence(i Item) Evidence {
 	if e, fresh := t.shared.fresh.Get(i); fresh {
 		return e.Evidence
 	}
-	return t.shared.whole.evidence.Get(t.number(i))
+	return t.shared.at.evidence.Get(t.number(i))
 }
 
 // Weight returns the weight of all evidence in payoffs, ΣW; it equals Fed if no selection in flight counts.
@@ -123,7 +129,7 @@ func (t *Table) Weight() float64 { return float64(t.weightUnits()) / weightUnits
 
 func (t *Table) weightUnits() int64 {
 	if t.shared != nil {
-		return t.shared.weight + t.shared.whole.weight
+		return t.shared.weight + t.shared.at.weight
 	}
 	return t.weight
 }
@@ -136,7 +142,7 @@ func (t *Table) Mean() float64 {
 	payoffs := t.payoffs
 	if t.shared != nil {
 		payoffs = t.shared.payoffs
-		payoffs.add(t.shared.whole.payoffs)
+		payoffs.add(t.shared.at.payoffs)
 	}
 	return payoffs.float() / t.Weight()
 }

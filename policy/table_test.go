@@ -25,13 +25,7 @@ func TestTable_PoolingForgetsHistory(t *testing.T) {
 		var own [items]Sums
 		awaited := make([]Evidence, items)
 		await(table, awaited)
-		taken, newest := map[[2]int32]Sums{}, map[[2]int32]Sums{}
-		takeAll := func() {
-			for at, s := range newest {
-				taken[at] = s
-			}
-			clear(newest)
-		}
+		taken := map[[2]int32]Sums{}
 		item := rapid.Int32Range(0, items-1)
 		t.Repeat(map[string]func(*rapid.T){
 			"add": func(t *rapid.T) {
@@ -45,15 +39,9 @@ func TestTable_PoolingForgetsHistory(t *testing.T) {
 				own[i] = s
 			},
 			"import": func(t *rapid.T) {
-				at, s := [2]int32{rapid.Int32().Draw(t, "source"), item.Draw(t, "item")}, sums.Draw(t, "sums")
-				table.SetSource(at[0], at[1], s)
-				newest[at] = s
-				takeAll()
-			},
-			"stage": func(t *rapid.T) {
 				at, s := [2]int32{rapid.Int32Range(-2, 2).Draw(t, "source"), item.Draw(t, "item")}, sums.Draw(t, "sums")
-				table.Stage(at[0], at[1], s)
-				newest[at] = s
+				table.SetSource(at[0], at[1], s)
+				taken[at] = s
 				found, _ := table.From(at[0], at[1])
 				require.Equal(t, s, found)
 			},
@@ -63,10 +51,6 @@ func TestTable_PoolingForgetsHistory(t *testing.T) {
 				table.Weigh(i)
 			},
 			"estimate": func(t *rapid.T) { table.keepMoments() },
-			"take": func(*rapid.T) {
-				table.TakeStaged()
-				takeAll()
-			},
 			"": func(t *rapid.T) {
 				fresh := NewTable(items)
 				fresh.EvidenceBy(with(fresh, func(i Item) Evidence { return awaited[i] }))

@@ -30,7 +30,6 @@ type Totals[S Summand[S]] struct {
 	pooled   Pages[S] // read by decisions
 	own      Pages[S]
 	others   Pages[others[S]]
-	staged   Changes                        // of others: entries whose sum is outdated
 	changes  Changes                        // of own
 	onChange func(i int32, before, after S) // may be nil
 	replace  func(sum, old, by S) (S, bool) // may be nil
@@ -44,8 +43,8 @@ type Totals[S Summand[S]] struct {
 
 // others are all other sources' values of one entry.
 type others[S any] struct {
-	sum  S         // without staged values
-	from []part[S] // ascending by source, staged values included
+	sum  S
+	from []part[S] // ascending by source
 }
 
 // part is one source's value of one entry.
@@ -142,7 +141,7 @@ func (t *Totals[S]) Set(i int32, s S) {
 	t.pool(i)
 }
 
-// From returns a source's value of i, staged or not, and whether there is one; it may be zero.
+// From returns a source's value of i, and whether there is one; it may be zero.
 func (t *Totals[S]) From(source, i int32) (s S, found bool) {
 	from := t.others.Get(i).from
 	at, found := find(from, source)
@@ -163,32 +162,48 @@ func (t *Totals[S]) Sources(i int32) iter.Seq[int32] {
 	}
 }
 
-// SetSource replaces a source's value of i, and applies staged values.
+// SetSource replaces a source's value of i.
 func (t *Totals[S]) SetSource(source, i int32, s S) {
-	t.TakeStaged()
-	old, _ := t.From(source, i)
-	t.Stage(source, i, s)
 	o := t.others.At(i)
+	var old S
+	at, found := find(o.from, source)
+	if found {
+		old, o.from[at].sum = o.from[at].sum, s
+	} else {
+		from := make([]part[S], len(o.from)+1) // without room for more: a process has one list for each item
+		copy(from, o.from[:at])
+		copy(from[at+1:], o.from[at:])
+		from[at] = part[S]{source, s}
+		o.from = from
+	}
 	if t.replace != nil {
 		if sum, ok := t.replace(o.sum, old, s); ok {
 			o.sum = sum
-			t.staged.Clear()
 			t.pool(i)
 			return
 		}
 	}
-	t.TakeStaged()
+	t.sumUp(i)
 }
 
-// Drop removes a source's value of i, and applies staged values.
+// Drop removes a source's value of i.
 func (t *Totals[S]) Drop(source, i int32) {
-	if from := t.others.Get(i).from; len(from) > 0 {
-		if at, found := find(from, source); found {
-			t.others.At(i).from = slices.Delete(from, at, at+1)
-			t.staged.Note(i, 1)
-		}
+	if at, found := find(t.others.Get(i).from, source); found {
+		o := t.others.At(i)
+		o.from = slices.Delete(o.from, at, at+1)
+		t.sumUp(i)
 	}
-	t.TakeStaged()
+}
+
+// sumUp adds up the other sources' values of i.
+func (t *Totals[S]) sumUp(i int32) {
+	o := t.others.At(i)
+	var sum S
+	for k := range o.from {
+		sum = sum.Add(o.from[k].sum)
+	}
+	o.sum = sum
+	t.pool(i)
 }
 
 // Forget removes all values of i, without noting a change. A global Totals keeps its own.
@@ -206,36 +221,6 @@ func (t *Totals[S]) Release(i int32) {
 	t.own.Remove(i)
 	t.others.Remove(i)
 	t.changes.Release(i)
-}
-
-// Stage replaces a source's value of i, but leaves the total until TakeStaged. Only the newest of each source and entry is kept.
-func (t *Totals[S]) Stage(source, i int32, s S) {
-	o := t.others.At(i)
-	at, found := find(o.from, source)
-	if found {
-		o.from[at].sum = s
-	} else {
-		from := make([]part[S], len(o.from)+1) // without room for more: a process has one list for each item
-		copy(from, o.from[:at])
-		copy(from[at+1:], o.from[at:])
-		from[at] = part[S]{source, s}
-		o.from = from
-	}
-	t.staged.Note(i, 1)
-}
-
-// TakeStaged applies all staged values.
-func (t *Totals[S]) TakeStaged() {
-	for i := range t.staged.All() {
-		o := t.others.At(i)
-		var sum S
-		for k := range o.from {
-			sum = sum.Add(o.from[k].sum)
-		}
-		o.sum = sum
-		t.pool(i)
-	}
-	t.staged.Clear()
 }
 
 func (t *Totals[S]) pool(i int32) {

@@ -110,15 +110,6 @@ func TestTotals_AreWhatThePartsAddUpTo(t *testing.T) {
 				slow.newest[at] = s
 				take()
 			},
-			"stage": func(t *rapid.T) {
-				at, s := reading(t), roughs().Draw(t, "sum")
-				totals.Stage(at[0], at[1], s)
-				slow.newest[at] = s
-			},
-			"take": func(*rapid.T) {
-				totals.TakeStaged()
-				take()
-			},
 			"drop": func(t *rapid.T) {
 				at := reading(t)
 				totals.Drop(at[0], at[1])
@@ -207,8 +198,7 @@ func TestTotals_NothingIsAllocatedInSteadyState(t *testing.T) {
 	step := func() {
 		totals.AddOwn(2, Sums{N: 1, R: 0.5, Q: 0.25}, 1)
 		totals.SetSource(4, 1, Sums{N: 2})
-		totals.Stage(3, 1, totals.Pooled(2))
-		totals.TakeStaged()
+		totals.SetSource(3, 1, totals.Pooled(2))
 		totals.Changes().Clear()
 	}
 	step()

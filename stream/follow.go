@@ -22,20 +22,17 @@ const followEvery = 250 * time.Millisecond
 const keepUp = 5 * time.Second
 
 // follower pools statistics: it reads the fields that the owners of all partitions publish at their checkpoints,
-// and feeds them to the worker's PooledState. Learners that do not share get other partitions' fields through their
-// loops. Sums are absolute, so repeated or late ones do no harm. A source that cannot be read keeps its last sums.
+// and feeds them to the worker's PooledState. Sums are absolute, so repeated or late ones do no harm. A source that cannot be read keeps its last sums.
 //
 // It is one goroutine per generation, which owns its fields and the reader.
 type follower struct {
 	store      state.Follower
 	partitions int32
-	loops      map[int32]*loop // with learners that do not share; else empty
 	knowledge  *knowledge
 	log        *slog.Logger
 
-	at     map[int32]state.Fence      // by source: position in its delta stream
-	served map[int32]map[int32]uint64 // by source and loop: the machine load that received the whole
-	failed map[int32]error            // sources that could not be read in this round
+	at     map[int32]state.Fence // by source: position in its delta stream
+	failed map[int32]error       // sources that could not be read in this round
 	waits  *waits
 	since  time.Time     // origin of the times of waits
 	round  []publication // read, and not fed to the PooledState yet
@@ -50,13 +47,9 @@ type publication struct {
 	at     state.Fence
 }
 
-func newFollower(w *Worker, partitions int, loops map[int32]*loop, log *slog.Logger) *follower {
-	f := &follower{store: w.opt.Follower, partitions: int32(partitions), knowledge: w.knowledge, log: log,
-		at: w.knowledge.of.Epoch().At, served: map[int32]map[int32]uint64{}, failed: map[int32]error{}, waits: w.waits, since: w.start, now: time.Now}
-	if w.knowledge.of.Others() {
-		f.loops = loops
-	}
-	return f
+func newFollower(w *Worker, partitions int, log *slog.Logger) *follower {
+	return &follower{store: w.opt.Follower, partitions: int32(partitions), knowledge: w.knowledge, log: log,
+		at: w.knowledge.of.Epoch().At, failed: map[int32]error{}, waits: w.waits, since: w.start, now: time.Now}
 }
 
 func (f *follower) run(ctx context.Context) {
@@ -138,11 +131,6 @@ func (f *follower) sendDeltas(ctx context.Context, source int32) error {
 		}
 		for _, d := range deltas {
 			sums := f.read(source, d.Fields)
-			for _, l := range f.loops {
-				if l.p != source && !l.offer(ctx, sums, partition.ImportDelta, source, d.Fence) {
-					delete(f.served[source], l.p) // it has a gap: send the whole again, if the partition is still here
-				}
-			}
 			at = d.Fence
 			f.at[source] = at
 			f.round = append(f.round, publication{source, sums, at})
@@ -153,25 +141,10 @@ func (f *follower) sendDeltas(ctx context.Context, source int32) error {
 	}
 }
 
-// sendSums feeds a source's whole to the PooledState, if it is not known whole, and to loops whose machines have not had it.
+// sendSums feeds a source's whole to the PooledState, if it is not known whole.
 func (f *follower) sendSums(ctx context.Context, source int32) error {
-	if f.served[source] == nil {
-		f.served[source] = map[int32]uint64{}
-	}
-	served := f.served[source]
-	_, known := f.at[source]
-	var due []*loop
-	for p, l := range f.loops {
-		if load := l.loads.Load(); p != source && load > 0 && (!known || served[p] != load) {
-			due = append(due, l)
-		}
-	}
-	if known && len(due) == 0 {
+	if _, known := f.at[source]; known {
 		return nil
-	}
-	loads := make([]uint64, len(due))
-	for i, l := range due {
-		loads[i] = l.loads.Load()
 	}
 	asking, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -179,21 +152,8 @@ func (f *follower) sendSums(ctx context.Context, source int32) error {
 	if err != nil {
 		return err
 	}
-	all := f.read(source, fields)
-	if !known {
-		f.resync(source, all, at)
-		f.at[source] = at
-	}
-	informative := f.knowledge.reader.Informative(all)
-	for i, l := range due {
-		sums, mode := all, partition.ImportAll
-		if served[l.p] != loads[i] {
-			sums, mode = informative, partition.ImportInformative
-		}
-		if l.offer(ctx, sums, mode, source, at) {
-			served[l.p] = loads[i]
-		}
-	}
+	f.resync(source, f.read(source, fields), at)
+	f.at[source] = at
 	return nil
 }
 
@@ -238,38 +198,5 @@ func (f *follower) read(source int32, fields []state.Field) []partition.Publishe
 	})
 }
 
-// publishedBatch is a source's published fields, for one loop. It is shared with other loops.
-type publishedBatch struct {
-	of  partition.Import
-	all []partition.Published
-}
-
 // publishedAtOnce bounds a batch, and so the time for which it keeps a loop from its partition.
 const publishedAtOnce = partition.PublishedAtOnce
-
-// offer passes published fields, whole or a delta as of a checkpoint, to a loop, and waits while it takes in earlier
-// ones. It returns false when the loop has ended. Empty deltas are passed too, so that deltas stay consecutive.
-func (l *loop) offer(ctx context.Context, all []partition.Published, mode partition.ImportMode, source int32, at state.Fence) bool {
-	of := partition.Import{Source: source, Mode: mode, Writer: partition.WriterOf(at.Token), Seq: at.Seq}
-	for !of.Last {
-		n := min(len(all), publishedAtOnce)
-		of.Last = n == len(all)
-		select {
-		case l.sources <- publishedBatch{of, all[:n]}:
-			all = all[n:]
-			of.Part++
-		case <-l.ended:
-			return false
-		case <-ctx.Done():
-			return false
-		}
-	}
-	return true
-}
-
-func (l *loop) takePublished(b publishedBatch) {
-	for i := range b.all {
-		l.task.SetSource(b.of.Source, &b.all[i])
-	}
-	l.task.Imported(b.of)
-}

@@ -30,10 +30,7 @@ type loop struct {
 	status    atomic.Pointer[task.Status]
 	look      atomic.Pointer[partition.Sample] // the last; nil: none yet
 	lookAgain atomic.Bool                      // a new look is requested
-	sources   chan publishedBatch
-	ended     chan struct{}
-	loads     atomic.Uint64 // the task's state loads; see follower
-	beat      atomic.Int64  // when the loop last came round, in the worker's time
+	beat      atomic.Int64                     // when the loop last came round, in the worker's time
 	published time.Duration
 	elsewhere *partition.Elsewhere // the last one given to the task
 	obs       task.Observations
@@ -44,7 +41,7 @@ type loop struct {
 
 func newLoop(w *Worker, gen *Generation, p int32, log *slog.Logger) *loop {
 	l := &loop{w: w, gen: gen, p: p, kafka: w.opt.Log(p), log: log, traces: newTraces(&w.opt, p), task: task.New(w.taskConfig(p, len(gen.partitions))), replies: make(chan task.Reply, 64),
-		sources: make(chan publishedBatch, 4), ended: make(chan struct{}), drops: dropWarnings{hourly{}}, ranges: rangeWarnings{hourly{}}}
+		drops: dropWarnings{hourly{}}, ranges: rangeWarnings{hourly{}}}
 	l.beat.Store(int64(time.Since(w.start)))
 	return l
 }
@@ -54,7 +51,6 @@ func (l *loop) run(ending, force context.Context) {
 	requests, cancel := context.WithCancelCause(context.WithoutCancel(ending))
 	var flying sync.WaitGroup
 	defer func() {
-		close(l.ended)
 		cancel(errForced)
 		l.discard(&flying)
 		l.traces.abandon("the worker has given the partition up")
@@ -81,7 +77,6 @@ func (l *loop) run(ending, force context.Context) {
 		for _, r := range asked {
 			flying.Go(func() { l.execute(requests, r) })
 		}
-		l.loads.Store(l.task.Loads())
 		if phase := l.task.Phase(); phase == task.Done || phase == task.Stopped && end == nil {
 			return
 		}
@@ -89,8 +84,6 @@ func (l *loop) run(ending, force context.Context) {
 		select {
 		case r := <-l.replies:
 			l.w.knowledge.use(func() { l.handle(r) })
-		case b := <-l.sources:
-			l.w.knowledge.use(func() { l.takePublished(b) })
 		case <-timer.C:
 		case <-end:
 			end = nil

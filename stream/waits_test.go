@@ -34,7 +34,7 @@ func TestWaits_OneLineEveryHalfMinute(t *testing.T) {
 	now := start
 	w := newWaits(slog.New(slog.NewTextHandler(&log, nil)))
 	const sources, lasts = 6, 4 * time.Minute
-	f := &follower{partitions: sources, store: refusing{}, at: map[int32]state.Fence{}, served: map[int32]map[int32]uint64{}, failed: map[int32]error{},
+	f := &follower{partitions: sources, store: refusing{}, at: map[int32]state.Fence{}, failed: map[int32]error{},
 		waits: w, since: start, now: func() time.Time { return now }, knowledge: newKnowledge(&partition.Config{Names: newSharedNames()})}
 	for ; now.Sub(start) < lasts; now = now.Add(followEvery) {
 		f.once(t.Context())

@@ -157,7 +157,7 @@ func (w *Worker) runGeneration(ctx, drain, force context.Context, gen *Generatio
 	for _, l := range loops {
 		wg.Go(func() { l.run(ending, force) })
 	}
-	wg.Go(func() { newFollower(w, w.partitions(), loops, log).run(ending) })
+	wg.Go(func() { newFollower(w, w.partitions(), log).run(ending) })
 	wg.Wait()
 	// A generation whose tasks have all ended (their membership is over) is waited out.
 	<-ending.Done()

@@ -22,8 +22,7 @@ It only reads, with or without running workers. Each partition is read at one in
 second per million pending impressions. If that is too long, name a replica under redis in a copy of the configuration.
 
 Statistics of other partitions are not in Redis. Workers record them again within about a minute; rankings before that are
-not exact in a replay. Learners that do not share one copy of all partitions' statistics (with context, delay: qpmd or bold,
-policies robust and egreedy, utilities: sorted or social, silence: waits) are exact only with a base taken without workers.`,
+not exact in a replay. With delay: qpmd or bold all are exact only with a base taken without workers.`,
 		Example: `  ranker-worker state base --config worker.yaml --out bases/2026-11-23
   ranker-worker replay --config worker.yaml --base bases/2026-11-23`,
 		Args: cobra.NoArgs,

@@ -259,9 +259,12 @@ func (tool *Tool) learners(r *Report, views []*view, q *InspectQuery) error {
 			r.Learners, asked = append(r.Learners, one), append(asked, l)
 		}
 	}
-	tool.pool(views)
+	all, err := tool.pooled(views)
+	if err != nil {
+		return err
+	}
 	for i, l := range asked {
-		known, err := views[0].machine.Inspect(l.Name)
+		known, err := all.machine.Inspect(l.Name)
 		if err != nil {
 			return err
 		}
@@ -276,7 +279,7 @@ func (tool *Tool) learners(r *Report, views []*view, q *InspectQuery) error {
 		one.Division = reportDivision(&known.Personal)
 		one.Order = orderReport(&known)
 		if len(q.Candidates) > 0 && (q.Learner != "" || l.Default) {
-			if one.Ranking, err = Explain(l, views[0].machine, views[0].number, q.Candidates, nil, policy.Key(l.Seed)); err != nil {
+			if one.Ranking, err = Explain(l, all.machine, all.number, q.Candidates, nil, policy.Key(l.Seed)); err != nil {
 				return err
 			}
 		}
@@ -303,20 +306,28 @@ func (tool *Tool) asked(ctx context.Context, one int32) ([]int32, error) {
 	return numbers, nil
 }
 
-// pool passes the other partitions' published fields to the first one's machine, with the workers' code.
-func (tool *Tool) pool(views []*view) {
-	reader := partition.NewPublishedReader(tool.machine.Learners, views[0].machine.Names())
-	for _, v := range views[1:] {
-		var published []state.Field
-		for _, f := range v.fields {
-			if slices.Contains(reader.Hashes(), f.Hash) {
-				published = append(published, f)
-			}
-		}
-		for _, pub := range reader.Informative(reader.Read(v.number, published, func(error) {})) {
-			views[0].machine.SetSource(v.number, &pub)
-		}
+// pooled returns the first view's machine with the pooled state of all views, by the workers' code.
+func (tool *Tool) pooled(views []*view) (*view, error) {
+	if len(views) == 1 {
+		return views[0], nil
 	}
+	c := tool.machine
+	c.Names = views[0].machine.Names()
+	c.Pooled = partition.NewPooledState(c.Learners, c.Names)
+	reader := partition.NewPublishedReader(c.Learners, c.Names)
+	for _, v := range views {
+		published := slices.Clone(v.fields)
+		published = slices.DeleteFunc(published, func(f state.Field) bool { return !slices.Contains(reader.Hashes(), f.Hash) })
+		c.Pooled.Update(v.number, reader.Read(v.number, published, func(error) {}))
+	}
+	c.Pooled.Commit()
+	one := *views[0]
+	c.Partition, c.MaxRankingBytes = one.number, unlimited
+	var err error
+	if one.machine, err = partition.NewOffline(c); err != nil {
+		return nil, err
+	}
+	return &one, load(one.machine, one.fields)
 }
 
 func (v *view) report() (PartitionReport, error) {

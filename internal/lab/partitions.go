@@ -1,17 +1,20 @@
 package lab
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// partitions are the learners of several partitions. Each decides its share of impressions, by key, receives their feedback, and
-// reads the others' published state every so many impressions.
+// partitions are the learners of several partitions. Each decides its share of impressions, by key, and receives their feedback. Every so
+// many impressions a global learner reads their published state.
 type partitions struct {
 	delay.Learner // the first, for calls that concern all alike
 	all           []delay.Learner
+	whole         delay.Learner
+	items         int
 	every         int64 // impressions between publications
 	decided       int64
 }
@@ -21,9 +24,16 @@ func newPartitions(e *Experiment, build func() delay.Learner) delay.Learner {
 	if e.Partitions <= 1 {
 		return build()
 	}
-	p := &partitions{every: max(1, e.ShareEvery)}
-	for range e.Partitions {
-		p.all = append(p.all, build())
+	p := &partitions{whole: build(), every: max(1, e.ShareEvery)}
+	same := func(i policy.Item) policy.Item { return i }
+	p.whole.BeWhole(func(i policy.Item) uint64 { return uint64(i) })
+	for source := range e.Partitions {
+		l := build()
+		l.Share(p.whole, int32(source), same)
+		if err := l.Loaded(); err != nil {
+			panic(fmt.Sprintf("lab: loading nothing: %v", err))
+		}
+		p.all = append(p.all, l)
 	}
 	p.Learner = p.all[0]
 	return p
@@ -35,6 +45,8 @@ func (p *partitions) of(t int64) delay.Learner {
 }
 
 func (p *partitions) Grow(items int) {
+	p.items = items
+	p.whole.Grow(items)
 	for _, l := range p.all {
 		l.Grow(items)
 	}
@@ -77,12 +89,23 @@ func (p *partitions) Advance(watermark int64) {
 
 func (p *partitions) publish() {
 	for source, l := range p.all {
-		l.Harvest(&publication{partitions: p, source: int32(source), from: l, pooled: l.Pooled()})
+		l.Harvest(&publication{to: p.whole, source: int32(source), from: l, pooled: l.Pooled()})
+	}
+	p.whole.Estimate(p.whole.Commit(p.items))
+	for _, l := range p.all {
+		l.Refresh(func(yield func(policy.Item) bool) {
+			for i := range policy.Item(p.items) {
+				if !yield(i) {
+					return
+				}
+			}
+		})
 	}
 }
 
+// publication passes a learner's changes to the global one.
 type publication struct {
-	*partitions
+	to     delay.Learner
 	source int32
 	from   delay.Learner
 	pooled []delay.Pooled
@@ -90,21 +113,10 @@ type publication struct {
 
 var _ delay.Recorder = (*publication)(nil)
 
-func (p *publication) Item(i policy.Item) {
-	for _, to := range p.all {
-		if to != p.from {
-			to.SetSource(p.source, i, p.from.Sums(i))
-		}
-	}
-}
+func (p *publication) Item(i policy.Item) { p.to.SetSource(p.source, i, p.from.Sums(i)) }
 
 func (p *publication) Field(hash string, field, value []byte) {
-	if !slices.ContainsFunc(p.pooled, func(h delay.Pooled) bool { return h.Hash == hash }) {
-		return
-	}
-	for _, to := range p.all {
-		if to != p.from {
-			to.SetSourceField(p.source, hash, field, value, func(i policy.Item) (policy.Item, bool) { return i, true })
-		}
+	if slices.ContainsFunc(p.pooled, func(h delay.Pooled) bool { return h.Hash == hash }) {
+		p.to.SetSourceField(p.source, hash, field, value, func(i policy.Item) (policy.Item, bool) { return i, true })
 	}
 }

@@ -5,6 +5,7 @@ package learners
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -30,10 +31,15 @@ func regretOfPartitions(t *testing.T, seed uint64, partitions, horizon, lag, exc
 	cfg := config.DefaultLearner("feed", config.Stochastic)
 	build, err := New(&cfg)
 	require.NoError(t, err)
+	whole := build()
+	whole.BeWhole(func(i policy.Item) uint64 { return uint64(i) })
+	whole.Grow(n)
 	all := make([]delay.Learner, partitions)
 	for p := range all {
 		all[p] = build()
+		all[p].Share(whole, int32(p), func(i policy.Item) policy.Item { return i })
 		all[p].Grow(n)
+		require.NoError(t, all[p].Loaded())
 	}
 	rng := rand.New(rand.NewPCG(seed, 7))
 	items := make([]policy.Item, n)
@@ -50,14 +56,14 @@ func regretOfPartitions(t *testing.T, seed uint64, partitions, horizon, lag, exc
 			queue = queue[1:]
 		}
 		if now%exchange == 0 {
-			for to, l := range all {
-				for from, other := range all {
-					for _, i := range items {
-						if from != to {
-							l.SetSource(int32(from), i, other.Sums(i))
-						}
-					}
+			for from, l := range all {
+				for _, i := range items {
+					whole.SetSource(int32(from), i, l.Sums(i))
 				}
+			}
+			whole.Commit(n)
+			for _, l := range all {
+				l.Refresh(slices.Values(items))
 			}
 		}
 		l := all[now%partitions]

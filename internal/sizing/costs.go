@@ -56,9 +56,7 @@ const (
 	knownBytes     = 18       // of an id under which something is stored
 	nameBytes      = 45       // of an item in the process, besides its name
 	metBytes       = 31       // of one in a partition
-	metApart       = 31       // and if the learner does not share its pooled state
 	paidBytes      = 100      // and where it is paid
-	paidApart      = 28       // and where the learner does not share
 	freshBytes     = 89       // and if it does, and no other partition has published the item
 	historyMemory  = 42       // and of a block of its history
 	wholeBytes     = 340      // of an item that several partitions have published

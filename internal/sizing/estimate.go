@@ -232,7 +232,7 @@ func (e *Estimate) worker(w *Workload, f *facts) {
 	add("known ids", ids*knownBytes, e.mostIDs()+", or more workers", "%s × %d bytes", counted(ids), knownBytes)
 	add("items' names", items*float64(nameBytes+w.ItemBytes), "fewer items", "%s × %d bytes", counted(items), nameBytes+w.ItemBytes)
 	each := w.metMemory() + w.taughtMemory(f)
-	if w.Learner.Shared && w.Partitions == 1 {
+	if w.Partitions == 1 {
 		each += w.freshMemory(f)
 	}
 	add("items", owned*items*each, "more workers, or fewer items", "%s × %s × %.0f bytes", several(w.owned(), "partition"), counted(items), each)
@@ -241,24 +241,16 @@ func (e *Estimate) worker(w *Workload, f *facts) {
 	add("what is not collected yet", live, "GOGC", "as much again")
 }
 
-// addPublished adds the memory of other partitions' statistics: once per process, or for each machine.
+// addPublished adds the memory of all partitions' statistics, once per process.
 func (e *Estimate) addPublished(w *Workload, f *facts) {
-	keepers, sources, sourcesAre := 1, w.Partitions, "partition"
-	if !w.Learner.Shared {
-		keepers, sources, sourcesAre = w.owned(), w.Partitions-1, "other"
-	}
+	sources := w.Partitions
 	if w.Partitions == 1 {
 		sources = 0 // no other partition publishes
 	}
 	all := f.of(sources)
 	whole, published := w.wholeMemory(&all), w.publishedMemory(f)
-	p := Part{"what partitions have taught", float64(keepers) * float64(w.Items) * (whole + float64(sources)*published),
-		fmt.Sprintf("%s × (%.0f + %s × %.0f bytes)", counted(float64(w.Items)), whole, several(sources, sourcesAre), published), "fewer partitions, or items"}
-	if !w.Learner.Shared {
-		p.Formula = several(keepers, "partition") + " × " + p.Formula
-		p.Setting = "fewer partitions, or more workers"
-	}
-	e.Worker = append(e.Worker, p)
+	e.Worker = append(e.Worker, Part{"what partitions have taught", float64(w.Items) * (whole + float64(sources)*published),
+		fmt.Sprintf("%s × (%.0f + %s × %.0f bytes)", counted(float64(w.Items)), whole, several(sources, "partition"), published), "fewer partitions, or items"})
 }
 
 // Bytes of records in Kafka, as JSON with short numbers.
@@ -358,18 +350,10 @@ const mostBusy = 500 * time.Millisecond
 const maxDelta = 256 << 10
 
 // metMemory returns a worker's bytes for an item in a partition without statistics of it.
-func (w *Workload) metMemory() float64 {
-	if w.Learner.Shared {
-		return metBytes
-	}
-	return metBytes + metApart
-}
+func (w *Workload) metMemory() float64 { return metBytes }
 
 func (w *Workload) taughtMemory(f *facts) float64 {
 	each := paidBytes * f.paid()
-	if !w.Learner.Shared {
-		each += paidApart * f.paid()
-	}
 	switch {
 	case !w.Learner.History:
 	case w.Learner.Packed:

@@ -68,14 +68,8 @@ func (w *Workload) Following() Following {
 	}
 }
 
-// take returns the microseconds to apply one published field: once, or by each of the worker's machines.
-func (w *Workload) take(publishers float64) float64 {
-	each := takeMicros + addMicros*publishers
-	if !w.Learner.Shared {
-		each *= float64(w.owned())
-	}
-	return each
-}
+// take returns the microseconds to apply one published field.
+func (w *Workload) take(publishers float64) float64 { return takeMicros + addMicros*publishers }
 
 func (w *Workload) fieldsOfItem() float64 {
 	n := 1.0

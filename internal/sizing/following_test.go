@@ -148,11 +148,8 @@ func holdsTable() string {
 		ids := e.Redis[0].Amount + e.Redis[1].Amount + e.Redis[2].Amount
 		items := e.Redis.Total() - ids
 		known, own := e.Worker[1].Amount, e.Worker[0].Amount+e.Worker[2].Amount+e.Worker[3].Amount
-		apart := *w
-		apart.Learner.Shared = false
 		n := float64(servers)
-		return fmt.Sprintf(" %s | %s | %s | %s | %s | %s |", Bytes(ids/n), Bytes(items/n), Bytes(known), Bytes(own), Bytes(e.Worker[4].Amount),
-			Bytes(NewEstimate(&apart).Worker[4].Amount))
+		return fmt.Sprintf(" %s | %s | %s | %s | %s |", Bytes(ids/n), Bytes(items/n), Bytes(known), Bytes(own), Bytes(e.Worker[4].Amount))
 	})
 }
 

@@ -57,7 +57,6 @@ func testItems(t *testing.T, yaml string) {
 
 	cfg := machineConfig(t, yaml, partition.NewNameTable())
 	cfg.Pooled = partition.NewPooledState(cfg.Learners, cfg.Names)
-	require.Equal(t, !w.Learner.Shared, cfg.Pooled.Others())
 	load := func(fields []state.Field) *partition.Machine {
 		cfg.Partition++
 		m, err := partition.New(cfg)
@@ -85,14 +84,8 @@ func testItems(t *testing.T, yaml string) {
 	reader := partition.NewPublishedReader(cfg.Learners, cfg.Names)
 	publish := func(source int32) {
 		all := reader.Read(source, published, func(err error) { require.NoError(t, err) })
-		if w.Learner.Shared {
-			cfg.Pooled.Update(source, all)
-			cfg.Pooled.Commit()
-			return
-		}
-		for i := range all {
-			machines[0].SetSource(source, &all[i])
-		}
+		cfg.Pooled.Update(source, all)
+		cfg.Pooled.Commit()
 	}
 	own := cfg.Partition + 1
 	publish(own)
@@ -112,11 +105,9 @@ func testItems(t *testing.T, yaml string) {
 	// Statistics come only for known items, so the machine has nothing of unknown ones.
 	machines = append(machines, load(taught))
 	near(t, "what an item has taught its partition", since()-met, w.taughtMemory(&facts), "paidBytes, paidApart or historyMemory")
-	if w.Learner.Shared {
-		cfg.Partition += most // not published by anybody
-		machines = append(machines, load(taught))
-		near(t, "and where others did not publish", since()-met, w.taughtMemory(&facts)+w.freshMemory(&facts), "freshBytes or packedBlock")
-	}
+	cfg.Partition += most // not published by anybody
+	machines = append(machines, load(taught))
+	near(t, "and where others did not publish", since()-met, w.taughtMemory(&facts)+w.freshMemory(&facts), "freshBytes or packedBlock")
 	runtime.KeepAlive([]any{machines, source, stored, seen, taught, published, reader, cfg, f})
 }
 

@@ -78,7 +78,6 @@ func BenchmarkFleet(b *testing.B) {
 	cfg := machineConfig(b, measuredLearners[0].yaml, partition.NewNameTable())
 	reader := partition.NewPublishedReader(cfg.Learners, cfg.Names)
 	failed := func(err error) { require.NoError(b, err) }
-	follower := emptyMachine(b, cfg)
 	at, fields, err := o.store.Sums(ctx, 0, reader.Hashes())
 	require.NoError(b, err)
 	all := reader.Read(1, fields, failed)
@@ -101,12 +100,6 @@ func BenchmarkFleet(b *testing.B) {
 			n += len(reader.Read(1, d.Fields, failed))
 		}
 		return n
-	})
-	o.measure(b, "taken in by a machine", func() int {
-		for i := range all {
-			follower.SetSource(1, &all[i])
-		}
-		return len(all)
 	})
 	var some []partition.Published
 	for i := range all {

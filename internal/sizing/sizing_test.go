@@ -13,8 +13,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ranker-worker/ranker-worker/config"
-	"github.com/ranker-worker/ranker-worker/delay"
-	"github.com/ranker-worker/ranker-worker/internal/learners"
 )
 
 // drawWorkload draws one that is valid.
@@ -29,7 +27,7 @@ func drawWorkload(t *rapid.T) *Workload {
 		SelectionTimeout: time.Duration(rapid.Float64Range(0, 1).Draw(t, "timeout") * float64(horizon)), ParkingTime: time.Hour,
 		CheckpointInterval: 100 * time.Millisecond, Partitions: partitions, Workers: rapid.IntRange(1, partitions).Draw(t, "workers"),
 		Remember: config.UntilHorizon,
-		Learner: Learner{Shared: rapid.Bool().Draw(t, "shared"), Propensities: rapid.Bool().Draw(t, "propensities"), Ages: rapid.Bool().Draw(t, "ages"), History: rapid.Bool().Draw(t, "history"),
+		Learner: Learner{Propensities: rapid.Bool().Draw(t, "propensities"), Ages: rapid.Bool().Draw(t, "ages"), History: rapid.Bool().Draw(t, "history"),
 			Pairs: rapid.Bool().Draw(t, "pairs"), Sum: rapid.Bool().Draw(t, "sum")},
 	}
 	if rapid.Bool().Draw(t, "no selections") {
@@ -127,29 +125,6 @@ func TestValidate_NamesAllFaults(t *testing.T) {
 		assert.ErrorContains(t, err, part)
 	}
 	assert.NoError(t, Standard().Validate())
-}
-
-// TestConfigure_Shared: learners share where the worker's do.
-func TestConfigure_Shared(t *testing.T) {
-	shared := 0
-	for _, yaml := range []string{
-		"payoffs: stochastic", "payoffs: stochastic, silence: waits", "payoffs: stochastic, silence: at_once", "payoffs: stochastic, drift: 0.1",
-		"payoffs: stochastic, aggregate: sum", "payoffs: stochastic, policy: thompson", "payoffs: stochastic, policy: egreedy", "payoffs: stochastic, delay: qpmd",
-		"payoffs: stochastic, policy: elimination, delay: qpmd", "payoffs: stochastic, utilities: sorted", "payoffs: stochastic, utilities: social",
-		"payoffs: adversarial", "payoffs: adversarial, policy: ftrl", "payoffs: adversarial, policy: osmd",
-	} {
-		c := loadConfig(t, "{"+yaml+"}")
-		w := Standard()
-		w.Configure(c, c.DefaultLearner())
-		made, err := learners.New(c.DefaultLearner())
-		require.NoError(t, err)
-		l, ok := made().(delay.Sharing)
-		assert.Equal(t, ok && l.Shares(), w.Learner.Shared, yaml)
-		if w.Learner.Shared {
-			shared++
-		}
-	}
-	assert.Equal(t, 6, shared)
 }
 
 // TestEntries_Tops: where impressions count for the item on top, each candidate's rank is kept until the selection, if there are selections.

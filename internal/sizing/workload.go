@@ -41,9 +41,6 @@ type Learner struct {
 	Ranks        bool // the order of utilities, unless only given
 	Undecided    bool // and its uncertain ranks
 
-	// Shared: a process keeps all partitions' statistics once; otherwise each machine has its own copy.
-	Shared bool
-
 	Ages    bool // silence: ages
 	Tops    bool // impressions count for the item on top, even without a selection
 	History bool // drifting means, by buckets of time: robust, or drift
@@ -140,7 +137,7 @@ func Standard() *Workload {
 	return &Workload{
 		Rate: 1000, Candidates: 20, Items: 200_000, IDBytes: 36, ItemBytes: 12, Selected: 0.05, Paid: 0.2, PaidAfter: 84 * time.Hour,
 		PayoffHorizon: 168 * time.Hour, SelectionTimeout: 30 * time.Minute, ParkingTime: time.Hour, Remember: 24 * time.Hour,
-		CheckpointInterval: 100 * time.Millisecond, Partitions: 6, Workers: 1, Learner: Learner{Shared: true, Ages: true, Tops: true},
+		CheckpointInterval: 100 * time.Millisecond, Partitions: 6, Workers: 1, Learner: Learner{Ages: true, Tops: true},
 	}
 }
 
@@ -153,10 +150,9 @@ func (w *Workload) Configure(c *config.Config, l *config.Learner) {
 	robust := l.Policy == config.Robust
 	w.Learner = Learner{
 		Propensities: k.IsAdversarial(), Expected: robust, Undecided: l.Utilities == config.Sorted,
-		Ranks:  needsRanks(k) || l.Utilities != config.Given,
-		Shared: shares(l, k),
-		Tops:   tops(l),
-		Ages:   l.Silence == config.Ages, History: robust || l.Drift > 0, Packed: robust, Pairs: l.Utilities == config.Sorted, Sum: l.Aggregate == config.Sum,
+		Ranks: needsRanks(k) || l.Utilities != config.Given,
+		Tops:  tops(l),
+		Ages:  l.Silence == config.Ages, History: robust || l.Drift > 0, Packed: robust, Pairs: l.Utilities == config.Sorted, Sum: l.Aggregate == config.Sum,
 	}
 }
 
@@ -167,10 +163,4 @@ func needsRanks(k *policy.Spec) bool { return k.NeedsWindows() }
 func tops(l *config.Learner) bool {
 	made, err := learners.New(l)
 	return err == nil && made().Needs().Ranking
-}
-
-// shares reports whether the learner's pooled state is kept once per process (delay.Sharing).
-func shares(l *config.Learner, k *policy.Spec) bool {
-	direct := k.Rank != nil && l.Delay == config.Direct && l.Silence != config.Waits
-	return (direct || l.Policy == config.Robust) && l.Utilities == config.Given
 }

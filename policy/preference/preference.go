@@ -13,6 +13,7 @@ var ErrState = errors.New("preference: stored state is faulty")
 //
 // Its state is sums by source (partition), and its order a function of all. A selection's change depends on its Selection alone.
 type Finder interface {
+	Pooling
 	// Grow sets the number of items: 0..items-1 exist from now on.
 	Grow(items int)
 	// Sort fills order, as long as candidates, with positions in increasing utility as far as it is known, and in random order
@@ -33,14 +34,30 @@ type Finder interface {
 	// Load restores a field, in any order, after Grow; Loaded ends loading. Load fails with ErrState.
 	Load(field, value []byte) error
 	Loaded()
-	// SetSource replaces another source's field; nil deletes it. Malformed values and unknown items are ignored.
-	SetSource(source int32, field, value []byte, items func(theirs policy.Item) (ours policy.Item, ok bool))
-
 	// Merge adds another Finder's own sums to ours; numbers maps its items to our numbers. It fails with ErrMerge.
 	Merge(from Finder, numbers []policy.Item) error
 
 	Status() Status
 	Report(r *Report)
+}
+
+// Pooling lets the partitions of a process share the order. A global Finder reads the fields of every source, and makes the order. The
+// partitions' own ones add their selections to their own sums, and decide by the global order: their selections are in it once their fields
+// have been published and read.
+type Pooling interface {
+	// Share puts the Finder, which must be empty, below a global one; number maps its items to global numbers. Loaded follows. The global
+	// one must not change while it is used.
+	Share(whole Finder, number func(policy.Item) policy.Item)
+	// BeWhole makes the Finder, which must be empty, a global one. Mark identifies items by numbers that are equal in all processes.
+	BeWhole(mark func(policy.Item) uint64)
+	// SetSource replaces a source's field; nil deletes it. Malformed values and unknown items are ignored.
+	SetSource(source int32, field, value []byte, items func(theirs policy.Item) (ours policy.Item, ok bool))
+	// Commit ends a batch of changes to a global Finder, of so many items.
+	Commit(items int)
+	// BeginResync begins to read a source's whole state. EndResync removes fields that were not read; read returns whether one of an
+	// item was.
+	BeginResync(source int32)
+	EndResync(source int32, read func(policy.Item) bool)
 }
 
 // Selection is a user's selection from a ranking.

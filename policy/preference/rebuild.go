@@ -13,12 +13,11 @@ type decidedPair struct {
 }
 
 // decided returns the pairs decided by their counts, ordered by the better item.
-func (c *counts) decided(items int, majority func(pairCount) int64) []decidedPair {
+func (s *ordering) decidedPairs(items int, majority func(pairCount) int64) []decidedPair {
 	end := make([]int32, items+1) // by better item, the end of its edges
 	each := func(f func(decidedPair)) {
-		for i := range c.pairs {
-			p := &c.pairs[i]
-			switch v := majority(c.sums.Pooled(int32(i))); {
+		for p, sums := range s.seatedPairs() {
+			switch v := majority(sums); {
 			case v > 0:
 				f(decidedPair{p.low, p.high, v})
 			case v < 0:
@@ -39,15 +38,16 @@ func (c *counts) decided(items int, majority func(pairCount) int64) []decidedPai
 }
 
 // rebuild computes the closure of the decided pairs, without the weakest of those in cycles, in O(pairs·n/64).
-func (s *Sorted) rebuild() {
+func (s *ordering) rebuild() {
+	s.reseat()
 	n := s.relation.Len()
 	c := newComponents(n)
-	s.cyclic = c.cyclic(s.counts.decided(n, pairCount.exploredMajority))
+	s.cyclic = c.cyclic(s.decidedPairs(n, pairCount.exploredMajority))
 	if s.stale = false; s.varied() {
-		s.scores.estimate(&s.counts, n)
+		s.scores.estimate(s, n)
 		return
 	}
-	edges := s.counts.decided(n, pairCount.firstMajority)
+	edges := s.decidedPairs(n, pairCount.firstMajority)
 	all := len(edges)
 	for c.find(edges); ; c.find(edges) {
 		before := len(edges)
@@ -188,7 +188,7 @@ const perInsertion = 1.65
 
 // expected returns the rough remaining length of the burn-in: for each item the selections to halve its undecided pairs until none
 // is left, each pair counted once.
-func (s *Sorted) expected() float64 {
+func (s *ordering) expected() float64 {
 	n := s.relation.Len()
 	if s.varied() {
 		return s.expectedOfScores()

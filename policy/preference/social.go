@@ -53,6 +53,12 @@ type Social struct {
 	sums   policy.Totals[moments] // by item
 	unused int64
 
+	read    *Social // decisions read this one: itself, or the global one
+	number  func(policy.Item) policy.Item
+	isWhole bool
+	items   int  // number of items, those without ratings included
+	stale   bool // in a global one: ratings have changed since Commit
+
 	total  int64     // number of ratings
 	within []float64 // sums of squared deviations from items' means, one for each itemsPerSum items
 	met    int64     // items with a rating
@@ -99,6 +105,7 @@ func NewSocial(c SocialConfig) (*Social, error) {
 	}
 	s := &Social{config: c}
 	s.sums = policy.NewTotals(s.keepUp)
+	s.read = s
 	return s, nil
 }
 
@@ -121,23 +128,68 @@ func (m moments) Add(o moments) moments {
 
 func (s *Social) Grow(items int) {
 	s.sums.Grow(items)
+	s.items = s.sums.Len()
 	s.within = extend(s.within, (s.sums.Len()+itemsPerSum-1)/itemsPerSum-len(s.within))
 }
 
 func (s *Social) keepUp(i policy.Item, before, after moments) {
 	s.total += after.n - before.n
-	first := int(i) / itemsPerSum * itemsPerSum
-	var within float64
-	for k := first; k < min(first+itemsPerSum, s.sums.Len()); k++ {
-		within += s.sums.Pooled(policy.Item(k)).dev
-	}
-	s.within[first/itemsPerSum] = within
 	switch {
 	case before.n == 0 && after.n > 0:
 		s.met++
 	case before.n > 0 && after.n == 0:
 		s.met--
 	}
+	if s.isWhole {
+		s.stale = true
+		return
+	}
+	first := int(i) / itemsPerSum * itemsPerSum
+	var within float64
+	for k := first; k < min(first+itemsPerSum, s.sums.Len()); k++ {
+		within += s.sums.Pooled(policy.Item(k)).dev
+	}
+	s.within[first/itemsPerSum] = within
+}
+
+func (s *Social) Share(whole Finder, number func(policy.Item) policy.Item) {
+	s.read, s.number = whole.(*Social), number
+}
+
+func (s *Social) BeWhole(func(policy.Item) uint64) { s.isWhole = true }
+
+// Commit implements Pooling. It adds deviations up in ascending order, since numbers mean nothing outside of the process.
+func (s *Social) Commit(items int) {
+	if s.items = items; !s.stale {
+		return
+	}
+	s.stale = false
+	all := make([]float64, 0, s.met)
+	for i := range policy.Item(s.sums.Len()) {
+		if m := s.sums.Pooled(i); m.n > 0 {
+			all = append(all, m.dev)
+		}
+	}
+	slices.Sort(all)
+	s.within = all
+}
+
+func (s *Social) BeginResync(int32) {}
+
+func (s *Social) EndResync(source int32, read func(policy.Item) bool) {
+	for i := range s.sums.Of(source) {
+		if !read(i) {
+			s.sums.Drop(source, i)
+		}
+	}
+}
+
+// pooled returns the ratings of an item, of all sources.
+func (s *Social) pooled(i policy.Item) moments {
+	if s.read != s {
+		i = s.number(i)
+	}
+	return s.read.sums.Pooled(i)
 }
 
 // scale returns an upper estimate of σ²; infinite while unknown.
@@ -163,7 +215,7 @@ func (s *Social) log() float64 {
 	if s.config.Sigma == 0 {
 		delta /= 2 // the other half is the scale's
 	}
-	return math.Log(4*float64(max(s.sums.Len(), 1))/delta) + 2*math.Log(float64(max(s.total, 1)))
+	return math.Log(4*float64(max(s.items, 1))/delta) + 2*math.Log(float64(max(s.total, 1)))
 }
 
 // radius returns an interval's half-width, given 2·σ²·log(4nt²/δ).
@@ -200,12 +252,12 @@ func (s *Social) Sort(candidates []policy.Item, key policy.Key, order, undecided
 }
 
 func (s *Social) measure(candidates []policy.Item, key policy.Key) {
-	log := s.log()
-	width := 2 * s.scale() * log
+	log := s.read.log()
+	width := 2 * s.read.scale() * log
 	point := s.point(log)
 	s.entries = slices.Grow(s.entries[:0], len(candidates))
 	for k, i := range candidates {
-		m := s.sums.Pooled(i)
+		m := s.pooled(i)
 		r := radius(width, m.n)
 		if float64(m.n) >= point {
 			r = 0
@@ -271,14 +323,14 @@ func (s *Social) Selected(sel *Selection) {
 const countEvery = 1000
 
 func (s *Social) Advance(watermark int64) {
-	if watermark >= s.nextCount && s.counted != [2]int64{int64(s.sums.Len()), s.total} {
+	if watermark >= s.nextCount && s.counted != [2]int64{int64(s.sums.Len()), s.read.total} {
 		s.nextCount = watermark + countEvery
 		s.count()
 	}
 }
 
 func (s *Social) count() {
-	s.counted = [2]int64{int64(s.sums.Len()), s.total}
+	s.counted = [2]int64{int64(s.sums.Len()), s.read.total}
 	e := s.sorted()
 	lows, highs := make([]float64, len(e)), make([]float64, len(e))
 	equal := int64(0) // pairs of points with equal means
@@ -412,7 +464,7 @@ func (s *Social) Report(r *Report) {
 // missing returns the rough number of selections that shrink an item's interval to half the distance to its neighbours.
 func (s *Social) missing(order []socialEntry, k int) float64 {
 	e := &order[k]
-	most := s.point(s.log())
+	most := s.point(s.read.log())
 	var want float64
 	for _, j := range []int{k - 1, k + 1} {
 		if j < 0 || j >= len(order) || !overlap(&order[min(j, k)], &order[max(j, k)]) {

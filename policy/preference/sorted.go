@@ -30,29 +30,28 @@ const MaxItems = 8192
 // impressions, and behind a blank, unless 0, in others. Items from MaxItems on are not learned: they count as lower than all
 // others, in the order of their numbers.
 type Sorted struct {
-	relation Relation
-	counts   counts
-	items    int
+	*ordering           // our own: with Share only its counts are used
+	read      *ordering // decisions read this one: our own, or the global one
+	number    func(policy.Item) policy.Item
+	coming    resyncs
 
-	stale          bool // the relation, or the scores, must be rebuilt before use
-	conflicted     bool // decided pairs form cycles, so that a new one may change more than itself
-	cyclic         bool // pairs decided by explored impressions do
-	scores         scores
 	contradictions int64
 
-	entries []entry // scratch of Sort
-	blocks  []int32 // scratch of Selected: by rank
-	highest []int32 // scratch of Selected: by block
-	chain   []int32 // scratch of Explore: ranks
-	numbers []int32 // scratch of Explore: ranks in the order of the items' numbers
-	taken   []bool  // scratch of Explore: by rank
+	places  []policy.Item // scratch: items by their numbers in read
+	entries []entry       // scratch of Sort
+	blocks  []int32       // scratch of Selected: by rank
+	highest []int32       // scratch of Selected: by block
+	chain   []int32       // scratch of Explore: ranks
+	numbers []int32       // scratch of Explore: ranks in the order of the items' numbers
+	taken   []bool        // scratch of Explore: by rank
 }
 
 var _ Finder = (*Sorted)(nil)
 
 // NewSorted returns one without items.
 func NewSorted() *Sorted {
-	s := &Sorted{}
+	s := &Sorted{ordering: &ordering{}, coming: resyncs{}}
+	s.read = s.ordering
 	s.counts.init()
 	return s
 }
@@ -63,6 +62,9 @@ type entry struct {
 }
 
 func (s *Sorted) Grow(items int) {
+	if s.mark != nil { // what has been compared gets seats
+		return
+	}
 	s.items = max(s.items, items)
 	s.relation.Grow(min(items, MaxItems))
 	s.counts.grow(min(items, MaxItems))
@@ -71,33 +73,12 @@ func (s *Sorted) Grow(items int) {
 	}
 }
 
-func tracked(i policy.Item) bool { return i < MaxItems }
-
-// decided returns whether the order of two items is certain.
-func (s *Sorted) decided(a, b policy.Item) bool {
-	if !tracked(a) || !tracked(b) {
-		return true
-	}
-	if s.varied() {
-		return s.scores.apart(a, b)
-	}
-	return s.relation.Decided(a, b)
-}
-
-// position returns an item's guessed place among all, in [0,1].
-func (s *Sorted) position(i policy.Item, varied bool) float64 {
-	if varied {
-		return s.scores.position(i)
-	}
-	return s.relation.Position(i)
-}
-
 func (s *Sorted) Sort(candidates []policy.Item, key policy.Key, order, undecided []int32) []int32 {
 	undecided, budget := s.sort(candidates, key, order, undecided)
-	if len(undecided) > 0 && budget == spent && (s.varied() || key.Float64(drawRest) >= restShare) {
+	if len(undecided) > 0 && budget == spent && (s.read.varied() || key.Float64(drawRest) >= restShare) {
 		return undecided[:0]
 	}
-	if s.varied() && len(undecided) > 0 {
+	if s.read.varied() && len(undecided) > 0 {
 		// Each is a block of its own, so that a selection counts against all items shown above: all pairs are compared alike.
 		undecided = undecided[:0]
 		for r := 1; r < len(candidates); r++ {
@@ -114,16 +95,17 @@ const spent budget = false
 
 // sort is Sort without a budget: undecided lists all uncertain ranks; budget says whether any of their items wants comparisons.
 func (s *Sorted) sort(candidates []policy.Item, key policy.Key, order, undecided []int32) ([]int32, budget) {
-	if s.stale {
+	if s.read == s.ordering && s.stale {
 		s.rebuild()
 	}
-	varied := s.varied()
+	varied := s.read.varied()
+	candidates = s.placed(candidates)
 	s.entries = slices.Grow(s.entries[:0], len(candidates))
 	for k, i := range candidates {
 		e := entry{position: int32(k), key: uint64(i)}
 		if tracked(i) {
 			// Positions of up to MaxItems items differ by at least 2⁻²⁷, so 32 bits suffice; the rest breaks ties.
-			e.key = uint64(s.position(i, varied)*(1<<32))<<32 | key.Uint64(uint64(k))>>32
+			e.key = uint64(s.read.position(i, varied)*(1<<32))<<32 | key.Uint64(uint64(k))>>32
 		}
 		s.entries = append(s.entries, e)
 	}
@@ -140,9 +122,9 @@ func (s *Sorted) sort(candidates []policy.Item, key policy.Key, order, undecided
 			continue
 		}
 		a, b := candidates[order[r-1]], candidates[e.position]
-		if certain := s.decided(a, b); !certain {
+		if certain := s.read.decided(a, b); !certain {
 			undecided = append(undecided, int32(r))
-			left = left || budget(s.wanting(a) || s.wanting(b))
+			left = left || budget(s.read.wanting(a) || s.read.wanting(b))
 		}
 	}
 	return undecided, left
@@ -155,8 +137,9 @@ const (
 )
 
 func (s *Sorted) Explore(items []policy.Item, undecided []int32, key policy.Key, shown []int32) {
-	if s.varied() {
-		s.compare(items, key, shown)
+	items = s.placed(items)
+	if s.read.varied() {
+		s.read.compare(items, key, shown)
 		return
 	}
 	var low, high int32
@@ -175,7 +158,7 @@ func (s *Sorted) Explore(items []policy.Item, undecided []int32, key policy.Key,
 	s.taken[low], s.taken[high] = true, true
 	n, last := 2, items[shown[1]]
 	for r := high + 1; int(r) < len(items); r++ {
-		if !s.decided(last, items[r]) {
+		if !s.read.decided(last, items[r]) {
 			shown[n], last, s.taken[r] = r, items[r], true
 			n++
 		}
@@ -239,13 +222,13 @@ func (s *Sorted) insertion(items []policy.Item) (low, high int32) {
 			break
 		}
 		from, _ := slices.BinarySearchFunc(s.chain, z, func(c int32, z policy.Item) int {
-			if s.relation.Above(z, items[c]) {
+			if s.read.above(z, items[c]) {
 				return -1
 			}
 			return 1
 		})
 		to, _ := slices.BinarySearchFunc(s.chain[from:], z, func(c int32, z policy.Item) int {
-			if s.relation.Above(items[c], z) {
+			if s.read.above(items[c], z) {
 				return 1
 			}
 			return -1
@@ -303,19 +286,19 @@ func (s *Sorted) evidence(y, x policy.Item, one reported) {
 	if x == y || !tracked(max(x, y)) {
 		return
 	}
-	was := s.varied()
-	if one.against > 0 || !was && s.relation.Above(x, y) {
+	was := s.read.varied()
+	if one.against > 0 || !was && s.read.above(s.place(x), s.place(y)) {
 		s.contradictions++
 	}
 	_, majority := s.counts.add(y, x, one)
-	if was && one.explored == 0 { // scores use explored impressions only
+	if s.read != s.ordering || was && one.explored == 0 { // scores use explored impressions only
 		return
 	}
 	s.apply(y, x, majority)
 }
 
 // apply updates the relation for a changed majority: at once if it is only a new certainty, else before the next use.
-func (s *Sorted) apply(y, x policy.Item, majority int64) {
+func (s *ordering) apply(y, x policy.Item, majority int64) {
 	switch {
 	case s.conflicted || s.counts.opposed > 0 || s.cyclic: // scores use all counts
 		s.stale = true
@@ -340,7 +323,11 @@ func (s *Sorted) Load(field, value []byte) error {
 	return nil
 }
 
-func (s *Sorted) Loaded() { s.rebuild() }
+func (s *Sorted) Loaded() {
+	if s.read == s.ordering {
+		s.rebuild()
+	}
+}
 
 func (s *Sorted) SetSource(source int32, field, value []byte, items func(policy.Item) (policy.Item, bool)) {
 	a, b, err := parsePair(field)
@@ -355,21 +342,33 @@ func (s *Sorted) SetSource(source int32, field, value []byte, items func(policy.
 	}
 	a, okA := items(a)
 	b, okB := items(b)
-	if !okA || !okB || a == b || !tracked(max(a, b)) || int(max(a, b)) >= s.items {
+	if !okA || !okB || a == b {
 		return
 	}
+	s.coming.note(source, a, b)
+	s.imports(source, a, b, n)
+}
+
+// imports sets a source's counts of a over b.
+func (s *Sorted) imports(source int32, a, b policy.Item, n reported) {
+	if s.mark == nil && (!tracked(max(a, b)) || int(max(a, b)) >= s.items) {
+		return
+	}
+	s.counts.grow(int(max(a, b)) + 1)
 	before, after := s.counts.imports(source, a, b, n)
-	if before != 0 && (after > 0) != (before > 0) {
-		s.stale = true // consequences of the old order may be gone
+	a, b = s.seatOf(a), s.seatOf(b)
+	if a < 0 || b < 0 || before != 0 && (after > 0) != (before > 0) {
+		s.stale = true // items are new, or consequences of the old order may be gone
+		return
 	}
 	s.apply(a, b, after)
 }
 
 func (s *Sorted) Status() Status {
-	n := int64(s.relation.Len())
-	status := Status{Undecided: n*(n-1)/2 - s.relation.DecidedPairs(), Contradictions: s.contradictions}
-	if s.varied() {
-		status.Undecided = s.scores.open
+	n := int64(s.read.len())
+	status := Status{Undecided: n*(n-1)/2 - s.read.relation.DecidedPairs(), Contradictions: s.contradictions}
+	if s.read.varied() {
+		status.Undecided = s.read.scores.open
 	}
 	return status
 }
@@ -383,5 +382,5 @@ func (s *Sorted) Report(r *Report) {
 	r.Undecided, _ = s.sort(all, 0, order, r.Undecided[:0])
 	r.Items = append(r.Items[:0], order...)
 	r.Status = s.Status()
-	r.Expected = s.expected()
+	r.Expected = s.read.expected()
 }

@@ -26,34 +26,46 @@ const (
 	enough, drift = 4.0, 512.0
 )
 
-func (s *Sorted) varied() bool {
-	n := float64(len(s.counts.compared))
+func (s *ordering) varied() bool {
+	n := float64(s.len())
 	return s.cyclic || float64(s.counts.disputed) > disputedShare*n || float64(s.counts.opposed) > opposedShare*n
 }
 
 // wanting returns whether an item needs more data: information on its score if tastes vary, else comparisons with others.
-func (s *Sorted) wanting(i policy.Item) bool {
-	if !tracked(i) {
+func (s *ordering) wanting(i policy.Item) bool {
+	switch {
+	case !tracked(i):
 		return false
-	}
-	if s.varied() {
+	case i < 0:
+		return true
+	case s.varied():
 		return s.scores.known[i] < s.wanted(i)
 	}
-	return s.counts.compared[i] < mostCompared
+	return s.counts.compared[s.numberOf(i)] < mostCompared
+}
+
+// known returns the information on the score of a tracked item.
+func (s *ordering) known(i policy.Item) float64 {
+	if i < 0 {
+		return unmet
+	}
+	return s.scores.known[i]
 }
 
 // expectedOfScores returns the rough number of selections until all scores are known; one between equals gives each a quarter.
-func (s *Sorted) expectedOfScores() (selections float64) {
+func (s *ordering) expectedOfScores() (selections float64) {
 	for i, known := range s.scores.known {
 		selections += max(0, s.wanted(policy.Item(i))-known) * 4 / 2
 	}
 	return selections
 }
 
-func (s *Sorted) wanted(i policy.Item) float64 { return enough + float64(s.counts.against[i])/drift }
+func (s *ordering) wanted(i policy.Item) float64 {
+	return enough + float64(s.counts.against[s.numberOf(i)])/drift
+}
 
 // compare shows the items in random order, with two neighbours of uncertain order on top, one of which was compared the least.
-func (s *Sorted) compare(items []policy.Item, key policy.Key, shown []int32) {
+func (s *ordering) compare(items []policy.Item, key policy.Key, shown []int32) {
 	for r := range items {
 		shown[r] = int32(r)
 	}
@@ -67,8 +79,8 @@ func (s *Sorted) compare(items []policy.Item, key policy.Key, shown []int32) {
 			continue
 		}
 		for _, i := range items[r-1 : r+1] {
-			if tracked(i) && s.scores.known[i] < least {
-				least, at = s.scores.known[i], k
+			if tracked(i) && s.known(i) < least {
+				least, at = s.known(i), k
 			}
 		}
 	}
@@ -107,12 +119,15 @@ type comparison struct {
 	of   float64
 }
 
+// unmet is the information on the score of an item without comparisons: that of the prior one.
+const unmet = 0.25
+
 // passes is the number of iterations. They start from 0, so that scores are a function of the counts.
 const passes = 10
 
 // estimate computes the scores of n items by Newton's method, one item after the other.
-func (s *scores) estimate(c *counts, n int) {
-	s.gather(c, n)
+func (s *scores) estimate(o *ordering, n int) {
+	s.gather(o, n)
 	s.score, s.known = slices.Grow(s.score[:0], n)[:n], slices.Grow(s.known[:0], n)[:n]
 	clear(s.score)
 	s.odds = slices.Grow(s.odds[:0], n)[:n]
@@ -157,10 +172,10 @@ func (s *scores) centre() {
 }
 
 // gather lists each item's comparisons ordered by the other item, so that sums do not depend on history.
-func (s *scores) gather(c *counts, n int) {
+func (s *scores) gather(o *ordering, n int) {
 	s.first = slices.Grow(s.first[:0], n+1)[:n+1]
 	clear(s.first)
-	for _, p := range c.pairs {
+	for p := range o.seatedPairs() {
 		s.first[p.low+1]++
 		s.first[p.high+1]++
 	}
@@ -170,8 +185,8 @@ func (s *scores) gather(c *counts, n int) {
 	all := int(s.first[n])
 	s.unsorted, s.with = slices.Grow(s.unsorted[:0], all)[:all], slices.Grow(s.with[:0], all)[:all]
 	s.next = append(s.next[:0], s.first...)
-	for at, p := range c.pairs {
-		t := c.sums.Pooled(int32(at)).explored
+	for p, sums := range o.seatedPairs() {
+		t := sums.explored
 		of := float64(t[0] + t[1])
 		s.unsorted[s.next[p.low]] = comparison{p.high, float64(t[0]), of}
 		s.unsorted[s.next[p.high]] = comparison{p.low, float64(t[1]), of}

@@ -27,7 +27,7 @@ type Config struct {
 	Names       Names // of items; may be shared with other machines; nil: the machine's own
 	// Program names the program and the kind of processor. Settings lists the settings on which decisions depend. Both are only recorded.
 	Program, Settings string
-	Pooled            *PooledState           // shared with other machines, as are Names; nil: published fields come through SetSource
+	Pooled            *PooledState           // shared with other machines, as are Names; nil: other partitions are not known
 	CheckCopartition  func(key []byte) int32 // the default partitioner; nil: keys are not checked
 }
 

@@ -343,9 +343,16 @@ func readAll(w *world, source int32, fields map[string]string) {
 	for f, v := range fields {
 		all = append(all, state.Field{Hash: ExperimentsHash, Field: []byte(f), Value: []byte(v)})
 	}
-	for _, pub := range reader.Read(source, all, func(err error) { require.NoError(w.t, err) }) {
-		w.m.SetSource(source, &pub)
-	}
+	w.cfg.Pooled.Update(source, reader.Read(source, all, func(err error) { require.NoError(w.t, err) }))
+	w.cfg.Pooled.Commit()
+	w.m.follow()
+}
+
+// pooledWorld is newWorld with a pooled state of its own.
+func pooledWorld(t require.TestingT, cfg Config) *world {
+	cfg.Names = NewNameTable()
+	cfg.Pooled = NewPooledState(cfg.Learners, cfg.Names)
+	return newWorld(t, cfg)
 }
 
 // Other partitions take a verdict in, keep it, and never go back, whatever others say later.
@@ -354,7 +361,7 @@ func TestExperiment_OtherPartitionsTakeAVerdictIn(t *testing.T) {
 	deciding := newWorld(t, cfg)
 	at := harm(deciding, day)
 	cfg.Partition, cfg.Partitions = 5, 6
-	w := newWorld(t, cfg)
+	w := pooledWorld(t, cfg)
 	w.ranked("before", "", at)
 	readAll(w, 0, deciding.store.fields[ExperimentsHash])
 	r := w.ranked("i", "", at)
@@ -374,7 +381,7 @@ func TestExperiment_DecidesByAllPartitions(t *testing.T) {
 	for p := range int32(4) {
 		cfg := trialConfig(t, nil)
 		cfg.Partition, cfg.Partitions = p, 4
-		w := newWorld(t, cfg)
+		w := pooledWorld(t, cfg)
 		for k := range 60 {
 			id := fmt.Sprintf("p%d-%d", p, k)
 			r := w.ranked(id, "", day)
@@ -408,7 +415,7 @@ func TestExperiment_PeriodsAreFoldedOverAllPartitions(t *testing.T) {
 	begin := event.Millis(day / period * period)
 	for p := range int32(3) {
 		cfg.Partition, cfg.Partitions = p, 3
-		w := newWorld(t, cfg)
+		w := pooledWorld(t, cfg)
 		w.pass(begin)
 		for k := range 300 {
 			id, user := fmt.Sprintf("p%d-%d", p, k), fmt.Sprint("u-", k%50)

@@ -19,8 +19,7 @@ type learner struct {
 
 	cfg       *LearnerConfig
 	delay     delay.Learner
-	sharing   delay.Sharing // delay as delay.Sharing, if statistics are pooled in the process; else nil
-	arrived   int           // arrivals of the global learner with which sharing was refreshed
+	arrived   int // arrivals of the global learner with which delay was refreshed
 	items     itemIndex
 	grown     int    // item count that delay was given
 	ended     int64  // items dropped since the state was loaded

@@ -16,6 +16,7 @@ type learnerTable struct {
 	configured []*learner // in the order of the configuration
 	hashes     map[string]learnerHash
 	fallback   *learner      // of records that name no learner
+	byEpoch    bool          // the state of some learner depends on epochs (delay.Needs)
 	due        []policy.Item // scratch: items to drop
 }
 
@@ -48,6 +49,7 @@ func (t *learnerTable) configure(lc *LearnerConfig, cfg *Config) error {
 		return fmt.Errorf("%w: learner %q cannot forget items, and is to keep them for %d ms", errConfig, lc.Name, lc.ItemRetention)
 	}
 	cfg.Pooled.share(l, cfg.Partition)
+	t.byEpoch = t.byEpoch || l.delay.Needs().Epoch
 	t.byName[lc.Name], t.configured = l, append(t.configured, l)
 	for _, h := range append(itemHashes(), l.delay.Hashes()...) {
 		name := l.name + ":" + h

@@ -368,23 +368,25 @@ type clashing struct{ *tally }
 
 func (clashing) Hashes() []string { return []string{"x:items"} }
 
-// TestImports: other partitions' sums reach the learner, give new items a number, and are not stored as our own.
-func TestImports(t *testing.T) {
-	w := newWorld(t, qpmdConfig(t))
-	r := NewPublishedReader(w.m.cfg.Learners, w.m.Names())
+// TestPublishedFields: other partitions' sums reach the learner, and are not stored as our own, nor their items.
+func TestPublishedFields(t *testing.T) {
+	cfg := qpmdConfig(t)
+	cfg.Names = NewNameTable()
+	cfg.Pooled = NewPooledState(cfg.Learners, cfg.Names)
+	w := newWorld(t, cfg)
+	r := NewPublishedReader(cfg.Learners, cfg.Names)
 	failed := 0
-	for _, pub := range r.Read(7, []state.Field{
+	cfg.Pooled.Update(7, r.Read(7, []state.Field{
 		{Hash: "feed:items", Field: []byte("a"), Value: []byte(`{"no":9,"n":3,"sum":2,"sumsq":1.5}`)},
 		{Hash: "nobody:items", Field: []byte("a"), Value: []byte(`{"no":9,"n":3,"sum":2,"sumsq":1.5}`)},
 		{Hash: "feed:items", Field: []byte("b"), Value: []byte(`{"no":9,"n":-3,"sum":2,"sumsq":1.5}`)},
 		{Hash: "feed:nothing", Field: []byte("b"), Value: []byte("1")},
-	}, func(error) { failed++ }) {
-		w.m.SetSource(7, &pub)
-	}
+	}, func(error) { failed++ }))
+	cfg.Pooled.Commit()
 	require.Equal(t, 1, failed)
 	require.EqualValues(t, 3, w.m.Learners()[0].Fed)
 	w.save()
-	require.Equal(t, map[string]string{"a": `{"no":0,"n":0,"sum":0,"sumsq":0}`}, w.store.items(t, "feed"))
+	require.Empty(t, w.store.items(t, "feed"))
 	require.Empty(t, w.store.fields["feed:items"], "nothing of ours to publish")
 }
 

@@ -16,10 +16,9 @@ const (
 	SeenEnd                              // the impression End ended
 	SeenWalked                           // the walk closed N more buckets, which experiments depend on
 	SeenSealed
-	SeenSent   // N segments were sent as one checkpoint
-	SeenEpoch  // the epoch changed: Sources have come further, and estimates were Made
-	SeenImport // Import was taken in; for ImportDelta with Part -1: N deltas, from the one after the last on
-	SeenStand  // a snapshot: the pooled state holds Sources, no others, and uses Estimates
+	SeenSent  // N segments were sent as one checkpoint
+	SeenEpoch // the epoch changed: Sources have come further, and estimates were Made
+	SeenStand // a snapshot: the pooled state holds Sources, no others, and uses Estimates
 	SeenBegun
 	SeenLost // observations up to here are missing, with up to N seals, except for the machine's beginning
 )
@@ -33,8 +32,7 @@ type Observation struct {
 	Offset  int64 // relative to that of the last visit, for SeenVisit
 	End     state.ID
 	Sources []SourceChange
-	Import  Import
-	// Estimates of each learner that estimates, in the order of their names; see delay.Sharing.
+	// Estimates of each learner that estimates, in the order of their names; see delay.Pooling.
 	Estimates [][]byte
 	// Made holds the numbers of estimates, ascending; see PooledState.AdvanceAs.
 	Made  []int
@@ -114,11 +112,10 @@ func (r *ObservationReader) observation(s *Observation) {
 		s.Kind, s.N = SeenSent, n
 	case seenEpoch:
 		s.Kind, s.Sources, s.Made = SeenEpoch, r.sources(), r.ascending(n)
-	case seenImport:
-		s.Kind, s.Import.Source = SeenImport, int32(n)
-		r.imports(s)
 	case seenNote:
 		r.note(s, n)
+	default:
+		r.bad = true
 	}
 }
 
@@ -181,19 +178,6 @@ func (r *ObservationReader) source() (c SourceChange) {
 		r.bad = true
 	}
 	return c
-}
-
-func (r *ObservationReader) imports(s *Observation) {
-	how := r.byte()
-	if how&1 == 0 {
-		s.N, s.Import.Part = int64(how>>1), -1
-		r.bad = r.bad || s.N == 0
-		return
-	}
-	i := &s.Import
-	i.Mode, i.Last = ImportMode(how>>1&3), how&8 != 0
-	i.Writer, i.Seq, i.Part = r.fixed32(), r.uvarint(), int(r.uvarint())
-	r.bad = r.bad || i.Mode > ImportInformative || how > 15
 }
 
 func (r *ObservationReader) note(s *Observation, which int64) {

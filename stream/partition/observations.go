@@ -27,8 +27,7 @@ const (
 	seenEnds      = 3 // likewise, without kept offsets: the id of each
 	seenSent      = 4 // this many of the oldest sealed segments were sent as one checkpoint
 	seenEpoch     = 5 // the epoch changed, with so many estimates made. Then sources' changes, and the estimates' numbers
-	seenImport    = 6 // learners that do not share read published fields of this source
-	seenNote      = 7 // a note, see below
+	seenNote      = 6 // a note, see below
 )
 
 // severalBytes is the number in a token's byte if it stands behind the byte.
@@ -91,26 +90,7 @@ type SourceAt struct {
 	OverSeq    int64
 }
 
-// ImportMode is the kind of an Import.
-type ImportMode uint8
-
-const (
-	ImportDelta       ImportMode = iota // one checkpoint's changes
-	ImportAll                           // all published fields as of a checkpoint
-	ImportInformative                   // likewise, without fields that PublishedReader.Informative leaves out
-)
-
-// Import is a part of a source's published fields. Each part but the last has PublishedAtOnce of them.
-type Import struct {
-	Source int32
-	Mode   ImportMode
-	Writer uint32
-	Seq    int64
-	Part   int  // from 0
-	Last   bool // there are no more
-}
-
-// PublishedAtOnce is the number of published fields that a machine, or a PooledState, takes in at a time.
+// PublishedAtOnce is the number of published fields that a PooledState takes in at a time.
 const PublishedAtOnce = 2000
 
 // observationLog collects tokens. The zero value collects none.
@@ -128,11 +108,6 @@ type observationLog struct {
 
 	epoch   []SourceAt     // by source, as in the tokens
 	changes []SourceChange // scratch
-	imports struct {
-		at    []SourceAt // by source
-		chain int        // index of the number of deltas in the last token; -1: it is not of deltas
-		of    int32
-	}
 }
 
 // begin writes the number of records stepped since the last token. It returns false if nothing is recorded.
@@ -147,7 +122,7 @@ func (s *observationLog) begin() bool {
 		s.token(seenRecords, s.records)
 		s.records = 0
 	}
-	s.visits, s.imports.chain = -1, -1
+	s.visits = -1
 	return true
 }
 
@@ -189,7 +164,7 @@ func (s *observationLog) lose() {
 	}
 	s.note(seenGap)
 	s.Tokens = binary.AppendUvarint(s.Tokens, s.Sealed)
-	s.visits, s.imports.chain = -1, -1
+	s.visits = -1
 }
 
 // acted records that event time was acted upon between two records.
@@ -356,48 +331,14 @@ func appendText(dst []byte, text string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(text))), text...)
 }
 
-func (s *observationLog) took(i *Import) {
-	if !s.on {
-		return
-	}
-	of := &s.imports
-	for len(of.at) <= int(i.Source) {
-		of.at = append(of.at, SourceAt{})
-	}
-	at := &of.at[i.Source]
-	chains := i.Mode == ImportDelta && i.Part == 0 && i.Last && at.Known && at.Writer == i.Writer && at.Seq+1 == i.Seq
-	*at = SourceAt{Known: i.Last, Writer: i.Writer, Seq: i.Seq}
-	if chains && of.chain >= 0 && of.of == i.Source && s.records == 0 && s.Tokens[of.chain] < 0x7e {
-		s.Tokens[of.chain] += 2
-		return
-	}
-	if !s.begin() {
-		return
-	}
-	s.token(seenImport, int64(i.Source))
-	if chains {
-		of.chain, of.of = len(s.Tokens), i.Source
-		s.Tokens = append(s.Tokens, 1<<1)
-		return
-	}
-	last := byte(0)
-	if i.Last {
-		last = 8
-	}
-	s.Tokens = append(s.Tokens, 1|byte(i.Mode)<<1|last)
-	s.Tokens = binary.LittleEndian.AppendUint32(s.Tokens, i.Writer)
-	s.Tokens = binary.AppendUvarint(s.Tokens, uint64(i.Seq))
-	s.Tokens = binary.AppendUvarint(s.Tokens, uint64(i.Part))
-}
-
 func (s *observationLog) started(b *ObservationBegin) {
 	if !s.known {
 		s.Tokens = s.Tokens[:0]
 	}
 	s.on, s.Writer, s.watermark, s.Visited, s.records, s.Unsent = true, b.Writer, b.Watermark, 0, 0, 0
 	s.MadeBy, s.standing, s.nextStand = MadeBy(b.Program, b.Settings), 0, 1
-	s.visits, s.imports.chain = -1, -1
-	s.epoch, s.imports.at = s.epoch[:0], s.imports.at[:0]
+	s.visits = -1
+	s.epoch = s.epoch[:0]
 	s.Tokens = appendBegin(s.Tokens, b)
 }
 
@@ -423,7 +364,7 @@ func appendBegin(t []byte, b *ObservationBegin) []byte {
 func (s *observationLog) take(dst []byte) []byte {
 	dst = append(dst, s.Tokens...)
 	s.Tokens = s.Tokens[:0]
-	s.visits, s.imports.chain = -1, -1
+	s.visits = -1
 	return dst
 }
 

@@ -20,13 +20,6 @@ func (m *Machine) Seen(b ObservationBegin) {
 // Sent records that this many of the oldest sealed segments are sent as one checkpoint.
 func (g *Log) Sent(segments int) { g.seen.sent(segments) }
 
-// Imported records that a part of a source's published fields was passed to SetSource.
-func (g *Log) Imported(i Import) {
-	if g.cfg.Pooled == nil || g.cfg.Pooled.others {
-		g.seen.took(&i)
-	}
-}
-
 // check returns a hash of the account and the watermark. State commands change these and leave the stored observations, which then no
 // longer fit.
 func (m *Machine) check() uint32 {

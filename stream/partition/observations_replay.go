@@ -13,7 +13,7 @@ func (m *Machine) Act() { m.prepare() }
 
 // Visit ends the impression of an id whose deadline is past, as the walk did. Found is the look-up's result.
 func (m *Machine) Visit(id state.ID, found Found) error {
-	if m.epoch == 0 { // as Expire does
+	if m.epoch == 0 || m.eachEpoch() { // as Expire does
 		m.follow()
 	}
 	m.stepping = stepping{}

@@ -85,15 +85,6 @@ func TestSeen_IsReadAsItWas(t *testing.T) {
 					c.By, c.At = 1, SourceAt{}
 				}
 				add(Observation{Kind: SeenEpoch, Sources: []SourceChange{c}})
-			case 7:
-				i := Import{Source: int32(rapid.IntRange(0, 40).Draw(t, "of")), Mode: ImportInformative, Writer: 3, Seq: 7, Part: 2, Last: true}
-				s.took(&i)
-				add(Observation{Kind: SeenImport, Import: i})
-				i.Mode, i.Seq, i.Part = ImportDelta, 8, 0
-				s.took(&i)
-				i.Seq++
-				s.took(&i)
-				add(Observation{Kind: SeenImport, N: 2, Import: Import{Source: i.Source, Part: -1}})
 			case 10:
 				before := len(s.Tokens)
 				s.stands(nil)

@@ -12,16 +12,14 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// PooledState holds the statistics of all partitions, once for all machines of a process. For each learner that can share (delay.Sharing)
-// it has a global learner, fed with the published fields of every partition, the process's own included. A machine keeps only its own
-// statistics.
+// PooledState holds the statistics of all partitions, once for all machines of a process. For each learner it has a global one
+// (delay.Pooling), fed with the published fields of every partition, the process's own included. A machine keeps only its own statistics.
 //
 // It changes between steps, from one epoch to the next. Its writer must make sure that no machine using it runs meanwhile. In between any
 // number of machines may read it.
 type PooledState struct {
 	names  Names
 	wholes map[string]*global
-	others bool // some learners do not share
 	epoch  Epoch
 	resync map[int32]map[string]*policy.Pages[bool] // by source under resync, and hash: the items it has sent
 	trials pool
@@ -50,7 +48,7 @@ type Epoch struct {
 
 // global is a learner that is fed by all sources. Its item numbers are the process's.
 type global struct {
-	delay.Sharing
+	delay.Learner
 	pooled   []delay.Pooled
 	has      map[int32]*policy.Pages[bool] // by source and number: the source has the item
 	coming   map[int32]*policy.Pages[bool] // likewise, for a source under resync: the items sent so far
@@ -67,13 +65,10 @@ func NewPooledState(learners []LearnerConfig, names Names) *PooledState {
 	k := &PooledState{names: names, wholes: make(map[string]*global), epoch: Epoch{Number: 1, At: map[int32]state.Fence{}},
 		resync: make(map[int32]map[string]*policy.Pages[bool])}
 	for i := range learners {
-		if l, ok := learners[i].New().(delay.Sharing); ok && l.Shares() {
-			l.BeWhole(func(i policy.Item) uint64 { return xxhash.Sum64String(names.Name(i)) })
-			k.wholes[learners[i].Name] = &global{Sharing: l, pooled: l.Pooled(), has: make(map[int32]*policy.Pages[bool]),
-				coming: make(map[int32]*policy.Pages[bool]), counts: make(map[int32]int), again: make(map[int32]int), arrivals: make(map[int32]arrivals)}
-		} else {
-			k.others = true
-		}
+		l := learners[i].New()
+		l.BeWhole(func(i policy.Item) uint64 { return xxhash.Sum64String(names.Name(i)) })
+		k.wholes[learners[i].Name] = &global{Learner: l, pooled: l.Pooled(), has: make(map[int32]*policy.Pages[bool]),
+			coming: make(map[int32]*policy.Pages[bool]), counts: make(map[int32]int), again: make(map[int32]int), arrivals: make(map[int32]arrivals)}
 	}
 	for _, name := range k.sorted() {
 		w := k.wholes[name]
@@ -87,9 +82,6 @@ func NewPooledState(learners []LearnerConfig, names Names) *PooledState {
 }
 
 func (k *PooledState) sorted() []string { return slices.Sorted(maps.Keys(k.wholes)) }
-
-// Others reports whether some learners do not share: each machine then needs published fields too (SetSource).
-func (k *PooledState) Others() bool { return k.others }
 
 func (k *PooledState) Epoch() Epoch {
 	return Epoch{k.epoch.Number, maps.Clone(k.epoch.At), slices.Clone(k.epoch.Sources)}
@@ -362,14 +354,14 @@ func (a *about) inProcess(theirs policy.Item) (process policy.Item, ok bool) {
 	return 0, false
 }
 
-// share connects a learner with the global one of its name, if there is one.
+// share connects a learner with the global one of its name, if there is a pooled state.
 func (k *PooledState) share(l *learner, partition int32) {
-	if k == nil || k.wholes[l.name] == nil {
+	if k == nil {
 		return
 	}
 	w := k.wholes[l.name]
-	l.sharing, l.arrived = l.delay.(delay.Sharing), w.arrivals[partition].end()
-	l.sharing.Share(w.Sharing, partition, func(i policy.Item) policy.Item { return l.items.inProcess(i) })
+	l.arrived = w.arrivals[partition].end()
+	l.delay.Share(w.Learner, partition, func(i policy.Item) policy.Item { return l.items.inProcess(i) })
 }
 
 type stand []SourceAt
@@ -390,10 +382,10 @@ func (k *PooledState) refresh(l *learner, partition int32) {
 	a, before := k.wholes[l.name].arrivals[partition], l.arrived
 	l.arrived = a.end()
 	if before < a.lost {
-		l.sharing.Refresh(l.items.all())
+		l.delay.Refresh(l.items.all())
 		return
 	}
-	l.sharing.Refresh(func(yield func(policy.Item) bool) {
+	l.delay.Refresh(func(yield func(policy.Item) bool) {
 		for _, process := range a.items[before-a.lost:] {
 			if i, ours := l.items.number(process); ours && !yield(i) {
 				return

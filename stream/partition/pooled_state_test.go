@@ -24,14 +24,15 @@ func thompsonAtOnce(t require.TestingT) func() delay.Learner {
 	return func() delay.Learner { return delay.NewDirect(p, delay.Silence{Law: delay.SilenceAtOnce}) }
 }
 
-// peers are the partitions of a process, each as a machine that shares the
-// process's PooledState and as one that reads the others' published fields itself.
+// peers are the partitions of a process, each as two machines. One shares the process's PooledState. The other has a PooledState of its
+// own, which reads all published fields one by one as they arrive.
 type peers struct {
 	t           *rapid.T
 	cfg         Config
 	knowledge   *PooledState
 	reader      *PublishedReader
 	with, alone []*world
+	aloneState  []*PooledState
 	aloneReader []*PublishedReader
 	published   [2][][]state.Field   // by machines that share and those that do not, and by partition: published fields that have arrived, the newest of each
 	onTheWay    [][][2][]state.Field // by partition and checkpoint: published fields that have not arrived, of both
@@ -59,10 +60,12 @@ func newPeers(t *rapid.T, n int, broken rule) *peers {
 	for p := range int32(n) {
 		c := cfg
 		c.Partition = p
-		alone := newWorld(t, c)
+		names := NewNameTable()
+		c.Pooled = NewPooledState(cfg.Learners, names)
+		ps.aloneState, ps.aloneReader = append(ps.aloneState, c.Pooled), append(ps.aloneReader, NewPublishedReader(cfg.Learners, names))
+		ps.alone = append(ps.alone, newWorld(t, c))
 		c.Pooled = ps.knowledge
-		ps.with, ps.alone = append(ps.with, newWorld(t, c)), append(ps.alone, alone)
-		ps.aloneReader = append(ps.aloneReader, NewPublishedReader(cfg.Learners, alone.m.Names()))
+		ps.with = append(ps.with, newWorld(t, c))
 	}
 	return ps
 }
@@ -96,11 +99,9 @@ func (ps *peers) arrive(p int) (shared []state.Field) {
 		}
 	}
 	for to, r := range ps.aloneReader {
-		if to == p {
-			continue
-		}
 		for _, pub := range r.Read(int32(p), fields[1], ps.failed) {
-			ps.alone[to].m.SetSource(int32(p), &pub)
+			ps.aloneState[to].Update(int32(p), []Published{pub})
+			ps.aloneState[to].Commit()
 		}
 	}
 	return fields[0]
@@ -265,21 +266,13 @@ func (ps *peers) newOwner(p int) {
 		w.start()
 		w.walkKnown()
 	}
-	ps.aloneReader[p] = NewPublishedReader(ps.cfg.Learners, ps.alone[p].m.Names())
-	for from := range ps.alone {
-		if from == p {
-			continue
-		}
-		for _, pub := range ps.aloneReader[p].Read(int32(from), ps.published[1][from], ps.failed) {
-			ps.alone[p].m.SetSource(int32(from), &pub)
-		}
-	}
 }
 
 // compare returns an error where the two machines of a partition differ.
 func (ps *peers) compare(p int) error {
 	with, alone := ps.with[p], ps.alone[p]
 	with.m.follow() // as all does that looks at learners
+	alone.m.follow()
 	if !reflect.DeepEqual(alone.out.Rankings, with.out.Rankings) {
 		return errors.New("rankings differ")
 	}
@@ -345,13 +338,13 @@ func TestKnowledge_CountsItems(t *testing.T) {
 
 // releasing notes the items whose memory is given back.
 type releasing struct {
-	delay.Sharing
+	delay.Learner
 	released []policy.Item
 }
 
 func (r *releasing) Release(i policy.Item) {
 	r.released = append(r.released, i)
-	r.Sharing.Release(i)
+	r.Learner.Release(i)
 }
 
 // An item that a source no longer has after a gap ends, and its memory is given back at the next epoch, once no other source has it.
@@ -361,8 +354,8 @@ func TestKnowledge_EndsItemsBehindAGap(t *testing.T) {
 	names := NewNameTable()
 	k, reader := NewPooledState(cfg.Learners, names), NewPublishedReader(cfg.Learners, names)
 	w := k.wholes["feed"]
-	given := &releasing{Sharing: w.Sharing}
-	w.Sharing = given
+	given := &releasing{Learner: w.Learner}
+	w.Learner = given
 	update := func(source int32, items ...string) {
 		var fields []state.Field
 		for n, item := range items {

@@ -182,14 +182,6 @@ func (r *PublishedReader) translate(of sourceOf, pub *Published) {
 	}
 }
 
-// Informative leaves out items without statistics that no field is about: most items of a catalogue with few selections. A machine without
-// sums of them does not need them.
-func (r *PublishedReader) Informative(all []Published) []Published {
-	return slices.DeleteFunc(slices.Clone(all), func(pub Published) bool {
-		return pub.hash == ItemsHash && pub.sums == policy.Sums{} && !r.byItem[pub.learner]
-	})
-}
-
 func cutLast(name string) (learner, hash string, found bool) {
 	at := strings.LastIndexByte(name, ':')
 	if at < 0 {

@@ -24,7 +24,10 @@ func TestWindowsArePooled(t *testing.T) {
 		require.NoError(t, err)
 		return b
 	}
-	one, other := newWorld(t, cfg), newWorld(t, cfg)
+	one := newWorld(t, cfg)
+	cfg.Partition, cfg.Names = 1, NewNameTable()
+	cfg.Pooled = NewPooledState(cfg.Learners, cfg.Names)
+	other := newWorld(t, cfg)
 	one.now = day
 	for _, id := range []string{"i-1", "i-2", "i-3"} {
 		require.NoError(t, one.read(event.Impressions, id, impression(id, "a", "b"), day))
@@ -41,9 +44,8 @@ func TestWindowsArePooled(t *testing.T) {
 	r := NewPublishedReader(cfg.Learners, other.m.Names())
 	require.Equal(t, []string{"experiments", "feed:items", "feed:catalogue", "feed:windows"}, r.Hashes())
 	for range 2 {
-		for _, pub := range r.Read(5, published, func(err error) { t.Error(err) }) {
-			other.m.SetSource(5, &pub)
-		}
+		cfg.Pooled.Update(5, r.Read(5, published, func(err error) { t.Error(err) }))
+		cfg.Pooled.Commit()
 		require.EqualValues(t, 3, other.m.Learners()[0].Selections)
 	}
 	require.EqualValues(t, 3, one.m.Learners()[0].Selections)

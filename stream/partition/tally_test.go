@@ -2,6 +2,7 @@ package partition
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -11,10 +12,30 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
+// unpooled is delay.Pooling of a learner without pooled state.
+type unpooled struct{}
+
+func (unpooled) Share(delay.Learner, int32, func(policy.Item) policy.Item)     {}
+func (unpooled) Refresh(iter.Seq[policy.Item])                                 {}
+func (unpooled) Unstored() bool                                                { return false }
+func (unpooled) BeWhole(func(policy.Item) uint64)                              {}
+func (unpooled) SetSource(int32, policy.Item, policy.Sums)                     {}
+func (unpooled) SetSourceField(int32, string, []byte, []byte, delay.Translate) {}
+func (unpooled) Commit(int) delay.Estimates                                    { return 0 }
+func (unpooled) Estimate(delay.Estimates) delay.Estimates                      { return 0 }
+func (unpooled) Makes() delay.Estimates                                        { return 0 }
+func (unpooled) AppendEstimate(dst []byte) []byte                              { return dst }
+func (unpooled) TakeEstimate([]byte) error                                     { return nil }
+func (unpooled) Ended(int32, policy.Item)                                      {}
+func (unpooled) Release(policy.Item)                                           {}
+func (unpooled) BeginResync(int32)                                             {}
+func (unpooled) EndResync(int32, func(string, policy.Item) bool)               {}
+
 // tally is a simple learner: it ranks by decreasing utility, feeds each payoff on arrival, counts selections in
 // flight, and notes its calls. With instances it also gives propensities and an instance, as adversarial learners
-// do; with saw it uses contexts; with expects it returns the expected payoff of an item with these sums.
+// do. With saw it uses contexts, and with expects it returns the expected payoff of an item with these sums.
 type tally struct {
+	unpooled
 	instances   bool
 	expects     func(policy.Sums) float64
 	saw         func(*policy.Context) // called with the context of each decision; nil: none needed
@@ -120,17 +141,14 @@ func (l *tally) more(fb delay.Feedback) string {
 	return fmt.Sprintf(" of %v propensity %.3g instance %d", fb.Candidates, fb.Propensity, fb.Instance)
 }
 
-func (l *tally) Sums(i policy.Item) policy.Sums            { return l.sums[i] }
-func (l *tally) Evidence(i policy.Item) policy.Evidence    { return l.sums[i].Evidence() }
-func (l *tally) SetSource(int32, policy.Item, policy.Sums) {}
-func (l *tally) Pooled() []delay.Pooled                    { return nil }
-func (l *tally) SetSourceField(int32, string, []byte, []byte, delay.Translate) {
-}
-func (l *tally) Advance(int64)                         {}
-func (l *tally) Hashes() []string                      { return []string{"learner"} }
-func (l *tally) LoadSums(i policy.Item, s policy.Sums) { l.sums[i] = s }
-func (l *tally) Loaded() error                         { return nil }
-func (l *tally) Status() delay.Status                  { return delay.Status{Flights: l.outstanding} }
+func (l *tally) Sums(i policy.Item) policy.Sums         { return l.sums[i] }
+func (l *tally) Evidence(i policy.Item) policy.Evidence { return l.sums[i].Evidence() }
+func (l *tally) Pooled() []delay.Pooled                 { return nil }
+func (l *tally) Advance(int64)                          {}
+func (l *tally) Hashes() []string                       { return []string{"learner"} }
+func (l *tally) LoadSums(i policy.Item, s policy.Sums)  { l.sums[i] = s }
+func (l *tally) Loaded() error                          { return nil }
+func (l *tally) Status() delay.Status                   { return delay.Status{Flights: l.outstanding} }
 func (l *tally) LoadField(_ string, _, value []byte) (err error) {
 	l.outstanding, err = strconv.ParseInt(string(value), 10, 64)
 	l.stored = l.outstanding

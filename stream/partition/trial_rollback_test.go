@@ -41,7 +41,7 @@ func periodsWorld(t *testing.T) (worlds []*world, end event.Millis, want experim
 	begin := event.Millis(day / period * period)
 	for p := range int32(3) {
 		cfg.Partition, cfg.Partitions = p, 3
-		w := newWorld(t, cfg)
+		w := pooledWorld(t, cfg)
 		w.pass(begin)
 		for k := range 90 {
 			id, user := fmt.Sprintf("p%d-%d", p, k), fmt.Sprint("u-", k%50+10*int(p))

@@ -144,7 +144,7 @@ func (p *replayed) step(in *partition.Input) error {
 	in.ID = &id
 	in.Found, p.places = p.image.find(p.machine, p.places, id)
 	p.out.Reset()
-	p.guesses = p.guesses || p.knows.lacks || p.knows.apart
+	p.guesses = p.guesses || p.knows.unsure != ""
 	if err := p.machine.Step(in, &p.out); err != nil {
 		return contradicts("processing the record at offset %d of topic %d: %v", in.Record.Offset, in.Record.Topic, err)
 	}

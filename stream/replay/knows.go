@@ -11,18 +11,16 @@ import (
 type pooledReplay struct {
 	of      *partition.PooledState // nil: the owner has none
 	sources []publishedLearner     // read by the pooled state, by source
-	loop    []publishedLearner     // imported by the machine, by source
 	unsure  string                 // why the pooled state cannot be reproduced; "" if it can
 	bad     map[int32]bool
 	lacks   bool // some source is in bad
-	apart   bool // likewise for the machine's imports
 	// guessed is each learner's number of estimates when all sources were reproduced again, or when an owner began with stored estimates.
 	// Estimates up to it are unknown.
 	guessed []uint64
 }
 
 func newKnows(cfg *partition.Config, sources int) pooledReplay {
-	return pooledReplay{of: cfg.Pooled, sources: make([]publishedLearner, sources), loop: make([]publishedLearner, sources), bad: map[int32]bool{}}
+	return pooledReplay{of: cfg.Pooled, sources: make([]publishedLearner, sources), bad: map[int32]bool{}}
 }
 
 // nothing marks all sources as unknown: the owner of a base was running, and its pooled state is not in the base.
@@ -30,7 +28,6 @@ func (k *pooledReplay) nothing() {
 	if k.of == nil {
 		return
 	}
-	k.apart = true
 	for source := range int32(len(k.sources)) {
 		k.bad[source] = true
 	}
@@ -76,9 +73,7 @@ func (k *pooledReplay) judge() {
 func (k *pooledReplay) stand() []partition.SourceAt {
 	all := make([]partition.SourceAt, len(k.sources))
 	for i := range all {
-		if all[i] = k.sources[i].SourceAt; !all[i].Known {
-			all[i] = k.loop[i].SourceAt
-		}
+		all[i] = k.sources[i].SourceAt
 	}
 	return all
 }
@@ -222,59 +217,5 @@ func (p *replayed) beginResync(source int32, t *publishedLearner, at partition.S
 func (p *replayed) readParts(source int32, t *publishedLearner, n int) {
 	for ; t.parts < n; t.parts++ {
 		p.knows.of.Update(source, part(t.resync, t.parts, p.cfg.AtOnce))
-	}
-}
-
-// imports repeats the machine's import of a source.
-func (p *replayed) imports(s *partition.Observation) error {
-	i := &s.Import
-	k := &p.knows
-	if int(i.Source) >= len(k.loop) {
-		return notExact(outside)
-	}
-	t := &k.loop[i.Source]
-	times, at := int64(1), stamp{i.Writer, i.Seq}
-	if i.Part < 0 {
-		if !t.Known { // its position is unknown
-			return nil
-		}
-		times, at = s.N, stamp{t.Writer, t.Seq}
-	}
-	for range times {
-		if i.Part < 0 {
-			at.seq++
-		}
-		d, err := p.await(i.Source, at)
-		if err != nil {
-			return err
-		}
-		if d == nil || i.Mode == partition.ImportDelta && d.before == nil { // a base holds the state of its last checkpoint, not the changed fields
-			t.Known, k.apart = false, true
-			return nil
-		}
-		all := t.resync
-		if i.Part <= 0 || all == nil || t.last != d {
-			all = p.publishedTo(t, i, d)
-		}
-		t.resync, t.last = all, d
-		all = part(all, max(i.Part, 0), p.cfg.AtOnce)
-		for j := range all {
-			p.machine.SetSource(i.Source, &all[j])
-		}
-	}
-	t.SourceAt = partition.SourceAt{Known: true, Writer: at.writer, Seq: at.seq}
-	return nil
-}
-
-// publishedTo returns the fields of an import from a source's delta.
-func (p *replayed) publishedTo(t *publishedLearner, i *partition.Import, d *delta) []partition.Published {
-	switch of := p.published[i.Source]; {
-	case i.Mode == partition.ImportDelta:
-		return t.delta(of, d)
-	case i.Mode == partition.ImportInformative:
-		all := t.whole(of, d)
-		return t.reader.Informative(all)
-	default:
-		return t.whole(of, d)
 	}
 }

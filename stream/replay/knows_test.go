@@ -5,26 +5,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
-
-// TestImports_OfABasesLastCheckpoint: an owner takes in the checkpoint at which another partition's base was taken. The base holds no list of
-// the fields which that checkpoint changed, so rankings of learners that do not share are not exact behind the import.
-func TestImports_OfABasesLastCheckpoint(t *testing.T) {
-	of := newPublished(1, nil, partition.NewNameTable())
-	of.begin(stamp{7, 54}, []state.Field{{Hash: "feed:items", Field: []byte("a"), Value: []byte("1")}})
-	p := &replayed{run: &run{cfg: &Config{AtOnce: 10}, published: []*published{nil, of}}, knows: pooledReplay{loop: make([]publishedLearner, 2)}}
-	require.NoError(t, p.imports(&partition.Observation{Kind: partition.SeenImport, N: 1,
-		Import: partition.Import{Source: 1, Mode: partition.ImportDelta, Writer: 7, Seq: 54, Last: true}}))
-	require.True(t, p.knows.apart)
-	require.False(t, p.knows.loop[1].Known)
-
-	p.knows = pooledReplay{loop: make([]publishedLearner, 2)}
-	require.NoError(t, p.imports(&partition.Observation{Kind: partition.SeenImport, N: 1,
-		Import: partition.Import{Source: 1, Mode: partition.ImportAll, Writer: 7, Seq: 54, Last: true}}))
-	require.False(t, p.knows.apart, "the whole as of the base is known")
-}
 
 // TestGoTo_OverWhatIsNotKnown: a source is read whole, in parts, by a process that knew it as of a checkpoint older than the source's base. It
 // stays not known until the whole is read.

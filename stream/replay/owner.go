@@ -254,7 +254,7 @@ func (p *replayed) look(untilSeen bool) (ended bool, err error) {
 }
 
 func (p *replayed) observe(s *partition.Observation) error {
-	p.guesses = p.guesses || p.knows.lacks || p.knows.apart
+	p.guesses = p.guesses || p.knows.unsure != ""
 	switch s.Kind {
 	case partition.SeenWatermark:
 		p.acted += s.By
@@ -286,8 +286,6 @@ func (p *replayed) observe(s *partition.Observation) error {
 		p.send(int(s.N))
 	case partition.SeenEpoch:
 		return p.turn(s)
-	case partition.SeenImport:
-		return p.imports(s)
 	case partition.SeenStand:
 		return p.stands(s)
 	case partition.SeenLost:

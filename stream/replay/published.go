@@ -107,7 +107,7 @@ func (p *published) whole(d *delta, hashes []string) []state.Field {
 	return fields
 }
 
-// publishedLearner is the position up to which a machine or a pooled state has read a source.
+// publishedLearner is the position up to which a pooled state has read a source.
 type publishedLearner struct {
 	partition.SourceAt
 	last *delta // the last one read

@@ -118,7 +118,7 @@ type run struct {
 	published []*published
 	news      bool // something was published since all waited
 	enough    bool
-	guesses   bool // some owner's imports could not be reproduced
+	guesses   bool // some owner's pooled state could not be reproduced
 	mixed     bool // headers were lost, or the stored state was changed from outside
 }
 

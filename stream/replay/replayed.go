@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
@@ -42,7 +41,7 @@ type replayed struct {
 	ranked  bool // this owner has ranked
 	knows   pooledReplay
 	behind  behind
-	apart   map[string]bool // learners without a pooled state, by name
+	apart   map[string]bool // learners whose state keeps effects of pooled state, by name
 
 	image       *image
 	undo        []undo // of the last checkpoints in image
@@ -105,12 +104,11 @@ func newPart(r *run, p int32) *replayed {
 		image: newImage(), ids: map[int64]state.ID{}, decoder: event.NewDecoder(event.Limits{}), result: Result{NotExact: map[string]int64{}}}
 }
 
-// apart returns learners without a pooled state. They keep effects of imports: they estimate from their last estimate on, or are on hold.
+// apart returns learners whose state keeps effects of pooled state (delay.Needs).
 func apart(learners []partition.LearnerConfig) map[string]bool {
 	all := map[string]bool{}
 	for i := range learners {
-		l, ok := learners[i].New().(delay.Sharing)
-		all[learners[i].Name] = !ok || !l.Shares()
+		all[learners[i].Name] = learners[i].New().Needs().Epoch
 	}
 	return all
 }
@@ -158,7 +156,7 @@ func contradicts(format string, args ...any) error {
 // the reason of each different ranking, too: other partitions may have read changes that are not in the log.
 const outside = "the state was changed outside the log, as by a restore of Redis: take a new base"
 
-// apartGuess is the reason for a learner without a pooled state.
+// apartGuess is the reason for a learner in apart.
 const apartGuess = "its learner continues from other partitions' state that cannot be reproduced"
 
 // leftOut is the reason for rankings whose owner omitted observations from its headers.

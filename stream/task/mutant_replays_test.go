@@ -59,9 +59,8 @@ func (o *observed) enough(schedules uint64) bool {
 // observations do not contradict each other, they differ.
 func TestMutants_ReplaysNeedAllThatWasSeen(t *testing.T) {
 	for learner, kinds := range map[string][]observed{
-		"robust":  {{name: "event time acted upon", kind: partition.SeenWatermark}},
-		"bold":    {{name: "impressions that end", kind: partition.SeenVisit}},
-		"egreedy": {{name: "imports", kind: partition.SeenImport}},
+		"robust": {{name: "event time acted upon", kind: partition.SeenWatermark}},
+		"bold":   {{name: "impressions that end", kind: partition.SeenVisit}},
 		"moss": {
 			{name: "impressions that end with a selection", kind: partition.SeenEnd},
 			{name: "segments sealed", kind: partition.SeenSealed},

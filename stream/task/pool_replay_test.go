@@ -31,10 +31,10 @@ func (n *tally) mostSame(t *testing.T) {
 	require.Greater(t, n.same*5, n.rankings, "%d of %d, -seed %d", n.same, n.rankings, *firstSeed)
 }
 
-// mostSameIfPooled is mostSame for a kind of learner that shares, and nothing for others.
-func (n *tally) mostSameIfPooled(t *testing.T, l delay.Learner) {
+// mostSameUnless is mostSame for a kind of learner whose state does not keep effects of pooled state, and nothing for others.
+func (n *tally) mostSameUnless(t *testing.T, l delay.Learner) {
 	t.Helper()
-	if l, shares := l.(delay.Sharing); shares && l.Shares() {
+	if !l.Needs().Epoch {
 		n.mostSame(t)
 	}
 }
@@ -78,7 +78,7 @@ func TestReplay_OfAPoolThatGoesBack(t *testing.T) {
 				n.replayed(t, pl, seed)
 				require.Zero(t, pl.unlike, "seed %d: what was stored is not what would be", seed)
 			}
-			n.mostSameIfPooled(t, learner())
+			n.mostSameUnless(t, learner())
 		})
 	}
 }
@@ -110,7 +110,7 @@ func TestReplay_OfAPool(t *testing.T) {
 			}
 			// Headers do not say how far others knew an owner's last checkpoints where it died, or the log ends.
 			n.mostSame(t)
-			behind.mostSameIfPooled(t, learner())
+			behind.mostSameUnless(t, learner())
 		})
 	}
 }
@@ -142,7 +142,7 @@ func TestReplay_FromABaseBehindARestore(t *testing.T) {
 					require.NotContains(t, sum.NotExact, changedOutside, "seed %d", seed)
 				}
 			}
-			n.mostSameIfPooled(t, learner())
+			n.mostSameUnless(t, learner())
 		})
 	}
 }

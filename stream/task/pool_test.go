@@ -51,9 +51,7 @@ type process struct {
 	knowledge *partition.PooledState
 	reader    *partition.PublishedReader
 	at        map[int32]state.Fence   // by source: position read
-	owners    map[*Task]*poolOwner    // of learners that do not share
 	resync    map[int32]*sourceResync // of sources under resync
-	gaps      map[int32]bool          // of sources whose deltas had a gap
 }
 
 // sourceResync is the unread rest of a source's state.
@@ -128,7 +126,7 @@ func (pl *pool) process() *process {
 	if len(pl.processes) == 0 || len(pl.processes) < 8 && pl.rng.IntN(4) == 0 {
 		names := partition.NewNameTable()
 		pl.processes = append(pl.processes, &process{names: names, knowledge: partition.NewPooledState(pl.learners, names),
-			reader: partition.NewPublishedReader(pl.learners, names), at: map[int32]state.Fence{}, owners: map[*Task]*poolOwner{}, resync: map[int32]*sourceResync{}, gaps: map[int32]bool{}})
+			reader: partition.NewPublishedReader(pl.learners, names), at: map[int32]state.Fence{}, resync: map[int32]*sourceResync{}})
 	}
 	return pl.processes[pl.rng.IntN(len(pl.processes))]
 }
@@ -201,12 +199,10 @@ func (pl *pool) follow(in *process, source int32) {
 		return
 	}
 	at, known := pl.reached(in, source)
-	_, before := in.at[source]
 	switch {
 	case !known || pl.rng.IntN(30) == 0:
 		at = max(1+pl.rng.IntN(len(all)), at)
 		fence := all[at-1].Fence
-		in.gaps[source] = in.gaps[source] || before && !known
 		k.BeginResync(source, fence)
 		parts := slices.Collect(slices.Chunk(in.reader.Read(source, pl.whole(source, at), unread), pl.atOnce))
 		if len(parts) == 0 {
@@ -220,18 +216,13 @@ func (pl *pool) follow(in *process, source int32) {
 	default:
 		for at < len(all) && pl.rng.IntN(8) > 0 {
 			d := &all[at]
-			sums := in.reader.Read(source, slices.Clone(d.Fields), unread)
-			k.Update(source, sums)
+			k.Update(source, in.reader.Read(source, slices.Clone(d.Fields), unread))
 			k.Reached(source, d.Fence)
-			pl.eachOwner(in, source, func(o *poolOwner) { o.offer(sums, pl.atOnce, partition.ImportDelta, source, d.Fence) })
 			at++
 		}
 	}
 	in.at[source] = all[at-1].Fence
 	k.Commit()
-	if k.Others() {
-		pl.offerToOwners(in, source)
-	}
 }
 
 // reached is the number of a source's deltas that a process has read; known is false if its store has gone back further.
@@ -239,74 +230,6 @@ func (pl *pool) reached(in *process, source int32) (n int, known bool) {
 	at, known := in.at[source]
 	n = 1 + slices.IndexFunc(pl.published[source], func(d state.Delta) bool { return d.Fence == at })
 	return n, known && n > 0
-}
-
-// eachOwner calls do for the owners in a process of all partitions but one.
-func (pl *pool) eachOwner(in *process, but int32, do func(*poolOwner)) {
-	for p, w := range pl.worlds {
-		for _, one := range w.procs {
-			t := one.task
-			if int32(p) == but || t.run == nil || pl.of[t.run.machine] != in {
-				continue
-			}
-			if in.owners[t] == nil {
-				in.owners[t] = &poolOwner{task: t, served: map[int32]uint64{}}
-			}
-			do(in.owners[t])
-		}
-	}
-}
-
-// offerToOwners offers a source's published fields to the owners of a process that have not been offered them since they loaded a state,
-// and lets some read them.
-func (pl *pool) offerToOwners(in *process, source int32) {
-	gap := in.gaps[source]
-	delete(in.gaps, source)
-	reached, _ := pl.reached(in, source)
-	pl.eachOwner(in, source, func(o *poolOwner) {
-		load, again := o.task.Loads(), gap || pl.rng.IntN(20) == 0
-		if o.served[source] != load && pl.rng.IntN(2) == 0 || o.served[source] == load && again {
-			all, mode := pl.published[source], partition.ImportAll
-			at := reached + pl.rng.IntN(len(all)-reached+1) // it is read later than the last change
-			sums := in.reader.Read(source, pl.whole(source, at), unread)
-			if o.served[source] != load {
-				sums, mode = in.reader.Informative(sums), partition.ImportInformative
-			}
-			o.offer(sums, pl.atOnce, mode, source, all[at-1].Fence)
-			o.served[source] = load
-		}
-		for n := pl.rng.IntN(6); n > 0 && len(o.offered) > 0; n-- {
-			b := o.offered[0]
-			o.offered = o.offered[1:]
-			for i := range b.all {
-				o.task.SetSource(b.of.Source, &b.all[i])
-			}
-			o.task.Imported(b.of)
-		}
-	})
-}
-
-// poolOwner is a task and its unread imports.
-type poolOwner struct {
-	task    *Task
-	served  map[int32]uint64 // by source: the load of the machine that was offered the whole
-	offered []publishedBatch
-}
-
-type publishedBatch struct {
-	of  partition.Import
-	all []partition.Published
-}
-
-// offer lets the owner read published fields, in parts.
-func (o *poolOwner) offer(all []partition.Published, atOnce int, mode partition.ImportMode, source int32, at state.Fence) {
-	of := partition.Import{Source: source, Mode: mode, Writer: partition.WriterOf(at.Token), Seq: at.Seq}
-	for ; !of.Last; of.Part++ {
-		n := min(len(all), atOnce)
-		of.Last = n == len(all)
-		o.offered = append(o.offered, publishedBatch{of, all[:n]})
-		all = all[n:]
-	}
 }
 
 // play plays until all that users do is done, or a bound.
@@ -549,7 +472,7 @@ var pooledLearners = map[string]func() delay.Learner{
 	},
 }
 
-// pooledUnalike are learners that share pooled state in special ways, or do not share.
+// pooledUnalike are learners that share pooled state in special ways.
 var pooledUnalike = []string{"moss", "klucb", "drift", "features", "social", "robust", "egreedy"}
 
 var (

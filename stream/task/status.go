@@ -125,9 +125,6 @@ type Status struct {
 // Phase returns the phase; cheaper than Status.
 func (t *Task) Phase() Phase { return t.phase }
 
-// Loads returns the number of state loads: a new machine has no published fields of other partitions.
-func (t *Task) Loads() uint64 { return t.loads }
-
 // Status returns the task's status. Account, Learners, Watermark, Lag and offsets are zero until the state is loaded.
 func (t *Task) Status() Status {
 	s := t.progress()
@@ -172,22 +169,6 @@ func (t *Task) Look() *partition.Sample {
 		return nil
 	}
 	return t.run.machine.Look()
-}
-
-// Imported records that SetSource got a part of a source's published fields.
-func (t *Task) Imported(i partition.Import) {
-	if t.run != nil {
-		t.run.machine.Imported(i)
-	}
-}
-
-// SetSource takes in a published field of another partition; it returns false if no machine exists.
-func (t *Task) SetSource(source int32, pub *partition.Published) bool {
-	if t.run == nil {
-		return false
-	}
-	t.run.machine.SetSource(source, pub)
-	return true
 }
 
 type Phase uint8

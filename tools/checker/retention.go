@@ -3,7 +3,6 @@ package checker
 import (
 	"slices"
 
-	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
@@ -130,7 +129,7 @@ func (lf *learnerFold) end(i uint32, sure bool, offset int64) {
 // checkKept checks that ended items are not stored, and that others are kept as long as their impressions say.
 func (lf *learnerFold) checkKept(f *fold) {
 	k := lf.kept
-	if k == nil || !k.sure || f.unordered > 0 || f.partial || !lf.shares() {
+	if k == nil || !k.sure || f.unordered > 0 || f.partial {
 		f.out.open(itemsKept)
 		return
 	}
@@ -147,13 +146,6 @@ func (lf *learnerFold) checkKept(f *fold) {
 			equal(f.out, itemsKept, lf.name+": "+name, until, stored.until)
 		}
 	}
-}
-
-// shares reports whether a learner meets items through its own impressions only, not from other partitions.
-func (lf *learnerFold) shares() bool {
-	return !slices.ContainsFunc(lf.variants, func(v *config.Learner) bool {
-		return v.Delay != config.Direct || v.Silence == config.Waits || v.Policy.Kind() == nil || v.Policy.Kind().Rank == nil
-	})
 }
 
 // hasEnded reports whether the item of an entry's number was dropped, which requires the entry's payoff deadline to be past.
