@@ -233,7 +233,7 @@ func (k *kind) play(seed uint64, t times, h habits) (*world, *proc, error) {
 		for range 400_000 {
 			u.act()
 			w.step()
-			s := last.task.progress()
+			s := progressOf(last.task)
 			switch {
 			case w.violation != nil:
 				return w.violation
@@ -243,7 +243,7 @@ func (k *kind) play(seed uint64, t times, h habits) (*world, *proc, error) {
 				return nil
 			}
 		}
-		s := last.task.progress()
+		s := progressOf(last.task)
 		return fmt.Errorf("%w: %s, %s, lag %d, unsaved %d: %w", errNoQuietEnd, s.Phase, s.Doing, s.Lag, s.Unsaved, s.Err)
 	}
 	err := settle(func() bool { return true })

@@ -196,7 +196,7 @@ func (w *world) advance(p *proc) {
 		}
 		p.flying = append(p.flying, f)
 	}
-	s := p.task.progress()
+	s := progressOf(p.task)
 	if s.Full {
 		w.seen.full++
 	}

@@ -127,7 +127,7 @@ func (t *Task) Phase() Phase { return t.phase }
 
 // Status returns the task's status. Account, Learners, Watermark, Lag and offsets are zero until the state is loaded.
 func (t *Task) Status() Status {
-	s := t.progress()
+	s := progressOf(t)
 	if r := t.run; r != nil {
 		s.Account = r.machine.Account()
 		s.Learners = r.machine.Learners()
@@ -137,8 +137,8 @@ func (t *Task) Status() Status {
 	return s
 }
 
-// progress returns the status without the parts that the machine sums up.
-func (t *Task) progress() Status {
+// progressOf returns the status without the parts that the machine sums up.
+func progressOf(t *Task) Status {
 	s := Status{Phase: t.phase, Reason: t.reason, Stops: t.stops.count, Began: t.began, Skipped: t.skipped, RankedBy: t.rankedBy}
 	s.Doing, s.Err = t.waitsFor()
 	if t.stops.again > 0 {
