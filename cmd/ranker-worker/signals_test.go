@@ -21,7 +21,7 @@ func TestSignals_DuringTheStart(t *testing.T) {
 		defer stop()
 		select {
 		case <-drain.Done():
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			t.Error("the worker does not drain")
 		}
 		require.NoError(t, force.Err())

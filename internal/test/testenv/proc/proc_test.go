@@ -23,7 +23,7 @@ import (
 )
 
 // deadline of every wait in these tests.
-const deadline = 20 * time.Second
+const deadline = time.Minute
 
 func shell(t *testing.T, script string) *proc.Process {
 	t.Helper()
