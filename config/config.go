@@ -184,6 +184,7 @@ type Learner struct {
 	Aggregate Aggregate
 	Utilities Utilities
 	Context   Context
+	Caps      []Cap
 	Seed      uint64
 }
 

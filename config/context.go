@@ -87,8 +87,9 @@ func (l *Learner) Features() features.Declaration {
 	return d
 }
 
+// LooksAtContexts returns whether a learner uses context fields of impressions: features, segments or categories.
 func (c *Config) LooksAtContexts() bool {
-	return slices.ContainsFunc(c.Learners, func(l Learner) bool { return l.Context.On() })
+	return slices.ContainsFunc(c.Learners, func(l Learner) bool { return l.Context.On() || len(l.Caps) > 0 })
 }
 
 // contextFingerprint returns the declarations that differ from the defaults, since they determine the meaning of learned values; empty

@@ -218,6 +218,18 @@ func listOf[V any](name, span string, read func(s *section, path string, n *yaml
 		print: func(all []V) *yaml.Node { return sequence(all, print) }}
 }
 
+// noneUnset is a kind of lists whose empty list is not shown.
+func noneUnset[V any](k kind[[]V]) kind[[]V] {
+	print := k.print
+	k.print = func(all []V) *yaml.Node {
+		if len(all) == 0 {
+			return nil
+		}
+		return print(all)
+	}
+	return k
+}
+
 // wordOr is one of some named values, or a mapping with all of some keys, whose defaults are begin.
 func wordOr[V any](word func(V) string, values []V, begin V, parts []setting[V], example string) kind[V] {
 	var names, keys []string

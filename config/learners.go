@@ -71,6 +71,7 @@ func (d *decoder) learner(s *section, name string, c *Config) Learner {
 	checkDrift(s, &l)
 	checkRobust(s, &l)
 	checkContext(s, &l)
+	checkCaps(s, &l)
 	checkExploration(s, &l, c.Limits.MaxCandidates)
 	warnLearner(s, &l, c.Kafka.Topics)
 	warnDoubtful(s, &l, c.Kafka.Topics)

@@ -88,6 +88,8 @@ var learnerSettings = []setting[Learner]{
 	value("context", func(l *Learner) *Context { return &l.Context }, contextKind, standardOf(contextSettings),
 		"features that payoffs may depend on besides the item, from impressions: numbers of the user and of each candidate, the user's segment and the items' categories; only with `"+
 			strings.Join(personalPolicies(), "`, `")+"` and `delay: direct`, and without `drift`").with(personal),
+	value("caps", func(l *Learner) *[]Cap { return &l.Caps }, capsKind, nil,
+		"at most `most` candidates of a `category` in the `first` places; without `category`, of each category. Not with `bold`, which cannot learn from rankings that a rule has changed"),
 	value("seed", func(l *Learner) *uint64 { return &l.Seed },
 		scalar("whole number", "0 to 2⁶⁴−1", parseSeed, func(n uint64) *yaml.Node { return plain(strconv.FormatUint(n, 10)) },
 			orReference(schema{"type": "integer", "minimum": 0, "maximum": uint64(1<<64 - 1)}, pattern("^[0-9]+$"))), 1,

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/propensity"
 )
 
 // base is BASE, a policy for stochastic payoffs, with its statistics and their storage. QPMD and Direct embed it, and differ in when they
@@ -154,6 +155,16 @@ func (b *base) explore(d *Decision, n int) {
 	d.Explored = b.explorer.Explore(&b.in, q, b.aim, &b.ws, d.Order, d.Propensities)
 }
 
+// Reweigh implements Reweighing, for learners with windows. Robust counts a selection as 1/propensity impressions in which its item could have
+// been selected. Given the ranking, these are impressions in which the item leads.
+func (b *base) Reweigh(d *Decision) {
+	if b.windows.now == nil {
+		return
+	}
+	q, _ := b.windows.fold(len(d.Order))
+	d.Propensities = propensity.Of(d.Propensities[:0], d.Order, q, b.windows.noise)
+}
+
 func (b *base) Adopt(int64, *Decision) {}
 
 func (b *base) Needs() Needs { return Needs{Context: b.users != nil, Ranking: b.attraction != nil} }
@@ -181,9 +192,6 @@ func (b *base) paid(fb *Feedback) {
 		b.flights.end(fb, isPaid)
 	}
 }
-
-// dropped ends a selection in flight whose payoff stays unknown.
-func (b *base) dropped(fb *Feedback) { b.flights.end(fb, isDropped) }
 
 func (b *base) Sums(i policy.Item) policy.Sums { return b.table.Own(i) }
 

@@ -146,6 +146,12 @@ type Expecting interface {
 	Expects() bool
 }
 
+// Reweighing is a learner that can use the propensities of a ranking that it has not drawn. Reweigh sets those of d.Order, or of d.Ranks for a
+// learner that finds the order of utilities. They are probabilities given the ranking, not over rankings that could have been drawn.
+type Reweighing interface {
+	Reweigh(d *Decision)
+}
+
 // Attracting is a learner that may learn which share of impressions ends with a selection.
 type Attracting interface {
 	// ShareOnTop is the share of impressions with an item on top that end with a selection; false where it is not learned, or none

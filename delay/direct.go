@@ -50,7 +50,7 @@ func (d *Direct) Paid(fb Feedback) {
 	if d.users != nil {
 		var fed bool
 		if fb.Payoff, fed = d.users.pay(&fb); !fed {
-			d.dropped(&fb)
+			d.flights.end(&fb, isDropped)
 			return
 		}
 	}
@@ -66,7 +66,7 @@ func (d *Direct) Expired(fb Feedback) {
 	if d.users != nil {
 		d.users.await(&fb, -1)
 	}
-	d.dropped(&fb)
+	d.flights.end(&fb, isDropped)
 }
 
 func (d *Direct) Status() Status { return d.status() }

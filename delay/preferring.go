@@ -95,6 +95,17 @@ func (p *Preferring) take(d *Decision) {
 	d.Instance, d.Explored = p.chosen.Instance, p.chosen.Explored
 }
 
+// Reweigh implements Reweighing, by the inner learner. In burn-in the order of utilities is not known.
+func (p *Preferring) Reweigh(d *Decision) {
+	x, ok := p.inner.(Reweighing)
+	if !ok || len(d.Undecided) > 0 {
+		return
+	}
+	p.chosen.Order = append(p.chosen.Order[:0], d.Ranks...)
+	x.Reweigh(&p.chosen)
+	d.Propensities = append(d.Propensities[:0], p.chosen.Propensities...)
+}
+
 // show converts ranks to positions.
 func (p *Preferring) show(d *Decision) {
 	d.Order = d.Order[:0]

@@ -114,7 +114,7 @@ func (q *QPMD) Paid(fb Feedback) {
 
 // Expired implements Learner. It ends the hold that this selection began.
 func (q *QPMD) Expired(fb Feedback) {
-	q.dropped(&fb)
+	q.flights.end(&fb, isDropped)
 	if q.hold.on && q.hold.ref == fb.Ref {
 		q.release()
 	}

@@ -353,7 +353,7 @@ func (l *recentLevels) pooled() history.Rows[recency.Residual] {
 }
 
 // Expired implements Learner. Nothing is learned.
-func (r *Robust) Expired(fb Feedback) { r.dropped(&fb) }
+func (r *Robust) Expired(fb Feedback) { r.flights.end(&fb, isDropped) }
 
 // Advance implements Learner. At a new tick of payoffs, levels and spread are estimated again.
 func (r *Robust) Advance(watermark int64) {

@@ -166,7 +166,7 @@ learners: {x: {payoffs: stochastic, policy: moss, prior: {mean: 0.5, sd: 0.2}}}
 `, `
 kafka: {brokers: ["k:9092"]}
 redis: {url: "redis://r:6379/0"}
-learners: {x: {payoffs: stochastic, context: {user: [a], item: [predicted], cross: [[a, predicted]], missing: zero, segments: [new], categories: true, clock: [hour], time_zone: UTC, age: true}}}
+learners: {x: {payoffs: stochastic, context: {user: [a], item: [predicted], cross: [[a, predicted]], missing: zero, segments: [new], categories: true, clock: [hour], time_zone: UTC, age: true}, caps: [{most: 1, first: 2}]}}
 `}
 
 // adversarial is a file whose learner sets the keys of adversarial ones.

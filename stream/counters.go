@@ -158,6 +158,8 @@ var learnerSums = []metric[*LearnerValue]{
 		func(v *LearnerValue, set set) { set(v.PayoffSum) }},
 	{desc("learner_rankings_total", "Impressions ranked by this process; decisions adopted from an earlier owner are not among them.", "learner"),
 		func(v *LearnerValue, set set) { set(float64(v.Decisions)) }},
+	{desc("learner_ruled_total", "Impressions ranked whose order pins or caps could have changed. The counts of favourites leave them out.", "learner"),
+		func(v *LearnerValue, set set) { set(float64(v.Ruled)) }},
 	{desc("learner_favourite_known_total", "Impressions ranked whose favourite, the candidate of the highest utility, was known.", "learner"),
 		func(v *LearnerValue, set set) { set(float64(v.Known)) }},
 	{desc("learner_favourite_first_total", "Impressions ranked with the favourite, the candidate of the highest utility, shown first.", "learner"),

@@ -37,6 +37,7 @@ func (v *LearnerValue) rise(before, now *LearnerValue) {
 	v.Counting.Weight += now.Counting.Weight - before.Counting.Weight
 	v.Counting.Payoffs += now.Counting.Payoffs - before.Counting.Payoffs
 	v.Decisions += now.Decisions - before.Decisions
+	v.Ruled += now.Ruled - before.Ruled
 	v.Known += now.Known - before.Known
 	v.First += now.First - before.First
 	v.Compared += now.Compared - before.Compared

@@ -293,13 +293,19 @@ func printRanking(w io.Writer, r *admin.Ranking) {
 		}
 	}
 	t.row("item\tutility\tpayoffs\tworth\t%smean\tinterval\tindex\tpropensity\twhy", head)
-	for _, c := range r.Candidates {
+	for place, c := range r.Candidates {
 		why := "leads"
 		if !c.Leads {
 			why = "blocked by " + c.BlockedBy
 		}
 		if c.BeatenBy != "" {
 			why += ", beaten by " + c.BeatenBy
+		}
+		if c.Decided > 0 && c.Decided != place+1 {
+			why += fmt.Sprintf("; the policy's place %d", c.Decided)
+		}
+		if c.Rule != "" {
+			why += ", " + c.Rule
 		}
 		interval := ""
 		if c.Lower == nil || c.Upper == nil || *c.Lower != *c.Upper {

@@ -11,6 +11,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/delay/inflight"
+	"github.com/ranker-worker/ranker-worker/internal/learners"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
@@ -452,6 +453,10 @@ type RankedCandidate struct {
 	Open       float64  `json:"open"` // weight of these in pending samples
 	Propensity *float64 `json:"propensity,omitempty"`
 
+	// Of a ranking that pins or caps could have changed; the other fields are about the policy's order.
+	Decided int    `json:"decided,omitempty"` // the place in that order, from 1
+	Rule    string `json:"rule,omitempty"`    // that kept the candidate from it
+
 	Adds []AddReport `json:"adds,omitempty"` // with a context: the summands of Mean, or of PerSelection if set
 
 	// For payoff per impression: the candidate's estimated factors. Mean, Lower, Upper and Index are
@@ -494,7 +499,16 @@ func Explain(l *config.Learner, m *partition.Offline, number int32, candidates [
 		}
 	}
 	name := func(position int32) string { return candidates[x.Order[position]].Item }
-	for k, position := range x.Decision.Order {
+	from, rules := x.Decision.Order[:0:0], partition.Rules{}
+	for k := range x.Decision.Order {
+		from = append(from, int32(k))
+	}
+	ruled := imp != nil && rules.Read(imp, learners.Caps(l))
+	if ruled {
+		from = rules.Show(x.Decision.Order, x.Order)
+	}
+	for place, k := range from {
+		position := x.Decision.Order[k]
 		why := &x.Why[position]
 		c := RankedCandidate{Item: name(position), Utility: utilities[x.Order[position]], Filled: !finds && !asked.HasUtility(int(x.Order[position])), Leads: why.Leader == position,
 			Payoffs: why.N, Lower: finite(why.Lower), Upper: finite(why.Upper), Index: finite(why.Index), InFlight: why.InFlight,
@@ -508,7 +522,11 @@ func Explain(l *config.Learner, m *partition.Offline, number int32, candidates [
 		if why.BeatenBy >= 0 && !c.Leads { // a policy without intervals may let one lead whose mean is less
 			c.BeatenBy = name(why.BeatenBy)
 		}
-		if k < len(x.Decision.Propensities) {
+		if ruled {
+			if c.Decided = int(k) + 1; c.Decided != place+1 {
+				c.Rule = rules.Why(int(x.Order[position]))
+			}
+		} else if int(k) < len(x.Decision.Propensities) {
 			c.Propensity = finite(x.Decision.Propensities[k])
 		}
 		if x.Parts != nil {

@@ -330,7 +330,7 @@ func learnerConfig(cfg *config.Config, l *config.Learner) (partition.LearnerConf
 		PayoffHorizon: l.PayoffHorizon.Milliseconds(), SelectionTimeout: l.SelectionTimeout.Milliseconds(),
 		ItemRetention:    l.ItemRetention.Milliseconds(),
 		RefuseOutOfRange: l.OutOfRange == config.Refuse, ExpiryDefault: l.OnExpiry.Default, AggregateSum: l.Aggregate == config.Sum, Seed: l.Seed,
-		FindsUtilities: l.Utilities != config.Given, Context: looks, New: build,
+		FindsUtilities: l.Utilities != config.Given, Context: looks, Caps: learners.Caps(l), New: build,
 	}
 	return c, nil
 }

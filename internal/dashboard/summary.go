@@ -162,6 +162,7 @@ type Counts struct {
 	CountedSum       float64 `json:"counted_sum"`
 	Early            int64   `json:"early,omitempty"` // ticks at which it was too early for values, see Learner.early
 	Decisions        int64   `json:"decisions"`
+	Ruled            int64   `json:"ruled,omitempty"`
 	Known            int64   `json:"known"`
 	First            int64   `json:"first"`
 	Compared         int64   `json:"compared"`
@@ -186,7 +187,7 @@ func (c Counts) minus(o Counts) Counts { return c.combine(o, -1) }
 func (c Counts) combine(o Counts, sign float64) Counts {
 	n := int64(sign)
 	return Counts{c.Ended + n*o.Ended, c.Payoffs + n*o.Payoffs, c.PayoffSum + sign*o.PayoffSum, c.PayoffSquares + sign*o.PayoffSquares,
-		c.Counted + sign*o.Counted, c.CountedSum + sign*o.CountedSum, c.Early + n*o.Early, c.Decisions + n*o.Decisions,
+		c.Counted + sign*o.Counted, c.CountedSum + sign*o.CountedSum, c.Early + n*o.Early, c.Decisions + n*o.Decisions, c.Ruled + n*o.Ruled,
 		c.Known + n*o.Known, c.First + n*o.First, c.Compared + n*o.Compared, c.Outpaid + n*o.Outpaid, c.Expected + n*o.Expected,
 		c.ExpectedSum + sign*o.ExpectedSum, c.ExpectedVariance + sign*o.ExpectedVariance, c.Weighed + n*o.Weighed, c.Weights + sign*o.Weights, c.Squares + sign*o.Squares,
 		c.WeighedSum + sign*o.WeighedSum, c.Joined + n*o.Joined, c.Unselected + n*o.Unselected, c.Shared + n*o.Shared,

@@ -12,7 +12,11 @@ const (
 	byShares       = "shares"       // likewise, times the share of selections with them on top
 	byPropensities = "propensities" // from the favourites' payoffs, weighted by 1/propensity
 	byRankings     = "rankings"     // all rankings are by utility
+	byRules        = "rules"        // none: rules change too many rankings
 )
+
+// mostRuled is the share of rankings that rules may change: ranking by utility would be under the same rules, with unknown payoffs.
+const mostRuled = 0.01
 
 // leastWorth is the effective sample size from which on an estimate by propensities is shown.
 const leastWorth = 30
@@ -151,6 +155,9 @@ func (c *Counts) byUtility(payoffs [2]float64) (x, half *float64, how string) {
 	mean, covered, paid := c.paying()
 	if !ok || !paid || covered <= 0 {
 		return nil, nil, ""
+	}
+	if float64(c.Ruled) > mostRuled*float64(c.Decisions) {
+		return nil, nil, byRules
 	}
 	ofOwn := c.variance(share, covered*scaled(mean, payoffs), payoffs)
 	var each, variance float64

@@ -239,6 +239,7 @@ func (j *judge) decided(e *joinedlog.Event) error {
 		if len(p.decision.Order) == 0 {
 			continue
 		}
+		p.rule(&j.impression)
 		if j.opt.Decided != nil {
 			j.opt.Decided(p.name, e.Row, p.decision.Order)
 		}
@@ -359,6 +360,10 @@ func (j *judge) report() *Report {
 	if u := j.learner.PayoffRange; j.clamped > 0 {
 		r.Notes = append(r.Notes, fmt.Sprintf("%s outside [%v, %v] counted as its nearer end; without --config, --payoff-range sets it",
 			plural.N(j.clamped, "payoff"), u.Min, u.Max))
+	}
+	if c.Ruled > 0 {
+		r.Notes = append(r.Notes, fmt.Sprintf("%s under pins or caps: their probabilities are those of the ranking shown, and targets rank "+
+			"under the same pins, and the caps of their configuration", plural.N(c.Ruled, "ranking")))
 	}
 	r.Targets = j.targets()
 	if old := len(j.log.Outcomes) - int(c.Immature); j.judged > 0 && j.per == nil {

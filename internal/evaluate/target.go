@@ -28,7 +28,9 @@ type Target struct {
 }
 
 // LooksAtContexts returns whether the log must be read with contexts.
-func (t *Target) LooksAtContexts() bool { return t.context != nil }
+func (t *Target) LooksAtContexts() bool {
+	return t.context != nil || t.learner != nil && len(t.learner.Caps) > 0
+}
 
 // Shadow returns the shadow with which the log must be read; empty for none.
 func (t *Target) Shadow() string { return t.shadow }
@@ -125,6 +127,9 @@ func targetLearner(text string, of *config.Learner, cfg *config.Config) (*config
 		settings = append(settings, config.Setting{key, value})
 	}
 	l, err := of.Variant("target", cfg.Kafka.Topics.HasSelections(), settings)
+	if !slices.ContainsFunc(settings, func(s config.Setting) bool { return s[0] == "caps" }) {
+		l.Caps = of.Caps // they are the page's, whatever ranks
+	}
 	return &l, err
 }
 
@@ -166,6 +171,8 @@ type player struct {
 	depths   depths
 	reading  partition.Reading
 	x        policy.Context
+	rules    partition.Rules
+	caps     []partition.Cap
 }
 
 func (p *player) own() bool { return p.learner == nil && p.frozen == nil && p.shadow == "" }
@@ -179,6 +186,9 @@ type flown struct {
 
 func (t *Target) play(clip float64) *player {
 	p := &player{Target: t, est: newEstimator(clip)}
+	if t.learner != nil {
+		p.caps = learners.Caps(t.learner)
+	}
 	if t.new != nil {
 		p.learner = t.new()
 		p.needs = p.learner.Needs()
@@ -247,6 +257,15 @@ func (p *player) decide(log *joinedlog.Log, e *joinedlog.Event, imp *event.Impre
 		}
 	}
 	return nil
+}
+
+// rule puts the target's decision under the pins of the impression, and the target's caps: it is judged as it would be shown. A shadow's was
+// recorded under rules.
+func (p *player) rule(imp *event.Impression) {
+	if p.shadow == "" && p.rules.Read(imp, p.caps) {
+		p.rules.Reorder(p.decision.Order, nil)
+		p.decision.Propensities = p.decision.Propensities[:0]
+	}
 }
 
 // about returns the target's context of an impression, candidates in increasing utility; nil if it uses items alone.

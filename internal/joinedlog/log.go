@@ -18,7 +18,7 @@ type Query struct {
 	From, To event.Millis
 	// Shadows are learners whose recorded decisions are read, too.
 	Shadows []string
-	// Context reads contexts, too.
+	// Context reads contexts, and categories for caps, too.
 	Context bool
 	// HasSelections says that there is a selections topic.
 	HasSelections bool
@@ -65,6 +65,7 @@ type Counts struct {
 	Unpaid     int64 // selected, without a payoff
 	Paid       int64
 	Others     int64 // rankings of other learners
+	Ruled      int64 // rows whose order pins or caps could have changed
 	Replaced   int64 // rows shown in the order of utility instead
 }
 

@@ -22,6 +22,7 @@ type rankingHalf struct {
 	time, began         event.Millis
 	selection, deadline event.Millis // selection is 0 without a deadline for it
 	propensities        []float64
+	ruled               bool
 	shadows             [][]int32 // positions in shown, by Query.Shadows
 }
 
@@ -55,15 +56,18 @@ func (j *join) impression(h *head) {
 	j.wait(id, &half{sorted: sorted, about: about})
 }
 
-// about returns the part of an impression that contexts need; nil if contexts are not read.
+// about returns the part of an impression that contexts and rules need; nil if contexts are not read and no candidate is pinned.
 func (j *join) about(imp *event.Impression) []byte {
-	if !j.q.Context {
+	if !j.q.Context && !slices.ContainsFunc(imp.Candidates, func(c event.Candidate) bool { return c.Pin != 0 }) {
 		return nil
 	}
 	kept := event.Impression{ID: []byte("i"), HasUtilities: true, Context: event.Context{Features: imp.Context.Features, Segment: imp.Context.Segment}}
 	for rank, at := range j.order {
-		kept.Candidates = append(kept.Candidates, event.Candidate{Item: strconv.AppendInt(nil, int64(rank), 36), Utility: imp.Candidates[at].Utility})
-		kept.Context.Candidates = append(kept.Context.Candidates, imp.Context.Candidates[at])
+		kept.Candidates = append(kept.Candidates, event.Candidate{Item: strconv.AppendInt(nil, int64(rank), 36), Utility: imp.Candidates[at].Utility,
+			Pin: imp.Candidates[at].Pin})
+		if j.q.Context {
+			kept.Context.Candidates = append(kept.Context.Candidates, imp.Context.Candidates[at])
+		}
 	}
 	return event.AppendProtobufImpression(nil, &kept)
 }
@@ -130,7 +134,7 @@ func (j *join) ranking(h *head) {
 // halfOf returns a ranking's half. Its propensities are valid until the next record.
 func (j *join) halfOf(r *event.Ranking) *rankingHalf {
 	d := &r.Decision
-	x := &rankingHalf{time: r.Time, began: d.Began, deadline: d.PayoffDeadline, propensities: d.Propensities}
+	x := &rankingHalf{time: r.Time, began: d.Began, deadline: d.PayoffDeadline, propensities: d.Propensities, ruled: len(d.Decided) > 0}
 	if d.HasSelection {
 		x.selection = d.SelectionDeadline
 	}
@@ -196,6 +200,9 @@ func (j *join) row(id state.ID, x *rankingHalf, sorted, ranks []int32, about []b
 		for k, at := range shadow {
 			shadow[k] = ranks[at]
 		}
+	}
+	if x.ruled {
+		l.Counts.Ruled++
 	}
 	row := int32(len(l.Outcomes))
 	l.Outcomes = append(l.Outcomes, Outcome{Selected: -1})

@@ -35,6 +35,14 @@ func Context(l *config.Learner) (*partition.Context, error) {
 	return partition.NewContext(s, l.Context.Missing == config.MissingIsZero), nil
 }
 
+// Caps returns the caps of a learner's rankings.
+func Caps(l *config.Learner) (all []partition.Cap) {
+	for _, c := range l.Caps {
+		all = append(all, partition.Cap(c))
+	}
+	return all
+}
+
 // ordered makes learners for given utilities.
 func ordered(l *config.Learner) (func() delay.Learner, error) {
 	k := l.Policy.Kind()

@@ -33,6 +33,10 @@ func structOf(fields []event.Field) reflect.Type {
 			one.Type = reflect.TypeFor[*time.Time]()
 		case event.Features:
 			one.Type = reflect.TypeFor[[]*float64]()
+		case event.Place:
+			one.Type = reflect.TypeFor[*int64]()
+		case event.Texts:
+			one.Type = reflect.TypeFor[[]string]()
 		case event.Candidates:
 			one.Type = reflect.SliceOf(structOf(f.Of))
 		}
@@ -54,6 +58,12 @@ func appendMessage(dst []byte, record reflect.Value) []byte {
 			dst = protowire.AppendString(protowire.AppendTag(dst, number, protowire.BytesType), *x)
 		case *float64:
 			dst = protowire.AppendFixed64(protowire.AppendTag(dst, number, protowire.Fixed64Type), math.Float64bits(*x))
+		case *int64:
+			dst = protowire.AppendVarint(protowire.AppendTag(dst, number, protowire.VarintType), uint64(*x))
+		case []string:
+			for _, s := range x {
+				dst = protowire.AppendString(protowire.AppendTag(dst, number, protowire.BytesType), s)
+			}
 		case *time.Time:
 			dst = protowire.AppendBytes(protowire.AppendTag(dst, number, protowire.BytesType), stamp(x))
 		case []*float64:

@@ -72,6 +72,10 @@ func readerType(theirs *avro.SchemaField, ours event.Field) (any, error) {
 	switch ours.Type {
 	case event.Number:
 		return "double", nil
+	case event.Place:
+		return "long", nil
+	case event.Texts:
+		return object{"type": "array", "items": "string"}, nil
 	case event.Features:
 		return object{"type": "array", "items": []string{"null", "double"}}, nil
 	case event.Time:

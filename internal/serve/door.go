@@ -89,7 +89,7 @@ func New(cfg *config.Config, b *broker.Client, topics [event.Topics]string, opt 
 	limits := event.Limits{MaxCandidates: cfg.Limits.MaxCandidates, MaxRecordBytes: cfg.Limits.MaxRecordBytes}
 	d.decoders.New = func() any {
 		one := event.NewKeylessDecoder(limits)
-		if len(d.contexts) > 0 {
+		if cfg.LooksAtContexts() {
 			one.WithContext()
 		}
 		return one

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/internal/learners"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
@@ -25,7 +27,7 @@ type asked struct {
 	named   bool // it names its learner
 	time    event.Millis
 	hasTime bool
-	items   []string // by utility, the highest first; in the given order without utilities
+	items   []string // by utility, the highest first; in the given order without utilities; under the rules
 	value   []byte
 	trace   []task.Header
 }
@@ -75,27 +77,35 @@ func (d *Door) read(body []byte) (*asked, *event.Fault) {
 			return nil, f
 		}
 	}
-	a.items = byUtility(&i)
+	var caps []partition.Cap
+	if l != nil {
+		caps = learners.Caps(l)
+	}
+	if f := partition.CapsRefusal(&i, caps); f != nil {
+		return nil, f
+	}
+	a.items = byUtility(&i, caps)
 	return a, nil
 }
 
-// byUtility returns the substitute of a ranking.
-func byUtility(i *event.Impression) []string {
+// byUtility returns the substitute of a ranking. Rules hold for it, too.
+func byUtility(i *event.Impression, caps []partition.Cap) []string {
 	n := len(i.Candidates)
-	items := make([]string, n)
-	if !i.HasUtilities {
-		for k := range items {
-			items[k] = string(i.Candidates[k].Item)
-		}
-		return items
-	}
 	order, utilities, names := make([]int32, n), make([]float64, n), make([][]byte, n)
 	for k, c := range i.Candidates {
-		utilities[k], names[k] = c.Utility, c.Item
+		order[k], utilities[k], names[k] = int32(k), c.Utility, c.Item
 	}
-	policy.SortByUtility(order, utilities, names, &policy.Workspace{})
+	if i.HasUtilities {
+		policy.SortByUtility(order, utilities, names, &policy.Workspace{})
+		slices.Reverse(order)
+	}
+	var rules partition.Rules
+	if rules.Read(i, caps) {
+		rules.Reorder(order, nil)
+	}
+	items := make([]string, n)
 	for k, at := range order {
-		items[n-1-k] = string(names[at])
+		items[k] = string(names[at])
 	}
 	return items
 }

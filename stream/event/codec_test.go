@@ -193,6 +193,9 @@ func TestRoundTrip(t *testing.T) {
 			if want.HasUtilities {
 				c.Utility = floats.Draw(t, "utility")
 			}
+			if rapid.Bool().Draw(t, "pinned") {
+				c.Pin = int32(1 + 3*len(want.Candidates))
+			}
 			want.Candidates = append(want.Candidates, c)
 		}
 		drawFilled(t, &want)
@@ -270,6 +273,12 @@ func drawAssignment(t *rapid.T, r *event.Ranking) {
 			d.Verdict = event.Verdict{Run: rapid.Int32Min(1).Draw(t, "run"), Arm: string(ids(t, "arm")), Units: rapid.Int64Min(0).Draw(t, "units"),
 				Lower: floats.Draw(t, "lower"), Upper: floats.Draw(t, "upper")}
 		}
+	}
+	if rapid.Bool().Draw(t, "ruled") {
+		for i := range r.Items {
+			r.Decision.Decided = append(r.Decision.Decided, int32(i))
+		}
+		r.Decision.Decided = rapid.Permutation(r.Decision.Decided).Draw(t, "decided")
 	}
 	for k := range rapid.IntRange(0, 2).Draw(t, "shadows") {
 		order := make([]int32, len(r.Items))

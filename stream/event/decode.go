@@ -25,6 +25,8 @@ type Decoder struct {
 	keyless  bool
 	copied   []byte    // bytes of the record, aliased by decoded slices
 	numbers  []float64 // features, likewise
+	excluded [][]byte  // items, likewise
+	pins     []int32   // scratch
 	filler   Filler
 	distinct distinct
 	seen     []bool            // scratch, by rank

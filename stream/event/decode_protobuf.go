@@ -88,6 +88,17 @@ func (f *protoField) float() (float64, *Fault) {
 	return math.Float64frombits(f.bits), f.as(protowire.Fixed64Type)
 }
 
+// place reads a place from 1 on; 0 is absent.
+func (f *protoField) place() (int32, *Fault) {
+	if fault := f.as(protowire.VarintType); fault != nil {
+		return 0, fault
+	}
+	if f.bits > math.MaxInt32 {
+		return 0, faultf(WrongType, "%s is %d, above %d", f.name, f.bits, math.MaxInt32).at(f.name)
+	}
+	return int32(f.bits), nil
+}
+
 func finite(x float64, name string) *Fault {
 	if math.IsInf(x, 0) || math.IsNaN(x) {
 		return faultf(NotFinite, "%s is %v", name, x).at(name)
@@ -175,6 +186,8 @@ func (d *Decoder) protoCandidate(dst *Impression, f protoField) *Fault {
 			case "utility":
 				hasUtility = true
 				c.Utility, fault = part.float()
+			case "pin":
+				c.Pin, fault = part.place()
 			case "":
 			default:
 				d.protoContext(&dst.Context, i, &part)

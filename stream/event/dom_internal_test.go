@@ -35,6 +35,7 @@ func domRecord[R any](d *domDecoder, topic Topic, t *table[R], dst *R, key, valu
 }
 
 func (d *domDecoder) impression(dst *Impression, key, value []byte) *Fault {
+	d.excluded = d.excluded[:0]
 	found, f := d.record(Impressions, value, d.impressionNames)
 	if f == nil {
 		f = impressions.fromJSON(&d.Decoder, dst, domValues(found[:contextFeatures]))
@@ -53,6 +54,9 @@ func (d *domDecoder) impression(dst *Impression, key, value []byte) *Fault {
 		}
 	}
 	if f = d.candidates(dst, found[candidatesRow]); f == nil {
+		f = d.admit(dst)
+	}
+	if f == nil {
 		d.filler.Fill(dst)
 	}
 	return f
@@ -144,13 +148,18 @@ func (d *domDecoder) candidate(dst *Impression, e *fastjson.Value, i int) (c Can
 	if c.Item, f = item.item(); f != nil {
 		return c, false, within(f, "candidates", i)
 	}
-	if utility.kind == absent {
-		return c, false, nil
+	if utility.kind != absent {
+		if c.Utility, f = utility.float("utility"); f != nil {
+			return c, false, within(f, "candidates", i)
+		}
 	}
-	if c.Utility, f = utility.float("utility"); f != nil {
-		return c, false, within(f, "candidates", i)
+	if pin := domValue(found[candidatePin]); pin.kind != absent {
+		if f = pin.integer("pin", 1, &c.Pin); f != nil {
+			f.Pointer = ""
+			return c, false, within(f.at("pin"), "candidates", i)
+		}
 	}
-	return c, true, nil
+	return c, utility.kind != absent, nil
 }
 
 // record parses an input record or a ranking and finds its fields.

@@ -25,12 +25,15 @@ func AppendImpression(dst []byte, r *Impression) []byte {
 		if r.HasUtility(i) {
 			dst = appendFloat(append(dst, `,"utility":`...), c.Utility)
 		}
+		if c.Pin != 0 {
+			dst = strconv.AppendInt(append(dst, `,"pin":`...), int64(c.Pin), 10)
+		}
 		if i < len(r.Context.Candidates) {
 			dst = appendContext(dst, &r.Context.Candidates[i])
 		}
 		dst = append(dst, '}')
 	}
-	dst = impressions.appendJSON(append(dst, ']'), r, candidatesRow+1, contextFeatures)
+	dst = impressions.appendJSON(append(dst, ']'), r, candidatesRow+1, excludeRow)
 	dst = appendFeatures(dst, r.Context.Features)
 	return append(impressions.appendJSON(dst, r, contextSegment, len(impressions.rows)), '}')
 }
@@ -60,6 +63,7 @@ func appendDecision(dst []byte, r *Decision) []byte {
 	}
 	dst = appendList(dst, `,"ranks":[`, r.Ranks, appendRank)
 	dst = appendList(dst, `,"undecided":[`, r.Undecided, appendRank)
+	dst = appendList(dst, `,"decided":[`, r.Decided, appendRank)
 	dst = appendAssignment(dst, r)
 	dst = appendShadows(dst, r.Shadows)
 	dst = append(dst, `,"seed":"`...)

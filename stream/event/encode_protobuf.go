@@ -18,12 +18,15 @@ func AppendProtobufImpression(dst []byte, r *Impression) []byte {
 		if r.HasUtility(i) {
 			dst = appendDouble(dst, 2, c.Utility)
 		}
+		if c.Pin != 0 {
+			dst = protowire.AppendVarint(protowire.AppendTag(dst, candidatePin+1, protowire.VarintType), uint64(c.Pin))
+		}
 		if i < len(r.Context.Candidates) {
 			dst = appendProtoContext(dst, &r.Context.Candidates[i])
 		}
 		dst = endMessage(dst, start)
 	}
-	dst = impressions.appendProtobuf(dst, r, candidatesRow+1, contextFeatures)
+	dst = impressions.appendProtobuf(dst, r, candidatesRow+1, excludeRow)
 	dst = appendProtoFeatures(dst, contextFeatures+1, r.Context.Features)
 	return impressions.appendProtobuf(dst, r, contextSegment, len(impressions.rows))
 }

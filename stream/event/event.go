@@ -34,6 +34,9 @@ type Decision struct {
 	// ranks whose item is not certainly above the one before.
 	Ranks     []int32
 	Undecided []int32
+	// Decided is the policy's order, as positions in Ranking.Items, if pins or caps could have changed it; else empty. Propensities are then
+	// those of the ranking shown.
+	Decided []int32
 	// Began is the time from which deadlines are counted: the impression's time, or event time at its ranking if that was later.
 	Began             Millis
 	Seed              uint64 // key of the random numbers used; 16 hex digits on the wire

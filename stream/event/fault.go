@@ -20,9 +20,10 @@ const (
 	KeyMismatch         Reason = "key_mismatch"          // the record's key is not the bytes of its impression_id
 	IDTooLong           Reason = "id_too_long"           // an impression id, item, event id or learner is longer than MaxIDBytes
 	InvalidTime         Reason = "invalid_time"          // a time is not RFC 3339, or not within the years 0001 to 9999 of UTC
-	NoCandidates        Reason = "no_candidates"         // candidates is absent, null or empty
+	NoCandidates        Reason = "no_candidates"         // candidates is absent, null or empty, or all are excluded
 	TooManyCandidates   Reason = "too_many_candidates"   // there are more than max_candidates
 	DuplicateItem       Reason = "duplicate_item"        // the same item stands twice among the candidates or the ranked items
+	DuplicatePin        Reason = "duplicate_pin"         // two candidates are pinned to one place
 	MissingItem         Reason = "missing_item"          // an item that is needed is absent, null or empty
 	MissingPayoff       Reason = "missing_payoff"        // payoff is absent or null
 	NotFinite           Reason = "not_finite"            // a utility or payoff exceeds a float64. JSON has no NaN, but 1e999 is valid JSON
@@ -50,7 +51,7 @@ const (
 func Reasons() []Reason {
 	return []Reason{
 		RecordTooLarge, MalformedJSON, MalformedProtobuf, MalformedAvro, UnknownSchema, UnfitSchema, WrongType, DuplicateField, MissingField, MissingImpressionID, KeyMismatch,
-		IDTooLong, InvalidTime, NoCandidates, TooManyCandidates, DuplicateItem, MissingItem, MissingPayoff, NotFinite,
+		IDTooLong, InvalidTime, NoCandidates, TooManyCandidates, DuplicateItem, DuplicatePin, MissingItem, MissingPayoff, NotFinite,
 		WrongFeatures, MissingFeatures, MissingPredicted, UnknownLearner, LearnerGone, PayoffOutOfRange, ItemNotInImpression, ItemNotSelected, NoUtilities,
 		RankingTooLarge, TooManyEvents, RefusedEarlier, Skipped,
 	}

@@ -24,13 +24,14 @@ func TestFaults(t *testing.T) {
 		"impression": {
 			event.RecordTooLarge:      {strings.Repeat(" ", 3001), `{"impression_id":"i","candidates":[{"item":"a"}],"x":"` + strings.Repeat("x", 3000) + `"}`},
 			event.MalformedJSON:       append([]string{"", "{", `{"impression_id":"i","candidates":[{"item":"a","utility":NaN}]}`, "\xef\xbb\xbf{}", `{"impression_id":"i"}{}`}, malformed...),
-			event.WrongType:           {`[]`, `3`, `null`, `"i"`, `{"impression_id":3}`, `{"impression_id":"i","learner":{}}`, `{"impression_id":"i","time":1763719200}`, `{"impression_id":"i","candidates":{}}`, `{"impression_id":"i","candidates":["a"]}`, `{"impression_id":"i","candidates":[null]}`, `{"impression_id":"i","candidates":[{"item":1}]}`, `{"impression_id":"i","candidates":[{"item":"a","utility":"0.5"}]}`, `{"impression_id":"i","candidates":[{"item":"a","utility":true}]}`},
+			event.WrongType:           {`[]`, `3`, `null`, `"i"`, `{"impression_id":3}`, `{"impression_id":"i","learner":{}}`, `{"impression_id":"i","time":1763719200}`, `{"impression_id":"i","candidates":{}}`, `{"impression_id":"i","candidates":["a"]}`, `{"impression_id":"i","candidates":[null]}`, `{"impression_id":"i","candidates":[{"item":1}]}`, `{"impression_id":"i","candidates":[{"item":"a","utility":"0.5"}]}`, `{"impression_id":"i","candidates":[{"item":"a","utility":true}]}`, `{"impression_id":"i","candidates":[{"item":"a","pin":0}]}`, `{"impression_id":"i","candidates":[{"item":"a","pin":1.5}]}`, `{"impression_id":"i","candidates":[{"item":"a","pin":"1"}]}`, `{"impression_id":"i","exclude":"a","candidates":[{"item":"b"}]}`, `{"impression_id":"i","exclude":[null],"candidates":[{"item":"b"}]}`},
+			event.DuplicatePin:        {`{"impression_id":"i","candidates":[{"item":"a","pin":2},{"item":"b"},{"item":"c","pin":2}]}`},
 			event.DuplicateField:      {`{"impression_id":"i","impression_id":"i","candidates":[{"item":"a"}]}`, `{"impression_id":null,"impression_id":"i","candidates":[{"item":"a"}]}`, `{"impression_id":"i","time":null,"\u0074ime":null,"candidates":[{"item":"a"}]}`, `{"impression_id":"i","candidates":[{"item":"a","utility":1,"utility":1}]}`},
 			event.MissingImpressionID: {`{}`, `{"impression_id":""}`, `{"impression_id":null,"candidates":[{"item":"a"}]}`, `{"Impression_ID":"i","candidates":[{"item":"a"}]}`},
 			event.KeyMismatch:         {`{"impression_id":"j","candidates":[{"item":"a"}]}`, `{"impression_id":"i ","candidates":[{"item":"a"}]}`},
 			event.IDTooLong:           {`{"impression_id":"` + long + `"}`, `{"impression_id":"i","learner":"` + long + `"}`, `{"impression_id":"i","candidates":[{"item":"` + long + `"}]}`},
 			event.InvalidTime:         {`{"impression_id":"i","time":"yesterday","candidates":[{"item":"a"}]}`, `{"impression_id":"i","time":"","candidates":[{"item":"a"}]}`, `{"impression_id":"i","time":"2026-11-21T10:00:00"}`},
-			event.NoCandidates:        {`{"impression_id":"i"}`, `{"impression_id":"i","candidates":null}`, `{"impression_id":"i","candidates":[]}`},
+			event.NoCandidates:        {`{"impression_id":"i"}`, `{"impression_id":"i","candidates":null}`, `{"impression_id":"i","candidates":[]}`, `{"impression_id":"i","exclude":["b","a"],"candidates":[{"item":"a"},{"item":"b"}]}`},
 			event.TooManyCandidates:   {`{"impression_id":"i","candidates":[{"item":"a"},{"item":"b"},{"item":"c"},{"item":"d"}]}`},
 			event.DuplicateItem:       {`{"impression_id":"i","candidates":[{"item":"a"},{"item":"b"},{"item":"a"}]}`, `{"impression_id":"i","candidates":[{"item":"é"},{"item":"\u00e9"}]}`},
 			event.MissingItem:         {`{"impression_id":"i","candidates":[{}]}`, `{"impression_id":"i","candidates":[{"item":""}]}`, `{"impression_id":"i","candidates":[{"item":null,"utility":1}]}`},
@@ -91,7 +92,7 @@ func rankingFaults() map[event.Reason][]string {
 		event.MalformedJSON: malformed,
 		event.WrongType: append([]string{`[]`}, replaced(`"items":["b","a"]`, `"items":"b"`, `["b","a"]`, `["b",1]`, `"partition":3`, `"partition":3.0`,
 			`"partition":3`, `"partition":2147483648`, `"partition":3`, `"partition":-1`, `1042`, `"1042"`, `1042`, `9223372036854775808`, `"layout":1`, `"layout":1e0`,
-			`[0.82,0.18]`, `[0.82]`, `[0.82,0.18]`, `[0.82,null]`, `[0.82,0.18]`, `0.82`, `"instance":4`, `"instance":-1`, `false`, `"false"`, `9f00000000000a01`, `9f`,
+			`[0.82,0.18]`, `[0.82]`, `[0.82,0.18]`, `[0.82,null]`, `[0.82,0.18]`, `0.82`, `"layout":1`, `"layout":1,"decided":[0]`, `"layout":1`, `"layout":1,"decided":[0,0]`, `"instance":4`, `"instance":-1`, `false`, `"false"`, `9f00000000000a01`, `9f`,
 			`9f00000000000a01`, ``, `9f00000000000a01`, `9f00000000000a0g`, `"group":"ranker"`, `"group":1`, `"decision":{`, `"decision":[],"x":{`)...),
 		event.DuplicateField: replaced(`"layout":1`, `"layout":1,"layout":1`, `"learner":"feed"`, `"learner":"feed","learner":"feed"`),
 		event.MissingField: replaced(`"group"`, `"Group"`, `"policy"`, `"x"`, `"delay"`, `"x"`, `"partition":3`, `"partition":null`, `"offset"`, `"x"`, `"layout"`, `"x"`,
@@ -305,23 +306,23 @@ func TestContextFaults(t *testing.T) {
 		pointer string
 		reason  event.Reason
 	}{
-		{message(1, "i", 4, a, 6, 0.5, 6, packed(2), 6, math.NaN()), "", ""},
-		{message(1, "i", 4, a, 6, packed(event.MaxFeatures)), "", ""},
-		{message(1, "i", 4, a, 6, 7), "/features", event.WrongType},
-		{message(1, "i", 4, a, 6, "1234567"), "/features", event.MalformedProtobuf},
-		{message(1, "i", 4, a, 6, packed(event.MaxFeatures), 6, 0.5, 6, 0.5), "/features", event.WrongFeatures},
-		{message(1, "i", 4, a, 6, 0.5, 6, math.Inf(1)), "/features/1", event.NotFinite},
-		{message(1, "i", 4, a, 4, message(1, "b", 3, 0.5, 3, 1)), "/candidates/1/features", event.WrongType},
-		{message(1, "i", 4, a, 4, message(1, "b", 4, math.Inf(-1))), "/candidates/1/predicted", event.NotFinite},
-		{message(1, "i", 4, a, 4, message(1, "b", 4, "1")), "/candidates/1/predicted", event.WrongType},
-		{message(1, "i", 4, a, 7, 7), "/segment", event.WrongType},
-		{message(1, "i", 4, a, 7, "\xff"), "/segment", event.MalformedProtobuf},
-		{message(1, "i", 4, a, 4, message(1, "b", 5, 0.5)), "/candidates/1/category", event.WrongType},
+		{message(1, "i", 4, a, 7, 0.5, 7, packed(2), 7, math.NaN()), "", ""},
+		{message(1, "i", 4, a, 7, packed(event.MaxFeatures)), "", ""},
+		{message(1, "i", 4, a, 7, 7), "/features", event.WrongType},
+		{message(1, "i", 4, a, 7, "1234567"), "/features", event.MalformedProtobuf},
+		{message(1, "i", 4, a, 7, packed(event.MaxFeatures), 7, 0.5, 7, 0.5), "/features", event.WrongFeatures},
+		{message(1, "i", 4, a, 7, 0.5, 7, math.Inf(1)), "/features/1", event.NotFinite},
+		{message(1, "i", 4, a, 4, message(1, "b", 4, 0.5, 4, 1)), "/candidates/1/features", event.WrongType},
+		{message(1, "i", 4, a, 4, message(1, "b", 5, math.Inf(-1))), "/candidates/1/predicted", event.NotFinite},
+		{message(1, "i", 4, a, 4, message(1, "b", 5, "1")), "/candidates/1/predicted", event.WrongType},
+		{message(1, "i", 4, a, 8, 7), "/segment", event.WrongType},
+		{message(1, "i", 4, a, 8, "\xff"), "/segment", event.MalformedProtobuf},
+		{message(1, "i", 4, a, 4, message(1, "b", 6, 0.5)), "/candidates/1/category", event.WrongType},
 	} {
 		look(string(c.value), c.pointer, c.reason)
 	}
 	var i event.Impression
-	require.NoError(t, d.Impression(&i, []byte("i"), message(1, "i", 6, 0.5, 4, message(1, "a", 3, 1.5), 6, packed(1), 6, 2.5)))
+	require.NoError(t, d.Impression(&i, []byte("i"), message(1, "i", 7, 0.5, 4, message(1, "a", 4, 1.5), 7, packed(1), 7, 2.5)))
 	require.Equal(t, []float64{0.5, 0, 2.5}, i.Context.Features, "a list may come in parts")
 	require.Equal(t, []float64{1.5}, i.Context.Candidates[0].Features)
 }

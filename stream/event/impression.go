@@ -8,9 +8,10 @@ import (
 type Candidate struct {
 	Item    []byte
 	Utility float64 // 0 if the impression has no utilities
+	Pin     int32   // the place that it is to be shown at, from 1; 0: any
 }
 
-// Impression requests one ranking. A decoded record's byte slices alias the decoder's memory and are valid until its next call.
+// Impression requests one ranking. Excluded items are not among its candidates. A decoded record's byte slices alias the decoder's memory and are valid until its next call.
 type Impression struct {
 	ID           []byte
 	Learner      []byte // empty: the default learner
@@ -31,6 +32,7 @@ var impressions = tableOf([]field[Impression]{
 	{name: "time", time: func(r *Impression) *Millis { return &r.Time }, given: func(r *Impression) *bool { return &r.HasTime }},
 	{name: "candidates", need: NoCandidates, own: Candidates, merge: (*Decoder).protoCandidate},
 	{name: "user", text: func(r *Impression) *[]byte { return &r.User }},
+	{name: "exclude", own: Texts, read: exclusions, merge: protoExclusion},
 	{name: "features", own: Features, merge: (*Decoder).protoUserFeatures},
 	{name: "segment", text: func(r *Impression) *[]byte { return &r.Context.Segment }, merge: (*Decoder).protoSegment},
 })
@@ -40,6 +42,7 @@ var impressions = tableOf([]field[Impression]{
 var candidates = tableOf([]field[CandidateContext]{
 	{name: "item", need: MissingItem},
 	{name: "utility", own: Number},
+	{name: "pin", own: Place},
 	{name: "features", own: Features},
 	{name: "predicted", number: func(r *CandidateContext) *float64 { return &r.Predicted }},
 	{name: "category", text: func(r *CandidateContext) *[]byte { return &r.Category }},
@@ -48,11 +51,13 @@ var candidates = tableOf([]field[CandidateContext]{
 // Rows of impressions and of candidates. All from the first of a context on belong to contexts.
 const (
 	candidatesRow      = 3
-	contextFeatures    = 5
-	contextSegment     = 6
-	candidateFeatures  = 2
-	candidatePredicted = 3
-	candidateCategory  = 4
+	excludeRow         = 5
+	contextFeatures    = 6
+	contextSegment     = 7
+	candidatePin       = 2
+	candidateFeatures  = 3
+	candidatePredicted = 4
+	candidateCategory  = 5
 )
 
 // Impression reads an impression into dst, whose Candidates it reuses.
@@ -63,7 +68,7 @@ func (d *Decoder) Impression(dst *Impression, key, value []byte) error {
 // ImpressionIn reads an impression of known form.
 func (d *Decoder) ImpressionIn(dst *Impression, key []byte, c *Content) error {
 	*dst = Impression{Candidates: dst.Candidates[:0], Filled: dst.Filled[:0], Context: Context{Candidates: dst.Context.Candidates[:0]}}
-	d.numbers = d.numbers[:0]
+	d.numbers, d.excluded = d.numbers[:0], d.excluded[:0]
 	value, f := d.body(c)
 	switch {
 	case f != nil:
@@ -71,6 +76,9 @@ func (d *Decoder) ImpressionIn(dst *Impression, key []byte, c *Content) error {
 		f = d.impression(dst, key, value)
 	default:
 		f = d.protoImpression(dst, key, value)
+	}
+	if f == nil {
+		f = d.admit(dst)
 	}
 	if f != nil {
 		return f
@@ -151,7 +159,7 @@ func (d *Decoder) candidate(dst *Impression, p *parser, l *listed) *Fault {
 		v := p.value()
 		return faultf(WrongType, "candidates[%d] is not an object but: %s", l.n, v.kind).at(strconv.Itoa(l.n)).at("candidates")
 	}
-	var v [2]value
+	var v [candidateFeatures]value
 	m := members{names: d.candidateNames}
 	if d.readsContext() {
 		d.contextual(dst, p, &m, v[:], l.n)
@@ -173,6 +181,12 @@ func (d *Decoder) candidate(dst *Impression, p *parser, l *listed) *Fault {
 		dst.Filled = append(dst.Filled, int32(l.n))
 	} else if c.Utility, f = v[1].float("utility"); f != nil {
 		return within(f, "candidates", l.n)
+	}
+	if p := &v[candidatePin]; p.kind != absent {
+		if f = p.integer("pin", 1, &c.Pin); f != nil {
+			f.Pointer = ""
+			return within(f.at("pin"), "candidates", l.n)
+		}
 	}
 	dst.Candidates = append(dst.Candidates, c)
 	return nil

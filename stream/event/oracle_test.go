@@ -153,7 +153,7 @@ func oracleImpression(l event.Limits, key, value []byte) (*event.Impression, err
 	if len(value) > l.MaxRecordBytes || !oracleSound(value) {
 		return nil, errFaulty
 	}
-	fields, err := oracleObject(value, "impression_id", "learner", "time", "candidates", "user")
+	fields, err := oracleObject(value, "impression_id", "learner", "time", "candidates", "user", "exclude")
 	if err != nil {
 		return nil, err
 	}
@@ -166,25 +166,45 @@ func oracleImpression(l event.Limits, key, value []byte) (*event.Impression, err
 	if json.Unmarshal(fields["candidates"], &list) != nil || len(list) == 0 || len(list) > l.MaxCandidates {
 		return nil, errFaulty
 	}
+	excluded, pins := map[string]bool{}, map[int64]bool{}
+	var exclude []json.RawMessage
+	if raw := fields["exclude"]; raw != nil && json.Unmarshal(raw, &exclude) != nil {
+		return nil, errFaulty
+	}
+	for _, raw := range exclude {
+		one := reader{fields: map[string]json.RawMessage{"exclude": raw}}
+		excluded[string(one.text("exclude", false))] = true
+		r.bad = r.bad || one.bad
+	}
 	items, known := map[string]bool{}, []float64{}
 	for _, raw := range list {
-		cf, err := oracleObject(raw, "item", "utility")
+		cf, err := oracleObject(raw, "item", "utility", "pin")
 		if err != nil {
 			return nil, err
 		}
 		cr := reader{fields: cf}
 		item := cr.text("item", true)
+		pin := int64(0)
+		if cf["pin"] != nil {
+			pin = cr.integer("pin", math.MaxInt32)
+			cr.bad = cr.bad || pin == 0
+		}
 		u, ok := cr.float("utility")
+		if r.bad = r.bad || cr.bad || items[string(item)]; excluded[string(item)] {
+			items[string(item)] = true
+			continue
+		}
+		r.bad = r.bad || pin > 0 && pins[pin]
+		pins[pin] = true
 		if ok {
 			known = append(known, u)
 		} else {
 			i.Filled = append(i.Filled, int32(len(i.Candidates)))
 		}
-		r.bad = r.bad || cr.bad || items[string(item)]
 		items[string(item)] = true
-		i.Candidates = append(i.Candidates, event.Candidate{Item: item, Utility: u})
+		i.Candidates = append(i.Candidates, event.Candidate{Item: item, Utility: u, Pin: int32(pin)})
 	}
-	if r.bad || !bytes.Equal(i.ID, key) {
+	if r.bad || len(i.Candidates) == 0 || !bytes.Equal(i.ID, key) {
 		return nil, errFaulty
 	}
 	if i.HasUtilities = len(known) > 0; !i.HasUtilities {
@@ -257,7 +277,7 @@ func oracleRanking(value []byte) (*event.Ranking, error) {
 	}
 	df, err := oracleObject(fields["decision"], "group", "policy", "delay", "partition", "offset", "layout",
 		"propensities", "instance", "explored", "seed", "selection_deadline", "payoff_deadline",
-		"ranks", "undecided", "began", "expected", "experiment", "run", "arm", "arm_probability", "unit", "fallback", "verdict", "shadows")
+		"ranks", "undecided", "began", "expected", "experiment", "run", "arm", "arm_probability", "unit", "fallback", "verdict", "shadows", "decided")
 	if err != nil {
 		return nil, err
 	}
@@ -287,7 +307,7 @@ func oracleRanking(value []byte) (*event.Ranking, error) {
 		return nil, errFaulty
 	}
 	if !oracleLists(&a, fields["items"], df["propensities"]) || !oracleExpected(&a, df["expected"]) || !oracleRanks(&a, df["ranks"], df["undecided"]) ||
-		!oracleAssignment(&a.Decision, &d) || !oracleShadows(&a, df["shadows"]) || r.bad || d.bad || ok != [3]bool{true, true, true} {
+		!oracleAssignment(&a.Decision, &d) || !oracleShadows(&a, df["shadows"]) || !oracleDecided(&a, df["decided"]) || r.bad || d.bad || ok != [3]bool{true, true, true} {
 		return nil, errFaulty
 	}
 	return &a, nil
@@ -352,6 +372,21 @@ func oracleShadows(a *event.Ranking, raw json.RawMessage) bool {
 			return false
 		}
 		a.Decision.Shadows = append(a.Decision.Shadows, s)
+	}
+	return true
+}
+
+// oracleDecided reads the policy's order, a permutation of the items' positions.
+func oracleDecided(a *event.Ranking, raw json.RawMessage) bool {
+	if raw == nil {
+		return true
+	}
+	b := event.Ranking{Items: a.Items}
+	if !oracleShadows(&b, slices.Concat([]byte(`{"x":`), raw, []byte("}"))) && string(bytes.Join(bytes.Fields(raw), nil)) != "[]" {
+		return false
+	}
+	for _, s := range b.Decision.Shadows {
+		a.Decision.Decided = s.Order
 	}
 	return true
 }

@@ -29,6 +29,9 @@ func drawImpression(t *rapid.T) *event.Impression {
 		if r.HasUtilities {
 			c.Utility = floats.Draw(t, "utility")
 		}
+		if rapid.Bool().Draw(t, "pinned") {
+			c.Pin = int32(1 + 3*len(r.Candidates))
+		}
 		r.Candidates = append(r.Candidates, c)
 	}
 	drawFilled(t, r)

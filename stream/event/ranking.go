@@ -38,6 +38,10 @@ var decisions = tableOf([]field[Decision]{
 		r.Undecided, f = ranks(r.Undecided, &v, "undecided")
 		return f
 	}},
+	{name: "decided", read: func(_ *Decoder, r *Decision, v value) (f *Fault) {
+		r.Decided, f = ranks(r.Decided, &v, "decided")
+		return f
+	}},
 	{name: "experiment", word: func(r *Decision) *string { return &r.Assignment.Experiment }},
 	{name: "run", where: inExperiment, need: MissingField, low: 1, integer: func(r *Decision) any { return &r.Assignment.Run }},
 	{name: "arm", where: inExperiment, need: MissingField, word: func(r *Decision) *string { return &r.Assignment.Arm }},
@@ -81,7 +85,7 @@ func (d *Decoder) Ranking(dst *Ranking, value []byte) error {
 		Items: dst.Items[:0],
 		Decision: Decision{
 			Propensities: dst.Decision.Propensities[:0], Ranks: dst.Decision.Ranks[:0],
-			Undecided: dst.Decision.Undecided[:0], Expected: dst.Decision.Expected[:0], Instance: -1,
+			Undecided: dst.Decision.Undecided[:0], Decided: dst.Decision.Decided[:0], Expected: dst.Decision.Expected[:0], Instance: -1,
 			Shadows: dst.Decision.Shadows[:0],
 		},
 	}
@@ -125,6 +129,14 @@ func (d *Decoder) checkDecision(dst *Ranking) *Fault {
 	}
 	if n := len(dst.Decision.Expected); n != 0 && n != len(dst.Items) {
 		return faultf(WrongType, "decision: %d are expected of %d items", n, len(dst.Items))
+	}
+	if n := len(dst.Decision.Decided); n > 0 {
+		if n != len(dst.Items) {
+			return faultf(WrongType, "decision: %d decided for %d items", n, len(dst.Items))
+		}
+		if f := d.permutes("decided", dst.Decision.Decided, n); f != nil {
+			return f
+		}
 	}
 	if f := d.checkShadows(dst); f != nil {
 		return f

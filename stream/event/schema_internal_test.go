@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"regexp"
 	"slices"
@@ -60,7 +61,7 @@ func described(t *testing.T, name string) map[string]any {
 func schemaOf[R any](t *table[R], each any) map[string]any {
 	properties, required := map[string]any{}, []any{}
 	for i, f := range t.fields() {
-		one, typ := map[string]any{}, map[Type]string{Text: "string", Number: "number", Time: "string", Features: "array", Candidates: "array"}[f.Type]
+		one, typ := map[string]any{}, map[Type]string{Text: "string", Number: "number", Time: "string", Features: "array", Candidates: "array", Place: "integer", Texts: "array"}[f.Type]
 		if one["type"] = typ; t.rows[i].need == "" {
 			one["type"] = []any{typ, "null"}
 		} else {
@@ -77,6 +78,10 @@ func schemaOf[R any](t *table[R], each any) map[string]any {
 			one["format"] = "date-time"
 		case f.Type == Features:
 			one["maxItems"], one["items"] = float64(MaxFeatures), map[string]any{"type": []any{"number", "null"}}
+		case f.Type == Place:
+			one["minimum"], one["maximum"] = 1.0, float64(math.MaxInt32)
+		case f.Type == Texts:
+			one["items"] = map[string]any{"type": "string", "maxLength": float64(MaxIDBytes)}
 		case f.Type == Candidates:
 			one["minItems"], one["items"] = 1.0, each
 		}
@@ -114,7 +119,7 @@ func TestProtobuf_HasTheFieldsOfTheTables(t *testing.T) {
 		}
 	}
 	types := map[Type]string{Text: "string", Number: "optional double", Time: "google.protobuf.Timestamp", Features: "repeated double",
-		Candidates: "repeated Candidate"}
+		Candidates: "repeated Candidate", Place: "uint32", Texts: "repeated string"}
 	for message, fields := range map[string][]Field{"Impression": FieldsOf(Impressions, true), "Candidate": FieldsOf(Impressions, true)[candidatesRow].Of,
 		"Selection": FieldsOf(Selections, true), "Payoff": FieldsOf(Payoffs, true)} {
 		var want []string
@@ -134,7 +139,7 @@ func drawObject(t *rapid.T, fields []string) string {
 	values := []string{"null", `""`, `"i"`, `"b"`, "1", "-2.5e3", "true", "{}", "[]", `"2026-11-21T10:00:00Z"`, `"2026-11-21T10:00:00.123+01:00"`,
 		`"2026-11-21"`, `"` + strings.Repeat("x", MaxIDBytes) + `"`, `"` + strings.Repeat("x", MaxIDBytes+1) + `"`}
 	likely := map[string][]string{"impression_id": {`"i"`}, "item": {`"a"`, `"c"`}, "payoff": {"0.5"}, "utility": {"0.5", "1"},
-		"time": {`"2026-11-21T10:00:00Z"`}, "learner": {`"feed"`}, "user": {`"u"`}, "event_id": {`"e"`}, "predicted": {"0.5", "-3"}, "segment": {`"new"`}, "category": {`"news"`},
+		"time": {`"2026-11-21T10:00:00Z"`}, "learner": {`"feed"`}, "user": {`"u"`}, "event_id": {`"e"`}, "predicted": {"0.5", "-3"}, "segment": {`"new"`}, "category": {`"news"`}, "pin": {"1", "2", "7"}, "exclude": {"[]", `["x"]`, `["x","y"]`},
 		"features": {"[1,null,-0.5]", "[]", "[0]", "[1,2]", "[null]", "[1," + strings.Repeat("0,", MaxFeatures-1) + "2]", `["1"]`}, "shown": {`"utility"`, `"ranking"`}, "candidates": {`[{"item":"a"}]`}}
 	var parts []string
 	for _, name := range append([]string{"other"}, fields...) {
@@ -163,7 +168,7 @@ func drawObject(t *rapid.T, fields []string) string {
 }
 
 // Schemas and decoder accept the same records, except for two rules that no schema can express: the key is the id,
-// and no item occurs twice. A fault of the context alone counts for contextual learners.
+// and no item or pin occurs twice. A fault of the context alone counts for contextual learners.
 func TestSchemas_AgreeWithTheDecoder(t *testing.T) {
 	d := NewDecoder(Limits{}).WithContext()
 	impression := func(k, v []byte) error {
@@ -190,7 +195,7 @@ func TestSchemas_AgreeWithTheDecoder(t *testing.T) {
 			_ = json.Unmarshal([]byte(record), &id)
 			key, _ := id.Of.(string)
 			err := one.decode([]byte(key), []byte(record))
-			if f, ok := err.(*Fault); ok && f.Reason == DuplicateItem {
+			if f, ok := err.(*Fault); ok && (f.Reason == DuplicateItem || f.Reason == DuplicatePin) {
 				return
 			}
 			if err == nil {
@@ -218,6 +223,7 @@ func TestSchemas_FitRankings(t *testing.T) {
 	all.Decision.Expected = []float64{0.25, -0.000001}
 	all.Decision.Ranks, all.Decision.Undecided = []int32{1, 0}, []int32{1}
 	all.Decision.SelectionDeadline, all.Decision.HasSelection = 3, true
+	all.Decision.Decided = []int32{1, 0}
 	all.Decision.Assignment = Assignment{Experiment: "feed", Run: 1, Arm: "new", Probability: 0.5, Unit: []byte("1f3"), Fallback: true}
 	all.Decision.Verdict = Verdict{Run: 1, Arm: "new", Units: 7, Lower: -1, Upper: -0.5}
 	for _, r := range []*Ranking{&least, &all} {

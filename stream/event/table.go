@@ -15,6 +15,8 @@ const (
 	Number                 // finite
 	Time                   // in Protobuf a Timestamp
 	Features               // a list of at most MaxFeatures numbers, of which any may be null
+	Place                  // a whole number from 1 on; in Protobuf, 0 is absent
+	Texts                  // a list of texts
 	Candidates             // a list of objects
 	other                  // in rankings only
 )
@@ -76,8 +78,8 @@ type field[R any] struct {
 }
 
 const (
-	mostFields       = 7  // of a record
-	mostNestedFields = 24 // of an object in a record
+	mostFields       = 8  // of a record
+	mostNestedFields = 25 // of an object in a record
 )
 
 func tableOf[R any](rows []field[R]) *table[R] {
@@ -168,6 +170,8 @@ func (c *field[R]) fromJSON(d *Decoder, dst *R, v *value) (f *Fault) {
 		*c.number(dst), f = v.float(c.name)
 	case c.time != nil:
 		*c.time(dst), f = v.moment(c.name)
+	case c.own == Texts:
+		return c.read(d, dst, *v)
 	case c.own != Text, c.where != nil && !c.where(dst):
 		return nil
 	case c.only != "":

@@ -18,6 +18,8 @@ const ComparedFrom = 10
 type Counterfactual struct {
 	// Decisions counts ranked impressions, without decisions adopted from the log: their maker counted them.
 	Decisions int64
+	// Ruled counts the decisions whose order pins or caps could have changed. Nothing else counts them.
+	Ruled int64
 	// Known counts the decisions with a known favourite: all where utilities are given, else those whose order is certain. First counts
 	// those whose favourite was shown first.
 	Known, First int64

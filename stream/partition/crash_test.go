@@ -2,6 +2,7 @@ package partition
 
 import (
 	"fmt"
+	"math"
 	"sort"
 	"strings"
 	"testing"
@@ -122,6 +123,10 @@ func TestCrashChangesNothing(t *testing.T) {
 		if rapid.Bool().Draw(t, "finds utilities") {
 			findUtilities(t, &cfg)
 		}
+		rules := rapid.Bool().Draw(t, "rules")
+		if rules && handling != "bold" {
+			cfg.Learners[0].Caps = []Cap{{"ads", 0, 1}, {"", 1, 3}}
+		}
 		crashing, steady := newWorld(t, cfg), newWorld(t, cfg)
 		both := [2]*world{crashing, steady}
 		for _, w := range both {
@@ -131,6 +136,9 @@ func TestCrashChangesNothing(t *testing.T) {
 			switch rapid.IntRange(0, 11).Draw(t, "step") {
 			default:
 				topic, record := drawRecord(t, &cfg, steady.now)
+				if imp, ok := record.(*event.Impression); ok && rules {
+					drawRules(t, imp)
+				}
 				id, value := encodeRecord(record)
 				for _, w := range both {
 					require.NoError(t, w.read(topic, id, value, w.now))
@@ -156,7 +164,7 @@ func TestCrashChangesNothing(t *testing.T) {
 		}
 		require.Equal(t, steady.store.dump(), crashing.store.dump())
 		require.Equal(t, steady.decided, crashing.decided)
-		steady.store.checkInstances(t)
+		steady.store.checkInstances(t, rules)
 		if handling != "bold" {
 			steady.store.checkFlights(t)
 		}
@@ -191,8 +199,21 @@ func (w *world) checkLearnerAccounts(t require.TestingT) {
 	require.LessOrEqual(t, sum.Payoffs.Rejected, all.Payoffs.Rejected)
 }
 
-// checkInstances: each of BOLD's instances waits for exactly the impressions that are pending and were its to decide.
-func (s *memory) checkInstances(t require.TestingT) {
+// drawRules gives an impression pins and categories.
+func drawRules(t *rapid.T, imp *event.Impression) {
+	pins := rapid.Permutation([]int32{1, 2, 3, 9}).Draw(t, "pins")
+	for i := range imp.Candidates {
+		if rapid.IntRange(0, 2).Draw(t, "pinned") == 0 && i < len(pins) {
+			imp.Candidates[i].Pin = pins[i]
+		}
+		category := rapid.SampledFrom([]string{"", "ads", "news"}).Draw(t, "category")
+		imp.Context.Candidates = append(imp.Context.Candidates, event.CandidateContext{Predicted: math.NaN(), Category: []byte(category)})
+	}
+}
+
+// checkInstances: each of BOLD's instances waits for exactly the impressions that are pending and were its to decide. Under rules an impression
+// may have no propensities.
+func (s *memory) checkInstances(t require.TestingT, rules bool) {
 	want := map[string]string{}
 	counts := map[int32]int{}
 	for id, v := range s.entries() {
@@ -200,6 +221,12 @@ func (s *memory) checkInstances(t require.TestingT) {
 		_, value := cutKeyHash([]byte(v))
 		require.NoError(t, decodeEntry(value, 0, &e), id)
 		if e.kind == pending && e.instance >= 0 {
+			if rules && len(e.propensities) == 0 {
+				require.Empty(t, e.ranks)
+				counts[e.instance]++
+				want[fmt.Sprint(e.instance)] = fmt.Sprint(counts[e.instance])
+				continue
+			}
 			require.Len(t, e.propensities, map[bool]int{false: len(e.items), true: 1}[e.selected >= 0], id)
 			require.Len(t, e.ranks, len(e.items), id)
 			counts[e.instance]++

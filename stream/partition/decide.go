@@ -19,7 +19,9 @@ type decider struct {
 	time     *eventTime
 	segments *segments
 
-	size     int // an upper bound of the ranking's bytes
+	size     int  // an upper bound of the ranking's bytes
+	ruled    bool // rules can change the ranking
+	rules    Rules
 	ranking  event.Ranking
 	decision delay.Decision
 	work     policy.Workspace
@@ -33,6 +35,8 @@ type decider struct {
 	reading    Reading
 	context    policy.Context
 	shadows    shadows
+	positions  []int32
+	expected   []float64
 	rankOf     map[policy.Item]int32
 }
 
@@ -55,6 +59,11 @@ func (dec *decider) examine(imp *event.Impression, effective event.Millis) (by *
 			return nil, g, f
 		}
 	}
+	caps := g.ranks(l).cfg.Caps
+	if f := CapsRefusal(imp, caps); f != nil {
+		return nil, g, f
+	}
+	dec.ruled = dec.rules.Read(imp, caps)
 	if dec.size = dec.rankingSize(l, imp, &g); dec.size > dec.cfg.MaxRankingBytes {
 		return nil, g, faultf(event.RankingTooLarge, "its ranking could take %d bytes, one record takes at most %d", dec.size,
 			dec.cfg.MaxRankingBytes)
@@ -69,7 +78,7 @@ const (
 	propensityBytes   = 26
 	rankBytes         = 2 * 11 // a rank, and the mark of an undecided one
 	expectedBytes     = 15     // with six decimals
-	positionBytes     = 11     // of a shadow's order
+	positionBytes     = 11     // of a shadow's order, or that of the policy before rules
 	experimentBytes   = 280    // of an assignment, a verdict included, without names
 	escapedByte       = 6      // the most bytes that JSON makes of one
 )
@@ -89,6 +98,9 @@ func (dec *decider) rankingSize(l *learner, imp *event.Impression, g *assignment
 	}
 	if x, ok := l.delay.(delay.Expecting); ok && x.Expects() {
 		rest += expectedBytes * len(imp.Candidates)
+	}
+	if dec.ruled {
+		rest += positionBytes * len(imp.Candidates)
 	}
 	if x := g.trial; x != nil {
 		rest += experimentBytes + escapedByte*(len(x.Name)+3*x.longest+x.longestShadows)
@@ -119,6 +131,7 @@ func (dec *decider) decide(l *learner, imp *event.Impression, offset int64, effe
 		l.meet(dec.numbers, base)
 	}
 	g.decideAs(l, dec.candidates, about, key, d)
+	decided := dec.rule(l, d)
 	dec.segments.loose += eventWeight
 
 	r := &dec.ranking
@@ -130,15 +143,32 @@ func (dec *decider) decide(l *learner, imp *event.Impression, offset int64, effe
 	r.Decision = event.Decision{
 		Group: dec.cfg.Group, Policy: as.cfg.PolicyName, Delay: as.cfg.DelayName, Partition: dec.cfg.Partition,
 		Offset: offset, Layout: DecisionLayout, Began: base, Propensities: d.Propensities, Expected: d.Expected,
-		Instance: d.Instance, Explored: d.Explored,
+		Instance: d.Instance, Explored: d.Explored, Decided: decided,
 		Ranks: d.Ranks, Undecided: d.Undecided, Seed: uint64(key), PayoffDeadline: later(base, l.cfg.PayoffHorizon),
 	}
 	if dec.cfg.HasSelections {
 		r.Decision.HasSelection, r.Decision.SelectionDeadline = true, later(base, as.cfg.SelectionTimeout)
 	}
 	g.write(&r.Decision)
-	r.Decision.Shadows = dec.shadow(g, about, offset)
+	r.Decision.Shadows = dec.shadow(g, imp, about, offset)
 	l.observer.decided(imp, dec.candidates, d, r)
+}
+
+// rule puts a decision in the order that rules show, and returns the policy's order, by place shown; empty if no rule can change the ranking.
+// Propensities of the policy's rankings are dropped. A learner that can use those of the ranking shown computes them.
+func (dec *decider) rule(l *learner, d *delay.Decision) []int32 {
+	if !dec.ruled {
+		return nil
+	}
+	from := dec.rules.Show(d.Order, dec.order)
+	move(d.Order, &dec.positions, from)
+	move(d.Ranks, &dec.positions, from)
+	move(d.Expected, &dec.expected, from)
+	d.Propensities = d.Propensities[:0]
+	if x, ok := l.delay.(delay.Reweighing); ok {
+		x.Reweigh(d)
+	}
+	return dec.rules.Decided(from)
 }
 
 // fill adds the items and the context of the impression just decided to its entry.
@@ -313,8 +343,8 @@ type shadows struct {
 	place   []int32 // by candidate: its position in the ranking
 }
 
-// shadow lets shadows decide, each on its share of impressions, and returns their part of the ranking.
-func (dec *decider) shadow(g *assignment, about *policy.Context, offset int64) []event.Shadow {
+// shadow lets shadows decide, each on its share of impressions and by its rules, and returns their part of the ranking.
+func (dec *decider) shadow(g *assignment, imp *event.Impression, about *policy.Context, offset int64) []event.Shadow {
 	if g.trial == nil || len(g.trial.shadows) == 0 {
 		return nil
 	}
@@ -331,6 +361,9 @@ func (dec *decider) shadow(g *assignment, about *policy.Context, offset int64) [
 		}
 		key := policy.DecisionKey(seed, dec.cfg.Salt, x.Name, dec.cfg.Partition, offset)
 		g.trial.knowing().delay.(delay.Readable).DecideBy(x.Policy, dec.candidates, about, key, &x.decision)
+		if dec.rules.Read(imp, x.learner.cfg.Caps) {
+			dec.rules.Reorder(x.decision.Order, dec.order)
+		}
 		for at, k := range x.decision.Order {
 			x.decision.Order[at] = s.place[k]
 		}

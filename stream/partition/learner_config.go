@@ -31,6 +31,7 @@ type LearnerConfig struct {
 	// FindsUtilities means that the learner finds the order of utilities itself, and ignores those of impressions.
 	FindsUtilities bool
 	Context        *Context // nil: items alone
+	Caps           []Cap
 	New            func() delay.Learner
 }
 

@@ -29,7 +29,12 @@ func (o *observer) decided(imp *event.Impression, candidates []policy.Item, d *d
 		o.filled.Impressions++
 	}
 	favourite := favouriteOf(o.cfg.FindsUtilities, candidates, d)
-	o.comparison.decided(o.delay, candidates, favourite, favourite == int(d.Order[0]))
+	if len(r.Decision.Decided) > 0 { // ranking by utility would be under these rules, too
+		o.comparison.Decisions++
+		o.comparison.Ruled++
+	} else {
+		o.comparison.decided(o.delay, candidates, favourite, favourite == int(d.Order[0]))
+	}
 	o.sample(candidates, favourite, d, r)
 }
 

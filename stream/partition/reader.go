@@ -16,7 +16,7 @@ func newReader(cfg *Config) reader {
 	limits := event.Limits{MaxCandidates: cfg.MaxCandidates, MaxRecordBytes: cfg.MaxRecordBytes}
 	r := reader{decoder: event.NewFormatsDecoder(limits, cfg.Formats), formats: cfg.Formats, most: cfg.MaxRecordBytes}
 	for i := range cfg.Learners {
-		if cfg.Learners[i].Context != nil {
+		if cfg.Learners[i].Context != nil || len(cfg.Learners[i].Caps) > 0 {
 			r.decoder.WithContext()
 		}
 	}

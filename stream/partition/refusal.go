@@ -20,6 +20,14 @@ func LearnerRefusal(imp *event.Impression, learner string, findsUtilities bool) 
 	return nil
 }
 
+// CapsRefusal returns the fault of an impression whose categories cannot be read, for a learner with caps. Package serve calls it too.
+func CapsRefusal(imp *event.Impression, caps []Cap) *event.Fault {
+	if len(caps) == 0 {
+		return nil
+	}
+	return imp.Context.Fault
+}
+
 // PayoffRefusal returns the fault of a payoff without an item for a worker without a selections topic, else nil. Package serve calls it
 // too.
 func PayoffRefusal(p *event.Payoff, hasSelections bool) *event.Fault {

@@ -97,6 +97,7 @@ func newPool(seed uint64, partitions, impressions int, k *kind, h habits, learne
 		space := seenSpace
 		if h.groups {
 			space = groupSpace
+			pl.learners[0].Caps = []partition.Cap{{Category: "k1", Most: 0, First: 1}}
 		}
 		pl.learners[0].Context = partition.NewContext(space, true)
 	}

@@ -132,8 +132,15 @@ func (u *users) impress() {
 			mood += [...]string{"", `"segment":"new",`, `"segment":"loyal",`, `"segment":"odd",`}[u.made%4]
 			size += [...]string{"", fmt.Sprintf(`"category":"k%d",`, u.made/64%3)}[u.made%2]
 		}
+		pin := ""
+		switch u.made % 9 {
+		case 2, 5: // rules
+			pin = fmt.Sprintf(`"pin":%d,`, 1+u.made%4)
+		case 7:
+			mood += `"exclude":["b","x"],`
+		}
 		u.put(event.Impressions, id, `{"impression_id":"%s","learner":"%s",%s"candidates":[{"item":"a",%s"utility":%d},`+
-			`{"item":"b","utility":%d},{"item":"c-%d","utility":0.5}]}`, id, learner, mood, size, rng.IntN(9), rng.IntN(9), rng.IntN(4))
+			`{"item":"b",%s"utility":%d},{"item":"c-%d","utility":0.5}]}`, id, learner, mood, size, rng.IntN(9), pin, rng.IntN(9), rng.IntN(4))
 	}
 	if !u.habits.tidy && !u.habits.ordered && rng.IntN(10) == 0 { // early
 		u.put(event.Payoffs, id, `{"impression_id":"%s","payoff":0.5}`, id)

@@ -26,6 +26,7 @@ var (
 	rankingsDecision     = declare("rankings.decision")     // impression, partition, learner, effective time and layout are right; policy and delay were configured
 	rankingsPropensities = declare("rankings.propensities") // with instances, probabilities that add up to 1, one per item
 	rankingsAdmissible   = declare("rankings.admissible")   // with given windows, some distribution over rankings has them (the paper's section 4.2)
+	rankingsRules        = declare("rankings.rules")        // the order is that of the policy, changed by pins and caps only, and marked wherever these could change it
 	rankingsDeadlines    = declare("rankings.deadlines")    // both are as configured, from the later of effective time and watermark
 	stepsReadable        = declare("steps.readable")        // the headers and the state's steps can be decoded
 	stepsChain           = declare("steps.chain")           // each begins at the event time where the last ended; the state's watermark is not behind

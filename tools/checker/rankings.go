@@ -195,6 +195,9 @@ func (f *fold) rankedImpression(r *record, rec *logged, parsed bool) {
 	if parsed && f.readByAll(rec) {
 		f.see(l) // while candidates are in the record's order, as their contexts are
 	}
+	if parsed && lf != nil {
+		checkRules(f, name, f.decidedBy(rk.Learner, r.offset), d)
+	}
 	if parsed && f.imp.HasUtilities && lf != nil && lf.given && f.readByAll(rec) {
 		l.ordered = true
 		f.order(lf, l)
@@ -321,8 +324,8 @@ func later(t event.Millis, by time.Duration) event.Millis {
 // checkPropensities checks for probabilities that add up to 1, if the learner has instances or is robust.
 func checkPropensities(out *findings, name any, lf *learnerFold, l *life, d *event.Decision) {
 	if len(d.Propensities) == 0 {
-		// A learner that does not know the order of utilities yet ranks without any.
-		if (d.Delay == delayBOLD || d.Policy == string(config.Robust)) && lf.given && !out.ok(rankingsPropensities, false) {
+		// A learner that does not know the order of utilities yet ranks without any, and BOLD where rules bear.
+		if (d.Delay == delayBOLD && len(d.Decided) == 0 || d.Policy == string(config.Robust)) && lf.given && !out.ok(rankingsPropensities, false) {
 			out.breach(rankingsPropensities, name, "propensities", "none")
 		}
 		return
@@ -332,7 +335,7 @@ func checkPropensities(out *findings, name any, lf *learnerFold, l *life, d *eve
 		ok = ok && p >= 0 && p <= 1+0x1p-40 // up to rounding
 		sum += p
 	}
-	ok = ok && math.Abs(sum-1) <= 1e-6 && (d.Delay != delayBOLD || d.Instance >= 0)
+	ok = ok && math.Abs(sum-1) <= 1e-6 && (d.Delay != delayBOLD || d.Instance >= 0) && (len(d.Decided) == 0 || d.Delay != delayBOLD)
 	if !out.ok(rankingsPropensities, ok) {
 		out.breach(rankingsPropensities, name, fmt.Sprintf("%d probabilities that add up to 1, of an instance", len(l.items)),
 			fmt.Sprintf("instance %d, sum %v, %v", d.Instance, sum, d.Propensities))

@@ -185,7 +185,7 @@ func (w *World) Journal(ctx context.Context, shadows ...string) (*joinedlog.Log,
 	for topic := range event.Topic(event.Topics) {
 		all = append(all, &lines{topic: topic, rest: w.Records[topic].Bytes()})
 	}
-	return joinedlog.Read(ctx, all, &joinedlog.Query{Learner: &w.Learner, Shadows: shadows, HasSelections: true, Parking: time.Hour})
+	return joinedlog.Read(ctx, all, &joinedlog.Query{Learner: &w.Learner, Shadows: shadows, Context: len(w.Learner.Caps) > 0, HasSelections: true, Parking: time.Hour})
 }
 
 type lines struct {
