@@ -200,7 +200,9 @@ func (a *awaiting) reweigh(i policy.Item) {
 	}
 	a.ownWeights.sum += units.sum - before.sum
 	a.ownWeights.below += units.below - before.below
-	*a.ownWeight.At(i) = units
+	if *a.ownWeight.At(i) = units; units == (unitWeights{}) {
+		a.ownWeight.Remove(i)
+	}
 }
 
 // unitWeights are the weight of selections in flight, and the part of it for payoffs below the default, in weightUnits.

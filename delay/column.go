@@ -87,6 +87,9 @@ func (c *column[S]) harvest(r Recorder, to *writer) {
 	for i := range c.Changes().All() {
 		own := c.Own(i)
 		zero, mark := c.isZero(own), c.mark(own)
+		if zero {
+			c.Trim(i)
+		}
 		if zero && !c.stored.Get(i) || mark != unmarked && mark == c.marks.Get(i) { // it came and went
 			continue
 		}

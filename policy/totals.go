@@ -135,6 +135,9 @@ func (t *Totals[S]) Changed(i int32, what uint8) {
 	t.pool(i)
 }
 
+// Trim frees the memory of this partition's own value of i, which must be zero.
+func (t *Totals[S]) Trim(i int32) { t.own.Remove(i) }
+
 // Set sets this partition's own value of i as loaded, without noting a change.
 func (t *Totals[S]) Set(i int32, s S) {
 	*t.own.At(i) = s
