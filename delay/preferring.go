@@ -101,7 +101,7 @@ func (p *Preferring) Reweigh(d *Decision) {
 	if !ok || len(d.Undecided) > 0 {
 		return
 	}
-	p.chosen.Order = append(p.chosen.Order[:0], d.Ranks...)
+	p.chosen.Order, p.chosen.Propensities = append(p.chosen.Order[:0], d.Ranks...), p.chosen.Propensities[:0]
 	x.Reweigh(&p.chosen)
 	d.Propensities = append(d.Propensities[:0], p.chosen.Propensities...)
 }

@@ -321,6 +321,8 @@ func TestEstimatesOfRankingByUtility(t *testing.T) {
 		{Counts{Ended: 100, Payoffs: 100, Weighed: 100, Weights: 40, Squares: 50, WeighedSum: 10}, 0.25, byPropensities},
 		{Counts{Ended: 100, Payoffs: 100, Weighed: 100, Weights: 40, Squares: 800, WeighedSum: 10}, -1, byPropensities},
 		{Counts{Ended: 10, Payoffs: 10, PayoffSum: 5, Counted: 10, Decisions: 30, Known: 30, First: 30, Expected: 20, ExpectedSum: 2}, 0.25, byRankings},
+		{Counts{Ended: 10, Payoffs: 5, Decisions: 100, Ruled: 1, Expected: 4, ExpectedSum: 2}, 0.25, byMeans},
+		{Counts{Ended: 10, Payoffs: 5, Decisions: 100, Ruled: 2, Expected: 4, ExpectedSum: 2}, -1, byRules},
 		{Counts{Ended: 10, Payoffs: 5}, -1, ""},
 		{Counts{}, -1, ""},
 	} {

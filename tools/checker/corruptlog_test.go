@@ -136,6 +136,9 @@ var logCorruptions = []struct {
 			r.Decision.Propensities = []float64{1, 0, 0}
 		})
 	}},
+	{rankingsRules, "a mark of rules where there are none", func(t *testing.T, v *victim) {
+		v.forge(t, "x14", "feed", func(r *event.Ranking) { r.Decision.Decided = []int32{1, 0, 2} })
+	}},
 	{rankingsOnce, "an id that is known", func(t *testing.T, v *victim) {
 		v.forge(t, "f7", "feed", func(*event.Ranking) {})
 	}},

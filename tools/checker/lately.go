@@ -54,7 +54,7 @@ func (x *latelyFold) take(l *life, item uint32, began event.Millis, payoff float
 	x.front = max(x.front, began)
 	b := x.grid.BucketOf(began, x.pass)
 	row := recentRow{paidRow{1, inParts(payoff), inParts(payoff * payoff)}, 1 << 10}
-	if len(l.propensities) > 0 {
+	if len(l.propensities) > 0 && l.propensities[l.selected] > 0 { // 0, of a candidate behind a pinned one, is as unknown
 		row.chances = int64(math.Round((1 << 10) / max(l.propensities[l.selected], 1./1000)))
 	}
 	addTo(&x.items, item, b, row)

@@ -140,6 +140,9 @@ func (tr *traffic) impression() {
 		if !tr.chance(20) {
 			about += fmt.Sprintf(`,"features":[%.2f]`, tr.rng.NormFloat64())
 		}
+		if tr.chance(8) {
+			about += fmt.Sprintf(`,"pin":%d`, 1+tr.rng.IntN(6))
+		}
 		list = append(list, fmt.Sprintf(`{"item":"item-%d","utility":%v%s}`, i, tr.rng.NormFloat64(), about))
 	}
 	learner := ""
@@ -149,6 +152,9 @@ func (tr *traffic) impression() {
 	at := tr.now()
 	if tr.chance(20) {
 		at += 60_000 // after its selection, perhaps
+	}
+	if tr.chance(10) {
+		learner += `"exclude":["item-3","item-9"],`
 	}
 	if !tr.chance(40) {
 		tr.add(at, "impressions", id, fmt.Sprintf(`{"impression_id":%q,%s"time":"$time",%s"candidates":[%s]}`, id, learner, tr.user(), strings.Join(list, ",")))
@@ -184,7 +190,7 @@ func (tr *traffic) impression() {
 
 // settings of the learners that the traffic is tried on.
 var kinds = []struct{ name, learners, further string }{
-	{"qpmd", "  feed: {payoffs: stochastic, policy: elimination, payoff_horizon: 10m, selection_timeout: 2m, on_expiry: drop}", "join: {parking_time: 2m}"},
+	{"qpmd", "  feed: {payoffs: stochastic, policy: elimination, payoff_horizon: 10m, selection_timeout: 2m, on_expiry: drop, caps: [{category: category-1, most: 0, first: 1}, {most: 1, first: 3}]}", "join: {parking_time: 2m}"},
 	{"sum as it goes", "  feed: {payoffs: stochastic, policy: moss, aggregate: sum, payoff_range: [0, 1.5], payoff_horizon: 10m, selection_timeout: 2m}", "join: {parking_time: 2m}"},
 	{"sum", "  feed: {payoffs: stochastic, policy: elimination, aggregate: sum, payoff_range: [0, 1.5], payoff_horizon: 10m, selection_timeout: 2m}", "join: {parking_time: 2m, remember: 3m}"},
 	{"bold", "  feed: {payoffs: adversarial, policy: osmd, max_instances: 8, payoff_horizon: 10m, selection_timeout: 2m, on_expiry: drop}", "join: {parking_time: 2m, remember: 3m}"},
@@ -193,13 +199,13 @@ var kinds = []struct{ name, learners, further string }{
 	{"direct", "  feed: {payoffs: stochastic, policy: greedy, delay: direct, payoff_horizon: 10m, selection_timeout: 2m}", "join: {parking_time: 2m, remember: 3m}"},
 	{"at once", "  feed: {payoffs: stochastic, policy: moss, delay: direct, silence: at_once, payoff_horizon: 10m, selection_timeout: 2m}", "join: {parking_time: 2m}"},
 	{"ages", "  feed: {payoffs: stochastic, policy: moss, delay: direct, silence: ages, drift: 0.7, on_expiry: {default: 0.5}, payoff_horizon: 1m, selection_timeout: 30s}", "join: {parking_time: 2m}"},
-	{"context", "  feed: {payoffs: stochastic, policy: moss, payoff_horizon: 1m, selection_timeout: 30s, context: {user: [{name: age, range: [0, 100]}], item: [price], cross: [[age, price]], segments: [new, loyal], categories: true, clock: [hour, weekday], age: true}}", "join: {parking_time: 2m}"},
-	{"robust", "  feed: {payoffs: adversarial, policy: robust, payoff_horizon: 1m, selection_timeout: 30s, on_expiry: {default: 0.5}}", "join: {parking_time: 2m}"},
+	{"context", "  feed: {payoffs: stochastic, policy: moss, payoff_horizon: 1m, selection_timeout: 30s, context: {user: [{name: age, range: [0, 100]}], item: [price], cross: [[age, price]], segments: [new, loyal], categories: true, clock: [hour, weekday], age: true}, caps: [{category: category-1, most: 0, first: 1}, {most: 1, first: 3}]}", "join: {parking_time: 2m}"},
+	{"robust", "  feed: {payoffs: adversarial, policy: robust, payoff_horizon: 1m, selection_timeout: 30s, on_expiry: {default: 0.5}, caps: [{category: category-1, most: 0, first: 1}, {most: 1, first: 3}]}", "join: {parking_time: 2m}"},
 	{"refuse", "  feed: {payoffs: stochastic, policy: moss, payoff_range: [0.2, 0.8], out_of_range: refuse, on_expiry: {default: 0.2}, payoff_horizon: 10m, selection_timeout: 2m}", "join: {parking_time: 2m}"},
-	{"egreedy", "  feed: {payoffs: stochastic, policy: egreedy, delay: qpmd, payoff_horizon: 10m, selection_timeout: 2m, windows: {geometric: 0.7, max: 4}}", "join: {parking_time: 2m}"},
+	{"egreedy", "  feed: {payoffs: stochastic, policy: egreedy, delay: qpmd, payoff_horizon: 10m, selection_timeout: 2m, windows: {geometric: 0.7, max: 4}, caps: [{category: category-1, most: 0, first: 1}, {most: 1, first: 3}]}", "join: {parking_time: 2m}"},
 	{"bold by rank", "  feed: {payoffs: adversarial, policy: ftrl, loss_index: rank, max_instances: 8, payoff_horizon: 10m, selection_timeout: 2m, on_expiry: drop}", "join: {parking_time: 2m}"},
 	{"no selections, sum", "  feed: {payoffs: stochastic, policy: greedy, delay: direct, aggregate: sum, payoff_horizon: 10m}", "join: {parking_time: 2m}"},
-	{"sorted", "  feed: {payoffs: stochastic, policy: greedy, delay: qpmd, utilities: sorted, payoff_horizon: 10m, selection_timeout: 2m, on_expiry: drop}", "join: {parking_time: 2m}"},
+	{"sorted", "  feed: {payoffs: stochastic, policy: greedy, delay: qpmd, utilities: sorted, payoff_horizon: 10m, selection_timeout: 2m, on_expiry: drop, caps: [{category: category-1, most: 0, first: 1}, {most: 1, first: 3}]}", "join: {parking_time: 2m}"},
 	{"social bold", "  feed: {payoffs: adversarial, policy: osmd, utilities: social, max_instances: 8, payoff_horizon: 10m, selection_timeout: 2m}", "join: {parking_time: 2m}"},
 	{"no selections, bold", "  feed: {payoffs: adversarial, policy: ftrl, max_instances: 3, payoff_horizon: 10m}", "join: {parking_time: 2m}"},
 	{"osmd by rank", "  feed: {payoffs: adversarial, policy: osmd, loss_index: rank, max_instances: 2, windows: {geometric: 0.7, max: 4}, payoff_horizon: 10m, selection_timeout: 2m}", "join: {parking_time: 2m}"},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/internal/admin"
 	"github.com/ranker-worker/ranker-worker/internal/app"
+	"github.com/ranker-worker/ranker-worker/internal/audit"
 	"github.com/ranker-worker/ranker-worker/internal/evaluate"
 	"github.com/ranker-worker/ranker-worker/internal/joinedlog"
 	"github.com/ranker-worker/ranker-worker/internal/platform"
@@ -72,7 +73,11 @@ func (u *tasteful) Impression(n int) (event.Impression, event.Millis, []platform
 		if n%8 > 4 && item > 0 {
 			category = "" // it has been said
 		}
-		i.Candidates = append(i.Candidates, event.Candidate{Item: strconv.AppendInt(nil, int64(item), 10), Utility: float64(item)})
+		c := event.Candidate{Item: strconv.AppendInt(nil, int64(item), 10), Utility: float64(item)}
+		if item == 0 && n%10 == 3 {
+			c.Pin = 2
+		}
+		i.Candidates = append(i.Candidates, c)
 		i.Context.Candidates = append(i.Context.Candidates, event.CandidateContext{Features: []float64{kind, 20 * rng.Float64()}, Predicted: 0, Category: []byte(category)})
 	}
 	return i, u.at(n), nil
@@ -146,14 +151,34 @@ func (w *world) judged(t *testing.T) {
 	require.Greater(t, r.Log.Judged, int64(1000))
 }
 
-// TestPipeline_ContextTeaches: users' tastes are learned through a kill and a
-// rollback, the sums equal the checker's, and a replay computes the same rankings.
+// explainsRules explains an impression with a pinned candidate: candidates are in the order shown, and the pin is named.
+func (w *world) explainsRules(t *testing.T, id string) {
+	t.Helper()
+	topics, err := audit.Open(t.Context(), w.access)
+	require.NoError(t, err)
+	defer topics.Close()
+	x, err := topics.Explain(t.Context(), id, func(int64) {})
+	require.NoError(t, err)
+	decided := map[int]bool{}
+	for k, c := range x.Ranking.Candidates {
+		require.Equal(t, x.Items[k], c.Item)
+		decided[c.Decided] = true
+		if k == 1 && c.Decided != 2 {
+			require.Equal(t, "pinned to place 2", c.Rule)
+		}
+	}
+	require.Equal(t, "0", x.Items[1])
+	require.Len(t, decided, len(x.Items))
+}
+
+// TestPipeline_ContextTeaches: users' tastes are learned through a kill and a rollback, the sums equal the checker's, and a replay computes the
+// same rankings. Pins and a cap change some of them.
 func TestPipeline_ContextTeaches(t *testing.T) {
 	t.Parallel()
 	testenv.One(t, func(t *testing.T, env testenv.Env) {
 		const impressions = 3000
 		base := time.Now().Add(-24 * time.Hour).UnixMilli()
-		w := newWorld(t, env, 1, "payoff_horizon: 400s\n    selection_timeout: 60s\n    "+tastefulContext)
+		w := newWorld(t, env, 1, "payoff_horizon: 400s\n    selection_timeout: 60s\n    caps: [{most: 1, first: 2}]\n    "+tastefulContext)
 		users := &tasteful{base: base}
 		got, _ := w.disturbed(t, users, impressions, 64, false)
 		require.Positive(t, got["payoffs.applied"])
@@ -168,8 +193,12 @@ func TestPipeline_ContextTeaches(t *testing.T) {
 				require.Positive(t, law.Checked, law.Law)
 				require.Zero(t, law.Open, law.Law)
 			}
+			if law.Law == "rankings.rules" {
+				require.EqualValues(t, impressions, law.Checked)
+			}
 		}
 		w.replayed(t, impressions, impressions/10)
+		w.explainsRules(t, "i-13")
 
 		w.judged(t)
 

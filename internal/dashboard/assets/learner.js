@@ -15,6 +15,7 @@ const howWords = {
   propensities: "Ranking by clicks is ranking by utility, estimated from the favourites' payoffs, weighted by inverse propensities. The estimate is right if users look at as many results as assumed.",
   shares: "Ranking by clicks is ranking by utility, estimated from the favourites' payoffs per selection, times the share of selections with them on top. The estimate is right if both are the same in all impressions.",
   rankings: "All of these rankings are by utility, the clicks that users are expected to make.",
+  rules: "Pins and caps change too many rankings: the payoff of ranking by clicks under the same rules is not known.",
   "": "The payoff of ranking by clicks, which is by utility, is not known yet.",
 };
 
@@ -114,7 +115,7 @@ function mainFigures(l, page) {
   const own = l.early ? [earlyWords(l), firstFigure(l, page.now)].filter(x => x).join("; ") : [error(l.payoff_error, decimal), basis].filter(x => x).join(", ");
   return [
     {name: "Payoff per impression", kind: "of-policy", value: l.early ? "too early" : decimal(l.payoff), note: own},
-    {name: "Ranked by clicks", kind: "of-utility", value: decimal(l.by_utility), note: l.how === "rankings" ? "as it does" : "estimated, for the same impressions"},
+    {name: "Ranked by clicks", kind: "of-utility", value: decimal(l.by_utility), note: l.how === "rankings" ? "as it does" : l.how === "rules" ? "not known under pins and caps" : "estimated, for the same impressions"},
     {name: "Difference", value: g ? (g.gain >= 0 ? "+" : "−") + inGain(g.gain) : "–",
       note: g && !g.certain ? "no difference yet: " + error(l.gain_error, inGain) : g ? error(l.gain_error, inGain) : ""},
     {name: "Payoffs learned from", value: count(l.fed), note: (l.warmed ? count(l.warmed) + " by a warm start; " : "") + count(l.awaited) + " more awaited"},
