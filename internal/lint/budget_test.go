@@ -34,11 +34,11 @@ var rooms = map[string]int{
 	"stream":             5720,
 	"stream/broker":      3700,
 	"stream/event":       3120,
-	"stream/experiment":  780,
+	"stream/experiment":  1590,
 	"stream/partition":   10200,
 	"stream/replay":      1720,
 	"stream/task":        4340,
-	"tools":              5740,
+	"tools":              5920,
 	"tools/checker":      7680,
 	"tools/faults":       5660,
 }

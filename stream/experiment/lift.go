@@ -24,6 +24,8 @@ type Settings struct {
 	Control string // the arm that others are compared with
 	ByUser  bool
 	Period  int64 // by user: milliseconds until arms are drawn again; 0: never
+	InParts bool  // a unit's payoff is a sum of partial payoffs
+	Falls   bool  // a unit's payoff can fall, or is above 0 without any
 }
 
 // Experiment assigns arms to units, and compares the arms. It is immutable, and safe for concurrent use.
@@ -37,6 +39,8 @@ type Experiment struct {
 type rival struct {
 	arm, control float64 // shares
 	bound        confidence.Mixture
+	// above and below bound the sums of payoffs so far, of the arm and of the control.
+	above, below [2]confidence.Mixture
 }
 
 // New orders arms by name. It fails unless there are two or more arms with different names, with positive shares that add up to 1, one of
@@ -64,10 +68,15 @@ func New(s Settings) (*Experiment, error) {
 		return nil, fmt.Errorf("the control %q is none of the arms", s.Control)
 	}
 	e := &Experiment{Draw: newDraw(s.Name, s.Run, s.Arms), Settings: s, control: control}
+	alpha := Alpha / float64(len(s.Arms)-1)
 	for _, a := range s.Arms {
 		both := a.Share + s.Arms[control].Share
 		r := rival{arm: a.Share / both, control: s.Arms[control].Share / both}
-		r.bound = confidence.New(Alpha/float64(len(s.Arms)-1), 1/min(r.arm, r.control), viewed*(1/r.arm+1/r.control))
+		r.bound = confidence.New(alpha, 1/min(r.arm, r.control), viewed*(1/r.arm+1/r.control))
+		for i, share := range []float64{r.arm, r.control} {
+			odds := 1/share - 1
+			r.above[i], r.below[i] = confidence.New(alpha/2, max(odds, 1)/2, viewed*odds), confidence.New(alpha/2, 0.5, viewed*odds)
+		}
 		e.rivals = append(e.rivals, r)
 	}
 	return e, nil
@@ -153,10 +162,13 @@ func (l Lift) refuse(why string) Lift {
 	return l
 }
 
-// InShares reports whether the numbers of units of an arm and the control fit their shares. Six standard deviations and 20 units keep the
-// probability of a false alarm at any look far below one in a million.
+// InShares reports whether the numbers of units of an arm and the control fit their shares.
 func (e *Experiment) InShares(arm int, t Totals) bool {
-	r, n, control := &e.rivals[arm], t[arm].N, t[e.control].N
+	return e.rivals[arm].fit(t[arm].N, t[e.control].N)
+}
+
+// fit allows six standard deviations and 20 units: the probability of a false alarm at any look is far below one in a million.
+func (r *rival) fit(n, control int64) bool {
 	off := float64(n)*r.control - float64(control)*r.arm
 	return math.Abs(off) <= 6*math.Sqrt(float64(n+control)*r.arm*r.control)+20
 }

@@ -3,6 +3,7 @@ package experiment
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -140,6 +141,11 @@ func plausible(n int64, sums ...int64) bool {
 	return n >= 0 && n <= 1<<32
 }
 
+// within reports whether no number is farther from 0.
+func within(most int64, numbers ...int64) bool {
+	return !slices.ContainsFunc(numbers, func(n int64) bool { return n < -most || n > most })
+}
+
 func (e *Experiment) head(dst []byte) []byte {
 	return strconv.AppendInt(append(dst, version+" "...), int64(e.Run), 10)
 }
@@ -185,4 +191,119 @@ func numbers(dst []int64, text string) bool {
 		dst[i], text = n, rest
 	}
 	return true
+}
+
+// AppendRunOff writes a run-off's ended buckets: the numbers of the last one and of the first entry bucket, then a word for each arm in the
+// order of names. It is <units>:<squares>:<payoffs> of each entry bucket, the oldest first, in which all with lag 32 or more are one. Then
+// follow <payoffs>:<sum>:<sum of squares> by lag.
+func (e *Experiment) AppendRunOff(dst []byte, r *RunOff) []byte {
+	dst = appendNumbers(append(e.head(dst), ' '), r.last, r.from)
+	for arm := range e.Arms {
+		s := r.old[arm]
+		dst = appendNumbers(append(dst, ' '), s.N, s.U, s.P)
+		for l := Lags - 2; l >= 0; l-- {
+			s := r.entered[l][arm]
+			dst = appendNumbers(append(dst, ':'), s.N, s.U, s.P)
+		}
+		for _, s := range r.lags[arm] {
+			dst = appendNumbers(append(dst, ':'), s.K, s.X, s.Q)
+		}
+	}
+	return dst
+}
+
+// ParseRunOff replaces a run-off's ended buckets by the output of AppendRunOff. It fails with ErrText, ErrRun or ErrArms, and then changes
+// nothing.
+func (e *Experiment) ParseRunOff(text string, r *RunOff) error {
+	words, err := e.words(text)
+	if err != nil {
+		return err
+	}
+	if len(words) != 1+len(e.Arms) {
+		return ErrArms
+	}
+	var bounds [2]int64
+	all := make([][6 * Lags]int64, len(e.Arms))
+	if !numbers(bounds[:], words[0]) {
+		return ErrText
+	}
+	for arm := range all {
+		x := all[arm][:]
+		if !numbers(x, words[1+arm]) {
+			return ErrText
+		}
+		for k := 0; k < len(x); k += 3 {
+			if !within(mostUnits, x[k]) || !within(mostPayoffs, x[k+1], x[k+2]) {
+				return ErrText
+			}
+		}
+	}
+	r.last, r.from = bounds[0], bounds[1]
+	for arm := range all {
+		x := all[arm][:]
+		r.old[arm] = EntrySums{x[0], x[1], x[2]}
+		for l := range Lags {
+			if l < Lags-1 {
+				from := 3 * (Lags - 1 - l)
+				r.entered[l][arm] = EntrySums{x[from], x[from+1], x[from+2]}
+			}
+			from := 3 * (Lags + l)
+			r.lags[arm][l] = LagSums{x[from], x[from+1], x[from+2]}
+		}
+	}
+	return nil
+}
+
+// AppendBucket writes an open bucket of a run-off: for each arm in the order of names its units and, by lag,
+// <lag>:<payoffs>:<sum>:<sum of squares>:<increase of units' squares>, separated by commas. It writes nothing if there is no such bucket.
+func (e *Experiment) AppendBucket(dst []byte, r *RunOff, number int64) []byte {
+	k, found := r.find(number)
+	if !found {
+		return dst
+	}
+	dst = e.head(dst)
+	for arm := range e.Arms {
+		s := &r.open[k].by[arm]
+		dst = strconv.AppendInt(append(dst, ' '), s.N, 10)
+		for l, p := range s.lags {
+			if p != (Paid{}) {
+				dst = appendNumbers(append(dst, ','), int64(l), p.K, p.X, p.Q, p.U)
+			}
+		}
+	}
+	return dst
+}
+
+// ParseBucket replaces an open bucket of a run-off by the output of AppendBucket. It fails with ErrText, ErrRun or ErrArms, and then changes
+// nothing.
+func (e *Experiment) ParseBucket(text string, r *RunOff, number int64) error {
+	words, err := e.words(text)
+	if err != nil {
+		return err
+	}
+	if len(words) != len(e.Arms) {
+		return ErrArms
+	}
+	by := make([]openSums, len(e.Arms))
+	for arm, word := range words {
+		parts := strings.Split(word, ",")
+		var n [1]int64
+		if !numbers(n[:], parts[0]) || !within(mostUnits, n[0]) {
+			return ErrText
+		}
+		by[arm].N = n[0]
+		last := int64(-1)
+		for _, part := range parts[1:] {
+			var x [5]int64
+			if !numbers(x[:], part) || x[0] <= last || x[0] >= Lags || !within(mostPayoffs, x[1:]...) {
+				return ErrText
+			}
+			last = x[0]
+			if by[arm].lags[x[0]] = (Paid{x[1], x[2], x[3], x[4]}); by[arm].lags[x[0]] == (Paid{}) {
+				return ErrText
+			}
+		}
+	}
+	copy(r.at(number).by, by)
+	return nil
 }

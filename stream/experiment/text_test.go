@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -47,11 +48,13 @@ func TestTextComesBack(t *testing.T) {
 }
 
 func TestTextRefuses(t *testing.T) {
-	e, groups := three(t), make(Groups, GroupCount)
+	e, groups, r := three(t), make(Groups, GroupCount), NewRunOff(3, 3200, true)
 	parsers := map[string]func(string) error{
-		"cohort": func(s string) error { _, err := e.ParseCohort(s); return err },
-		"totals": func(s string) error { _, err := e.ParseTotals(s); return err },
-		"groups": func(s string) error { return e.ParseGroups(s, groups, 64, 128) },
+		"cohort":  func(s string) error { _, err := e.ParseCohort(s); return err },
+		"totals":  func(s string) error { _, err := e.ParseTotals(s); return err },
+		"run-off": func(s string) error { return e.ParseRunOff(s, r) },
+		"bucket":  func(s string) error { return e.ParseBucket(s, r, 1) },
+		"groups":  func(s string) error { return e.ParseGroups(s, groups, 64, 128) },
 	}
 	for _, c := range []struct {
 		of, text string
@@ -82,9 +85,20 @@ func TestTextRefuses(t *testing.T) {
 		{"groups", "1 4 128:1:2", ErrText},
 		{"groups", "1 4 64:1", ErrText},
 		{"groups", "1 3 64:1:2", ErrRun},
+		{"bucket", "1 4 1 2", ErrArms},
+		{"bucket", "1 4 1,33:1:1:1:1 2 3", ErrText},
+		{"bucket", "1 4 1,2:1:1:1:1,2:1:1:1:1 2 3", ErrText},
+		{"bucket", "1 4 1,2:1:1:1 2 3", ErrText},
+		{"bucket", "1 4 1,2:0:0:0:0 2 3", ErrText},
+		{"bucket", "1 3 1 2 3", ErrRun},
+		{"run-off", "1 4 9:0", ErrArms},
+		{"run-off", "1 4 9:0 1:2:3 1:2:3 1:2:3", ErrText},
+		{"run-off", "1 4 9" + strings.Repeat(" 0"+strings.Repeat(":0", 6*Lags-1), 3), ErrText},
+		{"run-off", "1 4 9:0" + strings.Repeat(" 0"+strings.Repeat(":4611686018427387905", 6*Lags-1), 3), ErrText},
 	} {
 		require.ErrorIs(t, parsers[c.of](c.text), c.want, "%s %q", c.of, c.text)
 		require.Equal(t, make(Groups, GroupCount), groups)
+		require.Equal(t, NewRunOff(3, 3200, true), r)
 	}
 }
 
@@ -92,6 +106,8 @@ func FuzzText(f *testing.F) {
 	f.Add("1 4 1:2:3 0:0:0 4:5:6")
 	f.Add("1 4 a:0.5:1:2:-3:4 b:0.25:0:0:0:0 control:=0.25:5:6:7:8")
 	f.Add("1 4 64:1:2 127:3:4")
+	f.Add("1 4 5,0:1:2:3:4,32:1:2:3:4 0 7,1:1:1:1:1")
+	f.Add("1 4 9:-1" + strings.Repeat(" 0"+strings.Repeat(":0", 6*Lags-1), 3))
 	e := three(f)
 	f.Fuzz(func(t *testing.T, text string) {
 		if by, err := e.ParseCohort(text); err == nil {
@@ -99,6 +115,13 @@ func FuzzText(f *testing.F) {
 		}
 		if totals, err := e.ParseTotals(text); err == nil {
 			require.Equal(t, text, string(e.AppendTotals(nil, totals)))
+		}
+		r := NewRunOff(3, 3200, true)
+		if e.ParseRunOff(text, r) == nil {
+			require.Equal(t, text, string(e.AppendRunOff(nil, r)))
+		}
+		if e.ParseBucket(text, r, 7) == nil {
+			require.Equal(t, text, string(e.AppendBucket(nil, r, 7)))
 		}
 		groups := make(Groups, GroupCount)
 		if e.ParseGroups(text, groups, 0, GroupCount) == nil {

@@ -1,0 +1,271 @@
+package experiment
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Lags is the number of lags of a payoff in buckets: 0 to 32.
+const Lags = 33
+
+// BucketWidth returns the length of a run-off's buckets for a horizon of payoffs, both in milliseconds: 1/32 of it. So a payoff that comes
+// by its deadline has a lag of 32 at most.
+func BucketWidth(horizon int64) int64 { return max(1, (horizon+Lags-2)/(Lags-1)) }
+
+// Paid is an increase of a unit's payoff, in units of 2⁻³⁰.
+type Paid struct {
+	K int64 // 1 for a payoff, 0 for the worth of a unit that ends without one
+	X int64 // the increase, also negative
+	Q int64 // its square
+	U int64 // the increase of the square of the unit's payoff to date
+}
+
+// PaidOnce returns the increase by a unit's only payoff in [0,1], or by its worth without one.
+func PaidOnce(x float64, payoff bool) Paid {
+	return PaidInParts(0, x, payoff)
+}
+
+// PaidInParts returns the increase of a unit's payoff to date from before to after, both in [0,1].
+func PaidInParts(before, after float64, payoff bool) Paid {
+	from, to := Of(before), Of(after)
+	y := float64(to.X-from.X) / perPayoff
+	p := Paid{X: to.X - from.X, Q: inUnits(float64(y * y)), U: to.Q - from.Q}
+	if payoff {
+		p.K = 1
+	}
+	return p
+}
+
+// LagSums are the sums of an arm's payoffs with a lag, in units of 2⁻³⁰.
+type LagSums struct{ K, X, Q int64 }
+
+// EntrySums are the sums over an arm's units of an entry bucket. With partial payoffs, U sums the squares of units' payoffs to date, and P
+// these payoffs, in units of 2⁻³⁰; else both are 0.
+type EntrySums struct{ N, U, P int64 }
+
+func (s EntrySums) add(o EntrySums) EntrySums { return EntrySums{s.N + o.N, s.U + o.U, s.P + o.P} }
+
+// RunOff holds the payoffs of an experiment's units by age, in one partition: a run-off triangle. Time is divided into buckets. A unit enters
+// in the bucket in which it begins; the lag of its payoff is the number of buckets from there to the payoff's. Buckets end one after the
+// other, with event time. What has come by the last ended bucket does not depend on the order of calls.
+type RunOff struct {
+	arms    int
+	width   int64
+	inParts bool // entry buckets' U and P are kept
+	// last is the number of the last ended bucket: its start in widths since 1970.
+	last int64
+	from int64 // units of earlier entry buckets are not counted
+	// Of ended buckets, by arm.
+	lags    [][Lags]LagSums
+	old     []EntrySums           // of entry buckets whose lag is 32 or more
+	entered [Lags - 1][]EntrySums // younger ones, by lag at the last ended bucket
+	open    []openBucket          // by number
+}
+
+// openBucket holds the units that entered in a bucket that has not ended, and the payoffs that came in it.
+type openBucket struct {
+	number int64
+	by     []openSums // by arm
+}
+
+type openSums struct {
+	N    int64
+	lags [Lags]Paid // by lag
+}
+
+// NewRunOff returns an empty run-off, for a horizon of payoffs in milliseconds. With inParts a unit is paid more than once.
+func NewRunOff(arms int, horizon int64, inParts bool) *RunOff {
+	r := &RunOff{arms: arms, width: BucketWidth(horizon), inParts: inParts}
+	r.last, r.from = NoBucket, NoBucket
+	r.lags, r.old = make([][Lags]LagSums, arms), make([]EntrySums, arms)
+	for l := range r.entered {
+		r.entered[l] = make([]EntrySums, arms)
+	}
+	return r
+}
+
+// NoBucket is the last ended bucket before one has ended.
+const NoBucket = -1 << 40
+
+// Counts reports whether units are counted that began at a time in milliseconds.
+func (r *RunOff) Counts(began int64) bool { return r.Bucket(began) >= r.from }
+
+// Restart drops all units, of which some may be paid without a trace. It returns the open buckets that it drops.
+func (r *RunOff) Restart() (dropped []int64) {
+	from := r.last + 1
+	for _, b := range r.open {
+		dropped, from = append(dropped, b.number), b.number+1
+	}
+	again := NewRunOff(r.arms, 1, r.inParts)
+	again.width, again.last, again.from = r.width, r.last, max(from, r.from)
+	*r = *again
+	return dropped
+}
+
+// FirstDue returns the time in milliseconds at which the first units of ended buckets will all have passed their deadlines, or have done so;
+// 0 without units.
+func (r *RunOff) FirstDue() int64 {
+	has := func(by []EntrySums) bool { return slices.ContainsFunc(by, func(s EntrySums) bool { return s.N > 0 }) }
+	if has(r.old) {
+		return r.End(r.last)
+	}
+	for l := Lags - 2; l >= 0; l-- {
+		if has(r.entered[l]) {
+			return r.End(r.last + int64(Lags-1-l))
+		}
+	}
+	return 0
+}
+
+// Last returns the number of the last ended bucket, or NoBucket.
+func (r *RunOff) Last() int64 { return r.last }
+
+// Ended returns the time in milliseconds up to which buckets have ended; 0 before one has.
+func (r *RunOff) Ended() int64 {
+	if r.last == NoBucket {
+		return 0
+	}
+	return r.End(r.last)
+}
+
+// Bucket returns the number of the bucket at a time in milliseconds.
+func (r *RunOff) Bucket(at int64) int64 { return PeriodOf(at, r.width) }
+
+// End returns the time in milliseconds at which a bucket ends.
+func (r *RunOff) End(number int64) int64 { return (number + 1) * r.width }
+
+// Enter adds n units of an arm, also negative to withdraw some, which began at a time in milliseconds. It returns the open bucket whose sums
+// have changed; open is false if ended ones have.
+func (r *RunOff) Enter(arm int, began, n int64) (number int64, open bool) {
+	e := r.Bucket(began)
+	if e > r.last {
+		r.at(e).by[arm].N += n
+		return e, true
+	}
+	r.entry(e)[arm].N += n
+	return e, false
+}
+
+// Pay adds the increase of the payoff of an arm's unit, which began at a time in milliseconds, at another. Lags are 0 at least, also where a
+// partition's event time was ahead of the payoff's. It returns as Enter does.
+func (r *RunOff) Pay(arm int, began, at int64, p Paid) (number int64, open bool) {
+	e := r.Bucket(began)
+	l := min(max(r.Bucket(at)-e, 0), Lags-1)
+	if b := e + l; b > r.last {
+		s := &r.at(b).by[arm].lags[l]
+		s.K, s.X, s.Q, s.U = s.K+p.K, s.X+p.X, s.Q+p.Q, s.U+p.U
+		return b, true
+	}
+	r.pay(arm, e, l, p)
+	return e + l, false
+}
+
+// pay adds a payoff to the ended buckets.
+func (r *RunOff) pay(arm int, entry, lag int64, p Paid) {
+	s := &r.lags[arm][lag]
+	s.K, s.X, s.Q = s.K+p.K, s.X+p.X, s.Q+p.Q
+	if r.inParts {
+		x := &r.entry(entry)[arm]
+		x.U, x.P = x.U+p.U, x.P+p.X
+	}
+}
+
+// entry returns the sums of an entry bucket that has ended, by arm.
+func (r *RunOff) entry(number int64) []EntrySums {
+	if lag := r.last - number; lag < Lags-1 {
+		return r.entered[lag]
+	}
+	return r.old
+}
+
+// at returns an open bucket.
+func (r *RunOff) at(number int64) *openBucket {
+	k, found := r.find(number)
+	if !found {
+		r.open = slices.Insert(r.open, k, openBucket{number, make([]openSums, r.arms)})
+	}
+	return &r.open[k]
+}
+
+// find returns the position of an open bucket, or where to insert it.
+func (r *RunOff) find(number int64) (at int, found bool) {
+	return slices.BinarySearchFunc(r.open, number, func(b openBucket, number int64) int { return cmp.Compare(b.number, number) })
+}
+
+// EndUpTo ends the buckets that are over at a time in milliseconds, and returns those that were open, and whether any has ended.
+func (r *RunOff) EndUpTo(at int64) (ended []int64, any bool) {
+	last := r.Bucket(at) - 1
+	if last <= r.last {
+		return nil, false
+	}
+	r.age(last)
+	for len(r.open) > 0 && r.open[0].number <= last {
+		b := r.open[0]
+		r.open = slices.Delete(r.open, 0, 1)
+		ended = append(ended, b.number)
+		for arm := range b.by {
+			r.entry(b.number)[arm].N += b.by[arm].N
+			for l, p := range b.by[arm].lags {
+				r.pay(arm, b.number-int64(l), int64(l), p)
+			}
+		}
+	}
+	return ended, true
+}
+
+// age moves entry buckets to their lags at a later bucket's end.
+func (r *RunOff) age(last int64) {
+	by := min(last-r.last, Lags-1)
+	r.last = last
+	for range by {
+		oldest := r.entered[Lags-2]
+		copy(r.entered[1:], r.entered[:Lags-2])
+		for arm, s := range oldest {
+			r.old[arm] = r.old[arm].add(s)
+		}
+		clear(oldest)
+		r.entered[0] = oldest
+	}
+}
+
+// LagTotals are run-offs of one or more partitions, by arm. Each partition's are as of its own last ended bucket. Payoffs are in units of
+// 2⁻²⁰, rounded once for each partition and lag, so that 64 bits hold those of all partitions.
+type LagTotals []armLags
+
+type armLags struct {
+	Paid    [Lags]LagSums
+	Entered [Lags]EntrySums // by lag, 32 for all older ones
+}
+
+// NewLagTotals returns totals of no partition.
+func NewLagTotals(arms int) LagTotals { return make(LagTotals, arms) }
+
+// Add adds a partition's run-off.
+func (t LagTotals) Add(r *RunOff) {
+	for arm := range t {
+		a := &t[arm]
+		for l, s := range r.lags[arm] {
+			to := &a.Paid[l]
+			to.K, to.X, to.Q = to.K+s.K, to.X+rounded(s.X), to.Q+rounded(s.Q)
+		}
+		for l := range a.Entered {
+			s := r.old[arm]
+			if l < Lags-1 {
+				s = r.entered[l][arm]
+			}
+			a.Entered[l] = a.Entered[l].add(EntrySums{s.N, rounded(s.U), rounded(s.P)})
+		}
+	}
+}
+
+// Merge adds the totals of other partitions.
+func (t LagTotals) Merge(o LagTotals) {
+	for arm := range t {
+		a, b := &t[arm], &o[arm]
+		for l := range Lags {
+			to, s := &a.Paid[l], b.Paid[l]
+			to.K, to.X, to.Q = to.K+s.K, to.X+s.X, to.Q+s.Q
+			a.Entered[l] = a.Entered[l].add(b.Entered[l])
+		}
+	}
+}

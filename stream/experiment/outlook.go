@@ -1,0 +1,427 @@
+package experiment
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/ranker-worker/ranker-worker/policy/confidence"
+)
+
+// History is the share of payoffs that have come by the end of each lag, of earlier units. It rises to 1.
+type History [Lags]float64
+
+// HistoryOf returns the history of units that begin evenly within a bucket. by returns the share of payoffs that have come by an age. Times are
+// in milliseconds.
+func HistoryOf(horizon int64, by func(age int64) float64) *History {
+	const points = 16 // in a bucket
+	h, width := &History{}, BucketWidth(horizon)
+	for l := range h {
+		for k := range int64(points) {
+			h[l] += by(int64(l)*width+(2*k+1)*width/(2*points)) / points
+		}
+	}
+	h[Lags-1] = 1
+	return h
+}
+
+// Settings of what is said of units before their deadlines.
+const (
+	// twice is the multiple of the payoffs that the control still gets, by history, which is taken off the lower bound. 1 would do if history
+	// were right.
+	twice = 2
+	// leastPayoffs is the least number of payoffs in each arm. The bounds of EndOf are asymptotic.
+	leastPayoffs = 50
+	// mostLate is the number of standard errors by which the control may be later, or earlier, than history.
+	mostLate = 3
+	// tightest is the number of effective units around which bounds are tightest.
+	tightest = 5000
+	// certain is the e-value from which arms' timing certainly differs, with a probability of error of 1/certain at any look.
+	certain = 1 / Alpha
+	// strength is the weight of the prior of a lag group's share of payoffs, in payoffs.
+	strength = 50
+)
+
+// Interval is an estimate with bounds that hold at every look.
+type Interval struct{ Estimate, Lower, Upper float64 }
+
+// Outlook compares an arm with the control by all units, old and young, as of the last ended bucket. Figures are in payoff ranges.
+type Outlook struct {
+	Units int64 // of both, which have entered
+	Due   int64 // of these, past their deadlines
+	End   End
+	// SoFar is the gain of an impression by now: the payoffs that all units would have brought by now under the arm, less those under the
+	// control, by unit. It is not known, and SoFarWhy says why, where payoffs may fall or come in parts.
+	SoFar    Interval
+	SoFarWhy string
+	Timing   Timing
+}
+
+// End is a lift at the horizon: when all payoffs of a unit have come.
+type End struct {
+	// Interval has no upper bound, +1, before the first deadlines. Estimate is 0 if refused.
+	Interval
+	Verdict Verdict
+	Why     string  // of Refused
+	Lag     int     // the oldest lag that is counted
+	Come    float64 // the share of the control's payoffs that have come by then, by history
+}
+
+// Timing compares when arms pay. Sooner and later say that the arm pays earlier, or later, than the control.
+type Timing uint8
+
+const (
+	NoTiming  Timing = iota // not known
+	AsControl               // as far as is seen
+	Sooner
+	Later
+)
+
+func (t Timing) String() string { return [...]string{"", "as control", "sooner", "later"}[t] }
+
+// Ahead returns the word for what an arm has brought so far: ahead, behind or open; empty if it is not known.
+func (o *Outlook) Ahead() string {
+	switch {
+	case o.SoFarWhy != "":
+		return ""
+	case o.SoFar.Lower > 0:
+		return "ahead"
+	case o.SoFar.Upper < 0:
+		return "behind"
+	}
+	return "open"
+}
+
+// Outlook compares an arm with the control. History is nil where none is long enough; no then says why.
+func (e *Experiment) Outlook(arm int, t LagTotals, h *History, no string) Outlook {
+	p := e.pairOf(arm, t)
+	o := Outlook{Units: int64(p.n[0][0] + p.n[1][0]), Due: int64(p.n[0][Lags-1] + p.n[1][Lags-1])}
+	o.End = e.endOf(p, h, no)
+	switch {
+	case e.ByUser:
+		o.SoFarWhy = "units are groups of users"
+	case e.InParts:
+		o.SoFarWhy = "payoffs come in parts"
+	case e.Falls:
+		o.SoFarWhy = "payoffs can fall"
+	default:
+		o.SoFar, o.Timing = p.soFar(), p.timing()
+	}
+	return o
+}
+
+// AtHorizon compares an arm with the control at the horizon, from the first deadlines on. Guards use it.
+func (e *Experiment) AtHorizon(arm int, t LagTotals) End {
+	return e.endOf(e.pairOf(arm, t), nil, "no deadline has passed")
+}
+
+// Trips reports whether a guard stops the arm, as Lift.Trips does.
+func (l *End) Trips(margin float64) bool { return l.Verdict != Refused && l.Upper < -margin }
+
+// pair are an arm and the control. Arrays are by lag, the arm first.
+type pair struct {
+	*rival
+	sums    [2]*armLags
+	share   [2]float64 // of both together
+	alpha   float64
+	n       [2][Lags]float64 // units that have reached the lag
+	k, x, q [2][Lags]float64 // payoffs, their sums and those of squares
+	last    int              // the greatest lag that both have reached, −1 for none
+}
+
+func (e *Experiment) pairOf(arm int, t LagTotals) *pair {
+	r := &e.rivals[arm]
+	p := &pair{rival: r, sums: [2]*armLags{&t[arm], &t[e.control]}, share: [2]float64{r.arm, r.control}, last: -1}
+	p.alpha = Alpha / float64(len(e.Arms)-1)
+	for i, a := range p.sums {
+		reached := int64(0)
+		for l := Lags - 1; l >= 0; l-- {
+			reached += a.Entered[l].N
+			s := &a.Paid[l]
+			p.n[i][l], p.k[i][l], p.x[i][l], p.q[i][l] = float64(reached), float64(s.K), float64(s.X)/perTotal, float64(s.Q)/perTotal
+		}
+	}
+	for l := range Lags {
+		if p.n[0][l] > 0 && p.n[1][l] > 0 {
+			p.last = l
+		}
+	}
+	return p
+}
+
+// endOf bounds the lift at the horizon. An arm's payoff by an age is added up from all units that are old enough for each lag: a run-off
+// triangle. Of lag l, let X_l be the payoffs of the n_l units that have reached it. Then
+//
+//	F(A) = Σ_{l≤A} X_l/n_l,   D(A) = F_arm(A) − F_control(A)
+//
+// and lift ≥ D(A) − r(V(A)) − 2·μ·(1−G(A)). Even if nothing more came for the arm, and for the control twice as much as history G says, the arm
+// would be better. Nothing is assumed about when the arm pays. From the first deadlines on, A = 32 has G = 1 and both bounds.
+// A is chosen by the numbers of units and the mean of both arms, never by their difference.
+func (e *Experiment) endOf(p *pair, h *History, no string) End {
+	refuse := func(why string) End {
+		return End{Interval: Interval{Lower: -1, Upper: 1}, Verdict: Refused, Why: why}
+	}
+	k := [2]float64{}
+	for i := range k {
+		for l := range Lags {
+			k[i] += p.k[i][l]
+		}
+	}
+	switch {
+	case e.ByUser:
+		return refuse("units are groups of users, whose young impressions are in all partitions")
+	case !p.fit(int64(p.n[0][0]), int64(p.n[1][0])):
+		return refuse("the arms' numbers of units do not fit the shares: impressions of one arm are lost or repeated")
+	case min(k[0], k[1]) < leastPayoffs:
+		return refuse(fmt.Sprintf("%.0f and %.0f payoffs are too few, each arm needs %d", k[0], k[1], leastPayoffs))
+	case e.Falls:
+		h, no = nil, "payoffs can fall, so that nothing more is no bound"
+	case h != nil && math.Abs(p.late(h)) > mostLate:
+		h, no = nil, "the control does not pay as late as it did"
+	}
+	if h == nil && p.last < Lags-1 {
+		return refuse(no)
+	}
+	s, end := p.scale(h), End{Lag: Lags - 1, Come: 1}
+	if h != nil {
+		end.Lag = p.narrowest(s, h)
+		end.Come = h[end.Lag]
+	}
+	effect := 1.0
+	if e.InParts {
+		effect = p.designEffect()
+	}
+	d, v := p.difference(end.Lag)
+	end.Lower, end.Upper = max(d-s.Radius(v*effect)-twice*s.mean*(1-end.Come), -1), 1
+	if end.Come > 0 {
+		end.Estimate = d / end.Come
+	}
+	if p.last == Lags-1 {
+		d, v := p.difference(Lags - 1)
+		end.Upper = min(d+s.Radius(v*effect), 1)
+	}
+	switch {
+	case end.Lower > 0:
+		end.Verdict = Better
+	case end.Upper < 0:
+		end.Verdict = Worse
+	}
+	return end
+}
+
+// scale holds the mean payoff of a unit, and the radius of bounds.
+type scale struct {
+	mean float64
+	confidence.Normal
+}
+
+// scale takes the mean from the payoffs of both, each unit by the share of its payoff that has come; without history, by the run-off.
+func (p *pair) scale(h *History) scale {
+	var x, q, exposed float64
+	for l := range Lags {
+		n, a, b := p.n[0][l]+p.n[1][l], p.x[0][l]+p.x[1][l], p.q[0][l]+p.q[1][l]
+		switch {
+		case h != nil:
+			x, q, exposed = x+a, q+b, exposed+n*h.step(l)
+		case n > 0:
+			x, q, exposed = x+a/n, q+b/n, 1
+		}
+	}
+	mean := x / exposed
+	variance := max(q/exposed-mean*mean, 1e-12) // of a unit's payoff
+	return scale{mean, confidence.NewNormal(p.alpha, variance*(1/p.share[0]+1/p.share[1])/tightest)}
+}
+
+// step returns the share of payoffs that come with a lag.
+func (h *History) step(l int) float64 {
+	if l == 0 {
+		return h[0]
+	}
+	return h[l] - h[l-1]
+}
+
+// narrowest returns the lag, among those that both arms have reached, with the least expected distance of the lower bound.
+func (p *pair) narrowest(s scale, h *History) (lag int) {
+	least := math.Inf(1)
+	for l := range p.last + 1 {
+		if width := s.Radius(p.planned(s, h, l)) + twice*s.mean*(1-h[l]); width < least {
+			least, lag = width, l
+		}
+	}
+	return lag
+}
+
+// planned returns the variance of D that is expected by the numbers of units and the mean of both arms.
+func (p *pair) planned(s scale, h *History, upTo int) (v float64) {
+	for i := range p.n {
+		for l := range upTo + 1 {
+			v += s.mean * h.step(l) / p.n[i][l]
+		}
+		come := s.mean * h[upTo]
+		v -= come * come / p.n[i][0]
+	}
+	return v
+}
+
+// difference returns D up to a lag, and its variance.
+func (p *pair) difference(upTo int) (d, v float64) {
+	sign := 1.0
+	for i := range p.n {
+		n, c := &p.n[i], 0.0
+		for l := range upTo + 1 {
+			m := p.x[i][l] / n[l]
+			d += sign * m
+			v += p.q[i][l] / (n[l] * n[l])
+			c += m / n[l]
+			if l < upTo {
+				v -= (n[l] - n[l+1]) * c * c
+			} else {
+				v -= n[l] * c * c
+			}
+		}
+		sign = -1
+	}
+	return d, v
+}
+
+// designEffect returns by how much the variance of units' payoffs to date is larger than if partial payoffs were independent.
+func (p *pair) designEffect() float64 {
+	var units, parts float64
+	for i, a := range p.sums {
+		w, f := 1/(p.share[i]*p.share[i]), 0.0
+		for l := range Lags {
+			if p.n[i][l] > 0 {
+				f += p.x[i][l] / p.n[i][l]
+			}
+			s := &a.Entered[l]
+			n, u, x := float64(s.N), float64(s.U)/perTotal, float64(s.P)/perTotal
+			units += w * (u - 2*f*x + f*f*n)
+			parts += w * (p.q[i][l] - n*f*f)
+		}
+	}
+	if parts <= 0 {
+		return 1
+	}
+	return max(1, units/parts)
+}
+
+// late returns by how many standard errors the control's payoffs are later than history says, by the mean percentile of their lags.
+func (p *pair) late(h *History) float64 {
+	var paid, exposed, middle float64
+	percentile := func(l int) float64 { return h[l] - h.step(l)/2 }
+	for l := range Lags {
+		x := p.n[1][l] * h.step(l)
+		paid, exposed, middle = paid+p.k[1][l], exposed+x, middle+x*percentile(l)
+	}
+	if exposed == 0 {
+		return -math.Inf(1)
+	}
+	mean := paid / exposed
+	middle /= exposed
+	var z, v float64
+	for l := range Lags {
+		x, off := mean*p.n[1][l]*h.step(l), percentile(l)-middle
+		z, v = z+(p.k[1][l]-x)*off, v+x*off*off
+	}
+	if v == 0 {
+		return 0
+	}
+	return z / math.Sqrt(v)
+}
+
+// soFar bounds S/n for the arm less that for the control. S is the sum of the payoffs that all n units would have brought by now under an
+// arm, and C the sum of those it has brought. So Ŝ = C/π is a martingale around S. Its variance is at most (1/π−1)·S, since a payoff is at most 1.
+// So each end solves L = Ŝ − B((1/π−1)·L), with a bound B for all times. The difference of both is no martingale in any filtration
+// (M. Lindon and N. Kallus, "Anytime-valid inference in multinomial count data", 2022), hence four bounds that share α.
+func (p *pair) soFar() Interval {
+	var s, lower, upper [2]float64
+	units := p.n[0][0] + p.n[1][0]
+	if units == 0 {
+		return Interval{Lower: -1, Upper: 1}
+	}
+	for i, share := range p.share {
+		sum, odds := 0.0, 1/share-1
+		for l := range Lags {
+			sum += p.x[i][l]
+		}
+		s[i] = sum / share
+		lower[i] = root(0, s[i], func(l float64) float64 { return l - s[i] + p.above[i].Bound(odds*l) })
+		upper[i] = root(s[i], units, func(r float64) float64 { return r - s[i] - p.below[i].Bound(odds*r) })
+	}
+	return Interval{(s[0] - s[1]) / units, max((lower[0]-upper[1])/units, -1), min((upper[0]-lower[1])/units, 1)}
+}
+
+// root returns where f, which rises through 0, does so between two numbers, or the nearer of them, to a millionth of a payoff. It is the
+// Illinois method: a secant, whose end that stays counts half the next time.
+func root(low, high float64, f func(float64) float64) float64 {
+	below, above := f(low), f(high)
+	if below >= 0 {
+		return low
+	}
+	if above <= 0 {
+		return high
+	}
+	side := 0
+	for range 60 {
+		x := high - above*(high-low)/(above-below)
+		switch y := f(x); {
+		case math.Abs(y) < 1e-6:
+			return x
+		case y < 0:
+			low, below = x, y
+			if side < 0 {
+				above /= 2
+			}
+			side = -1
+		default:
+			high, above = x, y
+			if side > 0 {
+				below /= 2
+			}
+			side = 1
+		}
+	}
+	return (low + high) / 2
+}
+
+// timing compares the arm's share of payoffs between groups of lags. If both arms pay at the same time, it is the same in all of them,
+// however large the lift. The e-value lets each group have a share of its own, around that of units. It is exact if the lift does not drift.
+func (p *pair) timing() Timing {
+	const groups = 6 // lags 0, 1, 2–3, 4–7, 8–15, 16–32
+	var of, all [groups]float64
+	var s, n float64
+	group := 0
+	for l := range Lags {
+		if group < groups-1 && l == 1<<group {
+			group++
+		}
+		of[group] += p.k[0][l]
+		all[group] += p.k[0][l] + p.k[1][l]
+		s += p.k[0][l]
+		n += p.k[0][l] + p.k[1][l]
+	}
+	if s == 0 || s == n {
+		return AsControl
+	}
+	a, b := strength*p.share[0], strength*p.share[1]
+	e := -s*math.Log(s/n) - (n-s)*math.Log1p(-s/n)
+	later := 0.0
+	for k := range groups {
+		e += logBeta(a+of[k], b+all[k]-of[k]) - logBeta(a, b)
+		later += float64(k) * (of[k] - all[k]*s/n)
+	}
+	switch {
+	case e < math.Log(certain):
+		return AsControl
+	case later > 0:
+		return Later
+	}
+	return Sooner
+}
+
+// logBeta returns ln B(a,b).
+func logBeta(a, b float64) float64 {
+	x, _ := math.Lgamma(a)
+	y, _ := math.Lgamma(b)
+	z, _ := math.Lgamma(a + b)
+	return x + y - z
+}

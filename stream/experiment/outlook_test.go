@@ -1,0 +1,252 @@
+package experiment
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+func runOffOf(units []lagged, end int64) (LagTotals, int64) {
+	r := NewRunOff(2, lagHorizon, true)
+	for _, u := range units {
+		r.Enter(u.arm, u.began, 1)
+		for _, p := range u.paid {
+			r.Pay(u.arm, u.began, p.at, PaidInParts(p.before, p.after, true))
+		}
+	}
+	r.EndUpTo(end)
+	t := NewLagTotals(2)
+	t.Add(r)
+	return t, r.Last()
+}
+
+// TestDifference_IsThatOfUnits computes D and its variance from each unit: a unit of lag a counts Σ_{l≤min(a,A)} x_l/n_l, and its variance is
+// around the mean of units that far.
+func TestDifference_IsThatOfUnits(t *testing.T) {
+	e := feed(t, Settings{})
+	rapid.Check(t, func(t *rapid.T) {
+		units := drawLagged(t, 2, 60)
+		for i := range units { // one payoff each
+			units[i].paid = units[i].paid[:min(1, len(units[i].paid))]
+		}
+		totals, last := runOffOf(units, rapid.Int64Range(0, 9000).Draw(t, "end"))
+		p := e.pairOf(e.Index("feed"), totals)
+		if p.last < 0 {
+			return
+		}
+		upTo := rapid.IntRange(0, p.last).Draw(t, "lag")
+		want, variance := 0.0, 0.0
+		for i, arm := range []int{e.Index("feed"), e.ControlArm()} {
+			sign := 1 - 2*float64(i)
+			var n, x [Lags]float64
+			of := func(u *lagged) (lag int, paid int) {
+				b := PeriodOf(u.began, 100)
+				lag, paid = int(min(last-b, Lags-1)), -1
+				if len(u.paid) > 0 && PeriodOf(u.paid[0].at, 100) <= last {
+					paid = int(PeriodOf(u.paid[0].at, 100) - b)
+				}
+				return lag, paid
+			}
+			for k := range units {
+				lag, paid := of(&units[k])
+				if units[k].arm != arm || lag < 0 {
+					continue
+				}
+				for l := range lag + 1 {
+					n[l]++
+				}
+				if paid >= 0 {
+					x[paid] += units[k].paid[0].after
+				}
+			}
+			for l := range upTo + 1 {
+				want += sign * x[l] / n[l]
+			}
+			for k := range units {
+				lag, paid := of(&units[k])
+				if units[k].arm != arm || lag < 0 {
+					continue
+				}
+				y, mean := 0.0, 0.0
+				for l := range min(lag, upTo) + 1 {
+					if paid == l {
+						y += units[k].paid[0].after / n[l]
+					}
+					mean += x[l] / n[l] / n[l]
+				}
+				variance += y*y - mean*mean
+			}
+		}
+		d, v := p.difference(upTo)
+		require.InDelta(t, want, d, 1e-4)
+		require.InDelta(t, variance, v, 1e-4)
+	})
+}
+
+// TestDesignEffect: payoffs that come in three equal parts at once have a variance three times that of independent parts, less what is
+// explained by the mean.
+func TestDesignEffect(t *testing.T) {
+	e := feed(t, Settings{Arms: []Arm{{"feed", 0.5}, {"control", 0.5}}, InParts: true})
+	random := rand.New(rand.NewPCG(1, 1))
+	var units []lagged
+	for range 40_000 {
+		u := lagged{arm: random.IntN(2), began: random.Int64N(3000)}
+		if random.IntN(20) == 0 {
+			u.paid = []payment{{u.began, 0, 0.2}, {u.began, 0.2, 0.4}, {u.began, 0.4, 0.6}}
+		}
+		units = append(units, u)
+	}
+	totals, _ := runOffOf(units, 3000)
+	// One unit's payoff has the variance 0.05·0.36 − 0.03²; as independent parts, 0.05·3·0.04 − 0.03².
+	require.InEpsilon(t, (0.05*0.36-0.0009)/(0.05*0.12-0.0009), e.pairOf(0, totals).designEffect(), 0.02)
+	for i := range units {
+		units[i].paid = units[i].paid[:min(1, len(units[i].paid))]
+	}
+	totals, _ = runOffOf(units, 3000)
+	require.InDelta(t, 1, e.pairOf(0, totals).designEffect(), 0.001)
+}
+
+// aged makes a run-off of units each paid 1 with a chance, at an age that draw gives.
+func aged(random *rand.Rand, perBucket int, buckets int64, chance [2]float64, draw [2]func() int64) *RunOff {
+	r := NewRunOff(2, lagHorizon, false)
+	for at := int64(0); at < buckets*100; at++ {
+		for range perBucket / 100 {
+			arm := 0
+			if random.IntN(10) > 0 {
+				arm = 1
+			}
+			r.Enter(arm, at, 1)
+			if random.Float64() < chance[arm] {
+				r.Pay(arm, at, at+min(draw[arm](), lagHorizon), PaidOnce(1, true))
+			}
+		}
+	}
+	r.EndUpTo(buckets * 100)
+	return r
+}
+
+// TestOutlook says the right thing in worlds of which the answer is known. Each has more than ten standard errors to spare.
+func TestOutlook(t *testing.T) {
+	e := feed(t, Settings{})
+	arm := e.Index("feed")
+	require.Equal(t, 1, arm)
+	random := rand.New(rand.NewPCG(5, 5))
+	mean := func(m float64) func() int64 { return func() int64 { return int64(m * random.ExpFloat64()) } }
+	history := HistoryOf(lagHorizon, func(age int64) float64 { return -math.Expm1(-float64(age) / 500) })
+	look := func(buckets int64, h *History, why string, chance [2]float64, control, arms float64) Outlook {
+		totals := NewLagTotals(2)
+		totals.Add(aged(random, 4000, buckets, chance, [2]func() int64{mean(control), mean(arms)}))
+		return e.Outlook(arm, totals, h, why)
+	}
+	t.Run("a large lift is known before the horizon", func(t *testing.T) {
+		o := look(20, history, "", [2]float64{0.2, 0.4}, 500, 500)
+		require.Equal(t, Better, o.End.Verdict, "%+v", o)
+		require.InDelta(t, 0.2, o.End.Estimate, 0.04)
+		require.Equal(t, 1.0, o.End.Upper, "nothing is known above")
+		require.Zero(t, o.Due)
+		require.Less(t, o.End.Lag, 20)
+		require.InDelta(t, history[o.End.Lag], o.End.Come, 1e-12)
+		require.Equal(t, "ahead", o.Ahead())
+		require.Equal(t, AsControl, o.Timing)
+	})
+	t.Run("faster is not better", func(t *testing.T) {
+		o := look(10, history, "", [2]float64{0.3, 0.3}, 500, 200)
+		require.Equal(t, Open, o.End.Verdict, "%+v", o)
+		require.Equal(t, "ahead", o.Ahead())
+		require.Equal(t, Sooner, o.Timing)
+	})
+	t.Run("later is not worse", func(t *testing.T) {
+		o := look(16, history, "", [2]float64{0.3, 0.3}, 500, 1200)
+		require.Equal(t, Open, o.End.Verdict, "%+v", o)
+		require.Equal(t, "behind", o.Ahead())
+		require.Equal(t, Later, o.Timing)
+	})
+	t.Run("worse is known from the first deadline on", func(t *testing.T) {
+		o := look(32, history, "", [2]float64{0.4, 0.2}, 500, 500)
+		require.Equal(t, Open, o.End.Verdict, "%+v", o)
+		o = look(36, history, "", [2]float64{0.4, 0.2}, 500, 500)
+		require.Equal(t, Worse, o.End.Verdict, "%+v", o)
+		require.Positive(t, o.Due)
+		o = look(36, nil, "none", [2]float64{0.4, 0.2}, 500, 500)
+		require.Equal(t, Worse, o.End.Verdict, "no history is needed then: %+v", o)
+		require.Equal(t, Lags-1, o.End.Lag)
+	})
+	t.Run("refused", func(t *testing.T) {
+		o := look(20, nil, "history is short", [2]float64{0.2, 0.4}, 500, 500)
+		require.Equal(t, Refused, o.End.Verdict)
+		require.Equal(t, "history is short", o.End.Why)
+		o = look(20, history, "", [2]float64{0.2, 0.4}, 1000, 1000)
+		require.Contains(t, o.End.Why, "as late")
+		o = look(20, history, "", [2]float64{0.001, 0.001}, 500, 500)
+		require.Contains(t, o.End.Why, "too few")
+		o = e.Outlook(arm, NewLagTotals(2), history, "")
+		require.Equal(t, Refused, o.End.Verdict)
+		require.Equal(t, "open", o.Ahead())
+		falls := feed(t, Settings{Falls: true})
+		totals := NewLagTotals(2)
+		totals.Add(aged(random, 4000, 20, [2]float64{0.3, 0.3}, [2]func() int64{mean(500), mean(500)}))
+		o = falls.Outlook(arm, totals, history, "")
+		require.Contains(t, o.End.Why, "fall")
+		require.Empty(t, o.Ahead())
+		totals[arm].Entered[3].N *= 5
+		o = e.Outlook(arm, totals, history, "")
+		require.Contains(t, o.End.Why, "shares")
+		o = feed(t, Settings{ByUser: true}).Outlook(arm, totals, history, "")
+		require.Equal(t, Refused, o.End.Verdict)
+	})
+}
+
+// TestSoFar_SolvesItsBounds: each end of an arm's sum is its estimate less, or plus, the bound at that end. The interval is that of both.
+func TestSoFar_SolvesItsBounds(t *testing.T) {
+	e := feed(t, Settings{})
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.Int64Range(1, 1<<20).Draw(t, "units")
+		totals := NewLagTotals(2)
+		paid := [2]int64{rapid.Int64Range(0, n/20).Draw(t, "control"), rapid.Int64Range(0, n/2).Draw(t, "arm")}
+		for k, x := range paid {
+			totals[k].Entered[3].N = n / 10
+			if k == 1 {
+				totals[k].Entered[3].N = n - n/10
+			}
+			totals[k].Paid[0] = LagSums{x, x << 20, x << 20}
+		}
+		p := e.pairOf(1, totals)
+		got := p.soFar()
+		var s, low, high [2]float64
+		for i, share := range []float64{0.9, 0.1} {
+			odds := 1/share - 1
+			s[i] = float64(paid[1-i]) / share
+			bisect := func(from, to float64, f func(float64) float64) float64 {
+				for range 200 {
+					if mid := (from + to) / 2; f(mid) < 0 {
+						from = mid
+					} else {
+						to = mid
+					}
+				}
+				return from
+			}
+			low[i] = bisect(0, s[i], func(l float64) float64 { return l - s[i] + p.above[i].Bound(odds*l) })
+			high[i] = bisect(s[i], float64(n), func(r float64) float64 { return r - s[i] - p.below[i].Bound(odds*r) })
+		}
+		units := float64(n)
+		require.InDelta(t, (s[0]-s[1])/units, got.Estimate, 1e-9)
+		require.InDelta(t, max(-1, (low[0]-high[1])/units), got.Lower, 1e-5/math.Min(units, 1))
+		require.InDelta(t, min(1, (high[0]-low[1])/units), got.Upper, 1e-5/math.Min(units, 1))
+	})
+}
+
+func BenchmarkOutlook(b *testing.B) {
+	e, random := feed(b, Settings{}), rand.New(rand.NewPCG(5, 5))
+	five := func() int64 { return int64(500 * random.ExpFloat64()) }
+	totals := NewLagTotals(2)
+	totals.Add(aged(random, 4000, 20, [2]float64{0.3, 0.3}, [2]func() int64{five, five}))
+	history := HistoryOf(lagHorizon, func(age int64) float64 { return -math.Expm1(-float64(age) / 500) })
+	b.ReportAllocs()
+	for b.Loop() {
+		e.Outlook(1, totals, history, "")
+	}
+}

@@ -1,0 +1,324 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/ranker-worker/ranker-worker/policy/confidence"
+	"github.com/ranker-worker/ranker-worker/stream/experiment"
+)
+
+// Time in days and in milliseconds.
+const (
+	day            = 86_400_000
+	outlookHorizon = 30 * day
+	outlookDays    = 90
+)
+
+const outlookStudy = "outlooks"
+
+// outlookSize is the size of the study of what is known before the horizon.
+type outlookSize struct{ runs, days int }
+
+// fullOutlooks is the size in the documentation.
+var fullOutlooks = outlookSize{runs: 1000, days: outlookDays}
+
+// site is the traffic of an experiment.
+type site struct {
+	name    string
+	control float64 // its share
+	chance  float64 // of a payoff of 1
+	lift    float64
+	daily   int // impressions
+}
+
+var sites = []site{
+	{"A", 0.1, 0.3, 0.04, 1000},
+	{"B", 0.5, 0.1, 0.02, 1000},
+}
+
+// delayLaw draws a payoff's delay in days. It is drawn again until it is within the horizon.
+type delayLaw func(*rand.Rand) float64
+
+func exponential(mean float64) delayLaw {
+	return func(r *rand.Rand) float64 { return mean * r.ExpFloat64() }
+}
+
+func lognormal(median, sigma float64) delayLaw {
+	return func(r *rand.Rand) float64 { return median * math.Exp(sigma*r.NormFloat64()) }
+}
+
+// bimodal pays half at once, and half after a fortnight.
+func bimodal(r *rand.Rand) float64 {
+	if r.Uint64()&1 == 0 {
+		return 0.5 * r.ExpFloat64()
+	}
+	return math.Abs(14 + 2*r.NormFloat64())
+}
+
+func (d delayLaw) draw(r *rand.Rand) int64 {
+	for {
+		if x := int64(d(r) * day); x <= outlookHorizon {
+			return x
+		}
+	}
+}
+
+// history returns the law as a learner would have learned it, of many payoffs.
+func (d delayLaw) history() *experiment.History {
+	const draws = 200_000
+	r := rand.New(rand.NewPCG(38, 38))
+	ages := make([]int64, draws)
+	for k := range ages {
+		ages[k] = d.draw(r)
+	}
+	slices.Sort(ages)
+	return experiment.HistoryOf(outlookHorizon, func(age int64) float64 {
+		n, _ := slices.BinarySearch(ages, age+1)
+		return float64(n) / draws
+	})
+}
+
+// outlookWorld is a world in which arms are compared.
+type outlookWorld struct {
+	name          string
+	arm, control  delayLaw
+	drift, weekly bool
+	learned       delayLaw // the history; nil: the control's law
+	lift          bool
+	traffic       float64 // a multiple of the site's
+}
+
+var fiveDays = exponential(5)
+
+func outlookWorlds() []outlookWorld {
+	return []outlookWorld{
+		{name: "A/A", arm: fiveDays, control: fiveDays},
+		{name: "the arm pays twice as fast", arm: exponential(2.5), control: fiveDays},
+		{name: "the arm pays half as fast", arm: exponential(10), control: fiveDays},
+		{name: "lognormal delays", arm: lognormal(3, 1), control: lognormal(3, 1)},
+		{name: "half at once, half after two weeks", arm: bimodal, control: bimodal},
+		{name: "chances drift", arm: fiveDays, control: fiveDays, drift: true},
+		{name: "chances swing by half each week", arm: fiveDays, control: fiveDays, weekly: true},
+		{name: "a twentieth of the traffic, twice as fast", arm: exponential(2.5), control: fiveDays, traffic: 0.05},
+		{name: "all pay later than history, the arm twice as fast", arm: exponential(5), control: exponential(10), learned: fiveDays},
+	}
+}
+
+// rules say whether an arm is better, each in its own way.
+const (
+	ruleDeadlines = iota // the exact bounds of units past their deadlines
+	ruleHorizon          // the run-off at the horizon
+	ruleOutlook          // the run-off's lower bound before the horizon
+	ruleNaive            // payoffs so far by unit
+	ruleEqual            // both arms pay as late as history says
+	rules
+)
+
+var ruleNames = [rules]string{"by deadlines", "run-off at the horizon", "in the end", "payoffs so far, counted naively", "equal lateness assumed"}
+
+// outlookRun is a run's outcome: the day on which each rule first said better or worse, 0 for never, and whether the others were said at some
+// look.
+type outlookRun struct {
+	better, worse         [rules]float64
+	refused               bool // before the deadlines, by the control's lateness
+	timing, ahead, behind bool
+}
+
+// play plays a run. It ends once the rules named have all said better.
+func (w *outlookWorld) play(s *site, seed uint64, days int, h *experiment.History, until ...int) (out outlookRun, err error) {
+	e, err := experiment.New(experiment.Settings{Name: "laboratory", Run: 1, Control: "control",
+		Arms: []experiment.Arm{{Name: "arm", Share: 1 - s.control}, {Name: "control", Share: s.control}}})
+	if err != nil {
+		return out, err
+	}
+	r := rand.New(rand.NewPCG(seed, 38))
+	arm, control := e.Index("arm"), e.ControlArm()
+	runOff, totals := experiment.NewRunOff(2, outlookHorizon, false), make(experiment.Totals, 2)
+	width := experiment.BucketWidth(outlookHorizon)
+	traffic := w.traffic
+	if traffic == 0 {
+		traffic = 1
+	}
+	each := int64(float64(day) / (float64(s.daily) * traffic))
+	drift, began := 1.0, int64(0)
+	var cohorts [][]experiment.Counts
+	for b := int64(0); (b+1)*width <= int64(days)*day; b++ {
+		by := make([]experiment.Counts, 2)
+		for ; began < (b+1)*width; began += each {
+			chance, k, law := s.chance, arm, w.arm
+			if r.Float64() < s.control {
+				k, law = control, w.control
+			} else if w.lift {
+				chance += s.lift
+			}
+			if w.drift {
+				drift = min(max(drift+0.002*r.NormFloat64(), 0.5), 1.5)
+				chance *= drift
+			}
+			if w.weekly {
+				chance *= 1 + 0.5*math.Sin(2*math.Pi*float64(began)/(7*day))
+			}
+			runOff.Enter(k, began, 1)
+			by[k] = by[k].Add(experiment.Unit)
+			if r.Float64() < chance {
+				runOff.Pay(k, began, began+law.draw(r), experiment.PaidOnce(1, true))
+				by[k] = by[k].Add(experiment.Of(1))
+			}
+		}
+		if cohorts = append(cohorts, by); len(cohorts) >= experiment.Lags {
+			totals.Fold(cohorts[len(cohorts)-experiment.Lags])
+		}
+		runOff.EndUpTo((b + 1) * width)
+		w.look(e, runOff, totals, h, float64((b+1)*width)/day, &out)
+		if len(until) > 0 && !slices.ContainsFunc(until, func(rule int) bool { return out.better[rule] == 0 }) {
+			break
+		}
+	}
+	return out, nil
+}
+
+// look notes what each rule says at a look.
+func (w *outlookWorld) look(e *experiment.Experiment, runOff *experiment.RunOff, totals experiment.Totals, h *experiment.History, at float64, out *outlookRun) {
+	lags := experiment.NewLagTotals(2)
+	lags.Add(runOff)
+	arm := e.Index("arm")
+	o, ended := e.Outlook(arm, lags, h, ""), e.Outlook(arm, lags, nil, "")
+	naive, equal := shortcuts(e, lags, h)
+	for rule, v := range [rules]experiment.Verdict{e.Lift(arm, totals).Verdict, ended.End.Verdict, o.End.Verdict, naive, equal} {
+		if v == experiment.Better && out.better[rule] == 0 {
+			out.better[rule] = at
+		}
+		if v == experiment.Worse && out.worse[rule] == 0 {
+			out.worse[rule] = at
+		}
+	}
+	out.refused = out.refused || o.End.Verdict == experiment.Refused && strings.Contains(o.End.Why, "does not pay as late")
+	out.timing = out.timing || o.Timing == experiment.Sooner || o.Timing == experiment.Later
+	out.ahead, out.behind = out.ahead || o.Ahead() == "ahead", out.behind || o.Ahead() == "behind"
+}
+
+// shortcuts are two ways that do not hold: to count payoffs so far by unit, and to scale them up by one history of delays for both arms. Both
+// use bounds for all times.
+func shortcuts(e *experiment.Experiment, t experiment.LagTotals, h *experiment.History) (naive, equal experiment.Verdict) {
+	var n, x, exposed [2]float64
+	for i, k := range []int{e.Index("arm"), e.ControlArm()} {
+		come := 0.0
+		for l := experiment.Lags - 1; l >= 0; l-- {
+			units := float64(t[k].Entered[l].N)
+			n[i] += units
+			x[i] += float64(t[k].Paid[l].X) / (1 << 20)
+			come = units * h[l]
+			exposed[i] += come
+		}
+	}
+	judge := func(of [2]float64) experiment.Verdict {
+		if min(x[0], x[1]) < 50 {
+			return experiment.Open
+		}
+		mean := (x[0] + x[1]) / (of[0] + of[1])
+		share := [2]float64{e.Arms[e.Index("arm")].Share, e.Arms[e.ControlArm()].Share}
+		r := confidence.NewNormal(experiment.Alpha, mean*(1-mean)*(1/share[0]+1/share[1])/5000).Radius(mean/of[0] + mean/of[1])
+		switch d := x[0]/of[0] - x[1]/of[1]; {
+		case d > r:
+			return experiment.Better
+		case d < -r:
+			return experiment.Worse
+		}
+		return experiment.Open
+	}
+	return judge(n), judge(exposed)
+}
+
+// outlooks writes the tables.
+func outlooks(ctx context.Context, b *bytes.Buffer, size outlookSize) error {
+	fmt.Fprintf(b, "\nNo lift: how many of %d runs say *better* at some look until day %d. Last columns, also at some look: *worse* in the end; "+
+		"refused before the deadlines since the control is not as late as in its history; pays *sooner* or *later*; *ahead* or *behind*.\n\n", size.runs, size.days)
+	b.WriteString("| site | world |")
+	for _, name := range ruleNames {
+		fmt.Fprintf(b, " %s |", name)
+	}
+	b.WriteString(" worse | refused | timing | ahead, behind |\n|---|---|" + strings.Repeat("---|", rules+4) + "\n")
+	for k := range sites {
+		for _, w := range outlookWorlds() {
+			law := w.learned
+			if law == nil {
+				law = w.control
+			}
+			h := law.history()
+			var wrong [rules]int
+			var worse, refused, timing, ahead, behind int
+			for seed := range uint64(size.runs) {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				run, err := w.play(&sites[k], seed, size.days, h)
+				if err != nil {
+					return err
+				}
+				for rule, at := range run.better {
+					wrong[rule] += one(at > 0)
+				}
+				worse += one(run.worse[ruleOutlook] > 0)
+				refused, timing, ahead, behind = refused+one(run.refused), timing+one(run.timing), ahead+one(run.ahead), behind+one(run.behind)
+			}
+			percent := func(n int) float64 { return 100 * float64(n) / float64(size.runs) }
+			fmt.Fprintf(b, "| %s | %s |", sites[k].name, w.name)
+			for _, n := range wrong {
+				fmt.Fprintf(b, " %.1f %% |", percent(n))
+			}
+			fmt.Fprintf(b, " %.1f %% | %.1f %% | %.1f %% | %.1f, %.1f %% |\n", percent(worse), percent(refused), percent(timing), percent(ahead), percent(behind))
+		}
+	}
+	return foundLifts(ctx, b, size)
+}
+
+func one(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// foundLifts writes the day on which a lift is found.
+func foundLifts(ctx context.Context, b *bytes.Buffer, size outlookSize) error {
+	fmt.Fprintf(b, "\nA lift: the day on which *better* is said, the median of %d runs and, in brackets, 90 %% of them:\n\n| |", size.runs)
+	for _, name := range ruleNames[:ruleOutlook+1] {
+		fmt.Fprintf(b, " %s |", name)
+	}
+	b.WriteString("\n|---|" + strings.Repeat("---|", ruleOutlook+1) + "\n")
+	for k := range sites {
+		s := &sites[k]
+		w := outlookWorld{arm: fiveDays, control: fiveDays, lift: true}
+		h := w.control.history()
+		var found [rules][]float64
+		for seed := range uint64(size.runs) {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			run, err := w.play(s, seed, size.days, h, ruleDeadlines, ruleHorizon, ruleOutlook)
+			if err != nil {
+				return err
+			}
+			for rule, at := range run.better {
+				if at == 0 {
+					at = math.Inf(1)
+				}
+				found[rule] = append(found[rule], at)
+			}
+		}
+		fmt.Fprintf(b, "| %s: control %.0f %%, payoff %.1f, lift %.2f, %d impressions a day |", s.name, 100*s.control, s.chance, s.lift, s.daily)
+		for rule := range ruleOutlook + 1 {
+			slices.Sort(found[rule])
+			fmt.Fprintf(b, " %.0f (%.0f) |", found[rule][size.runs/2], found[rule][size.runs*9/10])
+		}
+		b.WriteString("\n")
+	}
+	b.WriteString("\n")
+	return nil
+}
