@@ -19,7 +19,20 @@ type SilenceStatus struct {
 	// partitions, as of the last tick.
 	Share       float64
 	Median, P90 int64
+	// Delays is the distribution of payoffs' delays, and Covers the event time in milliseconds that this partition's
+	// selections cover.
+	Delays Delays
+	Covers int64
 }
+
+// Delays is a distribution of delays of payoffs, up to the horizon.
+type Delays struct {
+	scheme inflight.Scheme
+	late   inflight.DelayDistribution
+}
+
+// By returns the share of payoffs that have come by an age in milliseconds.
+func (d *Delays) By(age int64) float64 { return d.late.By(&d.scheme, age) }
 
 // String returns the law's name in the configuration.
 func (l SilenceLaw) String() string { return [...]string{"waits", "at_once", "ages"}[l] }
@@ -36,6 +49,7 @@ func (f *flights) status() SilenceStatus {
 			paid = a.whole.all.Paid
 		}
 		if s.Known = e.late[sideAbove].Known() && (a.inParts || paid > 0); s.Known {
+			s.Delays, s.Covers = Delays{a.grid, e.late[sideAbove]}, max(0, a.pass-a.since)
 			s.Median, s.P90 = e.late[sideAbove].Age(&a.grid, 0.5), e.late[sideAbove].Age(&a.grid, 0.9)
 			if !a.inParts { // partial payoffs do not show which selections are paid
 				s.Share = e.share

@@ -194,7 +194,7 @@ func (g *assignment) enrol(e *entry) {
 		return
 	}
 	e.arm, e.group, e.period = g.trial.arms[g.arm].number, g.group, g.period
-	g.trial.sums.count(g.arm, e, experiment.Unit)
+	g.trial.sums.enter(g.arm, e, 1)
 }
 
 // enrolAdopted makes an entry the unit that the log says.
@@ -226,7 +226,7 @@ func (t *trials) enrolAdopted(e *entry, r *event.Ranking) {
 	}
 	e.arm = t.arms.number(armID{a.Experiment, a.Run, a.Arm})
 	if x, k := t.unitOf(e); x != nil {
-		x.sums.count(k, e, experiment.Unit)
+		x.sums.enter(k, e, 1)
 	}
 }
 
@@ -245,8 +245,9 @@ func (t *trials) unitOf(e *entry) (x *trial, arm int) {
 	return x, arm
 }
 
-// ended counts the worth of an entry that ends, in payoff ranges. Entries of learners that are gone are not counted.
-func (t *trials) ended(e *entry, l *learner, worth float64) {
+// ended counts the worth of an entry that ends at a time, in payoff ranges; paid says that a payoff ends it. Entries of learners that are gone
+// are not counted.
+func (t *trials) ended(e *entry, l *learner, worth float64, at event.Millis, paid bool) {
 	x, arm := t.unitOf(e)
 	switch {
 	case x == nil:
@@ -254,14 +255,31 @@ func (t *trials) ended(e *entry, l *learner, worth float64) {
 		t.leaveOut(e)
 	default:
 		x.sums.count(arm, e, experiment.Of(worth))
+		x.sums.pay(arm, e, at, experiment.PaidInParts(worthSoFar(e, l), worth, paid && e.count == 0))
 	}
 }
 
 func (t *trials) leaveOut(e *entry) {
 	if x, arm := t.unitOf(e); x != nil {
-		x.sums.count(arm, e, experiment.Counts{N: -1})
+		x.sums.leaveOut(arm, e)
 	}
 	e.arm = noArm
+}
+
+// paidPart counts a partial payoff, in an entry's sum already, by the entry's worth before.
+func (t *trials) paidPart(e *entry, l *learner, before float64, at event.Millis) {
+	if x, arm := t.unitOf(e); x != nil {
+		x.sums.pay(arm, e, at, experiment.PaidInParts(before, worthSoFar(e, l), true))
+	}
+}
+
+// worthSoFar returns the worth of an entry's partial payoffs, in payoff ranges; 0 without any.
+func worthSoFar(e *entry, l *learner) float64 {
+	if e.count == 0 {
+		return 0
+	}
+	r, _ := l.normalise(e.sum)
+	return r
 }
 
 // worthUnpaid returns the worth of an entry that ends without a payoff, in payoff ranges.
@@ -344,7 +362,7 @@ func (x *trial) guard() {
 	if !x.Guarded || x.Never() {
 		return
 	}
-	totals := x.sums.all()
+	totals, lags := x.sums.all(), x.sums.allLags()
 	for k := range x.arms {
 		v := &x.arms[k].verdict
 		if k == x.ControlArm() || v.tripped || totals[k].N == 0 {
@@ -352,6 +370,8 @@ func (x *trial) guard() {
 		}
 		if l := x.Lift(k, totals); l.Trips(x.Margin) {
 			v.take(&verdictOf{units: l.Units, lower: l.Lower, upper: l.Upper})
+		} else if end := x.AtHorizon(k, lags); end.Trips(x.Margin) {
+			v.take(&verdictOf{units: l.Units, lower: end.Lower, upper: end.Upper})
 		}
 	}
 }
@@ -383,6 +403,7 @@ func (t *trials) takeIn() {
 			continue
 		}
 		clear(x.sums.others)
+		x.sums.readLags(of, t.partition)
 		for _, source := range of.sources() {
 			if source != t.partition && !x.ByUser {
 				x.sums.others.Add(of.totals(source, x.Experiment))

@@ -315,7 +315,7 @@ func (j *joiner) judgePayoff(effective event.Millis) (verdict, *event.Fault) {
 		// Something was paid, but its value is unusable: a default at the deadline would invent a payoff.
 		l.delay.Expired(j.feedback(l))
 		j.segments.loose += eventWeight
-		j.end(expired, j.trials.worthUnpaid(e, l))
+		j.end(expired, j.trials.worthUnpaid(e, l), effective)
 		return refused, faultf(event.PayoffOutOfRange, "payoff %v lies outside [%v, %v] of learner %q", p.Payoff, l.cfg.PayoffMin,
 			l.cfg.PayoffMax, l.name)
 	}
@@ -391,11 +391,12 @@ func (j *joiner) addUp(l *learner, e *entry, p *event.Payoff, at event.Millis) (
 		e.events = append(e.events, h)
 	}
 	j.selectPaid(l, e, p)
-	fb := j.feedback(l)
+	fb, before := j.feedback(l), worthSoFar(e, l)
 	// Payoffs are finite, their sum may not be.
 	e.sum = min(max(e.sum+p.Payoff, -math.MaxFloat64), math.MaxFloat64)
 	e.count++
 	e.inParts = true
+	j.trials.paidPart(e, l, before, at)
 	fb.Payoff, _ = l.normalise(e.sum)
 	fb.Age = max(0, at-fb.Began)
 	l.delay.Partial(fb)
@@ -484,14 +485,14 @@ func (j *joiner) endPaid(l *learner, how outcome, r float64, at event.Millis) {
 	}
 	l.observer.paid(&j.cur.entry, fb.Item, known, how, r)
 	j.segments.loose += eventWeight
-	j.end(how, r)
+	j.end(how, r, at)
 }
 
-// end makes the current entry a tombstone, with its worth to an experiment in payoff ranges. With AggregateSum it ended at its deadline:
+// end makes the current entry a tombstone as of a time, with its worth to an experiment in payoff ranges. With AggregateSum it ended at its deadline:
 // later payoffs are late, not duplicates.
-func (j *joiner) end(how outcome, worth float64) {
+func (j *joiner) end(how outcome, worth float64, at event.Millis) {
 	e := &j.cur.entry
-	j.trials.ended(e, j.learners[e.learner], worth)
+	j.trials.ended(e, j.learners[e.learner], worth, at, how == paid)
 	ended, keptUntil := j.rememberUntil(e)
 	j.cur.close(ended, keptUntil, how == paid && !j.learners[e.learner].cfg.AggregateSum)
 	j.cur.changed = true

@@ -71,7 +71,7 @@ func (j *joiner) giveUp() {
 			l.observer.drops.expired(fb.Item)
 		}
 	}
-	j.end(how, j.trials.worthUnpaid(e, l))
+	j.end(how, j.trials.worthUnpaid(e, l), e.nextDeadline())
 	j.orphanAll()
 }
 

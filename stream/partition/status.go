@@ -130,6 +130,9 @@ type ExperimentStatus struct {
 	// Walked is the time up to which deadlines are counted. Next is the event time at which the earliest units that do not count yet will:
 	// 0 without any.
 	Walked, Next event.Millis
+	// BucketEnd is the time up to which outlooks count, in this partition; FirstDue that at which the first units will have passed their
+	// deadlines in them. 0 without any.
+	BucketEnd, FirstDue event.Millis
 }
 
 // ArmStatus is an arm's status.
@@ -143,6 +146,8 @@ type ArmStatus struct {
 	Lift  experiment.Lift
 	Units int64
 	Mean  float64
+	// Outlook compares with the control by units of all ages, also of an arm out of service.
+	Outlook experiment.Outlook
 	// OffShares: the numbers of units of the arm and the control do not fit their shares.
 	OffShares bool
 }
@@ -152,13 +157,20 @@ func (t *trials) status(floor int64) (all []ExperimentStatus) {
 	for _, x := range t.all {
 		s := ExperimentStatus{Name: x.Name, Control: x.Control, Run: x.Run, Outside: x.outside, Decides: t.partition == deciding && !x.sums.idle,
 			Walked: x.sums.walked(floor), Next: x.sums.next()}
-		totals := x.sums.all()
+		totals, lags := x.sums.all(), x.sums.allLags()
+		var h *experiment.History
+		var no string
+		if s.Decides {
+			h, no = x.history()
+			s.BucketEnd, s.FirstDue = x.sums.runOff.Ended(), x.sums.runOff.FirstDue()
+		}
 		for k := range x.arms {
 			a := &x.arms[k]
 			st := ArmStatus{Name: a.learner.name, Share: x.Arms[k].Share, Ranked: a.ranked, Fallback: a.fallback, Tripped: a.verdict.tripped,
 				Units: totals[k].N, Mean: totals[k].Mean()}
 			if k != x.ControlArm() && s.Decides {
 				st.Lift, st.OffShares = x.Lift(k, totals), !x.InShares(k, totals)
+				st.Outlook = x.Outlook(k, lags, h, no)
 			}
 			if v := &a.verdict; v.tripped {
 				st.Lift.Units, st.Lift.Lower, st.Lift.Upper, st.Lift.Verdict = v.units, v.lower, v.upper, experiment.Worse

@@ -26,6 +26,7 @@ type trialSums struct {
 	cohorts *experiment.Cohorts
 	totals  experiment.Totals // by user of all partitions up to folded, also where another one decides
 	others  experiment.Totals // of all other partitions, in the deciding one
+	lagSums
 
 	periods map[int64]experiment.Groups // open ones
 	past    map[int64]experiment.Groups // closed, and not known to be folded
@@ -53,7 +54,7 @@ func newTrialSums(x *experiment.Experiment, horizon event.Millis) trialSums {
 	return trialSums{Experiment: x, horizon: horizon, cohorts: experiment.NewCohorts(n, experiment.Width(horizon)), totals: make(experiment.Totals, n),
 		others: make(experiment.Totals, n), periods: make(map[int64]experiment.Groups), past: make(map[int64]experiment.Groups),
 		closed: noPeriod, folded: noPeriod, changedCohorts: make(map[int64]bool), changedBlocks: make(map[groupBlock]bool),
-		changedPast: make(map[int64]bool)}
+		changedPast: make(map[int64]bool), lagSums: newLagSums(x, horizon)}
 }
 
 // counts reports whether an experiment counts an entry. Experiments that never re-assign arms (Never) are compared by the command lift
@@ -100,6 +101,7 @@ func (s *trialSums) closeUp(floor int64) {
 		return
 	}
 	if !s.ByUser {
+		s.endBuckets(walked)
 		for {
 			n, by, ok := s.cohorts.Close(walked)
 			if !ok {
@@ -227,6 +229,8 @@ func (s *trialSums) load(field, value string) (err error) {
 		err = s.loadCohort(name, value)
 	case groupsField:
 		err = s.loadGroups(name, value)
+	case lagsField, bucketField:
+		err = s.loadLags(s.Experiment, name, value)
 	}
 	return err
 }
@@ -273,6 +277,7 @@ func (s *trialSums) seal(dst *state.Changes) {
 		writeTrial(dst, s.Name+cohortField+strconv.FormatInt(n, 10), value, false)
 	}
 	clear(s.changedCohorts)
+	s.sealLags(s.Experiment, dst)
 	if s.ByUser {
 		s.sealPeriods(dst)
 	}

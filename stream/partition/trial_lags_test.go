@@ -1,0 +1,245 @@
+package partition
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/experiment"
+)
+
+// moment is a time at which a payoff came.
+type moment struct {
+	at event.Millis
+	x  float64
+}
+
+// runOffOfLog is the run-off of all logged units up to a time, from the test's own payoffs.
+func runOffOfLog(t *testing.T, w *world, paid map[string][]moment, end event.Millis) experiment.LagTotals {
+	x := w.cfg.Experiments[0]
+	r := experiment.NewRunOff(len(x.Arms), w.cfg.Learners[0].PayoffHorizon, x.InParts)
+	for _, value := range w.decided {
+		var rk event.Ranking
+		require.NoError(t, event.NewDecoder(event.Limits{}).Ranking(&rk, value))
+		d := &rk.Decision
+		arm, sum := x.Index(d.Assignment.Arm), 0.0
+		r.Enter(arm, d.Began, 1)
+		for _, m := range paid[string(rk.ID)] {
+			r.Pay(arm, d.Began, m.at, experiment.PaidInParts(min(sum, 1), min(sum+m.x, 1), true))
+			sum += m.x
+		}
+	}
+	r.EndUpTo(end)
+	totals := experiment.NewLagTotals(len(x.Arms))
+	totals.Add(r)
+	return totals
+}
+
+// A partition's run-off is that of the log's units and their payoffs, single or in parts, through crashes.
+func TestRunOff_IsThatOfTheLog(t *testing.T) {
+	for _, inParts := range []bool{false, true} {
+		t.Run(fmt.Sprint("in parts ", inParts), func(t *testing.T) {
+			cfg := trialConfig(t, func(x *ExperimentConfig, s *experiment.Settings) { x.Guarded, s.InParts = false, inParts })
+			for i := range cfg.Learners {
+				cfg.Learners[i].AggregateSum = inParts
+			}
+			const seed = 11
+			t.Logf("seed %d", seed)
+			random := rand.New(rand.NewPCG(seed, 1))
+			w, paid, at := newWorld(t, cfg), map[string][]moment{}, event.Millis(day)
+			var waiting []string
+			pay := func(id string) {
+				m := moment{at, random.Float64()}
+				require.NoError(t, w.read(event.Payoffs, id, event.AppendPayoff(nil, &event.Payoff{ID: []byte(id), Payoff: m.x}), at))
+				paid[id] = append(paid[id], m)
+			}
+			for i := range 400 {
+				at += random.Int64N(4000)
+				id := fmt.Sprint("i-", i)
+				w.ranked(id, "", at)
+				if random.IntN(4) > 0 {
+					w.worth(id, -1, at)
+					waiting = append(waiting, id)
+				}
+				if len(waiting) > 100 { // some 200 s later, or never
+					for range 2 {
+						if k := random.IntN(len(waiting)); inParts || len(paid[waiting[k]]) == 0 {
+							pay(waiting[k])
+						}
+					}
+					waiting = slices.Delete(waiting, 0, 1)
+				}
+				switch i % 50 {
+				case 20:
+					w.pass(at)
+					got, end := w.m.trials.all[0].sums.allLags(), w.m.trials.all[0].sums.runOff.Ended()
+					require.Equal(t, runOffOfLog(t, w, paid, end), got, "at %d", at-day)
+				case 40:
+					w.crash()
+				}
+			}
+			w.pass(at + settled)
+			sums := &w.m.trials.all[0].sums
+			require.Equal(t, runOffOfLog(t, w, paid, sums.runOff.Ended()), sums.allLags())
+			lags := sums.allLags()
+			require.EqualValues(t, 400, lags[0].Entered[experiment.Lags-1].N+lags[1].Entered[experiment.Lags-1].N)
+			for arm := range lags { // the payoffs are those of the totals by deadline
+				x := int64(0)
+				for l := range lags[arm].Paid {
+					x += lags[arm].Paid[l].X
+				}
+				require.InDelta(t, sums.totals[arm].X, x, experiment.Lags+20)
+			}
+			require.NotContains(t, fmt.Sprint(keysOf(w.store.fields[ExperimentsHash])), bucketField)
+		})
+	}
+}
+
+// The deciding partition adds up the run-offs of all, also after it has begun again.
+func TestRunOff_IsPooled(t *testing.T) {
+	cfg := trialConfig(t, func(x *ExperimentConfig, _ *experiment.Settings) { x.Guarded = false })
+	want := experiment.NewLagTotals(2)
+	var worlds []*world
+	for p := range int32(3) {
+		cfg.Partition, cfg.Partitions = p, 3
+		w := newWorld(t, cfg)
+		for k := range 50 {
+			id := fmt.Sprintf("p%d-%d", p, k)
+			w.ranked(id, "", day+event.Millis(k)*1000)
+			w.worth(id, float64(k%2), day+event.Millis(k)*2000)
+		}
+		w.pass(day + 300_000 + event.Millis(p)*200_000) // each at its own time
+		want.Add(w.m.trials.all[0].sums.runOff)
+		worlds = append(worlds, w)
+	}
+	first := worlds[0]
+	first.save()
+	for range 2 {
+		for p, w := range worlds[1:] {
+			readAll(first, int32(p+1), w.store.fields[ExperimentsHash])
+		}
+		require.Equal(t, want, first.m.trials.all[0].sums.allLags())
+		first.crash()
+	}
+	require.Less(t, len(first.store.fields[ExperimentsHash]["feed"+lagsField]), 2000)
+}
+
+// A unit that is withdrawn with partial payoffs leaves them behind: the run-off drops all units until then, and counts later ones.
+func TestRunOff_BeginsAgainAfterAWithdrawal(t *testing.T) {
+	of, err := experiment.New(experiment.Settings{Name: "feed", Run: 1, Control: "a", InParts: true,
+		Arms: []experiment.Arm{{Name: "a", Share: 0.5}, {Name: "b", Share: 0.5}}})
+	require.NoError(t, err)
+	s := newTrialSums(of, 600_000)
+	unit := func(began event.Millis) *entry { return &entry{began: began, payoffDeadline: began + 600_000} }
+	early, late := unit(1000), unit(2000)
+	for _, e := range []*entry{early, late} {
+		s.enter(1, e, 1)
+		s.pay(1, e, e.began+5, experiment.PaidInParts(0, 0.5, true))
+		e.count = 1
+	}
+	var stored state.Changes
+	s.sealLags(of, &stored)
+	require.Len(t, stored.Writes, 1)
+	s.leaveOut(1, early)
+	s.pay(1, late, 3000, experiment.PaidInParts(0.5, 1, true))
+	next := unit(40_000)
+	s.enter(0, next, 1)
+	s.pay(0, next, 50_000, experiment.PaidInParts(0, 1, true))
+	stored = state.Changes{}
+	s.sealLags(of, &stored)
+	again := newTrialSums(of, 600_000)
+	for _, f := range stored.Writes {
+		if f.Value != nil {
+			require.NoError(t, again.load(string(f.Field[len("feed"):]), string(f.Value)))
+		}
+	}
+	for _, s := range []*trialSums{&s, &again} {
+		s.endBuckets(2_000_000)
+		lags := s.allLags()
+		require.Zero(t, lags[1])
+		require.EqualValues(t, 1, lags[0].Entered[experiment.Lags-1].N)
+		require.EqualValues(t, 1<<20, lags[0].Paid[0].X)
+	}
+}
+
+// The status compares arms before the first deadlines once the control has learned the delays of a whole horizon, and says why it cannot
+// before.
+func TestRunOff_ComparesBeforeTheHorizon(t *testing.T) {
+	cfg := trialConfig(t, func(x *ExperimentConfig, _ *experiment.Settings) { x.Guarded = false })
+	of := cfg.Experiments
+	cfg.Experiments = nil
+	horizon := cfg.Learners[0].PayoffHorizon
+	for i := range cfg.Learners {
+		cfg.Learners[i].New = func() delay.Learner {
+			return delay.NewDirect(policy.NewUtility(), delay.Silence{Law: delay.SilenceAges, Horizon: horizon})
+		}
+	}
+	const seed = 3
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 1))
+	w := newWorld(t, cfg)
+	type due struct {
+		at event.Millis
+		id string
+	}
+	var dues []due
+	minute := func(from event.Millis, chance func(arm string) float64) {
+		for k := range 120 {
+			at, id := from+event.Millis(k)*500, fmt.Sprintf("i-%d-%d", from, k)
+			r := w.ranked(id, "", at)
+			w.worth(id, -1, at)
+			if random.Float64() < chance(string(r.Learner)) {
+				dues = append(dues, due{at + event.Millis(80_000*random.ExpFloat64()), id})
+			}
+		}
+		slices.SortFunc(dues, func(a, b due) int { return int(a.at - b.at) })
+		for len(dues) > 0 && dues[0].at < from+60_000 {
+			require.NoError(t, w.read(event.Payoffs, dues[0].id, event.AppendPayoff(nil, &event.Payoff{ID: []byte(dues[0].id), Payoff: 1}), from+60_000))
+			dues = dues[1:]
+		}
+		w.pass(from + 60_000)
+	}
+	at := event.Millis(day)
+	w.cfg.Learners[0].Default, w.cfg.Learners[1].Default = false, true // the control ranks alone
+	w.start()
+	for range 14 {
+		minute(at, func(string) float64 { return 0.3 })
+		at += 60_000
+	}
+	w.cfg.Learners[0].Default, w.cfg.Learners[1].Default, w.cfg.Experiments = true, false, of
+	w.save()
+	w.start()
+	w.walkKnown()
+	better := func(arm string) float64 {
+		if arm == "feed" {
+			return 0.8
+		}
+		return 0.3
+	}
+	for k := range 8 {
+		minute(at, better)
+		at += 60_000
+		st := w.m.Experiments()[0]
+		o := st.Arms[1].Outlook
+		require.Zero(t, o.Due)
+		if k == 0 {
+			require.Equal(t, experiment.Refused, o.End.Verdict)
+			continue
+		}
+		require.InDelta(t, day+14*60_000+horizon, st.FirstDue, float64(2*experiment.BucketWidth(horizon)))
+		require.Positive(t, st.BucketEnd)
+	}
+	o := w.m.Experiments()[0].Arms[1].Outlook
+	require.Equal(t, experiment.Better, o.End.Verdict, "%+v", o)
+	require.Equal(t, "ahead", o.Ahead())
+	require.Zero(t, w.m.trials.all[0].sums.totals[1].N, "no unit has passed its deadline")
+	w.m.trials.all[0].arms[0].learner.delay = &tally{}
+	require.Contains(t, w.m.Experiments()[0].Arms[1].Outlook.End.Why, "silence")
+}
