@@ -10,6 +10,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/experiment"
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
@@ -269,6 +270,35 @@ var experimentGauges = []metric[*ExperimentSnapshot]{
 				}
 			}
 		}},
+	{desc("lift_in_the_end", "Lift of an arm at the payoff horizon, by units of any age, in payoff ranges; no upper bound (1) before the first deadlines. "+
+		"Of the worker that has partition 0, unless refused.", "experiment", "arm", "bound"),
+		func(x *ExperimentSnapshot, set set) {
+			for i := range x.Arms {
+				a := &x.Arms[i]
+				if a.Outlook.Units > 0 && a.Outlook.End.Verdict != experiment.Refused {
+					setBounds(set, a.Name, &a.Outlook.End.Interval)
+				}
+			}
+		}},
+	{desc("lift_so_far", "Payoffs of an arm to date over the control's, by unit of any age, in payoff ranges. An arm that pays sooner is ahead without "+
+		"a lift. Of the worker that has partition 0.", "experiment", "arm", "bound"),
+		func(x *ExperimentSnapshot, set set) {
+			for i := range x.Arms {
+				a := &x.Arms[i]
+				if a.Outlook.Units > 0 && a.Outlook.SoFarWhy == "" {
+					setBounds(set, a.Name, &a.Outlook.SoFar)
+				}
+			}
+		}},
+	{desc("lift_timing", "1 if an arm certainly pays later than the control, -1 if sooner, else 0. Of the worker that has partition 0.", "experiment", "arm"),
+		func(x *ExperimentSnapshot, set set) {
+			for i := range x.Arms {
+				a := &x.Arms[i]
+				if a.Outlook.Timing != experiment.NoTiming {
+					set(map[experiment.Timing]float64{experiment.Sooner: -1, experiment.Later: 1}[a.Outlook.Timing], a.Name)
+				}
+			}
+		}},
 	{desc("lift_units", "Units of an arm that are counted: their deadline has passed. Of the worker that has partition 0.", "experiment", "arm"),
 		func(x *ExperimentSnapshot, set set) {
 			for _, a := range x.Arms {
@@ -281,4 +311,10 @@ var experimentGauges = []metric[*ExperimentSnapshot]{
 				set(x.Lag + max(0, time.Since(x.Taken).Seconds()))
 			}
 		}},
+}
+
+func setBounds(set set, arm string, b *experiment.Interval) {
+	set(b.Lower, arm, "lower")
+	set(b.Estimate, arm, "estimate")
+	set(b.Upper, arm, "upper")
 }

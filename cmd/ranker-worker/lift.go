@@ -35,6 +35,9 @@ payoffs, from the topics or from files of their records, and computes the same a
 A unit counts once its payoff deadline has passed. The bounds hold at every look: look daily, and stop when they suffice.
 Payoffs and lifts are in payoff ranges: 0 is the least of payoff_range, 1 the greatest.
 
+The second table has units of any age. So far: the payoffs to date, ahead of or behind the control's; an arm that pays sooner is
+ahead without a lift. In the end: the lift at the payoff horizon, from the first deadlines on.
+
   better   the lower bound is above 0       open     0 lies within the bounds
   worse    the upper bound is below 0       refused  there are no bounds; the reason stands below the table
 
@@ -106,7 +109,7 @@ func (x *comparison) asked(cfg *config.Config) (*lift.Units, *joinedlog.Query, e
 		}
 		return nil, nil, usageError{fmt.Errorf("--experiment: choose one of %s", strings.Join(names, ", "))}
 	}
-	e, err := learners.Experiment(of)
+	e, err := learners.Experiment(cfg, of)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -130,7 +133,7 @@ func (x *comparison) asked(cfg *config.Config) (*lift.Units, *joinedlog.Query, e
 		o.AsOf = time.Now().UnixMilli()
 	}
 	u := lift.NewUnits(o)
-	q.AsOf, q.Accept = o.AsOf, u.Accept
+	q.AsOf, q.Accept, q.Came = o.AsOf, u.Accept, u.Came
 	return u, q, nil
 }
 
@@ -172,6 +175,51 @@ func printLift(w io.Writer, r *lift.Report) {
 				a.Out.Upper, config.Grouped(int(a.Out.Units)))
 		}
 	}
+	printOutlooks(w, r)
+}
+
+// printOutlooks writes what is known of units of all ages.
+func printOutlooks(w io.Writer, r *lift.Report) {
+	var t table
+	t.row("arm\tunits of any age\tso far\t\tin the end\t\ttiming")
+	some := false
+	for i := range r.Arms {
+		a := &r.Arms[i]
+		o := a.Outlook
+		if o == nil {
+			continue
+		}
+		some = true
+		t.row("%s\t%s\t%s\t%s\t%s\t%s\t%s", a.Arm, config.Grouped(int(o.Units)), ofAnyAge(o.SoFar), o.SoFarIs, ofAnyAge(o.End), o.EndIs, o.Timing)
+	}
+	if !some {
+		return
+	}
+	fmt.Fprintln(w)
+	t.write(w, "")
+	for i := range r.Arms {
+		a := &r.Arms[i]
+		switch o := a.Outlook; {
+		case o == nil:
+		case o.From != "" && o.EndIs == "refused":
+			fmt.Fprintf(w, "%s: in the end: known from %s on, when the first deadlines pass: %s\n", a.Arm, o.From, o.EndWhy)
+		case o.EndWhy != "":
+			fmt.Fprintf(w, "%s: in the end: refused: %s\n", a.Arm, o.EndWhy)
+		}
+		if o := a.Outlook; o != nil && o.SoFarIs == "ahead" && o.Timing == "sooner" {
+			fmt.Fprintf(w, "%s: it pays sooner than the control (certain), so being ahead is no lift\n", a.Arm)
+		}
+	}
+}
+
+func ofAnyAge(b *lift.Bounds) string {
+	switch {
+	case b == nil:
+		return "-"
+	case b.Upper >= 1:
+		return fmt.Sprintf("%+.4f, at least %+.4f", b.Estimate, b.Lower)
+	}
+	return fmt.Sprintf("%+.4f [%+.4f, %+.4f]", b.Estimate, b.Lower, b.Upper)
 }
 
 func bounds(a *lift.Arm) string {

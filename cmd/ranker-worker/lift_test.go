@@ -32,7 +32,7 @@ func writeExperiment(t *testing.T) {
 	t.Helper()
 	cfg, _, err := config.LoadFile("worker.yaml", os.LookupEnv)
 	require.NoError(t, err)
-	e, err := learners.Experiment(&cfg.Experiments[0])
+	e, err := learners.Experiment(cfg, &cfg.Experiments[0])
 	require.NoError(t, err)
 	const start, horizon = 1_800_000_000_000, 4 * 3_600_000
 	var rankings, selections, payoffs strings.Builder
@@ -67,7 +67,10 @@ func TestLift(t *testing.T) {
 	}
 	all := of("--as-of", "2027-01-15T14:00:00Z", "--plot", "lift.svg")
 	require.Equal(t, exitOK, all.code, all)
-	assert.Equal(t, liftOfFiles, all.out)
+	counted, anyAge, _ := strings.Cut(all.out, "\narm   units of any age")
+	assert.Equal(t, liftOfFiles, counted)
+	assert.Regexp(t, `^ +so far +in the end +timing`, anyAge)
+	assert.Regexp(t, `feed +4,000 +\+0\.49\d\d \[\+0\.4\d+, \+0\.5\d+\] +ahead +\+0\.49\d\d \[\+0\.4\d+, \+0\.5\d+\] +better +as control`, anyAge)
 	picture, err := os.ReadFile("lift.svg")
 	require.NoError(t, err)
 	assert.Contains(t, string(picture), "feed: better")
@@ -81,6 +84,7 @@ func TestLift(t *testing.T) {
 	assert.Equal(t, exitOK, young.code, young)
 	assert.Contains(t, young.out, "units counted: 0, impressions too young: 4,000")
 	assert.Contains(t, young.out, "[-1.0000, +1.0000]  open")
+	assert.Regexp(t, `feed: in the end: known from 2027-01-15T12:\S+ on, when the first deadlines pass: `, young.out)
 
 	for want, args := range map[string][]string{
 		"choose one of feed": {"--experiment", "other"},

@@ -277,7 +277,7 @@ func machineConfig(cfg *config.Config) (partition.Config, error) {
 }
 
 func experimentConfig(cfg *config.Config, x *config.Experiment) (partition.ExperimentConfig, error) {
-	of, err := learners.Experiment(x)
+	of, err := learners.Experiment(cfg, x)
 	if err != nil {
 		return partition.ExperimentConfig{}, fmt.Errorf("%s: %w", cfg.Where("experiments."+x.Name), err)
 	}

@@ -187,6 +187,12 @@ func (j *join) emit(e Event) {
 	}
 }
 
+func (j *join) came(slot int32, at event.Millis, how How, payoff float64) {
+	if j.q.Came != nil {
+		j.q.Came(j.slots[slot].row, at, how, payoff)
+	}
+}
+
 // close frees a row's slot. Payoffs that wait for its selection are dropped.
 func (j *join) close(slot int32) {
 	id := j.slots[slot].id
@@ -289,6 +295,7 @@ func (j *join) selected(slot int32, p *parked) bool {
 	o.shown, o.ranks = nil, nil
 	if p.byUtility {
 		out.How = Replaced
+		j.came(slot, p.at, Replaced, 0)
 		j.close(slot)
 		return true
 	}
@@ -307,9 +314,10 @@ func (j *join) paid(slot int32, p *parked) {
 	switch {
 	case l.Aggregate == config.Sum:
 	case outside && l.OutOfRange == config.Refuse:
-		j.unpaid(slot)
+		j.unpaid(slot, p.at)
 		return
 	default:
+		j.came(slot, p.at, Paid, p.payoff)
 		j.ended(slot, p.payoff, age)
 		return
 	}
@@ -322,6 +330,7 @@ func (j *join) paid(slot int32, p *parked) {
 	o.sum = min(max(o.sum+p.payoff, -math.MaxFloat64), math.MaxFloat64)
 	o.parts++
 	o.age = age
+	j.came(slot, p.at, Paid, o.sum)
 	j.emit(Event{Kind: PaidPart, Row: o.row, Payoff: o.sum, Age: age})
 }
 
@@ -333,10 +342,19 @@ func (j *join) ended(slot int32, payoff float64, age event.Millis) {
 	j.close(slot)
 }
 
-func (j *join) unpaid(slot int32) {
+func (j *join) unpaid(slot int32, at event.Millis) {
 	o := &j.slots[slot]
+	j.came(slot, at, Unpaid, 0)
 	j.log.Outcomes[o.row].How = Unpaid
 	j.emit(Event{Kind: NeverPaid, Row: o.row})
+	j.close(slot)
+}
+
+func (j *join) notSelected(slot int32, at event.Millis) {
+	o := &j.slots[slot]
+	j.came(slot, at, Unselected, 0)
+	j.log.Outcomes[o.row].How = Unselected
+	j.emit(Event{Kind: NotSelected, Row: o.row})
 	j.close(slot)
 }
 
@@ -348,9 +366,7 @@ func (j *join) expire(reached event.Millis) {
 			break
 		}
 		if o := &j.slots[d.slot]; o.live && o.row == d.row && o.item < 0 {
-			j.log.Outcomes[o.row].How = Unselected
-			j.emit(Event{Kind: NotSelected, Row: o.row})
-			j.close(d.slot)
+			j.notSelected(d.slot, o.selectBy())
 		}
 	}
 	for {
@@ -364,11 +380,9 @@ func (j *join) expire(reached event.Millis) {
 		case o.parts > 0:
 			j.ended(d.slot, o.sum, o.deadline-o.began)
 		case o.item >= 0:
-			j.unpaid(d.slot)
+			j.unpaid(d.slot, o.deadline)
 		default: // without selections topic no selection is known
-			j.log.Outcomes[o.row].How = Unselected
-			j.emit(Event{Kind: NotSelected, Row: o.row})
-			j.close(d.slot)
+			j.notSelected(d.slot, o.deadline)
 		}
 	}
 	for {

@@ -31,6 +31,9 @@ type Query struct {
 	// Accept, unless nil, selects the rankings of the group, of any learner, that are rows; row is the number that the row would
 	// have. Impressions are then not read: Log has only Names, and Outcomes without Selected, and no events.
 	Accept func(row int32, r *event.Ranking) bool
+	// Came, unless nil, is called with Accept when a row's payoff changes or the row ends, with the event time. Paid comes with the payoff, or
+	// the sum so far. Unpaid, Unselected and Replaced come without.
+	Came func(row int32, at event.Millis, how How, payoff float64)
 	// Progress, unless nil, is called now and then with the event time, the number of records, and the share read.
 	Progress func(at event.Millis, records int64, share float64)
 }

@@ -9,13 +9,18 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/experiment"
 )
 
-func Experiment(x *config.Experiment) (*experiment.Experiment, error) {
+// Experiment returns a configured experiment. Its payoffs are those of its control.
+func Experiment(cfg *config.Config, x *config.Experiment) (*experiment.Experiment, error) {
 	s := experiment.Settings{Name: x.Name, Run: int32(x.Run), Control: x.Control, ByUser: x.By == config.ByUser}
 	for _, a := range x.Arms {
 		s.Arms = append(s.Arms, experiment.Arm{Name: a.Learner, Share: a.Share})
 	}
 	if s.ByUser && x.Period != config.Never {
 		s.Period = x.Period.Milliseconds()
+	}
+	if l := cfg.Learner(x.Control); l != nil {
+		s.InParts = l.Aggregate == config.Sum
+		s.Falls = l.PayoffRange.Min < 0 || Unpaid(cfg, x) > l.PayoffRange.Min
 	}
 	return experiment.New(s)
 }
@@ -45,7 +50,7 @@ func Unpaid(cfg *config.Config, x *config.Experiment) float64 {
 
 // Definition describes the parts of an experiment that only a new run may change: assignment and payoffs.
 func Definition(cfg *config.Config, x *config.Experiment) string {
-	e, err := Experiment(x)
+	e, err := Experiment(cfg, x)
 	if err != nil { // impossible in a loaded configuration
 		return err.Error()
 	}

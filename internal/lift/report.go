@@ -49,6 +49,8 @@ type Arm struct {
 	// Shares are the lifts by share, with shared learning.
 	Shares []experiment.AtShare `json:"shares,omitempty"`
 	Looks  []Look               `json:"looks,omitempty"`
+	// Outlook compares by units of all ages, by impression only.
+	Outlook *Outlook `json:"outlook,omitempty"`
 }
 
 type Out struct {
@@ -113,6 +115,7 @@ func (u *Units) Report(log *joinedlog.Log) (*Report, error) {
 		r.Units += a.Units
 		r.Arms = append(r.Arms, a)
 	}
+	u.outlooks(r, end)
 	if u.Shared {
 		u.compareShares(r, looks, log.Outcomes, end)
 	}

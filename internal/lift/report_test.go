@@ -51,6 +51,9 @@ type timed struct {
 
 // known is the observed data of a unit.
 type known struct {
+	began     event.Millis
+	paid      event.Millis // when its payoff came in time, or when it ended without
+	payoff    bool
 	partition int32
 	deadline  event.Millis
 	group     int
@@ -94,7 +97,7 @@ func (w *world) play(impressions int, lift float64) {
 	for k := range impressions {
 		at := w.began + event.Millis(k)*1000
 		user, id := w.random.IntN(300), fmt.Sprintf("i-%d-%d", w.e.Run, k)
-		u := known{partition: int32(w.random.IntN(3)), deadline: at + horizon}
+		u := known{began: at, paid: at + horizon, partition: int32(w.random.IntN(3)), deadline: at + horizon}
 		a := event.Assignment{Experiment: "feed", Run: w.e.Run}
 		name := []byte(id)
 		if w.e.ByUser {
@@ -111,7 +114,7 @@ func (w *world) play(impressions int, lift float64) {
 		}
 		switch late := event.Millis(w.random.Int64N(int64(horizon) * 5 / 4)); {
 		case w.random.IntN(10) == 0:
-			u.worth = 0.5 // not selected: 0 of −1 to 1
+			u.worth, u.paid = 0.5, at+timeout // not selected: 0 of −1 to 1
 		case w.random.IntN(20) == 0:
 			w.selected(id, at+1000, true)
 			w.paid(id, at+2000, 1)
@@ -122,7 +125,7 @@ func (w *world) play(impressions int, lift float64) {
 			if w.random.Float64() < chance {
 				w.paid(id, at+1000+late, 1)
 				if 1000+late <= horizon {
-					u.worth = 1
+					u.worth, u.payoff, u.paid = 1, true, at+1000+late
 				}
 			}
 		}
@@ -150,7 +153,7 @@ func (w *world) read(t require.TestingT, dir string, u *Units) *joinedlog.Log {
 		all = append(all, s)
 	}
 	log, err := joinedlog.Read(context.Background(), all, &joinedlog.Query{Learner: &config.Learner{Name: "control", PayoffRange: config.Range{Min: -1, Max: 1}},
-		HasSelections: true, Parking: time.Hour, AsOf: u.AsOf, Accept: u.Accept})
+		HasSelections: true, Parking: time.Hour, AsOf: u.AsOf, Accept: u.Accept, Came: u.Came})
 	require.NoError(t, err)
 	return log
 }

@@ -74,7 +74,7 @@ func (u *Units) compareShares(r *Report, looks []look, outcomes []joinedlog.Outc
 		a.Shares, differ = experiment.AtShares(a.Arm, all)
 		shares = max(shares, len(a.Shares))
 		if differ {
-			a.Verdict, a.Lower, a.Upper, a.Looks = experiment.Refused.String(), nil, nil, nil
+			a.Verdict, a.Lower, a.Upper, a.Looks, a.Outlook = experiment.Refused.String(), nil, nil, nil, nil
 			a.Why = "lifts at different shares differ: with learning: shared, arms change each other's data"
 		}
 	}

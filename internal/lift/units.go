@@ -36,9 +36,11 @@ type Units struct {
 	fallback []int64         // by arm: ranked by another one
 	shares   int64           // assigned with another share, or to an unknown arm
 	verdicts []*verdict      // by arm; nil without one
+	payoffs  []payoff        // in the order of the log
 }
 
 type unit struct {
+	began     event.Millis
 	deadline  event.Millis
 	period    int64 // by user
 	row       int32 // of the log
@@ -90,7 +92,7 @@ func (u *Units) Accept(row int32, r *event.Ranking) bool {
 // unit returns a ranking's unit; false if the experiment has other units.
 func (u *Units) unit(row int32, arm int, r *event.Ranking) (x unit, ok bool) {
 	d := &r.Decision
-	x = unit{row: row, deadline: d.PayoffDeadline, partition: d.Partition, arm: int16(arm)}
+	x = unit{began: d.Began, row: row, deadline: d.PayoffDeadline, partition: d.Partition, arm: int16(arm)}
 	if !u.Experiment.ByUser {
 		return x, len(d.Assignment.Unit) == 0
 	}
@@ -112,13 +114,16 @@ func (u *Units) sentence(v *event.Verdict, at event.Millis) {
 
 // worth returns a row's payoff in [0,1]; false if it is no unit.
 func (u *Units) worth(o *joinedlog.Outcome) (x float64, ok bool) {
-	raw := 0.0
-	switch o.How {
+	return u.worthOf(o.How, o.Payoff)
+}
+
+func (u *Units) worthOf(how joinedlog.How, raw float64) (x float64, ok bool) {
+	switch how {
 	case joinedlog.Paid:
-		raw = o.Payoff
 	case joinedlog.Unpaid:
 		raw = u.Unpaid
 	case joinedlog.Unselected:
+		raw = 0
 	default:
 		return 0, false
 	}

@@ -155,11 +155,11 @@ func (w *world) lift(t *testing.T, asOf, from event.Millis) (*lift.Report, error
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()
 	x := &w.cfg.Experiments[0]
-	e, err := learners.Experiment(x)
+	e, err := learners.Experiment(w.cfg, x)
 	require.NoError(t, err)
 	l := &w.cfg.Learners[1]
 	u := lift.NewUnits(&lift.Options{Experiment: e, Payoffs: l.PayoffRange, Unpaid: learners.Unpaid(w.cfg, x), Horizon: triedHorizon, AsOf: asOf})
-	q := &joinedlog.Query{Learner: l, Group: w.group, HasSelections: true, Parking: w.cfg.Join.ParkingTime, AsOf: asOf, From: from, Accept: u.Accept}
+	q := &joinedlog.Query{Learner: l, Group: w.group, HasSelections: true, Parking: w.cfg.Join.ParkingTime, AsOf: asOf, From: from, Accept: u.Accept, Came: u.Came}
 	sources, err := joinedlog.OpenTopics(ctx, b, q)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,127 @@
+package lift
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/ranker-worker/ranker-worker/internal/joinedlog"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/experiment"
+)
+
+// payoff is a change of a row's payoff, or its end.
+type payoff struct {
+	at  event.Millis
+	raw float64
+	row int32
+	how joinedlog.How
+}
+
+// Came is for joinedlog.Query: it notes when payoffs come.
+func (u *Units) Came(row int32, at event.Millis, how joinedlog.How, raw float64) {
+	u.payoffs = append(u.payoffs, payoff{at, raw, row, how})
+}
+
+// lags adds up the run-offs of all partitions, as of the last bucket that has ended by a time, as partitions do. Due is the time at which the
+// first units will have passed their deadlines in them; 0 without any.
+func (u *Units) lags(end event.Millis) (totals experiment.LagTotals, due event.Millis) {
+	e, arms := u.Experiment, len(u.Experiment.Arms)
+	partitions := map[int32]*experiment.RunOff{}
+	replaced, worth, paid := make([]bool, len(u.all)), make([]float64, len(u.all)), make([]bool, len(u.all))
+	var payoffs []payoff
+	for _, p := range u.payoffs {
+		k, ok := slices.BinarySearchFunc(u.all, p.row, func(x unit, row int32) int { return cmp.Compare(x.row, row) })
+		if !ok { // of another run
+			continue
+		}
+		p.row = int32(k)
+		payoffs = append(payoffs, p)
+		replaced[k] = replaced[k] || p.how == joinedlog.Replaced
+	}
+	for row := range u.all {
+		x := &u.all[row]
+		r := partitions[x.partition]
+		if r == nil {
+			r = experiment.NewRunOff(arms, u.Horizon, e.InParts)
+			partitions[x.partition] = r
+		}
+		if !replaced[row] {
+			r.Enter(int(x.arm), x.began, 1)
+		}
+	}
+	for _, p := range payoffs {
+		x := &u.all[p.row]
+		now, ok := u.worthOf(p.how, p.raw)
+		if !ok || replaced[p.row] || paid[p.row] && p.how != joinedlog.Paid {
+			continue
+		}
+		is := p.how == joinedlog.Paid
+		partitions[x.partition].Pay(int(x.arm), x.began, p.at, experiment.PaidInParts(worth[p.row], now, is))
+		worth[p.row], paid[p.row] = now, paid[p.row] || is
+	}
+	totals = experiment.NewLagTotals(arms)
+	for _, r := range partitions {
+		r.EndUpTo(end)
+		totals.Add(r)
+		if first := r.FirstDue(); first > 0 && (due == 0 || first < due) {
+			due = first
+		}
+	}
+	return totals, due
+}
+
+// Outlook compares an arm with the control by units of all ages.
+type Outlook struct {
+	Units int64 `json:"units"` // of both
+	Due   int64 `json:"due"`   // of these, past their deadlines
+	// SoFar is nil, and SoFarWhy says why, where it is not known.
+	SoFar    *Bounds `json:"so_far,omitempty"`
+	SoFarIs  string  `json:"so_far_is,omitempty"` // ahead, behind or open
+	SoFarWhy string  `json:"so_far_why,omitempty"`
+	// End is nil if refused. It has no upper bound before the first deadlines.
+	End    *Bounds `json:"in_the_end,omitempty"`
+	EndIs  string  `json:"in_the_end_is"` // better, worse, open or refused
+	EndWhy string  `json:"in_the_end_why,omitempty"`
+	From   string  `json:"known_from,omitempty"` // time of the first deadlines, while they are to come
+	Timing string  `json:"timing,omitempty"`     // of payoffs: as control, sooner or later
+}
+
+// Bounds are an estimate with bounds that hold at every look.
+type Bounds struct {
+	Estimate float64 `json:"estimate"`
+	Lower    float64 `json:"lower"`
+	Upper    float64 `json:"upper"`
+}
+
+// noHistory is why nothing is said of the end before the first deadlines.
+const noHistory = "records hold no history of delays; before the first deadlines ranker_lift_in_the_end has it"
+
+// outlook returns an arm's outlook as of a time.
+func (u *Units) outlook(arm int, totals experiment.LagTotals, due, end event.Millis) *Outlook {
+	of := u.Experiment.Outlook(arm, totals, nil, noHistory)
+	o := &Outlook{Units: of.Units, Due: of.Due, SoFarIs: of.Ahead(), SoFarWhy: of.SoFarWhy, EndIs: of.End.Verdict.String(), EndWhy: of.End.Why,
+		Timing: of.Timing.String()}
+	if of.SoFarWhy == "" {
+		o.SoFar = &Bounds{of.SoFar.Estimate, of.SoFar.Lower, of.SoFar.Upper}
+	}
+	if of.End.Verdict != experiment.Refused {
+		o.End = &Bounds{of.End.Estimate, of.End.Lower, of.End.Upper}
+	}
+	if due > end {
+		o.From = stamp(due)
+	}
+	return o
+}
+
+// outlooks adds the outlooks of a report's arms.
+func (u *Units) outlooks(r *Report, end event.Millis) {
+	if u.Experiment.ByUser {
+		return
+	}
+	totals, due := u.lags(end)
+	for k := range r.Arms {
+		if a := &r.Arms[k]; !a.Control {
+			a.Outlook = u.outlook(slices.IndexFunc(u.Experiment.Arms, func(b experiment.Arm) bool { return b.Name == a.Arm }), totals, due, end)
+		}
+	}
+}
