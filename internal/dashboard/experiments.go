@@ -21,6 +21,23 @@ type Arm struct {
 	Verdict    string  `json:"verdict"`         // better, worse, open, refused; or out of service
 	Why        string  `json:"why,omitempty"`   // reason of a refusal
 	FirstAt    int64   `json:"first,omitempty"` // without units, when the first will count, by the worker's clock; 0: not known
+	// AnyAge compares by units of any age; nil without any.
+	AnyAge *AnyAge `json:"any_age,omitempty"`
+}
+
+// AnyAge compares an arm with the control by units of any age.
+type AnyAge struct {
+	Units    int64   `json:"units"` // of both
+	SoFar    float64 `json:"so_far"`
+	SoFarIs  string  `json:"so_far_is"` // ahead, behind or open; empty where it is not known
+	SoFarWhy string  `json:"so_far_why,omitempty"`
+	End      float64 `json:"end"`      // the lift at the horizon, about
+	AtLeast  float64 `json:"at_least"` // its lower bound
+	AtMost   float64 `json:"at_most"`  // its upper bound; the width of the payoff range while there is none
+	EndIs    string  `json:"end_is"`   // better, worse, open or refused
+	EndWhy   string  `json:"end_why,omitempty"`
+	KnownAt  int64   `json:"known,omitempty"` // when the first deadlines pass, by event time; 0 if they have
+	Timing   string  `json:"timing,omitempty"`
 }
 
 const mostArms = 24
@@ -48,6 +65,12 @@ func (s *Summary) addExperiments(all []partition.ExperimentStatus, learners map[
 			if a.Tripped {
 				one.Verdict = outOfService
 			}
+			if !one.Control && a.Outlook.Units > 0 && !a.Tripped {
+				one.AnyAge = anyAge(a, learners[a.Name])
+				if a.Outlook.Due == 0 {
+					one.AnyAge.KnownAt = x.FirstDue
+				}
+			}
 			if counted == 0 {
 				one.FirstAt = x.Next
 			}
@@ -66,6 +89,16 @@ func armOf(a *partition.ArmStatus, l *Learner) Arm {
 	return Arm{Arm: clip(a.Name, nameRunes), Policy: policy, Share: a.Share, OffShares: a.OffShares, Units: a.Units, Payoff: scaled(a.Mean, payoffs),
 		Lift: width * a.Lift.Estimate, Lower: width * a.Lift.Lower, Upper: width * a.Lift.Upper, Verdict: a.Lift.Verdict.String(),
 		Why: clip(a.Lift.Why, wordsRunes)}
+}
+
+func anyAge(a *partition.ArmStatus, l *Learner) *AnyAge {
+	width, o := 1.0, &a.Outlook
+	if l != nil {
+		width = l.PayoffRange[1] - l.PayoffRange[0]
+	}
+	return &AnyAge{Units: o.Units, SoFar: width * o.SoFar.Estimate, SoFarIs: o.Ahead(), SoFarWhy: o.SoFarWhy, End: width * o.End.Estimate,
+		AtLeast: width * o.End.Lower, AtMost: width * o.End.Upper, EndIs: o.End.Verdict.String(), EndWhy: clip(o.End.Why, wordsRunes),
+		Timing: o.Timing.String()}
 }
 
 // Lifts are the lifts of experiments' arms since the worker began. Lists are as long as Times; null where an arm was not reported.

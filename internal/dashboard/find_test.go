@@ -146,3 +146,25 @@ func TestLiftsOverTime(t *testing.T) {
 	require.Zero(t, p.Arms[1].FirstAt)
 	require.Len(t, b.lifts.points, 2, "there are no bounds")
 }
+
+// TestUnitsOfAnyAge are compared in the payoffs' own unit, with the time of the first deadlines while they are to come, also where none counts yet.
+func TestUnitsOfAnyAge(t *testing.T) {
+	w := busy("w-1")
+	b := board(w, nil)
+	x := &w.seen[1].Status.Experiments[0]
+	o := experiment.Outlook{Units: 90, SoFar: experiment.Interval{Estimate: 0.25, Lower: 0.125, Upper: 0.5}, Timing: experiment.Sooner,
+		End: experiment.End{Interval: experiment.Interval{Estimate: 0.125, Lower: -0.25, Upper: 1}}}
+	x.Arms, x.FirstDue = []partition.ArmStatus{{Name: "control"}, {Name: "feed", Outlook: o}}, 7_000_000
+	b.tick(time.UnixMilli(1_000_000))
+	p := page(t, b)
+	require.Nil(t, p.Arms[0].AnyAge)
+	require.Equal(t, &AnyAge{Units: 90, SoFar: 1, SoFarIs: "ahead", End: 0.5, AtLeast: -1, AtMost: 4, EndIs: "open", KnownAt: 7_000_000, Timing: "sooner"},
+		p.Arms[1].AnyAge)
+
+	x.Arms[1].Outlook.Due = 1
+	b.tick(time.UnixMilli(1_001_000))
+	require.Zero(t, page(t, b).Arms[1].AnyAge.KnownAt)
+	x.Arms[1].Tripped = true
+	b.tick(time.UnixMilli(1_002_000))
+	require.Nil(t, page(t, b).Arms[1].AnyAge, "an arm out of service has no units any more")
+}

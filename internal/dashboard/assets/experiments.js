@@ -19,6 +19,18 @@ function armSentence(a, control, now) {
   return a.arm + " earns " + much + (a.verdict === "better" ? " more" : " less") + " than " + control.arm + basis;
 }
 
+// anyAgeSentence says how an arm compares by units of any age, under three names.
+function anyAgeSentence(a, control, now) {
+  const x = a.any_age;
+  if (!x) return "";
+  const soFar = x.so_far_is ? x.so_far_is + " (" + signed(x.so_far) + " a unit)" : "not known, since " + x.so_far_why;
+  const known = x.known ? " Whether it is worse is known from " + moment(Math.max(x.known, now), now) + " on." : "";
+  const end = x.end_is === "refused" ? "not known: " + x.end_why + "." : x.end_is + ", at least " + signed(x.at_least) + ", about " + signed(x.end) + ".";
+  const timing = x.timing ? " Timing: " + (x.timing === "as control" ? "pays as the control, as far as is seen." : "pays " + x.timing + " than " + control.arm + " (certain)" +
+    (x.so_far_is === "ahead" && x.timing === "sooner" ? ", so being ahead is no lift." : ".")) : "";
+  return a.arm + ", " + plural(x.units, "unit") + " of any age. So far: " + soFar + ". In the end: " + end + timing + known;
+}
+
 // sharesSentence says whether units fall to arms by their shares (sample ratio).
 function sharesSentence(arms) {
   const off = arms.filter(a => a.off_shares).map(a => a.arm);
@@ -38,6 +50,7 @@ function createExperiment(x) {
   e.head = make("h3");
   e.head.append(make("bdi", "", name), make("span", "quiet", "against " + x.control.arm));
   e.sentences = make("div");
+  e.anyAge = make("div");
   e.shares = make("p", "note");
   const box = e.curve = make("div", "chart");
   e.table = table("Arms", [
@@ -58,7 +71,7 @@ function createExperiment(x) {
   const lines = rivals.flatMap(a => [{title: a.arm, color: policyOf(a)}, {title: a.arm + ", lower", color: policyOf(a), thin: true, dash: true, quiet: true},
     {title: a.arm + ", upper", color: policyOf(a), thin: true, dash: true, quiet: true}]);
   box.hidden = true; // until there is a lift
-  e.append(e.head, e.sentences, e.shares, box, e.table);
+  e.append(e.head, e.sentences, e.anyAge, e.shares, box, e.table);
   e.chart = chart(box, {title: "Lift over " + x.control.arm + ", with bounds that hold at any look", unit: "a unit", format: signed, lines, range: within,
     bands: rivals.map((_, k) => [3 * k + 2, 3 * k + 1])});
   e.rivals = rivals.map(a => a.arm);
@@ -67,6 +80,7 @@ function createExperiment(x) {
 
 function updateExperiment(e, x, now) {
   keep(e.sentences, x.arms.filter(a => !a.control), a => a.arm, () => make("p", "says"), (p, a) => say(p, armSentence(a, x.control, now)));
+  keep(e.anyAge, x.arms.filter(a => a.any_age), a => a.arm, () => make("p", "note"), (p, a) => say(p, anyAgeSentence(a, x.control, now)));
   note(e.shares, sharesSentence(x.arms));
   e.shares.classList.toggle("bad", x.arms.some(a => a.off_shares));
   e.table.show(x.arms.map(a => ({...a, all: x.all, of: x.control, hasLift: !a.control && a.units > 0 && x.control.units > 0,
