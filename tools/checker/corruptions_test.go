@@ -429,14 +429,19 @@ var corruptions = []corruption{
 		return v.set(t, v.key(0, "social:utilities"), v.anyField(t, "social:utilities"), "1 0.7500001 0")
 	}},
 	{experimentsSums, "a unit too many", func(t *testing.T, v *victim) func() {
-		field := v.cohort(t)
+		field := v.trialField(t, "tried:cohort:")
 		head, numbers, _ := strings.Cut(v.field(t, "experiments", field), ":")
 		return v.set(t, v.key(0, "experiments"), field, head+"9:"+numbers)
 	}},
 	{experimentsSums, "payoffs that were not", func(t *testing.T, v *victim) func() {
-		field := v.cohort(t)
+		field := v.trialField(t, "tried:cohort:")
 		units, rest, _ := strings.Cut(v.field(t, "experiments", field), ":")
 		return v.set(t, v.key(0, "experiments"), field, units+":9"+rest)
+	}},
+	{experimentsSums, "a unit too many in its bucket", func(t *testing.T, v *victim) func() {
+		field := v.trialField(t, "tried:bucket:")
+		words := strings.SplitN(v.field(t, "experiments", field), " ", 3)
+		return v.set(t, v.key(0, "experiments"), field, words[0]+" "+words[1]+" 9"+words[2])
 	}},
 	{entriesArm, "arms have changed places", func(t *testing.T, v *victim) func() {
 		return v.set(t, v.key(0, "experiments"), "arms", "1 tried 1 tried tried 1 same")
@@ -446,12 +451,12 @@ var corruptions = []corruption{
 	}},
 }
 
-// cohort is the field of a cohort of the experiment.
-func (v *victim) cohort(t *testing.T) string {
+// trialField is a field of the experiment with this beginning.
+func (v *victim) trialField(t *testing.T, beginning string) string {
 	t.Helper()
 	fields, err := v.redis.HKeys(t.Context(), v.key(0, "experiments")).Result()
 	require.NoError(t, err)
-	at := slices.IndexFunc(fields, func(field string) bool { return strings.HasPrefix(field, "tried:cohort:") })
+	at := slices.IndexFunc(fields, func(field string) bool { return strings.HasPrefix(field, beginning) })
 	require.GreaterOrEqual(t, at, 0)
 	return fields[at]
 }

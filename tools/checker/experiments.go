@@ -223,6 +223,13 @@ func (f *fold) checkExperiments() {
 			f.out.broken(experimentsSums, x.Name, "sums that can be read", err.Error())
 			continue
 		}
+		lagUnits, lagWorth, err := f.state.lags(x)
+		if err != nil {
+			f.out.broken(experimentsSums, x.Name, "a run-off that can be read", err.Error())
+			continue
+		}
+		l := f.c.cfg.Learner(x.Control)
+		whole := x.By != config.ByUser && l != nil && l.Aggregate != config.Sum // the worth of partial payoffs so far is not known here
 		for _, a := range x.Arms {
 			of := f.armOf(armKey{x.Name, int32(x.Run), a.Learner})
 			verdict := f.state.experiment(x.Name + ":verdict:" + a.Learner)
@@ -236,6 +243,10 @@ func (f *fold) checkExperiments() {
 			slack := float64(of.units+1) * 0x1p-20
 			f.out.must(experimentsSums, units[a.Learner] == of.units && math.Abs(worth[a.Learner]-of.worth) <= slack, x.Name+": "+a.Learner,
 				say("%d units, worth %v", of.units, of.worth), say("%d units, worth %v", units[a.Learner], worth[a.Learner]))
+			if whole {
+				f.out.must(experimentsSums, lagUnits[a.Learner] == of.units && math.Abs(lagWorth[a.Learner]-of.worth) <= slack, x.Name+": "+a.Learner+", by age",
+					say("%d units, worth %v", of.units, of.worth), say("%d units, worth %v", lagUnits[a.Learner], lagWorth[a.Learner]))
+			}
 		}
 	}
 }
@@ -285,4 +296,54 @@ func (f *fold) storedSums(x *config.Experiment) (units map[string]int64, worth m
 		}
 	}
 	return units, worth, exact, nil
+}
+
+// lags returns the units and payoffs by arm in the stored run-off: of its ended buckets and of its open ones.
+func (st *state) lags(x *config.Experiment) (units map[string]int64, worth map[string]float64, err error) {
+	units, worth = map[string]int64{}, map[string]float64{}
+	names := make([]string, 0, len(x.Arms))
+	for _, a := range x.Arms {
+		names = append(names, a.Learner)
+	}
+	slices.Sort(names)
+	const lags = 33
+	for field, value := range st.hashes["experiments"] {
+		ended, open := field == x.Name+":lags", strings.HasPrefix(field, x.Name+":bucket:")
+		words := strings.Fields(value)
+		if !ended && !open || len(words) < 2 || words[1] != strconv.Itoa(int(x.Run)) {
+			continue
+		}
+		words = words[2:]
+		if ended { // behind the bounds of its buckets
+			words = words[1:]
+		}
+		if len(words) != len(names) {
+			return nil, nil, fmt.Errorf("field %s is %.100q", field, value)
+		}
+		for k, word := range words {
+			var n []int64
+			for _, w := range strings.FieldsFunc(word, func(r rune) bool { return r == ':' || r == ',' }) {
+				i, err := strconv.ParseInt(w, 10, 64)
+				if err != nil {
+					return nil, nil, fmt.Errorf("field %s: %w", field, err)
+				}
+				n = append(n, i)
+			}
+			switch {
+			case ended && len(n) == 6*lags: // three numbers for each entry bucket, then three for each lag
+				for at := range lags {
+					units[names[k]] += n[3*at]
+					worth[names[k]] += float64(n[3*(lags+at)+1]) * 0x1p-30
+				}
+			case open && len(n)%5 == 1: // units, then lag, payoffs, sum, squares and increase
+				units[names[k]] += n[0]
+				for at := 1; at < len(n); at += 5 {
+					worth[names[k]] += float64(n[at+2]) * 0x1p-30
+				}
+			default:
+				return nil, nil, fmt.Errorf("field %s is %.100q", field, value)
+			}
+		}
+	}
+	return units, worth, nil
 }

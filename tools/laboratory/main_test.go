@@ -108,8 +108,8 @@ func TestShares(t *testing.T) {
 	}
 }
 
-// The study of outlooks can be played. In the page, better is said wrongly in at most 2 % of runs with a right history, and shortcuts are wrong in
-// most where the arm is faster; lifts are found by the days of the documentation.
+// The study of outlooks can be played. In the page, better is said wrongly in at most 2 % of runs with a right history. Shortcuts are wrong in most
+// where the arm is faster. Lifts are found by the days of the documentation.
 func TestOutlooks(t *testing.T) {
 	var table bytes.Buffer
 	require.NoError(t, outlooks(context.Background(), &table, outlookSize{runs: 1, days: 33}))
@@ -151,7 +151,7 @@ func TestOutlooks(t *testing.T) {
 }
 
 // A faster arm is not called better, and shortcuts do call it so. If one run in 50 were wrong, more than 6 of 20 would be so with a probability of
-// 1e-7; a shortcut that is wrong in 9 of 10 is wrong in fewer than 7 with one of 1e-10.
+// 1e-7. A shortcut that is wrong in 9 of 10 runs is wrong in 6 or fewer of 20 with one below 1e-9.
 func TestFasterIsNotBetter(t *testing.T) {
 	w := outlookWorld{arm: exponential(2.5), control: fiveDays}
 	h := w.control.history()
