@@ -1,13 +1,29 @@
 package config
 
 import (
-	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/ranker-worker/ranker-worker/policy"
 )
+
+// Bounds of single records. Together they keep each record, and all that is made of it, within Kafka's and Redis's limits:
+//
+//   - A ranking repeats its impression's items, and adds for each a propensity, a rank and whether it is undecided,
+//     up to 48 bytes, and 15 for an expected payoff. 16 MiB + 100,000·63 bytes are 22 MiB. A worker reads back 64 MiB
+//     in one batch, and a broker takes 100 MiB in one request (socket.request.max.bytes).
+//   - A pending impression takes up to 26 bytes of Redis for each candidate: number, propensity, rank, undecided,
+//     expected. That is 3 MB, and 16 records parked under one id are 256 MiB. Redis holds 512 MB in one value
+//     (proto-max-bulk-len).
+//
+// TestTheLargestRecordFits makes such an impression.
+const (
+	mostCandidates  = 100_000
+	mostRecordBytes = 16 << 20
+)
+
+// longest of all durations.
+const longest = 3650 * day
 
 // withoutHint returns a value's fault without a hint.
 func withoutHint[V any](_ V, err error) error { return err }
@@ -39,26 +55,6 @@ func checkLimits(s *section, l *Limits) {
 	}
 }
 
-// checkParking checks the time and room for parked records. Without either none could wait, which is refused, since topics have no order
-// among each other.
-func checkParking(s *section, j *Join, maxRecordBytes int) {
-	if !s.ok("parking_time", "max_parked") {
-		return
-	}
-	d := Defaults().Join
-	switch {
-	case j.MaxParked == 0 && j.ParkingTime == 0:
-		s.fault("max_parked", "is 0, and so is parking_time: no record could wait for its impression. Topics are read beside each "+
-			"other, so that after a restart payoffs may be read before their impressions, and would be lost. Leave the keys out: "+
-			"then %d records may wait for %s", d.MaxParked, FormatDuration(d.ParkingTime))
-	case j.MaxParked == 0:
-		s.warn("max_parked", "0: a payoff or selection that is read before its impression is an orphan at once")
-	case j.ParkingTime == 0:
-		s.warn("parking_time", "0: a payoff or selection before its impression is an orphan once all topics have been read so far; and "+
-			"with remember: 0 an impression is forgotten at its end, so that a repeated one is ranked again")
-	}
-}
-
 // checkRemember requires that an ended impression is remembered at least as long as records are parked, for producers' retries.
 func checkRemember(s *section, j *Join) {
 	switch {
@@ -69,30 +65,6 @@ func checkRemember(s *section, j *Join) {
 	default:
 		j.Remember = j.ParkingTime
 	}
-}
-
-// leastSteps is the least number of distinct payoffs in a range. A millionth of a range is far below the noise of payoffs.
-const leastSteps = 1 << 20
-
-// checkRange requires that payoffs stay distinct when normalised to [0,1]: (x−min)/(max−min). Subtraction and division are exact to a bit,
-// so precision is lost only in x. The doubles of the range are at most one unit in the last place of its larger end apart, which must be
-// small against the width. So a narrow range of large numbers is refused, [1e9, 1e9+1e-7], and one of denormals, [0, 5e-324].
-func checkRange(low, high float64) error {
-	if !(low < high) {
-		return fmt.Errorf("the first number must be below the second, not [%s, %s]", formatFloat(low), formatFloat(high))
-	}
-	width := high - low
-	if math.IsInf(width, 0) {
-		return errors.New("is too wide to be normalised")
-	}
-	largest := max(math.Abs(low), math.Abs(high))
-	unit := largest - math.Nextafter(largest, 0)
-	if steps := width / unit; steps < leastSteps {
-		return fmt.Errorf("[%s, %s] is too narrow: numbers of that size are %s apart, which leaves payoffs steps of 1/%.0f of the "+
-			"range; give them in another unit, or as differences from the first number", formatFloat(low), formatFloat(high),
-			formatFloat(unit), steps)
-	}
-	return nil
 }
 
 // shortest is a wait below which another unit was probably meant.

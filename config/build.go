@@ -3,7 +3,6 @@ package config
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"fmt"
 	"io"
 	"log/slog"
 	"strings"
@@ -37,28 +36,6 @@ func (t *TLS) build(c *Config, section string) (*tls.Config, error) {
 	}
 	out.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return load() }
 	return out, nil
-}
-
-// renewed returns a function that reads the certificate and its key, after a first reading. Certificates are renewed at run time, so each
-// handshake calls it.
-func (t *TLS) renewed(c *Config, section string) (load func() (*tls.Certificate, error), err error) {
-	load = func() (*tls.Certificate, error) {
-		pair, faults := t.pair(section)
-		if len(faults) > 0 {
-			return nil, c.faultOf(faults[0])
-		}
-		return pair, nil
-	}
-	_, err = load()
-	return load, err
-}
-
-// faultOf returns a file's fault with the position of the key that names it; nil without one.
-func (c *Config) faultOf(f *fileFault) error {
-	if f == nil {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", c.Where(f.key), f)
 }
 
 // SASLPassword returns the password for Kafka, from kafka.sasl.password_file if that is set.

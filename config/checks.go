@@ -2,38 +2,10 @@ package config
 
 import (
 	"net"
+	"net/url"
 	"slices"
 	"strings"
-
-	"go.yaml.in/yaml/v4"
 )
-
-func (d *decoder) config(root *yaml.Node) *Config {
-	c := Defaults()
-	top := d.open("", place{line: 1}, root)
-	readAll(top, settings, &c)
-	in := func(path string) *section { return d.sections[path] }
-	if s := in("kafka"); !s.has("group") {
-		s.warn("group", "not set; whatever runs with the default %q on these brokers or in this Redis shares partitions and state", c.Kafka.Group)
-	}
-	checkTopics(in("kafka.topics"), &c.Kafka.Topics)
-	checkTLS(in("kafka.tls"), &c.Kafka.TLS)
-	checkSASL(in("kafka.sasl"), &c.Kafka)
-	checkTLS(in("kafka.schema_registry.tls"), &c.Kafka.SchemaRegistry.TLS)
-	checkRegistry(in("kafka.schema_registry"), &c.Kafka)
-	checkTLS(in("redis.tls"), &c.Redis.TLS)
-	d.checkRedis(in("redis"), &c.Redis)
-	checkHTTP(in("http"), &c.HTTP)
-	checkServe(in("serve"), &c.Serve)
-	checkLimits(in("limits"), &c.Limits)
-	checkParking(in("join"), &c.Join, c.Limits.MaxRecordBytes)
-	checkRemember(in("join"), &c.Join)
-	d.learners(top, &c)
-	d.experiments(top, &c)
-	top.close()
-	d.reportUnknown(&c)
-	return &c
-}
 
 // checkTopics requires different names of all topics, dead-letter topics included. Kafka itself refuses a topic whose name differs from
 // another's only in '.' and '_'.
@@ -89,16 +61,6 @@ func checkTLS(s *section, t *TLS) {
 	}
 }
 
-// checkPair requires both or none of a certificate and its key.
-func (s *section) checkPair(cert, key string) {
-	switch {
-	case cert != "" && key == "":
-		s.fault("cert_file", "needs key_file too")
-	case cert == "" && key != "":
-		s.fault("key_file", "needs cert_file too")
-	}
-}
-
 // checkSASL requires all settings of a login if any is set.
 func checkSASL(s *section, k *Kafka) {
 	a := &k.SASL
@@ -118,17 +80,6 @@ func checkSASL(s *section, k *Kafka) {
 	}
 }
 
-func allLoopback(addresses []string) bool {
-	return !slices.ContainsFunc(addresses, func(a string) bool { return !isLoopback(a) })
-}
-
-// checkPassword refuses two sources of a password.
-func (s *section) checkPassword() {
-	if s.has("password") && s.has("password_file") {
-		s.fault("password_file", "password is set too; only one can be used")
-	}
-}
-
 func checkHTTP(s *section, h *HTTP) {
 	if _, port, err := net.SplitHostPort(h.Listen); err == nil && port == "0" {
 		s.warn("listen", "port 0 is another one at each start: neither `ranker-worker health` nor Prometheus finds it")
@@ -139,5 +90,104 @@ func checkHTTP(s *section, h *HTTP) {
 		s.warn("pprof", "has no effect without http.listen")
 	case !isLoopback(h.Listen):
 		s.warn("pprof", "profiles can be read by whoever reaches %s", h.Listen)
+	}
+}
+
+// checkParking checks the time and room for parked records. Without either none could wait, which is refused, since topics have no order
+// among each other.
+func checkParking(s *section, j *Join) {
+	if !s.ok("parking_time", "max_parked") {
+		return
+	}
+	d := Defaults().Join
+	switch {
+	case j.MaxParked == 0 && j.ParkingTime == 0:
+		s.fault("max_parked", "is 0, and so is parking_time: no record could wait for its impression. Topics are read beside each "+
+			"other, so that after a restart payoffs may be read before their impressions, and would be lost. Leave the keys out: "+
+			"then %d records may wait for %s", d.MaxParked, FormatDuration(d.ParkingTime))
+	case j.MaxParked == 0:
+		s.warn("max_parked", "0: a payoff or selection that is read before its impression is an orphan at once")
+	case j.ParkingTime == 0:
+		s.warn("parking_time", "0: a payoff or selection before its impression is an orphan once all topics have been read so far; and "+
+			"with remember: 0 an impression is forgotten at its end, so that a repeated one is ranked again")
+	}
+}
+
+// checkLogin requires the settings that a mechanism needs, and warns of those that it ignores.
+func checkLogin(s *section, a *SASL) {
+	needs := a.needs()
+	switch {
+	case a.Mechanism == OAuthBearer && !s.has("token_file") && !s.has("token_url"):
+		s.missing("token_file", "is needed for oauthbearer, or token_url")
+	case s.has("token_file") && s.has("token_url"):
+		s.fault("token_url", "token_file is set too; only one can be used")
+	}
+	if slices.Contains(needs, "username") {
+		if !s.has("username") {
+			s.missing("username", "is needed%s", a.asks("for SASL", "the client id"))
+		}
+		if !s.has("password") && !s.has("password_file") {
+			s.missing("password", "is needed%s, or password_file", a.asks("for SASL", "the client secret"))
+		}
+	}
+	if a.Mechanism == "" {
+		return
+	}
+	for _, t := range saslSettings {
+		both := t.key == "token_file" && a.Mechanism == OAuthBearer // beside token_url, a fault
+		if s.has(t.key) && t.key != "mechanism" && !both && !slices.Contains(needs, t.key) {
+			s.warn(t.key, "has no effect with %s", a.Mechanism)
+		}
+	}
+	if a.TokenURL != "" && s.ok("token_url") {
+		if u, _ := url.Parse(a.TokenURL); u.Scheme == "http" && !isLoopback(net.JoinHostPort(u.Hostname(), "0")) {
+			s.warn("token_url", "http:// sends the client secret readable over the network")
+		}
+	}
+}
+
+// checkCredentials refuses a user or password that the mechanism cannot carry. One from a file is checked with the file.
+func checkCredentials(s *section, a *SASL) {
+	if !s.ok("mechanism", "username", "password") || a.Mechanism == "" {
+		return
+	}
+	if err := a.Mechanism.carries(a.Username); err != nil {
+		s.fault("username", "%v", err)
+	}
+	if err := a.Mechanism.carries(string(a.Password)); err != nil {
+		s.fault("password", "%v", err)
+	}
+}
+
+// checkRegistry requires a registry with Avro, and one way to log in.
+func checkRegistry(s *section, k *Kafka) {
+	r := &k.SchemaRegistry
+	if k.Formats.Avro() && !s.has("url") {
+		s.missing("url", "is needed for Avro, whose schemas are in a schema registry: http://host:8081, say")
+	}
+	s.checkPassword()
+	given := s.has("password") || s.has("password_file")
+	switch {
+	case s.has("token_file") && (s.has("username") || given):
+		s.fault("token_file", "a user is set too; only one can be used")
+	case s.has("username") && !given:
+		s.missing("password", "is needed with username, or password_file")
+	case given && !s.has("username"):
+		s.missing("username", "is needed with a password")
+	}
+	if !s.ok("url") || r.URL == "" {
+		return
+	}
+	encrypted := strings.HasPrefix(r.URL, "https://")
+	tls := s.d.sections[s.join("tls")]
+	switch {
+	case r.TLS.Enabled && !encrypted:
+		s.fault("tls", "is set, but the url begins with http://; write https://")
+	case encrypted && tls.has("enabled") && tls.ok("enabled") && !r.TLS.Enabled:
+		tls.fault("enabled", "is false, but the url begins with https://")
+	case encrypted:
+		r.TLS.Enabled = true
+	case (given || s.has("token_file")) && !allLoopback([]string{strings.SplitN(r.URL, "/", 4)[2]}):
+		s.warn("url", "without https:// the password or token is sent readable over the network")
 	}
 }

@@ -286,15 +286,47 @@ const (
 	Social Utilities = "social" // estimated from utilities that users publish with selections
 )
 
-// Fingerprint names the settings that a learner's stored state depends on. State with another fingerprint is refused until it is reset or
-// the learner renamed; all other settings may change freely.
-func (l Learner) Fingerprint() string {
-	f := fmt.Sprintf("%s range=%s..%s aggregate=%s delay=%s", l.Payoffs,
-		formatFloat(l.PayoffRange.Min), formatFloat(l.PayoffRange.Max), l.Aggregate, l.Delay)
-	if l.Payoffs == Adversarial {
-		f += fmt.Sprintf(" policy=%s loss_index=%s", l.Policy, l.LossIndex)
-	}
-	return f + l.contextFingerprint()
+// Experiment compares learners: one of the arms ranks an impression that names the experiment as its learner.
+type Experiment struct {
+	Name    string // of a learner
+	Arms    []Arm  // in the file's order; at least two, shares add up to 1
+	Control string // one of Arms
+	By      Unit
+	Period  time.Duration // by user: time until arms are drawn again; or Never
+	Run     int           // from 1
+	Unpaid  *float64      // payoff of an unpaid selection, in raw units; nil: by the learners' on_expiry
+	Guard   Guard
+	// Learning is the data that arms learn from. Shadow are learners that decide on a share of impressions each, without being shown.
+	Learning Learning
+	Shadow   []Arm
+}
+
+type Learning string
+
+const (
+	Separate Learning = "separate" // each from its own rankings
+	Shared   Learning = "shared"   // all from all, as the control does
+)
+
+type Arm struct {
+	Learner string
+	Share   float64 // of units, above 0
+}
+
+type Unit string
+
+const (
+	ByImpression Unit = "impression"
+	ByUser       Unit = "user"
+)
+
+// Never is an Experiment.Period: arms are assigned for good.
+const Never time.Duration = -1
+
+// Guard stops arms that do worse than the control.
+type Guard struct {
+	Margin float64 // in payoff ranges
+	To     string  // the arm that ranks instead; empty: no guard
 }
 
 // DefaultLearner returns the learner of records that name none, or nil.
@@ -363,3 +395,114 @@ func (s Secret) String() string {
 func (s Secret) GoString() string { return strconv.Quote(s.String()) }
 
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+func (l *Learner) believes() bool {
+	k := l.Policy.Kind()
+	return k != nil && k.Believes
+}
+
+// follows reports whether a learner's policy is robust: without losses, for payoffs that may change.
+func (l *Learner) follows() bool {
+	k := l.Policy.Kind()
+	return k != nil && k.Follow != nil
+}
+
+// neverForgets returns the reason that items are kept for ever, or "".
+func (l *Learner) neverForgets() string {
+	switch {
+	case l.Utilities == Sorted || l.Utilities == Social:
+		return "the order of utilities that utilities: " + string(l.Utilities) + " finds is of all items"
+	case l.Delay == BOLD:
+		return "instances of bold have statistics of all items together"
+	case l.Delay == QPMD:
+		return "payoffs of any item may wait with qpmd"
+	}
+	return ""
+}
+
+// silenceWaits returns the reason that selections in flight cannot have a weight, or "".
+func (l *Learner) silenceWaits() string {
+	switch {
+	case l.follows() && l.Aggregate == Sum:
+		return string(l.Policy) + " learns from sums when they are whole"
+	case l.Delay != Direct:
+		return string(l.Delay) + " handles selections in flight itself; silence has an effect only with delay: direct"
+	case l.OnExpiry.Default == nil:
+		return "with on_expiry: drop an unpaid selection has no payoff; {default: x} sets it"
+	}
+	return ""
+}
+
+func (p Policy) DefaultDelay() Delay {
+	switch k := p.Kind(); {
+	case k == nil:
+		return Direct
+	case k.HasLosses():
+		return BOLD
+	case k.NotDirect != "":
+		return QPMD
+	}
+	return Direct
+}
+
+// Serve configures the HTTP server of `ranker-worker serve`.
+type Serve struct {
+	Listen       string // host:port
+	CertFile     string // PEM; empty: no TLS. Goes with KeyFile
+	KeyFile      string
+	TokensFile   string        // of permitted senders; empty: everybody who reaches Listen
+	Timeout      time.Duration // of a wait for a ranking
+	Remember     int64         // bytes of recent rankings kept in memory
+	MaxBodyBytes int64         // of one request
+	Concurrency  int           // concurrent requests
+	Rate         int           // requests a second, in total
+}
+
+// Traces configures the destination of spans, by OTLP over HTTP, and their share. OpenTelemetry's own variables hold for the rest:
+// OTEL_EXPORTER_OTLP_HEADERS, _CERTIFICATE, _CLIENT_CERTIFICATE, _CLIENT_KEY, _COMPRESSION and _TIMEOUT, OTEL_SERVICE_NAME,
+// OTEL_RESOURCE_ATTRIBUTES, OTEL_BSP_* and OTEL_SPAN_*.
+type Traces struct {
+	Endpoint string  // a URL without /v1/traces; empty: none
+	Ratio    float64 // share of traces, unless an earlier program has decided
+}
+
+// Windows is the distribution of attention windows. At most one of List, Geometric and Zipf is given; without them it is learned from
+// selections.
+type Windows struct {
+	List      []float64 // probability of window 1, 2, …
+	Geometric *float64  // P(w) ∝ ratio^w
+	Zipf      *float64  // P(w) ∝ w^−s
+	Max       int       // longest window with a probability of its own; len(List) with List
+}
+
+// Prior is the distribution assumed of items' mean payoffs. Mean and SD are in payoff ranges, with 0 for the least possible payoff and 1
+// for the largest. Only policy.FixedPrior uses them.
+type Prior struct {
+	Kind     policy.Prior
+	Mean, SD float64
+}
+
+type Context struct {
+	User, Item []Feature
+	Cross      [][2]string // pairs of features, whose product is a feature too
+	Missing    Missing
+	Segments   []string // names of user groups, in the order of their numbers
+	Categories bool     // items have categories
+	Clock      []Turn   // turns of the clock by which items may pay differently
+	TimeZone   string   // of the clock
+	Age        bool     // items may pay differently by the time since they were first seen
+}
+
+type Turn string
+
+type Feature struct {
+	Name  string
+	Range Range // of features.Predicted: of payoffs
+	Scale Scale
+}
+
+// Scale is the placement of steps within a feature's range.
+type Scale string
+
+// Missing is the handling of an impression without a declared feature.
+type Missing string

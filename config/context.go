@@ -16,32 +16,10 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-type Context struct {
-	User, Item []Feature
-	Cross      [][2]string // pairs of features, whose product is a feature too
-	Missing    Missing
-	Segments   []string // names of user groups, in the order of their numbers
-	Categories bool     // items have categories
-	Clock      []Turn   // turns of the clock by which items may pay differently
-	TimeZone   string   // of the clock
-	Age        bool     // items may pay differently by the time since they were first seen
-}
-
-type Turn string
-
 const (
 	ByHour    Turn = "hour"
 	ByWeekday Turn = "weekday"
 )
-
-type Feature struct {
-	Name  string
-	Range Range // of features.Predicted: of payoffs
-	Scale Scale
-}
-
-// Scale is the placement of steps within a feature's range.
-type Scale string
 
 const (
 	LinearScale Scale = "linear" // evenly
@@ -51,9 +29,6 @@ const (
 func (f *Feature) declare() features.Feature {
 	return features.Feature{Name: f.Name, Low: f.Range.Min, High: f.Range.Max, Log: f.Scale == LogScale}
 }
-
-// Missing is the handling of an impression without a declared feature.
-type Missing string
 
 const (
 	RefuseMissing Missing = "refuse" // it is a dead letter

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/url"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/segmentio/kafka-go/sasl/scram"
@@ -24,39 +23,6 @@ func (a *SASL) needs() []string {
 		return []string{"token_url", "username", "password", "password_file", "token_ca_file", "scope", "extensions"}
 	}
 	return []string{"username", "password", "password_file"}
-}
-
-// checkLogin requires the settings that a mechanism needs, and warns of those that it ignores.
-func checkLogin(s *section, a *SASL) {
-	needs := a.needs()
-	switch {
-	case a.Mechanism == OAuthBearer && !s.has("token_file") && !s.has("token_url"):
-		s.missing("token_file", "is needed for oauthbearer, or token_url")
-	case s.has("token_file") && s.has("token_url"):
-		s.fault("token_url", "token_file is set too; only one can be used")
-	}
-	if slices.Contains(needs, "username") {
-		if !s.has("username") {
-			s.missing("username", "is needed%s", a.asks("for SASL", "the client id"))
-		}
-		if !s.has("password") && !s.has("password_file") {
-			s.missing("password", "is needed%s, or password_file", a.asks("for SASL", "the client secret"))
-		}
-	}
-	if a.Mechanism == "" {
-		return
-	}
-	for _, t := range saslSettings {
-		both := t.key == "token_file" && a.Mechanism == OAuthBearer // beside token_url, a fault
-		if s.has(t.key) && t.key != "mechanism" && !both && !slices.Contains(needs, t.key) {
-			s.warn(t.key, "has no effect with %s", a.Mechanism)
-		}
-	}
-	if a.TokenURL != "" && s.ok("token_url") {
-		if u, _ := url.Parse(a.TokenURL); u.Scheme == "http" && !isLoopback(net.JoinHostPort(u.Hostname(), "0")) {
-			s.warn("token_url", "http:// sends the client secret readable over the network")
-		}
-	}
 }
 
 func (a *SASL) asks(login, client string) string {
@@ -122,19 +88,6 @@ func isTokenURL(s string) error {
 	return nil
 }
 
-// checkCredentials refuses a user or password that the mechanism cannot carry. One from a file is checked with the file.
-func checkCredentials(s *section, a *SASL) {
-	if !s.ok("mechanism", "username", "password") || a.Mechanism == "" {
-		return
-	}
-	if err := a.Mechanism.carries(a.Username); err != nil {
-		s.fault("username", "%v", err)
-	}
-	if err := a.Mechanism.carries(string(a.Password)); err != nil {
-		s.fault("password", "%v", err)
-	}
-}
-
 // carries returns the reason that a mechanism cannot carry a user or a password, without showing it. PLAIN separates them by zeros (RFC
 // 4616), SCRAM prepares them (RFC 5802), by the library that logs in.
 func (m Mechanism) carries(text string) error {
@@ -163,35 +116,19 @@ func checkRegistryURL(text string) error {
 	return nil
 }
 
-// checkRegistry requires a registry with Avro, and one way to log in.
-func checkRegistry(s *section, k *Kafka) {
-	r := &k.SchemaRegistry
-	if k.Formats.Avro() && !s.has("url") {
-		s.missing("url", "is needed for Avro, whose schemas are in a schema registry: http://host:8081, say")
+// checkPassword refuses two sources of a password.
+func (s *section) checkPassword() {
+	if s.has("password") && s.has("password_file") {
+		s.fault("password_file", "password is set too; only one can be used")
 	}
-	s.checkPassword()
-	given := s.has("password") || s.has("password_file")
+}
+
+// checkPair requires both or none of a certificate and its key.
+func (s *section) checkPair(cert, key string) {
 	switch {
-	case s.has("token_file") && (s.has("username") || given):
-		s.fault("token_file", "a user is set too; only one can be used")
-	case s.has("username") && !given:
-		s.missing("password", "is needed with username, or password_file")
-	case given && !s.has("username"):
-		s.missing("username", "is needed with a password")
-	}
-	if !s.ok("url") || r.URL == "" {
-		return
-	}
-	encrypted := strings.HasPrefix(r.URL, "https://")
-	tls := s.d.sections[s.join("tls")]
-	switch {
-	case r.TLS.Enabled && !encrypted:
-		s.fault("tls", "is set, but the url begins with http://; write https://")
-	case encrypted && tls.has("enabled") && tls.ok("enabled") && !r.TLS.Enabled:
-		tls.fault("enabled", "is false, but the url begins with https://")
-	case encrypted:
-		r.TLS.Enabled = true
-	case (given || s.has("token_file")) && !allLoopback([]string{strings.SplitN(r.URL, "/", 4)[2]}):
-		s.warn("url", "without https:// the password or token is sent readable over the network")
+	case cert != "" && key == "":
+		s.fault("cert_file", "needs key_file too")
+	case cert == "" && key != "":
+		s.fault("key_file", "needs cert_file too")
 	}
 }

@@ -26,40 +26,6 @@ const (
 	ServeFiles // certificate and tokens of `serve`
 )
 
-// LoadFile is Load for a file. An unreadable file is a fault too.
-func LoadFile(path string, env Env, files ...Files) (cfg *Config, warnings []Fault, err error) {
-	data, err := readFile(path, MaxFileBytes)
-	if err != nil && !errors.Is(err, errTooLarge) { // Load refuses large ones
-		return nil, nil, Faults{{File: path, Message: fmt.Sprintf("cannot be read: %v", err)}}
-	}
-	return Load(path, data, env, files...)
-}
-
-// Load makes a Config from a YAML document, called file in messages. The error is of type Faults, and then there is no Config; warnings are
-// returned in either case, in the file's order. Of the files that the configuration names it checks only those given: that they are there,
-// can be read by this process's user, and are well-formed.
-func Load(file string, data []byte, env Env, files ...Files) (cfg *Config, warnings []Fault, err error) {
-	d := &decoder{file: file, env: env, places: map[string]place{}, bad: map[string]bool{},
-		sections: map[string]*section{}}
-	if root, ok := d.parse(data); ok {
-		cfg = d.config(root)
-		for _, which := range files {
-			d.checkFiles(cfg, which)
-		}
-	}
-	if d.visits > maxVisits {
-		d.faults = []Fault{{File: file, Line: 1, Message: fmt.Sprintf(
-			"more than %d values, counting each use of an alias", maxVisits)}}
-	}
-	inOrder(d.faults)
-	inOrder(d.warnings)
-	if len(d.faults) > 0 {
-		return nil, d.warnings, Faults(d.faults)
-	}
-	cfg.source = source{file: file, places: d.places}
-	return cfg, d.warnings, nil
-}
-
 // decoder reads the YAML nodes of one file by the known keys, and collects faults. Its recursion is as deep as the configuration, not as
 // the file.
 type decoder struct {
@@ -205,4 +171,11 @@ func (d *decoder) text(path string, n *yaml.Node) (expansion, bool) {
 		d.warn(path, at(n), "a default of ${VAR:default} that begins with '-' keeps it; the shell's ${VAR:-default} is ${VAR:default} here")
 	}
 	return e, true
+}
+
+// unknownKey is reported last, when all known keys have been asked for.
+type unknownKey struct {
+	at           place
+	section, key string
+	known        []string
 }

@@ -4,51 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"time"
 )
-
-// Experiment compares learners: one of the arms ranks an impression that names the experiment as its learner.
-type Experiment struct {
-	Name    string // of a learner
-	Arms    []Arm  // in the file's order; at least two, shares add up to 1
-	Control string // one of Arms
-	By      Unit
-	Period  time.Duration // by user: time until arms are drawn again; or Never
-	Run     int           // from 1
-	Unpaid  *float64      // payoff of an unpaid selection, in raw units; nil: by the learners' on_expiry
-	Guard   Guard
-	// Learning is the data that arms learn from. Shadow are learners that decide on a share of impressions each, without being shown.
-	Learning Learning
-	Shadow   []Arm
-}
-
-type Learning string
-
-const (
-	Separate Learning = "separate" // each from its own rankings
-	Shared   Learning = "shared"   // all from all, as the control does
-)
-
-type Arm struct {
-	Learner string
-	Share   float64 // of units, above 0
-}
-
-type Unit string
-
-const (
-	ByImpression Unit = "impression"
-	ByUser       Unit = "user"
-)
-
-// Never is an Experiment.Period: arms are assigned for good.
-const Never time.Duration = -1
-
-// Guard stops arms that do worse than the control.
-type Guard struct {
-	Margin float64 // in payoff ranges
-	To     string  // the arm that ranks instead; empty: no guard
-}
 
 func parseShare(text string) (float64, error) {
 	x, err := parseFloat(text)
@@ -56,37 +12,6 @@ func parseShare(text string) (float64, error) {
 		err = fmt.Errorf("a share is above 0 and at most 1, not %s", quote(text))
 	}
 	return x, err
-}
-
-func (d *decoder) experiments(top *section, c *Config) {
-	if !top.has("experiments") {
-		top.ask("experiments")
-		return
-	}
-	s := top.section("experiments")
-	s.known = s.order // names of learners, checked elsewhere
-	in := map[string]string{}
-	for _, name := range s.order {
-		f := s.fields[name]
-		path := s.join(name)
-		d.places[path] = f.at
-		one := d.open(path, f.at, f.value)
-		x := standardOf(experimentSettings)
-		x.Name = name
-		readAll(one, experimentSettings, &x)
-		one.close()
-		if c.Learner(name) == nil && len(c.Learners) > 0 {
-			d.fault(path, f.at, "there is no learner %s: an experiment has the name of the learner whose impressions it is for", quote(name))
-		}
-		d.checkArms(one, &x, c, in)
-		d.checkShadow(one, &x, c, in)
-		d.checkWorth(one, &x, c)
-		d.checkGuard(one, &x, c)
-		if one.has("period") && x.By != ByUser && one.ok("by") {
-			one.warn("period", "has no effect by impression: each is given an arm of its own")
-		}
-		c.Experiments = append(c.Experiments, x)
-	}
 }
 
 // checkArms requires that the learners exist, can be compared, and are in one experiment each. in maps learners to earlier experiments.
@@ -266,3 +191,8 @@ func (d *decoder) checkGuard(s *section, x *Experiment, c *Config) {
 		s.warn("guard", "units count when their payoff_horizon is over: it knows nothing of the last %s", FormatDuration(l.PayoffHorizon))
 	}
 }
+
+const noArms = "is needed: two learners or more and their shares, such as {feed: 0.9, control: 0.1}"
+
+// mostArms bounds the arms of an experiment, since the bounds of each allow for all others.
+const mostArms = 16

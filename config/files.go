@@ -133,51 +133,24 @@ func readSecret(key, file string) (string, *fileFault) {
 	return password, nil
 }
 
-func (d *decoder) checkFiles(c *Config, which Files) {
-	switch which {
-	case KafkaFiles:
-		d.checkTLSFiles("kafka.tls", &c.Kafka.TLS)
-		registry := &c.Kafka.SchemaRegistry
-		d.checkTLSFiles("kafka.schema_registry.tls", &registry.TLS)
-		d.checkSecret("kafka.schema_registry.password_file", registry.PasswordFile)
-		d.checkSecret("kafka.schema_registry.token_file", registry.TokenFile)
-		sasl := &c.Kafka.SASL
-		d.checkSecret("kafka.sasl.token_file", sasl.TokenFile)
-		_, f := authorities("kafka.sasl.token_ca_file", sasl.TokenCAFile)
-		d.fileFaults(f)
-		const key = "kafka.sasl.password_file"
-		if err := sasl.Mechanism.carries(d.checkSecret(key, sasl.PasswordFile)); err != nil {
-			d.fileFaults(&fileFault{key, sasl.PasswordFile, err})
+// faultOf returns a file's fault with the position of the key that names it; nil without one.
+func (c *Config) faultOf(f *fileFault) error {
+	if f == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", c.Where(f.key), f)
+}
+
+// renewed returns a function that reads the certificate and its key, after a first reading. Certificates are renewed at run time, so each
+// handshake calls it.
+func (t *TLS) renewed(c *Config, section string) (load func() (*tls.Certificate, error), err error) {
+	load = func() (*tls.Certificate, error) {
+		pair, faults := t.pair(section)
+		if len(faults) > 0 {
+			return nil, c.faultOf(faults[0])
 		}
-	case RedisFiles:
-		d.checkTLSFiles("redis.tls", &c.Redis.TLS)
-		d.checkSecret("redis.password_file", c.Redis.PasswordFile)
-	case ServeFiles:
-		d.checkTLSFiles("serve", c.Serve.tls())
-		_, f := readTokens("serve.tokens_file", c.Serve.TokensFile)
-		d.fileFaults(f)
+		return pair, nil
 	}
-}
-
-func (d *decoder) checkTLSFiles(section string, t *TLS) {
-	if !t.Enabled {
-		return
-	}
-	_, f := authorities(section+".ca_file", t.CAFile)
-	_, faults := t.pair(section)
-	d.fileFaults(append(faults, f)...)
-}
-
-func (d *decoder) checkSecret(key, file string) string {
-	secret, f := readSecret(key, file)
-	d.fileFaults(f)
-	return secret
-}
-
-func (d *decoder) fileFaults(faults ...*fileFault) {
-	for _, f := range faults {
-		if f != nil {
-			d.fault(f.key, d.places[f.key], "%v", f)
-		}
-	}
+	_, err = load()
+	return load, err
 }

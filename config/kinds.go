@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/ranker-worker/ranker-worker/policy"
 )
 
 func scalar[V any](name, span string, parse func(string) (V, error), print func(V) *yaml.Node, editor schema) kind[V] {
@@ -304,4 +306,29 @@ func spanOf(d time.Duration) string {
 		return strconv.Itoa(int(d/day)) + "d"
 	}
 	return FormatDuration(d)
+}
+
+var rangeKind = kind[Range]{name: "two numbers",
+	span:   "the first below the second, with a million float64s or more between them",
+	editor: orReference(schema{"type": "array", "minItems": 2, "maxItems": 2, "items": aNumber}, pattern("^[^,]+,[^,]+$")),
+	read: func(s *section, key string, dst *Range) {
+		x, ok := s.numbers(key, 2, func(int) string { return key })
+		if !ok {
+			return
+		}
+		if err := checkRange(x[0], x[1]); err != nil {
+			s.fault(key, "%v", err)
+			return
+		}
+		*dst = Range{Min: x[0], Max: x[1]}
+	},
+	print: func(r Range) *yaml.Node { return printNumbers([]float64{r.Min, r.Max}) }}
+
+func aboutPolicies() string {
+	of := map[bool][]string{}
+	for _, k := range policy.Kinds {
+		of[k.IsAdversarial()] = append(of[k.IsAdversarial()], "`"+k.Name+"`")
+	}
+	return strings.Join(of[false], ", ") + " for stochastic payoffs; " + strings.Join(of[true], ", ") + " for adversarial ones, " +
+		"where `" + string(Robust) + "` is the default, or with `delay: bold` `" + string(FTRL) + "`"
 }

@@ -4,79 +4,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ranker-worker/ranker-worker/policy"
 )
-
-func (d *decoder) learners(top *section, c *Config) {
-	s := top.section("learners")
-	s.known = s.order // any name is allowed
-	seen := false
-	for _, name := range s.order {
-		f := s.fields[name]
-		seen = true
-		path := s.join(name)
-		d.places[path] = f.at
-		if err := checkLearnerName(name); err != nil {
-			d.fault("learners", f.at, "%v", err)
-		}
-		one := d.open(path, f.at, f.value)
-		c.Learners = append(c.Learners, d.learner(one, name, c))
-	}
-	if !seen {
-		top.missing("learners", "at least one learner is needed, such as learners: {feed: {payoffs: stochastic}}")
-		return
-	}
-	d.defaultLearner(c)
-}
-
-// defaultLearner selects the learner of records that name none.
-func (d *decoder) defaultLearner(c *Config) {
-	first, said := "", false
-	for i := range c.Learners {
-		l := &c.Learners[i]
-		key := "learners." + l.Name + ".default"
-		_, set := d.places[key]
-		said = said || set
-		switch {
-		case len(c.Learners) == 1:
-			if set && !l.Default && !d.bad[key] {
-				d.warn(key, d.places[key], "has no effect: an only learner takes the records that name none")
-			}
-			l.Default = true
-		case l.Default && first != "":
-			d.fault(key, d.places[key], "learner %s is the default already; there can be one", first)
-		case l.Default:
-			first = l.Name
-		}
-	}
-	if len(c.Learners) > 1 && !said {
-		d.warn("learners", d.places["learners"], "none of %d is the default: an impression that names no learner becomes a dead letter (unknown_learner); "+
-			"give one `default: true`, or `default: false` where producers name one in each", len(c.Learners))
-	}
-}
-
-func (d *decoder) learner(s *section, name string, c *Config) Learner {
-	l := standardOf(learnerSettings)
-	l.Name = name
-	readAll(s, learnerSettings, &l)
-	s.close()
-	l.fill(func(key string) bool { return s.has(key) && s.ok(key) })
-	checkSigma(s, &l)
-	checkPartners(s, &l)
-	checkTimes(s, &l, c.Kafka.Topics)
-	checkRetention(s, &l)
-	checkDefault(s, &l, c.Kafka.Topics)
-	checkSilence(s, &l, c.Kafka.Topics)
-	checkDrift(s, &l)
-	checkRobust(s, &l)
-	checkContext(s, &l)
-	checkCaps(s, &l)
-	checkExploration(s, &l, c.Limits.MaxCandidates)
-	warnLearner(s, &l, c.Kafka.Topics)
-	warnDoubtful(s, &l, c.Kafka.Topics)
-	return l
-}
 
 func Policies() []Policy {
 	all := make([]Policy, 0, len(policy.Kinds))
@@ -247,39 +178,55 @@ func checkExploration(s *section, l *Learner, maxCandidates int) {
 		"(limits.max_candidates)", l.Policy, maxCandidates)
 }
 
-func warnLearner(s *section, l *Learner, topics Topics) {
-	if !s.ok("policy", "delay", "on_expiry") {
-		return
+// Fingerprint names the settings that a learner's stored state depends on. State with another fingerprint is refused until it is reset or
+// the learner renamed; all other settings may change freely.
+func (l Learner) Fingerprint() string {
+	f := fmt.Sprintf("%s range=%s..%s aggregate=%s delay=%s", l.Payoffs,
+		formatFloat(l.PayoffRange.Min), formatFloat(l.PayoffRange.Max), l.Aggregate, l.Delay)
+	if l.Payoffs == Adversarial {
+		f += fmt.Sprintf(" policy=%s loss_index=%s", l.Policy, l.LossIndex)
 	}
-	if l.Delay == QPMD {
-		if !topics.HasSelections() {
-			s.warn("delay", "qpmd without a selections topic is given selection and payoff at once: it never waits, and learns nothing of selections that were not paid")
-		} else if l.OnExpiry.Default == nil && s.has("on_expiry") {
-			s.warn("on_expiry", "qpmd with drop: an item that never pays is waited for again and again, and nothing is learned meanwhile; {default: x} ends that")
+	return f + l.contextFingerprint()
+}
+
+// fill sets the defaults of absent keys that depend on other settings.
+func (l *Learner) fill(given func(key string) bool) {
+	if !given("policy") {
+		var delay Delay
+		if given("delay") {
+			delay = l.Delay
+		}
+		l.Policy = defaultPolicy(l.Payoffs, delay)
+	}
+	if !given("delay") {
+		l.Delay = l.Policy.DefaultDelay()
+	}
+	if !given("sigma") { // an estimated prior includes σ
+		l.EstimateSigma = l.believes() && l.Prior.Kind == policy.EmpiricalPrior
+	}
+	if !given("silence") && l.silenceWaits() != "" {
+		l.Silence = Waits
+	}
+	if !given("selection_timeout") {
+		l.SelectionTimeout = min(l.SelectionTimeout, l.PayoffHorizon)
+	}
+	if !given("item_retention") {
+		if l.ItemRetention = min(max(2*l.PayoffHorizon, leastRetention), longest); l.neverForgets() != "" {
+			l.ItemRetention = 0
 		}
 	}
-	if l.Delay == Direct && !topics.HasSelections() {
-		s.warn("delay", "direct without a selections topic does not know of selections before they are paid: none are "+
-			"counted as in flight, so that a wait may be spent on one item")
+}
+
+// leastRetention is the least default for keeping an item without impressions: an item that is out of stock for some weeks is not new.
+const leastRetention = 30 * 24 * time.Hour
+
+// defaultPolicy is the policy for a delay handling that the file sets, or "".
+func defaultPolicy(p Payoffs, written Delay) Policy {
+	switch {
+	case p != Adversarial:
+		return MOSS
+	case written == BOLD:
+		return FTRL
 	}
-	if l.Policy.Kind().NeedsWindows() && !topics.HasSelections() && l.Windows.Learned() {
-		s.warn("windows", "learned without a selections topic: only paid impressions count")
-	}
-	if l.Utilities == Sorted && !topics.HasSelections() {
-		s.warn("utilities", "sorted without a selections topic: only paid impressions count")
-	}
-	if l.Delay == BOLD {
-		if l.MaxInstances == 0 {
-			s.warn("max_instances", "0 is the paper's BOLD: one instance for every impression that is outstanding at once, "+
-				"so that memory grows with the horizon and each learns little; 1 learns far faster")
-		}
-	}
-	for _, t := range learnerSettings {
-		if s.has(t.key) && s.ok(t.key) && !t.hasEffect(l.Policy.Kind()) {
-			s.warn(t.key, "has no effect with policy %s", l.Policy)
-		}
-	}
-	if l.Policy.Kind().Confident && l.Radius == Paper && s.has("sigma") {
-		s.warn("sigma", "has no effect with radius: paper, which has σ = 1/√2")
-	}
+	return Robust
 }

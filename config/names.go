@@ -3,10 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
-	"net"
-	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -102,49 +99,4 @@ func checkSuffix(s string) error {
 	return nil
 }
 
-// checkAddress requires host:port. For listening the port may be 0, and the host missing.
-func checkAddress(s string, listen bool) error {
-	host, port, err := net.SplitHostPort(s)
-	if err != nil {
-		return fmt.Errorf("%s is not host:port", quote(s))
-	}
-	least := uint64(1)
-	if listen {
-		least = 0
-	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n < least {
-		return fmt.Errorf("%s does not end in a port from 1 to 65535", quote(s))
-	}
-	if host == "" && listen {
-		return nil
-	}
-	return checkHost(host)
-}
-
-// checkHost accepts an address, or a name with labels that are not empty. A last label that is a number means a mistyped address.
-func checkHost(host string) error {
-	if _, err := netip.ParseAddr(host); err == nil {
-		return nil
-	}
-	labels := strings.Split(strings.TrimSuffix(host, "."), ".")
-	wrong := func(label string) bool {
-		return label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-'
-	}
-	if !isName(host, true) || len(host) > 253 || slices.ContainsFunc(labels, wrong) ||
-		strings.Trim(labels[len(labels)-1], "0123456789") == "" {
-		return fmt.Errorf("%s is not the name or address of a host", quote(host))
-	}
-	return nil
-}
-
-// isLoopback reports whether host:port stays on this machine.
-func isLoopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return false
-	}
-	if a, err := netip.ParseAddr(host); err == nil {
-		return a.IsLoopback()
-	}
-	return strings.EqualFold(host, "localhost") || strings.HasSuffix(strings.ToLower(host), ".localhost")
-}
+const mostDatabase = 1 << 20

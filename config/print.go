@@ -1,35 +1,10 @@
 package config
 
 import (
-	"fmt"
-	"io"
 	"strconv"
 
 	"go.yaml.in/yaml/v4"
 )
-
-// Print writes the effective configuration, defaults included, as YAML that loads again. Secrets are masked.
-func (c *Config) Print(w io.Writer) error {
-	top := printAll(settings, c)
-	var learners mapping
-	for i := range c.Learners {
-		learners.add(c.Learners[i].Name, c.Learners[i].print())
-	}
-	top.add("learners", learners.node(false))
-	if len(c.Experiments) > 0 {
-		var all mapping
-		for i := range c.Experiments {
-			all.add(c.Experiments[i].Name, c.Experiments[i].print())
-		}
-		top.add("experiments", all.node(false))
-	}
-	out, err := yaml.Dump(top.node(false))
-	if err != nil {
-		return fmt.Errorf("printing the configuration: %w", err)
-	}
-	_, err = w.Write(out)
-	return err
-}
 
 type mapping []*yaml.Node
 

@@ -2,19 +2,11 @@ package config
 
 import (
 	"cmp"
-	"fmt"
 
 	"go.yaml.in/yaml/v4"
 
 	"github.com/ranker-worker/ranker-worker/policy"
 )
-
-// Prior is the distribution assumed of items' mean payoffs. Mean and SD are in payoff ranges, with 0 for the least possible payoff and 1
-// for the largest. Only policy.FixedPrior uses them.
-type Prior struct {
-	Kind     policy.Prior
-	Mean, SD float64
-}
 
 func (l *Learner) Parameters() (*policy.Parameters, error) {
 	radius, err := policy.ParseRadius(string(l.Radius))
@@ -49,14 +41,6 @@ const (
 	leastScale = 1e-9
 	mostScale  = 1e9
 )
-
-func parseWithin(text string, least, most float64) (float64, error) {
-	x, err := parseFloat(text)
-	if err == nil && !(x >= least && x <= most) {
-		err = fmt.Errorf("must be from %s to %s, not %s", formatFloat(least), formatFloat(most), text)
-	}
-	return x, err
-}
 
 // readSigma reads σ: a number, or auto. Without the key it is decided later.
 func readSigma(s *section, l *Learner) {

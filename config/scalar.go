@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
+	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -123,4 +126,87 @@ func parseSeed(s string) (uint64, error) {
 		return 0, fmt.Errorf("%s is not a whole number from 0 to 2^64-1", quote(s))
 	}
 	return n, nil
+}
+
+func parseWithin(text string, least, most float64) (float64, error) {
+	x, err := parseFloat(text)
+	if err == nil && !(x >= least && x <= most) {
+		err = fmt.Errorf("must be from %s to %s, not %s", formatFloat(least), formatFloat(most), text)
+	}
+	return x, err
+}
+
+// checkAddress requires host:port. For listening the port may be 0, and the host missing.
+func checkAddress(s string, listen bool) error {
+	host, port, err := net.SplitHostPort(s)
+	if err != nil {
+		return fmt.Errorf("%s is not host:port", quote(s))
+	}
+	least := uint64(1)
+	if listen {
+		least = 0
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n < least {
+		return fmt.Errorf("%s does not end in a port from 1 to 65535", quote(s))
+	}
+	if host == "" && listen {
+		return nil
+	}
+	return checkHost(host)
+}
+
+// isLoopback reports whether host:port stays on this machine.
+func isLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	if a, err := netip.ParseAddr(host); err == nil {
+		return a.IsLoopback()
+	}
+	return strings.EqualFold(host, "localhost") || strings.HasSuffix(strings.ToLower(host), ".localhost")
+}
+
+func allLoopback(addresses []string) bool {
+	return !slices.ContainsFunc(addresses, func(a string) bool { return !isLoopback(a) })
+}
+
+// leastSteps is the least number of distinct payoffs in a range. A millionth of a range is far below the noise of payoffs.
+const leastSteps = 1 << 20
+
+// checkRange requires that payoffs stay distinct when normalised to [0,1]: (x−min)/(max−min). Subtraction and division are exact to a bit,
+// so precision is lost only in x. The doubles of the range are at most one unit in the last place of its larger end apart, which must be
+// small against the width. So a narrow range of large numbers is refused, [1e9, 1e9+1e-7], and one of denormals, [0, 5e-324].
+func checkRange(low, high float64) error {
+	if !(low < high) {
+		return fmt.Errorf("the first number must be below the second, not [%s, %s]", formatFloat(low), formatFloat(high))
+	}
+	width := high - low
+	if math.IsInf(width, 0) {
+		return errors.New("is too wide to be normalised")
+	}
+	largest := max(math.Abs(low), math.Abs(high))
+	unit := largest - math.Nextafter(largest, 0)
+	if steps := width / unit; steps < leastSteps {
+		return fmt.Errorf("[%s, %s] is too narrow: numbers of that size are %s apart, which leaves payoffs steps of 1/%.0f of the "+
+			"range; give them in another unit, or as differences from the first number", formatFloat(low), formatFloat(high),
+			formatFloat(unit), steps)
+	}
+	return nil
+}
+
+// checkHost accepts an address, or a name with labels that are not empty. A last label that is a number means a mistyped address.
+func checkHost(host string) error {
+	if _, err := netip.ParseAddr(host); err == nil {
+		return nil
+	}
+	labels := strings.Split(strings.TrimSuffix(host, "."), ".")
+	wrong := func(label string) bool {
+		return label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-'
+	}
+	if !isName(host, true) || len(host) > 253 || slices.ContainsFunc(labels, wrong) ||
+		strings.Trim(labels[len(labels)-1], "0123456789") == "" {
+		return fmt.Errorf("%s is not the name or address of a host", quote(host))
+	}
+	return nil
 }

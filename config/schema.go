@@ -1,9 +1,7 @@
 package config
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"strings"
 
@@ -11,34 +9,6 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/policy"
 )
-
-// schema is a piece of JSON Schema, draft 7, the version that editors support best.
-type schema = map[string]any
-
-// WriteSchema writes the JSON Schema of configurations, for editors: the type, range, words, default and description of each key, and the
-// keys that every file needs. It accepts all that Load accepts. The rules on several keys, and those on the text of a name or an address,
-// are in Go only.
-func WriteSchema(w io.Writer) error {
-	root := object(settings)
-	properties := root["properties"].(schema)
-	properties["learners"] = schema{
-		"type": "object", "minProperties": 1, "description": "each learner's settings, by its name", "additionalProperties": object(learnerSettings),
-	}
-	properties["experiments"] = schema{
-		"type": []string{"object", "null"}, "description": "each experiment's settings, by the name of the learner whose impressions it is for",
-		"additionalProperties": object(experimentSettings),
-	}
-	root["$schema"], root["title"] = "http://json-schema.org/draft-07/schema#", "ranker-worker's configuration"
-	root["type"], root["required"] = "object", []string{"kafka", "redis", "learners"}
-	root["definitions"] = schema{"reference": reference}
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(root); err != nil {
-		return fmt.Errorf("writing the schema: %w", err)
-	}
-	return nil
-}
 
 // object returns the schema of a mapping. One without a required key may be empty.
 func object[O any](all []setting[O]) schema {

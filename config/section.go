@@ -26,13 +26,6 @@ type field struct {
 	value *yaml.Node
 }
 
-// unknownKey is reported last, when all known keys have been asked for.
-type unknownKey struct {
-	at           place
-	section, key string
-	known        []string
-}
-
 // open reads a mapping. A nil node, or one without a value, is an empty mapping.
 func (d *decoder) open(path string, where place, n *yaml.Node) *section {
 	s := &section{d: d, path: path, at: where, fields: map[string]field{}, first: len(d.faults)}

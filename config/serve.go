@@ -6,21 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 )
-
-// Serve configures the HTTP server of `ranker-worker serve`.
-type Serve struct {
-	Listen       string // host:port
-	CertFile     string // PEM; empty: no TLS. Goes with KeyFile
-	KeyFile      string
-	TokensFile   string        // of permitted senders; empty: everybody who reaches Listen
-	Timeout      time.Duration // of a wait for a ranking
-	Remember     int64         // bytes of recent rankings kept in memory
-	MaxBodyBytes int64         // of one request
-	Concurrency  int           // concurrent requests
-	Rate         int           // requests a second, in total
-}
 
 func checkServe(s *section, v *Serve) {
 	if !s.ok("listen", "cert_file", "key_file", "tokens_file") {

@@ -1,8 +1,6 @@
 package config
 
 import (
-	"slices"
-
 	"go.yaml.in/yaml/v4"
 
 	"github.com/ranker-worker/ranker-worker/policy"
@@ -153,9 +151,5 @@ func paths[O any](prefix string, all []setting[O]) (out []string) {
 	return out
 }
 
-func (l *Learner) print() *yaml.Node {
-	shown := slices.DeleteFunc(slices.Clone(learnerSettings), func(t setting[Learner]) bool {
-		return !t.hasEffect(l.Policy.Kind()) // reading it again would warn
-	})
-	return printAll(shown, l).node(false)
-}
+// schema is a piece of JSON Schema, draft 7, the version that editors support best.
+type schema = map[string]any

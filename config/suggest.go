@@ -1,62 +1,8 @@
 package config
 
 import (
-	"fmt"
 	"strings"
 )
-
-// reportUnknown reports unknown keys, each with the one that was probably meant, and missing keys, unless they were meant.
-func (d *decoder) reportUnknown(c *Config) {
-	meant := map[string]bool{}
-	homes := map[string]string{}
-	if len(d.unknown) > 0 {
-		homes = sectionsByKey(c)
-	}
-	for _, u := range d.unknown {
-		path := u.key
-		if u.section != "" {
-			path = u.section + "." + u.key
-		}
-		hint := ""
-		if near := nearest(u.key, u.known); near != "" {
-			hint = fmt.Sprintf("; did you mean %s?", near)
-			meant[strings.TrimSuffix(path, u.key)+near] = true
-		} else if home := homes[normaliseKey(u.key)]; home != "" {
-			hint = fmt.Sprintf("; did you mean %s?", home)
-			meant[home] = true
-		}
-		// A key may be any text: quote it unless it is a plain word.
-		if quoted := quote(u.key); len(quoted) != len(u.key)+2 {
-			d.fault(u.section, u.at, "%s is not a key%s", quoted, hint)
-			continue
-		}
-		d.fault(path, u.at, "unknown key%s", hint)
-	}
-	for _, f := range d.missing {
-		if !meant[f.Key] && !d.bad[f.Key] && !d.bad[""] {
-			d.faults = append(d.faults, f)
-		}
-	}
-}
-
-// sectionsByKey returns, for each normalised key, the first section that has it.
-func sectionsByKey(c *Config) map[string]string {
-	learner := "<name>"
-	if len(c.Learners) > 0 {
-		learner = c.Learners[0].Name
-	}
-	all := append(paths("", settings), "learners")
-	all = append(all, paths("learners."+learner+".", learnerSettings)...)
-	all = append(append(all, "experiments"), paths("experiments.<name>.", experimentSettings)...)
-	homes := map[string]string{}
-	for _, path := range all {
-		word := normaliseKey(path[strings.LastIndexByte(path, '.')+1:])
-		if _, has := homes[word]; !has {
-			homes[word] = path
-		}
-	}
-	return homes
-}
 
 var separators = strings.NewReplacer("_", "", "-", "", ".", "", " ", "")
 

@@ -8,26 +8,6 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// Bounds of single records. Together they keep each record, and all that is made of it, within Kafka's and Redis's limits:
-//
-//   - A ranking repeats its impression's items, and adds for each a propensity, a rank and whether it is undecided,
-//     up to 48 bytes, and 15 for an expected payoff. 16 MiB + 100,000·63 bytes are 22 MiB. A worker reads back 64 MiB
-//     in one batch, and a broker takes 100 MiB in one request (socket.request.max.bytes).
-//   - A pending impression takes up to 26 bytes of Redis for each candidate: number, propensity, rank, undecided,
-//     expected. That is 3 MB, and 16 records parked under one id are 256 MiB. Redis holds 512 MB in one value
-//     (proto-max-bulk-len).
-//
-// TestTheLargestRecordFits makes such an impression.
-const (
-	mostCandidates  = 100_000
-	mostRecordBytes = 16 << 20
-)
-
-const (
-	longest      = 3650 * day // of all durations
-	mostDatabase = 1 << 20
-)
-
 // settings are all keys but those of learners and experiments, in the order of output. The file is read, printed and described
 // (docs/configuration.md, `lint --schema`) by this table.
 var settings = []setting[Config]{
@@ -210,4 +190,9 @@ func (r *Redis) printURL() *yaml.Node {
 		u.Scheme = "rediss"
 	}
 	return text(u.String())
+}
+
+// Defaults returns the configuration of an empty file, which is not valid: it has no brokers, no Redis and no learner.
+func Defaults() Config {
+	return standardOf(settings)
 }

@@ -35,11 +35,6 @@ var experimentSettings = []setting[Experiment]{
 	}),
 }
 
-const noArms = "is needed: two learners or more and their shares, such as {feed: 0.9, control: 0.1}"
-
-// mostArms bounds the arms of an experiment, since the bounds of each allow for all others.
-const mostArms = 16
-
 // sharesKind is a mapping of learners to shares that add up to 1, shadowKind one to independent shares.
 var (
 	sharesKind = mappingOfShares("2 to 16 learners, each with a number above 0; they add up to 1", 2)

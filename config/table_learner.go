@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -109,31 +110,6 @@ var onExpiryKind = wordOr(
 			"it counts as this payoff").orElse("is needed, such as on_expiry: {default: 0}; or write on_expiry: drop"),
 	}, "{default: payoff}")
 
-var rangeKind = kind[Range]{name: "two numbers",
-	span:   "the first below the second, with a million float64s or more between them",
-	editor: orReference(schema{"type": "array", "minItems": 2, "maxItems": 2, "items": aNumber}, pattern("^[^,]+,[^,]+$")),
-	read: func(s *section, key string, dst *Range) {
-		x, ok := s.numbers(key, 2, func(int) string { return key })
-		if !ok {
-			return
-		}
-		if err := checkRange(x[0], x[1]); err != nil {
-			s.fault(key, "%v", err)
-			return
-		}
-		*dst = Range{Min: x[0], Max: x[1]}
-	},
-	print: func(r Range) *yaml.Node { return printNumbers([]float64{r.Min, r.Max}) }}
-
-func aboutPolicies() string {
-	of := map[bool][]string{}
-	for _, k := range policy.Kinds {
-		of[k.IsAdversarial()] = append(of[k.IsAdversarial()], "`"+k.Name+"`")
-	}
-	return strings.Join(of[false], ", ") + " for stochastic payoffs; " + strings.Join(of[true], ", ") + " for adversarial ones, " +
-		"where `" + string(Robust) + "` is the default, or with `delay: bold` `" + string(FTRL) + "`"
-}
-
 func aboutDelays() string {
 	var late []string
 	for _, p := range Policies() {
@@ -143,4 +119,56 @@ func aboutDelays() string {
 	}
 	return "stochastic policies have `direct` by default, or `qpmd`; " + strings.Join(late, ", ") +
 		" only `qpmd`; adversarial ones only `bold`, but `robust`, which has only `direct`"
+}
+
+func (l *Learner) print() *yaml.Node {
+	shown := slices.DeleteFunc(slices.Clone(learnerSettings), func(t setting[Learner]) bool {
+		return !t.hasEffect(l.Policy.Kind()) // reading it again would warn
+	})
+	return printAll(shown, l).node(false)
+}
+
+func warnLearner(s *section, l *Learner, topics Topics) {
+	if !s.ok("policy", "delay", "on_expiry") {
+		return
+	}
+	if l.Delay == QPMD {
+		if !topics.HasSelections() {
+			s.warn("delay", "qpmd without a selections topic is given selection and payoff at once: it never waits, and learns nothing of selections that were not paid")
+		} else if l.OnExpiry.Default == nil && s.has("on_expiry") {
+			s.warn("on_expiry", "qpmd with drop: an item that never pays is waited for again and again, and nothing is learned meanwhile; {default: x} ends that")
+		}
+	}
+	if l.Delay == Direct && !topics.HasSelections() {
+		s.warn("delay", "direct without a selections topic does not know of selections before they are paid: none are "+
+			"counted as in flight, so that a wait may be spent on one item")
+	}
+	if l.Policy.Kind().NeedsWindows() && !topics.HasSelections() && l.Windows.Learned() {
+		s.warn("windows", "learned without a selections topic: only paid impressions count")
+	}
+	if l.Utilities == Sorted && !topics.HasSelections() {
+		s.warn("utilities", "sorted without a selections topic: only paid impressions count")
+	}
+	if l.Delay == BOLD {
+		if l.MaxInstances == 0 {
+			s.warn("max_instances", "0 is the paper's BOLD: one instance for every impression that is outstanding at once, "+
+				"so that memory grows with the horizon and each learns little; 1 learns far faster")
+		}
+	}
+	for _, t := range learnerSettings {
+		if s.has(t.key) && s.ok(t.key) && !t.hasEffect(l.Policy.Kind()) {
+			s.warn(t.key, "has no effect with policy %s", l.Policy)
+		}
+	}
+	if l.Policy.Kind().Confident && l.Radius == Paper && s.has("sigma") {
+		s.warn("sigma", "has no effect with radius: paper, which has σ = 1/√2")
+	}
+}
+
+// DefaultLearner returns a learner with only the name and payoffs set.
+func DefaultLearner(name string, payoffs Payoffs) Learner {
+	l := standardOf(learnerSettings)
+	l.Name, l.Payoffs = name, payoffs
+	l.fill(func(string) bool { return false })
+	return l
 }

@@ -5,14 +5,6 @@ import (
 	"net/url"
 )
 
-// Traces configures the destination of spans, by OTLP over HTTP, and their share. OpenTelemetry's own variables hold for the rest:
-// OTEL_EXPORTER_OTLP_HEADERS, _CERTIFICATE, _CLIENT_CERTIFICATE, _CLIENT_KEY, _COMPRESSION and _TIMEOUT, OTEL_SERVICE_NAME,
-// OTEL_RESOURCE_ATTRIBUTES, OTEL_BSP_* and OTEL_SPAN_*.
-type Traces struct {
-	Endpoint string  // a URL without /v1/traces; empty: none
-	Ratio    float64 // share of traces, unless an earlier program has decided
-}
-
 func (t *Traces) On() bool { return t.Endpoint != "" }
 
 func (t *Traces) URL() (string, error) {

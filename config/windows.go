@@ -10,15 +10,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/admissible"
 )
 
-// Windows is the distribution of attention windows. At most one of List, Geometric and Zipf is given; without them it is learned from
-// selections.
-type Windows struct {
-	List      []float64 // probability of window 1, 2, …
-	Geometric *float64  // P(w) ∝ ratio^w
-	Zipf      *float64  // P(w) ∝ w^−s
-	Max       int       // longest window with a probability of its own; len(List) with List
-}
-
 func (w Windows) Learned() bool { return w.List == nil && w.Geometric == nil && w.Zipf == nil }
 
 // Distribution returns the distribution; nil if it is learned. It fails on invalid weights.
