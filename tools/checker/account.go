@@ -8,9 +8,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// fate is a set of possible outcomes of a record: several if the outcome depends on the interleaving of the topics.
-type fate uint8
-
 // Of selections and payoffs; isTaken means joined or applied.
 const (
 	isTaken fate = 1 << iota
@@ -31,9 +28,6 @@ const (
 	wasRejected
 	isPending
 )
-
-// outcomes is the largest number of outcomes of a topic.
-const outcomes = 7
 
 // outcomeNames are the account's names, by the bits of fate.
 var outcomeNames = [event.Inputs][]string{
@@ -63,9 +57,6 @@ func (f fate) named(t event.Topic) string {
 	}
 	return strings.Join(names, " or ")
 }
-
-// bound is the range of a count of the account.
-type bound struct{ lo, hi int64 }
 
 // count adds a record's fate to the bounds of the account.
 func (f *fold) count(t event.Topic, may fate) {

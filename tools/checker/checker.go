@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"runtime"
 	"slices"
 	"sync"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/app"
-	"github.com/ranker-worker/ranker-worker/stream/broker"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
@@ -104,15 +102,6 @@ func Check(ctx context.Context, o Options) (Report, error) {
 	}
 	slices.SortFunc(all, func(a, b PartitionReport) int { return cmp.Compare(a.Partition, b.Partition) })
 	return summarise(o.Config.Kafka.Group, all, time.Since(began)), nil
-}
-
-// checker is the state of one Check.
-type checker struct {
-	opt     *Options
-	cfg     *config.Config
-	configs []*config.Config // all, the present one first
-	broker  *broker.Client
-	redis   *store
 }
 
 func newChecker(o *Options) (*checker, error) {
@@ -207,10 +196,4 @@ func (c *checker) ranked(ctx context.Context, p int32, out *findings) (*fold, er
 	f.ranked.log = c.read(ctx, p, event.Rankings, f.ranked.from, -1)
 	f.ranked.log.fences = f.ranked.fence
 	return f, f.ranked.drain(f)
-}
-
-// near reports whether two sums of n terms, added in different orders, agree.
-func near(a, b float64, n int64) bool {
-	scale := math.Max(math.Max(math.Abs(a), math.Abs(b)), 1)
-	return math.Abs(a-b) <= 1e-12*scale*float64(16+n)
 }

@@ -1,10 +1,14 @@
 package checker
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
+	"strings"
 
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
@@ -370,3 +374,21 @@ func (e *entry) nextDeadline() event.Millis {
 	}
 	return e.payDeadline
 }
+
+// storedID returns the stored form of an impression id: the bytes of a lower-case UUID of RFC 9562's
+// variant, else the first 16 bytes of the id's SHA-256, with the first two bits of the ninth set.
+func storedID(text string) string {
+	if uuid.MatchString(text) {
+		if b, err := hex.DecodeString(strings.ReplaceAll(text, "-", "")); err == nil {
+			return string(b)
+		}
+	}
+	sum := sha256.Sum256([]byte(text))
+	sum[8] |= 0xc0
+	return string(sum[:16])
+}
+
+// bucketWidth is the width of the narrowest bucket.
+const bucketWidth event.Millis = 10_000
+
+var uuid = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)

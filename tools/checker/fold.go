@@ -13,105 +13,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// fold reads one partition's topics and computes the expected state.
-type fold struct {
-	c     *checker
-	p     int32
-	state *state
-	out   *findings
-
-	parking struct{ least, most event.Millis } // of all configurations
-	longest event.Millis                       // the longest time that anything is kept after its deadlines
-	selects bool                               // there is a selections topic
-
-	topics  [event.Inputs]topicFold
-	ranked  rankingsLog
-	formats event.Formats
-	dec     *event.Decoder // with the largest limits of all configurations
-	strict  *event.Decoder // with the smallest, if they differ; else nil
-	imp     event.Impression
-	sel     event.Selection
-	pay     event.Payoff
-	letters [event.Inputs][]int64 // offsets in dead letters, ascending
-
-	watermark event.Millis // event time when the current record was processed
-	adrift    bool         // the order of records is not known
-	resumed   event.Millis // the watermark when the order was last known again
-	unordered int64        // records processed without a known order
-	partial   bool         // the order is never known: the log lacks its beginning, for example
-
-	items    catalogue
-	learners map[string]*learnerFold
-	past     map[string][]*learnerFold // before resets, in order
-	lives    map[string]*life
-	drifted  map[uint64]event.Millis       // ids met while adrift without a stored entry, by hash: until when they may have been known
-	bounds   [event.Inputs][outcomes]bound // of the account
-	crowded  [event.Inputs]int64           // records without room to be parked
-	warmed   int64                         // payoffs of warm starts
-
-	refs        [event.Topics]recordRef // scratch
-	read        [event.Topics]int64
-	lettersRead int64
-	pending     int64
-	sweepAt     int
-	arms        map[armKey]*armFold
-	held        int64 // the largest number of lives at once
-	forgotten   int64
-}
-
-// topicFold is the progress in one input topic.
-type topicFold struct {
-	log  *topicLog
-	on   bool
-	from int64
-	to   int64 // the checkpoint's offset
-	skip int64 // records from before the group began
-	last int64 // offset of the last record, -1: none
-	seen int64 // of the last readable one
-}
-
-// catalogue numbers items, for the checker only.
-type catalogue struct {
-	numbers map[string]uint32
-	names   []string
-	stamp   []uint32 // by item: the epoch in which it was marked
-	epoch   uint32
-}
-
-func (c *catalogue) intern(name []byte) uint32 {
-	if n, ok := c.numbers[string(name)]; ok {
-		return n
-	}
-	n := uint32(len(c.names))
-	s := string(name)
-	c.numbers[s] = n
-	c.names = append(c.names, s)
-	c.stamp = append(c.stamp, 0)
-	return n
-}
-
-// begin unmarks all items.
-func (c *catalogue) begin() { c.epoch++ }
-
-// mark marks an item, and reports whether it was unmarked.
-func (c *catalogue) mark(n uint32) bool {
-	if c.stamp[n] == c.epoch {
-		return false
-	}
-	c.stamp[n] = c.epoch
-	return true
-}
-
-func (c *catalogue) name(n uint32) string {
-	if int(n) < len(c.names) {
-		return c.names[n]
-	}
-	return "(none)"
-}
-
-// noItem stands for a record without an item.
-const noItem = math.MaxUint32
-
 func newFold(c *checker, p int32, st *state, out *findings) *fold {
 	f := &fold{c: c, p: p, state: st, out: out, arms: map[armKey]*armFold{}, selects: c.cfg.Kafka.Topics.HasSelections(),
 		items: catalogue{numbers: map[string]uint32{}}, lives: map[string]*life{}, drifted: map[uint64]event.Millis{},
@@ -303,32 +204,6 @@ func (f *fold) feedback(r *record, rec *logged) {
 	}
 }
 
-func hashRecord(key, value []byte) uint64 {
-	var d xxhash.Digest
-	d.Reset()
-	_, _ = d.Write(key) // never fails
-	_, _ = d.Write([]byte{0})
-	_, _ = d.Write(value)
-	return d.Sum64()
-}
-
-// checkWitness compares a record with its topic's witness, if that is its offset.
-func (f *fold) checkWitness(t event.Topic, r *logged) {
-	w := f.state.rankings.witness
-	if t < event.Inputs {
-		w = f.state.inputs[t].witness
-	}
-	if r.offset != w.offset {
-		return
-	}
-	hash := r.hash()
-	same := hash == w.hash && (t == event.Rankings && w.timestamp == 0 || r.timestamp == w.timestamp)
-	if !f.out.ok(metaWitness, same) {
-		f.out.breach(metaWitness, roles[t], fmt.Sprintf("the record at offset %d: timestamp %d, hash %x", r.offset, r.timestamp, hash),
-			fmt.Sprintf("timestamp %d, hash %x", w.timestamp, w.hash))
-	}
-}
-
 // unranked computes the outcome of an impression without a ranking.
 func (f *fold) unranked(r *record, id []byte, faulty error) {
 	buried := f.buried(r)
@@ -359,20 +234,8 @@ func reason(faulty error) string {
 	return faulty.Error()
 }
 
-type recordRef struct {
-	topic  event.Topic
-	offset int64
-	id     []byte
-}
-
 func (w *recordRef) String() string {
 	return fmt.Sprintf("%s %.64q at offset %d", roles[w.topic], bytes.ToValidUTF8(w.id, []byte{'?'}), w.offset)
-}
-
-// at names a record; the next call for the topic overwrites it.
-func (f *fold) at(t event.Topic, offset int64, id []byte) *recordRef {
-	f.refs[t] = recordRef{t, offset, id}
-	return &f.refs[t]
 }
 
 // learnerOf returns the learner that an impression names; nil if none is configured, or it is not known since when.

@@ -6,56 +6,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/config"
 )
 
-// The values of a learner's delay.
-const (
-	delayQPMD   = "qpmd"
-	delayBOLD   = "bold"
-	delayDirect = "direct"
-)
-
-// learnerFold is a learner's expected state, and its stored one.
-type learnerFold struct {
-	name     string
-	decided  []*config.Learner // by the configurations that have it, the present one first: a decision fits one of them
-	variants []*config.Learner // those under which it has learned: all, unless it was reset
-	reset    *history          // the reset that ended it; nil: it goes on
-	always   bool              // all configurations have it
-	unknown  bool              // its state cannot be computed
-	loose    bool              // some impressions' ends are not known
-	delay    string            // the present one
-	given    bool              // all configurations give utilities
-	windows  []float64         // see windowsOf; nil: not known
-	ranks    bool              // its learning depends on the order of utilities
-	longest  int               // the longest window counted separately, if windows are learned
-
-	items       []itemFold // by the fold's number
-	instances   map[int32]*instanceFold
-	intervals   map[string]int64    // selections, by their interval of the user's window
-	anyInterval int64               // selections with an unknown interval
-	pairs       map[[2]uint32]int64 // selections of the first item below the second
-	against     map[[2]uint32]int64 // those of them that contradict a certain order
-	rated       map[uint32]*moments // estimates of utilities with selections, by item
-	silence     *silenceFold        // nil: not determined
-	drift       *driftFold          // likewise
-	lately      *latelyFold         // likewise
-	context     *contextFold        // likewise
-	attraction  map[uint32][]ending // by the item on top; nil: not determined
-	kept        *keptFold           // nil: its items are kept for ever
-	imported    *storedLearner      // imported values; nil: none
-
-	stored storedLearner
-}
-
-// itemFold is an item's expected state.
-type itemFold struct {
-	shown   bool
-	ended   int64 // it ended after the impressions below this offset; 0: never
-	unknown bool  // see learnerFold.loose
-	n       int64
-	sum, sq float64    // normalised
-	queue   *queueFold // if Redis has a queue of it
-}
-
 func newLearnerFolds(configs []*config.Config) map[string]*learnerFold {
 	all := map[string]*learnerFold{}
 	for _, cfg := range configs {
@@ -79,19 +29,6 @@ func newLearnerFolds(configs []*config.Config) map[string]*learnerFold {
 		lf.given = !slices.ContainsFunc(lf.variants, func(v *config.Learner) bool { return v.Utilities != config.Given })
 	}
 	return all
-}
-
-func (lf *learnerFold) item(i uint32) *itemFold {
-	for int(i) >= len(lf.items) {
-		lf.items = append(lf.items, itemFold{})
-	}
-	return &lf.items[i]
-}
-
-func (lf *learnerFold) show(items []uint32) {
-	for _, i := range items {
-		lf.item(i).shown = true
-	}
 }
 
 // take adds a payoff: at its turn, or when the expiry walk reached its impression.
@@ -223,21 +160,4 @@ func (lf *learnerFold) checkFlights(f *fold) {
 		}
 	}
 	compareEach(lf, f, delayFlights, flights, lf.stored.flights, lf.stored.name)
-}
-
-// compareEach compares values by item or instance; zero values are not stored.
-func compareEach[K, V comparable](lf *learnerFold, f *fold, by law, want, got map[K]V, name func(K) string) {
-	var none V
-	if !lf.always {
-		f.out.open(by)
-		return
-	}
-	for k, n := range want {
-		equal(f.out, by, lf.name+": "+name(k), n, got[k])
-	}
-	for k, n := range got {
-		if _, ok := want[k]; !ok {
-			equal(f.out, by, lf.name+": "+name(k), none, n)
-		}
-	}
 }

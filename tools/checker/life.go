@@ -10,60 +10,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// life is the expected state of an impression id.
-type life struct {
-	open  bool         // a record of it was processed in unknown order: any outcome is possible
-	until event.Millis // if open: time of its last record
-
-	kind     kind // 0 and waiting: no impression; pending; closed
-	offset   int64
-	learner  *learnerFold
-	instance int32
-	began    event.Millis
-
-	hasSelection bool
-	selDeadline  event.Millis
-	payDeadline  event.Millis
-	items        []uint32 // in the order shown
-	propensities []float64
-	expected     []float64
-	ranks        []int32 // utility ranks by position, if the learner depends on them or found them
-	undecided    []int32 // the uncertain ones
-	recorded     bool    // ranks come from the decision
-	ordered      bool    // the candidates' order of utility is known
-
-	selected    int                                // position, -1: none
-	ends        fate                               // its possible ends
-	wasSelected bool                               // of a closed one
-	kept        struct{ least, most event.Millis } // of a closed one: bounds of the time until which it is remembered
-	sum         float64
-	count       int64
-	events      map[uint64]struct{}
-
-	waits []record // parked, in order of arrival
-
-	steps [][]int8 // steps of user and item, by position shown; nil: not known
-
-	arm  armKey  // its arm; the zero value: none
-	paid float64 // if a payoff ended it: normalised
-}
-
-// record is a selection or payoff without a fault of its own.
-type record struct {
-	topic     event.Topic
-	offset    int64
-	item      uint32
-	value     float64 // the payoff, or a selection's estimate of the utility
-	event     uint64  // hash of the event id; 0: none
-	effective event.Millis
-	since     event.Millis // if it waits: since when
-	hash      uint64       // of its value
-
-	hasUtility, crowded bool
-	byUtility           bool // a selection of candidates shown by utility
-	refusable           bool // see fold.refusable
-}
-
 // firstSweep is the number of lives at which the first sweep begins.
 const firstSweep = 64
 
@@ -256,9 +202,6 @@ func (f *fold) close(l *life, as fate) {
 	}
 	l.kind, l.ends, l.wasSelected = closed, as, l.selected >= 0
 }
-
-// bucketWidth is the width of the narrowest bucket.
-const bucketWidth event.Millis = 10_000
 
 // bucketFrom returns the bucket of a deadline as seen from a time: the number of its last ten seconds.
 // Its width is the largest power of two up to 1/256 of the distance, and ten seconds up to an hour ahead.
@@ -468,16 +411,4 @@ func (f *fold) conclude(l *life, r *record, may fate) {
 	default:
 		f.count(r.topic, may)
 	}
-}
-
-// normalise maps a payoff from raw units to [0,1].
-func normalise(l *config.Learner, raw float64) float64 {
-	low, high := l.PayoffRange.Min, l.PayoffRange.Max
-	switch {
-	case raw <= low:
-		return 0
-	case raw >= high:
-		return 1
-	}
-	return math.Min(math.Max((raw-low)/(high-low), 0), 1)
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/segmentio/kafka-go"
 
 	"github.com/ranker-worker/ranker-worker/stream/event"
@@ -262,5 +263,31 @@ func (c *checker) lettersFrom(ctx context.Context, name string, p int32, from in
 				}
 			}
 		}
+	}
+}
+
+func hashRecord(key, value []byte) uint64 {
+	var d xxhash.Digest
+	d.Reset()
+	_, _ = d.Write(key) // never fails
+	_, _ = d.Write([]byte{0})
+	_, _ = d.Write(value)
+	return d.Sum64()
+}
+
+// checkWitness compares a record with its topic's witness, if that is its offset.
+func (f *fold) checkWitness(t event.Topic, r *logged) {
+	w := f.state.rankings.witness
+	if t < event.Inputs {
+		w = f.state.inputs[t].witness
+	}
+	if r.offset != w.offset {
+		return
+	}
+	hash := r.hash()
+	same := hash == w.hash && (t == event.Rankings && w.timestamp == 0 || r.timestamp == w.timestamp)
+	if !f.out.ok(metaWitness, same) {
+		f.out.breach(metaWitness, roles[t], fmt.Sprintf("the record at offset %d: timestamp %d, hash %x", r.offset, r.timestamp, hash),
+			fmt.Sprintf("timestamp %d, hash %x", w.timestamp, w.hash))
 	}
 }

@@ -341,3 +341,9 @@ func checkPropensities(out *findings, name any, lf *learnerFold, l *life, d *eve
 			fmt.Sprintf("instance %d, sum %v, %v", d.Instance, sum, d.Propensities))
 	}
 }
+
+func (lf *learnerFold) show(items []uint32) {
+	for _, i := range items {
+		lf.item(i).shown = true
+	}
+}

@@ -3,7 +3,9 @@ package checker
 import (
 	"fmt"
 	"io"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -181,3 +183,53 @@ func summarise(group string, all []PartitionReport, took time.Duration) Report {
 	}
 	return r
 }
+
+// put sets a key of a map, and makes the map if need be.
+func put[K comparable, V any](into *map[K]V, key K, value V) {
+	if *into == nil {
+		*into = map[K]V{}
+	}
+	(*into)[key] = value
+}
+
+// numbers reads n whole numbers from least on, with sep between.
+func numbers(text, sep string, n int, least int64) ([]int64, error) {
+	words := strings.Split(text, sep)
+	if len(words) != n {
+		return nil, fmt.Errorf("%.100q is not %d numbers", text, n)
+	}
+	all := make([]int64, n)
+	for k, word := range words {
+		x, err := strconv.ParseInt(word, 10, 64)
+		if err != nil || x < least {
+			return nil, fmt.Errorf("%.100q is not %d numbers from %d on", text, n, least)
+		}
+		all[k] = x
+	}
+	return all, nil
+}
+
+func loadCount[K comparable](into *map[K]int64, key K, value string) error {
+	n, err := strconv.ParseInt(value, 10, 64)
+	if err != nil || n <= 0 {
+		return fmt.Errorf("value is no number above 0: %w", err)
+	}
+	put(into, key, n)
+	return nil
+}
+
+// near reports whether two sums of n terms, added in different orders, agree.
+func near(a, b float64, n int64) bool {
+	scale := math.Max(math.Max(math.Abs(a), math.Abs(b)), 1)
+	return math.Abs(a-b) <= 1e-12*scale*float64(16+n)
+}
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	if i := strings.LastIndex(s, sep); i >= 0 {
+		return s[:i], s[i+len(sep):], true
+	}
+	return s, "", false
+}
+
+// bound is the range of a count of the account.
+type bound struct{ lo, hi int64 }

@@ -148,11 +148,6 @@ func (lf *learnerFold) checkKept(f *fold) {
 	}
 }
 
-// hasEnded reports whether the item of an entry's number was dropped, which requires the entry's payoff deadline to be past.
-func (lf *learnerFold) hasEnded(f *fold, number int32, e *entry) bool {
-	return lf.kept != nil && lf.number(number) == noItem && int64(number) < lf.stored.next && f.state.watermark > e.payDeadline
-}
-
 // takeEnded adds a payoff of an ended item to the sums that are not by item.
 func (x *latelyFold) takeEnded(l *life, began event.Millis, payoff float64) {
 	x.front = max(x.front, began)

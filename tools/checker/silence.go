@@ -95,9 +95,6 @@ func binEnd(k int) int64 {
 	return x.Sqrt(x).Sqrt(x).Int64()
 }
 
-// neverPaid stands for the delay of a payoff that never came.
-const neverPaid = -1
-
 // take adds an item's selection with a normalised payoff after a delay, or without one.
 func (s *silenceFold) take(item uint32, began event.Millis, age int64, paid float64) {
 	s.first = min(s.first, began)
@@ -119,11 +116,6 @@ func (s *silenceFold) take(item uint32, began event.Millis, age int64, paid floa
 	s.settled[item] = n
 	s.late(began, age, 1, below)
 }
-
-// partUnits make a normalised payoff of 1, for partial payoffs.
-const partUnits = 1 << 30
-
-func inParts(x float64) int64 { return int64(math.Round(x * partUnits)) }
 
 // part adds a partial payoff after a delay: before is the normalised sum of earlier ones, nil if none, and now the sum with it.
 func (s *silenceFold) part(began event.Millis, age int64, before *float64, now float64) {

@@ -1,56 +1,13 @@
 package checker
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
-
-// cut is a topic's position, with the witness: the last record read.
-type cut struct {
-	offset  int64
-	witness witness
-}
-
-type witness struct {
-	offset    int64 // -1: none
-	timestamp int64
-	hash      uint64
-}
-
-// state is a partition's parsed state. Unparsable parts are violations, and left out.
-type state struct {
-	writer    string // token of the last checkpoint's writer
-	seq       int64
-	inputs    [event.Inputs]cut
-	rankings  cut
-	steps     string               // since the last ranking; empty: no checkpoint yet
-	orders    int64                // number of the last order record
-	producers []int64              // of owners
-	skipped   [event.Inputs][]span // by commands
-	watermark event.Millis
-	floor     int64 // first bucket of the expiry index that is not closed
-	account   map[string]int64
-	shares    map[string]int64 // sums of the learners' accounts
-	history   []history
-	learners  []string          // by number
-	next      map[string]int64  // by learner: the next new item's number, if there are gaps below it
-	kept      map[string]int64  // by learner with retention: until when items are kept that were stored before any ended
-	entries   map[string]*entry // by storedID of the impression's id
-	pages     map[string]int64  // buckets of the listed pages, by number
-	stored    []storedEntry     // until all are read
-	hashes    map[string]map[string]string
-	deltas    []any
-	complete  bool // every entry could be read
-}
-
-var roles = [event.Topics]string{"impressions", "selections", "payoffs", "rankings"}
 
 // readState parses a snapshot. It fails only if nothing could be checked.
 func readState(snap *snapshot, hasSelections bool, out *findings) (*state, error) {
@@ -126,13 +83,6 @@ func (st *state) readMeta(meta map[string]string, hasSelections bool, out *findi
 		out.must(metaFields, name != "", "learner table", say("a learner of number %d", no), "none")
 	}
 	return nil
-}
-
-func cutLast(s, sep string) (before, after string, found bool) {
-	if i := strings.LastIndex(s, sep); i >= 0 {
-		return s[:i], s[i+len(sep):], true
-	}
-	return s, "", false
 }
 
 func readWitness(meta map[string]string, role string, out *findings) witness {
@@ -224,23 +174,6 @@ func (st *state) readKey(k *key, out *findings) error {
 	}
 	return nil
 }
-
-// storedID returns the stored form of an impression id: the bytes of a lower-case UUID of RFC 9562's
-// variant, else the first 16 bytes of the id's SHA-256, with the first two bits of the ninth set.
-func storedID(text string) string {
-	if uuid.MatchString(text) {
-		if b, err := hex.DecodeString(strings.ReplaceAll(text, "-", "")); err == nil {
-			return string(b)
-		}
-	}
-	sum := sha256.Sum256([]byte(text))
-	sum[8] |= 0xc0
-	return string(sum[:16])
-}
-
-var uuid = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
-
-type storedEntry struct{ id, page, value string }
 
 func (st *state) readEntry(s *storedEntry, out *findings) {
 	id, value := s.id, s.value

@@ -4,60 +4,11 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
-	"math/big"
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/ranker-worker/ranker-worker/delay/inflight"
 )
-
-// storedLearner is a learner's stored state.
-type storedLearner struct {
-	items       map[string]storedItem
-	names       map[int64]string // by number
-	numbers     map[int64]uint32 // of the fold, by number
-	next        int64            // the next new item's number
-	queues      map[int64]*storedQueue
-	flights     map[int64]int64
-	spans       map[int64][]storedSpan // of these, in order of time
-	settled     map[int64]settledCounts
-	ages        map[ageRow]storedAges
-	newest      int64  // end of the pass of its newest payoff
-	since       *int64 // start of its earliest bucket; nil before the first
-	open        map[int64]openParts
-	pass        int64 // of selections in flight
-	history     map[int64]map[inflight.Bucket]paidRow
-	lately      map[int64]map[inflight.Bucket]recentRow
-	levels      map[inflight.Bucket]surpriseRow
-	attraction  map[int64]endings
-	falls       storedFalls
-	latelyPass  int64  // pass of the newest selection that was paid
-	faded       int64  // pass up to which old payoffs have lost weight
-	estimated   *int64 // pass of the estimates; nil: none
-	hold        string
-	outstanding map[int64]int64
-	rounds      map[string]int64
-	vectors     map[string]map[uint32]float64 // by instance, as named in rounds, and coordinate
-	blocks      map[string]int64              // of those
-	windows     map[string]int64
-	pairs       map[[2]uint32]int64 // by the numbers of the better and the worse item
-	against     map[[2]uint32]int64 // those of them against a certain order
-	rated       map[uint32]moments  // by item number
-	cells       map[cellAt]storedCell
-	categories  map[int64]string // by item number
-	met         map[int64]int64  // likewise
-	linear      []*big.Int
-}
-
-type storedItem struct {
-	number  int64
-	n       int64
-	sum, sq float64
-	until   int64
-}
 
 // hashesOf are a learner's checkable hashes, by its delay.
 var hashesOf = map[string][]string{
@@ -101,14 +52,6 @@ func (f *fold) load() {
 			}
 		}
 	}
-}
-
-// name returns an item's name by its number.
-func (s *storedLearner) name(number int64) string {
-	if name, ok := s.names[number]; ok {
-		return name
-	}
-	return fmt.Sprintf("number %d", number)
 }
 
 // loadItems parses items. Each has its own number from 0; ended items leave gaps below
@@ -209,22 +152,6 @@ func parseNamesPage(page, value string) (map[string]storedItem, error) {
 	return items, err
 }
 
-// fold returns the fold's number of an item by its stored number.
-func (s *storedLearner) fold(number uint32) uint32 {
-	if n, ok := s.numbers[int64(number)]; ok {
-		return n
-	}
-	return noItem
-}
-
-// number returns the fold's number of an item by its stored number; noItem if there is none.
-func (lf *learnerFold) number(stored int32) uint32 {
-	if stored < 0 {
-		return noItem
-	}
-	return lf.stored.fold(uint32(stored))
-}
-
 // loads are the readers of a learner's own hashes, by field and value.
 var loads = map[string]func(s *storedLearner, field, value string) error{
 	"queue":       (*storedLearner).loadPayoff,
@@ -248,17 +175,6 @@ var loads = map[string]func(s *storedLearner, field, value string) error{
 	"preferences": (*storedLearner).loadPair,
 	"utilities":   byItem((*storedLearner).loadRatings),
 	"learner":     (*storedLearner).loadOwn,
-}
-
-// byItem reads a field that is the number of an item or instance.
-func byItem(load func(s *storedLearner, number int64, value string) error) func(*storedLearner, string, string) error {
-	return func(s *storedLearner, field, value string) error {
-		n, err := strconv.ParseUint(field, 10, 31)
-		if err != nil {
-			return fmt.Errorf("field is no number: %w", err)
-		}
-		return load(s, int64(n), value)
-	}
 }
 
 // loadOwn reads a field that is not by item.
@@ -295,38 +211,4 @@ func (s *storedLearner) loadHash(out *findings, name, hash string, fields map[st
 		}
 		out.must(delayFields, err == nil, name+" "+field, "a field as the learner writes it", say("%.100q: %v", value, err))
 	}
-}
-
-// put sets a key of a map, and makes the map if need be.
-func put[K comparable, V any](into *map[K]V, key K, value V) {
-	if *into == nil {
-		*into = map[K]V{}
-	}
-	(*into)[key] = value
-}
-
-// numbers reads n whole numbers from least on, with sep between.
-func numbers(text, sep string, n int, least int64) ([]int64, error) {
-	words := strings.Split(text, sep)
-	if len(words) != n {
-		return nil, fmt.Errorf("%.100q is not %d numbers", text, n)
-	}
-	all := make([]int64, n)
-	for k, word := range words {
-		x, err := strconv.ParseInt(word, 10, 64)
-		if err != nil || x < least {
-			return nil, fmt.Errorf("%.100q is not %d numbers from %d on", text, n, least)
-		}
-		all[k] = x
-	}
-	return all, nil
-}
-
-func loadCount[K comparable](into *map[K]int64, key K, value string) error {
-	n, err := strconv.ParseInt(value, 10, 64)
-	if err != nil || n <= 0 {
-		return fmt.Errorf("value is no number above 0: %w", err)
-	}
-	put(into, key, n)
-	return nil
 }
