@@ -272,7 +272,7 @@ func (p *Preferring) Explain(candidates []policy.Item, about *policy.Context, ke
 		x := p.inner.(Inspector).Explain(p.items, p.sorted(about), key)
 		p.chosen = x.Decision
 		p.take(&d)
-		p.show(&d)
+		d.show(p.order)
 		x.Decision = d
 		why, parts := slices.Clone(x.Why), slices.Clone(x.Parts)
 		for rank, at := range p.order {
@@ -292,7 +292,7 @@ func (p *Preferring) Explain(candidates []policy.Item, about *policy.Context, ke
 	x := Explanation{Rule: "so as to find the order of the candidates' utilities, which is not certain yet: a pair or more " +
 		"that are undecided on top, the policy is not asked", Why: make([]policy.Reason, len(candidates))}
 	p.explore(key, &d)
-	p.show(&d)
+	d.show(p.order)
 	for k, i := range candidates {
 		r := &x.Why[k]
 		s := p.inner.Sums(i)

@@ -55,7 +55,7 @@ func (p *Preferring) Decide(candidates []policy.Item, about *policy.Context, key
 		p.inner.Decide(p.items, p.sorted(about), key, &p.chosen)
 		p.take(d)
 	}
-	p.show(d)
+	d.show(p.order)
 }
 
 func (p *Preferring) sort(candidates []policy.Item, key policy.Key, d *Decision) {
@@ -106,11 +106,11 @@ func (p *Preferring) Reweigh(d *Decision) {
 	d.Propensities = append(d.Propensities[:0], p.chosen.Propensities...)
 }
 
-// show converts ranks to positions.
-func (p *Preferring) show(d *Decision) {
+// show converts ranks to positions, by the positions in the order of ranks.
+func (d *Decision) show(order []int32) {
 	d.Order = d.Order[:0]
 	for _, rank := range d.Ranks {
-		d.Order = append(d.Order, p.order[rank])
+		d.Order = append(d.Order, order[rank])
 	}
 }
 
