@@ -1,8 +1,11 @@
 package replay
 
 import (
+	"maps"
 	"slices"
+	"strings"
 
+	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
@@ -21,8 +24,38 @@ type position struct {
 	seal      seal                // the last one in it
 	inputs    [event.Inputs]int64 // at that seal
 	orders    int64               // likewise, of the last order record
-	guess     bool                // likewise
+	guess     guess               // likewise
 	published *delta              // published up to it
+}
+
+// guess holds the stored fields of learners' estimates that are unknown. It never changes in place.
+type guess map[string]struct{}
+
+// after returns the guess after a segment's writes. Fields become unknown if they are written while estimates are, and known again if they are
+// written when estimates are known. An owner that makes its estimates again writes each of them at another time.
+func (g guess) after(writes []state.Write, unsure bool) guess {
+	changed := false
+	for _, w := range writes {
+		if !strings.HasSuffix(w.Hash, ":"+delay.HashLearner) {
+			continue
+		}
+		name := w.Hash + " " + string(w.Field)
+		if _, has := g[name]; has == unsure {
+			continue
+		}
+		if !changed {
+			g, changed = maps.Clone(g), true
+		}
+		if unsure && g == nil {
+			g = guess{}
+		}
+		if unsure {
+			g[name] = struct{}{}
+		} else {
+			delete(g, name)
+		}
+	}
+	return g
 }
 
 // undo reverts a checkpoint.

@@ -2,9 +2,7 @@ package replay
 
 import (
 	"slices"
-	"strings"
 
-	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
@@ -31,8 +29,8 @@ func (p *replayed) has(b *partition.ObservationBegin) bool {
 }
 
 // leadsTo fails unless the observations before another owner began are the present owner's, and lead to the other one's state. After a
-// store that went back, headers hold another owner's observations.
-func (p *replayed) leadsTo(b *partition.ObservationBegin, before []partition.Observation) error {
+// store that went back, headers hold another owner's observations. An owner that omitted observations keeps its own beginning alone.
+func (p *replayed) leadsTo(b *partition.ObservationBegin, before, after []partition.Observation) error {
 	seals := p.seals
 	for i := range before {
 		switch before[i].Kind {
@@ -42,10 +40,13 @@ func (p *replayed) leadsTo(b *partition.ObservationBegin, before []partition.Obs
 			return p.leaves()
 		}
 	}
-	if b.Fresh || b.Unknown || b.LoadedWriter != p.writer || b.LoadedSeal != seals {
-		return notExact(outside)
+	switch {
+	case !b.Fresh && !b.Unknown && b.LoadedWriter == p.writer && b.LoadedSeal == seals:
+		return nil
+	case len(after) > 0 && after[0].Kind == partition.SeenLost:
+		return p.leaves()
 	}
-	return nil
+	return notExact(outside)
 }
 
 // leaves records that an owner omitted observations from its headers.
@@ -108,7 +109,7 @@ func (p *replayed) load(cfg *partition.Config, alone bool) error {
 	p.published[p.number].gap = false
 	p.since, p.pending, p.ranked, p.behind = 0, nil, false, behind{}
 	p.knows = newKnows(cfg, len(p.cfg.Logs))
-	if p.guess = p.image.guess; p.guess {
+	if p.guess = p.image.guess; len(p.guess) > 0 {
 		p.knows.guess()
 	}
 	return nil
@@ -185,9 +186,7 @@ func (p *replayed) sendUnsent(n int, seq int64) error {
 func (p *replayed) seal() {
 	x := sealed{machine: p.machine, inputs: p.pos, orders: p.machine.Orders()}
 	x.segment, _ = p.machine.Seal(&x.changes)
-	if slices.ContainsFunc(x.changes.Writes, func(w state.Write) bool { return strings.HasSuffix(w.Hash, ":"+delay.HashLearner) }) {
-		p.guess = p.knows.unsure != ""
-	}
+	p.guess = p.guess.after(x.changes.Writes, p.knows.unsure != "")
 	x.guess = p.guess
 	p.seals++
 	x.seal = seal{p.writer, p.seals}
@@ -202,7 +201,7 @@ func (p *replayed) send(n int) {
 	c.published = p.published[p.number].add(c.stamp, c.segments)
 	p.checkpoints = append(p.checkpoints, c)
 	p.news = true
-	if p.cfg.Sent != nil && !(p.guesses && len(p.apart) > 0) && !slices.ContainsFunc(c.segments, func(x sealed) bool { return x.guess }) {
+	if p.cfg.Sent != nil && !(p.guesses && len(p.apart) > 0) && !slices.ContainsFunc(c.segments, func(x sealed) bool { return len(x.guess) > 0 }) {
 		var all []*state.Changes
 		for i := range c.segments {
 			all = append(all, &c.segments[i].changes)

@@ -45,7 +45,7 @@ type replayed struct {
 
 	image       *image
 	undo        []undo // of the last checkpoints in image
-	guess       bool   // of the last sealed segment
+	guess       guess  // of the last sealed segment
 	unsent      []sealed
 	checkpoints []checkpoint       // sent, but not in image
 	ids         map[int64]state.ID // of impressions, by offset
@@ -72,7 +72,7 @@ type sealed struct {
 	orders  int64
 	machine *partition.Machine
 	segment uint64 // the machine's number
-	guess   bool   // its learners' stored estimates are unknown
+	guess   guess  // after it
 }
 
 type checkpoint struct {
@@ -311,7 +311,7 @@ func (p *replayed) make(d *decision) (same bool, made []byte, err error) {
 			p.pending = append(p.pending, seen...)
 			break
 		}
-		if err := p.leadsTo(&seen[end].Begin, seen[:end]); err != nil {
+		if err := p.leadsTo(&seen[end].Begin, seen[:end], seen[end+1:]); err != nil {
 			return false, nil, err
 		}
 		p.pending = append(p.pending, seen[:end]...)
