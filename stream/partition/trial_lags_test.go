@@ -109,7 +109,7 @@ func TestRunOff_IsPooled(t *testing.T) {
 	var worlds []*world
 	for p := range int32(3) {
 		cfg.Partition, cfg.Partitions = p, 3
-		w := newWorld(t, cfg)
+		w := pooledWorld(t, cfg)
 		for k := range 50 {
 			id := fmt.Sprintf("p%d-%d", p, k)
 			w.ranked(id, "", day+event.Millis(k)*1000)
