@@ -30,7 +30,7 @@ SERVED := state/redisstore internal/connectivity internal/login internal/sizing 
 UNRACED = $(patsubst %,./%/...,$(PURE) $(PLAIN) $(SERVED))
 RACED = $(filter-out $(shell $(GO) list $(UNRACED)),$(shell $(GO) list ./... ./tools/...))
 # Tests have small heaps, which would be collected all the time, and look at no profile of memory: a seventh of what they compute.
-TEST = GOGC=400 GODEBUG=memprofilerate=0 $(GO) test -count=1 -vet=off -timeout $(TIMEOUT)
+TEST = env GOGC=400 GODEBUG=memprofilerate=0 $(GO) test -count=1 -vet=off -timeout $(TIMEOUT)
 
 .DEFAULT_GOAL := help
 
