@@ -293,16 +293,17 @@ func (f *resharding) begin(ctx context.Context, p int32) (*writer, error) {
 	if !f.fresh { // a worker may have begun in a new partition: its decisions are adopted
 		m.Rankings = d.Topics[event.Rankings].LogStart
 	}
-	for _, v := range f.old {
-		if v.number == p && !f.fresh {
-			m = v.meta
-		}
-	}
-	m.Layout, m.Partitions = task.StateUnfinished, f.to
 	machine, err := f.tool.emptyMachine(p)
 	if err != nil {
 		return nil, err
 	}
+	for _, v := range f.old {
+		if v.number == p && !f.fresh {
+			m = v.meta
+			machine.ContinueOrders(v.machine)
+		}
+	}
+	m.Layout, m.Partitions = task.StateUnfinished, f.to
 	return newWriter(ctx, f.staging.store, p, &m, machine)
 }
 

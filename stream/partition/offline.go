@@ -22,6 +22,9 @@ func NewOffline(cfg Config) (*Offline, error) {
 	return &Offline{Machine: m}, nil
 }
 
+// ContinueOrders numbers the partition's order records behind those that another machine of it wrote: their numbers rise as long as the log.
+func (o *Offline) ContinueOrders(from *Offline) { o.steps.orders = from.Orders() }
+
 // ParseItem decodes a field of a learner's items hash: the item's number and this partition's sums.
 func ParseItem(value []byte) (policy.Item, policy.Sums, error) {
 	it, err := parseItem(new(fastjson.Parser), value)

@@ -57,8 +57,8 @@ var edits = []edit{
 		asked = noProducer
 	}
 	t.fence(asked, func() {`},
-	{"probe.go", "low int64) bool {", "low int64) bool {\n\tif t.cfg.sabotage.unverified {\n\t\treturn true\n\t}"},
-	{"probe.go", "confirmOwnership(done func()) {", "confirmOwnership(done func()) {\n\tif t.cfg.sabotage.freshFence {\n\t\tdone()\n\t\treturn\n\t}"},
+	{"owner.go", "low int64) bool {", "low int64) bool {\n\tif t.cfg.sabotage.unverified {\n\t\treturn true\n\t}"},
+	{"owner.go", "confirmOwnership(done func()) {", "confirmOwnership(done func()) {\n\tif t.cfg.sabotage.freshFence {\n\t\tdone()\n\t\treturn\n\t}"},
 	{"produce.go", "Sequence: o.sequence,", "Sequence: t.cfg.sabotage.sequence(o.sequence),"},
 	{"produce.go", "Sequence: d.sequence,", "Sequence: t.cfg.sabotage.sequence(d.sequence),"},
 	{"run.go", "walkKnown(cursor uint64) {", "walkKnown(cursor uint64) {\n\tif t.cfg.sabotage.knownEarly {\n\t\tt.run.machine.KnownComplete()\n\t}"},
