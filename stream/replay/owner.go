@@ -201,7 +201,7 @@ func (p *replayed) send(n int) {
 	c.published = p.published[p.number].add(c.stamp, c.segments)
 	p.checkpoints = append(p.checkpoints, c)
 	p.news = true
-	if p.cfg.Sent != nil && !(p.guesses && len(p.apart) > 0) && !slices.ContainsFunc(c.segments, func(x sealed) bool { return len(x.guess) > 0 }) {
+	if p.cfg.Sent != nil && !p.guesses && !slices.ContainsFunc(c.segments, func(x sealed) bool { return len(x.guess) > 0 }) {
 		var all []*state.Changes
 		for i := range c.segments {
 			all = append(all, &c.segments[i].changes)
