@@ -67,6 +67,7 @@ func TestParts_WeighByAgesOfWhatComes(t *testing.T) {
 	fb := Feedback{Item: 1, Began: 2<<20 - 100_000, Payoff: 0.8, Age: 5000}
 	l.Selected(fb)
 	require.InDelta(t, 1, l.table.Evidence(1).W, 0.01, "all has come but for returns")
+	require.True(t, l.Status().Silence.Returns)
 	l.Partial(fb)
 	require.InDelta(t, 0.6, l.table.Evidence(1).R, 0.01, "the rest will be taken back")
 	require.InDelta(t, 0.36, l.table.Evidence(1).Q, 0.01)

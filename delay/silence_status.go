@@ -23,6 +23,8 @@ type SilenceStatus struct {
 	// selections cover.
 	Delays Delays
 	Covers int64
+	// Returns says that some partial payoffs were taken back.
+	Returns bool
 }
 
 // Delays is a distribution of delays of payoffs, up to the horizon.
@@ -51,6 +53,7 @@ func (f *flights) status() SilenceStatus {
 		if s.Known = e.late[sideAbove].Known() && (a.inParts || paid > 0); s.Known {
 			s.Delays, s.Covers = Delays{a.grid, e.late[sideAbove]}, max(0, a.pass-a.since)
 			s.Median, s.P90 = e.late[sideAbove].Age(&a.grid, 0.5), e.late[sideAbove].Age(&a.grid, 0.9)
+			s.Returns = a.inParts && e.below > 0
 			if !a.inParts { // partial payoffs do not show which selections are paid
 				s.Share = e.share
 			}

@@ -94,6 +94,7 @@ func poolOrders(t *rapid.T, make func() Finder) {
 		if rapid.IntRange(0, 3).Draw(t, "publish") == 0 {
 			sync(p)
 			whole.Commit(items)
+			whole.Grow(rapid.IntRange(1, 200).Draw(t, "items of the process"))
 		}
 	}
 	for _, p := range parts {

@@ -128,6 +128,9 @@ func (m moments) Add(o moments) moments {
 
 func (s *Social) Grow(items int) {
 	s.sums.Grow(items)
+	if s.isWhole {
+		return // Commit sets both
+	}
 	s.items = s.sums.Len()
 	s.within = extend(s.within, (s.sums.Len()+itemsPerSum-1)/itemsPerSum-len(s.within))
 }

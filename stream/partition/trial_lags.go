@@ -111,6 +111,8 @@ func (x *trial) history() (h *experiment.History, no string) {
 		return nil, fmt.Sprintf("learner %s has no history of delays: its `silence` is not `ages`", name)
 	case !s.Known || s.Covers < horizon:
 		return nil, fmt.Sprintf("learner %s has a history of delays of less than its payoff horizon", name)
+	case s.Returns:
+		return nil, fmt.Sprintf("learner %s has payoffs that were taken back, so that nothing more is no bound", name)
 	default:
 		return experiment.HistoryOf(horizon, s.Delays.By), ""
 	}

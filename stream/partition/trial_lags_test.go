@@ -242,4 +242,13 @@ func TestRunOff_ComparesBeforeTheHorizon(t *testing.T) {
 	require.Zero(t, w.m.trials.all[0].sums.totals[1].N, "no unit has passed its deadline")
 	w.m.trials.all[0].arms[0].learner.delay = &tally{}
 	require.Contains(t, w.m.Experiments()[0].Arms[1].Outlook.End.Why, "silence")
+	w.m.trials.all[0].arms[0].learner.delay = &returning{}
+	require.Contains(t, w.m.Experiments()[0].Arms[1].Outlook.End.Why, "taken back")
+}
+
+// returning has a long history with returns.
+type returning struct{ tally }
+
+func (*returning) Status() delay.Status {
+	return delay.Status{Silence: delay.SilenceStatus{Law: delay.SilenceAges, Known: true, Covers: 1 << 40, Returns: true}}
 }
