@@ -124,11 +124,13 @@ func TestTwoWorkers(t *testing.T) {
 		p.await("both workers are there", `document.querySelectorAll("#worker-table tbody tr").length === 2`)
 		// Each time that partitions move, their new owner has no ranking to explain until more impressions come.
 		tries := 0
-		require.Eventually(t, func() bool {
+		if !assert.Eventually(t, func() bool {
 			tries++
 			write(t, cfg, cfg.Kafka.Topics.Impressions, 40, func(i int) string { return impression(fmt.Sprint(v, tries), i) })
 			return eval[bool](p, `document.querySelectorAll("#panel .cards tbody tr").length > 0`)
-		}, patience, time.Second, "rankings are explained")
+		}, patience, time.Second, "rankings are explained") {
+			t.Fatal(eval[string](p, `document.body.innerText`))
+		}
 		p.shot("group-" + v.String())
 		p.fits()
 	}
