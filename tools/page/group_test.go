@@ -54,7 +54,7 @@ learners: {feed: {payoffs: stochastic}}
 func join(t *testing.T, cfg *config.Config) (address, id string) {
 	t.Helper()
 	a, err := app.New(cfg, app.Options{Logger: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(), Version: "test",
-		SessionTimeout: 6 * time.Second})
+		SessionTimeout: 30 * time.Second})
 	require.NoError(t, err)
 	drain, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
