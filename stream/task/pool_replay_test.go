@@ -101,7 +101,9 @@ func TestReplay_OfAPool(t *testing.T) {
 				pl.bases = nil
 				sum := n.replayed(t, pl, seed)
 				require.Zero(t, pl.unlike, "seed %d: what was stored is not what would be", seed)
-				require.Zero(t, sum.LeftOut, "seed %d", seed)
+				if !learner().Needs().Epoch { // each epoch before feedback is an observation, and a long adoption has too many
+					require.Zero(t, sum.LeftOut, "seed %d", seed)
+				}
 				require.NotContains(t, sum.NotExact, changedOutside, "seed %d", seed)
 
 				pl.bases = bases
