@@ -14,6 +14,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/learners"
 	"github.com/ranker-worker/ranker-worker/internal/lift"
 	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/experiment"
 )
 
 type comparison struct {
@@ -178,7 +179,7 @@ func printLift(w io.Writer, r *lift.Report) {
 	printOutlooks(w, r)
 }
 
-// printOutlooks writes what is known of units of all ages.
+// printOutlooks writes the comparisons by units of all ages.
 func printOutlooks(w io.Writer, r *lift.Report) {
 	var t table
 	t.row("arm\tunits of any age\tso far\t\tin the end\t\ttiming")
@@ -212,7 +213,7 @@ func printOutlooks(w io.Writer, r *lift.Report) {
 	}
 }
 
-func ofAnyAge(b *lift.Bounds) string {
+func ofAnyAge(b *experiment.Interval) string {
 	switch {
 	case b == nil:
 		return "-"

@@ -75,22 +75,15 @@ type Outlook struct {
 	Units int64 `json:"units"` // of both
 	Due   int64 `json:"due"`   // of these, past their deadlines
 	// SoFar is nil, and SoFarWhy says why, where it is not known.
-	SoFar    *Bounds `json:"so_far,omitempty"`
-	SoFarIs  string  `json:"so_far_is,omitempty"` // ahead, behind or open
-	SoFarWhy string  `json:"so_far_why,omitempty"`
+	SoFar    *experiment.Interval `json:"so_far,omitempty"`
+	SoFarIs  string               `json:"so_far_is,omitempty"` // ahead, behind or open
+	SoFarWhy string               `json:"so_far_why,omitempty"`
 	// End is nil if refused. It has no upper bound before the first deadlines.
-	End    *Bounds `json:"in_the_end,omitempty"`
-	EndIs  string  `json:"in_the_end_is"` // better, worse, open or refused
-	EndWhy string  `json:"in_the_end_why,omitempty"`
-	From   string  `json:"known_from,omitempty"` // time of the first deadlines, while they are to come
-	Timing string  `json:"timing,omitempty"`     // of payoffs: as control, sooner or later
-}
-
-// Bounds are an estimate with bounds that hold at every look.
-type Bounds struct {
-	Estimate float64 `json:"estimate"`
-	Lower    float64 `json:"lower"`
-	Upper    float64 `json:"upper"`
+	End    *experiment.Interval `json:"in_the_end,omitempty"`
+	EndIs  string               `json:"in_the_end_is"` // better, worse, open or refused
+	EndWhy string               `json:"in_the_end_why,omitempty"`
+	From   string               `json:"known_from,omitempty"` // time of the first deadlines, while they are to come
+	Timing string               `json:"timing,omitempty"`     // of payoffs: as control, sooner or later
 }
 
 // noHistory is why nothing is said of the end before the first deadlines.
@@ -102,10 +95,10 @@ func (u *Units) outlook(arm int, totals experiment.LagTotals, due, end event.Mil
 	o := &Outlook{Units: of.Units, Due: of.Due, SoFarIs: of.Ahead(), SoFarWhy: of.SoFarWhy, EndIs: of.End.Verdict.String(), EndWhy: of.End.Why,
 		Timing: of.Timing.String()}
 	if of.SoFarWhy == "" {
-		o.SoFar = &Bounds{of.SoFar.Estimate, of.SoFar.Lower, of.SoFar.Upper}
+		o.SoFar = &of.SoFar
 	}
 	if of.End.Verdict != experiment.Refused {
-		o.End = &Bounds{of.End.Estimate, of.End.Lower, of.End.Upper}
+		o.End = &of.End.Interval
 	}
 	if due > end {
 		o.From = stamp(due)
@@ -121,7 +114,7 @@ func (u *Units) outlooks(r *Report, end event.Millis) {
 	totals, due := u.lags(end)
 	for k := range r.Arms {
 		if a := &r.Arms[k]; !a.Control {
-			a.Outlook = u.outlook(slices.IndexFunc(u.Experiment.Arms, func(b experiment.Arm) bool { return b.Name == a.Arm }), totals, due, end)
+			a.Outlook = u.outlook(u.Experiment.Index(a.Arm), totals, due, end)
 		}
 	}
 }

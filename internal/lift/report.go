@@ -44,7 +44,7 @@ type Arm struct {
 	Lift  *float64 `json:"lift,omitempty"`
 	Lower *float64 `json:"lower,omitempty"` // nil if refused
 	Upper *float64 `json:"upper,omitempty"`
-	// Out is set if a guard took the arm out of service; all else is as of then.
+	// Out is set if a guard took the arm out of service; all else but Outlook is as of then.
 	Out *Out `json:"out_of_service,omitempty"`
 	// Shares are the lifts by share, with shared learning.
 	Shares []experiment.AtShare `json:"shares,omitempty"`

@@ -47,7 +47,7 @@ func (s EntrySums) add(o EntrySums) EntrySums { return EntrySums{s.N + o.N, s.U 
 
 // RunOff holds the payoffs of an experiment's units by age, in one partition: a run-off triangle. Time is divided into buckets. A unit enters
 // in the bucket in which it begins; the lag of its payoff is the number of buckets from there to the payoff's. Buckets end one after the
-// other, with event time. What has come by the last ended bucket does not depend on the order of calls.
+// other, with event time. Payoffs up to the last ended bucket do not depend on the order of calls.
 type RunOff struct {
 	arms    int
 	width   int64
@@ -76,7 +76,7 @@ type openSums struct {
 // NewRunOff returns an empty run-off, for a horizon of payoffs in milliseconds. With inParts a unit is paid more than once.
 func NewRunOff(arms int, horizon int64, inParts bool) *RunOff {
 	r := &RunOff{arms: arms, width: BucketWidth(horizon), inParts: inParts}
-	r.last, r.from = NoBucket, NoBucket
+	r.last, r.from = noBucket, noBucket
 	r.lags, r.old = make([][Lags]LagSums, arms), make([]EntrySums, arms)
 	for l := range r.entered {
 		r.entered[l] = make([]EntrySums, arms)
@@ -84,8 +84,8 @@ func NewRunOff(arms int, horizon int64, inParts bool) *RunOff {
 	return r
 }
 
-// NoBucket is the last ended bucket before one has ended.
-const NoBucket = -1 << 40
+// noBucket is the last ended bucket before one has ended.
+const noBucket = -1 << 40
 
 // Counts reports whether units are counted that began at a time in milliseconds.
 func (r *RunOff) Counts(began int64) bool { return r.Bucket(began) >= r.from }
@@ -117,12 +117,9 @@ func (r *RunOff) FirstDue() int64 {
 	return 0
 }
 
-// Last returns the number of the last ended bucket, or NoBucket.
-func (r *RunOff) Last() int64 { return r.last }
-
 // Ended returns the time in milliseconds up to which buckets have ended; 0 before one has.
 func (r *RunOff) Ended() int64 {
-	if r.last == NoBucket {
+	if r.last == noBucket {
 		return 0
 	}
 	return r.End(r.last)

@@ -118,7 +118,7 @@ func TestRunOff_IsOfUnitsAlone(t *testing.T) {
 		r.EndUpTo(end + 4000)
 		got := NewLagTotals(3)
 		got.Add(r)
-		require.Equal(t, slowLags(units, 3, r.Last()), got)
+		require.Equal(t, slowLags(units, 3, r.last), got)
 	})
 }
 
@@ -137,7 +137,7 @@ func TestRunOff_PartitionsAddUp(t *testing.T) {
 			}
 			r.EndUpTo(rapid.Int64Range(0, 12_000).Draw(t, "end"))
 			parts = append(parts, r)
-			for arm, a := range slowLags(units, 2, r.Last()) {
+			for arm, a := range slowLags(units, 2, r.last) {
 				for l := range Lags {
 					s := &want[arm].Paid[l]
 					s.K, s.X, s.Q = s.K+a.Paid[l].K, s.X+a.Paid[l].X, s.Q+a.Paid[l].Q

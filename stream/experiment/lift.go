@@ -72,7 +72,7 @@ func New(s Settings) (*Experiment, error) {
 	for _, a := range s.Arms {
 		both := a.Share + s.Arms[control].Share
 		r := rival{arm: a.Share / both, control: s.Arms[control].Share / both}
-		r.bound = confidence.New(alpha, 1/min(r.arm, r.control), viewed*(1/r.arm+1/r.control))
+		r.bound = boundOf(alpha, r.arm, r.control)
 		for i, share := range []float64{r.arm, r.control} {
 			odds := 1/share - 1
 			r.above[i], r.below[i] = confidence.New(alpha/2, max(odds, 1)/2, viewed*odds), confidence.New(alpha/2, 0.5, viewed*odds)
@@ -126,6 +126,28 @@ func (e *Experiment) Lift(arm int, t Totals) Lift {
 	return l
 }
 
+// boundOf bounds S for α and the shares of an arm and the control.
+func boundOf(alpha, arm, control float64) confidence.Mixture {
+	return confidence.New(alpha, 1/min(arm, control), viewed*(1/arm+1/control))
+}
+
+// mean returns the mean lift of n units with sum S, which b bounds.
+func mean(s, b float64, n int64) Interval {
+	units := float64(n)
+	return Interval{s / units, max((s-b)/units, -1), min((s+b)/units, 1)}
+}
+
+// verdictOf returns the result of bounds on a lift.
+func verdictOf(lower, upper float64) Verdict {
+	switch {
+	case lower > 0:
+		return Better
+	case upper < 0:
+		return Worse
+	}
+	return Open
+}
+
 // Bounds is Lift also for users who keep their arm for good: then the bounds hold for one look, at units counted once each.
 func (e *Experiment) Bounds(arm int, t Totals) Lift {
 	units, s, v := e.sums(arm, t)
@@ -133,19 +155,12 @@ func (e *Experiment) Bounds(arm int, t Totals) Lift {
 	if l.Units == 0 {
 		return l
 	}
-	n := float64(l.Units)
-	l.Estimate = s / n
+	of := mean(s, e.rivals[arm].bound.Bound(v), units)
+	l.Estimate = of.Estimate
 	if !e.InShares(arm, t) {
 		return l.refuse(fmt.Sprintf("%d and %d units do not fit the shares: impressions of one arm are lost or repeated", t[arm].N, t[e.control].N))
 	}
-	b := e.rivals[arm].bound.Bound(v)
-	l.Lower, l.Upper = max((s-b)/n, -1), min((s+b)/n, 1)
-	switch {
-	case l.Lower > 0:
-		l.Verdict = Better
-	case l.Upper < 0:
-		l.Verdict = Worse
-	}
+	l.Lower, l.Upper, l.Verdict = of.Lower, of.Upper, verdictOf(of.Lower, of.Upper)
 	return l
 }
 

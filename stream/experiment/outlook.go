@@ -24,7 +24,7 @@ func HistoryOf(horizon int64, by func(age int64) float64) *History {
 	return h
 }
 
-// Settings of what is said of units before their deadlines.
+// Settings of comparisons of units before their deadlines.
 const (
 	// twice is the multiple of the payoffs that the control still gets, by history, which is taken off the lower bound. 1 would do if history
 	// were right.
@@ -42,7 +42,11 @@ const (
 )
 
 // Interval is an estimate with bounds that hold at every look.
-type Interval struct{ Estimate, Lower, Upper float64 }
+type Interval struct {
+	Estimate float64 `json:"estimate"`
+	Lower    float64 `json:"lower"`
+	Upper    float64 `json:"upper"`
+}
 
 // Outlook compares an arm with the control by all units, old and young, as of the last ended bucket. Figures are in payoff ranges.
 type Outlook struct {
@@ -78,17 +82,12 @@ const (
 
 func (t Timing) String() string { return [...]string{"", "as control", "sooner", "later"}[t] }
 
-// Ahead returns the word for what an arm has brought so far: ahead, behind or open; empty if it is not known.
+// Ahead returns whether an arm is ahead, behind or open by its payoffs so far; empty if they are not known.
 func (o *Outlook) Ahead() string {
-	switch {
-	case o.SoFarWhy != "":
+	if o.SoFarWhy != "" {
 		return ""
-	case o.SoFar.Lower > 0:
-		return "ahead"
-	case o.SoFar.Upper < 0:
-		return "behind"
 	}
-	return "open"
+	return [...]string{Open: "open", Better: "ahead", Worse: "behind"}[verdictOf(o.SoFar.Lower, o.SoFar.Upper)]
 }
 
 // Outlook compares an arm with the control. History is nil where none is long enough; no then says why.
@@ -199,12 +198,7 @@ func (e *Experiment) endOf(p *pair, h *History, no string) End {
 		d, v := p.difference(Lags - 1)
 		end.Upper = min(d+s.Radius(v*effect), 1)
 	}
-	switch {
-	case end.Lower > 0:
-		end.Verdict = Better
-	case end.Upper < 0:
-		end.Verdict = Worse
-	}
+	end.Verdict = verdictOf(end.Lower, end.Upper)
 	return end
 }
 

@@ -20,7 +20,7 @@ func runOffOf(units []lagged, end int64) (LagTotals, int64) {
 	r.EndUpTo(end)
 	t := NewLagTotals(2)
 	t.Add(r)
-	return t, r.Last()
+	return t, r.last
 }
 
 // TestDifference_IsThatOfUnits computes D and its variance from each unit: a unit of lag a counts Σ_{l≤min(a,A)} x_l/n_l, and its variance is

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-
-	"github.com/ranker-worker/ranker-worker/policy/confidence"
 )
 
 // RunTotals is a run of an experiment, with its totals.
@@ -31,7 +29,7 @@ type AtShare struct {
 // of an arm's α, so all k intervals hold with probability 1 − α. If two of them are disjoint, the mean lifts at these shares differ, or an
 // interval is wrong. Runs that lack the arm or the control, or whose units do not fit their shares, are left out.
 func AtShares(arm string, runs []RunTotals) (all []AtShare, differ bool) {
-	type sums struct{ s, v, arm, control, alpha float64 }
+	type sums struct{ s, v, control, alpha float64 }
 	var by []sums
 	for _, t := range runs {
 		k := t.Index(arm)
@@ -46,7 +44,7 @@ func AtShares(arm string, runs []RunTotals) (all []AtShare, differ bool) {
 		at := slices.IndexFunc(all, func(x AtShare) bool { return math.Abs(x.Share-r.arm) < shareSlack })
 		if at < 0 {
 			at = len(all)
-			all, by = append(all, AtShare{Share: r.arm}), append(by, sums{arm: r.arm, control: r.control, alpha: Alpha})
+			all, by = append(all, AtShare{Share: r.arm}), append(by, sums{control: r.control, alpha: Alpha})
 		}
 		x, sum := &all[at], &by[at]
 		x.Runs, x.Units = append(x.Runs, t.Run), x.Units+n
@@ -54,10 +52,8 @@ func AtShares(arm string, runs []RunTotals) (all []AtShare, differ bool) {
 	}
 	for at := range all {
 		x, sum := &all[at], &by[at]
-		least := sum.alpha / float64(len(all))
-		b := confidence.New(least, 1/min(sum.arm, sum.control), viewed*(1/sum.arm+1/sum.control)).Bound(sum.v)
-		n := float64(x.Units)
-		x.Lift, x.Lower, x.Upper = sum.s/n, max((sum.s-b)/n, -1), min((sum.s+b)/n, 1)
+		of := mean(sum.s, boundOf(sum.alpha/float64(len(all)), x.Share, sum.control).Bound(sum.v), x.Units)
+		x.Lift, x.Lower, x.Upper = of.Estimate, of.Lower, of.Upper
 	}
 	slices.SortFunc(all, func(a, b AtShare) int { return cmp.Compare(a.Share, b.Share) })
 	least, most := 1.0, -1.0
