@@ -264,9 +264,7 @@ var experimentGauges = []metric[*ExperimentSnapshot]{
 		func(x *ExperimentSnapshot, set set) {
 			for _, a := range x.Arms {
 				if a.Name != x.Control {
-					set(a.Lift.Lower, a.Name, "lower")
-					set(a.Lift.Estimate, a.Name, "estimate")
-					set(a.Lift.Upper, a.Name, "upper")
+					setBounds(set, a.Name, &experiment.Interval{Estimate: a.Lift.Estimate, Lower: a.Lift.Lower, Upper: a.Lift.Upper})
 				}
 			}
 		}},

@@ -157,10 +157,12 @@ func (t *trials) status(floor int64) (all []ExperimentStatus) {
 	for _, x := range t.all {
 		s := ExperimentStatus{Name: x.Name, Control: x.Control, Run: x.Run, Outside: x.outside, Decides: t.partition == deciding && !x.sums.idle,
 			Walked: x.sums.walked(floor), Next: x.sums.next()}
-		totals, lags := x.sums.all(), x.sums.allLags()
+		totals := x.sums.all()
+		var lags experiment.LagTotals
 		var h *experiment.History
 		var no string
 		if s.Decides {
+			lags = x.sums.allLags()
 			h, no = x.history()
 			s.BucketEnd, s.FirstDue = x.sums.runOff.Ended(), x.sums.runOff.FirstDue()
 		}

@@ -12,8 +12,9 @@ import (
 
 // lagSums are an experiment's payoffs by age, by impression only. Each partition publishes its ended buckets; the deciding one adds them up.
 type lagSums struct {
-	runOff *experiment.RunOff
-	theirs map[int32]theirLags // by source, in the deciding partition
+	runOff     *experiment.RunOff
+	theirs     map[int32]theirLags  // by source, in the deciding partition
+	othersLags experiment.LagTotals // their sum
 	// Changes since the last seal.
 	changedLags    bool
 	changedBuckets map[int64]bool
@@ -26,7 +27,8 @@ type theirLags struct {
 }
 
 func newLagSums(x *experiment.Experiment, horizon event.Millis) lagSums {
-	return lagSums{runOff: experiment.NewRunOff(len(x.Arms), horizon, x.InParts), theirs: make(map[int32]theirLags), changedBuckets: make(map[int64]bool)}
+	return lagSums{runOff: experiment.NewRunOff(len(x.Arms), horizon, x.InParts), theirs: make(map[int32]theirLags),
+		othersLags: experiment.NewLagTotals(len(x.Arms)), changedBuckets: make(map[int64]bool)}
 }
 
 // note marks a bucket as changed, or the ended ones.
@@ -78,11 +80,14 @@ func (s *lagSums) endBuckets(walked event.Millis) {
 	s.changedLags = s.changedLags || any
 }
 
-// readLags reads what other partitions have published.
+// readLags reads the run-offs that other partitions have published.
 func (s *trialSums) readLags(of *pool, self int32) {
+	if s.ByUser {
+		return
+	}
 	for _, source := range of.sources() {
 		text := of.of[source][s.Name+lagsField]
-		if source == self || s.ByUser || s.theirs[source].text == text {
+		if source == self || s.theirs[source].text == text {
 			continue
 		}
 		totals, r := experiment.NewLagTotals(len(s.Arms)), experiment.NewRunOff(len(s.Arms), s.horizon, s.InParts)
@@ -91,15 +96,17 @@ func (s *trialSums) readLags(of *pool, self int32) {
 		}
 		s.theirs[source] = theirLags{text, totals}
 	}
+	s.othersLags = experiment.NewLagTotals(len(s.Arms))
+	for _, one := range s.theirs {
+		s.othersLags.Merge(one.totals)
+	}
 }
 
 // allLags returns the totals of all partitions in the deciding one, else this one's.
 func (s *trialSums) allLags() experiment.LagTotals {
 	t := experiment.NewLagTotals(len(s.Arms))
 	t.Add(s.runOff)
-	for _, of := range s.theirs {
-		t.Merge(of.totals)
-	}
+	t.Merge(s.othersLags)
 	return t
 }
 
@@ -119,24 +126,24 @@ func (x *trial) history() (h *experiment.History, no string) {
 }
 
 // loadLags loads the ended buckets or, by its number, an open one.
-func (s *lagSums) loadLags(x *experiment.Experiment, number, value string) error {
+func (s *trialSums) loadLags(number, value string) error {
 	if number == "" {
-		return x.ParseRunOff(value, s.runOff)
+		return s.ParseRunOff(value, s.runOff)
 	}
 	n, err := strconv.ParseInt(number, 10, 64)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errTrial, err)
 	}
-	return x.ParseBucket(value, s.runOff, n)
+	return s.ParseBucket(value, s.runOff, n)
 }
 
-func (s *lagSums) sealLags(x *experiment.Experiment, dst *state.Changes) {
+func (s *trialSums) sealLags(dst *state.Changes) {
 	if s.changedLags {
-		writeTrial(dst, x.Name+lagsField, x.AppendRunOff(nil, s.runOff), true)
+		writeTrial(dst, s.Name+lagsField, s.AppendRunOff(nil, s.runOff), true)
 		s.changedLags = false
 	}
 	for _, n := range ascending(s.changedBuckets) {
-		writeTrial(dst, x.Name+bucketField+strconv.FormatInt(n, 10), x.AppendBucket(nil, s.runOff, n), false)
+		writeTrial(dst, s.Name+bucketField+strconv.FormatInt(n, 10), s.AppendBucket(nil, s.runOff, n), false)
 	}
 	clear(s.changedBuckets)
 }

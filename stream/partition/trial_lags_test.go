@@ -145,7 +145,7 @@ func TestRunOff_BeginsAgainAfterAWithdrawal(t *testing.T) {
 		e.count = 1
 	}
 	var stored state.Changes
-	s.sealLags(of, &stored)
+	s.sealLags(&stored)
 	require.Len(t, stored.Writes, 1)
 	s.leaveOut(1, early)
 	s.pay(1, late, 3000, experiment.PaidInParts(0.5, 1, true))
@@ -153,7 +153,7 @@ func TestRunOff_BeginsAgainAfterAWithdrawal(t *testing.T) {
 	s.enter(0, next, 1)
 	s.pay(0, next, 50_000, experiment.PaidInParts(0, 1, true))
 	stored = state.Changes{}
-	s.sealLags(of, &stored)
+	s.sealLags(&stored)
 	again := newTrialSums(of, 600_000)
 	for _, f := range stored.Writes {
 		if f.Value != nil {

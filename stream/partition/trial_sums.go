@@ -230,7 +230,7 @@ func (s *trialSums) load(field, value string) (err error) {
 	case groupsField:
 		err = s.loadGroups(name, value)
 	case lagsField, bucketField:
-		err = s.loadLags(s.Experiment, name, value)
+		err = s.loadLags(name, value)
 	}
 	return err
 }
@@ -277,7 +277,7 @@ func (s *trialSums) seal(dst *state.Changes) {
 		writeTrial(dst, s.Name+cohortField+strconv.FormatInt(n, 10), value, false)
 	}
 	clear(s.changedCohorts)
-	s.sealLags(s.Experiment, dst)
+	s.sealLags(dst)
 	if s.ByUser {
 		s.sealPeriods(dst)
 	}
