@@ -342,19 +342,16 @@ func (j *join) ended(slot int32, payoff float64, age event.Millis) {
 	j.close(slot)
 }
 
-func (j *join) unpaid(slot int32, at event.Millis) {
-	o := &j.slots[slot]
-	j.came(slot, at, Unpaid, 0)
-	j.log.Outcomes[o.row].How = Unpaid
-	j.emit(Event{Kind: NeverPaid, Row: o.row})
-	j.close(slot)
-}
+func (j *join) unpaid(slot int32, at event.Millis) { j.without(slot, at, Unpaid, NeverPaid) }
 
-func (j *join) notSelected(slot int32, at event.Millis) {
-	o := &j.slots[slot]
-	j.came(slot, at, Unselected, 0)
-	j.log.Outcomes[o.row].How = Unselected
-	j.emit(Event{Kind: NotSelected, Row: o.row})
+func (j *join) notSelected(slot int32, at event.Millis) { j.without(slot, at, Unselected, NotSelected) }
+
+// without ends a row without a payoff.
+func (j *join) without(slot int32, at event.Millis, how How, kind Kind) {
+	row := j.slots[slot].row
+	j.came(slot, at, how, 0)
+	j.log.Outcomes[row].How = how
+	j.emit(Event{Kind: kind, Row: row})
 	j.close(slot)
 }
 
