@@ -31,31 +31,22 @@ type position struct {
 // guess holds the stored fields of learners' estimates that are unknown. It never changes in place.
 type guess map[string]struct{}
 
-// after returns the guess after a segment's writes. Fields become unknown if they are written while estimates are, and known again if they are
-// written when estimates are known. An owner that makes its estimates again writes each of them at another time.
+// after returns the guess after a segment's writes: fields become unknown if they are written while estimates are, and known if they are written
+// later. An owner that makes its estimates again writes each of them at another time.
 func (g guess) after(writes []state.Write, unsure bool) guess {
-	changed := false
+	next := guess{}
+	maps.Copy(next, g)
 	for _, w := range writes {
-		if !strings.HasSuffix(w.Hash, ":"+delay.HashLearner) {
-			continue
-		}
 		name := w.Hash + " " + string(w.Field)
-		if _, has := g[name]; has == unsure {
-			continue
-		}
-		if !changed {
-			g, changed = maps.Clone(g), true
-		}
-		if unsure && g == nil {
-			g = guess{}
-		}
-		if unsure {
-			g[name] = struct{}{}
-		} else {
-			delete(g, name)
+		switch {
+		case !strings.HasSuffix(w.Hash, ":"+delay.HashLearner):
+		case unsure:
+			next[name] = struct{}{}
+		default:
+			delete(next, name)
 		}
 	}
-	return g
+	return next
 }
 
 // undo reverts a checkpoint.

@@ -104,6 +104,7 @@ func TestReplay_OfAPool(t *testing.T) {
 				sum := n.replayed(t, pl, seed)
 				require.Zero(t, pl.unlike, "seed %d: what was stored is not what would be", seed)
 				require.NotContains(t, sum.NotExact, changedOutside, "seed %d", seed)
+				require.True(t, sum.LeftOut == 0 || pl.omitted(t), "seed %d: %d left out, and all observations are in the headers", seed, sum.LeftOut)
 
 				pl.bases = bases
 				behind.replayed(t, pl, seed)

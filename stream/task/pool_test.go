@@ -362,6 +362,26 @@ func (l *simLog) Ranking() (*retrace.Ranking, error) {
 	return nil, nil
 }
 
+// omitted reports whether an owner omitted observations from its headers.
+func (pl *pool) omitted(t *testing.T) bool {
+	for p, w := range pl.worlds {
+		log := simLog{b: &w.broker, p: int32(p)}
+		for r, _ := log.Ranking(); r != nil; r, _ = log.Ranking() {
+			for seen := partition.NewSeenReader(r.Seen); ; {
+				s, more, err := seen.Next()
+				require.NoError(t, err)
+				if !more {
+					break
+				}
+				if s.Kind == partition.SeenLost {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
 // compareSaved compares a checkpoint's fields of learners with the stored ones.
 func (pl *pool) compareSaved(t *testing.T, p int32, writer uint32, seq int64, changes []*state.Changes) {
 	at := slices.IndexFunc(pl.saved, func(c *state.Checkpoint) bool {

@@ -18,7 +18,6 @@ func (t *Task) start(m *partition.Machine) {
 	}
 	m.Elsewhere(t.elsewhere)
 	t.run = r
-	t.loads++
 	t.phase = Replaying
 	t.err, t.doing = nil, ""
 	if t.draining {

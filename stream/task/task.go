@@ -31,7 +31,6 @@ type Task struct {
 	err         error  // why it is stopped, or acquires again
 	doing       string // the step of an acquire, for people
 
-	loads uint64 // number of state loads
 	clock clock
 
 	logProducers []Producer     // of earlier owners, in the log and missing in the state
