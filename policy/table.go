@@ -38,7 +38,7 @@ type Table struct {
 	counted  bool
 }
 
-// reading is what policies read of a table.
+// reading is the part of a table that policies read.
 type reading struct {
 	evidence Pages[Evidence]
 	fed      int64

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"iter"
 	"log/slog"
 	"sync"
 	"time"
@@ -25,15 +26,22 @@ func (h hourly) due(learner string, watermark event.Millis) bool {
 	return true
 }
 
+// faulty iterates over a partition's learners that have a fault of which a message is due.
+func (h hourly) faulty(s *task.Status, has func(*partition.LearnerStatus) bool) iter.Seq[*partition.LearnerStatus] {
+	return func(yield func(*partition.LearnerStatus) bool) {
+		for i := range s.Learners {
+			if l := &s.Learners[i]; !l.Gone && has(l) && h.due(l.Name, s.Watermark) && !yield(l) {
+				return
+			}
+		}
+	}
+}
+
 // dropWarnings warns about a partition's learners whose dropped selections are informative.
 type dropWarnings struct{ hourly }
 
 func (w dropWarnings) say(log *slog.Logger, s *task.Status) {
-	for i := range s.Learners {
-		l := &s.Learners[i]
-		if l.Gone || !l.Drops.Misleads() || !w.due(l.Name, s.Watermark) {
-			continue
-		}
+	for l := range w.faulty(s, func(l *partition.LearnerStatus) bool { return l.Drops.Misleads() }) {
 		log.Warn("on_expiry: drop loses information: set on_expiry: {default: 0}, then run state rebuild for the dropped selections",
 			"learner", l.Name, "paid", l.Drops.Paid, "expired", l.Drops.Expired,
 			"items", l.Drops.Items, "informative", l.Drops.Informative())
@@ -134,11 +142,7 @@ func (k *refused) say(log *slog.Logger, names [event.Topics]string, now time.Dur
 type rangeWarnings struct{ hourly }
 
 func (w rangeWarnings) say(log *slog.Logger, s *task.Status) {
-	for i := range s.Learners {
-		l := &s.Learners[i]
-		if l.Gone || !l.Conduct.RangeTooWide() || !w.due(l.Name, s.Watermark) {
-			continue
-		}
+	for l := range w.faulty(s, func(l *partition.LearnerStatus) bool { return l.Conduct.RangeTooWide() }) {
 		log.Warn("payoffs span a tenth of payoff_range or less, which slows learning down: set payoff_range to their span, then run "+
 			"state reset, since the statistics use the present range",
 			"learner", l.Name, "payoffs", l.Conduct.Payoffs, "least", l.Conduct.Least, "most", l.Conduct.Most)

@@ -62,7 +62,7 @@ type entry struct {
 }
 
 func (s *Sorted) Grow(items int) {
-	if s.mark != nil { // what has been compared gets seats
+	if s.mark != nil { // items that have been compared get seats
 		return
 	}
 	s.items = max(s.items, items)

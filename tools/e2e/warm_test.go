@@ -44,6 +44,14 @@ func TestState_WarmBeginsALearner(t *testing.T) {
 		w.publish(t, w.payoff("new-1", "a", 1), w.payoff("new-2", "b", 1))
 		require.Eventually(t, func() bool { return w.counts(t)["impressions.read"] == impressions }, deadline, 20*time.Millisecond)
 		worker.stop(t)
+		rank := func(name string, all int64) {
+			t.Helper()
+			worker := w.start(t)
+			worker.awaitReady(t)
+			w.publish(t, w.impressions(name, impressions)...)
+			require.Eventually(t, func() bool { return w.counts(t)["impressions.read"] == all }, deadline, 20*time.Millisecond)
+			worker.stop(t)
+		}
 		for p := range w.partitions {
 			for _, rec := range w.rankings(t, p) {
 				var ranking event.Ranking
@@ -57,11 +65,7 @@ func TestState_WarmBeginsALearner(t *testing.T) {
 		warmed := filepath.Join(t.TempDir(), "base")
 		_, err = tool.TakeBase(t.Context(), warmed)
 		require.NoError(t, err)
-		worker = w.start(t)
-		worker.awaitReady(t)
-		w.publish(t, w.impressions("more", impressions)...)
-		require.Eventually(t, func() bool { return w.counts(t)["impressions.read"] == 2*impressions }, deadline, 20*time.Millisecond)
-		worker.stop(t)
+		rank("more", 2*impressions)
 		again, same := w.replayFrom(t, warmed)
 		require.EqualValues(t, impressions, again)
 		require.Equal(t, again, same)
@@ -72,11 +76,7 @@ func TestState_WarmBeginsALearner(t *testing.T) {
 		tool = w.stateTool(t)
 		_, err = tool.Warm(t.Context(), "log", strings.NewReader(log), admin.WarmQuery{Learner: "later", Weight: 1})
 		require.NoError(t, err)
-		worker = w.start(t)
-		worker.awaitReady(t)
-		w.publish(t, w.impressions("last", impressions)...)
-		require.Eventually(t, func() bool { return w.counts(t)["impressions.read"] == 3*impressions }, deadline, 20*time.Millisecond)
-		worker.stop(t)
+		rank("last", 3*impressions)
 		require.EqualValues(t, 10, w.inspect(t, tool, admin.InspectQuery{Partition: -1}).Learners[1].Warmed)
 		w.lawful(t)
 		require.NoError(t, w.redis.HIncrBy(t.Context(), "{"+w.group+":0}:meta", "account.payoffs.warmed", 1).Err())

@@ -36,6 +36,15 @@ func pages(t *testing.T) string {
 	return all.String()
 }
 
+// inPages returns a study's table in the pages, which has as many lines as one that was just played.
+func inPages(t *testing.T, study string, played *bytes.Buffer) string {
+	t.Helper()
+	_, shown, _ := strings.Cut(pages(t), begin(study))
+	shown, _, _ = strings.Cut(shown, end(study))
+	require.Equal(t, strings.Count(played.String(), "\n"), strings.Count(shown, "\n"))
+	return shown
+}
+
 // TestStudiesAreThoseOfThePages: every study has its place and its plot, with the figures of its table at line ends, and can be played.
 // The pages have no others.
 func TestStudiesAreThoseOfThePages(t *testing.T) {
@@ -71,9 +80,7 @@ func TestStudiesAreThoseOfThePages(t *testing.T) {
 func TestLifts(t *testing.T) {
 	var table bytes.Buffer
 	require.NoError(t, lifts(context.Background(), &table, liftSize{runs: 2, impressions: 1000, bounded: 1, finding: 1, longest: 1000}))
-	_, shown, _ := strings.Cut(pages(t), begin(liftStudy))
-	shown, _, _ = strings.Cut(shown, end(liftStudy))
-	require.Equal(t, strings.Count(table.String(), "\n"), strings.Count(shown, "\n"))
+	shown := inPages(t, liftStudy, &table)
 	rows := regexp.MustCompile(`(?m)^\| [^|]*[a-z][^|]* \| ([0-9.]+) % \|`).FindAllStringSubmatch(shown, -1)
 	require.Len(t, rows, 4)
 	for k, holds := range []bool{true, false, false, true} {
@@ -95,9 +102,7 @@ func TestLifts(t *testing.T) {
 func TestShares(t *testing.T) {
 	var table bytes.Buffer
 	require.NoError(t, shares(context.Background(), &table, shareSize{runs: 2, impressions: 1000}))
-	_, shown, _ := strings.Cut(pages(t), begin(shareStudy))
-	shown, _, _ = strings.Cut(shown, end(shareStudy))
-	require.Equal(t, strings.Count(table.String(), "\n"), strings.Count(shown, "\n"))
+	shown := inPages(t, shareStudy, &table)
 	rows := regexp.MustCompile(`(?m)^\| .moss. \| \S+ \| (\S+) \| .* \| (\S+) \| .* \| (\d+) \|$`).FindAllStringSubmatch(shown, -1)
 	require.Len(t, rows, 2)
 	require.Equal(t, "-+", rows[0][1][:1]+rows[0][2][:1])
@@ -113,9 +118,7 @@ func TestShares(t *testing.T) {
 func TestOutlooks(t *testing.T) {
 	var table bytes.Buffer
 	require.NoError(t, outlooks(context.Background(), &table, outlookSize{runs: 1, days: 33}))
-	_, shown, _ := strings.Cut(pages(t), begin(outlookStudy))
-	shown, _, _ = strings.Cut(shown, end(outlookStudy))
-	require.Equal(t, strings.Count(table.String(), "\n"), strings.Count(shown, "\n"))
+	shown := inPages(t, outlookStudy, &table)
 	rows := 0
 	for _, line := range strings.Split(shown, "\n") {
 		cells := strings.Split(line, "|")
@@ -171,9 +174,7 @@ func TestFasterIsNotBetter(t *testing.T) {
 func TestCoverage(t *testing.T) {
 	var table bytes.Buffer
 	require.NoError(t, coverage(context.Background(), &table, coverageSize{logs: 1, impressions: 3000, looks: 3}))
-	_, shown, _ := strings.Cut(pages(t), begin(coverageStudy))
-	shown, _, _ = strings.Cut(shown, end(coverageStudy))
-	require.Equal(t, strings.Count(table.String(), "\n"), strings.Count(shown, "\n"))
+	shown := inPages(t, coverageStudy, &table)
 	for _, row := range strings.Split(strings.TrimSpace(shown), "\n")[2:] {
 		cells := strings.Split(row, "|")
 		for column, most := range map[int]float64{6: 10, 7: 5} { // dr, and at any look
