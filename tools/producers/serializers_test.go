@@ -134,7 +134,8 @@ func TestSerializersOfOthers(t *testing.T) {
 	require.NoError(t, err)
 	run(java, "-XX:TieredStopAtLevel=1", "-cp", jars, filepath.Join("testdata", "Serialize.java"), env.Kafka, prefix,
 		filepath.Join(modules, "ranker.desc"), strconv.Itoa(records), strconv.Itoa(javasID), javasSchema)
-	w := &kafka.Writer{Addr: kafka.TCP(env.Kafka), Topic: g.cfg.Kafka.Topics.Selections, RequiredAcks: kafka.RequireAll, BatchSize: 1, Balancer: kafka.Murmur2Balancer{}}
+	w := &kafka.Writer{Transport: testenv.Transport(t, g.cfg.Kafka.Topics.Selections), Addr: kafka.TCP(env.Kafka),
+		Topic: g.cfg.Kafka.Topics.Selections, RequiredAcks: kafka.RequireAll, BatchSize: 1, Balancer: kafka.Murmur2Balancer{}}
 	require.NoError(t, w.WriteMessages(ctx, kafka.Message{Key: []byte("java-0"), Value: []byte("\x00\x00\x00\x03\xe7whatever")}))
 	require.NoError(t, w.Close())
 

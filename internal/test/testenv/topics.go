@@ -77,11 +77,24 @@ func createTopics(ctx context.Context, addr string, partitions int, names []stri
 	}
 }
 
-// asks returns a client that knows present metadata of the topics alone. kafka-go waits for metadata no longer than it keeps them, and
-// without topics it reads those of all. Of a busy broker's thousands of topics, an answer can be late each time.
+// transport knows metadata of the topics alone. kafka-go waits for metadata no longer than it keeps them, and without topics it reads
+// those of all. Of a busy broker's thousands of topics, an answer can be late each time.
+func transport(topics []string) *kafkago.Transport {
+	return &kafkago.Transport{MetadataTopics: topics, MetadataTTL: topicTimeout}
+}
+
+// Transport returns a transport for clients of the topics, which exist. Its connections end with the test.
+func Transport(t testing.TB, topics ...string) *kafkago.Transport {
+	t.Helper()
+	to := transport(topics)
+	t.Cleanup(to.CloseIdleConnections)
+	return to
+}
+
+// asks returns a client of the topics.
 func asks(addr string, topics []string) (client *kafkago.Client, done func()) {
-	transport := &kafkago.Transport{MetadataTopics: topics, MetadataTTL: topicTimeout}
-	return &kafkago.Client{Addr: kafkago.TCP(addr), Transport: transport}, transport.CloseIdleConnections
+	to := transport(topics)
+	return &kafkago.Client{Addr: kafkago.TCP(addr), Transport: to}, to.CloseIdleConnections
 }
 
 // create makes one request. With again, topics of an earlier request may exist.
