@@ -56,6 +56,7 @@ type Feedback struct {
 	HasExpected bool
 	// Order is the decision's: positions in Candidates in the order shown. It is empty if unknown; Candidates are in the order shown
 	// then. For a learner that finds the order of utilities, Candidates are in the order found, and Order is the decision's Ranks.
+	// A learner whose Needs do not ask for Candidates may get both by another order of utilities, with the same leaders.
 	Order     []int32
 	Undecided []int32
 	// Utility is the user's own rating of the selected item, if HasUtility; for Selected.

@@ -35,11 +35,11 @@ var rooms = map[string]int{
 	"stream/broker":      3700,
 	"stream/event":       3120,
 	"stream/experiment":  1590,
-	"stream/partition":   10240,
+	"stream/partition":   10340,
 	"stream/replay":      1720,
 	"stream/task":        4340,
 	"tools":              6060,
-	"tools/checker":      7680,
+	"tools/checker":      7720,
 	"tools/faults":       5660,
 }
 

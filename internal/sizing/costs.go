@@ -16,6 +16,7 @@ const (
 	propensityBytes  = 8  // of each candidate
 	expectedBytes    = 3  // likewise; the selected one keeps its own alone
 	undecidedBytes   = 8  // of an order that is still being found
+	leaderBytes      = .1 // of each candidate, where of the order of utilities the leaders alone are kept
 	summedEntryBytes = 18 // the sum so far, and one event
 )
 
@@ -97,11 +98,14 @@ func (w *Workload) entries() (undecided, selected, ended float64) {
 		each += propensityBytes
 	}
 	rest := 0.0
-	if l.Ranks || l.Tops && w.SelectionTimeout > 0 {
+	switch {
+	case l.Whole:
 		each += packedNumber(w.Candidates)
+	case l.Ranks || l.Tops && w.SelectionTimeout > 0:
+		rest = float64(w.Candidates) * leaderBytes
 	}
 	if l.Undecided {
-		rest = undecidedBytes
+		rest += undecidedBytes
 	}
 	candidates := float64(w.Candidates)
 	undecided, selected = undecidedEntry+candidates*each+rest, selectedEntry

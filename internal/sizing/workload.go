@@ -39,6 +39,7 @@ type Learner struct {
 	Propensities bool // selection probabilities
 	Expected     bool // expected payoffs
 	Ranks        bool // the order of utilities, unless only given
+	Whole        bool // all of that order, not the leaders alone
 	Undecided    bool // and its uncertain ranks
 
 	Ages    bool // silence: ages
@@ -151,6 +152,7 @@ func (w *Workload) Configure(c *config.Config, l *config.Learner) {
 	w.Learner = Learner{
 		Propensities: k.IsAdversarial(), Expected: robust, Undecided: l.Utilities == config.Sorted,
 		Ranks: needsRanks(k) || l.Utilities != config.Given,
+		Whole: k.HasLosses() || l.Utilities != config.Given,
 		Tops:  tops(l),
 		Ages:  l.Silence == config.Ages, History: robust || l.Drift > 0, Packed: robust, Pairs: l.Utilities == config.Sorted, Sum: l.Aggregate == config.Sum,
 	}

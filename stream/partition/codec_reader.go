@@ -214,7 +214,7 @@ func (d *entryReader) decision(e *entry, flags uint64) {
 	if e.selected >= 0 {
 		each = 1
 	}
-	if d.err == nil && (n == 0 && flags&(flagPropensities|flagRanks|flagExpected) != 0 || e.alone && flags&(flagRanks|flagUndecided) != 0) {
+	if d.err == nil && (n == 0 && flags&(flagPropensities|flagLeaders|flagRanks|flagExpected) != 0 || e.alone && flags&(flagLeaders|flagRanks|flagUndecided) != 0) {
 		d.fail("flags %#x of %d items", flags, n)
 	}
 	if flags&flagPropensities != 0 {
@@ -225,7 +225,11 @@ func (d *entryReader) decision(e *entry, flags uint64) {
 	if flags&flagInstance != 0 {
 		e.instance = int32(d.count(math.MaxInt32, "instance"))
 	}
-	if flags&flagRanks != 0 && d.err == nil {
+	switch {
+	case d.err != nil:
+	case flags&flagLeaders != 0:
+		e.ranks = d.leaders(e.ranks, int(n))
+	case flags&flagRanks != 0:
 		e.ranks = d.packed(e.ranks, n, n-1, "rank")
 	}
 	if flags&flagUndecided != 0 {

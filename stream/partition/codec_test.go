@@ -81,6 +81,9 @@ func drawDecision(t *rapid.T, e *entry) {
 		}
 		if rapid.Bool().Draw(t, "has ranks") {
 			e.ranks = append(e.ranks, rapid.SliceOfN(rapid.Int32Range(0, int32(n-1)), n, n).Draw(t, "ranks")...)
+			if rapid.Bool().Draw(t, "of leaders") {
+				keepLeaders(e.ranks)
+			}
 			for r := 1; r < n; r++ {
 				if rapid.Bool().Draw(t, "undecided") {
 					e.undecided = append(e.undecided, int32(r))
@@ -167,6 +170,10 @@ var someEntries = map[string]func(e *entry){
 		undecided(e)
 		e.propensities, e.ranks, e.undecided = []float64{.5, .25, .25}, []int32{2, 0, 1}, []int32{1}
 		e.instance, e.expected = 4, []int64{5, -6, 7}
+	},
+	"undecided, with leaders": func(e *entry) {
+		undecided(e)
+		e.ranks = []int32{1, 0, 2}
 	},
 	"selected": selected,
 	"paid in parts": func(e *entry) {

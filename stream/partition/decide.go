@@ -178,9 +178,7 @@ func (dec *decider) fill(l *learner, e *entry) {
 	for _, k := range d.Order {
 		e.items = append(e.items, dec.candidates[k])
 	}
-	if dec.keepsRanks(l, d) {
-		e.ranks = append(e.ranks, d.Order...)
-	}
+	dec.keepRanks(l, d, e)
 	if l.cfg.Context == nil {
 		return
 	}
@@ -193,10 +191,17 @@ func (dec *decider) fill(l *learner, e *entry) {
 	}
 }
 
-// keepsRanks reports whether an impression with given utilities keeps its order: until its selection, or as long as its propensities are
-// needed.
-func (dec *decider) keepsRanks(l *learner, d *delay.Decision) bool {
-	return !l.cfg.FindsUtilities && (len(d.Propensities) > 0 || dec.cfg.HasSelections && l.delay.Needs().Ranking)
+// keepRanks keeps the order of an impression with given utilities: until its selection, or as long as its propensities are needed. A learner
+// that does not need the candidates needs only the leaders.
+func (dec *decider) keepRanks(l *learner, d *delay.Decision, e *entry) {
+	needs := l.delay.Needs()
+	if l.cfg.FindsUtilities || len(d.Propensities) == 0 && !(dec.cfg.HasSelections && needs.Ranking) {
+		return
+	}
+	e.ranks = append(e.ranks[:0], d.Order...)
+	if !needs.Candidates {
+		keepLeaders(e.ranks)
+	}
 }
 
 // sortCandidates sorts the interned candidates by increasing utility, or keeps the record's order if the learner finds utilities.
@@ -272,9 +277,7 @@ func (dec *decider) adopt(l *learner, e *entry, r *event.Ranking, imp *event.Imp
 		for _, i := range e.items {
 			d.Order = append(d.Order, dec.rankOf[i])
 		}
-		if dec.keepsRanks(l, d) {
-			e.ranks = append(e.ranks[:0], d.Order...)
-		}
+		dec.keepRanks(l, d, e)
 	}
 	if imp != nil {
 		dec.adoptContext(l, e, imp)

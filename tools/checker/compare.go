@@ -155,7 +155,11 @@ func (f *fold) compareDecision(id string, l *life, e *entry) bool {
 	case e.alone:
 		same = same && at >= 0 && (!e.ordered || len(l.ranks) == 0 || e.favourite == (int(l.ranks[at]) == len(l.ranks)-1))
 	case l.recorded || len(l.ranks) > 0 && len(e.ranks) > 0: // one that was adopted unread has none
-		same = same && slices.Equal(e.ranks, l.ranks) && slices.Equal(e.undecided, l.undecided)
+		want := l.ranks
+		if !l.recorded && l.instance < 0 { // only losses depend on all ranks
+			want = keptOrder(leadersOf(l.ranks), len(l.ranks))
+		}
+		same = same && slices.Equal(e.ranks, want) && slices.Equal(e.undecided, l.undecided)
 	}
 	if l.learner.context != nil {
 		same = same && sameContext(l, e, at)

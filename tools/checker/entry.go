@@ -76,8 +76,9 @@ const (
 	flagOffset
 	flagFromBegan
 	flagPropensities
-	flagExpected
+	flagLeaders
 	flagParked
+	flagExpected
 	flagRanks
 	flagInstance
 	flagUndecided
@@ -164,9 +165,9 @@ func (c *cursor) length() int {
 //	beginning to the payoff deadline and, before a selection, to the selection deadline;
 //	with flagOffset the offset; the selected item, or the items shown (count, packed) and with flagWhole the position selected;
 //	with flagPropensities a float64 each, with flagNarrow a float32, after a selection one; with flagInstance the instance;
-//	with flagRanks a utility rank each (packed); with flagUndecided the uncertain ranks (count before); with flagExpected the expected
-//	payoffs in units of 10⁻⁶ (varints), after a selection one; with flagSum the sum (float64), the number of payoffs, and the 8-byte
-//	hashes of their event ids (count before).
+//	with flagLeaders the positions that lead (see leaders); with flagRanks a utility rank each (packed); with flagUndecided the
+//	uncertain ranks (count before); with flagExpected the expected payoffs in units of 10⁻⁶ (varints),
+//	after a selection one; with flagSum the sum (float64), the number of payoffs, and the 8-byte hashes of their event ids (count before).
 //
 // All but tombstones continue, with flagParked, with the parked records (count before): topic (a byte, plus 16 times the form),
 // offset, timestamp (varint), effective time (varint), length of the wait (varint), value (length before) and, for Avro, its
@@ -287,6 +288,54 @@ func (c *cursor) packed(n int) (all []int32) {
 	return all
 }
 
+// leaders reads which of n positions lead, from the second on: a bit each, seven in a byte, whose highest bit says that a further one follows. It
+// returns the order that is kept.
+func (c *cursor) leaders(n int) []int32 {
+	lead := []int{0}
+	for first, more := 1, true; more && c.err == nil; first += 7 {
+		b := c.byte()
+		more = b&128 != 0
+		for bit := range 7 {
+			if b>>bit&1 != 0 {
+				lead = append(lead, first+bit)
+			}
+		}
+	}
+	if lead[len(lead)-1] >= n {
+		c.take(-1)
+		return nil
+	}
+	return keptOrder(lead, n)
+}
+
+// keptOrder returns the utility ranks that an entry keeps where only the leaders count: the items between two leaders are those just below the
+// first, in the order shown.
+func keptOrder(leaders []int, n int) []int32 {
+	ranks := make([]int32, n)
+	for k, from := range leaders {
+		next := n
+		if k+1 < len(leaders) {
+			next = leaders[k+1]
+		}
+		ranks[from] = int32(next - 1)
+		for at := from + 1; at < next; at++ {
+			ranks[at] = int32(at - 1)
+		}
+	}
+	return ranks
+}
+
+// leadersOf returns the positions whose rank is above all before them.
+func leadersOf(ranks []int32) (leaders []int) {
+	top := int32(-1)
+	for at, rank := range ranks {
+		if rank > top {
+			leaders, top = append(leaders, at), rank
+		}
+	}
+	return leaders
+}
+
 func (c *cursor) impression(e *entry, flags uint64) {
 	has := func(flag uint64) bool { return flags&flag != 0 }
 	e.hasSelection, e.alone = has(flagSelectionDeadline), has(flagSelected) && !has(flagWhole)
@@ -332,6 +381,9 @@ func (c *cursor) impression(e *entry, flags uint64) {
 	}
 	if has(flagInstance) {
 		e.instance = int32(c.uvarint())
+	}
+	if has(flagLeaders) {
+		e.ranks = c.leaders(len(e.items))
 	}
 	if has(flagRanks) {
 		e.ranks = c.packed(len(e.items))
