@@ -274,11 +274,14 @@ func (p *Preferring) Explain(candidates []policy.Item, about *policy.Context, ke
 		p.take(&d)
 		d.show(p.order)
 		x.Decision = d
-		why, parts := slices.Clone(x.Why), slices.Clone(x.Parts)
+		why, parts, attracts := slices.Clone(x.Why), slices.Clone(x.Parts), slices.Clone(x.Attracts)
 		for rank, at := range p.order {
 			x.Why[at] = why[rank]
 			if parts != nil {
 				x.Parts[at] = parts[rank]
+			}
+			if attracts != nil {
+				x.Attracts[at] = attracts[rank]
 			}
 			if l := x.Why[at].Leader; l >= 0 {
 				x.Why[at].Leader = p.order[l]

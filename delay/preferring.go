@@ -17,7 +17,7 @@ import (
 //
 // The inner learner receives feedback on burn-in impressions, too. For stochastic payoffs nothing is lost: a payoff samples its
 // item whatever made the ranking. BOLD cannot be fed, since there is no propensity: the payoff is added to the items' sums and
-// counted in Status.Unfed. Windows are not learned from burn-in either, since that needs the order.
+// counted in Status.Unfed. Windows and shares of selections are not learned from burn-in either, since that needs the order.
 //
 // Its state is the inner learner's, and one hash of the finder.
 type Preferring struct {
@@ -120,6 +120,15 @@ func (p *Preferring) Adopt(ref int64, d *Decision) {
 	p.chosen.Expected = append(p.chosen.Expected[:0], d.Expected...)
 	p.chosen.Instance, p.chosen.Explored = d.Instance, d.Explored
 	p.inner.Adopt(ref, &p.chosen)
+}
+
+// ShareOnTop implements Attracting, by the inner learner.
+func (p *Preferring) ShareOnTop(i policy.Item) (share float64, ok bool) {
+	x, attracts := p.inner.(Attracting)
+	if !attracts {
+		return 0, false
+	}
+	return x.ShareOnTop(i)
 }
 
 // Needs implements Learner. Only selections inform the order of utilities.

@@ -104,8 +104,9 @@ func bases(t require.TestingT) map[string]func() Inspector {
 	half, err := admissible.NewWindows([]float64{0.3, 0.3, 0.2, 0.2})
 	require.NoError(t, err)
 	return map[string]func() Inspector{
-		"qpmd":   func() Inspector { return NewQPMD(policy.NewGreedy()) },
-		"direct": func() Inspector { return NewDirect(policy.NewGreedy(), Silence{}) },
+		"qpmd":        func() Inspector { return NewQPMD(policy.NewGreedy()) },
+		"direct":      func() Inspector { return NewDirect(policy.NewGreedy(), Silence{}) },
+		"impressions": func() Inspector { return attracted(NewDirect(robustMOSS(t), Silence{}), 0) },
 		"bold": func() Inspector {
 			base, err := policy.NewFTRL(1, true)
 			require.NoError(t, err)
@@ -164,6 +165,18 @@ func TestPreferring_AfterTheBurnInDecidesAsWithGivenUtilities(t *testing.T) {
 				if len(d.Undecided) == 0 {
 					require.Equal(t, inOrder, fb.Candidates)
 				}
+				if len(d.Undecided) == 0 && name == "impressions" {
+					x, same := p.Explain(candidates, nil, key), given.Explain(inOrder, nil, key)
+					require.Len(t, x.Attracts, len(same.Attracts))
+					for rank, attracts := range same.Attracts {
+						require.Equal(t, attracts, x.Attracts[slices.Index(candidates, inOrder[rank])])
+					}
+				}
+				if rng.IntN(4) == 0 {
+					p.Unselected(fb)
+					given.Unselected(inner)
+					continue
+				}
 				p.Selected(fb)
 				given.Selected(inner)
 				switch rng.IntN(4) {
@@ -184,6 +197,13 @@ func TestPreferring_AfterTheBurnInDecidesAsWithGivenUtilities(t *testing.T) {
 			require.Zero(t, ours.UndecidedPairs)
 			ours.BurnIn, ours.FindsUtilities = 0, false
 			require.Equal(t, theirs, ours)
+			if a, ok := given.(Attracting); ok {
+				share, known := a.ShareOnTop(sorted[n-1])
+				ours, ok := p.ShareOnTop(sorted[n-1])
+				require.Equal(t, known, ok)
+				require.InDelta(t, share, ours, 0)
+				require.Equal(t, name == "impressions", known)
+			}
 			require.NotNil(t, p.Inspect().Preferences)
 		})
 	}

@@ -207,10 +207,10 @@ func TestBlockedByMean_CostsLittleWhereUsersDeviate(t *testing.T) {
 }
 
 // TestPerImpression_EarnsWhereUsersLeave: where the ranking decides who leaves, direct learners earn most of the best rankings'
-// payoff. A learner of payoff per selection, as all are with qpmd, does not. Where nobody's leaving depends on the ranking, moss
-// loses little against itself.
+// payoff, also if they find the order of utilities. A learner of payoff per selection, as all are with qpmd, does not. Where nobody's
+// leaving depends on the ranking, moss loses little against itself.
 func TestPerImpression_EarnsWhereUsersLeave(t *testing.T) {
-	earnedBy := func(s Scenario, policy, delay string) float64 {
+	earnedBy := func(s Scenario, policy, delay string, utilities ...string) float64 {
 		e := defaults(s, 5)
 		e.Runs = 2 // means lie eight standard errors or more from their bounds
 		switch {
@@ -219,7 +219,7 @@ func TestPerImpression_EarnsWhereUsersLeave(t *testing.T) {
 		case s == "abandon:many" || s == "cascade:anti" || delay == "qpmd":
 			e.Runs = 5
 		}
-		r := regretOf(t, e, Settings{Policies: []string{policy}, Delays: []string{delay}})
+		r := regretOf(t, e, Settings{Policies: []string{policy}, Delays: []string{delay}, Utilities: utilities})
 		t.Logf("%s, %s: %.4f ± %.4f of %.4f", s, policy, r.Payoff, *r.DynamicRegret.Stderr/float64(e.Horizon), r.Best)
 		return r.Payoff / r.Best
 	}
@@ -230,6 +230,7 @@ func TestPerImpression_EarnsWhereUsersLeave(t *testing.T) {
 	for policy, least := range map[string]float64{"klucb": 0.92, "greedy": 0.8, "egreedy": 0.8} {
 		require.Greater(t, earned("abandon:anti", policy), least, policy)
 	}
+	require.Greater(t, earnedBy("abandon:anti", "moss", "direct", "sorted"), 0.9)
 	require.Less(t, earnedBy("abandon:anti", "moss", "qpmd"), 0.8)
 	require.Less(t, earnedBy("cascade:anti", "moss", "qpmd"), 0.8)
 }

@@ -102,9 +102,9 @@ func ranking(l *config.Learner, k *policy.Spec, parameters *policy.Parameters) (
 	return func() delay.Learner { return attracted(delay.NewDirect(p, silence(l)), l) }, nil
 }
 
-// attracted makes a learner maximise payoff per impression. Without given utilities the leader is unknown.
+// attracted makes a learner maximise payoff per impression.
 func attracted(d *delay.Direct, l *config.Learner) *delay.Direct {
-	if d != nil && l.Utilities == config.Given {
+	if d != nil {
 		d.LearnAttraction(nothing(l))
 	}
 	return d
@@ -184,7 +184,7 @@ func robust(l *config.Learner, k *policy.Spec, parameters *policy.Parameters) (f
 	}
 	return repeatable(func() (delay.Learner, error) {
 		r, err := delay.NewRobust(c)
-		if err == nil && l.Utilities == config.Given {
+		if err == nil {
 			r.LearnAttraction(nothing(l))
 		}
 		return r, err

@@ -485,7 +485,7 @@ var pooledLearners = map[string]func() delay.Learner{
 		return perImpression(must(delay.NewPersonal(must(policy.NewMOSS(belief)), delay.ContextualConfig{Space: groupSpace, Silence: ages, Belief: belief})))
 	},
 	"sorted": func() delay.Learner {
-		return delay.NewPreferring(delay.NewDirect(must(policy.NewMOSS(belief)), ages), preference.NewSorted())
+		return delay.NewPreferring(perImpression(delay.NewDirect(must(policy.NewMOSS(belief)), ages)), preference.NewSorted())
 	},
 	"social": func() delay.Learner {
 		return delay.NewPreferring(delay.NewDirect(must(policy.NewMOSS(belief)), ages),

@@ -36,7 +36,7 @@ type ending struct {
 
 // attracts reports whether a learner maximises payoff per impression under all configurations.
 func (lf *learnerFold) attracts() bool {
-	return lf.always && lf.given && lf.reset == nil && lf.imported == nil && !slices.ContainsFunc(lf.variants, func(v *config.Learner) bool {
+	return lf.always && lf.reset == nil && lf.imported == nil && !slices.ContainsFunc(lf.variants, func(v *config.Learner) bool {
 		return v.Delay != config.Direct || !slices.Contains(attracting, v.Policy)
 	})
 }
@@ -50,7 +50,7 @@ func (lf *learnerFold) followAttraction(f *fold) {
 // attracted counts an impression that ended with the selection of the item at a position, -1 for none. A selection below
 // the next leader says nothing about the item on top, and so does an impression without a known order of utilities.
 func (lf *learnerFold) attracted(l *life, at int) {
-	if lf.attraction == nil || len(l.ranks) == 0 || l.offset < lf.item(l.items[0]).ended {
+	if lf.attraction == nil || len(l.ranks) == 0 || len(l.undecided) > 0 || l.offset < lf.item(l.items[0]).ended {
 		return
 	}
 	for k := 1; k <= at; k++ {

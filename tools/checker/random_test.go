@@ -205,7 +205,7 @@ var kinds = []struct{ name, learners, further string }{
 	{"egreedy", "  feed: {payoffs: stochastic, policy: egreedy, delay: qpmd, payoff_horizon: 10m, selection_timeout: 2m, windows: {geometric: 0.7, max: 4}, caps: [{category: category-1, most: 0, first: 1}, {most: 1, first: 3}]}", "join: {parking_time: 2m}"},
 	{"bold by rank", "  feed: {payoffs: adversarial, policy: ftrl, loss_index: rank, max_instances: 8, payoff_horizon: 10m, selection_timeout: 2m, on_expiry: drop}", "join: {parking_time: 2m}"},
 	{"no selections, sum", "  feed: {payoffs: stochastic, policy: greedy, delay: direct, aggregate: sum, payoff_horizon: 10m}", "join: {parking_time: 2m}"},
-	{"sorted", "  feed: {payoffs: stochastic, policy: greedy, delay: qpmd, utilities: sorted, payoff_horizon: 10m, selection_timeout: 2m, on_expiry: drop, caps: [{category: category-1, most: 0, first: 1}, {most: 1, first: 3}]}", "join: {parking_time: 2m}"},
+	{"sorted", "  feed: {payoffs: stochastic, policy: moss, utilities: sorted, payoff_horizon: 10m, selection_timeout: 2m, on_expiry: drop, caps: [{category: category-1, most: 0, first: 1}, {most: 1, first: 3}]}", "join: {parking_time: 2m}"},
 	{"social bold", "  feed: {payoffs: adversarial, policy: osmd, utilities: social, max_instances: 8, payoff_horizon: 10m, selection_timeout: 2m}", "join: {parking_time: 2m}"},
 	{"no selections, bold", "  feed: {payoffs: adversarial, policy: ftrl, max_instances: 3, payoff_horizon: 10m}", "join: {parking_time: 2m}"},
 	{"osmd by rank", "  feed: {payoffs: adversarial, policy: osmd, loss_index: rank, max_instances: 2, windows: {geometric: 0.7, max: 4}, payoff_horizon: 10m, selection_timeout: 2m}", "join: {parking_time: 2m}"},

@@ -42,8 +42,8 @@ func (lf *learnerFold) selected(l *life, at int, rec *record) {
 	case !l.ordered && lf.given && len(l.propensities) > 0:
 		lf.anyInterval++
 	}
+	lf.attracted(l, at)
 	if lf.given {
-		lf.attracted(l, at)
 		return
 	}
 	item := l.items[at]
