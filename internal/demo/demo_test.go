@@ -60,15 +60,16 @@ func TestDemo_AccountsForEverythingAndLearns(t *testing.T) {
 	require.Equal(t, "robust", s.Learners["front-page"].Policy)
 }
 
-// TestDemo_Serves: when all is played the worker goes on, is asked over HTTP, and shows the items of all learners.
+// TestDemo_Serves: when all is played the worker goes on, is asked over HTTP, and shows the items and payoffs of all learners as before.
 func TestDemo_Serves(t *testing.T) {
 	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer stop()
 	var answer, page string
-	var live struct {
+	type figures struct {
 		Account  struct{ Impressions struct{ Read int } }
-		Learners []struct{ Items int }
+		Learners []struct{ Items, Fed int }
 	}
+	var played, live figures
 	s, err := Run(ctx, Options{Impressions: 200, Seed: 3, Logger: slog.New(slog.DiscardHandler), Listen: "127.0.0.1:0",
 		Page: func(address string) { page = "http://" + address + "/page/live.json" },
 		Serve: func(ctx context.Context, s *Summary, d *serve.Door) error {
@@ -78,6 +79,16 @@ func TestDemo_Serves(t *testing.T) {
 			served := make(chan error)
 			go func() { served <- server.Run(ended, context.Background()) }()
 			client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+			look := func(into *figures, impressions int) {
+				require.Eventually(t, func() bool {
+					res, err := client.Get(page)
+					require.NoError(t, err)
+					defer res.Body.Close()
+					require.NoError(t, json.NewDecoder(res.Body).Decode(into))
+					return into.Account.Impressions.Read >= impressions
+				}, time.Minute, 100*time.Millisecond)
+			}
+			look(&played, 200)
 			require.Eventually(t, func() bool {
 				res, err := client.Post("http://"+server.Addr()+"/v1/rank", "application/json", strings.NewReader(
 					`{"impression_id":"mine","learner":"feed","candidates":[{"item":"item-01","utility":1},{"item":"item-02","utility":2}]}`))
@@ -88,13 +99,7 @@ func TestDemo_Serves(t *testing.T) {
 				answer = string(body)
 				return strings.Contains(answer, `"substitute":false`)
 			}, time.Minute, 10*time.Millisecond)
-			require.Eventually(t, func() bool {
-				res, err := client.Get(page)
-				require.NoError(t, err)
-				defer res.Body.Close()
-				require.NoError(t, json.NewDecoder(res.Body).Decode(&live))
-				return live.Account.Impressions.Read > 200
-			}, time.Minute, 100*time.Millisecond)
+			look(&live, 201)
 			drain()
 			return <-served
 		}})
@@ -102,7 +107,9 @@ func TestDemo_Serves(t *testing.T) {
 	require.Equal(t, 200, s.Rankings)
 	require.Contains(t, answer, `"policy":"moss"`)
 	require.Len(t, live.Learners, 2)
-	for _, l := range live.Learners {
+	for i, l := range live.Learners {
 		require.Greater(t, l.Items, 2, "more than the impression's")
+		require.Greater(t, played.Learners[i].Fed, 50)
+		require.GreaterOrEqual(t, l.Fed, played.Learners[i].Fed, "no payoff is forgotten")
 	}
 }
