@@ -36,7 +36,7 @@ func words[V ~string](values ...V) kind[V] {
 			return v, nil
 		}
 		hint := ""
-		if near := nearest(word, toStrings(values)); near != "" && len(values) > 1 {
+		if near := Nearest(word, toStrings(values)); near != "" && len(values) > 1 {
 			hint = fmt.Sprintf("; did you mean %s?", near)
 		}
 		return v, fmt.Errorf("%s is unknown; there %s%s", quote(word), choice("is", "are", values), hint)

@@ -9,8 +9,8 @@ var separators = strings.NewReplacer("_", "", "-", "", ".", "", " ", "")
 // normaliseKey returns a key in lower case and without separators.
 func normaliseKey(s string) string { return separators.Replace(strings.ToLower(s)) }
 
-// nearest returns the candidate that word probably misspells, or "".
-func nearest(word string, candidates []string) string {
+// Nearest returns the candidate that word probably misspells, or "".
+func Nearest(word string, candidates []string) string {
 	w := normaliseKey(word)
 	if len(w) > 64 {
 		return ""

@@ -18,6 +18,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/app"
 	"github.com/ranker-worker/ranker-worker/internal/demo"
+	"github.com/ranker-worker/ranker-worker/internal/plural"
 	"github.com/ranker-worker/ranker-worker/internal/serve"
 	"github.com/ranker-worker/ranker-worker/stream"
 	"github.com/ranker-worker/ranker-worker/stream/broker"
@@ -88,7 +89,7 @@ func runDemo(c *call, opt demo.Options, verbose bool, listen string) error {
 	var page string
 	opt.Page = func(address string) {
 		page = address
-		fmt.Fprintf(people, demoIntroduction, address, opt.Impressions)
+		fmt.Fprintf(people, demoIntroduction, address, plural.N(opt.Impressions, "impression"))
 	}
 	show := &demoProgress{w: people, live: isTerminal(people)}
 	opt.Progress = show.update
@@ -127,7 +128,7 @@ The live page stays at http://%s/ until you interrupt this (Ctrl-C).
 `
 
 const demoIntroduction = `Live page, while this runs: http://%s/
-Kafka, Redis and a worker in this process. It ranks %d impressions
+Kafka, Redis and a worker in this process. It ranks %s
 for two learners: the payoffs of the first are constant; those of the second
 change half-way. (--impressions 500000 gives you minutes to look.)
 Regret is the payoff lost against the best fixed rankings: those that pay most
@@ -244,16 +245,16 @@ func printSummary(w io.Writer, s *demo.Summary) {
 	}
 	a := &s.Account
 	fmt.Fprintf(w, `Account
-  %d impressions, each ranked once
+  %s, each ranked once
       %d paid, %d never paid, %d unselected, %d pending
-  %d selections
+  %s
       %d joined, %d duplicate, %d late, %d orphan
-  %d payoffs
+  %s
       %d applied, %d duplicate, %d late, %d orphan,
       %d rejected, %d parked
-`, s.Impressions, a.Impressions.Paid, a.Impressions.Expired+a.Impressions.Defaulted, a.Impressions.Unselected, s.Pending,
-		s.Selections, a.Selections.Joined, a.Selections.Duplicate, a.Selections.Late, a.Selections.Orphan,
-		s.Sent, s.Payoffs.Applied, s.Payoffs.Duplicate, s.Payoffs.Late, s.Payoffs.Orphan, s.Payoffs.Rejected, s.Payoffs.Parked)
+`, plural.N(s.Impressions, "impression"), a.Impressions.Paid, a.Impressions.Expired+a.Impressions.Defaulted, a.Impressions.Unselected, s.Pending,
+		plural.N(s.Selections, "selection"), a.Selections.Joined, a.Selections.Duplicate, a.Selections.Late, a.Selections.Orphan,
+		plural.N(s.Sent, "payoff"), s.Payoffs.Applied, s.Payoffs.Duplicate, s.Payoffs.Late, s.Payoffs.Orphan, s.Payoffs.Rejected, s.Payoffs.Parked)
 	fmt.Fprint(w, `
 Policies and regret: docs/understand/policies.md
 Next, your own events: docs/learn/your-own-events.md

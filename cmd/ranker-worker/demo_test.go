@@ -13,6 +13,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/internal/demo"
 	"github.com/ranker-worker/ranker-worker/internal/platform"
+	"github.com/ranker-worker/ranker-worker/internal/plural"
 )
 
 // TestDemoFits80Columns with the largest numbers that there can be, and a regret below 0 is not left without a reason.
@@ -20,7 +21,7 @@ func TestDemoFits80Columns(t *testing.T) {
 	const many = maxDemoImpressions
 	show := func(regret float64) string {
 		var out bytes.Buffer
-		fmt.Fprintf(&out, demoIntroduction, "127.0.0.1:65535", many)
+		fmt.Fprintf(&out, demoIntroduction, "127.0.0.1:65535", plural.N(many, "impression"))
 		d := demoProgress{w: &out, live: true}
 		d.update(demo.Progress{Progress: platform.Progress{Rankings: many}, Impressions: many, Day: 99999 * 24 * time.Hour,
 			Learners: []demo.LearnerProgress{{Name: "feed", Regret: regret, ByUtility: many}, {Name: "front-page", Regret: many, ByUtility: many}}})

@@ -100,7 +100,7 @@ a schema registry, a tombstone, or times written as numbers. TOPIC/PARTITION/OFF
 dlq tail prints it; with a dead-letter topic's name it is the place of the dead letter.`,
 		Example: `  ranker-worker dlq show --config worker.yaml payoffs/3/1042
   ranker-worker dlq show --config worker.yaml payoffs.dlq/3/17 --json`,
-		Args: cobra.ExactArgs(1),
+		Args: one("a dead letter"),
 	}, func(c *call) error {
 		at, err := parseAt(c.args[0])
 		if err != nil {

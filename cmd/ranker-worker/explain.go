@@ -23,7 +23,7 @@ candidate's place. It only reads topics, in no group, from their beginning or fr
 If an id was used again after it was forgotten, the first ranking is shown.`,
 		Example: `  ranker-worker explain i-77 --config worker.yaml
   ranker-worker explain i-77 --config worker.yaml --json`,
-		Args: cobra.ExactArgs(1),
+		Args: one("an impression's id"),
 	}, func(c *call) error {
 		return c.withTopics(base, func(topics *audit.Topics) error {
 			rankings := 0

@@ -46,7 +46,7 @@ after --for; later reactions of its users are not sent.`,
 	f.Float64Var(&opt.Rate, "rate", opt.Rate, "impressions a second")
 	f.StringVar(&opt.Learner, "learner", "", "send for this learner only (default: for all of the configuration, in turn)")
 	f.Uint64Var(&opt.Seed, "seed", opt.Seed, "makes the same users again, with the same tastes")
-	f.DurationVar(&lasts, "for", 0, "end after this long; 0: at a signal")
+	f.Var((*duration)(&lasts), "for", "end after this long; 0: at a signal")
 	yesFlag(cmd, &opt.AnyTopic, "also write to topics that other producers write to")
 	return cmd
 }

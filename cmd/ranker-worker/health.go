@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	neturl "net/url"
 	"strings"
 	"time"
 
@@ -18,7 +19,7 @@ func newHealthCommand() *cobra.Command {
 	var (
 		live    bool
 		serve   bool
-		timeout time.Duration
+		timeout = 3 * time.Second
 	)
 	cmd := verb(configFlag, &cobra.Command{
 		Use:   "health [--config FILE] [--live] [--serve]",
@@ -55,7 +56,7 @@ This is the health check of containers, which have no shell and no curl.`,
 	})
 	cmd.Flags().BoolVar(&live, "live", false, "ask /livez instead of /readyz")
 	cmd.Flags().BoolVar(&serve, "serve", false, "ask the server at serve.listen")
-	cmd.Flags().DurationVar(&timeout, "timeout", 3*time.Second, "give up after this long")
+	cmd.Flags().Var((*duration)(&timeout), "timeout", "give up after this long")
 	return cmd
 }
 
@@ -78,7 +79,10 @@ func askHealth(c *call, client *http.Client, url string) error {
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		return fmt.Errorf("asking %w", err) // names method and URL
+		if named := (*neturl.Error)(nil); errors.As(err, &named) {
+			err = named.Err
+		}
+		return fmt.Errorf("%s does not answer: %w", url, err)
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, 64<<10))

@@ -65,7 +65,7 @@ func newInitCommand() *cobra.Command {
 Elsewhere it has its default. An existing file stays as it is, unless --force is given.`,
 		Example: `  ranker-worker init
   ranker-worker init --brokers kafka:9092 --redis redis://redis:6379/0 --horizon 168h --range 0,100 --output worker.yaml`,
-		Args: cobra.NoArgs,
+		Args: without,
 		// Not a verb, which would wait at a signal: Ctrl-C at a question ends the process.
 		RunE: func(cmd *cobra.Command, _ []string) error { return runInit(cmd, file, force, &given) },
 	}

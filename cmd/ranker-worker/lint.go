@@ -15,9 +15,9 @@ import (
 func newLintCommand() *cobra.Command {
 	var print, noFiles, schema bool
 	cmd := verb(jsonFlag, &cobra.Command{
-		Use:   "lint FILE… | --schema",
+		Use:   "lint [FILE…] | --schema",
 		Short: "Check configuration files, and show the effective settings",
-		Long: `Check configuration files. Every fault of a file is one line on stdout, file:line: key: message, and the exit
+		Long: `Check configuration files; without one, that of RANKER_CONFIG, else worker.yaml. Every fault of a file is one line on stdout, file:line: key: message, and the exit
 code is 1. A file without faults may still have warnings; they go to stderr, and the exit code is 0.
 
 --print shows the effective configuration, with all defaults filled in and secrets masked. Variables (${VAR}) come
@@ -34,9 +34,9 @@ names and addresses, of the environment, and of files.`,
   ranker-worker lint --schema > ranker-worker.schema.json`,
 		Args: func(cmd *cobra.Command, files []string) error {
 			if schema {
-				return cobra.NoArgs(cmd, files)
+				return without(cmd, files)
 			}
-			return cobra.MinimumNArgs(1)(cmd, files)
+			return nil
 		},
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return []string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
@@ -44,6 +44,12 @@ names and addresses, of the environment, and of files.`,
 	}, func(c *call) error {
 		if schema {
 			return config.WriteSchema(c.out())
+		}
+		if len(c.args) == 0 {
+			if err := c.findFile(); err != nil {
+				return err
+			}
+			c.args = []string{c.file}
 		}
 		named := []config.Files{config.KafkaFiles, config.RedisFiles, config.ServeFiles}
 		if noFiles {

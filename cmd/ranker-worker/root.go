@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -51,7 +53,11 @@ func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 		fmt.Fprintln(stderr, faults.Error()) // each line names its file already
 		return exitFault
 	}
-	fmt.Fprintf(stderr, "ranker-worker: %v\n", err)
+	text := err.Error()
+	if file := (*fs.PathError)(nil); errors.As(err, &file) && file.Op == "open" {
+		text = strings.Replace(text, file.Error(), fmt.Sprintf("%s cannot be opened: %v", file.Path, file.Err), 1)
+	}
+	fmt.Fprintf(stderr, "ranker-worker: %s\n", text)
 	return exitFault
 }
 
@@ -83,6 +89,9 @@ Exit codes: 0 done; 1 it failed, or faults were found; 2 the command line is wro
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
+	root.SetFlagErrorFunc(misused)
+	root.Version = buildVersion().String()
+	root.SetVersionTemplate("ranker-worker {{.Version}}\n")
 	// In the order in which a newcomer needs them.
 	root.AddCommand(
 		newDemoCommand(),
@@ -111,7 +120,7 @@ Exit codes: 0 done; 1 it failed, or faults were found; 2 the command line is wro
 	return root, began
 }
 
-// prepare makes every command set began, and gives cobra's own commands an example.
+// prepare makes every command set began, completes its flags, and gives cobra's own commands an example.
 func prepare(cmd *cobra.Command, began *bool) {
 	if run := cmd.RunE; run != nil {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -119,6 +128,7 @@ func prepare(cmd *cobra.Command, began *bool) {
 			return run(cmd, args)
 		}
 	}
+	completeFlags(cmd)
 	switch {
 	case cmd.Example != "":
 	case cmd.Name() == "completion":

@@ -69,6 +69,7 @@ func TestLint(t *testing.T) {
 	inFile(t, "worker.yaml", sound)
 	assert.Equal(t, ran{}, run(t, "", "lint", "worker.yaml"))
 	assert.Equal(t, ran{}, run(t, sound, "lint", "-"))
+	assert.Equal(t, ran{}, run(t, "", "lint"), "the default")
 	assert.Equal(t, ran{code: 1, out: "<stdin>:1: not valid YAML: did not find expected node content\n"}, run(t, "{", "lint", "-"))
 	assert.Equal(t, ran{code: 1, out: "none.yaml: cannot be read: no such file or directory\n"}, run(t, "", "lint", "worker.yaml", "none.yaml"))
 
@@ -104,7 +105,7 @@ worker.yaml:1: kafka.sasl.password_file: "secret": no such file or directory, se
 	assert.Equal(t, ran{code: 1, errOut: faults}, run(t, "", "run", "--config", "worker.yaml"))
 	first, _, _ := strings.Cut(faults, "\n")
 	assert.Equal(t, ran{code: 1, errOut: "ranker-worker: " + first + "\n"}, run(t, "", "topics", "--config", "worker.yaml"))
-	assert.Contains(t, run(t, "", "health", "--config", "worker.yaml").errOut, "asking Get")
+	assert.Contains(t, run(t, "", "health", "--config", "worker.yaml").errOut, "http://127.0.0.1:1/readyz does not answer: ")
 }
 
 // TestLintMasksSecrets also those that come from the environment.
@@ -157,7 +158,7 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 // TestUsage: a wrong command line exits with 2 and says where to look, not with pages of flags.
 func TestUsage(t *testing.T) {
 	for _, args := range [][]string{
-		{"lnt"}, {"lint"}, {"lint", "--colour", "x"}, {"lint", "--print", "--json", "x"}, {"lint", "--schema", "x"}, {"version", "extra"}, {"--nothing"},
+		{"lnt"}, {"lint", "--colour", "x"}, {"lint", "--print", "--json", "x"}, {"lint", "--schema", "x"}, {"version", "extra"}, {"--nothing"},
 		{"health"}, {"run"}, {"topics"}, {"health", "--config", "x", "--timeout", "soon"}, {"run", "--config", "x", "y"},
 	} {
 		got := run(t, "", args...)
@@ -248,7 +249,8 @@ func TestCompletion(t *testing.T) {
 func TestVersion(t *testing.T) {
 	got := run(t, "", "version")
 	assert.Equal(t, 0, got.code)
-	assert.Regexp(t, `^ranker-worker \S+ \(commit \S+, (modified, )?go1\.\S+, \S+/\S+\)\n$`, got.out)
+	assert.Regexp(t, `^ranker-worker \S+ \(commit \S+ of \S+, (modified, )?go1\.\S+, \S+/\S+\)\n$`, got.out)
+	assert.Equal(t, got, run(t, "", "--version"))
 	got = run(t, "", "version", "--json")
 	var b build
 	dec := json.NewDecoder(strings.NewReader(got.out))
@@ -257,9 +259,19 @@ func TestVersion(t *testing.T) {
 	assert.Equal(t, buildVersion(), b)
 	require.ErrorIs(t, dec.Decode(&b), io.EOF, "one document and nothing else")
 
-	version, commit = "v1.2.3", "abc"
-	t.Cleanup(func() { version, commit = "", "" })
-	assert.Regexp(t, `^ranker-worker v1.2.3 \(commit abc, go`, run(t, "", "version").out)
+	version, commit, date = "v1.2.3", "abc", "2026-01-02T03:04:05Z"
+	t.Cleanup(func() { version, commit, date = "", "", "" })
+	assert.Regexp(t, `^ranker-worker v1.2.3 \(commit abc of 2026-01-02T03:04:05Z, go`, run(t, "", "version").out)
+}
+
+// TestVersionOfAModule: go install leaves no data of version control, and its versions of commits have them.
+func TestVersionOfAModule(t *testing.T) {
+	b := build{Version: "v0.0.0-20260918054303-01f206a7e32c"}
+	b.ofModule()
+	assert.Equal(t, build{Version: b.Version, Commit: "01f206a7e32c", Date: "2026-09-18T05:43:03Z"}, b)
+	b = build{Version: "v0.1.0"}
+	b.ofModule()
+	assert.Equal(t, build{Version: "v0.1.0"}, b)
 }
 
 func TestHealth(t *testing.T) {
@@ -284,7 +296,7 @@ func TestHealth(t *testing.T) {
 	server.Close()
 	got = run(t, "", "health", "-c", "worker.yaml", "--live")
 	assert.Equal(t, 1, got.code)
-	assert.Contains(t, got.errOut, "ranker-worker: asking Get ")
+	assert.Contains(t, got.errOut, "/livez does not answer: ")
 
 	for address, want := range map[string]string{":1": "http://localhost:1", "0.0.0.0:1": "http://localhost:1", "[::]:1": "http://localhost:1",
 		"10.0.0.1:1": "http://10.0.0.1:1", "[::1]:1": "http://[::1]:1"} {

@@ -219,7 +219,7 @@ func drawPlot(file string, draw func(w io.Writer, format string) error) error {
 }
 
 func printResults(w io.Writer, e *lab.Experiment, results []*lab.Result) {
-	fmt.Fprintf(w, "Scenario %s: %d items, %d impressions, %s, %s, seed %d.\n\n", e.Scenario, e.Items, e.Horizon, e.Late(),
+	fmt.Fprintf(w, "Scenario %s: %s, %s, %s, %s, seed %d.\n\n", e.Scenario, plural.N(e.Items, "item"), plural.N(e.Horizon, "impression"), e.Late(),
 		plural.N(e.Runs, "run"), e.Seed)
 	var t table
 	t.row("policy\tdelay\tsilence\tinstances\tutilities\tpayoff\tregret\t± stderr\tdeviation\tupper bound\tlower bound\timpressions/s")
@@ -306,7 +306,11 @@ func (s *siteFlags) check(cmd *cobra.Command, delay string) error {
 	bad := func(name, format string, args ...any) { all = append(all, fmt.Errorf("--"+name+": "+format, args...)) }
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if !slices.Contains(withConfig, f.Name) {
-			bad(f.Name, "does not go with --config, which has the learner")
+			hint := ""
+			if f.Name == "delay" {
+				hint = "; how late payoffs come is --payoff-delay"
+			}
+			bad(f.Name, "does not go with --config, which has the learner%s", hint)
 		}
 	})
 	x, err := parseShare(strings.TrimSpace(s.conversion))

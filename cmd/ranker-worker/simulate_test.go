@@ -128,10 +128,10 @@ func TestSimulateHelp(t *testing.T) {
 // TestSimulateFaultsNameTheirFlag, and exit with 2.
 func TestSimulateFaultsNameTheirFlag(t *testing.T) {
 	for _, c := range []struct{ flag, value, want string }{
-		{"policy", "mos", "unknown"}, {"delay", "soon", "unknown"}, {"max-instances", "-1", "0 to"}, {"max-instances", "x", "invalid"},
+		{"policy", "mos", "unknown"}, {"delay", "soon", "unknown"}, {"max-instances", "-1", "0 to"}, {"max-instances", "x", "must be"},
 		{"scenario", "lazzy", "there are blocks, lazy"}, {"items", "0", "from 1 to"}, {"items", "200000", "from 1 to"},
-		{"horizon", "-1", "from 1 to"}, {"horizon", "1e6", "invalid"}, {"payoff-delay", "-1", "geometric:"},
-		{"payoff-delay", "geometric:", "geometric:"}, {"runs", "0", "from 1 to"}, {"seed", "-1", "invalid"}, {"sigma", "0", "from 1e-09"},
+		{"horizon", "-1", "from 1 to"}, {"horizon", "1e6", "must be"}, {"payoff-delay", "-1", "geometric:"},
+		{"payoff-delay", "geometric:", "geometric:"}, {"runs", "0", "from 1 to"}, {"seed", "-1", "must be"}, {"sigma", "0", "from 1e-09"},
 		{"sigma", "NaN", ""}, {"delta", "1", "between 0 and 1"}, {"radius", "huge", "unknown"}, {"eta", "-2", "not a number from"},
 		{"noise", "2", "from 0 to 1"}, {"payoff-horizon", "-1", "from 0 to"}, {"on-expiry", "later", "drop or a payoff"},
 		{"loss-index", "user", "unknown"}, {"utilities", "guessed", "given"}, {"cores", "-1", "from 0 to"}, {"plot", "x.pdf", ".svg"},

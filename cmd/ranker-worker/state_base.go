@@ -25,7 +25,7 @@ Statistics of other partitions are not in Redis. Workers record them again withi
 not exact in a replay. With delay: qpmd or bold all are exact only with a base taken without workers.`,
 		Example: `  ranker-worker state base --config worker.yaml --out bases/2026-11-23
   ranker-worker replay --config worker.yaml --base bases/2026-11-23`,
-		Args: cobra.NoArgs,
+		Args: without,
 	}, func(c *call, tool *admin.Tool) (*admin.BaseReport, error) {
 		return tool.TakeBase(c.ctx, dir)
 	}, func(w io.Writer, r *admin.BaseReport) {

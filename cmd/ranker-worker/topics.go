@@ -15,7 +15,7 @@ func newTopicsCommand() *cobra.Command {
 	var (
 		create  bool
 		spec    broker.Spec
-		timeout time.Duration
+		timeout = 30 * time.Second
 	)
 	cmd := verb(configFlag, &cobra.Command{
 		Use:   "topics [--config FILE] [--create]",
@@ -37,8 +37,8 @@ and their leaders host them. Existing topics are never changed.`,
 	f.BoolVar(&create, "create", false, "make the topics that are missing")
 	f.IntVar(&spec.Partitions, "partitions", 0, "of topics that are made; 0: as many as the others have, else 6")
 	f.IntVar(&spec.Replication, "replication", 0, "copies of topics that are made; 0: the broker's default")
-	f.DurationVar(&spec.Retention, "retention", 0, "of topics that are made; 0: the broker's default")
-	f.DurationVar(&timeout, "timeout", 30*time.Second, "give up after this long")
+	f.Var((*duration)(&spec.Retention), "retention", "of topics that are made; 0: the broker's default")
+	f.Var((*duration)(&timeout), "timeout", "give up after this long")
 	return cmd
 }
 

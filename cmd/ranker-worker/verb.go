@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/internal/app"
 )
 
 // call is one run of a command, with what all commands share: the configuration, --json, progress, and a context that ends at a signal.
@@ -28,6 +29,7 @@ type call struct {
 	ctx  context.Context // done at the first SIGINT or SIGTERM, or with cmd's; a second signal ends the process
 	file string          // of --config; load fills in its default
 	json bool
+	cfg  *config.Config // of load; nil before it
 
 	began    time.Time
 	mu       sync.Mutex // guards the rest: commands report progress from several goroutines
@@ -56,7 +58,7 @@ func verb(flags shared, cmd *cobra.Command, do func(*call) error) *cobra.Command
 		cmd.Flags().BoolVar(&c.json, "json", false, "print one JSON document on stdout")
 	}
 	if cmd.Args == nil {
-		cmd.Args = cobra.NoArgs
+		cmd.Args = without
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
@@ -64,7 +66,11 @@ func verb(flags shared, cmd *cobra.Command, do func(*call) error) *cobra.Command
 		context.AfterFunc(ctx, stop)
 		c.args, c.ctx, c.began = args, ctx, time.Now()
 		defer c.endProgress()
-		return do(c)
+		err := do(c)
+		if err != nil && c.cfg != nil {
+			err = app.Explain(ctx, c.cfg, err)
+		}
+		return err
 	}
 	return cmd
 }
@@ -80,7 +86,7 @@ func (c *call) fileAsArgument(cmd *cobra.Command, args []string) error {
 	if len(args) == 1 && !cmd.Flags().Changed(configName) {
 		return cmd.Flags().Set(configName, args[0])
 	}
-	return cobra.NoArgs(cmd, args)
+	return without(cmd, args)
 }
 
 // help is the work of a command that only has commands of its own.
@@ -119,6 +125,7 @@ func (c *call) load(files ...config.Files) (*config.Config, error) {
 	for _, w := range warnings {
 		fmt.Fprintln(c.errOut(), w)
 	}
+	c.cfg = cfg
 	return cfg, nil
 }
 
@@ -201,7 +208,11 @@ func isTerminal(stream any) bool {
 		return false
 	}
 	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return false
+	}
+	null, err := os.Stat(os.DevNull) // a character device, too
+	return err != nil || !os.SameFile(info, null)
 }
 
 // yesFlag adds the confirmation that a destructive command requires.

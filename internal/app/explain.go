@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/ranker-worker/ranker-worker/config"
@@ -38,6 +39,24 @@ func ExplainKafka(ctx context.Context, cfg *config.Config, address string, err e
 		all = []string{address}
 	}
 	return explain(ctx, err, kafkaServer(cfg, tlsConfig), all)
+}
+
+// Explain explains a connection error by the Redis that has its port, else by the brokers. It returns other errors unchanged.
+func Explain(ctx context.Context, cfg *config.Config, err error) error {
+	var op *net.OpError
+	if !errors.As(err, &op) || op.Addr == nil {
+		return err
+	}
+	address := op.Addr.String()
+	port := address[strings.LastIndexByte(address, ':'):]
+	if !slices.ContainsFunc(cfg.Redis.Addresses, func(a string) bool { return strings.HasSuffix(a, port) }) {
+		return ExplainKafka(ctx, cfg, address, err)
+	}
+	tlsConfig, bad := cfg.RedisTLSConfig()
+	if bad != nil {
+		return err
+	}
+	return explain(ctx, err, connectivity.Server{Kind: connectivity.Redis, TLS: tlsConfig}, []string{address})
 }
 
 // explain explains an error by the server whose address it contains, else by the first one.

@@ -16,7 +16,7 @@ import (
 // rooms are the parts of the shipped code and of tools, by the beginning of their directories, with their lines of Go, tests aside. A file
 // counts in the room with the longest match. A room may grow by spare percent; a change that needs more raises its number here.
 var rooms = map[string]int{
-	"cmd":                4540,
+	"cmd":                4760,
 	"config":             5100,
 	"delay":              10820,
 	"docs":               20,
