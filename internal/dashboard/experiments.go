@@ -27,17 +27,17 @@ type Arm struct {
 
 // AnyAge compares an arm with the control by units of any age.
 type AnyAge struct {
-	Units    int64   `json:"units"` // of both
-	SoFar    float64 `json:"so_far"`
-	SoFarIs  string  `json:"so_far_is"` // ahead, behind or open; empty where it is not known
-	SoFarWhy string  `json:"so_far_why,omitempty"`
-	End      float64 `json:"end"`      // the lift at the horizon, about
-	AtLeast  float64 `json:"at_least"` // its lower bound
-	AtMost   float64 `json:"at_most"`  // its upper bound; the width of the payoff range while there is none
-	EndIs    string  `json:"end_is"`   // better, worse, open or refused
-	EndWhy   string  `json:"end_why,omitempty"`
-	KnownAt  int64   `json:"known,omitempty"` // when the first deadlines pass, by event time; 0 if they have
-	Timing   string  `json:"timing,omitempty"`
+	Units    int64    `json:"units"` // of both
+	SoFar    float64  `json:"so_far"`
+	SoFarIs  string   `json:"so_far_is"` // ahead, behind or open; empty where it is not known
+	SoFarWhy string   `json:"so_far_why,omitempty"`
+	End      float64  `json:"end"`               // the lift at the horizon, about
+	AtLeast  float64  `json:"at_least"`          // its lower bound
+	AtMost   *float64 `json:"at_most,omitempty"` // its upper bound; nil while there is none
+	EndIs    string   `json:"end_is"`            // better, worse, open or refused
+	EndWhy   string   `json:"end_why,omitempty"`
+	KnownAt  int64    `json:"known,omitempty"` // when the first deadlines pass, by event time; 0 if they have
+	Timing   string   `json:"timing,omitempty"`
 }
 
 const mostArms = 24
@@ -96,9 +96,12 @@ func anyAge(a *partition.ArmStatus, l *Learner) *AnyAge {
 	if l != nil {
 		width = l.PayoffRange[1] - l.PayoffRange[0]
 	}
-	return &AnyAge{Units: o.Units, SoFar: width * o.SoFar.Estimate, SoFarIs: o.Ahead(), SoFarWhy: o.SoFarWhy, End: width * o.End.Estimate,
-		AtLeast: width * o.End.Lower, AtMost: width * o.End.Upper, EndIs: o.End.Verdict.String(), EndWhy: clip(o.End.Why, wordsRunes),
-		Timing: o.Timing.String()}
+	x := &AnyAge{Units: o.Units, SoFar: width * o.SoFar.Estimate, SoFarIs: o.Ahead(), SoFarWhy: o.SoFarWhy, End: width * o.End.Estimate,
+		AtLeast: width * o.End.Lower, EndIs: o.End.Verdict.String(), EndWhy: clip(o.End.Why, wordsRunes), Timing: o.Timing.String()}
+	if o.End.Upper < 1 {
+		x.AtMost = new(width * o.End.Upper)
+	}
+	return x
 }
 
 // Lifts are the lifts of experiments' arms since the worker began. Lists are as long as Times; null where an arm was not reported.

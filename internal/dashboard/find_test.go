@@ -158,12 +158,13 @@ func TestUnitsOfAnyAge(t *testing.T) {
 	b.tick(time.UnixMilli(1_000_000))
 	p := page(t, b)
 	require.Nil(t, p.Arms[0].AnyAge)
-	require.Equal(t, &AnyAge{Units: 90, SoFar: 1, SoFarIs: "ahead", End: 0.5, AtLeast: -1, AtMost: 4, EndIs: "open", KnownAt: 7_000_000, Timing: "sooner"},
+	require.Equal(t, &AnyAge{Units: 90, SoFar: 1, SoFarIs: "ahead", End: 0.5, AtLeast: -1, EndIs: "open", KnownAt: 7_000_000, Timing: "sooner"},
 		p.Arms[1].AnyAge)
 
-	x.Arms[1].Outlook.Due = 1
+	x.Arms[1].Outlook.Due, x.Arms[1].Outlook.End.Upper = 1, 0.75
 	b.tick(time.UnixMilli(1_001_000))
 	require.Zero(t, page(t, b).Arms[1].AnyAge.KnownAt)
+	require.Equal(t, new(3.0), page(t, b).Arms[1].AnyAge.AtMost, "a bound below the width of the range is one")
 	x.Arms[1].Tripped = true
 	b.tick(time.UnixMilli(1_002_000))
 	require.Nil(t, page(t, b).Arms[1].AnyAge, "an arm out of service has no units any more")

@@ -187,9 +187,12 @@ func experimenting() *group {
 		arms := func(lift experiment.Lift, off bool, units ...int64) []partition.ArmStatus {
 			return []partition.ArmStatus{{Name: "control", Share: 0.1, Units: units[0], Mean: 0.25}, {Name: "feed", Share: 0.9, Units: units[1], Mean: 0.31, Lift: lift, OffShares: off}}
 		}
+		young := arms(experiment.Lift{}, false, 0, 0)
+		young[1].Outlook = experiment.Outlook{Units: 90, SoFar: experiment.Interval{Estimate: 0.25, Lower: 0.125, Upper: 0.5},
+			End: experiment.End{Interval: experiment.Interval{Estimate: 0.125, Lower: -0.25, Upper: 0.5}}}
 		return []partition.ExperimentStatus{
 			{Name: "feed", Control: "control", Run: 2, Decides: true, Arms: arms(lift, false, n/10, n-n/10)},
-			{Name: "front-page", Control: "control", Run: 1, Decides: true, Next: time.Now().Add(9 * 24 * time.Hour).UnixMilli(), Arms: arms(experiment.Lift{}, false, 0, 0)},
+			{Name: "front-page", Control: "control", Run: 1, Decides: true, Next: time.Now().Add(9 * 24 * time.Hour).UnixMilli(), Arms: young},
 			{Name: "lossy", Control: "control", Run: 1, Decides: true, Arms: arms(experiment.Lift{Units: 1_500, Estimate: 0.04, Lower: -1, Upper: 1, Verdict: experiment.Refused,
 				Why: "1100 and 400 units do not fit the shares: impressions of one arm are lost or repeated"}, true, 400, 1_100)},
 		}

@@ -25,7 +25,8 @@ function anyAgeSentence(a, control, now) {
   if (!x) return "";
   const soFar = x.so_far_is ? x.so_far_is + " (" + signed(x.so_far) + " a unit)" : "not known, since " + x.so_far_why;
   const known = x.known ? " Whether it is worse is known from " + moment(Math.max(x.known, now), now) + " on." : "";
-  const end = x.end_is === "refused" ? "not known: " + x.end_why + "." : x.end_is + ", at least " + signed(x.at_least) + ", about " + signed(x.end) + ".";
+  const end = x.end_is === "refused" ? "not known: " + x.end_why + "." : x.end_is + ", at least " + signed(x.at_least) +
+    (x.at_most == null ? "" : ", at most " + signed(x.at_most)) + ", about " + signed(x.end) + ".";
   const timing = x.timing ? " Timing: " + (x.timing === "as control" ? "pays as the control, as far as is seen." : "pays " + x.timing + " than " + control.arm + " (certain)" +
     (x.so_far_is === "ahead" && x.timing === "sooner" ? ", so being ahead is no lift." : ".")) : "";
   return a.arm + ", " + plural(x.units, "unit") + " of any age. So far: " + soFar + ". In the end: " + end + timing + known;

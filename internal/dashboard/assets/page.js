@@ -101,8 +101,12 @@ function state(kind, text) {
   say(e, text);
 }
 
+const loginEnded = new Error("the login has ended: load this page again");
+
+// ask reads from the worker. Only a proxy before it leads elsewhere or refuses.
 async function ask(path) {
-  const response = await fetch(path, {cache: "no-store", signal: AbortSignal.timeout(8000)});
+  const response = await fetch(path, {cache: "no-store", redirect: "manual", signal: AbortSignal.timeout(8000)});
+  if (response.type === "opaqueredirect" || response.status === 401 || response.status === 403) throw loginEnded;
   if (!response.ok) throw new Error(response.statusText);
   return response.json();
 }
@@ -140,7 +144,7 @@ async function refresh() {
     answered = Date.now();
     state("live", "live");
   } catch (e) {
-    state("gone", answered ? "the worker does not answer; figures are as of " + clock(answered) : "the worker does not answer");
+    state("gone", (e === loginEnded ? e.message : "the worker does not answer") + (answered ? "; figures are as of " + clock(answered) : ""));
   }
   clearTimeout(timer);
   timer = setTimeout(refresh, Math.max(100, 1000 - (Date.now() - began)));
