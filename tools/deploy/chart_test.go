@@ -152,7 +152,7 @@ mounts:
   - {name: passwords, secret: ranker-passwords, path: /etc/passwords}
   - {name: kafka-token, audience: kafka, path: /var/run/kafka-token}
 serviceAccount: ranker-worker
-networkPolicy: {others: [{to: [{ipBlock: {cidr: 10.0.0.7/32}}], ports: [443]}]}
+networkPolicy: {page: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: login}}}], others: [{to: [{ipBlock: {cidr: 10.0.0.7/32}}], ports: [443]}]}
 `
 
 // least is a configuration and nothing else.
@@ -400,8 +400,8 @@ func configVolume(t *testing.T, pod corev1.PodSpec) string {
 	return pod.Volumes[at].ConfigMap.Name
 }
 
-// TestKubernetesNetworkPolicy: nobody but Prometheus comes in, on the port of probes and metrics; and workers come to the
-// Kafka and the Redis of their configuration, to names, and no further.
+// TestKubernetesNetworkPolicy: nobody but Prometheus and the page's proxy comes in, on the port of probes and metrics; and workers come to
+// the Kafka and the Redis of their configuration, to names, and no further.
 func TestKubernetesNetworkPolicy(t *testing.T) {
 	all := sample(t)
 	p := get[networkingv1.NetworkPolicy](t, all, "NetworkPolicy ranker-worker").Spec
@@ -420,6 +420,12 @@ func TestKubernetesNetworkPolicy(t *testing.T) {
 	assert.False(t, in("monitoring", "grafana", port))
 	assert.False(t, in("ranker", "ranker-worker", port))
 	assert.False(t, in("default", "prometheus", port))
+	assert.False(t, in("login", "proxy", port))
+	p = get[networkingv1.NetworkPolicy](t, rendered(t, values(t, "values.yaml", everything)), "NetworkPolicy ranker-worker").Spec
+	assert.True(t, in("login", "proxy", port), "networkPolicy.page")
+	assert.False(t, in("login", "proxy", "8080"))
+	assert.False(t, in("default", "proxy", port))
+	p = get[networkingv1.NetworkPolicy](t, all, "NetworkPolicy ranker-worker").Spec
 
 	out := func(namespace, app, port string) bool {
 		return slices.ContainsFunc(p.Egress, func(r networkingv1.NetworkPolicyEgressRule) bool {
@@ -547,7 +553,7 @@ func TestChartRefuses(t *testing.T) {
 		"resources: {limits: {memory: 1G}}", "resources: {limits: {memory: null}}", "resources: {limits: {memory: 0.5Gi}}",
 		"autoscaling: {by: memory}", "autoscaling: {max: 0}", "autoscaling: {metadata: {limitToPartitionsWithLag: true}}",
 		"topics: {retention: 14d}", "topics: {partitions: 0}", "networkPolicy: {kafka: {ports: [0]}}", "networkPolicy: {kafka: {to: []}}",
-		"networkPolicy: {kafka: {to: [{}]}}", "networkPolicy: {prometheus: {labels: null}}", "podMonitor: {interval: often}",
+		"networkPolicy: {kafka: {to: [{}]}}", "networkPolicy: {prometheus: {labels: null}}", "networkPolicy: {page: [{}]}", "podMonitor: {interval: often}",
 		"prometheusRule: {runbooks: https://git.example.org}", "prometheusRule: {enabled: true, thresholds: {RankerLagGrow: 1}}",
 		"prometheusRule: {enabled: true, thresholds: {RankerUnfit: 1}}", "prometheusRule: {thresholds: {RankerLagGrows: many}}", "dashboard: {labels: {grafana_dashboard: 1}}", "secrets: x",
 		`config: "http: {listen: '127.0.0.1:9108'}"`, `config: "kafka: {}"`,

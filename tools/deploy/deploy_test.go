@@ -95,6 +95,10 @@ func TestComposeFile(t *testing.T) {
 	assert.Regexp(t, `^apache/kafka:4\.`, kafka.Image)
 	assert.Equal(t, "broker,controller", *kafka.Environment["KAFKA_PROCESS_ROLES"], "KRaft")
 	worker, topics := p.Services["worker"], p.Services["topics"]
+	require.Len(t, worker.Ports, 1)
+	first, _, _ := strings.Cut(worker.Ports[0].Published, "-")
+	link, _, _ := strings.Cut(strings.SplitN(read(t, "README.md"), "](", 2)[1], ")")
+	assert.Equal(t, "http://localhost:"+first, link, "the live page is named first")
 	assert.Equal(t, types.ServiceConditionCompletedSuccessfully, worker.DependsOn["topics"].Condition)
 	assert.Equal(t, types.ServiceConditionHealthy, worker.DependsOn["redis"].Condition)
 	assert.Equal(t, types.ServiceConditionHealthy, topics.DependsOn["kafka"].Condition)
@@ -289,7 +293,7 @@ func TestDockerfile(t *testing.T) {
 	}
 	require.Len(t, stages, 2)
 	for _, want := range []string{"CGO_ENABLED=0", "-trimpath", "-buildvcs=false", "-mod=readonly", "-o /out/ranker-worker ./cmd/ranker-worker",
-		"-X main.version=$VERSION -X main.commit=$COMMIT", `touch -d "@$SOURCE_DATE_EPOCH" /out/ranker-worker`} {
+		"-X main.version=$VERSION -X main.commit=$COMMIT -X main.date=$(date -u -d \"@$SOURCE_DATE_EPOCH\" +%Y-%m-%dT%H:%M:%SZ)", `touch -d "@$SOURCE_DATE_EPOCH" /out/ranker-worker`} {
 		assert.Contains(t, build, want)
 	}
 	for _, name := range []string{"VERSION", "COMMIT", "SOURCE_DATE_EPOCH"} {

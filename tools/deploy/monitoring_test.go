@@ -269,6 +269,9 @@ func TestDashboard(t *testing.T) {
 	}
 	ids, shown := map[int]bool{}, map[string]bool{}
 	require.Equal(t, "Worth", d.Panels[0].Title)
+	for _, p := range d.Panels[1:] {
+		require.Equal(t, p.Type == "row", p.Collapsed, "all rows but the first are folded: %s", p.Title)
+	}
 	apart(t, d.Panels)
 	for _, p := range d.all() {
 		require.NotEmpty(t, p.Title)

@@ -79,7 +79,7 @@ func build(ctx context.Context, version, dist string) error {
 	r := release{version: version, dist: dist, at: time.Unix(at, 0).UTC()}
 	for _, t := range targets {
 		fmt.Printf("building for %s on %s\n", t.os, t.arch)
-		binary, err := compile(ctx, version, commit, t)
+		binary, err := r.compile(ctx, commit, t)
 		if err != nil {
 			return err
 		}
@@ -94,7 +94,7 @@ func build(ctx context.Context, version, dist string) error {
 }
 
 // compile builds the program and returns it.
-func compile(ctx context.Context, version, commit string, t target) ([]byte, error) {
+func (r *release) compile(ctx context.Context, commit string, t target) ([]byte, error) {
 	dir, err := os.MkdirTemp("", "release-*")
 	if err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func compile(ctx context.Context, version, commit string, t target) ([]byte, err
 	file := filepath.Join(dir, program)
 	// The flags are those of deploy/Dockerfile: static, without paths of this machine and without a symbol table.
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-mod=readonly", "-buildvcs=false", "-tags", "grpcnotrace",
-		"-ldflags", "-s -w -X main.version="+version+" -X main.commit="+commit, "-o", file, "./cmd/"+program)
+		"-ldflags", "-s -w -X main.version="+r.version+" -X main.commit="+commit+" -X main.date="+r.at.Format(time.RFC3339), "-o", file, "./cmd/"+program)
 	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=", "CGO_ENABLED=0", "GOOS="+t.os, "GOARCH="+t.arch)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("build for %s on %s: %w\n%s", t.os, t.arch, err, out)
