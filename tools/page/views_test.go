@@ -1,8 +1,14 @@
 package page
 
 import (
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -39,7 +45,7 @@ func TestGroups(t *testing.T) {
 		{emptyGroup(), "feed has ranked no impression yet.", []string{"0 impressions read", "No impression was ranked"}},
 		{manyLearners(), "shelf-1 earns 70 % more than ranking by clicks: +", []string{"too early"}},
 		{experimenting(), "feed earns 70 % more than ranking by clicks: +", []string{"feed earns 24 % more than control: +0.060 a unit",
-			"Too early: first figure by ", "The shares do not fit", "The shares fit", "feed has no bounds: 1100 and 400 units"}},
+			"Too early: first figure by ", "In the end: open, at least −0.250, at most +0.500, about +0.125.", "The shares do not fit", "The shares fit", "feed has no bounds: 1100 and 400 units"}},
 		{stoppedGroup(), "feed earns 70 % more than ranking by clicks: +", []string{"Partition 2 has stopped: the group has run before", "2 of 4", "malformed_json"}},
 	} {
 		t.Run(c.group.name, func(t *testing.T) {
@@ -152,4 +158,35 @@ func TestPermalinks(t *testing.T) {
 	other.await("the place, unfolded", `document.querySelector("#account details").open && document.activeElement.id === "account"`)
 	require.False(t, eval[bool](other, `document.querySelector("#letters details").open`), "others are folded on a phone")
 	other.quiet()
+}
+
+// TestBehindALoginProxy, below a path of the proxy: the page works, says when the login has ended, and works again once it is loaded again.
+func TestBehindALoginProxy(t *testing.T) {
+	worker, err := url.Parse(show(t, manyLearners()))
+	require.NoError(t, err)
+	var login atomic.Int64 // the cookie that is taken
+	forward := http.StripPrefix("/ranker", httputil.NewSingleHostReverseProxy(worker))
+	mux := http.NewServeMux()
+	mux.HandleFunc("/login", func(w http.ResponseWriter, r *http.Request) {
+		http.SetCookie(w, &http.Cookie{Name: "login", Value: strconv.FormatInt(login.Load(), 10), Path: "/"})
+		http.Redirect(w, r, "/ranker/", http.StatusFound)
+	})
+	mux.HandleFunc("/ranker/", func(w http.ResponseWriter, r *http.Request) {
+		if c, err := r.Cookie("login"); err != nil || c.Value != strconv.FormatInt(login.Load(), 10) {
+			http.Redirect(w, r, "/login", http.StatusFound)
+			return
+		}
+		forward.ServeHTTP(w, r)
+	})
+	proxy := httptest.NewServer(mux)
+	t.Cleanup(proxy.Close)
+
+	p := open(t, chromium(t), proxy.URL+"/ranker/", view{"light", 1024})
+	p.await("it is live", isLive)
+	p.await("charts are drawn", `document.querySelectorAll(".plot canvas").length >= 1`)
+	login.Add(1)
+	p.await("it says so", `document.getElementById("state").textContent.startsWith("the login has ended: load this page again; figures are as of ")`)
+	p.do(chromedp.Navigate(proxy.URL + "/ranker/"))
+	p.await("it is live again", isLive)
+	p.quiet()
 }
