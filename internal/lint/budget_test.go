@@ -20,7 +20,7 @@ var rooms = map[string]int{
 	"config":             5100,
 	"delay":              10820,
 	"docs":               20,
-	"internal":           7560,
+	"internal":           7580,
 	"internal/admin":     4000,
 	"internal/dashboard": 1950,
 	"internal/evaluate":  2800,

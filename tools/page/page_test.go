@@ -82,6 +82,10 @@ func TestThePage(t *testing.T) {
 	p := open(t, browser, address, view{"light", 1024})
 	p.await("it is live", isLive)
 	require.Equal(t, 3, eval[int](p, `document.querySelectorAll("#flows .flow").length`))
+	for _, width := range []int64{1024, 1100, 1280} {
+		p.do(chromedp.EmulateViewport(width, 900))
+		require.True(t, eval[bool](p, `[...document.querySelectorAll("#panel .scroll")].every(e => e.scrollWidth <= e.clientWidth)`), "the learner's tables are shown in full at %d px", width)
+	}
 
 	t.Run("changes without being loaded again", func(t *testing.T) {
 		p.do(chromedp.Evaluate[chromedp.Void](`window.marked = ` + ended))
