@@ -1,6 +1,7 @@
 package page
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -57,6 +58,7 @@ func TestGroups(t *testing.T) {
 				for _, text := range c.holds {
 					p.await(text, `document.querySelector("main").textContent.includes("`+text+`")`)
 				}
+				p.await("a curve, where there is a value", fmt.Sprintf(`document.querySelector("article.learner:not([hidden]) .chart").hidden === %t`, c.group.name == "empty"))
 				p.shot(c.group.name + "-" + v.String())
 				p.do(chromedp.Evaluate[chromedp.Void](unfolded))
 				p.fits()

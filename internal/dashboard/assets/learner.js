@@ -95,6 +95,8 @@ export function createLearner(l) {
   e.rule = make("p", "note");
   e.model = make("details", "model");
   e.model.append(make("summary", "", "How users look, and sources of differences"), windowsOf(e, l), dependsOf(e, l));
+  e.curve = box;
+  box.hidden = true; // until there is a value
   left.append(box, e.how, e.rule, e.model);
   right.append(itemsOf(e, l), e.scale, make("p", "note", "Shares of recent impressions. If an item often has the highest utility but is seldom shown first, another one pays better."));
   beside.append(left, right);

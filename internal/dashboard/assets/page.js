@@ -66,7 +66,9 @@ function showPast() {
   showWork(past);
   for (const [name, e] of byId("panel").kept || []) {
     const s = past.learners[name];
-    if (s && !e.hidden) e.chart.show(past.times, [s.payoff, s.by_utility]);
+    if (!s || e.hidden) continue;
+    e.curve.hidden = s.payoff.every(x => x == null);
+    e.chart.show(past.times, [s.payoff, s.by_utility]);
   }
   showLifts(past);
 }
