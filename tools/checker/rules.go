@@ -16,7 +16,7 @@ type ruled struct {
 }
 
 // checkRules checks that the current ranking is the policy's order under the impression's pins, and the caps of one of the configurations.
-// The candidates are in the record's order.
+// The candidates are in the record's order. A ranking that no rule could have changed, and that says so, is not counted.
 func checkRules(f *fold, name any, lf *learnerFold, d *event.Decision) {
 	if lf == nil || len(d.Decided) == 0 && len(f.imp.Candidates) == 1 {
 		return
@@ -37,6 +37,9 @@ func checkRules(f *fold, name any, lf *learnerFold, d *event.Decision) {
 		decided = append(decided, shown[at])
 	}
 	if len(d.Decided) == 0 {
+		if !slices.ContainsFunc(lf.decided, func(l *config.Learner) bool { return bears(shown, l.Caps) }) {
+			return
+		}
 		decided = shown
 	}
 	ok := slices.ContainsFunc(lf.decided, func(l *config.Learner) bool {

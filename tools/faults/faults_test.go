@@ -40,6 +40,7 @@ func TestSoak_NothingLostNothingTwice(t *testing.T) {
 	require.Empty(t, r.Violations)
 	require.Greater(t, r.Faults(), 15)
 	require.Positive(t, r.Read[0])
+	require.Positive(t, r.Ruled)
 }
 
 // TestFaults_AreWhole: each kind has a name of its own, and a resource that has room.

@@ -40,6 +40,7 @@ type Group struct {
 	loads      atomic.Int64        // of our own configuration
 	edit       func(string) string // of the configuration's text
 	earlier    []*config.Config    // before edit
+	ruled      atomic.Int64        // the most rankings that a check compared with pins and caps
 }
 
 // Settings are the differences between groups.
@@ -64,7 +65,7 @@ const learners = `
 // The arm hasty waits a millisecond for selections, so that most of its impressions pay
 // nothing: its guard trips once some cohorts are counted, whatever faults there are.
 const moves = `  moves: {payoffs: adversarial, payoff_horizon: 30s, selection_timeout: 8s}
-  knows: {payoffs: stochastic, policy: moss, payoff_horizon: 30s, selection_timeout: 8s,
+  knows: {payoffs: stochastic, policy: moss, payoff_horizon: 30s, selection_timeout: 8s, caps: [{category: a, most: 1, first: 3}],
     context: {user: [age], item: [price], cross: [[age, price]], segments: [new, loyal], categories: true, clock: [hour, weekday], age: true}}
   hasty: {payoffs: stochastic, policy: greedy, payoff_horizon: 20s, selection_timeout: 1ms}
 experiments:

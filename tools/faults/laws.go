@@ -123,6 +123,11 @@ func (g *Group) Check(ctx context.Context, partitions ...int32) (violations []st
 	if err != nil {
 		return nil, fmt.Errorf("check the state: %w", err)
 	}
+	for _, l := range r.Laws {
+		if l.Law == "rankings.rules" {
+			g.ruled.Store(max(g.ruled.Load(), l.Checked))
+		}
+	}
 	for _, v := range r.Violations {
 		violations = append(violations, v.String())
 	}

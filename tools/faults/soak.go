@@ -44,6 +44,7 @@ type Result struct {
 	Account    map[string]int64
 	Checks     int   // with all faults healed and all records processed
 	Beside     int   // while faults were on
+	Ruled      int64 // rankings under pins and caps, in the largest check
 	Resident   int64 // the most memory of a worker, in bytes
 	Restarts   int
 	Violations []string
@@ -319,7 +320,7 @@ func (s *soak) check(ctx context.Context) error {
 	for _, v := range found {
 		s.violate("%s", v)
 	}
-	s.result.Read = read
+	s.result.Read, s.result.Ruled = read, s.g.ruled.Load()
 	s.result.Checks++
 	s.opt.Say("checked: %d records, %d violations so far, %.1f s", read[0]+read[1]+read[2]+read[3], len(s.result.Violations), time.Since(began).Seconds())
 	return nil
@@ -397,8 +398,8 @@ func (r *Result) Print(w io.Writer) error {
 	for _, name := range slices.Sorted(maps.Keys(r.Account)) {
 		fmt.Fprintf(&b, "  %-26s %12d\n", name, r.Account[name])
 	}
-	fmt.Fprintf(&b, "\nworkers started again %d times, at most %d MiB each; %d checks, and %d while faults were on; %v; seed %d\n", r.Restarts, r.Resident>>20,
-		r.Checks, r.Beside, r.Took.Round(time.Second), r.Seed)
+	fmt.Fprintf(&b, "\nworkers started again %d times, at most %d MiB each; %d checks, and %d while faults were on; %d rankings under pins and caps; %v; seed %d\n",
+		r.Restarts, r.Resident>>20, r.Checks, r.Beside, r.Ruled, r.Took.Round(time.Second), r.Seed)
 	for _, v := range r.Violations {
 		fmt.Fprintf(&b, "violation: %s\n", v)
 	}

@@ -185,6 +185,7 @@ func (p *producer) impression(now int64) {
 		out.Candidates = append(out.Candidates, event.Candidate{Item: []byte(c.Item), Utility: c.Utility})
 		order[i] = i
 	}
+	excluded := p.t.g.rule(&out, k)
 	if p.t.g.knows(k) {
 		describe(&out, k)
 	}
@@ -193,7 +194,11 @@ func (p *producer) impression(now int64) {
 	if p.rng.IntN(50) == 0 && !p.t.g.settings.Tidy { // comes after the records that follow it
 		at += p.rng.Int64N(3000)
 	}
-	p.agenda.Add(at, p.record(event.Impressions, out.ID, event.AppendImpression(nil, &out)))
+	value := event.AppendImpression(nil, &out)
+	if excluded {
+		value = append(value[:len(value)-1], `,"exclude":["sold-out"]}`...)
+	}
+	p.agenda.Add(at, p.record(event.Impressions, out.ID, value))
 	res := p.t.population.Respond(im, order)
 	if res.Selection == nil {
 		return
@@ -216,6 +221,25 @@ func (p *producer) impression(now int64) {
 		r := event.Payoff{ID: out.ID, Payoff: r.Value, Time: paid, HasTime: true, Item: []byte(r.Item), EventID: []byte(r.EventID)}
 		p.agenda.Add(paid+int64(i), p.record(event.Payoffs, out.ID, event.AppendPayoff(nil, &r)))
 	}
+}
+
+// rule pins a candidate of every eleventh impression, two of some, beyond the end of some. It adds a candidate to others that is to be
+// excluded, and reports whether it has: decoded impressions have no exclusions. Users select none of these.
+func (g *Group) rule(out *event.Impression, k int) (excluded bool) {
+	if g.settings.Learners != "" {
+		return false
+	}
+	switch k % 11 {
+	case 4:
+		out.Candidates[k%2].Pin = int32(1 + k%8)
+		if k%3 == 0 {
+			out.Candidates[2].Pin = int32(2 + k%8)
+		}
+	case 7:
+		out.Candidates = append(out.Candidates, event.Candidate{Item: []byte("sold-out"), Utility: 9})
+		return true
+	}
+	return false
 }
 
 // describe sets the context of impression k. Now and then items change their category, and users have an undeclared segment, or none.
