@@ -288,6 +288,24 @@ var experimentGauges = []metric[*ExperimentSnapshot]{
 				}
 			}
 		}},
+	{desc("lift_explained", "Share of the variance of an arm's lift in the end that covariates take away: predictions or utilities of impressions. Of the "+
+		"worker that has partition 0, unless refused.", "experiment", "arm"),
+		func(x *ExperimentSnapshot, set set) {
+			for i := range x.Arms {
+				if a := &x.Arms[i]; a.Outlook.Units > 0 && a.Outlook.End.Verdict != experiment.Refused {
+					set(a.Outlook.End.Explained, a.Name)
+				}
+			}
+		}},
+	{desc("lift_break_even", "How many times the control's the arm's later payoffs would have to be, at least, for the arm to draw level; absent unless "+
+		"above 1 and before the first deadlines. Of the worker that has partition 0.", "experiment", "arm"),
+		func(x *ExperimentSnapshot, set set) {
+			for i := range x.Arms {
+				if a := &x.Arms[i]; a.Outlook.End.BreakEven > 0 {
+					set(a.Outlook.End.BreakEven, a.Name)
+				}
+			}
+		}},
 	{desc("lift_timing", "1 if an arm certainly pays later than the control, -1 if sooner, else 0. Of the worker that has partition 0.", "experiment", "arm"),
 		func(x *ExperimentSnapshot, set set) {
 			for i := range x.Arms {

@@ -38,6 +38,10 @@ type AnyAge struct {
 	EndWhy   string   `json:"end_why,omitempty"`
 	KnownAt  int64    `json:"known,omitempty"` // when the first deadlines pass, by event time; 0 if they have
 	Timing   string   `json:"timing,omitempty"`
+	// Explained is the share of the variance of End that covariates take away; BreakEven the multiple of the control's later payoffs that the arm
+	// needs to draw level, 0 if not above 1.
+	Explained float64 `json:"explained,omitempty"`
+	BreakEven float64 `json:"break_even,omitempty"`
 }
 
 const mostArms = 24
@@ -97,7 +101,8 @@ func anyAge(a *partition.ArmStatus, l *Learner) *AnyAge {
 		width = l.PayoffRange[1] - l.PayoffRange[0]
 	}
 	x := &AnyAge{Units: o.Units, SoFar: width * o.SoFar.Estimate, SoFarIs: o.Ahead(), SoFarWhy: o.SoFarWhy, End: width * o.End.Estimate,
-		AtLeast: width * o.End.Lower, EndIs: o.End.Verdict.String(), EndWhy: clip(o.End.Why, wordsRunes), Timing: o.Timing.String()}
+		AtLeast: width * o.End.Lower, EndIs: o.End.Verdict.String(), EndWhy: clip(o.End.Why, wordsRunes), Timing: o.Timing.String(),
+		Explained: o.End.Explained, BreakEven: o.End.BreakEven}
 	if o.End.Upper < 1 {
 		x.AtMost = new(width * o.End.Upper)
 	}

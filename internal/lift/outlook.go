@@ -46,7 +46,7 @@ func (u *Units) lags(end event.Millis) (totals experiment.LagTotals, due event.M
 			partitions[x.partition] = r
 		}
 		if !replaced[row] {
-			r.Enter(int(x.arm), x.began, 1)
+			r.Enter(int(x.arm), x.began, experiment.Unit(1, x.z()))
 		}
 	}
 	for _, p := range payoffs {
@@ -56,7 +56,7 @@ func (u *Units) lags(end event.Millis) (totals experiment.LagTotals, due event.M
 			continue
 		}
 		is := p.how == joinedlog.Paid
-		partitions[x.partition].Pay(int(x.arm), x.began, p.at, experiment.PaidInParts(worth[p.row], now, is))
+		partitions[x.partition].Pay(int(x.arm), x.began, p.at, experiment.PaidInParts(worth[p.row], now, x.z(), is))
 		worth[p.row], paid[p.row] = now, paid[p.row] || is
 	}
 	totals = experiment.NewLagTotals(arms)
@@ -83,7 +83,11 @@ type Outlook struct {
 	EndIs  string               `json:"in_the_end_is"` // better, worse, open or refused
 	EndWhy string               `json:"in_the_end_why,omitempty"`
 	From   string               `json:"known_from,omitempty"` // time of the first deadlines, while they are to come
-	Timing string               `json:"timing,omitempty"`     // of payoffs: as control, sooner or later
+	// Explained is the share of the variance of End that covariates take away; BreakEven the multiple of the control's later payoffs that the arm
+	// needs to draw level.
+	Explained float64 `json:"explained,omitempty"`
+	BreakEven float64 `json:"break_even,omitempty"`
+	Timing    string  `json:"timing,omitempty"` // of payoffs: as control, sooner or later
 }
 
 // noHistory is why nothing is said of the end before the first deadlines.
@@ -98,7 +102,7 @@ func (u *Units) outlook(arm int, totals experiment.LagTotals, due, end event.Mil
 		o.SoFar = &of.SoFar
 	}
 	if of.End.Verdict != experiment.Refused {
-		o.End = &of.End.Interval
+		o.End, o.Explained, o.BreakEven = &of.End.Interval, of.End.Explained, of.End.BreakEven
 	}
 	if due > end {
 		o.From = stamp(due)

@@ -27,8 +27,8 @@ func TestOutlook_IsThatOfUnits(t *testing.T) {
 			if parts[x.partition] == nil {
 				parts[x.partition] = experiment.NewRunOff(2, int64(horizon), false)
 			}
-			parts[x.partition].Enter(x.arm, x.began, 1)
-			parts[x.partition].Pay(x.arm, x.began, x.paid, experiment.PaidOnce(x.worth, x.payoff))
+			parts[x.partition].Enter(x.arm, x.began, experiment.Unit(1, x.z))
+			parts[x.partition].Pay(x.arm, x.began, x.paid, experiment.PaidOnce(x.worth, x.z, x.payoff))
 		}
 		for _, r := range parts {
 			r.EndUpTo(u.AsOf)

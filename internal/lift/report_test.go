@@ -60,6 +60,7 @@ type known struct {
 	period    int64
 	arm       int
 	worth     float64
+	z         float64 // covariate
 }
 
 func newWorld(t require.TestingT, seed uint64, s experiment.Settings) *world {
@@ -98,7 +99,8 @@ func (w *world) play(impressions int, lift float64) {
 		at := w.began + event.Millis(k)*1000
 		user, id := w.random.IntN(300), fmt.Sprintf("i-%d-%d", w.e.Run, k)
 		u := known{began: at, paid: at + horizon, partition: int32(w.random.IntN(3)), deadline: at + horizon}
-		a := event.Assignment{Experiment: "feed", Run: w.e.Run}
+		a := event.Assignment{Experiment: "feed", Run: w.e.Run, Covariate: int32(w.random.IntN(3)) * 300_000}
+		u.z = float64(a.Covariate) / 1e6
 		name := []byte(id)
 		if w.e.ByUser {
 			u.group, u.period = experiment.GroupOf(fmt.Append(nil, "u-", user)), experiment.PeriodOf(at, w.e.Period)
@@ -112,6 +114,7 @@ func (w *world) play(impressions int, lift float64) {
 		if u.arm != w.e.ControlArm() {
 			chance += lift
 		}
+		chance += u.z - 0.3
 		switch late := event.Millis(w.random.Int64N(int64(horizon) * 5 / 4)); {
 		case w.random.IntN(10) == 0:
 			u.worth, u.paid = 0.5, at+timeout // not selected: 0 of −1 to 1
@@ -188,7 +191,7 @@ func (w *world) naive(asOf event.Millis) (sum experiment.Totals, young int64) {
 			cohorts[u.partition][n] = make([]experiment.Counts, len(w.e.Arms))
 		}
 		by := cohorts[u.partition][n]
-		by[u.arm] = by[u.arm].Add(experiment.Unit).Add(experiment.Of(u.worth))
+		by[u.arm] = by[u.arm].Add(experiment.Unit(1, u.z)).Add(experiment.Of(u.worth, u.z))
 	}
 	sum = make(experiment.Totals, len(w.e.Arms))
 	for _, of := range cohorts {
@@ -303,8 +306,8 @@ func TestByUser(t *testing.T) {
 		if periods[u.period] == nil {
 			periods[u.period] = make(experiment.Groups, experiment.GroupCount)
 		}
-		periods[u.period].Add(u.group, experiment.Unit)
-		periods[u.period].Add(u.group, experiment.Of(u.worth))
+		periods[u.period].Add(u.group, experiment.Unit(1, u.z))
+		periods[u.period].Add(u.group, experiment.Of(u.worth, u.z))
 	}
 	for p := start / period; p < asOf/period; p++ {
 		if periods[p] != nil {

@@ -47,7 +47,10 @@ type unit struct {
 	partition int32
 	group     int16 // likewise
 	arm       int16
+	covariate int32 // in units of 10⁻⁶
 }
+
+func (x *unit) z() float64 { return event.FromMillionths(int64(x.covariate)) }
 
 type verdict struct {
 	event.Verdict
@@ -92,7 +95,7 @@ func (u *Units) Accept(row int32, r *event.Ranking) bool {
 // unit returns a ranking's unit; false if the experiment has other units.
 func (u *Units) unit(row int32, arm int, r *event.Ranking) (x unit, ok bool) {
 	d := &r.Decision
-	x = unit{began: d.Began, row: row, deadline: d.PayoffDeadline, partition: d.Partition, arm: int16(arm)}
+	x = unit{began: d.Began, row: row, deadline: d.PayoffDeadline, partition: d.Partition, arm: int16(arm), covariate: d.Assignment.Covariate}
 	if !u.Experiment.ByUser {
 		return x, len(d.Assignment.Unit) == 0
 	}
@@ -167,7 +170,7 @@ func (u *Units) byCohort(outcomes []joinedlog.Outcome, end event.Millis) (looks 
 			continue
 		}
 		if worth, ok := u.worth(&outcomes[x.row]); ok {
-			c.Add(n, int(x.arm), experiment.Unit.Add(experiment.Of(worth)))
+			c.Add(n, int(x.arm), experiment.Unit(1, x.z()).Add(experiment.Of(worth, x.z())))
 		}
 	}
 	partitions := slices.Sorted(maps.Keys(cohorts))
@@ -222,7 +225,7 @@ func (u *Units) add(periods map[int64]experiment.Groups, period int64, x *unit, 
 	if periods[period] == nil {
 		periods[period] = make(experiment.Groups, experiment.GroupCount)
 	}
-	periods[period].Add(int(x.group), experiment.Unit.Add(experiment.Of(worth)))
+	periods[period].Add(int(x.group), experiment.Unit(1, x.z()).Add(experiment.Of(worth, x.z())))
 }
 
 // onceBlock is the number of groups added at a time, whose mean predicts later ones. A user's group is random.

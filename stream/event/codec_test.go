@@ -29,7 +29,7 @@ const sampleExpected = `{"impression_id":"i-1","time":"2026-11-21T10:00:00.000Z"
 // sampleArm is of an experiment whose guard has tripped, with a shadow.
 const sampleArm = `{"impression_id":"i-1","learner":"control","time":"2026-11-21T10:00:00.000Z","items":["b","a"],"decision":{"group":"ranker",` +
 	`"policy":"greedy","delay":"direct","partition":3,"offset":1045,"layout":1,"experiment":"feed","run":2,"arm":"new","arm_probability":0.9,` +
-	`"unit":"1f3@2945","fallback":true,"verdict":{"run":2,"arm":"new","n":20000,"lower":-0.07,"upper":-0.0205},"shadows":{"bold":[1,0],"calm":[0,1]},` +
+	`"unit":"1f3@2945","fallback":true,"covariate":0.03125,"verdict":{"run":2,"arm":"new","n":20000,"lower":-0.07,"upper":-0.0205},"shadows":{"bold":[1,0],"calm":[0,1]},` +
 	`"seed":"9f00000000000a01","began":"2026-11-21T10:00:00.000Z","payoff_deadline":"2026-12-21T10:30:00.000Z"}}`
 
 func millis(s string) event.Millis {
@@ -268,7 +268,8 @@ func drawContext(t *rapid.T, r *event.Impression) {
 func drawAssignment(t *rapid.T, r *event.Ranking) {
 	if d := &r.Decision; rapid.Bool().Draw(t, "in an experiment") {
 		d.Assignment = event.Assignment{Experiment: string(ids(t, "experiment")), Run: rapid.Int32Min(1).Draw(t, "run"), Arm: string(ids(t, "arm")),
-			Probability: rapid.Float64Range(1e-9, 1).Draw(t, "share"), Unit: optionalID(t, "unit"), Fallback: rapid.Bool().Draw(t, "fallback")}
+			Probability: rapid.Float64Range(1e-9, 1).Draw(t, "share"), Unit: optionalID(t, "unit"), Fallback: rapid.Bool().Draw(t, "fallback"),
+			Covariate: rapid.Int32Range(0, 1_000_000).Draw(t, "covariate")}
 		if rapid.Bool().Draw(t, "verdict") {
 			d.Verdict = event.Verdict{Run: rapid.Int32Min(1).Draw(t, "run"), Arm: string(ids(t, "arm")), Units: rapid.Int64Min(0).Draw(t, "units"),
 				Lower: floats.Draw(t, "lower"), Upper: floats.Draw(t, "upper")}
@@ -294,13 +295,15 @@ func TestAssignment(t *testing.T) {
 	d := event.NewDecoder(event.Limits{})
 	var r event.Ranking
 	require.NoError(t, d.Ranking(&r, []byte(sampleArm)))
-	require.Equal(t, event.Assignment{Experiment: "feed", Run: 2, Arm: "new", Probability: 0.9, Unit: []byte("1f3@2945"), Fallback: true}, r.Decision.Assignment)
+	require.Equal(t, event.Assignment{Experiment: "feed", Run: 2, Arm: "new", Probability: 0.9, Unit: []byte("1f3@2945"), Fallback: true,
+		Covariate: 31_250}, r.Decision.Assignment)
 	require.Equal(t, event.Verdict{Run: 2, Arm: "new", Units: 20000, Lower: -0.07, Upper: -0.0205}, r.Decision.Verdict)
 	require.Equal(t, []event.Shadow{{Name: "bold", Order: []int32{1, 0}}, {Name: "calm", Order: []int32{0, 1}}}, r.Decision.Shadows)
 	require.Equal(t, sampleArm, string(event.AppendRanking(nil, &r)))
 	for was, faulty := range map[string]string{`"arm_probability":0.9`: `"arm_probability":0`, `"run":2,"arm":"new","arm_p`: `"run":0,"arm":"new","arm_p`,
-		`"arm":"new","arm_p`: `"arm":"","arm_p`, `"fallback":true`: `"fallback":1`, `"n":20000`: `"n":-1`, `"verdict":{"run":2,`: `"verdict":{`,
-		`"bold":[1,0]`: `"bold":[1,1]`, `"calm":[0,1]`: `"calm":[0]`, `"calm"`: `"bold"`, `[0,1]}`: `null}`, `"unit":"1f3@2945"`: `"unit":7`} {
+		`"arm":"new","arm_p`: `"arm":"","arm_p`, `"fallback":true`: `"fallback":1`, `"n":20000`: `"n":-1`, `:0.03125`: `:0.0312501`, `"covariate":0`: `"covariate":1`,
+		`"verdict":{"run":2,`: `"verdict":{`,
+		`"bold":[1,0]`:        `"bold":[1,1]`, `"calm":[0,1]`: `"calm":[0]`, `"calm"`: `"bold"`, `[0,1]}`: `null}`, `"unit":"1f3@2945"`: `"unit":7`} {
 		require.Error(t, d.Ranking(&r, []byte(strings.Replace(sampleArm, was, faulty, 1))), faulty)
 	}
 	require.NoError(t, d.Ranking(&r, []byte(sampleRanking)))

@@ -94,6 +94,9 @@ func appendAssignment(dst []byte, r *Decision) []byte {
 	if a.Fallback {
 		dst = append(dst, `,"fallback":true`...)
 	}
+	if a.Covariate != 0 {
+		dst = appendFloat(append(dst, `,"covariate":`...), FromMillionths(int64(a.Covariate)))
+	}
 	if v := &r.Verdict; len(v.Arm) > 0 {
 		dst = strconv.AppendInt(append(dst, `,"verdict":{"run":`...), int64(v.Run), 10)
 		dst = appendText(append(dst, `,"arm":`...), v.Arm)

@@ -277,7 +277,7 @@ func oracleRanking(value []byte) (*event.Ranking, error) {
 	}
 	df, err := oracleObject(fields["decision"], "group", "policy", "delay", "partition", "offset", "layout",
 		"propensities", "instance", "explored", "seed", "selection_deadline", "payoff_deadline",
-		"ranks", "undecided", "began", "expected", "experiment", "run", "arm", "arm_probability", "unit", "fallback", "verdict", "shadows", "decided")
+		"ranks", "undecided", "began", "expected", "experiment", "run", "arm", "arm_probability", "unit", "fallback", "verdict", "shadows", "decided", "covariate")
 	if err != nil {
 		return nil, err
 	}
@@ -323,6 +323,14 @@ func oracleAssignment(dst *event.Decision, d *reader) bool {
 	a.Probability, _ = d.float("arm_probability")
 	if f := d.fields["fallback"]; f != nil && json.Unmarshal(f, &a.Fallback) != nil {
 		return false
+	}
+	if d.fields["covariate"] != nil {
+		x, _ := d.float("covariate")
+		n := math.Round(x * 1e6)
+		if x < 0 || x > 1 || n/1e6 != x {
+			return false
+		}
+		a.Covariate = int32(n)
 	}
 	if d.fields["verdict"] != nil {
 		fields, err := oracleObject(d.fields["verdict"], "run", "arm", "n", "lower", "upper")

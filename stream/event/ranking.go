@@ -52,6 +52,7 @@ var decisions = tableOf([]field[Decision]{
 		return f
 	}},
 	{name: "fallback", where: inExperiment, truth: func(r *Decision) *bool { return &r.Assignment.Fallback }},
+	{name: "covariate", where: inExperiment, read: covariate},
 	{name: "verdict", where: inExperiment, read: func(d *Decoder, r *Decision, v value) *Fault {
 		if v.kind != object {
 			return v.wrongType("verdict", "an object")
@@ -289,6 +290,17 @@ func expected(_ *Decoder, dst *Decision, list value) *Fault {
 		dst.Expected = append(dst.Expected, rounded)
 		return nil
 	})
+}
+
+// covariate reads a number from 0 to 1 of at most six decimals.
+func covariate(_ *Decoder, dst *Decision, v value) *Fault {
+	x, f := v.float("covariate")
+	n := Millionths(x)
+	if f == nil && (x < 0 || x > 1 || x != FromMillionths(n)) {
+		return faultf(WrongType, "covariate is %s, not a number from 0 to 1 of at most six decimals", quote(v.raw))
+	}
+	dst.Assignment.Covariate = int32(n)
+	return f
 }
 
 func armProbability(_ *Decoder, dst *Decision, v value) *Fault {

@@ -224,7 +224,7 @@ func TestSchemas_FitRankings(t *testing.T) {
 	all.Decision.Ranks, all.Decision.Undecided = []int32{1, 0}, []int32{1}
 	all.Decision.SelectionDeadline, all.Decision.HasSelection = 3, true
 	all.Decision.Decided = []int32{1, 0}
-	all.Decision.Assignment = Assignment{Experiment: "feed", Run: 1, Arm: "new", Probability: 0.5, Unit: []byte("1f3"), Fallback: true}
+	all.Decision.Assignment = Assignment{Experiment: "feed", Run: 1, Arm: "new", Probability: 0.5, Unit: []byte("1f3"), Fallback: true, Covariate: 31_250}
 	all.Decision.Verdict = Verdict{Run: 1, Arm: "new", Units: 7, Lower: -1, Upper: -0.5}
 	for _, r := range []*Ranking{&least, &all} {
 		record := string(AppendRanking(nil, r))

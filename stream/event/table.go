@@ -79,7 +79,7 @@ type field[R any] struct {
 
 const (
 	mostFields       = 8  // of a record
-	mostNestedFields = 25 // of an object in a record
+	mostNestedFields = 26 // of an object in a record
 )
 
 func tableOf[R any](rows []field[R]) *table[R] {

@@ -11,23 +11,30 @@ const perPayoff = 1 << 30
 // inUnits rounds a payoff, or its square.
 func inUnits(x float64) int64 { return int64(math.Round(x * perPayoff)) }
 
-// Counts are sums over an arm's units in a cohort, of at most 2³² units.
+// Counts are sums over an arm's units in a cohort, of at most 2³² units. All but N are in units of 2⁻³⁰, each unit's rounded.
 type Counts struct {
 	N int64 // units
-	X int64 // their payoffs, in units of 2⁻³⁰
-	Q int64 // their squares, likewise, each rounded
+	X int64 // their payoffs
+	Q int64 // squares of payoffs
+	Z int64 // covariates
+	S int64 // squares of covariates
+	M int64 // products of covariate and payoff
 }
 
-// Of returns the counts of a payoff, clamped to [0,1]. The unit itself is counted at its ranking.
-func Of(x float64) Counts {
+// Unit returns the counts of n units with a covariate in [0,1], without their payoffs: at their ranking, or negative to withdraw them.
+func Unit(n int64, z float64) Counts {
+	return Counts{N: n, Z: n * inUnits(z), S: n * inUnits(float64(z*z))}
+}
+
+// Of returns the counts of a payoff, clamped to [0,1], of a unit with covariate z. The unit itself is counted at its ranking.
+func Of(x, z float64) Counts {
 	x = min(max(x, 0), 1)
-	return Counts{0, inUnits(x), inUnits(float64(x * x))}
+	return Counts{X: inUnits(x), Q: inUnits(float64(x * x)), M: inUnits(float64(x * z))}
 }
 
-// Unit is a unit without its payoff.
-var Unit = Counts{N: 1}
-
-func (c Counts) Add(o Counts) Counts { return Counts{c.N + o.N, c.X + o.X, c.Q + o.Q} }
+func (c Counts) Add(o Counts) Counts {
+	return Counts{c.N + o.N, c.X + o.X, c.Q + o.Q, c.Z + o.Z, c.S + o.S, c.M + o.M}
+}
 
 // Width returns the length of cohorts for a horizon of payoffs, both in milliseconds: 1/256 of it, at least a minute.
 func Width(horizon int64) int64 { return max(60_000, (horizon+255)/256) }

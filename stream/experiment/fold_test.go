@@ -2,7 +2,6 @@ package experiment
 
 import (
 	"math"
-	"math/big"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,15 +10,20 @@ import (
 
 // unit is one with its payoff and its arm.
 type unit struct {
-	arm int
-	x   float64
+	arm  int
+	x, z float64 // payoff and covariate
 }
 
 func drawUnits(t *rapid.T, arms int, label string) []unit {
 	n := rapid.IntRange(0, 200).Draw(t, label)
 	us := make([]unit, n)
 	for i := range us {
-		us[i] = unit{rapid.IntRange(0, arms-1).Draw(t, "arm"), rapid.Float64Range(0, 1).Draw(t, "payoff")}
+		us[i] = unit{rapid.IntRange(0, arms-1).Draw(t, "arm"), rapid.Float64Range(0, 1).Draw(t, "payoff"), rapid.Float64Range(0, 1).Draw(t, "covariate")}
+	}
+	if rapid.Bool().Draw(t, "payoffs go by covariates") {
+		for i := range us {
+			us[i].x = us[i].x/4 + us[i].z*3/4
+		}
 	}
 	return us
 }
@@ -27,63 +31,58 @@ func drawUnits(t *rapid.T, arms int, label string) []unit {
 func cohortOf(us []unit, arms int) []Counts {
 	by := make([]Counts, arms)
 	for _, u := range us {
-		by[u.arm] = by[u.arm].Add(Unit).Add(Of(u.x))
+		by[u.arm] = by[u.arm].Add(Unit(1, u.z)).Add(Of(u.x, u.z))
 	}
 	return by
 }
 
-// TestFoldsAsUnitByUnit folds cohorts by their sums, and each unit alone with exact fractions; both round once a cohort.
+// TestFoldsAsUnitByUnit folds cohorts by their sums, and each unit alone: its payoff less that of the line through all units of earlier cohorts.
 func TestFoldsAsUnitByUnit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		arms := rapid.IntRange(2, 4).Draw(t, "arms")
-		totals, naive := make(Totals, arms), make(Totals, arms)
+		totals, before := make(Totals, arms), []unit(nil)
+		var d, e [4]float64
 		for range rapid.IntRange(1, 6).Draw(t, "cohorts") {
 			us := drawUnits(t, arms, "units")
-			m := naiveMean(naive)
-			totals.Fold(cohortOf(us, arms))
-			for arm := range arms {
-				var x, d, e big.Rat
-				for _, u := range us {
-					if u.arm != arm {
-						continue
-					}
-					naive[arm].N++
-					payoff, square := Of(u.x).X, Of(u.x).Q
-					x.Add(&x, big.NewRat(payoff, 1<<30))
-					d.Add(&d, big.NewRat(payoff-m, 1<<30))
-					// (x−m)² with x² rounded as it is kept.
-					one := big.NewRat(square, 1<<30)
-					one.Sub(one, new(big.Rat).Mul(big.NewRat(2*m, 1<<30), big.NewRat(payoff, 1<<30)))
-					one.Add(one, new(big.Rat).Mul(big.NewRat(m, 1<<30), big.NewRat(m, 1<<30)))
-					e.Add(&e, one)
-				}
-				naive[arm].X += roundRat(&x)
-				naive[arm].D += roundRat(&d)
-				naive[arm].E += max(0, roundRat(&e))
+			at, slope := naiveLine(before)
+			for _, z := range []float64{0, 1} {
+				require.True(t, at+slope*z >= -1e-9 && at+slope*z <= 1+1e-9, "%v + %v·z", at, slope)
 			}
+			totals.Fold(cohortOf(us, arms))
+			for _, u := range us {
+				off := u.x - at - slope*u.z
+				d[u.arm], e[u.arm] = d[u.arm]+off, e[u.arm]+off*off
+			}
+			before = append(before, us...)
 		}
-		require.Equal(t, naive, totals)
+		for arm, s := range totals {
+			require.InDelta(t, d[arm], float64(s.D)/perTotal, 1e-3)
+			require.InDelta(t, e[arm], float64(s.E)/perTotal, 1e-3)
+		}
 	})
 }
 
-// roundRat gives units of 2⁻²⁰, the nearest, halves upwards.
-func roundRat(x *big.Rat) int64 {
-	y := new(big.Rat).Mul(x, big.NewRat(1<<20, 1))
-	y.Add(y, big.NewRat(1, 2))
-	// Div of big.Int rounds down for positive denominators.
-	return new(big.Int).Div(y.Num(), y.Denom()).Int64()
-}
-
-func naiveMean(t Totals) int64 {
-	var n, x int64
-	for _, s := range t {
-		n, x = n+s.N, x+s.X
+// naiveLine is the line of least squares of payoffs on covariates, turned around their means until it is within [0,1].
+func naiveLine(us []unit) (at, slope float64) {
+	if len(us) == 0 {
+		return 0.5, 0
 	}
-	if n == 0 {
-		return 1 << 29
+	n := float64(len(us))
+	var x, z, zz, zx float64
+	for _, u := range us {
+		x, z = x+u.x/n, z+u.z/n
 	}
-	m := new(big.Int).Div(new(big.Int).Mul(big.NewInt(x), big.NewInt(1<<10)), big.NewInt(n)).Int64()
-	return min(m, 1<<30)
+	for _, u := range us {
+		zz, zx = zz+(u.z-z)*(u.z-z), zx+(u.z-z)*(u.x-x)
+	}
+	if len(us) < leastUnits || zz < leastSpread*n {
+		return x, 0
+	}
+	slope = zx / zz
+	for x-slope*z < -1e-12 || x-slope*z > 1+1e-12 || x+slope*(1-z) < -1e-12 || x+slope*(1-z) > 1+1e-12 {
+		slope *= 0.9999
+	}
+	return x - slope*z, slope
 }
 
 // TestSumsAreNearFloats holds sums to the definition in floating point.
@@ -108,7 +107,7 @@ func TestSumsAreNearFloats(t *testing.T) {
 // TestLargest has a cohort and totals as large as they may be.
 func TestLargest(t *testing.T) {
 	totals := Totals{{}, {}}
-	most := Counts{1 << 32, 1 << 62, 1 << 62}
+	most := Counts{N: 1 << 32, X: 1 << 62, Q: 1 << 62}
 	for range 1024 {
 		totals.Fold([]Counts{most, {N: 1 << 32}})
 	}
@@ -153,7 +152,7 @@ func TestCohorts(t *testing.T) {
 			switch rapid.SampledFrom([]string{"add", "add", "add", "close", "set"}).Draw(t, "step") {
 			case "add":
 				number := c.Number(walked + rapid.Int64Range(0, 3_000_000).Draw(t, "deadline"))
-				arm, x := rapid.IntRange(0, 1).Draw(t, "arm"), Of(rapid.Float64Range(-1, 2).Draw(t, "payoff")).Add(Unit)
+				arm, x := rapid.IntRange(0, 1).Draw(t, "arm"), Of(rapid.Float64Range(-1, 2).Draw(t, "payoff"), 0.5).Add(Unit(1, 0.5))
 				c.Add(number, arm, x)
 				by := naive[number]
 				by[arm] = by[arm].Add(x)
@@ -193,7 +192,7 @@ func TestCohortsDoNotAllocateInTheLongRun(t *testing.T) {
 	step := func() {
 		at += 30_000
 		for k := range int64(10) {
-			c.Add(c.Number(at+k*60_000), 1, Unit)
+			c.Add(c.Number(at+k*60_000), 1, Unit(1, 0))
 		}
 		for _, _, ok := c.Close(at); ok; _, _, ok = c.Close(at) {
 		}
@@ -215,11 +214,11 @@ func TestWidth(t *testing.T) {
 func TestGroups(t *testing.T) {
 	e := feed(t, Settings{ByUser: true, Period: 3_600_000})
 	partitions := []Groups{make(Groups, GroupCount), make(Groups, GroupCount)}
-	partitions[0].Add(3, Unit)
-	partitions[0].Add(3, Of(1))
-	partitions[1].Add(3, Unit) // never paid
-	partitions[1].Add(700, Unit)
-	partitions[1].Add(700, Of(0.25))
+	partitions[0].Add(3, Unit(1, 0.25))
+	partitions[0].Add(3, Of(1, 0.25))
+	partitions[1].Add(3, Unit(1, 0.75)) // never paid
+	partitions[1].Add(700, Unit(1, 1))
+	partitions[1].Add(700, Of(0.25, 1))
 	all := make(Groups, GroupCount)
 	for _, p := range partitions {
 		for k := range p {
@@ -228,13 +227,13 @@ func TestGroups(t *testing.T) {
 	}
 	got, want := make(Totals, 2), make(Totals, 2)
 	e.Fold(got, 5, all)
-	want.Fold(cohortOf([]unit{{e.Arm([]byte("003@5")), 0.5}, {e.Arm([]byte("2bc@5")), 0.25}}, 2))
+	want.Fold(cohortOf([]unit{{e.Arm([]byte("003@5")), 0.5, 0.5}, {e.Arm([]byte("2bc@5")), 0.25, 1}}, 2))
 	require.Equal(t, want, got)
 }
 
 func TestNeverRefusesBounds(t *testing.T) {
 	e := feed(t, Settings{ByUser: true, Arms: []Arm{{"a", 0.5}, {"control", 0.5}}})
-	totals := Totals{{1000, 900 << 20, 400 << 20, 160 << 20}, {1000, 100 << 20, -400 << 20, 160 << 20}}
+	totals := Totals{{N: 1000, X: 900 << 20, D: 400 << 20, E: 160 << 20}, {N: 1000, X: 100 << 20, D: -400 << 20, E: 160 << 20}}
 	l := e.Lift(0, totals)
 	require.Equal(t, Refused, l.Verdict)
 	require.Equal(t, []float64{-1, 1}, []float64{l.Lower, l.Upper})

@@ -18,32 +18,37 @@ type Paid struct {
 	X int64 // the increase, also negative
 	Q int64 // its square
 	U int64 // the increase of the square of the unit's payoff to date
+	M int64 // the product of the increase and the unit's covariate
 }
 
-// PaidOnce returns the increase by a unit's only payoff in [0,1], or by its worth without one.
-func PaidOnce(x float64, payoff bool) Paid {
-	return PaidInParts(0, x, payoff)
+// PaidOnce returns the increase by the only payoff in [0,1] of a unit with covariate z, or by its worth without one.
+func PaidOnce(x, z float64, payoff bool) Paid {
+	return PaidInParts(0, x, z, payoff)
 }
 
-// PaidInParts returns the increase of a unit's payoff to date from before to after, both in [0,1].
-func PaidInParts(before, after float64, payoff bool) Paid {
-	from, to := Of(before), Of(after)
+// PaidInParts returns the increase of a unit's payoff to date from before to after, both in [0,1]. z is its covariate.
+func PaidInParts(before, after, z float64, payoff bool) Paid {
+	from, to := Of(before, z), Of(after, z)
 	y := float64(to.X-from.X) / perPayoff
-	p := Paid{X: to.X - from.X, Q: inUnits(float64(y * y)), U: to.Q - from.Q}
+	p := Paid{X: to.X - from.X, Q: inUnits(float64(y * y)), U: to.Q - from.Q, M: to.M - from.M}
 	if payoff {
 		p.K = 1
 	}
 	return p
 }
 
-// LagSums are the sums of an arm's payoffs with a lag, in units of 2⁻³⁰.
-type LagSums struct{ K, X, Q int64 }
+// LagSums are the sums of an arm's payoffs with a lag, in units of 2⁻³⁰. M sums their products with the units' covariates.
+type LagSums struct{ K, X, Q, M int64 }
 
-// EntrySums are the sums over an arm's units of an entry bucket. With partial payoffs, U sums the squares of units' payoffs to date, and P
-// these payoffs, in units of 2⁻³⁰; else both are 0.
-type EntrySums struct{ N, U, P int64 }
+func (s LagSums) add(o LagSums) LagSums { return LagSums{s.K + o.K, s.X + o.X, s.Q + o.Q, s.M + o.M} }
 
-func (s EntrySums) add(o EntrySums) EntrySums { return EntrySums{s.N + o.N, s.U + o.U, s.P + o.P} }
+// EntrySums are the sums over an arm's units of an entry bucket, in units of 2⁻³⁰. Z sums their covariates, and S the covariates' squares. With
+// partial payoffs, U sums the squares of units' payoffs to date, and P these payoffs; else both are 0.
+type EntrySums struct{ N, U, P, Z, S int64 }
+
+func (s EntrySums) add(o EntrySums) EntrySums {
+	return EntrySums{s.N + o.N, s.U + o.U, s.P + o.P, s.Z + o.Z, s.S + o.S}
+}
 
 // RunOff holds the payoffs of an experiment's units by age, in one partition: a run-off triangle. Time is divided into buckets. A unit enters
 // in the bucket in which it begins; the lag of its payoff is the number of buckets from there to the payoff's. Buckets end one after the
@@ -69,8 +74,8 @@ type openBucket struct {
 }
 
 type openSums struct {
-	N    int64
-	lags [Lags]Paid // by lag
+	entered EntrySums  // without U and P
+	lags    [Lags]Paid // by lag
 }
 
 // NewRunOff returns an empty run-off, for a horizon of payoffs in milliseconds. With inParts a unit is paid more than once.
@@ -131,16 +136,18 @@ func (r *RunOff) Bucket(at int64) int64 { return PeriodOf(at, r.width) }
 // End returns the time in milliseconds at which a bucket ends.
 func (r *RunOff) End(number int64) int64 { return (number + 1) * r.width }
 
-// Enter adds n units of an arm, also negative to withdraw some, which began at a time in milliseconds. It returns the open bucket whose sums
-// have changed; open is false if ended ones have.
-func (r *RunOff) Enter(arm int, began, n int64) (number int64, open bool) {
+// Enter adds units of an arm (Unit), which began at a time in milliseconds. It returns the open bucket whose sums have changed; open is false
+// if ended ones have.
+func (r *RunOff) Enter(arm int, began int64, c Counts) (number int64, open bool) {
 	e := r.Bucket(began)
-	if e > r.last {
-		r.at(e).by[arm].N += n
-		return e, true
+	if open = e > r.last; open {
+		to := &r.at(e).by[arm].entered
+		*to = to.add(EntrySums{N: c.N, Z: c.Z, S: c.S})
+		return e, open
 	}
-	r.entry(e)[arm].N += n
-	return e, false
+	to := &r.entry(e)[arm]
+	*to = to.add(EntrySums{N: c.N, Z: c.Z, S: c.S})
+	return e, open
 }
 
 // Pay adds the increase of the payoff of an arm's unit, which began at a time in milliseconds, at another. Lags are 0 at least, also where a
@@ -150,7 +157,7 @@ func (r *RunOff) Pay(arm int, began, at int64, p Paid) (number int64, open bool)
 	l := min(max(r.Bucket(at)-e, 0), Lags-1)
 	if b := e + l; b > r.last {
 		s := &r.at(b).by[arm].lags[l]
-		s.K, s.X, s.Q, s.U = s.K+p.K, s.X+p.X, s.Q+p.Q, s.U+p.U
+		*s = Paid{s.K + p.K, s.X + p.X, s.Q + p.Q, s.U + p.U, s.M + p.M}
 		return b, true
 	}
 	r.pay(arm, e, l, p)
@@ -160,7 +167,7 @@ func (r *RunOff) Pay(arm int, began, at int64, p Paid) (number int64, open bool)
 // pay adds a payoff to the ended buckets.
 func (r *RunOff) pay(arm int, entry, lag int64, p Paid) {
 	s := &r.lags[arm][lag]
-	s.K, s.X, s.Q = s.K+p.K, s.X+p.X, s.Q+p.Q
+	*s = s.add(LagSums{p.K, p.X, p.Q, p.M})
 	if r.inParts {
 		x := &r.entry(entry)[arm]
 		x.U, x.P = x.U+p.U, x.P+p.X
@@ -201,7 +208,8 @@ func (r *RunOff) EndUpTo(at int64) (ended []int64, any bool) {
 		r.open = slices.Delete(r.open, 0, 1)
 		ended = append(ended, b.number)
 		for arm := range b.by {
-			r.entry(b.number)[arm].N += b.by[arm].N
+			to := &r.entry(b.number)[arm]
+			*to = to.add(b.by[arm].entered)
 			for l, p := range b.by[arm].lags {
 				r.pay(arm, b.number-int64(l), int64(l), p)
 			}
@@ -242,15 +250,14 @@ func (t LagTotals) Add(r *RunOff) {
 	for arm := range t {
 		a := &t[arm]
 		for l, s := range r.lags[arm] {
-			to := &a.Paid[l]
-			to.K, to.X, to.Q = to.K+s.K, to.X+rounded(s.X), to.Q+rounded(s.Q)
+			a.Paid[l] = a.Paid[l].add(LagSums{s.K, rounded(s.X), rounded(s.Q), rounded(s.M)})
 		}
 		for l := range a.Entered {
 			s := r.old[arm]
 			if l < Lags-1 {
 				s = r.entered[l][arm]
 			}
-			a.Entered[l] = a.Entered[l].add(EntrySums{s.N, rounded(s.U), rounded(s.P)})
+			a.Entered[l] = a.Entered[l].add(EntrySums{s.N, rounded(s.U), rounded(s.P), rounded(s.Z), rounded(s.S)})
 		}
 	}
 }
@@ -260,8 +267,7 @@ func (t LagTotals) Merge(o LagTotals) {
 	for arm := range t {
 		a, b := &t[arm], &o[arm]
 		for l := range Lags {
-			to, s := &a.Paid[l], b.Paid[l]
-			to.K, to.X, to.Q = to.K+s.K, to.X+s.X, to.Q+s.Q
+			a.Paid[l] = a.Paid[l].add(b.Paid[l])
 			a.Entered[l] = a.Entered[l].add(b.Entered[l])
 		}
 	}

@@ -18,6 +18,7 @@ type payment struct {
 type lagged struct {
 	arm   int
 	began int64
+	z     float64 // its covariate
 	paid  []payment
 }
 
@@ -26,7 +27,8 @@ const lagHorizon = 3200 // buckets of 100 ms
 func drawLagged(t *rapid.T, arms, most int) []lagged {
 	all := make([]lagged, rapid.IntRange(0, most).Draw(t, "units"))
 	for i := range all {
-		u := lagged{arm: rapid.IntRange(0, arms-1).Draw(t, "arm"), began: rapid.Int64Range(-500, 8000).Draw(t, "began")}
+		u := lagged{arm: rapid.IntRange(0, arms-1).Draw(t, "arm"), began: rapid.Int64Range(-500, 8000).Draw(t, "began"),
+			z: rapid.Float64Range(0, 1).Draw(t, "covariate")}
 		at, x := u.began, 0.0
 		for range rapid.IntRange(0, 3).Draw(t, "payoffs") {
 			at = rapid.Int64Range(at, u.began+lagHorizon).Draw(t, "at")
@@ -48,7 +50,7 @@ func slowLags(units []lagged, arms int, last int64) LagTotals {
 		if bucket(u.began) > last {
 			continue
 		}
-		s := EntrySums{N: 1}
+		s := EntrySums{N: 1, Z: inUnits(u.z), S: inUnits(u.z * u.z)}
 		for _, p := range u.paid {
 			if bucket(p.at) > last {
 				continue
@@ -56,8 +58,8 @@ func slowLags(units []lagged, arms int, last int64) LagTotals {
 			of := &r.lags[u.arm][bucket(p.at)-bucket(u.began)]
 			x := inUnits(p.after) - inUnits(p.before)
 			y := float64(x) / perPayoff
-			of.K, of.X, of.Q = of.K+1, of.X+x, of.Q+inUnits(y*y)
-			s.P, s.U = s.P+x, Of(p.after).Q
+			of.K, of.X, of.Q, of.M = of.K+1, of.X+x, of.Q+inUnits(y*y), of.M+inUnits(p.after*u.z)-inUnits(p.before*u.z)
+			s.P, s.U = s.P+x, inUnits(p.after*p.after)
 		}
 		if lag := last - bucket(u.began); lag < Lags-1 {
 			r.entered[lag][u.arm] = r.entered[lag][u.arm].add(s)
@@ -79,10 +81,10 @@ func TestRunOff_IsOfUnitsAlone(t *testing.T) {
 		type step func(r *RunOff) (int64, bool)
 		var steps []step
 		for _, u := range units {
-			steps = append(steps, func(r *RunOff) (int64, bool) { return r.Enter(u.arm, u.began, 1) })
+			steps = append(steps, func(r *RunOff) (int64, bool) { return r.Enter(u.arm, u.began, Unit(1, u.z)) })
 			for _, p := range u.paid {
 				steps = append(steps, func(r *RunOff) (int64, bool) {
-					return r.Pay(u.arm, u.began, p.at, PaidInParts(p.before, p.after, true))
+					return r.Pay(u.arm, u.began, p.at, PaidInParts(p.before, p.after, u.z, true))
 				})
 			}
 		}
@@ -130,17 +132,16 @@ func TestRunOff_PartitionsAddUp(t *testing.T) {
 		for range 3 {
 			units, r := drawLagged(t, 2, 10), NewRunOff(2, lagHorizon, true)
 			for _, u := range units {
-				r.Enter(u.arm, u.began, 1)
+				r.Enter(u.arm, u.began, Unit(1, u.z))
 				for _, p := range u.paid {
-					r.Pay(u.arm, u.began, p.at, PaidInParts(p.before, p.after, true))
+					r.Pay(u.arm, u.began, p.at, PaidInParts(p.before, p.after, u.z, true))
 				}
 			}
 			r.EndUpTo(rapid.Int64Range(0, 12_000).Draw(t, "end"))
 			parts = append(parts, r)
 			for arm, a := range slowLags(units, 2, r.last) {
 				for l := range Lags {
-					s := &want[arm].Paid[l]
-					s.K, s.X, s.Q = s.K+a.Paid[l].K, s.X+a.Paid[l].X, s.Q+a.Paid[l].Q
+					want[arm].Paid[l] = want[arm].Paid[l].add(a.Paid[l])
 					want[arm].Entered[l] = want[arm].Entered[l].add(a.Entered[l])
 				}
 			}
@@ -156,9 +157,9 @@ func TestRunOff_PartitionsAddUp(t *testing.T) {
 // TestRunOff_Edges: a payoff at its deadline has lag 32, and one from before its unit's beginning, as seen by a partition's clock, lag 0.
 func TestRunOff_Edges(t *testing.T) {
 	r := NewRunOff(1, lagHorizon, false)
-	r.Pay(0, 199, 199+lagHorizon, PaidOnce(1, true))
-	r.Pay(0, 1000, 300, PaidOnce(1, true))
-	r.Enter(0, 1000, 1)
+	r.Pay(0, 199, 199+lagHorizon, PaidOnce(1, 0, true))
+	r.Pay(0, 1000, 300, PaidOnce(1, 0, true))
+	r.Enter(0, 1000, Unit(1, 0))
 	r.EndUpTo(1000)
 	require.Zero(t, r.lags[0][0], "its unit's bucket has not ended")
 	r.EndUpTo(10_000)
@@ -170,20 +171,30 @@ func TestRunOff_Edges(t *testing.T) {
 	}
 }
 
-// TestRunOff_Bytes: stored text of a million impressions has at most 4 KB, an open bucket 3 KB.
+// TestRunOff_Bytes: stored text of a million impressions has at most 4 KB, an open bucket 3 KB; with covariates 6.5 and 4 KB.
 func TestRunOff_Bytes(t *testing.T) {
+	for _, c := range []struct {
+		z           float64
+		open, ended int
+	}{{0, 3000, 4000}, {1, 4000, 6500}} {
+		testRunOffBytes(t, c.z, c.open, c.ended)
+	}
+}
+
+func testRunOffBytes(t *testing.T, most float64, open, ended int) {
 	e, r := feed(t, Settings{}), NewRunOff(2, 32_000, false)
 	random := rand.New(rand.NewPCG(1, 1))
 	for i := range int64(1_000_000) {
 		arm, began := int(random.Uint64()&1), i*32_000/1_000_000
-		r.Enter(arm, began, 1)
+		z := most * random.Float64()
+		r.Enter(arm, began, Unit(1, z))
 		if random.IntN(3) == 0 {
-			r.Pay(arm, began, began+random.Int64N(32_000), PaidOnce(random.Float64(), true))
+			r.Pay(arm, began, began+random.Int64N(32_000), PaidOnce(random.Float64(), z, true))
 		}
 	}
-	require.Less(t, len(e.AppendBucket(nil, r, 31)), 3000)
+	require.Less(t, len(e.AppendBucket(nil, r, 31)), open)
 	r.EndUpTo(64_000)
-	require.Less(t, len(e.AppendRunOff(nil, r)), 4000)
+	require.Less(t, len(e.AppendRunOff(nil, r)), ended)
 }
 
 func BenchmarkRunOff(b *testing.B) {
@@ -192,8 +203,8 @@ func BenchmarkRunOff(b *testing.B) {
 	at := int64(0)
 	for b.Loop() {
 		at++
-		r.Enter(1, at, 1)
-		r.Pay(1, at, at+100, PaidOnce(1, true))
+		r.Enter(1, at, Unit(1, 0))
+		r.Pay(1, at, at+100, PaidOnce(1, 0, true))
 		if at%1000 == 0 {
 			r.EndUpTo(at)
 		}

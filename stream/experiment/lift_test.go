@@ -33,7 +33,7 @@ func play(e *Experiment, seed uint64, lift float64, look func(t Totals)) {
 			if random.Float64() < p {
 				x = 1
 			}
-			by[arm] = by[arm].Add(Unit).Add(Of(x))
+			by[arm] = by[arm].Add(Unit(1, 0)).Add(Of(x, 0))
 		}
 		parts[c%partitions].Fold(by)
 		sum := make(Totals, len(e.Arms))
@@ -120,7 +120,7 @@ func TestFindsALift(t *testing.T) {
 // TestBoundsByHand computes bounds as the package's documentation has them.
 func TestBoundsByHand(t *testing.T) {
 	e := feed(t, Settings{Arms: []Arm{{"a", 0.6}, {"b", 0.2}, {"control", 0.2}}})
-	totals := Totals{{600, 300 << 20, 30 << 20, 150 << 20}, {200, 100 << 20, 0, 50 << 20}, {200, 80 << 20, -20 << 20, 40 << 20}}
+	totals := Totals{{N: 600, X: 300 << 20, D: 30 << 20, E: 150 << 20}, {N: 200, X: 100 << 20, E: 50 << 20}, {N: 200, X: 80 << 20, D: -20 << 20, E: 40 << 20}}
 	s, v := 30/0.75+20/0.25, 150/0.75/0.75+40/0.25/0.25
 	l := e.Lift(0, totals)
 	require.EqualValues(t, 800, l.Units)

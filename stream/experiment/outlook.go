@@ -37,6 +37,8 @@ const (
 	tightest = 5000
 	// certain is the e-value from which arms' timing certainly differs, with a probability of error of 1/certain at any look.
 	certain = 1 / Alpha
+	// leastLeft is the least share of an arm's variance that covariates leave.
+	leastLeft = 0.02
 	// strength is the weight of the prior of a lag group's share of payoffs, in payoffs.
 	strength = 50
 )
@@ -68,6 +70,11 @@ type End struct {
 	Why     string  // of Refused
 	Lag     int     // the oldest lag that is counted
 	Come    float64 // the share of the control's payoffs that have come by then, by history
+	// Explained is the share of the variance that covariates have taken away, of all units.
+	Explained float64
+	// BreakEven is the least multiple of the control's payoffs after Lag that the arm needs to draw level; 0 if not above 1, and from the first
+	// deadlines on.
+	BreakEven float64
 }
 
 // Timing compares when arms pay. Sooner and later say that the arm pays earlier, or later, than the control.
@@ -122,8 +129,9 @@ type pair struct {
 	sums    [2]*armLags
 	share   [2]float64 // of both together
 	alpha   float64
-	n       [2][Lags]float64 // units that have reached the lag
+	n, z, s [2][Lags]float64 // units that have reached the lag, their covariates and the squares of these
 	k, x, q [2][Lags]float64 // payoffs, their sums and those of squares
+	m       [2][Lags]float64 // sums of payoffs by covariates
 	last    int              // the greatest lag that both have reached, −1 for none
 }
 
@@ -132,11 +140,12 @@ func (e *Experiment) pairOf(arm int, t LagTotals) *pair {
 	p := &pair{rival: r, sums: [2]*armLags{&t[arm], &t[e.control]}, share: [2]float64{r.arm, r.control}, last: -1}
 	p.alpha = Alpha / float64(len(e.Arms)-1)
 	for i, a := range p.sums {
-		reached := int64(0)
+		var reached EntrySums
 		for l := Lags - 1; l >= 0; l-- {
-			reached += a.Entered[l].N
+			reached = reached.add(a.Entered[l])
+			p.n[i][l], p.z[i][l], p.s[i][l] = float64(reached.N), float64(reached.Z)/perTotal, float64(reached.S)/perTotal
 			s := &a.Paid[l]
-			p.n[i][l], p.k[i][l], p.x[i][l], p.q[i][l] = float64(reached), float64(s.K), float64(s.X)/perTotal, float64(s.Q)/perTotal
+			p.k[i][l], p.x[i][l], p.q[i][l], p.m[i][l] = float64(s.K), float64(s.X)/perTotal, float64(s.Q)/perTotal, float64(s.M)/perTotal
 		}
 	}
 	for l := range Lags {
@@ -154,7 +163,9 @@ func (e *Experiment) pairOf(arm int, t LagTotals) *pair {
 //
 // and lift ≥ D(A) − r(V(A)) − 2·μ·(1−G(A)). Even if nothing more came for the arm, and for the control twice as much as history G says, the arm
 // would be better. Nothing is assumed about when the arm pays. From the first deadlines on, A = 32 has G = 1 and both bounds.
-// A is chosen by the numbers of units and the mean of both arms, never by their difference.
+// A is chosen by the numbers of units, the mean of both arms and the variance explained, never by the difference of the arms.
+//
+// Payoffs are compared with those that the units' covariates predict, as in Totals; see difference.
 func (e *Experiment) endOf(p *pair, h *History, no string) End {
 	refuse := func(why string) End {
 		return End{Interval: Interval{Lower: -1, Upper: 1}, Verdict: Refused, Why: why}
@@ -180,23 +191,30 @@ func (e *Experiment) endOf(p *pair, h *History, no string) End {
 	if h == nil && p.last < Lags-1 {
 		return refuse(no)
 	}
-	s, end := p.scale(h), End{Lag: Lags - 1, Come: 1}
-	if h != nil {
-		end.Lag = p.narrowest(s, h)
-		end.Come = h[end.Lag]
-	}
 	effect := 1.0
 	if e.InParts {
 		effect = p.designEffect()
 	}
-	d, v := p.difference(end.Lag)
-	end.Lower, end.Upper = max(d-s.Radius(v*effect)-twice*s.mean*(1-end.Come), -1), 1
+	left := 1.0
+	if _, v, of := p.difference(p.last, effect); v > 0 {
+		left = of / v
+	}
+	s, end := p.scale(h, left), End{Lag: Lags - 1, Come: 1, Explained: max(1-left, 0)}
+	if h != nil {
+		end.Lag = p.narrowest(s, h, left)
+		end.Come = h[end.Lag]
+	}
+	d, _, v := p.difference(end.Lag, effect)
+	end.Lower, end.Upper = max(d-s.Radius(v)-twice*s.mean*(1-end.Come), -1), 1
 	if end.Come > 0 {
 		end.Estimate = d / end.Come
 	}
+	if more := s.mean * (1 - end.Come); p.last < Lags-1 && more > 0 && d+s.Radius(v) < 0 {
+		end.BreakEven = 1 - (d+s.Radius(v))/more
+	}
 	if p.last == Lags-1 {
-		d, v := p.difference(Lags - 1)
-		end.Upper = min(d+s.Radius(v*effect), 1)
+		d, _, v := p.difference(Lags-1, effect)
+		end.Upper = min(d+s.Radius(v), 1)
 	}
 	end.Verdict = verdictOf(end.Lower, end.Upper)
 	return end
@@ -208,8 +226,9 @@ type scale struct {
 	confidence.Normal
 }
 
-// scale takes the mean from the payoffs of both, each unit by the share of its payoff that has come; without history, by the run-off.
-func (p *pair) scale(h *History) scale {
+// scale takes the mean from the payoffs of both, each unit by the share of its payoff that has come; without history, by the run-off. left is
+// the share of the variance that covariates leave.
+func (p *pair) scale(h *History, left float64) scale {
 	var x, q, exposed float64
 	for l := range Lags {
 		n, a, b := p.n[0][l]+p.n[1][l], p.x[0][l]+p.x[1][l], p.q[0][l]+p.q[1][l]
@@ -221,7 +240,7 @@ func (p *pair) scale(h *History) scale {
 		}
 	}
 	mean := x / exposed
-	variance := max(q/exposed-mean*mean, 1e-12) // of a unit's payoff
+	variance := max(left*(q/exposed-mean*mean), 1e-12) // of a unit's payoff
 	return scale{mean, confidence.NewNormal(p.alpha, variance*(1/p.share[0]+1/p.share[1])/tightest)}
 }
 
@@ -234,10 +253,10 @@ func (h *History) step(l int) float64 {
 }
 
 // narrowest returns the lag, among those that both arms have reached, with the least expected distance of the lower bound.
-func (p *pair) narrowest(s scale, h *History) (lag int) {
+func (p *pair) narrowest(s scale, h *History, left float64) (lag int) {
 	least := math.Inf(1)
 	for l := range p.last + 1 {
-		if width := s.Radius(p.planned(s, h, l)) + twice*s.mean*(1-h[l]); width < least {
+		if width := s.Radius(left*p.planned(s, h, l)) + twice*s.mean*(1-h[l]); width < least {
 			least, lag = width, l
 		}
 	}
@@ -256,25 +275,48 @@ func (p *pair) planned(s scale, h *History, upTo int) (v float64) {
 	return v
 }
 
-// difference returns D up to a lag, and its variance.
-func (p *pair) difference(upTo int) (d, v float64) {
-	sign := 1.0
+// difference returns D up to a lag, its variance without covariates, times the design effect, and what they leave of it.
+//
+// Of payoffs with lag l, slope·(z−z̄) is subtracted. Slopes are of both arms; z̄ is in both the same, and cancels out. A unit that has reached lag
+// j then counts Σ_{l≤j} (x_l − slope_l·(z−z̄))/n_l. Its variance is lower by 2·b·g − σ²·b², with b = Σ slope_l/n_l and g = Σ cov_l/n_l. In its own
+// arm, cov_l is the covariance of payoffs and covariates, and σ² the variance of covariates.
+func (p *pair) difference(upTo int, effect float64) (d, v, left float64) {
+	slopes, sign := p.slopes(upTo), 1.0
 	for i := range p.n {
-		n, c := &p.n[i], 0.0
+		n, spread := &p.n[i], p.spread(i, 0)/p.n[i][0]
+		var c, b, g, raw, less float64
 		for l := range upTo + 1 {
 			m := p.x[i][l] / n[l]
-			d += sign * m
-			v += p.q[i][l] / (n[l] * n[l])
-			c += m / n[l]
+			d += sign * (m - slopes[l]*p.z[i][l]/n[l])
+			raw += p.q[i][l] / (n[l] * n[l])
+			c, b, g = c+m/n[l], b+slopes[l]/n[l], g+p.covariance(i, l)/(n[l]*n[l])
+			units := n[l]
 			if l < upTo {
-				v -= (n[l] - n[l+1]) * c * c
-			} else {
-				v -= n[l] * c * c
+				units -= n[l+1]
 			}
+			raw -= units * c * c
+			less += units * (2*b*g - spread*b*b)
 		}
-		sign = -1
+		raw = max(effect*raw, 0) // sums are rounded
+		v, left, sign = v+raw, left+max(raw-less, leastLeft*raw), -1
 	}
-	return d, v
+	return d, v, left
+}
+
+// covariance returns the sum over an arm's units that have reached a lag of (z−z̄)·x, x being their payoffs with that lag; spread that of (z−z̄)².
+func (p *pair) covariance(i, l int) float64 { return p.m[i][l] - p.z[i][l]*p.x[i][l]/p.n[i][l] }
+
+func (p *pair) spread(i, l int) float64 { return p.s[i][l] - p.z[i][l]*p.z[i][l]/p.n[i][l] }
+
+// slopes returns those of payoffs on covariates, by lag, within arms. They are 0 where units are too few, or covariates too near each other.
+func (p *pair) slopes(upTo int) (by [Lags]float64) {
+	for l := range upTo + 1 {
+		n, spread := p.n[0][l]+p.n[1][l], p.spread(0, l)+p.spread(1, l)
+		if n >= leastUnits && spread >= leastSpread*n {
+			by[l] = (p.covariance(0, l) + p.covariance(1, l)) / spread
+		}
+	}
+	return by
 }
 
 // designEffect returns by how much the variance of units' payoffs to date is larger than if partial payoffs were independent.

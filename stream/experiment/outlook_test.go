@@ -12,9 +12,9 @@ import (
 func runOffOf(units []lagged, end int64) (LagTotals, int64) {
 	r := NewRunOff(2, lagHorizon, true)
 	for _, u := range units {
-		r.Enter(u.arm, u.began, 1)
+		r.Enter(u.arm, u.began, Unit(1, u.z))
 		for _, p := range u.paid {
-			r.Pay(u.arm, u.began, p.at, PaidInParts(p.before, p.after, true))
+			r.Pay(u.arm, u.began, p.at, PaidInParts(p.before, p.after, u.z, true))
 		}
 	}
 	r.EndUpTo(end)
@@ -80,10 +80,106 @@ func TestDifference_IsThatOfUnits(t *testing.T) {
 				variance += y*y - mean*mean
 			}
 		}
-		d, v := p.difference(upTo)
+		d, v, left := p.difference(upTo, 1)
 		require.InDelta(t, want, d, 1e-4)
 		require.InDelta(t, variance, v, 1e-4)
+		require.Equal(t, v, left, "units are too few for a slope")
 	})
+}
+
+// TestDifference_LessCovariates: payoffs that are their covariates leave no difference, however covariates differ between arms, and the least
+// variance. Else D and the variance left are those of units, each less the slopes of its lags.
+func TestDifference_LessCovariates(t *testing.T) {
+	e := feed(t, Settings{})
+	random := rand.New(rand.NewPCG(3, 3))
+	type one struct {
+		arm          int // 0 for the arm, as in pairs
+		reached, lag int // its own, and its payoff's
+		x, z         float64
+	}
+	world := func(payoff func(z float64) (x float64, age int64)) (p *pair, units []one) {
+		r := NewRunOff(2, lagHorizon, false)
+		for range 40_000 {
+			arm, began, z := random.IntN(2), random.Int64N(4000), random.Float64()
+			if arm == 0 && random.IntN(3) == 0 {
+				z = 0.75
+			}
+			x, age := payoff(z)
+			age = min(age, lagHorizon)
+			r.Enter(arm, began, Unit(1, z))
+			r.Pay(arm, began, began+age, PaidOnce(x, z, true))
+			units = append(units, one{1 - arm, int(min(39-began/100, Lags-1)), int((began+age)/100 - began/100), x, z})
+		}
+		r.EndUpTo(4000)
+		totals := NewLagTotals(2)
+		totals.Add(r)
+		return e.pairOf(1, totals), units
+	}
+	p, _ := world(func(z float64) (float64, int64) { return z, 0 })
+	d, v, left := p.difference(20, 1)
+	require.InDelta(t, 0, d, 1e-6)
+	require.InEpsilon(t, leastLeft*v, left, 1e-9)
+
+	p, units := world(func(z float64) (float64, int64) {
+		if random.Float64() < z {
+			return 1, int64(400 * random.ExpFloat64())
+		}
+		return 0, 0
+	})
+	const upTo = 30
+	var n, x, z [2][upTo + 1]float64
+	for _, u := range units {
+		for l := range min(u.reached, upTo) + 1 {
+			n[u.arm][l], z[u.arm][l] = n[u.arm][l]+1, z[u.arm][l]+u.z
+		}
+		if u.lag <= min(u.reached, upTo) {
+			x[u.arm][u.lag] += u.x
+		}
+	}
+	// The slope of a lag is that of least squares, with a mean of its own for each arm.
+	paid := func(u *one, l int) float64 {
+		if u.lag == l {
+			return u.x
+		}
+		return 0
+	}
+	var slope, spread [upTo + 1]float64
+	for k := range units {
+		u := &units[k]
+		for l := range min(u.reached, upTo) + 1 {
+			off := u.z - z[u.arm][l]/n[u.arm][l]
+			slope[l], spread[l] = slope[l]+off*(paid(u, l)-x[u.arm][l]/n[u.arm][l]), spread[l]+off*off
+		}
+	}
+	of := func(u *one) (y float64) {
+		for l := range min(u.reached, upTo) + 1 {
+			y += (paid(u, l) - slope[l]/spread[l]*u.z) / n[u.arm][l]
+		}
+		return y
+	}
+	var count, sum, squares [2][Lags]float64
+	want := 0.0
+	for k := range units {
+		u := &units[k]
+		y, reached := of(u), min(u.reached, upTo)
+		count[u.arm][reached], sum[u.arm][reached], squares[u.arm][reached] = count[u.arm][reached]+1, sum[u.arm][reached]+y, squares[u.arm][reached]+y*y
+		want += y * float64(1-2*u.arm)
+	}
+	variance := 0.0
+	for i := range count {
+		for l, n := range count[i] {
+			if n > 0 {
+				variance += squares[i][l] - sum[i][l]*sum[i][l]/n
+			}
+		}
+	}
+	d, v, left = p.difference(upTo, 1)
+	require.InDelta(t, want, d, 1e-4)
+	require.InEpsilon(t, variance, left, 0.03)
+	require.Less(t, left, 0.85*v)
+	_, twofold, more := p.difference(upTo, 2)
+	require.InEpsilon(t, 2*v, twofold, 1e-12)
+	require.InEpsilon(t, v+left, more, 1e-9, "the design effect does not multiply what is explained")
 }
 
 // TestDesignEffect: payoffs that come in three equal parts at once have a variance three times that of independent parts, less what is
@@ -118,9 +214,9 @@ func aged(random *rand.Rand, perBucket int, buckets int64, chance [2]float64, dr
 			if random.IntN(10) > 0 {
 				arm = 1
 			}
-			r.Enter(arm, at, 1)
+			r.Enter(arm, at, Unit(1, 0))
 			if random.Float64() < chance[arm] {
-				r.Pay(arm, at, at+min(draw[arm](), lagHorizon), PaidOnce(1, true))
+				r.Pay(arm, at, at+min(draw[arm](), lagHorizon), PaidOnce(1, 0, true))
 			}
 		}
 	}
@@ -174,6 +270,27 @@ func TestOutlook(t *testing.T) {
 		require.Equal(t, Worse, o.End.Verdict, "no history is needed then: %+v", o)
 		require.Equal(t, Lags-1, o.End.Lag)
 	})
+	t.Run("what draws level", func(t *testing.T) {
+		totals := NewLagTotals(2)
+		totals.Add(aged(random, 4000, 12, [2]float64{0.4, 0.2}, [2]func() int64{mean(500), mean(500)}))
+		o := e.Outlook(arm, totals, history, "")
+		var x, exposed float64
+		for _, a := range totals {
+			reached := int64(0)
+			for l := Lags - 1; l >= 0; l-- {
+				reached += a.Entered[l].N
+				x, exposed = x+float64(a.Paid[l].X)/perTotal, exposed+float64(reached)*history.step(l)
+			}
+		}
+		more := x / exposed * (1 - o.End.Come)
+		d := o.End.Estimate * o.End.Come
+		radius := d - o.End.Lower - 2*more
+		require.InEpsilon(t, 1-(d+radius)/more, o.End.BreakEven, 1e-9)
+		require.Greater(t, o.End.BreakEven, 1.0)
+		require.Zero(t, look(36, history, "", [2]float64{0.4, 0.2}, 500, 500).End.BreakEven, "deadlines have passed")
+		require.Zero(t, look(12, history, "", [2]float64{0.2, 0.4}, 500, 500).End.BreakEven)
+		require.Zero(t, look(12, history, "", [2]float64{0.3, 0.3}, 500, 500).End.BreakEven)
+	})
 	t.Run("refused", func(t *testing.T) {
 		o := look(20, nil, "history is short", [2]float64{0.2, 0.4}, 500, 500)
 		require.Equal(t, Refused, o.End.Verdict)
@@ -211,7 +328,7 @@ func TestSoFar_SolvesItsBounds(t *testing.T) {
 			if k == 1 {
 				totals[k].Entered[3].N = n - n/10
 			}
-			totals[k].Paid[0] = LagSums{x, x << 20, x << 20}
+			totals[k].Paid[0] = LagSums{x, x << 20, x << 20, 0}
 		}
 		p := e.pairOf(1, totals)
 		got := p.soFar()

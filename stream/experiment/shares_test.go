@@ -50,7 +50,7 @@ func TestAtShares(t *testing.T) {
 func TestAtShares_ByHand(t *testing.T) {
 	arms := []Arm{{"a", 0.6}, {"b", 0.2}, {"control", 0.2}}
 	e := feed(t, Settings{Arms: arms})
-	totals := Totals{{600, 300 << 20, 30 << 20, 150 << 20}, {200, 100 << 20, 0, 50 << 20}, {200, 80 << 20, -20 << 20, 40 << 20}}
+	totals := Totals{{N: 600, X: 300 << 20, D: 30 << 20, E: 150 << 20}, {N: 200, X: 100 << 20, E: 50 << 20}, {N: 200, X: 80 << 20, D: -20 << 20, E: 40 << 20}}
 	lift := e.Lift(0, totals)
 	all, differ := AtShares("a", []RunTotals{{e, totals}})
 	require.False(t, differ)

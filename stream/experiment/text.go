@@ -21,11 +21,11 @@ var (
 
 const version = "1"
 
-// AppendCohort writes a cohort's sums, <units>:<sum of payoffs>:<sum of squares> for each arm in the order of names, in units of 2⁻³⁰.
+// AppendCohort writes a cohort's sums, <units>:<X>:<Q>:<Z>:<S>:<M> for each arm in the order of names, with the sums of Counts.
 func (e *Experiment) AppendCohort(dst []byte, by []Counts) []byte {
 	dst = e.head(dst)
 	for _, c := range by {
-		dst = appendNumbers(append(dst, ' '), c.N, c.X, c.Q)
+		dst = appendNumbers(append(dst, ' '), c.N, c.X, c.Q, c.Z, c.S, c.M)
 	}
 	return dst
 }
@@ -40,22 +40,22 @@ func (e *Experiment) ParseCohort(text string) (by []Counts, err error) {
 		return nil, ErrArms
 	}
 	for _, w := range words {
-		var x [3]int64
+		var x [6]int64
 		if !numbers(x[:], w) || !plausible(x[0], x[1:]...) {
 			return nil, ErrText
 		}
-		by = append(by, Counts{x[0], x[1], x[2]})
+		by = append(by, Counts{x[0], x[1], x[2], x[3], x[4], x[5]})
 	}
 	return by, nil
 }
 
-// AppendTotals writes <arm>:<share>:<units>:<X>:<D>:<E> for each arm in the order of names, with the sums of Sums in units of 2⁻²⁰. The
+// AppendTotals writes <arm>:<share>:<units>:<X>:<D>:<E>:<Z>:<S>:<M> for each arm in the order of names, with the sums of Sums in units of 2⁻²⁰. The
 // control's share has an equals sign before it.
 func (e *Experiment) AppendTotals(dst []byte, t Totals) []byte {
 	dst = e.head(dst)
 	for arm, s := range t {
 		dst = append(append(dst, ' '), e.label(arm)...)
-		dst = appendNumbers(append(dst, ':'), s.N, s.X, s.D, s.E)
+		dst = appendNumbers(append(dst, ':'), s.N, s.X, s.D, s.E, s.Z, s.S, s.M)
 	}
 	return dst
 }
@@ -74,11 +74,11 @@ func (e *Experiment) ParseTotals(text string) (t Totals, err error) {
 		if !same {
 			return nil, ErrArms
 		}
-		var x [4]int64
-		if !numbers(x[:], rest) || x[0] < 0 || x[0] > mostUnits || x[1] < 0 || x[1] > x[0]*perTotal || x[3] < 0 {
+		var x [7]int64
+		if !numbers(x[:], rest) || x[0] < 0 || x[0] > mostUnits || x[1] < 0 || x[1] > x[0]*perTotal || x[3] < 0 || !plausible(0, x[4:]...) {
 			return nil, ErrText
 		}
-		t = append(t, Sums{x[0], x[1], x[2], x[3]})
+		t = append(t, Sums{x[0], x[1], x[2], x[3], x[4], x[5], x[6]})
 	}
 	return t, nil
 }
@@ -92,13 +92,13 @@ func (e *Experiment) label(arm int) string {
 	return e.Arms[arm].Name + ":" + mark + strconv.FormatFloat(e.Arms[arm].Share, 'g', -1, 64)
 }
 
-// AppendGroups writes the groups with an impression among those from one number up to another, <number>:<impressions>:<sum of payoffs>
-// each, in units of 2⁻³⁰.
+// AppendGroups writes the groups with an impression among those from one number up to another, <number>:<impressions>:<sum of payoffs>:<sum of
+// covariates> each, in units of 2⁻³⁰.
 func (e *Experiment) AppendGroups(dst []byte, groups Groups, from, to int) []byte {
 	dst = e.head(dst)
 	for k := from; k < to; k++ {
 		if g := groups[k]; g != (Group{}) {
-			dst = appendNumbers(append(dst, ' '), int64(k), g.N, g.X)
+			dst = appendNumbers(append(dst, ' '), int64(k), g.N, g.X, g.Z)
 		}
 	}
 	return dst
@@ -114,12 +114,12 @@ func (e *Experiment) ParseGroups(text string, groups Groups, from, to int) error
 	read := make(Groups, to-from)
 	last := int64(from) - 1
 	for _, w := range words {
-		var x [3]int64
-		if !numbers(x[:], w) || x[0] <= last || x[0] >= int64(to) || !plausible(x[1], x[2]) {
+		var x [4]int64
+		if !numbers(x[:], w) || x[0] <= last || x[0] >= int64(to) || !plausible(x[1], x[2:]...) {
 			return ErrText
 		}
 		last = x[0]
-		read[x[0]-int64(from)] = Group{x[1], x[2]}
+		read[x[0]-int64(from)] = Group{x[1], x[2], x[3]}
 	}
 	copy(groups[from:to], read)
 	return nil
@@ -194,19 +194,19 @@ func numbers(dst []int64, text string) bool {
 }
 
 // AppendRunOff writes a run-off's ended buckets: the numbers of the last one and of the first entry bucket, then a word for each arm in the
-// order of names. It is <units>:<squares>:<payoffs> of each entry bucket, the oldest first, in which all with lag 32 or more are one. Then
-// follow <payoffs>:<sum>:<sum of squares> by lag.
+// order of names. It is <N>:<U>:<P>:<Z>:<S> of each entry bucket, the oldest first, in which all with lag 32 or more are one. Then follow
+// <K>:<X>:<Q>:<M> by lag, with the sums of EntrySums and LagSums.
 func (e *Experiment) AppendRunOff(dst []byte, r *RunOff) []byte {
 	dst = appendNumbers(append(e.head(dst), ' '), r.last, r.from)
 	for arm := range e.Arms {
 		s := r.old[arm]
-		dst = appendNumbers(append(dst, ' '), s.N, s.U, s.P)
+		dst = appendNumbers(append(dst, ' '), s.N, s.U, s.P, s.Z, s.S)
 		for l := Lags - 2; l >= 0; l-- {
 			s := r.entered[l][arm]
-			dst = appendNumbers(append(dst, ':'), s.N, s.U, s.P)
+			dst = appendNumbers(append(dst, ':'), s.N, s.U, s.P, s.Z, s.S)
 		}
 		for _, s := range r.lags[arm] {
-			dst = appendNumbers(append(dst, ':'), s.K, s.X, s.Q)
+			dst = appendNumbers(append(dst, ':'), s.K, s.X, s.Q, s.M)
 		}
 	}
 	return dst
@@ -223,7 +223,8 @@ func (e *Experiment) ParseRunOff(text string, r *RunOff) error {
 		return ErrArms
 	}
 	var bounds [2]int64
-	all := make([][6 * Lags]int64, len(e.Arms))
+	const ofEntry, ofLag = 5, 4
+	all := make([][(ofEntry + ofLag) * Lags]int64, len(e.Arms))
 	if !numbers(bounds[:], words[0]) {
 		return ErrText
 	}
@@ -232,8 +233,11 @@ func (e *Experiment) ParseRunOff(text string, r *RunOff) error {
 		if !numbers(x, words[1+arm]) {
 			return ErrText
 		}
-		for k := 0; k < len(x); k += 3 {
-			if !within(mostUnits, x[k]) || !within(mostPayoffs, x[k+1], x[k+2]) {
+		if !within(mostPayoffs, x...) {
+			return ErrText
+		}
+		for l := range Lags {
+			if !within(mostUnits, x[ofEntry*l], x[ofEntry*Lags+ofLag*l]) {
 				return ErrText
 			}
 		}
@@ -241,21 +245,22 @@ func (e *Experiment) ParseRunOff(text string, r *RunOff) error {
 	r.last, r.from = bounds[0], bounds[1]
 	for arm := range all {
 		x := all[arm][:]
-		r.old[arm] = EntrySums{x[0], x[1], x[2]}
-		for l := range Lags {
+		for l := Lags - 1; l >= 0; l-- {
+			to := &r.old[arm]
 			if l < Lags-1 {
-				from := 3 * (Lags - 1 - l)
-				r.entered[l][arm] = EntrySums{x[from], x[from+1], x[from+2]}
+				to = &r.entered[l][arm]
 			}
-			from := 3 * (Lags + l)
-			r.lags[arm][l] = LagSums{x[from], x[from+1], x[from+2]}
+			*to, x = EntrySums{x[0], x[1], x[2], x[3], x[4]}, x[ofEntry:]
+		}
+		for l := range Lags {
+			r.lags[arm][l], x = LagSums{x[0], x[1], x[2], x[3]}, x[ofLag:]
 		}
 	}
 	return nil
 }
 
-// AppendBucket writes an open bucket of a run-off: for each arm in the order of names its units and, by lag,
-// <lag>:<payoffs>:<sum>:<sum of squares>:<increase of units' squares>, separated by commas. It writes nothing if there is no such bucket.
+// AppendBucket writes an open bucket of a run-off: for each arm in the order of names <N>:<Z>:<S> of its units and, by lag,
+// <lag>:<K>:<X>:<Q>:<U>:<M> of Paid, separated by commas. It writes nothing if there is no such bucket.
 func (e *Experiment) AppendBucket(dst []byte, r *RunOff, number int64) []byte {
 	k, found := r.find(number)
 	if !found {
@@ -264,10 +269,10 @@ func (e *Experiment) AppendBucket(dst []byte, r *RunOff, number int64) []byte {
 	dst = e.head(dst)
 	for arm := range e.Arms {
 		s := &r.open[k].by[arm]
-		dst = strconv.AppendInt(append(dst, ' '), s.N, 10)
+		dst = appendNumbers(append(dst, ' '), s.entered.N, s.entered.Z, s.entered.S)
 		for l, p := range s.lags {
 			if p != (Paid{}) {
-				dst = appendNumbers(append(dst, ','), int64(l), p.K, p.X, p.Q, p.U)
+				dst = appendNumbers(append(dst, ','), int64(l), p.K, p.X, p.Q, p.U, p.M)
 			}
 		}
 	}
@@ -287,19 +292,19 @@ func (e *Experiment) ParseBucket(text string, r *RunOff, number int64) error {
 	by := make([]openSums, len(e.Arms))
 	for arm, word := range words {
 		parts := strings.Split(word, ",")
-		var n [1]int64
-		if !numbers(n[:], parts[0]) || !within(mostUnits, n[0]) {
+		var n [3]int64
+		if !numbers(n[:], parts[0]) || !within(mostUnits, n[0]) || !within(mostPayoffs, n[1:]...) {
 			return ErrText
 		}
-		by[arm].N = n[0]
+		by[arm].entered = EntrySums{N: n[0], Z: n[1], S: n[2]}
 		last := int64(-1)
 		for _, part := range parts[1:] {
-			var x [5]int64
+			var x [6]int64
 			if !numbers(x[:], part) || x[0] <= last || x[0] >= Lags || !within(mostPayoffs, x[1:]...) {
 				return ErrText
 			}
 			last = x[0]
-			if by[arm].lags[x[0]] = (Paid{x[1], x[2], x[3], x[4]}); by[arm].lags[x[0]] == (Paid{}) {
+			if by[arm].lags[x[0]] = (Paid{x[1], x[2], x[3], x[4], x[5]}); by[arm].lags[x[0]] == (Paid{}) {
 				return ErrText
 			}
 		}

@@ -159,14 +159,14 @@ func appendEntry(dst []byte, e *entry) []byte {
 	return dst
 }
 
-// appendUnit appends an entry's arm and, for a group of users, the group and the period, preceded by their length.
+// appendUnit appends an entry's arm, its covariate and, for a group of users, the group and the period, preceded by their length.
 func appendUnit(dst []byte, e *entry) []byte {
 	start := len(dst)
-	dst = binary.AppendUvarint(append(dst, 0), uint64(e.arm))
+	dst = binary.AppendUvarint(binary.AppendUvarint(append(dst, 0), uint64(e.arm)), uint64(e.covariate))
 	if e.group != 0 || e.period != 0 {
 		dst = binary.AppendVarint(binary.AppendUvarint(dst, uint64(e.group)), e.period)
 	}
-	dst[start] = byte(len(dst) - start - 1) // at most 18
+	dst[start] = byte(len(dst) - start - 1) // at most 21
 	return dst
 }
 

@@ -76,7 +76,8 @@ func (d *entryReader) entry(e *entry, head byte) {
 
 func (d *entryReader) unit(e *entry) {
 	r := entryReader{rest: d.part()}
-	if e.arm = int32(r.count(math.MaxInt32, "arm")); len(r.rest) > 0 {
+	e.arm, e.covariate = int32(r.count(math.MaxInt32, "arm")), int32(r.count(1_000_000, "covariate"))
+	if len(r.rest) > 0 {
 		e.group, e.period = int32(r.count(experiment.GroupCount-1, "group")), r.varint()
 	}
 	if d.err == nil && (r.err != nil || len(r.rest) > 0) {

@@ -78,7 +78,12 @@ type unit struct {
 	arm    int32 // number in the table of arms; noArm: not a unit of an experiment
 	group  int32 // of users, in an experiment by user
 	period int64 // in which it began, likewise
+	// covariate is a number known before the ranking, from 0 to 1, in units of 10⁻⁶; see covariateOf.
+	covariate int32
 }
+
+// z returns the covariate.
+func (u *unit) z() float64 { return event.FromMillionths(int64(u.covariate)) }
 
 // noArm marks an entry that is not a unit of an experiment.
 const noArm int32 = -1
@@ -119,7 +124,7 @@ func (e *entry) forget() {
 	e.instance, e.sum, e.count, e.inParts = -1, 0, 0, false
 	e.offset, e.selected, e.alone, e.ordered, e.favourite = unknownOffset, -1, false, false, false
 	e.hasSelectionDeadline, e.selectionDeadline, e.payoffDeadline, e.began = false, 0, 0, 0
-	e.arm, e.group, e.period = noArm, 0, 0
+	e.unit = unit{arm: noArm}
 	e.context, e.ofUser, e.hasContext = e.context[:0], 0, false
 }
 

@@ -3,6 +3,7 @@ package partition
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"unicode"
 
@@ -93,6 +94,8 @@ type assignment struct {
 	group   int32
 	period  int64
 	unit    []byte // group and period as text, in an experiment by user
+	// covariate is the unit's, in units of 10⁻⁶.
+	covariate int32
 }
 
 func newTrials(all []ExperimentConfig, learners map[string]*learner, partition, partitions int32, published *pool) (t trials, err error) {
@@ -134,7 +137,7 @@ func (t *trials) give(l *learner, imp *event.Impression, began event.Millis) (by
 	if x == nil {
 		return l, g
 	}
-	g.trial = x
+	g.trial, g.covariate = x, covariateOf(imp, l)
 	if !x.ByUser {
 		g.arm = x.Arm(imp.ID)
 	} else {
@@ -149,6 +152,25 @@ func (t *trials) give(l *learner, imp *event.Impression, began event.Millis) (by
 		return x.knowing(), g
 	}
 	return x.arms[g.served].learner, g
+}
+
+// covariateOf returns a number that predicts an impression's payoff whatever arm ranks it, from 0 to 1, in units of 10⁻⁶. It is the greatest
+// prediction of the candidates, in payoff ranges. Without any it is (1 + u/(1+|u|))/2 of the greatest utility u, or 0 without utilities.
+func covariateOf(imp *event.Impression, l *learner) int32 {
+	best := math.Inf(-1)
+	for k := range imp.Context.Candidates {
+		if p := imp.Context.Candidates[k].Predicted; p > best { // false for none
+			best = p
+		}
+	}
+	z, _ := l.normalise(best)
+	if math.IsInf(best, -1) && imp.HasUtilities {
+		for k := range imp.Candidates {
+			best = max(best, imp.Candidates[k].Utility)
+		}
+		z = (1 + best/(1+math.Abs(best))) / 2
+	}
+	return int32(event.Millionths(z))
 }
 
 // serves returns the arm that ranks for an arm: itself, unless it is out of service.
@@ -173,7 +195,7 @@ func (g *assignment) write(d *event.Decision) {
 	}
 	a := &x.arms[g.arm]
 	d.Assignment = event.Assignment{Experiment: x.Name, Run: x.Run, Arm: a.learner.name, Probability: x.Arms[g.arm].Share,
-		Unit: g.unit, Fallback: g.served != g.arm}
+		Unit: g.unit, Fallback: g.served != g.arm, Covariate: g.covariate}
 	for k := range x.arms {
 		if v := &x.arms[k].verdict; v.tripped && !v.said {
 			v.said, v.changed = true, true
@@ -193,7 +215,7 @@ func (g *assignment) enrol(e *entry) {
 	if g.trial == nil || g.served != g.arm {
 		return
 	}
-	e.arm, e.group, e.period = g.trial.arms[g.arm].number, g.group, g.period
+	e.unit = unit{g.trial.arms[g.arm].number, g.group, g.period, g.covariate}
 	g.trial.sums.enter(g.arm, e, 1)
 }
 
@@ -224,7 +246,7 @@ func (t *trials) enrolAdopted(e *entry, r *event.Ranking) {
 	if strings.ContainsFunc(a.Experiment+a.Arm, unicode.IsSpace) { // it was not in any configuration
 		return
 	}
-	e.arm = t.arms.number(armID{a.Experiment, a.Run, a.Arm})
+	e.arm, e.covariate = t.arms.number(armID{a.Experiment, a.Run, a.Arm}), a.Covariate
 	if x, k := t.unitOf(e); x != nil {
 		x.sums.enter(k, e, 1)
 	}
@@ -254,8 +276,8 @@ func (t *trials) ended(e *entry, l *learner, worth float64, at event.Millis, pai
 	case l.gone:
 		t.leaveOut(e)
 	default:
-		x.sums.count(arm, e, experiment.Of(worth))
-		x.sums.pay(arm, e, at, experiment.PaidInParts(worthSoFar(e, l), worth, paid && e.count == 0))
+		x.sums.count(arm, e, experiment.Of(worth, e.z()))
+		x.sums.pay(arm, e, at, experiment.PaidInParts(worthSoFar(e, l), worth, e.z(), paid && e.count == 0))
 	}
 }
 
@@ -269,7 +291,7 @@ func (t *trials) leaveOut(e *entry) {
 // paidPart counts a partial payoff, in an entry's sum already, by the entry's worth before.
 func (t *trials) paidPart(e *entry, l *learner, before float64, at event.Millis) {
 	if x, arm := t.unitOf(e); x != nil {
-		x.sums.pay(arm, e, at, experiment.PaidInParts(before, worthSoFar(e, l), true))
+		x.sums.pay(arm, e, at, experiment.PaidInParts(before, worthSoFar(e, l), e.z(), true))
 	}
 }
 

@@ -2,6 +2,8 @@ package partition
 
 import (
 	"fmt"
+	"hash/fnv"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -41,10 +43,18 @@ func trialConfig(t require.TestingT, change func(*ExperimentConfig, *experiment.
 	return cfg
 }
 
+// predictionOf is the prediction of an impression's best candidate, hence its covariate: payoffs are from 0 to 1.
+func predictionOf[ID string | []byte](id ID) float64 {
+	h := fnv.New32()
+	_, _ = h.Write([]byte(id))
+	return float64(h.Sum32()%1000) / 1000
+}
+
 // ranked reads an impression of a user and gives its ranking.
 func (w *world) ranked(id, user string, at event.Millis) (r event.Ranking) {
 	imp := event.Impression{ID: []byte(id), HasUtilities: true, Candidates: []event.Candidate{{Item: []byte("a")}, {Item: []byte("b"), Utility: 1}},
-		User: []byte(user), HasTime: true, Time: at}
+		User: []byte(user), HasTime: true, Time: at,
+		Context: event.Context{Candidates: []event.CandidateContext{{Predicted: math.NaN()}, {Predicted: predictionOf(id)}}}}
 	offset := w.next[event.Impressions]
 	w.now = max(w.now, at)
 	require.NoError(w.t, w.read(event.Impressions, id, event.AppendImpression(nil, &imp), at))
@@ -79,7 +89,8 @@ func TestExperiment_ImpressionsAreRankedByTheirArm(t *testing.T) {
 		id := fmt.Sprint("i-", i)
 		r := w.ranked(id, "", day)
 		a := r.Decision.Assignment
-		require.Equal(t, event.Assignment{Experiment: "feed", Run: 1, Arm: x.Arms[x.Arm([]byte(id))].Name, Probability: 0.5}, a)
+		require.Equal(t, event.Assignment{Experiment: "feed", Run: 1, Arm: x.Arms[x.Arm([]byte(id))].Name, Probability: 0.5,
+			Covariate: int32(event.Millionths(predictionOf(id)))}, a)
 		require.Equal(t, a.Arm, string(r.Learner))
 		require.Equal(t, 1, r.Decision.Layout)
 		by[a.Arm]++
@@ -101,6 +112,23 @@ func TestExperiment_ImpressionsAreRankedByTheirArm(t *testing.T) {
 	require.Equal(t, []int64{int64(by["control"]), int64(by["feed"])}, []int64{st.Arms[0].Ranked, st.Arms[1].Ranked})
 	require.Equal(t, 0.5, st.Arms[0].Share)
 	require.InDelta(t, day+w.cfg.Learners[0].PayoffHorizon, st.Next, float64(experiment.Width(w.cfg.Learners[0].PayoffHorizon)), "the first deadline")
+}
+
+// A unit's covariate is the greatest prediction in payoff ranges, else the greatest utility, brought to 0 to 1.
+func TestExperiment_Covariates(t *testing.T) {
+	l := &learner{cfg: &LearnerConfig{PayoffMin: -1, PayoffMax: 3}}
+	imp := event.Impression{Candidates: []event.Candidate{{}, {}, {}}}
+	require.Zero(t, covariateOf(&imp, l), "nothing is known")
+	imp.HasUtilities = true
+	require.EqualValues(t, 500_000, covariateOf(&imp, l))
+	imp.Candidates[1].Utility, imp.Candidates[2].Utility = 3, -9
+	require.EqualValues(t, 875_000, covariateOf(&imp, l))
+	imp.Candidates[0].Utility, imp.Candidates[1].Utility = -1, -4
+	require.EqualValues(t, 250_000, covariateOf(&imp, l))
+	imp.Context.Candidates = []event.CandidateContext{{Predicted: math.NaN()}, {Predicted: 0.5}, {Predicted: math.NaN()}}
+	require.EqualValues(t, 375_000, covariateOf(&imp, l))
+	imp.Context.Candidates[2].Predicted = math.Inf(1)
+	require.EqualValues(t, 1_000_000, covariateOf(&imp, l))
 }
 
 // By user a group keeps its arm for a period; an impression without a user is ranked by the control, outside of the experiment.
@@ -149,7 +177,8 @@ func unitsOf(t *testing.T, w *world, paid map[string]float64) map[int64][]experi
 			all[n] = make([]experiment.Counts, len(x.Arms))
 		}
 		k := x.Index(r.Decision.Assignment.Arm)
-		all[n][k] = all[n][k].Add(experiment.Unit).Add(experiment.Of(paid[string(r.ID)]))
+		z := predictionOf(r.ID)
+		all[n][k] = all[n][k].Add(experiment.Unit(1, z)).Add(experiment.Of(paid[string(r.ID)], z))
 	}
 	return all
 }
@@ -421,7 +450,7 @@ func TestExperiment_PeriodsAreFoldedOverAllPartitions(t *testing.T) {
 			id, user := fmt.Sprintf("p%d-%d", p, k), fmt.Sprint("u-", k%50)
 			w.ranked(id, user, begin+event.Millis(k))
 			w.worth(id, float64(k%2), begin+event.Millis(k))
-			groups.Add(experiment.GroupOf([]byte(user)), experiment.Unit.Add(experiment.Of(float64(k%2))))
+			groups.Add(experiment.GroupOf([]byte(user)), experiment.Unit(1, predictionOf(id)).Add(experiment.Of(float64(k%2), predictionOf(id))))
 		}
 		worlds = append(worlds, w)
 	}

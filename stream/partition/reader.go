@@ -15,6 +15,9 @@ type reader struct {
 func newReader(cfg *Config) reader {
 	limits := event.Limits{MaxCandidates: cfg.MaxCandidates, MaxRecordBytes: cfg.MaxRecordBytes}
 	r := reader{decoder: event.NewFormatsDecoder(limits, cfg.Formats), formats: cfg.Formats, most: cfg.MaxRecordBytes}
+	if len(cfg.Experiments) > 0 { // predictions are covariates
+		r.decoder.WithContext()
+	}
 	for i := range cfg.Learners {
 		if cfg.Learners[i].Context != nil || len(cfg.Learners[i].Caps) > 0 {
 			r.decoder.WithContext()

@@ -42,9 +42,10 @@ func (s *lagSums) note(bucket int64, open bool) {
 
 // enter counts a unit that begins; n is −1 to withdraw it.
 func (s *trialSums) enter(arm int, e *entry, n int64) {
-	s.count(arm, e, experiment.Counts{N: n})
+	c := experiment.Unit(n, e.z())
+	s.count(arm, e, c)
 	if s.inLags(e) {
-		s.note(s.runOff.Enter(arm, e.began, n))
+		s.note(s.runOff.Enter(arm, e.began, c))
 	}
 }
 

@@ -30,9 +30,10 @@ func runOffOfLog(t *testing.T, w *world, paid map[string][]moment, end event.Mil
 		require.NoError(t, event.NewDecoder(event.Limits{}).Ranking(&rk, value))
 		d := &rk.Decision
 		arm, sum := x.Index(d.Assignment.Arm), 0.0
-		r.Enter(arm, d.Began, 1)
+		z := predictionOf(rk.ID)
+		r.Enter(arm, d.Began, experiment.Unit(1, z))
 		for _, m := range paid[string(rk.ID)] {
-			r.Pay(arm, d.Began, m.at, experiment.PaidInParts(min(sum, 1), min(sum+m.x, 1), true))
+			r.Pay(arm, d.Began, m.at, experiment.PaidInParts(min(sum, 1), min(sum+m.x, 1), z, true))
 			sum += m.x
 		}
 	}
@@ -141,17 +142,17 @@ func TestRunOff_BeginsAgainAfterAWithdrawal(t *testing.T) {
 	early, late := unit(1000), unit(2000)
 	for _, e := range []*entry{early, late} {
 		s.enter(1, e, 1)
-		s.pay(1, e, e.began+5, experiment.PaidInParts(0, 0.5, true))
+		s.pay(1, e, e.began+5, experiment.PaidInParts(0, 0.5, 0, true))
 		e.count = 1
 	}
 	var stored state.Changes
 	s.sealLags(&stored)
 	require.Len(t, stored.Writes, 1)
 	s.leaveOut(1, early)
-	s.pay(1, late, 3000, experiment.PaidInParts(0.5, 1, true))
+	s.pay(1, late, 3000, experiment.PaidInParts(0.5, 1, 0, true))
 	next := unit(40_000)
 	s.enter(0, next, 1)
-	s.pay(0, next, 50_000, experiment.PaidInParts(0, 1, true))
+	s.pay(0, next, 50_000, experiment.PaidInParts(0, 1, 0, true))
 	stored = state.Changes{}
 	s.sealLags(&stored)
 	again := newTrialSums(of, 600_000)

@@ -17,8 +17,8 @@ func TestTrialSums_UnitsAreTotalledOnceAllOfTheirCohortHaveEnded(t *testing.T) {
 	s.since = 1000
 	for _, began := range []int64{999, 1000} {
 		e := &entry{began: began, payoffDeadline: began + horizon}
-		s.count(1, e, experiment.Unit)
-		s.count(1, e, experiment.Of(0.5))
+		s.count(1, e, experiment.Unit(1, 0))
+		s.count(1, e, experiment.Of(0.5, 0))
 	}
 	floor := int64(0)
 	for s.walked(floor) <= 1000+horizon {

@@ -348,6 +348,7 @@ func encodeEntry(e *entry) []byte {
 	set(e.ordered, flagOrdered)
 	set(e.favourite, flagFavourite)
 	set(len(e.expected) > 0, flagExpected)
+	set(e.inExperiment, flagArm)
 	head := 1 | byte(e.kind)<<3
 	if flags != 0 {
 		head |= 128
@@ -379,6 +380,10 @@ func encodeEntry(e *entry) []byte {
 			b = binary.AppendUvarint(b, uint64(len(p.value)))
 			b = append(b, p.value...)
 		}
+	}
+	if e.inExperiment {
+		part := binary.AppendUvarint(binary.AppendUvarint(nil, uint64(e.arm)), uint64(e.covariate))
+		b = append(append(b, byte(len(part))), part...)
 	}
 	return b
 }

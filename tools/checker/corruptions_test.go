@@ -438,6 +438,20 @@ var corruptions = []corruption{
 		units, rest, _ := strings.Cut(v.field(t, "experiments", field), ":")
 		return v.set(t, v.key(0, "experiments"), field, units+":9"+rest)
 	}},
+	{experimentsSums, "covariates that were not", func(t *testing.T, v *victim) func() {
+		field := v.trialField(t, "tried:cohort:")
+		numbers := strings.SplitN(v.field(t, "experiments", field), ":", 5)
+		numbers[3] = "9" + numbers[3]
+		return v.set(t, v.key(0, "experiments"), field, strings.Join(numbers, ":"))
+	}},
+	{experimentsSums, "covariates by age that were not", func(t *testing.T, v *victim) func() {
+		field := v.trialField(t, "tried:bucket:")
+		before, rest, _ := strings.Cut(v.field(t, "experiments", field), ":")
+		return v.set(t, v.key(0, "experiments"), field, before+":9"+rest)
+	}},
+	{entriesArm, "another covariate", func(t *testing.T, v *victim) func() {
+		return v.entry(t, "tried7", func(e *entry) { e.covariate++ })
+	}},
 	{experimentsSums, "a unit too many in its bucket", func(t *testing.T, v *victim) func() {
 		field := v.trialField(t, "tried:bucket:")
 		words := strings.SplitN(v.field(t, "experiments", field), " ", 3)

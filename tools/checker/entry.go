@@ -51,11 +51,17 @@ type entry struct {
 	inParts      bool // sum was fed to the learner
 	events       []uint64
 	parked       []parked
+	storedUnit
+	hasContext bool
+	context    []int8 // the user's steps, then each item's, or the selected item's only
+	ofUser     int    // the number of the user's steps
+}
+
+// storedUnit is an entry's part in an experiment.
+type storedUnit struct {
 	inExperiment bool
-	arm          int32 // if set: its place in the stored table of arms
-	hasContext   bool
-	context      []int8 // the user's steps, then each item's, or the selected item's only
-	ofUser       int    // the number of the user's steps
+	arm          int32 // its place in the stored table of arms
+	covariate    int32 // in units of 10⁻⁶
 }
 
 // parked is a record parked under an id.
@@ -171,8 +177,8 @@ func (c *cursor) length() int {
 //
 // All but tombstones continue, with flagParked, with the parked records (count before): topic (a byte, plus 16 times the form),
 // offset, timestamp (varint), effective time (varint), length of the wait (varint), value (length before) and, for Avro, its
-// Protobuf form (length before). With flagArm the arm's place in the stored table and, by user, group and period (varint) follow
-// (length before). With flagContext follow the number of the user's steps (a byte) and all steps (signed bytes), length before.
+// Protobuf form (length before). With flagArm the arm's place in the stored table, the covariate and, by user, group and period
+// (varint) follow (length before). With flagContext follow the number of the user's steps (a byte) and all steps (signed bytes), length before.
 func decodeEntry(b []byte, bucket int64) (*entry, error) {
 	c := cursor{b: b}
 	head := c.byte()
@@ -218,7 +224,7 @@ func (c *cursor) entry(e *entry, head byte) {
 	}
 	if flags&flagArm != 0 {
 		part := cursor{b: c.take(c.length()), err: c.err}
-		e.inExperiment, e.arm = true, int32(part.uvarint())
+		e.inExperiment, e.arm, e.covariate = true, int32(part.uvarint()), int32(part.uvarint())
 		if len(part.b) > 0 { // group and period, of an experiment by user
 			part.uvarint()
 			part.varint()

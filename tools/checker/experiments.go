@@ -23,6 +23,7 @@ type armKey struct {
 type armFold struct {
 	units   int64   // units ranked by it and counted
 	worth   float64 // of those that have ended
+	z, zx   float64 // covariates of all, and their products with the worth
 	unknown bool    // some of it is not known
 	tripped bool    // a ranking was made in its place, or carries its verdict
 }
@@ -68,6 +69,28 @@ func (f *fold) unitOf(x *config.Experiment, began event.Millis) (unit, said stri
 	return said, said
 }
 
+// covariateOf returns the covariate of an impression, in millionths: by its candidates' predictions in the range of the control's payoffs, else
+// by their utilities.
+func covariateOf(imp *event.Impression, cfg *config.Config, x *config.Experiment) int32 {
+	var predictions, utilities []float64
+	for _, c := range imp.Context.Candidates {
+		if !math.IsNaN(c.Predicted) {
+			predictions = append(predictions, c.Predicted)
+		}
+	}
+	for _, c := range imp.Candidates {
+		utilities = append(utilities, c.Utility)
+	}
+	switch l := cfg.Learner(x.Control); {
+	case len(predictions) > 0 && l != nil:
+		return int32(math.Round(1e6 * normalise(l, slices.Max(predictions))))
+	case len(predictions) > 0 || !imp.HasUtilities:
+		return 0
+	}
+	u := slices.Max(utilities)
+	return int32(math.Round(1e6 * (0.5 + u/(1+math.Abs(u))/2)))
+}
+
 // checkArm checks that a ranking's assignment fits one of the configurations.
 func (f *fold) checkArm(name any, rk *event.Ranking) {
 	a := &rk.Decision.Assignment
@@ -84,12 +107,14 @@ func (f *fold) checkArm(name any, rk *event.Ranking) {
 		default:
 			unit, said := f.unitOf(x, rk.Decision.Began)
 			arm, share := drawn(x, unit)
+			z := covariateOf(&f.imp, cfg, x)
 			ranked := arm == string(rk.Learner)
 			if a.Fallback {
 				ranked = !ranked && slices.ContainsFunc(x.Arms, func(b config.Arm) bool { return b.Learner == string(rk.Learner) })
 			}
-			fits = fits || ranked && a.Experiment == x.Name && a.Run == int32(x.Run) && a.Arm == arm && a.Probability == share && string(a.Unit) == said
-			want = fmt.Sprintf("arm %s of %s, run %d, share %v, unit %q", arm, x.Name, x.Run, share, said)
+			fits = fits || ranked && a.Experiment == x.Name && a.Run == int32(x.Run) && a.Arm == arm && a.Probability == share && string(a.Unit) == said &&
+				max(a.Covariate-z, z-a.Covariate) <= 1 // rounded in another order
+			want = fmt.Sprintf("arm %s of %s, run %d, share %v, unit %q, covariate %d", arm, x.Name, x.Run, share, said, z)
 		}
 	}
 	f.out.must(experimentsArm, fits, name, want, say("learner %s, %+v", rk.Learner, *a))
@@ -117,7 +142,7 @@ func (f *fold) enrol(name any, l *life, d *event.Decision) {
 		f.out.must(experimentsVerdict, !of.tripped, name, "one ranking that reports it", "another one")
 		of.tripped = true
 	}
-	l.arm = armKey{a.Experiment, a.Run, a.Arm}
+	l.arm, l.covariate = armKey{a.Experiment, a.Run, a.Arm}, a.Covariate
 	of := f.armOf(l.arm)
 	f.out.must(experimentsVerdict, of.tripped == a.Fallback, name, say("ranked by another arm: %t", of.tripped), a.Fallback)
 	if a.Fallback {
@@ -125,7 +150,7 @@ func (f *fold) enrol(name any, l *life, d *event.Decision) {
 		return
 	}
 	if f.counts(l) {
-		of.units++
+		of.units, of.z = of.units+1, of.z+l.z()
 		of.unknown = of.unknown || l.open
 	}
 }
@@ -150,7 +175,8 @@ func (f *fold) counts(l *life) bool {
 // leaveOut withdraws an impression that was not shown as ranked.
 func (f *fold) leaveOut(l *life) {
 	if l.arm != (armKey{}) && f.counts(l) {
-		f.armOf(l.arm).units--
+		of := f.armOf(l.arm)
+		of.units, of.z = of.units-1, of.z-l.z()
 	}
 	l.arm = armKey{}
 }
@@ -165,21 +191,22 @@ func (f *fold) valued(l *life, as fate) {
 		of.unknown = true
 		return
 	}
-	cfg := lf.variants[0]
+	cfg, worth := lf.variants[0], 0.0
 	switch as {
 	case wasPaid:
-		of.worth += l.paid
+		worth = l.paid
 	case wasUnselected:
-		of.worth += normalise(cfg, 0)
+		worth = normalise(cfg, 0)
 	case wasExpired, wasDefaulted:
 		raw := 0.0
 		if l.selected >= 0 {
 			raw = f.worthUnpaid(l.arm.experiment, cfg)
 		}
-		of.worth += normalise(cfg, raw)
+		worth = normalise(cfg, raw)
 	default:
 		of.unknown = true
 	}
+	of.worth, of.zx = of.worth+worth, of.zx+worth*l.z()
 }
 
 func (f *fold) worthUnpaid(name string, l *config.Learner) float64 {
@@ -211,19 +238,20 @@ func (f *fold) compareArm(id string, l *life, e *entry) {
 	if e.inExperiment {
 		stored = f.state.storedArm(e.arm)
 	}
-	f.out.must(entriesArm, stored == l.arm, id, say("%+v", l.arm), say("%+v", stored))
+	same := stored == l.arm && (!e.inExperiment || e.covariate == l.covariate)
+	f.out.must(entriesArm, same, id, say("%+v, covariate %d", l.arm, l.covariate), say("%+v, covariate %d", stored, e.covariate))
 }
 
 // checkExperiments compares the units and payoffs of each arm with the log's, and checks that verdicts in rankings are stored.
 func (f *fold) checkExperiments() {
 	for i := range f.c.cfg.Experiments {
 		x := &f.c.cfg.Experiments[i]
-		units, worth, exact, err := f.storedSums(x)
+		sums, exact, err := f.storedSums(x)
 		if err != nil {
 			f.out.broken(experimentsSums, x.Name, "sums that can be read", err.Error())
 			continue
 		}
-		lagUnits, lagWorth, err := f.state.lags(x)
+		lags, err := f.state.lags(x)
 		if err != nil {
 			f.out.broken(experimentsSums, x.Name, "a run-off that can be read", err.Error())
 			continue
@@ -239,22 +267,42 @@ func (f *fold) checkExperiments() {
 				f.out.skip("experiment %s: what arm %s has come to is not compared", x.Name, a.Learner)
 				continue
 			}
-			// Each unit is rounded once, and each cohort once more.
-			slack := float64(of.units+1) * 0x1p-20
-			f.out.must(experimentsSums, units[a.Learner] == of.units && math.Abs(worth[a.Learner]-of.worth) <= slack, x.Name+": "+a.Learner,
-				say("%d units, worth %v", of.units, of.worth), say("%d units, worth %v", units[a.Learner], worth[a.Learner]))
+			want := armSums{of.units, of.worth, of.z, of.zx}
+			got := sums[a.Learner]
+			if x.By == config.ByUser {
+				want.zx, got.zx = 0, 0 // groups keep none
+			}
+			f.out.must(experimentsSums, got.near(want), x.Name+": "+a.Learner, say("%+v", want), say("%+v", got))
 			if whole {
-				f.out.must(experimentsSums, lagUnits[a.Learner] == of.units && math.Abs(lagWorth[a.Learner]-of.worth) <= slack, x.Name+": "+a.Learner+", by age",
-					say("%d units, worth %v", of.units, of.worth), say("%d units, worth %v", lagUnits[a.Learner], lagWorth[a.Learner]))
+				f.out.must(experimentsSums, lags[a.Learner].near(want), x.Name+": "+a.Learner+", by age", say("%+v", want), say("%+v", lags[a.Learner]))
 			}
 		}
 	}
 }
 
-// storedSums returns the stored units and payoffs by arm. They are not exact if periods are
+// armSums are an arm's units with their worth, their covariates and the products of both.
+type armSums struct {
+	units        int64
+	worth, z, zx float64
+}
+
+func (s armSums) plus(o armSums) armSums {
+	return armSums{s.units + o.units, s.worth + o.worth, s.z + o.z, s.zx + o.zx}
+}
+
+// near allows for each unit's rounding, and one more for each cohort.
+func (s armSums) near(o armSums) bool {
+	slack := float64(o.units+1) * 0x1p-20
+	return s.units == o.units && max(math.Abs(s.worth-o.worth), math.Abs(s.z-o.z), math.Abs(s.zx-o.zx)) <= slack
+}
+
+// storedSums returns the stored sums by arm. They are not exact if periods are
 // folded, which is for all partitions together, or another run than the configured one is stored.
-func (f *fold) storedSums(x *config.Experiment) (units map[string]int64, worth map[string]float64, exact bool, err error) {
-	units, worth = map[string]int64{}, map[string]float64{}
+func (f *fold) storedSums(x *config.Experiment) (sums map[string]armSums, exact bool, err error) {
+	sums = map[string]armSums{}
+	of := func(scale float64, units, worth, z, zx int64) armSums {
+		return armSums{units, float64(worth) * scale, float64(z) * scale, float64(zx) * scale}
+	}
 	names := make([]string, 0, len(x.Arms))
 	for _, a := range x.Arms {
 		names = append(names, a.Learner)
@@ -264,43 +312,39 @@ func (f *fold) storedSums(x *config.Experiment) (units map[string]int64, worth m
 	exact = strings.HasPrefix(f.state.experiment(x.Name+":run"), run+" ") && f.state.experiment(x.Name+":folded") == "" && x.Period != config.Never
 	for field, value := range f.state.hashes["experiments"] {
 		kind, found := strings.CutPrefix(field, x.Name+":")
-		kind, of, _ := strings.Cut(kind, ":")
+		kind, name, _ := strings.Cut(kind, ":")
 		rest, same := strings.CutPrefix(value, run)
 		if !found || !same || !slices.Contains([]string{"totals", "cohort", "groups", "past"}, kind) {
 			continue
 		}
 		for k, word := range strings.Fields(rest) {
-			arm, numbers := "", []int64(nil)
+			var n []int64
 			for _, w := range strings.Split(word, ":") {
-				if n, e := strconv.ParseInt(w, 10, 64); e == nil {
-					numbers = append(numbers, n)
+				if number, e := strconv.ParseInt(w, 10, 64); e == nil {
+					n = append(n, number)
 				}
 			}
 			switch {
-			case kind == "totals" && len(numbers) >= 4 && k < len(names): // the share may look like a whole number
-				numbers = numbers[len(numbers)-4:]
-				units[names[k]] += numbers[0]
-				worth[names[k]] += float64(numbers[1]) * 0x1p-20
-				continue
-			case kind == "cohort" && len(numbers) == 3 && k < len(names):
-				arm = names[k]
-			case (kind == "groups" || kind == "past") && len(numbers) == 3:
-				period, _, _ := strings.Cut(of, ":")
-				arm, _ = drawn(x, fmt.Sprintf("%03x@%s", numbers[0], period))
-				numbers = numbers[1:]
+			case kind == "totals" && len(n) >= 7 && k < len(names): // the share may look like a whole number
+				n = n[len(n)-7:]
+				sums[names[k]] = sums[names[k]].plus(of(0x1p-20, n[0], n[1], n[4], n[6]))
+			case kind == "cohort" && len(n) == 6 && k < len(names):
+				sums[names[k]] = sums[names[k]].plus(of(0x1p-30, n[0], n[1], n[3], n[5]))
+			case (kind == "groups" || kind == "past") && len(n) == 4:
+				period, _, _ := strings.Cut(name, ":")
+				arm, _ := drawn(x, fmt.Sprintf("%03x@%s", n[0], period))
+				sums[arm] = sums[arm].plus(of(0x1p-30, n[1], n[2], n[3], 0))
 			default:
-				return nil, nil, false, fmt.Errorf("field %s is %.100q", field, value)
+				return nil, false, fmt.Errorf("field %s is %.100q", field, value)
 			}
-			units[arm] += numbers[0]
-			worth[arm] += float64(numbers[1]) * 0x1p-30
 		}
 	}
-	return units, worth, exact, nil
+	return sums, exact, nil
 }
 
-// lags returns the units and payoffs by arm in the stored run-off: of its ended buckets and of its open ones.
-func (st *state) lags(x *config.Experiment) (units map[string]int64, worth map[string]float64, err error) {
-	units, worth = map[string]int64{}, map[string]float64{}
+// lags returns the sums by arm in the stored run-off: of its ended buckets and of its open ones.
+func (st *state) lags(x *config.Experiment) (sums map[string]armSums, err error) {
+	sums = map[string]armSums{}
 	names := make([]string, 0, len(x.Arms))
 	for _, a := range x.Arms {
 		names = append(names, a.Learner)
@@ -318,32 +362,37 @@ func (st *state) lags(x *config.Experiment) (units map[string]int64, worth map[s
 			words = words[1:]
 		}
 		if len(words) != len(names) {
-			return nil, nil, fmt.Errorf("field %s is %.100q", field, value)
+			return nil, fmt.Errorf("field %s is %.100q", field, value)
 		}
 		for k, word := range words {
 			var n []int64
 			for _, w := range strings.FieldsFunc(word, func(r rune) bool { return r == ':' || r == ',' }) {
 				i, err := strconv.ParseInt(w, 10, 64)
 				if err != nil {
-					return nil, nil, fmt.Errorf("field %s: %w", field, err)
+					return nil, fmt.Errorf("field %s: %w", field, err)
 				}
 				n = append(n, i)
 			}
+			of := sums[names[k]]
+			add := func(units, worth, z, zx int64) {
+				of = of.plus(armSums{units, float64(worth) * 0x1p-30, float64(z) * 0x1p-30, float64(zx) * 0x1p-30})
+			}
 			switch {
-			case ended && len(n) == 6*lags: // three numbers for each entry bucket, then three for each lag
+			case ended && len(n) == 9*lags: // five numbers for each entry bucket, then four for each lag
 				for at := range lags {
-					units[names[k]] += n[3*at]
-					worth[names[k]] += float64(n[3*(lags+at)+1]) * 0x1p-30
+					entered, paid := n[5*at:], n[5*lags+4*at:]
+					add(entered[0], paid[1], entered[3], paid[3])
 				}
-			case open && len(n)%5 == 1: // units, then lag, payoffs, sum, squares and increase
-				units[names[k]] += n[0]
-				for at := 1; at < len(n); at += 5 {
-					worth[names[k]] += float64(n[at+2]) * 0x1p-30
+			case open && len(n)%6 == 3: // units, covariates, their squares; then lag, payoffs, sum, squares, increase and products
+				add(n[0], 0, n[1], 0)
+				for at := 3; at < len(n); at += 6 {
+					add(0, n[at+2], 0, n[at+5])
 				}
 			default:
-				return nil, nil, fmt.Errorf("field %s is %.100q", field, value)
+				return nil, fmt.Errorf("field %s is %.100q", field, value)
 			}
+			sums[names[k]] = of
 		}
 	}
-	return units, worth, nil
+	return sums, nil
 }

@@ -172,9 +172,17 @@ type life struct {
 
 	steps [][]int8 // steps of user and item, by position shown; nil: not known
 
-	arm  armKey  // its arm; the zero value: none
+	trialUnit
 	paid float64 // if a payoff ended it: normalised
 }
+
+// trialUnit is an impression's part in an experiment.
+type trialUnit struct {
+	arm       armKey // the zero value: none
+	covariate int32  // in units of 10⁻⁶
+}
+
+func (u *trialUnit) z() float64 { return float64(u.covariate) / 1e6 }
 
 // record is a selection or payoff without a fault of its own.
 type record struct {

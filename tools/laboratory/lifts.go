@@ -143,9 +143,9 @@ func (p *players) cohort(period int64) {
 		x := p.payoff(who, arm)
 		p.s.n[arm]++
 		p.s.x[arm] += x
-		by[arm] = by[arm].Add(experiment.Unit).Add(experiment.Of(x))
-		folded.Add(group, experiment.Unit)
-		folded.Add(group, experiment.Of(x))
+		by[arm] = by[arm].Add(experiment.Unit(1, 0)).Add(experiment.Of(x, 0))
+		folded.Add(group, experiment.Unit(1, 0))
+		folded.Add(group, experiment.Of(x, 0))
 	}
 	if p.trial.unit == groups {
 		p.e.Fold(p.s.totals, period, folded)

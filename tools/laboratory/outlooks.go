@@ -115,12 +115,15 @@ const (
 	ruleDeadlines = iota // the exact bounds of units past their deadlines
 	ruleHorizon          // the run-off at the horizon
 	ruleOutlook          // the run-off's lower bound before the horizon
-	ruleNaive            // payoffs so far by unit
-	ruleEqual            // both arms pay as late as history says
+	ruleCovariateDeadlines
+	ruleCovariate // these two with a covariate that explains half the variance
+	ruleNaive     // payoffs so far by unit
+	ruleEqual     // both arms pay as late as history says
 	rules
 )
 
-var ruleNames = [rules]string{"by deadlines", "run-off at the horizon", "in the end", "payoffs so far, counted naively", "equal lateness assumed"}
+var ruleNames = [rules]string{"by deadlines", "run-off at the horizon", "in the end", "by deadlines, with a covariate", "in the end, with a covariate",
+	"payoffs so far, counted naively", "equal lateness assumed"}
 
 // outlookRun is a run's outcome: the day on which each rule first said better or worse, 0 for never, and whether the others were said at some
 // look.
@@ -139,7 +142,8 @@ func (w *outlookWorld) play(s *site, seed uint64, days int, h *experiment.Histor
 	}
 	r := rand.New(rand.NewPCG(seed, 38))
 	arm, control := e.Index("arm"), e.ControlArm()
-	runOff, totals := experiment.NewRunOff(2, outlookHorizon, false), make(experiment.Totals, 2)
+	blind, seeing := newSums(), newSums()
+	forZ := rand.New(rand.NewPCG(seed, 39))
 	width := experiment.BucketWidth(outlookHorizon)
 	traffic := w.traffic
 	if traffic == 0 {
@@ -147,35 +151,33 @@ func (w *outlookWorld) play(s *site, seed uint64, days int, h *experiment.Histor
 	}
 	each := int64(float64(day) / (float64(s.daily) * traffic))
 	drift, began := 1.0, int64(0)
-	var cohorts [][]experiment.Counts
 	for b := int64(0); (b+1)*width <= int64(days)*day; b++ {
-		by := make([]experiment.Counts, 2)
 		for ; began < (b+1)*width; began += each {
-			chance, k, law := s.chance, arm, w.arm
+			chance, k, law, lift := s.chance, arm, w.arm, 0.0
 			if r.Float64() < s.control {
 				k, law = control, w.control
 			} else if w.lift {
-				chance += s.lift
+				lift = s.lift
 			}
+			factor := 1.0
 			if w.drift {
 				drift = min(max(drift+0.002*r.NormFloat64(), 0.5), 1.5)
-				chance *= drift
+				factor = drift
 			}
 			if w.weekly {
-				chance *= 1 + 0.5*math.Sin(2*math.Pi*float64(began)/(7*day))
+				factor *= 1 + 0.5*math.Sin(2*math.Pi*float64(began)/(7*day))
 			}
-			runOff.Enter(k, began, 1)
-			by[k] = by[k].Add(experiment.Unit)
-			if r.Float64() < chance {
-				runOff.Pay(k, began, began+law.draw(r), experiment.PaidOnce(1, true))
-				by[k] = by[k].Add(experiment.Of(1))
+			chance = chance*factor + lift
+			paid, age := r.Float64() < chance, int64(0)
+			if paid {
+				age = law.draw(r)
 			}
+			blind.add(k, began, age, 0, paid)
+			seeing.add(k, began, age, s.covariate(forZ, factor, lift, paid), paid)
 		}
-		if cohorts = append(cohorts, by); len(cohorts) >= experiment.Lags {
-			totals.Fold(cohorts[len(cohorts)-experiment.Lags])
-		}
-		runOff.EndUpTo((b + 1) * width)
-		w.look(e, runOff, totals, h, float64((b+1)*width)/day, &out)
+		blind.endUpTo((b + 1) * width)
+		seeing.endUpTo((b + 1) * width)
+		w.look(e, blind, seeing, h, float64((b+1)*width)/day, &out)
 		if len(until) > 0 && !slices.ContainsFunc(until, func(rule int) bool { return out.better[rule] == 0 }) {
 			break
 		}
@@ -183,14 +185,68 @@ func (w *outlookWorld) play(s *site, seed uint64, days int, h *experiment.Histor
 	return out, nil
 }
 
-// look notes what each rule says at a look.
-func (w *outlookWorld) look(e *experiment.Experiment, runOff *experiment.RunOff, totals experiment.Totals, h *experiment.History, at float64, out *outlookRun) {
+// outlookSums are the sums of a run's units by age and by deadline.
+type outlookSums struct {
+	runOff  *experiment.RunOff
+	totals  experiment.Totals
+	cohorts [][]experiment.Counts // by bucket, the last one open
+}
+
+func newSums() *outlookSums {
+	return &outlookSums{experiment.NewRunOff(2, outlookHorizon, false), make(experiment.Totals, 2), [][]experiment.Counts{make([]experiment.Counts, 2)}}
+}
+
+// add adds a unit with its covariate z. If it is paid, its payoff of 1 comes at an age.
+func (s *outlookSums) add(arm int, began, age int64, z float64, paid bool) {
+	open := s.cohorts[len(s.cohorts)-1]
+	s.runOff.Enter(arm, began, experiment.Unit(1, z))
+	open[arm] = open[arm].Add(experiment.Unit(1, z))
+	if paid {
+		s.runOff.Pay(arm, began, began+age, experiment.PaidOnce(1, z, true))
+		open[arm] = open[arm].Add(experiment.Of(1, z))
+	}
+}
+
+// endUpTo ends a bucket, and folds the units whose deadlines it passes.
+func (s *outlookSums) endUpTo(at int64) {
+	s.runOff.EndUpTo(at)
+	if n := len(s.cohorts); n >= experiment.Lags {
+		s.totals.Fold(s.cohorts[n-experiment.Lags])
+	}
+	s.cohorts = append(s.cohorts, make([]experiment.Counts, 2))
+}
+
+func (s *outlookSums) lags() experiment.LagTotals {
 	lags := experiment.NewLagTotals(2)
-	lags.Add(runOff)
+	lags.Add(s.runOff)
+	return lags
+}
+
+// covariate draws a unit's covariate. Without lift it is the unit's chance of a payoff, high or 0, and explains half of the variance. It is drawn
+// behind the payoff, by Bayes' rule, so that payoffs are those without it. A factor multiplies chances; a lift turns misses into payoffs.
+func (s *site) covariate(r *rand.Rand, factor, lift float64, paid bool) float64 {
+	high := (1 + s.chance) / 2 // p·(high−p) = p·(1−p)/2
+	share := s.chance / high
+	all, these := s.chance*factor, high*factor
+	lift /= 1 - all
+	all, these = all+lift*(1-all), these+lift*(1-these)
+	if !paid {
+		all, these = 1-all, 1-these
+	}
+	if r.Float64() < share*these/all {
+		return high
+	}
+	return 0
+}
+
+// look notes what each rule says at a look.
+func (w *outlookWorld) look(e *experiment.Experiment, blind, seeing *outlookSums, h *experiment.History, at float64, out *outlookRun) {
+	lags, with := blind.lags(), seeing.lags()
 	arm := e.Index("arm")
-	o, ended := e.Outlook(arm, lags, h, ""), e.Outlook(arm, lags, nil, "")
+	o, ended, seen := e.Outlook(arm, lags, h, ""), e.Outlook(arm, lags, nil, ""), e.Outlook(arm, with, h, "")
 	naive, equal := shortcuts(e, lags, h)
-	for rule, v := range [rules]experiment.Verdict{e.Lift(arm, totals).Verdict, ended.End.Verdict, o.End.Verdict, naive, equal} {
+	for rule, v := range [rules]experiment.Verdict{e.Lift(arm, blind.totals).Verdict, ended.End.Verdict, o.End.Verdict,
+		e.Lift(arm, seeing.totals).Verdict, seen.End.Verdict, naive, equal} {
 		if v == experiment.Better && out.better[rule] == 0 {
 			out.better[rule] = at
 		}
@@ -288,10 +344,10 @@ func one(b bool) int {
 // foundLifts writes the day on which a lift is found.
 func foundLifts(ctx context.Context, b *bytes.Buffer, size outlookSize) error {
 	fmt.Fprintf(b, "\nA lift: the day on which *better* is said, the median of %d runs and, in brackets, 90 %% of them:\n\n| |", size.runs)
-	for _, name := range ruleNames[:ruleOutlook+1] {
+	for _, name := range ruleNames[:ruleNaive] {
 		fmt.Fprintf(b, " %s |", name)
 	}
-	b.WriteString("\n|---|" + strings.Repeat("---|", ruleOutlook+1) + "\n")
+	b.WriteString("\n|---|" + strings.Repeat("---|", ruleNaive) + "\n")
 	for k := range sites {
 		s := &sites[k]
 		w := outlookWorld{arm: fiveDays, control: fiveDays, lift: true}
@@ -301,7 +357,7 @@ func foundLifts(ctx context.Context, b *bytes.Buffer, size outlookSize) error {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			run, err := w.play(s, seed, size.days, h, ruleDeadlines, ruleHorizon, ruleOutlook)
+			run, err := w.play(s, seed, size.days, h, ruleDeadlines, ruleHorizon, ruleOutlook, ruleCovariateDeadlines, ruleCovariate)
 			if err != nil {
 				return err
 			}
@@ -313,7 +369,7 @@ func foundLifts(ctx context.Context, b *bytes.Buffer, size outlookSize) error {
 			}
 		}
 		fmt.Fprintf(b, "| %s: control %.0f %%, payoff %.1f, lift %.2f, %d impressions a day |", s.name, 100*s.control, s.chance, s.lift, s.daily)
-		for rule := range ruleOutlook + 1 {
+		for rule := range ruleNaive {
 			slices.Sort(found[rule])
 			fmt.Fprintf(b, " %.0f (%.0f) |", found[rule][size.runs/2], found[rule][size.runs*9/10])
 		}

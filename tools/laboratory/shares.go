@@ -101,7 +101,7 @@ func (w *sharedWorld) run(seed uint64, run int32, share float64, impressions int
 		by := make([]experiment.Counts, 2)
 		for range impressions / liftLooks {
 			arm := e.Arm(strconv.AppendInt([]byte("i-"), int64(n), 10))
-			by[arm] = by[arm].Add(experiment.Unit).Add(experiment.Of(w.visit(arm)))
+			by[arm] = by[arm].Add(experiment.Unit(1, 0)).Add(experiment.Of(w.visit(arm), 0))
 			n++
 		}
 		t.Fold(by)

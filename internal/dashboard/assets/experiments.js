@@ -29,7 +29,9 @@ function anyAgeSentence(a, control, now) {
     (x.at_most == null ? "" : ", at most " + signed(x.at_most)) + ", about " + signed(x.end) + ".";
   const timing = x.timing ? " Timing: " + (x.timing === "as control" ? "pays as the control, as far as is seen." : "pays " + x.timing + " than " + control.arm + " (certain)" +
     (x.so_far_is === "ahead" && x.timing === "sooner" ? ", so being ahead is no lift." : ".")) : "";
-  return a.arm + ", " + plural(x.units, "unit") + " of any age. So far: " + soFar + ". In the end: " + end + timing + known;
+  const level = x.break_even ? " To draw level, its later payoffs would have to be at least " + decimal(x.break_even) + " times the control's." : "";
+  const explained = x.explained > 0.01 ? " Predictions or utilities explain " + percent(x.explained) + " of the variance." : "";
+  return a.arm + ", " + plural(x.units, "unit") + " of any age. So far: " + soFar + ". In the end: " + end + timing + known + level + explained;
 }
 
 // sharesSentence says whether units fall to arms by their shares (sample ratio).
