@@ -1,0 +1,94 @@
+//go:build !race
+
+package e2e
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/internal/app"
+	"github.com/ranker-worker/ranker-worker/internal/platform"
+	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// shop are users of ten items, of which an impression shows six. They look at one to three and select the one they like best: of the
+// highest number, which is paid least. Of the selections under a random ranking 4.7% are paid, 20 seconds later on average.
+type shop struct {
+	base   event.Millis
+	rng    *rand.Rand
+	earned [2]float64 // paid shares of what was selected late in the play, and of what would have been under a random ranking
+	from   int        // the first impression of these
+}
+
+// conversion is the share of an item's selections that are paid.
+func conversion(item int) float64 { return 0.25 * math.Pow(0.7, float64(item)) }
+
+func (s *shop) at(n int) event.Millis { return s.base + int64(n)*1000/perSecond }
+
+const perSecond = 17
+
+// Impression implements platform.Users.
+func (s *shop) Impression(n int) (event.Impression, event.Millis, []platform.Record) {
+	i := event.Impression{ID: fmt.Appendf(nil, "i-%d", n), HasUtilities: true}
+	for _, item := range s.rng.Perm(10)[:6] {
+		i.Candidates = append(i.Candidates, event.Candidate{Item: strconv.AppendInt(nil, int64(item), 10), Utility: float64(item)})
+	}
+	return i, s.at(n), nil
+}
+
+// Respond implements platform.Users.
+func (s *shop) Respond(n int, names [][]byte) ([]platform.Record, error) {
+	var items []int
+	for _, name := range names {
+		item, err := strconv.Atoi(string(name))
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, item)
+	}
+	window := 1 + s.rng.IntN(3)
+	selected := slices.Max(items[:window])
+	if n >= s.from {
+		s.earned[0] += conversion(selected)
+		s.rng.Shuffle(len(items), func(a, b int) { items[a], items[b] = items[b], items[a] })
+		s.earned[1] += conversion(slices.Max(items[:window]))
+	}
+	id, at := fmt.Appendf(nil, "i-%d", n), s.at(n)+500
+	records := []platform.Record{{At: at, Topic: event.Selections, Selection: event.Selection{ID: id, Item: strconv.AppendInt(nil, int64(selected), 10)}}}
+	if s.rng.Float64() < conversion(selected) {
+		records = append(records, platform.Record{At: at + int64(20_000*s.rng.ExpFloat64()), Topic: event.Payoffs, Payoff: event.Payoff{ID: id, Payoff: 1}})
+	}
+	return records, nil
+}
+
+// TestUnraced_AnAfternoonIsEnough: with the default policy and payoff horizon, 30 days, the last two of eight minutes earn at least half as
+// much again as random rankings. In eight runs they earned 2.6 to 2.9 times as much.
+func TestUnraced_AnAfternoonIsEnough(t *testing.T) {
+	t.Parallel()
+	testenv.One(t, func(t *testing.T, env testenv.Env) {
+		const impressions = 8 * 60 * perSecond
+		w := newWorld(t, env, 1, "on_expiry: {default: 0}")
+		users := &shop{base: time.Now().Add(-time.Hour).UnixMilli(), rng: rand.New(rand.NewPCG(8, 60)), from: impressions * 3 / 4}
+		b, err := app.NewBroker(w.access)
+		require.NoError(t, err)
+		defer b.Close()
+		p := platform.New(platform.Options{Brokers: w.access.Kafka.Brokers, Transport: w.transport(t), Topics: app.TopicNames(w.cfg), Log: b,
+			From: make([]int64, 1), Impressions: impressions, Unanswered: 64}, users)
+		worker := w.startAt(t, func() event.Millis { return max(p.Clock(), users.base) })
+		sent, err := p.Run(t.Context())
+		require.NoError(t, err)
+		w.await(t, sent)
+		worker.stop(t)
+
+		t.Logf("paid in the last two minutes: %.4f, by random rankings %.4f", users.earned[0]/(impressions/4), users.earned[1]/(impressions/4))
+		require.Greater(t, users.earned[0], 1.5*users.earned[1])
+	})
+}
