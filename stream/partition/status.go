@@ -70,6 +70,10 @@ func (l *learner) status(hasSelections bool) LearnerStatus {
 		s.Untaught = max(0, s.Account.Impressions.Expired-s.Account.Payoffs.Rejected)
 	}
 	s.Conduct, s.Comparison, s.Context, s.Filled = o.conduct, o.comparison, o.contexts.status(l.cfg.Context), o.filled
+	if l.cfg.ExpiryDefault != nil {
+		r, _ := l.normalise(*l.cfg.ExpiryDefault)
+		s.Conduct.expects(r)
+	}
 	s.PayoffMin, s.PayoffMax = l.cfg.PayoffMin, l.cfg.PayoffMax
 	s.Counting = Counting{s.Silence.Weight - o.countedBefore.Weight, s.Silence.Payoffs - o.countedBefore.Payoffs}
 	if s.OnHold && l.items.has(s.Item) {

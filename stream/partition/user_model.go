@@ -36,6 +36,13 @@ func (c *UserModel) RangeTooWide() bool {
 	return ok && used <= narrow
 }
 
+// expects widens the span to the default of selections that are never paid: on the first days none has ended yet.
+func (c *UserModel) expects(r float64) {
+	if c.Payoffs > 0 {
+		c.Least, c.Most = min(c.Least, r), max(c.Most, r)
+	}
+}
+
 func (c *UserModel) Span(o *UserModel) {
 	switch {
 	case o.Payoffs == 0:

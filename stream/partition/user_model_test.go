@@ -48,3 +48,19 @@ func TestConduct_RangeUsed(t *testing.T) {
 	require.EqualValues(t, 1001, all.Payoffs)
 	require.False(t, all.RangeTooWide())
 }
+
+// TestStatus_OfAFirstDaySpansTheDefault: payoffs of conversions alone have come, and selections without one expire to 0 later.
+func TestStatus_OfAFirstDaySpansTheDefault(t *testing.T) {
+	zero := 0.0
+	for _, c := range []struct {
+		expires *float64
+		tooWide bool
+	}{{nil, true}, {&zero, false}} {
+		l := &learner{cfg: &LearnerConfig{PayoffMax: 1, ExpiryDefault: c.expires}, delay: &tally{}}
+		for range manyPayoffs {
+			l.observer.conduct.paid(1)
+		}
+		s := l.status(true)
+		require.Equal(t, c.tooWide, s.Conduct.RangeTooWide())
+	}
+}
