@@ -15,8 +15,9 @@ import (
 // Only counts are stored, so that they add up over partitions and do not depend on the order of arrival. Weights are computed when
 // a count changes and at each tick (inflight.Scheme.Tick).
 type awaiting struct {
-	grid    inflight.Scheme
-	inParts bool // ages count amounts that have come, not payoffs
+	grid inflight.Scheme
+	law  Silence                       // with partial payoffs ages count amounts that have come, not payoffs
+	sums func(policy.Item) policy.Sums // of an item's payoffs, of all sources; nil where values are not estimated
 
 	flights *column[itemFlights]                  // by item
 	every   inflight.Intervals                    // of all items, of this partition
@@ -40,7 +41,6 @@ type awaiting struct {
 	whole *awaiting // the global learner's, which then makes the estimates; nil where there is none, see share
 	heeds uint64    // number of the global estimate in use
 
-	none          float64                      // default payoff, normalised
 	worth         policy.Pages[inflight.Worth] // by item: weight of its selections in flight
 	ownWeight     policy.Pages[unitWeights]    // by item: weight of this partition's own
 	ownWeights    unitWeights                  // the sum of ownWeight
@@ -60,6 +60,7 @@ type estimated struct {
 	// below is the share of payoffs below the default; with partial payoffs, the share of returns in all amounts.
 	below float64
 	low   float64 // mean payoff below the default, normalised; 0 with partial payoffs
+	values
 }
 
 // sides are the delays of payoffs at or above the default, and of those below it. With partial payoffs they are the delays of
@@ -83,9 +84,9 @@ type sourceAges struct {
 func newSourceAges() *sourceAges { return &sourceAges{newest: inflight.Never} }
 
 func newAwaiting(s Silence, f *column[itemFlights]) *awaiting {
-	a := &awaiting{flights: f, grid: inflight.NewScheme(s.Horizon), inParts: s.InParts, since: -inflight.Never, pass: inflight.Never, newest: inflight.Never,
-		first: inflight.Never, made: estimated{until: inflight.Never, share: 0.5}, theirs: map[int32]*sourceAges{}, coming: map[int32]*sourceAges{},
-		awaited: map[inflight.Bucket]inflight.Interval{}, none: s.Default, byBlock: s.Drift > 0,
+	a := &awaiting{flights: f, grid: inflight.NewScheme(s.Horizon), law: s, since: -inflight.Never, pass: inflight.Never, newest: inflight.Never,
+		first: inflight.Never, made: estimated{until: inflight.Never, share: 0.5, values: values{own: 1, spread: 1}}, theirs: map[int32]*sourceAges{}, coming: map[int32]*sourceAges{},
+		awaited: map[inflight.Bucket]inflight.Interval{}, byBlock: s.Drift > 0,
 		rows: [2]map[inflight.Bucket]struct{}{{}, {}}}
 	a.settled = settledColumn(&a.all)
 	a.cover()
@@ -108,7 +109,7 @@ func (a *awaiting) expected(fb *Feedback) int64 {
 	if !a.expects || !fb.HasExpected {
 		return 0
 	}
-	return history.InUnits(fb.Expected) - history.InUnits(a.none)
+	return history.InUnits(fb.Expected) - history.InUnits(a.law.Default)
 }
 
 // end removes a selection from its item's start times and counts its outcome. An unknown start time means that no interval contains
@@ -125,9 +126,9 @@ func (a *awaiting) end(own *itemFlights, fb *Feedback, what outcome) {
 		a.every.End(began, expected)
 	}
 	switch {
-	case a.inParts:
+	case a.law.InParts:
 	case what == isPaid:
-		outcome, side := paidOutcome(fb.Payoff, a.none), sideAbove
+		outcome, side := paidOutcome(fb.Payoff, a.law.Default), sideAbove
 		if outcome.Below > 0 {
 			side = sideBelow
 		}
@@ -149,7 +150,7 @@ func paidOutcome(payoff, none float64) inflight.Outcomes {
 // part counts an amount of a payoff, in history.Units; returns are negative.
 func (a *awaiting) part(fb *Feedback, size int64) {
 	switch {
-	case !a.inParts:
+	case !a.law.InParts:
 	case size > 0:
 		a.paid(fb, sideAbove, size)
 	case size < 0:
@@ -214,7 +215,7 @@ func (a *awaiting) flightWeights(i policy.Item) (all, own inflight.Worth, shares
 	if len(ours) == 0 && len(others) == 0 {
 		return all, own, shares
 	}
-	if !a.inParts { // with partial payoffs a selection weighs the share that should have come by its age
+	if !a.law.InParts { // with partial payoffs a selection weighs the share that should have come by its age
 		e := a.now()
 		shares.paid, shares.below = inflight.ItemShares(e.share, e.below, a.settled.Pooled(i), ours, others)
 	}
@@ -222,7 +223,7 @@ func (a *awaiting) flightWeights(i policy.Item) (all, own inflight.Worth, shares
 	if own = all; len(others) > 0 {
 		own = inflight.Weigh(shares.paid, shares.below, ours)
 	}
-	if a.inParts {
+	if a.law.InParts {
 		all.Back = inflight.Back(a.now().below, ours, others)
 	}
 	return all, own, shares
@@ -372,7 +373,7 @@ func (a *awaiting) estimate(until int64) {
 	e := &a.made
 	e.number++
 	e.until = until
-	if a.inParts {
+	if a.law.InParts {
 		e.late, e.below = inflight.Apart(&a.grid, until, history.Units, a.agesOf(sideAbove), a.agesOf(sideBelow))
 		a.updateShares()
 		return
@@ -383,8 +384,9 @@ func (a *awaiting) estimate(until int64) {
 	}
 	a.updateShares()
 	if e.share, e.below = inflight.Shares(a.all, a.every, a.theirEvery()); e.below > 0 {
-		e.low = a.none - float64(a.all.Under)/float64(a.all.Below)/history.Units
+		e.low = a.law.Default - float64(a.all.Under)/float64(a.all.Below)/history.Units
 	}
+	e.compare(a)
 }
 
 // lateness returns the delay distribution of one side, over all sources.
@@ -412,10 +414,11 @@ func (a *awaiting) updateShares() {
 	})
 }
 
-// eachAwaited calls do for each item with selections in flight, in ascending order; below a global learner for our own only.
+// eachAwaited calls do for each item whose evidence goes by the estimate, in ascending order. These have selections in flight, below a
+// global learner of our own only. Once values are drawn together, they have any payoff.
 func (a *awaiting) eachAwaited(do func(policy.Item)) {
 	for i := range policy.Item(a.flights.Len()) {
-		if len(a.ours(i)) > 0 || a.whole == nil && len(a.flights.Others(i).Spans) > 0 {
+		if len(a.ours(i)) > 0 || a.whole == nil && len(a.flights.Others(i).Spans) > 0 || a.made.used && a.sums != nil && a.sums(i).N > 0 {
 			do(i)
 		}
 	}

@@ -19,8 +19,9 @@ import (
 //   - Hash "ages" maps a bucket, "<level>:<index>", to its delays (inflight.Ages), and "below:<level>:<index>" to those of payoffs
 //     below the default. "pass" is the partition's tick, "newest" the end of its newest payoff's tick, and "since" the start of its
 //     earliest bucket.
-//   - Field "silence" of hash "learner" is the last estimate: tick, time up to which payoffs have been read, share paid, delay
-//     distribution. Field "below", if there are payoffs below the default, is their share, mean and delay distribution.
+//   - Field "silence" of hash "learner" is the last estimate: tick, time up to which payoffs have been read, share paid,
+//     values, delay distribution. Values are the mean payoff not below the default, and the credibilities of one payoff and of the
+//     mean number. Field "below", if there are payoffs below the default, is their share, mean and delay distribution.
 //
 // With partial payoffs there is no "settled", "ages" counts amounts, and "below" is the share of returns, 0, and their delays.
 const (
@@ -99,7 +100,7 @@ func (a *awaiting) harvest(r Recorder, to *writer) {
 	to.value = strconv.AppendInt(to.value[:0], a.pass, 10)
 	r.Field(hashAges, fieldPass, to.value)
 	to.value = strconv.AppendInt(append(to.value, ' '), a.evidenceUntil(), 10)
-	to.value = appendNumbers(to.value, append([]float64{e.share}, e.late[sideAbove].Shares()...))
+	to.value = e.appendTo(to.value)
 	r.Field(hashLearner, []byte(fieldSilence), to.value)
 	if e.below > 0 {
 		to.value = appendNumbers(to.value[:0], append([]float64{e.below, e.low}, e.late[sideBelow].Shares()...))
@@ -110,12 +111,16 @@ func (a *awaiting) harvest(r Recorder, to *writer) {
 	a.wroteBelow = e.below > 0
 }
 
+func (e *estimated) appendTo(dst []byte) []byte {
+	return appendNumbers(dst, append([]float64{e.share, e.high, e.own, e.spread}, e.late[sideAbove].Shares()...))
+}
+
 // appendEstimate appends the last estimate as harvest writes it: field "silence", and after a newline field "below" if there is one.
 func (a *awaiting) appendEstimate(dst []byte) []byte {
 	e := &a.made
 	dst = strconv.AppendInt(dst, a.pass, 10)
 	dst = strconv.AppendInt(append(dst, ' '), e.until, 10)
-	dst = appendNumbers(dst, append([]float64{e.share}, e.late[sideAbove].Shares()...))
+	dst = e.appendTo(dst)
 	if e.below > 0 {
 		dst = appendNumbers(append(dst, '\n'), append([]float64{e.below, e.low}, e.late[sideBelow].Shares()...))
 	}
@@ -220,8 +225,12 @@ func (a *awaiting) loadEstimate(value []byte) error {
 	if err != nil {
 		return err
 	}
-	if late := inflight.NewDelayDistribution(numbers[1:]); late.Check(&a.grid) {
+	if len(numbers) < 4 {
+		return errEstimate
+	}
+	if late := inflight.NewDelayDistribution(numbers[4:]); late.Check(&a.grid) {
 		a.made.until, a.made.share, a.made.late[sideAbove] = until, numbers[0], late
+		a.made.values.set(numbers[1], numbers[2], numbers[3])
 	}
 	return nil
 }

@@ -55,6 +55,9 @@ func NewPersonal(p policy.Policy, c ContextualConfig) (*Direct, error) {
 	u.by(0)
 	d := direct(newBase(p), c.Silence)
 	d.keepContexts(u)
+	if a := d.flights.awaiting; a != nil {
+		a.sums = nil // the model has its own variances
+	}
 	u.weigh = d.table.Weigh
 	u.silent = silentCells{awaiting: d.flights.awaiting, clock: c.Space.Clock()}
 	known := d.flights.evidence

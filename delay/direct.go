@@ -31,6 +31,9 @@ func NewExploringDirect(e policy.Explorer, w WindowsConfig, s Silence) (*Direct,
 func direct(b base, s Silence) *Direct {
 	d := &Direct{b}
 	d.attach(s)
+	if a := d.flights.awaiting; a != nil && !s.InParts && s.Drift == 0 {
+		a.sums = d.table.Pooled
+	}
 	return d
 }
 

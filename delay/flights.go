@@ -87,7 +87,12 @@ func (b *base) attach(s Silence) {
 	}
 	f.evidence = func(i policy.Item) policy.Evidence {
 		w := f.weight(i)
-		return s.begun(f.fed(table.Pooled(i), i, w), f.Pooled(i), w, f.parts.Pooled(i))
+		e := f.fed(table.Pooled(i), i, w)
+		if f.awaiting != nil {
+			r, q := f.awaiting.now().valued(f.awaiting, i)
+			e.R, e.Q = e.R+r, e.Q+q
+		}
+		return s.begun(e, f.Pooled(i), w, f.parts.Pooled(i))
 	}
 	table.EvidenceBy(f.evidence)
 }
@@ -97,7 +102,7 @@ func (b *base) attachAwaiting(a *awaiting) {
 	f := b.flights
 	f.awaiting = a
 	b.hashes = append(b.hashes, a)
-	if !a.inParts {
+	if !a.law.InParts {
 		b.keepColumn(&a.settled)
 	}
 	f.weigh = func(i policy.Item) {

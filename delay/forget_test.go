@@ -119,11 +119,11 @@ func countLateness(l ItemRemoving, fb *Feedback) {
 	case *Robust:
 		a = l.flights.awaiting
 	}
-	if a == nil || a.inParts {
+	if a == nil || a.law.InParts {
 		return
 	}
 	side := sideAbove
-	if fb.Payoff < a.none {
+	if fb.Payoff < a.law.Default {
 		side = sideBelow
 	}
 	a.paid(fb, side, 1)

@@ -138,7 +138,7 @@ func (w *Warming) feed(i policy.Item, g *pastGroup, n int64) {
 	}
 	s := g.waiting.scaled(n)
 	g.waiting, g.fed, w.fed = pastSums{}, g.fed+n, w.fed+n
-	if a := w.of.flights.awaiting; a != nil && !a.inParts && s.outcomes != (inflight.Outcomes{}) {
+	if a := w.of.flights.awaiting; a != nil && !a.law.InParts && s.outcomes != (inflight.Outcomes{}) {
 		a.settled.AddOwn(i, s.outcomes, 1)
 	}
 	w.of.table.AddOwn(i, s.Sums, policy.SumsChanged)

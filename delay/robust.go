@@ -277,7 +277,7 @@ func (r *Robust) residualsInFlight() []recency.FlightResidual {
 		x := &spans[k]
 		w := x.Weigh(a.made.share, a.made.below)
 		r.flightResiduals = append(r.flightResiduals, recency.FlightResidual{Bucket: x.Bucket, N: w.Sum(),
-			U: (a.made.low-a.none)*w.Below - w.Sum()*float64(x.Expected)/float64(x.N)/history.Units})
+			U: (a.made.low-a.law.Default)*w.Below - w.Sum()*float64(x.Expected)/float64(x.N)/history.Units})
 	}
 	return r.flightResiduals
 }

@@ -50,11 +50,11 @@ func (f *flights) status() SilenceStatus {
 		if a.whole != nil {
 			paid = a.whole.all.Paid
 		}
-		if s.Known = e.late[sideAbove].Known() && (a.inParts || paid > 0); s.Known {
+		if s.Known = e.late[sideAbove].Known() && (a.law.InParts || paid > 0); s.Known {
 			s.Delays, s.Covers = Delays{a.grid, e.late[sideAbove]}, max(0, a.pass-a.since)
 			s.Median, s.P90 = e.late[sideAbove].Age(&a.grid, 0.5), e.late[sideAbove].Age(&a.grid, 0.9)
-			s.Returns = a.inParts && e.below > 0
-			if !a.inParts { // partial payoffs do not show which selections are paid
+			s.Returns = a.law.InParts && e.below > 0
+			if !a.law.InParts { // partial payoffs do not show which selections are paid
 				s.Share = e.share
 			}
 		}
@@ -75,7 +75,7 @@ func (f *flights) coming() float64 {
 		return 0
 	}
 	one, of := 1., a
-	if a.inParts {
+	if a.law.InParts {
 		one = history.Units
 	}
 	if a.whole != nil {

@@ -433,7 +433,7 @@ var faultyFields = map[string][][]storedField{
 		{{hashAges, "10:5", ""}}, {{hashAges, "10:5", "10 1"}}, {{hashAges, "10:5", "10 -1:1"}}, {{hashAges, "10:5", "10 1:0"}},
 		{{hashAges, "46:99999999999", "10 1:1"}},
 		{{hashLearner, "silence", "1 1"}}, {{hashLearner, "silence", "1 x 0.5"}}, {{hashLearner, "silence", "1 1 NaN"}},
-		{{hashLearner, "silence", "1 1 2"}},
+		{{hashLearner, "silence", "1 1 2"}}, {{hashLearner, "silence", "1 1 0.5 1 1"}},
 	},
 	hashCells: {
 		{{hashCells, "3", "0 10:5:1:5:127:0:0:0"}}, {{hashCells, "x", "0 10:5:1:5:127:0:0:0"}}, {{hashCells, "1", ""}}, {{hashCells, "1", "0 10:5:1:5:127:0:0"}},

@@ -64,8 +64,18 @@ type seen struct{ above, below, unpaid float64 }
 // kind by the number that could have come.
 func belowShare(c float64, prior seen, settled Outcomes, awaited []Intervals) float64 {
 	above, below := prior.above+float64(settled.Paid-settled.Below), prior.below+float64(settled.Below)
-	never := (prior.unpaid + float64(settled.Unpaid)) / (1 - c)
-	soon, late := never, never
+	soon, late := could(c, prior.unpaid+float64(settled.Unpaid), awaited)
+	if !(soon > 0 && late > 0) { // all begun selections were paid
+		return below / (above + below)
+	}
+	above, below = above/soon, below/late
+	return below / (above + below)
+}
+
+// could returns from how many selections payoffs of each kind could have come by now, where a share c is paid and so many ended unpaid.
+func could(c, unpaid float64, awaited []Intervals) (soon, late float64) {
+	never := unpaid / (1 - c)
+	soon, late = never, never
 	for _, list := range awaited {
 		for i := range list {
 			per := float64(list[i].N) / (1 - float64(c*list[i].Come))
@@ -73,11 +83,18 @@ func belowShare(c float64, prior seen, settled Outcomes, awaited []Intervals) fl
 			late += float64(per * list[i].Below)
 		}
 	}
-	if !(soon > 0 && late > 0) { // all begun selections were paid
-		return below / (above + below)
+	return soon, late
+}
+
+// BelowSoFar returns the share of an item's present payoffs that is below the default, in the mean, if below is the final share. Those
+// payoffs may be later than others. A share c of its selections is paid, see ItemShares.
+func BelowSoFar(c, below float64, unpaid int64, awaited ...Intervals) float64 {
+	soon, late := could(c, float64(unpaid), awaited)
+	if !(soon > 0) {
+		return below
 	}
-	above, below = above/soon, below/late
-	return below / (above + below)
+	late *= below
+	return late / (late + float64((1-below)*soon))
 }
 
 // Worth is the weight of selections in flight: as never paid, and as paid below the default. Both are multiples of 2⁻²⁰.

@@ -92,6 +92,30 @@ func TestShares_AreTheLikeliest(t *testing.T) {
 	})
 }
 
+// Of as many selections as in the mean, at any ages, the share below the default of their payoffs so far is found. It is far from the
+// final one where those are the later ones.
+func TestBelowSoFar_IsOfPayoffsThatHaveCome(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		paid := rapid.Float64Range(0.01, 0.9).Draw(t, "paid")
+		below := rapid.Float64Range(0.02, 0.9).Draw(t, "below")
+		const n = 1 << 40
+		settled := Outcomes{Unpaid: int64(n * (1 - paid))}
+		high, low := n*paid*(1-below), n*paid*below
+		var spans Intervals
+		for range rapid.IntRange(0, 4).Draw(t, "ages") {
+			soon := rapid.Float64Range(0.1, 1).Draw(t, "above")
+			late := rapid.Float64Range(0, soon).Draw(t, "below")
+			come := n * paid * (1 - below) * soon
+			back := n * paid * below * late
+			high, low = high+come, low+back
+			spans = append(spans, Interval{N: int64(n - come - back), Above: soon, Below: late})
+		}
+		mix(below, []Intervals{spans})
+		require.InEpsilon(t, low/(low+high), BelowSoFar(paid, below, settled.Unpaid, spans), 1e-4)
+	})
+	require.Equal(t, 0.3, BelowSoFar(0.5, 0.3, 0))
+}
+
 // Where items are paid alike below the default, an item's few old selections must not decide what its many young ones are worth. With 40
 // old ones and 400 young the error of a mean is 0.28 of it, ±6%; it is 0.74 of it if the share of all counts four selections in the
 // item's. The bound is 13 standard errors above the first, and 5 below the second. A share of its own prevails after many old selections.

@@ -32,7 +32,7 @@ func TestInspect_ShowsWhatSilenceCountsAs(t *testing.T) {
 				{"feed:items", "a", `{"no":0,"n":0,"sum":0,"sumsq":0}`}, {"feed:flights", "0", "8 18:6790157:8"}}
 			if law == "ages" {
 				fields = append(fields, [3]string{"feed:settled", "0", "1 1000000"}, [3]string{"feed:ages", "pass", pass},
-					[3]string{"feed:learner", "silence", pass + " " + pass + " 0.25"})
+					[3]string{"feed:learner", "silence", pass + " " + pass + " 0.25 1 1 1"})
 			}
 			for _, f := range fields {
 				require.NoError(t, m.Load(state.Field{Hash: f[0], Field: []byte(f[1]), Value: []byte(f[2])}))

@@ -18,7 +18,7 @@ import (
 var rooms = map[string]int{
 	"cmd":                4760,
 	"config":             5100,
-	"delay":              10820,
+	"delay":              10950,
 	"docs":               20,
 	"internal":           7580,
 	"internal/admin":     4000,

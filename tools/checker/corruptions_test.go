@@ -215,7 +215,7 @@ var corruptions = []corruption{
 		return v.unset(t, v.key(0, "near:flights"), v.number(t, "near", "b"))
 	}},
 	{delayFields, "lateness that falls", func(t *testing.T, v *victim) func() {
-		return v.set(t, v.key(0, "still:learner"), "silence", v.field(t, "still:ages", "pass")+" 0 0.5 0.7 0.6 1")
+		return v.set(t, v.key(0, "still:learner"), "silence", v.field(t, "still:ages", "pass")+" 0 0.5 0.5 1 1 0.7 0.6 1")
 	}},
 	{delayFlights, "one in flight too many, of which silence ages", func(t *testing.T, v *victim) func() {
 		return v.change(t, "still:flights", v.number(t, "still", "b"), "1 ", "2 ")

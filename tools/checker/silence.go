@@ -428,10 +428,11 @@ func (s *storedLearner) loadAges(field, value string) (err error) {
 }
 
 // loadLateness reads the last delay distribution: pass, time of the last selection
-// included, share of selections that are paid, and cumulative shares of payoffs by bin.
+// included, and shares. These are the share of selections that are paid, the mean of payoffs
+// not below the default, two credibilities, and cumulative shares of payoffs by bin.
 func (s *storedLearner) loadLateness(value string) error {
 	words := strings.Split(value, " ")
-	if len(words) < 3 {
+	if len(words) < 6 {
 		return errSilence
 	}
 	at, err := numbers(strings.Join(words[:2], " "), " ", 2, math.MinInt64)
@@ -439,7 +440,7 @@ func (s *storedLearner) loadLateness(value string) error {
 		return fmt.Errorf("last selection at %q at pass %q: %w", words[1], words[0], errSilence)
 	}
 	s.estimated = &at[0]
-	return checkShares(words[2:], 1)
+	return checkShares(words[2:], 4)
 }
 
 // loadBelow reads the estimates for payoffs below the default: their share of payoffs, their mean, and cumulative shares by bin.

@@ -1,0 +1,117 @@
+package delay
+
+import (
+	"math"
+
+	"github.com/ranker-worker/ranker-worker/delay/history"
+	"github.com/ranker-worker/ranker-worker/delay/inflight"
+	"github.com/ranker-worker/ranker-worker/policy"
+)
+
+// values is an estimate of how much items differ in what a paid selection pays. An item's mean payoff is its share of paid
+// selections times their value. Sizes of orders and shares of returns vary much from one payoff to the next, and may be alike in all
+// items. The value is then better known from all items, and only the share paid from the item's own selections.
+type values struct {
+	high float64 // mean of payoffs that are not below the default, normalised
+	// own is the credibility of one payoff: its weight, in [0,1], in its item's value beside that of all items. With n payoffs it is
+	// n/(n+κ), where own = 1/(1+κ), and κ is the variance within items over that between them.
+	own float64
+	// spread is the credibility of the mean number of payoffs of an item: the share of the variance within items that still matters.
+	spread float64
+	used   bool // own has been below 1
+}
+
+func (v *values) set(high, own, spread float64) {
+	*v = values{high, own, spread, v.used || own < 1}
+}
+
+// deviations are the payoffs of an item's paid selections, as deviations from the default.
+type deviations struct{ n, sum, squares float64 }
+
+func deviationsOf(a *awaiting, i policy.Item) (d deviations) {
+	sums := a.sums(i)
+	d.n = float64(sums.N - a.settled.Pooled(i).Unpaid)
+	if d.n <= 0 {
+		return deviations{}
+	}
+	n := float64(sums.N)
+	d.sum = sums.R - float64(a.law.Default*n)
+	d.squares = max(sums.Q-float64(2*a.law.Default*sums.R)+float64(a.law.Default*a.law.Default*n), float64(d.sum/d.n*d.sum))
+	return d
+}
+
+// within returns the sum of squares around the mean.
+func (d *deviations) within() float64 { return d.squares - float64(d.sum/d.n*d.sum) }
+
+// expected returns the value of an item's paid selections, as a deviation from the default, were it as others.
+func (e *estimated) expected(a *awaiting, i policy.Item) float64 {
+	value := e.high - a.law.Default
+	if e.below > 0 {
+		settled, ours, others := a.settled.Pooled(i), a.ours(i), a.elsewhere(i)
+		paid, _ := inflight.ItemShares(e.share, e.below, settled, ours, others)
+		value -= float64(inflight.BelowSoFar(paid, e.below, settled.Unpaid, ours, others) * (e.high - e.low))
+	}
+	return value
+}
+
+// compare estimates how much items differ. Sums over items are of integers, and so do not depend on their order.
+func (e *estimated) compare(a *awaiting) {
+	e.set(0, 1, 1)
+	if a.sums == nil {
+		return
+	}
+	var n, above, within, free int64
+	each := func(do func(i policy.Item, d deviations)) {
+		for i := range policy.Item(a.flights.Len()) {
+			if d := deviationsOf(a, i); d.n > 0 {
+				do(i, d)
+			}
+		}
+	}
+	each(func(i policy.Item, d deviations) {
+		n += int64(d.n)
+		above += history.InUnits(d.sum)
+		within += history.InUnits(d.within())
+		free += int64(d.n) - 1
+	})
+	if above += a.all.Under; n <= a.all.Below || within <= 0 || free <= 0 {
+		return
+	}
+	e.high = min(1, max(0, a.law.Default+float64(above)/history.Units/float64(n-a.all.Below)))
+	all, variance := float64(n), float64(within)/history.Units/float64(free)
+	var apart, freedom, payoffs int64 // squares between items, in variances; their degrees of freedom; payoffs that show differences
+	each(func(i policy.Item, d deviations) {
+		f := 1 - d.n/all
+		off := d.sum/d.n - e.expected(a, i)
+		apart += history.InUnits(min(float64(d.n*off)*off/variance, 1<<20))
+		freedom += history.InUnits(f)
+		payoffs += history.InUnits(math.Min(float64(d.n*f), 1<<32))
+	})
+	if free < freedom/history.Units || freedom <= 0 {
+		return
+	}
+	// Items that seem alike may be so by chance: a standard deviation of chance is added, and a degree of freedom.
+	chance := float64(freedom) / history.Units
+	more := max(0, float64(apart-freedom)/history.Units+math.Sqrt(2*chance)) + 1
+	one, of := more/(float64(payoffs)/history.Units), more/chance
+	e.set(e.high, one/(1+one), of/(1+of))
+}
+
+// valued returns by how much the sums of an item's payoffs, and of their squares, change if its value is drawn towards that of all
+// items. It does so by less the more selections are paid: where all are, values are means, which policies compare themselves.
+func (e *estimated) valued(a *awaiting, i policy.Item) (r, q float64) {
+	if a.sums == nil || e.own == 1 {
+		return 0, 0
+	}
+	d := deviationsOf(a, i)
+	if d.n == 0 {
+		return 0, 0
+	}
+	alike := float64(d.n * e.expected(a, i))
+	own := d.n * e.own / (float64(d.n*e.own) + 1 - e.own)
+	own += float64((1 - own) * e.share)
+	spread := e.spread + float64((1-e.spread)*e.share)
+	sum := alike + float64(own*(d.sum-alike))
+	r = sum - d.sum
+	return r, float64(sum/d.n*sum) + float64(spread*d.within()) - d.squares + float64(2*a.law.Default*r)
+}
