@@ -326,25 +326,10 @@ func (a *awaiting) earliest() int64 {
 // advance moves event time on. At a new tick it merges buckets and recomputes the estimate and all weights. It calls changed for
 // each item with selections in flight, or, where a global learner estimates, for items whose intervals have merged.
 func (a *awaiting) advance(watermark int64, changed func(i policy.Item, merged bool)) {
-	pass := a.grid.Tick(watermark)
-	if pass <= a.pass {
-		return
-	}
 	behind := a.whole != nil && a.now().until > a.pass // the weights are as of the previous tick then, all of them
-	a.pass, a.unwritten = pass, true
-	if len(a.every) > 0 && a.every[0].End() <= a.since { // a bucket with since in it has merged, and may have no earlier selection
-		a.since = a.every[0].Start()
-	}
-	a.cover()
-	var merged []policy.Item
-	for i, own := range a.flights.EachOwn() {
-		if own.Spans.Merge(&a.grid, pass) {
-			merged = append(merged, i)
-		}
-	}
-	a.every.Merge(&a.grid, pass)
-	for side := range a.ages {
-		a.ages[side].Merge(&a.grid, pass, func(row inflight.Bucket) { a.rows[side][row] = struct{}{} })
+	merged, ticked := a.tick(watermark)
+	if !ticked {
+		return
 	}
 	if a.whole != nil && !behind {
 		a.updateSharesIn(a.every)
@@ -367,6 +352,29 @@ func (a *awaiting) advance(watermark int64, changed func(i policy.Item, merged b
 	})
 }
 
+// tick merges buckets if a watermark begins a new tick, and returns the items whose intervals have merged.
+func (a *awaiting) tick(watermark int64) (merged []policy.Item, ticked bool) {
+	pass := a.grid.Tick(watermark)
+	if pass <= a.pass {
+		return nil, false
+	}
+	a.pass, a.unwritten = pass, true
+	if len(a.every) > 0 && a.every[0].End() <= a.since { // a bucket with since in it has merged, and may have no earlier selection
+		a.since = a.every[0].Start()
+	}
+	a.cover()
+	for i, own := range a.flights.EachOwn() {
+		if own.Spans.Merge(&a.grid, pass) {
+			merged = append(merged, i)
+		}
+	}
+	a.every.Merge(&a.grid, pass)
+	for side := range a.ages {
+		a.ages[side].Merge(&a.grid, pass, func(row inflight.Bucket) { a.rows[side][row] = struct{}{} })
+	}
+	return merged, true
+}
+
 // estimate computes delay distributions and payment shares from records up to until. Payoffs below the default have a distribution
 // of their own once there are any.
 func (a *awaiting) estimate(until int64) {
@@ -378,20 +386,15 @@ func (a *awaiting) estimate(until int64) {
 		a.updateShares()
 		return
 	}
-	e.late[sideAbove] = a.lateness(sideAbove)
-	if e.late[sideBelow] = (inflight.DelayDistribution{}); a.all.Below > 0 {
-		e.late[sideBelow] = a.lateness(sideBelow)
+	e.late = [2]inflight.DelayDistribution{inflight.Estimate(&a.grid, until, 1, a.agesOf(sideAbove)...)}
+	if a.all.Below > 0 {
+		e.late[sideBelow] = inflight.Estimate(&a.grid, until, 1, a.agesOf(sideBelow)...)
 	}
 	a.updateShares()
 	if e.share, e.below = inflight.Shares(a.all, a.every, a.theirEvery()); e.below > 0 {
 		e.low = a.law.Default - float64(a.all.Under)/float64(a.all.Below)/history.Units
 	}
 	e.compare(a)
-}
-
-// lateness returns the delay distribution of one side, over all sources.
-func (a *awaiting) lateness(side int) inflight.DelayDistribution {
-	return inflight.Estimate(&a.grid, a.made.until, 1, a.agesOf(side)...)
 }
 
 // agesOf returns the delays of one side, by source, our own first.

@@ -37,7 +37,7 @@ A unit counts once its payoff deadline has passed. The bounds hold at every look
 Payoffs and lifts are in payoff ranges: 0 is the least of payoff_range, 1 the greatest.
 
 The second table has units of any age. So far: the payoffs to date, ahead of or behind the control's; an arm that pays sooner is
-ahead without a lift. In the end: the lift at the payoff horizon, from the first deadlines on.
+ahead without a lift. In the end: the lift at the payoff horizon, from the first deadlines on, or before by the control's delays.
 
   better   the lower bound is above 0       open     0 lies within the bounds
   worse    the upper bound is below 0       refused  there are no bounds; the reason stands below the table
@@ -126,7 +126,7 @@ func (x *comparison) asked(cfg *config.Config) (*lift.Units, *joinedlog.Query, e
 		return nil, nil, err
 	}
 	o := &lift.Options{Experiment: e, Payoffs: q.Learner.PayoffRange, Unpaid: learners.Unpaid(cfg, of),
-		Horizon: q.Learner.PayoffHorizon.Milliseconds(), Once: x.unit == "user", Shared: of.Learning == config.Shared}
+		Silence: learners.Silence(q.Learner), Horizon: q.Learner.PayoffHorizon.Milliseconds(), Once: x.unit == "user", Shared: of.Learning == config.Shared}
 	if o.AsOf, err = momentFlag("as-of", x.asOf); err != nil {
 		return nil, nil, err
 	}

@@ -295,10 +295,12 @@ func (j *join) selected(slot int32, p *parked) bool {
 	o.shown, o.ranks = nil, nil
 	if p.byUtility {
 		out.How = Replaced
-		j.came(slot, p.at, Replaced, 0)
-		j.close(slot)
+		if j.came(slot, p.at, Replaced, 0); j.q.Came == nil {
+			j.close(slot)
+		}
 		return true
 	}
+	j.came(slot, p.at, Immature, 0)
 	if ranks != nil {
 		j.log.Selections.Add(ranks, at)
 	}
@@ -336,8 +338,7 @@ func (j *join) paid(slot int32, p *parked) {
 
 func (j *join) ended(slot int32, payoff float64, age event.Millis) {
 	o := &j.slots[slot]
-	out := &j.log.Outcomes[o.row]
-	out.How, out.Payoff = Paid, payoff
+	j.log.Outcomes[o.row].end(Paid, payoff)
 	j.emit(Event{Kind: WasPaid, Row: o.row, Payoff: payoff, Age: age})
 	j.close(slot)
 }
@@ -350,7 +351,7 @@ func (j *join) notSelected(slot int32, at event.Millis) { j.without(slot, at, Un
 func (j *join) without(slot int32, at event.Millis, how How, kind Kind) {
 	row := j.slots[slot].row
 	j.came(slot, at, how, 0)
-	j.log.Outcomes[row].How = how
+	j.log.Outcomes[row].end(how, 0)
 	j.emit(Event{Kind: kind, Row: row})
 	j.close(slot)
 }

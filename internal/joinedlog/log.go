@@ -31,8 +31,8 @@ type Query struct {
 	// Accept, unless nil, selects the rankings of the group, of any learner, that are rows; row is the number that the row would
 	// have. Impressions are then not read: Log has only Names, and Outcomes without Selected, and no events.
 	Accept func(row int32, r *event.Ranking) bool
-	// Came, unless nil, is called with Accept when a row's payoff changes or the row ends, with the event time. Paid comes with the payoff, or
-	// the sum so far. Unpaid, Unselected and Replaced come without.
+	// Came, unless nil, is called with Accept when a row is selected, when its payoff changes or when it ends, with the event time. Immature
+	// and Replaced come with the selection. Paid comes with the payoff, or the sum so far, also behind Replaced; Unpaid and Unselected without.
 	Came func(row int32, at event.Millis, how How, payoff float64)
 	// Progress, unless nil, is called now and then with the event time, the number of records, and the share read.
 	Progress func(at event.Millis, records int64, share float64)
@@ -89,6 +89,13 @@ type Outcome struct {
 	Payoff   float64 // raw units; of Paid
 	Selected int32   // utility rank of the selected item; meaningless without one
 	How      How
+}
+
+// end sets how a row ended, unless it is Replaced.
+func (o *Outcome) end(how How, payoff float64) {
+	if o.How != Replaced {
+		o.How, o.Payoff = how, payoff
+	}
 }
 
 // Close deletes the temporary file.

@@ -93,13 +93,13 @@ func ranking(l *config.Learner, k *policy.Spec, parameters *policy.Parameters) (
 		if err != nil {
 			return nil, err
 		}
-		c := delay.ContextualConfig{Space: s, Silence: silence(l), Belief: parameters.Belief, Expires: l.OnExpiry.Default != nil}
+		c := delay.ContextualConfig{Space: s, Silence: Silence(l), Belief: parameters.Belief, Expires: l.OnExpiry.Default != nil}
 		return repeatable(func() (delay.Learner, error) {
 			d, err := delay.NewPersonal(p, c)
 			return attracted(d, l), err
 		})
 	}
-	return func() delay.Learner { return attracted(delay.NewDirect(p, silence(l)), l) }, nil
+	return func() delay.Learner { return attracted(delay.NewDirect(p, Silence(l)), l) }, nil
 }
 
 // attracted makes a learner maximise payoff per impression.
@@ -126,13 +126,13 @@ func exploring(l *config.Learner, k *policy.Spec, parameters *policy.Parameters)
 		return repeatable(func() (delay.Learner, error) { return delay.NewExploringQPMD(e, c) })
 	}
 	return repeatable(func() (delay.Learner, error) {
-		d, err := delay.NewExploringDirect(e, c, silence(l))
+		d, err := delay.NewExploringDirect(e, c, Silence(l))
 		return attracted(d, l), err
 	})
 }
 
-// silence returns the weight of selections in flight, and the drift of means.
-func silence(l *config.Learner) delay.Silence {
+// Silence returns the weight of a learner's selections in flight, and the drift of means.
+func Silence(l *config.Learner) delay.Silence {
 	s := delay.Silence{Horizon: max(1, l.PayoffHorizon.Milliseconds()), InParts: l.Aggregate == config.Sum,
 		Drift: l.Drift}
 	switch l.Silence {
@@ -177,7 +177,7 @@ func robust(l *config.Learner, k *policy.Spec, parameters *policy.Parameters) (f
 		c.HalfLives = recency.DefaultHalfLives()
 	}
 	if l.Silence == config.Ages {
-		c.Silence = silence(l)
+		c.Silence = Silence(l)
 	}
 	if c.Windows, err = windows(l); err != nil {
 		return nil, err

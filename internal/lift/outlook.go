@@ -7,6 +7,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/joinedlog"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/experiment"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
 // payoff is a change of a row's payoff, or its end.
@@ -19,12 +20,14 @@ type payoff struct {
 
 // Came is for joinedlog.Query: it notes when payoffs come.
 func (u *Units) Came(row int32, at event.Millis, how joinedlog.How, raw float64) {
-	u.payoffs = append(u.payoffs, payoff{at, raw, row, how})
+	if u.learn(row, at, how, raw); how != joinedlog.Immature {
+		u.payoffs = append(u.payoffs, payoff{at, raw, row, how})
+	}
 }
 
-// lags adds up the run-offs of all partitions, as of the last bucket that has ended by a time, as partitions do. Due is the time at which the
+// Lags adds up the run-offs of all partitions, as of the last bucket that has ended by a time, as partitions do. Due is the time at which the
 // first units will have passed their deadlines in them; 0 without any.
-func (u *Units) lags(end event.Millis) (totals experiment.LagTotals, due event.Millis) {
+func (u *Units) Lags(end event.Millis) (totals experiment.LagTotals, due event.Millis) {
 	e, arms := u.Experiment, len(u.Experiment.Arms)
 	partitions := map[int32]*experiment.RunOff{}
 	replaced, worth, paid := make([]bool, len(u.all)), make([]float64, len(u.all)), make([]bool, len(u.all))
@@ -90,12 +93,10 @@ type Outlook struct {
 	Timing    string  `json:"timing,omitempty"` // of payoffs: as control, sooner or later
 }
 
-// noHistory is why nothing is said of the end before the first deadlines.
-const noHistory = "records hold no history of delays; before the first deadlines ranker_lift_in_the_end has it"
-
 // outlook returns an arm's outlook as of a time.
 func (u *Units) outlook(arm int, totals experiment.LagTotals, due, end event.Millis) *Outlook {
-	of := u.Experiment.Outlook(arm, totals, nil, noHistory)
+	h, no := partition.RecordedHistory(u.Experiment, u.Horizon, u.late, end)
+	of := u.Experiment.Outlook(arm, totals, h, no)
 	o := &Outlook{Units: of.Units, Due: of.Due, SoFarIs: of.Ahead(), SoFarWhy: of.SoFarWhy, EndIs: of.End.Verdict.String(), EndWhy: of.End.Why,
 		Timing: of.Timing.String()}
 	if of.SoFarWhy == "" {
@@ -110,14 +111,14 @@ func (u *Units) outlook(arm int, totals experiment.LagTotals, due, end event.Mil
 	return o
 }
 
-// outlooks adds the outlooks of a report's arms.
+// outlooks adds the outlooks of a report's arms. An arm out of service has none, since only the control goes on.
 func (u *Units) outlooks(r *Report, end event.Millis) {
 	if u.Experiment.ByUser {
 		return
 	}
-	totals, due := u.lags(end)
+	totals, due := u.Lags(end)
 	for k := range r.Arms {
-		if a := &r.Arms[k]; !a.Control {
+		if a := &r.Arms[k]; !a.Control && a.Out == nil {
 			a.Outlook = u.outlook(u.Experiment.Index(a.Arm), totals, due, end)
 		}
 	}

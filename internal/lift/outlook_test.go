@@ -1,11 +1,13 @@
 package lift
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/experiment"
 )
@@ -20,7 +22,7 @@ func TestOutlook_IsThatOfUnits(t *testing.T) {
 		u := NewUnits(w.options(start + event.Millis(rapid.Int64Range(0, 2*int64(horizon)).Draw(t, "as of"))))
 		log := w.read(t, dir, u)
 		defer log.Close()
-		got, due := u.lags(u.AsOf)
+		got, due := u.Lags(u.AsOf)
 
 		totals, parts := experiment.NewLagTotals(2), map[int32]*experiment.RunOff{}
 		for _, x := range w.units {
@@ -36,10 +38,52 @@ func TestOutlook_IsThatOfUnits(t *testing.T) {
 		}
 		require.Equal(t, totals, got)
 		if o := u.outlook(1, got, due, u.AsOf); o.Units > 0 {
-			require.Equal(t, u.Experiment.Outlook(1, totals, nil, noHistory).Units, o.Units)
+			require.Equal(t, u.Experiment.Outlook(1, totals, nil, "").Units, o.Units)
 			require.Positive(t, due)
 			require.Equal(t, due > u.AsOf, o.From != "")
 			require.NotEmpty(t, o.SoFarIs)
 		}
 	})
+}
+
+// TestOutlook_BeforeTheHorizon: a lift is known before the first deadlines once the records have a horizon of the control's payoffs, in the
+// experiment or outside of it, as of then. The reasons why not are the worker's.
+func TestOutlook_BeforeTheHorizon(t *testing.T) {
+	const alone, early = 3000, 3600 // of control's own impressions; seconds of the experiment
+	w := newWorld(t, 4, experiment.Settings{})
+	for k := range alone + early {
+		at, id, chance := start+horizon+event.Millis(k-alone)*1000, fmt.Sprint("i-", k), 0.3
+		if k < alone {
+			at = start + event.Millis(k)*event.Millis(horizon)/alone
+			w.rank(id, at, int32(k%3), event.Assignment{Arm: "control"}, event.Verdict{})
+		} else {
+			a := w.e.Arms[w.e.Arm([]byte(id))]
+			w.rank(id, at, int32(k%3), event.Assignment{Experiment: "feed", Run: 2, Arm: a.Name, Probability: a.Share}, event.Verdict{})
+			if a.Name == "feed" {
+				chance = 0.7
+			}
+		}
+		byUtility := k%20 == 0 // the control learns from it, and it is no unit
+		w.selected(id, at+5, byUtility)
+		if w.random.Float64() < chance {
+			w.paid(id, at+5+event.Millis(w.random.Int64N(1_200_000)), 1)
+		}
+	}
+	end := start + horizon + early*1000
+	outlook := func(law delay.SilenceLaw) *Outlook {
+		o := w.options(end)
+		o.Unpaid, o.Silence = -1, delay.Silence{Law: law, Horizon: horizon}
+		return w.report(t, t.TempDir(), o).Arms[1].Outlook
+	}
+	o := outlook(delay.SilenceAges)
+	require.Equal(t, "better", o.EndIs, "%+v", o)
+	require.Zero(t, o.Due)
+	require.InDelta(t, 0.4, o.End.Estimate, 0.1)
+	require.Equal(t, 1.0, o.End.Upper)
+	require.NotEmpty(t, o.From)
+	o = outlook(delay.SilenceWaits)
+	require.Contains(t, o.EndWhy, "learner control has no history of delays: its `silence` is not `ages`")
+	w.records[event.Rankings] = w.records[event.Rankings][alone/2:]
+	o = outlook(delay.SilenceAges)
+	require.Contains(t, o.EndWhy, "learner control has a history of delays of less than its payoff horizon")
 }

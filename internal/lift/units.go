@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/internal/joinedlog"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/experiment"
@@ -18,6 +19,8 @@ type Options struct {
 	Payoffs    config.Range // the same for all arms
 	Unpaid     float64      // payoff of a selection never paid, in raw units
 	Horizon    event.Millis // of payoffs
+	// Silence is that of the control, whose delays are learned.
+	Silence delay.Silence
 	// AsOf is the event time up to which deadlines count; 0: as far as the log goes.
 	AsOf event.Millis
 	// Once counts each group of users once, over all time, where users keep their arm. Bounds then hold for one look.
@@ -37,6 +40,7 @@ type Units struct {
 	shares   int64           // assigned with another share, or to an unknown arm
 	verdicts []*verdict      // by arm; nil without one
 	payoffs  []payoff        // in the order of the log
+	knowledge
 }
 
 type unit struct {
@@ -59,11 +63,16 @@ type verdict struct {
 
 func NewUnits(o *Options) *Units {
 	n := len(o.Experiment.Arms)
-	return &Units{Options: o, runs: map[int32]int64{}, others: map[int32]*otherRun{}, fallback: make([]int64, n), verdicts: make([]*verdict, n)}
+	return &Units{Options: o, knowledge: newKnowledge(o.Silence), runs: map[int32]int64{}, others: map[int32]*otherRun{}, fallback: make([]int64, n), verdicts: make([]*verdict, n)}
 }
 
-// Accept is for joinedlog.Query: it accepts a ranking of the experiment's run by its assigned arm.
+// Accept is for joinedlog.Query: it accepts a ranking of the experiment's run by its assigned arm, and one from which the control learns.
 func (u *Units) Accept(row int32, r *event.Ranking) bool {
+	unit := u.accept(row, r)
+	return u.feeds(row, r) || unit
+}
+
+func (u *Units) accept(row int32, r *event.Ranking) bool {
 	d := &r.Decision
 	a, e := &d.Assignment, u.Experiment
 	if a.Experiment != e.Name {
@@ -130,8 +139,12 @@ func (u *Units) worthOf(how joinedlog.How, raw float64) (x float64, ok bool) {
 	default:
 		return 0, false
 	}
+	return u.normalise(raw), true
+}
+
+func (u *Units) normalise(raw float64) float64 {
 	low, high := u.Payoffs.Min, u.Payoffs.Max
-	return min(max((raw-low)/(high-low), 0), 1), true
+	return min(max((raw-low)/(high-low), 0), 1)
 }
 
 // look is the state after a cohort or period was added.

@@ -1,0 +1,67 @@
+package delay
+
+import (
+	"github.com/ranker-worker/ranker-worker/delay/history"
+	"github.com/ranker-worker/ranker-worker/policy"
+)
+
+// Lateness learns the delays of a learner's payoffs from its records, by source, as the learner does with SilenceAges. Items are not kept
+// apart, since delays are those of all. Times are event times in milliseconds; those of a source's calls ascend, or count as the last.
+type Lateness struct {
+	silence Silence
+	by      map[int32]*flights
+}
+
+// NewLateness returns an empty Lateness for selections in flight with SilenceAges.
+func NewLateness(s Silence) *Lateness { return &Lateness{s, map[int32]*flights{}} }
+
+// of returns a source's selections in flight as of a time, all as of one item.
+func (l *Lateness) of(source int32, at int64) *flights {
+	f := l.by[source]
+	if f == nil {
+		f = newFlights()
+		f.silence, f.awaiting = l.silence, newAwaiting(l.silence, &f.column)
+		l.by[source] = f
+	}
+	f.awaiting.tick(at)
+	return f
+}
+
+// Selected begins a selection at a time.
+func (l *Lateness) Selected(source int32, at int64, fb Feedback) {
+	f := l.of(source, at)
+	fb.Item = policy.Item(0)
+	f.begin(&fb)
+}
+
+// Paid ends a selection with its only payoff, or takes a partial payoff, as in Learner.Paid and Learner.Partial. Expired ends one without.
+func (l *Lateness) Paid(source int32, at int64, fb Feedback) {
+	f := l.of(source, at)
+	if fb.Item = 0; l.silence.InParts {
+		f.awaiting.part(&fb, over(history.PayoffsOf(fb.Payoff), f.silence.Default)-over(fb.previous(), f.silence.Default))
+		return
+	}
+	f.end(&fb, isPaid)
+}
+
+func (l *Lateness) Expired(source int32, at int64, fb Feedback) {
+	fb.Item, fb.InParts = 0, false
+	l.of(source, at).end(&fb, isDropped)
+}
+
+// Status returns the status as of a time, by the delays of all sources, and by the time that one of them covers.
+func (l *Lateness) Status(source int32, at int64) SilenceStatus {
+	own := l.of(source, at)
+	whole := newAwaiting(l.silence, &newFlights().column)
+	for n := range l.by {
+		a := l.of(n, at).awaiting
+		whole.theirs[n] = &sourceAges{ages: a.ages, pass: a.pass, passRead: true, newest: a.newest}
+		whole.all = whole.all.Add(a.all)
+	}
+	whole.readTicks()
+	whole.estimate(whole.until())
+	own.awaiting.whole = whole
+	s := own.status()
+	own.awaiting.whole = nil
+	return s
+}
