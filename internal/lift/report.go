@@ -44,12 +44,12 @@ type Arm struct {
 	Lift  *float64 `json:"lift,omitempty"`
 	Lower *float64 `json:"lower,omitempty"` // nil if refused
 	Upper *float64 `json:"upper,omitempty"`
-	// Out is set if a guard took the arm out of service; all else but Outlook is as of then.
+	// Out is set if a guard took the arm out of service. Verdict, lift, bounds and looks are as of then.
 	Out *Out `json:"out_of_service,omitempty"`
 	// Shares are the lifts by share, with shared learning.
 	Shares []experiment.AtShare `json:"shares,omitempty"`
 	Looks  []Look               `json:"looks,omitempty"`
-	// Outlook compares by units of all ages, by impression only.
+	// Outlook compares by units of all ages, by impression only; nil if Out is set.
 	Outlook *Outlook `json:"outlook,omitempty"`
 }
 
@@ -122,14 +122,13 @@ func (u *Units) Report(log *joinedlog.Log) (*Report, error) {
 	return r, nil
 }
 
-// arm compares an arm with the control. An arm out of service is compared as of then, since it has no later units.
+// arm compares an arm with the control. The lift of an arm out of service is the one for which its guard took it out.
 func (u *Units) arm(arm int, looks []look) Arm {
 	e := u.Experiment
 	a := Arm{Arm: e.Arms[arm].Name, Share: e.Arms[arm].Share, Control: arm == e.ControlArm()}
 	if v := u.verdicts[arm]; v != nil {
 		a.Out = &Out{stamp(v.at), v.Units, v.Lower, v.Upper}
 	}
-	looks = u.before(arm, looks)
 	totals := u.totals(looks)
 	if a.Units = totals[arm].N; a.Units > 0 {
 		mean := totals[arm].Mean()
@@ -139,6 +138,9 @@ func (u *Units) arm(arm int, looks []look) Arm {
 		return a
 	}
 	l := u.lift(arm, totals)
+	if o := a.Out; o != nil {
+		l, looks = experiment.OutOfService(o.Units, o.Lower, o.Upper), u.before(arm, looks)
+	}
 	a.Verdict, a.Why, a.Lift = l.Verdict.String(), l.Why, &l.Estimate
 	if l.Verdict == experiment.Refused {
 		return a

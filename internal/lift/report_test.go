@@ -357,7 +357,11 @@ func TestOutOfService(t *testing.T) {
 	r := w.report(t, t.TempDir(), w.options(w.end))
 	require.Equal(t, &Out{stamp(tripped), 5, -0.5, -0.25}, r.Arms[1].Out)
 	require.Equal(t, "worse", r.Arms[1].Verdict)
-	require.Equal(t, asThen.Arms[1].Lower, r.Arms[1].Lower)
+	require.Equal(t, []float64{-0.375, -0.5, -0.25}, []float64{*r.Arms[1].Lift, *r.Arms[1].Lower, *r.Arms[1].Upper})
+	require.Equal(t, asThen.Arms[1].Looks, r.Arms[1].Looks, "looks end then")
+	require.NotNil(t, asThen.Arms[1].Outlook)
+	require.Nil(t, r.Arms[1].Outlook)
+	require.Greater(t, r.Arms[1].Units, asThen.Arms[1].Units, "all units that it had count in the end")
 	require.Greater(t, r.Arms[0].Units, asThen.Arms[0].Units)
 	require.Contains(t, strings.Join(r.Notes, "; "), "2 impressions of arm feed are left out")
 }

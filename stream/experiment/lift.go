@@ -172,6 +172,11 @@ func (e *Experiment) sums(arm int, t Totals) (units int64, s, v float64) {
 	return a.N + c.N, s, v
 }
 
+// OutOfService is the lift of an arm that a guard took out of service, as of then. The estimate is the middle of the bounds.
+func OutOfService(units int64, lower, upper float64) Lift {
+	return Lift{Units: units, Estimate: (lower + upper) / 2, Lower: lower, Upper: upper, Verdict: Worse}
+}
+
 func (l Lift) refuse(why string) Lift {
 	l.Lower, l.Upper, l.Verdict, l.Why = -1, 1, Refused, why
 	return l

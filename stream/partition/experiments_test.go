@@ -321,6 +321,8 @@ func TestExperiment_GuardTakesAnArmOutOfService(t *testing.T) {
 	require.Equal(t, counted, w.m.trials.all[0].sums.totals[1].N)
 	st := w.m.Experiments()[0].Arms[1]
 	require.True(t, st.Tripped)
+	require.Equal(t, experiment.Outlook{}, st.Outlook, "only the control goes on")
+	require.False(t, st.OffShares)
 	require.Equal(t, experiment.Worse, st.Lift.Verdict)
 	require.InDelta(t, v.upper, st.Lift.Upper, 0)
 	require.Positive(t, st.Fallback)

@@ -150,7 +150,7 @@ type ArmStatus struct {
 	Lift  experiment.Lift
 	Units int64
 	Mean  float64
-	// Outlook compares with the control by units of all ages, also of an arm out of service.
+	// Outlook compares with the control by units of all ages. An arm out of service has none, since only the control goes on.
 	Outlook experiment.Outlook
 	// OffShares: the numbers of units of the arm and the control do not fit their shares.
 	OffShares bool
@@ -174,13 +174,11 @@ func (t *trials) status(floor int64) (all []ExperimentStatus) {
 			a := &x.arms[k]
 			st := ArmStatus{Name: a.learner.name, Share: x.Arms[k].Share, Ranked: a.ranked, Fallback: a.fallback, Tripped: a.verdict.tripped,
 				Units: totals[k].N, Mean: totals[k].Mean()}
-			if k != x.ControlArm() && s.Decides {
+			if v := &a.verdict; v.tripped {
+				st.Lift = experiment.OutOfService(v.units, v.lower, v.upper)
+			} else if k != x.ControlArm() && s.Decides {
 				st.Lift, st.OffShares = x.Lift(k, totals), !x.InShares(k, totals)
 				st.Outlook = x.Outlook(k, lags, h, no)
-			}
-			if v := &a.verdict; v.tripped {
-				st.Lift.Units, st.Lift.Lower, st.Lift.Upper, st.Lift.Verdict = v.units, v.lower, v.upper, experiment.Worse
-				st.Lift.Estimate = (v.lower + v.upper) / 2
 			}
 			s.Arms = append(s.Arms, st)
 		}
