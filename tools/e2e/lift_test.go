@@ -3,9 +3,13 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"maps"
+	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,17 +23,20 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/platform"
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
 	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/experiment"
 )
 
 // tried are users of an experiment, an impression every ten seconds: some select nothing, some
-// are shown another order, some pay, and some of these too late. Item 1 on top pays more often.
-// Records in time come hours before their deadline, since the clock goes on while workers read.
-type tried struct{ base event.Millis }
+// are shown another order, some pay. Item 1 on top pays more often. Records in time come hours
+// before their deadline, since the clock goes on while workers read.
+type tried struct {
+	base event.Millis
+	late event.Millis // the horizon, if some pay too late
+}
 
 const (
-	triedEvery   = 10_000
-	triedMinute  = 60_000
-	triedHorizon = 240 * triedMinute
+	triedEvery  = 10_000
+	triedMinute = 60_000
 )
 
 // Impression implements platform.Users.
@@ -47,7 +54,9 @@ func (u *tried) Respond(n int, items [][]byte) ([]platform.Record, error) {
 	rng, id := rand.New(rand.NewPCG(uint64(n), 5)), fmt.Appendf(nil, "i-%d", n)
 	luck, late, kind := rng.Float64(), event.Millis(rng.IntN(90*triedMinute)), rng.IntN(20)
 	if late > 80*triedMinute {
-		late += triedHorizon - 70*triedMinute
+		if late += u.late - 70*triedMinute; u.late == 0 {
+			late = 0
+		}
 	}
 	if kind < 3 {
 		return nil, nil
@@ -59,59 +68,226 @@ func (u *tried) Respond(n int, items [][]byte) ([]platform.Record, error) {
 	return records, nil
 }
 
-// TestLift_SaysWhatTheMetricsSay: lift computes from the topics the same as the workers' metrics, to the last bit, although one is killed.
+// trialCase is an experiment on the learner feed. All its arms pay 3, or nothing, of 0 to 4.
+type trialCase struct {
+	feed, plain string // policies; a third arm, other, has moss
+	experiment  string
+	horizon     string
+	unpaid      int
+	late        bool // some pay after the horizon
+	impressions int
+	alone       bool // it begins when a good half is ranked by feed
+	settle      event.Millis
+	// off is by how much the bounds before the deadlines may differ: when a worker reads its last payoffs decides up to which tick it has
+	// learned their delays.
+	off float64
+}
+
+// text is the lines of the learners, and of the experiment unless they are alone.
+func (c *trialCase) text(alone bool) string {
+	learner := fmt.Sprintf("payoff_range: [0, 4]\n    payoff_horizon: %s\n    selection_timeout: 1h\n    on_expiry: {default: %d}", c.horizon, c.unpaid)
+	text := "policy: " + c.feed + "\n    " + learner
+	for _, other := range []string{"plain", "other"} {
+		text += fmt.Sprintf("\n  %s:\n    payoffs: stochastic\n    policy: %s\n    %s", other, map[string]string{"plain": c.plain, "other": "moss"}[other], learner)
+	}
+	if !alone {
+		text += "\nexperiments:\n  feed: " + c.experiment
+	}
+	return text
+}
+
+// TestLift_SaysWhatTheMetricsSay: lift computes from the topics the same as the workers, to the last unit, although workers are killed,
+// partitions change their owners, and the deciding one's store goes back. Verdicts and reasons are the same, and so are bounds.
 func TestLift_SaysWhatTheMetricsSay(t *testing.T) {
 	t.Parallel()
-	for name, units := range map[string]string{"by impression": "by: impression", "by user": "by: user, period: 1h"} {
+	for name, c := range map[string]trialCase{
+		"by impression": {feed: "moss", plain: "utility", horizon: "4h", unpaid: 1, late: true, impressions: 6000, settle: 120 * triedMinute,
+			experiment: "{arms: {feed: 0.4, plain: 0.3, other: 0.3}, control: feed, by: impression, guard: {margin: 0.05, to: feed}}"},
+		"by user": {feed: "moss", plain: "utility", horizon: "4h", unpaid: 1, late: true, impressions: 6000, settle: 120 * triedMinute,
+			experiment: "{arms: {feed: 0.6, plain: 0.4}, control: plain, by: user, period: 1h}"},
+		"before the horizon": {feed: "utility", plain: "moss", horizon: "10h", impressions: 5000, alone: true, settle: 25 * triedMinute, off: 1e-4,
+			experiment: "{arms: {feed: 0.5, plain: 0.5}, control: feed, by: impression}"},
+	} {
 		t.Run(name, func(t *testing.T) {
 			testenv.One(t, func(t *testing.T, env testenv.Env) {
-				const impressions = 6000
-				learner := "payoff_range: [0, 4]\n    payoff_horizon: 4h\n    selection_timeout: 1h\n    on_expiry: {default: 1}"
-				w := newWorld(t, env, 3, "policy: moss\n    "+learner+"\n  control:\n    payoffs: stochastic\n    policy: utility\n    "+learner+
-					"\nexperiments:\n  feed: {arms: {feed: 0.6, control: 0.4}, control: control, "+units+"}")
-				p, half := w.try(t, impressions)
-				first := w.startAt(t, p.platform.Clock)
-				w.reach(t, half, p.done)
-				first.kill(t)
-				second := w.startAt(t, p.platform.Clock)
-				require.NoError(t, <-p.done)
-				w.await(t, p.sent)
-
-				// All is counted in the end: the last period, too, is over when its last deadline is.
-				require.NoError(t, p.platform.PassTo(t.Context(), p.platform.Clock()+2*60*triedMinute))
-				r, err := w.lift(t, p.platform.Clock(), 0)
-				require.NoError(t, err)
-				require.Greater(t, r.Units, int64(1000))
-				arm := &r.Arms[1]
-				want := shownLift{r.Arms[1].Units, r.Arms[0].Units, *arm.Lower, *arm.Lift, *arm.Upper}
-				var got shownLift
+				w := newWorld(t, env, 3, c.text(c.alone))
+				p, last := w.disturbTrial(t, env, &c)
+				require.NoError(t, p.platform.PassTo(t.Context(), p.platform.Clock()+c.settle))
+				var u *lift.Units
+				var r *lift.Report
+				var want, got map[string]any
 				assert.Eventually(t, func() bool {
 					if p.platform.PassTo(t.Context(), p.platform.Clock()+11_000) != nil { // or nobody would look again
 						return false
 					}
-					got = shownLift{int64(second.gauge(t, "ranker_lift_units", "feed", "")), int64(second.gauge(t, "ranker_lift_units", "control", "")),
-						second.gauge(t, "ranker_lift", "feed", "lower"), second.gauge(t, "ranker_lift", "feed", "estimate"), second.gauge(t, "ranker_lift", "feed", "upper")}
-					return got == want
+					var err error
+					u, r, err = w.lift(t, p.platform.Clock(), 0)
+					require.NoError(t, err)
+					want, got = saidByLift(r), saidByWorkers(t, last)
+					return alike(want, got, c.off)
 				}, deadline, 50*time.Millisecond)
-				require.Equal(t, want, got)
-				second.stop(t)
-
-				w.forget(t, event.Payoffs, []int64{5, 5, 5})
-				_, err = w.lift(t, p.platform.Clock(), 0)
-				require.ErrorIs(t, err, joinedlog.ErrRetention)
-				require.ErrorContains(t, err, "the payoffs before ")
-				part, err := w.lift(t, p.platform.Clock(), p.platform.Clock()-12*60*triedMinute)
-				require.NoError(t, err)
-				require.Less(t, part.Units, r.Units)
+				require.True(t, alike(want, got, c.off), "lift: %v\nworkers: %v", want, got)
+				t.Logf("%d units: %v", r.Units, want)
+				for _, worker := range last {
+					worker.stop(t)
+				}
+				w.sameSums(t, u, r)
+				arms := map[string]*lift.Arm{}
+				for k := range r.Arms {
+					arms[r.Arms[k].Arm] = &r.Arms[k]
+				}
+				switch plain := arms["plain"]; name {
+				case "before the horizon":
+					require.Zero(t, r.Units)
+					require.Equal(t, []any{"better", int64(0)}, []any{plain.Outlook.EndIs, plain.Outlook.Due})
+				case "by user":
+					require.Greater(t, r.Units, int64(1000))
+				default:
+					require.Equal(t, []any{"worse", true}, []any{plain.Verdict, plain.Out != nil})
+					require.Nil(t, arms["other"].Out)
+					w.forget(t, event.Payoffs, []int64{5, 5, 5})
+					_, _, err := w.lift(t, p.platform.Clock(), 0)
+					require.ErrorIs(t, err, joinedlog.ErrRetention)
+					require.ErrorContains(t, err, "the payoffs before ")
+					_, part, err := w.lift(t, p.platform.Clock(), p.platform.Clock()-12*60*triedMinute)
+					require.NoError(t, err)
+					require.Less(t, part.Units, r.Units)
+				}
 			})
 		})
 	}
 }
 
-// shownLift is an arm's lift, with its units and the control's.
-type shownLift struct {
-	arm, control           int64
-	lower, estimate, upper float64
+// disturbTrial plays a case while two workers share the partitions: one is killed, both are stopped, both are killed and partition 0's store goes
+// back, and one more joins. It returns the last workers, when all is read.
+func (w *world) disturbTrial(t *testing.T, env testenv.Env, c *trialCase) (*trial, []*running) {
+	t.Helper()
+	p, reached := w.try(t, c)
+	start := func() *running { return w.startAt(t, p.platform.Clock) }
+	at := func(percent int) { w.reach(t, reached[percent], p.done) }
+	first, second := start(), start()
+	at(30)
+	first.kill(t)
+	at(55)
+	second.stop(t)
+	old := w.copyStore(t, w.group+":0")
+	w.cfg, w.file = load(t, plain(env, c.text(false)).text(w.group), os.LookupEnv)
+	third, fourth := start(), start()
+	at(70)
+	third.kill(t)
+	fourth.kill(t)
+	w.rollBack(t, old)
+	fifth := start()
+	at(85)
+	sixth := start()
+	require.NoError(t, <-p.done)
+	w.await(t, p.sent)
+	return p, []*running{fifth, sixth}
+}
+
+// saidByLift is all that a report says of arms: figures by metric, arm and bound, and words by arm.
+func saidByLift(r *lift.Report) map[string]any {
+	all := map[string]any{}
+	bounds := func(metric, arm string, b *experiment.Interval) {
+		if b != nil {
+			all[metric+arm+"lower"], all[metric+arm+"estimate"], all[metric+arm+"upper"] = b.Lower, b.Estimate, b.Upper
+		}
+	}
+	for k := range r.Arms {
+		a := &r.Arms[k]
+		all["ranker_lift_units"+a.Arm] = float64(a.Units)
+		if a.Control {
+			continue
+		}
+		all[a.Arm] = a.Verdict + a.Why
+		lift := experiment.Interval{Estimate: *a.Lift, Lower: -1, Upper: 1}
+		if a.Lower != nil {
+			lift.Lower, lift.Upper = *a.Lower, *a.Upper
+		}
+		bounds("ranker_lift", a.Arm, &lift)
+		if o := a.Outlook; o != nil {
+			all[a.Arm+"outlook"] = fmt.Sprint(o.Units, o.Due, o.SoFarIs, o.SoFarWhy, o.EndIs, o.EndWhy, o.Timing)
+			bounds("ranker_lift_in_the_end", a.Arm, o.End)
+			bounds("ranker_lift_so_far", a.Arm, o.SoFar)
+			if o.Timing != "" {
+				all["ranker_lift_timing"+a.Arm] = map[string]float64{"sooner": -1, "later": 1}[o.Timing]
+			}
+		}
+	}
+	return all
+}
+
+// alike reports whether both say the same, and figures of the end differ by off at most.
+func alike(want, got map[string]any, off float64) bool {
+	return maps.EqualFunc(want, got, func(x, y any) bool {
+		a, figure := x.(float64)
+		b, both := y.(float64)
+		return x == y || figure && both && math.Abs(a-b) <= off
+	})
+}
+
+// saidByWorkers is the same from workers' metrics, and from the status that the page shows.
+func saidByWorkers(t *testing.T, workers []*running) map[string]any {
+	t.Helper()
+	all := map[string]any{}
+	for _, w := range workers {
+		for _, s := range w.app.Worker.Statuses() {
+			for _, x := range s.Experiments {
+				for k := range x.Arms {
+					if a := &x.Arms[k]; x.Decides && a.Name != x.Control {
+						all[a.Name] = a.Lift.Verdict.String() + a.Lift.Why
+						if o := &a.Outlook; o.Units > 0 {
+							all[a.Name+"outlook"] = fmt.Sprint(o.Units, o.Due, o.Ahead(), o.SoFarWhy, o.End.Verdict, o.End.Why, o.Timing)
+						}
+					}
+				}
+			}
+		}
+		families, err := w.metrics.Gather()
+		require.NoError(t, err)
+		for _, f := range families {
+			if name := f.GetName(); strings.HasPrefix(name, "ranker_lift") && name != "ranker_lift_lag_seconds" {
+				for _, m := range f.GetMetric() {
+					is := map[string]string{}
+					for _, l := range m.GetLabel() {
+						is[l.GetName()] = l.GetValue()
+					}
+					all[name+is["arm"]+is["bound"]] = m.GetGauge().GetValue()
+				}
+			}
+		}
+	}
+	return all
+}
+
+// sameSums compares the stored sums of all partitions with those of lift, integer by integer.
+func (w *world) sameSums(t *testing.T, u *lift.Units, r *lift.Report) {
+	t.Helper()
+	e := u.Experiment
+	if e.ByUser {
+		return
+	}
+	totals, lags := make(experiment.Totals, len(e.Arms)), experiment.NewLagTotals(len(e.Arms))
+	for p := range w.partitions {
+		stored, err := w.redis.HGetAll(t.Context(), fmt.Sprintf("{%s:%d}:experiments", w.group, p)).Result()
+		require.NoError(t, err)
+		off := experiment.NewRunOff(len(e.Arms), u.Horizon, e.InParts)
+		require.NoError(t, e.ParseRunOff(stored["feed:lags"], off))
+		lags.Add(off)
+		if text := stored["feed:totals"]; text != "" {
+			of, err := e.ParseTotals(text)
+			require.NoError(t, err)
+			totals.Add(of)
+		}
+	}
+	want, _ := u.Lags(u.AsOf)
+	require.Equal(t, want, lags)
+	for k, a := range r.Arms {
+		require.Equal(t, a.Units, totals[k].N, a.Arm)
+		if a.Units > 0 {
+			require.Equal(t, *a.Mean, totals[k].Mean(), a.Arm)
+		}
+	}
 }
 
 // trial is a platform for the users of an experiment.
@@ -121,33 +297,39 @@ type trial struct {
 	done     chan error
 }
 
-// try begins to play impressions; half is closed when half of them are ranked.
-func (w *world) try(t *testing.T, impressions int) (p *trial, half chan struct{}) {
+// try begins to play impressions; each channel is closed when so many percent of them are ranked.
+func (w *world) try(t *testing.T, c *trialCase) (p *trial, reached map[int]chan struct{}) {
 	t.Helper()
 	b, err := app.NewBroker(w.access)
 	require.NoError(t, err)
 	t.Cleanup(b.Close)
-	half = make(chan struct{})
-	open := true
+	reached, open := map[int]chan struct{}{}, []int{30, 55, 70, 85}
+	for _, percent := range open {
+		reached[percent] = make(chan struct{})
+	}
+	users := &tried{base: time.Now().Add(-23 * time.Hour).UnixMilli()}
+	if c.late {
+		users.late = w.cfg.Learners[0].PayoffHorizon.Milliseconds()
+	}
 	p = &trial{done: make(chan error, 1)}
 	p.platform = platform.New(platform.Options{Brokers: w.access.Kafka.Brokers, Transport: w.transport(t), Topics: app.TopicNames(w.cfg), Log: b,
-		From: make([]int64, w.partitions), Impressions: impressions, Unanswered: 64, Progress: func(now platform.Progress) {
-			if open && now.Rankings >= impressions/2 {
-				close(half)
-				open = false
+		From: make([]int64, w.partitions), Impressions: c.impressions, Unanswered: 64, Progress: func(now platform.Progress) {
+			for len(open) > 0 && now.Rankings >= c.impressions*open[0]/100 {
+				close(reached[open[0]])
+				open = open[1:]
 			}
-		}}, &tried{time.Now().Add(-23 * time.Hour).UnixMilli()})
+		}}, users)
 	go func() {
 		var err error
 		p.sent, err = p.platform.Run(t.Context())
 		p.done <- err
 		close(p.done)
 	}()
-	return p, half
+	return p, reached
 }
 
 // lift compares arms by the topics, from a time on.
-func (w *world) lift(t *testing.T, asOf, from event.Millis) (*lift.Report, error) {
+func (w *world) lift(t *testing.T, asOf, from event.Millis) (*lift.Units, *lift.Report, error) {
 	t.Helper()
 	b, err := app.NewBroker(w.access)
 	require.NoError(t, err)
@@ -157,37 +339,17 @@ func (w *world) lift(t *testing.T, asOf, from event.Millis) (*lift.Report, error
 	x := &w.cfg.Experiments[0]
 	e, err := learners.Experiment(w.cfg, x)
 	require.NoError(t, err)
-	l := &w.cfg.Learners[1]
-	u := lift.NewUnits(&lift.Options{Experiment: e, Payoffs: l.PayoffRange, Unpaid: learners.Unpaid(w.cfg, x), Horizon: triedHorizon, AsOf: asOf})
+	l := w.cfg.Learner(x.Control)
+	u := lift.NewUnits(&lift.Options{Experiment: e, Payoffs: l.PayoffRange, Unpaid: learners.Unpaid(w.cfg, x), Silence: learners.Silence(l),
+		Horizon: l.PayoffHorizon.Milliseconds(), AsOf: asOf})
 	q := &joinedlog.Query{Learner: l, Group: w.group, HasSelections: true, Parking: w.cfg.Join.ParkingTime, AsOf: asOf, From: from, Accept: u.Accept, Came: u.Came}
 	sources, err := joinedlog.OpenTopics(ctx, b, q)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	log, err := joinedlog.Read(ctx, sources, q)
 	require.NoError(t, err)
 	defer log.Close()
-	return u.Report(log)
-}
-
-// gauge returns a worker's metric of an arm; 0 if it is missing.
-func (r *running) gauge(t *testing.T, name, arm, bound string) float64 {
-	t.Helper()
-	families, err := r.metrics.Gather()
-	require.NoError(t, err)
-	for _, f := range families {
-		if f.GetName() != name {
-			continue
-		}
-		for _, m := range f.GetMetric() {
-			is := map[string]string{}
-			for _, l := range m.GetLabel() {
-				is[l.GetName()] = l.GetValue()
-			}
-			if is["arm"] == arm && is["bound"] == bound {
-				return m.GetGauge().GetValue()
-			}
-		}
-	}
-	return 0
+	r, err := u.Report(log)
+	return u, r, err
 }
