@@ -24,11 +24,10 @@ type replayReport struct {
 
 // replayed counts rankings.
 type replayed struct {
-	Rankings  int64            `json:"rankings"`
-	Identical int64            `json:"identical"`
-	Different int64            `json:"different"`
-	NotExact  map[string]int64 `json:"not_exact"` // by reason
-	LeftOut   int64            `json:"left_out"`  // of those not exact: an owner omitted part of its header
+	Rankings  int64                     `json:"rankings"`
+	Identical int64                     `json:"identical"`
+	Different int64                     `json:"different"`
+	NotExact  map[string]replay.Inexact `json:"not_exact"` // by reason
 }
 
 type replayedPartition struct {
@@ -55,11 +54,12 @@ byte by byte. It only reads topics, in no group: workers go on undisturbed.
 
 A ranking is identical, different, or not exact: then the topics lack some of its inputs, and the reason is given. Rankings
 are not exact if they were made with other settings or on another kind of processor, if a state command has changed the state,
-or if the topics have lost their beginning. The last rankings of a log may depend on statistics of other partitions that no
-ranking has recorded yet.
+or if the topics have lost their beginning. A partition's are not exact from where Redis went back, or was rebuilt, up to the next
+base behind. The last rankings of a log may depend on statistics of other partitions that no ranking has recorded yet.
 
 All partitions are replayed, since they learn from each other. Exit code 1 if a ranking is different.`,
 		Example: `  ranker-worker replay --config worker.yaml
+  ranker-worker replay --config worker.yaml --base bases
   ranker-worker replay --config worker.yaml --partition 3 --json`,
 	}, func(c *call) error {
 		return c.withTopics(base, func(topics *audit.Topics) error {
@@ -86,7 +86,7 @@ All partitions are replayed, since they learn from each other. Exit code 1 if a 
 }
 
 func baseFlag(cmd *cobra.Command, base *string) {
-	cmd.Flags().StringVar(base, "base", "", "begin with the base in this `DIR`, which \"state base\" wrote (default: where the topics begin)")
+	cmd.Flags().StringVar(base, "base", "", "begin with the first base in this `DIR`, and go on with the next behind rankings that are not exact; see \"state base\" (default: where the topics begin)")
 	_ = cmd.MarkFlagDirname("base")
 }
 
@@ -125,7 +125,7 @@ func replayAll(ctx context.Context, topics *audit.Topics, say func(string)) (*re
 	}
 	r := &replayReport{}
 	for i, one := range results {
-		x := replayedPartition{Partition: i, replayed: replayed{one.Rankings, one.Same, one.Different, one.NotExact, one.LeftOut}}
+		x := replayedPartition{Partition: i, replayed: replayed{one.Rankings, one.Same, one.Different, one.NotExact}}
 		if d := one.First; d != nil {
 			x.First = &difference{d.ID, d.Ranking.Offset, string(d.Ranking.Value), string(d.Again)}
 		}
@@ -135,13 +135,12 @@ func replayAll(ctx context.Context, topics *audit.Topics, say func(string)) (*re
 }
 
 func (r *replayReport) add() {
-	r.NotExact = map[string]int64{}
+	r.NotExact = map[string]replay.Inexact{}
 	for i := range r.Partitions {
 		x := &r.Partitions[i]
 		r.Rankings, r.Identical, r.Different = r.Rankings+x.Rankings, r.Identical+x.Identical, r.Different+x.Different
-		r.LeftOut += x.LeftOut
 		for why, n := range x.NotExact {
-			r.NotExact[why] += n
+			r.NotExact[why] = r.NotExact[why].Plus(n)
 		}
 	}
 }
@@ -149,14 +148,12 @@ func (r *replayReport) add() {
 func (r *replayReport) print(w io.Writer) {
 	notExact := int64(0)
 	for _, n := range r.NotExact {
-		notExact += n
+		notExact += n.Rankings
 	}
 	fmt.Fprintf(w, "%s: %d identical, %d different, %d not exact\n", plural.N(r.Rankings, "ranking"), r.Identical, r.Different, notExact)
 	for _, why := range slices.Sorted(maps.Keys(r.NotExact)) {
-		fmt.Fprintf(w, "  not exact: %d, %s\n", r.NotExact[why], why)
-	}
-	if r.LeftOut > 0 {
-		fmt.Fprintf(w, "%d of those not exact because of a gap in an owner's replay log\n", r.LeftOut)
+		n := r.NotExact[why]
+		fmt.Fprintf(w, "  not exact: %d, since %s, rankings[%d] at offset %d: %s\n", n.Rankings, n.Since.Format(time.RFC3339), n.Partition, n.Offset, why)
 	}
 	for i := range r.Partitions {
 		if d := r.Partitions[i].First; d != nil {

@@ -16,7 +16,8 @@ func newBaseCommand() *cobra.Command {
 		Use:   "base [--config FILE] --out DIR",
 		Short: "Copy the whole state, for replays of topics that have lost their beginning",
 		Long: `Write the stored state to a new directory, a file for each partition. replay and explain begin with it (--base DIR) if the
-topics have lost earlier records: take one every day, and keep those that are younger than the topics' retention.
+topics have lost earlier records, and go on with it where Redis went back before: take one every day, after each restore and
+each rebuild, and keep those that are younger than the topics' retention.
 
 It only reads, with or without running workers. Each partition is read at one instant, which blocks Redis: for less than a
 second per million pending impressions. If that is too long, name a replica under redis in a copy of the configuration.

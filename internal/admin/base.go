@@ -38,6 +38,7 @@ type BasePartition struct {
 }
 
 const (
+	partly      = ".part" // ends the name of a base's directory until it is whole
 	baseFormat  = "ranker-worker base"
 	baseVersion = 1
 )
@@ -78,7 +79,7 @@ func (tool *Tool) TakeBase(ctx context.Context, dir string) (*BaseReport, error)
 	if _, err := os.Lstat(dir); err == nil {
 		return nil, fmt.Errorf("%s is there already: name a new directory", dir)
 	}
-	part := dir + ".part"
+	part := dir + partly
 	if err := os.RemoveAll(part); err != nil {
 		return nil, err
 	}
@@ -160,41 +161,53 @@ func writeBase(f io.Writer, first *baseLine, b Base) error {
 	return errors.Join(err, packed.Close(), buffered.Flush())
 }
 
-// ReadBase reads a group's base, by partition.
-func ReadBase(dir, group string, partitions int) ([]Base, error) {
-	bases := make([]Base, partitions)
-	for p := range bases {
-		if err := readBase(&bases[p], baseFile(dir, int32(p)), group, int32(p), partitions); err != nil {
-			return nil, err
+// FindBases returns the directories of bases: dir if it is one, or those in it.
+func FindBases(dir string) ([]string, error) {
+	if _, err := os.Stat(baseFile(dir, 0)); err == nil {
+		return []string{dir}, nil
+	}
+	in, err := os.ReadDir(dir)
+	var found []string
+	for _, e := range in {
+		one := filepath.Join(dir, e.Name())
+		if _, err := os.Stat(baseFile(one, 0)); err == nil && filepath.Ext(one) != partly {
+			found = append(found, one)
 		}
 	}
-	return bases, nil
+	if len(found) == 0 {
+		return nil, errors.Join(fmt.Errorf("%s: %w", dir, ErrBase), err)
+	}
+	return found, nil
 }
 
-func readBase(b *Base, name, group string, p int32, partitions int) (err error) {
+// ReadBase reads one of a group's partitions from a base, or of that only when and where it was taken.
+func ReadBase(dir, group string, p int32, partitions int, whole bool) (b Base, err error) {
+	name := baseFile(dir, p)
 	f, err := os.Open(name)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrBase, err)
+		return b, fmt.Errorf("%w: %w", ErrBase, err)
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	packed, err := gzip.NewReader(bufio.NewReaderSize(f, 1<<16))
 	if err != nil {
-		return fmt.Errorf("%s: %w: %w", name, ErrBase, err)
+		return b, fmt.Errorf("%s: %w: %w", name, ErrBase, err)
 	}
 	dec := json.NewDecoder(packed)
 	for lines := 0; ; lines++ {
 		var l baseLine
 		switch err := dec.Decode(&l); {
 		case err != nil:
-			return fmt.Errorf("%s: %w: %w", name, ErrBase, err)
+			return b, fmt.Errorf("%s: %w: %w", name, ErrBase, err)
 		case lines == 0:
 			err = l.isFirst(group, p, partitions)
 			if err != nil {
-				return fmt.Errorf("%s: %w: %w", name, ErrBase, err)
+				return b, fmt.Errorf("%s: %w: %w", name, ErrBase, err)
 			}
-			b.Meta, b.Taken = *l.Meta, l.Taken
+			if b.Meta, b.Taken = *l.Meta, l.Taken; !whole {
+				return b, nil
+			}
 		case l.End && l.Lines == lines:
-			return nil
+			return b, nil
 		case l.Page != nil && len(l.IDs) == len(l.Entries):
 			page := state.PageOfEntries{Page: *l.Page, Entries: make(map[state.ID][]byte, len(l.IDs))}
 			for i, id := range l.IDs {
@@ -204,7 +217,7 @@ func readBase(b *Base, name, group string, p int32, partitions int) (err error) 
 		case l.Hash != "":
 			b.Fields = append(b.Fields, state.Field{Hash: l.Hash, Field: l.Field, Value: l.Value})
 		default:
-			return fmt.Errorf("%s: %w: line %d does not belong to it", name, ErrBase, lines+1)
+			return b, fmt.Errorf("%s: %w: line %d does not belong to it", name, ErrBase, lines+1)
 		}
 	}
 }

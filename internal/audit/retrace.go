@@ -1,6 +1,6 @@
 // Package audit replays a worker group's rankings from Kafka, for the commands replay and explain, and for tools/faults. Open describes
-// the topics. Topics.Replay runs stream/replay up to their ends; Explain gives the reasons for one impression's ranking. From begins with
-// a base, a state that `state base` saved. The package joins no consumer group, writes nothing, and needs no Redis.
+// the topics. Topics.Replay runs stream/replay up to their ends; Explain gives the reasons for one impression's ranking. From uses bases,
+// states that `state base` saved. The package joins no consumer group, writes nothing, and needs no Redis.
 package audit
 
 import (
@@ -27,7 +27,7 @@ type Topics struct {
 	broker     *broker.Client
 	machine    partition.Config
 	partitions []task.Description
-	bases      []admin.Base // by partition; empty: the beginning of all
+	bases      []base // by time; the first is the beginning, if there is one
 }
 
 func Open(ctx context.Context, cfg *config.Config) (*Topics, error) {
@@ -52,30 +52,61 @@ func Open(ctx context.Context, cfg *config.Config) (*Topics, error) {
 	return t, nil
 }
 
-// From makes replays begin with the base in a directory.
+// From makes replays begin with a base, and use later ones behind rankings that are not exact. The directory is that of a base, or has those
+// of several.
 func (t *Topics) From(dir string) error {
-	bases, err := admin.ReadBase(dir, t.cfg.Kafka.Group, len(t.partitions))
+	dirs, err := admin.FindBases(dir)
 	if err != nil {
 		return err
 	}
-	for p := range bases {
-		m, d := &bases[p].Meta, &t.partitions[p]
-		if m.ClusterID != d.ClusterID {
-			return fmt.Errorf("the base is of Kafka cluster %q, this is %q", m.ClusterID, d.ClusterID)
+	var old error
+	for _, dir := range dirs {
+		b := base{dir: dir}
+		for p := range t.partitions {
+			head, err := admin.ReadBase(dir, t.cfg.Kafka.Group, int32(p), len(t.partitions), false)
+			if err != nil {
+				return err
+			}
+			if at := t.partitions[p].ClusterID; head.Meta.ClusterID != at {
+				return fmt.Errorf("the base is of Kafka cluster %q, this is %q", head.Meta.ClusterID, at)
+			}
+			b.heads = append(b.heads, head)
 		}
+		if err := t.reaches(&b); err != nil {
+			old = err
+			continue
+		}
+		t.bases = append(t.bases, b)
+	}
+	slices.SortFunc(t.bases, func(a, b base) int { return a.heads[0].Taken.Compare(b.heads[0].Taken) })
+	if len(t.bases) == 0 {
+		return old
+	}
+	return nil
+}
+
+// reaches fails if the topics have lost records behind a base.
+func (t *Topics) reaches(b *base) error {
+	for p := range t.partitions {
+		m := &b.heads[p].Meta
 		for topic, name := range app.TopicNames(t.cfg) {
 			need := m.Rankings
 			if topic < int(event.Inputs) {
 				need = m.Inputs[topic].Offset
 			}
-			if start := d.Topics[topic].LogStart; start > need {
+			if start := t.partitions[p].Topics[topic].LogStart; start > need {
 				return fmt.Errorf("the base is of %s, when %s[%d] was read up to offset %d, and the topic begins at %d by now: take a newer base",
-					bases[p].Taken.Format(time.RFC3339), name, p, need, start)
+					b.heads[p].Taken.Format(time.RFC3339), name, p, need, start)
 			}
 		}
 	}
-	t.bases = bases
 	return nil
+}
+
+// base is a base on disk.
+type base struct {
+	dir   string
+	heads []admin.Base // by partition, without their contents
 }
 
 func (t *Topics) Close() { t.broker.Close() }
@@ -100,16 +131,7 @@ func (t *Topics) describe(ctx context.Context, p int32) (d task.Description, err
 
 // Replay replays the topics up to their ends at Open.
 func (t *Topics) Replay(ctx context.Context, c *replay.Config) ([]replay.Result, error) {
-	c.Machine = t.Machine
-	c.Logs, c.Bases = nil, nil
-	for i := range t.bases {
-		b := &t.bases[i]
-		base := &replay.Base{Seq: b.Meta.Seq, Fields: b.Fields, Pages: b.Pages}
-		for topic := range base.Inputs {
-			base.Inputs[topic] = b.Meta.Inputs[topic].Offset
-		}
-		c.Bases = append(c.Bases, base)
-	}
+	c.Machine, c.Logs = t.Machine, nil
 	for p := range t.partitions {
 		c.Logs = append(c.Logs, t.log(ctx, int32(p)))
 	}
@@ -131,6 +153,7 @@ type log struct {
 	decoder *event.Decoder
 	ranking event.Ranking
 	owners  task.Owners
+	bases   int // read, or passed
 }
 
 // piece is the last answer of a topic's reader.
@@ -147,11 +170,31 @@ func (t *Topics) log(ctx context.Context, p int32) *log {
 		l.open(topic, t.partitions[p].Topics[topic].LogStart)
 	}
 	if len(t.bases) > 0 {
-		m := &t.bases[p].Meta
+		m := &t.bases[0].heads[p].Meta
 		l.open(event.Rankings, m.Rankings)
 		l.owners = append(slices.Clone(m.FormerProducers), m.ProducerID)
 	}
 	return l
+}
+
+// Base implements replay.Log.
+func (l *log) Base(behind int64) (*replay.Base, error) {
+	for l.bases < len(l.t.bases) && l.t.bases[l.bases].heads[l.p].Meta.Rankings <= behind {
+		l.bases++
+	}
+	if l.bases == len(l.t.bases) {
+		return nil, nil
+	}
+	l.bases++
+	b, err := admin.ReadBase(l.t.bases[l.bases-1].dir, l.t.cfg.Kafka.Group, l.p, len(l.t.partitions), true)
+	if err != nil {
+		return nil, err
+	}
+	r := &replay.Base{Seq: b.Meta.Seq, Rankings: b.Meta.Rankings, Fields: b.Fields, Pages: b.Pages}
+	for topic := range r.Inputs {
+		r.Inputs[topic] = b.Meta.Inputs[topic].Offset
+	}
+	return r, nil
 }
 
 // open makes a topic's reader begin at an offset.

@@ -32,8 +32,7 @@ type PooledState struct {
 type estimate struct {
 	of   *global
 	kind delay.Estimates
-	made uint64 // how often
-	last Epoch  // the epoch that made it; its At is not set
+	last Epoch // the epoch that made it; its At is not set
 }
 
 // Epoch identifies the contents of a PooledState.
@@ -181,20 +180,10 @@ func (k *PooledState) advance(which func(w *global, due delay.Estimates) delay.E
 		made := w.Estimate(which(w, w.Commit(w.count())))
 		for n := range k.estimates {
 			if e := &k.estimates[n]; e.of == w && made&e.kind != 0 {
-				e.made++
 				e.last.Number, e.last.Sources = k.epoch.Number, append(e.last.Sources[:0], k.stand...)
 			}
 		}
 	}
-}
-
-// Estimates returns how often each estimate was made, of the learners that estimate, in the order of their names.
-func (k *PooledState) Estimates() []uint64 {
-	all := make([]uint64, len(k.estimates))
-	for n := range all {
-		all[n] = k.estimates[n].made
-	}
-	return all
 }
 
 func (k *PooledState) lastAt(number uint64) (all []int) {

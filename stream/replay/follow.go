@@ -144,7 +144,7 @@ func (p *replayed) step(in *partition.Input) error {
 	in.ID = &id
 	in.Found, p.places = p.image.find(p.machine, p.places, id)
 	p.out.Reset()
-	p.guesses = p.guesses || p.knows.unsure != ""
+	p.tainted = p.tainted || p.knows.unsure != ""
 	if err := p.machine.Step(in, &p.out); err != nil {
 		return contradicts("processing the record at offset %d of topic %d: %v", in.Record.Offset, in.Record.Topic, err)
 	}
@@ -202,7 +202,7 @@ func (p *replayed) rank(d *decision) (same bool, made []byte, err error) {
 		p.machine.Act()
 		p.cfg.Before(&Moment{p.number, p.machine, d.Ranking, rec, p.knows.stand()})
 	}
-	if p.knows.unsure != "" { // the result would be unknown
+	if p.why(d) != "" {
 		return false, nil, p.stepDecided(d, rec)
 	}
 	again := partition.InputStep{Timed: true, By: d.time - p.machine.Watermark()}

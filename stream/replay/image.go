@@ -1,11 +1,6 @@
 package replay
 
 import (
-	"maps"
-	"slices"
-	"strings"
-
-	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
@@ -21,40 +16,11 @@ type image struct {
 // position identifies the state in an image.
 type position struct {
 	seq       int64               // of the last checkpoint
-	seal      seal                // the last one in it
+	seal      seal                // the last one in it; zero: nothing is stored
 	inputs    [event.Inputs]int64 // at that seal
 	orders    int64               // likewise, of the last order record
-	guess     guess               // likewise
+	unsure    bool                // likewise: learners' estimates may be others than the stored ones
 	published *delta              // published up to it
-}
-
-// guess holds the stored fields of learners' estimates that are unknown. It never changes in place.
-type guess map[string]struct{}
-
-// after returns the guess after a segment's writes: fields become unknown if they are written while estimates are, and known if they are written
-// later. An owner that makes its estimates again writes each of them at another time.
-func (g guess) after(writes []state.Write, unsure bool) guess {
-	next := guess{}
-	maps.Copy(next, g)
-	for _, w := range writes {
-		name := w.Hash + " " + string(w.Field)
-		switch {
-		case !strings.HasSuffix(w.Hash, ":"+delay.HashLearner):
-		case unsure:
-			next[name] = struct{}{}
-		default:
-			delete(next, name)
-		}
-	}
-	return next
-}
-
-// undo reverts a checkpoint.
-type undo struct {
-	position // before it
-	writes   []state.Write
-	pages    map[uint32]*page // pages before it, of those that it changed; nil: did not exist
-	entries  []state.Entry
 }
 
 type page struct {
@@ -89,49 +55,17 @@ func (g *image) put(e *state.Entry) {
 	}
 }
 
-// takeBack reverts the last checkpoint.
-func (g *image) takeBack(u *undo) {
-	for i := range slices.Backward(u.writes) {
-		g.set(&u.writes[i])
-	}
-	for number, p := range u.pages {
-		if p == nil {
-			delete(g.pages, number)
-		} else {
-			g.pages[number] = p
-		}
-	}
-	for i := range slices.Backward(u.entries) {
-		g.put(&u.entries[i])
-	}
-	g.position = u.position
-}
-
-// apply applies changes, and records in u how to revert them.
-func (g *image) apply(c *state.Changes, u *undo) {
-	touch := func(number uint32) {
-		if _, noted := u.pages[number]; !noted {
-			u.pages[number] = g.pages[number]
-		}
-	}
+func (g *image) apply(c *state.Changes) {
 	for i := range c.Writes {
-		w := &c.Writes[i]
-		u.writes = append(u.writes, state.Write{Hash: w.Hash, Field: w.Field, Value: g.hashes[w.Hash][string(w.Field)]})
-		g.set(w)
+		g.set(&c.Writes[i])
 	}
 	for _, p := range c.Pages {
-		touch(p.Number)
 		if g.pages[p.Number] == nil {
 			g.pages[p.Number] = &page{p.Bucket, map[state.ID][]byte{}}
 		}
 	}
 	for i := range c.Entries {
-		e := &c.Entries[i]
-		touch(e.Page)
-		if p := g.pages[e.Page]; p != nil {
-			u.entries = append(u.entries, state.Entry{Place: e.Place, Value: p.entries[e.ID]})
-		}
-		g.put(e)
+		g.put(&c.Entries[i])
 	}
 	for i := range c.Entries {
 		if p := g.pages[c.Entries[i].Page]; p != nil && len(p.entries) == 0 {

@@ -11,16 +11,12 @@ import (
 type pooledReplay struct {
 	of      *partition.PooledState // nil: the owner has none
 	sources []publishedLearner     // read by the pooled state, by source
-	unsure  string                 // why the pooled state cannot be reproduced; "" if it can
-	bad     map[int32]bool
-	lacks   bool // some source is in bad
-	// guessed is each learner's number of estimates when all sources were reproduced again, or when an owner began with stored estimates.
-	// Estimates up to it are unknown.
-	guessed []uint64
+	// unsure is why the pooled state, or an estimate, cannot be reproduced; "" if all can. It ends at a snapshot that can be.
+	unsure string
 }
 
 func newKnows(cfg *partition.Config, sources int) pooledReplay {
-	return pooledReplay{of: cfg.Pooled, sources: make([]publishedLearner, sources), bad: map[int32]bool{}}
+	return pooledReplay{of: cfg.Pooled, sources: make([]publishedLearner, sources)}
 }
 
 // nothing marks all sources as unknown: the owner of a base was running, and its pooled state is not in the base.
@@ -28,45 +24,30 @@ func (k *pooledReplay) nothing() {
 	if k.of == nil {
 		return
 	}
-	for source := range int32(len(k.sources)) {
-		k.bad[source] = true
+	for i := range k.sources {
+		k.sources[i].bad = notInBase
 	}
 	k.judge()
 }
 
-// guess marks the stored estimates that an owner began with as unknown.
-func (k *pooledReplay) guess() {
-	if k.of == nil {
+const (
+	estimatesUnknown = "estimates from other partitions' state cannot be reproduced before the next snapshot"
+	notInBase        = "its reader's next snapshot is not there yet"
+	logEnds          = "the log ends, or its owner died, before a ranking recorded it"
+)
+
+// judge updates unsure after a change, and returns whether all sources are reproduced.
+func (k *pooledReplay) judge() bool {
+	for i := range k.sources {
+		if bad := k.sources[i].bad; bad != "" {
+			k.unsure = fmt.Sprintf("the state read of partition %d cannot be reproduced: %s", i, bad)
+			return false
+		}
+	}
+	if k.unsure != "" {
 		k.unsure = estimatesUnknown
-		return
 	}
-	k.guessed = k.of.Estimates()
-	k.judge()
-}
-
-const estimatesUnknown = "estimates from other partitions' state cannot be reproduced"
-
-// judge updates lacks, unsure and guessed after a change.
-func (k *pooledReplay) judge() {
-	lacked := k.lacks
-	k.lacks, k.unsure = false, ""
-	for source := range int32(len(k.sources)) {
-		if k.bad[source] {
-			k.lacks, k.unsure = true, fmt.Sprintf("the state read of partition %d cannot be reproduced", source)
-			return
-		}
-	}
-	estimates := k.of.Estimates()
-	if lacked {
-		k.guessed = estimates
-	}
-	for i, n := range k.guessed {
-		if n == estimates[i] {
-			k.unsure = estimatesUnknown
-			return
-		}
-	}
-	k.guessed = nil
+	return true
 }
 
 // stand returns the positions read of all sources.
@@ -82,7 +63,7 @@ func (k *pooledReplay) stand() []partition.SourceAt {
 func (p *replayed) await(source int32, at stamp) (*delta, error) {
 	for {
 		of := p.published[source]
-		if d := of.find(at); d != nil || of.over || of.gone(at) || source == p.number {
+		if d := of.find(at); d != nil || of.over != "" || of.gone(at) || source == p.number {
 			return d, nil
 		}
 		if p.without {
@@ -126,22 +107,25 @@ func (p *replayed) turn(s *partition.Observation) error {
 
 // goTo advances the pooled state to a source's position.
 func (p *replayed) goTo(source int32, at partition.SourceAt) error {
-	k := &p.knows
-	t := &k.sources[source]
+	t := &p.knows.sources[source]
+	of := p.published[source]
 	d, err := p.await(source, stamp{at.Writer, at.Seq})
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case d == nil && at.Known:
+		t.bad, t.resync = of.never(stamp{at.Writer, at.Seq}), nil
+	case p.reach(source, t, at, d):
+		t.bad = ""
+	case t.bad == "":
+		t.bad = of.never(stamp{at.OverWriter, at.OverSeq})
 	}
-	if d != nil || !at.Known {
-		k.bad[source] = !p.reach(source, t, at, d)
-	} else {
-		k.bad[source], t.resync = true, nil
-	}
+	p.tainted = p.tainted || d != nil && d.tainted
 	t.SourceAt = at
 	return nil
 }
 
-// stands reads the recorded positions of all sources, which may complete the pooled state.
+// stands reads the recorded positions of all sources, and takes the recorded estimates, which may complete the pooled state.
 func (p *replayed) stands(s *partition.Observation) error {
 	k := &p.knows
 	if k.of == nil || k.unsure == "" {
@@ -151,19 +135,21 @@ func (p *replayed) stands(s *partition.Observation) error {
 	for _, c := range s.Sources {
 		known[c.Source] = c.At
 	}
-	for source := range int32(len(k.sources)) {
-		if at := known[source]; k.bad[source] {
-			if err := p.goTo(source, at); err != nil {
+	for source := range k.sources {
+		if k.sources[source].bad != "" {
+			if err := p.goTo(int32(source), known[int32(source)]); err != nil {
 				return err
 			}
 		}
 	}
+	if !k.judge() {
+		return nil
+	}
 	if err := k.of.AdvanceAs(nil); err != nil {
 		return err
 	}
-	k.judge()
-	if !k.lacks && k.of.TakeEstimates(s.Estimates) == nil {
-		k.guessed, k.unsure = nil, ""
+	if k.of.TakeEstimates(s.Estimates) == nil {
+		k.unsure = ""
 	}
 	return nil
 }
@@ -178,7 +164,7 @@ func (p *replayed) reach(source int32, t *publishedLearner, at partition.SourceA
 	of := p.published[source]
 	more, leadsOn := d.since(t.last)
 	switch {
-	case at.Whole && t.Whole && t.resync == nil && leadsOn && !k.bad[source]:
+	case at.Whole && t.Whole && t.resync == nil && leadsOn && t.bad == "":
 		for _, d := range more {
 			k.of.Update(source, t.delta(of, d))
 		}
@@ -191,7 +177,7 @@ func (p *replayed) reach(source int32, t *publishedLearner, at partition.SourceA
 	default:
 		before := t.Over && t.OverWriter == at.OverWriter && t.OverSeq == at.OverSeq // the resync that was interrupted is the same
 		begun := before && t.resync != nil
-		sure := !begun || !k.bad[source]
+		sure := !begun || t.bad == ""
 		if over := (stamp{at.OverWriter, at.OverSeq}); at.Over && !begun {
 			m := of.find(over)
 			sure = m != nil && p.reach(source, t, partition.SourceAt{Known: true, Whole: true, Writer: over.writer, Seq: over.seq}, m)

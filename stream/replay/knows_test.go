@@ -19,8 +19,8 @@ func TestGoTo_OverWhatIsNotKnown(t *testing.T) {
 	at := partition.SourceAt{Known: true, Writer: 7, Seq: 54, Over: true, OverWriter: 5, OverSeq: 9}
 	for at.Parts = 1; at.Parts < 4; at.Parts++ {
 		require.NoError(t, p.goTo(1, at))
-		require.True(t, p.knows.bad[1], "part %d", at.Parts)
+		require.NotEmpty(t, p.knows.sources[1].bad, "part %d", at.Parts)
 	}
 	require.NoError(t, p.goTo(1, partition.SourceAt{Known: true, Whole: true, Writer: 7, Seq: 54}))
-	require.False(t, p.knows.bad[1])
+	require.Empty(t, p.knows.sources[1].bad)
 }

@@ -2,34 +2,29 @@ package replay
 
 import (
 	"slices"
+	"strings"
 
+	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// has reports whether the replay has the state that an owner began with, and the decisions that it adopts.
+// has reports whether an owner began with a state that the log leads to: the last one stored, a checkpoint that may have been, or segments
+// sealed since. With any other the store went back.
 func (p *replayed) has(b *partition.ObservationBegin) bool {
-	if b.Fresh {
-		return !p.passed && b.Inputs[event.Impressions] >= p.cut.inputs[event.Impressions] && p.cut.orders == 0
-	}
-	if b.Unknown {
+	switch {
+	case p.image == nil || b.Unknown:
 		return false
+	case b.Fresh:
+		return p.image.seal == seal{}
 	}
 	s := seal{b.LoadedWriter, b.LoadedSeal}
-	if s == p.image.seal || slices.ContainsFunc(p.undo, func(u undo) bool { return u.seal == s }) {
-		return true
-	}
-	for i := range p.checkpoints {
-		if segments := p.checkpoints[i].segments; segments[len(segments)-1].seal == s {
-			return true
-		}
-	}
-	return slices.ContainsFunc(p.unsent, func(x sealed) bool { return x.seal == s })
+	return s == p.image.seal || p.sent.ends(s) || slices.ContainsFunc(p.unsent, func(x sealed) bool { return x.seal == s })
 }
 
-// leadsTo fails unless the observations before another owner began are the present owner's, and lead to the other one's state. After a
-// store that went back, headers hold another owner's observations. An owner that omitted observations keeps its own beginning alone.
+// leadsTo fails unless the observations before another owner began are the present owner's, and lead to the other one's state. An owner that
+// omitted observations keeps its own beginning alone.
 func (p *replayed) leadsTo(b *partition.ObservationBegin, before, after []partition.Observation) error {
 	seals := p.seals
 	for i := range before {
@@ -37,22 +32,16 @@ func (p *replayed) leadsTo(b *partition.ObservationBegin, before, after []partit
 		case partition.SeenSealed:
 			seals++
 		case partition.SeenLost:
-			return p.leaves()
+			return notExact(leftOut)
 		}
 	}
 	switch {
 	case !b.Fresh && !b.Unknown && b.LoadedWriter == p.writer && b.LoadedSeal == seals:
 		return nil
 	case len(after) > 0 && after[0].Kind == partition.SeenLost:
-		return p.leaves()
+		return notExact(leftOut)
 	}
 	return notExact(outside)
-}
-
-// leaves records that an owner omitted observations from its headers.
-func (p *replayed) leaves() error {
-	p.published[p.number].gap = true
-	return notExact(leftOut)
 }
 
 // start makes the machine of a new owner, for which has is true.
@@ -64,10 +53,7 @@ func (p *replayed) start(b *partition.ObservationBegin) error {
 	if cfg.Settings != b.Settings {
 		return notExact("the rankings were made with other settings (%s; these are %s)", b.Settings, cfg.Settings)
 	}
-	if err := p.goBack(b); err != nil {
-		return err
-	}
-	if err := p.image.readAsFar(p.log, b); err != nil {
+	if err := p.settle(b); err != nil {
 		return err
 	}
 	cfg.Salt = b.Salt
@@ -77,20 +63,6 @@ func (p *replayed) start(b *partition.ObservationBegin) error {
 	p.writer, p.seals, p.seq, p.pos = b.Writer, b.LoadedSeal, b.Seq, b.Inputs
 	p.acted, p.visited = b.Watermark, 0
 	return p.whereLoaded()
-}
-
-// readAsFar fails unless the state that an owner began with has the same records in the log. A store that went back may lead to a state whose
-// last records were stepped in an order that no header has: decisions of later owners, which were adopted, restarted its steps.
-func (g *image) readAsFar(log Log, b *partition.ObservationBegin) error {
-	if b.Fresh {
-		return nil
-	}
-	for t, at := range g.inputs {
-		if left, err := between(log, event.Topic(t), min(at, b.Inputs[t]), max(at, b.Inputs[t])); err != nil || left {
-			return either(err, notExact(outside))
-		}
-	}
-	return nil
 }
 
 // load makes a machine from the image; alone says that it has no pooled state.
@@ -105,12 +77,11 @@ func (p *replayed) load(cfg *partition.Config, alone bool) error {
 	if err := p.image.load(m); err != nil {
 		return notExact("loading the state: %v", err)
 	}
-	p.machine, p.lost, p.published[p.number].over = m, "", false
-	p.published[p.number].gap = false
+	p.machine, p.lost, p.published[p.number].over = m, "", ""
 	p.since, p.pending, p.ranked, p.behind = 0, nil, false, behind{}
 	p.knows = newKnows(cfg, len(p.cfg.Logs))
-	if p.guess = p.image.guess; len(p.guess) > 0 {
-		p.knows.guess()
+	if p.unsure = p.image.unsure; p.unsure {
+		p.knows.unsure = estimatesUnknown
 	}
 	return nil
 }
@@ -133,37 +104,22 @@ func (p *replayed) whereLoaded() error {
 	return nil
 }
 
-// goBack reverts the image to the state that an owner began with. Later checkpoints were never stored, or the store has lost them.
-func (p *replayed) goBack(b *partition.ObservationBegin) error {
-	of := p.published[p.number]
-	if b.Fresh {
-		p.image, p.undo, p.checkpoints, p.unsent = newImage(), nil, nil, nil
-		p.image.published = &delta{}
-		of.head = p.image.published
-		return nil
-	}
+// settle brings the image to the state that an owner began with. Later checkpoints were never stored.
+func (p *replayed) settle(b *partition.ObservationBegin) error {
 	s := seal{b.LoadedWriter, b.LoadedSeal}
 	if at := slices.IndexFunc(p.unsent, func(x sealed) bool { return x.seal == s }); at >= 0 {
 		if err := p.sendUnsent(at+1, b.Seq); err != nil {
 			return err
 		}
 	}
-	p.unsent = nil
-	if at := slices.IndexFunc(p.undo, func(u undo) bool { return u.seal == s }); at >= 0 {
-		for i := range slices.Backward(p.undo[at:]) {
-			p.image.takeBack(&p.undo[at+i])
-		}
-		p.undo, p.checkpoints = p.undo[:at], nil
+	if p.sent.ends(s) {
+		p.stored()
 	}
-	through := slices.IndexFunc(p.checkpoints, func(c checkpoint) bool { return c.segments[len(c.segments)-1].seal == s })
-	if through >= 0 && p.checkpoints[through].seq != b.Seq || through < 0 && p.image.seq != b.Seq {
+	p.sent, p.unsent = nil, nil
+	if !b.Fresh && p.image.seq != b.Seq {
 		return notExact(outside)
 	}
-	for i := range p.checkpoints[:through+1] {
-		p.apply(&p.checkpoints[i])
-	}
-	p.checkpoints = nil
-	of.head = p.image.published
+	p.published[p.number].head = p.image.published
 	return nil
 }
 
@@ -184,57 +140,51 @@ func (p *replayed) sendUnsent(n int, seq int64) error {
 }
 
 func (p *replayed) seal() {
-	x := sealed{machine: p.machine, inputs: p.pos, orders: p.machine.Orders()}
+	x := sealed{inputs: p.pos, orders: p.machine.Orders()}
 	x.segment, _ = p.machine.Seal(&x.changes)
-	p.guess = p.guess.after(x.changes.Writes, p.knows.unsure != "")
-	x.guess = p.guess
+	p.unsure = p.unsure || p.knows.unsure != ""
+	x.unsure = p.unsure
 	p.seals++
 	x.seal = seal{p.writer, p.seals}
 	p.unsent = append(p.unsent, x)
 }
 
-// send makes a checkpoint of the oldest n segments.
+// send makes a checkpoint of the oldest n segments. The one before it was stored, since an owner has only one in flight.
 func (p *replayed) send(n int) {
+	p.stored()
 	p.seq++
-	c := checkpoint{stamp: stamp{p.unsent[n-1].writer, p.seq}, segments: slices.Clone(p.unsent[:n])}
+	c := &checkpoint{stamp: stamp{p.unsent[n-1].writer, p.seq}, segments: slices.Clone(p.unsent[:n])}
 	p.unsent = p.unsent[n:]
-	c.published = p.published[p.number].add(c.stamp, c.segments)
-	p.checkpoints = append(p.checkpoints, c)
-	p.news = true
-	if p.cfg.Sent != nil && !p.guesses && !slices.ContainsFunc(c.segments, func(x sealed) bool { return len(x.guess) > 0 }) {
-		var all []*state.Changes
-		for i := range c.segments {
-			all = append(all, &c.segments[i].changes)
-		}
-		p.cfg.Sent(p.number, c.writer, c.seq, all)
+	c.published = p.published[p.number].add(c.stamp, c.segments, p.tainted)
+	p.sent, p.news = c, true
+	if p.cfg.Sent == nil {
+		return
 	}
-	if len(p.checkpoints) > kept {
-		p.apply(&p.checkpoints[0])
-		p.checkpoints = p.checkpoints[1:]
+	var all []*state.Changes
+	for i := range c.segments {
+		all = append(all, &c.segments[i].changes)
 	}
-	if more := len(p.undo) + len(p.checkpoints) - kept; more > 0 {
-		clear(p.undo[:more]) // append copies the others when it grows
-		p.undo = p.undo[more:]
-	}
-	p.cut = p.image.position
-	if len(p.undo) > 0 {
-		p.cut = p.undo[0].position
-	}
-	p.decided = behindCut(p.decided, p.cut.inputs[event.Impressions], p.cut.orders)
+	unsure := c.segments[n-1].unsure
+	p.cfg.Sent(p.number, c.writer, c.seq, all, func(hash string) bool {
+		learner, of, _ := strings.Cut(hash, ":")
+		return !(unsure && of == delay.HashLearner) && !(p.tainted && p.apart[learner])
+	})
 }
 
-// apply stores a checkpoint in the image.
-func (p *replayed) apply(c *checkpoint) {
-	u := undo{position: p.image.position, pages: map[uint32]*page{}}
+// stored applies the checkpoint in flight, if there is one, to the image.
+func (p *replayed) stored() {
+	c := p.sent
+	if c == nil {
+		return
+	}
+	p.sent = nil
 	for i := range c.segments {
 		x := &c.segments[i]
-		p.image.apply(&x.changes, &u)
-		p.image.position = position{c.seq, x.seal, x.inputs, x.orders, x.guess, c.published}
-		if x.machine == p.machine && p.machine != nil {
-			p.machine.Forget(x.segment)
-		}
+		p.image.apply(&x.changes)
+		p.image.position = position{c.seq, x.seal, x.inputs, x.orders, x.unsure, c.published}
+		p.machine.Forget(x.segment)
 	}
-	p.undo = append(p.undo, u)
+	p.decided = behindCut(p.decided, p.image.inputs[event.Impressions], p.image.orders)
 }
 
 // look applies the observations at this point. With untilSeen, ended reports that there are no more.
@@ -253,7 +203,7 @@ func (p *replayed) look(untilSeen bool) (ended bool, err error) {
 }
 
 func (p *replayed) observe(s *partition.Observation) error {
-	p.guesses = p.guesses || p.knows.unsure != ""
+	p.tainted = p.tainted || p.knows.unsure != ""
 	switch s.Kind {
 	case partition.SeenWatermark:
 		p.acted += s.By
@@ -288,7 +238,7 @@ func (p *replayed) observe(s *partition.Observation) error {
 	case partition.SeenStand:
 		return p.stands(s)
 	case partition.SeenLost:
-		return p.leaves()
+		return notExact(leftOut)
 	}
 	return nil
 }

@@ -8,8 +8,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// published holds the deltas of a partition's checkpoints. They branch when its store goes back, and other partitions may have read any
-// branch.
+// published holds the deltas of a partition's checkpoints. They branch where an owner's last one was not stored.
 type published struct {
 	source   int32
 	learners []partition.LearnerConfig
@@ -18,8 +17,7 @@ type published struct {
 	at       map[stamp]*delta // by checkpoint
 	begun    *delta           // empty, or the base
 	head     *delta           // the next one continues it
-	over     bool             // complete
-	gap      bool             // its owner omitted observations
+	over     string           // why nothing follows; "" if something may
 }
 
 // stamp identifies a checkpoint.
@@ -31,8 +29,9 @@ type stamp struct {
 // delta holds the fields that a checkpoint published; for a base, all of them.
 type delta struct {
 	stamp
-	before *delta // nil: none
-	fields []state.Field
+	before  *delta // nil: none
+	tainted bool   // likewise replayed.tainted
+	fields  []state.Field
 }
 
 func newPublished(source int32, learners []partition.LearnerConfig, names partition.Names) *published {
@@ -48,8 +47,8 @@ func (p *published) begin(at stamp, fields []state.Field) {
 }
 
 // add adds the fields that a checkpoint publishes.
-func (p *published) add(at stamp, segments []sealed) *delta {
-	d := &delta{stamp: at, before: p.head}
+func (p *published) add(at stamp, segments []sealed, tainted bool) *delta {
+	d := &delta{stamp: at, before: p.head, tainted: tainted}
 	for i := range segments {
 		for _, w := range segments[i].changes.Writes {
 			if w.Publish {
@@ -71,6 +70,17 @@ func (p *published) find(at stamp) *delta {
 
 // gone reports whether a checkpoint is older than the base.
 func (p *published) gone(at stamp) bool { return at.seq <= p.from.seq && at != p.from }
+
+// never is why a checkpoint is not there.
+func (p *published) never(at stamp) string {
+	switch {
+	case p.over != "":
+		return p.over
+	case p.gone(at):
+		return notInBase
+	}
+	return logEnds
+}
 
 // since returns the deltas after from (nil: all) up to d; ok is false if d does not continue from.
 func (d *delta) since(from *delta) (all []*delta, ok bool) {
@@ -111,6 +121,7 @@ func (p *published) whole(d *delta, hashes []string) []state.Field {
 type publishedLearner struct {
 	partition.SourceAt
 	last *delta // the last one read
+	bad  string // why it cannot be reproduced; "" if it can
 	// resync holds the fields of a resync under way, of which parts parts have been read.
 	resync []partition.Published
 	parts  int

@@ -4,8 +4,8 @@
 //
 // An owner is a worker that held the partition for a time. Rankings' headers have its order of records (Steps) and its other inputs
 // (Seen). A partition.Machine repeats each owner's work: loading, steps, reading other partitions' statistics, expiry and seals; decisions
-// that the owner adopted are adopted again. Missing data or other settings make rankings not exact, with the reason. They are not an
-// error; unreadable topics are.
+// that the owner adopted are adopted again. Missing data or other settings make rankings not exact, with the reason, as does a store that
+// went back: until the next Base. They are not an error; unreadable topics are.
 package replay
 
 import (
@@ -14,6 +14,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
@@ -34,22 +35,22 @@ type Log interface {
 	Record(t event.Topic, offset int64) (*partition.Record, error)
 	// Ranking returns the group's next ranking or order record, or nil.
 	Ranking() (*Ranking, error)
+	// Base returns the partition's next base, by time, whose Rankings are behind an offset; or nil.
+	Base(behind int64) (*Base, error)
 }
 
 type Config struct {
 	// Machine returns the configuration of a partition's machine. Names and Pooled are the replay's own.
 	Machine func(partition int32) partition.Config
 	Logs    []Log // by partition
-	// Bases are the states to begin with, by partition. Logs begin no later. Empty: the beginning.
-	Bases []*Base
 	// AtOnce is the number of a source's fields that owners read at a time; 0: partition.PublishedAtOnce.
 	AtOnce int
 	// Made, if not nil, is called with each ranking, in its partition's order, until it returns true.
 	Made func(Made) (enough bool)
 	// Before, if not nil, is called before an impression is ranked.
 	Before func(*Moment)
-	// Sent, if not nil, is called with the changes of each checkpoint that can be reproduced.
-	Sent func(partition int32, writer uint32, seq int64, changes []*state.Changes)
+	// Sent, if not nil, is called with the changes of each checkpoint, and with whether those of a hash are reproduced.
+	Sent func(partition int32, writer uint32, seq int64, changes []*state.Changes, reproduced func(hash string) bool)
 }
 
 type Moment struct {
@@ -75,9 +76,26 @@ type Made struct {
 // Result is the result of one partition.
 type Result struct {
 	Rankings, Same, Different int64
-	NotExact                  map[string]int64 // by reason
-	LeftOut                   int64            // of those not exact: an owner, here or of another partition, omitted observations
-	First                     *Made            // the first that is different
+	NotExact                  map[string]Inexact // by reason
+	First                     *Made              // the first that is different
+}
+
+// Inexact counts the rankings that are not exact for one reason.
+type Inexact struct {
+	Rankings  int64     `json:"rankings"`
+	Since     time.Time `json:"since"`     // of the first
+	Partition int32     `json:"partition"` // likewise
+	Offset    int64     `json:"offset"`    // likewise, in the rankings topic
+}
+
+// Plus adds up two counts.
+func (n Inexact) Plus(other Inexact) Inexact {
+	if n.Rankings > 0 && !other.Since.Before(n.Since) {
+		n.Rankings += other.Rankings
+		return n
+	}
+	other.Rankings += n.Rankings
+	return other
 }
 
 // Run replays all partitions.
@@ -89,10 +107,13 @@ func Run(cfg *Config) ([]Result, error) {
 	learners := cfg.Machine(0).Learners
 	for p := range cfg.Logs {
 		r.published = append(r.published, newPublished(int32(p), learners, r.names))
-		r.parts = append(r.parts, newPart(r, int32(p)))
 	}
-	for p, base := range cfg.Bases {
-		r.parts[p].begin(base)
+	for p := range cfg.Logs {
+		part, err := newPart(r, int32(p))
+		if err != nil {
+			return nil, fmt.Errorf("partition %d: %w", p, err)
+		}
+		r.parts = append(r.parts, part)
 	}
 	for _, p := range r.parts {
 		var stop func()
@@ -118,8 +139,6 @@ type run struct {
 	published []*published
 	news      bool // something was published since all waited
 	enough    bool
-	guesses   bool // some owner's pooled state could not be reproduced
-	mixed     bool // headers were lost, or the stored state was changed from outside
 }
 
 // progress is returned by a partition that pauses.
@@ -138,7 +157,7 @@ func (r *run) round() bool {
 	for _, p := range alive {
 		state, more := p.resume()
 		if !more {
-			p.done, r.published[p.number].over = true, true
+			p.done, r.published[p.number].over = true, cmp.Or(p.lost, logEnds)
 			return true
 		}
 		if !state.waits {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
@@ -30,7 +31,6 @@ type replayed struct {
 	seals   uint64 // segments sealed so far, by all owners
 	seq     int64  // of the last checkpoint sent
 	pos     [event.Inputs]int64
-	from    int64        // of impressions: earlier ones are in the base
 	orders  int64        // number of the last order record, in the base or replayed
 	broken  string       // how an order record contradicts the replay; "" if none does
 	acted   event.Millis // last watermark at which event time was applied
@@ -42,16 +42,15 @@ type replayed struct {
 	knows   pooledReplay
 	behind  behind
 	apart   map[string]bool // learners whose state keeps effects of pooled state, by name
+	tainted bool            // of those the state is unknown, since pooled state was
+	unsure  bool            // stored estimates of the last sealed segment are unknown, since pooled state was
 
-	image       *image
-	undo        []undo // of the last checkpoints in image
-	guess       guess  // of the last sealed segment
-	unsent      []sealed
-	checkpoints []checkpoint       // sent, but not in image
-	ids         map[int64]state.ID // of impressions, by offset
-	decided     []*decision        // rankings that a later owner may adopt: not in the state cut
-	cut         position
-	passed      bool // the log's first rankings were skipped, so others precede them
+	image   *image // as stored for certain; nil: lost
+	sent    *checkpoint
+	unsent  []sealed
+	ids     map[int64]state.ID // of impressions, by offset
+	decided []*decision        // rankings that a later owner may adopt: those not in image
+	bases   bases
 
 	decoder *event.Decoder
 	said    event.Ranking
@@ -70,9 +69,8 @@ type sealed struct {
 	changes state.Changes
 	inputs  [event.Inputs]int64
 	orders  int64
-	machine *partition.Machine
 	segment uint64 // the machine's number
-	guess   guess  // after it
+	unsure  bool   // see replayed
 }
 
 type checkpoint struct {
@@ -81,11 +79,14 @@ type checkpoint struct {
 	published *delta // the fields that it publishes
 }
 
+// ends reports whether a checkpoint ends with a segment.
+func (c *checkpoint) ends(s seal) bool { return c != nil && c.segments[len(c.segments)-1].seal == s }
+
 type decision struct {
 	*Ranking
-	id     string
-	offset int64 // of the impression
-	time   event.Millis
+	id, learner string
+	offset      int64 // of the impression
+	time        event.Millis
 }
 
 // loaded is the progress of a loaded state towards its next ranking.
@@ -95,13 +96,16 @@ type loaded struct {
 	anchor *partition.InputStep
 }
 
-// kept is the number of sent checkpoints that a new owner may go back, as after a restore of its store: at least a minute's.
-const kept = 600
-
-func newPart(r *run, p int32) *replayed {
-	return &replayed{run: r, apart: apart(r.cfg.Machine(p).Learners), number: p, log: r.cfg.Logs[p],
+// newPart begins with the first base, if there is one.
+func newPart(r *run, p int32) (part *replayed, err error) {
+	part = &replayed{run: r, bases: bases{good: -1}, apart: apart(r.cfg.Machine(p).Learners), number: p, log: r.cfg.Logs[p],
 		lost:  "the topics begin later than the partition's state, or a state command began it, and there is no base",
-		image: newImage(), ids: map[int64]state.ID{}, decoder: event.NewDecoder(event.Limits{}), result: Result{NotExact: map[string]int64{}}}
+		image: newImage(), ids: map[int64]state.ID{}, decoder: event.NewDecoder(event.Limits{}), result: Result{NotExact: map[string]Inexact{}}}
+	part.image.published = r.published[p].head
+	if part.bases.next, err = part.log.Base(-1); err == nil && part.bases.next != nil {
+		err = part.begin()
+	}
+	return part, err
 }
 
 // apart returns learners whose state keeps effects of pooled state (delay.Needs).
@@ -152,19 +156,33 @@ func contradicts(format string, args ...any) error {
 	return &inexact{fmt.Sprintf(format, args...), true}
 }
 
-// outside is the reason if an owner began with another state than the log leads to, or if headers contradict each other. From then on it is
-// the reason of each different ranking, too: other partitions may have read changes that are not in the log.
-const outside = "the state was changed outside the log, as by a restore of Redis: take a new base"
+// outside is the reason if an owner began with another state than the log leads to, or if headers contradict each other.
+const outside = "the state went back, was rebuilt, or was changed outside the log: take a new base"
 
-// apartGuess is the reason for a learner in apart.
-const apartGuess = "its learner continues from other partitions' state that cannot be reproduced"
+// continues is the reason for a learner in apart.
+const continues = "its learner continues from other partitions' state that cannot be reproduced"
 
 // leftOut is the reason for rankings whose owner omitted observations from its headers.
 const leftOut = "an owner omitted observations from its headers"
 
 const afterContradiction = "behind a ranking that was different"
 
+// lose gives up the partition's state: rankings are not exact, until a base behind all that were made again or adopted.
+func (p *replayed) lose(why string) (err error) {
+	p.lost, p.published[p.number].over = why, why
+	p.machine, p.image, p.pending, p.sent, p.unsent, p.decided = nil, nil, nil, nil, nil, nil
+	if p.bases.next != nil && p.bases.next.Rankings <= p.bases.good {
+		p.bases.next, err = p.log.Base(p.bases.good)
+	}
+	return err
+}
+
 func (p *replayed) again(r *Ranking) error {
+	for (p.machine == nil || p.behind.began) && p.bases.has(r) {
+		if err := p.begin(); err != nil {
+			return err
+		}
+	}
 	d := &decision{Ranking: r}
 	if r.Order > 0 {
 		return p.order(d)
@@ -172,9 +190,15 @@ func (p *replayed) again(r *Ranking) error {
 	if err := p.read(d); err != nil {
 		return err
 	}
-	d.id, d.offset, d.time = string(p.said.ID), p.said.Decision.Offset, p.said.Time
-	if p.time = d.time; d.offset < p.from {
+	d.id, d.learner, d.offset, d.time = string(p.said.ID), string(p.said.Learner), p.said.Decision.Offset, p.said.Time
+	p.time = d.time
+	switch {
+	case d.offset >= p.bases.from:
+	case p.bases.earlier == "":
 		return nil // in the base
+	default:
+		p.count(d, p.bases.earlier, false, nil)
+		return nil
 	}
 	same, made, err := p.make(d)
 	if p.broken != "" {
@@ -182,23 +206,36 @@ func (p *replayed) again(r *Ranking) error {
 	}
 	var u *inexact
 	switch {
-	case errors.As(err, &u):
-		p.mixed = p.mixed || p.machine != nil && !u.contradiction
-		p.lost = u.why
-		p.machine, p.pending = nil, nil
-		p.published[p.number].over = true
-		if u.contradiction {
-			p.lost, made = "", []byte(u.why)
+	case errors.As(err, &u) && u.contradiction:
+		p.count(d, "", false, []byte(u.why))
+		return p.lose(afterContradiction)
+	case u != nil:
+		if err = p.lose(u.why); err == nil && p.bases.has(r) {
+			return p.again(r)
 		}
+		p.count(d, u.why, false, nil)
+		return err
 	case err != nil:
 		return err
 	}
-	p.decided = append(p.decided, d)
-	p.count(d, same, made)
-	if u != nil && u.contradiction {
-		p.lost = afterContradiction
+	p.decided, p.bases.good = append(p.decided, d), d.Offset
+	why := ""
+	if !same && made == nil {
+		why = p.why(d)
 	}
+	p.count(d, why, same, made)
 	return nil
+}
+
+// why is the reason for not making a ranking; "" if the result would be known.
+func (p *replayed) why(d *decision) string {
+	switch {
+	case p.behind.began:
+		return beforeBase
+	case p.knows.unsure == "" && p.tainted && p.apart[d.learner]:
+		return continues
+	}
+	return p.knows.unsure
 }
 
 // order repeats the owner's work up to an order record.
@@ -212,14 +249,15 @@ func (p *replayed) order(d *decision) error {
 		return err
 	}
 	if u != nil {
-		p.mixed = p.mixed || p.machine != nil && !u.contradiction
-		p.lost, p.machine, p.pending = u.why, nil, nil
-		p.published[p.number].over = true
 		if u.contradiction {
 			p.broken = u.why
 		}
+		if err = p.lose(u.why); err == nil && p.bases.has(d.Ranking) {
+			return p.again(d.Ranking)
+		}
+		return err
 	}
-	p.decided = append(p.decided, d)
+	p.decided, p.bases.good = append(p.decided, d), d.Offset
 	return nil
 }
 
@@ -230,31 +268,15 @@ func (p *replayed) read(d *decision) error {
 	return nil
 }
 
-// count counts a ranking.
-func (p *replayed) count(d *decision, same bool, made []byte) {
-	m := Made{Partition: p.number, Ranking: d.Ranking, ID: d.id, Impression: d.offset, Time: d.time, Same: same,
-		NotExact: p.lost}
-	if p.behind.began && m.NotExact == "" {
-		m.NotExact = beforeBase
-	}
-	if m.NotExact == "" && !same && made == nil {
-		m.NotExact = p.knows.unsure
-	}
-	if m.NotExact == "" && !same && p.guesses && p.apart[string(p.said.Learner)] {
-		m.NotExact = apartGuess
-	}
-	if m.NotExact == "" && !same && p.mixed {
-		m.NotExact = outside
-	}
+// count counts a ranking, which is not exact if there is a reason.
+func (p *replayed) count(d *decision, notExact string, same bool, made []byte) {
+	m := Made{Partition: p.number, Ranking: d.Ranking, ID: d.id, Impression: d.offset, Time: d.time, Same: same, NotExact: notExact}
 	p.result.Rankings++
 	switch {
 	case same:
 		p.result.Same++
-	case m.NotExact != "":
-		p.result.NotExact[m.NotExact]++
-		if p.behindGap(m.NotExact) {
-			p.result.LeftOut++
-		}
+	case notExact != "":
+		p.result.NotExact[notExact] = p.result.NotExact[notExact].Plus(Inexact{1, time.UnixMilli(d.time).UTC(), p.number, d.Offset})
 	default:
 		m.Again = bytes.Clone(made)
 		if p.result.Different++; p.result.First == nil {
@@ -264,14 +286,6 @@ func (p *replayed) count(d *decision, same bool, made []byte) {
 	if p.cfg.Made != nil {
 		p.enough = p.cfg.Made(m)
 	}
-}
-
-// behindGap reports whether a reason comes from omitted observations, of this partition or of one that it had read.
-func (p *replayed) behindGap(why string) bool {
-	if why == leftOut {
-		return true
-	}
-	return why == p.knows.unsure && slices.ContainsFunc(p.published, func(of *published) bool { return of.gap && p.knows.bad[of.source] })
 }
 
 // make repeats the owners' work since the last ranking, and makes this one.
@@ -291,7 +305,6 @@ func (p *replayed) make(d *decision) (same bool, made []byte, err error) {
 		}
 	}
 	if first < 0 && p.machine == nil {
-		p.passed = p.passed || len(p.decided) == 0
 		return false, nil, notExact("%s", p.lost)
 	}
 	targets := []*decision{d}

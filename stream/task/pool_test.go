@@ -32,17 +32,19 @@ type pool struct {
 	upTo      []map[state.Fence][]state.Delta // by partition, up to each state that was stored
 	saved     []*state.Checkpoint
 	unlike    int // checkpoints that were other when they were made again
+	alike     int
 	processes []*process
 	of        map[*partition.Machine]*process
 	learners  []partition.LearnerConfig
 	most      int
-	alone     bool // the next owner has no pooled state
-	atOnce    int  // published fields read at a time
-	restored  bool // stores are restored, before bases are taken
-	rebuilt   bool // they are lost and rebuilt, likewise
-	based     bool // a base is taken
-	bases     []*retrace.Base
-	earlier   []*retrace.Base // taken before stores were restored or, if they were only rebuilt, meanwhile
+	alone     bool              // the next owner has no pooled state
+	atOnce    int               // published fields read at a time
+	restored  bool              // stores are restored, before bases are taken
+	rebuilt   bool              // they are lost and rebuilt, likewise
+	based     bool              // a base is taken
+	bases     [][]*retrace.Base // by partition, as they were taken
+	from      [][]*retrace.Base // likewise: those that replays have
+	wentBack  [][2]int64        // by partition, how many rankings there were when its store went back first, and last; -1: never
 }
 
 // process holds the pooled state of its owners.
@@ -62,7 +64,8 @@ type sourceResync struct {
 
 func newPool(seed uint64, partitions, impressions int, k *kind, h habits, learner func() delay.Learner) *pool {
 	h.contexts = learner().Needs().Context
-	pl := &pool{rng: rand.New(rand.NewPCG(seed, 2)), published: make([][]state.Delta, partitions), upTo: make([]map[state.Fence][]state.Delta, partitions), of: map[*partition.Machine]*process{}, atOnce: 1 + int(seed%7)}
+	pl := &pool{rng: rand.New(rand.NewPCG(seed, 2)), published: make([][]state.Delta, partitions), upTo: make([]map[state.Fence][]state.Delta, partitions), of: map[*partition.Machine]*process{}, atOnce: 1 + int(seed%7),
+		wentBack: slices.Repeat([][2]int64{{-1, -1}}, partitions), bases: make([][]*retrace.Base, partitions)}
 	for p := range partitions {
 		w := newWorld(seed*100+uint64(p), func(rng *rand.Rand) Config {
 			c := k.simConfig(soon, rng)
@@ -85,6 +88,7 @@ func newPool(seed uint64, partitions, impressions int, k *kind, h habits, learne
 		w.partitions = partitions
 		w.checkpointed = func(c *state.Checkpoint) { pl.publish(p, c) }
 		w.restored = func() {
+			pl.goesBack(p)
 			f, err := w.store.Probe(inMemory, 0)
 			pl.published[p] = pl.upTo[p][must(f, err)]
 		}
@@ -262,11 +266,11 @@ func (pl *pool) play(t *testing.T) {
 		}
 		run(3000)
 	}
-	pl.earlier, pl.bases = pl.bases, nil
 	if pl.based {
 		for p := range pl.worlds {
-			run(100)
-			pl.base(t, p)
+			for behind := int64(-1); behind <= pl.wentBack[p][1]; behind = pl.base(t, p).Rankings { // until its owner has adopted all
+				run(100)
+			}
 		}
 	}
 	run(6000)
@@ -290,10 +294,18 @@ func (pl *pool) restore(t *testing.T, p int) {
 	w.rollback(w.rng.IntN(len(w.copies)))
 }
 
+func (pl *pool) goesBack(p int) {
+	at := &pl.wentBack[p]
+	if at[1] = int64(len(pl.worlds[p].broker.rankings)); at[0] < 0 {
+		at[0] = at[1]
+	}
+}
+
 // rebuild loses a partition's store, while it has no owner, and replays the topics into it as `state rebuild` does: by an owner without a
 // pooled state, which ranks what it reads until it is drained.
 func (pl *pool) rebuild(t *testing.T, p int) {
 	w := pl.worlds[p]
+	pl.goesBack(p)
 	w.procs, w.ghosts, w.copies, pl.published[p] = nil, nil, nil, nil
 	require.NoError(t, w.store.Drop(inMemory, 0, ""))
 	c, d := w.config(), w.describe()
@@ -323,23 +335,36 @@ func (pl *pool) rebuild(t *testing.T, p int) {
 }
 
 // base takes a base of a partition.
-func (pl *pool) base(t *testing.T, p int) {
+func (pl *pool) base(t *testing.T, p int) *retrace.Base {
 	m, err := partition.New(pl.machine(p, nil, pl.most))
 	require.NoError(t, err)
 	meta, fields, pages, err := pl.worlds[p].store.Whole(inMemory, 0, m.Hashes())
 	require.NoError(t, err)
-	b := &retrace.Base{Seq: meta.Seq, Fields: fields, Pages: pages}
+	b := &retrace.Base{Seq: meta.Seq, Rankings: meta.Rankings, Fields: fields, Pages: pages}
 	for i := range b.Inputs {
 		b.Inputs[i] = meta.Inputs[i].Offset
 	}
-	pl.bases = append(pl.bases, b)
+	pl.bases[p] = append(pl.bases[p], b)
+	return b
 }
 
 // simLog is the log of a world.
 type simLog struct {
-	b  *broker
-	p  int32
-	at int
+	b     *broker
+	p     int32
+	at    int
+	bases []*retrace.Base
+}
+
+// Base implements retrace.Log.
+func (l *simLog) Base(behind int64) (*retrace.Base, error) {
+	for ; len(l.bases) > 0; l.bases = l.bases[1:] {
+		if b := l.bases[0]; b.Rankings > behind {
+			l.bases = l.bases[1:]
+			return b, nil
+		}
+	}
+	return nil, nil
 }
 
 func (l *simLog) Record(t event.Topic, offset int64) (*partition.Record, error) {
@@ -382,8 +407,8 @@ func (pl *pool) omitted(t *testing.T) bool {
 	return false
 }
 
-// compareSaved compares a checkpoint's fields of learners with the stored ones.
-func (pl *pool) compareSaved(t *testing.T, p int32, writer uint32, seq int64, changes []*state.Changes) {
+// compareSaved compares a checkpoint's fields of learners with the stored ones, those of hashes that are reproduced.
+func (pl *pool) compareSaved(t *testing.T, p int32, writer uint32, seq int64, changes []*state.Changes, reproduced func(hash string) bool) {
 	at := slices.IndexFunc(pl.saved, func(c *state.Checkpoint) bool {
 		return c.Meta.Partitions == int(p) && partition.WriterOf(c.Fence.Token) == writer && c.Fence.Seq+1 == seq
 	})
@@ -394,14 +419,16 @@ func (pl *pool) compareSaved(t *testing.T, p int32, writer uint32, seq int64, ch
 		values := map[string]string{}
 		for _, c := range all {
 			for _, w := range c.Writes {
-				if w.Hash != state.MetaHash {
+				if w.Hash != state.MetaHash && reproduced(w.Hash) {
 					values[w.Hash+" "+string(w.Field)] = string(w.Value)
 				}
 			}
 		}
 		return values
 	}
-	if is, was := fields(changes...), fields(&pl.saved[at].Changes); !maps.Equal(is, was) {
+	if is, was := fields(changes...), fields(&pl.saved[at].Changes); maps.Equal(is, was) {
+		pl.alike++
+	} else {
 		if pl.unlike++; pl.unlike == 1 {
 			t.Logf("partition %d, checkpoint %d of %d is another: %q, was %q", p, seq, writer, is, was)
 		}
@@ -410,26 +437,29 @@ func (pl *pool) compareSaved(t *testing.T, p int32, writer uint32, seq int64, ch
 
 // replay replays it all, by a configuration that each of edits changes.
 func (pl *pool) replay(t *testing.T, edits ...func(*retrace.Config)) (sum retrace.Result) {
-	c := retrace.Config{Machine: func(p int32) partition.Config { return pl.machine(int(p), nil, pl.most) }, Bases: pl.bases, AtOnce: pl.atOnce}
+	c := retrace.Config{Machine: func(p int32) partition.Config { return pl.machine(int(p), nil, pl.most) }, AtOnce: pl.atOnce}
 	for _, edit := range edits {
 		edit(&c)
 	}
-	c.Sent = func(p int32, writer uint32, seq int64, changes []*state.Changes) {
-		pl.compareSaved(t, p, writer, seq, changes)
+	c.Sent = func(p int32, writer uint32, seq int64, changes []*state.Changes, reproduced func(string) bool) {
+		pl.compareSaved(t, p, writer, seq, changes, reproduced)
 	}
-	for _, w := range pl.worlds {
-		c.Logs = append(c.Logs, &simLog{b: &w.broker})
+	for p, w := range pl.worlds {
+		log := &simLog{b: &w.broker, p: int32(p)}
+		if pl.from != nil {
+			log.bases = pl.from[p]
+		}
+		c.Logs = append(c.Logs, log)
 	}
 	results, err := retrace.Run(&c)
 	require.NoError(t, err)
-	sum.NotExact = map[string]int64{}
+	sum.NotExact = map[string]retrace.Inexact{}
 	for _, r := range results {
 		sum.Rankings += r.Rankings
 		sum.Same += r.Same
 		sum.Different += r.Different
-		sum.LeftOut += r.LeftOut
 		for why, n := range r.NotExact {
-			sum.NotExact[why] += n
+			sum.NotExact[why] = sum.NotExact[why].Plus(n)
 		}
 		if sum.First == nil {
 			sum.First = r.First

@@ -217,13 +217,13 @@ func (g *Group) readAll(ctx context.Context, c *kgo.Client, t event.Topic, f fun
 // Replayed is the result of a replay of a group's topics.
 type Replayed struct {
 	Rankings, Identical int64
-	NotExact            map[string]int64 // by reason
+	NotExact            map[string]replay.Inexact // by reason
 }
 
 func (r *Replayed) String() string {
 	text := fmt.Sprintf("%d rankings, %d identical", r.Rankings, r.Identical)
 	for _, why := range slices.Sorted(maps.Keys(r.NotExact)) {
-		text += fmt.Sprintf("; not exact %d: %s", r.NotExact[why], why)
+		text += fmt.Sprintf("; not exact %d: %s", r.NotExact[why].Rankings, why)
 	}
 	return text
 }
@@ -243,11 +243,11 @@ func (g *Group) Replay(ctx context.Context) (r Replayed, violations []string, er
 	if err != nil {
 		return r, nil, fmt.Errorf("replay: %w", err)
 	}
-	r.NotExact = map[string]int64{}
+	r.NotExact = map[string]replay.Inexact{}
 	for p, one := range results {
 		r.Rankings, r.Identical = r.Rankings+one.Rankings, r.Identical+one.Same
 		for why, n := range one.NotExact {
-			r.NotExact[why] += n
+			r.NotExact[why] = r.NotExact[why].Plus(n)
 		}
 		if d := one.First; d != nil {
 			violations = append(violations, fmt.Sprintf("replay: %d rankings of partition %d come out different, the first at offset %d: it is %s, "+
