@@ -38,8 +38,8 @@ type AnyAge struct {
 	EndWhy   string   `json:"end_why,omitempty"`
 	KnownAt  int64    `json:"known,omitempty"` // when the first deadlines pass, by event time; 0 if they have
 	Timing   string   `json:"timing,omitempty"`
-	// Explained is the share of the variance of End that covariates take away; BreakEven the multiple of the control's later payoffs that the arm
-	// needs to draw level, 0 if not above 1.
+	// Explained is the share of the variance of End that covariates take away. BreakEven is the multiple of the control's later payoffs that the
+	// arm needs to draw level, 0 if not above 1.
 	Explained float64 `json:"explained,omitempty"`
 	BreakEven float64 `json:"break_even,omitempty"`
 }

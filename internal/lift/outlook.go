@@ -86,8 +86,8 @@ type Outlook struct {
 	EndIs  string               `json:"in_the_end_is"` // better, worse, open or refused
 	EndWhy string               `json:"in_the_end_why,omitempty"`
 	From   string               `json:"known_from,omitempty"` // time of the first deadlines, while they are to come
-	// Explained is the share of the variance of End that covariates take away; BreakEven the multiple of the control's later payoffs that the arm
-	// needs to draw level.
+	// Explained is the share of the variance of End that covariates take away. BreakEven is the multiple of the control's later payoffs that the
+	// arm needs to draw level.
 	Explained float64 `json:"explained,omitempty"`
 	BreakEven float64 `json:"break_even,omitempty"`
 	Timing    string  `json:"timing,omitempty"` // of payoffs: as control, sooner or later

@@ -56,7 +56,7 @@ type Assignment struct {
 	Probability float64 // the arm's share
 	Unit        []byte  // by user: group and period; else empty
 	Fallback    bool    // another arm ranked it, because a guard tripped
-	// Covariate predicts the unit's payoff, and was known before its ranking: from 0 to 1, in units of 10⁻⁶.
+	// Covariate predicts the unit's payoff, and was known before its ranking: from 0 to 1, in units of 10⁻⁶; 0 by user.
 	Covariate int32
 }
 

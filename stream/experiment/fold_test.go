@@ -210,7 +210,7 @@ func TestWidth(t *testing.T) {
 	require.EqualValues(t, 10_125_000, Width(720*3600*1000))
 }
 
-// TestGroups folds a period's groups of several partitions: units are groups, their payoffs means over all partitions.
+// TestGroups folds a period's groups of several partitions: units are groups, their payoffs means over all partitions, without covariates.
 func TestGroups(t *testing.T) {
 	e := feed(t, Settings{ByUser: true, Period: 3_600_000})
 	partitions := []Groups{make(Groups, GroupCount), make(Groups, GroupCount)}
@@ -227,7 +227,7 @@ func TestGroups(t *testing.T) {
 	}
 	got, want := make(Totals, 2), make(Totals, 2)
 	e.Fold(got, 5, all)
-	want.Fold(cohortOf([]unit{{e.Arm([]byte("003@5")), 0.5, 0.5}, {e.Arm([]byte("2bc@5")), 0.25, 1}}, 2))
+	want.Fold(cohortOf([]unit{{e.Arm([]byte("003@5")), 0.5, 0}, {e.Arm([]byte("2bc@5")), 0.25, 0}}, 2))
 	require.Equal(t, want, got)
 }
 

@@ -92,13 +92,13 @@ func (e *Experiment) label(arm int) string {
 	return e.Arms[arm].Name + ":" + mark + strconv.FormatFloat(e.Arms[arm].Share, 'g', -1, 64)
 }
 
-// AppendGroups writes the groups with an impression among those from one number up to another, <number>:<impressions>:<sum of payoffs>:<sum of
-// covariates> each, in units of 2⁻³⁰.
+// AppendGroups writes the groups with an impression among those from one number up to another, <number>:<impressions>:<sum of payoffs>
+// each, in units of 2⁻³⁰.
 func (e *Experiment) AppendGroups(dst []byte, groups Groups, from, to int) []byte {
 	dst = e.head(dst)
 	for k := from; k < to; k++ {
 		if g := groups[k]; g != (Group{}) {
-			dst = appendNumbers(append(dst, ' '), int64(k), g.N, g.X, g.Z)
+			dst = appendNumbers(append(dst, ' '), int64(k), g.N, g.X)
 		}
 	}
 	return dst
@@ -114,12 +114,12 @@ func (e *Experiment) ParseGroups(text string, groups Groups, from, to int) error
 	read := make(Groups, to-from)
 	last := int64(from) - 1
 	for _, w := range words {
-		var x [4]int64
-		if !numbers(x[:], w) || x[0] <= last || x[0] >= int64(to) || !plausible(x[1], x[2:]...) {
+		var x [3]int64
+		if !numbers(x[:], w) || x[0] <= last || x[0] >= int64(to) || !plausible(x[1], x[2]) {
 			return ErrText
 		}
 		last = x[0]
-		read[x[0]-int64(from)] = Group{x[1], x[2], x[3]}
+		read[x[0]-int64(from)] = Group{x[1], x[2]}
 	}
 	copy(groups[from:to], read)
 	return nil

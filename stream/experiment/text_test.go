@@ -18,8 +18,8 @@ func TestText(t *testing.T) {
 	require.Equal(t, "1 4 a:0.5:1:2:-3:4:5:6:7 b:0.25:0:0:0:0:0:0:0 control:=0.25:5:6:7:8:9:1:2",
 		string(e.AppendTotals(nil, Totals{{1, 2, -3, 4, 5, 6, 7}, {}, {5, 6, 7, 8, 9, 1, 2}})))
 	groups := make(Groups, GroupCount)
-	groups[63], groups[64], groups[127] = Group{1, 1, 1}, Group{1, 2, 3}, Group{3, 4, 5}
-	require.Equal(t, "1 4 64:1:2:3 127:3:4:5", string(e.AppendGroups(nil, groups, 64, 128)))
+	groups[63], groups[64], groups[127] = Group{1, 1}, Group{1, 2}, Group{3, 4}
+	require.Equal(t, "1 4 64:1:2 127:3:4", string(e.AppendGroups(nil, groups, 64, 128)))
 }
 
 func TestTextComesBack(t *testing.T) {
@@ -33,7 +33,7 @@ func TestTextComesBack(t *testing.T) {
 			totals[arm].X = min(totals[arm].X, totals[arm].N<<20)
 		}
 		for range rapid.IntRange(0, 20).Draw(t, "groups") {
-			groups[rapid.IntRange(64, 127).Draw(t, "group")] = Group{1 + sum.Draw(t, "n")>>10, sum.Draw(t, "x"), sum.Draw(t, "z")}
+			groups[rapid.IntRange(64, 127).Draw(t, "group")] = Group{1 + sum.Draw(t, "n")>>10, sum.Draw(t, "x")}
 		}
 		gotBy, err := e.ParseCohort(string(e.AppendCohort(nil, by)))
 		require.NoError(t, err)
@@ -42,7 +42,7 @@ func TestTextComesBack(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, totals, gotTotals)
 		gotGroups := make(Groups, GroupCount)
-		gotGroups[64] = Group{9, 9, 9}
+		gotGroups[64] = Group{9, 9}
 		require.NoError(t, e.ParseGroups(string(e.AppendGroups(nil, groups, 64, 128)), gotGroups, 64, 128))
 		require.Equal(t, groups, gotGroups)
 	})
@@ -81,11 +81,11 @@ func TestTextRefuses(t *testing.T) {
 		{"totals", "1 4 a:0.5:1:2:-3:4:5:6 b:0.25:0:0:0:0:0:0:0 control:=0.25:5:6:7:8:9:1:2", ErrText},
 		{"totals", "1 4 a:0.5:-1:2:-3:4:5:6:7 b:0.25:0:0:0:0:0:0:0 control:=0.25:5:6:7:8:9:1:2", ErrText},
 		{"totals", "1 4 a:0.5:1:1048577:-3:4:5:6:7 b:0.25:0:0:0:0:0:0:0 control:=0.25:5:6:7:8:9:1:2", ErrText},
-		{"groups", "1 4 64:1:2:3 64:3:4:5", ErrText},
-		{"groups", "1 4 63:1:2:3", ErrText},
-		{"groups", "1 4 128:1:2:3", ErrText},
-		{"groups", "1 4 64:1:2", ErrText},
-		{"groups", "1 3 64:1:2:3", ErrRun},
+		{"groups", "1 4 64:1:2 64:3:4", ErrText},
+		{"groups", "1 4 63:1:2", ErrText},
+		{"groups", "1 4 128:1:2", ErrText},
+		{"groups", "1 4 64:1", ErrText},
+		{"groups", "1 3 64:1:2", ErrRun},
 		{"bucket", "1 4 1:0:0 2:0:0", ErrArms},
 		{"bucket", "1 4 1:0:0,33:1:1:1:1:1 2:0:0 3:0:0", ErrText},
 		{"bucket", "1 4 1:0:0,2:1:1:1:1:1,2:1:1:1:1:1 2:0:0 3:0:0", ErrText},
@@ -106,7 +106,7 @@ func TestTextRefuses(t *testing.T) {
 func FuzzText(f *testing.F) {
 	f.Add("1 4 1:2:3:4:5:6 0:0:0:0:0:0 4:5:6:7:8:9")
 	f.Add("1 4 a:0.5:1:2:-3:4:5:6:7 b:0.25:0:0:0:0:0:0:0 control:=0.25:5:6:7:8:9:1:2")
-	f.Add("1 4 64:1:2:3 127:3:4:5")
+	f.Add("1 4 64:1:2 127:3:4")
 	f.Add("1 4 5:1:1,0:1:2:3:4:5,32:1:2:3:4:5 0:0:0 7:1:1,1:1:1:1:1:1")
 	f.Add("1 4 9:-1" + strings.Repeat(" 0"+strings.Repeat(":0", 9*Lags-1), 3))
 	e := three(f)

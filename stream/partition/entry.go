@@ -78,7 +78,7 @@ type unit struct {
 	arm    int32 // number in the table of arms; noArm: not a unit of an experiment
 	group  int32 // of users, in an experiment by user
 	period int64 // in which it began, likewise
-	// covariate is a number known before the ranking, from 0 to 1, in units of 10⁻⁶; see covariateOf.
+	// covariate is a number known before the ranking, from 0 to 1, in units of 10⁻⁶; see covariateOf. It is 0 by user.
 	covariate int32
 }
 

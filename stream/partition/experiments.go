@@ -94,7 +94,7 @@ type assignment struct {
 	group   int32
 	period  int64
 	unit    []byte // group and period as text, in an experiment by user
-	// covariate is the unit's, in units of 10⁻⁶.
+	// covariate is the unit's, in units of 10⁻⁶; 0 by user.
 	covariate int32
 }
 
@@ -137,9 +137,9 @@ func (t *trials) give(l *learner, imp *event.Impression, began event.Millis) (by
 	if x == nil {
 		return l, g
 	}
-	g.trial, g.covariate = x, covariateOf(imp, l)
+	g.trial = x
 	if !x.ByUser {
-		g.arm = x.Arm(imp.ID)
+		g.arm, g.covariate = x.Arm(imp.ID), covariateOf(imp, l)
 	} else {
 		if len(imp.User) == 0 {
 			return x.arms[x.ControlArm()].learner, assignment{outside: x}

@@ -141,6 +141,7 @@ func TestExperiment_ByUser(t *testing.T) {
 		r := w.ranked(fmt.Sprint("i-", i), user, at)
 		a := r.Decision.Assignment
 		require.Equal(t, string(experiment.AppendUnit(nil, experiment.GroupOf([]byte(user)), experiment.PeriodOf(at, 3_600_000), true)), string(a.Unit))
+		require.Zero(t, a.Covariate, "users may come back to an arm with other impressions")
 		of := fmt.Sprint(user, " ", string(a.Unit))
 		if arms[of] == nil {
 			arms[of] = map[string]bool{}
@@ -452,7 +453,7 @@ func TestExperiment_PeriodsAreFoldedOverAllPartitions(t *testing.T) {
 			id, user := fmt.Sprintf("p%d-%d", p, k), fmt.Sprint("u-", k%50)
 			w.ranked(id, user, begin+event.Millis(k))
 			w.worth(id, float64(k%2), begin+event.Millis(k))
-			groups.Add(experiment.GroupOf([]byte(user)), experiment.Unit(1, predictionOf(id)).Add(experiment.Of(float64(k%2), predictionOf(id))))
+			groups.Add(experiment.GroupOf([]byte(user)), experiment.Unit(1, 0).Add(experiment.Of(float64(k%2), 0)))
 		}
 		worlds = append(worlds, w)
 	}

@@ -47,7 +47,7 @@ func periodsWorld(t *testing.T) (worlds []*world, end event.Millis, want experim
 			id, user := fmt.Sprintf("p%d-%d", p, k), fmt.Sprint("u-", k%50+10*int(p))
 			w.ranked(id, user, begin+event.Millis(k))
 			w.worth(id, float64(k%2), begin+event.Millis(k))
-			groups.Add(experiment.GroupOf([]byte(user)), experiment.Unit(1, predictionOf(id)).Add(experiment.Of(float64(k%2), predictionOf(id))))
+			groups.Add(experiment.GroupOf([]byte(user)), experiment.Unit(1, 0).Add(experiment.Of(float64(k%2), 0)))
 		}
 		worlds = append(worlds, w)
 	}

@@ -107,7 +107,10 @@ func (f *fold) checkArm(name any, rk *event.Ranking) {
 		default:
 			unit, said := f.unitOf(x, rk.Decision.Began)
 			arm, share := drawn(x, unit)
-			z := covariateOf(&f.imp, cfg, x)
+			z := int32(0)
+			if x.By != config.ByUser {
+				z = covariateOf(&f.imp, cfg, x)
+			}
 			ranked := arm == string(rk.Learner)
 			if a.Fallback {
 				ranked = !ranked && slices.ContainsFunc(x.Arms, func(b config.Arm) bool { return b.Learner == string(rk.Learner) })
@@ -268,11 +271,7 @@ func (f *fold) checkExperiments() {
 				continue
 			}
 			want := armSums{of.units, of.worth, of.z, of.zx}
-			got := sums[a.Learner]
-			if x.By == config.ByUser {
-				want.zx, got.zx = 0, 0 // groups keep none
-			}
-			f.out.must(experimentsSums, got.near(want), x.Name+": "+a.Learner, say("%+v", want), say("%+v", got))
+			f.out.must(experimentsSums, sums[a.Learner].near(want), x.Name+": "+a.Learner, say("%+v", want), say("%+v", sums[a.Learner]))
 			if whole {
 				f.out.must(experimentsSums, lags[a.Learner].near(want), x.Name+": "+a.Learner+", by age", say("%+v", want), say("%+v", lags[a.Learner]))
 			}
@@ -330,10 +329,10 @@ func (f *fold) storedSums(x *config.Experiment) (sums map[string]armSums, exact 
 				sums[names[k]] = sums[names[k]].plus(of(0x1p-20, n[0], n[1], n[4], n[6]))
 			case kind == "cohort" && len(n) == 6 && k < len(names):
 				sums[names[k]] = sums[names[k]].plus(of(0x1p-30, n[0], n[1], n[3], n[5]))
-			case (kind == "groups" || kind == "past") && len(n) == 4:
+			case (kind == "groups" || kind == "past") && len(n) == 3:
 				period, _, _ := strings.Cut(name, ":")
 				arm, _ := drawn(x, fmt.Sprintf("%03x@%s", n[0], period))
-				sums[arm] = sums[arm].plus(of(0x1p-30, n[1], n[2], n[3], 0))
+				sums[arm] = sums[arm].plus(of(0x1p-30, n[1], n[2], 0, 0))
 			default:
 				return nil, false, fmt.Errorf("field %s is %.100q", field, value)
 			}
