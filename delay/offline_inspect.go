@@ -271,7 +271,7 @@ func (p *Preferring) Explain(candidates []policy.Item, about *policy.Context, ke
 	if len(d.Undecided) == 0 {
 		x := p.inner.(Inspector).Explain(p.items, p.sorted(about), key)
 		p.chosen = x.Decision
-		p.take(&d)
+		d.take(&p.chosen)
 		d.show(p.order)
 		x.Decision = d
 		why, parts, attracts := slices.Clone(x.Why), slices.Clone(x.Parts), slices.Clone(x.Attracts)

@@ -53,7 +53,7 @@ func (p *Preferring) Decide(candidates []policy.Item, about *policy.Context, key
 		p.explore(key, d)
 	} else {
 		p.inner.Decide(p.items, p.sorted(about), key, &p.chosen)
-		p.take(d)
+		d.take(&p.chosen)
 	}
 	d.show(p.order)
 }
@@ -88,11 +88,12 @@ func (p *Preferring) explore(key policy.Key, d *Decision) {
 	d.Instance, d.Explored = -1, true
 }
 
-func (p *Preferring) take(d *Decision) {
-	d.Ranks = append(d.Ranks[:0], p.chosen.Order...)
-	d.Propensities = append(d.Propensities[:0], p.chosen.Propensities...)
-	d.Expected = append(d.Expected[:0], p.chosen.Expected...)
-	d.Instance, d.Explored = p.chosen.Instance, p.chosen.Explored
+// take sets the decision to the inner learner's, whose order is of ranks.
+func (d *Decision) take(inner *Decision) {
+	d.Ranks = append(d.Ranks[:0], inner.Order...)
+	d.Propensities = append(d.Propensities[:0], inner.Propensities...)
+	d.Expected = append(d.Expected[:0], inner.Expected...)
+	d.Instance, d.Explored = inner.Instance, inner.Explored
 }
 
 // Reweigh implements Reweighing, by the inner learner. In burn-in the order of utilities is not known.

@@ -96,7 +96,8 @@ func newPool(seed uint64, partitions, impressions int, k *kind, h habits, learne
 		pl.worlds, pl.users = append(pl.worlds, w), append(pl.users, newUsers(w, impressions, h))
 	}
 	pl.learners = []partition.LearnerConfig{{Name: "feed", Default: true, PolicyName: "some", DelayName: "some", Fingerprint: "f",
-		PayoffMax: 1, PayoffHorizon: soon.horizon.Milliseconds(), SelectionTimeout: soon.selection.Milliseconds(), Seed: 1, New: learner}}
+		PayoffMax: 1, PayoffHorizon: soon.horizon.Milliseconds(), SelectionTimeout: soon.selection.Milliseconds(), Seed: 1, New: learner,
+		FindsUtilities: learner().Status().FindsUtilities}}
 	if learner().Needs().Context {
 		space := seenSpace
 		if h.groups {
