@@ -110,6 +110,8 @@ func (v *victim) live(t *testing.T) {
 	v.put(t, "impressions", "v", `"learner":"vary","segment":"loyal","candidates":[{"item":"a","utility":1,"features":[0.5],"category":"news"}]`)
 	v.put(t, "selections", "v", `"item":"a"`)
 	v.put(t, "payoffs", "v", `"payoff":0.5`)
+	v.put(t, "impressions", "only", `"learner":"liked","candidates":[{"item":"a"}]`) // its order is certain
+	v.put(t, "selections", "only", `"item":"a"`)
 	v.settle(t)
 	for n := range 8 {
 		v.impression(t, fmt.Sprint("f", n), "feed")

@@ -343,6 +343,9 @@ var corruptions = []corruption{
 		with, without, _ := strings.Cut(v.field(t, "vary:attraction", item), " ")
 		return v.set(t, v.key(0, "vary:attraction"), item, "1"+with+" "+without)
 	}},
+	{attractionEnded, "an impression counted twice by a learner that finds the order", func(t *testing.T, v *victim) func() {
+		return v.set(t, v.key(0, "liked:attraction"), v.anyField(t, "liked:attraction"), "2 0")
+	}},
 	{attractionEnded, "counts are lost", func(t *testing.T, v *victim) func() {
 		return v.unset(t, v.key(0, "vary:attraction"), v.anyField(t, "vary:attraction"))
 	}},
