@@ -8,7 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
 // The order that is kept has the same leaders, so that each selection shows the same windows, and names each item once.
@@ -68,4 +70,37 @@ func TestAppendLeaders_Bytes(t *testing.T) {
 		all += more
 	}
 	require.LessOrEqual(t, float64(all)/orders, 2.0)
+}
+
+// ranked needs rankings until the selection.
+type ranked struct{ *tally }
+
+func (ranked) Needs() delay.Needs { return delay.Needs{Ranking: true} }
+
+// An impression keeps the leaders of its ranking by falling utility, or all ranks where its learner needs the candidates: ranked and saved, and
+// adopted.
+func TestDecide_KeepsLeaders(t *testing.T) {
+	for candidates, want := range map[bool][]int32{false: {4, 0, 1, 2, 3}, true: {4, 3, 2, 1, 0}} {
+		cfg := testConfig()
+		cfg.Learners[0].New = func() delay.Learner {
+			l := &tally{changed: map[policy.Item]bool{}, instances: candidates}
+			if candidates {
+				return l
+			}
+			return ranked{l}
+		}
+		w := newWorld(t, cfg)
+		w.now = day
+		require.NoError(t, w.read(event.Impressions, "a", impression("a", "v", "w", "x", "y", "z"), w.now))
+		kept := func(what string) {
+			w.entry("a")
+			require.Equal(t, want, w.m.cur.ranks, what)
+		}
+		kept("ranked")
+		w.crash()
+		kept("adopted")
+		w.save()
+		w.crash()
+		kept("saved")
+	}
 }
