@@ -306,6 +306,16 @@ var experimentGauges = []metric[*ExperimentSnapshot]{
 				}
 			}
 		}},
+	{desc("lift_forecast", "Probability that an arm will be called better, or worse, once all units so far are past their deadlines. It is no proof. Of "+
+		"the worker that has partition 0, once almost all payoffs of the oldest units have come.", "experiment", "arm", "verdict"),
+		func(x *ExperimentSnapshot, set set) {
+			for i := range x.Arms {
+				if a := &x.Arms[i]; a.Outlook.End.Forecast != nil {
+					set(a.Outlook.End.Forecast.Better, a.Name, "better")
+					set(a.Outlook.End.Forecast.Worse, a.Name, "worse")
+				}
+			}
+		}},
 	{desc("lift_timing", "1 if an arm certainly pays later than the control, -1 if sooner, else 0. Of the worker that has partition 0.", "experiment", "arm"),
 		func(x *ExperimentSnapshot, set set) {
 			for i := range x.Arms {

@@ -210,6 +210,10 @@ func printOutlooks(w io.Writer, r *lift.Report) {
 		if o := a.Outlook; o != nil && o.SoFarIs == "ahead" && o.Timing == "sooner" {
 			fmt.Fprintf(w, "%s: it pays sooner than the control (certain), so being ahead is no lift\n", a.Arm)
 		}
+		if o := a.Outlook; o != nil && o.Forecast != nil {
+			fmt.Fprintf(w, "%s: forecast (no proof): better %.0f %%, worse %.0f %% once all units so far are past their deadlines\n", a.Arm,
+				100*o.Forecast.Better, 100*o.Forecast.Worse)
+		}
 		if o := a.Outlook; o != nil && o.BreakEven > 0 {
 			fmt.Fprintf(w, "%s: to draw level in the end, its later payoffs would have to be %.1f times the control's\n", a.Arm, o.BreakEven)
 		}

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"github.com/ranker-worker/ranker-worker/stream/experiment"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
@@ -40,8 +41,9 @@ type AnyAge struct {
 	Timing   string   `json:"timing,omitempty"`
 	// Explained is the share of the variance of End that covariates take away. BreakEven is the multiple of the control's later payoffs that the
 	// arm needs to draw level, 0 if not above 1.
-	Explained float64 `json:"explained,omitempty"`
-	BreakEven float64 `json:"break_even,omitempty"`
+	Explained float64              `json:"explained,omitempty"`
+	BreakEven float64              `json:"break_even,omitempty"`
+	Forecast  *experiment.Forecast `json:"forecast,omitempty"` // no proof; nil: not known
 }
 
 const mostArms = 24
@@ -102,7 +104,7 @@ func anyAge(a *partition.ArmStatus, l *Learner) *AnyAge {
 	}
 	x := &AnyAge{Units: o.Units, SoFar: width * o.SoFar.Estimate, SoFarIs: o.Ahead(), SoFarWhy: o.SoFarWhy, End: width * o.End.Estimate,
 		AtLeast: width * o.End.Lower, EndIs: o.End.Verdict.String(), EndWhy: clip(o.End.Why, wordsRunes), Timing: o.Timing.String(),
-		Explained: o.End.Explained, BreakEven: o.End.BreakEven}
+		Explained: o.End.Explained, BreakEven: o.End.BreakEven, Forecast: o.End.Forecast}
 	if o.End.Upper < 1 {
 		x.AtMost = new(width * o.End.Upper)
 	}

@@ -153,13 +153,14 @@ func TestUnitsOfAnyAge(t *testing.T) {
 	b := board(w, nil)
 	x := &w.seen[1].Status.Experiments[0]
 	o := experiment.Outlook{Units: 90, SoFar: experiment.Interval{Estimate: 0.25, Lower: 0.125, Upper: 0.5}, Timing: experiment.Sooner,
-		End: experiment.End{Interval: experiment.Interval{Estimate: 0.125, Lower: -0.25, Upper: 1}, Explained: 0.5, BreakEven: 3}}
+		End: experiment.End{Interval: experiment.Interval{Estimate: 0.125, Lower: -0.25, Upper: 1}, Explained: 0.5, BreakEven: 3,
+			Forecast: &experiment.Forecast{Better: 0.75}}}
 	x.Arms, x.FirstDue = []partition.ArmStatus{{Name: "control"}, {Name: "feed", Outlook: o}}, 7_000_000
 	b.tick(time.UnixMilli(1_000_000))
 	p := page(t, b)
 	require.Nil(t, p.Arms[0].AnyAge)
 	require.Equal(t, &AnyAge{Units: 90, SoFar: 1, SoFarIs: "ahead", End: 0.5, AtLeast: -1, EndIs: "open", KnownAt: 7_000_000, Timing: "sooner",
-		Explained: 0.5, BreakEven: 3},
+		Explained: 0.5, BreakEven: 3, Forecast: &experiment.Forecast{Better: 0.75}},
 		p.Arms[1].AnyAge)
 
 	x.Arms[1].Outlook.Due, x.Arms[1].Outlook.End.Upper = 1, 0.75

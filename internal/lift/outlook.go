@@ -90,7 +90,9 @@ type Outlook struct {
 	// arm needs to draw level.
 	Explained float64 `json:"explained,omitempty"`
 	BreakEven float64 `json:"break_even,omitempty"`
-	Timing    string  `json:"timing,omitempty"` // of payoffs: as control, sooner or later
+	// Forecast is nil where it is not known. It is no proof.
+	Forecast *experiment.Forecast `json:"forecast,omitempty"`
+	Timing   string               `json:"timing,omitempty"` // of payoffs: as control, sooner or later
 }
 
 // outlook returns an arm's outlook as of a time.
@@ -103,7 +105,7 @@ func (u *Units) outlook(arm int, totals experiment.LagTotals, due, end event.Mil
 		o.SoFar = &of.SoFar
 	}
 	if of.End.Verdict != experiment.Refused {
-		o.End, o.Explained, o.BreakEven = &of.End.Interval, of.End.Explained, of.End.BreakEven
+		o.End, o.Explained, o.BreakEven, o.Forecast = &of.End.Interval, of.End.Explained, of.End.BreakEven, of.End.Forecast
 	}
 	if due > end {
 		o.From = stamp(due)

@@ -75,6 +75,7 @@ type End struct {
 	// BreakEven is the least multiple of the control's payoffs after Lag that the arm needs to draw level; 0 if not above 1, and from the first
 	// deadlines on.
 	BreakEven float64
+	Forecast  *Forecast // nil: not known
 }
 
 // Timing compares when arms pay. Sooner and later say that the arm pays earlier, or later, than the control.
@@ -216,13 +217,17 @@ func (e *Experiment) endOf(p *pair, h *History, no string) End {
 		d, _, v := p.difference(Lags-1, effect)
 		end.Upper = min(d+s.Radius(v), 1)
 	}
+	if h != nil {
+		end.Forecast = p.forecast(h, &s, left*effect)
+	}
 	end.Verdict = verdictOf(end.Lower, end.Upper)
 	return end
 }
 
 // scale holds the mean payoff of a unit, and the radius of bounds.
 type scale struct {
-	mean float64
+	mean     float64
+	variance float64 // of a unit's payoff
 	confidence.Normal
 }
 
@@ -240,8 +245,8 @@ func (p *pair) scale(h *History, left float64) scale {
 		}
 	}
 	mean := x / exposed
-	variance := max(left*(q/exposed-mean*mean), 1e-12) // of a unit's payoff
-	return scale{mean, confidence.NewNormal(p.alpha, variance*(1/p.share[0]+1/p.share[1])/tightest)}
+	variance := max(q/exposed-mean*mean, 1e-12)
+	return scale{mean, variance, confidence.NewNormal(p.alpha, max(left, leastLeft)*variance*(1/p.share[0]+1/p.share[1])/tightest)}
 }
 
 // step returns the share of payoffs that come with a lag.
@@ -251,6 +256,9 @@ func (h *History) step(l int) float64 {
 	}
 	return h[l] - h[l-1]
 }
+
+// percentile returns the lateness of payoffs with a lag: the share of payoffs that come before, half of its own included.
+func (h *History) percentile(l int) float64 { return h[l] - h.step(l)/2 }
 
 // narrowest returns the lag, among those that both arms have reached, with the least expected distance of the lower bound.
 func (p *pair) narrowest(s scale, h *History, left float64) (lag int) {
@@ -343,10 +351,9 @@ func (p *pair) designEffect() float64 {
 // late returns by how many standard errors the control's payoffs are later than history says, by the mean percentile of their lags.
 func (p *pair) late(h *History) float64 {
 	var paid, exposed, middle float64
-	percentile := func(l int) float64 { return h[l] - h.step(l)/2 }
 	for l := range Lags {
 		x := p.n[1][l] * h.step(l)
-		paid, exposed, middle = paid+p.k[1][l], exposed+x, middle+x*percentile(l)
+		paid, exposed, middle = paid+p.k[1][l], exposed+x, middle+x*h.percentile(l)
 	}
 	if exposed == 0 {
 		return -math.Inf(1)
@@ -355,7 +362,7 @@ func (p *pair) late(h *History) float64 {
 	middle /= exposed
 	var z, v float64
 	for l := range Lags {
-		x, off := mean*p.n[1][l]*h.step(l), percentile(l)-middle
+		x, off := mean*p.n[1][l]*h.step(l), h.percentile(l)-middle
 		z, v = z+(p.k[1][l]-x)*off, v+x*off*off
 	}
 	if v == 0 {

@@ -31,7 +31,8 @@ function anyAgeSentence(a, control, now) {
     (x.so_far_is === "ahead" && x.timing === "sooner" ? ", so being ahead is no lift." : ".")) : "";
   const level = x.break_even ? " To draw level, its later payoffs would have to be at least " + decimal(x.break_even) + " times the control's." : "";
   const explained = x.explained > 0.01 ? " Predictions or utilities explain " + percent(x.explained) + " of the variance." : "";
-  return a.arm + ", " + plural(x.units, "unit") + " of any age. So far: " + soFar + ". In the end: " + end + timing + known + level + explained;
+  const forecast = x.forecast ? " Forecast (no proof): better with " + percent(x.forecast.better) + ", worse with " + percent(x.forecast.worse) + "." : "";
+  return a.arm + ", " + plural(x.units, "unit") + " of any age. So far: " + soFar + ". In the end: " + end + timing + known + level + explained + forecast;
 }
 
 // sharesSentence says whether units fall to arms by their shares (sample ratio).

@@ -39,7 +39,7 @@ func Metrics() (map[string]Metric, error) {
 	m.Rebalanced(2)
 	running := task.Status{Phase: task.Running, Watermark: 1, ClockKnown: true, Experiments: []partition.ExperimentStatus{{Name: "feed", Decides: true,
 		Walked: 1, Control: "control", Arms: []partition.ArmStatus{{Name: "control"}, {Name: "feed", Tripped: true,
-			Outlook: experiment.Outlook{Units: 1, Timing: experiment.AsControl, End: experiment.End{BreakEven: 2}}}}}}, Learners: []partition.LearnerStatus{{Name: "feed",
+			Outlook: experiment.Outlook{Units: 1, Timing: experiment.AsControl, End: experiment.End{BreakEven: 2, Forecast: &experiment.Forecast{}}}}}}}, Learners: []partition.LearnerStatus{{Name: "feed",
 		Drops: partition.UnattributedStatus{Items: 1}, Conduct: partition.UserModel{Payoffs: 1000, Most: 1},
 		Context: partition.ContextStatus{Looks: true, UnknownSegments: 1, Clamped: []partition.FeatureCount{{Name: "price", N: 1}}, Missing: 1},
 		Status: delay.Status{Instances: 1, Windows: []float64{1}, FindsUtilities: true,
