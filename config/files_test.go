@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestFiles: Load reports faults of the files that a configuration names, with line, key and the system's reason, beside
-// faults of the text, and only if it is given their kind.
+// TestFiles: Load reports faults of the files that a configuration names, with line, key and the system's reason. It checks a file only if
+// it is given the file's kind.
 func TestFiles(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := certificate(t, dir, "good")

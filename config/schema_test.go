@@ -229,7 +229,7 @@ func TestSchemaTakesWhatLoads(t *testing.T) {
 	})
 }
 
-// treeWith is a file that has a value at a key, and what every file needs.
+// treeWith is a file that has a value at a key, and the keys that every file needs.
 func treeWith(key string, value *yaml.Node) string {
 	tree := map[string]any{"kafka": map[string]any{"brokers": "127.0.0.1:9092"}, "redis": map[string]any{"addresses": "127.0.0.1:1"},
 		"learners": map[string]any{"feed": map[string]any{"payoffs": "stochastic"}}}

@@ -21,8 +21,8 @@ type storedHash interface {
 	// by item was.
 	beginResync(source int32)
 	endResync(source int32, read func(policy.Item) bool)
-	// merge takes over another learner's state of the same hash. numbers maps its items to ours. Without additive, what adds up over
-	// learners stays. It fails if both are configured otherwise.
+	// merge takes over another learner's state of the same hash. numbers maps its items to ours. Without additive, sums over learners stay.
+	// It fails if both are configured otherwise.
 	merge(from storedHash, numbers []policy.Item, additive bool) error
 }
 

@@ -80,7 +80,7 @@ func newTallyWorld(t *rapid.T) *tallyWorld {
 	return w
 }
 
-// begin makes an empty partition ready, with what is stored.
+// begin makes an empty partition ready, with its stored state.
 func (w *tallyWorld) begin(t *rapid.T, p *tallying, stored *store) {
 	if w.whole != nil {
 		p.Share(w.whole.Direct, p.source, func(i policy.Item) policy.Item { return p.numbers[i] })
@@ -108,8 +108,8 @@ func (w *tallyWorld) readers(of *tallying) (all []*tallying) {
 	return all
 }
 
-// tell gives a reader a field of a partition.
-func (p *tallying) tell(reader *tallying, field string, value []byte) {
+// send gives a reader a field of a partition.
+func (p *tallying) send(reader *tallying, field string, value []byte) {
 	reader.SetSourceField(p.source, "tally", []byte(field), value, func(theirs policy.Item) (policy.Item, bool) {
 		ours := policy.Item(slices.Index(reader.numbers, p.numbers[theirs]))
 		return ours, !reader.gone[ours]
@@ -126,12 +126,12 @@ func (w *tallyWorld) publish(p *tallying, whole bool) {
 		}
 		for field := range p.read {
 			if _, there := now[field]; !there && !whole {
-				p.tell(reader, field, nil)
+				p.send(reader, field, nil)
 			}
 		}
 		for field, value := range now {
 			if whole || p.read[field] != value {
-				p.tell(reader, field, []byte(value))
+				p.send(reader, field, []byte(value))
 			}
 		}
 		if whole {
@@ -160,7 +160,7 @@ func (w *tallyWorld) reload(t *rapid.T, p *tallying) {
 	}
 	for _, other := range w.readers(again) {
 		for field, value := range other.read {
-			other.tell(again, field, []byte(value))
+			other.send(again, field, []byte(value))
 		}
 	}
 }

@@ -88,7 +88,7 @@ func TestQPMD_AHoldStaysAtItsEpoch(t *testing.T) {
 		var parts [partitions]*QPMD
 		var stores [partitions]*store
 		var published [partitions][items]policy.Sums // as the global learner has them
-		var frozen [partitions]*[items]policy.Sums   // what a partition reads, during a hold
+		var frozen [partitions]*[items]policy.Sums   // sums that a partition reads, during a hold
 		join := func(p int) {
 			parts[p] = NewQPMD(policy.NewUtility())
 			parts[p].Share(whole, int32(p), func(i policy.Item) policy.Item { return items - 1 - i })

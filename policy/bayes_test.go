@@ -23,14 +23,13 @@ func (b *bazaar) prior() Belief {
 
 // ruler is an upper bound of the earnings of any learner in a bazaar that knows everything but the items' means: the horizon, too.
 //
-// Let x be the state of one item, v_t(x) any functions with v_T = 0, and u_t(x) = m(x) + E v_{t+1}(x') − v_{t+1}(x). Here x' is x
-// after a payoff, and m its expected mean. Suppose a learner earned V_t = Σ_i v_t(x_i) + c_t from t on. It would be at least as
-// rich as the Bayes-optimal learner under this condition (Bellman): in each state V_t − V_{t+1} is at least U, the mean over lists
-// of candidates of the largest u_t in the list. With F the distribution of u_t over items, U is Φ(F) = ∫ 1−F^c: a concave function.
-// So it is at most Φ(G) + ∫ r dF − ∫ r dG with the derivative r(u) = c·∫^u G^{c−1}, whatever G is. Hence v_t = v_{t+1} + r(u_t)/n
-// and c_t = c_{t+1} + Φ(G) − ∫ r dG will do. This is a dynamic program of one item, in its number of payoffs and its expected mean.
-// The nearer G is to the distribution of u when the items with the largest u are selected, the lower the bound. Those u are then an
-// index that nearly attains it.
+// Let x be the state of one item, v_t(x) any functions with v_T = 0, and u_t(x) = m(x) + E v_{t+1}(x') − v_{t+1}(x). Here x' is x after a
+// payoff, and m its expected mean. Suppose a learner earned V_t = Σ_i v_t(x_i) + c_t from t on. It would be at least as rich as the
+// Bayes-optimal learner if, in each state, V_t − V_{t+1} were at least U (Bellman). U is the mean over lists of candidates of the largest
+// u_t in the list. With F the distribution of u_t over items, U is Φ(F) = ∫ 1−F^c: a concave function. So it is at most Φ(G) + ∫ r dF − ∫ r
+// dG with the derivative r(u) = c·∫^u G^{c−1}, whatever G is. Hence v_t = v_{t+1} + r(u_t)/n and c_t = c_{t+1} + Φ(G) − ∫ r dG will do.
+// This is a dynamic program of one item, in its number of payoffs and its expected mean. The nearer G is to the distribution of u when the
+// items with the largest u are selected, the lower the bound. Those u are then an index that nearly attains it.
 type ruler struct {
 	bazaar
 	steps, bins int         // into which the horizon is divided, with an item shown once in each; and the number of G

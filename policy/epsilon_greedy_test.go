@@ -49,8 +49,8 @@ func floats(q []*big.Rat) []float64 {
 	return f
 }
 
-// The paper's mixture of the permutations π_i = (i, i−1, …, 1, i+1, …, n), with the α_i as printed, is a distribution
-// for lazy windows, under which each item is selected with probability 1/n: in whole numbers, so exactly.
+// The paper mixes the permutations π_i = (i, i−1, …, 1, i+1, …, n), with the α_i as printed. For lazy windows that is a distribution under
+// which each item is selected with probability 1/n. The test is in whole numbers, so exact.
 func TestSection41_PaperMixtureIsUniform(t *testing.T) {
 	const seed = 411
 	rng := rand.New(rand.NewPCG(seed, 1))
@@ -92,9 +92,9 @@ func TestSection41_PaperMixtureIsUniform(t *testing.T) {
 	}
 }
 
-// The coupling that stands for the mixture has each item selected with probability 1/n too, wherever that is
-// admissible, lazy or not: summed in whole numbers over all windows, with the rankings that Sample makes. Each window
-// selects an item for u in an interval; its ends are where x_w meets one of the sums T_k.
+// The coupling that replaces the mixture selects each item with probability 1/n, too, wherever that is admissible, lazy or not. The test
+// sums in whole numbers over all windows, with the rankings of Sample. Each window selects an item for u in an interval; its ends are where
+// x_w meets one of the sums T_k.
 func TestSection41_CouplingIsUniform(t *testing.T) {
 	const seed = 412
 	rng := rand.New(rand.NewPCG(seed, 1))
@@ -197,9 +197,9 @@ func folded(t testing.TB, n int) []float64 {
 	return w.Fold(make([]float64, n))
 }
 
-// Under exploration each candidate is equally likely to be selected, and otherwise the greedy ranking is shown;
-// the coin is fair to ε; and over all decisions, items are selected as often as the propensities say. At most one false
-// alarm in 10⁷ runs for each of the 4·3 tests; the seed is fixed besides.
+// Under exploration each candidate is equally likely to be selected; otherwise the greedy ranking is shown. The coin is fair to ε. Over all
+// decisions, items are selected as often as the propensities say. At most one false alarm in 10⁷ runs for each of the 4·3 tests; the seed
+// is fixed besides.
 func TestSection41_SelectionsFollowThePropensities(t *testing.T) {
 	const seed, decisions, falseAlarms = 413, 200_000, 1e-7
 	for _, n := range []int{2, 3, 10, 40} {

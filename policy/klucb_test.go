@@ -101,8 +101,8 @@ func knowFactors(t *rapid.T, in *Input) {
 }
 
 // TestKLUCB_SeparatesRareConversions: where items pay in one of a hundred cases, or in one of twenty, it loses less than half of
-// Optimistic's loss, whose bound uses only the range. Over 100 other sets of four seeds the logarithm of the ratio
-// had a mean of −1.47 and a deviation of 0.07, and the ratio was 0.27 at most: one half is eleven deviations away.
+// Optimistic's loss, whose bound uses only the range. Over 100 other sets of four seeds the logarithm of the ratio had a mean of −1.47 and
+// a deviation of 0.07. The largest ratio was 0.27: one half is eleven deviations away.
 func TestKLUCB_SeparatesRareConversions(t *testing.T) {
 	optimistic := optimistic(t, Belief{Sigma: 0.5})
 	var lost [2]float64

@@ -152,7 +152,8 @@ func TestUtility_EveryWindowSelectsTheFavourite(t *testing.T) {
 	}
 }
 
-// TestGreedy_SharesCountAtTheMost: an item that was hardly ever on top leads until its share is known, and what it blocks follows by what is expected.
+// TestGreedy_SharesCountAtTheMost: an item that was hardly ever on top leads until its share is known. The candidates that it blocks follow
+// by expected payoff.
 func TestGreedy_SharesCountAtTheMost(t *testing.T) {
 	in := Input{Items: seq(3), Table: NewTable(3)}
 	for i, mean := range []float64{0.5, 0.5, 0.4} {

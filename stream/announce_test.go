@@ -72,9 +72,9 @@ func until(t *testing.T, a *announcer, step func()) {
 // forgetful is a registry that fails over: to a server that knows no worker, or to one with another clock.
 type forgetful struct{ state.Registry }
 
-// TestAnnouncer_Failover: in a rollout a worker goes on waiting for others' learners when Redis fails over to a server that does not know
-// the others, or whose clock is another, where it announces itself first; however long nobody could be asked. Also one that has just started
-// waits for those that it finds there, whatever their time.
+// TestAnnouncer_Failover: in a rollout a worker goes on waiting for others' learners when Redis fails over. The new server does not know
+// the others, or has another clock, and this worker announces itself first. It waits however long Redis did not answer. Also one that has
+// just started waits for those that it finds there, whatever their time.
 func TestAnnouncer_Failover(t *testing.T) {
 	for name, fail := range map[string]func(r *forgetful, now *time.Time){
 		"nobody is known":          func(r *forgetful, _ *time.Time) { r.Registry = memstore.New(nil) },
@@ -111,9 +111,9 @@ func TestAnnouncer_Failover(t *testing.T) {
 	}
 }
 
-// TestAnnouncer_JoinsWithoutTheOthers: a worker that joins right after the store has lost the others' announcements takes any learner for
-// known to one of them, until all had the time to announce theirs; or for a while where the store does not answer, and not at all
-// where it refuses to.
+// TestAnnouncer_JoinsWithoutTheOthers: a worker joins right after the store has lost the others' announcements. It takes any learner for
+// known to one of them, until all had the time to announce theirs. Where the store does not answer, it does so for a while, and not at all
+// where the store refuses to.
 func TestAnnouncer_JoinsWithoutTheOthers(t *testing.T) {
 	registry := &forgetful{memstore.New(nil)}
 	fresh, _ := announcing(registry, "feed", "front")

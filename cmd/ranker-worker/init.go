@@ -17,7 +17,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/config"
 )
 
-// answers are what a first configuration needs.
+// answers are the inputs of a first configuration.
 type answers struct {
 	Brokers, Group, Redis, Payoffs, Horizon, Range, Expiry string
 }

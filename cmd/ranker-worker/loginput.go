@@ -38,7 +38,7 @@ func (i *logInput) sourceFlags(cmd *cobra.Command, topics ...event.Topic) {
 	f.StringVar(&i.to, "to", "", "impressions before this `TIME`")
 	for _, topic := range topics {
 		name := topicFlags[topic]
-		f.StringVar(&i.files[topic], name, "", "read "+name+" from `FILE`, a record's JSON or what kcat -J prints in each line, or - for standard input")
+		f.StringVar(&i.files[topic], name, "", "read "+name+" from `FILE`, each line a record's JSON or one of kcat -J, or - for standard input")
 	}
 }
 

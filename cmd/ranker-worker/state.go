@@ -58,5 +58,5 @@ func (c *call) withTool(do func(*admin.Tool) error) error {
 
 // confirmFlag adds the confirmation of a command that loses something.
 func confirmFlag(cmd *cobra.Command, yes *bool) {
-	yesFlag(cmd, yes, "do it; without, only show what would be lost")
+	yesFlag(cmd, yes, "do it; without, only show the losses")
 }

@@ -28,7 +28,7 @@ selections and payoffs are dead letters (learner_gone). Their ids stay known. Ot
 With --experiment it resets an experiment: counts start at zero, and arms out of service rank again. Learners are not
 touched. A state rebuilt from topics finds an old verdict there, unless the configuration has a higher run.
 
-It refuses while the group has live members. Without --yes it only shows what would be lost. Keep a copy with state export.`,
+It refuses while the group has live members. Without --yes it only shows the losses. Keep a copy with state export.`,
 		Example: `  ranker-worker state export --config worker.yaml --learner feed > feed.jsonl
   ranker-worker state reset --config worker.yaml --learner feed --yes
   ranker-worker state reset --config worker.yaml --experiment feed --yes`,

@@ -22,7 +22,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/app"
 )
 
-// call is one run of a command, with what all commands share: the configuration, --json, progress, and a context that ends at a signal.
+// call is one run of a command. All commands share the configuration, --json, progress, and a context that ends at a signal.
 type call struct {
 	cmd  *cobra.Command
 	args []string

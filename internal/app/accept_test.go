@@ -24,9 +24,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// TestWhatLintPassesWorks: a configuration drawn from the ranges of docs/configuration.md, their ends above all, either has
-// faults, which are of settings that do not go together, or makes a worker that ranks, learns and finds again what it has
-// stored.
+// TestWhatLintPassesWorks: a configuration is drawn from the ranges of docs/configuration.md, their ends above all. Either it has faults,
+// of settings that do not go together, or its worker ranks, learns and loads its stored state again.
 func TestWhatLintPassesWorks(t *testing.T) {
 	passed, refused := 0, map[string]int{}
 	rapid.Check(t, func(t *rapid.T) {
@@ -218,14 +217,14 @@ func (p *player) step(topic event.Topic, id, value string) {
 	require.NoError(p.t, p.m.Step(&partition.Input{Record: &r, Now: now}, &p.out), p.text)
 }
 
-// setting is a key with values at the ends of its range, and beyond: outside of it, or what only looks so.
+// setting is a key with values at the ends of its range, and beyond: outside of it, or beside it in form only.
 type setting struct {
 	key            string
 	within, beyond []string
 	some           *rapid.Generator[string] // a value within; nil: none but these
 }
 
-// section is where settings stand. Head is what it begins with, one of several for what excludes each other.
+// section is a place of settings. Head is its first lines, one of several for settings that exclude each other.
 type section struct {
 	head     []string
 	indent   string

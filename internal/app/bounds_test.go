@@ -16,9 +16,9 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// TestTheLargestRecordFits: the impression with the most candidates, in the longest record that lint allows, has a ranking
-// that Kafka takes and a worker reads back, and an entry that Redis holds, with as many records waiting under its id as
-// may. The learners are of the kinds that record most: with propensities, with what they expect, and with the order that they have found.
+// TestTheLargestRecordFits: the impression has the most candidates, in the longest record that lint allows. Kafka takes its ranking, and a
+// worker reads it back. Redis holds its entry, with as many parked records as are allowed. The learners are of the kinds that record most:
+// with propensities, with expected payoffs, and with a learned order.
 func TestTheLargestRecordFits(t *testing.T) {
 	for policy, more := range map[string]string{"osmd": "", "robust": ", on_expiry: drop, prior: {mean: 0.987654, sd: 0.1}"} {
 		for _, utilities := range []string{"given", "sorted", "social"} {

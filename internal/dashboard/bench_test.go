@@ -7,8 +7,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream"
 )
 
-// BenchmarkSecond measures a second of the page, for a worker of 24 partitions, after two hours, with
-// any number of viewers: a tick, and page and history made and compressed once. Serving them is copying.
+// BenchmarkSecond measures a second of the page, for a worker of 24 partitions, after two hours, with any number of viewers. That is a
+// tick, and page and history made and compressed once. Serving them is copying.
 func BenchmarkSecond(b *testing.B) {
 	w := busy("w-1")
 	one := w.seen[1]

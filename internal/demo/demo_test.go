@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestDemo_AccountsForEverythingAndLearns: what the summary promises.
+// TestDemo_AccountsForEverythingAndLearns, as the summary promises.
 func TestDemo_AccountsForEverythingAndLearns(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	if testing.Verbose() {

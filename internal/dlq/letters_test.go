@@ -82,7 +82,7 @@ func some(b []byte) kafka.Bytes {
 	return kafka.NewBytes(b)
 }
 
-// reads gives what stands in a partition of a topic, by the box of a group whose dead letters these are not.
+// reads gives the records of a partition of a topic, by the box of a group whose dead letters these are not.
 func (p *post) reads(topic string, partition int) (all []kafka.Message) {
 	p.t.Helper()
 	r := kafka.NewReader(kafka.ReaderConfig{Brokers: []string{p.client.Addr.String()}, Topic: p.group + topic, Partition: partition, MaxWait: 50 * time.Millisecond})
@@ -119,7 +119,7 @@ func (p *post) replay(q dlq.Query) *dlq.Replayed {
 	return r
 }
 
-// TestTailAndFind: the last letters of all topics in the order of their times, and each by its own place or that of its record. What is
+// TestTailAndFind: the last letters of all topics in the order of their times, and each by its own place or that of its record. All that is
 // no dead letter is passed over.
 func TestTailAndFind(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {

@@ -116,7 +116,7 @@ func TestFlat_Blind(t *testing.T) {
 	require.Contains(t, wrong.judge(t, 1, "new").Targets[0].Reasons[0], "its weights have a mean of")
 }
 
-// TestFlat_Itself: a policy is worth what it was paid, even if its propensities are wrong.
+// TestFlat_Itself: a policy's worth is its payoff, even if its propensities are wrong.
 func TestFlat_Itself(t *testing.T) {
 	w := four(500)
 	w.claimed = []float64{0.1, 0.1, 0.1, 0.7}

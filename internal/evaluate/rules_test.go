@@ -13,9 +13,9 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// TestLog_TargetsAreUnderTheRules: in a log of ranking by utility, pins and a cap have moved candidates of every impression. The same policy as a
-// target ranks as was shown, so it is worth what the log paid, in every row; without rules it would rank otherwise. A recorded propensity
-// would be of the ranking shown.
+// TestLog_TargetsAreUnderTheRules: in a log of ranking by utility, pins and a cap have moved candidates of every impression. The same
+// policy as a target ranks as was shown, so its worth is the payoff of the log, in every row; without rules it would rank otherwise. A
+// recorded propensity would be of the ranking shown.
 func TestLog_TargetsAreUnderTheRules(t *testing.T) {
 	w, err := rehearsal.New(population(6), 0, config.Setting{"payoffs", "stochastic"}, config.Setting{"policy", "utility"},
 		config.Setting{"payoff_horizon", "48h"}, config.Setting{"silence", "waits"})

@@ -95,7 +95,7 @@ func (l *lines) Next(ctx context.Context) (*Entry, error) {
 func (l *lines) open(line []byte) error {
 	var e envelope
 	if err := json.Unmarshal(line, &e); err != nil {
-		return fmt.Errorf("this is not what kcat -J prints: %w", err)
+		return fmt.Errorf("this is no line of kcat -J: %w", err)
 	}
 	l.entry.Value, l.entry.Offset = nil, e.Offset
 	if e.Payload != nil {

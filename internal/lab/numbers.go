@@ -60,7 +60,7 @@ func (n *Numbers) Experiment(l *config.Learner, runs int, seed uint64) (*Experim
 	return e, all, e.Check()
 }
 
-// PaysOff tells when a learner has earned more than ranking by utility.
+// PaysOff is the time from which a learner has earned more than ranking by utility.
 type PaysOff struct {
 	// InHalf and InMost are the days from which the learner has earned more than ranking by utility: in half of the runs, and in nine of ten.
 	// Null: not within all days. In half of the runs this is often soon, since utility happens to prefer bad payers.

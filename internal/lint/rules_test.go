@@ -14,8 +14,8 @@ import (
 
 const module = "github.com/ranker-worker/ranker-worker"
 
-// layers are the packages whose imports run one way: each may import those of its own entry, besides packages below
-// itself (policy may import policy/admissible), and nothing else of this module. All but "state" are pure.
+// layers are the packages whose imports run one way. Each may import those of its own entry, besides packages below itself (policy may
+// import policy/admissible), and nothing else of this module. All but "state" are pure.
 var layers = map[string][]string{
 	"policy":            {},
 	"delay":             {"policy"},
@@ -39,8 +39,8 @@ var impureImports = []string{
 	"runtime/trace", "runtime/cgo", "runtime/metrics", "database/sql", "expvar", "testing", "embed", "C",
 }
 
-// Parts of packages whose other parts are pure: pureRand is what may be used of math/rand/v2, where most functions draw
-// from a global source; clock and processes are what may not be used of time and runtime.
+// These packages are pure in part. pureRand lists the names allowed of math/rand/v2, where most functions draw from a global source. clock
+// and processes list the names forbidden of time and runtime.
 var (
 	pureRand = []string{"New", "NewPCG", "NewChaCha8", "NewZipf", "Rand", "PCG", "ChaCha8", "Zipf", "Source"}
 	clock    = []string{
@@ -131,7 +131,7 @@ func importPath(spec *ast.ImportSpec) string {
 	return p
 }
 
-// checkTools finds imports of the module of tools: what ships would depend on all that they depend on.
+// checkTools finds imports of the module of tools. The shipped module would depend on all of its dependencies.
 func checkTools(f file, report reporter) {
 	for _, spec := range f.syntax.Imports {
 		if dir, ok := ours(importPath(spec)); ok && under(dir, "tools") && !under(f.dir, "tools") {
@@ -224,9 +224,9 @@ func checkPureCode(set *token.FileSet, f file, report reporter) {
 	})
 }
 
-// resolve finds what the identifiers of a file name, as far as the file shows: which of them an imported package, through
-// renamed imports and past local variables of the same name. Imports stand for empty packages, so that nothing but this file
-// is needed; what cannot be known without them is left out, and does not matter here.
+// resolve finds which identifiers of a file name an imported package, as far as the file shows. It follows renamed imports, and skips local
+// variables of the same name. Imports stand for empty packages, so that nothing but this file is needed; names that cannot be resolved
+// without them are left out, and do not matter here.
 func resolve(set *token.FileSet, f file) *types.Info {
 	info := &types.Info{Uses: map[*ast.Ident]types.Object{}, Defs: map[*ast.Ident]types.Object{}}
 	config := types.Config{Importer: hollow{}, Error: func(error) {}}
@@ -268,7 +268,7 @@ func checkTestSupport(f file, report reporter) {
 	}
 }
 
-// testLibraries are what shipped code must not depend on; flags and global state of package testing come with it.
+// testLibraries are forbidden in shipped code; flags and global state of package testing come with it.
 var testLibraries = []string{"testing", "net/http/httptest", "github.com/stretchr/testify", "pgregory.net/rapid", "go.uber.org/goleak"}
 
 // checkTesting finds shipped packages that import a test library, themselves or through others of this module.
@@ -306,16 +306,16 @@ func checkTesting(files []file, report reporter) {
 	}
 }
 
-// offline begins the names of the files, in the pure packages, that hold what only the state commands ask for: carrying
-// state over, resetting, inspecting.
+// offline begins the names of the files, in the pure packages, that only the state commands use: carrying state over, resetting,
+// inspecting.
 const offline = "offline"
 
 func isOffline(set *token.FileSet, f file) bool {
 	return isPure(f.dir) && strings.HasPrefix(path.Base(set.Position(f.syntax.Pos()).Filename), offline)
 }
 
-// checkOffline finds uses of what an offline file declares on the path of a record: in another file of a layer, or in the
-// packages that run a worker. Tests may.
+// checkOffline finds uses of an offline file's names on the path of a record: in another file of a layer, or in the packages that run a
+// worker. Tests may.
 func checkOffline(set *token.FileSet, files []file, report reporter) {
 	apart := map[string]map[string]bool{} // by directory, the names
 	for _, f := range files {

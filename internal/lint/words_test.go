@@ -20,13 +20,13 @@ import (
 var translated = regexp.MustCompile(`(?i)\b(what|told|tells?|anew|of before)\b`)
 
 // most bounds the lines with such a word. Nobody raises a bound, and whoever removes slack lines lowers it.
-var most = map[string]int{".go": 74, ".md": 60}
+var most = map[string]int{".go": 0, ".md": 26}
 
 // mostLong bounds the sentences of doc comments above longest words, by the same rule.
 const (
-	mostLong = 78
+	mostLong = 1
 	longest  = 30
-	slack    = 60
+	slack    = 10
 )
 
 // versions matches talk of versions that nobody ever ran: 0.1.0 is the first.

@@ -132,8 +132,8 @@ func TestWriter_TriesAgain(t *testing.T) {
 	require.ErrorIs(t, w.write(t.Context(), event.Payoffs, 0, records("a")), kafka.TopicAuthorizationFailed)
 }
 
-// TestWriter_WritesOnce: a batch whose answer was lost is sent again as it was, with the same producer and sequence, and stands in the
-// log once; also where the time of some of its records is over meanwhile.
+// TestWriter_WritesOnce: a batch whose answer was lost is sent again as it was, with the same producer and sequence. It stands in the log
+// once, also where the time of some of its records is over meanwhile.
 func TestWriter_WritesOnce(t *testing.T) {
 	lost := 3
 	l := &log{lost: func() error { lost--; return errors.New("the connection broke") }}

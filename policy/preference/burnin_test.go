@@ -29,11 +29,10 @@ func comparisons(n int) (sum int) {
 // which decides the pair. There are n(n−1)/2 pairs.
 //
 // Binary insertion: consider the impressions with its pair, one in eight, drawn independently. Let u_k be the number of items before the
-// k-th, by number, that it is undecided against, and Φ = Σ_k (⌊log₂ u_k⌋ + 1) over those with u_k ≥ 1. u_k ≤ k−1 at first, so
-// Φ ≤ Σ ⌈log₂ k⌉, and u_k never grows. Items before the first item with u_k ≥ 1 are in a certain order, in which those that it is
-// undecided against are neighbours. A decision against the one with ⌊u_k/2⌋ of them before it decides, by transitivity, all on one side
-// too. At most ⌊u_k/2⌋ are left, and Φ falls by at least one. That happens with probability at least q₂/24 in each impression, whatever
-// came before.
+// k-th, by number, that it is undecided against. Let Φ = Σ_k (⌊log₂ u_k⌋ + 1) over those with u_k ≥ 1. u_k ≤ k−1 at first, so Φ ≤ Σ ⌈log₂
+// k⌉, and u_k never grows. Items before the first item with u_k ≥ 1 are in a certain order, in which those that it is undecided against are
+// neighbours. A decision against the one with ⌊u_k/2⌋ of them before it decides, by transitivity, all on one side too. At most ⌊u_k/2⌋ are
+// left, and Φ falls by at least one. That happens with probability at least q₂/24 in each impression, whatever came before.
 //
 // In both cases the burn-in ends after m successes at the latest, each of probability at least p. The number of impressions is at most
 // that of Bernoulli trials of p until the m-th success, whose mean is m/p. With t = 2(m+L)/p, L = ln(1/δ), fewer than m of t succeed with

@@ -19,8 +19,8 @@ type said map[[2]policy.Item]reported
 // explored and against are one selection each.
 var explored, against = reported{explored: 1}, reported{against: 1}
 
-// naive is the relation of the counts by the definition: the transitive closure of the decided pairs, without those of the smallest
-// majority in each cycle, for as long as there is one.
+// naive is the relation of the counts by the definition: the transitive closure of the decided pairs. While there is a cycle, its pairs of
+// the smallest majority are left out.
 func naive(n int, s said) closure {
 	majority := map[[2]policy.Item]int64{}
 	for p := range s {

@@ -33,7 +33,7 @@ func fits(t require.TestingT, s *jsonschema.Schema, record string) error {
 	return s.Validate(doc)
 }
 
-// described is a schema of docs/schemas, without what is for readers.
+// described is a schema of docs/schemas, without texts for readers.
 func described(t *testing.T, name string) map[string]any {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/schemas/" + name + ".json")

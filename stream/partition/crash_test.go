@@ -108,8 +108,8 @@ func (s *memory) dump() string {
 	return strings.Join(lines, "\n")
 }
 
-// TestCrashChangesNothing: a machine that crashes often, loads its last checkpoint, replays the records since and
-// adopts logged decisions stores the same bytes and ranks alike as one that never crashed (invariants 4 and 6).
+// TestCrashChangesNothing: a machine crashes often, loads its last checkpoint, replays the records since and adopts logged decisions. It
+// stores the same bytes, and ranks alike, as one that never crashed (invariants 4 and 6).
 func TestCrashChangesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := qpmdConfig(t)
@@ -172,8 +172,8 @@ func TestCrashChangesNothing(t *testing.T) {
 	})
 }
 
-// checkLearnerAccounts: the impressions that were ranked for a learner add up to those that ended and those that are
-// pending, and the learners' outcomes to the partition's, but for records that met no impression.
+// checkLearnerAccounts: a learner's ranked impressions are those that ended and those that are pending. The learners' outcomes add up to
+// the partition's, but for records that met no impression.
 func (w *world) checkLearnerAccounts(t require.TestingT) {
 	var sum Account
 	for _, l := range w.m.Learners() {
@@ -257,9 +257,9 @@ func (s *memory) checkFlights(t require.TestingT) {
 	}
 }
 
-// TestPayoffsDoNotDependOnInterleaving is invariant 6: whatever the interleaving of the topics, each impression is joined
-// with the same selection and the same payoffs, and each item's learner takes in the same payoffs. (Which of the other
-// records are duplicates and which are refused may depend on it.) The learner's order is another law's.
+// TestPayoffsDoNotDependOnInterleaving is invariant 6. Whatever the interleaving of the topics, each impression is joined with the same
+// selection and payoffs, and each item's learner counts the same payoffs. (Which of the other records are duplicates and which are refused
+// may depend on it.) The learner's order is another law's.
 func TestPayoffsDoNotDependOnInterleaving(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := drawConfig(t)

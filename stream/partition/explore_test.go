@@ -12,10 +12,9 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// ε-greedy in the machine: rankings are recorded with propensities and whether they explored, the windows of users are
-// learned from selections that come back to impressions as they were recorded, crashes in between take nothing away and
-// count nothing twice. 4,000 users; the tolerance is several standard errors of each window's share, and the seed
-// is fixed.
+// ε-greedy in the machine. Rankings are recorded with propensities, and whether they explored. Users' windows are learned from selections,
+// by the impressions as recorded. Crashes in between lose nothing and count nothing twice. 4,000 users; the tolerance is several standard
+// errors of each window's share, and the seed is fixed.
 func TestEpsilonGreedy_LearnsWindowsThroughCrashes(t *testing.T) {
 	const users, n, seed = 4000, 4, 17
 	q := []float64{0.5, 0.25, 0.15, 0.1}

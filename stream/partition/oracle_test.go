@@ -318,8 +318,8 @@ func (w *world) settleAll() {
 	}
 }
 
-// checkIndex makes sure of the pages: after a save, each stored id lies in one alone, which the machine knows as it is, and where its bucket
-// is never later than that of its next deadline.
+// checkIndex checks the pages. After a save, each stored id lies in one alone, which the machine knows as it is. Its bucket is never later
+// than that of its next deadline.
 func (w *world) checkIndex() {
 	if unsaved, _ := w.m.Dirty(); unsaved > 0 {
 		return
@@ -416,8 +416,8 @@ func encodeRecord(record any) (id string, value []byte) {
 	panic("not a record")
 }
 
-// TestJoinAgainstOracle compares the machine with the oracle on random histories: records of all kinds, early, late,
-// twice; ticks, checkpoints, partial walks and crashes in between, none of which the oracle knows.
+// TestJoinAgainstOracle compares the machine with the oracle on random histories. Records of all kinds come early, late or twice. Ticks,
+// checkpoints, partial walks and crashes lie in between, none of which the oracle knows.
 func TestJoinAgainstOracle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := drawConfig(t)

@@ -37,7 +37,7 @@ func OrderNumber(rec *Record, group string, partition int32) (number int64, ok b
 	return number, bytes.Equal(rec.Key, AppendOrderKey(expected[:0], group, partition, number))
 }
 
-// Log holds what a replay needs besides the topics, as far as no record carries it yet: the order of inputs, and observations.
+// Log holds the inputs of a replay besides the topics, as far as no record carries them yet: the order of inputs, and observations.
 type Log struct {
 	cfg   *Config
 	time  *eventTime

@@ -73,8 +73,8 @@ func (k *keptItems) end(watermark int64) (ended []string) {
 	return ended
 }
 
-// TestItemsEnd: whatever comes in, wherever the walk stands and the worker crashes, the items that are there, in memory and in the
-// store, are those of the oracle, with its numbers, and nothing is stored of others.
+// TestItemsEnd: the items in memory and in the store are those of the oracle, with its numbers, and nothing is stored of others. Records,
+// the walk's progress and crashes are random.
 func TestItemsEnd(t *testing.T) {
 	for name, s := range map[string]delay.Silence{
 		"waits": {}, "at once": {Law: delay.SilenceAtOnce}, "ages": {Law: delay.SilenceAges}, "drift": {Law: delay.SilenceAges, Drift: 0.1},
@@ -204,8 +204,8 @@ func checkItemsEndAFewAtATime(t *testing.T, crashes bool) {
 	require.EqualValues(t, met+1, i)
 }
 
-// TestItemsOfBefore: items that were stored while none were dropped count as carried when they are first loaded by a learner that drops
-// items, even if it is loaded again and again.
+// TestItemsOfBefore: items that were stored while none were dropped count as carried once a learner that drops items first loads them. That
+// holds even if it is loaded again and again.
 func TestItemsOfBefore(t *testing.T) {
 	cfg := endingConfig(t, delay.Silence{})
 	cfg.Learners[0].ItemRetention = 0

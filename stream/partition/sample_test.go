@@ -30,8 +30,8 @@ func TestFrequent_KeepsWhatComesOften(t *testing.T) {
 	require.Zero(t, f.of(5_000_000))
 }
 
-// TestLook_ShowsADecisionAndItems: the first decision after a look is in the next, with who leads whom; items are those shown first
-// and the favourites; and a look changes nothing of the state.
+// TestLook_ShowsADecisionAndItems: the first decision after a look is in the next, with leaders and blocked candidates. Items are those
+// shown first and the favourites. A look changes nothing of the state.
 func TestLook_ShowsADecisionAndItems(t *testing.T) {
 	w := newWorld(t, testConfig())
 	w.start()

@@ -27,7 +27,7 @@ import (
 //	tick 10:00:00 [not=TOPIC]           sets the clock; all topics but TOPIC are read to their ends
 //	save                                a checkpoint
 //	walk                                the expiry walk, to its end
-//	crash [remove=LEARNER] [restore=yes]  with one learner less, or with all again: a new machine from the last checkpoint replays what came since
+//	crash [remove=LEARNER] [restore=yes]  with one learner less, or with all again: a new machine from the last checkpoint replays the records since
 //	account | entries | stored | calls   prints the account, the entries, the store, the learners' calls
 func TestTraces(t *testing.T) {
 	transcript.Run(t, func(t *testing.T) func([]string) []string {

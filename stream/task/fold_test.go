@@ -13,8 +13,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// fold is an independent, naive program that computes the stored state from the topics, for traffic with deadlines far away: outcomes
-// do not depend on the topics' interleaving then, so one result is right, whatever dies. It shares no code with the machine.
+// fold is an independent, naive program that computes the stored state from the topics, for traffic with deadlines far away. Outcomes do
+// not depend on the topics' interleaving then, so one result is right, whatever dies. It shares no code with the machine.
 type fold struct {
 	ranked   map[string]int64  // offset of the impression that was ranked, by id
 	selected map[string]string // item, by id

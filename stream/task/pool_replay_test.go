@@ -96,9 +96,9 @@ func TestReplay_OfAPoolThatGoesBack(t *testing.T) {
 	}
 }
 
-// TestReplay_OfAPool: whatever dies, the rankings of several partitions that pool are made again from the topics, bit for bit. A replay from
-// bases, taken while owners worked, one partition after the other, makes the same rankings, except for those so close behind the bases that
-// headers do not record their owners' positions yet.
+// TestReplay_OfAPool: whatever dies, the rankings of several partitions that pool are made again from the topics, bit for bit. A replay
+// from bases, taken one partition after the other while owners worked, makes the same rankings. Excepted are those so close behind the
+// bases that headers do not record their owners' positions yet.
 func TestReplay_OfAPool(t *testing.T) {
 	for name, learner := range pooledLearners {
 		t.Run(name, func(t *testing.T) {

@@ -399,8 +399,8 @@ func each(t *testing.T, times times, h habits) {
 	}
 }
 
-// TestProtocol_StateIsTheFold: with deadlines far away the stored state is a function of the topics, whatever dies: outcomes,
-// pending impressions and, since payoffs are fed in the order of their topic, each item's sums and queue (invariants 1 to 6).
+// TestProtocol_StateIsTheFold: with deadlines far away the stored state is a function of the topics, whatever dies (invariants 1 to 6).
+// That is so of outcomes and pending impressions. Payoffs are fed in the order of their topic, so it is of each item's sums and queue, too.
 func TestProtocol_StateIsTheFold(t *testing.T) { each(t, farAway, habits{ordered: true}) }
 
 // TestProtocol_StateIsTheFoldOfDisorder: the same where selections and payoffs come early and in any order. Which of an

@@ -196,8 +196,8 @@ func TestProduce_RefusedForSize(t *testing.T) {
 
 var errPassing = errors.New("leader not available")
 
-// TestStop_PassingErrorsNeverStop: errors that say nothing about the log or the state are waited out, whatever they
-// meet: for a minute each request fails half of the time, reads of witnesses and of earlier decisions all of the time.
+// TestStop_PassingErrorsNeverStop: errors that say nothing about the log or the state are waited out, whatever they meet. For a minute each
+// request fails half of the time, reads of witnesses and of earlier decisions all of the time.
 func TestStop_PassingErrorsNeverStop(t *testing.T) {
 	d := served(t, nil)
 	d.impress(6, 5, d.w.wall)

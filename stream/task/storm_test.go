@@ -38,8 +38,8 @@ func busyPartition(t *testing.T, change func(*Config)) *driver {
 	return d
 }
 
-// TestStorm_PayoffsDoNotStarveImpressions: payoffs older than new impressions, and more than can be stepped at
-// once, take at most every other step while an impression waits: for ranked impressions, and for unknown ones.
+// TestStorm_PayoffsDoNotStarveImpressions: payoffs older than new impressions, and more than can be stepped at once, take at most every
+// other step while an impression waits. Some are for ranked impressions, others for unknown ones.
 func TestStorm_PayoffsDoNotStarveImpressions(t *testing.T) {
 	for name, from := range map[string]int{"known": 1000, "unknown": 100_000} {
 		t.Run(name, func(t *testing.T) {
@@ -122,8 +122,8 @@ func ranked(t *testing.T, n int, change func(*Config)) *driver {
 	return d
 }
 
-// TestStorm_WalkKeepsUp: when very many deadlines pass at once, and each checkpoint takes long, the walk takes more at a time
-// rather than falling behind; and less again when it has caught up.
+// TestStorm_WalkKeepsUp: when very many deadlines pass at once, and each checkpoint takes long, the walk takes more at a time rather than
+// falling behind. It takes less again when it has caught up.
 func TestStorm_WalkKeepsUp(t *testing.T) {
 	const n = 60_000
 	d := ranked(t, n, nil)

@@ -64,8 +64,8 @@ func TestWake_CheckpointsComeInTime(t *testing.T) {
 	}
 }
 
-// TestOverlay_StaysBounded: a payoff that was looked up and whose turn does not come for as long as a backlog of older
-// impressions lasts does not keep everything in the overlay that was saved meanwhile.
+// TestOverlay_StaysBounded: a payoff was looked up, and its turn does not come as long as a backlog of older impressions lasts. It does not
+// keep everything in the overlay that was saved meanwhile.
 func TestOverlay_StaysBounded(t *testing.T) {
 	d := served(t, nil)
 	d.latency, d.busy, d.w.fetchMost = 5*time.Millisecond, 100*time.Millisecond, 5000

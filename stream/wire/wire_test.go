@@ -13,7 +13,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// conn answers with what it reads.
+// conn answers with the bytes that it reads.
 type conn struct {
 	io.Reader
 	bytes.Buffer // written

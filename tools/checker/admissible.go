@@ -77,7 +77,7 @@ func (f *fold) order(lf *learnerFold, l *life) {
 }
 
 // checkAdmissible checks that some distribution over rankings has the propensities (the paper's section 4.2). The best of the first w shown
-// has at least the w-th lowest utility, so one of the k lowest is selected with at most the probability that the window is at most k.
+// has at least the w-th lowest utility. So the probability that one of the k lowest is selected is at most that of a window of at most k.
 func (f *fold) checkAdmissible(name any, lf *learnerFold, l *life) {
 	c, n := f.imp.Candidates, len(l.items)
 	if lf.windows == nil || !l.ordered || len(l.propensities) != n || len(c) != n {

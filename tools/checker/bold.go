@@ -235,8 +235,8 @@ func (lf *learnerFold) checkVector(f *fold, field string, length int32, list *li
 	}
 }
 
-// checkLosses checks that a rank's value is the sum of estimated losses. For an item it is that sum less the loss itself, if
-// it was a candidate of each payoff fed: an item that comes later begins with the median of the others, at an unknown time.
+// checkLosses checks that a rank's value is the sum of estimated losses. For an item it is that sum less the loss itself, if it was a
+// candidate of each payoff fed. An item that comes later begins with the median of the others, at an unknown time.
 func (lf *learnerFold) checkLosses(f *fold, name string, length int32, list *listFold, got map[uint32]float64) {
 	for c, want := range list.at {
 		x, known := got[c]

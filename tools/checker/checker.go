@@ -61,8 +61,8 @@ func (o *Options) defaults() error {
 //   - When queues feed a payoff: only N and the waiting payoffs are compared.
 //   - BOLD's value of an item that was not in every list fed, since FTRL starts it at the median; OSMD's point, beyond its form.
 //   - Estimates (windows, levels, delay distribution, fits), which use other partitions; the instance that decided; the order of rankings.
-//   - Statistics of drift, context, recency, share of selections and selections in flight, if configurations differ in their
-//     settings, or after an import; a context's sums after an item has ended.
+//   - Statistics of drift, context, recency, share of selections and selections in flight, after an import or if configurations
+//     differ in their settings. A context's sums after an item has ended.
 //   - Whether a ranking was too large, and the effective time of a record dated far ahead: dead letter and ranking are believed.
 //   - How far the expiry walk has come; other partitions' statistics.
 func Check(ctx context.Context, o Options) (Report, error) {

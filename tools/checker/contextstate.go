@@ -33,8 +33,9 @@ func (s *storedLearner) cellName(at cellAt) string {
 
 var errContext = errors.New("it is not as many numbers as it should be")
 
-// loadCell reads a field "<item>" or "<item>|<segment>": the number of selections awaited and, if any, the sums of their features;
-// by block of event time "<level>:<index>:<payoffs>:<paid>:<sum>:…"; and last, if the item has one, "=" and its category's name.
+// loadCell reads a field "<item>" or "<item>|<segment>". It begins with the number of selections awaited and, if any, the sums of their
+// features. By block of event time "<level>:<index>:<payoffs>:<paid>:<sum>:…" follows. If the item has a category, "=" and its name come
+// last.
 func (s *storedLearner) loadCell(field, value string) error {
 	name, segment, divided := strings.Cut(field, "|")
 	if !divided {

@@ -433,8 +433,8 @@ func (e *entry) nextDeadline() event.Millis {
 	return e.payDeadline
 }
 
-// storedID returns the stored form of an impression id: the bytes of a lower-case UUID of RFC 9562's
-// variant, else the first 16 bytes of the id's SHA-256, with the first two bits of the ninth set.
+// storedID returns the stored form of an impression id. A lower-case UUID of RFC 9562's variant is stored by its bytes. Any other id is
+// stored by the first 16 bytes of its SHA-256, with the first two bits of the ninth set.
 func storedID(text string) string {
 	if uuid.MatchString(text) {
 		if b, err := hex.DecodeString(strings.ReplaceAll(text, "-", "")); err == nil {

@@ -78,8 +78,8 @@ func (f *fold) checkStored() {
 // tick is the width of the narrowest bucket, in milliseconds of event time.
 const tick = 10_000
 
-// checkIndex checks that every entry is in a listed page, of an open bucket no later than its next deadline,
-// by at most a tick or 1/256 of the distance: else it would expire late, or never. No listed page is empty.
+// checkIndex checks that every entry is in a listed page of an open bucket. The bucket is no later than the entry's next deadline, by at
+// most a tick or 1/256 of the distance. Else the entry would expire late, or never. No listed page is empty.
 func (f *fold) checkIndex() {
 	walked := f.state.watermark / tick
 	used := map[string]bool{}

@@ -12,8 +12,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// latelyFold is the expected state of a robust learner: by the block of time in which selections began, each
-// item's payoffs and how often it could have been selected, and over all items the residuals of payoffs.
+// latelyFold is the expected state of a robust learner, by the bucket of time in which selections began. It has each item's payoffs and
+// chances of a selection, and the residuals of all items' payoffs.
 type latelyFold struct {
 	grid   inflight.Scheme
 	pass   int64 // the stored one

@@ -56,9 +56,9 @@ func (f *fold) mayBeKnown(id []byte) bool {
 	return f.adrift || ok && !f.isOver(until)
 }
 
-// sweep drops lives that are over and have no stored entry, whenever their number has doubled:
-// constant time per record. A life takes about 1 kB with a stored entry of 10 candidates, a third
-// of that without (BenchmarkCheck, "at once"); a dead letter 8 bytes, an id of unknown order 30.
+// sweep drops lives that are over and have no stored entry, whenever their number has doubled: constant time per record. A life takes about
+// 1 kB with a stored entry of 10 candidates, a third of that without (BenchmarkCheck, "at once"). A dead letter takes 8 bytes, an id of
+// unknown order 30.
 func (f *fold) sweep() {
 	if len(f.lives) < f.sweepAt {
 		return

@@ -213,8 +213,8 @@ var kinds = []struct{ name, learners, further string }{
 	{"two", "  feed: {payoffs: stochastic, policy: elimination, default: true, payoff_horizon: 10m, selection_timeout: 2m}\n  other: {payoffs: stochastic, policy: utility}", "join: {parking_time: 2m}"},
 }
 
-// TestNothingHealthyIsAViolation: whatever comes, early, late, twice, faulty or never, with a clock that jumps from one
-// minute to the next, while workers crash and drain, and after a rebuild, the checker finds nothing, and nothing is left open.
+// TestNothingHealthyIsAViolation: the checker finds nothing, and nothing is left open. Records come early, late, twice, faulty or never;
+// the clock jumps by the minute; workers crash and drain, and the state is rebuilt.
 func TestNothingHealthyIsAViolation(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind.name, func(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestItemsEnd: over eleven hours of impressions most items end, some repeatedly, in the real worker
-// as in the checker, with payoffs fed, awaited and missing; leftovers of an ended item are found.
+// TestItemsEnd: over eleven hours of impressions most items end, some repeatedly, in the real worker as in the checker. Their payoffs are
+// fed, awaited or missing. Leftovers of an ended item are found.
 func TestItemsEnd(t *testing.T) {
 	t.Parallel()
 	const impressions, step = 4000, 10 * time.Second

@@ -8,7 +8,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// ruled is a candidate with what rules read of it.
+// ruled is a candidate with the fields that rules read.
 type ruled struct {
 	item     string
 	category string

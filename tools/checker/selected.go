@@ -80,9 +80,9 @@ func interval(ranks []int32, at, longest int) string {
 	return fmt.Sprintf("%d:", low)
 }
 
-// worse returns the items that the selected one is preferred to, as known at the decision.
-// Ranks between two uncertain ones form a block whose order was certain: of each block only the
-// highest rank shown above counts, and of the selected item's own block one that contradicts.
+// worse returns the items that the selected one is preferred to, as known at the decision. Ranks between two uncertain ones form a block
+// whose order was certain. Of each block only the highest rank shown above counts. Of the selected item's own block only a contradicting
+// one counts.
 func (l *life) worse(at int) []uint32 {
 	var all []uint32
 	if len(l.ranks) == 0 { // the order was not known

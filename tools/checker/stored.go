@@ -123,8 +123,8 @@ const namesInPage = 64
 
 var errPage = errors.New("it is cut off, or has too much")
 
-// parseNamesPage reads a page: the earliest time until which its items are kept, then for each number from page·64
-// on the name's length plus 1, the name, and how much longer it is kept; 0 for no item. All numbers are varints.
+// parseNamesPage reads a page. It begins with the earliest time until which its items are kept. For each number from page·64 on follow the
+// name's length plus 1, the name, and how much longer it is kept; 0 for no item. All numbers are varints.
 func parseNamesPage(page, value string) (map[string]storedItem, error) {
 	first, err := strconv.ParseInt(page, 10, 32)
 	if err != nil || first < 0 {

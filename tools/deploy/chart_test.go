@@ -344,8 +344,8 @@ func TestKubernetesPodsAreScheduled(t *testing.T) {
 	require.ErrorContains(t, err, "hosts")
 }
 
-// TestKubernetesRollsOut one worker after the other, with time to drain, and again when the configuration changes: which is
-// a ConfigMap of another name, so that no pod has it before its turn and there is a way back.
+// TestKubernetesRollsOut one worker after the other, with time to drain, and again when the configuration changes. The new one is a
+// ConfigMap of another name. So no pod has it before its turn, and there is a way back.
 func TestKubernetesRollsOut(t *testing.T) {
 	all := sample(t)
 	d := get[appsv1.Deployment](t, all, "Deployment ranker-worker")

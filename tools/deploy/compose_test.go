@@ -22,8 +22,8 @@ import (
 // patience bounds each wait.
 const patience = 2 * time.Minute
 
-// byHand starts what compose.yaml starts of this program, with its commands and its configuration, beside a Kafka and a Redis of
-// its own, on other ports.
+// byHand starts this program's services of compose.yaml, with their commands and configuration, beside a Kafka and a Redis of its own, on
+// other ports.
 type byHand struct {
 	binary, dir string
 	env         []string
@@ -54,8 +54,8 @@ func protect(t *testing.T, address, password string) {
 	require.NoError(t, client.Close())
 }
 
-// TestComposeAnswersTheFirstCurl: what the README has one do after `docker compose up` works, with the services' own commands,
-// configuration and health checks.
+// TestComposeAnswersTheFirstCurl: the README's steps after `docker compose up` work, with the services' own commands, configuration and
+// health checks.
 func TestComposeAnswersTheFirstCurl(t *testing.T) {
 	p := project(t)
 	kafka, server := testenv.OwnKafka(t), testenv.OwnRedis(t)

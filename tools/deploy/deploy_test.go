@@ -73,7 +73,7 @@ func TestComposeFile(t *testing.T) {
 			assert.Equal(t, "127.0.0.1", port.HostIP, "%s: ports are bound to loopback", name)
 		}
 		require.NotNil(t, s.HealthCheck, name)
-		if name == "topics" || name == "generate" { // what serves nothing must not be asked as the image's own check does
+		if name == "topics" || name == "generate" { // they serve nothing, so the image's own check would fail
 			assert.True(t, s.HealthCheck.Disable, name)
 		} else {
 			assert.NotEmpty(t, s.HealthCheck.Test, name)
@@ -145,7 +145,7 @@ func TestComposeConfig(t *testing.T) {
 		env[k] = *v
 	}
 	file := p.Configs[serve.Configs[0].Source].File
-	// What is published on loopback only needs no tokens.
+	// A port published on loopback only needs no tokens.
 	cfg := sound(t, file, read(t, file), env, "redis.url", "serve.listen")
 	assert.Equal(t, "0.0.0.0:8081", cfg.Serve.Listen)
 	require.Len(t, serve.Ports, 1)
@@ -266,8 +266,8 @@ func dockerfile(t *testing.T) []instruction {
 	return out
 }
 
-// TestDockerfile: a static build that says its version and nothing of the machine that it was made on, and a last stage with
-// nothing in it but the binary and a user without rights.
+// TestDockerfile: a static build that says its version, and nothing of the machine that it was made on. The last stage has only the binary,
+// and a user without rights.
 func TestDockerfile(t *testing.T) {
 	known := []string{"FROM", "WORKDIR", "COPY", "RUN", "ARG", "ENV", "LABEL", "USER", "EXPOSE", "STOPSIGNAL", "HEALTHCHECK", "ENTRYPOINT", "CMD"}
 	var stages, args [][]string

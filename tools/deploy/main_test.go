@@ -1,5 +1,5 @@
-// Package deploy holds what stands in the folder deploy/ against the code, and against what Kubernetes, Compose, Prometheus and
-// Grafana make of it.
+// Package deploy checks the folder deploy/ against the code, and against the rules of Kubernetes, Compose, Prometheus and Grafana make of
+// it.
 package deploy
 
 import (

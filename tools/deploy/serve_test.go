@@ -244,7 +244,7 @@ func TestServeNetworkPolicy(t *testing.T) {
 	assert.NotContains(t, rendered(t, servedBy(t, secured, "networkPolicy: {enabled: false}")), "NetworkPolicy "+serveID)
 }
 
-// TestServeRefuses what no request or probe would reach, metrics that nobody could read, and values that make no sense.
+// TestServeRefuses ports that no request or probe would reach, metrics that nobody could read, and values that make no sense.
 func TestServeRefuses(t *testing.T) {
 	for _, section := range []string{"", "serve: {listen: '127.0.0.1:8081'}\n"} {
 		_, err := release(t, "ranker-worker", servedBy(t, section))
@@ -259,7 +259,7 @@ func TestServeRefuses(t *testing.T) {
 	}
 }
 
-// TestNotes say where it is to be reached, and what stands open.
+// TestNotes name its address, and the ports without tokens.
 func TestNotes(t *testing.T) {
 	notes := func(v map[string]any) string {
 		files, err := release(t, "ranker-worker", v)

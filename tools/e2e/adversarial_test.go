@@ -61,8 +61,8 @@ func (s *shelf) propensities(i int, items []string, q []float64) []float64 {
 	return slowest(g, q, rates)
 }
 
-// slowest is argmax ⟨s,p⟩ + 2·Σ r_i·√p_i over p_1+…+p_k ≤ q_1+…+q_k: for every set of prefixes that might be tight, each
-// block between two of them is solved by bisection for its multiplier; of the solutions that keep all prefixes, the best.
+// slowest is argmax ⟨s,p⟩ + 2·Σ r_i·√p_i over p_1+…+p_k ≤ q_1+…+q_k. It tries every set of prefixes that might be tight, and solves each
+// block between two of them by bisection for its multiplier. The result is the best of the solutions that keep all prefixes.
 func slowest(s, q, rates []float64) []float64 {
 	n := len(s)
 	var best []float64

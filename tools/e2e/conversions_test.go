@@ -13,9 +13,9 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
 )
 
-// TestUnraced_SilenceTeaches: payoffs come only for conversions, and late; a worker is killed, and Redis
-// is rolled back. The learners' mean loss equals the laboratory's, to 10 percent and six standard errors (a
-// false alarm in 10⁹, if runs were normal), which is below the loss of learners that wait for deadlines.
+// TestUnraced_SilenceTeaches: payoffs come only for conversions, and late; a worker is killed, and Redis is rolled back. The learners' mean
+// loss equals the laboratory's, to 10 percent and six standard errors (a false alarm in 10⁹, if runs were normal). That is below the loss
+// of learners that wait for deadlines.
 func TestUnraced_SilenceTeaches(t *testing.T) {
 	t.Parallel()
 	const learners, each, runs = 5, 12_000, 16

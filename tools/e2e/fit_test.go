@@ -102,8 +102,8 @@ func TestFit_OnlyWhoCanWorkJoins(t *testing.T) {
 	}
 }
 
-// TestFit_Learners: a worker whose learner has been changed under its name stays outside of the group, and leaves all partitions to one that
-// has it as it is stored; nothing is refused. It does so, too, where no other worker runs, and joins once its learner fits.
+// TestFit_Learners: a worker whose learner has been changed under its name stays outside of the group. It leaves all partitions to a worker
+// with the stored learner, and nothing is refused. It does so, too, where no other worker runs, and joins once its learner fits.
 func TestFit_Learners(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {

@@ -13,8 +13,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
 )
 
-// TestMixedConfigurations: while a learner is being rolled out, the worker that does not know it keeps its impressions and
-// payoffs waiting, and says why; none is refused, and once that worker has gone all are ranked.
+// TestMixedConfigurations: while a learner is being rolled out, a worker without it keeps its impressions and payoffs waiting, and says
+// why. None is refused. Once that worker has gone all are ranked.
 func TestMixedConfigurations(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {

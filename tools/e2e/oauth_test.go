@@ -128,8 +128,8 @@ func (i *issuer) brokerOf(t *testing.T, session time.Duration) *testenv.Owned {
 		}}}})
 }
 
-// TestOAuthBearer: a worker logs in to an Apache Kafka with its own validator of tokens, by client credentials and by a file, says why it
-// cannot, and goes on through the ends of many sessions, as one with a password does.
+// TestOAuthBearer: a worker logs in to an Apache Kafka with its own validator of tokens, by client credentials and by a file. It says why
+// it cannot. It goes on through the ends of many sessions, as one with a password does.
 func TestOAuthBearer(t *testing.T) {
 	t.Parallel()
 	const session, sessions = 3 * time.Second, 5

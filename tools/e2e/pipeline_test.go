@@ -110,8 +110,8 @@ func TestPipeline_FaultyRecordsGoToTheDeadLetterTopic(t *testing.T) {
 	})
 }
 
-// TestPipeline_OverlongRecordIsCut: of a record that is far longer than any may be, and came in few bytes, the beginning is a
-// dead letter that says how long it was; a worker that takes over finds its place in the log by it.
+// TestPipeline_OverlongRecordIsCut: a record far longer than allowed came in few bytes. Its beginning is a dead letter that says its
+// length. A worker that takes over finds its place in the log by it.
 func TestPipeline_OverlongRecordIsCut(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {

@@ -57,9 +57,9 @@ func (w *world) forget(t *testing.T, topic event.Topic, upTo []int64) {
 	}
 }
 
-// TestState_RebuildOfWhatRetentionLeft: retention has deleted ended records, and then Redis is
-// lost. Rebuild lists the loss, and with --partial makes the state of the remaining records: the
-// same account, the same payoffs of each item, and every pending impression can still be paid.
+// TestState_RebuildOfWhatRetentionLeft: retention has deleted ended records, and then Redis is lost. Rebuild lists the loss, and with
+// --partial makes the state of the remaining records. Account and payoffs of each item are the same, and every pending impression can still
+// be paid.
 func TestState_RebuildOfWhatRetentionLeft(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {

@@ -509,15 +509,14 @@ func (x *robustRun) answers(t *testing.T, round int) {
 	}
 }
 
-// TestPipeline_RobustIsRecomputed: robust ranks and learns, with some contrary users, a payoff range ten times too
-// wide, late payoffs, and a restart meanwhile. A slow and plain computation from the log gives the same levels,
-// spread, expectations and propensities; only the number of payoffs before each estimate is not in the log, and is
-// found from the stored estimate. No propensity collapses, and the best item is found again after its change.
+// TestPipeline_RobustIsRecomputed: robust ranks and learns, with some contrary users, a payoff range ten times too wide, late payoffs, and
+// a restart meanwhile. A slow and plain computation from the log gives the same levels, spread, expectations and propensities. Only the
+// number of payoffs before each estimate is not in the log; it is found from the stored estimate. No propensity collapses, and the best
+// item is found again after its change.
 //
-// In 4,000 plays of this world with the learner alone, the payoff of the judged rounds was 0.394 ± 0.022
-// in the mean, of 0.402 at best; none was below two thirds of that. It must be above that in one of two
-// plays. With 8·10⁻⁴ at the most (95%) to miss it in one, this fails without cause less often than once
-// in 10⁶. A ranking by utility earns 0.05.
+// In 4,000 plays of this world with the learner alone, the payoff of the judged rounds was 0.394 ± 0.022 in the mean. At best it is 0.402;
+// no play was below two thirds of that. It must be above that in one of two plays. With 8·10⁻⁴ at the most (95%) to miss it in one, this
+// fails without cause less often than once in 10⁶. A ranking by utility earns 0.05.
 func TestPipeline_RobustIsRecomputed(t *testing.T) {
 	t.Parallel()
 	testenv.One(t, func(t *testing.T, env testenv.Env) {

@@ -84,8 +84,8 @@ func securedEmbedded(t *testing.T) *secured {
 	return s
 }
 
-// securedReal starts a Kafka with a second listener, for SASL over TLS, whose users have only the rights that ACLs give
-// them, and a Redis with a second port, for TLS. The test itself uses the other ports, where it may do everything.
+// securedReal starts a Kafka with a second listener, for SASL over TLS, and a Redis with a second port, for TLS. Kafka's users have only
+// the rights that ACLs give them. The test itself uses the other ports, where it may do everything.
 func securedReal(t *testing.T) *secured {
 	t.Helper()
 	s := newSecured(t)

@@ -210,8 +210,8 @@ func listening(t *testing.T, pid int) (addrs []string) {
 // prompt is how soon a fault has to show in /readyz, on a machine that does much else.
 const prompt = 15 * time.Second
 
-// faults: a wrong password, a server of another CA, a missing certificate are shown in /readyz and in the log, soon and
-// in plain words, while the worker waits for them to be mended.
+// faults: a wrong password, a server of another CA, a missing certificate are shown soon in /readyz and in the log. The worker waits for
+// them to be mended.
 func (s *secured) faults(t *testing.T) {
 	good, redisGood := "password: ${E2E_KAFKA_PASSWORD}", s.redisKeys("password: ${E2E_REDIS_PASSWORD}")
 	wrong := "password: " + wrongPassword

@@ -32,8 +32,8 @@ func (w *world) payoff(id, item string, payoff float64) kafka.Message {
 		Value: fmt.Appendf(nil, `{"impression_id":"%s","payoff":%g%s}`, id, payoff, item)}
 }
 
-// TestStart: a group that has never run begins at the end of its topics, or at their start, as kafka.start says; one
-// that has run goes on where it was, whatever kafka.start says.
+// TestStart: a group that has never run begins at the end of its topics, or at their start, as kafka.start says. A group that has run goes
+// on where it was.
 func TestStart(t *testing.T) {
 	t.Parallel()
 	for start, before := range map[string]int{"latest": 0, "earliest": 3} {

@@ -239,9 +239,8 @@ func TestState_ResetRemovesStatistics(t *testing.T) {
 	})
 }
 
-// TestState_ExportResetImportRanksTheSame: each candidate has the same weight afterwards, to the
-// last bit, and so the same ranking, except for work in progress, which is not exported: so the
-// comparison is with a second such round. A second import is refused, and so are truncated streams.
+// TestState_ExportResetImportRanksTheSame: each candidate has the same weight afterwards, to the last bit, and so the same ranking. Work in
+// progress is not exported, so the comparison is with a second such round. A second import is refused, and so are truncated streams.
 func TestState_ExportResetImportRanksTheSame(t *testing.T) {
 	t.Parallel()
 	testenv.One(t, func(t *testing.T, env testenv.Env) {

@@ -16,8 +16,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// TestUtilities_AreFoundWhereImpressionsCarryNone: users of one partition teach the order of utilities, through a
-// restart of the worker, and the other partition, which has no selections and other item numbers, ranks by it too.
+// TestUtilities_AreFoundWhereImpressionsCarryNone: users of one partition teach the order of utilities, through a restart of the worker.
+// The other partition, without selections and with other item numbers, ranks by it too.
 func TestUtilities_AreFoundWhereImpressionsCarryNone(t *testing.T) {
 	t.Parallel()
 	for _, utilities := range []string{"sorted", "social"} {

@@ -236,9 +236,9 @@ const (
 	fewestSamples = blocks * warmUp / (warmUp - 1)
 )
 
-// growth returns the relative growth of an evenly sampled series from the end of its warm-up to its end:
-// the slope by Theil and Sen, the median of the slopes between any two blocks, as a share of the median.
-// It tolerates up to 29% of outlying blocks. It is 0 for fewer than fewestSamples, or a median of 0.
+// growth returns the relative growth of an evenly sampled series from the end of its warm-up to its end. It is the slope by Theil and Sen
+// as a share of the median: the median of the slopes between any two blocks. It tolerates up to 29% of outlying blocks. It is 0 for fewer
+// than fewestSamples, or a median of 0.
 func growth(samples []int64) float64 {
 	rest := samples[len(samples)/warmUp:]
 	if len(rest) < blocks {

@@ -151,7 +151,7 @@ func (w *Worker) Frozen() bool { return w.stat().State == "T" }
 // Resident returns the process' memory in bytes; 0 without one.
 func (w *Worker) Resident() int64 { return int64(w.stat().ResidentMemory()) }
 
-// stat returns what the kernel says of the process; the zero value without one.
+// stat returns the kernel's statistics of the process; the zero value without one.
 func (w *Worker) stat() procfs.ProcStat {
 	w.mu.Lock()
 	defer w.mu.Unlock()

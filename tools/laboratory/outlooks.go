@@ -22,7 +22,7 @@ const (
 
 const outlookStudy = "outlooks"
 
-// outlookSize is the size of the study of what is known before the horizon.
+// outlookSize is the size of the study of estimates before the horizon.
 type outlookSize struct{ runs, days int }
 
 // fullOutlooks is the size in the documentation.

@@ -1,5 +1,5 @@
 // Command matrix runs the tests of the store, of the broker and of the whole pipeline on several versions of Apache Kafka and with several
-// stores, and writes its table into docs/reference/tested-servers.md:
+// stores. It writes its table into docs/reference/tested-servers.md:
 //
 //	go run ./tools/matrix                  all rows
 //	go run ./tools/matrix -row 4.0.2       rows whose name contains 4.0.2; the page stays as it is

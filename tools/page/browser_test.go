@@ -63,7 +63,7 @@ func chromium(t *testing.T) context.Context {
 	return ctx
 }
 
-// tab is an open page, and what it has said and asked for.
+// tab is an open page, with its messages and requests.
 type tab struct {
 	*testing.T
 	ctx context.Context
@@ -175,7 +175,7 @@ func (p *tab) fits() {
 	})()`))
 }
 
-// npm is where make tools puts what tests need of npm.
+// npm is the folder in which make tools installs npm packages for tests.
 func npm(t *testing.T, parts ...string) []byte {
 	t.Helper()
 	cache, err := realkafka.CacheDir()

@@ -81,7 +81,7 @@ func write(t *testing.T, cfg *config.Config, topic string, n int, record func(i 
 	require.NoError(t, w.Close())
 }
 
-// TestTwoWorkers: the page of either worker shows the partitions of both, and what both have read, added up.
+// TestTwoWorkers: the page of either worker shows the partitions of both, and the sum of the records that both have read.
 func TestTwoWorkers(t *testing.T) {
 	browser := chromium(t)
 	cfg := groupOf(t, testenv.Real(t))

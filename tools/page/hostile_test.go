@@ -17,7 +17,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// hostile is a name that would do harm, were it taken for HTML, and turns the direction of what stands behind it.
+// hostile is a name that would do harm, were it taken for HTML. It also turns the direction of the text behind it.
 const hostile = `<img src=x onerror="window.harmed=1"><script>window.harmed=1</script>` + "\u202e"
 
 // named is a worker of which everything that can come from outside is hostile.

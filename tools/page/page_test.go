@@ -116,7 +116,7 @@ func TestThePage(t *testing.T) {
 	})
 }
 
-// TestTheChartLibraryIsTheOneOfNPM: what ships is, byte for byte, what the lock file names.
+// TestTheChartLibraryIsTheOneOfNPM: the shipped file is, byte for byte, the one that the lock file names.
 func TestTheChartLibraryIsTheOneOfNPM(t *testing.T) {
 	if os.Getenv("RANKER_TEST_SHORT") == "1" {
 		t.Skip("left out, because RANKER_TEST_SHORT=1 asks for a run without what make tools installs")

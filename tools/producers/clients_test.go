@@ -52,8 +52,8 @@ func besideModules(t *testing.T, program, installed string) string {
 	return to
 }
 
-// The programs that the docs give to those who write clients have an impression ranked, and their selections and payoffs meet it,
-// in a group of several partitions: each of them places keys as the others do.
+// The programs that the docs give to authors of clients send an impression, read its ranking, and send a selection and a payoff that meet
+// it. The group has several partitions, so all of them place keys alike.
 func TestClientsOfTheDocs(t *testing.T) {
 	if testenv.Short() {
 		t.Skip("needs other languages' clients and a real Kafka: make test")

@@ -22,9 +22,9 @@ import (
 )
 
 // BenchmarkRank asks for rankings in an open loop, RATE a second (2,000), whatever becomes of those before, and says when they were
-// answered, counted from when they were due. Beside it stands what the worker itself took: from the Kafka timestamp of an
-// impression to the acknowledgement of its ranking, by its histogram; and how far the two p99 are apart, which is to be 5 ms at most.
-// docs/contribute/benchmarks.md says how it is run.
+// answered, counted from when they were due. Beside it stands the worker's own time, from the Kafka timestamp of an impression to the
+// acknowledgement of its ranking, by its histogram. The two p99 must be at most 5 ms apart. docs/contribute/benchmarks.md says how it is
+// run.
 func BenchmarkRank(b *testing.B) {
 	if testenv.Short() {
 		b.Skipf("%s=1", testenv.ShortEnv)
@@ -102,7 +102,7 @@ func latencies(b *testing.B, registry *prometheus.Registry) *dto.Histogram {
 	return nil
 }
 
-// quantile is that of what has come in between, as Prometheus would estimate it: evenly spread within its bucket.
+// quantile is that of the observations in between, as Prometheus would estimate it: evenly spread within its bucket.
 func quantile(before, after *dto.Histogram, q float64) float64 {
 	want := q * float64(after.GetSampleCount()-before.GetSampleCount())
 	low, under := 0.0, 0.0

@@ -42,7 +42,7 @@ func (p *place) length(t *testing.T, topic string) int64 {
 	return res.Topics[topic][0].LastOffset
 }
 
-// TestWhiteSpaceInAnotherFormat: what a door takes is read where the topics' format is another, by its first byte.
+// TestWhiteSpaceInAnotherFormat: a request's record is read where the topics' format is another, by its first byte.
 func TestWhiteSpaceInAnotherFormat(t *testing.T) {
 	p := newPlace(t, testenv.Embedded(t), 1, patient, "").with(func(c *config.Config) {
 		c.Kafka.Formats = config.Formats{Impressions: config.Protobuf, Selections: config.Protobuf, Payoffs: config.Protobuf}
@@ -195,7 +195,7 @@ func forward(broker string, req kmsg.Request) error {
 	return err
 }
 
-// TestMirroredRankings: a ranking of our group that none of its workers has written is passed over, as a worker does; also by a door
+// TestMirroredRankings: a ranking of our group that none of its workers has written is passed over, as a worker does. So it is by a server
 // that begins to read behind the marker of the fence.
 func TestMirroredRankings(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {

@@ -158,8 +158,8 @@ func last(p int) (id string, all []candidate) {
 	return id, all
 }
 
-// oracle folds a partition: on top is the largest index of all, then the largest of
-// those with more utility, and so on; below each are the candidates that it blocks.
+// oracle folds a partition. On top is the largest index of all, then the largest of those with more utility, and so on. Below each are the
+// candidates that it blocks.
 func oracle(ctx context.Context, t *testing.T, c *broker.Client, p int, candidates []candidate) (order []string) {
 	selected, n, sum := map[string]string{}, map[string]float64{}, map[string]float64{}
 	for _, r := range read(ctx, t, c, event.Selections, p) {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// holdEvery is how often the worker is asked whether its learners are on hold; it answers with what was a few hundred
-// milliseconds ago at most.
+// holdEvery is how often the worker is asked whether its learners are on hold; it answers with the state of a few hundred milliseconds ago
+// at most.
 const holdEvery = 200 * time.Millisecond
 
 // holdClock measures the share of time on hold, on the stream's own clock. The time between two samples counts as on hold for a partition

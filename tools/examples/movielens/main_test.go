@@ -49,8 +49,8 @@ func madeUp(t *testing.T) string {
 	return path
 }
 
-// TestMovielens_EachPolicyRanksEveryImpressionOnceAndTheAccountAddsUp plays a small, made-up data set in front of real
-// worker processes. That the accounts add up is what run itself insists on.
+// TestMovielens_EachPolicyRanksEveryImpressionOnceAndTheAccountAddsUp plays a small, made-up data set in front of real worker processes.
+// run itself checks that the accounts add up.
 func TestMovielens_EachPolicyRanksEveryImpressionOnceAndTheAccountAddsUp(t *testing.T) {
 	t.Parallel()
 	ratings := madeUp(t)
@@ -197,7 +197,7 @@ func TestPayoffsAreExactlyThatLate(t *testing.T) {
 	require.Empty(t, p.open)
 }
 
-// TestTally_AgainstTheDefinitions adds up again what each impression says of itself.
+// TestTally_AgainstTheDefinitions adds up again the figures of each impression.
 func TestTally_AgainstTheDefinitions(t *testing.T) {
 	p := player(t, -1)
 	var payoff, byUtility, byMeans, best, gain, gains float64

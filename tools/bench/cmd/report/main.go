@@ -58,7 +58,7 @@ func run(name string, args []string) error {
 
 type table interface{ Write(w io.Writer) error }
 
-// tables adds a table's flags, and returns what measures it once they are parsed.
+// tables adds a table's flags, and returns the function that measures it once they are parsed.
 var tables = map[string]func(f *flag.FlagSet, o *report.Options) func(context.Context) (table, error){
 	"pipeline": func(f *flag.FlagSet, o *report.Options) func(context.Context) (table, error) {
 		atLeast1(f, &o.Partitions, "partitions", 6, "partitions of the topics")

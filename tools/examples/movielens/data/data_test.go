@@ -143,8 +143,8 @@ func TestSelectionIsThePopularFilmWithinTheWindow(t *testing.T) {
 	require.Equal(t, 0.5, im.BestPayoff(), "with two in view, the rare film cannot be the one selected")
 }
 
-// TestOncePairsPayOnce: what a user was paid for is not in front of the user again, nor anywhere while it may be selected; and the stream says when
-// there is nobody left.
+// TestOncePairsPayOnce: a film that was paid for is not shown to the user again, nor anywhere while it may be selected. The stream says
+// when there is nobody left.
 func TestOncePairsPayOnce(t *testing.T) {
 	ratings := sample(t)
 	s := stream(t, ratings, Config{Seed: 2, Impressions: 4, Candidates: 2, MinRatings: 3, Once: true})
