@@ -101,7 +101,7 @@ func warnSilence(s *section, l *Learner, topics Topics) {
 // warnBelief warns of a learner that explores, or keeps its prior, for longer than there are payoffs.
 func warnBelief(s *section, l *Learner) {
 	const wild, firm = 1, 1e6
-	if !s.ok("policy", "sigma", "prior", "prior.sd") || !l.believes() && !l.Policy.Kind().Confident {
+	if !s.ok("policy", "sigma", "prior", "prior.sd") || !l.believes() && !l.Policy.Spec().Confident {
 		return
 	}
 	if l.Sigma > wild {

@@ -210,7 +210,7 @@ const (
 )
 
 // Kind returns the policy's entry in the table of policies, or nil.
-func (p Policy) Kind() *policy.Spec { return policy.KindOf(string(p)) }
+func (p Policy) Spec() *policy.Spec { return policy.SpecOf(string(p)) }
 
 type Delay string
 
@@ -397,13 +397,13 @@ func (s Secret) GoString() string { return strconv.Quote(s.String()) }
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 func (l *Learner) believes() bool {
-	k := l.Policy.Kind()
+	k := l.Policy.Spec()
 	return k != nil && k.Believes
 }
 
 // follows reports whether a learner's policy is robust: without losses, for payoffs that may change.
 func (l *Learner) follows() bool {
-	k := l.Policy.Kind()
+	k := l.Policy.Spec()
 	return k != nil && k.Follow != nil
 }
 
@@ -434,7 +434,7 @@ func (l *Learner) silenceWaits() string {
 }
 
 func (p Policy) DefaultDelay() Delay {
-	switch k := p.Kind(); {
+	switch k := p.Spec(); {
 	case k == nil:
 		return Direct
 	case k.HasLosses():

@@ -239,7 +239,7 @@ func checkContext(s *section, l *Learner) {
 	}
 	sound := len(s.d.faults)
 	checkDeclared(s, one, l)
-	if why := l.impersonal(); why != "" && s.ok("policy", "delay", "utilities", "drift") {
+	if why := l.notContextual(); why != "" && s.ok("policy", "delay", "utilities", "drift") {
 		s.fault("context", "%s", why)
 	}
 	if sound == len(s.d.faults) && !one.faulty("") {
@@ -270,13 +270,13 @@ func checkDeclared(s, one *section, l *Learner) {
 	}
 }
 
-// impersonal returns the reason that a learner cannot use contexts, or "".
-func (l *Learner) impersonal() string {
-	k := l.Policy.Kind()
+// notContextual returns the reason that a learner cannot use contexts, or "".
+func (l *Learner) notContextual() string {
+	k := l.Policy.Spec()
 	switch named := func(f Feature) bool { return f.Name == features.Utility }; {
 	case k == nil:
-	case !k.Personal:
-		return fmt.Sprintf("policy %s ranks by statistics of items only; a context goes with %s", l.Policy, strings.Join(personalPolicies(), ", "))
+	case !k.Contextual:
+		return fmt.Sprintf("policy %s ranks by statistics of items only; a context goes with %s", l.Policy, strings.Join(contextualPolicies(), ", "))
 	case l.Delay != Direct:
 		return fmt.Sprintf("delay %s feeds a payoff for another impression than its own, which was another user's; a context goes with delay: direct", l.Delay)
 	case l.Drift > 0:
@@ -293,9 +293,9 @@ func (l *Learner) impersonal() string {
 	return ""
 }
 
-func personalPolicies() (names []string) {
-	for _, k := range policy.Kinds {
-		if k.Personal {
+func contextualPolicies() (names []string) {
+	for _, k := range policy.Specs {
+		if k.Contextual {
 			names = append(names, k.Name)
 		}
 	}

@@ -120,7 +120,7 @@ func (d *decoder) checkShadow(s *section, x *Experiment, c *Config, in map[strin
 // unreadable returns the reason that a learner cannot use the control's statistics, or "".
 func unreadable(control, l *Learner) string {
 	for _, one := range []*Learner{control, l} {
-		switch k := one.Policy.Kind(); {
+		switch k := one.Policy.Spec(); {
 		case k == nil || k.Rank == nil:
 			return fmt.Sprintf("%s has policy %s, which learns from its own decisions or explores", one.Name, one.Policy)
 		case one.Delay != Direct:

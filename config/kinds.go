@@ -326,7 +326,7 @@ var rangeKind = kind[Range]{name: "two numbers",
 
 func aboutPolicies() string {
 	of := map[bool][]string{}
-	for _, k := range policy.Kinds {
+	for _, k := range policy.Specs {
 		of[k.IsAdversarial()] = append(of[k.IsAdversarial()], "`"+k.Name+"`")
 	}
 	return strings.Join(of[false], ", ") + " for stochastic payoffs; " + strings.Join(of[true], ", ") + " for adversarial ones, " +

@@ -10,8 +10,8 @@ import (
 )
 
 func Policies() []Policy {
-	all := make([]Policy, 0, len(policy.Kinds))
-	for _, k := range policy.Kinds {
+	all := make([]Policy, 0, len(policy.Specs))
+	for _, k := range policy.Specs {
 		all = append(all, Policy(k.Name))
 	}
 	return all
@@ -45,7 +45,7 @@ func checkPartners(s *section, l *Learner) {
 	if !s.ok("policy") {
 		return
 	}
-	k, known := l.Policy.Kind(), s.ok("delay")
+	k, known := l.Policy.Spec(), s.ok("delay")
 	if s.ok("payoffs") && k.IsAdversarial() != (l.Payoffs == Adversarial) {
 		is := Stochastic
 		if k.IsAdversarial() {
@@ -60,7 +60,7 @@ func checkPartners(s *section, l *Learner) {
 
 // Together returns an error if a policy does not go with a delay handling; nil for unknown ones.
 func Together(p Policy, d Delay) error {
-	why, k := "", p.Kind()
+	why, k := "", p.Spec()
 	if k != nil && slices.Contains(Delays(), d) {
 		why = whyNot(k, d)
 	}
@@ -68,7 +68,7 @@ func Together(p Policy, d Delay) error {
 		return nil
 	}
 	var with []string
-	for _, k := range policy.Kinds {
+	for _, k := range policy.Specs {
 		if whyNot(k, d) == "" {
 			with = append(with, k.Name)
 		}
@@ -166,7 +166,7 @@ func checkRobust(s *section, l *Learner) {
 
 // checkExploration refuses windows with which a policy can never explore as intended. Learned ones may change.
 func checkExploration(s *section, l *Learner, maxCandidates int) {
-	if l.Policy.Kind().Explore == nil || maxCandidates < 2 || !s.ok("policy", "windows") {
+	if l.Policy.Spec().Explore == nil || maxCandidates < 2 || !s.ok("policy", "windows") {
 		return
 	}
 	w, err := l.Windows.Distribution()

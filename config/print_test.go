@@ -186,11 +186,11 @@ func drawConfig(t *rapid.T) *Config {
 		Pprof: rapid.Bool().Draw(t, "pprof")}
 	c.Traces = Traces{Endpoint: rapid.SampledFrom([]string{"", "http://127.0.0.1:4318", "https://c.example.com/a"}).Draw(t, "collector"),
 		Ratio: rapid.Float64Range(0, 1).Draw(t, "ratio")}
-	c.Serve = Serve{Listen: rapid.SampledFrom([]string{"127.0.0.1:8081", ":0", "[::]:1"}).Draw(t, "door"),
+	c.Serve = Serve{Listen: rapid.SampledFrom([]string{"127.0.0.1:8081", ":0", "[::]:1"}).Draw(t, "serve"),
 		Timeout: span("timeout", time.Millisecond, 10*time.Second), Remember: rapid.Int64Range(1<<20, 1<<40).Draw(t, "remember"),
 		MaxBodyBytes: rapid.Int64Range(1<<10, 64<<20).Draw(t, "body"), Concurrency: rapid.IntRange(1, 100_000).Draw(t, "concurrency"),
 		Rate: rapid.IntRange(1, 1e7).Draw(t, "rate")}
-	if rapid.Bool().Draw(t, "door's files") {
+	if rapid.Bool().Draw(t, "serve's files") {
 		c.Serve.CertFile, c.Serve.KeyFile, c.Serve.TokensFile = words.Draw(t, "cert"), words.Draw(t, "key"), words.Draw(t, "tokens")
 	}
 	c.Log = Log{Level: rapid.SampledFrom([]string{"debug", "info", "warn", "error"}).Draw(t, "level"),
@@ -207,7 +207,7 @@ func drawConfig(t *rapid.T) *Config {
 	for i, name := range names {
 		l := drawLearner(t, name, c.Kafka.Topics.HasSelections(), span)
 		l.Default = i == byDefault || len(names) == 1
-		if l.impersonal() == "" && rapid.Bool().Draw(t, "context") {
+		if l.notContextual() == "" && rapid.Bool().Draw(t, "context") {
 			drawContext(t, &l)
 		}
 		c.Learners = append(c.Learners, l)
@@ -291,7 +291,7 @@ func drawLearner(t *rapid.T, name string, selections bool, span func(string, tim
 		return drawTimes(t, drawAdversarial(t, name), selections, span)
 	}
 	l := DefaultLearner(name, Stochastic)
-	l.Policy = rapid.SampledFrom(Policies()).Filter(func(p Policy) bool { return !p.Kind().IsAdversarial() }).Draw(t, "policy")
+	l.Policy = rapid.SampledFrom(Policies()).Filter(func(p Policy) bool { return !p.Spec().IsAdversarial() }).Draw(t, "policy")
 	l.Delay = rapid.SampledFrom(Delays()).Filter(func(d Delay) bool { return Together(l.Policy, d) == nil }).Draw(t, "delay")
 	if l.Policy == EpsilonGreedy && rapid.Bool().Draw(t, "given windows") {
 		l.Windows = Windows{List: []float64{0.6, 0.4}, Max: 2} // on lists of 2, all can be selected alike
@@ -301,10 +301,10 @@ func drawLearner(t *rapid.T, name string, selections bool, span func(string, tim
 		l.Prior = rapid.SampledFrom([]Prior{{}, {Kind: policy.EmpiricalPrior}, {Kind: policy.FixedPrior, Mean: 0.25, SD: 1e-9}}).Draw(t, "prior")
 		l.EstimateSigma = rapid.Bool().Draw(t, "sigma auto")
 	}
-	if l.Policy.Kind().Confident || l.believes() && !l.EstimateSigma {
+	if l.Policy.Spec().Confident || l.believes() && !l.EstimateSigma {
 		l.Sigma = rapid.Float64Range(leastScale, mostScale).Draw(t, "sigma")
 	}
-	if !l.Policy.Kind().Confident {
+	if !l.Policy.Spec().Confident {
 		return drawTimes(t, l, selections, span)
 	}
 	l.Radius = rapid.SampledFrom([]Radius{SubGaussian, Paper}).Draw(t, "radius")

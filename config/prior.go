@@ -56,7 +56,7 @@ func readSigma(s *section, l *Learner) {
 }
 
 func checkSigma(s *section, l *Learner) {
-	if l.EstimateSigma && s.ok("policy") && l.Policy.Kind().Confident {
+	if l.EstimateSigma && s.ok("policy") && l.Policy.Spec().Confident {
 		s.fault("sigma", "auto does not go with policy %s: its radius needs a bound, and an estimate is none", l.Policy)
 	}
 }

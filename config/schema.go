@@ -57,7 +57,7 @@ func (t *setting[O]) description() string {
 }
 
 func (t *setting[O]) policies() (names []string) {
-	for _, k := range policy.Kinds {
+	for _, k := range policy.Specs {
 		if t.hasEffect(k) {
 			names = append(names, k.Name)
 		}

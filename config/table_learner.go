@@ -12,12 +12,12 @@ import (
 )
 
 var (
-	confident = func(k *policy.Spec) bool { return k.Confident }
-	believing = func(k *policy.Spec) bool { return k.Believes }
-	scaled    = func(k *policy.Spec) bool { return k.Confident || k.Believes }
-	lossy     = (*policy.Spec).HasLosses
-	windowed  = (*policy.Spec).NeedsWindows
-	personal  = func(k *policy.Spec) bool { return k.Personal }
+	confident  = func(k *policy.Spec) bool { return k.Confident }
+	believing  = func(k *policy.Spec) bool { return k.Believes }
+	scaled     = func(k *policy.Spec) bool { return k.Confident || k.Believes }
+	lossy      = (*policy.Spec).HasLosses
+	windowed   = (*policy.Spec).NeedsWindows
+	contextual = func(k *policy.Spec) bool { return k.Contextual }
 )
 
 const leastEta, mostEta = 1e-6, 1e6
@@ -88,7 +88,7 @@ var learnerSettings = []setting[Learner]{
 			"selections (needs a selections topic)"),
 	value("context", func(l *Learner) *Context { return &l.Context }, contextKind, standardOf(contextSettings),
 		"features that payoffs may depend on besides the item, from impressions: numbers of the user and of each candidate, the user's segment and the items' categories; only with `"+
-			strings.Join(personalPolicies(), "`, `")+"` and `delay: direct`, and without `drift`").with(personal),
+			strings.Join(contextualPolicies(), "`, `")+"` and `delay: direct`, and without `drift`").with(contextual),
 	value("caps", func(l *Learner) *[]Cap { return &l.Caps }, capsKind, nil,
 		"at most `most` candidates of a `category` in the `first` places; without `category`, of each category. Not with `bold`, which cannot learn from rankings that a rule has changed"),
 	value("seed", func(l *Learner) *uint64 { return &l.Seed },
@@ -123,7 +123,7 @@ func aboutDelays() string {
 
 func (l *Learner) print() *yaml.Node {
 	shown := slices.DeleteFunc(slices.Clone(learnerSettings), func(t setting[Learner]) bool {
-		return !t.hasEffect(l.Policy.Kind()) // reading it again would warn
+		return !t.hasEffect(l.Policy.Spec()) // reading it again would warn
 	})
 	return printAll(shown, l).node(false)
 }
@@ -143,7 +143,7 @@ func warnLearner(s *section, l *Learner, topics Topics) {
 		s.warn("delay", "direct without a selections topic does not know of selections before they are paid: none are "+
 			"counted as in flight, so that a wait may be spent on one item")
 	}
-	if l.Policy.Kind().NeedsWindows() && !topics.HasSelections() && l.Windows.Learned() {
+	if l.Policy.Spec().NeedsWindows() && !topics.HasSelections() && l.Windows.Learned() {
 		s.warn("windows", "learned without a selections topic: only paid impressions count")
 	}
 	if l.Utilities == Sorted && !topics.HasSelections() {
@@ -156,11 +156,11 @@ func warnLearner(s *section, l *Learner, topics Topics) {
 		}
 	}
 	for _, t := range learnerSettings {
-		if s.has(t.key) && s.ok(t.key) && !t.hasEffect(l.Policy.Kind()) {
+		if s.has(t.key) && s.ok(t.key) && !t.hasEffect(l.Policy.Spec()) {
 			s.warn(t.key, "has no effect with policy %s", l.Policy)
 		}
 	}
-	if l.Policy.Kind().Confident && l.Radius == Paper && s.has("sigma") {
+	if l.Policy.Spec().Confident && l.Radius == Paper && s.has("sigma") {
 		s.warn("sigma", "has no effect with radius: paper, which has σ = 1/√2")
 	}
 }

@@ -52,8 +52,8 @@ type tableColumn struct {
 	table *policy.Table
 }
 
-func (c *tableColumn) share(whole statistic, source int32, number func(policy.Item) policy.Item) {
-	c.table.ShareTable(whole.(*tableColumn).table, source, number)
+func (c *tableColumn) share(global statistic, source int32, number func(policy.Item) policy.Item) {
+	c.table.ShareTable(global.(*tableColumn).table, source, number)
 }
 
 func (c *tableColumn) differs(policy.Item) bool { return false }

@@ -37,9 +37,9 @@ type awaiting struct {
 	newer      bool      // newest has not been harvested
 	wroteBelow bool      // the store holds an estimate for payoffs below the default
 
-	first int64     // in a global learner: the earliest tick of all sources
-	whole *awaiting // the global learner's, which then makes the estimates; nil where there is none, see share
-	heeds uint64    // number of the global estimate in use
+	first  int64     // in a global learner: the earliest tick of all sources
+	global *awaiting // the global learner's, which then makes the estimates; nil where there is none, see share
+	heeds  uint64    // number of the global estimate in use
 
 	worth         policy.Pages[inflight.Worth] // by item: weight of its selections in flight
 	ownWeight     policy.Pages[unitWeights]    // by item: weight of this partition's own
@@ -189,7 +189,7 @@ const (
 // reweigh computes the weight of an item's selections in flight.
 func (a *awaiting) reweigh(i policy.Item) {
 	all, own, shares := a.flightWeights(i)
-	if a.whole == nil {
+	if a.global == nil {
 		*a.worth.At(i) = all
 		if a.byBlock {
 			*a.shares.At(i) = shares
@@ -231,7 +231,7 @@ func (a *awaiting) flightWeights(i policy.Item) (all, own inflight.Worth, shares
 
 // worthOf returns the weight of an item's selections in flight, of all sources.
 func (a *awaiting) worthOf(i policy.Item) inflight.Worth {
-	if a.whole == nil {
+	if a.global == nil {
 		return a.worth.Get(i)
 	}
 	all, _, _ := a.flightWeights(i)
@@ -240,7 +240,7 @@ func (a *awaiting) worthOf(i policy.Item) inflight.Worth {
 
 // sharesOf returns the shares by which an item's selections in flight are weighted.
 func (a *awaiting) sharesOf(i policy.Item) itemShares {
-	if a.whole == nil {
+	if a.global == nil {
 		return a.shares.Get(i)
 	}
 	_, _, shares := a.flightWeights(i)
@@ -253,7 +253,7 @@ func (a *awaiting) ours(i policy.Item) inflight.Intervals { return a.flights.Own
 // elsewhere returns the item's selections in flight of other sources. They are valid until the next call.
 func (a *awaiting) elsewhere(i policy.Item) inflight.Intervals {
 	others := a.flights.Others(i).Spans
-	if a.whole == nil || len(others) == 0 {
+	if a.global == nil || len(others) == 0 {
 		return others
 	}
 	a.elsewhereCopy = append(a.elsewhereCopy[:0], others...) // the global learner's own must stay as they are
@@ -263,8 +263,8 @@ func (a *awaiting) elsewhere(i policy.Item) inflight.Intervals {
 
 // now returns the newest estimate: the global learner's, or our own.
 func (a *awaiting) now() *estimated {
-	if a.whole != nil && a.whole.made.number > 0 {
-		return &a.whole.made
+	if a.global != nil && a.global.made.number > 0 {
+		return &a.global.made
 	}
 	return &a.made
 }
@@ -326,12 +326,12 @@ func (a *awaiting) earliest() int64 {
 // advance moves event time on. At a new tick it merges buckets and recomputes the estimate and all weights. It calls changed for
 // each item with selections in flight, or, where a global learner estimates, for items whose intervals have merged.
 func (a *awaiting) advance(watermark int64, changed func(i policy.Item, merged bool)) {
-	behind := a.whole != nil && a.now().until > a.pass // the weights are as of the previous tick then, all of them
+	behind := a.global != nil && a.now().until > a.pass // the weights are as of the previous tick then, all of them
 	merged, ticked := a.tick(watermark)
 	if !ticked {
 		return
 	}
-	if a.whole != nil && !behind {
+	if a.global != nil && !behind {
 		a.updateSharesIn(a.every)
 		for _, i := range merged {
 			a.updateSharesIn(a.ours(i))
@@ -340,7 +340,7 @@ func (a *awaiting) advance(watermark int64, changed func(i policy.Item, merged b
 		}
 		return
 	}
-	if a.whole != nil {
+	if a.global != nil {
 		a.updateShares()
 	} else {
 		a.estimate(a.until())
@@ -411,7 +411,7 @@ func (a *awaiting) updateShares() {
 	a.updateSharesIn(a.every)
 	a.eachAwaited(func(i policy.Item) {
 		a.updateSharesIn(a.ours(i))
-		if a.whole == nil {
+		if a.global == nil {
 			a.updateSharesIn(a.flights.Others(i).Spans)
 		}
 	})
@@ -421,7 +421,7 @@ func (a *awaiting) updateShares() {
 // global learner of our own only. Once values are drawn together, they have any payoff.
 func (a *awaiting) eachAwaited(do func(policy.Item)) {
 	for i := range policy.Item(a.flights.Len()) {
-		if len(a.ours(i)) > 0 || a.whole == nil && len(a.flights.Others(i).Spans) > 0 || a.made.used && a.sums != nil && a.sums(i).N > 0 {
+		if len(a.ours(i)) > 0 || a.global == nil && len(a.flights.Others(i).Spans) > 0 || a.made.used && a.sums != nil && a.sums(i).N > 0 {
 			do(i)
 		}
 	}

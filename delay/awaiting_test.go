@@ -244,19 +244,19 @@ func TestDirect_UnpaidCountUpToTheEarliestTick(t *testing.T) {
 // A pool that has no record of a partition yet may have counted the unpaid up to a later pass than that partition's own. For it the
 // pool counts up to the partition's pass only, and stores that.
 func TestDirect_UnpaidCountUpToTheOwnTick(t *testing.T) {
-	whole, ours, theirs := NewDirect(policy.NewGreedy(), ageing(1<<20)), NewDirect(policy.NewGreedy(), ageing(1<<20)), NewDirect(policy.NewGreedy(), ageing(1<<20))
+	global, ours, theirs := NewDirect(policy.NewGreedy(), ageing(1<<20)), NewDirect(policy.NewGreedy(), ageing(1<<20)), NewDirect(policy.NewGreedy(), ageing(1<<20))
 	delivering(ours, theirs)
-	whole.Grow(pooledItems)
-	whole.BeWhole(func(i policy.Item) uint64 { return uint64(i) })
-	ours.Share(whole, 0, func(i policy.Item) policy.Item { return i })
+	global.Grow(pooledItems)
+	global.BeGlobal(func(i policy.Item) uint64 { return uint64(i) })
+	ours.Share(global, 0, func(i policy.Item) policy.Item { return i })
 	for _, l := range []*Direct{ours, theirs} {
 		l.Grow(pooledItems)
 		l.Selected(Feedback{Item: 1, Began: 1 << 30})
 	}
 	theirs.Advance(1 << 31)
-	publish(whole, 1, newStore(theirs), map[fieldOf]bool{})
-	whole.Estimate(whole.Commit(pooledItems))
-	require.EqualValues(t, 1<<31, whole.flights.awaiting.made.until)
+	publish(global, 1, newStore(theirs), map[fieldOf]bool{})
+	global.Estimate(global.Commit(pooledItems))
+	require.EqualValues(t, 1<<31, global.flights.awaiting.made.until)
 	ours.Refresh(slices.Values(allItems(pooledItems)))
 	ours.Advance(1<<30 + 1<<19) // half of the horizon: of those paid, half may still be
 	come := func() float64 { return ours.flights.awaiting.ours(1)[0].Above }
@@ -267,7 +267,7 @@ func TestDirect_UnpaidCountUpToTheOwnTick(t *testing.T) {
 		store.harvest()
 		words := strings.Fields(store.hashes[hashLearner][fieldSilence])
 		require.NotEmpty(t, words)
-		require.Equal(t, words[0], words[1], "up to the pass, behind which the whole is ahead")
+		require.Equal(t, words[0], words[1], "up to the pass, behind which the global learner is ahead")
 	}
 	require.Equal(t, 1.0, come())
 }

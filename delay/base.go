@@ -18,11 +18,11 @@ type base struct {
 	windows  *windows        // for explorer
 	aim      []float64       // of explorer with windows folded to this length
 
-	table   *policy.Table
-	in      policy.Input // Table and InFlight are set once
-	ws      policy.Workspace
-	flights *flights
-	users   *contexts // nil if payoffs do not depend on features
+	table    *policy.Table
+	in       policy.Input // Table and InFlight are set once
+	ws       policy.Workspace
+	flights  *flights
+	contexts *contexts // nil if payoffs do not depend on features
 
 	attraction *attraction // nil if the aim is payoff per selection
 
@@ -122,8 +122,8 @@ func (b *base) know() *policy.Known {
 
 // perSelection returns estimates of payoff per selection, or nil if the policy reads the table.
 func (b *base) perSelection() *policy.Known {
-	if b.users != nil {
-		return b.users.know(b.table, &b.in)
+	if b.contexts != nil {
+		return b.contexts.know(b.table, &b.in)
 	}
 	if !b.aimsPerImpression() {
 		return nil
@@ -167,7 +167,7 @@ func (b *base) Reweigh(d *Decision) {
 
 func (b *base) Adopt(int64, *Decision) {}
 
-func (b *base) Needs() Needs { return Needs{Context: b.users != nil, Ranking: b.attraction != nil} }
+func (b *base) Needs() Needs { return Needs{Context: b.contexts != nil, Ranking: b.attraction != nil} }
 
 // Unselected implements Learner. Only shares of selections learn from it.
 func (b *base) Unselected(fb Feedback) {
@@ -233,8 +233,8 @@ func (b *base) SetSourceField(source int32, hash string, field, value []byte, it
 func (b *base) Advance(watermark int64) {
 	b.windows.advance(watermark)
 	b.flights.advance(watermark)
-	if b.users != nil {
-		b.users.advance(b.table)
+	if b.contexts != nil {
+		b.contexts.advance(b.table)
 	}
 }
 
@@ -248,8 +248,8 @@ func (b *base) status() Status {
 	if b.attraction != nil {
 		s.Attraction = b.attraction.status(b.table.Mean())
 	}
-	if b.users != nil {
-		s.Unfed, s.Personal = b.users.unfed, b.users.status()
+	if b.contexts != nil {
+		s.Unfed, s.Contextual = b.contexts.unfed, b.contexts.status()
 	}
 	return s
 }
@@ -267,8 +267,8 @@ func (b *base) Harvest(r Recorder) {
 	if b.attraction != nil {
 		b.attraction.falls.harvest(r, &b.writer)
 	}
-	if b.users != nil {
-		b.users.harvestFit(r, &b.writer)
+	if b.contexts != nil {
+		b.contexts.harvestFit(r, &b.writer)
 	}
 	b.release()
 }

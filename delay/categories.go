@@ -84,9 +84,9 @@ func (c *categories) leave(n int32) {
 
 // Categorise implements Categorising.
 func (d *Direct) Categorise(i policy.Item, name string) {
-	if d.users != nil && d.users.kinds.look && name != "" && d.users.kinds.name(i) != name {
-		d.users.categorise(i, name)
-		d.users.publishKind(i)
+	if d.contexts != nil && d.contexts.categories.look && name != "" && d.contexts.categories.name(i) != name {
+		d.contexts.categorise(i, name)
+		d.contexts.publishCategory(i)
 	}
 }
 
@@ -98,11 +98,11 @@ func (u *contexts) categorise(i policy.Item, name string) {
 			u.changedGroups.Note(group, 1)
 		}
 	})
-	u.kinds.set(i, name)
+	u.categories.set(i, name)
 }
 
-// publishKind marks an item's cells as changed, so that they are published with its new category.
-func (u *contexts) publishKind(i policy.Item) {
+// publishCategory marks an item's cells as changed, so that they are published with its new category.
+func (u *contexts) publishCategory(i policy.Item) {
 	u.eachCell(i, func(cell int32) {
 		if own := u.own.Get(cell); !own.none() {
 			u.cells.Note(cell, 1)

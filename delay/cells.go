@@ -52,7 +52,7 @@ func (u *contexts) path(i policy.Item, within int32) (at contextual.Path, ok boo
 	}
 	at[0] = n*u.groups + within
 	at[u.items()] = n
-	if u.kinds.look {
+	if u.categories.look {
 		at[u.items()+1] = u.kindOf(i, n)
 	}
 	return at, true
@@ -166,7 +166,7 @@ func (u *contexts) setCell(to *theirSums, cell int32, now cellRows) {
 	*to.awaited.At(i) += now.awaited - before.awaited
 	u.note(cell)
 	u.vote(i, before.kind, now.kind)
-	u.kinds.leave(before.kind)
+	u.categories.leave(before.kind)
 }
 
 // replace replaces a source's cell in the pooled sums.
@@ -189,7 +189,7 @@ func (u *contexts) addOwn(cell int32, c *cellRows) {
 	own.awaited += c.awaited
 	own.x = added(slices.Clone(own.x), c.x, 1)
 	*u.awaited.At(u.itemOf(cell)) += c.awaited
-	if u.whole == nil {
+	if u.global == nil {
 		u.replace(cell, &before, own)
 	}
 	u.note(cell)

@@ -36,7 +36,7 @@ type hashInfo struct {
 type statistic interface {
 	storedHash
 	// share puts the statistic, which must be empty, below the same one of a global learner, see Pooling.
-	share(whole statistic, source int32, number func(policy.Item) policy.Item)
+	share(global statistic, source int32, number func(policy.Item) policy.Item)
 	// differs returns whether the global learner has another value of an item's evidence from this partition than it has now.
 	differs(i policy.Item) bool
 	// forget drops an item. Release frees its memory after the last harvest.
@@ -167,8 +167,8 @@ func (c *column[S]) self() *column[S] { return c }
 
 type ofColumn[S policy.Summand[S]] interface{ self() *column[S] }
 
-func (c *column[S]) share(whole statistic, source int32, number func(policy.Item) policy.Item) {
-	c.Share(whole.(ofColumn[S]).self().Totals, source, number)
+func (c *column[S]) share(global statistic, source int32, number func(policy.Item) policy.Item) {
+	c.Share(global.(ofColumn[S]).self().Totals, source, number)
 }
 
 func (c *column[S]) differs(i policy.Item) bool {

@@ -59,17 +59,17 @@ func newTallying() *tallying {
 
 // tallyWorld has three partitions, which read each other, or a global learner that reads all three.
 type tallyWorld struct {
-	parts [tallyingParts]*tallying
-	whole *tallying // nil where they read each other
+	parts  [tallyingParts]*tallying
+	global *tallying // nil where they read each other
 }
 
 func newTallyWorld(t *rapid.T) *tallyWorld {
 	w := &tallyWorld{}
 	if rapid.Bool().Draw(t, "shared") {
-		w.whole = newTallying()
-		w.whole.numbers = allItems(tallied)
-		w.whole.BeWhole(func(i policy.Item) uint64 { return uint64(i) })
-		w.whole.Grow(tallied)
+		w.global = newTallying()
+		w.global.numbers = allItems(tallied)
+		w.global.BeGlobal(func(i policy.Item) uint64 { return uint64(i) })
+		w.global.Grow(tallied)
 	}
 	for k := range w.parts {
 		p := newTallying()
@@ -82,8 +82,8 @@ func newTallyWorld(t *rapid.T) *tallyWorld {
 
 // begin makes an empty partition ready, with its stored state.
 func (w *tallyWorld) begin(t *rapid.T, p *tallying, stored *store) {
-	if w.whole != nil {
-		p.Share(w.whole.Direct, p.source, func(i policy.Item) policy.Item { return p.numbers[i] })
+	if w.global != nil {
+		p.Share(w.global.Direct, p.source, func(i policy.Item) policy.Item { return p.numbers[i] })
 	}
 	p.store = newStore(p.Direct)
 	if stored == nil {
@@ -97,8 +97,8 @@ func (w *tallyWorld) begin(t *rapid.T, p *tallying, stored *store) {
 
 // readers returns the learners that read a partition.
 func (w *tallyWorld) readers(of *tallying) (all []*tallying) {
-	if w.whole != nil {
-		return []*tallying{w.whole}
+	if w.global != nil {
+		return []*tallying{w.global}
 	}
 	for _, p := range w.parts {
 		if p != of {
@@ -117,24 +117,24 @@ func (p *tallying) send(reader *tallying, field string, value []byte) {
 }
 
 // publish lets others read a partition's changes, or the whole of it.
-func (w *tallyWorld) publish(p *tallying, whole bool) {
+func (w *tallyWorld) publish(p *tallying, complete bool) {
 	p.store.harvest()
 	now := p.store.hashes["tally"]
 	for _, reader := range w.readers(p) {
-		if whole {
+		if complete {
 			reader.BeginResync(p.source)
 		}
 		for field := range p.read {
-			if _, there := now[field]; !there && !whole {
+			if _, there := now[field]; !there && !complete {
 				p.send(reader, field, nil)
 			}
 		}
 		for field, value := range now {
-			if whole || p.read[field] != value {
+			if complete || p.read[field] != value {
 				p.send(reader, field, []byte(value))
 			}
 		}
-		if whole {
+		if complete {
 			reader.EndResync(p.source, func(hash string, i policy.Item) bool {
 				_, there := now[fmt.Sprint(slices.Index(p.numbers, reader.numbers[i]))]
 				return hash == "tally" && there
@@ -155,7 +155,7 @@ func (w *tallyWorld) reload(t *rapid.T, p *tallying) {
 	w.begin(t, again, p.store)
 	require.Empty(t, again.store.harvest(), "what was loaded needs no writing")
 	w.parts[p.source] = again
-	if w.whole != nil {
+	if w.global != nil {
 		return
 	}
 	for _, other := range w.readers(again) {
@@ -181,7 +181,7 @@ func (w *tallyWorld) check(t *rapid.T) {
 			}
 			want := p.own[i]
 			require.Equal(t, want, p.tally.Own(i))
-			if w.whole != nil {
+			if w.global != nil {
 				require.Equal(t, want != p.readOf(p.numbers[i]), p.differs(i))
 			}
 			for _, other := range w.parts {

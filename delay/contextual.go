@@ -11,10 +11,10 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/features"
 )
 
-// ErrPersonal is wrapped by errors about a contextual learner's settings.
-var ErrPersonal = errors.New("delay: settings of features are faulty")
+// ErrContextual is wrapped by errors about a contextual learner's settings.
+var ErrContextual = errors.New("delay: settings of features are faulty")
 
-// ContextualConfig configures NewPersonal.
+// ContextualConfig configures NewContextual.
 type ContextualConfig struct {
 	Space *features.Space
 	// Silence.Horizon bounds the age of payoffs and sets the bucket length. Payoffs before a detected change do not count.
@@ -27,30 +27,30 @@ type ContextualConfig struct {
 	Belief policy.Belief
 }
 
-// NewPersonal returns a contextual learner without items: payoffs follow a linear mixed model (package contextual). The policy must
-// decide by Input.Known, with the same Belief. It fails with ErrPersonal.
-func NewPersonal(p policy.Policy, c ContextualConfig) (*Direct, error) {
+// NewContextual returns a contextual learner without items: payoffs follow a linear mixed model (package contextual). The policy must
+// decide by Input.Known, with the same Belief. It fails with ErrContextual.
+func NewContextual(p policy.Policy, c ContextualConfig) (*Direct, error) {
 	if c.Silence.Drift != 0 {
-		return nil, fmt.Errorf("%w: with drift, features' effects could not decay", ErrPersonal)
+		return nil, fmt.Errorf("%w: with drift, features' effects could not decay", ErrContextual)
 	}
 	u := newUsers(&c)
 	m := contextual.Config{Space: c.Space, Step: 0.5, Sigma: c.Belief.Sigma, EstimateSigma: c.Belief.EstimateSigma}
 	m.Levels, m.Items = 1+u.items(), u.items()
-	if u.kinds.look {
+	if u.categories.look {
 		m.Levels++
 	}
 	switch _, optimistic := p.(*policy.Optimistic); {
 	case c.Belief.Prior == policy.EmpiricalPrior:
 	case m.Levels > 1:
-		return nil, fmt.Errorf("%w: with segments or categories the prior must be empirical", ErrPersonal)
+		return nil, fmt.Errorf("%w: with segments or categories the prior must be empirical", ErrContextual)
 	case c.Belief.Prior == policy.NoPrior && optimistic && !c.Belief.EstimateSigma:
 		m.Levels = 0
 	default:
-		return nil, fmt.Errorf("%w: the prior must be empirical; or none, with policy optimistic and a sigma that is given", ErrPersonal)
+		return nil, fmt.Errorf("%w: the prior must be empirical; or none, with policy optimistic and a sigma that is given", ErrContextual)
 	}
 	var err error
 	if u.model, err = contextual.New(m); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrPersonal, err)
+		return nil, fmt.Errorf("%w: %w", ErrContextual, err)
 	}
 	u.by(0)
 	d := direct(newBase(p), c.Silence)
@@ -62,7 +62,7 @@ func NewPersonal(p policy.Policy, c ContextualConfig) (*Direct, error) {
 	u.silent = silentCells{awaiting: d.flights.awaiting, clock: c.Space.Clock()}
 	known := d.flights.evidence
 	d.table.EvidenceBy(func(i policy.Item) policy.Evidence {
-		d.users.stale.Note(i, 1)
+		d.contexts.stale.Note(i, 1)
 		return known(i)
 	})
 	return d, nil
@@ -75,17 +75,17 @@ func NewPersonal(p policy.Policy, c ContextualConfig) (*Direct, error) {
 // group (grouping). It is a function of the sums, the items' evidence and categories, and the time of the last fit, which is
 // stored. In a partition's learner, the global one (Pooling) holds other sources' sums and makes the fits.
 type contexts struct {
-	model    *contextual.Model
-	names    []string
-	dim      int
-	declared int    // coordinates without products
-	middle   []int8 // features of a user without any
-	known    policy.Known
-	mean     []float64
-	kinds    categories
-	met      met
-	x        []int8 // scratch for one vector
-	width    int    // of vectors without age
+	model      *contextual.Model
+	names      []string
+	dim        int
+	declared   int    // coordinates without products
+	middle     []int8 // features of a user without any
+	known      policy.Known
+	mean       []float64
+	categories categories
+	met        met
+	x          []int8 // scratch for one vector
+	width      int    // of vectors without age
 
 	segments int32 // cell = item·segments + segment
 	grouping
@@ -122,7 +122,7 @@ func newUsers(c *ContextualConfig) *contexts {
 		u.settles = c.Silence.Horizon
 	}
 	u.period = s.Clock().Period()
-	u.kinds.look = s.Categories()
+	u.categories.look = s.Categories()
 	u.met, u.width = newMet(s), s.Width()
 	return u
 }
@@ -146,7 +146,7 @@ func (u *contexts) await(fb *Feedback, times int64) {
 	}
 	own.await(x, times)
 	*u.awaited.At(fb.Item) += times
-	if u.whole == nil {
+	if u.global == nil {
 		u.pooled.At(u.groupOf(cell)).await(x, times)
 	}
 	u.cells.Note(cell, 1)
@@ -176,7 +176,7 @@ func (u *contexts) pay(fb *Feedback) (payoff float64, fed bool) {
 	at := own.rows.Count(&u.grid, fb.Began, u.pass, paidSums{})
 	own.pay(at, x, units)
 	u.linear.in(&u.grid, fb.Began, u.pass, u.dim).Add(x, units)
-	if u.whole == nil && own.rows[at].Start() >= u.model.Since() {
+	if u.global == nil && own.rows[at].Start() >= u.model.Since() {
 		u.pooled.At(u.groupOf(cell)).pay(x, units)
 		u.model.Total.Add(x, units)
 	}
@@ -246,7 +246,7 @@ func (u *contexts) average(sum []int64, n int64) {
 // advance fits the model if a fit is due, and looks for a change of effects.
 func (u *contexts) advance(t *policy.Table) {
 	u.settle(t)
-	if !u.newData || u.whole != nil {
+	if !u.newData || u.global != nil {
 		return
 	}
 	u.newData = false
@@ -324,7 +324,7 @@ func (u cellsHash) forget(i policy.Item) {
 
 // changeLinear changes a source's linear sums, and the total with them.
 func (u *contexts) changeLinear(rows *linearRows, change func()) {
-	if u.whole != nil {
+	if u.global != nil {
 		change()
 		return
 	}
@@ -351,7 +351,7 @@ func (u *contexts) forgotten(t *policy.Table, i policy.Item) {
 			u.model.Drop(at)
 		}
 	})
-	u.kinds.set(i, "")
+	u.categories.set(i, "")
 }
 
 func (u cellsHash) Release(i policy.Item) {
@@ -360,5 +360,5 @@ func (u cellsHash) Release(i policy.Item) {
 	u.eachCell(i, u.cells.Release)
 	u.stale.Release(i)
 	u.awaited.Remove(i)
-	u.kinds.changed.Release(i)
+	u.categories.changed.Release(i)
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/features"
 )
 
-// BenchmarkPersonal is a decision of 20 of 2,000 items with so many features, and a payoff with its share of fits, from the first one on.
-func BenchmarkPersonal(b *testing.B) {
+// BenchmarkContextual is a decision of 20 of 2,000 items with so many features, and a payoff with its share of fits, from the first one on.
+func BenchmarkContextual(b *testing.B) {
 	for _, dim := range []int{8, 16, 32, 64} {
 		d := features.Declaration{}
 		for k := range dim - 1 {
@@ -25,7 +25,7 @@ func BenchmarkPersonal(b *testing.B) {
 		p, err := policy.NewMOSS(belief)
 		require.NoError(b, err)
 		rng := rand.New(rand.NewPCG(5, uint64(dim)))
-		l, err := NewPersonal(p, ContextualConfig{Space: space, Belief: belief})
+		l, err := NewContextual(p, ContextualConfig{Space: space, Belief: belief})
 		require.NoError(b, err)
 		l.Grow(2000)
 		lists, contexts := make([][]policy.Item, 256), make([]*policy.Context, 256)
@@ -79,27 +79,27 @@ func BenchmarkPersonal(b *testing.B) {
 func partOf(b *testing.B, l *Direct, p policy.Policy, c ContextualConfig) *Direct {
 	var made [2]*Direct
 	for k := range made {
-		d, err := NewPersonal(p, c)
+		d, err := NewContextual(p, c)
 		require.NoError(b, err)
 		made[k] = d
 	}
-	whole, part := made[0], made[1]
-	whole.Grow(2000)
-	whole.BeWhole(func(i policy.Item) uint64 { return uint64(i) })
-	part.Share(whole, 1, func(i policy.Item) policy.Item { return i })
+	global, part := made[0], made[1]
+	global.Grow(2000)
+	global.BeGlobal(func(i policy.Item) uint64 { return uint64(i) })
+	part.Share(global, 1, func(i policy.Item) policy.Item { return i })
 	part.Grow(2000)
 	require.NoError(b, part.Loaded())
 	store := newStore(l)
 	store.harvest()
 	for i, sums := range store.sums {
-		whole.SetSource(0, i, sums)
+		global.SetSource(0, i, sums)
 	}
 	for _, pooled := range l.Pooled() {
 		for field, value := range store.hashes[pooled.Hash] {
-			whole.SetSourceField(0, pooled.Hash, []byte(field), []byte(value), sameNumber)
+			global.SetSourceField(0, pooled.Hash, []byte(field), []byte(value), sameNumber)
 		}
 	}
-	whole.Estimate(whole.Commit(2000))
+	global.Estimate(global.Commit(2000))
 	part.Refresh(slices.Values(allItems(0)))
 	return part
 }

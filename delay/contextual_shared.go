@@ -10,26 +10,26 @@ import (
 // The numbers of nodes in a partition's model are the global ones. Its model holds only cells in which it differs from the global
 // learner, or whose items do.
 type shared struct {
-	whole    *contexts
+	global   *contexts
 	source   int32
 	number   func(policy.Item) policy.Item
 	readFits int64 // number of the global fits read
 
-	isWhole bool
-	coming  map[int32]*theirSums // by source, during its resync
-	votes   map[int32]int        // scratch, by category
+	isGlobal bool
+	coming   map[int32]*theirSums // by source, during its resync
+	votes    map[int32]int        // scratch, by category
 }
 
-func (u cellsHash) share(whole statistic, source int32, number func(policy.Item) policy.Item) {
-	u.whole, u.source, u.number = whole.(cellsHash).contexts, source, number
-	u.by(u.whole.chosen)
-	u.model.Share(u.whole.model)
-	u.readFits = u.whole.fits
+func (u cellsHash) share(global statistic, source int32, number func(policy.Item) policy.Item) {
+	u.global, u.source, u.number = global.(cellsHash).contexts, source, number
+	u.by(u.global.chosen)
+	u.model.Share(u.global.model)
+	u.readFits = u.global.fits
 }
 
 // numberOf returns an item's number in the model.
 func (u *contexts) numberOf(i policy.Item) policy.Item {
-	if u.whole == nil {
+	if u.global == nil {
 		return i
 	}
 	return u.number(i)
@@ -38,26 +38,26 @@ func (u *contexts) numberOf(i policy.Item) policy.Item {
 // kindOf returns the number of an item's category; n is the item's number in the model. The global learner's category applies once
 // it has data of the item. Until then our own does, by a number that is unused there if the category is unknown.
 func (u *contexts) kindOf(i, n policy.Item) int32 {
-	if u.whole == nil || !u.model.Heeds() {
-		return u.kinds.of(i)
+	if u.global == nil || !u.model.Heeds() {
+		return u.categories.of(i)
 	}
-	w := u.whole
-	if kind := w.kinds.of(n); kind != 0 || w.model.Holds(u.items(), n) {
+	w := u.global
+	if kind := w.categories.of(n); kind != 0 || w.model.Holds(u.items(), n) {
 		return kind
 	}
-	ours := u.kinds.of(i)
+	ours := u.categories.of(i)
 	if ours == 0 {
 		return 0
 	}
-	if theirs, known := w.kinds.byName[u.kinds.name(i)]; known {
+	if theirs, known := w.categories.byName[u.categories.name(i)]; known {
 		return theirs
 	}
-	return int32(len(w.kinds.all)) + ours
+	return int32(len(w.categories.all)) + ours
 }
 
 // sumsOf returns a group's sums over all sources, valid until the next call.
 func (u *contexts) sumsOf(group int32) *cellSums {
-	if u.whole == nil {
+	if u.global == nil {
 		u.sums = u.pooled.Get(group)
 		return &u.sums
 	}
@@ -66,13 +66,13 @@ func (u *contexts) sumsOf(group int32) *cellSums {
 	clear(s)
 	clear(x)
 	*c = cellSums{s: s, awaitedSums: awaitedSums{x: x}}
-	since := u.whole.model.Since()
+	since := u.global.model.Since()
 	i, within := group/u.groups, group%u.groups
-	all := u.whole.pooled.Get(u.number(i)*u.groups + within)
+	all := u.global.pooled.Get(u.number(i)*u.groups + within)
 	c.sum(&all, 1)
 	for _, segment := range u.members[within] {
 		if n, ok := u.cell(u.number(i), segment); ok {
-			published := u.whole.publishedBy(u.source, n)
+			published := u.global.publishedBy(u.source, n)
 			sums := published.since(since)
 			c.sum(&sums, -1)
 		}
@@ -109,7 +109,7 @@ func (u cellsHash) differs(i policy.Item) (differs bool) {
 
 // differsIn is differs for a cell.
 func (u *contexts) differsIn(cell int32) bool {
-	if u.whole == nil {
+	if u.global == nil {
 		return false
 	}
 	own := u.own.Get(cell)
@@ -117,12 +117,12 @@ func (u *contexts) differsIn(cell int32) bool {
 	if !ok {
 		return !own.none()
 	}
-	published := u.whole.publishedBy(u.source, n)
+	published := u.global.publishedBy(u.source, n)
 	return !own.same(&published)
 }
 
 func (u *contexts) differsInGroup(group int32) bool {
-	if u.whole == nil {
+	if u.global == nil {
 		return false
 	}
 	for _, segment := range u.members[group%u.groups] {
@@ -135,12 +135,12 @@ func (u *contexts) differsInGroup(group int32) bool {
 
 // awaitedOf returns an item's number of selections in flight, over all sources.
 func (u *contexts) awaitedOf(i policy.Item) int64 {
-	if u.whole == nil {
+	if u.global == nil {
 		return u.awaited.Get(i)
 	}
 	n := u.number(i)
-	all := u.whole.awaited.Get(n) + u.awaited.Get(i)
-	if published := u.whole.theirs[u.source]; published != nil {
+	all := u.global.awaited.Get(n) + u.awaited.Get(i)
+	if published := u.global.theirs[u.source]; published != nil {
 		all -= published.awaited.Get(n)
 	}
 	return all
@@ -149,25 +149,25 @@ func (u *contexts) awaitedOf(i policy.Item) int64 {
 // loaded begins with the stored state.
 func (u *contexts) loaded(t *policy.Table) {
 	u.unstored = false
-	u.kinds.changed.Clear()
-	if u.newData = true; u.whole != nil {
+	u.categories.changed.Clear()
+	if u.newData = true; u.global != nil {
 		u.refresh()
 	}
 	if last := len(u.linear.rows) - 1; last >= 0 {
 		u.pass = u.grid.Tick(u.linear.rows[last].Start())
 	}
-	if u.whole == nil && u.model.Since() != contextual.Always { // rows may have been loaded before the fit
+	if u.global == nil && u.model.Since() != contextual.Always { // rows may have been loaded before the fit
 		u.recount(t)
 	}
 }
 
 // refresh reads the global learner again after a change.
 func (u *contexts) refresh() {
-	u.by(u.whole.chosen)
+	u.by(u.global.chosen)
 	u.model.Refresh()
 	u.stale.Clear()
 	u.changedGroups.Clear()
-	if now := u.whole.fits; now != u.readFits {
+	if now := u.global.fits; now != u.readFits {
 		u.readFits = now
 		u.fits++
 	}
@@ -175,7 +175,7 @@ func (u *contexts) refresh() {
 
 // beWhole makes it a global learner. Mark identifies items by numbers that are equal in all processes.
 func (u *contexts) beWhole(mark func(policy.Item) uint64) {
-	u.isWhole, u.mark = true, mark
+	u.isGlobal, u.mark = true, mark
 	u.model.MarkBy(func(level int, number int32) uint64 {
 		if level == u.items() {
 			return mark(number)
@@ -199,7 +199,7 @@ func (u *contexts) refit(t *policy.Table, learn bool) {
 		u.model.Refit()
 	}
 	u.newData = false
-	u.kinds.changed.Clear()
+	u.categories.changed.Clear()
 }
 
 // prefixFit begins the line of an estimate (AppendEstimate) with the variances.
@@ -241,7 +241,7 @@ func (u *contexts) leave(p *theirSums) {
 		return
 	}
 	for _, c := range p.cells.All() {
-		u.kinds.leave(c.kind)
+		u.categories.leave(c.kind)
 	}
 }
 
@@ -275,7 +275,7 @@ func (u cellsHash) endResync(source int32, _ func(policy.Item) bool) {
 // vote changes an item's category after a source has changed its own for it. The category that most cells of all sources have wins;
 // of several, the alphabetically first.
 func (u *contexts) vote(i policy.Item, before, now int32) {
-	is := u.kinds.of(i)
+	is := u.categories.of(i)
 	if before == now || now == is || now == 0 && before != is {
 		return
 	}
@@ -289,14 +289,14 @@ func (u *contexts) vote(i policy.Item, before, now int32) {
 	})
 	var best int32
 	for kind, n := range u.votes {
-		if most := u.votes[best]; n > most || n == most && u.kinds.all[kind-1].name < u.kinds.all[best-1].name {
+		if most := u.votes[best]; n > most || n == most && u.categories.all[kind-1].name < u.categories.all[best-1].name {
 			best = kind
 		}
 	}
 	if best != is {
 		name := ""
 		if best != 0 {
-			name = u.kinds.all[best-1].name
+			name = u.categories.all[best-1].name
 		}
 		u.categorise(i, name)
 	}
@@ -307,14 +307,14 @@ func (u *contexts) takeCell(source, cell int32, value []byte) {
 	now, category, err := u.parseCell(value)
 	if err != nil || now.none() {
 		now = cellRows{}
-	} else if u.isWhole && u.kinds.look {
-		now.kind = u.kinds.take(string(category))
+	} else if u.isGlobal && u.categories.look {
+		now.kind = u.categories.take(string(category))
 	}
 	coming := u.coming[source]
 	if coming == nil {
 		u.setCell(u.their(source), cell, now)
 		return
 	}
-	u.kinds.leave(coming.cells.Get(cell).kind)
+	u.categories.leave(coming.cells.Get(cell).kind)
 	*coming.cells.At(cell) = now
 }

@@ -10,21 +10,21 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// mallOf are a whole and its parts, sources 0, 1, …, with segments and categories, of which the numbers of items are the same.
+// mallOf are a global learner and those of partitions, sources 0, 1, …, with segments and categories, of which the numbers of items are the same.
 type mallOf struct {
-	t     *testing.T
-	whole *Direct
-	parts []*Direct
-	store []*store
+	t      *testing.T
+	global *Direct
+	parts  []*Direct
+	store  []*store
 }
 
 func newMallOf(t *testing.T, parts int) *mallOf {
-	m := &mallOf{t: t, whole: grouped(t, Silence{Law: SilenceAtOnce}, []string{"new"}, true)}
-	m.whole.Grow(sharedItems)
-	m.whole.BeWhole(func(i policy.Item) uint64 { return uint64(i) })
+	m := &mallOf{t: t, global: grouped(t, Silence{Law: SilenceAtOnce}, []string{"new"}, true)}
+	m.global.Grow(sharedItems)
+	m.global.BeGlobal(func(i policy.Item) uint64 { return uint64(i) })
 	for source := range int32(parts) {
 		d := grouped(t, Silence{Law: SilenceAtOnce}, []string{"new"}, true)
-		d.Share(m.whole, source, func(i policy.Item) policy.Item { return i })
+		d.Share(m.global, source, func(i policy.Item) policy.Item { return i })
 		d.Grow(sharedItems)
 		m.parts, m.store = append(m.parts, d), append(m.store, newStore(d))
 		require.NoError(t, d.Loaded())
@@ -36,20 +36,20 @@ func newMallOf(t *testing.T, parts int) *mallOf {
 func (m *mallOf) resync(source int) {
 	d, s := m.parts[source], m.store[source]
 	s.harvest()
-	m.whole.BeginResync(int32(source))
+	m.global.BeginResync(int32(source))
 	for i, sums := range s.sums {
-		m.whole.SetSource(int32(source), i, sums)
+		m.global.SetSource(int32(source), i, sums)
 	}
 	for _, p := range d.Pooled() {
 		for field, value := range s.hashes[p.Hash] {
-			m.whole.SetSourceField(int32(source), p.Hash, []byte(field), []byte(value), sameNumber)
+			m.global.SetSourceField(int32(source), p.Hash, []byte(field), []byte(value), sameNumber)
 		}
 	}
-	m.whole.EndResync(int32(source), func(hash string, i policy.Item) bool {
+	m.global.EndResync(int32(source), func(hash string, i policy.Item) bool {
 		_, stored := s.hashes[hash][fmt.Sprint(i)]
 		return stored
 	})
-	m.whole.Estimate(m.whole.Commit(sharedItems))
+	m.global.Estimate(m.global.Commit(sharedItems))
 	for _, p := range m.parts {
 		p.Refresh(slices.Values(allItems(sharedItems)))
 	}
@@ -72,7 +72,7 @@ func TestSharing_MostSayTheCategory(t *testing.T) {
 	}
 	is := func(name string) {
 		t.Helper()
-		require.Equal(t, name, m.whole.users.kinds.name(2))
+		require.Equal(t, name, m.global.contexts.categories.name(2))
 	}
 	is("")
 	says(0, "b")
@@ -95,11 +95,11 @@ func TestSharing_MostSayTheCategory(t *testing.T) {
 	m.parts[3].Forget(2)
 	m.resync(3)
 	is("")
-	require.Empty(t, m.whole.users.kinds.byName)
+	require.Empty(t, m.global.contexts.categories.byName)
 }
 
-// Of an item that the whole knows a part has the category that the whole says, and of another its own, also where the whole does not know
-// that one.
+// Of an item that the global learner knows a partition has the global category. Of another it has its own, also where the global learner
+// does not know that category.
 func TestSharing_CategoriesOfWhatTheWholeKnows(t *testing.T) {
 	m := newMallOf(t, 2)
 	for i := range policy.Item(4) {
@@ -109,7 +109,7 @@ func TestSharing_CategoriesOfWhatTheWholeKnows(t *testing.T) {
 	m.resync(0)
 	other := m.parts[1]
 	before := knownOf(other, 0)
-	other.Categorise(0, "a") // the whole says that it has none
+	other.Categorise(0, "a") // the global learner has none
 	require.Equal(t, before, knownOf(other, 0))
 	other.Categorise(4, "a")
 	other.Categorise(5, "b")
@@ -146,7 +146,7 @@ func TestSharing_WhatIsForgottenIsTheWholes(t *testing.T) {
 	require.Equal(t, knownOf(m.parts[1], 1), knownOf(d, 1))
 }
 
-// A decision of a part allocates nothing, whatever of it the whole knows.
+// A decision of a partition allocates nothing, whatever of it the global learner knows.
 func TestSharing_DecisionsAllocateNothing(t *testing.T) {
 	m := newMallOf(t, 2)
 	for i := range policy.Item(4) {

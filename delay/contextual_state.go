@@ -49,7 +49,7 @@ type (
 
 // keepContexts makes a contextual learner's sums part of the learner's state.
 func (b *base) keepContexts(u *contexts) {
-	b.users = u
+	b.contexts = u
 	b.keepColumn(cellsHash{u, b.table})
 	b.hashes = append(b.hashes, categoriesHash{u}, linearHash{u})
 	b.singles[fieldFit], b.singles[fieldLooked] = u.loadFit, u.loadLooked
@@ -73,8 +73,8 @@ func (u cellsHash) harvest(r Recorder, to *writer) {
 			continue
 		}
 		to.value = c.append(to.value[:0])
-		if name := u.kinds.name(u.itemOf(i)); name != "" {
-			to.value = append(append(to.value, beginsKind...), name...)
+		if name := u.categories.name(u.itemOf(i)); name != "" {
+			to.value = append(append(to.value, beginsCategory...), name...)
 		}
 		r.Field(hashCells, to.field, to.value)
 	}
@@ -82,16 +82,16 @@ func (u cellsHash) harvest(r Recorder, to *writer) {
 }
 
 func (u categoriesHash) harvest(r Recorder, to *writer) {
-	for i := range u.kinds.changed.All() {
+	for i := range u.categories.changed.All() {
 		to.field = strconv.AppendInt(to.field[:0], int64(i), 10)
-		if name := u.kinds.name(i); name != "" {
+		if name := u.categories.name(i); name != "" {
 			to.value = append(to.value[:0], name...)
 			r.Field(hashCategories, to.field, to.value)
 		} else {
 			r.Field(hashCategories, to.field, nil)
 		}
 	}
-	u.kinds.changed.Clear()
+	u.categories.changed.Clear()
 }
 
 // harvestFit records the last fit.
@@ -100,7 +100,7 @@ func (u *contexts) harvestFit(r Recorder, to *writer) {
 		u.unstored = false
 		u.model.Stored()
 		r.Field(hashLearner, []byte(fieldFit), u.model.Append(u.appendGrouping(to.value[:0])))
-		if u.whole == nil && u.looked != inflight.Never {
+		if u.global == nil && u.looked != inflight.Never {
 			r.Field(hashLearner, []byte(fieldLooked), strconv.AppendInt(to.value[:0], u.looked, 10))
 		}
 	}
@@ -143,7 +143,7 @@ func (c *cellRows) append(dst []byte) []byte {
 	return dst
 }
 
-var beginsKind = []byte(" =")
+var beginsCategory = []byte(" =")
 
 var errCategory = errors.New("a category has no name")
 
@@ -151,7 +151,7 @@ var errCell = errors.New("the value is not a count of selections and the sums of
 
 // parseCell reads a value that harvest wrote: sums, and the item's category.
 func (u *contexts) parseCell(value []byte) (c cellRows, category []byte, err error) {
-	numbers, category, _ := bytes.Cut(value, beginsKind)
+	numbers, category, _ := bytes.Cut(value, beginsCategory)
 	c, err = u.parseRows(numbers)
 	return c, category, err
 }
@@ -305,7 +305,7 @@ func (u categoriesHash) load(field, value []byte, items int) error {
 	if err != nil || len(value) == 0 {
 		return cmp.Or(err, errCategory)
 	}
-	if u.kinds.look {
+	if u.categories.look {
 		u.categorise(i, string(value))
 	}
 	return nil

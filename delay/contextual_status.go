@@ -126,10 +126,10 @@ var (
 )
 
 func (d *Direct) Coefficients() []Coefficient {
-	if d.users == nil {
+	if d.contexts == nil {
 		return nil
 	}
-	return d.users.coefficients()
+	return d.contexts.coefficients()
 }
 
 // Coefficients implements ContextReporting, by the inner learner.

@@ -65,14 +65,14 @@ type panics struct{}
 func (panics) Errorf(string, ...any) {}
 func (panics) FailNow()              { panic("it cannot be made") }
 
-func personalKinds() []kind {
+func contextualKinds() []kind {
 	belief := policy.Belief{Sigma: 0.5, EstimateSigma: true, Prior: policy.EmpiricalPrior}
 	given := policy.Belief{Sigma: 0.5}
 	in := func(space func(require.TestingT) *features.Space, name string, b policy.Belief, s Silence) func(require.TestingT) Learner {
 		return func(t require.TestingT) Learner {
-			p, err := policy.KindOf(name).Rank(&policy.Parameters{Belief: b})
+			p, err := policy.SpecOf(name).Rank(&policy.Parameters{Belief: b})
 			require.NoError(t, err)
-			l, err := NewPersonal(p, ContextualConfig{Space: space(t), Belief: b, Silence: s})
+			l, err := NewContextual(p, ContextualConfig{Space: space(t), Belief: b, Silence: s})
 			require.NoError(t, err)
 			return l
 		}
@@ -96,7 +96,7 @@ func personalKinds() []kind {
 
 // A learner that finds the order of utilities hands on each candidate's own row.
 func TestPreferring_ContextsFollowTheCandidates(t *testing.T) {
-	inner := personalKinds()[0].make(t)
+	inner := contextualKinds()[0].make(t)
 	p := NewPreferring(inner, preference.NewSorted())
 	require.True(t, p.Needs().Context)
 	p.Grow(9)
@@ -114,9 +114,9 @@ func TestPreferring_ContextsFollowTheCandidates(t *testing.T) {
 
 // Payoffs count with the features of the selected item, in any order and over any number of partitions. One without features
 // changes nothing.
-func TestPersonal_SumsAreThoseOfThePayoffs(t *testing.T) {
-	one, again := personalKinds()[0].make(t).(*Direct), personalKinds()[0].make(t).(*Direct)
-	parts := []*Direct{personalKinds()[0].make(t).(*Direct), personalKinds()[0].make(t).(*Direct)}
+func TestContextual_SumsAreThoseOfThePayoffs(t *testing.T) {
+	one, again := contextualKinds()[0].make(t).(*Direct), contextualKinds()[0].make(t).(*Direct)
+	parts := []*Direct{contextualKinds()[0].make(t).(*Direct), contextualKinds()[0].make(t).(*Direct)}
 	var all []Feedback
 	for k := range int64(60) {
 		key := policy.Key(k)
@@ -148,11 +148,11 @@ func TestPersonal_SumsAreThoseOfThePayoffs(t *testing.T) {
 			}
 		}
 	}
-	want := one.users
+	want := one.contexts
 	for _, d := range append(parts, again) {
-		require.Equal(t, want.model.Total, d.users.model.Total)
+		require.Equal(t, want.model.Total, d.contexts.model.Total)
 		for i := range policy.Item(5) {
-			require.Equal(t, want.pooled.Get(i).s, d.users.pooled.Get(i).s)
+			require.Equal(t, want.pooled.Get(i).s, d.contexts.pooled.Get(i).s)
 			require.Equal(t, one.table.Pooled(i).R, d.table.Pooled(i).R)
 		}
 		d.Advance(1)
@@ -171,8 +171,8 @@ func TestPersonal_SumsAreThoseOfThePayoffs(t *testing.T) {
 }
 
 // The differences between a forgotten item's payoffs still count for features; its own sums are gone, also from the store.
-func TestPersonal_ForgetsItems(t *testing.T) {
-	d := personalKinds()[0].make(t).(*Direct)
+func TestContextual_ForgetsItems(t *testing.T) {
+	d := contextualKinds()[0].make(t).(*Direct)
 	d.Grow(2)
 	require.NoError(t, d.Loaded())
 	s := newStore(d)
@@ -187,16 +187,16 @@ func TestPersonal_ForgetsItems(t *testing.T) {
 	d.Advance(1)
 	s.harvest()
 	require.Len(t, s.hashes[hashCells], 1)
-	total := d.users.model.Total
+	total := d.contexts.model.Total
 	require.EqualValues(t, 39, total.N, "one payoff less, which went for the item's mean")
-	require.Equal(t, d.users.linear.rows[0].Sum.Linear, total)
+	require.Equal(t, d.contexts.linear.rows[0].Sum.Linear, total)
 	require.InDelta(t, 20*127*127, total.G[0], 1, "the intercept of what is forgotten says nothing")
 	require.Greater(t, total.G[2], int64(0))
-	require.Nil(t, d.users.pooled.Get(1).s)
+	require.Nil(t, d.contexts.pooled.Get(1).s)
 }
 
-// TestNewPersonal_RefusesWhatItCannotDo.
-func TestNewPersonal_RefusesWhatItCannotDo(t *testing.T) {
+// TestNewContextual_RefusesWhatItCannotDo.
+func TestNewContextual_RefusesWhatItCannotDo(t *testing.T) {
 	for _, c := range []ContextualConfig{
 		{Belief: policy.Belief{Sigma: 0.5, EstimateSigma: true, Prior: policy.EmpiricalPrior}, Silence: Silence{Drift: 1}},
 		{Belief: policy.Belief{Sigma: 0.5, Prior: policy.FixedPrior}},
@@ -204,16 +204,16 @@ func TestNewPersonal_RefusesWhatItCannotDo(t *testing.T) {
 		{Belief: policy.Belief{Sigma: -1, Prior: policy.EmpiricalPrior}},
 	} {
 		c.Space = shop(t)
-		_, err := NewPersonal(policy.NewGreedy(), c)
-		require.ErrorIs(t, err, ErrPersonal)
+		_, err := NewContextual(policy.NewGreedy(), c)
+		require.ErrorIs(t, err, ErrContextual)
 	}
 }
 
 // Unpaid selections lower the expected payoff of all items with like features before they expire, by their expired weight.
-func TestPersonal_SilenceTeachesBeforeTheHorizon(t *testing.T) {
+func TestContextual_SilenceTeachesBeforeTheHorizon(t *testing.T) {
 	belief := policy.Belief{Sigma: 0.5, EstimateSigma: true, Prior: policy.EmpiricalPrior}
 	for _, s := range []Silence{{Law: SilenceAtOnce}, {Law: SilenceAges, Horizon: lifeHorizon}, {}} {
-		l, err := NewPersonal(policy.NewGreedy(), ContextualConfig{Space: shop(t), Belief: belief, Silence: s})
+		l, err := NewContextual(policy.NewGreedy(), ContextualConfig{Space: shop(t), Belief: belief, Silence: s})
 		require.NoError(t, err)
 		l.Grow(41)
 		require.NoError(t, l.Loaded())

@@ -3,7 +3,7 @@
 // Paid, Expired and Unselected read an impression's Feedback. Pooling has a process's partitions learn together. Harvest
 // writes changes for the store; LoadSums and LoadField restore them.
 //
-// Direct feeds payoffs on arrival, with features by NewPersonal. Robust is for means that change. QPMD (stochastic) and BOLD (adversarial)
+// Direct feeds payoffs on arrival, with features by NewContextual. Robust is for means that change. QPMD (stochastic) and BOLD (adversarial)
 // are from the paper's appendix C.2. Preferring first learns the order of utilities (appendix C.1).
 //
 // Packages stream/partition, internal/lab and internal/evaluate run learners; internal/learners makes them from the configuration. Other
@@ -186,8 +186,8 @@ type Status struct {
 
 	Silence SilenceStatus // the zero value with SilenceWaits
 	Level   LevelStatus   // of Robust
-	// Personal is set by contextual learners.
-	Personal ContextualStatus
+	// Contextual is set by contextual learners.
+	Contextual ContextualStatus
 
 	// Windows is the distribution of windows in use: 1, 2, … up to ShownWindows, and last those beyond. It is nil for learners
 	// without windows, and is not changed afterwards.

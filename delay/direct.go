@@ -11,7 +11,7 @@ import "github.com/ranker-worker/ranker-worker/policy"
 // in flight at a decision.
 //
 // Hashes besides the items' sums: "flights" (see hashFlights), "open" for partial payoffs, "history" with drift, and windows as
-// BOLD stores them. Contextual learners (NewPersonal) have more.
+// BOLD stores them. Contextual learners (NewContextual) have more.
 type Direct struct{ base }
 
 var _ Learner = (*Direct)(nil)
@@ -39,8 +39,8 @@ func direct(b base, s Silence) *Direct {
 
 // Selected implements Learner. The selection is in flight from now on.
 func (d *Direct) Selected(fb Feedback) {
-	if d.users != nil {
-		d.users.begin(&fb)
+	if d.contexts != nil {
+		d.contexts.begin(&fb)
 	}
 	d.selected(&fb)
 }
@@ -50,9 +50,9 @@ func (d *Direct) Partial(fb Feedback) { d.flights.part(&fb) }
 
 // Paid implements Learner. BASE is fed.
 func (d *Direct) Paid(fb Feedback) {
-	if d.users != nil {
+	if d.contexts != nil {
 		var fed bool
-		if fb.Payoff, fed = d.users.pay(&fb); !fed {
+		if fb.Payoff, fed = d.contexts.pay(&fb); !fed {
 			d.flights.end(&fb, isDropped)
 			return
 		}
@@ -66,8 +66,8 @@ func (d *Direct) Paid(fb Feedback) {
 
 // Expired implements Learner. The selection is in flight no longer, and nothing is learned.
 func (d *Direct) Expired(fb Feedback) {
-	if d.users != nil {
-		d.users.await(&fb, -1)
+	if d.contexts != nil {
+		d.contexts.await(&fb, -1)
 	}
 	d.flights.end(&fb, isDropped)
 }
@@ -78,12 +78,12 @@ func (d *Direct) Status() Status { return d.status() }
 func (d *Direct) Loaded() error {
 	d.windows.settle()
 	d.flights.loaded()
-	if d.users != nil {
-		d.users.loaded(d.table)
+	if d.contexts != nil {
+		d.contexts.loaded(d.table)
 	}
 	d.tablesLoaded()
-	if d.users != nil {
-		d.users.settle(d.table)
+	if d.contexts != nil {
+		d.contexts.settle(d.table)
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ type drift struct {
 
 	theirs map[int32][2]int64 // by source: its pass and since
 	coming map[int32]bool     // sources that sent theirs in the resync that goes on
-	whole  *drift             // the global learner's, or nil; see share
+	global *drift             // the global learner's, or nil; see share
 }
 
 // newDrift returns one for means whose random walk moves Silence.Drift deviations of a payoff in a day.
@@ -106,8 +106,8 @@ func (d *drift) evidence(i policy.Item, sums policy.Sums, awaited []unpaid, low 
 
 // asOf returns the tick up to which weights decay, and the start of the history: the global learner's, once it has them.
 func (d *drift) asOf() (pass, since int64) {
-	if d.whole != nil && d.whole.pass != inflight.Never {
-		d = d.whole
+	if d.global != nil && d.global.pass != inflight.Never {
+		d = d.global
 	}
 	return d.pass, d.since
 }
@@ -168,9 +168,9 @@ func (d *drift) endResync(source int32, read func(policy.Item) bool) {
 	}
 }
 
-func (d *drift) share(whole statistic, source int32, number func(policy.Item) policy.Item) {
-	d.column.share(whole, source, number)
-	d.whole = whole.(*drift)
+func (d *drift) share(global statistic, source int32, number func(policy.Item) policy.Item) {
+	d.column.share(global, source, number)
+	d.global = global.(*drift)
 }
 
 func (d *drift) merge(other storedHash, numbers []policy.Item, additive bool) error {

@@ -151,21 +151,21 @@ func TestDrift_WhatWasThereBeforeCountsAsOfTheFirstPass(t *testing.T) {
 	require.EqualValues(t, 1001, l.Sums(0).N, "what was summed up stays")
 }
 
-// TestDrift_OfASourceThatGoesBack: a whole goes by the passes that sources publish now. Of those of a store that went back nothing is kept.
+// TestDrift_OfASourceThatGoesBack: a global learner goes by the passes that sources publish now. Of those of a store that went back nothing is kept.
 func TestDrift_OfASourceThatGoesBack(t *testing.T) {
-	whole := NewDirect(policy.NewGreedy(), Silence{Horizon: 1 << 24, Drift: 10})
-	whole.BeWhole(func(i policy.Item) uint64 { return uint64(i) })
+	global := NewDirect(policy.NewGreedy(), Silence{Horizon: 1 << 24, Drift: 10})
+	global.BeGlobal(func(i policy.Item) uint64 { return uint64(i) })
 	resync := func(source int32, pass string) {
-		whole.BeginResync(source)
+		global.BeginResync(source)
 		if pass != "" {
-			whole.SetSourceField(source, hashHistory, fieldPass, []byte(pass), nil)
+			global.SetSourceField(source, hashHistory, fieldPass, []byte(pass), nil)
 		}
-		whole.EndResync(source, func(string, policy.Item) bool { return false })
-		whole.Commit(0)
+		global.EndResync(source, func(string, policy.Item) bool { return false })
+		global.Commit(0)
 	}
 	requireAsOf := func(pass, since int64) {
 		t.Helper()
-		p, s := whole.flights.drift.asOf()
+		p, s := global.flights.drift.asOf()
 		require.Equal(t, []int64{pass, since}, []int64{p, s})
 	}
 	resync(1, "900 500")

@@ -246,10 +246,10 @@ func (f *flights) loaded() {
 	}
 }
 
-func (f *flights) share(whole statistic, source int32, number func(policy.Item) policy.Item) {
-	f.column.share(whole, source, number)
+func (f *flights) share(global statistic, source int32, number func(policy.Item) policy.Item) {
+	f.column.share(global, source, number)
 	if f.awaiting != nil {
-		f.awaiting.whole = whole.(*flights).awaiting
+		f.awaiting.global = global.(*flights).awaiting
 	}
 }
 

@@ -35,8 +35,8 @@ func (b *base) forget(i policy.Item) {
 		c.forget(i)
 	}
 	b.table.Forget(i)
-	if b.users != nil {
-		b.users.forgotten(b.table, i)
+	if b.contexts != nil {
+		b.contexts.forgotten(b.table, i)
 	}
 	b.forgotten = append(b.forgotten, i)
 }

@@ -52,7 +52,7 @@ func testForgetting(t *rapid.T, k kind) {
 			fb.Payoff = rapid.SampledFrom([]float64{0, 0.25, 1}).Draw(t, "payoff")
 			each(fb.Item, func(x Learner) { x.Paid(fb) })
 			if slices.Contains(gone, fb.Item) {
-				countLateness(never, &fb)
+				countDelay(never, &fb)
 			}
 		case 1:
 			fb.Defaulted = true
@@ -109,8 +109,8 @@ func testForgetting(t *rapid.T, k kind) {
 	}
 }
 
-// countLateness counts in a learner the part of a payoff that is not kept by item.
-func countLateness(l ItemRemoving, fb *Feedback) {
+// countDelay counts in a learner the part of a payoff that is not kept by item.
+func countDelay(l ItemRemoving, fb *Feedback) {
 	l.PaidForgotten(*fb)
 	var a *awaiting
 	switch l := l.(type) {

@@ -75,7 +75,7 @@ func (u *contexts) by(choice int) {
 	u.choose(choice)
 	u.stale.Clear()
 	u.changedGroups.Clear()
-	if u.whole != nil {
+	if u.global != nil {
 		return
 	}
 	u.model.Clear()
@@ -118,7 +118,7 @@ func (u *contexts) takeGrouping(value []byte) (fit []byte, err error) {
 	if err != nil || n >= uint64(len(u.choices)) {
 		return nil, errGrouping
 	}
-	if u.whole == nil {
+	if u.global == nil {
 		u.by(int(n))
 	}
 	return fit, nil

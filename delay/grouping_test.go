@@ -13,7 +13,7 @@ import (
 func hourly(t require.TestingT) *Direct {
 	space, err := features.New(features.Declaration{Clock: features.Clock{Hour: true}})
 	require.NoError(t, err)
-	l, err := NewPersonal(policy.NewGreedy(), ContextualConfig{Space: space, Silence: Silence{Law: SilenceAtOnce},
+	l, err := NewContextual(policy.NewGreedy(), ContextualConfig{Space: space, Silence: Silence{Law: SilenceAtOnce},
 		Belief: policy.Belief{Sigma: 0.5, EstimateSigma: true, Prior: policy.EmpiricalPrior}})
 	require.NoError(t, err)
 	return l
@@ -35,12 +35,12 @@ func TestGrouping_IsWhatPayoffsSay(t *testing.T) {
 	d := hourly(t)
 	d.Grow(3)
 	require.NoError(t, d.Loaded())
-	require.EqualValues(t, 1, d.users.groups)
+	require.EqualValues(t, 1, d.contexts.groups)
 	day(d, 20)
-	require.EqualValues(t, 4, d.users.groups)
-	require.Equal(t, []Groups{{"hour", 4}}, d.Status().Personal.Groups)
-	require.Zero(t, d.Status().Personal.Since)
-	parts := d.users.parts([]policy.Item{0}, &policy.Context{Segment: 13, X: []int8{features.One}})[0]
+	require.EqualValues(t, 4, d.contexts.groups)
+	require.Equal(t, []Groups{{"hour", 4}}, d.Status().Contextual.Groups)
+	require.Zero(t, d.Status().Contextual.Since)
+	parts := d.contexts.parts([]policy.Item{0}, &policy.Context{Segment: 13, X: []int8{features.One}})[0]
 	require.Equal(t, "12–18 h", parts[len(parts)-1].Group)
 	require.Empty(t, parts[0].Group)
 	early, _ := expected(d, 0, 3)
@@ -57,7 +57,7 @@ func TestGrouping_IsWhatPayoffsSay(t *testing.T) {
 		}
 		same.Advance(int64(k))
 	}
-	require.EqualValues(t, 1, same.users.groups)
+	require.EqualValues(t, 1, same.contexts.groups)
 }
 
 // A learner that is loaded decides as the one that was stored, with fields in any order.
@@ -101,12 +101,12 @@ func TestGrouping_IsStored(t *testing.T) {
 func TestGrouping_PartsGoByTheWholes(t *testing.T) {
 	one := hourly(t)
 	one.Grow(sharedItems)
-	m := &mallOf{t: t, whole: hourly(t)}
-	m.whole.Grow(sharedItems)
-	m.whole.BeWhole(func(i policy.Item) uint64 { return uint64(i) })
+	m := &mallOf{t: t, global: hourly(t)}
+	m.global.Grow(sharedItems)
+	m.global.BeGlobal(func(i policy.Item) uint64 { return uint64(i) })
 	for source := range int32(2) {
 		d := hourly(t)
-		d.Share(m.whole, source, func(i policy.Item) policy.Item { return i })
+		d.Share(m.global, source, func(i policy.Item) policy.Item { return i })
 		d.Grow(sharedItems)
 		m.parts, m.store = append(m.parts, d), append(m.store, newStore(d))
 		require.NoError(t, d.Loaded())
@@ -118,14 +118,14 @@ func TestGrouping_PartsGoByTheWholes(t *testing.T) {
 	}
 	day(one, 10)
 	day(one, 10)
-	require.EqualValues(t, 4, m.whole.users.groups)
-	text := m.whole.AppendEstimate(nil)
+	require.EqualValues(t, 4, m.global.contexts.groups)
+	text := m.global.AppendEstimate(nil)
 	for _, d := range m.parts {
-		require.EqualValues(t, 4, d.users.groups)
+		require.EqualValues(t, 4, d.contexts.groups)
 	}
 	alike := hourly(t)
 	alike.Grow(sharedItems)
-	alike.BeWhole(func(i policy.Item) uint64 { return uint64(i) })
+	alike.BeGlobal(func(i policy.Item) uint64 { return uint64(i) })
 	for source := range m.parts {
 		for i, sums := range m.store[source].sums {
 			alike.SetSource(int32(source), i, sums)
@@ -140,13 +140,13 @@ func TestGrouping_PartsGoByTheWholes(t *testing.T) {
 	give(m.parts[0], 0, 3, 1)
 	for _, hour := range []int32{3, 20} {
 		for i := range policy.Item(3) {
-			require.Equal(t, knownAt(m.whole, i, hour), knownAt(alike, i, hour))
-			require.Equal(t, knownAt(m.whole, i, hour), knownAt(m.parts[1], i, hour))
+			require.Equal(t, knownAt(m.global, i, hour), knownAt(alike, i, hour))
+			require.Equal(t, knownAt(m.global, i, hour), knownAt(m.parts[1], i, hour))
 			mean, _ := expected(one, i, hour)
-			require.InDelta(t, mean, knownAt(m.whole, i, hour)[0], 0.02)
+			require.InDelta(t, mean, knownAt(m.global, i, hour)[0], 0.02)
 		}
 	}
-	require.NotEqual(t, knownAt(m.whole, 0, 3), knownAt(m.parts[0], 0, 3), "its own payoff counts at once")
+	require.NotEqual(t, knownAt(m.global, 0, 3), knownAt(m.parts[0], 0, 3), "its own payoff counts at once")
 }
 
 func knownAt(d *Direct, i policy.Item, segment int32) [2]float64 {
@@ -160,7 +160,7 @@ func TestSilence_BelongsToTheHoursThatAreOld(t *testing.T) {
 	const hour = 3_600_000
 	space, err := features.New(features.Declaration{Clock: features.Clock{Hour: true}})
 	require.NoError(t, err)
-	d, err := NewPersonal(policy.NewGreedy(), ContextualConfig{Space: space, Expires: true, Silence: Silence{Law: SilenceAges, Horizon: 40 * hour},
+	d, err := NewContextual(policy.NewGreedy(), ContextualConfig{Space: space, Expires: true, Silence: Silence{Law: SilenceAges, Horizon: 40 * hour},
 		Belief: policy.Belief{Sigma: 0.5, EstimateSigma: true, Prior: policy.EmpiricalPrior}})
 	require.NoError(t, err)
 	d.Grow(1)
@@ -177,16 +177,16 @@ func TestSilence_BelongsToTheHoursThatAreOld(t *testing.T) {
 		}
 		d.Advance(at)
 	}
-	d.users.by(len(d.users.choices) - 1)
-	require.EqualValues(t, 24, d.users.groups)
+	d.contexts.by(len(d.contexts.choices) - 1)
+	require.EqualValues(t, 24, d.contexts.groups)
 	d.Advance(10 * hour)
-	d.users.settle(d.table)
-	old, young, sum := d.users.silentShare(0, 1), d.users.silentShare(0, 9), 0.0
-	for within := range d.users.groups {
-		sum += d.users.silentShare(0, within)
+	d.contexts.settle(d.table)
+	old, young, sum := d.contexts.silentShare(0, 1), d.contexts.silentShare(0, 9), 0.0
+	for within := range d.contexts.groups {
+		sum += d.contexts.silentShare(0, within)
 	}
 	require.InDelta(t, 1, sum, 1e-12)
 	require.Greater(t, old, 0.1)
 	require.Less(t, young, old/4)
-	require.Equal(t, d.users.sumsOf(1).awaited, d.users.sumsOf(9).awaited)
+	require.Equal(t, d.contexts.sumsOf(1).awaited, d.contexts.sumsOf(9).awaited)
 }

@@ -116,7 +116,7 @@ func kinds() []kind {
 		return attracted(newRobust(t, RobustConfig{Belief: belief, HalfLives: recency.DefaultHalfLives(), Windows: learned,
 			Silence: Silence{Law: SilenceAges, Default: 0.25}}), 0.25)
 	}})
-	all = append(all, personalKinds()...)
+	all = append(all, contextualKinds()...)
 	for _, b := range []policy.Belief{{Sigma: 0.5}, {Sigma: 0.5, EstimateSigma: true, Prior: policy.EmpiricalPrior}} {
 		for _, f := range []func(policy.Belief) (policy.Policy, error){
 			func(b policy.Belief) (policy.Policy, error) { return policy.NewMOSS(b) },

@@ -19,8 +19,8 @@ var (
 )
 
 func (d *Direct) Meet(items []policy.Item, at int64) {
-	if d.users != nil && d.users.met.space.HasAge() {
-		d.users.met.meet(items, at)
+	if d.contexts != nil && d.contexts.met.space.HasAge() {
+		d.contexts.met.meet(items, at)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 func fading(t require.TestingT) *Direct {
 	space, err := features.New(features.Declaration{Age: true})
 	require.NoError(t, err)
-	l, err := NewPersonal(policy.NewGreedy(), ContextualConfig{Space: space, Silence: Silence{Law: SilenceAtOnce},
+	l, err := NewContextual(policy.NewGreedy(), ContextualConfig{Space: space, Silence: Silence{Law: SilenceAtOnce},
 		Belief: policy.Belief{Sigma: 0.5, EstimateSigma: true, Prior: policy.EmpiricalPrior}})
 	require.NoError(t, err)
 	return l

@@ -91,7 +91,7 @@ func (d *Direct) TakeOver(from Learner, numbers []policy.Item, s Share) error {
 	if !ok {
 		return fmt.Errorf("%w: %T from %T", ErrMerge, d, from)
 	}
-	if (d.users != nil) != (f.users != nil) {
+	if (d.contexts != nil) != (f.contexts != nil) {
 		return fmt.Errorf("%w: one depends on features, one does not", ErrMerge)
 	}
 	return d.takeOver(&f.base, numbers, s)
@@ -117,8 +117,8 @@ func (b *base) Carry(fb Feedback, selected bool) {
 	if !selected {
 		return
 	}
-	if b.users != nil {
-		b.users.begin(&fb)
+	if b.contexts != nil {
+		b.contexts.begin(&fb)
 	}
 	b.flights.begin(&fb)
 	b.flights.replacePart(fb.Item, history.Payoffs{}, fb.previous())
@@ -231,7 +231,7 @@ func (p *Preferring) Carry(fb Feedback, selected bool) {
 
 // EveryHash returns the names of all hashes that any learner of this package may write.
 func EveryHash() []string {
-	return []string{hashQueue, hashQueues, hashFlights, hashOpen, hashSettled, hashAges, hashHistory, hashLately, hashLevels, hashAttraction, hashCells, hashCategories, hashMet, hashLinear, hashLearner, hashInstances, hashRounds,
+	return []string{hashQueue, hashQueues, hashFlights, hashOpen, hashSettled, hashAges, hashHistory, hashRecent, hashLevels, hashAttraction, hashCells, hashCategories, hashMet, hashLinear, hashLearner, hashInstances, hashRounds,
 		hashVectors, hashWindows,
 		(*preference.Sorted)(nil).Hash(), (*preference.Social)(nil).Hash()}
 }

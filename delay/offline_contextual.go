@@ -32,14 +32,14 @@ func (u cellsHash) merge(other storedHash, numbers []policy.Item, additive bool)
 }
 
 func (u categoriesHash) merge(other storedHash, numbers []policy.Item, additive bool) error {
-	if !additive || !u.kinds.look {
+	if !additive || !u.categories.look {
 		return nil
 	}
 	from := other.(categoriesHash)
 	for theirs, i := range numbers {
-		if name := from.kinds.name(policy.Item(theirs)); name != "" && u.kinds.of(i) == 0 {
+		if name := from.categories.name(policy.Item(theirs)); name != "" && u.categories.of(i) == 0 {
 			u.categorise(i, name)
-			u.publishKind(i)
+			u.publishCategory(i)
 		}
 	}
 	return nil

@@ -89,8 +89,8 @@ func (b *base) Inspect() Inspection {
 	if b.attraction != nil {
 		i.Attraction = b.attraction.table.AllOwn()
 	}
-	if b.users != nil {
-		i.Beliefs, i.Coefficients = b.users.beliefs(), b.users.coefficients()
+	if b.contexts != nil {
+		i.Beliefs, i.Coefficients = b.contexts.beliefs(), b.contexts.coefficients()
 		return i
 	}
 	if p, ok := b.policy.(policy.Believer); ok {
@@ -137,8 +137,8 @@ func (b *base) Explain(candidates []policy.Item, about *policy.Context, key poli
 		x.Attracts = b.attraction.attracts(candidates, b.perSelection())
 		b.in.Items, b.in.Context = nil, nil
 	}
-	if b.users != nil {
-		x.Parts = b.users.parts(candidates, about)
+	if b.contexts != nil {
+		x.Parts = b.contexts.parts(candidates, about)
 	}
 	return x
 }

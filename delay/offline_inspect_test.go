@@ -58,7 +58,7 @@ func TestExplain_ShowsTheNextDecisionAndChangesNothing(t *testing.T) {
 			}
 			l.Advance(4 * lifeHorizon)
 			i, s := l.Inspect(), l.Status()
-			if items := s.Personal.Deviations[OfItem]; s.Personal.Known && items >= 0 {
+			if items := s.Contextual.Deviations[OfItem]; s.Contextual.Known && items >= 0 {
 				require.Equal(t, items, i.Beliefs.Tau, "means of items differ by what items add, not by what segments of theirs do")
 			}
 			silent := 0.0

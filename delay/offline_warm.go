@@ -65,7 +65,7 @@ func NewWarming(l Learner, weight float64) (*Warming, error) {
 	case *QPMD:
 		w.of = &l.base
 	case *Direct:
-		if w.of = &l.base; l.users != nil {
+		if w.of = &l.base; l.contexts != nil {
 			return nil, fmt.Errorf("%w: its payoffs depend on features or segments, which are not in the file", ErrWarm)
 		}
 	case *Robust:

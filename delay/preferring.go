@@ -180,15 +180,15 @@ func (p *Preferring) Sums(i policy.Item) policy.Sums { return p.inner.Sums(i) }
 func (p *Preferring) Evidence(i policy.Item) policy.Evidence { return p.inner.Evidence(i) }
 
 // Share implements Pooling. Decisions read the global order of utilities.
-func (p *Preferring) Share(whole Learner, source int32, number func(policy.Item) policy.Item) {
-	w := whole.(*Preferring)
+func (p *Preferring) Share(global Learner, source int32, number func(policy.Item) policy.Item) {
+	w := global.(*Preferring)
 	p.finder.Share(w.finder, number)
 	p.inner.Share(w.inner, source, number)
 }
 
-func (p *Preferring) BeWhole(mark func(policy.Item) uint64) {
-	p.finder.BeWhole(mark)
-	p.inner.BeWhole(mark)
+func (p *Preferring) BeGlobal(mark func(policy.Item) uint64) {
+	p.finder.BeGlobal(mark)
+	p.inner.BeGlobal(mark)
 }
 
 func (p *Preferring) Commit(items int) (due Estimates) {

@@ -137,8 +137,8 @@ func (q *QPMD) release() {
 	}
 }
 
-func (q *QPMD) BeWhole(mark func(policy.Item) uint64) {
-	q.base.BeWhole(mark)
+func (q *QPMD) BeGlobal(mark func(policy.Item) uint64) {
+	q.base.BeGlobal(mark)
 	q.table.Snapshot()
 }
 

@@ -82,16 +82,16 @@ func TestQPMD_ExpiryEndsOnlyTheHoldItBegan(t *testing.T) {
 func TestQPMD_AHoldStaysAtItsEpoch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const items, partitions = 3, 3
-		whole := NewQPMD(policy.NewUtility())
-		whole.Grow(items)
-		whole.BeWhole(func(i policy.Item) uint64 { return uint64(i) })
+		global := NewQPMD(policy.NewUtility())
+		global.Grow(items)
+		global.BeGlobal(func(i policy.Item) uint64 { return uint64(i) })
 		var parts [partitions]*QPMD
 		var stores [partitions]*store
 		var published [partitions][items]policy.Sums // as the global learner has them
 		var frozen [partitions]*[items]policy.Sums   // sums that a partition reads, during a hold
 		join := func(p int) {
 			parts[p] = NewQPMD(policy.NewUtility())
-			parts[p].Share(whole, int32(p), func(i policy.Item) policy.Item { return items - 1 - i })
+			parts[p].Share(global, int32(p), func(i policy.Item) policy.Item { return items - 1 - i })
 			parts[p].Grow(items)
 			stores[p] = newStore(parts[p])
 		}
@@ -152,9 +152,9 @@ func TestQPMD_AHoldStaysAtItsEpoch(t *testing.T) {
 				p := partition.Draw(t, "of")
 				for i := range published[p] {
 					published[p][i] = parts[p].Sums(policy.Item(i))
-					whole.SetSource(int32(p), items-1-policy.Item(i), published[p][i])
+					global.SetSource(int32(p), items-1-policy.Item(i), published[p][i])
 				}
-				whole.Estimate(whole.Commit(items))
+				global.Estimate(global.Commit(items))
 				refresh()
 			},
 			"reload": func(t *rapid.T) {

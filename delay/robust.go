@@ -38,7 +38,7 @@ type RobustConfig struct {
 // estimates over all items, of levels and spread, are made at ticks of the newest fed impression, and stored; below a global learner
 // (Pooling) that one makes them. An item's reading is a function of both, cached until one changes.
 //
-// Hashes besides the items' sums: those of Direct, "lately" and "levels".
+// Hashes besides the items' sums: those of Direct, "recent" and "levels".
 type Robust struct {
 	base
 	decides   *policy.Robust
@@ -52,7 +52,7 @@ type Robust struct {
 	unsteady  bool  // as of the last estimate, a level differs from those before
 	shifts    int64 // times since the process started that one began to
 
-	whole  *Robust // the global learner; nil where there is none
+	global *Robust // the global learner; nil where there is none
 	number func(policy.Item) policy.Item
 	mark   func(policy.Item) uint64 // identifies items
 
@@ -62,7 +62,7 @@ type Robust struct {
 	flightResiduals []recency.FlightResidual // scratch for all items
 	scores          []float64
 	p               []float64
-	means           []policy.Whole
+	means           []policy.AllTime
 	shares          policy.Shares
 	worths          policy.RobustWorkspace
 	sampler         admissible.Sampler
@@ -87,7 +87,7 @@ func (r *recentItems) init(table *policy.Table) {
 	totals.ReplaceBy(recency.Packed.Replace)
 	r.at = 1
 	r.column = newColumn(&totals, format[recency.Packed]{
-		hash: hashLately, pooled: true,
+		hash: hashRecent, pooled: true,
 		append: func(dst []byte, p recency.Packed) []byte { return p.Rows(nil).Append(dst) },
 		parse: func(value []byte) (recency.Packed, error) {
 			rows, err := recency.ParseSelections(value)
@@ -112,8 +112,8 @@ func (r *recentItems) Release(i policy.Item) {
 // reading is an item's decayed mean, and its mean; at is the number of the estimate, 0 if the item has changed since.
 type reading struct {
 	policy.Recent
-	whole policy.Whole
-	at    uint32
+	allTime policy.AllTime
+	at      uint32
 }
 
 // recentLevels are the residuals of all items: our own, and others' by level of their buckets.
@@ -201,8 +201,8 @@ func (r *Robust) read(candidates []policy.Item) (changed bool) {
 	r.recent, r.means = slices.Grow(r.recent[:0], n)[:n], slices.Grow(r.means[:0], n)[:n]
 	for k, i := range candidates {
 		x := r.reading(i)
-		r.recent[k], r.means[k] = x.Recent, x.whole
-		changed = changed || x.whole.Changed
+		r.recent[k], r.means[k] = x.Recent, x.allTime
+		changed = changed || x.allTime.Changed
 	}
 	return changed
 }
@@ -224,7 +224,7 @@ func (r *Robust) point(candidates []policy.Item, changed bool) (q []float64) {
 func (r *Robust) reading(i policy.Item) *reading {
 	x := r.items.read.At(i)
 	if x.at != r.items.at {
-		x.Recent, x.whole = r.now().Read(r.of(i))
+		x.Recent, x.allTime = r.now().Read(r.of(i))
 		x.at = r.items.at
 	}
 	return x
@@ -232,16 +232,16 @@ func (r *Robust) reading(i policy.Item) *reading {
 
 // now returns the last estimate: the global learner's, if it has made one.
 func (r *Robust) now() *recency.Estimate {
-	if r.whole != nil && r.whole.made > 0 {
-		return r.whole.estimate
+	if r.global != nil && r.global.made > 0 {
+		return r.global.estimate
 	}
 	return r.estimate
 }
 
 // keeper returns the learner that holds an item's pooled state, and its number there: ours where it differs from the global one.
 func (r *Robust) keeper(i policy.Item) (*Robust, policy.Item) {
-	if r.whole != nil && !r.table.IsFresh(i) {
-		return r.whole, r.number(i)
+	if r.global != nil && !r.table.IsFresh(i) {
+		return r.global, r.number(i)
 	}
 	return r, i
 }
@@ -359,7 +359,7 @@ func (r *Robust) Expired(fb Feedback) { r.flights.end(&fb, isDropped) }
 func (r *Robust) Advance(watermark int64) {
 	r.base.Advance(watermark)
 	tick := max(r.levels.pass, r.levels.latest)
-	if r.whole != nil || tick <= r.estimate.Tick() {
+	if r.global != nil || tick <= r.estimate.Tick() {
 		return
 	}
 	r.estimate.Make(r.data(tick))

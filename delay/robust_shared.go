@@ -8,9 +8,9 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-func (r *Robust) Share(whole Learner, source int32, number func(policy.Item) policy.Item) {
-	r.whole, r.number = whole.(*Robust), number
-	r.base.Share(whole, source, number)
+func (r *Robust) Share(global Learner, source int32, number func(policy.Item) policy.Item) {
+	r.global, r.number = global.(*Robust), number
+	r.base.Share(global, source, number)
 }
 
 // Refresh implements Pooling. Cached readings are dropped.
@@ -34,9 +34,9 @@ func (r *Robust) usePublished(i policy.Item) {
 // Unstored implements Pooling. The global estimate is stored at each tick of our own payoffs.
 func (r *Robust) Unstored() bool { return r.levels.moved || r.base.Unstored() }
 
-func (r *Robust) BeWhole(mark func(policy.Item) uint64) {
+func (r *Robust) BeGlobal(mark func(policy.Item) uint64) {
 	r.mark = mark
-	r.base.BeWhole(mark)
+	r.base.BeGlobal(mark)
 }
 
 func (r *Robust) Commit(items int) (due Estimates) {

@@ -12,18 +12,18 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// The hashes of Robust, besides those of Direct. Hash "lately" maps "<item>" to its ended selections by start time, in buckets as
+// The hashes of Robust, besides those of Direct. Hash "recent" maps "<item>" to its ended selections by start time, in buckets as
 // of the tick of the last end (recency.Rows). Hash "levels" maps a bucket level "<level>" to the residuals in its buckets
 // (recency.Residual), as of the tick in field "pass". Field "levels" of hash "learner" is the last estimate (recency.Estimate).
 const (
-	hashLately = "lately"
+	hashRecent = "recent"
 	hashLevels = "levels"
 )
 
 const fieldLevels = "levels"
 
 func (r *Robust) Harvest(to Recorder) {
-	r.unstored = r.unstored || r.whole != nil && r.levels.moved && r.now().Tick() != inflight.Never
+	r.unstored = r.unstored || r.global != nil && r.levels.moved && r.now().Tick() != inflight.Never
 	r.base.Harvest(to)
 	if r.unstored {
 		r.unstored = false
@@ -129,7 +129,7 @@ func (r *Robust) Loaded() error {
 	r.windows.settle()
 	r.flights.loaded()
 	r.tablesLoaded()
-	if r.whole != nil {
+	if r.global != nil {
 		for i := range r.items.EachOwn() {
 			r.usePublished(i)
 		}

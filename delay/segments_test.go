@@ -16,7 +16,7 @@ import (
 func grouped(t require.TestingT, s Silence, segments []string, categories bool) *Direct {
 	space, err := features.New(features.Declaration{Segments: segments, Categories: categories})
 	require.NoError(t, err)
-	l, err := NewPersonal(policy.NewGreedy(), ContextualConfig{Space: space, Silence: s,
+	l, err := NewContextual(policy.NewGreedy(), ContextualConfig{Space: space, Silence: s,
 		Belief: policy.Belief{Sigma: 0.5, EstimateSigma: true, Prior: policy.EmpiricalPrior}})
 	require.NoError(t, err)
 	return l
@@ -36,7 +36,7 @@ func likeFits(t require.TestingT, one, other *Direct) {
 	for _, d := range []*Direct{one, other} {
 		d.Advance(1)
 	}
-	require.NoError(t, one.users.model.Load(other.users.model.Append(nil)))
+	require.NoError(t, one.contexts.model.Load(other.contexts.model.Append(nil)))
 }
 
 // expected is an item's expected payoff, and its worth in payoffs.
@@ -82,7 +82,7 @@ func TestCategories_TheNewestHolds(t *testing.T) {
 		require.NoError(t, settled.Loaded())
 		for i := range policy.Item(items) {
 			settled.Categorise(i, newest[i])
-			require.Equal(t, newest[i], moved.users.kinds.name(i))
+			require.Equal(t, newest[i], moved.contexts.categories.name(i))
 		}
 		for _, p := range rapid.Permutation(paid).Draw(t, "order") {
 			give(settled, p.item, p.segment, p.payoff)
@@ -96,11 +96,11 @@ func TestCategories_TheNewestHolds(t *testing.T) {
 			}
 		}
 		known := 0
-		for _, c := range moved.users.kinds.all {
+		for _, c := range moved.contexts.categories.all {
 			known += c.uses
 		}
 		require.Equal(t, len(newest), known)
-		require.LessOrEqual(t, len(moved.users.kinds.all), 3, "numbers of categories that no item has are given again")
+		require.LessOrEqual(t, len(moved.contexts.categories.all), 3, "numbers of categories that no item has are given again")
 	})
 }
 
@@ -274,6 +274,6 @@ func TestSegments_PoolAndAreForgotten(t *testing.T) {
 		require.NotRegexp(t, `^1\|`, field)
 	}
 	require.Empty(t, s.hashes[hashCategories])
-	require.Zero(t, other.users.awaited.Get(1))
-	require.Empty(t, other.users.kinds.byName)
+	require.Zero(t, other.contexts.awaited.Get(1))
+	require.Empty(t, other.contexts.categories.byName)
 }

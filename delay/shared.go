@@ -18,14 +18,14 @@ type Pooling interface {
 	// Share makes the learner, which must be empty, a partition's below a global one; source is its number there, and number maps
 	// its items to global numbers. It holds from Loaded on. From then on the global learner must not change
 	// while a partition's learner is in use.
-	Share(whole Learner, source int32, number func(policy.Item) policy.Item)
+	Share(global Learner, source int32, number func(policy.Item) policy.Item)
 	// Refresh reads the global learner again after a change. Arrived contains at least the items whose rows published by this
 	// partition the global learner has read since the last Refresh.
 	Refresh(arrived iter.Seq[policy.Item])
 	// Unstored returns whether the next Harvest stores a global estimate; Refresh must be called before.
 	Unstored() bool
-	// BeWhole makes the learner, which must be empty, a global one. Mark identifies items by numbers that are equal in all processes.
-	BeWhole(mark func(policy.Item) uint64)
+	// BeGlobal makes the learner, which must be empty, a global one. Mark identifies items by numbers that are equal in all processes.
+	BeGlobal(mark func(policy.Item) uint64)
 	// SetSource replaces a source's sums of an item in the global learner; a source is a partition number. The sums must pass their Check.
 	SetSource(source int32, i policy.Item, s policy.Sums)
 	// SetSourceField replaces a source's field of a pooled hash in the global learner; nil deletes it. A malformed value is no error,
@@ -66,12 +66,12 @@ func (b *base) self() *base { return b }
 
 // Share implements Pooling.
 func (b *base) Share(global Learner, source int32, number func(policy.Item) policy.Item) {
-	whole := global.(interface{ self() *base }).self()
-	b.table.ShareTable(whole.table, source, number)
+	of := global.(interface{ self() *base }).self()
+	b.table.ShareTable(of.table, source, number)
 	for k, c := range b.columns {
-		c.share(whole.columns[k], source, number)
+		c.share(of.columns[k], source, number)
 	}
-	b.windows.whole = whole.windows
+	b.windows.global = of.windows
 }
 
 // Grow implements Learner. The global learner may have sums of a new item from this partition: of one that ended and has come again.
@@ -91,21 +91,21 @@ func (b *base) Grow(items int) {
 func (b *base) Refresh(arrived iter.Seq[policy.Item]) {
 	b.flights.refresh()
 	b.windows.refresh()
-	if b.users != nil {
-		b.users.refresh()
+	if b.contexts != nil {
+		b.contexts.refresh()
 	}
 	b.eachTable(func(t *policy.Table, differs func(policy.Item) bool) { t.Refresh(differs, arrived) })
 }
 
 func (b *base) Unstored() bool {
 	a := b.flights.awaiting
-	return a != nil && a.unwritten || b.windows.unwritten || b.users != nil && b.users.model.Unstored()
+	return a != nil && a.unwritten || b.windows.unwritten || b.contexts != nil && b.contexts.model.Unstored()
 }
 
-func (b *base) BeWhole(mark func(policy.Item) uint64) {
-	b.eachTable(func(t *policy.Table, _ func(policy.Item) bool) { t.BeWhole() })
-	if b.users != nil {
-		b.users.beWhole(mark)
+func (b *base) BeGlobal(mark func(policy.Item) uint64) {
+	b.eachTable(func(t *policy.Table, _ func(policy.Item) bool) { t.BeGlobal() })
+	if b.contexts != nil {
+		b.contexts.beWhole(mark)
 	}
 }
 
@@ -114,7 +114,7 @@ func (b *base) Commit(items int) (due Estimates) {
 	if b.flights.readTicks() {
 		due |= OfSilence
 	}
-	if b.users != nil && (b.users.seek(b.table) || b.users.model.Due()) {
+	if b.contexts != nil && (b.contexts.seek(b.table) || b.contexts.model.Due()) {
 		due |= OfVariances
 	}
 	if b.windows.due() {
@@ -131,8 +131,8 @@ func (b *base) Estimate(which Estimates) (made Estimates) {
 	if which&OfSilence != 0 {
 		b.flights.estimate()
 	}
-	if b.users != nil {
-		b.users.refit(b.table, which&OfVariances != 0)
+	if b.contexts != nil {
+		b.contexts.refit(b.table, which&OfVariances != 0)
 	}
 	if which&OfWindows != 0 {
 		b.windows.estimateAll()
@@ -144,7 +144,7 @@ func (b *base) Makes() (all Estimates) {
 	if b.flights.awaiting != nil {
 		all |= OfSilence
 	}
-	if b.users != nil {
+	if b.contexts != nil {
 		all |= OfVariances
 	}
 	if b.windows.counts != nil {
@@ -157,8 +157,8 @@ func (b *base) AppendEstimate(dst []byte) []byte {
 	if a := b.flights.awaiting; a != nil && a.made.number > 0 {
 		dst = a.appendEstimate(dst)
 	}
-	if b.users != nil {
-		dst = b.users.appendEstimate(dst)
+	if b.contexts != nil {
+		dst = b.contexts.appendEstimate(dst)
 	}
 	return b.windows.appendMade(dst)
 }
@@ -175,10 +175,10 @@ func (b *base) TakeEstimate(text []byte) error {
 		}
 		b.flights.reweigh()
 	}
-	if b.users == nil || !learned {
+	if b.contexts == nil || !learned {
 		return nil
 	}
-	return b.users.takeEstimate(b.table, variances)
+	return b.contexts.takeEstimate(b.table, variances)
 }
 
 // Ended implements Pooling. The source deletes the item's other fields itself.
@@ -216,8 +216,8 @@ func (r resyncs[K]) end(source int32) map[K]bool {
 
 // refresh recomputes the weights of our selections in flight after a new global estimate.
 func (f *flights) refresh() {
-	if a := f.awaiting; a != nil && a.heeds != a.whole.made.number {
-		a.heeds = a.whole.made.number
+	if a := f.awaiting; a != nil && a.heeds != a.global.made.number {
+		a.heeds = a.global.made.number
 		a.updateShares()
 		a.eachAwaited(a.reweigh)
 	}

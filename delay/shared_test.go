@@ -16,7 +16,7 @@ import (
 // receives every event of any of them. Beside each part is a twin that shares nothing and receives the others' published records.
 type sharing struct {
 	kind   kind
-	whole  Learner
+	global Learner
 	parts  []*part
 	all    Learner
 	now    int64
@@ -26,7 +26,7 @@ type sharing struct {
 
 type part struct {
 	source  int32
-	numbers []policy.Item // of the whole's items, by our number
+	numbers []policy.Item // of the global learner's items, by our number
 	learner Learner
 	store   *store
 	twin    Learner
@@ -41,10 +41,10 @@ type sharedSelection struct {
 const sharedItems = 6
 
 func newSharing(t *rapid.T, k kind) *sharing {
-	w := &sharing{kind: k, whole: k.make(t), all: k.make(t), now: 1 << 40}
+	w := &sharing{kind: k, global: k.make(t), all: k.make(t), now: 1 << 40}
 	w.all.Grow(sharedItems)
-	w.whole.Grow(sharedItems)
-	w.whole.BeWhole(func(i policy.Item) uint64 { return uint64(i) })
+	w.global.Grow(sharedItems)
+	w.global.BeGlobal(func(i policy.Item) uint64 { return uint64(i) })
 	for source := range int32(3) {
 		p := &part{source: source, numbers: rapid.Permutation(allItems(sharedItems)).Draw(t, "numbers"), stored: map[fieldOf]string{}}
 		p.join(t, w, newStore)
@@ -59,13 +59,13 @@ func newSharing(t *rapid.T, k kind) *sharing {
 // join makes the part's learner.
 func (p *part) join(t require.TestingT, w *sharing, remember func(Learner) *store) {
 	p.learner = w.kind.make(t)
-	p.learner.Share(w.whole, p.source, func(i policy.Item) policy.Item { return p.numbers[i] })
+	p.learner.Share(w.global, p.source, func(i policy.Item) policy.Item { return p.numbers[i] })
 	p.learner.Grow(sharedItems)
 	p.store = remember(p.learner)
 }
 
-func (p *part) number(whole policy.Item) policy.Item {
-	return policy.Item(slices.Index(p.numbers, whole))
+func (p *part) number(global policy.Item) policy.Item {
+	return policy.Item(slices.Index(p.numbers, global))
 }
 
 // categorise gives an item's category to all.
@@ -81,7 +81,7 @@ func (w *sharing) categorise(i policy.Item, name string) {
 func (w *sharing) again(t *rapid.T) Learner {
 	l := w.kind.make(t)
 	l.Grow(sharedItems)
-	l.BeWhole(func(i policy.Item) uint64 { return uint64(i) })
+	l.BeGlobal(func(i policy.Item) uint64 { return uint64(i) })
 	for _, at := range rapid.Permutation([]int{0, 1, 2}).Draw(t, "order") {
 		p := w.parts[at]
 		l.BeginResync(p.source)
@@ -109,14 +109,14 @@ func (w *sharing) each(by int, fb Feedback, do func(Learner, Feedback)) {
 }
 
 // publish gives the pool and the others' twins a part's records since the last time, or all of them.
-func (w *sharing) publish(p *part, whole bool) {
+func (w *sharing) publish(p *part, complete bool) {
 	p.store.harvest()
-	if whole {
-		w.whole.BeginResync(p.source)
+	if complete {
+		w.global.BeginResync(p.source)
 	}
 	theirs := func(i policy.Item) (policy.Item, bool) { return p.numbers[i], true }
 	set := func(hash, field string, value []byte) {
-		w.whole.SetSourceField(p.source, hash, []byte(field), value, theirs)
+		w.global.SetSourceField(p.source, hash, []byte(field), value, theirs)
 		for _, o := range w.parts {
 			if o != p {
 				o.twin.SetSourceField(p.source, hash, []byte(field), value, func(i policy.Item) (policy.Item, bool) { return o.number(p.numbers[i]), true })
@@ -124,7 +124,7 @@ func (w *sharing) publish(p *part, whole bool) {
 		}
 	}
 	for i, sums := range p.store.sums {
-		w.whole.SetSource(p.source, p.numbers[i], sums)
+		w.global.SetSource(p.source, p.numbers[i], sums)
 		for _, o := range w.parts {
 			if o != p {
 				o.twin.SetSource(p.source, o.number(p.numbers[i]), sums)
@@ -140,7 +140,7 @@ func (w *sharing) publish(p *part, whole bool) {
 		}
 	}
 	for at := range before {
-		if _, there := p.stored[at]; !there && !whole {
+		if _, there := p.stored[at]; !there && !complete {
 			set(at.hash, at.field, nil)
 		} else if !there { // the whole finds out by itself, the twins cannot
 			for _, o := range w.parts {
@@ -150,8 +150,8 @@ func (w *sharing) publish(p *part, whole bool) {
 			}
 		}
 	}
-	if whole {
-		w.whole.EndResync(p.source, func(hash string, i policy.Item) bool {
+	if complete {
+		w.global.EndResync(p.source, func(hash string, i policy.Item) bool {
 			_, stored := p.stored[fieldOf{p.source, hash, fmt.Sprint(p.number(i))}]
 			return stored
 		})
@@ -167,7 +167,7 @@ func (w *sharing) sync(t *rapid.T) {
 }
 
 func (w *sharing) readTicks() {
-	w.whole.Estimate(w.whole.Commit(sharedItems))
+	w.global.Estimate(w.global.Commit(sharedItems))
 	for _, p := range w.parts {
 		p.learner.Refresh(slices.Values(allItems(sharedItems)))
 	}
@@ -186,7 +186,7 @@ func (w *sharing) reload(t *rapid.T, p *part) {
 		x, y := before.Evidence(i), p.learner.Evidence(i)
 		require.InDeltaSlice(t, []float64{x.W, x.R, x.Q, x.Open}, []float64{y.W, y.R, y.Q, y.Open}, 1e-9, "item %d", i)
 	}
-	if before := baseOf(before); before.users != nil {
+	if before := baseOf(before); before.contexts != nil {
 		same := func(i policy.Item) policy.Item { return i }
 		require.Equal(t, knownBy(t, before, same), knownBy(t, baseOf(p.learner), same), "one that begins knows the same")
 	}
@@ -241,10 +241,10 @@ func requireAlike(t *rapid.T, a, b Learner, number func(policy.Item) policy.Item
 		require.Equal(t, x.status(ta.table.Mean()), y.status(tb.table.Mean()))
 		require.Equal(t, belief.Components(x.table), belief.Components(y.table))
 	}
-	if ta.users == nil {
+	if ta.contexts == nil {
 		return
 	}
-	require.NoError(t, tb.users.model.Load(ta.users.model.Append(nil))) // when variances are learned is not the same
+	require.NoError(t, tb.contexts.model.Load(ta.contexts.model.Append(nil))) // when variances are learned is not the same
 	theirs := knownBy(t, tb, number)
 	for i, known := range knownBy(t, ta, func(i policy.Item) policy.Item { return i }) {
 		require.InDeltaSlice(t, theirs[i], known, 1e-4, "item %d", i)
@@ -281,10 +281,10 @@ func drawRanking(t *rapid.T) (candidates []policy.Item, order []int32) {
 func knownBy(t *rapid.T, d *base, number func(policy.Item) policy.Item) (all [][]float64) {
 	for i := range policy.Item(sharedItems) {
 		var of []float64
-		for segment := range d.users.segments {
+		for segment := range d.contexts.segments {
 			about := policy.Context{Segment: segment, X: randomRow(policy.Key(i), 0)}
 			d.in.Items, d.in.Context = []policy.Item{number(i)}, &about
-			known := d.users.know(d.table, &d.in).Candidates[0]
+			known := d.contexts.know(d.table, &d.in).Candidates[0]
 			of = append(of, known.Mean, known.Weight)
 		}
 		all = append(all, of)
@@ -299,14 +299,14 @@ func requireSame(t *rapid.T, one, other Learner) {
 	for i := range policy.Item(sharedItems) {
 		require.Equal(t, a.Evidence(i), b.Evidence(i))
 	}
-	if a.users == nil {
+	if a.contexts == nil {
 		return
 	}
-	require.Equal(t, a.users.model.Total, b.users.model.Total)
+	require.Equal(t, a.contexts.model.Total, b.contexts.model.Total)
 	same := func(i policy.Item) policy.Item { return i }
 	require.Equal(t, knownBy(t, a, same), knownBy(t, b, same))
 	for i := range policy.Item(sharedItems) {
-		require.Equal(t, a.users.kinds.name(i), b.users.kinds.name(i))
+		require.Equal(t, a.contexts.categories.name(i), b.contexts.categories.name(i))
 	}
 }
 
@@ -330,7 +330,7 @@ func testSharing(t *rapid.T, k kind) {
 	byPass := silence.Law == SilenceAges || silence.Drift > 0 // values estimated at a pass: a twin has them of the records that it had before
 	inParts := silence.InParts
 	// With features, a pool estimates at other times, too.
-	late := baseOf(w.all).users != nil && silence.Law == SilenceAges
+	late := baseOf(w.all).contexts != nil && silence.Law == SilenceAges
 	pass := func() int64 {
 		if a := baseOf(w.all).flights.awaiting; a != nil {
 			return a.pass
@@ -411,11 +411,11 @@ func testSharing(t *rapid.T, k kind) {
 			w.sync(t)
 			forced, synced = byPass, false // one to which all has happened has not estimated now
 			again := w.again(t)
-			for _, l := range []Learner{w.whole, again} {
+			for _, l := range []Learner{w.global, again} {
 				l.Commit(sharedItems)
 				require.Equal(t, l.Makes(), l.Estimate(l.Makes()))
 			}
-			requireSame(t, w.whole, again)
+			requireSame(t, w.global, again)
 			for _, p := range w.parts {
 				p.learner.Refresh(slices.Values(allItems(sharedItems)))
 			}
@@ -434,7 +434,7 @@ func testSharing(t *rapid.T, k kind) {
 			}
 		},
 	}
-	if u := baseOf(w.all).users; u != nil && u.kinds.look {
+	if u := baseOf(w.all).contexts; u != nil && u.categories.look {
 		actions["categorise"] = func(t *rapid.T) {
 			w.categorise(rapid.Int32Range(0, sharedItems-1).Draw(t, "item"), rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "category"))
 			w.sync(t)

@@ -47,8 +47,8 @@ func (f *flights) status() SilenceStatus {
 		below := float64(a.ownWeights.below) / weightUnits
 		s.Payoffs = f.silence.Default*(s.Weight-below) + a.now().low*below
 		e, paid := a.now(), a.all.Paid
-		if a.whole != nil {
-			paid = a.whole.all.Paid
+		if a.global != nil {
+			paid = a.global.all.Paid
 		}
 		if s.Known = e.late[sideAbove].Known() && (a.law.InParts || paid > 0); s.Known {
 			s.Delays, s.Covers = Delays{a.grid, e.late[sideAbove]}, max(0, a.pass-a.since)
@@ -78,8 +78,8 @@ func (f *flights) coming() float64 {
 	if a.law.InParts {
 		one = history.Units
 	}
-	if a.whole != nil {
-		of = a.whole
+	if a.global != nil {
+		of = a.global
 	}
 	return inflight.Coming(&a.grid, a.now().until, one, of.agesOf(sideAbove)...)
 }

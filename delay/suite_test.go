@@ -275,7 +275,7 @@ var sourceFields = map[string]struct{ fields, values []string }{
 	hashSettled:    {[]string{"0", "1", "2", "9", "x"}, []string{"1 0", "2 30", "0 0"}},
 	hashAttraction: {[]string{"0", "1", "2", "9", "x"}, []string{"12 0", "3 40", "0 7", "0 0", "x"}},
 	hashHistory:    {[]string{"0", "1", "2", "9", "x", "pass"}, []string{"10:5:1:1073741824:1073741824", "10:5:3:7:2 12:30:6:99:0", "x"}},
-	hashLately:     {[]string{"0", "1", "2", "9", "x"}, []string{"10:5:1:1073741824:1073741824:9", "10:5:3:7:2:5 12:30:6:99:0:7", "10:40:9:0:0:9999", "x"}},
+	hashRecent:     {[]string{"0", "1", "2", "9", "x"}, []string{"10:5:1:1073741824:1073741824:9", "10:5:3:7:2:5 12:30:6:99:0:7", "10:40:9:0:0:9999", "x"}},
 	hashLevels:     {[]string{"10", "12", "x", "pass", "64"}, []string{"10:5:1:1073741824", "10:5:3:-777777777 10:30:6:99999999", "12:1:40:-9", "x", "65536"}},
 	hashAges:       {[]string{"10:5", "12:30", "40:0", "3:1", "x"}, []string{"10 0:3 7:2", "12 0:1 1:4 9:1"}},
 	hashCells: {[]string{"0", "1", "2", "9", "x", "0|0", "1|2", "2|1", "2|3", "9|1"}, []string{"0 10:5:2:1073741824:254:-3:0:9", "3 381 0 -381 7 10:5:1:7:127:127:1:2",
@@ -294,11 +294,11 @@ func (w *life) check(t *rapid.T) {
 		come[o.Item] = come[o.Item].Add(o.previous())
 	}
 	want := w.learners[0].Status()
-	want.Holds, want.Unfed, want.Instances, want.Personal.Fits = 0, 0, 0, 0 // of this process, or of when it began
+	want.Holds, want.Unfed, want.Instances, want.Contextual.Fits = 0, 0, 0, 0 // of this process, or of when it began
 	first, _ := w.sums(w.learners[0])
 	for _, l := range w.learners {
 		got := l.Status()
-		got.Holds, got.Unfed, got.Instances, got.Personal.Fits = 0, 0, 0, 0
+		got.Holds, got.Unfed, got.Instances, got.Contextual.Fits = 0, 0, 0, 0
 		require.Equal(t, want, got)
 		sums, faults := w.sums(l)
 		require.NoError(t, faults)
@@ -411,9 +411,9 @@ var faultyFields = map[string][][]storedField{
 		{{hashHistory, "1", ""}}, {{hashHistory, "1", "10:5:0:0:0"}}, {{hashHistory, "1", "10:5:1:1"}}, {{hashHistory, "1", "10:5:1:1:-1"}},
 		{{hashHistory, "1", "10:5:1:1:1 10:5:1:1:1"}}, {{hashHistory, "1", " 10:5:1:1:1"}}, {{hashHistory, "1", "-1:0:1:1:1"}},
 	},
-	hashLately: {
-		{{hashLately, "pass", "1"}}, {{hashLately, "3", "10:5:1:1:1:1"}}, {{hashLately, "x", "10:5:1:1:1:1"}}, {{hashLately, "1", ""}},
-		{{hashLately, "1", "10:5:1:1:1"}}, {{hashLately, "1", "10:5:1:1:1:-1"}}, {{hashLately, "1", "10:5:1:1:1:1 10:5:1:1:1:1"}},
+	hashRecent: {
+		{{hashRecent, "pass", "1"}}, {{hashRecent, "3", "10:5:1:1:1:1"}}, {{hashRecent, "x", "10:5:1:1:1:1"}}, {{hashRecent, "1", ""}},
+		{{hashRecent, "1", "10:5:1:1:1"}}, {{hashRecent, "1", "10:5:1:1:1:-1"}}, {{hashRecent, "1", "10:5:1:1:1:1 10:5:1:1:1:1"}},
 	},
 	hashLevels: {
 		{{hashLevels, "pass", "x"}}, {{hashLevels, "10", ""}}, {{hashLevels, "64", "10:5:1:1"}}, {{hashLevels, "x", "10:5:1:1"}},
@@ -520,7 +520,7 @@ func FuzzLearners_LoadField(f *testing.F) {
 			{hashInstances, "1", "3"}, {hashRounds, "1", "7"}, {hashRounds, "1:3", "7"},
 			{hashVectors, "1:3:0", block(7, 0.5, 0.2, 0.3)}, {hashWindows, "2:", "5"},
 			{hashLearner, "windows", "3 9 0.125 0.25 0.25 0.25 0.25"}, {hashOpen, "1", "2 99 9"}, {hashAges, "10:5", "10 0:1073741824"},
-			{hashLately, "1", "10:5:3:7:2:5 12:30:6:99:0:7"}, {hashLevels, "10", "10:5:3:-777777777 10:30:6:99999999"},
+			{hashRecent, "1", "10:5:3:7:2:5 12:30:6:99:0:7"}, {hashLevels, "10", "10:5:3:-777777777 10:30:6:99999999"},
 			{hashCells, "1", "1 127 1 2 3 10:5:1:9:127:5:-7:0"}, {hashCells, "1|2", "0 10:5:1:9:127:5:-7:0"}, {hashCategories, "1", "a"}, {hashLinear, "10:5", "3 1073741824 16129 -70000000000000000000 1 2 3 4 5 6 7 8 9 10 11 12"},
 			{hashLearner, "fit", "1 -9 2 0.25 4 4 4 4 4 4 4 1 0 1 0 0 1 0 0 0 1 1 1 1 1"},
 			{hashLearner, "falls", ":-5:77:99:256:1:0:12:17"},

@@ -36,7 +36,7 @@ func (u *contexts) merge(pass int64) {
 		if len(c.rows) == 0 {
 			continue
 		}
-		counts := u.whole == nil && u.model.Since() != contextual.Always
+		counts := u.global == nil && u.model.Since() != contextual.Always
 		before := *c
 		if counts {
 			before.rows = slices.Clone(c.rows)
@@ -48,7 +48,7 @@ func (u *contexts) merge(pass int64) {
 		case counts:
 			u.replace(cell, &before, c)
 			u.note(cell)
-		case u.whole != nil:
+		case u.global != nil:
 			u.note(cell)
 			u.weigh(u.itemOf(cell))
 		}

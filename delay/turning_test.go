@@ -31,7 +31,7 @@ func turned(seed uint64, n int, turns bool) (all []Feedback) {
 
 // fed is a learner that was paid, in the order given.
 func fed(t require.TestingT, all []Feedback) *Direct {
-	d := personalKinds()[0].make(t).(*Direct)
+	d := contextualKinds()[0].make(t).(*Direct)
 	d.Grow(4)
 	require.NoError(t, d.Loaded())
 	for _, fb := range all {
@@ -50,15 +50,15 @@ func (d *Direct) of() float64 { return d.Coefficients()[2].Value }
 func TestTurning_ForgetsWhatWasBefore(t *testing.T) {
 	for seed := range uint64(5) {
 		still := fed(t, turned(seed, 1200, false))
-		require.EqualValues(t, contextual.Always, still.users.model.Since(), "seed %d", seed)
+		require.EqualValues(t, contextual.Always, still.contexts.model.Since(), "seed %d", seed)
 		require.InDelta(t, 0.3, still.of(), 0.08)
 
 		d := fed(t, turned(seed, 1200, true))
-		since := d.users.model.Since()
+		since := d.contexts.model.Since()
 		require.InDelta(t, 600_000, since, 60_000, "seed %d", seed)
 		require.InDelta(t, -0.3, d.of(), 0.08, "seed %d", seed)
-		require.EqualValues(t, 1, d.users.turns)
-		require.Less(t, d.users.model.Total.N, int64(640))
+		require.EqualValues(t, 1, d.contexts.turns)
+		require.Less(t, d.contexts.model.Total.N, int64(640))
 	}
 }
 
@@ -69,7 +69,7 @@ func TestTurning_KeepsWhatOnlyMoves(t *testing.T) {
 		for k := range all[600:] {
 			all[600+k].Payoff *= 0.6
 		}
-		require.EqualValues(t, contextual.Always, fed(t, all).users.model.Since(), "seed %d", seed)
+		require.EqualValues(t, contextual.Always, fed(t, all).contexts.model.Since(), "seed %d", seed)
 	}
 }
 
@@ -78,16 +78,16 @@ func TestTurning_IsStored(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all := turned(rapid.Uint64Range(0, 99).Draw(t, "seed"), 800, true)
 		d := fed(t, all)
-		if d.users.model.Since() == contextual.Always {
+		if d.contexts.model.Since() == contextual.Always {
 			t.Skip("found later")
 		}
 		s := newStore(d)
 		s.harvest()
-		again := personalKinds()[0].make(t).(*Direct)
+		again := contextualKinds()[0].make(t).(*Direct)
 		s.load(t, 4, again)
 		require.NoError(t, again.Loaded())
-		require.Equal(t, d.users.model.Since(), again.users.model.Since())
-		require.Equal(t, d.users.model.Total, again.users.model.Total)
+		require.Equal(t, d.contexts.model.Since(), again.contexts.model.Since())
+		require.Equal(t, d.contexts.model.Total, again.contexts.model.Total)
 		about := contextOf(d, 5, 4)
 		require.Equal(t, d.Explain(allItems(4), about, 1).Why, again.Explain(allItems(4), about, 1).Why)
 
@@ -109,7 +109,7 @@ func TestTurning_OverPartitions(t *testing.T) {
 	for k, fb := range all {
 		halves[k/4%2] = append(halves[k/4%2], fb)
 	}
-	pooled := personalKinds()[0].make(t).(*Direct)
+	pooled := contextualKinds()[0].make(t).(*Direct)
 	pooled.Grow(4)
 	require.NoError(t, pooled.Loaded())
 	for source, half := range halves {
@@ -126,8 +126,8 @@ func TestTurning_OverPartitions(t *testing.T) {
 		}
 	}
 	pooled.Advance(1_200_000)
-	require.EqualValues(t, 1, pooled.users.turns)
-	require.InDelta(t, one.users.model.Since(), pooled.users.model.Since(), 80_000)
+	require.EqualValues(t, 1, pooled.contexts.turns)
+	require.InDelta(t, one.contexts.model.Since(), pooled.contexts.model.Since(), 80_000)
 	require.InDelta(t, one.of(), pooled.of(), 0.05)
 	require.False(t, math.IsNaN(pooled.of()))
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/propensity"
 )
 
-// unchanged decides for Robust where no candidate's mean has changed (policy.Whole). One half of the rankings are MOSS's, by the means of
+// unchanged decides for Robust where no candidate's mean has changed (policy.AllTime). One half of the rankings are MOSS's, by the means of
 // whole pasts, which explores items without payoffs better. The other half are drawn from policy.Robust.LookingAgain's point, which looks at
 // every candidate again. Propensities are those of both halves together.
 type unchanged struct {

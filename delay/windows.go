@@ -43,7 +43,7 @@ type windows struct {
 	// unwritten says that the estimate has not been harvested.
 	unwritten bool
 	made      int      // number of estimates made or taken, in a global learner; in a partition's, of the one in use
-	whole     *windows // the global learner's, which then makes the estimates; nil where there is none
+	global    *windows // the global learner's, which then makes the estimates; nil where there is none
 	resyncs   resyncs[[2]int]
 	outdated  bool // the stored estimate has another number of windows
 	// beyond are stored intervals of windows not distinguished any more, whose fields are to be deleted.
@@ -158,7 +158,7 @@ func (w *windows) advance(watermark int64) {
 	period := watermark / w.every
 	switch {
 	case period <= w.period:
-	case w.whole != nil: // the estimate in use is stored as often
+	case w.global != nil: // the estimate in use is stored as often
 		w.period, w.unwritten = period, true
 	case w.counts.Total() != w.from:
 		w.period = period
@@ -168,8 +168,8 @@ func (w *windows) advance(watermark int64) {
 
 // total returns the number of selections, over all sources.
 func (w *windows) total() int64 {
-	if w.whole != nil {
-		return w.whole.counts.Total()
+	if w.global != nil {
+		return w.global.counts.Total()
 	}
 	return w.counts.Total()
 }
@@ -204,12 +204,12 @@ func (w *windows) estimateAll() {
 
 // refresh takes the global learner's estimate, if it has made one.
 func (w *windows) refresh() {
-	if w.counts == nil || w.made == w.whole.made {
+	if w.counts == nil || w.made == w.global.made {
 		return
 	}
-	w.made, w.noise, w.from = w.whole.made, w.whole.noise, w.whole.from
-	copy(w.q, w.whole.q)
-	w.now, w.fresh = w.whole.now, true
+	w.made, w.noise, w.from = w.global.made, w.global.noise, w.global.from
+	copy(w.q, w.global.q)
+	w.now, w.fresh = w.global.now, true
 }
 
 func (w *windows) estimate() {

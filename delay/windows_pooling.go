@@ -20,15 +20,15 @@ func (o *onlyWindows) Pooled() []Pooled {
 	return nil
 }
 
-func (o *onlyWindows) Share(whole Learner, _ int32, _ func(policy.Item) policy.Item) {
-	o.windows.whole = whole.(interface{ pooled() *windows }).pooled()
+func (o *onlyWindows) Share(global Learner, _ int32, _ func(policy.Item) policy.Item) {
+	o.windows.global = global.(interface{ pooled() *windows }).pooled()
 }
 
 func (o *onlyWindows) Refresh(iter.Seq[policy.Item]) { o.windows.refresh() }
 
 func (o *onlyWindows) Unstored() bool { return o.windows.unwritten }
 
-func (o *onlyWindows) BeWhole(func(policy.Item) uint64) {}
+func (o *onlyWindows) BeGlobal(func(policy.Item) uint64) {}
 
 // SetSource implements Pooling. Items' sums inform no decision.
 func (o *onlyWindows) SetSource(int32, policy.Item, policy.Sums) {}

@@ -485,7 +485,7 @@ func TestPoliciesHaveASection(t *testing.T) {
 			text.WriteString(read(t, page))
 		}
 	}
-	for _, k := range policy.Kinds {
+	for _, k := range policy.Specs {
 		assert.Regexp(t, `(?m)^#+ (\w+ and )?`+k.Name+`( and \w+)?$`, text.String())
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/config"
 )
 
-// door is the page from which a reader finds all others.
-const door = "README.md"
+// index is the page from which a reader finds all others.
+const index = "README.md"
 
 // here lists the pages below docs/.
 func here(t *testing.T) (paths []string) {
@@ -29,7 +29,7 @@ func here(t *testing.T) (paths []string) {
 		}
 		return err
 	}))
-	require.Contains(t, paths, door)
+	require.Contains(t, paths, index)
 	return paths
 }
 
@@ -69,28 +69,28 @@ func TestLinksLead(t *testing.T) {
 	}
 }
 
-// TestTheDoorLeadsToEachPage below docs/, and so does llms.txt. README.md leads to the door.
-func TestTheDoorLeadsToEachPage(t *testing.T) {
+// TestTheIndexLeadsToEachPage below docs/, and so does llms.txt. README.md leads to the index.
+func TestTheIndexLeadsToEachPage(t *testing.T) {
 	targets := func(page string) (all []string) {
 		for _, link := range links(t, page) {
 			all = append(all, link[0])
 		}
 		return all
 	}
-	linked, listed := targets(door), targets("../llms.txt")
+	linked, listed := targets(index), targets("../llms.txt")
 	for _, page := range here(t) {
-		if page != door {
+		if page != index {
 			assert.Contains(t, linked, page, "no reader finds the page")
 		}
 		assert.Contains(t, listed, "../docs/"+page, "llms.txt")
 	}
-	assert.Contains(t, targets("../README.md"), "../docs/"+door)
+	assert.Contains(t, targets("../README.md"), "../docs/"+index)
 }
 
-// TestWordsOfUsersLead from the door to a page: each word is in the first column of its table, beside a link.
+// TestWordsOfUsersLead from the index to a page: each word is in the first column of its table, beside a link.
 func TestWordsOfUsersLead(t *testing.T) {
 	var words strings.Builder
-	for _, row := range table(t, read(t, door), "## Words that you may search for", "word") {
+	for _, row := range table(t, read(t, index), "## Words that you may search for", "word") {
 		require.Len(t, row, 2, row)
 		words.WriteString(row[0] + "\n")
 		assert.True(t, strings.Contains(row[1], "]("), "%s leads nowhere", row[0])

@@ -60,12 +60,12 @@ var eyes = map[string][9]float64{
 // Each policy has a colour that is visible on light and dark pages. All readers can distinguish it from the others': by some three
 // times the least visible difference, which is two of OKLab's hundredths.
 func TestKinds_ColoursAreVisibleAndDistinct(t *testing.T) {
-	for k, kind := range Kinds {
+	for k, kind := range Specs {
 		c := linear(t, kind.Colour)
 		for _, page := range []string{"#ffffff", "#0d1117", "#181e28"} {
 			require.GreaterOrEqual(t, contrast(c, linear(t, page)), 3.0, "%s (%s) on %s", kind.Name, kind.Colour, page)
 		}
-		for _, other := range Kinds[:k] {
+		for _, other := range Specs[:k] {
 			require.NotEqual(t, kind.Colour, other.Colour)
 			for who, m := range eyes {
 				a, b := perceived(c.times(m)), perceived(linear(t, other.Colour).times(m))

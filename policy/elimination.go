@@ -87,7 +87,7 @@ func (c Confidence) spread(n int, fed int64) float64 {
 // Ties in N go to fewer selections in flight, then to a random draw.
 type Elimination struct{ confidence Confidence }
 
-var eliminationKind = Spec{Name: "elimination", Colour: "#fc4abb",
+var eliminationSpec = Spec{Name: "elimination", Colour: "#fc4abb",
 	About:     "the paper's: the least paid of those that nothing beats with confidence",
 	NotDirect: "payoffs fed on arrival make elimination's confidence radius invalid", Confident: true,
 	Rank: func(p *Parameters) (Policy, error) { return NewElimination(p.Confidence) }}

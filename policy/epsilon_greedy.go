@@ -26,7 +26,7 @@ type Explorer interface {
 // As in Greedy, items without a payoff lead before all others.
 type EpsilonGreedy struct{ exploit Greedy }
 
-var epsilonGreedyKind = Spec{Name: "egreedy", Colour: "#e92e67",
+var epsilonGreedySpec = Spec{Name: "egreedy", Colour: "#e92e67",
 	About:   "the paper's: the best so far, and now and then anything, equally often",
 	Explore: func(*Parameters) (Explorer, error) { return NewEpsilonGreedy(), nil }}
 

@@ -23,7 +23,7 @@ type FTRL struct {
 	shifted bool
 }
 
-var ftrlKind = Spec{Name: "ftrl", Colour: "#ce2a0e", About: "follows the regularised leader over the admissible set",
+var ftrlSpec = Spec{Name: "ftrl", Colour: "#ce2a0e", About: "follows the regularised leader over the admissible set",
 	Oppose: func(p *Parameters) (Adversarial, error) {
 		if p.Eta == 0 {
 			return NewFTRL(1, !p.ByRank) // scale 1 has the regret bound

@@ -7,7 +7,7 @@ package policy
 // For payoff per impression, Input.selection gives the mean.
 type Greedy struct{}
 
-var greedyKind = Spec{Name: "greedy", Colour: "#c68637", About: "the best mean so far", Personal: true,
+var greedySpec = Spec{Name: "greedy", Colour: "#c68637", About: "the best mean so far", Contextual: true,
 	Rank: func(*Parameters) (Policy, error) { return NewGreedy(), nil }}
 
 var _ Policy = (*Greedy)(nil)

@@ -15,7 +15,7 @@ import "math"
 // For payoff per impression, Input.selection gives the index. Items without a payoff lead before all others.
 type KLUCB struct{}
 
-var klucbKind = Spec{Name: "klucb", Colour: "#6657ff", About: "upper confidence bounds that assume nothing of payoffs but their range",
+var klucbSpec = Spec{Name: "klucb", Colour: "#6657ff", About: "upper confidence bounds that assume nothing of payoffs but their range",
 	Rank: func(*Parameters) (Policy, error) { return NewKLUCB(), nil }}
 
 var (

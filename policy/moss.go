@@ -21,7 +21,7 @@ import "math"
 // Without a prior m̃_i is the empirical mean, κ is 0, and items without a payoff lead before all others.
 type MOSS struct{ belief Belief }
 
-var mossKind = Spec{Name: "moss", Colour: "#179cc7", About: "a bonus for items with less than their share of the payoffs", Believes: true, Personal: true,
+var mossSpec = Spec{Name: "moss", Colour: "#179cc7", About: "a bonus for items with less than their share of the payoffs", Believes: true, Contextual: true,
 	Rank: func(p *Parameters) (Policy, error) { return NewMOSS(p.Belief) }}
 
 var _ Policy = (*MOSS)(nil)

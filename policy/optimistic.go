@@ -17,7 +17,7 @@ import "math"
 // 0, and items without payoffs lead.
 type Optimistic struct{ belief Belief }
 
-var optimisticKind = Spec{Name: "optimistic", Colour: "#9a79ff", About: "upper confidence bounds", Believes: true, Personal: true,
+var optimisticSpec = Spec{Name: "optimistic", Colour: "#9a79ff", About: "upper confidence bounds", Believes: true, Contextual: true,
 	Rank: func(p *Parameters) (Policy, error) { return NewOptimistic(p.Belief) }}
 
 var _ Policy = (*Optimistic)(nil)

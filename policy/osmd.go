@@ -24,7 +24,7 @@ type OSMD struct {
 
 var _ Adversarial = (*OSMD)(nil)
 
-var osmdKind = Spec{Name: "osmd", Colour: "#84589c", About: "the paper's: mirror descent over the admissible set",
+var osmdSpec = Spec{Name: "osmd", Colour: "#84589c", About: "the paper's: mirror descent over the admissible set",
 	Oppose: func(p *Parameters) (Adversarial, error) {
 		if p.Eta == 0 {
 			return NewOSMD(0) // the horizon is doubled

@@ -31,7 +31,7 @@ type Robust struct {
 	onlyAgain bool // e_i = A + κ + 1, see LookingAgain
 }
 
-var robustKind = Spec{Name: "robust", Colour: "#0a8550", About: "for payoffs that change, alone or together", Believes: true,
+var robustSpec = Spec{Name: "robust", Colour: "#0a8550", About: "for payoffs that change, alone or together", Believes: true,
 	Follow: func(p *Parameters) (*Robust, error) { return NewRobust(p.LookAgain) }}
 
 const (
@@ -72,8 +72,8 @@ func (r *Robust) chances(k *Recent, rarely float64) float64 {
 // number of recent impressions in which it could have been selected.
 type Recent struct{ Mean, Worth, Chances float64 }
 
-// Whole is the estimate of a candidate from the whole of its past: the mean of its payoffs, normalised, and its weight in payoffs.
-type Whole struct {
+// AllTime is the estimate of a candidate from the whole of its past: the mean of its payoffs, normalised, and its weight in payoffs.
+type AllTime struct {
 	Mean, Worth float64
 	// Changed says that a more recent part of the past contradicts the mean.
 	Changed bool

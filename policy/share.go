@@ -4,21 +4,21 @@ import "iter"
 
 // Share puts t below a global Totals that reads every source, this partition included as source; number maps entries to global
 // numbers. From then on other sources are set in the global one only. It must not change while t is used; t never changes it.
-func (t *Totals[S]) Share(whole *Totals[S], source int32, number func(i int32) int32) {
-	t.whole, t.source, t.number = whole, source, number
+func (t *Totals[S]) Share(global *Totals[S], source int32, number func(i int32) int32) {
+	t.global, t.source, t.number = global, source, number
 }
 
 // Shares returns whether t is below a global Totals.
-func (t *Totals[S]) Shares() bool { return t.whole != nil }
+func (t *Totals[S]) Shares() bool { return t.global != nil }
 
 // Published returns the global value of our own of i: Own as of our last checkpoint that the global one has read.
 func (t *Totals[S]) Published(i int32) S {
-	s, _ := t.whole.From(t.source, t.number(i))
+	s, _ := t.global.From(t.source, t.number(i))
 	return s
 }
 
 // Global returns the total of i over all sources that the global Totals has read, this partition included.
-func (t *Totals[S]) Global(i int32) S { return t.whole.others.Get(t.number(i)).sum }
+func (t *Totals[S]) Global(i int32) S { return t.global.others.Get(t.number(i)).sum }
 
 // without returns the sum of i over all sources but one.
 func (t *Totals[S]) without(source, i int32) (sum S) {
@@ -45,7 +45,7 @@ func (t *Totals[S]) Of(source int32) iter.Seq[int32] {
 // pooled links a partition's Table to the global one. An item's evidence is the global one, except for fresh items: those few of which
 // this partition has other values than it has published. Their evidence is computed here, from other sources' values and our own.
 type pooled struct {
-	whole  *Table
+	global *Table
 	at     *reading // the global table's present one, or the one held
 	fresh  Sparse[fresh]
 	loaded bool // no item is fresh before
@@ -62,11 +62,11 @@ type fresh struct {
 	fed int64
 }
 
-// ShareTable puts t below a global table, as Totals.Share does. Refresh must be called when the global table, on which BeWhole was
+// ShareTable puts t below a global table, as Totals.Share does. Refresh must be called when the global table, on which BeGlobal was
 // called, has changed. Values set before Loaded make no item fresh.
-func (t *Table) ShareTable(whole *Table, source int32, number func(i int32) int32) {
-	t.Share(&whole.Totals, source, number)
-	t.shared = &pooled{whole: whole, at: &whole.reading}
+func (t *Table) ShareTable(global *Table, source int32, number func(i int32) int32) {
+	t.Share(&global.Totals, source, number)
+	t.shared = &pooled{global: global, at: &global.reading}
 	t.reading = reading{}
 }
 
@@ -81,20 +81,20 @@ func (t *Table) Snapshot() {
 // Hold lets a table below a global one stay at the latest Snapshot, until Unhold. Refresh must follow it, and not come before.
 func (t *Table) Hold() {
 	if t.shared != nil {
-		t.shared.at = t.shared.whole.snapshot
+		t.shared.at = t.shared.global.snapshot
 	}
 }
 
 // Unhold ends a Hold.
 func (t *Table) Unhold() {
 	if t.shared != nil {
-		t.shared.at = &t.shared.whole.reading
+		t.shared.at = &t.shared.global.reading
 	}
 }
 
 func (s *pooled) known(t *Table, i Item) fresh {
 	n := t.number(i)
-	return fresh{s.at.evidence.Get(n), s.whole.Pooled(n).N}
+	return fresh{s.at.evidence.Get(n), s.global.Pooled(n).N}
 }
 
 // weigh makes an item fresh, or recomputes its evidence.

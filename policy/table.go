@@ -68,7 +68,7 @@ func (t *Table) Len() int {
 		n = t.items
 	}
 	if t.shared != nil {
-		n = max(n, t.shared.whole.Len())
+		n = max(n, t.shared.global.Len())
 	}
 	return n
 }
@@ -76,8 +76,8 @@ func (t *Table) Len() int {
 // CountItems sets the number of items in use: global tables have unused numbers, and forgotten items leave some.
 func (t *Table) CountItems(n int) { t.items, t.counted = n, true }
 
-// BeWhole prepares t as a global table, which others only read.
-func (t *Table) BeWhole() {
+// BeGlobal prepares t as a global table, which others only read.
+func (t *Table) BeGlobal() {
 	t.CountItems(0)
 	t.keepMoments()
 }

@@ -10,7 +10,7 @@ type Thompson struct{ belief Belief }
 
 var _ Policy = (*Thompson)(nil)
 
-var thompsonKind = Spec{Name: "thompson", Colour: "#a831d0", About: "means drawn from their posterior", Believes: true, Personal: true,
+var thompsonSpec = Spec{Name: "thompson", Colour: "#a831d0", About: "means drawn from their posterior", Believes: true, Contextual: true,
 	Rank: func(p *Parameters) (Policy, error) { return NewThompson(p.Belief) }}
 
 // NewThompson fails for a parameter out of range.

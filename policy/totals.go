@@ -36,7 +36,7 @@ type Totals[S Summand[S]] struct {
 	apart    bool                           // pooled is empty, see KeepApart
 
 	// Of a partition below a global Totals, see Share; pooled is empty then.
-	whole  *Totals[S]
+	global *Totals[S]
 	source int32
 	number func(i int32) int32
 }
@@ -81,12 +81,12 @@ func (t *Totals[S]) Len() int { return t.n }
 
 // Pooled returns the total of i over this partition and all sources.
 func (t *Totals[S]) Pooled(i int32) S {
-	if t.whole == nil && !t.apart {
+	if t.global == nil && !t.apart {
 		return t.pooled.Get(i)
 	}
 	own := t.own.Get(i)
-	if t.whole != nil && t.whole.replace != nil {
-		if sum, ok := t.whole.replace(t.Global(i), t.Published(i), own); ok {
+	if t.global != nil && t.global.replace != nil {
+		if sum, ok := t.global.replace(t.Global(i), t.Published(i), own); ok {
 			return sum
 		}
 	}
@@ -95,8 +95,8 @@ func (t *Totals[S]) Pooled(i int32) S {
 
 // Others returns the total of i over all other sources.
 func (t *Totals[S]) Others(i int32) S {
-	if t.whole != nil {
-		return t.whole.without(t.source, t.number(i))
+	if t.global != nil {
+		return t.global.without(t.source, t.number(i))
 	}
 	return t.others.Get(i).sum
 }
@@ -227,7 +227,7 @@ func (t *Totals[S]) Release(i int32) {
 }
 
 func (t *Totals[S]) pool(i int32) {
-	if t.whole != nil || t.apart {
+	if t.global != nil || t.apart {
 		if t.onChange != nil {
 			var none S
 			t.onChange(i, none, none)

@@ -3,7 +3,7 @@ package policy
 // Utility is a baseline: the users' own order, highest utility first, which everybody selects first. It learns nothing.
 type Utility struct{}
 
-var utilityKind = Spec{Name: "utility", Colour: "#767d87", About: "the users' own order; learns nothing",
+var utilitySpec = Spec{Name: "utility", Colour: "#767d87", About: "the users' own order; learns nothing",
 	Rank: func(*Parameters) (Policy, error) { return NewUtility(), nil }}
 
 var _ Policy = (*Utility)(nil)

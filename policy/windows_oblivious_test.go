@@ -20,8 +20,8 @@ func TestLemma_WhatIsSelectedIsTheBestIndexInReach(t *testing.T) {
 			in.Known.Candidates = append(in.Known.Candidates, Estimate{Mean: float64(rng.IntN(4)) / 4, Weight: float64(1 + rng.IntN(2))})
 		}
 		belief := Belief{Sigma: 0.5, EstimateSigma: true, Prior: EmpiricalPrior}
-		for _, k := range Kinds {
-			if !k.Personal {
+		for _, k := range Specs {
+			if !k.Contextual {
 				continue
 			}
 			p, err := k.Rank(&Parameters{Belief: belief})

@@ -154,8 +154,8 @@ type AdminStore interface {
 	// View reads the cut, the named hashes and the other fields of "meta", atomically, without taking the partition over. It fails with
 	// ErrNoState or ErrIncomplete.
 	View(ctx context.Context, p int32, hashes []string) (Meta, []Field, error)
-	// Whole is View with all pages. It blocks the store.
-	Whole(ctx context.Context, p int32, hashes []string) (Meta, []Field, []PageOfEntries, error)
+	// ViewAll is View with all pages. It blocks the store.
+	ViewAll(ctx context.Context, p int32, hashes []string) (Meta, []Field, []PageOfEntries, error)
 	// Drop deletes all state of p, torn or not, if the stored token equals the given one, which Acquire returned, or the given one is
 	// empty. The fence is deleted last. If nothing is stored, it deletes the rest of an earlier Drop.
 	Drop(ctx context.Context, p int32, token string) error

@@ -28,7 +28,7 @@ const keepUp = 5 * time.Second
 type follower struct {
 	store      state.Follower
 	partitions int32
-	knowledge  *knowledge
+	pooled     *pooledState
 	log        *slog.Logger
 
 	at     map[int32]state.Fence // by source: position in its delta stream
@@ -48,8 +48,8 @@ type publication struct {
 }
 
 func newFollower(w *Worker, partitions int, log *slog.Logger) *follower {
-	return &follower{store: w.opt.Follower, partitions: int32(partitions), knowledge: w.knowledge, log: log,
-		at: w.knowledge.of.Epoch().At, failed: map[int32]error{}, waits: w.waits, since: w.start, now: time.Now}
+	return &follower{store: w.opt.Follower, partitions: int32(partitions), pooled: w.pooled, log: log,
+		at: w.pooled.of.Epoch().At, failed: map[int32]error{}, waits: w.waits, since: w.start, now: time.Now}
 }
 
 func (f *follower) run(ctx context.Context) {
@@ -148,7 +148,7 @@ func (f *follower) sendSums(ctx context.Context, source int32) error {
 	}
 	asking, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	at, fields, err := f.store.Sums(asking, source, f.knowledge.reader.Hashes())
+	at, fields, err := f.store.Sums(asking, source, f.pooled.reader.Hashes())
 	if err != nil {
 		return err
 	}
@@ -162,7 +162,7 @@ func (f *follower) flush() {
 	if len(f.round) == 0 {
 		return
 	}
-	f.knowledge.update(func(k *partition.PooledState) {
+	f.pooled.update(func(k *partition.PooledState) {
 		for i := range f.round {
 			t := &f.round[i]
 			k.Update(t.source, t.all)
@@ -177,23 +177,23 @@ func (f *follower) flush() {
 func (f *follower) resync(source int32, all []partition.Published, at state.Fence) {
 	f.flush() // earlier deltas must come first
 	if len(all) <= publishedAtOnce {
-		f.knowledge.update(func(k *partition.PooledState) {
+		f.pooled.update(func(k *partition.PooledState) {
 			k.BeginResync(source, at)
 			k.Update(source, all)
 			k.Whole(source, at)
 		})
 		return
 	}
-	f.knowledge.update(func(k *partition.PooledState) { k.BeginResync(source, at) })
+	f.pooled.update(func(k *partition.PooledState) { k.BeginResync(source, at) })
 	for part := range slices.Chunk(all, publishedAtOnce) {
-		f.knowledge.update(func(k *partition.PooledState) { k.Update(source, part) })
+		f.pooled.update(func(k *partition.PooledState) { k.Update(source, part) })
 	}
-	f.knowledge.update(func(k *partition.PooledState) { k.Whole(source, at) })
+	f.pooled.update(func(k *partition.PooledState) { k.Whole(source, at) })
 }
 
 // read parses published fields once for all. Unreadable ones are ignored: their writer may run another version.
 func (f *follower) read(source int32, fields []state.Field) []partition.Published {
-	return f.knowledge.reader.Read(source, fields, func(err error) {
+	return f.pooled.reader.Read(source, fields, func(err error) {
 		f.log.Debug("ignoring a field that another partition published", "source", source, "error", err)
 	})
 }

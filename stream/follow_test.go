@@ -53,7 +53,7 @@ func (p *published) add(source int32, item string, n int) {
 // TestFollower_FeedsEachDelta: whatever is published reaches the pooled state, also over a lost stream.
 func TestFollower_FeedsEachDelta(t *testing.T) {
 	p := &published{deltas: map[int32][]state.Delta{}}
-	f := &follower{store: p, knowledge: newKnowledge(&partition.Config{Names: newSharedNames()}), partitions: 2, log: slog.New(slog.DiscardHandler),
+	f := &follower{store: p, pooled: newPooledState(&partition.Config{Names: newSharedNames()}), partitions: 2, log: slog.New(slog.DiscardHandler),
 		at: map[int32]state.Fence{}, failed: map[int32]error{}, waits: newWaits(nil), now: time.Now}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
@@ -67,7 +67,7 @@ func TestFollower_FeedsEachDelta(t *testing.T) {
 		}
 		f.flush()
 		for source := range int32(2) {
-			at, known := f.knowledge.of.At(source)
+			at, known := f.pooled.of.At(source)
 			require.True(t, known, "delta %d", n)
 			require.EqualValues(t, n, at.Seq)
 		}
@@ -104,7 +104,7 @@ func (s *slow) Deltas(_ context.Context, _ int32, after state.Fence) ([]state.De
 func TestFollower_KeepsUp(t *testing.T) {
 	const sources = 4 * reach
 	s := &slow{now: time.Unix(1_000_000, 0)}
-	f := &follower{store: s, knowledge: newKnowledge(&partition.Config{Names: newSharedNames()}), partitions: sources, log: slog.New(slog.DiscardHandler),
+	f := &follower{store: s, pooled: newPooledState(&partition.Config{Names: newSharedNames()}), partitions: sources, log: slog.New(slog.DiscardHandler),
 		at: map[int32]state.Fence{}, failed: map[int32]error{}, waits: newWaits(nil), now: func() time.Time { return s.now }}
 	for range 5 {
 		f.once(t.Context())
@@ -116,7 +116,7 @@ func TestFollower_KeepsUp(t *testing.T) {
 // TestFollower_ReadsTheWholeAfterAGap: a partition that is further behind than its stream reaches back is read whole, and followed again.
 func TestFollower_ReadsTheWholeAfterAGap(t *testing.T) {
 	s := &slow{now: time.Unix(1_000_000, 0)}
-	f := &follower{store: s, knowledge: newKnowledge(&partition.Config{Names: newSharedNames()}), partitions: 2, log: slog.New(slog.DiscardHandler),
+	f := &follower{store: s, pooled: newPooledState(&partition.Config{Names: newSharedNames()}), partitions: 2, log: slog.New(slog.DiscardHandler),
 		at: map[int32]state.Fence{}, failed: map[int32]error{}, waits: newWaits(nil), now: func() time.Time { return s.now }}
 	f.once(t.Context())
 	require.Equal(t, 2, s.wholes)
@@ -128,11 +128,11 @@ func TestFollower_ReadsTheWholeAfterAGap(t *testing.T) {
 // TestFollower_SendsOlderDeltasBeforeTheWhole: deltas that were read before a partition was read whole are never sent behind it.
 func TestFollower_SendsOlderDeltasBeforeTheWhole(t *testing.T) {
 	for _, n := range []int{0, publishedAtOnce + 1} {
-		f := &follower{knowledge: newKnowledge(&partition.Config{Names: newSharedNames()})}
+		f := &follower{pooled: newPooledState(&partition.Config{Names: newSharedNames()})}
 		f.round = []publication{{source: 0, at: state.Fence{Token: "t", Seq: 1}}}
 		f.resync(0, make([]partition.Published, n), state.Fence{Token: "t", Seq: 2})
 		f.flush()
-		at, known := f.knowledge.of.At(0)
+		at, known := f.pooled.of.At(0)
 		require.True(t, known)
 		require.EqualValues(t, 2, at.Seq)
 	}

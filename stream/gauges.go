@@ -172,7 +172,7 @@ var learnerGauges = []metric[*LearnerSnapshot]{
 		}},
 	{desc("payoff_range_used", "Which part of the configured payoff range payoffs have spanned, once there were 1,000.", "learner"),
 		func(l *LearnerSnapshot, set set) {
-			if share, ok := l.Conduct.RangeUsed(); ok {
+			if share, ok := l.UserModel.RangeUsed(); ok {
 				set(share)
 			}
 		}},
@@ -199,10 +199,10 @@ var learnerGauges = []metric[*LearnerSnapshot]{
 	{desc("context_sd",
 		"By how much payoffs differ by chance, features, categories, items and cells, in standard deviations, in payoff ranges.", "learner", "level"),
 		func(l *LearnerSnapshot, set set) {
-			if !l.Personal.Known {
+			if !l.Contextual.Known {
 				return
 			}
-			for cause, sd := range l.Personal.Deviations {
+			for cause, sd := range l.Contextual.Deviations {
 				if sd >= 0 {
 					set(sd, delay.Cause(cause).String())
 				}
@@ -211,22 +211,22 @@ var learnerGauges = []metric[*LearnerSnapshot]{
 	{desc("context_feature_sd",
 		"Standard deviation of a feature over the payoffs fed, in halves of its range: 0.58 where the range is used evenly.", "learner", "feature"),
 		func(l *LearnerSnapshot, set set) {
-			for _, f := range l.Personal.Spreads {
+			for _, f := range l.Contextual.Spreads {
 				set(f.SD, f.Name)
 			}
 		}},
 	{desc("context_groups",
 		"Groups that the day (hour), the week (weekday) and items' ages (age) are divided into at present; 1 where one is not.", "learner", "of"),
 		func(l *LearnerSnapshot, set set) {
-			for _, g := range l.Personal.Groups {
+			for _, g := range l.Contextual.Groups {
 				set(float64(g.N), g.Of)
 			}
 		}},
 	{desc("context_since_timestamp_seconds",
 		"Event time from which on payoffs count, by when their selections began, in seconds since 1970; absent while all count.", "learner"),
 		func(l *LearnerSnapshot, set set) {
-			if l.Personal.Since != 0 {
-				set(float64(l.Personal.Since) / 1000)
+			if l.Contextual.Since != 0 {
+				set(float64(l.Contextual.Since) / 1000)
 			}
 		}},
 	{desc("instances", "BOLD's instances, summed over partitions.", "learner"),

@@ -23,7 +23,7 @@ type LearnerValue struct {
 
 // ValueOf returns the sums of a learner of one partition, since its state was loaded.
 func ValueOf(l *partition.LearnerStatus) LearnerValue {
-	return LearnerValue{l.Conduct.Payoffs, l.Conduct.Sum, l.Conduct.Squares, l.Counting, l.Comparison}
+	return LearnerValue{l.UserModel.Payoffs, l.UserModel.Sum, l.UserModel.Squares, l.Counting, l.Comparison}
 }
 
 // rise adds the increase from before to now. A machine counts from 0, so lower counts come from a new one.

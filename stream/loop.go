@@ -54,7 +54,7 @@ func (l *loop) run(ending, force context.Context) {
 		cancel(errForced)
 		l.discard(&flying)
 		l.traces.abandon("the worker has given the partition up")
-		l.w.knowledge.use(func() { l.publish(true) })
+		l.w.pooled.use(func() { l.publish(true) })
 		l.beat.Store(math.MaxInt64) // ended, not hung
 	}()
 	timer := time.NewTimer(0)
@@ -70,7 +70,7 @@ func (l *loop) run(ending, force context.Context) {
 		}
 		var asked []task.Request
 		var wake time.Duration
-		l.w.knowledge.use(func() {
+		l.w.pooled.use(func() {
 			asked, wake = l.task.Advance(now)
 			l.publish(false)
 		})
@@ -83,7 +83,7 @@ func (l *loop) run(ending, force context.Context) {
 		timer.Reset(wake)
 		select {
 		case r := <-l.replies:
-			l.w.knowledge.use(func() { l.handle(r) })
+			l.w.pooled.use(func() { l.handle(r) })
 		case <-timer.C:
 		case <-end:
 			end = nil
@@ -158,7 +158,7 @@ var _ task.Shell = shell{}
 // Fetch also notes where producers place keys.
 func (s shell) Fetch(e task.Fetch) (task.Fetched, error) {
 	f, err := s.Executor.Fetch(e)
-	s.l.w.placing.note(e.Topic, s.Partition, s.l.w.partitions(), f.Records)
+	s.l.w.partitioning.note(e.Topic, s.Partition, s.l.w.partitions(), f.Records)
 	return f, err
 }
 

@@ -259,10 +259,10 @@ func TestFilledUtilitiesAreCounted(t *testing.T) {
 func TestWhatPayoffsDependOnIsShown(t *testing.T) {
 	for _, most := range []int32{4, 7} {
 		got := scrapeTwo(t, func(p int32, l *partition.LearnerStatus) {
-			l.Personal = delay.ContextualStatus{Known: true, Fits: 3, Payoffs: 9, Deviations: [delay.Causes]float64{0.5, 0.25, -1, 0.125, -1},
+			l.Contextual = delay.ContextualStatus{Known: true, Fits: 3, Payoffs: 9, Deviations: [delay.Causes]float64{0.5, 0.25, -1, 0.125, -1},
 				Spreads: []delay.Spread{{Name: "price", SD: 0.0625}}, Groups: []delay.Groups{{Of: "hour", N: 4}, {Of: "weekday", N: 1}}}
 			if p == most {
-				l.Personal.Payoffs, l.Personal.Deviations[delay.OfFeatures], l.Personal.Since = 10, 0.75, 1500
+				l.Contextual.Payoffs, l.Contextual.Deviations[delay.OfFeatures], l.Contextual.Since = 10, 0.75, 1500
 			}
 		})
 		includes(t, got, map[string]float64{`ranker_context_sd{learner="feed",level="payoff"}`: 0.5, `ranker_context_sd{learner="feed",level="features"}`: 0.75,

@@ -19,7 +19,7 @@ func TestRangeWarnings_OnceAnHourOfEventTime(t *testing.T) {
 	w := rangeWarnings{hourly{}}
 	said := func(watermark int64, c partition.UserModel, gone bool) bool {
 		out.Reset()
-		w.say(log, &task.Status{Watermark: watermark, Learners: []partition.LearnerStatus{{Name: "feed", Gone: gone, Conduct: c}}})
+		w.say(log, &task.Status{Watermark: watermark, Learners: []partition.LearnerStatus{{Name: "feed", Gone: gone, UserModel: c}}})
 		return strings.Contains(out.String(), "learner=feed payoffs=")
 	}
 	wide := partition.UserModel{Payoffs: 1000, Least: 0.25, Most: 0.34}

@@ -48,10 +48,10 @@ type LearnerSnapshot struct {
 
 	Silence    delay.SilenceStatus
 	Level      delay.LevelStatus
-	Personal   delay.ContextualStatus
+	Contextual delay.ContextualStatus
 	Attraction delay.AttractionStatus
 	Drops      partition.UnattributedStatus
-	Conduct    partition.UserModel
+	UserModel  partition.UserModel
 
 	Undecided  int64     // pairs of items; -1: the learner is given utilities
 	Instances  int64     // BOLD's
@@ -80,7 +80,7 @@ func snapshotOf(s *task.Status, now event.Millis) *PartitionSnapshot {
 		if l := &s.Learners[i]; !l.Gone {
 			snap.Learners = append(snap.Learners, LearnerSnapshot{
 				Name: l.Name, OnHold: l.OnHold, Queued: l.Queued, Flights: l.Flights, Items: l.Items, Fed: l.Fed,
-				Silence: l.Silence, Level: l.Level, Personal: l.Personal, Attraction: l.Attraction, Drops: l.Drops, Conduct: l.Conduct,
+				Silence: l.Silence, Level: l.Level, Contextual: l.Contextual, Attraction: l.Attraction, Drops: l.Drops, UserModel: l.UserModel,
 				Undecided: undecidedPairs(l), Instances: l.Instances, Windows: l.Windows, Selections: l.Selections,
 			})
 		}
@@ -227,14 +227,14 @@ func (t *totals) add(p *PartitionSnapshot) {
 			sum.Level = l.Level
 		}
 		// So are contextual models.
-		if l.Personal.Known && (!sum.Personal.Known || l.Personal.Payoffs > sum.Personal.Payoffs) {
-			sum.Personal = l.Personal
+		if l.Contextual.Known && (!sum.Contextual.Known || l.Contextual.Payoffs > sum.Contextual.Payoffs) {
+			sum.Contextual = l.Contextual
 		}
 		// So are shares of selections.
 		if l.Attraction.Learned && (!sum.Attraction.Learned || l.Attraction.Impressions > sum.Attraction.Impressions) {
 			sum.Attraction = l.Attraction
 		}
-		sum.Conduct.Span(&l.Conduct)
+		sum.UserModel.Span(&l.UserModel)
 		// So are windows: the partition with the most selections is up to date.
 		if l.Windows != nil && (sum.Windows == nil || l.Selections > sum.Selections) {
 			sum.Windows, sum.Selections = l.Windows, l.Selections

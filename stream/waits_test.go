@@ -35,7 +35,7 @@ func TestWaits_OneLineEveryHalfMinute(t *testing.T) {
 	w := newWaits(slog.New(slog.NewTextHandler(&log, nil)))
 	const sources, lasts = 6, 4 * time.Minute
 	f := &follower{partitions: sources, store: refusing{}, at: map[int32]state.Fence{}, failed: map[int32]error{},
-		waits: w, since: start, now: func() time.Time { return now }, knowledge: newKnowledge(&partition.Config{Names: newSharedNames()})}
+		waits: w, since: start, now: func() time.Time { return now }, pooled: newPooledState(&partition.Config{Names: newSharedNames()})}
 	for ; now.Sub(start) < lasts; now = now.Add(followEvery) {
 		f.once(t.Context())
 		w.look(now.Sub(start))

@@ -70,15 +70,15 @@ type Options struct {
 // logs waits and partitioners, and for each generation one loop per partition; a loop starts one
 // goroutine per request. Run waits for the loops at a generation's end, and for all at its own.
 type Worker struct {
-	opt       Options
-	start     time.Time
-	announcer *announcer
-	untaught  untaughtNotes
-	misspelt  misspeltNotes
-	refusals  refusals
-	placing   *placing
-	waits     *waits
-	knowledge *knowledge
+	opt          Options
+	start        time.Time
+	announcer    *announcer
+	untaught     untaughtNotes
+	misspelt     misspeltNotes
+	refusals     refusals
+	partitioning *partitioning
+	waits        *waits
+	pooled       *pooledState
 
 	mu      sync.Mutex
 	member  bool               // a generation is going on
@@ -94,8 +94,8 @@ func NewWorker(opt Options) *Worker {
 		opt.DrainTimeout = 10 * time.Second
 	}
 	opt.Machine.Names = newSharedNames()
-	w := &Worker{opt: opt, start: time.Now(), waits: newWaits(opt.Logger), announcer: newAnnouncer(&opt), placing: newPlacing(opt.Logger, opt.TopicNames), loops: map[int32]*loop{}}
-	w.knowledge = newKnowledge(&w.opt.Machine)
+	w := &Worker{opt: opt, start: time.Now(), waits: newWaits(opt.Logger), announcer: newAnnouncer(&opt), partitioning: newPartitioning(opt.Logger, opt.TopicNames), loops: map[int32]*loop{}}
+	w.pooled = newPooledState(&w.opt.Machine)
 	w.announcer.outside = w.Outside
 	return w
 }
@@ -182,7 +182,7 @@ func (w *Worker) watch(ctx context.Context) {
 			c.look(now, statuses)
 			out.look(w.opt.Logger, statuses)
 			w.refusals.look(w.opt.Logger, w.opt.TopicNames, now)
-			w.opt.Metrics.Parting(w.placing.judge(now))
+			w.opt.Metrics.Parting(w.partitioning.judge(now))
 		case <-ctx.Done():
 			return
 		}
@@ -358,7 +358,7 @@ func (w *Worker) taskConfig(p int32, owned int) task.Config {
 		machine.CheckCopartition = func(key []byte) int32 { return state.PartitionOf(key, n) }
 	}
 	if n > 1 && w.opt.Follower != nil {
-		machine.Pooled = w.knowledge.of
+		machine.Pooled = w.pooled.of
 	}
 	return task.Config{
 		Group: w.opt.Group, Partition: p, TopicNames: w.opt.TopicNames, HasSelections: machine.HasSelections,

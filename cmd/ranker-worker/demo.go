@@ -100,7 +100,7 @@ func runDemo(c *call, opt demo.Options, verbose bool, listen string) error {
 		return c.show(s, func(w io.Writer) { printSummary(w, s) })
 	}
 	if opt.Listen = listen; listen != "" || isTerminal(out) && !c.json {
-		opt.Serve = func(ctx context.Context, s *demo.Summary, d *serve.Door) error {
+		opt.Serve = func(ctx context.Context, s *demo.Summary, d *serve.Service) error {
 			if err := report(s); err != nil {
 				return err
 			}
@@ -136,7 +136,7 @@ over the whole time. Less is better.
 
 `
 
-func serveDemo(ctx context.Context, w io.Writer, d *serve.Door) error {
+func serveDemo(ctx context.Context, w io.Writer, d *serve.Service) error {
 	server, err := serve.Listen(d, stream.ServerConfig{Registry: prometheus.NewRegistry(), Unready: d.Unready, Version: buildVersion()})
 	if err != nil {
 		return err

@@ -78,7 +78,7 @@ An answer is refused, with the reason, where the log does not hold it. Exit code
 
 func policyNames() string {
 	var names []string
-	for _, k := range policy.Kinds {
+	for _, k := range policy.Specs {
 		names = append(names, k.Name)
 	}
 	return strings.Join(names, ", ")

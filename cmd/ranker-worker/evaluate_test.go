@@ -15,17 +15,17 @@ import (
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/evaluate"
 	users "github.com/ranker-worker/ranker-worker/internal/simulate"
-	"github.com/ranker-worker/ranker-worker/internal/test/rehearsal"
+	"github.com/ranker-worker/ranker-worker/internal/test/syntheticlog"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
 const flatLog = "../../internal/evaluate/testdata/flat.jsonl"
 
 // smallPlatform is played once for all tests.
-var smallPlatform = sync.OnceValues(func() (*rehearsal.World, error) {
+var smallPlatform = sync.OnceValues(func() (*syntheticlog.World, error) {
 	c := users.Defaults(1)
 	c.Items, c.Candidates, c.Interval, c.MaxDelay, c.Horizon = 20, 8, time.Minute, 12*time.Hour, 24*time.Hour
-	w, err := rehearsal.New(c, 0, config.Setting{"payoffs", "stochastic"})
+	w, err := syntheticlog.New(c, 0, config.Setting{"payoffs", "stochastic"})
 	if err == nil {
 		err = w.Play(5000, 1)
 	}

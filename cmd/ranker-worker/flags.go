@@ -126,7 +126,7 @@ func completeFlags(cmd *cobra.Command) {
 			var out []string
 			all := words
 			if all == nil {
-				all = func() []string { return configured(cmd, f.Name) }
+				all = func() []string { return namesIn(cmd, f.Name) }
 			}
 			for _, w := range all() {
 				out = append(out, before+w)
@@ -139,8 +139,8 @@ func completeFlags(cmd *cobra.Command) {
 	})
 }
 
-// configured returns the names of learners or experiments in the configuration that a command line has, as far as it can be read.
-func configured(cmd *cobra.Command, which string) (names []string) {
+// namesIn returns the names of learners or experiments in the configuration that a command line has, as far as it can be read.
+func namesIn(cmd *cobra.Command, which string) (names []string) {
 	c := call{cmd: cmd}
 	if f := cmd.Flags().Lookup(configName); f != nil {
 		c.file = f.Value.String()

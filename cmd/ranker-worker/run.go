@@ -52,7 +52,7 @@ func runWorker(c *call) error {
 	if failpoint.Enabled {
 		testSettings(&options)
 	}
-	a, err := newSuccession(cfg, options)
+	a, err := newReloads(cfg, options)
 	if err != nil {
 		return err
 	}

@@ -22,12 +22,12 @@ import (
 )
 
 type simulation struct {
-	experiment lab.Experiment
-	settings   lab.Settings
-	scenario   string
-	lateness   string
-	plot       string
-	site       siteFlags
+	experiment  lab.Experiment
+	settings    lab.Settings
+	scenario    string
+	payoffDelay string
+	plot        string
+	site        siteFlags
 }
 
 func newSimulateCommand() *cobra.Command {
@@ -63,7 +63,7 @@ otherwise.`,
 	s.site.flags(cmd)
 	f.IntVar(&s.experiment.Items, "items", 0, "n, the number of items (default: the scenario's, mostly 10)")
 	f.Int64Var(&s.experiment.Horizon, "horizon", 0, "T, the number of impressions (default: the scenario's, mostly 100000)")
-	f.StringVar(&s.lateness, "payoff-delay", "", "how many impressions late payoffs come: `K`, or geometric:M for a mean of M (default: the scenario's, mostly 0); with --config the mean duration, like 2d")
+	f.StringVar(&s.payoffDelay, "payoff-delay", "", "how many impressions late payoffs come: `K`, or geometric:M for a mean of M (default: the scenario's, mostly 0); with --config the mean duration, like 2d")
 	f.Int64Var(&s.experiment.PayoffHorizon, "payoff-horizon", 0, "payoff horizon, in impressions (default: the scenario's)")
 	f.StringVar(&s.settings.OnExpiry, "on-expiry", "", "payoff assumed if none comes: drop, or a payoff (default 0)")
 	f.StringSliceVar(&s.settings.Silences, "silence", nil, "with direct, weight of selections in flight: waits, at_once, ages (default ages)")
@@ -102,7 +102,7 @@ func scenarioLines() string {
 
 func policyLines() string {
 	var b strings.Builder
-	for _, k := range policy.Kinds {
+	for _, k := range policy.Specs {
 		fmt.Fprintf(&b, "  %-12s %s\n", k.Name, k.About)
 	}
 	return b.String()
@@ -156,9 +156,9 @@ func (s *simulation) prepare(cmd *cobra.Command) (combinations []*lab.Combinatio
 		e.Horizon = e.Scenario.DefaultHorizon()
 	}
 	if !cmd.Flags().Changed("payoff-delay") {
-		s.lateness = e.Scenario.DefaultLateness().String()
+		s.payoffDelay = e.Scenario.DefaultPayoffDelay().String()
 	}
-	if e.Lateness, err = lab.ParseLateness(s.lateness); err != nil {
+	if e.PayoffDelay, err = lab.ParsePayoffDelay(s.payoffDelay); err != nil {
 		return nil, nil, usageError{fmt.Errorf("--payoff-delay: %w", err)}
 	}
 	if err := plotFile(s.plot); err != nil {
@@ -336,7 +336,7 @@ func (s *siteFlags) check(cmd *cobra.Command, delay string) error {
 
 // runSite plays the configuration's learner with the given numbers, and shows after how many days it pays.
 func (s *simulation) runSite(c *call) error {
-	if err := s.site.check(c.cmd, s.lateness); err != nil {
+	if err := s.site.check(c.cmd, s.payoffDelay); err != nil {
 		return err
 	}
 	if err := plotFile(s.plot); err != nil {

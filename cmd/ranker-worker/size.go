@@ -96,7 +96,7 @@ func (s *sized) run(c *call) error {
 // configuration returns the file's, or a default one with a learner of the given policy.
 func (s *sized) configuration(c *call) (*config.Config, *config.Learner, error) {
 	if s.file == "" {
-		k := policy.KindOf(s.policy)
+		k := policy.SpecOf(s.policy)
 		if k == nil {
 			return nil, nil, usageError{fmt.Errorf("--policy %s: unknown policy", s.policy)}
 		}

@@ -35,20 +35,20 @@ func (t *tails) note(n, sum, chances float64) {
 // Read returns an item's recent mean as of the estimate's tick, and that of its whole past. The recent one is the mean of payoffs minus levels over the longest half-life
 // that no shorter one, and no tail, contradicts. Half-lives count from the newest row, so that an item without new payoffs keeps
 // its mean; its weight falls with time.
-func (e *Estimate) Read(i Item) (policy.Recent, policy.Whole) {
+func (e *Estimate) Read(i Item) (policy.Recent, policy.AllTime) {
 	var p past
 	t := tails{next: shortestTail}
 	newest := e.add(&p, &t, i)
 	if newest == nil {
-		return policy.Recent{}, policy.Whole{}
+		return policy.Recent{}, policy.AllTime{}
 	}
 	count, sigma := e.halves.count(), e.spread.Sigma
 	var mean perHorizon
 	for h := range count {
 		mean[h] = p.sum[h] / p.n[h]
 	}
-	whole := policy.Whole{Mean: mean[count-1], Worth: p.n[count-1]}
-	whole.Changed = t.contradict(whole.Mean, sigma) || anyContradicts(mean[shortestOfItems:count-1], p.n[shortestOfItems:count-1], whole.Mean, 1,
+	allTime := policy.AllTime{Mean: mean[count-1], Worth: p.n[count-1]}
+	allTime.Changed = t.contradict(allTime.Mean, sigma) || anyContradicts(mean[shortestOfItems:count-1], p.n[shortestOfItems:count-1], allTime.Mean, 1,
 		wholeContradiction, sigma)
 	h := shortestOfItems + longest(mean[shortestOfItems:count], p.n[shortestOfItems:count], 1, contradiction, sigma)
 	now := e.levels.now
@@ -64,7 +64,7 @@ func (e *Estimate) Read(i Item) (policy.Recent, policy.Whole) {
 	weight := e.halves.weight(h, age)
 	r.Worth *= weight
 	r.Chances = min(r.Chances*weight, common)
-	return r, whole
+	return r, allTime
 }
 
 // add sums up rows and selections in flight, and returns the bucket of the newest; nil without any. The newest is the one where the

@@ -124,7 +124,7 @@ func (tool *Tool) whole(ctx context.Context, p int32) (b Base, err error) {
 	}
 	err = state.Patiently(ctx, func() (err error) {
 		b.Taken = tool.now().UTC()
-		b.Meta, b.Fields, b.Pages, err = tool.store.Whole(ctx, p, m.Hashes())
+		b.Meta, b.Fields, b.Pages, err = tool.store.ViewAll(ctx, p, m.Hashes())
 		return err
 	})
 	return b, err

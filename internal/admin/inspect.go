@@ -276,8 +276,8 @@ func (tool *Tool) learners(r *Report, views []*view, q *InspectQuery) error {
 		one.Impressions = reportImpressions(&known.LearnerStatus)
 		one.Beliefs = reportBeliefs(known.Learned.Beliefs)
 		one.Features = reportFeatures(known.Learned.Coefficients)
-		one.Deviations = reportDeviations(&known.Personal)
-		one.Division = reportDivision(&known.Personal)
+		one.Deviations = reportDeviations(&known.Contextual)
+		one.Division = reportDivision(&known.Contextual)
 		one.Order = orderReport(&known)
 		if len(q.Candidates) > 0 && (q.Learner != "" || l.Default) {
 			if one.Ranking, err = Explain(l, all.machine, all.number, q.Candidates, nil, policy.Key(l.Seed)); err != nil {
@@ -493,7 +493,7 @@ func Explain(l *config.Learner, m *partition.Offline, number int32, candidates [
 		r.Instance = &x.Decision.Instance
 	}
 	if one, err := m.Inspect(l.Name); err == nil {
-		r.Division = reportDivision(&one.Personal)
+		r.Division = reportDivision(&one.Contextual)
 		if one.OnHold {
 			r.OnHold = one.HoldItem
 		}

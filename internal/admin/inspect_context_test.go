@@ -44,6 +44,6 @@ func TestExplain_SaysWhatAddsToACandidate(t *testing.T) {
 
 	one, err := m.Inspect("feed")
 	require.NoError(t, err)
-	require.Equal(t, []DeviationReport{{"payoff", 0.5}, {"features", 0}, {"item", 0.25}}, reportDeviations(&one.Personal))
+	require.Equal(t, []DeviationReport{{"payoff", 0.5}, {"features", 0}, {"item", 0.25}}, reportDeviations(&one.Contextual))
 	require.Nil(t, reportDeviations(&delay.ContextualStatus{}))
 }

@@ -368,10 +368,10 @@ func (tool *Tool) rebuild(ctx context.Context, plan *rebuildPlan) (RebuiltPartit
 	if err != nil {
 		return one, err
 	}
-	d := driver{tool: tool, p: plan.p, anyProducer: plan.partialRankings, adrift: len(plan.missing) > 0}
+	d := driver{tool: tool, p: plan.p, anyProducer: plan.partialRankings, orderUnknown: len(plan.missing) > 0}
 	d.elsewhere = func(key []byte) int32 { return state.PartitionOf(key, plan.meta.Partitions) }
 	var misplaced int64
-	one.Adopted, err = d.drive(ctx, func(s *task.Status) (bool, error) {
+	one.Adopted, err = d.runTask(ctx, func(s *task.Status) (bool, error) {
 		misplaced = s.Account.Misplaced[event.Impressions]
 		tool.say("partition %d: %s, %d impressions read, %d left", plan.p, s.Phase, s.Account.Read[event.Impressions],
 			s.Lag[event.Impressions])

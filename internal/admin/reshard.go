@@ -221,7 +221,7 @@ func (tool *Tool) catchUp(ctx context.Context, p int32, partitions int) error {
 			}
 		}
 	}}
-	_, err = d.drive(ctx, func(s *task.Status) (bool, error) {
+	_, err = d.runTask(ctx, func(s *task.Status) (bool, error) {
 		tool.say("partition %d: %s, unread: %d impressions, %d payoffs", p, s.Phase, s.Lag[event.Impressions],
 			s.Lag[event.Payoffs])
 		if s.Phase != task.Running {

@@ -202,7 +202,7 @@ func (f *resharding) carry(ctx context.Context, v *view) error {
 			t.Account()
 		}
 		if q == home || q >= int32(f.from) && q%int32(f.from) == v.number {
-			if err := t.Knowledge(); err != nil {
+			if err := t.Statistics(); err != nil {
 				return err
 			}
 		}

@@ -145,7 +145,7 @@ func (s *skipping) run(ctx context.Context, generation int64) error {
 			s.done.Store(true)
 		}
 	}
-	_, err := d.drive(ctx, func(st *task.Status) (bool, error) {
+	_, err := d.runTask(ctx, func(st *task.Status) (bool, error) {
 		s.tool.say("partition %d: %s, %d records of %s left", s.q.Partition, st.Phase, st.Lag[s.topic], s.tool.broker.Topic(s.topic))
 		return s.done.Load(), nil
 	})

@@ -149,7 +149,7 @@ func (s *Summary) addLook(number int32, look *partition.Sample, learners map[str
 		l.Favourites += float64(k.Favourite)
 		l.Coming = max(l.Coming, k.Coming)
 		// Pooled: the partition with the most payoffs is up to date.
-		if k.Personal.Known && (l.Depends == nil || k.Personal.Payoffs > l.Depends.Payoffs) {
+		if k.Contextual.Known && (l.Depends == nil || k.Contextual.Payoffs > l.Depends.Payoffs) {
 			l.Depends = dependsOf(k)
 		}
 		for _, i := range k.Items {
@@ -235,13 +235,13 @@ func (p *past) add(now time.Time, t stream.Totals, s *Summary) {
 const shownEffects = 16
 
 func dependsOf(k *partition.LearnerSample) *Depends {
-	d := &Depends{Payoffs: k.Personal.Payoffs, Since: k.Personal.Since}
-	for cause, sd := range k.Personal.Deviations {
+	d := &Depends{Payoffs: k.Contextual.Payoffs, Since: k.Contextual.Since}
+	for cause, sd := range k.Contextual.Deviations {
 		if sd >= 0 {
 			d.Deviations = append(d.Deviations, Deviation{delay.Cause(cause).String(), sd})
 		}
 	}
-	for _, g := range k.Personal.Groups {
+	for _, g := range k.Contextual.Groups {
 		d.Groups = append(d.Groups, Groups(g))
 	}
 	if len(k.Coefficients) == 0 {

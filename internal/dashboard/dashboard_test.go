@@ -87,7 +87,7 @@ func busy(id string) *worker {
 	s.Learners = []partition.LearnerStatus{{Name: "feed", Items: 2, Account: ended, Status: delay.Status{Fed: 5, Flights: 3, Windows: []float64{0.75, 0.25}, Selections: 8,
 		Silence: delay.SilenceStatus{Law: delay.SilenceAges, Weight: 0.5, Known: true, Share: 0.875, Median: 1500, P90: 60_000}}}, {Name: "gone", Gone: true}}
 	look := &partition.Sample{Learners: []partition.LearnerSample{{Name: "feed", Rule: "the best leads", First: 10, Favourite: 10,
-		Personal: delay.ContextualStatus{Known: true, Payoffs: 5, Deviations: [delay.Causes]float64{0.25, 0.125, -1, 0.0625, -1},
+		Contextual: delay.ContextualStatus{Known: true, Payoffs: 5, Deviations: [delay.Causes]float64{0.25, 0.125, -1, 0.0625, -1},
 			Groups: []delay.Groups{{Of: "hour", N: 4}, {Of: "weekday", N: 2}}, Since: 500_000},
 		Coefficients: []delay.Coefficient{{Name: "intercept", Value: 0.5, SD: 0.25}, {Name: "age", Value: 0.0625, SD: 0.125}, {Name: hostile, Value: -0.5, SD: 0.25}},
 		Items:        []partition.ItemSample{{Name: hostile, First: 6, Favourite: 2, Evidence: policy.Evidence{W: 16, R: 8, Q: 8}}, {Name: "b", Favourite: 8}},
@@ -413,7 +413,7 @@ func TestPoliciesHaveTheirColour(t *testing.T) {
 	script, err := assets.ReadFile("assets/learner.js")
 	require.NoError(t, err)
 	known := regexp.MustCompile(`const policies = .*;`).FindString(string(script))
-	for _, k := range policy.Kinds {
+	for _, k := range policy.Specs {
 		require.Equal(t, []string{"--" + k.Name + ": " + k.Colour + ";"},
 			regexp.MustCompile(`--`+k.Name+`:[^;]*;`).FindAllString(string(css), -1))
 		require.Contains(t, known, `"`+k.Name+`"`)

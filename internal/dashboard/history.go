@@ -125,7 +125,7 @@ func (h *history) show(ranges map[string][2]float64) *History {
 	for name := range maps.Keys(ranges) {
 		s := &Series{Payoff: make([]*float64, n), ByUtility: make([]*float64, n)}
 		for i := range h.points {
-			c := h.lately(name, i)
+			c := h.lastSums(name, i)
 			if c.Ended < fewest {
 				continue
 			}
@@ -143,8 +143,8 @@ func (h *history) show(ranges map[string][2]float64) *History {
 	return out
 }
 
-// lately returns a learner's sums over its last impressions as of point i.
-func (h *history) lately(name string, i int) Counts {
+// lastSums returns a learner's sums over its last impressions as of point i.
+func (h *history) lastSums(name string, i int) Counts {
 	var c Counts
 	for at := i; at >= 0 && i-at < smoothPoints; at-- {
 		c = c.plus(h.points[at].learners[name])

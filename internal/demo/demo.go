@@ -30,8 +30,8 @@ type Options struct {
 	Logger      *slog.Logger
 	Progress    func(Progress) // nil: none
 	// Serve, if not nil, is called with the summary after all records are accounted for, while the worker goes on. Otherwise the demo ends
-	// then. With Listen, the door's address, it also has a door to the worker; else nil.
-	Serve  func(context.Context, *Summary, *serve.Door) error
+	// then. With Listen, the service's address, it also has a service to the worker; else nil.
+	Serve  func(context.Context, *Summary, *serve.Service) error
 	Listen string
 	// Page, if not nil, is called with the address of the live page, host:port, before the demo begins.
 	Page func(address string)

@@ -72,7 +72,7 @@ func TestDemo_Serves(t *testing.T) {
 	var played, live figures
 	s, err := Run(ctx, Options{Impressions: 200, Seed: 3, Logger: slog.New(slog.DiscardHandler), Listen: "127.0.0.1:0",
 		Page: func(address string) { page = "http://" + address + "/page/live.json" },
-		Serve: func(ctx context.Context, s *Summary, d *serve.Door) error {
+		Serve: func(ctx context.Context, s *Summary, d *serve.Service) error {
 			server, err := serve.Listen(d, stream.ServerConfig{Registry: prometheus.NewRegistry(), Unready: d.Unready})
 			require.NoError(t, err)
 			ended, drain := context.WithCancel(ctx)

@@ -47,8 +47,8 @@ type Letter struct {
 	Headers []kafka.Header `json:"-"`
 }
 
-// Whole reports whether the record's bytes are complete.
-func (l *Letter) Whole() bool { return l.Size == 0 && l.Reason != "skipped" }
+// Complete reports whether the record's bytes are complete.
+func (l *Letter) Complete() bool { return l.Size == 0 && l.Reason != "skipped" }
 
 // Box reads and replays a group's dead letters.
 type Box struct {

@@ -139,12 +139,12 @@ func (b *Box) choose(ctx context.Context, q *Query, input string, s broker.Span,
 	seen := map[int64]bool{}
 	err = b.read(ctx, b.topics.DLQ(input), s, func(one *record) error {
 		l, ok := letterOf(one)
-		if ok && l.Of.Topic == input && l.Whole() {
+		if ok && l.Of.Topic == input && l.Complete() {
 			sent[l.Letter.String()] = sending{contentOf(l.Key, l.Value), l.Of.Partition, byKey(&l, partitions)}
 		}
 		switch {
 		case !ok || l.Of.Topic != input || !q.takes(&l):
-		case !l.Whole():
+		case !l.Complete():
 			r.Cut++
 		case seen[l.Of.Offset]:
 			r.Duplicate++

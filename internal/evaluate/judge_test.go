@@ -18,7 +18,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/internal/joinedlog"
 	"github.com/ranker-worker/ranker-worker/internal/simulate"
-	"github.com/ranker-worker/ranker-worker/internal/test/rehearsal"
+	"github.com/ranker-worker/ranker-worker/internal/test/syntheticlog"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
@@ -31,8 +31,8 @@ func population(seed uint64) simulate.Config {
 }
 
 // played is a world in which so many impressions were played, and its log.
-func played(t testing.TB, c simulate.Config, noise float64, impressions int, settings ...config.Setting) (*rehearsal.World, *joinedlog.Log) {
-	w, err := rehearsal.New(c, noise, settings...)
+func played(t testing.TB, c simulate.Config, noise float64, impressions int, settings ...config.Setting) (*syntheticlog.World, *joinedlog.Log) {
+	w, err := syntheticlog.New(c, noise, settings...)
 	require.NoError(t, err)
 	require.NoError(t, w.Play(impressions, 9))
 	log, err := w.Journal(context.Background())
@@ -41,7 +41,7 @@ func played(t testing.TB, c simulate.Config, noise float64, impressions int, set
 	return w, log
 }
 
-func targets(t testing.TB, w *rehearsal.World, texts ...string) (all []*Target) {
+func targets(t testing.TB, w *syntheticlog.World, texts ...string) (all []*Target) {
 	cfg := &config.Config{Learners: []config.Learner{w.Learner}}
 	cfg.Kafka.Topics.Selections = "selections"
 	for _, text := range texts {
@@ -82,7 +82,7 @@ func TestLog_Refusals(t *testing.T) {
 	short := judge(population(5), 0, 5000, "utility", config.Setting{"windows", "{list: [0.5, 0.5]}"})
 	require.Contains(t, short.Reasons[0], "outside the configured windows, which no user can make")
 
-	w, err := rehearsal.New(population(5), 0, append(settings, config.Setting{"policy", "egreedy"})...)
+	w, err := syntheticlog.New(population(5), 0, append(settings, config.Setting{"policy", "egreedy"})...)
 	require.NoError(t, err)
 	require.NoError(t, w.Play(5000, 9))
 	rankings := &w.Records[event.Rankings]
@@ -103,14 +103,14 @@ func TestLog_Refusals(t *testing.T) {
 }
 
 // judged evaluates targets on a log.
-func judged(t testing.TB, w *rehearsal.World, log *joinedlog.Log, names ...string) *Report {
+func judged(t testing.TB, w *syntheticlog.World, log *joinedlog.Log, names ...string) *Report {
 	r, err := Log(context.Background(), log, &w.Learner, targets(t, w, names...), unit())
 	require.NoError(t, err)
 	return r
 }
 
 func TestParseTarget(t *testing.T) {
-	w, err := rehearsal.New(population(1), 0, config.Setting{"payoffs", "stochastic"}, config.Setting{"payoff_range", "[0, 5]"}, config.Setting{"seed", "7"})
+	w, err := syntheticlog.New(population(1), 0, config.Setting{"payoffs", "stochastic"}, config.Setting{"payoff_range", "[0, 5]"}, config.Setting{"seed", "7"})
 	require.NoError(t, err)
 	cfg := &config.Config{Learners: []config.Learner{w.Learner}}
 	cfg.Kafka.Topics.Selections = "selections"
@@ -168,7 +168,7 @@ func BenchmarkLog(b *testing.B) {
 
 // TestLog_Shadow: a shadow is evaluated by its recorded rankings, on the impressions that it decided.
 func TestLog_Shadow(t *testing.T) {
-	w, err := rehearsal.New(population(6), 0, config.Setting{"payoffs", "stochastic"}, config.Setting{"payoff_horizon", "48h"})
+	w, err := syntheticlog.New(population(6), 0, config.Setting{"payoffs", "stochastic"}, config.Setting{"payoff_horizon", "48h"})
 	require.NoError(t, err)
 	require.NoError(t, w.Play(6000, 9))
 	// On each third impression a shadow would have ranked by utility.
@@ -178,7 +178,7 @@ func TestLog_Shadow(t *testing.T) {
 			var r struct{ Items []string }
 			require.NoError(t, json.Unmarshal([]byte(line), &r))
 			im := w.Users.Impression(k)
-			by := rehearsal.ByUtility(im)
+			by := syntheticlog.ByUtility(im)
 			var positions []string
 			for rank := len(by) - 1; rank >= 0; rank-- {
 				positions = append(positions, fmt.Sprint(slices.Index(r.Items, im.Candidates[by[rank]].Item)))

@@ -12,13 +12,13 @@ import (
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/joinedlog"
 	"github.com/ranker-worker/ranker-worker/internal/lab"
-	"github.com/ranker-worker/ranker-worker/internal/test/rehearsal"
+	"github.com/ranker-worker/ranker-worker/internal/test/syntheticlog"
 )
 
 // left is a log of users who may leave, and who see six items.
-func left(t testing.TB, s lab.Scenario, impressions int64, run int, policy string) (*rehearsal.Leaving, *joinedlog.Log) {
-	e := &lab.Experiment{Scenario: s, Items: 6, Horizon: impressions, Lateness: lab.Lateness{Mean: 20}, PayoffHorizon: 200, Runs: 1, Seed: 7}
-	w, err := rehearsal.NewLeaving(e, run, policy == "moss", config.Setting{"payoffs", "stochastic"}, config.Setting{"policy", policy})
+func left(t testing.TB, s lab.Scenario, impressions int64, run int, policy string) (*syntheticlog.Leaving, *joinedlog.Log) {
+	e := &lab.Experiment{Scenario: s, Items: 6, Horizon: impressions, PayoffDelay: lab.PayoffDelay{Mean: 20}, PayoffHorizon: 200, Runs: 1, Seed: 7}
+	w, err := syntheticlog.NewLeaving(e, run, policy == "moss", config.Setting{"payoffs", "stochastic"}, config.Setting{"policy", policy})
 	require.NoError(t, err)
 	log, err := w.Journal(context.Background())
 	require.NoError(t, err)
@@ -36,7 +36,7 @@ type leaving struct {
 }
 
 // judge evaluates ranking by utility by a log, per impression, and if asked for per selection too.
-func (l *leaving) judge(t *testing.T, w *rehearsal.Leaving, log *joinedlog.Log, perSelection bool) *TargetReport {
+func (l *leaving) judge(t *testing.T, w *syntheticlog.Leaving, log *joinedlog.Log, perSelection bool) *TargetReport {
 	opt := unit()
 	opt.PerImpression = true
 	r, err := Log(context.Background(), log, &w.Learner, targets(t, &w.World, "utility"), opt)

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ranker-worker/ranker-worker/config"
-	"github.com/ranker-worker/ranker-worker/internal/test/rehearsal"
+	"github.com/ranker-worker/ranker-worker/internal/test/syntheticlog"
 )
 
 // TestLog_LookingFurther: a target is refused if the same item pays more to users who look further, and not otherwise.
@@ -24,7 +24,7 @@ func TestLog_LookingFurther(t *testing.T) {
 		for _, share := range []float64{0, 3} {
 			c := population(seed)
 			c.MaxDelay, c.Horizon = 6*time.Hour, 12*time.Hour
-			w, err := rehearsal.New(c, 0, config.Setting{"payoffs", "stochastic"})
+			w, err := syntheticlog.New(c, 0, config.Setting{"payoffs", "stochastic"})
 			require.NoError(t, err)
 			w.Further = share
 			require.NoError(t, w.Play(9000, seed))

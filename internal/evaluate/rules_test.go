@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ranker-worker/ranker-worker/config"
-	"github.com/ranker-worker/ranker-worker/internal/test/rehearsal"
+	"github.com/ranker-worker/ranker-worker/internal/test/syntheticlog"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
@@ -17,7 +17,7 @@ import (
 // policy as a target ranks as was shown, so its worth is the payoff of the log, in every row; without rules it would rank otherwise. A
 // recorded propensity would be of the ranking shown.
 func TestLog_TargetsAreUnderTheRules(t *testing.T) {
-	w, err := rehearsal.New(population(6), 0, config.Setting{"payoffs", "stochastic"}, config.Setting{"policy", "utility"},
+	w, err := syntheticlog.New(population(6), 0, config.Setting{"payoffs", "stochastic"}, config.Setting{"policy", "utility"},
 		config.Setting{"payoff_horizon", "48h"}, config.Setting{"silence", "waits"})
 	require.NoError(t, err)
 	require.NoError(t, w.Play(3000, 9))

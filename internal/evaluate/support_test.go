@@ -11,7 +11,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/simulate"
-	"github.com/ranker-worker/ranker-worker/internal/test/rehearsal"
+	"github.com/ranker-worker/ranker-worker/internal/test/syntheticlog"
 )
 
 // TestLog_ItselfInALargeCatalogue: a policy replayed on its own log is not better than itself. Of 600 items many are never selected, and the
@@ -21,7 +21,7 @@ func TestLog_ItselfInALargeCatalogue(t *testing.T) {
 		c := simulate.Defaults(seed)
 		c.Items, c.Candidates, c.Interval, c.MinDelay, c.MaxDelay, c.Horizon = 600, 20, time.Second, time.Second, time.Minute, time.Hour
 		c.SelectionDelay, c.Alignment, c.Taste, c.Missing, c.Unselected, c.Late = 2*time.Second, 0.4, 0, 0, 0, 0
-		w, err := rehearsal.New(c, 0, config.Setting{"payoffs", "stochastic"})
+		w, err := syntheticlog.New(c, 0, config.Setting{"payoffs", "stochastic"})
 		require.NoError(t, err)
 		require.NoError(t, w.Play(15_000, seed))
 		log, err := w.Journal(context.Background())

@@ -103,10 +103,10 @@ func targetLearner(text string, of *config.Learner, cfg *config.Config) (*config
 		return nil, fmt.Errorf("no learner of this name is configured, there are %s", strings.Join(known, ", "))
 	}
 	name, rest, _ := strings.Cut(text, ",")
-	kind := policy.KindOf(name)
+	kind := policy.SpecOf(name)
 	if kind == nil {
 		var known []string
-		for _, k := range policy.Kinds {
+		for _, k := range policy.Specs {
 			known = append(known, k.Name)
 		}
 		return nil, fmt.Errorf("there is no policy %q; there are %s, and %s, learner:NAME, shadow:NAME and state:FILE", name, strings.Join(known, ", "), Logging)

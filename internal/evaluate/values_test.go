@@ -67,7 +67,7 @@ func TestLog_Values(t *testing.T) {
 
 // TestLog_Weights: the log's own policy has weight 1 in every row, bit for bit, whatever it is.
 func TestLog_Weights(t *testing.T) {
-	for _, kind := range policy.Kinds {
+	for _, kind := range policy.Specs {
 		payoffs := "stochastic"
 		if kind.IsAdversarial() {
 			payoffs = "adversarial"

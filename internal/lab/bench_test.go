@@ -22,7 +22,7 @@ func BenchmarkPlay(b *testing.B) {
 		b.Run(fmt.Sprintf("%s/%s/%d", c.scenario, c.policy, c.items), func(b *testing.B) {
 			e := &Experiment{Scenario: c.scenario, Items: c.items, Runs: 1, Seed: 1}
 			if !c.scenario.OwnDelays() {
-				e.Lateness.Mean = 100
+				e.PayoffDelay.Mean = 100
 			}
 			e.Horizon = int64(b.N)
 			all, _, err := Combine(e, &Settings{Policies: []string{c.policy}})

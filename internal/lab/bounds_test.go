@@ -42,7 +42,7 @@ func fixedUtilities() (checks []check) {
 			}
 			for _, radius := range []string{"paper", "subgaussian"} {
 				checks = append(checks, check{World: fmt.Sprintf("%s, %d late, %s", s, k, radius), Run: func(t testing.TB, i instead) error {
-					e := &Experiment{Scenario: s, Items: 10, Horizon: horizon, Runs: 2, Seed: 32, Lateness: Lateness{Mean: k}}
+					e := &Experiment{Scenario: s, Items: 10, Horizon: horizon, Runs: 2, Seed: 32, PayoffDelay: PayoffDelay{Mean: k}}
 					return learns(t, e, Settings{Policies: []string{"elimination"}, Delays: []string{"qpmd"}, Radius: radius, Delta: "1e-8"}, i)
 				}})
 			}
@@ -61,7 +61,7 @@ func changingUtilities() (checks []check) {
 	for _, k := range delays {
 		for _, delta := range []string{"1e-8", "auto"} {
 			checks = append(checks, check{World: fmt.Sprintf("%d late, δ = %s", k, delta), Run: func(t testing.TB, i instead) error {
-				e := &Experiment{Scenario: "changing", Items: 10, Horizon: 30_000, Runs: 2, Seed: 31, Lateness: Lateness{Mean: k}}
+				e := &Experiment{Scenario: "changing", Items: 10, Horizon: 30_000, Runs: 2, Seed: 31, PayoffDelay: PayoffDelay{Mean: k}}
 				return learns(t, e, Settings{Policies: []string{"elimination"}, Delays: []string{"qpmd"}, Delta: delta}, i)
 			}})
 		}
@@ -83,7 +83,7 @@ func additive() (checks []check) {
 			checks = append(checks, check{World: fmt.Sprintf("%s, %d late", s, k), Run: func(t testing.TB, i instead) error {
 				prompt := &Experiment{Scenario: s, Items: n, Horizon: 20_000, Runs: 8, Seed: 33}
 				late := *prompt
-				late.Lateness.Mean = k
+				late.PayoffDelay.Mean = k
 				without, with := playInstead(t, prompt, settings, i), playInstead(t, &late, settings, i)
 				require.InDelta(t, *with.Bound-*without.Bound, float64(n*k), 1e-6)
 				more, stderr := with.Regret.Mean-without.Regret.Mean, math.Hypot(*with.Regret.Stderr, *without.Regret.Stderr)
@@ -112,7 +112,7 @@ func adversarial() (checks []check) {
 			for _, settings := range []Settings{{Policies: []string{"osmd"}}, {Policies: []string{"osmd"}, Eta: "doubled"}, {Policies: []string{"ftrl"}}} {
 				settings.MaxInstances = []int{0}
 				settings.LossIndex = index
-				e := Experiment{Scenario: s, Items: 4, Horizon: 8000, Runs: 4, Seed: 42, Lateness: Lateness{Mean: k}}
+				e := Experiment{Scenario: s, Items: 4, Horizon: 8000, Runs: 4, Seed: 42, PayoffDelay: PayoffDelay{Mean: k}}
 				switch {
 				case s == "switching" || k == 300:
 					e.Items, e.Horizon, e.Runs = 10, 2000, 32
@@ -196,13 +196,13 @@ func TestBounds_AreTheFormulas(t *testing.T) {
 	}{
 		{Experiment{Scenario: "blocks"}, paper, 32 * l * 90},
 		{Experiment{Scenario: "blocks"}, subgaussian, 64 * l * 90},
-		{Experiment{Scenario: "lazy", Lateness: Lateness{Mean: 500}}, paper, 32*l*90 + n*500},
-		{Experiment{Scenario: "stationary", Lateness: Lateness{Mean: 7}}, subgaussian, 16*l*stationary + n*7},
+		{Experiment{Scenario: "lazy", PayoffDelay: PayoffDelay{Mean: 500}}, paper, 32*l*90 + n*500},
+		{Experiment{Scenario: "stationary", PayoffDelay: PayoffDelay{Mean: 7}}, subgaussian, 16*l*stationary + n*7},
 		{Experiment{Scenario: "mixed"}, subgaussian, 64 * l * mixed},
 		{Experiment{Scenario: "stationary", Horizon: 10_000}, adversarial("osmd", "", 0), 2 * square(2*n*10_000)},
 		{Experiment{Scenario: "stationary", Horizon: 10_000}, adversarial("osmd", "doubled", 5), 2 * square(2*n*10_000) * math.Sqrt2 / (math.Sqrt2 - 1)},
-		{Experiment{Scenario: "switching", Horizon: 10_000, Lateness: Lateness{Mean: 99}}, adversarial("osmd", "", 0), 100 * 2 * square(2*n*100)},
-		{Experiment{Scenario: "constrained", Horizon: 10_000, Lateness: Lateness{Mean: 99}}, adversarial("ftrl", "", 100), 100 * 4 * square(n*100)},
+		{Experiment{Scenario: "switching", Horizon: 10_000, PayoffDelay: PayoffDelay{Mean: 99}}, adversarial("osmd", "", 0), 100 * 2 * square(2*n*100)},
+		{Experiment{Scenario: "constrained", Horizon: 10_000, PayoffDelay: PayoffDelay{Mean: 99}}, adversarial("ftrl", "", 100), 100 * 4 * square(n*100)},
 		{Experiment{Scenario: "stationary", Horizon: 10_000}, adversarial("ftrl", "1", 1), 4 * square(n*10_000)},
 	} {
 		got := bound(test.e, test.s)
@@ -215,13 +215,13 @@ func TestBounds_AreTheFormulas(t *testing.T) {
 		e Experiment
 		s Settings
 	}{
-		{Experiment{Scenario: "blocks", Lateness: Lateness{Mean: 1}}, paper},             // windows in blocks, and late
-		{Experiment{Scenario: "lazy", Lateness: Lateness{Mean: 5, Random: true}}, paper}, // any delay may come
-		{Experiment{Scenario: "lazy"}, narrow},                                           // σ below that of the payoffs
-		{Experiment{Scenario: "constrained"}, subgaussian},                               // means that change
+		{Experiment{Scenario: "blocks", PayoffDelay: PayoffDelay{Mean: 1}}, paper},             // windows in blocks, and late
+		{Experiment{Scenario: "lazy", PayoffDelay: PayoffDelay{Mean: 5, Random: true}}, paper}, // any delay may come
+		{Experiment{Scenario: "lazy"}, narrow},                                                 // σ below that of the payoffs
+		{Experiment{Scenario: "constrained"}, subgaussian},                                     // means that change
 		{Experiment{Scenario: "catalog"}, paper},
 		{Experiment{Scenario: "lazy"}, Settings{Policies: []string{"greedy"}}},
-		{Experiment{Scenario: "stationary", Lateness: Lateness{Mean: 5}}, adversarial("ftrl", "", 5)}, // too few instances
+		{Experiment{Scenario: "stationary", PayoffDelay: PayoffDelay{Mean: 5}}, adversarial("ftrl", "", 5)}, // too few instances
 		{Experiment{Scenario: "stationary"}, adversarial("ftrl", "0.5", 0)},
 		{Experiment{Scenario: "stationary"}, adversarial("osmd", "0.5", 0)},
 		{Experiment{Scenario: "ranks"}, adversarial("ftrl", "", 0)}, // losses of items, where they belong to ranks

@@ -106,8 +106,8 @@ func (a *contextModel) space() *features.Space {
 
 // learner returns a constructor of contextual learners; nil if the policy is not contextual, or payoffs do not arrive directly.
 func (a *contextModel) learner(c *Combination) (func() delay.Learner, error) {
-	k := c.Learner.Policy.Kind()
-	if !k.Personal || c.Learner.Delay != "direct" {
+	k := c.Learner.Policy.Spec()
+	if !k.Contextual || c.Learner.Delay != "direct" {
 		return nil, nil
 	}
 	parameters, err := c.Learner.Parameters()
@@ -119,11 +119,11 @@ func (a *contextModel) learner(c *Combination) (func() delay.Learner, error) {
 		return nil, err
 	}
 	config := delay.ContextualConfig{Space: a.space(), Silence: delay.Silence{Horizon: audienceHorizon}, Belief: parameters.Belief}
-	if _, err := delay.NewPersonal(p, config); err != nil {
+	if _, err := delay.NewContextual(p, config); err != nil {
 		return nil, err
 	}
 	return func() delay.Learner {
-		l, err := delay.NewPersonal(p, config)
+		l, err := delay.NewContextual(p, config)
 		if err != nil {
 			panic(fmt.Sprintf("lab: what could be made once cannot be made again: %v", err))
 		}

@@ -16,7 +16,7 @@ import (
 // audienceRegret is the mean regret of a policy over some runs. The users are the same in all calls. Random numbers are drawn from
 // the seed, so that a result is always the same.
 func audienceRegret(t *testing.T, s Scenario, policy string, horizon int64, blind bool) float64 {
-	e := &Experiment{Scenario: s, Items: s.DefaultItems(), Horizon: horizon, Lateness: s.DefaultLateness(), Runs: 2, Seed: 1, Blind: blind}
+	e := &Experiment{Scenario: s, Items: s.DefaultItems(), Horizon: horizon, PayoffDelay: s.DefaultPayoffDelay(), Runs: 2, Seed: 1, Blind: blind}
 	settings := &Settings{}
 	c, _, err := settings.learner(e, policy, "direct", variant{})
 	require.NoError(t, err)
@@ -91,7 +91,7 @@ func TestContext_TheErrorIsBounded(t *testing.T) {
 	const horizon, delta, sigma = 6000, 1e-6, 0.5
 	for _, s := range []Scenario{"linear", "linear-blocks"} {
 		for _, late := range []int64{0, 100, 1000} {
-			e := &Experiment{Scenario: s, Items: 500, Horizon: horizon, Lateness: Lateness{Mean: late}, Runs: 1, Seed: 7}
+			e := &Experiment{Scenario: s, Items: 500, Horizon: horizon, PayoffDelay: PayoffDelay{Mean: late}, Runs: 1, Seed: 7}
 			settings := &Settings{Prior: "none", Sigma: "0.5"}
 			c, _, err := settings.learner(e, "optimistic", "direct", variant{})
 			require.NoError(t, err)

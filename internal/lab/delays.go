@@ -10,26 +10,26 @@ import (
 // MaxDelay bounds constant delays and means of random ones, in impressions.
 const MaxDelay = 10_000_000
 
-// Lateness is a delay of payoffs in impressions: the payoff of impression t is known from decision t+k+1 on.
-type Lateness struct {
+// PayoffDelay is a delay of payoffs in impressions: the payoff of impression t is known from decision t+k+1 on.
+type PayoffDelay struct {
 	// Mean is k, or with Random its mean.
 	Mean int64
 	// Random makes k geometric: P(k) = (1/(1+M))·(M/(1+M))^k.
 	Random bool
 }
 
-// ParseLateness reads a number of impressions, or geometric:M. It fails if it is malformed, or above MaxDelay.
-func ParseLateness(text string) (Lateness, error) {
+// ParsePayoffDelay reads a number of impressions, or geometric:M. It fails if it is malformed, or above MaxDelay.
+func ParsePayoffDelay(text string) (PayoffDelay, error) {
 	number, random := strings.CutPrefix(text, "geometric:")
 	k, err := strconv.ParseInt(number, 10, 64)
 	if err != nil || k < 0 || k > MaxDelay {
-		return Lateness{}, fmt.Errorf("must be a number of impressions from 0 to %d, or geometric: and the mean of such, not %q",
+		return PayoffDelay{}, fmt.Errorf("must be a number of impressions from 0 to %d, or geometric: and the mean of such, not %q",
 			MaxDelay, text)
 	}
-	return Lateness{Mean: k, Random: random && k > 0}, nil
+	return PayoffDelay{Mean: k, Random: random && k > 0}, nil
 }
 
-func (l Lateness) String() string {
+func (l PayoffDelay) String() string {
 	if l.Random {
 		return "geometric:" + strconv.FormatInt(l.Mean, 10)
 	}
@@ -37,7 +37,7 @@ func (l Lateness) String() string {
 }
 
 // MarshalJSON returns a number for a constant delay, else the command line's text.
-func (l Lateness) MarshalJSON() ([]byte, error) {
+func (l PayoffDelay) MarshalJSON() ([]byte, error) {
 	if l.Random {
 		return strconv.AppendQuote(nil, l.String()), nil
 	}
@@ -50,7 +50,7 @@ type lateness struct {
 	draws    *stream
 }
 
-func (l Lateness) drawn(draws *stream) lateness {
+func (l PayoffDelay) drawn(draws *stream) lateness {
 	if !l.Random {
 		return lateness{constant: l.Mean}
 	}

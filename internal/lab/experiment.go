@@ -28,10 +28,10 @@ const (
 
 // Experiment is the setting in which combinations are played.
 type Experiment struct {
-	Scenario Scenario
-	Items    int      // 1..MaxItems; all items, or for Churn the live ones
-	Horizon  int64    // T, 1..MaxHorizon
-	Lateness Lateness // zero for scenarios with delays of their own
+	Scenario    Scenario
+	Items       int         // 1..MaxItems; all items, or for Churn the live ones
+	Horizon     int64       // T, 1..MaxHorizon
+	PayoffDelay PayoffDelay // zero for scenarios with delays of their own
 	// PayoffHorizon is the number of impressions after which an unpaid selection expires; 1..MaxDelay, 0 for the scenario's.
 	PayoffHorizon int64
 	// AtOnce delivers payoffs and expiries with the selection: the most that a learner can know.
@@ -94,11 +94,11 @@ type Result struct {
 	Delay        string `json:"delay"`
 	MaxInstances *int   `json:"max_instances"` // null for learners without instances
 	// Utilities is the source of the order of utilities, as in the configuration.
-	Utilities   string    `json:"utilities"`
-	Scenario    Scenario  `json:"scenario"`
-	Items       int       `json:"items"`
-	Horizon     int64     `json:"horizon"`
-	PayoffDelay *Lateness `json:"payoff_delay"` // null if the scenario has delays of its own
+	Utilities   string       `json:"utilities"`
+	Scenario    Scenario     `json:"scenario"`
+	Items       int          `json:"items"`
+	Horizon     int64        `json:"horizon"`
+	PayoffDelay *PayoffDelay `json:"payoff_delay"` // null if the scenario has delays of its own
 	// PayoffHorizon is the number of impressions until expiry, and OnExpiry the payoff assumed then; null for none or drop.
 	PayoffHorizon *int64   `json:"payoff_horizon"`
 	OnExpiry      *float64 `json:"on_expiry"`
@@ -162,7 +162,7 @@ func (e *Experiment) Check() error {
 		value, min, max int64
 	}{
 		{"items", int64(e.Items), 1, MaxItems}, {"horizon", e.Horizon, 1, MaxHorizon}, {"runs", int64(e.Runs), 1, MaxRuns},
-		{"payoff-horizon", e.PayoffHorizon, 0, MaxDelay}, {"payoff-delay", e.Lateness.Mean, 0, MaxDelay},
+		{"payoff-horizon", e.PayoffHorizon, 0, MaxDelay}, {"payoff-delay", e.PayoffDelay.Mean, 0, MaxDelay},
 		{"partitions", int64(e.Partitions), 0, MaxPartitions}, {"cores", int64(e.Cores), 0, 4096},
 	} {
 		if x.value < x.min || x.value > x.max {
@@ -186,7 +186,7 @@ func (e *Experiment) Check() error {
 		return fault("tastes", "must be from 0 to %d, not %v", MaxTastes, e.Tastes)
 	case e.Tastes > 0 && own.byRank:
 		return fault("tastes", "payoffs of scenario %s belong to ranks of each user's own", e.Scenario)
-	case own.delays != nil && e.Lateness != (Lateness{}):
+	case own.delays != nil && e.PayoffDelay != (PayoffDelay{}):
 		return fault("payoff-delay", "scenario %s has delays of its own", e.Scenario)
 	case e.ShareEvery < 0:
 		return fault("share-every", "must be from 1, not %d", e.ShareEvery)
@@ -239,11 +239,11 @@ func (e *Experiment) longest() (impressions int64, key string) {
 }
 
 // lateness returns the delay in scenarios without delays of their own.
-func (e *Experiment) lateness() Lateness {
+func (e *Experiment) lateness() PayoffDelay {
 	if e.AtOnce {
-		return Lateness{}
+		return PayoffDelay{}
 	}
-	return e.Lateness
+	return e.PayoffDelay
 }
 
 // every returns the number of items over a run.
@@ -265,9 +265,9 @@ func (e *Experiment) Late() string {
 	case e.Scenario.OwnDelays():
 		return fmt.Sprintf("payoffs within %d", e.horizon())
 	case e.PayoffHorizon > 0:
-		return fmt.Sprintf("payoffs %s late, within %d", e.Lateness, e.PayoffHorizon)
+		return fmt.Sprintf("payoffs %s late, within %d", e.PayoffDelay, e.PayoffHorizon)
 	}
-	return fmt.Sprintf("payoffs %s late", e.Lateness)
+	return fmt.Sprintf("payoffs %s late", e.PayoffDelay)
 }
 
 // Run plays all runs of all combinations with the same users, and returns results in the order of the combinations. It fails if a
@@ -323,7 +323,7 @@ func (e *Experiment) result(c *Combination, runs []played, grid []int64) *Result
 		r.Period = e.period()
 	}
 	if !e.Scenario.OwnDelays() {
-		r.PayoffDelay = &e.Lateness
+		r.PayoffDelay = &e.PayoffDelay
 	}
 	if h := e.horizon(); h > 0 {
 		r.PayoffHorizon, r.OnExpiry = &h, c.Learner.OnExpiry.Default

@@ -23,7 +23,7 @@ func TestUtilities_RegretAfterTheBurnInIsThatOfGivenOnes(t *testing.T) {
 		policy   string
 		late     int64
 	}{{"lazy", "elimination", 0}, {"lazy", "elimination", 100}, {"stationary", "ftrl", 100}, {"switching", "ftrl", 0}, {"mixed", "utility", 0}} {
-		e := &Experiment{Scenario: c.scenario, Items: 8, Horizon: 20_000, Lateness: Lateness{Mean: c.late}, Runs: 16, Seed: 2}
+		e := &Experiment{Scenario: c.scenario, Items: 8, Horizon: 20_000, PayoffDelay: PayoffDelay{Mean: c.late}, Runs: 16, Seed: 2}
 		results, err := Run(context.Background(), e, combine(t, e, Settings{Policies: []string{c.policy}, Utilities: []string{"given", "sorted"}}))
 		require.NoError(t, err)
 		given, sorted := results[0], results[1]

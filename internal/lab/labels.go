@@ -66,13 +66,13 @@ func (r *Result) settings() (parts []string) {
 	if l.Drift > 0 {
 		parts = append(parts, "drift "+strconv.FormatFloat(l.Drift, 'g', -1, 64))
 	}
-	if l.Policy.Kind().Confident && l.Radius == config.Paper {
+	if l.Policy.Spec().Confident && l.Radius == config.Paper {
 		parts = append(parts, "radius paper")
 	}
-	if l.Policy.Kind().Believes && l.Prior.Kind != policy.EmpiricalPrior {
+	if l.Policy.Spec().Believes && l.Prior.Kind != policy.EmpiricalPrior {
 		parts = append(parts, "prior "+l.Prior.Kind.String())
 	}
-	if l.Policy.Kind().IsAdversarial() && l.LossIndex == config.ByRank {
+	if l.Policy.Spec().IsAdversarial() && l.LossIndex == config.ByRank {
 		parts = append(parts, "losses of ranks")
 	}
 	if r.BurnIn != nil {

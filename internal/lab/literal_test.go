@@ -114,8 +114,8 @@ func (l *literalRun) feed(now int64) {
 
 // late is the delay of an impression's payoff where it is not the scenario's.
 func (l *literalRun) late(draws *stream) int64 {
-	k := l.e.Lateness.Mean
-	if l.e.Lateness.Random {
+	k := l.e.PayoffDelay.Mean
+	if l.e.PayoffDelay.Random {
 		m := float64(k)
 		u, q := 1-draws.float64(), m/(1+m)
 		for k = 0; u <= math.Pow(q, float64(k+1)); k++ { // P(k ≥ j) = q^j
@@ -185,11 +185,11 @@ func partners(s Scenario) Settings {
 
 func TestPlay_IsTheLiteralLoop(t *testing.T) {
 	for _, s := range selecting() {
-		for _, late := range []Lateness{{}, {Mean: 1}, {Mean: 37}, {Mean: 37, Random: true}, {Mean: 5000}} {
+		for _, late := range []PayoffDelay{{}, {Mean: 1}, {Mean: 37}, {Mean: 37, Random: true}, {Mean: 5000}} {
 			if s.OwnDelays() {
 				continue
 			}
-			e := &Experiment{Scenario: s, Items: 6, Horizon: 150, Lateness: late, Runs: 1, Seed: 3}
+			e := &Experiment{Scenario: s, Items: 6, Horizon: 150, PayoffDelay: late, Runs: 1, Seed: 3}
 			asLiteral(t, e, partners(s))
 			if s.FitsAdversarial() { // others have no losses
 				settings := partners(s)
@@ -206,14 +206,14 @@ func TestPlay_IsTheLiteralLoopWithSilenceAndNoise(t *testing.T) {
 	for _, s := range selecting() {
 		e := &Experiment{Scenario: s, Items: 25, Horizon: 150, PayoffHorizon: 60, Runs: 1, Seed: 3, Noise: 0.3, Divisor: 3}
 		if !s.OwnDelays() {
-			e.Lateness = Lateness{Mean: 100, Random: true}
+			e.PayoffDelay = PayoffDelay{Mean: 100, Random: true}
 		}
 		for _, silence := range []string{"", "drop", "0.25"} {
 			settings := partners(s)
 			settings.OnExpiry = silence
 			asLiteral(t, e, settings)
 		}
-		e.AtOnce, e.Lateness = true, Lateness{}
+		e.AtOnce, e.PayoffDelay = true, PayoffDelay{}
 		asLiteral(t, e, partners(s))
 	}
 }

@@ -41,7 +41,7 @@ func (n *Numbers) Experiment(l *config.Learner, runs int, seed uint64) (*Experim
 	e := &Experiment{Scenario: ofNumbers.name, Numbers: n, Items: n.Candidates, Horizon: int64(n.Days) * n.PerDay, Runs: runs, Seed: seed}
 	e.PayoffHorizon = max(1, min(impressions(l.PayoffHorizon), e.Horizon+1))
 	late := impressions(n.Delay)
-	e.Lateness = Lateness{Mean: late, Random: late > 0}
+	e.PayoffDelay = PayoffDelay{Mean: late, Random: late > 0}
 	own, utility := *l, config.DefaultLearner("utility", config.Stochastic)
 	utility.Policy = "utility"
 	var all []*Combination

@@ -26,7 +26,7 @@ func newPartitions(e *Experiment, build func() delay.Learner) delay.Learner {
 	}
 	p := &partitions{whole: build(), every: max(1, e.ShareEvery)}
 	same := func(i policy.Item) policy.Item { return i }
-	p.whole.BeWhole(func(i policy.Item) uint64 { return uint64(i) })
+	p.whole.BeGlobal(func(i policy.Item) uint64 { return uint64(i) })
 	for source := range e.Partitions {
 		l := build()
 		l.Share(p.whole, int32(source), same)

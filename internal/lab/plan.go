@@ -120,7 +120,7 @@ func Combine(e *Experiment, s *Settings) (all []*Combination, notes []string, er
 
 // fits returns whether a policy can be played: most adversarial ones need payoffs in [0,1] and one window distribution.
 func fits(e *Experiment, name string) bool {
-	k := policy.KindOf(name)
+	k := policy.SpecOf(name)
 	switch {
 	case k == nil || !k.IsAdversarial():
 		return true
@@ -131,7 +131,7 @@ func fits(e *Experiment, name string) bool {
 }
 
 func isAdversarial(name string) bool {
-	k := policy.KindOf(name)
+	k := policy.SpecOf(name)
 	return k != nil && k.IsAdversarial()
 }
 
@@ -195,7 +195,7 @@ func (s *Settings) learner(e *Experiment, policy, delay string, v variant) (c *C
 		{"max_instances", v.instances}, {"utilities", v.utilities}, {"silence", v.silence},
 		{"drift", v.drift},
 	}
-	if k := config.Policy(policy).Kind(); (len(s.Clock) > 0 || s.Age) && k != nil && k.Personal && delay == string(config.Direct) && own.contexts == nil {
+	if k := config.Policy(policy).Spec(); (len(s.Clock) > 0 || s.Age) && k != nil && k.Contextual && delay == string(config.Direct) && own.contexts == nil {
 		settings = append(settings, config.Setting{"context", fmt.Sprintf("{clock: [%s], age: %t}", strings.Join(s.Clock, ", "), s.Age)})
 	}
 	low, high := e.Scenario.payoffRange()
@@ -229,7 +229,7 @@ func (s *Settings) learner(e *Experiment, policy, delay string, v variant) (c *C
 		l.Sigma = e.Scenario.Sigma()
 	}
 	// The paper's policies are given the windows. Robust learns them, with noise, as by default.
-	if k, ratio := l.Policy.Kind(), e.Scenario.Ratio(); ratio > 0 && k.NeedsWindows() && k.Follow == nil {
+	if k, ratio := l.Policy.Spec(), e.Scenario.Ratio(); ratio > 0 && k.NeedsWindows() && k.Follow == nil {
 		l.Windows = config.Windows{Geometric: &ratio, Max: e.Scenario.Candidates(e.Items)}
 	}
 	if l.Policy == config.OSMD && l.Eta.Auto && !doubled {

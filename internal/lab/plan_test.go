@@ -74,7 +74,7 @@ func TestCombine_FaultsNameTheSetting(t *testing.T) {
 		"partitions":   {Scenario: "lazy", Items: 1, Horizon: 1, Runs: 1, Partitions: -1},
 		"share-every":  {Scenario: "lazy", Items: 1, Horizon: 1, Runs: 1, ShareEvery: -1},
 		"cores":        {Scenario: "lazy", Items: 1, Horizon: 1, Runs: 1, Cores: -1},
-		"payoff-delay": {Scenario: "lazy", Items: MaxItems, Horizon: MaxHorizon, Runs: 1, Lateness: Lateness{Mean: MaxDelay}},
+		"payoff-delay": {Scenario: "lazy", Items: MaxItems, Horizon: MaxHorizon, Runs: 1, PayoffDelay: PayoffDelay{Mean: MaxDelay}},
 	} {
 		var fault *config.SettingError
 		require.ErrorAs(t, e.Check(), &fault, key)
@@ -84,7 +84,7 @@ func TestCombine_FaultsNameTheSetting(t *testing.T) {
 
 // Sigma is that of the scenario, windows are known to those that ask, and osmd knows how often an instance is fed.
 func TestCombine_DefaultsOfTheLaboratory(t *testing.T) {
-	e := &Experiment{Scenario: "lazy", Items: 10, Horizon: 1000, Runs: 1, Lateness: Lateness{Mean: 99}}
+	e := &Experiment{Scenario: "lazy", Items: 10, Horizon: 1000, Runs: 1, PayoffDelay: PayoffDelay{Mean: 99}}
 	require.Equal(t, 1.0, combine(t, e, Settings{Policies: []string{"elimination"}})[0].Learner.Sigma)
 	e.Scenario = "stationary"
 	require.Equal(t, 0.5, combine(t, e, Settings{Policies: []string{"elimination"}})[0].Learner.Sigma)

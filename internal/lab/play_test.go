@@ -22,7 +22,7 @@ func combine(t testing.TB, e *Experiment, s Settings) []*Combination {
 // The same seed gives the same document on any number of cores, seconds apart, and another seed another.
 func TestRun_SameSeedSameDocument(t *testing.T) {
 	document := func(cores int, seed uint64) string {
-		e := &Experiment{Scenario: "stationary", Items: 5, Horizon: 3000, Lateness: Lateness{Mean: 40, Random: true}, Runs: 9, Seed: seed, Cores: cores}
+		e := &Experiment{Scenario: "stationary", Items: 5, Horizon: 3000, PayoffDelay: PayoffDelay{Mean: 40, Random: true}, Runs: 9, Seed: seed, Cores: cores}
 		results, err := Run(context.Background(), e, combine(t, e, Settings{Policies: []string{"elimination", "greedy", "ftrl"}}))
 		require.NoError(t, err)
 		for _, r := range results {
@@ -96,7 +96,7 @@ func TestGrid(t *testing.T) {
 // standard deviations (11 times 2·10⁻⁹).
 func TestLateness_Geometric(t *testing.T) {
 	const seed, draws, m = 10, 200_000, 3
-	late := Lateness{Mean: m, Random: true}.drawn(newStream(seed, 0, forDelays))
+	late := PayoffDelay{Mean: m, Random: true}.drawn(newStream(seed, 0, forDelays))
 	counts := map[int64]float64{}
 	var sum float64
 	for range draws {
@@ -117,20 +117,20 @@ func TestLateness_Geometric(t *testing.T) {
 	}(), "cut off")
 }
 
-func TestParseLateness(t *testing.T) {
-	for text, want := range map[string]Lateness{
+func TestParsePayoffDelay(t *testing.T) {
+	for text, want := range map[string]PayoffDelay{
 		"0": {}, "1000": {Mean: 1000}, "geometric:5": {Mean: 5, Random: true}, "geometric:0": {},
 	} {
-		got, err := ParseLateness(text)
+		got, err := ParsePayoffDelay(text)
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 	}
 	for _, text := range []string{"", "-1", "1.5", "geometric:", "geometric:x", "poisson:3", "10000001", "9e9"} {
-		_, err := ParseLateness(text)
+		_, err := ParsePayoffDelay(text)
 		require.ErrorContains(t, err, "geometric", text)
 	}
-	text, err := json.Marshal([]Lateness{{Mean: 7}, {Mean: 7, Random: true}})
+	text, err := json.Marshal([]PayoffDelay{{Mean: 7}, {Mean: 7, Random: true}})
 	require.NoError(t, err)
 	require.Equal(t, `[7,"geometric:7"]`, string(text))
-	require.Equal(t, "geometric:7", fmt.Sprint(Lateness{Mean: 7, Random: true}))
+	require.Equal(t, "geometric:7", fmt.Sprint(PayoffDelay{Mean: 7, Random: true}))
 }

@@ -88,7 +88,7 @@ func titles(results []*Result) (title string, notes []string) {
 // measure sets the axes. It leaves out the first impressions and those before payoffs, where curves coincide.
 func (s *sketch) measure(results []*Result) {
 	e := results[0].experiment
-	late := e.Lateness.Mean
+	late := e.PayoffDelay.Mean
 	if e.Scenario.OwnDelays() {
 		late = e.horizon() / 10
 	}

@@ -17,7 +17,7 @@ import (
 // loses more.
 func TestDrift_FollowsWhatChanges(t *testing.T) {
 	e := defaults("switching", 1)
-	e.Horizon, e.Runs, e.Lateness = 30_000, 2, Lateness{Mean: 300}
+	e.Horizon, e.Runs, e.PayoffDelay = 30_000, 2, PayoffDelay{Mean: 300}
 	lost := func(policy, drift string) float64 {
 		return regretOf(t, e, Settings{Policies: []string{policy}, Drifts: []string{drift}}).DynamicRegret.Mean
 	}
@@ -122,7 +122,7 @@ func TestOnExpiry_DropIsUninformative(t *testing.T) {
 	_, notes, err := Combine(defaults("lazy", 1), &Settings{OnExpiry: "0"})
 	require.NoError(t, err)
 	require.Contains(t, notes, "on_expiry has no effect here")
-	e.Lateness = Lateness{Mean: 1}
+	e.PayoffDelay = PayoffDelay{Mean: 1}
 	require.ErrorContains(t, e.Check(), "delays of its own")
 }
 
@@ -148,7 +148,7 @@ func TestDynamicRegret(t *testing.T) {
 // All policies play all scenarios, but those for adversarial payoffs where these are normal.
 func TestEveryPolicyPlaysEveryScenario(t *testing.T) {
 	var names []string
-	for _, k := range policy.Kinds {
+	for _, k := range policy.Specs {
 		names = append(names, k.Name)
 	}
 	for _, s := range Scenarios() {
@@ -162,7 +162,7 @@ func TestEveryPolicyPlaysEveryScenario(t *testing.T) {
 			played[r.Policy] = true
 			require.False(t, math.IsNaN(r.Regret.Mean))
 		}
-		for _, k := range policy.Kinds {
+		for _, k := range policy.Specs {
 			require.Equal(t, fits(e, k.Name), played[k.Name], "%s on %s", k.Name, s)
 		}
 		require.NotEmpty(t, s.About())

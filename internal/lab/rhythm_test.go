@@ -10,7 +10,7 @@ import (
 
 // shareOfBest plays runs of a scenario, and returns which share of the best payoff learners earn, with its standard error.
 func shareOfBest(t *testing.T, s Scenario, horizon int64, runs int, settings *Settings) (share, se float64) {
-	e := &Experiment{Scenario: s, Items: s.DefaultItems(), Horizon: horizon, Lateness: s.DefaultLateness(), Runs: runs, Seed: 11}
+	e := &Experiment{Scenario: s, Items: s.DefaultItems(), Horizon: horizon, PayoffDelay: s.DefaultPayoffDelay(), Runs: runs, Seed: 11}
 	all, _, err := Combine(e, settings)
 	require.NoError(t, err)
 	results, err := Run(t.Context(), e, all)

@@ -22,7 +22,7 @@ func TestRobust_Learns(t *testing.T) {
 		changes  bool
 	}{{"stationary", 0, false}, {"switching", 0, true}, {"switching", 0.03, true}, {"often", 0, false}, {"catalog", 0, false}} {
 		e := &Experiment{Scenario: x.scenario, Items: x.scenario.DefaultItems(), Horizon: 20_000, Runs: 2, Seed: 1, Noise: x.noise,
-			Lateness: Lateness{Mean: 100}}
+			PayoffDelay: PayoffDelay{Mean: 100}}
 		results, err := Run(context.Background(), e, combine(t, e, Settings{Policies: []string{"robust", "utility", "moss"}}))
 		require.NoError(t, err)
 		require.Equal(t, "robust", results[0].Policy)
@@ -57,9 +57,9 @@ func TestRobust_NeedsItsParts(t *testing.T) {
 		"MOSS while nothing changes":  {"churn", 15_000, 4, nil, 0, 1200, 880},                                            // without 1,410
 	} {
 		t.Run(part, func(t *testing.T) {
-			e := &Experiment{Scenario: x.scenario, Items: x.scenario.DefaultItems(), Horizon: x.horizon, Runs: x.runs, Seed: 9, Lateness: Lateness{Mean: 100}}
+			e := &Experiment{Scenario: x.scenario, Items: x.scenario.DefaultItems(), Horizon: x.horizon, Runs: x.runs, Seed: 9, PayoffDelay: PayoffDelay{Mean: 100}}
 			if x.scenario.OwnDelays() {
-				e.Lateness = x.scenario.DefaultLateness()
+				e.PayoffDelay = x.scenario.DefaultPayoffDelay()
 			}
 			settings := Settings{Policies: []string{"robust"}}
 			parts := func(l *config.Learner) { l.HalfLives, l.LookAgain = x.lives, x.again }
@@ -77,7 +77,7 @@ func TestRobust_NeedsItsParts(t *testing.T) {
 // However users select, no propensity collapses.
 func TestRobust_PropensitiesHaveAFloor(t *testing.T) {
 	for _, noise := range []float64{0, 0.01, 0.1} {
-		e := &Experiment{Scenario: "switching", Items: 10, Horizon: 20_000, Runs: 1, Seed: 1, Noise: noise, Lateness: Lateness{Mean: 100}}
+		e := &Experiment{Scenario: "switching", Items: 10, Horizon: 20_000, Runs: 1, Seed: 1, Noise: noise, PayoffDelay: PayoffDelay{Mean: 100}}
 		p, err := newPlayer(e, combine(t, e, Settings{Policies: []string{"robust"}})[0], 0)
 		require.NoError(t, err)
 		least := 1.0
@@ -98,7 +98,7 @@ func TestRobust_PropensitiesHaveAFloor(t *testing.T) {
 // factor of 10 and more, for rare items.
 func TestRobust_PropensitiesAreFrequencies(t *testing.T) {
 	for _, scenario := range []Scenario{"stationary", "switching", "noise:20", "tastes", "tastes:8"} {
-		e := &Experiment{Scenario: scenario, Items: scenario.DefaultItems(), Horizon: 20_000, Runs: 1, Seed: 3, Lateness: Lateness{Mean: 100}}
+		e := &Experiment{Scenario: scenario, Items: scenario.DefaultItems(), Horizon: 20_000, Runs: 1, Seed: 3, PayoffDelay: PayoffDelay{Mean: 100}}
 		p, err := newPlayer(e, combine(t, e, Settings{Policies: []string{"robust"}})[0], 0)
 		require.NoError(t, err)
 		var seen, expected struct{ rare, frequent float64 }

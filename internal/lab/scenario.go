@@ -120,8 +120,8 @@ func (s Scenario) DefaultItems() int { return cmp.Or(s.definition().items, 10) }
 // DefaultHorizon returns the default T.
 func (s Scenario) DefaultHorizon() int64 { return cmp.Or(s.definition().impressions, 100_000) }
 
-// DefaultLateness returns the payoffs' default delay.
-func (s Scenario) DefaultLateness() Lateness { return Lateness{Mean: s.definition().late} }
+// DefaultPayoffDelay returns the payoffs' default delay.
+func (s Scenario) DefaultPayoffDelay() PayoffDelay { return PayoffDelay{Mean: s.definition().late} }
 
 // OwnDelays returns whether the scenario defines the payoffs' delays.
 func (s Scenario) OwnDelays() bool { return s.definition().delays != nil }

@@ -323,5 +323,5 @@ func TestScenarios_BestInHindsightIsThatOfAllPermutations(t *testing.T) {
 
 // defaults is an experiment with the scenario's defaults.
 func defaults(s Scenario, seed uint64) *Experiment {
-	return &Experiment{Scenario: s, Items: s.DefaultItems(), Horizon: s.DefaultHorizon(), Lateness: s.DefaultLateness(), Runs: 1, Seed: seed}
+	return &Experiment{Scenario: s, Items: s.DefaultItems(), Horizon: s.DefaultHorizon(), PayoffDelay: s.DefaultPayoffDelay(), Runs: 1, Seed: seed}
 }

@@ -31,7 +31,7 @@ func Policy(l *config.Learner) (policy.Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	if k := l.Policy.Kind(); k != nil && k.Rank != nil {
+	if k := l.Policy.Spec(); k != nil && k.Rank != nil {
 		return k.Rank(parameters)
 	}
 	return nil, fmt.Errorf("policy %s does not rank by what another one knows", l.Policy)

@@ -45,7 +45,7 @@ func Caps(l *config.Learner) (all []partition.Cap) {
 
 // ordered makes learners for given utilities.
 func ordered(l *config.Learner) (func() delay.Learner, error) {
-	k := l.Policy.Kind()
+	k := l.Policy.Spec()
 	if k == nil {
 		return nil, fmt.Errorf("unknown policy %q", l.Policy)
 	}
@@ -95,7 +95,7 @@ func ranking(l *config.Learner, k *policy.Spec, parameters *policy.Parameters) (
 		}
 		c := delay.ContextualConfig{Space: s, Silence: Silence(l), Belief: parameters.Belief, Expires: l.OnExpiry.Default != nil}
 		return repeatable(func() (delay.Learner, error) {
-			d, err := delay.NewPersonal(p, c)
+			d, err := delay.NewContextual(p, c)
 			return attracted(d, l), err
 		})
 	}

@@ -32,7 +32,7 @@ func regretOfPartitions(t *testing.T, seed uint64, partitions, horizon, lag, exc
 	build, err := New(&cfg)
 	require.NoError(t, err)
 	whole := build()
-	whole.BeWhole(func(i policy.Item) uint64 { return uint64(i) })
+	whole.BeGlobal(func(i policy.Item) uint64 { return uint64(i) })
 	whole.Grow(n)
 	all := make([]delay.Learner, partitions)
 	for p := range all {

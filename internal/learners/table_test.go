@@ -45,7 +45,7 @@ func read(settings ...string) (l *config.Learner, idle map[string]bool, err erro
 // the worker's constructor of learners. A valid one is played, and learns. Each setting has an effect there, or is documented to
 // have none.
 func TestTable(t *testing.T) {
-	for _, k := range policy.Kinds {
+	for _, k := range policy.Specs {
 		require.NotEmpty(t, k.About, k.Name)
 		makers := 0
 		for _, has := range []bool{k.Rank != nil, k.Explore != nil, k.Oppose != nil, k.Follow != nil} {

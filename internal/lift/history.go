@@ -8,7 +8,7 @@ import (
 
 // knowledge is what the control has learned of the delays of its payoffs, in the experiment and outside of it.
 type knowledge struct {
-	late *delay.Lateness
+	late *delay.PayoffDelays
 	rows map[int32]taught
 }
 
@@ -22,7 +22,7 @@ type taught struct {
 }
 
 func newKnowledge(s delay.Silence) knowledge {
-	return knowledge{delay.NewLateness(s), map[int32]taught{}}
+	return knowledge{delay.NewPayoffDelays(s), map[int32]taught{}}
 }
 
 // feeds accepts a ranking if its payoff is fed to the control: its own, and with shared learning that of any arm.

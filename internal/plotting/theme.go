@@ -28,7 +28,7 @@ var (
 
 // ColourOf returns a policy's colour, for any theme.
 func ColourOf(name string) color.RGBA {
-	if kind := policy.KindOf(name); kind != nil {
+	if kind := policy.SpecOf(name); kind != nil {
 		if rgb, err := strconv.ParseUint(strings.TrimPrefix(kind.Colour, "#"), 16, 24); err == nil {
 			return color.RGBA{uint8(rgb >> 16), uint8(rgb >> 8), uint8(rgb), 255}
 		}

@@ -24,7 +24,7 @@ func TestThemed(t *testing.T) {
 		c.Stroke(line)
 		c.Fill(line)
 	}
-	for _, k := range policy.Kinds {
+	for _, k := range policy.Specs {
 		c.SetColor(ColourOf(k.Name))
 		c.Stroke(line)
 	}
@@ -51,7 +51,7 @@ func TestThemed(t *testing.T) {
 	}
 	require.Contains(t, dark, Hex(Ground.Dark))
 	require.Contains(t, sheet, Hex(Ground.Light))
-	for _, k := range policy.Kinds {
+	for _, k := range policy.Specs {
 		require.Contains(t, pictured, ` stroke="`+strings.ToUpper(k.Colour)+`" stroke-width`)
 	}
 
@@ -65,7 +65,7 @@ func TestThemed(t *testing.T) {
 func TestColourOf(t *testing.T) {
 	require.Equal(t, Quiet.Light, ColourOf("unknown"))
 	seen := map[string]string{}
-	for _, k := range policy.Kinds {
+	for _, k := range policy.Specs {
 		c := Hex(ColourOf(k.Name))
 		require.Equal(t, strings.ToUpper(k.Colour), c)
 		require.Empty(t, seen[c], k.Name)

@@ -39,7 +39,7 @@ type answer struct {
 }
 
 // Handler serves /v1. health serves the other paths: probes, and metrics, which need a token if /v1 does.
-func (d *Door) Handler(health http.Handler) http.Handler {
+func (d *Service) Handler(health http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle(rankPath, d.traced(rankPath, d.guarded(rankPath, http.MethodPost, d.rank)))
 	mux.Handle(selectionsPath, d.traced(selectionsPath, d.guarded(selectionsPath, http.MethodPost, d.selections)))
@@ -64,7 +64,7 @@ func (d *Door) Handler(health http.Handler) http.Handler {
 }
 
 // guarded applies tokens, limits and metrics to a handler.
-func (d *Door) guarded(path, method string, handle func(*http.Request) answer) http.Handler {
+func (d *Service) guarded(path, method string, handle func(*http.Request) answer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		a := d.admitted(r, method, handle)
@@ -83,7 +83,7 @@ func (d *Door) guarded(path, method string, handle func(*http.Request) answer) h
 	})
 }
 
-func (d *Door) admitted(r *http.Request, method string, handle func(*http.Request) answer) answer {
+func (d *Service) admitted(r *http.Request, method string, handle func(*http.Request) answer) answer {
 	if r.Method != method {
 		return answer{problem: otherMethod(method)}
 	}
@@ -94,7 +94,7 @@ func (d *Door) admitted(r *http.Request, method string, handle func(*http.Reques
 }
 
 // within runs work within serve.concurrency. A request without its body takes no slot.
-func (d *Door) within(work func() answer) answer {
+func (d *Service) within(work func() answer) answer {
 	select {
 	case d.slots <- struct{}{}:
 		defer func() { <-d.slots }()
@@ -105,7 +105,7 @@ func (d *Door) within(work func() answer) answer {
 }
 
 // withBody passes the request's body to a handler.
-func (d *Door) withBody(r *http.Request, handle func(body []byte) answer) answer {
+func (d *Service) withBody(r *http.Request, handle func(body []byte) answer) answer {
 	most := d.cfg.Serve.MaxBodyBytes
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return answer{problem: notJSON()}
@@ -193,7 +193,7 @@ func (m *Metrics) answered(path string, status int, took time.Duration) {
 var propagator propagation.TraceContext
 
 // traced makes a span for each request, as a child of the one in its headers.
-func (d *Door) traced(path string, h http.Handler) http.Handler {
+func (d *Service) traced(path string, h http.Handler) http.Handler {
 	if d.opt.Tracers == nil {
 		return h
 	}

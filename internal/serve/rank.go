@@ -32,7 +32,7 @@ type asked struct {
 	trace   []task.Header
 }
 
-func (d *Door) rank(r *http.Request) answer {
+func (d *Service) rank(r *http.Request) answer {
 	return d.withBody(r, func(body []byte) answer {
 		a, fault := d.read(bare(body))
 		if fault != nil {
@@ -54,7 +54,7 @@ func (d *Door) rank(r *http.Request) answer {
 }
 
 // read decodes an impression, and returns its fault.
-func (d *Door) read(body []byte) (*asked, *event.Fault) {
+func (d *Service) read(body []byte) (*asked, *event.Fault) {
 	decoder := d.decoders.Get().(*event.Decoder)
 	defer d.decoders.Put(decoder)
 	var i event.Impression
@@ -111,13 +111,13 @@ func byUtility(i *event.Impression, caps []partition.Cap) []string {
 }
 
 // give writes an impression. It outlives the request, since a late ranking is still one.
-func (d *Door) give(c *call, a *asked) {
+func (d *Service) give(c *call, a *asked) {
 	err := d.writer.write(context.Background(), event.Impressions, d.now(), []*record{{key: []byte(a.id), value: a.value, headers: a.trace}})
 	d.book.written(c, err)
 }
 
 // await waits for a ranking. At half the time it searches the log: an impression that was ranked long ago is not ranked again.
-func (d *Door) await(ctx context.Context, a *asked, c *call, timeout <-chan time.Time) answer {
+func (d *Service) await(ctx context.Context, a *asked, c *call, timeout <-chan time.Time) answer {
 	half := time.NewTimer(d.cfg.Serve.Timeout / 2)
 	defer half.Stop()
 	for {
@@ -140,13 +140,13 @@ func (d *Door) await(ctx context.Context, a *asked, c *call, timeout <-chan time
 }
 
 // lookBack searches the log for an old ranking. After an error the answer is a substitute.
-func (d *Door) lookBack(a *asked) {
+func (d *Service) lookBack(a *asked) {
 	if found, err := d.search(context.Background(), d.lookBacks, a.id, a.time); err == nil && found != nil {
 		d.book.ranked(found)
 	}
 }
 
-func (d *Door) notGiven(a *asked, err error) answer {
+func (d *Service) notGiven(a *asked, err error) answer {
 	switch {
 	case tooLargeForTopic(err):
 		return answer{problem: tooLarge(err.Error())}
@@ -157,7 +157,7 @@ func (d *Door) notGiven(a *asked, err error) answer {
 }
 
 // ranked answers with a logged ranking.
-func (d *Door) ranked(a *asked, r *ranking) answer {
+func (d *Service) ranked(a *asked, r *ranking) answer {
 	if p := d.conflict(a, r); p != nil {
 		return answer{problem: p}
 	}
@@ -171,7 +171,7 @@ func rankingBody(r *ranking) []byte {
 
 // conflict returns a problem if a ranking belongs to another impression with the same id; else nil. An impression that names
 // a learner may have been ranked by an arm of its experiment. For one without a learner the worker decides which ranks.
-func (d *Door) conflict(a *asked, r *ranking) *problem {
+func (d *Service) conflict(a *asked, r *ranking) *problem {
 	decoder := d.decoders.Get().(*event.Decoder)
 	defer d.decoders.Put(decoder)
 	var ranked event.Ranking
@@ -209,7 +209,7 @@ type substituteRanking struct {
 }
 
 // substitute answers with the candidates by utility.
-func (d *Door) substitute(a *asked, why cause, err error) answer {
+func (d *Service) substitute(a *asked, why cause, err error) answer {
 	d.substitutes.add(why, err)
 	body, err := json.Marshal(substituteRanking{true, a.id, a.learner, a.items})
 	if err != nil { // strings never fail
@@ -218,11 +218,11 @@ func (d *Door) substitute(a *asked, why cause, err error) answer {
 	return answer{status: http.StatusOK, body: append(body, '\n')}
 }
 
-func (d *Door) ranking(r *http.Request) answer {
+func (d *Service) ranking(r *http.Request) answer {
 	return d.within(func() answer { return d.find(r) })
 }
 
-func (d *Door) find(r *http.Request) answer {
+func (d *Service) find(r *http.Request) answer {
 	id := r.PathValue("id")
 	if found := d.book.find(id); found != nil {
 		return answer{status: http.StatusOK, body: rankingBody(found)}

@@ -18,7 +18,7 @@ const (
 	mostFaults  = 100
 )
 
-func (d *Door) selections(r *http.Request) answer {
+func (d *Service) selections(r *http.Request) answer {
 	if !d.cfg.Kafka.Topics.HasSelections() {
 		return answer{problem: noSuchPath()}
 	}
@@ -31,7 +31,7 @@ func (d *Door) selections(r *http.Request) answer {
 	})
 }
 
-func (d *Door) payoffs(r *http.Request) answer {
+func (d *Service) payoffs(r *http.Request) answer {
 	return d.records(r, event.Payoffs, func(decoder *event.Decoder, value []byte) (id []byte, f *event.Fault) {
 		var p event.Payoff
 		if err := decoder.Payoff(&p, nil, value); err != nil {
@@ -42,7 +42,7 @@ func (d *Door) payoffs(r *http.Request) answer {
 }
 
 // records writes one record or a list. If one is faulty, none is written.
-func (d *Door) records(r *http.Request, topic event.Topic, read func(*event.Decoder, []byte) ([]byte, *event.Fault)) answer {
+func (d *Service) records(r *http.Request, topic event.Topic, read func(*event.Decoder, []byte) ([]byte, *event.Fault)) answer {
 	return d.withBody(r, func(body []byte) answer {
 		values, single, p := split(body)
 		if p != nil {

@@ -20,7 +20,7 @@ var errSearchesBusy = errors.New("other rankings are being looked for")
 
 // search looks for a ranking in the log; nil: not found. It does nothing if
 // all rankings since from are held. slots bounds the searches of its kind.
-func (d *Door) search(ctx context.Context, slots chan struct{}, id string, from event.Millis) (*ranking, error) {
+func (d *Service) search(ctx context.Context, slots chan struct{}, id string, from event.Millis) (*ranking, error) {
 	from -= searchSlack
 	if d.caughtUp() && d.book.knows(from) {
 		return d.book.find(id), nil

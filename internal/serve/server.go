@@ -19,12 +19,12 @@ const (
 
 type Server struct {
 	*stream.Server
-	door *Door
+	service *Service
 }
 
 // Listen listens at the configured address, so that a taken port is an error at once.
 // health serves probes and metrics; its Listen and Pprof are ignored. Run serves.
-func Listen(d *Door, health stream.ServerConfig) (*Server, error) {
+func Listen(d *Service, health stream.ServerConfig) (*Server, error) {
 	security, err := d.cfg.ServeTLS()
 	if err != nil {
 		return nil, err
@@ -46,13 +46,13 @@ func (s *Server) Run(drain, force context.Context) error {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		s.door.Run(running)
+		s.service.Run(running)
 	}()
 	served := make(chan error, 1)
 	go func() {
 		// Requests wait meanwhile. With an answer of Kafka, the first selection can be written as soon as the first ranking is there.
 		select {
-		case <-s.door.asked:
+		case <-s.service.asked:
 		case <-time.After(startPatience):
 		case <-drain.Done():
 		}
@@ -62,7 +62,7 @@ func (s *Server) Run(drain, force context.Context) error {
 	select {
 	case err = <-served:
 	case <-drain.Done():
-		s.door.Stop()
+		s.service.Stop()
 		limit, cancel := context.WithTimeout(force, drainLimit)
 		err = s.Shutdown(limit)
 		cancel()

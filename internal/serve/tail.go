@@ -28,7 +28,7 @@ const (
 func rankingsOf(p int32) string { return fmt.Sprintf("the rankings of partition %d", p) }
 
 // tail reads one partition of the rankings: first as many existing ones as can be held, then new ones.
-func (d *Door) tail(ctx context.Context, p int32) {
+func (d *Service) tail(ctx context.Context, p int32) {
 	t := tail{d: d, log: d.broker.Partition(p), number: p, decoder: event.NewDecoder(event.Limits{})}
 	for {
 		err := t.step(ctx)
@@ -53,7 +53,7 @@ func (d *Door) tail(ctx context.Context, p int32) {
 
 // tail is the progress in one partition.
 type tail struct {
-	d       *Door
+	d       *Service
 	log     *broker.Partition
 	number  int32
 	decoder *event.Decoder
@@ -135,7 +135,7 @@ func (o *owners) wrote(by *task.Origin) bool {
 	return o.any && !by.Transactional || o.known.Wrote(by)
 }
 
-func (d *Door) owners(p int32) *owners {
+func (d *Service) owners(p int32) *owners {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	o := d.owning[p]
@@ -148,7 +148,7 @@ func (d *Door) owners(p int32) *owners {
 
 // askForOwner asks the transaction coordinator for a partition's present producer.
 // Without an answer every producer's rankings count until an owner's marker is read.
-func (d *Door) askForOwner(ctx context.Context, log *broker.Partition, p int32) error {
+func (d *Service) askForOwner(ctx context.Context, log *broker.Partition, p int32) error {
 	holder, err := log.Holder(ctx)
 	if err != nil && !errors.Is(err, task.ErrUnsupported) {
 		return err

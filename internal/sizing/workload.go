@@ -147,7 +147,7 @@ func (w *Workload) Configure(c *config.Config, l *config.Learner) {
 	w.PayoffHorizon, w.SelectionTimeout = l.PayoffHorizon, l.SelectionTimeout
 	w.PaidAfter = l.PayoffHorizon / 2
 	w.ParkingTime, w.Remember, w.CheckpointInterval = c.Join.ParkingTime, c.Join.Remember, c.Limits.CheckpointInterval
-	k := l.Policy.Kind()
+	k := l.Policy.Spec()
 	robust := l.Policy == config.Robust
 	w.Learner = Learner{
 		Propensities: k.IsAdversarial(), Expected: robust, Undecided: l.Utilities == config.Sorted,

@@ -80,10 +80,10 @@ type taken struct {
 // New returns a model without payoffs. It fails if a setting is out of range.
 func New(c Config) (*Model, error) {
 	if c.Levels < 0 || c.Levels > MaxLevels {
-		return nil, fmt.Errorf("personal: %d levels of effects", c.Levels)
+		return nil, fmt.Errorf("contextual: %d levels of effects", c.Levels)
 	}
 	if !(c.Sigma > 0 && c.Sigma <= maxSigma) {
-		return nil, fmt.Errorf("personal: sigma must be above 0 and at most %g, not %v", maxSigma, c.Sigma)
+		return nil, fmt.Errorf("contextual: sigma must be above 0 and at most %g, not %v", maxSigma, c.Sigma)
 	}
 	dim := c.Space.Dim()
 	m := &Model{Total: NewLinear(dim), config: c, dim: dim, theta0: make([]float64, dim), unit: Units, row: make([]float64, dim),
@@ -97,7 +97,7 @@ func New(c Config) (*Model, error) {
 	}
 	m.assume()
 	if !m.solve(&m.fit) {
-		panic("personal: the prior alone has no inverse")
+		panic("contextual: the prior alone has no inverse")
 	}
 	return m, nil
 }

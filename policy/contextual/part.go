@@ -29,8 +29,8 @@ func (m *Model) learned() learned {
 }
 
 // Share puts an empty model below a global one, which must not change while it is used. Refresh must be called after a change.
-func (m *Model) Share(whole *Model) {
-	m.base, m.Total = whole, whole.Total
+func (m *Model) Share(global *Model) {
+	m.base, m.Total = global, global.Total
 	m.Refresh()
 }
 

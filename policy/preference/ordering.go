@@ -140,11 +140,11 @@ func (s *Sorted) placed(items []policy.Item) []policy.Item {
 	return s.places
 }
 
-func (s *Sorted) Share(whole Finder, number func(policy.Item) policy.Item) {
-	s.read, s.number = whole.(*Sorted).ordering, number
+func (s *Sorted) Share(global Finder, number func(policy.Item) policy.Item) {
+	s.read, s.number = global.(*Sorted).ordering, number
 }
 
-func (s *Sorted) BeWhole(mark func(policy.Item) uint64) { s.mark = mark }
+func (s *Sorted) BeGlobal(mark func(policy.Item) uint64) { s.mark = mark }
 
 func (s *Sorted) Commit(items int) {
 	varied := s.varied()

@@ -44,17 +44,17 @@ func (p *pooledPart) harvest() {
 
 func poolOrders(t *rapid.T, make func() Finder) {
 	const items = 5
-	all, whole := make(), make()
+	all, global := make(), make()
 	all.Grow(items)
-	whole.BeWhole(func(i policy.Item) uint64 { return uint64(i) * 0x9e3779b97f4a7c15 })
-	whole.Grow(20)
+	global.BeGlobal(func(i policy.Item) uint64 { return uint64(i) * 0x9e3779b97f4a7c15 })
+	global.Grow(20)
 	parts := []*pooledPart{}
 	for range 3 {
 		p := &pooledPart{Finder: make(), fields: map[string][]byte{}}
 		for _, i := range rapid.Permutation([]policy.Item{0, 1, 2, 3, 4}).Draw(t, "numbers") {
 			p.numbers = append(p.numbers, 17-3*i) // the process has other items, too
 		}
-		p.Share(whole, p.number)
+		p.Share(global, p.number)
 		p.Grow(items)
 		p.Loaded()
 		parts = append(parts, p)
@@ -65,17 +65,17 @@ func poolOrders(t *rapid.T, make func() Finder) {
 		if rapid.IntRange(0, 2).Draw(t, "whole") == 0 {
 			read := map[policy.Item]bool{}
 			source := int32(slices.Index(parts, p))
-			whole.BeginResync(source)
+			global.BeginResync(source)
 			for field, value := range p.fields {
-				whole.SetSource(source, []byte(field), value, p.translate)
+				global.SetSource(source, []byte(field), value, p.translate)
 				if i, err := parseItem([]byte(field)); err == nil {
 					read[p.numbers[i]] = true
 				}
 			}
-			whole.EndResync(source, func(i policy.Item) bool { return read[i] })
+			global.EndResync(source, func(i policy.Item) bool { return read[i] })
 		} else {
 			for _, field := range p.changed {
-				whole.SetSource(int32(slices.Index(parts, p)), []byte(field), p.fields[field], p.translate)
+				global.SetSource(int32(slices.Index(parts, p)), []byte(field), p.fields[field], p.translate)
 			}
 		}
 		p.changed = nil
@@ -93,14 +93,14 @@ func poolOrders(t *rapid.T, make func() Finder) {
 		p.Selected(&s)
 		if rapid.IntRange(0, 3).Draw(t, "publish") == 0 {
 			sync(p)
-			whole.Commit(items)
-			whole.Grow(rapid.IntRange(1, 200).Draw(t, "items of the process"))
+			global.Commit(items)
+			global.Grow(rapid.IntRange(1, 200).Draw(t, "items of the process"))
 		}
 	}
 	for _, p := range parts {
 		sync(p)
 	}
-	whole.Commit(items)
+	global.Commit(items)
 	key := policy.Key(rapid.Uint64().Draw(t, "key"))
 	candidates := rapid.Permutation([]policy.Item{0, 1, 2, 3, 4}).Draw(t, "candidates")[:rapid.IntRange(1, items).Draw(t, "n")]
 	sorted := func(f Finder, candidates []policy.Item) (order, undecided []int32) {
@@ -110,7 +110,7 @@ func poolOrders(t *rapid.T, make func() Finder) {
 	}
 	order, undecided := sorted(all, candidates)
 	if s, ok := all.(*Sorted); ok && s.varied() { // scores are of few passes, whose result depends on the order of items
-		require.True(t, whole.(*Sorted).varied())
+		require.True(t, global.(*Sorted).varied())
 		return
 	}
 	for _, p := range parts {

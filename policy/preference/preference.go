@@ -47,9 +47,9 @@ type Finder interface {
 type Pooling interface {
 	// Share puts the Finder, which must be empty, below a global one; number maps its items to global numbers. Loaded follows. The global
 	// one must not change while it is used.
-	Share(whole Finder, number func(policy.Item) policy.Item)
-	// BeWhole makes the Finder, which must be empty, a global one. Mark identifies items by numbers that are equal in all processes.
-	BeWhole(mark func(policy.Item) uint64)
+	Share(global Finder, number func(policy.Item) policy.Item)
+	// BeGlobal makes the Finder, which must be empty, a global one. Mark identifies items by numbers that are equal in all processes.
+	BeGlobal(mark func(policy.Item) uint64)
 	// SetSource replaces a source's field; nil deletes it. Malformed values and unknown items are ignored.
 	SetSource(source int32, field, value []byte, items func(theirs policy.Item) (ours policy.Item, ok bool))
 	// Commit ends a batch of changes to a global Finder, of so many items.

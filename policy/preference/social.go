@@ -155,11 +155,11 @@ func (s *Social) keepUp(i policy.Item, before, after moments) {
 	s.within[first/itemsPerSum] = within
 }
 
-func (s *Social) Share(whole Finder, number func(policy.Item) policy.Item) {
-	s.read, s.number = whole.(*Social), number
+func (s *Social) Share(global Finder, number func(policy.Item) policy.Item) {
+	s.read, s.number = global.(*Social), number
 }
 
-func (s *Social) BeWhole(func(policy.Item) uint64) { s.isWhole = true }
+func (s *Social) BeGlobal(func(policy.Item) uint64) { s.isWhole = true }
 
 // Commit implements Pooling. It adds deviations up in ascending order, since numbers mean nothing outside of the process.
 func (s *Social) Commit(items int) {

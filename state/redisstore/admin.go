@@ -55,11 +55,11 @@ func (s *Store) view(ctx context.Context, p int32, hashes []string, also func(re
 	return m, all, nil
 }
 
-// wholeTries bounds the retries of Whole, for pages that begin between the list of pages and the transaction.
+// wholeTries bounds the retries of ViewAll, for pages that begin between the list of pages and the transaction.
 const wholeTries = 20
 
-// Whole implements state.AdminStore, by one transaction over the pages listed just before.
-func (s *Store) Whole(ctx context.Context, p int32, hashes []string) (m state.Meta, _ []state.Field, _ []state.PageOfEntries, err error) {
+// ViewAll implements state.AdminStore, by one transaction over the pages listed just before.
+func (s *Store) ViewAll(ctx context.Context, p int32, hashes []string) (m state.Meta, _ []state.Field, _ []state.PageOfEntries, err error) {
 	defer wrap(&err, p, "read all")
 	for range wholeTries {
 		listed, err := s.client.ZRange(ctx, s.prefix(p)+pagesKey, 0, -1).Result()

@@ -35,7 +35,7 @@ func BenchmarkBusiest(t *testing.B) {
 	const many = 100_000
 	small := b.store(1, many, 60)
 	b.run("whole/ids=100000", func() {
-		_, _, pages, err := b.Whole(b.Context(), 0, nil)
+		_, _, pages, err := b.ViewAll(b.Context(), 0, nil)
 		require.NoError(b, err)
 		require.NotEmpty(b, pages)
 	})

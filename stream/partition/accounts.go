@@ -28,7 +28,7 @@ func (a *accounts) count(c count, n int64) {
 }
 
 func (a *accounts) countForLearner(c count, n int64) {
-	if a.current.kind > waiting {
+	if a.current.kind > parkedOnly {
 		l := a.table.learners[a.current.learner]
 		l.ledger.add(c, n)
 		l.changed = true

@@ -128,17 +128,17 @@ func appendEntry(dst []byte, e *entry) []byte {
 	if flags != 0 {
 		head |= headFlags
 	}
-	if e.kind == closed && e.wasSelected {
+	if e.kind == tombstone && e.wasSelected {
 		head |= headSelected
 	}
-	if e.kind == closed && e.paidOnce {
+	if e.kind == tombstone && e.paidOnce {
 		head |= headPaid
 	}
 	dst = append(dst, head)
 	if flags != 0 {
 		dst = binary.AppendUvarint(dst, flags)
 	}
-	if e.kind != waiting {
+	if e.kind != parkedOnly {
 		dst = binary.AppendUvarint(dst, uint64(e.learner))
 	}
 	if e.kind == pending {

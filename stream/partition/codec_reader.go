@@ -49,16 +49,16 @@ func (d *entryReader) entry(e *entry, head byte) {
 		return
 	case flags >= flagUnknown:
 		d.fail("flags %#x", flags)
-	case e.kind == nothing || e.kind != closed && head&(headSelected|headPaid) != 0:
+	case e.kind == nothing || e.kind != tombstone && head&(headSelected|headPaid) != 0:
 		d.fail("first byte %#x", head)
-	case e.kind == waiting && flags != flagParked, e.kind == closed && flags&^flagParked != 0:
+	case e.kind == parkedOnly && flags != flagParked, e.kind == tombstone && flags&^flagParked != 0:
 		d.fail("kind %d, but flags %#x", e.kind, flags)
 	}
-	if e.kind != waiting {
+	if e.kind != parkedOnly {
 		e.learner = int32(d.count(math.MaxInt32, "learner"))
 	}
 	switch e.kind {
-	case closed:
+	case tombstone:
 		e.wasSelected, e.paidOnce, e.forgetAt = head&headSelected != 0, head&headPaid != 0, bucketEnd(e.bucket)
 	case pending:
 		d.impression(e, flags)

@@ -21,13 +21,13 @@ func drawEntry(t *rapid.T) *entry {
 	e := new(entry)
 	e.reset()
 	millis := rapid.Int64Range(-1<<40, 1<<48)
-	e.kind = kind(rapid.IntRange(int(waiting), int(closed)).Draw(t, "kind"))
+	e.kind = kind(rapid.IntRange(int(parkedOnly), int(tombstone)).Draw(t, "kind"))
 	e.bucket = rapid.Int64Range(0, 1<<40).Draw(t, "bucket")
-	if e.kind != waiting {
+	if e.kind != parkedOnly {
 		e.learner = rapid.Int32Range(0, math.MaxInt32).Draw(t, "learner")
 	}
 	switch e.kind {
-	case closed:
+	case tombstone:
 		e.forgetAt = bucketEnd(e.bucket)
 		e.wasSelected, e.paidOnce = rapid.Bool().Draw(t, "selected"), rapid.Bool().Draw(t, "paid")
 		return e
@@ -59,7 +59,7 @@ func drawEntry(t *rapid.T) *entry {
 			value: []byte(rapid.String().Draw(t, "value")),
 		})
 	}
-	if e.kind == waiting && len(e.parked) == 0 {
+	if e.kind == parkedOnly && len(e.parked) == 0 {
 		e.parked = append(e.parked, parkedRecord{topic: event.Payoffs, value: []byte("{}")})
 	}
 	return e
@@ -181,11 +181,11 @@ var someEntries = map[string]func(e *entry){
 		e.sum, e.count, e.events, e.inParts = 1.5, 2, []uint64{1, 2}, true
 	},
 	"ended, paid": func(e *entry) {
-		e.kind, e.learner, e.wasSelected, e.paidOnce = closed, 2, true, true
+		e.kind, e.learner, e.wasSelected, e.paidOnce = tombstone, 2, true, true
 		e.forgetAt = bucketEnd(e.bucket)
 	},
 	"waiting": func(e *entry) {
-		e.kind = waiting
+		e.kind = parkedOnly
 		e.parked = []parkedRecord{{topic: event.Payoffs, offset: 3, timestamp: day, effective: day - 1, deadline: day + 60_000, value: []byte("{}")}}
 	},
 }
@@ -224,7 +224,7 @@ func TestEntry_OfAnotherVersion(t *testing.T) {
 			}
 		}
 	}
-	closedOne := binary.AppendUvarint([]byte{entryVersion | byte(closed)<<kindShift | headFlags}, flagUnknown)
+	closedOne := binary.AppendUvarint([]byte{entryVersion | byte(tombstone)<<kindShift | headFlags}, flagUnknown)
 	require.ErrorIs(t, decodeEntry(append(closedOne, 0), 7, new(entry)), errEntry)
 }
 

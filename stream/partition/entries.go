@@ -188,7 +188,7 @@ func (x *Entries) save(walking bool) {
 	} else {
 		// Parked values may alias s.value: encode into scratch first.
 		c.encoded = c.encoded[:0]
-		if c.kind != closed && c.id.Hashed() {
+		if c.kind != tombstone && c.id.Hashed() {
 			c.encoded = appendKeyHash(c.encoded, c.keyHash)
 		}
 		c.encoded = appendEntry(c.encoded, &c.entry)

@@ -12,10 +12,10 @@ import (
 type kind uint8
 
 const (
-	nothing kind = iota // nothing is stored
-	waiting             // parked records only: the impression has not been read yet
-	pending             // a ranked impression
-	closed              // a tombstone: an impression that has ended, kept to recognise duplicates
+	nothing    kind = iota // nothing is stored
+	parkedOnly             // parked records only: the impression has not been read yet
+	pending                // a ranked impression
+	tombstone              // a tombstone: an impression that has ended, kept to recognise duplicates
 )
 
 type outcome uint8
@@ -131,7 +131,7 @@ func (e *entry) forget() {
 // close makes a pending impression a tombstone until keptUntil, rounded up to its bucket's end: only the bucket stores that time. Parked
 // records stay.
 func (e *entry) close(ended, keptUntil event.Millis, paidOnce bool) {
-	e.kind, e.paidOnce, e.wasSelected = closed, paidOnce, e.selected >= 0
+	e.kind, e.paidOnce, e.wasSelected = tombstone, paidOnce, e.selected >= 0
 	e.forgetAt = bucketEnd(bucketOf(keptUntil, ended))
 	e.forget()
 }
@@ -205,7 +205,7 @@ func (e *entry) position(i policy.Item) int32 {
 // since returns a time from which the entry's next deadline is counted. The watermark would not do: it is 0 until all topics were read.
 func (e *entry) since() event.Millis {
 	switch e.kind {
-	case waiting:
+	case parkedOnly:
 		return e.parked[0].effective
 	case pending:
 		return e.began
@@ -216,13 +216,13 @@ func (e *entry) since() event.Millis {
 // nextDeadline returns the watermark above which the entry changes next.
 func (e *entry) nextDeadline() event.Millis {
 	switch {
-	case e.kind == waiting:
+	case e.kind == parkedOnly:
 		next := e.parked[0].deadline
 		for i := range e.parked[1:] {
 			next = min(next, e.parked[i+1].deadline)
 		}
 		return next
-	case e.kind == closed:
+	case e.kind == tombstone:
 		return e.forgetAt
 	case e.selected < 0 && e.hasSelectionDeadline:
 		return min(e.selectionDeadline, e.payoffDeadline)

@@ -438,7 +438,7 @@ func TestExperiment_DecidesByAllPartitions(t *testing.T) {
 	require.True(t, first.m.trials.all[0].arms[1].verdict.tripped)
 }
 
-// By user a period is folded once all partitions have closed it, with groups as wholes.
+// By user a period is folded once all partitions have closed it, with whole groups.
 func TestExperiment_PeriodsAreFoldedOverAllPartitions(t *testing.T) {
 	const period = 3_600_000
 	cfg := trialConfig(t, func(x *ExperimentConfig, s *experiment.Settings) { s.ByUser, s.Period, x.Guarded = true, period, false })

@@ -38,12 +38,12 @@ func (x *expiry) place(s *slot, e *entry, w event.Millis, walking bool, segment 
 		return
 	}
 	to := bucketOf(e.nextDeadline(), max(w, e.since()))
-	if e.kind == closed {
+	if e.kind == tombstone {
 		to = bucketOf(e.forgetAt, e.forgetAt) // rounded when it ended
 	}
 	to = max(to, x.fixed+1)
 	switch {
-	case e.kind == closed && to != at:
+	case e.kind == tombstone && to != at:
 		if at > x.fixed || walking {
 			x.touch(at, segment)
 		}

@@ -49,11 +49,11 @@ type joiner struct {
 	*learnerTable
 	*accounts
 	*reader
-	cfg       *Config
-	trials    *trials
-	stepping  *stepping
-	elsewhere Elsewhere
-	absences  unconfigured
+	cfg          *Config
+	trials       *trials
+	stepping     *stepping
+	elsewhere    Elsewhere
+	unconfigured unconfigured
 
 	candidates []policy.Item // scratch of feedback
 	x          []int8        // likewise: of the selected item
@@ -79,7 +79,7 @@ func (j *joiner) openKey(in *Input) error {
 
 // checkEntry fails if a number in an entry has no meaning in this state.
 func (j *joiner) checkEntry(e *entry) error {
-	if e.kind == waiting {
+	if e.kind == parkedOnly {
 		return nil
 	}
 	if int(e.learner) >= len(j.learners) {
@@ -190,7 +190,7 @@ func (j *joiner) park(rec *Record, effective event.Millis) {
 		return
 	}
 	if c.kind == nothing {
-		c.kind = waiting
+		c.kind = parkedOnly
 	}
 	c.parked = append(c.parked, parkedRecord{
 		topic: rec.Topic, offset: rec.Offset, timestamp: rec.Timestamp, effective: effective,
@@ -259,9 +259,9 @@ func (j *joiner) judgeSelection(effective event.Millis) (verdict, *event.Fault) 
 	switch {
 	case e.kind < pending:
 		return parked, nil
-	case e.kind == closed && e.wasSelected:
+	case e.kind == tombstone && e.wasSelected:
 		return duplicate, nil
-	case e.kind == closed:
+	case e.kind == tombstone:
 		return late, nil
 	}
 	l := j.learners[e.learner]
@@ -291,9 +291,9 @@ func (j *joiner) judgePayoff(effective event.Millis) (verdict, *event.Fault) {
 		return refused, itemMissing()
 	case e.kind < pending:
 		return parked, nil
-	case e.kind == closed && e.paidOnce:
+	case e.kind == tombstone && e.paidOnce:
 		return duplicate, nil
-	case e.kind == closed:
+	case e.kind == tombstone:
 		return late, nil
 	}
 	l := j.learners[e.learner]
@@ -441,7 +441,7 @@ func (j *joiner) selectItem(l *learner, at int32, sel *event.Selection) {
 	}
 	l.items.addRow(fb.Item)
 	l.delay.Selected(fb)
-	l.observer.conduct.selected(&c.entry)
+	l.observer.userModel.selected(&c.entry)
 	c.shrink(l.delay.Needs())
 	j.segments.loose += eventWeight
 }

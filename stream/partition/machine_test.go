@@ -295,7 +295,7 @@ func TestBrokenStateStops(t *testing.T) {
 	for name, value := range map[string]string{
 		"cut off":         "\x01",
 		"version":         "\x02\x02\x00",
-		"unknown learner": string(appendEntry(nil, &entry{kind: closed, learner: 1})),
+		"unknown learner": string(appendEntry(nil, &entry{kind: tombstone, learner: 1})),
 		"unknown item": string(appendEntry(nil, &entry{kind: pending, items: []policy.Item{7}, selected: -1,
 			instance: -1})),
 	} {

@@ -20,7 +20,7 @@ func (m *Machine) Visit(id state.ID, found Found) error {
 	if err := m.join.open(id, nil, found); err != nil {
 		return err
 	}
-	if m.join.settle(); !m.stepping.due {
+	if m.join.expireDue(); !m.stepping.due {
 		return fmt.Errorf("partition: nothing is due for impression %s", id)
 	}
 	m.cur.changed = true

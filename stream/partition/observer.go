@@ -14,7 +14,7 @@ type observer struct {
 	delay         delay.Learner
 	items         *itemIndex
 	drops         unattributed // used if on_expiry is drop
-	conduct       UserModel
+	userModel     UserModel
 	countedBefore Counting // the weight of selections in flight as the state was loaded
 	contexts      contexts
 	filled        FilledStatus
@@ -40,7 +40,7 @@ func (o *observer) decided(imp *event.Impression, candidates []policy.Item, d *d
 
 // paid is called after a payoff, or a default, of an impression that ends; known means that the learner still has the item.
 func (o *observer) paid(e *entry, i policy.Item, known bool, how outcome, r float64) {
-	o.conduct.paid(r)
+	o.userModel.paid(r)
 	o.comparison.paid(e, r)
 	if known && how == paid && o.cfg.ExpiryDefault == nil {
 		o.drops.paid(i, r)
@@ -73,8 +73,8 @@ type LearnerSample struct {
 	Items            []ItemSample
 	Ranking          *RankingSample // a recent one; nil: none since the state was loaded
 	Coming           float64        // share of payoffs that come at the greatest ages seen so far
-	// Personal and Coefficients describe a contextual learner's model.
-	Personal     delay.ContextualStatus
+	// Contextual and Coefficients describe a contextual learner's model.
+	Contextual   delay.ContextualStatus
 	Coefficients []delay.Coefficient
 }
 

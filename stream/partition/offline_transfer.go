@@ -43,8 +43,8 @@ func NewTransfer(from, to *Offline, s delay.Share) (*Transfer, error) {
 	return t, nil
 }
 
-// Knowledge carries over the statistics of all learners, as Share says.
-func (t *Transfer) Knowledge() error {
+// Statistics carries over the statistics of all learners, as Share says.
+func (t *Transfer) Statistics() error {
 	for _, l := range t.from.learners {
 		if l.gone {
 			continue
@@ -142,7 +142,7 @@ func (t *Transfer) Entry(id state.ID, bucket int64, value []byte, found Found) e
 		return nil
 	}
 	m.cur.entry, m.cur.keyHash = e, keyHash
-	if e.kind != waiting {
+	if e.kind != parkedOnly {
 		from := t.from.learners[e.learner]
 		m.cur.learner = m.byName[from.name].number
 		if e.kind == pending {
@@ -167,7 +167,7 @@ func (t *Transfer) makeRoom(e *entry) bool {
 	switch {
 	case have.kind == nothing:
 		return true
-	case e.kind == waiting && have.kind == waiting: // both wait for the impression, which may come
+	case e.kind == parkedOnly && have.kind == parkedOnly: // both wait for the impression, which may come
 		for i := range have.parked {
 			m.join.unpark(&have.parked[i])
 			m.ledger.add(ofTopic(have.parked[i].topic, 0, selectionsRead, payoffsRead), -1)
@@ -175,10 +175,10 @@ func (t *Transfer) makeRoom(e *entry) bool {
 		t.orphanParked(e, MaxParkedPerID-min(len(have.parked), MaxParkedPerID))
 		e.parked = append(have.parked, e.parked...)
 		return true
-	case e.kind == waiting:
+	case e.kind == parkedOnly:
 		t.orphanParked(e, 0)
 		return false
-	case have.kind == waiting || have.kind == closed && e.kind == pending:
+	case have.kind == parkedOnly || have.kind == tombstone && e.kind == pending:
 		for i := range have.parked {
 			m.join.unpark(&have.parked[i])
 			m.outcome(have.parked[i].topic, orphan, 1)

@@ -313,7 +313,7 @@ func (w *world) settleAll() {
 	for id := range w.ids() {
 		key := w.text(id)
 		require.NoError(w.t, w.m.join.open(key, []byte(id), w.store.find(key)))
-		w.m.join.settle()
+		w.m.join.expireDue()
 		w.m.save(false)
 	}
 }
@@ -339,7 +339,7 @@ func (w *world) checkIndex() {
 			hash, value := cutKeyHash([]byte(value))
 			var e entry
 			require.NoError(w.t, decodeEntry(value, p.bucket, &e))
-			if e.kind != closed && id.Hashed() {
+			if e.kind != tombstone && id.Hashed() {
 				require.Equal(w.t, state.KeyHash([]byte(w.store.texts[id])), hash)
 			}
 			if p.bucket > w.m.expiry.fixed+1 {

@@ -18,11 +18,11 @@ import (
 // It changes between steps, from one epoch to the next. Its writer must make sure that no machine using it runs meanwhile. In between any
 // number of machines may read it.
 type PooledState struct {
-	names  Names
-	wholes map[string]*global
-	epoch  Epoch
-	resync map[int32]map[string]*policy.Pages[bool] // by source under resync, and hash: the items it has sent
-	trials pool
+	names   Names
+	globals map[string]*global
+	epoch   Epoch
+	resync  map[int32]map[string]*policy.Pages[bool] // by source under resync, and hash: the items it has sent
+	trials  pool
 
 	stand     stand // published state taken in, which is part of the next epoch
 	estimates []estimate
@@ -61,16 +61,16 @@ type global struct {
 
 // NewPooledState makes an empty one, for machines with these learners and names.
 func NewPooledState(learners []LearnerConfig, names Names) *PooledState {
-	k := &PooledState{names: names, wholes: make(map[string]*global), epoch: Epoch{Number: 1, At: map[int32]state.Fence{}},
+	k := &PooledState{names: names, globals: make(map[string]*global), epoch: Epoch{Number: 1, At: map[int32]state.Fence{}},
 		resync: make(map[int32]map[string]*policy.Pages[bool])}
 	for i := range learners {
 		l := learners[i].New()
-		l.BeWhole(func(i policy.Item) uint64 { return xxhash.Sum64String(names.Name(i)) })
-		k.wholes[learners[i].Name] = &global{Learner: l, pooled: l.Pooled(), has: make(map[int32]*policy.Pages[bool]),
+		l.BeGlobal(func(i policy.Item) uint64 { return xxhash.Sum64String(names.Name(i)) })
+		k.globals[learners[i].Name] = &global{Learner: l, pooled: l.Pooled(), has: make(map[int32]*policy.Pages[bool]),
 			coming: make(map[int32]*policy.Pages[bool]), counts: make(map[int32]int), again: make(map[int32]int), arrivals: make(map[int32]arrivals)}
 	}
 	for _, name := range k.sorted() {
-		w := k.wholes[name]
+		w := k.globals[name]
 		for kind := delay.Estimates(1); kind <= w.Makes(); kind <<= 1 {
 			if w.Makes()&kind != 0 {
 				k.estimates = append(k.estimates, estimate{of: w, kind: kind})
@@ -80,7 +80,7 @@ func NewPooledState(learners []LearnerConfig, names Names) *PooledState {
 	return k
 }
 
-func (k *PooledState) sorted() []string { return slices.Sorted(maps.Keys(k.wholes)) }
+func (k *PooledState) sorted() []string { return slices.Sorted(maps.Keys(k.globals)) }
 
 func (k *PooledState) Epoch() Epoch {
 	return Epoch{k.epoch.Number, maps.Clone(k.epoch.At), slices.Clone(k.epoch.Sources)}
@@ -123,7 +123,7 @@ func (k *PooledState) BeginResync(source int32, at state.Fence) {
 	}
 	k.resync[source] = make(map[string]*policy.Pages[bool])
 	k.trials.begin(source)
-	for _, w := range k.wholes {
+	for _, w := range k.globals {
 		w.BeginResync(source)
 		w.coming[source] = &policy.Pages[bool]{}
 	}
@@ -133,8 +133,8 @@ func (k *PooledState) BeginResync(source int32, at state.Fence) {
 func (k *PooledState) Whole(source int32, at state.Fence) {
 	mentioned := k.resync[source]
 	delete(k.resync, source)
-	k.trials.whole(source)
-	for name, w := range k.wholes {
+	k.trials.endResync(source)
+	for name, w := range k.globals {
 		w.EndResync(source, func(hash string, i policy.Item) bool {
 			about := mentioned[name+":"+hash]
 			return about != nil && about.Get(i)
@@ -175,7 +175,7 @@ var errEstimates = errors.New("partition: estimates of other learners")
 func (k *PooledState) advance(which func(w *global, due delay.Estimates) delay.Estimates) {
 	k.epoch.Number++
 	k.epoch.Sources = append(k.epoch.Sources[:0], k.stand...)
-	for _, w := range k.wholes {
+	for _, w := range k.globals {
 		w.release()
 		made := w.Estimate(which(w, w.Commit(w.count())))
 		for n := range k.estimates {
@@ -198,7 +198,7 @@ func (k *PooledState) lastAt(number uint64) (all []int) {
 // estimating returns the learners that estimate, in the order of their names.
 func (k *PooledState) estimating() (all []*global) {
 	for _, name := range k.sorted() {
-		if w := k.wholes[name]; w.Makes() != 0 {
+		if w := k.globals[name]; w.Makes() != 0 {
 			all = append(all, w)
 		}
 	}
@@ -224,7 +224,7 @@ func (k *PooledState) set(source int32, pub *Published) {
 		k.trials.set(source, string(pub.field), pub.value)
 		return
 	}
-	w := k.wholes[pub.learner]
+	w := k.globals[pub.learner]
 	if w == nil || len(pub.field) == 0 {
 		return
 	}
@@ -348,7 +348,7 @@ func (k *PooledState) share(l *learner, partition int32) {
 	if k == nil {
 		return
 	}
-	w := k.wholes[l.name]
+	w := k.globals[l.name]
 	l.arrived = w.arrivals[partition].end()
 	l.delay.Share(w.Learner, partition, func(i policy.Item) policy.Item { return l.items.inProcess(i) })
 }
@@ -368,7 +368,7 @@ func sourceAt(f state.Fence) SourceAt {
 
 // refresh brings a local learner to the present state of its global one.
 func (k *PooledState) refresh(l *learner, partition int32) {
-	a, before := k.wholes[l.name].arrivals[partition], l.arrived
+	a, before := k.globals[l.name].arrivals[partition], l.arrived
 	l.arrived = a.end()
 	if before < a.lost {
 		l.delay.Refresh(l.items.all())

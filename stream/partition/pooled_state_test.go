@@ -306,7 +306,7 @@ func TestKnowledge_CountsItems(t *testing.T) {
 		cfg.Pooled.Update(source, reader.Read(source, fields, func(err error) { require.NoError(t, err) }))
 		cfg.Pooled.Commit()
 	}
-	items := func() int { return cfg.Pooled.wholes["feed"].count() }
+	items := func() int { return cfg.Pooled.globals["feed"].count() }
 	var c state.Changes
 	one.m.Seal(&c)
 	fields := published(&c)
@@ -353,7 +353,7 @@ func TestKnowledge_EndsItemsBehindAGap(t *testing.T) {
 	cfg.Learners[0].New = thompsonAtOnce(t)
 	names := NewNameTable()
 	k, reader := NewPooledState(cfg.Learners, names), NewPublishedReader(cfg.Learners, names)
-	w := k.wholes["feed"]
+	w := k.globals["feed"]
 	given := &releasing{Learner: w.Learner}
 	w.Learner = given
 	update := func(source int32, items ...string) {
@@ -395,7 +395,7 @@ func TestKnowledge_CheckpointsArriveLate(t *testing.T) {
 			k.Whole(of, state.Fence{})
 		},
 		"many": func(k *PooledState, of int32, all []Published) {
-			for k.Update(of, all); k.wholes["feed"].arrivals[of].lost == 0; {
+			for k.Update(of, all); k.globals["feed"].arrivals[of].lost == 0; {
 				k.Update(of, all[len(all)-1:])
 			}
 		},

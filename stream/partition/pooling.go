@@ -65,7 +65,7 @@ func (m *Machine) sealsEpoch() bool {
 // turned records the epochs entered: those that estimates are from, then the present one.
 func (m *Machine) turned(before uint64) {
 	k := m.cfg.Pooled
-	if !m.seen.on || len(k.wholes)+len(m.trials.all) == 0 {
+	if !m.seen.on || len(k.globals)+len(m.trials.all) == 0 {
 		return
 	}
 	for at := before; at < k.epoch.Number; {

@@ -14,7 +14,7 @@ import (
 // gets a new number.
 //
 // Only impressions past their payoff deadline, not yet reached by the walk, then still refer to the number. They end with the walk, or
-// before their next record is processed (settle). Their end does not teach about the dropped item (keepsSelected, delay.Forgetting's
+// before their next record is processed (expireDue). Their end does not teach about the dropped item (keepsSelected, delay.Forgetting's
 // PaidForgotten): a faster walk would have made the learner forget it. So dropped items do not depend on the walk's progress.
 //
 // Drops are a function of the steps, so that a replay computes the same numbers: after each step, at its watermark, the first few due items

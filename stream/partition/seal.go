@@ -21,7 +21,7 @@ func (m *Machine) Seal(dst *state.Changes) (segment uint64, any bool) {
 	for _, l := range m.learners {
 		m.sealer.seal(l)
 	}
-	m.join.absences.seal(dst)
+	m.join.unconfigured.seal(dst)
 	m.trials.seal(dst)
 	m.expiry.pages.seal(dst)
 	segment = m.segments.end(dst)

@@ -21,9 +21,9 @@ type LearnerStatus struct {
 	Account Account
 	// Drops is the zero value unless on_expiry is drop. Untaught counts expired selections that taught nothing, under on_expiry: drop or
 	// while the learner was not configured, although an expiry default is set now.
-	Drops    UnattributedStatus
-	Untaught int64
-	Conduct  UserModel
+	Drops     UnattributedStatus
+	Untaught  int64
+	UserModel UserModel
 	// Counting is the change of the weight of selections in flight, and of its payoffs, since the state was loaded.
 	Counting Counting
 	Context  ContextStatus // the zero value if the learner uses items alone
@@ -69,10 +69,10 @@ func (l *learner) status(hasSelections bool) LearnerStatus {
 	if hasSelections && l.cfg.ExpiryDefault != nil { // payoffs outside the range have dead letters
 		s.Untaught = max(0, s.Account.Impressions.Expired-s.Account.Payoffs.Rejected)
 	}
-	s.Conduct, s.Comparison, s.Context, s.Filled = o.conduct, o.comparison, o.contexts.status(l.cfg.Context), o.filled
+	s.UserModel, s.Comparison, s.Context, s.Filled = o.userModel, o.comparison, o.contexts.status(l.cfg.Context), o.filled
 	if l.cfg.ExpiryDefault != nil {
 		r, _ := l.normalise(*l.cfg.ExpiryDefault)
-		s.Conduct.expects(r)
+		s.UserModel.expects(r)
 	}
 	s.PayoffMin, s.PayoffMax = l.cfg.PayoffMin, l.cfg.PayoffMax
 	s.Counting = Counting{s.Silence.Weight - o.countedBefore.Weight, s.Silence.Payoffs - o.countedBefore.Payoffs}
@@ -108,7 +108,7 @@ func (l *learner) sample() LearnerSample {
 	}
 	if d, ok := l.delay.(delay.ContextReporting); ok {
 		if one.Coefficients = d.Coefficients(); one.Coefficients != nil {
-			one.Personal = l.delay.Status().Personal
+			one.Contextual = l.delay.Status().Contextual
 		}
 	}
 	items := append(k.first.top(lookItems), k.favourite.top(lookItems)...)

@@ -95,10 +95,10 @@ func (m *Machine) stepImpression(in *Input, effective event.Millis, out *Output)
 		return err
 	}
 	if !again {
-		m.join.settle()
+		m.join.expireDue()
 	}
 	switch {
-	case m.cur.kind > waiting:
+	case m.cur.kind > parkedOnly:
 		m.count(impressionsDuplicate, 1)
 	case again:
 		m.reject(in.Record, faulty, out)
@@ -189,10 +189,10 @@ func (m *Machine) Holds(id state.ID, found Found, offset int64, began event.Mill
 		return false
 	}
 	e := &m.cur.entry
-	if e.kind <= waiting {
+	if e.kind <= parkedOnly {
 		return m.time.watermark > began+m.cfg.ParkingTime
 	}
-	return e.kind == closed || e.offset == unknownOffset || e.offset >= offset
+	return e.kind == tombstone || e.offset == unknownOffset || e.offset >= offset
 }
 
 // Elsewhere sets the learners of other workers. The map must not change afterwards.
@@ -206,7 +206,7 @@ func (j *joiner) step(in *Input, effective event.Millis, out *Output) error {
 		return err
 	}
 	defer j.save(false)
-	j.settle()
+	j.expireDue()
 	v, faulty := j.judge(rec.Topic, effective)
 	if err := j.mayConclude(in, effective, v); err != nil {
 		return err // due ends have been processed
@@ -243,7 +243,7 @@ func (m *Machine) Expire(e state.Entry) error {
 	if c.kind == pending && m.time.watermark > c.nextDeadline() {
 		m.noteActed(m.prepare())
 	}
-	m.join.settle()
+	m.join.expireDue()
 	m.noteDue(m.cur.id, &m.stepping)
 	c.changed = true // if nothing else changes, its bucket does
 	m.save(true)

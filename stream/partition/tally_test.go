@@ -18,7 +18,7 @@ type unpooled struct{}
 func (unpooled) Share(delay.Learner, int32, func(policy.Item) policy.Item)     {}
 func (unpooled) Refresh(iter.Seq[policy.Item])                                 {}
 func (unpooled) Unstored() bool                                                { return false }
-func (unpooled) BeWhole(func(policy.Item) uint64)                              {}
+func (unpooled) BeGlobal(func(policy.Item) uint64)                             {}
 func (unpooled) SetSource(int32, policy.Item, policy.Sums)                     {}
 func (unpooled) SetSourceField(int32, string, []byte, []byte, delay.Translate) {}
 func (unpooled) Commit(int) delay.Estimates                                    { return 0 }

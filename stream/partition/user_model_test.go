@@ -58,9 +58,9 @@ func TestStatus_OfAFirstDaySpansTheDefault(t *testing.T) {
 	}{{nil, true}, {&zero, false}} {
 		l := &learner{cfg: &LearnerConfig{PayoffMax: 1, ExpiryDefault: c.expires}, delay: &tally{}}
 		for range manyPayoffs {
-			l.observer.conduct.paid(1)
+			l.observer.userModel.paid(1)
 		}
 		s := l.status(true)
-		require.Equal(t, c.tooWide, s.Conduct.RangeTooWide())
+		require.Equal(t, c.tooWide, s.UserModel.RangeTooWide())
 	}
 }

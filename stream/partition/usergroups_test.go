@@ -167,7 +167,7 @@ func TestGroups_Explained(t *testing.T) {
 	require.NoError(t, err)
 	cfg.Learners[0].Context = NewContext(s, false)
 	cfg.Learners[0].New = func() delay.Learner {
-		d, err := delay.NewPersonal(p, delay.ContextualConfig{Space: s, Belief: belief})
+		d, err := delay.NewContextual(p, delay.ContextualConfig{Space: s, Belief: belief})
 		require.NoError(t, err)
 		return d
 	}

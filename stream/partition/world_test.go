@@ -370,9 +370,9 @@ func (w *world) entry(id string) string {
 	switch e.kind {
 	case nothing:
 		return "nothing"
-	case waiting:
+	case parkedOnly:
 		return "waiting" + describeParked(e) + ", bucket " + clock(bucket*tick)
-	case closed:
+	case tombstone:
 		how := ""
 		if e.wasSelected {
 			how += ", selected"

@@ -78,7 +78,7 @@ func (t *Task) endReplay() {
 	r := t.run
 	o := &r.lanes.rankings
 	r.replay.on = false
-	r.machine.Begin(r.queues.offsets(), !r.replay.recorded.adrift)
+	r.machine.Begin(r.queues.offsets(), !r.replay.recorded.orderUnknown)
 	o.position = max(o.position, r.replay.cursor.position())
 	r.checkpoints.moved = true
 	if t.phase == Replaying {

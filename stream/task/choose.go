@@ -91,7 +91,7 @@ func (r *runner) takeOrder(number int64, now time.Duration) {
 
 // noteAhead notes the topics' positions behind an adopted record, if the log does not say them.
 func (r *runner) noteAhead() {
-	if r.replay.recorded.adrift {
+	if r.replay.recorded.orderUnknown {
 		r.machine.Begin(r.queues.offsets(), false)
 		return
 	}

@@ -29,8 +29,8 @@ type Config struct {
 	BatchBytes         int           // of rankings in a batch, approximately; default and at most 900 KiB
 	FetchWait          time.Duration // how long a fetch waits for a record; default 500 ms
 	ClockBound         time.Duration // the most by which the worker's clock and Kafka's may differ; default 5 min
-	// Adrift means that the order of steps is unknown from the loaded state on, until a header restarts it.
-	Adrift bool
+	// OrderUnknown means that the order of steps is unknown from the loaded state on, until a header restarts it.
+	OrderUnknown bool
 	// OneClock means that the worker's clock is Kafka's too: time is simulated.
 	OneClock bool
 	// AnyProducer accepts this group's decisions of every producer: for a rebuild from a log whose earlier producers are not known.

@@ -339,7 +339,7 @@ func (pl *pool) rebuild(t *testing.T, p int) {
 func (pl *pool) base(t *testing.T, p int) *retrace.Base {
 	m, err := partition.New(pl.machine(p, nil, pl.most))
 	require.NoError(t, err)
-	meta, fields, pages, err := pl.worlds[p].store.Whole(inMemory, 0, m.Hashes())
+	meta, fields, pages, err := pl.worlds[p].store.ViewAll(inMemory, 0, m.Hashes())
 	require.NoError(t, err)
 	b := &retrace.Base{Seq: meta.Seq, Rankings: meta.Rankings, Fields: fields, Pages: pages}
 	for i := range b.Inputs {
@@ -510,10 +510,10 @@ var pooledLearners = map[string]func() delay.Learner{
 		return must(delay.NewBOLD(delay.BOLDConfig{Base: must(policy.NewOSMD(1000)), MaxInstances: 1, Windows: delay.WindowsConfig{EstimateEvery: 1000}}))
 	},
 	"features": func() delay.Learner {
-		return must(delay.NewPersonal(must(policy.NewMOSS(belief)), delay.ContextualConfig{Space: seenSpace, Silence: ages, Belief: belief}))
+		return must(delay.NewContextual(must(policy.NewMOSS(belief)), delay.ContextualConfig{Space: seenSpace, Silence: ages, Belief: belief}))
 	},
 	"groups": func() delay.Learner {
-		return perImpression(must(delay.NewPersonal(must(policy.NewMOSS(belief)), delay.ContextualConfig{Space: groupSpace, Silence: ages, Belief: belief})))
+		return perImpression(must(delay.NewContextual(must(policy.NewMOSS(belief)), delay.ContextualConfig{Space: groupSpace, Silence: ages, Belief: belief})))
 	},
 	"sorted": func() delay.Learner {
 		return delay.NewPreferring(perImpression(delay.NewDirect(must(policy.NewMOSS(belief)), ages)), preference.NewSorted())

@@ -13,8 +13,8 @@ import (
 // they have the same outcomes as before, whatever was lost since (invariant 6).
 type recordedSteps struct {
 	on bool // the decision at hand has steps
-	// adrift means that a decision, or the state, had no steps. The next steps' beginning is then known only if they state it.
-	adrift       bool
+	// orderUnknown means that a decision, or the state, had no steps. The next steps' beginning is then known only if they state it.
+	orderUnknown bool
 	anchor       *partition.InputStep // beginning of the loaded state's steps, if stated
 	steps        []partition.InputStep
 	at           int
@@ -24,12 +24,12 @@ type recordedSteps struct {
 }
 
 // newRecordedSteps starts from the loaded state's steps towards its next ranking.
-func newRecordedSteps(m *partition.Machine, adrift bool) (r recordedSteps, err error) {
+func newRecordedSteps(m *partition.Machine, orderUnknown bool) (r recordedSteps, err error) {
 	_, steps, err := partition.ParseSteps(nil, m.Steps())
 	if err != nil {
 		return r, err
 	}
-	r.adrift = adrift
+	r.orderUnknown = orderUnknown
 	for i := range steps {
 		if s := &steps[i]; s.Kind == partition.StepTake {
 			r.done[s.Topic] += s.N
@@ -59,19 +59,19 @@ func (r *recordedSteps) begin(header []byte, at [event.Inputs]int64) (err error)
 			r.at = i
 			return nil
 		}
-		if (anchor != nil || r.adrift) && at[0] <= s.Offsets[0] && at[1] <= s.Offsets[1] && at[2] <= s.Offsets[2] {
-			r.at, r.adrift, r.done = i, false, [event.Inputs]int64{}
+		if (anchor != nil || r.orderUnknown) && at[0] <= s.Offsets[0] && at[1] <= s.Offsets[1] && at[2] <= s.Offsets[2] {
+			r.at, r.orderUnknown, r.done = i, false, [event.Inputs]int64{}
 			return nil
 		}
 	}
-	r.adrift = r.adrift || anchor != nil
-	r.on = r.on && !r.adrift
+	r.orderUnknown = r.orderUnknown || anchor != nil
+	r.on = r.on && !r.orderUnknown
 	return nil
 }
 
 // adopted ends the steps of an adopted ranking.
 func (r *recordedSteps) adopted() {
-	r.adrift = r.adrift || !r.on
+	r.orderUnknown = r.orderUnknown || !r.on
 	r.on, r.missingSince, r.steps = false, 0, r.steps[:0]
 }
 

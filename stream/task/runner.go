@@ -43,11 +43,11 @@ func newRunner(cfg *Config, a *acquisition, m *partition.Machine, now time.Durat
 	}
 	r.lanes.rankings.position, r.lanes.rankings.witness = meta.Rankings, meta.RankingsWitness
 	var err error
-	if r.replay.recorded, err = newRecordedSteps(m, cfg.Adrift); err != nil {
+	if r.replay.recorded, err = newRecordedSteps(m, cfg.OrderUnknown); err != nil {
 		return nil, err
 	}
 	m.Seen(partition.ObservationBegin{Writer: partition.WriterOf(meta.Fence.Token), Seq: meta.Fence.Seq, Inputs: r.queues.offsets()})
-	if r.replay.recorded.adrift {
+	if r.replay.recorded.orderUnknown {
 		m.Begin(r.queues.offsets(), false)
 	}
 	return r, nil

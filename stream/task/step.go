@@ -108,7 +108,7 @@ func (t *Task) stepOne(q *queue, again *partition.InputStep) error {
 	if batch != 0 {
 		r.stepped(batch, 1)
 	}
-	if r.replay.on && (adopted || r.replay.recorded.adrift && r.machine.OwesOrder()) {
+	if r.replay.on && (adopted || r.replay.recorded.orderUnknown && r.machine.OwesOrder()) {
 		r.noteAhead()
 	}
 	t.obs.Stepped[q.topic]++

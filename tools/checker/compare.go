@@ -29,9 +29,9 @@ func (f *fold) compare(id string, l *life) {
 		return
 	}
 	switch {
-	case e.kind == waiting:
+	case e.kind == parkedOnly:
 		f.compareWaiting(id, l, e)
-	case l.kind <= waiting:
+	case l.kind <= parkedOnly:
 		f.phantom(id, e)
 	case !f.compareDecision(id, l, e):
 	case e.kind == pending:
@@ -48,7 +48,7 @@ func (f *fold) missing(id string, l *life) {
 	if l.open {
 		return
 	}
-	if !f.out.ok(entriesLost, l.kind <= waiting || !f.state.complete) {
+	if !f.out.ok(entriesLost, l.kind <= parkedOnly || !f.state.complete) {
 		f.out.breach(entriesLost, id, fmt.Sprintf("an entry of the impression at offset %d, which ended or ends, until %d", l.offset, l.kept.least),
 			fmt.Sprintf("none at watermark %d", f.watermark))
 		if l.kind == pending {
@@ -67,7 +67,7 @@ func (f *fold) phantom(id string, e *entry) {
 
 // compareWaiting checks an entry with parked records only.
 func (f *fold) compareWaiting(id string, l *life, e *entry) {
-	if !f.out.ok(entriesLost, l.kind <= waiting) {
+	if !f.out.ok(entriesLost, l.kind <= parkedOnly) {
 		f.out.breach(entriesLost, id, fmt.Sprintf("an entry of the impression at offset %d", l.offset), "records that wait for one")
 	}
 	f.compareWaits(id, l, e)
@@ -78,10 +78,10 @@ func (f *fold) compareWaits(id string, l *life, e *entry) {
 	for i := range l.waits {
 		at := slices.IndexFunc(e.parked, func(p parked) bool { return p.topic == l.waits[i].topic && p.offset == l.waits[i].offset })
 		if at < 0 {
-			f.compareParked(id, &l.waits[i], nil, e.kind == waiting)
+			f.compareParked(id, &l.waits[i], nil, e.kind == parkedOnly)
 			continue
 		}
-		f.compareParked(id, &l.waits[i], &e.parked[at], e.kind == waiting)
+		f.compareParked(id, &l.waits[i], &e.parked[at], e.kind == parkedOnly)
 	}
 	for i := range e.parked {
 		p := &e.parked[i]
@@ -211,7 +211,7 @@ func (f *fold) names(items []uint32) []string {
 
 // comparePending checks a stored impression that has not ended.
 func (f *fold) comparePending(id string, l *life, e *entry) {
-	if l.kind == closed {
+	if l.kind == tombstone {
 		broken := entriesOutcome
 		if l.ends == wasPaid {
 			broken = entriesPayoff

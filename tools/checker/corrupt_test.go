@@ -99,7 +99,7 @@ func (v *victim) live(t *testing.T) {
 	v.settle(t)
 	ended := func(id string) bool {
 		e, err := decodeEntry([]byte(v.stored(t, id)), 0)
-		return err == nil && e.kind == closed
+		return err == nil && e.kind == tombstone
 	}
 	for !ended("old") || !ended("left") {
 		if v.now() < start+70*time.Minute.Milliseconds() { // further on, a busy machine would find the tombstones gone
@@ -365,7 +365,7 @@ func encodeEntry(e *entry) []byte {
 	if flags != 0 {
 		b = binary.AppendUvarint(b, flags)
 	}
-	if e.kind != waiting {
+	if e.kind != parkedOnly {
 		b = binary.AppendUvarint(b, uint64(e.learner))
 	}
 	if e.kind == pending {
@@ -450,7 +450,7 @@ func encodeImpression(b []byte, e *entry, selected bool) []byte {
 
 // ended makes a pending entry a tombstone.
 func ended(e *entry, paidOnce, wasSelected bool) {
-	*e = entry{kind: closed, bucket: e.bucket, learner: e.learner, offset: -1, instance: -1, selected: -1, wasSelected: wasSelected, paidOnce: paidOnce}
+	*e = entry{kind: tombstone, bucket: e.bucket, learner: e.learner, offset: -1, instance: -1, selected: -1, wasSelected: wasSelected, paidOnce: paidOnce}
 }
 
 // number is the one that Redis gives to an item of a learner.

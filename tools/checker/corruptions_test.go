@@ -296,27 +296,27 @@ var corruptions = []corruption{
 	{driftHistory, "a pass that event time has not come to", func(t *testing.T, v *victim) func() {
 		return v.change(t, "still:history", "pass", " ", "0 ")
 	}},
-	{latelyItems, "what was paid is lost", func(t *testing.T, v *victim) func() {
-		return v.unset(t, v.key(0, "moves:lately"), v.anyField(t, "moves:lately"))
+	{recentItems, "what was paid is lost", func(t *testing.T, v *victim) func() {
+		return v.unset(t, v.key(0, "moves:recent"), v.anyField(t, "moves:recent"))
 	}},
-	{latelyItems, "it was paid at another time", func(t *testing.T, v *victim) func() {
-		item := v.anyField(t, "moves:lately")
-		_, sums, _ := strings.Cut(v.field(t, "moves:lately", item), ":")
+	{recentItems, "it was paid at another time", func(t *testing.T, v *victim) func() {
+		item := v.anyField(t, "moves:recent")
+		_, sums, _ := strings.Cut(v.field(t, "moves:recent", item), ":")
 		_, sums, _ = strings.Cut(sums, ":")
-		return v.set(t, v.key(0, "moves:lately"), item, "10:1:"+sums)
+		return v.set(t, v.key(0, "moves:recent"), item, "10:1:"+sums)
 	}},
-	{latelyItems, "it could have been selected more often", func(t *testing.T, v *victim) func() {
-		item := v.anyField(t, "moves:lately")
-		return v.set(t, v.key(0, "moves:lately"), item, v.field(t, "moves:lately", item)+"0")
+	{recentItems, "it could have been selected more often", func(t *testing.T, v *victim) func() {
+		item := v.anyField(t, "moves:recent")
+		return v.set(t, v.key(0, "moves:recent"), item, v.field(t, "moves:recent", item)+"0")
 	}},
-	{latelyLevels, "a surprise is lost", func(t *testing.T, v *victim) func() {
+	{recentLevels, "a surprise is lost", func(t *testing.T, v *victim) func() {
 		return v.unset(t, v.key(0, "moves:levels"), v.anyField(t, "moves:levels"))
 	}},
-	{latelyLevels, "it was larger", func(t *testing.T, v *victim) func() {
+	{recentLevels, "it was larger", func(t *testing.T, v *victim) func() {
 		level := v.anyField(t, "moves:levels")
 		return v.set(t, v.key(0, "moves:levels"), level, v.field(t, "moves:levels", level)+"0")
 	}},
-	{latelyLevels, "a pass that nothing was paid of", func(t *testing.T, v *victim) func() {
+	{recentLevels, "a pass that nothing was paid of", func(t *testing.T, v *victim) func() {
 		return v.add(t, "moves:levels", "pass", 1<<12)
 	}},
 	{delayFields, "an estimate of nothing", func(t *testing.T, v *victim) func() {

@@ -17,9 +17,9 @@ import (
 type kind byte
 
 const (
-	waiting kind = 1 // parked records only
-	pending kind = 2
-	closed  kind = 3 // a tombstone
+	parkedOnly kind = 1 // parked records only
+	pending    kind = 2
+	tombstone  kind = 3 // a tombstone
 )
 
 // entry is the stored value of an impression id.
@@ -192,7 +192,7 @@ func decodeEntry(b []byte, bucket int64) (*entry, error) {
 		return nil, c.err
 	case len(c.b) > 0:
 		return nil, fmt.Errorf("%w: %d bytes too many", errEntry, len(c.b))
-	case e.kind < waiting || e.kind > closed:
+	case e.kind < parkedOnly || e.kind > tombstone:
 		return nil, fmt.Errorf("%w: kind %d", errEntry, e.kind)
 	case e.kind == pending && int(e.selected) >= len(e.items):
 		return nil, fmt.Errorf("%w: position %d selected of %d", errEntry, e.selected, len(e.items))
@@ -209,10 +209,10 @@ func (c *cursor) entry(e *entry, head byte) {
 	if c.err == nil && flags >= flagUnknown {
 		c.err = fmt.Errorf("%w: flags %#x", errEntry, flags)
 	}
-	if e.kind != waiting {
+	if e.kind != parkedOnly {
 		e.learner = int32(c.uvarint())
 	}
-	if e.kind == closed {
+	if e.kind == tombstone {
 		e.wasSelected, e.paidOnce = head&32 != 0, head&64 != 0
 		e.forgetAt = (e.bucket+1)*bucketWidth - 1
 	}
@@ -419,13 +419,13 @@ func (c *cursor) payoffs(e *entry) {
 // nextDeadline returns the watermark above which the entry changes next.
 func (e *entry) nextDeadline() event.Millis {
 	switch {
-	case e.kind == waiting:
+	case e.kind == parkedOnly:
 		next := int64(math.MaxInt64)
 		for i := range e.parked {
 			next = min(next, e.parked[i].deadline)
 		}
 		return next
-	case e.kind == closed:
+	case e.kind == tombstone:
 		return e.forgetAt
 	case e.selected < 0 && e.hasSelection:
 		return min(e.selDeadline, e.payDeadline)

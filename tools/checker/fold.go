@@ -125,7 +125,7 @@ func (f *fold) take(t event.Topic, s *step, ranked bool) error {
 	tf.last = rec.offset
 	f.checkWitness(t, rec)
 	f.read[t]++
-	if f.adrift {
+	if f.orderUnknown {
 		f.unordered++
 	}
 	if s.crowded {

@@ -59,8 +59,8 @@ var (
 	contextCells         = declare("context.cells")         // payoffs and features of each item, by segment, and those of its selections in flight
 	contextLinear        = declare("context.linear")        // over all payoffs, the products of features with each other and with payoffs
 	contextCategories    = declare("context.categories")    // an item's category is the newest given since the item is known
-	latelyItems          = declare("lately.items")          // robust: payoffs, and inverse propensities of selections, by the block in which selections began
-	latelyLevels         = declare("lately.levels")         // robust: residuals of all items by block, as of the pass of the newest selection that was paid
+	recentItems          = declare("recent.items")          // robust: payoffs, and inverse propensities of selections, by the block in which selections began
+	recentLevels         = declare("recent.levels")         // robust: residuals of all items by block, as of the pass of the newest selection that was paid
 	attractionEnded      = declare("attraction.ended")      // impressions by item on top that ended with its selection, another one's above the next leader, or none
 	silenceOpen          = declare("silence.open")          // an item's partial payoffs are the sums of its pending impressions that say that they were fed
 	qpmdQueue            = declare("qpmd.queue")            // each index from head to tail has one payoff, which was fed to the queue

@@ -39,8 +39,8 @@ func (lf *learnerFold) take(l *life, i uint32, v float64, walked bool, age int64
 	}
 	it := lf.item(i)
 	if l.offset < it.ended {
-		if lf.lately != nil {
-			lf.lately.takeEnded(l, l.began, v)
+		if lf.recency != nil {
+			lf.recency.takeEnded(l, l.began, v)
 		}
 		return
 	}
@@ -62,8 +62,8 @@ func (lf *learnerFold) take(l *life, i uint32, v float64, walked bool, age int64
 	if lf.drift != nil {
 		lf.drift.take(i, l.began, v)
 	}
-	if lf.lately != nil {
-		lf.lately.take(l, i, l.began, v)
+	if lf.recency != nil {
+		lf.recency.take(l, i, l.began, v)
 	}
 	if lf.context != nil && l.steps != nil {
 		lf.context.take(l, i, v)

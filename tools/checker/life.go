@@ -18,21 +18,21 @@ func (f *fold) life(id []byte, at event.Millis) *life {
 	l := f.lives[string(id)]
 	key := xxhash.Sum64(id)
 	switch {
-	case l != nil && f.adrift:
+	case l != nil && f.orderUnknown:
 		f.lose(l)
 		l.until = max(l.until, at)
 		return l
 	case l != nil:
 		l.until = max(l.until, f.watermark)
 		return l
-	case f.adrift && f.state.entries[storedID(string(id))] == nil:
+	case f.orderUnknown && f.state.entries[storedID(string(id))] == nil:
 		if !f.partial { // else it is not known any more at the end
 			f.drifted[key] = max(f.drifted[key], at)
 		}
 		return nil
 	}
 	f.sweep()
-	l = &life{offset: -1, selected: -1, open: f.adrift, until: at}
+	l = &life{offset: -1, selected: -1, open: f.orderUnknown, until: at}
 	if until, ok := f.drifted[key]; ok {
 		l.open = l.open || !f.isOver(until)
 		delete(f.drifted, key)
@@ -50,10 +50,10 @@ func (f *fold) isOver(until event.Millis) bool {
 // not carried out: a worker that confirms an earlier refusal does not either.
 func (f *fold) mayBeKnown(id []byte) bool {
 	if l := f.lives[string(id)]; l != nil {
-		return l.open || l.kind == pending && f.watermark <= l.payDeadline+f.longest || l.kind == closed && f.watermark <= l.kept.most
+		return l.open || l.kind == pending && f.watermark <= l.payDeadline+f.longest || l.kind == tombstone && f.watermark <= l.kept.most
 	}
 	until, ok := f.drifted[xxhash.Sum64(id)]
-	return f.adrift || ok && !f.isOver(until)
+	return f.orderUnknown || ok && !f.isOver(until)
 }
 
 // sweep drops lives that are over and have no stored entry, whenever their number has doubled: constant time per record. A life takes about
@@ -65,7 +65,7 @@ func (f *fold) sweep() {
 	}
 	f.held = max(f.held, int64(len(f.lives)))
 	for id, l := range f.lives {
-		if f.state.entries[storedID(id)] != nil || f.adrift {
+		if f.state.entries[storedID(id)] != nil || f.orderUnknown {
 			continue
 		}
 		if f.settle(l, f.watermark); l.open && f.isOver(l.until) || !l.open && l.kind == 0 && len(l.waits) == 0 {
@@ -118,13 +118,13 @@ func (f *fold) settle(l *life, w event.Millis) {
 		return
 	}
 	switch {
-	case l.kind <= waiting:
+	case l.kind <= parkedOnly:
 		f.giveUp(l, w)
 		return
 	case l.kind == pending && w > l.next():
 		f.expire(l)
 	}
-	if l.kind != closed {
+	if l.kind != tombstone {
 		return
 	}
 	switch {
@@ -200,7 +200,7 @@ func (f *fold) close(l *life, as fate) {
 		until = (bucketFrom(at, until)+1)*bucketWidth - 1
 		l.kept.least, l.kept.most = min(l.kept.least, until), max(l.kept.most, until)
 	}
-	l.kind, l.ends, l.wasSelected = closed, as, l.selected >= 0
+	l.kind, l.ends, l.wasSelected = tombstone, as, l.selected >= 0
 }
 
 // bucketFrom returns the bucket of a deadline as seen from a time: the number of its last ten seconds.
@@ -261,11 +261,11 @@ func (lf *learnerFold) onExpiry() (drop bool, defaults []float64) {
 // judgeSelection returns the outcome of a selection, and joins it.
 func (f *fold) judgeSelection(l *life, r *record) fate {
 	switch {
-	case l.kind <= waiting:
+	case l.kind <= parkedOnly:
 		return isParked
-	case l.kind == closed && l.wasSelected:
+	case l.kind == tombstone && l.wasSelected:
 		return isDuplicate
-	case l.kind == closed:
+	case l.kind == tombstone:
 		return isLate
 	case l.learner.isGone(r):
 		return isRejected
@@ -296,13 +296,13 @@ const maxEventsPerID = 1000
 // judgePayoff returns the outcome of a payoff, and applies it.
 func (f *fold) judgePayoff(l *life, r *record) fate {
 	switch {
-	case l.kind <= waiting && !f.selects && r.item == noItem:
+	case l.kind <= parkedOnly && !f.selects && r.item == noItem:
 		return isRejected
-	case l.kind <= waiting:
+	case l.kind <= parkedOnly:
 		return isParked
-	case l.kind == closed && l.ends == wasPaid && l.learner.variants[0].Aggregate == config.First:
+	case l.kind == tombstone && l.ends == wasPaid && l.learner.variants[0].Aggregate == config.First:
 		return isDuplicate
-	case l.kind == closed:
+	case l.kind == tombstone:
 		return isLate
 	}
 	at := slices.Index(l.items, r.item)

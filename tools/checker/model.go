@@ -42,17 +42,17 @@ type fold struct {
 	pay     event.Payoff
 	letters [event.Inputs][]int64 // offsets in dead letters, ascending
 
-	watermark event.Millis // event time when the current record was processed
-	adrift    bool         // the order of records is not known
-	resumed   event.Millis // the watermark when the order was last known again
-	unordered int64        // records processed without a known order
-	partial   bool         // the order is never known: the log lacks its beginning, for example
+	watermark    event.Millis // event time when the current record was processed
+	orderUnknown bool         // the order of records is not known
+	resumed      event.Millis // the watermark when the order was last known again
+	unordered    int64        // records processed without a known order
+	partial      bool         // the order is never known: the log lacks its beginning, for example
 
 	items    catalogue
 	learners map[string]*learnerFold
 	past     map[string][]*learnerFold // before resets, in order
 	lives    map[string]*life
-	drifted  map[uint64]event.Millis       // ids met while adrift without a stored entry, by hash: until when they may have been known
+	drifted  map[uint64]event.Millis       // ids met while orderUnknown without a stored entry, by hash: until when they may have been known
 	bounds   [event.Inputs][outcomes]bound // of the account
 	crowded  [event.Inputs]int64           // records without room to be parked
 	warmed   int64                         // payoffs of warm starts
@@ -119,7 +119,7 @@ type learnerFold struct {
 	rated       map[uint32]*moments // estimates of utilities with selections, by item
 	silence     *silenceFold        // nil: not determined
 	drift       *driftFold          // likewise
-	lately      *latelyFold         // likewise
+	recency     *recencyFold        // likewise
 	context     *contextFold        // likewise
 	attraction  map[uint32][]ending // by the item on top; nil: not determined
 	kept        *keptFold           // nil: its items are kept for ever
@@ -216,11 +216,11 @@ type storedLearner struct {
 	open        map[int64]openParts
 	pass        int64 // of selections in flight
 	history     map[int64]map[inflight.Bucket]paidRow
-	lately      map[int64]map[inflight.Bucket]recentRow
+	recency     map[int64]map[inflight.Bucket]recentRow
 	levels      map[inflight.Bucket]surpriseRow
 	attraction  map[int64]endings
 	falls       storedFalls
-	latelyPass  int64  // pass of the newest selection that was paid
+	recentPass  int64  // pass of the newest selection that was paid
 	faded       int64  // pass up to which old payoffs have lost weight
 	estimated   *int64 // pass of the estimates; nil: none
 	hold        string

@@ -13,7 +13,7 @@ import (
 // merge folds the inputs in the order in which they were processed: each ranking
 // lists the records since the last, and the state those since the last ranking.
 func (f *fold) merge() error {
-	f.adrift = f.partial
+	f.orderUnknown = f.partial
 	for {
 		if has, err := f.ranked.next(f); err != nil {
 			return err
@@ -36,7 +36,7 @@ func (f *fold) merge() error {
 // takeUpTo processes the records before a ranking, and the impression that it answers.
 func (f *fold) takeUpTo(offset int64, header []byte) error {
 	if offset < f.topics[event.Impressions].from { // retention has deleted the impression
-		f.drift()
+		f.loseOrder()
 		return nil
 	}
 	if err := f.follow(header, &recordRef{event.Rankings, f.ranked.at, f.ranked.cur.ID}); err != nil {
@@ -46,10 +46,10 @@ func (f *fold) takeUpTo(offset int64, header []byte) error {
 	if err != nil {
 		return err
 	}
-	if !f.adrift && !f.out.ok(stepsLead, next == offset) {
+	if !f.orderUnknown && !f.out.ok(stepsLead, next == offset) {
 		f.out.breach(stepsLead, f.at(event.Rankings, f.ranked.at, f.ranked.cur.ID), fmt.Sprintf("to the impression at offset %d", offset),
 			fmt.Sprintf("to that at offset %d", next))
-		f.drift()
+		f.loseOrder()
 	}
 	for next < offset {
 		if err := f.take(event.Impressions, &step{}, false); err != nil {
@@ -71,10 +71,10 @@ func (f *fold) takeUpTo(offset int64, header []byte) error {
 func (f *fold) tail() error {
 	switch header, err := storedSteps(f.state.steps); {
 	case f.state.steps == "" && f.state.seq == 0 || f.partial: // nothing was checkpointed, or the order is unknown
-		f.drift()
+		f.loseOrder()
 	case !f.out.ok(stepsReadable, err == nil):
 		f.out.breach(stepsReadable, "meta, field steps", "steps", err.Error())
-		f.drift()
+		f.loseOrder()
 	default:
 		if err := f.follow(header, "meta, field steps"); err != nil {
 			return err
@@ -89,18 +89,18 @@ func (f *fold) tail() error {
 			if next == math.MaxInt64 {
 				break
 			}
-			if !f.adrift {
+			if !f.orderUnknown {
 				f.out.broken(stepsLead, "meta, field steps",
 					fmt.Sprintf("to the checkpoint, which stands at offset %d of %s", f.topics[t].to, roles[t]),
 					fmt.Sprintf("to offset %d", next))
-				f.drift()
+				f.loseOrder()
 			}
 			if err := f.take(t, &step{}, false); err != nil {
 				return err
 			}
 		}
 	}
-	if !f.adrift && !f.out.ok(stepsChain, f.watermark <= f.state.watermark) {
+	if !f.orderUnknown && !f.out.ok(stepsChain, f.watermark <= f.state.watermark) {
 		f.out.breach(stepsChain, "meta, field watermark", fmt.Sprintf("no less than that of the steps, %d", f.watermark), fmt.Sprint(f.state.watermark))
 	}
 	f.watermark = max(f.watermark, f.state.watermark)
@@ -108,23 +108,23 @@ func (f *fold) tail() error {
 }
 
 // drift marks the order as unknown from here on.
-func (f *fold) drift() { f.adrift = true }
+func (f *fold) loseOrder() { f.orderUnknown = true }
 
 // follow processes a header's records. Without a header the order is unknown until one names the topics' positions.
 func (f *fold) follow(header []byte, name any) error {
 	if header == nil {
-		f.drift()
+		f.loseOrder()
 		return nil
 	}
 	from, steps, err := parseSteps(header)
 	if !f.out.must(stepsReadable, err == nil, name, "steps", err) {
-		f.drift()
+		f.loseOrder()
 		return nil
 	}
-	if !f.adrift && from != f.watermark {
+	if !f.orderUnknown && from != f.watermark {
 		f.broken(from, steps, name)
 	}
-	if f.adrift {
+	if f.orderUnknown {
 		at := -1
 		for i := range steps {
 			if steps[i].kind == stepRead && !f.partial && f.reaches(&steps[i].offsets) {
@@ -141,7 +141,7 @@ func (f *fold) follow(header []byte, name any) error {
 		f.out.ok(stepsChain, true)
 	}
 	for i := range steps {
-		if err := f.followOne(&steps[i], name); err != nil || f.adrift {
+		if err := f.followOne(&steps[i], name); err != nil || f.orderUnknown {
 			return err
 		}
 	}
@@ -151,7 +151,7 @@ func (f *fold) follow(header []byte, name any) error {
 // broken handles steps that do not begin at the event time at which the last ended. If they name all topics'
 // positions, the state did not follow the log: a mirror dropped headers that a replay needed, for example.
 func (f *fold) broken(from event.Millis, steps []step, name any) {
-	f.drift()
+	f.loseOrder()
 	for i := range steps {
 		if steps[i].kind == stepRead {
 			f.out.skip("%v: a worker went on from a state that had not followed the log's order: what became of each record is not compared", name)
@@ -199,7 +199,7 @@ func (f *fold) followOne(s *step, name any) error {
 			if !f.out.ok(stepsLead, next != math.MaxInt64) {
 				f.out.breach(stepsLead, name, fmt.Sprintf("no more %s than the checkpoint has read, up to offset %d", roles[s.topic], f.topics[s.topic].to),
 					fmt.Sprintf("%d", s.n))
-				f.drift()
+				f.loseOrder()
 				return nil
 			}
 			if err := f.take(s.topic, s, false); err != nil {
@@ -221,15 +221,15 @@ func (f *fold) catchUp(s *step) error {
 			if next >= s.offsets[t] {
 				break
 			}
-			f.drift()
+			f.loseOrder()
 			if err := f.take(t, &step{}, false); err != nil {
 				return err
 			}
 		}
 	}
 	f.watermark = max(f.watermark, s.watermark)
-	if f.adrift {
-		f.adrift, f.resumed = false, max(f.resumed, s.watermark)
+	if f.orderUnknown {
+		f.orderUnknown, f.resumed = false, max(f.resumed, s.watermark)
 	}
 	return nil
 }

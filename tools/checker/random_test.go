@@ -288,7 +288,7 @@ func (tr *traffic) pass(t testing.TB) {
 	}
 	if tr.w.cfg.Learners[0].Policy == config.Robust {
 		for _, l := range last.Laws {
-			if strings.HasPrefix(l.Law, "lately.") {
+			if strings.HasPrefix(l.Law, "recent.") {
 				require.Zero(t, l.Open, l.Law)
 				require.Positive(t, l.Checked, l.Law)
 			}

@@ -184,7 +184,7 @@ func (f *fold) rankedImpression(r *record, rec *logged, parsed bool) {
 		l = &life{open: true}
 	}
 	f.settle(l, f.watermark)
-	if !f.out.ok(rankingsOnce, l.open || l.kind <= waiting) {
+	if !f.out.ok(rankingsOnce, l.open || l.kind <= parkedOnly) {
 		f.out.breach(rankingsOnce, name, fmt.Sprintf("no second ranking: the id was known until %d", l.kept.least),
 			fmt.Sprintf("one at watermark %d", f.watermark))
 		f.lose(l)
@@ -308,7 +308,7 @@ func (f *fold) checkDecision(name any, r *record, lf *learnerFold, d *event.Deci
 // deadlinesFit checks that both deadlines count from the later of the impression's effective time and the watermark.
 func (f *fold) deadlinesFit(at event.Millis, v *config.Learner, d *event.Decision) bool {
 	began := max(at, f.watermark)
-	if f.adrift { // the watermark is not known
+	if f.orderUnknown { // the watermark is not known
 		began = d.Began
 	}
 	return began >= at && d.Began == began && d.HasSelection == f.selects &&

@@ -120,8 +120,8 @@ func (lf *learnerFold) end(i uint32, sure bool, offset int64) {
 	if lf.drift != nil {
 		delete(lf.drift.items, i)
 	}
-	if lf.lately != nil {
-		delete(lf.lately.items, i)
+	if lf.recency != nil {
+		delete(lf.recency.items, i)
 	}
 	delete(lf.attraction, i)
 }
@@ -149,7 +149,7 @@ func (lf *learnerFold) checkKept(f *fold) {
 }
 
 // takeEnded adds a payoff of an ended item to the sums that are not by item.
-func (x *latelyFold) takeEnded(l *life, began event.Millis, payoff float64) {
+func (x *recencyFold) takeEnded(l *life, began event.Millis, payoff float64) {
 	x.front = max(x.front, began)
 	if len(l.expected) > 0 {
 		b := x.grid.BucketOf(began, x.pass)

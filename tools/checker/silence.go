@@ -195,7 +195,7 @@ func (lf *learnerFold) compareSpans(f *fold) {
 			f.out.must(silenceFlights, false, lf.name+": "+lf.stored.name(item), say("a block around %d, when %x began", began, id), "none")
 			continue
 		}
-		if lf.lately != nil {
+		if lf.recency != nil {
 			expected[item][at] += lf.silence.expectedOf(e)
 		}
 		found[item][at].hi++
@@ -427,10 +427,10 @@ func (s *storedLearner) loadAges(field, value string) (err error) {
 	return nil
 }
 
-// loadLateness reads the last delay distribution: pass, time of the last selection
+// loadDelayDistribution reads the last delay distribution: pass, time of the last selection
 // included, and shares. These are the share of selections that are paid, the mean of payoffs
 // not below the default, two credibilities, and cumulative shares of payoffs by bin.
-func (s *storedLearner) loadLateness(value string) error {
+func (s *storedLearner) loadDelayDistribution(value string) error {
 	words := strings.Split(value, " ")
 	if len(words) < 6 {
 		return errSilence

@@ -181,7 +181,7 @@ func (st *state) readEntry(s *storedEntry, out *findings) {
 		value = value[5:]
 	}
 	e, err := decodeEntry([]byte(value), st.pages[s.page])
-	if err == nil && e.kind != waiting && (int(e.learner) >= len(st.learners)) {
+	if err == nil && e.kind != parkedOnly && (int(e.learner) >= len(st.learners)) {
 		err = fmt.Errorf("learner number %d, but there are only %d", e.learner, len(st.learners))
 	}
 	if !out.must(entriesReadable, err == nil, say("%x", id), "an entry", err) {

@@ -14,7 +14,7 @@ import (
 var hashesOf = map[string][]string{
 	delayQPMD:   {"queue", "queues", "flights", "learner", "windows"},
 	delayBOLD:   {"instances", "rounds", "vectors", "windows", "learner"},
-	delayDirect: {"flights", "windows", "learner", "settled", "ages", "open", "history", "lately", "levels", "cells", "linear", "categories", "met", "attraction"},
+	delayDirect: {"flights", "windows", "learner", "settled", "ages", "open", "history", "recent", "levels", "cells", "linear", "categories", "met", "attraction"},
 }
 
 // preferenceHashes are those of a learner that finds the order of utilities.
@@ -160,7 +160,7 @@ var loads = map[string]func(s *storedLearner, field, value string) error{
 	"settled":     byItem((*storedLearner).loadSettled),
 	"ages":        (*storedLearner).loadAges,
 	"history":     (*storedLearner).loadHistory,
-	"lately":      byItem((*storedLearner).loadRecent),
+	"recent":      byItem((*storedLearner).loadRecent),
 	"levels":      (*storedLearner).loadLevels,
 	"attraction":  byItem((*storedLearner).loadAttraction),
 	"open":        byItem((*storedLearner).loadOpen),
@@ -185,7 +185,7 @@ func (s *storedLearner) loadOwn(field, value string) error {
 	case "windows":
 		return loadEstimate(value)
 	case "silence":
-		return s.loadLateness(value)
+		return s.loadDelayDistribution(value)
 	case "below":
 		return loadBelow(value)
 	case "levels":

@@ -21,7 +21,7 @@ import (
 func TestUnraced_EarnsWhereUsersLeave(t *testing.T) {
 	t.Parallel()
 	const learners, each, items = 4, 4000, 20
-	e := &lab.Experiment{Scenario: "abandon:anti", Items: items, Horizon: each, Lateness: lab.Lateness{Mean: 64}, PayoffHorizon: 400,
+	e := &lab.Experiment{Scenario: "abandon:anti", Items: items, Horizon: each, PayoffDelay: lab.PayoffDelay{Mean: 64}, PayoffHorizon: 400,
 		Runs: learners, Seed: 11}
 	combinations, _, err := lab.Combine(e, &lab.Settings{Policies: []string{"moss"}, Delays: []string{"direct", "qpmd"}})
 	require.NoError(t, err)

@@ -44,10 +44,10 @@ func cutFaults() []Fault {
 
 // cutOff cuts a worker's proxy to a server: connections are refused, or not answered. Without other faults, the worker must report it.
 func (s *Scene) cutOff(ctx context.Context, w *Worker, server proxies, says string) error {
-	door := server.of(w.slot)
-	shut := door.Refuse
+	link := server.of(w.slot)
+	shut := link.Refuse
 	if s.rng.IntN(2) == 0 {
-		shut = door.Silence
+		shut = link.Silence
 	}
 	shut(true)
 	defer shut(false)

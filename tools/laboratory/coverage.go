@@ -15,7 +15,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/evaluate"
 	"github.com/ranker-worker/ranker-worker/internal/joinedlog"
 	"github.com/ranker-worker/ranker-worker/internal/simulate"
-	"github.com/ranker-worker/ranker-worker/internal/test/rehearsal"
+	"github.com/ranker-worker/ranker-worker/internal/test/syntheticlog"
 )
 
 const coverageStudy = "coverage"
@@ -81,7 +81,7 @@ var coverageTargets = []string{"utility", "greedy", "moss,prior=none"}
 func coverageLog(ctx context.Context, size *coverageSize, policy string, noise float64, seed uint64, mu *sync.Mutex, all map[string]*covered) error {
 	c := simulate.Defaults(seed)
 	c.Items, c.Candidates, c.Interval, c.MaxDelay, c.Horizon = 20, 8, time.Minute, 12*time.Hour, 24*time.Hour
-	w, err := rehearsal.New(c, noise, config.Setting{"payoffs", "stochastic"}, config.Setting{"policy", policy})
+	w, err := syntheticlog.New(c, noise, config.Setting{"payoffs", "stochastic"}, config.Setting{"policy", policy})
 	if err != nil {
 		return err
 	}

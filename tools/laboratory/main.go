@@ -155,8 +155,8 @@ func (s *study) table(b *bytes.Buffer, results []*lab.Result) {
 		fmt.Fprintf(b, " --items %d", e.Items)
 	}
 	fmt.Fprintf(b, " --horizon %d", e.Horizon)
-	if e.Lateness.Mean > 0 {
-		fmt.Fprintf(b, " --payoff-delay %s", e.Lateness)
+	if e.PayoffDelay.Mean > 0 {
+		fmt.Fprintf(b, " --payoff-delay %s", e.PayoffDelay)
 	}
 	if e.Runs != 16 {
 		fmt.Fprintf(b, " --runs %d", e.Runs)

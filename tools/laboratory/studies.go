@@ -27,7 +27,7 @@ func studies() []study {
 	const million, late = 1_000_000, 1000
 	everything := []lab.Settings{paper(), with("direct", "moss", "optimistic", "thompson", "greedy")}
 	direct := with("direct", "moss", "optimistic", "thompson", "egreedy", "greedy", "robust")
-	delayed := lab.Lateness{Mean: late}
+	delayed := lab.PayoffDelay{Mean: late}
 	adversarial := []lab.Settings{
 		withInstances([]int{0}, "osmd"), withInstances([]int{0, 64, 1}, "ftrl"), with("direct", "moss", "thompson", "optimistic", "robust"),
 	}
@@ -57,19 +57,19 @@ func studies() []study {
 		{"changing", "Each user has an order of his own.",
 			lab.Experiment{Scenario: "changing", Horizon: million}, everything},
 		{"lazy-late", "Payoffs come late.",
-			lab.Experiment{Scenario: "lazy", Horizon: 200_000, Lateness: delayed},
+			lab.Experiment{Scenario: "lazy", Horizon: 200_000, PayoffDelay: delayed},
 			[]lab.Settings{paper(), with("qpmd", "moss", "optimistic"), direct}},
 		{"catalog", "Many items, few payoffs of each, late.",
-			lab.Experiment{Scenario: "catalog", Horizon: 100_000, Lateness: delayed},
+			lab.Experiment{Scenario: "catalog", Horizon: 100_000, PayoffDelay: delayed},
 			[]lab.Settings{paper(), direct, withPrior("none", with("direct", "moss", "thompson"))}},
 		{"stationary", "For adversarial payoffs, if nobody is an adversary.",
-			lab.Experiment{Scenario: "stationary", Horizon: 100_000, Lateness: delayed}, adversarial},
+			lab.Experiment{Scenario: "stationary", Horizon: 100_000, PayoffDelay: delayed}, adversarial},
 		{"constrained", "Payoffs that rise and fall together.",
-			lab.Experiment{Scenario: "constrained", Horizon: 100_000, Lateness: delayed}, adversarial},
+			lab.Experiment{Scenario: "constrained", Horizon: 100_000, PayoffDelay: delayed}, adversarial},
 		{"switching", "What is best changes once, without notice. Regret below zero: better than any fixed ranking.",
-			lab.Experiment{Scenario: "switching", Horizon: 100_000, Lateness: delayed, Runs: 64}, adversarial},
+			lab.Experiment{Scenario: "switching", Horizon: 100_000, PayoffDelay: delayed, Runs: 64}, adversarial},
 		{"ranks", "Payoffs belong to the place in the user's order, not to the item.",
-			lab.Experiment{Scenario: "ranks", Horizon: 100_000, Lateness: delayed},
+			lab.Experiment{Scenario: "ranks", Horizon: 100_000, PayoffDelay: delayed},
 			[]lab.Settings{byRank, withInstances([]int{1}, "ftrl"), with("direct", "moss", "robust")}},
 	}
 }

@@ -40,7 +40,7 @@ func (named) Learners() []partition.LearnerConfig {
 func (named) Seen() map[int32]stream.Observed {
 	e := policy.Evidence{W: 9, R: 3, Q: 2}
 	look := &partition.Sample{Learners: []partition.LearnerSample{{Name: hostile, Rule: hostile, First: 1,
-		Personal:     delay.ContextualStatus{Known: true, Payoffs: 9, Deviations: [delay.Causes]float64{0.25, 0.5, -1, 0.125, -1}},
+		Contextual:   delay.ContextualStatus{Known: true, Payoffs: 9, Deviations: [delay.Causes]float64{0.25, 0.5, -1, 0.125, -1}},
 		Coefficients: []delay.Coefficient{{Name: "intercept", Value: 0.5}, {Name: hostile, Value: -0.25, SD: 0.5}},
 		Items:        []partition.ItemSample{{Name: hostile, First: 1, Evidence: e}},
 		Ranking:      &partition.RankingSample{ID: hostile, Candidates: 2, Shown: []partition.ShownSample{{Name: hostile, Rank: 1, Evidence: e}, {Name: hostile, Leader: 0}}}}}}

@@ -36,7 +36,7 @@ func BenchmarkRank(b *testing.B) {
 	p.workMetered(b, registry)
 	r := p.openUnready(b)
 	r.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1000}}
-	require.Eventually(b, func() bool { return len(r.door.Unready()) == 0 }, deadline, 5*time.Millisecond)
+	require.Eventually(b, func() bool { return len(r.service.Unready()) == 0 }, deadline, 5*time.Millisecond)
 	var candidates []string
 	for i := range 20 {
 		candidates = append(candidates, fmt.Sprintf(`{"item":"item-%d","utility":0.%d}`, i, i+1))

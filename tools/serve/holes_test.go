@@ -22,7 +22,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
 )
 
-// with has a place's doors and workers go by another configuration.
+// with has a place's services and workers go by another configuration.
 func (p *place) with(change func(*config.Config)) *place {
 	cfg := *p.cfg
 	change(&cfg)
@@ -220,7 +220,7 @@ func TestMirroredRankings(t *testing.T) {
 		}
 		mirror("copied", kafka.NewBytes([]byte(copied)))
 		mirror("nothing", nil)
-		after := r.rank(t, fmt.Sprintf(impression, "behind")) // the door has read the copy once this is answered
+		after := r.rank(t, fmt.Sprintf(impression, "behind")) // the service has read the copy once this is answered
 		require.False(t, after.Substitute)
 		require.Equal(t, http.StatusNotFound, r.do(t, http.MethodGet, "/v1/rankings/copied", "").Status)
 		r.stop()

@@ -30,17 +30,17 @@ import (
 // deadline bounds each wait; waits are usually much shorter.
 const deadline = time.Minute
 
-// place is a group with its topics, a worker and doors.
+// place is a group with its topics, a worker and services.
 type place struct {
 	cfg       *config.Config
-	log       lockedBuffer // of doors
+	log       lockedBuffer // of services
 	tokenRate int          // of their options
 }
 
 // newPlace makes the topics of a group. Serve are lines of that section; more are further lines of the file.
 func newPlace(t testing.TB, env testenv.Env, partitions int, serve, more string) *place {
 	t.Helper()
-	group := testenv.Unique(t, "door")
+	group := testenv.Unique(t, "service")
 	file := filepath.Join(t.TempDir(), "worker.yaml")
 	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, `
 kafka:
@@ -98,20 +98,20 @@ func begin(t testing.TB, cfg *config.Config, registry *prometheus.Registry) (w *
 	return a.Worker, stop
 }
 
-// running is a door that serves.
+// running is a service that serves.
 type running struct {
-	url    string
-	token  string
-	door   *serve.Door
-	stop   func()
-	client *http.Client
+	url     string
+	token   string
+	service *serve.Service
+	stop    func()
+	client  *http.Client
 }
 
-// open starts a door, and waits until it is ready.
+// open starts a service, and waits until it is ready.
 func (p *place) open(t *testing.T) *running {
 	t.Helper()
 	r := p.openUnready(t)
-	require.Eventually(t, func() bool { return len(r.door.Unready()) == 0 }, deadline, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return len(r.service.Unready()) == 0 }, deadline, 5*time.Millisecond)
 	return r
 }
 
@@ -121,7 +121,7 @@ func (p *place) openUnready(t testing.TB) *running {
 	require.NoError(t, err)
 	registry := prometheus.NewRegistry()
 	logger := slog.New(slog.NewTextHandler(&p.log, nil))
-	traces, err := tracing.New(p.cfg, "door", "test", logger)
+	traces, err := tracing.New(p.cfg, "service", "test", logger)
 	require.NoError(t, err)
 	d, err := serve.New(p.cfg, b, app.TopicNames(p.cfg), serve.Options{Logger: logger, Metrics: serve.NewMetrics(registry), Tracers: traces.Tracers(), TokenRate: p.tokenRate})
 	require.NoError(t, err)
@@ -130,7 +130,7 @@ func (p *place) openUnready(t testing.TB) *running {
 	drain, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(drain, context.Background()) }()
-	r := &running{url: "http://" + s.Addr(), door: d, client: &http.Client{Transport: conforming{t, &http.Transport{MaxIdleConnsPerHost: 100}}}}
+	r := &running{url: "http://" + s.Addr(), service: d, client: &http.Client{Transport: conforming{t, &http.Transport{MaxIdleConnsPerHost: 100}}}}
 	r.stop = sync.OnceFunc(func() {
 		r.client.CloseIdleConnections()
 		cancel()

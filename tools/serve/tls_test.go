@@ -39,7 +39,7 @@ func certify(t *testing.T, certFile, keyFile string, serial int64) *x509.Certifi
 	return cert
 }
 
-// TestTLS: a door with a certificate speaks TLS only, and shows the certificate that is there when it is asked.
+// TestTLS: a service with a certificate speaks TLS only, and shows the certificate that is there when it is asked.
 func TestTLS(t *testing.T) {
 	dir := t.TempDir()
 	certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")

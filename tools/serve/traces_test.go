@@ -63,7 +63,7 @@ func TestTracesGoThrough(t *testing.T) {
 		r.stop()
 		stop()
 
-		requests := c.Spans(func(s collector.Span) bool { return s.Service == "door" })
+		requests := c.Spans(func(s collector.Span) bool { return s.Service == "service" })
 		require.Len(t, requests, 1)
 		require.Equal(t, traceID, requests[0].Trace)
 		require.Equal(t, "b7ad6b7169203331", requests[0].Parent)

@@ -94,7 +94,7 @@ func (s *Store) View(_ context.Context, p int32, hashes []string) (state.Meta, [
 	return clone(s.partitions[p].meta), fields, nil
 }
 
-func (s *Store) Whole(_ context.Context, p int32, hashes []string) (state.Meta, []state.Field, []state.PageOfEntries, error) {
+func (s *Store) ViewAll(_ context.Context, p int32, hashes []string) (state.Meta, []state.Field, []state.PageOfEntries, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	fields, err := s.load(p, hashes)

@@ -40,11 +40,11 @@ func Metrics() (map[string]Metric, error) {
 	running := task.Status{Phase: task.Running, Watermark: 1, ClockKnown: true, Experiments: []partition.ExperimentStatus{{Name: "feed", Decides: true,
 		Walked: 1, Control: "control", Arms: []partition.ArmStatus{{Name: "control"}, {Name: "feed", Tripped: true,
 			Outlook: experiment.Outlook{Units: 1, Timing: experiment.AsControl, End: experiment.End{BreakEven: 2, Forecast: &experiment.Forecast{}}}}}}}, Learners: []partition.LearnerStatus{{Name: "feed",
-		Drops: partition.UnattributedStatus{Items: 1}, Conduct: partition.UserModel{Payoffs: 1000, Most: 1},
+		Drops: partition.UnattributedStatus{Items: 1}, UserModel: partition.UserModel{Payoffs: 1000, Most: 1},
 		Context: partition.ContextStatus{Looks: true, UnknownSegments: 1, Clamped: []partition.FeatureCount{{Name: "price", N: 1}}, Missing: 1},
 		Status: delay.Status{Instances: 1, Windows: []float64{1}, FindsUtilities: true,
 			Silence: delay.SilenceStatus{Law: delay.SilenceAges, Known: true}, Level: delay.LevelStatus{Tracked: true},
-			Personal: delay.ContextualStatus{Known: true, Spreads: []delay.Spread{{Name: "price"}}, Groups: []delay.Groups{{Of: "hour", N: 1}}, Since: 1}, Attraction: delay.AttractionStatus{Learned: true, Impressions: 1}}}}}
+			Contextual: delay.ContextualStatus{Known: true, Spreads: []delay.Spread{{Name: "price"}}, Groups: []delay.Groups{{Of: "hour", N: 1}}, Since: 1}, Attraction: delay.AttractionStatus{Learned: true, Impressions: 1}}}}}
 	stopped := task.Status{Phase: task.Stopped, Reason: task.StopTopic}
 	m.Observe(0, &running, &task.Observations{}, 1)
 	m.Observe(1, &stopped, &task.Observations{}, 1)

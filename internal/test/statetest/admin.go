@@ -80,7 +80,7 @@ func viewIsTheLastCheckpoint(w *world, k state.AdminStore) {
 
 // wholeIsTheLastCheckpoint, with its entries, page by page.
 func wholeIsTheLastCheckpoint(w *world, k state.AdminStore) {
-	_, _, _, err := k.Whole(w.ctx, 3, nil)
+	_, _, _, err := k.ViewAll(w.ctx, 3, nil)
 	require.ErrorIs(w, err, state.ErrNoState)
 	m := w.acquire(3)
 	c := w.checkpoint(m.Fence)
@@ -91,7 +91,7 @@ func wholeIsTheLastCheckpoint(w *world, k state.AdminStore) {
 	}
 	require.NoError(w, w.Store.Checkpoint(w.ctx, 3, c))
 	w.hook()
-	seen, fields, pages, err := k.Whole(w.ctx, 3, []string{"feed:items"})
+	seen, fields, pages, err := k.ViewAll(w.ctx, 3, []string{"feed:items"})
 	require.NoError(w, err)
 	require.Equal(w, state.Fence{Token: m.Token, Seq: m.Seq + 1}, seen.Fence)
 	require.Len(w, fields, 2)
@@ -101,7 +101,7 @@ func wholeIsTheLastCheckpoint(w *world, k state.AdminStore) {
 	}, pages)
 	if w.Tear != nil {
 		w.Tear(w.T, 3, "half")
-		_, _, _, err = k.Whole(w.ctx, 3, nil)
+		_, _, _, err = k.ViewAll(w.ctx, 3, nil)
 		require.ErrorIs(w, err, state.ErrIncomplete)
 	}
 }

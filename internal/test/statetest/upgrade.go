@@ -82,7 +82,7 @@ func (w *world) ofVersion1() *owner {
 
 // versions returns the stored version, the number of values, and their versions.
 func (w *world) versions(k state.AdminStore) (layout, values int, of string) {
-	m, fields, pages, err := k.Whole(w.ctx, 0, []string{"feed:items", "gone:queue", "empty"})
+	m, fields, pages, err := k.ViewAll(w.ctx, 0, []string{"feed:items", "gone:queue", "empty"})
 	require.NoError(w, err)
 	found := map[byte]bool{}
 	note := func(v []byte) { found[v[0]], values = true, values+1 }
@@ -192,7 +192,7 @@ func upgradeKeepsTheCut(w *world, k state.AdminStore) {
 	o := w.ofVersion1()
 	require.NoError(w, upgrades().Run(w.ctx, k, 0, 3))
 	w.hook()
-	m, _, pages, err := k.Whole(w.ctx, 0, nil)
+	m, _, pages, err := k.ViewAll(w.ctx, 0, nil)
 	require.NoError(w, err)
 	want := o.meta
 	want.Fence, want.CheckpointID, want.Layout = m.Fence, m.CheckpointID, 3

@@ -12,9 +12,9 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// latelyFold is the expected state of a robust learner, by the bucket of time in which selections began. It has each item's payoffs and
+// recencyFold is the expected state of a robust learner, by the bucket of time in which selections began. It has each item's payoffs and
 // chances of a selection, and the residuals of all items' payoffs.
-type latelyFold struct {
+type recencyFold struct {
 	grid   inflight.Scheme
 	pass   int64 // the stored one
 	front  int64 // beginning of the newest selection that was paid
@@ -45,12 +45,12 @@ func (lf *learnerFold) followLately() {
 		return
 	}
 	const unit = 1 << 10 // milliseconds: about the shortest half-life, 1 s
-	lf.lately = &latelyFold{grid: inflight.NewSchemeUpTo(1, unit), pass: lf.stored.latelyPass, front: math.MinInt64,
+	lf.recency = &recencyFold{grid: inflight.NewSchemeUpTo(1, unit), pass: lf.stored.recentPass, front: math.MinInt64,
 		items: map[uint32]map[inflight.Bucket]recentRow{}, levels: map[inflight.Bucket]surpriseRow{}}
 }
 
 // take adds a normalised payoff, or a default, of a selection that began then.
-func (x *latelyFold) take(l *life, item uint32, began event.Millis, payoff float64) {
+func (x *recencyFold) take(l *life, item uint32, began event.Millis, payoff float64) {
 	x.front = max(x.front, began)
 	b := x.grid.BucketOf(began, x.pass)
 	row := recentRow{paidRow{1, inParts(payoff), inParts(payoff * payoff)}, 1 << 10}
@@ -78,23 +78,23 @@ func addTo[K comparable, R interface{ Add(R) R }](all *map[K]map[inflight.Bucket
 // checkLately compares the stored blocks. Those of an item are as of the end of its last
 // selection, and are merged here to the stored pass; those of all items are as of the pass.
 func (lf *learnerFold) checkLately(f *fold) {
-	x := lf.lately
+	x := lf.recency
 	if x == nil || f.partial || lf.unknown || lf.loose {
-		f.out.open(latelyItems)
-		f.out.open(latelyLevels)
+		f.out.open(recentItems)
+		f.out.open(recentLevels)
 		return
 	}
 	if x.front > math.MinInt64 {
-		equal(f.out, latelyLevels, lf.name+": pass", x.grid.Tick(x.front), x.pass)
+		equal(f.out, recentLevels, lf.name+": pass", x.grid.Tick(x.front), x.pass)
 	}
-	compareRows(f.out, latelyLevels, lf.name, x.levels, lf.stored.levels)
+	compareRows(f.out, recentLevels, lf.name, x.levels, lf.stored.levels)
 	got := map[uint32]map[inflight.Bucket]recentRow{}
-	for number, rows := range lf.stored.lately {
+	for number, rows := range lf.stored.recency {
 		for b, row := range rows {
 			addTo(&got, lf.stored.fold(uint32(number)), x.grid.Merged(b, x.pass), row)
 		}
 	}
-	compareItems(f, lf, latelyItems, x.items, got)
+	compareItems(f, lf, recentItems, x.items, got)
 }
 
 func compareItems[R comparable](f *fold, lf *learnerFold, by law, want, got map[uint32]map[inflight.Bucket]R) {
@@ -133,7 +133,7 @@ func (s *storedLearner) loadRecent(item int64, value string) error {
 		if x[0] <= 0 || x[2] < 0 || x[3] < 0 {
 			return fmt.Errorf("%v is of no selections: %w", x, errSilence)
 		}
-		addTo(&s.lately, item, b, recentRow{paidRow{x[0], x[1], x[2]}, x[3]})
+		addTo(&s.recency, item, b, recentRow{paidRow{x[0], x[1], x[2]}, x[3]})
 		return nil
 	})
 }
@@ -141,7 +141,7 @@ func (s *storedLearner) loadRecent(item int64, value string) error {
 // loadLevels reads the pass; or a level's rows, each "<level>:<index>:<payoffs>:<residuals>".
 func (s *storedLearner) loadLevels(field, value string) (err error) {
 	if field == "pass" {
-		s.latelyPass, err = strconv.ParseInt(value, 10, 64)
+		s.recentPass, err = strconv.ParseInt(value, 10, 64)
 		return err
 	}
 	return eachRow(value, 2, func(b inflight.Bucket, x []int64) error {

@@ -1,5 +1,5 @@
-// Package rehearsal plays a learner before simulated users and keeps the records, for tests and studies of estimates from a log.
-package rehearsal
+// Package syntheticlog plays a learner before simulated users and keeps the records, for tests and studies of estimates from a log.
+package syntheticlog
 
 import (
 	"bytes"

@@ -6,26 +6,26 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// knowledge is a worker's PooledState, over its generations. Loops read it; the follower writes it while no loop runs.
-type knowledge struct {
+// pooledState is a worker's PooledState, over its generations. Loops read it; the follower writes it while no loop runs.
+type pooledState struct {
 	mu     sync.RWMutex
 	of     *partition.PooledState
 	reader *partition.PublishedReader // used by the follower
 }
 
-func newKnowledge(c *partition.Config) *knowledge {
-	return &knowledge{of: partition.NewPooledState(c.Learners, c.Names), reader: partition.NewPublishedReader(c.Learners, c.Names)}
+func newPooledState(c *partition.Config) *pooledState {
+	return &pooledState{of: partition.NewPooledState(c.Learners, c.Names), reader: partition.NewPublishedReader(c.Learners, c.Names)}
 }
 
 // use runs a step of a loop, whose machine reads the PooledState.
-func (k *knowledge) use(do func()) {
+func (k *pooledState) use(do func()) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	do()
 }
 
 // update writes the PooledState, and begins the next epoch. It waits for running loops, and loops wait for it.
-func (k *knowledge) update(do func(*partition.PooledState)) {
+func (k *pooledState) update(do func(*partition.PooledState)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	do(k.of)

@@ -7,11 +7,11 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// settle does all that the watermark has made due for the current entry. The walk, and each step that touches the entry, call it first: a
+// expireDue does all that the watermark has made due for the current entry. The walk, and each step that touches the entry, call it first: a
 // record meets the same entry whether or not the walk was there. A deadline is past when the watermark is greater.
-func (j *joiner) settle() {
+func (j *joiner) expireDue() {
 	e, w := &j.cur.entry, j.time.watermark
-	if e.kind == waiting {
+	if e.kind == parkedOnly {
 		j.orphan(w)
 		if len(e.parked) == 0 {
 			e.reset()
@@ -22,7 +22,7 @@ func (j *joiner) settle() {
 		j.stepping.due, j.stepping.dueAt = true, e.offset
 		j.expire()
 	}
-	if e.kind == closed && w > e.forgetAt {
+	if e.kind == tombstone && w > e.forgetAt {
 		e.reset()
 		j.cur.changed = true
 	}
@@ -56,7 +56,7 @@ func (j *joiner) giveUp() {
 	}
 	switch {
 	case l.gone:
-		j.absences.miss(l.name, j.cur.id[:], e)
+		j.unconfigured.miss(l.name, j.cur.id[:], e)
 	case e.selected < 0:
 		// Without a selections topic no selection is known, so no default can be fed.
 		fb := j.feedback(l)
@@ -80,8 +80,8 @@ func (j *joiner) giveUp() {
 // seen it end. If it is pending here, its deadline is past, or its payoff came out of this replay's sight: then the learner receives none.
 func (j *joiner) makeRoom(r *event.Ranking) {
 	e, d := &j.cur.entry, &r.Decision
-	if e.kind <= waiting {
-		j.settle()
+	if e.kind <= parkedOnly {
+		j.expireDue()
 		return
 	}
 	switch {

@@ -118,7 +118,7 @@ func (x *trial) history() (h *experiment.History, no string) {
 }
 
 // RecordedHistory is the history that a worker has of an experiment's control, from its records as of a time.
-func RecordedHistory(x *experiment.Experiment, horizon event.Millis, l *delay.Lateness, at event.Millis) (h *experiment.History, no string) {
+func RecordedHistory(x *experiment.Experiment, horizon event.Millis, l *delay.PayoffDelays, at event.Millis) (h *experiment.History, no string) {
 	s := l.Status(deciding, at)
 	return historyOf(x, horizon, &s)
 }

@@ -2,7 +2,7 @@ package policy
 
 import "slices"
 
-// Spec describes a policy for configuration, commands and documentation. A new policy is a file with its Spec, an entry in Kinds,
+// Spec describes a policy for configuration, commands and documentation. A new policy is a file with its Spec, an entry in Specs,
 // and a section below docs/understand.
 type Spec struct {
 	// Name is its name in configurations, ranking records and commands.
@@ -15,8 +15,8 @@ type Spec struct {
 	NotDirect string
 	// Believes says that it uses Parameters.Belief.
 	Believes bool
-	// Personal says that it uses Input.Known, so that payoffs may depend on more than the item.
-	Personal bool
+	// Contextual says that it uses Input.Known, so that payoffs may depend on more than the item.
+	Contextual bool
 	// Confident says that it uses Parameters.Confidence.
 	Confident bool
 
@@ -40,13 +40,13 @@ type Parameters struct {
 	LookAgain float64
 }
 
-// Kinds lists all policies in the order of display.
-var Kinds = []*Spec{&mossKind, &optimisticKind, &thompsonKind, &klucbKind, &eliminationKind, &epsilonGreedyKind, &greedyKind, &utilityKind, &ftrlKind, &osmdKind, &robustKind}
+// Specs lists all policies in the order of display.
+var Specs = []*Spec{&mossSpec, &optimisticSpec, &thompsonSpec, &klucbSpec, &eliminationSpec, &epsilonGreedySpec, &greedySpec, &utilitySpec, &ftrlSpec, &osmdSpec, &robustSpec}
 
-// KindOf returns the policy of a name, or nil.
-func KindOf(name string) *Spec {
-	if i := slices.IndexFunc(Kinds, func(k *Spec) bool { return k.Name == name }); i >= 0 {
-		return Kinds[i]
+// SpecOf returns the policy of a name, or nil.
+func SpecOf(name string) *Spec {
+	if i := slices.IndexFunc(Specs, func(k *Spec) bool { return k.Name == name }); i >= 0 {
+		return Specs[i]
 	}
 	return nil
 }

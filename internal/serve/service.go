@@ -33,8 +33,8 @@ type Options struct {
 	TokenRate int
 }
 
-// Door takes records over HTTP. Its Handler answers while Run runs.
-type Door struct {
+// Service takes records over HTTP. Its Handler answers while Run runs.
+type Service struct {
 	cfg      *config.Config
 	opt      Options
 	topics   [event.Topics]string
@@ -65,13 +65,13 @@ type Door struct {
 // mostBodies bounds the memory of bodies under way; one of the largest always has room.
 const mostBodies = 256 << 20
 
-// New makes a door. Run connects it. The caller closes the log's client after Run.
-func New(cfg *config.Config, b *broker.Client, topics [event.Topics]string, opt Options) (*Door, error) {
+// New makes a service. Run connects it. The caller closes the log's client after Run.
+func New(cfg *config.Config, b *broker.Client, topics [event.Topics]string, opt Options) (*Service, error) {
 	g, err := newGuard(cfg, opt)
 	if err != nil {
 		return nil, err
 	}
-	d := &Door{cfg: cfg, opt: opt, topics: topics, learners: map[string]*config.Learner{}, contexts: map[string]*partition.Context{}, broker: b, book: newBook(cfg.Serve.Remember),
+	d := &Service{cfg: cfg, opt: opt, topics: topics, learners: map[string]*config.Learner{}, contexts: map[string]*partition.Context{}, broker: b, book: newBook(cfg.Serve.Remember),
 		guard: g, substitutes: &substitutes{log: opt.Logger, metrics: opt.Metrics, known: map[cause]*spell{}},
 		slots: make(chan struct{}, cfg.Serve.Concurrency), bodies: semaphore.NewWeighted(max(mostBodies, cfg.Serve.MaxBodyBytes)),
 		searches: make(chan struct{}, mostSearches), lookBacks: make(chan struct{}, mostSearches), owning: map[int32]*owners{}, unready: map[string]string{"Kafka": "has not been asked yet"}, asked: make(chan struct{})}
@@ -98,8 +98,8 @@ func New(cfg *config.Config, b *broker.Client, topics [event.Topics]string, opt 
 	return d, nil
 }
 
-// Unready returns why the door is not ready; empty: it is.
-func (d *Door) Unready() (why []string) {
+// Unready returns why the service is not ready; empty: it is.
+func (d *Service) Unready() (why []string) {
 	if d.stopping.Load() {
 		return []string{"it is ending"}
 	}
@@ -112,7 +112,7 @@ func (d *Door) Unready() (why []string) {
 }
 
 // note sets why a part is not ready; empty: it is.
-func (d *Door) note(what, why string) {
+func (d *Service) note(what, why string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.unready[what] = why; why == "" {
@@ -121,22 +121,22 @@ func (d *Door) note(what, why string) {
 }
 
 // caughtUp reports whether all existing rankings have been read.
-func (d *Door) caughtUp() bool {
+func (d *Service) caughtUp() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.unready) == 0
 }
 
-func (d *Door) Reload() { d.guard.renew() }
+func (d *Service) Reload() { d.guard.renew() }
 
-// Stop makes the door not ready, so that no new clients come; it still answers.
-func (d *Door) Stop() { d.stopping.Store(true) }
+// Stop makes the service not ready, so that no new clients come; it still answers.
+func (d *Service) Stop() { d.stopping.Store(true) }
 
 // watchEvery is the interval of checks of the tokens' file and the number of partitions.
 const watchEvery = 10 * time.Second
 
 // Run reads the rankings until ctx ends, and then waits for pending writes. All answers must have ended before.
-func (d *Door) Run(ctx context.Context) {
+func (d *Service) Run(ctx context.Context) {
 	var tails sync.WaitGroup
 	defer func() {
 		d.work.Wait()
@@ -183,7 +183,7 @@ func (d *Door) Run(ctx context.Context) {
 	}
 }
 
-func (d *Door) count(ctx context.Context) (int, error) {
+func (d *Service) count(ctx context.Context) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
 	n, err := d.broker.Partitions(ctx, event.Impressions)
@@ -198,7 +198,7 @@ func (d *Door) count(ctx context.Context) (int, error) {
 }
 
 // producer implements appender.
-func (d *Door) producer(ctx context.Context) (task.Producer, error) {
+func (d *Service) producer(ctx context.Context) (task.Producer, error) {
 	p, err := d.broker.NewProducer(ctx)
 	if err != nil {
 		return p, cmp.Or(ctx.Err(), err)
@@ -207,7 +207,7 @@ func (d *Door) producer(ctx context.Context) (task.Producer, error) {
 }
 
 // produce implements appender. All records of a batch have the time of its newest.
-func (d *Door) produce(ctx context.Context, l laneKey, p task.Producer, sequence int32, batch []*record) error {
+func (d *Service) produce(ctx context.Context, l laneKey, p task.Producer, sequence int32, batch []*record) error {
 	messages := make([]task.OutMessage, len(batch))
 	for i, r := range batch {
 		messages[i] = task.OutMessage{Key: r.key, Value: r.value, Headers: r.headers}
@@ -217,7 +217,7 @@ func (d *Door) produce(ctx context.Context, l laneKey, p task.Producer, sequence
 	return err
 }
 
-func (d *Door) now() event.Millis {
+func (d *Service) now() event.Millis {
 	if d.opt.Now == nil {
 		return time.Now().UnixMilli()
 	}

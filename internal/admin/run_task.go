@@ -24,8 +24,8 @@ type driver struct {
 	generation int64
 	// describe, if not nil, changes the facts that the task gets about the topics.
 	describe func(*task.Description)
-	// adrift means that the topics lack records of the first decisions' steps.
-	adrift bool
+	// orderUnknown means that the topics lack records of the first decisions' steps.
+	orderUnknown bool
 	// anyProducer accepts decisions of every producer.
 	anyProducer bool
 	// elsewhere, if not nil, returns the partition of a key; the task counts keys of other partitions.
@@ -49,14 +49,14 @@ func (d *driver) errUnreadable(topic event.Topic, u *broker.Unreadable) error {
 // lookEvery is the interval of looks at the task's status.
 const lookEvery = 50 * time.Millisecond
 
-// drive runs the task until its status satisfies until, and drains it, which saves its steps. It
+// runTask runs the task until its status satisfies until, and drains it, which saves its steps. It
 // fails with the task's reason if the task stops. It returns the number of decisions adopted.
-func (d *driver) drive(ctx context.Context, until func(*task.Status) (bool, error)) (adopted int64, err error) {
+func (d *driver) runTask(ctx context.Context, until func(*task.Status) (bool, error)) (adopted int64, err error) {
 	machine := d.tool.machine
 	machine.Partition, machine.CheckCopartition = d.p, d.elsewhere
 	t := task.New(task.Config{
 		Group: d.tool.cfg.Kafka.Group, Partition: d.p, TopicNames: machine.TopicNames, HasSelections: machine.HasSelections,
-		MaxRecordBytes: machine.MaxRecordBytes, AnyProducer: d.anyProducer, Adrift: d.adrift, OneClock: d.tool.oneClock,
+		MaxRecordBytes: machine.MaxRecordBytes, AnyProducer: d.anyProducer, OrderUnknown: d.orderUnknown, OneClock: d.tool.oneClock,
 		NewMachine: func(maxRankingBytes int) (*partition.Machine, error) {
 			machine.MaxRankingBytes = maxRankingBytes
 			return partition.New(machine)

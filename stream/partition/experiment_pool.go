@@ -44,7 +44,7 @@ func (p *pool) begin(source int32) {
 	p.resync[source] = make(map[string]string)
 }
 
-func (p *pool) whole(source int32) {
+func (p *pool) endResync(source int32) {
 	if resynced, ok := p.resync[source]; ok {
 		p.of[source] = resynced
 		delete(p.resync, source)

@@ -136,10 +136,10 @@ func TestPool_ReadsASourceAgainAsAWhole(t *testing.T) {
 	require.Equal(t, map[string]string{"a": "1", "gone": "1"}, p.of[1])
 	require.Empty(t, p.of[2])
 	require.Equal(t, before, p.version)
-	p.whole(1)
+	p.endResync(1)
 	require.Equal(t, map[string]string{"a": "2"}, p.of[1])
 	require.Greater(t, p.version, before)
-	p.whole(2)
+	p.endResync(2)
 	p.set(2, "b", nil)
 	require.Empty(t, p.of[2])
 }

@@ -15,7 +15,7 @@ func TestLateness_IsThatOfLearners(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		law := ageing(rapid.SampledFrom([]int64{1 << 20, 5_000_000}).Draw(t, "horizon"))
 		law.InParts = rapid.Bool().Draw(t, "in parts")
-		late, store, gone := NewLateness(law), (*store)(nil), map[fieldOf]bool{}
+		late, store, gone := NewPayoffDelays(law), (*store)(nil), map[fieldOf]bool{}
 		var all [2]*Direct
 		for n := range all {
 			all[n] = NewDirect(policy.NewGreedy(), law)

@@ -68,7 +68,7 @@ func TestAbsences_MissedOutcomesAreFedOnce(t *testing.T) {
 
 	whole := string(fields[0].Value)
 	for _, bad := range [][2]string{{"x", whole}, {"-1", whole}, {"1", ""}, {"1", whole[:len(whole)-1]}, {"1", whole + "0"},
-		{"1", string(appendEntry(nil, &entry{kind: closed, unit: unit{arm: noArm}}))}} {
+		{"1", string(appendEntry(nil, &entry{kind: tombstone, unit: unit{arm: noArm}}))}} {
 		require.Error(t, a.deliver(l, []state.Field{{Field: []byte(bad[0]), Value: []byte(bad[1])}}), bad)
 	}
 	l.items = newCatalogue(NewNameTable())

@@ -224,10 +224,10 @@ func TestEstimate_Text(t *testing.T) {
 	require.Equal(t, string(text), string(e.Append(nil)))
 	require.Equal(t, k.Spread(), e.Spread())
 	for _, rows := range k.items {
-		recent, whole := k.Read(Item{Rows: rows})
-		loaded, loadedWhole := e.Read(Item{Rows: rows})
+		recent, allTime := k.Read(Item{Rows: rows})
+		loaded, loadedAllTime := e.Read(Item{Rows: rows})
 		require.Equal(t, recent, loaded)
-		require.Equal(t, whole, loadedWhole)
+		require.Equal(t, allTime, loadedAllTime)
 	}
 	_, half := k.Level()
 	require.False(t, math.IsInf(half, 1), "the level has changed")
@@ -327,16 +327,16 @@ func TestRead_WhatIsSilentCounts(t *testing.T) {
 	k.Make(&Data{Tick: k.pass + 1, Fed: 100, Items: func(yield func(uint64, func() Item) bool) {
 		yield(0, func() Item { return item })
 	}, Count: 1})
-	r, whole := k.Read(item)
+	r, allTime := k.Read(item)
 	require.InDelta(t, 10./100, r.Mean+k.levels0(), 1e-9)
 	require.InDelta(t, 100, r.Worth, 5)
-	require.Equal(t, policy.Whole{Mean: r.Mean, Worth: r.Worth}, whole)
+	require.Equal(t, policy.AllTime{Mean: r.Mean, Worth: r.Worth}, allTime)
 	require.InDelta(t, 20+90, r.Chances, 1e-9, "one that is awaited could have been selected once")
 	require.InDelta(t, 0.3, k.Spread().Sigma, 0.1)
 	for _, nothing := range []Item{{}, {Silent: []Silent{{silent[0].Bucket, policy.Evidence{}}}}} {
-		r, whole = k.Read(nothing)
+		r, allTime = k.Read(nothing)
 		require.Zero(t, r)
-		require.Zero(t, whole)
+		require.Zero(t, allTime)
 	}
 }
 

@@ -16,21 +16,21 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/app"
 )
 
-// succession runs one worker after another in this process, for reloads. A changed configuration gets an app of its own, which starts when
+// reloads runs one worker after another in this process, for reloads. A changed configuration gets an app of its own, which starts when
 // the previous one has drained. The HTTP server continues with the present app. Each app has its own registry, since its metrics begin at
 // 0. Run is for one goroutine; other methods are safe for concurrent use.
-type succession struct {
+type reloads struct {
 	options app.Options
 	log     *slog.Logger
 
 	mu      sync.Mutex
-	present heir
-	next    *heir              // begins when the present one has ended; nil: none
+	present configured
+	next    *configured        // begins when the present one has ended; nil: none
 	end     context.CancelFunc // drains the present one; nil before Run
 	over    bool               // Run has returned, or is about to
 }
 
-type heir struct {
+type configured struct {
 	cfg         *config.Config
 	app         *app.App
 	registry    *prometheus.Registry
@@ -38,9 +38,9 @@ type heir struct {
 	authorities string // when it was made
 }
 
-func newSuccession(cfg *config.Config, options app.Options) (*succession, error) {
-	s := &succession{options: options, log: options.Logger}
-	first, err := s.heir(cfg)
+func newReloads(cfg *config.Config, options app.Options) (*reloads, error) {
+	s := &reloads{options: options, log: options.Logger}
+	first, err := s.configured(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func newSuccession(cfg *config.Config, options app.Options) (*succession, error)
 	return s, nil
 }
 
-func (s *succession) heir(cfg *config.Config) (*heir, error) {
+func (s *reloads) configured(cfg *config.Config) (*configured, error) {
 	authorities, err := cfg.Authorities()
 	if err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func (s *succession) heir(cfg *config.Config) (*heir, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &heir{cfg, a, options.Registry, a.Board.Handler(), authorities}, nil
+	return &configured{cfg, a, options.Registry, a.Board.Handler(), authorities}, nil
 }
 
 // secrets are settings that a reload applies: without them the worker could lose its servers soon.
@@ -67,7 +67,7 @@ var secrets = []string{"kafka.sasl.password", "redis.password"}
 
 // takeOver implements reloader, for changes of added learners, secrets and authorities only. It makes the app at once, so that a fault
 // leaves the present one running.
-func (s *succession) takeOver(cfg *config.Config) (cannot []string, err error) {
+func (s *reloads) takeOver(cfg *config.Config) (cannot []string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	rest, added := s.present.cfg.Added(cfg)
@@ -78,7 +78,7 @@ func (s *succession) takeOver(cfg *config.Config) (cannot []string, err error) {
 		}
 		return rest, nil
 	}
-	next, err := s.heir(cfg)
+	next, err := s.configured(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func (s *succession) takeOver(cfg *config.Config) (cannot []string, err error) {
 }
 
 // drop drops the next app; the caller holds the lock.
-func (s *succession) drop() error {
+func (s *reloads) drop() error {
 	next := s.next
 	if s.next = nil; next == nil {
 		return nil
@@ -109,7 +109,7 @@ func (s *succession) drop() error {
 }
 
 // Run works until drain is done, then drains, or ends at once when force is done.
-func (s *succession) Run(drain, force context.Context) error {
+func (s *reloads) Run(drain, force context.Context) error {
 	for {
 		running, end := context.WithCancel(drain)
 		s.mu.Lock()
@@ -134,24 +134,24 @@ func (s *succession) Run(drain, force context.Context) error {
 }
 
 // Close releases the apps if Run is not called.
-func (s *succession) Close() error {
+func (s *reloads) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.over = true
 	return errors.Join(s.drop(), s.present.app.Close())
 }
 
-func (s *succession) now() heir {
+func (s *reloads) now() configured {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.present
 }
 
 // Gather implements prometheus.Gatherer: the present app's metrics.
-func (s *succession) Gather() ([]*dto.MetricFamily, error) { return s.now().registry.Gather() }
+func (s *reloads) Gather() ([]*dto.MetricFamily, error) { return s.now().registry.Gather() }
 
-func (s *succession) Unready() []string { return s.now().app.Worker.Unready() }
+func (s *reloads) Unready() []string { return s.now().app.Worker.Unready() }
 
-func (s *succession) Dead() error { return s.now().app.Worker.Dead() }
+func (s *reloads) Dead() error { return s.now().app.Worker.Dead() }
 
-func (s *succession) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.now().page.ServeHTTP(w, r) }
+func (s *reloads) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.now().page.ServeHTTP(w, r) }

@@ -252,7 +252,7 @@ learners: {feed: {payoffs: stochastic, default: true}}
 		"a user too":       {"username: u, password: one", "username: v, password: two", false, []string{"kafka.sasl.username", "kafka.sasl.password"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := newSuccession(load(text), app.Options{Logger: slog.New(slog.DiscardHandler)})
+			s, err := newReloads(load(text), app.Options{Logger: slog.New(slog.DiscardHandler)})
 			require.NoError(t, err)
 			defer func() { require.NoError(t, s.Close()) }()
 			cannot, err := s.takeOver(load(strings.Replace(text, c.from, c.to, 1)))
@@ -263,7 +263,7 @@ learners: {feed: {payoffs: stochastic, default: true}}
 			}
 		})
 	}
-	s, err := newSuccession(load(text), app.Options{Logger: slog.New(slog.DiscardHandler)})
+	s, err := newReloads(load(text), app.Options{Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, s.Close()) }()
 	authority("two")

@@ -17,14 +17,14 @@ import (
 
 // producers send records of n keys to partitions by a partitioner for each topic, and return the log.
 type producers struct {
-	p    *placing
+	p    *partitioning
 	out  bytes.Buffer
 	sent int
 }
 
 func newProducers() *producers {
 	s := &producers{}
-	s.p = newPlacing(slog.New(slog.NewTextHandler(&s.out, nil)), [event.Topics]string{"impressions", "selections", "payoffs", "rankings"})
+	s.p = newPartitioning(slog.New(slog.NewTextHandler(&s.out, nil)), [event.Topics]string{"impressions", "selections", "payoffs", "rankings"})
 	return s
 }
 
@@ -127,7 +127,7 @@ func TestPlacing_NothingToReport(t *testing.T) {
 }
 
 func BenchmarkPlacing(b *testing.B) {
-	p := newPlacing(slog.New(slog.DiscardHandler), [event.Topics]string{})
+	p := newPartitioning(slog.New(slog.DiscardHandler), [event.Topics]string{})
 	records := make([]partition.Record, 1000)
 	for i := range records {
 		records[i].Key = fmt.Appendf(nil, "0190b8f2-7c1e-7d7a-9c1e-3f4b5a6c7%03d", i)

@@ -5,18 +5,18 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// Lateness learns the delays of a learner's payoffs from its records, by source, as the learner does with SilenceAges. Items are not kept
+// PayoffDelays learns the delays of a learner's payoffs from its records, by source, as the learner does with SilenceAges. Items are not kept
 // apart, since delays are those of all. Times are event times in milliseconds; those of a source's calls ascend, or count as the last.
-type Lateness struct {
+type PayoffDelays struct {
 	silence Silence
 	by      map[int32]*flights
 }
 
-// NewLateness returns an empty Lateness for selections in flight with SilenceAges.
-func NewLateness(s Silence) *Lateness { return &Lateness{s, map[int32]*flights{}} }
+// NewPayoffDelays returns an empty PayoffDelays for selections in flight with SilenceAges.
+func NewPayoffDelays(s Silence) *PayoffDelays { return &PayoffDelays{s, map[int32]*flights{}} }
 
 // of returns a source's selections in flight as of a time, all as of one item.
-func (l *Lateness) of(source int32, at int64) *flights {
+func (l *PayoffDelays) of(source int32, at int64) *flights {
 	f := l.by[source]
 	if f == nil {
 		f = newFlights()
@@ -28,14 +28,14 @@ func (l *Lateness) of(source int32, at int64) *flights {
 }
 
 // Selected begins a selection at a time.
-func (l *Lateness) Selected(source int32, at int64, fb Feedback) {
+func (l *PayoffDelays) Selected(source int32, at int64, fb Feedback) {
 	f := l.of(source, at)
 	fb.Item = policy.Item(0)
 	f.begin(&fb)
 }
 
 // Paid ends a selection with its only payoff, or takes a partial payoff, as in Learner.Paid and Learner.Partial. Expired ends one without.
-func (l *Lateness) Paid(source int32, at int64, fb Feedback) {
+func (l *PayoffDelays) Paid(source int32, at int64, fb Feedback) {
 	f := l.of(source, at)
 	if fb.Item = 0; l.silence.InParts {
 		f.awaiting.part(&fb, over(history.PayoffsOf(fb.Payoff), f.silence.Default)-over(fb.previous(), f.silence.Default))
@@ -44,24 +44,24 @@ func (l *Lateness) Paid(source int32, at int64, fb Feedback) {
 	f.end(&fb, isPaid)
 }
 
-func (l *Lateness) Expired(source int32, at int64, fb Feedback) {
+func (l *PayoffDelays) Expired(source int32, at int64, fb Feedback) {
 	fb.Item, fb.InParts = 0, false
 	l.of(source, at).end(&fb, isDropped)
 }
 
 // Status returns the status as of a time, by the delays of all sources, and by the time that one of them covers.
-func (l *Lateness) Status(source int32, at int64) SilenceStatus {
+func (l *PayoffDelays) Status(source int32, at int64) SilenceStatus {
 	own := l.of(source, at)
-	whole := newAwaiting(l.silence, &newFlights().column)
+	global := newAwaiting(l.silence, &newFlights().column)
 	for n := range l.by {
 		a := l.of(n, at).awaiting
-		whole.theirs[n] = &sourceAges{ages: a.ages, pass: a.pass, passRead: true, newest: a.newest}
-		whole.all = whole.all.Add(a.all)
+		global.theirs[n] = &sourceAges{ages: a.ages, pass: a.pass, passRead: true, newest: a.newest}
+		global.all = global.all.Add(a.all)
 	}
-	whole.readTicks()
-	whole.estimate(whole.until())
-	own.awaiting.whole = whole
+	global.readTicks()
+	global.estimate(global.until())
+	own.awaiting.global = global
 	s := own.status()
-	own.awaiting.whole = nil
+	own.awaiting.global = nil
 	return s
 }

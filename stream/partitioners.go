@@ -39,8 +39,8 @@ type tally struct {
 	fits    [len(partitioners)]int
 }
 
-// placing identifies the partitioners of the input topics' producers. If they differ, records of one impression go to different partitions.
-type placing struct {
+// partitioning identifies the partitioners of the input topics' producers. If they differ, records of one impression go to different partitions.
+type partitioning struct {
 	log   *slog.Logger
 	names [event.Topics]string // of input topics; empty for others
 
@@ -53,12 +53,12 @@ type placing struct {
 	bad     time.Duration
 }
 
-func newPlacing(log *slog.Logger, names [event.Topics]string) *placing {
-	return &placing{log: log, names: names, agreed: partitioners[0].name}
+func newPartitioning(log *slog.Logger, names [event.Topics]string) *partitioning {
+	return &partitioning{log: log, names: names, agreed: partitioners[0].name}
 }
 
 // note counts records of a partition. With one partition there is nothing to find.
-func (p *placing) note(topic event.Topic, number int32, partitions int, records []partition.Record) {
+func (p *partitioning) note(topic event.Topic, number int32, partitions int, records []partition.Record) {
 	if partitions < 2 || topic >= event.Inputs || len(records) == 0 {
 		return
 	}
@@ -127,7 +127,7 @@ func (t *tally) found() string {
 }
 
 // judge logs changes, and reports whether partitioners differ.
-func (p *placing) judge(now time.Duration) (differ bool) {
+func (p *partitioning) judge(now time.Duration) (differ bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	found := map[string]bool{}

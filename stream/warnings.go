@@ -142,9 +142,9 @@ func (k *refused) say(log *slog.Logger, names [event.Topics]string, now time.Dur
 type rangeWarnings struct{ hourly }
 
 func (w rangeWarnings) say(log *slog.Logger, s *task.Status) {
-	for l := range w.faulty(s, func(l *partition.LearnerStatus) bool { return l.Conduct.RangeTooWide() }) {
+	for l := range w.faulty(s, func(l *partition.LearnerStatus) bool { return l.UserModel.RangeTooWide() }) {
 		log.Warn("payoffs span a tenth of payoff_range or less, which slows learning down: set payoff_range to their span, then run "+
 			"state reset, since the statistics use the present range",
-			"learner", l.Name, "payoffs", l.Conduct.Payoffs, "least", l.Conduct.Least, "most", l.Conduct.Most)
+			"learner", l.Name, "payoffs", l.UserModel.Payoffs, "least", l.UserModel.Least, "most", l.UserModel.Most)
 	}
 }

@@ -62,7 +62,7 @@ func TestRankSelectPay(t *testing.T) {
 	})
 }
 
-// TestSubstitute: without a worker a page is answered by utility, and later with the ranking, also by a door that has begun since and
+// TestSubstitute: without a worker a page is answered by utility, and later with the ranking, also by a service that has begun since and
 // remembers nothing.
 func TestSubstitute(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
@@ -87,7 +87,7 @@ func TestSubstitute(t *testing.T) {
 		r.stop()
 
 		r = p.open(t)
-		require.Equal(t, got, r.rank(t, stamped), "a new door knows the rankings there are")
+		require.Equal(t, got, r.rank(t, stamped), "a new service knows the rankings there are")
 		require.Equal(t, "urn:ranker-worker:problem:other-candidates", r.post(t, "/v1/rank", fmt.Sprintf(
 			`{"impression_id":"i","candidates":[{"item":%q,"utility":1}]}`, "x")).problem(t).Type)
 	})
@@ -114,7 +114,7 @@ func TestForgotten(t *testing.T) {
 	require.Equal(t, "urn:ranker-worker:problem:faulty-time", r.do(t, http.MethodGet, "/v1/rankings/nobody?time=now", "").problem(t).Type)
 }
 
-// fill makes a door that remembers 1 MiB drop its earlier rankings.
+// fill makes a service that remembers 1 MiB drop its earlier rankings.
 func (r *running) fill(t *testing.T) {
 	t.Helper()
 	long := strings.Repeat("x", 1000)
@@ -227,17 +227,17 @@ func TestTokens(t *testing.T) {
 	require.Equal(t, http.StatusAccepted, r.post(t, "/v1/payoffs", payoff).Status, "one is not held up by another")
 
 	require.NoError(t, os.WriteFile(file, []byte("shop 00112233445566778899\n"), 0o600))
-	r.door.Reload()
+	r.service.Reload()
 	require.Equal(t, http.StatusUnauthorized, r.post(t, "/v1/payoffs", payoff).Status)
 	r.token = "00112233445566778899"
 	require.Equal(t, http.StatusAccepted, r.post(t, "/v1/payoffs", payoff).Status)
 	require.NoError(t, os.Remove(file))
-	r.door.Reload()
+	r.service.Reload()
 	require.Equal(t, http.StatusAccepted, r.post(t, "/v1/payoffs", payoff).Status, "without the file what was read before counts")
 	require.NotContains(t, p.log.String(), "00112233445566778899")
 }
 
-// wait posts an impression, again where there is no room for it, to a door with room for one request.
+// wait posts an impression, again where there is no room for it, to a service with room for one request.
 func (r *running) wait(t *testing.T) (answer chan reply) {
 	answer = make(chan reply)
 	go func() {
@@ -265,7 +265,7 @@ func TestCrowd(t *testing.T) {
 	require.Equal(t, http.StatusOK, (<-waiting).Status)
 }
 
-// TestNoKafka: a door whose Kafka is away answers pages all the same, says that it is not ready, and refuses records that would be lost.
+// TestNoKafka: a service whose Kafka is away answers pages all the same, says that it is not ready, and refuses records that would be lost.
 func TestNoKafka(t *testing.T) {
 	env := testenv.Embedded(t)
 	p := newPlace(t, env, 1, "timeout: 20ms", "")
@@ -277,7 +277,7 @@ func TestNoKafka(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, r.do(t, http.MethodGet, "/readyz", "").Status)
 }
 
-// TestDrain: a door that ends answers accepted requests, and leaves nothing running.
+// TestDrain: a service that ends answers accepted requests, and leaves nothing running.
 func TestDrain(t *testing.T) {
 	p := newPlace(t, testenv.Embedded(t), 2, "timeout: 10s, concurrency: 1", "")
 	before := goleak.IgnoreCurrent()
