@@ -325,8 +325,8 @@ const Never time.Duration = -1
 
 // Guard stops arms that do worse than the control.
 type Guard struct {
-	Margin float64 // in payoff ranges
-	To     string  // the arm that ranks instead; empty: no guard
+	Margin   float64 // in payoff ranges
+	Fallback string  // the arm that ranks instead; empty: no guard
 }
 
 // DefaultLearner returns the learner of records that name none, or nil.

@@ -172,17 +172,17 @@ func (d *decoder) checkGuard(s *section, x *Experiment, c *Config) {
 	if g == nil || len(g.fields) == 0 {
 		return
 	}
-	if !g.has("to") {
-		g.missing("to", "is needed: the arm that ranks in place of one that is out of service")
+	if !g.has("fallback") {
+		g.missing("fallback", "is needed: the arm that ranks in place of one that is out of service")
 		return
 	}
-	if !g.ok("to") || !s.ok("arms", "control", "by", "period") {
+	if !g.ok("fallback") || !s.ok("arms", "control", "by", "period") {
 		return
 	}
-	if !slices.ContainsFunc(x.Arms, func(a Arm) bool { return a.Learner == x.Guard.To }) {
-		g.fault("to", "%s is none of the arms", quote(x.Guard.To))
-	} else if x.Guard.To != x.Control && len(x.Arms) == 2 {
-		g.fault("to", "%s is the arm that is guarded; another one must take its place, such as %s", x.Guard.To, x.Control)
+	if !slices.ContainsFunc(x.Arms, func(a Arm) bool { return a.Learner == x.Guard.Fallback }) {
+		g.fault("fallback", "%s is none of the arms", quote(x.Guard.Fallback))
+	} else if x.Guard.Fallback != x.Control && len(x.Arms) == 2 {
+		g.fault("fallback", "%s is the arm that is guarded; another one must take its place, such as %s", x.Guard.Fallback, x.Control)
 	}
 	if x.By == ByUser && x.Period == Never {
 		s.fault("guard", "period: never has no bounds to go by: users who keep their arm are not independent")

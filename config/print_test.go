@@ -271,7 +271,7 @@ func drawExperiment(t *rapid.T, c *Config, span func(string, time.Duration, time
 		x.Period = span("period", time.Hour, longest)
 	}
 	if rapid.Bool().Draw(t, "guard") {
-		x.Guard = Guard{Margin: rapid.Float64Range(0, 1).Draw(t, "margin"), To: x.Arms[rapid.IntRange(0, 2).Draw(t, "to")].Learner}
+		x.Guard = Guard{Margin: rapid.Float64Range(0, 1).Draw(t, "margin"), Fallback: x.Arms[rapid.IntRange(0, 2).Draw(t, "fallback")].Learner}
 	}
 	x.Learning = Separate
 	if unreadable(&l, &l) == "" && rapid.Bool().Draw(t, "shared") {

@@ -65,7 +65,7 @@ func TestReference(t *testing.T) {
 	b.WriteString("\n## experiments\n" + referenceExperiments)
 	b.WriteString("\n| key | kind | default | range | meaning |\n|---|---|---|---|---|\n")
 	x := standardOf(experimentSettings)
-	x.By, x.Guard.To = ByUser, "control" // otherwise settings without effect are not shown
+	x.By, x.Guard.Fallback = ByUser, "control" // otherwise settings without effect are not shown
 	shown := printAll(experimentSettings, &x)
 	for i := range shown {
 		if shown[i].Value == "by" {

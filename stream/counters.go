@@ -69,7 +69,7 @@ var learnerEvents = [...]learnerEvent{
 		nil, func(l *partition.LearnerStatus) float64 { return float64(l.Holds) }},
 	{"ended_items_total", "Items that were dropped, for no impression had carried them for item_retention; an item counts in each partition that had met it.",
 		nil, func(l *partition.LearnerStatus) float64 { return float64(l.Ended) }},
-	{"unfed_payoffs_total", "Payoffs that an adversarial learner could not use: their decision's record lacked propensities or instance.",
+	{"unlearned_payoffs_total", "Payoffs that an adversarial learner could not use: their decision's record lacked propensities or instance.",
 		nil, func(l *partition.LearnerStatus) float64 { return float64(l.Unfed) }},
 	{"level_changes_total", "Times that a partition found the level of payoffs to have changed, after it had stayed.",
 		func(l *partition.LearnerStatus) bool { return l.Level.Tracked },

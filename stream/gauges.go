@@ -120,7 +120,7 @@ var partitionGauges = []metric[*PartitionSnapshot]{
 var learnerInPartitionGauges = []metric[*LearnerSnapshot]{
 	{desc("on_hold", "1 while QPM-D waits for a payoff of one item.", "learner", "partition"),
 		func(l *LearnerSnapshot, set set) { set(oneIf(l.OnHold)) }},
-	{desc("fed_payoffs", "Payoffs that a learner's decisions use, those of other partitions included if pooled.", "learner", "partition"),
+	{desc("learned_payoffs", "Payoffs that a learner's decisions use, those of other partitions included if pooled.", "learner", "partition"),
 		func(l *LearnerSnapshot, set set) { set(float64(l.Fed)) }},
 	{desc("undecided_pairs", "Pairs of items whose order of utilities a partition has not found yet.", "learner", "partition"),
 		func(l *LearnerSnapshot, set set) {
@@ -134,17 +134,17 @@ var learnerInPartitionGauges = []metric[*LearnerSnapshot]{
 var learnerGauges = []metric[*LearnerSnapshot]{
 	{desc("queued_payoffs", "Payoffs that wait in QPM-D's queues.", "learner"),
 		func(l *LearnerSnapshot, set set) { set(float64(l.Queued)) }},
-	{desc("awaited_payoffs", "Selections whose payoff is awaited.", "learner"),
+	{desc("in_flight_selections", "Selections whose payoff is awaited.", "learner"),
 		func(l *LearnerSnapshot, set set) { set(float64(l.Flights)) }},
 	{desc("items", "Items that a learner has met, summed over partitions.", "learner"),
 		func(l *LearnerSnapshot, set set) { set(float64(l.Items)) }},
-	{desc("silence_weight", "Weight of selections in flight, in selections that were never paid.", "learner"),
+	{desc("in_flight_weight", "Weight of selections in flight, in selections that were never paid.", "learner"),
 		func(l *LearnerSnapshot, set set) {
 			if l.Silence.Law != delay.SilenceWaits {
 				set(l.Silence.Weight)
 			}
 		}},
-	{desc("silence_payoffs", "Payoffs with which the weight of selections in flight counts: assumed and partial ones"+inRanges+".", "learner"),
+	{desc("in_flight_payoffs", "Payoffs with which the weight of selections in flight counts: assumed and partial ones"+inRanges+".", "learner"),
 		func(l *LearnerSnapshot, set set) {
 			if l.Silence.Law != delay.SilenceWaits {
 				set(l.Silence.Payoffs)
@@ -163,7 +163,7 @@ var learnerGauges = []metric[*LearnerSnapshot]{
 				set(float64(l.Silence.P90)/1000, "0.9")
 			}
 		}},
-	{desc("silence_informative",
+	{desc("drop_informative",
 		"With on_expiry: drop, by how much the share of selections that are paid differs between items, in standard deviations.", "learner"),
 		func(l *LearnerSnapshot, set set) {
 			if l.Drops.Items > 0 {

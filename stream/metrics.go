@@ -56,7 +56,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		adopted:        f.counter("adopted_decisions_total", "Decisions of an earlier owner found in the log and taken over."),
 		fenced:         f.counter("fenced_total", "Times that a partition's memory was dropped, because another owner or a rolled-back store was met."),
 		foreign:        f.counter("foreign_decisions_total", "Decisions of this group in the log by other producers than its workers; they do not count."),
-		gaps:           f.counter("seen_gaps_total", "Times that rankings' headers left out observations, because of their size; no replay can check the rankings that follow."),
+		gaps:           f.counter("observation_gaps_total", "Times that rankings' headers left out observations, because of their size; no replay can check the rankings that follow."),
 		retries:        f.counter("retries_total", "Passing errors of Kafka or the store, each tried again."),
 		payoffsClamped: f.counter("payoffs_clamped_total", "Payoffs, or sums of them, outside the payoff range, which counted as its nearer end."),
 		lookedUp:       f.counter("looked_up_ids_total", "Impression ids looked up in the store."),
@@ -95,7 +95,7 @@ func (m *Metrics) topics(f factory) {
 		"Records decoded with an unknown field that is one of ours but for case or a letter, where ours is absent.", "topic")
 	misplaced := f.counters("misplaced_records_total",
 		"Input records whose key belongs to another partition by Kafka's default partitioner.", "topic")
-	crowded := f.counters("crowded_records_total", "Selections and payoffs dropped because parking was full.", "topic")
+	crowded := f.counters("parking_full_records_total", "Selections and payoffs dropped because parking was full.", "topic")
 	for _, topic := range []event.Topic{event.Selections, event.Payoffs} {
 		m.crowded[topic] = crowded.WithLabelValues(topicLabels[topic])
 	}

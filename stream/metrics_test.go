@@ -104,7 +104,7 @@ func TestCountersAreWhatThisProcessDid(t *testing.T) {
 		`ranker_adopted_decisions_total`:                                    2,
 		`ranker_fenced_total`:                                               4,
 		`ranker_retries_total`:                                              6,
-		`ranker_seen_gaps_total`:                                            14,
+		`ranker_observation_gaps_total`:                                     14,
 		`ranker_dead_letters_total{reason="not_finite",topic="payoffs"}`:    2,
 		`ranker_dead_letters_total{reason="not_finite",topic="selections"}`: 0,
 		`ranker_holds_total{learner="feed"}`:                                6,
@@ -161,10 +161,10 @@ func TestGaugesFollowTheSnapshotsAndVanishWithThePartition(t *testing.T) {
 		`ranker_stopped_partitions{reason="torn"}`:       1,
 		`ranker_on_hold{learner="feed",partition="4"}`:   1,
 		`ranker_queued_payoffs{learner="feed"}`:          16,
-		`ranker_awaited_payoffs{learner="feed"}`:         8,
+		`ranker_in_flight_selections{learner="feed"}`:    8,
 		`ranker_items{learner="feed"}`:                   18,
-		`ranker_silence_weight{learner="feed"}`:          2.5,
-		`ranker_silence_payoffs{learner="feed"}`:         1,
+		`ranker_in_flight_weight{learner="feed"}`:        2.5,
+		`ranker_in_flight_payoffs{learner="feed"}`:       1,
 		`ranker_paid_share{learner="feed"}`:              0.125,
 		`ranker_level{learner="feed"}`:                   -0.25,
 		`ranker_level_half_life_seconds{learner="feed"}`: 8,
@@ -172,7 +172,7 @@ func TestGaugesFollowTheSnapshotsAndVanishWithThePartition(t *testing.T) {
 		`ranker_payoff_delay_seconds{learner="feed",quantile="0.5"}`: 1.5,
 		`ranker_payoff_delay_seconds{learner="feed",quantile="0.9"}`: 60,
 
-		`ranker_silence_informative{learner="feed"}`: 16 / math.Sqrt(32),
+		`ranker_drop_informative{learner="feed"}`: 16 / math.Sqrt(32),
 	})
 	assert.NotContains(t, got, `ranker_lag{partition="9",topic="payoffs"}`, "nothing is known of it")
 	assert.InDelta(t, 10, got[`ranker_watermark_lag_seconds{partition="4"}`], patience.Seconds())

@@ -281,8 +281,8 @@ func experimentConfig(cfg *config.Config, x *config.Experiment) (partition.Exper
 	if err != nil {
 		return partition.ExperimentConfig{}, fmt.Errorf("%s: %w", cfg.Where("experiments."+x.Name), err)
 	}
-	c := partition.ExperimentConfig{Experiment: of, Definition: learners.Definition(cfg, x), Unpaid: learners.Unpaid(cfg, x), Guarded: x.Guard.To != "",
-		Margin: x.Guard.Margin, To: x.Guard.To, Shared: x.Learning == config.Shared}
+	c := partition.ExperimentConfig{Experiment: of, Definition: learners.Definition(cfg, x), Unpaid: learners.Unpaid(cfg, x), Guarded: x.Guard.Fallback != "",
+		Margin: x.Guard.Margin, To: x.Guard.Fallback, Shared: x.Learning == config.Shared}
 	for i := range of.Arms {
 		if !c.Shared {
 			break

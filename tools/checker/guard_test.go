@@ -26,7 +26,7 @@ func (v *victim) verdict(t testing.TB, p int) string {
 func TestAVerdictStays(t *testing.T) {
 	t.Parallel()
 	const partitions = 3
-	experiments := strings.Replace(victimExperiments, "control: same}", "control: same, guard: {margin: 0.02, to: same}}", 1)
+	experiments := strings.Replace(victimExperiments, "control: same}", "control: same, guard: {margin: 0.02, fallback: same}}", 1)
 	require.NotEqual(t, victimExperiments, experiments)
 	v := &victim{world: newWorld(t, testenv.Embedded(t), partitions, victimLearners, experiments), offsets: map[string]int64{}}
 	v.clock.Store(start)

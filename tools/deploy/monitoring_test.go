@@ -296,8 +296,8 @@ func TestDashboard(t *testing.T) {
 	}
 	for name := range metrics { // metrics without a panel are listed here, so that new ones are not forgotten
 		quiet := []string{"ranker_items", "ranker_parked_bytes", "ranker_payoffs_clamped_total",
-			"ranker_paid_share", "ranker_payoff_delay_seconds", "ranker_silence_informative", "ranker_partitioners_differ",
-			"ranker_misspelt_records_total", "ranker_learner_payoff_range", "ranker_ended_items_total", "ranker_seen_gaps_total",
+			"ranker_paid_share", "ranker_payoff_delay_seconds", "ranker_drop_informative", "ranker_partitioners_differ",
+			"ranker_misspelt_records_total", "ranker_learner_payoff_range", "ranker_ended_items_total", "ranker_observation_gaps_total",
 			"ranker_lift_timing", "ranker_lift_explained", "ranker_lift_break_even", "ranker_lift_forecast", "ranker_learner_ruled_total"}
 		assert.NotEqual(t, slices.Contains(quiet, name), shown[name], name)
 	}

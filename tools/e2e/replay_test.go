@@ -69,7 +69,7 @@ func TestReplay_MakesThoseOfAnExperimentAgain(t *testing.T) {
   other: {payoffs: stochastic, policy: greedy}
   dark: {payoffs: stochastic, policy: thompson}
 experiments:
-  feed: {arms: {feed: 0.5, other: 0.5}, control: feed, guard: {to: feed}, learning: `+learning+"}")
+  feed: {arms: {feed: 0.5, other: 0.5}, control: feed, guard: {fallback: feed}, learning: `+learning+"}")
 			w.played(t, impressions, 1)
 			w.replayed(t, impressions, impressions/10)
 		})

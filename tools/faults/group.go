@@ -69,7 +69,7 @@ const moves = `  moves: {payoffs: adversarial, payoff_horizon: 30s, selection_ti
     context: {user: [age], item: [price], cross: [[age, price]], segments: [new, loyal], categories: true, clock: [hour, weekday], age: true}}
   hasty: {payoffs: stochastic, policy: greedy, payoff_horizon: 20s, selection_timeout: 1ms}
 experiments:
-  brief: {arms: {brief: 0.8, hasty: 0.2}, control: brief, guard: {margin: 0, to: brief}}
+  brief: {arms: {brief: 0.8, hasty: 0.2}, control: brief, guard: {margin: 0, fallback: brief}}
 `
 
 // knows reports whether impression k belongs to the learner with a context.
