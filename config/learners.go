@@ -79,7 +79,7 @@ func Together(p Policy, d Delay) error {
 func checkTimes(s *section, l *Learner, topics Topics) {
 	if !topics.HasSelections() {
 		if l.Utilities == Social {
-			s.fault("utilities", "social needs a selections topic (kafka.topics.selections is empty): users publish what they think of an item with its selection")
+			s.fault("utilities", "social needs a selections topic (kafka.topics.selections is empty): users send their own estimate of an item with its selection")
 		}
 		if s.has("selection_timeout") {
 			s.fault("selection_timeout", "there is no selections topic (kafka.topics.selections is empty): the payoff's item is the selection")

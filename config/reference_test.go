@@ -42,7 +42,7 @@ none of them ` + "`utilities: given`" + `. [Run an experiment](do/experiment.md)
 `
 
 const referenceTail = `
-## What is fixed
+## Fixed values
 
 These are fixed: the group's session timeout (10 s) and rebalance timeout (30 s), the drain's limit (10 s), and the repetition of the
 fence (6 h). So is the limit of unsaved changes: 64 MiB, of 256 MiB that all partitions of a worker share, and 60 s.

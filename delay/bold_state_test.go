@@ -125,7 +125,7 @@ func (w *boldWorld) actions() map[string]func(*rapid.T) {
 	paid := func(t *rapid.T) {
 		fb := takeOne(t, &w.open)
 		fb.Payoff = rapid.OneOf(rapid.Just(0.0), rapid.Just(1.0), rapid.Float64Range(0, 1)).Draw(t, "payoff")
-		if rapid.IntRange(0, 9).Draw(t, "old layout") == 0 {
+		if rapid.IntRange(0, 9).Draw(t, "without propensity") == 0 {
 			fb.Propensity = 0
 		}
 		w.learner.Selected(fb)

@@ -1,7 +1,7 @@
-// Package delay has learners. A learner is a policy with its statistics and its handling of late payoffs, for one partition; Learner is
-// the interface. Decide reads candidates and writes a Decision: their order, and propensities if the policy has them. Selected, Partial,
-// Paid, Expired and Unselected read an impression's Feedback. Pooling has a process's partitions learn together. Harvest
-// writes changes for the store; LoadSums and LoadField restore them.
+// Package delay has learners, which learn though payoffs come late. A learner is a policy with its statistics and its handling of late
+// payoffs, for one partition; Learner is the interface. Decide reads candidates and writes a Decision: their order, and propensities if the
+// policy has them. Selected, Partial, Paid, Expired and Unselected read an impression's Feedback. Pooling has a process's partitions learn
+// together. Harvest writes changes for the store; LoadSums and LoadField restore them.
 //
 // Direct feeds payoffs on arrival, with features by NewContextual. Robust is for means that change. QPMD (stochastic) and BOLD (adversarial)
 // are from the paper's appendix C.2. Preferring first learns the order of utilities (appendix C.1).

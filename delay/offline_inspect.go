@@ -223,7 +223,7 @@ func (r *Robust) Inspect() Inspection {
 
 func (r *Robust) Rule() string {
 	rule := "drawn, so that each candidate is selected with its propensity: of those with high scores, which are mean payoffs lately, " +
-		"less what all items have in common at a time, and of those that could seldom be selected lately; candidates that it blocks follow in falling score; " +
+		"less the level of all items at a time, and of those that could seldom be selected lately; candidates that it blocks follow in falling score; " +
 		"while no candidate's mean has changed, half of the rankings are those of the largest MOSS index"
 	if r.attraction.differs() {
 		rule += "; scores count per impression: a selection's, times the most that the share of impressions with the item on top that end with one may be"

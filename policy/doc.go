@@ -1,5 +1,6 @@
-// Package policy has the algorithms that rank candidates, the paper's and others. Specs lists them; a Spec makes one from Parameters.
-// Package delay calls them in learners, which hold the statistics. Configuration, commands and internal/lab read Specs.
+// Package policy decides in which order an impression shows its candidates, from statistics of past payoffs. Each policy is one algorithm,
+// from the paper or from elsewhere. Specs lists them; a Spec makes one from Parameters. Package delay calls policies in learners, which
+// hold the statistics. Configuration, commands and internal/lab read Specs.
 //
 // A Policy reads an Input: candidates in increasing utility, a Table of item statistics, and a Key for random numbers. It writes their
 // positions in the order shown. An Explorer does so too, but sometimes ranks at random. Both are for stochastic payoffs. Adversarial and

@@ -35,8 +35,8 @@ func newEvaluateCommand() *cobra.Command {
 	var e evaluation
 	cmd := verb(configFlag|jsonFlag, &cobra.Command{
 		Use:   "evaluate [--config FILE | --impressions F --rankings F --payoffs F | --flat F] [--target T …]",
-		Short: "Estimate from a log what other policies would have earned",
-		Long: `Estimate from a log what other policies would have earned. It only reads: topics, between two times; or files of their
+		Short: "Estimate other policies' payoff from a log",
+		Long: `Estimate other policies' payoff from a log. It only reads: topics, between two times; or files of their
 records; or a flat log of another system, in JSON, CSV or as Vowpal Wabbit's dsjson. docs/do/evaluate-a-log.md explains the answer and its limits.
 
 Targets, each with its own --target:

@@ -52,8 +52,8 @@ It refuses while the group has live members.`,
 		case r.Done:
 			fmt.Fprintf(w, "The state has %s now; ids carried over: %d.\n", plural.N(r.To, "partition"), r.Entries)
 			if r.Forgotten > 0 {
-				fmt.Fprintf(w, "Tombstones dropped, because their ids are no UUIDs and their new partitions are unknown: %d. What comes "+
-					"for them again is an orphan, or ranked again.\n", r.Forgotten)
+				fmt.Fprintf(w, "Tombstones dropped, because their ids are no UUIDs and their new partitions are unknown: %d. Their "+
+					"later records are orphans, or ranked again.\n", r.Forgotten)
 			}
 		case would:
 			fmt.Fprintf(w, "The state would be folded from %s into %s.\n", plural.N(r.From, "partition"), plural.N(r.To, "partition"))

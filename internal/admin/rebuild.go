@@ -304,8 +304,8 @@ func (tool *Tool) findGaps(ctx context.Context, plan *rebuildPlan, d *task.Descr
 	}
 	in := &plan.meta.Inputs[event.Impressions]
 	if in.Offset > first.offset {
-		plan.miss(tool, event.Impressions, &d.Topics[event.Impressions], "up to %d decided impressions before it are gone, and what "+
-			"they led to is not learned", in.Offset-first.offset)
+		plan.miss(tool, event.Impressions, &d.Topics[event.Impressions], "up to %d decided impressions before it are gone, and their "+
+			"payoffs are not learned", in.Offset-first.offset)
 	} else if tool.cfg.Kafka.Start == config.Latest || d.Topics[event.Rankings].LogStart > 0 {
 		in.Offset = first.offset
 	}

@@ -246,8 +246,8 @@ const (
 
 var ErrPartitioner = errors.New("keys are not where Kafka's default partitioner (murmur2) puts them. Only your " +
 	"producers determine their partitions after the change: let them use that partitioner, wait for " +
-	"payoff_horizon and join.parking_time, and then run this command; or start a new kafka.group, and carry over what is " +
-	"learned with `ranker-worker state export` and `state import`")
+	"payoff_horizon and join.parking_time, and then run this command; or start a new kafka.group, and carry over the " +
+	"statistics with `ranker-worker state export` and `state import`")
 
 // setAside keeps a misplaced entry until the others are carried over.
 func (f *resharding) setAside(s misplaced) error {

@@ -33,5 +33,5 @@ func (r *Report) Plot(w io.Writer, format string) error {
 	if r.Per == perImpression {
 		axis = "payoff an impression, in the mean: 95 %"
 	}
-	return plotting.Intervals(w, format, "What targets would have been worth", axis, all, logged)
+	return plotting.Intervals(w, format, "Estimated payoff of targets", axis, all, logged)
 }

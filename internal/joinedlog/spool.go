@@ -22,7 +22,7 @@ type spool struct {
 func newSpool() (*spool, error) {
 	f, err := os.CreateTemp("", "ranker-worker-journal-*")
 	if err != nil {
-		return nil, fmt.Errorf("making a temporary file for what is read: %w", err)
+		return nil, fmt.Errorf("making a temporary file for records: %w", err)
 	}
 	if err := os.Remove(f.Name()); err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -89,7 +89,7 @@ func (s *spool) put(e *Event) error {
 	}
 	s.buf = b
 	if _, err := s.out.Write(b); err != nil {
-		return fmt.Errorf("writing what is read to a temporary file: %w", err)
+		return fmt.Errorf("writing records to a temporary file: %w", err)
 	}
 	return nil
 }
@@ -113,7 +113,7 @@ func appendFloat(b []byte, x float64) []byte {
 func (l *Log) Play(f func(*Event) error) error {
 	s := l.spool
 	if err := s.out.Flush(); err != nil {
-		return fmt.Errorf("writing what was read to a temporary file: %w", err)
+		return fmt.Errorf("writing records to a temporary file: %w", err)
 	}
 	in := reader{in: bufio.NewReaderSize(io.NewSectionReader(s.file, 0, math.MaxInt64), 1<<20)}
 	var e Event
@@ -124,7 +124,7 @@ func (l *Log) Play(f func(*Event) error) error {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("reading what was read from a temporary file: %w", err)
+			return fmt.Errorf("reading records from a temporary file: %w", err)
 		}
 		at += in.varint()
 		e = Event{Kind: Kind(first & kindBits), At: at, Row: int32(in.uvarint()), HasUtility: first&hasUtility != 0,
@@ -146,7 +146,7 @@ func (l *Log) Play(f func(*Event) error) error {
 			e.Payoff, e.Age = in.float(), in.varint()
 		}
 		if in.err != nil {
-			return fmt.Errorf("reading what was read from a temporary file: %w", in.err)
+			return fmt.Errorf("reading records from a temporary file: %w", in.err)
 		}
 		if err := f(&e); err != nil {
 			return err

@@ -14,7 +14,7 @@ import (
 )
 
 // ErrRetention is wrapped if a topic does not reach back far enough.
-var ErrRetention = errors.New("retention has taken what was asked for")
+var ErrRetention = errors.New("retention has deleted records of the requested time")
 
 // span is a range of offsets of a partition.
 type span struct {

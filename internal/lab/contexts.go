@@ -125,7 +125,7 @@ func (a *contextModel) learner(c *Combination) (func() delay.Learner, error) {
 	return func() delay.Learner {
 		l, err := delay.NewContextual(p, config)
 		if err != nil {
-			panic(fmt.Sprintf("lab: what could be made once cannot be made again: %v", err))
+			panic(fmt.Sprintf("lab: a learner could be made once, and not again: %v", err))
 		}
 		return l
 	}, nil

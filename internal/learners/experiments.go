@@ -34,7 +34,7 @@ func Policy(l *config.Learner) (policy.Policy, error) {
 	if k := l.Policy.Spec(); k != nil && k.Rank != nil {
 		return k.Rank(parameters)
 	}
-	return nil, fmt.Errorf("policy %s does not rank by what another one knows", l.Policy)
+	return nil, fmt.Errorf("policy %s does not rank by another one's statistics", l.Policy)
 }
 
 // Unpaid returns an experiment's payoff of an unpaid selection, in raw units.

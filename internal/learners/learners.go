@@ -204,7 +204,7 @@ func repeatable(construct func() (delay.Learner, error)) (func() delay.Learner, 
 	return func() delay.Learner {
 		l, err := construct()
 		if err != nil {
-			panic(fmt.Sprintf("learners: what could be made once cannot be made again: %v", err))
+			panic(fmt.Sprintf("learners: a learner could be made once, and not again: %v", err))
 		}
 		return l
 	}, nil

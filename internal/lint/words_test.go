@@ -19,8 +19,11 @@ import (
 // translated matches words that stand where a term is missing, and idioms that are not English.
 var translated = regexp.MustCompile(`(?i)\b(what|told|tells?|anew|of before)\b`)
 
-// most bounds the lines with such a word. Nobody raises a bound, and whoever removes slack lines lowers it.
-var most = map[string]int{".go": 0, ".md": 26}
+// most bounds the lines with such a word, by kind of file; messages are Go's strings outside tests. Nobody raises a bound, and whoever
+// removes slack lines lowers it.
+var most = map[string]int{".go": 0, messages: 0, ".md": 18, ".yaml": 0, ".json": 0, ".proto": 0, ".tpl": 0}
+
+const messages = "messages"
 
 // mostLong bounds the sentences of doc comments above longest words, by the same rule.
 const (
@@ -32,15 +35,29 @@ const (
 // versions matches talk of versions that nobody ever ran: 0.1.0 is the first.
 var versions = regexp.MustCompile(`(?i)\b(earlier|older|previous|former) versions?\b|\bversions? before\b`)
 
-// TestTranslatedWordsBecomeFewer, in comments and in documentation.
+// TestTranslatedWordsBecomeFewer, in comments, messages, documentation, and the files of deploy/.
 func TestTranslatedWordsBecomeFewer(t *testing.T) {
 	found := map[string]int{}
-	eachText(t, func(path string, text []byte) {
-		for line := range strings.Lines(string(text)) {
+	count := func(kind string, text string) {
+		for line := range strings.Lines(text) {
 			if translated.MatchString(line) {
-				found[filepath.Ext(path)]++
+				found[kind]++
 			}
 		}
+	}
+	eachText(t, func(path string, text []byte) { count(filepath.Ext(path), string(text)) })
+	eachFile(t, func(path string, text []byte) {
+		if filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+			return
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, text, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		ast.Inspect(file, func(n ast.Node) bool {
+			if s, ok := n.(*ast.BasicLit); ok && s.Kind == token.STRING && strings.Contains(s.Value, " ") {
+				count(messages, s.Value)
+			}
+			return true
+		})
 	})
 	for kind, n := range found {
 		atMost(t, n, most[kind], "lines of "+kind+" files with a word of "+translated.String())

@@ -149,7 +149,7 @@ func (e *Estimate) redis(w *Workload, f *facts) {
 			fmt.Sprintf("%s × %s × %.0f bytes", several(w.Partitions, "partition"), counted(items), each), setting})
 	}
 	inEach("items", storedItemBytes(w, f), "fewer partitions, or items")
-	inEach("what they have taught", taughtBytes(w, f), "fewer partitions, or items")
+	inEach("items' statistics", taughtBytes(w, f), "fewer partitions, or items")
 	if w.Learner.Pairs {
 		pairs := items * math.Log2(math.Max(2, items))
 		e.Redis = append(e.Redis, Part{"pairs of items", partitions * pairs * pairBytes,
@@ -238,7 +238,7 @@ func (e *Estimate) worker(w *Workload, f *facts) {
 	add("items", owned*items*each, "more workers, or fewer items", "%s × %s × %.0f bytes", several(w.owned(), "partition"), counted(items), each)
 	e.addPublished(w, f)
 	live := e.Worker.Total()
-	add("what is not collected yet", live, "GOGC", "as much again")
+	add("garbage", live, "GOGC", "as much again")
 }
 
 // addPublished adds the memory of all partitions' statistics, once per process.
@@ -249,7 +249,7 @@ func (e *Estimate) addPublished(w *Workload, f *facts) {
 	}
 	all := f.of(sources)
 	whole, published := w.wholeMemory(&all), w.publishedMemory(f)
-	e.Worker = append(e.Worker, Part{"what partitions have taught", float64(w.Items) * (whole + float64(sources)*published),
+	e.Worker = append(e.Worker, Part{"pooled statistics", float64(w.Items) * (whole + float64(sources)*published),
 		fmt.Sprintf("%s × (%.0f + %s × %.0f bytes)", counted(float64(w.Items)), whole, several(sources, "partition"), published), "fewer partitions, or items"})
 }
 
@@ -336,7 +336,7 @@ func (e *Estimate) warn(w *Workload) {
 		warn("a checkpoint publishes %s, above %s: other partitions read all again each time. More partitions", Bytes(published), Bytes(maxDelta))
 	}
 	if f := w.Following(); !f.CatchesUp() {
-		warn("a worker that starts reads what each partition has learned, whole. That takes up to %.1f s for one, so that it hears of the others once "+
+		warn("a worker that starts reads each partition's statistics, whole. That takes up to %.1f s for one, so that it reads the others' changes once "+
 			"in %.0f s, and their streams reach back %.0f s: it never comes to an end. Fewer items, or partitions", f.One.Seconds(), f.Behind.Seconds(), f.Kept.Seconds())
 	} else if f.Busy > mostBusy {
 		warn("a worker that starts reads each partition whole, which keeps Redis busy for %.1f s each time. Fewer items", f.Busy.Seconds())

@@ -53,11 +53,11 @@ func Write(out io.Writer, w *Workload, e *Estimate) error {
 		p := s.Largest()
 		fmt.Fprintf(&b, "Most of %s (%.0f%%): %s.", what, 100*p.Amount/s.Total(), p.Name)
 		if p.Setting != "" {
-			fmt.Fprintf(&b, " What changes it: %s.", p.Setting)
+			fmt.Fprintf(&b, " The setting for it: %s.", p.Setting)
 		}
 		b.WriteString("\n")
 	}
-	largest("what Redis holds", e.Redis)
+	largest("Redis's memory", e.Redis)
 	largest("a worker's memory", e.Worker[:len(e.Worker)-1])
 	for _, warning := range e.Warnings {
 		fmt.Fprintf(&b, "Warning: %s.\n", warning)

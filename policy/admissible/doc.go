@@ -1,7 +1,8 @@
-// Package admissible computes the selection probabilities that rankings can have with random attention windows (paper, section 4.2). They
-// are the admissible set C. Packages policy and delay call Solver and Sampler; configuration, internal/lab and internal/evaluate use
-// Windows. Windows is a window distribution q, and Fold writes it for a list's length. Solver writes the point of C with the least loss
-// plus regulariser. Sampler reads a point of C and a random number, and writes a ranking. Best returns the largest mean payoff over C.
+// Package admissible computes with the selection probabilities that rankings drawn at random can give their candidates, if users look at a
+// random number of results (paper, section 4.2). They are the admissible set C. A policy that explores chooses a point of C, and draws a
+// ranking with these probabilities. Windows is a window distribution q, and Fold writes it for a list's length. Solver writes the point of C
+// with the least loss plus regulariser. Sampler reads a point of C and a random number, and writes a ranking. Best returns the largest mean
+// payoff over C. Packages policy and delay call Solver and Sampler; configuration, internal/lab and internal/evaluate use Windows.
 //
 // Candidates are in increasing utility: position 0 is the paper's item 1. A user draws a window w with probability q_w, and selects the
 // highest utility among the first w shown. Slices over windows hold w at w−1. The paper's C = {Pq : P ∈ 𝒫}, by constraints C.1–C.4, is

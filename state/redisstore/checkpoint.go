@@ -102,7 +102,7 @@ func (s *Store) Acquire(ctx context.Context, p int32, generation int64, force bo
 		return m, err
 	}
 	if m, err = parseMeta(fields); err != nil {
-		return m, fmt.Errorf("read what is stored: %w", err)
+		return m, fmt.Errorf("reading the stored state: %w", err)
 	}
 	return m, nil
 }

@@ -89,7 +89,7 @@ func valuesOf(reply []any) ([][]byte, error) {
 
 // Due implements state.Store, by one script. It blocks the server for some 2 µs an entry, by BenchmarkBusiest.
 func (s *Store) Due(ctx context.Context, p int32, upTo int64, limit int, room int64) (fence state.Fence, due []state.Entry, more bool, err error) {
-	defer wrap(&err, p, "read what is due")
+	defer wrap(&err, p, "reading due entries")
 	prefix := s.prefix(p)
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
 	args := []any{nil, nil, 2, prefix + metaKey, prefix + pagesKey, prefix + pageKey, number(min(upTo, maxBucket)),

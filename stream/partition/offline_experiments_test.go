@@ -75,7 +75,7 @@ func TestResetExperiment(t *testing.T) {
 	w.ranked("k", "", at+2*settled)
 	w.pass(at + 4*settled)
 	totals := w.m.trials.all[0].sums.totals
-	require.EqualValues(t, 2, totals[0].N+totals[1].N, "of before the reset none is counted")
+	require.EqualValues(t, 2, totals[0].N+totals[1].N, "units before the reset are not counted")
 	require.Zero(t, totals[0].X+totals[1].X)
 }
 

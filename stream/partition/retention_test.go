@@ -204,9 +204,9 @@ func checkItemsEndAFewAtATime(t *testing.T, crashes bool) {
 	require.EqualValues(t, met+1, i)
 }
 
-// TestItemsOfBefore: items that were stored while none were dropped count as carried once a learner that drops items first loads them. That
+// TestItemsStoredWithoutRetention: items that were stored while none were dropped count as carried once a learner that drops items first loads them. That
 // holds even if it is loaded again and again.
-func TestItemsOfBefore(t *testing.T) {
+func TestItemsStoredWithoutRetention(t *testing.T) {
 	cfg := endingConfig(t, delay.Silence{})
 	cfg.Learners[0].ItemRetention = 0
 	all := [event.Inputs]bool{true, true, true}

@@ -131,7 +131,7 @@ var mutations = []mutation{
 		faults: faults{rollback: 0.01, pause: 0.01, resume: 0.01, reassign: 0.006, lose: 0.02}},
 	{name: "fence again without ownership", sabotage: sabotage{freshFence: true}, scenario: frozenAroundItsFence},
 	{name: "a queue that is not held against the log", sabotage: sabotage{unseenQueue: true}, scenario: truncatedUnderTheQueue},
-	{name: "decisions of before the checkpoint unseen", sabotage: sabotage{behindUnseen: true}, scenario: savedByAZombie},
+	{name: "decisions before the checkpoint unseen", sabotage: sabotage{behindUnseen: true}, scenario: savedByAZombie},
 	{name: "decisions of whoever has written them", sabotage: sabotage{foreigners: true},
 		faults: faults{foreign: 0.01, crash: 0.006, reassign: 0.003}},
 	{name: "a forgotten producer id is not retired", sabotage: sabotage{unretired: true},

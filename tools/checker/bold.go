@@ -223,7 +223,7 @@ func (lf *learnerFold) checkVector(f *fold, field string, length int32, list *li
 		if length > 0 {
 			known = c < uint32(length) && (known || !lf.ftrl())
 		}
-		f.out.must(boldVectors, known, name, "what its payoffs say, and no more", "something of "+lf.coordinateName(f, length, c))
+		f.out.must(boldVectors, known, name, "losses of its payoffs alone", "something of "+lf.coordinateName(f, length, c))
 	}
 	switch {
 	case !lf.ftrl():

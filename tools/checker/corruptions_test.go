@@ -241,7 +241,7 @@ var corruptions = []corruption{
 		paid, _, _ := strings.Cut(v.field(t, "still:settled", a), " ")
 		return v.set(t, v.key(0, "still:settled"), a, "0 "+paid)
 	}},
-	{silenceSettled, "what became of an item is lost", func(t *testing.T, v *victim) func() {
+	{silenceSettled, "an item's outcomes are lost", func(t *testing.T, v *victim) func() {
 		return v.unset(t, v.key(0, "still:settled"), v.number(t, "still", "a"))
 	}},
 	{silenceSettled, "a payoff below the default counted as one above", func(t *testing.T, v *victim) func() {
@@ -280,7 +280,7 @@ var corruptions = []corruption{
 	{silenceAges, "a pass that event time has not come to", func(t *testing.T, v *victim) func() {
 		return v.add(t, "still:ages", "pass", 1<<12)
 	}},
-	{driftHistory, "what was paid is lost", func(t *testing.T, v *victim) func() {
+	{driftHistory, "a payoff is lost", func(t *testing.T, v *victim) func() {
 		return v.unset(t, v.key(0, "still:history"), v.number(t, "still", "a"))
 	}},
 	{driftHistory, "it was paid at another time", func(t *testing.T, v *victim) func() {
@@ -296,7 +296,7 @@ var corruptions = []corruption{
 	{driftHistory, "a pass that event time has not come to", func(t *testing.T, v *victim) func() {
 		return v.change(t, "still:history", "pass", " ", "0 ")
 	}},
-	{recentItems, "what was paid is lost", func(t *testing.T, v *victim) func() {
+	{recentItems, "a payoff is lost", func(t *testing.T, v *victim) func() {
 		return v.unset(t, v.key(0, "moves:recent"), v.anyField(t, "moves:recent"))
 	}},
 	{recentItems, "it was paid at another time", func(t *testing.T, v *victim) func() {
@@ -309,14 +309,14 @@ var corruptions = []corruption{
 		item := v.anyField(t, "moves:recent")
 		return v.set(t, v.key(0, "moves:recent"), item, v.field(t, "moves:recent", item)+"0")
 	}},
-	{recentLevels, "a surprise is lost", func(t *testing.T, v *victim) func() {
+	{recentLevels, "a residual is lost", func(t *testing.T, v *victim) func() {
 		return v.unset(t, v.key(0, "moves:levels"), v.anyField(t, "moves:levels"))
 	}},
 	{recentLevels, "it was larger", func(t *testing.T, v *victim) func() {
 		level := v.anyField(t, "moves:levels")
 		return v.set(t, v.key(0, "moves:levels"), level, v.field(t, "moves:levels", level)+"0")
 	}},
-	{recentLevels, "a pass that nothing was paid of", func(t *testing.T, v *victim) func() {
+	{recentLevels, "a pass without a payoff", func(t *testing.T, v *victim) func() {
 		return v.add(t, "moves:levels", "pass", 1<<12)
 	}},
 	{delayFields, "an estimate of nothing", func(t *testing.T, v *victim) func() {

@@ -267,7 +267,7 @@ func (f *fold) checkExperiments() {
 			f.out.must(experimentsVerdict, !of.tripped || strings.HasPrefix(verdict, fmt.Sprintf("1 %d ", x.Run)), x.Name+": "+a.Learner,
 				"a verdict, by which rankings go", strconv.Quote(verdict))
 			if !exact || of.unknown || f.unordered > 0 || f.partial || len(f.c.configs) > 1 {
-				f.out.skip("experiment %s: what arm %s has come to is not compared", x.Name, a.Learner)
+				f.out.skip("experiment %s: arm %s is not compared", x.Name, a.Learner)
 				continue
 			}
 			want := armSums{of.units, of.worth, of.z, of.zx}

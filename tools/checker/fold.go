@@ -99,7 +99,7 @@ func (f *fold) run(ctx context.Context) error {
 		f.lettersRead += n
 		for _, s := range f.state.skipped[t] {
 			if _, buried := slices.BinarySearch(about, s.from); !buried {
-				f.out.skip("%s at offset %d: it was read once, and cannot be read any more: what became of it is not known", roles[t], s.from)
+				f.out.skip("%s at offset %d: it was read once, and cannot be read any more: its outcome is not known", roles[t], s.from)
 				f.partial = true
 			}
 		}

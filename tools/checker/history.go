@@ -35,7 +35,7 @@ func (st *state) readHistory(field, value string, out *findings) {
 	err := json.Unmarshal([]byte(value), &h)
 	ok := err == nil && h.Done != "" && (h.Done != "reset" || h.Was != "" && len(h.Offsets) == event.Inputs) &&
 		(h.Done != "skip" || len(h.Skipped) == 2)
-	if !out.must(metaFields, ok, field, "what was done", value) {
+	if !out.must(metaFields, ok, field, "an action", value) {
 		return
 	}
 	st.history = append(st.history, h)
@@ -47,7 +47,7 @@ func (f *fold) applyHistory() {
 	all := f.state.history
 	slices.SortFunc(all, func(a, b history) int { return cmp.Compare(a.Number, b.Number) })
 	if len(all) >= keptHistory {
-		f.out.skip("the history has %d entries, and older ones may be gone: what must be stored is not known", len(all))
+		f.out.skip("the history has %d entries, and older ones may be gone: the expected state is not known", len(all))
 		f.partial = true
 	}
 	unknown := map[string]bool{}
@@ -68,12 +68,12 @@ func (f *fold) applyHistory() {
 			f.partial = true
 		case lf == nil: // its impressions have no learner
 		case h.Done == "reset":
-			f.out.skip("learner %q was reset by checkpoint %d: what became of the records of its impressions of before is not compared",
+			f.out.skip("learner %q was reset by checkpoint %d: outcomes of its earlier impressions' records are not compared",
 				h.Learner, h.Number)
 			delete(unknown, h.Learner)
 			f.past[h.Learner] = append(f.past[h.Learner], lf.before(h))
 		case h.Values == "":
-			f.out.skip("learner %q took an export in by checkpoint %d, of which nothing was kept: what it knows is not compared",
+			f.out.skip("learner %q took an export in by checkpoint %d, of which nothing was kept: its statistics are not compared",
 				h.Learner, h.Number)
 			unknown[h.Learner] = true
 		}

@@ -272,7 +272,7 @@ func (f *fold) judgeSelection(l *life, r *record) fate {
 	}
 	at := slices.Index(l.items, r.item)
 	switch {
-	case l.selected >= 0 && at < 0 && f.buried(r): // by a version that still had the other items
+	case l.selected >= 0 && at < 0 && f.buried(r): // while the entry still had its other items
 		return isRejected
 	case l.selected >= 0:
 		return isDuplicate

@@ -154,7 +154,7 @@ func (f *fold) broken(from event.Millis, steps []step, name any) {
 	f.loseOrder()
 	for i := range steps {
 		if steps[i].kind == stepRead {
-			f.out.skip("%v: a worker went on from a state that had not followed the log's order: what became of each record is not compared", name)
+			f.out.skip("%v: a worker went on from a state that had not followed the log's order: outcomes of records are not compared", name)
 			f.partial = true
 			return
 		}
@@ -311,7 +311,7 @@ func (f *fold) beginning(ctx context.Context) error {
 		}
 		read := f.state.account[roles[t]+".read"]
 		if tf.from > 0 {
-			f.out.skip("%s begins at offset %d: what was deleted before cannot be folded", f.c.broker.Topic(event.Topic(t)), tf.from)
+			f.out.skip("%s begins at offset %d: deleted records cannot be folded", f.c.broker.Topic(event.Topic(t)), tf.from)
 			f.partial = true
 			continue
 		}

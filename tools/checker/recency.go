@@ -115,7 +115,7 @@ func compareItems[R comparable](f *fold, lf *learnerFold, by law, want, got map[
 func compareRows[R comparable](out *findings, by law, name string, want, got map[inflight.Bucket]R) {
 	var none R
 	id := func(b inflight.Bucket) string {
-		return fmt.Sprintf("%s: what began within %d and %d", name, b.Start(), b.End())
+		return fmt.Sprintf("%s: selections between %d and %d", name, b.Start(), b.End())
 	}
 	for b := range want {
 		if _, stored := got[b]; !stored {

@@ -70,8 +70,8 @@ var since = []corruption{
 	{delayFlights, "one in flight too many", func(t *testing.T, v *victim) func() {
 		return v.set(t, v.key(0, "near:flights"), v.number(t, "near", "a"), "5")
 	}},
-	{entriesLost, "an impression of before is lost", func(t *testing.T, v *victim) func() { return v.unset(t, v.page(0, "f7"), storedID("f7")) }},
-	{entriesDecision, "an impression of before is taken for one of after", func(t *testing.T, v *victim) func() {
+	{entriesLost, "an earlier impression is lost", func(t *testing.T, v *victim) func() { return v.unset(t, v.page(0, "f7"), storedID("f7")) }},
+	{entriesDecision, "an earlier impression is taken for a later one", func(t *testing.T, v *victim) func() {
 		return v.entry(t, "f7", func(e *entry) {
 			e.learner, e.selected = v.learnerNumber(t, "feed"), -1
 		})

@@ -362,7 +362,7 @@ func parseSpan(word string) (x storedSpan, err error) {
 	x = storedSpan{block: b, n: n}
 	if len(parts) == 4 {
 		if x.expected, err = strconv.ParseInt(parts[3], 10, 64); err != nil || x.expected == 0 {
-			return x, fmt.Errorf("%q: what was expected is no number but 0: %w", word, errSilence)
+			return x, fmt.Errorf("%q: the expectation is no number, or 0: %w", word, errSilence)
 		}
 	}
 	return x, nil

@@ -361,7 +361,7 @@ func TestKubernetesRollsOut(t *testing.T) {
 	m := kubernetesConfigMap(t, all)
 	require.NotNil(t, m.Immutable)
 	assert.True(t, *m.Immutable)
-	assert.Equal(t, "keep", m.Annotations["helm.sh/resource-policy"], "or an upgrade takes away what pods of before start with")
+	assert.Equal(t, "keep", m.Annotations["helm.sh/resource-policy"], "or an upgrade deletes the configuration of running pods")
 	assert.Equal(t, m.Name, configVolume(t, d.Spec.Template.Spec))
 
 	again := kubernetesConfigMap(t, rendered(t, values(t, "values.yaml", "replicas: 3")))

@@ -209,7 +209,7 @@ func (c *crowd) leave(t *testing.T, stay int64) {
 			got["payoffs.read"] >= before["payoffs.read"]+2*int64(c.n)
 	}
 	if !assert.Eventually(t, arrived, 30*time.Second, 20*time.Millisecond) {
-		t.Fatalf("%v, with %d pending of before", got, stay)
+		t.Fatalf("%v, with %d pending before it", got, stay)
 	}
 	r.stop(t)
 }

@@ -229,7 +229,7 @@ func (g *Group) stored(ctx context.Context) (metas []map[string]string, err erro
 		for p := range g.Partitions {
 			meta, err := c.HGetAll(ctx, fmt.Sprintf("{%s:%d}:meta", g.Name, p)).Result()
 			if err != nil {
-				return fmt.Errorf("read what is stored: %w", err)
+				return fmt.Errorf("reading the stored state: %w", err)
 			}
 			metas = append(metas, meta)
 		}

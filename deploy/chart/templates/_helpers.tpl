@@ -4,7 +4,7 @@
 {{- else -}}{{ printf "%s-%s" .Release.Name .Chart.Name | trunc 50 | trimSuffix "-" }}{{- end -}}
 {{- end -}}
 
-{{/* What selects the workers' pods; they can never change. */}}
+{{/* Labels that select the workers' pods; they can never change. */}}
 {{- define "ranker-worker.selector" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -16,7 +16,7 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 
-{{/* What `serve` is called, and what selects its pods: none of the workers'. */}}
+{{/* Labels of `serve`, which select its pods and none of the workers'. */}}
 {{- define "ranker-worker.serveName" -}}
 {{ include "ranker-worker.name" . }}-serve
 {{- end -}}
@@ -58,7 +58,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{ splitList ":" .listen | last }}
 {{- end -}}
 
-{{/* What `serve` speaks, and whether it asks for tokens; both empty where not. */}}
+{{/* The protocol of `serve`, and whether it asks for tokens; both empty where not. */}}
 {{- define "ranker-worker.serveTLS" -}}
 {{- if dig "serve" "cert_file" "" (fromYaml .Values.config) -}}tls{{- end -}}
 {{- end -}}
@@ -67,7 +67,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if dig "serve" "tokens_file" "" (fromYaml .Values.config) -}}tokens{{- end -}}
 {{- end -}}
 
-{{/* Nine tenths of a memory limit: the rest is for what Go's collector does not count. */}}
+{{/* Nine tenths of a memory limit: the rest is for memory that Go's collector does not count. */}}
 {{- define "ranker-worker.gomemlimit" -}}
 {{- $limit := .limits.memory -}}
 {{- $mib := regexFind "^[0-9]+" $limit | int64 -}}

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var update = flag.Bool("update", false, "rewrite what the transcripts in testdata say that happens")
+var update = flag.Bool("update", false, "rewrite the outcomes in testdata")
 
 // Run plays each file of testdata in a test of its own, and compares the results. A file is a list of blocks with an empty line between
 // them: commands, a line "----", results. Lines that begin with # are comments. The function that begin returns carries out one command,

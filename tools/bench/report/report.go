@@ -142,7 +142,7 @@ func (r *Report) Write(w io.Writer) error {
 	fmt.Fprintf(&t, "One worker, %d partitions, %d impressions of 20 candidates (950 B), medians of %d runs in turn; load average %.1f before, %.1f after\n\n",
 		o.Partitions, o.Impressions, len(r.Drains), r.Load[0], r.Load[1])
 	row := func(what, value, aim string) { fmt.Fprintf(&t, "| %-58s | %-28s | %-10s |\n", what, value, aim) }
-	row("what", "measured", "aim")
+	row("quantity", "measured", "aim")
 	row(strings.Repeat("-", 58), strings.Repeat("-", 28), strings.Repeat("-", 10))
 	row("drain: worker", fmt.Sprintf("%.0f impressions/s", m.Worker), "")
 	row("drain: bare copier (kafka-go), same broker and minute", fmt.Sprintf("%.0f records/s", m.Copier), "")

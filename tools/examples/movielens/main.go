@@ -98,7 +98,7 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) (err error) 
 
 func load(ctx context.Context, opt *options, errOut io.Writer) ([]data.Rating, error) {
 	if opt.ratings == "" {
-		fmt.Fprintf(errOut, "Reading MovieLens-100k; what is not in %s is downloaded once.\n", opt.cache)
+		fmt.Fprintf(errOut, "Reading MovieLens-100k; files that are not in %s are downloaded once.\n", opt.cache)
 		return data.Load(ctx, opt.cache)
 	}
 	f, err := os.Open(opt.ratings)

@@ -46,7 +46,7 @@ func parseOptions(args []string, errOut io.Writer) (options, error) {
 	var opt options
 	f := flag.NewFlagSet("movielens", flag.ContinueOnError)
 	f.SetOutput(errOut)
-	names := f.String("policies", strings.Join(policies, ","), "what to learn with, one after the other, separated by commas")
+	names := f.String("policies", strings.Join(policies, ","), "policies that are played, one after the other, separated by commas")
 	f.IntVar(&opt.impressions, "impressions", 200_000, "how many lists to rank, with each policy")
 	f.IntVar(&opt.partitions, "partitions", 6, "of each topic")
 	f.Uint64Var(&opt.seed, "seed", 1, "makes the same impressions, windows and delays again")

@@ -73,7 +73,7 @@ var tables = map[string]func(f *flag.FlagSet, o *report.Options) func(context.Co
 	"growth": func(f *flag.FlagSet, o *report.Options) func(context.Context) (table, error) {
 		sizes(f, o, "sizes", report.Sizes, "the rows: partitions x items, +protobuf where impressions are in it, and +paid where each is selected and paid")
 		atLeast1(f, &o.Impressions, "impressions", 300_000, "impressions of each row")
-		quick(f, "50,000 impressions a row: what it costs to start is then part of the figures", func() { o.Impressions = 50_000 })
+		quick(f, "50,000 impressions a row: the cost of the start is then part of the figures", func() { o.Impressions = 50_000 })
 		f.StringVar(&o.Profile, "profile", "", "directory for profiles of the last row's drain")
 		return func(ctx context.Context) (table, error) { return report.RunGrowth(ctx, *o) }
 	},
