@@ -1,14 +1,14 @@
-// Package delay has learners, which learn though payoffs come late. A learner is a policy with its statistics and its handling of late
-// payoffs, for one partition; Learner is the interface. Decide reads candidates and writes a Decision: their order, and propensities if the
-// policy has them. Selected, Partial, Paid, Expired and Unselected read an impression's Feedback. Pooling has a process's partitions learn
-// together. Harvest writes changes for the store; LoadSums and LoadField restore them.
+// Package delay has learners. A learner joins a policy with the statistics that it reads, and learns from payoffs that come late. There is one
+// for each partition and each configured name; Learner is its interface. Decide reads candidates and writes a Decision: their order, and
+// propensities if the policy has them. Then come Feedback calls: Selected or Unselected, Partial for each part of a sum, and at the end Paid
+// or Expired. With Pooling, all partitions of a process share what their learners know. Harvest returns changes to store; LoadSums and
+// LoadField read them back, sums of payoffs and all else.
 //
-// Direct feeds payoffs on arrival, with features by NewContextual. Robust is for means that change. QPMD (stochastic) and BOLD (adversarial)
-// are from the paper's appendix C.2. Preferring first learns the order of utilities (appendix C.1).
+// Direct counts each payoff as it arrives; NewContextual makes one that predicts from features. Robust is for means that change. QPMD
+// (stochastic payoffs) and BOLD (adversarial ones) are from the paper's appendix C.2. Preferring first learns the order of utilities (C.1).
 //
-// Packages stream/partition, internal/lab and internal/evaluate run learners; internal/learners makes them from the configuration. Other
-// interfaces are optional: ItemRemoving serves the worker, Mergeable and Inspector mostly the commands. The package is pure: no
-// I/O, no clock, no global randomness.
+// Packages stream/partition, internal/lab and internal/evaluate run learners; internal/learners makes them from the configuration. Some
+// learners have more methods: ItemRemoving forgets an item, Mergeable and Inspector serve commands. The package is pure: no I/O, no clock.
 package delay
 
 import "github.com/ranker-worker/ranker-worker/policy"

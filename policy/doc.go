@@ -7,7 +7,7 @@
 // Robust write selection probabilities; package delay then draws a ranking by admissible.Sampler. From the paper are Elimination
 // (Algorithm 1) with Find-Permutation (Algorithm 2), ε-greedy (section 4.1), and OSMD (Algorithm 5).
 //
-// A Policy places a leader, then the candidates that it blocks: all of lower utility that are left. So the candidates left after that are a
-// suffix of the Input. No user who shares the order of utilities selects a blocked candidate. The package is pure: no I/O, no clock, no
-// global randomness.
+// Utility is the users' order of candidates; a payoff is the platform's gain. A Policy places a leader, then all candidates of lower utility
+// that have no place yet. The leader blocks them: no user who shares the order selects one. So those without a place are a suffix of the
+// Input. The package is pure: no I/O, no clock, no global randomness.
 package policy

@@ -289,7 +289,8 @@ func runOwnDemo(c *call) error {
 	c.cmd.SetContext(ctx)
 	ended := make(chan error, 2)
 	for _, part := range []func(*call) error{runWorker, runServe} {
-		go func() { ended <- part(c) }()
+		own := &call{cmd: c.cmd, args: c.args, ctx: c.ctx, file: c.file, json: c.json, began: c.began} // each loads the configuration
+		go func() { ended <- part(own) }()
 	}
 	err = <-ended
 	cancel()

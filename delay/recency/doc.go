@@ -1,5 +1,6 @@
-// Package recency estimates means that change, from recent payoffs as far back as they agree. State is rows by bucket of event time
-// (package history): Selections by item, and residuals (Residual) of all items. They are integers, which add up over sources and do not
-// depend on the order of arrival. An Estimate holds the common levels and the spread of all items; its Read turns an item's rows into
-// the recent mean that policy.Robust decides with. It is not from the paper. The package is pure: no I/O, and no clock but event time.
+// Package recency estimates means that change. An estimate goes back in time as far as recent and earlier payoffs have the same mean.
+// policy.Robust decides with it. It is not from the paper. Payoffs are counted by bucket of event time (package history): by item in
+// Selections, and over all items in residuals, payoffs less their items' means (Residual). Counts are integers, so neither partitions nor
+// the order of arrival change a sum. An Estimate holds the levels common to all items, and how far items differ. Its Read turns an item's
+// counts into its recent mean. The package is pure: no I/O, and no clock but event time.
 package recency

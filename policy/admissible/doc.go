@@ -1,7 +1,7 @@
-// Package admissible computes with the selection probabilities that rankings drawn at random can give their candidates, if users look at a
-// random number of results (paper, section 4.2). They are the admissible set C. A policy that explores chooses a point of C, and draws a
-// ranking with these probabilities. Windows is a window distribution q, and Fold writes it for a list's length. Solver writes the point of C
-// with the least loss plus regulariser. Sampler reads a point of C and a random number, and writes a ranking. Best returns the largest mean
+// Package admissible is the paper's section 4.2. A ranking drawn at random gives each candidate a probability of being selected, if users
+// look at a random number of results. The admissible set C holds all such probabilities. A policy that explores chooses a point of C, and
+// draws a ranking with these probabilities. Windows is the distribution q of the windows, and Fold cuts it to a list's length. Solver writes
+// the point of C that OSMD asks for. Sampler reads a point of C and a random number, and writes a ranking. Best returns the largest mean
 // payoff over C. Packages policy and delay call Solver and Sampler; configuration, internal/lab and internal/evaluate use Windows.
 //
 // Candidates are in increasing utility: position 0 is the paper's item 1. A user draws a window w with probability q_w, and selects the

@@ -2,10 +2,11 @@
 // returns Results. It begins with the topics or with a Base, a saved state. Package internal/audit implements Log and calls Run. The
 // package is pure.
 //
-// An owner is a worker that held the partition for a time. Rankings' headers have its order of records (Steps) and its other inputs
-// (Seen). A partition.Machine repeats each owner's work: loading, steps, reading other partitions' statistics, expiry and seals; decisions
-// that the owner adopted are adopted again. Missing data or other settings make rankings not exact, with the reason, as does a store that
-// went back: until the next Base. They are not an error; unreadable topics are.
+// An owner is a worker that held the partition for a time. The headers of its rankings name the order in which it read records (Steps), and
+// its other inputs (Seen). A partition.Machine repeats each owner's work: loading, steps, reading other partitions' statistics, expiry and
+// seals. Decisions that an owner found in the log, and took over, are taken over again. If data are missing or settings differ, a ranking
+// is not exact, with the reason. Behind a store that went back, rankings are not exact until the next Base. Topics that cannot be read are
+// an error.
 package replay
 
 import (

@@ -233,7 +233,7 @@ func (lf *learnerFold) checkDrift(f *fold) {
 	latest := lf.drift.grid.Tick(f.state.watermark)
 	same := len(f.past[lf.name]) == 0 // else it may be of another group, or none yet
 	pass := lf.stored.faded
-	f.out.must(driftHistory, lf.drift.grid.Tick(pass) == pass && (pass == latest || !same), lf.name+": pass", latest, pass)
+	f.out.must(driftHistory, lf.drift.grid.Tick(pass) == pass && (pass == latest || !same || lf.idle(pass)), lf.name+": pass", latest, pass)
 	got := map[uint32]map[inflight.Bucket]paidRow{}
 	for number, rows := range lf.stored.history {
 		got[lf.stored.fold(uint32(number))] = rows

@@ -247,13 +247,16 @@ func (lf *learnerFold) checkSettled(f *fold) {
 	}
 }
 
+// idle reports whether a learner has never ticked. One that was added knows no item until event time moves on.
+func (lf *learnerFold) idle(pass int64) bool { return pass == 0 && len(lf.items) == 0 }
+
 // checkAges compares payoffs' delays, each in the block in which its selection began, as of the pass.
 func (lf *learnerFold) checkAges(f *fold) {
 	s, pass := lf.silence, lf.stored.pass
 	latest := s.grid.Tick(f.state.watermark)
 	same := lf.imported == nil && len(f.past[lf.name]) == 0 // else it may be of another group, or none yet
 	// The length of a tick may have grown at the last one.
-	f.out.must(silenceAges, pass%(4*inflight.Shortest) == 0 && (latest <= pass && pass <= f.state.watermark || !same), lf.name+": pass",
+	f.out.must(silenceAges, pass%(4*inflight.Shortest) == 0 && (latest <= pass && pass <= f.state.watermark || !same || lf.idle(pass)), lf.name+": pass",
 		say("%d to %d", latest, f.state.watermark), pass)
 	if since := lf.stored.since; since != nil && same && s.first != math.MaxInt64 {
 		if least := s.grid.BucketOf(s.first, pass).Start(); !f.out.ok(silenceAges, *since >= least) {

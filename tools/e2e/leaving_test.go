@@ -57,7 +57,7 @@ func playLeaving(t *testing.T, env testenv.Env, e *lab.Experiment) (earned, best
 	require.Greater(t, unselected, 0.4)
 	require.Less(t, unselected, 0.7)
 	w.lawful(t)
-	w.replayed(t, int64(all), int64(all)/2) // which records a killed worker had read at each decision is not always known
+	w.replayed(t, int64(all), int64(all)*6/10) // without a base, none is exact behind the rollback at half of them
 	for l := range e.Runs {
 		earned += users.earned[l] / float64(all)
 		best += users.best[l] / float64(all)

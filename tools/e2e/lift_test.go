@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ranker-worker/ranker-worker/internal/app"
@@ -116,17 +115,14 @@ func TestLift_SaysWhatTheMetricsSay(t *testing.T) {
 				var u *lift.Units
 				var r *lift.Report
 				var want, got map[string]any
-				assert.Eventually(t, func() bool {
-					if p.platform.PassTo(t.Context(), p.platform.Clock()+11_000) != nil { // or nobody would look again
-						return false
-					}
+				for end := time.Now().Add(deadline); got == nil || !alike(want, got, c.off); {
+					require.True(t, time.Now().Before(end), "lift: %v\nworkers: %v", want, got)
+					require.NoError(t, p.platform.PassTo(t.Context(), p.platform.Clock()+11_000)) // or nobody would look again
 					var err error
 					u, r, err = w.lift(t, p.platform.Clock(), 0)
 					require.NoError(t, err)
 					want, got = saidByLift(r), saidByWorkers(t, last)
-					return alike(want, got, c.off)
-				}, deadline, 50*time.Millisecond)
-				require.True(t, alike(want, got, c.off), "lift: %v\nworkers: %v", want, got)
+				}
 				t.Logf("%d units: %v", r.Units, want)
 				for _, worker := range last {
 					worker.stop(t)
@@ -208,6 +204,15 @@ func saidByLift(r *lift.Report) map[string]any {
 		if o := a.Outlook; o != nil {
 			all[a.Arm+"outlook"] = fmt.Sprint(o.Units, o.Due, o.SoFarIs, o.SoFarWhy, o.EndIs, o.EndWhy, o.Timing)
 			bounds("ranker_lift_in_the_end", a.Arm, o.End)
+			if o.End != nil {
+				all["ranker_lift_explained"+a.Arm] = o.Explained
+			}
+			if o.BreakEven > 0 {
+				all["ranker_lift_break_even"+a.Arm] = o.BreakEven
+			}
+			if o.Forecast != nil {
+				all["ranker_lift_forecast"+a.Arm+"better"], all["ranker_lift_forecast"+a.Arm+"worse"] = o.Forecast.Better, o.Forecast.Worse
+			}
 			bounds("ranker_lift_so_far", a.Arm, o.SoFar)
 			if o.Timing != "" {
 				all["ranker_lift_timing"+a.Arm] = map[string]float64{"sooner": -1, "later": 1}[o.Timing]
@@ -252,7 +257,7 @@ func saidByWorkers(t *testing.T, workers []*running) map[string]any {
 					for _, l := range m.GetLabel() {
 						is[l.GetName()] = l.GetValue()
 					}
-					all[name+is["arm"]+is["bound"]] = m.GetGauge().GetValue()
+					all[name+is["arm"]+is["bound"]+is["verdict"]] = m.GetGauge().GetValue()
 				}
 			}
 		}
