@@ -2,6 +2,7 @@ package delay
 
 import (
 	"errors"
+	"math"
 	"slices"
 
 	"github.com/ranker-worker/ranker-worker/policy"
@@ -113,7 +114,8 @@ func (a *attraction) differs() bool {
 	return mean > 0 && mean < 1
 }
 
-// perImpression turns estimates of payoff per selection into estimates of payoff per impression, relative to the mean share.
+// perImpression turns estimates of payoff per selection into estimates of payoff per impression, relative to the mean share. The variance
+// is that of the product, with the payoff's part at a share one standard deviation above its mean.
 func (a *attraction) perImpression(items []policy.Item, from *policy.Known) *policy.Known {
 	mean := a.table.Mean()
 	c := a.belief.Components(a.table)
@@ -128,7 +130,9 @@ func (a *attraction) perImpression(items []policy.Item, from *policy.Known) *pol
 		if x.Weight > 0 {
 			times, above := share.Mean/mean, x.Mean-a.nothing
 			spread := max(share.Mean*(1-share.Mean), mean*(1-mean))
-			variance := float64(from.Variance*times*times)/x.Weight + float64(above*above*spread)/(mean*mean*share.Weight)
+			sd := math.Sqrt(spread/share.Weight) / mean
+			likely := times + sd // at times itself, a share that is low by chance hides how little is known of the payoff
+			variance := float64(from.Variance*likely*likely)/x.Weight + float64(above*above*sd*sd)
 			x = policy.Estimate{Mean: a.nothing + float64(times*above), Weight: from.Variance / variance}
 		}
 		k.Candidates = append(k.Candidates, x)

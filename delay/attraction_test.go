@@ -184,6 +184,56 @@ func TestAttraction_RanksByPayoffPerImpression(t *testing.T) {
 	}
 }
 
+// TestAttraction_AFewUnluckyImpressionsHideNoItem: an item that each of three users left leads again soon. Nothing is random here. It leads
+// after 886 impressions; with the variance of payoffs at the estimated share itself, after 20,236.
+func TestAttraction_AFewUnluckyImpressionsHideNoItem(t *testing.T) {
+	const unlucky, best, items = 19, 7, 20
+	d := attracted(NewDirect(robustMOSS(t), Silence{}), 0)
+	d.Grow(items)
+	fb := Feedback{Candidates: sequence(items)}
+	var shown, taken [items]float64
+	ends := func(top policy.Item) {
+		share, payoff := 0.03+0.03*float64(top*7%items), 0.9-0.045*float64(top*7%items)
+		switch top {
+		case best:
+			share, payoff = 0.5, 0.9
+		case unlucky:
+			share = 0
+		}
+		fb.Order = []int32{top}
+		for i := range int32(items) {
+			if i != top {
+				fb.Order = append(fb.Order, i)
+			}
+		}
+		shown[top]++
+		if taken[top] >= share*shown[top] {
+			d.Unselected(fb)
+			return
+		}
+		taken[top]++
+		fb.Item, fb.Payoff = top, 0
+		if math.Mod(taken[top]*0.19, 1) < payoff {
+			fb.Payoff = 1
+		}
+		d.Selected(fb)
+		d.Paid(fb)
+	}
+	for i := range policy.Item(items) {
+		for shown[i] < 3 || i != unlucky && shown[i] < 40 {
+			ends(i)
+		}
+	}
+	var x Decision
+	for at := range 5000 {
+		if d.Decide(fb.Candidates, nil, policy.Key(at), &x); x.Order[0] == unlucky {
+			return
+		}
+		ends(x.Order[0])
+	}
+	require.Fail(t, "it leads no more")
+}
+
 // TestAttraction_PoliciesWithoutABeliefDoSoToo: and do not where payoff per selection is the aim.
 func TestAttraction_PoliciesWithoutABeliefDoSoToo(t *testing.T) {
 	seed := rand.Uint64()
