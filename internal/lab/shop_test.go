@@ -69,6 +69,32 @@ func TestShops_UsersDoAsDefined(t *testing.T) {
 	}
 }
 
+// TestShops_TheBestRankingIsNoWorseThanThePapers, which ranks by share on top times mean payoff.
+func TestShops_TheBestRankingIsNoWorseThanThePapers(t *testing.T) {
+	const n = 20
+	for _, s := range []Scenario{"abandon:place", "cascade", "cascade:anti"} {
+		for run := range 12 {
+			w := shopWorld(t, s, n, 10, run)
+			w.Next()
+			top := func(at int32) float64 { return w.customers.share(w, at, 0) * w.mean(at) }
+			var order []int32
+			for len(order) < n {
+				first := int32(len(order)) // all below stand before it
+				leader := first
+				for at := first; at < n; at++ {
+					if top(at) > top(leader) {
+						leader = at
+					}
+				}
+				for at := leader; at >= first; at-- {
+					order = append(order, at)
+				}
+			}
+			require.GreaterOrEqual(t, w.Worth(bestShown(n, w.Worth)), w.Worth(order)-1e-9, "%s, run %d", s, run)
+		}
+	}
+}
+
 // literalVisit is the position that a user of the world's window selects; -1 for none.
 func literalVisit(rng *rand.Rand, s Scenario, x *shop, w *World, order []int32) int {
 	with := func(p float64) bool { return rng.Float64() < p }
