@@ -1,7 +1,7 @@
 // Package delay has learners. A learner joins a policy with the statistics that it reads, and learns from payoffs that come late. There is one
 // for each partition and each configured name; Learner is its interface. Decide reads candidates and writes a Decision: their order, and
 // propensities if the policy has them. Then come Feedback calls: Selected or Unselected, Partial for each part of a sum, and at the end Paid
-// or Expired. With Pooling, all partitions of a process share what their learners know. Harvest returns changes to store; LoadSums and
+// or Expired. With Pooling, all partitions of a process share their statistics. Harvest returns changes to store; LoadSums and
 // LoadField read them back, sums of payoffs and all else.
 //
 // Direct counts each payoff as it arrives; NewContextual makes one that predicts from features. Robust is for means that change. QPMD

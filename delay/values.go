@@ -8,7 +8,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// values is an estimate of how much items differ in what a paid selection pays. An item's mean payoff is its share of paid
+// values is an estimate of how much items differ in the payoff of a paid selection. An item's mean payoff is its share of paid
 // selections times their value. Sizes of orders and shares of returns vary much from one payoff to the next, and may be alike in all
 // items. The value is then better known from all items, and only the share paid from the item's own selections.
 type values struct {

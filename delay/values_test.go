@@ -80,7 +80,7 @@ func TestValues_DifferentOnesAreTheItems(t *testing.T) {
 	}
 }
 
-// Where all selections are paid, values are means. They are not drawn together twice: by less than a hundredth of what the prior does.
+// Where all selections are paid, values are means. They are not drawn together twice: by less than a hundredth of the effect of the prior.
 func TestValues_AreOwnWhereAllSelectionsArePaid(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

@@ -32,7 +32,7 @@ func (d *duration) Set(text string) error {
 var kindsOfValues = map[string]string{"int": "a whole number", "int32": "a whole number", "int64": "a whole number", "uint64": "a whole number from 0 on",
 	"float64": "a number", "bool": "true or false", "duration": "a duration, such as 30s, 2h or 7d", "intSlice": "whole numbers, with commas between"}
 
-// misused says what is wrong with a flag, and which flag was probably meant.
+// misused names the fault of a flag, and the flag that was probably meant.
 func misused(cmd *cobra.Command, err error) error {
 	var (
 		unknown *pflag.NotExistError

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMisuseIsSaidInOurWords: what is wrong, and what was probably meant.
+// TestMisuseIsSaidInOurWords: the fault, and the flag or command that was probably meant.
 func TestMisuseIsSaidInOurWords(t *testing.T) {
 	inFile(t, "worker.yaml", sound)
 	for line, says := range map[string]string{

@@ -1,4 +1,4 @@
-// Package inflight estimates what a selection in flight is worth: one whose final payoff has not come. Package delay calls it. It is not from
+// Package inflight estimates the worth of a selection in flight: one whose final payoff has not come. Package delay calls it. It is not from
 // the paper. Where only good outcomes are sent, silence is information. A selection in flight counts in part as never paid: by its
 // probability of staying unpaid, given its age, the payoffs' delays and the item's share of paid selections.
 //

@@ -116,9 +116,9 @@ func TestBelowSoFar_IsOfPayoffsThatHaveCome(t *testing.T) {
 	require.Equal(t, 0.3, BelowSoFar(0.5, 0.3, 0))
 }
 
-// Where items are paid alike below the default, an item's few old selections must not decide what its many young ones are worth. With 40
-// old ones and 400 young the error of a mean is 0.28 of it, ±6%; it is 0.74 of it if the share of all counts four selections in the
-// item's. The bound is 13 standard errors above the first, and 5 below the second. A share of its own prevails after many old selections.
+// Where items are paid alike below the default, an item's few old selections must not decide the worth of its many young ones. With 40
+// old ones and 400 young the error of a mean is 0.28 of it, ±6%. It is 0.74 of it
+// if the share of all counts four selections in the item's. The bound is 13 standard errors above the first, and 5 below the second. A share of its own prevails after many old selections.
 func TestItemShares_FewOldSelectionsDoNotDecide(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

@@ -6,7 +6,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// knowledge is what the control has learned of the delays of its payoffs, in the experiment and outside of it.
+// knowledge is the distribution of the delays of the control's payoffs, in the experiment and outside of it.
 type knowledge struct {
 	late *delay.PayoffDelays
 	rows map[int32]taught
@@ -38,7 +38,7 @@ func (u *Units) feeds(row int32, r *event.Ranking) bool {
 	return true
 }
 
-// learn learns from what came of a row.
+// learn learns from a row's outcome.
 func (u *Units) learn(row int32, at event.Millis, how joinedlog.How, raw float64) {
 	x, ok := u.rows[row]
 	if !ok || u.AsOf != 0 && at > u.AsOf {

@@ -18,9 +18,9 @@ import (
 var rooms = map[string]int{
 	"cmd":                4760,
 	"config":             5100,
-	"delay":              11010,
+	"delay":              11060,
 	"docs":               20,
-	"internal":           7680,
+	"internal":           7720,
 	"internal/admin":     4000,
 	"internal/dashboard": 1965,
 	"internal/evaluate":  2800,
@@ -35,11 +35,11 @@ var rooms = map[string]int{
 	"stream/broker":      3700,
 	"stream/event":       3160,
 	"stream/experiment":  1755,
-	"stream/partition":   10260,
+	"stream/partition":   10400,
 	"stream/replay":      1640,
 	"stream/task":        4340,
 	"tools":              6100,
-	"tools/checker":      7740,
+	"tools/checker":      7800,
 	"tools/faults":       5660,
 }
 

@@ -22,8 +22,8 @@ const (
 //
 //	d_l/g_l = δ₀ + δ₁·(u_l−1/2) + noise of variance proportional to 1/w_l,   w_l = g_l/(1/n_arm + 1/n_control)
 //
-// Least squares, weighted by w, give δ₀, the lift. Its variance is V_T, that of D once all units are due, and what the ages of payoffs
-// and the slope add to it. With a normal prior of lifts around 0, D then is normal given δ₀ now.
+// Least squares, weighted by w, give δ₀, the lift. Its variance is V_T, that of D once all units are due, and the part that the ages
+// of payoffs and the slope add. With a normal prior of lifts around 0, D then is normal given δ₀ now.
 func (p *pair) forecast(h *History, s *scale, left float64) *Forecast {
 	if p.last < 0 || h[p.last] < leastCome {
 		return nil

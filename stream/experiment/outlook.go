@@ -283,7 +283,7 @@ func (p *pair) planned(s scale, h *History, upTo int) (v float64) {
 	return v
 }
 
-// difference returns D up to a lag, its variance without covariates, times the design effect, and what they leave of it.
+// difference returns D up to a lag, its variance without covariates, times the design effect, and the part that they leave.
 //
 // Of payoffs with lag l, slope·(z−z̄) is subtracted. Slopes are of both arms; z̄ is in both the same, and cancels out. A unit that has reached lag
 // j then counts Σ_{l≤j} (x_l − slope_l·(z−z̄))/n_l. Its variance is lower by 2·b·g − σ²·b², with b = Σ slope_l/n_l and g = Σ cov_l/n_l. In its own

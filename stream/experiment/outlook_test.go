@@ -183,8 +183,8 @@ func TestDifference_LessCovariates(t *testing.T) {
 	require.InEpsilon(t, v+left, more, 1e-9, "the design effect does not multiply what is explained")
 }
 
-// TestDesignEffect: payoffs that come in three equal parts at once have a variance three times that of independent parts, less what is
-// explained by the mean.
+// TestDesignEffect: payoffs that come in three equal parts at once have a variance three times that of independent parts, less the part
+// that the mean explains.
 func TestDesignEffect(t *testing.T) {
 	e := feed(t, Settings{Arms: []Arm{{"feed", 0.5}, {"control", 0.5}}, InParts: true})
 	random := rand.New(rand.NewPCG(1, 1))

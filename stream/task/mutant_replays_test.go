@@ -17,7 +17,7 @@ func dropping(drop func(*partition.Observation) bool) func(*retrace.Config) {
 }
 
 // TestMutants_ReplaysCountWhatNoneCanCheck: if owners omit observations, and nothing else is missing, that is the reason of all rankings that
-// are not exact: an owner's own since then, and those of partitions that had read it.
+// are not exact. These are an owner's own since then, and those of partitions that had read it.
 func TestMutants_ReplaysCountWhatNoneCanCheck(t *testing.T) {
 	t.Logf("-seed %d", *firstSeed)
 	// In 1 schedule in 3 no partition knew of a gap before its own: 20 schedules lack such rankings in less than 1 run in 10^6.

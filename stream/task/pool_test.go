@@ -302,8 +302,8 @@ func (pl *pool) goesBack(p int) {
 	}
 }
 
-// rebuild loses a partition's store, while it has no owner, and replays the topics into it as `state rebuild` does: by an owner without a
-// pooled state, which ranks what it reads until it is drained.
+// rebuild loses a partition's store, while it has no owner, and replays the topics into it as `state rebuild` does. An owner without a
+// pooled state ranks its impressions until it is drained.
 func (pl *pool) rebuild(t *testing.T, p int) {
 	w := pl.worlds[p]
 	pl.goesBack(p)

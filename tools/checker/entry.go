@@ -175,9 +175,9 @@ func (c *cursor) length() int {
 //	uncertain ranks (count before); with flagExpected the expected payoffs in units of 10⁻⁶ (varints),
 //	after a selection one; with flagSum the sum (float64), the number of payoffs, and the 8-byte hashes of their event ids (count before).
 //
-// All but tombstones continue, with flagParked, with the parked records (count before): topic (a byte, plus 16 times the form),
-// offset, timestamp (varint), effective time (varint), length of the wait (varint), value (length before) and, for Avro, its
-// Protobuf form (length before). With flagArm the arm's place in the stored table, the covariate and, by user, group and period
+// With flagParked, all but tombstones continue with the parked records (count before). Of each: topic (a byte, plus 16 times the form),
+// offset, timestamp (varint), effective time (varint), length of the wait (varint), value (length before). For Avro its Protobuf form
+// follows (length before). With flagArm the arm's place in the stored table, the covariate and, by user, group and period
 // (varint) follow (length before). With flagContext follow the number of the user's steps (a byte) and all steps (signed bytes), length before.
 func decodeEntry(b []byte, bucket int64) (*entry, error) {
 	c := cursor{b: b}

@@ -400,7 +400,7 @@ func configVolume(t *testing.T, pod corev1.PodSpec) string {
 	return pod.Volumes[at].ConfigMap.Name
 }
 
-// TestKubernetesNetworkPolicy: nobody but Prometheus and the page's proxy comes in, on the port of probes and metrics; and workers come to
+// TestKubernetesNetworkPolicy: nobody but Prometheus and the page's proxy comes in, on the port of probes and metrics. Workers come to
 // the Kafka and the Redis of their configuration, to names, and no further.
 func TestKubernetesNetworkPolicy(t *testing.T) {
 	all := sample(t)

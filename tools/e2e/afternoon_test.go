@@ -24,7 +24,7 @@ import (
 type shop struct {
 	base   event.Millis
 	rng    *rand.Rand
-	earned [2]float64 // paid shares of what was selected late in the play, and of what would have been under a random ranking
+	earned [2]float64 // paid shares of selections late in the play, and of those under a random ranking
 	from   int        // the first impression of these
 }
 

@@ -239,7 +239,7 @@ func (s *site) covariate(r *rand.Rand, factor, lift float64, paid bool) float64 
 	return 0
 }
 
-// look notes what each rule says at a look.
+// look notes each rule's answer at a look.
 func (w *outlookWorld) look(e *experiment.Experiment, blind, seeing *outlookSums, h *experiment.History, at float64, out *outlookRun) {
 	lags, with := blind.lags(), seeing.lags()
 	arm := e.Index("arm")
