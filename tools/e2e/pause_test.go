@@ -21,7 +21,7 @@ const pausing = 20
 // pauseWorld is a partition in which impressions expire, and parked records become orphans, within seconds.
 func pauseWorld(t *testing.T, env testenv.Env) *world {
 	t.Helper()
-	s := plain(env, "policy: greedy\n    payoff_horizon: 2s\n    selection_timeout: 2s\n    on_expiry: drop\njoin: {parking_time: 2s}")
+	s := plain(env, "policy: greedy\n    payoff_horizon: 4s\n    selection_timeout: 4s\n    on_expiry: drop\njoin: {parking_time: 2s}")
 	return makeWorld(t, 1, s, s, os.LookupEnv)
 }
 
@@ -80,9 +80,11 @@ func (w *world) paused(t *testing.T) (account map[string]int64, sent [event.Inpu
 	began := time.Now().UTC()
 	publish(append(w.impressions("ended", pausing), w.impressions("waits", pausing)...)...)
 	publish(append(w.selected("ended", pausing), w.selected("waits", pausing)...)...)
+	var payoffs []kafka.Message // at once, or they would be late on a busy machine
 	for i := range pausing {
-		publish(w.payoff(fmt.Sprintf("ended-%d", i), "a", 0.5))
+		payoffs = append(payoffs, w.payoff(fmt.Sprintf("ended-%d", i), "a", 0.5))
 	}
+	publish(payoffs...)
 	require.Eventually(t, func() bool {
 		got := w.counts(t)
 		return got["selections.joined"] == 2*pausing && got["payoffs.applied"] == pausing

@@ -94,7 +94,7 @@ func TestState_SkipUnknownContent(t *testing.T) {
 	tool := w.stateTool(t)
 	q := admin.SkipQuery{Topic: "payoffs", Offset: 1, Why: "nobody knows"}
 	away.Store(true)
-	short, cancel := context.WithTimeout(t.Context(), time.Second)
+	short, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	_, err := tool.Skip(short, q)
 	require.ErrorContains(t, err, "does not give schema 7")
