@@ -100,8 +100,6 @@ func (c *trialCase) text(alone bool) string {
 func TestLift_SaysWhatTheMetricsSay(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]trialCase{
-		"by impression": {feed: "moss", plain: "utility", horizon: "4h", unpaid: 1, late: true, impressions: 6000, settle: 120 * triedMinute,
-			experiment: "{arms: {feed: 0.4, plain: 0.3, other: 0.3}, control: feed, by: impression, guard: {margin: 0.05, fallback: feed}}"},
 		"by user": {feed: "moss", plain: "utility", horizon: "4h", unpaid: 1, late: true, impressions: 6000, settle: 120 * triedMinute,
 			experiment: "{arms: {feed: 0.6, plain: 0.4}, control: plain, by: user, period: 1h}"},
 		"before the horizon": {feed: "utility", plain: "moss", horizon: "10h", impressions: 5000, alone: true, settle: 25 * triedMinute, off: 1e-4,
