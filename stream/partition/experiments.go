@@ -228,9 +228,8 @@ func (t *trials) enrolAdopted(e *entry, r *event.Ranking) {
 	x := t.byName[a.Experiment]
 	if v := &r.Decision.Verdict; v.Arm != "" && x != nil && x.Run == v.Run && !x.sums.idle {
 		if k := x.Index(v.Arm); k >= 0 {
-			of := &x.arms[k].verdict
-			of.take(&verdictOf{units: v.Units, lower: v.Lower, upper: v.Upper})
-			of.said, of.changed = true, true // the store may have it as not written yet
+			// The store may have it as not written yet. One that went back can have the guard decide once more, on other units.
+			x.arms[k].verdict = verdictOf{tripped: true, said: true, changed: true, units: v.Units, lower: v.Lower, upper: v.Upper}
 		}
 	}
 	if a.Fallback {

@@ -352,6 +352,20 @@ func TestExperiment_VerdictIsFoundInTheLog(t *testing.T) {
 	require.Equal(t, "1 1 7 -0.5 -0.25 1", w.store.fields[ExperimentsHash]["feed"+verdictField+"feed"])
 }
 
+// Behind a store that went back, the guard decides once more before the ranking with the verdict is found. That one prevails: others
+// have taken it in, and lift reads it.
+func TestExperiment_TheVerdictInTheLogPrevails(t *testing.T) {
+	w := newWorld(t, trialConfig(t, nil))
+	at := harm(w, day)
+	w.save()
+	said := w.ranked("i", "", at).Decision.Verdict
+	require.Equal(t, "feed", said.Arm)
+	w.store.fields[ExperimentsHash]["feed"+verdictField+"feed"] = "1 1 7 -0.5 -0.25 0"
+	w.crash()
+	w.save()
+	require.Equal(t, fmt.Sprintf("1 1 %d %v %v 1", said.Units, said.Lower, said.Upper), w.store.fields[ExperimentsHash]["feed"+verdictField+"feed"])
+}
+
 // A worker dies after a ranking with the verdict, which the store has as not written yet. The next worker finds the ranking, and the one
 // after that does not read it again: no second ranking carries the verdict.
 func TestExperiment_AVerdictFoundInTheLogIsStoredAsWritten(t *testing.T) {
