@@ -68,16 +68,19 @@ func join(t *testing.T, cfg *config.Config) (address, id string) {
 	return server.URL + "/", a.Worker.ID()
 }
 
-// write sends records, each keyed by its impression.
-func write(t *testing.T, cfg *config.Config, topic string, n int, record func(i int) string) {
+// write sends records of n impressions, keyed by their ids: the prefix and a number from 0 on.
+func write(t *testing.T, cfg *config.Config, topic, prefix string, n int, record func(id string, i int) string) {
 	t.Helper()
 	w := &kafka.Writer{Transport: testenv.Transport(t, topic), Addr: kafka.TCP(cfg.Kafka.Brokers...), Topic: topic,
 		Balancer: kafka.Murmur2Balancer{}, BatchTimeout: time.Millisecond, RequiredAcks: kafka.RequireAll}
 	var all []kafka.Message
 	for i := range n {
-		all = append(all, kafka.Message{Key: fmt.Append(nil, "i-", i), Value: []byte(record(i))})
+		id := fmt.Sprint(prefix, i)
+		all = append(all, kafka.Message{Key: []byte(id), Value: []byte(record(id, i))})
 	}
-	require.NoError(t, w.WriteMessages(t.Context(), all...))
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	require.NoError(t, w.WriteMessages(ctx, all...))
 	require.NoError(t, w.Close())
 }
 
@@ -89,14 +92,16 @@ func TestTwoWorkers(t *testing.T) {
 	other, second := join(t, cfg)
 	const n = 500
 	items := []string{"road", "river", "hill", "harbour"}
-	impression := func(id string, i int) string {
-		return fmt.Sprintf(`{"impression_id":"%s-%d","candidates":[{"item":"road","utility":0.9},{"item":"river","utility":0.7},`+
-			`{"item":"hill","utility":0.5},{"item":"harbour","utility":0.3}]}`, id, i)
+	impression := func(id string, _ int) string {
+		return fmt.Sprintf(`{"impression_id":%q,"candidates":[{"item":"road","utility":0.9},{"item":"river","utility":0.7},`+
+			`{"item":"hill","utility":0.5},{"item":"harbour","utility":0.3}]}`, id)
 	}
-	write(t, cfg, cfg.Kafka.Topics.Impressions, n, func(i int) string { return impression("i", i) })
-	write(t, cfg, cfg.Kafka.Topics.Selections, n-20, func(i int) string { return fmt.Sprintf(`{"impression_id":"i-%d","item":%q}`, i, items[i%4]) })
-	write(t, cfg, cfg.Kafka.Topics.Payoffs, n-100, func(i int) string {
-		return fmt.Sprintf(`{"impression_id":"i-%d","payoff":%v}`, i, []float64{0.1, 0.3, 0.5, 0.9}[i%4])
+	write(t, cfg, cfg.Kafka.Topics.Impressions, "i-", n, impression)
+	write(t, cfg, cfg.Kafka.Topics.Selections, "i-", n-20, func(id string, i int) string {
+		return fmt.Sprintf(`{"impression_id":%q,"item":%q}`, id, items[i%4])
+	})
+	write(t, cfg, cfg.Kafka.Topics.Payoffs, "i-", n-100, func(id string, i int) string {
+		return fmt.Sprintf(`{"impression_id":%q,"payoff":%v}`, id, []float64{0.1, 0.3, 0.5, 0.9}[i%4])
 	})
 	for own, address := range map[string]string{first: one, second: other} {
 		p := open(t, browser, address, view{"light", 1440})
@@ -123,13 +128,16 @@ func TestTwoWorkers(t *testing.T) {
 		p.await("it is live", isLive)
 		p.await("both workers are there", `document.querySelectorAll("#worker-table tbody tr").length === 2`)
 		// Each time that partitions move, their new owner has no ranking to explain until more impressions come.
-		tries := 0
-		if !assert.Eventually(t, func() bool {
-			tries++
-			write(t, cfg, cfg.Kafka.Topics.Impressions, 40, func(i int) string { return impression(fmt.Sprint(v, tries), i) })
-			return eval[bool](p, `document.querySelectorAll("#panel .cards tbody tr").length > 0`)
-		}, patience, time.Second, "rankings are explained") {
-			t.Fatal(eval[string](p, `document.body.innerText`))
+		explained := `new Promise(found => {
+			const end = Date.now() + 2000;
+			(function look() {
+				const is = document.querySelectorAll("#panel .cards tbody tr").length > 0;
+				if (is || Date.now() > end) found(is); else setTimeout(look, 50);
+			})();
+		})`
+		for try := 0; !eval[bool](p, explained); try++ {
+			require.Less(t, try, 30, "rankings are explained: %s", eval[string](p, `document.body.textContent`))
+			write(t, cfg, cfg.Kafka.Topics.Impressions, fmt.Sprintf("%v-%d-", v, try), 40, impression)
 		}
 		p.shot("group-" + v.String())
 		p.fits()
