@@ -103,3 +103,29 @@ func TestInspect_ShowsBeliefs(t *testing.T) {
 	require.Equal(t, belief.Components(table), *direct.Inspect().Beliefs)
 	require.Nil(t, NewDirect(policy.NewGreedy(), Silence{}).Inspect().Beliefs)
 }
+
+// Payoffs come within a tenth of a second, and all selections are a few seconds old: the delays of nine tenths are beyond the ages seen, by
+// assumption. With older selections they are known.
+func TestStatus_DelaysAreSeenAtAgesOfSelections(t *testing.T) {
+	const minute = 60_000
+	d, now := NewDirect(policy.NewGreedy(), ageing(30*24*60*minute)), int64(1_784_000_000_000)
+	d.Grow(1)
+	sell := func(until int64) SilenceStatus {
+		for ; now < until; now += 1000 {
+			d.Advance(now)
+			fb := Feedback{Item: 0, Began: now}
+			d.Selected(fb)
+			if now/1000%2 == 0 {
+				fb.Age, fb.Payoff = 100, 1
+				d.Advance(now + 100)
+				d.Paid(fb)
+			}
+		}
+		return d.Status().Silence
+	}
+	require.False(t, sell(now+10_000).Seen)
+	s := sell(now + 24*60*minute)
+	require.True(t, s.Seen)
+	require.InDelta(t, 0.5, s.Share, 0.05)
+	require.LessOrEqual(t, s.P90, int64(minute))
+}

@@ -15,6 +15,9 @@ type SilenceStatus struct {
 	Payoffs float64
 	// Known says that the fields below are set: with SilenceAges, from the first payoff on.
 	Known bool
+	// Seen says that nine tenths of the payoffs come at ages that selections have reached. At greater ages the distribution of delays is an
+	// assumption, and so are Share, Median and P90.
+	Seen bool
 	// Share is the share of selections that are paid; Median and P90 are quantiles of the delay in milliseconds. They are over all
 	// partitions, as of the last tick.
 	Share       float64
@@ -46,13 +49,11 @@ func (f *flights) status() SilenceStatus {
 		s.Weight = float64(a.ownWeights.sum) / weightUnits
 		below := float64(a.ownWeights.below) / weightUnits
 		s.Payoffs = f.silence.Default*(s.Weight-below) + a.now().low*below
-		e, paid := a.now(), a.all.Paid
-		if a.global != nil {
-			paid = a.global.all.Paid
-		}
-		if s.Known = e.late[sideAbove].Known() && (a.law.InParts || paid > 0); s.Known {
-			s.Delays, s.Covers = Delays{a.grid, e.late[sideAbove]}, max(0, a.pass-a.since)
+		e := a.now()
+		if of, one := f.learnedFrom(); of != nil {
+			s.Known, s.Delays, s.Covers = true, Delays{a.grid, e.late[sideAbove]}, max(0, a.pass-a.since)
 			s.Median, s.P90 = e.late[sideAbove].Age(&a.grid, 0.5), e.late[sideAbove].Age(&a.grid, 0.9)
+			s.Seen = s.P90 <= inflight.Seen(&a.grid, e.until, one, of.agesOf(sideAbove)...)
 			s.Returns = a.law.InParts && e.below > 0
 			if !a.law.InParts { // partial payoffs do not show which selections are paid
 				s.Share = e.share
@@ -68,20 +69,32 @@ func (f *flights) status() SilenceStatus {
 	return s
 }
 
-// coming returns the share of payoffs that come at the greatest ages seen so far (inflight.Coming); 0 before the first payoff.
-func (f *flights) coming() float64 {
-	a := f.awaiting
-	if a == nil || !f.status().Known {
-		return 0
-	}
-	one, of := 1., a
-	if a.law.InParts {
-		one = history.Units
+// learnedFrom returns the selections in flight from which delays are estimated, of all partitions where they share, and the amount of a
+// payoff of 1 there; nil before the first payoff.
+func (f *flights) learnedFrom() (a *awaiting, one float64) {
+	a = f.awaiting
+	if a == nil || !a.now().late[sideAbove].Known() {
+		return nil, 0
 	}
 	if a.global != nil {
-		of = a.global
+		a = a.global
 	}
-	return inflight.Coming(&a.grid, a.now().until, one, of.agesOf(sideAbove)...)
+	switch {
+	case a.law.InParts:
+		return a, history.Units
+	case a.all.Paid > 0:
+		return a, 1
+	}
+	return nil, 0
+}
+
+// coming returns the share of payoffs that come at the greatest ages seen so far (inflight.Coming); 0 before the first payoff.
+func (f *flights) coming() float64 {
+	a, one := f.learnedFrom()
+	if a == nil {
+		return 0
+	}
+	return inflight.Coming(&a.grid, a.now().until, one, a.agesOf(sideAbove)...)
 }
 
 // weightUnits is the number of units per selection in sums of weights, which are exact in them.

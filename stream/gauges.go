@@ -152,13 +152,13 @@ var learnerGauges = []metric[*LearnerSnapshot]{
 		}},
 	{desc("paid_share", "Estimated share of selections that are paid.", "learner"),
 		func(l *LearnerSnapshot, set set) {
-			if l.Silence.Known {
+			if l.Silence.Seen {
 				set(l.Silence.Share)
 			}
 		}},
 	{desc("payoff_delay_seconds", "Delay within which a share of the payoffs has come.", "learner", "quantile"),
 		func(l *LearnerSnapshot, set set) {
-			if l.Silence.Known {
+			if l.Silence.Seen {
 				set(float64(l.Silence.Median)/1000, "0.5")
 				set(float64(l.Silence.P90)/1000, "0.9")
 			}

@@ -66,7 +66,7 @@ func running() *task.Status {
 	s.Account.Selections.Parked, s.Account.Payoffs.Parked, s.Account.ParkedBytes = 1, 2, 300
 	s.Learners = []partition.LearnerStatus{
 		{Name: "feed", Items: 9, Status: delay.Status{OnHold: true, Holds: 3, Queued: 8, Flights: 4,
-			Silence: delay.SilenceStatus{Law: delay.SilenceAges, Weight: 1.25, Payoffs: 0.5, Known: true, Share: 0.125, Median: 1500, P90: 60_000},
+			Silence: delay.SilenceStatus{Law: delay.SilenceAges, Weight: 1.25, Payoffs: 0.5, Known: true, Seen: true, Share: 0.125, Median: 1500, P90: 60_000},
 			Level:   delay.LevelStatus{Tracked: true, AsOf: 1000, Level: -0.25, HalfLife: 8000, Changes: 2}},
 			Drops: partition.UnattributedStatus{Items: 8, Statistic: 16}},
 		{Name: "old", Gone: true},

@@ -91,7 +91,7 @@ type SilenceReport struct {
 
 func reportSilence(s *delay.SilenceStatus) SilenceReport {
 	r := SilenceReport{Law: s.Law.String()}
-	if s.Known {
+	if s.Seen {
 		r.PaidShare, r.DelayP50, r.DelayP90 = finite(s.Share), finite(float64(s.Median)/1000), finite(float64(s.P90)/1000)
 	}
 	return r

@@ -122,7 +122,7 @@ func (l *Learner) add(s *partition.LearnerStatus) {
 			l.Silence = &Silence{}
 		}
 		l.Silence.Weight += s.Silence.Weight
-		if s.Silence.Known && (!l.Silence.Known || s.Fed > l.Fed) { // pooled: the partition with the most payoffs is up to date
+		if s.Silence.Seen && (!l.Silence.Known || s.Fed > l.Fed) { // pooled: the partition with the most payoffs is up to date
 			l.Silence.Known, l.Silence.Share = true, s.Silence.Share
 			l.Silence.Median, l.Silence.P90 = float64(s.Silence.Median)/1000, float64(s.Silence.P90)/1000
 		}

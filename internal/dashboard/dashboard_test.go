@@ -85,7 +85,7 @@ func busy(id string) *worker {
 			Lift: experiment.Lift{Units: 400, Estimate: 0.125, Lower: -0.25, Upper: 0.5}}}}}
 	ended := partition.Account{Read: [event.Inputs]int64{103}, Impressions: partition.ImpressionAccount{Paid: 60, Unselected: 40}}
 	s.Learners = []partition.LearnerStatus{{Name: "feed", Items: 2, Account: ended, Status: delay.Status{Fed: 5, Flights: 3, Windows: []float64{0.75, 0.25}, Selections: 8,
-		Silence: delay.SilenceStatus{Law: delay.SilenceAges, Weight: 0.5, Known: true, Share: 0.875, Median: 1500, P90: 60_000}}}, {Name: "gone", Gone: true}}
+		Silence: delay.SilenceStatus{Law: delay.SilenceAges, Weight: 0.5, Known: true, Seen: true, Share: 0.875, Median: 1500, P90: 60_000}}}, {Name: "gone", Gone: true}}
 	look := &partition.Sample{Learners: []partition.LearnerSample{{Name: "feed", Rule: "the best leads", First: 10, Favourite: 10,
 		Contextual: delay.ContextualStatus{Known: true, Payoffs: 5, Deviations: [delay.Causes]float64{0.25, 0.125, -1, 0.0625, -1},
 			Groups: []delay.Groups{{Of: "hour", N: 4}, {Of: "weekday", N: 2}}, Since: 500_000},

@@ -43,7 +43,7 @@ func Metrics() (map[string]Metric, error) {
 		Drops: partition.UnattributedStatus{Items: 1}, UserModel: partition.UserModel{Payoffs: 1000, Most: 1},
 		Context: partition.ContextStatus{Looks: true, UnknownSegments: 1, Clamped: []partition.FeatureCount{{Name: "price", N: 1}}, Missing: 1},
 		Status: delay.Status{Instances: 1, Windows: []float64{1}, FindsUtilities: true,
-			Silence: delay.SilenceStatus{Law: delay.SilenceAges, Known: true}, Level: delay.LevelStatus{Tracked: true},
+			Silence: delay.SilenceStatus{Law: delay.SilenceAges, Known: true, Seen: true}, Level: delay.LevelStatus{Tracked: true},
 			Contextual: delay.ContextualStatus{Known: true, Spreads: []delay.Spread{{Name: "price"}}, Groups: []delay.Groups{{Of: "hour", N: 1}}, Since: 1}, Attraction: delay.AttractionStatus{Learned: true, Impressions: 1}}}}}
 	stopped := task.Status{Phase: task.Stopped, Reason: task.StopTopic}
 	m.Observe(0, &running, &task.Observations{}, 1)
