@@ -36,8 +36,8 @@ func words[V ~string](values ...V) kind[V] {
 			return v, nil
 		}
 		hint := ""
-		if near := Nearest(word, toStrings(values)); near != "" && len(values) > 1 {
-			hint = fmt.Sprintf("; did you mean %s?", near)
+		if len(values) > 1 {
+			hint = DidYouMean(word, toStrings(values))
 		}
 		return v, fmt.Errorf("%s is unknown; there %s%s", quote(word), choice("is", "are", values), hint)
 	}

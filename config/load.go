@@ -84,7 +84,7 @@ func (d *decoder) reportUnknown(c *Config) {
 			path = u.section + "." + u.key
 		}
 		hint := ""
-		if near := Nearest(u.key, u.known); near != "" {
+		if near := nearest(u.key, u.known); near != "" {
 			hint = fmt.Sprintf("; did you mean %s?", near)
 			meant[strings.TrimSuffix(path, u.key)+near] = true
 		} else if home := homes[normaliseKey(u.key)]; home != "" {

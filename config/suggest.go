@@ -9,8 +9,16 @@ var separators = strings.NewReplacer("_", "", "-", "", ".", "", " ", "")
 // normaliseKey returns a key in lower case and without separators.
 func normaliseKey(s string) string { return separators.Replace(strings.ToLower(s)) }
 
-// Nearest returns the candidate that word probably misspells, or "".
-func Nearest(word string, candidates []string) string {
+// DidYouMean ends a message about an unknown word with the candidate that was probably meant; "" without one.
+func DidYouMean(word string, candidates []string) string {
+	if near := nearest(word, candidates); near != "" {
+		return "; did you mean " + near + "?"
+	}
+	return ""
+}
+
+// nearest returns the candidate that word probably misspells, or "".
+func nearest(word string, candidates []string) string {
 	w := normaliseKey(word)
 	if len(w) > 64 {
 		return ""

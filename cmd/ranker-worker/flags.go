@@ -41,13 +41,10 @@ func misused(cmd *cobra.Command, err error) error {
 	)
 	switch {
 	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "":
-		name, hint := unknown.GetSpecifiedName(), ""
 		var names []string
-		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-		if near := config.Nearest(name, names); near != "" {
-			hint = "; did you mean --" + near + "?"
-		}
-		return fmt.Errorf("--%s is no flag of %s%s", name, cmd.CommandPath(), hint)
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
+		name := "--" + unknown.GetSpecifiedName()
+		return fmt.Errorf("%s is no flag of %s%s", name, cmd.CommandPath(), config.DidYouMean(name, names))
 	case errors.As(err, &value):
 		kind := kindsOfValues[value.GetFlag().Value.Type()]
 		if kind == "" {
@@ -66,15 +63,11 @@ func without(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	if cmd.HasSubCommands() {
-		hint := ""
 		var names []string
 		for _, c := range cmd.Commands() {
 			names = append(names, c.Name())
 		}
-		if near := config.Nearest(args[0], names); near != "" {
-			hint = "; did you mean " + near + "?"
-		}
-		return fmt.Errorf("%q is no command of %s%s", args[0], cmd.CommandPath(), hint)
+		return fmt.Errorf("%q is no command of %s%s", args[0], cmd.CommandPath(), config.DidYouMean(args[0], names))
 	}
 	return fmt.Errorf("%q: %s takes no argument here", args[0], cmd.CommandPath())
 }
@@ -152,14 +145,14 @@ func namesIn(cmd *cobra.Command, which string) (names []string) {
 	if err != nil {
 		return nil
 	}
-	for i := range cfg.Learners {
-		names = append(names, cfg.Learners[i].Name)
-	}
 	if which == "experiment" {
-		names = nil
 		for i := range cfg.Experiments {
 			names = append(names, cfg.Experiments[i].Name)
 		}
+		return names
+	}
+	for i := range cfg.Learners {
+		names = append(names, cfg.Learners[i].Name)
 	}
 	return names
 }
