@@ -72,6 +72,25 @@ func readOthers(worlds []*world, at event.Millis) {
 	}
 }
 
+// By user a period is folded once all partitions have closed it, with whole groups.
+func TestExperiment_PeriodsAreFoldedOverAllPartitions(t *testing.T) {
+	worlds, end, want := periodsWorld(t)
+	first := worlds[0]
+	readAll(first, 1, worlds[1].store.fields[ExperimentsHash])
+	first.pass(end + 60_000)
+	require.Zero(t, first.m.trials.all[0].sums.totals[0].N, "one partition is away")
+	readAll(first, 2, worlds[2].store.fields[ExperimentsHash])
+	first.pass(end + 120_000)
+	require.Equal(t, want, first.m.trials.all[0].sums.totals)
+
+	require.Contains(t, strings.Join(keysOf(worlds[1].store.fields[ExperimentsHash]), " "), pastField)
+	readAll(worlds[1], 0, first.store.fields[ExperimentsHash])
+	worlds[1].save()
+	require.NotContains(t, strings.Join(keysOf(worlds[1].store.fields[ExperimentsHash]), " "), pastField, "folded, and of no more use")
+	first.start()
+	require.Equal(t, want, first.m.trials.all[0].sums.totals)
+}
+
 // A period that is folded stays folded whichever partition is rolled back to a moment before: no unit is lost, and none counts twice.
 func TestExperiment_FoldedPeriodsSurviveARollback(t *testing.T) {
 	for _, back := range [][]int{{0}, {1}, {0, 1}, {0, 1, 2}} {

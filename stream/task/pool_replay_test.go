@@ -1,6 +1,8 @@
 package task
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,7 +13,7 @@ import (
 
 // Parts of the reasons for rankings that are not exact.
 const (
-	logEnds    = "before a ranking recorded it" // headers do not say how far others knew an owner's last checkpoints where it died, or the log ends
+	logEnds    = "before a ranking recorded it" // headers lack how far others had read an owner's last checkpoints where it died, or the log ends
 	estimates  = "before the next snapshot"
 	continues  = "its learner continues from other partitions' state"
 	wentBack   = "the state went back, was rebuilt"
@@ -22,8 +24,8 @@ const (
 	nothingSealed = "the base lacks its owner's observations"
 )
 
-// replayed replays it all, from some bases: no ranking is different, the stored state is the same, and rankings are not exact for
-// these reasons alone. Only where an owner omitted observations, that is a reason too.
+// replayed replays it all, from some bases. No ranking is different, and the stored state is the same. Rankings are not exact for these
+// reasons alone, and for omitted observations where an owner omitted some.
 func (pl *pool) replayed(t *testing.T, seed uint64, from [][]*retrace.Base, reasons ...string) retrace.Result {
 	t.Helper()
 	pl.from, pl.alike = from, 0
@@ -68,68 +70,56 @@ func TestReplay_OfAStoreThatGoesBack(t *testing.T) {
 	}
 }
 
-// TestReplay_OfAPoolThatGoesBack: the stores of partitions that pool are restored now and then.
-func TestReplay_OfAPoolThatGoesBack(t *testing.T) {
-	for _, name := range pooledUnalike {
-		learner := pooledLearners[name]
+// eachPool has pools of three partitions played, with each of these learners and several seeds.
+func eachPool(t *testing.T, learners []string, faults *kind, play func(t *testing.T, seed uint64, pl *pool)) {
+	for _, name := range learners {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			t.Logf("-seed %d", *firstSeed)
-			restored := dying
-			restored.faults.rollback = 0.0005
 			for i := range *pools {
 				seed := *firstSeed + uint64(i)
-				pl := newPool(seed, 3, 1_000_000, &restored, habits{groups: name == "groups", pauses: seed%2 == 0}, learner)
-				pl.play(t)
-				pl.replayed(t, seed, nil, wentBack, logEnds, estimates)
+				play(t, seed, newPool(seed, 3, 1_000_000, faults, habits{groups: name == "groups", pauses: seed%2 == 0}, pooledLearners[name]))
 			}
 		})
 	}
+}
+
+// TestReplay_OfAPoolThatGoesBack: the stores of partitions that pool are restored now and then.
+func TestReplay_OfAPoolThatGoesBack(t *testing.T) {
+	restored := dying
+	restored.faults.rollback = 0.0005
+	eachPool(t, pooledUnalike, &restored, func(t *testing.T, seed uint64, pl *pool) {
+		pl.play(t)
+		pl.replayed(t, seed, nil, wentBack, logEnds, estimates)
+	})
 }
 
 // TestReplay_OfAPool: whatever dies, the rankings of several partitions that pool are made again from the topics, bit for bit. A replay
 // from bases, taken one partition after the other while owners worked, makes the same rankings. Excepted are those so close behind the
 // bases that headers do not record their owners' positions yet.
 func TestReplay_OfAPool(t *testing.T) {
-	for name, learner := range pooledLearners {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			t.Logf("-seed %d", *firstSeed)
-			for i := range *pools {
-				seed := *firstSeed + uint64(i)
-				pl := newPool(seed, 3, 1_000_000, &dying, habits{groups: name == "groups", pauses: seed%2 == 0}, learner)
-				pl.based = true
-				pl.play(t)
-				pl.replayed(t, seed, nil, logEnds, estimates, continues)
-				pl.replayed(t, seed, pl.bases, logEnds, estimates, continues, notInBase, beforeBase)
-			}
-		})
-	}
+	eachPool(t, slices.Sorted(maps.Keys(pooledLearners)), &dying, func(t *testing.T, seed uint64, pl *pool) {
+		pl.based = true
+		pl.play(t)
+		pl.replayed(t, seed, nil, logEnds, estimates, continues)
+		pl.replayed(t, seed, pl.bases, logEnds, estimates, continues, notInBase, beforeBase)
+	})
 }
 
-// TestReplay_FromABaseBehindARestore: the stores of partitions that pool go back, or are lost and rebuilt. A replay from the beginning, or from
-// a base that was taken before or during a rebuild, goes on behind that from a base taken while owners worked.
+// TestReplay_FromABaseBehindARestore: the stores of partitions that pool go back, or are lost and rebuilt. A replay begins with the
+// topics, or with a base that was taken before or during a rebuild. Behind that it goes on from a base taken while owners worked.
 func TestReplay_FromABaseBehindARestore(t *testing.T) {
-	for _, name := range pooledUnalike {
-		learner := pooledLearners[name]
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			t.Logf("-seed %d", *firstSeed)
-			for i := range *pools {
-				seed := *firstSeed + uint64(i)
-				pl := newPool(seed, 3, 1_000_000, &dying, habits{groups: name == "groups", pauses: seed%2 == 0}, learner)
-				pl.restored, pl.rebuilt, pl.based = seed%3 != 0, seed%3 != 1, true
-				pl.play(t)
-				var behind [][]*retrace.Base
-				for _, all := range pl.bases {
-					behind = append(behind, all[1:])
-				}
-				pl.replayed(t, seed, nil, wentBack, logEnds, estimates)
-				pl.replayed(t, seed, behind, wentBack, logEnds, estimates, notInBase, beforeBase) // the first may be of an owner that has not adopted all
-				pl.replayed(t, seed, pl.bases, wentBack, logEnds, estimates, notInBase, beforeBase, nothingSealed)
-			}
-		})
-	}
+	eachPool(t, pooledUnalike, &dying, func(t *testing.T, seed uint64, pl *pool) {
+		pl.restored, pl.rebuilt, pl.based = seed%3 != 0, seed%3 != 1, true
+		pl.play(t)
+		var behind [][]*retrace.Base
+		for _, all := range pl.bases {
+			behind = append(behind, all[1:])
+		}
+		pl.replayed(t, seed, nil, wentBack, logEnds, estimates)
+		pl.replayed(t, seed, behind, wentBack, logEnds, estimates, notInBase, beforeBase) // the first may be of an owner that has not adopted all
+		pl.replayed(t, seed, pl.bases, wentBack, logEnds, estimates, notInBase, beforeBase, nothingSealed)
+	})
 }
 
 // TestReplay_OfCollidingIDs: a replay distinguishes impressions whose ids have the same hash.
