@@ -83,16 +83,9 @@ func (c *Config) token(key, file string) (string, error) {
 	return strings.TrimSpace(text), err
 }
 
-func (l Log) Least() slog.Level {
-	switch l.Level {
-	case "debug":
-		return slog.LevelDebug
-	case "warn":
-		return slog.LevelWarn
-	case "error":
-		return slog.LevelError
-	}
-	return slog.LevelInfo
+func (l Log) Least() (least slog.Level) {
+	_ = least.UnmarshalText([]byte(l.Level)) // fails for no level that a file may have
+	return least
 }
 
 // Logger returns a logger of the configured format. Its level may change.

@@ -209,7 +209,7 @@ const (
 	Robust        Policy = "robust"      // for payoffs that change; the default for adversarial ones
 )
 
-// Kind returns the policy's entry in the table of policies, or nil.
+// Spec returns the policy's entry in the table of policies, or nil.
 func (p Policy) Spec() *policy.Spec { return policy.SpecOf(string(p)) }
 
 type Delay string

@@ -3,21 +3,15 @@ package config
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 )
 
-func isLower(c byte) bool { return 'a' <= c && c <= 'z' }
-
-func isName(s string, upper bool) bool {
-	for i := range len(s) {
-		c := s[i]
-		if !isLower(c) && !isDigit(c) && c != '.' && c != '_' && c != '-' && (!upper || c < 'A' || c > 'Z') {
-			return false
-		}
-	}
-	return s != ""
-}
+var (
+	learnerName = regexp.MustCompile(`^[a-z0-9._-]+$`)
+	plainName   = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
+)
 
 // reservedNames are the store's own keys, which a learner's hashes, "<name>:items" and the like, would resemble.
 var reservedNames = []string{"e", "due", "deltas", "meta"}
@@ -25,7 +19,7 @@ var reservedNames = []string{"e", "due", "deltas", "meta"}
 // checkLearnerName: the name is a part of Redis keys and a metric label.
 func checkLearnerName(s string) error {
 	switch {
-	case !isName(s, false):
+	case !learnerName.MatchString(s):
 		return fmt.Errorf("a learner's name has only a to z, 0 to 9, '.', '_' and '-', not %s", quote(s))
 	case slices.Contains(reservedNames, s):
 		return fmt.Errorf("%s is taken by the worker's own keys in Redis; choose another name", s)
@@ -43,7 +37,7 @@ func checkGroup(s string) error {
 	switch {
 	case s == "":
 		return errEmpty
-	case !isName(s, true):
+	case !plainName.MatchString(s):
 		return fmt.Errorf("a group has only letters, digits, '.', '_' and '-', not %s", quote(s))
 	case strings.Trim(s, "._-") == "":
 		return fmt.Errorf("a group has a letter or a digit, not only %s", quote(s))
@@ -79,7 +73,7 @@ func checkTopic(s string) error {
 	switch {
 	case s == "":
 		return errEmpty
-	case s == "." || s == ".." || !isName(s, true):
+	case s == "." || s == ".." || !plainName.MatchString(s):
 		return fmt.Errorf("a topic's name has only letters, digits, '.', '_' and '-', not %s", quote(s))
 	case len(s) > longestTopic:
 		return fmt.Errorf("a topic's name has at most %d characters, not %d", longestTopic, len(s))
@@ -93,7 +87,7 @@ func checkSuffix(s string) error {
 	if s == "" {
 		return errors.New("is empty; without it dead letters would go back into their own topic")
 	}
-	if !isName(s, true) {
+	if !plainName.MatchString(s) {
 		return fmt.Errorf("a suffix has only letters, digits, '.', '_' and '-', not %s", quote(s))
 	}
 	return nil

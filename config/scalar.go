@@ -204,7 +204,7 @@ func checkHost(host string) error {
 	wrong := func(label string) bool {
 		return label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-'
 	}
-	if !isName(host, true) || len(host) > 253 || slices.ContainsFunc(labels, wrong) ||
+	if !plainName.MatchString(host) || len(host) > 253 || slices.ContainsFunc(labels, wrong) ||
 		strings.Trim(labels[len(labels)-1], "0123456789") == "" {
 		return fmt.Errorf("%s is not the name or address of a host", quote(host))
 	}

@@ -83,7 +83,7 @@ func (t Tokens) add(fields []string) error {
 	switch {
 	case len(fields) != 2:
 		return errors.New("is not a name and a token")
-	case !isName(fields[0], true) || len(fields[0]) > 64:
+	case !plainName.MatchString(fields[0]) || len(fields[0]) > 64:
 		return errors.New("begins with no name: up to 64 letters, digits, '.', '_' and '-'")
 	case len(fields[1]) < leastToken:
 		return fmt.Errorf("has a token of fewer than %d characters", leastToken)
