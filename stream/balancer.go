@@ -2,7 +2,7 @@ package stream
 
 import (
 	"cmp"
-	"encoding/binary"
+	"encoding/json"
 	"maps"
 	"math"
 	"slices"
@@ -20,14 +20,13 @@ const balancerProtocol = "ranker-copartition"
 // If topics' partition counts differ, only the numbers that every topic has are
 // assigned, and the mismatch is reported. If a topic is missing, no number has an owner.
 //
-// Members send the numbers they owned as user data. A member that slept through a generation
-// may claim numbers of another: of two claims, that of the newer generation wins.
+// Members send the numbers they owned as user data. A member that slept through a generation may claim numbers of another: of two claims, that
+// of the newer generation wins.
 type Balancer struct {
 	onMismatch func(counts map[string]int)
 
-	mu         sync.Mutex
-	generation int64
-	owned      []int32
+	mu    sync.Mutex
+	owned claim
 }
 
 var _ kafka.GroupBalancer = (*Balancer)(nil)
@@ -39,11 +38,9 @@ func NewBalancer(onMismatch func(counts map[string]int)) *Balancer {
 
 // Own records the numbers that this member owns in a generation: its claim at the next rebalance.
 func (b *Balancer) Own(generation int64, numbers []int32) {
-	owned := slices.Clone(numbers)
-	slices.Sort(owned)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.generation, b.owned = generation, slices.Compact(owned)
+	b.owned = claim{generation, slices.Clone(numbers)}
 }
 
 // ProtocolName implements kafka.GroupBalancer.
@@ -53,7 +50,7 @@ func (b *Balancer) ProtocolName() string { return balancerProtocol }
 func (b *Balancer) UserData() ([]byte, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return appendClaim(nil, claim{b.generation, b.owned}), nil
+	return json.Marshal(b.owned)
 }
 
 // AssignGroups implements kafka.GroupBalancer.
@@ -69,7 +66,10 @@ func (b *Balancer) AssignGroups(members []kafka.GroupMember, partitions []kafka.
 				topics[topic] = map[int32]bool{}
 			}
 		}
-		c, _ := decodeClaim(m.UserData) // an invalid claim claims nothing
+		var c claim
+		if json.Unmarshal(m.UserData, &c) != nil {
+			c = claim{} // of another release, or none
+		}
 		claimants = append(claimants, claimant{m.ID, c})
 	}
 	for _, p := range partitions {
@@ -174,9 +174,9 @@ func previousOwners(members []claimant, numbers []int32) map[int32]string {
 	}
 	owner, newest := map[int32]string{}, map[int32]int64{}
 	for _, m := range members {
-		for _, p := range m.claim.numbers {
-			if _, claimed := owner[p]; exists[p] && (!claimed || m.claim.generation > newest[p]) {
-				owner[p], newest[p] = m.id, m.claim.generation
+		for _, p := range m.claim.Numbers {
+			if _, claimed := owner[p]; exists[p] && (!claimed || m.claim.Generation > newest[p]) {
+				owner[p], newest[p] = m.id, m.claim.Generation
 			}
 		}
 	}
@@ -203,59 +203,6 @@ func shares(members []claimant, owned map[string][]int32, numbers int) map[strin
 
 // claim is the numbers that a member owned in a generation. The zero value claims nothing.
 type claim struct {
-	generation int64
-	numbers    []int32 // ascending
-}
-
-// claimVersion is the first byte of an encoded claim. A claim of another version claims
-// nothing, so numbers move more than necessary in a group with several versions.
-const claimVersion = 1
-
-// appendClaim encodes version, generation and count as uvarints, then each number's distance from the one before.
-func appendClaim(dst []byte, c claim) []byte {
-	dst = append(dst, claimVersion)
-	dst = binary.AppendUvarint(dst, uint64(max(c.generation, 0)))
-	dst = binary.AppendUvarint(dst, uint64(len(c.numbers)))
-	last := int64(-1)
-	for _, p := range c.numbers {
-		dst = binary.AppendUvarint(dst, uint64(int64(p)-last-1))
-		last = int64(p)
-	}
-	return dst
-}
-
-// decodeClaim reads the output of appendClaim. The data comes from another process: everything is checked.
-func decodeClaim(data []byte) (claim, bool) {
-	if len(data) == 0 || data[0] != claimVersion {
-		return claim{}, false
-	}
-	data = data[1:]
-	ok := true
-	next := func() uint64 {
-		v, n := binary.Uvarint(data)
-		if n <= 0 {
-			ok, data = false, nil
-			return 0
-		}
-		data = data[n:]
-		return v
-	}
-	generation, count := next(), next()
-	if !ok || generation > math.MaxInt64 || count > uint64(len(data)) { // each number takes a byte at least
-		return claim{}, false
-	}
-	c := claim{generation: int64(generation), numbers: make([]int32, 0, count)}
-	last := int64(-1)
-	for range count {
-		gap := next()
-		if !ok || gap > math.MaxInt32 || last+1+int64(gap) > math.MaxInt32 {
-			return claim{}, false
-		}
-		last += 1 + int64(gap)
-		c.numbers = append(c.numbers, int32(last))
-	}
-	if len(data) != 0 {
-		return claim{}, false
-	}
-	return c, true
+	Generation int64   `json:"generation"`
+	Numbers    []int32 `json:"numbers"`
 }
