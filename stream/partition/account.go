@@ -162,7 +162,7 @@ type ledger struct {
 
 func (l *ledger) add(c count, n int64) { l.now[c] += n }
 
-// load sets a stored count by its field's name without the prefix. Unknown names are ignored.
+// load sets a stored count by its field's name without the prefix. It fails on unknown names.
 func (l *ledger) load(name, value string) error {
 	v, err := strconv.ParseInt(value, 10, 64)
 	if err != nil || v < 0 {

@@ -1,13 +1,11 @@
 package partition
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
-
-	"github.com/valyala/fastjson"
 
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/state"
@@ -91,72 +89,46 @@ func storedTable(fields []state.Field) (all []storedLearner, err error) {
 
 const learnerPrefix = "learner." // of the learner table's fields in the hash "meta"
 
-func appendLearner(dst []byte, l *storedLearner) []byte {
-	dst = append(dst, `{"no":`...)
-	dst = strconv.AppendInt(dst, int64(l.number), 10)
-	dst = append(dst, `,"fingerprint":`...)
-	var a fastjson.Arena
-	dst = a.NewString(l.fingerprint).MarshalTo(dst)
-	dst = append(dst, `,"account":{`...)
-	for c, n := range l.ledger.now {
-		if n == 0 {
-			continue
+// learnerLine is the stored form of a storedLearner, without its name.
+type learnerLine struct {
+	Number      *int32           `json:"no"`
+	Fingerprint string           `json:"fingerprint"`
+	Account     map[string]int64 `json:"account"`
+	Next        policy.Item      `json:"next,omitempty"`
+	Kept        *event.Millis    `json:"kept,omitempty"`
+}
+
+func (s *storedLearner) line() []byte {
+	l := learnerLine{Number: &s.number, Fingerprint: s.fingerprint, Account: map[string]int64{}, Next: s.stored.next}
+	for c, n := range s.ledger.now {
+		if n != 0 {
+			l.Account[countNames[c]] = n
 		}
-		if dst[len(dst)-1] != '{' {
-			dst = append(dst, ',')
-		}
-		dst = strconv.AppendInt(append(strconv.AppendQuote(dst, countNames[c]), ':'), n, 10)
 	}
-	dst = append(dst, '}')
-	if l.stored.next > 0 {
-		dst = strconv.AppendInt(append(dst, `,"next":`...), int64(l.stored.next), 10)
+	if s.stored.keeps {
+		l.Kept = &s.stored.kept
 	}
-	if l.stored.keeps {
-		dst = strconv.AppendInt(append(dst, `,"kept":`...), l.stored.kept, 10)
-	}
-	return append(dst, '}')
+	line, _ := json.Marshal(l) // cannot fail for strings and integers
+	return line
 }
 
 func parseLearner(value []byte) (s storedLearner, err error) {
-	v, err := fastjson.ParseBytes(value)
-	if err == nil {
-		var n int64
-		if n, err = integer(v.Get("no")); err == nil && (n < 0 || n > math.MaxInt32) {
-			err = fmt.Errorf("number %d", n)
+	var l learnerLine
+	err = json.Unmarshal(value, &l)
+	if err == nil && (l.Number == nil || *l.Number < 0 || l.Next < 0 || l.Kept != nil && *l.Kept < 0) {
+		err = strconv.ErrRange
+	}
+	for name, n := range l.Account {
+		if err == nil {
+			err = s.ledger.load(name, strconv.FormatInt(n, 10))
 		}
-		s.number = int32(n)
-	}
-	if err == nil {
-		s.stored, err = parseStoredItems(v)
-	}
-	if err == nil {
-		s.fingerprint = string(v.GetStringBytes("fingerprint"))
-		v.GetObject("account").Visit(func(name []byte, value *fastjson.Value) {
-			var n int64
-			if n, _ = value.Int64(); err == nil {
-				err = s.ledger.load(string(name), strconv.FormatInt(n, 10))
-			}
-		})
 	}
 	if err != nil {
 		return storedLearner{}, fmt.Errorf("partition: learner table %.64q: %w", value, err)
 	}
-	return s, nil
-}
-
-func parseStoredItems(v *fastjson.Value) (s storedItems, err error) {
-	if next := v.Get("next"); next != nil {
-		n, err := next.Int64()
-		if err != nil || n < 0 || n > math.MaxInt32 {
-			return s, fmt.Errorf("next item number %s", next)
-		}
-		s.next = policy.Item(n)
-	}
-	if kept := v.Get("kept"); kept != nil {
-		if s.kept, err = kept.Int64(); err != nil || s.kept < 0 {
-			return s, fmt.Errorf("kept until %s", kept)
-		}
-		s.keeps = true
+	s.number, s.fingerprint, s.stored.next = *l.Number, l.Fingerprint, l.Next
+	if l.Kept != nil {
+		s.stored.keeps, s.stored.kept = true, *l.Kept
 	}
 	return s, nil
 }

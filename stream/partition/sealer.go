@@ -64,7 +64,7 @@ func (s *sealer) seal(l *learner) {
 		if !l.gone && l.items.len() < int(l.items.next) { // the stored items do not imply it
 			l.stored.next = l.items.next
 		}
-		s.meta(learnerPrefix+l.name, appendLearner(nil, &l.storedLearner))
+		s.meta(learnerPrefix+l.name, l.storedLearner.line())
 		l.changed = false
 	}
 	if l.gone {
