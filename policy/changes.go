@@ -17,9 +17,6 @@ func (c *Changes) Note(n int32, bits uint8) {
 	*at |= bits
 }
 
-// Bits returns an entry's bits; 0 if it has not changed.
-func (c *Changes) Bits(n int32) uint8 { return c.bits.Get(n) }
-
 // Len returns the number of changed entries.
 func (c *Changes) Len() int { return len(c.numbers) }
 

@@ -44,14 +44,6 @@ type shadow struct {
 	decision delay.Decision
 }
 
-// ExperimentVerdict is a guard's decision about an arm.
-type ExperimentVerdict struct {
-	Experiment, Arm string
-	Run             int32
-	Units           int64 // of the arm and the control together
-	Lower, Upper    float64
-}
-
 // trials are the experiments of a partition: they assign impressions to arms, count ended units, and compare arms.
 type trials struct {
 	partition  int32 // its number
