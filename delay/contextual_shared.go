@@ -173,8 +173,8 @@ func (u *contexts) refresh() {
 	}
 }
 
-// beWhole makes it a global learner. Mark identifies items by numbers that are equal in all processes.
-func (u *contexts) beWhole(mark func(policy.Item) uint64) {
+// beGlobal makes it a global learner. Mark identifies items by numbers that are equal in all processes.
+func (u *contexts) beGlobal(mark func(policy.Item) uint64) {
 	u.isGlobal, u.mark = true, mark
 	u.model.MarkBy(func(level int, number int32) uint64 {
 		if level == u.items() {

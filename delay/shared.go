@@ -105,7 +105,7 @@ func (b *base) Unstored() bool {
 func (b *base) BeGlobal(mark func(policy.Item) uint64) {
 	b.eachTable(func(t *policy.Table, _ func(policy.Item) bool) { t.BeGlobal() })
 	if b.contexts != nil {
-		b.contexts.beWhole(mark)
+		b.contexts.beGlobal(mark)
 	}
 }
 

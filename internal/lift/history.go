@@ -6,14 +6,14 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// knowledge is the distribution of the delays of the control's payoffs, in the experiment and outside of it.
-type knowledge struct {
+// controlDelays is the distribution of the delays of the control's payoffs, in the experiment and outside of it.
+type controlDelays struct {
 	late *delay.PayoffDelays
-	rows map[int32]taught
+	rows map[int32]fedRow
 }
 
-// taught is a row whose payoff the control learns from.
-type taught struct {
+// fedRow is a row whose payoff the control learns from.
+type fedRow struct {
 	began     event.Millis
 	partition int32
 	selected  bool
@@ -21,8 +21,8 @@ type taught struct {
 	worth     float64 // of partial payoffs so far
 }
 
-func newKnowledge(s delay.Silence) knowledge {
-	return knowledge{delay.NewPayoffDelays(s), map[int32]taught{}}
+func newControlDelays(s delay.Silence) controlDelays {
+	return controlDelays{delay.NewPayoffDelays(s), map[int32]fedRow{}}
 }
 
 // feeds accepts a ranking if its payoff is fed to the control: its own, and with shared learning that of any arm.
@@ -34,7 +34,7 @@ func (u *Units) feeds(row int32, r *event.Ranking) bool {
 	if string(r.Learner) != e.Control && (!u.Shared || r.Decision.Assignment.Experiment != e.Name) {
 		return false
 	}
-	u.rows[row] = taught{began: r.Decision.Began, partition: r.Decision.Partition}
+	u.rows[row] = fedRow{began: r.Decision.Began, partition: r.Decision.Partition}
 	return true
 }
 

@@ -40,7 +40,7 @@ type Units struct {
 	shares   int64           // assigned with another share, or to an unknown arm
 	verdicts []*verdict      // by arm; nil without one
 	payoffs  []payoff        // in the order of the log
-	knowledge
+	controlDelays
 }
 
 type unit struct {
@@ -63,7 +63,7 @@ type verdict struct {
 
 func NewUnits(o *Options) *Units {
 	n := len(o.Experiment.Arms)
-	return &Units{Options: o, knowledge: newKnowledge(o.Silence), runs: map[int32]int64{}, others: map[int32]*otherRun{}, fallback: make([]int64, n), verdicts: make([]*verdict, n)}
+	return &Units{Options: o, controlDelays: newControlDelays(o.Silence), runs: map[int32]int64{}, others: map[int32]*otherRun{}, fallback: make([]int64, n), verdicts: make([]*verdict, n)}
 }
 
 // Accept is for joinedlog.Query: it accepts a ranking of the experiment's run by its assigned arm, and one from which the control learns.

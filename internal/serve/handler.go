@@ -39,12 +39,12 @@ type answer struct {
 }
 
 // Handler serves /v1. health serves the other paths: probes, and metrics, which need a token if /v1 does.
-func (d *Service) Handler(health http.Handler) http.Handler {
+func (s *Service) Handler(health http.Handler) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle(rankPath, d.traced(rankPath, d.guarded(rankPath, http.MethodPost, d.rank)))
-	mux.Handle(selectionsPath, d.traced(selectionsPath, d.guarded(selectionsPath, http.MethodPost, d.selections)))
-	mux.Handle(payoffsPath, d.traced(payoffsPath, d.guarded(payoffsPath, http.MethodPost, d.payoffs)))
-	mux.Handle(rankingsPath, d.traced(rankingsPath, d.guarded(rankingsPath, http.MethodGet, d.ranking)))
+	mux.Handle(rankPath, s.traced(rankPath, s.guarded(rankPath, http.MethodPost, s.rank)))
+	mux.Handle(selectionsPath, s.traced(selectionsPath, s.guarded(selectionsPath, http.MethodPost, s.selections)))
+	mux.Handle(payoffsPath, s.traced(payoffsPath, s.guarded(payoffsPath, http.MethodPost, s.payoffs)))
+	mux.Handle(rankingsPath, s.traced(rankingsPath, s.guarded(rankingsPath, http.MethodGet, s.ranking)))
 	mux.HandleFunc("GET /v1/openapi.yaml", func(w http.ResponseWriter, _ *http.Request) {
 		writeBody(w, http.StatusOK, "application/yaml", docs.OpenAPI)
 	})
@@ -52,7 +52,7 @@ func (d *Service) Handler(health http.Handler) http.Handler {
 	mux.Handle("GET /readyz", health)
 	for _, path := range []string{"GET /metrics", "GET /version"} {
 		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
-			if _, ok := d.guard.known(r); !ok {
+			if _, ok := s.guard.known(r); !ok {
 				noToken().write(w)
 				return
 			}
@@ -64,14 +64,14 @@ func (d *Service) Handler(health http.Handler) http.Handler {
 }
 
 // guarded applies tokens, limits and metrics to a handler.
-func (d *Service) guarded(path, method string, handle func(*http.Request) answer) http.Handler {
+func (s *Service) guarded(path, method string, handle func(*http.Request) answer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
-		a := d.admitted(r, method, handle)
+		a := s.admitted(r, method, handle)
 		if a.problem != nil {
 			a.status = a.problem.Status
 		}
-		d.opt.Metrics.answered(path, a.status, time.Since(start))
+		s.opt.Metrics.answered(path, a.status, time.Since(start))
 		if a.problem == nil {
 			writeBody(w, a.status, "application/json", a.body)
 			return
@@ -83,21 +83,21 @@ func (d *Service) guarded(path, method string, handle func(*http.Request) answer
 	})
 }
 
-func (d *Service) admitted(r *http.Request, method string, handle func(*http.Request) answer) answer {
+func (s *Service) admitted(r *http.Request, method string, handle func(*http.Request) answer) answer {
 	if r.Method != method {
 		return answer{problem: otherMethod(method)}
 	}
-	if p := d.guard.admit(r); p != nil {
+	if p := s.guard.admit(r); p != nil {
 		return answer{problem: p}
 	}
 	return handle(r)
 }
 
 // within runs work within serve.concurrency. A request without its body takes no slot.
-func (d *Service) within(work func() answer) answer {
+func (s *Service) within(work func() answer) answer {
 	select {
-	case d.slots <- struct{}{}:
-		defer func() { <-d.slots }()
+	case s.slots <- struct{}{}:
+		defer func() { <-s.slots }()
 		return work()
 	default:
 		return answer{problem: busy()}
@@ -105,20 +105,20 @@ func (d *Service) within(work func() answer) answer {
 }
 
 // withBody passes the request's body to a handler.
-func (d *Service) withBody(r *http.Request, handle func(body []byte) answer) answer {
-	most := d.cfg.Serve.MaxBodyBytes
+func (s *Service) withBody(r *http.Request, handle func(body []byte) answer) answer {
+	most := s.cfg.Serve.MaxBodyBytes
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return answer{problem: notJSON()}
 	}
 	if r.ContentLength > most {
 		return answer{problem: tooLarge(overLimit(most))}
 	}
-	body, reserved, p := readBody(http.MaxBytesReader(nil, r.Body, most), d.bodies, most)
-	defer d.bodies.Release(reserved)
+	body, reserved, p := readBody(http.MaxBytesReader(nil, r.Body, most), s.bodies, most)
+	defer s.bodies.Release(reserved)
 	if p != nil {
 		return answer{problem: p}
 	}
-	return d.within(func() answer { return handle(body) })
+	return s.within(func() answer { return handle(body) })
 }
 
 // firstBytes is the initial size of a body, which is not reserved.
@@ -193,11 +193,11 @@ func (m *Metrics) answered(path string, status int, took time.Duration) {
 var propagator propagation.TraceContext
 
 // traced makes a span for each request, as a child of the one in its headers.
-func (d *Service) traced(path string, h http.Handler) http.Handler {
-	if d.opt.Tracers == nil {
+func (s *Service) traced(path string, h http.Handler) http.Handler {
+	if s.opt.Tracers == nil {
 		return h
 	}
-	return otelhttp.NewHandler(h, path, otelhttp.WithTracerProvider(d.opt.Tracers), otelhttp.WithPropagators(propagator),
+	return otelhttp.NewHandler(h, path, otelhttp.WithTracerProvider(s.opt.Tracers), otelhttp.WithPropagators(propagator),
 		otelhttp.WithMeterProvider(noop.NewMeterProvider()))
 }
 

@@ -32,38 +32,38 @@ type asked struct {
 	trace   []task.Header
 }
 
-func (d *Service) rank(r *http.Request) answer {
-	return d.withBody(r, func(body []byte) answer {
-		a, fault := d.read(bare(body))
+func (s *Service) rank(r *http.Request) answer {
+	return s.withBody(r, func(body []byte) answer {
+		a, fault := s.read(bare(body))
 		if fault != nil {
 			return refused(fault, "")
 		}
 		a.trace = traceOf(r)
-		timeout := time.NewTimer(d.cfg.Serve.Timeout)
+		timeout := time.NewTimer(s.cfg.Serve.Timeout)
 		defer timeout.Stop()
-		known, c, write := d.book.join(a.id, a.value, time.Now())
+		known, c, write := s.book.join(a.id, a.value, time.Now())
 		if known != nil {
-			return d.ranked(a, known)
+			return s.ranked(a, known)
 		}
-		defer d.book.leave(c)
+		defer s.book.leave(c)
 		if write {
-			d.work.Go(func() { d.give(c, a) })
+			s.work.Go(func() { s.give(c, a) })
 		}
-		return d.await(r.Context(), a, c, timeout.C)
+		return s.await(r.Context(), a, c, timeout.C)
 	})
 }
 
 // read decodes an impression, and returns its fault.
-func (d *Service) read(body []byte) (*asked, *event.Fault) {
-	decoder := d.decoders.Get().(*event.Decoder)
-	defer d.decoders.Put(decoder)
+func (s *Service) read(body []byte) (*asked, *event.Fault) {
+	decoder := s.decoders.Get().(*event.Decoder)
+	defer s.decoders.Put(decoder)
 	var i event.Impression
 	if err := decoder.Impression(&i, nil, body); err != nil {
 		return nil, faultIn(err)
 	}
-	l := d.cfg.DefaultLearner()
+	l := s.cfg.DefaultLearner()
 	if len(i.Learner) > 0 {
-		l = d.learners[string(i.Learner)]
+		l = s.learners[string(i.Learner)]
 	}
 	a := &asked{id: string(i.ID), time: i.Time, hasTime: i.HasTime, value: body, named: len(i.Learner) > 0}
 	if l != nil {
@@ -72,7 +72,7 @@ func (d *Service) read(body []byte) (*asked, *event.Fault) {
 	if f := partition.LearnerRefusal(&i, a.learner, l != nil && l.Utilities != config.Given); f != nil {
 		return nil, f
 	}
-	if c := d.contexts[a.learner]; c != nil {
+	if c := s.contexts[a.learner]; c != nil {
 		if f := c.Read(new(partition.Reading), &i, a.learner); f != nil {
 			return nil, f
 		}
@@ -111,28 +111,28 @@ func byUtility(i *event.Impression, caps []partition.Cap) []string {
 }
 
 // give writes an impression. It outlives the request, since a late ranking is still one.
-func (d *Service) give(c *call, a *asked) {
-	err := d.writer.write(context.Background(), event.Impressions, d.now(), []*record{{key: []byte(a.id), value: a.value, headers: a.trace}})
-	d.book.written(c, err)
+func (s *Service) give(c *call, a *asked) {
+	err := s.writer.write(context.Background(), event.Impressions, s.now(), []*record{{key: []byte(a.id), value: a.value, headers: a.trace}})
+	s.book.written(c, err)
 }
 
 // await waits for a ranking. At half the time it searches the log: an impression that was ranked long ago is not ranked again.
-func (d *Service) await(ctx context.Context, a *asked, c *call, timeout <-chan time.Time) answer {
-	half := time.NewTimer(d.cfg.Serve.Timeout / 2)
+func (s *Service) await(ctx context.Context, a *asked, c *call, timeout <-chan time.Time) answer {
+	half := time.NewTimer(s.cfg.Serve.Timeout / 2)
 	defer half.Stop()
 	for {
 		select {
 		case <-c.done:
 			if c.err == nil {
-				return d.ranked(a, c.ranking)
+				return s.ranked(a, c.ranking)
 			}
-			return d.notGiven(a, c.err)
+			return s.notGiven(a, c.err)
 		case <-half.C:
 			if a.hasTime {
-				d.work.Go(func() { d.lookBack(a) })
+				s.work.Go(func() { s.lookBack(a) })
 			}
 		case <-timeout:
-			return d.substitute(a, late, nil)
+			return s.substitute(a, late, nil)
 		case <-ctx.Done():
 			return answer{status: statusGone}
 		}
@@ -140,25 +140,25 @@ func (d *Service) await(ctx context.Context, a *asked, c *call, timeout <-chan t
 }
 
 // lookBack searches the log for an old ranking. After an error the answer is a substitute.
-func (d *Service) lookBack(a *asked) {
-	if found, err := d.search(context.Background(), d.lookBacks, a.id, a.time); err == nil && found != nil {
-		d.book.ranked(found)
+func (s *Service) lookBack(a *asked) {
+	if found, err := s.search(context.Background(), s.lookBacks, a.id, a.time); err == nil && found != nil {
+		s.book.ranked(found)
 	}
 }
 
-func (d *Service) notGiven(a *asked, err error) answer {
+func (s *Service) notGiven(a *asked, err error) answer {
 	switch {
 	case tooLargeForTopic(err):
 		return answer{problem: tooLarge(err.Error())}
 	case errors.Is(err, errQueueFull):
-		return d.substitute(a, crowded, err)
+		return s.substitute(a, crowded, err)
 	}
-	return d.substitute(a, unwritten, err)
+	return s.substitute(a, unwritten, err)
 }
 
 // ranked answers with a logged ranking.
-func (d *Service) ranked(a *asked, r *ranking) answer {
-	if p := d.conflict(a, r); p != nil {
+func (s *Service) ranked(a *asked, r *ranking) answer {
+	if p := s.conflict(a, r); p != nil {
 		return answer{problem: p}
 	}
 	return answer{status: http.StatusOK, body: rankingBody(r)}
@@ -171,9 +171,9 @@ func rankingBody(r *ranking) []byte {
 
 // conflict returns a problem if a ranking belongs to another impression with the same id; else nil. An impression that names
 // a learner may have been ranked by an arm of its experiment. For one without a learner the worker decides which ranks.
-func (d *Service) conflict(a *asked, r *ranking) *problem {
-	decoder := d.decoders.Get().(*event.Decoder)
-	defer d.decoders.Put(decoder)
+func (s *Service) conflict(a *asked, r *ranking) *problem {
+	decoder := s.decoders.Get().(*event.Decoder)
+	defer s.decoders.Put(decoder)
 	var ranked event.Ranking
 	if decoder.Ranking(&ranked, r.value) != nil || !permutes(ranked.Items, a.items) {
 		return otherCandidates()
@@ -209,8 +209,8 @@ type substituteRanking struct {
 }
 
 // substitute answers with the candidates by utility.
-func (d *Service) substitute(a *asked, why cause, err error) answer {
-	d.substitutes.add(why, err)
+func (s *Service) substitute(a *asked, why cause, err error) answer {
+	s.substitutes.add(why, err)
 	body, err := json.Marshal(substituteRanking{true, a.id, a.learner, a.items})
 	if err != nil { // strings never fail
 		return answer{problem: unreadableBody(err.Error())}
@@ -218,13 +218,13 @@ func (d *Service) substitute(a *asked, why cause, err error) answer {
 	return answer{status: http.StatusOK, body: append(body, '\n')}
 }
 
-func (d *Service) ranking(r *http.Request) answer {
-	return d.within(func() answer { return d.find(r) })
+func (s *Service) ranking(r *http.Request) answer {
+	return s.within(func() answer { return s.find(r) })
 }
 
-func (d *Service) find(r *http.Request) answer {
+func (s *Service) find(r *http.Request) answer {
 	id := r.PathValue("id")
-	if found := d.book.find(id); found != nil {
+	if found := s.book.find(id); found != nil {
 		return answer{status: http.StatusOK, body: rankingBody(found)}
 	}
 	at := r.URL.Query().Get("time")
@@ -236,7 +236,7 @@ func (d *Service) find(r *http.Request) answer {
 	if !ok {
 		return answer{problem: faultyTime(fmt.Sprintf("%.64q is not a time as in 2026-11-21T10:00:00.000Z", at))}
 	}
-	found, err := d.search(r.Context(), d.searches, id, from)
+	found, err := s.search(r.Context(), s.searches, id, from)
 	switch {
 	case errors.Is(err, errSearchesBusy):
 		return answer{problem: busy()}

@@ -18,38 +18,38 @@ const (
 	mostFaults  = 100
 )
 
-func (d *Service) selections(r *http.Request) answer {
-	if !d.cfg.Kafka.Topics.HasSelections() {
+func (s *Service) selections(r *http.Request) answer {
+	if !s.cfg.Kafka.Topics.HasSelections() {
 		return answer{problem: noSuchPath()}
 	}
-	return d.records(r, event.Selections, func(decoder *event.Decoder, value []byte) (id []byte, f *event.Fault) {
-		var s event.Selection
-		if err := decoder.Selection(&s, nil, value); err != nil {
+	return s.records(r, event.Selections, func(decoder *event.Decoder, value []byte) (id []byte, f *event.Fault) {
+		var x event.Selection
+		if err := decoder.Selection(&x, nil, value); err != nil {
 			return nil, faultIn(err)
 		}
-		return s.ID, nil
+		return x.ID, nil
 	})
 }
 
-func (d *Service) payoffs(r *http.Request) answer {
-	return d.records(r, event.Payoffs, func(decoder *event.Decoder, value []byte) (id []byte, f *event.Fault) {
+func (s *Service) payoffs(r *http.Request) answer {
+	return s.records(r, event.Payoffs, func(decoder *event.Decoder, value []byte) (id []byte, f *event.Fault) {
 		var p event.Payoff
 		if err := decoder.Payoff(&p, nil, value); err != nil {
 			return nil, faultIn(err)
 		}
-		return p.ID, partition.PayoffRefusal(&p, d.cfg.Kafka.Topics.HasSelections())
+		return p.ID, partition.PayoffRefusal(&p, s.cfg.Kafka.Topics.HasSelections())
 	})
 }
 
 // records writes one record or a list. If one is faulty, none is written.
-func (d *Service) records(r *http.Request, topic event.Topic, read func(*event.Decoder, []byte) ([]byte, *event.Fault)) answer {
-	return d.withBody(r, func(body []byte) answer {
+func (s *Service) records(r *http.Request, topic event.Topic, read func(*event.Decoder, []byte) ([]byte, *event.Fault)) answer {
+	return s.withBody(r, func(body []byte) answer {
 		values, single, p := split(body)
 		if p != nil {
 			return answer{problem: p}
 		}
-		decoder := d.decoders.Get().(*event.Decoder)
-		defer d.decoders.Put(decoder)
+		decoder := s.decoders.Get().(*event.Decoder)
+		defer s.decoders.Put(decoder)
 		var records []*record
 		var faults []problemError
 		trace := traceOf(r)
@@ -70,7 +70,7 @@ func (d *Service) records(r *http.Request, topic event.Topic, read func(*event.D
 		if len(faults) > 0 {
 			return refusedAll(faults, large)
 		}
-		err := d.writer.write(r.Context(), topic, d.now(), records)
+		err := s.writer.write(r.Context(), topic, s.now(), records)
 		switch {
 		case err == nil:
 			return answer{status: http.StatusAccepted, body: fmt.Appendf(nil, "{\"written\":%d}\n", len(records))}

@@ -20,10 +20,10 @@ var errSearchesBusy = errors.New("other rankings are being looked for")
 
 // search looks for a ranking in the log; nil: not found. It does nothing if
 // all rankings since from are held. slots bounds the searches of its kind.
-func (d *Service) search(ctx context.Context, slots chan struct{}, id string, from event.Millis) (*ranking, error) {
+func (s *Service) search(ctx context.Context, slots chan struct{}, id string, from event.Millis) (*ranking, error) {
 	from -= searchSlack
-	if d.caughtUp() && d.book.knows(from) {
-		return d.book.find(id), nil
+	if s.caughtUp() && s.book.knows(from) {
+		return s.book.find(id), nil
 	}
 	select {
 	case slots <- struct{}{}:
@@ -31,19 +31,19 @@ func (d *Service) search(ctx context.Context, slots chan struct{}, id string, fr
 	default:
 		return nil, errSearchesBusy
 	}
-	p, ok := d.writer.partitionOf([]byte(id))
+	p, ok := s.writer.partitionOf([]byte(id))
 	if !ok {
 		return nil, errNoTopics
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
-	log := d.broker.Partition(int32(p))
+	log := s.broker.Partition(int32(p))
 	next, ok, err := log.OffsetAt(ctx, event.Rankings, from)
 	if err != nil || !ok {
 		return nil, err
 	}
 	decoder := event.NewDecoder(event.Limits{})
-	owners := d.owners(int32(p))
+	owners := s.owners(int32(p))
 	for left := searchBytes; left > 0; {
 		f, err := log.Fetch(ctx, task.Fetch{Topic: event.Rankings, Offset: next, MaxBytes: tailBytes})
 		if err != nil {
@@ -52,7 +52,7 @@ func (d *Service) search(ctx context.Context, slots chan struct{}, id string, fr
 		owners.mark(f.Markers)
 		for i := range f.Records {
 			r := &f.Records[i]
-			if string(r.Key) == id && owners.wrote(&f.Origins[i]) && ours(decoder, d.cfg.Kafka.Group, r) {
+			if string(r.Key) == id && owners.wrote(&f.Origins[i]) && ours(decoder, s.cfg.Kafka.Group, r) {
 				return remembered(r), nil
 			}
 			left -= len(r.Key) + len(r.Value)

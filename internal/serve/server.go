@@ -24,20 +24,20 @@ type Server struct {
 
 // Listen listens at the configured address, so that a taken port is an error at once.
 // health serves probes and metrics; its Listen and Pprof are ignored. Run serves.
-func Listen(d *Service, health stream.ServerConfig) (*Server, error) {
-	security, err := d.cfg.ServeTLS()
+func Listen(service *Service, health stream.ServerConfig) (*Server, error) {
+	security, err := service.cfg.ServeTLS()
 	if err != nil {
 		return nil, err
 	}
 	var refuse stream.Refuse
-	if d.cfg.Serve.TokensFile == "" {
+	if service.cfg.Serve.TokensFile == "" {
 		refuse = func(w http.ResponseWriter, status int, why string) { foreign(status, why).write(w) }
 	}
-	s, err := stream.NewServerOf(d.cfg.Serve.Listen, d.Handler(stream.NewHandler(health)), security, refuse, health.Logger)
+	s, err := stream.NewServerOf(service.cfg.Serve.Listen, service.Handler(stream.NewHandler(health)), security, refuse, health.Logger)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w; set another host:port", d.cfg.Where("serve.listen"), err)
+		return nil, fmt.Errorf("%s: %w; set another host:port", service.cfg.Where("serve.listen"), err)
 	}
-	return &Server{s, d}, nil
+	return &Server{s, service}, nil
 }
 
 // Run serves until drain is done; then it answers requests under way, and waits for pending writes. Once force is done it cuts them off.

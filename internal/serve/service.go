@@ -71,106 +71,106 @@ func New(cfg *config.Config, b *broker.Client, topics [event.Topics]string, opt 
 	if err != nil {
 		return nil, err
 	}
-	d := &Service{cfg: cfg, opt: opt, topics: topics, learners: map[string]*config.Learner{}, contexts: map[string]*partition.Context{}, broker: b, book: newBook(cfg.Serve.Remember),
+	s := &Service{cfg: cfg, opt: opt, topics: topics, learners: map[string]*config.Learner{}, contexts: map[string]*partition.Context{}, broker: b, book: newBook(cfg.Serve.Remember),
 		guard: g, substitutes: &substitutes{log: opt.Logger, metrics: opt.Metrics, known: map[cause]*spell{}},
 		slots: make(chan struct{}, cfg.Serve.Concurrency), bodies: semaphore.NewWeighted(max(mostBodies, cfg.Serve.MaxBodyBytes)),
 		searches: make(chan struct{}, mostSearches), lookBacks: make(chan struct{}, mostSearches), owning: map[int32]*owners{}, unready: map[string]string{"Kafka": "has not been asked yet"}, asked: make(chan struct{})}
 	for i := range cfg.Learners {
 		l := &cfg.Learners[i]
-		d.learners[l.Name] = l
+		s.learners[l.Name] = l
 		c, err := learners.Context(l)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", cfg.Where("learners."+l.Name+".context"), err)
 		}
 		if c != nil {
-			d.contexts[l.Name] = c
+			s.contexts[l.Name] = c
 		}
 	}
 	limits := event.Limits{MaxCandidates: cfg.Limits.MaxCandidates, MaxRecordBytes: cfg.Limits.MaxRecordBytes}
-	d.decoders.New = func() any {
+	s.decoders.New = func() any {
 		one := event.NewKeylessDecoder(limits)
 		if cfg.LooksAtContexts() {
 			one.WithContext()
 		}
 		return one
 	}
-	d.writer = newWriter(d, func() int { return int(d.partitions.Load()) })
-	return d, nil
+	s.writer = newWriter(s, func() int { return int(s.partitions.Load()) })
+	return s, nil
 }
 
 // Unready returns why the service is not ready; empty: it is.
-func (d *Service) Unready() (why []string) {
-	if d.stopping.Load() {
+func (s *Service) Unready() (why []string) {
+	if s.stopping.Load() {
 		return []string{"it is ending"}
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, what := range slices.Sorted(maps.Keys(d.unready)) {
-		why = append(why, what+" "+d.unready[what])
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, what := range slices.Sorted(maps.Keys(s.unready)) {
+		why = append(why, what+" "+s.unready[what])
 	}
 	return why
 }
 
 // note sets why a part is not ready; empty: it is.
-func (d *Service) note(what, why string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.unready[what] = why; why == "" {
-		delete(d.unready, what)
+func (s *Service) note(what, why string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.unready[what] = why; why == "" {
+		delete(s.unready, what)
 	}
 }
 
 // caughtUp reports whether all existing rankings have been read.
-func (d *Service) caughtUp() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return len(d.unready) == 0
+func (s *Service) caughtUp() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.unready) == 0
 }
 
-func (d *Service) Reload() { d.guard.renew() }
+func (s *Service) Reload() { s.guard.renew() }
 
 // Stop makes the service not ready, so that no new clients come; it still answers.
-func (d *Service) Stop() { d.stopping.Store(true) }
+func (s *Service) Stop() { s.stopping.Store(true) }
 
 // watchEvery is the interval of checks of the tokens' file and the number of partitions.
 const watchEvery = 10 * time.Second
 
 // Run reads the rankings until ctx ends, and then waits for pending writes. All answers must have ended before.
-func (d *Service) Run(ctx context.Context) {
+func (s *Service) Run(ctx context.Context) {
 	var tails sync.WaitGroup
 	defer func() {
-		d.work.Wait()
-		d.writer.close()
+		s.work.Wait()
+		s.writer.close()
 		tails.Wait()
 	}()
 	said := ""
 	started := 0
-	answered := sync.OnceFunc(func() { close(d.asked) })
+	answered := sync.OnceFunc(func() { close(s.asked) })
 	defer answered()
 	for {
-		n, err := d.count(ctx)
+		n, err := s.count(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			d.note("Kafka", "does not say how many partitions there are: "+err.Error())
+			s.note("Kafka", "does not say how many partitions there are: "+err.Error())
 			if said != err.Error() {
 				said = err.Error()
-				d.opt.Logger.Warn("waiting for Kafka", "error", err)
+				s.opt.Logger.Warn("waiting for Kafka", "error", err)
 			}
 		default:
 			said = ""
 			for ; started < n; started++ { // new partitions begin empty
 				p := int32(started)
-				d.note(rankingsOf(p), behind)
-				tails.Go(func() { d.tail(ctx, p) })
+				s.note(rankingsOf(p), behind)
+				tails.Go(func() { s.tail(ctx, p) })
 			}
-			d.partitions.Store(int64(n))
-			d.note("Kafka", "")
+			s.partitions.Store(int64(n))
+			s.note("Kafka", "")
 		}
 		answered()
 		wait := watchEvery
-		if d.partitions.Load() == 0 {
+		if s.partitions.Load() == 0 {
 			wait = time.Second
 		}
 		select {
@@ -178,28 +178,28 @@ func (d *Service) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		d.guard.renew()
-		d.substitutes.look(time.Now())
+		s.guard.renew()
+		s.substitutes.look(time.Now())
 	}
 }
 
-func (d *Service) count(ctx context.Context) (int, error) {
+func (s *Service) count(ctx context.Context) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
-	n, err := d.broker.Partitions(ctx, event.Impressions)
+	n, err := s.broker.Partitions(ctx, event.Impressions)
 	if err != nil {
 		return 0, err
 	}
-	m, err := d.broker.Partitions(ctx, event.Rankings)
+	m, err := s.broker.Partitions(ctx, event.Rankings)
 	if err == nil && m != n {
-		err = fmt.Errorf("topic %q has partition count %d, %q has %d", d.topics[event.Impressions], n, d.topics[event.Rankings], m)
+		err = fmt.Errorf("topic %q has partition count %d, %q has %d", s.topics[event.Impressions], n, s.topics[event.Rankings], m)
 	}
 	return n, err
 }
 
 // producer implements appender.
-func (d *Service) producer(ctx context.Context) (task.Producer, error) {
-	p, err := d.broker.NewProducer(ctx)
+func (s *Service) producer(ctx context.Context) (task.Producer, error) {
+	p, err := s.broker.NewProducer(ctx)
 	if err != nil {
 		return p, cmp.Or(ctx.Err(), err)
 	}
@@ -207,19 +207,19 @@ func (d *Service) producer(ctx context.Context) (task.Producer, error) {
 }
 
 // produce implements appender. All records of a batch have the time of its newest.
-func (d *Service) produce(ctx context.Context, l laneKey, p task.Producer, sequence int32, batch []*record) error {
+func (s *Service) produce(ctx context.Context, l laneKey, p task.Producer, sequence int32, batch []*record) error {
 	messages := make([]task.OutMessage, len(batch))
 	for i, r := range batch {
 		messages[i] = task.OutMessage{Key: r.key, Value: r.value, Headers: r.headers}
 	}
-	_, err := d.broker.Partition(int32(l.partition)).Produce(ctx, task.Produce{Topic: l.topic, Producer: p, Sequence: sequence,
+	_, err := s.broker.Partition(int32(l.partition)).Produce(ctx, task.Produce{Topic: l.topic, Producer: p, Sequence: sequence,
 		Timestamp: batch[len(batch)-1].time, Messages: messages})
 	return err
 }
 
-func (d *Service) now() event.Millis {
-	if d.opt.Now == nil {
+func (s *Service) now() event.Millis {
+	if s.opt.Now == nil {
 		return time.Now().UnixMilli()
 	}
-	return d.opt.Now()
+	return s.opt.Now()
 }

@@ -28,8 +28,8 @@ const (
 func rankingsOf(p int32) string { return fmt.Sprintf("the rankings of partition %d", p) }
 
 // tail reads one partition of the rankings: first as many existing ones as can be held, then new ones.
-func (d *Service) tail(ctx context.Context, p int32) {
-	t := tail{d: d, log: d.broker.Partition(p), number: p, decoder: event.NewDecoder(event.Limits{})}
+func (s *Service) tail(ctx context.Context, p int32) {
+	t := tail{s: s, log: s.broker.Partition(p), number: p, decoder: event.NewDecoder(event.Limits{})}
 	for {
 		err := t.step(ctx)
 		switch {
@@ -38,7 +38,7 @@ func (d *Service) tail(ctx context.Context, p int32) {
 		case err == nil:
 			continue
 		}
-		d.note(rankingsOf(p), "cannot be read: "+err.Error())
+		s.note(rankingsOf(p), "cannot be read: "+err.Error())
 		t.end = max(t.end, t.next+1) // not ready before something was read again
 		if errors.Is(err, task.ErrOffsetOutOfRange) {
 			t.begun = false
@@ -53,7 +53,7 @@ func (d *Service) tail(ctx context.Context, p int32) {
 
 // tail is the progress in one partition.
 type tail struct {
-	d       *Service
+	s       *Service
 	log     *broker.Partition
 	number  int32
 	decoder *event.Decoder
@@ -74,20 +74,20 @@ func (t *tail) step(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	owners := t.d.owners(t.number)
+	owners := t.s.owners(t.number)
 	owners.mark(f.Markers)
 	for i := range f.Records {
 		r := &f.Records[i]
 		if t.cut {
 			t.cut = false
-			t.d.book.begins(r.Timestamp)
+			t.s.book.begins(r.Timestamp)
 		}
 		if owners.wrote(&f.Origins[i]) {
 			t.take(r)
 		}
 	}
 	if t.next = f.Next; t.next >= min(t.end, f.High) {
-		t.d.note(rankingsOf(t.number), "")
+		t.s.note(rankingsOf(t.number), "")
 	}
 	return nil
 }
@@ -98,10 +98,10 @@ func (t *tail) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	share := t.d.cfg.Serve.Remember / max(1, t.d.partitions.Load()) / leastRanking
+	share := t.s.cfg.Serve.Remember / max(1, t.s.partitions.Load()) / leastRanking
 	t.next, t.end = max(first, end-share), end
 	if t.next > 0 { // its owners' markers may be earlier
-		if err := t.d.askForOwner(ctx, t.log, t.number); err != nil {
+		if err := t.s.askForOwner(ctx, t.log, t.number); err != nil {
 			return err
 		}
 	}
@@ -135,31 +135,31 @@ func (o *owners) wrote(by *task.Origin) bool {
 	return o.any && !by.Transactional || o.known.Wrote(by)
 }
 
-func (d *Service) owners(p int32) *owners {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	o := d.owning[p]
+func (s *Service) owners(p int32) *owners {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := s.owning[p]
 	if o == nil {
 		o = &owners{}
-		d.owning[p] = o
+		s.owning[p] = o
 	}
 	return o
 }
 
 // askForOwner asks the transaction coordinator for a partition's present producer.
 // Without an answer every producer's rankings count until an owner's marker is read.
-func (d *Service) askForOwner(ctx context.Context, log *broker.Partition, p int32) error {
+func (s *Service) askForOwner(ctx context.Context, log *broker.Partition, p int32) error {
 	holder, err := log.Holder(ctx)
 	if err != nil && !errors.Is(err, task.ErrUnsupported) {
 		return err
 	}
-	o := d.owners(p)
+	o := s.owners(p)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	switch {
 	case err != nil:
 		o.any = len(o.known) == 0
-		d.opt.Logger.Warn("rankings of every producer are believed until the next fence", "partition", p, "error", err,
+		s.opt.Logger.Warn("rankings of every producer are believed until the next fence", "partition", p, "error", err,
 			"hint", "let this user describe the transactional ids of the group")
 	case holder >= 0:
 		o.known.Mark(&task.Marker{Abort: true, Producer: task.Producer{ID: holder}})
@@ -169,8 +169,8 @@ func (d *Service) askForOwner(ctx context.Context, log *broker.Partition, p int3
 
 // take passes a ranking of our group to its waiters.
 func (t *tail) take(r *partition.Record) {
-	if ours(t.decoder, t.d.cfg.Kafka.Group, r) {
-		t.d.book.ranked(remembered(r))
+	if ours(t.decoder, t.s.cfg.Kafka.Group, r) {
+		t.s.book.ranked(remembered(r))
 	}
 }
 

@@ -53,11 +53,11 @@ type Social struct {
 	sums   policy.Totals[moments] // by item
 	unused int64
 
-	read    *Social // decisions read this one: itself, or the global one
-	number  func(policy.Item) policy.Item
-	isWhole bool
-	items   int  // number of items, those without ratings included
-	stale   bool // in a global one: ratings have changed since Commit
+	read     *Social // decisions read this one: itself, or the global one
+	number   func(policy.Item) policy.Item
+	isGlobal bool
+	items    int  // number of items, those without ratings included
+	stale    bool // in a global one: ratings have changed since Commit
 
 	total  int64     // number of ratings
 	within []float64 // sums of squared deviations from items' means, one for each itemsPerSum items
@@ -128,7 +128,7 @@ func (m moments) Add(o moments) moments {
 
 func (s *Social) Grow(items int) {
 	s.sums.Grow(items)
-	if s.isWhole {
+	if s.isGlobal {
 		return // Commit sets both
 	}
 	s.items = s.sums.Len()
@@ -143,7 +143,7 @@ func (s *Social) keepUp(i policy.Item, before, after moments) {
 	case before.n > 0 && after.n == 0:
 		s.met--
 	}
-	if s.isWhole {
+	if s.isGlobal {
 		s.stale = true
 		return
 	}
@@ -159,7 +159,7 @@ func (s *Social) Share(global Finder, number func(policy.Item) policy.Item) {
 	s.read, s.number = global.(*Social), number
 }
 
-func (s *Social) BeGlobal(func(policy.Item) uint64) { s.isWhole = true }
+func (s *Social) BeGlobal(func(policy.Item) uint64) { s.isGlobal = true }
 
 // Commit implements Pooling. It adds deviations up in ascending order, since numbers mean nothing outside of the process.
 func (s *Social) Commit(items int) {

@@ -98,7 +98,7 @@ func (p *replayed) beginWith(b *Base) error {
 			}
 		}
 	}
-	p.knows.nothing()
+	p.pooled.nothing()
 	return p.whereLoaded()
 }
 

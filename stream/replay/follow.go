@@ -144,7 +144,7 @@ func (p *replayed) step(in *partition.Input) error {
 	in.ID = &id
 	in.Found, p.places = p.image.find(p.machine, p.places, id)
 	p.out.Reset()
-	p.tainted = p.tainted || p.knows.unsure != ""
+	p.tainted = p.tainted || p.pooled.unsure != ""
 	if err := p.machine.Step(in, &p.out); err != nil {
 		return contradicts("processing the record at offset %d of topic %d: %v", in.Record.Offset, in.Record.Topic, err)
 	}
@@ -200,7 +200,7 @@ func (p *replayed) rank(d *decision) (same bool, made []byte, err error) {
 	}
 	if p.cfg.Before != nil {
 		p.machine.Act()
-		p.cfg.Before(&Moment{p.number, p.machine, d.Ranking, rec, p.knows.stand()})
+		p.cfg.Before(&Moment{p.number, p.machine, d.Ranking, rec, p.pooled.stand()})
 	}
 	if p.why(d) != "" {
 		return false, nil, p.stepDecided(d, rec)

@@ -39,7 +39,7 @@ type replayed struct {
 	pending []partition.Observation
 	loaded  loaded
 	ranked  bool // this owner has ranked
-	knows   pooledReplay
+	pooled  pooledReplay
 	behind  behind
 	apart   map[string]bool // learners whose state keeps effects of pooled state, by name
 	tainted bool            // of those the state is unknown, since pooled state was
@@ -232,10 +232,10 @@ func (p *replayed) why(d *decision) string {
 	switch {
 	case p.behind.began:
 		return beforeBase
-	case p.knows.unsure == "" && p.tainted && p.apart[d.learner]:
+	case p.pooled.unsure == "" && p.tainted && p.apart[d.learner]:
 		return continues
 	}
-	return p.knows.unsure
+	return p.pooled.unsure
 }
 
 // order repeats the owner's work up to an order record.

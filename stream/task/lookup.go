@@ -28,13 +28,13 @@ type askedFor struct {
 	ends   []int32 // by id: end of its places
 }
 
-// partitionerCheck returns the places of ids: a *partition.Machine.
-type partitionerCheck interface {
+// placer returns the places of ids: a *partition.Machine, but for tests.
+type placer interface {
 	Places(dst []state.Place, id state.ID) []state.Place
 }
 
 // add appends an id, and returns its index.
-func (a *askedFor) add(m partitionerCheck, id state.ID) int32 {
+func (a *askedFor) add(m placer, id state.ID) int32 {
 	a.places = m.Places(a.places, id)
 	a.ends = append(a.ends, int32(len(a.places)))
 	return int32(len(a.ends) - 1)
@@ -100,7 +100,7 @@ func (l *lookups) clear() {
 }
 
 // add lists a record's id. An id is asked for once, however many records wait for it.
-func (l *lookups) add(m partitionerCheck, topic event.Topic, it *queued) {
+func (l *lookups) add(m placer, topic event.Topic, it *queued) {
 	at, asked := l.index[it.id]
 	if !asked {
 		at = l.asked.add(m, it.id)

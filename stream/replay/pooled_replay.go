@@ -15,7 +15,7 @@ type pooledReplay struct {
 	unsure string
 }
 
-func newKnows(cfg *partition.Config, sources int) pooledReplay {
+func newPooledReplay(cfg *partition.Config, sources int) pooledReplay {
 	return pooledReplay{of: cfg.Pooled, sources: make([]publishedLearner, sources)}
 }
 
@@ -78,7 +78,7 @@ func (p *replayed) await(source int32, at stamp) (*delta, error) {
 
 // turn advances the pooled state to another epoch.
 func (p *replayed) turn(s *partition.Observation) error {
-	k := &p.knows
+	k := &p.pooled
 	if k.of == nil {
 		return notExact(outside)
 	}
@@ -107,7 +107,7 @@ func (p *replayed) turn(s *partition.Observation) error {
 
 // goTo advances the pooled state to a source's position.
 func (p *replayed) goTo(source int32, at partition.SourceAt) error {
-	t := &p.knows.sources[source]
+	t := &p.pooled.sources[source]
 	of := p.published[source]
 	d, err := p.await(source, stamp{at.Writer, at.Seq})
 	switch {
@@ -127,7 +127,7 @@ func (p *replayed) goTo(source int32, at partition.SourceAt) error {
 
 // stands reads the recorded positions of all sources, and takes the recorded estimates, which may complete the pooled state.
 func (p *replayed) stands(s *partition.Observation) error {
-	k := &p.knows
+	k := &p.pooled
 	if k.of == nil || k.unsure == "" {
 		return nil
 	}
@@ -156,7 +156,7 @@ func (p *replayed) stands(s *partition.Observation) error {
 
 // reach publishes a source to the pooled state up to a position, with its last delta d. It returns false if the result is unknown.
 func (p *replayed) reach(source int32, t *publishedLearner, at partition.SourceAt, d *delta) bool {
-	k := &p.knows
+	k := &p.pooled
 	if !at.Known {
 		return !t.Known // its changes stay: no owner drops a source
 	}
@@ -195,13 +195,13 @@ func (p *replayed) reach(source int32, t *publishedLearner, at partition.SourceA
 func (p *replayed) beginResync(source int32, t *publishedLearner, at partition.SourceAt, d *delta) {
 	if t.resync == nil || t.Seq != at.Seq || t.Writer != at.Writer {
 		t.resync, t.parts = t.whole(p.published[source], d), 0
-		p.knows.of.BeginResync(source, state.Fence{Seq: at.Seq})
+		p.pooled.of.BeginResync(source, state.Fence{Seq: at.Seq})
 	}
 }
 
 // readParts reads the first n parts of a source's whole state, except those read before.
 func (p *replayed) readParts(source int32, t *publishedLearner, n int) {
 	for ; t.parts < n; t.parts++ {
-		p.knows.of.Update(source, part(t.resync, t.parts, p.cfg.AtOnce))
+		p.pooled.of.Update(source, part(t.resync, t.parts, p.cfg.AtOnce))
 	}
 }

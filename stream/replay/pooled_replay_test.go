@@ -15,12 +15,12 @@ func TestGoTo_OverWhatIsNotKnown(t *testing.T) {
 	of := newPublished(1, nil, names)
 	of.begin(stamp{7, 54}, nil)
 	p := &replayed{run: &run{cfg: &Config{AtOnce: 10}, published: []*published{nil, of}}}
-	p.knows = newKnows(&partition.Config{Pooled: partition.NewPooledState(nil, names)}, 2)
+	p.pooled = newPooledReplay(&partition.Config{Pooled: partition.NewPooledState(nil, names)}, 2)
 	at := partition.SourceAt{Known: true, Writer: 7, Seq: 54, Over: true, OverWriter: 5, OverSeq: 9}
 	for at.Parts = 1; at.Parts < 4; at.Parts++ {
 		require.NoError(t, p.goTo(1, at))
-		require.NotEmpty(t, p.knows.sources[1].bad, "part %d", at.Parts)
+		require.NotEmpty(t, p.pooled.sources[1].bad, "part %d", at.Parts)
 	}
 	require.NoError(t, p.goTo(1, partition.SourceAt{Known: true, Whole: true, Writer: 7, Seq: 54}))
-	require.Empty(t, p.knows.sources[1].bad)
+	require.Empty(t, p.pooled.sources[1].bad)
 }
