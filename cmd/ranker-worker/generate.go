@@ -68,7 +68,7 @@ func runGenerate(c *call, opt generate.Options, lasts time.Duration) error {
 	case errors.Is(err, generate.ErrUnknownLearner):
 		return usageError{err}
 	case errors.Is(err, generate.ErrShared):
-		return fmt.Errorf("%w\nWhat is invented would be learned from like the rest. Where that is meant: --yes", err)
+		return fmt.Errorf("%w\nWorkers would learn from the invented records as from all others. If you mean it, give --yes", err)
 	}
 	return err
 }

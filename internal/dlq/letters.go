@@ -13,6 +13,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/app"
+	"github.com/ranker-worker/ranker-worker/internal/plural"
 	"github.com/ranker-worker/ranker-worker/stream/broker"
 )
 
@@ -216,7 +217,7 @@ func (b *Box) Find(ctx context.Context, at At) (*Letter, error) {
 	}
 	i := slices.IndexFunc(all, func(s broker.Span) bool { return s.Partition == at.Partition })
 	if i < 0 {
-		return nil, fmt.Errorf("%w: %s has %d partitions", ErrNone, b.topics.DLQ(input), len(all))
+		return nil, fmt.Errorf("%w: %s has %s", ErrNone, b.topics.DLQ(input), plural.N(len(all), "partition"))
 	}
 	s := all[i]
 	if itself {

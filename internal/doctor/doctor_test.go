@@ -199,7 +199,7 @@ func TestTopics(t *testing.T) {
 	testenv.Topics(t, env.Kafka, 2, s.group+"-s", s.group+"-i?cleanup.policy=compact&retention.ms=3600000")
 	s.make(t, broker.Spec{Replication: 1})
 	testenv.Topics(t, env.Kafka, 3, s.group+"-other")
-	s.finds(t, doctor.Options{}, [2]string{"fault topics", "is compacted"}, [2]string{"warning topics", "-i: 2 partitions, kept for 1h0m0s"})
+	s.finds(t, doctor.Options{}, [2]string{"fault topics", "is compacted"}, [2]string{"warning topics", "-i: 2 partitions, kept for 1h,"})
 
 	unequal := of(t, testenv.Embedded(t))
 	testenv.Topics(t, unequal.brokers, 3, unequal.group+"-p")

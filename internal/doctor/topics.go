@@ -10,6 +10,7 @@ import (
 
 	"github.com/segmentio/kafka-go"
 
+	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/app"
 	"github.com/ranker-worker/ranker-worker/internal/plural"
 	"github.com/ranker-worker/ranker-worker/stream"
@@ -48,7 +49,7 @@ func (d *doctor) topics(ctx context.Context) {
 		}
 		kept := "for ever"
 		if f.RetentionMillis >= 0 {
-			kept = "for " + (time.Duration(f.RetentionMillis) * time.Millisecond).String()
+			kept = "for " + config.FormatDuration(time.Duration(f.RetentionMillis)*time.Millisecond)
 		}
 		text := fmt.Sprintf("%s: %s, kept %s, records of up to %d bytes", name, plural.N(f.Partitions, "partition"), kept, f.MaxMessageBytes)
 		if t < event.Inputs && f.RetentionMillis >= 0 && f.RetentionMillis < shortRetention.Milliseconds() {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/ranker-worker/ranker-worker/internal/plural"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
@@ -100,8 +101,8 @@ func (l *Log) fill(ctx context.Context, heads []*head, q *Query) error {
 		l.Notes = append(l.Notes, fmt.Sprintf("%d rankings are of other learners than %q; choose with --learner", l.Counts.Others, l.Learner))
 	}
 	if len(l.Outcomes) == 0 && q.Accept == nil {
-		return fmt.Errorf("%w: of %d impressions and %d rankings none is of learner %q", ErrNothing, l.Counts.Records[event.Impressions],
-			l.Counts.Records[event.Rankings], l.Learner)
+		return fmt.Errorf("%w: of %s and %s none is of learner %q", ErrNothing, plural.N(l.Counts.Records[event.Impressions], "impression"),
+			plural.N(l.Counts.Records[event.Rankings], "ranking"), l.Learner)
 	}
 	return nil
 }

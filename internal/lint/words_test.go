@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -54,7 +55,9 @@ func TestTranslatedWordsBecomeFewer(t *testing.T) {
 		require.NoError(t, err)
 		ast.Inspect(file, func(n ast.Node) bool {
 			if s, ok := n.(*ast.BasicLit); ok && s.Kind == token.STRING && strings.Contains(s.Value, " ") {
-				count(messages, s.Value)
+				message, err := strconv.Unquote(s.Value)
+				require.NoError(t, err)
+				count(messages, message)
 			}
 			return true
 		})
