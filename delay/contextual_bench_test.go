@@ -12,7 +12,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/features"
 )
 
-// BenchmarkContextual is a decision of 20 of 2,000 items with so many features, and a payoff with its share of fits, from the first one on.
+// BenchmarkContextual times a decision of 20 of 2,000 items, and a payoff with its share of fits, by number of features.
 func BenchmarkContextual(b *testing.B) {
 	for _, dim := range []int{8, 16, 32, 64} {
 		d := features.Declaration{}

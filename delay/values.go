@@ -97,8 +97,8 @@ func (e *estimated) compare(a *awaiting) {
 	e.set(e.high, one/(1+one), of/(1+of))
 }
 
-// valued returns by how much the sums of an item's payoffs, and of their squares, change if its value is drawn towards that of all
-// items. It does so by less the more selections are paid: where all are, values are means, which policies compare themselves.
+// valued returns the changes of the sums of an item's payoffs, and of their squares, if its value is drawn towards that of all items. The
+// changes are smaller the more selections are paid: where all are, values are means, which policies compare themselves.
 func (e *estimated) valued(a *awaiting, i policy.Item) (r, q float64) {
 	if a.sums == nil || e.own == 1 {
 		return 0, 0

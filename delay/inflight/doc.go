@@ -1,6 +1,6 @@
 // Package inflight estimates the worth of a selection in flight: one whose final payoff has not come. Package delay calls it. It is not from
 // the paper. Where only good outcomes are sent, silence is information. A selection in flight counts in part as never paid: by its
-// probability of staying unpaid, given its age, the payoffs' delays and the item's share of paid selections.
+// probability of staying unpaid. That depends on its age, the payoffs' delays and the item's share of paid selections.
 //
 // Ages count payoffs by age, and Estimate returns their DelayDistribution. Outcomes count ended selections. An Interval counts selections in
 // flight that began in one bucket of time. From both, Shares returns the share paid, and the share of payoffs below the default, the payoff

@@ -72,7 +72,7 @@ func belowShare(c float64, prior seen, settled Outcomes, awaited []Intervals) fl
 	return below / (above + below)
 }
 
-// could returns from how many selections payoffs of each kind could have come by now, where a share c is paid and so many ended unpaid.
+// could returns the number of selections from which payoffs of each kind could have come by now. A share c is paid; so many ended unpaid.
 func could(c, unpaid float64, awaited []Intervals) (soon, late float64) {
 	never := unpaid / (1 - c)
 	soon, late = never, never

@@ -152,7 +152,7 @@ func (c *customersOf) findBest(w *World) {
 }
 
 // bestShown searches the ranking of the largest value by moves of one item, until none improves it. It starts from the best ranking of an
-// item that blocks all of lower utility, and the rest behind: no single move leads there from the order of utility.
+// item that blocks all of lower utility, and the rest behind. No single move leads there from the order of utility.
 func bestShown(n int, value func([]int32) float64) (best []int32) {
 	reached := math.Inf(-1)
 	for top := range n {

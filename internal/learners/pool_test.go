@@ -87,7 +87,7 @@ func regretOfPartitions(t *testing.T, seed uint64, partitions, horizon, lag, exc
 
 // TestPartitionsLearnTogether: six partitions learn about as fast as one does from the same traffic, with ten exchanges in the delay of a
 // payoff. The cost comes from the age of the sums, not from counting only the own selections in flight. With every impression it is 2 %,
-// every 200 of 1,000 10 %. The sum over runs of the difference is compared with the bound plus five of its standard errors, which by chance
+// every 200 of 1,000 10 %. The sum over runs of the difference is compared with the bound plus five of its standard errors. By chance that
 // fails less than once in a million times. The seeds are fixed besides. A third of the runs is enough if the difference, with three
 // standard errors, is below the bound.
 func TestPartitionsLearnTogether(t *testing.T) {

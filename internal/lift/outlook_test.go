@@ -46,8 +46,8 @@ func TestOutlook_IsThatOfUnits(t *testing.T) {
 	})
 }
 
-// TestOutlook_BeforeTheHorizon: a lift is known before the first deadlines once the records have a horizon of the control's payoffs, in the
-// experiment or outside of it, as of then. The reasons why not are the worker's.
+// TestOutlook_BeforeTheHorizon: a lift is known before the first deadlines once the records have a horizon of the control's payoffs. They
+// may be of the experiment or outside of it. The reasons why not are the worker's.
 func TestOutlook_BeforeTheHorizon(t *testing.T) {
 	const alone, early = 3000, 3600 // of control's own impressions; seconds of the experiment
 	w := newWorld(t, 4, experiment.Settings{})

@@ -14,8 +14,8 @@ const (
 	liftPrior = 0.1 // standard deviation of lifts
 )
 
-// forecast returns nil until almost all payoffs of the oldest units have come. s is the scale of bounds, and left the share of the variance of D
-// behind covariates, times the design effect.
+// forecast returns nil until almost all payoffs of the oldest units have come. s is the scale of bounds. left is the share of the variance of D
+// that covariates leave, times the design effect.
 //
 // The arm may pay sooner or later than the control. Suppose that its payoffs by the control's go by a straight line in the percentile u of lateness.
 // Then the differences of lag l, by history's g_l, are

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestForecast_ComesTrue: of experiments whose lifts are as the prior says, as many end as better, and as worse, as were forecast, also where
-// arms pay twice as fast. Five standard errors are exceeded with a probability of 6e-7. Most forecasts are near 0 or 1.
+// TestForecast_ComesTrue: of experiments whose lifts are as the prior says, as many end as better, and as worse, as were forecast. This
+// holds where arms pay twice as fast, too. Five standard errors are exceeded with a probability of 6e-7. Most forecasts are near 0 or 1.
 func TestForecast_ComesTrue(t *testing.T) {
 	e := feed(t, Settings{Arms: []Arm{{"feed", 0.5}, {"control", 0.5}}})
 	history := HistoryOf(lagHorizon, func(age int64) float64 { return -math.Expm1(-float64(age) / 500) })

@@ -72,8 +72,8 @@ type End struct {
 	Come    float64 // the share of the control's payoffs that have come by then, by history
 	// Explained is the share of the variance that covariates have taken away, of all units.
 	Explained float64
-	// BreakEven is the least multiple of the control's payoffs after Lag that the arm needs to draw level; 0 if not above 1, and from the first
-	// deadlines on.
+	// BreakEven is the least multiple of the control's payoffs after Lag that the arm needs to draw level. It is 0 if not above 1, and from
+	// the first deadlines on.
 	BreakEven float64
 	Forecast  *Forecast // nil: not known
 }
@@ -231,8 +231,8 @@ type scale struct {
 	confidence.Normal
 }
 
-// scale takes the mean from the payoffs of both, each unit by the share of its payoff that has come; without history, by the run-off. left is
-// the share of the variance that covariates leave.
+// scale takes the mean from the payoffs of both, each unit by the share of its payoff that has come; without history, by the run-off. The
+// share of the variance that covariates leave is left.
 func (p *pair) scale(h *History, left float64) scale {
 	var x, q, exposed float64
 	for l := range Lags {
@@ -311,7 +311,8 @@ func (p *pair) difference(upTo int, effect float64) (d, v, left float64) {
 	return d, v, left
 }
 
-// covariance returns the sum over an arm's units that have reached a lag of (z−z̄)·x, x being their payoffs with that lag; spread that of (z−z̄)².
+// covariance returns the sum of (z−z̄)·x over an arm's units that have reached a lag, x being their payoffs with that lag. spread returns that
+// of (z−z̄)².
 func (p *pair) covariance(i, l int) float64 { return p.m[i][l] - p.z[i][l]*p.x[i][l]/p.n[i][l] }
 
 func (p *pair) spread(i, l int) float64 { return p.s[i][l] - p.z[i][l]*p.z[i][l]/p.n[i][l] }

@@ -259,7 +259,7 @@ func (e *Experiment) ParseRunOff(text string, r *RunOff) error {
 	return nil
 }
 
-// AppendBucket writes an open bucket of a run-off: for each arm in the order of names <N>:<Z>:<S> of its units and, by lag,
+// AppendBucket writes an open bucket of a run-off, a word for each arm in the order of names. It is <N>:<Z>:<S> of its units and, by lag,
 // <lag>:<K>:<X>:<Q>:<U>:<M> of Paid, separated by commas. It writes nothing if there is no such bucket.
 func (e *Experiment) AppendBucket(dst []byte, r *RunOff, number int64) []byte {
 	k, found := r.find(number)

@@ -3,8 +3,8 @@ package partition
 import "github.com/ranker-worker/ranker-worker/policy"
 
 // Of the order of utilities most learners need only the leaders: the items with a higher utility than all shown before them. They say which
-// windows select an item, and whether one blocks it. Of all orders with the same leaders, entries then keep the one in which the items between
-// two leaders are those just below the first, in the order shown.
+// windows select an item, and whether one blocks it. Of all orders with the same leaders, entries then keep one. In it the items between two
+// leaders are those just below the first, in the order shown.
 
 // keepLeaders replaces utility ranks by position shown by those of the order that is kept.
 func keepLeaders(ranks []int32) {

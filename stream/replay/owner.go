@@ -10,8 +10,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// has reports whether an owner began with a state that the log leads to: the last one stored, a checkpoint that may have been, or segments
-// sealed since. With any other the store went back.
+// has reports whether an owner began with a state that the log leads to. That is the last one stored, a checkpoint that may have been, or
+// segments sealed since. With any other the store went back.
 func (p *replayed) has(b *partition.ObservationBegin) bool {
 	switch {
 	case p.image == nil || b.Unknown:
@@ -79,9 +79,9 @@ func (p *replayed) load(cfg *partition.Config, alone bool) error {
 	}
 	p.machine, p.lost, p.published[p.number].over = m, "", ""
 	p.since, p.pending, p.ranked, p.behind = 0, nil, false, behind{}
-	p.knows = newKnows(cfg, len(p.cfg.Logs))
+	p.pooled = newPooledReplay(cfg, len(p.cfg.Logs))
 	if p.unsure = p.image.unsure; p.unsure {
-		p.knows.unsure = estimatesUnknown
+		p.pooled.unsure = estimatesUnknown
 	}
 	return nil
 }
@@ -142,7 +142,7 @@ func (p *replayed) sendUnsent(n int, seq int64) error {
 func (p *replayed) seal() {
 	x := sealed{inputs: p.pos, orders: p.machine.Orders()}
 	x.segment, _ = p.machine.Seal(&x.changes)
-	p.unsure = p.unsure || p.knows.unsure != ""
+	p.unsure = p.unsure || p.pooled.unsure != ""
 	x.unsure = p.unsure
 	p.seals++
 	x.seal = seal{p.writer, p.seals}
@@ -203,7 +203,7 @@ func (p *replayed) look(untilSeen bool) (ended bool, err error) {
 }
 
 func (p *replayed) observe(s *partition.Observation) error {
-	p.tainted = p.tainted || p.knows.unsure != ""
+	p.tainted = p.tainted || p.pooled.unsure != ""
 	switch s.Kind {
 	case partition.SeenWatermark:
 		p.acted += s.By

@@ -294,7 +294,7 @@ func (c *cursor) packed(n int) (all []int32) {
 	return all
 }
 
-// leaders reads which of n positions lead, from the second on: a bit each, seven in a byte, whose highest bit says that a further one follows. It
+// leaders reads which of n positions lead, from the second on: a bit each, seven in a byte. Its highest bit says that a further one follows. It
 // returns the order that is kept.
 func (c *cursor) leaders(n int) []int32 {
 	lead := []int{0}
@@ -314,7 +314,7 @@ func (c *cursor) leaders(n int) []int32 {
 	return keptOrder(lead, n)
 }
 
-// keptOrder returns the utility ranks that an entry keeps where only the leaders count: the items between two leaders are those just below the
+// keptOrder returns the utility ranks that an entry keeps where only the leaders count. The items between two leaders are those just below the
 // first, in the order shown.
 func keptOrder(leaders []int, n int) []int32 {
 	ranks := make([]int32, n)

@@ -77,8 +77,8 @@ type trialCase struct {
 	impressions int
 	alone       bool // it begins when a good half is ranked by feed
 	settle      event.Millis
-	// off is by how much the bounds before the deadlines may differ: when a worker reads its last payoffs decides up to which tick it has
-	// learned their delays.
+	// off bounds the difference of the bounds before the deadlines: workers learn delays tick by tick, up to the tick at which they read
+	// their last payoffs.
 	off float64
 }
 
@@ -95,7 +95,7 @@ func (c *trialCase) text(alone bool) string {
 	return text
 }
 
-// TestLift_SaysWhatTheMetricsSay: lift computes from the topics the same as the workers, to the last unit, although workers are killed,
+// TestLift_SaysWhatTheMetricsSay: lift computes from the topics the same as the workers, to the last unit. Meanwhile workers are killed,
 // partitions change their owners, and the deciding one's store goes back. Verdicts and reasons are the same, and so are bounds.
 func TestLift_SaysWhatTheMetricsSay(t *testing.T) {
 	t.Parallel()
@@ -160,7 +160,7 @@ func TestLift_SaysWhatTheMetricsSay(t *testing.T) {
 	}
 }
 
-// disturbTrial plays a case while two workers share the partitions: one is killed, both are stopped, both are killed and partition 0's store goes
+// disturbTrial plays a case while two workers share the partitions. One is killed, both are stopped, both are killed and partition 0's store goes
 // back, and one more joins. It returns the last workers, when all is read.
 func (w *world) disturbTrial(t *testing.T, env testenv.Env, c *trialCase) (*trial, []*running) {
 	t.Helper()

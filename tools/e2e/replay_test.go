@@ -176,8 +176,8 @@ func (w *world) replayFrom(t *testing.T, dir string) (rankings, same int64) {
 }
 
 // TestReplay_FromABaseBehindARebuild: Redis goes back while a worker ranks, and is lost and rebuilt later. From the beginning rankings are
-// exact until it goes back, and not exact behind. From several bases a replay goes on with that of the rebuilt state, which was taken
-// while no worker ran, so that nearly all rankings behind it are made again.
+// exact until it goes back, and not exact behind. From several bases a replay goes on with that of the rebuilt state. It was taken while
+// no worker ran, so nearly all rankings behind it are made again.
 func TestReplay_FromABaseBehindARebuild(t *testing.T) {
 	t.Parallel()
 	const impressions = 12_000

@@ -10,8 +10,8 @@ import (
 
 // TestDeck_DealsAllKindsInRounds: faults that take as long as they say, and of which one in twenty does not happen. Each kind happens in a
 // run of one round and the time of those that did not happen. No resource holds more than it has room for, and within a resource no kind is
-// two rounds ahead of another. In 20,000 rounds the last kind ended 102 s early or more, and a tenth of the chance costs 50 s: false in
-// fewer than one of a million.
+// two rounds ahead of another. In 20,000 rounds the last kind ended 102 s early or more. A tenth of the chance costs 50 s, so fewer than
+// one in a million fail.
 func TestDeck_DealsAllKindsInRounds(t *testing.T) {
 	if *seed == 0 {
 		*seed = uint64(time.Now().UnixNano())
