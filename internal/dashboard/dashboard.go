@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -46,6 +47,7 @@ type Dashboard struct {
 	missed  int                // consecutive failures to read them
 	said    bool               // the failure was logged
 	before  map[string]counted // by worker
+	ranked  map[string]int64   // by learner: when its last impression was ranked, in milliseconds; none before the first
 	past    past
 	history history
 	lifts   thinned[liftPoint]
@@ -66,7 +68,7 @@ type document struct {
 }
 
 func New(opt Options) *Dashboard {
-	b := &Dashboard{opt: opt, started: time.Now(), before: map[string]counted{}}
+	b := &Dashboard{opt: opt, started: time.Now(), before: map[string]counted{}, ranked: map[string]int64{}}
 	if opt.Registry == nil {
 		b.alone = "this worker is on its own"
 	}
@@ -137,6 +139,11 @@ func (b *Dashboard) remember(now time.Time) {
 		}
 	}
 	b.before = before
+	for name := range p.learners {
+		if p.learners[name].Decisions > 0 {
+			b.ranked[name] = p.at
+		}
+	}
 	b.known.addRankings(all)
 	if b.ticks%itemTicks == 1 {
 		b.known.addItems(page.Learners, p.at)
@@ -252,6 +259,9 @@ func (b *Dashboard) Live() body {
 		p.Group, p.Worker, p.Alone, p.Simulated = b.opt.Source.Group(), b.own.ID, b.alone, b.opt.Simulated
 		if points := b.history.points; len(points) > 0 {
 			p.Seconds = (points[len(points)-1].at-points[0].at)/1000 + int64(pointTicks[b.history.level])
+		}
+		for k := range p.Learners {
+			p.Learners[k].LastAt = cmp.Or(b.ranked[p.Learners[k].Name], b.started.UnixMilli())
 		}
 		p.expectFigures(sums)
 		return p

@@ -307,6 +307,46 @@ func TestHistory(t *testing.T) {
 	require.Nil(t, past.Learners["feed"].ByUtility[5], "nothing is known of it")
 }
 
+// TestWithoutTraffic: figures stand as of the last impression, whose time is shown, and their line ends there. After two hours there are none.
+func TestWithoutTraffic(t *testing.T) {
+	w := busy("w-1")
+	b := board(w, nil)
+	b.started = time.UnixMilli(500_000)
+	now := int64(1_000_000)
+	tick := func() {
+		b.tick(time.UnixMilli(now))
+		now += 1000
+	}
+	tick()
+	require.EqualValues(t, 500_000, page(t, b).Learners[0].LastAt, "before the first, since the worker began")
+	for range 3 {
+		w.does()
+		tick()
+	}
+	last := now - 1000
+	before := page(t, b).Learners[0]
+	for range 90 {
+		tick()
+	}
+	p := page(t, b)
+	require.EqualValues(t, last, before.LastAt)
+	require.EqualValues(t, last, p.Learners[0].LastAt)
+	require.Equal(t, before.Payoff, p.Learners[0].Payoff)
+	require.Zero(t, p.Rates.Rankings)
+	var h History
+	require.NoError(t, json.Unmarshal(b.History().plain, &h))
+	require.Len(t, h.Times, 94)
+	require.NotNil(t, h.Learners["feed"].Payoff[3])
+	require.Nil(t, h.Learners["feed"].Payoff[4])
+	for range 7300 {
+		tick()
+	}
+	p = page(t, b)
+	require.EqualValues(t, last, p.Learners[0].LastAt)
+	require.Nil(t, p.Learners[0].Payoff)
+	require.Zero(t, p.Learners[0].Ended)
+}
+
 // TestEstimatesOfRankingByUtility: which is shown, and when none is.
 func TestEstimatesOfRankingByUtility(t *testing.T) {
 	unit := [2]float64{0, 1}

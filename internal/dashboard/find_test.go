@@ -106,10 +106,13 @@ func TestWhenFiguresAreKnown(t *testing.T) {
 	require.Equal(t, earlySelections, selected.early())
 	require.InDelta(t, 290, selected.remains(1), 1e-6)
 
-	p := Page{Now: 1_000_000, Seconds: 10, Learners: []LearnerPage{{Learner: learner(10, 100), Early: earlyPayoffs}}}
+	p := Page{Now: 1_000_000, Seconds: 10, Learners: []LearnerPage{{Learner: learner(10, 100), Early: earlyPayoffs, LastAt: 999_000}}}
 	p.Learners[0].Name = "feed"
 	p.expectFigures(map[string]Counts{"feed": {Decisions: 10}})
 	require.EqualValues(t, 1_290_000, p.Learners[0].FirstAt)
+	p.Learners[0].LastAt = p.Now - idleAfter - 1
+	p.expectFigures(nil)
+	require.EqualValues(t, p.Learners[0].LastAt+100_000, p.Learners[0].FirstAt, "without traffic, the last impression's deadline")
 	p.Learners[0].FirstAt, p.Simulated = 0, true
 	p.expectFigures(map[string]Counts{"feed": {Decisions: 10}})
 	require.Zero(t, p.Learners[0].FirstAt, "the simulated clock is not that of the page")

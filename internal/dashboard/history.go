@@ -124,7 +124,7 @@ func (h *history) show(ranges map[string][2]float64) *History {
 	}
 	for name := range maps.Keys(ranges) {
 		s := &Series{Payoff: make([]*float64, n), ByUtility: make([]*float64, n)}
-		for i := range h.points {
+		for i := range h.points[:h.active(name)] {
 			c := h.lastSums(name, i)
 			if c.Ended < fewest {
 				continue
@@ -141,6 +141,15 @@ func (h *history) show(ranges map[string][2]float64) *History {
 		out.Learners[name] = s
 	}
 	return out
+}
+
+// active returns the number of points up to the last one in which a learner had a record or a deadline. Behind it a line would suggest traffic.
+func (h *history) active(name string) int {
+	n := len(h.points)
+	for n > 0 && h.points[n-1].learners[name] == (Counts{}) {
+		n--
+	}
+	return n
 }
 
 // lastSums returns a learner's sums over its last impressions as of point i.

@@ -56,7 +56,8 @@ type PartitionPage struct {
 	Worker string `json:"worker"`
 }
 
-// LearnerPage is a learner of the group. Values cover the history, in the payoffs' own unit; null if too little is known.
+// LearnerPage is a learner of the group. Values cover the history, in the payoffs' own unit; null if too little is known. Without impressions
+// they stand, but for payoffs and deadlines: see idleAfter.
 type LearnerPage struct {
 	Learner
 	// Payoff is per impression: Selecting times PerSelection, each over the impressions with a known value.
@@ -64,6 +65,7 @@ type LearnerPage struct {
 	PayoffError  *float64   `json:"payoff_error"` // half the length of its 95 % interval
 	Early        string     `json:"early"`        // why it is too early for Payoff, if so
 	FirstAt      int64      `json:"first_at"`     // then, by when Payoff is known at the latest, at the present traffic; 0: not known
+	LastAt       int64      `json:"last_at"`      // when its last impression was ranked, or, if none was since, when the serving worker began
 	Selecting    *float64   `json:"selecting"`    // share of impressions with a selection; null also without a selections topic
 	SelectingOf  int64      `json:"selecting_of"` // impressions
 	PerSelection *float64   `json:"per_selection"`

@@ -38,22 +38,37 @@ func (l *Learner) early() string {
 func (p *Page) expectFigures(sums map[string]Counts) {
 	for k := range p.Learners {
 		l := &p.Learners[k]
-		if ranked := sums[l.Name].Decisions; l.Early != "" && ranked > 0 && p.Seconds > 0 && !p.Simulated {
+		ranked := sums[l.Name].Decisions
+		switch {
+		case l.Early == "" || p.Simulated:
+		case p.Now-l.LastAt > idleAfter:
+			_, deadline := l.waitsFor()
+			l.FirstAt = l.LastAt + int64(1000*deadline)
+		case ranked > 0 && p.Seconds > 0:
 			l.FirstAt = p.Now + int64(1000*l.remains(float64(ranked)/float64(p.Seconds)))
 		}
 	}
 }
 
+// idleAfter is the time in milliseconds without an impression after which the page shows that a learner has no traffic. Event time goes on
+// without records, and deadlines pass; but a selection in flight grows no older than the newest payoff (docs/understand/in-flight.md).
+const idleAfter = 60_000
+
 // remains returns after how many seconds a value is known at the latest. It assumes that impressions have always come at this rate. An
 // outcome is known at its deadline, so that open ones are at most as old as the timeout, or the horizon.
 func (l *Learner) remains(perSecond float64) float64 {
 	age := float64(l.Ranked) / perSecond
-	unselected, unpaid := l.open()
-	share, deadline := unpaid, l.Horizon
-	if l.early() == earlySelections {
-		share, deadline = unselected, l.Timeout
-	}
+	share, deadline := l.waitsFor()
 	return max(deadline, share/mostOpen*max(age, deadline)) - age
+}
+
+// waitsFor returns the share of the outcomes that a value which is too early waits for, and their deadline in seconds.
+func (l *Learner) waitsFor() (share, deadline float64) {
+	unselected, unpaid := l.open()
+	if l.early() == earlySelections {
+		return unselected, l.Timeout
+	}
+	return unpaid, l.Horizon
 }
 
 const (

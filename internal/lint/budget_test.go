@@ -22,7 +22,7 @@ var rooms = map[string]int{
 	"docs":               20,
 	"internal":           7720,
 	"internal/admin":     4000,
-	"internal/dashboard": 1965,
+	"internal/dashboard": 1990,
 	"internal/evaluate":  2800,
 	"internal/joinedlog": 1760,
 	"internal/lab":       4380,

@@ -1,7 +1,10 @@
 package page
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -86,6 +89,49 @@ func TestSentences(t *testing.T) {
 		p.await(learner, `new RegExp(`+"String.raw`"+says+"`"+`).test(`+sentence+`)`)
 	}
 	p.quiet()
+}
+
+// TestWithoutTraffic: twelve minutes after the last impression the page says so, in place of "live", and speaks of the figures as past ones.
+func TestWithoutTraffic(t *testing.T) {
+	worker, err := url.Parse(show(t, manyLearners()))
+	require.NoError(t, err)
+	proxy := httptest.NewServer(&httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(worker)
+			r.Out.Header.Del("Accept-Encoding")
+		},
+		ModifyResponse: func(r *http.Response) error {
+			if r.Request.URL.Path != "/page/live.json" {
+				return nil
+			}
+			var page map[string]any
+			if err := json.NewDecoder(r.Body).Decode(&page); err != nil {
+				return err
+			}
+			page["rates"] = map[string]any{"impressions": 0, "selections": 0, "payoffs": 0, "rankings": 0}
+			page["seconds"] = 1500
+			for _, l := range page["learners"].([]any) {
+				l.(map[string]any)["last_at"] = page["now"].(float64) - 12*60_000
+			}
+			body, err := json.Marshal(page)
+			r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+			r.Header.Set("Content-Length", strconv.Itoa(len(body)))
+			return err
+		}})
+	t.Cleanup(proxy.Close)
+	browser := chromium(t)
+	for _, v := range views() {
+		p := open(t, browser, proxy.URL+"/", v)
+		p.await("it is not live", `document.getElementById("state").textContent === "no traffic"`)
+		require.Regexp(t, `^no impression since `, eval[string](p, `document.getElementById("asof").textContent`))
+		p.await("the sentence speaks of the past", `/^shelf-1 earned 70 % more than ranking by clicks: .* impressions, until (\d+ \w+, )?[\d:]+\.$/.test(`+sentence+`)`)
+		require.Regexp(t, `^shelf-1 has ranked no impression since .*, for 12 minutes\. Its figures change only as payoffs come and deadlines pass\. `+
+			`Its unpaid selections \([\d,]+\) count by their age at the newest payoff, until their deadlines\.$`, eval[string](p, `document.getElementById("idle").textContent`))
+		p.shot("without-traffic-" + v.String())
+		p.fits()
+		p.accessible()
+		p.quiet()
+	}
 }
 
 // TestTabs: a learner is a tab, which the keyboard reaches as in any list of tabs; only the chosen one's panel is shown.

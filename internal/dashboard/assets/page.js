@@ -4,11 +4,11 @@ import {showLast} from "./charts.js";
 import {choose, get, onChange} from "./address.js";
 import {chosenLearner, showTabs} from "./tabs.js";
 import {createLearner, updateLearner} from "./learner.js";
-import {sentence, trouble} from "./sentence.js";
+import {idleWords, lastImpression, sentence, trouble} from "./sentence.js";
 import {showAccount, showRest, showTiles, showWork} from "./group.js";
 import {showExperiments, showLifts} from "./experiments.js";
 import {refreshFound, suggest, syncInput} from "./search.js";
-import {clock} from "./words.js";
+import {clock, dated} from "./words.js";
 
 let page = null, past = null, paused = false, answered = 0, historyAt = 0, foundAt = 0, timer = 0;
 
@@ -40,6 +40,7 @@ function showLearner() {
   const chosen = chosenLearner(page), says = sentence(chosen, page), line = byId("sentence");
   say(line, says.text);
   attribute(line, "class", "sentence " + says.kind);
+  note(byId("idle"), idleWords(chosen, page));
   showTabs(page);
   if (chosen) visited.add(chosen.name);
   keep(byId("panel"), page.learners.filter(l => visited.has(l.name)), l => l.name, createLearner, (e, l) => {
@@ -52,7 +53,8 @@ function showLearner() {
 function showPage() {
   say(byId("group"), "group " + page.group);
   document.title = page.group + " – ranker-worker";
-  say(byId("asof"), "as of " + clock(page.now));
+  const last = lastImpression(page);
+  say(byId("asof"), last ? "no impression since " + dated(last, page.now) : "as of " + clock(page.now));
   note(byId("trouble"), trouble(page));
   showLearner();
   showTiles(page);
@@ -144,7 +146,7 @@ async function refresh() {
     if (paused) return;
     await read(began);
     answered = Date.now();
-    state("live", "live");
+    if (lastImpression(page)) state("", "no traffic"); else state("live", "live");
   } catch (e) {
     state("gone", (e === loginEnded ? e.message : "the worker does not answer") + (answered ? "; figures are as of " + clock(answered) : ""));
   }

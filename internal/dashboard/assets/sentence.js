@@ -1,5 +1,24 @@
 // The sentence on top: the earnings of a learner, for people who have one minute.
-import {decimal, duration, moment, percent, plural, time, withError} from "./words.js";
+import {count, dated, decimal, duration, moment, percent, plural, time, withError} from "./words.js";
+
+const idleAfter = 60000; // as in value.go
+
+// idleFor gives the seconds for which a learner has ranked no impression; 0 within a minute of one, and before the first.
+export const idleFor = (l, page) => l.ranked && page.now - l.last_at > idleAfter ? (page.now - l.last_at) / 1000 : 0;
+
+// lastImpression gives the time of the group's last impression, if that is more than a minute ago, or of the worker's beginning; else 0.
+export function lastImpression(page) {
+  const last = Math.max(0, ...page.learners.filter(l => l.ranked).map(l => l.last_at));
+  return last && !page.rates.rankings && page.now - last > idleAfter ? last : 0;
+}
+
+// idleWords say that a learner has no traffic, and how its figures change without.
+export function idleWords(l, page) {
+  if (!l || !idleFor(l, page)) return "";
+  const unpaid = l.silence && l.silence.known && l.awaited > 0 ? " Its unpaid selections (" + count(l.awaited) + ") count by their age at the newest payoff, until their deadlines." : "";
+  return l.name + " has ranked no impression since " + dated(l.last_at, page.now) + ", for " + duration(idleFor(l, page)) +
+    ". Its figures change only as payoffs come and deadlines pass." + unpaid;
+}
 
 // earlyWords give the reason why it is too early for a learner's payoff.
 export function earlyWords(l) {
@@ -34,16 +53,18 @@ export function sentence(l, page) {
   if (!l) return {kind: "", text: "This group has no learner."};
   if (!l.ranked && !l.ended) return {kind: "early", text: l.name + " has ranked no impression yet."};
   if (l.early) return {kind: "early", text: tooEarly(l, page.now)};
+  if (l.payoff == null && !l.ended && l.resolved + l.left > 0) return {kind: "early", text: "No impression of " + l.name + " has ended in the last " + duration(page.seconds) + "."};
   if (l.payoff == null) return {kind: "early", text: "Too early to say how much " + l.name + " earns: no outcome of its impressions is known yet."};
-  const basis = plural(l.ended, "impression") + ", " + duration(page.seconds) + ".";
+  const idle = idleFor(l, page), earns = idle ? " earned " : " earns ";
+  const basis = plural(l.ended, "impression") + ", " + (idle && idle < page.seconds ? "until " + dated(l.last_at, page.now) : duration(page.seconds)) + ".";
   const own = withError(l.payoff, l.payoff_error) + " per impression";
-  if (l.how === "rankings") return {kind: "", text: l.name + " ranks by clicks, and earns " + own + ": " + basis};
+  if (l.how === "rankings") return {kind: "", text: l.name + (idle ? " ranked" : " ranks") + " by clicks, and" + earns + own + ": " + basis};
   const g = gainOf(l);
-  if (!g) return {kind: "", text: l.name + " earns " + own + "; the worth of ranking by clicks is not known yet: " + basis};
+  if (!g) return {kind: "", text: l.name + earns + own + "; the worth of ranking by clicks is not known yet: " + basis};
   const difference = withError(g.gain, g.half, true) + " per impression, " + basis;
   if (!g.certain) return {kind: "none", text: "No difference yet between " + l.name + " and ranking by clicks: " + difference};
   const much = g.relative == null ? decimal(Math.abs(g.gain)) : percent(Math.abs(g.relative));
-  return {kind: g.gain > 0 ? "good" : "bad", text: l.name + " earns " + much + (g.gain > 0 ? " more" : " less") + " than ranking by clicks: " + difference};
+  return {kind: g.gain > 0 ? "good" : "bad", text: l.name + earns + much + (g.gain > 0 ? " more" : " less") + " than ranking by clicks: " + difference};
 }
 
 // trouble gives a sentence about partitions that do not work, and workers outside of their group.

@@ -47,6 +47,9 @@ export function duration(seconds) {
   return plural(Math.round(seconds), "second");
 }
 
+// dated writes a time that is past: that of today, or with its day.
+export const dated = (at, now) => new Date(at).toDateString() === new Date(now).toDateString() ? clock(at) : moment(at, now) + ", " + clock(at);
+
 // moment writes a time to come: the time of today, or the day.
 export function moment(at, now) {
   const day = new Date(at), today = new Date(now);
