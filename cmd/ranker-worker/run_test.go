@@ -127,14 +127,16 @@ func TestRunNamesAllMissingTopics(t *testing.T) {
 		"Make them with: ranker-worker topics --config worker.yaml --create\n")
 }
 
-// TestRunNamesTheSettingOfAPortInUse.
-func TestRunNamesTheSettingOfAPortInUse(t *testing.T) {
+// TestAPortInUseIsNamedByItsSetting: of run, and of serve.
+func TestAPortInUseIsNamedByItsSetting(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer func() { require.NoError(t, taken.Close()) }()
-	inFile(t, "worker.yaml", sound+"http: {listen: '"+taken.Addr().String()+"'}\n")
-	got := run(t, "", "run", "worker.yaml")
-	assert.Equal(t, exitFault, got.code)
-	assert.Contains(t, got.errOut, "worker.yaml:5: http.listen: ")
-	assert.Contains(t, got.errOut, "set another host:port")
+	for command, section := range map[string]string{"run": "http", "serve": "serve"} {
+		inFile(t, "worker.yaml", sound+section+": {listen: '"+taken.Addr().String()+"'}\n")
+		got := run(t, "", command, "worker.yaml")
+		assert.Equal(t, exitFault, got.code)
+		assert.Contains(t, got.errOut, "worker.yaml:5: "+section+".listen: ")
+		assert.Contains(t, got.errOut, "set another host:port")
+	}
 }

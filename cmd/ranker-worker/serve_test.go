@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -147,16 +146,4 @@ func TestServeTakesOverAtSIGHUP(t *testing.T) {
 	status, answer = s.post("/v1/payoffs", payoff)
 	assert.Equal(t, http.StatusAccepted, status, answer)
 	require.Equal(t, exitOK, s.stop(), s.errOut.String())
-}
-
-// TestServeNamesTheSettingOfAPortInUse.
-func TestServeNamesTheSettingOfAPortInUse(t *testing.T) {
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer func() { require.NoError(t, taken.Close()) }()
-	inFile(t, "worker.yaml", sound+"serve: {listen: '"+taken.Addr().String()+"'}\n")
-	got := run(t, "", "serve", "worker.yaml")
-	assert.Equal(t, exitFault, got.code)
-	assert.Contains(t, got.errOut, "worker.yaml:5: serve.listen: ")
-	assert.Contains(t, got.errOut, "set another host:port")
 }
