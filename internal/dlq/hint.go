@@ -2,6 +2,7 @@ package dlq
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -35,13 +36,7 @@ func Hint(l *Letter) string {
 	case !utf8.Valid(v):
 		return "the value is no UTF-8: another format than JSON, such as Protobuf (kafka.formats), or another encoding"
 	}
-	if hint := timeHint(v); hint != "" {
-		return hint
-	}
-	if hint := keyHint(l); hint != "" {
-		return hint
-	}
-	return ""
+	return cmp.Or(timeHint(v), keyHint(l))
 }
 
 // schemaHint is about serializers with a schema registry: 0, the schema's number in 4 bytes, then the content.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -99,12 +100,7 @@ func (d *doctor) step(ctx context.Context, says string, look func(context.Contex
 }
 
 func Faulty(found []Finding) bool {
-	for _, f := range found {
-		if f.Status == Fault {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(found, func(f Finding) bool { return f.Status == Fault })
 }
 
 // doctor is one examination. Steps store their results for later ones. If a step fails, steps that need it are skipped.

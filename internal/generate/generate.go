@@ -125,11 +125,9 @@ func describe(ctx context.Context, p *broker.Partition) (task.Description, error
 		if err == nil {
 			return d, nil
 		}
-		timer := time.NewTimer(retry)
 		select {
-		case <-timer.C:
+		case <-time.After(retry):
 		case <-ctx.Done():
-			timer.Stop()
 			return d, err
 		}
 	}

@@ -307,14 +307,12 @@ func (p *Platform) listen(ctx context.Context, wait bool) error {
 	if patient {
 		patience = pace
 	}
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
 	select {
 	case messages := <-p.rankings:
 		return p.ranked(messages, time.Now())
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-timer.C:
+	case <-time.After(patience):
 		if patient {
 			return nil
 		}

@@ -193,12 +193,7 @@ func permutes(ranked [][]byte, items []string) bool {
 	for _, item := range ranked {
 		shown[string(item)] = true
 	}
-	for _, item := range items {
-		if !shown[item] {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(items, func(item string) bool { return !shown[item] })
 }
 
 type substituteRanking struct {

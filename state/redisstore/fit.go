@@ -70,12 +70,8 @@ func (s *Store) rehearse(ctx context.Context, node *redis.Client, partitions int
 
 // refusesUs reports whether the server refuses this user or its password, which other workers need not share.
 func refusesUs(err error) bool {
-	for _, answer := range []string{"NOAUTH", "WRONGPASS", "AUTH ", "Client sent AUTH", "invalid password"} {
-		if redis.HasErrorPrefix(err, answer) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"NOAUTH", "WRONGPASS", "AUTH ", "Client sent AUTH", "invalid password"},
+		func(answer string) bool { return redis.HasErrorPrefix(err, answer) })
 }
 
 // Server describes a server, by its INFO and the commands it refuses.

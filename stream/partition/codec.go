@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
@@ -106,12 +107,7 @@ func (e *entry) flags() uint64 {
 func magnitude(x int64) uint64 { return uint64(max(x, -x)) }
 
 func narrow32(all []float64) bool {
-	for _, x := range all {
-		if float64(float32(x)) != x {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(all, func(x float64) bool { return float64(float32(x)) != x })
 }
 
 // anchor returns the deadline that sets a pending impression's bucket.

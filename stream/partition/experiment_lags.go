@@ -2,6 +2,8 @@ package partition
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/ranker-worker/ranker-worker/delay"
@@ -154,7 +156,7 @@ func (s *trialSums) sealLags(dst *state.Changes) {
 		writeTrial(dst, s.Name+lagsField, s.AppendRunOff(nil, s.runOff), true)
 		s.changedLags = false
 	}
-	for _, n := range ascending(s.changedBuckets) {
+	for _, n := range slices.Sorted(maps.Keys(s.changedBuckets)) {
 		writeTrial(dst, s.Name+bucketField+strconv.FormatInt(n, 10), s.AppendBucket(nil, s.runOff, n), false)
 	}
 	clear(s.changedBuckets)

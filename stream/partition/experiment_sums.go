@@ -88,7 +88,7 @@ func (s *trialSums) next() event.Millis {
 	if number, ok := s.cohorts.First(); ok {
 		return s.cohorts.Ends(number)
 	}
-	if open := ascending(s.periods); len(open) > 0 {
+	if open := slices.Sorted(maps.Keys(s.periods)); len(open) > 0 {
 		return (open[0]+1)*s.Period + s.horizon
 	}
 	return 0
@@ -117,7 +117,7 @@ func (s *trialSums) closeUp(floor int64) {
 		return
 	}
 	s.closed, s.changedClosed = last, true
-	for _, p := range ascending(s.periods) {
+	for _, p := range slices.Sorted(maps.Keys(s.periods)) {
 		if p <= last {
 			if p > s.folded { // else a rollback made it count twice
 				s.past[p], s.changedPast[p] = s.periods[p], true
@@ -168,7 +168,7 @@ func (s *trialSums) foldPeriods(of *pool, self, partitions int32) {
 		}
 	}
 	totals := slices.Clone(s.totals)
-	for _, p := range ascending(all) {
+	for _, p := range slices.Sorted(maps.Keys(all)) {
 		s.Fold(totals, p, all[p])
 	}
 	s.takeFolded(least, totals)
@@ -269,7 +269,7 @@ func (s *trialSums) seal(dst *state.Changes) {
 		writeTrial(dst, s.Name+totalsField, s.AppendTotals(nil, s.totals), true)
 	}
 	s.changedTotals = false
-	for _, n := range ascending(s.changedCohorts) {
+	for _, n := range slices.Sorted(maps.Keys(s.changedCohorts)) {
 		var value []byte
 		if by := s.cohorts.Get(n); by != nil {
 			value = s.AppendCohort(nil, by)
@@ -296,7 +296,7 @@ func (s *trialSums) sealPeriods(dst *state.Changes) {
 		writeTrial(dst, s.Name+groupsField+strconv.FormatInt(b.period, 10)+":"+strconv.Itoa(int(b.block)), value, false)
 	}
 	clear(s.changedBlocks)
-	for _, p := range ascending(s.changedPast) {
+	for _, p := range slices.Sorted(maps.Keys(s.changedPast)) {
 		var value []byte
 		if groups := s.past[p]; groups != nil {
 			value = s.AppendGroups(nil, groups, 0, experiment.GroupCount)
@@ -308,13 +308,4 @@ func (s *trialSums) sealPeriods(dst *state.Changes) {
 		writeTrial(dst, s.Name+closedField, appendNumbers(stampOf(s.Experiment), s.closed), true)
 		s.changedClosed = false
 	}
-}
-
-func ascending[V any](of map[int64]V) []int64 {
-	keys := make([]int64, 0, len(of))
-	for k := range of {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

@@ -1,6 +1,9 @@
 package replay
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
@@ -86,11 +89,7 @@ func (g *image) load(m *partition.Machine) error {
 		return err
 	}
 	for number, p := range g.pages {
-		ids := make([]state.ID, 0, len(p.entries))
-		for id := range p.entries {
-			ids = append(ids, id)
-		}
-		m.AddKnown(&state.PageOfIDs{Page: state.Page{Number: number, Bucket: p.bucket}, IDs: ids})
+		m.AddKnown(&state.PageOfIDs{Page: state.Page{Number: number, Bucket: p.bucket}, IDs: slices.Collect(maps.Keys(p.entries))})
 	}
 	m.KnownComplete()
 	return nil

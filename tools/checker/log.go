@@ -110,10 +110,8 @@ func sendSkipped(ctx context.Context, topic event.Topic, from, to int64, into ch
 }
 
 func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

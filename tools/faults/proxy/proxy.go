@@ -243,11 +243,9 @@ func (p *Proxy) pass(c chunk, reply bool) bool {
 		if !reply || wait <= 0 {
 			return true
 		}
-		timer := time.NewTimer(wait)
 		select {
-		case <-timer.C:
+		case <-time.After(wait):
 		case <-changed:
 		}
-		timer.Stop()
 	}
 }

@@ -113,11 +113,9 @@ func repeat(ctx context.Context, o checker.Options, watch time.Duration, asJSON 
 		if watch <= 0 {
 			return worst, nil
 		}
-		timer := time.NewTimer(watch)
 		select {
-		case <-timer.C:
+		case <-time.After(watch):
 		case <-ctx.Done():
-			timer.Stop()
 			return worst, nil
 		}
 	}
