@@ -39,7 +39,8 @@ func newDemoCommand() *cobra.Command {
 		Short: "See it work: users, Kafka, Redis and the worker in one process",
 		Long: `Play a platform in one process: an embedded Kafka broker and an embedded Redis on loopback, simulated users
 who look at the first few results only and select the one they like best, payoffs that arrive days later, and the real
-worker between them. Only the days are simulated.
+worker between them. Only the days are simulated. The same --seed makes the same users; the worker's own figures differ a
+little from run to run, since its topics overtake each other.
 
 It shows the worker learn and prints a summary. The first line is the address of the worker's live page: port 8080, or the
 next free one. On a terminal the page stays until you interrupt the demo; elsewhere the demo ends by itself. With --serve it
