@@ -36,7 +36,7 @@ payoffs, from the topics or from files of their records, and computes the same a
 A unit counts once its payoff deadline has passed. The bounds hold at every look: look daily, and stop when they suffice.
 Payoffs and lifts are in payoff ranges: 0 is the least of payoff_range, 1 the greatest.
 
-The second table has units of any age. So far: the payoffs to date, ahead of or behind the control's; an arm that pays sooner is
+The second table has impressions of any age. So far: the payoffs to date, ahead of or behind the control's; an arm that pays sooner is
 ahead without a lift. In the end: the lift at the payoff horizon, from the first deadlines on, or before by the control's delays.
 
   better   the lower bound is above 0       open     0 lies within the bounds
@@ -182,7 +182,7 @@ func printLift(w io.Writer, r *lift.Report) {
 // printOutlooks writes the comparisons by units of all ages.
 func printOutlooks(w io.Writer, r *lift.Report) {
 	var t table
-	t.row("arm\tunits of any age\tso far\t\tin the end\t\ttiming")
+	t.row("arm\timpressions of any age\tso far\t\tin the end\t\ttiming")
 	some := false
 	for i := range r.Arms {
 		a := &r.Arms[i]

@@ -67,7 +67,7 @@ func TestLift(t *testing.T) {
 	}
 	all := of("--as-of", "2027-01-15T14:00:00Z", "--plot", "lift.svg")
 	require.Equal(t, exitOK, all.code, all)
-	counted, anyAge, _ := strings.Cut(all.out, "\narm   units of any age")
+	counted, anyAge, _ := strings.Cut(all.out, "\narm   impressions of any age")
 	assert.Equal(t, liftOfFiles, counted)
 	assert.Regexp(t, `^ +so far +in the end +timing`, anyAge)
 	assert.Regexp(t, `feed +4,000 +\+0\.49\d\d \[\+0\.4\d+, \+0\.5\d+\] +ahead +\+0\.49\d\d \[\+0\.4\d+, \+0\.5\d+\] +better +as control`, anyAge)

@@ -28,8 +28,8 @@ func (u *Units) Came(row int32, at event.Millis, how joinedlog.How, raw float64)
 // Lags adds up the run-offs of all partitions, as of the last bucket that has ended by a time, as partitions do. Due is the time at which the
 // first units will have passed their deadlines in them; 0 without any.
 func (u *Units) Lags(end event.Millis) (totals experiment.LagTotals, due event.Millis) {
-	e, arms := u.Experiment, len(u.Experiment.Arms)
-	partitions := map[int32]*experiment.RunOff{}
+	e := u.Experiment
+	partitions := map[int32]experiment.RunOffs{}
 	replaced, worth, paid := make([]bool, len(u.all)), make([]float64, len(u.all)), make([]bool, len(u.all))
 	var payoffs []payoff
 	for _, p := range u.payoffs {
@@ -45,11 +45,12 @@ func (u *Units) Lags(end event.Millis) (totals experiment.LagTotals, due event.M
 		x := &u.all[row]
 		r := partitions[x.partition]
 		if r == nil {
-			r = experiment.NewRunOff(arms, u.Horizon, e.InParts)
+			r = e.NewRunOffs(u.Horizon)
 			partitions[x.partition] = r
 		}
 		if !replaced[row] {
-			r.Enter(int(x.arm), x.began, experiment.Unit(1, x.z()))
+			of, _ := r.Of(int(x.group))
+			of.Enter(int(x.arm), x.began, experiment.Unit(1, x.z()))
 		}
 	}
 	for _, p := range payoffs {
@@ -59,13 +60,14 @@ func (u *Units) Lags(end event.Millis) (totals experiment.LagTotals, due event.M
 			continue
 		}
 		is := p.how == joinedlog.Paid
-		partitions[x.partition].Pay(int(x.arm), x.began, p.at, experiment.PaidInParts(worth[p.row], now, x.z(), is))
+		r, _ := partitions[x.partition].Of(int(x.group))
+		r.Pay(int(x.arm), x.began, p.at, experiment.PaidInParts(worth[p.row], now, x.z(), is))
 		worth[p.row], paid[p.row] = now, paid[p.row] || is
 	}
-	totals = experiment.NewLagTotals(arms)
+	totals = e.NewLagTotals()
 	for _, r := range partitions {
 		r.EndUpTo(end)
-		totals.Add(r)
+		totals.AddAll(r)
 		if first := r.FirstDue(); first > 0 && (due == 0 || first < due) {
 			due = first
 		}
@@ -115,7 +117,7 @@ func (u *Units) outlook(arm int, totals experiment.LagTotals, due, end event.Mil
 
 // outlooks adds the outlooks of a report's arms. An arm out of service has none, since only the control goes on.
 func (u *Units) outlooks(r *Report, end event.Millis) {
-	if u.Experiment.ByUser {
+	if u.Experiment.Never() {
 		return
 	}
 	totals, due := u.Lags(end)

@@ -12,29 +12,34 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/experiment"
 )
 
-// TestOutlook_IsThatOfUnits: a report's outlook is that of run-offs into which the test puts each unit, with its payoff when it came. Young units
-// count, and substitutes do not.
+// TestOutlook_IsThatOfUnits: a report's outlook is that of run-offs into which the test puts each unit, with its payoff when it came; by user
+// each impression. Young units count, and substitutes do not.
 func TestOutlook_IsThatOfUnits(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
-		w := newWorld(t, rapid.Uint64().Draw(t, "seed"), experiment.Settings{})
+		s := experiment.Settings{ByUser: rapid.Bool().Draw(t, "by user")}
+		if s.ByUser {
+			s.Period = 60_000
+		}
+		w := newWorld(t, rapid.Uint64().Draw(t, "seed"), s)
 		w.play(rapid.IntRange(200, 600).Draw(t, "impressions"), 0.2)
 		u := NewUnits(w.options(start + event.Millis(rapid.Int64Range(0, 2*int64(horizon)).Draw(t, "as of"))))
 		log := w.read(t, dir, u)
 		defer log.Close()
 		got, due := u.Lags(u.AsOf)
 
-		totals, parts := experiment.NewLagTotals(2), map[int32]*experiment.RunOff{}
+		totals, parts := w.e.NewLagTotals(), map[int32]experiment.RunOffs{}
 		for _, x := range w.units {
 			if parts[x.partition] == nil {
-				parts[x.partition] = experiment.NewRunOff(2, int64(horizon), false)
+				parts[x.partition] = w.e.NewRunOffs(int64(horizon))
 			}
-			parts[x.partition].Enter(x.arm, x.began, experiment.Unit(1, x.z))
-			parts[x.partition].Pay(x.arm, x.began, x.paid, experiment.PaidOnce(x.worth, x.z, x.payoff))
+			of, _ := parts[x.partition].Of(x.group)
+			of.Enter(x.arm, x.began, experiment.Unit(1, x.z))
+			of.Pay(x.arm, x.began, x.paid, experiment.PaidOnce(x.worth, x.z, x.payoff))
 		}
 		for _, r := range parts {
 			r.EndUpTo(u.AsOf)
-			totals.Add(r)
+			totals.AddAll(r)
 		}
 		require.Equal(t, totals, got)
 		if o := u.outlook(1, got, due, u.AsOf); o.Units > 0 {

@@ -12,6 +12,64 @@ const Lags = 33
 // by its deadline has a lag of 32 at most.
 func BucketWidth(horizon int64) int64 { return max(1, (horizon+Lags-2)/(Lags-1)) }
 
+// blocks is the number of blocks of user groups. With more of them the variance of a comparison is known better, and partitions publish more.
+const blocks = 64
+
+// leastLagHorizon bounds the horizon of run-offs by user from below, so that buckets last a minute: each end of one publishes all blocks.
+const leastLagHorizon = (Lags - 1) * 60_000
+
+// RunOffs are an experiment's run-offs in one partition. By user each block of groups has one, and its units are impressions. Impressions of a
+// group are in all partitions and depend on each other; those of different blocks do not. Sums over a block's impressions add up over
+// partitions, so that its part in a comparison can be squared behind them. By impression there is one run-off.
+type RunOffs []*RunOff
+
+// NewRunOffs returns empty run-offs, for a horizon of payoffs in milliseconds.
+func (e *Experiment) NewRunOffs(horizon int64) (all RunOffs) {
+	for range e.Blocks() {
+		all = append(all, NewRunOff(len(e.Arms), e.LagHorizon(horizon), e.InParts && !e.ByUser))
+	}
+	return all
+}
+
+// LagHorizon returns the horizon of run-offs, for one of payoffs.
+func (e *Experiment) LagHorizon(horizon int64) int64 {
+	if e.ByUser {
+		return max(horizon, leastLagHorizon)
+	}
+	return horizon
+}
+
+// Blocks returns the number of run-offs.
+func (e *Experiment) Blocks() int {
+	if e.ByUser {
+		return blocks
+	}
+	return 1
+}
+
+// Of returns the run-off of a group's block; by impression the group is 0.
+func (o RunOffs) Of(group int) (r *RunOff, block int) {
+	block = group * len(o) / GroupCount
+	return o[block], block
+}
+
+// EndUpTo ends the buckets that are over at a time in milliseconds.
+func (o RunOffs) EndUpTo(at int64) {
+	for _, r := range o {
+		r.EndUpTo(at)
+	}
+}
+
+// FirstDue returns the earliest FirstDue of all blocks; 0 without units.
+func (o RunOffs) FirstDue() (first int64) {
+	for _, r := range o {
+		if due := r.FirstDue(); due > 0 && (first == 0 || due < first) {
+			first = due
+		}
+	}
+	return first
+}
+
 // Paid is an increase of a unit's payoff, in units of 2⁻³⁰.
 type Paid struct {
 	K int64 // 1 for a payoff, 0 for the worth of a unit that ends without one
@@ -233,8 +291,8 @@ func (r *RunOff) age(last int64) {
 	}
 }
 
-// LagTotals are run-offs of one or more partitions, by arm. Each partition's are as of its own last ended bucket. Payoffs are in units of
-// 2⁻²⁰, rounded once for each partition and lag, so that 64 bits hold those of all partitions.
+// LagTotals are run-offs of one or more partitions, by arm; by user by block and arm. Each partition's are as of its own last ended bucket.
+// Payoffs are in units of 2⁻²⁰, rounded once for each partition, block and lag, so that 64 bits hold those of all partitions.
 type LagTotals []armLags
 
 type armLags struct {
@@ -242,29 +300,47 @@ type armLags struct {
 	Entered [Lags]EntrySums // by lag, 32 for all older ones
 }
 
-// NewLagTotals returns totals of no partition.
+// NewLagTotals returns totals of no partition, by impression.
 func NewLagTotals(arms int) LagTotals { return make(LagTotals, arms) }
 
-// Add adds a partition's run-off.
-func (t LagTotals) Add(r *RunOff) {
+// NewLagTotals returns totals of no partition.
+func (e *Experiment) NewLagTotals() LagTotals { return NewLagTotals(e.Blocks() * len(e.Arms)) }
+
+// AddAll adds a partition's run-offs.
+func (t LagTotals) AddAll(o RunOffs) {
+	for block, r := range o {
+		t.Block(block, r.arms).Add(r)
+	}
+}
+
+// Block returns the totals of a block of groups, by arm. They share their memory.
+func (t LagTotals) Block(block, arms int) LagTotals { return t[block*arms : (block+1)*arms] }
+
+// Add adds a run-off.
+func (t LagTotals) Add(r *RunOff) { t.add(r, 1) }
+
+// Subtract undoes Add.
+func (t LagTotals) Subtract(r *RunOff) { t.add(r, -1) }
+
+func (t LagTotals) add(r *RunOff, times int64) {
 	for arm := range t {
 		a := &t[arm]
 		for l, s := range r.lags[arm] {
-			a.Paid[l] = a.Paid[l].add(LagSums{s.K, rounded(s.X), rounded(s.Q), rounded(s.M)})
+			a.Paid[l] = a.Paid[l].add(LagSums{times * s.K, times * rounded(s.X), times * rounded(s.Q), times * rounded(s.M)})
 		}
 		for l := range a.Entered {
 			s := r.old[arm]
 			if l < Lags-1 {
 				s = r.entered[l][arm]
 			}
-			a.Entered[l] = a.Entered[l].add(EntrySums{s.N, rounded(s.U), rounded(s.P), rounded(s.Z), rounded(s.S)})
+			a.Entered[l] = a.Entered[l].add(EntrySums{times * s.N, times * rounded(s.U), times * rounded(s.P), times * rounded(s.Z), times * rounded(s.S)})
 		}
 	}
 }
 
 // Merge adds the totals of other partitions.
 func (t LagTotals) Merge(o LagTotals) {
-	for arm := range t {
+	for arm := range o {
 		a, b := &t[arm], &o[arm]
 		for l := range Lags {
 			a.Paid[l] = a.Paid[l].add(b.Paid[l])

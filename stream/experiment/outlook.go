@@ -50,13 +50,14 @@ type Interval struct {
 	Upper    float64 `json:"upper"`
 }
 
-// Outlook compares an arm with the control by all units, old and young, as of the last ended bucket. Figures are in payoff ranges.
+// Outlook compares an arm with the control by all units, old and young, as of the last ended bucket. By user, units are impressions, too.
+// Figures are in payoff ranges.
 type Outlook struct {
 	Units int64 // of both, which have entered
 	Due   int64 // of these, past their deadlines
 	End   End
 	// SoFar is the gain of an impression by now: the payoffs that all units would have brought by now under the arm, less those under the
-	// control, by unit. It is not known, and SoFarWhy says why, where payoffs may fall or come in parts.
+	// control, by unit. By impression it is not known where payoffs may fall or come in parts, and SoFarWhy says why.
 	SoFar    Interval
 	SoFarWhy string
 	Timing   Timing
@@ -105,7 +106,7 @@ func (e *Experiment) Outlook(arm int, t LagTotals, h *History, no string) Outloo
 	o.End = e.endOf(p, h, no)
 	switch {
 	case e.ByUser:
-		o.SoFarWhy = "units are groups of users"
+		o.SoFar = p.soFarByUser()
 	case e.InParts:
 		o.SoFarWhy = "payoffs come in parts"
 	case e.Falls:
@@ -134,19 +135,31 @@ type pair struct {
 	k, x, q [2][Lags]float64 // payoffs, their sums and those of squares
 	m       [2][Lags]float64 // sums of payoffs by covariates
 	last    int              // the greatest lag that both have reached, −1 for none
+	blocks  []block          // by user
 }
+
+// block holds the impressions and payoffs of a block of user groups, as pair does those of all.
+type block struct{ n, k, x [2][Lags]float64 }
 
 func (e *Experiment) pairOf(arm int, t LagTotals) *pair {
 	r := &e.rivals[arm]
 	p := &pair{rival: r, sums: [2]*armLags{&t[arm], &t[e.control]}, share: [2]float64{r.arm, r.control}, last: -1}
 	p.alpha = Alpha / float64(len(e.Arms)-1)
-	for i, a := range p.sums {
-		var reached EntrySums
-		for l := Lags - 1; l >= 0; l-- {
-			reached = reached.add(a.Entered[l])
-			p.n[i][l], p.z[i][l], p.s[i][l] = float64(reached.N), float64(reached.Z)/perTotal, float64(reached.S)/perTotal
-			s := &a.Paid[l]
-			p.k[i][l], p.x[i][l], p.q[i][l], p.m[i][l] = float64(s.K), float64(s.X)/perTotal, float64(s.Q)/perTotal, float64(s.M)/perTotal
+	for b := range e.Blocks() {
+		of, one := t.Block(b, len(e.Arms)), block{}
+		for i, a := range [2]*armLags{&of[arm], &of[e.control]} {
+			var reached EntrySums
+			for l := Lags - 1; l >= 0; l-- {
+				reached = reached.add(a.Entered[l])
+				s := &a.Paid[l]
+				one.n[i][l], one.k[i][l], one.x[i][l] = float64(reached.N), float64(s.K), float64(s.X)/perTotal
+				p.n[i][l], p.k[i][l], p.x[i][l] = p.n[i][l]+one.n[i][l], p.k[i][l]+one.k[i][l], p.x[i][l]+one.x[i][l]
+				p.z[i][l], p.s[i][l] = p.z[i][l]+float64(reached.Z)/perTotal, p.s[i][l]+float64(reached.S)/perTotal
+				p.q[i][l], p.m[i][l] = p.q[i][l]+float64(s.Q)/perTotal, p.m[i][l]+float64(s.M)/perTotal
+			}
+		}
+		if e.ByUser {
+			p.blocks = append(p.blocks, one)
 		}
 	}
 	for l := range Lags {
@@ -171,19 +184,16 @@ func (e *Experiment) endOf(p *pair, h *History, no string) End {
 	refuse := func(why string) End {
 		return End{Interval: Interval{Lower: -1, Upper: 1}, Verdict: Refused, Why: why}
 	}
-	k := [2]float64{}
-	for i := range k {
-		for l := range Lags {
-			k[i] += p.k[i][l]
-		}
+	effect := 1.0
+	if e.InParts || e.ByUser {
+		effect = p.designEffect()
 	}
+	few := p.few(effect)
 	switch {
-	case e.ByUser:
-		return refuse("units are groups of users, whose young impressions are in all partitions")
-	case !p.fit(int64(p.n[0][0]), int64(p.n[1][0])):
+	case !e.ByUser && !p.fit(int64(p.n[0][0]), int64(p.n[1][0])):
 		return refuse("the arms' numbers of units do not fit the shares: impressions of one arm are lost or repeated")
-	case min(k[0], k[1]) < leastPayoffs:
-		return refuse(fmt.Sprintf("%.0f and %.0f payoffs are too few, each arm needs %d", k[0], k[1], leastPayoffs))
+	case few != "":
+		return refuse(few)
 	case e.Falls:
 		h, no = nil, "payoffs can fall, so that nothing more is no bound"
 	case h != nil && math.Abs(p.late(h)) > mostLate:
@@ -191,10 +201,6 @@ func (e *Experiment) endOf(p *pair, h *History, no string) End {
 	}
 	if h == nil && p.last < Lags-1 {
 		return refuse(no)
-	}
-	effect := 1.0
-	if e.InParts {
-		effect = p.designEffect()
 	}
 	left := 1.0
 	if _, v, of := p.difference(p.last, effect); v > 0 {
@@ -222,6 +228,21 @@ func (e *Experiment) endOf(p *pair, h *History, no string) End {
 	}
 	end.Verdict = verdictOf(end.Lower, end.Upper)
 	return end
+}
+
+// few says that payoffs are too few: they count for fewer, by the design effect, where they depend on each other.
+func (p *pair) few(effect float64) string {
+	k := [2]float64{}
+	for i := range k {
+		for l := range Lags {
+			k[i] += p.k[i][l]
+		}
+	}
+	least := math.Ceil(leastPayoffs * effect)
+	if min(k[0], k[1]) >= least {
+		return ""
+	}
+	return fmt.Sprintf("%.0f and %.0f payoffs are too few, each arm needs %.0f", k[0], k[1], least)
 }
 
 // scale holds the mean payoff of a unit, and the radius of bounds.
@@ -288,7 +309,19 @@ func (p *pair) planned(s scale, h *History, upTo int) (v float64) {
 // Of payoffs with lag l, slope·(z−z̄) is subtracted. Slopes are of both arms; z̄ is in both the same, and cancels out. A unit that has reached lag
 // j then counts Σ_{l≤j} (x_l − slope_l·(z−z̄))/n_l. Its variance is lower by 2·b·g − σ²·b², with b = Σ slope_l/n_l and g = Σ cov_l/n_l. In its own
 // arm, cov_l is the covariance of payoffs and covariates, and σ² the variance of covariates.
+//
+// By user there are no covariates, and the variance is that of blocks.
 func (p *pair) difference(upTo int, effect float64) (d, v, left float64) {
+	if p.blocks == nil {
+		return p.independent(upTo, effect)
+	}
+	d, v, _ = p.independent(upTo, 1)
+	v = max(v, p.clustered(upTo))
+	return d, v, v
+}
+
+// independent is difference for independent units.
+func (p *pair) independent(upTo int, effect float64) (d, v, left float64) {
 	slopes, sign := p.slopes(upTo), 1.0
 	for i := range p.n {
 		n, spread := &p.n[i], p.spread(i, 0)/p.n[i][0]
@@ -328,8 +361,16 @@ func (p *pair) slopes(upTo int) (by [Lags]float64) {
 	return by
 }
 
-// designEffect returns by how much the variance of units' payoffs to date is larger than if partial payoffs were independent.
+// designEffect returns by how much the variance of units' payoffs to date is larger than if partial payoffs were independent; by user, that of D
+// than if impressions were.
 func (p *pair) designEffect() float64 {
+	if p.blocks != nil {
+		_, v, _ := p.independent(p.last, 1)
+		if v <= 0 {
+			return 1
+		}
+		return max(1, p.clustered(p.last)/v)
+	}
 	var units, parts float64
 	for i, a := range p.sums {
 		w, f := 1/(p.share[i]*p.share[i]), 0.0
@@ -366,6 +407,12 @@ func (p *pair) late(h *History) float64 {
 		x, off := mean*p.n[1][l]*h.step(l), h.percentile(l)-middle
 		z, v = z+(p.k[1][l]-x)*off, v+x*off*off
 	}
+	v = max(v, p.squares(func(b *block) (part float64) {
+		for l := range Lags {
+			part += (b.k[1][l] - mean*b.n[1][l]*h.step(l)) * (h.percentile(l) - middle)
+		}
+		return part
+	}))
 	if v == 0 {
 		return 0
 	}

@@ -312,8 +312,6 @@ func TestOutlook(t *testing.T) {
 		totals[arm].Entered[3].N *= 5
 		o = e.Outlook(arm, totals, history, "")
 		require.Contains(t, o.End.Why, "shares")
-		o = feed(t, Settings{ByUser: true}).Outlook(arm, totals, history, "")
-		require.Equal(t, Refused, o.End.Verdict)
 	})
 }
 

@@ -21,8 +21,8 @@ const (
 	runField     = ":run"      // run, time from which units are counted, and definition
 	totalsField  = ":totals"   // by impression: run; by arm units, payoffs, deviations and their squares: see experiment.Sums. Published
 	cohortField  = ":cohort:"  // plus number: by arm units, payoffs and their squares: see experiment.Counts
-	lagsField    = ":lags"     // by impression: the run-off's ended buckets; see experiment.AppendRunOff. Published
-	bucketField  = ":bucket:"  // plus number: an open bucket of the run-off; see experiment.AppendBucket
+	lagsField    = ":lags"     // by user plus ":" and block: the run-off's ended buckets; see experiment.AppendRunOff. Published
+	bucketField  = ":bucket:"  // plus number, by user plus ":" and block: an open bucket of the run-off; see experiment.AppendBucket
 	groupsField  = ":groups:"  // period, and for 32 groups: impressions and payoffs
 	pastField    = ":past:"    // plus period: run, and of each group that has any: number, impressions, payoffs. Published
 	closedField  = ":closed"   // run, and the last closed period. Published

@@ -1,10 +1,12 @@
 package partition
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/state"
@@ -12,33 +14,40 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/experiment"
 )
 
-// lagSums are an experiment's payoffs by age, by impression only. Each partition publishes its ended buckets; the deciding one adds them up.
+// lagSums are an experiment's payoffs by age; by user those of each block of groups. Each partition publishes its ended buckets; the deciding
+// one adds them up.
 type lagSums struct {
-	runOff     *experiment.RunOff
-	theirs     map[int32]theirLags  // by source, in the deciding partition
-	othersLags experiment.LagTotals // their sum
+	runOffs    experiment.RunOffs
+	theirs     map[lagsOf]string    // texts in othersLags, in the deciding partition
+	othersLags experiment.LagTotals // of all other partitions; nil before one is read
 	// Changes since the last seal.
-	changedLags    bool
-	changedBuckets map[int64]bool
+	changedLags    map[int]bool // by block
+	changedBuckets map[openLags]bool
 }
 
-// theirLags are another partition's totals, with the text that they were read from.
-type theirLags struct {
-	text   string
-	totals experiment.LagTotals
+// lagsOf names the ended buckets of a block of groups in another partition.
+type lagsOf struct {
+	source int32
+	block  int
+}
+
+// openLags names an open bucket of a block.
+type openLags struct {
+	bucket int64
+	block  int
 }
 
 func newLagSums(x *experiment.Experiment, horizon event.Millis) lagSums {
-	return lagSums{runOff: experiment.NewRunOff(len(x.Arms), horizon, x.InParts), theirs: make(map[int32]theirLags),
-		othersLags: experiment.NewLagTotals(len(x.Arms)), changedBuckets: make(map[int64]bool)}
+	return lagSums{runOffs: x.NewRunOffs(horizon), theirs: make(map[lagsOf]string),
+		changedLags: make(map[int]bool), changedBuckets: make(map[openLags]bool)}
 }
 
-// note marks a bucket as changed, or the ended ones.
-func (s *lagSums) note(bucket int64, open bool) {
+// note marks a block's bucket as changed, or its ended ones.
+func (s *lagSums) note(block int, bucket int64, open bool) {
 	if open {
-		s.changedBuckets[bucket] = true
+		s.changedBuckets[openLags{bucket, block}] = true
 	} else {
-		s.changedLags = true
+		s.changedLags[block] = true
 	}
 }
 
@@ -46,69 +55,84 @@ func (s *lagSums) note(bucket int64, open bool) {
 func (s *trialSums) enter(arm int, e *entry, n int64) {
 	c := experiment.Unit(n, e.z())
 	s.count(arm, e, c)
-	if s.inLags(e) {
-		s.note(s.runOff.Enter(arm, e.began, c))
+	if r, block := s.lagsFor(e); r != nil {
+		bucket, open := r.Enter(arm, e.began, c)
+		s.note(block, bucket, open)
 	}
 }
 
-func (s *trialSums) inLags(e *entry) bool {
-	return !s.ByUser && s.counts(e) && s.runOff.Counts(e.began)
+// lagsFor returns the run-off that counts a unit, and its block; nil if none does.
+func (s *trialSums) lagsFor(e *entry) (r *experiment.RunOff, block int) {
+	if r, block = s.runOffs.Of(int(e.group)); !s.counts(e) || !r.Counts(e.began) {
+		return nil, 0
+	}
+	return r, block
 }
 
 // pay counts an increase of an entry's payoff at a time.
 func (s *trialSums) pay(arm int, e *entry, at event.Millis, p experiment.Paid) {
-	if p != (experiment.Paid{}) && s.inLags(e) {
-		s.note(s.runOff.Pay(arm, e.began, at, p))
+	if r, block := s.lagsFor(e); r != nil && p != (experiment.Paid{}) {
+		bucket, open := r.Pay(arm, e.began, at, p)
+		s.note(block, bucket, open)
 	}
 }
 
 // leaveOut withdraws a unit. One that was paid in part, whose learner is gone, leaves payoffs behind: the run-off then begins again.
 func (s *trialSums) leaveOut(arm int, e *entry) {
 	s.enter(arm, e, -1)
-	if e.count == 0 || !s.inLags(e) {
+	r, block := s.lagsFor(e)
+	if e.count == 0 || r == nil {
 		return
 	}
-	for _, b := range s.runOff.Restart() {
-		s.changedBuckets[b] = true
+	for _, b := range r.Restart() {
+		s.changedBuckets[openLags{b, block}] = true
 	}
-	s.changedLags = true
+	s.changedLags[block] = true
 }
 
 // endBuckets ends the buckets that the walk has passed.
 func (s *lagSums) endBuckets(walked event.Millis) {
-	ended, any := s.runOff.EndUpTo(walked)
-	for _, b := range ended {
-		s.changedBuckets[b] = true
+	for block, r := range s.runOffs {
+		ended, any := r.EndUpTo(walked)
+		for _, b := range ended {
+			s.changedBuckets[openLags{b, block}] = true
+		}
+		if any {
+			s.changedLags[block] = true
+		}
 	}
-	s.changedLags = s.changedLags || any
 }
 
 // readLags reads the run-offs that other partitions have published.
 func (s *trialSums) readLags(of *pool, self int32) {
-	if s.ByUser {
-		return
+	if s.othersLags == nil {
+		s.othersLags = s.NewLagTotals()
 	}
 	for _, source := range of.sources() {
-		text := of.of[source][s.Name+lagsField]
-		if source == self || s.theirs[source].text == text {
-			continue
+		for block := range s.runOffs {
+			text, key := of.of[source][s.Name+lagsField+s.suffix(block)], lagsOf{source, block}
+			if source == self || s.theirs[key] == text {
+				continue
+			}
+			totals := s.othersLags.Block(block, len(s.Arms))
+			totals.Subtract(s.runOffOf(s.theirs[key]))
+			totals.Add(s.runOffOf(text))
+			s.theirs[key] = text
 		}
-		totals, r := experiment.NewLagTotals(len(s.Arms)), experiment.NewRunOff(len(s.Arms), s.horizon, s.InParts)
-		if s.ParseRunOff(text, r) == nil {
-			totals.Add(r)
-		}
-		s.theirs[source] = theirLags{text, totals}
 	}
-	s.othersLags = experiment.NewLagTotals(len(s.Arms))
-	for _, one := range s.theirs {
-		s.othersLags.Merge(one.totals)
-	}
+}
+
+// runOffOf reads published ended buckets. It returns an empty run-off if they are not of this run.
+func (s *trialSums) runOffOf(text string) *experiment.RunOff {
+	r := experiment.NewRunOff(len(s.Arms), s.horizon, s.InParts)
+	_ = s.ParseRunOff(text, r) // changes nothing if it fails
+	return r
 }
 
 // allLags returns the totals of all partitions in the deciding one, else this one's.
 func (s *trialSums) allLags() experiment.LagTotals {
-	t := experiment.NewLagTotals(len(s.Arms))
-	t.Add(s.runOff)
+	t := s.NewLagTotals()
+	t.AddAll(s.runOffs)
 	t.Merge(s.othersLags)
 	return t
 }
@@ -134,30 +158,50 @@ func historyOf(x *experiment.Experiment, horizon event.Millis, s *delay.SilenceS
 	case s.Returns:
 		no = "has payoffs that were taken back, so that nothing more is no bound"
 	default:
-		return experiment.HistoryOf(horizon, s.Delays.By), ""
+		return experiment.HistoryOf(x.LagHorizon(horizon), s.Delays.By), ""
 	}
 	return nil, fmt.Sprintf("learner %s %s", x.Control, no)
 }
 
-// loadLags loads the ended buckets or, by its number, an open one.
-func (s *trialSums) loadLags(number, value string) error {
-	if number == "" {
-		return s.ParseRunOff(value, s.runOff)
+// loadLags loads a block's ended buckets, if its name is empty or the block's number. Else it loads an open bucket, by bucket and block.
+func (s *trialSums) loadLags(kind, name, value string) error {
+	bucket, of, blocks := strings.Cut(name, ":")
+	if kind != bucketField {
+		bucket, of, blocks = "0", name, name != ""
 	}
-	n, err := strconv.ParseInt(number, 10, 64)
-	if err != nil {
-		return fmt.Errorf("%w: %w", errTrial, err)
+	n, err := strconv.ParseInt(bucket, 10, 64)
+	block := 0
+	if blocks && err == nil {
+		block, err = strconv.Atoi(of)
 	}
-	return s.ParseBucket(value, s.runOff, n)
+	if err != nil || blocks != s.ByUser || block < 0 || block >= len(s.runOffs) {
+		return fmt.Errorf("%w: run-off %.64q", errTrial, name)
+	}
+	if kind == bucketField {
+		return s.ParseBucket(value, s.runOffs[block], n)
+	}
+	return s.ParseRunOff(value, s.runOffs[block])
 }
 
 func (s *trialSums) sealLags(dst *state.Changes) {
-	if s.changedLags {
-		writeTrial(dst, s.Name+lagsField, s.AppendRunOff(nil, s.runOff), true)
-		s.changedLags = false
+	for _, block := range slices.Sorted(maps.Keys(s.changedLags)) {
+		writeTrial(dst, s.Name+lagsField+s.suffix(block), s.AppendRunOff(nil, s.runOffs[block]), true)
 	}
-	for _, n := range slices.Sorted(maps.Keys(s.changedBuckets)) {
-		writeTrial(dst, s.Name+bucketField+strconv.FormatInt(n, 10), s.AppendBucket(nil, s.runOff, n), false)
+	clear(s.changedLags)
+	changed := slices.SortedFunc(maps.Keys(s.changedBuckets), func(a, b openLags) int {
+		return cmp.Or(cmp.Compare(a.bucket, b.bucket), cmp.Compare(a.block, b.block))
+	})
+	for _, b := range changed {
+		name := s.Name + bucketField + strconv.FormatInt(b.bucket, 10) + s.suffix(b.block)
+		writeTrial(dst, name, s.AppendBucket(nil, s.runOffs[b.block], b.bucket), false)
 	}
 	clear(s.changedBuckets)
+}
+
+// suffix returns the end of the name of a block's field. By impression there is one block, without a name.
+func (s *trialSums) suffix(block int) string {
+	if !s.ByUser {
+		return ""
+	}
+	return ":" + strconv.Itoa(block)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -24,30 +25,42 @@ type moment struct {
 // runOffOfLog is the run-off of all logged units up to a time, from the test's own payoffs.
 func runOffOfLog(t *testing.T, w *world, paid map[string][]moment, end event.Millis) experiment.LagTotals {
 	x := w.cfg.Experiments[0]
-	r := experiment.NewRunOff(len(x.Arms), w.cfg.Learners[0].PayoffHorizon, x.InParts)
+	all := x.NewRunOffs(w.cfg.Learners[0].PayoffHorizon)
 	for _, value := range w.decided {
 		var rk event.Ranking
 		require.NoError(t, event.NewDecoder(event.Limits{}).Ranking(&rk, value))
 		d := &rk.Decision
 		arm, sum := x.Index(d.Assignment.Arm), 0.0
-		z := predictionOf(rk.ID)
+		z, group := predictionOf(rk.ID), 0
+		if x.ByUser {
+			var ok bool
+			group, _, _, ok = experiment.ParseUnit(string(d.Assignment.Unit))
+			require.True(t, ok)
+			z = 0
+		}
+		r, _ := all.Of(group)
 		r.Enter(arm, d.Began, experiment.Unit(1, z))
 		for _, m := range paid[string(rk.ID)] {
 			r.Pay(arm, d.Began, m.at, experiment.PaidInParts(min(sum, 1), min(sum+m.x, 1), z, true))
 			sum += m.x
 		}
 	}
-	r.EndUpTo(end)
-	totals := experiment.NewLagTotals(len(x.Arms))
-	totals.Add(r)
+	all.EndUpTo(end)
+	totals := x.NewLagTotals()
+	totals.AddAll(all)
 	return totals
 }
 
-// A partition's run-off is that of the log's units and their payoffs, single or in parts, through crashes.
+// A partition's run-offs are those of the log's units and their payoffs, single or in parts, by impression and by user, through crashes.
 func TestRunOff_IsThatOfTheLog(t *testing.T) {
-	for _, inParts := range []bool{false, true} {
-		t.Run(fmt.Sprint("in parts ", inParts), func(t *testing.T) {
-			cfg := trialConfig(t, func(x *ExperimentConfig, s *experiment.Settings) { x.Guarded, s.InParts = false, inParts })
+	for k := range 4 {
+		inParts, byUser := k&1 != 0, k&2 != 0
+		t.Run(fmt.Sprint("in parts ", inParts, ", by user ", byUser), func(t *testing.T) {
+			cfg := trialConfig(t, func(x *ExperimentConfig, s *experiment.Settings) {
+				if x.Guarded, s.InParts, s.ByUser = false, inParts, byUser; byUser {
+					s.Period = 60_000
+				}
+			})
 			for i := range cfg.Learners {
 				cfg.Learners[i].AggregateSum = inParts
 			}
@@ -64,7 +77,7 @@ func TestRunOff_IsThatOfTheLog(t *testing.T) {
 			for i := range 400 {
 				at += random.Int64N(4000)
 				id := fmt.Sprint("i-", i)
-				w.ranked(id, "", at)
+				w.ranked(id, fmt.Sprint("u-", random.IntN(60)), at)
 				if random.IntN(4) > 0 {
 					w.worth(id, -1, at)
 					waiting = append(waiting, id)
@@ -80,56 +93,95 @@ func TestRunOff_IsThatOfTheLog(t *testing.T) {
 				switch i % 50 {
 				case 20:
 					w.pass(at)
-					got, end := w.m.trials.all[0].sums.allLags(), w.m.trials.all[0].sums.runOff.Ended()
+					got, end := w.m.trials.all[0].sums.allLags(), w.m.trials.all[0].sums.runOffs[0].Ended()
 					require.Equal(t, runOffOfLog(t, w, paid, end), got, "at %d", at-day)
 				case 40:
 					w.crash()
 				}
 			}
-			w.pass(at + settled)
+			w.pass(at + settled + w.cfg.Experiments[0].LagHorizon(0))
 			sums := &w.m.trials.all[0].sums
-			require.Equal(t, runOffOfLog(t, w, paid, sums.runOff.Ended()), sums.allLags())
+			require.Equal(t, runOffOfLog(t, w, paid, sums.runOffs[0].Ended()), sums.allLags())
 			lags := sums.allLags()
-			require.EqualValues(t, 400, lags[0].Entered[experiment.Lags-1].N+lags[1].Entered[experiment.Lags-1].N)
-			for arm := range lags { // the payoffs are those of the totals by deadline
-				x := int64(0)
-				for l := range lags[arm].Paid {
-					x += lags[arm].Paid[l].X
+			units, x, want := int64(0), int64(0), int64(0)
+			for _, of := range lags {
+				units += of.Entered[experiment.Lags-1].N
+				for _, paid := range of.Paid {
+					x += paid.X
 				}
-				require.InDelta(t, sums.totals[arm].X, x, experiment.Lags+20)
+			}
+			require.EqualValues(t, 400, units)
+			for _, of := range sums.totals {
+				want += of.X
+			}
+			if !byUser { // the payoffs are those of the totals by deadline
+				require.InDelta(t, want, x, 2*(experiment.Lags+20))
 			}
 			require.NotContains(t, fmt.Sprint(keysOf(w.store.fields[ExperimentsHash])), bucketField)
 		})
 	}
 }
 
-// The deciding partition adds up the run-offs of all, also after it has begun again.
+// The deciding partition adds up the run-offs of all, by user of each block of groups, also after it has begun again, or another has gone back.
 func TestRunOff_IsPooled(t *testing.T) {
-	cfg := trialConfig(t, func(x *ExperimentConfig, _ *experiment.Settings) { x.Guarded = false })
-	want := experiment.NewLagTotals(2)
+	for _, byUser := range []bool{false, true} {
+		t.Run(fmt.Sprint("by user ", byUser), func(t *testing.T) { pooledRunOff(t, byUser) })
+	}
+}
+
+func pooledRunOff(t *testing.T, byUser bool) {
+	cfg := trialConfig(t, func(x *ExperimentConfig, s *experiment.Settings) {
+		if x.Guarded, s.ByUser = false, byUser; byUser {
+			s.Period = 60_000
+		}
+	})
+	sum := func(worlds []*world) experiment.LagTotals {
+		all := cfg.Experiments[0].NewLagTotals()
+		for _, w := range worlds {
+			all.AddAll(w.m.trials.all[0].sums.runOffs)
+		}
+		return all
+	}
 	var worlds []*world
 	for p := range int32(3) {
 		cfg.Partition, cfg.Partitions = p, 3
 		w := pooledWorld(t, cfg)
 		for k := range 50 {
 			id := fmt.Sprintf("p%d-%d", p, k)
-			w.ranked(id, "", day+event.Millis(k)*1000)
+			w.ranked(id, fmt.Sprint("u-", k%7), day+event.Millis(k)*1000)
 			w.worth(id, float64(k%2), day+event.Millis(k)*2000)
 		}
 		w.pass(day + 300_000 + event.Millis(p)*200_000) // each at its own time
-		want.Add(w.m.trials.all[0].sums.runOff)
+		w.save()
 		worlds = append(worlds, w)
 	}
-	first := worlds[0]
-	first.save()
-	for range 2 {
+	first, earlier := worlds[0], worlds[1].store.copied()
+	pooled := func() {
+		t.Helper()
 		for p, w := range worlds[1:] {
 			readAll(first, int32(p+1), w.store.fields[ExperimentsHash])
 		}
-		require.Equal(t, want, first.m.trials.all[0].sums.allLags())
-		first.crash()
+		require.Equal(t, sum(worlds), first.m.trials.all[0].sums.allLags())
 	}
-	require.Less(t, len(first.store.fields[ExperimentsHash]["feed"+lagsField]), 2000)
+	pooled()
+	before := sum(worlds)
+	first.crash()
+	pooled()
+	worlds[1].pass(day + 900_000)
+	worlds[1].save()
+	pooled()
+	require.NotEqual(t, before, sum(worlds))
+	worlds[1].rollBack(earlier)
+	pooled()
+	require.Equal(t, before, sum(worlds))
+	bytes := 0
+	for field, value := range first.store.fields[ExperimentsHash] {
+		if strings.HasPrefix(field, "feed"+lagsField) {
+			bytes += len(field) + len(value)
+		}
+	}
+	t.Logf("%d bytes", bytes)
+	require.Less(t, bytes, 2000*cfg.Experiments[0].Blocks())
 }
 
 // A unit that is withdrawn with partial payoffs leaves them behind: the run-off drops all units until then, and counts later ones.

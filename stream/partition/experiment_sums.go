@@ -100,8 +100,8 @@ func (s *trialSums) closeUp(floor int64) {
 	if s.idle || s.Never() {
 		return
 	}
+	s.endBuckets(walked)
 	if !s.ByUser {
-		s.endBuckets(walked)
 		for {
 			n, by, ok := s.cohorts.Close(walked)
 			if !ok {
@@ -229,8 +229,8 @@ func (s *trialSums) load(field, value string) (err error) {
 		err = s.loadCohort(name, value)
 	case groupsField:
 		err = s.loadGroups(name, value)
-	case lagsField, bucketField:
-		err = s.loadLags(name, value)
+	case lagsField, lagsField + ":", bucketField:
+		err = s.loadLags(kind, name, value)
 	}
 	return err
 }

@@ -168,7 +168,7 @@ func (t *trials) status(floor int64) (all []ExperimentStatus) {
 		if s.Decides {
 			lags = x.sums.allLags()
 			h, no = x.history()
-			s.BucketEnd, s.FirstDue = x.sums.runOff.Ended(), x.sums.runOff.FirstDue()
+			s.BucketEnd, s.FirstDue = x.sums.runOffs[0].Ended(), x.sums.runOffs.FirstDue()
 		}
 		for k := range x.arms {
 			a := &x.arms[k]

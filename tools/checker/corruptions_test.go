@@ -460,6 +460,11 @@ var corruptions = []corruption{
 		words := strings.SplitN(v.field(t, "experiments", field), " ", 3)
 		return v.set(t, v.key(0, "experiments"), field, words[0]+" "+words[1]+" 9"+words[2])
 	}},
+	{experimentsSums, "an impression too many in the bucket of its block", func(t *testing.T, v *victim) func() {
+		field := v.trialField(t, "both:bucket:")
+		words := strings.SplitN(v.field(t, "experiments", field), " ", 3)
+		return v.set(t, v.key(0, "experiments"), field, words[0]+" "+words[1]+" 9"+words[2])
+	}},
 	{entriesArm, "arms have changed places", func(t *testing.T, v *victim) func() {
 		return v.set(t, v.key(0, "experiments"), "arms", "1 tried 1 tried tried 1 same")
 	}},

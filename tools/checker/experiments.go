@@ -260,19 +260,20 @@ func (f *fold) checkExperiments() {
 			continue
 		}
 		l := f.c.cfg.Learner(x.Control)
-		whole := x.By != config.ByUser && l != nil && l.Aggregate != config.Sum // the worth of partial payoffs so far is not known here
+		whole := f.state.runs(x) && l != nil && l.Aggregate != config.Sum // the worth of partial payoffs so far is not known here
 		for _, a := range x.Arms {
 			of := f.armOf(armKey{x.Name, int32(x.Run), a.Learner})
 			verdict := f.state.experiment(x.Name + ":verdict:" + a.Learner)
 			f.out.must(experimentsVerdict, !of.tripped || strings.HasPrefix(verdict, fmt.Sprintf("1 %d ", x.Run)), x.Name+": "+a.Learner,
 				"a verdict, by which rankings go", strconv.Quote(verdict))
-			if !exact || of.unknown || f.unordered > 0 || f.partial || len(f.c.configs) > 1 {
-				f.out.skip("experiment %s: arm %s is not compared", x.Name, a.Learner)
-				continue
-			}
+			unknown := of.unknown || f.unordered > 0 || f.partial || len(f.c.configs) > 1
 			want := armSums{of.units, of.worth, of.z, of.zx}
-			f.out.must(experimentsSums, sums[a.Learner].near(want), x.Name+": "+a.Learner, say("%+v", want), say("%+v", sums[a.Learner]))
-			if whole {
+			if exact && !unknown {
+				f.out.must(experimentsSums, sums[a.Learner].near(want), x.Name+": "+a.Learner, say("%+v", want), say("%+v", sums[a.Learner]))
+			} else {
+				f.out.skip("experiment %s: arm %s is not compared", x.Name, a.Learner)
+			}
+			if whole && !unknown {
 				f.out.must(experimentsSums, lags[a.Learner].near(want), x.Name+": "+a.Learner+", by age", say("%+v", want), say("%+v", lags[a.Learner]))
 			}
 		}
@@ -308,7 +309,7 @@ func (f *fold) storedSums(x *config.Experiment) (sums map[string]armSums, exact 
 	}
 	slices.Sort(names)
 	run := fmt.Sprintf("1 %d", x.Run)
-	exact = strings.HasPrefix(f.state.experiment(x.Name+":run"), run+" ") && f.state.experiment(x.Name+":folded") == "" && x.Period != config.Never
+	exact = f.state.runs(x) && f.state.experiment(x.Name+":folded") == ""
 	for field, value := range f.state.hashes["experiments"] {
 		kind, found := strings.CutPrefix(field, x.Name+":")
 		kind, name, _ := strings.Cut(kind, ":")
@@ -341,7 +342,12 @@ func (f *fold) storedSums(x *config.Experiment) (sums map[string]armSums, exact 
 	return sums, exact, nil
 }
 
-// lags returns the sums by arm in the stored run-off: of its ended buckets and of its open ones.
+// runs reports whether the stored run is the configured one, and counts units.
+func (st *state) runs(x *config.Experiment) bool {
+	return strings.HasPrefix(st.experiment(x.Name+":run"), fmt.Sprintf("1 %d ", x.Run)) && x.Period != config.Never
+}
+
+// lags returns the sums by arm in the stored run-offs, by user of all blocks of groups: of their ended buckets and of their open ones.
 func (st *state) lags(x *config.Experiment) (sums map[string]armSums, err error) {
 	sums = map[string]armSums{}
 	names := make([]string, 0, len(x.Arms))
@@ -351,7 +357,7 @@ func (st *state) lags(x *config.Experiment) (sums map[string]armSums, err error)
 	slices.Sort(names)
 	const lags = 33
 	for field, value := range st.hashes["experiments"] {
-		ended, open := field == x.Name+":lags", strings.HasPrefix(field, x.Name+":bucket:")
+		ended, open := field == x.Name+":lags" || strings.HasPrefix(field, x.Name+":lags:"), strings.HasPrefix(field, x.Name+":bucket:")
 		words := strings.Fields(value)
 		if !ended && !open || len(words) < 2 || words[1] != strconv.Itoa(int(x.Run)) {
 			continue

@@ -282,16 +282,19 @@ func saidByWorkers(t *testing.T, workers []*running) map[string]any {
 func (w *world) sameSums(t *testing.T, u *lift.Units, r *lift.Report) {
 	t.Helper()
 	e := u.Experiment
-	if e.ByUser {
-		return
-	}
-	totals, lags := make(experiment.Totals, len(e.Arms)), experiment.NewLagTotals(len(e.Arms))
+	totals, lags := make(experiment.Totals, len(e.Arms)), e.NewLagTotals()
 	for p := range w.partitions {
 		stored, err := w.redis.HGetAll(t.Context(), fmt.Sprintf("{%s:%d}:experiments", w.group, p)).Result()
 		require.NoError(t, err)
-		off := experiment.NewRunOff(len(e.Arms), u.Horizon, e.InParts)
-		require.NoError(t, e.ParseRunOff(stored["feed:lags"], off))
-		lags.Add(off)
+		all := e.NewRunOffs(u.Horizon)
+		for block, off := range all {
+			field := "feed:lags"
+			if e.ByUser {
+				field += fmt.Sprint(":", block)
+			}
+			require.NoError(t, e.ParseRunOff(stored[field], off), field)
+		}
+		lags.AddAll(all)
 		if text := stored["feed:totals"]; text != "" {
 			of, err := e.ParseTotals(text)
 			require.NoError(t, err)
@@ -300,6 +303,9 @@ func (w *world) sameSums(t *testing.T, u *lift.Units, r *lift.Report) {
 	}
 	want, _ := u.Lags(u.AsOf)
 	require.Equal(t, want, lags)
+	if e.ByUser { // groups are folded over all partitions
+		return
+	}
 	for k, a := range r.Arms {
 		require.Equal(t, a.Units, totals[k].N, a.Arm)
 		if a.Units > 0 {

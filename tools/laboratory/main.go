@@ -49,6 +49,7 @@ func run(ctx context.Context, only string) error {
 	all = append(all, part{liftStudy, func(ctx context.Context, b *bytes.Buffer) error { return lifts(ctx, b, fullLifts) }},
 		part{shareStudy, func(ctx context.Context, b *bytes.Buffer) error { return shares(ctx, b, fullShares) }},
 		part{outlookStudy, func(ctx context.Context, b *bytes.Buffer) error { return outlooks(ctx, b, fullOutlooks) }},
+		part{groupStudy, func(ctx context.Context, b *bytes.Buffer) error { return groupOutlooks(ctx, b, fullGroupOutlooks) }},
 		part{coverageStudy, func(ctx context.Context, b *bytes.Buffer) error { return coverage(ctx, b, fullCoverage) }})
 	for _, s := range all {
 		if !strings.Contains(s.name, only) {

@@ -19,11 +19,11 @@ function armSentence(a, control, now) {
   return a.arm + " earns " + much + (a.verdict === "better" ? " more" : " less") + " than " + control.arm + basis;
 }
 
-// anyAgeSentence says how an arm compares by units of any age, under three names.
+// anyAgeSentence says how an arm compares by impressions of any age, under three names.
 function anyAgeSentence(a, control, now) {
   const x = a.any_age;
   if (!x) return "";
-  const soFar = x.so_far_is ? x.so_far_is + " (" + signed(x.so_far) + " a unit)" : "not known, since " + x.so_far_why;
+  const soFar = x.so_far_is ? x.so_far_is + " (" + signed(x.so_far) + " an impression)" : "not known, since " + x.so_far_why;
   const known = x.known ? " Whether it is worse is known from " + moment(Math.max(x.known, now), now) + " on." : "";
   const end = x.end_is === "refused" ? "not known: " + x.end_why + "." : x.end_is + ", at least " + signed(x.at_least) +
     (x.at_most == null ? "" : ", at most " + signed(x.at_most)) + ", about " + signed(x.end) + ".";
@@ -32,7 +32,7 @@ function anyAgeSentence(a, control, now) {
   const level = x.break_even ? " To draw level, its later payoffs would have to be at least " + decimal(x.break_even) + " times the control's." : "";
   const explained = x.explained > 0.01 ? " Predictions or utilities explain " + percent(x.explained) + " of the variance." : "";
   const forecast = x.forecast ? " Forecast (no proof): better with " + percent(x.forecast.better) + ", worse with " + percent(x.forecast.worse) + "." : "";
-  return a.arm + ", " + plural(x.units, "unit") + " of any age. So far: " + soFar + ". In the end: " + end + timing + known + level + explained + forecast;
+  return a.arm + ", " + plural(x.units, "impression") + " of any age. So far: " + soFar + ". In the end: " + end + timing + known + level + explained + forecast;
 }
 
 // sharesSentence says whether units fall to arms by their shares (sample ratio).
