@@ -66,24 +66,6 @@ func (c *tableColumn) forget(i policy.Item) {
 
 func (c *tableColumn) Release(i policy.Item) { c.table.Release(i) }
 
-func (b *base) learnAttraction(nothing float64) {
-	b.attraction = newAttraction(nothing)
-	b.keepColumn(&b.attraction.counts)
-	b.singles[fieldFalls] = b.attraction.falls.load
-}
-
-// LearnAttraction makes a learner without state maximise payoff per impression. nothing is the normalised payoff of an impression without a
-// selection. Unselected then needs the ranking in its feedback. A policy that is not policy.Estimating ignores it.
-func (d *Direct) LearnAttraction(nothing float64) {
-	if _, ok := d.ranker().(policy.Estimating); ok {
-		d.learnAttraction(nothing)
-	}
-}
-
-// LearnAttraction makes a learner without state maximise payoff per impression. nothing is the normalised payoff of an impression without a
-// selection. Unselected then needs the ranking in its feedback.
-func (r *Robust) LearnAttraction(nothing float64) { r.learnAttraction(nothing) }
-
 // ended counts an impression that ended, with or without the selection of fb.Item. Without its ranking it is not counted.
 func (a *attraction) ended(fb *Feedback, selected bool) {
 	if len(fb.Order) == 0 || len(fb.Order) != len(fb.Candidates) {
@@ -170,15 +152,6 @@ func (a *attraction) share(i policy.Item, prior, kappa float64) policy.Estimate 
 	return policy.Estimate{Mean: min(max((e.R+float64(kappa*prior))/weight, leastShare), 1-leastShare), Weight: weight}
 }
 
-func (b *base) ShareOnTop(i policy.Item) (share float64, ok bool) {
-	a := b.attraction
-	if a == nil || a.table.Fed() == 0 {
-		return 0, false
-	}
-	c := a.belief.Components(a.table)
-	return a.share(i, c.Mean, c.Kappa()).Mean, true
-}
-
 var errAttraction = errors.New("the value is not two numbers of impressions, of which one is above 0")
 
 // mostImpressions bounds counts that are read, so that their sums stay exact.
@@ -190,18 +163,6 @@ func parseAttraction(value []byte) (policy.Sums, error) {
 		return policy.Sums{}, errAttraction
 	}
 	return policy.Sums{N: n[0] + n[1], R: float64(n[0])}, nil
-}
-
-// AttractionStatus is the estimate of payoff per impression over all items. Payoffs are normalised.
-type AttractionStatus struct {
-	// Learned is set if the learner maximises payoff per impression.
-	Learned bool
-	// Impressions is the number of impressions, over all partitions, that Share is learned from. Share is 0 without impressions.
-	Impressions int64
-	Share       float64
-	// PerSelection is the mean payoff of a selection, those in flight included at their present weight. PerImpression is that times Share,
-	// plus the payoff without a selection.
-	PerSelection, PerImpression float64
 }
 
 func (a *attraction) status(perSelection float64) AttractionStatus {

@@ -2,7 +2,6 @@ package delay
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 
 	"github.com/ranker-worker/ranker-worker/delay/history"
@@ -19,7 +18,7 @@ type awaiting struct {
 	law  Silence                       // with partial payoffs ages count amounts that have come, not payoffs
 	sums func(policy.Item) policy.Sums // of an item's payoffs, of all sources; nil where values are not estimated
 
-	flights *column[itemFlights]                  // by item
+	column  *column[itemFlights]                  // by item
 	every   inflight.Intervals                    // of all items, of this partition
 	awaited map[inflight.Bucket]inflight.Interval // by bucket, of all other sources and items
 	settled column[inflight.Outcomes]             // by item; empty with partial payoffs
@@ -51,6 +50,24 @@ type awaiting struct {
 	elsewhereCopy inflight.Intervals           // scratch for one item
 }
 
+// itemFlights are the selections in flight of one item. Our own number rises with a selection, falls when it ends, and never goes
+// below 0. A payoff whose selection was not seen, after a reset of the learner, changes nothing.
+type itemFlights struct {
+	N     policy.Count
+	Spans inflight.Intervals // with SilenceAges: of those whose start times are known
+}
+
+// Add implements policy.Summand.
+func (f itemFlights) Add(o itemFlights) itemFlights {
+	return itemFlights{f.N + o.N, f.Spans.Add(o.Spans)}
+}
+
+func (f itemFlights) equal(o itemFlights) bool {
+	return f.N == o.N && slices.EqualFunc(f.Spans, o.Spans, func(x, y inflight.Interval) bool { // without derived fields
+		return x.Bucket == y.Bucket && x.N == y.N && x.Expected == y.Expected
+	})
+}
+
 // estimated is the estimate over all items and sources at one tick.
 type estimated struct {
 	number uint64 // of the estimate, from 1 on; 0 where there is none but a stored one
@@ -61,6 +78,23 @@ type estimated struct {
 	below float64
 	low   float64 // mean payoff below the default, normalised; 0 with partial payoffs
 	values
+}
+
+// values is an estimate of how much items differ in the payoff of a paid selection. An item's mean payoff is its share of paid
+// selections times their value. Sizes of orders and shares of returns vary much from one payoff to the next, and may be alike in all
+// items. The value is then better known from all items, and only the share paid from the item's own selections.
+type values struct {
+	high float64 // mean of payoffs that are not below the default, normalised
+	// own is the credibility of one payoff: its weight, in [0,1], in its item's value beside that of all items. With n payoffs it is
+	// n/(n+κ), where own = 1/(1+κ), and κ is the variance within items over that between them.
+	own float64
+	// spread is the credibility of the mean number of payoffs of an item: the share of the variance within items that still matters.
+	spread float64
+	used   bool // own has been below 1
+}
+
+func (v *values) set(high, own, spread float64) {
+	*v = values{high, own, spread, v.used || own < 1}
 }
 
 // sides are the delays of payoffs at or above the default, and of those below it. With partial payoffs they are the delays of
@@ -84,7 +118,7 @@ type sourceAges struct {
 func newSourceAges() *sourceAges { return &sourceAges{newest: inflight.Never} }
 
 func newAwaiting(s Silence, f *column[itemFlights]) *awaiting {
-	a := &awaiting{flights: f, grid: inflight.NewScheme(s.Horizon), law: s, since: -inflight.Never, pass: inflight.Never, newest: inflight.Never,
+	a := &awaiting{column: f, grid: inflight.NewScheme(s.Horizon), law: s, since: -inflight.Never, pass: inflight.Never, newest: inflight.Never,
 		first: inflight.Never, made: estimated{until: inflight.Never, share: 0.5, values: values{own: 1, spread: 1}}, theirs: map[int32]*sourceAges{}, coming: map[int32]*sourceAges{},
 		awaited: map[inflight.Bucket]inflight.Interval{}, byBlock: s.Drift > 0,
 		rows: [2]map[inflight.Bucket]struct{}{{}, {}}}
@@ -96,6 +130,15 @@ func newAwaiting(s Silence, f *column[itemFlights]) *awaiting {
 // cover sets the lengths of buckets and ticks by the time that this partition's selections cover. Since and pass change at ticks only, so
 // that all buckets are as of one length, and a restored learner has the same.
 func (a *awaiting) cover() { a.grid.Cover(a.pass - a.since) }
+
+// outcome is how a selection ended.
+type outcome uint8
+
+const (
+	isDropped   outcome = iota // its payoff is unknown and stays so
+	isPaid                     // its payoff came
+	isDefaulted                // it expired
+)
 
 // begin adds a selection to its item's start times.
 func (a *awaiting) begin(own *itemFlights, fb *Feedback) {
@@ -177,14 +220,8 @@ func (a *awaiting) delivered(at int64) {
 	}
 }
 
-// outcome is how a selection ended.
-type outcome uint8
-
-const (
-	isDropped   outcome = iota // its payoff is unknown and stays so
-	isPaid                     // its payoff came
-	isDefaulted                // it expired
-)
+// weightUnits is the number of units per selection in sums of weights, which are exact in them.
+const weightUnits = 1 << 20
 
 // reweigh computes the weight of an item's selections in flight.
 func (a *awaiting) reweigh(i policy.Item) {
@@ -248,11 +285,11 @@ func (a *awaiting) sharesOf(i policy.Item) itemShares {
 }
 
 // ours returns the item's selections in flight of this partition.
-func (a *awaiting) ours(i policy.Item) inflight.Intervals { return a.flights.Own(i).Spans }
+func (a *awaiting) ours(i policy.Item) inflight.Intervals { return a.column.Own(i).Spans }
 
 // elsewhere returns the item's selections in flight of other sources. They are valid until the next call.
 func (a *awaiting) elsewhere(i policy.Item) inflight.Intervals {
-	others := a.flights.Others(i).Spans
+	others := a.column.Others(i).Spans
 	if a.global == nil || len(others) == 0 {
 		return others
 	}
@@ -301,118 +338,13 @@ func (a *awaiting) unpaidOf(i policy.Item) []unpaid {
 	return all
 }
 
-// until returns the time up to which a missing payoff is evidence: the earliest tick of all sources, or the end of the newest
-// payoff's tick if that is earlier. A partition without an owner reads no payoffs, and a nightly file delivers them late: a
-// selection whose payoff cannot have been read yet is no evidence.
-func (a *awaiting) until() int64 {
-	newest := a.newest
-	for _, s := range a.theirs {
-		newest = max(newest, s.newest)
-	}
-	return min(a.earliest(), newest)
-}
-
-// earliest returns the earliest tick of all sources.
-func (a *awaiting) earliest() int64 {
-	pass := a.pass
-	for _, s := range a.theirs {
-		if s.passRead {
-			pass = min(pass, s.pass)
-		}
-	}
-	return pass
-}
-
-// advance moves event time on. At a new tick it merges buckets and recomputes the estimate and all weights. It calls changed for
-// each item with selections in flight, or, where a global learner estimates, for items whose intervals have merged.
-func (a *awaiting) advance(watermark int64, changed func(i policy.Item, merged bool)) {
-	behind := a.global != nil && a.now().until > a.pass // the weights are as of the previous tick then, all of them
-	merged, ticked := a.tick(watermark)
-	if !ticked {
-		return
-	}
-	if a.global != nil && !behind {
-		a.updateSharesIn(a.every)
-		for _, i := range merged {
-			a.updateSharesIn(a.ours(i))
-			a.reweigh(i)
-			changed(i, true)
-		}
-		return
-	}
-	if a.global != nil {
-		a.updateShares()
-	} else {
-		a.estimate(a.until())
-	}
-	a.eachAwaited(func(i policy.Item) {
-		a.reweigh(i)
-		_, own := slices.BinarySearch(merged, i)
-		changed(i, own)
-	})
-}
-
-// tick merges buckets if a watermark begins a new tick, and returns the items whose intervals have merged.
-func (a *awaiting) tick(watermark int64) (merged []policy.Item, ticked bool) {
-	pass := a.grid.Tick(watermark)
-	if pass <= a.pass {
-		return nil, false
-	}
-	a.pass, a.unwritten = pass, true
-	if len(a.every) > 0 && a.every[0].End() <= a.since { // a bucket with since in it has merged, and may have no earlier selection
-		a.since = a.every[0].Start()
-	}
-	a.cover()
-	for i, own := range a.flights.EachOwn() {
-		if own.Spans.Merge(&a.grid, pass) {
-			merged = append(merged, i)
-		}
-	}
-	a.every.Merge(&a.grid, pass)
-	for side := range a.ages {
-		a.ages[side].Merge(&a.grid, pass, func(row inflight.Bucket) { a.rows[side][row] = struct{}{} })
-	}
-	return merged, true
-}
-
-// estimate computes delay distributions and payment shares from records up to until. Payoffs below the default have a distribution
-// of their own once there are any.
-func (a *awaiting) estimate(until int64) {
-	e := &a.made
-	e.number++
-	e.until = until
-	if a.law.InParts {
-		e.late, e.below = inflight.Apart(&a.grid, until, history.Units, a.agesOf(sideAbove), a.agesOf(sideBelow))
-		a.updateShares()
-		return
-	}
-	e.late = [2]inflight.DelayDistribution{inflight.Estimate(&a.grid, until, 1, a.agesOf(sideAbove)...)}
-	if a.all.Below > 0 {
-		e.late[sideBelow] = inflight.Estimate(&a.grid, until, 1, a.agesOf(sideBelow)...)
-	}
-	a.updateShares()
-	if e.share, e.below = inflight.Shares(a.all, a.every, a.theirEvery()); e.below > 0 {
-		e.low = a.law.Default - float64(a.all.Under)/float64(a.all.Below)/history.Units
-	}
-	e.compare(a)
-}
-
-// agesOf returns the delays of one side, by source, our own first.
-func (a *awaiting) agesOf(side int) []*inflight.Ages {
-	ages := []*inflight.Ages{&a.ages[side]}
-	for _, source := range slices.Sorted(maps.Keys(a.theirs)) {
-		ages = append(ages, &a.theirs[source].ages[side])
-	}
-	return ages
-}
-
 // updateShares sets, in all intervals, the shares of payoffs that have come by their age.
 func (a *awaiting) updateShares() {
 	a.updateSharesIn(a.every)
 	a.eachAwaited(func(i policy.Item) {
 		a.updateSharesIn(a.ours(i))
 		if a.global == nil {
-			a.updateSharesIn(a.flights.Others(i).Spans)
+			a.updateSharesIn(a.column.Others(i).Spans)
 		}
 	})
 }
@@ -420,8 +352,8 @@ func (a *awaiting) updateShares() {
 // eachAwaited calls do for each item whose evidence goes by the estimate, in ascending order. These have selections in flight, below a
 // global learner of our own only. Once values are drawn together, they have any payoff.
 func (a *awaiting) eachAwaited(do func(policy.Item)) {
-	for i := range policy.Item(a.flights.Len()) {
-		if len(a.ours(i)) > 0 || a.global == nil && len(a.flights.Others(i).Spans) > 0 || a.made.used && a.sums != nil && a.sums(i).N > 0 {
+	for i := range policy.Item(a.column.Len()) {
+		if len(a.ours(i)) > 0 || a.global == nil && len(a.column.Others(i).Spans) > 0 || a.made.used && a.sums != nil && a.sums(i).N > 0 {
 			do(i)
 		}
 	}
@@ -454,13 +386,13 @@ func (a *awaiting) theirEvery() inflight.Intervals {
 
 // replaceTheirs replaces an item's selections in flight at another source in the sums over all items and sources.
 func (a *awaiting) replaceTheirs(i policy.Item, before, after inflight.Intervals) {
-	count(a.awaited, before, -1)
-	count(a.awaited, after, 1)
-	a.updateSharesIn(a.flights.Others(i).Spans)
+	addIntervals(a.awaited, before, -1)
+	addIntervals(a.awaited, after, 1)
+	a.updateSharesIn(a.column.Others(i).Spans)
 }
 
-// count adds intervals, times over, to counts by bucket.
-func count(counts map[inflight.Bucket]inflight.Interval, spans inflight.Intervals, times int64) {
+// addIntervals adds intervals, times over, to counts by bucket.
+func addIntervals(counts map[inflight.Bucket]inflight.Interval, spans inflight.Intervals, times int64) {
 	for _, x := range spans {
 		if n := counts[x.Bucket].N + times*x.N; n != 0 {
 			counts[x.Bucket] = inflight.Interval{Bucket: x.Bucket, N: n, Expected: counts[x.Bucket].Expected + times*x.Expected}
@@ -468,4 +400,10 @@ func count(counts map[inflight.Bucket]inflight.Interval, spans inflight.Interval
 			delete(counts, x.Bucket)
 		}
 	}
+}
+
+// unpaid is the weight of selections in flight that began around one time.
+type unpaid struct {
+	at int64
+	inflight.Worth
 }

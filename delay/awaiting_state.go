@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/ranker-worker/ranker-worker/delay/history"
 	"github.com/ranker-worker/ranker-worker/delay/inflight"
 	"github.com/ranker-worker/ranker-worker/policy"
 )
@@ -25,8 +24,7 @@ import (
 //
 // With partial payoffs there is no "settled", "ages" counts amounts, and "below" is the share of returns, 0, and their delays.
 const (
-	hashSettled = "settled"
-	hashAges    = "ages"
+	hashAges = "ages"
 )
 
 const (
@@ -39,43 +37,8 @@ var (
 	fieldNewest = []byte("newest")
 	fieldSince  = []byte("since")
 	prefixBelow = []byte("below:")
-	errSettled  = errors.New("the value is not two or four numbers with blanks between")
 	errEstimate = errors.New("the value is not an estimate")
-	errPass     = errors.New("the value is not a pass")
 )
-
-// settledColumn returns the outcomes of past selections by item. It keeps their sum over all items and sources in all.
-func settledColumn(all *inflight.Outcomes) column[inflight.Outcomes] {
-	totals := policy.NewTotals(func(_ policy.Item, before, after inflight.Outcomes) {
-		*all = all.Add(after).Add(inflight.Outcomes{Paid: -before.Paid, Unpaid: -before.Unpaid, Below: -before.Below, Under: -before.Under})
-	})
-	return newColumn(&totals, format[inflight.Outcomes]{
-		hash: hashSettled, pooled: true,
-		append: func(dst []byte, n inflight.Outcomes) []byte {
-			if n.Below == 0 {
-				return appendWords(dst, n.Paid, n.Unpaid)
-			}
-			return appendWords(dst, n.Paid, n.Unpaid, n.Below, n.Under)
-		},
-		parse: parseSettled,
-		equal: same[inflight.Outcomes],
-	})
-}
-
-func parseSettled(value []byte) (inflight.Outcomes, error) {
-	n, err := parseWords(value)
-	if err != nil || len(n) != 2 && len(n) != 4 || slices.Max(n) > 1<<53 {
-		return inflight.Outcomes{}, errSettled
-	}
-	if len(n) == 2 {
-		return inflight.Outcomes{Paid: n[0], Unpaid: n[1]}, nil
-	}
-	o := inflight.Outcomes{Paid: n[0], Unpaid: n[1], Below: n[2], Under: n[3]}
-	if o.Below < 1 || o.Below > o.Paid || o.Under/history.Units > o.Below {
-		return inflight.Outcomes{}, errSettled
-	}
-	return o, nil
-}
 
 // about implements storedHash, for the delays.
 func (a *awaiting) about() hashInfo { return hashInfo{Pooled{Hash: hashAges}, true} }
@@ -158,14 +121,6 @@ func (a *awaiting) harvestAges(r Recorder, to *writer) {
 	}
 }
 
-// appendNumbers appends each number behind a blank.
-func appendNumbers(dst []byte, all []float64) []byte {
-	for _, x := range all {
-		dst = strconv.AppendFloat(append(dst, ' '), x, 'g', -1, 64)
-	}
-	return dst
-}
-
 func (a *awaiting) load(field, value []byte, _ int) error {
 	if bytes.Equal(field, fieldSince) {
 		since, err := parsePass(value)
@@ -200,15 +155,6 @@ func (a *awaiting) setAges(ages *sides, pass, newest *int64, field, value []byte
 		return err
 	}
 	return ages[side].SetRow(&a.grid, row, value)
-}
-
-// parsePass reads an event time within ±inflight.Never.
-func parsePass(text []byte) (int64, error) {
-	n, err := strconv.ParseInt(string(text), 10, 64)
-	if err != nil || n < inflight.Never || n > -inflight.Never {
-		return 0, errPass
-	}
-	return n, nil
 }
 
 // loadEstimate restores the estimate. One for another horizon is ignored: the next tick makes a new one.
@@ -267,9 +213,9 @@ func parseShares(words [][]byte) (numbers []float64, err error) {
 func (a *awaiting) loaded() {
 	a.cover()
 	every := map[inflight.Bucket]inflight.Interval{}
-	for _, own := range a.flights.EachOwn() {
+	for _, own := range a.column.EachOwn() {
 		own.Spans.Merge(&a.grid, a.pass)
-		count(every, own.Spans, 1)
+		addIntervals(every, own.Spans, 1)
 	}
 	a.every = inflight.IntervalsOf(every)
 	a.every.Merge(&a.grid, a.pass) // buckets of one item may lie within larger ones of another
@@ -322,13 +268,4 @@ func (a *awaiting) merge(other storedHash, _ []policy.Item, additive bool) error
 	a.cover()
 	a.newest, a.newer = max(a.newest, from.newest), a.newer || from.newest != inflight.Never
 	return nil
-}
-
-// theirItem returns our number of the item that another source's field names.
-func theirItem(field []byte, items Translate) (i policy.Item, known bool) {
-	theirs, err := parseInt32(field)
-	if err != nil {
-		return 0, false
-	}
-	return items(theirs)
 }

@@ -337,8 +337,8 @@ func TestDirect_PayoffsBelowTheDefaultAreStored(t *testing.T) {
 		}
 		require.Equal(t, d.flights.awaiting.all, again.flights.awaiting.all)
 		to := fresh()
-		require.NoError(t, Merge(to, d, allItems(pooledItems), Share{Additive: true}, func(policy.Item) {}))
-		require.NoError(t, Merge(to, d, allItems(pooledItems), Share{Additive: true}, func(policy.Item) {}))
+		require.NoError(t, Merge(to, d, allItems(pooledItems), Portion{Additive: true}, func(policy.Item) {}))
+		require.NoError(t, Merge(to, d, allItems(pooledItems), Portion{Additive: true}, func(policy.Item) {}))
 		require.Equal(t, d.flights.awaiting.all.Add(d.flights.awaiting.all), to.flights.awaiting.all)
 		d.Advance(now + 1<<25)
 		to.Advance(now + 1<<25)

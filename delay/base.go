@@ -285,3 +285,44 @@ func (b *base) LoadField(hash string, field, value []byte) error {
 	}
 	return faulty(err, hash, field, value)
 }
+
+// release frees the memory of forgotten items after their last harvest.
+func (b *base) release() {
+	for _, i := range b.forgotten {
+		b.Release(i)
+	}
+	b.forgotten = b.forgotten[:0]
+}
+
+// Release implements Pooling.
+func (b *base) Release(i policy.Item) {
+	for _, c := range b.columns {
+		c.Release(i)
+	}
+	b.table.Release(i)
+}
+
+// forget drops an item. The table comes last, since the other steps recompute the item's evidence.
+func (b *base) forget(i policy.Item) {
+	for _, c := range b.columns {
+		c.forget(i)
+	}
+	b.table.Forget(i)
+	if b.contexts != nil {
+		b.contexts.forgotten(b.table, i)
+	}
+	b.forgotten = append(b.forgotten, i)
+}
+
+func (b *base) Count(items int) {
+	b.eachTable(func(t *policy.Table, _ func(policy.Item) bool) { t.CountItems(items) })
+}
+
+func (b *base) ShareOnTop(i policy.Item) (share float64, ok bool) {
+	a := b.attraction
+	if a == nil || a.table.Fed() == 0 {
+		return 0, false
+	}
+	c := a.belief.Components(a.table)
+	return a.share(i, c.Mean, c.Kappa()).Mean, true
+}

@@ -16,15 +16,15 @@ var ErrBOLD = errors.New("delay: settings of bold are faulty")
 type LossIndex uint8
 
 const (
-	// ByItem keys losses by item. The regret bounds hold while candidates and utilities stay the same.
-	ByItem LossIndex = iota
-	// ByRank keys losses by utility rank, for each list length apart (paper, section 4, changing utilities).
-	ByRank
+	// LossByItem keys losses by item. The regret bounds hold while candidates and utilities stay the same.
+	LossByItem LossIndex = iota
+	// LossByRank keys losses by utility rank, for each list length apart (paper, section 4, changing utilities).
+	LossByRank
 )
 
 // BOLDConfig configures NewBOLD.
 type BOLDConfig struct {
-	// Base is the algorithm for immediate payoffs. An FTRL must be shifted with ByItem, and must not be with ByRank.
+	// Base is the algorithm for immediate payoffs. An FTRL must be shifted with LossByItem, and must not be with LossByRank.
 	Base policy.Adversarial
 	// MaxInstances bounds the instances: 0 is no bound, as in the paper; 1 is one learner for delayed payoffs.
 	MaxInstances int
@@ -46,7 +46,7 @@ type BOLDConfig struct {
 //
 // Hashes besides the items' sums, all numbers decimal:
 //   - "instances": "<number>" to the number of outstanding decisions, if any.
-//   - "rounds": "<number>", or "<number>:<length>" with ByRank, to the number of payoffs fed.
+//   - "rounds": "<number>", or "<number>:<length>" with LossByRank, to the number of payoffs fed.
 //   - "vectors": the same and ":<block>" to a block of the loss vector (policy.Vector.AppendBlock).
 //   - "windows", and field "windows" of "learner": see hashWindows.
 type BOLD struct {
@@ -79,10 +79,10 @@ func NewBOLD(c BOLDConfig) (*BOLD, error) {
 		return nil, fmt.Errorf("%w: it needs an algorithm", ErrBOLD)
 	case c.MaxInstances < 0:
 		return nil, fmt.Errorf("%w: at most %d instances", ErrBOLD, c.MaxInstances)
-	case c.Index > ByRank:
+	case c.Index > LossByRank:
 		return nil, fmt.Errorf("%w: losses of index %d", ErrBOLD, c.Index)
 	}
-	if f, ok := c.Base.(*policy.FTRL); ok && f.Shifted() != (c.Index == ByItem) {
+	if f, ok := c.Base.(*policy.FTRL); ok && f.Shifted() != (c.Index == LossByItem) {
 		return nil, fmt.Errorf("%w: ftrl is shifted where losses belong to items, and only there", ErrBOLD)
 	}
 	b := &BOLD{base: c.Base, index: c.Index, pool: newPool(c.MaxInstances)}
@@ -121,9 +121,9 @@ func (b *BOLD) Decide(candidates []policy.Item, about *policy.Context, key polic
 	b.occupy(i)
 }
 
-// length returns the list length that keys an instance's vector for n candidates; 0 with ByItem.
+// length returns the list length that keys an instance's vector for n candidates; 0 with LossByItem.
 func (b *BOLD) length(n int) int32 {
-	if b.index == ByItem {
+	if b.index == LossByItem {
 		return 0
 	}
 	return int32(n)
@@ -131,7 +131,7 @@ func (b *BOLD) length(n int) int32 {
 
 // coordinates returns the keys of the candidates' losses.
 func (b *BOLD) coordinates(candidates []policy.Item) []int32 {
-	if b.index == ByItem {
+	if b.index == LossByItem {
 		return candidates
 	}
 	for len(b.ranks) < len(candidates) {
@@ -198,7 +198,7 @@ func (b *BOLD) feed(fb *Feedback) bool {
 // needsOrder returns whether an update depends on the order of utilities.
 func (b *BOLD) needsOrder() bool {
 	_, ftrl := b.base.(*policy.FTRL)
-	return b.index == ByRank || !ftrl
+	return b.index == LossByRank || !ftrl
 }
 
 func (b *BOLD) free(number int32) {

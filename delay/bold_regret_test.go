@@ -105,15 +105,15 @@ func bounded() (checks []check) {
 		horizon int
 		runs    uint64
 	}{
-		{"stationary", apart(n), ByItem, 8000, 2}, {"constrained", apartConstrained(n), ByItem, 8000, 2},
-		{"switching", apartSwitching(n, 2000), ByItem, 2000, 32}, {"ranks", apartConstrained(n), ByRank, 8000, 2},
+		{"stationary", apart(n), LossByItem, 8000, 2}, {"constrained", apartConstrained(n), LossByItem, 8000, 2},
+		{"switching", apartSwitching(n, 2000), LossByItem, 2000, 32}, {"ranks", apartConstrained(n), LossByRank, 8000, 2},
 	}
 	for _, l := range learners {
 		for _, w := range worlds {
 			checks = append(checks, check{World: l.name + " on " + w.name, Run: func(t testing.TB, i instead) error {
 				mean, stderr := seeded(1000).mean(w.runs, func(seed uint64) float64 {
 					b := newBOLD(t, BOLDConfig{Base: l.base(t, w.horizon, w.index), Index: w.index, MaxInstances: 1, Windows: folded(t, n)}, n)
-					return crowd{n: n, seed: seed, mean: w.mean}.regret(i(b), w.horizon, 0, w.index == ByRank)
+					return crowd{n: n, seed: seed, mean: w.mean}.regret(i(b), w.horizon, 0, w.index == LossByRank)
 				})
 				bound := l.bound * math.Sqrt(float64(n*w.horizon))
 				t.Logf("%s on %s: regret %.0f ± %.1f, bound %.0f", l.name, w.name, mean, stderr, bound)
@@ -157,7 +157,7 @@ func late() []check {
 		}},
 		{World: "one instance", Run: func(t testing.TB, i instead) error {
 			bold := regret(t, itself, BOLDConfig{Base: osmdBase(t, horizon/(lag+1))})
-			one := regret(t, i, BOLDConfig{Base: ftrlBase(t, ByItem), MaxInstances: 1})
+			one := regret(t, i, BOLDConfig{Base: ftrlBase(t, LossByItem), MaxInstances: 1})
 			t.Logf("osmd under BOLD %.0f; ftrl with one instance %.0f", bold, one)
 			return below(one, bold/2, "regret of one instance, half that of many")
 		}},
@@ -167,7 +167,7 @@ func late() []check {
 func TestAppendixC2_BOLDsRegretIsBelowTheBound(t *testing.T) { theoremtest.Holds(t, late(), itself) }
 
 func BenchmarkBOLD_Decision(b *testing.B) {
-	for _, base := range []policy.Adversarial{ftrlBase(b, ByItem), osmdBase(b, 1<<30)} {
+	for _, base := range []policy.Adversarial{ftrlBase(b, LossByItem), osmdBase(b, 1<<30)} {
 		for _, n := range []int{20, 100, 1000} {
 			b.Run(fmt.Sprintf("%s/%d", base.Name(), n), func(b *testing.B) {
 				w, err := admissible.Geometric(0.7, n)
@@ -195,7 +195,7 @@ func BenchmarkBOLD_Decision(b *testing.B) {
 func BenchmarkBOLD_Instances(b *testing.B) {
 	for _, waiting := range []int{10, 1000, 100_000} {
 		b.Run(fmt.Sprint(waiting), func(b *testing.B) {
-			l := newBOLD(b, BOLDConfig{Base: ftrlBase(b, ByItem), Windows: WindowsConfig{Given: geometricWindows(b)}}, 5)
+			l := newBOLD(b, BOLDConfig{Base: ftrlBase(b, LossByItem), Windows: WindowsConfig{Given: geometricWindows(b)}}, 5)
 			items := allItems(5)
 			ring := make([]Feedback, waiting)
 			var d Decision

@@ -51,7 +51,7 @@ func (b *BOLD) harvestInstance(r Recorder, i *instance) {
 
 func (b *BOLD) harvestVector(r Recorder, i *instance, v *vector) {
 	b.field = strconv.AppendInt(b.field[:0], int64(i.number), 10)
-	if b.index == ByRank {
+	if b.index == LossByRank {
 		b.field = append(b.field, ':')
 		b.field = strconv.AppendInt(b.field, int64(v.length), 10)
 	}
@@ -121,7 +121,7 @@ func (b *BOLD) loadVector(field []byte) (v *vector, rest []byte, err error) {
 		return nil, nil, fmt.Errorf("the instance is %w", err)
 	}
 	var length int32
-	if b.index == ByRank {
+	if b.index == LossByRank {
 		head, rest, _ = bytes.Cut(rest, []byte{':'})
 		if length, err = parseInt32(head); err != nil || length < 1 || length > maxLength {
 			return nil, nil, fmt.Errorf("the length is %w, or not within 1 and %d", errNumber, maxLength)
@@ -160,7 +160,7 @@ func (b *BOLD) loadBlock(field, value []byte) error {
 		return fmt.Errorf("the block is %w", err)
 	}
 	limit := int(v.length)
-	if b.index == ByItem {
+	if b.index == LossByItem {
 		limit = len(b.sums)
 	}
 	return v.LoadBlock(block, value, limit, b.base.Valid)

@@ -46,7 +46,7 @@ func (s *slowBOLD) choose() int32 {
 
 func (s *slowBOLD) vector(instance int32, candidates []policy.Item) (*policy.Vector, []int32) {
 	at, coordinates := [2]int32{instance, 0}, candidates
-	if s.c.Index == ByRank {
+	if s.c.Index == LossByRank {
 		at[1] = int32(len(candidates))
 		coordinates = allItems(len(candidates))
 	}
@@ -190,7 +190,7 @@ func TestAppendixC2_BOLDIsItsDefinition(t *testing.T) { holdAlways(t, boldIsItsD
 
 func boldIsItsDefinition(i instead) func(*rapid.T) {
 	return func(t *rapid.T) {
-		index := rapid.SampledFrom([]LossIndex{ByItem, ByRank}).Draw(t, "index")
+		index := rapid.SampledFrom([]LossIndex{LossByItem, LossByRank}).Draw(t, "index")
 		c := BOLDConfig{
 			Base:         rapid.SampledFrom([]policy.Adversarial{ftrlBase(t, index), osmdBase(t, 10), osmdBase(t, 0)}).Draw(t, "base"),
 			Index:        index,
@@ -208,7 +208,7 @@ func boldIsItsDefinition(i instead) func(*rapid.T) {
 }
 
 func TestBOLD_HarvestGivesOnlyWhatChanged(t *testing.T) {
-	b := newBOLD(t, BOLDConfig{Base: ftrlBase(t, ByRank), Index: ByRank, Windows: WindowsConfig{Max: 3, EstimateEvery: 1000}}, 40)
+	b := newBOLD(t, BOLDConfig{Base: ftrlBase(t, LossByRank), Index: LossByRank, Windows: WindowsConfig{Max: 3, EstimateEvery: 1000}}, 40)
 	s := newStore(b)
 	require.Empty(t, s.harvest())
 	var d Decision
@@ -243,7 +243,7 @@ func TestBOLD_TheLongestWindowMayChange(t *testing.T) {
 		var total int64
 		q := make([]float64, 0, 30)
 		for range 5 {
-			c := BOLDConfig{Base: ftrlBase(t, ByItem), Windows: WindowsConfig{Max: rapid.IntRange(1, 12).Draw(t, "longest"), EstimateEvery: 10}}
+			c := BOLDConfig{Base: ftrlBase(t, LossByItem), Windows: WindowsConfig{Max: rapid.IntRange(1, 12).Draw(t, "longest"), EstimateEvery: 10}}
 			b := newBOLD(t, c, 12)
 			next := newStore(b)
 			if s != nil {
@@ -285,7 +285,7 @@ func TestBOLD_LoadRefusesWhatItCannotHaveWritten(t *testing.T) {
 		{{"vectors", "1:1", block(1, 1)}, {"rounds", "1", "1"}},
 		{{"vectors", "1:0", block(1, 1e300)}, {"rounds", "1", "1"}},
 	} {
-		require.ErrorIs(t, load(ByItem, ftrlBase(t, ByItem), fields), ErrState, fmt.Sprint(fields))
+		require.ErrorIs(t, load(LossByItem, ftrlBase(t, LossByItem), fields), ErrState, fmt.Sprint(fields))
 	}
 	for _, fields := range [][]storedField{
 		{{"rounds", "1", "1"}}, {{"rounds", "1:0", "1"}}, {{"rounds", "1:9999999", "1"}}, {{"rounds", "1:2:0", "1"}},
@@ -294,7 +294,7 @@ func TestBOLD_LoadRefusesWhatItCannotHaveWritten(t *testing.T) {
 		{{"vectors", "1:2:0", block(2, 0x1p-1040)}, {"rounds", "1:2", "1"}},
 		{{"vectors", "1:2:0", block(2, 1)}, {"rounds", "1:3", "1"}},
 	} {
-		require.ErrorIs(t, load(ByRank, osmdBase(t, 5), fields), ErrState, fmt.Sprint(fields))
+		require.ErrorIs(t, load(LossByRank, osmdBase(t, 5), fields), ErrState, fmt.Sprint(fields))
 	}
-	require.NoError(t, load(ByRank, osmdBase(t, 5), []storedField{{"vectors", "2147483647:2:0", block(3, 0.5, 0.5)}, {"rounds", "2147483647:2", "1"}}))
+	require.NoError(t, load(LossByRank, osmdBase(t, 5), []storedField{{"vectors", "2147483647:2:0", block(3, 0.5, 0.5)}, {"rounds", "2147483647:2", "1"}}))
 }

@@ -25,7 +25,7 @@ func osmdBase(t require.TestingT, horizon int64) policy.Adversarial {
 }
 
 func ftrlBase(t require.TestingT, index LossIndex) policy.Adversarial {
-	f, err := policy.NewFTRL(1, index == ByItem)
+	f, err := policy.NewFTRL(1, index == LossByItem)
 	require.NoError(t, err)
 	return f
 }
@@ -109,7 +109,7 @@ func constrained(t, i int) float64 {
 // (τ+1)th impression: to the bit.
 func interleaved() (checks []check) {
 	const n = 6
-	for _, index := range []LossIndex{ByItem, ByRank} {
+	for _, index := range []LossIndex{LossByItem, LossByRank} {
 		for name, base := range map[string]func(testing.TB) policy.Adversarial{
 			"ftrl":    func(t testing.TB) policy.Adversarial { return ftrlBase(t, index) },
 			"osmd":    func(t testing.TB) policy.Adversarial { return osmdBase(t, 50) },
@@ -170,7 +170,7 @@ func TestAppendixC2_BOLDWithConstantDelayIsInterleavedRuns(t *testing.T) {
 func TestBOLD_OneInstanceWithoutDelayIsTheUndelayedLearner(t *testing.T) {
 	const n, horizon = 6, 300
 	users := crowd{n: n, seed: 12, mean: stationary(n)}
-	for _, base := range []policy.Adversarial{ftrlBase(t, ByItem), osmdBase(t, horizon)} {
+	for _, base := range []policy.Adversarial{ftrlBase(t, LossByItem), osmdBase(t, horizon)} {
 		b := newBOLD(t, BOLDConfig{Base: base, MaxInstances: 1, Windows: WindowsConfig{Given: geometricWindows(t)}}, n)
 		again := newBOLD(t, BOLDConfig{Base: base, MaxInstances: 1, Windows: WindowsConfig{Given: geometricWindows(t)}}, n)
 		var v policy.Vector
@@ -207,7 +207,7 @@ func TestBOLD_PropensitiesAreThoseServed(t *testing.T) {
 	w, err := admissible.Geometric(0.7, n)
 	require.NoError(t, err)
 	users := crowd{n: n, seed: 31}
-	for _, base := range []policy.Adversarial{ftrlBase(t, ByItem), osmdBase(t, 100)} {
+	for _, base := range []policy.Adversarial{ftrlBase(t, LossByItem), osmdBase(t, 100)} {
 		b := newBOLD(t, BOLDConfig{Base: base, MaxInstances: 1, Windows: WindowsConfig{Given: w}}, n)
 		var d Decision
 		rng := rand.New(rand.NewPCG(31, 31))
@@ -241,7 +241,7 @@ func TestBOLD_PropensitiesAreThoseServed(t *testing.T) {
 
 // Unselected impressions, expiries and decisions that are not BOLD's own free their instances, and no others.
 func TestBOLD_WhatEndsFreesItsInstance(t *testing.T) {
-	b := newBOLD(t, BOLDConfig{Base: ftrlBase(t, ByItem), Windows: WindowsConfig{Given: geometricWindows(t)}}, 3)
+	b := newBOLD(t, BOLDConfig{Base: ftrlBase(t, LossByItem), Windows: WindowsConfig{Given: geometricWindows(t)}}, 3)
 	var d Decision
 	for k := range int32(4) {
 		b.Decide(allItems(3), nil, 1, &d)
@@ -274,7 +274,7 @@ func TestBOLD_WhatEndsFreesItsInstance(t *testing.T) {
 // An adopted decision takes its instance even if that waits already. Instances above a lowered bound only drain, and their
 // knowledge is dropped.
 func TestBOLD_InstancesAboveALoweredBoundDrain(t *testing.T) {
-	b := newBOLD(t, BOLDConfig{Base: ftrlBase(t, ByItem), Windows: WindowsConfig{Given: geometricWindows(t)}}, 3)
+	b := newBOLD(t, BOLDConfig{Base: ftrlBase(t, LossByItem), Windows: WindowsConfig{Given: geometricWindows(t)}}, 3)
 	s := newStore(b)
 	var d Decision
 	var feedbacks []Feedback
@@ -285,9 +285,9 @@ func TestBOLD_InstancesAboveALoweredBoundDrain(t *testing.T) {
 	b.Paid(feedbacks[3])
 	b.Paid(feedbacks[5])
 	s.harvest()
-	lowered := newBOLD(t, BOLDConfig{Base: ftrlBase(t, ByItem), Windows: WindowsConfig{Given: geometricWindows(t)}, MaxInstances: 2}, 3)
+	lowered := newBOLD(t, BOLDConfig{Base: ftrlBase(t, LossByItem), Windows: WindowsConfig{Given: geometricWindows(t)}, MaxInstances: 2}, 3)
 	rapid.Check(t, func(rt *rapid.T) {
-		lowered = newBOLD(t, BOLDConfig{Base: ftrlBase(t, ByItem), Windows: WindowsConfig{Given: geometricWindows(t)}, MaxInstances: 2}, 3)
+		lowered = newBOLD(t, BOLDConfig{Base: ftrlBase(t, LossByItem), Windows: WindowsConfig{Given: geometricWindows(t)}, MaxInstances: 2}, 3)
 		s.load(rt, 3, lowered)
 	})
 	after := newStore(lowered)
@@ -316,9 +316,9 @@ func TestBOLD_InstancesAboveALoweredBoundDrain(t *testing.T) {
 
 func TestNewBOLD_RefusesWhatMakesNoSense(t *testing.T) {
 	for name, c := range map[string]BOLDConfig{
-		"no base": {}, "instances": {Base: ftrlBase(t, ByItem), MaxInstances: -1},
-		"index": {Base: osmdBase(t, 1), Index: 2}, "not shifted": {Base: ftrlBase(t, ByRank)},
-		"shifted": {Base: ftrlBase(t, ByItem), Index: ByRank}, "window": {Base: osmdBase(t, 1), Windows: WindowsConfig{Max: -1}},
+		"no base": {}, "instances": {Base: ftrlBase(t, LossByItem), MaxInstances: -1},
+		"index": {Base: osmdBase(t, 1), Index: 2}, "not shifted": {Base: ftrlBase(t, LossByRank)},
+		"shifted": {Base: ftrlBase(t, LossByItem), Index: LossByRank}, "window": {Base: osmdBase(t, 1), Windows: WindowsConfig{Max: -1}},
 		"windows": {Base: osmdBase(t, 1), Windows: WindowsConfig{Max: policy.MaxWindows + 1}},
 		"period":  {Base: osmdBase(t, 1), Windows: WindowsConfig{EstimateEvery: -1}},
 	} {
@@ -331,7 +331,7 @@ func TestNewBOLD_RefusesWhatMakesNoSense(t *testing.T) {
 // them. 30,000 selections; the tolerance is above ten standard errors.
 func TestBOLD_LearnsWindowsOnAScheduleOfEventTime(t *testing.T) {
 	const n = 8
-	b := newBOLD(t, BOLDConfig{Base: ftrlBase(t, ByItem), MaxInstances: 1, Windows: WindowsConfig{Max: n, EstimateEvery: 1000}}, n)
+	b := newBOLD(t, BOLDConfig{Base: ftrlBase(t, LossByItem), MaxInstances: 1, Windows: WindowsConfig{Max: n, EstimateEvery: 1000}}, n)
 	want := []float64{0.1, 0.4, 0.05, 0.2, 0.1, 0.05, 0.05, 0.05}
 	rng := rand.New(rand.NewPCG(21, 21))
 	prior, _ := b.Windows(nil)
@@ -375,8 +375,8 @@ func TestBOLD_LearnsWindowsOnAScheduleOfEventTime(t *testing.T) {
 // TestBOLD_AnOnlyCandidateIsNoRound: the payoffs of impressions with one candidate compare nothing, so they do not lower the
 // learning rate. After any number of them the learner decides as one without them, and stores the same.
 func TestBOLD_AnOnlyCandidateIsNoRound(t *testing.T) {
-	for _, index := range []LossIndex{ByItem, ByRank} {
-		ftrl, err := policy.NewFTRL(1, index == ByItem)
+	for _, index := range []LossIndex{LossByItem, LossByRank} {
+		ftrl, err := policy.NewFTRL(1, index == LossByItem)
 		require.NoError(t, err)
 		osmd, err := policy.NewOSMD(0)
 		require.NoError(t, err)
@@ -404,7 +404,7 @@ func TestBOLD_AnOnlyCandidateIsNoRound(t *testing.T) {
 			}
 			require.Zero(t, learners[0].Status().Unfed)
 			require.EqualValues(t, 1050, learners[0].Status().Fed)
-			if index == ByItem {
+			if index == LossByItem {
 				require.EqualValues(t, 50, learners[0].pool.get(0).vector(0).Rounds())
 			} else {
 				require.Nil(t, learners[0].pool.get(0).vector(1))

@@ -7,12 +7,12 @@ type categories struct {
 	look    bool // categories are in use
 	numbers policy.Pages[int32]
 	byName  map[string]int32
-	all     []category // by number less 1
-	free    []int32    // unused numbers
+	all     []categoryUse // by number less 1
+	free    []int32       // unused numbers
 	changed policy.Changes
 }
 
-type category struct {
+type categoryUse struct {
 	name string
 	uses int // items with it; in a global learner, also sources' votes for it
 }
@@ -55,7 +55,7 @@ func (c *categories) take(name string) int32 {
 		n = c.free[len(c.free)-1]
 		c.free = c.free[:len(c.free)-1]
 	default:
-		c.all = append(c.all, category{})
+		c.all = append(c.all, categoryUse{})
 		n = int32(len(c.all))
 	}
 	if !known {
@@ -80,32 +80,4 @@ func (c *categories) leave(n int32) {
 		at.name = ""
 		c.free = append(c.free, n)
 	}
-}
-
-// Categorise implements Categorising.
-func (d *Direct) Categorise(i policy.Item, name string) {
-	if d.contexts != nil && d.contexts.categories.look && name != "" && d.contexts.categories.name(i) != name {
-		d.contexts.categorise(i, name)
-		d.contexts.publishCategory(i)
-	}
-}
-
-// categorise moves an item to another category.
-func (u *contexts) categorise(i policy.Item, name string) {
-	u.eachGroup(i, func(group int32) {
-		if at, ok := u.path(i, group%u.groups); ok && u.model.Has(at[0]) {
-			u.model.Drop(at)
-			u.changedGroups.Note(group, 1)
-		}
-	})
-	u.categories.set(i, name)
-}
-
-// publishCategory marks an item's cells as changed, so that they are published with its new category.
-func (u *contexts) publishCategory(i policy.Item) {
-	u.eachCell(i, func(cell int32) {
-		if own := u.own.Get(cell); !own.none() {
-			u.cells.Note(cell, 1)
-		}
-	})
 }

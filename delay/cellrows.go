@@ -5,6 +5,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/delay/history"
 	"github.com/ranker-worker/ranker-worker/delay/inflight"
+	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/policy/contextual"
 )
 
@@ -32,6 +33,60 @@ func (p paidSums) Append(dst []byte) []byte {
 	return history.AppendNumbers(history.AppendNumbers(dst, p.N, p.R), p.S...)
 }
 
+// awaitedSums are the number of selections in flight of a cell, and the sums of their features in units of 1/127; nil where all are 0.
+type awaitedSums struct {
+	awaited int64
+	x       []int64
+}
+
+// await adds a selection in flight, times over.
+func (c *awaitedSums) await(x []int8, times int64) {
+	c.awaited += times
+	if c.x = addVector(c.x, x, times); c.awaited == 0 {
+		clear(c.x)
+	}
+}
+
+// cellSums are the number and sum of fed payoffs, in units of 2⁻³⁰, the sums of their features in units of 1/127, and those of
+// selections in flight. Nil slices are all 0.
+type cellSums struct {
+	fed int64
+	r   int64
+	s   []int64
+	awaitedSums
+}
+
+func (c *cellSums) pay(x []int8, units int64) {
+	c.fed++
+	c.r += units
+	c.s = addVector(c.s, x, 1)
+}
+
+func (c *cellSums) none() bool { return c.fed == 0 && c.awaited == 0 }
+
+// add adds sums, times over.
+func (c *cellSums) add(o *cellSums, times int64) {
+	c.fed += times * o.fed
+	c.awaited += times * o.awaited
+	c.r += times * o.r
+	c.s, c.x = added(c.s, o.s, times), added(c.x, o.x, times)
+	if c.fed == 0 {
+		c.s = nil
+	}
+	if c.awaited == 0 {
+		c.x = nil
+	}
+}
+
+// sum adds sums, times over, into allocated slices.
+func (c *cellSums) sum(o *cellSums, times int64) {
+	c.fed += times * o.fed
+	c.awaited += times * o.awaited
+	c.r += times * o.r
+	added(c.s, o.s, times)
+	added(c.x, o.x, times)
+}
+
 // cellRows holds one source's payoffs of a cell by start time of their selections, and its selections in flight.
 type cellRows struct {
 	rows history.Rows[paidSums]
@@ -55,14 +110,14 @@ func (c *cellRows) pay(at int, x []int8, units int64) {
 	p := &c.rows[at].Sum
 	p.N++
 	p.R += units
-	p.S = note(p.S, x, 1)
+	p.S = addVector(p.S, x, 1)
 }
 
 // none returns whether the cell is empty.
 func (c *cellRows) none() bool { return len(c.rows) == 0 && c.awaited == 0 }
 
-// same returns whether both have equal contents.
-func (c *cellRows) same(o *cellRows) bool {
+// equal returns whether both have equal contents.
+func (c *cellRows) equal(o *cellRows) bool {
 	return c.awaited == o.awaited && (c.awaited == 0 || slices.Equal(c.x, o.x)) && slices.EqualFunc(c.rows, o.rows, func(a, b history.Row[paidSums]) bool {
 		return a.Bucket == b.Bucket && a.Sum.N == b.Sum.N && a.Sum.R == b.Sum.R && slices.Equal(a.Sum.S, b.Sum.S)
 	})
@@ -135,4 +190,32 @@ func (l *paidLinear) in(g *inflight.Scheme, time, pass int64, dim int) *contextu
 	}
 	l.note(row.Bucket)
 	return row.Sum.Linear
+}
+
+func added(to, from []int64, times int64) []int64 {
+	if to == nil && from != nil {
+		to = make([]int64, len(from))
+	}
+	for j, n := range from {
+		to[j] += times * n
+	}
+	return to
+}
+
+// addVector adds one selection's features, times over.
+func addVector(to []int64, x []int8, times int64) []int64 {
+	if to == nil {
+		to = make([]int64, len(x))
+	}
+	for j, k := range x {
+		to[j] += times * int64(k)
+	}
+	return to
+}
+
+// theirSums are the cells and linear sums of another source.
+type theirSums struct {
+	cells   policy.Pages[cellRows]
+	awaited policy.Pages[int64] // by item, of cells
+	linear  linearRows
 }

@@ -1,62 +1,10 @@
 package delay
 
 import (
-	"math"
 	"slices"
 
 	"github.com/ranker-worker/ranker-worker/policy"
-	"github.com/ranker-worker/ranker-worker/policy/contextual"
 )
-
-// cell returns the number of a cell; false beyond the largest int32, which is after 16 million items of 127 segments, or 12 million
-// with 168 levels of the clock. Nothing is learned there.
-func (u *contexts) cell(i policy.Item, segment int32) (int32, bool) {
-	if segment < 0 || segment >= u.segments {
-		segment = 0
-	}
-	if i >= math.MaxInt32/u.segments {
-		return -1, false
-	}
-	return i*u.segments + segment, true
-}
-
-func (u *contexts) eachCell(i policy.Item, do func(cell int32)) {
-	if first, ok := u.cell(i, 0); ok {
-		for cell := first; cell < first+u.segments; cell++ {
-			do(cell)
-		}
-	}
-}
-
-// itemOf returns the item of a cell; -1 for cell -1.
-func (u *contexts) itemOf(cell int32) policy.Item {
-	if cell < 0 {
-		return -1
-	}
-	return cell / u.segments
-}
-
-// items returns the level of items in the model.
-func (u *contexts) items() int {
-	if u.segments > 1 {
-		return 1
-	}
-	return 0
-}
-
-// path returns an item's place in the model, for a group of cells within it. It is false where the item has no number.
-func (u *contexts) path(i policy.Item, within int32) (at contextual.Path, ok bool) {
-	n := u.numberOf(i)
-	if _, ok = u.cell(n, 0); !ok {
-		return contextual.Path{-1, -1, -1}, false
-	}
-	at[0] = n*u.groups + within
-	at[u.items()] = n
-	if u.categories.look {
-		at[u.items()+1] = u.kindOf(i, n)
-	}
-	return at, true
-}
 
 // share returns the part of an item's selections in flight that these sums contain.
 func (u *contexts) share(i policy.Item, c *cellSums) float64 {
@@ -67,79 +15,6 @@ func (u *contexts) share(i policy.Item, c *cellSums) float64 {
 		return float64(c.awaited) / float64(all)
 	}
 	return 0
-}
-
-// awaitedSums are the number of selections in flight of a cell, and the sums of their features in units of 1/127; nil where all are 0.
-type awaitedSums struct {
-	awaited int64
-	x       []int64
-}
-
-// await adds a selection in flight, times over.
-func (c *awaitedSums) await(x []int8, times int64) {
-	c.awaited += times
-	if c.x = note(c.x, x, times); c.awaited == 0 {
-		clear(c.x)
-	}
-}
-
-// cellSums are the number and sum of fed payoffs, in units of 2⁻³⁰, the sums of their features in units of 1/127, and those of
-// selections in flight. Nil slices are all 0.
-type cellSums struct {
-	fed int64
-	r   int64
-	s   []int64
-	awaitedSums
-}
-
-func (c *cellSums) pay(x []int8, units int64) {
-	c.fed++
-	c.r += units
-	c.s = note(c.s, x, 1)
-}
-
-func (c *cellSums) none() bool { return c.fed == 0 && c.awaited == 0 }
-
-// add adds sums, times over.
-func (c *cellSums) add(o *cellSums, times int64) {
-	c.fed += times * o.fed
-	c.awaited += times * o.awaited
-	c.r += times * o.r
-	c.s, c.x = added(c.s, o.s, times), added(c.x, o.x, times)
-	if c.fed == 0 {
-		c.s = nil
-	}
-	if c.awaited == 0 {
-		c.x = nil
-	}
-}
-
-func added(to, from []int64, times int64) []int64 {
-	if to == nil && from != nil {
-		to = make([]int64, len(from))
-	}
-	for j, n := range from {
-		to[j] += times * n
-	}
-	return to
-}
-
-// note adds one selection's features, times over.
-func note(to []int64, x []int8, times int64) []int64 {
-	if to == nil {
-		to = make([]int64, len(x))
-	}
-	for j, k := range x {
-		to[j] += times * int64(k)
-	}
-	return to
-}
-
-// theirSums are the cells and linear sums of another source.
-type theirSums struct {
-	cells   policy.Pages[cellRows]
-	awaited policy.Pages[int64] // by item, of cells
-	linear  linearRows
 }
 
 // their returns a source's sums, or during its resync those read so far; it makes them if needed.
@@ -193,4 +68,169 @@ func (u *contexts) addOwn(cell int32, c *cellRows) {
 		u.replace(cell, &before, own)
 	}
 	u.note(cell)
+}
+
+// awaitedOf returns an item's number of selections in flight, over all sources.
+func (u *contexts) awaitedOf(i policy.Item) int64 {
+	if u.global == nil {
+		return u.awaited.Get(i)
+	}
+	n := u.number(i)
+	all := u.global.awaited.Get(n) + u.awaited.Get(i)
+	if published := u.global.theirs[u.source]; published != nil {
+		all -= published.awaited.Get(n)
+	}
+	return all
+}
+
+// publishedBy returns a source's cell as the global learner has it.
+func (u *contexts) publishedBy(source, cell int32) (c cellRows) {
+	if theirs := u.theirs[source]; theirs != nil {
+		c = theirs.cells.Get(cell)
+	}
+	return c
+}
+
+// sumsOf returns a group's sums over all sources, valid until the next call.
+func (u *contexts) sumsOf(group int32) *cellSums {
+	if u.global == nil {
+		u.sums = u.pooled.Get(group)
+		return &u.sums
+	}
+	c := &u.sums
+	s, x := c.s, c.x
+	clear(s)
+	clear(x)
+	*c = cellSums{s: s, awaitedSums: awaitedSums{x: x}}
+	since := u.global.model.Since()
+	i, within := group/u.groups, group%u.groups
+	all := u.global.pooled.Get(u.number(i)*u.groups + within)
+	c.sum(&all, 1)
+	for _, segment := range u.members[within] {
+		if n, ok := u.cell(u.number(i), segment); ok {
+			published := u.global.publishedBy(u.source, n)
+			sums := published.since(since)
+			c.sum(&sums, -1)
+		}
+		if cell, ok := u.cell(i, segment); ok {
+			own := u.own.Get(cell)
+			sums := own.since(since)
+			c.sum(&sums, 1)
+		}
+	}
+	return c
+}
+
+// vote changes an item's category after a source has changed its own for it. The category that most cells of all sources have wins;
+// of several, the alphabetically first.
+func (u *contexts) vote(i policy.Item, before, now int32) {
+	is := u.categories.of(i)
+	if before == now || now == is || now == 0 && before != is {
+		return
+	}
+	clear(u.votes)
+	u.eachCell(i, func(cell int32) {
+		for _, theirs := range u.theirs {
+			if kind := theirs.cells.Get(cell).kind; kind != 0 {
+				u.votes[kind]++
+			}
+		}
+	})
+	var best int32
+	for kind, n := range u.votes {
+		if most := u.votes[best]; n > most || n == most && u.categories.all[kind-1].name < u.categories.all[best-1].name {
+			best = kind
+		}
+	}
+	if best != is {
+		name := ""
+		if best != 0 {
+			name = u.categories.all[best-1].name
+		}
+		u.categorise(i, name)
+	}
+}
+
+// categorise moves an item to another category.
+func (u *contexts) categorise(i policy.Item, name string) {
+	u.eachGroup(i, func(group int32) {
+		if at, ok := u.path(i, group%u.groups); ok && u.model.Has(at[0]) {
+			u.model.Drop(at)
+			u.changedGroups.Note(group, 1)
+		}
+	})
+	u.categories.set(i, name)
+}
+
+// publishCategory marks an item's cells as changed, so that they are published with its new category.
+func (u *contexts) publishCategory(i policy.Item) {
+	u.eachCell(i, func(cell int32) {
+		if own := u.own.Get(cell); !own.none() {
+			u.cells.Note(cell, 1)
+		}
+	})
+}
+
+// changeLinear changes a source's linear sums, and the total with them.
+func (u *contexts) changeLinear(rows *linearRows, change func()) {
+	if u.global != nil {
+		change()
+		return
+	}
+	eachSince(*rows, u.model.Since(), u.model.Total.Minus)
+	change()
+	eachSince(*rows, u.model.Since(), u.model.Total.Plus)
+}
+
+// leave ends the uses of categories by a source's cells.
+func (u *contexts) leave(p *theirSums) {
+	if p == nil {
+		return
+	}
+	for _, c := range p.cells.All() {
+		u.categories.leave(c.kind)
+	}
+}
+
+// differsIn is differs for a cell.
+func (u *contexts) differsIn(cell int32) bool {
+	if u.global == nil {
+		return false
+	}
+	own := u.own.Get(cell)
+	n, ok := u.cell(u.number(u.itemOf(cell)), cell%u.segments)
+	if !ok {
+		return !own.none()
+	}
+	published := u.global.publishedBy(u.source, n)
+	return !own.equal(&published)
+}
+
+func (u *contexts) differsInGroup(group int32) bool {
+	if u.global == nil {
+		return false
+	}
+	for _, segment := range u.members[group%u.groups] {
+		if cell, ok := u.cell(group/u.groups, segment); ok && u.differsIn(cell) {
+			return true
+		}
+	}
+	return false
+}
+
+// everywhere returns a cell's sums over all sources.
+func (u *contexts) everywhere(i policy.Item, segment int32) (c cellSums) {
+	cell, ok := u.cell(i, segment)
+	if !ok {
+		return c
+	}
+	add := func(of cellRows) {
+		sums := of.since(u.model.Since())
+		c.add(&sums, 1)
+	}
+	add(u.own.Get(cell))
+	for _, theirs := range u.theirs {
+		add(theirs.cells.Get(cell))
+	}
+	return c
 }

@@ -244,7 +244,7 @@ func TestColumn_PooledIsTheSumOfOwn(t *testing.T) {
 				}
 			}
 			require.Len(t, p.store.hashes["tally"], stored)
-			require.NoError(t, Merge(merged, p.Direct, p.numbers, Share{Additive: true}, func(policy.Item) {}))
+			require.NoError(t, Merge(merged, p.Direct, p.numbers, Portion{Additive: true}, func(policy.Item) {}))
 		}
 		for i := range policy.Item(tallied) {
 			require.Equal(t, sums[i], merged.tally.Own(i))

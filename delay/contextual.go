@@ -2,9 +2,8 @@ package delay
 
 import (
 	"errors"
-	"fmt"
+	"math"
 
-	"github.com/ranker-worker/ranker-worker/delay/history"
 	"github.com/ranker-worker/ranker-worker/delay/inflight"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/policy/contextual"
@@ -25,47 +24,6 @@ type ContextualConfig struct {
 	// Belief gives σ. Its prior is EmpiricalPrior; or NoPrior with a given Sigma, where items have no means of their own and
 	// payoffs depend on features only.
 	Belief policy.Belief
-}
-
-// NewContextual returns a contextual learner without items: payoffs follow a linear mixed model (package contextual). The policy must
-// decide by Input.Known, with the same Belief. It fails with ErrContextual.
-func NewContextual(p policy.Policy, c ContextualConfig) (*Direct, error) {
-	if c.Silence.Drift != 0 {
-		return nil, fmt.Errorf("%w: with drift, features' effects could not decay", ErrContextual)
-	}
-	u := newUsers(&c)
-	m := contextual.Config{Space: c.Space, Step: 0.5, Sigma: c.Belief.Sigma, EstimateSigma: c.Belief.EstimateSigma}
-	m.Levels, m.Items = 1+u.items(), u.items()
-	if u.categories.look {
-		m.Levels++
-	}
-	switch _, optimistic := p.(*policy.Optimistic); {
-	case c.Belief.Prior == policy.EmpiricalPrior:
-	case m.Levels > 1:
-		return nil, fmt.Errorf("%w: with segments or categories the prior must be empirical", ErrContextual)
-	case c.Belief.Prior == policy.NoPrior && optimistic && !c.Belief.EstimateSigma:
-		m.Levels = 0
-	default:
-		return nil, fmt.Errorf("%w: the prior must be empirical; or none, with policy optimistic and a sigma that is given", ErrContextual)
-	}
-	var err error
-	if u.model, err = contextual.New(m); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrContextual, err)
-	}
-	u.by(0)
-	d := direct(newBase(p), c.Silence)
-	d.keepContexts(u)
-	if a := d.flights.awaiting; a != nil {
-		a.sums = nil // the model has its own variances
-	}
-	u.weigh = d.table.Weigh
-	u.silent = silentCells{awaiting: d.flights.awaiting, clock: c.Space.Clock()}
-	known := d.flights.evidence
-	d.table.EvidenceBy(func(i policy.Item) policy.Evidence {
-		d.contexts.stale.Note(i, 1)
-		return known(i)
-	})
-	return d, nil
 }
 
 // contexts are the group statistics of a contextual learner.
@@ -110,6 +68,32 @@ type contexts struct {
 	fits          int64             // since the process started
 }
 
+// shared links a partition's contextual learner to the global one (Pooling).
+//
+// The numbers of nodes in a partition's model are the global ones. Its model holds only cells in which it differs from the global
+// learner, or whose items do.
+type shared struct {
+	global   *contexts
+	source   int32
+	number   func(policy.Item) policy.Item
+	readFits int64 // number of the global fits read
+
+	isGlobal bool
+	coming   map[int32]*theirSums // by source, during its resync
+	votes    map[int32]int        // scratch, by category
+}
+
+// turning searches for the time of a change in the effects of features and items. Later only payoffs of selections from that time
+// on count. The time is part of the fit (contextual.Model.Since). A search runs at each tick of the newest paid selection.
+type turning struct {
+	settles int64 // ms after which a selection's outcome is a fair sample
+	period  int64 // ms, of the clock: both sides of a cut are longer, since a change within a period may return
+	looked  int64 // tick of the last search
+	begins  int64 // the time found, until turn; 0 elsewhere
+	found   bool
+	turns   int64 // changes found since the process started
+}
+
 func newUsers(c *ContextualConfig) *contexts {
 	s := c.Space
 	dim := s.Dim()
@@ -127,30 +111,102 @@ func newUsers(c *ContextualConfig) *contexts {
 	return u
 }
 
-func (u *contexts) begin(fb *Feedback) {
-	if len(fb.X) == u.width {
-		u.await(fb, 1)
+// cell returns the number of a cell; false beyond the largest int32, which is after 16 million items of 127 segments, or 12 million
+// with 168 levels of the clock. Nothing is learned there.
+func (u *contexts) cell(i policy.Item, segment int32) (int32, bool) {
+	if segment < 0 || segment >= u.segments {
+		segment = 0
+	}
+	if i >= math.MaxInt32/u.segments {
+		return -1, false
+	}
+	return i*u.segments + segment, true
+}
+
+func (u *contexts) eachCell(i policy.Item, do func(cell int32)) {
+	if first, ok := u.cell(i, 0); ok {
+		for cell := first; cell < first+u.segments; cell++ {
+			do(cell)
+		}
 	}
 }
 
-// await adds a selection in flight, or removes it with times -1. One that was never counted changes nothing.
-func (u *contexts) await(fb *Feedback, times int64) {
-	cell, ok := u.cell(fb.Item, fb.Segment)
-	if !ok || len(fb.X) != u.width {
-		return
+// itemOf returns the item of a cell; -1 for cell -1.
+func (u *contexts) itemOf(cell int32) policy.Item {
+	if cell < 0 {
+		return -1
 	}
-	x := u.vector(fb.X, fb.Item, fb.Began)
-	own := u.own.At(cell)
-	if times < 0 && own.awaited <= 0 {
-		return
+	return cell / u.segments
+}
+
+// items returns the level of items in the model.
+func (u *contexts) items() int {
+	if u.segments > 1 {
+		return 1
 	}
-	own.await(x, times)
-	*u.awaited.At(fb.Item) += times
+	return 0
+}
+
+// numberOf returns an item's number in the model.
+func (u *contexts) numberOf(i policy.Item) policy.Item {
 	if u.global == nil {
-		u.pooled.At(u.groupOf(cell)).await(x, times)
+		return i
 	}
-	u.cells.Note(cell, 1)
-	u.note(cell)
+	return u.number(i)
+}
+
+// kindOf returns the number of an item's category; n is the item's number in the model. The global learner's category applies once
+// it has data of the item. Until then our own does, by a number that is unused there if the category is unknown.
+func (u *contexts) kindOf(i, n policy.Item) int32 {
+	if u.global == nil || !u.model.Heeds() {
+		return u.categories.of(i)
+	}
+	w := u.global
+	if kind := w.categories.of(n); kind != 0 || w.model.Holds(u.items(), n) {
+		return kind
+	}
+	ours := u.categories.of(i)
+	if ours == 0 {
+		return 0
+	}
+	if theirs, known := w.categories.byName[u.categories.name(i)]; known {
+		return theirs
+	}
+	return int32(len(w.categories.all)) + ours
+}
+
+// path returns an item's place in the model, for a group of cells within it. It is false where the item has no number.
+func (u *contexts) path(i policy.Item, within int32) (at contextual.Path, ok bool) {
+	n := u.numberOf(i)
+	if _, ok = u.cell(n, 0); !ok {
+		return contextual.Path{-1, -1, -1}, false
+	}
+	at[0] = n*u.groups + within
+	at[u.items()] = n
+	if u.categories.look {
+		at[u.items()+1] = u.kindOf(i, n)
+	}
+	return at, true
+}
+
+// within returns the place of a segment's group within its item.
+func (u *contexts) within(segment int32) int32 {
+	if segment < 0 || segment >= u.segments {
+		segment = 0
+	}
+	return u.place[segment]
+}
+
+func (u *contexts) groupOf(cell int32) int32 {
+	return u.itemOf(cell)*u.groups + u.place[cell%u.segments]
+}
+
+func (u *contexts) eachGroup(i policy.Item, do func(group int32)) {
+	if _, ok := u.cell(i, 0); ok {
+		for at := range u.groups {
+			do(i*u.groups + at)
+		}
+	}
 }
 
 // note marks a cell's group, and its item's weight in flight, as changed.
@@ -161,112 +217,17 @@ func (u *contexts) note(cell int32) {
 	}
 }
 
-// pay feeds a payoff. It returns the payoff rounded to units, and false for one without features, which does not count.
-func (u *contexts) pay(fb *Feedback) (payoff float64, fed bool) {
-	cell, ok := u.cell(fb.Item, fb.Segment)
-	if !ok || len(fb.X) != u.width {
-		u.unfed++
-		return 0, false
+// vector appends the item's age at an event time to given features, if age is a feature. It is valid until the next call.
+func (u *contexts) vector(given []int8, i policy.Item, began int64) []int8 {
+	if !u.met.space.HasAge() {
+		return given
 	}
-	x := u.vector(fb.X, fb.Item, fb.Began)
-	u.await(fb, -1)
-	units := history.InUnits(fb.Payoff)
-	u.reach(fb.Began)
-	own := u.own.At(cell)
-	at := own.rows.Count(&u.grid, fb.Began, u.pass, paidSums{})
-	own.pay(at, x, units)
-	u.linear.in(&u.grid, fb.Began, u.pass, u.dim).Add(x, units)
-	if u.global == nil && own.rows[at].Start() >= u.model.Since() {
-		u.pooled.At(u.groupOf(cell)).pay(x, units)
-		u.model.Total.Add(x, units)
+	var age int64
+	if first := int64(u.met.Own(i)); first > 0 {
+		age = began - first
 	}
-	u.cells.Note(cell, 1)
-	u.note(cell)
-	u.newData = true
-	return float64(units) / history.Units, true
-}
-
-// settle sets changed groups in the model.
-func (u *contexts) settle(t *policy.Table) {
-	for i := range u.stale.All() {
-		if u.groups == 1 {
-			u.changedGroups.Note(i, 1)
-			continue
-		}
-		u.eachGroup(i, func(group int32) { // the groups' shares of the item's weight in flight change
-			if u.sumsOf(group).awaited > 0 || u.differsInGroup(group) {
-				u.changedGroups.Note(group, 1)
-			}
-		})
-	}
-	u.stale.Clear()
-	if u.changedGroups.Len() == 0 {
-		return
-	}
-	u.silent.known = false
-	for group := range u.changedGroups.All() {
-		u.setGroup(t, group)
-	}
-	u.changedGroups.Clear()
-	u.newData = true
-}
-
-func (u *contexts) setGroup(t *policy.Table, group int32) {
-	i := group / u.groups
-	at, ok := u.path(i, group%u.groups)
-	if !ok {
-		return
-	}
-	e, fed := t.Evidence(i), t.Pooled(i)
-	share := u.silentShare(i, group%u.groups)
-	c := u.sumsOf(group)
-	silent := contextual.Silent{W: share * (e.W - float64(fed.N)), R: share * (e.R - fed.R), Q: share * max(0, e.Q-fed.Q), X: u.mean}
-	w, r := float64(c.fed)+silent.W, float64(c.r)/history.Units+silent.R
-	if w == 0 && r == 0 && !u.model.Has(at[0]) {
-		return
-	}
-	switch {
-	case c.awaited > 0 && c.x != nil:
-		u.average(c.x, c.awaited)
-	case c.fed > 0 && c.s != nil:
-		u.average(c.s, c.fed)
-	default:
-		u.average(nil, 1)
-	}
-	u.model.Set(at, w, r, c.s, silent)
-}
-
-func (u *contexts) average(sum []int64, n int64) {
-	clear(u.mean)
-	for j, s := range sum {
-		u.mean[j] = float64(s) / (float64(n) * features.One)
-	}
-}
-
-// advance fits the model if a fit is due, and looks for a change of effects.
-func (u *contexts) advance(t *policy.Table) {
-	u.settle(t)
-	if !u.newData || u.global != nil {
-		return
-	}
-	u.newData = false
-	u.fit(t)
-	if u.seek(t) {
-		u.turn(t)
-		u.fit(t)
-	}
-}
-
-func (u *contexts) fit(t *policy.Table) {
-	due := u.model.Due()
-	if !u.model.Fit() {
-		return
-	}
-	u.fits++
-	u.unstored = true
-	if due && u.regroup(t) {
-		u.model.Fit()
-	}
+	u.x = u.met.space.AppendAge(append(u.x[:0], given...), age)
+	return u.x
 }
 
 // row returns a candidate's features; without any, those in the middle of their ranges.
@@ -277,88 +238,34 @@ func (u *contexts) row(about *policy.Context, at, candidates int, i policy.Item)
 	return u.middle
 }
 
-// know returns the estimates of an impression's candidates.
-func (u *contexts) know(t *policy.Table, in *policy.Input) *policy.Known {
-	u.settle(t)
-	k := &u.known
-	u.model.Common(k)
-	k.Candidates = k.Candidates[:0]
-	within := u.within(in.Context.SegmentOf())
-	for at, i := range in.Items {
-		x := u.row(in.Context, at, len(in.Items), i)
-		path, ok := u.path(i, within)
-		open := t.Evidence(i).Open
-		if u.groups > 1 && open > 0 {
-			if ok {
-				open *= u.share(i, u.sumsOf(i*u.groups+within))
-			} else {
-				open = 0
-			}
-		}
-		mean, weight := u.model.Known(path, x, open)
-		k.Candidates = append(k.Candidates, policy.Estimate{Mean: mean, Weight: weight})
-	}
-	return k
+// The hashes of a contextual learner. Numbers are decimal with blanks between; sums of payoffs are in units of 2⁻³⁰, of features in
+// units of 1/127.
+//   - "cells": "<item>", or "<item>|<segment>" with segments, to the number of selections in flight and their sums by feature.
+//     Then, by bucket of paid selections "<level>:<index>:<payoffs>:<sum>:<feature sums>…", and " =" with the item's category.
+//   - "categories": "<item>" to its category, also without cells.
+//   - "met": "<item>" to the event time in milliseconds of its first impression.
+//   - "linear": "<level>:<index>" to the number of payoffs, less one for each forgotten item, and Σr². Then, by feature, its row of
+//     Σxxᵀ up to the diagonal (units of 1/127²) and Σxr (units of 2⁻³⁰/127).
+//   - Field "fit" of "learner": the last fit (contextual.Model).
+const (
+	hashCells      = "cells"
+	hashCategories = "categories"
+	hashLinear     = "linear"
+)
+
+const (
+	fieldFit    = "fit"
+	fieldLooked = "looked" // the tick of the last search for a change; absent with a global learner, which searches
+)
+
+// cellsHash stores cells. It stands for all state by item of a contextual learner.
+type cellsHash struct {
+	*contexts
+	table *policy.Table
 }
 
-// forget drops an item's sums, of all sources; forgotten completes it. Its contribution to the effects of features stays.
-func (u cellsHash) forget(i policy.Item) {
-	u.eachCell(i, func(cell int32) {
-		own := u.own.Get(cell)
-		if len(own.rows) > 0 {
-			u.changeLinear(&u.linear.rows, func() { u.forgetRows(own.rows) })
-		}
-		if !own.none() {
-			u.cells.Note(cell, 1)
-		}
-		u.own.Remove(cell)
-		for _, theirs := range u.theirs {
-			theirs.cells.Remove(cell)
-			theirs.awaited.Remove(i)
-		}
-	})
-	u.eachGroup(i, u.pooled.Remove)
-	u.awaited.Remove(i)
-	u.newData = true
-}
-
-// changeLinear changes a source's linear sums, and the total with them.
-func (u *contexts) changeLinear(rows *linearRows, change func()) {
-	if u.global != nil {
-		change()
-		return
-	}
-	eachSince(*rows, u.model.Since(), u.model.Total.Minus)
-	change()
-	eachSince(*rows, u.model.Since(), u.model.Total.Plus)
-}
-
-// forgetRows removes a cell's payoffs from our linear sums, but for the differences among them.
-func (u *contexts) forgetRows(rows history.Rows[paidSums]) {
-	for i := range rows {
-		if at, within := u.linear.rows.At(rows[i].Start()); within {
-			u.linear.rows[at].Sum.Forget(rows[i].Sum.N, rows[i].Sum.R, rows[i].Sum.S)
-			u.linear.note(u.linear.rows[at].Bucket)
-		}
-	}
-}
-
-// forgotten completes forget: the model drops the item, unless the global learner has it.
-func (u *contexts) forgotten(t *policy.Table, i policy.Item) {
-	u.settle(t)
-	u.eachGroup(i, func(group int32) {
-		if at, ok := u.path(i, group%u.groups); ok {
-			u.model.Drop(at)
-		}
-	})
-	u.categories.set(i, "")
-}
-
-func (u cellsHash) Release(i policy.Item) {
-	u.settle(u.table)
-	u.eachGroup(i, u.changedGroups.Release)
-	u.eachCell(i, u.cells.Release)
-	u.stale.Release(i)
-	u.awaited.Remove(i)
-	u.categories.changed.Release(i)
-}
+// categoriesHash stores items' categories, and linearHash linear sums.
+type (
+	categoriesHash struct{ *contexts }
+	linearHash     struct{ *contexts }
+)

@@ -5,21 +5,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/contextual"
 )
 
-// shared links a partition's contextual learner to the global one (Pooling).
-//
-// The numbers of nodes in a partition's model are the global ones. Its model holds only cells in which it differs from the global
-// learner, or whose items do.
-type shared struct {
-	global   *contexts
-	source   int32
-	number   func(policy.Item) policy.Item
-	readFits int64 // number of the global fits read
-
-	isGlobal bool
-	coming   map[int32]*theirSums // by source, during its resync
-	votes    map[int32]int        // scratch, by category
-}
-
 func (u cellsHash) share(global statistic, source int32, number func(policy.Item) policy.Item) {
 	u.global, u.source, u.number = global.(cellsHash).contexts, source, number
 	u.by(u.global.chosen)
@@ -27,123 +12,9 @@ func (u cellsHash) share(global statistic, source int32, number func(policy.Item
 	u.readFits = u.global.fits
 }
 
-// numberOf returns an item's number in the model.
-func (u *contexts) numberOf(i policy.Item) policy.Item {
-	if u.global == nil {
-		return i
-	}
-	return u.number(i)
-}
-
-// kindOf returns the number of an item's category; n is the item's number in the model. The global learner's category applies once
-// it has data of the item. Until then our own does, by a number that is unused there if the category is unknown.
-func (u *contexts) kindOf(i, n policy.Item) int32 {
-	if u.global == nil || !u.model.Heeds() {
-		return u.categories.of(i)
-	}
-	w := u.global
-	if kind := w.categories.of(n); kind != 0 || w.model.Holds(u.items(), n) {
-		return kind
-	}
-	ours := u.categories.of(i)
-	if ours == 0 {
-		return 0
-	}
-	if theirs, known := w.categories.byName[u.categories.name(i)]; known {
-		return theirs
-	}
-	return int32(len(w.categories.all)) + ours
-}
-
-// sumsOf returns a group's sums over all sources, valid until the next call.
-func (u *contexts) sumsOf(group int32) *cellSums {
-	if u.global == nil {
-		u.sums = u.pooled.Get(group)
-		return &u.sums
-	}
-	c := &u.sums
-	s, x := c.s, c.x
-	clear(s)
-	clear(x)
-	*c = cellSums{s: s, awaitedSums: awaitedSums{x: x}}
-	since := u.global.model.Since()
-	i, within := group/u.groups, group%u.groups
-	all := u.global.pooled.Get(u.number(i)*u.groups + within)
-	c.sum(&all, 1)
-	for _, segment := range u.members[within] {
-		if n, ok := u.cell(u.number(i), segment); ok {
-			published := u.global.publishedBy(u.source, n)
-			sums := published.since(since)
-			c.sum(&sums, -1)
-		}
-		if cell, ok := u.cell(i, segment); ok {
-			own := u.own.Get(cell)
-			sums := own.since(since)
-			c.sum(&sums, 1)
-		}
-	}
-	return c
-}
-
-// sum adds sums, times over, into allocated slices.
-func (c *cellSums) sum(o *cellSums, times int64) {
-	c.fed += times * o.fed
-	c.awaited += times * o.awaited
-	c.r += times * o.r
-	added(c.s, o.s, times)
-	added(c.x, o.x, times)
-}
-
-// publishedBy returns a source's cell as the global learner has it.
-func (u *contexts) publishedBy(source, cell int32) (c cellRows) {
-	if theirs := u.theirs[source]; theirs != nil {
-		c = theirs.cells.Get(cell)
-	}
-	return c
-}
-
 func (u cellsHash) differs(i policy.Item) (differs bool) {
 	u.eachCell(i, func(cell int32) { differs = differs || u.differsIn(cell) })
 	return differs
-}
-
-// differsIn is differs for a cell.
-func (u *contexts) differsIn(cell int32) bool {
-	if u.global == nil {
-		return false
-	}
-	own := u.own.Get(cell)
-	n, ok := u.cell(u.number(u.itemOf(cell)), cell%u.segments)
-	if !ok {
-		return !own.none()
-	}
-	published := u.global.publishedBy(u.source, n)
-	return !own.same(&published)
-}
-
-func (u *contexts) differsInGroup(group int32) bool {
-	if u.global == nil {
-		return false
-	}
-	for _, segment := range u.members[group%u.groups] {
-		if cell, ok := u.cell(group/u.groups, segment); ok && u.differsIn(cell) {
-			return true
-		}
-	}
-	return false
-}
-
-// awaitedOf returns an item's number of selections in flight, over all sources.
-func (u *contexts) awaitedOf(i policy.Item) int64 {
-	if u.global == nil {
-		return u.awaited.Get(i)
-	}
-	n := u.number(i)
-	all := u.global.awaited.Get(n) + u.awaited.Get(i)
-	if published := u.global.theirs[u.source]; published != nil {
-		all -= published.awaited.Get(n)
-	}
-	return all
 }
 
 // loaded begins with the stored state.
@@ -235,16 +106,6 @@ func (u *contexts) beginResync(source int32) {
 	u.coming[source] = &theirSums{}
 }
 
-// leave ends the uses of categories by a source's cells.
-func (u *contexts) leave(p *theirSums) {
-	if p == nil {
-		return
-	}
-	for _, c := range p.cells.All() {
-		u.categories.leave(c.kind)
-	}
-}
-
 func (categoriesHash) endResync(int32, func(policy.Item) bool) {}
 
 // endResync implements storedHash; that of cells does it.
@@ -270,51 +131,4 @@ func (u cellsHash) endResync(source int32, _ func(policy.Item) bool) {
 	}
 	u.changeLinear(&before.linear, func() { before.linear = now.linear })
 	u.newData = true
-}
-
-// vote changes an item's category after a source has changed its own for it. The category that most cells of all sources have wins;
-// of several, the alphabetically first.
-func (u *contexts) vote(i policy.Item, before, now int32) {
-	is := u.categories.of(i)
-	if before == now || now == is || now == 0 && before != is {
-		return
-	}
-	clear(u.votes)
-	u.eachCell(i, func(cell int32) {
-		for _, theirs := range u.theirs {
-			if kind := theirs.cells.Get(cell).kind; kind != 0 {
-				u.votes[kind]++
-			}
-		}
-	})
-	var best int32
-	for kind, n := range u.votes {
-		if most := u.votes[best]; n > most || n == most && u.categories.all[kind-1].name < u.categories.all[best-1].name {
-			best = kind
-		}
-	}
-	if best != is {
-		name := ""
-		if best != 0 {
-			name = u.categories.all[best-1].name
-		}
-		u.categorise(i, name)
-	}
-}
-
-// takeCell sets a source's cell; a malformed value empties it.
-func (u *contexts) takeCell(source, cell int32, value []byte) {
-	now, category, err := u.parseCell(value)
-	if err != nil || now.none() {
-		now = cellRows{}
-	} else if u.isGlobal && u.categories.look {
-		now.kind = u.categories.take(string(category))
-	}
-	coming := u.coming[source]
-	if coming == nil {
-		u.setCell(u.their(source), cell, now)
-		return
-	}
-	u.categories.leave(coming.cells.Get(cell).kind)
-	*coming.cells.At(cell) = now
 }

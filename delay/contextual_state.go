@@ -9,54 +9,9 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/delay/history"
 	"github.com/ranker-worker/ranker-worker/delay/inflight"
-	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/policy/contextual"
 	"github.com/ranker-worker/ranker-worker/policy/features"
 )
-
-// The hashes of a contextual learner. Numbers are decimal with blanks between; sums of payoffs are in units of 2⁻³⁰, of features in
-// units of 1/127.
-//   - "cells": "<item>", or "<item>|<segment>" with segments, to the number of selections in flight and their sums by feature.
-//     Then, by bucket of paid selections "<level>:<index>:<payoffs>:<sum>:<feature sums>…", and " =" with the item's category.
-//   - "categories": "<item>" to its category, also without cells.
-//   - "met": "<item>" to the event time in milliseconds of its first impression.
-//   - "linear": "<level>:<index>" to the number of payoffs, less one for each forgotten item, and Σr². Then, by feature, its row of
-//     Σxxᵀ up to the diagonal (units of 1/127²) and Σxr (units of 2⁻³⁰/127).
-//   - Field "fit" of "learner": the last fit (contextual.Model).
-const (
-	hashCells      = "cells"
-	hashCategories = "categories"
-	hashMet        = "met"
-	hashLinear     = "linear"
-)
-
-const (
-	fieldFit    = "fit"
-	fieldLooked = "looked" // the tick of the last search for a change; absent with a global learner, which searches
-)
-
-// cellsHash stores cells. It stands for all state by item of a contextual learner.
-type cellsHash struct {
-	*contexts
-	table *policy.Table
-}
-
-// categoriesHash stores items' categories, and linearHash linear sums.
-type (
-	categoriesHash struct{ *contexts }
-	linearHash     struct{ *contexts }
-)
-
-// keepContexts makes a contextual learner's sums part of the learner's state.
-func (b *base) keepContexts(u *contexts) {
-	b.contexts = u
-	b.keepColumn(cellsHash{u, b.table})
-	b.hashes = append(b.hashes, categoriesHash{u}, linearHash{u})
-	b.singles[fieldFit], b.singles[fieldLooked] = u.loadFit, u.loadLooked
-	if u.met.space.HasAge() {
-		b.keepColumn(&u.met)
-	}
-}
 
 func (cellsHash) about() hashInfo { return hashInfo{Pooled{Hash: hashCells, ByItem: true}, true} }
 
@@ -355,4 +310,21 @@ func (u linearHash) setSource(source int32, field, value []byte, _ Translate) {
 		_ = u.setBlock(&to.linear, field, nil)
 	}
 	u.newData = true
+}
+
+// takeCell sets a source's cell; a malformed value empties it.
+func (u *contexts) takeCell(source, cell int32, value []byte) {
+	now, category, err := u.parseCell(value)
+	if err != nil || now.none() {
+		now = cellRows{}
+	} else if u.isGlobal && u.categories.look {
+		now.kind = u.categories.take(string(category))
+	}
+	coming := u.coming[source]
+	if coming == nil {
+		u.setCell(u.their(source), cell, now)
+		return
+	}
+	u.categories.leave(coming.cells.Get(cell).kind)
+	*coming.cells.At(cell) = now
 }

@@ -11,7 +11,12 @@
 // learners have more methods: ItemRemoving forgets an item, Mergeable and Inspector serve commands. The package is pure: no I/O, no clock.
 package delay
 
-import "github.com/ranker-worker/ranker-worker/policy"
+import (
+	"slices"
+
+	"github.com/ranker-worker/ranker-worker/delay/history"
+	"github.com/ranker-worker/ranker-worker/policy"
+)
 
 // Decision is a learner's decision for one impression. The caller owns its slices and reuses them.
 type Decision struct {
@@ -88,78 +93,6 @@ type Recorder interface {
 	Field(hash string, field, value []byte)
 }
 
-// Learner is one learner of one partition. It is not safe for concurrent use.
-type Learner interface {
-	Pooling
-	// Grow sets the number of items: 0..items-1 exist from now on.
-	Grow(items int)
-	// Decide ranks the candidates, in increasing utility, and fills d. A learner that finds the order of utilities (Preferring)
-	// takes them in any order. About is nil unless Needs asks for a context.
-	Decide(candidates []policy.Item, about *policy.Context, key policy.Key, d *Decision)
-	// Adopt notes a decision that an earlier owner made and logged.
-	Adopt(ref int64, d *Decision)
-	// Needs returns the parts of a decision that feedback must contain. It never changes.
-	Needs() Needs
-	// Selected reports a selection of fb.Item. Exactly one of Paid and Expired follows.
-	Selected(fb Feedback)
-	// Partial reports a partial payoff; Payoff is the sum so far, which may rise or fall. Paid or Expired follows.
-	Partial(fb Feedback)
-	// Paid reports the complete payoff, or a default at expiry.
-	Paid(fb Feedback)
-	// Expired reports that the payoff will never come (on_expiry: drop).
-	Expired(fb Feedback)
-	// Unselected reports an impression that ended without a selection.
-	Unselected(fb Feedback)
-
-	// Sums returns this partition's own statistics of an item.
-	Sums(i policy.Item) policy.Sums
-	// Evidence returns the present evidence of an item's payoffs, other sources' included where they are pooled. It is for people
-	// and metrics; decisions need not use it.
-	Evidence(i policy.Item) policy.Evidence
-	// Pooled returns the hashes whose fields other partitions' learners of the same name read.
-	Pooled() []Pooled
-	// Advance sets the partition's watermark, in milliseconds of event time. Scheduled work is done in it.
-	Advance(watermark int64)
-
-	// Hashes returns the names of the learner's own hashes besides the items.
-	Hashes() []string
-	// LoadSums and LoadField restore stored state, in any order, after Grow and before the first decision. Sums must pass their
-	// Check. LoadField fails with ErrState on a field that Harvest cannot have written.
-	LoadSums(i policy.Item, s policy.Sums)
-	LoadField(hash string, field, value []byte) error
-	// Loaded ends loading. It fails with ErrState if fields are missing; the learner must not be used then.
-	Loaded() error
-	// Harvest records the changes since the last call.
-	Harvest(r Recorder)
-
-	// Status returns the learner's state for people and metrics.
-	Status() Status
-}
-
-// Categorising is a learner that receives items' categories, before decisions and feedback about them; the latest holds. Learners
-// without categories (features.Space) ignore them.
-type Categorising interface {
-	Categorise(i policy.Item, category string)
-}
-
-// Expecting is a learner whose decisions may have Expected, so that records have room for it.
-type Expecting interface {
-	Expects() bool
-}
-
-// Reweighing is a learner that can use the propensities of a ranking that it has not drawn. Reweigh sets those of d.Order, or of d.Ranks for a
-// learner that finds the order of utilities. They are probabilities given the ranking, not over rankings that could have been drawn.
-type Reweighing interface {
-	Reweigh(d *Decision)
-}
-
-// Attracting is a learner that may learn which share of impressions ends with a selection.
-type Attracting interface {
-	// ShareOnTop is the share of impressions with an item on top that end with a selection; false where it is not learned, or none
-	// has ended yet.
-	ShareOnTop(i policy.Item) (share float64, ok bool)
-}
-
 // Pooled is a hash whose fields are pooled over partitions. Its name may not change.
 type Pooled struct {
 	Hash string
@@ -170,37 +103,19 @@ type Pooled struct {
 // Translate returns the global number of a source's item; false if it is unknown.
 type Translate func(theirs policy.Item) (ours policy.Item, ok bool)
 
-// ShownWindows is the number of windows in a Status.
-const ShownWindows = 20
+// previous returns fb's previous partial payoff.
+func (fb *Feedback) previous() history.Payoffs {
+	if !fb.InParts {
+		return history.Payoffs{}
+	}
+	return history.PayoffsOf(fb.Before)
+}
 
-// Status is a summary of a learner's state.
-type Status struct {
-	Fed     int64       // payoffs fed to the policy
-	Queued  int64       // payoffs that wait in QPM-D's queues
-	OnHold  bool        // BASE is on hold for a payoff of Item
-	Item    policy.Item // meaningless unless OnHold
-	Holds   int64       // holds begun since the process started
-	Flights int64       // selections in flight; with instances, decisions whose impression has not ended
-
-	Attraction AttractionStatus // the zero value where payoff per selection is the aim
-
-	Silence SilenceStatus // the zero value with SilenceWaits
-	Level   LevelStatus   // of Robust
-	// Contextual is set by contextual learners.
-	Contextual ContextualStatus
-
-	// Windows is the distribution of windows in use: 1, 2, … up to ShownWindows, and last those beyond. It is nil for learners
-	// without windows, and is not changed afterwards.
-	Windows    []float64
-	Selections int64 // number behind Windows, of all partitions; 0 if they are given
-
-	Instances int64 // instances made so far, with BOLD
-	Unfed     int64 // payoffs since the process started that no instance could be fed, see BOLD's Paid
-
-	// Of a learner that finds the order of utilities; counts since the process started.
-	FindsUtilities bool
-	UndecidedPairs int64 // pairs of items whose order is not certain
-	BurnIn         int64 // impressions ranked to find the order
-	Contradictions int64 // selections that contradict a certain order
-	Unrated        int64 // selections without the utility that utilities: social needs
+// shownAt returns the position at which the selected item was shown, if it is known.
+func (fb *Feedback) shownAt() (at int, ok bool) {
+	if len(fb.Order) == 0 || len(fb.Order) != len(fb.Candidates) {
+		return 0, false
+	}
+	at = slices.Index(fb.Order, int32(slices.Index(fb.Candidates, fb.Item)))
+	return at, at >= 0
 }

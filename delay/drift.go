@@ -69,12 +69,6 @@ func (d *drift) advance(watermark int64) bool {
 	return true
 }
 
-// unpaid is the weight of selections in flight that began around one time.
-type unpaid struct {
-	at int64
-	inflight.Worth
-}
-
 // evidence returns an item's decayed evidence. Selections in flight count as the default, and as low if paid below it.
 func (d *drift) evidence(i policy.Item, sums policy.Sums, awaited []unpaid, low float64) policy.Evidence {
 	rows := d.Pooled(i)
@@ -183,4 +177,17 @@ func (d *drift) merge(other storedHash, numbers []policy.Item, additive bool) er
 	}
 	d.pass, d.moved = max(d.pass, from.pass), true
 	return d.column.merge(other, numbers, additive)
+}
+
+// readTicks reads the sources' ticks, and returns whether weights change. A source whose store went back has an earlier tick again.
+func (d *drift) readTicks() bool {
+	before, since := d.pass, d.since
+	d.pass, d.since = inflight.Never, inflight.Never
+	for _, s := range d.theirs {
+		d.pass = max(d.pass, s[0])
+		if d.since == inflight.Never || s[1] < d.since {
+			d.since = s[1]
+		}
+	}
+	return d.pass != before || d.since != since
 }

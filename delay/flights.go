@@ -16,24 +16,6 @@ import (
 // (inflight.Intervals), as far as they are known.
 const hashFlights = "flights"
 
-// itemFlights are the selections in flight of one item. Our own number rises with a selection, falls when it ends, and never goes
-// below 0. A payoff whose selection was not seen, after a reset of the learner, changes nothing.
-type itemFlights struct {
-	N     policy.Count
-	Spans inflight.Intervals // with SilenceAges: of those whose start times are known
-}
-
-// Add implements policy.Summand.
-func (f itemFlights) Add(o itemFlights) itemFlights {
-	return itemFlights{f.N + o.N, f.Spans.Add(o.Spans)}
-}
-
-func (f itemFlights) equal(o itemFlights) bool {
-	return f.N == o.N && slices.EqualFunc(f.Spans, o.Spans, func(x, y inflight.Interval) bool { // without derived fields
-		return x.Bucket == y.Bucket && x.N == y.N && x.Expected == y.Expected
-	})
-}
-
 // flights counts selections in flight by item, and computes the evidence that they and payoffs are.
 type flights struct {
 	column[itemFlights]
@@ -66,55 +48,6 @@ func newFlights() *flights {
 		return int64(s.N)
 	}
 	return f
-}
-
-// attach makes a learner's evidence include selections in flight.
-func (b *base) attach(s Silence) {
-	f, table := b.flights, b.table
-	f.silence, f.table = s, table
-	f.pooled = true
-	if f.parts = openColumn(table); s.InParts {
-		b.keepColumn(&f.parts)
-	}
-	f.weigh = table.Weigh
-	f.replaced = func(i policy.Item, _, _ itemFlights) { f.weigh(i) }
-	if s.Law == SilenceAges {
-		b.attachAwaiting(newAwaiting(s, &f.column))
-	}
-	if s.Drift > 0 {
-		f.drift = newDrift(s, table)
-		b.keepColumn(f.drift)
-	}
-	f.evidence = func(i policy.Item) policy.Evidence {
-		w := f.weight(i)
-		e := f.fed(table.Pooled(i), i, w)
-		if f.awaiting != nil {
-			r, q := f.awaiting.now().valued(f.awaiting, i)
-			e.R, e.Q = e.R+r, e.Q+q
-		}
-		return s.begun(e, f.Pooled(i), w, f.parts.Pooled(i))
-	}
-	table.EvidenceBy(f.evidence)
-}
-
-// attachAwaiting makes selections in flight weigh by their age.
-func (b *base) attachAwaiting(a *awaiting) {
-	f := b.flights
-	f.awaiting = a
-	b.hashes = append(b.hashes, a)
-	if !a.law.InParts {
-		b.keepColumn(&a.settled)
-	}
-	f.weigh = func(i policy.Item) {
-		a.reweigh(i)
-		f.table.Weigh(i)
-	}
-	f.replaced = func(i policy.Item, before, after itemFlights) {
-		a.replaceTheirs(i, before.Spans, after.Spans)
-		f.weigh(i)
-	}
-	b.singles[fieldSilence], b.singles[fieldBelow] = a.loadEstimate, a.loadBelow
-	a.settled.replaced = func(i policy.Item, _, _ inflight.Outcomes) { f.weigh(i) }
 }
 
 // weight returns the weight of an item's selections in flight.
@@ -298,3 +231,29 @@ func (f *flights) parse(value []byte) (s itemFlights, err error) {
 	}
 	return itemFlights{policy.Count(n), spans}, nil
 }
+
+// refresh recomputes the weights of our selections in flight after a new global estimate.
+func (f *flights) refresh() {
+	if a := f.awaiting; a != nil && a.heeds != a.global.made.number {
+		a.heeds = a.global.made.number
+		a.updateShares()
+		a.eachAwaited(a.reweigh)
+	}
+}
+
+// readTicks reads the sources' ticks, and returns whether an estimate is due: when the latest tick or the earliest has moved.
+func (f *flights) readTicks() (due bool) {
+	due = f.awaiting != nil && f.awaiting.readTicks()
+	if f.drift != nil && f.drift.readTicks() {
+		f.weighAll()
+	}
+	return due
+}
+
+// estimate makes the global estimate.
+func (f *flights) estimate() {
+	f.awaiting.estimate(f.awaiting.until())
+	f.reweigh()
+}
+
+func (f *flights) reweigh() { f.awaiting.eachAwaited(f.weigh) }

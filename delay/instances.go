@@ -19,7 +19,7 @@ type instance struct {
 	stored int32 // outstanding at the last harvest
 }
 
-// vector holds an instance's losses for one list length; length 0 with ByItem.
+// vector holds an instance's losses for one list length; length 0 with LossByItem.
 type vector struct {
 	policy.Vector
 	length int32
@@ -171,7 +171,7 @@ func (p *pool) note(i *instance) {
 	}
 }
 
-func before(a, b *instance) bool {
+func lessBusy(a, b *instance) bool {
 	if a.outstanding != b.outstanding {
 		return a.outstanding < b.outstanding
 	}
@@ -181,7 +181,7 @@ func before(a, b *instance) bool {
 func (p *pool) rise(i *instance) {
 	for i.at > 0 {
 		above := (i.at - 1) / 2
-		if !before(i, p.heap[above]) {
+		if !lessBusy(i, p.heap[above]) {
 			return
 		}
 		p.swap(i.at, above)
@@ -194,10 +194,10 @@ func (p *pool) sink(i *instance) {
 		if int(below) >= len(p.heap) {
 			return
 		}
-		if right := below + 1; int(right) < len(p.heap) && before(p.heap[right], p.heap[below]) {
+		if right := below + 1; int(right) < len(p.heap) && lessBusy(p.heap[right], p.heap[below]) {
 			below = right
 		}
-		if !before(p.heap[below], i) {
+		if !lessBusy(p.heap[below], i) {
 			return
 		}
 		p.swap(i.at, below)

@@ -134,7 +134,7 @@ func kinds() []kind {
 			}})
 		}
 	}
-	for _, index := range []LossIndex{ByItem, ByRank} {
+	for _, index := range []LossIndex{LossByItem, LossByRank} {
 		for _, instances := range []int{0, 1, 3} {
 			c := BOLDConfig{MaxInstances: instances, Index: index, Windows: learned}
 			name := fmt.Sprintf("bold/index %d, %d instances, ", index, instances)

@@ -79,7 +79,7 @@ func (w *lawful) check(t *rapid.T) {
 	}
 	if a := w.learner.flights.awaiting; a != nil {
 		var spans int64
-		for _, own := range a.flights.EachOwn() {
+		for _, own := range a.column.EachOwn() {
 			spans += own.Spans.Count()
 		}
 		require.Equal(t, spans, a.every.Count(), "of all items")

@@ -20,7 +20,7 @@ type Mergeable interface {
 	Learner
 	// TakeOver merges from's state besides its sums. numbers maps each item of from to one of our own numbers; it may be nil if
 	// neither s.Additive nor NamesItems is true. It fails with ErrMerge.
-	TakeOver(from Learner, numbers []policy.Item, s Share) error
+	TakeOver(from Learner, numbers []policy.Item, s Portion) error
 	// NamesItems returns whether state that is no sum refers to items.
 	NamesItems() bool
 	// Carry adopts an impression that another learner decided and that is pending here from now on. With selected, that learner had
@@ -33,7 +33,7 @@ var ErrMerge = errors.New("delay: states cannot be merged")
 
 // Merge adds from's sums to those of a learner, and makes it take over the rest. numbers are those of TakeOver. It calls changed
 // for each item whose sums have changed, which Harvest does not report. It fails with ErrMerge.
-func Merge(to Mergeable, from Learner, numbers []policy.Item, s Share, changed func(policy.Item)) error {
+func Merge(to Mergeable, from Learner, numbers []policy.Item, s Portion, changed func(policy.Item)) error {
 	if err := to.TakeOver(from, numbers, s); err != nil || !s.Additive {
 		return err
 	}
@@ -46,8 +46,8 @@ func Merge(to Mergeable, from Learner, numbers []policy.Item, s Share, changed f
 	return nil
 }
 
-// Share selects the parts of a learner's state that another one takes over.
-type Share struct {
+// Portion selects the parts of a learner's state that another one takes over.
+type Portion struct {
 	// Additive selects sums of items and counts of windows. Among pooling learners only one may take them.
 	Additive bool
 	// Queues selects the payoffs in QPM-D's queues. They go where the sums go.
@@ -58,7 +58,7 @@ type Share struct {
 }
 
 // Instance returns the new number of instance i.
-func (s Share) Instance(i int32) int32 { return i*max(s.Of, 1) + s.Rank }
+func (s Portion) Instance(i int32) int32 { return i*max(s.Of, 1) + s.Rank }
 
 var (
 	_ Mergeable = (*QPMD)(nil)
@@ -69,7 +69,7 @@ var (
 )
 
 // TakeOver implements Mergeable. A hold is not taken over: its step is cancelled, as at an expiry.
-func (q *QPMD) TakeOver(from Learner, numbers []policy.Item, s Share) error {
+func (q *QPMD) TakeOver(from Learner, numbers []policy.Item, s Portion) error {
 	f, ok := from.(*QPMD)
 	if !ok {
 		return fmt.Errorf("%w: %T from %T", ErrMerge, q, from)
@@ -86,7 +86,7 @@ func (q *QPMD) TakeOver(from Learner, numbers []policy.Item, s Share) error {
 	return q.takeOver(&f.base, numbers, s)
 }
 
-func (d *Direct) TakeOver(from Learner, numbers []policy.Item, s Share) error {
+func (d *Direct) TakeOver(from Learner, numbers []policy.Item, s Portion) error {
 	f, ok := from.(*Direct)
 	if !ok {
 		return fmt.Errorf("%w: %T from %T", ErrMerge, d, from)
@@ -98,7 +98,7 @@ func (d *Direct) TakeOver(from Learner, numbers []policy.Item, s Share) error {
 }
 
 // takeOver merges the state in hashes that both learners have.
-func (b *base) takeOver(from *base, numbers []policy.Item, s Share) error {
+func (b *base) takeOver(from *base, numbers []policy.Item, s Portion) error {
 	for _, h := range b.hashes {
 		if other := from.hash(h.about().Hash); other != nil {
 			if err := h.merge(other, numbers, s.Additive); err != nil {
@@ -124,7 +124,7 @@ func (b *base) Carry(fb Feedback, selected bool) {
 	b.flights.replacePart(fb.Item, history.Payoffs{}, fb.previous())
 }
 
-func (r *Robust) TakeOver(from Learner, numbers []policy.Item, s Share) error {
+func (r *Robust) TakeOver(from Learner, numbers []policy.Item, s Portion) error {
 	f, ok := from.(*Robust)
 	if !ok {
 		return fmt.Errorf("%w: %T from %T", ErrMerge, r, from)
@@ -132,7 +132,7 @@ func (r *Robust) TakeOver(from Learner, numbers []policy.Item, s Share) error {
 	return r.takeOver(&f.base, numbers, s)
 }
 
-func (b *BOLD) TakeOver(from Learner, numbers []policy.Item, s Share) error {
+func (b *BOLD) TakeOver(from Learner, numbers []policy.Item, s Portion) error {
 	f, ok := from.(*BOLD)
 	if !ok || f.index != b.index {
 		return fmt.Errorf("%w: %T from %T", ErrMerge, b, from)
@@ -146,7 +146,7 @@ func (b *BOLD) TakeOver(from Learner, numbers []policy.Item, s Share) error {
 	return b.windows.merge(&f.windows, numbers, s.Additive)
 }
 
-func (b *BOLD) takeInstance(from *instance, numbers []policy.Item, s Share) {
+func (b *BOLD) takeInstance(from *instance, numbers []policy.Item, s Portion) {
 	number := s.Instance(from.number)
 	if number >= b.pool.limit || number < from.number { // the latter is an overflow
 		return
@@ -162,7 +162,7 @@ func (b *BOLD) takeInstance(from *instance, numbers []policy.Item, s Share) {
 			continue
 		}
 		theirs.Each(func(c int32, x float64) {
-			if b.index == ByItem {
+			if b.index == LossByItem {
 				c = numbers[c]
 			}
 			ours.Set(c, x)
@@ -172,7 +172,7 @@ func (b *BOLD) takeInstance(from *instance, numbers []policy.Item, s Share) {
 	}
 }
 
-func (b *BOLD) NamesItems() bool { return b.index == ByItem }
+func (b *BOLD) NamesItems() bool { return b.index == LossByItem }
 
 // Carry implements Mergeable. The decision's instance waits for the impression here.
 func (b *BOLD) Carry(fb Feedback, _ bool) {
@@ -204,7 +204,7 @@ func (w *windows) merge(other storedHash, _ []policy.Item, additive bool) error 
 }
 
 // TakeOver implements Mergeable. The order found is additive.
-func (p *Preferring) TakeOver(from Learner, numbers []policy.Item, s Share) error {
+func (p *Preferring) TakeOver(from Learner, numbers []policy.Item, s Portion) error {
 	f, ok := from.(*Preferring)
 	inner, merges := p.inner.(Mergeable)
 	if !ok || !merges {
@@ -236,7 +236,7 @@ func EveryHash() []string {
 		(*preference.Sorted)(nil).Hash(), (*preference.Social)(nil).Hash()}
 }
 
-// InstanceOf returns the instance of BOLD that a stored field belongs to: "<number>", or "<number>:<length>" with ByRank.
+// InstanceOf returns the instance of BOLD that a stored field belongs to: "<number>", or "<number>:<length>" with LossByRank.
 func InstanceOf(hash string, field []byte) (instance string, ok bool) {
 	switch hash {
 	case hashRounds:

@@ -108,7 +108,7 @@ func TestMerge_NothingIsLostOrCountedTwice(t *testing.T) {
 				for k, from := range parts {
 					live(t, from, items)
 					number[k] = rapid.Permutation(sequence(2*items)).Draw(t, "numbers")[:items]
-					require.NoError(t, Merge(to, from, number[k], Share{Additive: true, Queues: true, Of: 2, Rank: int32(k)},
+					require.NoError(t, Merge(to, from, number[k], Portion{Additive: true, Queues: true, Of: 2, Rank: int32(k)},
 						func(i policy.Item) { changed[i] = true }))
 					i := from.(Inspector).Inspect()
 					for n := range policy.Item(items) {
@@ -182,7 +182,7 @@ func TestMerge_RefusesAnotherKind(t *testing.T) {
 	for a, to := range all {
 		for b, from := range all {
 			if cmp.Or(kind[a], a) != cmp.Or(kind[b], b) {
-				require.ErrorIs(t, Merge(to(), from(), nil, Share{Additive: true}, nil), ErrMerge, "%s from %s", a, b)
+				require.ErrorIs(t, Merge(to(), from(), nil, Portion{Additive: true}, nil), ErrMerge, "%s from %s", a, b)
 			}
 		}
 	}

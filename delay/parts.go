@@ -12,14 +12,6 @@ import (
 // history.Units with blanks between. It is empty without partial payoffs.
 const hashOpen = "open"
 
-// previous returns fb's previous partial payoff.
-func (fb *Feedback) previous() history.Payoffs {
-	if !fb.InParts {
-		return history.Payoffs{}
-	}
-	return history.PayoffsOf(fb.Before)
-}
-
 // over returns p's sum minus that of as many defaults d, in history.Units.
 func over(p history.Payoffs, d float64) int64 { return p.R - p.N*history.InUnits(d) }
 

@@ -111,7 +111,7 @@ func TestParts_AreCarried(t *testing.T) {
 	from.Selected(fb)
 	from.Partial(fb)
 	fb.InParts, fb.Before = true, 0.7
-	require.NoError(t, Merge(to, from, allItems(3), Share{Additive: true}, func(policy.Item) {}))
+	require.NoError(t, Merge(to, from, allItems(3), Portion{Additive: true}, func(policy.Item) {}))
 	to.Carry(fb, true)
 	a, b := newStore(from), newStore(to)
 	a.harvest()

@@ -33,7 +33,10 @@ type Preferring struct {
 	burnIn    int64
 }
 
-var _ Learner = (*Preferring)(nil)
+var (
+	_ Meeting          = (*Preferring)(nil)
+	_ ContextReporting = (*Preferring)(nil)
+)
 
 // NewPreferring returns a learner without items. It owns both arguments from now on.
 func NewPreferring(inner Learner, finder preference.Finder) *Preferring {
@@ -261,4 +264,19 @@ func (p *Preferring) Status() Status {
 	s.FindsUtilities = true
 	s.BurnIn, s.UndecidedPairs, s.Contradictions, s.Unrated = p.burnIn, f.Undecided, f.Contradictions, f.Unused
 	return s
+}
+
+// Meet implements Meeting, by the inner learner.
+func (p *Preferring) Meet(items []policy.Item, at int64) {
+	if inner, ok := p.inner.(Meeting); ok {
+		inner.Meet(items, at)
+	}
+}
+
+// Coefficients implements ContextReporting, by the inner learner.
+func (p *Preferring) Coefficients() []Coefficient {
+	if inner, ok := p.inner.(ContextReporting); ok {
+		return inner.Coefficients()
+	}
+	return nil
 }

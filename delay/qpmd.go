@@ -1,6 +1,9 @@
 package delay
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
 	"iter"
 
 	"github.com/ranker-worker/ranker-worker/policy"
@@ -165,4 +168,36 @@ func (q *QPMD) Status() Status {
 	s := q.status()
 	s.Queued, s.OnHold, s.Item, s.Holds = q.queued, q.hold.on, q.hold.item, q.holds
 	return s
+}
+
+// loadingQueue is a queue whose fields have not all been loaded.
+type loadingQueue struct {
+	known      bool // head and tail are known
+	head, tail int64
+	payoffs    []loadedPayoff
+}
+
+type loadedPayoff struct {
+	index  int64
+	payoff float64
+}
+
+const fieldHold = "hold"
+
+func (q *QPMD) loadHold(value []byte) error {
+	itemText, refText, found := bytes.Cut(value, []byte{' '})
+	if !found {
+		return errors.New("the value is not <item> <ref>")
+	}
+	i, err := parseItem(itemText, len(q.queues))
+	if err != nil {
+		return err
+	}
+	ref, err := parseInt(refText)
+	if err != nil {
+		return fmt.Errorf("the ref is %w", err)
+	}
+	q.hold = hold{on: true, item: i, ref: ref}
+	q.storedHold = q.hold
+	return nil
 }

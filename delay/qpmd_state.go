@@ -16,8 +16,6 @@ const (
 	hashQueues = "queues"
 )
 
-const fieldHold = "hold"
-
 func (q *QPMD) Hashes() []string {
 	return append([]string{hashQueue, hashQueues}, q.base.Hashes()...)
 }
@@ -101,18 +99,6 @@ func (q *QPMD) Loaded() error {
 		ErrState, hashQueue, len(l.payoffs), first, hashQueues, l.head, l.tail)
 }
 
-// loadingQueue is a queue whose fields have not all been loaded.
-type loadingQueue struct {
-	known      bool // head and tail are known
-	head, tail int64
-	payoffs    []loadedPayoff
-}
-
-type loadedPayoff struct {
-	index  int64
-	payoff float64
-}
-
 func (q *QPMD) loadingQueue(i policy.Item) *loadingQueue {
 	l := q.loading[i]
 	if l == nil {
@@ -193,36 +179,4 @@ func (q *QPMD) settle(i policy.Item, l *loadingQueue) error {
 	q.storedQueues[i] = extent{queue.head, queue.tail}
 	delete(q.loading, i)
 	return nil
-}
-
-func (q *QPMD) loadHold(value []byte) error {
-	itemText, refText, found := bytes.Cut(value, []byte{' '})
-	if !found {
-		return errors.New("the value is not <item> <ref>")
-	}
-	i, err := parseItem(itemText, len(q.queues))
-	if err != nil {
-		return err
-	}
-	ref, err := parseInt(refText)
-	if err != nil {
-		return fmt.Errorf("the ref is %w", err)
-	}
-	q.hold = hold{on: true, item: i, ref: ref}
-	q.storedHold = q.hold
-	return nil
-}
-
-func parsePair(text []byte) (a, b int64, err error) {
-	first, second, found := bytes.Cut(text, []byte{' '})
-	if !found {
-		return 0, 0, errors.New("the value is not two numbers")
-	}
-	if a, err = parseInt(first); err == nil {
-		b, err = parseInt(second)
-	}
-	if err != nil {
-		return 0, 0, fmt.Errorf("one of the two is %w", err)
-	}
-	return a, b, nil
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/ranker-worker/ranker-worker/delay/history"
@@ -69,9 +68,29 @@ type Robust struct {
 }
 
 var (
-	_ Learner   = (*Robust)(nil)
-	_ Expecting = (*Robust)(nil)
+	_ ItemRemoving = (*Robust)(nil)
+	_ Expecting    = (*Robust)(nil)
 )
+
+// unchanged decides for Robust where no candidate's mean has changed (policy.AllTime). One half of the rankings are MOSS's, by the means of
+// whole pasts, which explores items without payoffs better. The other half are drawn from policy.Robust.LookingAgain's point, which looks at
+// every candidate again. Propensities are those of both halves together.
+type unchanged struct {
+	lookAgain *policy.Robust
+	evidence  []policy.Evidence
+	estimates policy.Known
+	shown, p  []float64
+}
+
+// The hashes of Robust, besides those of Direct. Hash "recent" maps "<item>" to its ended selections by start time, in buckets as
+// of the tick of the last end (recency.Rows). Hash "levels" maps a bucket level "<level>" to the residuals in its buckets
+// (recency.Residual), as of the tick in field "pass". Field "levels" of hash "learner" is the last estimate (recency.Estimate).
+const (
+	hashRecent = "recent"
+	hashLevels = "levels"
+)
+
+const fieldLevels = "levels"
 
 // recentItems are the rows of items, and their cached readings.
 type recentItems struct {
@@ -173,53 +192,6 @@ func NewRobust(c RobustConfig) (*Robust, error) {
 
 // Expects implements Expecting. Decisions record scores.
 func (r *Robust) Expects() bool { return true }
-
-func (r *Robust) Decide(candidates []policy.Item, about *policy.Context, key policy.Key, d *Decision) {
-	n := len(candidates)
-	d.Order = slices.Grow(d.Order[:0], n)[:n]
-	changed := r.read(candidates)
-	q := r.point(candidates, changed)
-	p, drawn := r.p, changed
-	if !changed {
-		p = r.rankUnchanged(candidates, q, key, d.Order)
-		drawn = key.Float64(coinNumber) < 0.5
-	}
-	if drawn {
-		r.sampler.SampleByWorth(r.p, q, r.worths.Values(), key.Float64(drawNumber), d.Order)
-	}
-	d.Propensities, d.Expected = slices.Grow(d.Propensities[:0], n)[:n], slices.Grow(d.Expected[:0], n)[:n]
-	for k, at := range d.Order {
-		d.Propensities[k], d.Expected[k] = p[at], r.scores[at]
-	}
-	r.windows.mix(q, d.Propensities)
-	d.Instance, d.Explored = -1, false
-}
-
-// read reads the candidates, and returns whether the mean of any has changed.
-func (r *Robust) read(candidates []policy.Item) (changed bool) {
-	n := len(candidates)
-	r.recent, r.means = slices.Grow(r.recent[:0], n)[:n], slices.Grow(r.means[:0], n)[:n]
-	for k, i := range candidates {
-		x := r.reading(i)
-		r.recent[k], r.means[k] = x.Recent, x.allTime
-		changed = changed || x.allTime.Changed
-	}
-	return changed
-}
-
-// point computes the scores and probabilities of the candidates that were read, and returns the windows for their number.
-func (r *Robust) point(candidates []policy.Item, changed bool) (q []float64) {
-	n := len(candidates)
-	q, _ = r.windows.fold(n)
-	decides := r.decides
-	if !changed {
-		decides = r.unchanged.lookAgain
-	}
-	r.scores, r.p = slices.Grow(r.scores[:0], n)[:n], slices.Grow(r.p[:0], n)[:n]
-	shares := r.attraction.shares(candidates, &r.shares)
-	decides.PointPerImpression(r.recent, shares, r.now().Spread(), q, r.scores, r.p, &r.worths)
-	return q
-}
 
 func (r *Robust) reading(i policy.Item) *reading {
 	x := r.items.read.At(i)
@@ -401,22 +373,16 @@ func (r *Robust) known(i policy.Item) bool {
 	return a != nil && len(a.ours(i))+len(a.elsewhere(i)) > 0
 }
 
-// LevelStatus describes the present level, the residual that all items have in common. It is over all partitions.
-type LevelStatus struct {
-	Tracked bool // the other fields are set
-	// AsOf is the start of the newest paid selection in the estimate, in milliseconds of event time to some seconds; inflight.Never
-	// before the first. The partition with the latest is the most recent.
-	AsOf int64
-	// Level is the newest payoffs' mean residual above their items' means, in payoff ranges.
-	Level float64
-	// HalfLife is the half-life of the level's mean, in milliseconds; +Inf while no level has changed lately.
-	HalfLife float64
-	Changes  int64 // times since the process started that HalfLife left +Inf
-}
-
 func (r *Robust) Status() Status {
 	s := r.status()
 	s.Level = LevelStatus{Tracked: true, AsOf: r.now().Tick(), Changes: r.shifts}
 	s.Level.Level, s.Level.HalfLife = r.now().Level()
 	return s
 }
+
+// LearnAttraction makes a learner without state maximise payoff per impression. nothing is the normalised payoff of an impression without a
+// selection. Unselected then needs the ranking in its feedback.
+func (r *Robust) LearnAttraction(nothing float64) { r.learnAttraction(nothing) }
+
+// Forget implements ItemRemoving. The item's contribution to the common level of all items stays.
+func (r *Robust) Forget(i policy.Item) { r.forget(i) }

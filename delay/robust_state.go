@@ -12,16 +12,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// The hashes of Robust, besides those of Direct. Hash "recent" maps "<item>" to its ended selections by start time, in buckets as
-// of the tick of the last end (recency.Rows). Hash "levels" maps a bucket level "<level>" to the residuals in its buckets
-// (recency.Residual), as of the tick in field "pass". Field "levels" of hash "learner" is the last estimate (recency.Estimate).
-const (
-	hashRecent = "recent"
-	hashLevels = "levels"
-)
-
-const fieldLevels = "levels"
-
 func (r *Robust) Harvest(to Recorder) {
 	r.unstored = r.unstored || r.global != nil && r.levels.moved && r.now().Tick() != inflight.Never
 	r.base.Harvest(to)
@@ -79,7 +69,7 @@ func (l *recentLevels) endResync(source int32, _ func(policy.Item) bool) {
 			l.others.Drop(source, level)
 		}
 	}
-	if !read[passRead] {
+	if !read[readPass] {
 		l.setPass(source, nil)
 	}
 }
@@ -140,7 +130,7 @@ func (r *Robust) Loaded() error {
 // setSource implements storedHash.
 func (l *recentLevels) setSource(source int32, field, value []byte, _ Translate) {
 	if bytes.Equal(field, fieldPass) {
-		l.resyncs.note(source, passRead)
+		l.resyncs.note(source, readPass)
 		l.setPass(source, value)
 		return
 	}
@@ -153,8 +143,8 @@ func (l *recentLevels) setSource(source int32, field, value []byte, _ Translate)
 	}
 }
 
-// passRead stands for field "pass" among the levels read in a resync.
-const passRead = -1
+// readPass stands for field "pass" among the levels read in a resync.
+const readPass = -1
 
 // setPass sets another source's tick; a malformed one counts as absent.
 func (l *recentLevels) setPass(source int32, value []byte) {

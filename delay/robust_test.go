@@ -153,7 +153,7 @@ func TestRobust_MergedKnowsWhatBothDid(t *testing.T) {
 			fb.Item = numbers[fb.Item]
 			one.Paid(fb)
 		}
-		require.NoError(t, Merge(to, from, numbers, Share{Additive: true, Of: 1}, func(i policy.Item) { s.sums[i] = to.Sums(i) }))
+		require.NoError(t, Merge(to, from, numbers, Portion{Additive: true, Of: 1}, func(i policy.Item) { s.sums[i] = to.Sums(i) }))
 		s.harvest()
 		loaded := plainRobust(t, 4)
 		s.loadSorted(t, 4, loaded)
@@ -278,7 +278,7 @@ func TestRobust_PartitionsKnowSilenceAsOneWould(t *testing.T) {
 		require.Equal(t, string(one.flights.awaiting.every.Append(nil)), string(all.Append(nil)))
 	}
 	for _, l := range several {
-		require.NoError(t, Merge(merged, l, []policy.Item{0, 1, 2}, Share{Additive: true, Of: 1}, func(policy.Item) {}))
+		require.NoError(t, Merge(merged, l, []policy.Item{0, 1, 2}, Portion{Additive: true, Of: 1}, func(policy.Item) {}))
 	}
 	for i := range policy.Item(3) {
 		require.Equal(t, one.flights.awaiting.settled.Own(i), merged.flights.awaiting.settled.Own(i))

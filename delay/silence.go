@@ -90,3 +90,6 @@ func (s Silence) left(come history.Payoffs, back float64) (r, q float64) {
 	q -= float64(back * (float64(2*s.Default*r) + float64((2-back)*apart)))
 	return float64((1 - back) * r), q
 }
+
+// String returns the law's name in the configuration.
+func (l SilenceLaw) String() string { return [...]string{"waits", "at_once", "ages"}[l] }

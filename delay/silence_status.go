@@ -6,42 +6,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// SilenceStatus describes a learner's selections in flight.
-type SilenceStatus struct {
-	Law SilenceLaw
-	// Weight is the weight of this partition's selections in flight, in selections never paid.
-	Weight float64
-	// Payoffs is the payoff with which this weight counts, in payoff ranges: assumed for unpaid selections, and partial payoffs so far.
-	Payoffs float64
-	// Known says that the fields below are set: with SilenceAges, from the first payoff on.
-	Known bool
-	// Seen says that nine tenths of the payoffs come at ages that selections have reached. At greater ages the distribution of delays is an
-	// assumption, and so are Share, Median and P90.
-	Seen bool
-	// Share is the share of selections that are paid; Median and P90 are quantiles of the delay in milliseconds. They are over all
-	// partitions, as of the last tick.
-	Share       float64
-	Median, P90 int64
-	// Delays is the distribution of payoffs' delays, and Covers the event time in milliseconds that this partition's
-	// selections cover.
-	Delays Delays
-	Covers int64
-	// Returns says that some partial payoffs were taken back.
-	Returns bool
-}
-
-// Delays is a distribution of delays of payoffs, up to the horizon.
-type Delays struct {
-	scheme inflight.Scheme
-	late   inflight.DelayDistribution
-}
-
-// By returns the share of payoffs that have come by an age in milliseconds.
-func (d *Delays) By(age int64) float64 { return d.late.By(&d.scheme, age) }
-
-// String returns the law's name in the configuration.
-func (l SilenceLaw) String() string { return [...]string{"waits", "at_once", "ages"}[l] }
-
 func (f *flights) status() SilenceStatus {
 	s := SilenceStatus{Law: f.silence.Law}
 	switch a := f.awaiting; {
@@ -96,9 +60,6 @@ func (f *flights) coming() float64 {
 	}
 	return inflight.Coming(&a.grid, a.now().until, one, a.agesOf(sideAbove)...)
 }
-
-// weightUnits is the number of units per selection in sums of weights, which are exact in them.
-const weightUnits = 1 << 20
 
 // ownWeight returns the weight of this partition's selections in flight of an item.
 func (f *flights) ownWeight(i policy.Item) float64 {

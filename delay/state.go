@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/ranker-worker/ranker-worker/delay/inflight"
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
@@ -110,3 +111,63 @@ func parseInt32(text []byte) (int32, error) {
 	}
 	return int32(n), nil
 }
+
+// theirItem returns our number of the item that another source's field names.
+func theirItem(field []byte, items Translate) (i policy.Item, known bool) {
+	theirs, err := parseInt32(field)
+	if err != nil {
+		return 0, false
+	}
+	return items(theirs)
+}
+
+// appendNumbers appends each number behind a blank.
+func appendNumbers(dst []byte, all []float64) []byte {
+	for _, x := range all {
+		dst = strconv.AppendFloat(append(dst, ' '), x, 'g', -1, 64)
+	}
+	return dst
+}
+
+// parsePass reads an event time within ±inflight.Never.
+func parsePass(text []byte) (int64, error) {
+	n, err := strconv.ParseInt(string(text), 10, 64)
+	if err != nil || n < inflight.Never || n > -inflight.Never {
+		return 0, errPass
+	}
+	return n, nil
+}
+
+// resyncs are the keys read so far, by source under resync.
+type resyncs[K comparable] map[int32]map[K]bool
+
+func (r resyncs[K]) begin(source int32) { r[source] = map[K]bool{} }
+
+func (r resyncs[K]) note(source int32, key K) {
+	if r[source] != nil {
+		r[source][key] = true
+	}
+}
+
+// end returns the keys read.
+func (r resyncs[K]) end(source int32) map[K]bool {
+	read := r[source]
+	delete(r, source)
+	return read
+}
+
+func parsePair(text []byte) (a, b int64, err error) {
+	first, second, found := bytes.Cut(text, []byte{' '})
+	if !found {
+		return 0, 0, errors.New("the value is not two numbers")
+	}
+	if a, err = parseInt(first); err == nil {
+		b, err = parseInt(second)
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("one of the two is %w", err)
+	}
+	return a, b, nil
+}
+
+var errPass = errors.New("the value is not a pass")

@@ -10,17 +10,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/contextual"
 )
 
-// turning searches for the time of a change in the effects of features and items. Later only payoffs of selections from that time
-// on count. The time is part of the fit (contextual.Model.Since). A search runs at each tick of the newest paid selection.
-type turning struct {
-	settles int64 // ms after which a selection's outcome is a fair sample
-	period  int64 // ms, of the clock: both sides of a cut are longer, since a change within a period may return
-	looked  int64 // tick of the last search
-	begins  int64 // the time found, until turn; 0 elsewhere
-	found   bool
-	turns   int64 // changes found since the process started
-}
-
 // reach moves the tick on to a paid selection's start time.
 func (u *contexts) reach(began int64) {
 	if pass := u.grid.Tick(began); pass > u.pass {

@@ -8,23 +8,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// values is an estimate of how much items differ in the payoff of a paid selection. An item's mean payoff is its share of paid
-// selections times their value. Sizes of orders and shares of returns vary much from one payoff to the next, and may be alike in all
-// items. The value is then better known from all items, and only the share paid from the item's own selections.
-type values struct {
-	high float64 // mean of payoffs that are not below the default, normalised
-	// own is the credibility of one payoff: its weight, in [0,1], in its item's value beside that of all items. With n payoffs it is
-	// n/(n+κ), where own = 1/(1+κ), and κ is the variance within items over that between them.
-	own float64
-	// spread is the credibility of the mean number of payoffs of an item: the share of the variance within items that still matters.
-	spread float64
-	used   bool // own has been below 1
-}
-
-func (v *values) set(high, own, spread float64) {
-	*v = values{high, own, spread, v.used || own < 1}
-}
-
 // deviations are the payoffs of an item's paid selections, as deviations from the default.
 type deviations struct{ n, sum, squares float64 }
 
@@ -62,7 +45,7 @@ func (e *estimated) compare(a *awaiting) {
 	}
 	var n, above, within, free int64
 	each := func(do func(i policy.Item, d deviations)) {
-		for i := range policy.Item(a.flights.Len()) {
+		for i := range policy.Item(a.column.Len()) {
 			if d := deviationsOf(a, i); d.n > 0 {
 				do(i, d)
 			}

@@ -142,15 +142,6 @@ func (w *windows) selected(fb *Feedback) {
 	}
 }
 
-// shownAt returns the position at which the selected item was shown, if it is known.
-func (fb *Feedback) shownAt() (at int, ok bool) {
-	if len(fb.Order) == 0 || len(fb.Order) != len(fb.Candidates) {
-		return 0, false
-	}
-	at = slices.Index(fb.Order, int32(slices.Index(fb.Candidates, fb.Item)))
-	return at, at >= 0
-}
-
 func (w *windows) advance(watermark int64) {
 	if w.counts == nil || watermark < 0 {
 		return

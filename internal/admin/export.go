@@ -117,7 +117,7 @@ func (tool *Tool) exportPartition(ctx context.Context, p int32, names []string, 
 		if err != nil {
 			return err
 		}
-		t, err := partition.NewTransfer(v.machine, to, delay.Share{Additive: true, Of: 1})
+		t, err := partition.NewTransfer(v.machine, to, delay.Portion{Additive: true, Of: 1})
 		if err == nil {
 			err = t.Learner(name)
 		}

@@ -153,7 +153,7 @@ func (tool *Tool) addStatistics(ctx context.Context, p int32, h History, from []
 			return nil, err
 		}
 		for rank, m := range from {
-			part := delay.Share{Additive: true, Of: int32(len(from)), Rank: int32(rank)}
+			part := delay.Portion{Additive: true, Of: int32(len(from)), Rank: int32(rank)}
 			if err := errors.Join(merge(to, m, h.Learner, part), merge(only, m, h.Learner, part)); err != nil {
 				return nil, err
 			}
@@ -193,7 +193,7 @@ func (tool *Tool) machineOf(learner string, s *section) (*partition.Offline, err
 }
 
 // merge adds the statistics of a learner to another machine.
-func merge(to, from *partition.Offline, learner string, share delay.Share) error {
+func merge(to, from *partition.Offline, learner string, share delay.Portion) error {
 	t, err := partition.NewTransfer(from, to, share)
 	if err != nil {
 		return err
@@ -292,7 +292,7 @@ func Exported(cfg *config.Config, learner string, r io.Reader) (*partition.Offli
 		return nil, err
 	}
 	for rank := range sections {
-		share := delay.Share{Additive: true, Of: int32(len(sections)), Rank: int32(rank)}
+		share := delay.Portion{Additive: true, Of: int32(len(sections)), Rank: int32(rank)}
 		from, err := tool.machineOf(learner, &sections[rank])
 		if err == nil {
 			err = merge(m, from, learner, share)

@@ -173,9 +173,9 @@ func (f *resharding) read(ctx context.Context, p int32) error {
 }
 
 // share returns the new partition, and the share of statistics, of old partition j.
-func (f *resharding) share(j int32) (home int32, s delay.Share) {
+func (f *resharding) share(j int32) (home int32, s delay.Portion) {
 	home = j % int32(f.to)
-	s = delay.Share{Additive: true, Queues: true}
+	s = delay.Portion{Additive: true, Queues: true}
 	for i := home; i < int32(f.from); i += int32(f.to) {
 		if i == j {
 			s.Rank = s.Of

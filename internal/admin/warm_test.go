@@ -41,7 +41,7 @@ func (tool *Tool) warmed(t require.TestingT, file string, weight float64) (*part
 	require.NoError(t, err)
 	to, err := tool.emptyMachine(0)
 	require.NoError(t, err)
-	require.NoError(t, merge(to, from, "feed", delay.Share{Additive: true, Of: 1}))
+	require.NoError(t, merge(to, from, "feed", delay.Portion{Additive: true, Of: 1}))
 	var c state.Changes
 	to.Seal(&c)
 	m, err := tool.newMachine(0)

@@ -58,6 +58,6 @@ func capable(t *testing.T, l *config.Learner) {
 	require.Len(t, x.Why, len(items))
 	require.Len(t, x.Decision.Order, len(items))
 	require.NotPanics(t, func() { one.(delay.Inspector).Inspect() })
-	all := delay.Share{Additive: true, Queues: true, Of: 1}
+	all := delay.Portion{Additive: true, Queues: true, Of: 1}
 	require.NoError(t, delay.Merge(other.(delay.Mergeable), one, items, all, func(policy.Item) {}))
 }

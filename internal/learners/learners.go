@@ -162,7 +162,7 @@ func adversarial(l *config.Learner, k *policy.Spec, parameters *policy.Parameter
 		return nil, err
 	}
 	if l.LossIndex == config.ByRank {
-		c.Index = delay.ByRank
+		c.Index = delay.LossByRank
 	}
 	return repeatable(func() (delay.Learner, error) { return delay.NewBOLD(c) })
 }

@@ -35,12 +35,12 @@ func boldConfig(t *rapid.T) Config {
 	windows, err := admissible.Geometric(0.7, 5)
 	require.NoError(t, err)
 	c := delay.BOLDConfig{MaxInstances: rapid.IntRange(0, 3).Draw(t, "instances"), Windows: delay.WindowsConfig{Given: windows},
-		Index: rapid.SampledFrom([]delay.LossIndex{delay.ByItem, delay.ByRank}).Draw(t, "index")}
+		Index: rapid.SampledFrom([]delay.LossIndex{delay.LossByItem, delay.LossByRank}).Draw(t, "index")}
 	if rapid.Bool().Draw(t, "osmd") {
 		c.Base, err = policy.NewOSMD(0)
 		l.PolicyName = "osmd"
 	} else {
-		c.Base, err = policy.NewFTRL(1, c.Index == delay.ByItem)
+		c.Base, err = policy.NewFTRL(1, c.Index == delay.LossByItem)
 		l.PolicyName = "ftrl"
 	}
 	require.NoError(t, err)

@@ -24,7 +24,7 @@ func TestTransfer_CarriesExperiments(t *testing.T) {
 	from.save()
 	for _, home := range []bool{true, false} {
 		to := newWorld(t, cfg)
-		transfer, err := NewTransfer(&Offline{Machine: from.m}, &Offline{Machine: to.m}, delay.Share{Additive: home})
+		transfer, err := NewTransfer(&Offline{Machine: from.m}, &Offline{Machine: to.m}, delay.Portion{Additive: home})
 		require.NoError(t, err)
 		transfer.Watermark()
 		transfer.Experiments()
@@ -91,7 +91,7 @@ func TestTransfer_CarriesExperimentsByUser(t *testing.T) {
 	to, shown := newWorld(t, cfg), make(experiment.Totals, len(want))
 	for _, from := range worlds {
 		giver := &Offline{Machine: from.m}
-		transfer, err := NewTransfer(giver, &Offline{Machine: to.m}, delay.Share{Additive: true})
+		transfer, err := NewTransfer(giver, &Offline{Machine: to.m}, delay.Portion{Additive: true})
 		require.NoError(t, err)
 		transfer.Watermark()
 		transfer.Experiments()

@@ -16,7 +16,7 @@ var ErrTransfer = errors.New("partition: the state cannot be carried over")
 // items and learners are each machine's own, and are translated by name. The receiver's next Seal returns the changes.
 type Transfer struct {
 	from, to *Offline
-	share    delay.Share
+	share    delay.Portion
 	numbers  [][]policy.Item // by from's numbers of learner and item; -1: not translated yet
 }
 
@@ -25,7 +25,7 @@ const carriedOffset = 1 << 61
 
 // NewTransfer makes a Transfer between two loaded machines. It fails with ErrTransfer if from has a learner that is not configured any
 // more: its statistics would be lost.
-func NewTransfer(from, to *Offline, s delay.Share) (*Transfer, error) {
+func NewTransfer(from, to *Offline, s delay.Portion) (*Transfer, error) {
 	t := &Transfer{from: from, to: to, share: s, numbers: make([][]policy.Item, len(from.learners))}
 	for _, l := range from.learners {
 		if _, past := wasReset(l.name); l.gone && !past {

@@ -30,7 +30,7 @@ func TestTransfer_CarriesWhatWasExpected(t *testing.T) {
 	expected = -1
 	to := newWorld(t, cfg)
 	calls = nil
-	transfer, err := NewTransfer(&Offline{Machine: from.m}, &Offline{Machine: to.m}, delay.Share{})
+	transfer, err := NewTransfer(&Offline{Machine: from.m}, &Offline{Machine: to.m}, delay.Portion{})
 	require.NoError(t, err)
 	for _, id := range []string{"i-1", "i-2"} {
 		found := from.store.find(from.text(id))

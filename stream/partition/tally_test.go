@@ -181,5 +181,5 @@ func (l *carrying) Carry(fb delay.Feedback, selected bool) {
 	l.note("carry item %d, selected: %t%s", fb.Item, selected, l.more(fb))
 }
 
-func (l *carrying) NamesItems() bool                                         { return false }
-func (l *carrying) TakeOver(delay.Learner, []policy.Item, delay.Share) error { return nil }
+func (l *carrying) NamesItems() bool                                           { return false }
+func (l *carrying) TakeOver(delay.Learner, []policy.Item, delay.Portion) error { return nil }
