@@ -393,3 +393,34 @@ func (d *entryReader) float() float64 {
 	}
 	return f
 }
+
+// leaders reads n ranks that appendLeaders wrote.
+func (d *entryReader) leaders(dst []int32, n int) []int32 {
+	from := 0
+	for i := range n {
+		dst = append(dst, int32(i))
+	}
+	for first := 1; d.err == nil; first += leaderBits {
+		group := d.byte()
+		for bit := range leaderBits {
+			if group>>bit&1 == 0 {
+				continue
+			}
+			next := first + bit
+			if next >= n {
+				d.fail("position %d of %d leads", next, n)
+				return dst
+			}
+			fillBehind(dst, from, next)
+			from = next
+		}
+		if group>>leaderBits == 0 {
+			if group == 0 && first > 1 {
+				d.fail("no leader in the last byte")
+			}
+			break
+		}
+	}
+	fillBehind(dst, from, n)
+	return dst
+}

@@ -34,7 +34,7 @@ type decider struct {
 	names      [][]byte
 	reading    Reading
 	context    policy.Context
-	shadows    shadows
+	shadows    shadowScratch
 	positions  []int32
 	expected   []float64
 	rankOf     map[policy.Item]int32
@@ -341,7 +341,7 @@ func (dec *decider) readLeniently(l *learner, imp *event.Impression, numbers []p
 	return true
 }
 
-type shadows struct {
+type shadowScratch struct {
 	decided []event.Shadow
 	place   []int32 // by candidate: its position in the ranking
 }

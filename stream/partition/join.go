@@ -266,7 +266,7 @@ func (j *joiner) judgeSelection(effective event.Millis) (verdict, *event.Fault) 
 	}
 	l := j.learners[e.learner]
 	if l.gone {
-		return refused, gone(l)
+		return refused, faultOfGone(l)
 	}
 	if e.selected >= 0 { // the other items shown are not kept
 		return duplicate, nil
@@ -334,7 +334,7 @@ func (j *joiner) countClamped(outside bool) {
 // after an earlier one did: it would be refused too if it came before the impression.
 func (j *joiner) contradiction(l *learner, e *entry, p *event.Payoff) *event.Fault {
 	if l.gone {
-		return gone(l)
+		return faultOfGone(l)
 	}
 	if len(p.Item) == 0 {
 		if !e.hasSelectionDeadline && (e.selected < 0 || !j.cfg.HasSelections) {
@@ -355,8 +355,8 @@ func (j *joiner) contradiction(l *learner, e *entry, p *event.Payoff) *event.Fau
 	return nil
 }
 
-// gone is the fault of records for an impression whose learner was removed or reset.
-func gone(l *learner) *event.Fault {
+// faultOfGone is the fault of records for an impression whose learner was removed or reset.
+func faultOfGone(l *learner) *event.Fault {
 	if of, ok := wasReset(l.name); ok {
 		return faultf(event.LearnerGone, "learner %q was reset after it had ranked the impression", of)
 	}

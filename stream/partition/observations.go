@@ -3,92 +3,18 @@ package partition
 import (
 	"encoding/binary"
 	"encoding/hex"
-	"errors"
 	"slices"
-
-	"github.com/cespare/xxhash/v2"
 
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// Observations are the inputs of decisions that neither topics nor steps show. They record reads of other partitions' statistics, the
-// deadlines that the expiry walk reached, event time applied between records, and the segments of each checkpoint. Rankings carry them in a
-// header beside the steps. With both headers a replay repeats the owner's calls, and computes the same rankings bit for bit.
-//
-// A header holds tokens of one byte, the kind in the high three bits and a number in the low five. If that is 31, a uvarint with the number
-// follows, unless the kind bounds it. More may follow. Between tokens stands the number of records stepped, ranked impressions included.
-// Observations are recorded from Seen on, during adoption too: so a new owner records those it makes while it adopts decisions of an earlier
-// one.
 const (
-	seenRecords   = 0 // this many records were stepped
-	seenWatermark = 1 // event time, so many ms later, was acted upon
-	seenVisits    = 2 // this many impressions ended, at most 31, their deadlines past: zigzag varints, offsets relative to the last
-	seenEnds      = 3 // likewise, without kept offsets: the id of each
-	seenSent      = 4 // this many of the oldest sealed segments were sent as one checkpoint
-	seenEpoch     = 5 // the epoch changed, with so many estimates made. Then sources' changes, and the estimates' numbers
-	seenNote      = 6 // a note, see below
-)
-
-// severalBytes is the number in a token's byte if it stands behind the byte.
-const severalBytes = 31
-
-// The notes of a token of kind seenNote.
-const (
-	seenBegin = 1 // a machine began: absolute values
-	seenGap   = 2 // uvarint: observations up to here are missing, except for the machine's beginning; this many segments were sealed by then
-	seenSeal  = 4 // a segment was sealed
-	seenWalk  = 5 // uvarint: the walk closed so many more buckets
-	seenStand = 6 // a snapshot of all sources' progress and of estimates
-)
-
-const (
-	maxSeen     = 16 << 10 // bounds tokens kept during adoption; see defaultOrderBytes for later
-	seenVersion = 1
+	maxSeen = 16 << 10 // bounds tokens kept during adoption; see defaultOrderBytes for later
 	// standsEvery is the most seals between two snapshots of all sources, from which a replay with a base begins. A young machine takes
 	// more, and one that decides nothing takes ever fewer.
 	standsEvery = 128
 )
-
-// ObservationBegin is the state in which a machine began, for a replay.
-type ObservationBegin struct {
-	// Writer identifies the owner: see WriterOf.
-	Writer uint32
-	// Seq is that of the loaded checkpoint. LoadedWriter and LoadedSeal identify its last seal: its owner and the number of seals before.
-	// Fresh means that nothing was stored, Unknown that the stored state does not identify its seal.
-	Seq            int64
-	LoadedWriter   uint32
-	LoadedSeal     uint64
-	Fresh, Unknown bool
-	// Alone means that the machine has no pooled state, as while a state is rebuilt: it makes estimates from its own statistics.
-	Alone     bool
-	Inputs    [event.Inputs]int64 // offsets of the first records to step
-	Watermark event.Millis
-	Salt      uint64
-	// Program names the program and the kind of processor. Settings lists the settings on which decisions depend.
-	Program, Settings string
-}
-
-// WriterOf returns a hash of an owner's token.
-func WriterOf(token string) uint32 { return uint32(xxhash.Sum64String(token)) }
-
-// MadeBy returns a hash of ObservationBegin's Program and Settings.
-func MadeBy(program, settings string) uint32 {
-	return uint32(xxhash.Sum64String(program + "\x00" + settings))
-}
-
-// SourceAt is a source's progress: up to a checkpoint, whole or, during a resync, the number of parts read.
-type SourceAt struct {
-	Known  bool
-	Writer uint32
-	Seq    int64
-	Whole  bool
-	Parts  int
-	// Over means that the source was whole up to a checkpoint before its resync.
-	Over       bool
-	OverWriter uint32
-	OverSeq    int64
-}
 
 // PublishedAtOnce is the number of published fields that a PooledState takes in at a time.
 const PublishedAtOnce = 2000
@@ -237,8 +163,6 @@ func (s *observationLog) stands(k *PooledState) {
 	}
 }
 
-func partly(at SourceAt) bool { return at.Known && !at.Whole }
-
 func (s *observationLog) walked(by int64) {
 	if by > 0 && s.begin() {
 		s.note(seenWalk)
@@ -385,9 +309,6 @@ func (s *observationLog) appendStored(dst []byte, check uint32) []byte {
 	b = binary.LittleEndian.AppendUint32(binary.AppendVarint(b, s.Visited), check)
 	return hex.AppendEncode(dst, append(b, s.Tokens...))
 }
-
-// ErrSeen means that a header of observations cannot be decoded.
-var ErrSeen = errors.New("partition: unreadable header of observations")
 
 // load reads the stored form. An unreadable one is ignored: a replay is not exact then, and nothing else depends on it.
 func (s *observationLog) load(stored []byte) (check uint32) {
