@@ -8,12 +8,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// Cap allows at most Most candidates of a category in the first First places.
-type Cap struct {
-	Category    string // empty: of each category
-	Most, First int    // Most is below First
-}
-
 // Bounds of caps: of a learner, and of places.
 const (
 	maxCaps     = 16

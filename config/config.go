@@ -506,3 +506,9 @@ type Scale string
 
 // Missing is the handling of an impression without a declared feature.
 type Missing string
+
+// Cap allows at most Most candidates of a category in the first First places.
+type Cap struct {
+	Category    string // empty: of each category
+	Most, First int    // Most is below First
+}

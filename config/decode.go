@@ -41,6 +41,22 @@ type decoder struct {
 	visits   int
 }
 
+// section is one mapping of the file. A key that is never asked for is unknown.
+type section struct {
+	d      *decoder
+	path   string // "" for the file's top
+	at     place
+	fields map[string]field
+	order  []string // in the file's order
+	known  []string // keys asked for
+	first  int      // number of faults before this section
+}
+
+type field struct {
+	at    place // of the key
+	value *yaml.Node
+}
+
 func (d *decoder) fault(key string, at place, format string, args ...any) {
 	d.bad[key] = true
 	d.faults = append(d.faults, Fault{File: d.file, Line: at.line, Column: at.column, Key: key, Message: fmt.Sprintf(format, args...)})
@@ -178,4 +194,20 @@ type unknownKey struct {
 	at           place
 	section, key string
 	known        []string
+}
+
+func sameNode(a, b *yaml.Node) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return inline(a) == inline(b)
+}
+
+// inline returns a value as it stands behind its key, on one line.
+func inline(n *yaml.Node) string {
+	text, err := yaml.Dump(n, yaml.WithLineWidth(-1))
+	if err != nil {
+		panic(fmt.Sprintf("config: a value that Print shows cannot be shown: %v", err))
+	}
+	return strings.TrimSpace(string(text))
 }

@@ -91,22 +91,6 @@ func differing[O any](prefix string, all []setting[O], a, b *O) (keys []string) 
 	return keys
 }
 
-func sameNode(a, b *yaml.Node) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return inline(a) == inline(b)
-}
-
-// inline returns a value as it stands behind its key, on one line.
-func inline(n *yaml.Node) string {
-	text, err := yaml.Dump(n, yaml.WithLineWidth(-1))
-	if err != nil {
-		panic(fmt.Sprintf("config: a value that Print shows cannot be shown: %v", err))
-	}
-	return strings.TrimSpace(string(text))
-}
-
 // digestBytes suffice to distinguish a group's configurations.
 const digestBytes = 6
 

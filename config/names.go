@@ -3,14 +3,8 @@ package config
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
-)
-
-var (
-	learnerName = regexp.MustCompile(`^[a-z0-9._-]+$`)
-	plainName   = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
 )
 
 // reservedNames are the store's own keys, which a learner's hashes, "<name>:items" and the like, would resemble.

@@ -6,6 +6,7 @@ import (
 	"math"
 	"net"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -210,3 +211,8 @@ func checkHost(host string) error {
 	}
 	return nil
 }
+
+var (
+	learnerName = regexp.MustCompile(`^[a-z0-9._-]+$`)
+	plainName   = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
+)

@@ -10,22 +10,6 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// section is one mapping of the file. A key that is never asked for is unknown.
-type section struct {
-	d      *decoder
-	path   string // "" for the file's top
-	at     place
-	fields map[string]field
-	order  []string // in the file's order
-	known  []string // keys asked for
-	first  int      // number of faults before this section
-}
-
-type field struct {
-	at    place // of the key
-	value *yaml.Node
-}
-
 // open reads a mapping. A nil node, or one without a value, is an empty mapping.
 func (d *decoder) open(path string, where place, n *yaml.Node) *section {
 	s := &section{d: d, path: path, at: where, fields: map[string]field{}, first: len(d.faults)}
