@@ -349,7 +349,6 @@ func (s *trialSums) leaveOut(arm int, e *entry) {
 	s.changedLags[block] = true
 }
 
-
 // readLags reads the run-offs that other partitions have published.
 func (s *trialSums) readLags(of *pool, self int32) {
 	if s.othersLags == nil {
