@@ -1,7 +1,5 @@
 package policy
 
-import "slices"
-
 // Spec describes a policy for configuration, commands and documentation. A new policy is a file with its Spec, an entry in Specs,
 // and a section below docs/understand.
 type Spec struct {
@@ -38,17 +36,6 @@ type Parameters struct {
 	ByRank bool
 	// LookAgain is Robust's, see NewRobust.
 	LookAgain float64
-}
-
-// Specs lists all policies in the order of display.
-var Specs = []*Spec{&mossSpec, &optimisticSpec, &thompsonSpec, &klucbSpec, &eliminationSpec, &epsilonGreedySpec, &greedySpec, &utilitySpec, &ftrlSpec, &osmdSpec, &robustSpec}
-
-// SpecOf returns the policy of a name, or nil.
-func SpecOf(name string) *Spec {
-	if i := slices.IndexFunc(Specs, func(k *Spec) bool { return k.Name == name }); i >= 0 {
-		return Specs[i]
-	}
-	return nil
 }
 
 func (k *Spec) IsAdversarial() bool { return k.Oppose != nil || k.Follow != nil }
