@@ -14,6 +14,7 @@ type Workspace struct {
 	heap           []heapArm // elimination: the heap
 	leaders        []int32   // by position a: the leader of the suffix from a on
 	means          []float64 // by position, for the order of blocked items
+	ranks          []int32   // by blocked position
 
 	mass    []float64 // ε-greedy: by position, its propensity
 	solver  admissible.Solver
@@ -61,12 +62,9 @@ func (ws *Workspace) byMean(dst []int32) {
 // block fills dst with the positions from first on in falling mean, ties by higher utility.
 func (ws *Workspace) block(dst []int32, first int32) {
 	if len(dst) < radixFrom {
-		for k := range dst {
-			at, mean := k, ws.means[first+int32(k)]
-			for ; at > 0 && ws.means[dst[at-1]] <= mean; at-- {
-				dst[at] = dst[at-1]
-			}
-			dst[at] = first + int32(k)
+		ws.countRanks(ws.means[first:][:len(dst)])
+		for k, rank := range ws.ranks {
+			dst[rank] = first + int32(k)
 		}
 		return
 	}
@@ -78,5 +76,24 @@ func (ws *Workspace) block(dst []int32, first int32) {
 	radixSort(ws.entries, ws.spare)
 	for k, e := range ws.entries {
 		dst[k] = e.position
+	}
+}
+
+// countRanks sets ws.ranks to the means' ranks: 0 for the largest, ties by higher position. It compares all pairs. No branch depends on the
+// means: those of a sort are mispredicted, which costs more than the pairs (BenchmarkWorkspace_Block).
+func (ws *Workspace) countRanks(means []float64) {
+	ws.ranks = sized(ws.ranks, len(means))
+	for k, mean := range means {
+		before := ws.ranks[:k]
+		behind := int32(0) // lower positions that rank behind k
+		for j, other := range means[:k] {
+			var is int32
+			if other <= mean {
+				is = 1
+			}
+			before[j] += is
+			behind += is
+		}
+		ws.ranks[k] = int32(k) - behind
 	}
 }
