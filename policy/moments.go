@@ -13,7 +13,11 @@ type moments struct {
 	items  int64 // Σ min(1, W), in units: items with payoffs
 	within wide  // Σ(Q − R²/W)
 	at     [len(kappas)]credible
+	prior  prior // for these moments; zero after a change
 }
+
+// prior is between's result for a σ², which is 0 without a result.
+type prior struct{ variance, mean, kappa float64 }
 
 // kappas are the values of κ at which moments are kept; values between are interpolated.
 var kappas = [...]float64{0.5, 4, 32, 256, 2048}
@@ -22,8 +26,12 @@ var kappas = [...]float64{0.5, 4, 32, 256, 2048}
 // mean: 0 without payoffs, near 1 with many. v = w·μ̂ = R/(W+κ).
 type credible struct{ w, ww, v, wv, vv wide }
 
-// replace replaces an item's evidence.
+// replace replaces an item's evidence. A selection in flight that does not count yet changes nothing.
 func (m *moments) replace(before, after *Evidence) {
+	if before.W == after.W && before.R == after.R && before.Q == after.Q {
+		return
+	}
+	m.prior = prior{}
 	out, in := before.W > 0, after.W > 0
 	if out {
 		m.items -= inUnits(min(1, before.W))

@@ -179,10 +179,10 @@ var unbelieving = Belief{Sigma: 0.5}
 // estimate fills known with posterior means. An unknown candidate has an infinite mean and weight 0.
 func (b *Belief) estimate(in *Input, known *Known) {
 	e := b.expect(in.Table)
-	known.Variance, known.Kappa, known.Candidates = e.variance, e.kappa, known.Candidates[:0]
-	for _, i := range in.Items {
-		mean, weight := e.mean(in, i)
-		known.Candidates = append(known.Candidates, Estimate{Mean: mean, Weight: weight})
+	known.Variance, known.Kappa, known.Candidates = e.variance, e.kappa, sized(known.Candidates, len(in.Items))
+	for k, i := range in.Items {
+		x := &known.Candidates[k]
+		x.Mean, x.Weight = e.mean(in, i)
 	}
 }
 
@@ -258,38 +258,47 @@ func (t *Table) within(assumed float64) float64 {
 	return min(assumed, (squares+assumedFreedom*assumed)/(freedom+assumedFreedom))
 }
 
-// between estimates m and κ = σ²/τ² > 0, given σ².
+// between estimates m and κ = σ²/τ² > 0, given σ². It computes once for the same moments.
+func (t *Table) between(variance float64) (mean, kappa float64) {
+	moments := t.keepMoments()
+	if p := &moments.prior; p.variance != variance {
+		p.variance = variance
+		p.mean, p.kappa = moments.between(variance)
+	}
+	return moments.prior.mean, moments.prior.kappa
+}
+
+// between estimates m and κ, given σ².
 //
 // At each κ_j of the grid, likelihood gives a τ², and h_j = τ²·κ_j/σ²: the κ of maximum likelihood is below κ_j if h_j > 1, else
 // above. Between grid points 1/h is taken as linear in 1/κ, which is exact for equal numbers of payoffs, and so is m. The
 // assumption then counts as assumedFreedom items more.
-func (t *Table) between(variance float64) (mean, kappa float64) {
-	moments := t.keepMoments()
-	if moments.items == 0 {
+func (m *moments) between(variance float64) (mean, kappa float64) {
+	if m.items == 0 {
 		return 0, kappaAssumed
 	}
 	var m0, h0 float64 // m and h at the previous κ
 	last := len(kappas) - 1
 	for j := range kappas {
-		m, tau, ok := moments.at[j].solve()
+		at, tau, ok := m.at[j].solve()
 		if !ok {
-			return moments.at[0].only(), kappaAssumed
+			return m.at[0].only(), kappaAssumed
 		}
 		h := tau * kappas[j] / variance
 		if h < 1 && j < last {
-			m0, h0 = m, h
+			m0, h0 = at, h
 			continue
 		}
-		mean, kappa = m, kappas[j]
+		mean, kappa = at, kappas[j]
 		if j > 0 && h > 1 {
 			back := (1 - 1/h) / (1/h0 - 1/h) // fraction of the way back to the previous κ; h0 may be 0
-			mean += back * (m0 - m)
+			mean += back * (m0 - at)
 			kappa = 1 / (1/kappas[j] + back*(1/kappas[j-1]-1/kappas[j]))
 		}
 		break
 	}
 	// An item of weight below 1, with payoffs in flight alone, shows nothing of the spread of items.
-	freedom := max(0, float64(moments.items-weightUnits)/weightUnits)
+	freedom := max(0, float64(m.items-weightUnits)/weightUnits)
 	return mean, (freedom + assumedFreedom) / (freedom/kappa + assumedFreedom/kappaAssumed)
 }
 

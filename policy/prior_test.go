@@ -3,6 +3,7 @@ package policy
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -61,6 +62,37 @@ func TestComponents_DependOnTheSumsAlone(t *testing.T) {
 			},
 		})
 	})
+}
+
+// Below a global table the estimate is that of a table with the sums of both, after each change of either.
+func TestComponents_BelowAGlobalTable(t *testing.T) {
+	belief := Belief{Sigma: 0.5, EstimateSigma: true, Prior: EmpiricalPrior}
+	const items = 5
+	global, part := NewTable(items), NewTable(items)
+	global.BeGlobal()
+	part.ShareTable(global, 0, func(i Item) Item { return i })
+	part.Loaded(part.Differs)
+	rng := rand.New(rand.NewPCG(8, 3))
+	for range 200 {
+		i := Item(rng.IntN(items))
+		switch rng.IntN(3) {
+		case 0:
+			part.Add(i, float64(rng.IntN(2)))
+		case 1:
+			global.SetSource(0, i, part.Own(i))
+			part.Refresh(part.Differs, slices.Values([]Item{i}))
+		case 2:
+			n := rng.Int64N(50)
+			global.SetSource(1, i, Sums{N: n, R: float64(n / 2), Q: float64(n / 2)})
+			part.Refresh(part.Differs, slices.Values([]Item{i}))
+		}
+		both := NewTable(items)
+		for i := range Item(items) {
+			both.Set(i, part.Pooled(i))
+		}
+		belief.Components(global)
+		require.Equal(t, belief.Components(both), belief.Components(part))
+	}
 }
 
 // assumed joins an estimate of κ with its prior.

@@ -201,6 +201,7 @@ func (s *pooled) all() *moments {
 }
 
 func (m *moments) add(o *moments) {
+	m.prior = prior{}
 	m.items += o.items
 	m.within.add(o.within)
 	for j := range m.at {
