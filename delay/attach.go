@@ -14,7 +14,7 @@ func (b *base) attach(s Silence) {
 		b.keepColumn(&f.parts)
 	}
 	f.weigh = table.Weigh
-	f.replaced = func(i policy.Item, _, _ itemFlights) { f.weigh(i) }
+	f.replaced = func(i policy.Item, _, _ itemFlights) { f.changed(i) }
 	if s.Law == SilenceAges {
 		b.attachAwaiting(newAwaiting(s, &f.column))
 	}
@@ -42,16 +42,12 @@ func (b *base) attachAwaiting(a *awaiting) {
 	if !a.law.InParts {
 		b.keepColumn(&a.settled)
 	}
-	f.weigh = func(i policy.Item) {
-		a.reweigh(i)
-		f.table.Weigh(i)
-	}
 	f.replaced = func(i policy.Item, before, after itemFlights) {
 		a.replaceTheirs(i, before.Spans, after.Spans)
-		f.weigh(i)
+		f.changed(i)
 	}
 	b.singles[fieldSilence], b.singles[fieldBelow] = a.loadEstimate, a.loadBelow
-	a.settled.replaced = func(i policy.Item, _, _ inflight.Outcomes) { f.weigh(i) }
+	a.settled.replaced = func(i policy.Item, _, _ inflight.Outcomes) { f.changed(i) }
 }
 
 // keepContexts makes a contextual learner's sums part of the learner's state.

@@ -184,12 +184,13 @@ func (b *base) selected(fb *Feedback) {
 	}
 }
 
-// paid ends a selection in flight that was paid, or that expired with the payoff assumed for unpaid ones.
+// paid ends a selection in flight that was paid, or that expired with the payoff assumed for unpaid ones. The payoff must be fed next, which
+// weighs the item.
 func (b *base) paid(fb *Feedback) {
 	if fb.Defaulted {
-		b.flights.end(fb, isDefaulted)
+		b.flights.take(fb, isDefaulted)
 	} else {
-		b.flights.end(fb, isPaid)
+		b.flights.take(fb, isPaid)
 	}
 }
 

@@ -26,7 +26,7 @@ type flights struct {
 	total    policy.Count                      // the sum of our own counts
 	open     history.Payoffs                   // the sum of our own parts
 	table    *policy.Table                     // nil with QPM-D
-	weigh    func(policy.Item)                 // recomputes an item's evidence, after its selections in flight have changed
+	weigh    func(policy.Item)                 // recomputes an item's evidence, after weighFlights
 	evidence func(policy.Item) policy.Evidence // nil with QPM-D
 }
 
@@ -87,6 +87,7 @@ func (f *flights) begin(fb *Feedback) {
 	}
 	own.N++
 	f.counted(fb.Item, 1)
+	f.weigh(fb.Item)
 }
 
 func (f *flights) part(fb *Feedback) {
@@ -110,9 +111,16 @@ func (f *flights) replacePart(i policy.Item, before, now history.Payoffs) {
 
 // end removes a selection from those in flight.
 func (f *flights) end(fb *Feedback, what outcome) {
+	if f.take(fb, what) {
+		f.weigh(fb.Item)
+	}
+}
+
+// take removes a selection from those in flight, and returns whether it was there. The item must be weighed next.
+func (f *flights) take(fb *Feedback, what outcome) bool {
 	f.replacePart(fb.Item, fb.previous(), history.Payoffs{})
 	if f.Own(fb.Item).N <= 0 {
-		return
+		return false
 	}
 	own := f.At(fb.Item)
 	if f.awaiting != nil {
@@ -120,12 +128,26 @@ func (f *flights) end(fb *Feedback, what outcome) {
 	}
 	own.N--
 	f.counted(fb.Item, -1)
+	return true
 }
 
 // counted notes that an item's own number has risen by n.
 func (f *flights) counted(i policy.Item, n policy.Count) {
 	f.total += n
 	f.Changed(i, 1)
+	f.weighFlights(i)
+}
+
+// weighFlights recomputes the weight of an item's selections in flight, after they have changed.
+func (f *flights) weighFlights(i policy.Item) {
+	if f.awaiting != nil {
+		f.awaiting.reweigh(i)
+	}
+}
+
+// changed recomputes the evidence of an item whose selections in flight have changed.
+func (f *flights) changed(i policy.Item) {
+	f.weighFlights(i)
 	f.weigh(i)
 }
 
@@ -173,7 +195,7 @@ func (f *flights) loaded() {
 	default:
 		for i, own := range f.EachOwn() {
 			if own.N > 0 {
-				f.weigh(i)
+				f.changed(i)
 			}
 		}
 	}
@@ -199,7 +221,7 @@ func (f *flights) forget(i policy.Item) {
 		}
 	}
 	f.column.forget(i)
-	f.weigh(i)
+	f.changed(i)
 }
 
 func (f *flights) Release(i policy.Item) {
@@ -256,7 +278,7 @@ func (f *flights) estimate() {
 	f.reweigh()
 }
 
-func (f *flights) reweigh() { f.awaiting.eachAwaited(f.weigh) }
+func (f *flights) reweigh() { f.awaiting.eachAwaited(f.changed) }
 
 func (f *flights) status() SilenceStatus {
 	s := SilenceStatus{Law: f.silence.Law}
