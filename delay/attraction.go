@@ -97,27 +97,31 @@ func (a *attraction) differs() bool {
 }
 
 // perImpression turns estimates of payoff per selection into estimates of payoff per impression, relative to the mean share. The variance
-// is that of the product, with the payoff's part at a share one standard deviation above its mean.
-func (a *attraction) perImpression(items []policy.Item, from *policy.Known) *policy.Known {
+// is that of the product, with the payoff's part at a share one standard deviation above its mean. Only policies without a belief of their own
+// need factors.
+func (a *attraction) perImpression(items []policy.Item, from *policy.Known, factors bool) *policy.Known {
 	mean := a.table.Mean()
+	per, least := 1/mean, mean*(1-mean)
 	c := a.belief.Components(a.table)
 	kappa := c.Kappa()
 	k := &a.known
-	k.Variance, k.Kappa, k.Candidates = from.Variance, from.Kappa, k.Candidates[:0]
+	k.Variance, k.Kappa, k.Candidates = from.Variance, from.Kappa, slices.Grow(k.Candidates[:0], len(items))[:len(items)]
 	k.Factors, k.Share, k.Nothing, k.Fair = k.Factors[:0], mean, a.nothing, a.fair()
 	for at, i := range items {
 		x := from.Candidates[at]
 		share := a.share(i, c.Mean, kappa)
-		k.Factors = append(k.Factors, policy.Factors{Share: share, Payoff: x})
-		if x.Weight > 0 {
-			times, above := share.Mean/mean, x.Mean-a.nothing
-			spread := max(share.Mean*(1-share.Mean), mean*(1-mean))
-			sd := math.Sqrt(spread/share.Weight) / mean
-			likely := times + sd // at times itself, a share that is low by chance hides how little is known of the payoff
-			variance := float64(from.Variance*likely*likely)/x.Weight + float64(above*above*sd*sd)
-			x = policy.Estimate{Mean: a.nothing + float64(times*above), Weight: from.Variance / variance}
+		if factors {
+			k.Factors = append(k.Factors, policy.Factors{Share: share, Payoff: x})
 		}
-		k.Candidates = append(k.Candidates, x)
+		if x.Weight > 0 {
+			times, above := share.Mean*per, x.Mean-a.nothing
+			sd := math.Sqrt(max(share.Mean*(1-share.Mean), least)/share.Weight) * per
+			likely := times + sd // at times itself, a share that is low by chance hides how little is known of the payoff
+			// σ²/variance, as one division.
+			weight := from.Variance * x.Weight / (float64(from.Variance*likely*likely) + float64(above*above*sd*sd*x.Weight))
+			x = policy.Estimate{Mean: a.nothing + float64(times*above), Weight: weight}
+		}
+		k.Candidates[at] = x
 	}
 	return k
 }

@@ -113,20 +113,20 @@ func (b *base) Decide(candidates []policy.Item, about *policy.Context, key polic
 
 // know returns estimates of the candidates' payoffs, or nil if the policy reads the table.
 func (b *base) know() *policy.Known {
-	known := b.perSelection()
-	if b.aimsPerImpression() {
-		return b.attraction.perImpression(b.in.Items, known)
+	if !b.aimsPerImpression() {
+		if b.contexts != nil {
+			return b.contexts.know(b.table, &b.in)
+		}
+		return nil
 	}
-	return known
+	_, believes := b.ranker().(policy.Believer)
+	return b.attraction.perImpression(b.in.Items, b.perSelection(), !believes)
 }
 
-// perSelection returns estimates of payoff per selection, or nil if the policy reads the table.
+// perSelection returns estimates of payoff per selection, of a policy.Estimating.
 func (b *base) perSelection() *policy.Known {
 	if b.contexts != nil {
 		return b.contexts.know(b.table, &b.in)
-	}
-	if !b.aimsPerImpression() {
-		return nil
 	}
 	b.ranker().(policy.Estimating).Estimate(&b.in, &b.attraction.estimates)
 	return &b.attraction.estimates

@@ -65,7 +65,7 @@ func (r *Robust) rankUnchanged(candidates []policy.Item, q []float64, key policy
 	u, in := &r.unchanged, &r.in
 	in.Items, in.Key, in.Known = candidates, key, r.wholeEstimates(candidates)
 	if r.attraction.differs() {
-		in.Known = r.attraction.perImpression(candidates, in.Known)
+		in.Known = r.attraction.perImpression(candidates, in.Known, false)
 	}
 	r.policy.Rank(in, &r.ws, order)
 	in.Items = nil // they are the caller's
