@@ -37,10 +37,13 @@ func (e *estimated) expected(a *awaiting, i policy.Item) float64 {
 	return value
 }
 
+// nearlyAll is the share of paid selections from which on values are means (valued). Items then need not be weighed again at each tick.
+const nearlyAll = 0.99
+
 // compare estimates how much items differ. Sums over items are of integers, and so do not depend on their order.
 func (e *estimated) compare(a *awaiting) {
 	e.set(0, 1, 1)
-	if a.sums == nil {
+	if a.sums == nil || e.share > nearlyAll && e.below == 0 {
 		return
 	}
 	var n, above, within, free int64
