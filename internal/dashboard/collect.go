@@ -122,8 +122,8 @@ func (l *Learner) add(s *partition.LearnerStatus) {
 			l.Silence = &Silence{}
 		}
 		l.Silence.Weight += s.Silence.Weight
-		if s.Silence.Seen && (!l.Silence.Known || s.Fed > l.Fed) { // pooled: the partition with the most payoffs is up to date
-			l.Silence.Known, l.Silence.Share = true, s.Silence.Share
+		if s.Silence.Known && (!l.Silence.Known || s.Fed > l.Fed) { // pooled: the partition with the most payoffs is up to date
+			l.Silence.Known, l.Silence.Seen, l.Silence.Share = true, s.Silence.Seen, s.Silence.Share
 			l.Silence.Median, l.Silence.P90 = float64(s.Silence.Median)/1000, float64(s.Silence.P90)/1000
 		}
 	}

@@ -198,6 +198,7 @@ func (c Counts) combine(o Counts, sign float64) Counts {
 type Silence struct {
 	Weight float64 `json:"weight"`
 	Known  bool    `json:"known"`
+	Seen   bool    `json:"seen"`
 	Share  float64 `json:"share"`
 	Median float64 `json:"median"` // seconds
 	P90    float64 `json:"p90"`    // seconds

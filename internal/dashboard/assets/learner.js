@@ -131,7 +131,7 @@ function moreFigures(l, page) {
     {name: "Payoff per selection", value: decimal(l.per_selection), note: "of " + plural(l.paid_for, "selection") + " " + over + "; unpaid ones count by their age"}];
   figures.push({name: "Favourite is not the best payer", value: percent(l.outpaid), note: "of impressions, by known means"},
     {name: "Favourite shown first", value: percent(l.first_share), note: "of impressions"});
-  if (l.silence && l.silence.known) {
+  if (l.silence && l.silence.seen) {
     figures.push({name: "Payoff delay", value: time(l.silence.median), note: "p50 · p90 " + time(l.silence.p90)});
     if (l.silence.share > 0) figures.push({name: "Selections that are paid", value: percent(l.silence.share), note: "estimate"});
   }
