@@ -105,8 +105,8 @@ func New(opt Options, users Users) *Platform {
 	return p
 }
 
-// Clock is the workers' clock. It does not pass an impression without a ranking: a worker that has read a topic to its end takes the clock
-// for that topic's time, and the impression may not be written yet.
+// Clock is the workers' clock. It does not pass an impression without a ranking, which may not be written yet. A worker that has read a
+// topic to its end takes the clock for that topic's time.
 func (p *Platform) Clock() event.Millis { return min(p.clock.Load(), p.oldest.Load()) }
 
 // noteOldest finds the oldest impression without a ranking.
