@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"sync/atomic"
 	"time"
 
@@ -62,9 +61,6 @@ type Platform struct {
 	opt   Options
 	users Users
 	clock atomic.Int64 // the players', or the real time
-	// oldest is the time of the oldest impression without a ranking, on the players' clock; math.MaxInt64 if there is none, and at a rate.
-	oldest atomic.Int64
-	first  int // no impression before this one waits for a ranking
 
 	progress   Progress
 	agenda     simulate.Agenda[Record]
@@ -99,26 +95,11 @@ func New(opt Options, users Users) *Platform {
 	opt.Unanswered = cmp.Or(opt.Unanswered, 256)
 	opt.Patience = cmp.Or(opt.Patience, time.Minute)
 	opt.Every = cmp.Or(opt.Every, 200*time.Millisecond)
-	p := &Platform{wire: newWire(opt.Log, opt.Topics), opt: opt, users: users, open: map[int]shown{}, remembered: mostRemembered,
+	return &Platform{wire: newWire(opt.Log, opt.Topics), opt: opt, users: users, open: map[int]shown{}, remembered: mostRemembered,
 		rate: rate{perSecond: opt.Rate}}
-	p.oldest.Store(math.MaxInt64)
-	return p
 }
 
-// Clock is the workers' clock. It does not pass an impression without a ranking, which may not be written yet. A worker that has read a
-// topic to its end takes the clock for that topic's time.
-func (p *Platform) Clock() event.Millis { return min(p.clock.Load(), p.oldest.Load()) }
-
-// noteOldest finds the oldest impression without a ranking.
-func (p *Platform) noteOldest() {
-	for ; p.first < p.progress.Impressions; p.first++ {
-		if s, waits := p.open[p.first]; waits {
-			p.oldest.Store(s.at)
-			return
-		}
-	}
-	p.oldest.Store(math.MaxInt64)
-}
+func (p *Platform) Clock() event.Millis { return p.clock.Load() }
 
 // Run plays until every impression is ranked and all reactions have been sent. At a rate it plays until ctx is done, which is no error,
 // and does not send later reactions.
@@ -203,7 +184,6 @@ func (p *Platform) next(now time.Time) []kafka.Message {
 		p.progress.Impressions++
 		p.forget()
 		if !p.atRate() {
-			p.noteOldest()
 			p.clock.Store(max(p.clock.Load(), at))
 		}
 		batch = p.release(batch)
@@ -379,9 +359,6 @@ func (p *Platform) ranked(records []partition.Record, now time.Time) error {
 			return fmt.Errorf("responding to the ranking at offset %d: %w", m.Offset, err)
 		}
 		p.schedule(then, s.at)
-	}
-	if !p.atRate() {
-		p.noteOldest()
 	}
 	return nil
 }

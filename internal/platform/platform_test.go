@@ -8,7 +8,6 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/internal/simulate"
 	"github.com/ranker-worker/ranker-worker/stream/event"
-	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
 // TestRate: the due impressions add up to the rate; after a pause all but a second's worth are dropped.
@@ -57,34 +56,4 @@ func TestPlayAtARateIsBounded(t *testing.T) {
 		assert.LessOrEqual(t, len(l.next(now.Add(time.Hour))), 2*atOnce)
 	}
 	assert.Greater(t, l.progress.Payoffs, mostScheduled)
-}
-
-// TestClock: workers' time is that of the oldest impression without a ranking, while later ones are sent and ranked.
-func TestClock(t *testing.T) {
-	population, err := simulate.NewPopulation(simulate.Defaults(1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := New(Options{Impressions: 8, Unanswered: 8, Topics: [event.Topics]string{"i", "s", "p", "r"}}, Simulated{{Population: population}})
-	p.next(time.UnixMilli(0))
-	first, second := p.open[0].at, p.open[1].at
-	assert.Len(t, p.open, 8)
-	assert.Less(t, first, second)
-	assert.Equal(t, first, p.Clock())
-	rank := func(n int) {
-		i, _, _ := p.users.Impression(n)
-		r := event.Ranking{ID: []byte(simulate.ImpressionID(n)), Learner: []byte("feed")}
-		for k := range i.Candidates {
-			r.Items = append(r.Items, i.Candidates[k].Item)
-		}
-		assert.NoError(t, p.ranked([]partition.Record{{Value: event.AppendRanking(nil, &r)}}, time.UnixMilli(0)))
-	}
-	rank(1)
-	assert.Equal(t, first, p.Clock(), "the first is still without a ranking")
-	rank(0)
-	assert.Equal(t, p.open[2].at, p.Clock())
-	for n := 2; n < 8; n++ {
-		rank(n)
-	}
-	assert.Equal(t, p.clock.Load(), p.Clock())
 }
