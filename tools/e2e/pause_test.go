@@ -56,7 +56,7 @@ func (w *world) settled(t *testing.T, sent [event.Inputs]int64) (got map[string]
 			got["payoffs.read"] == sent[event.Payoffs] &&
 			got["impressions.pending"]+got["selections.parked"]+got["payoffs.parked"] == 0
 	}
-	if !assert.Eventually(t, ended, 30*time.Second, 20*time.Millisecond) {
+	if !assert.Eventually(t, ended, deadline, 100*time.Millisecond) {
 		t.Fatalf("sent %v, and the account is %v", sent, got)
 	}
 	delete(got, "impressions.adopted") // only a second run adopts

@@ -117,7 +117,8 @@ func makeWorld(t *testing.T, partitions int, worker, access settings, env config
 	security, err := w.access.RedisTLSConfig()
 	require.NoError(t, err)
 	w.redis = redis.NewUniversalClient(&redis.UniversalOptions{Addrs: w.access.Redis.Addresses, TLSConfig: security,
-		Username: w.access.Redis.Username, Password: string(w.access.Redis.Password), IsClusterMode: w.access.Redis.Cluster})
+		Username: w.access.Redis.Username, Password: string(w.access.Redis.Password), IsClusterMode: w.access.Redis.Cluster,
+		ReadTimeout: deadline})
 	t.Cleanup(func() { w.redis.Close() })
 	return w
 }
