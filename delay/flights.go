@@ -288,10 +288,10 @@ func (f *flights) status() SilenceStatus {
 		below := float64(a.ownWeights.below) / weightUnits
 		s.Payoffs = f.silence.Default*(s.Weight-below) + a.now().low*below
 		e := a.now()
-		if of, one := f.learnedFrom(); of != nil {
+		if of := f.learnedFrom(); of != nil {
 			s.Known, s.Delays, s.Covers = true, Delays{a.grid, e.late[sideAbove]}, max(0, a.pass-a.since)
 			s.Median, s.P90 = e.late[sideAbove].Age(&a.grid, 0.5), e.late[sideAbove].Age(&a.grid, 0.9)
-			s.Seen = s.P90 <= inflight.Seen(&a.grid, e.until, one, of.agesOf(sideAbove)...)
+			s.Seen = s.P90 <= inflight.Seen(&a.grid, e.until, of.agesOf(sideAbove)...)
 			s.Returns = a.law.InParts && e.below > 0
 			if !a.law.InParts { // partial payoffs do not show which selections are paid
 				s.Share = e.share
@@ -307,30 +307,31 @@ func (f *flights) status() SilenceStatus {
 	return s
 }
 
-// learnedFrom returns the selections in flight from which delays are estimated, of all partitions where they share, and the amount of a
-// payoff of 1 there; nil before the first payoff.
-func (f *flights) learnedFrom() (a *awaiting, one float64) {
-	a = f.awaiting
+// learnedFrom returns the selections in flight from which delays are estimated, of all partitions where they share; nil before the first
+// payoff.
+func (f *flights) learnedFrom() *awaiting {
+	a := f.awaiting
 	if a == nil || !a.now().late[sideAbove].Known() {
-		return nil, 0
+		return nil
 	}
 	if a.global != nil {
 		a = a.global
 	}
-	switch {
-	case a.law.InParts:
-		return a, history.Units
-	case a.all.Paid > 0:
-		return a, 1
+	if !a.law.InParts && a.all.Paid == 0 {
+		return nil
 	}
-	return nil, 0
+	return a
 }
 
 // coming returns the share of payoffs that come at the greatest ages seen so far (inflight.Coming); 0 before the first payoff.
 func (f *flights) coming() float64 {
-	a, one := f.learnedFrom()
+	a := f.learnedFrom()
 	if a == nil {
 		return 0
+	}
+	one := 1.0
+	if a.law.InParts {
+		one = history.Units
 	}
 	return inflight.Coming(&a.grid, a.now().until, one, a.agesOf(sideAbove)...)
 }

@@ -120,7 +120,10 @@ func compared(g *Scheme, pass int64, one float64, ages []*Ages) (at, upTo []floa
 // horizon; else 0. Of greater ages nothing is known: where the share is large, most payoffs may be still to come. See Estimate.
 func Coming(g *Scheme, pass int64, one float64, ages ...*Ages) float64 {
 	at, upTo := compared(g, pass, one, ages)
-	last := lastOf(upTo)
+	last := len(upTo) - 1
+	for last > 0 && upTo[last] == 0 {
+		last--
+	}
 	if last == len(upTo)-1 {
 		return 0
 	}
@@ -133,20 +136,19 @@ func Coming(g *Scheme, pass int64, one float64, ages ...*Ages) float64 {
 	return 1 - before
 }
 
-// lastOf returns the bin of the greatest ages at which payoffs are compared.
-func lastOf(upTo []float64) int {
-	last := len(upTo) - 1
-	for last > 0 && upTo[last] == 0 {
-		last--
+// Seen returns the greatest age in milliseconds that selections with payoffs have reached at a tick, in whole bins; at most the horizon. The
+// shares of Estimate at greater ages are assumed.
+func Seen(g *Scheme, pass int64, ages ...*Ages) int64 {
+	bins := 0
+	for _, a := range ages {
+		if len(a.rows) > 0 { // the first is the oldest
+			bins = max(bins, g.seen(pass-a.rows[0].block.End()))
+		}
 	}
-	return last
-}
-
-// Seen returns the greatest age in milliseconds at which payoffs are compared at a tick, at most the horizon. The shares of Estimate at
-// greater ages are assumed.
-func Seen(g *Scheme, pass int64, one float64, ages ...*Ages) int64 {
-	_, upTo := compared(g, pass, one, ages)
-	return min(g.ends[lastOf(upTo)], g.horizon)
+	if bins == 0 {
+		return 0
+	}
+	return min(g.ends[bins-1], g.horizon)
 }
 
 // enough is the number of payoffs that decay leaves.
