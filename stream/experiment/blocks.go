@@ -33,7 +33,7 @@ func (p *pair) squares(part func(b *block) float64) (v float64) {
 func (p *pair) soFarByUser() Interval {
 	var x, m [2]float64
 	d, v, sign := 0.0, 0.0, 1.0
-	if p.few(p.designEffect()) != "" {
+	if p.few() != "" {
 		return Interval{Lower: -1, Upper: 1}
 	}
 	for i := range p.n {

@@ -135,6 +135,7 @@ type pair struct {
 	k, x, q [2][Lags]float64 // payoffs, their sums and those of squares
 	m       [2][Lags]float64 // sums of payoffs by covariates
 	last    int              // the greatest lag that both have reached, −1 for none
+	effect  float64          // the design effect; 1 where payoffs do not depend on each other
 	blocks  []block          // by user
 }
 
@@ -167,6 +168,9 @@ func (e *Experiment) pairOf(arm int, t LagTotals) *pair {
 			p.last = l
 		}
 	}
+	if p.effect = 1; e.InParts || e.ByUser {
+		p.effect = p.designEffect()
+	}
 	return p
 }
 
@@ -184,11 +188,7 @@ func (e *Experiment) endOf(p *pair, h *History, no string) End {
 	refuse := func(why string) End {
 		return End{Interval: Interval{Lower: -1, Upper: 1}, Verdict: Refused, Why: why}
 	}
-	effect := 1.0
-	if e.InParts || e.ByUser {
-		effect = p.designEffect()
-	}
-	few := p.few(effect)
+	few := p.few()
 	switch {
 	case !e.ByUser && !p.fit(int64(p.n[0][0]), int64(p.n[1][0])):
 		return refuse("the arms' numbers of units do not fit the shares: impressions of one arm are lost or repeated")
@@ -203,7 +203,7 @@ func (e *Experiment) endOf(p *pair, h *History, no string) End {
 		return refuse(no)
 	}
 	left := 1.0
-	if _, v, of := p.difference(p.last, effect); v > 0 {
+	if _, v, of := p.difference(p.last, p.effect); v > 0 {
 		left = of / v
 	}
 	s, end := p.scale(h, left), End{Lag: Lags - 1, Come: 1, Explained: max(1-left, 0)}
@@ -211,7 +211,7 @@ func (e *Experiment) endOf(p *pair, h *History, no string) End {
 		end.Lag = p.narrowest(s, h, left)
 		end.Come = h[end.Lag]
 	}
-	d, _, v := p.difference(end.Lag, effect)
+	d, _, v := p.difference(end.Lag, p.effect)
 	end.Lower, end.Upper = max(d-s.Radius(v)-twice*s.mean*(1-end.Come), -1), 1
 	if end.Come > 0 {
 		end.Estimate = d / end.Come
@@ -220,25 +220,25 @@ func (e *Experiment) endOf(p *pair, h *History, no string) End {
 		end.BreakEven = 1 - (d+s.Radius(v))/more
 	}
 	if p.last == Lags-1 {
-		d, _, v := p.difference(Lags-1, effect)
+		d, _, v := p.difference(Lags-1, p.effect)
 		end.Upper = min(d+s.Radius(v), 1)
 	}
 	if h != nil {
-		end.Forecast = p.forecast(h, &s, left*effect)
+		end.Forecast = p.forecast(h, &s, left*p.effect)
 	}
 	end.Verdict = verdictOf(end.Lower, end.Upper)
 	return end
 }
 
 // few says that payoffs are too few: they count for fewer, by the design effect, where they depend on each other.
-func (p *pair) few(effect float64) string {
+func (p *pair) few() string {
 	k := [2]float64{}
 	for i := range k {
 		for l := range Lags {
 			k[i] += p.k[i][l]
 		}
 	}
-	least := math.Ceil(leastPayoffs * effect)
+	least := math.Ceil(leastPayoffs * p.effect)
 	if min(k[0], k[1]) >= least {
 		return ""
 	}
