@@ -152,18 +152,21 @@ func (w *world) skipped(t *testing.T, spoil func()) {
 		require.ErrorIs(t, err, refusal)
 	}
 	w.skips(t, tool, q)
-	w.paid(t)
+	w.paid(t, 6)
 	letters := w.letters(t, w.cfg.Kafka.Topics.Payoffs, 3)
 	require.Contains(t, letters[0].Headers, kafka.Header{Key: "__streams.errors.exception", Value: []byte("skipped")})
 	require.Contains(t, letters[0].Headers, kafka.Header{Key: "__streams.errors.message", Value: []byte("a disk")})
 	require.Greater(t, len(letters[0].Value), broker.BatchHeaderSize)
 	require.Empty(t, letters[1].Value)
 
+	// A rebuild ends with the last decision: this one comes behind the payoffs.
+	w.publish(t, w.impressions("last", 1)...)
+	w.paid(t, 7)
 	w.lose(t)
 	_, err := tool.Rebuild(t.Context(), admin.RebuildQuery{})
 	require.ErrorContains(t, err, "state skip --partition 0 --topic payoffs --offset 2")
 	w.skips(t, tool, q)
-	w.paid(t)
+	w.paid(t, 7)
 }
 
 // skips has offsets 2 to 4 skipped.
@@ -178,14 +181,15 @@ func (w *world) skips(t *testing.T, tool *admin.Tool, q admin.SkipQuery) {
 	require.Equal(t, []any{"skip", "a disk", w.cfg.Kafka.Topics.Payoffs, []int64{2, 5}}, []any{last.Done, last.Detail, last.Topic, last.Skipped})
 }
 
-// paid: a worker processes the later records.
-func (w *world) paid(t *testing.T) {
+// paid: a worker processes the later records, and leaves impressions pending.
+func (w *world) paid(t *testing.T, pending int64) {
 	t.Helper()
 	r := w.start(t)
 	require.Eventually(t, func() bool { return w.counts(t)["payoffs.read"] == 7 }, deadline, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return w.counts(t)["impressions.pending"] == pending }, deadline, 20*time.Millisecond)
 	r.stop(t)
 	got := w.counts(t)
-	require.EqualValues(t, []int64{4, 3, 4, 6}, []int64{got["payoffs.applied"], got["payoffs.rejected"], got["impressions.paid"], got["impressions.pending"]})
+	require.EqualValues(t, []int64{4, 3, 4, pending}, []int64{got["payoffs.applied"], got["payoffs.rejected"], got["impressions.paid"], got["impressions.pending"]})
 	w.lawful(t)
 }
 
