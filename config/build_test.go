@@ -161,5 +161,5 @@ func TestLoadFile(t *testing.T) {
 	c, warnings, err := LoadFile("testdata/minimal.golden.yaml", noEnv)
 	require.NoError(t, err)
 	require.Empty(t, warnings, "what is printed can be read again without a word")
-	assert.Equal(t, "stochastic range=0..1 aggregate=first delay=direct", c.Learners[0].Fingerprint())
+	assert.Equal(t, "adversarial range=0..1 aggregate=first delay=direct policy=robust loss_index=item", c.Learners[0].Fingerprint())
 }

@@ -206,7 +206,7 @@ const (
 	EpsilonGreedy Policy = "egreedy"     // the paper's section 4.1
 	FTRL          Policy = "ftrl"        // for adversarial payoffs; the default with delay: bold
 	OSMD          Policy = "osmd"        // the paper's Algorithm 5
-	Robust        Policy = "robust"      // for payoffs that change; the default for adversarial ones
+	Robust        Policy = "robust"      // for payoffs that change; the default
 )
 
 // Spec returns the policy's entry in the table of policies, or nil.

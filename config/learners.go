@@ -191,6 +191,9 @@ func (l Learner) Fingerprint() string {
 
 // fill sets the defaults of absent keys that depend on other settings.
 func (l *Learner) fill(given func(key string) bool) {
+	if !given("payoffs") {
+		l.Payoffs = l.assumed(given)
+	}
 	if !given("policy") {
 		var delay Delay
 		if given("delay") {
@@ -215,6 +218,18 @@ func (l *Learner) fill(given func(key string) bool) {
 			l.ItemRetention = 0
 		}
 	}
+}
+
+// assumed returns the assumption about payoffs of a file that sets none. Payoffs may change, unless a setting is for means that stay.
+func (l *Learner) assumed(given func(key string) bool) Payoffs {
+	stay := l.Context.On() || l.Drift > 0 || l.Aggregate == Sum || given("silence") && l.Silence == AtOnce || given("delay") && l.Delay == QPMD
+	if given("policy") {
+		stay = !l.Policy.Spec().IsAdversarial()
+	}
+	if stay {
+		return Stochastic
+	}
+	return Adversarial
 }
 
 // leastRetention is the least default for keeping an item without impressions: an item that is out of stock for some weeks is not new.

@@ -268,7 +268,7 @@ func (d *decoder) learners(top *section, c *Config) {
 		c.Learners = append(c.Learners, d.learner(one, name, c))
 	}
 	if !seen {
-		top.missing("learners", "at least one learner is needed, such as learners: {feed: {payoffs: stochastic}}")
+		top.missing("learners", "at least one learner is needed, such as learners: {feed: {}}")
 		return
 	}
 	d.defaultLearner(c)

@@ -33,7 +33,7 @@ func printed(t require.TestingT, c *Config) string {
 // TestMinimalFile: brokers, redis and one learner are enough, and Print shows all else.
 func TestMinimalFile(t *testing.T) {
 	const path = "testdata/minimal.golden.yaml"
-	c := load(t, "kafka: {brokers: ['127.0.0.1:9092']}\nredis: {url: 'redis://127.0.0.1:6379/0'}\nlearners: {feed: {payoffs: stochastic}}\n", noEnv)
+	c := load(t, "kafka: {brokers: ['127.0.0.1:9092']}\nredis: {url: 'redis://127.0.0.1:6379/0'}\nlearners: {feed: {}}\n", noEnv)
 	got := printed(t, c)
 	if *update {
 		require.NoError(t, os.WriteFile(path, []byte(got), 0o644))

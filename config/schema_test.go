@@ -108,7 +108,7 @@ func TestSchemaRequiresKeys(t *testing.T) {
 		"kafka: {}":            {"", "kafka"},
 		"kafka: {brokers: []}": {"", "kafka.brokers"},
 		"learners: {}":         {"", "learners"},
-		"learners: {a: {prior: {}, on_expiry: {}, windows: , context: {user: [{}]}}}": {"", "learners.a", "learners.a.prior", "learners.a.on_expiry",
+		"learners: {a: {prior: {}, on_expiry: {}, windows: , context: {user: [{}]}}}": {"", "learners.a.prior", "learners.a.on_expiry",
 			"learners.a.windows", "learners.a.context.user.0"},
 		"experiments: {a: {}}": {"", "experiments.a"},
 		"kafkas: {}":           {""},

@@ -25,10 +25,10 @@ const leastEta, mostEta = 1e-6, 1e6
 var learnerSettings = []setting[Learner]{
 	value("default", func(l *Learner) *bool { return &l.Default }, yesOrNo, false,
 		"ranks impressions that name no learner; a single learner always does"),
-	value("payoffs", func(l *Learner) *Payoffs { return &l.Payoffs }, words(Stochastic, Adversarial), Stochastic,
-		"the assumption about payoffs: each item has a mean payoff, or payoffs may drift, react or be chosen by an opponent").
-		orElse("is needed: stochastic or adversarial"),
-	value("policy", func(l *Learner) *Policy { return &l.Policy }, words(Policies()...), MOSS,
+	value("payoffs", func(l *Learner) *Payoffs { return &l.Payoffs }, words(Stochastic, Adversarial), Adversarial,
+		"the assumption about payoffs: each item has a mean payoff, or payoffs may drift, react or be chosen by an opponent. `stochastic` is the default "+
+			"with a `policy` for it, `context`, `drift`, `aggregate: sum`, `silence: at_once` and `delay: qpmd`, which `robust` does not take"),
+	value("policy", func(l *Learner) *Policy { return &l.Policy }, words(Policies()...), Robust,
 		"how rankings are made: "+aboutPolicies()),
 	value("delay", func(l *Learner) *Delay { return &l.Delay }, words(Delays()...), Direct,
 		"handling of late payoffs: "+aboutDelays()),
@@ -169,6 +169,6 @@ func warnLearner(s *section, l *Learner, topics Topics) {
 func DefaultLearner(name string, payoffs Payoffs) Learner {
 	l := standardOf(learnerSettings)
 	l.Name, l.Payoffs = name, payoffs
-	l.fill(func(string) bool { return false })
+	l.fill(func(key string) bool { return key == "payoffs" })
 	return l
 }

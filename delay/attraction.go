@@ -126,10 +126,10 @@ func (a *attraction) perImpression(items []policy.Item, from *policy.Known, fact
 	return k
 }
 
-// shares writes upper bounds of candidates' shares to s, relative to the mean share: estimate plus MOSS's bonus. It returns nil if payoff
-// per impression cannot differ. Only the item on top counts, and robust seldom puts an item of high utility there. So an item that was
-// never on top leads until its share is known.
-func (a *attraction) shares(items []policy.Item, s *policy.Shares) *policy.Shares {
+// shares writes candidates' shares to s, relative to the mean share. It returns nil if payoff per impression cannot differ. Bounded shares
+// are estimates plus MOSS's bonus: only the item on top counts, and robust alone seldom puts an item of high utility there. So an item that
+// was never on top leads until its share is known.
+func (a *attraction) shares(items []policy.Item, s *policy.Shares, bounded bool) *policy.Shares {
 	if !a.differs() {
 		return nil
 	}
@@ -138,7 +138,12 @@ func (a *attraction) shares(items []policy.Item, s *policy.Shares) *policy.Share
 	c := a.belief.Components(a.table)
 	kappa, fair := c.Kappa(), a.fair()
 	for _, i := range items {
-		s.Times = append(s.Times, policy.TimesAtMost(a.share(i, c.Mean, kappa), mean, fair))
+		x := a.share(i, c.Mean, kappa)
+		if bounded {
+			s.Times = append(s.Times, policy.TimesAtMost(x, mean, fair))
+		} else {
+			s.Times = append(s.Times, x.Mean/mean)
+		}
 	}
 	return s
 }

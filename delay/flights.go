@@ -151,6 +151,14 @@ func (f *flights) changed(i policy.Item) {
 	f.weigh(i)
 }
 
+// weighed returns the number of the estimate by which selections in flight have their weights.
+func (f *flights) weighed() uint64 {
+	if f.awaiting == nil {
+		return 0
+	}
+	return f.awaiting.made.number
+}
+
 func (f *flights) advance(watermark int64) {
 	faded := f.drift != nil && f.drift.advance(watermark)
 	if f.awaiting != nil {

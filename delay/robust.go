@@ -327,11 +327,13 @@ func (l *recentLevels) pooled() history.Rows[recency.Residual] {
 // Expired implements Learner. Nothing is learned.
 func (r *Robust) Expired(fb Feedback) { r.flights.end(&fb, isDropped) }
 
-// Advance implements Learner. At a new tick of payoffs, levels and spread are estimated again.
+// Advance implements Learner. Levels and spread are estimated again at a new tick of payoffs, and with the weights of selections in
+// flight: a nightly file brings the first of many payoffs at a new tick, before a missing one is evidence.
 func (r *Robust) Advance(watermark int64) {
+	weighed := r.flights.weighed()
 	r.base.Advance(watermark)
 	tick := max(r.levels.pass, r.levels.latest)
-	if r.global != nil || tick <= r.estimate.Tick() {
+	if r.global != nil || tick == inflight.Never || tick <= r.estimate.Tick() && weighed == r.flights.weighed() {
 		return
 	}
 	r.estimate.Make(r.data(tick))

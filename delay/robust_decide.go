@@ -55,7 +55,7 @@ func (r *Robust) point(candidates []policy.Item, changed bool) (q []float64) {
 		decides = r.unchanged.lookAgain
 	}
 	r.scores, r.p = slices.Grow(r.scores[:0], n)[:n], slices.Grow(r.p[:0], n)[:n]
-	shares := r.attraction.shares(candidates, &r.shares)
+	shares := r.attraction.shares(candidates, &r.shares, changed)
 	decides.PointPerImpression(r.recent, shares, r.now().Spread(), q, r.scores, r.p, &r.worths)
 	return q
 }

@@ -42,7 +42,7 @@ func (r *Robust) BeGlobal(mark func(policy.Item) uint64) {
 func (r *Robust) Commit(items int) (due Estimates) {
 	due = r.base.Commit(items)
 	tick := r.levels.latest
-	if tick != inflight.Never && tick != r.estimate.Tick() {
+	if tick != inflight.Never && (tick != r.estimate.Tick() || due&OfSilence != 0) {
 		due |= OfLevels
 		if r.estimate.SpreadDue(r.table.Fed(), r.table.Len()) {
 			due |= OfSpread

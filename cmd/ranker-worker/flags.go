@@ -84,19 +84,18 @@ func one(what string) cobra.PositionalArgs {
 
 // values are the words that complete a flag, by its name, with the name of its command before it where commands differ.
 var values = map[string]func() []string{
-	"policy":         func() []string { return texts(config.Policies()) },
-	"delay":          func() []string { return texts(config.Delays()) },
-	"utilities":      func() []string { return texts(config.UtilityKinds()) },
-	"silence":        func() []string { return texts([]config.Silence{config.Waits, config.AtOnce, config.Ages}) },
-	"radius":         func() []string { return texts([]config.Radius{config.SubGaussian, config.Paper}) },
-	"loss-index":     func() []string { return texts([]config.LossIndex{config.ByItem, config.ByRank}) },
-	"init --payoffs": func() []string { return texts([]config.Payoffs{config.Stochastic, config.Adversarial}) },
-	"scenario":       func() []string { return texts(lab.Scenarios()) },
-	"reason":         func() []string { return texts(event.Reasons()) },
-	"topic":          func() []string { return []string{"impressions", "selections", "payoffs"} },
-	"clock":          func() []string { return []string{"hour", "weekday"} },
-	"per":            func() []string { return []string{"selection", "impression"} },
-	"unit":           func() []string { return []string{"user"} },
+	"policy":     func() []string { return texts(config.Policies()) },
+	"delay":      func() []string { return texts(config.Delays()) },
+	"utilities":  func() []string { return texts(config.UtilityKinds()) },
+	"silence":    func() []string { return texts([]config.Silence{config.Waits, config.AtOnce, config.Ages}) },
+	"radius":     func() []string { return texts([]config.Radius{config.SubGaussian, config.Paper}) },
+	"loss-index": func() []string { return texts([]config.LossIndex{config.ByItem, config.ByRank}) },
+	"scenario":   func() []string { return texts(lab.Scenarios()) },
+	"reason":     func() []string { return texts(event.Reasons()) },
+	"topic":      func() []string { return []string{"impressions", "selections", "payoffs"} },
+	"clock":      func() []string { return []string{"hour", "weekday"} },
+	"per":        func() []string { return []string{"selection", "impression"} },
+	"unit":       func() []string { return []string{"user"} },
 }
 
 func texts[T ~string](all []T) (out []string) {

@@ -46,7 +46,6 @@ func TestValuesAreCompleted(t *testing.T) {
 		"simulate --scenario":                       "churn",
 		"simulate --silence":                        "ages",
 		"size --policy":                             "robust",
-		"init --payoffs":                            "adversarial",
 		"lift --unit":                               "user",
 		"evaluate --per":                            "impression",
 		"dlq replay --reason":                       "unknown_learner",

@@ -19,7 +19,7 @@ import (
 
 // answers are the inputs of a first configuration.
 type answers struct {
-	Brokers, Group, Redis, Payoffs, Horizon, Range, Expiry string
+	Brokers, Group, Redis, Horizon, Range, Expiry string
 }
 
 // question is one of the answers: its flag, its default, and the question in an interactive run.
@@ -32,7 +32,6 @@ var questions = []question{
 	{"brokers", "127.0.0.1:9092", "Kafka brokers, host:port with commas between", func(a *answers) *string { return &a.Brokers }},
 	{"group", "ranker", "name of the consumer group", func(a *answers) *string { return &a.Group }},
 	{"redis", "redis://127.0.0.1:6379/0", "URL of Redis", func(a *answers) *string { return &a.Redis }},
-	{"payoffs", "stochastic", "payoffs: stochastic (an item pays about the same next month) or adversarial (anything may happen)", func(a *answers) *string { return &a.Payoffs }},
 	{"horizon", "720h", "time after a selection within which its payoff comes, such as 168h", func(a *answers) *string { return &a.Horizon }},
 	{"range", "0,1", "least and greatest payoff", func(a *answers) *string { return &a.Range }},
 	{"unpaid", "0", "payoff of a selection for which no payoff comes; none: such a selection teaches nothing", func(a *answers) *string { return &a.Expiry }},
@@ -46,7 +45,6 @@ redis:
   url: ${REDIS_URL:{{.Redis}}}
 learners:
   feed:
-    payoffs: {{.Payoffs}}
     payoff_range: [{{.Range}}] # payoffs beyond it count as its ends
     payoff_horizon: {{.Horizon}} # time from the selection until which a payoff counts
     on_expiry: {{.Expiry}}

@@ -16,7 +16,7 @@ import (
 func TestInit_WritesAConfigurationThatLintAccepts(t *testing.T) {
 	for _, args := range [][]string{
 		nil,
-		{"--payoffs", "adversarial", "--horizon", "168h", "--range", "-5,100", "--unpaid", "-1"},
+		{"--horizon", "168h", "--range", "-5,100", "--unpaid", "-1"},
 		{"--unpaid", "none", "--brokers", "a:9092,b:9092", "--group", "shop", "--redis", "redis://127.0.0.1:6379/3"},
 	} {
 		file := filepath.Join(t.TempDir(), "worker.yaml")
@@ -35,7 +35,7 @@ func TestInit_WritesAConfigurationThatLintAccepts(t *testing.T) {
 }
 
 func TestInit_RefusesValues(t *testing.T) {
-	for _, args := range [][]string{{"--unpaid", "much"}, {"--payoffs", "random"}, {"--horizon", "soon"}, {"--group", "a#b"}, {"--range", "1,0"}} {
+	for _, args := range [][]string{{"--unpaid", "much"}, {"--horizon", "soon"}, {"--group", "a#b"}, {"--range", "1,0"}} {
 		file := filepath.Join(t.TempDir(), "worker.yaml")
 		got := run(t, "", append([]string{"init", "--output", file}, args...)...)
 		require.Equal(t, 2, got.code, "%s: %s", args, got.errOut)
@@ -50,8 +50,8 @@ func TestInit_Asks(t *testing.T) {
 	var asked bytes.Buffer
 	cmd.SetErr(&asked)
 	a := answersOf(cmd)
-	require.NoError(t, ask(cmd, bytes.NewBufferString("k:9092\n\n\n24h\n0,10\n\n"), a))
-	require.Equal(t, answers{Brokers: "k:9092", Group: "shop", Redis: "redis://127.0.0.1:6379/0", Payoffs: "stochastic", Horizon: "24h", Range: "0,10", Expiry: "0"}, *a)
+	require.NoError(t, ask(cmd, bytes.NewBufferString("k:9092\n\n24h\n0,10\n\n"), a))
+	require.Equal(t, answers{Brokers: "k:9092", Group: "shop", Redis: "redis://127.0.0.1:6379/0", Horizon: "24h", Range: "0,10", Expiry: "0"}, *a)
 	require.NotContains(t, asked.String(), "name of the group")
 	require.ErrorContains(t, ask(cmd, bytes.NewBufferString("k:9092\n"), a), "nothing is written")
 	_, err := os.Stat("worker.yaml")

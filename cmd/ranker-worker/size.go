@@ -57,7 +57,7 @@ name none. Flags override them. If several learners share the traffic, run it fo
 	f.IntVar(&w.Workers, "workers", w.Workers, "workers")
 	f.StringVar(&s.id, "id", "uuid", "impression ids: uuid, as text, or the length of other texts in bytes")
 	f.IntVar(&w.ItemBytes, "item-bytes", w.ItemBytes, "the length of items' names in bytes")
-	f.StringVar(&s.policy, "policy", string(config.MOSS), "the learner's policy")
+	f.StringVar(&s.policy, "policy", string(config.Robust), "the learner's policy")
 	f.StringVarP(&s.file, "config", "c", "", "the configuration `FILE` whose settings count")
 	f.StringVar(&s.learner, "learner", "", "which of its learners (default: the one that takes records which name none)")
 	cmd.MarkFlagsMutuallyExclusive("config", "policy")

@@ -49,12 +49,13 @@ func TestRobust_NeedsItsParts(t *testing.T) {
 		again           float64
 		ceiling, itself float64 // itself is the measured value
 	}{
-		"level":                       {"wave", 20_000, 4, nil, 0, 250, 127},                                              // without 457
-		"tails":                       {"often", 20_000, 4, []time.Duration{time.Second, 8 * time.Second}, 0, 5900, 2996}, // without 7,003: payoffs are rarer than any half-life
-		"chances since levels change": {"often", 40_000, 4, nil, 0, 9000, 2800},                                           // without 13,314
-		"looking again":               {"rising", 50_000, 8, nil, 200, 4000, 1106},                                        // without 7,445
-		"silence":                     {"conversions", 30_000, 4, nil, 0, 500, 178},                                       // without 1,101
-		"MOSS while nothing changes":  {"churn", 15_000, 4, nil, 0, 1200, 880},                                            // without 1,410
+		"level":                         {"wave", 20_000, 4, nil, 0, 250, 127},                                              // without 457
+		"tails":                         {"often", 20_000, 4, []time.Duration{time.Second, 8 * time.Second}, 0, 5900, 2996}, // without 7,003: payoffs are rarer than any half-life
+		"chances since levels change":   {"often", 40_000, 4, nil, 0, 9000, 2800},                                           // without 13,314
+		"looking again":                 {"rising", 50_000, 8, nil, 200, 4000, 1106},                                        // without 7,445
+		"silence":                       {"conversions", 30_000, 4, nil, 0, 500, 178},                                       // without 1,101
+		"MOSS while nothing changes":    {"churn", 15_000, 4, nil, 0, 1200, 880},                                            // without 1,410
+		"levels as flights are weighed": {"nightly", 30_000, 1, nil, 0, 2500, 1740},                                         // without 3,916
 	} {
 		t.Run(part, func(t *testing.T) {
 			e := &Experiment{Scenario: x.scenario, Items: x.scenario.DefaultItems(), Horizon: x.horizon, Runs: x.runs, Seed: 9, PayoffDelay: PayoffDelay{Mean: 100}}

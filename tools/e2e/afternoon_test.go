@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strconv"
 	"testing"
@@ -82,7 +83,9 @@ func TestUnraced_AnAfternoonIsEnough(t *testing.T) {
 	t.Parallel()
 	testenv.One(t, func(t *testing.T, env testenv.Env) {
 		const impressions = 8 * 60 * perSecond
-		w := newWorld(t, env, 1, "on_expiry: {default: 0}")
+		s := plain(env, "payoff_horizon: 30d")
+		s.payoffs = "adversarial" // as without the line
+		w := makeWorld(t, 1, s, s, os.LookupEnv)
 		users := &shop{base: time.Now().Add(-time.Hour).UnixMilli(), rng: rand.New(rand.NewPCG(8, 60)), from: impressions * 3 / 4}
 		b, err := app.NewBroker(w.access)
 		require.NoError(t, err)

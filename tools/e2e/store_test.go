@@ -1,15 +1,28 @@
 package e2e
 
 import (
+	"reflect"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 )
 
 // copyStore returns the keys of Redis with one hash tag, or a pattern of it: "<group>:0" is partition 0, "<group>:[0-9]" ten partitions.
-func (w *world) copyStore(t *testing.T, of string) map[string]storedKey {
+// It reads them until two copies are equal, since a worker may store a checkpoint between two keys.
+func (w *world) copyStore(t *testing.T, of string) (store map[string]storedKey) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		before := store
+		store = w.readStore(t, of)
+		return before != nil && reflect.DeepEqual(before, store)
+	}, deadline, time.Millisecond)
+	return store
+}
+
+func (w *world) readStore(t *testing.T, of string) map[string]storedKey {
 	t.Helper()
 	ctx, store := t.Context(), map[string]storedKey{}
 	keys, err := w.redis.Keys(ctx, "{"+of+"}:*").Result()
