@@ -52,27 +52,3 @@ func TestContextFingerprint(t *testing.T) {
 	require.Equal(t, " item=["+strings.Join(many, ", ")+"]", of("{item: ["+strings.Join(many, ", ")+"]}"), "one line")
 	require.NotEqual(t, of(`{segments: [a, b]}`), of(`{segments: [b, a]}`), "numbers go by the order")
 }
-
-// TestPayoffs_FollowFromTheOtherSettings: a file that sets none has robust, and moss or the configured policy where robust does not go.
-func TestPayoffs_FollowFromTheOtherSettings(t *testing.T) {
-	for settings, want := range map[string][]any{
-		"":                                 {Adversarial, Robust, Direct, Ages},
-		"payoff_horizon: 7d":               {Adversarial, Robust, Direct, Ages},
-		"on_expiry: drop":                  {Adversarial, Robust, Direct, Waits},
-		"silence: waits":                   {Adversarial, Robust, Direct, Waits},
-		"silence: at_once":                 {Stochastic, MOSS, Direct, AtOnce},
-		"delay: direct":                    {Adversarial, Robust, Direct, Ages},
-		"delay: qpmd":                      {Stochastic, MOSS, QPMD, Waits},
-		"delay: bold":                      {Adversarial, FTRL, BOLD, Waits},
-		"policy: greedy":                   {Stochastic, Policy("greedy"), Direct, Ages},
-		"policy: osmd":                     {Adversarial, OSMD, BOLD, Waits},
-		"aggregate: sum":                   {Stochastic, MOSS, Direct, Ages},
-		"drift: 0.1":                       {Stochastic, MOSS, Direct, Ages},
-		"context: {age: true}":             {Stochastic, MOSS, Direct, Ages},
-		"payoffs: stochastic":              {Stochastic, MOSS, Direct, Ages},
-		"payoffs: stochastic, delay: qpmd": {Stochastic, MOSS, QPMD, Waits},
-	} {
-		l := load(t, complete("learners: {feed: {"+settings+"}}"), noEnv).Learners[0]
-		require.Equal(t, want, []any{l.Payoffs, l.Policy, l.Delay, l.Silence}, settings)
-	}
-}

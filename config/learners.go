@@ -192,7 +192,7 @@ func (l Learner) Fingerprint() string {
 // fill sets the defaults of absent keys that depend on other settings.
 func (l *Learner) fill(given func(key string) bool) {
 	if !given("payoffs") {
-		l.Payoffs = l.assumed(given)
+		l.Payoffs = l.assumed(given("policy"))
 	}
 	if !given("policy") {
 		var delay Delay
@@ -221,9 +221,9 @@ func (l *Learner) fill(given func(key string) bool) {
 }
 
 // assumed returns the assumption about payoffs of a file that sets none. Payoffs may change, unless a setting is for means that stay.
-func (l *Learner) assumed(given func(key string) bool) Payoffs {
-	stay := l.Context.On() || l.Drift > 0 || l.Aggregate == Sum || given("silence") && l.Silence == AtOnce || given("delay") && l.Delay == QPMD
-	if given("policy") {
+func (l *Learner) assumed(hasPolicy bool) Payoffs {
+	stay := l.Context.On() || l.Drift > 0 || l.Aggregate == Sum || l.Silence == AtOnce || l.Delay == QPMD
+	if hasPolicy {
 		stay = !l.Policy.Spec().IsAdversarial()
 	}
 	if stay {

@@ -60,7 +60,7 @@ func TestReference(t *testing.T) {
 	taken := "`" + strings.Join(reservedNames, "`, `") + "`"
 	fmt.Fprintf(&b, "\n## learners\n"+referenceLearners, strings.Replace(taken, ", `meta`", " or `meta`", 1))
 	b.WriteString("\n| key | kind | default | range | meaning | for |\n|---|---|---|---|---|---|\n")
-	l := DefaultLearner("", Stochastic)
+	l := DefaultLearner("", Adversarial)
 	rows(&b, "learners.<name>.", learnerSettings, printAll(learnerSettings, &l), true)
 	b.WriteString("\n## experiments\n" + referenceExperiments)
 	b.WriteString("\n| key | kind | default | range | meaning |\n|---|---|---|---|---|\n")

@@ -199,7 +199,7 @@ learners: {x: {payoffs: adversarial, delay: bold}}
 `, `
 kafka: {brokers: ["k:9092"]}
 redis: {url: "redis://r:6379/0"}
-learners: {x: {payoffs: stochastic}}
+learners: {x: {}}
 `}
 
 func load(t *testing.T, text string) *config.Config {

@@ -80,7 +80,8 @@ func (e *Estimate) MakeAll(d *Data) {
 	e.MakeLevels(d)
 }
 
-// SpreadDue returns whether the number of payoffs has changed by enough since the last spread.
+// SpreadDue returns whether the number of payoffs has changed by enough since the last spread; also if it is the same, since selections in
+// flight may weigh more.
 func (e *Estimate) SpreadDue(fed int64, items int) bool {
 	more := fed - e.spreadAt
 	return more <= 0 || more >= min(int64(items), e.spreadAt/spreadShare)
