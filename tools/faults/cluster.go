@@ -158,6 +158,12 @@ func (c *Cluster) thaw(b *kafka.Broker) error {
 	return err
 }
 
+// hungSince reports whether a broker may have answered as a former leader since zombies was read. Such an answer may report an old end of a
+// topic, and a worker drops parked records that a topic read to its end does not explain.
+func (c *Cluster) hungSince(zombies int64) bool {
+	return zombies%2 == 1 || zombies != c.zombies.Load()
+}
+
 // Heal ends the remains of faults: proxies that misbehave, servers that are away.
 func (c *Cluster) Heal(ctx context.Context) error {
 	for _, d := range c.proxies {

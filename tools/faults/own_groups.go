@@ -100,7 +100,8 @@ func ownGroupFaults() []Fault {
 // isolated is a group of its own, for one fault, with a worker or two and some traffic.
 type isolated struct {
 	*Group
-	rng *rand.Rand
+	rng     *rand.Rand
+	zombies int64 // the cluster's, when the run began
 }
 
 func (s *isolated) key(p int) string { return fmt.Sprintf("{%s:%d}:meta", s.Name, p) }
@@ -177,7 +178,7 @@ func runIsolated(ctx context.Context, scene *Scene, sc isolatedRun) (err error) 
 	if err != nil {
 		return err
 	}
-	s := &isolated{Group: g, rng: scene.rng}
+	s := &isolated{Group: g, rng: scene.rng, zombies: c.zombies.Load()}
 	playing, stop := context.WithCancel(ctx)
 	played := make(chan error, 1)
 	go func() { played <- g.Traffic.Run(playing, seed) }()

@@ -340,7 +340,7 @@ func (s *soak) checkBeside(ctx context.Context) {
 		began, zombies := time.Now(), s.c.zombies.Load()
 		found, err := s.g.Check(ctx)
 		took = time.Since(began)
-		if zombies%2 == 1 || zombies != s.c.zombies.Load() {
+		if s.c.hungSince(zombies) {
 			s.opt.Say("not checked beside: a broker that hung may have reported an old end")
 			continue
 		}
