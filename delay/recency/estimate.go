@@ -20,8 +20,9 @@ type Estimate struct {
 	belief   policy.Belief
 	levels   levels
 	spread   policy.Components
+	slope    float64 // the part of levels that payoffs confirm, 0 to 1
 	tick     int64
-	spreadAt int64 // number of payoffs at the last estimate of spread
+	spreadAt int64 // number of payoffs at the last estimate of spread and slope
 }
 
 // NewEstimate returns one without payoffs. There are 1 to MostHalfLives half-lives in ascending order, the first at least a second
@@ -31,7 +32,7 @@ func NewEstimate(halfLives []time.Duration, b policy.Belief) (*Estimate, error) 
 	if err != nil {
 		return nil, err
 	}
-	e := &Estimate{halves: h, belief: b, tick: inflight.Never}
+	e := &Estimate{halves: h, belief: b, slope: 1, tick: inflight.Never}
 	e.spread = b.ComponentsOf(func(func(policy.Evidence) bool) {})
 	g := Scheme(halfLives, 1)
 	e.levels.first = g.BucketOf(0, inflight.Never)
@@ -58,7 +59,7 @@ type Data struct {
 	Items iter.Seq2[uint64, func() Item]
 }
 
-// Make estimates levels and, where payoffs have grown by enough, the spread.
+// Make estimates levels and, where payoffs have grown by enough, spread and slope.
 func (e *Estimate) Make(d *Data) {
 	e.MakeLevels(d)
 	if e.SpreadDue(d.Fed, d.Count) {
@@ -66,15 +67,15 @@ func (e *Estimate) Make(d *Data) {
 	}
 }
 
-// MakeLevels estimates levels. The result depends on the data and the last spread alone.
+// MakeLevels estimates levels. The result depends on the data, the last spread and the last slope alone.
 func (e *Estimate) MakeLevels(d *Data) {
 	e.tick = d.Tick
-	e.levels.estimate(&e.halves, d.Residuals, d.InFlight, e.spread.Sigma)
+	e.levels.estimate(&e.halves, d.Residuals, d.InFlight, e.spread.Sigma, e.slope)
 }
 
-// MakeAll estimates levels and the spread. The result depends on the data alone.
+// MakeAll estimates levels, spread and slope. The result depends on the data alone.
 func (e *Estimate) MakeAll(d *Data) {
-	e.spread = e.belief.ComponentsOf(func(func(policy.Evidence) bool) {})
+	e.spread, e.slope = e.belief.ComponentsOf(func(func(policy.Evidence) bool) {}), 1
 	e.MakeLevels(d)
 	e.makeSpread(d)
 	e.MakeLevels(d)
@@ -89,11 +90,13 @@ func (e *Estimate) SpreadDue(fed int64, items int) bool {
 
 func (e *Estimate) makeSpread(d *Data) {
 	e.spreadAt = d.Fed
-	e.spread = e.belief.ComponentsOf(e.sample(d.Items))
+	var s slope
+	e.spread = e.belief.ComponentsOf(e.sample(d.Items, &s))
+	e.slope = s.estimate(e.spread.Sigma)
 }
 
-// sample returns the evidence of all items up to spreadItems, else of one in two, three, … by the numbers that identify them.
-func (e *Estimate) sample(items iter.Seq2[uint64, func() Item]) iter.Seq[policy.Evidence] {
+// sample returns the evidence of all items up to spreadItems, else of one in two, three, … by the numbers that identify them. It adds them to s.
+func (e *Estimate) sample(items iter.Seq2[uint64, func() Item], s *slope) iter.Seq[policy.Evidence] {
 	count := uint64(0)
 	for range items {
 		count++
@@ -101,7 +104,7 @@ func (e *Estimate) sample(items iter.Seq2[uint64, func() Item]) iter.Seq[policy.
 	each := 1 + (max(1, count)-1)/spreadItems
 	return func(yield func(policy.Evidence) bool) {
 		for mark, read := range items {
-			if mark%each == 0 && !yield(e.evidence(read())) {
+			if mark%each == 0 && !yield(e.evidence(read(), s)) {
 				return
 			}
 		}
@@ -181,15 +184,18 @@ func (w *walk) find(time int64) {
 	}
 }
 
-// evidence returns an item's payoffs minus levels, and its weight in flight.
-func (e *Estimate) evidence(i Item) (x policy.Evidence) {
+// evidence returns an item's payoffs minus levels, and its weight in flight. It adds the item to s.
+func (e *Estimate) evidence(i Item, s *slope) (x policy.Evidence) {
 	w := e.walk(i)
+	var of regression
 	for s := w.next(); s != nil; s = w.next() {
-		level := w.of[w.at].level
+		c := &w.of[w.at]
 		x.W += s.W
-		x.R += s.R - level*s.W
-		x.Q += s.Q + level*(level*s.W-2*s.R)
+		x.R += s.R - c.level*s.W
+		x.Q += s.Q + c.level*(c.level*s.W-2*s.R)
+		of.add(c.found, s.W, s.R)
 	}
 	x.Q = max(0, x.Q)
+	s.add(&of)
 	return x
 }

@@ -27,10 +27,11 @@ type levels struct {
 	forward []around    // by bucket: sums up to it
 }
 
-// common is the level of a bucket.
+// common is the level of a bucket, in payoff ranges.
 type common struct {
 	inflight.Bucket
-	level float64 // in payoff ranges, a multiple of 1/history.Units
+	found float64 // by residuals; not stored
+	level float64 // the part of it that payoffs confirm, see slope; a multiple of 1/history.Units
 	stamp
 }
 
@@ -43,8 +44,8 @@ func (l *levels) clear(h *halves) {
 	l.now = len(h.lives)
 }
 
-// estimate computes the level of each bucket.
-func (l *levels) estimate(h *halves, all history.Rows[Residual], silent []FlightResidual, sigma float64) {
+// estimate computes the level of each bucket. slope is the part of found levels that payoffs confirm.
+func (l *levels) estimate(h *halves, all history.Rows[Residual], silent []FlightResidual, sigma, slope float64) {
 	l.gather(all, silent)
 	rows := l.merged
 	if len(rows) == 0 {
@@ -71,7 +72,8 @@ func (l *levels) estimate(h *halves, all history.Rows[Residual], silent []Flight
 			after.u[k] += u
 		}
 		k := both.horizon(h, sigma)
-		c.level = math.Round(both.u[k]/(both.n[k]+levelPrior)*history.Units) / history.Units
+		c.found = both.u[k] / (both.n[k] + levelPrior)
+		c.level = math.Round(slope*c.found*history.Units) / history.Units
 	}
 }
 

@@ -58,10 +58,10 @@ func TestLevels_AreTheLiteralOnes(t *testing.T) {
 			}
 			rows.Count(&g, at, g.Tick(span), ResidualOf(surprise, 0))
 			if n%10 == 0 { // the rows from before are used again
-				l.estimate(&h, rows, nil, 0.3)
+				l.estimate(&h, rows, nil, 0.3, 1)
 			}
 		}
-		l.estimate(&h, rows, nil, 0.3)
+		l.estimate(&h, rows, nil, 0.3, 1)
 		of, now := literalLevels(&h, rows, 0.3)
 		require.Equal(t, now, l.now)
 		if now < h.count()-1 {

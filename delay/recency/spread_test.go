@@ -31,7 +31,7 @@ func catalogue(rng *rand.Rand, items int) *knowledge {
 func (k *knowledge) spreadOfAll() policy.Components {
 	return k.belief.ComponentsOf(func(yield func(policy.Evidence) bool) {
 		for _, rows := range k.items {
-			if !yield(k.evidence(Item{Rows: rows})) {
+			if !yield(k.evidence(Item{Rows: rows}, &slope{})) {
 				return
 			}
 		}
@@ -53,7 +53,7 @@ func TestEstimate_SpreadOfManyItems(t *testing.T) {
 		require.InEpsilon(t, all.Sigma, k.Spread().Sigma, 0.02)
 		require.InEpsilon(t, all.Tau, k.Spread().Tau, 0.04)
 		looked := 0
-		for range k.sample(k.each) {
+		for range k.sample(k.each, &slope{}) {
 			looked++
 		}
 		require.Less(t, looked, spreadItems*21/20)

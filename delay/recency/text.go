@@ -14,12 +14,12 @@ import (
 // ErrText is returned for text that Append cannot have written.
 var ErrText = errors.New("recency: not an estimate")
 
-// Append writes the estimate with blanks between: tick, payoffs of the spread, mean, σ, τ, and the newest level's half-life in
-// milliseconds, 0 for infinite. By bucket "level:index:" and the level in history.Units follow.
+// Append writes the estimate with blanks between: tick, payoffs of the spread, mean, σ, τ, slope, and the newest level's half-life
+// in milliseconds, 0 for infinite. By bucket "level:index:" and the level in history.Units follow.
 func (e *Estimate) Append(dst []byte) []byte {
 	dst = strconv.AppendInt(dst, e.tick, 10)
 	dst = strconv.AppendInt(append(dst, ' '), e.spreadAt, 10)
-	for _, x := range [...]float64{e.spread.Mean, e.spread.Sigma, e.spread.Tau} {
+	for _, x := range [...]float64{e.spread.Mean, e.spread.Sigma, e.spread.Tau, e.slope} {
 		dst = strconv.AppendFloat(append(dst, ' '), x, 'g', -1, 64)
 	}
 	life := int64(0)
@@ -35,7 +35,7 @@ func (e *Estimate) Append(dst []byte) []byte {
 }
 
 const (
-	headWords = 6
+	headWords = 7
 	// mostOfSpread bounds parsed components, far beyond use.
 	mostOfSpread = 1e12
 	mostLevel    = 1 << 50 // history.Units
@@ -49,13 +49,14 @@ func (e *Estimate) Load(text []byte) error {
 	}
 	tick, errTick := strconv.ParseInt(string(words[0]), 10, 64)
 	at, errAt := strconv.ParseInt(string(words[1]), 10, 64)
-	life, errLife := strconv.ParseInt(string(words[5]), 10, 64)
+	life, errLife := strconv.ParseInt(string(words[6]), 10, 64)
 	spread, ok := parseSpread(words[2:5])
-	rows, err := history.Parse(words[6], levelFrom)
-	if errors.Join(errTick, errAt, errLife, err) != nil || !ok || tick < inflight.Never || tick > -inflight.Never || at < 0 {
+	slope, errSlope := strconv.ParseFloat(string(words[5]), 64)
+	rows, err := history.Parse(words[7], levelFrom)
+	if errors.Join(errTick, errAt, errLife, errSlope, err) != nil || !ok || !(slope >= 0 && slope <= 1) || tick < inflight.Never || tick > -inflight.Never || at < 0 {
 		return ErrText
 	}
-	e.tick, e.spreadAt, e.spread = tick, at, spread
+	e.tick, e.spreadAt, e.spread, e.slope = tick, at, spread, slope
 	e.levels.now = len(e.halves.lives)
 	for k, x := range e.halves.lives {
 		if x == life {
@@ -64,7 +65,7 @@ func (e *Estimate) Load(text []byte) error {
 	}
 	e.levels.of = e.levels.of[:0]
 	for _, r := range rows {
-		e.levels.of = append(e.levels.of, common{r.Bucket, float64(r.Sum) / history.Units, e.halves.stampOfBlock(r.Bucket)})
+		e.levels.of = append(e.levels.of, common{Bucket: r.Bucket, level: float64(r.Sum) / history.Units, stamp: e.halves.stampOfBlock(r.Bucket)})
 	}
 	return nil
 }
