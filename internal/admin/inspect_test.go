@@ -133,7 +133,7 @@ func TestInspect_ShowsTheLevel(t *testing.T) {
 	}
 	const robust = "payoffs: adversarial, policy: robust"
 	half, minutes := float64(1<<29)/(1<<30), 60.
-	older, newer := "1780000000000 9 0.5 0.5 0.25 0 10:1738281250:0", "1780000768000 9 0.5 0.5 0.25 60000 10:1738281250:536870912"
+	older, newer := "1780000000000 9 0.5 0.5 0.25 1 0 10:1738281250:0", "1780000768000 9 0.5 0.5 0.25 1 60000 10:1738281250:536870912"
 	want := &LevelReport{AsOf: "2026-05-28T20:39:28Z", Level: half, HalfLife: &minutes}
 	require.Equal(t, want, look(robust, older, newer))
 	require.Equal(t, want, look(robust, newer, older))

@@ -78,7 +78,7 @@ func (p *replayed) beginWith(b *Base) error {
 	seen, ok := p.machine.SeenLoaded()
 	counted, err := countObservations(seen.Tokens)
 	if !ok || err != nil {
-		return notExact("the base lacks its owner's observations: the state was changed outside the log since")
+		return notExact("the base lacks its owner's observations: no owner had stored a checkpoint yet, or the state was changed outside the log")
 	}
 	if seen.MadeBy != partition.MadeBy(cfg.Program, cfg.Settings) {
 		return notExact("the base is of a worker of another version, on another kind of processor, or with other settings")

@@ -269,8 +269,13 @@ func (pl *pool) play(t *testing.T) {
 	}
 	if pl.based {
 		for p := range pl.worlds {
-			for behind := int64(-1); behind <= pl.wentBack[p][1]; behind = pl.base(t, p).Rankings { // until its owner has adopted all
+			for whole := false; !whole; { // until an owner has stored something and adopted all
 				run(100)
+				b := pl.base(t, p)
+				if b.Seq == 0 {
+					pl.bases[p] = pl.bases[p][:len(pl.bases[p])-1]
+				}
+				whole = b.Seq > 0 && b.Rankings > pl.wentBack[p][1]
 			}
 		}
 	}

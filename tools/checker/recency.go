@@ -175,18 +175,18 @@ func eachRow(text string, n int, take func(inflight.Bucket, []int64) error) erro
 	return nil
 }
 
-// loadSpread reads the last estimates over all items: pass, payoffs, mean, σ and τ, half-life, and levels by block.
+// loadSpread reads the last estimates over all items: pass, payoffs, mean, σ, τ, slope, half-life, and levels by block.
 func loadSpread(text string) error {
-	words := strings.SplitN(text, " ", 7)
-	if len(words) != 7 {
+	words := strings.SplitN(text, " ", 8)
+	if len(words) != 8 {
 		return fmt.Errorf("%d words: %w", len(words), errSilence)
 	}
-	for _, word := range words[:6] {
+	for _, word := range words[:7] {
 		if x, err := strconv.ParseFloat(word, 64); err != nil || math.IsNaN(x) {
 			return fmt.Errorf("%q is no number: %w", word, errSilence)
 		}
 	}
-	return eachRow(words[6], 1, func(inflight.Bucket, []int64) error { return nil })
+	return eachRow(words[7], 1, func(inflight.Bucket, []int64) error { return nil })
 }
 
 // driftFold is the expected state of a learner with drift: payoffs of an item's selections, by the block of time in which these began.

@@ -148,14 +148,15 @@ func differ(mean, n, other, deviations, sigma float64) bool {
 type robustEstimate struct {
 	pass             int64
 	blocks           []inflight.Bucket
-	level            []float64
-	now              int // index of the half-life
+	found, level     []float64 // by residuals, and the part that payoffs confirm
+	now              int       // index of the half-life
 	mean, sigma, tau float64
+	slope            float64 // of payoffs over found levels, for the next estimate
 }
 
 func firstEstimate() robustEstimate {
 	return robustEstimate{pass: math.MinInt64, blocks: []inflight.Bucket{{Level: 60}}, level: []float64{0}, now: len(halfLives) - 1,
-		sigma: 0.5, tau: 0.25}
+		sigma: 0.5, tau: 0.25, slope: 1}
 }
 
 // after is the estimate made of some payoffs, after e.
@@ -177,7 +178,8 @@ func (e *robustEstimate) after(g *inflight.Scheme, all []fedPayoff) robustEstima
 		mean, worth := around(at, len(rows))
 		h := longestPast(mean, worth, 4, 3, e.sigma)
 		next.blocks = append(next.blocks, rows[at].Bucket)
-		next.level = append(next.level, parts(mean[h]*worth[h]/(worth[h]+4)))
+		found := mean[h] * worth[h] / (worth[h] + 4)
+		next.found, next.level = append(next.found, found), append(next.level, parts(e.slope*found))
 	}
 	mean, worth := around(len(rows)-1, len(rows))
 	next.now = longestPast(mean, worth, 4, 3, e.sigma)
@@ -194,15 +196,23 @@ func (e *robustEstimate) at(r *sumsRow) int {
 	return k
 }
 
-// spread estimates how payoffs of an item vary, and how items do, levels taken off: the likeliest, as the prior's page says.
+// spread estimates how payoffs of an item vary, and how items do, levels taken off: the likeliest, as the prior's page says. It regresses
+// payoffs on found levels, as robust's page says.
 func (e *robustEstimate) spread(items [][]sumsRow) {
 	var n, sum, within []float64
 	payoffs, squares := 0.0, 0.0
+	xx, xy := 0.0, 0.0
 	for _, rows := range items {
-		var w, r, q float64
+		var w, r, q, at, sums float64
 		for k := range rows {
 			x, level := &rows[k], e.level[e.at(&rows[k])]
 			w, r, q = w+x.n, r+x.sum-level*x.n, q+x.squares-2*level*x.sum+level*level*x.n
+			at, sums = at+x.n*e.found[e.at(x)], sums+x.sum
+		}
+		for k := range rows {
+			x := &rows[k]
+			off := e.found[e.at(x)] - at/w
+			xx, xy = xx+x.n*off*off, xy+off*(x.sum-x.n*sums/w)
 		}
 		if w > 0 {
 			n, sum, within = append(n, w), append(sum, r), append(within, max(0, q-r*r/w))
@@ -215,6 +225,7 @@ func (e *robustEstimate) spread(items [][]sumsRow) {
 		variance = min(variance, (squares+4*variance)/(payoffs-count+4))
 	}
 	e.sigma = math.Sqrt(variance)
+	e.slope = min(1, max(0, (xy+variance)/(xx+variance)))
 	mean, kappa := likeliest(n, sum, variance)
 	kappa = (max(0, count-1) + 4) / (max(0, count-1)/kappa + 4/4.)
 	e.mean, e.tau = mean, math.Sqrt(variance/kappa)
@@ -267,12 +278,12 @@ func (e *robustEstimate) is(stored string) bool {
 	if math.IsInf(life, 1) {
 		life = 0
 	}
-	if len(words) != 6+len(e.blocks) || !near(float64(e.pass), words[0]) || !near(e.mean, words[2]) || !near(e.sigma, words[3]) ||
-		!near(e.tau, words[4]) || !near(life, words[5]) {
+	if len(words) != 7+len(e.blocks) || !near(float64(e.pass), words[0]) || !near(e.mean, words[2]) || !near(e.sigma, words[3]) ||
+		!near(e.tau, words[4]) || !near(e.slope, words[5]) || !near(life, words[6]) {
 		return false
 	}
 	for k, b := range e.blocks {
-		parts := strings.Split(words[6+k], ":")
+		parts := strings.Split(words[7+k], ":")
 		if len(parts) != 3 || parts[0] != fmt.Sprint(b.Level) || parts[1] != fmt.Sprint(b.Index) ||
 			math.Abs(e.level[k]-number(parts[2])/(1<<30)) > 1e-8 {
 			return false
