@@ -1,3 +1,5 @@
+//go:build !race
+
 package e2e
 
 import (
@@ -95,9 +97,9 @@ func (c *trialCase) text(alone bool) string {
 	return text
 }
 
-// TestLift_SaysWhatTheMetricsSay: lift computes from the topics the same as the workers, to the last unit. Meanwhile workers are killed,
+// TestUnraced_LiftSaysWhatTheMetricsSay: lift computes from the topics the same as the workers, to the last unit. Meanwhile workers are killed,
 // partitions change their owners, and the deciding one's store goes back. Verdicts and reasons are the same, and so are bounds.
-func TestLift_SaysWhatTheMetricsSay(t *testing.T) {
+func TestUnraced_LiftSaysWhatTheMetricsSay(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]trialCase{
 		"by impression": {feed: "moss", plain: "utility", horizon: "4h", unpaid: 1, late: true, impressions: 6000, settle: 120 * triedMinute,
