@@ -289,7 +289,7 @@ func TestRead_Faults(t *testing.T) {
 	require.EqualValues(t, 2, log.Counts.Halves)
 	require.EqualValues(t, 1, log.Counts.Refused[event.Impressions])
 	require.Contains(t, strings.Join(log.Notes, "\n"), "impressions:4: ")
-	require.Contains(t, strings.Join(log.Notes, "\n"), "2 rankings are left out: their impressions are not there, or a ranking came twice")
+	require.Contains(t, strings.Join(log.Notes, "\n"), "2 rankings left out: the impression is not there, or the ranking came twice")
 
 	named := learner(t)
 	named.Name = "other"

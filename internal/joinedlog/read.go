@@ -95,10 +95,10 @@ func (l *Log) fill(ctx context.Context, heads []*head, q *Query) error {
 		}
 	}
 	if l.Counts.Halves > 0 {
-		l.Notes = append(l.Notes, fmt.Sprintf("%d rankings are left out: their impressions are not there, or a ranking came twice", l.Counts.Halves))
+		l.Notes = append(l.Notes, plural.N(l.Counts.Halves, "ranking")+" left out: the impression is not there, or the ranking came twice")
 	}
 	if l.Counts.Others > 0 && q.Learner.Name == "" {
-		l.Notes = append(l.Notes, fmt.Sprintf("%d rankings are of other learners than %q; choose with --learner", l.Counts.Others, l.Learner))
+		l.Notes = append(l.Notes, fmt.Sprintf("%s of other learners than %q; choose with --learner", plural.N(l.Counts.Others, "ranking"), l.Learner))
 	}
 	if len(l.Outcomes) == 0 && q.Accept == nil {
 		return fmt.Errorf("%w: of %s and %s none is of learner %q", ErrNothing, plural.N(l.Counts.Records[event.Impressions], "impression"),

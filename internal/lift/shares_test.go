@@ -34,7 +34,7 @@ func TestShares(t *testing.T) {
 		w.rerun(t, 3, 0.2, 0.3, 10_000)
 		o = w.options(w.end + 2*horizon)
 		alone := w.report(t, t.TempDir(), o)
-		require.Contains(t, strings.Join(alone.Notes, "; "), "rankings are of run 2 and are left out")
+		require.Contains(t, strings.Join(alone.Notes, "; "), "rankings of run 2 left out")
 		require.Empty(t, alone.Arms[1].Shares)
 
 		o.Shared = true

@@ -9,6 +9,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/internal/joinedlog"
+	"github.com/ranker-worker/ranker-worker/internal/plural"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/experiment"
 )
@@ -272,7 +273,7 @@ func (u *Units) once(outcomes []joinedlog.Outcome, end event.Millis) (looks []lo
 // notes describe the rankings that were left out.
 func (u *Units) notes() (notes []string) {
 	for _, run := range slices.Sorted(maps.Keys(u.runs)) {
-		notes = append(notes, fmt.Sprintf("%d rankings are of run %d and are left out", u.runs[run], run))
+		notes = append(notes, fmt.Sprintf("%s of run %d left out", plural.N(u.runs[run], "ranking"), run))
 	}
 	for arm, n := range u.fallback {
 		if n > 0 {
