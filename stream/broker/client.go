@@ -221,12 +221,19 @@ type Partition struct {
 
 	mu     sync.Mutex
 	epochs [event.Topics]int32 // of the leaders whose logs were last checked; -1: none
+	read   [event.Topics]position
+}
+
+// position is an offset up to which a log was read, and the epoch of the leader that appended the batch before it; -1: nothing was read.
+type position struct {
+	next  int64
+	epoch int32
 }
 
 func (c *Client) Partition(number int32) *Partition {
 	p := &Partition{c: c, number: number}
 	for t := range p.epochs {
-		p.epochs[t] = -1
+		p.epochs[t], p.read[t].epoch = -1, -1
 	}
 	return p
 }

@@ -26,6 +26,7 @@ type Batch struct {
 	MaxTimestamp    event.Millis
 	Producer        task.Producer
 	Count           int32
+	leaderEpoch     int32 // of the leader that appended it
 	attributes      uint16
 	records         []byte
 }
@@ -73,6 +74,7 @@ func ReadBatch(data []byte) (b Batch, rest []byte, err error) {
 		MaxTimestamp:    int64(be.Uint64(d[atMaxTimestamp:])),
 		Producer:        task.Producer{ID: int64(be.Uint64(d[atProducerID:])), Epoch: int16(be.Uint16(d[atProducerEpoch:]))},
 		Count:           int32(be.Uint32(d[atCount:])),
+		leaderEpoch:     int32(be.Uint32(d[atLeaderEpoch:])),
 		attributes:      be.Uint16(d[atAttributes:]),
 		records:         d[BatchHeaderSize:],
 	}

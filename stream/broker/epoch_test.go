@@ -16,6 +16,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
 	realkafka "github.com/ranker-worker/ranker-worker/internal/test/testenv/kafka"
 	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
 func codeIs(err error, codes ...kafka.Error) bool {
@@ -42,23 +43,75 @@ func TestChangeOfLeaderIsReported(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 		defer cancel()
-		cluster, err := realkafka.StartCluster(ctx, realkafka.Options{Heap: "256m"}, 3)
+		cluster, err := realkafka.StartCluster(ctx, realkafka.Options{Heap: "256m", Settings: map[string]string{
+			"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "500"}}, 3)
 		require.NoError(t, err)
 		defer func() { require.NoError(t, cluster.Close()) }()
-		k, err := kgo.NewClient(kgo.SeedBrokers(cluster.Addrs()...))
+		k, err := kgo.NewClient(kgo.SeedBrokers(cluster.Addrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+			kgo.MetadataMinAge(50*time.Millisecond))
 		require.NoError(t, err)
 		defer k.Close()
 		o := options(t, cluster.Addrs()[0])
 		c := client(t, o)
 		create(t, c, Spec{Partitions: 2, Replication: 3})
-		reportsChange(t, c, func(topic string, from int32) { elect(t, k, topic, from%3+1) })
+		reportsChange(t, c, func(topic string, from int32) { elect(t, k, topic, from%3+1, from%3+1, (from+1)%3+1, from) })
+		showsLoss(t, cluster, k)
 	})
 }
 
-// elect makes a broker the preferred leader of a topic's partition 0, and then its leader.
-func elect(t *testing.T, k *kgo.Client, topic string, broker int32) {
+// showsLoss has a follower lead that lacks records which a reader has read. A description shows the end where it lacks them, although other
+// records are in their place.
+func showsLoss(t *testing.T, cluster *realkafka.Cluster, k *kgo.Client) {
+	const leader, follower = 2, 3 // the first broker stays
+	o := options(t, cluster.Addrs()[0])
+	c := client(t, o)
+	create(t, c, Spec{Partitions: 2, Replication: 3})
+	topic := o.Topics[event.Payoffs]
+	alter := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	of := kmsg.NewIncrementalAlterConfigsRequestResource()
+	of.ResourceType, of.ResourceName = kmsg.ConfigResourceTypeTopic, topic
+	for name, value := range map[string]string{"unclean.leader.election.enable": "true", "min.insync.replicas": "1"} {
+		one := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+		one.Name, one.Value = name, &value
+		of.Configs = append(of.Configs, one)
+	}
+	alter.Resources = append(alter.Resources, of)
+	res, err := alter.RequestWith(soon(t), k)
+	require.NoError(t, err)
+	require.Zero(t, res.Resources[0].ErrorCode)
+	elect(t, k, topic, leader, leader, follower)
+	write := func(n int) {
+		for range n {
+			r := &kgo.Record{Topic: topic, Partition: 0, Value: []byte("x")}
+			require.NoError(t, k.ProduceSync(soon(t), r).FirstErr())
+		}
+	}
+	end := func(p *Partition) (end int64) {
+		eventually(t, "a description", func() error {
+			d, err := p.Describe(soon(t))
+			if err == nil {
+				end = d.Topics[event.Payoffs].End
+			}
+			return err
+		})
+		return end
+	}
+	write(1)
+	require.NoError(t, cluster.Brokers[follower-1].Kill())
+	write(2)
+	reader, fresh := c.Partition(0), c.Partition(0)
+	require.Equal(t, int64(3), fetchTo(t, reader, event.Payoffs, 0, 1000, func(f task.Fetched) bool { return f.Next == 3 }).Next)
+	require.Equal(t, int64(3), end(reader))
+	require.NoError(t, cluster.Brokers[leader-1].Kill())
+	require.NoError(t, cluster.Brokers[follower-1].Start(soon(t)))
+	write(4)
+	require.Equal(t, int64(5), end(fresh))
+	require.Equal(t, int64(1), end(reader))
+}
+
+// elect gives a topic's partition 0 some replicas, and makes a broker, the first of them, its leader.
+func elect(t *testing.T, k *kgo.Client, topic string, broker int32, replicas ...int32) {
 	t.Helper()
-	replicas := []int32{broker, broker%3 + 1, (broker+1)%3 + 1}
 	assign := kmsg.NewPtrAlterPartitionAssignmentsRequest()
 	assign.TimeoutMillis = 10_000
 	assign.Topics = []kmsg.AlterPartitionAssignmentsRequestTopic{{Topic: topic,

@@ -42,9 +42,9 @@ func (p *Partition) Fetch(ctx context.Context, f task.Fetch) (task.Fetched, erro
 		f.MaxWait = max(0, min(f.MaxWait, time.Until(deadline)-waitMargin))
 	}
 	out := task.Fetched{Next: f.Offset}
+	d := fetchDecoder{asked: &f, maxValue: int64(p.c.o.MaxValue), traces: p.c.o.Traces, epoch: -1}
 	a, err := p.ask(ctx, l, lead, &f)
 	if err == nil {
-		d := fetchDecoder{asked: &f, maxValue: int64(p.c.o.MaxValue), traces: p.c.o.Traces}
 		if err = d.decode(ctx, a, &out); err != nil && leaderMoved(err) {
 			p.c.metadataCache.outdated(l)
 		}
@@ -56,6 +56,7 @@ func (p *Partition) Fetch(ctx context.Context, f task.Fetch) (task.Fetched, erro
 		p.distrust(f.Topic)
 		return task.Fetched{}, fmt.Errorf("fetching %s: %w", partitionName(p.c.Topic(f.Topic), p.number), err)
 	}
+	p.note(f.Topic, out.Next, d.epoch)
 	return out, nil
 }
 
@@ -110,6 +111,15 @@ func (p *Partition) distrust(t event.Topic) {
 	p.epochs[t] = -1
 }
 
+// note keeps the farthest offset read, and the epoch of the leader that appended the batch before it.
+func (p *Partition) note(t event.Topic, next int64, epoch int32) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if epoch >= 0 && next >= p.read[t].next {
+		p.read[t] = position{next, epoch}
+	}
+}
+
 func (p *Partition) fetchRequest(f *task.Fetch, epoch int32) *kmsg.FetchRequest {
 	one := kmsg.NewFetchRequestTopicPartition()
 	one.Partition, one.CurrentLeaderEpoch, one.FetchOffset = p.number, epoch, f.Offset
@@ -153,6 +163,7 @@ type fetchDecoder struct {
 	aborted  []abortedTxn // not begun, by first offset
 	open     []int64      // producers in an aborted transaction
 	room     int64        // unused budget
+	epoch    int32        // leader's, of the last batch; -1: none
 }
 
 const recordCost = int64(unsafe.Sizeof(partition.Record{}))
@@ -214,10 +225,12 @@ func (d *fetchDecoder) batch(ctx context.Context, b *Batch, out *task.Fetched) e
 	case b.LastOffset() < d.asked.Offset || b.Transactional() && slices.Contains(d.open, b.Producer.ID):
 	default:
 		if all, err := d.records(ctx, b, out); err != nil || !all {
+			d.epoch = b.leaderEpoch
 			return err
 		}
 	}
 	out.Next = max(out.Next, b.LastOffset()+1)
+	d.epoch = b.leaderEpoch
 	return nil
 }
 

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -26,7 +27,8 @@ type bound struct {
 	epoch  int32 // of its leader; askLeaders sets it
 }
 
-// bounds asks the leaders for log start and end of this partition number, in each topic that has it. It sets the epochs that fetch trusts.
+// bounds asks the leaders for log start and end of this partition number, in each topic that has it. It sets the epochs that fetch trusts. The
+// end of a log that has lost records is where it lost them, although others follow (KIP-320).
 func (p *Partition) bounds(ctx context.Context, l *metadata, facts []task.TopicFacts) error {
 	var bounds []bound
 	epochs := [event.Topics]int32{}
@@ -47,9 +49,52 @@ func (p *Partition) bounds(ctx context.Context, l *metadata, facts []task.TopicF
 		return err
 	}
 	p.mu.Lock()
+	read := p.read
+	p.mu.Unlock()
+	for t := range facts {
+		if read[t].epoch < 0 || read[t].epoch >= epochs[t] {
+			continue
+		}
+		end, err := p.endOf(ctx, l, event.Topic(t), read[t].epoch)
+		if err != nil {
+			return err
+		}
+		if end >= 0 && end < read[t].next {
+			facts[t].End = min(facts[t].End, end)
+		}
+	}
+	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.epochs = epochs
 	return nil
+}
+
+// endOf returns the end of the batches that leaders up to an epoch have appended, as of the present leader's log; -1 if it does not know.
+func (p *Partition) endOf(ctx context.Context, l *metadata, t event.Topic, epoch int32) (int64, error) {
+	lead, err := l.leader(p.c.Topic(t), p.number)
+	if err != nil {
+		return 0, err
+	}
+	one := kmsg.NewOffsetForLeaderEpochRequestTopicPartition()
+	one.Partition, one.CurrentLeaderEpoch, one.LeaderEpoch = p.number, lead.epoch, epoch
+	topic := kmsg.NewOffsetForLeaderEpochRequestTopic()
+	topic.Topic, topic.Partitions = p.c.Topic(t), []kmsg.OffsetForLeaderEpochRequestTopicPartition{one}
+	req := kmsg.NewPtrOffsetForLeaderEpochRequest()
+	req.ReplicaID, req.Topics = -1, []kmsg.OffsetForLeaderEpochRequestTopic{topic}
+	res, err := req.RequestWith(ctx, p.c.to(wire.ToBroker(lead.broker)))
+	switch {
+	case errors.Is(err, task.ErrUnsupported):
+		return -1, nil
+	case err == nil && (len(res.Topics) != 1 || len(res.Topics[0].Partitions) != 1):
+		err = fmt.Errorf("%w: offset for leader epoch", wire.ErrAnswer)
+	case err == nil:
+		err = brokerError(res.Topics[0].Partitions[0].ErrorCode)
+	}
+	if err != nil {
+		p.c.metadataCache.outdated(l)
+		return 0, fmt.Errorf("asking for the end of an earlier leader's records of %s: %w", partitionName(p.c.Topic(t), p.number), err)
+	}
+	return res.Topics[0].Partitions[0].EndOffset, nil
 }
 
 // hosted fails unless the leaders host this partition number of the topics. A new topic is in the metadata before its leaders host it.
