@@ -33,8 +33,9 @@ func (s *slope) add(r *regression) {
 	}
 }
 
-// estimate returns the slope, 0 to 1, given the standard deviation of payoffs.
+// estimate returns the slope, 0 to 1, given the standard deviation of payoffs. It is one standard error, σ/√xx, above the likeliest: levels
+// that are right lose little by chance.
 func (s *slope) estimate(sigma float64) float64 {
-	prior := slopePrior * sigma * sigma
-	return min(1, max(0, (float64(s.xy)/slopeUnits+prior)/(float64(s.xx)/slopeUnits+prior)))
+	prior, xx := slopePrior*sigma*sigma, max(0, float64(s.xx)/slopeUnits)
+	return min(1, max(0, (float64(s.xy)/slopeUnits+sigma*math.Sqrt(xx)+prior)/(xx+prior)))
 }

@@ -225,7 +225,7 @@ func (e *robustEstimate) spread(items [][]sumsRow) {
 		variance = min(variance, (squares+4*variance)/(payoffs-count+4))
 	}
 	e.sigma = math.Sqrt(variance)
-	e.slope = min(1, max(0, (xy+variance)/(xx+variance)))
+	e.slope = min(1, max(0, (xy+e.sigma*math.Sqrt(xx)+variance)/(xx+variance)))
 	mean, kappa := likeliest(n, sum, variance)
 	kappa = (max(0, count-1) + 4) / (max(0, count-1)/kappa + 4/4.)
 	e.mean, e.tau = mean, math.Sqrt(variance/kappa)
