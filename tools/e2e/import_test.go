@@ -149,7 +149,10 @@ func TestState_OnRedisCluster(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, before["impressions.read"], r.Partitions[0].Adopted+r.Partitions[1].Adopted+r.Partitions[2].Adopted)
 	worker := w.start(t)
-	require.Eventually(t, func() bool { return w.counts(t)["impressions.read"] == 60 }, deadline, 20*time.Millisecond)
+	require.Eventually(t, func() bool {
+		got := w.counts(t)
+		return got["impressions.read"] == 60 && got["selections.read"] >= before["selections.read"] && got["payoffs.read"] >= before["payoffs.read"]
+	}, deadline, 20*time.Millisecond)
 	worker.stop(t)
 	after := taken(&w.inspect(t, tool, admin.InspectQuery{Partition: -1}).Learners[0])
 	for item, n := range known {
