@@ -95,8 +95,9 @@ func (e *Estimate) makeSpread(d *Data) {
 	e.slope = s.estimate(e.spread.Sigma)
 }
 
-// sample returns the evidence of all items up to spreadItems, else of one in two, three, … by the numbers that identify them. It adds them to s.
-func (e *Estimate) sample(items iter.Seq2[uint64, func() Item], s *slope) iter.Seq[policy.Evidence] {
+// sample returns the evidence of all items up to spreadItems, else of one in two, three, … by the numbers that identify them. It adds them
+// to the slope.
+func (e *Estimate) sample(items iter.Seq2[uint64, func() Item], to *slope) iter.Seq[policy.Evidence] {
 	count := uint64(0)
 	for range items {
 		count++
@@ -104,7 +105,7 @@ func (e *Estimate) sample(items iter.Seq2[uint64, func() Item], s *slope) iter.S
 	each := 1 + (max(1, count)-1)/spreadItems
 	return func(yield func(policy.Evidence) bool) {
 		for mark, read := range items {
-			if mark%each == 0 && !yield(e.evidence(read(), s)) {
+			if mark%each == 0 && !yield(e.evidence(read(), to)) {
 				return
 			}
 		}
@@ -184,8 +185,8 @@ func (w *walk) find(time int64) {
 	}
 }
 
-// evidence returns an item's payoffs minus levels, and its weight in flight. It adds the item to s.
-func (e *Estimate) evidence(i Item, s *slope) (x policy.Evidence) {
+// evidence returns an item's payoffs minus levels, and its weight in flight. It adds the item to the slope.
+func (e *Estimate) evidence(i Item, to *slope) (x policy.Evidence) {
 	w := e.walk(i)
 	var of regression
 	for s := w.next(); s != nil; s = w.next() {
@@ -196,6 +197,6 @@ func (e *Estimate) evidence(i Item, s *slope) (x policy.Evidence) {
 		of.add(c.found, s.W, s.R)
 	}
 	x.Q = max(0, x.Q)
-	s.add(&of)
+	to.add(&of)
 	return x
 }

@@ -50,10 +50,9 @@ func (e *Estimate) Load(text []byte) error {
 	tick, errTick := strconv.ParseInt(string(words[0]), 10, 64)
 	at, errAt := strconv.ParseInt(string(words[1]), 10, 64)
 	life, errLife := strconv.ParseInt(string(words[6]), 10, 64)
-	spread, ok := parseSpread(words[2:5])
-	slope, errSlope := strconv.ParseFloat(string(words[5]), 64)
+	spread, slope, ok := parseSpread(words[2:6])
 	rows, err := history.Parse(words[7], levelFrom)
-	if errors.Join(errTick, errAt, errLife, errSlope, err) != nil || !ok || !(slope >= 0 && slope <= 1) || tick < inflight.Never || tick > -inflight.Never || at < 0 {
+	if errors.Join(errTick, errAt, errLife, err) != nil || !ok || tick < inflight.Never || tick > -inflight.Never || at < 0 {
 		return ErrText
 	}
 	e.tick, e.spreadAt, e.spread, e.slope = tick, at, spread, slope
@@ -70,14 +69,15 @@ func (e *Estimate) Load(text []byte) error {
 	return nil
 }
 
-func parseSpread(words [][]byte) (c policy.Components, ok bool) {
-	for k, to := range []*float64{&c.Mean, &c.Sigma, &c.Tau} {
+// parseSpread reads the components and the slope.
+func parseSpread(words [][]byte) (c policy.Components, slope float64, ok bool) {
+	for k, to := range []*float64{&c.Mean, &c.Sigma, &c.Tau, &slope} {
 		x, err := strconv.ParseFloat(string(words[k]), 64)
 		if *to = x; err != nil || k < 2 && !(math.Abs(x) <= mostOfSpread) {
-			return c, false
+			return c, slope, false
 		}
 	}
-	return c, c.Sigma > 1/mostOfSpread && c.Tau > 1/mostOfSpread
+	return c, slope, c.Sigma > 1/mostOfSpread && c.Tau > 1/mostOfSpread && slope >= 0 && slope <= 1
 }
 
 type storedLevel int64

@@ -206,6 +206,7 @@ func (d *fetchDecoder) full(out *task.Fetched) bool { return d.room <= 0 && len(
 
 // batch appends a batch's records, up to the budget. After an error, the records before it have been appended.
 func (d *fetchDecoder) batch(ctx context.Context, b *Batch, out *task.Fetched) error {
+	d.epoch = b.leaderEpoch
 	for len(d.aborted) > 0 && d.aborted[0].FirstOffset <= b.LastOffset() {
 		d.open = append(d.open, d.aborted[0].ProducerID)
 		d.aborted = d.aborted[1:]
@@ -225,12 +226,10 @@ func (d *fetchDecoder) batch(ctx context.Context, b *Batch, out *task.Fetched) e
 	case b.LastOffset() < d.asked.Offset || b.Transactional() && slices.Contains(d.open, b.Producer.ID):
 	default:
 		if all, err := d.records(ctx, b, out); err != nil || !all {
-			d.epoch = b.leaderEpoch
 			return err
 		}
 	}
 	out.Next = max(out.Next, b.LastOffset()+1)
-	d.epoch = b.leaderEpoch
 	return nil
 }
 

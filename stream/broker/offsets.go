@@ -31,6 +31,7 @@ type bound struct {
 // end of a log that has lost records is where it lost them, although others follow (KIP-320).
 func (p *Partition) bounds(ctx context.Context, l *metadata, facts []task.TopicFacts) error {
 	var bounds []bound
+	var leaders [event.Topics]leader
 	epochs := [event.Topics]int32{}
 	for t := range facts {
 		f := &facts[t]
@@ -40,7 +41,7 @@ func (p *Partition) bounds(ctx context.Context, l *metadata, facts []task.TopicF
 		}
 		name := p.c.o.Topics[t]
 		if lead, err := l.leader(name, p.number); err == nil { // else askLeaders fails
-			epochs[t] = lead.epoch
+			leaders[t], epochs[t] = lead, lead.epoch
 		}
 		bounds = append(bounds, bound{topic: name, number: p.number, when: offsetEarliest, into: &f.LogStart},
 			bound{topic: name, number: p.number, when: offsetLatest, into: &f.End})
@@ -55,7 +56,7 @@ func (p *Partition) bounds(ctx context.Context, l *metadata, facts []task.TopicF
 		if read[t].epoch < 0 || read[t].epoch >= epochs[t] {
 			continue
 		}
-		end, err := p.endOf(ctx, l, event.Topic(t), read[t].epoch)
+		end, err := p.endOf(ctx, l, leaders[t], event.Topic(t), read[t].epoch)
 		if err != nil {
 			return err
 		}
@@ -70,11 +71,7 @@ func (p *Partition) bounds(ctx context.Context, l *metadata, facts []task.TopicF
 }
 
 // endOf returns the end of the batches that leaders up to an epoch have appended, as of the present leader's log; -1 if it does not know.
-func (p *Partition) endOf(ctx context.Context, l *metadata, t event.Topic, epoch int32) (int64, error) {
-	lead, err := l.leader(p.c.Topic(t), p.number)
-	if err != nil {
-		return 0, err
-	}
+func (p *Partition) endOf(ctx context.Context, l *metadata, lead leader, t event.Topic, epoch int32) (int64, error) {
 	one := kmsg.NewOffsetForLeaderEpochRequestTopicPartition()
 	one.Partition, one.CurrentLeaderEpoch, one.LeaderEpoch = p.number, lead.epoch, epoch
 	topic := kmsg.NewOffsetForLeaderEpochRequestTopic()

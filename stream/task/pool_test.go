@@ -253,7 +253,7 @@ func (pl *pool) play(t *testing.T) {
 	run(3000)
 	if pl.restored {
 		for p := range pl.worlds {
-			pl.base(t, p)
+			pl.bases[p] = append(pl.bases[p], pl.base(t, p))
 		}
 		run(500)
 		for p := range pl.worlds {
@@ -269,13 +269,11 @@ func (pl *pool) play(t *testing.T) {
 	}
 	if pl.based {
 		for p := range pl.worlds {
-			for whole := false; !whole; { // until an owner has stored something and adopted all
+			for behind := int64(-1); behind <= pl.wentBack[p][1]; { // until its owner has adopted all
 				run(100)
-				b := pl.base(t, p)
-				if b.Seq == 0 {
-					pl.bases[p] = pl.bases[p][:len(pl.bases[p])-1]
+				if b := pl.base(t, p); b.Seq > 0 { // an owner has stored something
+					pl.bases[p], behind = append(pl.bases[p], b), b.Rankings
 				}
-				whole = b.Seq > 0 && b.Rankings > pl.wentBack[p][1]
 			}
 		}
 	}
@@ -327,7 +325,7 @@ func (pl *pool) rebuild(t *testing.T, p int) {
 		require.NoError(t, w.violation)
 	}
 	if !pl.restored {
-		pl.base(t, p)
+		pl.bases[p] = append(pl.bases[p], pl.base(t, p))
 	}
 	for range 50 {
 		pl.users[p].act()
@@ -350,7 +348,6 @@ func (pl *pool) base(t *testing.T, p int) *retrace.Base {
 	for i := range b.Inputs {
 		b.Inputs[i] = meta.Inputs[i].Offset
 	}
-	pl.bases[p] = append(pl.bases[p], b)
 	return b
 }
 

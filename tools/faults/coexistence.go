@@ -285,11 +285,7 @@ func noOrphans(ctx context.Context, s *isolated) error {
 	if err := s.keepsLaws(ctx); err != nil {
 		return err
 	}
-	err := s.none(ctx, "orphan")
-	if err != nil && s.c.hungSince(s.zombies) {
-		return fmt.Errorf("%w: a broker hung beside it (%v)", errNotNow, err)
-	}
-	return err
+	return s.unlessHung(s.none(ctx, "orphan"))
 }
 
 // forgetfulCoordinator has a broker lose its transaction coordinator's log, so that the next owner gets another

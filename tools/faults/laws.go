@@ -179,8 +179,17 @@ func (g *Group) client(_ context.Context, t event.Topic, opts ...kgo.Opt) (*kgo.
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{g.Topics[t]: parts}))...)
 }
 
-// readAll calls f with every record in a topic, in the order of each partition, and closes the client.
+// readAll calls f with every record in a topic but markers, in the order of each partition, and closes the client.
 func (g *Group) readAll(ctx context.Context, c *kgo.Client, t event.Topic, f func(*kgo.Record)) error {
+	return g.readWithMarkers(ctx, c, t, func(r *kgo.Record) {
+		if !r.Attrs.IsControl() {
+			f(r)
+		}
+	})
+}
+
+// readWithMarkers is readAll with transactions' markers.
+func (g *Group) readWithMarkers(ctx context.Context, c *kgo.Client, t event.Topic, f func(*kgo.Record)) error {
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
@@ -203,9 +212,7 @@ func (g *Group) readAll(ctx context.Context, c *kgo.Client, t event.Topic, f fun
 			if r.Offset >= ends[r.Partition] {
 				return
 			}
-			if !r.Attrs.IsControl() {
-				f(r)
-			}
+			f(r)
 			if r.Offset == ends[r.Partition]-1 {
 				left--
 			}

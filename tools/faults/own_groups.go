@@ -104,6 +104,14 @@ type isolated struct {
 	zombies int64 // the cluster's, when the run began
 }
 
+// unlessHung returns an error, or errNotNow about it if a broker has hung since the run began.
+func (s *isolated) unlessHung(err error) error {
+	if err != nil && s.c.hungSince(s.zombies) {
+		return fmt.Errorf("%w: a broker hung beside it (%v)", errNotNow, err)
+	}
+	return err
+}
+
 func (s *isolated) key(p int) string { return fmt.Sprintf("{%s:%d}:meta", s.Name, p) }
 
 func (s *isolated) worker() *Worker { return s.Slots[0] }

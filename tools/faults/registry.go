@@ -89,11 +89,8 @@ func (s *isolated) sendUnknownSchemas(ctx context.Context, registry string) erro
 		refused, applied = account["payoffs.rejected"]-before["payoffs.rejected"], account["payoffs.applied"]-before["payoffs.applied"]
 		return refused >= int64(len(sent)) && applied > 0, err
 	})
-	if err != nil && ctx.Err() == nil && s.c.hungSince(s.zombies) { // producers wait for a broker that hangs
-		return fmt.Errorf("%w: a broker hung beside it (%v)", errNotNow, err)
-	}
-	if err != nil && ctx.Err() == nil {
-		return violated("of %d records of unknown schemas %d were refused, and %d payoffs applied since: %v", len(sent), refused, applied, err)
+	if err != nil && ctx.Err() == nil { // producers wait for a broker that hangs
+		return s.unlessHung(violated("of %d records of unknown schemas %d were refused, and %d payoffs applied since: %v", len(sent), refused, applied, err))
 	}
 	return err
 }

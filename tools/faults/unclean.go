@@ -165,17 +165,15 @@ func (e *election) stopsWhere(ctx context.Context, s *isolated) error {
 			restarted := e.stored[p] <= e.after[p] && s.generations() > e.generations
 			return stoppedAt(text, p) || restarted, nil
 		})
-		if err != nil && ctx.Err() == nil && e.stillThere(ctx, s, p) {
-			continue
-		}
-		if err != nil && ctx.Err() == nil {
+		switch {
+		case err == nil:
+			lost = true
+		case ctx.Err() != nil:
+			return err
+		case !e.stillThere(ctx, s, p):
 			return violated("partition %d has not stopped, although its %s ended at offset %d and then at %d, with those up to %d stored: "+
 				"/readyz says %q", p, roles[e.topic], e.before[p], e.after[p], e.stored[p], text)
 		}
-		if err != nil {
-			return err
-		}
-		lost = true
 	}
 	if !lost {
 		return fmt.Errorf("%w: nothing was lost", errNotNow)
@@ -199,7 +197,7 @@ func (e *election) stillThere(ctx context.Context, s *isolated, p int) bool {
 	return true
 }
 
-// records returns a topic's records as text, by partition and offset.
+// records returns a topic's records, markers included, as text, by partition and offset.
 func (s *isolated) records(ctx context.Context, t event.Topic) ([]map[int64]string, error) {
 	c, err := s.client(ctx, t)
 	if err != nil {
@@ -209,7 +207,7 @@ func (s *isolated) records(ctx context.Context, t event.Topic) ([]map[int64]stri
 	for p := range of {
 		of[p] = map[int64]string{}
 	}
-	return of, s.readAll(ctx, c, t, func(r *kgo.Record) {
+	return of, s.readWithMarkers(ctx, c, t, func(r *kgo.Record) {
 		of[r.Partition][r.Offset] = fmt.Sprintf("%d %s %s", r.Timestamp.UnixMilli(), r.Key, r.Value)
 	})
 }
