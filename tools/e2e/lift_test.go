@@ -177,6 +177,9 @@ func (w *world) disturbTrial(t *testing.T, env testenv.Env, c *trialCase) (*tria
 	first.kill(t)
 	goOn()
 	goOn = at(55)
+	if c.alone { // where an impression of now is read behind the clock, the experiment begins with it in the log alone
+		w.await(t, points[55].sent)
+	}
 	second.stop(t)
 	old := w.copyStore(t, w.group+":0")
 	w.cfg, w.file = load(t, plain(env, c.text(false)).text(w.group), os.LookupEnv)
@@ -331,17 +334,20 @@ type trial struct {
 
 // point is reached when so many percent of the impressions are ranked. The play waits there until it is left: else it would be far ahead
 // when a worker has stopped.
-type point struct{ reached, left chan struct{} }
+type point struct {
+	reached, left chan struct{}
+	sent          platform.Progress // by then
+}
 
 // try begins to play impressions.
-func (w *world) try(t *testing.T, c *trialCase) (p *trial, points map[int]point) {
+func (w *world) try(t *testing.T, c *trialCase) (p *trial, points map[int]*point) {
 	t.Helper()
 	b, err := app.NewBroker(w.access)
 	require.NoError(t, err)
 	t.Cleanup(b.Close)
-	points, open := map[int]point{}, []int{30, 55, 70, 85}
+	points, open := map[int]*point{}, []int{30, 55, 70, 85}
 	for _, percent := range open {
-		points[percent] = point{make(chan struct{}), make(chan struct{})}
+		points[percent] = &point{reached: make(chan struct{}), left: make(chan struct{})}
 	}
 	// The clock is ahead of impressions that are being written, by a third of a minute each. A worker at the topic's end takes the clock for the
 	// topic's time. The run-off does not count an impression of a bucket that ended meanwhile, so few are written at once there.
@@ -359,6 +365,7 @@ func (w *world) try(t *testing.T, c *trialCase) (p *trial, points map[int]point)
 			for len(open) > 0 && now.Rankings >= c.impressions*open[0]/100 {
 				at := points[open[0]]
 				open = open[1:]
+				at.sent = now
 				close(at.reached)
 				select {
 				case <-at.left:
