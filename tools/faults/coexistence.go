@@ -263,11 +263,18 @@ func withLittleRoom(ctx context.Context, s *isolated) error {
 	return s.startAll(ctx)
 }
 
-// lagOneTopic lets a transaction hang on selections, so that more payoffs must wait than there is room for.
+// enoughPayoffs are far more than withLittleRoom has room for.
+const enoughPayoffs = 200
+
+// lagOneTopic lets a transaction hang on selections, so that more payoffs must wait than there is room for. Beside a broker that is down
+// the transaction may fail, or too few payoffs may be sent.
 func lagOneTopic(ctx context.Context, s *isolated) error {
-	hung := make(chan error, 1)
+	t := s.Traffic
+	failed, sent := t.Errors.Load(), t.Sent[event.Payoffs].Load()
+	hanging, over := context.WithCancel(ctx)
 	go func() {
-		hung <- s.Traffic.instruct(ctx, 1, instruction{hang: 12 * time.Second, make: func(_ *rand.Rand, p *producer) (batch []*kgo.Record) {
+		defer over()
+		_ = t.instruct(ctx, 1, instruction{hang: 12 * time.Second, make: func(_ *rand.Rand, p *producer) (batch []*kgo.Record) { // fails with ctx
 			for k := range 40 { // enough to reach every partition
 				im := p.t.population.Impression(2 * k) // of the other producer, which sends these alone
 				s := event.Selection{ID: []byte(im.ID), Item: []byte(im.Candidates[0].Item)}
@@ -276,8 +283,13 @@ func lagOneTopic(ctx context.Context, s *isolated) error {
 			return batch
 		}})
 	}()
-	err := must(ctx, s.worker().AwaitUnready(ctx, 12*time.Second, "parking is full"))
-	return errors.Join(err, <-hung)
+	err := s.worker().AwaitUnready(hanging, time.Minute, "parking is full")
+	<-hanging.Done()
+	failed, sent = t.Errors.Load()-failed, t.Sent[event.Payoffs].Load()-sent
+	if err != nil && (failed > 0 || sent < enoughPayoffs) {
+		return fmt.Errorf("%w: %d batches failed meanwhile, and %d payoffs were sent (%v)", errNotNow, failed, sent, err)
+	}
+	return must(ctx, err)
 }
 
 // noOrphans is an end at which no record was dropped for lack of room or of its impression.

@@ -234,12 +234,16 @@ func (s *isolated) keepsLaws(ctx context.Context) error {
 	return err
 }
 
-// awaitRead waits until the state has that many impressions.
+// awaitRead waits until the state has that many impressions, and each partition has payoffs: nothing else shows that a topic was recreated.
 func (s *isolated) awaitRead(ctx context.Context, n int64) error {
-	return until(ctx, time.Minute, "a group has begun", func() (bool, error) {
+	return s.unlessHung(until(ctx, time.Minute, "a group has begun", func() (bool, error) {
+		metas, err := s.stored(ctx)
+		if err != nil || slices.ContainsFunc(metas, func(meta map[string]string) bool { return cmp.Or(meta["offset.payoffs"], "0") == "0" }) {
+			return false, err
+		}
 		account, err := s.Account(ctx)
 		return account["impressions.read"] >= n, err
-	})
+	}))
 }
 
 // awaitStopped waits until a partition has stopped for one of the reasons.
