@@ -28,7 +28,7 @@ func newControlDelays(s delay.Silence) controlDelays {
 // feeds accepts a ranking if its payoff is fed to the control: its own, and with shared learning that of any arm.
 func (u *Units) feeds(row int32, r *event.Ranking) bool {
 	e := u.Experiment
-	if e.ByUser || u.Silence.Law != delay.SilenceAges {
+	if u.Silence.Law != delay.SilenceAges {
 		return false
 	}
 	if string(r.Learner) != e.Control && (!u.Shared || r.Decision.Assignment.Experiment != e.Name) {

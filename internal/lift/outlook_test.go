@@ -54,16 +54,28 @@ func TestOutlook_IsThatOfUnits(t *testing.T) {
 // TestOutlook_BeforeTheHorizon: a lift is known before the first deadlines once the records have a horizon of the control's payoffs. They
 // may be of the experiment or outside of it. The reasons why not are the worker's.
 func TestOutlook_BeforeTheHorizon(t *testing.T) {
+	for _, s := range []experiment.Settings{{}, {ByUser: true, Period: 60_000}} {
+		t.Run(fmt.Sprintf("by user: %t", s.ByUser), func(t *testing.T) { testBeforeTheHorizon(t, s) })
+	}
+}
+
+func testBeforeTheHorizon(t *testing.T, s experiment.Settings) {
 	const alone, early = 3000, 3600 // of control's own impressions; seconds of the experiment
-	w := newWorld(t, 4, experiment.Settings{})
+	w := newWorld(t, 4, s)
 	for k := range alone + early {
 		at, id, chance := start+horizon+event.Millis(k-alone)*1000, fmt.Sprint("i-", k), 0.3
 		if k < alone {
 			at = start + event.Millis(k)*event.Millis(horizon)/alone
 			w.rank(id, at, int32(k%3), event.Assignment{Arm: "control"}, event.Verdict{})
 		} else {
-			a := w.e.Arms[w.e.Arm([]byte(id))]
-			w.rank(id, at, int32(k%3), event.Assignment{Experiment: "feed", Run: 2, Arm: a.Name, Probability: a.Share}, event.Verdict{})
+			unit, of := []byte(id), event.Assignment{Experiment: "feed", Run: 2}
+			if s.ByUser {
+				unit = experiment.AppendUnit(nil, k%experiment.GroupCount, experiment.PeriodOf(at, s.Period), true)
+				of.Unit = unit
+			}
+			a := w.e.Arms[w.e.Arm(unit)]
+			of.Arm, of.Probability = a.Name, a.Share
+			w.rank(id, at, int32(k%3), of, event.Verdict{})
 			if a.Name == "feed" {
 				chance = 0.7
 			}

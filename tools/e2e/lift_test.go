@@ -108,6 +108,8 @@ func TestUnraced_LiftSaysWhatTheMetricsSay(t *testing.T) {
 			experiment: "{arms: {feed: 0.6, plain: 0.4}, control: plain, by: user, period: 1h}"},
 		"before the horizon": {feed: "utility", plain: "moss", horizon: "10h", impressions: 5000, alone: true, settle: 25 * triedMinute, off: 1e-4,
 			experiment: "{arms: {feed: 0.5, plain: 0.5}, control: feed, by: impression}"},
+		"before the horizon by user": {feed: "utility", plain: "moss", horizon: "10h", impressions: 5000, alone: true, settle: 25 * triedMinute, off: 1e-4,
+			experiment: "{arms: {feed: 0.5, plain: 0.5}, control: feed, by: user, period: 1h}"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			testenv.One(t, func(t *testing.T, env testenv.Env) {
@@ -141,7 +143,7 @@ func TestUnraced_LiftSaysWhatTheMetricsSay(t *testing.T) {
 					arms[r.Arms[k].Arm] = &r.Arms[k]
 				}
 				switch plain := arms["plain"]; name {
-				case "before the horizon":
+				case "before the horizon", "before the horizon by user":
 					require.Zero(t, r.Units)
 					require.Equal(t, []any{"better", int64(0)}, []any{plain.Outlook.EndIs, plain.Outlook.Due})
 				case "by user":
