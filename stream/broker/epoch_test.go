@@ -130,10 +130,15 @@ func elect(t *testing.T, k *kgo.Client, topic string, broker int32, replicas ...
 		meta := kmsg.NewPtrMetadataRequest()
 		meta.Topics = []kmsg.MetadataRequestTopic{{Topic: kmsg.StringPtr(topic)}}
 		got, err := meta.RequestWith(soon(t), k)
-		if err == nil && got.Topics[0].Partitions[0].Leader != broker {
-			err = fmt.Errorf("broker %d leads", got.Topics[0].Partitions[0].Leader)
+		if err != nil {
+			return err
 		}
-		return err
+		for _, p := range got.Topics[0].Partitions { // in no order
+			if p.Partition == 0 && p.Leader != broker {
+				return fmt.Errorf("broker %d leads", p.Leader)
+			}
+		}
+		return nil
 	})
 }
 
