@@ -97,11 +97,11 @@ func TestByUser_VarianceIsThatOfBlocks(t *testing.T) {
 		slope := (weighed(b, 1+more) - weighed(b, 1-more)) / (2 * more)
 		want += slope * slope
 	}
-	d, v, left := p.difference(upTo, 1)
+	d, v, left := p.difference(upTo)
 	require.InDelta(t, weighed(0, 1), d, 1e-9)
 	require.InEpsilon(t, want*blocks/(blocks-1), v, 1e-4)
 	require.Equal(t, v, left)
-	_, independent, _ := p.independent(upTo, 1)
+	_, independent, _ := p.independent(upTo)
 	require.Greater(t, v, 2*independent)
 }
 

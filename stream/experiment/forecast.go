@@ -15,7 +15,7 @@ const (
 )
 
 // forecast returns nil until almost all payoffs of the oldest units have come. s is the scale of bounds. left is the share of the variance of D
-// that covariates leave, times the design effect.
+// that covariates leave, times the design effect by user.
 //
 // The arm may pay sooner or later than the control. Suppose that its payoffs by the control's go by a straight line in the percentile u of lateness.
 // Then the differences of lag l, by history's g_l, are

@@ -21,7 +21,7 @@ func TestForecast_ComesTrue(t *testing.T) {
 		known := 0
 		for range experiments {
 			lift := min(max(liftPrior*random.NormFloat64(), -0.28), 0.28)
-			r := NewRunOff(2, lagHorizon, false)
+			r := NewRunOff(2, lagHorizon)
 			for at := int64(0); at < 2400; at++ {
 				arm, chance, mean := random.IntN(2), 0.3, 500.0
 				if arm == e.Index("feed") {

@@ -26,7 +26,7 @@ type RunOffs []*RunOff
 // NewRunOffs returns empty run-offs, for a horizon of payoffs in milliseconds.
 func (e *Experiment) NewRunOffs(horizon int64) (all RunOffs) {
 	for range e.Blocks() {
-		all = append(all, NewRunOff(len(e.Arms), e.LagHorizon(horizon), e.InParts && !e.ByUser))
+		all = append(all, NewRunOff(len(e.Arms), e.LagHorizon(horizon)))
 	}
 	return all
 }
@@ -75,7 +75,7 @@ type Paid struct {
 	K int64 // 1 for a payoff, 0 for the worth of a unit that ends without one
 	X int64 // the increase, also negative
 	Q int64 // its square
-	U int64 // the increase of the square of the unit's payoff to date
+	U int64 // bounds the increase of the square of the unit's payoff, see PaidInParts
 	M int64 // the product of the increase and the unit's covariate
 }
 
@@ -84,42 +84,44 @@ func PaidOnce(x, z float64, payoff bool) Paid {
 	return PaidInParts(0, x, z, payoff)
 }
 
-// PaidInParts returns the increase of a unit's payoff to date from before to after, both in [0,1]. z is its covariate.
+// PaidInParts returns the increase x of a unit's payoff to date from before to after, both in [0,1]. z is its covariate.
+//
+// Let w_l be weights that do not fall with the lag l. Then (Σ w_l·x_l)² ≤ Σ w_l²·U_l, however a unit's parts depend on each other:
+//
+//	U = x² + 2·x·before where the payoff rises,   x² + 2·|x|·(1−before) where it falls
+//
+// Proof: the parts before x add up to w_l times before at most, and to w_l times before−1 at least, by partial summation.
 func PaidInParts(before, after, z float64, payoff bool) Paid {
 	from, to := Of(before, z), Of(after, z)
 	y := float64(to.X-from.X) / perPayoff
-	p := Paid{X: to.X - from.X, Q: inUnits(float64(y * y)), U: to.Q - from.Q, M: to.M - from.M}
+	p := Paid{X: to.X - from.X, Q: inUnits(float64(y * y)), M: to.M - from.M}
+	if p.U = to.Q - from.Q; y < 0 {
+		p.U = p.Q + inUnits(float64(2*y*(before-1)))
+	}
 	if payoff {
 		p.K = 1
 	}
 	return p
 }
 
-// LagSums are the sums of an arm's payoffs with a lag, in units of 2⁻³⁰. M sums their products with the units' covariates.
-type LagSums struct{ K, X, Q, M int64 }
+func (p Paid) add(o Paid) Paid { return Paid{p.K + o.K, p.X + o.X, p.Q + o.Q, p.U + o.U, p.M + o.M} }
 
-func (s LagSums) add(o LagSums) LagSums { return LagSums{s.K + o.K, s.X + o.X, s.Q + o.Q, s.M + o.M} }
+// EntrySums are the sums over an arm's units of an entry bucket, in units of 2⁻³⁰. Z sums their covariates, and S the covariates' squares.
+type EntrySums struct{ N, Z, S int64 }
 
-// EntrySums are the sums over an arm's units of an entry bucket, in units of 2⁻³⁰. Z sums their covariates, and S the covariates' squares. With
-// partial payoffs, U sums the squares of units' payoffs to date, and P these payoffs; else both are 0.
-type EntrySums struct{ N, U, P, Z, S int64 }
-
-func (s EntrySums) add(o EntrySums) EntrySums {
-	return EntrySums{s.N + o.N, s.U + o.U, s.P + o.P, s.Z + o.Z, s.S + o.S}
-}
+func (s EntrySums) add(o EntrySums) EntrySums { return EntrySums{s.N + o.N, s.Z + o.Z, s.S + o.S} }
 
 // RunOff holds the payoffs of an experiment's units by age, in one partition: a run-off triangle. Time is divided into buckets. A unit enters
 // in the bucket in which it begins; the lag of its payoff is the number of buckets from there to the payoff's. Buckets end one after the
 // other, with event time. Payoffs up to the last ended bucket do not depend on the order of calls.
 type RunOff struct {
-	arms    int
-	width   int64
-	inParts bool // entry buckets' U and P are kept
+	arms  int
+	width int64
 	// last is the number of the last ended bucket: its start in widths since 1970.
 	last int64
 	from int64 // units of earlier entry buckets are not counted
 	// Of ended buckets, by arm.
-	lags    [][Lags]LagSums
+	lags    [][Lags]Paid
 	old     []EntrySums           // of entry buckets whose lag is 32 or more
 	entered [Lags - 1][]EntrySums // younger ones, by lag at the last ended bucket
 	open    []openBucket          // by number
@@ -132,15 +134,15 @@ type openBucket struct {
 }
 
 type openSums struct {
-	entered EntrySums  // without U and P
+	entered EntrySums
 	lags    [Lags]Paid // by lag
 }
 
-// NewRunOff returns an empty run-off, for a horizon of payoffs in milliseconds. With inParts a unit is paid more than once.
-func NewRunOff(arms int, horizon int64, inParts bool) *RunOff {
-	r := &RunOff{arms: arms, width: BucketWidth(horizon), inParts: inParts}
+// NewRunOff returns an empty run-off, for a horizon of payoffs in milliseconds.
+func NewRunOff(arms int, horizon int64) *RunOff {
+	r := &RunOff{arms: arms, width: BucketWidth(horizon)}
 	r.last, r.from = noBucket, noBucket
-	r.lags, r.old = make([][Lags]LagSums, arms), make([]EntrySums, arms)
+	r.lags, r.old = make([][Lags]Paid, arms), make([]EntrySums, arms)
 	for l := range r.entered {
 		r.entered[l] = make([]EntrySums, arms)
 	}
@@ -159,7 +161,7 @@ func (r *RunOff) Restart() (dropped []int64) {
 	for _, b := range r.open {
 		dropped, from = append(dropped, b.number), b.number+1
 	}
-	again := NewRunOff(r.arms, 1, r.inParts)
+	again := NewRunOff(r.arms, 1)
 	again.width, again.last, again.from = r.width, r.last, max(from, r.from)
 	*r = *again
 	return dropped
@@ -215,7 +217,7 @@ func (r *RunOff) Pay(arm int, began, at int64, p Paid) (number int64, open bool)
 	l := min(max(r.Bucket(at)-e, 0), Lags-1)
 	if b := e + l; b > r.last {
 		s := &r.at(b).by[arm].lags[l]
-		*s = Paid{s.K + p.K, s.X + p.X, s.Q + p.Q, s.U + p.U, s.M + p.M}
+		*s = s.add(p)
 		return b, true
 	}
 	r.pay(arm, e, l, p)
@@ -225,11 +227,7 @@ func (r *RunOff) Pay(arm int, began, at int64, p Paid) (number int64, open bool)
 // pay adds a payoff to the ended buckets.
 func (r *RunOff) pay(arm int, entry, lag int64, p Paid) {
 	s := &r.lags[arm][lag]
-	*s = s.add(LagSums{p.K, p.X, p.Q, p.M})
-	if r.inParts {
-		x := &r.entry(entry)[arm]
-		x.U, x.P = x.U+p.U, x.P+p.X
-	}
+	*s = s.add(p)
 }
 
 // entry returns the sums of an entry bucket that has ended, by arm.
@@ -296,7 +294,7 @@ func (r *RunOff) age(last int64) {
 type LagTotals []armLags
 
 type armLags struct {
-	Paid    [Lags]LagSums
+	Paid    [Lags]Paid
 	Entered [Lags]EntrySums // by lag, 32 for all older ones
 }
 
@@ -326,14 +324,14 @@ func (t LagTotals) add(r *RunOff, times int64) {
 	for arm := range t {
 		a := &t[arm]
 		for l, s := range r.lags[arm] {
-			a.Paid[l] = a.Paid[l].add(LagSums{times * s.K, times * rounded(s.X), times * rounded(s.Q), times * rounded(s.M)})
+			a.Paid[l] = a.Paid[l].add(Paid{times * s.K, times * rounded(s.X), times * rounded(s.Q), times * rounded(s.U), times * rounded(s.M)})
 		}
 		for l := range a.Entered {
 			s := r.old[arm]
 			if l < Lags-1 {
 				s = r.entered[l][arm]
 			}
-			a.Entered[l] = a.Entered[l].add(EntrySums{times * s.N, times * rounded(s.U), times * rounded(s.P), times * rounded(s.Z), times * rounded(s.S)})
+			a.Entered[l] = a.Entered[l].add(EntrySums{times * s.N, times * rounded(s.Z), times * rounded(s.S)})
 		}
 	}
 }

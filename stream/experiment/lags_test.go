@@ -43,7 +43,7 @@ func drawLagged(t *rapid.T, arms, most int) []lagged {
 
 // slowLags are the totals of units as of the last ended bucket, by definition.
 func slowLags(units []lagged, arms int, last int64) LagTotals {
-	r := NewRunOff(arms, lagHorizon, true)
+	r := NewRunOff(arms, lagHorizon)
 	r.last = last
 	bucket := func(at int64) int64 { return PeriodOf(at, 100) }
 	for _, u := range units {
@@ -59,7 +59,11 @@ func slowLags(units []lagged, arms int, last int64) LagTotals {
 			x := inUnits(p.after) - inUnits(p.before)
 			y := float64(x) / perPayoff
 			of.K, of.X, of.Q, of.M = of.K+1, of.X+x, of.Q+inUnits(y*y), of.M+inUnits(p.after*u.z)-inUnits(p.before*u.z)
-			s.P, s.U = s.P+x, inUnits(p.after*p.after)
+			if y >= 0 {
+				of.U += inUnits(p.after*p.after) - inUnits(p.before*p.before)
+			} else {
+				of.U += inUnits(y*y) + inUnits(2*y*(p.before-1))
+			}
 		}
 		if lag := last - bucket(u.began); lag < Lags-1 {
 			r.entered[lag][u.arm] = r.entered[lag][u.arm].add(s)
@@ -89,7 +93,7 @@ func TestRunOff_IsOfUnitsAlone(t *testing.T) {
 			}
 		}
 		random.Shuffle(len(steps), func(i, j int) { steps[i], steps[j] = steps[j], steps[i] })
-		r, stored := NewRunOff(3, lagHorizon, true), map[int64]string{}
+		r, stored := NewRunOff(3, lagHorizon), map[int64]string{}
 		text, end := string(e.AppendRunOff(nil, r)), int64(-1000)
 		for k := range steps {
 			number, open := steps[k](r)
@@ -110,7 +114,7 @@ func TestRunOff_IsOfUnitsAlone(t *testing.T) {
 				}
 			}
 			if random.IntN(5) == 0 { // begin from the store
-				r = NewRunOff(3, lagHorizon, true)
+				r = NewRunOff(3, lagHorizon)
 				require.NoError(t, e.ParseRunOff(text, r))
 				for number, bucket := range stored {
 					require.NoError(t, e.ParseBucket(bucket, r, number))
@@ -130,7 +134,7 @@ func TestRunOff_PartitionsAddUp(t *testing.T) {
 		var parts []*RunOff
 		want := NewLagTotals(2)
 		for range 3 {
-			units, r := drawLagged(t, 2, 10), NewRunOff(2, lagHorizon, true)
+			units, r := drawLagged(t, 2, 10), NewRunOff(2, lagHorizon)
 			for _, u := range units {
 				r.Enter(u.arm, u.began, Unit(1, u.z))
 				for _, p := range u.paid {
@@ -156,7 +160,7 @@ func TestRunOff_PartitionsAddUp(t *testing.T) {
 
 // TestRunOff_Edges: a payoff at its deadline has lag 32, and one from before its unit's beginning, as seen by a partition's clock, lag 0.
 func TestRunOff_Edges(t *testing.T) {
-	r := NewRunOff(1, lagHorizon, false)
+	r := NewRunOff(1, lagHorizon)
 	r.Pay(0, 199, 199+lagHorizon, PaidOnce(1, 0, true))
 	r.Pay(0, 1000, 300, PaidOnce(1, 0, true))
 	r.Enter(0, 1000, Unit(1, 0))
@@ -182,7 +186,7 @@ func TestRunOff_Bytes(t *testing.T) {
 }
 
 func testRunOffBytes(t *testing.T, most float64, open, ended int) {
-	e, r := feed(t, Settings{}), NewRunOff(2, 32_000, false)
+	e, r := feed(t, Settings{}), NewRunOff(2, 32_000)
 	random := rand.New(rand.NewPCG(1, 1))
 	for i := range int64(1_000_000) {
 		arm, began := int(random.Uint64()&1), i*32_000/1_000_000
@@ -198,7 +202,7 @@ func testRunOffBytes(t *testing.T, most float64, open, ended int) {
 }
 
 func BenchmarkRunOff(b *testing.B) {
-	r := NewRunOff(2, 32_000, false)
+	r := NewRunOff(2, 32_000)
 	b.ReportAllocs()
 	at := int64(0)
 	for b.Loop() {

@@ -128,14 +128,14 @@ func (l *End) Trips(margin float64) bool { return l.Verdict != Refused && l.Uppe
 // pair are an arm and the control. Arrays are by lag, the arm first.
 type pair struct {
 	*rival
-	sums    [2]*armLags
 	share   [2]float64 // of both together
 	alpha   float64
 	n, z, s [2][Lags]float64 // units that have reached the lag, their covariates and the squares of these
 	k, x, q [2][Lags]float64 // payoffs, their sums and those of squares
-	m       [2][Lags]float64 // sums of payoffs by covariates
+	u, m    [2][Lags]float64 // see Paid
 	last    int              // the greatest lag that both have reached, −1 for none
-	effect  float64          // the design effect; 1 where payoffs do not depend on each other
+	effect  float64          // the design effect by user; 1 by impression
+	each    float64          // parts of a payoff: squared payoffs of units by squares of parts, at least 1
 	blocks  []block          // by user
 }
 
@@ -144,7 +144,7 @@ type block struct{ n, k, x [2][Lags]float64 }
 
 func (e *Experiment) pairOf(arm int, t LagTotals) *pair {
 	r := &e.rivals[arm]
-	p := &pair{rival: r, sums: [2]*armLags{&t[arm], &t[e.control]}, share: [2]float64{r.arm, r.control}, last: -1}
+	p := &pair{rival: r, share: [2]float64{r.arm, r.control}, last: -1}
 	p.alpha = Alpha / float64(len(e.Arms)-1)
 	for b := range e.Blocks() {
 		of, one := t.Block(b, len(e.Arms)), block{}
@@ -156,7 +156,7 @@ func (e *Experiment) pairOf(arm int, t LagTotals) *pair {
 				one.n[i][l], one.k[i][l], one.x[i][l] = float64(reached.N), float64(s.K), float64(s.X)/perTotal
 				p.n[i][l], p.k[i][l], p.x[i][l] = p.n[i][l]+one.n[i][l], p.k[i][l]+one.k[i][l], p.x[i][l]+one.x[i][l]
 				p.z[i][l], p.s[i][l] = p.z[i][l]+float64(reached.Z)/perTotal, p.s[i][l]+float64(reached.S)/perTotal
-				p.q[i][l], p.m[i][l] = p.q[i][l]+float64(s.Q)/perTotal, p.m[i][l]+float64(s.M)/perTotal
+				p.q[i][l], p.u[i][l], p.m[i][l] = p.q[i][l]+float64(s.Q)/perTotal, p.u[i][l]+float64(s.U)/perTotal, p.m[i][l]+float64(s.M)/perTotal
 			}
 		}
 		if e.ByUser {
@@ -168,7 +168,16 @@ func (e *Experiment) pairOf(arm int, t LagTotals) *pair {
 			p.last = l
 		}
 	}
-	if p.effect = 1; e.InParts || e.ByUser {
+	var parts, whole float64
+	for i := range p.q {
+		for l := range Lags {
+			parts, whole = parts+p.q[i][l], whole+p.u[i][l]
+		}
+	}
+	if p.each = 1; parts > 0 {
+		p.each = max(1, whole/parts)
+	}
+	if p.effect = 1; e.ByUser {
 		p.effect = p.designEffect()
 	}
 	return p
@@ -203,7 +212,7 @@ func (e *Experiment) endOf(p *pair, h *History, no string) End {
 		return refuse(no)
 	}
 	left := 1.0
-	if _, v, of := p.difference(p.last, p.effect); v > 0 {
+	if _, v, of := p.difference(p.last); v > 0 {
 		left = of / v
 	}
 	s, end := p.scale(h, left), End{Lag: Lags - 1, Come: 1, Explained: max(1-left, 0)}
@@ -211,7 +220,7 @@ func (e *Experiment) endOf(p *pair, h *History, no string) End {
 		end.Lag = p.narrowest(s, h, left)
 		end.Come = h[end.Lag]
 	}
-	d, _, v := p.difference(end.Lag, p.effect)
+	d, _, v := p.difference(end.Lag)
 	end.Lower, end.Upper = max(d-s.Radius(v)-twice*s.mean*(1-end.Come), -1), 1
 	if end.Come > 0 {
 		end.Estimate = d / end.Come
@@ -220,7 +229,7 @@ func (e *Experiment) endOf(p *pair, h *History, no string) End {
 		end.BreakEven = 1 - (d+s.Radius(v))/more
 	}
 	if p.last == Lags-1 {
-		d, _, v := p.difference(Lags-1, p.effect)
+		d, _, v := p.difference(Lags - 1)
 		end.Upper = min(d+s.Radius(v), 1)
 	}
 	if h != nil {
@@ -230,7 +239,7 @@ func (e *Experiment) endOf(p *pair, h *History, no string) End {
 	return end
 }
 
-// few says that payoffs are too few: they count for fewer, by the design effect, where they depend on each other.
+// few says that payoffs are too few. They count for fewer where they depend on each other: by the design effect, and as parts of a payoff.
 func (p *pair) few() string {
 	k := [2]float64{}
 	for i := range k {
@@ -238,7 +247,7 @@ func (p *pair) few() string {
 			k[i] += p.k[i][l]
 		}
 	}
-	least := math.Ceil(leastPayoffs * p.effect)
+	least := math.Ceil(leastPayoffs * p.effect * p.each)
 	if min(k[0], k[1]) >= least {
 		return ""
 	}
@@ -257,7 +266,7 @@ type scale struct {
 func (p *pair) scale(h *History, left float64) scale {
 	var x, q, exposed float64
 	for l := range Lags {
-		n, a, b := p.n[0][l]+p.n[1][l], p.x[0][l]+p.x[1][l], p.q[0][l]+p.q[1][l]
+		n, a, b := p.n[0][l]+p.n[1][l], p.x[0][l]+p.x[1][l], p.u[0][l]+p.u[1][l]
 		switch {
 		case h != nil:
 			x, q, exposed = x+a, q+b, exposed+n*h.step(l)
@@ -304,24 +313,25 @@ func (p *pair) planned(s scale, h *History, upTo int) (v float64) {
 	return v
 }
 
-// difference returns D up to a lag, its variance without covariates, times the design effect, and the part that they leave.
+// difference returns D up to a lag, its variance without covariates, and the part that they leave. Where payoffs come in parts, U of Paid
+// bounds the variance.
 //
 // Of payoffs with lag l, slope·(z−z̄) is subtracted. Slopes are of both arms; z̄ is in both the same, and cancels out. A unit that has reached lag
 // j then counts Σ_{l≤j} (x_l − slope_l·(z−z̄))/n_l. Its variance is lower by 2·b·g − σ²·b², with b = Σ slope_l/n_l and g = Σ cov_l/n_l. In its own
 // arm, cov_l is the covariance of payoffs and covariates, and σ² the variance of covariates.
 //
 // By user there are no covariates, and the variance is that of blocks.
-func (p *pair) difference(upTo int, effect float64) (d, v, left float64) {
-	if p.blocks == nil {
-		return p.independent(upTo, effect)
+func (p *pair) difference(upTo int) (d, v, left float64) {
+	d, v, left = p.independent(upTo)
+	if p.blocks != nil {
+		v = max(v, p.clustered(upTo))
+		left = v
 	}
-	d, v, _ = p.independent(upTo, 1)
-	v = max(v, p.clustered(upTo))
-	return d, v, v
+	return d, v, left
 }
 
 // independent is difference for independent units.
-func (p *pair) independent(upTo int, effect float64) (d, v, left float64) {
+func (p *pair) independent(upTo int) (d, v, left float64) {
 	slopes, sign := p.slopes(upTo), 1.0
 	for i := range p.n {
 		n, spread := &p.n[i], p.spread(i, 0)/p.n[i][0]
@@ -329,7 +339,7 @@ func (p *pair) independent(upTo int, effect float64) (d, v, left float64) {
 		for l := range upTo + 1 {
 			m := p.x[i][l] / n[l]
 			d += sign * (m - slopes[l]*p.z[i][l]/n[l])
-			raw += p.q[i][l] / (n[l] * n[l])
+			raw += p.u[i][l] / (n[l] * n[l])
 			c, b, g = c+m/n[l], b+slopes[l]/n[l], g+p.covariance(i, l)/(n[l]*n[l])
 			units := n[l]
 			if l < upTo {
@@ -338,7 +348,7 @@ func (p *pair) independent(upTo int, effect float64) (d, v, left float64) {
 			raw -= units * c * c
 			less += units * (2*b*g - spread*b*b)
 		}
-		raw = max(effect*raw, 0) // sums are rounded
+		raw = max(raw, 0) // sums are rounded
 		v, left, sign = v+raw, left+max(raw-less, leastLeft*raw), -1
 	}
 	return d, v, left
@@ -361,36 +371,17 @@ func (p *pair) slopes(upTo int) (by [Lags]float64) {
 	return by
 }
 
-// designEffect returns by how much the variance of units' payoffs to date is larger than if partial payoffs were independent; by user, that of D
-// than if impressions were.
+// designEffect returns by how much the variance of D is larger by user than if impressions were independent.
 func (p *pair) designEffect() float64 {
-	if p.blocks != nil {
-		_, v, _ := p.independent(p.last, 1)
-		if v <= 0 {
-			return 1
-		}
-		return max(1, p.clustered(p.last)/v)
-	}
-	var units, parts float64
-	for i, a := range p.sums {
-		w, f := 1/(p.share[i]*p.share[i]), 0.0
-		for l := range Lags {
-			if p.n[i][l] > 0 {
-				f += p.x[i][l] / p.n[i][l]
-			}
-			s := &a.Entered[l]
-			n, u, x := float64(s.N), float64(s.U)/perTotal, float64(s.P)/perTotal
-			units += w * (u - 2*f*x + f*f*n)
-			parts += w * (p.q[i][l] - n*f*f)
-		}
-	}
-	if parts <= 0 {
+	_, v, _ := p.independent(p.last)
+	if v <= 0 {
 		return 1
 	}
-	return max(1, units/parts)
+	return max(1, p.clustered(p.last)/v)
 }
 
-// late returns by how many standard errors the control's payoffs are later than history says, by the mean percentile of their lags.
+// late returns by how many standard errors the control's payoffs are later than history says, by the mean percentile of their lags. Parts of a
+// payoff come together at worst.
 func (p *pair) late(h *History) float64 {
 	var paid, exposed, middle float64
 	for l := range Lags {
@@ -407,7 +398,7 @@ func (p *pair) late(h *History) float64 {
 		x, off := mean*p.n[1][l]*h.step(l), h.percentile(l)-middle
 		z, v = z+(p.k[1][l]-x)*off, v+x*off*off
 	}
-	v = max(v, p.squares(func(b *block) (part float64) {
+	v = max(v*p.each, p.squares(func(b *block) (part float64) {
 		for l := range Lags {
 			part += (b.k[1][l] - mean*b.n[1][l]*h.step(l)) * (h.percentile(l) - middle)
 		}

@@ -194,19 +194,19 @@ func numbers(dst []int64, text string) bool {
 }
 
 // AppendRunOff writes a run-off's ended buckets: the numbers of the last one and of the first entry bucket, then a word for each arm in the
-// order of names. It is <N>:<U>:<P>:<Z>:<S> of each entry bucket, the oldest first, in which all with lag 32 or more are one. Then follow
-// <K>:<X>:<Q>:<M> by lag, with the sums of EntrySums and LagSums.
+// order of names. It is <N>:<Z>:<S> of each entry bucket, the oldest first, in which all with lag 32 or more are one. Then follow
+// <K>:<X>:<Q>:<U>:<M> of Paid by lag.
 func (e *Experiment) AppendRunOff(dst []byte, r *RunOff) []byte {
 	dst = appendNumbers(append(e.head(dst), ' '), r.last, r.from)
 	for arm := range e.Arms {
 		s := r.old[arm]
-		dst = appendNumbers(append(dst, ' '), s.N, s.U, s.P, s.Z, s.S)
+		dst = appendNumbers(append(dst, ' '), s.N, s.Z, s.S)
 		for l := Lags - 2; l >= 0; l-- {
 			s := r.entered[l][arm]
-			dst = appendNumbers(append(dst, ':'), s.N, s.U, s.P, s.Z, s.S)
+			dst = appendNumbers(append(dst, ':'), s.N, s.Z, s.S)
 		}
 		for _, s := range r.lags[arm] {
-			dst = appendNumbers(append(dst, ':'), s.K, s.X, s.Q, s.M)
+			dst = appendNumbers(append(dst, ':'), s.K, s.X, s.Q, s.U, s.M)
 		}
 	}
 	return dst
@@ -223,7 +223,7 @@ func (e *Experiment) ParseRunOff(text string, r *RunOff) error {
 		return ErrArms
 	}
 	var bounds [2]int64
-	const ofEntry, ofLag = 5, 4
+	const ofEntry, ofLag = 3, 5
 	all := make([][(ofEntry + ofLag) * Lags]int64, len(e.Arms))
 	if !numbers(bounds[:], words[0]) {
 		return ErrText
@@ -250,10 +250,10 @@ func (e *Experiment) ParseRunOff(text string, r *RunOff) error {
 			if l < Lags-1 {
 				to = &r.entered[l][arm]
 			}
-			*to, x = EntrySums{x[0], x[1], x[2], x[3], x[4]}, x[ofEntry:]
+			*to, x = EntrySums{x[0], x[1], x[2]}, x[ofEntry:]
 		}
 		for l := range Lags {
-			r.lags[arm][l], x = LagSums{x[0], x[1], x[2], x[3]}, x[ofLag:]
+			r.lags[arm][l], x = Paid{x[0], x[1], x[2], x[3], x[4]}, x[ofLag:]
 		}
 	}
 	return nil

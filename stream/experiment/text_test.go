@@ -49,7 +49,7 @@ func TestTextComesBack(t *testing.T) {
 }
 
 func TestTextRefuses(t *testing.T) {
-	e, groups, r := three(t), make(Groups, GroupCount), NewRunOff(3, 3200, true)
+	e, groups, r := three(t), make(Groups, GroupCount), NewRunOff(3, 3200)
 	parsers := map[string]func(string) error{
 		"cohort":  func(s string) error { _, err := e.ParseCohort(s); return err },
 		"totals":  func(s string) error { _, err := e.ParseTotals(s); return err },
@@ -99,7 +99,7 @@ func TestTextRefuses(t *testing.T) {
 	} {
 		require.ErrorIs(t, parsers[c.of](c.text), c.want, "%s %q", c.of, c.text)
 		require.Equal(t, make(Groups, GroupCount), groups)
-		require.Equal(t, NewRunOff(3, 3200, true), r)
+		require.Equal(t, NewRunOff(3, 3200), r)
 	}
 }
 
@@ -117,7 +117,7 @@ func FuzzText(f *testing.F) {
 		if totals, err := e.ParseTotals(text); err == nil {
 			require.Equal(t, text, string(e.AppendTotals(nil, totals)))
 		}
-		r := NewRunOff(3, 3200, true)
+		r := NewRunOff(3, 3200)
 		if e.ParseRunOff(text, r) == nil {
 			require.Equal(t, text, string(e.AppendRunOff(nil, r)))
 		}

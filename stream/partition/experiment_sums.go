@@ -370,7 +370,7 @@ func (s *trialSums) readLags(of *pool, self int32) {
 
 // runOffOf reads published ended buckets. It returns an empty run-off if they are not of this run.
 func (s *trialSums) runOffOf(text string) *experiment.RunOff {
-	r := experiment.NewRunOff(len(s.Arms), s.horizon, s.InParts)
+	r := experiment.NewRunOff(len(s.Arms), s.horizon)
 	_ = s.ParseRunOff(text, r) // changes nothing if it fails
 	return r
 }

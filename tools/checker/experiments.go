@@ -383,10 +383,10 @@ func (st *state) lags(x *config.Experiment) (sums map[string]armSums, err error)
 				of = of.plus(armSums{units, float64(worth) * 0x1p-30, float64(z) * 0x1p-30, float64(zx) * 0x1p-30})
 			}
 			switch {
-			case ended && len(n) == 9*lags: // five numbers for each entry bucket, then four for each lag
+			case ended && len(n) == 8*lags: // three numbers for each entry bucket, then five for each lag
 				for at := range lags {
-					entered, paid := n[5*at:], n[5*lags+4*at:]
-					add(entered[0], paid[1], entered[3], paid[3])
+					entered, paid := n[3*at:], n[3*lags+5*at:]
+					add(entered[0], paid[1], entered[1], paid[4])
 				}
 			case open && len(n)%6 == 3: // units, covariates, their squares; then lag, payoffs, sum, squares, increase and products
 				add(n[0], 0, n[1], 0)

@@ -67,7 +67,7 @@ func (w *outlookWorld) sessions(s *site, seed uint64) (*sessions, error) {
 		return nil, err
 	}
 	x := &sessions{outlookWorld: w, site: s, e: e, random: rand.New(rand.NewPCG(seed, 40)), units: e.NewRunOffs(outlookHorizon),
-		blind: experiment.NewRunOff(2, outlookHorizon, false), totals: make(experiment.Totals, 2), periods: map[int64]experiment.Groups{}, folded: -1}
+		blind: experiment.NewRunOff(2, outlookHorizon), totals: make(experiment.Totals, 2), periods: map[int64]experiment.Groups{}, folded: -1}
 	for k := range sessionUsers {
 		high, chance := s.chance+betweenUsers*(1-s.chance), 0.0
 		if x.random.Float64() < s.chance/high {

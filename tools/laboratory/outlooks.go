@@ -92,6 +92,7 @@ type outlookWorld struct {
 	learned       delayLaw // the history; nil: the control's law
 	lift          bool
 	traffic       float64 // a multiple of the site's
+	parts         int     // a payoff comes in so many equal parts, each when it will; 0: whole
 }
 
 var fiveDays = exponential(5)
@@ -107,6 +108,8 @@ func outlookWorlds() []outlookWorld {
 		{name: "chances swing by half each week", arm: fiveDays, control: fiveDays, weekly: true},
 		{name: "a twentieth of the traffic, twice as fast", arm: exponential(2.5), control: fiveDays, traffic: 0.05},
 		{name: "all pay later than history, the arm twice as fast", arm: exponential(5), control: exponential(10), learned: fiveDays},
+		{name: "A/A, a payoff in five parts", arm: fiveDays, control: fiveDays, parts: 5},
+		{name: "a payoff in five parts, the arm pays twice as fast", arm: exponential(2.5), control: fiveDays, parts: 5},
 	}
 }
 
@@ -135,7 +138,7 @@ type outlookRun struct {
 
 // play plays a run. It ends once the rules named have all said better.
 func (w *outlookWorld) play(s *site, seed uint64, days int, h *experiment.History, until ...int) (out outlookRun, err error) {
-	e, err := experiment.New(experiment.Settings{Name: "laboratory", Run: 1, Control: "control",
+	e, err := experiment.New(experiment.Settings{Name: "laboratory", Run: 1, Control: "control", InParts: w.parts > 0,
 		Arms: []experiment.Arm{{Name: "arm", Share: 1 - s.control}, {Name: "control", Share: s.control}}})
 	if err != nil {
 		return out, err
@@ -143,6 +146,7 @@ func (w *outlookWorld) play(s *site, seed uint64, days int, h *experiment.Histor
 	r := rand.New(rand.NewPCG(seed, 38))
 	arm, control := e.Index("arm"), e.ControlArm()
 	blind, seeing := newSums(), newSums()
+	ages := make([]int64, max(w.parts, 1))
 	forZ := rand.New(rand.NewPCG(seed, 39))
 	width := experiment.BucketWidth(outlookHorizon)
 	traffic := w.traffic
@@ -168,12 +172,16 @@ func (w *outlookWorld) play(s *site, seed uint64, days int, h *experiment.Histor
 				factor *= 1 + 0.5*math.Sin(2*math.Pi*float64(began)/(7*day))
 			}
 			chance = chance*factor + lift
-			paid, age := r.Float64() < chance, int64(0)
-			if paid {
-				age = law.draw(r)
+			var parts []int64
+			if r.Float64() < chance {
+				parts = ages
 			}
-			blind.add(k, began, age, 0, paid)
-			seeing.add(k, began, age, s.covariate(forZ, factor, lift, paid), paid)
+			for p := range parts {
+				parts[p] = law.draw(r)
+			}
+			slices.Sort(parts)
+			blind.add(k, began, 0, parts)
+			seeing.add(k, began, s.covariate(forZ, factor, lift, parts != nil), parts)
 		}
 		blind.endUpTo((b + 1) * width)
 		seeing.endUpTo((b + 1) * width)
@@ -193,16 +201,19 @@ type outlookSums struct {
 }
 
 func newSums() *outlookSums {
-	return &outlookSums{experiment.NewRunOff(2, outlookHorizon, false), make(experiment.Totals, 2), [][]experiment.Counts{make([]experiment.Counts, 2)}}
+	return &outlookSums{experiment.NewRunOff(2, outlookHorizon), make(experiment.Totals, 2), [][]experiment.Counts{make([]experiment.Counts, 2)}}
 }
 
-// add adds a unit with its covariate z. If it is paid, its payoff of 1 comes at an age.
-func (s *outlookSums) add(arm int, began, age int64, z float64, paid bool) {
+// add adds a unit with its covariate z. If it is paid, equal parts of its payoff of 1 come at ages.
+func (s *outlookSums) add(arm int, began int64, z float64, ages []int64) {
 	open := s.cohorts[len(s.cohorts)-1]
 	s.runOff.Enter(arm, began, experiment.Unit(1, z))
 	open[arm] = open[arm].Add(experiment.Unit(1, z))
-	if paid {
-		s.runOff.Pay(arm, began, began+age, experiment.PaidOnce(1, z, true))
+	n := float64(len(ages))
+	for k, age := range ages {
+		s.runOff.Pay(arm, began, began+age, experiment.PaidInParts(float64(k)/n, float64(k+1)/n, z, true))
+	}
+	if len(ages) > 0 {
 		open[arm] = open[arm].Add(experiment.Of(1, z))
 	}
 }
