@@ -37,12 +37,12 @@ func (p *pair) soFarByUser() Interval {
 		return Interval{Lower: -1, Upper: 1}
 	}
 	for i := range p.n {
-		q, n := 0.0, p.n[i][0]
+		u, n := 0.0, p.n[i][0]
 		for l := range Lags {
-			x[i], q = x[i]+p.x[i][l], q+p.q[i][l]
+			x[i], u = x[i]+p.x[i][l], u+p.u[i][l]
 		}
 		m[i] = x[i] / n
-		d, v, sign = d+sign*m[i], v+(q/n-m[i]*m[i])/n, -1
+		d, v, sign = d+sign*m[i], v+(u/n-m[i]*m[i])/n, -1
 	}
 	v = max(v, p.squares(func(b *block) float64 {
 		var part [2]float64

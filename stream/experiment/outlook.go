@@ -131,7 +131,7 @@ type pair struct {
 	share   [2]float64 // of both together
 	alpha   float64
 	n, z, s [2][Lags]float64 // units that have reached the lag, their covariates and the squares of these
-	k, x, q [2][Lags]float64 // payoffs, their sums and those of squares
+	k, x    [2][Lags]float64 // payoffs and their sums
 	u, m    [2][Lags]float64 // see Paid
 	last    int              // the greatest lag that both have reached, −1 for none
 	effect  float64          // the design effect by user; 1 by impression
@@ -146,6 +146,7 @@ func (e *Experiment) pairOf(arm int, t LagTotals) *pair {
 	r := &e.rivals[arm]
 	p := &pair{rival: r, share: [2]float64{r.arm, r.control}, last: -1}
 	p.alpha = Alpha / float64(len(e.Arms)-1)
+	var parts, whole int64 // squares of parts, and U
 	for b := range e.Blocks() {
 		of, one := t.Block(b, len(e.Arms)), block{}
 		for i, a := range [2]*armLags{&of[arm], &of[e.control]} {
@@ -156,7 +157,8 @@ func (e *Experiment) pairOf(arm int, t LagTotals) *pair {
 				one.n[i][l], one.k[i][l], one.x[i][l] = float64(reached.N), float64(s.K), float64(s.X)/perTotal
 				p.n[i][l], p.k[i][l], p.x[i][l] = p.n[i][l]+one.n[i][l], p.k[i][l]+one.k[i][l], p.x[i][l]+one.x[i][l]
 				p.z[i][l], p.s[i][l] = p.z[i][l]+float64(reached.Z)/perTotal, p.s[i][l]+float64(reached.S)/perTotal
-				p.q[i][l], p.u[i][l], p.m[i][l] = p.q[i][l]+float64(s.Q)/perTotal, p.u[i][l]+float64(s.U)/perTotal, p.m[i][l]+float64(s.M)/perTotal
+				p.u[i][l], p.m[i][l] = p.u[i][l]+float64(s.U)/perTotal, p.m[i][l]+float64(s.M)/perTotal
+				parts, whole = parts+s.Q, whole+s.U
 			}
 		}
 		if e.ByUser {
@@ -168,14 +170,8 @@ func (e *Experiment) pairOf(arm int, t LagTotals) *pair {
 			p.last = l
 		}
 	}
-	var parts, whole float64
-	for i := range p.q {
-		for l := range Lags {
-			parts, whole = parts+p.q[i][l], whole+p.u[i][l]
-		}
-	}
 	if p.each = 1; parts > 0 {
-		p.each = max(1, whole/parts)
+		p.each = max(1, float64(whole)/float64(parts))
 	}
 	if p.effect = 1; e.ByUser {
 		p.effect = p.designEffect()

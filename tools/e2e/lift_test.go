@@ -352,7 +352,7 @@ func (w *world) try(t *testing.T, c *trialCase) (p *trial, points map[int]*point
 		points[percent] = &point{reached: make(chan struct{}), left: make(chan struct{})}
 	}
 	// The clock is ahead of impressions that are being written, by a third of a minute each. A worker at the topic's end takes the clock for the
-	// topic's time. The run-off does not count an impression of a bucket that ended meanwhile, so few are written at once there.
+	// topic's time. Where an experiment begins, it leaves out an impression behind that time, so few are written at once there.
 	unanswered := 64
 	if c.alone {
 		unanswered = 4
