@@ -38,8 +38,11 @@ func newAttraction(nothing float64) *attraction {
 		s := a.table.Pooled(i)
 		return policy.Evidence{W: float64(s.N), R: s.R, Q: s.R}
 	})
+	a.table.ReplaceBy(func(sum, old, by policy.Sums) (policy.Sums, bool) { // of whole numbers, so nothing is rounded
+		return policy.Sums{N: sum.N - old.N + by.N, R: sum.R - old.R + by.R}, true
+	})
 	a.counts = tableColumn{newColumn(&a.table.Totals, format[policy.Sums]{
-		hash: hashAttraction, pooled: true,
+		hash: hashAttraction, pooled: true, rests: true,
 		append: func(dst []byte, s policy.Sums) []byte { return appendWords(dst, int64(s.R), s.N-int64(s.R)) },
 		parse:  parseAttraction,
 		equal:  same[policy.Sums],

@@ -120,6 +120,7 @@ func end(d Learner, fb Feedback) {
 type fieldsTo func(hash string, field, value []byte)
 
 func (fieldsTo) Item(policy.Item)                         {}
+func (fieldsTo) Known() bool                              { return false }
 func (f fieldsTo) Field(hash string, field, value []byte) { f(hash, field, value) }
 
 // TestAttraction_ChangesNothingWhereAllSelect: rankings are those of payoff per selection, bit for bit.

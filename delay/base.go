@@ -32,12 +32,15 @@ type base struct {
 	columns   []statistic                         // those of hashes that are by item
 	singles   map[string]func(value []byte) error // by field of hash "learner": restores it
 	forgotten []policy.Item                       // since the last harvest
+	atRest    *atRest
 	writer
 }
 
 func newBase(p policy.Policy) base {
 	table := policy.NewTable(0)
 	b := base{policy: p, table: table, changes: table.Changes(), windows: &windows{}, flights: newFlights()}
+	b.atRest = &atRest{values: []resting{restingSums{table}}}
+	b.recorded = &b.atRest.recorded
 	b.in = policy.Input{Table: table, InFlight: b.flights}
 	b.keepColumn(b.flights)
 	b.hashes = append(b.hashes, b.windows)
@@ -53,9 +56,15 @@ func newExploring(e policy.Explorer, w WindowsConfig) (base, error) {
 	return b, b.windows.configure(w)
 }
 
+// restingSums are a table's own sums.
+type restingSums struct{ *policy.Table }
+
+func (t restingSums) rest(i policy.Item) { t.Rest(i, same[policy.Sums]) }
+
 // keepColumn makes a statistic part of the learner's state.
 func (b *base) keepColumn(c statistic) {
 	b.columns = append(b.columns, c)
+	b.atRest.values = append(b.atRest.values, c)
 	b.hashes = append(b.hashes, c)
 }
 
@@ -79,8 +88,14 @@ func (b *base) eachTable(do func(t *policy.Table, differs func(policy.Item) bool
 
 // tablesLoaded ends loading of tables below a global learner's.
 func (b *base) tablesLoaded() {
-	if b.table.Shares() {
-		b.eachTable(func(t *policy.Table, differs func(policy.Item) bool) { t.Loaded(differs) })
+	if !b.table.Shares() {
+		return
+	}
+	b.eachTable(func(t *policy.Table, differs func(policy.Item) bool) { t.Loaded(differs) })
+	for i := range policy.Item(b.flights.Len()) {
+		if b.table.Evidence(i) != (policy.Evidence{}) || b.attraction != nil && b.attraction.table.Evidence(i) != (policy.Evidence{}) {
+			b.atRest.published.Note(i, 1)
+		}
 	}
 }
 
@@ -256,8 +271,13 @@ func (b *base) status() Status {
 }
 
 func (b *base) Harvest(r Recorder) {
+	known := r.Known()
+	if known {
+		b.atRest.rest()
+	}
 	for i, what := range b.changes.All() {
 		if what&sumsChanged != 0 {
+			b.atRest.recorded.Note(i, 1)
 			r.Item(i)
 		}
 	}
@@ -272,6 +292,7 @@ func (b *base) Harvest(r Recorder) {
 		b.contexts.harvestFit(r, &b.writer)
 	}
 	b.release()
+	b.atRest.harvested(known, b.table.Shares())
 }
 
 func (b *base) LoadField(hash string, field, value []byte) error {
@@ -301,6 +322,7 @@ func (b *base) Release(i policy.Item) {
 		c.Release(i)
 	}
 	b.table.Release(i)
+	b.atRest.release(i)
 }
 
 // forget drops an item. The table comes last, since the other steps recompute the item's evidence.

@@ -39,6 +39,7 @@ type statistic interface {
 	share(global statistic, source int32, number func(policy.Item) policy.Item)
 	// differs returns whether the global learner has another value of an item's evidence from this partition than it has now.
 	differs(i policy.Item) bool
+	resting
 	// forget drops an item. Release frees its memory after the last harvest.
 	forget(i policy.Item)
 	Release(i policy.Item)
@@ -48,6 +49,8 @@ type statistic interface {
 type format[S any] struct {
 	hash   string
 	pooled bool // other partitions read it
+	// rests says that own values which the global learner has rest there. Nothing may iterate over them (policy.Totals.EachOwn).
+	rests bool
 	// carried says that Mergeable.Carry takes the values to another learner. They are not merged then.
 	carried bool
 	append  func(dst []byte, s S) []byte
@@ -61,7 +64,7 @@ type format[S any] struct {
 type column[S policy.Summand[S]] struct {
 	*policy.Totals[S]
 	format[S]
-	stored   policy.Pages[bool]                   // items with a field in the store
+	stored   policy.Set                           // items with a field in the store
 	marks    policy.Pages[int64]                  // of these, marks of the stored values; 0 where unmarked
 	mark     func(s S) int64                      // above 0, it stands for the value, which is not written again then; else unmarked
 	replaced func(i policy.Item, before, after S) // is called after a source's value has been replaced
@@ -85,12 +88,13 @@ func (c *column[S]) isZero(s S) bool {
 
 func (c *column[S]) harvest(r Recorder, to *writer) {
 	for i := range c.Changes().All() {
+		to.recorded.Note(i, 1)
 		own := c.Own(i)
 		zero, mark := c.isZero(own), c.mark(own)
 		if zero {
 			c.Trim(i)
 		}
-		if zero && !c.stored.Get(i) || mark != unmarked && mark == c.marks.Get(i) { // it came and went
+		if zero && !c.stored.Has(i) || mark != unmarked && mark == c.marks.Get(i) { // it came and went
 			continue
 		}
 		to.field = strconv.AppendInt(to.field[:0], int64(i), 10)
@@ -100,7 +104,7 @@ func (c *column[S]) harvest(r Recorder, to *writer) {
 			r.Field(c.hash, to.field, nil)
 			continue
 		}
-		*c.stored.At(i) = true
+		c.stored.Add(i)
 		if mark != unmarked {
 			*c.marks.At(i) = mark
 		}
@@ -119,7 +123,7 @@ func (c *column[S]) load(field, value []byte, items int) error {
 	if err != nil {
 		return err
 	}
-	*c.stored.At(i) = true
+	c.stored.Add(i)
 	if mark := c.mark(s); mark != unmarked && bytes.Equal(c.append(nil, s), value) {
 		*c.marks.At(i) = mark
 	}
@@ -172,11 +176,17 @@ func (c *column[S]) share(global statistic, source int32, number func(policy.Ite
 }
 
 func (c *column[S]) differs(i policy.Item) bool {
-	return c.pooled && !c.equal(c.Own(i), c.Published(i))
+	return c.pooled && !c.Rests(i) && !c.equal(c.Own(i), c.Published(i))
+}
+
+func (c *column[S]) rest(i policy.Item) {
+	if c.rests {
+		c.Rest(i, c.equal)
+	}
 }
 
 func (c *column[S]) forget(i policy.Item) {
-	if c.stored.Get(i) {
+	if c.stored.Has(i) {
 		c.Changes().Note(i, 1)
 	}
 	c.Forget(i)

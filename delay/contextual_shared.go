@@ -17,6 +17,10 @@ func (u cellsHash) differs(i policy.Item) (differs bool) {
 	return differs
 }
 
+// rest implements statistic. Ticks change cells that nobody has paid meanwhile, so none rests.
+func (cellsHash) rest(policy.Item)     {}
+func (cellsHash) Wake(*policy.Changes) {}
+
 // loaded begins with the stored state.
 func (u *contexts) loaded(t *policy.Table) {
 	u.unstored = false

@@ -91,6 +91,9 @@ type Recorder interface {
 	Item(i policy.Item)
 	// Field sets a field of one of the learner's hashes (see Hashes); a nil value deletes it. The slices are valid only during the call.
 	Field(hash string, field, value []byte)
+	// Known reports that the global learner has read all that was recorded up to the end of the last Harvest at which Known was true. Before the
+	// first such Harvest it reports that for all that was loaded. It is false without a global learner. It changes memory alone.
+	Known() bool
 }
 
 // Pooled is a hash whose fields are pooled over partitions. Its name may not change.

@@ -57,10 +57,10 @@ func (f *falls) counted(t *policy.Table, i policy.Item, s policy.Sums, began int
 	if f.left--; i == f.item && s.R == 0 && fallen(f.earlier, t.Own(i)) > math.Ldexp(leastFall, int(f.found)) {
 		f.found++
 		f.begins, f.left = f.newest+1, 0
-		for i, own := range t.EachOwn() {
+		for i, own := range t.AllOwn() {
 			if own.N > 0 {
-				*own = policy.Sums{}
-				t.Changed(i, policy.SumsChanged)
+				*t.At(policy.Item(i)) = policy.Sums{}
+				t.Changed(policy.Item(i), policy.SumsChanged)
 			}
 		}
 	}
@@ -72,7 +72,7 @@ func (f *falls) counted(t *policy.Table, i policy.Item, s policy.Sums, began int
 // watch makes all impressions of an item earlier ones. The item on top of the present impression is probably on top most often.
 func (f *falls) watch(t *policy.Table, i policy.Item) {
 	var all int64
-	for _, own := range t.EachOwn() {
+	for _, own := range t.AllOwn() {
 		all += own.N
 	}
 	f.item, f.earlier, f.since, f.left = i, t.Own(i), f.newest+1, max(leastWatched, all/partWatched)

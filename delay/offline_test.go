@@ -84,6 +84,7 @@ func sequence(n int) []policy.Item {
 type fields map[string]string
 
 func (f fields) Item(i policy.Item) {}
+func (f fields) Known() bool        { return false }
 func (f fields) Field(hash string, field, value []byte) {
 	if value == nil {
 		delete(f, hash+"/"+string(field))

@@ -256,4 +256,5 @@ func BenchmarkQPMD(b *testing.B) {
 type nothing struct{}
 
 func (nothing) Item(policy.Item)             {}
+func (nothing) Known() bool                  { return false }
 func (nothing) Field(string, []byte, []byte) {}

@@ -106,7 +106,7 @@ func (r *recentItems) init(table *policy.Table) {
 	totals.ReplaceBy(recency.Packed.Replace)
 	r.at = 1
 	r.column = newColumn(&totals, format[recency.Packed]{
-		hash: hashRecent, pooled: true,
+		hash: hashRecent, pooled: true, rests: true,
 		append: func(dst []byte, p recency.Packed) []byte { return p.Rows(nil).Append(dst) },
 		parse: func(value []byte) (recency.Packed, error) {
 			rows, err := recency.ParseSelections(value)

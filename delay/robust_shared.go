@@ -16,19 +16,7 @@ func (r *Robust) Share(global Learner, source int32, number func(policy.Item) po
 // Refresh implements Pooling. Cached readings are dropped.
 func (r *Robust) Refresh(arrived iter.Seq[policy.Item]) {
 	r.base.Refresh(arrived)
-	for i := range arrived {
-		r.usePublished(i)
-	}
 	r.estimated()
-}
-
-// usePublished lets an item's own history be the memory of its publication where both are equal.
-func (r *Robust) usePublished(i policy.Item) {
-	if own := r.items.Own(i); own != "" {
-		if published := r.items.Published(i); published == own {
-			*r.items.At(i) = published
-		}
-	}
 }
 
 // Unstored implements Pooling. The global estimate is stored at each tick of our own payoffs.

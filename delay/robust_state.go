@@ -119,11 +119,6 @@ func (r *Robust) Loaded() error {
 	r.windows.settle()
 	r.flights.loaded()
 	r.tablesLoaded()
-	if r.global != nil {
-		for i := range r.items.EachOwn() {
-			r.usePublished(i)
-		}
-	}
 	return nil
 }
 

@@ -92,6 +92,8 @@ func (p published) Item(i policy.Item) {
 	}
 }
 
+func (p published) Known() bool { return false }
+
 func (p published) Field(hash string, field, value []byte) {
 	for _, l := range p.to {
 		if l != p.from && slices.ContainsFunc(l.Pooled(), func(h Pooled) bool { return h.Hash == hash }) {

@@ -1,6 +1,7 @@
 package delay
 
 import (
+	"encoding/binary"
 	"errors"
 	"slices"
 
@@ -14,10 +15,12 @@ const hashSettled = "settled"
 // settledColumn returns the outcomes of past selections by item. It keeps their sum over all items and sources in all.
 func settledColumn(all *inflight.Outcomes) column[inflight.Outcomes] {
 	totals := policy.NewTotals(func(_ policy.Item, before, after inflight.Outcomes) {
-		*all = all.Add(after).Add(inflight.Outcomes{Paid: -before.Paid, Unpaid: -before.Unpaid, Below: -before.Below, Under: -before.Under})
+		*all = all.Add(after).Minus(before)
 	})
+	totals.ReplaceBy(func(sum, old, by inflight.Outcomes) (inflight.Outcomes, bool) { return sum.Minus(old).Add(by), true })
+	totals.PackBy(packedOutcomes())
 	return newColumn(&totals, format[inflight.Outcomes]{
-		hash: hashSettled, pooled: true,
+		hash: hashSettled, pooled: true, rests: true,
 		append: func(dst []byte, n inflight.Outcomes) []byte {
 			if n.Below == 0 {
 				return appendWords(dst, n.Paid, n.Unpaid)
@@ -44,4 +47,27 @@ func parseSettled(value []byte) (inflight.Outcomes, error) {
 		return inflight.Outcomes{}, errSettled
 	}
 	return o, nil
+}
+
+// packedOutcomes packs numbers of paid and unpaid selections as uvarints; if there are payoffs below the default, the two numbers about
+// these follow.
+func packedOutcomes() policy.Packing[inflight.Outcomes] {
+	return policy.Packing[inflight.Outcomes]{
+		Append: func(dst []byte, o inflight.Outcomes) []byte {
+			dst = binary.AppendUvarint(binary.AppendUvarint(dst, uint64(o.Paid)), uint64(o.Unpaid))
+			if o.Below == 0 && o.Under == 0 {
+				return dst
+			}
+			return binary.AppendUvarint(binary.AppendUvarint(dst, uint64(o.Below)), uint64(o.Under))
+		},
+		Read: func(packed []byte) (o inflight.Outcomes) {
+			for _, n := range []*int64{&o.Paid, &o.Unpaid, &o.Below, &o.Under} {
+				if len(packed) > 0 {
+					of, size := binary.Uvarint(packed)
+					*n, packed = int64(of), packed[size:]
+				}
+			}
+			return o
+		},
+	}
 }

@@ -17,6 +17,7 @@ func (b *base) Share(global Learner, source int32, number func(policy.Item) poli
 		c.share(of.columns[k], source, number)
 	}
 	b.windows.global = of.windows
+	b.atRest.share(of.atRest, source)
 }
 
 // Grow implements Learner. The global learner may have sums of a new item from this partition: of one that ended and has come again.
@@ -130,6 +131,7 @@ func (b *base) TakeEstimate(text []byte) error {
 func (b *base) Ended(source int32, i policy.Item) { b.table.Drop(source, i) }
 
 func (b *base) BeginResync(source int32) {
+	b.atRest.wake(source)
 	for _, h := range b.hashes {
 		h.beginResync(source)
 	}

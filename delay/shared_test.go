@@ -22,6 +22,7 @@ type sharing struct {
 	now    int64
 	undone []sharedSelection
 	ref    int64
+	turns  int // publications
 }
 
 type part struct {
@@ -31,6 +32,8 @@ type part struct {
 	store   *store
 	twin    Learner
 	stored  map[fieldOf]string // as published last
+
+	published bool // since the learner was made
 }
 
 type sharedSelection struct {
@@ -110,7 +113,10 @@ func (w *sharing) each(by int, fb Feedback, do func(Learner, Feedback)) {
 
 // publish gives the pool and the others' twins a part's records since the last time, or all of them.
 func (w *sharing) publish(p *part, complete bool) {
+	w.turns++
+	p.store.known = p.published && w.turns%3 != 0
 	p.store.harvest()
+	p.published = true
 	if complete {
 		w.global.BeginResync(p.source)
 	}
@@ -176,7 +182,9 @@ func (w *sharing) readTicks() {
 // reload replaces a part's learner by one loaded from its store.
 func (w *sharing) reload(t *rapid.T, p *part) {
 	from, before := p.store, p.learner
+	from.known = false
 	from.harvest()
+	p.published = false
 	p.join(t, w, newStore)
 	from.load(t, sharedItems, p.learner)
 	p.learner.Refresh(slices.Values(allItems(sharedItems)))

@@ -33,7 +33,10 @@ func faulty(err error, hash string, field, value []byte) error {
 	return fmt.Errorf("%w: hash %q, field %q, value %.64q: %w", ErrState, hash, field, value, err)
 }
 
-type writer struct{ field, value []byte }
+type writer struct {
+	field, value []byte
+	recorded     *policy.Changes // of atRest
+}
 
 // writeCount writes field, and deletes it for 0.
 func (w *writer) writeCount(r Recorder, hash string, n int64) {

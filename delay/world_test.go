@@ -18,6 +18,7 @@ type store struct {
 	sums    map[policy.Item]policy.Sums
 	hashes  map[string]map[string]string
 	log     []string
+	known   bool // the global learner has read all harvests
 }
 
 func newStore(l Learner) *store {
@@ -32,6 +33,8 @@ func (s *store) Item(i policy.Item) {
 	s.sums[i] = s.learner.Sums(i)
 	s.log = append(s.log, fmt.Sprint(i, s.sums[i]))
 }
+
+func (s *store) Known() bool { return s.known }
 
 func (s *store) Field(hash string, field, value []byte) {
 	s.log = append(s.log, fmt.Sprintf("%s %s = %q (%t)", hash, field, value, value == nil))

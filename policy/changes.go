@@ -17,6 +17,9 @@ func (c *Changes) Note(n int32, bits uint8) {
 	*at |= bits
 }
 
+// Has returns whether an entry has changed.
+func (c *Changes) Has(n int32) bool { return c.bits.Get(n) != 0 }
+
 // Len returns the number of changed entries.
 func (c *Changes) Len() int { return len(c.numbers) }
 
@@ -36,8 +39,13 @@ func (c *Changes) Clear() {
 	for _, n := range c.numbers {
 		*c.bits.At(n) = 0
 	}
-	c.numbers = c.numbers[:0]
+	if c.numbers = c.numbers[:0]; cap(c.numbers) > mostNumbers {
+		c.numbers = nil
+	}
 }
+
+// mostNumbers bounds the memory that stays for the next changes: a loaded partition has all items in them once.
+const mostNumbers = 4096
 
 // Release frees the memory of an entry without changes.
 func (c *Changes) Release(n int32) {

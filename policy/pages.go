@@ -30,6 +30,12 @@ func (p *Pages[T]) Get(n int32) (v T) {
 	return v
 }
 
+// has returns whether At has returned the entry since its last Remove.
+func (p *Pages[T]) has(n int32) bool {
+	at := int(uint32(n) >> pageBits)
+	return at < len(p.used) && p.used[at]>>(n&pageMask)&1 != 0
+}
+
 // At returns an entry's value to be changed, valid until Remove. The number must not be negative.
 func (p *Pages[T]) At(n int32) *T {
 	at := int(n >> pageBits)
@@ -96,4 +102,11 @@ func (p *Pages[T]) All() iter.Seq2[int32, *T] {
 			}
 		}
 	}
+}
+
+func extend[T any](s []T, more int) []T {
+	n := len(s)
+	s = slices.Grow(s, more)[:n+more]
+	clear(s[n:])
+	return s
 }

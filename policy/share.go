@@ -6,6 +6,7 @@ import "iter"
 // numbers. From then on other sources are set in the global one only. It must not change while t is used; t never changes it.
 func (t *Totals[S]) Share(global *Totals[S], source int32, number func(i int32) int32) {
 	t.global, t.source, t.number = global, source, number
+	t.latest.i = -1
 }
 
 // Shares returns whether t is below a global Totals.
@@ -22,25 +23,37 @@ func (t *Totals[S]) Global(i int32) S { return t.global.others.Get(t.number(i)).
 
 // without returns the sum of i over all sources but one.
 func (t *Totals[S]) without(source, i int32) (sum S) {
-	from := t.others.Get(i).from
-	for k := range from {
-		if from[k].source != source {
-			sum = sum.Add(from[k].sum)
+	o := t.others.Get(i)
+	for from, s := range o.each(t.packing) {
+		if from != source {
+			sum = sum.Add(s)
 		}
 	}
 	return sum
 }
 
-// Of iterates over the entries that a source has published. The current one may be dropped meanwhile.
-func (t *Totals[S]) Of(source int32) iter.Seq[int32] {
-	return func(yield func(int32) bool) {
-		for i, o := range t.others.All() {
-			if _, found := find(o.from, source); found && !yield(i) {
-				return
-			}
-		}
+// Rest frees the memory of this partition's own value of i if the global Totals has the same one from it. Own returns that one then, until
+// our next change of i. The global one must have read every value of i that we have published: an earlier one must not come to pass for
+// the present one.
+func (t *Totals[S]) Rest(i int32, equal func(a, b S) bool) {
+	if t.global == nil || t.rests.Has(i) || !t.own.has(i) || !equal(t.own.Get(i), t.Published(i)) {
+		return
+	}
+	t.own.Remove(i)
+	t.rests.Add(i)
+}
+
+// Wake makes each value at rest our own again, and notes it. It must precede a change of the global Totals that is none of our publications:
+// the store of a partition may have gone back.
+func (t *Totals[S]) Wake(woken *Changes) {
+	for i := range t.rests.All() {
+		t.At(i)
+		woken.Note(i, 1)
 	}
 }
+
+// Rests returns whether our own value of i is the one that the global Totals has from us, by Rest.
+func (t *Totals[S]) Rests(i int32) bool { return t.rests.Has(i) }
 
 // pooled links a partition's Table to the global one. An item's evidence is the global one, except for fresh items: those few of which
 // this partition has other values than it has published. Their evidence is computed here, from other sources' values and our own.
@@ -176,7 +189,7 @@ func (t *Table) Refresh(differs func(i Item) bool, arrived iter.Seq[Item]) {
 }
 
 // Differs returns whether the global table has other sums of an item from this partition than it has now.
-func (t *Table) Differs(i Item) bool { return t.Own(i) != t.Published(i) }
+func (t *Table) Differs(i Item) bool { return !t.Rests(i) && t.Own(i) != t.Published(i) }
 
 // IsFresh returns whether an item's evidence is made here, below a global table.
 func (t *Table) IsFresh(i Item) bool {

@@ -57,6 +57,7 @@ func NewTable(items int) *Table {
 		t.fed += after.N - before.N
 		t.Weigh(i)
 	})
+	t.PackBy(packedSums())
 	t.Grow(items)
 	return t
 }

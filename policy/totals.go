@@ -1,10 +1,6 @@
 package policy
 
-import (
-	"cmp"
-	"iter"
-	"slices"
-)
+import "iter"
 
 // Summand is added up by Totals. Its zero value must be neutral. Add may round, and need not have an inverse.
 type Summand[S any] interface {
@@ -34,23 +30,19 @@ type Totals[S Summand[S]] struct {
 	onChange func(i int32, before, after S) // may be nil
 	replace  func(sum, old, by S) (S, bool) // may be nil
 	apart    bool                           // pooled is empty, see KeepApart
+	packing  *Packing[S]                    // of sources' values; may be nil
+	changed  uint64                         // number of changes of others
 
 	// Of a partition below a global Totals, see Share; pooled is empty then.
 	global *Totals[S]
 	source int32
 	number func(i int32) int32
-}
-
-// others are all other sources' values of one entry.
-type others[S any] struct {
-	sum  S
-	from []part[S] // ascending by source
-}
-
-// part is one source's value of one entry.
-type part[S any] struct {
-	source int32
-	sum    S
+	latest struct { // of Others: feedback asks for the same entry several times
+		i       int32
+		changed uint64
+		sum     S
+	}
+	rests Set // own values that the global one holds, see Rest
 }
 
 // NewTotals returns empty Totals that call onChange with the old and new total, which may be equal, after each recomputation. Where no
@@ -62,19 +54,15 @@ func NewTotals[S Summand[S]](onChange func(i int32, before, after S)) Totals[S] 
 // ReplaceBy sets a shortcut that replaces one value in a sum; ok is false where it would differ from adding all up again.
 func (t *Totals[S]) ReplaceBy(replace func(sum, old, by S) (s S, ok bool)) { t.replace = replace }
 
+// PackBy makes empty t keep sources' values packed.
+func (t *Totals[S]) PackBy(p Packing[S]) { t.packing = &p }
+
 // KeepApart makes empty t keep no totals: Pooled adds at each call. It is for values that are long, or whose own part is read alone.
 func (t *Totals[S]) KeepApart() { t.apart = true }
 
 // Grow makes room for entries 0..n-1. It never shrinks.
 func (t *Totals[S]) Grow(n int) {
 	t.n = max(t.n, n)
-}
-
-func extend[T any](s []T, more int) []T {
-	n := len(s)
-	s = slices.Grow(s, more)[:n+more]
-	clear(s[n:])
-	return s
 }
 
 func (t *Totals[S]) Len() int { return t.n }
@@ -84,7 +72,7 @@ func (t *Totals[S]) Pooled(i int32) S {
 	if t.global == nil && !t.apart {
 		return t.pooled.Get(i)
 	}
-	own := t.own.Get(i)
+	own := t.Own(i)
 	if t.global != nil && t.global.replace != nil {
 		if sum, ok := t.global.replace(t.Global(i), t.Published(i), own); ok {
 			return sum
@@ -95,25 +83,34 @@ func (t *Totals[S]) Pooled(i int32) S {
 
 // Others returns the total of i over all other sources.
 func (t *Totals[S]) Others(i int32) S {
-	if t.global != nil {
-		return t.global.without(t.source, t.number(i))
+	if t.global == nil {
+		return t.others.Get(i).sum
 	}
-	return t.others.Get(i).sum
+	if l := &t.latest; l.i != i || l.changed != t.global.changed {
+		l.i, l.changed, l.sum = i, t.global.changed, t.global.without(t.source, t.number(i))
+	}
+	return t.latest.sum
 }
 
 // AllOwn returns this partition's own values, in order of numbers.
 func (t *Totals[S]) AllOwn() []S {
 	all := make([]S, t.n)
 	for i := range all {
-		all[i] = t.own.Get(int32(i))
+		all[i] = t.Own(int32(i))
 	}
 	return all
 }
 
 // Own returns this partition's own value of i.
-func (t *Totals[S]) Own(i int32) S { return t.own.Get(i) }
+func (t *Totals[S]) Own(i int32) S {
+	if t.rests.Has(i) {
+		return t.Published(i)
+	}
+	return t.own.Get(i)
+}
 
-// EachOwn iterates over this partition's own values in order of numbers, some of them zero. They may be changed meanwhile, see At.
+// EachOwn iterates over this partition's own values in order of numbers, some of them zero, without those at rest. They may be changed
+// meanwhile, see At.
 func (t *Totals[S]) EachOwn() iter.Seq2[int32, *S] { return t.own.All() }
 
 // Changes returns the entries whose own value has changed since Clear. Callers may note other changes in bits of their own.
@@ -121,13 +118,20 @@ func (t *Totals[S]) Changes() *Changes { return &t.changes }
 
 // AddOwn adds to this partition's own value of i, and notes the change with bits, at least one of them set.
 func (t *Totals[S]) AddOwn(i int32, s S, what uint8) {
-	own := t.own.At(i)
+	own := t.At(i)
 	*own = (*own).Add(s)
 	t.Changed(i, what)
 }
 
 // At returns this partition's own value of i, to be changed in place; Changed must follow.
-func (t *Totals[S]) At(i int32) *S { return t.own.At(i) }
+func (t *Totals[S]) At(i int32) *S {
+	if t.rests.Has(i) {
+		s := t.Published(i)
+		t.rests.Remove(i)
+		*t.own.At(i) = s
+	}
+	return t.own.At(i)
+}
 
 // Changed notes with bits, at least one of them set, that this partition's own value of i has been changed in place.
 func (t *Totals[S]) Changed(i int32, what uint8) {
@@ -140,25 +144,35 @@ func (t *Totals[S]) Trim(i int32) { t.own.Remove(i) }
 
 // Set sets this partition's own value of i as loaded, without noting a change.
 func (t *Totals[S]) Set(i int32, s S) {
+	t.rests.Remove(i)
 	*t.own.At(i) = s
 	t.pool(i)
 }
 
 // From returns a source's value of i, and whether there is one; it may be zero.
 func (t *Totals[S]) From(source, i int32) (s S, found bool) {
-	from := t.others.Get(i).from
-	at, found := find(from, source)
-	if found {
-		s = from[at].sum
-	}
+	o := t.others.Get(i)
+	_, _, s, found = o.find(t.packing, source)
 	return s, found
 }
 
 // Sources iterates over the sources of i in ascending order. Their values must not change meanwhile.
 func (t *Totals[S]) Sources(i int32) iter.Seq[int32] {
+	o := t.others.Get(i)
 	return func(yield func(int32) bool) {
-		for _, p := range t.others.Get(i).from {
-			if !yield(p.source) {
+		for source := range o.each(t.packing) {
+			if !yield(source) {
+				return
+			}
+		}
+	}
+}
+
+// Of iterates over the entries that a source has published. The current one may be dropped meanwhile.
+func (t *Totals[S]) Of(source int32) iter.Seq[int32] {
+	return func(yield func(int32) bool) {
+		for i, o := range t.others.All() {
+			if _, _, _, found := o.find(t.packing, source); found && !yield(i) {
 				return
 			}
 		}
@@ -167,18 +181,9 @@ func (t *Totals[S]) Sources(i int32) iter.Seq[int32] {
 
 // SetSource replaces a source's value of i.
 func (t *Totals[S]) SetSource(source, i int32, s S) {
+	t.changed++
 	o := t.others.At(i)
-	var old S
-	at, found := find(o.from, source)
-	if found {
-		old, o.from[at].sum = o.from[at].sum, s
-	} else {
-		from := make([]part[S], len(o.from)+1) // without room for more: a process has one list for each item
-		copy(from, o.from[:at])
-		copy(from[at+1:], o.from[at:])
-		from[at] = part[S]{source, s}
-		o.from = from
-	}
+	old := o.set(t.packing, source, s)
 	if t.replace != nil {
 		if sum, ok := t.replace(o.sum, old, s); ok {
 			o.sum = sum
@@ -191,9 +196,11 @@ func (t *Totals[S]) SetSource(source, i int32, s S) {
 
 // Drop removes a source's value of i.
 func (t *Totals[S]) Drop(source, i int32) {
-	if at, found := find(t.others.Get(i).from, source); found {
-		o := t.others.At(i)
-		o.from = slices.Delete(o.from, at, at+1)
+	if o := t.others.Get(i); o.none() {
+		return
+	}
+	if t.others.At(i).remove(t.packing, source) {
+		t.changed++
 		t.sumUp(i)
 	}
 }
@@ -202,8 +209,8 @@ func (t *Totals[S]) Drop(source, i int32) {
 func (t *Totals[S]) sumUp(i int32) {
 	o := t.others.At(i)
 	var sum S
-	for k := range o.from {
-		sum = sum.Add(o.from[k].sum)
+	for _, s := range o.each(t.packing) {
+		sum = sum.Add(s)
 	}
 	o.sum = sum
 	t.pool(i)
@@ -211,7 +218,8 @@ func (t *Totals[S]) sumUp(i int32) {
 
 // Forget removes all values of i, without noting a change. A global Totals keeps its own.
 func (t *Totals[S]) Forget(i int32) {
-	if len(t.others.Get(i).from) > 0 {
+	if o := t.others.Get(i); !o.none() {
+		t.changed++
 		*t.others.At(i) = others[S]{}
 	}
 	var none S
@@ -222,6 +230,8 @@ func (t *Totals[S]) Forget(i int32) {
 func (t *Totals[S]) Release(i int32) {
 	t.pooled.Remove(i)
 	t.own.Remove(i)
+	t.rests.Remove(i)
+	t.changed++
 	t.others.Remove(i)
 	t.changes.Release(i)
 }
@@ -236,14 +246,9 @@ func (t *Totals[S]) pool(i int32) {
 	}
 	pooled := t.pooled.At(i)
 	before := *pooled
-	total := t.others.Get(i).sum.Add(t.own.Get(i))
+	total := t.others.Get(i).sum.Add(t.own.Get(i)) // without a global one nothing rests
 	*pooled = total
 	if t.onChange != nil {
 		t.onChange(i, before, total)
 	}
-}
-
-// find returns the index of a source in an ascending list, or where to insert it.
-func find[S any](from []part[S], source int32) (at int, found bool) {
-	return slices.BinarySearchFunc(from, source, func(p part[S], source int32) int { return cmp.Compare(p.source, source) })
 }

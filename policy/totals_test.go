@@ -66,6 +66,9 @@ func TestTotals_AreWhatThePartsAddUpTo(t *testing.T) {
 		if apart {
 			totals.KeepApart()
 		}
+		if rapid.Bool().Draw(t, "packed") {
+			totals.PackBy(packedRough)
+		}
 		slow := slowTotals{taken: map[[2]int32]rough{}, newest: map[[2]int32]rough{}, what: map[int32]uint8{}}
 		grow := func(n int) {
 			totals.Grow(n)
@@ -194,6 +197,7 @@ func TestTotals_AReadingMayGoBackwards(t *testing.T) {
 func TestTotals_NothingIsAllocatedInSteadyState(t *testing.T) {
 	var moves int
 	totals := NewTotals(func(int32, Sums, Sums) { moves++ })
+	totals.PackBy(packedSums())
 	totals.Grow(3)
 	step := func() {
 		totals.AddOwn(2, Sums{N: 1, R: 0.5, Q: 0.25}, 1)
@@ -211,6 +215,7 @@ func BenchmarkTotals(b *testing.B) {
 	const things, sources = 1000, 64
 	totals := NewTotals(func(int32, Sums, Sums) {})
 	totals.Grow(things)
+	totals.PackBy(packedSums())
 	for source := range int32(sources) {
 		for i := range int32(things) {
 			totals.SetSource(source, i, Sums{N: 1, R: 1, Q: 1})

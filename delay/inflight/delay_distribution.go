@@ -212,6 +212,11 @@ func (o Outcomes) Add(p Outcomes) Outcomes {
 	return Outcomes{o.Paid + p.Paid, o.Unpaid + p.Unpaid, o.Below + p.Below, o.Under + p.Under}
 }
 
+// Minus returns the outcomes without p, which they contain.
+func (o Outcomes) Minus(p Outcomes) Outcomes {
+	return Outcomes{o.Paid - p.Paid, o.Unpaid - p.Unpaid, o.Below - p.Below, o.Under - p.Under}
+}
+
 // Share returns the share c of all selections that are paid. It maximises the likelihood of the outcomes, and of no payoff so far
 // for those in flight, (P+1)·log c + (U+1)·log(1−c) + Σ n·log(1−c·F).
 func Share(settled Outcomes, awaited ...Intervals) float64 {

@@ -115,6 +115,9 @@ var _ delay.Recorder = (*publication)(nil)
 
 func (p *publication) Item(i policy.Item) { p.to.SetSource(p.source, i, p.from.Sums(i)) }
 
+// Known implements delay.Recorder: the global learner reads at once.
+func (p *publication) Known() bool { return true }
+
 func (p *publication) Field(hash string, field, value []byte) {
 	if slices.ContainsFunc(p.pooled, func(h delay.Pooled) bool { return h.Hash == hash }) {
 		p.to.SetSourceField(p.source, hash, field, value, func(i policy.Item) (policy.Item, bool) { return i, true })

@@ -22,7 +22,7 @@ import (
 var backUp = map[string]int{
 	"config":           0,
 	"delay":            0,
-	"policy":           22,
+	"policy":           20,
 	"stream/partition": 0,
 	"stream/task":      21,
 	"tools/checker":    18,

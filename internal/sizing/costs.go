@@ -55,16 +55,17 @@ const (
 	idleBytes      = 60 << 20 // of a worker without partitions
 	partitionBytes = 6 << 20  // of a partition's records read ahead and not yet saved
 	knownBytes     = 18       // of an id under which something is stored
-	nameBytes      = 45       // of an item in the process, besides its name
-	metBytes       = 31       // of one in a partition
-	paidBytes      = 100      // and where it is paid
-	freshBytes     = 89       // and if it does, and no other partition has published the item
+	nameBytes      = 40       // of an item in the process, besides its name
+	metBytes       = 20       // of one in a partition
+	paidBytes      = 15       // and where it is paid, once the process has read its partition's publication
+	freshBytes     = 175      // and before, or if the process reads nothing
 	historyMemory  = 42       // and of a block of its history
-	wholeBytes     = 340      // of an item that several partitions have published
-	sourceBytes    = 120      // and of each partition's statistics of it
-	sourceBlock    = 44       // of a block of either
+	wholeBytes     = 480      // of an item that several partitions have published
+	sourceBytes    = 38       // and of each partition's statistics of it
+	sourceBlock    = 43       // of a block of either
+	packedRest     = 6        // and where its history is packed
 	packedApart    = 24       // of a history whose blocks are packed, besides these
-	packedBlock    = 14       // of one, of payoffs that are no whole numbers; a partition's own are the memory of those that it has published
+	packedBlock    = 14       // of one, of payoffs that are no whole numbers
 )
 
 // Microseconds of one core, as measured by the reports of docs/contribute/benchmarks.md.

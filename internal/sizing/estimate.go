@@ -357,18 +357,18 @@ func (w *Workload) taughtMemory(f *facts) float64 {
 	switch {
 	case !w.Learner.History:
 	case w.Learner.Packed:
-		each += packedApart * f.paid()
+		each += packedRest * f.paid()
 	default:
 		each += historyMemory * f.blocks()
 	}
 	return each
 }
 
-// freshMemory returns the additional bytes of an item that no partition has published.
+// freshMemory returns the additional bytes of an item whose statistics the process has not read from a publication.
 func (w *Workload) freshMemory(f *facts) float64 {
 	each := freshBytes * f.paid()
 	if w.Learner.Packed {
-		each += packedBlock * f.blocks()
+		each += w.blocksMemory(f)
 	}
 	return each
 }

@@ -42,7 +42,7 @@ func TestMachine(t *testing.T) {
 
 // testItems fills machines as a process has them: with its names, and its knowledge where learners share.
 func testItems(t *testing.T, yaml string) {
-	const items = 2_000
+	const items, payoffs = 5_000, 10
 	w := workload(t, yaml)
 	f := newTraffic(items)
 	f.every = 43_000 // ten days, for histories
@@ -50,10 +50,10 @@ func testItems(t *testing.T, yaml string) {
 	stored := map[string]state.Field{}
 	take(t, source, f, items/20, false, stored)
 	seen := slices.Collect(maps.Values(stored))
-	take(t, source, f, items*10, true, stored)
+	take(t, source, f, items*payoffs, true, stored)
 	taught := slices.Collect(maps.Values(stored))
 	published := slices.DeleteFunc(slices.Clone(taught), func(f state.Field) bool { return f.Hash == state.MetaHash })
-	facts := facts{payoffs: 10}
+	facts := facts{payoffs: payoffs}
 
 	cfg := machineConfig(t, yaml, partition.NewNameTable())
 	cfg.Pooled = partition.NewPooledState(cfg.Learners, cfg.Names)
@@ -92,7 +92,7 @@ func testItems(t *testing.T, yaml string) {
 	publish(own + 1)
 	near(t, "what an item has taught two partitions", since(), w.wholeMemory(&facts)+2*w.publishedMemory(&facts), "wholeBytes, sourceBytes or sourceBlock")
 	// Lists grow by leaps: the mean over many lengths counts.
-	const most = 32
+	const most = 24
 	added, sum := 0.0, 0.0
 	for n := 2; n < most; n++ {
 		publish(own + int32(n))
@@ -102,13 +102,25 @@ func testItems(t *testing.T, yaml string) {
 	}
 	near(t, "what an item has taught one more partition", sum/(most/2), w.publishedMemory(&facts), "sourceBytes or sourceBlock")
 
-	// Statistics come only for known items, so the machine has nothing of unknown ones.
+	// Statistics come only for known items, so the machine has nothing of unknown ones. Own values that the process has read rest there.
 	machines = append(machines, load(taught))
+	rest(t, machines[len(machines)-1], cfg)
 	near(t, "what an item has taught its partition", since()-met, w.taughtMemory(&facts), "paidBytes, paidApart or historyMemory")
 	cfg.Partition += most // not published by anybody
 	machines = append(machines, load(taught))
 	near(t, "and where others did not publish", since()-met, w.taughtMemory(&facts)+w.freshMemory(&facts), "freshBytes or packedBlock")
 	runtime.KeepAlive([]any{machines, source, stored, seen, taught, published, reader, cfg, f})
+}
+
+// rest seals a machine whose publications the pooled state has read.
+func rest(t testing.TB, m *partition.Machine, cfg partition.Config) {
+	t.Helper()
+	at := state.Fence{Token: "owner", Seq: 1}
+	cfg.Pooled.Reached(cfg.Partition, at)
+	m.Saved(0, at)
+	var c state.Changes
+	segment, _ := m.Seal(&c)
+	m.Forget(segment)
 }
 
 // take steps n impressions, each paid at once if paid is set, and keeps the machine's stored hashes, without entries.

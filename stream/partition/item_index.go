@@ -23,7 +23,7 @@ type itemIndex struct {
 	next    policy.Item           // next unused number
 	n       int                   // number of items
 	recent  [recents]recentItem   // cache of the last impressions' items by the lowest bits of their number
-	rows    policy.Pages[bool]    // by our number: the item has a row of its own in the store, or gets one with the next seal (itemnames.go)
+	rows    policy.Set            // by our number: the item has a row of its own in the store, or gets one with the next seal (itemnames.go)
 	changes policy.Changes
 	pages   policy.Changes // of names
 	stored  int            // number of items as stored; -1: not stored
@@ -110,7 +110,7 @@ func (c *itemIndex) drop(i policy.Item) {
 	c.process.Remove(i)
 	c.recent[recentAt(i)] = recentItem{}
 	c.n--
-	c.ended = append(c.ended, endedItem{i, process, c.rows.Get(i)})
+	c.ended = append(c.ended, endedItem{i, process, c.rows.Has(i)})
 	c.rows.Remove(i)
 }
 
@@ -132,7 +132,7 @@ func (c *itemIndex) taught(i policy.Item) { c.changes.Note(i, itemTaught) }
 
 // addRow notes that an item gets a row, unless it has one.
 func (c *itemIndex) addRow(i policy.Item) {
-	if c.has(i) && !c.rows.Get(i) {
+	if c.has(i) && !c.rows.Has(i) {
 		c.changes.Note(i, itemRowAdded)
 	}
 }
@@ -195,8 +195,8 @@ func (c *itemIndex) load(rows []storedItem, named []namedItem, next policy.Item,
 	}
 	process = process[len(named):]
 	for k, it := range rows {
-		if i, there := c.number(process[k]); there && i == it.number && !c.rows.Get(i) {
-			*c.rows.At(i) = true
+		if i, there := c.number(process[k]); there && i == it.number && !c.rows.Has(i) {
+			c.rows.Add(i)
 			continue
 		}
 		if stored >= 0 {
@@ -205,7 +205,7 @@ func (c *itemIndex) load(rows []storedItem, named []namedItem, next policy.Item,
 		if err := place(it.name, it.number, process[k], it.until); err != nil {
 			return err
 		}
-		*c.rows.At(it.number) = true
+		c.rows.Add(it.number)
 		c.changes.Note(it.number, itemNamed)
 	}
 	if int(c.next-next) != beyond {

@@ -21,7 +21,7 @@ type PooledState struct {
 	names   Names
 	globals map[string]*global
 	epoch   Epoch
-	resync  map[int32]map[string]*policy.Pages[bool] // by source under resync, and hash: the items it has sent
+	resync  map[int32]map[string]*policy.Set // by source under resync, and hash: the items it has sent
 	trials  pool
 
 	stand     stand // published state taken in, which is part of the next epoch
@@ -49,25 +49,25 @@ type Epoch struct {
 type global struct {
 	delay.Learner
 	pooled   []delay.Pooled
-	has      map[int32]*policy.Pages[bool] // by source and number: the source has the item
-	coming   map[int32]*policy.Pages[bool] // likewise, for a source under resync: the items sent so far
-	met      policy.Pages[int32]           // by number: how many sources have the item
-	items    int                           // items that any source has
-	counts   map[int32]int                 // by source: the number of its items, those without published sums included
-	again    map[int32]int                 // likewise, for sources under resync
-	ended    []int32                       // items that some source has ended since the last epoch
-	arrivals map[int32]arrivals            // by source
+	has      map[int32]*policy.Set // by source and number: the source has the item
+	coming   map[int32]*policy.Set // likewise, for a source under resync: the items sent so far
+	met      policy.Pages[int32]   // by number: how many sources have the item
+	items    int                   // items that any source has
+	counts   map[int32]int         // by source: the number of its items, those without published sums included
+	again    map[int32]int         // likewise, for sources under resync
+	ended    []int32               // items that some source has ended since the last epoch
+	arrivals map[int32]arrivals    // by source
 }
 
 // NewPooledState makes an empty one, for machines with these learners and names.
 func NewPooledState(learners []LearnerConfig, names Names) *PooledState {
 	k := &PooledState{names: names, globals: make(map[string]*global), epoch: Epoch{Number: 1, At: map[int32]state.Fence{}},
-		resync: make(map[int32]map[string]*policy.Pages[bool])}
+		resync: make(map[int32]map[string]*policy.Set)}
 	for i := range learners {
 		l := learners[i].New()
 		l.BeGlobal(func(i policy.Item) uint64 { return xxhash.Sum64String(names.Name(i)) })
-		k.globals[learners[i].Name] = &global{Learner: l, pooled: l.Pooled(), has: make(map[int32]*policy.Pages[bool]),
-			coming: make(map[int32]*policy.Pages[bool]), counts: make(map[int32]int), again: make(map[int32]int), arrivals: make(map[int32]arrivals)}
+		k.globals[learners[i].Name] = &global{Learner: l, pooled: l.Pooled(), has: make(map[int32]*policy.Set),
+			coming: make(map[int32]*policy.Set), counts: make(map[int32]int), again: make(map[int32]int), arrivals: make(map[int32]arrivals)}
 	}
 	for _, name := range k.sorted() {
 		w := k.globals[name]
@@ -121,11 +121,11 @@ func (k *PooledState) BeginResync(source int32, at state.Fence) {
 	} else {
 		s.Over, s.OverWriter, s.OverSeq = before.Over, before.OverWriter, before.OverSeq
 	}
-	k.resync[source] = make(map[string]*policy.Pages[bool])
+	k.resync[source] = make(map[string]*policy.Set)
 	k.trials.begin(source)
 	for _, w := range k.globals {
 		w.BeginResync(source)
-		w.coming[source] = &policy.Pages[bool]{}
+		w.coming[source] = &policy.Set{}
 	}
 }
 
@@ -137,7 +137,7 @@ func (k *PooledState) Whole(source int32, at state.Fence) {
 	for name, w := range k.globals {
 		w.EndResync(source, func(hash string, i policy.Item) bool {
 			about := mentioned[name+":"+hash]
-			return about != nil && about.Get(i)
+			return about != nil && about.Has(i)
 		})
 		w.sweepItems(source)
 		w.arrivals[source] = w.arrivals[source].ofAll()
@@ -266,9 +266,9 @@ func (k *PooledState) mention(source int32, pub *Published) {
 	}
 	hash := pub.learner + ":" + pub.hash
 	if mentioned[hash] == nil {
-		mentioned[hash] = &policy.Pages[bool]{}
+		mentioned[hash] = &policy.Set{}
 	}
-	*mentioned[hash].At(pub.about.process[0]) = true
+	mentioned[hash].Add(pub.about.process[0])
 }
 
 func (w *global) setItem(source int32, pub *Published) {
@@ -277,17 +277,21 @@ func (w *global) setItem(source int32, pub *Published) {
 	}
 	n := pub.about.process[0]
 	if coming := w.coming[source]; coming != nil {
-		*coming.At(n) = !pub.gone
+		if pub.gone {
+			coming.Remove(n)
+		} else {
+			coming.Add(n)
+		}
 	}
 	if pub.gone {
 		w.end(source, n)
 		return
 	}
 	if w.has[source] == nil {
-		w.has[source] = &policy.Pages[bool]{}
+		w.has[source] = &policy.Set{}
 	}
-	if has := w.has[source].At(n); !*has {
-		*has = true
+	if has := w.has[source]; !has.Has(n) {
+		has.Add(n)
 		met := w.met.At(n)
 		if *met++; *met == 1 {
 			w.items++
@@ -299,7 +303,7 @@ func (w *global) setItem(source int32, pub *Published) {
 
 func (w *global) end(source, n int32) {
 	has := w.has[source]
-	if has == nil || !has.Get(n) {
+	if has == nil || !has.Has(n) {
 		return
 	}
 	has.Remove(n)
@@ -320,8 +324,8 @@ func (w *global) sweepItems(source int32) {
 	if coming == nil || has == nil {
 		return
 	}
-	for n, had := range has.All() {
-		if *had && !coming.Get(n) {
+	for n := range has.All() {
+		if !coming.Has(n) {
 			w.end(source, n)
 		}
 	}

@@ -73,15 +73,16 @@ func newPeers(t *rapid.T, n int, broken rule) *peers {
 // publish seals a partition's changes and publishes them.
 func (ps *peers) publish(p int) {
 	var fields [2][]state.Field
+	ps.seq[p]++
 	for k, w := range []*world{ps.with[p], ps.alone[p]} {
 		var c state.Changes
 		segment, _ := w.m.Seal(&c)
 		w.m.Forget(segment)
+		w.m.Saved(segment, state.Fence{Token: "t", Seq: ps.seq[p]})
 		w.store.apply(&c)
 		w.unsaved = nil
 		fields[k] = published(&c)
 	}
-	ps.seq[p]++
 	ps.onTheWay[p] = append(ps.onTheWay[p], fields)
 }
 

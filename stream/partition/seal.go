@@ -9,6 +9,7 @@ func (m *Machine) Seal(dst *state.Changes) (segment uint64, any bool) {
 	if m.sealsEpoch() {
 		m.follow()
 	}
+	m.sealer.read.look(m.cfg.Pooled, m.cfg.Partition)
 	before := len(dst.Writes) + len(dst.Pages) + len(dst.Entries)
 	m.segments.begin()
 	m.sealer.changes = dst
@@ -25,6 +26,7 @@ func (m *Machine) Seal(dst *state.Changes) (segment uint64, any bool) {
 	m.trials.seal(dst)
 	m.expiry.pages.seal(dst)
 	segment = m.segments.end(dst)
+	m.sealer.read.sealed(segment)
 	any = len(dst.Writes)+len(dst.Pages)+len(dst.Entries) > before
 	if m.seen.seal(); m.seen.on {
 		m.sealer.meta(seenField, m.seen.appendStored(nil, m.check()))
@@ -33,3 +35,7 @@ func (m *Machine) Seal(dst *state.Changes) (segment uint64, any bool) {
 	m.sealer.changes = nil
 	return segment, any
 }
+
+// Saved notes that all segments up to one are stored with a checkpoint; 0 for state as it was loaded. It saves memory: statistics that the
+// pooled state has read are not kept a second time.
+func (m *Machine) Saved(segment uint64, at state.Fence) { m.sealer.read.saved(segment, at) }

@@ -24,6 +24,7 @@ type sealer struct {
 	segments *segments
 	changes  *state.Changes
 	learner  *learner
+	read     publications
 
 	row, page []byte // scratch
 	names     []namedItem
@@ -43,6 +44,9 @@ func (s *sealer) Item(i policy.Item) {
 		s.learner.items.taught(i)
 	}
 }
+
+// Known implements delay.Recorder.
+func (s *sealer) Known() bool { return s.read.known }
 
 func (s *sealer) Field(hash string, field, value []byte) {
 	own, ok := s.learner.hashes[hash]
@@ -100,16 +104,16 @@ func (s *sealer) rows(l *learner) {
 			c.pages.Note(namesPage(i), itemNamed)
 		}
 		sums := l.delay.Sums(i)
-		if sums.N == 0 && what&itemRowAdded == 0 && !c.rows.Get(i) {
+		if sums.N == 0 && what&itemRowAdded == 0 && !c.rows.Has(i) {
 			continue
 		}
-		*c.rows.At(i) = true
+		c.rows.Add(i)
 		s.row = appendItem(s.row[:0], i, sums, c.untilOf(i))
 		s.write(state.Write{Hash: l.itemHash, Field: s.segments.keepText(c.name(i)), Value: s.segments.keep(s.row), Publish: true})
 	}
 	for _, x := range c.ended {
 		c.pages.Note(namesPage(x.number), itemNamed)
-		if i, again := c.number(x.process); x.row && !(again && c.rows.Get(i)) { // else the row belongs to its new number
+		if i, again := c.number(x.process); x.row && !(again && c.rows.Has(i)) { // else the row belongs to its new number
 			s.write(state.Write{Hash: l.itemHash, Field: s.segments.keepText(c.names.Name(x.process)), Publish: true})
 		}
 	}

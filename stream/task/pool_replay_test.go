@@ -64,7 +64,7 @@ func TestReplay_OfAStoreThatGoesBack(t *testing.T) {
 		seed := *firstSeed + i
 		alone := newPool(seed, 1, 1_000_000, &restored, habits{pauses: seed%2 == 0}, pooledLearners["qpmd"])
 		alone.play(t)
-		sum := alone.replayed(t, seed, nil, wentBack)
+		sum := alone.replayed(t, seed, nil, wentBack, logEnds, estimates, continues)
 		require.Positive(t, alone.alike, "seed %d", seed)
 		require.True(t, alone.wentBack[0][0] >= 0 || sum.Rankings == sum.Same, "seed %d: not exact %v", seed, sum.NotExact)
 	}

@@ -46,6 +46,7 @@ func newRunner(cfg *Config, a *acquisition, m *partition.Machine, now time.Durat
 	if r.replay.recorded, err = newRecordedSteps(m, cfg.OrderUnknown); err != nil {
 		return nil, err
 	}
+	m.Saved(0, meta.Fence)
 	m.Seen(partition.ObservationBegin{Writer: partition.WriterOf(meta.Fence.Token), Seq: meta.Fence.Seq, Inputs: r.queues.offsets()})
 	if r.replay.recorded.orderUnknown {
 		m.Begin(r.queues.offsets(), false)

@@ -36,6 +36,7 @@ func (t *Task) save(c *state.Checkpoint, began time.Duration) {
 		t.stops.pause = 0
 		r.owner.fence.Seq++
 		r.checkpoints.done(c.Meta.Inputs)
+		r.machine.Saved(r.checkpoints.acked, r.owner.fence)
 		r.lookups.saved(r.checkpoints.acked)
 		r.forgetSaved()
 		t.obs.checkpointed(c, t.now.Mono-began)
