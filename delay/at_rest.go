@@ -2,6 +2,7 @@ package delay
 
 import (
 	"slices"
+	"sync"
 	"weak"
 
 	"github.com/ranker-worker/ranker-worker/policy"
@@ -13,6 +14,7 @@ type atRest struct {
 	recorded  policy.Changes                   // items recorded since the last Harvest that was Known
 	published policy.Changes                   // items recorded before, or loaded
 	below     map[int32][]weak.Pointer[atRest] // of a global learner: its partitions' learners, by source
+	sharing   sync.Mutex                       // of below: partitions of a process are loaded side by side
 }
 
 // resting are values by item. None of them rests until rest.
@@ -23,6 +25,8 @@ type resting interface {
 
 // share adds a partition's learner to a global one's.
 func (r *atRest) share(global *atRest, source int32) {
+	global.sharing.Lock()
+	defer global.sharing.Unlock()
 	if global.below == nil {
 		global.below = map[int32][]weak.Pointer[atRest]{}
 	}
@@ -56,6 +60,8 @@ func (r *atRest) harvested(known, shares bool) {
 // wake makes a global learner's partition take back its values. The global one is about to read the partition's store, which may have
 // gone back.
 func (r *atRest) wake(source int32) {
+	r.sharing.Lock()
+	defer r.sharing.Unlock()
 	for _, l := range r.below[source] {
 		l := l.Value()
 		if l == nil {

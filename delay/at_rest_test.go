@@ -2,7 +2,9 @@ package delay
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -93,4 +95,23 @@ func TestAtRest(t *testing.T) {
 	publish()
 	require.Equal(t, [3]int{items, items, items}, resting())
 	require.Equal(t, before, own())
+}
+
+// Partitions of a process are loaded side by side. A learner that nobody uses any more is not kept.
+func TestAtRest_SharesSideBySide(t *testing.T) {
+	var global atRest
+	var together sync.WaitGroup
+	for k := range int32(64) {
+		together.Go(func() { (&atRest{}).share(&global, k%4) })
+	}
+	together.Wait()
+	for range 10 {
+		runtime.GC()
+	}
+	last := &atRest{}
+	for source := range int32(4) {
+		last.share(&global, source)
+		require.Len(t, global.below[source], 1)
+	}
+	runtime.KeepAlive(last)
 }
