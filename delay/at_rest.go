@@ -1,8 +1,6 @@
 package delay
 
 import (
-	"slices"
-	"sync"
 	"weak"
 
 	"github.com/ranker-worker/ranker-worker/policy"
@@ -11,10 +9,13 @@ import (
 // atRest lets own values rest in the global learner, which has read them (policy.Totals.Rest).
 type atRest struct {
 	values    []resting
-	recorded  policy.Changes                   // items recorded since the last Harvest that was Known
-	published policy.Changes                   // items recorded before, or loaded
-	below     map[int32][]weak.Pointer[atRest] // of a global learner: its partitions' learners, by source
-	sharing   sync.Mutex                       // of below: partitions of a process are loaded side by side
+	recorded  policy.Changes // items recorded since the last Harvest that was Known
+	published policy.Changes // items recorded before, or loaded
+	global    *atRest
+	source    int32
+	// below has, in a global learner, the learner whose values rest here, by source. Learners of several sources set theirs side by side. So
+	// wake makes the places, while no learner is in use.
+	below map[int32]*weak.Pointer[atRest]
 }
 
 // resting are values by item. None of them rests until rest.
@@ -23,19 +24,13 @@ type resting interface {
 	Wake(woken *policy.Changes)
 }
 
-// share adds a partition's learner to a global one's.
-func (r *atRest) share(global *atRest, source int32) {
-	global.sharing.Lock()
-	defer global.sharing.Unlock()
-	if global.below == nil {
-		global.below = map[int32][]weak.Pointer[atRest]{}
-	}
-	gone := func(l weak.Pointer[atRest]) bool { return l.Value() == nil }
-	global.below[source] = append(slices.DeleteFunc(global.below[source], gone), weak.Make(r))
-}
-
 // rest lets published values rest. Of items recorded since, the global learner may not have read the newest ones.
 func (r *atRest) rest() {
+	place := r.global.below[r.source]
+	if place == nil {
+		return
+	}
+	*place = weak.Make(r)
 	for i := range r.published.All() {
 		if r.recorded.Has(i) {
 			continue
@@ -60,20 +55,24 @@ func (r *atRest) harvested(known, shares bool) {
 // wake makes a global learner's partition take back its values. The global one is about to read the partition's store, which may have
 // gone back.
 func (r *atRest) wake(source int32) {
-	r.sharing.Lock()
-	defer r.sharing.Unlock()
-	for _, l := range r.below[source] {
-		l := l.Value()
-		if l == nil {
-			continue
-		}
-		for i := range l.published.All() {
-			l.recorded.Note(i, 1)
-		}
-		l.published.Clear()
-		for _, v := range l.values {
-			v.Wake(&l.recorded)
-		}
+	if r.below == nil {
+		r.below = map[int32]*weak.Pointer[atRest]{}
+	}
+	place := r.below[source]
+	if place == nil {
+		r.below[source] = new(weak.Pointer[atRest])
+		return
+	}
+	l := place.Value()
+	if l == nil {
+		return
+	}
+	for i := range l.published.All() {
+		l.recorded.Note(i, 1)
+	}
+	l.published.Clear()
+	for _, v := range l.values {
+		v.Wake(&l.recorded)
 	}
 }
 

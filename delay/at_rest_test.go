@@ -2,9 +2,7 @@ package delay
 
 import (
 	"fmt"
-	"runtime"
 	"slices"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -28,6 +26,8 @@ func TestAtRest(t *testing.T) {
 		l.Grow(items)
 	}
 	require.NoError(t, part.Loaded())
+	global.BeginResync(source)
+	global.EndResync(source, func(string, policy.Item) bool { return false })
 	s := newStore(part)
 	pay := func(i policy.Item) {
 		fb := Feedback{Ref: 1, Item: i, Payoff: 0.3, Candidates: []policy.Item{i, (i + 1) % items}, Order: []int32{0, 1}}
@@ -95,23 +95,4 @@ func TestAtRest(t *testing.T) {
 	publish()
 	require.Equal(t, [3]int{items, items, items}, resting())
 	require.Equal(t, before, own())
-}
-
-// Partitions of a process are loaded side by side. A learner that nobody uses any more is not kept.
-func TestAtRest_SharesSideBySide(t *testing.T) {
-	var global atRest
-	var together sync.WaitGroup
-	for k := range int32(64) {
-		together.Go(func() { (&atRest{}).share(&global, k%4) })
-	}
-	together.Wait()
-	for range 10 {
-		runtime.GC()
-	}
-	last := &atRest{}
-	for source := range int32(4) {
-		last.share(&global, source)
-		require.Len(t, global.below[source], 1)
-	}
-	runtime.KeepAlive(last)
 }

@@ -272,7 +272,7 @@ func (b *base) status() Status {
 
 func (b *base) Harvest(r Recorder) {
 	known := r.Known()
-	if known {
+	if known && b.table.Shares() {
 		b.atRest.rest()
 	}
 	for i, what := range b.changes.All() {

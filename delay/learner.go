@@ -63,7 +63,7 @@ type Learner interface {
 type Pooling interface {
 	// Share makes the learner, which must be empty, a partition's below a global one; source is its number there, and number maps
 	// its items to global numbers. It holds from Loaded on. From then on the global learner must not change
-	// while a partition's learner is in use; BeginResync changes that of its source, too. Learners may be made to share one side by side.
+	// while a partition's learner is in use; BeginResync changes that of its source, too.
 	Share(global Learner, source int32, number func(policy.Item) policy.Item)
 	// Refresh reads the global learner again after a change. Arrived contains at least the items whose rows published by this
 	// partition the global learner has read since the last Refresh.

@@ -17,7 +17,7 @@ func (b *base) Share(global Learner, source int32, number func(policy.Item) poli
 		c.share(of.columns[k], source, number)
 	}
 	b.windows.global = of.windows
-	b.atRest.share(of.atRest, source)
+	b.atRest.global, b.atRest.source = of.atRest, source
 }
 
 // Grow implements Learner. The global learner may have sums of a new item from this partition: of one that ended and has come again.

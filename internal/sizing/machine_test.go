@@ -84,7 +84,10 @@ func testItems(t *testing.T, yaml string) {
 	reader := partition.NewPublishedReader(cfg.Learners, cfg.Names)
 	publish := func(source int32) {
 		all := reader.Read(source, published, func(err error) { require.NoError(t, err) })
+		at := state.Fence{Token: "owner", Seq: 1}
+		cfg.Pooled.BeginResync(source, at)
 		cfg.Pooled.Update(source, all)
+		cfg.Pooled.Whole(source, at)
 		cfg.Pooled.Commit()
 	}
 	own := cfg.Partition + 1
@@ -116,7 +119,6 @@ func testItems(t *testing.T, yaml string) {
 func rest(t testing.TB, m *partition.Machine, cfg partition.Config) {
 	t.Helper()
 	at := state.Fence{Token: "owner", Seq: 1}
-	cfg.Pooled.Reached(cfg.Partition, at)
 	m.Saved(0, at)
 	var c state.Changes
 	segment, _ := m.Seal(&c)
