@@ -24,7 +24,7 @@ var rooms = map[string]int{
 	"internal/admin":     4000,
 	"internal/dashboard": 1990,
 	"internal/evaluate":  2800,
-	"internal/joinedlog": 1600,
+	"internal/joinedlog": 1620,
 	"internal/lab":       4380,
 	"internal/platform":  580,
 	"internal/registry":  620,
