@@ -243,7 +243,7 @@ func (dec *decider) intern(l *learner, dst []policy.Item, names [][]byte) []poli
 
 // intern returns the learner's number of an item, given its process-wide number and its name.
 func (l *learner) intern(process int32, name []byte, g *segments) policy.Item {
-	i, fresh := l.items.intern(process, name)
+	i, fresh := l.items.intern(process)
 	if fresh {
 		g.loose += nameWeight + int64(len(name))
 	}

@@ -28,7 +28,6 @@ type itemIndex struct {
 	pages   policy.Changes // of names
 	stored  int            // number of items as stored; -1: not stored
 	ended   []endedItem    // dropped since the last seal
-	fresh   freshNames
 
 	retention retention
 }
@@ -82,7 +81,7 @@ func (c *itemIndex) inProcess(i policy.Item) int32 {
 func (c *itemIndex) name(i policy.Item) string { return c.names.Name(c.inProcess(i)) }
 
 // intern returns our number of an item that the process knows; fresh means that the number is new.
-func (c *itemIndex) intern(process int32, name []byte) (i policy.Item, fresh bool) {
+func (c *itemIndex) intern(process int32) (i policy.Item, fresh bool) {
 	if o := c.ours.Get(process); o.next > 0 {
 		i = o.next - 1
 		c.recent[recentAt(i)] = recentItem{i + 1, process + 1}
@@ -90,7 +89,6 @@ func (c *itemIndex) intern(process int32, name []byte) (i policy.Item, fresh boo
 	}
 	i = c.next
 	c.put(i, process, 0)
-	c.fresh.add(i, name)
 	c.changes.Note(i, itemNamed)
 	return i, true
 }

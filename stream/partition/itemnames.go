@@ -110,48 +110,6 @@ func parseNames(dst []namedItem, field, value []byte) ([]namedItem, error) {
 	return dst, nil
 }
 
-// freshNames holds the names of items that are new since the last seal, by number, so that the seal need not look each up in the process's
-// table.
-type freshNames struct {
-	first policy.Item
-	ends  []int // ends of the names in text, by number from first on; an unused number has an empty name
-	text  []byte
-}
-
-// add appends the name of the item with the next number, or of a higher one.
-func (f *freshNames) add(i policy.Item, name []byte) {
-	if len(f.ends) == 0 {
-		f.first = i
-	}
-	for int(i-f.first) > len(f.ends) {
-		f.ends = append(f.ends, len(f.text))
-	}
-	f.text = append(f.text, name...)
-	f.ends = append(f.ends, len(f.text))
-}
-
-func (f *freshNames) get(i policy.Item) (name []byte, fresh bool) {
-	k := int(i - f.first)
-	if k < 0 || k >= len(f.ends) {
-		return nil, false
-	}
-	start := 0
-	if k > 0 {
-		start = f.ends[k-1]
-	}
-	return f.text[start:f.ends[k]], true
-}
-
-// keptFresh bounds the memory kept for the next names, in bytes.
-const keptFresh = 64 << 10
-
-func (f *freshNames) clear() {
-	f.ends, f.text = f.ends[:0], f.text[:0]
-	if cap(f.text) > keptFresh {
-		*f = freshNames{}
-	}
-}
-
 // numbersIn yields the one or two item numbers in a field's name. Text behind a bar is ignored.
 func numbersIn(field []byte) iter.Seq[policy.Item] {
 	return func(yield func(policy.Item) bool) {

@@ -37,31 +37,6 @@ func TestNamesPage(t *testing.T) {
 	})
 }
 
-// TestFreshNames compares names that are new since the last seal with a map, with unused numbers between.
-func TestFreshNames(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var f freshNames
-		next := policy.Item(rapid.IntRange(0, 9).Draw(t, "first"))
-		for range 3 {
-			want := map[policy.Item]string{}
-			for _, gap := range rapid.SliceOfN(rapid.IntRange(0, 2), 0, 20).Draw(t, "gaps") {
-				next += policy.Item(gap)
-				want[next] = rapid.StringN(1, 5, 20).Draw(t, "name")
-				f.add(next, []byte(want[next]))
-				next++
-			}
-			for i, name := range want {
-				got, fresh := f.get(i)
-				require.True(t, fresh)
-				require.Equal(t, name, string(got))
-			}
-			_, fresh := f.get(next)
-			require.False(t, fresh)
-			f.clear()
-		}
-	})
-}
-
 func FuzzNamesPage(f *testing.F) {
 	f.Add([]byte("3"), appendNames(nil, []namedItem{{[]byte("a"), 3 * namesInPage, 17}, {[]byte("b"), 3*namesInPage + 5, 18}}))
 	f.Add([]byte("0"), []byte("\x00\x02a\x00"))

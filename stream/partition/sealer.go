@@ -28,7 +28,9 @@ type sealer struct {
 
 	row, page []byte // scratch
 	names     []namedItem
-	text      []byte // of names
+	text      []byte  // of names
+	process   []int32 // numbers of the page's items
+	texts     []string
 }
 
 var _ delay.Recorder = (*sealer)(nil)
@@ -80,7 +82,6 @@ func (s *sealer) seal(l *learner) {
 	s.rows(l)
 	s.pages(l)
 	c := &l.items
-	c.fresh.clear()
 	c.changes.Clear()
 	for _, x := range c.ended {
 		c.changes.Release(x.number)
@@ -123,18 +124,18 @@ func (s *sealer) rows(l *learner) {
 func (s *sealer) pages(l *learner) {
 	c := &l.items
 	for page := range c.pages.All() {
-		s.names, s.text = s.names[:0], s.text[:0]
+		s.names, s.text, s.process = s.names[:0], s.text[:0], s.process[:0]
 		for i := page * namesInPage; i < min((page+1)*namesInPage, c.next); i++ {
-			if !c.has(i) {
-				continue
+			if c.has(i) {
+				s.names = append(s.names, namedItem{number: i, until: c.untilOf(i)})
+				s.process = append(s.process, c.inProcess(i))
 			}
+		}
+		s.texts = c.names.Texts(s.texts[:0], s.process)
+		for k, text := range s.texts {
 			start := len(s.text)
-			if name, fresh := c.fresh.get(i); fresh {
-				s.text = append(s.text, name...)
-			} else {
-				s.text = append(s.text, c.name(i)...)
-			}
-			s.names = append(s.names, namedItem{s.text[start:], i, c.untilOf(i)})
+			s.text = append(s.text, text...)
+			s.names[k].name = s.text[start:]
 		}
 		w := state.Write{Hash: l.namesHash, Field: s.segments.keep(strconv.AppendInt(nil, int64(page), 10))}
 		if len(s.names) > 0 {

@@ -45,7 +45,7 @@ func TestAbsences_MissedOutcomesAreFedOnce(t *testing.T) {
 	l := &learner{storedLearner: storedLearner{name: "feed"}, delay: d, cfg: &LearnerConfig{PayoffMax: 10}}
 	l.items = newCatalogue(NewNameTable())
 	for i := range int32(4) {
-		l.items.intern(i, []byte("item"))
+		l.items.intern(i)
 	}
 	require.NoError(t, a.deliver(l, fields))
 	require.Equal(t, []delay.Feedback{{Ref: 12, Item: 1, Instance: 5, Began: 77},
