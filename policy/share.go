@@ -60,7 +60,7 @@ func (t *Totals[S]) Rests(i int32) bool { return t.rests.Has(i) }
 type pooled struct {
 	global *Table
 	at     *reading // the global table's present one, or the one held
-	fresh  Sparse[fresh]
+	fresh  map[Item]fresh // few, and far apart: pages would be nearly empty
 	loaded bool // no item is fresh before
 	// Differences that fresh items make to the global sums over all items.
 	fed, weight int64
@@ -79,7 +79,7 @@ type fresh struct {
 // called, has changed. Values set before Loaded make no item fresh.
 func (t *Table) ShareTable(global *Table, source int32, number func(i int32) int32) {
 	t.Share(&global.Totals, source, number)
-	t.shared = &pooled{global: global, at: &global.reading}
+	t.shared = &pooled{global: global, at: &global.reading, fresh: map[Item]fresh{}}
 	t.reading = reading{}
 }
 
@@ -115,25 +115,25 @@ func (s *pooled) weigh(t *Table, i Item) {
 	if !s.loaded {
 		return
 	}
-	e, was := s.fresh.Get(i)
+	e, was := s.fresh[i]
 	if !was {
 		e = s.known(t, i)
 	}
 	s.count(&e, -1)
 	e = t.own(i)
 	s.count(&e, 1)
-	s.fresh.Set(i, e)
+	s.fresh[i] = e
 }
 
 func (s *pooled) forget(t *Table, i Item) {
-	e, was := s.fresh.Get(i)
+	e, was := s.fresh[i]
 	if !was {
 		return
 	}
 	known := s.known(t, i)
 	s.count(&e, -1)
 	s.count(&known, 1)
-	s.fresh.Remove(i)
+	delete(s.fresh, i)
 }
 
 // own returns an item's evidence from other sources' values and our present own.
@@ -171,18 +171,18 @@ func (t *Table) Ready() bool { return t.shared != nil && t.shared.loaded }
 func (t *Table) Refresh(differs func(i Item) bool, arrived iter.Seq[Item]) {
 	s := t.shared
 	s.fed, s.weight, s.payoffs, s.moments, s.current = 0, 0, wide{}, moments{}, false
-	for i := range s.fresh.All() {
+	for i := range s.fresh {
 		if !differs(i) {
-			s.fresh.Remove(i)
+			delete(s.fresh, i)
 			continue
 		}
 		e, known := t.own(i), s.known(t, i)
 		s.count(&known, -1)
 		s.count(&e, 1)
-		s.fresh.Set(i, e)
+		s.fresh[i] = e
 	}
 	for i := range arrived {
-		if _, fresh := s.fresh.Get(i); !fresh && differs(i) {
+		if _, fresh := s.fresh[i]; !fresh && differs(i) {
 			t.Weigh(i)
 		}
 	}
@@ -193,7 +193,7 @@ func (t *Table) Differs(i Item) bool { return !t.Rests(i) && t.Own(i) != t.Publi
 
 // IsFresh returns whether an item's evidence is made here, below a global table.
 func (t *Table) IsFresh(i Item) bool {
-	_, fresh := t.shared.fresh.Get(i)
+	_, fresh := t.shared.fresh[i]
 	return fresh
 }
 
@@ -202,7 +202,7 @@ func (t *Table) Fresh() int {
 	if t.shared == nil {
 		return 0
 	}
-	return t.shared.fresh.Len()
+	return len(t.shared.fresh)
 }
 
 func (s *pooled) all() *moments {

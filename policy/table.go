@@ -119,7 +119,7 @@ func (t *Table) Evidence(i Item) Evidence {
 	if t.shared == nil {
 		return t.evidence.Get(i)
 	}
-	if e, fresh := t.shared.fresh.Get(i); fresh {
+	if e, fresh := t.shared.fresh[i]; fresh {
 		return e.Evidence
 	}
 	return t.shared.at.evidence.Get(t.number(i))
