@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/ranker-worker/ranker-worker/state"
@@ -13,7 +14,7 @@ import (
 )
 
 // followEvery is the interval at which other partitions' statistics are read. A
-// payoff's lesson reaches other partitions within this and one checkpoint interval.
+// payoff's lesson reaches other partitions within this and one checkpoint interval, unless rounds take longer.
 const followEvery = 250 * time.Millisecond
 
 // keepUp is the longest time without a look at known sources while others are read whole, which takes seconds with
@@ -24,7 +25,7 @@ const keepUp = 5 * time.Second
 // follower pools statistics: it reads the fields that the owners of all partitions publish at their checkpoints,
 // and feeds them to the worker's PooledState. Sums are absolute, so repeated or late ones do no harm. A source that cannot be read keeps its last sums.
 //
-// It is one goroutine per generation, which owns its fields and the reader.
+// It is one goroutine per generation, which owns its fields and the reader; others wait for Redis on its behalf.
 type follower struct {
 	store      state.Follower
 	partitions int32
@@ -56,12 +57,15 @@ func (f *follower) run(ctx context.Context) {
 	if f.store == nil || f.partitions < 2 {
 		return
 	}
-	tick := time.NewTicker(followEvery)
-	defer tick.Stop()
+	next := time.NewTimer(0)
+	defer next.Stop()
 	for {
-		f.once(ctx)
 		select {
-		case <-tick.C:
+		case <-next.C:
+			began := time.Now()
+			f.once(ctx)
+			took := time.Since(began)
+			next.Reset(max(followEvery-took, 2*took)) // each round has its costs for all partitions: at most a third of the time
 		case <-ctx.Done():
 			return
 		}
@@ -69,31 +73,52 @@ func (f *follower) run(ctx context.Context) {
 }
 
 func (f *follower) once(ctx context.Context) {
-	f.looked = f.now()
 	clear(f.failed)
+	f.look(ctx)
 	for source := range f.partitions {
-		f.follow(ctx, source)
+		if _, known := f.at[source]; known {
+			continue
+		}
+		f.noteFailed(ctx, source, f.sendSums(ctx, source))
 		if f.now().Sub(f.looked) >= keepUp {
-			f.looked = f.now()
-			for known := range f.partitions {
-				f.noteFailed(ctx, known, f.sendDeltas(ctx, known))
-			}
+			f.look(ctx)
 		}
 	}
 	f.sayFailed()
 	f.flush()
 }
 
-// follow reads one source further.
-func (f *follower) follow(ctx context.Context, source int32) {
-	err := f.sendDeltas(ctx, source)
-	if err == nil || errors.Is(err, state.ErrGap) || errors.Is(err, state.ErrNoState) {
-		if err != nil {
-			delete(f.at, source) // read the whole next time
+// sourcesAtOnce is the number of sources that are asked at the same time. On a busy machine each answer waits for its turn.
+const sourcesAtOnce = 8
+
+// look feeds the deltas that known sources have published since the last look. Later ones are for the next look: a source may publish as
+// fast as it is read. A source without a continuation is known no longer.
+func (f *follower) look(ctx context.Context) {
+	f.looked = f.now()
+	for sources := range slices.Chunk(slices.Sorted(maps.Keys(f.at)), sourcesAtOnce) {
+		var answers [sourcesAtOnce]struct {
+			deltas []state.Delta
+			err    error
 		}
-		err = f.sendSums(ctx, source)
+		var asked sync.WaitGroup
+		for k, source := range sources {
+			after := f.at[source]
+			asked.Go(func() {
+				asking, cancel := context.WithTimeout(ctx, 5*time.Second)
+				defer cancel()
+				answers[k].deltas, answers[k].err = f.store.Deltas(asking, source, after)
+			})
+		}
+		asked.Wait()
+		for k, source := range sources {
+			if err := answers[k].err; errors.Is(err, state.ErrGap) || errors.Is(err, state.ErrNoState) {
+				delete(f.at, source)
+			} else {
+				f.noteFailed(ctx, source, err)
+			}
+			f.sendDeltas(source, answers[k].deltas)
+		}
 	}
-	f.noteFailed(ctx, source, err)
 }
 
 func (f *follower) noteFailed(ctx context.Context, source int32, err error) {
@@ -116,36 +141,19 @@ func (f *follower) sayFailed() {
 	}
 }
 
-// sendDeltas feeds the deltas since the last round.
-func (f *follower) sendDeltas(ctx context.Context, source int32) error {
-	at, ok := f.at[source]
-	if !ok {
-		return nil
-	}
-	for {
-		asking, cancel := context.WithTimeout(ctx, 5*time.Second)
-		deltas, err := f.store.Deltas(asking, source, at)
-		cancel()
-		if err != nil || len(deltas) == 0 {
-			return err
-		}
-		for _, d := range deltas {
-			sums := f.read(source, d.Fields)
-			at = d.Fence
-			f.at[source] = at
-			f.round = append(f.round, publication{source, sums, at})
-			if f.size += len(sums); f.size >= publishedAtOnce {
-				f.flush()
-			}
+func (f *follower) sendDeltas(source int32, deltas []state.Delta) {
+	for _, d := range deltas {
+		sums := f.read(source, d.Fields)
+		f.at[source] = d.Fence
+		f.round = append(f.round, publication{source, sums, d.Fence})
+		if f.size += len(sums); f.size >= roundAtMost {
+			f.flush()
 		}
 	}
 }
 
-// sendSums feeds a source's whole to the PooledState, if it is not known whole.
+// sendSums feeds a source's whole to the PooledState.
 func (f *follower) sendSums(ctx context.Context, source int32) error {
-	if _, known := f.at[source]; known {
-		return nil
-	}
 	asking, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	at, fields, err := f.store.Sums(asking, source, f.pooled.reader.Hashes())
@@ -198,5 +206,9 @@ func (f *follower) read(source int32, fields []state.Field) []partition.Publishe
 	})
 }
 
-// publishedAtOnce bounds a batch, and so the time for which it keeps a loop from its partition.
-const publishedAtOnce = partition.PublishedAtOnce
+// Both bound a batch, and so the time for which it keeps loops from their partitions: a few ms, and some 40 ms. A round is one batch unless
+// over 60,000 fields come a second, since each batch begins an epoch, in which each partition looks at all its fresh items.
+const (
+	publishedAtOnce = partition.PublishedAtOnce // of a source that is read whole
+	roundAtMost     = 8 * publishedAtOnce
+)

@@ -62,10 +62,8 @@ func TestFollower_FeedsEachDelta(t *testing.T) {
 		p.add(1, "b", n)
 		p.gap = n%50 == 0
 		for range 2 { // a lost stream is noticed first, and made up for then at the latest
-			f.follow(ctx, 0)
-			f.follow(ctx, 1)
+			f.once(ctx)
 		}
-		f.flush()
 		for source := range int32(2) {
 			at, known := f.pooled.of.At(source)
 			require.True(t, known, "delta %d", n)
@@ -111,6 +109,39 @@ func TestFollower_KeepsUp(t *testing.T) {
 	}
 	require.Equal(t, sources, s.wholes)
 	require.Len(t, f.at, sources)
+}
+
+// restless is a state.Follower of sources that have published again whenever one is asked.
+type restless struct {
+	mu    sync.Mutex
+	asked int64
+}
+
+func (*restless) Sums(context.Context, int32, []string) (at state.Fence, all []state.Field, err error) {
+	return state.Fence{Token: "t"}, nil, nil
+}
+
+func (s *restless) Deltas(_ context.Context, _ int32, after state.Fence) ([]state.Delta, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked++
+	return []state.Delta{{Fence: state.Fence{Token: after.Token, Seq: after.Seq + 1}}}, nil
+}
+
+// TestFollower_LooksOnceARound: a source that publishes faster than it is read keeps nothing from the PooledState.
+func TestFollower_LooksOnceARound(t *testing.T) {
+	s := &restless{}
+	f := &follower{store: s, pooled: newPooledState(&partition.Config{Names: newSharedNames()}), partitions: 3 * sourcesAtOnce / 2,
+		log: slog.New(slog.DiscardHandler), at: map[int32]state.Fence{}, failed: map[int32]error{}, waits: newWaits(nil), now: time.Now}
+	for round := range int64(5) {
+		f.once(t.Context())
+		require.Equal(t, round*int64(f.partitions), s.asked)
+		for source := range f.partitions {
+			at, known := f.pooled.of.At(source)
+			require.True(t, known)
+			require.Equal(t, round, at.Seq)
+		}
+	}
 }
 
 // TestFollower_ReadsTheWholeAfterAGap: a partition that is further behind than its stream reaches back is read whole, and followed again.

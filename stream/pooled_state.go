@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"runtime"
 	"sync"
 
 	"github.com/ranker-worker/ranker-worker/stream/partition"
@@ -8,19 +9,26 @@ import (
 
 // pooledState is a worker's PooledState, over its generations. Loops read it; the follower writes it while no loop runs.
 type pooledState struct {
+	// turns are those of steps, one for each processor: the follower waits for steps that have begun, and with many partitions these would
+	// be many.
+	turns  chan struct{}
 	mu     sync.RWMutex
 	of     *partition.PooledState
 	reader *partition.PublishedReader // used by the follower
 }
 
 func newPooledState(c *partition.Config) *pooledState {
-	return &pooledState{of: partition.NewPooledState(c.Learners, c.Names), reader: partition.NewPublishedReader(c.Learners, c.Names)}
+	return &pooledState{turns: make(chan struct{}, runtime.GOMAXPROCS(0)), of: partition.NewPooledState(c.Learners, c.Names), reader: partition.NewPublishedReader(c.Learners, c.Names)}
 }
 
 // use runs a step of a loop, whose machine reads the PooledState.
 func (k *pooledState) use(do func()) {
+	k.turns <- struct{}{}
 	k.mu.RLock()
-	defer k.mu.RUnlock()
+	defer func() {
+		k.mu.RUnlock()
+		<-k.turns
+	}()
 	do()
 }
 

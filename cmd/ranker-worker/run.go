@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -21,6 +22,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/app"
 	"github.com/ranker-worker/ranker-worker/internal/failpoint"
+	"github.com/ranker-worker/ranker-worker/internal/sizing"
 	"github.com/ranker-worker/ranker-worker/stream"
 )
 
@@ -47,6 +49,9 @@ func runWorker(c *call) error {
 		return err
 	}
 	level, log := logOf(c, cfg)
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(sizing.GCPercent)
+	}
 	version, registry := processMetrics()
 	options := app.Options{Logger: log, Version: version.Version}
 	if failpoint.Enabled {

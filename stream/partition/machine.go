@@ -23,10 +23,10 @@ type Machine struct {
 	decider decider
 	Log
 
-	behind   bool // event time has moved since it was acted upon
-	stepping stepping
-	epoch    uint64 // the epoch of Config.Pooled that decisions use
-	shown    uint64 // the epoch that status shows: epoch or a later one
+	behind    bool // event time has moved since it was acted upon
+	stepping  stepping
+	epoch     uint64 // the epoch of Config.Pooled that decisions use
+	refreshed uint64 // the epoch that learners have read: epoch, or a later one that status shows
 
 	loading    *loading
 	sealer     sealer

@@ -28,7 +28,7 @@ func (m *Machine) follow() {
 		return
 	}
 	before := m.epoch
-	m.epoch, m.shown = k.epoch.Number, k.epoch.Number
+	m.epoch = k.epoch.Number
 	m.turned(before)
 	m.refresh()
 	m.trials.takeIn()
@@ -40,13 +40,17 @@ func (m *Machine) show() {
 	switch {
 	case len(m.trials.all) > 0:
 		m.follow()
-	case k != nil && m.shown != k.epoch.Number:
-		m.shown = k.epoch.Number
+	case k != nil:
 		m.refresh()
 	}
 }
 
+// refresh moves learners to the present epoch, unless they are there.
 func (m *Machine) refresh() {
+	if m.refreshed == m.cfg.Pooled.epoch.Number {
+		return
+	}
+	m.refreshed = m.cfg.Pooled.epoch.Number
 	for _, l := range m.learners {
 		if !l.gone {
 			m.cfg.Pooled.refresh(l, m.cfg.Partition)
