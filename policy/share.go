@@ -59,9 +59,9 @@ func (t *Totals[S]) Rests(i int32) bool { return t.rests.Has(i) }
 // this partition has other values than it has published. Their evidence is computed here, from other sources' values and our own.
 type pooled struct {
 	global *Table
-	at     *reading // the global table's present one, or the one held
+	at     *reading       // the global table's present one, or the one held
 	fresh  map[Item]fresh // few, and far apart: pages would be nearly empty
-	loaded bool // no item is fresh before
+	loaded bool           // no item is fresh before
 	// Differences that fresh items make to the global sums over all items.
 	fed, weight int64
 	payoffs     wide
