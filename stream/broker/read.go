@@ -136,13 +136,17 @@ const (
 )
 
 // Retry makes a request, with a deadline, and repeats it while it fails, as during the election of a leader. It returns the last error once
-// patience is over, and at once an error that a repeated request would have again.
+// patience is over, and at once an error that a repeated request would have again. If ctx ends amid a request, the error before is the reason.
 func Retry(ctx context.Context, do func(context.Context) error) error {
+	var before error
 	for end := time.Now().Add(patience); ; {
 		limited, cancel := context.WithTimeout(ctx, attemptTimeout)
 		err := do(limited)
 		cancel()
-		if err == nil || ctx.Err() != nil || lasts(err) || time.Now().After(end) {
+		if err != nil && ctx.Err() != nil && before != nil {
+			return fmt.Errorf("%w; before: %w", err, before)
+		}
+		if before = err; err == nil || ctx.Err() != nil || lasts(err) || time.Now().After(end) {
 			return err
 		}
 		select {

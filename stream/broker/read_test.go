@@ -66,6 +66,24 @@ func TestReader(t *testing.T) {
 	})
 }
 
+// TestRetry_CutOff: a context that ends amid a request leaves the error of the request before.
+func TestRetry_CutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		calls := 0
+		err := Retry(ctx, func(ctx context.Context) error {
+			if calls++; calls == 1 {
+				return errAway
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		require.ErrorIs(t, err, errAway)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	})
+}
+
 // TestRetry_Lasting: an error that would come again is returned at once, and so is one behind the end of a context.
 func TestRetry_Lasting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
