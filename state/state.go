@@ -88,8 +88,8 @@ type Delta struct {
 type Follower interface {
 	// Sums reads the named hashes and their position, atomically.
 	Sums(ctx context.Context, p int32, hashes []string) (Fence, []Field, error)
-	// Deltas reads deltas after a position, oldest first and a bounded number; call it until it returns none. It fails with ErrGap if they
-	// do not continue the position.
+	// Deltas reads deltas after a position, oldest first and a bounded number: more than a source publishes in six seconds. It fails with
+	// ErrGap if they do not continue the position.
 	Deltas(ctx context.Context, p int32, after Fence) ([]Delta, error)
 }
 

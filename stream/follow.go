@@ -38,8 +38,7 @@ type follower struct {
 	since  time.Time     // origin of the times of waits
 	round  []publication // read, and not fed to the PooledState yet
 	size   int           // of round
-	now    func() time.Time
-	looked time.Time // last look at all known sources
+	looked time.Time     // last look at all known sources
 }
 
 type publication struct {
@@ -50,7 +49,7 @@ type publication struct {
 
 func newFollower(w *Worker, partitions int, log *slog.Logger) *follower {
 	return &follower{store: w.opt.Follower, partitions: int32(partitions), pooled: w.pooled, log: log,
-		at: w.pooled.of.Epoch().At, failed: map[int32]error{}, waits: w.waits, since: w.start, now: time.Now}
+		at: w.pooled.of.Epoch().At, failed: map[int32]error{}, waits: w.waits, since: w.start}
 }
 
 func (f *follower) run(ctx context.Context) {
@@ -64,12 +63,17 @@ func (f *follower) run(ctx context.Context) {
 		case <-next.C:
 			began := time.Now()
 			f.once(ctx)
-			took := time.Since(began)
-			next.Reset(max(followEvery-took, 2*took)) // each round has its costs for all partitions: at most a third of the time
+			next.Reset(pauseAfter(time.Since(began)))
 		case <-ctx.Done():
 			return
 		}
 	}
+}
+
+// pauseAfter returns the time between a round and the next one. A round has its costs for all partitions, so on a busy machine rounds take a
+// third of the time. But sources must be looked at again within keepUp: a round that reads many whole is followed at once.
+func pauseAfter(took time.Duration) time.Duration {
+	return max(followEvery-took, min(2*took, keepUp-took))
 }
 
 func (f *follower) once(ctx context.Context) {
@@ -80,7 +84,7 @@ func (f *follower) once(ctx context.Context) {
 			continue
 		}
 		f.noteFailed(ctx, source, f.sendSums(ctx, source))
-		if f.now().Sub(f.looked) >= keepUp {
+		if time.Since(f.looked) >= keepUp {
 			f.look(ctx)
 		}
 	}
@@ -89,12 +93,12 @@ func (f *follower) once(ctx context.Context) {
 }
 
 // sourcesAtOnce is the number of sources that are asked at the same time. On a busy machine each answer waits for its turn.
-const sourcesAtOnce = 8
+const sourcesAtOnce = 4
 
 // look feeds the deltas that known sources have published since the last look. Later ones are for the next look: a source may publish as
 // fast as it is read. A source without a continuation is known no longer.
 func (f *follower) look(ctx context.Context) {
-	f.looked = f.now()
+	f.looked = time.Now()
 	for sources := range slices.Chunk(slices.Sorted(maps.Keys(f.at)), sourcesAtOnce) {
 		var answers [sourcesAtOnce]struct {
 			deltas []state.Delta
@@ -111,11 +115,11 @@ func (f *follower) look(ctx context.Context) {
 		}
 		asked.Wait()
 		for k, source := range sources {
-			if err := answers[k].err; errors.Is(err, state.ErrGap) || errors.Is(err, state.ErrNoState) {
+			err := answers[k].err
+			if errors.Is(err, state.ErrGap) || errors.Is(err, state.ErrNoState) {
 				delete(f.at, source)
-			} else {
-				f.noteFailed(ctx, source, err)
 			}
+			f.noteFailed(ctx, source, err)
 			f.sendDeltas(source, answers[k].deltas)
 		}
 	}
@@ -130,7 +134,7 @@ func (f *follower) noteFailed(ctx context.Context, source int32, err error) {
 
 // sayFailed logs the sources that could not be read in this round, one line per cause.
 func (f *follower) sayFailed() {
-	now := f.now().Sub(f.since)
+	now := time.Since(f.since)
 	seen := map[waitKey][]int32{}
 	for _, source := range slices.Sorted(maps.Keys(f.failed)) {
 		key := keyOf(followerWaits, "", f.failed[source])
@@ -206,8 +210,8 @@ func (f *follower) read(source int32, fields []state.Field) []partition.Publishe
 	})
 }
 
-// Both bound a batch, and so the time for which it keeps loops from their partitions: a few ms, and some 40 ms. A round is one batch unless
-// over 60,000 fields come a second, since each batch begins an epoch, in which each partition looks at all its fresh items.
+// Both bound a batch, and so the time for which it keeps loops from their partitions: a few ms, and some 40 ms. Most
+// rounds are one batch, since each batch begins an epoch, in which each partition looks at all its fresh items.
 const (
 	publishedAtOnce = partition.PublishedAtOnce // of a source that is read whole
 	roundAtMost     = 8 * publishedAtOnce

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -54,7 +55,7 @@ func (p *published) add(source int32, item string, n int) {
 func TestFollower_FeedsEachDelta(t *testing.T) {
 	p := &published{deltas: map[int32][]state.Delta{}}
 	f := &follower{store: p, pooled: newPooledState(&partition.Config{Names: newSharedNames()}), partitions: 2, log: slog.New(slog.DiscardHandler),
-		at: map[int32]state.Fence{}, failed: map[int32]error{}, waits: newWaits(nil), now: time.Now}
+		at: map[int32]state.Fence{}, failed: map[int32]error{}, waits: newWaits(nil)}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	for n := 1; n <= 200; n++ {
@@ -74,22 +75,19 @@ func TestFollower_FeedsEachDelta(t *testing.T) {
 
 // slow is a state.Follower of many sources that publish all the time, of which each takes a second to be read whole, and whose
 // streams reach 25 seconds back.
-type slow struct {
-	now    time.Time
-	wholes int
-}
+type slow struct{ wholes int }
 
 const reach = 25 // seconds
 
 func (s *slow) Sums(context.Context, int32, []string) (state.Fence, []state.Field, error) {
-	at := state.Fence{Token: "t", Seq: s.now.Unix()}
-	s.now = s.now.Add(time.Second)
+	at := state.Fence{Token: "t", Seq: time.Now().Unix()}
+	time.Sleep(time.Second)
 	s.wholes++
 	return at, nil, nil
 }
 
 func (s *slow) Deltas(_ context.Context, _ int32, after state.Fence) ([]state.Delta, error) {
-	switch now := s.now.Unix(); {
+	switch now := time.Now().Unix(); {
 	case now-after.Seq > reach:
 		return nil, state.ErrGap
 	case now > after.Seq:
@@ -98,17 +96,34 @@ func (s *slow) Deltas(_ context.Context, _ int32, after state.Fence) ([]state.De
 	return nil, nil
 }
 
+func (s *slow) follower(sources int32) *follower {
+	return &follower{store: s, pooled: newPooledState(&partition.Config{Names: newSharedNames()}), partitions: sources,
+		log: slog.New(slog.DiscardHandler), at: map[int32]state.Fence{}, failed: map[int32]error{}, waits: newWaits(nil)}
+}
+
 // TestFollower_KeepsUp: reading all sources whole may take longer than their streams reach back; each is read whole once, all the same.
 func TestFollower_KeepsUp(t *testing.T) {
-	const sources = 4 * reach
-	s := &slow{now: time.Unix(1_000_000, 0)}
-	f := &follower{store: s, pooled: newPooledState(&partition.Config{Names: newSharedNames()}), partitions: sources, log: slog.New(slog.DiscardHandler),
-		at: map[int32]state.Fence{}, failed: map[int32]error{}, waits: newWaits(nil), now: func() time.Time { return s.now }}
-	for range 5 {
-		f.once(t.Context())
+	synctest.Test(t, func(t *testing.T) {
+		const sources = 4 * reach
+		s := &slow{}
+		f := s.follower(sources)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*reach*time.Second)
+		defer cancel()
+		f.run(ctx)
+		require.Equal(t, sources, s.wholes)
+		require.Len(t, f.at, sources)
+	})
+}
+
+// TestFollower_PausesShortly: a busy worker has two thirds of the time for itself, but not at the price of a whole read of what it has missed.
+func TestFollower_PausesShortly(t *testing.T) {
+	for took, want := range map[time.Duration]time.Duration{
+		0: followEvery, 10 * time.Millisecond: 240 * time.Millisecond, 100 * time.Millisecond: 200 * time.Millisecond,
+		time.Second: 2 * time.Second, 2 * time.Second: 3 * time.Second, keepUp: 0,
+	} {
+		require.Equal(t, want, pauseAfter(took), "after %v", took)
 	}
-	require.Equal(t, sources, s.wholes)
-	require.Len(t, f.at, sources)
+	require.Negative(t, pauseAfter(time.Minute))
 }
 
 // restless is a state.Follower of sources that have published again whenever one is asked.
@@ -132,7 +147,7 @@ func (s *restless) Deltas(_ context.Context, _ int32, after state.Fence) ([]stat
 func TestFollower_LooksOnceARound(t *testing.T) {
 	s := &restless{}
 	f := &follower{store: s, pooled: newPooledState(&partition.Config{Names: newSharedNames()}), partitions: 3 * sourcesAtOnce / 2,
-		log: slog.New(slog.DiscardHandler), at: map[int32]state.Fence{}, failed: map[int32]error{}, waits: newWaits(nil), now: time.Now}
+		log: slog.New(slog.DiscardHandler), at: map[int32]state.Fence{}, failed: map[int32]error{}, waits: newWaits(nil)}
 	for round := range int64(5) {
 		f.once(t.Context())
 		require.Equal(t, round*int64(f.partitions), s.asked)
@@ -146,14 +161,15 @@ func TestFollower_LooksOnceARound(t *testing.T) {
 
 // TestFollower_ReadsTheWholeAfterAGap: a partition that is further behind than its stream reaches back is read whole, and followed again.
 func TestFollower_ReadsTheWholeAfterAGap(t *testing.T) {
-	s := &slow{now: time.Unix(1_000_000, 0)}
-	f := &follower{store: s, pooled: newPooledState(&partition.Config{Names: newSharedNames()}), partitions: 2, log: slog.New(slog.DiscardHandler),
-		at: map[int32]state.Fence{}, failed: map[int32]error{}, waits: newWaits(nil), now: func() time.Time { return s.now }}
-	f.once(t.Context())
-	require.Equal(t, 2, s.wholes)
-	s.now = s.now.Add(2 * reach * time.Second)
-	f.once(t.Context())
-	require.Equal(t, 4, s.wholes)
+	synctest.Test(t, func(t *testing.T) {
+		s := &slow{}
+		f := s.follower(2)
+		f.once(t.Context())
+		require.Equal(t, 2, s.wholes)
+		time.Sleep(2 * reach * time.Second)
+		f.once(t.Context())
+		require.Equal(t, 4, s.wholes)
+	})
 }
 
 // TestFollower_SendsOlderDeltasBeforeTheWhole: deltas that were read before a partition was read whole are never sent behind it.

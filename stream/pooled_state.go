@@ -18,7 +18,8 @@ type pooledState struct {
 }
 
 func newPooledState(c *partition.Config) *pooledState {
-	return &pooledState{turns: make(chan struct{}, runtime.GOMAXPROCS(0)), of: partition.NewPooledState(c.Learners, c.Names), reader: partition.NewPublishedReader(c.Learners, c.Names)}
+	return &pooledState{turns: make(chan struct{}, runtime.GOMAXPROCS(0)),
+		of: partition.NewPooledState(c.Learners, c.Names), reader: partition.NewPublishedReader(c.Learners, c.Names)}
 }
 
 // use runs a step of a loop, whose machine reads the PooledState.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -28,22 +29,23 @@ func (refusing) Deltas(context.Context, int32, state.Fence) ([]state.Delta, erro
 
 // TestWaits_OneLineEveryHalfMinute: sources of one follower fail alike for four minutes, four rounds a second. All of them are in one
 // line, which comes again every 30 s, and so is the end.
-func TestWaits_OneLineEveryHalfMinute(t *testing.T) {
+func TestWaits_OneLineEveryHalfMinute(t *testing.T) { synctest.Test(t, oneLineEveryHalfMinute) }
+
+func oneLineEveryHalfMinute(t *testing.T) {
 	var log strings.Builder
-	start := time.Unix(1_800_000_000, 0)
-	now := start
+	start := time.Now()
 	w := newWaits(slog.New(slog.NewTextHandler(&log, nil)))
 	const sources, lasts = 6, 4 * time.Minute
 	f := &follower{partitions: sources, store: refusing{}, at: map[int32]state.Fence{}, failed: map[int32]error{},
-		waits: w, since: start, now: func() time.Time { return now }, pooled: newPooledState(&partition.Config{Names: newSharedNames()})}
-	for ; now.Sub(start) < lasts; now = now.Add(followEvery) {
+		waits: w, since: start, pooled: newPooledState(&partition.Config{Names: newSharedNames()})}
+	for ; time.Since(start) < lasts; time.Sleep(followEvery) {
 		f.once(t.Context())
-		w.look(now.Sub(start))
+		w.look(time.Since(start))
 	}
 	require.Equal(t, int(lasts/waitAgain), strings.Count(log.String(), "\n"), log.String())
 	require.Contains(t, log.String(), `sources="[0 1 2 3 4 5]"`)
 	log.Reset()
-	w.look(now.Sub(start) + followerWaits.over)
+	w.look(time.Since(start) + followerWaits.over)
 	require.Equal(t, 1, strings.Count(log.String(), "over: no wait for this any more"))
 
 	// A wait that ends otherwise is not reported as over.

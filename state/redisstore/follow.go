@@ -20,8 +20,8 @@ const (
 	fieldReload      = "reload"       // replaces changes if these exceed MaxDeltaBytes
 )
 
-// deltasAtOnce bounds the checkpoints of one call: with MaxDeltaBytes, 4 MiB.
-const deltasAtOnce = 16
+// deltasAtOnce bounds the checkpoints of one call: with MaxDeltaBytes, 16 MiB.
+const deltasAtOnce = 64
 
 func (s *Store) Sums(ctx context.Context, p int32, hashes []string) (at state.Fence, all []state.Field, err error) {
 	defer wrap(&err, p, "read published sums")
