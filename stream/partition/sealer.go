@@ -29,8 +29,6 @@ type sealer struct {
 	row, page []byte // scratch
 	names     []namedItem
 	text      []byte  // of names
-	process   []int32 // numbers of the page's items
-	texts     []string
 }
 
 var _ delay.Recorder = (*sealer)(nil)
@@ -124,18 +122,13 @@ func (s *sealer) rows(l *learner) {
 func (s *sealer) pages(l *learner) {
 	c := &l.items
 	for page := range c.pages.All() {
-		s.names, s.text, s.process = s.names[:0], s.text[:0], s.process[:0]
+		s.names, s.text = s.names[:0], s.text[:0]
 		for i := page * namesInPage; i < min((page+1)*namesInPage, c.next); i++ {
 			if c.has(i) {
-				s.names = append(s.names, namedItem{number: i, until: c.untilOf(i)})
-				s.process = append(s.process, c.inProcess(i))
+				start := len(s.text)
+				s.text = append(s.text, c.name(i)...)
+				s.names = append(s.names, namedItem{s.text[start:], i, c.untilOf(i)})
 			}
-		}
-		s.texts = c.names.Texts(s.texts[:0], s.process)
-		for k, text := range s.texts {
-			start := len(s.text)
-			s.text = append(s.text, text...)
-			s.names[k].name = s.text[start:]
 		}
 		w := state.Write{Hash: l.namesHash, Field: s.segments.keep(strconv.AppendInt(nil, int64(page), 10))}
 		if len(s.names) > 0 {
