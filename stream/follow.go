@@ -93,7 +93,7 @@ func (f *follower) once(ctx context.Context) {
 }
 
 // sourcesAtOnce is the number of sources that are asked at the same time. On a busy machine each answer waits for its turn.
-const sourcesAtOnce = 4
+const sourcesAtOnce = 8
 
 // look feeds the deltas that known sources have published since the last look. Later ones are for the next look: a source may publish as
 // fast as it is read. A source without a continuation is known no longer.

@@ -28,7 +28,7 @@ type sealer struct {
 
 	row, page []byte // scratch
 	names     []namedItem
-	text      []byte  // of names
+	text      []byte // of names
 }
 
 var _ delay.Recorder = (*sealer)(nil)
