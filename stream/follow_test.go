@@ -115,7 +115,7 @@ func TestFollower_KeepsUp(t *testing.T) {
 	})
 }
 
-// TestFollower_PausesShortly: a busy worker has two thirds of the time for itself, but not at the price of a whole read of what it has missed.
+// TestFollower_PausesShortly: a busy worker has two thirds of the time for itself, unless a source would have to be read whole again.
 func TestFollower_PausesShortly(t *testing.T) {
 	for took, want := range map[time.Duration]time.Duration{
 		0: followEvery, 10 * time.Millisecond: 240 * time.Millisecond, 100 * time.Millisecond: 200 * time.Millisecond,

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -22,7 +21,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/app"
 	"github.com/ranker-worker/ranker-worker/internal/failpoint"
-	"github.com/ranker-worker/ranker-worker/internal/sizing"
 	"github.com/ranker-worker/ranker-worker/stream"
 )
 
@@ -49,9 +47,6 @@ func runWorker(c *call) error {
 		return err
 	}
 	level, log := logOf(c, cfg)
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(sizing.GCPercent)
-	}
 	version, registry := processMetrics()
 	options := app.Options{Logger: log, Version: version.Version}
 	if failpoint.Enabled {

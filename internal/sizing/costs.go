@@ -8,10 +8,6 @@ import (
 // Unit costs. Tests measure these constants and print the result: TestRedis (bytes in Redis, of records, of deltas), TestMachine
 // (bytes of the worker), and the benchmarks of scale_test.go (times).
 
-// GCPercent is a worker's GOGC where its environment has none. Most of its memory has no pointers, so collections cost little: half of Go's
-// own 100 saves a fifth of the memory, and no CPU that is measurable (docs/contribute/benchmarks.md).
-const GCPercent = 50
-
 // Bytes of a stored entry.
 const (
 	undecidedEntry   = 16 // of an impression that waits, its candidates apart

@@ -237,7 +237,8 @@ func (e *Estimate) worker(w *Workload, f *facts) {
 	}
 	add("items", owned*items*each, "more workers, or fewer items", "%s × %s × %.0f bytes", several(w.owned(), "partition"), counted(items), each)
 	e.addPublished(w, f)
-	add("garbage", e.Worker.Total()*GCPercent/100, "GOGC", "half as much again")
+	live := e.Worker.Total()
+	add("garbage", live, "GOGC", "as much again")
 }
 
 // addPublished adds the memory of all partitions' statistics, once per process.
