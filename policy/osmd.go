@@ -112,9 +112,9 @@ func mirror(g, p []float64, eta float64) (whole bool) {
 	return whole
 }
 
-// inside returns whether p is a point of C, up to rounding.
+// inside returns whether p is a point of C, up to rounding: sums of the solver's points are exact to some 1e-14.
 func inside(p, q []float64) bool {
-	const tolerance = 1e-9
+	const tolerance = 1e-12
 	q = q[:len(p)]
 	var over float64 // sum of excesses over the caps
 	k := 0
