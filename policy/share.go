@@ -115,14 +115,13 @@ func (s *pooled) weigh(t *Table, i Item) {
 	if !s.loaded {
 		return
 	}
-	e, was := s.fresh[i]
+	before, was := s.fresh[i]
 	if !was {
-		e = s.known(t, i)
+		before = s.known(t, i)
 	}
-	s.count(&e, -1)
-	e = t.own(i)
-	s.count(&e, 1)
-	s.fresh[i] = e
+	after := t.own(i)
+	s.replace(&before, &after)
+	s.fresh[i] = after
 }
 
 func (s *pooled) forget(t *Table, i Item) {
@@ -131,26 +130,21 @@ func (s *pooled) forget(t *Table, i Item) {
 		return
 	}
 	known := s.known(t, i)
-	s.count(&e, -1)
-	s.count(&known, 1)
+	s.replace(&e, &known)
 	delete(s.fresh, i)
 }
 
 // own returns an item's evidence from other sources' values and our present own.
 func (t *Table) own(i Item) fresh { return fresh{t.made(i), t.Pooled(i).N} }
 
-// count adds an item's evidence to the differences, or subtracts it.
-func (s *pooled) count(e *fresh, sign int64) {
+// replace replaces an item's evidence in the differences.
+func (s *pooled) replace(before, after *fresh) {
 	s.current = false
-	s.fed += sign * e.fed
-	s.weight += sign * inUnits(e.W)
-	if sign > 0 {
-		s.payoffs.add(wideOf(e.R))
-		s.moments.replace(&Evidence{}, &e.Evidence)
-		return
-	}
-	s.payoffs.sub(wideOf(e.R))
-	s.moments.replace(&e.Evidence, &Evidence{})
+	s.fed += after.fed - before.fed
+	s.weight += inUnits(after.W) - inUnits(before.W)
+	s.payoffs.sub(wideOf(before.R))
+	s.payoffs.add(wideOf(after.R))
+	s.moments.replace(&before.Evidence, &after.Evidence)
 }
 
 // Loaded ends loading: items for which differs is true become fresh.
@@ -176,10 +170,9 @@ func (t *Table) Refresh(differs func(i Item) bool, arrived iter.Seq[Item]) {
 			delete(s.fresh, i)
 			continue
 		}
-		e, known := t.own(i), s.known(t, i)
-		s.count(&known, -1)
-		s.count(&e, 1)
-		s.fresh[i] = e
+		known, own := s.known(t, i), t.own(i)
+		s.replace(&known, &own)
+		s.fresh[i] = own
 	}
 	for i := range arrived {
 		if _, fresh := s.fresh[i]; !fresh && differs(i) {

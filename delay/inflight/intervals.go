@@ -108,18 +108,21 @@ func (s Intervals) Add(o Intervals) Intervals {
 	if len(o) == 0 {
 		return s
 	}
-	all := append(slices.Clone(s), o...)
-	slices.SortFunc(all, func(a, b Interval) int { return a.order(b) })
-	kept := all[:1]
-	for _, x := range all[1:] {
-		last := &kept[len(kept)-1]
-		if x.Start() < last.End() { // within last, the longer one
-			last.take(x)
+	all := make(Intervals, 0, len(s)+len(o))
+	for len(s)+len(o) > 0 {
+		from := &s
+		if len(s) == 0 || len(o) > 0 && o[0].order(s[0]) < 0 {
+			from = &o
+		}
+		x := (*from)[0]
+		*from = (*from)[1:]
+		if last := len(all) - 1; last >= 0 && x.Start() < all[last].End() { // within last, the longer one
+			all[last].take(x)
 			continue
 		}
-		kept = append(kept, x)
+		all = append(all, x)
 	}
-	return kept
+	return all
 }
 
 // order orders by start, and of equal starts the longer first.
