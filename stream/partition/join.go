@@ -238,7 +238,7 @@ func (j *joiner) retry(t event.Topic, out *Output) (err error) {
 }
 
 func (j *joiner) rejudge(p *parkedRecord) (verdict, *event.Fault, error) {
-	f, err := j.decode(p.topic, j.cur.key, &event.Content{Form: p.form, Value: p.value, Plain: p.plain}) // limits may have changed since
+	f, err := j.decode(p.topic, j.cur.key, event.Content{Form: p.form, Value: p.value, Plain: p.plain}) // limits may have changed since
 	if f != nil || err != nil {
 		return refused, f, err
 	}

@@ -10,6 +10,7 @@ type reader struct {
 	impression event.Impression
 	selection  event.Selection
 	payoff     event.Payoff
+	content    event.Content // being decoded
 }
 
 func newReader(cfg *Config) reader {
@@ -29,7 +30,7 @@ func newReader(cfg *Config) reader {
 // read decodes a fetched record, and returns its fault.
 func (r *reader) read(rec *Record) (f *event.Fault, err error) {
 	if f = rec.Fault; f == nil {
-		f, err = r.decode(rec.Topic, rec.Key, &event.Content{Form: r.formats.Of(rec.Topic, rec.Value), Value: rec.Value, Plain: rec.Plain})
+		f, err = r.decode(rec.Topic, rec.Key, event.Content{Form: r.formats.Of(rec.Topic, rec.Value), Value: rec.Value, Plain: rec.Plain})
 	}
 	if f != nil && rec.Cut != nil && f.Reason == event.RecordTooLarge {
 		f = faultf(f.Reason, "key and value have %d bytes, a value may have at most %d", rec.Cut.Size, r.most)
@@ -37,14 +38,15 @@ func (r *reader) read(rec *Record) (f *event.Fault, err error) {
 	return f, err
 }
 
-func (r *reader) decode(t event.Topic, key []byte, c *event.Content) (f *event.Fault, err error) {
+func (r *reader) decode(t event.Topic, key []byte, c event.Content) (f *event.Fault, err error) {
+	r.content = c
 	switch t {
 	case event.Impressions:
-		err = r.decoder.ImpressionIn(&r.impression, key, c)
+		err = r.decoder.ImpressionIn(&r.impression, key, &r.content)
 	case event.Selections:
-		err = r.decoder.SelectionIn(&r.selection, key, c)
+		err = r.decoder.SelectionIn(&r.selection, key, &r.content)
 	default:
-		err = r.decoder.PayoffIn(&r.payoff, key, c)
+		err = r.decoder.PayoffIn(&r.payoff, key, &r.content)
 	}
 	if f, ok := err.(*event.Fault); ok {
 		return f, nil
