@@ -28,7 +28,29 @@ func sharedConfigWithout(b *testing.B) Config {
 }
 
 func benchmarkImpressions(b *testing.B, cfg Config) {
-	w := newWorld(b, cfg)
+	step, size := impressions(b, cfg)
+	b.SetBytes(size)
+	b.ReportAllocs()
+	b.ResetTimer()
+	for range b.N {
+		step()
+	}
+}
+
+// A decision allocates nothing of its own: less than one block an impression is left, of stored data.
+func TestStepImpression_AllocatesOnlyStoredData(t *testing.T) {
+	for name, cfg := range map[string]Config{"qpmd": qpmdConfig(t), "experiment": sharedConfig(t)} {
+		step, _ := impressions(t, cfg)
+		for range 5000 {
+			step()
+		}
+		require.Zero(t, testing.AllocsPerRun(5000, step), name)
+	}
+}
+
+// impressions returns a step that decides another impression of 20 of 1,000 items, with a seal after each 1,000, and the size of its record.
+func impressions(t testing.TB, cfg Config) (step func(), size int64) {
+	w := newWorld(t, cfg)
 	const distinct = 4096
 	records := make([]Record, distinct)
 	for i := range records {
@@ -40,31 +62,30 @@ func benchmarkImpressions(b *testing.B, cfg Config) {
 		records[i] = Record{Topic: event.Impressions, Timestamp: day, Key: []byte(id), Value: impression(id, items...)}
 	}
 	var changes state.Changes
-	b.SetBytes(int64(len(records[0].Value)))
-	b.ReportAllocs()
-	b.ResetTimer()
-	for i := range b.N {
+	i := 0
+	return func() {
 		rec := &records[i%distinct]
 		appendHex(rec.Key[:3], uint64(i)) // a new id each time
 		copy(rec.Value[len(`{"impression_id":"`):], rec.Key)
 		rec.Offset = int64(i)
 		in := Input{Record: rec, Now: day}
 		if w.m.Resolve(state.IDOf(rec.Key)) != Known {
-			b.Fatal("a look-up is needed")
+			t.Fatal("a look-up is needed")
 		}
 		if err := w.m.Step(&in, &w.out); err != nil {
-			b.Fatal(err)
+			t.Fatal(err)
 		}
 		if i%1000 == 999 {
 			if len(w.out.Rankings) != 1000 {
-				b.Fatalf("%d rankings, %d dead letters", len(w.out.Rankings), len(w.out.DeadLetters))
+				t.Fatalf("%d rankings, %d dead letters", len(w.out.Rankings), len(w.out.DeadLetters))
 			}
 			changes = state.Changes{Entries: changes.Entries[:0], Pages: changes.Pages[:0], Writes: changes.Writes[:0]}
 			segment, _ := w.m.Seal(&changes)
 			w.m.Forget(segment)
 			w.out.Reset()
 		}
-	}
+		i++
+	}, int64(len(records[0].Value))
 }
 
 // BenchmarkStepPayoff is a payoff whose impression was looked up.
