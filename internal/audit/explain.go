@@ -115,7 +115,7 @@ func (t *Topics) explain(m *replay.Moment, decoder *event.Decoder) (*Explanation
 	}
 	var imp event.Impression
 	rec := m.Impression
-	if err := decoder.ImpressionIn(&imp, rec.Key, &event.Content{Form: t.machine.Formats.Of(event.Impressions, rec.Value), Value: rec.Value, Plain: rec.Plain}); err != nil {
+	if err := decoder.ImpressionIn(&imp, rec.Key, event.Content{Form: t.machine.Formats.Of(event.Impressions, rec.Value), Value: rec.Value, Plain: rec.Plain}); err != nil {
 		return x, nil // the configuration refuses it now
 	}
 	var candidates []admin.Candidate

@@ -307,7 +307,7 @@ func (j *judge) read(e *joinedlog.Event) error {
 		clear(j.impression.Candidates)
 		return nil
 	}
-	if err := j.decoder.ImpressionIn(&j.impression, nil, &event.Content{Form: event.Protobuf, Value: e.About}); err != nil {
+	if err := j.decoder.ImpressionIn(&j.impression, nil, event.Content{Form: event.Protobuf, Value: e.About}); err != nil {
 		return fmt.Errorf("row %d: %w", e.Row, err)
 	}
 	return nil

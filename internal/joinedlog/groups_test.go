@@ -16,7 +16,7 @@ func TestAbout_Groups(t *testing.T) {
 		Segment: []byte("new"), Candidates: []event.CandidateContext{{Category: []byte("news")}, {Category: []byte("sports")}}}})
 	var got event.Impression
 	d := event.NewFormatsDecoder(event.Limits{}, event.Formats{event.Protobuf}).WithContext()
-	require.NoError(t, d.ImpressionIn(&got, []byte("i"), &event.Content{Form: event.Protobuf, Value: kept}))
+	require.NoError(t, d.ImpressionIn(&got, []byte("i"), event.Content{Form: event.Protobuf, Value: kept}))
 	require.Nil(t, got.Context.Fault)
 	require.Equal(t, "new", string(got.Context.Segment))
 	require.Equal(t, "sports", string(got.Context.Candidates[0].Category))

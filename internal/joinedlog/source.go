@@ -118,13 +118,13 @@ func (h *head) decode(e *Entry) (at event.Millis, has bool, err error) {
 	c := event.Content{Form: h.formats.Of(topic, e.Value), Value: e.Value, Plain: e.Plain}
 	switch topic {
 	case event.Impressions:
-		err = h.decoder.ImpressionIn(&h.impression, e.Key, &c)
+		err = h.decoder.ImpressionIn(&h.impression, e.Key, c)
 		return h.impression.Time, h.impression.HasTime, err
 	case event.Selections:
-		err = h.decoder.SelectionIn(&h.selection, e.Key, &c)
+		err = h.decoder.SelectionIn(&h.selection, e.Key, c)
 		return h.selection.Time, h.selection.HasTime, err
 	}
-	err = h.decoder.PayoffIn(&h.payoff, e.Key, &c)
+	err = h.decoder.PayoffIn(&h.payoff, e.Key, c)
 	return h.payoff.Time, h.payoff.HasTime, err
 }
 

@@ -110,7 +110,7 @@ func written(t *testing.T, schema string, v any) []byte {
 }
 
 // read converts a value whose schema has the id 7, and decodes the result.
-func read[R any](t *testing.T, topic event.Topic, schema string, value []byte, decode func(*event.Decoder) func(*R, []byte, *event.Content) error) (out R, err error) {
+func read[R any](t *testing.T, topic event.Topic, schema string, value []byte, decode func(*event.Decoder) func(*R, []byte, event.Content) error) (out R, err error) {
 	t.Helper()
 	r, _ := start(t, map[string]string{"/schemas/ids/7": answer(schema, "")})
 	plain, f, err := r.one(t, topic, value)
@@ -118,7 +118,7 @@ func read[R any](t *testing.T, topic event.Topic, schema string, value []byte, d
 	if f != nil {
 		return out, f
 	}
-	err = decode(event.NewFormatsDecoder(event.Limits{}, formats))(&out, []byte("i-1"), &event.Content{Form: event.Avro, Value: value, Plain: plain})
+	err = decode(event.NewFormatsDecoder(event.Limits{}, formats))(&out, []byte("i-1"), event.Content{Form: event.Avro, Value: value, Plain: plain})
 	return out, err
 }
 
@@ -133,13 +133,13 @@ func (r *Reader) one(t *testing.T, topic event.Topic, value []byte) ([]byte, *ev
 	return got[0].Plain, got[0].Fault, nil
 }
 
-func impressionIn(d *event.Decoder) func(*event.Impression, []byte, *event.Content) error {
+func impressionIn(d *event.Decoder) func(*event.Impression, []byte, event.Content) error {
 	return d.ImpressionIn
 }
-func selectionIn(d *event.Decoder) func(*event.Selection, []byte, *event.Content) error {
+func selectionIn(d *event.Decoder) func(*event.Selection, []byte, event.Content) error {
 	return d.SelectionIn
 }
-func payoffIn(d *event.Decoder) func(*event.Payoff, []byte, *event.Content) error { return d.PayoffIn }
+func payoffIn(d *event.Decoder) func(*event.Payoff, []byte, event.Content) error { return d.PayoffIn }
 
 func TestRead_ByTheWritersSchema(t *testing.T) {
 	at := time.UnixMilli(1795255200123).UTC()
@@ -206,7 +206,7 @@ func TestRead_Context(t *testing.T) {
 	require.Nil(t, f)
 	var got event.Impression
 	d := event.NewFormatsDecoder(event.Limits{}, formats).WithContext()
-	require.NoError(t, d.ImpressionIn(&got, []byte("i-1"), &event.Content{Form: event.Avro, Value: value, Plain: plain}))
+	require.NoError(t, d.ImpressionIn(&got, []byte("i-1"), event.Content{Form: event.Avro, Value: value, Plain: plain}))
 	require.Nil(t, got.Context.Fault)
 	require.Equal(t, `{"impression_id":"i-1","candidates":[{"item":"a","features":[3,null],"predicted":2.5,"category":"news"},{"item":"b"}],`+
 		`"features":[0.5],"segment":"new"}`, string(event.AppendImpression(nil, &got)))
@@ -295,7 +295,7 @@ func TestRead_References(t *testing.T) {
 	require.NoError(t, err)
 	require.Nil(t, f)
 	var i event.Impression
-	require.NoError(t, event.NewDecoder(event.Limits{}).ImpressionIn(&i, []byte("i-1"), &event.Content{Form: event.Avro, Value: value, Plain: plain}))
+	require.NoError(t, event.NewDecoder(event.Limits{}).ImpressionIn(&i, []byte("i-1"), event.Content{Form: event.Avro, Value: value, Plain: plain}))
 	require.Len(t, i.Candidates, 2)
 }
 

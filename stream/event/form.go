@@ -62,7 +62,7 @@ func SchemaID(value []byte) (id uint32, body []byte, ok bool) {
 }
 
 // body returns the part to be read, JSON or Protobuf.
-func (d *Decoder) body(c *Content) ([]byte, *Fault) {
+func (d *Decoder) body(c Content) ([]byte, *Fault) {
 	if most := d.limits.MaxRecordBytes; most > 0 && len(c.Value) > most {
 		return nil, faultf(RecordTooLarge, "the value has %d bytes, at most %d are allowed", len(c.Value), most)
 	}

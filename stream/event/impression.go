@@ -62,11 +62,11 @@ const (
 
 // Impression reads an impression into dst, whose Candidates it reuses.
 func (d *Decoder) Impression(dst *Impression, key, value []byte) error {
-	return d.ImpressionIn(dst, key, &Content{Form: d.formats.Of(Impressions, value), Value: value})
+	return d.ImpressionIn(dst, key, Content{Form: d.formats.Of(Impressions, value), Value: value})
 }
 
 // ImpressionIn reads an impression of known form.
-func (d *Decoder) ImpressionIn(dst *Impression, key []byte, c *Content) error {
+func (d *Decoder) ImpressionIn(dst *Impression, key []byte, c Content) error {
 	*dst = Impression{Candidates: dst.Candidates[:0], Filled: dst.Filled[:0], Context: Context{Candidates: dst.Context.Candidates[:0]}}
 	d.numbers, d.excluded = d.numbers[:0], d.excluded[:0]
 	value, f := d.body(c)

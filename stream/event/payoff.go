@@ -20,11 +20,11 @@ var payoffs = tableOf([]field[Payoff]{
 
 // Payoff reads a payoff into dst. Without a selections topic, the caller must check that it names its item.
 func (d *Decoder) Payoff(dst *Payoff, key, value []byte) error {
-	return d.PayoffIn(dst, key, &Content{Form: d.formats.Of(Payoffs, value), Value: value})
+	return d.PayoffIn(dst, key, Content{Form: d.formats.Of(Payoffs, value), Value: value})
 }
 
 // PayoffIn reads a payoff of known form.
-func (d *Decoder) PayoffIn(dst *Payoff, key []byte, c *Content) error {
+func (d *Decoder) PayoffIn(dst *Payoff, key []byte, c Content) error {
 	return payoffs.decode(d, Payoffs, dst, key, c)
 }
 

@@ -217,21 +217,21 @@ func FuzzProtobuf(f *testing.F) {
 	f.Fuzz(func(t *testing.T, value []byte) {
 		c := event.Content{Form: event.Protobuf, Value: value}
 		var i, i2 event.Impression
-		if err := keyless.ImpressionIn(&i, nil, &c); err != nil {
+		if err := keyless.ImpressionIn(&i, nil, c); err != nil {
 			requireFault(t, err)
 		} else if i.Context.Fault == nil {
 			require.NoError(t, d.Impression(&i2, i.ID, event.AppendProtobufImpression(nil, &i)))
 			require.Equal(t, show(i), show(i2))
 		}
 		var s, s2 event.Selection
-		if err := keyless.SelectionIn(&s, nil, &c); err != nil {
+		if err := keyless.SelectionIn(&s, nil, c); err != nil {
 			requireFault(t, err)
 		} else {
 			require.NoError(t, d.Selection(&s2, s.ID, event.AppendProtobufSelection(nil, &s)))
 			require.Equal(t, show(s), show(s2))
 		}
 		var p, p2 event.Payoff
-		if err := keyless.PayoffIn(&p, nil, &c); err != nil {
+		if err := keyless.PayoffIn(&p, nil, c); err != nil {
 			requireFault(t, err)
 		} else {
 			require.NoError(t, d.Payoff(&p2, p.ID, event.AppendProtobufPayoff(nil, &p)))

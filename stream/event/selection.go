@@ -25,11 +25,11 @@ var selections = tableOf([]field[Selection]{
 
 // Selection reads a selection into dst.
 func (d *Decoder) Selection(dst *Selection, key, value []byte) error {
-	return d.SelectionIn(dst, key, &Content{Form: d.formats.Of(Selections, value), Value: value})
+	return d.SelectionIn(dst, key, Content{Form: d.formats.Of(Selections, value), Value: value})
 }
 
 // SelectionIn reads a selection of known form.
-func (d *Decoder) SelectionIn(dst *Selection, key []byte, c *Content) error {
+func (d *Decoder) SelectionIn(dst *Selection, key []byte, c Content) error {
 	return selections.decode(d, Selections, dst, key, c)
 }
 

@@ -109,7 +109,7 @@ func (t *table[R]) fields() (all []Field) {
 }
 
 // decode reads an input record whose fields are all in rows without code of their own.
-func (t *table[R]) decode(d *Decoder, topic Topic, dst *R, key []byte, c *Content) error {
+func (t *table[R]) decode(d *Decoder, topic Topic, dst *R, key []byte, c Content) error {
 	var zero R
 	*dst = zero
 	b, f := d.body(c)

@@ -10,7 +10,6 @@ type reader struct {
 	impression event.Impression
 	selection  event.Selection
 	payoff     event.Payoff
-	content    event.Content // being decoded
 }
 
 func newReader(cfg *Config) reader {
@@ -39,14 +38,13 @@ func (r *reader) read(rec *Record) (f *event.Fault, err error) {
 }
 
 func (r *reader) decode(t event.Topic, key []byte, c event.Content) (f *event.Fault, err error) {
-	r.content = c
 	switch t {
 	case event.Impressions:
-		err = r.decoder.ImpressionIn(&r.impression, key, &r.content)
+		err = r.decoder.ImpressionIn(&r.impression, key, c)
 	case event.Selections:
-		err = r.decoder.SelectionIn(&r.selection, key, &r.content)
+		err = r.decoder.SelectionIn(&r.selection, key, c)
 	default:
-		err = r.decoder.PayoffIn(&r.payoff, key, &r.content)
+		err = r.decoder.PayoffIn(&r.payoff, key, c)
 	}
 	if f, ok := err.(*event.Fault); ok {
 		return f, nil

@@ -63,12 +63,12 @@ func (f *fold) refusable(r *record, rec *logged) bool {
 	return decodeAs(f.strict, r.topic, rec, f.content(r.topic, rec), &event.Impression{}, &event.Selection{}, &event.Payoff{}) != nil
 }
 
-func (f *fold) content(t event.Topic, rec *logged) *event.Content {
-	return &event.Content{Form: f.formats.Of(t, rec.value), Value: rec.value, Plain: rec.plain}
+func (f *fold) content(t event.Topic, rec *logged) event.Content {
+	return event.Content{Form: f.formats.Of(t, rec.value), Value: rec.value, Plain: rec.plain}
 }
 
 // decodeAs decodes a record of a topic.
-func decodeAs(d *event.Decoder, t event.Topic, rec *logged, c *event.Content, imp *event.Impression, sel *event.Selection, pay *event.Payoff) error {
+func decodeAs(d *event.Decoder, t event.Topic, rec *logged, c event.Content, imp *event.Impression, sel *event.Selection, pay *event.Payoff) error {
 	switch {
 	case rec.fault != nil:
 		return rec.fault

@@ -89,7 +89,7 @@ func TestProtobufAgreesWithTheReference(t *testing.T) {
 			HasUtilities: rapid.Bool().Draw(t, "utilities"), Candidates: []event.Candidate{{Item: []byte("a"), Utility: numbers.Draw(t, "u")}, {Item: []byte("é")}}}
 		value := scramble(t, event.AppendProtobufImpression(nil, &i))
 		var got event.Impression
-		if m := same(t, "Impression", value, d.ImpressionIn(&got, nil, &event.Content{Form: event.Protobuf, Value: value})); m != nil {
+		if m := same(t, "Impression", value, d.ImpressionIn(&got, nil, event.Content{Form: event.Protobuf, Value: value})); m != nil {
 			want := event.Impression{ID: bytesOf(field(m, "impression_id")), Learner: bytesOf(field(m, "learner"))}
 			want.Time, want.HasTime = timeOf(field(m, "time"))
 			list := m.Get(m.Descriptor().Fields().ByName("candidates")).List()
@@ -104,7 +104,7 @@ func TestProtobufAgreesWithTheReference(t *testing.T) {
 		s := event.Selection{ID: []byte(texts.Draw(t, "id")), Item: []byte("a"), Time: at, HasTime: true, Utility: numbers.Draw(t, "u"), HasUtility: true, ByUtility: rapid.Bool().Draw(t, "shown")}
 		value = scramble(t, event.AppendProtobufSelection(nil, &s))
 		var gotS event.Selection
-		if m := same(t, "Selection", value, d.SelectionIn(&gotS, nil, &event.Content{Form: event.Protobuf, Value: value})); m != nil {
+		if m := same(t, "Selection", value, d.SelectionIn(&gotS, nil, event.Content{Form: event.Protobuf, Value: value})); m != nil {
 			want := event.Selection{ID: bytesOf(field(m, "impression_id")), Item: bytesOf(field(m, "item")), ByUtility: field(m, "shown") != nil}
 			want.Time, want.HasTime = timeOf(field(m, "time"))
 			want.Utility, want.HasUtility = field(m, "utility").(float64)
@@ -113,7 +113,7 @@ func TestProtobufAgreesWithTheReference(t *testing.T) {
 		p := event.Payoff{ID: []byte(texts.Draw(t, "id")), Payoff: numbers.Draw(t, "p"), Time: at, HasTime: true, Item: []byte(texts.Draw(t, "item")), EventID: []byte("e")}
 		value = scramble(t, event.AppendProtobufPayoff(nil, &p))
 		var gotP event.Payoff
-		if m := same(t, "Payoff", value, d.PayoffIn(&gotP, nil, &event.Content{Form: event.Protobuf, Value: value})); m != nil {
+		if m := same(t, "Payoff", value, d.PayoffIn(&gotP, nil, event.Content{Form: event.Protobuf, Value: value})); m != nil {
 			want := event.Payoff{ID: bytesOf(field(m, "impression_id")), Item: bytesOf(field(m, "item")), EventID: bytesOf(field(m, "event_id"))}
 			want.Time, want.HasTime = timeOf(field(m, "time"))
 			want.Payoff, _ = field(m, "payoff").(float64)
