@@ -36,14 +36,7 @@ func TestAtRest(t *testing.T) {
 	}
 	publish := func() {
 		part.Harvest(s)
-		for i, sums := range s.sums {
-			global.SetSource(source, i, sums)
-		}
-		for _, h := range global.Pooled() {
-			for field, value := range s.hashes[h.Hash] {
-				global.SetSourceField(source, h.Hash, []byte(field), []byte(value), func(i policy.Item) (policy.Item, bool) { return i, true })
-			}
-		}
+		s.publish(global, source, sameNumber)
 		global.Estimate(global.Commit(items))
 		part.Refresh(slices.Values(allItems(items)))
 	}

@@ -20,12 +20,9 @@ func ageing(horizon int64) Silence { return Silence{Law: SilenceAges, Default: 0
 func publish(to Learner, source int32, from *store, gone map[fieldOf]bool) {
 	from.harvest()
 	theirs := func(i policy.Item) (policy.Item, bool) { return otherNumber(i), true }
-	for i, sums := range from.sums {
-		to.SetSource(source, otherNumber(i), sums)
-	}
+	from.publish(to, source, theirs)
 	for _, pooled := range to.Pooled() {
-		for field, value := range from.hashes[pooled.Hash] {
-			to.SetSourceField(source, pooled.Hash, []byte(field), []byte(value), theirs)
+		for field := range from.hashes[pooled.Hash] {
 			gone[fieldOf{source, pooled.Hash, field}] = false
 		}
 	}

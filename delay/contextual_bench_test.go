@@ -91,14 +91,7 @@ func partOf(b *testing.B, l *Direct, p policy.Policy, c ContextualConfig) *Direc
 	require.NoError(b, part.Loaded())
 	store := newStore(l)
 	store.harvest()
-	for i, sums := range store.sums {
-		global.SetSource(0, i, sums)
-	}
-	for _, pooled := range l.Pooled() {
-		for field, value := range store.hashes[pooled.Hash] {
-			global.SetSourceField(0, pooled.Hash, []byte(field), []byte(value), sameNumber)
-		}
-	}
+	store.publish(global, 0, sameNumber)
 	global.Estimate(global.Commit(2000))
 	part.Refresh(slices.Values(allItems(0)))
 	return part

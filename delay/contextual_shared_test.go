@@ -34,17 +34,10 @@ func newMallOf(t *testing.T, parts int) *mallOf {
 
 // resync gives the pool the records that a part has stored.
 func (m *mallOf) resync(source int) {
-	d, s := m.parts[source], m.store[source]
+	s := m.store[source]
 	s.harvest()
 	m.global.BeginResync(int32(source))
-	for i, sums := range s.sums {
-		m.global.SetSource(int32(source), i, sums)
-	}
-	for _, p := range d.Pooled() {
-		for field, value := range s.hashes[p.Hash] {
-			m.global.SetSourceField(int32(source), p.Hash, []byte(field), []byte(value), sameNumber)
-		}
-	}
+	s.publish(m.global, int32(source), sameNumber)
 	m.global.EndResync(int32(source), func(hash string, i policy.Item) bool {
 		_, stored := s.hashes[hash][fmt.Sprint(i)]
 		return stored

@@ -127,14 +127,7 @@ func TestGrouping_PartsGoByTheWholes(t *testing.T) {
 	alike.Grow(sharedItems)
 	alike.BeGlobal(func(i policy.Item) uint64 { return uint64(i) })
 	for source := range m.parts {
-		for i, sums := range m.store[source].sums {
-			alike.SetSource(int32(source), i, sums)
-		}
-		for _, p := range m.parts[source].Pooled() {
-			for field, value := range m.store[source].hashes[p.Hash] {
-				alike.SetSourceField(int32(source), p.Hash, []byte(field), []byte(value), sameNumber)
-			}
-		}
+		m.store[source].publish(alike, int32(source), sameNumber)
 	}
 	require.NoError(t, alike.TakeEstimate(text))
 	give(m.parts[0], 0, 3, 1)

@@ -263,17 +263,9 @@ func TestRobust_PartitionsKnowSilenceAsOneWould(t *testing.T) {
 	for _, s := range stores {
 		s.harvest()
 	}
-	same := func(i policy.Item) (policy.Item, bool) { return i, true }
 	for to, l := range several {
 		from := 1 - to
-		for i, sums := range stores[from].sums {
-			l.SetSource(int32(from), i, sums)
-		}
-		for _, pooled := range l.Pooled() {
-			for field, value := range stores[from].hashes[pooled.Hash] {
-				l.SetSourceField(int32(from), pooled.Hash, []byte(field), []byte(value), same)
-			}
-		}
+		stores[from].publish(l, int32(from), sameNumber)
 	}
 	for _, l := range several {
 		all := l.flights.awaiting.every.Add(l.flights.awaiting.theirEvery())

@@ -21,6 +21,20 @@ type store struct {
 	known   bool // the global learner has read all harvests
 }
 
+// publish sets all that is stored and pooled in a global or another learner, by its numbers.
+func (s *store) publish(to Learner, source int32, items Translate) {
+	for i, sums := range s.sums {
+		if n, known := items(i); known {
+			to.SetSource(source, n, sums)
+		}
+	}
+	for _, pooled := range to.Pooled() {
+		for field, value := range s.hashes[pooled.Hash] {
+			to.SetSourceField(source, pooled.Hash, []byte(field), []byte(value), items)
+		}
+	}
+}
+
 func newStore(l Learner) *store {
 	s := &store{learner: l, sums: map[policy.Item]policy.Sums{}, hashes: map[string]map[string]string{}}
 	for _, h := range l.Hashes() {

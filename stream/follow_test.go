@@ -81,7 +81,7 @@ const reach = 25 // seconds
 
 func (s *slow) Sums(context.Context, int32, []string) (state.Fence, []state.Field, error) {
 	at := state.Fence{Token: "t", Seq: time.Now().Unix()}
-	time.Sleep(time.Second)
+	time.Sleep(time.Second) // on the clock of synctest
 	s.wholes++
 	return at, nil, nil
 }
@@ -166,7 +166,7 @@ func TestFollower_ReadsTheWholeAfterAGap(t *testing.T) {
 		f := s.follower(2)
 		f.once(t.Context())
 		require.Equal(t, 2, s.wholes)
-		time.Sleep(2 * reach * time.Second)
+		time.Sleep(2 * reach * time.Second) // on the clock of synctest
 		f.once(t.Context())
 		require.Equal(t, 4, s.wholes)
 	})

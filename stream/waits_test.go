@@ -38,7 +38,7 @@ func oneLineEveryHalfMinute(t *testing.T) {
 	const sources, lasts = 6, 4 * time.Minute
 	f := &follower{partitions: sources, store: refusing{}, at: map[int32]state.Fence{}, failed: map[int32]error{},
 		waits: w, since: start, pooled: newPooledState(&partition.Config{Names: newSharedNames()})}
-	for ; time.Since(start) < lasts; time.Sleep(followEvery) {
+	for ; time.Since(start) < lasts; time.Sleep(followEvery) { // on the clock of synctest
 		f.once(t.Context())
 		w.look(time.Since(start))
 	}
