@@ -324,10 +324,11 @@ func (g *Group) startAll(ctx context.Context) error {
 	return nil
 }
 
+// Close kills the workers. A worker that crashed in its life is a violation, however soon a fault started it again.
 func (g *Group) Close() error {
 	var errs []error
 	for _, w := range g.Slots {
-		errs = append(errs, w.Kill())
+		errs = append(errs, w.Kill(), w.crashed())
 	}
 	return errors.Join(errs...)
 }

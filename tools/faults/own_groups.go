@@ -250,10 +250,14 @@ func (s *isolated) awaitRead(ctx context.Context, n int64) error {
 	}))
 }
 
-// awaitStopped waits until a partition has stopped for one of the reasons.
+// awaitStopped waits until a partition has stopped for one of the reasons. A worker that ended is started again, as a supervisor does:
+// it ends if brokers know no topic for longer than a request may take.
 func (s *isolated) awaitStopped(ctx context.Context, reasons []string) error {
 	text := ""
 	err := until(ctx, stopPatience, "a partition stops", func() (bool, error) {
+		if !s.worker().Running() {
+			return false, s.worker().Start()
+		}
 		_, text = s.worker().Ready(ctx)
 		for _, r := range reasons {
 			if strings.Contains(text, r) {
@@ -263,7 +267,8 @@ func (s *isolated) awaitStopped(ctx context.Context, reasons []string) error {
 		return false, nil
 	})
 	if err != nil && ctx.Err() == nil {
-		return violated("no partition stopped as it should, %s: /readyz says %q", strings.Join(reasons, " or "), text)
+		return violated("no partition stopped as it should, %s: /readyz says %q; the log ends with:\n%s", strings.Join(reasons, " or "), text,
+			s.worker().Log(20))
 	}
 	return err
 }

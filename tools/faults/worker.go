@@ -3,8 +3,10 @@ package faults
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"net/http"
 	"os"
@@ -21,6 +23,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/failpoint"
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv/proc"
 )
+
+const logName = "worker.log"
 
 // Worker is a slot for one worker process of a group, which dies and comes back.
 type Worker struct {
@@ -89,7 +93,7 @@ func (w *Worker) StartWith(points string, settings map[string]string) error {
 		list = append(list, name+"="+all[name])
 	}
 	p, err := proc.Start(proc.Config{Name: fmt.Sprintf("worker %d of %s", w.slot, w.g.Name), Path: cmp.Or(w.binary, w.g.c.binary),
-		Args: []string{"run", "--config", w.config}, Dir: w.dir, Log: "worker.log", Env: []string{
+		Args: []string{"run", "--config", w.config}, Dir: w.dir, Log: logName, Env: []string{
 			failpoint.PointsEnv + "=" + points, failpoint.SettingsEnv + "=" + strings.Join(list, ","), "GOMAXPROCS=2"}})
 	if err != nil {
 		return err
@@ -231,6 +235,25 @@ func (w *Worker) AwaitReported(ctx context.Context, why, logged string) error {
 		_, text, err := w.get(ctx, "/metrics")
 		return metrics.MatchString(text) && strings.Contains(w.Log(1000), logged), err
 	})
+}
+
+// crash matches the first line of what Go's runtime writes when it ends a program, or of a report of its race detector.
+var crash = regexp.MustCompile(`(?m)^(panic: |fatal error: |unexpected fault address |WARNING: DATA RACE).*`)
+
+// crashed returns a violation with the first crash in the logs of all the worker's processes.
+func (w *Worker) crashed() error {
+	log, err := os.ReadFile(filepath.Join(w.dir, logName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // no process was started
+	}
+	if err != nil {
+		return fmt.Errorf("read a worker's log: %w", err)
+	}
+	at := crash.FindIndex(log)
+	if at == nil {
+		return nil
+	}
+	return violated("worker %d of %s crashed: %s", w.slot, w.g.Name, log[at[0]:min(len(log), at[0]+4096)])
 }
 
 // Log returns the end of the worker's log.
