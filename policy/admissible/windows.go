@@ -60,6 +60,7 @@ func newWindows(weights []float64) *Windows {
 		tail += w.q[k]
 		w.tail[k] = tail
 	}
+	w.tail[0] = 1 // a single candidate's propensity, which the sum can miss by rounding
 	return w
 }
 

@@ -65,6 +65,9 @@ func TestWindows_Fold(t *testing.T) {
 		require.Equal(t, want, w.Fold(dirty))
 	}
 	require.Equal(t, []float64{0.5, 0.5, 1}, Prefix([]float64{0.5, 0, 0.5}, make([]float64, 3)))
+	for longest := 1; longest < 300; longest++ { // a single candidate is selected with probability 1, also by rounded windows
+		require.Equal(t, []float64{1}, must(Geometric(0.7, longest)).Fold(make([]float64, 1)))
+	}
 	for n := 1; n < 300; n++ {
 		sum := 0.0
 		for _, v := range must(Geometric(0.7, 100)).Fold(make([]float64, n)) {
