@@ -1,7 +1,7 @@
 package delay
 
-// fifo is a queue of payoffs. Each has an index, which rises by one from payoff to payoff over the learner's life; those in [head,
-// tail) wait. Memory shrinks as they leave.
+// fifo is a queue of payoffs. Each has an index, which rises by one from payoff to payoff; those in [head, tail)
+// wait. Memory shrinks as they leave.
 type fifo struct {
 	ring       []float64 // payoff k is at k modulo the length, a power of two
 	head, tail int64

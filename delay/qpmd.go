@@ -24,8 +24,8 @@ import (
 // With independent, lazy windows (shorter ones are likelier) the regret is at most BASE's without delay plus n·τ. With other
 // windows it may be linear: while BASE waits for one item, users whose window ends above it select wrong items.
 //
-// Hashes besides the items' sums, all numbers decimal: "queue" maps "<item>:<index>" to a waiting payoff, "queues" maps "<item>" to
-// "<head> <tail>", the range of indices waiting. "flights" maps "<item>" to its number of selections in flight, and field "hold" of
+// Hashes besides the items' sums, all numbers decimal: "queue" maps "<item>:<index>" to a waiting payoff; an item's indices have no
+// gaps. "flights" maps "<item>" to its number of selections in flight, and field "hold" of
 // "learner" is "<item> <ref>" during a hold. Windows are stored as BOLD stores them.
 type QPMD struct {
 	base
@@ -35,9 +35,9 @@ type QPMD struct {
 	holds  int64
 	late   policy.Changes // arrived during the hold, see Refresh
 
-	storedHold   hold     // at the last harvest
-	storedQueues []extent // by item
-	loading      map[policy.Item]*loadingQueue
+	storedHold   hold                           // at the last harvest
+	storedQueues []extent                       // by item
+	loading      map[policy.Item][]loadedPayoff // until Loaded
 }
 
 type extent struct{ head, tail int64 }
@@ -168,13 +168,6 @@ func (q *QPMD) Status() Status {
 	s := q.status()
 	s.Queued, s.OnHold, s.Item, s.Holds = q.queued, q.hold.on, q.hold.item, q.holds
 	return s
-}
-
-// loadingQueue is a queue whose fields have not all been loaded.
-type loadingQueue struct {
-	known      bool // head and tail are known
-	head, tail int64
-	payoffs    []loadedPayoff
 }
 
 type loadedPayoff struct {

@@ -159,18 +159,4 @@ func (r resyncs[K]) end(source int32) map[K]bool {
 	return read
 }
 
-func parsePair(text []byte) (a, b int64, err error) {
-	first, second, found := bytes.Cut(text, []byte{' '})
-	if !found {
-		return 0, 0, errors.New("the value is not two numbers")
-	}
-	if a, err = parseInt(first); err == nil {
-		b, err = parseInt(second)
-	}
-	if err != nil {
-		return 0, 0, fmt.Errorf("one of the two is %w", err)
-	}
-	return a, b, nil
-}
-
 var errPass = errors.New("the value is not a pass")

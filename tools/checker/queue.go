@@ -2,17 +2,18 @@ package checker
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// storedQueue is a stored QPM-D queue: payoffs from head to tail, each in a field.
+// storedQueue is a stored QPM-D queue: at least one payoff, each in a field.
 type storedQueue struct {
-	head, tail int64
-	known      bool // head and tail are stored
-	fields     map[int64]float64
-	payoffs    []float64 // in order
+	fields  map[int64]float64 // by index
+	head    int64             // the least index
+	payoffs []float64         // in order
 }
 
 func (s *storedLearner) queue(item int64) *storedQueue {
@@ -45,27 +46,16 @@ func (s *storedLearner) loadPayoff(field, value string) error {
 	return nil
 }
 
-func (s *storedLearner) loadQueue(item int64, value string) error {
-	at, err := numbers(value, " ", 2, 0)
-	if err != nil || at[0] > at[1] {
-		return fmt.Errorf("value is not <head> <tail>: %w", err)
-	}
-	q := s.queue(item)
-	q.head, q.tail, q.known = at[0], at[1], true
-	return nil
-}
-
-// complete sorts the payoffs. It returns false unless each index from head to tail has exactly one.
+// complete sorts the payoffs. It returns false unless their indices have no gaps.
 func (q *storedQueue) complete(out *findings, learner string, number int64, item string) bool {
-	ok := q.known && int64(len(q.fields)) == q.tail-q.head
-	for k := q.head; ok && k < q.tail; k++ {
-		v, there := q.fields[k]
-		ok = there
-		q.payoffs = append(q.payoffs, v)
+	indices := slices.Sorted(maps.Keys(q.fields))
+	q.head = indices[0]
+	for _, k := range indices {
+		q.payoffs = append(q.payoffs, q.fields[k])
 	}
-	out.must(qpmdQueue, ok, learner+": "+item, say("payoffs %d to %d, and no other", q.head, q.tail),
-		say("%d payoffs of item %d", len(q.fields), number))
-	return ok
+	last := indices[len(indices)-1]
+	return out.must(qpmdQueue, last-q.head == int64(len(indices))-1, learner+": "+item, say("payoffs %d to %d, and no other", q.head, last),
+		say("%d payoffs of item %d", len(indices), number))
 }
 
 // queueFold compares a stored queue with the payoffs fed. It keeps as many as wait,

@@ -12,7 +12,7 @@ import (
 
 // hashesOf are a learner's checkable hashes, by its delay.
 var hashesOf = map[string][]string{
-	delayQPMD:   {"queue", "queues", "flights", "learner", "windows"},
+	delayQPMD:   {"queue", "flights", "learner", "windows"},
 	delayBOLD:   {"instances", "rounds", "vectors", "windows", "learner"},
 	delayDirect: {"flights", "windows", "learner", "settled", "ages", "open", "history", "recent", "levels", "cells", "linear", "categories", "met", "attraction"},
 }
@@ -155,7 +155,6 @@ func parseNamesPage(page, value string) (map[string]storedItem, error) {
 // loads are the readers of a learner's own hashes, by field and value.
 var loads = map[string]func(s *storedLearner, field, value string) error{
 	"queue":       (*storedLearner).loadPayoff,
-	"queues":      byItem((*storedLearner).loadQueue),
 	"flights":     byItem((*storedLearner).loadFlights),
 	"settled":     byItem((*storedLearner).loadSettled),
 	"ages":        (*storedLearner).loadAges,
