@@ -28,8 +28,6 @@ type learner struct {
 	hashes    map[string]ownHash
 
 	observer observer
-
-	pooled []delay.Pooled
 }
 
 // ownHash is one of a learner's hashes, besides that of its items.
@@ -64,11 +62,10 @@ func newLearner(cfg *LearnerConfig, names Names) *learner {
 		itemHash: cfg.Name + ":" + ItemsHash, namesHash: cfg.Name + ":" + NamesHash, hashes: make(map[string]ownHash),
 	}
 	l.observer = observer{cfg: cfg, delay: l.delay, items: &l.items, looking: sampling{wanted: true}}
-	l.pooled = l.delay.Pooled()
 	for _, h := range l.delay.Hashes() {
 		l.hashes[h] = ownHash{full: cfg.Name + ":" + h}
 	}
-	for _, p := range l.pooled {
+	for _, p := range l.delay.Pooled() {
 		l.hashes[p.Hash] = ownHash{full: cfg.Name + ":" + p.Hash, publish: true, byItem: p.ByItem}
 	}
 	return l

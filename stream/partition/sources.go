@@ -22,9 +22,8 @@ type Published struct {
 	field   []byte // for an item: its name
 	value   []byte // nil: the field was deleted; not used for an item
 	sums    policy.Sums
-	until   int64 // time until which the source keeps the item, in milliseconds; 0: not known
-	items   int   // for CatalogueHash: the number of items
-	gone    bool  // an item without a row any more
+	items   int  // for CatalogueHash: the number of items
+	gone    bool // an item without a row any more
 	about   about
 }
 
@@ -150,7 +149,7 @@ func (r *PublishedReader) read(source int32, f state.Field) (Published, error) {
 	if err != nil {
 		return pub, fmt.Errorf("item %.64q: %w", f.Field, err)
 	}
-	pub.sums, pub.until = it.sums, it.until
+	pub.sums = it.sums
 	pub.about.add(it.number, process)
 	if r.byItem[learner] {
 		r.note(sourceOf{source, learner}, it.number, process)

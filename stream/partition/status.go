@@ -134,9 +134,8 @@ type ExperimentStatus struct {
 	// Walked is the time up to which deadlines are counted. Next is the event time at which the earliest units that do not count yet will:
 	// 0 without any.
 	Walked, Next event.Millis
-	// BucketEnd is the time up to which outlooks count, in this partition; FirstDue that at which the first units will have passed their
-	// deadlines in them. 0 without any.
-	BucketEnd, FirstDue event.Millis
+	// FirstDue is the time at which the first units of outlooks will have passed their deadlines; 0 without any.
+	FirstDue event.Millis
 }
 
 // ArmStatus is an arm's status.
@@ -168,7 +167,7 @@ func (t *trials) status(floor int64) (all []ExperimentStatus) {
 		if s.Decides {
 			lags = x.sums.allLags()
 			h, no = x.history()
-			s.BucketEnd, s.FirstDue = x.sums.runOffs[0].Ended(), x.sums.runOffs.FirstDue()
+			s.FirstDue = x.sums.runOffs.FirstDue()
 		}
 		for k := range x.arms {
 			a := &x.arms[k]

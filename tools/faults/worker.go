@@ -237,7 +237,7 @@ func (w *Worker) AwaitReported(ctx context.Context, why, logged string) error {
 	})
 }
 
-// crash matches the first line of what Go's runtime writes when it ends a program, or of a report of its race detector.
+// crash matches the first line that Go's runtime writes when it ends a program, or that its race detector reports.
 var crash = regexp.MustCompile(`(?m)^(panic: |fatal error: |unexpected fault address |WARNING: DATA RACE).*`)
 
 // crashed returns a violation with the first crash in the logs of all the worker's processes.
