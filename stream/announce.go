@@ -157,22 +157,26 @@ func (a *announcer) compare(now time.Duration, all []state.WorkerInfo) {
 	a.watched += min(now-a.answered, 2*announceEvery)
 	a.answered = now
 	a.compareSettings(all)
+	stored := map[string]bool{}
 	for i := range all {
 		w := &all[i]
+		stored[w.ID] = true
 		if was, known := a.others[w.ID]; w.ID != a.self.ID && !(known && was.says.At == w.At) {
 			a.others[w.ID] = sighting{*w, a.watched}
 		}
 	}
-	for id, s := range a.others {
-		if a.watched-s.changed > state.WorkerCounts {
-			delete(a.others, id)
-		}
-	}
+	// The store returns a dead worker's announcement for WorkerKept. Until then it is known to be old.
+	maps.DeleteFunc(a.others, func(id string, s sighting) bool { return !stored[id] && !a.counts(s) })
 }
+
+func (a *announcer) counts(s sighting) bool { return a.watched-s.changed <= state.WorkerCounts }
 
 func (a *announcer) publish() {
 	learners := map[string]bool{}
 	for _, s := range a.others {
+		if !a.counts(s) {
+			continue
+		}
 		for name := range s.says.Learners {
 			if _, known := a.self.Learners[name]; !known {
 				learners[name] = true

@@ -46,7 +46,14 @@ func TestAnnouncer_KnowsWhatOthersAreConfiguredWith(t *testing.T) {
 	until(t, old, func() { passes(old, announceEvery) })
 
 	fresh.announce(t.Context())
-	until(t, old, func() { passes(old, announceEvery); now = now.Add(announceEvery) }) // it was killed
+	step := func() { passes(old, announceEvery); now = now.Add(announceEvery) }
+	until(t, old, step) // it was killed
+	for left := state.WorkerKept; left >= 0; left -= announceEvery {
+		step()
+		old.announce(t.Context())
+		require.Empty(t, old.elsewhere.Load().Learners, "the store returns it for %v yet", left)
+	}
+	require.Empty(t, old.others, "the store has dropped it")
 }
 
 // passes has time pass for an announcer.
