@@ -1,6 +1,7 @@
 package task
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -37,4 +38,36 @@ func TestClock_WhatIsTakenForNow(t *testing.T) {
 		require.Equal(t, max(6000, 6000+by), now)
 		require.Equal(t, now+bound.Milliseconds(), latest)
 	}
+}
+
+// unreached is a shell that reaches no broker until a time, but for the first request to produce: only its answer is lost.
+type unreached struct {
+	Shell
+	d      *driver
+	until  time.Duration
+	copies *int
+}
+
+func (s unreached) Produce(e Produce) (Produced, error) {
+	if s.d.w.mono >= s.until {
+		return s.Shell.Produce(e)
+	}
+	if *s.copies++; *s.copies == 1 {
+		_, _ = s.Shell.Produce(e)
+	}
+	return Produced{}, errors.New("cut off")
+}
+
+// TestClock_OfACopy: a batch was appended, and its answer is lost for two minutes. The answer to its copy has the first one's time.
+func TestClock_OfACopy(t *testing.T) {
+	d := served(t, nil)
+	copies, until := 0, d.w.mono+2*time.Minute
+	d.shell = func(s shell) Shell { return unreached{s, d, until, &copies} }
+	acked := d.p.task.run.lanes.rankings.acked
+	d.impress(100, 1, d.w.wall)
+	require.NoError(t, d.run(3*time.Minute, func() bool { return d.p.task.run.lanes.rankings.acked > acked }))
+	require.Greater(t, copies, 1)
+	s := d.p.task.Status()
+	require.True(t, s.ClockKnown)
+	require.InDelta(t, 0, s.ClockOffset.Seconds(), 1)
 }

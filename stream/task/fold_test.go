@@ -241,16 +241,25 @@ func (f *fold) compareItems(c memstore.Copy, ordered bool) error {
 	return nil
 }
 
+// storedQueue returns an item's waiting payoffs in the order of their indices.
 func storedQueue(c memstore.Copy, item int) ([]float64, error) {
-	var head, tail int
-	_, _ = fmt.Sscanf(string(c.Hash("feed:queues")[strconv.Itoa(item)]), "%d %d", &head, &tail)
-	var queue []float64
-	for k := head; k < tail; k++ {
-		x, err := strconv.ParseFloat(string(c.Hash("feed:queue")[fmt.Sprintf("%d:%d", item, k)]), 64)
+	waiting := map[int]float64{}
+	for field, value := range c.Hash("feed:queue") {
+		var of, index int
+		if _, err := fmt.Sscanf(field, "%d:%d", &of, &index); err != nil {
+			return nil, err
+		}
+		x, err := strconv.ParseFloat(string(value), 64)
 		if err != nil {
 			return nil, err
 		}
-		queue = append(queue, x)
+		if of == item {
+			waiting[index] = x
+		}
+	}
+	var queue []float64
+	for _, k := range slices.Sorted(maps.Keys(waiting)) {
+		queue = append(queue, waiting[k])
 	}
 	return queue, nil
 }

@@ -76,17 +76,21 @@ func countRankings(messages []OutMessage) (n int) {
 	return n
 }
 
-// deliver repeats a produce request until it is acked, or refused for its size, with nothing
-// appended. Each try has its own timestamp: a broker that refuses one would refuse it again.
+// deliver repeats a produce request until it is acked, or refused for its size, with nothing appended.
 func (t *Task) deliver(doing string, p Produce, tooLarge func(error), ok func(base int64)) {
+	t.deliverSince(t.now.Mono, doing, p, tooLarge, ok)
+}
+
+// deliverSince is deliver for a request first tried at a time. Each try has its own timestamp: a broker that refuses one would refuse it
+// again. The answer to a copy has the time at which the first try was appended.
+func (t *Task) deliverSince(first time.Duration, doing string, p Produce, tooLarge func(error), ok func(base int64)) {
 	p.Timestamp = t.clock.kafka(t.now, t.cfg.OneClock)
-	sent := t.now.Mono
 	send(t, produceTimeout, p, func(r Produced, err error) {
 		switch {
 		case err == nil:
 			t.failures.clear(doing)
 			if !p.DeadLetters { // the broker does not set dead letters' time
-				t.clock.learn(r.AppendTime, sent, t.now.Mono)
+				t.clock.learn(r.AppendTime, first, t.now.Mono)
 			}
 			ok(r.BaseOffset)
 		case errors.Is(err, ErrTooLarge):
@@ -94,7 +98,7 @@ func (t *Task) deliver(doing string, p Produce, tooLarge func(error), ok func(ba
 		case errors.Is(err, ErrInvalidRecord):
 			t.stop(StopTopic, fmt.Errorf("%s: %w: is the topic compacted, or does it have a schema?", doing, err))
 		default:
-			t.failed(doing, err, func() { t.deliver(doing, p, tooLarge, ok) })
+			t.failed(doing, err, func() { t.deliverSince(first, doing, p, tooLarge, ok) })
 		}
 	})
 }

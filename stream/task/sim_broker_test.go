@@ -65,6 +65,7 @@ type producerState struct {
 	lastSeq  int32
 	lastN    int
 	lastBase int64
+	lastTime event.Millis
 }
 
 func newBroker(w *world) broker {
@@ -293,7 +294,7 @@ func (b *broker) produce(p Produce) (Produced, error) {
 			if b.w.rng.IntN(4) == 0 {
 				return Produced{BaseOffset: -1, AppendTime: -1}, nil // it need not say where the copy's original stands
 			}
-			return Produced{BaseOffset: s.lastBase, AppendTime: b.clock()}, nil
+			return Produced{BaseOffset: s.lastBase, AppendTime: s.lastTime}, nil
 		}
 		if p.Sequence != s.next {
 			return Produced{}, ErrSequence
@@ -304,7 +305,7 @@ func (b *broker) produce(p Produce) (Produced, error) {
 	if p.DeadLetters {
 		log = &b.letters[p.Topic]
 	}
-	s.lastSeq, s.lastN, s.lastBase = p.Sequence, len(p.Messages), int64(len(*log))
+	s.lastSeq, s.lastN, s.lastBase, s.lastTime = p.Sequence, len(p.Messages), int64(len(*log)), b.clock()
 	for _, m := range p.Messages {
 		headers := slices.Clone(m.Headers)
 		for i := range headers {
