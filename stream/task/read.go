@@ -52,11 +52,23 @@ func (t *Task) fetchFailed(q *queue, err error) {
 func (t *Task) readFailed(doing string, err error) {
 	r := t.run
 	t.failed(doing, err, func() {})
-	if t.run != r || r.checking {
+	if t.run != r {
 		return
 	}
-	r.checking = true
-	t.after(t.failures[doing].backoff.d, func() {
-		t.check(r.cut(), func() { r.checking = false })
+	r.unchecked = true
+	if !r.checking {
+		r.checking = true
+		t.after(t.failures[doing].backoff.d, t.checkRead)
+	}
+}
+
+// checkRead checks the logs, and once more if a fetch that was under way has failed since: its topic may have changed after it was checked.
+func (t *Task) checkRead() {
+	r := t.run
+	r.unchecked = false
+	t.check(r.cut(), func() {
+		if r.checking = r.unchecked; r.checking {
+			t.checkRead()
+		}
 	})
 }

@@ -3,6 +3,7 @@ package task
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -123,4 +124,40 @@ func TestStop_ATrySaysWhatItWaitsFor(t *testing.T) {
 	d.answer = func(Effect) error { return refused }
 	require.NoError(t, d.run(time.Minute, func() bool { return d.p.task.Phase() == Acquiring && d.p.task.obs.Retries > 0 }))
 	require.ErrorIs(t, d.p.task.Status().Err, refused)
+}
+
+// TestReadFailed_DuringACheck: a fetch of payoffs that was under way fails while the check after another failure reads the witnesses. The
+// topic may have lost records since its description: it is described once more before it is read.
+func TestReadFailed_DuringACheck(t *testing.T) {
+	d := served(t, func(c *Config) { c.FetchWait = 10 * time.Second }) // as long as a check may take
+	broke, witnessed, failed := false, false, false
+	var after []string // requests after the second failure
+	d.hold = func(e Effect) bool {
+		switch e := e.(type) {
+		case Describe:
+			after = append(after, "description")
+		case Fetch:
+			if e.Topic == event.Payoffs && e.MaxBytes > 1 {
+				after = append(after, "payoffs")
+			}
+		}
+		return false
+	}
+	d.answer = func(e Effect) error {
+		f, ok := e.(Fetch)
+		switch {
+		case !ok:
+		case f.MaxBytes == 1:
+			witnessed = true
+		case f.Topic == event.Impressions && !broke:
+			broke = true
+			return errors.New("no leader")
+		case f.Topic == event.Payoffs && witnessed && !failed:
+			failed, after = true, nil
+			return errors.New("no leader either")
+		}
+		return nil
+	}
+	require.NoError(t, d.run(time.Minute, func() bool { return failed && slices.Contains(after, "payoffs") }))
+	require.Equal(t, "description", after[0])
 }

@@ -24,6 +24,7 @@ type runner struct {
 	feedbackLast bool             // the last step was a selection's or a payoff's
 	refencing    bool
 	checking     bool // a check runs after a fetch error: no fetches
+	unchecked    bool // a fetch has failed since the check began
 	tickedAt     time.Duration
 	tallied      tallied
 }
