@@ -42,7 +42,8 @@ type cursor struct {
 // stays behind if a broker recognised a duplicate batch without its offset.
 type earlierDecision struct {
 	id     string
-	offset int64
+	at     int64        // its own offset
+	offset int64        // of its impression
 	began  event.Millis // before all time if not known
 }
 
@@ -128,7 +129,7 @@ func (c *cursor) settle() error {
 			c.decoded = true
 			return nil
 		case mine && len(c.earlier) < maxEarlier:
-			c.earlier = append(c.earlier, earlierDecision{string(c.decision.ID), d.Offset, d.Began})
+			c.earlier = append(c.earlier, earlierDecision{string(c.decision.ID), c.records[0].Offset, d.Offset, d.Began})
 		}
 		c.pop()
 	}
@@ -169,8 +170,12 @@ func (c *cursor) pop() {
 	}
 }
 
-// position returns that of the first decision not adopted yet, as far as known.
+// position returns that of the first decision not adopted yet, as far as known. Whoever goes on from there verifies the
+// earlier ones too that are not verified yet.
 func (c *cursor) position() int64 {
+	if len(c.earlier) > 0 {
+		return c.earlier[0].at
+	}
 	if len(c.records) > 0 {
 		return c.records[0].Offset
 	}

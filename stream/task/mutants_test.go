@@ -341,23 +341,11 @@ func truncatedUnderTheQueue(t *testing.T, s sabotage, _ storeRule) error {
 	return errors.New("records that are not in the log any more wait to be stepped, and nobody has noticed")
 }
 
-// savedByAZombie: an owner is frozen, the store returns to its last save, and the owner, awake again, saves there that
-// it left an impression unranked, whose id it knows. The next owner had forgotten the id, and ranked that impression.
+// savedByAZombie: the state lacks a logged decision that its checkpoint covers.
 func savedByAZombie(t *testing.T, s sabotage, _ storeRule) error {
 	t.Helper()
 	d := served(t, func(c *Config) { c.sabotage = s })
-	zombies := d.w.store.Copy(0)
-	zombie := d.p
-	d.start()
-	d.impress(6, 1, d.w.wall)
-	require.NoError(t, d.run(time.Minute, d.idle))
-	d.w.store.Restore(0, zombies) // a stalled replica, to which the zombie now saves
-	saved := merge([]*segment{{position: zombies.Meta().Rankings, witness: zombies.Meta().RankingsWitness,
-		inputs: slices.Clone(zombies.Meta().Inputs)}}, zombie.task.run.owner.fence, zombie.task.acq.metaOf(zombie.task.run.replay.cursor.producers))
-	saved.Meta.Inputs[event.Impressions].Offset++
-	saved.Meta.Inputs[event.Impressions].Witness = state.Witness{Offset: -1}
-	require.NoError(t, shell{d.w, zombie}.Checkpoint(Checkpoint{saved}))
-
+	d.saveUnranked(t)
 	d.start()
 	require.NoError(t, d.run(time.Minute, func() bool { return d.p.task.Phase() == Stopped || d.idle() }))
 	if d.p.task.Phase() == Stopped {
