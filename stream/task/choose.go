@@ -122,7 +122,7 @@ func (r *runner) chooseRecorded(now time.Duration) (q *queue, s *partition.Input
 	return q, s, false, nil
 }
 
-// full reports whether steps must wait until the store has caught up, or is fit again.
+// full reports whether steps must wait until the store has caught up, or is fit again, or until the broker takes rankings.
 func (r *runner) full(now time.Duration) bool {
 	if r.owner.unfit || r.owesOrder() {
 		return true
@@ -130,4 +130,10 @@ func (r *runner) full(now time.Duration) bool {
 	_, open := r.machine.Dirty()
 	since := r.checkpoints.since()
 	return r.checkpoints.bytes+open >= r.cfg.MaxUnsavedBytes || since >= 0 && now-since >= r.cfg.MaxUnsavedAge
+}
+
+// behindStore reports whether full is the store's doing. What is emitted but not in the log yet cannot be saved.
+func (r *runner) behindStore(now time.Duration) bool {
+	c := &r.checkpoints
+	return r.owner.unfit || r.full(now) && !r.owesOrder() && (c.inFlight > 0 || len(c.segments) == 0 || r.saveable(c.segments[0]))
 }

@@ -153,7 +153,7 @@ func progressOf(t *Task) Status {
 	s.Foreign = r.replay.cursor.foreign
 	_, open := r.machine.Dirty()
 	s.Unsaved = r.checkpoints.bytes + open
-	s.Full = r.full(t.now.Mono)
+	s.Full = r.behindStore(t.now.Mono)
 	s.Watermark = r.machine.Watermark()
 	s.WalkLag = r.machine.WalkLag()
 	for i := range r.queues {

@@ -2,7 +2,9 @@ package task
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -110,6 +112,32 @@ func TestStorm_PayoffsLeaveRoomForImpressions(t *testing.T) {
 	require.NoError(t, d.run(time.Minute, d.idle))
 	require.Zero(t, d.p.task.run.checkpoints.feedback)
 	require.NoError(t, checkAccount(d.w, d.p))
+}
+
+// TestFull_IsTheStoresDoing: nothing more is stepped once changes are unsaved for long, whether the store or the broker takes nothing. The
+// status names the one that fails.
+func TestFull_IsTheStoresDoing(t *testing.T) {
+	for name, store := range map[string]bool{"store": true, "broker": false} {
+		t.Run(name, func(t *testing.T) {
+			d := served(t, nil)
+			d.answer = func(e Effect) error {
+				_, rankings := e.(Produce)
+				if _, checkpoint := e.(Checkpoint); store && checkpoint || !store && rankings {
+					return errors.New("away")
+				}
+				return nil
+			}
+			d.impress(1000, 1, d.w.wall)
+			require.NoError(t, d.run(2*time.Minute, func() bool { return d.p.task.run.full(d.w.mono) }))
+			s := d.p.task.Status()
+			require.Equal(t, store, s.Full)
+			require.ErrorContains(t, s.Err, "away")
+			require.Equal(t, !store, strings.Contains(s.Err.Error(), "producing rankings") || strings.Contains(s.Doing, "producing rankings"))
+			d.answer = nil
+			require.NoError(t, d.run(time.Minute, d.idle))
+			require.False(t, d.p.task.Status().Full)
+		})
+	}
 }
 
 // ranked is a driver whose task has ranked n impressions, i-0 and on, and saved everything.
