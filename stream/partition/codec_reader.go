@@ -1,8 +1,6 @@
 package partition
 
 import (
-	"encoding/binary"
-	"fmt"
 	"math"
 
 	"github.com/ranker-worker/ranker-worker/stream/event"
@@ -13,7 +11,7 @@ import (
 func decodeEntry(b []byte, bucket int64, e *entry) error {
 	e.reset()
 	e.bucket = bucket
-	d := entryReader{rest: b}
+	d := entryReader{binaryReader{rest: b}}
 	head := d.byte()
 	if version := head & versionMask; d.err == nil && version != entryVersion {
 		d.fail("version %d, this program reads %d", version, entryVersion)
@@ -27,14 +25,11 @@ func decodeEntry(b []byte, bucket int64, e *entry) error {
 	if d.err != nil {
 		e.reset()
 	}
-	return d.err
+	return d.failure(errEntry)
 }
 
-// entryReader reads the parts of a stored entry. After its first error it returns zeros.
-type entryReader struct {
-	rest []byte
-	err  error
-}
+// entryReader reads the parts of a stored entry.
+type entryReader struct{ binaryReader }
 
 func (d *entryReader) entry(e *entry, head byte) {
 	e.kind = kind(head >> kindShift & kindMask)
@@ -75,7 +70,7 @@ func (d *entryReader) entry(e *entry, head byte) {
 }
 
 func (d *entryReader) unit(e *entry) {
-	r := entryReader{rest: d.part()}
+	r := binaryReader{rest: d.part("length of a part")}
 	e.arm, e.covariate = int32(r.count(math.MaxInt32, "arm")), int32(r.count(1_000_000, "covariate"))
 	if len(r.rest) > 0 {
 		e.group, e.period = int32(r.count(experiment.GroupCount-1, "group")), r.varint()
@@ -86,7 +81,7 @@ func (d *entryReader) unit(e *entry) {
 }
 
 func (d *entryReader) steps(e *entry) {
-	part := d.part()
+	part := d.part("length of a part")
 	if d.err != nil {
 		return
 	}
@@ -101,19 +96,6 @@ func (d *entryReader) steps(e *entry) {
 	if rest, n := len(e.context)-e.ofUser, len(e.items); e.selected < 0 && (n == 0 || rest%n != 0) {
 		d.fail("a context of %d steps for %d items", rest, n)
 	}
-}
-
-func (d *entryReader) part() []byte {
-	n := d.count(uint64(len(d.rest)), "length of a part")
-	if d.err == nil && n > int64(len(d.rest)) {
-		d.fail("a part is cut off")
-	}
-	if d.err != nil {
-		return nil
-	}
-	part := d.rest[:n]
-	d.rest = d.rest[n:]
-	return part
 }
 
 func (d *entryReader) impression(e *entry, flags uint64) {
@@ -169,12 +151,7 @@ func (d *entryReader) times(e *entry, flags uint64) {
 }
 
 func (d *entryReader) span() event.Millis {
-	v, n := binary.Uvarint(d.rest)
-	if n <= 0 {
-		d.fail("a span of time is cut off")
-		return 0
-	}
-	d.rest = d.rest[n:]
+	v := uint64(d.count(math.MaxUint64, "a span of time"))
 	unit, v := v&3, v>>2
 	if unit == 0 {
 		return event.Millis(v>>1) ^ -event.Millis(v&1)
@@ -244,19 +221,18 @@ func (d *entryReader) decision(e *entry, flags uint64) {
 }
 
 func (d *entryReader) propensity(narrow bool) float64 {
-	if !narrow {
-		return d.float()
+	if narrow {
+		return d.finite(float64(math.Float32frombits(d.fixed32())))
 	}
-	if len(d.rest) < 4 {
-		d.fail("cut off")
+	return d.finite(math.Float64frombits(d.fixed64()))
+}
+
+func (d *entryReader) finite(f float64) float64 {
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		d.fail("a number that is not finite")
 		return 0
 	}
-	p := float64(math.Float32frombits(binary.LittleEndian.Uint32(d.rest)))
-	d.rest = d.rest[4:]
-	if math.IsNaN(p) || math.IsInf(p, 0) {
-		d.fail("a number that is not finite")
-	}
-	return p
+	return f
 }
 
 func (d *entryReader) millionths() int64 {
@@ -268,13 +244,13 @@ func (d *entryReader) millionths() int64 {
 }
 
 func (d *entryReader) payoffs(e *entry) {
-	e.sum = d.float()
+	e.sum = d.finite(math.Float64frombits(d.fixed64()))
 	e.count = d.count(math.MaxInt64, "payoffs")
 	if d.err == nil && e.count == 0 {
 		d.fail("a sum of no payoffs")
 	}
 	for n := d.count(MaxEventsPerID, "events"); n > 0 && d.err == nil; n-- {
-		e.events = append(e.events, d.word())
+		e.events = append(e.events, d.fixed64())
 	}
 }
 
@@ -308,8 +284,8 @@ func (d *entryReader) parked(e *entry) {
 		p := parkedRecord{topic: event.Topic(kind & (1<<formShift - 1)), form: event.Form(kind >> formShift), offset: d.count(math.MaxInt64, "offset"),
 			timestamp: d.varint(), effective: d.varint()}
 		p.deadline = p.effective + d.varint()
-		if p.value = d.content(); d.err == nil && p.form == event.Avro {
-			p.plain = d.content()
+		if p.value = d.part("length of a parked record"); d.err == nil && p.form == event.Avro {
+			p.plain = d.part("length of a parked record")
 		}
 		if d.err == nil && (p.topic != event.Selections && p.topic != event.Payoffs || p.form >= event.Forms) {
 			d.fail("a parked record of topic %d in %s", p.topic, p.form)
@@ -319,79 +295,6 @@ func (d *entryReader) parked(e *entry) {
 		}
 		e.parked = append(e.parked, p)
 	}
-}
-
-func (d *entryReader) content() []byte {
-	length := d.count(uint64(len(d.rest)), "length of a parked record")
-	if d.err == nil && int(length) > len(d.rest) {
-		d.fail("a parked record is cut off")
-	}
-	if d.err != nil {
-		return nil
-	}
-	b := d.rest[:length:length]
-	d.rest = d.rest[length:]
-	return b
-}
-
-func (d *entryReader) fail(format string, args ...any) {
-	if d.err == nil {
-		d.err = fmt.Errorf("%w: %s", errEntry, fmt.Sprintf(format, args...))
-		d.rest = nil
-	}
-}
-
-func (d *entryReader) byte() byte {
-	if len(d.rest) == 0 {
-		d.fail("cut off")
-		return 0
-	}
-	b := d.rest[0]
-	d.rest = d.rest[1:]
-	return b
-}
-
-func (d *entryReader) count(limit uint64, what string) int64 {
-	v, n := binary.Uvarint(d.rest)
-	if n <= 0 {
-		d.fail("%s is cut off", what)
-		return 0
-	}
-	if v > limit {
-		d.fail("%s is %d, at most %d can be", what, v, limit)
-		return 0
-	}
-	d.rest = d.rest[n:]
-	return int64(v)
-}
-
-func (d *entryReader) varint() int64 {
-	v, n := binary.Varint(d.rest)
-	if n <= 0 {
-		d.fail("a number is cut off")
-		return 0
-	}
-	d.rest = d.rest[n:]
-	return v
-}
-
-func (d *entryReader) word() uint64 {
-	if len(d.rest) < 8 {
-		d.fail("cut off")
-		return 0
-	}
-	w := binary.LittleEndian.Uint64(d.rest)
-	d.rest = d.rest[8:]
-	return w
-}
-
-func (d *entryReader) float() float64 {
-	f := math.Float64frombits(d.word())
-	if math.IsNaN(f) || math.IsInf(f, 0) {
-		d.fail("a number that is not finite")
-		return 0
-	}
-	return f
 }
 
 // leaders reads n ranks that appendLeaders wrote.

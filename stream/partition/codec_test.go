@@ -300,7 +300,7 @@ func TestPacked(t *testing.T) {
 		want := rapid.SliceOfN(rapid.Int32Range(0, rapid.Int32Range(0, math.MaxInt32).Draw(t, "most")), 1, 40).Draw(t, "numbers")
 		b := appendPacked(nil, want)
 		require.Len(t, b, 1+(max(bits.Len32(uint32(slices.Max(want))), 1)*len(want)+7)/8)
-		d := entryReader{rest: append(b, 77)}
+		d := entryReader{binaryReader{rest: append(b, 77)}}
 		require.Equal(t, want, d.packed(nil, int64(len(want)), math.MaxInt32, "number"))
 		require.NoError(t, d.err)
 		require.Equal(t, []byte{77}, d.rest)

@@ -136,16 +136,11 @@ func (s *inputOrder) load(stored []byte) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrSteps, err)
 	}
-	d := inputOrderReader{numbers: numbers{rest: header}, run: -1}
-	from, err := d.begin()
-	if err != nil {
-		return err
-	}
-	s.from, s.watermark, s.tokens = from, from, d.rest
+	d := inputOrderReader{binaryReader: binaryReader{rest: header}, run: -1}
+	s.from = d.uvarint()
+	s.watermark, s.tokens = s.from, d.rest
 	for len(d.rest) > 0 {
-		if err := d.read(func(step InputStep) { s.watermark = step.reached(s.watermark) }); err != nil {
-			return err
-		}
+		d.read(func(step InputStep) { s.watermark = step.reached(s.watermark) })
 	}
 	s.run = d.run
 	return d.end()
@@ -164,40 +159,26 @@ func (s *InputStep) reached(watermark event.Millis) event.Millis {
 
 // ParseSteps appends the steps of a header to dst. They begin at event time from. It fails with ErrSteps.
 func ParseSteps(dst []InputStep, header []byte) (from event.Millis, steps []InputStep, err error) {
-	d := inputOrderReader{numbers: numbers{rest: header}}
-	if from, err = d.begin(); err != nil {
-		return 0, dst, err
-	}
+	d := inputOrderReader{binaryReader: binaryReader{rest: header}}
+	from = d.uvarint()
 	for len(d.rest) > 0 {
-		if err := d.read(func(s InputStep) { dst = append(dst, s) }); err != nil {
-			return from, dst, err
-		}
+		d.read(func(s InputStep) { dst = append(dst, s) })
 	}
 	return from, dst, d.end()
 }
 
 type inputOrderReader struct {
-	numbers
+	binaryReader
 	at     int       // index of rest in the header
 	run    int       // index of the last token if it is a run, else -1
 	record InputStep // notes about the next record
 }
 
-var errCutOff = fmt.Errorf("%w: cut off, or a number too large", ErrSteps)
-
-func (d *inputOrderReader) begin() (event.Millis, error) {
-	from := d.uvarint()
-	if d.bad {
-		return 0, errCutOff
-	}
-	return from, nil
-}
-
-func (d *inputOrderReader) read(step func(InputStep)) error {
+func (d *inputOrderReader) read(step func(InputStep)) {
 	before := len(d.rest)
-	token := d.rest[0]
+	token := d.byte()
 	kind, low, said := token>>5, token&31, d.record != InputStep{}
-	d.rest, d.run = d.rest[1:], -1
+	d.run = -1
 	switch {
 	case kind <= tokenUnranked && low > 0:
 		d.run = d.at
@@ -225,21 +206,17 @@ func (d *inputOrderReader) read(step func(InputStep)) error {
 		s.Watermark = d.uvarint()
 		step(s)
 	default:
-		return fmt.Errorf("%w: token %#x", ErrSteps, token)
-	}
-	if d.bad {
-		return errCutOff
+		d.fail("token %#x", token)
 	}
 	d.at += before - len(d.rest)
-	return nil
 }
 
-// end fails if notes stand without the record that they are about.
+// end fails if steps were unreadable, or notes stand without the record that they are about.
 func (d *inputOrderReader) end() error {
 	if d.record != (InputStep{}) {
-		return fmt.Errorf("%w: they end before the record that they speak of", ErrSteps)
+		d.fail("they end before the record that they speak of")
 	}
-	return nil
+	return d.failure(ErrSteps)
 }
 
 func (s *inputOrder) recorded(number int64) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"strconv"
 
 	"github.com/ranker-worker/ranker-worker/policy"
@@ -81,31 +82,22 @@ func parseNames(dst []namedItem, field, value []byte) ([]namedItem, error) {
 	if err != nil || page > uint64(namesPage(1<<31-1)) {
 		return bad(fmt.Errorf("its number: %w", strconv.ErrRange))
 	}
-	number := func() uint64 {
-		x, n := binary.Uvarint(value)
-		if n <= 0 || x > 1<<62 {
-			err = errNames
-			return 0
-		}
-		value = value[n:]
-		return x
-	}
-	least := number()
-	for k := 0; len(value) > 0 && err == nil; k++ {
-		length := number()
+	const most = math.MaxInt64 / 2 // two times are added
+	d := binaryReader{rest: value}
+	least := d.count(most, "a time")
+	for k := 0; len(d.rest) > 0; k++ {
+		length := d.uvarint()
 		if length == 0 {
 			continue
 		}
-		if length == 1 || length-1 > uint64(len(value)) || k >= namesInPage {
+		it := namedItem{name: d.bytes(length - 1), number: policy.Item(page)*namesInPage + policy.Item(k), until: least + d.count(most, "a time")}
+		if d.err != nil || length == 1 || k >= namesInPage {
 			return bad(errNames)
 		}
-		it := namedItem{name: value[: length-1 : length-1], number: policy.Item(page)*namesInPage + policy.Item(k)}
-		value = value[length-1:]
-		it.until = event.Millis(least) + event.Millis(number())
 		dst = append(dst, it)
 	}
-	if err != nil {
-		return bad(err)
+	if d.err != nil {
+		return bad(errNames)
 	}
 	return dst, nil
 }

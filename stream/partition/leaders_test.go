@@ -32,7 +32,7 @@ func TestKeepLeaders(t *testing.T) {
 			require.Equal(t, slices.Max(order[:at+1]) == int32(n-1), slices.Max(kept[:at+1]) == int32(n-1))
 		}
 		b := appendLeaders(nil, kept)
-		d := entryReader{rest: b}
+		d := entryReader{binaryReader{rest: b}}
 		require.Equal(t, kept, d.leaders(nil, n))
 		require.NoError(t, d.err)
 		require.Empty(t, d.rest)

@@ -1,8 +1,8 @@
 package partition
 
 import (
+	"bytes"
 	"errors"
-	"fmt"
 	"math"
 
 	"github.com/cespare/xxhash/v2"
@@ -87,7 +87,7 @@ type SourceChange struct {
 
 // ObservationReader reads the headers of observations.
 type ObservationReader struct {
-	numbers
+	binaryReader
 	visits  int   // left of the current token
 	ends    bool  // of visits without a kept offset
 	records int64 // stepped since the last observation
@@ -95,7 +95,7 @@ type ObservationReader struct {
 
 // NewSeenReader reads one header, or several joined in order.
 func NewSeenReader(header []byte) *ObservationReader {
-	return &ObservationReader{numbers: numbers{rest: header}}
+	return &ObservationReader{binaryReader: binaryReader{rest: header}}
 }
 
 // Next returns the next observation; ok is false at the end. It fails with ErrSeen.
@@ -103,12 +103,9 @@ func (r *ObservationReader) Next() (s Observation, ok bool, err error) {
 	for r.visits == 0 && len(r.rest) > 0 && r.rest[0]>>5 == seenRecords {
 		_, n := r.token()
 		r.records += n
-		if r.bad {
-			return s, false, r.fault()
-		}
 	}
 	if r.visits == 0 && len(r.rest) == 0 {
-		return s, false, nil
+		return s, false, r.failure(ErrSeen)
 	}
 	s.Records, r.records = r.records, 0
 	if r.visits > 0 {
@@ -117,20 +114,13 @@ func (r *ObservationReader) Next() (s Observation, ok bool, err error) {
 	} else {
 		r.observation(&s)
 	}
-	if r.bad {
-		return s, false, r.fault()
-	}
-	return s, true, nil
-}
-
-func (r *ObservationReader) fault() error {
-	return fmt.Errorf("%w: cut off, of another version, or a number too large", ErrSeen)
+	return s, r.err == nil, r.failure(ErrSeen)
 }
 
 // token reads a token's kind and number.
 func (r *ObservationReader) token() (kind byte, n int64) {
-	kind, n = r.rest[0]>>5, int64(r.rest[0]&31)
-	r.rest = r.rest[1:]
+	b := r.byte()
+	kind, n = b>>5, int64(b&31)
 	if n == severalBytes && kind != seenVisits && kind != seenEnds && kind != seenNote {
 		n = r.uvarint()
 	}
@@ -144,9 +134,10 @@ func (r *ObservationReader) observation(s *Observation) {
 		s.Kind, s.By = SeenWatermark, n
 	case seenVisits, seenEnds:
 		r.visits, r.ends = int(n)-1, kind == seenEnds
-		if r.bad = n == 0; !r.bad {
-			r.visit(s)
+		if n == 0 {
+			r.fail("no visits")
 		}
+		r.visit(s)
 	case seenSent:
 		s.Kind, s.N = SeenSent, n
 	case seenEpoch:
@@ -154,15 +145,15 @@ func (r *ObservationReader) observation(s *Observation) {
 	case seenNote:
 		r.note(s, n)
 	default:
-		r.bad = true
+		r.fail("a token of kind %d", kind)
 	}
 }
 
 // ascending reads n ascending numbers.
 func (r *ObservationReader) ascending(n int64) (all []int) {
-	for last := int64(-1); n > 0 && !r.bad; n-- {
+	for last := int64(-1); n > 0 && r.err == nil; n-- {
 		if last += r.uvarint() + 1; last > math.MaxInt16 {
-			r.bad = true
+			r.fail("estimate %d", last)
 		}
 		all = append(all, int(last))
 	}
@@ -180,7 +171,7 @@ func (r *ObservationReader) visit(s *Observation) {
 
 func (r *ObservationReader) sources() (all []SourceChange) {
 	last := int32(-1)
-	for n := r.uvarint(); n > 0 && !r.bad; n-- {
+	for n := r.uvarint(); n > 0 && r.err == nil; n-- {
 		c := r.source()
 		c.Source += last + 1
 		last = c.Source
@@ -197,7 +188,7 @@ func (r *ObservationReader) source() (c SourceChange) {
 		gap += r.uvarint()
 	}
 	if gap > math.MaxInt16 {
-		r.bad = true
+		r.fail("%d sources are left out", gap)
 	}
 	c.Source, c.By = int32(gap), v>>2
 	if c.By > 0 {
@@ -214,7 +205,7 @@ func (r *ObservationReader) source() (c SourceChange) {
 			c.At.OverWriter, c.At.OverSeq = r.fixed32(), r.uvarint()
 		}
 	default:
-		r.bad = true
+		r.fail("progress of kind %d", how)
 	}
 	return c
 }
@@ -232,18 +223,17 @@ func (r *ObservationReader) note(s *Observation, which int64) {
 		s.Kind, s.N = SeenWalked, r.uvarint()
 	case seenStand:
 		s.Kind, s.Sources = SeenStand, r.sources()
-		for n := r.uvarint(); n > 0 && !r.bad; n-- {
-			s.Estimates = append(s.Estimates, []byte(r.text()))
+		for n := r.uvarint(); n > 0 && r.err == nil; n-- {
+			s.Estimates = append(s.Estimates, bytes.Clone(r.part("length of estimates")))
 		}
 	default:
-		r.bad = true
+		r.fail("note %d", which)
 	}
 }
 
 func (r *ObservationReader) begin(b *ObservationBegin) {
-	if r.byte() != seenVersion {
-		r.bad = true
-		return
+	if version := r.byte(); version != seenVersion {
+		r.fail("version %d, this program reads %d", version, seenVersion)
 	}
 	flags := r.byte()
 	b.Fresh, b.Unknown, b.Alone = flags&1 != 0, flags&2 != 0, flags&4 != 0
@@ -253,7 +243,7 @@ func (r *ObservationReader) begin(b *ObservationBegin) {
 		b.Inputs[t] = r.varint()
 	}
 	b.Watermark, b.Salt = r.uvarint(), r.fixed64()
-	b.Program, b.Settings = r.text(), r.text()
+	b.Program, b.Settings = string(r.part("length of the program")), string(r.part("length of the settings"))
 }
 
 // ObservationBegin is the state in which a machine began, for a replay.

@@ -313,9 +313,9 @@ func (s *observationLog) appendStored(dst []byte, check uint32) []byte {
 // load reads the stored form. An unreadable one is ignored: a replay is not exact then, and nothing else depends on it.
 func (s *observationLog) load(stored []byte) (check uint32) {
 	b, err := hex.AppendDecode(nil, stored)
-	r := numbers{rest: b}
+	r := binaryReader{rest: b}
 	x := StoredObservations{Writer: r.fixed32(), MadeBy: r.fixed32(), Sealed: uint64(r.uvarint()), Unsent: uint64(r.uvarint()), Visited: r.varint()}
-	if check = r.fixed32(); err != nil || r.bad {
+	if check = r.fixed32(); err != nil || r.err != nil {
 		return 0
 	}
 	x.Tokens = r.rest
