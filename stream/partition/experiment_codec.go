@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -20,15 +21,63 @@ const (
 	armsField    = "arms"
 	runField     = ":run"      // run, time from which units are counted, and definition
 	totalsField  = ":totals"   // by impression: run; by arm units, payoffs, deviations and their squares: see experiment.Sums. Published
-	cohortField  = ":cohort:"  // plus number: by arm units, payoffs and their squares: see experiment.Counts
+	cohortField  = ":cohort"   // plus ":" and number: by arm units, payoffs and their squares: see experiment.Counts
 	lagsField    = ":lags"     // by user plus ":" and block: the run-off's ended buckets; see experiment.AppendRunOff. Published
-	bucketField  = ":bucket:"  // plus number, by user plus ":" and block: an open bucket of the run-off; see experiment.AppendBucket
-	groupsField  = ":groups:"  // period, and for 32 groups: impressions and payoffs
-	pastField    = ":past:"    // plus period: run, and of each group that has any: number, impressions, payoffs. Published
+	bucketField  = ":bucket"   // plus ":" and number, by user plus ":" and block: an open bucket of the run-off; see experiment.AppendBucket
+	groupsField  = ":groups"   // plus ":" and period, ":" and block: of 32 groups impressions and payoffs
+	pastField    = ":past"     // plus ":" and period: run, and of each group that has any: number, impressions, payoffs. Published
 	closedField  = ":closed"   // run, and the last closed period. Published
 	foldedField  = ":folded"   // by user: run, the last folded period, and all partitions' totals up to it, as in totalsField. Published
 	verdictField = ":verdict:" // plus arm: run, units, lower and upper bound, and 1 once a ranking carries it. Published
 )
+
+// trialKinds are the kinds of an experiment's fields with sums. By user those in blocks have one field for each block, else one.
+var trialKinds = map[string]struct{ numbered, inBlocks, published bool }{
+	totalsField: {published: true},
+	cohortField: {numbered: true},
+	lagsField:   {inBlocks: true, published: true},
+	bucketField: {numbered: true, inBlocks: true},
+	groupsField: {numbered: true, inBlocks: true},
+	pastField:   {numbered: true, published: true},
+	closedField: {published: true},
+	foldedField: {published: true},
+}
+
+// trialField identifies a field with sums. Number and block are 0 where its kind has none.
+type trialField struct {
+	kind  string
+	n     int64
+	block int
+}
+
+func (f trialField) compare(o trialField) int {
+	return cmp.Or(strings.Compare(f.kind, o.kind), cmp.Compare(f.n, o.n), cmp.Compare(f.block, o.block))
+}
+
+// name returns the field's name behind the experiment's.
+func (f trialField) name(byUser bool) string {
+	name, kind := f.kind, trialKinds[f.kind]
+	if kind.numbered {
+		name += ":" + strconv.FormatInt(f.n, 10)
+	}
+	if kind.inBlocks && byUser {
+		name += ":" + strconv.Itoa(f.block)
+	}
+	return name
+}
+
+// parseField reads the output of name; ok is false for any other text.
+func parseField(name string, byUser bool) (f trialField, ok bool) {
+	kind, numbers, _ := strings.Cut(name[1:], ":")
+	f.kind = ":" + kind
+	number, block := "", numbers
+	if trialKinds[f.kind].numbered {
+		number, block, _ = strings.Cut(numbers, ":")
+	}
+	f.n, _ = strconv.ParseInt(number, 10, 64)
+	f.block, _ = strconv.Atoi(block)
+	return f, f.name(byUser) == name // false with a number that is unreadable, missing or too many
+}
 
 const trialVersion = "1"
 
@@ -111,12 +160,9 @@ func parseFolded(x *experiment.Experiment, value string) (folded int64, totals e
 	return folded, totals, err
 }
 
-func parsePast(x *experiment.Experiment, name, value string) (period int64, groups experiment.Groups, err error) {
-	if period, err = strconv.ParseInt(name, 10, 64); err != nil {
-		return 0, nil, fmt.Errorf("%w: %w", errTrial, err)
-	}
-	groups = make(experiment.Groups, experiment.GroupCount)
-	return period, groups, x.ParseGroups(value, groups, 0, experiment.GroupCount)
+func parsePast(x *experiment.Experiment, value string) (experiment.Groups, error) {
+	groups := make(experiment.Groups, experiment.GroupCount)
+	return groups, x.ParseGroups(value, groups, 0, experiment.GroupCount)
 }
 
 func parseVerdict(x *experiment.Experiment, value string) (v verdictOf, err error) {

@@ -198,15 +198,15 @@ func TestRunOff_BeginsAgainAfterAWithdrawal(t *testing.T) {
 		e.count = 1
 	}
 	var stored state.Changes
-	s.sealLags(&stored)
-	require.Len(t, stored.Writes, 1)
+	s.seal(&stored)
+	require.Len(t, stored.Writes, 2, "an open bucket, and a cohort")
 	s.leaveOut(1, early)
 	s.pay(1, late, 3000, experiment.PaidInParts(0.5, 1, 0, true))
 	next := unit(40_000)
 	s.enter(0, next, 1)
 	s.pay(0, next, 50_000, experiment.PaidInParts(0, 1, 0, true))
 	stored = state.Changes{}
-	s.sealLags(&stored)
+	s.seal(&stored)
 	again := newTrialSums(of, 600_000)
 	for _, f := range stored.Writes {
 		if f.Value != nil {

@@ -72,10 +72,13 @@ func (p *pool) closed(source int32, x *experiment.Experiment) int64 {
 
 func (p *pool) past(source int32, x *experiment.Experiment, each func(period int64, groups experiment.Groups)) {
 	for field, value := range p.of[source] {
-		if rest, ok := strings.CutPrefix(field, x.Name+pastField); ok {
-			if period, groups, err := parsePast(x, rest, value); err == nil {
-				each(period, groups)
-			}
+		of, name, _ := strings.Cut(field, ":")
+		f, ok := parseField(":"+name, x.ByUser)
+		if of != x.Name || !ok || f.kind != pastField {
+			continue
+		}
+		if groups, err := parsePast(x, value); err == nil {
+			each(f.n, groups)
 		}
 	}
 }

@@ -1,12 +1,9 @@
 package partition
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
@@ -26,24 +23,24 @@ type trialSums struct {
 	cohorts *experiment.Cohorts
 	totals  experiment.Totals // by user of all partitions up to folded, also where another one decides
 	others  experiment.Totals // of all other partitions, in the deciding one
-	lagSums
+
+	// Payoffs by age, by user those of each block of groups. Each partition publishes its ended buckets; the deciding one adds them up.
+	runOffs    experiment.RunOffs
+	theirs     map[lagsOf]string    // texts in othersLags, in the deciding partition
+	othersLags experiment.LagTotals // of all other partitions; nil before one is read
 
 	periods map[int64]experiment.Groups // open ones
 	past    map[int64]experiment.Groups // closed, and not known to be folded
 	closed  int64                       // the last period closed here
 	folded  int64                       // the last period known to be folded by the deciding partition
 
-	// Changes since the last seal.
-	changedCohorts map[int64]bool
-	changedBlocks  map[groupBlock]bool
-	changedPast    map[int64]bool
-	changedTotals  bool
-	changedClosed  bool
+	changed map[trialField]struct{} // since the last seal
 }
 
-type groupBlock struct {
-	period int64
-	block  int32
+// lagsOf names the ended buckets of a block of groups in another partition.
+type lagsOf struct {
+	source int32
+	block  int
 }
 
 // groupsInBlock is the number of groups in a block: few, so that a checkpoint writes little of a barely changed period.
@@ -53,8 +50,11 @@ func newTrialSums(x *experiment.Experiment, horizon event.Millis) trialSums {
 	n := len(x.Arms)
 	return trialSums{Experiment: x, horizon: horizon, cohorts: experiment.NewCohorts(n, experiment.Width(horizon)), totals: make(experiment.Totals, n),
 		others: make(experiment.Totals, n), periods: make(map[int64]experiment.Groups), past: make(map[int64]experiment.Groups),
-		closed: noPeriod, folded: noPeriod, changedCohorts: make(map[int64]bool), changedBlocks: make(map[groupBlock]bool),
-		changedPast: make(map[int64]bool), lagSums: newLagSums(x, horizon)}
+		closed: noPeriod, folded: noPeriod, runOffs: x.NewRunOffs(horizon), theirs: make(map[lagsOf]string), changed: make(map[trialField]struct{})}
+}
+
+func (s *trialSums) mark(kind string, n int64, block int) {
+	s.changed[trialField{kind, n, block}] = struct{}{}
 }
 
 // counts reports whether an experiment counts an entry. Experiments that never re-assign arms (Never) are compared by the command lift
@@ -67,13 +67,13 @@ func (s *trialSums) count(arm int, e *entry, c experiment.Counts) {
 	case !s.ByUser:
 		n := s.cohorts.Number(e.payoffDeadline)
 		s.cohorts.Add(n, arm, c)
-		s.changedCohorts[n] = true
+		s.mark(cohortField, n, 0)
 	case e.period > s.closed:
 		if s.periods[e.period] == nil {
 			s.periods[e.period] = make(experiment.Groups, experiment.GroupCount)
 		}
 		s.periods[e.period].Add(int(e.group), c)
-		s.changedBlocks[groupBlock{e.period, e.group / groupsInBlock}] = true
+		s.mark(groupsField, e.period, int(e.group/groupsInBlock))
 	}
 }
 
@@ -108,7 +108,8 @@ func (s *trialSums) closeUp(floor int64) {
 				return
 			}
 			s.totals.Fold(by)
-			s.changedCohorts[n], s.changedTotals = true, true
+			s.mark(cohortField, n, 0)
+			s.mark(totalsField, 0, 0)
 		}
 	}
 	// Its last impression begins just before the next period.
@@ -116,16 +117,31 @@ func (s *trialSums) closeUp(floor int64) {
 	if last <= s.closed {
 		return
 	}
-	s.closed, s.changedClosed = last, true
+	s.closed = last
+	s.mark(closedField, 0, 0)
 	for _, p := range slices.Sorted(maps.Keys(s.periods)) {
 		if p <= last {
 			if p > s.folded { // else a rollback made it count twice
-				s.past[p], s.changedPast[p] = s.periods[p], true
+				s.past[p] = s.periods[p]
+				s.mark(pastField, p, 0)
 			}
 			delete(s.periods, p)
-			for b := range int32(experiment.GroupCount / groupsInBlock) {
-				s.changedBlocks[groupBlock{p, b}] = true
+			for b := range experiment.GroupCount / groupsInBlock {
+				s.mark(groupsField, p, b)
 			}
+		}
+	}
+}
+
+// endBuckets ends the buckets that the walk has passed.
+func (s *trialSums) endBuckets(walked event.Millis) {
+	for block, r := range s.runOffs {
+		ended, any := r.EndUpTo(walked)
+		for _, b := range ended {
+			s.mark(bucketField, b, block)
+		}
+		if any {
+			s.mark(lagsField, 0, block)
 		}
 	}
 }
@@ -179,11 +195,12 @@ func (s *trialSums) takeFolded(upTo int64, totals experiment.Totals) {
 	if upTo <= s.folded {
 		return
 	}
-	s.folded, s.totals, s.changedTotals = upTo, totals, true
+	s.folded, s.totals = upTo, totals
+	s.mark(foldedField, 0, 0)
 	for p := range s.past {
 		if p <= upTo {
 			delete(s.past, p)
-			s.changedPast[p] = true
+			s.mark(pastField, p, 0)
 		}
 	}
 }
@@ -207,107 +224,83 @@ func (s *trialSums) takeFoldedOf(of *pool) {
 	}
 }
 
-func (s *trialSums) load(field, value string) (err error) {
-	kind, name := field, ""
-	if at := strings.IndexByte(field[1:], ':'); at >= 0 {
-		kind, name = field[:at+2], field[at+2:]
+// load loads a field with sums, and ignores others.
+func (s *trialSums) load(name, value string) (err error) {
+	f, ok := parseField(name, s.ByUser)
+	if _, known := trialKinds[f.kind]; !known {
+		return nil
 	}
-	switch kind {
+	blocks := len(s.runOffs)
+	if f.kind == groupsField {
+		blocks = experiment.GroupCount / groupsInBlock
+	}
+	if !ok || f.block < 0 || f.block >= blocks {
+		return fmt.Errorf("%w: there is no such field", errTrial)
+	}
+	switch f.kind {
 	case totalsField:
 		s.totals, err = s.ParseTotals(value)
-	case closedField:
-		s.closed, err = parsePeriod(s.Experiment, value)
 	case foldedField:
 		s.folded, s.totals, err = parseFolded(s.Experiment, value)
+	case closedField:
+		s.closed, err = parsePeriod(s.Experiment, value)
 	case pastField:
-		var period int64
-		var groups experiment.Groups
-		if period, groups, err = parsePast(s.Experiment, name, value); err == nil {
-			s.past[period] = groups
-		}
-	case cohortField:
-		err = s.loadCohort(name, value)
+		s.past[f.n], err = parsePast(s.Experiment, value)
 	case groupsField:
-		err = s.loadGroups(name, value)
-	case lagsField, lagsField + ":", bucketField:
-		err = s.loadLags(kind, name, value)
+		if s.periods[f.n] == nil {
+			s.periods[f.n] = make(experiment.Groups, experiment.GroupCount)
+		}
+		from := f.block * groupsInBlock
+		err = s.ParseGroups(value, s.periods[f.n], from, from+groupsInBlock)
+	case cohortField:
+		by, err := s.ParseCohort(value)
+		if err != nil {
+			return fmt.Errorf("%w: %w", errTrial, err)
+		}
+		s.cohorts.Set(f.n, by)
+	case lagsField:
+		err = s.ParseRunOff(value, s.runOffs[f.block])
+	case bucketField:
+		err = s.ParseBucket(value, s.runOffs[f.block], f.n)
 	}
 	return err
 }
 
-func (s *trialSums) loadCohort(name, value string) error {
-	number, err := strconv.ParseInt(name, 10, 64)
-	if err != nil {
-		return fmt.Errorf("%w: %w", errTrial, err)
-	}
-	by, err := s.ParseCohort(value)
-	if err != nil {
-		return fmt.Errorf("%w: %w", errTrial, err)
-	}
-	s.cohorts.Set(number, by)
-	return nil
-}
-
-func (s *trialSums) loadGroups(name, value string) error {
-	of, part, _ := strings.Cut(name, ":")
-	period, err := strconv.ParseInt(of, 10, 64)
-	block, err2 := strconv.ParseInt(part, 10, 32)
-	if err != nil || err2 != nil || block < 0 || block >= experiment.GroupCount/groupsInBlock {
-		return fmt.Errorf("%w: groups %q", errTrial, name)
-	}
-	if s.periods[period] == nil {
-		s.periods[period] = make(experiment.Groups, experiment.GroupCount)
-	}
-	from := int(block) * groupsInBlock
-	return s.ParseGroups(value, s.periods[period], from, from+groupsInBlock)
-}
-
 func (s *trialSums) seal(dst *state.Changes) {
-	if s.changedTotals && s.ByUser {
-		writeTrial(dst, s.Name+foldedField, appendFolded(nil, s.Experiment, s.folded, s.totals), true)
-	} else if s.changedTotals {
-		writeTrial(dst, s.Name+totalsField, s.AppendTotals(nil, s.totals), true)
+	for _, f := range slices.SortedFunc(maps.Keys(s.changed), trialField.compare) {
+		writeTrial(dst, s.Name+f.name(s.ByUser), s.value(f), trialKinds[f.kind].published)
 	}
-	s.changedTotals = false
-	for _, n := range slices.Sorted(maps.Keys(s.changedCohorts)) {
-		var value []byte
-		if by := s.cohorts.Get(n); by != nil {
-			value = s.AppendCohort(nil, by)
-		}
-		writeTrial(dst, s.Name+cohortField+strconv.FormatInt(n, 10), value, false)
-	}
-	clear(s.changedCohorts)
-	s.sealLags(dst)
-	if s.ByUser {
-		s.sealPeriods(dst)
-	}
+	clear(s.changed)
 }
 
-func (s *trialSums) sealPeriods(dst *state.Changes) {
-	blocks := slices.SortedFunc(maps.Keys(s.changedBlocks), func(a, b groupBlock) int {
-		return cmp.Or(cmp.Compare(a.period, b.period), cmp.Compare(a.block, b.block))
-	})
-	for _, b := range blocks {
-		var value []byte
-		if groups := s.periods[b.period]; groups != nil {
-			from := int(b.block) * groupsInBlock
-			value = s.AppendGroups(nil, groups, from, from+groupsInBlock)
+// value returns a field's value; nil if it is to be deleted.
+func (s *trialSums) value(f trialField) []byte {
+	switch f.kind {
+	case totalsField:
+		return s.AppendTotals(nil, s.totals)
+	case foldedField:
+		return appendFolded(nil, s.Experiment, s.folded, s.totals)
+	case closedField:
+		return appendNumbers(stampOf(s.Experiment), s.closed)
+	case pastField:
+		if groups := s.past[f.n]; groups != nil {
+			return s.AppendGroups(nil, groups, 0, experiment.GroupCount)
 		}
-		writeTrial(dst, s.Name+groupsField+strconv.FormatInt(b.period, 10)+":"+strconv.Itoa(int(b.block)), value, false)
-	}
-	clear(s.changedBlocks)
-	for _, p := range slices.Sorted(maps.Keys(s.changedPast)) {
-		var value []byte
-		if groups := s.past[p]; groups != nil {
-			value = s.AppendGroups(nil, groups, 0, experiment.GroupCount)
+	case groupsField:
+		if groups := s.periods[f.n]; groups != nil {
+			from := f.block * groupsInBlock
+			return s.AppendGroups(nil, groups, from, from+groupsInBlock)
 		}
-		writeTrial(dst, s.Name+pastField+strconv.FormatInt(p, 10), value, true)
+	case cohortField:
+		if by := s.cohorts.Get(f.n); by != nil {
+			return s.AppendCohort(nil, by)
+		}
+	case lagsField:
+		return s.AppendRunOff(nil, s.runOffs[f.block])
+	case bucketField:
+		return s.AppendBucket(nil, s.runOffs[f.block], f.n)
 	}
-	clear(s.changedPast)
-	if s.changedClosed {
-		writeTrial(dst, s.Name+closedField, appendNumbers(stampOf(s.Experiment), s.closed), true)
-		s.changedClosed = false
-	}
+	return nil
 }
 
 // enter counts a unit that begins; n is −1 to withdraw it.
@@ -316,7 +309,7 @@ func (s *trialSums) enter(arm int, e *entry, n int64) {
 	s.count(arm, e, c)
 	if r, block := s.lagsFor(e); r != nil {
 		bucket, open := r.Enter(arm, e.began, c)
-		s.note(block, bucket, open)
+		s.markLags(block, bucket, open)
 	}
 }
 
@@ -332,7 +325,16 @@ func (s *trialSums) lagsFor(e *entry) (r *experiment.RunOff, block int) {
 func (s *trialSums) pay(arm int, e *entry, at event.Millis, p experiment.Paid) {
 	if r, block := s.lagsFor(e); r != nil && p != (experiment.Paid{}) {
 		bucket, open := r.Pay(arm, e.began, at, p)
-		s.note(block, bucket, open)
+		s.markLags(block, bucket, open)
+	}
+}
+
+// markLags marks a block's open bucket as changed, or its ended ones.
+func (s *trialSums) markLags(block int, bucket int64, open bool) {
+	if open {
+		s.mark(bucketField, bucket, block)
+	} else {
+		s.mark(lagsField, 0, block)
 	}
 }
 
@@ -344,9 +346,9 @@ func (s *trialSums) leaveOut(arm int, e *entry) {
 		return
 	}
 	for _, b := range r.Restart() {
-		s.changedBuckets[openLags{b, block}] = true
+		s.mark(bucketField, b, block)
 	}
-	s.changedLags[block] = true
+	s.mark(lagsField, 0, block)
 }
 
 // readLags reads the run-offs that other partitions have published.
@@ -356,7 +358,7 @@ func (s *trialSums) readLags(of *pool, self int32) {
 	}
 	for _, source := range of.sources() {
 		for block := range s.runOffs {
-			text, key := of.of[source][s.Name+lagsField+s.suffix(block)], lagsOf{source, block}
+			text, key := of.of[source][s.Name+trialField{lagsField, 0, block}.name(s.ByUser)], lagsOf{source, block}
 			if source == self || s.theirs[key] == text {
 				continue
 			}
@@ -381,47 +383,4 @@ func (s *trialSums) allLags() experiment.LagTotals {
 	t.AddAll(s.runOffs)
 	t.Merge(s.othersLags)
 	return t
-}
-
-// loadLags loads a block's ended buckets, if its name is empty or the block's number. Else it loads an open bucket, by bucket and block.
-func (s *trialSums) loadLags(kind, name, value string) error {
-	bucket, of, blocks := strings.Cut(name, ":")
-	if kind != bucketField {
-		bucket, of, blocks = "0", name, name != ""
-	}
-	n, err := strconv.ParseInt(bucket, 10, 64)
-	block := 0
-	if blocks && err == nil {
-		block, err = strconv.Atoi(of)
-	}
-	if err != nil || blocks != s.ByUser || block < 0 || block >= len(s.runOffs) {
-		return fmt.Errorf("%w: run-off %.64q", errTrial, name)
-	}
-	if kind == bucketField {
-		return s.ParseBucket(value, s.runOffs[block], n)
-	}
-	return s.ParseRunOff(value, s.runOffs[block])
-}
-
-func (s *trialSums) sealLags(dst *state.Changes) {
-	for _, block := range slices.Sorted(maps.Keys(s.changedLags)) {
-		writeTrial(dst, s.Name+lagsField+s.suffix(block), s.AppendRunOff(nil, s.runOffs[block]), true)
-	}
-	clear(s.changedLags)
-	changed := slices.SortedFunc(maps.Keys(s.changedBuckets), func(a, b openLags) int {
-		return cmp.Or(cmp.Compare(a.bucket, b.bucket), cmp.Compare(a.block, b.block))
-	})
-	for _, b := range changed {
-		name := s.Name + bucketField + strconv.FormatInt(b.bucket, 10) + s.suffix(b.block)
-		writeTrial(dst, name, s.AppendBucket(nil, s.runOffs[b.block], b.bucket), false)
-	}
-	clear(s.changedBuckets)
-}
-
-// suffix returns the end of the name of a block's field. By impression there is one block, without a name.
-func (s *trialSums) suffix(block int) string {
-	if !s.ByUser {
-		return ""
-	}
-	return ":" + strconv.Itoa(block)
 }

@@ -33,3 +33,29 @@ func TestTrialSums_UnitsAreTotalledOnceAllOfTheirCohortHaveEnded(t *testing.T) {
 	s.idle = true
 	require.False(t, s.counts(&entry{began: 1000}))
 }
+
+// TestTrialField_NamesAreReadBack: a field's name identifies it, and names with other numbers than its kind has are refused.
+func TestTrialField_NamesAreReadBack(t *testing.T) {
+	for kind, has := range trialKinds {
+		for _, byUser := range []bool{false, true} {
+			want := trialField{kind: kind}
+			if has.numbered {
+				want.n = -5
+			}
+			if has.inBlocks && byUser {
+				want.block = 7
+			}
+			got, ok := parseField(want.name(byUser), byUser)
+			require.True(t, ok, kind)
+			require.Equal(t, want, got)
+			for _, more := range []string{":", ":1"} {
+				_, ok = parseField(want.name(byUser)+more, byUser)
+				require.False(t, ok, "%s by user %v", want.name(byUser)+more, byUser)
+			}
+		}
+	}
+	for _, name := range []string{":cohort", ":cohort:", ":cohort:x", ":bucket:1", ":groups::1", ":lags"} {
+		_, ok := parseField(name, true)
+		require.False(t, ok, name)
+	}
+}

@@ -71,7 +71,7 @@ func (t *Transfer) Experiments() {
 			x.sums.takeFolded(from.sums.folded, slices.Clone(from.sums.totals))
 		default:
 			x.sums.totals.Add(from.sums.totals)
-			x.sums.changedTotals = true
+			x.sums.mark(totalsField, 0, 0)
 		}
 	}
 }
