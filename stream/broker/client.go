@@ -186,7 +186,11 @@ func (w watchedTransport) RoundTrip(ctx context.Context, addr net.Addr, req kafk
 	if c.ctx.Err() != nil {
 		return nil, ErrClosed
 	}
-	res, err := c.transport.Load().RoundTrip(ctx, addr, req)
+	transport := c.transport.Load()
+	res, err := transport.RoundTrip(ctx, addr, req)
+	if transport != c.transport.Load() { // a Reset may have come before this request made connections
+		transport.CloseIdleConnections()
+	}
 	switch {
 	case err == nil:
 		c.watch.Lock()

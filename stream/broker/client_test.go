@@ -9,13 +9,17 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"math/big"
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	metadataapi "github.com/segmentio/kafka-go/protocol/metadata"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kfake"
 
@@ -151,6 +155,47 @@ func TestClosedClient(t *testing.T) {
 	c.Close()
 	_, err := c.Check(soon(t))
 	require.ErrorIs(t, err, ErrClosed)
+}
+
+// resetting is an address whose first look-up, which a request makes before it takes connections, resets the client.
+type resetting struct {
+	net.Addr
+	reset func()
+}
+
+func (a resetting) String() string { a.reset(); return a.Addr.String() }
+
+type countedConn struct {
+	net.Conn
+	open *atomic.Int64
+	once *sync.Once
+}
+
+func (c countedConn) Close() error { c.once.Do(func() { c.open.Add(-1) }); return c.Conn.Close() }
+
+// TestReset_BeforeARequestTakesConnections: a request makes connections of the transport that Reset has just replaced. They end with it.
+func TestReset_BeforeARequestTakesConnections(t *testing.T) {
+	p := ready(t, testenv.Embedded(t)).Partition(0)
+	c, open, dialled, once := client(t, p.c.o), new(atomic.Int64), new(atomic.Int64), new(sync.Once)
+	dial := c.transport.Load().Dial
+	c.transport.Load().Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		open.Add(1)
+		dialled.Add(1)
+		return countedConn{conn, open, new(sync.Once)}, nil
+	}
+	_, err := watchedTransport{c}.RoundTrip(soon(t), resetting{c.addr, func() { once.Do(c.Reset) }}, &metadataapi.Request{})
+	require.NoError(t, err)
+	require.Positive(t, dialled.Load())
+	eventually(t, "the replaced transport's connections end", func() error {
+		if n := open.Load(); n > 0 {
+			return fmt.Errorf("%d are open", n)
+		}
+		return nil
+	})
 }
 
 func TestOptionsAreChecked(t *testing.T) {

@@ -28,14 +28,14 @@ func (d *binaryReader) failure(kind error) error {
 	return fmt.Errorf("%w: %w", kind, d.err)
 }
 
-func (d *binaryReader) count(limit uint64, what string) int64 {
+func (d *binaryReader) count(limit uint64, name string) int64 {
 	v, n := binary.Uvarint(d.rest)
 	if n <= 0 {
-		d.fail("%s is cut off", what)
+		d.fail("%s is cut off", name)
 		return 0
 	}
 	if v > limit {
-		d.fail("%s is %d, at most %d can be", what, v, limit)
+		d.fail("%s is %d, at most %d can be", name, v, limit)
 		return 0
 	}
 	d.rest = d.rest[n:]

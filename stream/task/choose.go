@@ -132,7 +132,7 @@ func (r *runner) full(now time.Duration) bool {
 	return r.checkpoints.bytes+open >= r.cfg.MaxUnsavedBytes || since >= 0 && now-since >= r.cfg.MaxUnsavedAge
 }
 
-// behindStore reports whether full is the store's doing. What is emitted but not in the log yet cannot be saved.
+// behindStore reports whether full is the store's doing: steps whose rankings are not in the log yet cannot be saved.
 func (r *runner) behindStore(now time.Duration) bool {
 	c := &r.checkpoints
 	return r.owner.unfit || r.full(now) && !r.owesOrder() && (c.inFlight > 0 || len(c.segments) == 0 || r.saveable(c.segments[0]))
