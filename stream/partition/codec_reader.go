@@ -75,8 +75,11 @@ func (d *entryReader) unit(e *entry) {
 	if len(r.rest) > 0 {
 		e.group, e.period = int32(r.count(experiment.GroupCount-1, "group")), r.varint()
 	}
-	if d.err == nil && (r.err != nil || len(r.rest) > 0) {
-		d.fail("an arm of an experiment: %v", r.err)
+	if n := len(r.rest); n > 0 {
+		r.fail("%d bytes too many", n)
+	}
+	if r.err != nil {
+		d.fail("an arm of an experiment: %w", r.err)
 	}
 }
 
