@@ -77,10 +77,10 @@ func (u *contexts) beliefs() *policy.Components {
 
 // Contribution is one cause's share of a candidate's expected payoff, in payoff ranges.
 type Contribution struct {
-	Cause   Cause
-	Feature string // the feature's name, if Cause is OfFeatures
-	Group   string // hours and days, if Cause is OfCell and the clock is divided
-	Adds    float64
+	Cause   Cause   `json:"level"`
+	Feature string  `json:"feature,omitempty"` // the feature's name, if Cause is OfFeatures
+	Group   string  `json:"group,omitempty"`   // hours and days, if Cause is OfCell and the clock is divided
+	Adds    float64 `json:"adds"`
 }
 
 // parts returns the contributions to each candidate's expected payoff: features in their order, then groups from the largest down.

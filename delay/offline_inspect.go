@@ -43,10 +43,11 @@ type Inspection struct {
 	Preferences *preference.Report // the order of utilities found so far; nil where they are given
 }
 
+// InstanceInspection is a BASE instance of BOLD.
 type InstanceInspection struct {
-	Number      int32
-	Outstanding int32 // decisions whose impression has not ended
-	Rounds      int64 // payoffs fed
+	Number      int32 `json:"instance"`
+	Outstanding int32 `json:"outstanding"` // decisions whose impression has not ended
+	Rounds      int64 `json:"payoffs"`     // payoffs fed
 }
 
 // Explanation is a decision with its reasons.

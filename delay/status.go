@@ -132,11 +132,30 @@ func (c Cause) String() string {
 	return [...]string{"payoff", "features", "category", "item", "cell"}[c]
 }
 
+// MarshalText returns its name, also for JSON.
+func (c Cause) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
+// Deviation is the spread of payoffs by one cause, in payoff ranges.
+type Deviation struct {
+	Level string  `json:"level"` // the cause's name
+	SD    float64 `json:"sd"`
+}
+
+// Modelled returns the deviations of the causes that the learner models; nil for a learner without a context.
+func (s *ContextualStatus) Modelled() (all []Deviation) {
+	for cause, sd := range s.Deviations {
+		if s.Known && sd >= 0 {
+			all = append(all, Deviation{Cause(cause).String(), sd})
+		}
+	}
+	return all
+}
+
 // Groups is the number of groups into which the learner divides the day ("hour"), the week ("weekday") or items' ages ("age"); 1 if
 // it does not divide. Data choose the clock's; those of age are fixed.
 type Groups struct {
-	Of string
-	N  int
+	Of string `json:"of"`
+	N  int    `json:"groups"`
 }
 
 // Spread is a feature's standard deviation over fed payoffs, in halves of its range: 0.58 for a uniform distribution.
@@ -146,7 +165,9 @@ type Spread struct {
 }
 
 // Coefficient is a payoff's expected change, in payoff ranges, from the middle of a feature's range to its end; SD its standard error.
+// "intercept" is the payoff at the middle of all ranges.
 type Coefficient struct {
-	Name      string
-	Value, SD float64
+	Name  string  `json:"feature"`
+	Value float64 `json:"effect"`
+	SD    float64 `json:"sd"`
 }

@@ -199,13 +199,8 @@ var learnerGauges = []metric[*LearnerSnapshot]{
 	{desc("context_sd",
 		"By how much payoffs differ by chance, features, categories, items and cells, in standard deviations, in payoff ranges.", "learner", "level"),
 		func(l *LearnerSnapshot, set set) {
-			if !l.Contextual.Known {
-				return
-			}
-			for cause, sd := range l.Contextual.Deviations {
-				if sd >= 0 {
-					set(sd, delay.Cause(cause).String())
-				}
+			for _, d := range l.Contextual.Modelled() {
+				set(d.SD, d.Level)
 			}
 		}},
 	{desc("context_feature_sd",

@@ -336,18 +336,18 @@ func number(x *float64, none string) string {
 	return strconv.FormatFloat(*x, 'g', 4, 64)
 }
 
-func printFeatures(w io.Writer, all []admin.FeatureReport) {
+func printFeatures(w io.Writer, all []delay.Coefficient) {
 	fmt.Fprintln(w, "  by how much a payoff changes where a feature goes from the middle of its range to its end (in payoff ranges):")
 	var t table
 	t.row("feature\tchange\tgive or take")
 	for _, f := range all {
-		t.row("%s\t%.4f\t%.4f", f.Feature, f.Effect, f.SD)
+		t.row("%s\t%.4f\t%.4f", f.Name, f.Value, f.SD)
 	}
 	t.write(w, "  ")
 }
 
 // printDeviations prints the standard deviations of the effects on payoffs.
-func printDeviations(w io.Writer, all []admin.DeviationReport) {
+func printDeviations(w io.Writer, all []delay.Deviation) {
 	fmt.Fprint(w, "  payoffs differ (in standard deviations, in payoff ranges)")
 	sep := ":"
 	for _, d := range all {
@@ -384,7 +384,7 @@ const mostAdds = 8
 
 func printAdds(w io.Writer, c *admin.RankedCandidate) {
 	all, sum := slices.Clone(c.Adds), 0.0
-	slices.SortStableFunc(all, func(a, b admin.AddReport) int { return cmp.Compare(math.Abs(b.Adds), math.Abs(a.Adds)) })
+	slices.SortStableFunc(all, func(a, b delay.Contribution) int { return cmp.Compare(math.Abs(b.Adds), math.Abs(a.Adds)) })
 	for _, a := range all {
 		sum += a.Adds
 	}
@@ -393,7 +393,7 @@ func printAdds(w io.Writer, c *admin.RankedCandidate) {
 	for _, a := range all[:min(len(all), mostAdds)] {
 		name := a.Feature
 		if name == "" {
-			name = "its " + a.Level
+			name = "its " + a.Cause.String()
 		}
 		if a.Group != "" {
 			name += " (" + a.Group + ")"

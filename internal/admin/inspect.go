@@ -57,27 +57,27 @@ type PartitionReport struct {
 
 // LearnerReport holds a learner's statistics, pooled over the partitions inspected.
 type LearnerReport struct {
-	Learner     string            `json:"learner"`
-	Policy      string            `json:"policy"`
-	Delay       string            `json:"delay"`
-	PayoffRange [2]float64        `json:"payoff_range"`     // means and sums are scaled from it to 0..1
-	Payoffs     int64             `json:"payoffs"`          // fed
-	Warmed      int64             `json:"warmed,omitempty"` // brought by a warm start
-	Items       []ItemReport      `json:"items"`            // most payoffs first
-	Parts       []PartReport      `json:"partitions"`
-	Silence     SilenceReport     `json:"silence"`
-	Windows     []float64         `json:"windows,omitempty"`         // probability of window 1, 2, …
-	Learns      bool              `json:"windows_learned,omitempty"` // windows are learned, not given
-	LearnedFrom int64             `json:"learned_from,omitempty"`    // selections that windows were learned from
-	Noise       float64           `json:"noise,omitempty"`           // learned share of users who select any item within their window
-	Impressions *ImpressionReport `json:"impressions,omitempty"`     // of a learner that maximises payoff per impression
-	Beliefs     *BeliefReport     `json:"beliefs,omitempty"`         // of a policy with a prior
-	Features    []FeatureReport   `json:"features,omitempty"`        // of a contextual learner
-	Deviations  []DeviationReport `json:"deviations,omitempty"`      // likewise
-	Division    *DivisionReport   `json:"division,omitempty"`        // likewise
-	Level       *LevelReport      `json:"level,omitempty"`           // of policy robust
-	Order       *OrderReport      `json:"order,omitempty"`           // of utilities, if the learner finds it
-	Ranking     *Ranking          `json:"ranking,omitempty"`
+	Learner     string              `json:"learner"`
+	Policy      string              `json:"policy"`
+	Delay       string              `json:"delay"`
+	PayoffRange [2]float64          `json:"payoff_range"`     // means and sums are scaled from it to 0..1
+	Payoffs     int64               `json:"payoffs"`          // fed
+	Warmed      int64               `json:"warmed,omitempty"` // brought by a warm start
+	Items       []ItemReport        `json:"items"`            // most payoffs first
+	Parts       []PartReport        `json:"partitions"`
+	Silence     SilenceReport       `json:"silence"`
+	Windows     []float64           `json:"windows,omitempty"`         // probability of window 1, 2, …
+	Learns      bool                `json:"windows_learned,omitempty"` // windows are learned, not given
+	LearnedFrom int64               `json:"learned_from,omitempty"`    // selections that windows were learned from
+	Noise       float64             `json:"noise,omitempty"`           // learned share of users who select any item within their window
+	Impressions *ImpressionReport   `json:"impressions,omitempty"`     // of a learner that maximises payoff per impression
+	Beliefs     *BeliefReport       `json:"beliefs,omitempty"`         // of a policy with a prior
+	Features    []delay.Coefficient `json:"features,omitempty"`        // of a contextual learner
+	Deviations  []delay.Deviation   `json:"deviations,omitempty"`      // likewise
+	Division    *DivisionReport     `json:"division,omitempty"`        // likewise
+	Level       *LevelReport        `json:"level,omitempty"`           // of policy robust
+	Order       *OrderReport        `json:"order,omitempty"`           // of utilities, if the learner finds it
+	Ranking     *Ranking            `json:"ranking,omitempty"`
 }
 
 // SilenceReport describes the weight of selections in flight. Values are null if they are not weighed by age, or
@@ -191,27 +191,20 @@ type ItemReport struct {
 
 // PartReport is a learner's state in one partition.
 type PartReport struct {
-	Partition int32            `json:"partition"`
-	Items     int              `json:"items"`
-	Payoffs   int64            `json:"payoffs"` // fed here
-	InFlight  int64            `json:"in_flight"`
-	Silent    float64          `json:"silent"` // weight of these
-	Waiting   int64            `json:"waiting"`
-	Hold      *HoldReport      `json:"hold,omitempty"`
-	Instances []InstanceReport `json:"instances,omitempty"`
+	Partition int32                      `json:"partition"`
+	Items     int                        `json:"items"`
+	Payoffs   int64                      `json:"payoffs"` // fed here
+	InFlight  int64                      `json:"in_flight"`
+	Silent    float64                    `json:"silent"` // weight of these
+	Waiting   int64                      `json:"waiting"`
+	Hold      *HoldReport                `json:"hold,omitempty"`
+	Instances []delay.InstanceInspection `json:"instances,omitempty"`
 }
 
 // HoldReport is the payoff that QPM-D waits for.
 type HoldReport struct {
 	Item       string `json:"item"`
 	Impression int64  `json:"impression_offset"` // of the impression whose selection began it
-}
-
-// InstanceReport is a BASE instance of BOLD.
-type InstanceReport struct {
-	Instance    int32 `json:"instance"`
-	Outstanding int32 `json:"outstanding"`
-	Payoffs     int64 `json:"payoffs"`
 }
 
 // Inspect reads the state, with or without running workers, and changes nothing.
@@ -275,8 +268,8 @@ func (tool *Tool) learners(r *Report, views []*view, q *InspectQuery) error {
 		one.Silence = reportSilence(&known.Silence)
 		one.Impressions = reportImpressions(&known.LearnerStatus)
 		one.Beliefs = reportBeliefs(known.Learned.Beliefs)
-		one.Features = reportFeatures(known.Learned.Coefficients)
-		one.Deviations = reportDeviations(&known.Contextual)
+		one.Features = known.Learned.Coefficients
+		one.Deviations = known.Contextual.Modelled()
 		one.Division = reportDivision(&known.Contextual)
 		one.Order = orderReport(&known)
 		if len(q.Candidates) > 0 && (q.Learner != "" || l.Default) {
@@ -415,12 +408,10 @@ func orderReport(v *partition.LearnerView) *OrderReport {
 }
 
 func partReport(number int32, v *partition.LearnerView) PartReport {
-	p := PartReport{Partition: number, Items: len(v.Items), InFlight: v.Flights, Silent: v.Silence.Weight, Waiting: v.Queued}
+	p := PartReport{Partition: number, Items: len(v.Items), InFlight: v.Flights, Silent: v.Silence.Weight, Waiting: v.Queued,
+		Instances: v.Learned.Instances}
 	if v.OnHold {
 		p.Hold = &HoldReport{Item: v.HoldItem, Impression: v.Learned.HoldRef}
-	}
-	for _, i := range v.Learned.Instances {
-		p.Instances = append(p.Instances, InstanceReport{i.Number, i.Outstanding, i.Rounds})
 	}
 	return p
 }
@@ -457,7 +448,7 @@ type RankedCandidate struct {
 	Decided int    `json:"decided,omitempty"` // the place in that order, from 1
 	Rule    string `json:"rule,omitempty"`    // that kept the candidate from it
 
-	Adds []AddReport `json:"adds,omitempty"` // with a context: the summands of Mean, or of PerSelection if set
+	Adds []delay.Contribution `json:"adds,omitempty"` // with a context: the summands of Mean, or of PerSelection if set
 
 	// For payoff per impression: the candidate's estimated factors. Mean, Lower, Upper and Index are
 	// proportional to PerImpression, and equal to PerSelection for an item with the overall share.
@@ -530,7 +521,7 @@ func Explain(l *config.Learner, m *partition.Offline, number int32, candidates [
 			c.Propensity = finite(x.Decision.Propensities[k])
 		}
 		if x.Parts != nil {
-			c.Adds = reportParts(x.Parts[position])
+			c.Adds = x.Parts[position]
 		}
 		if x.Attracts != nil {
 			a := &x.Attracts[position]

@@ -31,7 +31,7 @@ func TestExplain_SaysWhatAddsToACandidate(t *testing.T) {
 	for _, c := range r.Candidates {
 		of := map[string]float64{}
 		for _, a := range c.Adds {
-			of[a.Level+" "+a.Feature] = a.Adds
+			of[a.Cause.String()+" "+a.Feature] = a.Adds
 		}
 		require.Len(t, of, 5)
 		require.Zero(t, of["features price"], "nothing has been learned")
@@ -44,6 +44,6 @@ func TestExplain_SaysWhatAddsToACandidate(t *testing.T) {
 
 	one, err := m.Inspect("feed")
 	require.NoError(t, err)
-	require.Equal(t, []DeviationReport{{"payoff", 0.5}, {"features", 0}, {"item", 0.25}}, reportDeviations(&one.Contextual))
-	require.Nil(t, reportDeviations(&delay.ContextualStatus{}))
+	require.Equal(t, []delay.Deviation{{Level: "payoff", SD: 0.5}, {Level: "features"}, {Level: "item", SD: 0.25}}, one.Contextual.Modelled())
+	require.Nil(t, new(delay.ContextualStatus).Modelled())
 }

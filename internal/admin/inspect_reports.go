@@ -7,46 +7,10 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/experiment"
 )
 
-// FeatureReport is the expected change of a payoff as a feature goes from the middle of its range to its end, in payoff ranges.
-type FeatureReport struct {
-	Feature string  `json:"feature"` // "intercept" is the payoff at the middle of all
-	Effect  float64 `json:"effect"`
-	SD      float64 `json:"sd"` // its standard deviation
-}
-
-func reportFeatures(all []delay.Coefficient) (r []FeatureReport) {
-	for _, c := range all {
-		r = append(r, FeatureReport{c.Name, c.Value, c.SD})
-	}
-	return r
-}
-
-// DeviationReport is the spread of payoffs by one cause, in payoff ranges.
-type DeviationReport struct {
-	Level string  `json:"level"` // payoff: by chance, of one item in one context; or features, category, item or cell
-	SD    float64 `json:"sd"`    // in standard deviations
-}
-
-// reportDeviations returns nil for a learner without a context.
-func reportDeviations(s *delay.ContextualStatus) (r []DeviationReport) {
-	for cause, sd := range s.Deviations {
-		if s.Known && sd >= 0 {
-			r = append(r, DeviationReport{delay.Cause(cause).String(), sd})
-		}
-	}
-	return r
-}
-
 // DivisionReport says how finely a learner divides the clock and items' ages, and since when payoffs count.
 type DivisionReport struct {
-	Groups []GroupsReport `json:"groups,omitempty"`
+	Groups []delay.Groups `json:"groups,omitempty"`
 	Since  string         `json:"since,omitempty"` // RFC 3339: selections that began from then on count; empty: all
-}
-
-// GroupsReport is the number of groups of the day ("hour"), the week ("weekday") or items' ages ("age").
-type GroupsReport struct {
-	Of string `json:"of"`
-	N  int    `json:"groups"`
 }
 
 // reportDivision returns nil for a learner without a context.
@@ -54,27 +18,9 @@ func reportDivision(s *delay.ContextualStatus) *DivisionReport {
 	if !s.Known {
 		return nil
 	}
-	r := &DivisionReport{}
-	for _, g := range s.Groups {
-		r.Groups = append(r.Groups, GroupsReport(g))
-	}
+	r := &DivisionReport{Groups: s.Groups}
 	if s.Since != 0 {
 		r.Since = time.UnixMilli(s.Since).UTC().Format(time.RFC3339)
-	}
-	return r
-}
-
-// AddReport is one summand of a candidate's expected payoff, in payoff ranges.
-type AddReport struct {
-	Level   string  `json:"level"`             // features, category, item or cell
-	Feature string  `json:"feature,omitempty"` // of a feature; "intercept" is the payoff at the middle of all
-	Group   string  `json:"group,omitempty"`   // of a cell: its hours and days, if the learner divides the clock
-	Adds    float64 `json:"adds"`
-}
-
-func reportParts(parts []delay.Contribution) (r []AddReport) {
-	for _, p := range parts {
-		r = append(r, AddReport{p.Cause.String(), p.Feature, p.Group, p.Adds})
 	}
 	return r
 }

@@ -235,22 +235,16 @@ func (p *past) add(now time.Time, t stream.Totals, s *Summary) {
 const shownEffects = 16
 
 func dependsOf(k *partition.LearnerSample) *Depends {
-	d := &Depends{Payoffs: k.Contextual.Payoffs, Since: k.Contextual.Since}
-	for cause, sd := range k.Contextual.Deviations {
-		if sd >= 0 {
-			d.Deviations = append(d.Deviations, Deviation{delay.Cause(cause).String(), sd})
-		}
-	}
-	for _, g := range k.Contextual.Groups {
-		d.Groups = append(d.Groups, Groups(g))
-	}
+	s := &k.Contextual
+	d := &Depends{Payoffs: s.Payoffs, Deviations: s.Modelled(), Groups: s.Groups, Since: s.Since}
 	if len(k.Coefficients) == 0 {
 		return d
 	}
 	for _, c := range k.Coefficients[1:] { // the first is the intercept
-		d.Features = append(d.Features, Effect{clip(c.Name, nameRunes), c.Value, c.SD})
+		c.Name = clip(c.Name, nameRunes)
+		d.Features = append(d.Features, c)
 	}
-	slices.SortStableFunc(d.Features, func(a, b Effect) int { return cmp.Compare(math.Abs(b.Effect), math.Abs(a.Effect)) })
+	slices.SortStableFunc(d.Features, func(a, b delay.Coefficient) int { return cmp.Compare(math.Abs(b.Value), math.Abs(a.Value)) })
 	d.Features = d.Features[:min(len(d.Features), shownEffects)]
 	return d
 }

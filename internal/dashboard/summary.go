@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
@@ -207,30 +208,11 @@ type Silence struct {
 // Depends describes a contextual learner's model, in payoff ranges; see
 // delay.ContextualStatus. It has the features with the largest effects.
 type Depends struct {
-	Payoffs    int64       `json:"payoffs"` // behind the model
-	Deviations []Deviation `json:"deviations"`
-	Features   []Effect    `json:"features,omitempty"`
-	Groups     []Groups    `json:"groups,omitempty"`
-	Since      int64       `json:"since,omitempty"` // event time from which on payoffs count; absent: all count
-}
-
-// Groups is the number of groups of the day ("hour"), the week ("weekday") or items' ages ("age").
-type Groups struct {
-	Of string `json:"of"`
-	N  int    `json:"groups"`
-}
-
-// Deviation is the spread of payoffs by one cause.
-type Deviation struct {
-	Level string  `json:"level"`
-	SD    float64 `json:"sd"`
-}
-
-// Effect is the expected change of a payoff as a feature goes from the middle of its range to its end.
-type Effect struct {
-	Feature string  `json:"feature"`
-	Effect  float64 `json:"effect"`
-	SD      float64 `json:"sd"` // its standard deviation
+	Payoffs    int64               `json:"payoffs"` // behind the model
+	Deviations []delay.Deviation   `json:"deviations"`
+	Features   []delay.Coefficient `json:"features,omitempty"`
+	Groups     []delay.Groups      `json:"groups,omitempty"`
+	Since      int64               `json:"since,omitempty"` // event time from which on payoffs count; absent: all count
 }
 
 // Item is an item that was recently often shown first, or often the favourite. W, R and Q are its policy.Evidence.

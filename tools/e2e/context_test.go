@@ -205,9 +205,9 @@ func TestPipeline_ContextTeaches(t *testing.T) {
 		seen := w.inspect(t, w.stateTool(t), admin.InspectQuery{Learner: "feed", Partition: -1})
 		features := seen.Learners[0].Features
 		require.Len(t, features, 5)
-		require.Equal(t, "taste × kind", features[4].Feature)
-		require.InDelta(t, 0.3, features[4].Effect, 0.1)
-		require.InDelta(t, 0, features[3].Effect, 0.1, "it has no effect")
+		require.Equal(t, "taste × kind", features[4].Name)
+		require.InDelta(t, 0.3, features[4].Value, 0.1)
+		require.InDelta(t, 0, features[3].Value, 0.1, "it has no effect")
 		sd := map[string]float64{}
 		for _, d := range seen.Learners[0].Deviations {
 			sd[d.Level] = d.SD

@@ -299,8 +299,8 @@ func instances(l *admin.LearnerReport) map[int32]map[int32]int64 {
 	for _, p := range l.Parts {
 		all[p.Partition] = map[int32]int64{}
 		for _, i := range p.Instances {
-			if i.Payoffs > 0 {
-				all[p.Partition][i.Instance] = i.Payoffs
+			if i.Rounds > 0 {
+				all[p.Partition][i.Number] = i.Rounds
 			}
 		}
 	}
