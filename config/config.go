@@ -339,6 +339,14 @@ func (c *Config) Learner(name string) *Learner {
 	return find(c.Learners, func(l *Learner) bool { return l.Name == name })
 }
 
+// LearnerNames returns the names of all learners, in their order.
+func (c *Config) LearnerNames() (names []string) {
+	for i := range c.Learners {
+		names = append(names, c.Learners[i].Name)
+	}
+	return names
+}
+
 // LearnerOrDefault returns the learner of a name, the default or only one for "", or nil.
 func (c *Config) LearnerOrDefault(name string) *Learner {
 	return find(c.Learners, func(l *Learner) bool { return l.Name == name || name == "" && (l.Default || len(c.Learners) == 1) })

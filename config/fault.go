@@ -9,12 +9,12 @@ import (
 
 // Fault is a fault of a configuration file, or a warning.
 type Fault struct {
-	File    string
-	Line    int    // from 1; 0: the whole file
-	Column  int    // from 1; 0: unknown
-	Key     string // full path, such as learners.feed.policy; empty: no key
-	Message string
-	Warning bool // allowed, but doubtful
+	File    string `json:"-"`
+	Line    int    `json:"line"`   // from 1; 0: the whole file
+	Column  int    `json:"column"` // from 1; 0: unknown
+	Key     string `json:"key"`    // full path, such as learners.feed.policy; empty: no key
+	Message string `json:"message"`
+	Warning bool   `json:"-"` // allowed, but doubtful
 }
 
 // String returns the format of compilers: "file:line: key: message".

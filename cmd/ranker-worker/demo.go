@@ -32,9 +32,8 @@ func newDemoCommand() *cobra.Command {
 		opt     = demo.Options{Impressions: 20_000, Seed: 1}
 		verbose bool
 		listen  string
-		file    string
 	)
-	cmd := verb(jsonFlag, &cobra.Command{
+	cmd := verb(configFlag|jsonFlag, &cobra.Command{
 		Use:   "demo [--impressions N] [--seed S] [--json] [--serve] | --config FILE",
 		Short: "See it work: users, Kafka, Redis and the worker in one process",
 		Long: `Play a platform in one process: an embedded Kafka broker and an embedded Redis on loopback, simulated users
@@ -55,8 +54,9 @@ them with the same FILE.`,
   ranker-worker demo --json | jq .learners
   ranker-worker demo --serve
   ranker-worker demo --config docs/learn/shop.yaml`,
+		Args: without,
 	}, func(c *call) error {
-		if c.file = file; file != "" {
+		if c.file != "" {
 			return runOwnDemo(c)
 		}
 		if opt.Impressions < 1 || opt.Impressions > maxDemoImpressions {
@@ -70,7 +70,7 @@ them with the same FILE.`,
 	f.BoolVar(&verbose, "verbose", false, "show the worker's log on stderr")
 	f.StringVar(&listen, "serve", "", "then take records over HTTP at this `ADDRESS`")
 	f.Lookup("serve").NoOptDefVal = config.Defaults().Serve.Listen
-	f.StringVarP(&file, "config", "c", "", "run the learners of the configuration `FILE`")
+	f.Lookup(configName).Usage = "run the learners of the configuration `FILE`"
 	for _, other := range []string{"impressions", "seed", "json", "verbose", "serve"} {
 		cmd.MarkFlagsMutuallyExclusive("config", other)
 	}

@@ -47,7 +47,6 @@ func (c *call) withBox(do func(*dlq.Box) error) error {
 
 func topicsFlag(cmd *cobra.Command, topics *[]string) {
 	cmd.Flags().StringSliceVar(topics, "topic", nil, "only of this `TOPIC`: impressions, selections, payoffs, or a topic's name; can be repeated")
-	_ = cmd.RegisterFlagCompletionFunc("topic", cobra.FixedCompletions([]string{"impressions", "selections", "payoffs"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // letterJSON is a dead letter in --json. Key and value are text if they are UTF-8, else base64 under the other name.

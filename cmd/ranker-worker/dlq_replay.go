@@ -70,11 +70,6 @@ Records that were cut off, or skipped by state skip, cannot be sent: their bytes
 	f.BoolVar(&q.ByKey, "by-key", false, "send to the key's partition by murmur2, instead of the record's")
 	f.BoolVar(&q.Again, "again", false, "also records that were sent before, and refused a second time")
 	yesFlag(cmd, &q.Do, "send; without, only count the records")
-	reasons := make([]string, 0, len(event.Reasons()))
-	for _, r := range event.Reasons() {
-		reasons = append(reasons, string(r))
-	}
-	_ = cmd.RegisterFlagCompletionFunc("reason", cobra.FixedCompletions(reasons, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 

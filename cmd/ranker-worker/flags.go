@@ -144,14 +144,11 @@ func namesIn(cmd *cobra.Command, which string) (names []string) {
 	if err != nil {
 		return nil
 	}
-	if which == "experiment" {
-		for i := range cfg.Experiments {
-			names = append(names, cfg.Experiments[i].Name)
-		}
-		return names
+	if which == "learner" {
+		return cfg.LearnerNames()
 	}
-	for i := range cfg.Learners {
-		names = append(names, cfg.Learners[i].Name)
+	for i := range cfg.Experiments {
+		names = append(names, cfg.Experiments[i].Name)
 	}
 	return names
 }

@@ -65,16 +65,9 @@ names and addresses, of the environment, and of files.`,
 }
 
 type lintReport struct {
-	File     string      `json:"file"`
-	Faults   []lintFault `json:"faults"`
-	Warnings []lintFault `json:"warnings"`
-}
-
-type lintFault struct {
-	Line    int    `json:"line"`
-	Column  int    `json:"column"`
-	Key     string `json:"key"`
-	Message string `json:"message"`
+	File     string         `json:"file"`
+	Faults   []config.Fault `json:"faults"`
+	Warnings []config.Fault `json:"warnings"`
 }
 
 // lint checks the files of the command line. Its output has their faults and, with print, the settings of those without one; warnings of
@@ -86,7 +79,8 @@ func lint(c *call, named []config.Files, print bool) error {
 		cfg, warnings, err := lintFile(c, file, named)
 		var faults config.Faults
 		errors.As(err, &faults)
-		reports = append(reports, lintReport{file, lintFaults(faults), lintFaults(warnings)})
+		none := []config.Fault{} // [] in JSON, not null
+		reports = append(reports, lintReport{file, append(none, faults...), append(none, warnings...)})
 		if err != nil {
 			failed = true
 			fmt.Fprintln(&b, err)
@@ -112,14 +106,6 @@ func lint(c *call, named []config.Files, print bool) error {
 		err = faultsFound
 	}
 	return err
-}
-
-func lintFaults(faults []config.Fault) []lintFault {
-	out := make([]lintFault, len(faults))
-	for i, f := range faults {
-		out[i] = lintFault{Line: f.Line, Column: f.Column, Key: f.Key, Message: f.Message}
-	}
-	return out
 }
 
 // lintFile reads a file, or with "-" stdin.

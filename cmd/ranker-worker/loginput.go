@@ -146,11 +146,7 @@ func (i *logInput) query(cfg *config.Config) (*joinedlog.Query, error) {
 
 // chooseLearner returns the error of --learner without a learner of its name, and of its absence without a default one.
 func chooseLearner(cfg *config.Config) error {
-	var names []string
-	for i := range cfg.Learners {
-		names = append(names, cfg.Learners[i].Name)
-	}
-	return usageError{fmt.Errorf("--learner: choose one of %s", strings.Join(names, ", "))}
+	return usageError{fmt.Errorf("--learner: choose one of %s", strings.Join(cfg.LearnerNames(), ", "))}
 }
 
 // momentFlag reads a time on the command line, in milliseconds since the Unix epoch; 0 for none.

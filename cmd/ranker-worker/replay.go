@@ -18,22 +18,14 @@ import (
 const notTheSame = shown("rankings come out different")
 
 type replayReport struct {
-	replayed
+	replay.Result
 	Partitions []replayedPartition `json:"partitions"`
-}
-
-// replayed counts rankings.
-type replayed struct {
-	Rankings  int64                     `json:"rankings"`
-	Identical int64                     `json:"identical"`
-	Different int64                     `json:"different"`
-	NotExact  map[string]replay.Inexact `json:"not_exact"` // by reason
 }
 
 type replayedPartition struct {
 	Partition int `json:"partition"`
-	replayed
-	First *difference `json:"first_difference,omitempty"`
+	replay.Result
+	Difference *difference `json:"first_difference,omitempty"`
 }
 
 // difference is a ranking that the replay made differently.
@@ -73,7 +65,9 @@ All partitions are replayed, since they learn from each other. Exit code 1 if a 
 			if only >= 0 {
 				r.Partitions = r.Partitions[only : only+1]
 			}
-			r.add()
+			for _, p := range r.Partitions {
+				r.Result = r.Result.Plus(p.Result)
+			}
 			if err := c.show(r, r.print); err != nil || r.Different == 0 {
 				return err
 			}
@@ -125,24 +119,13 @@ func replayAll(ctx context.Context, topics *audit.Topics, say func(string)) (*re
 	}
 	r := &replayReport{}
 	for i, one := range results {
-		x := replayedPartition{Partition: i, replayed: replayed{one.Rankings, one.Same, one.Different, one.NotExact}}
+		x := replayedPartition{Partition: i, Result: one}
 		if d := one.First; d != nil {
-			x.First = &difference{d.ID, d.Ranking.Offset, string(d.Ranking.Value), string(d.Again)}
+			x.Difference = &difference{d.ID, d.Ranking.Offset, string(d.Ranking.Value), string(d.Again)}
 		}
 		r.Partitions = append(r.Partitions, x)
 	}
 	return r, nil
-}
-
-func (r *replayReport) add() {
-	r.NotExact = map[string]replay.Inexact{}
-	for i := range r.Partitions {
-		x := &r.Partitions[i]
-		r.Rankings, r.Identical, r.Different = r.Rankings+x.Rankings, r.Identical+x.Identical, r.Different+x.Different
-		for why, n := range x.NotExact {
-			r.NotExact[why] = r.NotExact[why].Plus(n)
-		}
-	}
 }
 
 func (r *replayReport) print(w io.Writer) {
@@ -150,13 +133,13 @@ func (r *replayReport) print(w io.Writer) {
 	for _, n := range r.NotExact {
 		notExact += n.Rankings
 	}
-	fmt.Fprintf(w, "%s: %d identical, %d different, %d not exact\n", plural.N(r.Rankings, "ranking"), r.Identical, r.Different, notExact)
+	fmt.Fprintf(w, "%s: %d identical, %d different, %d not exact\n", plural.N(r.Rankings, "ranking"), r.Same, r.Different, notExact)
 	for _, why := range slices.Sorted(maps.Keys(r.NotExact)) {
 		n := r.NotExact[why]
 		fmt.Fprintf(w, "  not exact: %d, since %s, rankings[%d] at offset %d: %s\n", n.Rankings, n.Since.Format(time.RFC3339), n.Partition, n.Offset, why)
 	}
 	for i := range r.Partitions {
-		if d := r.Partitions[i].First; d != nil {
+		if d := r.Partitions[i].Difference; d != nil {
 			fmt.Fprintf(w, "first difference of partition %d: %q, at offset %d of the rankings\n  is     %s\n  again  %s\n",
 				r.Partitions[i].Partition, d.ID, d.Offset, d.Is, d.Again)
 		}

@@ -15,6 +15,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/config"
 )
 
 // ran is the result of a command line.
@@ -125,7 +127,7 @@ func TestLintJSON(t *testing.T) {
 	var reports []lintReport
 	require.NoError(t, json.Unmarshal([]byte(got.out), &reports))
 	require.Len(t, reports, 1)
-	assert.Equal(t, []lintFault{{Line: 2, Column: 8, Key: "redis", Message: "must be a mapping of keys, not a single value"}}, reports[0].Faults)
+	assert.Equal(t, []config.Fault{{Line: 2, Column: 8, Key: "redis", Message: "must be a mapping of keys, not a single value"}}, reports[0].Faults)
 	assert.Len(t, reports[0].Warnings, 1)
 	got = run(t, sound, "lint", "--json", "-")
 	assert.Equal(t, ran{out: "[\n  {\n    \"file\": \"-\",\n    \"faults\": [],\n    \"warnings\": []\n  }\n]\n"}, got)

@@ -32,7 +32,7 @@ type simulation struct {
 
 func newSimulateCommand() *cobra.Command {
 	var s simulation
-	cmd := verb(jsonFlag, &cobra.Command{
+	cmd := verb(configFlag|jsonFlag, &cobra.Command{
 		Use:   "simulate [--policy P,…] [--delay D,…] [--scenario S] | --config FILE --conversion C --candidates N --impressions-per-day N",
 		Short: "The regret laboratory: compare policies on simulated users",
 		Long: `Play policies, with the worker's code, against simulated users whose payoffs are known, and show the regret: the payoff lost
@@ -54,6 +54,7 @@ otherwise.`,
   ranker-worker simulate --policy elimination --radius paper --scenario blocks --horizon 1000000 --plot regret.svg
   ranker-worker simulate --scenario stationary --payoff-delay geometric:500 --json | jq '.[].regret'
   ranker-worker simulate --config worker.yaml --conversion 3% --payoff-delay 2d --candidates 40 --impressions-per-day 5000`,
+		Args: without,
 	}, s.run)
 	f := cmd.Flags()
 	f.StringSliceVar(&s.settings.Policies, "policy", nil, "policies, with commas between (default: the configuration's)")
@@ -109,7 +110,7 @@ func policyLines() string {
 }
 
 func (s *simulation) run(c *call) error {
-	if s.site.file != "" {
+	if c.file != "" {
 		return s.runSite(c)
 	}
 	for _, name := range []string{"learner", "conversion", "candidates", "impressions-per-day", "days"} {
@@ -282,7 +283,7 @@ func printUserModel(w io.Writer, results []*lab.Result) {
 // siteFlags describe a site for a learner of a configuration.
 type siteFlags struct {
 	lab.Numbers
-	file, learner, conversion string
+	learner, conversion string
 }
 
 // withConfig are the flags that go with --config.
@@ -291,8 +292,7 @@ var withConfig = []string{configName, "learner", "conversion", "payoff-delay", "
 
 func (s *siteFlags) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVarP(&s.file, configName, "c", "", "play a learner of this configuration `FILE`, with the numbers of your site")
-	_ = cmd.MarkFlagFilename(configName, "yaml", "yml") // cannot fail: the flag has just been made
+	f.Lookup(configName).Usage = "play a learner of this configuration `FILE`, with the numbers of your site"
 	f.StringVar(&s.learner, "learner", "", "with --config, the learner's `NAME` (default: the default learner)")
 	f.StringVar(&s.conversion, "conversion", "", "with --config, how many selections are paid, of 1 each: 3% or 0.03")
 	f.IntVar(&s.Candidates, "candidates", 0, "with --config, how many candidates an impression has, always the same")
@@ -342,7 +342,6 @@ func (s *simulation) runSite(c *call) error {
 	if err := plotFile(s.plot); err != nil {
 		return err
 	}
-	c.file = s.site.file
 	cfg, err := c.load()
 	if err != nil {
 		return err

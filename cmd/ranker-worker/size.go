@@ -6,7 +6,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,7 +16,6 @@ import (
 
 type sized struct {
 	workload *sizing.Workload
-	file     string
 	learner  string
 	policy   string
 	id       string
@@ -27,7 +25,7 @@ type sized struct {
 func newSizeCommand() *cobra.Command {
 	s := sized{workload: sizing.Standard()}
 	w := s.workload
-	cmd := verb(0, &cobra.Command{
+	cmd := verb(configFlag, &cobra.Command{
 		Use:   "size [--rate N] [--selected 5%] [--horizon 7d] [--items N] [--config FILE]",
 		Short: "Estimate resources: Redis' memory, the workers' memory and cores, Kafka's disks",
 		Long: `Estimate the resources of a group of workers: Redis' memory and load, each worker's memory and the cores of all, and
@@ -42,6 +40,7 @@ name none. Flags override them. If several learners share the traffic, run it fo
 		Example: `  ranker-worker size --rate 1000 --selected 5% --horizon 7d --items 200000
   ranker-worker size --rate 20000 --partitions 64 --workers 8 --policy robust
   ranker-worker size --config worker.yaml --rate 300`,
+		Args: without,
 	}, s.run)
 	f := cmd.Flags()
 	f.Float64Var(&w.Rate, "rate", w.Rate, "impressions a second")
@@ -49,19 +48,18 @@ name none. Flags override them. If several learners share the traffic, run it fo
 	f.IntVar(&w.Items, "items", w.Items, "items of the catalogue")
 	f.Var((*shareFlag)(&w.Selected), "selected", "the share of impressions from which something is selected")
 	f.Var((*shareFlag)(&w.Paid), "paid", "the share of selections that are paid")
-	f.Var((*durationFlag)(&w.PaidAfter), "paid-after", "how long after the impression a payoff comes, in the mean (default: half the horizon)")
-	f.Var((*durationFlag)(&w.PayoffHorizon), "horizon", "time to wait for payoffs: payoff_horizon")
-	f.Var((*durationFlag)(&w.SelectionTimeout), "selection-timeout", "time to wait for selections: selection_timeout; 0: no selections topic")
+	f.Var((*duration)(&w.PaidAfter), "paid-after", "how long after the impression a payoff comes, in the mean (default: half the horizon)")
+	f.Var((*duration)(&w.PayoffHorizon), "horizon", "time to wait for payoffs: payoff_horizon")
+	f.Var((*duration)(&w.SelectionTimeout), "selection-timeout", "time to wait for selections: selection_timeout; 0: no selections topic")
 	f.StringVar(&s.remember, "remember", config.FormatDuration(w.Remember), "how long an impression is remembered once it has ended, join.remember: a duration, or horizon: until its payoff deadline and join.parking_time")
 	f.IntVar(&w.Partitions, "partitions", w.Partitions, "partitions of the topics")
 	f.IntVar(&w.Workers, "workers", w.Workers, "workers")
 	f.StringVar(&s.id, "id", "uuid", "impression ids: uuid, as text, or the length of other texts in bytes")
 	f.IntVar(&w.ItemBytes, "item-bytes", w.ItemBytes, "the length of items' names in bytes")
 	f.StringVar(&s.policy, "policy", string(config.Robust), "the learner's policy")
-	f.StringVarP(&s.file, "config", "c", "", "the configuration `FILE` whose settings count")
+	f.Lookup(configName).Usage = "the configuration `FILE` whose settings count"
 	f.StringVar(&s.learner, "learner", "", "which of its learners (default: the one that takes records which name none)")
 	cmd.MarkFlagsMutuallyExclusive("config", "policy")
-	_ = cmd.MarkFlagFilename("config", "yaml", "yml") // cannot fail: the flag has just been made
 	return cmd
 }
 
@@ -74,7 +72,7 @@ func (s *sized) run(c *call) error {
 	}
 	w.Configure(cfg, learner)
 	// A flag wins over the configuration. Defaults of flags count only without one.
-	counts := func(name string) bool { return s.file == "" || c.cmd.Flags().Changed(name) }
+	counts := func(name string) bool { return c.file == "" || c.cmd.Flags().Changed(name) }
 	if counts("horizon") {
 		w.PayoffHorizon = given.PayoffHorizon
 	}
@@ -95,7 +93,7 @@ func (s *sized) run(c *call) error {
 
 // configuration returns the file's, or a default one with a learner of the given policy.
 func (s *sized) configuration(c *call) (*config.Config, *config.Learner, error) {
-	if s.file == "" {
+	if c.file == "" {
 		k := policy.SpecOf(s.policy)
 		if k == nil {
 			return nil, nil, usageError{fmt.Errorf("--policy %s: unknown policy", s.policy)}
@@ -111,7 +109,6 @@ func (s *sized) configuration(c *call) (*config.Config, *config.Learner, error) 
 		}
 		return cfg, cfg.DefaultLearner(), nil
 	}
-	c.file = s.file
 	cfg, err := c.load()
 	if err != nil {
 		return nil, nil, err
@@ -170,18 +167,3 @@ func parseShare(text string) (float64, error) {
 }
 
 func (f *shareFlag) Type() string { return "share" }
-
-type durationFlag time.Duration
-
-func (f *durationFlag) String() string { return config.FormatDuration(time.Duration(*f)) }
-
-func (f *durationFlag) Set(s string) error {
-	d, err := config.ParseDuration(s)
-	if err != nil {
-		return err
-	}
-	*f = durationFlag(d)
-	return nil
-}
-
-func (f *durationFlag) Type() string { return "duration" }

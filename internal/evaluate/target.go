@@ -92,15 +92,13 @@ func (t *Target) load(file string, of *config.Learner, cfg *config.Config) error
 
 func targetLearner(text string, of *config.Learner, cfg *config.Config) (*config.Learner, error) {
 	if name, ok := strings.CutPrefix(text, "learner:"); ok {
-		var known []string
-		for i := range cfg.Learners {
-			if l := cfg.Learners[i]; l.Name == name {
-				l.Utilities = config.Given // the log has the order
-				return &l, nil
-			}
-			known = append(known, cfg.Learners[i].Name)
+		l := cfg.Learner(name)
+		if l == nil {
+			return nil, fmt.Errorf("no learner of this name is configured, there are %s", strings.Join(cfg.LearnerNames(), ", "))
 		}
-		return nil, fmt.Errorf("no learner of this name is configured, there are %s", strings.Join(known, ", "))
+		given := *l
+		given.Utilities = config.Given // the log has the order
+		return &given, nil
 	}
 	name, rest, _ := strings.Cut(text, ",")
 	kind := policy.SpecOf(name)

@@ -34,9 +34,13 @@ var (
 
 // Run sends traffic until ctx is done, which is no error.
 func Run(ctx context.Context, cfg *config.Config, opt Options) error {
-	learners, err := choose(cfg.Learners, opt.Learner)
-	if err != nil {
-		return err
+	learners, names := cfg.Learners, cfg.LearnerNames()
+	if opt.Learner != "" {
+		l := cfg.Learner(opt.Learner)
+		if l == nil {
+			return fmt.Errorf("%w: %q; there are %s", ErrUnknownLearner, opt.Learner, strings.Join(names, ", "))
+		}
+		learners, names = []config.Learner{*l}, []string{l.Name}
 	}
 	prefix := newPrefix(time.Now())
 	users, err := newUsers(learners, cfg.Limits.MaxCandidates, opt.Seed, prefix)
@@ -53,32 +57,11 @@ func Run(ctx context.Context, cfg *config.Config, opt Options) error {
 		return err
 	}
 	opt.Logger.Info("invented traffic is sent, which learners take for real", "brokers", strings.Join(cfg.Kafka.Brokers, ","),
-		"topic", cfg.Kafka.Topics.Impressions, "per_second", opt.Rate, "seed", opt.Seed, "learners", names(learners))
+		"topic", cfg.Kafka.Topics.Impressions, "per_second", opt.Rate, "seed", opt.Seed, "learners", names)
 	r := &reporter{opt: opt, users: users}
 	_, err = platform.New(platform.Options{Brokers: cfg.Kafka.Brokers, Transport: b.Kafka().Transport, Log: b,
 		Topics: app.TopicNames(cfg), From: ends, Rate: opt.Rate, Number: number(prefix), Every: opt.Every, Progress: r.report}, users).Run(ctx)
 	return err
-}
-
-// choose returns the learner of this name, or all.
-func choose(all []config.Learner, name string) ([]config.Learner, error) {
-	if name == "" {
-		return all, nil
-	}
-	for i := range all {
-		if all[i].Name == name {
-			return all[i : i+1], nil
-		}
-	}
-	return nil, fmt.Errorf("%w: %q; there are %s", ErrUnknownLearner, name, strings.Join(names(all), ", "))
-}
-
-func names(learners []config.Learner) []string {
-	var all []string
-	for i := range learners {
-		all = append(all, learners[i].Name)
-	}
-	return all
 }
 
 // alone fails unless all topics exist and, unless any is set, only this command writes to them, judged by the newest record of each

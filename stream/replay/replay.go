@@ -76,9 +76,22 @@ type Made struct {
 
 // Result is the result of one partition.
 type Result struct {
-	Rankings, Same, Different int64
-	NotExact                  map[string]Inexact // by reason
-	First                     *Made              // the first that is different
+	Rankings  int64              `json:"rankings"`
+	Same      int64              `json:"identical"`
+	Different int64              `json:"different"`
+	NotExact  map[string]Inexact `json:"not_exact"` // by reason
+	First     *Made              `json:"-"`         // the first that is different
+}
+
+// Plus adds up two results.
+func (r Result) Plus(other Result) Result {
+	sum := Result{r.Rankings + other.Rankings, r.Same + other.Same, r.Different + other.Different, map[string]Inexact{}, cmp.Or(r.First, other.First)}
+	for _, of := range []Result{r, other} {
+		for why, n := range of.NotExact {
+			sum.NotExact[why] = sum.NotExact[why].Plus(n)
+		}
+	}
+	return sum
 }
 
 // Inexact counts the rankings that are not exact for one reason.

@@ -456,17 +456,8 @@ func (pl *pool) replay(t *testing.T, edits ...func(*retrace.Config)) (sum retrac
 	}
 	results, err := retrace.Run(&c)
 	require.NoError(t, err)
-	sum.NotExact = map[string]retrace.Inexact{}
 	for _, r := range results {
-		sum.Rankings += r.Rankings
-		sum.Same += r.Same
-		sum.Different += r.Different
-		for why, n := range r.NotExact {
-			sum.NotExact[why] = sum.NotExact[why].Plus(n)
-		}
-		if sum.First == nil {
-			sum.First = r.First
-		}
+		sum = sum.Plus(r)
 	}
 	return sum
 }

@@ -222,13 +222,10 @@ func (g *Group) readWithMarkers(ctx context.Context, c *kgo.Client, t event.Topi
 }
 
 // Replayed is the result of a replay of a group's topics.
-type Replayed struct {
-	Rankings, Identical int64
-	NotExact            map[string]replay.Inexact // by reason
-}
+type Replayed struct{ replay.Result }
 
 func (r *Replayed) String() string {
-	text := fmt.Sprintf("%d rankings, %d identical", r.Rankings, r.Identical)
+	text := fmt.Sprintf("%d rankings, %d identical", r.Rankings, r.Same)
 	for _, why := range slices.Sorted(maps.Keys(r.NotExact)) {
 		text += fmt.Sprintf("; not exact %d: %s", r.NotExact[why].Rankings, why)
 	}
@@ -250,12 +247,8 @@ func (g *Group) Replay(ctx context.Context) (r Replayed, violations []string, er
 	if err != nil {
 		return r, nil, fmt.Errorf("replay: %w", err)
 	}
-	r.NotExact = map[string]replay.Inexact{}
 	for p, one := range results {
-		r.Rankings, r.Identical = r.Rankings+one.Rankings, r.Identical+one.Same
-		for why, n := range one.NotExact {
-			r.NotExact[why] = r.NotExact[why].Plus(n)
-		}
+		r.Result = r.Result.Plus(one)
 		if d := one.First; d != nil {
 			violations = append(violations, fmt.Sprintf("replay: %d rankings of partition %d come out different, the first at offset %d: it is %s, "+
 				"and comes out %s", one.Different, p, d.Ranking.Offset, d.Ranking.Value, d.Again))
