@@ -19,11 +19,7 @@ var (
 
 // stopped fails if the coordinator knows a live worker of the group.
 func (tool *Tool) stopped(ctx context.Context) error {
-	var g broker.Group
-	err := broker.Retry(ctx, func(ctx context.Context) (err error) {
-		g, err = tool.broker.Group(ctx)
-		return err
-	})
+	g, err := broker.Retry(ctx, tool.broker.Group)
 	if err != nil {
 		return err
 	}

@@ -178,12 +178,8 @@ func (tool *Tool) emptyCut(d *task.Description) state.Meta {
 }
 
 // committed returns the group's committed offsets by input topic, -1 for none.
-func (tool *Tool) committed(ctx context.Context, p int32) (offsets []int64, err error) {
-	err = broker.Retry(ctx, func(ctx context.Context) (err error) {
-		offsets, err = tool.broker.Partition(p).Committed(ctx)
-		return err
-	})
-	return offsets, err
+func (tool *Tool) committed(ctx context.Context, p int32) ([]int64, error) {
+	return broker.Retry(ctx, tool.broker.Partition(p).Committed)
 }
 
 // miss notes a part that cannot be rebuilt.

@@ -71,10 +71,8 @@ func (tool *Tool) Skip(ctx context.Context, q SkipQuery) (*SkipReport, error) {
 	if q.Offset < in.Offset && q.Offset != in.Witness.Offset {
 		return nil, fmt.Errorf("%w: the state is at offset %d of %s[%d]", ErrReadPast, in.Offset, name, q.Partition)
 	}
-	var u *broker.Unreadable
-	err = broker.Retry(ctx, func(ctx context.Context) (err error) {
-		u, err = tool.broker.Partition(q.Partition).Unreadable(ctx, topic, q.Offset)
-		return err
+	u, err := broker.Retry(ctx, func(ctx context.Context) (*broker.Unreadable, error) {
+		return tool.broker.Partition(q.Partition).Unreadable(ctx, topic, q.Offset)
 	})
 	if err != nil {
 		return nil, err

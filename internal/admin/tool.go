@@ -170,11 +170,8 @@ func (tool *Tool) topicPartitions(ctx context.Context) (int, error) {
 	return f.Partitions, nil
 }
 
-func (tool *Tool) describe(ctx context.Context, p int32) (d task.Description, err error) {
-	err = broker.Retry(ctx, func(ctx context.Context) (err error) {
-		d, err = tool.broker.Partition(p).Describe(ctx)
-		return err
-	})
+func (tool *Tool) describe(ctx context.Context, p int32) (task.Description, error) {
+	d, err := broker.Retry(ctx, tool.broker.Partition(p).Describe)
 	if err != nil {
 		return d, fmt.Errorf("describing the topics: %w", err)
 	}

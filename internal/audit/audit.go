@@ -113,11 +113,8 @@ func (t *Topics) Close() { t.broker.Close() }
 
 func (t *Topics) Partitions() int { return len(t.partitions) }
 
-func (t *Topics) describe(ctx context.Context, p int32) (d task.Description, err error) {
-	err = broker.Retry(ctx, func(ctx context.Context) (err error) {
-		d, err = t.broker.Partition(p).Describe(ctx)
-		return err
-	})
+func (t *Topics) describe(ctx context.Context, p int32) (task.Description, error) {
+	d, err := broker.Retry(ctx, t.broker.Partition(p).Describe)
 	if err != nil {
 		return d, fmt.Errorf("describing the topics: %w", err)
 	}

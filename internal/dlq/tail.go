@@ -99,10 +99,9 @@ func (b *Box) lastOf(ctx context.Context, topic string, s broker.Span, most int)
 // follow reads the records behind a span.
 func (b *Box) follow(ctx context.Context, topic string, s broker.Span, use func(*Letter) error) error {
 	for at := s.End; ; {
-		var all []record
-		err := broker.Retry(ctx, func(ctx context.Context) (err error) {
+		all, err := broker.Retry(ctx, func(ctx context.Context) (all []record, err error) {
 			all, at, err = b.fetch(ctx, topic, s.Partition, at)
-			return err
+			return all, err
 		})
 		if ctx.Err() != nil {
 			return ctx.Err()

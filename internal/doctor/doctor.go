@@ -166,19 +166,11 @@ func (d *doctor) configuration(file string, env config.Env) bool {
 }
 
 // retried repeats a request while a coordinator starts: Kafka creates the coordinators' topics at the first request.
-func retried[T any](ctx context.Context, ask func() (T, error)) (T, error) {
-	const pause, tries = 200 * time.Millisecond, 25
-	for try := 0; ; try++ {
-		got, err := ask()
+func retried[T any](ctx context.Context, ask func(context.Context) (T, error)) (T, error) {
+	end := time.Now().Add(5 * time.Second)
+	return broker.RetryWhile(ctx, func(err error) bool {
 		young := errors.Is(err, kafka.GroupCoordinatorNotAvailable) || errors.Is(err, kafka.GroupLoadInProgress) ||
 			errors.Is(err, kafka.NotCoordinatorForGroup)
-		if !young || try == tries {
-			return got, err
-		}
-		select {
-		case <-ctx.Done():
-			return got, err
-		case <-time.After(pause):
-		}
-	}
+		return young && time.Now().Before(end)
+	}, ask)
 }

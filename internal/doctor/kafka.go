@@ -221,7 +221,7 @@ func (d *doctor) grant(operation, resource string) string {
 
 func (d *doctor) groupRights(ctx context.Context) {
 	group := d.cfg.Kafka.Group
-	g, err := retried(ctx, func() (broker.Group, error) { return d.broker.Group(ctx) })
+	g, err := retried(ctx, d.broker.Group)
 	switch may, known := g.Operations.Allow(kafka.ACLOperationTypeRead); {
 	case errors.Is(err, kafka.GroupAuthorizationFailed), err == nil && known && !may:
 		d.add(Fault, "rights", "no right Read on group %s: %s", group, d.grant("Read", "--group "+group))
@@ -233,7 +233,7 @@ func (d *doctor) groupRights(ctx context.Context) {
 // fenceRights asks about partition 0's transactional id; the others have the same prefix.
 func (d *doctor) fenceRights(ctx context.Context) {
 	prefix := d.cfg.Kafka.Group + "-"
-	_, err := retried(ctx, func() (any, error) { return nil, d.broker.Partition(0).MayFence(ctx) })
+	_, err := retried(ctx, func(ctx context.Context) (any, error) { return nil, d.broker.Partition(0).MayFence(ctx) })
 	switch {
 	case errors.Is(err, kafka.TransactionalIDAuthorizationFailed):
 		d.add(Fault, "rights", "no right Write on transactional ids that begin with %s: %s", prefix,

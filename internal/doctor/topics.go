@@ -14,6 +14,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/app"
 	"github.com/ranker-worker/ranker-worker/internal/plural"
 	"github.com/ranker-worker/ranker-worker/stream"
+	"github.com/ranker-worker/ranker-worker/stream/broker"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 	"github.com/ranker-worker/ranker-worker/stream/task"
@@ -62,27 +63,17 @@ func (d *doctor) topics(ctx context.Context) {
 }
 
 // electing is the time for which a partition may lack an answering leader without a fault: new topics lack one at first.
-const (
-	electing   = 10 * time.Second
-	electAgain = 200 * time.Millisecond
-)
+const electing = 10 * time.Second
 
 // describe examines one partition of all topics.
-func (d *doctor) describe(ctx context.Context, number int32) (facts task.Description, err error) {
+func (d *doctor) describe(ctx context.Context, number int32) (task.Description, error) {
 	ctx, cancel := context.WithTimeout(ctx, electing)
 	defer cancel()
-	for {
+	temporary := func(err error) bool {
 		var code kafka.Error
-		facts, err = d.broker.Partition(number).Describe(ctx)
-		if err == nil || !errors.As(err, &code) || !code.Temporary() {
-			return facts, err
-		}
-		select {
-		case <-time.After(electAgain):
-		case <-ctx.Done():
-			return facts, err
-		}
+		return errors.As(err, &code) && code.Temporary()
 	}
+	return broker.RetryWhile(ctx, temporary, d.broker.Partition(number).Describe)
 }
 
 // Sample for the partitioner check: partitions of each topic, and their last records.

@@ -93,27 +93,14 @@ func alone(ctx context.Context, log *broker.Client, any bool) (ends []int64, err
 	}
 }
 
-// Starting brokers and new topics answer within this time.
-const (
-	patience = 30 * time.Second
-	retry    = 200 * time.Millisecond
-)
+// patience is the time within which starting brokers and new topics answer.
+const patience = 30 * time.Second
 
 // describe repeats until there is an answer, or patience is over.
 func describe(ctx context.Context, p *broker.Partition) (task.Description, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	for {
-		d, err := p.Describe(ctx)
-		if err == nil {
-			return d, nil
-		}
-		select {
-		case <-time.After(retry):
-		case <-ctx.Done():
-			return d, err
-		}
-	}
+	return broker.RetryWhile(ctx, func(error) bool { return true }, p.Describe)
 }
 
 // newestIsOurs reads a log's last record. A record that cannot be seen, as behind a transaction's marker, is not ours.

@@ -25,12 +25,8 @@ type Span struct {
 }
 
 // Spans returns those of a topic's partitions, by number. from is in milliseconds since the Unix epoch, 0 for none.
-func (c *Client) Spans(ctx context.Context, topic string, from int64) (all []Span, err error) {
-	err = Retry(ctx, func(ctx context.Context) (err error) {
-		all, err = c.spans(ctx, topic, from)
-		return err
-	})
-	return all, err
+func (c *Client) Spans(ctx context.Context, topic string, from int64) ([]Span, error) {
+	return Retry(ctx, func(ctx context.Context) ([]Span, error) { return c.spans(ctx, topic, from) })
 }
 
 func (c *Client) spans(ctx context.Context, topic string, from int64) ([]Span, error) {
@@ -90,9 +86,9 @@ func (r *Reader[A]) Next(ctx context.Context) (answer A, err error) {
 		return answer, io.EOF
 	}
 	var next int64
-	err = Retry(ctx, func(ctx context.Context) (err error) {
-		answer, next, err = r.fetch(ctx, r.next)
-		return err
+	answer, err = Retry(ctx, func(ctx context.Context) (a A, err error) {
+		a, next, err = r.fetch(ctx, r.next)
+		return a, err
 	})
 	switch {
 	case err != nil:
@@ -136,22 +132,29 @@ const (
 )
 
 // Retry makes a request, with a deadline, and repeats it while it fails, as during the election of a leader. It returns the last error once
-// patience is over, and at once an error that a repeated request would have again. If ctx ends amid a request, the error before is the reason.
-func Retry(ctx context.Context, do func(context.Context) error) error {
+// patience is over, and at once an error that a repeated request would have again.
+func Retry[T any](ctx context.Context, ask func(context.Context) (T, error)) (T, error) {
+	end := time.Now().Add(patience)
+	return RetryWhile(ctx, func(err error) bool { return !lasts(err) && !time.Now().After(end) }, ask)
+}
+
+// RetryWhile makes a request like Retry, and repeats it while its errors may pass, until ctx ends. If that is amid a request, the error before
+// is the reason.
+func RetryWhile[T any](ctx context.Context, passes func(error) bool, ask func(context.Context) (T, error)) (T, error) {
 	var before error
-	for end := time.Now().Add(patience); ; {
+	for {
 		limited, cancel := context.WithTimeout(ctx, attemptTimeout)
-		err := do(limited)
+		answer, err := ask(limited)
 		cancel()
 		if err != nil && ctx.Err() != nil && before != nil {
-			return fmt.Errorf("%w; before: %w", err, before)
+			return answer, fmt.Errorf("%w; before: %w", err, before)
 		}
-		if before = err; err == nil || ctx.Err() != nil || lasts(err) || time.Now().After(end) {
-			return err
+		if before = err; err == nil || ctx.Err() != nil || !passes(err) {
+			return answer, err
 		}
 		select {
 		case <-ctx.Done():
-			return err
+			return answer, err
 		case <-time.After(attemptPause):
 		}
 	}

@@ -72,12 +72,12 @@ func TestRetry_CutOff(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		calls := 0
-		err := Retry(ctx, func(ctx context.Context) error {
+		_, err := Retry(ctx, func(ctx context.Context) (int, error) {
 			if calls++; calls == 1 {
-				return errAway
+				return 0, errAway
 			}
 			<-ctx.Done()
-			return ctx.Err()
+			return 0, ctx.Err()
 		})
 		require.ErrorIs(t, err, errAway)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -90,14 +90,16 @@ func TestRetry_Lasting(t *testing.T) {
 		calls := 0
 		began := time.Now()
 		for _, lasting := range []error{task.ErrOffsetOutOfRange, task.ErrUnsupported, ErrCorrupt} {
-			require.ErrorIs(t, Retry(t.Context(), func(context.Context) error { calls++; return lasting }), lasting)
+			_, err := Retry(t.Context(), func(context.Context) (int, error) { calls++; return 0, lasting })
+			require.ErrorIs(t, err, lasting)
 		}
 		require.Equal(t, 3, calls)
 		require.Zero(t, time.Since(began))
 
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		require.ErrorIs(t, Retry(ctx, func(context.Context) error { return errAway }), errAway)
+		_, err := Retry(ctx, func(context.Context) (int, error) { return 0, errAway })
+		require.ErrorIs(t, err, errAway)
 		require.Equal(t, time.Second, time.Since(began))
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/stream/broker"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
@@ -283,18 +284,14 @@ func (f *fold) open(ctx context.Context) error {
 	return f.beginning(ctx)
 }
 
-func (f *fold) describe(ctx context.Context) (d task.Description, err error) {
+func (f *fold) describe(ctx context.Context) (task.Description, error) {
 	ctx, cancel := context.WithTimeout(ctx, f.c.opt.Patience)
 	defer cancel()
-	for {
-		d, err = f.c.broker.Partition(f.p).Describe(ctx)
-		if err == nil {
-			return d, nil
-		}
-		if pause(ctx, retryPause) != nil {
-			return d, fmt.Errorf("describing the topics: %w", err)
-		}
+	d, err := broker.RetryWhile(ctx, func(error) bool { return true }, f.c.broker.Partition(f.p).Describe)
+	if err != nil {
+		return d, fmt.Errorf("describing the topics: %w", err)
 	}
+	return d, nil
 }
 
 // beginning finds the record with which the group began. If it began at the topics' ends,
