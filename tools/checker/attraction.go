@@ -81,18 +81,17 @@ func (lf *learnerFold) checkAttraction(f *fold) {
 				watched.add(x.selected)
 			}
 		}
-		got[top] = endings{}
 	}
 	for number, e := range lf.stored.attraction {
 		got[lf.stored.fold(uint32(number))] = e
 	}
 	unknown := func(item uint32) bool { return int(item) < len(lf.items) && lf.items[item].unknown }
-	for top, e := range got {
+	for top := range either(lf.attraction, got) {
 		if unknown(top) {
 			f.out.open(attractionEnded)
 			continue
 		}
-		equal(f.out, attractionEnded, lf.name+": "+f.items.name(top)+" on top", want[top], e)
+		equal(f.out, attractionEnded, lf.name+": "+f.items.name(top)+" on top", want[top], got[top])
 	}
 	if lf.kept == nil && !unknown(item) { // else the item may have ended
 		equal(f.out, attractionEnded, lf.name+": earlier impressions of the watched item", watched, falls.earlier)

@@ -148,11 +148,9 @@ func (lf *learnerFold) checkInstances(f *fold) {
 			want[lf.instanceField(number, length)] = list
 		}
 	}
-	for _, stored := range []map[string]int64{lf.stored.rounds, lf.stored.blocks} {
-		for field := range stored {
-			if want[field] == nil {
-				want[field] = none
-			}
+	for field := range either(lf.stored.rounds, lf.stored.blocks) {
+		if want[field] == nil {
+			want[field] = none
 		}
 	}
 	for field, list := range want {

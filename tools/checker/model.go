@@ -406,17 +406,11 @@ func inParts(x float64) int64 { return int64(math.Round(x * partUnits)) }
 
 // compareEach compares values by item or instance; zero values are not stored.
 func compareEach[K, V comparable](lf *learnerFold, f *fold, by law, want, got map[K]V, name func(K) string) {
-	var none V
 	if !lf.always {
 		f.out.open(by)
 		return
 	}
-	for k, n := range want {
-		equal(f.out, by, lf.name+": "+name(k), n, got[k])
-	}
-	for k, n := range got {
-		if _, ok := want[k]; !ok {
-			equal(f.out, by, lf.name+": "+name(k), none, n)
-		}
+	for k := range either(want, got) {
+		equal(f.out, by, lf.name+": "+name(k), want[k], got[k])
 	}
 }

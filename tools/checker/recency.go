@@ -98,32 +98,18 @@ func (lf *learnerFold) checkLately(f *fold) {
 }
 
 func compareItems[R comparable](f *fold, lf *learnerFold, by law, want, got map[uint32]map[inflight.Bucket]R) {
-	for item := range want {
-		if _, stored := got[item]; !stored {
-			got[item] = nil
-		}
-	}
-	for item, rows := range got {
+	for item := range either(want, got) {
 		if int(item) < len(lf.items) && lf.items[item].unknown {
 			f.out.open(by)
 			continue
 		}
-		compareRows(f.out, by, lf.name+": "+f.items.name(item), want[item], rows)
+		compareRows(f.out, by, lf.name+": "+f.items.name(item), want[item], got[item])
 	}
 }
 
 func compareRows[R comparable](out *findings, by law, name string, want, got map[inflight.Bucket]R) {
-	var none R
-	id := func(b inflight.Bucket) string {
-		return fmt.Sprintf("%s: selections between %d and %d", name, b.Start(), b.End())
-	}
-	for b := range want {
-		if _, stored := got[b]; !stored {
-			equal(out, by, id(b), want[b], none)
-		}
-	}
-	for b, row := range got {
-		equal(out, by, id(b), want[b], row)
+	for b := range either(want, got) {
+		equal(out, by, say("%s: selections between %d and %d", name, b.Start(), b.End()), want[b], got[b])
 	}
 }
 

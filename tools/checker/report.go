@@ -3,6 +3,7 @@ package checker
 import (
 	"fmt"
 	"io"
+	"iter"
 	"math"
 	"slices"
 	"strconv"
@@ -190,6 +191,22 @@ func put[K comparable, V any](into *map[K]V, key K, value V) {
 		*into = map[K]V{}
 	}
 	(*into)[key] = value
+}
+
+// either returns the keys of two maps, each once.
+func either[K comparable, A, B any](a map[K]A, b map[K]B) iter.Seq[K] {
+	return func(yield func(K) bool) {
+		for k := range a {
+			if !yield(k) {
+				return
+			}
+		}
+		for k := range b {
+			if _, both := a[k]; !both && !yield(k) {
+				return
+			}
+		}
+	}
 }
 
 // numbers reads n whole numbers from least on, with sep between.

@@ -3,7 +3,6 @@ package checker
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"math/big"
 	"slices"
@@ -232,18 +231,12 @@ func (lf *learnerFold) checkSettled(f *fold) {
 	for number, n := range lf.stored.settled {
 		got[lf.stored.fold(uint32(number))] = n
 	}
-	for item := range lf.silence.settled {
-		if _, stored := got[item]; !stored {
-			got[item] = settledCounts{}
-		}
-	}
-	for item, n := range got {
+	for item := range either(lf.silence.settled, got) {
 		if int(item) < len(lf.items) && lf.items[item].unknown {
 			f.out.open(silenceSettled)
 			continue
 		}
-		want := lf.silence.settled[item]
-		f.out.must(silenceSettled, n == want, lf.name+": "+f.items.name(item), want.String(), n.String())
+		equal(f.out, silenceSettled, lf.name+": "+f.items.name(item), lf.silence.settled[item], got[item])
 	}
 }
 
@@ -290,29 +283,12 @@ func (lf *learnerFold) checkAges(f *fold) {
 		f.out.open(silenceAges)
 		return
 	}
-	for b, row := range lf.stored.ages {
-		lf.checkRow(f, b, row.bins)
-	}
-	for b := range s.rows {
-		if _, stored := lf.stored.ages[b]; !stored {
-			lf.checkRow(f, b, nil)
+	for b := range either(s.rows, lf.stored.ages) {
+		want, got := s.rows[b], lf.stored.ages[b].bins
+		for bin := range either(want, got) {
+			equal(f.out, silenceAges, say("%s: payoffs in bin %d of selections that began within %d and %d, below the default: %t", lf.name, bin,
+				b.block.Start(), b.block.End(), b.below), want[bin], got[bin])
 		}
-	}
-}
-
-func (lf *learnerFold) checkRow(f *fold, b ageRow, got map[int]int64) {
-	want := lf.silence.rows[b]
-	bins := maps.Clone(got)
-	for bin := range want {
-		if bins == nil {
-			bins = map[int]int64{}
-		}
-		bins[bin] = got[bin]
-	}
-	for bin, n := range bins {
-		equal(f.out, silenceAges, fmt.Sprintf("%s: payoffs in bin %d of selections that began within %d and %d, below the default: %t", lf.name, bin,
-			b.block.Start(), b.block.End(), b.below),
-			want[bin], n)
 	}
 }
 
