@@ -1,7 +1,6 @@
 package checker
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -82,9 +81,7 @@ func (f *fold) concludeRefused(r *record) {
 	} else {
 		f.count(r.topic, isRejected)
 	}
-	if !f.out.ok(deadLetters, f.buried(r) || f.partial) {
-		f.out.breach(deadLetters, fmt.Sprintf("%s at offset %d", roles[r.topic], r.offset), "a dead letter", "none")
-	}
+	f.out.must(deadLetters, f.buried(r) || f.partial, say("%s at offset %d", roles[r.topic], r.offset), "a dead letter", "none")
 }
 
 // buried reports whether a record has a dead letter.
@@ -138,12 +135,9 @@ func (f *fold) checkShares() {
 
 func (f *fold) checkCount(name string, b bound) {
 	stored := f.state.account[name]
-	if f.out.ok(accountOutcomes, stored >= b.lo && stored <= b.hi) {
-		return
-	}
-	expected := fmt.Sprint(b.lo)
+	expected := say("%d", b.lo)
 	if b.hi > b.lo {
-		expected = fmt.Sprintf("%d to %d", b.lo, b.hi)
+		expected = say("%d to %d", b.lo, b.hi)
 	}
-	f.out.breach(accountOutcomes, name, expected, fmt.Sprint(stored))
+	f.out.must(accountOutcomes, stored >= b.lo && stored <= b.hi, name, expected, stored)
 }

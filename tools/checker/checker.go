@@ -161,9 +161,7 @@ func (c *checker) partition(ctx context.Context, p int32) (PartitionReport, erro
 	}
 	switch {
 	case errors.Is(err, errNoState) && none != nil:
-		if !out.ok(metaFields, !none.ranked.begun) {
-			out.breach(metaFields, "meta", "state: the group has ranked impressions of this partition", "nothing is stored")
-		} else {
+		if out.must(metaFields, !none.ranked.begun, "meta", "state: the group has ranked impressions of this partition", "nothing is stored") {
 			out.skip("nothing is stored and nothing was ranked yet")
 		}
 		return out.report(none, time.Since(began)), nil

@@ -174,17 +174,13 @@ func (lf *learnerFold) checkContext(f *fold) {
 			want = cell
 		}
 		there[i] = true
-		if !f.out.ok(contextCells, stored.fed == want.n && stored.paid == want.r && stored.asPaid(want.paid) &&
-			(stored.fed == 0 || slices.Equal(stored.x, want.x))) {
-			f.out.breach(contextCells, lf.name+": "+lf.stored.cellName(at), fmt.Sprint(want.n, " payoffs of ", want.r, ", sums ", want.x),
-				fmt.Sprint(stored.fed, stored.paid, stored.x))
-		}
+		same := stored.fed == want.n && stored.paid == want.r && stored.asPaid(want.paid) && (stored.fed == 0 || slices.Equal(stored.x, want.x))
+		f.out.must(contextCells, same, lf.name+": "+lf.stored.cellName(at), say("%d payoffs of %d, sums %v", want.n, want.r, want.x),
+			say("%d %d %v", stored.fed, stored.paid, stored.x))
 	}
 	for i, cell := range c.cells {
-		if !f.out.ok(contextCells, there[i] || cell.n == 0) {
-			f.out.breach(contextCells, fmt.Sprintf("%s: %s, segment %d", lf.name, f.items.name(i.item), i.segment),
-				fmt.Sprint(cell.n, " payoffs, sums ", cell.x), "nothing")
-		}
+		f.out.must(contextCells, there[i] || cell.n == 0, say("%s: %s, segment %d", lf.name, f.items.name(i.item), i.segment),
+			say("%d payoffs, sums %v", cell.n, cell.x), "nothing")
 	}
 	lf.checkMet(f)
 	lf.checkAwaited(f)

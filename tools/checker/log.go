@@ -284,8 +284,6 @@ func (f *fold) checkWitness(t event.Topic, r *logged) {
 	}
 	hash := r.hash()
 	same := hash == w.hash && (t == event.Rankings && w.timestamp == 0 || r.timestamp == w.timestamp)
-	if !f.out.ok(metaWitness, same) {
-		f.out.breach(metaWitness, roles[t], fmt.Sprintf("the record at offset %d: timestamp %d, hash %x", r.offset, r.timestamp, hash),
-			fmt.Sprintf("timestamp %d, hash %x", w.timestamp, w.hash))
-	}
+	f.out.must(metaWitness, same, roles[t], say("the record at offset %d: timestamp %d, hash %x", r.offset, r.timestamp, hash),
+		say("timestamp %d, hash %x", w.timestamp, w.hash))
 }

@@ -30,8 +30,8 @@ func (lf *learnerFold) checkOpen(f *fold) {
 		if e.kind != pending || f.state.learners[e.learner] != lf.name || e.selected < 0 || e.count == 0 || lf.hasEnded(f, e.items[e.selected], e) {
 			continue
 		}
-		if lf.silence != nil && !f.out.ok(silenceOpen, e.inParts) {
-			f.out.breach(silenceOpen, fmt.Sprintf("%x", id), fmt.Sprintf("the learner was fed its %d payoffs", e.count), "not")
+		if lf.silence != nil {
+			f.out.must(silenceOpen, e.inParts, say("%x", id), say("the learner was fed its %d payoffs", e.count), "not")
 		}
 		if e.inParts {
 			paid := normalise(lf.variants[0], e.sum)

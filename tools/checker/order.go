@@ -73,8 +73,7 @@ func (f *fold) tail() error {
 	switch header, err := storedSteps(f.state.steps); {
 	case f.state.steps == "" && f.state.seq == 0 || f.partial: // nothing was checkpointed, or the order is unknown
 		f.loseOrder()
-	case !f.out.ok(stepsReadable, err == nil):
-		f.out.breach(stepsReadable, "meta, field steps", "steps", err.Error())
+	case !f.out.must(stepsReadable, err == nil, "meta, field steps", "steps", err):
 		f.loseOrder()
 	default:
 		if err := f.follow(header, "meta, field steps"); err != nil {
@@ -101,8 +100,9 @@ func (f *fold) tail() error {
 			}
 		}
 	}
-	if !f.orderUnknown && !f.out.ok(stepsChain, f.watermark <= f.state.watermark) {
-		f.out.breach(stepsChain, "meta, field watermark", fmt.Sprintf("no less than that of the steps, %d", f.watermark), fmt.Sprint(f.state.watermark))
+	if !f.orderUnknown {
+		f.out.must(stepsChain, f.watermark <= f.state.watermark, "meta, field watermark", say("no less than that of the steps, %d", f.watermark),
+			f.state.watermark)
 	}
 	f.watermark = max(f.watermark, f.state.watermark)
 	return nil

@@ -157,9 +157,7 @@ func compareCounts[K comparable](f *fold, by law, want map[K]int64, got map[K]in
 		if b.lo < b.hi {
 			f.out.open(by)
 		}
-		if n := got[key]; !f.out.ok(by, n >= b.lo && n <= b.hi) {
-			f.out.breach(by, name(key), fmt.Sprintf("%d to %d", b.lo, b.hi), fmt.Sprint(n))
-		}
+		f.out.must(by, got[key] >= b.lo && got[key] <= b.hi, name(key), say("%d to %d", b.lo, b.hi), got[key])
 	}
 }
 

@@ -165,9 +165,8 @@ func (lf *learnerFold) checkSpans(f *fold) {
 		for _, x := range spans {
 			total += x.n
 		}
-		if n := lf.stored.flights[item]; !f.out.ok(silenceFlights, total <= n) {
-			f.out.breach(silenceFlights, lf.name+": "+lf.stored.name(item), fmt.Sprintf("at most %d selections with a time", n), fmt.Sprint(total))
-		}
+		n := lf.stored.flights[item]
+		f.out.must(silenceFlights, total <= n, lf.name+": "+lf.stored.name(item), say("at most %d selections with a time", n), total)
 	}
 	switch {
 	case !f.state.complete:
@@ -252,9 +251,8 @@ func (lf *learnerFold) checkAges(f *fold) {
 	f.out.must(silenceAges, pass%(4*inflight.Shortest) == 0 && (latest <= pass && pass <= f.state.watermark || !same || lf.idle(pass)), lf.name+": pass",
 		say("%d to %d", latest, f.state.watermark), pass)
 	if since := lf.stored.since; since != nil && same && s.first != math.MaxInt64 {
-		if least := s.grid.BucketOf(s.first, pass).Start(); !f.out.ok(silenceAges, *since >= least) {
-			f.out.breach(silenceAges, lf.name+": start of the earliest bucket", fmt.Sprintf("%d or later", least), fmt.Sprint(*since))
-		}
+		least := s.grid.BucketOf(s.first, pass).Start()
+		f.out.must(silenceAges, *since >= least, lf.name+": start of the earliest bucket", say("%d or later", least), *since)
 	}
 	if lf.stored.estimated != nil {
 		equal(f.out, silenceAges, lf.name+": pass of the estimate", pass, *lf.stored.estimated)

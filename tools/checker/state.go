@@ -57,8 +57,8 @@ func (st *state) readMeta(meta map[string]string, hasSelections bool, out *findi
 	// A worker's checkpoint id is its token and seq; state commands use other ids.
 	if id := meta["checkpoint"]; strings.HasPrefix(id, st.writer+"-") {
 		equal(out, metaFields, "checkpoint", fmt.Sprintf("%s-%d", st.writer, st.seq), id)
-	} else if !out.ok(metaFields, id != "" || st.seq == 0) {
-		out.breach(metaFields, "checkpoint", fmt.Sprintf("the id of checkpoint %d", st.seq), "nothing")
+	} else {
+		out.must(metaFields, id != "" || st.seq == 0, "checkpoint", say("the id of checkpoint %d", st.seq), "nothing")
 	}
 	for t := range event.Topic(event.Inputs) {
 		if t == event.Selections && !hasSelections {
@@ -145,16 +145,13 @@ func (st *state) readKey(k *key, out *findings) error {
 	case k.name == "pages" && k.kind == "zset":
 		for i := 0; i+1 < len(values); i += 2 {
 			bucket, err := strconv.ParseFloat(values[i+1], 64)
-			if out.ok(index, err == nil && bucket >= 0) {
+			if out.must(index, err == nil && bucket >= 0, "page "+values[i], "a bucket's number", say("%q", values[i+1])) {
 				st.pages[values[i]] = int64(bucket)
-			} else {
-				out.breach(index, "page "+values[i], "a bucket's number", strconv.Quote(values[i+1]))
 			}
 		}
 	case colon && before == "p" && k.kind == "hash":
-		if n := len(values) / 2; !out.ok(entriesPlaced, n <= 128) {
-			out.breach(entriesPlaced, k.name, "at most 128 entries", strconv.Itoa(n))
-		}
+		n := len(values) / 2
+		out.must(entriesPlaced, n <= 128, k.name, "at most 128 entries", n)
 		for i := 0; i+1 < len(values); i += 2 {
 			id := values[i]
 			if _, twice := st.entries[id]; !out.ok(entriesPlaced, len(id) == 16 && !twice) {
