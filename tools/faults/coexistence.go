@@ -324,7 +324,7 @@ func forgetfulCoordinator(ctx context.Context, scene *Scene) (err error) {
 					return false, err
 				}
 			}
-			return err == nil, err
+			return true, err
 		}))
 	}
 	return runIsolated(ctx, scene, sc)

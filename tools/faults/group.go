@@ -173,7 +173,7 @@ func (g *Group) createTopics(ctx context.Context) error {
 			return false, errors.Join(err, fmt.Errorf("%v", problems))
 		}
 		_, err = g.endsNow(ctx)
-		return err == nil, err
+		return true, err
 	})
 	if err != nil {
 		return err
@@ -195,9 +195,8 @@ const endsPatience = 30 * time.Second
 // ends returns the ends of all partitions, by topic.
 func (g *Group) ends(ctx context.Context) (ends [event.Topics][]int64, err error) {
 	err = until(ctx, endsPatience, "the brokers know where the topics end", func() (bool, error) {
-		var err error
 		ends, err = g.endsNow(ctx)
-		return err == nil, err
+		return true, err
 	})
 	return ends, err
 }

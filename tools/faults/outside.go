@@ -53,7 +53,7 @@ func redisFaults() []Fault {
 			return s.c.Redis.rollBackShard(context.WithoutCancel(ctx), shard, stored)
 		}},
 		{Kind: "redis: SCRIPT FLUSH", Uses: theRedis, Takes: time.Second, Inject: func(ctx context.Context, s *Scene) error {
-			return s.c.Redis.Use(func(c *goredis.Client) error { return c.ScriptFlush(ctx).Err() })
+			return s.c.Redis.use(func(c goredis.UniversalClient) error { return c.ScriptFlush(ctx).Err() })
 		}},
 		{Kind: "redis out of memory", Uses: theRedis, Inject: func(ctx context.Context, s *Scene) error {
 			if err := s.c.Redis.Fill(ctx, true); err != nil {

@@ -289,8 +289,7 @@ func (s *isolated) recreate(ctx context.Context, t event.Topic) error {
 		return fmt.Errorf("delete a topic: %w", err)
 	}
 	return until(ctx, 30*time.Second, "a topic is created again", func() (bool, error) {
-		err := s.createTopics(ctx)
-		return err == nil, err
+		return true, s.createTopics(ctx)
 	})
 }
 
@@ -308,8 +307,7 @@ func (g *Group) drop(ctx context.Context) {
 func (s *isolated) truncate(ctx context.Context, t event.Topic) error {
 	// Another fault may have a broker down just now.
 	return until(ctx, time.Minute, "records are deleted", func() (bool, error) {
-		err := s.deleteRecords(ctx, t)
-		return err == nil, err
+		return true, s.deleteRecords(ctx, t)
 	})
 }
 

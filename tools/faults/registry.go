@@ -3,11 +3,10 @@ package faults
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
-	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"time"
 
@@ -26,22 +25,11 @@ const (
 // records name these, an unknown one, and an impossible one. They become dead letters, and later records are processed.
 func withRegistry() Fault {
 	return Fault{Kind: "registry fails for one schema", Uses: ownGroup, Takes: 75 * time.Second,
-		Inject: func(ctx context.Context, scene *Scene) (err error) {
-			listener, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				return err
-			}
-			server := &http.Server{Handler: http.HandlerFunc(failingRegistry), ReadHeaderTimeout: 5 * time.Second}
-			served := make(chan error, 1)
-			go func() { served <- server.Serve(listener) }()
-			defer func() {
-				err = errors.Join(err, server.Close())
-				if e := <-served; !errors.Is(e, http.ErrServerClosed) {
-					err = errors.Join(err, e)
-				}
-			}()
+		Inject: func(ctx context.Context, scene *Scene) error {
+			server := httptest.NewServer(http.HandlerFunc(failingRegistry))
+			defer server.Close()
 			return runIsolated(ctx, scene, isolatedRun{do: func(ctx context.Context, s *isolated) error {
-				return s.sendUnknownSchemas(ctx, "http://"+listener.Addr().String())
+				return s.sendUnknownSchemas(ctx, server.URL)
 			}})
 		}}
 }

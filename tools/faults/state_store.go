@@ -37,10 +37,6 @@ func (s *Store) section(slot int) string {
 	return fmt.Sprintf(`{url: "redis://%s/0"}`, addr)
 }
 
-func (s *Store) use(f func(c goredis.UniversalClient) error) error {
-	return s.Use(func(c *goredis.Client) error { return f(c) })
-}
-
 type redisCluster struct{ *redis.Cluster }
 
 func startRedisCluster(ctx context.Context) (*redisCluster, error) {

@@ -66,12 +66,12 @@ func (s *Store) Addr() string {
 	return s.primary.Addr()
 }
 
-// Use runs f with a client of the present primary, without proxy.
-func (s *Store) Use(f func(c *goredis.Client) error) error {
+// use runs f with a client of the present primary, without proxy.
+func (s *Store) use(f func(c goredis.UniversalClient) error) error {
 	s.mu.Lock()
 	primary := s.primary
 	s.mu.Unlock()
-	return server(primary, f)
+	return server(primary, func(c *goredis.Client) error { return f(c) })
 }
 
 // follow makes the replica one of the primary, and waits until it has everything.
@@ -79,8 +79,7 @@ func (s *Store) follow(ctx context.Context) error {
 	host, port, _ := strings.Cut(s.primary.Addr(), ":")
 	return server(s.replica, func(c *goredis.Client) error {
 		err := until(ctx, storeTimeout, "a Redis is made a replica", func() (bool, error) { // it may still be loading
-			err := c.ReplicaOf(ctx, host, port).Err()
-			return err == nil, err
+			return true, c.ReplicaOf(ctx, host, port).Err()
 		})
 		if err != nil {
 			return err
@@ -95,8 +94,7 @@ func (s *Store) follow(ctx context.Context) error {
 // Backup takes a dump of the primary. One for the replica may be under way.
 func (s *Store) Backup(ctx context.Context) error {
 	return until(ctx, storeTimeout, "a backup is taken", func() (bool, error) {
-		err := s.primary.Dump(ctx, s.dump)
-		return err == nil, err
+		return true, s.primary.Dump(ctx, s.dump)
 	})
 }
 
@@ -111,8 +109,7 @@ func (s *Store) RollBack(ctx context.Context) error {
 func (s *Store) Stall(ctx context.Context) error {
 	return server(s.replica, func(c *goredis.Client) error {
 		return until(ctx, storeTimeout*3, "the replica stays behind", func() (bool, error) {
-			err := c.ReplicaOf(ctx, "no", "one").Err()
-			return err == nil, err
+			return true, c.ReplicaOf(ctx, "no", "one").Err()
 		})
 	})
 }
@@ -131,7 +128,7 @@ func (s *Store) FailOver(ctx context.Context) error {
 
 // shard reads all keys of a pattern at one moment, with their values as of DUMP.
 func (s *Store) shard(ctx context.Context, pattern string) (stored []any, err error) {
-	err = s.Use(func(c *goredis.Client) error {
+	err = s.use(func(c goredis.UniversalClient) error {
 		stored, err = c.Eval(ctx, `local all = {}
 for _, key in ipairs(redis.call('KEYS', ARGV[1])) do
 	all[#all+1] = key
@@ -145,7 +142,7 @@ return all`, nil, pattern).Slice()
 
 // rollBackShard replaces all keys of a pattern by the result of shard at one moment. Other keys stay: they are other masters'.
 func (s *Store) rollBackShard(ctx context.Context, pattern string, stored []any) error {
-	return s.Use(func(c *goredis.Client) error {
+	return s.use(func(c goredis.UniversalClient) error {
 		return c.Eval(ctx, `for _, key in ipairs(redis.call('KEYS', ARGV[1])) do
 	redis.call('DEL', key)
 end
@@ -174,7 +171,7 @@ func (s *Store) Fill(ctx context.Context, on bool) error {
 }
 
 func (s *Store) config(ctx context.Context, name, value string) error {
-	return s.Use(func(c *goredis.Client) error { return c.ConfigSet(ctx, name, value).Err() })
+	return s.use(func(c goredis.UniversalClient) error { return c.ConfigSet(ctx, name, value).Err() })
 }
 
 func (s *Store) heal(ctx context.Context) error {
