@@ -123,7 +123,9 @@ func (b *book) ranked(r *ranking) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if c := b.calls[r.id]; c != nil {
-		c.ranking = r
+		if c.waiters > 0 { // else left keeps the call, and would keep the ranking beyond most
+			c.ranking = r
+		}
 		close(c.done)
 		delete(b.calls, r.id)
 	}

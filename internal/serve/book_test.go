@@ -49,6 +49,17 @@ func TestBook_LeftIsNotWrittenAgain(t *testing.T) {
 	require.True(t, first, "but not for ever")
 }
 
+// TestBook_LeftKeepsNoRanking: rankings that come when nobody waits any more take no memory beyond the book's bound.
+func TestBook_LeftKeepsNoRanking(t *testing.T) {
+	b := newBook(1 << 20)
+	_, c, _ := b.join("i", nil, noon)
+	b.leave(c)
+	b.ranked(of("i", 1))
+	require.Nil(t, c.ranking)
+	known, _, _ := b.join("i", nil, noon)
+	require.Equal(t, of("i", 1), known)
+}
+
 func TestBook_FailedIsWrittenAgain(t *testing.T) {
 	b := newBook(1 << 20)
 	_, c, _ := b.join("i", nil, noon)

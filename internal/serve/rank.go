@@ -170,7 +170,8 @@ func rankingBody(r *ranking) []byte {
 }
 
 // conflict returns a problem if a ranking belongs to another impression with the same id; else nil. An impression that names
-// a learner may have been ranked by an arm of its experiment. For one without a learner the worker decides which ranks.
+// a learner may have been ranked by an arm of its experiment, or outside of it, without a user, by the control. For one without a
+// learner the worker decides which ranks.
 func (s *Service) conflict(a *asked, r *ranking) *problem {
 	decoder := s.decoders.Get().(*event.Decoder)
 	defer s.decoders.Put(decoder)
@@ -178,8 +179,11 @@ func (s *Service) conflict(a *asked, r *ranking) *problem {
 	if decoder.Ranking(&ranked, r.value) != nil || !permutes(ranked.Items, a.items) {
 		return otherCandidates()
 	}
-	if a.named && string(ranked.Learner) != a.learner && ranked.Decision.Assignment.Experiment != a.learner {
-		return otherLearner(string(ranked.Learner))
+	by, in := string(ranked.Learner), string(ranked.Decision.Assignment.Experiment)
+	x := s.cfg.ExperimentOf(a.learner)
+	outside := in == "" && x != nil && x.By == config.ByUser && by == x.Control
+	if a.named && by != a.learner && in != a.learner && !outside {
+		return otherLearner(by)
 	}
 	return nil
 }

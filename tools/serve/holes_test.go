@@ -131,6 +131,27 @@ func TestAnotherLearner(t *testing.T) {
 	require.Equal(t, first, r.rank(t, of("")), "it names none")
 }
 
+// TestOutsideOfAnExperiment: an impression without a user is outside of an experiment by user. It has the ranking of the control, which is
+// none of another learner.
+func TestOutsideOfAnExperiment(t *testing.T) {
+	p := newPlace(t, testenv.Embedded(t), 1, patient, "").with(func(c *config.Config) {
+		zero := 0.0
+		other := c.Learners[0]
+		other.Name, other.Default = "other", false
+		c.Learners = append([]config.Learner{}, c.Learners[0], other)
+		for i := range c.Learners {
+			c.Learners[i].OnExpiry.Default = &zero
+		}
+		c.Experiments = []config.Experiment{{Name: "feed", By: config.ByUser, Period: 7 * 24 * time.Hour, Run: 1, Control: "other",
+			Arms: []config.Arm{{Learner: "feed", Share: 0.5}, {Learner: "other", Share: 0.5}}}}
+	})
+	p.work(t)
+	r := p.open(t)
+	ranking := r.rank(t, `{"impression_id":"i","learner":"feed","candidates":[{"item":"a","utility":0.1},{"item":"b","utility":0.7}]}`)
+	require.Equal(t, "other", ranking.Learner)
+	require.False(t, ranking.Substitute)
+}
+
 // TestIdleConnections: connections over which no body comes keep nobody else out, though they announce the largest there may be.
 func TestIdleConnections(t *testing.T) {
 	p := newPlace(t, testenv.Embedded(t), 1, patient+", max_body_bytes: 4MiB, concurrency: 2", "")
