@@ -108,6 +108,11 @@ func (u *Units) Report(log *joinedlog.Log) (*Report, error) {
 	if e.ByUser {
 		r.By = "user"
 	}
+	for arm, v := range u.verdicts {
+		if v != nil && v.at > end { // passed later
+			u.verdicts[arm] = nil
+		}
+	}
 	looks, young := u.looks(log.Outcomes, end)
 	r.Immature = young
 	for arm := range e.Arms {

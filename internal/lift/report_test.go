@@ -350,10 +350,11 @@ func TestOutOfService(t *testing.T) {
 	w := newWorld(t, 5, experiment.Settings{})
 	w.play(20_000, -0.3)
 	tripped := start + horizon + 3_000_000
-	asThen := w.report(t, t.TempDir(), w.options(tripped))
+	asThen, before := w.report(t, t.TempDir(), w.options(tripped)), w.report(t, t.TempDir(), w.options(tripped-1))
 	a := event.Assignment{Experiment: "feed", Run: 2, Arm: "feed", Probability: 0.6, Fallback: true}
 	w.rank("late-1", tripped, 1, a, event.Verdict{Run: 2, Arm: "feed", Units: 5, Lower: -0.5, Upper: -0.25})
 	w.rank("late-2", tripped+1, 2, a, event.Verdict{Run: 2, Arm: "feed", Units: 5, Lower: -0.5, Upper: -0.25})
+	require.Equal(t, before.Arms, w.report(t, t.TempDir(), w.options(tripped-1)).Arms, "a verdict passed later is not known")
 	r := w.report(t, t.TempDir(), w.options(w.end))
 	require.Equal(t, &Out{stamp(tripped), 5, -0.5, -0.25}, r.Arms[1].Out)
 	require.Equal(t, "worse", r.Arms[1].Verdict)
