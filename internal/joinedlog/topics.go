@@ -62,7 +62,7 @@ func openTopic(ctx context.Context, c *broker.Client, topic event.Topic, q *Quer
 		s := &spans[i]
 		p := &span{topic: topic, name: name, number: int32(s.Partition), first: s.Since, end: s.End}
 		p.reader = c.Partition(p.number).Reader(topic, p.first, p.end)
-		if q.To != 0 && (topic == event.Impressions || topic == event.Rankings) {
+		if q.To != 0 && topic == event.Impressions { // a ranking may be appended long after its impression
 			p.last = q.To + halfTime
 		}
 		if (topic == event.Impressions || q.Accept != nil) && s.First > 0 && p.first == s.First {
