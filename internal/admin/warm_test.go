@@ -307,6 +307,8 @@ func TestWarm_Refuses(t *testing.T) {
 		})
 	}
 	tool := warmTool(t, "payoffs: stochastic, policy: moss")
+	_, _, err := tool.readPast(t.Context(), "past", strings.NewReader("item,selections,payoffs\na,1,-0.000000001\n"), &tool.cfg.Learners[0], 1)
+	require.NoError(t, err, "a sum below the range by rounding, without squares")
 	for _, weight := range []float64{0, -1, 1.5, math.NaN()} {
 		_, _, err := tool.readPast(t.Context(), "past", strings.NewReader(header), &tool.cfg.Learners[0], weight)
 		require.ErrorIs(t, err, delay.ErrWarm)

@@ -59,7 +59,7 @@ func (w *Warming) Total(item string, n int64, sum float64, squares *float64) err
 		return fmt.Errorf("%d selections are too many", n)
 	case !(s.R >= -room && s.R <= float64(n)+room):
 		return fmt.Errorf("payoffs %v of %d selections: the mean lies outside the payoff range [%v, %v]", sum, n, low, low+width)
-	case !(s.Q <= s.R+room && s.Q*float64(n) >= s.R*s.R-room*float64(n)):
+	case squares != nil && !(s.Q <= s.R+room && s.Q*float64(n) >= s.R*s.R-room*float64(n)):
 		return fmt.Errorf("squares %v do not fit to payoffs %v of %d selections in [%v, %v]", *squares, sum, n, low, low+width)
 	}
 	if n > 0 {
