@@ -76,6 +76,7 @@ func (tool *Tool) TakeBase(ctx context.Context, dir string) (*BaseReport, error)
 		return nil, err
 	}
 	n := cut.Partitions
+	dir = filepath.Clean(dir) // else the part of "DIR/" lies within it
 	if _, err := os.Lstat(dir); err == nil {
 		return nil, fmt.Errorf("%s is there already: name a new directory", dir)
 	}

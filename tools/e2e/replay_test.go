@@ -87,7 +87,7 @@ func TestReplay_FromABase(t *testing.T) {
 		worker := w.start(t)
 		p, done := w.play(t, impressions, 1, nil)
 		require.Eventually(t, func() bool { return w.counts(t)["impressions.read"] > impressions/4 }, deadline, 10*time.Millisecond)
-		taken, err := w.stateTool(t).TakeBase(ctx, dir)
+		taken, err := w.stateTool(t).TakeBase(ctx, dir+"/")
 		require.NoError(t, err)
 		worker.stop(t)
 		worker = w.start(t)
