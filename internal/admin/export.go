@@ -117,11 +117,7 @@ func (tool *Tool) exportPartition(ctx context.Context, p int32, names []string, 
 		if err != nil {
 			return err
 		}
-		t, err := partition.NewTransfer(v.machine, to, delay.Portion{Additive: true, Of: 1})
-		if err == nil {
-			err = t.Learner(name)
-		}
-		if err != nil {
+		if err := partition.NewTransfer(v.machine, to, delay.Portion{Additive: true, Of: 1}).Learner(name); err != nil {
 			return err
 		}
 		var changes state.Changes

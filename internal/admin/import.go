@@ -194,11 +194,7 @@ func (tool *Tool) machineOf(learner string, s *section) (*partition.Offline, err
 
 // merge adds the statistics of a learner to another machine.
 func merge(to, from *partition.Offline, learner string, share delay.Portion) error {
-	t, err := partition.NewTransfer(from, to, share)
-	if err != nil {
-		return err
-	}
-	return t.Learner(learner)
+	return partition.NewTransfer(from, to, share).Learner(learner)
 }
 
 func choose(all []section, learner string) ([]section, string, error) {

@@ -191,10 +191,7 @@ func (f *resharding) carry(ctx context.Context, v *view) error {
 	for q := range int32(f.to) {
 		s := share
 		s.Additive, s.Queues = q == home, q == home
-		t, err := partition.NewTransfer(v.machine, f.new[q].machine, s)
-		if err != nil {
-			return err
-		}
+		t := partition.NewTransfer(v.machine, f.new[q].machine, s)
 		transfers[q] = t
 		t.Watermark()
 		t.Experiments()

@@ -24,8 +24,7 @@ func TestTransfer_CarriesExperiments(t *testing.T) {
 	from.save()
 	for _, home := range []bool{true, false} {
 		to := newWorld(t, cfg)
-		transfer, err := NewTransfer(&Offline{Machine: from.m}, &Offline{Machine: to.m}, delay.Portion{Additive: home})
-		require.NoError(t, err)
+		transfer := NewTransfer(&Offline{Machine: from.m}, &Offline{Machine: to.m}, delay.Portion{Additive: home})
 		transfer.Watermark()
 		transfer.Experiments()
 		for _, id := range []string{"pending-1", "pending-2"} {
@@ -91,8 +90,7 @@ func TestTransfer_CarriesExperimentsByUser(t *testing.T) {
 	to, shown := newWorld(t, cfg), make(experiment.Totals, len(want))
 	for _, from := range worlds {
 		giver := &Offline{Machine: from.m}
-		transfer, err := NewTransfer(giver, &Offline{Machine: to.m}, delay.Portion{Additive: true})
-		require.NoError(t, err)
+		transfer := NewTransfer(giver, &Offline{Machine: to.m}, delay.Portion{Additive: true})
 		transfer.Watermark()
 		transfer.Experiments()
 		shown.Add(giver.Experiments()[0].Own)

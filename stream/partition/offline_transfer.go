@@ -23,15 +23,10 @@ type Transfer struct {
 // carriedOffset plus a running number is the offset of a carried impression: it is unique in its partition, and no log has it.
 const carriedOffset = 1 << 61
 
-// NewTransfer makes a Transfer between two loaded machines. It fails with ErrTransfer if from has a learner that is not configured any
-// more: its statistics would be lost.
-func NewTransfer(from, to *Offline, s delay.Portion) (*Transfer, error) {
+// NewTransfer makes a Transfer between two loaded machines.
+func NewTransfer(from, to *Offline, s delay.Portion) *Transfer {
 	t := &Transfer{from: from, to: to, share: s, numbers: make([][]policy.Item, len(from.learners))}
 	for _, l := range from.learners {
-		if _, past := wasReset(l.name); l.gone && !past {
-			return nil, fmt.Errorf("%w: learner %q is stored, but not configured any more: put it back into the configuration, "+
-				"or reset it", ErrTransfer, l.name)
-		}
 		if to.byName[l.name] == nil {
 			to.registerUnconfigured(l.name, l.fingerprint)
 		}
@@ -40,14 +35,19 @@ func NewTransfer(from, to *Offline, s delay.Portion) (*Transfer, error) {
 			t.numbers[l.number][i] = -1
 		}
 	}
-	return t, nil
+	return t
 }
 
-// Statistics carries over the statistics of all learners, as Share says.
+// Statistics carries over the statistics of all learners, as Share says. It fails with ErrTransfer if one is not configured any more: its
+// statistics would be lost.
 func (t *Transfer) Statistics() error {
 	for _, l := range t.from.learners {
-		if l.gone {
+		if _, past := wasReset(l.name); past {
 			continue
+		}
+		if l.gone {
+			return fmt.Errorf("%w: learner %q is stored, but not configured any more: put it back into the configuration, or reset it",
+				ErrTransfer, l.name)
 		}
 		if err := t.Learner(l.name); err != nil {
 			return err

@@ -30,8 +30,7 @@ func TestTransfer_CarriesWhatWasExpected(t *testing.T) {
 	expected = -1
 	to := newWorld(t, cfg)
 	calls = nil
-	transfer, err := NewTransfer(&Offline{Machine: from.m}, &Offline{Machine: to.m}, delay.Portion{})
-	require.NoError(t, err)
+	transfer := NewTransfer(&Offline{Machine: from.m}, &Offline{Machine: to.m}, delay.Portion{})
 	for _, id := range []string{"i-1", "i-2"} {
 		found := from.store.find(from.text(id))
 		require.NoError(t, transfer.Entry(from.text(id), from.store.pages[found.Page].bucket, found.Value, Found{}))
@@ -62,4 +61,28 @@ func (w *world) ask(id string) {
 func (w *world) chosen(id, item string) {
 	s := event.Selection{ID: []byte(id), Item: []byte(item)}
 	require.NoError(w.t, w.read(event.Selections, id, event.AppendSelection(nil, &s), day))
+}
+
+// TestTransfer_OfOneLearner: statistics of one learner are carried over beside another that is not configured any more. All are not, since
+// that one's would be lost.
+func TestTransfer_OfOneLearner(t *testing.T) {
+	cfg := testConfig()
+	old := cfg.Learners[0]
+	old.Name = "old"
+	for i := range cfg.Learners {
+		cfg.Learners[i].New = func() delay.Learner { return delay.NewDirect(policy.NewGreedy(), delay.Silence{}) }
+	}
+	old.New = cfg.Learners[0].New
+	both := cfg
+	both.Learners = append([]LearnerConfig{cfg.Learners[0]}, old)
+	from := newWorld(t, both)
+	from.ask("i-1")
+	from.save()
+	from.cfg = cfg
+	from.start()
+	to := newWorld(t, cfg)
+	transfer := NewTransfer(&Offline{Machine: from.m}, &Offline{Machine: to.m}, delay.Portion{Additive: true, Of: 1})
+	require.NoError(t, transfer.Learner("feed"))
+	require.ErrorIs(t, transfer.Statistics(), ErrTransfer)
+	require.ErrorContains(t, transfer.Statistics(), `"old"`)
 }
