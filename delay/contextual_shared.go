@@ -28,8 +28,8 @@ func (u *contexts) loaded(t *policy.Table) {
 	if u.newData = true; u.global != nil {
 		u.refresh()
 	}
-	if last := len(u.linear.rows) - 1; last >= 0 {
-		u.pass = u.grid.Tick(u.linear.rows[last].Start())
+	if last := len(u.linear.rows) - 1; last >= 0 { // after a change of the horizon later buckets would overlap these
+		u.merge(u.grid.Tick(u.linear.rows[last].Start()))
 	}
 	if u.global == nil && u.model.Since() != contextual.Always { // rows may have been loaded before the fit
 		u.recount(t)

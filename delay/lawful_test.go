@@ -150,6 +150,48 @@ func TestDirect_SpansAreNotKeptForOtherSelections(t *testing.T) {
 	})
 }
 
+// Likewise with features: buckets of cells and linear sums stored with a shorter horizon merge before the next payoff.
+func TestContextual_HorizonMayGrow(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		belief := policy.Belief{Sigma: 0.5, EstimateSigma: true, Prior: policy.EmpiricalPrior}
+		law := rapid.SampledFrom([]SilenceLaw{SilenceWaits, SilenceAges, SilenceAtOnce}).Draw(t, "silence")
+		make := func(horizon int64) *Direct {
+			l, err := NewContextual(policy.NewGreedy(), ContextualConfig{Space: shop(t), Belief: belief, Silence: Silence{Law: law, Horizon: horizon}})
+			require.NoError(t, err)
+			return l
+		}
+		horizon := rapid.Int64Range(1<<24, 1<<28).Draw(t, "horizon")
+		began := rapid.Int64Range(1<<40, 1<<41).Draw(t, "time")
+		l := make(horizon)
+		l.Grow(3)
+		require.NoError(t, l.Loaded())
+		s, paid := newStore(l), int64(0)
+		play := func() {
+			for range rapid.IntRange(1, 6).Draw(t, "payoffs") {
+				began += rapid.Int64Range(0, horizon/32).Draw(t, "later")
+				paid++
+				fb := Feedback{Ref: paid, Item: policy.Item(paid % 3), Began: began, Payoff: 0.5, X: randomRow(policy.Key(paid), 0)}
+				l.Selected(fb)
+				l.Paid(fb)
+				l.Advance(began)
+			}
+			s.harvest()
+		}
+		for range rapid.IntRange(2, 4).Draw(t, "starts") {
+			play()
+			horizon *= rapid.SampledFrom([]int64{1, 4, 16}).Draw(t, "longer")
+			l = make(horizon)
+			s.load(t, 3, l)
+			s.learner = l
+			counted := int64(0)
+			for _, row := range l.contexts.linear.rows {
+				counted += row.Sum.N
+			}
+			require.Equal(t, paid, counted)
+		}
+	})
+}
+
 // Over the time that its selections cover, a longer horizon has longer buckets. Intervals stored with shorter buckets merge into them.
 // Later intervals then do not overlap these, and can be loaded.
 func TestDirect_HorizonMayGrow(t *testing.T) {
