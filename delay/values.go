@@ -11,13 +11,17 @@ import (
 // deviations are the payoffs of an item's paid selections, as deviations from the default.
 type deviations struct{ n, sum, squares float64 }
 
+// outcomesKnown is the share of an item's selections whose outcomes must be known. Those fed under another law, or as totals, have none:
+// defaults would pass for paid selections.
+const outcomesKnown = 0.99
+
 func deviationsOf(a *awaiting, i policy.Item) (d deviations) {
-	sums := a.sums(i)
-	d.n = float64(sums.N - a.settled.Pooled(i).Unpaid)
-	if d.n <= 0 {
+	sums, settled := a.sums(i), a.settled.Pooled(i)
+	n := float64(sums.N)
+	d.n = float64(sums.N - settled.Unpaid)
+	if d.n <= 0 || float64(settled.Paid+settled.Unpaid) < outcomesKnown*n {
 		return deviations{}
 	}
-	n := float64(sums.N)
 	d.sum = sums.R - float64(a.law.Default*n)
 	d.squares = max(sums.Q-float64(2*a.law.Default*sums.R)+float64(a.law.Default*a.law.Default*n), float64(d.sum/d.n*d.sum))
 	return d

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/ranker-worker/ranker-worker/policy"
 )
@@ -147,4 +148,35 @@ func TestValues_AreRestored(t *testing.T) {
 	}
 	equal()
 	require.NotEqual(t, before, d.Evidence(19))
+}
+
+// TestValues_OfUnknownOutcomes: without silence's ages, defaults were fed that nothing counts as such. They do not pass for paid selections
+// once ages is set, so that where all payoffs are equal nothing changes.
+func TestValues_OfUnknownOutcomes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := &lawful{now: 1 << 30}
+		w.start(t, Silence{Law: SilenceWaits, Horizon: 1 << 20})
+		for i := range policy.Item(pooledItems) {
+			for k := range 500 {
+				fb := Feedback{Item: i, Began: w.now}
+				w.learner.Selected(fb)
+				if fb.Payoff = 1; k%(20+int(i)) > 0 {
+					fb.Payoff, fb.Defaulted = 0, true
+				}
+				w.learner.Paid(fb)
+			}
+		}
+		w.start(t, Silence{Law: SilenceAges, Horizon: 1 << 20})
+		for range rapid.IntRange(1, 100).Draw(t, "payoffs") {
+			w.now += 1 << 15
+			fb := Feedback{Began: w.now, Payoff: 1}
+			w.learner.Selected(fb)
+			w.learner.Paid(fb)
+			w.learner.Advance(w.now)
+		}
+		for i := range policy.Item(pooledItems) {
+			require.InDelta(t, w.learner.Sums(i).R, w.learner.Evidence(i).R, 1e-9, "item %d", i)
+			require.InDelta(t, w.learner.Sums(i).Q, w.learner.Evidence(i).Q, 1e-9, "item %d", i)
+		}
+	})
 }
