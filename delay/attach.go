@@ -21,6 +21,8 @@ func (b *base) attach(s Silence) {
 	if s.Drift > 0 {
 		f.drift = newDrift(s, table)
 		b.keepColumn(f.drift)
+	} else {
+		b.hashes = append(b.hashes, endedDrift{newDrift(s, table)})
 	}
 	f.evidence = func(i policy.Item) policy.Evidence {
 		w := f.weight(i)

@@ -151,6 +151,46 @@ func TestDrift_WhatWasThereBeforeCountsAsOfTheFirstPass(t *testing.T) {
 	require.EqualValues(t, 1001, l.Sums(0).N, "what was summed up stays")
 }
 
+// TestDrift_BeginsOnceMore: a learner's drift is set to 0 for most of a year, and then set again. All that it was fed counts as of then.
+func TestDrift_BeginsOnceMore(t *testing.T) {
+	const day = 86_400_000
+	now, stored := int64(1<<40), map[string]map[string]string{}
+	var sums policy.Sums
+	live := func(drift float64, days int64) policy.Evidence {
+		l := NewDirect(policy.NewGreedy(), Silence{Horizon: 1 << 24, Drift: drift})
+		s := newStore(l)
+		for _, h := range l.Hashes() {
+			if stored[h] != nil {
+				s.hashes[h] = stored[h]
+			}
+		}
+		s.sums[0] = sums
+		s.loadSorted(t, 1, l)
+		l.Advance(now)
+		began := l.Evidence(0)
+		for range days {
+			now += day
+			l.Advance(now)
+			for range 10 {
+				l.Selected(Feedback{Began: now})
+				l.Paid(Feedback{Began: now, Payoff: 0.5})
+			}
+			s.harvest()
+		}
+		for h, fields := range s.hashes {
+			stored[h] = fields
+		}
+		sums = l.Sums(0)
+		return began
+	}
+	live(0.1, 30)
+	require.Contains(t, stored[hashHistory], "pass")
+	live(0, 300)
+	require.Empty(t, stored[hashHistory])
+	require.Equal(t, 3300.0, live(0.1, 30).W)
+	require.Contains(t, stored[hashHistory], "pass")
+}
+
 // TestDrift_OfASourceThatGoesBack: a global learner goes by the passes that sources publish now. Of those of a store that went back nothing is kept.
 func TestDrift_OfASourceThatGoesBack(t *testing.T) {
 	global := NewDirect(policy.NewGreedy(), Silence{Horizon: 1 << 24, Drift: 10})
