@@ -224,11 +224,13 @@ func (s *isolated) keepsLaws(ctx context.Context) error {
 	}
 	var found []string
 	err := until(ctx, 2*time.Minute, "topics and state can be read", func() (bool, error) { // a broker may hang beside it
-		broken, _, err := s.Laws(ctx)
+		try, cancel := context.WithTimeout(ctx, 40*time.Second)
+		defer cancel()
+		broken, _, err := s.Laws(try)
 		if err != nil {
 			return false, err
 		}
-		differences, err := s.Check(ctx)
+		differences, err := s.Check(try)
 		found = append(broken, differences...)
 		return true, err
 	})
