@@ -36,7 +36,13 @@ func (d *decoder) checkArms(s *section, x *Experiment, c *Config, in map[string]
 		in[a.Learner] = x.Name
 		if first == nil {
 			first = l
-		} else if key := incomparable(first, l); key != "" {
+			continue
+		}
+		key := incomparable(first, l)
+		if key == "" && l.SelectionTimeout != first.SelectionTimeout {
+			key = "selection_timeout" // a late selection's payoff would count in one arm alone
+		}
+		if key != "" {
 			arms.fault(a.Learner, "has another %s than %s: their payoffs cannot be compared", key, first.Name)
 		}
 	}
@@ -64,7 +70,7 @@ func (d *decoder) checkArms(s *section, x *Experiment, c *Config, in map[string]
 	}
 }
 
-// incomparable returns a setting that makes the payoffs of two arms different, or "".
+// incomparable returns a setting that makes the payoffs of two learners different, or "".
 func incomparable(a, b *Learner) string {
 	sameDefault := (a.OnExpiry.Default == nil) == (b.OnExpiry.Default == nil) &&
 		(a.OnExpiry.Default == nil || *a.OnExpiry.Default == *b.OnExpiry.Default)

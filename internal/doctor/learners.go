@@ -98,8 +98,8 @@ func (d *doctor) compare(stored map[string]*kept) {
 			if fingerprint == own || fingerprint == "" {
 				continue
 			}
-			d.add(Fault, area, "learner %s is stored as %s on partitions %s, and is %s in this file: workers stay outside of the group. Set payoffs, "+
-				"payoff_range, aggregate and delay back, or give it another name; to reset it, stop the workers and give `ranker-worker state reset "+
+			d.add(Fault, area, "learner %s is stored as %s on partitions %s, and is %s in this file: workers stay outside of the group. Set back "+
+				"the settings in which these two differ, or give it another name; to reset it, stop the workers and give `ranker-worker state reset "+
 				"--config F --learner %s --yes`", name, fingerprint, spans(of.partitions[fingerprint]), own, name)
 		}
 	}

@@ -81,12 +81,14 @@ func (f *facts) of(partitions int) facts {
 // paid returns the share of items with payoffs in a partition, at random arrivals.
 func (f *facts) paid() float64 { return 1 - math.Exp(-f.payoffs) }
 
-// known returns the share of items for which a partition publishes statistics: those ever selected.
+// known returns the share of items for which a partition publishes statistics: those ever selected, by a payoff where there is no topic of
+// selections.
 func (f *facts) known(w *Workload) float64 {
-	if w.payoffs() == 0 {
-		return 0
+	selected := w.selections()
+	if w.SelectionTimeout == 0 {
+		selected = w.payoffs()
 	}
-	return 1 - math.Exp(-f.payoffs*w.selections()/w.payoffs())
+	return 1 - math.Exp(-selected*paidWithin.Seconds()/float64(w.Partitions)/float64(w.Items))
 }
 
 // blocks returns an item's mean number of history buckets in a partition.

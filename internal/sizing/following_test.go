@@ -178,3 +178,20 @@ func takeover(w *Workload) (still, known time.Duration) {
 	ids, facts := w.IDs(), factsOf(w)
 	return seconds(float64(w.Items) * (nameMicros + facts.known(w)*loadMicros) / 1e6), seconds(ids.All() / float64(w.Partitions) * knownMicros / 1e6)
 }
+
+// TestKnown_WithoutSelections: a payoff selects its item where there is no topic of selections, and an unpaid selection gives its item a row,
+// too.
+func TestKnown_WithoutSelections(t *testing.T) {
+	w := Standard()
+	f := factsOf(w)
+	usual := f.known(w)
+	require.Positive(t, usual)
+	w.Paid = 0
+	f = factsOf(w)
+	require.Equal(t, usual, f.known(w))
+	w = Standard()
+	w.SelectionTimeout = 0
+	f = factsOf(w)
+	require.InDelta(t, f.paid(), f.known(w), 1e-12)
+	require.Positive(t, f.paid())
+}
