@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -128,13 +129,15 @@ func (b *Dashboard) remember(now time.Time) {
 	before := make(map[string]counted, len(all))
 	for i := range all {
 		s := &all[i]
-		had, known := b.before[s.ID]
+		had := b.before[s.ID]
 		before[s.ID] = counted{}
+		maps.Copy(before[s.ID], had) // also of learners that a large summary leaves out
 		for k := range s.Learners {
 			l := &s.Learners[k]
 			before[s.ID][l.Name] = l.Counts
-			if known || s.ID == b.own.ID { // another worker's counts from before it was met have no known time
-				p.learners[l.Name] = p.learners[l.Name].plus(l.Counts.minus(had[l.Name]))
+			was, met := had[l.Name]
+			if met || s.ID == b.own.ID { // another worker's counts from before a learner was met have no known time
+				p.learners[l.Name] = p.learners[l.Name].plus(l.Counts.minus(was))
 			}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -477,4 +478,27 @@ func TestFiguresAreMadeOnceATick(t *testing.T) {
 	require.Equal(t, before+2, w.looks)
 	later := b.Live()
 	require.NotSame(t, &first.plain[0], &later.plain[0])
+}
+
+// TestALearnerThatComesBack: another worker's summary was too large for all its learners for a while. Only the counts made since a learner
+// was met have a known time.
+func TestALearnerThatComesBack(t *testing.T) {
+	b := board(busy("w-1"), nil)
+	at := int64(1_000_000)
+	shows := func(ended map[string]int64) {
+		s := Summary{ID: "w-2"}
+		for _, name := range slices.Sorted(maps.Keys(ended)) {
+			s.Learners = append(s.Learners, Learner{Name: name, Counts: Counts{Ended: ended[name]}})
+		}
+		b.others = []shown{{Summary: s}}
+		at += 1000
+		b.tick(time.UnixMilli(at))
+	}
+	shows(map[string]int64{"a": 50, "b": 1000})
+	shows(map[string]int64{"a": 60})
+	shows(map[string]int64{"a": 70, "b": 1010})
+	shows(map[string]int64{"a": 80, "b": 1020, "c": 7})
+	require.EqualValues(t, 20, b.history.sums()["b"].Ended)
+	require.EqualValues(t, 30, b.history.sums()["a"].Ended)
+	require.Zero(t, b.history.sums()["c"].Ended)
 }

@@ -173,7 +173,7 @@ func TestSearch(t *testing.T) {
 	p.await("the item, once for each learner", `document.querySelectorAll("#found-items article").length === 16`)
 	p.await("its history", `document.querySelector("#found-items .plot canvas") !== null`)
 	require.Empty(t, eval[string](p, `document.querySelector("#found-rankings").textContent`))
-	require.Contains(t, eval[string](p, `document.querySelector("#found-commands").textContent`), "ranker-worker state inspect --config worker.yaml --learner=shelf-2 --candidates=item-02")
+	require.Contains(t, eval[string](p, `document.querySelector("#found-commands").textContent`), "ranker-worker state inspect --config worker.yaml --learner=shelf-2 --candidates=item-02:0")
 
 	find("it's not here")
 	p.await("that it is not known", `document.getElementById("found-summary").textContent.includes("does not know it")`)

@@ -12,17 +12,20 @@ rankings.heading = "h3";
 let shown = null; // the last answer
 
 // quoted writes a word for a shell.
-const quoted = word => /^[\w.\-\/@%+]+$/.test(word) && !word.startsWith("-") ? word : "'" + word.replaceAll("'", "'\\''") + "'";
+const quoted = word => /^[\w.\-\/@%+:]+$/.test(word) && !word.startsWith("-") ? word : "'" + word.replaceAll("'", "'\\''") + "'";
 
 // commands gives the command lines for names that the page does not know.
 function commands(f) {
   const name = quoted(get("find")), tool = "ranker-worker ", config = " --config worker.yaml";
   const explain = {about: "Its ranking with all reasons, from the topics", line: tool + "explain" + (get("find").startsWith("-") ? config + " -- " + name : " " + name + config)};
   const inspect = learner => ({about: "The item's stored statistics" + (learner ? " of learner " + learner : ""),
-    line: tool + "state inspect" + config + (learner ? " --learner=" + quoted(learner) : "") + " --candidates=" + name});
+    line: tool + "state inspect" + config + (learner ? " --learner=" + quoted(learner) : "") + " --candidates=" + quoted(get("find") + ":0")});
+  const inspects = f.items.length ? f.items.map(i => inspect(i.learner)) : [inspect("")];
+  const cut = [...get("find")].length > 48 && get("find").endsWith("…"); // as the page cuts long names, which then name nothing
+  if (cut) return [];
   if (f.rankings.length) return [explain];
-  if (f.items.length) return f.items.map(i => inspect(i.learner));
-  return [explain, inspect("")];
+  const items = get("find").includes(",") ? [] : inspects; // a comma parts candidates
+  return f.items.length ? items : [explain, ...items];
 }
 
 async function copy(code, button) {
