@@ -21,35 +21,39 @@ func (m *Model) Deviation(level int) float64 {
 // Kappa returns a level's κ, the weight in payoffs of its prior mean.
 func (m *Model) Kappa(level int) float64 { return m.kappa[level] }
 
-// OfFeatures returns the standard deviation of θ̂ᵀx over fed payoffs; 0 without any.
-func (m *Model) OfFeatures() float64 {
-	n := float64(m.Total.G[0]) * (1.0 / (features.One * features.One)) // number of payoffs: x_1 = 1
-	if !(n > 0) {
+// productUnit is the unit in which Linear.G counts products of two coordinates.
+const productUnit = 1.0 / (features.One * features.One)
+
+// deviation returns the standard deviation of a function of x over fed payoffs, from its sums of squares and values; 0 without any. G[0]
+// counts payoffs, since x_1 = 1. Forget takes the payoffs of an item out of it and out of sum, and leaves the squares around their mean.
+func (m *Model) deviation(squares, sum float64) float64 {
+	if m.Total.N <= 0 {
 		return 0
 	}
-	var squares, mean float64
+	if n := float64(m.Total.G[0]) * productUnit; n > 0 {
+		squares -= sum / n * sum
+	}
+	return math.Sqrt(max(0, squares/float64(m.Total.N)))
+}
+
+// OfFeatures returns the standard deviation of θ̂ᵀx over fed payoffs; 0 without any.
+func (m *Model) OfFeatures() float64 {
+	var squares, sum float64
 	for j := 1; j < m.dim; j++ { // the intercept does not vary
 		theta, row := m.now.theta[j], m.Total.G[packed(j):packed(j+1)]
-		mean += theta * float64(row[0])
+		sum += theta * float64(row[0])
 		for k := 1; k < j; k++ {
 			squares += 2 * theta * m.now.theta[k] * float64(row[k])
 		}
 		squares += theta * theta * float64(row[j])
 	}
-	squares *= 1.0 / (features.One * features.One) / n
-	mean *= 1.0 / (features.One * features.One) / n
-	return math.Sqrt(max(0, squares-mean*mean))
+	return m.deviation(squares*productUnit, sum*productUnit)
 }
 
 // Spread returns a coordinate's standard deviation over fed payoffs, in halves of its range; 0 without any.
 func (m *Model) Spread(j int) float64 {
-	n := float64(m.Total.G[0]) * (1.0 / (features.One * features.One))
-	if !(n > 0) {
-		return 0
-	}
 	row := m.Total.G[packed(j) : packed(j)+j+1]
-	mean := float64(row[0]) * (1.0 / (features.One * features.One)) / n
-	return math.Sqrt(max(0, float64(row[j])*(1.0/(features.One*features.One))/n-mean*mean))
+	return m.deviation(float64(row[j])*productUnit, float64(row[0])*productUnit)
 }
 
 // Parts returns the contributions of each feature and level, from the finest up, to the expectation of a cell with features x. They

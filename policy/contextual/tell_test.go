@@ -82,3 +82,30 @@ func TestModel_Deviations(t *testing.T) {
 		require.InDelta(t, m.Deviation(-1)/math.Sqrt(m.kappa[l]), m.Deviation(l), 1e-12)
 	}
 }
+
+// TestModel_DeviationsOfForgottenItems: most items are dropped, and their payoffs differed as those of the others do.
+func TestModel_DeviationsOfForgottenItems(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 1))
+	s := spaceOf(t, 1, 2)
+	m := newModel(t, s, 0)
+	const items, each = 100, 50
+	for i := range items {
+		n, r, sums := int64(0), int64(0), make([]int64, s.Dim())
+		for range each {
+			x := randomX(rng, s)
+			m.Total.Add(x, Units/2)
+			n, r = n+1, r+Units/2
+			for j := range x {
+				sums[j] += int64(x[j])
+			}
+		}
+		if i == items/10 {
+			before := m.Spread(2)
+			require.InDelta(t, 1/math.Sqrt(3), before, 0.06)
+		}
+		if i >= items/10 {
+			m.Total.Forget(n, r, sums)
+		}
+	}
+	require.InDelta(t, 1/math.Sqrt(3), m.Spread(2), 0.03)
+}
