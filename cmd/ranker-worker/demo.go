@@ -274,7 +274,7 @@ func runOwnDemo(c *call) error {
 		return err
 	}
 	defer closePair()
-	ctx, cancel := context.WithCancel(c.cmd.Context())
+	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()
 	b, err := app.NewBroker(cfg)
 	if err != nil {
@@ -287,10 +287,9 @@ func runOwnDemo(c *call) error {
 		return fmt.Errorf("creating topics: %w", err)
 	}
 	fmt.Fprintf(c.out(), ownIntroduction, cfg.HTTP.Listen, cfg.Serve.Listen, cfg.Kafka.Brokers[0], cfg.Redis.Addresses[0])
-	c.cmd.SetContext(ctx)
 	ended := make(chan error, 2)
 	for _, part := range []func(*call) error{runWorker, runServe} {
-		own := &call{cmd: c.cmd, args: c.args, ctx: c.ctx, file: c.file, json: c.json, began: c.began} // each loads the configuration
+		own := &call{cmd: c.cmd, args: c.args, ctx: ctx, file: c.file, json: c.json, began: c.began} // each loads the configuration
 		go func() { ended <- part(own) }()
 	}
 	err = <-ended
