@@ -41,8 +41,13 @@ func first[T any](all []T, n int) []T { return all[:min(n, len(all))] }
 // bounded keeps the first entries of each list: 1/share of the bounds.
 func (s Summary) bounded(share int) Summary {
 	partitions, learners := max(1, mostPartitions/share), max(1, mostLearners/share)
-	if extra := len(s.Partitions) - partitions; extra > 0 {
-		s.MorePartitions += extra
+	s.Partitions = waitingFirst(s.Partitions, partitions)
+	for _, one := range s.Partitions[min(partitions, len(s.Partitions)):] {
+		s.MorePartitions++
+		s.MoreRunning += one.running()
+		for topic, n := range one.Lag {
+			s.MoreLag[topic] += n
+		}
 	}
 	if extra := len(s.Learners) - learners; extra > 0 {
 		s.MoreLearners += extra
@@ -57,6 +62,22 @@ func (s Summary) bounded(share int) Summary {
 		s.Learners = append(s.Learners, l)
 	}
 	return s
+}
+
+// waitingFirst returns partitions of which the first n are listed: if that leaves some out, these are the ones that wait for nothing.
+func waitingFirst(all []Partition, n int) []Partition {
+	if len(all) <= n {
+		return all
+	}
+	var waiting, others []Partition
+	for _, p := range all {
+		if p.Waits != "" {
+			waiting = append(waiting, p)
+		} else {
+			others = append(others, p)
+		}
+	}
+	return append(waiting, others...)
 }
 
 // encode returns the JSON for the store, with shorter lists if it would be too long.

@@ -502,3 +502,20 @@ func TestALearnerThatComesBack(t *testing.T) {
 	require.EqualValues(t, 30, b.history.sums()["a"].Ended)
 	require.Zero(t, b.history.sums()["c"].Ended)
 }
+
+// TestPartitionsThatAreNotListed: a worker has more partitions than its summary lists. Their lag and work count, and one that has stopped is
+// listed.
+func TestPartitionsThatAreNotListed(t *testing.T) {
+	s := Summary{ID: "w-2"}
+	for k := range int32(200) {
+		s.Partitions = append(s.Partitions, Partition{Number: k, Phase: "running", Lag: [3]int64{1, 0, 2}})
+	}
+	s.Partitions[199].Phase, s.Partitions[199].Waits = "stopped", "stopped (topic)"
+	for _, share := range []int{1, 4} {
+		p := combine([]shown{{Summary: s.bounded(share)}}, nil, 0)
+		require.Equal(t, [3]int64{200, 0, 400}, p.Lag)
+		require.Equal(t, []int{199, 200}, []int{p.Running, len(p.Partitions) + p.MorePartitions})
+		require.Equal(t, "stopped", p.Partitions[len(p.Partitions)-1].Phase)
+	}
+	require.EqualValues(t, 199, s.Partitions[199].Number, "the worker's own list stays")
+}

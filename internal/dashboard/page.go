@@ -36,6 +36,7 @@ type Page struct {
 	Arms           []Arm           `json:"arms"` // of experiments
 	Partitions     []PartitionPage `json:"partitions"`
 	MorePartitions int             `json:"more_partitions"`
+	Running        int             `json:"running"` // of all partitions
 	Rankings       []Ranking       `json:"rankings"`
 	DeadLetters    []Letter        `json:"dead_letters"`
 }
@@ -110,7 +111,12 @@ func combine(all []shown, sums map[string]Counts, now int64) *Page {
 			}
 		}
 		p.Account = p.Account.plus(s.Account)
+		p.Running += s.MoreRunning
+		for topic, n := range s.MoreLag {
+			p.Lag[topic] += n
+		}
 		for _, one := range s.Partitions {
+			p.Running += one.running()
 			for topic, n := range one.Lag {
 				p.Lag[topic] += n
 			}

@@ -21,6 +21,8 @@ type Summary struct {
 	Outside        string      `json:"outside,omitempty"` // why it stays outside of its group
 	Partitions     []Partition `json:"partitions"`
 	MorePartitions int         `json:"more_partitions,omitempty"` // not listed
+	MoreRunning    int         `json:"more_running,omitempty"`    // of these
+	MoreLag        [3]int64    `json:"more_lag,omitzero"`         // theirs, as of Partition
 	Learners       []Learner   `json:"learners"`
 	MoreLearners   int         `json:"more_learners,omitempty"`
 	Arms           []Arm       `json:"arms,omitempty"`
@@ -108,6 +110,14 @@ type Partition struct {
 	Pending      int64    `json:"pending"`         // pending impressions
 	Parked       int64    `json:"parked"`          // parked selections and payoffs
 	Unsaved      int64    `json:"unsaved"`         // bytes
+}
+
+// running returns 1 for a partition that is at work, else 0.
+func (p *Partition) running() (n int) {
+	if p.Phase == "running" {
+		n = 1
+	}
+	return n
 }
 
 // Learner is a configured learner. Payoffs are in payoff ranges, except PayoffRange.

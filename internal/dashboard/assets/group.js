@@ -16,14 +16,14 @@ export function showWork(past) {
 
 export function showTiles(page) {
   byId("chart-latency").hidden = Boolean(page.simulated);
-  const running = page.partitions.filter(p => p.phase === "running").length, all = page.partitions.length + page.more_partitions;
+  const running = page.running, all = page.partitions.length + page.more_partitions;
   const lag = page.lag[0] + page.lag[1] + page.lag[2];
   tiles(byId("tiles"), [
     {name: "Rankings", value: rate(page.rates.rankings) + " per s", note: rate(page.rates.selections) + " selections and " + rate(page.rates.payoffs) + " payoffs per s"},
     {name: "Impression to ranking", value: latency(page.p50), note: page.simulated ? "time is simulated here" : "p50 · p99 " + latency(page.p99)},
     {name: "Records not yet read", value: count(lag), note: page.lag.map((n, k) => [n, plural(n, ["impression", "selection", "payoff"][k])])
       .filter(x => x[0] > 0).map(x => x[1]).join(", ") || "all topics read to the end"},
-    {name: "Partitions at work", value: running + " of " + all, alarm: running < page.partitions.length, note: plural(page.workers.length, "worker")},
+    {name: "Partitions at work", value: running + " of " + all, alarm: running < all, note: plural(page.workers.length, "worker")},
   ]);
   note(byId("alone"), page.alone ? "Other workers are not shown: " + page.alone + "." : "");
 }
