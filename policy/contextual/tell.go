@@ -26,14 +26,14 @@ const productUnit = 1.0 / (features.One * features.One)
 
 // deviation returns the standard deviation of a function of x over fed payoffs, from its sums of squares and values; 0 without any. G[0]
 // counts payoffs, since x_1 = 1. Forget takes the payoffs of an item out of it and out of sum, and leaves the squares around their mean.
-func (m *Model) deviation(squares, sum float64) float64 {
-	if m.Total.N <= 0 {
+func (l *Linear) deviation(squares, sum float64) float64 {
+	if l.N <= 0 {
 		return 0
 	}
-	if n := float64(m.Total.G[0]) * productUnit; n > 0 {
+	if n := float64(l.G[0]) * productUnit; n > 0 {
 		squares -= sum / n * sum
 	}
-	return math.Sqrt(max(0, squares/float64(m.Total.N)))
+	return math.Sqrt(max(0, squares/float64(l.N)))
 }
 
 // OfFeatures returns the standard deviation of θ̂ᵀx over fed payoffs; 0 without any.
@@ -47,13 +47,13 @@ func (m *Model) OfFeatures() float64 {
 		}
 		squares += theta * theta * float64(row[j])
 	}
-	return m.deviation(squares*productUnit, sum*productUnit)
+	return m.Total.deviation(squares*productUnit, sum*productUnit)
 }
 
 // Spread returns a coordinate's standard deviation over fed payoffs, in halves of its range; 0 without any.
 func (m *Model) Spread(j int) float64 {
 	row := m.Total.G[packed(j) : packed(j)+j+1]
-	return m.deviation(float64(row[j])*productUnit, float64(row[0])*productUnit)
+	return m.Total.deviation(float64(row[j])*productUnit, float64(row[0])*productUnit)
 }
 
 // Parts returns the contributions of each feature and level, from the finest up, to the expectation of a cell with features x. They

@@ -82,6 +82,14 @@ func (d *Decoder) body(c Content) ([]byte, *Fault) {
 	return c.Plain, nil
 }
 
+// fault returns the fault of a record that was read. An Avro record is read in Protobuf, which its producer does not know.
+func (c *Content) fault(f *Fault) *Fault {
+	if f != nil && c.Form == Avro && f.Reason == MalformedProtobuf {
+		f.Reason = MalformedAvro
+	}
+	return f
+}
+
 // message strips a schema registry's header from a Protobuf value: 0, the id, and the message's indexes in its file, which are ignored.
 // These are their number and each of them, or a single 0 for the first message. The topic determines the message's type.
 func message(value []byte) ([]byte, *Fault) {

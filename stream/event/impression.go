@@ -75,7 +75,7 @@ func (d *Decoder) ImpressionIn(dst *Impression, key []byte, c Content) error {
 	case c.Form == JSON:
 		f = d.impression(dst, key, value)
 	default:
-		f = d.protoImpression(dst, key, value)
+		f = c.fault(d.protoImpression(dst, key, value))
 	}
 	if f == nil {
 		f = d.admit(dst)

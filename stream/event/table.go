@@ -121,7 +121,7 @@ func (t *table[R]) decode(d *Decoder, topic Topic, dst *R, key []byte, c Content
 			f = t.fromJSON(d, dst, v[:len(t.rows)])
 		}
 	default:
-		f = t.fromProtobuf(d, dst, t.names, b)
+		f = c.fault(t.fromProtobuf(d, dst, t.names, b))
 	}
 	if f == nil {
 		f = d.sameKey(*t.rows[0].text(dst), key)
