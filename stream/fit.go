@@ -37,18 +37,27 @@ func (w *Worker) checkFit(ctx context.Context) error {
 		return err
 	}
 	var unfit error
+	var hashes []string
+	if len(w.opt.Machine.Experiments) > 0 {
+		hashes = []string{partition.ExperimentsHash}
+	}
 	for p := range int32(n) {
-		fields, err := w.opt.Store.Load(ctx, p, nil)
+		fields, err := w.opt.Store.Load(ctx, p, hashes)
 		if errors.Is(err, state.ErrNoState) || errors.Is(err, state.ErrIncomplete) {
 			continue // the task that takes it over reports why
 		}
 		if err != nil {
 			return fmt.Errorf("reading which learners are stored: %w", err)
 		}
-		refusal, err := partition.Unfit(w.opt.Machine.Learners, fields)
-		switch {
-		case err != nil:
+		learner, err := partition.Unfit(w.opt.Machine.Learners, fields)
+		if err != nil {
 			continue // likewise
+		}
+		refusal := partition.UnfitExperiment(w.opt.Machine.Experiments, fields)
+		if learner != nil {
+			refusal = learner
+		}
+		switch {
 		case refusal == nil:
 			return nil // it can serve this one
 		case unfit == nil:
@@ -182,7 +191,7 @@ func (f *fitness) leaves(now time.Duration, s share, err error) bool {
 	}
 	var learner *partition.UnfitError
 	limit := unfitOutage
-	if !s.works && (errors.Is(err, state.ErrForbidden) || errors.As(err, &learner)) {
+	if !s.works && (errors.Is(err, state.ErrForbidden) || errors.Is(err, partition.ErrExperiment) || errors.As(err, &learner)) {
 		limit = unfitOwn
 	}
 	return now-f.since >= limit

@@ -43,6 +43,7 @@ func TestFitness_Leaves(t *testing.T) {
 		"nothing is served, and the store is fit":    {[]task.Status{failing, stopped, full}, nil, never},
 		"nothing can be taken over without a right":  {[]task.Status{failing, taking}, errRefused, unfitOwn},
 		"all have stopped for their learners":        {[]task.Status{stopped, stopped}, errLearner, unfitOwn},
+		"all have stopped for their experiments":     {[]task.Status{stopped, stopped}, partition.ErrExperiment, unfitOwn},
 		"nothing can be taken over in an outage":     {[]task.Status{failing, failing}, errAway, unfitOutage},
 		"no room is left in an outage":               {[]task.Status{full, full}, errAway, unfitOutage},
 		"one cannot be taken over, others are at it": {[]task.Status{failing, running}, errRefused, unfitOutage},

@@ -31,6 +31,7 @@ import (
 // setting holds the values of a test's configuration.
 type setting struct {
 	brokers, kafka, redis, redisMore, group string
+	experiment                              string // of learners feed and front; "": there is only feed
 }
 
 func of(t *testing.T, env testenv.Env) setting {
@@ -48,6 +49,10 @@ func (s setting) file(t *testing.T) string {
 redis: {url: %q%s}
 learners: {feed: {payoffs: stochastic}}
 `, s.brokers, s.group, topic("i"), topic("s"), topic("p"), topic("r"), s.kafka, s.redis, s.redisMore)
+	if s.experiment != "" {
+		text = strings.Replace(text, "{feed: {payoffs: stochastic}}", "{feed: {payoffs: stochastic, default: true}, front: {payoffs: stochastic}}", 1) +
+			"experiments: {feed: " + s.experiment + "}\n"
+	}
 	file := filepath.Join(t.TempDir(), "worker.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	return file

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/ranker-worker/ranker-worker/internal/learners"
 	"github.com/ranker-worker/ranker-worker/internal/plural"
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
@@ -25,10 +26,14 @@ func (d *doctor) learners(ctx context.Context) {
 	if len(d.servers) == 0 {
 		return // no store to ask
 	}
-	n, looked := d.topic[event.Impressions].Partitions, 0
+	n, looked, refused := d.topic[event.Impressions].Partitions, 0, false
 	stored := map[string]*kept{}
 	for p := int32(0); p == 0 || int(p) < n; p++ {
-		m, lines, err := d.table(ctx, p)
+		m, fields, err := d.stored(ctx, p)
+		var lines []partition.StoredLearner
+		if err == nil {
+			lines, err = partition.StoredLearners(fields)
+		}
 		switch {
 		case errors.Is(err, state.ErrNoState):
 			continue
@@ -40,6 +45,10 @@ func (d *doctor) learners(ctx context.Context) {
 			return
 		}
 		looked++
+		if err := partition.UnfitExperiment(d.experiments(), fields); err != nil && !refused { // others will say the same
+			refused = true
+			d.add(Fault, area, "partition %d: %v, or set its arms, shares and control back: workers stay outside of the group", p, err)
+		}
 		n = max(n, m.Partitions)
 		for _, l := range lines {
 			of := stored[l.Name]
@@ -57,26 +66,32 @@ func (d *doctor) learners(ctx context.Context) {
 	}
 	before := len(d.found)
 	d.compare(stored)
-	if len(d.found) == before {
+	if len(d.found) == before && !refused {
 		d.add(OK, area, "stored: %s, with the learners of this file", plural.N(looked, "partition"))
 	}
 }
 
-// table reads a partition's learners.
-func (d *doctor) table(ctx context.Context, p int32) (m state.Meta, _ []partition.StoredLearner, err error) {
-	var fields []state.Field
+// stored reads a partition's fields about learners and experiments.
+func (d *doctor) stored(ctx context.Context, p int32) (m state.Meta, fields []state.Field, err error) {
 	err = state.Patiently(ctx, func() (err error) {
-		m, fields, err = d.store.View(ctx, p, nil)
+		m, fields, err = d.store.View(ctx, p, []string{partition.ExperimentsHash})
 		return err
 	})
 	if err == nil {
 		err = task.CheckLayout(&m)
 	}
-	if err != nil {
-		return m, nil, err
+	return m, fields, err
+}
+
+// experiments returns the parts of the file's experiments that the stored state knows.
+func (d *doctor) experiments() (all []partition.ExperimentConfig) {
+	for i := range d.cfg.Experiments {
+		x := &d.cfg.Experiments[i]
+		if of, err := learners.Experiment(d.cfg, x); err == nil { // always, in a loaded configuration
+			all = append(all, partition.ExperimentConfig{Experiment: of, Definition: learners.Definition(d.cfg, x)})
+		}
 	}
-	lines, err := partition.StoredLearners(fields)
-	return m, lines, err
+	return all
 }
 
 // compare compares each learner's stored settings with the configured ones.

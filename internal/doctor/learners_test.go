@@ -10,8 +10,10 @@ import (
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/app"
 	"github.com/ranker-worker/ranker-worker/internal/doctor"
+	"github.com/ranker-worker/ranker-worker/internal/learners"
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
 	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
@@ -36,6 +38,7 @@ func TestStoredLearners(t *testing.T) {
 		store, err := app.NewStore(cfg)
 		require.NoError(t, err)
 		defer store.Close()
+		begun := "" // the experiment of feed
 		keep := func(p int32, layout int, lines ...string) {
 			t.Helper()
 			meta := state.Meta{Layout: layout, ClusterID: "c", TopicNames: []string{"i", "s", "p", "r"}, Partitions: 3, Inputs: make([]state.Position, 3),
@@ -46,12 +49,29 @@ func TestStoredLearners(t *testing.T) {
 			for i := 0; i < len(lines); i += 2 {
 				c.Changes.Writes = append(c.Changes.Writes, state.Write{Hash: state.MetaHash, Field: []byte("learner." + lines[i]), Value: []byte(lines[i+1])})
 			}
+			if begun != "" {
+				c.Changes.Writes = append(c.Changes.Writes, state.Write{Hash: partition.ExperimentsHash, Field: []byte("feed:run"), Value: []byte(begun)})
+			}
 			require.NoError(t, store.Checkpoint(t.Context(), p, &c))
 		}
 		own := `{"no":0,"fingerprint":"` + strings.ReplaceAll(cfg.Learners[0].Fingerprint(), `"`, `\"`) + `","account":{}}`
 		keep(0, task.StateLayout, "feed", own)
 		keep(1, task.StateLayout, "feed", own)
 		s.finds(t, doctor.Options{}, [2]string{"ok state", "stored: 2 partitions, with the learners of this file"})
+
+		s.experiment = "{arms: {feed: 0.5, front: 0.5}, control: front}"
+		keep(0, task.StateLayout, "feed", own, "front", strings.Replace(own, `"no":0`, `"no":1`, 1))
+		s.finds(t, doctor.Options{}, [2]string{"ok state", "stored: 2 partitions, with the learners of this file"})
+		tried, _, err := config.LoadFile(s.file(t), os.LookupEnv)
+		require.NoError(t, err)
+		begun = "1 1 0 " + learners.Definition(tried, &tried.Experiments[0])
+		keep(1, task.StateLayout, "feed", own)
+		s.finds(t, doctor.Options{}, [2]string{"ok state", "stored: 2 partitions, with the learners of this file"})
+		s.experiment = "{arms: {feed: 0.9, front: 0.1}, control: front}"
+		s.finds(t, doctor.Options{}, [2]string{"fault state", "partition 1: partition: experiment does not fit the stored state: run 1 of experiment"})
+		s.experiment = "{arms: {feed: 0.9, front: 0.1}, control: front, run: 2}"
+		s.finds(t, doctor.Options{}, [2]string{"ok state", "stored: 2 partitions, with the learners of this file"})
+		s.experiment, begun = "", ""
 
 		keep(1, task.StateLayout, "feed", `{"no":0,"fingerprint":"another","account":{}}`)
 		keep(2, task.StateLayout, "feed", `{"no":0,"fingerprint":"another","account":{}}`, "front", `{"no":1,"fingerprint":"f","account":{"impressions.pending":7}}`,

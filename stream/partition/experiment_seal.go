@@ -96,22 +96,11 @@ func (t *trials) drop(name string, of map[string]string, which func(field string
 }
 
 func (t *trials) loadOne(x *trial, of map[string]string, watermark event.Millis) error {
-	begun, run := of[runField], int64(0)
-	if begun != "" {
-		words, err := trialWords(begun)
-		if err != nil || len(words) < 3 {
-			return fmt.Errorf("%w: run %.64q", errTrial, begun)
-		}
-		head, err := trialNumbers(words[:2], 2)
-		if err != nil {
-			return err
-		}
-		run, x.sums.since = head[0], head[1]
-		if definition := strings.Join(words[2:], " "); run == int64(x.Run) && definition != x.Definition {
-			return fmt.Errorf("%w: run %d of experiment %q began as %s, and is configured as %s: raise experiments.%s.run", ErrExperiment, run,
-				x.Name, definition, x.Definition, x.Name)
-		}
+	run, since, err := x.begun(of[runField])
+	if err != nil {
+		return err
 	}
+	x.sums.since = since
 	if x.sums.idle = run > int64(x.Run); x.sums.idle {
 		return nil
 	}
@@ -134,6 +123,43 @@ func (t *trials) loadOne(x *trial, of map[string]string, watermark event.Millis)
 	for field, value := range of {
 		if err := x.sums.load(field, value); err != nil {
 			return fmt.Errorf("field %q: %w", field, err)
+		}
+	}
+	return nil
+}
+
+// begun reads the latest run that was stored, and since when it counts; zeros for "". It fails with ErrExperiment if this run began with
+// another definition.
+func (x *ExperimentConfig) begun(stored string) (run int64, since event.Millis, err error) {
+	if stored == "" {
+		return 0, 0, nil
+	}
+	words, err := trialWords(stored)
+	if err != nil || len(words) < 3 {
+		return 0, 0, fmt.Errorf("%w: run %.64q", errTrial, stored)
+	}
+	head, err := trialNumbers(words[:2], 2)
+	if err != nil {
+		return 0, 0, err
+	}
+	if definition := strings.Join(words[2:], " "); head[0] == int64(x.Run) && definition != x.Definition {
+		return 0, 0, fmt.Errorf("%w: run %d of experiment %q began as %s, and is configured as %s: raise experiments.%s.run", ErrExperiment, x.Run,
+			x.Name, definition, x.Definition, x.Name)
+	}
+	return head[0], head[1], nil
+}
+
+// UnfitExperiment returns why a machine with these experiments would refuse the stored state, given the fields of ExperimentsHash; nil if
+// all fit. Of an experiment it needs the name, the run and the definition.
+func UnfitExperiment(experiments []ExperimentConfig, fields []state.Field) error {
+	for i := range experiments {
+		for _, f := range fields {
+			if f.Hash != ExperimentsHash || string(f.Field) != experiments[i].Name+runField {
+				continue
+			}
+			if _, _, err := experiments[i].begun(string(f.Value)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -308,9 +308,15 @@ func TestExperiment_Runs(t *testing.T) {
 	w.cfg = trialConfig(t, func(x *ExperimentConfig, _ *experiment.Settings) { x.Definition = "otherwise" })
 	require.ErrorIs(t, w.tryStart(), ErrExperiment)
 	require.ErrorContains(t, w.tryStart(), "raise experiments.feed.run")
+	var fields []state.Field
+	for name, value := range w.store.fields[ExperimentsHash] {
+		fields = append(fields, state.Field{Hash: ExperimentsHash, Field: []byte(name), Value: []byte(value)})
+	}
+	require.ErrorContains(t, UnfitExperiment(w.cfg.Experiments, fields), "raise experiments.feed.run")
 
 	before := w.store.fields[ExperimentsHash]["feed"+totalsField]
 	w.cfg = trialConfig(t, func(x *ExperimentConfig, s *experiment.Settings) { x.Definition, s.Run = "otherwise", 2 })
+	require.NoError(t, UnfitExperiment(w.cfg.Experiments, fields))
 	w.start()
 	w.walkKnown()
 	require.False(t, w.m.trials.all[0].arms[1].verdict.tripped)
