@@ -38,12 +38,10 @@ func (d *decoder) checkArms(s *section, x *Experiment, c *Config, in map[string]
 			first = l
 			continue
 		}
-		key := incomparable(first, l)
-		if key == "" && l.SelectionTimeout != first.SelectionTimeout {
-			key = "selection_timeout" // a late selection's payoff would count in one arm alone
-		}
-		if key != "" {
+		if key := incomparable(first, l); key != "" {
 			arms.fault(a.Learner, "has another %s than %s: their payoffs cannot be compared", key, first.Name)
+		} else if l.SelectionTimeout != first.SelectionTimeout {
+			arms.warn(a.Learner, "has another selection_timeout than %s: payoffs of selections in between count for one of them alone", first.Name)
 		}
 	}
 	if l := c.Learner(x.Name); l != nil && first != nil && (l.Utilities == Given) != (first.Utilities == Given) {

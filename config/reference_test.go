@@ -37,8 +37,8 @@ A key that its policy does not look at has no effect, and lint warns of it.
 
 const referenceExperiments = `
 An experiment has the name of a learner, and is for the impressions of that: one of its arms, which are learners, ranks each. A learner
-can be in one experiment. Arms have the same ` + "`payoff_range`, `payoff_horizon`, `selection_timeout`, `on_expiry`, `aggregate` and `out_of_range`" + `, and all or
-none of them ` + "`utilities: given`" + `. [Run an experiment](do/experiment.md) says how.
+can be in one experiment. Arms have the same ` + "`payoff_range`, `payoff_horizon`, `on_expiry`, `aggregate` and `out_of_range`" + `, and all or
+none of them ` + "`utilities: given`" + `. They should have the same ` + "`selection_timeout`" + `. [Run an experiment](do/experiment.md) says how.
 `
 
 const referenceTail = `
