@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
@@ -18,13 +18,11 @@ import (
 // TestOpenTopics_LateRankings: a ranking may be appended hours after its impression, when a backlog is read. It belongs to the impression's
 // time, unlike impressions with Kafka's own.
 func TestOpenTopics_LateRankings(t *testing.T) {
-	env := testenv.Embedded(t)
-	client, err := kgo.NewClient(kgo.SeedBrokers(env.Kafka))
+	env := testenv.Embedded(t, kfake.AllowAutoTopicCreation(), kfake.DefaultNumPartitions(1))
+	client, err := kgo.NewClient(kgo.SeedBrokers(env.Kafka), kgo.AllowAutoTopicCreation())
 	require.NoError(t, err)
 	defer client.Close()
 	names := [event.Topics]string{event.Impressions: "i", event.Selections: "s", event.Payoffs: "p", event.Rankings: "r"}
-	_, err = kadm.NewClient(client).CreateTopics(t.Context(), 1, 1, nil, names[:]...)
-	require.NoError(t, err)
 	to := time.UnixMilli(1_800_000_000_000)
 	for topic, name := range names {
 		require.NoError(t, client.ProduceSync(t.Context(),
