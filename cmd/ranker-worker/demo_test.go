@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/demo"
 	"github.com/ranker-worker/ranker-worker/internal/platform"
 	"github.com/ranker-worker/ranker-worker/internal/plural"
+	"github.com/ranker-worker/ranker-worker/internal/test/testenv/proc"
 )
 
 // TestDemoFits80Columns with the largest numbers that there can be, and a regret below 0 is not left without a reason.
@@ -44,4 +46,28 @@ func TestDemoFits80Columns(t *testing.T) {
 	assert.NotContains(t, show(-0.4), "-0")
 	assert.Contains(t, show(1), "docs/understand/policies.md")
 	assert.Contains(t, show(1), "docs/learn/your-own-events.md")
+}
+
+// TestDemo_EndsIfAPartCannotStart: serve's address is in use. The worker, which has started, ends with it.
+func TestDemo_EndsIfAPartCannotStart(t *testing.T) {
+	ports, err := proc.FreePorts(3)
+	require.NoError(t, err)
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { _ = taken.Close() }()
+	inFile(t, "worker.yaml", fmt.Sprintf(`kafka: {brokers: ['127.0.0.1:%d'], group: g}
+redis: {url: 'redis://127.0.0.1:%d/0'}
+learners: {feed: {payoffs: stochastic}}
+http: {listen: '127.0.0.1:%d'}
+serve: {listen: '%s'}
+`, ports[0], ports[1], ports[2], taken.Addr()))
+	ended := make(chan ran, 1)
+	go func() { ended <- run(t, "", "demo", "--config", "worker.yaml") }()
+	select {
+	case r := <-ended:
+		require.NotEqual(t, exitOK, r.code)
+		require.Contains(t, r.errOut, "address already in use")
+	case <-time.After(45 * time.Second):
+		t.Fatal("it goes on without serve")
+	}
 }
