@@ -49,15 +49,10 @@ func (w *Worker) checkFit(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("reading which learners are stored: %w", err)
 		}
-		learner, err := partition.Unfit(w.opt.Machine.Learners, fields)
-		if err != nil {
-			continue // likewise
-		}
-		refusal := partition.UnfitExperiment(w.opt.Machine.Experiments, fields)
-		if learner != nil {
-			refusal = learner
-		}
+		refusal, err := partition.Unfit(w.opt.Machine.Learners, w.opt.Machine.Experiments, fields)
 		switch {
+		case err != nil:
+			continue // likewise
 		case refusal == nil:
 			return nil // it can serve this one
 		case unfit == nil:
@@ -189,9 +184,8 @@ func (f *fitness) leaves(now time.Duration, s share, err error) bool {
 	if !f.unfit {
 		f.unfit, f.since = true, now
 	}
-	var learner *partition.UnfitError
 	limit := unfitOutage
-	if !s.works && (errors.Is(err, state.ErrForbidden) || errors.Is(err, partition.ErrExperiment) || errors.As(err, &learner)) {
+	if !s.works && (errors.Is(err, state.ErrForbidden) || errors.Is(err, partition.ErrLearner) || errors.Is(err, partition.ErrExperiment)) {
 		limit = unfitOwn
 	}
 	return now-f.since >= limit

@@ -99,14 +99,16 @@ func TestUnfit(t *testing.T) {
 		"another":                    {[]state.Field{line("feed", "f"), line("front", "other")}, "front"},
 		"what is no learner of ours": {[]state.Field{{Hash: state.MetaHash, Field: []byte("salt"), Value: []byte("x")}}, ""},
 	} {
-		got, err := partition.Unfit(learners, c.stored)
+		refusal, err := partition.Unfit(learners, nil, c.stored)
 		require.NoError(t, err)
-		require.Equal(t, c.unfit == "", got == nil, name)
-		if got != nil {
+		require.Equal(t, c.unfit == "", refusal == nil, name)
+		if refusal != nil {
+			var got *partition.UnfitError
+			require.ErrorAs(t, refusal, &got)
 			require.Equal(t, c.unfit, got.Learner)
 		}
 	}
-	_, err := partition.Unfit(learners, []state.Field{{Hash: state.MetaHash, Field: []byte("learner.feed"), Value: []byte("{")}})
+	_, err := partition.Unfit(learners, nil, []state.Field{{Hash: state.MetaHash, Field: []byte("learner.feed"), Value: []byte("{")}})
 	require.Error(t, err)
 }
 

@@ -26,14 +26,10 @@ func (d *doctor) learners(ctx context.Context) {
 	if len(d.servers) == 0 {
 		return // no store to ask
 	}
-	n, looked, refused := d.topic[event.Impressions].Partitions, 0, false
-	stored := map[string]*kept{}
+	n, looked := d.topic[event.Impressions].Partitions, 0
+	stored, experiments, before := map[string]*kept{}, d.experiments(), len(d.found)
 	for p := int32(0); p == 0 || int(p) < n; p++ {
-		m, fields, err := d.stored(ctx, p)
-		var lines []partition.StoredLearner
-		if err == nil {
-			lines, err = partition.StoredLearners(fields)
-		}
+		m, lines, refusal, err := d.table(ctx, p, experiments)
 		switch {
 		case errors.Is(err, state.ErrNoState):
 			continue
@@ -45,9 +41,8 @@ func (d *doctor) learners(ctx context.Context) {
 			return
 		}
 		looked++
-		if err := partition.UnfitExperiment(d.experiments(), fields); err != nil && !refused { // others will say the same
-			refused = true
-			d.add(Fault, area, "partition %d: %v, or set its arms, shares and control back: workers stay outside of the group", p, err)
+		if refusal != nil && len(d.found) == before { // others say the same
+			d.add(Fault, area, "partition %d: %v, or set its arms, shares and control back: workers stay outside of the group", p, refusal)
 		}
 		n = max(n, m.Partitions)
 		for _, l := range lines {
@@ -64,15 +59,15 @@ func (d *doctor) learners(ctx context.Context) {
 		d.add(OK, area, "nothing is stored for group %s yet", d.cfg.Kafka.Group)
 		return
 	}
-	before := len(d.found)
 	d.compare(stored)
-	if len(d.found) == before && !refused {
+	if len(d.found) == before {
 		d.add(OK, area, "stored: %s, with the learners of this file", plural.N(looked, "partition"))
 	}
 }
 
-// stored reads a partition's fields about learners and experiments.
-func (d *doctor) stored(ctx context.Context, p int32) (m state.Meta, fields []state.Field, err error) {
+// table reads a partition's learners, and why it would refuse the experiments.
+func (d *doctor) table(ctx context.Context, p int32, experiments []partition.ExperimentConfig) (m state.Meta, lines []partition.StoredLearner, refusal, err error) {
+	var fields []state.Field
 	err = state.Patiently(ctx, func() (err error) {
 		m, fields, err = d.store.View(ctx, p, []string{partition.ExperimentsHash})
 		return err
@@ -80,7 +75,13 @@ func (d *doctor) stored(ctx context.Context, p int32) (m state.Meta, fields []st
 	if err == nil {
 		err = task.CheckLayout(&m)
 	}
-	return m, fields, err
+	if err == nil {
+		lines, err = partition.StoredLearners(fields)
+	}
+	if err == nil {
+		refusal, err = partition.Unfit(nil, experiments, fields)
+	}
+	return m, lines, refusal, err
 }
 
 // experiments returns the parts of the file's experiments that the stored state knows.

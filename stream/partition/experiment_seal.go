@@ -149,17 +149,12 @@ func (x *ExperimentConfig) begun(stored string) (run int64, since event.Millis, 
 	return head[0], head[1], nil
 }
 
-// UnfitExperiment returns why a machine with these experiments would refuse the stored state, given the fields of ExperimentsHash; nil if
-// all fit. Of an experiment it needs the name, the run and the definition.
-func UnfitExperiment(experiments []ExperimentConfig, fields []state.Field) error {
-	for i := range experiments {
-		for _, f := range fields {
-			if f.Hash != ExperimentsHash || string(f.Field) != experiments[i].Name+runField {
-				continue
-			}
-			if _, _, err := experiments[i].begun(string(f.Value)); err != nil {
-				return err
-			}
+// unfit returns the error of begun for the stored fields.
+func (x *ExperimentConfig) unfit(fields []state.Field) error {
+	for _, f := range fields {
+		if f.Hash == ExperimentsHash && string(f.Field) == x.Name+runField {
+			_, _, err := x.begun(string(f.Value))
+			return err
 		}
 	}
 	return nil

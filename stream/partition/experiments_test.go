@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"maps"
@@ -312,11 +313,14 @@ func TestExperiment_Runs(t *testing.T) {
 	for name, value := range w.store.fields[ExperimentsHash] {
 		fields = append(fields, state.Field{Hash: ExperimentsHash, Field: []byte(name), Value: []byte(value)})
 	}
-	require.ErrorContains(t, UnfitExperiment(w.cfg.Experiments, fields), "raise experiments.feed.run")
+	refusal, err := Unfit(nil, w.cfg.Experiments, fields)
+	require.NoError(t, err)
+	require.ErrorContains(t, refusal, "raise experiments.feed.run")
 
 	before := w.store.fields[ExperimentsHash]["feed"+totalsField]
 	w.cfg = trialConfig(t, func(x *ExperimentConfig, s *experiment.Settings) { x.Definition, s.Run = "otherwise", 2 })
-	require.NoError(t, UnfitExperiment(w.cfg.Experiments, fields))
+	refusal, err = Unfit(nil, w.cfg.Experiments, fields)
+	require.NoError(t, errors.Join(refusal, err))
 	w.start()
 	w.walkKnown()
 	require.False(t, w.m.trials.all[0].arms[1].verdict.tripped)

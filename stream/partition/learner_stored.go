@@ -45,22 +45,6 @@ func fingerprints(table []storedLearner) map[string]string {
 	return all
 }
 
-// Unfit returns why a machine with these learners would refuse the stored state, given the fields of its hash "meta"; nil if all learners
-// fit. It fails if the learner table cannot be decoded.
-func Unfit(learners []LearnerConfig, fields []state.Field) (*UnfitError, error) {
-	table, err := storedTable(fields)
-	if err != nil {
-		return nil, err
-	}
-	stored := fingerprints(table)
-	for i := range learners {
-		if l := &learners[i]; stored[l.Name] != "" && stored[l.Name] != l.Fingerprint {
-			return &UnfitError{Learner: l.Name, Configured: l.Fingerprint, Stored: stored}, nil
-		}
-	}
-	return nil, nil
-}
-
 // storedLearner is a learner's line in the learner table.
 type storedLearner struct {
 	name        string

@@ -90,3 +90,28 @@ func (m *Machine) Loaded() error {
 	m.sealedMeta = sealedMeta{ld.salted, m.time.watermark, m.expiry.floor, m.steps.orders}
 	return nil
 }
+
+// Unfit returns why a machine with these learners and experiments would refuse the stored state, an ErrLearner or ErrExperiment; nil if all
+// fit. fields are those of the hash "meta", and with experiments of ExperimentsHash. It fails if they cannot be decoded. Of an experiment it
+// reads the name, the run and the definition.
+func Unfit(learners []LearnerConfig, experiments []ExperimentConfig, fields []state.Field) (refusal, err error) {
+	table, err := storedTable(fields)
+	if err != nil {
+		return nil, err
+	}
+	stored := fingerprints(table)
+	for i := range learners {
+		if l := &learners[i]; stored[l.Name] != "" && stored[l.Name] != l.Fingerprint {
+			return &UnfitError{Learner: l.Name, Configured: l.Fingerprint, Stored: stored}, nil
+		}
+	}
+	for i := range experiments {
+		switch err := experiments[i].unfit(fields); {
+		case errors.Is(err, ErrExperiment):
+			return err, nil
+		case err != nil:
+			return nil, err
+		}
+	}
+	return nil, nil
+}
