@@ -41,13 +41,9 @@ func first[T any](all []T, n int) []T { return all[:min(n, len(all))] }
 // bounded keeps the first entries of each list: 1/share of the bounds.
 func (s Summary) bounded(share int) Summary {
 	partitions, learners := max(1, mostPartitions/share), max(1, mostLearners/share)
-	s.Partitions = waitingFirst(s.Partitions, partitions)
-	for _, one := range s.Partitions[min(partitions, len(s.Partitions)):] {
-		s.MorePartitions++
-		s.MoreRunning += one.running()
-		for topic, n := range one.Lag {
-			s.MoreLag[topic] += n
-		}
+	if extra := len(s.Partitions) - partitions; extra > 0 {
+		s.MorePartitions += extra
+		s.Partitions = waitingFirst(s.Partitions)
 	}
 	if extra := len(s.Learners) - learners; extra > 0 {
 		s.MoreLearners += extra
@@ -64,20 +60,16 @@ func (s Summary) bounded(share int) Summary {
 	return s
 }
 
-// waitingFirst returns partitions of which the first n are listed: if that leaves some out, these are the ones that wait for nothing.
-func waitingFirst(all []Partition, n int) []Partition {
-	if len(all) <= n {
-		return all
-	}
-	var waiting, others []Partition
-	for _, p := range all {
-		if p.Waits != "" {
-			waiting = append(waiting, p)
-		} else {
-			others = append(others, p)
+// waitingFirst returns the partitions that wait for something, and then the others, which a list may leave out.
+func waitingFirst(all []Partition) (sorted []Partition) {
+	for _, waits := range []bool{true, false} {
+		for _, p := range all {
+			if (p.Waits != "") == waits {
+				sorted = append(sorted, p)
+			}
 		}
 	}
-	return append(waiting, others...)
+	return sorted
 }
 
 // encode returns the JSON for the store, with shorter lists if it would be too long.

@@ -51,7 +51,7 @@ func collect(source Source, counters Counters) Summary {
 	}
 	for _, number := range slices.Sorted(maps.Keys(seen)) {
 		p := seen[number]
-		s.Partitions = append(s.Partitions, partitionOf(number, &p, now))
+		s.list(partitionOf(number, &p, now))
 		if p.Status != nil {
 			account = account.Plus(p.Status.Account)
 			s.addExperiments(p.Status.Experiments, learners)

@@ -508,9 +508,12 @@ func TestALearnerThatComesBack(t *testing.T) {
 func TestPartitionsThatAreNotListed(t *testing.T) {
 	s := Summary{ID: "w-2"}
 	for k := range int32(200) {
-		s.Partitions = append(s.Partitions, Partition{Number: k, Phase: "running", Lag: [3]int64{1, 0, 2}})
+		one := Partition{Number: k, Phase: "running", Lag: [3]int64{1, 0, 2}}
+		if k == 199 {
+			one.Phase, one.Waits = "stopped", "stopped (topic)"
+		}
+		s.list(one)
 	}
-	s.Partitions[199].Phase, s.Partitions[199].Waits = "stopped", "stopped (topic)"
 	for _, share := range []int{1, 4} {
 		p := combine([]shown{{Summary: s.bounded(share)}}, nil, 0)
 		require.Equal(t, [3]int64{200, 0, 400}, p.Lag)

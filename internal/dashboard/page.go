@@ -111,15 +111,11 @@ func combine(all []shown, sums map[string]Counts, now int64) *Page {
 			}
 		}
 		p.Account = p.Account.plus(s.Account)
-		p.Running += s.MoreRunning
-		for topic, n := range s.MoreLag {
+		p.Running += s.Running
+		for topic, n := range s.Lag {
 			p.Lag[topic] += n
 		}
 		for _, one := range s.Partitions {
-			p.Running += one.running()
-			for topic, n := range one.Lag {
-				p.Lag[topic] += n
-			}
 			p.Partitions = append(p.Partitions, PartitionPage{one, s.ID})
 		}
 		p.MorePartitions += s.MorePartitions

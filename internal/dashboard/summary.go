@@ -3,6 +3,7 @@ package dashboard
 import (
 	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
+	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
 // form is the version of a Summary. A later one only adds members.
@@ -21,8 +22,8 @@ type Summary struct {
 	Outside        string      `json:"outside,omitempty"` // why it stays outside of its group
 	Partitions     []Partition `json:"partitions"`
 	MorePartitions int         `json:"more_partitions,omitempty"` // not listed
-	MoreRunning    int         `json:"more_running,omitempty"`    // of these
-	MoreLag        [3]int64    `json:"more_lag,omitzero"`         // theirs, as of Partition
+	Running        int         `json:"running"`                   // partitions at work, of all
+	Lag            [3]int64    `json:"lag"`                       // of all partitions
 	Learners       []Learner   `json:"learners"`
 	MoreLearners   int         `json:"more_learners,omitempty"`
 	Arms           []Arm       `json:"arms,omitempty"`
@@ -112,12 +113,15 @@ type Partition struct {
 	Unsaved      int64    `json:"unsaved"`         // bytes
 }
 
-// running returns 1 for a partition that is at work, else 0.
-func (p *Partition) running() (n int) {
-	if p.Phase == "running" {
-		n = 1
+// list adds a partition, also to the figures of all.
+func (s *Summary) list(p Partition) {
+	s.Partitions = append(s.Partitions, p)
+	for topic, n := range p.Lag {
+		s.Lag[topic] += n
 	}
-	return n
+	if p.Phase == task.Running.String() {
+		s.Running++
+	}
 }
 
 // Learner is a configured learner. Payoffs are in payoff ranges, except PayoffRange.

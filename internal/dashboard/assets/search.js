@@ -20,12 +20,11 @@ function commands(f) {
   const explain = {about: "Its ranking with all reasons, from the topics", line: tool + "explain" + (get("find").startsWith("-") ? config + " -- " + name : " " + name + config)};
   const inspect = learner => ({about: "The item's stored statistics" + (learner ? " of learner " + learner : ""),
     line: tool + "state inspect" + config + (learner ? " --learner=" + quoted(learner) : "") + " --candidates=" + quoted(get("find") + ":0")});
-  const inspects = f.items.length ? f.items.map(i => inspect(i.learner)) : [inspect("")];
   const cut = [...get("find")].length > 48 && get("find").endsWith("…"); // as the page cuts long names, which then name nothing
   if (cut) return [];
   if (f.rankings.length) return [explain];
-  const items = get("find").includes(",") ? [] : inspects; // a comma parts candidates
-  return f.items.length ? items : [explain, ...items];
+  if (get("find").includes(",")) return f.items.length ? [] : [explain]; // a comma parts candidates
+  return f.items.length ? f.items.map(i => inspect(i.learner)) : [explain, inspect("")];
 }
 
 async function copy(code, button) {
