@@ -22,7 +22,7 @@ func (b *base) attach(s Silence) {
 		f.drift = newDrift(s, table)
 		b.keepColumn(f.drift)
 	} else {
-		b.hashes = append(b.hashes, endedDrift{newDrift(s, table)})
+		b.hashes = append(b.hashes, endedDrift{newDrift(s, table), table})
 	}
 	f.evidence = func(i policy.Item) policy.Evidence {
 		w := f.weight(i)

@@ -20,7 +20,6 @@ const hashHistory = "history"
 type drift struct {
 	column[history.Rows[history.Payoffs]]
 	silence Silence
-	table   *policy.Table
 	grid    inflight.Scheme
 	rate    float64 // variance of a mean's random walk per millisecond, in variances of a payoff
 	pass    int64   // the tick up to which weights have decayed; inflight.Never before the first
@@ -37,7 +36,7 @@ func newDrift(s Silence, table *policy.Table) *drift {
 	const day = 86_400_000
 	totals := policy.NewTotals(func(i policy.Item, _, _ history.Rows[history.Payoffs]) { table.Weigh(i) })
 	totals.ReplaceBy(history.Rows[history.Payoffs].Replace)
-	return &drift{silence: s, table: table, grid: inflight.NewScheme(s.Horizon), rate: s.Drift * s.Drift / day, pass: inflight.Never, since: inflight.Never,
+	return &drift{silence: s, grid: inflight.NewScheme(s.Horizon), rate: s.Drift * s.Drift / day, pass: inflight.Never, since: inflight.Never,
 		theirs: map[int32][2]int64{}, coming: map[int32]bool{},
 		column: newColumn(&totals, format[history.Rows[history.Payoffs]]{
 			hash: hashHistory, pooled: true,
@@ -170,10 +169,10 @@ func (d *drift) share(global statistic, source int32, number func(policy.Item) p
 }
 
 func (d *drift) merge(other storedHash, numbers []policy.Item, additive bool) error {
-	from, drifts := other.(*drift)
-	if !additive || !drifts {
+	if !additive {
 		return nil
 	}
+	from := other.(*drift)
 	if from.since != inflight.Never && (d.since == inflight.Never || from.since < d.since) {
 		d.since = from.since
 	}
@@ -196,7 +195,10 @@ func (d *drift) readTicks() bool {
 
 // endedDrift deletes the history of a learner without drift that had it before. If drift is set once more, it begins then: payoffs fed
 // in between would count as of its first beginning.
-type endedDrift struct{ *drift }
+type endedDrift struct {
+	*drift
+	table *policy.Table
+}
 
 func (d endedDrift) harvest(r Recorder, to *writer) {
 	if d.pass == inflight.Never {

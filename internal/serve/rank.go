@@ -180,12 +180,16 @@ func (s *Service) conflict(a *asked, r *ranking) *problem {
 		return otherCandidates()
 	}
 	by, in := string(ranked.Learner), string(ranked.Decision.Assignment.Experiment)
-	x := s.cfg.ExperimentOf(a.learner)
-	outside := in == "" && x != nil && x.By == config.ByUser && by == x.Control
-	if a.named && by != a.learner && in != a.learner && !outside {
-		return otherLearner(by)
+	if !a.named || by == a.learner || in == a.learner || in == "" && s.outside(a.learner, by) {
+		return nil
 	}
-	return nil
+	return otherLearner(by)
+}
+
+// outside reports whether a learner ranks impressions without a user that name another one: as the control of its experiment by user.
+func (s *Service) outside(named, by string) bool {
+	x := s.cfg.ExperimentOf(named)
+	return x != nil && x.By == config.ByUser && x.Control == by
 }
 
 // permutes reports whether a ranking's items are these.

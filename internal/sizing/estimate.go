@@ -83,7 +83,7 @@ func (f *facts) paid() float64 { return 1 - math.Exp(-f.payoffs) }
 
 // known returns the share of items for which a partition publishes statistics: those ever selected, by a payoff where there is no topic of
 // selections.
-func (f *facts) known(w *Workload) float64 {
+func (w *Workload) known() float64 {
 	selected := w.selections()
 	if w.SelectionTimeout == 0 {
 		selected = w.payoffs()
@@ -150,7 +150,7 @@ func (e *Estimate) redis(w *Workload, f *facts) {
 		e.Redis = append(e.Redis, Part{name, partitions * items * each,
 			fmt.Sprintf("%s × %s × %.0f bytes", several(w.Partitions, "partition"), counted(items), each), setting})
 	}
-	inEach("items", storedItemBytes(w, f), "fewer partitions, or items")
+	inEach("items", storedItemBytes(w), "fewer partitions, or items")
 	inEach("items' statistics", taughtBytes(w, f), "fewer partitions, or items")
 	if w.Learner.Pairs {
 		pairs := items * math.Log2(math.Max(2, items))
@@ -164,8 +164,8 @@ func (e *Estimate) redis(w *Workload, f *facts) {
 }
 
 // storedItemBytes returns an item's bytes in Redis in a partition: its name, and its row if it was ever selected.
-func storedItemBytes(w *Workload, f *facts) float64 {
-	return namedBytes + float64(w.ItemBytes) + f.known(w)*(itemBytes+float64(w.ItemBytes))
+func storedItemBytes(w *Workload) float64 {
+	return namedBytes + float64(w.ItemBytes) + w.known()*(itemBytes+float64(w.ItemBytes))
 }
 
 // taughtBytes returns the bytes in Redis of a partition's statistics of an item.

@@ -41,8 +41,7 @@ func (w *Workload) Following() Following {
 	if w.Partitions < 2 {
 		return Following{Kept: math.MaxInt64}
 	}
-	facts := factsOf(w)
-	partitions, items := float64(w.Partitions), float64(w.Items)*facts.known(w) // with published statistics
+	partitions, items := float64(w.Partitions), float64(w.Items)*w.known() // with published statistics
 	published := (w.published() - deltaBytes) / w.CheckpointInterval.Seconds() * partitions
 	// A look waits for its partition, and then applies new deltas.
 	waiting := partitions * (roundTrip + (readMicros+readWorkerMicros)/1e6)

@@ -175,23 +175,21 @@ const (
 // takeover returns the pause of a partition that changes its owner, without Kafka's share, and how long its impressions are then
 // looked up, until all ids are known.
 func takeover(w *Workload) (still, known time.Duration) {
-	ids, facts := w.IDs(), factsOf(w)
-	return seconds(float64(w.Items) * (nameMicros + facts.known(w)*loadMicros) / 1e6), seconds(ids.All() / float64(w.Partitions) * knownMicros / 1e6)
+	ids := w.IDs()
+	return seconds(float64(w.Items) * (nameMicros + w.known()*loadMicros) / 1e6), seconds(ids.All() / float64(w.Partitions) * knownMicros / 1e6)
 }
 
 // TestKnown_WithoutSelections: a payoff selects its item where there is no topic of selections, and an unpaid selection gives its item a row,
 // too.
 func TestKnown_WithoutSelections(t *testing.T) {
 	w := Standard()
-	f := factsOf(w)
-	usual := f.known(w)
+	usual := w.known()
 	require.Positive(t, usual)
 	w.Paid = 0
-	f = factsOf(w)
-	require.Equal(t, usual, f.known(w))
+	require.Equal(t, usual, w.known())
 	w = Standard()
 	w.SelectionTimeout = 0
-	f = factsOf(w)
-	require.InDelta(t, f.paid(), f.known(w), 1e-12)
+	f := factsOf(w)
+	require.InDelta(t, f.paid(), w.known(), 1e-12)
 	require.Positive(t, f.paid())
 }

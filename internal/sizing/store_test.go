@@ -97,7 +97,7 @@ func testRedis(t *testing.T, yaml string) {
 	if w.Learner.Pairs {
 		pairs = math.Log2(items) * pairBytes
 	}
-	near(t, "an item", o.learned()/items, storedItemBytes(w, &facts)+taughtBytes(w, &facts)+pairs, "namedBytes, itemBytes, agesBytes, historyBytes, blockBytes or pairBytes")
+	near(t, "an item", o.learned()/items, storedItemBytes(w)+taughtBytes(w, &facts)+pairs, "namedBytes, itemBytes, agesBytes, historyBytes, blockBytes or pairBytes")
 
 	all = nil
 	run(ids, impressions)

@@ -238,7 +238,7 @@ func (w *Worker) AwaitReported(ctx context.Context, why, logged string) error {
 }
 
 // crash matches the first line that Go's runtime writes when it ends a program, or that its race detector reports.
-var crash = regexp.MustCompile(`(?m)^(panic: |fatal error: |unexpected fault address |WARNING: DATA RACE).*`)
+var crash = regexp.MustCompile(`(?m)^(panic: |fatal error: |unexpected fault address |WARNING: DATA RACE)`)
 
 // crashed returns a violation with the first crash in the logs of all the worker's processes.
 func (w *Worker) crashed() error {
