@@ -21,6 +21,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/app"
 	"github.com/ranker-worker/ranker-worker/internal/failpoint"
+	"github.com/ranker-worker/ranker-worker/internal/garbage"
 	"github.com/ranker-worker/ranker-worker/stream"
 )
 
@@ -46,6 +47,7 @@ func runWorker(c *call) error {
 	if err != nil {
 		return err
 	}
+	defer garbage.Bound()()
 	level, log := logOf(c, cfg)
 	version, registry := processMetrics()
 	options := app.Options{Logger: log, Version: version.Version}

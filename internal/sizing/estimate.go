@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/internal/garbage"
 )
 
 // Part is a summand.
@@ -240,7 +241,8 @@ func (e *Estimate) worker(w *Workload, f *facts) {
 	add("items", owned*items*each, "more workers, or fewer items", "%s × %s × %.0f bytes", several(w.owned(), "partition"), counted(items), each)
 	e.addPublished(w, f)
 	live := e.Worker.Total()
-	add("garbage", live, "GOGC", "as much again")
+	percent := garbage.Percent(uint64(live))
+	add("garbage", live*float64(percent)/100, "GOGC", "%d%% of the above", percent)
 }
 
 // addPublished adds the memory of all partitions' statistics, once per process.
