@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -29,23 +27,6 @@ type Config struct {
 
 func (c *Config) items() int64 { return cmp.Or(c.Items, 20_000) }
 
-type Result struct {
-	Records int64
-	Elapsed time.Duration
-	CPU     time.Duration // of this process, user and system
-}
-
-func (r Result) PerSecond() float64 { return float64(r.Records) / r.Elapsed.Seconds() }
-
-func (r Result) CPUPerRecord() time.Duration {
-	return time.Duration(float64(r.CPU) / float64(max(r.Records, 1)))
-}
-
-func (r Result) String() string {
-	return fmt.Sprintf("%d records in %v: %.0f records/s, %v CPU per record", r.Records, r.Elapsed.Round(time.Millisecond),
-		r.PerSecond(), r.CPUPerRecord().Round(10*time.Nanosecond))
-}
-
 const (
 	maxWait    = 200 * time.Millisecond
 	callLimit  = 10 * time.Second
@@ -53,14 +34,22 @@ const (
 )
 
 // Run copies impressions to rankings from the beginning, each partition under its own fenced producer.
-func Run(ctx context.Context, cfg Config) (Result, error) {
-	return measure(ctx, cfg, func(ctx context.Context, c *counted, p int) error {
-		l := fenced{counted: c, p: c.Client.Partition(int32(p))}
-		if err := l.fence(ctx); err != nil {
-			return err
-		}
-		return ahead(ctx, l.fetch, l.produce)
-	})
+func Run(ctx context.Context, cfg Config) error {
+	cfg.FetchBytes = cmp.Or(cfg.FetchBytes, 1<<20)
+	ctx, done := context.WithCancel(ctx)
+	defer done()
+	c := counted{Config: cfg, done: done}
+	g, gctx := errgroup.WithContext(ctx)
+	for p := range cfg.Partitions {
+		g.Go(func() error {
+			l := fenced{counted: &c, p: c.Client.Partition(int32(p))}
+			if err := l.run(gctx); c.copied.Load() < cfg.Records || ctx.Err() == nil {
+				return err
+			}
+			return nil
+		})
+	}
+	return g.Wait()
 }
 
 // counted ends the copying when all records are copied.
@@ -76,41 +65,31 @@ func (c *counted) add(records int) {
 	}
 }
 
-func measure(ctx context.Context, cfg Config, one func(ctx context.Context, c *counted, p int) error) (Result, error) {
-	cfg.FetchBytes = cmp.Or(cfg.FetchBytes, 1<<20)
-	ctx, done := context.WithCancel(ctx)
-	defer done()
-	c := counted{Config: cfg, done: done}
-	cpu, start := cpuTime(), time.Now()
-	g, gctx := errgroup.WithContext(ctx)
-	for p := range cfg.Partitions {
-		g.Go(func() error {
-			err := one(gctx, &c, p)
-			if c.copied.Load() >= cfg.Records && ctx.Err() != nil {
-				return nil
-			}
-			return err
-		})
-	}
-	err := g.Wait()
-	return Result{Records: c.copied.Load(), Elapsed: time.Since(start), CPU: cpuTime() - cpu}, err
+// fenced copies one partition by the worker's client.
+type fenced struct {
+	*counted
+	p        *broker.Partition
+	producer task.Producer
+	sequence int32
+	messages []task.OutMessage
 }
 
-// ahead fetches one answer ahead of the produce requests. fetch gets the offset of the next record, and returns the one after its answer.
-func ahead[A any](ctx context.Context, fetch func(ctx context.Context, from int64) (A, int64, error), produce func(context.Context, A) error) error {
-	answers := make(chan A)
+// run fetches one answer ahead of the produce requests.
+func (c *fenced) run(ctx context.Context) error {
+	if err := c.fence(ctx); err != nil {
+		return err
+	}
+	answers := make(chan []partition.Record)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		for next := int64(0); ; {
-			call, cancel := context.WithTimeout(ctx, callLimit)
-			answer, after, err := fetch(call, next)
-			cancel()
+			records, after, err := c.fetch(ctx, next)
 			if err != nil {
 				return errors.Join(ctx.Err(), err)
 			}
 			next = after
 			select {
-			case answers <- answer:
+			case answers <- records:
 			case <-ctx.Done():
 				return ctx.Err()
 			}
@@ -119,8 +98,8 @@ func ahead[A any](ctx context.Context, fetch func(ctx context.Context, from int6
 	g.Go(func() error {
 		for {
 			select {
-			case answer := <-answers:
-				if err := produce(ctx, answer); err != nil {
+			case records := <-answers:
+				if err := c.produce(ctx, records); err != nil {
 					return err
 				}
 			case <-ctx.Done():
@@ -131,24 +110,9 @@ func ahead[A any](ctx context.Context, fetch func(ctx context.Context, from int6
 	return g.Wait()
 }
 
-func cpuTime() time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
-// fenced copies one partition by the worker's client.
-type fenced struct {
-	*counted
-	p        *broker.Partition
-	producer task.Producer
-	sequence int32
-	messages []task.OutMessage
-}
-
 func (c *fenced) fetch(ctx context.Context, from int64) ([]partition.Record, int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
 	f, err := c.p.Fetch(ctx, task.Fetch{Topic: event.Impressions, Offset: from, MaxBytes: c.FetchBytes, MaxWait: maxWait})
 	return f.Records, f.Next, err
 }

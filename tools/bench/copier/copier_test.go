@@ -28,9 +28,7 @@ func TestEveryRecordIsCopiedInOrder(t *testing.T) {
 	require.NoError(t, err)
 	cfg := Config{Client: c, Partitions: 3, Records: 5000}
 	require.NoError(t, Fill(ctx, cfg))
-	res, err := Run(ctx, cfg)
-	require.NoError(t, err)
-	require.EqualValues(t, 5000, res.Records)
+	require.NoError(t, Run(ctx, cfg))
 	copied := 0
 	for p := range 3 {
 		for at := range int64(5000) {

@@ -18,9 +18,9 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// Drain is one run of each program over the same records: the worker, and the worker with an adversarial learner. Copier is the bare copier
-// by kafka-go's Client.Fetch and Client.Produce, Raw the one by our own codec and transport calls.
-type Drain struct{ Worker, Adversarial, Copier, Raw Pass }
+// Drain is one run of each program over the same records: the worker, and the worker with an adversarial learner. Copier copies
+// the records by the worker's client, and does nothing else.
+type Drain struct{ Worker, Adversarial, Copier Pass }
 
 // Pass is one program's run over the records. CPU times are per record and without the start: from the first output in the log.
 type Pass struct {
@@ -120,20 +120,18 @@ func (b *bench) drains(ctx context.Context, r *Report) error {
 				d.Adversarial, err = b.workerPass(ctx, inputs, run+"-a", adversarial, false)
 				return err
 			},
-			func() (err error) { d.Copier, err = b.copierPass(ctx, inputs, run+"-c", true); return err },
-			func() (err error) { d.Raw, err = b.copierPass(ctx, inputs, run+"-r", false); return err },
+			func() (err error) { d.Copier, err = b.copierPass(ctx, inputs, run+"-c"); return err },
 		); err != nil {
 			return err
 		}
 		for _, p := range []struct {
 			name string
 			Pass
-		}{{"worker", d.Worker}, {"adversarial worker", d.Adversarial}, {"copier", d.Copier}, {"raw copier", d.Raw}} {
+		}{{"worker", d.Worker}, {"adversarial worker", d.Adversarial}, {"copier", d.Copier}} {
 			b.say("run %d: %s %.0f/s, CPU %v, Kafka's %v, Redis' %v, first output after %v", i+1, p.name, p.PerSecond, p.CPU, p.Kafka,
 				p.Redis, p.FirstAfter.Round(time.Millisecond))
 		}
-		b.say("run %d: ratio %.2f, to the raw copier %.2f", i+1, d.Worker.PerSecond/d.Copier.PerSecond,
-			d.Worker.PerSecond/d.Raw.PerSecond)
+		b.say("run %d: ratio %.2f", i+1, d.Worker.PerSecond/d.Copier.PerSecond)
 		r.Drains = append(r.Drains, d)
 	}
 	return nil
@@ -211,7 +209,7 @@ func (b *bench) workerPass(ctx context.Context, inputs, run, learner string, las
 	return p, err
 }
 
-func (b *bench) copierPass(ctx context.Context, inputs, run string, plain bool) (Pass, error) {
+func (b *bench) copierPass(ctx context.Context, inputs, run string) (Pass, error) {
 	topics := b.topics(inputs, run)
 	c, err := b.create(ctx, topics, run)
 	if err != nil {
@@ -219,7 +217,7 @@ func (b *bench) copierPass(ctx context.Context, inputs, run string, plain bool) 
 	}
 	defer b.drop(ctx, c)
 	w, err := b.start(ctx, "copier", "-brokers", b.Kafka, "-partitions", strconv.Itoa(b.Partitions),
-		"-records", strconv.FormatInt(b.Impressions, 10), "-from", topics[event.Impressions], "-to", topics[event.Rankings], "-plain="+strconv.FormatBool(plain))
+		"-records", strconv.FormatInt(b.Impressions, 10), "-from", topics[event.Impressions], "-to", topics[event.Rankings])
 	if err != nil {
 		return Pass{}, err
 	}

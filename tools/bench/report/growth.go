@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -20,29 +23,42 @@ import (
 type Size struct {
 	Partitions int
 	Items      int64 // of the catalogue
-	Paid       bool  // each impression is selected and paid
 	Protobuf   bool  // impressions are in Protobuf
+	Paid       bool  // each impression is selected and paid
+	Viewed     bool  // ten viewers have the worker's page open
 }
 
 // Sizes are those of the table in docs/contribute/benchmarks.md.
-const Sizes = "6x2000 6x20000 6x200000 6x200000+protobuf 6x1000000 24x200000 64x200000 24x20000+paid"
+const Sizes = "6x2000 6x20000 6x200000 6x200000+protobuf 6x200000+viewed 6x1000000 24x200000 64x200000 24x20000+paid"
 
 // mostPartitions is more than one machine measures.
 const mostPartitions = 1024
 
-// ParseSizes reads sizes in the format of Sizes: partitions, x and items, +protobuf for impressions in Protobuf, and +paid if each is
-// selected and paid.
+// variant is a property of a size, by its word after the size and its text in the table.
+type variant struct {
+	word, text string
+	of         func(*Size) *bool
+}
+
+var variants = []variant{
+	{"protobuf", "in Protobuf", func(s *Size) *bool { return &s.Protobuf }},
+	{"paid", "every impression paid", func(s *Size) *bool { return &s.Paid }},
+	{"viewed", "ten viewers of the page", func(s *Size) *bool { return &s.Viewed }},
+}
+
+// ParseSizes reads sizes in the format of Sizes: partitions, x and items, each variant after a +.
 func ParseSizes(text string) (all []Size, err error) {
 	for _, word := range strings.Fields(text) {
-		size, paid := strings.CutSuffix(word, "+paid")
-		size, protobuf := strings.CutSuffix(size, "+protobuf")
+		s, size := Size{}, word
+		for _, v := range slices.Backward(variants) {
+			size, *v.of(&s) = strings.CutSuffix(size, "+"+v.word)
+		}
 		partitions, items, _ := strings.Cut(size, "x")
-		s := Size{Paid: paid, Protobuf: protobuf}
 		if s.Partitions, err = strconv.Atoi(partitions); err == nil {
 			s.Items, err = strconv.ParseInt(items, 10, 64)
 		}
 		if err != nil || s.Partitions < 1 || s.Partitions > mostPartitions || s.Items < 20 {
-			return nil, fmt.Errorf("%q is no size: write 6x2000, 6x2000+protobuf or 6x2000+paid, for 1 to %d partitions and at least 20 items", word, mostPartitions)
+			return nil, fmt.Errorf("%q is no size: write 6x2000, 6x2000+protobuf, 6x2000+paid or 6x2000+viewed, for 1 to %d partitions and at least 20 items", word, mostPartitions)
 		}
 		all = append(all, s)
 	}
@@ -52,8 +68,18 @@ func ParseSizes(text string) (all []Size, err error) {
 	return all, nil
 }
 
+// with returns the texts of a size's variants, each after sep.
+func (s Size) with(sep string, text func(variant) string) (all string) {
+	for _, v := range variants {
+		if *v.of(&s) {
+			all += sep + text(v)
+		}
+	}
+	return all
+}
+
 func (s Size) String() string {
-	return fmt.Sprintf("%dx%d%s%s", s.Partitions, s.Items, map[bool]string{true: "+protobuf"}[s.Protobuf], map[bool]string{true: "+paid"}[s.Paid])
+	return fmt.Sprintf("%dx%d%s", s.Partitions, s.Items, s.with("+", func(v variant) string { return v.word }))
 }
 
 // Growth is the cost of an impression as partitions, items and feedback grow.
@@ -103,7 +129,7 @@ func (b *bench) grown(ctx context.Context, row *Grown) error {
 	if row.Protobuf {
 		b.formats = "formats: {impressions: protobuf}"
 	}
-	row.Pass, row.Stored, err = b.alone(ctx, c, row.Paid)
+	row.Pass, row.Stored, err = b.alone(ctx, c, row.Size)
 	return err
 }
 
@@ -121,7 +147,7 @@ func (b *bench) filled(ctx context.Context, inputs string, s Size) (*broker.Clie
 }
 
 // alone measures a worker's drain of the topics of c, with its own Redis, and the state that it leaves, in bytes.
-func (b *bench) alone(ctx context.Context, c *broker.Client, paid bool) (p Pass, stored int64, err error) {
+func (b *bench) alone(ctx context.Context, c *broker.Client, s Size) (p Pass, stored int64, err error) {
 	server, err := redis.Start(ctx, redis.Options{})
 	if err != nil {
 		return p, 0, err
@@ -145,10 +171,19 @@ func (b *bench) alone(ctx context.Context, c *broker.Client, paid bool) (p Pass,
 		go own.profile(ctx, listen)
 	}
 	done := own.rankings(c, int64(own.Partitions)) // each partition's begin with the marker of its fence
-	if paid {
+	if s.Paid {
 		done = own.paid(done, listen)
 	}
+	looking, stop := context.WithCancel(ctx)
+	var viewers sync.WaitGroup
+	if s.Viewed {
+		for range 10 {
+			viewers.Go(func() { look(looking, "http://"+listen) })
+		}
+	}
 	p, err = own.watch(ctx, w, done)
+	stop()
+	viewers.Wait()
 	if stopErr := w.stop(); err == nil {
 		err = stopErr
 	}
@@ -195,6 +230,25 @@ func (b *bench) paid(rankings progress, listen string) progress {
 	}
 }
 
+// look requests like a browser with the page open: the figures once a second, and the history every other second.
+func look(ctx context.Context, url string) {
+	client := &http.Client{Timeout: 8 * time.Second, Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for i := 0; ; i++ {
+		_, _ = getBy(ctx, client, url+"/page/live.json") // a worker that starts or ends does not answer
+		if i%2 == 0 {
+			_, _ = getBy(ctx, client, url+"/page/history.json")
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 func usedMemory(ctx context.Context, addr string) (n int64, err error) {
 	client := goredis.NewClient(&goredis.Options{Addr: addr})
 	defer func() { _ = client.Close() }()
@@ -215,13 +269,7 @@ func (g *Growth) Write(w io.Writer) error {
 	t.WriteString("|---|---|---|---|---|---|---|---|\n")
 	for i := range g.Rows {
 		r := &g.Rows[i]
-		partitions := strconv.Itoa(r.Partitions)
-		if r.Protobuf {
-			partitions += ", in Protobuf"
-		}
-		if r.Paid {
-			partitions += ", every impression paid"
-		}
+		partitions := strconv.Itoa(r.Partitions) + r.with(", ", func(v variant) string { return v.text })
 		fmt.Fprintf(&t, "| %s | %s | %s | %s | %s MiB | %s MiB | %s | %.1f |\n", partitions, thousands(r.Items), thousands(roundTo(r.PerSecond, 100)), micros(r.CPU),
 			thousands(r.Memory>>20), thousands(r.Stored>>20), micros(r.Pass.Redis), r.Load)
 	}

@@ -13,9 +13,9 @@ import (
 func TestSizes(t *testing.T) {
 	all, err := ParseSizes(Sizes)
 	require.NoError(t, err)
-	require.Len(t, all, 8)
+	require.Len(t, all, 9)
 	require.Equal(t, Size{Partitions: 6, Items: 2000}, all[0])
-	require.Equal(t, Size{Partitions: 24, Items: 20_000, Paid: true}, all[7])
+	require.Equal(t, Size{Partitions: 24, Items: 20_000, Paid: true}, all[8])
 	var words []string
 	for _, s := range all {
 		words = append(words, s.String())

@@ -77,7 +77,7 @@ func (b *bench) peer(ctx context.Context, inputs, run string, program int) (Pass
 	}
 	defer b.drop(ctx, c)
 	if program == ours {
-		p, _, err := b.alone(ctx, c, b.Sizes[0].Paid)
+		p, _, err := b.alone(ctx, c, b.Sizes[0])
 		return p, err
 	}
 	dir, err := os.MkdirTemp(b.dir, "streams-")

@@ -22,12 +22,10 @@ type Options struct {
 	Runs               int           // of each program, in turn
 	Rate               int           // impressions per second of the latency run
 	Latency            time.Duration // length of the latency run; 0: none
-	Items              int64         // of the viewers' catalogue
-	Viewers            int
-	Sizes              []Size    // the rows of growth; the peers' only one
-	Threads            int       // of a Kafka Streams job
-	Profile            string    // directory for CPU and allocation profiles of the last drain; empty: none
-	Verbose            io.Writer // progress messages
+	Sizes              []Size        // the rows of growth; the peers' only one
+	Threads            int           // of a Kafka Streams job
+	Profile            string        // directory for CPU and allocation profiles of the last drain; empty: none
+	Verbose            io.Writer     // progress messages
 }
 
 // Load is the load average over a minute, before and after.
@@ -90,14 +88,14 @@ func build(ctx context.Context, dir, name, pkg string) error {
 
 // Medians over the runs of a report's drains.
 type Medians struct {
-	Worker, Copier, Raw    float64 // impressions per second
-	Adversarial            float64
-	AdversarialRatio       float64 // to the stochastic learner's of the same run
-	AdversarialCPU         time.Duration
-	Ratio, RawRatio        float64 // of consecutive runs
-	CPU, CopierCPU, RawCPU time.Duration
-	Kafka, Redis           time.Duration // CPU per impression while the worker drained
-	CopierKafka            time.Duration
+	Worker, Copier   float64 // impressions per second
+	Adversarial      float64
+	AdversarialRatio float64 // to the stochastic learner's of the same run
+	AdversarialCPU   time.Duration
+	Ratio            float64 // of consecutive runs
+	CPU, CopierCPU   time.Duration
+	Kafka, Redis     time.Duration // CPU per impression while the worker drained
+	CopierKafka      time.Duration
 }
 
 func (r *Report) Medians() Medians {
@@ -114,15 +112,12 @@ func (r *Report) Medians() Medians {
 	return Medians{
 		Worker:           pick(func(d *Drain) float64 { return d.Worker.PerSecond }),
 		Copier:           pick(func(d *Drain) float64 { return d.Copier.PerSecond }),
-		Raw:              pick(func(d *Drain) float64 { return d.Raw.PerSecond }),
 		Ratio:            pick(func(d *Drain) float64 { return d.Worker.PerSecond / d.Copier.PerSecond }),
-		RawRatio:         pick(func(d *Drain) float64 { return d.Worker.PerSecond / d.Raw.PerSecond }),
 		Adversarial:      pick(func(d *Drain) float64 { return d.Adversarial.PerSecond }),
 		AdversarialRatio: pick(func(d *Drain) float64 { return d.Adversarial.PerSecond / d.Worker.PerSecond }),
 		AdversarialCPU:   cpu(func(d *Drain) time.Duration { return d.Adversarial.CPU }),
 		CPU:              cpu(func(d *Drain) time.Duration { return d.Worker.CPU }),
 		CopierCPU:        cpu(func(d *Drain) time.Duration { return d.Copier.CPU }),
-		RawCPU:           cpu(func(d *Drain) time.Duration { return d.Raw.CPU }),
 		Kafka:            cpu(func(d *Drain) time.Duration { return d.Worker.Kafka }),
 		Redis:            cpu(func(d *Drain) time.Duration { return d.Worker.Redis }),
 		CopierKafka:      cpu(func(d *Drain) time.Duration { return d.Copier.Kafka }),
@@ -145,16 +140,14 @@ func (r *Report) Write(w io.Writer) error {
 	row("quantity", "measured", "aim")
 	row(strings.Repeat("-", 58), strings.Repeat("-", 28), strings.Repeat("-", 10))
 	row("drain: worker", fmt.Sprintf("%.0f impressions/s", m.Worker), "")
-	row("drain: bare copier (kafka-go), same broker and minute", fmt.Sprintf("%.0f records/s", m.Copier), "")
+	row("drain: bare copier, same broker and minute", fmt.Sprintf("%.0f records/s", m.Copier), "")
 	var ratios []string
 	for i := range r.Drains {
 		ratios = append(ratios, fmt.Sprintf("%.2f", r.Drains[i].Worker.PerSecond/r.Drains[i].Copier.PerSecond))
 	}
 	row("drain: worker / copier", fmt.Sprintf("%.2f (%s)", m.Ratio, strings.Join(ratios, " ")), "≥ 0.5")
-	row("drain: raw copier, by the worker's own codec", fmt.Sprintf("%.0f records/s", m.Raw), "")
-	row("drain: worker / raw copier", fmt.Sprintf("%.2f", m.RawRatio), "")
 	row("drain: the worker's CPU per impression", micros(m.CPU), "≤ 10 µs")
-	row("drain: the copier's CPU per record (and the raw one's)", micros(m.CopierCPU)+" ("+micros(m.RawCPU)+")", "")
+	row("drain: the copier's CPU per record", micros(m.CopierCPU), "")
 	if o.KafkaPID > 0 {
 		row("drain: Kafka's CPU per impression (and per copied record)", micros(m.Kafka)+" ("+micros(m.CopierKafka)+")", "")
 	}

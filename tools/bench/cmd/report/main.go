@@ -1,7 +1,7 @@
 // Command report measures the worker on a real Kafka and a real Redis, whose addresses are in its environment. It prints one table, of the
-// whole pipeline, or of growth, peers or viewers:
+// whole pipeline, or of growth or peers:
 //
-//	go run ./internal/test/testenv/cmd/testenv -bench -heap 1g -- go run ./tools/bench/cmd/report [growth|peers|viewers] [FLAGS]
+//	go run ./internal/test/testenv/cmd/testenv -bench -heap 1g -- go run ./tools/bench/cmd/report [growth|peers] [FLAGS]
 //
 // docs/contribute/benchmarks.md explains them.
 package main
@@ -39,7 +39,7 @@ func run(name string, args []string) error {
 	o.RedisPID, _ = strconv.Atoi(os.Getenv("RANKER_TEST_REDIS_PID"))
 	prepare := tables[name]
 	if prepare == nil {
-		return fmt.Errorf("%q is no table: pipeline, growth, peers or viewers", name)
+		return fmt.Errorf("%q is no table: pipeline, growth or peers", name)
 	}
 	f := flag.NewFlagSet(name, flag.ExitOnError)
 	measure := prepare(f, &o)
@@ -71,7 +71,7 @@ var tables = map[string]func(f *flag.FlagSet, o *report.Options) func(context.Co
 		return func(ctx context.Context) (table, error) { return report.Run(ctx, *o) }
 	},
 	"growth": func(f *flag.FlagSet, o *report.Options) func(context.Context) (table, error) {
-		sizes(f, o, "sizes", report.Sizes, "the rows: partitions x items, +protobuf where impressions are in it, and +paid where each is selected and paid")
+		sizes(f, o, "sizes", report.Sizes, "the rows: partitions x items, +protobuf where impressions are in it, +paid where each is selected and paid, +viewed where ten viewers look at the page")
 		atLeast1(f, &o.Impressions, "impressions", 300_000, "impressions of each row")
 		quick(f, "50,000 impressions a row: the cost of the start is then part of the figures", func() { o.Impressions = 50_000 })
 		f.StringVar(&o.Profile, "profile", "", "directory for profiles of the last row's drain")
@@ -89,14 +89,6 @@ var tables = map[string]func(f *flag.FlagSet, o *report.Options) func(context.Co
 			}
 			return report.RunPeers(ctx, *o)
 		}
-	},
-	"viewers": func(f *flag.FlagSet, o *report.Options) func(context.Context) (table, error) {
-		atLeast1(f, &o.Partitions, "partitions", 6, "partitions of the topics")
-		atLeast1(f, &o.Impressions, "impressions", 600_000, "impressions of one drain")
-		atLeast1(f, &o.Items, "items", 200_000, "items of the catalogue")
-		atLeast1(f, &o.Runs, "runs", 7, "drains without viewers and with them each")
-		atLeast1(f, &o.Viewers, "viewers", 10, "who look at the page")
-		return func(ctx context.Context) (table, error) { return report.RunViewers(ctx, *o) }
 	},
 }
 
