@@ -15,7 +15,6 @@ type account struct {
 	counts map[string]int64 // by name: "payoffs.applied"
 	fed    int64            // payoffs fed to the learner
 	queued int64            // in QPM-D's queues
-	onHold int64            // partitions whose learner is on hold
 }
 
 func readAccount(ctx context.Context, tool *admin.Tool) (account, error) {
@@ -32,9 +31,6 @@ func readAccount(ctx context.Context, tool *admin.Tool) (account, error) {
 	for _, part := range r.Learners[0].Parts {
 		a.fed += part.Payoffs
 		a.queued += part.Waiting
-		if part.Hold != nil {
-			a.onHold++
-		}
 	}
 	return a, nil
 }
@@ -96,11 +92,4 @@ func (a *account) check(sent platform.Progress) error {
 		return fmt.Errorf("the account does not add up: %w; in full: %v", errors.Join(faults...), a.counts)
 	}
 	return nil
-}
-
-// heldSelections returns the share of selections that taught nothing, because the learner was on hold. A selection falls into a hold or
-// begins a step. Without expiry, an ended step has fed one payoff, and another one is a hold that lasts.
-func (a *account) heldSelections() float64 {
-	joined := a.counts["selections.joined"]
-	return 1 - float64(a.fed+a.onHold)/float64(max(1, joined))
 }

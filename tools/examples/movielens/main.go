@@ -13,13 +13,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime/pprof"
 	"syscall"
 
-	"golang.org/x/sync/errgroup"
-
-	"github.com/ranker-worker/ranker-worker/internal/test/testenv/kafka"
-	"github.com/ranker-worker/ranker-worker/internal/test/testenv/redis"
 	"github.com/ranker-worker/ranker-worker/tools/examples/movielens/data"
 )
 
@@ -42,13 +37,6 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) (err error) 
 	if err != nil {
 		return err
 	}
-	if opt.profile != "" {
-		stop, err := profile(opt.profile)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, stop()) }()
-	}
 	ratings, err := load(ctx, &opt, errOut)
 	if err != nil {
 		return err
@@ -59,11 +47,6 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) (err error) 
 			return err
 		}
 	}
-	stop, err := servers(ctx, &opt, errOut)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, stop()) }()
 	dir, err := os.MkdirTemp("", "movielens-")
 	if err != nil {
 		return fmt.Errorf("making a directory for the worker: %w", err)
@@ -111,54 +94,4 @@ func load(ctx context.Context, opt *options, errOut io.Writer) ([]data.Rating, e
 		return nil, fmt.Errorf("-ratings: %s: %w", opt.ratings, err)
 	}
 	return ratings, nil
-}
-
-// servers starts the servers that no flag names, and sets them in opt.
-func servers(ctx context.Context, opt *options, errOut io.Writer) (stop func() error, err error) {
-	var broker *kafka.Broker
-	var server *redis.Server
-	stop = func() error {
-		var errs []error
-		if broker != nil {
-			errs = append(errs, broker.Close())
-		}
-		if server != nil {
-			errs = append(errs, server.Close())
-		}
-		return errors.Join(errs...)
-	}
-	var start errgroup.Group
-	if opt.kafka == "" {
-		fmt.Fprintln(errOut, "Starting Apache Kafka.")
-		start.Go(func() (err error) { broker, err = kafka.Start(ctx, kafka.Options{Bench: true, Heap: "1g"}); return err })
-	}
-	if opt.redis == "" {
-		fmt.Fprintln(errOut, "Starting redis-server.")
-		start.Go(func() (err error) { server, err = redis.Start(ctx, redis.Options{}); return err })
-	}
-	if err := start.Wait(); err != nil {
-		return nil, errors.Join(err, stop())
-	}
-	if broker != nil {
-		opt.kafka = broker.Addr()
-	}
-	if server != nil {
-		opt.redis = server.Addr()
-	}
-	return stop, nil
-}
-
-// profile begins a CPU profile of this program.
-func profile(path string) (stop func() error, err error) {
-	f, err := os.Create(path)
-	if err != nil {
-		return nil, fmt.Errorf("-cpuprofile: %w", err)
-	}
-	if err := pprof.StartCPUProfile(f); err != nil {
-		return nil, errors.Join(fmt.Errorf("-cpuprofile: %w", err), f.Close())
-	}
-	return func() error {
-		pprof.StopCPUProfile()
-		return f.Close()
-	}, nil
 }

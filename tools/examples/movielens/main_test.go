@@ -68,8 +68,6 @@ func TestMovielens_EachPolicyRanksEveryImpressionOnceAndTheAccountAddsUp(t *test
 			require.EqualValues(t, 1000, p.PayoffsApplied)
 			require.EqualValues(t, 1000, p.PayoffsFed+p.PayoffsQueued)
 			require.Positive(t, p.PayoffsFed)
-			require.GreaterOrEqual(t, p.OnHoldSelection, 0.0)
-			require.Less(t, p.OnHoldSelection, 1.0)
 			require.LessOrEqual(t, p.Payoff, p.PayoffBest)
 			require.Positive(t, p.ImpressionsPerSecond)
 			var tenths float64
@@ -258,13 +256,12 @@ func TestRespondRefusesRankingsOfOthersImpressions(t *testing.T) {
 // TestAccountsThatDoNotAddUpAreRefused: any one number that is off by one is noticed, and named.
 func TestAccountsThatDoNotAddUpAreRefused(t *testing.T) {
 	good := func() (account, platform.Progress) {
-		return account{fed: 6, queued: 4, onHold: 1, counts: map[string]int64{"impressions.read": 10, "impressions.paid": 10,
+		return account{fed: 6, queued: 4, counts: map[string]int64{"impressions.read": 10, "impressions.paid": 10,
 				"selections.read": 10, "selections.joined": 10, "payoffs.read": 10, "payoffs.applied": 10}},
 			platform.Progress{Impressions: 10, Rankings: 10, Selections: 10, Payoffs: 10}
 	}
 	a, sent := good()
 	require.NoError(t, a.check(sent))
-	require.InDelta(t, 0.3, a.heldSelections(), 1e-12)
 	for name := range a.counts {
 		a, sent := good()
 		a.counts[name]--
@@ -282,38 +279,15 @@ func TestAccountsThatDoNotAddUpAreRefused(t *testing.T) {
 	}
 }
 
-func TestTimeOnHoldIsThatOfTheStreamsClock(t *testing.T) {
-	var h holdClock
-	_, _, ok := h.share()
-	require.False(t, ok)
-	day := (24 * time.Hour).Milliseconds()
-	h.sample(day, []bool{true, true}) // where the clock begins
-	h.sample(2*day, []bool{true, false})
-	h.sample(2*day, []bool{true, true}) // no time has passed
-	h.sample(5*day, []bool{false, false})
-	h.sample(6*day, []bool{true, true})
-	share, partitions, ok := h.share()
-	require.True(t, ok)
-	require.InDelta(t, 3.0/10, share, 1e-12)
-	require.Equal(t, 2, partitions)
-
-	held, err := parseOnHold("# HELP ranker_on_hold 1 while\nranker_on_hold{learner=\"films\",partition=\"0\"} 1\n" +
-		"ranker_on_hold{learner=\"films\",partition=\"1\"} 0\nranker_other 7\n")
-	require.NoError(t, err)
-	require.Equal(t, []bool{true, false}, held)
-	_, err = parseOnHold("ranker_on_hold{learner=\"films\"} x\n")
-	require.Error(t, err)
-}
-
 func TestTableNamesEveryPolicy(t *testing.T) {
-	share, low, high := 0.25, 0.5, 0.75
-	r := report{Impressions: 100, Late: 1000, Policies: []result{{Policy: "elimination", OnHoldTime: &share}, {Policy: "greedy", Payoff: 0.5123},
+	low, high := 0.5, 0.75
+	r := report{Impressions: 100, Late: 1000, Policies: []result{{Policy: "elimination"}, {Policy: "greedy", Payoff: 0.5123},
 		{Policy: "moss", Judged: &evaluate.Report{Targets: []evaluate.TargetReport{
 			{Target: "greedy", Verdict: evaluate.OK, DR: evaluate.Value{Value: 0.6, Lower: &low, Upper: &high}},
 			{Target: "utility", Verdict: evaluate.Refused, Reasons: []string{"too few"}}}}}}}
 	var out bytes.Buffer
 	require.NoError(t, r.writeTable(&out))
-	for _, want := range []string{"elimination", "greedy", "25.0 %", "1000 impressions late", "[0.5000, 0.7500]", "0.5123", "utility has no value by this log: too few."} {
+	for _, want := range []string{"elimination", "greedy", "1000 impressions late", "[0.5000, 0.7500]", "0.5123", "utility has no value by this log: too few."} {
 		require.Contains(t, out.String(), want)
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -31,7 +30,6 @@ type options struct {
 	redis       string
 	ratings     string
 	cache       string
-	profile     string
 	timeout     time.Duration
 	keep        bool
 	json        bool
@@ -52,11 +50,10 @@ func parseOptions(args []string, errOut io.Writer) (options, error) {
 	f.Uint64Var(&opt.seed, "seed", 1, "makes the same impressions, windows and delays again")
 	late := f.String("late", asInTheData, "how late payoffs are: "+asInTheData+", for the gaps between ratings, or that many impressions")
 	f.IntVar(&opt.unanswered, "unanswered", 256, "how many impressions may wait for their ranking at a time")
-	f.StringVar(&opt.kafka, "kafka", os.Getenv("RANKER_TEST_KAFKA"), "host:port of a Kafka; empty: start one")
-	f.StringVar(&opt.redis, "redis", os.Getenv("RANKER_TEST_REDIS"), "host:port of a Redis; empty: start one")
+	f.StringVar(&opt.kafka, "kafka", os.Getenv("RANKER_TEST_KAFKA"), "host:port of a Kafka")
+	f.StringVar(&opt.redis, "redis", os.Getenv("RANKER_TEST_REDIS"), "host:port of a Redis")
 	f.StringVar(&opt.ratings, "ratings", "", "a file like ml-100k.inter; empty: MovieLens-100k itself, downloaded where needed")
 	f.StringVar(&opt.cache, "cache", filepath.Join(".cache", "movielens"), "where the download is kept")
-	f.StringVar(&opt.profile, "cpuprofile", "", "write a CPU profile of this program, not of the worker, to this file")
 	f.DurationVar(&opt.timeout, "timeout", 30*time.Minute, "give up on a policy after this long")
 	f.BoolVar(&opt.once, "once", false, "each user pays for each film once; there are ratings for some 60,000 impressions")
 	f.BoolVar(&opt.personal, "personal", false, "impressions say of which genres films are and how old, and learners learn from it; implies -once")
@@ -147,8 +144,8 @@ func (o *options) validate(names, late string) (faults []string) {
 		o.late = k
 	}
 	for _, server := range [][2]string{{"kafka", o.kafka}, {"redis", o.redis}} {
-		if _, _, err := net.SplitHostPort(cmp.Or(server[1], ":0")); err != nil {
-			faults = append(faults, fmt.Sprintf("-%s must be host:port, not %q", server[0], server[1]))
+		if _, _, err := net.SplitHostPort(server[1]); err != nil {
+			faults = append(faults, fmt.Sprintf("-%s must be host:port, not %q; make movielens starts servers", server[0], server[1]))
 		}
 	}
 	if o.timeout <= 0 {

@@ -36,7 +36,6 @@ type play struct {
 	log     *broker.Client
 	tool    *admin.Tool
 	players *players
-	hold    holdClock
 	shown   progress
 }
 
@@ -124,7 +123,7 @@ func (p *play) withWorker(ctx context.Context) (row result, err error) {
 		case <-ctx.Done():
 		}
 	}()
-	sent, err := p.play(ctx, w)
+	sent, err := p.play(ctx)
 	if err == nil {
 		err = settle(ctx, p.tool, sent)
 	}
@@ -161,7 +160,7 @@ func (p *play) withWorker(ctx context.Context) (row result, err error) {
 }
 
 // play lets the users play until everything has been sent, and shows progress.
-func (p *play) play(ctx context.Context, w *worker) (platform.Progress, error) {
+func (p *play) play(ctx context.Context) (platform.Progress, error) {
 	p.shown.begin(p)
 	pf := platform.New(platform.Options{Brokers: []string{p.opt.kafka}, Topics: app.TopicNames(p.cfg), Log: p.log,
 		From: make([]int64, p.opt.partitions), Impressions: p.opt.impressions, Unanswered: p.opt.patience(), Progress: p.shown.update,
@@ -170,18 +169,6 @@ func (p *play) play(ctx context.Context, w *worker) (platform.Progress, error) {
 	watching, stop := context.WithCancel(ctx)
 	var side sync.WaitGroup
 	side.Go(func() { p.shown.run(watching) })
-	side.Go(func() {
-		ctx, cancel := context.WithCancel(watching)
-		defer cancel()
-		var holds sync.WaitGroup
-		holds.Go(func() { p.hold.watch(ctx, w, pf.Clock) })
-		select { // of the time in which lists are ranked
-		case <-p.shown.ranked:
-		case <-watching.Done():
-		}
-		cancel()
-		holds.Wait()
-	})
 	sent, err := pf.Run(ctx)
 	stop()
 	side.Wait()

@@ -13,9 +13,8 @@ const progressEvery = 2 * time.Second
 
 // progress prints a play's progress on standard error. The play's goroutine updates it, another one prints.
 type progress struct {
-	p      *play
-	start  time.Time     // of the play
-	ranked chan struct{} // closed when the last ranking was read
+	p     *play
+	start time.Time // of the play
 
 	mu    sync.Mutex
 	now   platform.Progress
@@ -23,14 +22,13 @@ type progress struct {
 	whole time.Duration // from start to the last ranking; 0 before
 }
 
-func (s *progress) begin(p *play) { s.p, s.start, s.ranked = p, time.Now(), make(chan struct{}) }
+func (s *progress) begin(p *play) { s.p, s.start = p, time.Now() }
 
 // last is called when the last ranking was read.
 func (s *progress) last() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.whole = time.Since(s.start)
-	close(s.ranked)
 }
 
 func (s *progress) update(now platform.Progress) {
@@ -57,15 +55,13 @@ func (s *progress) run(ctx context.Context) {
 func (s *progress) print() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	share, onHold, _ := s.p.hold.share()
 	took := s.whole
 	if took == 0 {
 		took = time.Since(s.start)
 	}
-	fmt.Fprintf(s.p.errOut, "%-12s %3.0f %%  ranked %7d  payoffs %7d, to come %6d  mean payoff %.4f (by utility %.4f)  "+
-		"on hold %d/%d, %3.0f %% of the time  %6.0f/s\n", s.p.policy,
+	fmt.Fprintf(s.p.errOut, "%-12s %3.0f %%  ranked %7d  payoffs %7d, to come %6d  mean payoff %.4f (by utility %.4f)  %6.0f/s\n", s.p.policy,
 		100*float64(s.now.Rankings)/float64(s.p.opt.impressions), s.now.Rankings, s.now.Payoffs, s.now.Scheduled,
-		s.tally.mean(s.tally.payoff), s.tally.mean(s.tally.byUtility), onHold, s.p.opt.partitions, 100*share,
+		s.tally.mean(s.tally.payoff), s.tally.mean(s.tally.byUtility),
 		float64(s.now.Rankings)/took.Seconds())
 }
 

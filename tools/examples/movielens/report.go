@@ -34,11 +34,9 @@ type result struct {
 	// Tenths are the mean payoffs per impression of each tenth of the impressions.
 	Tenths [10]float64 `json:"payoff_tenths"`
 
-	PayoffsApplied  int64    `json:"payoffs_applied"`
-	PayoffsFed      int64    `json:"payoffs_fed"`
-	PayoffsQueued   int64    `json:"payoffs_queued"`
-	OnHoldTime      *float64 `json:"on_hold_time"` // share; null if the play was too short to sample
-	OnHoldSelection float64  `json:"on_hold_selections"`
+	PayoffsApplied int64 `json:"payoffs_applied"`
+	PayoffsFed     int64 `json:"payoffs_fed"`
+	PayoffsQueued  int64 `json:"payoffs_queued"`
 
 	MeanInFlight float64 `json:"mean_in_flight"` // impressions
 	Overdue      float64 `json:"overdue"`        // share of payoffs
@@ -72,17 +70,13 @@ func (p *play) result(a *account, seconds float64, cpu time.Duration) result {
 		Policy: p.policy, Payoff: t.mean(t.payoff), PayoffUtilityOrder: t.mean(t.byUtility), PayoffFilmMeans: t.mean(t.byMeans), PayoffBest: t.mean(t.best),
 		Gain: gain, GainStderr: stderr,
 		PayoffsApplied: a.counts["payoffs.applied"], PayoffsFed: a.fed, PayoffsQueued: a.queued,
-		OnHoldSelection: a.heldSelections(),
-		MeanInFlight:    t.mean(t.inFlight), Overdue: t.mean(float64(t.overdue)),
+		MeanInFlight: t.mean(t.inFlight), Overdue: t.mean(float64(t.overdue)),
 		Seconds: seconds, ImpressionsPerSecond: n / p.shown.rankingTime().Seconds(),
 		WorkerCPUMicros: float64(cpu.Microseconds()) / n,
 		Account:         a.counts,
 	}
 	for i := range t.tenths {
 		row.Tenths[i] = t.tenths[i].mean()
-	}
-	if share, _, ok := p.hold.share(); ok {
-		row.OnHoldTime = &share
 	}
 	return row
 }
@@ -100,16 +94,12 @@ func (r *report) writeTable(out io.Writer) error {
 	}
 	fmt.Fprintf(out, "\n%d impressions per policy, of %d users, %d partitions, payoffs %s\n\n", r.Impressions, r.Users, r.Partitions, late)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "policy\tmean payoff\tgain\t±\tlast tenth\tapplied\tfed\tfed share\ttime on hold\tselections on hold\tin flight\toverdue\tseconds\timpressions/s\tCPU µs\t")
+	fmt.Fprintln(w, "policy\tmean payoff\tgain\t±\tlast tenth\tapplied\tfed\tfed share\tin flight\toverdue\tseconds\timpressions/s\tCPU µs\t")
 	for i := range r.Policies {
 		p := &r.Policies[i]
-		hold := "-"
-		if p.OnHoldTime != nil {
-			hold = fmt.Sprintf("%.1f %%", 100**p.OnHoldTime)
-		}
-		fmt.Fprintf(w, "%s\t%.4f\t%+.4f\t%.4f\t%.4f\t%d\t%d\t%.1f %%\t%s\t%.1f %%\t%.0f\t%.1f %%\t%.1f\t%.0f\t%.1f\t\n", p.Policy, p.Payoff,
+		fmt.Fprintf(w, "%s\t%.4f\t%+.4f\t%.4f\t%.4f\t%d\t%d\t%.1f %%\t%.0f\t%.1f %%\t%.1f\t%.0f\t%.1f\t\n", p.Policy, p.Payoff,
 			p.Gain, 1.96*p.GainStderr, p.Tenths[9], p.PayoffsApplied, p.PayoffsFed, 100*float64(p.PayoffsFed)/float64(max(1, p.PayoffsApplied)),
-			hold, 100*p.OnHoldSelection, p.MeanInFlight, 100*p.Overdue, p.Seconds, p.ImpressionsPerSecond, p.WorkerCPUMicros)
+			p.MeanInFlight, 100*p.Overdue, p.Seconds, p.ImpressionsPerSecond, p.WorkerCPUMicros)
 	}
 	if err := w.Flush(); err != nil {
 		return err

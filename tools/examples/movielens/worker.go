@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -129,9 +128,9 @@ func (w *worker) ready(ctx context.Context, partitions int) error {
 	if _, err := w.get(ctx, "/readyz"); err != nil {
 		return err
 	}
-	held, err := w.onHold(ctx)
-	if err == nil && len(held) < partitions {
-		err = fmt.Errorf("it works on %d of %d partitions", len(held), partitions)
+	metrics, err := w.get(ctx, "/metrics")
+	if owned := strings.Count(metrics, "\nranker_on_hold{"); err == nil && owned < partitions {
+		err = fmt.Errorf("it works on %d of %d partitions", owned, partitions)
 	}
 	return err
 }
@@ -157,30 +156,6 @@ func (w *worker) get(ctx context.Context, path string) (string, error) {
 		return "", fmt.Errorf("%s: %s: %s", path, res.Status, strings.TrimSpace(string(body)))
 	}
 	return string(body), nil
-}
-
-func (w *worker) onHold(ctx context.Context) ([]bool, error) {
-	body, err := w.get(ctx, "/metrics")
-	if err != nil {
-		return nil, err
-	}
-	return parseOnHold(body)
-}
-
-func parseOnHold(metrics string) (held []bool, err error) {
-	lines := bufio.NewScanner(strings.NewReader(metrics))
-	for lines.Scan() {
-		if !strings.HasPrefix(lines.Text(), "ranker_on_hold{") {
-			continue
-		}
-		fields := strings.Fields(lines.Text())
-		v, err := strconv.ParseFloat(fields[len(fields)-1], 64)
-		if err != nil {
-			return nil, fmt.Errorf("reading the metric %q: %w", lines.Text(), err)
-		}
-		held = append(held, v != 0)
-	}
-	return held, lines.Err()
 }
 
 func (w *worker) ended() error {
