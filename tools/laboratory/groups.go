@@ -4,10 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"math"
 	"math/rand/v2"
-	"slices"
-	"strings"
 
 	"github.com/ranker-worker/ranker-worker/stream/experiment"
 )
@@ -36,12 +33,6 @@ const (
 )
 
 var groupRuleNames = [groupRules]string{"by deadlines", "run-off at the horizon", "in the end", "in the end, impressions counted as independent"}
-
-// groupRun is a run's outcome, as outlookRun.
-type groupRun struct {
-	better, worse          [groupRules]float64
-	refused, ahead, behind bool
-}
 
 // sessions are the impressions and payoffs of users who come back.
 type sessions struct {
@@ -124,7 +115,7 @@ func (x *sessions) bucket(b, width int64) {
 }
 
 // playUsers plays a run by user. It ends once all rules named have said better.
-func (w *outlookWorld) playUsers(s *site, seed uint64, days int, h *experiment.History, until ...int) (out groupRun, err error) {
+func (w *outlookWorld) playUsers(s *site, seed uint64, days int, h *experiment.History, until ...int) (out said, err error) {
 	x, err := w.sessions(s, seed)
 	if err != nil {
 		return out, err
@@ -142,18 +133,8 @@ func (w *outlookWorld) playUsers(s *site, seed uint64, days int, h *experiment.H
 		lags.AddAll(x.units)
 		blind.Add(x.blind)
 		o, ended, wrong := x.e.Outlook(arm, lags, h, ""), x.e.Outlook(arm, lags, nil, ""), impressions.Outlook(arm, blind, h, "")
-		at := float64((b+1)*width) / day
-		for rule, v := range [groupRules]experiment.Verdict{x.e.Lift(arm, x.totals).Verdict, ended.End.Verdict, o.End.Verdict, wrong.End.Verdict} {
-			if v == experiment.Better && out.better[rule] == 0 {
-				out.better[rule] = at
-			}
-			if v == experiment.Worse && out.worse[rule] == 0 {
-				out.worse[rule] = at
-			}
-		}
-		out.refused = out.refused || strings.Contains(o.End.Why, "does not pay as late")
-		out.ahead, out.behind = out.ahead || o.Ahead() == "ahead", out.behind || o.Ahead() == "behind"
-		if len(until) > 0 && !slices.ContainsFunc(until, func(rule int) bool { return out.better[rule] == 0 }) {
+		out.note(float64((b+1)*width)/day, &o, x.e.Lift(arm, x.totals).Verdict, ended.End.Verdict, o.End.Verdict, wrong.End.Verdict)
+		if out.foundBy(until) {
 			break
 		}
 	}
@@ -162,79 +143,15 @@ func (w *outlookWorld) playUsers(s *site, seed uint64, days int, h *experiment.H
 
 // groupOutlooks writes the tables.
 func groupOutlooks(ctx context.Context, b *bytes.Buffer, size outlookSize) error {
+	c := comparison{names: groupRuleNames[:], shown: groupBlind, worlds: outlookWorlds()[:3],
+		lifted: outlookWorld{arm: fiveDays, control: fiveDays, lift: true, traffic: busy},
+		until:  []int{groupDeadlines, groupHorizon, groupOutlook}, play: (*outlookWorld).playUsers}
 	fmt.Fprintf(b, "\nNo lift: how many of %d runs say *better* at some look until day %d. Last columns, also at some look: *worse* in the end; refused before the "+
-		"deadlines since the control is not as late as in its history; *ahead* or *behind*.\n\n| site | world |%s worse | refused | ahead, behind |\n|---|---|%s\n",
-		size.runs, size.days, columns(groupRuleNames[:]), strings.Repeat("---|", groupRules+3))
-	for k := range sites {
-		for _, w := range outlookWorlds()[:3] {
-			var wrong [groupRules]int
-			var worse, refused, ahead, behind int
-			err := w.eachGroupRun(ctx, &sites[k], size, nil, func(run *groupRun) {
-				for rule, at := range run.better {
-					wrong[rule] += one(at > 0)
-				}
-				worse, refused = worse+one(run.worse[groupOutlook] > 0), refused+one(run.refused)
-				ahead, behind = ahead+one(run.ahead), behind+one(run.behind)
-			})
-			if err != nil {
-				return err
-			}
-			percent := func(n int) float64 { return 100 * float64(n) / float64(size.runs) }
-			fmt.Fprintf(b, "| %s | %s |", sites[k].name, w.name)
-			for _, n := range wrong {
-				fmt.Fprintf(b, " %.1f %% |", percent(n))
-			}
-			fmt.Fprintf(b, " %.1f %% | %.1f %% | %.1f, %.1f %% |\n", percent(worse), percent(refused), percent(ahead), percent(behind))
-		}
+		"deadlines since the control is not as late as in its history; *ahead* or *behind*.\n\n", size.runs, size.days)
+	if err := c.wrong(ctx, b, size); err != nil {
+		return err
 	}
-	return foundGroupLifts(ctx, b, size)
+	fmt.Fprintf(b, "\nA lift, with %d times the impressions: the day on which *better* is said, the median of %d runs and, in brackets, 90 %% of them:\n\n",
+		busy, size.runs)
+	return c.found(ctx, b, size)
 }
-
-// eachGroupRun plays runs by user, each until all rules named have said better.
-func (w *outlookWorld) eachGroupRun(ctx context.Context, s *site, size outlookSize, until []int, yield func(*groupRun)) error {
-	h := w.control.history()
-	for seed := range uint64(size.runs) {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		run, err := w.playUsers(s, seed, size.days, h, until...)
-		if err != nil {
-			return err
-		}
-		yield(&run)
-	}
-	return nil
-}
-
-// foundGroupLifts writes the day on which a lift is found.
-func foundGroupLifts(ctx context.Context, b *bytes.Buffer, size outlookSize) error {
-	fmt.Fprintf(b, "\nA lift, with %d times the impressions: the day on which *better* is said, the median of %d runs and, in brackets, 90 %% of them:\n\n| |%s\n|---|%s\n",
-		busy, size.runs, columns(groupRuleNames[:groupBlind]), strings.Repeat("---|", groupBlind))
-	for k := range sites {
-		s := &sites[k]
-		w := outlookWorld{arm: fiveDays, control: fiveDays, lift: true, traffic: busy}
-		var found [groupBlind][]float64
-		err := w.eachGroupRun(ctx, s, size, []int{groupDeadlines, groupHorizon, groupOutlook}, func(run *groupRun) {
-			for rule := range found {
-				at := run.better[rule]
-				if at == 0 {
-					at = math.Inf(1)
-				}
-				found[rule] = append(found[rule], at)
-			}
-		})
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(b, "| %s: control %.0f %%, payoff %.1f, lift %.2f, %d impressions a day |", s.name, 100*s.control, s.chance, s.lift, busy*s.daily)
-		for rule := range found {
-			slices.Sort(found[rule])
-			fmt.Fprintf(b, " %.0f (%.0f) |", found[rule][size.runs/2], found[rule][size.runs*9/10])
-		}
-		b.WriteString("\n")
-	}
-	b.WriteString("\n")
-	return nil
-}
-
-func columns(names []string) string { return " " + strings.Join(names, " | ") + " |" }

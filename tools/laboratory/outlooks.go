@@ -128,16 +128,38 @@ const (
 var ruleNames = [rules]string{"by deadlines", "run-off at the horizon", "in the end", "by deadlines, with a covariate", "in the end, with a covariate",
 	"payoffs so far, counted naively", "equal lateness assumed"}
 
-// outlookRun is a run's outcome: the day on which each rule first said better or worse, 0 for never, and whether the others were said at some
-// look.
-type outlookRun struct {
-	better, worse         [rules]float64
+// said is a run's outcome: the day on which each rule first said better or worse, 0 for never, and whether the others were said at some look.
+type said struct {
+	better, worse         []float64
 	refused               bool // before the deadlines, by the control's lateness
 	timing, ahead, behind bool
 }
 
+// note notes each rule's answer at a look, and those of an outlook.
+func (s *said) note(at float64, o *experiment.Outlook, answers ...experiment.Verdict) {
+	if s.better == nil {
+		s.better, s.worse = make([]float64, len(answers)), make([]float64, len(answers))
+	}
+	for rule, v := range answers {
+		if v == experiment.Better && s.better[rule] == 0 {
+			s.better[rule] = at
+		}
+		if v == experiment.Worse && s.worse[rule] == 0 {
+			s.worse[rule] = at
+		}
+	}
+	s.refused = s.refused || o.End.Verdict == experiment.Refused && strings.Contains(o.End.Why, "does not pay as late")
+	s.timing = s.timing || o.Timing == experiment.Sooner || o.Timing == experiment.Later
+	s.ahead, s.behind = s.ahead || o.Ahead() == "ahead", s.behind || o.Ahead() == "behind"
+}
+
+// foundBy reports whether all of at least one rule have said better.
+func (s *said) foundBy(rules []int) bool {
+	return len(rules) > 0 && !slices.ContainsFunc(rules, func(rule int) bool { return s.better[rule] == 0 })
+}
+
 // play plays a run. It ends once the rules named have all said better.
-func (w *outlookWorld) play(s *site, seed uint64, days int, h *experiment.History, until ...int) (out outlookRun, err error) {
+func (w *outlookWorld) play(s *site, seed uint64, days int, h *experiment.History, until ...int) (out said, err error) {
 	e, err := experiment.New(experiment.Settings{Name: "laboratory", Run: 1, Control: "control", InParts: w.parts > 0,
 		Arms: []experiment.Arm{{Name: "arm", Share: 1 - s.control}, {Name: "control", Share: s.control}}})
 	if err != nil {
@@ -186,7 +208,7 @@ func (w *outlookWorld) play(s *site, seed uint64, days int, h *experiment.Histor
 		blind.endUpTo((b + 1) * width)
 		seeing.endUpTo((b + 1) * width)
 		w.look(e, blind, seeing, h, float64((b+1)*width)/day, &out)
-		if len(until) > 0 && !slices.ContainsFunc(until, func(rule int) bool { return out.better[rule] == 0 }) {
+		if out.foundBy(until) {
 			break
 		}
 	}
@@ -251,23 +273,12 @@ func (s *site) covariate(r *rand.Rand, factor, lift float64, paid bool) float64 
 }
 
 // look notes each rule's answer at a look.
-func (w *outlookWorld) look(e *experiment.Experiment, blind, seeing *outlookSums, h *experiment.History, at float64, out *outlookRun) {
+func (w *outlookWorld) look(e *experiment.Experiment, blind, seeing *outlookSums, h *experiment.History, at float64, out *said) {
 	lags, with := blind.lags(), seeing.lags()
 	arm := e.Index("arm")
 	o, ended, seen := e.Outlook(arm, lags, h, ""), e.Outlook(arm, lags, nil, ""), e.Outlook(arm, with, h, "")
 	naive, equal := shortcuts(e, lags, h)
-	for rule, v := range [rules]experiment.Verdict{e.Lift(arm, blind.totals).Verdict, ended.End.Verdict, o.End.Verdict,
-		e.Lift(arm, seeing.totals).Verdict, seen.End.Verdict, naive, equal} {
-		if v == experiment.Better && out.better[rule] == 0 {
-			out.better[rule] = at
-		}
-		if v == experiment.Worse && out.worse[rule] == 0 {
-			out.worse[rule] = at
-		}
-	}
-	out.refused = out.refused || o.End.Verdict == experiment.Refused && strings.Contains(o.End.Why, "does not pay as late")
-	out.timing = out.timing || o.Timing == experiment.Sooner || o.Timing == experiment.Later
-	out.ahead, out.behind = out.ahead || o.Ahead() == "ahead", out.behind || o.Ahead() == "behind"
+	out.note(at, &o, e.Lift(arm, blind.totals).Verdict, ended.End.Verdict, o.End.Verdict, e.Lift(arm, seeing.totals).Verdict, seen.End.Verdict, naive, equal)
 }
 
 // shortcuts are two ways that do not hold: to count payoffs so far by unit, and to scale them up by one history of delays for both arms. Both
@@ -302,48 +313,102 @@ func shortcuts(e *experiment.Experiment, t experiment.LagTotals, h *experiment.H
 	return judge(n), judge(exposed)
 }
 
-// outlooks writes the tables.
-func outlooks(ctx context.Context, b *bytes.Buffer, size outlookSize) error {
-	fmt.Fprintf(b, "\nNo lift: how many of %d runs say *better* at some look until day %d. Last columns, also at some look: *worse* in the end; "+
-		"refused before the deadlines since the control is not as late as in its history; pays *sooner* or *later*; *ahead* or *behind*.\n\n", size.runs, size.days)
-	b.WriteString("| site | world |")
-	for _, name := range ruleNames {
-		fmt.Fprintf(b, " %s |", name)
+// comparison is a study of rules.
+type comparison struct {
+	names  []string // of the rules; those from shown on are left out where a lift is found
+	shown  int
+	worlds []outlookWorld
+	lifted outlookWorld
+	until  []int // a run with a lift ends once these have found it
+	timing bool  // has a column for it
+	play   func(w *outlookWorld, s *site, seed uint64, days int, h *experiment.History, until ...int) (said, error)
+}
+
+// each plays the runs of a world.
+func (c *comparison) each(ctx context.Context, w *outlookWorld, s *site, size outlookSize, until []int, yield func(*said)) error {
+	law := w.learned
+	if law == nil {
+		law = w.control
 	}
-	b.WriteString(" worse | refused | timing | ahead, behind |\n|---|---|" + strings.Repeat("---|", rules+4) + "\n")
+	h := law.history()
+	for seed := range uint64(size.runs) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		run, err := c.play(w, s, seed, size.days, h, until...)
+		if err != nil {
+			return err
+		}
+		yield(&run)
+	}
+	return nil
+}
+
+// wrong writes how often rules say better without a lift, a row for each world.
+func (c *comparison) wrong(ctx context.Context, b *bytes.Buffer, size outlookSize) error {
+	timing, more := "", 3
+	if c.timing {
+		timing, more = " timing |", 4
+	}
+	fmt.Fprintf(b, "| site | world |%s worse | refused |%s ahead, behind |\n|---|---|%s\n", columns(c.names), timing, strings.Repeat("---|", len(c.names)+more))
 	for k := range sites {
-		for _, w := range outlookWorlds() {
-			law := w.learned
-			if law == nil {
-				law = w.control
-			}
-			h := law.history()
-			var wrong [rules]int
+		for i := range c.worlds {
+			w, wrong := &c.worlds[i], make([]int, len(c.names))
 			var worse, refused, timing, ahead, behind int
-			for seed := range uint64(size.runs) {
-				if err := ctx.Err(); err != nil {
-					return err
-				}
-				run, err := w.play(&sites[k], seed, size.days, h)
-				if err != nil {
-					return err
-				}
+			err := c.each(ctx, w, &sites[k], size, nil, func(run *said) {
 				for rule, at := range run.better {
 					wrong[rule] += one(at > 0)
 				}
-				worse += one(run.worse[ruleOutlook] > 0)
+				worse += one(run.worse[ruleOutlook] > 0) // groupOutlook is the same number
 				refused, timing, ahead, behind = refused+one(run.refused), timing+one(run.timing), ahead+one(run.ahead), behind+one(run.behind)
+			})
+			if err != nil {
+				return err
 			}
-			percent := func(n int) float64 { return 100 * float64(n) / float64(size.runs) }
+			percent := func(n int) string { return fmt.Sprintf(" %.1f", 100*float64(n)/float64(size.runs)) }
 			fmt.Fprintf(b, "| %s | %s |", sites[k].name, w.name)
-			for _, n := range wrong {
-				fmt.Fprintf(b, " %.1f %% |", percent(n))
+			for _, n := range append(wrong, worse, refused) {
+				b.WriteString(percent(n) + " % |")
 			}
-			fmt.Fprintf(b, " %.1f %% | %.1f %% | %.1f %% | %.1f, %.1f %% |\n", percent(worse), percent(refused), percent(timing), percent(ahead), percent(behind))
+			if c.timing {
+				b.WriteString(percent(timing) + " % |")
+			}
+			b.WriteString(percent(ahead) + "," + percent(behind) + " % |\n")
 		}
 	}
-	return foundLifts(ctx, b, size)
+	return nil
 }
+
+// found writes the day on which rules find a lift, a row for each site.
+func (c *comparison) found(ctx context.Context, b *bytes.Buffer, size outlookSize) error {
+	fmt.Fprintf(b, "| |%s\n|---|%s\n", columns(c.names[:c.shown]), strings.Repeat("---|", c.shown))
+	for k := range sites {
+		s, found := &sites[k], make([][]float64, c.shown)
+		err := c.each(ctx, &c.lifted, s, size, c.until, func(run *said) {
+			for rule := range found {
+				at := run.better[rule]
+				if at == 0 {
+					at = math.Inf(1)
+				}
+				found[rule] = append(found[rule], at)
+			}
+		})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(b, "| %s: control %.0f %%, payoff %.1f, lift %.2f, %.0f impressions a day |", s.name, 100*s.control, s.chance, s.lift,
+			max(c.lifted.traffic, 1)*float64(s.daily))
+		for _, days := range found {
+			slices.Sort(days)
+			fmt.Fprintf(b, " %.0f (%.0f) |", days[size.runs/2], days[size.runs*9/10])
+		}
+		b.WriteString("\n")
+	}
+	b.WriteString("\n")
+	return nil
+}
+
+func columns(names []string) string { return " " + strings.Join(names, " | ") + " |" }
 
 func one(b bool) int {
 	if b {
@@ -352,40 +417,15 @@ func one(b bool) int {
 	return 0
 }
 
-// foundLifts writes the day on which a lift is found.
-func foundLifts(ctx context.Context, b *bytes.Buffer, size outlookSize) error {
-	fmt.Fprintf(b, "\nA lift: the day on which *better* is said, the median of %d runs and, in brackets, 90 %% of them:\n\n| |", size.runs)
-	for _, name := range ruleNames[:ruleNaive] {
-		fmt.Fprintf(b, " %s |", name)
+// outlooks writes the tables.
+func outlooks(ctx context.Context, b *bytes.Buffer, size outlookSize) error {
+	c := comparison{names: ruleNames[:], shown: ruleNaive, worlds: outlookWorlds(), lifted: outlookWorld{arm: fiveDays, control: fiveDays, lift: true},
+		until: []int{ruleDeadlines, ruleHorizon, ruleOutlook, ruleCovariateDeadlines, ruleCovariate}, timing: true, play: (*outlookWorld).play}
+	fmt.Fprintf(b, "\nNo lift: how many of %d runs say *better* at some look until day %d. Last columns, also at some look: *worse* in the end; "+
+		"refused before the deadlines since the control is not as late as in its history; pays *sooner* or *later*; *ahead* or *behind*.\n\n", size.runs, size.days)
+	if err := c.wrong(ctx, b, size); err != nil {
+		return err
 	}
-	b.WriteString("\n|---|" + strings.Repeat("---|", ruleNaive) + "\n")
-	for k := range sites {
-		s := &sites[k]
-		w := outlookWorld{arm: fiveDays, control: fiveDays, lift: true}
-		h := w.control.history()
-		var found [rules][]float64
-		for seed := range uint64(size.runs) {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			run, err := w.play(s, seed, size.days, h, ruleDeadlines, ruleHorizon, ruleOutlook, ruleCovariateDeadlines, ruleCovariate)
-			if err != nil {
-				return err
-			}
-			for rule, at := range run.better {
-				if at == 0 {
-					at = math.Inf(1)
-				}
-				found[rule] = append(found[rule], at)
-			}
-		}
-		fmt.Fprintf(b, "| %s: control %.0f %%, payoff %.1f, lift %.2f, %d impressions a day |", s.name, 100*s.control, s.chance, s.lift, s.daily)
-		for rule := range ruleNaive {
-			slices.Sort(found[rule])
-			fmt.Fprintf(b, " %.0f (%.0f) |", found[rule][size.runs/2], found[rule][size.runs*9/10])
-		}
-		b.WriteString("\n")
-	}
-	b.WriteString("\n")
-	return nil
+	fmt.Fprintf(b, "\nA lift: the day on which *better* is said, the median of %d runs and, in brackets, 90 %% of them:\n\n", size.runs)
+	return c.found(ctx, b, size)
 }
