@@ -79,3 +79,11 @@ func dealAll(t *testing.T, d *deck, rng *rand.Rand) {
 		require.LessOrEqual(t, most-least, 2, p.kinds[0].Uses)
 	}
 }
+
+// TestSoak_RequiresAllKindsInTenMinutes: a round of the default soak has time in it.
+func TestSoak_RequiresAllKindsInTenMinutes(t *testing.T) {
+	s := soak{opt: Options{Duration: 10 * time.Minute}}
+	s.defaults()
+	require.Len(t, s.kinds, len(Faults())-1, "epochs of a producer run out in as long")
+	require.LessOrEqual(t, s.deck.round(), s.opt.Duration)
+}

@@ -16,101 +16,32 @@ import (
 	"github.com/ranker-worker/ranker-worker/tools/checker"
 )
 
-// Laws checks the topics and the stored account independently of package checker. Each impression has one ranking or one dead letter,
-// rankings stand in the order of their impressions, and each record is counted once. The group must be settled. It returns the violations,
-// and the number of records read of each topic.
+// Laws compares the stored account with the records that another Kafka client finds in the topics. The group must be settled. It returns the
+// violations, and the number of records read of each topic.
 func (g *Group) Laws(ctx context.Context) (violations []string, read [event.Topics]int64, err error) {
-	say := func(format string, args ...any) {
-		if len(violations) < 50 {
-			violations = append(violations, fmt.Sprintf(format, args...))
+	for t := range event.Topic(event.Topics) {
+		var opts []kgo.Opt
+		if t != event.Rankings {
+			opts = append(opts, kgo.FetchIsolationLevel(kgo.ReadCommitted()))
 		}
-	}
-	inputs, err := g.client(ctx, event.Impressions, kgo.FetchIsolationLevel(kgo.ReadCommitted()))
-	if err != nil {
-		return nil, read, err
-	}
-	impressions := make([]map[int64]string, g.Partitions)
-	for p := range impressions {
-		impressions[p] = map[int64]string{}
-	}
-	if err := g.readAll(ctx, inputs, event.Impressions, func(r *kgo.Record) {
-		impressions[r.Partition][r.Offset] = string(r.Key)
-		read[event.Impressions]++
-	}); err != nil {
-		return nil, read, err
-	}
-	for _, t := range []event.Topic{event.Selections, event.Payoffs} {
-		c, err := g.client(ctx, t, kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+		c, err := g.client(ctx, t, opts...)
 		if err != nil {
 			return nil, read, err
 		}
-		if err := g.readAll(ctx, c, t, func(*kgo.Record) { read[t]++ }); err != nil {
+		if err := g.readAll(ctx, c, t, func(r *kgo.Record) {
+			foreign := slices.ContainsFunc(r.Headers, func(h kgo.RecordHeader) bool { return h.Key == foreignHeader })
+			if t != event.Rankings || r.Value != nil && !foreign { // without order records, and those of faults
+				read[t]++
+			}
+		}); err != nil {
 			return nil, read, err
 		}
-	}
-	type ranking struct {
-		offset    int64        // of the impression
-		forgotten event.Millis // from when on the id may be used again
-	}
-	ranked := make([]map[string]ranking, g.Partitions) // by id, the last
-	last := make([]int64, g.Partitions)
-	for p := range ranked {
-		ranked[p], last[p] = map[string]ranking{}, -1
-	}
-	dec := event.NewDecoder(event.Limits{})
-	out, err := g.client(ctx, event.Rankings)
-	if err != nil {
-		return nil, read, err
-	}
-	if err := g.readAll(ctx, out, event.Rankings, func(rec *kgo.Record) {
-		if slices.ContainsFunc(rec.Headers, func(h kgo.RecordHeader) bool { return h.Key == foreignHeader }) {
-			return // ours, and none of the group's
-		}
-		if rec.Value == nil { // an order record
-			return
-		}
-		read[event.Rankings]++
-		var r event.Ranking
-		if err := dec.Ranking(&r, rec.Value); err != nil {
-			say("rankings[%d] at %d cannot be read: %v", rec.Partition, rec.Offset, err)
-			return
-		}
-		at := r.Decision.Offset
-		switch id := string(r.ID); {
-		case r.Decision.Partition != rec.Partition:
-			say("rankings[%d] at %d is of partition %d", rec.Partition, rec.Offset, r.Decision.Partition)
-		case at <= last[rec.Partition]:
-			say("rankings[%d] at %d: impression offset %d comes after %d", rec.Partition, rec.Offset, at, last[rec.Partition])
-		case impressions[rec.Partition][at] != id:
-			say("rankings[%d] at %d ranks %q, but the impression at %d is %q", rec.Partition, rec.Offset, id, at, impressions[rec.Partition][at])
-		default:
-			before, twice := ranked[rec.Partition][id]
-			if latest := rec.Timestamp.UnixMilli(); twice && latest <= before.forgotten {
-				say("impression %q is ranked twice, for offsets %d and %d of partition %d, %d ms before its id may be forgotten", id,
-					before.offset, at, rec.Partition, before.forgotten-latest)
-			}
-			ranked[rec.Partition][id] = ranking{at, r.Decision.Began + remember.Milliseconds()}
-			last[rec.Partition] = at
-		}
-	}); err != nil {
-		return nil, read, err
 	}
 	account, err := g.Account(ctx)
 	if err != nil {
 		return nil, read, err
 	}
-	var unranked int64
-	for p, all := range impressions {
-		for _, id := range all {
-			if _, ok := ranked[p][id]; !ok {
-				unranked++
-			}
-		}
-	}
-	if n := account["impressions.rejected"]; unranked > n {
-		say("%d impressions have no ranking, but only %d were refused", unranked, n)
-	}
-	return append(violations, accountFaults(account, read)...), read, nil
+	return accountFaults(account, read), read, nil
 }
 
 // Check runs package checker on some partitions, or all, at any time: however often a record was processed, it has its first outcome.
