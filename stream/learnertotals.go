@@ -26,32 +26,19 @@ func ValueOf(l *partition.LearnerStatus) LearnerValue {
 	return LearnerValue{l.UserModel.Payoffs, l.UserModel.Sum, l.UserModel.Squares, l.Counting, l.Comparison}
 }
 
+// Plus returns the sums of v and those of o times sign.
+func (v LearnerValue) Plus(o LearnerValue, sign float64) LearnerValue {
+	return LearnerValue{v.Payoffs + int64(sign)*o.Payoffs, v.PayoffSum + sign*o.PayoffSum, v.PayoffSquares + sign*o.PayoffSquares,
+		partition.Counting{Weight: v.Counting.Weight + sign*o.Counting.Weight, Payoffs: v.Counting.Payoffs + sign*o.Counting.Payoffs},
+		v.Counterfactual.Plus(o.Counterfactual, sign)}
+}
+
 // rise adds the increase from before to now. A machine counts from 0, so lower counts come from a new one.
 func (v *LearnerValue) rise(before, now *LearnerValue) {
 	if now.Payoffs < before.Payoffs || now.Decisions < before.Decisions {
 		before = &LearnerValue{}
 	}
-	v.Payoffs += now.Payoffs - before.Payoffs
-	v.PayoffSum += now.PayoffSum - before.PayoffSum
-	v.PayoffSquares += now.PayoffSquares - before.PayoffSquares
-	v.Counting.Weight += now.Counting.Weight - before.Counting.Weight
-	v.Counting.Payoffs += now.Counting.Payoffs - before.Counting.Payoffs
-	v.Decisions += now.Decisions - before.Decisions
-	v.Ruled += now.Ruled - before.Ruled
-	v.Known += now.Known - before.Known
-	v.First += now.First - before.First
-	v.Compared += now.Compared - before.Compared
-	v.Outpaid += now.Outpaid - before.Outpaid
-	v.Expected += now.Expected - before.Expected
-	v.ExpectedSum += now.ExpectedSum - before.ExpectedSum
-	v.ExpectedVariance += now.ExpectedVariance - before.ExpectedVariance
-	v.Shared += now.Shared - before.Shared
-	v.SharesSum += now.SharesSum - before.SharesSum
-	v.PayingSum += now.PayingSum - before.PayingSum
-	v.Weighed += now.Weighed - before.Weighed
-	v.Weights += now.Weights - before.Weights
-	v.Squares += now.Squares - before.Squares
-	v.WeighedSum += now.WeighedSum - before.WeighedSum
+	*v = v.Plus(*now, 1).Plus(*before, -1)
 }
 
 // LearnerTotal counts a learner's records in this process since its start.

@@ -19,7 +19,7 @@ func BenchmarkSecond(b *testing.B) {
 	board := board(w, nil)
 	now := time.Now()
 	for range 3 * 3600 {
-		board.history.add(point{at: now.UnixMilli(), learners: map[string]Counts{"feed": {Ended: 300, Payoffs: 200, PayoffSum: 100}}})
+		board.history.add(point{at: now.UnixMilli(), learners: map[string]Counts{"feed": {Ended: 300, LearnerValue: stream.LearnerValue{Payoffs: 200, PayoffSum: 100}}}})
 	}
 	b.ReportAllocs()
 	for b.Loop() {

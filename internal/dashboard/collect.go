@@ -63,7 +63,7 @@ func collect(source Source, counters Counters) Summary {
 		}
 		s.addLook(number, p.Look, learners)
 	}
-	s.Account = accountOf(&account)
+	s.Account = account.Named()
 	for name, total := range counters.Learners() {
 		if l := learners[name]; l != nil {
 			l.Counts = countsOf(&total)
@@ -197,12 +197,8 @@ func rankingOf(number int32, l *Learner, k *partition.RankingSample) Ranking {
 }
 
 func countsOf(t *stream.LearnerTotal) Counts {
-	v, i := &t.Value, &t.Account.Impressions
-	return Counts{Ended: i.Paid + i.Defaulted + i.Expired + i.Unselected, Payoffs: v.Payoffs, PayoffSum: v.PayoffSum, PayoffSquares: v.PayoffSquares,
-		Counted: v.Counting.Weight, CountedSum: v.Counting.Payoffs, Decisions: v.Decisions, Ruled: v.Ruled,
-		Known: v.Known, First: v.First, Compared: v.Compared, Outpaid: v.Outpaid, Expected: v.Expected, ExpectedSum: v.ExpectedSum, ExpectedVariance: v.ExpectedVariance,
-		Weighed: v.Weighed, Weights: v.Weights, Squares: v.Squares, WeighedSum: v.WeighedSum, Joined: t.Account.Selections.Joined,
-		Unselected: i.Unselected, Shared: v.Shared, SharesSum: v.SharesSum, PayingSum: v.PayingSum}
+	i := &t.Account.Impressions
+	return Counts{LearnerValue: t.Value, Ended: i.Paid + i.Defaulted + i.Expired + i.Unselected, Joined: t.Account.Selections.Joined, Unselected: i.Unselected}
 }
 
 // past keeps the worker's totals of the last ticks.

@@ -98,7 +98,7 @@ type shown struct {
 
 // combine makes the page from all workers' summaries, the serving worker's first.
 func combine(all []shown, sums map[string]Counts, now int64) *Page {
-	p := &Page{Form: form, Now: now, Workers: []WorkerRow{}, Learners: []LearnerPage{}, Partitions: []PartitionPage{}, Rankings: []Ranking{}, Arms: []Arm{},
+	p := &Page{Form: form, Now: now, Workers: []WorkerRow{}, Learners: []LearnerPage{}, Partitions: []PartitionPage{}, Rankings: []Ranking{}, Arms: []Arm{}, Account: Account{},
 		DeadLetters: []Letter{}}
 	latencies := make([]int64, len(stream.LatencyBounds())+1)
 	for i := range all {
@@ -110,7 +110,9 @@ func combine(all []shown, sums map[string]Counts, now int64) *Page {
 				latencies[k] += n
 			}
 		}
-		p.Account = p.Account.plus(s.Account)
+		for name, n := range s.Account {
+			p.Account[name] += n
+		}
 		p.Running += s.Running
 		for topic, n := range s.Lag {
 			p.Lag[topic] += n

@@ -2,7 +2,7 @@ package dashboard
 
 import (
 	"github.com/ranker-worker/ranker-worker/delay"
-	"github.com/ranker-worker/ranker-worker/stream/partition"
+	"github.com/ranker-worker/ranker-worker/stream"
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
@@ -31,6 +31,9 @@ type Summary struct {
 	DeadLetters    []Letter    `json:"dead_letters"`
 }
 
+// Account counts records since the state began, in the partitions that the worker owns, by topic and outcome; see [partition.Account.Named].
+type Account map[string]int64
+
 // Rates are per second, over the last seconds.
 type Rates struct {
 	Impressions float64 `json:"impressions"` // read; likewise below
@@ -41,65 +44,6 @@ type Rates struct {
 
 func (r Rates) plus(o Rates) Rates {
 	return Rates{r.Impressions + o.Impressions, r.Selections + o.Selections, r.Payoffs + o.Payoffs, r.Rankings + o.Rankings}
-}
-
-// Account counts all records since the state began, in the partitions that the worker owns.
-type Account struct {
-	Impressions Impressions `json:"impressions"`
-	Selections  Selections  `json:"selections"`
-	Payoffs     Payoffs     `json:"payoffs"`
-}
-
-type Impressions struct {
-	Read       int64 `json:"read"`
-	Paid       int64 `json:"paid"`
-	Defaulted  int64 `json:"defaulted"`
-	Expired    int64 `json:"expired"`
-	Unselected int64 `json:"unselected"`
-	Duplicate  int64 `json:"duplicate"`
-	Rejected   int64 `json:"rejected"`
-	Pending    int64 `json:"pending"`
-}
-
-type Selections struct {
-	Read      int64 `json:"read"`
-	Joined    int64 `json:"joined"`
-	Duplicate int64 `json:"duplicate"`
-	Late      int64 `json:"late"`
-	Orphan    int64 `json:"orphan"`
-	Rejected  int64 `json:"rejected"`
-	Parked    int64 `json:"parked"`
-}
-
-type Payoffs struct {
-	Read      int64 `json:"read"`
-	Applied   int64 `json:"applied"`
-	Duplicate int64 `json:"duplicate"`
-	Late      int64 `json:"late"`
-	Orphan    int64 `json:"orphan"`
-	Rejected  int64 `json:"rejected"`
-	Parked    int64 `json:"parked"`
-}
-
-func accountOf(a *partition.Account) Account {
-	i, s, p := &a.Impressions, &a.Selections, &a.Payoffs
-	return Account{
-		Impressions{a.Read[0], i.Paid, i.Defaulted, i.Expired, i.Unselected, i.Duplicate, i.Rejected, i.Pending},
-		Selections{a.Read[1], s.Joined, s.Duplicate, s.Late, s.Orphan, s.Rejected, s.Parked},
-		Payoffs{a.Read[2], p.Applied, p.Duplicate, p.Late, p.Orphan, p.Rejected, p.Parked},
-	}
-}
-
-func (a Account) plus(b Account) Account {
-	i, s, p, j, t, q := a.Impressions, a.Selections, a.Payoffs, b.Impressions, b.Selections, b.Payoffs
-	return Account{
-		Impressions{i.Read + j.Read, i.Paid + j.Paid, i.Defaulted + j.Defaulted, i.Expired + j.Expired, i.Unselected + j.Unselected,
-			i.Duplicate + j.Duplicate, i.Rejected + j.Rejected, i.Pending + j.Pending},
-		Selections{s.Read + t.Read, s.Joined + t.Joined, s.Duplicate + t.Duplicate, s.Late + t.Late, s.Orphan + t.Orphan,
-			s.Rejected + t.Rejected, s.Parked + t.Parked},
-		Payoffs{p.Read + q.Read, p.Applied + q.Applied, p.Duplicate + q.Duplicate, p.Late + q.Late, p.Orphan + q.Orphan,
-			p.Rejected + q.Rejected, p.Parked + q.Parked},
-	}
 }
 
 type Partition struct {
@@ -165,48 +109,21 @@ type Learner struct {
 	TopItems   []Item  `json:"top_items,omitempty"`
 }
 
-// Counts are a learner's sums in this process; see partition.Counterfactual and stream.LearnerValue.
+// Counts are a learner's sums in this process.
 type Counts struct {
-	Ended     int64   `json:"ended"` // impressions, without duplicates and refused ones
-	Payoffs   int64   `json:"payoffs"`
-	PayoffSum float64 `json:"payoff_sum"`
-	// PayoffSquares sums squares of payoffs. Counted and CountedSum are the changes of the weight with which selections in flight count as
-	// ended, and of its payoffs.
-	PayoffSquares    float64 `json:"payoff_squares"`
-	Counted          float64 `json:"counted"`
-	CountedSum       float64 `json:"counted_sum"`
-	Early            int64   `json:"early,omitempty"` // ticks at which it was too early for values, see Learner.early
-	Decisions        int64   `json:"decisions"`
-	Ruled            int64   `json:"ruled,omitempty"`
-	Known            int64   `json:"known"`
-	First            int64   `json:"first"`
-	Compared         int64   `json:"compared"`
-	Outpaid          int64   `json:"outpaid"`
-	Expected         int64   `json:"expected"`
-	ExpectedSum      float64 `json:"expected_sum"`
-	ExpectedVariance float64 `json:"expected_variance"`
-	Weighed          int64   `json:"weighed"`
-	Weights          float64 `json:"weights"`
-	Squares          float64 `json:"squares"`
-	WeighedSum       float64 `json:"weighed_sum"`
-	Joined           int64   `json:"joined"`     // selections
-	Unselected       int64   `json:"unselected"` // impressions
-	Shared           int64   `json:"shared"`
-	SharesSum        float64 `json:"shares_sum"`
-	PayingSum        float64 `json:"paying_sum"`
+	stream.LearnerValue
+	Ended      int64 // impressions, without duplicates and refused ones
+	Joined     int64 // selections
+	Unselected int64 // impressions
+	Early      int64 `json:",omitempty"` // ticks at which it was too early for values, see Learner.early
 }
 
 func (c Counts) plus(o Counts) Counts  { return c.combine(o, 1) }
 func (c Counts) minus(o Counts) Counts { return c.combine(o, -1) }
 
-func (c Counts) combine(o Counts, sign float64) Counts {
-	n := int64(sign)
-	return Counts{c.Ended + n*o.Ended, c.Payoffs + n*o.Payoffs, c.PayoffSum + sign*o.PayoffSum, c.PayoffSquares + sign*o.PayoffSquares,
-		c.Counted + sign*o.Counted, c.CountedSum + sign*o.CountedSum, c.Early + n*o.Early, c.Decisions + n*o.Decisions, c.Ruled + n*o.Ruled,
-		c.Known + n*o.Known, c.First + n*o.First, c.Compared + n*o.Compared, c.Outpaid + n*o.Outpaid, c.Expected + n*o.Expected,
-		c.ExpectedSum + sign*o.ExpectedSum, c.ExpectedVariance + sign*o.ExpectedVariance, c.Weighed + n*o.Weighed, c.Weights + sign*o.Weights, c.Squares + sign*o.Squares,
-		c.WeighedSum + sign*o.WeighedSum, c.Joined + n*o.Joined, c.Unselected + n*o.Unselected, c.Shared + n*o.Shared,
-		c.SharesSum + sign*o.SharesSum, c.PayingSum + sign*o.PayingSum}
+func (c Counts) combine(o Counts, sign int64) Counts {
+	return Counts{c.LearnerValue.Plus(o.LearnerValue, float64(sign)), c.Ended + sign*o.Ended, c.Joined + sign*o.Joined,
+		c.Unselected + sign*o.Unselected, c.Early + sign*o.Early}
 }
 
 // Silence describes selections in flight and payoffs' delays; see delay.SilenceStatus.

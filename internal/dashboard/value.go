@@ -97,7 +97,7 @@ func (l *Learner) open() (unselected, unpaid float64) {
 
 // paidFor returns the impressions that ended with a selection, with its payoff or past its deadline, and the weight with which those in
 // flight count as ended.
-func (c *Counts) paidFor() float64 { return float64(c.Ended-c.Unselected) + c.Counted }
+func (c *Counts) paidFor() float64 { return float64(c.Ended-c.Unselected) + c.Counting.Weight }
 
 // selecting returns the share of impressions with a selection; not ok before one has ended. A selection counts
 // when it comes, an impression without one at its deadline soon after. Without a selections topic it is 1.
@@ -114,11 +114,11 @@ func (c *Counts) selecting() (x float64, ok bool) {
 // paying returns the mean payoff of selections in payoff ranges, and the share of them that it covers. Selections that are dropped at their
 // deadline pay 0 in the payoffs' own unit. It is not ok before one has ended.
 func (c *Counts) paying() (mean, covered float64, ok bool) {
-	n := float64(c.Payoffs) + c.Counted
+	n := float64(c.Payoffs) + c.Counting.Weight
 	if c.paidFor() <= 0 || n <= 0 {
 		return 0, 0, c.paidFor() > 0
 	}
-	return (c.PayoffSum + c.CountedSum) / n, n / c.paidFor(), true
+	return (c.PayoffSum + c.Counting.Payoffs) / n, n / c.paidFor(), true
 }
 
 // perSelection returns the mean payoff of selections, in the payoffs' own unit; not ok before one has ended.
@@ -149,9 +149,9 @@ const deviations = 1.96
 // variance returns the variance of a share of impressions times a payoff per selection. The share's is that of independent impressions. A
 // payoff's is that of the payoffs, each of a selection's weight.
 func (c *Counts) variance(share, each float64, payoffs [2]float64) float64 {
-	e := policy.Evidence{W: float64(c.Payoffs) + c.Counted, R: c.PayoffSum + c.CountedSum, Q: c.PayoffSquares}
-	if e.W > 0 && c.Counted > 0 {
-		e.Q += c.CountedSum * c.CountedSum / c.Counted
+	e := policy.Evidence{W: float64(c.Payoffs) + c.Counting.Weight, R: c.PayoffSum + c.Counting.Payoffs, Q: c.PayoffSquares}
+	if e.W > 0 && c.Counting.Weight > 0 {
+		e.Q += c.Counting.Payoffs * c.Counting.Payoffs / c.Counting.Weight
 	}
 	_, v := e.Wald()
 	width := payoffs[1] - payoffs[0]

@@ -46,6 +46,15 @@ func (a *Account) Unaccounted() [event.Inputs]int64 {
 	return left
 }
 
+// Named returns all counts by their names in the stored state, as in "impressions.paid".
+func (a *Account) Named() map[string]int64 {
+	all := make(map[string]int64, counts)
+	for c, n := range a.each() {
+		all[countNames[c]] = *n
+	}
+	return all
+}
+
 func (a Account) Plus(b Account) Account { return a.combine(b, 1) }
 
 func (a Account) Minus(b Account) Account { return a.combine(b, -1) }

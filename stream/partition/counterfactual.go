@@ -43,6 +43,15 @@ type Counterfactual struct {
 	Weights, Squares, WeighedSum float64
 }
 
+// Plus returns the sums of c and those of o times sign.
+func (c Counterfactual) Plus(o Counterfactual, sign float64) Counterfactual {
+	n := int64(sign)
+	return Counterfactual{c.Decisions + n*o.Decisions, c.Ruled + n*o.Ruled, c.Known + n*o.Known, c.First + n*o.First, c.Compared + n*o.Compared,
+		c.Outpaid + n*o.Outpaid, c.Expected + n*o.Expected, c.ExpectedSum + sign*o.ExpectedSum, c.ExpectedVariance + sign*o.ExpectedVariance,
+		c.Shared + n*o.Shared, c.SharesSum + sign*o.SharesSum, c.PayingSum + sign*o.PayingSum,
+		c.Weighed + n*o.Weighed, c.Weights + sign*o.Weights, c.Squares + sign*o.Squares, c.WeighedSum + sign*o.WeighedSum}
+}
+
 // favouriteOf returns the position of the candidate with the highest utility, -1 if it is not known. Candidates ascend in utility, or are
 // in any order if the learner finds the order itself.
 func favouriteOf(findsUtilities bool, candidates []policy.Item, d *delay.Decision) int {

@@ -65,9 +65,9 @@ function createPart(r) {
 
 export function showAccount(page) {
   keep(byId("flows"), flows, f => f.name, createFlow, (e, f) => {
-    const account = page.account[f.name];
-    say(e.total, count(account.read) + " " + f.name + " read");
-    const rows = f.parts.map(([name, color, about]) => ({name, color, about, n: account[name], share: account.read ? account[name] / account.read : null}));
+    const of = name => page.account[f.name + "." + name], read = of("read");
+    say(e.total, count(read) + " " + f.name + " read");
+    const rows = f.parts.map(([name, color, about]) => ({name, color, about, n: of(name), share: read ? of(name) / read : null}));
     keep(e.stack, rows, r => r.name, createPart, (i, r) => { style(i, "flex-grow", String(r.n)); i.hidden = r.n === 0; });
     e.table.show(rows, r => r.name);
   });
