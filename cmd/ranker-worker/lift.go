@@ -134,7 +134,7 @@ func (x *comparison) asked(cfg *config.Config) (*lift.Units, *joinedlog.Query, e
 		o.AsOf = time.Now().UnixMilli()
 	}
 	u := lift.NewUnits(o)
-	q.AsOf, q.Accept, q.Came = o.AsOf, u.Accept, u.Came
+	q.AsOf, q.Accept, q.Came, q.Again = o.AsOf, u.Accept, u.Came, u.Again
 	return u, q, nil
 }
 

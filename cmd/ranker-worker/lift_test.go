@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -116,6 +117,29 @@ func TestLift(t *testing.T) {
 	none := run(t, "", "lift", "--config", "worker.yaml")
 	assert.Equal(t, exitFault, none.code)
 	assert.Contains(t, none.errOut, "worker.yaml has no experiments")
+}
+
+// TestLift_OutOfOrder: of a file that is not in the order of time, each unit counts once.
+func TestLift_OutOfOrder(t *testing.T) {
+	inFile(t, "worker.yaml", compared)
+	writeExperiment(t)
+	b, err := os.ReadFile("r.jsonl")
+	require.NoError(t, err)
+	lines := strings.SplitAfter(string(b), "\n")
+	require.NoError(t, os.WriteFile("r.jsonl", []byte(strings.Join(slices.Concat(lines[2000:], lines[:2000]), "")), 0o600))
+	got := run(t, "", "lift", "--config", "worker.yaml", "--rankings", "r.jsonl", "--selections", "s.jsonl", "--payoffs", "p.jsonl",
+		"--as-of", "2027-01-15T14:00:00Z")
+	require.Equal(t, exitOK, got.code, got)
+	require.True(t, strings.HasPrefix(got.out, liftOfFiles), got.out)
+}
+
+// TestLift_WithoutSelections: files without the selections that the configuration has are no answer.
+func TestLift_WithoutSelections(t *testing.T) {
+	inFile(t, "worker.yaml", compared)
+	writeExperiment(t)
+	got := run(t, "", "lift", "--config", "worker.yaml", "--rankings", "r.jsonl", "--payoffs", "p.jsonl")
+	require.Equal(t, exitUsage, got.code, got)
+	require.Contains(t, got.errOut, "--selections is missing")
 }
 
 const liftOfFiles = `experiment feed, run 1, by impression, as of 2027-01-15T14:00:00Z: units counted: 4,000, impressions too young: 0

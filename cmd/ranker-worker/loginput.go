@@ -127,10 +127,8 @@ func (o *openLog) read(c *call) (*joinedlog.Log, error) {
 }
 
 func (i *logInput) query(cfg *config.Config) (*joinedlog.Query, error) {
-	q := &joinedlog.Query{HasSelections: cfg.Kafka.Topics.HasSelections(), Parking: cfg.Join.ParkingTime, Formats: app.Formats(cfg)}
-	if i.anyFile() {
-		q.HasSelections = i.files[event.Selections] != ""
-	} else {
+	q := &joinedlog.Query{HasSelections: cfg.Kafka.Topics.HasSelections() || i.files[event.Selections] != "", Parking: cfg.Join.ParkingTime, Formats: app.Formats(cfg)}
+	if !i.anyFile() {
 		q.Group = cfg.Kafka.Group
 	}
 	if q.Learner = cfg.LearnerOrDefault(i.learner); q.Learner == nil {

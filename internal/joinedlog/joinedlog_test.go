@@ -220,6 +220,8 @@ func TestRead_WithoutSelections(t *testing.T) {
 	l.decided("j", 1)
 	l.paid("i", 0.5, 50, `,"item":"c"`)
 	l.late(5000)
+	_, err := l.try(t, &Query{})
+	require.ErrorIs(t, err, errSelections)
 	for i := range l[event.Rankings] {
 		_, rest, _ := strings.Cut(l[event.Rankings][i], `"selection_deadline":`)
 		_, rest, _ = strings.Cut(rest, ",")

@@ -34,6 +34,8 @@ type Query struct {
 	// Came, unless nil, is called with Accept when a row is selected, when its payoff changes or when it ends, with the event time. Immature
 	// and Replaced come with the selection. Paid comes with the payoff, or the sum so far, also behind Replaced; Unpaid and Unselected without.
 	Came func(row int32, at event.Millis, how How, payoff float64)
+	// Again, unless nil, is called before Accept and Came are called for all rows again, since a file is not in the order of time.
+	Again func()
 	// Progress, unless nil, is called now and then with the event time, the number of records, and the share read.
 	Progress func(at event.Millis, records int64, share float64)
 }

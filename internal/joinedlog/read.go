@@ -39,6 +39,9 @@ func Read(ctx context.Context, sources []Source, q *Query) (*Log, error) {
 				return nil, err
 			}
 		}
+		if q.Again != nil {
+			q.Again()
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package joinedlog
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 
@@ -131,12 +132,18 @@ func (j *join) ranking(h *head) {
 	j.wait(id, &half{ranking: x})
 }
 
+// errSelections is returned for a ranking that waits for a selection, in a log without selections: each row would end without one.
+var errSelections = errors.New("the rankings are of a worker with a selections topic: selections are needed, too, with --selections")
+
 // halfOf returns a ranking's half. Its propensities are valid until the next record.
 func (j *join) halfOf(r *event.Ranking) *rankingHalf {
 	d := &r.Decision
 	x := &rankingHalf{time: r.Time, began: d.Began, deadline: d.PayoffDeadline, propensities: d.Propensities, ruled: len(d.Decided) > 0}
 	if d.HasSelection {
 		x.selection = d.SelectionDeadline
+		if !j.q.HasSelections {
+			j.err = errSelections
+		}
 	}
 	x.shadows = j.shadows(d)
 	x.shown = make([]int32, len(r.Items))

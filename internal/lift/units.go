@@ -67,6 +67,9 @@ func NewUnits(o *Options) *Units {
 	return &Units{Options: o, controlDelays: newControlDelays(o.Silence), runs: map[int32]int64{}, others: map[int32]*otherRun{}, fallback: make([]int64, n), verdicts: make([]*verdict, n)}
 }
 
+// Again is for joinedlog.Query: it drops all units.
+func (u *Units) Again() { *u = *NewUnits(u.Options) }
+
 // Accept is for joinedlog.Query: it accepts a ranking of the experiment's run by its assigned arm, and one from which the control learns.
 func (u *Units) Accept(row int32, r *event.Ranking) bool {
 	unit := u.accept(row, r)
