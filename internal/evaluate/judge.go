@@ -244,14 +244,15 @@ func (j *judge) decided(e *joinedlog.Event) error {
 			j.opt.Decided(p.name, e.Row, p.decision.Order)
 		}
 		p.pi = j.windows.of(p.pi, p.decision.Order, p.decision.Propensities)
-		if counts && j.row.selected >= 0 {
+		if !counts {
+			continue
+		}
+		if p.depths.rows++; j.row.selected >= 0 {
 			p.depths.add(p.pi[j.row.selected]/j.row.p, j.depth)
 		}
-		switch {
-		case !counts:
-		case j.per != nil:
+		if j.per != nil {
 			j.per.add(p.per, e, j, p.decision.Order, p.pi)
-		default:
+		} else {
 			p.est.add(&j.row, p.pi)
 		}
 	}
@@ -367,9 +368,9 @@ func (j *judge) report() *Report {
 	}
 	r.Targets = j.targets()
 	if old := len(j.log.Outcomes) - int(c.Immature); j.judged > 0 && j.per == nil {
-		p := &pace{impressions: float64(old) / float64(j.judged), horizon: j.learner.PayoffHorizon,
-			each: time.Duration(j.log.Last-j.log.First) * time.Millisecond / time.Duration(len(j.log.Outcomes))}
+		p := &pace{horizon: j.learner.PayoffHorizon, each: time.Duration(j.log.Last-j.log.First) * time.Millisecond / time.Duration(len(j.log.Outcomes))}
 		for k := range r.Targets {
+			p.impressions = float64(old) / j.players[k].est.rows // a shadow has a share of the rows
 			j.players[k].est.plan(&r.Targets[k], j.opt.Plan, j.learner.PayoffRange, p)
 		}
 	}

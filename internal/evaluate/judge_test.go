@@ -193,6 +193,7 @@ func TestLog_Shadow(t *testing.T) {
 	defer log.Close()
 	seen := map[string][]int32{}
 	opt := unit()
+	opt.Plan = 0.5
 	opt.Decided = func(target string, row int32, order []int32) {
 		seen[target] = append(seen[target], row)
 		for k, rank := range order {
@@ -207,6 +208,7 @@ func TestLog_Shadow(t *testing.T) {
 	all, err := Log(context.Background(), log, &w.Learner, targets(t, w, "utility"), unit())
 	require.NoError(t, err)
 	require.InDelta(t, all.Targets[0].DR.Value, r.Targets[0].DR.Value, 5*r.Targets[0].DR.Stderr)
+	require.GreaterOrEqual(t, r.Targets[0].Plan.OneLook.Impressions, r.Log.Records-r.Log.Immature, "no plan is shorter than its log")
 
 	// Per impression its value is of the impressions that it decided, too.
 	opt = unit()

@@ -57,8 +57,9 @@ func (l *looking) slope() (slope, off float64) {
 	return l.product / l.squares, math.Abs(l.product) / math.Sqrt(l.variance)
 }
 
-// depths compare the depth of the selections of a target, by their weights, with that of the log's.
-type depths struct{ n, log, weights, target float64 }
+// depths compare the depth of the selections of a target, by their weights, with that of the log's. Of the judged rows that the target has
+// decided, n have a selection.
+type depths struct{ rows, n, log, weights, target float64 }
 
 func (d *depths) add(w, depth float64) {
 	d.n++
@@ -91,7 +92,7 @@ func (j *judge) checkDepth(p *player, t *TargetReport) {
 	}
 	r := j.learner.PayoffRange
 	slope *= r.Max - r.Min
-	wrong := slope * p.depths.difference() * p.depths.n / max(1, float64(j.judged))
+	wrong := slope * p.depths.difference() * p.depths.n / max(1, p.depths.rows)
 	if off > isDeep && math.Abs(wrong) > t.Value().Stderr/2 {
 		t.refuse("the same item pays %+.2g for each place that users look further down (%.0f standard errors): its value would be wrong by %+.2g",
 			slope, off, wrong)

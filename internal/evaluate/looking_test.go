@@ -64,3 +64,21 @@ func TestLooking(t *testing.T) {
 		require.Equal(t, slope > 0, off > isDeep)
 	}
 }
+
+// TestCheckDepth_Shadow: a shadow with a tenth of the rows is as wrong as a target with all of them.
+func TestCheckDepth_Shadow(t *testing.T) {
+	j := judge{learner: &config.Learner{PayoffRange: config.Range{Min: 0, Max: 1}}, judged: 1000}
+	rng := rand.New(rand.NewPCG(3, 1))
+	for range 40_000 {
+		depth := 5 * rng.Float64()
+		j.looking.add(0, 0, 0.5+0.02*depth+0.3*rng.NormFloat64(), depth)
+	}
+	var reasons [][]string
+	for _, n := range []float64{1000, 100} {
+		var r TargetReport
+		j.checkDepth(&player{depths: depths{rows: n, n: n, log: 2 * n, weights: n, target: 4 * n}}, &r)
+		reasons = append(reasons, r.Reasons)
+	}
+	require.Len(t, reasons[0], 1)
+	require.Equal(t, reasons[0], reasons[1])
+}
