@@ -16,9 +16,10 @@ import (
 //
 // osmd has B(T) = 2√(2nT) at a known T, and √2/(√2−1) times that at any time; ftrl with c = 1 has 4√(nT). BOLD with enough
 // instances has (K+1)·B(T/(K+1)). They hold against fixed rankings of items, or of ranks for losses by rank. There is none if the
-// order of utilities is unknown, users select at random or by their own tastes, or payoffs may never come.
+// order of utilities is unknown, users select at random or by their own tastes, or payoffs may never come. Several partitions have none:
+// each learns at first from its own payoffs.
 func (e *Experiment) Upper(c *Combination) func(t float64) float64 {
-	if c.Learner.Utilities != config.Given || e.Noise > 0 || e.Tastes > 0 || e.horizon() > 0 || e.divisor() != 1 {
+	if c.Learner.Utilities != config.Given || e.Noise > 0 || e.Tastes > 0 || e.horizon() > 0 || e.divisor() != 1 || e.Partitions > 1 {
 		return nil
 	}
 	switch c.Learner.Policy {
@@ -95,7 +96,7 @@ func (e *Experiment) knows(l *config.Learner) bool {
 // below. (The divergence of two normal distributions is Δ²/2σ²; the paper's proof omits the half.)
 func (e *Experiment) Lower() (coefficient float64, ok bool) {
 	d := e.Scenario.definition()
-	if !d.blocks || !d.constant() || e.Noise > 0 {
+	if !d.blocks || !d.constant() || e.Noise > 0 || e.Tastes > 0 {
 		return 0, false
 	}
 	sigma := e.Scenario.Sigma()

@@ -226,6 +226,8 @@ func TestBounds_AreTheFormulas(t *testing.T) {
 		{Experiment{Scenario: "stationary"}, adversarial("osmd", "0.5", 0)},
 		{Experiment{Scenario: "ranks"}, adversarial("ftrl", "", 0)}, // losses of items, where they belong to ranks
 		{Experiment{Scenario: "catalog"}, adversarial("ftrl", "", 0)},
+		{Experiment{Scenario: "blocks", Partitions: 8}, paper}, // each learns from a part of the impressions
+		{Experiment{Scenario: "stationary", Partitions: 8}, adversarial("ftrl", "", 0)},
 	} {
 		require.Nil(t, bound(test.e, test.s), "%d: %s", k, test.e.Scenario)
 	}
@@ -233,6 +235,10 @@ func TestBounds_AreTheFormulas(t *testing.T) {
 	lower, ok := e.Lower()
 	require.True(t, ok)
 	require.InDelta(t, 2487, lower*math.Log(horizon), 0.5)
+	e.Tastes = 1
+	_, ok = e.Lower()
+	require.False(t, ok)
+	e.Tastes = 0
 	e.Scenario = "lazy"
 	_, ok = e.Lower()
 	require.False(t, ok)
