@@ -72,7 +72,7 @@ func newImpressions(ctx context.Context, log *joinedlog.Log, l *config.Learner, 
 }
 
 func ended(out *joinedlog.Outcome) bool {
-	return out.How == joinedlog.Paid || out.How == joinedlog.Unpaid || out.How == joinedlog.Unselected
+	return out.How == joinedlog.Paid || out.How == joinedlog.Unpaid && !out.Refused || out.How == joinedlog.Unselected
 }
 
 func (m *impressions) fitted(row int32) bool { return row%m.every == 0 }

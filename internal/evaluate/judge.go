@@ -46,6 +46,7 @@ type judge struct {
 	unsaid  int64     // unpaid rows of unknown payoff
 	missed  int64     // selections that are impossible by the windows or recorded propensities
 	clamped int64     // payoffs outside the range
+	outside int64     // such payoffs that are refused
 	again   []float64 // probabilities by the log's recorded propensities
 	looking looking
 	depth   float64 // of the present row's selection
@@ -134,7 +135,7 @@ func (j *judge) event(e *joinedlog.Event) error {
 	case joinedlog.PaidPart, joinedlog.WasPaid:
 		fb.Payoff, fb.Age = j.normalised(e.Payoff), max(0, e.Age)
 	case joinedlog.NeverPaid:
-		if j.unpaid != nil {
+		if j.unpaid != nil && !j.log.Outcomes[e.Row].Refused {
 			fb.Payoff, fb.Age, fb.Defaulted = *j.unpaid, j.learner.PayoffHorizon.Milliseconds(), true
 		}
 	}
@@ -322,6 +323,9 @@ func (j *judge) counts(out *joinedlog.Outcome, p float64) bool {
 		if r := j.learner.PayoffRange; out.Payoff < r.Min || out.Payoff > r.Max {
 			j.clamped++
 		}
+	case out.How == joinedlog.Unpaid && out.Refused:
+		j.outside++
+		return false
 	case out.How == joinedlog.Unpaid && j.unpaid == nil:
 		j.unsaid++
 		return false
@@ -361,6 +365,9 @@ func (j *judge) report() *Report {
 	if u := j.learner.PayoffRange; j.clamped > 0 {
 		r.Notes = append(r.Notes, fmt.Sprintf("%s outside [%v, %v] counted as its nearer end; without --config, --payoff-range sets it",
 			plural.N(j.clamped, "payoff"), u.Min, u.Max))
+	}
+	if u := j.learner.PayoffRange; j.outside > 0 {
+		r.Notes = append(r.Notes, fmt.Sprintf("%s with a payoff outside [%v, %v], which is refused, left out", plural.N(j.outside, "impression"), u.Min, u.Max))
 	}
 	if c.Ruled > 0 {
 		r.Notes = append(r.Notes, fmt.Sprintf("%s under pins or caps: their probabilities are those of the ranking shown, and targets rank "+

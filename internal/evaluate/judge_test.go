@@ -273,3 +273,49 @@ func TestLog_Unselected(t *testing.T) {
 	require.Equal(t, none, got)
 	require.InDelta(t, 1, status.Attraction.Share, 1e-12)
 }
+
+// expiring keeps the rows that end without a payoff for its learner.
+type expiring struct {
+	delay.Learner
+	rows []int64
+}
+
+func (x *expiring) Expired(fb delay.Feedback) {
+	x.rows = append(x.rows, fb.Ref)
+	x.Learner.Expired(fb)
+}
+
+// TestLog_RefusedPayoffs: the payoffs of 1 are outside of the range, and refused. Targets have no default payoff for them, as workers' learners
+// have none, and they are not judged: all others are 0.
+func TestLog_RefusedPayoffs(t *testing.T) {
+	w, err := syntheticlog.New(population(8), 0, config.Setting{"payoffs", "stochastic"}, config.Setting{"payoff_horizon", "48h"})
+	require.NoError(t, err)
+	require.NoError(t, w.Play(4000, 9))
+	w.Learner.PayoffRange, w.Learner.OutOfRange = config.Range{Min: -0.5, Max: 0.5}, config.Refuse
+	log, err := w.Journal(context.Background())
+	require.NoError(t, err)
+	defer log.Close()
+	var refused []int64
+	judged, count := 0, 0
+	for k, o := range log.Outcomes {
+		if o.Refused {
+			refused = append(refused, int64(k))
+		}
+		switch {
+		case o.How == joinedlog.Paid, o.How == joinedlog.Unpaid && !o.Refused:
+			judged++
+		case o.How == joinedlog.Unpaid:
+			count++
+		}
+	}
+	require.Greater(t, count, 100)
+	target := targets(t, w, "moss")[0]
+	x := &expiring{Learner: target.new()}
+	target.new = func() delay.Learner { return x }
+	r, err := Log(context.Background(), log, &w.Learner, []*Target{target}, unit())
+	require.NoError(t, err)
+	require.ElementsMatch(t, refused, x.rows)
+	require.EqualValues(t, judged, r.Log.Judged)
+	require.Zero(t, *r.Log.Logged)
+	require.Contains(t, r.Notes, fmt.Sprintf("%d impressions with a payoff outside [-0.5, 0.5], which is refused, left out", count))
+}

@@ -316,6 +316,7 @@ func (j *join) paid(slot int32, p *parked) {
 	switch {
 	case l.Aggregate == config.Sum:
 	case outside && l.OutOfRange == config.Refuse:
+		j.log.Outcomes[o.row].Refused = true
 		j.unpaid(slot, p.at)
 		return
 	default:

@@ -91,6 +91,7 @@ type Outcome struct {
 	Payoff   float64 // raw units; of Paid
 	Selected int32   // utility rank of the selected item; meaningless without one
 	How      How
+	Refused  bool // Unpaid by a payoff outside of the range, with out_of_range: refuse. Such a row has no default payoff
 }
 
 // end sets how a row ended, unless it is Replaced.

@@ -86,7 +86,7 @@ func (o *observer) Partial(fb delay.Feedback) {
 
 func (o *observer) Paid(fb delay.Feedback) {
 	if fb.Defaulted {
-		o.add(fb, unpaidText)
+		o.add(fb, defaultedText)
 	} else {
 		o.add(fb, payoffText("paid", fb.Payoff, fb.Age))
 	}
@@ -94,7 +94,7 @@ func (o *observer) Paid(fb delay.Feedback) {
 }
 
 func (o *observer) Expired(fb delay.Feedback) {
-	o.add(fb, unpaidText)
+	o.add(fb, expiredText)
 	o.Learner.Expired(fb)
 }
 
@@ -104,7 +104,8 @@ func (o *observer) Unselected(fb delay.Feedback) {
 }
 
 const (
-	unpaidText     = "never paid"
+	defaultedText  = "never paid: the default"
+	expiredText    = "never paid: no payoff"
 	unselectedText = "not selected"
 )
 
@@ -284,7 +285,7 @@ func TestRead_LikeTheWorker(t *testing.T) {
 		require.NoError(t, err)
 		defer log.Close()
 		if l.accept {
-			require.Equal(t, endsOf(want), outcomesOf(log, ids))
+			require.Equal(t, endsOf(want), l.outcomes(log, ids))
 			return
 		}
 		require.Equal(t, want, l.events(t, log))
@@ -312,7 +313,7 @@ func (l *drawnLog) events(t *rapid.T, log *Log) map[string][]string {
 		case WasPaid:
 			text = payoffText("paid", e.Payoff, e.Age)
 		case NeverPaid:
-			text = unpaidText
+			text = l.unpaidText(&log.Outcomes[e.Row])
 		case NotSelected:
 			text = unselectedText
 		}
@@ -332,11 +333,19 @@ func endsOf(outcomes map[string][]string) map[string]string {
 	return ends
 }
 
-// outcomesOf returns the outcomes of rows by id.
-func outcomesOf(log *Log, ids []string) map[string]string {
+// unpaidText returns the text of a row that is never paid.
+func (l *drawnLog) unpaidText(o *Outcome) string {
+	if o.Refused || l.cfg.Learners[0].OnExpiry.Default == nil {
+		return expiredText
+	}
+	return defaultedText
+}
+
+// outcomes returns the outcomes of rows by id.
+func (l *drawnLog) outcomes(log *Log, ids []string) map[string]string {
 	ends := map[string]string{}
 	for row, o := range log.Outcomes {
-		end := map[How]string{Unselected: unselectedText, Unpaid: unpaidText, Immature: "immature"}[o.How]
+		end := map[How]string{Unselected: unselectedText, Unpaid: l.unpaidText(&o), Immature: "immature"}[o.How]
 		if o.How == Paid {
 			end, _, _ = strings.Cut(payoffText("paid", o.Payoff, 0), " after")
 		}
