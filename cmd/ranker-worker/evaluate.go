@@ -134,8 +134,8 @@ func (e *evaluation) options(c *call) (*evaluate.Options, error) {
 		if errors.Join(errs[:]...) != nil || !(o.Units.Min < o.Units.Max && o.Units.Max-o.Units.Min <= 1e100) {
 			return nil, usageError{fmt.Errorf("--payoff-range: %q is not MIN,MAX, such as 0,1", e.units)}
 		}
-		if c.file != "" {
-			return nil, usageError{errors.New("--payoff-range: the configuration says it")}
+		if e.flat == "" && (c.file != "" || !e.input.anyFile()) {
+			return nil, usageError{errors.New("--payoff-range is of files without --config, and of --flat: a configuration has its own")}
 		}
 	}
 	return o, plotFile(e.plot)

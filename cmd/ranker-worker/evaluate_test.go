@@ -146,6 +146,8 @@ func TestEvaluateUsage(t *testing.T) {
 		{[]string{"--flat", flatLog, "--target", "nix"}, 1, `flat.jsonl:2: target "nix" has no decision here`},
 		{[]string{"--flat", flatLog, "--payoff-range", "1,0"}, 2, "--payoff-range"},
 		{[]string{"--flat", flatLog, "--payoff-range", "0,inf"}, 2, "--payoff-range"},
+		{[]string{"--payoff-range", "0,5"}, 2, "--payoff-range is of files without --config"}, // of worker.yaml, or RANKER_CONFIG
+		{append([]string{"--payoff-range", "0,5", "--config", "x"}, flags...), 2, "--payoff-range is of files without --config"},
 		{[]string{"--flat", flatLog, "--unpaid", "0"}, 2, "[flat unpaid]"},
 		{append([]string{"--unpaid", "much"}, flags...), 2, "--unpaid"},
 		{append([]string{"--unpaid", "2"}, flags...), 2, `--unpaid: "2" is no payoff within [0, 1]`},

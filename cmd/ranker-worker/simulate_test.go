@@ -192,6 +192,9 @@ Over all days it earns [+-]\d`, got.out)
 		"--candidates: must be from 2 to 1000, not 1", "--impressions-per-day: must be from 10", `--payoff-delay: must be a duration`} {
 		require.Contains(t, got.errOut, says)
 	}
+	got = run(t, "", "simulate", "--config", file, "--conversion", "3%", "--candidates", "40", "--payoff-delay", "2d", "--impressions-per-day", "1000000")
+	require.Equal(t, 2, got.code, got)
+	require.Contains(t, got.errOut, "--impressions-per-day: payoff-horizon in impressions: must be from 0 to 10000000")
 	got = run(t, "", "simulate", "--days", "3")
 	require.Equal(t, 2, got.code)
 	require.Contains(t, got.errOut, "--days needs --config")

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -57,7 +58,16 @@ func (n *Numbers) Experiment(l *config.Learner, runs int, seed uint64) (*Experim
 		}
 		all = append(all, c)
 	}
-	return e, all, e.Check()
+	return e, all, n.check(e)
+}
+
+// check checks an experiment of n. Its times in impressions are of the configuration, and too long with too many impressions a day.
+func (n *Numbers) check(e *Experiment) error {
+	err := e.Check()
+	if fault := (*config.SettingError)(nil); errors.As(err, &fault) && (fault.Key == "payoff-horizon" || fault.Key == "payoff-delay") {
+		return &config.SettingError{Key: "impressions-per-day", Err: fmt.Errorf("%s in impressions: %w", fault.Key, fault.Err)}
+	}
+	return err
 }
 
 // PaysOff is the time from which a learner has earned more than ranking by utility.
