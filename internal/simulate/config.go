@@ -22,7 +22,7 @@ const (
 	Gaussian
 )
 
-// Config describes a population. Fields that must not be zero take the values of Defaults; zero shares stay.
+// Config describes a population.
 type Config struct {
 	Seed       uint64
 	Items      int // of the catalogue
@@ -72,28 +72,6 @@ func Defaults(seed uint64) Config {
 	}
 }
 
-func (c Config) withDefaults() Config {
-	d := Defaults(c.Seed)
-	setDefault(&c.Items, d.Items)
-	setDefault(&c.Candidates, min(d.Candidates, c.Items))
-	setDefault(&c.Interval, d.Interval)
-	setDefault(&c.SelectionDelay, d.SelectionDelay)
-	setDefault(&c.MinDelay, d.MinDelay)
-	setDefault(&c.MaxDelay, max(d.MaxDelay, c.MinDelay))
-	setDefault(&c.Horizon, max(d.Horizon, c.SelectionDelay+c.MaxDelay))
-	if c.Windows == nil {
-		c.Windows = d.Windows
-	}
-	return c
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
-}
-
 func (c Config) validate() error {
 	var faults []error
 	require := func(ok bool, format string, args ...any) {
@@ -108,6 +86,7 @@ func (c Config) validate() error {
 	require(c.Taste >= 0 && !math.IsInf(c.Taste, 0), "taste %g", c.Taste)
 	require(c.Payoffs <= Gaussian, "payoffs of kind %d", c.Payoffs)
 	require(c.Payoffs != Gaussian || c.Noise > 0 && !math.IsInf(c.Noise, 0), "noise %g", c.Noise)
+	require(c.Windows != nil, "no windows")
 	require(c.Interval >= time.Millisecond, "interval %v", c.Interval)
 	require(c.SelectionDelay >= time.Second, "selection delay %v, of at least 1 s,", c.SelectionDelay)
 	require(c.MinDelay >= time.Millisecond && c.MinDelay <= c.MaxDelay, "delays from %v to %v", c.MinDelay, c.MaxDelay)

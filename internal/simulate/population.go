@@ -54,7 +54,6 @@ const meanSpread = 0.2
 // NewPopulation draws a catalogue. Mean payoffs are normal around 1/2, clipped to [0.02, 0.98]; utilities are standard normal with
 // correlation Alignment. It fails with ErrConfig, naming all faults.
 func NewPopulation(config Config) (*Population, error) {
-	config = config.withDefaults()
 	if err := config.validate(); err != nil {
 		return nil, fmt.Errorf("simulated users: %w", err)
 	}

@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -193,15 +192,13 @@ func TestEveryFaultOfAConfigurationIsReported(t *testing.T) {
 	})
 	require.ErrorIs(t, err, ErrConfig)
 	for _, part := range []string{"items", "candidates", "alignment", "taste", "kind 9", "interval", "selection delay", "delays from",
-		"horizon", "unselected", "missing", "late", "duplicates", "orphans", "together"} {
+		"horizon", "unselected", "missing", "late", "duplicates", "orphans", "together", "no windows"} {
 		require.ErrorContains(t, err, part)
 	}
-	_, err = NewPopulation(Config{Payoffs: Gaussian})
+	c := Defaults(1)
+	c.Payoffs, c.Noise = Gaussian, 0
+	_, err = NewPopulation(c)
 	require.ErrorContains(t, err, "noise")
-	p, err := NewPopulation(Config{Items: 3})
-	require.NoError(t, err, "the rest has defaults")
-	require.Equal(t, 3, p.Config().Candidates)
-	require.Equal(t, 5*time.Minute, p.Config().Interval)
 }
 
 func BenchmarkImpression(b *testing.B) {
