@@ -279,11 +279,11 @@ func TestRead_Faults(t *testing.T) {
 	require.ErrorIs(t, err, ErrNothing)
 
 	l.decided("i", 0)
-	l.ranking("gone", 1, `"a","c","b"`, "")                        // without its impression
-	l.impression("other", 2)                                       // whose candidates are others
-	l.ranking("other", 2, `"a","c","z"`, "")                       //
-	l.impression("doubtful", 3)                                    //
-	l.ranking("doubtful", 3, `"a"`, `,"ranks":[0],"undecided":[]`) // one item; found by itself
+	l.ranking("gone", 1, `"a","c","b"`, "")                     // without its impression
+	l.impression("other", 2)                                    // whose candidates are others
+	l.ranking("other", 2, `"a","c","z"`, "")                    //
+	l.impression("doubtful", 3)                                 //
+	l.ranking("doubtful", 3, `"a","c","b"`, `,"ranks":[0,1,2]`) // found by itself
 	l[event.Impressions] = append(l[event.Impressions], `{"impression_id":`)
 	l.late(5000)
 	log := l.read(t, &Query{HasSelections: true})

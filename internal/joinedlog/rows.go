@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
@@ -13,13 +14,14 @@ import (
 // half is an impression without its ranking yet, or the reverse.
 type half struct {
 	until   event.Millis
-	sorted  []int32      // the impression's items by utility rank
-	about   []byte       // Decision.About
+	items   []int32      // the impression's, by utility rank if it has utilities
+	about   []byte       // Decision.About, in the order of items
 	ranking *rankingHalf // nil for an impression
 }
 
 type rankingHalf struct {
 	shown               []int32
+	found               []int32 // ranks of shown, if the learner has found the order
 	time, began         event.Millis
 	selection, deadline event.Millis // selection is 0 without a deadline for it
 	propensities        []float64
@@ -29,7 +31,7 @@ type rankingHalf struct {
 
 func (j *join) impression(h *head) {
 	imp := &h.impression
-	if !imp.HasUtilities || j.outside(h.at) {
+	if !imp.HasUtilities && j.q.Learner.Utilities == config.Given || j.outside(h.at) { // such a learner refuses it
 		return
 	}
 	id := state.IDOf(imp.ID)
@@ -40,21 +42,24 @@ func (j *join) impression(h *head) {
 	n := len(imp.Candidates)
 	j.utilities, j.names, j.order = j.utilities[:0], j.names[:0], slices.Grow(j.order[:0], n)[:n]
 	for i := range imp.Candidates {
+		j.order[i] = int32(i)
 		j.utilities = append(j.utilities, imp.Candidates[i].Utility)
 		j.names = append(j.names, imp.Candidates[i].Item)
 	}
-	policy.SortByUtility(j.order, j.utilities, j.names, &j.work)
-	sorted := make([]int32, n)
+	if imp.HasUtilities {
+		policy.SortByUtility(j.order, j.utilities, j.names, &j.work)
+	}
+	items := make([]int32, n)
 	for rank, at := range j.order {
-		sorted[rank] = j.number(j.names[at])
+		items[rank] = j.number(j.names[at])
 	}
 	about := j.about(imp)
 	if other != nil {
 		delete(j.halves, id)
-		j.decided(id, other.ranking, sorted, about)
+		j.decided(id, other.ranking, items, about)
 		return
 	}
-	j.wait(id, &half{sorted: sorted, about: about})
+	j.wait(id, &half{items: items, about: about})
 }
 
 // about returns the part of an impression that contexts and rules need; nil if contexts are not read and no candidate is pinned.
@@ -114,18 +119,14 @@ func (j *join) ranking(h *head) {
 		return
 	}
 	x := j.halfOf(r)
-	if len(d.Ranks) > 0 { // the learner has found the order
-		sorted := make([]int32, len(x.shown))
-		for k, rank := range d.Ranks {
-			sorted[rank] = x.shown[k]
-		}
+	x.found = slices.Clone(d.Ranks)
+	switch {
+	case impression != nil && impression.ranking == nil:
 		delete(j.halves, id)
-		j.decided(id, x, sorted, nil)
+		j.decided(id, x, impression.items, impression.about)
 		return
-	}
-	if impression != nil && impression.ranking == nil {
-		delete(j.halves, id)
-		j.decided(id, x, impression.sorted, impression.about)
+	case len(x.found) > 0 && !x.ruled: // without its impression, its contexts are unknown
+		j.decided(id, x, x.shown, nil)
 		return
 	}
 	x.propensities = slices.Clone(x.propensities)
@@ -177,23 +178,52 @@ func (j *join) wait(id state.ID, h *half) {
 }
 
 // decided makes a row of both halves, if their candidates agree.
-func (j *join) decided(id state.ID, x *rankingHalf, sorted []int32, about []byte) {
+func (j *join) decided(id state.ID, x *rankingHalf, items []int32, about []byte) {
 	l := j.log
-	if len(sorted) != len(x.shown) {
+	if len(items) != len(x.shown) {
 		l.Counts.Halves++
 		return
 	}
-	for rank, i := range sorted {
+	for rank, i := range items {
 		j.rankOf[i] = int32(rank)
 	}
 	ranks := make([]int32, len(x.shown))
 	for k, i := range x.shown {
-		if ranks[k] = j.rankOf[i]; int(ranks[k]) >= len(sorted) || sorted[ranks[k]] != i {
+		if ranks[k] = j.rankOf[i]; int(ranks[k]) >= len(items) || items[ranks[k]] != i {
 			l.Counts.Halves++ // other candidates
 			return
 		}
 	}
-	j.row(id, x, sorted, ranks, about)
+	if len(x.found) > 0 {
+		order := make([]int32, len(ranks)) // places among items by the rank found
+		items = make([]int32, len(ranks))
+		for k, rank := range x.found {
+			order[rank], items[rank] = ranks[k], x.shown[k]
+		}
+		about, ranks = j.reordered(about, order), x.found
+	}
+	j.row(id, x, items, ranks, about)
+}
+
+// reordered returns an impression's About in another order of its candidates.
+func (j *join) reordered(about []byte, order []int32) []byte {
+	if about == nil {
+		return nil
+	}
+	var imp event.Impression
+	if err := event.NewKeylessDecoder(event.Limits{}).WithContext().ImpressionIn(&imp, nil, event.Content{Form: event.Protobuf, Value: about}); err != nil {
+		j.err = err
+		return nil
+	}
+	kept := imp
+	kept.Candidates, kept.Context.Candidates = nil, nil
+	for _, at := range order {
+		kept.Candidates = append(kept.Candidates, imp.Candidates[at])
+		if len(imp.Context.Candidates) > 0 {
+			kept.Context.Candidates = append(kept.Context.Candidates, imp.Context.Candidates[at])
+		}
+	}
+	return event.AppendProtobufImpression(nil, &kept)
 }
 
 // row begins a row; ranks are of x.shown, by position. With Accept, sorted and ranks are nil.
