@@ -45,8 +45,7 @@ type judge struct {
 	judged  int64
 	unsaid  int64     // unpaid rows of unknown payoff
 	missed  int64     // selections that are impossible by the windows or recorded propensities
-	clamped int64     // payoffs outside the range
-	outside int64     // such payoffs that are refused
+	outside int64     // payoffs outside the range
 	again   []float64 // probabilities by the log's recorded propensities
 	looking looking
 	depth   float64 // of the present row's selection
@@ -321,7 +320,7 @@ func (j *judge) counts(out *joinedlog.Outcome, p float64) bool {
 	case out.How == joinedlog.Paid:
 		j.row.payoff = j.normalised(out.Payoff)
 		if r := j.learner.PayoffRange; out.Payoff < r.Min || out.Payoff > r.Max {
-			j.clamped++
+			j.outside++
 		}
 	case out.How == joinedlog.Unpaid && out.Refused:
 		j.outside++
@@ -362,12 +361,12 @@ func (j *judge) report() *Report {
 	if mean, _ := j.paid.mean(); j.paid.n > 0 {
 		r.Log.Logged = &mean
 	}
-	if u := j.learner.PayoffRange; j.clamped > 0 {
-		r.Notes = append(r.Notes, fmt.Sprintf("%s outside [%v, %v] counted as its nearer end; without --config, --payoff-range sets it",
-			plural.N(j.clamped, "payoff"), u.Min, u.Max))
-	}
 	if u := j.learner.PayoffRange; j.outside > 0 {
-		r.Notes = append(r.Notes, fmt.Sprintf("%s with a payoff outside [%v, %v], which is refused, left out", plural.N(j.outside, "impression"), u.Min, u.Max))
+		means := "counted as its nearer end; without --config, --payoff-range sets it"
+		if j.learner.OutOfRange == config.Refuse && j.learner.Aggregate != config.Sum {
+			means = "refused: their impressions are left out"
+		}
+		r.Notes = append(r.Notes, fmt.Sprintf("%s outside [%v, %v] %s", plural.N(j.outside, "payoff"), u.Min, u.Max, means))
 	}
 	if c.Ruled > 0 {
 		r.Notes = append(r.Notes, fmt.Sprintf("%s under pins or caps: their probabilities are those of the ranking shown, and targets rank "+

@@ -317,5 +317,5 @@ func TestLog_RefusedPayoffs(t *testing.T) {
 	require.ElementsMatch(t, refused, x.rows)
 	require.EqualValues(t, judged, r.Log.Judged)
 	require.Zero(t, *r.Log.Logged)
-	require.Contains(t, r.Notes, fmt.Sprintf("%d impressions with a payoff outside [-0.5, 0.5], which is refused, left out", count))
+	require.Contains(t, r.Notes, fmt.Sprintf("%d payoffs outside [-0.5, 0.5] refused: their impressions are left out", count))
 }
