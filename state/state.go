@@ -175,8 +175,8 @@ type Store interface {
 	// Due reads at most limit entries from the pages of the lowest buckets up to upTo, with the fence, atomically. It stops at room bytes;
 	// more reports that entries are left. It returns none only without such a page, or if limit is 0.
 	Due(ctx context.Context, p int32, upTo int64, limit int, room int64) (f Fence, due []Entry, more bool, err error)
-	// KnownIDs iterates over all pages, some megabytes of ids at a time, from cursor 0 until the returned cursor is 0. An unchanged page is
-	// returned once or twice, in full.
+	// KnownIDs iterates over all pages, some megabytes of ids at a time, from cursor 0 until the returned cursor is 0. Each page is
+	// returned once, in full, if no page begins or ends meanwhile. The fence, read at the end, shows whether another owner may have done so.
 	KnownIDs(ctx context.Context, p int32, cursor uint64) (pages []PageOfIDs, next uint64, err error)
 	// Checkpoint stores a checkpoint, atomically for readers of the fence. It fails with ErrFenced.
 	Checkpoint(ctx context.Context, p int32, c *Checkpoint) error

@@ -318,17 +318,12 @@ const (
 
 // entries calls f with every entry of a partition, page by page.
 func (tool *Tool) entries(ctx context.Context, p int32, f func(page state.Page, e state.Entry) error) error {
-	seen := map[uint32]bool{} // the store may return a page twice
 	for cursor := uint64(0); ; {
 		pages, next, err := tool.store.KnownIDs(ctx, p, cursor)
 		if err != nil {
 			return err
 		}
 		for i := range pages {
-			if seen[pages[i].Number] {
-				continue
-			}
-			seen[pages[i].Number] = true
 			if err := tool.entriesOf(ctx, p, &pages[i], f); err != nil {
 				return err
 			}

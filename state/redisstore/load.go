@@ -2,7 +2,7 @@ package redisstore
 
 import (
 	"context"
-	"slices"
+	"fmt"
 
 	"github.com/redis/go-redis/v9"
 
@@ -37,8 +37,8 @@ type scan struct {
 	pace   pace
 	size   *redis.IntCmd // fields at the beginning
 	cmd    *redis.ScanCmd
+	seen   map[string]bool
 	fields []state.Field
-	own    int // of this package
 }
 
 // Load implements state.Store. Hashes are scanned in steps, several at a time. No step blocks the server for long, and at most a few
@@ -67,7 +67,10 @@ func (s *Store) Load(ctx context.Context, p int32, hashes []string) (all []state
 				left = append(left, sc)
 				continue
 			}
-			sc.finish()
+			// A cursor of one server may skip fields on another: after a failover, or when its slot moves.
+			if n := int64(len(sc.seen)); n < sc.size.Val() {
+				return nil, fmt.Errorf("a scan of %q returned %d of %d fields: has the server changed meanwhile?", sc.hash, n, sc.size.Val())
+			}
 			total += len(sc.fields)
 		}
 		open = append(left, open[len(now):]...)
@@ -98,7 +101,8 @@ func (s *Store) scanStep(ctx context.Context, scans []*scan) error {
 	return nil
 }
 
-// add appends a step's fields, which share their memory, and returns their size.
+// add appends a step's fields, which share their memory, and returns their size. A scan may return a field again if the hash is rehashed
+// meanwhile.
 func (sc *scan) add(flat []string) (bytes int) {
 	for _, text := range flat {
 		bytes += len(text)
@@ -110,27 +114,16 @@ func (sc *scan) add(flat []string) (bytes int) {
 		return memory[start:len(memory):len(memory)]
 	}
 	if sc.fields == nil {
+		sc.seen = make(map[string]bool, sc.size.Val())
 		sc.fields = make([]state.Field, 0, max(len(flat)/2, int(sc.size.Val())))
 	}
 	for i := 0; i+1 < len(flat); i += 2 {
-		if sc.hash == metaKey && reserved(flat[i]) {
-			sc.own++
+		again := sc.seen[flat[i]]
+		sc.seen[flat[i]] = true
+		if again || sc.hash == metaKey && reserved(flat[i]) {
 			continue
 		}
 		sc.fields = append(sc.fields, state.Field{Hash: sc.hash, Field: keep(flat[i]), Value: keep(flat[i+1])})
 	}
 	return bytes
-}
-
-// finish drops repeated fields: a scan may return a field twice if the hash is rehashed meanwhile. It returns each at least once.
-func (sc *scan) finish() {
-	if int64(len(sc.fields)+sc.own) == sc.size.Val() {
-		return
-	}
-	seen := make(map[string]struct{}, len(sc.fields))
-	sc.fields = slices.DeleteFunc(sc.fields, func(f state.Field) bool {
-		_, twice := seen[string(f.Field)]
-		seen[string(f.Field)] = struct{}{}
-		return twice
-	})
 }

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/redis/go-redis/v9"
@@ -132,44 +133,41 @@ func (s *Store) Due(ctx context.Context, p int32, upTo int64, limit int, room in
 // maxDueBytes bounds the reply of Due's script.
 const maxDueBytes = 12 << 20
 
-// pagesAtOnce is the approximate number of pages read in one call of KnownIDs: of a worker's, up to 128,000 ids.
+// pagesAtOnce is the number of pages read in one call of KnownIDs: of a worker's, up to 128,000 ids.
 const pagesAtOnce = 1000
 
-// KnownIDs implements state.Store. The cursor is Redis's own, over the list of pages; each page is read atomically. Redis may return pages
-// twice if their number has changed a lot recently.
+// KnownIDs implements state.Store. The cursor is a rank in the list of pages, whose order is the same on every server. A cursor of ZSCAN
+// means nothing to a server that has restarted. Each page is read atomically.
 func (s *Store) KnownIDs(ctx context.Context, p int32, cursor uint64) (_ []state.PageOfIDs, next uint64, err error) {
 	defer wrap(&err, p, "read known ids")
-	var list *redis.ScanCmd
+	var list *redis.ZSliceCmd
 	err = s.withFence(ctx, p, func(pipe redis.Pipeliner) {
-		list = pipe.ZScan(ctx, s.prefix(p)+pagesKey, cursor, "", pagesAtOnce)
+		list = pipe.ZRangeWithScores(ctx, s.prefix(p)+pagesKey, int64(cursor), int64(cursor+pagesAtOnce-1))
 	})
 	if err != nil {
 		return nil, 0, err
 	}
-	flat, next := list.Val()
-	pages := make([]state.PageOfIDs, len(flat)/2)
+	pages := make([]state.PageOfIDs, len(list.Val()))
+	if len(pages) == pagesAtOnce {
+		next = cursor + pagesAtOnce
+	}
 	cmds := make([]*redis.StringSliceCmd, len(pages))
-	for i := range pages {
-		if pages[i].Number, err = parsePage(flat[2*i]); err != nil {
+	for i, listed := range list.Val() {
+		if pages[i].Number, err = parsePage(listed.Member); err != nil {
 			return nil, 0, err
 		}
-		bucket, err := strconv.ParseFloat(flat[2*i+1], 64)
-		if err != nil {
-			return nil, 0, fmt.Errorf("page %d has bucket %q", pages[i].Number, flat[2*i+1])
-		}
-		pages[i].Bucket = int64(bucket)
+		pages[i].Bucket = int64(listed.Score)
 	}
 	err = s.withFence(ctx, p, func(pipe redis.Pipeliner) {
 		for i := range pages {
-			cmds[i] = pipe.HKeys(ctx, s.prefix(p)+pageKey+flat[2*i])
+			cmds[i] = pipe.HKeys(ctx, s.prefix(p)+pageKey+strconv.FormatUint(uint64(pages[i].Number), 10))
 		}
 	})
 	if err != nil {
 		return nil, 0, err
 	}
-	through := pages[:0]
 	for i := range pages {
-		page := pages[i]
+		page := &pages[i]
 		page.IDs = make([]state.ID, 0, len(cmds[i].Val()))
 		for _, field := range cmds[i].Val() {
 			id, err := parseID(field)
@@ -178,11 +176,9 @@ func (s *Store) KnownIDs(ctx context.Context, p int32, cursor uint64) (_ []state
 			}
 			page.IDs = append(page.IDs, id)
 		}
-		if len(page.IDs) > 0 { // else it was deleted meanwhile
-			through = append(through, page)
-		}
 	}
-	return through, next, nil
+	ended := func(page state.PageOfIDs) bool { return len(page.IDs) == 0 }
+	return slices.DeleteFunc(pages, ended), next, nil
 }
 
 func parsePage(reply any) (uint32, error) {

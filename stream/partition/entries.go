@@ -67,11 +67,8 @@ func (x *Entries) Places(dst []state.Place, id state.ID) []state.Place {
 	return dst
 }
 
-// AddKnown adds a page of the store and its ids to the index, before anything is stepped. A page that comes again is ignored.
+// AddKnown adds a page of the store and its ids to the index, before anything is stepped.
 func (x *Entries) AddKnown(p *state.PageOfIDs) {
-	if x.expiry.pages.bucket(p.Number) != noBucket {
-		return
-	}
 	x.expiry.pages.load(p.Page, len(p.IDs))
 	for _, id := range p.IDs {
 		x.known.add(x.hash(id), p.Number)
