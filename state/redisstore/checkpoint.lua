@@ -52,12 +52,12 @@ call('ZCARD', pages)
 local dropped = k
 
 local function send(command, key, first, n)
-  local last = first + n - 1
+  local last, sum = first + n - 1, 0
   while last - first >= chunk do
-    call(command, key, unpack(ARGV, first, first + chunk - 1))
+    sum = sum + call(command, key, unpack(ARGV, first, first + chunk - 1))
     first = first + chunk
   end
-  call(command, key, unpack(ARGV, first, last))
+  return sum + call(command, key, unpack(ARGV, first, last))
 end
 
 -- First of all, for a server that does not let us has changed nothing then.
@@ -77,9 +77,10 @@ for _ = 1, sections[1] + sections[2] do
 end
 for i = 1, sections[3] + sections[4] do
   k = k + 1
-  send('HDEL', KEYS[k], pos + 1, counts[k])
+  -- Asked for before: while a cluster moves the slot, any command on a key that is gone is refused.
+  local held = i > sections[3] and call('HLEN', KEYS[k])
+  if send('HDEL', KEYS[k], pos + 1, counts[k]) == held then call('ZREM', pages, string.match(KEYS[k], '%d+$')) end
   pos = pos + counts[k] + 1
-  if i > sections[3] and call('EXISTS', KEYS[k]) == 0 then call('ZREM', pages, string.match(KEYS[k], '%d+$')) end
 end
 call('HSET', meta, 'checkpoint', id)
 call('HSET', meta, 'seq', nextseq)
