@@ -220,6 +220,20 @@ func TestReplay(t *testing.T) {
 	})
 }
 
+// TestReplay_RecordsOfOneOffset: a topic was made again beside its dead letters, so two records have an offset in common.
+func TestReplay_RecordsOfOneOffset(t *testing.T) {
+	p := open(t, testenv.Embedded(t))
+	hourAgo := time.Now().Add(-time.Hour)
+	p.refused("-i", 1, 0, "unknown_learner", hourAgo, []byte("k"), []byte("of the topic before"))
+	p.refused("-i", 1, 1, "unknown_learner", hourAgo, []byte("k"), []byte("also"))
+	p.refuse("-i", 1, "unknown_learner", hourAgo, []byte("k"), []byte("one"))
+	q := all
+	q.Do, q.Last = true, 0
+	require.Equal(t, &dlq.Replayed{Sent: 2, ByReason: map[string]int{"unknown_learner": 2}, Done: true}, p.replay(q))
+	again := p.replay(all)
+	require.Equal(t, []int{1, 2, 0}, []int{again.Sent, again.Before, again.Refused}, "only records that were sent again stand at offset 1")
+}
+
 // TestReplay_ForgedHeader: a header that another producer has written keeps no dead letter from being sent again.
 func TestReplay_ForgedHeader(t *testing.T) {
 	p := open(t, testenv.Embedded(t))

@@ -134,22 +134,28 @@ func byKey(l *Letter, partitions int) int {
 	return int(state.PartitionOf(l.Key, partitions))
 }
 
-// choose selects a partition's dead letters, the first of each record, and records the destination of every letter.
+// choose selects a partition's dead letters, the first of each record, and records the destination of every letter. Records may share an
+// offset: after an unclean election, or if a topic was made again beside its dead letters.
 func (b *Box) choose(ctx context.Context, q *Query, input string, s broker.Span, partitions int, sent map[string]sending, r *Replayed) (all []Letter, err error) {
-	seen := map[int64]bool{}
+	type identity struct {
+		offset  int64
+		content [sha256.Size]byte
+	}
+	seen := map[identity]bool{}
 	err = b.read(ctx, b.topics.DLQ(input), s, func(one *record) error {
 		l, ok := letterOf(one)
+		id := identity{l.Of.Offset, contentOf(l.Key, l.Value)}
 		if ok && l.Of.Topic == input && l.Complete() {
-			sent[l.Letter.String()] = sending{contentOf(l.Key, l.Value), l.Of.Partition, byKey(&l, partitions)}
+			sent[l.Letter.String()] = sending{id.content, l.Of.Partition, byKey(&l, partitions)}
 		}
 		switch {
 		case !ok || l.Of.Topic != input || !q.takes(&l):
 		case !l.Complete():
 			r.Cut++
-		case seen[l.Of.Offset]:
+		case seen[id]:
 			r.Duplicate++
 		default:
-			seen[l.Of.Offset] = true
+			seen[id] = true
 			l.Key, l.Value, l.Headers = nil, nil, nil
 			all = append(all, l)
 		}
@@ -169,7 +175,7 @@ func (b *Box) leaveOut(ctx context.Context, q *Query, input string, all []Letter
 	if err != nil {
 		return nil, err
 	}
-	replayed, again := map[string]bool{}, map[At]bool{}
+	replayed, again := map[string]bool{}, map[At][sha256.Size]byte{}
 	for _, s := range into {
 		from := s.Since
 		for i := range all {
@@ -182,7 +188,7 @@ func (b *Box) leaveOut(ctx context.Context, q *Query, input string, all []Letter
 		err = b.read(ctx, input, s, func(one *record) error {
 			name, _ := one.header(headerReplay)
 			if of, ok := sent[string(name)]; ok && of.sends(one) {
-				replayed[string(name)], again[one.at] = true, true
+				replayed[string(name)], again[one.at] = true, of.content
 			}
 			return nil
 		})
@@ -194,7 +200,7 @@ func (b *Box) leaveOut(ctx context.Context, q *Query, input string, all []Letter
 		switch {
 		case replayed[l.Letter.String()]:
 			r.Before++
-		case again[l.Of] && !q.Again:
+		case again[l.Of] == sent[l.Letter.String()].content && !q.Again:
 			r.Refused++
 		default:
 			return false
