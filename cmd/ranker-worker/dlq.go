@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -116,7 +117,8 @@ dlq tail prints it; with a dead-letter topic's name it is the place of the dead 
 }
 
 func showLetter(ctx context.Context, out io.Writer, b *dlq.Box, l *dlq.Letter) {
-	fmt.Fprintf(out, "record   %s\nletter   %s\nrefused  %s\nreason   %s\ndetail   %s\n", l.Of, l.Letter, l.Time.UTC().Format(time.RFC3339Nano), l.Reason, l.Detail)
+	fmt.Fprintf(out, "record   %s\nletter   %s\nrefused  %s\nreason   %s\ndetail   %s\n", printable(l.Of.String()), l.Letter,
+		l.Time.UTC().Format(time.RFC3339Nano), printable(l.Reason), printable(l.Detail))
 	stamped, replayOf, found, err := b.Original(ctx, l)
 	switch {
 	case err != nil:
@@ -140,14 +142,14 @@ func showLetter(ctx context.Context, out io.Writer, b *dlq.Box, l *dlq.Letter) {
 		fmt.Fprintf(out, "hint     %s\n", hint)
 	}
 	for _, h := range l.Headers {
-		fmt.Fprintf(out, "header   %s: %s\n", h.Key, abridged(h.Value, 1000))
+		fmt.Fprintf(out, "header   %s: %s\n", printable(h.Key), abridged(h.Value, 1000))
 	}
 	fmt.Fprintf(out, "key      %s\n", abridged(l.Key, len(l.Key)))
 	switch {
 	case l.Value == nil:
 		fmt.Fprintln(out, "value    null")
 	case utf8.Valid(l.Value):
-		fmt.Fprintf(out, "value    %d bytes\n%s\n", len(l.Value), l.Value)
+		fmt.Fprintf(out, "value    %d bytes\n%s\n", len(l.Value), printable(string(l.Value)))
 	default:
 		fmt.Fprintf(out, "value    %d bytes\n%s", len(l.Value), hex.Dump(l.Value))
 	}
@@ -177,8 +179,8 @@ topic/partition/offset of the record, the reason, its key, and the beginning of 
 				if c.json {
 					return enc.Encode(asJSON(l))
 				}
-				_, err := fmt.Fprintf(c.out(), "%s  %s  %s  key %s  %s\n", l.Time.UTC().Format(time.RFC3339), l.Of, l.Reason,
-					abridged(l.Key, 64), abridged(l.Value, 100))
+				_, err := fmt.Fprintf(c.out(), "%s  %s  %s  key %s  %s\n", l.Time.UTC().Format(time.RFC3339), printable(l.Of.String()),
+					printable(l.Reason), abridged(l.Key, 64), abridged(l.Value, 100))
 				return err
 			}))
 		})
@@ -188,6 +190,15 @@ topic/partition/offset of the record, the reason, its key, and the beginning of 
 	cmd.Flags().BoolVar(&once, "once", false, "end with those that are there")
 	cmd.Flags().Lookup("json").Usage = "print each as one line of JSON"
 	return cmd
+}
+
+// printable returns text, quoted if it has characters that control a terminal.
+func printable(text string) string {
+	controls := func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' && r != '\t' }
+	if !utf8.ValidString(text) || strings.ContainsFunc(text, controls) {
+		return strconv.Quote(text)
+	}
+	return text
 }
 
 // abridged returns the beginning of a key or value, quoted.

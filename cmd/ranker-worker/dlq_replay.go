@@ -99,7 +99,7 @@ func showReplay(out io.Writer, r *dlq.Replayed) {
 	}
 	fmt.Fprintf(out, "%s %s\n", plural.N(r.Sent, "record"), did)
 	for _, reason := range slices.Sorted(maps.Keys(r.ByReason)) {
-		fmt.Fprintf(out, "  %-24s %d\n", reason, r.ByReason[reason])
+		fmt.Fprintf(out, "  %-24s %d\n", printable(reason), r.ByReason[reason])
 	}
 	for _, left := range []struct {
 		n   int

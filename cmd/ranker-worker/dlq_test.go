@@ -34,7 +34,8 @@ func TestDLQ(t *testing.T) {
 	}, 45*time.Second, 10*time.Millisecond)
 	shown := dlq("show", "payoffs/1/0")
 	require.Equal(t, exitOK, shown.code, shown)
-	for _, want := range []string{"reason   malformed_json", "hint     the value begins with 0", "(7)", "original is in its topic", "header   __streams.errors.topic: \"payoffs\""} {
+	for _, want := range []string{"reason   malformed_json", "hint     the value begins with 0", "(7)", "original is in its topic", "header   __streams.errors.topic: \"payoffs\"",
+		"value    7 bytes\n\"\\x00\\x00\\x00\\x00\\a\\x02x\"\n"} {
 		assert.Contains(t, shown.out, want)
 	}
 	assert.Contains(t, dlq("show", "payoffs/1/0", "--json").out, `"reason": "malformed_json"`)
@@ -51,4 +52,10 @@ func TestDLQ(t *testing.T) {
 		assert.Equal(t, exitUsage, dlq(c...).code, c)
 	}
 	assert.Equal(t, exitFault, dlq("show", "payoffs/0/0").code)
+}
+
+func TestPrintable(t *testing.T) {
+	for text, want := range map[string]string{"{\n\t\"ü\": 1}": "{\n\t\"ü\": 1}", "\x1b[2J": `"\x1b[2J"`, "a\rb": `"a\rb"`, "\xff": `"\xff"`, "\u202e": `"\u202e"`} {
+		assert.Equal(t, want, printable(text))
+	}
 }
