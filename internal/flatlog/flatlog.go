@@ -40,10 +40,10 @@ type Row struct {
 	Propensities []float64            `json:"propensities"`
 	Targets      map[string][]float64 `json:"targets"`
 
-	Items []int32   // numbers of the candidates, from 0 in the order of appearance
-	At    int       // index of the selected one
-	P     float64   // its propensity, in [LeastPropensity, 1]
-	Began time.Time // zero without a time
+	Items []int32   `json:"-"` // numbers of the candidates, from 0 in the order of appearance
+	At    int       `json:"-"` // index of the selected one
+	P     float64   `json:"-"` // its propensity, in [LeastPropensity, 1]
+	Began time.Time `json:"-"` // zero without a time
 }
 
 // Reader reads a flat log.

@@ -30,10 +30,10 @@ func readAll(log string) (rows []Row, err error) {
 	}
 }
 
-// TestForms: the same selections in all forms are the same rows.
+// TestForms: the same selections in all forms are the same rows, whatever else a line of JSON has.
 func TestForms(t *testing.T) {
 	inJSON := `{"flat":1}
-{"time":"2026-11-01T00:00:00Z","action":"b","payoff":1,"candidates":["b","a"],"propensities":[0.25,0.75]}
+{"time":"2026-11-01T00:00:00Z","action":"b","payoff":1,"candidates":["b","a"],"propensities":[0.25,0.75],"items":3,"at":9,"p":9,"began":0}
 {"time":"2026-11-01T00:00:01Z","action":"a","payoff":0,"candidates":["a","b","c"],"propensities":[0.5,0.25,0.25]}
 `
 	inCSV := `time,action,payoff,candidates,propensities
