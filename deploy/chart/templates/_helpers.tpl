@@ -4,32 +4,27 @@
 {{- else -}}{{ printf "%s-%s" .Release.Name .Chart.Name | trunc 50 | trimSuffix "-" }}{{- end -}}
 {{- end -}}
 
-{{/* Labels that select the workers' pods; they can never change. */}}
-{{- define "ranker-worker.selector" -}}
-app.kubernetes.io/name: {{ .Chart.Name }}
-app.kubernetes.io/instance: {{ .Release.Name }}
-{{- end -}}
-
-{{- define "ranker-worker.labels" -}}
-{{ include "ranker-worker.selector" . }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-{{- end -}}
-
-{{/* Labels of `serve`, which select its pods and none of the workers'. */}}
 {{- define "ranker-worker.serveName" -}}
 {{ include "ranker-worker.name" . }}-serve
 {{- end -}}
 
-{{- define "ranker-worker.serveSelector" -}}
-app.kubernetes.io/name: {{ .Chart.Name }}-serve
-app.kubernetes.io/instance: {{ .Release.Name }}
+{{/* Labels that select pods; they can never change. Argument, here and below: the root's context, and "-serve" or, for workers, "". */}}
+{{- define "ranker-worker.selector" -}}
+app.kubernetes.io/name: {{ (first .).Chart.Name }}{{ last . }}
+app.kubernetes.io/instance: {{ (first .).Release.Name }}
 {{- end -}}
 
-{{- define "ranker-worker.serveLabels" -}}
-{{ include "ranker-worker.serveSelector" . }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- define "ranker-worker.labels" -}}
+{{ include "ranker-worker.selector" . }}
+app.kubernetes.io/version: {{ (first .).Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ (first .).Release.Service }}
+{{- end -}}
+
+{{/* An object's metadata, of which labels are the last. */}}
+{{- define "ranker-worker.metadata" -}}
+name: {{ include "ranker-worker.name" (first .) }}{{ last . }}
+namespace: {{ (first .).Release.Namespace }}
+labels: {{- include "ranker-worker.labels" . | nindent 2 }}
 {{- end -}}
 
 {{/* A configuration has a name of its own, by its content: so a roll-out can be undone. */}}
@@ -138,6 +133,33 @@ envFrom:
   - secretRef:
       name: {{ . }}
 {{- end }}
+{{- end -}}
+
+{{/* A container but for its readiness and mounts. Argument: root, its name, verb, values, name and number of its port, and scheme or "". */}}
+{{- define "ranker-worker.container" -}}
+name: {{ .name }}
+image: {{ include "ranker-worker.image" .root }}
+imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+args: [{{ .verb }}, --config, /etc/ranker/config.yaml]
+env:
+  - name: GOMEMLIMIT
+    value: {{ include "ranker-worker.gomemlimit" .values.resources }}
+  {{- with .root.Values.env }}{{ toYaml . | nindent 2 }}{{ end }}
+{{- include "ranker-worker.envFrom" .root | nindent 0 }}
+ports:
+  - name: {{ .port }}
+    containerPort: {{ .number }}
+startupProbe:
+  httpGet: {path: /livez, port: {{ .port }}{{ with .scheme }}, scheme: {{ . }}{{ end }}}
+  periodSeconds: 2
+  failureThreshold: 30
+livenessProbe:
+  httpGet: {path: /livez, port: {{ .port }}{{ with .scheme }}, scheme: {{ . }}{{ end }}}
+  periodSeconds: 10
+  timeoutSeconds: 5
+  failureThreshold: 6
+resources: {{- toYaml .values.resources | nindent 2 }}
+securityContext: {{- include "ranker-worker.containerSecurity" .root | nindent 2 }}
 {{- end -}}
 
 {{- define "ranker-worker.volumeMounts" -}}
