@@ -83,17 +83,22 @@ func (a *awaiting) tick(watermark int64) (merged []policy.Item, ticked bool) {
 	if len(a.every) > 0 && a.every[0].End() <= a.since { // a bucket with since in it has merged, and may have no earlier selection
 		a.since = a.every[0].Start()
 	}
+	return a.mergeBuckets(), true
+}
+
+// mergeBuckets merges all buckets to those of the tick, and returns the items whose intervals have merged.
+func (a *awaiting) mergeBuckets() (merged []policy.Item) {
 	a.cover()
 	for i, own := range a.column.EachOwn() {
-		if own.Spans.Merge(&a.grid, pass) {
+		if own.Spans.Merge(&a.grid, a.pass) {
 			merged = append(merged, i)
 		}
 	}
-	a.every.Merge(&a.grid, pass)
+	a.every.Merge(&a.grid, a.pass)
 	for side := range a.ages {
-		a.ages[side].Merge(&a.grid, pass, func(row inflight.Bucket) { a.rows[side][row] = struct{}{} })
+		a.ages[side].Merge(&a.grid, a.pass, func(row inflight.Bucket) { a.rows[side][row] = struct{}{} })
 	}
-	return merged, true
+	return merged
 }
 
 // estimate computes delay distributions and payment shares from records up to until. Payoffs below the default have a distribution

@@ -265,7 +265,9 @@ func (a *awaiting) merge(other storedHash, _ []policy.Item, additive bool) error
 	}
 	a.pass, a.unwritten = max(a.pass, from.pass), true
 	a.since = min(a.since, from.since)
-	a.cover()
+	for _, i := range a.mergeBuckets() { // carried selections are in buckets of a tick before this one
+		a.column.Changes().Note(i, 1)
+	}
 	a.newest, a.newer = max(a.newest, from.newest), a.newer || from.newest != inflight.Never
 	return nil
 }

@@ -86,8 +86,8 @@ func (l *recentLevels) merge(other storedHash, _ []policy.Item, additive bool) e
 		}
 	}
 	l.own = slices.Clone(l.own.Add(from.own))
-	l.mergeTo(from.pass)
 	l.pass, l.moved = max(l.pass, from.pass), true
+	l.mergeTo(l.pass) // the giver may be behind, too
 	return nil
 }
 

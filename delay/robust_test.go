@@ -170,6 +170,20 @@ func TestRobust_MergedKnowsWhatBothDid(t *testing.T) {
 	}
 }
 
+// A learner takes over residuals from one that is behind, and a late payoff follows. Their buckets do not overlap: the state loads.
+func TestRobust_LoadsAfterAMergeWithALearnerBehind(t *testing.T) {
+	to, from := plainRobust(t, 1), plainRobust(t, 1)
+	paid := func(r *Robust, began int64) { r.Paid(Feedback{Began: began, Propensity: 1, Expected: 0.5, HasExpected: true}) }
+	s := newStore(to)
+	paid(to, 10_000_000)
+	paid(from, 5_000_000)
+	paid(from, 5_010_000)
+	require.NoError(t, Merge(to, from, []policy.Item{0}, Portion{Additive: true, Of: 1}, func(policy.Item) {}))
+	paid(to, 5_005_000)
+	s.harvest()
+	s.loadSorted(t, 1, plainRobust(t, 1))
+}
+
 // The report of the level: none before the first payoff; that it has not changed; by how much it has, and against which past; and
 // how often. A loaded learner has counted no changes, and reports the same otherwise.
 func TestRobust_ReportsTheLevel(t *testing.T) {
