@@ -43,6 +43,11 @@ func (m *met) meet(items []policy.Item, at int64) {
 	}
 }
 
+// merge implements storedHash. Each partition reads its own times alone, so every one takes them over, with additive or without.
+func (m *met) merge(from storedHash, numbers []policy.Item, _ bool) error {
+	return m.column.merge(from, numbers, true)
+}
+
 var errMet = errors.New("the value is no time")
 
 func parseMet(value []byte) (firstMet, error) {

@@ -67,3 +67,18 @@ func TestMet_AgeIsAFeature(t *testing.T) {
 	d.Meet([]policy.Item{39}, now+11*anHour)
 	require.Greater(t, expects(d, 39, now+11*anHour), 0.8)
 }
+
+// A new partition takes over when items were first met, beside that which takes over the sums. The earlier of two times counts.
+func TestMet_PartitionsTakeOverAges(t *testing.T) {
+	from, to := fading(t), fading(t)
+	from.Grow(2)
+	to.Grow(3)
+	from.Meet([]policy.Item{0}, 500)
+	from.Meet([]policy.Item{1}, 700)
+	to.Meet([]policy.Item{2}, 600)
+	require.True(t, to.NamesItems(), "a reshard numbers items then")
+	s := newStore(to)
+	require.NoError(t, Merge(to, from, []policy.Item{1, 2}, Portion{}, nil))
+	s.harvest()
+	require.Equal(t, map[string]string{"1": "500", "2": "600"}, s.hashes[hashMet])
+}

@@ -109,8 +109,8 @@ func (b *base) takeOver(from *base, numbers []policy.Item, s Portion) error {
 	return nil
 }
 
-// NamesItems implements Mergeable. All state by item is sums.
-func (b *base) NamesItems() bool { return false }
+// NamesItems implements Mergeable. All state by item is sums, but for the times at which items were first met.
+func (b *base) NamesItems() bool { return b.hash(hashMet) != nil }
 
 // Carry implements Mergeable.
 func (b *base) Carry(fb Feedback, selected bool) {

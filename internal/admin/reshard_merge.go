@@ -19,7 +19,7 @@ import (
 // resharding builds the state of new partitions from that of old ones.
 //
 // Statistics of old partition j go to new partition j modulo their number: sums are added up, and queues are appended. A new
-// partition without any gets copies of BOLD's instances from old partition q modulo their number. Entries go where Kafka's
+// partition without any gets copies of BOLD's instances, and of items' ages, from old partition q modulo their number. Entries go where Kafka's
 // default partitioner puts their ids now; tombstones with an unknown partition are dropped. Accounts go with the statistics,
 // except pending and parked, which go with their entries. Holds are released. The watermark is the least of all.
 type resharding struct {
