@@ -218,7 +218,6 @@ func (a *awaiting) loaded() {
 		addIntervals(every, own.Spans, 1)
 	}
 	a.every = inflight.IntervalsOf(every)
-	a.every.Merge(&a.grid, a.pass) // buckets of one item may lie within larger ones of another
 	a.updateShares()
 	a.eachAwaited(a.reweigh)
 }

@@ -173,7 +173,9 @@ func TestRobust_MergedKnowsWhatBothDid(t *testing.T) {
 // A learner takes over residuals from one that is behind, and a late payoff follows. Their buckets do not overlap: the state loads.
 func TestRobust_LoadsAfterAMergeWithALearnerBehind(t *testing.T) {
 	to, from := plainRobust(t, 1), plainRobust(t, 1)
-	paid := func(r *Robust, began int64) { r.Paid(Feedback{Began: began, Propensity: 1, Expected: 0.5, HasExpected: true}) }
+	paid := func(r *Robust, began int64) {
+		r.Paid(Feedback{Began: began, Propensity: 1, Expected: 0.5, HasExpected: true})
+	}
 	s := newStore(to)
 	paid(to, 10_000_000)
 	paid(from, 5_000_000)

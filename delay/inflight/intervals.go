@@ -114,15 +114,19 @@ func (s Intervals) Add(o Intervals) Intervals {
 		if len(s) == 0 || len(o) > 0 && o[0].order(s[0]) < 0 {
 			from = &o
 		}
-		x := (*from)[0]
+		all = all.put((*from)[0])
 		*from = (*from)[1:]
-		if last := len(all) - 1; last >= 0 && x.Start() < all[last].End() { // within last, the longer one
-			all[last].take(x)
-			continue
-		}
-		all = append(all, x)
 	}
 	return all
+}
+
+// put appends an interval that is next in order. One within the last, which is longer, is added to that.
+func (s Intervals) put(x Interval) Intervals {
+	if last := len(s) - 1; last >= 0 && x.Start() < s[last].End() {
+		s[last].take(x)
+		return s
+	}
+	return append(s, x)
 }
 
 // order orders by start, and of equal starts the longer first.
@@ -130,7 +134,12 @@ func (s Interval) order(o Interval) int {
 	return cmp.Or(cmp.Compare(s.Start(), o.Start()), cmp.Compare(o.Level, s.Level))
 }
 
-// IntervalsOf returns intervals in the order of time. They may overlap.
+// IntervalsOf returns the intervals of counts, in the longer of two overlapping buckets.
 func IntervalsOf(counts map[Bucket]Interval) Intervals {
-	return slices.SortedFunc(maps.Values(counts), Interval.order)
+	all := slices.SortedFunc(maps.Values(counts), Interval.order)
+	kept := Intervals(all[:0])
+	for _, x := range all {
+		kept = kept.put(x)
+	}
+	return kept
 }
