@@ -25,7 +25,7 @@ func (s *Sorted) Merge(from Finder, numbers []policy.Item) error {
 		s.counts.add(a, b, own.side(0))
 		s.counts.add(b, a, own.side(1))
 	}
-	s.rebuild()
+	s.Loaded()
 	return nil
 }
 

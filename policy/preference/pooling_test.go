@@ -142,3 +142,14 @@ func pick(items []policy.Item, order []int32) (picked []policy.Item) {
 	}
 	return picked
 }
+
+// TestPooling_KeepsOneRelation: the finders of partitions have no relation, whose size is the square of the number of items.
+func TestPooling_KeepsOneRelation(t *testing.T) {
+	global, s := NewSorted(), NewSorted()
+	global.BeGlobal(func(i policy.Item) uint64 { return uint64(i) })
+	s.Share(global, func(i policy.Item) policy.Item { return i })
+	s.Grow(MaxItems)
+	s.Loaded()
+	s.Selected(&Selection{Items: []policy.Item{0, 1}, At: 1})
+	require.Zero(t, s.relation.Len())
+}

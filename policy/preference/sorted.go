@@ -65,11 +65,12 @@ func (s *Sorted) Grow(items int) {
 	if s.mark != nil { // items that have been compared get seats
 		return
 	}
+	was := s.varied()
 	s.items = max(s.items, items)
-	s.relation.Grow(min(items, MaxItems))
 	s.counts.grow(min(items, MaxItems))
-	if s.varied() {
-		s.stale = true // the scores are of fewer items
+	if s.read == s.ordering {
+		s.relation.Grow(min(items, MaxItems))
+		s.stale = s.stale || was || s.varied() // scores are of fewer items, and the relation is not kept beside them
 	}
 }
 

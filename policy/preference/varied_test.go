@@ -3,6 +3,7 @@ package preference
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -108,4 +109,31 @@ func TestVaried_ScoresAreTheLikeliest(t *testing.T) {
 	x := f.scores.score[1]
 	require.InDelta(t, -f.scores.score[0], x, 1e-3)
 	require.InDelta(t, 0, 30.5-40*p(2*x)-p(x), 1e-3)
+}
+
+// Items come, and tastes do not count as varied any more. The order is that of all selections, as after a restart.
+func TestVaried_ItemsThatComeEndIt(t *testing.T) {
+	s, fields := NewSorted(), map[string][]byte{}
+	s.Grow(3)
+	for _, shown := range [][]policy.Item{{0, 1}, {1, 0}, {0, 1}, {1, 0}, {0, 2}, {1, 2}} {
+		s.Selected(&Selection{Items: shown, At: 1})
+		s.Sort(shown, 1, make([]int32, 2), nil)
+	}
+	require.True(t, s.varied())
+	s.Grow(100)
+	require.False(t, s.varied())
+	s.Harvest(func(field, value []byte) { fields[string(field)] = slices.Clone(value) })
+	again := NewSorted()
+	again.Grow(100)
+	for field, value := range fields {
+		require.NoError(t, again.Load([]byte(field), value))
+	}
+	again.Loaded()
+	var orders, undecided [2][]int32
+	for k, f := range []*Sorted{s, again} {
+		orders[k] = make([]int32, 3)
+		undecided[k] = f.Sort([]policy.Item{0, 1, 2}, 1, orders[k], nil)
+	}
+	require.Equal(t, orders[1], orders[0])
+	require.Equal(t, undecided[1], undecided[0])
 }
