@@ -1,6 +1,9 @@
 package delay
 
 import (
+	"bytes"
+	"strconv"
+
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/policy/contextual"
 )
@@ -77,19 +80,24 @@ func (u *contexts) refit(t *policy.Table, learn bool) {
 	u.categories.changed.Clear()
 }
 
-// prefixFit begins the line of an estimate (AppendEstimate) with the variances.
+// prefixFit begins the line of an estimate (AppendEstimate) with the tick of the last search for a change, and the variances.
 var prefixFit = []byte("\nfit ")
 
 func (u *contexts) appendEstimate(dst []byte) []byte {
 	if u.model.Fits() == 0 {
 		return dst
 	}
-	return u.model.AppendVariances(u.appendGrouping(append(dst, prefixFit...)))
+	dst = append(strconv.AppendInt(append(dst, prefixFit...), u.looked, 10), ' ')
+	return u.model.AppendVariances(u.appendGrouping(dst))
 }
 
 func (u *contexts) takeEstimate(t *policy.Table, text []byte) error {
-	text, err := u.takeGrouping(text)
+	word, text, _ := bytes.Cut(text, []byte{' '})
+	looked, err := parsePass(word)
 	if err != nil {
+		return err
+	}
+	if text, err = u.takeGrouping(text); err != nil {
 		return err
 	}
 	u.settle(t)
@@ -97,6 +105,7 @@ func (u *contexts) takeEstimate(t *policy.Table, text []byte) error {
 	if err := u.model.TakeVariances(text); err != nil {
 		return err
 	}
+	u.looked, u.begins, u.found = looked, 0, false
 	if u.model.Since() != since {
 		u.recount(t)
 	}

@@ -131,3 +131,45 @@ func TestTurning_OverPartitions(t *testing.T) {
 	require.InDelta(t, one.of(), pooled.of(), 0.05)
 	require.False(t, math.IsNaN(pooled.of()))
 }
+
+// A global learner that goes on from a snapshot, with the fields of its sources, makes the same estimates. The effects change after it.
+func TestTurning_GoesOnFromASnapshot(t *testing.T) {
+	global := func() *Direct {
+		d := contextualKinds()[0].make(t).(*Direct)
+		d.BeGlobal(func(i policy.Item) uint64 { return uint64(i) })
+		d.Grow(4)
+		return d
+	}
+	source := contextualKinds()[0].make(t).(*Direct)
+	source.Grow(4)
+	s, one := newStore(source), global()
+	read := func(d *Direct) Estimates {
+		d.BeginResync(0)
+		s.publish(d, 0, sameNumber)
+		d.EndResync(0, func(string, policy.Item) bool { return true })
+		return d.Commit(4)
+	}
+	var replays []*Direct
+	for k, fb := range turned(7, 1200, true) {
+		source.Selected(fb)
+		source.Paid(fb)
+		source.Advance(fb.Began)
+		if k%10 > 0 {
+			continue
+		}
+		s.harvest()
+		made := one.Estimate(read(one))
+		for _, d := range replays {
+			read(d)
+			require.Equal(t, made, d.Estimate(made))
+			require.Equal(t, string(one.AppendEstimate(nil)), string(d.AppendEstimate(nil)), "payoff %d", k)
+		}
+		if k%200 == 40 {
+			d := global()
+			read(d)
+			require.NoError(t, d.TakeEstimate(one.AppendEstimate(nil)))
+			replays = append(replays, d)
+		}
+	}
+	require.EqualValues(t, 1, one.contexts.turns)
+}
