@@ -19,11 +19,42 @@ var (
 	ErrArms = errors.New("of the same run of the experiment with other arms, shares or another control")
 )
 
-const version = "1"
+// Version is the first word of a stored value.
+const Version = "1"
+
+// Words returns the words of a stored value behind the version. It fails with ErrText.
+func Words(text string) ([]string, error) {
+	w := strings.Split(text, " ")
+	if w[0] != Version {
+		return nil, fmt.Errorf("%w: version %.10q, known is %s", ErrText, w[0], Version)
+	}
+	return w[1:], nil
+}
+
+// Head writes the version and the run, with which each stored value of the experiment begins.
+func (e *Experiment) Head(dst []byte) []byte {
+	return strconv.AppendInt(append(dst, Version+" "...), int64(e.Run), 10)
+}
+
+// Words returns the words of a stored value behind Head. It fails with ErrText or ErrRun.
+func (e *Experiment) Words(text string) ([]string, error) {
+	w, err := Words(text)
+	if err != nil {
+		return nil, err
+	}
+	var run [1]int64
+	if len(w) == 0 || !numbers(run[:], w[0]) {
+		return nil, ErrText
+	}
+	if run[0] != int64(e.Run) {
+		return nil, fmt.Errorf("%w: %d, this is %d", ErrRun, run[0], e.Run)
+	}
+	return w[1:], nil
+}
 
 // AppendCohort writes a cohort's sums, <units>:<X>:<Q>:<Z>:<S>:<M> for each arm in the order of names, with the sums of Counts.
 func (e *Experiment) AppendCohort(dst []byte, by []Counts) []byte {
-	dst = e.head(dst)
+	dst = e.Head(dst)
 	for _, c := range by {
 		dst = appendNumbers(append(dst, ' '), c.N, c.X, c.Q, c.Z, c.S, c.M)
 	}
@@ -32,7 +63,7 @@ func (e *Experiment) AppendCohort(dst []byte, by []Counts) []byte {
 
 // ParseCohort reads the output of AppendCohort. It fails with ErrText or ErrRun.
 func (e *Experiment) ParseCohort(text string) (by []Counts, err error) {
-	words, err := e.words(text)
+	words, err := e.Words(text)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +83,7 @@ func (e *Experiment) ParseCohort(text string) (by []Counts, err error) {
 // AppendTotals writes <arm>:<share>:<units>:<X>:<D>:<E>:<Z>:<S>:<M> for each arm in the order of names, with the sums of Sums in units of 2⁻²⁰. The
 // control's share has an equals sign before it.
 func (e *Experiment) AppendTotals(dst []byte, t Totals) []byte {
-	dst = e.head(dst)
+	dst = e.Head(dst)
 	for arm, s := range t {
 		dst = append(append(dst, ' '), e.label(arm)...)
 		dst = appendNumbers(append(dst, ':'), s.N, s.X, s.D, s.E, s.Z, s.S, s.M)
@@ -62,10 +93,15 @@ func (e *Experiment) AppendTotals(dst []byte, t Totals) []byte {
 
 // ParseTotals reads the output of AppendTotals. It fails with ErrText, ErrRun or ErrArms.
 func (e *Experiment) ParseTotals(text string) (t Totals, err error) {
-	words, err := e.words(text)
+	words, err := e.Words(text)
 	if err != nil {
 		return nil, err
 	}
+	return e.TotalsOf(words)
+}
+
+// TotalsOf reads the words behind Head. It fails with ErrText or ErrArms.
+func (e *Experiment) TotalsOf(words []string) (t Totals, err error) {
 	if len(words) != len(e.Arms) {
 		return nil, ErrArms
 	}
@@ -95,7 +131,7 @@ func (e *Experiment) label(arm int) string {
 // AppendGroups writes the groups with an impression among those from one number up to another, <number>:<impressions>:<sum of payoffs>
 // each, in units of 2⁻³⁰.
 func (e *Experiment) AppendGroups(dst []byte, groups Groups, from, to int) []byte {
-	dst = e.head(dst)
+	dst = e.Head(dst)
 	for k := from; k < to; k++ {
 		if g := groups[k]; g != (Group{}) {
 			dst = appendNumbers(append(dst, ' '), int64(k), g.N, g.X)
@@ -107,7 +143,7 @@ func (e *Experiment) AppendGroups(dst []byte, groups Groups, from, to int) []byt
 // ParseGroups replaces groups from and up to the same numbers by the output of AppendGroups. It fails with ErrText or ErrRun, and then
 // changes none.
 func (e *Experiment) ParseGroups(text string, groups Groups, from, to int) error {
-	words, err := e.words(text)
+	words, err := e.Words(text)
 	if err != nil {
 		return err
 	}
@@ -146,26 +182,6 @@ func within(most int64, numbers ...int64) bool {
 	return !slices.ContainsFunc(numbers, func(n int64) bool { return n < -most || n > most })
 }
 
-func (e *Experiment) head(dst []byte) []byte {
-	return strconv.AppendInt(append(dst, version+" "...), int64(e.Run), 10)
-}
-
-// words returns the values, if version and run are right.
-func (e *Experiment) words(text string) ([]string, error) {
-	w := strings.Split(text, " ")
-	if w[0] != version {
-		return nil, fmt.Errorf("%w: version %.10q, known is %s", ErrText, w[0], version)
-	}
-	var run [1]int64
-	if len(w) < 2 || !numbers(run[:], w[1]) {
-		return nil, ErrText
-	}
-	if run[0] != int64(e.Run) {
-		return nil, fmt.Errorf("%w: %d, this is %d", ErrRun, run[0], e.Run)
-	}
-	return w[2:], nil
-}
-
 // appendNumbers writes numbers separated by colons.
 func appendNumbers(dst []byte, x ...int64) []byte {
 	for i, n := range x {
@@ -197,7 +213,7 @@ func numbers(dst []int64, text string) bool {
 // order of names. It is <N>:<Z>:<S> of each entry bucket, the oldest first, in which all with lag 32 or more are one. Then follow
 // <K>:<X>:<Q>:<U>:<M> of Paid by lag.
 func (e *Experiment) AppendRunOff(dst []byte, r *RunOff) []byte {
-	dst = appendNumbers(append(e.head(dst), ' '), r.last, r.from)
+	dst = appendNumbers(append(e.Head(dst), ' '), r.last, r.from)
 	for arm := range e.Arms {
 		s := r.old[arm]
 		dst = appendNumbers(append(dst, ' '), s.N, s.Z, s.S)
@@ -215,7 +231,7 @@ func (e *Experiment) AppendRunOff(dst []byte, r *RunOff) []byte {
 // ParseRunOff replaces a run-off's ended buckets by the output of AppendRunOff. It fails with ErrText, ErrRun or ErrArms, and then changes
 // nothing.
 func (e *Experiment) ParseRunOff(text string, r *RunOff) error {
-	words, err := e.words(text)
+	words, err := e.Words(text)
 	if err != nil {
 		return err
 	}
@@ -266,7 +282,7 @@ func (e *Experiment) AppendBucket(dst []byte, r *RunOff, number int64) []byte {
 	if !found {
 		return dst
 	}
-	dst = e.head(dst)
+	dst = e.Head(dst)
 	for arm := range e.Arms {
 		s := &r.open[k].by[arm]
 		dst = appendNumbers(append(dst, ' '), s.entered.N, s.entered.Z, s.entered.S)
@@ -282,7 +298,7 @@ func (e *Experiment) AppendBucket(dst []byte, r *RunOff, number int64) []byte {
 // ParseBucket replaces an open bucket of a run-off by the output of AppendBucket. It fails with ErrText, ErrRun or ErrArms, and then changes
 // nothing.
 func (e *Experiment) ParseBucket(text string, r *RunOff, number int64) error {
-	words, err := e.words(text)
+	words, err := e.Words(text)
 	if err != nil {
 		return err
 	}

@@ -79,17 +79,7 @@ func parseField(name string, byUser bool) (f trialField, ok bool) {
 	return f, f.name(byUser) == name // false with a number that is unreadable, missing or too many
 }
 
-const trialVersion = "1"
-
 var errTrial = errors.New("partition: the stored state of an experiment is broken")
-
-func trialWords(value string) ([]string, error) {
-	all := strings.Fields(value)
-	if len(all) == 0 || all[0] != trialVersion {
-		return nil, fmt.Errorf("%w: %.64q is not of version %s", errTrial, value, trialVersion)
-	}
-	return all[1:], nil
-}
 
 func trialNumbers(words []string, n int) ([]int64, error) {
 	if len(words) != n {
@@ -105,18 +95,6 @@ func trialNumbers(words []string, n int) ([]int64, error) {
 	return all, nil
 }
 
-// ofRun splits a value that must belong to the experiment's run.
-func ofRun(x *experiment.Experiment, value string) ([]string, error) {
-	words, err := trialWords(value)
-	if err == nil && (len(words) == 0 || words[0] != strconv.Itoa(int(x.Run))) {
-		err = fmt.Errorf("%w: %.64q is of another run than %d", errTrial, value, x.Run)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return words[1:], nil
-}
-
 func appendNumbers(dst []byte, numbers ...int64) []byte {
 	for _, n := range numbers {
 		dst = strconv.AppendInt(append(dst, ' '), n, 10)
@@ -125,7 +103,7 @@ func appendNumbers(dst []byte, numbers ...int64) []byte {
 }
 
 func parsePeriod(x *experiment.Experiment, value string) (int64, error) {
-	words, err := ofRun(x, value)
+	words, err := x.Words(value)
 	if err != nil {
 		return 0, err
 	}
@@ -138,26 +116,22 @@ func parsePeriod(x *experiment.Experiment, value string) (int64, error) {
 
 // appendFolded writes the last folded period and the totals up to it in one value, so that they are never stored apart.
 func appendFolded(dst []byte, x *experiment.Experiment, folded int64, totals experiment.Totals) []byte {
-	stamp := stampOf(x)
-	dst = appendNumbers(append(dst, stamp...), folded)
-	return append(dst, x.AppendTotals(nil, totals)[len(stamp):]...)
+	head := x.Head(nil)
+	return append(appendNumbers(append(dst, head...), folded), x.AppendTotals(nil, totals)[len(head):]...)
 }
 
 // parseFolded reads the output of appendFolded. It fails with errTrial, or as experiment.ParseTotals does.
 func parseFolded(x *experiment.Experiment, value string) (folded int64, totals experiment.Totals, err error) {
-	words, err := ofRun(x, value)
+	words, err := x.Words(value)
 	if err != nil {
 		return 0, nil, err
 	}
-	if len(words) == 0 {
-		return 0, nil, fmt.Errorf("%w: folded %.64q", errTrial, value)
+	n, err := trialNumbers(words[:min(1, len(words))], 1)
+	if err != nil {
+		return 0, nil, err
 	}
-	if folded, err = strconv.ParseInt(words[0], 10, 64); err != nil {
-		return 0, nil, fmt.Errorf("%w: folded %.64q: %w", errTrial, value, err)
-	}
-	words[0] = string(stampOf(x))
-	totals, err = x.ParseTotals(strings.Join(words, " "))
-	return folded, totals, err
+	totals, err = x.TotalsOf(words[1:])
+	return n[0], totals, err
 }
 
 func parsePast(x *experiment.Experiment, value string) (experiment.Groups, error) {
@@ -166,7 +140,7 @@ func parsePast(x *experiment.Experiment, value string) (experiment.Groups, error
 }
 
 func parseVerdict(x *experiment.Experiment, value string) (v verdictOf, err error) {
-	words, err := ofRun(x, value)
+	words, err := x.Words(value)
 	if err != nil {
 		return v, err
 	}
@@ -186,7 +160,7 @@ func parseVerdict(x *experiment.Experiment, value string) (v verdictOf, err erro
 }
 
 func (t *armTable) load(value string) error {
-	words, err := trialWords(value)
+	words, err := experiment.Words(value)
 	if err != nil {
 		return err
 	}
@@ -241,11 +215,6 @@ func (t *armTable) number(id armID) int32 {
 		t.all, t.byID[id], t.changed = append(t.all, id), n, true
 	}
 	return n
-}
-
-// stampOf returns the beginning of a value that belongs to the experiment's run.
-func stampOf(x *experiment.Experiment) []byte {
-	return appendNumbers([]byte(trialVersion), int64(x.Run))
 }
 
 func writeTrial(dst *state.Changes, field string, value []byte, publish bool) {

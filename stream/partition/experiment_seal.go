@@ -8,11 +8,12 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/experiment"
 )
 
 func (t *trials) seal(dst *state.Changes) {
 	if t.arms.changed {
-		v := []byte(trialVersion)
+		v := []byte(experiment.Version)
 		for _, a := range t.arms.all {
 			v = appendNumbers(append(append(v, ' '), a.experiment...), int64(a.run))
 			v = append(append(v, ' '), a.arm...)
@@ -34,7 +35,7 @@ func (x *trial) seal(dst *state.Changes) {
 		return
 	}
 	if x.changed {
-		writeTrial(dst, x.Name+runField, append(append(appendNumbers(stampOf(x.Experiment), x.sums.since), ' '), x.Definition...), false)
+		writeTrial(dst, x.Name+runField, append(append(appendNumbers(x.Head(nil), x.sums.since), ' '), x.Definition...), false)
 		x.changed = false
 	}
 	for k := range x.arms {
@@ -42,7 +43,7 @@ func (x *trial) seal(dst *state.Changes) {
 		if !v.changed {
 			continue
 		}
-		value := appendNumbers(stampOf(x.Experiment), v.units)
+		value := appendNumbers(x.Head(nil), v.units)
 		for _, bound := range []float64{v.lower, v.upper} {
 			value = strconv.AppendFloat(append(value, ' '), bound, 'g', -1, 64)
 		}
@@ -115,7 +116,7 @@ func (t *trials) loadOne(x *trial, of map[string]string, watermark event.Millis)
 			x.sums.since++ // a unit that began in this millisecond may be an earlier one
 		}
 		t.drop(x.Name, of, func(field string) bool {
-			_, err := ofRun(x.Experiment, of[field])
+			_, err := x.Words(of[field])
 			return err != nil || !strings.HasPrefix(field, verdictField)
 		})
 		return nil
@@ -134,7 +135,7 @@ func (x *ExperimentConfig) begun(stored string) (run int64, since event.Millis, 
 	if stored == "" {
 		return 0, 0, nil
 	}
-	words, err := trialWords(stored)
+	words, err := experiment.Words(stored)
 	if err != nil || len(words) < 3 {
 		return 0, 0, fmt.Errorf("%w: run %.64q", errTrial, stored)
 	}

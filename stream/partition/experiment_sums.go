@@ -281,7 +281,7 @@ func (s *trialSums) value(f trialField) []byte {
 	case foldedField:
 		return appendFolded(nil, s.Experiment, s.folded, s.totals)
 	case closedField:
-		return appendNumbers(stampOf(s.Experiment), s.closed)
+		return appendNumbers(s.Head(nil), s.closed)
 	case pastField:
 		if groups := s.past[f.n]; groups != nil {
 			return s.AppendGroups(nil, groups, 0, experiment.GroupCount)
