@@ -8,7 +8,6 @@ import (
 	"strconv"
 
 	"github.com/ranker-worker/ranker-worker/policy"
-	"github.com/ranker-worker/ranker-worker/policy/features"
 )
 
 // Common sets the values that all candidates share.
@@ -31,57 +30,26 @@ func (m *Model) Coefficient(j int) (value, sd float64) {
 // Fits returns the number of fits.
 func (m *Model) Fits() uint64 { return m.now.number }
 
-// Append appends the fit with blanks between: its number, since, payoffs at the last learning, σ², ridges, κ of all levels, A and f.
+// Append appends the fit with blanks between: its number, its variances, A and f.
 func (m *Model) Append(dst []byte) []byte {
-	f, number := m.now, m.now.number
+	number := m.now.number
 	if m.heeds {
 		number = 1 // the number of fits is each process's own
 	}
-	dst = strconv.AppendUint(dst, number, 10)
-	dst = strconv.AppendInt(append(dst, ' '), f.since, 10)
-	dst = strconv.AppendInt(append(dst, ' '), f.learned, 10)
-	for _, list := range [...][]float64{{f.variance}, f.lambda[:], m.kappa[:], f.a, f.f} {
-		for _, x := range list {
-			dst = strconv.AppendFloat(append(dst, ' '), x, 'g', -1, 64)
-		}
-	}
-	return dst
+	return m.AppendVariances(append(strconv.AppendUint(dst, number, 10), ' '), m.now.a, m.now.f)
 }
 
 var errFit = errors.New("the value is no fit of so many features")
 
 // Load restores a fit that Append wrote. It fails without a change if the text is malformed.
 func (m *Model) Load(value []byte) error {
-	words := bytes.Fields(value)
-	if len(words) != 4+int(features.Groups)+MaxLevels+packed(m.dim)+m.dim {
-		return errFit
-	}
+	number, variances, _ := bytes.Cut(value, []byte{' '})
 	t := &m.trial
-	var err error
-	if t.number, err = strconv.ParseUint(string(words[0]), 10, 64); err != nil {
-		return errFit
+	kappa, err := m.parse(variances, t.a, t.f)
+	if err != nil {
+		return err
 	}
-	if t.since, err = strconv.ParseInt(string(words[1]), 10, 64); err != nil {
-		return errFit
-	}
-	if t.learned, err = strconv.ParseInt(string(words[2]), 10, 64); err != nil {
-		return errFit
-	}
-	var kappa [MaxLevels]float64
-	var variance [1]float64
-	words = words[3:]
-	for k, list := range [...][]float64{variance[:], t.lambda[:], kappa[:], t.a, t.f} {
-		for j := range list {
-			x, err := strconv.ParseFloat(string(words[j]), 64)
-			if err != nil || math.IsInf(x, 0) || math.IsNaN(x) || k < 3 && !(x > 0) {
-				return errFit
-			}
-			list[j] = x
-		}
-		words = words[len(list):]
-	}
-	t.variance = variance[0]
-	if !t.invert(m.group) {
+	if t.number, err = strconv.ParseUint(string(number), 10, 64); err != nil || !t.invert(m.group) {
 		return errFit
 	}
 	m.fit, m.trial, m.kappa = m.trial, m.fit, kappa
@@ -95,12 +63,12 @@ func (m *Model) Load(value []byte) error {
 	return nil
 }
 
-// AppendVariances appends a global model's variances with blanks between: since, number of payoffs, σ², ridges, κ of all levels.
-func (m *Model) AppendVariances(dst []byte) []byte {
-	f := &m.fit
+// AppendVariances appends variances with blanks between: since, number of payoffs, σ², ridges, κ of all levels. More numbers follow.
+func (m *Model) AppendVariances(dst []byte, more ...[]float64) []byte {
+	f := m.now
 	dst = strconv.AppendInt(dst, f.since, 10)
 	dst = strconv.AppendInt(append(dst, ' '), f.learned, 10)
-	for _, x := range slices.Concat([]float64{f.variance}, f.lambda[:], m.kappa[:]) {
+	for _, x := range slices.Concat([]float64{f.variance}, f.lambda[:], m.kappa[:], slices.Concat(more...)) {
 		dst = strconv.AppendFloat(append(dst, ' '), x, 'g', -1, 64)
 	}
 	return dst
@@ -108,28 +76,41 @@ func (m *Model) AppendVariances(dst []byte) []byte {
 
 // TakeVariances loads variances that AppendVariances wrote; Refit must follow. It changes nothing if the text is malformed.
 func (m *Model) TakeVariances(text []byte) error {
-	words := bytes.Fields(text)
-	if len(words) != 3+int(features.Groups)+MaxLevels {
-		return errFit
-	}
-	since, err := strconv.ParseInt(string(words[0]), 10, 64)
+	kappa, err := m.parse(text)
 	if err != nil {
-		return errFit
+		return err
 	}
-	learned, err := strconv.ParseInt(string(words[1]), 10, 64)
-	if err != nil {
-		return errFit
-	}
-	var all [1 + int(features.Groups) + MaxLevels]float64
-	for k := range all {
-		if all[k], err = strconv.ParseFloat(string(words[2+k]), 64); err != nil || !(all[k] > 0) || math.IsInf(all[k], 0) {
-			return errFit
-		}
-	}
-	f := &m.fit
-	f.since, f.learned, f.variance = since, learned, all[0]
-	copy(m.kappa[:], all[1+copy(f.lambda[:], all[1:]):])
+	f, t := &m.fit, &m.trial
+	f.since, f.learned, f.variance, f.lambda, m.kappa = t.since, t.learned, t.variance, t.lambda, kappa
 	f.number++
 	m.recount()
 	return nil
+}
+
+// parse reads the output of AppendVariances into the trial fit, and returns κ.
+func (m *Model) parse(text []byte, more ...[]float64) (kappa [MaxLevels]float64, err error) {
+	t, words, variance := &m.trial, bytes.Fields(text), [1]float64{}
+	lists := append([][]float64{variance[:], t.lambda[:], kappa[:]}, more...)
+	if len(words) != 2+len(slices.Concat(lists...)) {
+		return kappa, errFit
+	}
+	if t.since, err = strconv.ParseInt(string(words[0]), 10, 64); err != nil {
+		return kappa, errFit
+	}
+	if t.learned, err = strconv.ParseInt(string(words[1]), 10, 64); err != nil {
+		return kappa, errFit
+	}
+	words = words[2:]
+	for k, list := range lists {
+		for j := range list {
+			x, err := strconv.ParseFloat(string(words[j]), 64)
+			if err != nil || math.IsInf(x, 0) || math.IsNaN(x) || k < 3 && !(x > 0) {
+				return kappa, errFit
+			}
+			list[j] = x
+		}
+		words = words[len(list):]
+	}
+	t.variance = variance[0]
+	return kappa, nil
 }
