@@ -123,13 +123,9 @@ func newAwaiting(s Silence, f *column[itemFlights]) *awaiting {
 		awaited: map[inflight.Bucket]inflight.Interval{}, byBlock: s.Drift > 0,
 		rows: [2]map[inflight.Bucket]struct{}{{}, {}}}
 	a.settled = settledColumn(&a.all)
-	a.cover()
+	a.grid.Cover(0)
 	return a
 }
-
-// cover sets the lengths of buckets and ticks by the time that this partition's selections cover. Since and pass change at ticks only, so
-// that all buckets are as of one length, and a restored learner has the same.
-func (a *awaiting) cover() { a.grid.Cover(a.pass - a.since) }
 
 // outcome is how a selection ended.
 type outcome uint8

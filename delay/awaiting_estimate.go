@@ -86,9 +86,11 @@ func (a *awaiting) tick(watermark int64) (merged []policy.Item, ticked bool) {
 	return a.mergeBuckets(), true
 }
 
-// mergeBuckets merges all buckets to those of the tick, and returns the items whose intervals have merged.
+// mergeBuckets merges all buckets to those of the tick, and returns the items whose intervals have merged. Lengths of buckets and ticks
+// follow the time that this partition's selections cover. Since and pass change at ticks only, so that all buckets are as of one length,
+// and a restored learner has the same.
 func (a *awaiting) mergeBuckets() (merged []policy.Item) {
-	a.cover()
+	a.grid.Cover(a.pass - a.since)
 	for i, own := range a.column.EachOwn() {
 		if own.Spans.Merge(&a.grid, a.pass) {
 			merged = append(merged, i)

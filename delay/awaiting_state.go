@@ -211,10 +211,9 @@ func parseShares(words [][]byte) (numbers []float64, err error) {
 
 // loaded ends loading. After a change of the horizon buckets are merged, since later ones would overlap them.
 func (a *awaiting) loaded() {
-	a.cover()
+	a.mergeBuckets()
 	every := map[inflight.Bucket]inflight.Interval{}
 	for _, own := range a.column.EachOwn() {
-		own.Spans.Merge(&a.grid, a.pass)
 		addIntervals(every, own.Spans, 1)
 	}
 	a.every = inflight.IntervalsOf(every)

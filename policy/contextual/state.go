@@ -45,7 +45,7 @@ var errFit = errors.New("the value is no fit of so many features")
 func (m *Model) Load(value []byte) error {
 	number, variances, _ := bytes.Cut(value, []byte{' '})
 	t := &m.trial
-	kappa, err := m.parse(variances, t.a, t.f)
+	kappa, err := t.parse(variances, t.a, t.f)
 	if err != nil {
 		return err
 	}
@@ -76,28 +76,28 @@ func (m *Model) AppendVariances(dst []byte, more ...[]float64) []byte {
 
 // TakeVariances loads variances that AppendVariances wrote; Refit must follow. It changes nothing if the text is malformed.
 func (m *Model) TakeVariances(text []byte) error {
-	kappa, err := m.parse(text)
+	f, t := &m.fit, &m.trial
+	kappa, err := t.parse(text)
 	if err != nil {
 		return err
 	}
-	f, t := &m.fit, &m.trial
 	f.since, f.learned, f.variance, f.lambda, m.kappa = t.since, t.learned, t.variance, t.lambda, kappa
 	f.number++
 	m.recount()
 	return nil
 }
 
-// parse reads the output of AppendVariances into the trial fit, and returns κ.
-func (m *Model) parse(text []byte, more ...[]float64) (kappa [MaxLevels]float64, err error) {
-	t, words, variance := &m.trial, bytes.Fields(text), [1]float64{}
-	lists := append([][]float64{variance[:], t.lambda[:], kappa[:]}, more...)
+// parse reads the output of AppendVariances, and returns κ.
+func (f *fit) parse(text []byte, more ...[]float64) (kappa [MaxLevels]float64, err error) {
+	words, variance := bytes.Fields(text), [1]float64{}
+	lists := append([][]float64{variance[:], f.lambda[:], kappa[:]}, more...)
 	if len(words) != 2+len(slices.Concat(lists...)) {
 		return kappa, errFit
 	}
-	if t.since, err = strconv.ParseInt(string(words[0]), 10, 64); err != nil {
+	if f.since, err = strconv.ParseInt(string(words[0]), 10, 64); err != nil {
 		return kappa, errFit
 	}
-	if t.learned, err = strconv.ParseInt(string(words[1]), 10, 64); err != nil {
+	if f.learned, err = strconv.ParseInt(string(words[1]), 10, 64); err != nil {
 		return kappa, errFit
 	}
 	words = words[2:]
@@ -111,6 +111,6 @@ func (m *Model) parse(text []byte, more ...[]float64) (kappa [MaxLevels]float64,
 		}
 		words = words[len(list):]
 	}
-	t.variance = variance[0]
+	f.variance = variance[0]
 	return kappa, nil
 }
