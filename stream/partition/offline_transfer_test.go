@@ -7,6 +7,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/features"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
@@ -85,4 +86,24 @@ func TestTransfer_OfOneLearner(t *testing.T) {
 	require.NoError(t, transfer.Learner("feed"))
 	require.ErrorIs(t, transfer.Statistics(), ErrTransfer)
 	require.ErrorContains(t, transfer.Statistics(), `"old"`)
+}
+
+// TestTransfer_CarriesAges: a new partition that takes over no sums knows when items were first met.
+func TestTransfer_CarriesAges(t *testing.T) {
+	space, err := features.New(features.Declaration{Age: true})
+	require.NoError(t, err)
+	cfg := testConfig()
+	cfg.Learners[0].New = func() delay.Learner {
+		l, err := delay.NewContextual(policy.NewGreedy(), delay.ContextualConfig{Space: space, Silence: delay.Silence{Law: delay.SilenceAtOnce},
+			Belief: policy.Belief{Sigma: 0.5, Prior: policy.EmpiricalPrior}})
+		require.NoError(t, err)
+		return l
+	}
+	cfg.Learners[0].Context = NewContext(space, true)
+	from, to := newWorld(t, cfg), newWorld(t, cfg)
+	from.ask("i-1")
+	transfer := NewTransfer(&Offline{Machine: from.m}, &Offline{Machine: to.m}, delay.Portion{})
+	require.NoError(t, transfer.Statistics())
+	to.save()
+	require.Equal(t, map[string]string{"0": "1", "1": "1"}, to.store.fields["feed:met"])
 }
