@@ -42,6 +42,14 @@ var corruptions = []corruption{
 		w := v.field(t, "meta", "witness.rankings")
 		return v.set(t, v.key(0, "meta"), "witness.rankings", w[:strings.LastIndex(w, ":")]+":abc")
 	}},
+	{metaWitness, "a ranking's witness where no record is", func(t *testing.T, v *victim) func() {
+		all, free := v.rankings(t), int64(0) // a fence's marker
+		for free < int64(len(all)) && all[free].Offset == free {
+			free++
+		}
+		_, rest, _ := strings.Cut(v.field(t, "meta", "witness.rankings"), ":")
+		return v.set(t, v.key(0, "meta"), "witness.rankings", fmt.Sprintf("%d:%s", free, rest))
+	}},
 	{metaRankings, "an impression not covered, its ranking below the position", func(t *testing.T, v *victim) func() {
 		return v.add(t, "meta", "offset.impressions", -1)
 	}},

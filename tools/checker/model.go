@@ -42,6 +42,8 @@ type fold struct {
 	pay     event.Payoff
 	letters [event.Inputs][]int64 // offsets in dead letters, ascending
 
+	witnessed bool // the rankings' witness is a record of the log
+
 	watermark    event.Millis // event time when the current record was processed
 	orderUnknown bool         // the order of records is not known
 	resumed      event.Millis // the watermark when the order was last known again
