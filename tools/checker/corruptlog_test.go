@@ -62,13 +62,20 @@ func (v *victim) forge(t *testing.T, id, learner string, change func(*event.Rank
 		r.Decision.Propensities = []float64{0.5, 0.25, 0.25}
 	}
 	change(&r)
-	header, err := storedSteps(v.field(t, "meta", "steps"))
-	require.NoError(t, err)
+	header := v.steps(t)
 	v.raw(t, id, event.AppendRanking(nil, &r), header)
 	v.claim(t, "impressions", "pending")
 	from, steps, err := parseSteps(header)
 	require.NoError(t, err)
 	v.set(t, v.key(0, "meta"), "steps", "1 "+hex.EncodeToString(binary.AppendUvarint(nil, uint64(reached(from, steps)))))
+}
+
+// steps is the header of the stored steps.
+func (v *victim) steps(t *testing.T) []byte {
+	t.Helper()
+	header, err := storedSteps(v.field(t, "meta", "steps"))
+	require.NoError(t, err)
+	return header
 }
 
 // raw puts a record into the rankings, as a worker would that owned the partition.
@@ -155,6 +162,20 @@ var logCorruptions = []struct {
 		v.forge(t, "x13", "tried", func(r *event.Ranking) {
 			r.Decision.Assignment = event.Assignment{Experiment: "tried", Run: 1, Arm: "same", Probability: 0.5, Fallback: true}
 		})
+	}},
+	{experimentsArm, "by another learner than the default", func(t *testing.T, v *victim) {
+		v.forge(t, "x15", "", func(r *event.Ranking) { r.Learner, r.Decision.Delay = []byte("near"), "direct" })
+	}},
+	{stepsChain, "by an owner that went on from another history", func(t *testing.T, v *victim) {
+		from, steps, err := parseSteps(v.steps(t))
+		require.NoError(t, err)
+		header := []byte{77, tokenSaid<<5 | saidRead}
+		for _, role := range roles[:event.Inputs] {
+			header = binary.AppendUvarint(header, uint64(v.offsets[role]))
+		}
+		header = binary.AppendUvarint(header, uint64(reached(from, steps)))
+		v.set(t, v.key(0, "meta"), "steps", "1 "+hex.EncodeToString(header))
+		v.forge(t, "x16", "feed", func(*event.Ranking) {})
 	}},
 	{rankingsReadable, "a ranking that cannot be read", func(t *testing.T, v *victim) {
 		v.raw(t, "f7", fmt.Appendf(nil, `{"impression_id":"f7","decision":{"group":%q}}`, v.group), nil)

@@ -28,17 +28,13 @@ type armFold struct {
 	tripped bool    // a ranking was made in its place, or carries its verdict
 }
 
-// experimentOf returns the experiment of an impression's learner under a configuration; nil if there is none.
-func (f *fold) experimentOf(cfg *config.Config) *config.Experiment {
-	name := string(f.imp.Learner)
-	if name == "" {
-		d := cfg.DefaultLearner()
-		if d == nil {
-			return nil
-		}
-		name = d.Name
+// experimentOf returns the learner that an impression asks for under a configuration, and its experiment; nil if there is none.
+func (f *fold) experimentOf(cfg *config.Config) (learner string, x *config.Experiment) {
+	learner = string(f.imp.Learner)
+	if d := cfg.DefaultLearner(); learner == "" && d != nil {
+		learner = d.Name
 	}
-	return cfg.ExperimentOf(name)
+	return learner, cfg.ExperimentOf(learner)
 }
 
 // drawn returns a unit's arm: the first by name at which the shares add up to more than the unit's number.
@@ -96,11 +92,11 @@ func (f *fold) checkArm(name any, rk *event.Ranking) {
 	a := &rk.Decision.Assignment
 	fits, want := false, ""
 	for _, cfg := range f.c.configs {
-		x := f.experimentOf(cfg)
+		learner, x := f.experimentOf(cfg)
 		switch {
 		case x == nil:
-			fits = fits || a.Experiment == "" && (len(f.imp.Learner) == 0 || string(rk.Learner) == string(f.imp.Learner))
-			want = "its learner, outside of experiments"
+			fits = fits || a.Experiment == "" && string(rk.Learner) == learner
+			want = fmt.Sprintf("learner %s, outside of experiments", learner)
 		case x.By == config.ByUser && len(f.imp.User) == 0:
 			fits = fits || a.Experiment == "" && string(rk.Learner) == x.Control
 			want = "the control, outside of the experiment"
