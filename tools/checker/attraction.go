@@ -2,7 +2,6 @@ package checker
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -100,12 +99,13 @@ func (lf *learnerFold) checkAttraction(f *fold) {
 
 // loadAttraction reads an item's counts of impressions that ended with and without a selection.
 func (s *storedLearner) loadAttraction(item int64, value string) error {
-	n, err := numbers(value, " ", 2, 0)
-	if err != nil || n[0]+n[1] == 0 {
-		return fmt.Errorf("one of two numbers is above 0: %w", err)
+	w := split(value, " ")
+	e := endings{w.int(0), w.int(0)}
+	if e == (endings{}) {
+		w.fail("of no impressions")
 	}
-	put(&s.attraction, item, endings{n[0], n[1]})
-	return nil
+	put(&s.attraction, item, e)
+	return w.end()
 }
 
 // storedFalls are the times from which impressions count and are later ones, and the earlier ones of an item.
@@ -117,11 +117,8 @@ type storedFalls struct {
 
 // loadFalls reads the state of the search for falls of shares.
 func (s *storedLearner) loadFalls(value string) error {
-	rest, _ := strings.CutPrefix(value, ":")
-	n, err := numbers(rest, ":", 8, math.MinInt64)
-	if err != nil {
-		return err
-	}
-	s.falls = storedFalls{event.Millis(n[0]), event.Millis(n[1]), n[5], endings{n[6], n[7] - n[6]}}
-	return nil
+	w := split(strings.TrimPrefix(value, ":"), ":")
+	n := w.ints(8)
+	s.falls = storedFalls{n[0], n[1], n[5], endings{n[6], n[7] - n[6]}}
+	return w.end()
 }

@@ -1,14 +1,13 @@
 package checker
 
 import (
+	"cmp"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 	"math/bits"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/ranker-worker/ranker-worker/config"
 )
@@ -179,19 +178,11 @@ func (lf *learnerFold) instanceField(number, length int32) string {
 
 // cutInstance reads "<number>" or "<number>:<length>".
 func cutInstance(field string) (number, length int32, err error) {
-	head, tail, found := strings.Cut(field, ":")
-	n, err := strconv.ParseUint(head, 10, 31)
-	if err == nil && found {
-		var k uint64
-		if k, err = strconv.ParseUint(tail, 10, 31); k == 0 && err == nil {
-			err = errors.New("length 0")
-		}
-		length = int32(k)
+	w := split(field, ":")
+	if number = w.number(0); w.more() {
+		length = w.number(1)
 	}
-	if err != nil {
-		return 0, 0, fmt.Errorf("%q names no instance: %w", field, err)
-	}
-	return int32(n), length, nil
+	return number, length, w.end()
 }
 
 func (lf *learnerFold) checkRounds(f *fold, field string, list *listFold, forgets bool) {
@@ -308,33 +299,27 @@ const vectorBlock = 32
 func (s *storedLearner) loadVector(field, value string) error {
 	instance, last, _ := cutLast(field, ":")
 	block, err := strconv.ParseUint(last, 10, 26)
-	if err != nil {
-		return fmt.Errorf("the block: %w", err)
-	}
-	if _, _, err := cutInstance(instance); err != nil {
+	_, _, worse := cutInstance(instance)
+	if err = cmp.Or(err, worse); err != nil {
 		return err
 	}
-	b := []byte(value)
-	if len(b) < 4 {
-		return errors.New("less than 4 bytes")
+	known, c := uint32(0), cursor{b: []byte(value)}
+	if head := c.take(4); head != nil {
+		known = binary.LittleEndian.Uint32(head)
 	}
-	known := binary.LittleEndian.Uint32(b)
-	if b = b[4:]; known == 0 || len(b) != 8*bits.OnesCount32(known) {
-		return fmt.Errorf("%d bytes for %d numbers", len(b), bits.OnesCount32(known))
-	}
-	if s.vectors == nil {
-		s.vectors, s.blocks = map[string]map[uint32]float64{}, map[string]int64{}
+	if known == 0 || len(c.b) != 8*bits.OnesCount32(known) {
+		return fmt.Errorf("%d bytes for %d numbers", len(c.b), bits.OnesCount32(known))
 	}
 	if s.vectors[instance] == nil {
-		s.vectors[instance] = map[uint32]float64{}
+		put(&s.vectors, instance, map[uint32]float64{})
 	}
-	s.blocks[instance]++
+	put(&s.blocks, instance, s.blocks[instance]+1)
 	for k := range uint32(vectorBlock) {
 		if known>>k&1 == 0 {
 			continue
 		}
-		x := math.Float64frombits(binary.LittleEndian.Uint64(b))
-		if b = b[8:]; math.IsNaN(x) || math.Abs(x) > mostLoss {
+		x := c.float()
+		if !(math.Abs(x) <= mostLoss) {
 			return fmt.Errorf("%v is no number of an instance", x)
 		}
 		s.vectors[instance][uint32(block)*vectorBlock+k] = x

@@ -2,11 +2,9 @@ package checker
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math/big"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -31,66 +29,63 @@ func (s *storedLearner) cellName(at cellAt) string {
 	return fmt.Sprintf("%s, segment %d", s.name(at.item), at.segment)
 }
 
-var errContext = errors.New("it is not as many numbers as it should be")
-
 // loadCell reads a field "<item>" or "<item>|<segment>". It begins with the number of selections awaited and, if any, the sums of their
 // features. By block of event time "<level>:<index>:<payoffs>:<paid>:<sum>:…" follows. If the item has a category, "=" and its name come
 // last.
 func (s *storedLearner) loadCell(field, value string) error {
-	name, segment, divided := strings.Cut(field, "|")
-	if !divided {
-		segment = "0"
+	k := split(field, "|")
+	at := cellAt{item: int64(k.number(0))}
+	if k.more() {
+		at.segment = k.number(0)
 	}
-	item, err := strconv.ParseInt(name, 10, 32)
-	in, worse := strconv.ParseInt(segment, 10, 32)
+	if k.end() != nil {
+		return k.err
+	}
 	value, category, _ := strings.Cut(value, " =")
-	words := strings.Fields(value)
-	if err != nil || worse != nil || len(words) == 0 {
-		return errContext
-	}
-	flying := slices.IndexFunc(words, func(w string) bool { return strings.Contains(w, ":") })
-	if flying < 0 {
-		flying = len(words)
-	}
-	numbers, err := integers(strings.Join(words[:flying], " "))
-	if err != nil {
-		return errContext
-	}
-	c := storedCell{awaited: numbers[0], flying: numbers[1:], category: category}
-	for _, w := range words[flying:] {
-		n, err := integers(strings.ReplaceAll(w, ":", " "))
-		if err != nil || len(n) < 5 || n[0] < 0 || n[0] > 62 {
-			return errContext
+	c := storedCell{category: category}
+	for n, word := range strings.Split(value, " ") {
+		w := split(word, ":")
+		switch {
+		case n == 0:
+			c.awaited = w.int(anyInt)
+		case c.blocks == nil && !strings.Contains(word, ":"):
+			c.flying = append(c.flying, w.int(anyInt))
+		default:
+			b := w.bucket()
+			block := paidBlock{b.Start(), b.End(), w.int(anyInt), w.int(anyInt)}
+			c.blocks = append(c.blocks, block)
+			c.fed, c.paid = c.fed+block.n, c.paid+block.r
+			for j := 0; w.more(); j++ {
+				if j == len(c.x) {
+					c.x = append(c.x, 0)
+				}
+				c.x[j] += w.int(anyInt)
+			}
 		}
-		c.blocks = append(c.blocks, paidBlock{n[1] << n[0], (n[1] + 1) << n[0], n[2], n[3]})
-		c.fed, c.paid = c.fed+n[2], c.paid+n[3]
-		if c.x == nil {
-			c.x = make([]int64, len(n)-4)
-		}
-		for j := range c.x {
-			c.x[j] += n[4+j]
+		if w.end() != nil {
+			return w.err
 		}
 	}
-	put(&s.cells, cellAt{item, int32(in)}, c)
+	put(&s.cells, at, c)
 	return nil
 }
 
 // loadLinear reads a field "<level>:<index>": the number of payoffs, the sum of their squares, and the rows of products.
 func (s *storedLearner) loadLinear(field, value string) error {
-	words := strings.Fields(value)
+	all := strings.Fields(value)
 	if s.linear == nil {
-		s.linear = make([]*big.Int, len(words))
+		s.linear = make([]*big.Int, len(all))
 		for k := range s.linear {
 			s.linear[k] = new(big.Int)
 		}
 	}
-	if len(words) != len(s.linear) || !strings.Contains(field, ":") {
-		return errContext
+	if len(all) != len(s.linear) || !strings.Contains(field, ":") {
+		return errText
 	}
-	for k, w := range words {
+	for k, w := range all {
 		n, ok := new(big.Int).SetString(w, 10)
 		if !ok {
-			return errContext
+			return errText
 		}
 		s.linear[k].Add(s.linear[k], n)
 	}
@@ -111,26 +106,6 @@ func (c *storedCell) asPaid(paid []paidAt) bool {
 	return !slices.ContainsFunc(blocks, func(b paidBlock) bool { return b.n != 0 || b.r != 0 })
 }
 
-func integers(text string) (all []int64, err error) {
-	for _, w := range strings.Fields(text) {
-		n, err := strconv.ParseInt(w, 10, 64)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, n)
-	}
-	return all, nil
-}
-
-func (s *storedLearner) loadMet(item int64, value string) error {
-	at, err := strconv.ParseInt(value, 10, 64)
-	if err != nil || at < 1 {
-		return errors.New("it is no time at which an item was met")
-	}
-	put(&s.met, item, at)
-	return nil
-}
-
 // checkMet compares when each item was first carried, for learners that use age.
 func (lf *learnerFold) checkMet(f *fold) {
 	if lf.context.unsure {
@@ -149,7 +124,7 @@ func (lf *learnerFold) checkMet(f *fold) {
 
 func (s *storedLearner) loadCategory(item int64, value string) error {
 	if value == "" {
-		return errors.New("it is no category of an item")
+		return errText
 	}
 	put(&s.categories, item, value)
 	return nil

@@ -1,7 +1,6 @@
 package checker
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -46,36 +45,16 @@ func parseDelta(raw any) (d delta, err error) {
 // parseChanges reads hash, field and value of each change, each preceded by
 // its length as a varint; a value's length is plus 1, and 0 means deleted.
 func parseChanges(s string) (all []change, err error) {
-	b := []byte(s)
-	part := func(bias uint64) (string, bool) {
-		n, size := binary.Uvarint(b)
-		if size <= 0 || n < bias || n-bias > uint64(len(b)-size) {
-			err = errDelta
-			return "", false
+	c := cursor{b: []byte(s)}
+	for len(c.b) > 0 {
+		x := change{hash: string(c.take(c.length())), field: string(c.take(c.length()))}
+		if length := c.natural(); length > 0 {
+			value := string(c.take(int(length) - 1))
+			x.value = &value
 		}
-		text := string(b[size : size+int(n-bias)])
-		b = b[size+int(n-bias):]
-		return text, true
+		all = append(all, x)
 	}
-	for len(b) > 0 {
-		var c change
-		hash, ok1 := part(0)
-		field, ok2 := part(0)
-		if !ok1 || !ok2 || len(b) == 0 {
-			return nil, errDelta
-		}
-		c.hash, c.field = hash, field
-		if b[0] == 0 {
-			b = b[1:]
-		} else if value, ok := part(1); ok {
-			c.value = &value
-		}
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, c)
-	}
-	return all, nil
+	return all, c.err
 }
 
 // checkDeltas checks that the stream's entries follow each other up to the checkpoint, and that each field's

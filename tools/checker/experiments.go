@@ -245,7 +245,7 @@ func (f *fold) compareArm(id string, l *life, e *entry) {
 func (f *fold) checkExperiments() {
 	for i := range f.c.cfg.Experiments {
 		x := &f.c.cfg.Experiments[i]
-		sums, exact, err := f.storedSums(x)
+		sums, exact, err := f.state.storedSums(x)
 		if err != nil {
 			f.out.broken(experimentsSums, x.Name, "sums that can be read", err.Error())
 			continue
@@ -294,48 +294,61 @@ func (s armSums) near(o armSums) bool {
 
 // storedSums returns the stored sums by arm. They are not exact if periods are
 // folded, which is for all partitions together, or another run than the configured one is stored.
-func (f *fold) storedSums(x *config.Experiment) (sums map[string]armSums, exact bool, err error) {
+func (st *state) storedSums(x *config.Experiment) (sums map[string]armSums, exact bool, err error) {
 	sums = map[string]armSums{}
-	of := func(scale float64, units, worth, z, zx int64) armSums {
-		return armSums{units, float64(worth) * scale, float64(z) * scale, float64(zx) * scale}
-	}
-	names := make([]string, 0, len(x.Arms))
-	for _, a := range x.Arms {
-		names = append(names, a.Learner)
-	}
-	slices.Sort(names)
-	run := fmt.Sprintf("1 %d", x.Run)
-	exact = f.state.runs(x) && f.state.experiment(x.Name+":folded") == ""
-	for field, value := range f.state.hashes["experiments"] {
+	arms, run := armNames(x), fmt.Sprintf("1 %d ", x.Run)
+	for field, value := range st.hashes["experiments"] {
 		kind, found := strings.CutPrefix(field, x.Name+":")
 		kind, name, _ := strings.Cut(kind, ":")
 		rest, same := strings.CutPrefix(value, run)
 		if !found || !same || !slices.Contains([]string{"totals", "cohort", "groups", "past"}, kind) {
 			continue
 		}
-		for k, word := range strings.Fields(rest) {
-			var n []int64
-			for _, w := range strings.Split(word, ":") {
-				if number, e := strconv.ParseInt(w, 10, 64); e == nil {
-					n = append(n, number)
-				}
+		all, arm, sum := strings.Fields(rest), "", armSums{}
+		byArm := kind == "totals" || kind == "cohort"
+		if byArm && len(all) != len(arms) {
+			return nil, false, fmt.Errorf("field %s is %.100q", field, value)
+		}
+		for k, word := range all {
+			w := split(word, ":")
+			if byArm {
+				arm = arms[k]
 			}
-			switch {
-			case kind == "totals" && len(n) >= 7 && k < len(names): // the share may look like a whole number
-				n = n[len(n)-7:]
-				sums[names[k]] = sums[names[k]].plus(of(0x1p-20, n[0], n[1], n[4], n[6]))
-			case kind == "cohort" && len(n) == 6 && k < len(names):
-				sums[names[k]] = sums[names[k]].plus(of(0x1p-30, n[0], n[1], n[3], n[5]))
-			case (kind == "groups" || kind == "past") && len(n) == 3:
-				period, _, _ := strings.Cut(name, ":")
-				arm, _ := drawn(x, fmt.Sprintf("%03x@%s", n[0], period))
-				sums[arm] = sums[arm].plus(of(0x1p-30, n[1], n[2], 0, 0))
+			switch kind {
+			case "totals": // behind name and share
+				w.word()
+				w.word()
+				n := w.ints(7)
+				sum = sumsOf(0x1p-20, n[0], n[1], n[4], n[6])
+			case "cohort":
+				n := w.ints(6)
+				sum = sumsOf(0x1p-30, n[0], n[1], n[3], n[5])
 			default:
-				return nil, false, fmt.Errorf("field %s is %.100q", field, value)
+				n := w.ints(3)
+				period, _, _ := strings.Cut(name, ":")
+				arm, _ = drawn(x, fmt.Sprintf("%03x@%s", n[0], period))
+				sum = sumsOf(0x1p-30, n[1], n[2], 0, 0)
 			}
+			if err := w.end(); err != nil {
+				return nil, false, fmt.Errorf("field %s is %.100q: %w", field, value, err)
+			}
+			sums[arm] = sums[arm].plus(sum)
 		}
 	}
-	return sums, exact, nil
+	return sums, st.runs(x) && st.experiment(x.Name+":folded") == "", nil
+}
+
+// armNames returns an experiment's arms in the order of stored sums.
+func armNames(x *config.Experiment) (names []string) {
+	for _, a := range x.Arms {
+		names = append(names, a.Learner)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func sumsOf(scale float64, units, worth, z, zx int64) armSums {
+	return armSums{units, float64(worth) * scale, float64(z) * scale, float64(zx) * scale}
 }
 
 // runs reports whether the stored run is the configured one, and counts units.
@@ -346,53 +359,42 @@ func (st *state) runs(x *config.Experiment) bool {
 // lags returns the sums by arm in the stored run-offs, by user of all blocks of groups: of their ended buckets and of their open ones.
 func (st *state) lags(x *config.Experiment) (sums map[string]armSums, err error) {
 	sums = map[string]armSums{}
-	names := make([]string, 0, len(x.Arms))
-	for _, a := range x.Arms {
-		names = append(names, a.Learner)
-	}
-	slices.Sort(names)
+	arms := armNames(x)
 	const lags = 33
 	for field, value := range st.hashes["experiments"] {
 		ended, open := field == x.Name+":lags" || strings.HasPrefix(field, x.Name+":lags:"), strings.HasPrefix(field, x.Name+":bucket:")
-		words := strings.Fields(value)
-		if !ended && !open || len(words) < 2 || words[1] != strconv.Itoa(int(x.Run)) {
+		rest, same := strings.CutPrefix(value, fmt.Sprintf("1 %d ", x.Run))
+		if !ended && !open || !same {
 			continue
 		}
-		words = words[2:]
+		all := strings.Fields(rest)
 		if ended { // behind the bounds of its buckets
-			words = words[1:]
+			all = all[min(1, len(all)):]
 		}
-		if len(words) != len(names) {
+		if len(all) != len(arms) {
 			return nil, fmt.Errorf("field %s is %.100q", field, value)
 		}
-		for k, word := range words {
-			var n []int64
-			for _, w := range strings.FieldsFunc(word, func(r rune) bool { return r == ':' || r == ',' }) {
-				i, err := strconv.ParseInt(w, 10, 64)
-				if err != nil {
-					return nil, fmt.Errorf("field %s: %w", field, err)
-				}
-				n = append(n, i)
+		for k, word := range all {
+			w, of := split(strings.ReplaceAll(word, ",", ":"), ":"), sums[arms[k]]
+			entries, paid := 1, strings.Count(word, ",")
+			if ended {
+				entries, paid = lags, lags
 			}
-			of := sums[names[k]]
-			add := func(units, worth, z, zx int64) {
-				of = of.plus(armSums{units, float64(worth) * 0x1p-30, float64(z) * 0x1p-30, float64(zx) * 0x1p-30})
+			for range entries { // units, covariates, their squares
+				n := w.ints(3)
+				of = of.plus(sumsOf(0x1p-30, n[0], 0, n[1], 0))
 			}
-			switch {
-			case ended && len(n) == 8*lags: // three numbers for each entry bucket, then five for each lag
-				for at := range lags {
-					entered, paid := n[3*at:], n[3*lags+5*at:]
-					add(entered[0], paid[1], entered[1], paid[4])
+			for range paid { // payoffs, sum, squares, increase and products, in an open bucket behind their lag
+				if open {
+					w.int(0)
 				}
-			case open && len(n)%6 == 3: // units, covariates, their squares; then lag, payoffs, sum, squares, increase and products
-				add(n[0], 0, n[1], 0)
-				for at := 3; at < len(n); at += 6 {
-					add(0, n[at+2], 0, n[at+5])
-				}
-			default:
-				return nil, fmt.Errorf("field %s is %.100q", field, value)
+				n := w.ints(5)
+				of = of.plus(sumsOf(0x1p-30, 0, n[1], 0, n[4]))
 			}
-			sums[names[k]] = of
+			if err := w.end(); err != nil {
+				return nil, fmt.Errorf("field %s is %.100q: %w", field, value, err)
+			}
+			sums[arms[k]] = of
 		}
 	}
 	return sums, nil

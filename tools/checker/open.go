@@ -1,22 +1,15 @@
 package checker
 
-import (
-	"fmt"
-
-	"github.com/ranker-worker/ranker-worker/config"
-)
+import "github.com/ranker-worker/ranker-worker/config"
 
 // openParts are an item's selections in flight with partial payoffs: number, normalised sum, and squares, both in units of 1/partUnits.
 type openParts struct{ n, sum, squares int64 }
 
 // loadOpen reads an item's "<number> <sum> <sum of squares>".
 func (s *storedLearner) loadOpen(item int64, value string) error {
-	x, err := numbers(value, " ", 3, 0)
-	if err != nil || x[0] < 1 {
-		return fmt.Errorf("value is of no selection: %w", err)
-	}
-	put(&s.open, item, openParts{x[0], x[1], x[2]})
-	return nil
+	w := split(value, " ")
+	put(&s.open, item, openParts{w.int(1), w.int(0), w.int(0)})
+	return w.end()
 }
 
 // checkOpen compares an item's partial payoffs with the sums of pending impressions whose entries say that

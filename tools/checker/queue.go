@@ -5,8 +5,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strconv"
-	"strings"
 )
 
 // storedQueue is a stored QPM-D queue: at least one payoff, each in a field.
@@ -28,22 +26,15 @@ func (s *storedLearner) queue(item int64) *storedQueue {
 	return q
 }
 
+// loadPayoff reads a field "<item>:<index>".
 func (s *storedLearner) loadPayoff(field, value string) error {
-	item, index, found := strings.Cut(field, ":")
-	i, err := strconv.ParseInt(item, 10, 32)
-	if err != nil || !found {
-		return fmt.Errorf("field is not <item>:<index>: %w", err)
+	k, w := split(field, ":"), split(value, " ")
+	item, index := int64(k.number(0)), k.int(anyInt)
+	if k.end() != nil {
+		return k.err
 	}
-	k, err := strconv.ParseInt(index, 10, 64)
-	if err != nil {
-		return fmt.Errorf("field is not <item>:<index>: %w", err)
-	}
-	v, err := strconv.ParseFloat(value, 64)
-	if err != nil || !(v >= 0 && v <= 1) {
-		return fmt.Errorf("value is no payoff within 0 and 1: %w", err)
-	}
-	s.queue(i).fields[k] = v
-	return nil
+	s.queue(item).fields[index] = w.float(0, 1)
+	return w.end()
 }
 
 // complete sorts the payoffs. It returns false unless their indices have no gaps.
@@ -129,10 +120,9 @@ func (lf *learnerFold) checkHold(f *fold) {
 		f.out.ok(qpmdHold, true)
 		return
 	}
-	item, ref, found := strings.Cut(lf.stored.hold, " ")
-	i, err := strconv.ParseInt(item, 10, 32)
-	at, errRef := strconv.ParseInt(ref, 10, 64)
-	if !f.out.must(qpmdHold, found && err == nil && errRef == nil && lf.stored.names[i] != "", lf.name, "<item> <offset of an impression>",
+	w := split(lf.stored.hold, " ")
+	i, at := int64(w.number(0)), w.int(anyInt)
+	if !f.out.must(qpmdHold, w.end() == nil && lf.stored.names[i] != "", lf.name, "<item> <offset of an impression>",
 		lf.stored.hold) {
 		return
 	}

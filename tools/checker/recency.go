@@ -1,10 +1,10 @@
 package checker
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/ranker-worker/ranker-worker/config"
@@ -115,64 +115,31 @@ func compareRows[R comparable](out *findings, by law, name string, want, got map
 
 // loadRecent reads an item's rows, each "<level>:<index>:<payoffs>:<sum>:<squares>:<chances>", in order of time.
 func (s *storedLearner) loadRecent(item int64, value string) error {
-	return eachRow(value, 4, func(b inflight.Bucket, x []int64) error {
-		if x[0] <= 0 || x[2] < 0 || x[3] < 0 {
-			return fmt.Errorf("%v is of no selections: %w", x, errSilence)
-		}
-		addTo(&s.recency, item, b, recentRow{paidRow{x[0], x[1], x[2]}, x[3]})
-		return nil
+	return eachRow(value, func(b inflight.Bucket, w *words) {
+		addTo(&s.recency, item, b, recentRow{paidRow{w.int(1), w.int(anyInt), w.int(0)}, w.int(0)})
 	})
 }
 
 // loadLevels reads the pass; or a level's rows, each "<level>:<index>:<payoffs>:<residuals>".
-func (s *storedLearner) loadLevels(field, value string) (err error) {
+func (s *storedLearner) loadLevels(field, value string) error {
 	if field == "pass" {
-		s.recentPass, err = strconv.ParseInt(value, 10, 64)
-		return err
+		return loadInt(&s.recentPass, anyInt, value)
 	}
-	return eachRow(value, 2, func(b inflight.Bucket, x []int64) error {
-		if x[0] <= 0 || fmt.Sprint(b.Level) != field {
-			return fmt.Errorf("%v is of no payoffs, or not of level %s: %w", x, field, errSilence)
+	return eachRow(value, func(b inflight.Bucket, w *words) {
+		if fmt.Sprint(b.Level) != field {
+			w.fail("of another level")
 		}
-		put(&s.levels, b, surpriseRow{x[0], x[1]})
-		return nil
+		put(&s.levels, b, surpriseRow{w.int(1), w.int(anyInt)})
 	})
-}
-
-// eachRow reads rows of a block and this many numbers, in order of time.
-func eachRow(text string, n int, take func(inflight.Bucket, []int64) error) error {
-	end := int64(math.MinInt64)
-	for word := range strings.SplitSeq(text, " ") {
-		level, rest, _ := strings.Cut(word, ":")
-		index, rest, _ := strings.Cut(rest, ":")
-		b, err := parseBlock(level + ":" + index)
-		if err != nil || b.Start() < end {
-			return fmt.Errorf("%q is no block after the one before: %w", word, errSilence)
-		}
-		end = b.End()
-		all, err := numbers(rest, ":", n, math.MinInt64)
-		if err != nil {
-			return err
-		}
-		if err := take(b, all); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // loadSpread reads the last estimates over all items: pass, payoffs, mean, σ, τ, slope, half-life, and levels by block.
 func loadSpread(text string) error {
-	words := strings.SplitN(text, " ", 8)
-	if len(words) != 8 {
-		return fmt.Errorf("%d words: %w", len(words), errSilence)
+	w := split(text, " ")
+	for range 7 {
+		w.float(math.Inf(-1), math.Inf(1))
 	}
-	for _, word := range words[:7] {
-		if x, err := strconv.ParseFloat(word, 64); err != nil || math.IsNaN(x) {
-			return fmt.Errorf("%q is no number: %w", word, errSilence)
-		}
-	}
-	return eachRow(words[7], 1, func(inflight.Bucket, []int64) error { return nil })
+	return cmp.Or(w.err, eachRow(strings.Join(w.left, " "), func(_ inflight.Bucket, row *words) { row.int(anyInt) }))
 }
 
 // driftFold is the expected state of a learner with drift: payoffs of an item's selections, by the block of time in which these began.
@@ -229,23 +196,18 @@ func (lf *learnerFold) checkDrift(f *fold) {
 
 // loadHistory reads the pass and its beginning; or an item's rows, each "<level>:<index>:<payoffs>:<sum>:<squares>", in order of time.
 func (s *storedLearner) loadHistory(field, value string) error {
-	if field == "pass" {
-		n, err := numbers(value, " ", 2, math.MinInt64)
-		if err != nil || n[1] > n[0] {
-			return fmt.Errorf("passes %q: %w", value, errSilence)
-		}
-		s.faded = n[0]
-		return nil
+	if field != "pass" {
+		return byItem((*storedLearner).loadPaid)(s, field, value)
 	}
-	return byItem((*storedLearner).loadPaid)(s, field, value)
+	w := split(value, " ")
+	if s.faded = w.int(anyInt); w.int(anyInt) > s.faded {
+		w.fail("it ends before it begins")
+	}
+	return w.end()
 }
 
 func (s *storedLearner) loadPaid(item int64, value string) error {
-	return eachRow(value, 3, func(b inflight.Bucket, x []int64) error {
-		if x[0] <= 0 || x[2] < 0 {
-			return fmt.Errorf("%v is of no payoffs: %w", x, errSilence)
-		}
-		addTo(&s.history, item, b, paidRow{x[0], x[1], x[2]})
-		return nil
+	return eachRow(value, func(b inflight.Bucket, w *words) {
+		addTo(&s.history, item, b, paidRow{w.int(1), w.int(anyInt), w.int(0)})
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"iter"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -207,32 +206,6 @@ func either[K comparable, A, B any](a map[K]A, b map[K]B) iter.Seq[K] {
 			}
 		}
 	}
-}
-
-// numbers reads n whole numbers from least on, with sep between.
-func numbers(text, sep string, n int, least int64) ([]int64, error) {
-	words := strings.Split(text, sep)
-	if len(words) != n {
-		return nil, fmt.Errorf("%.100q is not %d numbers", text, n)
-	}
-	all := make([]int64, n)
-	for k, word := range words {
-		x, err := strconv.ParseInt(word, 10, 64)
-		if err != nil || x < least {
-			return nil, fmt.Errorf("%.100q is not %d numbers from %d on", text, n, least)
-		}
-		all[k] = x
-	}
-	return all, nil
-}
-
-func loadCount[K comparable](into *map[K]int64, key K, value string) error {
-	n, err := strconv.ParseInt(value, 10, 64)
-	if err != nil || n <= 0 {
-		return fmt.Errorf("value is no number above 0: %w", err)
-	}
-	put(into, key, n)
-	return nil
 }
 
 // near reports whether two sums of n terms, added in different orders, agree.

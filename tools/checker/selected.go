@@ -1,11 +1,8 @@
 package checker
 
 import (
-	"errors"
 	"fmt"
 	"math"
-	"strconv"
-	"strings"
 
 	"github.com/ranker-worker/ranker-worker/config"
 )
@@ -245,63 +242,44 @@ func (lf *learnerFold) checkRatings(f *fold, always bool) {
 // loadPair reads "<better>:<worse>": the number of selections of the first below the second,
 // in impressions ranked to find the order and, after a blank, against a certain order.
 func (s *storedLearner) loadPair(field, value string) error {
-	first, second, found := strings.Cut(field, ":")
-	a, errA := strconv.ParseUint(first, 10, 31)
-	b, errB := strconv.ParseUint(second, 10, 31)
-	if !found || errA != nil || errB != nil || a == b {
-		return errors.New("field is not two different numbers with a colon between")
+	k, w := split(field, ":"), split(value, " ")
+	p := [2]uint32{uint32(k.number(0)), uint32(k.number(0))}
+	if k.end() != nil || p[0] == p[1] {
+		return fmt.Errorf("field is not two different numbers: %w", errText)
 	}
-	explored, rest, _ := strings.Cut(value, " ")
-	n, err := strconv.ParseInt(explored, 10, 64)
-	var against int64
-	if rest != "" && err == nil {
-		against, err = strconv.ParseInt(rest, 10, 64)
+	n, against := w.int(0), int64(0)
+	if w.more() {
+		against = w.int(0)
 	}
-	if err != nil || n < 0 || against < 0 || n+against == 0 {
-		return fmt.Errorf("value is no number above 0, nor two: %w", err)
+	if n+against == 0 {
+		w.fail("of no selections")
 	}
-	if s.pairs == nil {
-		s.pairs, s.against = map[[2]uint32]int64{}, map[[2]uint32]int64{}
-	}
-	p := [2]uint32{uint32(a), uint32(b)}
-	s.pairs[p], s.against[p] = n+against, against
-	return nil
+	put(&s.pairs, p, n+against)
+	put(&s.against, p, against)
+	return w.end()
 }
 
 // loadRatings reads an item's "<size> <mean> <sum of squared deviations>" of estimates.
 func (s *storedLearner) loadRatings(item int64, value string) error {
-	var m moments
-	if _, err := fmt.Sscanf(value, "%d %g %g", &m.n, &m.mean, &m.dev); err != nil || m.n <= 0 || !(m.dev >= 0) {
-		return errors.New("value is not <size> <mean> <squared deviations>")
-	}
-	put(&s.rated, uint32(item), m)
-	return nil
+	w := split(value, " ")
+	put(&s.rated, uint32(item), moments{w.int(1), w.float(-maxEstimate, maxEstimate), w.float(0, math.Inf(1))})
+	return w.end()
 }
 
 // loadEstimate reads the last estimate of windows: period, selections, noise, and probabilities.
 func loadEstimate(value string) error {
-	parts := strings.Fields(value)
-	if len(parts) < 4 {
-		return errors.New("value is not <period> <selections> <noise> and probabilities")
-	}
-	for _, p := range parts[:2] {
-		if n, err := strconv.ParseInt(p, 10, 64); err != nil || n < 0 {
-			return fmt.Errorf("%q is no number", p)
-		}
-	}
-	if x, err := strconv.ParseFloat(parts[2], 64); err != nil || !(x >= 0 && x < 1) {
-		return fmt.Errorf("%q is no share", parts[2])
+	w := split(value, " ")
+	w.int(0)
+	w.int(0)
+	if w.float(0, 1) == 1 {
+		w.fail("all is noise")
 	}
 	total := 0.0
-	for _, p := range parts[3:] {
-		x, err := strconv.ParseFloat(p, 64)
-		if err != nil || !(x > 0 && x <= 1) {
-			return fmt.Errorf("%q is no probability", p)
-		}
-		total += x
+	for w.more() {
+		total += w.float(math.SmallestNonzeroFloat64, 1)
 	}
 	if math.Abs(total-1) > 1e-9 {
-		return fmt.Errorf("probabilities that add up to %v", total)
+		w.fail(fmt.Sprintf("probabilities that add up to %v", total))
 	}
-	return nil
+	return w.end()
 }

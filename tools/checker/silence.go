@@ -1,12 +1,10 @@
 package checker
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"math/big"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/ranker-worker/ranker-worker/config"
@@ -80,7 +78,7 @@ func (lf *learnerFold) followSilence() {
 			s.settled[b.fold(uint32(number))] = n
 		}
 		for at, row := range b.ages {
-			for bin, n := range row.bins {
+			for bin, n := range row {
 				s.totals[ageBin{at.below, bin}] += n
 			}
 		}
@@ -268,7 +266,7 @@ func (lf *learnerFold) checkAges(f *fold) {
 	}
 	got := map[ageBin]int64{}
 	for at, row := range lf.stored.ages {
-		for bin, n := range row.bins {
+		for bin, n := range row {
 			got[ageBin{at.below, bin}] += n
 		}
 	}
@@ -282,7 +280,7 @@ func (lf *learnerFold) checkAges(f *fold) {
 		return
 	}
 	for b := range either(s.rows, lf.stored.ages) {
-		want, got := s.rows[b], lf.stored.ages[b].bins
+		want, got := s.rows[b], lf.stored.ages[b]
 		for bin := range either(want, got) {
 			equal(f.out, silenceAges, say("%s: payoffs in bin %d of selections that began within %d and %d, below the default: %t", lf.name, bin,
 				b.block.Start(), b.block.End(), b.below), want[bin], got[bin])
@@ -297,110 +295,67 @@ type storedSpan struct {
 	expected int64 // expected payoffs above the default, in units of 1/partUnits
 }
 
-// storedAges are payoffs by bin, of one row.
-type storedAges struct {
-	bins map[int]int64
-}
-
-var errSilence = errors.New("not as it is written")
-
-// loadFlights reads an item's number of selections in flight, and their spans.
+// loadFlights reads an item's number of selections in flight, and their spans, each "<level>:<index>:<n>", with ":<expected>" if there is one.
 func (s *storedLearner) loadFlights(item int64, value string) error {
 	count, rest, timed := strings.Cut(value, " ")
 	if err := loadCount(&s.flights, item, count); err != nil || !timed {
 		return err
 	}
 	var spans []storedSpan
-	for word := range strings.SplitSeq(rest, " ") {
-		x, err := parseSpan(word)
-		if err != nil {
-			return err
-		}
-		if last := len(spans) - 1; last >= 0 && spans[last].block.End() > x.block.Start() {
-			return fmt.Errorf("%q is not after the block before: %w", word, errSilence)
+	err := eachRow(rest, func(b inflight.Bucket, w *words) {
+		x := storedSpan{block: b, n: w.int(1)}
+		if w.more() {
+			if x.expected = w.int(anyInt); x.expected == 0 {
+				w.fail("an expectation of 0")
+			}
 		}
 		spans = append(spans, x)
-	}
+	})
 	put(&s.spans, item, spans)
-	return nil
-}
-
-// parseSpan reads "<level>:<index>:<n>", with ":<expected>" if there is one.
-func parseSpan(word string) (x storedSpan, err error) {
-	parts := strings.Split(word, ":")
-	if len(parts) < 3 || len(parts) > 4 {
-		return x, fmt.Errorf("%q is no block with a number or two: %w", word, errSilence)
-	}
-	b, err := parseBlock(parts[0] + ":" + parts[1])
-	n, errCount := strconv.ParseInt(parts[2], 10, 64)
-	if err != nil || errCount != nil || n <= 0 {
-		return x, fmt.Errorf("%q is no block with a number: %w", word, errSilence)
-	}
-	x = storedSpan{block: b, n: n}
-	if len(parts) == 4 {
-		if x.expected, err = strconv.ParseInt(parts[3], 10, 64); err != nil || x.expected == 0 {
-			return x, fmt.Errorf("%q: the expectation is no number, or 0: %w", word, errSilence)
-		}
-	}
-	return x, nil
-}
-
-func parseBlock(text string) (inflight.Bucket, error) {
-	level, index, _ := strings.Cut(text, ":")
-	l, errLevel := strconv.ParseInt(level, 10, 8)
-	i, errIndex := strconv.ParseInt(index, 10, 64)
-	b := inflight.Bucket{Level: int8(l), Index: i}
-	if errLevel != nil || errIndex != nil || l < 0 || l > 62 || i<<l>>l != i {
-		return b, fmt.Errorf("%q is no block: %w", text, errSilence)
-	}
-	return b, nil
+	return err
 }
 
 // loadSettled reads an item's "<paid> <unpaid>", with "<below> <under>" if there are any.
 func (s *storedLearner) loadSettled(item int64, value string) error {
-	n, err := numbers(value, " ", 2, 0)
-	if err != nil {
-		n, err = numbers(value, " ", 4, 0)
-	} else {
-		n = append(n, 0, 0)
+	w := split(value, " ")
+	n := settledCounts{paid: w.int(0), unpaid: w.int(0)}
+	if w.more() {
+		n.below, n.under = w.int(1), w.int(0)
 	}
-	if err != nil || len(strings.Fields(value)) == 4 && n[2] == 0 || slices.Max(n) >= 1<<53 {
-		return fmt.Errorf("value is not two numbers or four: %w", err)
+	if max(n.paid, n.unpaid, n.below, n.under) >= 1<<53 {
+		w.fail("too large")
 	}
-	put(&s.settled, item, settledCounts{n[0], n[1], n[2], n[3]})
-	return nil
+	put(&s.settled, item, n)
+	return w.end()
 }
 
 // loadAges reads a time, or a row: "<bin>:<count>" for each bin with payoffs.
-func (s *storedLearner) loadAges(field, value string) (err error) {
+func (s *storedLearner) loadAges(field, value string) error {
 	switch field {
 	case "pass":
-		s.pass, err = strconv.ParseInt(value, 10, 64)
-		return err
+		return loadInt(&s.pass, anyInt, value)
 	case "newest":
-		s.newest, err = strconv.ParseInt(value, 10, 64)
-		return err
+		return loadInt(&s.newest, anyInt, value)
 	case "since":
-		since, err := strconv.ParseInt(value, 10, 64)
-		s.since = &since
-		return err
+		s.since = new(int64)
+		return loadInt(s.since, anyInt, value)
 	}
 	name, below := strings.CutPrefix(field, "below:")
-	b, err := parseBlock(name)
-	if err != nil {
-		return err
+	k := split(name, ":")
+	at := ageRow{below, k.bucket()}
+	if k.end() != nil {
+		return k.err
 	}
-	row := storedAges{bins: map[int]int64{}}
+	row := map[int]int64{}
 	for word := range strings.SplitSeq(value, " ") {
-		bin, count, _ := strings.Cut(word, ":")
-		k, errBin := strconv.ParseUint(bin, 10, 16)
-		n, errCount := strconv.ParseInt(count, 10, 64)
-		if _, twice := row.bins[int(k)]; errBin != nil || errCount != nil || n <= 0 || twice {
-			return fmt.Errorf("%q is no bin with a number: %w", word, errSilence)
+		w := split(word, ":")
+		bin, n := int(w.number(0)), w.int(1)
+		if w.end() != nil || row[bin] > 0 {
+			return fmt.Errorf("%q is no bin with a number: %w", word, errText)
 		}
-		row.bins[int(k)] = n
+		row[bin] = n
 	}
-	put(&s.ages, ageRow{below, b}, row)
+	put(&s.ages, at, row)
 	return nil
 }
 
@@ -408,35 +363,19 @@ func (s *storedLearner) loadAges(field, value string) (err error) {
 // included, and shares. These are the share of selections that are paid, the mean of payoffs
 // not below the default, two credibilities, and cumulative shares of payoffs by bin.
 func (s *storedLearner) loadDelayDistribution(value string) error {
-	words := strings.Split(value, " ")
-	if len(words) < 6 {
-		return errSilence
+	w := split(value, " ")
+	pass := w.int(anyInt)
+	if w.int(anyInt) > pass {
+		w.fail("a selection after the pass")
 	}
-	at, err := numbers(strings.Join(words[:2], " "), " ", 2, math.MinInt64)
-	if err != nil || at[1] > at[0] {
-		return fmt.Errorf("last selection at %q at pass %q: %w", words[1], words[0], errSilence)
-	}
-	s.estimated = &at[0]
-	return checkShares(words[2:], 4)
+	w.shares(4)
+	s.estimated = &pass
+	return w.end()
 }
 
 // loadBelow reads the estimates for payoffs below the default: their share of payoffs, their mean, and cumulative shares by bin.
-func loadBelow(value string) error { return checkShares(strings.Split(value, " "), 2) }
-
-// checkShares checks numbers from 0 to 1, of which those from first on do not fall and end with 1.
-func checkShares(words []string, first int) error {
-	last := 0.0
-	for k, word := range words {
-		x, err := strconv.ParseFloat(word, 64)
-		if err != nil || !(x >= 0 && x <= 1) || k >= first && x < last {
-			return fmt.Errorf("share %q: %w", word, errSilence)
-		}
-		if k >= first {
-			last = x
-		}
-	}
-	if len(words) > first && last != 1 {
-		return fmt.Errorf("of all payoffs %v have come by the horizon: %w", last, errSilence)
-	}
-	return nil
+func loadBelow(value string) error {
+	w := split(value, " ")
+	w.shares(2)
+	return w.end()
 }

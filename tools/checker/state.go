@@ -1,6 +1,7 @@
 package checker
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -87,19 +88,13 @@ func (st *state) readMeta(meta map[string]string, hasSelections bool, out *findi
 
 func readWitness(meta map[string]string, role string, out *findings) witness {
 	field := "witness." + role
-	w := witness{offset: -1}
-	parts := strings.Split(meta[field], ":")
-	ok := len(parts) == 3
-	if ok {
-		var errs [3]error
-		w.offset, errs[0] = strconv.ParseInt(parts[0], 10, 64)
-		w.timestamp, errs[1] = strconv.ParseInt(parts[1], 10, 64)
-		w.hash, errs[2] = strconv.ParseUint(parts[2], 16, 64)
-		ok = errs == [3]error{} && w.offset >= -1
+	r := split(meta[field], ":")
+	w := witness{offset: r.int(-1), timestamp: r.int(anyInt)}
+	hash, err := strconv.ParseUint(r.word(), 16, 64)
+	if !out.must(metaFields, cmp.Or(r.end(), err) == nil, field, "offset:timestamp:hash", strconv.Quote(meta[field])) {
+		return witness{offset: -1}
 	}
-	if !out.must(metaFields, ok, field, "offset:timestamp:hash", strconv.Quote(meta[field])) {
-		w.offset = -1
-	}
+	w.hash = hash
 	return w
 }
 

@@ -1,10 +1,9 @@
 package checker
 
 import (
-	"encoding/binary"
+	"cmp"
 	"encoding/json"
 	"errors"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -121,35 +120,24 @@ func (s *storedLearner) checkNumbers(f *fold, learner string, counts map[string]
 // namesInPage is the number of items in a page of names.
 const namesInPage = 64
 
-var errPage = errors.New("it is cut off, or has too much")
-
 // parseNamesPage reads a page. It begins with the earliest time until which its items are kept. For each number from page·64 on follow the
 // name's length plus 1, the name, and how much longer it is kept; 0 for no item. All numbers are varints.
 func parseNamesPage(page, value string) (map[string]storedItem, error) {
-	first, err := strconv.ParseInt(page, 10, 32)
-	if err != nil || first < 0 {
-		return nil, errPage
-	}
-	r := strings.NewReader(value)
-	least, err := binary.ReadUvarint(r)
+	w, c := split(page, " "), cursor{b: []byte(value)}
+	first, least := int64(w.number(0)), c.natural()
 	items := map[string]storedItem{}
-	for k := int64(0); err == nil && r.Len() > 0; k++ {
-		var length, longer uint64
-		if length, err = binary.ReadUvarint(r); err != nil || length == 0 {
+	for k := int64(0); len(c.b) > 0; k++ {
+		length := c.natural()
+		if length == 0 {
 			continue
 		}
-		if length-1 > uint64(r.Len()) || k >= namesInPage {
-			return nil, errPage
+		name := string(c.take(int(length) - 1))
+		if _, twice := items[name]; twice || k >= namesInPage {
+			c.take(-1)
 		}
-		name := make([]byte, length-1)
-		_, _ = io.ReadFull(r, name) // there are enough bytes
-		longer, err = binary.ReadUvarint(r)
-		if _, twice := items[string(name)]; twice {
-			return nil, errPage
-		}
-		items[string(name)] = storedItem{number: first*namesInPage + k, until: int64(least + longer)}
+		items[name] = storedItem{number: first*namesInPage + k, until: least + c.natural()}
 	}
-	return items, err
+	return items, cmp.Or(w.end(), c.err)
 }
 
 // loads are the readers of a learner's own hashes, by field and value.
@@ -164,7 +152,7 @@ var loads = map[string]func(s *storedLearner, field, value string) error{
 	"attraction":  byItem((*storedLearner).loadAttraction),
 	"open":        byItem((*storedLearner).loadOpen),
 	"cells":       (*storedLearner).loadCell,
-	"met":         byItem((*storedLearner).loadMet),
+	"met":         byItem(func(s *storedLearner, i int64, value string) error { return loadCount(&s.met, i, value) }),
 	"categories":  byItem((*storedLearner).loadCategory),
 	"linear":      (*storedLearner).loadLinear,
 	"instances":   byItem(func(s *storedLearner, k int64, value string) error { return loadCount(&s.outstanding, k, value) }),
