@@ -47,9 +47,10 @@ func impressionFate(f fate) fate {
 	return i
 }
 
-func (f fate) named(t event.Topic) string {
+// String names the ends of an impression.
+func (f fate) String() string {
 	var names []string
-	for bit, name := range outcomeNames[t] {
+	for bit, name := range outcomeNames[event.Impressions] {
 		if f&(1<<bit) != 0 {
 			names = append(names, name)
 		}
@@ -135,9 +136,5 @@ func (f *fold) checkShares() {
 
 func (f *fold) checkCount(name string, b bound) {
 	stored := f.state.account[name]
-	expected := say("%d", b.lo)
-	if b.hi > b.lo {
-		expected = say("%d to %d", b.lo, b.hi)
-	}
-	f.out.must(accountOutcomes, stored >= b.lo && stored <= b.hi, name, expected, stored)
+	f.out.must(accountOutcomes, stored >= b.lo && stored <= b.hi, name, b, stored)
 }

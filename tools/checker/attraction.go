@@ -62,12 +62,11 @@ func (lf *learnerFold) attracted(l *life, at int) {
 
 // checkAttraction compares the stored counts of impressions with those of the log.
 func (lf *learnerFold) checkAttraction(f *fold) {
-	if lf.attraction == nil || f.partial || lf.unknown || lf.loose {
-		f.out.open(attractionEnded)
+	if !lf.determined(f, lf.attraction != nil && !lf.loose, attractionEnded) {
 		return
 	}
 	falls, item, watched := &lf.stored.falls, lf.stored.fold(uint32(lf.stored.falls.item)), endings{}
-	want, got := map[uint32]endings{}, map[uint32]endings{}
+	want, got := map[uint32]endings{}, byFold(&lf.stored, lf.stored.attraction)
 	for top, ended := range lf.attraction {
 		for _, x := range ended {
 			if x.began < falls.begins { // a fall was found since then
@@ -81,18 +80,10 @@ func (lf *learnerFold) checkAttraction(f *fold) {
 			}
 		}
 	}
-	for number, e := range lf.stored.attraction {
-		got[lf.stored.fold(uint32(number))] = e
-	}
-	unknown := func(item uint32) bool { return int(item) < len(lf.items) && lf.items[item].unknown }
-	for top := range either(lf.attraction, got) {
-		if unknown(top) {
-			f.out.open(attractionEnded)
-			continue
-		}
+	for _, top := range certain(f, lf, attractionEnded, lf.attraction, got) {
 		equal(f.out, attractionEnded, lf.name+": "+f.items.name(top)+" on top", want[top], got[top])
 	}
-	if lf.kept == nil && !unknown(item) { // else the item may have ended
+	if lf.kept == nil && !lf.doubtful(item) { // else the item may have ended
 		equal(f.out, attractionEnded, lf.name+": earlier impressions of the watched item", watched, falls.earlier)
 	}
 }

@@ -128,16 +128,14 @@ func (lf *learnerFold) forgets(number int32) bool {
 func (lf *learnerFold) checkInstances(f *fold) {
 	if f.state.complete {
 		outstanding := map[int64]int64{}
-		for _, e := range f.state.entries {
-			if e.kind == pending && f.state.learners[e.learner] == lf.name && e.instance >= 0 {
+		for _, e := range lf.pending {
+			if e.instance >= 0 {
 				outstanding[int64(e.instance)]++
 			}
 		}
 		compareEach(lf, f, boldOutstanding, outstanding, lf.stored.outstanding, func(i int64) string { return fmt.Sprintf("instance %d", i) })
 	}
-	if f.partial || lf.unknown || lf.loose || !lf.always {
-		f.out.open(boldRounds)
-		f.out.open(boldVectors)
+	if !lf.determined(f, lf.always && !lf.loose, boldRounds, boldVectors) {
 		return
 	}
 	none := &listFold{at: map[uint32]*coordinate{}}
@@ -186,14 +184,11 @@ func cutInstance(field string) (number, length int32, err error) {
 }
 
 func (lf *learnerFold) checkRounds(f *fold, field string, list *listFold, forgets bool) {
-	got, b := lf.stored.rounds[field], list.fed
+	b := list.fed
 	if forgets {
 		b.lo = 0
 	}
-	if b.lo < b.hi {
-		f.out.open(boldRounds)
-	}
-	f.out.must(boldRounds, got >= b.lo && got <= b.hi, lf.name+": instance "+field, say("%d to %d payoffs fed", b.lo, b.hi), got)
+	f.out.within(boldRounds, lf.name+": payoffs fed to instance "+field, b, lf.stored.rounds[field])
 }
 
 // checkVector compares an instance's vector: with FTRL sums of losses,

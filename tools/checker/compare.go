@@ -48,12 +48,10 @@ func (f *fold) missing(id string, l *life) {
 	if l.open {
 		return
 	}
-	if !f.out.ok(entriesLost, l.kind <= parkedOnly || !f.state.complete) {
-		f.out.breach(entriesLost, id, fmt.Sprintf("an entry of the impression at offset %d, which ended or ends, until %d", l.offset, l.kept.least),
-			fmt.Sprintf("none at watermark %d", f.watermark))
-		if l.kind == pending {
-			f.doubt(l, anyEnd)
-		}
+	there := f.out.must(entriesLost, l.kind <= parkedOnly || !f.state.complete, id,
+		say("an entry of the impression at offset %d, which ended or ends, until %d", l.offset, l.kept.least), say("none at watermark %d", f.watermark))
+	if !there && l.kind == pending {
+		f.doubt(l, anyEnd)
 	}
 	for i := range l.waits {
 		f.compareParked(id, &l.waits[i], nil, true)
@@ -61,15 +59,12 @@ func (f *fold) missing(id string, l *life) {
 }
 
 func (f *fold) phantom(id string, e *entry) {
-	f.out.broken(entriesPhantom, id, "an impression of the log, or records that wait for one",
-		fmt.Sprintf("an entry of kind %d, offset %d", e.kind, e.offset))
+	f.out.broken(entriesPhantom, id, "an impression of the log, or records that wait for one", say("an entry of kind %d, offset %d", e.kind, e.offset))
 }
 
 // compareWaiting checks an entry with parked records only.
 func (f *fold) compareWaiting(id string, l *life, e *entry) {
-	if !f.out.ok(entriesLost, l.kind <= parkedOnly) {
-		f.out.breach(entriesLost, id, fmt.Sprintf("an entry of the impression at offset %d", l.offset), "records that wait for one")
-	}
+	f.out.must(entriesLost, l.kind <= parkedOnly, id, say("an entry of the impression at offset %d", l.offset), "records that wait for one")
 	f.compareWaits(id, l, e)
 }
 
@@ -77,18 +72,16 @@ func (f *fold) compareWaiting(id string, l *life, e *entry) {
 func (f *fold) compareWaits(id string, l *life, e *entry) {
 	for i := range l.waits {
 		at := slices.IndexFunc(e.parked, func(p parked) bool { return p.topic == l.waits[i].topic && p.offset == l.waits[i].offset })
-		if at < 0 {
-			f.compareParked(id, &l.waits[i], nil, e.kind == parkedOnly)
-			continue
+		var p *parked
+		if at >= 0 {
+			p = &e.parked[at]
 		}
-		f.compareParked(id, &l.waits[i], &e.parked[at], e.kind == parkedOnly)
+		f.compareParked(id, &l.waits[i], p, e.kind == parkedOnly)
 	}
 	for i := range e.parked {
 		p := &e.parked[i]
 		due := slices.ContainsFunc(l.waits, func(r record) bool { return r.topic == p.topic && r.offset == p.offset })
-		if !f.out.ok(entriesParked, due) {
-			f.out.breach(entriesParked, fmt.Sprintf("%s: topic %d at offset %d", id, p.topic, p.offset), "not parked", fmt.Sprintf("%.100q", p.value))
-		}
+		f.out.must(entriesParked, due, say("%s: topic %d at offset %d", id, p.topic, p.offset), "not parked", say("%.100q", p.value))
 	}
 }
 
@@ -100,19 +93,16 @@ func (f *fold) compareParked(id string, r *record, p *parked, impression bool) {
 		over = f.passed(r.since, f.watermark)
 	}
 	switch {
-	case p == nil && !f.out.ok(entriesParked, over != no || !f.state.complete):
-		f.out.breach(entriesParked, f.at(r.topic, r.offset, []byte(id)), "parked", "not parked")
+	case p == nil && !f.out.must(entriesParked, over != no || !f.state.complete, f.at(r.topic, r.offset, []byte(id)), "parked", "not parked"):
 		f.count(r.topic, anyFate)
 	case p == nil:
 		f.count(r.topic, isOrphan)
 	default:
 		ok := r.hash == xxhash.Sum64(p.value) && p.effective == r.effective &&
 			p.deadline >= r.since+f.parking.least && p.deadline <= r.since+f.parking.most
-		if !f.out.ok(entriesParked, ok) {
-			f.out.breach(entriesParked, f.at(r.topic, r.offset, []byte(id)),
-				fmt.Sprintf("the record of the log, of time %d, until %d", r.effective, r.since+f.parking.least),
-				fmt.Sprintf("time %d, until %d: %.100q", p.effective, p.deadline, p.value))
-		}
+		f.out.must(entriesParked, ok, f.at(r.topic, r.offset, []byte(id)),
+			say("the record of the log, of time %d, until %d", r.effective, r.since+f.parking.least),
+			say("time %d, until %d: %.100q", p.effective, p.deadline, p.value))
 		f.count(r.topic, isParked)
 	}
 }
@@ -128,10 +118,9 @@ func (f *fold) compareDecision(id string, l *life, e *entry) bool {
 		same = same && (e.offset == l.offset || e.offset < 0 && e.selected >= 0) && e.payDeadline == l.payDeadline &&
 			(e.selected >= 0 || !l.hasSelection || e.selDeadline == l.selDeadline) && e.began == l.began
 	}
-	if !f.out.ok(entriesDecision, same) {
-		f.out.breach(entriesDecision, id, fmt.Sprintf("learner %s, offset %d, began %d, deadlines %d and %d", l.learner.name, l.offset, l.began,
-			l.selDeadline, l.payDeadline),
-			fmt.Sprintf("learner %s, offset %d, began %d, deadlines %d and %d", f.state.learners[e.learner], e.offset, e.began, e.selDeadline, e.payDeadline))
+	const decided = "learner %s, offset %d, began %d, deadlines %d and %d"
+	if !f.out.must(entriesDecision, same, id, say(decided, l.learner.name, l.offset, l.began, l.selDeadline, l.payDeadline),
+		say(decided, f.state.learners[e.learner], e.offset, e.began, e.selDeadline, e.payDeadline)) {
 		f.lose(l)
 		return false
 	}
@@ -216,7 +205,7 @@ func (f *fold) comparePending(id string, l *life, e *entry) {
 		if l.ends == wasPaid {
 			broken = entriesPayoff
 		}
-		f.out.broken(broken, id, "ended: "+l.ends.named(event.Impressions), "pending")
+		f.out.broken(broken, id, say("ended: %s", l.ends), "pending")
 		return
 	}
 	f.count(event.Impressions, isPending)
@@ -225,10 +214,9 @@ func (f *fold) comparePending(id string, l *life, e *entry) {
 		at = l.selected
 	}
 	f.out.must(entriesSelection, at == l.selected, id, f.selectedName(l, l.selected), f.selectedName(l, at))
-	if same := e.count == l.count && near(e.sum, l.sum, l.count) && len(e.events) == len(l.events); !f.out.ok(entriesPayoff, same) {
-		f.out.breach(entriesPayoff, id, fmt.Sprintf("%d payoffs, %d of them with an event id, sum %v", l.count, len(l.events), l.sum),
-			fmt.Sprintf("%d payoffs, %d of them with an event id, sum %v", e.count, len(e.events), e.sum))
-	}
+	const paid = "%d payoffs, %d of them with an event id, sum %v"
+	f.out.must(entriesPayoff, e.count == l.count && near(e.sum, l.sum, l.count) && len(e.events) == len(l.events), id,
+		say(paid, l.count, len(l.events), l.sum), say(paid, e.count, len(e.events), e.sum))
 	f.compareWaits(id, l, e)
 }
 
@@ -250,14 +238,14 @@ func (f *fold) compareEnd(id string, l *life, e *entry) {
 		if e.paidOnce {
 			broken = entriesPayoff
 		}
-		f.out.broken(broken, id, fmt.Sprintf("nothing ended: no payoff counted, and %d has not passed", l.next()),
-			fmt.Sprintf(paidOnce+", at watermark %d", e.paidOnce, f.watermark))
+		f.out.broken(broken, id, say("nothing ended: no payoff counted, and %d has not passed", l.next()),
+			say(paidOnce+", at watermark %d", e.paidOnce, f.watermark))
 		f.doubt(l, anyEnd)
 		return
 	}
 	f.out.ok(entriesEarly, true)
-	if !f.out.ok(entriesSelection, !l.hasSelection || l.wasSelected == e.wasSelected) {
-		f.out.breach(entriesSelection, id, fmt.Sprintf("selected: %t", l.wasSelected), fmt.Sprintf("selected: %t", e.wasSelected))
+	if !f.out.must(entriesSelection, !l.hasSelection || l.wasSelected == e.wasSelected, id,
+		say("selected: %t", l.wasSelected), say("selected: %t", e.wasSelected)) {
 		return
 	}
 	first := l.learner.variants[0].Aggregate == config.First
@@ -265,12 +253,9 @@ func (f *fold) compareEnd(id string, l *life, e *entry) {
 	if e.paidOnce {
 		may = l.ends&wasPaid != 0 && first
 	}
-	if !f.out.ok(entriesPayoff, may) {
-		f.out.breach(entriesPayoff, id, l.ends.named(event.Impressions), fmt.Sprintf(paidOnce, e.paidOnce))
-	}
+	f.out.must(entriesPayoff, may, id, say("%s", l.ends), say(paidOnce, e.paidOnce))
 	// Without join.remember the horizon applies.
 	byHorizon := e.forgetAt >= l.payDeadline+f.parking.least && e.forgetAt <= l.payDeadline+f.parking.most+bucketWidth
-	if !f.out.ok(entriesOutcome, e.forgetAt >= l.kept.least && e.forgetAt <= l.kept.most || byHorizon || f.partial) {
-		f.out.breach(entriesOutcome, id, fmt.Sprintf("remembered until %d, or %d at the most", l.kept.least, l.kept.most), fmt.Sprint(e.forgetAt))
-	}
+	f.out.must(entriesOutcome, e.forgetAt >= l.kept.least && e.forgetAt <= l.kept.most || byHorizon || f.partial, id,
+		say("remembered until %d, or %d at the most", l.kept.least, l.kept.most), e.forgetAt)
 }

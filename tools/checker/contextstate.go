@@ -136,10 +136,7 @@ func (lf *learnerFold) checkContext(f *fold) {
 	if c == nil {
 		return
 	}
-	if f.partial || lf.unknown || lf.loose || lf.imported != nil || !lf.always {
-		f.out.open(contextCells)
-		f.out.open(contextLinear)
-		f.out.open(contextCategories)
+	if !lf.determined(f, lf.always && !lf.loose && lf.imported == nil, contextCells, contextLinear, contextCategories) {
 		return
 	}
 	there := map[cellOf]bool{}
@@ -170,11 +167,11 @@ func (lf *learnerFold) checkAwaited(f *fold) {
 	}
 	want := map[cellAt]string{}
 	sums := map[cellAt]*cellFold{}
-	for _, e := range f.state.entries {
-		if e.kind != pending || f.state.learners[e.learner] != lf.name || e.selected < 0 || !e.hasContext || lf.hasEnded(f, e.items[e.selected], e) {
+	for _, e := range lf.inFlight {
+		if !e.hasContext {
 			continue
 		}
-		at := cellAt{int64(e.items[e.selected]), lf.context.segment(e.context, e.began)}
+		at := cellAt{e.item(), lf.context.segment(e.context, e.began)}
 		if sums[at] == nil {
 			sums[at] = &cellFold{x: make([]int64, lf.context.dim())}
 		}

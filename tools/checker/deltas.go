@@ -91,14 +91,12 @@ func (f *fold) checkDeltas(writer string) {
 	for at, value := range newest {
 		stored, there := f.state.hashes[at.hash][at.field]
 		same := there == (value != nil) && (!there || stored == *value)
-		if f.out.ok(deltas, same || there && unpaidItem(at.hash, stored) && (value == nil || unpaidItem(at.hash, *value))) {
-			continue
-		}
+		same = same || there && unpaidItem(at.hash, stored) && (value == nil || unpaidItem(at.hash, *value))
 		published := "nothing"
 		if value != nil {
 			published = *value
 		}
-		f.out.breach(deltas, at.hash+" "+at.field, published+", as was published", fmt.Sprintf("%q", stored))
+		f.out.must(deltas, same, say("%s %s", at.hash, at.field), say("%s, as was published", published), say("%q", stored))
 	}
 }
 

@@ -25,6 +25,7 @@ const (
 // entry is the stored value of an impression id.
 type entry struct {
 	kind         kind
+	id           string // of its impression
 	page         string // its page
 	bucket       int64  // of the page
 	learner      int32
@@ -415,6 +416,9 @@ func (c *cursor) payoffs(e *entry) {
 		e.events = append(e.events, c.word())
 	}
 }
+
+// item returns the number of the selected item.
+func (e *entry) item() int64 { return int64(e.items[e.selected]) }
 
 // nextDeadline returns the watermark above which the entry changes next.
 func (e *entry) nextDeadline() event.Millis {

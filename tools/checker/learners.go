@@ -84,6 +84,16 @@ func (lf *learnerFold) part(l *life, r *record, before float64, had bool) {
 }
 
 func (f *fold) checkLearners() {
+	for _, e := range f.state.entries {
+		if e.kind != pending || f.learners[f.state.learners[e.learner]] == nil {
+			continue
+		}
+		lf := f.learners[f.state.learners[e.learner]]
+		lf.pending = append(lf.pending, e)
+		if e.selected >= 0 && !lf.hasEnded(f, e.items[e.selected], e) {
+			lf.inFlight = append(lf.inFlight, e)
+		}
+	}
 	for _, lf := range f.learners {
 		lf.checkItems(f)
 		lf.checkKept(f)
@@ -112,16 +122,52 @@ func (f *fold) checkLearners() {
 	}
 }
 
+// determined reports whether a learner's values follow from the topics. Else laws are open.
+func (lf *learnerFold) determined(f *fold, known bool, laws ...law) bool {
+	if known && !f.partial && !lf.unknown {
+		return true
+	}
+	for _, l := range laws {
+		f.out.open(l)
+	}
+	return false
+}
+
+// doubtful reports whether an item's statistics are not known.
+func (lf *learnerFold) doubtful(item uint32) bool {
+	return int(item) < len(lf.items) && lf.items[item].unknown
+}
+
+// certain returns the items of two maps whose statistics are known. Others are open.
+func certain[A, B any](f *fold, lf *learnerFold, by law, want map[uint32]A, got map[uint32]B) (items []uint32) {
+	for item := range either(want, got) {
+		if lf.doubtful(item) {
+			f.out.open(by)
+		} else {
+			items = append(items, item)
+		}
+	}
+	return items
+}
+
+// byFold returns values by the fold's number of their item.
+func byFold[K int64 | uint32, V any](s *storedLearner, stored map[K]V) map[uint32]V {
+	all := make(map[uint32]V, len(stored))
+	for number, v := range stored {
+		all[s.fold(uint32(number))] = v
+	}
+	return all
+}
+
 // checkItems compares items' sums with the payoffs fed: all or, with queues, all that do not wait.
 func (lf *learnerFold) checkItems(f *fold) {
 	for i := range lf.items {
 		it := &lf.items[i]
-		if _, stored := lf.stored.items[f.items.names[i]]; it.shown && !f.out.ok(itemsCatalogue, stored) {
-			f.out.breach(itemsCatalogue, lf.name+": "+f.items.names[i], "an entry: it was ranked", "none")
+		if _, stored := lf.stored.items[f.items.names[i]]; it.shown {
+			f.out.must(itemsCatalogue, stored, lf.name+": "+f.items.names[i], "an entry: it was ranked", "none")
 		}
 	}
-	if f.partial || lf.unknown {
-		f.out.open(itemsSums)
+	if !lf.determined(f, true, itemsSums) {
 		return
 	}
 	var none itemFold
@@ -150,14 +196,12 @@ func (lf *learnerFold) checkItems(f *fold) {
 
 // checkFlights compares an item's selections in flight with the pending impressions.
 func (lf *learnerFold) checkFlights(f *fold) {
-	if !f.state.complete || lf.name == "" {
+	if !f.state.complete {
 		return
 	}
 	flights := map[int64]int64{}
-	for _, e := range f.state.entries {
-		if e.kind == pending && f.state.learners[e.learner] == lf.name && e.selected >= 0 && !lf.hasEnded(f, e.items[e.selected], e) {
-			flights[int64(e.items[e.selected])]++
-		}
+	for _, e := range lf.inFlight {
+		flights[e.item()]++
 	}
 	compareEach(lf, f, delayFlights, flights, lf.stored.flights, lf.stored.name)
 }

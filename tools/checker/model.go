@@ -126,6 +126,8 @@ type learnerFold struct {
 	attraction  map[uint32][]ending // by the item on top; nil: not determined
 	kept        *keptFold           // nil: its items are kept for ever
 	imported    *storedLearner      // imported values; nil: none
+	pending     []*entry            // stored pending impressions
+	inFlight    []*entry            // those of them with a selection of an item that has not ended
 
 	stored storedLearner
 }

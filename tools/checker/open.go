@@ -19,17 +19,17 @@ func (lf *learnerFold) checkOpen(f *fold) {
 		return
 	}
 	want := map[int64]openParts{}
-	for id, e := range f.state.entries {
-		if e.kind != pending || f.state.learners[e.learner] != lf.name || e.selected < 0 || e.count == 0 || lf.hasEnded(f, e.items[e.selected], e) {
+	for _, e := range lf.inFlight {
+		if e.count == 0 {
 			continue
 		}
 		if lf.silence != nil {
-			f.out.must(silenceOpen, e.inParts, say("%x", id), say("the learner was fed its %d payoffs", e.count), "not")
+			f.out.must(silenceOpen, e.inParts, say("%x", e.id), say("the learner was fed its %d payoffs", e.count), "not")
 		}
 		if e.inParts {
 			paid := normalise(lf.variants[0], e.sum)
-			o := want[int64(e.items[e.selected])]
-			want[int64(e.items[e.selected])] = openParts{o.n + 1, o.sum + inParts(paid), o.squares + inParts(paid*paid)}
+			o := want[e.item()]
+			want[e.item()] = openParts{o.n + 1, o.sum + inParts(paid), o.squares + inParts(paid*paid)}
 		}
 	}
 	compareEach(lf, f, silenceOpen, want, lf.stored.open, lf.stored.name)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/stream/broker"
@@ -47,9 +48,7 @@ func (f *fold) takeUpTo(offset int64, header []byte) error {
 	if err != nil {
 		return err
 	}
-	if !f.orderUnknown && !f.out.ok(stepsLead, next == offset) {
-		f.out.breach(stepsLead, f.at(event.Rankings, f.ranked.at, f.ranked.cur.ID), fmt.Sprintf("to the impression at offset %d", offset),
-			fmt.Sprintf("to that at offset %d", next))
+	if !f.orderUnknown && !equal(f.out, stepsLead, f.at(event.Rankings, f.ranked.at, f.ranked.cur.ID), offset, next) {
 		f.loseOrder()
 	}
 	for next < offset {
@@ -62,7 +61,7 @@ func (f *fold) takeUpTo(offset int64, header []byte) error {
 	}
 	if next > offset {
 		f.out.broken(rankingsDecision, f.at(event.Rankings, f.ranked.at, f.ranked.cur.ID), "an impression of the log",
-			fmt.Sprintf("offset %d, where there is none", offset))
+			say("offset %d, where there is none", offset))
 		return nil
 	}
 	return f.take(event.Impressions, &step{}, true)
@@ -90,9 +89,8 @@ func (f *fold) tail() error {
 				break
 			}
 			if !f.orderUnknown {
-				f.out.broken(stepsLead, "meta, field steps",
-					fmt.Sprintf("to the checkpoint, which stands at offset %d of %s", f.topics[t].to, roles[t]),
-					fmt.Sprintf("to offset %d", next))
+				f.out.broken(stepsLead, "meta, field steps", say("to the checkpoint, which stands at offset %d of %s", f.topics[t].to, roles[t]),
+					say("to offset %d", next))
 				f.loseOrder()
 			}
 			if err := f.take(t, &step{}, false); err != nil {
@@ -108,7 +106,7 @@ func (f *fold) tail() error {
 	return nil
 }
 
-// drift marks the order as unknown from here on.
+// loseOrder marks the order as unknown from here on.
 func (f *fold) loseOrder() { f.orderUnknown = true }
 
 // follow processes a header's records. Without a header the order is unknown until one names the topics' positions.
@@ -126,13 +124,7 @@ func (f *fold) follow(header []byte, name any) error {
 		f.loseOrder()
 	}
 	if f.orderUnknown {
-		at := -1
-		for i := range steps {
-			if steps[i].kind == stepRead && !f.partial && f.reaches(&steps[i].offsets) {
-				at = i
-				break
-			}
-		}
+		at := slices.IndexFunc(steps, func(s step) bool { return s.kind == stepRead && !f.partial && f.reaches(&s.offsets) })
 		if at < 0 {
 			f.watermark = max(f.watermark, reached(from, steps))
 			return nil
@@ -182,8 +174,7 @@ func (f *fold) followOne(s *step, name any) error {
 				return err
 			}
 			if !f.out.ok(stepsLead, next != math.MaxInt64) {
-				f.out.breach(stepsLead, name, fmt.Sprintf("no more %s than the checkpoint has read, up to offset %d", roles[s.topic], f.topics[s.topic].to),
-					fmt.Sprintf("%d", s.n))
+				f.out.breach(stepsLead, name, say("no more %s than the checkpoint has read, up to offset %d", roles[s.topic], f.topics[s.topic].to), s.n)
 				f.loseOrder()
 				return nil
 			}

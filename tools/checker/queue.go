@@ -87,15 +87,13 @@ func (q *queueFold) take(p float64, walked bool) {
 
 // checkQueues checks that the waiting payoffs of an item came, and came last: payoffs are fed in order of arrival.
 func (lf *learnerFold) checkQueues(f *fold) {
-	if f.partial || lf.unknown {
+	if !lf.determined(f, true) {
 		return
 	}
 	for i := range lf.items {
-		it := &lf.items[i]
-		if it.queue == nil || it.unknown {
-			continue
+		if it := &lf.items[i]; it.queue != nil && !it.unknown {
+			it.queue.check(f, lf.name+": "+f.items.names[i])
 		}
-		it.queue.check(f, lf.name+": "+f.items.names[i])
 	}
 }
 
@@ -134,9 +132,9 @@ func (lf *learnerFold) checkHold(f *fold) {
 		f.out.open(qpmdHold)
 		return
 	}
-	for _, e := range f.state.entries {
-		if e.kind == pending && e.offset == at && f.state.learners[e.learner] == lf.name {
-			f.out.must(qpmdHold, e.selected >= 0 && int64(e.items[e.selected]) == i, name,
+	for _, e := range lf.pending {
+		if e.offset == at {
+			f.out.must(qpmdHold, e.selected >= 0 && e.item() == i, name,
 				say("it was selected from the impression at offset %d", at), "it was not")
 			return
 		}

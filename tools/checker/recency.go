@@ -79,9 +79,7 @@ func addTo[K comparable, R interface{ Add(R) R }](all *map[K]map[inflight.Bucket
 // selection, and are merged here to the stored pass; those of all items are as of the pass.
 func (lf *learnerFold) checkLately(f *fold) {
 	x := lf.recency
-	if x == nil || f.partial || lf.unknown || lf.loose {
-		f.out.open(recentItems)
-		f.out.open(recentLevels)
+	if !lf.determined(f, x != nil && !lf.loose, recentItems, recentLevels) {
 		return
 	}
 	if x.front > math.MinInt64 {
@@ -98,11 +96,7 @@ func (lf *learnerFold) checkLately(f *fold) {
 }
 
 func compareItems[R comparable](f *fold, lf *learnerFold, by law, want, got map[uint32]map[inflight.Bucket]R) {
-	for item := range either(want, got) {
-		if int(item) < len(lf.items) && lf.items[item].unknown {
-			f.out.open(by)
-			continue
-		}
+	for _, item := range certain(f, lf, by, want, got) {
 		compareRows(f.out, by, lf.name+": "+f.items.name(item), want[item], got[item])
 	}
 }
@@ -179,19 +173,14 @@ func (d *driftFold) take(item uint32, began event.Millis, payoff float64) {
 
 // checkDrift compares the stored payoffs block by block.
 func (lf *learnerFold) checkDrift(f *fold) {
-	if lf.drift == nil || f.partial || lf.unknown || lf.loose {
-		f.out.open(driftHistory)
+	if !lf.determined(f, lf.drift != nil && !lf.loose, driftHistory) {
 		return
 	}
 	latest := lf.drift.grid.Tick(f.state.watermark)
 	same := len(f.past[lf.name]) == 0 // else it may be of another group, or none yet
 	pass := lf.stored.faded
 	f.out.must(driftHistory, lf.drift.grid.Tick(pass) == pass && (pass == latest || !same || lf.idle(pass)), lf.name+": pass", latest, pass)
-	got := map[uint32]map[inflight.Bucket]paidRow{}
-	for number, rows := range lf.stored.history {
-		got[lf.stored.fold(uint32(number))] = rows
-	}
-	compareItems(f, lf, driftHistory, lf.drift.items, got)
+	compareItems(f, lf, driftHistory, lf.drift.items, byFold(&lf.stored, lf.stored.history))
 }
 
 // loadHistory reads the pass and its beginning; or an item's rows, each "<level>:<index>:<payoffs>:<sum>:<squares>", in order of time.

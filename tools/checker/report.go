@@ -6,6 +6,7 @@ import (
 	"iter"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -221,5 +222,20 @@ func cutLast(s, sep string) (before, after string, found bool) {
 	return s, "", false
 }
 
-// bound is the range of a count of the account.
+// bound is the range of a count.
 type bound struct{ lo, hi int64 }
+
+func (b bound) String() string {
+	if b.lo == b.hi {
+		return strconv.FormatInt(b.lo, 10)
+	}
+	return fmt.Sprintf("%d to %d", b.lo, b.hi)
+}
+
+// within compares a count with its range. A range of several counts is open.
+func (f *findings) within(l law, id any, b bound, found int64) {
+	if b.lo < b.hi {
+		f.open(l)
+	}
+	f.must(l, found >= b.lo && found <= b.hi, id, b, found)
+}

@@ -115,8 +115,7 @@ func (l *life) worse(at int) []uint32 {
 // checkWindows checks that each selection with a known order of utilities was counted for one
 // window. Configurations decide whether windows are learned; if not always, there are fewer.
 func (lf *learnerFold) checkWindows(f *fold) {
-	if f.partial || lf.unknown || lf.loose {
-		f.out.open(boldWindows)
+	if !lf.determined(f, !lf.loose, boldWindows) {
 		return
 	}
 	always, same := lf.always, true
@@ -128,12 +127,7 @@ func (lf *learnerFold) checkWindows(f *fold) {
 	if !same { // the longest window changed: only the number is certain
 		want, got = map[string]int64{"all": sum(want)}, map[string]int64{"all": sum(got)}
 	}
-	compareCounts(f, boldWindows, want, got, func(at string) string { return lf.name + ": " + at }, func(b bound) bound {
-		if b.hi += lf.anyInterval; !always {
-			b.lo = 0
-		}
-		return b
-	})
+	compareCounts(f, boldWindows, want, got, func(at string) string { return lf.name + ": " + at }, always, lf.anyInterval)
 }
 
 func looksAtWindows(v *config.Learner) bool {
@@ -147,25 +141,21 @@ func sum(all map[string]int64) (n int64) {
 	return n
 }
 
-// compareCounts compares stored counts, 0 if missing, with expected ones, widened to their bounds.
-func compareCounts[K comparable](f *fold, by law, want map[K]int64, got map[K]int64, name func(K) string, widen func(bound) bound) {
+// compareCounts compares stored counts, 0 if missing, with expected ones, to which some more belong perhaps. Unless always, there may be fewer.
+func compareCounts[K comparable](f *fold, by law, want, got map[K]int64, name func(K) string, always bool, more int64) {
 	for key := range either(want, got) {
-		b := widen(bound{want[key], want[key]})
-		if b.lo < b.hi {
-			f.out.open(by)
+		b := bound{want[key], want[key] + more}
+		if !always {
+			b.lo = 0
 		}
-		f.out.must(by, got[key] >= b.lo && got[key] <= b.hi, name(key), say("%d to %d", b.lo, b.hi), got[key])
+		f.out.within(by, name(key), b, got[key])
 	}
 }
 
 // checkPreferences compares the counts of pairs, or the estimates with selections, of a learner
 // that finds the order of utilities. The configuration chooses; if it has changed, there are fewer.
 func (lf *learnerFold) checkPreferences(f *fold) {
-	if lf.given {
-		return
-	}
-	if f.partial || lf.unknown || lf.loose {
-		f.out.open(preferences)
+	if lf.given || !lf.determined(f, !lf.loose, preferences) {
 		return
 	}
 	found := map[config.Utilities]bool{}
@@ -188,14 +178,8 @@ func (lf *learnerFold) checkPreferences(f *fold) {
 		name := func(p [2]uint32) string {
 			return fmt.Sprintf("%s: %s selected below %s", lf.name, f.items.name(p[0]), f.items.name(p[1]))
 		}
-		widen := func(b bound) bound {
-			if !always {
-				b.lo = 0
-			}
-			return b
-		}
-		compareCounts(f, preferences, lf.pairs, got, name, widen)
-		compareCounts(f, preferences, lf.against, against, func(p [2]uint32) string { return name(p) + ", against the order" }, widen)
+		compareCounts(f, preferences, lf.pairs, got, name, always, 0)
+		compareCounts(f, preferences, lf.against, against, func(p [2]uint32) string { return name(p) + ", against the order" }, always, 0)
 	}
 	if found[config.Social] {
 		lf.checkRatings(f, always)
@@ -211,21 +195,16 @@ func (lf *learnerFold) numbered(f *fold, item uint32) int64 {
 
 // checkRatings compares each item's number, mean and deviations of estimates.
 func (lf *learnerFold) checkRatings(f *fold, always bool) {
-	got := map[uint32]moments{}
+	got := byFold(&lf.stored, lf.stored.rated)
 	counts, want := map[uint32]int64{}, map[uint32]int64{}
-	for item, m := range lf.stored.rated {
-		got[lf.stored.fold(item)], counts[lf.stored.fold(item)] = m, m.n
+	for item, m := range got {
+		counts[item] = m.n
 	}
 	for item, r := range lf.rated {
 		want[item] = r.n
 	}
 	name := func(item uint32) string { return lf.name + ": estimates of item " + f.items.name(item) }
-	compareCounts(f, preferences, want, counts, name, func(b bound) bound {
-		if !always {
-			b.lo = 0
-		}
-		return b
-	})
+	compareCounts(f, preferences, want, counts, name, always, 0)
 	for item, r := range lf.rated {
 		m := got[item]
 		if m.n != r.n || !always {

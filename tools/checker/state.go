@@ -149,9 +149,9 @@ func (st *state) readKey(k *key, out *findings) error {
 		out.must(entriesPlaced, n <= 128, k.name, "at most 128 entries", n)
 		for i := 0; i+1 < len(values); i += 2 {
 			id := values[i]
-			if _, twice := st.entries[id]; !out.ok(entriesPlaced, len(id) == 16 && !twice) {
-				out.breach(entriesPlaced, fmt.Sprintf("%x", id), "an id of 16 bytes, in one page", fmt.Sprintf("%d bytes, in hash %s, in another: %t", len(id), k.name, twice))
-			}
+			_, twice := st.entries[id]
+			out.must(entriesPlaced, len(id) == 16 && !twice, say("%x", id), "an id of 16 bytes, in one page",
+				say("%d bytes, in hash %s, in another: %t", len(id), k.name, twice))
 			st.entries[id] = nil
 			st.stored = append(st.stored, storedEntry{id, after, values[i+1]})
 		}
@@ -181,6 +181,6 @@ func (st *state) readEntry(s *storedEntry, out *findings) {
 		st.complete = false
 		return
 	}
-	e.page = s.page
+	e.id, e.page = id, s.page
 	st.entries[id] = e
 }
