@@ -2,12 +2,12 @@ package checker
 
 import (
 	"cmp"
-	"encoding/binary"
 	"fmt"
 	"math"
 	"math/bits"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/ranker-worker/ranker-worker/config"
 )
@@ -292,16 +292,15 @@ const vectorBlock = 32
 // loadVector reads a block of a vector, field "<instance>:<block>" or "<instance>:<length>:<block>":
 // a bitmap of known coordinates (4 bytes), then their values (8 bytes each), little endian.
 func (s *storedLearner) loadVector(field, value string) error {
-	instance, last, _ := cutLast(field, ":")
-	block, err := strconv.ParseUint(last, 10, 26)
+	at := strings.LastIndex(field, ":")
+	instance := field[:max(at, 0)]
+	block, err := strconv.ParseUint(field[at+1:], 10, 26)
 	_, _, worse := cutInstance(instance)
 	if err = cmp.Or(err, worse); err != nil {
 		return err
 	}
-	known, c := uint32(0), cursor{b: []byte(value)}
-	if head := c.take(4); head != nil {
-		known = binary.LittleEndian.Uint32(head)
-	}
+	c := cursor{b: []byte(value)}
+	known := c.half()
 	if known == 0 || len(c.b) != 8*bits.OnesCount32(known) {
 		return fmt.Errorf("%d bytes for %d numbers", len(c.b), bits.OnesCount32(known))
 	}

@@ -88,12 +88,9 @@ func (f *fold) compareWaits(id string, l *life, e *entry) {
 // compareParked compares one waiting record with its stored form, if any. One that waited long enough
 // for its impression may be gone; one that waits for a selection stays as long as its impression.
 func (f *fold) compareParked(id string, r *record, p *parked, impression bool) {
-	over := no
-	if impression {
-		over = f.passed(r.since, f.watermark)
-	}
+	over := impression && f.watermark > r.since+f.parking.least
 	switch {
-	case p == nil && !f.out.must(entriesParked, over != no || !f.state.complete, f.at(r.topic, r.offset, []byte(id)), "parked", "not parked"):
+	case p == nil && !f.out.must(entriesParked, over || !f.state.complete, f.at(r.topic, r.offset, []byte(id)), "parked", "not parked"):
 		f.count(r.topic, anyFate)
 	case p == nil:
 		f.count(r.topic, isOrphan)

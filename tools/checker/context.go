@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/big"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/ranker-worker/ranker-worker/config"
@@ -16,7 +17,7 @@ import (
 type contextFold struct {
 	declared   *config.Learner
 	cells      map[cellOf]*cellFold
-	categories map[uint32]string       // of items, if used
+	categories map[uint32]category     // of items, if used
 	met        map[uint32]event.Millis // with age: when an item was first carried
 	payoffs    int64
 	products   [][]*big.Int // by feature, and feature up to it
@@ -52,7 +53,7 @@ func (lf *learnerFold) followContext() {
 	if !first.Context.On() || !same || lf.reset != nil {
 		return
 	}
-	c := &contextFold{declared: first, cells: map[cellOf]*cellFold{}, categories: map[uint32]string{}, met: map[uint32]event.Millis{}, squares: new(big.Int)}
+	c := &contextFold{declared: first, cells: map[cellOf]*cellFold{}, categories: map[uint32]category{}, met: map[uint32]event.Millis{}, squares: new(big.Int)}
 	for j := range c.dim() {
 		c.paid = append(c.paid, new(big.Int))
 		c.products = append(c.products, nil)
@@ -235,7 +236,7 @@ func (f *fold) see(l *life) {
 	for k := range f.imp.Candidates {
 		i := f.items.intern(f.imp.Candidates[k].Item)
 		if at[i] = k; len(f.imp.Context.Candidates[k].Category) > 0 && l.learner.context.declared.Context.Categories {
-			l.learner.context.categories[i] = string(f.imp.Context.Candidates[k].Category)
+			l.learner.context.categories[i] = category(f.imp.Context.Candidates[k].Category)
 		}
 	}
 	for _, i := range l.items {
@@ -247,6 +248,11 @@ func (f *fold) see(l *life) {
 		l.steps = append(l.steps, slices.Concat(user, items[k]))
 	}
 }
+
+// category is an item's category; empty: none.
+type category string
+
+func (c category) String() string { return strconv.Quote(string(c)) }
 
 func (c *contextFold) cell(i cellOf) *cellFold {
 	if c.cells[i] == nil {

@@ -13,7 +13,7 @@ type storedCell struct {
 	fed, awaited, paid int64
 	x, flying          []int64
 	blocks             []paidBlock
-	category           string // of the item
+	category           category // of the item
 }
 
 // paidBlock is the payoffs of selections that began within a time.
@@ -41,8 +41,8 @@ func (s *storedLearner) loadCell(field, value string) error {
 	if k.end() != nil {
 		return k.err
 	}
-	value, category, _ := strings.Cut(value, " =")
-	c := storedCell{category: category}
+	value, name, _ := strings.Cut(value, " =")
+	c := storedCell{category: category(name)}
 	for n, word := range strings.Split(value, " ") {
 		w := split(word, ":")
 		switch {
@@ -112,21 +112,16 @@ func (lf *learnerFold) checkMet(f *fold) {
 		f.out.open(contextCells)
 		return
 	}
-	want, got := map[string]string{}, map[string]string{}
-	for i, at := range lf.context.met {
-		want[f.items.name(i)] = fmt.Sprint("first carried at ", at)
-	}
-	for number, at := range lf.stored.met {
-		got[lf.stored.name(number)] = fmt.Sprint("first carried at ", at)
-	}
-	compareEach(lf, f, contextCells, want, got, func(name string) string { return name })
+	compareEach(lf, f, contextCells, lf.context.met, byFold(&lf.stored, lf.stored.met), func(i uint32) string {
+		return "first time of " + f.items.name(i)
+	})
 }
 
 func (s *storedLearner) loadCategory(item int64, value string) error {
 	if value == "" {
 		return errText
 	}
-	put(&s.categories, item, value)
+	put(&s.categories, item, category(value))
 	return nil
 }
 
@@ -139,20 +134,15 @@ func (lf *learnerFold) checkContext(f *fold) {
 	if !lf.determined(f, lf.always && !lf.loose && lf.imported == nil, contextCells, contextLinear, contextCategories) {
 		return
 	}
-	there := map[cellOf]bool{}
+	got := map[cellOf]storedCell{}
 	for at, stored := range lf.stored.cells {
-		want, i := &cellFold{x: make([]int64, c.dim())}, cellOf{lf.stored.fold(uint32(at.item)), at.segment}
-		if cell := c.cells[i]; cell != nil {
-			want = cell
-		}
-		there[i] = true
-		same := stored.fed == want.n && stored.paid == want.r && stored.asPaid(want.paid) && (stored.fed == 0 || slices.Equal(stored.x, want.x))
-		f.out.must(contextCells, same, lf.name+": "+lf.stored.cellName(at), say("%d payoffs of %d, sums %v", want.n, want.r, want.x),
-			say("%d %d %v", stored.fed, stored.paid, stored.x))
+		got[cellOf{lf.stored.fold(uint32(at.item)), at.segment}] = stored
 	}
-	for i, cell := range c.cells {
-		f.out.must(contextCells, there[i] || cell.n == 0, say("%s: %s, segment %d", lf.name, f.items.name(i.item), i.segment),
-			say("%d payoffs, sums %v", cell.n, cell.x), "nothing")
+	for i := range either(c.cells, got) {
+		want, stored := cmp.Or(c.cells[i], &cellFold{x: make([]int64, c.dim())}), got[i]
+		same := stored.fed == want.n && stored.paid == want.r && stored.asPaid(want.paid) && (stored.fed == 0 || slices.Equal(stored.x, want.x))
+		f.out.must(contextCells, same, say("%s: %s, segment %d", lf.name, f.items.name(i.item), i.segment),
+			say("%d payoffs of %d, sums %v", want.n, want.r, want.x), say("%d of %d, %v", stored.fed, stored.paid, stored.x))
 	}
 	lf.checkMet(f)
 	lf.checkAwaited(f)
@@ -200,17 +190,9 @@ func (lf *learnerFold) checkCategories(f *fold) {
 		return
 	}
 	for at, cell := range lf.stored.cells {
-		equal(f.out, contextCategories, lf.name+": "+lf.stored.cellName(at), cmp.Or(lf.stored.categories[at.item], "nothing"), cmp.Or(cell.category, "nothing"))
+		equal(f.out, contextCategories, lf.name+": "+lf.stored.cellName(at), lf.stored.categories[at.item], cell.category)
 	}
-	there := map[uint32]bool{}
-	for number, name := range lf.stored.categories {
-		i := lf.stored.fold(uint32(number))
-		there[i] = true
-		equal(f.out, contextCategories, lf.name+": "+lf.stored.name(number), cmp.Or(c.categories[i], "nothing"), name)
-	}
-	for i, name := range c.categories {
-		f.out.must(contextCategories, there[i], lf.name+": "+f.items.name(i), name, "nothing")
-	}
+	compareEach(lf, f, contextCategories, c.categories, byFold(&lf.stored, lf.stored.categories), f.items.name)
 }
 
 // checkLinear compares, over all blocks, the products of features and the sums of payoffs by feature.

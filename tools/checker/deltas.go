@@ -68,7 +68,7 @@ func (f *fold) checkDeltas(writer string) {
 		if !f.out.must(deltas, err == nil, d.id, "an entry of the stream", err) {
 			return
 		}
-		seq, _, _ := cutLast(d.id, "-")
+		seq, _, _ := strings.Cut(d.id, "-")
 		n, err := strconv.ParseInt(seq, 10, 64)
 		previous := fmt.Sprintf("%s %d", d.fields["previous"], n-1)
 		found := d.fields["previous"] + " " + d.fields["previous_seq"]

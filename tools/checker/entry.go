@@ -1,6 +1,7 @@
 package checker
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -119,37 +120,31 @@ func (c *cursor) take(n int) []byte {
 	return head
 }
 
-func (c *cursor) byte() byte {
-	if b := c.take(1); b != nil {
-		return b[0]
+// fixed reads n bytes; zeros after an error.
+func (c *cursor) fixed(n int) []byte {
+	if b := c.take(n); b != nil {
+		return b
 	}
-	return 0
+	return make([]byte, n)
 }
 
-func (c *cursor) word() uint64 {
-	if b := c.take(8); b != nil {
-		return binary.LittleEndian.Uint64(b)
-	}
-	return 0
-}
+func (c *cursor) byte() byte { return c.fixed(1)[0] }
+
+func (c *cursor) word() uint64 { return binary.LittleEndian.Uint64(c.fixed(8)) }
+
+func (c *cursor) half() uint32 { return binary.LittleEndian.Uint32(c.fixed(4)) }
 
 func (c *cursor) float() float64 { return math.Float64frombits(c.word()) }
 
 func (c *cursor) uvarint() uint64 {
 	v, n := binary.Uvarint(c.b)
-	if n <= 0 {
-		n = len(c.b) + 1
-	}
-	c.take(n)
+	c.take(cmp.Or(max(n, 0), -1))
 	return v
 }
 
 func (c *cursor) varint() int64 {
 	v, n := binary.Varint(c.b)
-	if n <= 0 {
-		n = len(c.b) + 1
-	}
-	c.take(n)
+	c.take(cmp.Or(max(n, 0), -1))
 	return v
 }
 
@@ -379,12 +374,10 @@ func (c *cursor) impression(e *entry, flags uint64) {
 	}
 	for k := 0; has(flagPropensities) && k < each && c.err == nil; k++ {
 		if has(flagNarrow) {
-			if b := c.take(4); b != nil {
-				e.propensities = append(e.propensities, float64(math.Float32frombits(binary.LittleEndian.Uint32(b))))
-			}
-			continue
+			e.propensities = append(e.propensities, float64(math.Float32frombits(c.half())))
+		} else {
+			e.propensities = append(e.propensities, c.float())
 		}
-		e.propensities = append(e.propensities, c.float())
 	}
 	if has(flagInstance) {
 		e.instance = int32(c.uvarint())

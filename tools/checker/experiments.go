@@ -1,6 +1,7 @@
 package checker
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -246,13 +247,9 @@ func (f *fold) checkExperiments() {
 	for i := range f.c.cfg.Experiments {
 		x := &f.c.cfg.Experiments[i]
 		sums, exact, err := f.state.storedSums(x)
-		if err != nil {
-			f.out.broken(experimentsSums, x.Name, "sums that can be read", err.Error())
-			continue
-		}
-		lags, err := f.state.lags(x)
-		if err != nil {
-			f.out.broken(experimentsSums, x.Name, "a run-off that can be read", err.Error())
+		lags, worse := f.state.lags(x)
+		if err = cmp.Or(err, worse); err != nil {
+			f.out.broken(experimentsSums, x.Name, "sums that can be read", err)
 			continue
 		}
 		l := f.c.cfg.Learner(x.Control)

@@ -77,13 +77,10 @@ func (f *fold) checkStored() {
 	equal(f.out, accountOutcomes, "payoffs.parked, as they are stored", waits[event.Payoffs], f.state.account["payoffs.parked"])
 }
 
-// tick is the width of the narrowest bucket, in milliseconds of event time.
-const tick = 10_000
-
 // checkIndex checks that every entry is in a listed page of an open bucket. The bucket is no later than the entry's next deadline, by at
-// most a tick or 1/256 of the distance. Else the entry would expire late, or never. No listed page is empty.
+// most 10 s or 1/256 of the distance. Else the entry would expire late, or never. No listed page is empty.
 func (f *fold) checkIndex() {
-	walked := f.state.watermark / tick
+	walked := f.state.watermark / bucketWidth
 	used := map[string]bool{}
 	for id, e := range f.state.entries {
 		used[e.page] = true
@@ -93,7 +90,7 @@ func (f *fold) checkIndex() {
 		if e.kind == pending {
 			away = max(deadline-max(e.began, 0), 0)
 		}
-		latest := max(deadline/tick+away/256/tick, walked)
+		latest := max(deadline/bucketWidth+away/256/bucketWidth, walked)
 		f.out.must(index, listed && bucket >= f.state.floor && bucket <= latest, say("%x", id),
 			say("in a page of a bucket within %d and %d", f.state.floor, latest),
 			say("page %s of bucket %d, listed: %t", e.page, bucket, listed))

@@ -40,7 +40,7 @@ func (lf *learnerFold) take(l *life, i uint32, v float64, walked bool, age int64
 	it := lf.item(i)
 	if l.offset < it.ended {
 		if lf.recency != nil {
-			lf.recency.takeEnded(l, l.began, v)
+			lf.recency.takeEnded(l, v)
 		}
 		return
 	}
@@ -63,7 +63,7 @@ func (lf *learnerFold) take(l *life, i uint32, v float64, walked bool, age int64
 		lf.drift.take(i, l.began, v)
 	}
 	if lf.recency != nil {
-		lf.recency.take(l, i, l.began, v)
+		lf.recency.take(l, i, v)
 	}
 	if lf.context != nil && l.steps != nil {
 		lf.context.take(l, i, v)

@@ -135,40 +135,18 @@ func (f *fold) settle(l *life, w event.Millis) {
 	}
 }
 
-type certainty uint8
-
-const (
-	no certainty = iota
-	maybe
-	yes
-)
-
-// passed reports whether the parking time, which may have changed, is over since a moment.
-func (f *fold) passed(since, w event.Millis) certainty {
-	switch {
-	case w > since+f.parking.most:
-		return yes
-	case w > since+f.parking.least:
-		return maybe
-	}
-	return no
-}
-
-// giveUp makes orphans of records that waited too long for their impression.
+// giveUp makes orphans of records that waited too long for their impression. The parking time may have changed.
 func (f *fold) giveUp(l *life, w event.Millis) {
+	doubt := false
 	l.waits = slices.DeleteFunc(l.waits, func(r record) bool {
-		gone := f.passed(r.since, w)
-		if gone == maybe {
-			l.open = true
-			return false
-		}
-		if gone == yes {
+		gone := w > r.since+f.parking.most
+		if gone {
 			f.count(r.topic, isOrphan)
 		}
-		return gone == yes
+		doubt = doubt || !gone && w > r.since+f.parking.least
+		return gone
 	})
-	if l.open {
-		l.open = false
+	if doubt {
 		f.lose(l)
 	}
 }

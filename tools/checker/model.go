@@ -237,8 +237,8 @@ type storedLearner struct {
 	against     map[[2]uint32]int64 // those of them against a certain order
 	rated       map[uint32]moments  // by item number
 	cells       map[cellAt]storedCell
-	categories  map[int64]string // by item number
-	met         map[int64]int64  // likewise
+	categories  map[int64]category // by item number
+	met         map[int64]int64    // likewise
 	linear      []*big.Int
 }
 
@@ -299,18 +299,6 @@ func (c *catalogue) intern(name []byte) uint32 {
 	c.names = append(c.names, s)
 	c.stamp = append(c.stamp, 0)
 	return n
-}
-
-// begin unmarks all items.
-func (c *catalogue) begin() { c.epoch++ }
-
-// mark marks an item, and reports whether it was unmarked.
-func (c *catalogue) mark(n uint32) bool {
-	if c.stamp[n] == c.epoch {
-		return false
-	}
-	c.stamp[n] = c.epoch
-	return true
 }
 
 func (c *catalogue) name(n uint32) string {

@@ -263,12 +263,12 @@ func (f *fold) carry(lf *learnerFold, l *life, parsed bool) {
 
 // checkItems checks that the ranked items are the candidates, each once.
 func (f *fold) checkItems(name any, l *life) {
-	f.items.begin()
-	for i := range f.imp.Candidates {
-		f.items.mark(f.items.intern(f.imp.Candidates[i].Item))
-	}
 	seen := 0
-	f.items.epoch++
+	f.items.epoch += 2
+	for i := range f.imp.Candidates {
+		n := f.items.intern(f.imp.Candidates[i].Item)
+		f.items.stamp[n] = f.items.epoch - 1
+	}
 	for _, n := range l.items {
 		if f.items.stamp[n] == f.items.epoch-1 {
 			f.items.stamp[n] = f.items.epoch

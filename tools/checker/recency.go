@@ -49,16 +49,21 @@ func (lf *learnerFold) followLately() {
 		items: map[uint32]map[inflight.Bucket]recentRow{}, levels: map[inflight.Bucket]surpriseRow{}}
 }
 
-// take adds a normalised payoff, or a default, of a selection that began then.
-func (x *recencyFold) take(l *life, item uint32, began event.Millis, payoff float64) {
-	x.front = max(x.front, began)
-	b := x.grid.BucketOf(began, x.pass)
+// take adds a normalised payoff, or a default, of an impression's selection.
+func (x *recencyFold) take(l *life, item uint32, payoff float64) {
+	x.takeEnded(l, payoff)
 	row := recentRow{paidRow{1, inParts(payoff), inParts(payoff * payoff)}, 1 << 10}
 	if len(l.propensities) > 0 && l.propensities[l.selected] > 0 { // 0, of a candidate behind a pinned one, is as unknown
 		row.chances = int64(math.Round((1 << 10) / max(l.propensities[l.selected], 1./1000)))
 	}
-	addTo(&x.items, item, b, row)
+	addTo(&x.items, item, x.grid.BucketOf(l.began, x.pass), row)
+}
+
+// takeEnded adds a payoff to the sums that are not by item.
+func (x *recencyFold) takeEnded(l *life, payoff float64) {
+	x.front = max(x.front, l.began)
 	if len(l.expected) > 0 {
+		b := x.grid.BucketOf(l.began, x.pass)
 		x.levels[b] = x.levels[b].Add(surpriseRow{1, inParts(payoff) - inParts(l.expected[l.selected])})
 	}
 }

@@ -215,13 +215,6 @@ func near(a, b float64, n int64) bool {
 	return math.Abs(a-b) <= 1e-12*scale*float64(16+n)
 }
 
-func cutLast(s, sep string) (before, after string, found bool) {
-	if i := strings.LastIndex(s, sep); i >= 0 {
-		return s[:i], s[i+len(sep):], true
-	}
-	return s, "", false
-}
-
 // bound is the range of a count.
 type bound struct{ lo, hi int64 }
 

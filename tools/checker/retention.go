@@ -147,12 +147,3 @@ func (lf *learnerFold) checkKept(f *fold) {
 		}
 	}
 }
-
-// takeEnded adds a payoff of an ended item to the sums that are not by item.
-func (x *recencyFold) takeEnded(l *life, began event.Millis, payoff float64) {
-	x.front = max(x.front, began)
-	if len(l.expected) > 0 {
-		b := x.grid.BucketOf(began, x.pass)
-		x.levels[b] = x.levels[b].Add(surpriseRow{1, inParts(payoff) - inParts(l.expected[l.selected])})
-	}
-}
