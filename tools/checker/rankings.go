@@ -61,21 +61,18 @@ func (l *rankingsLog) next(f *fold) (bool, error) {
 		f.checkWitness(event.Rankings, rec)
 		id := f.at(event.Rankings, rec.offset, rec.key)
 		l.order = 0
+		foreign := rec.transactional || !l.producers[rec.producer]
 		if n, ok := orderNumber(rec, f.c.cfg.Kafka.Group, f.p); ok {
-			if rec.transactional || !l.producers[rec.producer] {
+			if foreign {
 				l.foreign++
 				continue
 			}
-			if !f.out.ok(rankingsOrder, n > l.orders) {
-				f.out.breach(rankingsOrder, id, fmt.Sprintf("an order record above number %d", l.orders), fmt.Sprintf("number %d", n))
+			if !f.out.must(rankingsOrder, n > l.orders, id, say("an order record above number %d", l.orders), n) {
 				continue
 			}
 			l.orders = n
 			covered := n <= f.state.orders
-			if !f.out.ok(metaRankings, covered || rec.offset >= f.state.rankings.offset) {
-				f.out.breach(metaRankings, id, fmt.Sprintf("at offset %d or later: the checkpoint does not cover it", f.state.rankings.offset),
-					fmt.Sprintf("offset %d", rec.offset))
-			}
+			f.checkPosition(id, covered, rec.offset)
 			l.at, l.steps, l.order = rec.offset, rec.steps, n
 			l.beyond = !covered
 			return covered, nil
@@ -88,7 +85,7 @@ func (l *rankingsLog) next(f *fold) (bool, error) {
 		if group != f.c.cfg.Kafka.Group {
 			continue
 		}
-		if rec.transactional || !l.producers[rec.producer] {
+		if foreign {
 			l.foreign++
 			continue
 		}
@@ -148,11 +145,15 @@ func (l *rankingsLog) rises(f *fold, id any, offset int64) bool {
 	}
 	l.begun, l.highest = true, d.Offset
 	covered := d.Offset < f.state.inputs[event.Impressions].offset
-	if !f.out.ok(metaRankings, covered || offset >= f.state.rankings.offset) {
-		f.out.breach(metaRankings, id, fmt.Sprintf("at offset %d or later: the checkpoint does not cover its impression", f.state.rankings.offset),
-			fmt.Sprintf("offset %d", offset))
-	}
+	f.checkPosition(id, covered, offset)
 	return true
+}
+
+// checkPosition checks that a replay reads a ranking or order record that the checkpoint does not cover.
+func (f *fold) checkPosition(id any, covered bool, offset int64) {
+	if !f.out.ok(metaRankings, covered || offset >= f.state.rankings.offset) {
+		f.out.breach(metaRankings, id, say("at offset %d or later: the checkpoint does not cover it", f.state.rankings.offset), offset)
+	}
 }
 
 // drain checks the rankings of impressions beyond the checkpoint.
