@@ -40,33 +40,6 @@ const (
 	mostLoss        = 0x1p256
 )
 
-func (lf *learnerFold) instance(i int32) *instanceFold {
-	f := lf.instances[i]
-	if f == nil {
-		f = &instanceFold{lists: map[int32]*listFold{}}
-		lf.instances[i] = f
-	}
-	return f
-}
-
-func (in *instanceFold) list(length int32) *listFold {
-	l := in.lists[length]
-	if l == nil {
-		l = &listFold{at: map[uint32]*coordinate{}}
-		in.lists[length] = l
-	}
-	return l
-}
-
-func (l *listFold) coordinate(c uint32) *coordinate {
-	at := l.at[c]
-	if at == nil {
-		at = &coordinate{}
-		l.at[c] = at
-	}
-	return at
-}
-
 func (lf *learnerFold) byRank() bool { return lf.variants[0].LossIndex == config.ByRank }
 func (lf *learnerFold) ftrl() bool   { return lf.variants[0].Policy == config.FTRL }
 
@@ -80,7 +53,7 @@ func (lf *learnerFold) feed(l *life, item uint32, v float64) {
 	if at < 0 || len(l.propensities) != len(l.items) || l.propensities[at] < leastPropensity {
 		return
 	}
-	list := lf.instance(l.instance).list(length)
+	list := made(&made(&lf.instances, l.instance).lists, length)
 	if len(l.items) == 1 { // a list of one teaches nothing
 		return
 	}
@@ -96,13 +69,13 @@ func (lf *learnerFold) feed(l *life, item uint32, v float64) {
 	case lf.byRank() && !l.ordered:
 		list.blind = true
 	case lf.byRank():
-		c := list.coordinate(uint32(l.ranks[at]))
+		c := made(&list.at, uint32(l.ranks[at]))
 		c.shown++
 		c.sum += estimate
 		c.mass += estimate
 	default: // all items shown are shifted by the loss, so that new ones have no advantage
 		for k, i := range l.items {
-			c := list.coordinate(i)
+			c := made(&list.at, i)
 			c.shown++
 			c.sum -= loss
 			c.mass += loss
@@ -128,7 +101,7 @@ func (lf *learnerFold) forgets(number int32) bool {
 func (lf *learnerFold) checkInstances(f *fold) {
 	if f.state.complete {
 		outstanding := map[int64]int64{}
-		for _, e := range lf.pending {
+		for _, e := range lf.pending.all {
 			if e.instance >= 0 {
 				outstanding[int64(e.instance)]++
 			}
@@ -138,7 +111,7 @@ func (lf *learnerFold) checkInstances(f *fold) {
 	if !lf.determined(f, lf.always && !lf.loose, boldRounds, boldVectors) {
 		return
 	}
-	none := &listFold{at: map[uint32]*coordinate{}}
+	none := &listFold{}
 	want := map[string]*listFold{}
 	for number, in := range lf.instances {
 		for length, list := range in.lists {

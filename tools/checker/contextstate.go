@@ -157,7 +157,7 @@ func (lf *learnerFold) checkAwaited(f *fold) {
 	}
 	want := map[cellAt]string{}
 	sums := map[cellAt]*cellFold{}
-	for _, e := range lf.inFlight {
+	for _, e := range lf.pending.selected {
 		if !e.hasContext {
 			continue
 		}

@@ -138,12 +138,12 @@ func (f *fold) enrol(name any, l *life, d *event.Decision) {
 		return
 	}
 	if v := &d.Verdict; v.Arm != "" {
-		of := f.armOf(armKey{a.Experiment, v.Run, v.Arm})
+		of := made(&f.arms, armKey{a.Experiment, v.Run, v.Arm})
 		f.out.must(experimentsVerdict, !of.tripped, name, "one ranking that reports it", "another one")
 		of.tripped = true
 	}
 	l.arm, l.covariate = armKey{a.Experiment, a.Run, a.Arm}, a.Covariate
-	of := f.armOf(l.arm)
+	of := made(&f.arms, l.arm)
 	f.out.must(experimentsVerdict, of.tripped == a.Fallback, name, say("ranked by another arm: %t", of.tripped), a.Fallback)
 	if a.Fallback {
 		l.arm = armKey{}
@@ -153,13 +153,6 @@ func (f *fold) enrol(name any, l *life, d *event.Decision) {
 		of.units, of.z = of.units+1, of.z+l.z()
 		of.unknown = of.unknown || l.open
 	}
-}
-
-func (f *fold) armOf(k armKey) *armFold {
-	if f.arms[k] == nil {
-		f.arms[k] = &armFold{}
-	}
-	return f.arms[k]
 }
 
 // counts reports whether a unit is counted: its run was known here when it began.
@@ -175,7 +168,7 @@ func (f *fold) counts(l *life) bool {
 // leaveOut withdraws an impression that was not shown as ranked.
 func (f *fold) leaveOut(l *life) {
 	if l.arm != (armKey{}) && f.counts(l) {
-		of := f.armOf(l.arm)
+		of := made(&f.arms, l.arm)
 		of.units, of.z = of.units-1, of.z-l.z()
 	}
 	l.arm = armKey{}
@@ -186,7 +179,7 @@ func (f *fold) valued(l *life, as fate) {
 	if l.arm == (armKey{}) || !f.counts(l) {
 		return
 	}
-	of, lf := f.armOf(l.arm), l.learner
+	of, lf := made(&f.arms, l.arm), l.learner
 	if lf == nil || lf.reset != nil || len(lf.variants) > 1 {
 		of.unknown = true
 		return
@@ -255,7 +248,7 @@ func (f *fold) checkExperiments() {
 		l := f.c.cfg.Learner(x.Control)
 		whole := f.state.runs(x) && l != nil && l.Aggregate != config.Sum // the worth of partial payoffs so far is not known here
 		for _, a := range x.Arms {
-			of := f.armOf(armKey{x.Name, int32(x.Run), a.Learner})
+			of := made(&f.arms, armKey{x.Name, int32(x.Run), a.Learner})
 			verdict := f.state.experiment(x.Name + ":verdict:" + a.Learner)
 			f.out.must(experimentsVerdict, !of.tripped || strings.HasPrefix(verdict, fmt.Sprintf("1 %d ", x.Run)), x.Name+": "+a.Learner,
 				"a verdict, by which rankings go", strconv.Quote(verdict))

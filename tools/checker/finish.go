@@ -41,7 +41,7 @@ func (f *fold) finish() {
 // checkWitnesses checks that each input's witness is the last record before the checkpoint, and that of rankings a record.
 func (f *fold) checkWitnesses() {
 	at := f.state.rankings.witness.offset
-	f.out.must(metaWitness, f.witnessed || at < f.ranked.from, roles[event.Rankings], say("a record at offset %d", at), "none")
+	f.out.must(metaWitness, f.ranked.witnessed || at < f.ranked.from, roles[event.Rankings], say("a record at offset %d", at), "none")
 	for t := range f.topics {
 		tf := &f.topics[t]
 		if !tf.on || f.read[t] == 0 {

@@ -14,7 +14,7 @@ import (
 )
 
 func newFold(c *checker, p int32, st *state, out *findings) *fold {
-	f := &fold{c: c, p: p, state: st, out: out, arms: map[armKey]*armFold{}, selects: c.cfg.Kafka.Topics.HasSelections(),
+	f := &fold{c: c, p: p, state: st, out: out, selects: c.cfg.Kafka.Topics.HasSelections(),
 		items: catalogue{numbers: map[string]uint32{}}, lives: map[string]*life{}, drifted: map[uint64]event.Millis{},
 		past: map[string][]*learnerFold{}, sweepAt: firstSweep,
 	}

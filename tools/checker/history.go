@@ -98,7 +98,7 @@ func (f *fold) passOver(h *history) {
 // before returns the learner's state before a reset: nothing of its state is left, and its impressions end like an unconfigured learner's.
 func (lf *learnerFold) before(h *history) *learnerFold {
 	return &learnerFold{name: h.Was, reset: h, variants: lf.decided, decided: lf.decided, always: lf.always, delay: lf.delay,
-		given: lf.given, instances: map[int32]*instanceFold{}}
+		given: lf.given}
 }
 
 // renew keeps the configurations under which the learner can have learned since its reset: those with the present fingerprint.
@@ -152,20 +152,20 @@ func (lf *learnerFold) begin(f *fold, name string, fields map[string]string) {
 		lf.against[[2]uint32{b.fold(p[0]), b.fold(p[1])}] = b.against[p]
 	}
 	for item, m := range b.rated {
-		lf.rated[b.fold(item)] = &m
+		put(&lf.rated, b.fold(item), &m)
 	}
 	for field, n := range b.rounds {
 		number, length, err := cutInstance(field)
 		if !f.out.must(delayFields, err == nil, name+" "+field, "the number of an instance", err) {
 			continue
 		}
-		list := lf.instance(number).list(length)
+		list := made(&made(&lf.instances, number).lists, length)
 		list.fed, list.began = bound{n, n}, true
 		for c, x := range b.vectors[field] {
 			if length == 0 {
 				c = b.fold(c)
 			}
-			list.at[c] = &coordinate{start: true, sum: x}
+			put(&list.at, c, &coordinate{start: true, sum: x})
 		}
 	}
 }

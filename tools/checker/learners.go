@@ -13,9 +13,8 @@ func newLearnerFolds(configs []*config.Config) map[string]*learnerFold {
 			l := &cfg.Learners[i]
 			lf := all[l.Name]
 			if lf == nil {
-				lf = &learnerFold{name: l.Name, delay: string(l.Delay), longest: l.Windows.Max, instances: map[int32]*instanceFold{},
-					intervals: map[string]int64{}, pairs: map[[2]uint32]int64{}, against: map[[2]uint32]int64{},
-					rated: map[uint32]*moments{}}
+				lf = &learnerFold{name: l.Name, delay: string(l.Delay),
+					intervals: map[string]int64{}, pairs: map[[2]uint32]int64{}, against: map[[2]uint32]int64{}}
 				all[l.Name] = lf
 			}
 			lf.decided = append(lf.decided, l)
@@ -89,9 +88,9 @@ func (f *fold) checkLearners() {
 			continue
 		}
 		lf := f.learners[f.state.learners[e.learner]]
-		lf.pending = append(lf.pending, e)
+		lf.pending.all = append(lf.pending.all, e)
 		if e.selected >= 0 && !lf.hasEnded(f, e.items[e.selected], e) {
-			lf.inFlight = append(lf.inFlight, e)
+			lf.pending.selected = append(lf.pending.selected, e)
 		}
 	}
 	for _, lf := range f.learners {
@@ -120,43 +119,6 @@ func (f *fold) checkLearners() {
 		lf.checkWindows(f)
 		lf.checkPreferences(f)
 	}
-}
-
-// determined reports whether a learner's values follow from the topics. Else laws are open.
-func (lf *learnerFold) determined(f *fold, known bool, laws ...law) bool {
-	if known && !f.partial && !lf.unknown {
-		return true
-	}
-	for _, l := range laws {
-		f.out.open(l)
-	}
-	return false
-}
-
-// doubtful reports whether an item's statistics are not known.
-func (lf *learnerFold) doubtful(item uint32) bool {
-	return int(item) < len(lf.items) && lf.items[item].unknown
-}
-
-// certain returns the items of two maps whose statistics are known. Others are open.
-func certain[A, B any](f *fold, lf *learnerFold, by law, want map[uint32]A, got map[uint32]B) (items []uint32) {
-	for item := range either(want, got) {
-		if lf.doubtful(item) {
-			f.out.open(by)
-		} else {
-			items = append(items, item)
-		}
-	}
-	return items
-}
-
-// byFold returns values by the fold's number of their item.
-func byFold[K int64 | uint32, V any](s *storedLearner, stored map[K]V) map[uint32]V {
-	all := make(map[uint32]V, len(stored))
-	for number, v := range stored {
-		all[s.fold(uint32(number))] = v
-	}
-	return all
 }
 
 // checkItems compares items' sums with the payoffs fed: all or, with queues, all that do not wait.
@@ -200,7 +162,7 @@ func (lf *learnerFold) checkFlights(f *fold) {
 		return
 	}
 	flights := map[int64]int64{}
-	for _, e := range lf.inFlight {
+	for _, e := range lf.pending.selected {
 		flights[e.item()]++
 	}
 	compareEach(lf, f, delayFlights, flights, lf.stored.flights, lf.stored.name)

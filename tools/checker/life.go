@@ -101,7 +101,7 @@ func (f *fold) lose(l *life) {
 // doubt counts an impression with an unknown end.
 func (f *fold) doubt(l *life, may fate) {
 	if l.arm != (armKey{}) {
-		f.armOf(l.arm).unknown = true
+		made(&f.arms, l.arm).unknown = true
 	}
 	f.count(event.Impressions, may)
 	if lf := l.learner; lf != nil && lf.reset == nil {

@@ -282,7 +282,7 @@ func (f *fold) checkWitness(t event.Topic, r *logged) {
 	if r.offset != w.offset {
 		return
 	}
-	f.witnessed = f.witnessed || t == event.Rankings
+	f.ranked.witnessed = f.ranked.witnessed || t == event.Rankings
 	hash := r.hash()
 	same := hash == w.hash && (t == event.Rankings && w.timestamp == 0 || r.timestamp == w.timestamp)
 	f.out.must(metaWitness, same, roles[t], say("the record at offset %d: timestamp %d, hash %x", r.offset, r.timestamp, hash),

@@ -42,8 +42,6 @@ type fold struct {
 	pay     event.Payoff
 	letters [event.Inputs][]int64 // offsets in dead letters, ascending
 
-	witnessed bool // the rankings' witness is a record of the log
-
 	watermark    event.Millis // event time when the current record was processed
 	orderUnknown bool         // the order of records is not known
 	resumed      event.Millis // the watermark when the order was last known again
@@ -110,24 +108,22 @@ type learnerFold struct {
 	given    bool              // all configurations give utilities
 	windows  []float64         // see windowsOf; nil: not known
 	ranks    bool              // its learning depends on the order of utilities
-	longest  int               // the longest window counted separately, if windows are learned
 
 	items       []itemFold // by the fold's number
 	instances   map[int32]*instanceFold
-	intervals   map[string]int64    // selections, by their interval of the user's window
-	anyInterval int64               // selections with an unknown interval
-	pairs       map[[2]uint32]int64 // selections of the first item below the second
-	against     map[[2]uint32]int64 // those of them that contradict a certain order
-	rated       map[uint32]*moments // estimates of utilities with selections, by item
-	silence     *silenceFold        // nil: not determined
-	drift       *driftFold          // likewise
-	recency     *recencyFold        // likewise
-	context     *contextFold        // likewise
-	attraction  map[uint32][]ending // by the item on top; nil: not determined
-	kept        *keptFold           // nil: its items are kept for ever
-	imported    *storedLearner      // imported values; nil: none
-	pending     []*entry            // stored pending impressions
-	inFlight    []*entry            // those of them with a selection of an item that has not ended
+	intervals   map[string]int64                 // selections, by their interval of the user's window
+	anyInterval int64                            // selections with an unknown interval
+	pairs       map[[2]uint32]int64              // selections of the first item below the second
+	against     map[[2]uint32]int64              // those of them that contradict a certain order
+	rated       map[uint32]*moments              // estimates of utilities with selections, by item
+	silence     *silenceFold                     // nil: not determined
+	drift       *driftFold                       // likewise
+	recency     *recencyFold                     // likewise
+	context     *contextFold                     // likewise
+	attraction  map[uint32][]ending              // by the item on top; nil: not determined
+	kept        *keptFold                        // nil: its items are kept for ever
+	imported    *storedLearner                   // imported values; nil: none
+	pending     struct{ all, selected []*entry } // stored pending impressions, and those with a selection of an item that has not ended
 
 	stored storedLearner
 }
@@ -405,4 +401,49 @@ func compareEach[K, V comparable](lf *learnerFold, f *fold, by law, want, got ma
 	for k := range either(want, got) {
 		equal(f.out, by, lf.name+": "+name(k), want[k], got[k])
 	}
+}
+
+// determined reports whether a learner's values follow from the topics. Else laws are open.
+func (lf *learnerFold) determined(f *fold, known bool, laws ...law) bool {
+	if known && !f.partial && !lf.unknown {
+		return true
+	}
+	for _, l := range laws {
+		f.out.open(l)
+	}
+	return false
+}
+
+// doubtful reports whether an item's statistics are not known.
+func (lf *learnerFold) doubtful(item uint32) bool {
+	return int(item) < len(lf.items) && lf.items[item].unknown
+}
+
+// certain returns the items of two maps whose statistics are known. Others are open.
+func certain[A, B any](f *fold, lf *learnerFold, by law, want map[uint32]A, got map[uint32]B) (items []uint32) {
+	for item := range either(want, got) {
+		if lf.doubtful(item) {
+			f.out.open(by)
+		} else {
+			items = append(items, item)
+		}
+	}
+	return items
+}
+
+// byFold returns values by the fold's number of their item.
+func byFold[K int64 | uint32, V any](s *storedLearner, stored map[K]V) map[uint32]V {
+	all := make(map[uint32]V, len(stored))
+	for number, v := range stored {
+		all[s.fold(uint32(number))] = v
+	}
+	return all
+}
+
+// made returns a value of a map, which it makes if need be.
+func made[K comparable, V any](all *map[K]*V, key K) *V {
+	if (*all)[key] == nil {
+		put(all, key, new(V))
+	}
+	return (*all)[key]
 }

@@ -19,7 +19,7 @@ func (lf *learnerFold) checkOpen(f *fold) {
 		return
 	}
 	want := map[int64]openParts{}
-	for _, e := range lf.inFlight {
+	for _, e := range lf.pending.selected {
 		if e.count == 0 {
 			continue
 		}

@@ -14,18 +14,6 @@ type storedQueue struct {
 	payoffs []float64         // in order
 }
 
-func (s *storedLearner) queue(item int64) *storedQueue {
-	if s.queues == nil {
-		s.queues = map[int64]*storedQueue{}
-	}
-	q := s.queues[item]
-	if q == nil {
-		q = &storedQueue{fields: map[int64]float64{}}
-		s.queues[item] = q
-	}
-	return q
-}
-
 // loadPayoff reads a field "<item>:<index>".
 func (s *storedLearner) loadPayoff(field, value string) error {
 	k, w := split(field, ":"), split(value, " ")
@@ -33,7 +21,7 @@ func (s *storedLearner) loadPayoff(field, value string) error {
 	if k.end() != nil {
 		return k.err
 	}
-	s.queue(item).fields[index] = w.float(0, 1)
+	put(&made(&s.queues, item).fields, index, w.float(0, 1))
 	return w.end()
 }
 
@@ -62,14 +50,9 @@ type queueFold struct {
 type valueFold struct{ waiting, taken int64 }
 
 func newQueueFold(q *storedQueue) *queueFold {
-	f := &queueFold{stored: q, values: map[uint64]*valueFold{}, last: make([]float64, len(q.payoffs))}
+	f := &queueFold{stored: q, last: make([]float64, len(q.payoffs))}
 	for _, p := range q.payoffs {
-		v := f.values[math.Float64bits(p)]
-		if v == nil {
-			v = &valueFold{}
-			f.values[math.Float64bits(p)] = v
-		}
-		v.waiting++
+		made(&f.values, math.Float64bits(p)).waiting++
 	}
 	return f
 }
@@ -132,7 +115,7 @@ func (lf *learnerFold) checkHold(f *fold) {
 		f.out.open(qpmdHold)
 		return
 	}
-	for _, e := range lf.pending {
+	for _, e := range lf.pending.all {
 		if e.offset == at {
 			f.out.must(qpmdHold, e.selected >= 0 && e.item() == i, name,
 				say("it was selected from the impression at offset %d", at), "it was not")

@@ -28,6 +28,7 @@ type rankingsLog struct {
 	order   int64 // number of the order record it is; 0: it is a ranking
 	orders  int64 // number of the last order record
 
+	witnessed bool           // the state's witness is a record of the log
 	producers map[int64]bool // of owners of the partition
 	foreign   int64          // rankings of the group by other producers
 }

@@ -35,7 +35,7 @@ func (lf *learnerFold) selected(l *life, at int, rec *record) {
 	}
 	switch {
 	case l.ordered && (len(l.propensities) > 0 || !lf.given):
-		lf.intervals[interval(l.ranks, at, lf.longest)]++
+		lf.intervals[interval(l.ranks, at, lf.decided[0].Windows.Max)]++
 	case !l.ordered && lf.given && len(l.propensities) > 0:
 		lf.anyInterval++
 	}
@@ -45,12 +45,7 @@ func (lf *learnerFold) selected(l *life, at int, rec *record) {
 	}
 	item := l.items[at]
 	if rec != nil && rec.hasUtility && math.Abs(rec.value) <= maxEstimate {
-		r := lf.rated[item]
-		if r == nil {
-			r = &moments{}
-			lf.rated[item] = r
-		}
-		r.add(rec.value)
+		made(&lf.rated, item).add(rec.value)
 	}
 	for _, worse := range l.worse(at) {
 		lf.pairs[[2]uint32{item, worse}]++
@@ -121,7 +116,7 @@ func (lf *learnerFold) checkWindows(f *fold) {
 	always, same := lf.always, true
 	for _, v := range lf.variants {
 		always = always && v.Windows.Learned() && looksAtWindows(v)
-		same = same && v.Windows.Max == lf.longest
+		same = same && v.Windows.Max == lf.decided[0].Windows.Max
 	}
 	want, got := lf.intervals, lf.stored.windows
 	if !same { // the longest window changed: only the number is certain

@@ -176,7 +176,7 @@ func (lf *learnerFold) compareSpans(f *fold) {
 	for item, spans := range lf.stored.spans {
 		want[item] = make([]inSpan, len(spans))
 	}
-	for _, e := range lf.inFlight {
+	for _, e := range lf.pending.selected {
 		item, began := e.item(), e.began
 		lf.silence.first = min(lf.silence.first, began)
 		at := slices.IndexFunc(lf.stored.spans[item], func(x storedSpan) bool { return x.block.Start() <= began && began < x.block.End() })
