@@ -201,25 +201,20 @@ func (v *victim) lastShown(t *testing.T, id string) string {
 	return ""
 }
 
-// anyField is some field of a hash.
-func (v *victim) anyField(t *testing.T, hash string) string {
+// anyField is the least field of a hash with a beginning.
+func (v *victim) anyField(t *testing.T, hash string, beginning ...string) string {
 	t.Helper()
 	fields, err := v.redis.HKeys(t.Context(), v.key(0, hash)).Result()
 	require.NoError(t, err)
+	fields = slices.DeleteFunc(fields, func(field string) bool { return !strings.HasPrefix(field, strings.Join(beginning, "")) })
 	require.NotEmpty(t, fields, hash)
 	return slices.Min(fields)
 }
 
-// anyRow is some block of time of a learner's ages.
-func (v *victim) anyRow(t *testing.T, hash string) string {
+// move gives a field another name.
+func (v *victim) move(t *testing.T, hash, from, to string) (undo func()) {
 	t.Helper()
-	fields, err := v.redis.HKeys(t.Context(), v.key(0, hash)).Result()
-	require.NoError(t, err)
-	fields = slices.DeleteFunc(fields, func(field string) bool {
-		return field == "pass" || field == "newest" || field == "since" || strings.HasPrefix(field, "below:")
-	})
-	require.NotEmpty(t, fields, hash)
-	return slices.Min(fields)
+	return both(v.set(t, v.key(0, hash), to, v.field(t, hash, from)), v.unset(t, v.key(0, hash), from))
 }
 
 // vector changes the first number of a block of an instance's vector.

@@ -5,8 +5,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -93,9 +91,7 @@ var corruptions = []corruption{
 	}},
 	{stepsChain, "a watermark that has fallen", func(t *testing.T, v *victim) func() { return v.add(t, "meta", "watermark", -3_600_000) }},
 	{stepsLead, "a step too few", func(t *testing.T, v *victim) func() {
-		header, err := storedSteps(v.field(t, "meta", "steps"))
-		require.NoError(t, err)
-		from, _, err := parseSteps(header)
+		from, _, err := parseSteps(v.steps(t))
 		require.NoError(t, err)
 		return v.set(t, v.key(0, "meta"), "steps", "1 "+hex.EncodeToString(binary.AppendUvarint(nil, uint64(from))))
 	}},
@@ -260,30 +256,25 @@ var corruptions = []corruption{
 		return v.change(t, "still:settled", v.number(t, "still", v.lastShown(t, "still3")), fmt.Sprint(" 1 ", inParts(0.4)-inParts(0.25)), " 1 5")
 	}},
 	{silenceAges, "the age of a payoff below the default as of one above", func(t *testing.T, v *victim) func() {
-		fields, err := v.redis.HKeys(t.Context(), v.key(0, "still:ages")).Result()
-		require.NoError(t, err)
-		at := slices.IndexFunc(fields, func(field string) bool { return strings.HasPrefix(field, "below:") })
-		require.GreaterOrEqual(t, at, 0)
-		row := v.field(t, "still:ages", fields[at])
-		return both(v.unset(t, v.key(0, "still:ages"), fields[at]), v.set(t, v.key(0, "still:ages"), strings.TrimPrefix(fields[at], "below:"), row))
+		row := v.anyField(t, "still:ages", "below:")
+		return v.move(t, "still:ages", row, strings.TrimPrefix(row, "below:"))
 	}},
 	{delayFields, "a mean below the default that is none", func(t *testing.T, v *victim) func() {
 		return v.set(t, v.key(0, "still:learner"), "below", "0.5 -1")
 	}},
 	{silenceAges, "a payoff of another age", func(t *testing.T, v *victim) func() {
-		return v.change(t, "still:ages", v.anyRow(t, "still:ages"), "0:", "7:")
+		return v.change(t, "still:ages", v.anyField(t, "still:ages"), "0:", "7:")
 	}},
 	{silenceAges, "a beginning before all selections", func(t *testing.T, v *victim) func() {
 		return v.set(t, v.key(0, "still:ages"), "since", "0")
 	}},
 	{silenceAges, "a payoff in another block", func(t *testing.T, v *victim) func() {
-		row := v.anyRow(t, "still:ages")
+		row := v.anyField(t, "still:ages")
 		level, _, _ := strings.Cut(row, ":")
-		return both(v.set(t, v.key(0, "still:ages"), level+":1", v.field(t, "still:ages", row)), v.unset(t, v.key(0, "still:ages"), row))
+		return v.move(t, "still:ages", row, level+":1")
 	}},
 	{silenceAges, "a payoff that is as if it were old", func(t *testing.T, v *victim) func() {
-		row := v.anyRow(t, "still:ages")
-		return both(v.set(t, v.key(0, "still:ages"), "46:-1", v.field(t, "still:ages", row)), v.unset(t, v.key(0, "still:ages"), row))
+		return v.move(t, "still:ages", v.anyField(t, "still:ages"), "46:-1")
 	}},
 	{silenceAges, "a pass that event time has not come to", func(t *testing.T, v *victim) func() {
 		return v.add(t, "still:ages", "pass", 1<<12)
@@ -404,11 +395,7 @@ var corruptions = []corruption{
 		return v.add(t, "front:windows", v.anyField(t, "front:windows"), 1)
 	}},
 	{boldWindows, "a selection that counts for another window", func(t *testing.T, v *victim) func() {
-		field := v.anyField(t, "front:windows")
-		n, err := strconv.Atoi(v.field(t, "front:windows", field))
-		require.NoError(t, err)
-		undo := v.set(t, v.key(0, "front:windows"), "90:91", strconv.Itoa(n))
-		return both(undo, v.unset(t, v.key(0, "front:windows"), field))
+		return v.move(t, "front:windows", v.anyField(t, "front:windows"), "90:91")
 	}},
 	{boldVectors, "a loss that is wrong, of an item", func(t *testing.T, v *victim) func() { return v.vector(t, "given:vectors", 1e-9) }},
 	{boldVectors, "a loss that is wrong, of a rank", func(t *testing.T, v *victim) func() { return v.vector(t, "place:vectors", 1e-9) }},
@@ -430,8 +417,7 @@ var corruptions = []corruption{
 	{preferences, "a selection counted for the other item", func(t *testing.T, v *victim) func() {
 		field := v.anyField(t, "liked:preferences")
 		better, worse, _ := strings.Cut(field, ":")
-		return both(v.set(t, v.key(0, "liked:preferences"), worse+":"+better, v.field(t, "liked:preferences", field)),
-			v.unset(t, v.key(0, "liked:preferences"), field))
+		return v.move(t, "liked:preferences", field, worse+":"+better)
 	}},
 	{preferences, "an estimate that is lost", func(t *testing.T, v *victim) func() {
 		return v.unset(t, v.key(0, "social:utilities"), v.anyField(t, "social:utilities"))
@@ -440,23 +426,23 @@ var corruptions = []corruption{
 		return v.set(t, v.key(0, "social:utilities"), v.anyField(t, "social:utilities"), "1 0.7500001 0")
 	}},
 	{experimentsSums, "a unit too many", func(t *testing.T, v *victim) func() {
-		field := v.trialField(t, "tried:cohort:")
+		field := v.anyField(t, "experiments", "tried:cohort:")
 		head, numbers, _ := strings.Cut(v.field(t, "experiments", field), ":")
 		return v.set(t, v.key(0, "experiments"), field, head+"9:"+numbers)
 	}},
 	{experimentsSums, "payoffs that were not", func(t *testing.T, v *victim) func() {
-		field := v.trialField(t, "tried:cohort:")
+		field := v.anyField(t, "experiments", "tried:cohort:")
 		units, rest, _ := strings.Cut(v.field(t, "experiments", field), ":")
 		return v.set(t, v.key(0, "experiments"), field, units+":9"+rest)
 	}},
 	{experimentsSums, "covariates that were not", func(t *testing.T, v *victim) func() {
-		field := v.trialField(t, "tried:cohort:")
+		field := v.anyField(t, "experiments", "tried:cohort:")
 		numbers := strings.SplitN(v.field(t, "experiments", field), ":", 5)
 		numbers[3] = "9" + numbers[3]
 		return v.set(t, v.key(0, "experiments"), field, strings.Join(numbers, ":"))
 	}},
 	{experimentsSums, "covariates by age that were not", func(t *testing.T, v *victim) func() {
-		field := v.trialField(t, "tried:bucket:")
+		field := v.anyField(t, "experiments", "tried:bucket:")
 		before, rest, _ := strings.Cut(v.field(t, "experiments", field), ":")
 		return v.set(t, v.key(0, "experiments"), field, before+":9"+rest)
 	}},
@@ -464,12 +450,12 @@ var corruptions = []corruption{
 		return v.entry(t, "tried7", func(e *entry) { e.covariate++ })
 	}},
 	{experimentsSums, "a unit too many in its bucket", func(t *testing.T, v *victim) func() {
-		field := v.trialField(t, "tried:bucket:")
+		field := v.anyField(t, "experiments", "tried:bucket:")
 		words := strings.SplitN(v.field(t, "experiments", field), " ", 3)
 		return v.set(t, v.key(0, "experiments"), field, words[0]+" "+words[1]+" 9"+words[2])
 	}},
 	{experimentsSums, "an impression too many in the bucket of its block", func(t *testing.T, v *victim) func() {
-		field := v.trialField(t, "both:bucket:")
+		field := v.anyField(t, "experiments", "both:bucket:")
 		words := strings.SplitN(v.field(t, "experiments", field), " ", 3)
 		return v.set(t, v.key(0, "experiments"), field, words[0]+" "+words[1]+" 9"+words[2])
 	}},
@@ -479,14 +465,4 @@ var corruptions = []corruption{
 	{deltas, "what was published is not what is stored", func(t *testing.T, v *victim) func() {
 		return v.stats(t, "near", `"n":`, `"n":1`)
 	}},
-}
-
-// trialField is a field of the experiment with this beginning.
-func (v *victim) trialField(t *testing.T, beginning string) string {
-	t.Helper()
-	fields, err := v.redis.HKeys(t.Context(), v.key(0, "experiments")).Result()
-	require.NoError(t, err)
-	at := slices.IndexFunc(fields, func(field string) bool { return strings.HasPrefix(field, beginning) })
-	require.GreaterOrEqual(t, at, 0)
-	return fields[at]
 }
