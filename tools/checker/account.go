@@ -35,18 +35,6 @@ var outcomeNames = [event.Inputs][]string{
 	{"applied", "duplicate", "late", "orphan", "rejected", "parked"},
 }
 
-// impressionFate returns the fate of an impression that was not ranked.
-func impressionFate(f fate) fate {
-	var i fate
-	if f&isDuplicate != 0 {
-		i |= wasDuplicate
-	}
-	if f&isRejected != 0 {
-		i |= wasRejected
-	}
-	return i
-}
-
 // String names the ends of an impression.
 func (f fate) String() string {
 	var names []string

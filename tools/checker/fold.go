@@ -209,22 +209,22 @@ func (f *fold) unranked(r *record, id []byte, faulty error) {
 	buried := f.buried(r)
 	var may fate
 	if buried {
-		may |= isRejected
+		may |= wasRejected
 	}
 	lf := f.learnerOf(f.imp.Learner)
 	refused := faulty != nil || lf == nil || !f.imp.HasUtilities && lf.given
 	if !refused && f.mayBeKnown(id) { // else it was refused, whether its id is known or not
-		may |= isDuplicate
+		may |= wasDuplicate
 	}
 	if !f.out.ok(rankingsMissing, may != 0 || f.partial) {
 		what := "a ranking"
 		if refused {
 			what = "a dead letter: " + reason(faulty)
-			may = isRejected
+			may = wasRejected
 		}
 		f.out.breach(rankingsMissing, f.at(event.Impressions, r.offset, id), what, "neither that nor a sign that its id was known")
 	}
-	f.count(event.Impressions, impressionFate(may))
+	f.count(event.Impressions, may)
 }
 
 func reason(faulty error) string {

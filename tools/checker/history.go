@@ -132,12 +132,12 @@ func (lf *learnerFold) begin(f *fold, name string, fields map[string]string) {
 	}
 	b := &storedLearner{}
 	b.loadItems(f, name, hashes["items"], hashes["names"], hashes["catalogue"])
-	for _, hash := range []string{"items", "names", "catalogue"} {
-		delete(hashes, hash)
-	}
-	delete(hashes, "learner") // the last estimate of windows is no sum
 	for hash, fields := range hashes {
-		b.loadHash(f.out, name+" "+hash, hash, fields)
+		switch {
+		case slices.Contains(itemHashes, hash), hash == "learner": // the last estimate of windows is no sum
+		case f.out.must(delayFields, loads[hash] != nil, name+" "+hash, "values of a learner", "an unknown hash"):
+			b.loadHash(f.out, name+" "+hash, hash, fields)
+		}
 	}
 	lf.imported = b
 	for item, s := range b.items {

@@ -46,9 +46,17 @@ func (c *checker) read(ctx context.Context, p int32, topic event.Topic, from, to
 func (c *checker) fetchAll(ctx context.Context, p int32, topic event.Topic, next, to int64, skipped []span, into chan<- task.Fetched) error {
 	part := c.broker.Partition(p)
 	good := time.Now()
+	send := func(f task.Fetched) error {
+		select {
+		case into <- f:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 	for to < 0 || next < to {
 		if i := slices.IndexFunc(skipped, func(s span) bool { return s.from <= next && next < s.to }); i >= 0 {
-			if err := sendSkipped(ctx, topic, next, skipped[i].to, into); err != nil {
+			if err := send(placeholders(topic, next, skipped[i].to)); err != nil {
 				return err
 			}
 			next = skipped[i].to
@@ -81,10 +89,8 @@ func (c *checker) fetchAll(ctx context.Context, p int32, topic event.Topic, next
 		if len(f.Records) == 0 && len(f.Markers) == 0 {
 			continue
 		}
-		select {
-		case into <- f:
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := send(f); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -93,20 +99,14 @@ func (c *checker) fetchAll(ctx context.Context, p int32, topic event.Topic, next
 // span is a range of offsets.
 type span struct{ from, to int64 }
 
-// sendSkipped sends placeholders for unreadable records.
-func sendSkipped(ctx context.Context, topic event.Topic, from, to int64, into chan<- task.Fetched) error {
-	var f task.Fetched
-	for o := from; o < to; o++ {
-		r := slices.Grow(f.Records, 1)[:len(f.Records)+1]
-		r[o-from].Topic, r[o-from].Offset, r[o-from].Skipped = topic, o, "skipped"
-		f.Records = r
+// placeholders stand for unreadable records.
+func placeholders(topic event.Topic, from, to int64) (f task.Fetched) {
+	f.Records = slices.Grow(f.Records, int(to-from))[:to-from]
+	for k := range f.Records {
+		r := &f.Records[k]
+		r.Topic, r.Offset, r.Skipped = topic, from+int64(k), "skipped"
 	}
-	select {
-	case into <- f:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return f
 }
 
 func pause(ctx context.Context, d time.Duration) error {

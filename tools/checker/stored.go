@@ -16,6 +16,9 @@ var hashesOf = map[string][]string{
 	delayDirect: {"flights", "windows", "learner", "settled", "ages", "open", "history", "recent", "levels", "cells", "linear", "categories", "met", "attraction"},
 }
 
+// itemHashes name and number a learner's items.
+var itemHashes = []string{"items", "names", "catalogue"}
+
 // preferenceHashes are those of a learner that finds the order of utilities.
 var preferenceHashes = []string{"preferences", "utilities"}
 
@@ -28,15 +31,15 @@ func (f *fold) load() {
 			f.out.skip("hash %q: learner %q is in none of the configurations", name, learner)
 			continue
 		}
-		known := slices.Contains([]string{"items", "names", "catalogue", "imported"}, hash) || slices.Contains(hashesOf[lf.delay], hash) ||
+		known := hash == "imported" || slices.Contains(itemHashes, hash) || slices.Contains(hashesOf[lf.delay], hash) ||
 			!lf.given && slices.Contains(preferenceHashes, hash)
 		if !known {
 			f.out.skip("hash %q (%d fields): not known with delay %s", name, len(fields), lf.delay)
 			continue
 		}
-		switch hash {
-		case "items", "names", "catalogue": // after the others, below
-		case "imported":
+		switch {
+		case slices.Contains(itemHashes, hash): // after the others, below
+		case hash == "imported":
 			lf.begin(f, name, fields)
 		default:
 			lf.stored.loadHash(f.out, name, hash, fields)
