@@ -212,6 +212,9 @@ var corruptions = []corruption{
 		return v.change(t, "parts:items", "a", `"until":1`, `"until":2`)
 	}},
 	{delayFields, "a field that nobody writes", func(t *testing.T, v *victim) func() { return v.set(t, v.key(0, "feed:flights"), "x", "1") }},
+	{delayFields, "an import of a hash that nobody writes", func(t *testing.T, v *victim) func() {
+		return v.set(t, v.key(0, "near:imported"), "strange x", "1")
+	}},
 	{delayFlights, "one in flight too many", func(t *testing.T, v *victim) func() {
 		return v.add(t, "feed:flights", v.number(t, "feed", "a"), 1)
 	}},

@@ -111,21 +111,22 @@ type learnerFold struct {
 
 	items       []itemFold // by the fold's number
 	instances   map[int32]*instanceFold
-	intervals   map[string]int64                 // selections, by their interval of the user's window
-	anyInterval int64                            // selections with an unknown interval
-	pairs       map[[2]uint32]int64              // selections of the first item below the second
-	against     map[[2]uint32]int64              // those of them that contradict a certain order
-	rated       map[uint32]*moments              // estimates of utilities with selections, by item
-	silence     *silenceFold                     // nil: not determined
-	drift       *driftFold                       // likewise
-	recency     *recencyFold                     // likewise
-	context     *contextFold                     // likewise
-	attraction  map[uint32][]ending              // by the item on top; nil: not determined
-	kept        *keptFold                        // nil: its items are kept for ever
-	imported    *storedLearner                   // imported values; nil: none
-	pending     struct{ all, selected []*entry } // stored pending impressions, and those with a selection of an item that has not ended
+	intervals   map[string]int64    // selections, by their interval of the user's window
+	anyInterval int64               // selections with an unknown interval
+	pairs       map[[2]uint32]int64 // selections of the first item below the second
+	against     map[[2]uint32]int64 // those of them that contradict a certain order
+	rated       map[uint32]*moments // estimates of utilities with selections, by item
+	silence     *silenceFold        // nil: not determined
+	drift       *driftFold          // likewise
+	recency     *recencyFold        // likewise
+	context     *contextFold        // likewise
+	attraction  map[uint32][]ending // by the item on top; nil: not determined
+	kept        *keptFold           // nil: its items are kept for ever
+	imported    *storedLearner      // imported values; nil: none
 
 	stored storedLearner
+	// Stored pending impressions, and those with a selection of an item that has not ended.
+	pending struct{ all, selected []*entry }
 }
 
 // itemFold is an item's expected state.

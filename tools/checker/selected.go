@@ -136,7 +136,7 @@ func sum(all map[string]int64) (n int64) {
 	return n
 }
 
-// compareCounts compares stored counts, 0 if missing, with expected ones, to which some more belong perhaps. Unless always, there may be fewer.
+// compareCounts compares stored counts, 0 if missing, with expected ones. Some may be higher by more; unless always, some may be lower.
 func compareCounts[K comparable](f *fold, by law, want, got map[K]int64, name func(K) string, always bool, more int64) {
 	for key := range either(want, got) {
 		b := bound{want[key], want[key] + more}
