@@ -181,7 +181,7 @@ func (a *awaiting) end(own *itemFlights, fb *Feedback, what outcome) {
 // paidOutcome counts a payoff, beside the default of unpaid selections.
 func paidOutcome(payoff, none float64) inflight.Outcomes {
 	if payoff < none {
-		return inflight.Outcomes{Paid: 1, Below: 1, Under: history.InUnits(none) - history.InUnits(payoff)}
+		return inflight.Outcomes{Paid: 1, Below: 1, Low: history.InUnits(payoff)}
 	}
 	return inflight.Outcomes{Paid: 1}
 }

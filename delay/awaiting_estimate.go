@@ -120,7 +120,7 @@ func (a *awaiting) estimate(until int64) {
 	}
 	a.updateShares()
 	if e.share, e.below = inflight.Shares(a.all, a.every, a.theirEvery()); e.below > 0 {
-		e.low = a.law.Default - float64(a.all.Under)/float64(a.all.Below)/history.Units
+		e.low = float64(a.all.Low) / float64(a.all.Below) / history.Units
 	}
 	e.compare(a)
 }

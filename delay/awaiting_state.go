@@ -14,7 +14,7 @@ import (
 // SilenceAges stores start times behind each item's count in hash "flights", and hashes of its own. Field values are decimal
 // numbers with blanks between; sums are in units of 2⁻³⁰.
 //   - Hash "settled" maps "<item>" to the numbers of paid and of expired selections; if some were paid below the default, also
-//     their number and the sum of their shortfalls.
+//     the number and the sum of these payoffs.
 //   - Hash "ages" maps a bucket, "<level>:<index>", to its delays (inflight.Ages), and "below:<level>:<index>" to those of payoffs
 //     below the default. "pass" is the partition's tick, "newest" the end of its newest payoff's tick, and "since" the start of its
 //     earliest bucket.

@@ -75,6 +75,9 @@ func kinds() []kind {
 		{"direct/moss, silence ages", func(t require.TestingT) Learner {
 			return NewDirect(moss(t), Silence{Law: SilenceAges, Default: 0.25, Horizon: lifeHorizon})
 		}},
+		{"direct/moss, silence ages, default of a sixth", func(t require.TestingT) Learner {
+			return NewDirect(moss(t), Silence{Law: SilenceAges, Default: 1. / 6, Horizon: lifeHorizon})
+		}},
 		{"direct/greedy, silence ages", func(t require.TestingT) Learner {
 			return NewDirect(policy.NewGreedy(), Silence{Law: SilenceAges, Horizon: lifeHorizon})
 		}},

@@ -213,3 +213,31 @@ func TestDirect_HorizonMayGrow(t *testing.T) {
 		w.check(t)
 	})
 }
+
+// The default may be one that no unit holds, and may be lowered while payoffs below it are stored: a learner reads its own estimate, and the
+// mean of these payoffs stays.
+func TestDirect_DefaultMayChange(t *testing.T) {
+	for _, defaults := range [][]float64{{1. / 6, 1. / 6}, {0.5, 0.25, 0}} {
+		for _, payoff := range []float64{0, 0.3} {
+			rapid.Check(t, func(t *rapid.T) {
+				w := &lawful{now: 1 << 30}
+				for _, none := range defaults {
+					law := ageing(1 << 22)
+					law.Default = none
+					w.start(t, law)
+					for range 20 {
+						fb := Feedback{Item: 1, Began: w.now, Payoff: payoff, Age: 1000}
+						w.learner.Selected(fb)
+						w.learner.Paid(fb)
+						w.now += 100_000
+						w.learner.Advance(w.now)
+					}
+					if defaults[0] > payoff {
+						require.InDelta(t, payoff, w.learner.flights.awaiting.made.low, 1e-9)
+					}
+				}
+				w.start(t, w.law)
+			})
+		}
+	}
+}

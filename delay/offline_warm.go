@@ -165,8 +165,8 @@ func (s pastSums) scaled(n int64) pastSums {
 	all := pastSums{Sums: policy.Sums{N: n, R: s.R * f, Q: s.Q * f}, chances: times(s.chances)}
 	if s.outcomes.Paid+s.outcomes.Unpaid > 0 {
 		all.outcomes = inflight.Outcomes{Paid: times(s.outcomes.Paid), Below: times(s.outcomes.Below)}
-		if all.outcomes.Unpaid = n - all.outcomes.Paid; all.outcomes.Below > 0 {
-			all.outcomes.Under = times(s.outcomes.Under)
+		if all.outcomes.Unpaid = n - all.outcomes.Paid; all.outcomes.Below > 0 { // the mean stays in [0,1]
+			all.outcomes.Low = int64(math.Round(float64(s.outcomes.Low) / float64(s.outcomes.Below) * float64(all.outcomes.Below)))
 		}
 	}
 	return all

@@ -25,7 +25,7 @@ func settledColumn(all *inflight.Outcomes) column[inflight.Outcomes] {
 			if n.Below == 0 {
 				return appendWords(dst, n.Paid, n.Unpaid)
 			}
-			return appendWords(dst, n.Paid, n.Unpaid, n.Below, n.Under)
+			return appendWords(dst, n.Paid, n.Unpaid, n.Below, n.Low)
 		},
 		parse: parseSettled,
 		equal: same[inflight.Outcomes],
@@ -42,8 +42,8 @@ func parseSettled(value []byte) (inflight.Outcomes, error) {
 	if len(n) == 2 {
 		return inflight.Outcomes{Paid: n[0], Unpaid: n[1]}, nil
 	}
-	o := inflight.Outcomes{Paid: n[0], Unpaid: n[1], Below: n[2], Under: n[3]}
-	if o.Below < 1 || o.Below > o.Paid || o.Under/history.Units > o.Below {
+	o := inflight.Outcomes{Paid: n[0], Unpaid: n[1], Below: n[2], Low: n[3]}
+	if o.Below < 1 || o.Below > o.Paid || (o.Low-1)/history.Units >= o.Below {
 		return inflight.Outcomes{}, errSettled
 	}
 	return o, nil
@@ -55,13 +55,13 @@ func packedOutcomes() policy.Packing[inflight.Outcomes] {
 	return policy.Packing[inflight.Outcomes]{
 		Append: func(dst []byte, o inflight.Outcomes) []byte {
 			dst = binary.AppendUvarint(binary.AppendUvarint(dst, uint64(o.Paid)), uint64(o.Unpaid))
-			if o.Below == 0 && o.Under == 0 {
+			if o.Below == 0 && o.Low == 0 {
 				return dst
 			}
-			return binary.AppendUvarint(binary.AppendUvarint(dst, uint64(o.Below)), uint64(o.Under))
+			return binary.AppendUvarint(binary.AppendUvarint(dst, uint64(o.Below)), uint64(o.Low))
 		},
 		Read: func(packed []byte) (o inflight.Outcomes) {
-			for _, n := range []*int64{&o.Paid, &o.Unpaid, &o.Below, &o.Under} {
+			for _, n := range []*int64{&o.Paid, &o.Unpaid, &o.Below, &o.Low} {
 				if len(packed) > 0 {
 					of, size := binary.Uvarint(packed)
 					*n, packed = int64(of), packed[size:]

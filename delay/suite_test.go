@@ -426,7 +426,7 @@ var faultyFields = map[string][][]storedField{
 	},
 	hashSettled: {
 		{{hashSettled, "1", "1"}}, {{hashSettled, "1", "1 -1"}}, {{hashSettled, "1", "1  1"}}, {{hashSettled, "3", "1 1"}},
-		{{hashSettled, "1", "1 1 1"}},
+		{{hashSettled, "1", "1 1 1"}}, {{hashSettled, "1", "1 0 1 1073741825"}},
 		{{hashFlights, "1", "1 x"}}, {{hashFlights, "1", "1 "}}, {{hashFlights, "1", "3 10:5:1 10:5:2"}}, {{hashFlights, "1", "3 10:5:0"}},
 		{{hashFlights, "1", "3  10:5:1"}}, {{hashFlights, "1", "3 3:5:1"}}, {{hashFlights, "1", "3 10:05:1"}},
 		{{hashFlights, "1", "3 10:5:1 11:2:1"}},

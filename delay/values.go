@@ -64,7 +64,7 @@ func (e *estimated) compare(a *awaiting) {
 		within += history.InUnits(d.within())
 		free += int64(d.n) - 1
 	})
-	if above += a.all.Under; n <= a.all.Below || within <= 0 || free <= 0 {
+	if above += history.InUnits(a.law.Default)*a.all.Below - a.all.Low; n <= a.all.Below || within <= 0 || free <= 0 {
 		return
 	}
 	e.high = min(1, max(0, a.law.Default+float64(above)/history.Units/float64(n-a.all.Below)))

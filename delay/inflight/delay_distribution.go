@@ -204,17 +204,17 @@ const (
 	greatest = 1 - 1.0/(1<<40)
 )
 
-// Outcomes counts ended selections, of an item or of all: paid and never paid. Of the paid, Below were paid below the default, and
-// Under is the sum of their shortfalls, in units of the caller's.
-type Outcomes struct{ Paid, Unpaid, Below, Under int64 }
+// Outcomes counts ended selections, of an item or of all: paid and never paid. Of the paid, Below were paid below the default of
+// their time, and Low is the sum of their payoffs, in units of the caller's.
+type Outcomes struct{ Paid, Unpaid, Below, Low int64 }
 
 func (o Outcomes) Add(p Outcomes) Outcomes {
-	return Outcomes{o.Paid + p.Paid, o.Unpaid + p.Unpaid, o.Below + p.Below, o.Under + p.Under}
+	return Outcomes{o.Paid + p.Paid, o.Unpaid + p.Unpaid, o.Below + p.Below, o.Low + p.Low}
 }
 
 // Minus returns the outcomes without p, which they contain.
 func (o Outcomes) Minus(p Outcomes) Outcomes {
-	return Outcomes{o.Paid - p.Paid, o.Unpaid - p.Unpaid, o.Below - p.Below, o.Under - p.Under}
+	return Outcomes{o.Paid - p.Paid, o.Unpaid - p.Unpaid, o.Below - p.Below, o.Low - p.Low}
 }
 
 // Share returns the share c of all selections that are paid. It maximises the likelihood of the outcomes, and of no payoff so far

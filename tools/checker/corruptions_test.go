@@ -253,10 +253,10 @@ var corruptions = []corruption{
 	}},
 	{silenceSettled, "a payoff below the default counted as one above", func(t *testing.T, v *victim) func() {
 		item := v.number(t, "still", v.lastShown(t, "still3"))
-		return v.set(t, v.key(0, "still:settled"), item, strings.TrimSuffix(v.field(t, "still:settled", item), fmt.Sprint(" 1 ", inParts(0.4)-inParts(0.25))))
+		return v.set(t, v.key(0, "still:settled"), item, strings.TrimSuffix(v.field(t, "still:settled", item), fmt.Sprint(" 1 ", inParts(0.25))))
 	}},
 	{silenceSettled, "a payoff less far below the default", func(t *testing.T, v *victim) func() {
-		return v.change(t, "still:settled", v.number(t, "still", v.lastShown(t, "still3")), fmt.Sprint(" 1 ", inParts(0.4)-inParts(0.25)), " 1 5")
+		return v.change(t, "still:settled", v.number(t, "still", v.lastShown(t, "still3")), fmt.Sprint(" 1 ", inParts(0.25)), " 1 5")
 	}},
 	{silenceAges, "the age of a payoff below the default as of one above", func(t *testing.T, v *victim) func() {
 		row := v.anyField(t, "still:ages", "below:")

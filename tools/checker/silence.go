@@ -29,11 +29,11 @@ type silenceFold struct {
 }
 
 // settledCounts counts paid and unpaid selections, the paid ones below the
-// default, and by how much these were below it together, in units of 1/partUnits.
-type settledCounts struct{ paid, unpaid, below, under int64 }
+// default, and the sum of these payoffs, in units of 1/partUnits.
+type settledCounts struct{ paid, unpaid, below, low int64 }
 
 func (n settledCounts) String() string {
-	return fmt.Sprintf("%d paid, %d of them below the default, by %d together, %d never paid", n.paid, n.below, n.under, n.unpaid)
+	return fmt.Sprintf("%d paid, %d of them below the default, of %d together, %d never paid", n.paid, n.below, n.low, n.unpaid)
 }
 
 // ageRow is a row of ages: of payoffs below the default, or of the others.
@@ -106,7 +106,7 @@ func (s *silenceFold) take(item uint32, began event.Millis, age int64, paid floa
 	below := paid < s.none
 	if below {
 		n.below++
-		n.under += inParts(s.none) - inParts(paid)
+		n.low += inParts(paid)
 	}
 	s.settled[item] = n
 	s.late(began, age, 1, below)
@@ -297,7 +297,7 @@ func (s *storedLearner) loadFlights(item int64, value string) error {
 	return err
 }
 
-// loadSettled reads an item's "<paid> <unpaid>", with "<below> <under>" if there are any.
+// loadSettled reads an item's "<paid> <unpaid>", with "<below> <low>" if there are any.
 func (s *storedLearner) loadSettled(item int64, value string) error {
 	w := split(value, " ")
 	n := settledCounts{paid: w.int(0), unpaid: w.int(0)}
