@@ -161,5 +161,7 @@ func TestLoadFile(t *testing.T) {
 	c, warnings, err := LoadFile("testdata/minimal.golden.yaml", noEnv)
 	require.NoError(t, err)
 	require.Empty(t, warnings, "what is printed can be read again without a word")
-	assert.Equal(t, "adversarial range=0..1 aggregate=first delay=direct policy=robust loss_index=item", c.Learners[0].Fingerprint())
+	assert.Equal(t, "adversarial range=0..1 aggregate=first delay=direct policy=robust", c.Learners[0].Fingerprint())
+	bold := load(t, complete("learners: {feed: {policy: ftrl, loss_index: rank}}"), noEnv).Learners[0]
+	assert.Equal(t, "adversarial range=0..1 aggregate=first delay=bold policy=ftrl loss_index=rank", bold.Fingerprint())
 }

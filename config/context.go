@@ -75,8 +75,9 @@ func (l *Learner) contextFingerprint() string {
 	}
 	c, standard, b := l.Context, standardOf(contextSettings), strings.Builder{}
 	c.Missing = standard.Missing // it only chooses the impressions that are learned from
-	if len(c.Clock) == 0 {
-		c.TimeZone = ""
+	c.Clock = slices.Sorted(slices.Values(c.Clock)) // their order has no meaning
+	if len(c.Clock) == 0 || c.TimeZone == "UTC" {
+		c.TimeZone = standard.TimeZone
 	}
 	for _, t := range contextSettings {
 		if n := t.print(&c); !sameNode(n, t.print(&standard)) {

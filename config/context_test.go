@@ -45,6 +45,8 @@ func TestContextFingerprint(t *testing.T) {
 	require.Equal(t, " item=[{name: price, range: [0, 500], scale: log}]", of(`{item: [{name: price, range: [0, 500], scale: log}]}`))
 	require.Equal(t, of("{clock: [hour]}"), of("{clock: [hour], missing: zero}"))
 	require.Equal(t, of("{age: true}"), of("{age: true, time_zone: Europe/Berlin}"), "no clock is in that zone")
+	require.Equal(t, of("{clock: [hour, weekday]}"), of("{clock: [weekday, hour], time_zone: UTC}"))
+	require.NotEqual(t, of("{clock: [hour]}"), of("{clock: [hour], time_zone: Europe/Berlin}"))
 	var many []string
 	for i := range 20 {
 		many = append(many, fmt.Sprintf("feature-%d", i))

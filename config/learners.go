@@ -184,7 +184,10 @@ func (l Learner) Fingerprint() string {
 	f := fmt.Sprintf("%s range=%s..%s aggregate=%s delay=%s", l.Payoffs,
 		formatFloat(l.PayoffRange.Min), formatFloat(l.PayoffRange.Max), l.Aggregate, l.Delay)
 	if l.Payoffs == Adversarial {
-		f += fmt.Sprintf(" policy=%s loss_index=%s", l.Policy, l.LossIndex)
+		f += fmt.Sprintf(" policy=%s", l.Policy)
+	}
+	if l.Delay == BOLD {
+		f += fmt.Sprintf(" loss_index=%s", l.LossIndex)
 	}
 	return f + l.contextFingerprint()
 }
