@@ -17,7 +17,7 @@ import (
 //     the number and the sum of these payoffs.
 //   - Hash "ages" maps a bucket, "<level>:<index>", to its delays (inflight.Ages), and "below:<level>:<index>" to those of payoffs
 //     below the default. "pass" is the partition's tick, "newest" the end of its newest payoff's tick, and "since" the start of its
-//     earliest bucket.
+//     earliest bucket, "horizon" the horizon of these delays (inflight.Ages).
 //   - Field "silence" of hash "learner" is the last estimate: tick, time up to which payoffs have been read, share paid,
 //     values, delay distribution. Values are the mean payoff not below the default, and the credibilities of one payoff and of the
 //     mean number. Field "below", if there are payoffs below the default, is their share, mean and delay distribution.
@@ -33,11 +33,12 @@ const (
 )
 
 var (
-	fieldPass   = []byte("pass")
-	fieldNewest = []byte("newest")
-	fieldSince  = []byte("since")
-	prefixBelow = []byte("below:")
-	errEstimate = errors.New("the value is not an estimate")
+	fieldPass    = []byte("pass")
+	fieldNewest  = []byte("newest")
+	fieldSince   = []byte("since")
+	fieldHorizon = []byte("horizon")
+	prefixBelow  = []byte("below:")
+	errEstimate  = errors.New("the value is not an estimate")
 )
 
 // about implements storedHash, for the delays.
@@ -59,6 +60,10 @@ func (a *awaiting) harvest(r Recorder, to *writer) {
 	if a.since < -inflight.Never {
 		to.value = strconv.AppendInt(to.value[:0], a.since, 10)
 		r.Field(hashAges, fieldSince, to.value)
+	}
+	if !a.horizonKept {
+		a.horizonKept = true
+		r.Field(hashAges, fieldHorizon, a.ages[sideAbove].AppendHorizon(nil, &a.grid))
 	}
 	to.value = strconv.AppendInt(to.value[:0], a.pass, 10)
 	r.Field(hashAges, fieldPass, to.value)
@@ -129,7 +134,11 @@ func (a *awaiting) load(field, value []byte, _ int) error {
 		}
 		return err
 	}
-	return a.setAges(&a.ages, &a.pass, &a.newest, field, value)
+	err := a.setAges(&a.ages, &a.pass, &a.newest, field, value)
+	if bytes.Equal(field, fieldHorizon) {
+		a.horizonKept = bytes.Equal(value, a.ages[sideAbove].AppendHorizon(nil, &a.grid))
+	}
+	return err
 }
 
 // setAges sets a field of hash "ages".
@@ -144,6 +153,9 @@ func (a *awaiting) setAges(ages *sides, pass, newest *int64, field, value []byte
 			*to = n
 		}
 		return err
+	}
+	if bytes.Equal(field, fieldHorizon) {
+		return errors.Join(ages[sideAbove].SetHorizon(&a.grid, value), ages[sideBelow].SetHorizon(&a.grid, value))
 	}
 	side := sideAbove
 	name, low := bytes.CutPrefix(field, prefixBelow)
@@ -212,6 +224,9 @@ func parseShares(words [][]byte) (numbers []float64, err error) {
 // loaded ends loading. After a change of the horizon buckets are merged, since later ones would overlap them.
 func (a *awaiting) loaded() {
 	a.mergeBuckets()
+	for side := range a.ages { // selections of the present tick may have begun with a shorter horizon
+		a.ages[side].Raised(a.pass + a.grid.TickLength())
+	}
 	every := map[inflight.Bucket]inflight.Interval{}
 	for _, own := range a.column.EachOwn() {
 		addIntervals(every, own.Spans, 1)
@@ -261,7 +276,7 @@ func (a *awaiting) merge(other storedHash, _ []policy.Item, additive bool) error
 		a.ages[side] = a.ages[side].Plus(&a.grid, from.ages[side])
 		a.ages[side].Each(func(row inflight.Bucket) { a.rows[side][row] = struct{}{} })
 	}
-	a.pass, a.unwritten = max(a.pass, from.pass), true
+	a.pass, a.unwritten, a.horizonKept = max(a.pass, from.pass), true, false
 	a.since = min(a.since, from.since)
 	for _, i := range a.mergeBuckets() { // carried selections are in buckets of a tick before this one
 		a.column.Changes().Note(i, 1)

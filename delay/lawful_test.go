@@ -1,6 +1,7 @@
 package delay
 
 import (
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -212,6 +213,57 @@ func TestDirect_HorizonMayGrow(t *testing.T) {
 		w.start(t, ageing(1<<27))
 		w.check(t)
 	})
+}
+
+// Payoffs later than a horizon are missing from the delays that were learned with it. After a raise these say nothing of greater ages, in
+// other partitions neither. Half of all selections are paid, with delays up to thirty days; the first sixty days have a horizon of seven.
+func TestDirect_DelaysAfterARaiseOfTheHorizon(t *testing.T) {
+	const day, long = 86_400_000, 30 * 86_400_000
+	rng, now, horizon := rand.New(rand.NewPCG(1, 2)), int64(0), int64(7*day)
+	d, other := NewDirect(policy.NewGreedy(), ageing(horizon)), NewDirect(policy.NewGreedy(), ageing(long))
+	d.Grow(pooledItems)
+	other.Grow(pooledItems)
+	s := newStore(d)
+	ends, gone := map[int64][]Feedback{}, map[fieldOf]bool{} // by day
+	play := func(days int64) {
+		for range days * 50 {
+			now += day / 50
+			d.Advance(now)
+			for _, fb := range ends[now/day] {
+				d.Paid(fb)
+			}
+			delete(ends, now/day)
+			fb := Feedback{Item: 1, Began: now, Payoff: 1, Age: rng.Int64N(long)}
+			d.Selected(fb)
+			if rng.IntN(2) == 0 || fb.Age > horizon {
+				fb.Payoff, fb.Age, fb.Defaulted = 0, horizon, true
+			}
+			at := (now + fb.Age) / day
+			ends[at] = append(ends[at], fb)
+		}
+		s.harvest()
+	}
+	check := func(least, most float64, covers int64) {
+		t.Helper()
+		of := d.Status().Silence
+		require.True(t, least < of.Delays.By(7*day) && of.Delays.By(7*day) < most, "%v", of.Delays.By(7*day))
+		require.InDelta(t, covers*day, of.Covers, day)
+		publish(other, 7, s, gone)
+		other.Advance(now)
+		theirs := other.Status().Silence
+		require.InDelta(t, of.Delays.By(7*day), theirs.Delays.By(7*day), 0.01, "but for the tick")
+	}
+	play(60)
+	horizon = long
+	for _, days := range []int64{1, 6, 7} {
+		d = NewDirect(policy.NewGreedy(), ageing(horizon))
+		s.loadSorted(t, pooledItems, d)
+		s.learner = d
+		play(days)
+	}
+	check(0.23, 0.8, 14)
+	play(46)
+	check(0.2, 0.27, 60)
 }
 
 // The default may be one that no unit holds, and may be lowered while payoffs below it are stored: a learner reads its own estimate, and the

@@ -277,7 +277,7 @@ var sourceFields = map[string]struct{ fields, values []string }{
 	hashHistory:    {[]string{"0", "1", "2", "9", "x", "pass"}, []string{"10:5:1:1073741824:1073741824", "10:5:3:7:2 12:30:6:99:0", "x"}},
 	hashRecent:     {[]string{"0", "1", "2", "9", "x"}, []string{"10:5:1:1073741824:1073741824:9", "10:5:3:7:2:5 12:30:6:99:0:7", "10:40:9:0:0:9999", "x"}},
 	hashLevels:     {[]string{"10", "12", "x", "pass", "64"}, []string{"10:5:1:1073741824", "10:5:3:-777777777 10:30:6:99999999", "12:1:40:-9", "x", "65536"}},
-	hashAges:       {[]string{"10:5", "12:30", "40:0", "3:1", "x"}, []string{"10 0:3 7:2", "12 0:1 1:4 9:1"}},
+	hashAges:       {[]string{"10:5", "12:30", "40:0", "3:1", "x", "horizon"}, []string{"10 0:3 7:2", "12 0:1 1:4 9:1", "9", "8388608 70000 5"}},
 	hashCells: {[]string{"0", "1", "2", "9", "x", "0|0", "1|2", "2|1", "2|3", "9|1"}, []string{"0 10:5:2:1073741824:254:-3:0:9", "3 381 0 -381 7 10:5:1:7:127:127:1:2",
 		"1 127 1 1 1", "0 10:5:1:9:127:0:0:0 12:30:2:-9:254:1:1:1", "x"}},
 	hashLinear: {[]string{"10:5", "12:30", "13:4", "x", "-1:0"}, []string{"1 1073741824 16129 68182605824 5 16129 0 0 0 16129 -999 0 0 0 16129 7",
@@ -434,7 +434,8 @@ var faultyFields = map[string][][]storedField{
 	hashAges: {
 		{{hashAges, "pass", "x"}}, {{hashAges, "10", "10 1:1"}}, {{hashAges, "10:x", "10 1:1"}}, {{hashAges, "-1:5", "10 1:1"}},
 		{{hashAges, "10:5", ""}}, {{hashAges, "10:5", "10 1"}}, {{hashAges, "10:5", "10 -1:1"}}, {{hashAges, "10:5", "10 1:0"}},
-		{{hashAges, "46:99999999999", "10 1:1"}},
+		{{hashAges, "46:99999999999", "10 1:1"}}, {{hashAges, "horizon", ""}}, {{hashAges, "horizon", "0"}}, {{hashAges, "horizon", "1 2"}},
+		{{hashAges, "horizon", "1 0 3"}}, {{hashAges, "horizon", "1 2 3 4"}},
 		{{hashLearner, "silence", "1 1"}}, {{hashLearner, "silence", "1 x 0.5"}}, {{hashLearner, "silence", "1 1 NaN"}},
 		{{hashLearner, "silence", "1 1 2"}}, {{hashLearner, "silence", "1 1 0.5 1 1"}},
 	},

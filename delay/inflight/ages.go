@@ -7,7 +7,12 @@ import (
 
 // Ages counts payoffs by the bucket in which their selection began, and by bin of their age at payment. An age is comparable only
 // within buckets that are old enough for it, and old buckets say less of the present. The zero value is empty.
-type Ages struct{ rows []ageRow } // ascending by time
+type Ages struct {
+	rows []ageRow // ascending by time
+	// A horizon that was raised leaves rows in which later payoffs are missing: those of selections that began before raised are compared
+	// up to the age short, in milliseconds, only. 0 is the horizon.
+	short, raised int64
+}
 
 // ageRow counts the payoffs of selections that began in one bucket.
 type ageRow struct {
@@ -103,8 +108,35 @@ func (a *Ages) Each(f func(row Bucket)) {
 	}
 }
 
+// Raised ends the time of a shorter horizon that SetHorizon has read.
+func (a *Ages) Raised(at int64) {
+	if a.raised == -Never {
+		a.raised = at
+	}
+}
+
+// Whole returns the time from which on selections are waited for as long as the horizon; Never if all are.
+func (a *Ages) Whole() int64 {
+	if a.short == 0 {
+		return Never
+	}
+	return a.raised
+}
+
+// seen returns how many bins of a row are whole at a tick.
+func (a *Ages) seen(g *Scheme, r *ageRow, pass int64) int {
+	age := pass - r.block.End()
+	if r.block.Start() < a.Whole() {
+		age = min(age, a.short)
+	}
+	return g.seen(age)
+}
+
 func (a Ages) Plus(g *Scheme, o Ages) Ages {
-	var sum Ages
+	sum := Ages{short: a.short, raised: max(a.Whole(), o.Whole())}
+	if o.short > 0 && (a.short == 0 || o.short < a.short) {
+		sum.short = o.short
+	}
 	for _, rows := range [][]ageRow{a.rows, o.rows} {
 		for _, r := range rows {
 			to := sum.row(g, r.block)

@@ -104,7 +104,7 @@ func compared(g *Scheme, pass int64, one float64, ages []*Ages) (at, upTo []floa
 	for _, a := range ages {
 		for i := range a.rows {
 			r, w, sum := &a.rows[i], weights[i], 0.0
-			for k, n := range r.bins[:g.seen(pass-r.block.End())] {
+			for k, n := range r.bins[:a.seen(g, r, pass)] {
 				x := float64(w * float64(n))
 				sum += x
 				at[k] += x
@@ -141,8 +141,8 @@ func Coming(g *Scheme, pass int64, one float64, ages ...*Ages) float64 {
 func Seen(g *Scheme, pass int64, ages ...*Ages) int64 {
 	bins := 0
 	for _, a := range ages {
-		if len(a.rows) > 0 { // the first is the oldest
-			bins = max(bins, g.seen(pass-a.rows[0].block.End()))
+		for i := range a.rows {
+			bins = max(bins, a.seen(g, &a.rows[i], pass))
 		}
 	}
 	if bins == 0 {

@@ -318,6 +318,8 @@ func (s *storedLearner) loadAges(field, value string) error {
 		return loadInt(&s.pass, anyInt, value)
 	case "newest":
 		return loadInt(&s.newest, anyInt, value)
+	case "horizon": // of all of its life, see silenceAges
+		return nil
 	case "since":
 		s.since = new(int64)
 		return loadInt(s.since, anyInt, value)
