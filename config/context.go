@@ -74,7 +74,7 @@ func (l *Learner) contextFingerprint() string {
 		return ""
 	}
 	c, standard, b := l.Context, standardOf(contextSettings), strings.Builder{}
-	c.Missing = standard.Missing // it only chooses the impressions that are learned from
+	c.Missing = standard.Missing                    // it only chooses the impressions that are learned from
 	c.Clock = slices.Sorted(slices.Values(c.Clock)) // their order has no meaning
 	if len(c.Clock) == 0 || c.TimeZone == "UTC" {
 		c.TimeZone = standard.TimeZone

@@ -28,14 +28,13 @@ type awaiting struct {
 	coming  map[int32]*sourceAges                 // by source, during a resync
 	rows    [2]map[inflight.Bucket]struct{}       // rows of ages changed since the last harvest
 
-	since       int64     // start of this partition's earliest bucket, when it was first seen at a tick; -inflight.Never before the first
-	pass        int64     // the last tick of this partition; inflight.Never before the first
-	newest      int64     // end of the tick of this partition's newest payoff; inflight.Never before the first
-	made        estimated // estimate as of the last tick
-	unwritten   bool      // the estimate has not been harvested
-	newer       bool      // newest has not been harvested
-	horizonKept bool      // the store holds the horizon of ages
-	wroteBelow  bool      // the store holds an estimate for payoffs below the default
+	since      int64     // start of this partition's earliest bucket, when it was first seen at a tick; -inflight.Never before the first
+	pass       int64     // the last tick of this partition; inflight.Never before the first
+	newest     int64     // end of the tick of this partition's newest payoff; inflight.Never before the first
+	made       estimated // estimate as of the last tick
+	unwritten  bool      // the estimate has not been harvested
+	newer      bool      // newest has not been harvested
+	wroteBelow bool      // the store holds an estimate for payoffs below the default
 
 	first  int64     // in a global learner: the earliest tick of all sources
 	global *awaiting // the global learner's, which then makes the estimates; nil where there is none, see share

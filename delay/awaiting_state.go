@@ -17,7 +17,7 @@ import (
 //     the number and the sum of these payoffs.
 //   - Hash "ages" maps a bucket, "<level>:<index>", to its delays (inflight.Ages), and "below:<level>:<index>" to those of payoffs
 //     below the default. "pass" is the partition's tick, "newest" the end of its newest payoff's tick, and "since" the start of its
-//     earliest bucket, "horizon" the horizon of these delays (inflight.Ages).
+//     earliest bucket. Behind it the horizon follows, and that of earlier selections with the time before which they began; or zeros.
 //   - Field "silence" of hash "learner" is the last estimate: tick, time up to which payoffs have been read, share paid,
 //     values, delay distribution. Values are the mean payoff not below the default, and the credibilities of one payoff and of the
 //     mean number. Field "below", if there are payoffs below the default, is their share, mean and delay distribution.
@@ -33,12 +33,11 @@ const (
 )
 
 var (
-	fieldPass    = []byte("pass")
-	fieldNewest  = []byte("newest")
-	fieldSince   = []byte("since")
-	fieldHorizon = []byte("horizon")
-	prefixBelow  = []byte("below:")
-	errEstimate  = errors.New("the value is not an estimate")
+	fieldPass   = []byte("pass")
+	fieldNewest = []byte("newest")
+	fieldSince  = []byte("since")
+	prefixBelow = []byte("below:")
+	errEstimate = errors.New("the value is not an estimate")
 )
 
 // about implements storedHash, for the delays.
@@ -58,12 +57,9 @@ func (a *awaiting) harvest(r Recorder, to *writer) {
 	a.unwritten = false
 	e := a.now()
 	if a.since < -inflight.Never {
-		to.value = strconv.AppendInt(to.value[:0], a.since, 10)
+		early := a.ages[sideAbove].Early
+		to.value = appendWords(to.value[:0], a.since, a.grid.Horizon(), early.Horizon, early.Before)
 		r.Field(hashAges, fieldSince, to.value)
-	}
-	if !a.horizonKept {
-		a.horizonKept = true
-		r.Field(hashAges, fieldHorizon, a.ages[sideAbove].AppendHorizon(nil, &a.grid))
 	}
 	to.value = strconv.AppendInt(to.value[:0], a.pass, 10)
 	r.Field(hashAges, fieldPass, to.value)
@@ -127,22 +123,11 @@ func (a *awaiting) harvestAges(r Recorder, to *writer) {
 }
 
 func (a *awaiting) load(field, value []byte, _ int) error {
-	if bytes.Equal(field, fieldSince) {
-		since, err := parsePass(value)
-		if err == nil {
-			a.since = since
-		}
-		return err
-	}
-	err := a.setAges(&a.ages, &a.pass, &a.newest, field, value)
-	if bytes.Equal(field, fieldHorizon) {
-		a.horizonKept = bytes.Equal(value, a.ages[sideAbove].AppendHorizon(nil, &a.grid))
-	}
-	return err
+	return a.setAges(&a.ages, &a.pass, &a.newest, &a.since, field, value)
 }
 
 // setAges sets a field of hash "ages".
-func (a *awaiting) setAges(ages *sides, pass, newest *int64, field, value []byte) error {
+func (a *awaiting) setAges(ages *sides, pass, newest, since *int64, field, value []byte) error {
 	to := pass
 	if bytes.Equal(field, fieldNewest) {
 		to = newest
@@ -154,8 +139,8 @@ func (a *awaiting) setAges(ages *sides, pass, newest *int64, field, value []byte
 		}
 		return err
 	}
-	if bytes.Equal(field, fieldHorizon) {
-		return errors.Join(ages[sideAbove].SetHorizon(&a.grid, value), ages[sideBelow].SetHorizon(&a.grid, value))
+	if bytes.Equal(field, fieldSince) {
+		return a.setSince(ages, since, value)
 	}
 	side := sideAbove
 	name, low := bytes.CutPrefix(field, prefixBelow)
@@ -167,6 +152,28 @@ func (a *awaiting) setAges(ages *sides, pass, newest *int64, field, value []byte
 		return err
 	}
 	return ages[side].SetRow(&a.grid, row, value)
+}
+
+// setSince reads field "since". If the horizon is longer now, all selections so far are early ones.
+func (a *awaiting) setSince(ages *sides, since *int64, value []byte) error {
+	var n [4]int64
+	words := bytes.Split(value, []byte{' '})
+	if len(words) != len(n) {
+		return errPass
+	}
+	for k, word := range words {
+		var err error
+		if n[k], err = parsePass(word); err != nil {
+			return err
+		}
+	}
+	*since = n[0]
+	early := inflight.Early{Horizon: n[2], Before: n[3]}
+	if n[1] < a.grid.Horizon() {
+		early = early.Add(inflight.Early{Horizon: n[1], Before: -inflight.Never})
+	}
+	ages[sideAbove].Early, ages[sideBelow].Early = early, early
+	return nil
 }
 
 // loadEstimate restores the estimate. One for another horizon is ignored: the next tick makes a new one.
@@ -224,8 +231,10 @@ func parseShares(words [][]byte) (numbers []float64, err error) {
 // loaded ends loading. After a change of the horizon buckets are merged, since later ones would overlap them.
 func (a *awaiting) loaded() {
 	a.mergeBuckets()
-	for side := range a.ages { // selections of the present tick may have begun with a shorter horizon
-		a.ages[side].Raised(a.pass + a.grid.TickLength())
+	for side := range a.ages {
+		if before := &a.ages[side].Early.Before; *before == -inflight.Never {
+			*before = a.pass + a.grid.TickLength() // those of the present tick may be early
+		}
 	}
 	every := map[inflight.Bucket]inflight.Interval{}
 	for _, own := range a.column.EachOwn() {
@@ -238,9 +247,6 @@ func (a *awaiting) loaded() {
 
 // setSource implements storedHash. A malformed value is ignored.
 func (a *awaiting) setSource(source int32, field, value []byte, _ Translate) {
-	if bytes.Equal(field, fieldSince) { // of its own ticks only
-		return
-	}
 	s := a.coming[source]
 	if s == nil {
 		s = a.theirs[source]
@@ -252,7 +258,7 @@ func (a *awaiting) setSource(source int32, field, value []byte, _ Translate) {
 	isPass := bytes.Equal(field, fieldPass)
 	if isPass && value == nil {
 		s.passRead = false
-	} else if a.setAges(&s.ages, &s.pass, &s.newest, field, value) == nil && isPass {
+	} else if a.setAges(&s.ages, &s.pass, &s.newest, new(int64), field, value) == nil && isPass {
 		s.passRead = true
 	}
 }
@@ -276,7 +282,7 @@ func (a *awaiting) merge(other storedHash, _ []policy.Item, additive bool) error
 		a.ages[side] = a.ages[side].Plus(&a.grid, from.ages[side])
 		a.ages[side].Each(func(row inflight.Bucket) { a.rows[side][row] = struct{}{} })
 	}
-	a.pass, a.unwritten, a.horizonKept = max(a.pass, from.pass), true, false
+	a.pass, a.unwritten = max(a.pass, from.pass), true
 	a.since = min(a.since, from.since)
 	for _, i := range a.mergeBuckets() { // carried selections are in buckets of a tick before this one
 		a.column.Changes().Note(i, 1)

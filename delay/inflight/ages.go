@@ -8,10 +8,23 @@ import (
 // Ages counts payoffs by the bucket in which their selection began, and by bin of their age at payment. An age is comparable only
 // within buckets that are old enough for it, and old buckets say less of the present. The zero value is empty.
 type Ages struct {
-	rows []ageRow // ascending by time
-	// A horizon that was raised leaves rows in which later payoffs are missing: those of selections that began before raised are compared
-	// up to the age short, in milliseconds, only. 0 is the horizon.
-	short, raised int64
+	rows  []ageRow // ascending by time
+	Early Early
+}
+
+// Early are the selections that began before a time, with a shorter horizon than the present one. Payoffs of greater ages were not counted.
+// The zero value is none.
+type Early struct{ Horizon, Before int64 }
+
+// Add returns selections that contain both, as of the least horizon.
+func (e Early) Add(o Early) Early {
+	switch {
+	case e.Horizon == 0:
+		return o
+	case o.Horizon == 0:
+		return e
+	}
+	return Early{min(e.Horizon, o.Horizon), max(e.Before, o.Before)}
 }
 
 // ageRow counts the payoffs of selections that began in one bucket.
@@ -108,35 +121,17 @@ func (a *Ages) Each(f func(row Bucket)) {
 	}
 }
 
-// Raised ends the time of a shorter horizon that SetHorizon has read.
-func (a *Ages) Raised(at int64) {
-	if a.raised == -Never {
-		a.raised = at
-	}
-}
-
-// Whole returns the time from which on selections are waited for as long as the horizon; Never if all are.
-func (a *Ages) Whole() int64 {
-	if a.short == 0 {
-		return Never
-	}
-	return a.raised
-}
-
-// seen returns how many bins of a row are whole at a tick.
+// seen returns how many bins of a row are complete at a tick.
 func (a *Ages) seen(g *Scheme, r *ageRow, pass int64) int {
 	age := pass - r.block.End()
-	if r.block.Start() < a.Whole() {
-		age = min(age, a.short)
+	if a.Early.Horizon > 0 && r.block.Start() < a.Early.Before {
+		age = min(age, a.Early.Horizon)
 	}
 	return g.seen(age)
 }
 
 func (a Ages) Plus(g *Scheme, o Ages) Ages {
-	sum := Ages{short: a.short, raised: max(a.Whole(), o.Whole())}
-	if o.short > 0 && (a.short == 0 || o.short < a.short) {
-		sum.short = o.short
-	}
+	sum := Ages{Early: a.Early.Add(o.Early)}
 	for _, rows := range [][]ageRow{a.rows, o.rows} {
 		for _, r := range rows {
 			to := sum.row(g, r.block)

@@ -263,3 +263,15 @@ func TestEstimate_IsRightWhereMostBeganLately(t *testing.T) {
 	require.Less(t, worst, tolerance)
 	require.Greater(t, plain, 10*tolerance)
 }
+
+// Early selections are compared up to their horizon. So are sums with them.
+func TestAges_Early(t *testing.T) {
+	g := NewScheme(30 * day)
+	early, late := ageRow{block: g.BucketOf(lately, Never)}, ageRow{block: g.BucketOf(lately+day, Never)}
+	one, two := Ages{Early: Early{day, lately + 1000}}, Ages{Early: Early{2 * day, lately + 500}}
+	for _, a := range []Ages{one, one.Plus(&g, Ages{}), (&Ages{}).Plus(&g, one), one.Plus(&g, two), two.Plus(&g, one)} {
+		require.Equal(t, one.Early, a.Early)
+		require.Equal(t, g.seen(day), a.seen(&g, &early, lately+40*day))
+		require.Equal(t, g.Bins(), a.seen(&g, &late, lately+40*day))
+	}
+}

@@ -2,7 +2,6 @@ package inflight
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"strconv"
 )
@@ -147,39 +146,6 @@ func (a *Ages) SetRow(g *Scheme, row Bucket, text []byte) error {
 	r := a.row(g, row)
 	r.bins = bins
 	r.sum()
-	return nil
-}
-
-// AppendHorizon writes the horizon in milliseconds. After a raise the shorter one follows, and the end of its time.
-func (a *Ages) AppendHorizon(dst []byte, g *Scheme) []byte {
-	dst = strconv.AppendInt(dst, g.horizon, 10)
-	if a.short > 0 {
-		dst = strconv.AppendInt(append(dst, ' '), a.short, 10)
-		dst = strconv.AppendInt(append(dst, ' '), a.raised, 10)
-	}
-	return dst
-}
-
-// SetHorizon reads the horizon with which the rows were counted, as AppendHorizon wrote it. If it is shorter than the present one, its time
-// lasts until Raised. It fails with ErrText.
-func (a *Ages) SetHorizon(g *Scheme, text []byte) error {
-	n := make([]int64, 3)
-	words := bytes.Split(text, []byte{' '})
-	for k, word := range words {
-		var err error
-		if k == len(n) {
-			return ErrText
-		}
-		if n[k], err = strconv.ParseInt(string(word), 10, 64); err != nil || k < 2 && n[k] < 1 || max(n[k], -n[k]) > -Never {
-			return ErrText
-		}
-	}
-	switch a.short, a.raised = n[1], n[2]; {
-	case len(words) == 2:
-		return ErrText
-	case n[0] < g.horizon:
-		a.short, a.raised = min(n[0], cmp.Or(n[1], n[0])), -Never
-	}
 	return nil
 }
 

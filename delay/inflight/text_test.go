@@ -107,22 +107,3 @@ func TestAges_SetRowOfAnotherHorizon(t *testing.T) {
 	require.NoError(t, a.SetRow(&from, row, nil))
 	require.Empty(t, a.AppendRow(nil, row))
 }
-
-// Ages that were counted with a shorter horizon are whole up to it. So are sums with them.
-func TestAges_HorizonMayGrow(t *testing.T) {
-	from, to := NewScheme(day), NewScheme(30*day)
-	row := to.BucketOf(lately, Never)
-	var fresh, short Ages
-	require.Equal(t, "2592000000", string(fresh.AppendHorizon(nil, &to)))
-	require.NoError(t, short.SetHorizon(&to, fresh.AppendHorizon(nil, &from)))
-	short.Raised(lately + 1000)
-	text := short.AppendHorizon(nil, &to)
-	for _, a := range []Ages{short, short.Plus(&to, fresh), fresh.Plus(&to, short)} {
-		require.Equal(t, text, a.AppendHorizon(nil, &to))
-		require.Equal(t, from.seen(day)-1, a.seen(&to, &ageRow{block: row}, lately+40*day))
-		require.Equal(t, to.Bins(), a.seen(&to, &ageRow{block: to.BucketOf(lately+day, Never)}, lately+40*day))
-		require.NoError(t, a.SetHorizon(&to, text))
-		require.Equal(t, text, a.AppendHorizon(nil, &to))
-	}
-	require.Equal(t, int64(Never), fresh.Whole())
-}

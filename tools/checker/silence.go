@@ -318,11 +318,10 @@ func (s *storedLearner) loadAges(field, value string) error {
 		return loadInt(&s.pass, anyInt, value)
 	case "newest":
 		return loadInt(&s.newest, anyInt, value)
-	case "horizon": // of all of its life, see silenceAges
-		return nil
-	case "since":
-		s.since = new(int64)
-		return loadInt(s.since, anyInt, value)
+	case "since": // the horizon is that of all its life, see silenceAges
+		w := split(value, " ")
+		s.since = &w.ints(4)[0]
+		return w.end()
 	}
 	name, below := strings.CutPrefix(field, "below:")
 	k := split(name, ":")
