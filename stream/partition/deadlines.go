@@ -1,9 +1,14 @@
 package partition
 
 import (
+	"cmp"
+	"fmt"
 	"math"
 	"slices"
+	"strconv"
 
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
@@ -32,19 +37,28 @@ func (j *joiner) expireDue() {
 func (j *joiner) expire() {
 	e := &j.cur.entry
 	l := j.learners[e.learner]
-	switch {
-	case l.gone, e.selected < 0, e.count == 0 && l.cfg.ExpiryDefault == nil:
-		j.giveUp()
-		return
-	case e.count > 0:
-		r, clamped := l.normalise(e.sum)
-		j.countClamped(clamped)
-		j.endPaid(l, paid, r, e.payoffDeadline)
-	default:
-		r, _ := l.normalise(*l.cfg.ExpiryDefault)
-		j.endPaid(l, defaulted, r, e.payoffDeadline)
+	if !l.gone && e.selected >= 0 {
+		if how, r, clamped := l.unpaid(e); how != expired {
+			j.countClamped(clamped)
+			j.endPaid(l, how, r, e.payoffDeadline)
+			j.orphanAll()
+			return
+		}
 	}
-	j.orphanAll()
+	j.giveUp()
+}
+
+// unpaid returns how a selection ends that no payoff ends before its deadline, and the payoff that the learner is fed, unless it expires.
+func (l *learner) unpaid(e *entry) (how outcome, r float64, clamped bool) {
+	switch {
+	case e.count > 0:
+		r, clamped = l.normalise(e.sum)
+		return paid, r, clamped
+	case l.cfg.ExpiryDefault != nil:
+		r, _ = l.normalise(*l.cfg.ExpiryDefault)
+		return defaulted, r, false
+	}
+	return expired, 0, false
 }
 
 func (j *joiner) giveUp() {
@@ -73,6 +87,50 @@ func (j *joiner) giveUp() {
 	}
 	j.end(how, j.trials.worthUnpaid(e, l), e.nextDeadline())
 	j.orphanAll()
+}
+
+// deliver feeds a newly loaded learner the impressions it has missed, in their order, as they would have ended. Else payoffs from before it
+// was left out would count, and selections that were never paid would not.
+func (j *joiner) deliver(l *learner, fields []state.Field) error {
+	type missed struct {
+		entry
+		ref int64
+	}
+	all := make([]missed, len(fields))
+	for k, f := range fields {
+		x := &all[k]
+		var err error
+		if x.ref, err = strconv.ParseInt(string(f.Field), 10, 64); err == nil {
+			err = decodeEntry(f.Value, 0, &x.entry)
+		}
+		if err == nil && (x.ref < 0 || x.kind != pending || slices.ContainsFunc(x.items, func(i policy.Item) bool { return i >= l.items.next })) {
+			err = errEntry
+		}
+		if err != nil {
+			return fmt.Errorf("partition: field %.64q of the missed outcomes: %w", f.Field, err)
+		}
+	}
+	slices.SortFunc(all, func(a, b missed) int { return cmp.Compare(a.ref, b.ref) })
+	for k := range all {
+		x := &all[k]
+		j.unconfigured.writes = append(j.unconfigured.writes, state.Write{Hash: l.name + ":" + missedHash, Field: strconv.AppendInt(nil, x.ref, 10)})
+		if !l.keepsSelected(&x.entry) { // it has ended
+			continue
+		}
+		fb := j.feedbackOf(l, &x.entry)
+		fb.Ref = x.ref
+		how, r, _ := l.unpaid(&x.entry)
+		switch {
+		case x.selected < 0:
+			l.delay.Unselected(fb)
+		case how == expired:
+			l.delay.Expired(fb)
+		default:
+			fb.Payoff, fb.Age, fb.Defaulted = r, max(0, x.payoffDeadline-x.began), how == defaulted
+			l.delay.Paid(fb)
+		}
+	}
+	return nil
 }
 
 // makeRoom ends an impression that stands under the id of an adopted decision. Such a one may exist if it was forgotten when the decision

@@ -447,8 +447,9 @@ func (j *joiner) selectItem(l *learner, at int32, sel *event.Selection) {
 }
 
 // feedback returns the current entry as its learner sees it, without a payoff.
-func (j *joiner) feedback(l *learner) delay.Feedback {
-	e := &j.cur.entry
+func (j *joiner) feedback(l *learner) delay.Feedback { return j.feedbackOf(l, &j.cur.entry) }
+
+func (j *joiner) feedbackOf(l *learner, e *entry) delay.Feedback {
 	fb := delay.Feedback{Ref: e.offset, Instance: e.instance, Began: e.began}
 	if e.selected >= 0 {
 		fb.Item = e.items[e.selected]

@@ -79,7 +79,7 @@ func (m *Machine) Loaded() error {
 		if err := l.load(ld.items[l], ld.named[l], ld.fields[l], m.time.watermark); err != nil {
 			return fmt.Errorf("loading learner %q: %w", l.name, err)
 		}
-		if err := m.join.unconfigured.deliver(l, ld.missed[l]); err != nil {
+		if err := m.join.deliver(l, ld.missed[l]); err != nil {
 			return fmt.Errorf("loading learner %q: %w", l.name, err)
 		}
 	}

@@ -1,6 +1,8 @@
 package partition
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,8 +16,10 @@ import (
 // outcomeLog is a learner that notes how impressions ended.
 type outcomeLog struct {
 	delay.Learner
-	expired, unselected []delay.Feedback
+	expired, unselected, paid []delay.Feedback
 }
+
+func (d *outcomeLog) Paid(fb delay.Feedback) { d.paid = append(d.paid, fb) }
 
 func (d *outcomeLog) Expired(fb delay.Feedback)    { d.expired = append(d.expired, fb) }
 func (d *outcomeLog) Unselected(fb delay.Feedback) { d.unselected = append(d.unselected, fb) }
@@ -23,8 +27,8 @@ func (d *outcomeLog) Unselected(fb delay.Feedback) { d.unselected = append(d.uns
 // TestAbsences_MissedOutcomesAreFedOnce: the end of an impression is stored while its learner is gone, then fed and deleted.
 func TestAbsences_MissedOutcomesAreFedOnce(t *testing.T) {
 	var a unconfigured
-	a.miss("feed", nil, &entry{offset: 12, items: []policy.Item{3, 1}, selected: 1, instance: 5, began: 77})
-	a.miss("feed", nil, &entry{offset: 13, items: []policy.Item{3, 1}, selected: 0, instance: -1, began: 80, partialSum: partialSum{inParts: true, sum: 2.5, count: 1}})
+	a.miss("feed", nil, &entry{offset: 12, items: []policy.Item{3, 1}, selected: 1, instance: 5, began: 77, payoffDeadline: 99})
+	a.miss("feed", nil, &entry{offset: 13, items: []policy.Item{3, 1}, selected: 0, instance: -1, began: 80, payoffDeadline: 90, partialSum: partialSum{inParts: true, sum: 2.5, count: 1}})
 	a.miss("feed", nil, &entry{offset: 14, items: []policy.Item{3, 1}, selected: 0, instance: -1, began: 81, expected: []int64{-250000}})
 	a.miss("feed", nil, &entry{offset: 15, items: []policy.Item{3}, selected: 0, alone: true, instance: -1, began: 82,
 		keptContext: keptContext{hasContext: true, ofUser: 1, context: []int8{-127, 64}}, expected: []int64{5}})
@@ -47,30 +51,67 @@ func TestAbsences_MissedOutcomesAreFedOnce(t *testing.T) {
 	for i := range int32(4) {
 		l.items.intern(i)
 	}
-	require.NoError(t, a.deliver(l, fields))
-	require.Equal(t, []delay.Feedback{{Ref: 12, Item: 1, Instance: 5, Began: 77},
-		{Ref: 13, Item: 3, Instance: -1, Began: 80, InParts: true, Before: 0.25},
+	var j joiner
+	require.NoError(t, j.deliver(l, fields))
+	require.Equal(t, []delay.Feedback{{Ref: 12, Item: 1, Instance: 5, Began: 77, Candidates: []policy.Item{3, 1}},
 		{Ref: 14, Item: 3, Instance: -1, Began: 81, Expected: -0.25, HasExpected: true},
 		{Ref: 15, Item: 3, Instance: -1, Began: 82, Expected: 5e-6, HasExpected: true}}, d.expired)
 	require.Equal(t, []delay.Feedback{{Ref: 9, Instance: -1}}, d.unselected)
-	var b unconfigured
-	d.expired, l.cfg.Context = nil, NewContext(space, false)
-	require.NoError(t, b.deliver(l, fields))
-	require.Equal(t, []int8{127, -127, 64, -64}, d.expired[3].X)
-	require.Empty(t, d.expired[2].X)
-	l.cfg.Context = nil
+	require.Equal(t, []delay.Feedback{{Ref: 13, Item: 3, Instance: -1, Began: 80, InParts: true, Before: 0.25, Payoff: 0.25, Age: 10}}, d.paid)
 
 	c = state.Changes{}
-	a.seal(&c)
-	a.seal(&c)
+	j.unconfigured.seal(&c)
+	j.unconfigured.seal(&c)
 	require.Equal(t, []state.Write{{Hash: "feed:missed", Field: []byte("9")}, {Hash: "feed:missed", Field: []byte("12")},
 		{Hash: "feed:missed", Field: []byte("13")}, {Hash: "feed:missed", Field: []byte("14")}, {Hash: "feed:missed", Field: []byte("15")}}, c.Writes)
+
+	none := 5.0
+	d.paid, l.cfg.Context, l.cfg.ExpiryDefault = nil, NewContext(space, false), &none
+	require.NoError(t, j.deliver(l, fields))
+	require.Len(t, d.paid, 4)
+	first := d.paid[0]
+	require.Equal(t, []any{0.5, int64(22), true}, []any{first.Payoff, first.Age, first.Defaulted})
+	require.False(t, d.paid[1].Defaulted)
+	require.Equal(t, []int8{127, -127, 64, -64}, d.paid[3].X)
+	require.Empty(t, d.paid[2].X)
+	l.cfg.Context = nil
 
 	whole := string(fields[0].Value)
 	for _, bad := range [][2]string{{"x", whole}, {"-1", whole}, {"1", ""}, {"1", whole[:len(whole)-1]}, {"1", whole + "0"},
 		{"1", string(appendEntry(nil, &entry{kind: tombstone, unit: unit{arm: noArm}}))}} {
-		require.Error(t, a.deliver(l, []state.Field{{Field: []byte(bad[0]), Value: []byte(bad[1])}}), bad)
+		require.Error(t, j.deliver(l, []state.Field{{Field: []byte(bad[0]), Value: []byte(bad[1])}}), bad)
 	}
 	l.items = newCatalogue(NewNameTable())
-	require.Error(t, a.deliver(l, fields), "an item that the learner does not have")
+	require.Error(t, j.deliver(l, fields), "an item that the learner does not have")
+}
+
+// TestAbsences_UnpaidSelectionsCount: a learner that was left out for longer than a horizon has the statistics of one that was not.
+func TestAbsences_UnpaidSelectionsCount(t *testing.T) {
+	var sums []policy.Sums
+	for _, leaves := range []bool{false, true} {
+		w := newWorld(t, trialConfig(t, nil))
+		w.cfg.Experiments = nil
+		w.start()
+		w.walkKnown()
+		for i := range 20 {
+			id := fmt.Sprint("i-", i)
+			w.ranked(id, "", day)
+			w.worth(id, float64(min(i%4, 1)-1)*2+1, day) // three of four are paid
+		}
+		w.save()
+		all := w.cfg.Learners
+		if leaves {
+			w.cfg.Learners = slices.Clone(all[1:])
+			w.cfg.Learners[0].Default = true
+			w.start()
+			w.walkKnown()
+		}
+		w.pass(day + settled)
+		w.save()
+		w.cfg.Learners = all
+		w.start()
+		sums = append(sums, w.m.learners[0].delay.Sums(0))
+	}
+	require.Equal(t, policy.Sums{N: 20, R: 15, Q: 15}, sums[0])
+	require.Equal(t, sums[0], sums[1])
 }

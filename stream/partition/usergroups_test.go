@@ -102,7 +102,8 @@ func TestGroups_Missed(t *testing.T) {
 	l := &learner{storedLearner: storedLearner{name: "feed"}, delay: d, cfg: &LearnerConfig{PayoffMax: 10, Context: c}}
 	l.items = newCatalogue(NewNameTable())
 	l.items.intern(0)
-	var a, b unconfigured
+	var a unconfigured
+	var b joiner
 	a.miss("feed", nil, &entry{offset: 15, items: []policy.Item{0}, selected: 0, alone: true, instance: -1, began: 82,
 		keptContext: keptContext{hasContext: true, ofUser: 2, context: []int8{2, 127, 64, 0, 0}}})
 	var changes state.Changes
