@@ -140,7 +140,7 @@ func (a *awaiting) setAges(ages *sides, pass, newest, since *int64, field, value
 		return err
 	}
 	if bytes.Equal(field, fieldSince) {
-		return a.setSince(ages, since, value)
+		return ages.setSince(a.grid.Horizon(), since, value)
 	}
 	side := sideAbove
 	name, low := bytes.CutPrefix(field, prefixBelow)
@@ -155,7 +155,7 @@ func (a *awaiting) setAges(ages *sides, pass, newest, since *int64, field, value
 }
 
 // setSince reads field "since". If the horizon is longer now, all selections so far are early ones.
-func (a *awaiting) setSince(ages *sides, since *int64, value []byte) error {
+func (s *sides) setSince(horizon int64, since *int64, value []byte) error {
 	var n [4]int64
 	words := bytes.Split(value, []byte{' '})
 	if len(words) != len(n) {
@@ -169,10 +169,10 @@ func (a *awaiting) setSince(ages *sides, since *int64, value []byte) error {
 	}
 	*since = n[0]
 	early := inflight.Early{Horizon: n[2], Before: n[3]}
-	if n[1] < a.grid.Horizon() {
+	if n[1] < horizon {
 		early = early.Add(inflight.Early{Horizon: n[1], Before: -inflight.Never})
 	}
-	ages[sideAbove].Early, ages[sideBelow].Early = early, early
+	s[sideAbove].Early, s[sideBelow].Early = early, early
 	return nil
 }
 

@@ -266,7 +266,7 @@ func TestDirect_DelaysAfterARaiseOfTheHorizon(t *testing.T) {
 	check(0.2, 0.27, 60)
 }
 
-// The default may be one that no unit holds, and may be lowered while payoffs below it are stored: a learner reads its own estimate, and the
+// The default may be one that no unit holds, and may be lowered while payoffs below it are stored. A learner reads its own estimate, and the
 // mean of these payoffs stays.
 func TestDirect_DefaultMayChange(t *testing.T) {
 	for _, defaults := range [][]float64{{1. / 6, 1. / 6}, {0.5, 0.25, 0}} {
