@@ -2,6 +2,8 @@ package partition
 
 import (
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,10 +23,8 @@ func (t *trials) seal(dst *state.Changes) {
 		writeTrial(dst, armsField, v, false)
 		t.arms.changed = false
 	}
-	for _, field := range t.strays {
-		writeTrial(dst, field, nil, true)
-	}
-	t.strays = t.strays[:0]
+	dst.Writes = append(dst.Writes, t.strays.Writes...)
+	t.strays.Writes = nil
 	for _, x := range t.all {
 		x.seal(dst)
 	}
@@ -57,8 +57,11 @@ func (x *trial) seal(dst *state.Changes) {
 	x.sums.seal(dst)
 }
 
-// load loads experiments. The next seal deletes fields of unconfigured experiments and of earlier runs, verdicts of this run apart:
-// without the units counted meanwhile its sums would be wrong.
+// uncounted is the time from which units of an unconfigured experiment are counted.
+const uncounted = math.MaxInt64
+
+// load loads experiments. The next seal deletes sums of unconfigured experiments and of earlier runs: without the units counted meanwhile
+// they would be wrong. Verdicts of this run stay, and its definition.
 func (t *trials) load(fields []state.Field, watermark event.Millis) error {
 	stored := make(map[string]map[string]string) // by experiment
 	for _, f := range fields {
@@ -74,9 +77,15 @@ func (t *trials) load(fields []state.Field, watermark event.Millis) error {
 		}
 		stored[name][":"+rest] = string(f.Value)
 	}
-	for name, of := range stored {
-		if t.byName[name] == nil {
-			t.drop(name, of, func(field string) bool { return !strings.HasPrefix(field, verdictField) })
+	for _, name := range slices.Sorted(maps.Keys(stored)) {
+		of := stored[name]
+		if t.byName[name] != nil {
+			continue
+		}
+		t.drop(name, of, func(field string) bool { return field != runField && !strings.HasPrefix(field, verdictField) })
+		if words := strings.SplitN(of[runField], " ", 4); len(words) == 4 && words[2] != fmt.Sprint(uncounted) {
+			words[2] = fmt.Sprint(uncounted)
+			writeTrial(&t.strays, name+runField, []byte(strings.Join(words, " ")), false)
 		}
 	}
 	for _, x := range t.all {
@@ -88,12 +97,11 @@ func (t *trials) load(fields []state.Field, watermark event.Millis) error {
 }
 
 func (t *trials) drop(name string, of map[string]string, which func(field string) bool) {
-	for field := range of {
+	for _, field := range slices.Sorted(maps.Keys(of)) {
 		if which(field) {
-			t.strays = append(t.strays, name+field)
+			writeTrial(&t.strays, name+field, nil, true)
 		}
 	}
-	slices.Sort(t.strays)
 }
 
 func (t *trials) loadOne(x *trial, of map[string]string, watermark event.Millis) error {
@@ -111,8 +119,8 @@ func (t *trials) loadOne(x *trial, of map[string]string, watermark event.Millis)
 			x.arms[k].verdict = v
 		}
 	}
-	if run < int64(x.Run) { // it begins
-		if x.sums.since, x.changed = watermark, true; run == 0 && x.sums.since > 0 {
+	if run < int64(x.Run) || since == uncounted { // it begins
+		if x.sums.since, x.changed = watermark, true; (run == 0 || since == uncounted) && watermark > 0 {
 			x.sums.since++ // a unit that began in this millisecond may be an earlier one
 		}
 		t.drop(x.Name, of, func(field string) bool {

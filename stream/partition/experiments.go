@@ -9,6 +9,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/experiment"
 )
@@ -51,10 +52,10 @@ type trials struct {
 	all        []*trial // as configured
 	byName     map[string]*trial
 	arms       armTable
-	strays     []string // stored fields without an owner, to be deleted
-	published  *pool    // by other partitions
-	taken      uint64   // the pool's version as of which verdicts and totals were read
-	unit       []byte   // scratch: the unit of an experiment by user
+	strays     state.Changes // of stored fields without an owner
+	published  *pool         // by other partitions
+	taken      uint64        // the pool's version as of which verdicts and totals were read
+	unit       []byte        // scratch: the unit of an experiment by user
 }
 
 type trial struct {

@@ -341,7 +341,8 @@ func TestExperiment_Runs(t *testing.T) {
 	require.Equal(t, stored, fmt.Sprint(w.store.fields[ExperimentsHash]), "a worker with an earlier configuration leaves it alone")
 }
 
-// An experiment that is not configured any more leaves nothing but its verdicts; entries keep their arms.
+// An experiment that is not configured any more leaves nothing but its verdicts and its definition; entries keep their arms. Back again it
+// is refused with another definition, and counts units from then on.
 func TestExperiment_Gone(t *testing.T) {
 	w := newWorld(t, trialConfig(t, nil))
 	at := harm(w, day)
@@ -353,10 +354,20 @@ func TestExperiment_Gone(t *testing.T) {
 	w.walkKnown()
 	w.worth("i", 1, at)
 	w.save()
-	require.Equal(t, []string{armsField, "feed" + verdictField + "feed"}, keysOf(w.store.fields[ExperimentsHash]))
-	w.cfg = cfg
+	require.Equal(t, []string{armsField, "feed" + runField, "feed" + verdictField + "feed"}, keysOf(w.store.fields[ExperimentsHash]))
 	w.start()
-	require.True(t, w.m.trials.all[0].arms[1].verdict.tripped)
+	w.save()
+	w.cfg = trialConfig(t, func(x *ExperimentConfig, s *experiment.Settings) {
+		x.Definition, s.Control, x.To = "otherwise", "feed", "feed"
+	})
+	require.ErrorIs(t, w.tryStart(), ErrExperiment)
+	w.cfg = cfg
+	for range 2 {
+		w.start()
+		require.True(t, w.m.trials.all[0].arms[1].verdict.tripped)
+		require.Equal(t, at+1, w.m.trials.all[0].sums.since)
+		w.save()
+	}
 }
 
 // sharedConfig is an experiment whose arms decide by the control's statistics, with a shadow on half of the impressions.
