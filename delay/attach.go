@@ -17,6 +17,9 @@ func (b *base) attach(s Silence) {
 	f.replaced = func(i policy.Item, _, _ itemFlights) { f.changed(i) }
 	if s.Law == SilenceAges {
 		b.attachAwaiting(newAwaiting(s, &f.column))
+	} else if !s.InParts { // those under SilenceAges stay as long as their items
+		settled := settledColumn(new(inflight.Outcomes))
+		b.keepColumn(&settled)
 	}
 	if s.Drift > 0 {
 		f.drift = newDrift(s, table)

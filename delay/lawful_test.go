@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/ranker-worker/ranker-worker/delay/inflight"
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
@@ -292,4 +293,22 @@ func TestDirect_DefaultMayChange(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Outcomes stay while another law is configured, but for those of items that end meanwhile.
+func TestDirect_OutcomesEndWithTheirItem(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := &lawful{now: 1 << 30}
+		w.start(t, ageing(1<<20))
+		for i := range policy.Item(2) {
+			fb := Feedback{Item: i, Began: w.now, Payoff: 0.5}
+			w.learner.Selected(fb)
+			w.learner.Paid(fb)
+		}
+		w.start(t, Silence{Law: rapid.SampledFrom([]SilenceLaw{SilenceWaits, SilenceAtOnce}).Draw(t, "silence"), Default: 0.25})
+		w.learner.Forget(0)
+		w.start(t, ageing(1<<20))
+		require.Equal(t, inflight.Outcomes{Paid: 1}, w.learner.flights.awaiting.all)
+		require.Equal(t, inflight.Outcomes{Paid: 1}, w.learner.flights.awaiting.settled.Own(1))
+	})
 }

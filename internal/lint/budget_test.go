@@ -18,7 +18,7 @@ import (
 var rooms = map[string]int{
 	"cmd":                4760,
 	"config":             5100,
-	"delay":              11320,
+	"delay":              11370,
 	"docs":               20,
 	"internal":           7720,
 	"internal/admin":     3940,
