@@ -186,17 +186,17 @@ func (tool *Tool) stagingTool() (*Tool, error) {
 // complete returns the history's detail of a complete new state; empty if there is none, or only a part.
 func (tool *Tool) complete(ctx context.Context, partitions int) (detail string, err error) {
 	for p := range int32(partitions) {
-		v, err := tool.look(ctx, p)
+		m, fields, err := tool.store.View(ctx, p, nil)
 		if errors.Is(err, state.ErrNoState) || errors.Is(err, state.ErrIncomplete) {
 			return "", nil
 		}
-		if err == nil && (v.meta.Layout != task.StateLayout || v.meta.Partitions != partitions) {
+		if err == nil && (m.Layout != task.StateLayout || m.Partitions != partitions) {
 			return "", nil
 		}
 		if err != nil {
 			return "", err
 		}
-		past, err := readHistory(v.fields)
+		past, err := readHistory(fields)
 		if detail = lastReshard(past); err != nil || detail == "" {
 			return "", err
 		}

@@ -304,15 +304,21 @@ func (f *resharding) begin(ctx context.Context, p int32) (*writer, error) {
 	return newWriter(ctx, f.staging.store, p, &m, machine)
 }
 
-// finish stores the rest and the history, and makes the partition usable.
+// finish stores the rest and the history, and makes the partition usable unless a worker could not load it. The old state is still in place.
 func (w *writer) finish(ctx context.Context, f *resharding) error {
 	var c state.Changes
 	w.machine.Seal(&c)
 	if err := (History{Done: reshardDone, Detail: f.detail, Taken: f.took}).write(&c, nil, &w.meta, f.tool.now()); err != nil {
 		return err
 	}
+	if err := w.write(ctx, c); err != nil {
+		return err
+	}
+	if _, err := f.staging.look(ctx, w.p); err != nil {
+		return fmt.Errorf("the old state stays in place: %w", err)
+	}
 	w.meta.Layout = task.StateLayout
-	return w.write(ctx, c)
+	return w.write(ctx, state.Changes{})
 }
 
 const reshardDone = "reshard"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"hash/crc32"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -138,6 +139,14 @@ type crowd struct {
 	n    int
 }
 
+// time is a part of a record; empty: the record's own time.
+func (c *crowd) time(i int) string {
+	if c.w.ago == 0 {
+		return ""
+	}
+	return time.Now().Add(-c.w.ago * time.Duration(1+i%5) / 5).UTC().Format(`"time":"` + time.RFC3339Nano + `",`)
+}
+
 // id is a UUID: of impressions with other ids no tombstone is carried over.
 func (c *crowd) id(i int) string {
 	return fmt.Sprintf("%08x-0000-4000-8000-%012x", crc32.ChecksumIEEE([]byte(c.name)), i)
@@ -147,12 +156,12 @@ func (c *crowd) item(i int) string { return fmt.Sprintf("new-%d", i%5) }
 
 func (c *crowd) impression(i int) kafka.Message {
 	return kafka.Message{Topic: c.w.cfg.Kafka.Topics.Impressions, Key: []byte(c.id(i)), Value: fmt.Appendf(nil,
-		`{"impression_id":%q,"candidates":[{"item":"item-1","utility":1},{"item":%q,"utility":2}]}`, c.id(i), c.item(i))}
+		`{"impression_id":%q,%s"candidates":[{"item":"item-1","utility":1},{"item":%q,"utility":2}]}`, c.id(i), c.time(i), c.item(i))}
 }
 
 func (c *crowd) selection(i int) kafka.Message {
 	return kafka.Message{Topic: c.w.cfg.Kafka.Topics.Selections, Key: []byte(c.id(i)),
-		Value: fmt.Appendf(nil, `{"impression_id":%q,"item":%q}`, c.id(i), c.item(i))}
+		Value: fmt.Appendf(nil, `{"impression_id":%q,%s"item":%q}`, c.id(i), c.time(i), c.item(i))}
 }
 
 func (c *crowd) payoff(i int) kafka.Message { return c.w.payoff(c.id(i), "", 0.5) }
@@ -300,6 +309,29 @@ func TestState_ReshardToAnyNumber(t *testing.T) {
 		old.rankedOnce(t, ranked)
 		w.rankedOnce(t, ranked)
 		require.Len(t, ranked, 300+80+100)
+	})
+}
+
+// TestState_ReshardWithSelectionsInFlight: robust counts selections in flight by time. After a reshard to a number that is
+// no multiple, their buckets load and each of the selections can still be paid.
+func TestState_ReshardWithSelectionsInFlight(t *testing.T) {
+	t.Parallel()
+	testenv.One(t, func(t *testing.T, env testenv.Env) {
+		s := plain(env, "policy: robust")
+		s.payoffs = "adversarial"
+		w := makeWorld(t, 3, s, s, os.LookupEnv)
+		w.ago = 5 * time.Minute
+		c := &crowd{w, "old", 200}
+		c.enter(t)
+		for _, grow := range []func(){func() { w.grow(t, 5) }, func() { w.renamed(t, "-4", 4) }} {
+			grow()
+			r, err := w.stateTool(t).Reshard(t.Context(), admin.ReshardQuery{Yes: true})
+			require.NoError(t, err)
+			require.True(t, r.Done)
+			w.start(t).stop(t)
+		}
+		c.leave(t, 0)
+		w.sound(t, c)
 	})
 }
 

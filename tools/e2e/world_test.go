@@ -48,6 +48,7 @@ type world struct {
 	log        lockedBuffer // log of workers in this process
 	stopRetry  time.Duration
 	now        func() event.Millis // the next worker's clock; nil: the real one
+	ago        time.Duration       // over which crowds spread their times, up to now; 0: records have none
 }
 
 // settings are the differences between tests' configurations.
