@@ -144,7 +144,7 @@ func (c *crowd) time(i int) string {
 	if c.w.ago == 0 {
 		return ""
 	}
-	return time.Now().Add(-c.w.ago * time.Duration(1+i%5) / 5).UTC().Format(`"time":"` + time.RFC3339Nano + `",`)
+	return time.Now().Add(-c.w.ago * time.Duration(i) / time.Duration(c.n)).UTC().Format(`"time":"` + time.RFC3339Nano + `",`)
 }
 
 // id is a UUID: of impressions with other ids no tombstone is carried over.
