@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/internal/admin"
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
@@ -115,4 +116,42 @@ func TestWhatRetentionHasTakenIsSaid(t *testing.T) {
 	undo = v.add(t, "feed:flights", v.number(t, "feed", "a"), 1)
 	requireBroken(t, v.check(t), delayFlights)
 	undo()
+}
+
+// TestReshardOfAGroupThatBeganAtTheEnd: pending impressions are counted in their new partition, and none of the log's is taken for an earlier one.
+func TestReshardOfAGroupThatBeganAtTheEnd(t *testing.T) {
+	v := newVictim(t)
+	cfg := *v.cfg
+	cfg.Kafka.Start = config.Latest
+	v.cfg = &cfg
+	w := v.start(t, v.now)
+	require.Eventually(t, func() bool { return v.redis.Exists(t.Context(), v.key(0, "meta")).Val() == 1 }, deadline, 10*time.Millisecond)
+	for i := range 10 {
+		v.impression(t, fmt.Sprint(i), "feed")
+	}
+	v.settle(t)
+	w.stop(t)
+	topics, req := cfg.Kafka.Topics, kmsg.NewPtrCreatePartitionsRequest()
+	all := []string{topics.Rankings}
+	for _, name := range []string{topics.Impressions, topics.Selections, topics.Payoffs} {
+		all = append(all, name, topics.DLQ(name))
+	}
+	for _, name := range all {
+		one := kmsg.NewCreatePartitionsRequestTopic()
+		one.Topic, one.Count = name, 2
+		req.Topics = append(req.Topics, one)
+	}
+	client, err := kgo.NewClient(kgo.SeedBrokers(cfg.Kafka.Brokers...))
+	require.NoError(t, err)
+	defer client.Close()
+	_, err = req.RequestWith(t.Context(), client)
+	require.NoError(t, err)
+	tool := v.stateTool(t, v.now)
+	command(t, func(ctx context.Context) error {
+		_, err := tool.Reshard(ctx, admin.ReshardQuery{Yes: true})
+		return err
+	})
+	r := v.check(t)
+	requireClean(t, r)
+	require.Len(t, r.Partitions, 2)
 }

@@ -270,11 +270,13 @@ func (f *fold) describe(ctx context.Context) (task.Description, error) {
 }
 
 // beginning finds the record with which the group began. If it began at the topics' ends,
-// the number of records read decides: surplus records up to the checkpoint came before.
+// the number of records read decides: surplus records up to the checkpoint came before. No record counts as surplus after a reshard,
+// which carries pending records' numbers to other partitions.
 func (f *fold) beginning(ctx context.Context) error {
 	latest := false
+	carried := slices.ContainsFunc(f.state.history, func(h history) bool { return h.Done == "reshard" })
 	for _, cfg := range f.c.configs {
-		latest = latest || cfg.Kafka.Start == config.Latest
+		latest = latest || cfg.Kafka.Start == config.Latest && !carried
 	}
 	for t := range f.topics {
 		tf := &f.topics[t]
