@@ -7,6 +7,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/broker"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
@@ -77,16 +78,24 @@ func (tool *Tool) firstCut(ctx context.Context, p int32, n int) (*state.Meta, er
 	return &m, nil
 }
 
+// Lost returns the loss of a partition's state if the group has committed offsets there, else nil.
+func Lost(b *broker.Client, p int32, committed []int64) error {
+	for t, offset := range committed {
+		if offset >= 0 {
+			return fmt.Errorf("%w (it has committed offset %d of %s[%d])", ErrLost, offset, b.Topic(event.Topic(t)), p)
+		}
+	}
+	return nil
+}
+
 // ranBefore looks for signs that the group has run.
 func (tool *Tool) ranBefore(ctx context.Context, p int32, d *task.Description) (lost, err error) {
 	offsets, err := tool.committed(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	for t, offset := range offsets {
-		if offset >= 0 {
-			return fmt.Errorf("%w (it has committed offset %d of %s[%d])", ErrLost, offset, tool.broker.Topic(event.Topic(t)), p), nil
-		}
+	if lost := Lost(tool.broker, p, offsets); lost != nil {
+		return lost, nil
 	}
 	first, err := tool.firstDecision(ctx, p, d)
 	if err == nil && first != nil {

@@ -323,6 +323,17 @@ func (w *writer) finish(ctx context.Context, f *resharding) error {
 
 const reshardDone = "reshard"
 
+// Resharded returns a topic's offset at the partition's last reshard, 0 without one, from the fields of its meta.
+func Resharded(fields []state.Field, t event.Topic) (offset int64) {
+	past, _ := readHistory(fields) // other commands report a faulty one
+	for _, h := range past {
+		if h.Done == reshardDone && int(t) < len(h.Offsets) {
+			offset = h.Offsets[t]
+		}
+	}
+	return offset
+}
+
 // lastReshard returns the detail of the partition's last reshard.
 func lastReshard(past []History) (detail string) {
 	for _, h := range past {

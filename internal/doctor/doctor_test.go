@@ -26,6 +26,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/broker"
+	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
 // setting holds the values of a test's configuration.
@@ -212,24 +213,63 @@ func TestTopics(t *testing.T) {
 	unequal.finds(t, doctor.Options{}, [2]string{"fault topics", `has partition count 3, but "`})
 }
 
+// publish writes 60 records to a topic.
+func (s setting) publish(t *testing.T, topic string, by kafka.Balancer) {
+	t.Helper()
+	w := &kafka.Writer{Addr: kafka.TCP(s.brokers), Topic: s.group + topic, Balancer: by, BatchTimeout: time.Millisecond}
+	defer w.Close()
+	var all []kafka.Message
+	for i := range 60 {
+		all = append(all, kafka.Message{Key: fmt.Append(nil, "key-", i), Value: []byte("{}")})
+	}
+	require.NoError(t, w.WriteMessages(t.Context(), all...))
+}
+
+// keep stores a partition, one of n, with further fields.
+func (s setting) keep(t *testing.T, p int32, n int, fields ...string) {
+	t.Helper()
+	cfg, _, err := config.LoadFile(s.file(t), os.LookupEnv)
+	require.NoError(t, err)
+	store, err := app.NewStore(cfg)
+	require.NoError(t, err)
+	defer store.Close()
+	meta := state.Meta{Layout: task.StateLayout, ClusterID: "c", TopicNames: []string{"i", "s", "p", "r"}, Partitions: n, Inputs: make([]state.Position, 3),
+		ProducerID: -1}
+	m, err := store.Acquire(t.Context(), p, 0, true, &meta)
+	require.NoError(t, err)
+	c := state.Checkpoint{Fence: m.Fence, ID: testenv.Unique(t, "c"), Meta: meta}
+	for i := 0; i < len(fields); i += 2 {
+		c.Changes.Writes = append(c.Changes.Writes, state.Write{Hash: state.MetaHash, Field: []byte(fields[i]), Value: []byte(fields[i+1])})
+	}
+	require.NoError(t, store.Checkpoint(t.Context(), p, &c))
+}
+
 // TestPartitioners: producers with different partitioners are a fault, which names the setting.
 func TestPartitioners(t *testing.T) {
 	env := testenv.Embedded(t)
 	s := of(t, env)
 	s.make(t, three)
-	write := func(topic string, by kafka.Balancer) {
-		w := &kafka.Writer{Addr: kafka.TCP(env.Kafka), Topic: s.group + topic, Balancer: by, BatchTimeout: time.Millisecond}
-		defer w.Close()
-		var all []kafka.Message
-		for i := range 60 {
-			all = append(all, kafka.Message{Key: fmt.Append(nil, "key-", i), Value: []byte("{}")})
-		}
-		require.NoError(t, w.WriteMessages(t.Context(), all...))
-	}
-	write("-i", kafka.Murmur2Balancer{})
+	s.publish(t, "-i", kafka.Murmur2Balancer{})
 	s.finds(t, doctor.Options{}, [2]string{"ok partitioners", "are placed by murmur2"})
-	write("-p", kafka.CRC32Balancer{})
+	s.publish(t, "-p", kafka.CRC32Balancer{})
 	s.finds(t, doctor.Options{}, [2]string{"fault partitioners", "-p by crc32"})
+}
+
+// TestPartitioners_AfterAReshard: records from before partitions were added are placed by the old number, and are no sign of a partitioner.
+func TestPartitioners_AfterAReshard(t *testing.T) {
+	env := testenv.Embedded(t)
+	s := of(t, env)
+	s.make(t, three)
+	s.publish(t, "-i", kafka.BalancerFunc(func(m kafka.Message, _ ...int) int { return kafka.Murmur2Balancer{}.Balance(m, 0, 1) }))
+	s.publish(t, "-p", kafka.Murmur2Balancer{})
+	s.finds(t, doctor.Options{}, [2]string{"fault partitioners", "-i by another, or several"})
+	s.keep(t, 0, 2)
+	s.keep(t, 1, 2)
+	s.finds(t, doctor.Options{}, [2]string{"ok partitioners", "keys of " + s.group + "-p are placed by murmur2"})
+	for p := range int32(3) {
+		s.keep(t, p, 3, "history.1", `{"done":"reshard","offsets":[60,0,0]}`)
+	}
+	s.finds(t, doctor.Options{}, [2]string{"ok partitioners", "keys of " + s.group + "-p are placed by murmur2"})
 }
 
 // TestClock: a clock that is off is compared with the servers' clocks. Without Kafka's own, the last ranking's time

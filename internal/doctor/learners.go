@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/ranker-worker/ranker-worker/internal/admin"
 	"github.com/ranker-worker/ranker-worker/internal/learners"
 	"github.com/ranker-worker/ranker-worker/internal/plural"
 	"github.com/ranker-worker/ranker-worker/state"
@@ -32,6 +33,9 @@ func (d *doctor) learners(ctx context.Context) {
 		m, lines, refusal, err := d.table(ctx, p, experiments)
 		switch {
 		case errors.Is(err, state.ErrNoState):
+			if lost := d.lost(ctx, p); lost != nil && len(d.found) == before { // others say the same
+				d.add(Fault, area, "partition %d: %v", p, lost)
+			}
 			continue
 		case errors.Is(err, state.ErrForbidden):
 			d.add(Warning, area, "the stored state cannot be read: %v; ACL SETUSER %s +hgetall +multi +exec", err, d.cfg.Redis.Username)
@@ -56,6 +60,9 @@ func (d *doctor) learners(ctx context.Context) {
 		}
 	}
 	if looked == 0 {
+		if len(d.found) > before {
+			return
+		}
 		d.add(OK, area, "nothing is stored for group %s yet", d.cfg.Kafka.Group)
 		return
 	}
@@ -63,6 +70,18 @@ func (d *doctor) learners(ctx context.Context) {
 	if len(d.found) == before {
 		d.add(OK, area, "stored: %s, with the learners of this file", plural.N(looked, "partition"))
 	}
+}
+
+// lost returns the loss of a partition's state, as state commands do; nil if there is none, or Kafka is not reached.
+func (d *doctor) lost(ctx context.Context, p int32) error {
+	if !d.reached {
+		return nil
+	}
+	offsets, err := d.broker.Partition(p).Committed(ctx)
+	if err != nil {
+		return nil // step group asks the coordinator, too
+	}
+	return admin.Lost(d.broker, p, offsets)
 }
 
 // table reads a partition's learners, and why it would refuse the experiments.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ranker-worker/ranker-worker/config"
@@ -25,6 +26,18 @@ func has(lines, begin, part string) bool {
 		}
 	}
 	return false
+}
+
+// TestLostState: a group without state that has committed offsets is refused by its workers.
+func TestLostState(t *testing.T) {
+	s := of(t, testenv.Embedded(t))
+	s.make(t, three)
+	client := kafka.Client{Addr: kafka.TCP(s.brokers)}
+	_, err := client.OffsetCommit(t.Context(), &kafka.OffsetCommitRequest{GroupID: s.group, GenerationID: -1,
+		Topics: map[string][]kafka.OffsetCommit{s.group + "-p": {{Partition: 1, Offset: 7}}}})
+	require.NoError(t, err)
+	s.finds(t, doctor.Options{}, [2]string{"fault state", "partition 1: the group has run before, but its state is gone: rebuild it with " +
+		"`ranker-worker state rebuild`, restore the store"}, [2]string{"fault state", "committed offset 7 of " + s.group + "-p[1]"})
 }
 
 // TestStoredLearners: the file's learners are compared with those stored in each partition.

@@ -11,6 +11,7 @@ import (
 	"github.com/segmentio/kafka-go"
 
 	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/internal/admin"
 	"github.com/ranker-worker/ranker-worker/internal/app"
 	"github.com/ranker-worker/ranker-worker/internal/plural"
 	"github.com/ranker-worker/ranker-worker/stream"
@@ -125,6 +126,18 @@ func (d *doctor) partitioners(ctx context.Context) {
 	}
 }
 
+// resharded returns the offset from which records are placed by the present number of partitions, as far as it is known.
+func (d *doctor) resharded(ctx context.Context, t event.Topic, number int32, f *task.TopicFacts) int64 {
+	m, fields, err := d.store.View(ctx, number, nil)
+	if err != nil {
+		return 0 // step state reports it
+	}
+	if m.Partitions != f.Partitions { // not resharded yet
+		return f.End
+	}
+	return admin.Resharded(fields, t)
+}
+
 // sample reads the last records of a partition.
 func (d *doctor) sample(ctx context.Context, t event.Topic, number int32) ([]partition.Record, error) {
 	facts, err := d.describe(ctx, number)
@@ -135,7 +148,7 @@ func (d *doctor) sample(ctx context.Context, t event.Topic, number int32) ([]par
 	defer cancel()
 	f := &facts.Topics[t]
 	var all []partition.Record
-	for r := d.broker.Partition(number).Reader(t, max(f.LogStart, f.End-sampledRecords), f.End); ; {
+	for r := d.broker.Partition(number).Reader(t, max(f.LogStart, f.End-sampledRecords, d.resharded(ctx, t, number, f)), f.End); ; {
 		got, err := r.Next(ctx)
 		if errors.Is(err, io.EOF) {
 			return all, nil
