@@ -72,11 +72,12 @@ func TestTheNullDeviceIsNoTerminal(t *testing.T) {
 func TestErrorsAreSaidInOurWords(t *testing.T) {
 	inFile(t, "worker.yaml", strings.NewReplacer("127.0.0.1:9092", "127.0.0.1:1", "127.0.0.1:6379", "127.0.0.1:2").Replace(sound))
 	for line, says := range map[string]string{
-		"topics":                             "nothing listens at 127.0.0.1:1: is the broker running, and are host and port in kafka.brokers",
-		"state inspect":                      "nothing listens at 127.0.0.1:2: is the Redis running, and are host and port in redis.url",
-		"evaluate --flat no-file":            "ranker-worker: no-file cannot be opened: no such file or directory",
-		"state warm --from no-file":          "ranker-worker: no-file cannot be opened: no such file or directory",
-		"health --config worker.yaml --live": "/livez does not answer: ",
+		"topics":                              "nothing listens at 127.0.0.1:1: is the broker running, and are host and port in kafka.brokers",
+		"state inspect":                       "nothing listens at 127.0.0.1:2: is the Redis running, and are host and port in redis.url",
+		"evaluate --flat no-file":             "ranker-worker: no-file cannot be opened: no such file or directory",
+		"state warm --from no-file":           "ranker-worker: no-file cannot be opened: no such file or directory",
+		"health --config worker.yaml --live":  "no worker listens at http://",
+		"health --config worker.yaml --serve": "no server listens at http://",
 	} {
 		got := run(t, "", strings.Fields(line)...)
 		assert.Equal(t, exitFault, got.code, line)

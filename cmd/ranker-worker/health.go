@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	neturl "net/url"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -43,16 +44,16 @@ This is the health check of containers, which have no shell and no curl.`,
 			path = "/livez"
 		}
 		client := &http.Client{Timeout: timeout, Transport: &http.Transport{DisableKeepAlives: true}}
-		url := localURL(cfg.HTTP.Listen)
+		url, who, key := localURL(cfg.HTTP.Listen), "worker", "http.listen"
 		if serve {
-			url = localURL(cfg.Serve.Listen)
+			url, who, key = localURL(cfg.Serve.Listen), "server", "serve.listen"
 			if cfg.Serve.CertFile != "" {
 				url = "https" + strings.TrimPrefix(url, "http")
 				// The certificate does not name loopback. The request holds no secret.
 				client.Transport = &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 			}
 		}
-		return askHealth(c, client, url+path)
+		return askHealth(c, client, url+path, fmt.Sprintf("no %s listens at %s: is it running, and is %s right?", who, url, cfg.Where(key)))
 	})
 	cmd.Flags().BoolVar(&live, "live", false, "ask /livez instead of /readyz")
 	cmd.Flags().BoolVar(&serve, "serve", false, "ask the server at serve.listen")
@@ -72,7 +73,8 @@ func localURL(address string) string {
 	return "http://" + net.JoinHostPort(host, port)
 }
 
-func askHealth(c *call, client *http.Client, url string) error {
+// askHealth prints a server's answer, and fails unless it is good; absent is the error if no server listens.
+func askHealth(c *call, client *http.Client, url, absent string) error {
 	request, err := http.NewRequestWithContext(c.ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return fmt.Errorf("asking %s: %w", url, err)
@@ -82,7 +84,10 @@ func askHealth(c *call, client *http.Client, url string) error {
 		if named := (*neturl.Error)(nil); errors.As(err, &named) {
 			err = named.Err
 		}
-		return fmt.Errorf("%s does not answer: %w", url, err)
+		if errors.Is(err, syscall.ECONNREFUSED) {
+			return errors.New(absent)
+		}
+		return fmt.Errorf("%s does not answer: %v", url, err) // wrapped, it would be explained as an error of Kafka's connection
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, 64<<10))

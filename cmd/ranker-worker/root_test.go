@@ -107,7 +107,7 @@ worker.yaml:1: kafka.sasl.password_file: "secret": no such file or directory, se
 	assert.Equal(t, ran{code: 1, errOut: faults}, run(t, "", "run", "--config", "worker.yaml"))
 	first, _, _ := strings.Cut(faults, "\n")
 	assert.Equal(t, ran{code: 1, errOut: "ranker-worker: " + first + "\n"}, run(t, "", "topics", "--config", "worker.yaml"))
-	assert.Contains(t, run(t, "", "health", "--config", "worker.yaml").errOut, "http://127.0.0.1:1/readyz does not answer: ")
+	assert.Contains(t, run(t, "", "health", "--config", "worker.yaml").errOut, "no worker listens at http://127.0.0.1:1: is it running, and is worker.yaml:5: http.listen right?")
 }
 
 // TestLintMasksSecrets also those that come from the environment.
@@ -298,7 +298,7 @@ func TestHealth(t *testing.T) {
 	server.Close()
 	got = run(t, "", "health", "-c", "worker.yaml", "--live")
 	assert.Equal(t, 1, got.code)
-	assert.Contains(t, got.errOut, "/livez does not answer: ")
+	assert.Contains(t, got.errOut, "no worker listens at http://127.0.0.1:")
 
 	for address, want := range map[string]string{":1": "http://localhost:1", "0.0.0.0:1": "http://localhost:1", "[::]:1": "http://localhost:1",
 		"10.0.0.1:1": "http://10.0.0.1:1", "[::1]:1": "http://[::1]:1"} {
