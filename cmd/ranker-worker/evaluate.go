@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -207,6 +209,12 @@ func (e *evaluation) judgeLog(c *call, o *evaluate.Options) (*evaluate.Report, e
 		return nil, err
 	}
 	defer log.Close()
+	for _, t := range parsed {
+		if name := t.Shadow(); name != "" && !slices.Contains(log.Shadows, name) {
+			return nil, usageError{fmt.Errorf("target %q: no shadow of this name has decided in the log, there are: %s", "shadow:"+name,
+				cmp.Or(strings.Join(log.Shadows, ", "), "none"))}
+		}
+	}
 	began := time.Now()
 	o.Progress = func(rows int64) {
 		c.sayShare("judging: "+plural.N(rows, "row"), float64(rows)/float64(len(log.Outcomes)), began)

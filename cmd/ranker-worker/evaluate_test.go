@@ -158,6 +158,7 @@ func TestEvaluateUsage(t *testing.T) {
 		{[]string{"--flat", flatLog, "--plot", "x.txt"}, 2, "--plot"},
 		{flags[:6], 2, "--rankings is missing"},
 		{append([]string{"--target", "best"}, flags...), 2, `there is no policy "best"`},
+		{append([]string{"--target", "shadow:nobody"}, flags...), 2, `target "shadow:nobody": no shadow of this name has decided in the log, there are: none`},
 		{append([]string{"--from", "soon"}, flags...), 2, "--from"},
 		{append([]string{"--learner", "other"}, flags...), 1, `none is of learner "other"`},
 		{append(append([]string{}, flags[:4]...), "--payoffs", "-", "--rankings", "-"), 2, "cannot both be standard input"},

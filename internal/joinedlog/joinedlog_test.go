@@ -311,6 +311,8 @@ func TestRead_Shadows(t *testing.T) {
 	l.decided("j", 1)
 	l.late(5000)
 	log := l.read(t, &Query{HasSelections: true, Shadows: []string{"dark", "absent"}})
+	require.Contains(t, log.Shadows, "dark")
+	require.NotContains(t, log.Shadows, "absent")
 	var got [][][]int32
 	require.NoError(t, log.Play(func(e *Event) error {
 		if e.Kind == Decided {

@@ -48,6 +48,7 @@ type Log struct {
 	End         event.Millis
 	First, Last event.Millis // times of rows
 	Longest     int          // longest list of candidates
+	Shadows     []string     // all that have decided, if the query has some
 	Group       string
 	Learner     string
 	Policy      string                // of the last decision

@@ -159,6 +159,11 @@ func (j *join) shadows(d *event.Decision) (all [][]int32) {
 	if len(d.Shadows) == 0 || len(j.q.Shadows) == 0 {
 		return nil
 	}
+	for i := range d.Shadows {
+		if name := d.Shadows[i].Name; !slices.Contains(j.log.Shadows, name) {
+			j.log.Shadows = append(j.log.Shadows, name)
+		}
+	}
 	for _, name := range j.q.Shadows {
 		var order []int32
 		for i := range d.Shadows {
