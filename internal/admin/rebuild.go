@@ -47,6 +47,7 @@ type RebuiltPartition struct {
 type rebuildPlan struct {
 	p       int32
 	state   error // of the partition's state now: nil, state.ErrNoState or another
+	ran     bool  // the group has state, a decision or a committed offset there
 	meta    state.Meta
 	missing []string
 	// strangers counts logged decisions by learners that are not configured.
@@ -69,17 +70,22 @@ func (tool *Tool) Rebuild(ctx context.Context, q RebuildQuery) (*RebuildReport, 
 	r := &RebuildReport{}
 	var plans []*rebuildPlan
 	var gaps, strangers []string
+	ran := false
 	for p := range int32(n) {
 		plan, err := tool.planRebuild(ctx, p, &q)
 		if err != nil {
 			return nil, fmt.Errorf("partition %d: %w", p, err)
 		}
+		ran = ran || plan == nil || plan.ran
 		if plan == nil {
 			r.Partitions = append(r.Partitions, RebuiltPartition{Partition: p, Kept: true})
 			continue
 		}
 		plans, gaps, strangers = append(plans, plan), append(gaps, plan.missing...), append(strangers, plan.unconfigured(tool)...)
 		tool.say("looked through the topics of partition %d of %d", p, n)
+	}
+	if !ran {
+		return r, fmt.Errorf("group %q has never run: nothing to rebuild; is kafka.group right?", tool.cfg.Kafka.Group)
 	}
 	if len(gaps) > 0 && !q.Partial {
 		return r, fmt.Errorf("%w:\n  %s", ErrRetention, strings.Join(gaps, "\n  "))
@@ -146,6 +152,7 @@ func (tool *Tool) planRebuild(ctx context.Context, p int32, q *RebuildQuery) (*r
 	if err != nil {
 		return nil, err
 	}
+	plan.ran = first != nil || slices.Max(committed) >= 0 || !errors.Is(plan.state, state.ErrNoState)
 	if first == nil {
 		tool.beginUndecided(plan, &d, committed)
 		return plan, nil

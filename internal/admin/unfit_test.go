@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ranker-worker/ranker-worker/config"
@@ -25,7 +26,7 @@ func (s unfitStore) Probe(ctx context.Context, p int32) (state.Fence, error) {
 	return f, err
 }
 
-// TestRebuild_SaysThatTheStoreIsUnfit: a command does not wait, as a worker does, for somebody to set the store right.
+// TestRebuild_SaysThatTheStoreIsUnfit: a group that has never run is refused. A command does not wait, as a worker does, for somebody to set the store right.
 func TestRebuild_SaysThatTheStoreIsUnfit(t *testing.T) {
 	env := testenv.Embedded(t)
 	cfg, _, err := config.Load("w.yaml", fmt.Appendf(nil, "kafka: {brokers: [%q]}\nredis: {url: %q}\n"+
@@ -37,6 +38,14 @@ func TestRebuild_SaysThatTheStoreIsUnfit(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	_, err = tool.broker.Create(ctx, broker.Spec{Partitions: 1, Replication: 1})
+	require.NoError(t, err)
+	_, err = tool.Rebuild(ctx, RebuildQuery{})
+	require.ErrorContains(t, err, `group "ranker" has never run: nothing to rebuild`)
+	_, err = tool.store.Probe(ctx, 0)
+	require.ErrorIs(t, err, state.ErrNoState)
+	client := kafka.Client{Addr: kafka.TCP(env.Kafka)}
+	_, err = client.OffsetCommit(ctx, &kafka.OffsetCommitRequest{GroupID: cfg.Kafka.Group, GenerationID: -1,
+		Topics: map[string][]kafka.OffsetCommit{cfg.Kafka.Topics.Impressions: {{Partition: 0, Offset: 0}}}})
 	require.NoError(t, err)
 	tool.store = unfitStore{tool.store}
 	_, err = tool.Rebuild(ctx, RebuildQuery{})
