@@ -1,6 +1,8 @@
 package replay
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -47,11 +49,8 @@ func (p *replayed) leadsTo(b *partition.ObservationBegin, before, after []partit
 // start makes the machine of a new owner, for which has is true.
 func (p *replayed) start(b *partition.ObservationBegin) error {
 	cfg := p.cfg.Machine(p.number)
-	if cfg.Program != b.Program && b.Program != "" {
-		return notExact("the rankings were made by %s, and this is %s", b.Program, cfg.Program)
-	}
-	if cfg.Settings != b.Settings {
-		return notExact("the rankings were made with other settings (%s; these are %s)", b.Settings, cfg.Settings)
+	if why := stranger(&cfg, b); why != "" {
+		return notExact("%s", why)
 	}
 	if err := p.settle(b); err != nil {
 		return err
@@ -63,6 +62,33 @@ func (p *replayed) start(b *partition.ObservationBegin) error {
 	p.writer, p.seals, p.seq, p.pos = b.Writer, b.LoadedSeal, b.Seq, b.Inputs
 	p.acted, p.visited = b.Watermark, 0
 	return p.whereLoaded()
+}
+
+// stranger returns why an owner's rankings cannot be made with a configuration; empty if they can.
+func stranger(cfg *partition.Config, b *partition.ObservationBegin) string {
+	switch {
+	case cfg.Program != b.Program && b.Program != "":
+		return fmt.Sprintf("%sby %s, and this is %s", byStranger, b.Program, cfg.Program)
+	case cfg.Settings != b.Settings:
+		return fmt.Sprintf("%swith other settings (%s; these are %s)", byStranger, b.Settings, cfg.Settings)
+	}
+	return ""
+}
+
+const (
+	byStranger    = "the rankings were made "
+	afterStranger = "the state before was made with other settings or another release: give a base taken since (`ranker-worker state base`)"
+)
+
+// whyLost returns why later rankings are not exact. Behind owners with other settings the reason differs by owner.
+func (p *replayed) whyLost(seen []partition.Observation) string {
+	cfg := p.cfg.Machine(p.number)
+	for i := range seen {
+		if s := &seen[i]; s.Kind == partition.SeenBegun && (p.lost == afterStranger || strings.HasPrefix(p.lost, byStranger)) {
+			p.lost = cmp.Or(stranger(&cfg, &s.Begin), afterStranger)
+		}
+	}
+	return p.lost
 }
 
 // load makes a machine from the image; alone says that it has no pooled state.

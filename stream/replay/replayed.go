@@ -305,7 +305,7 @@ func (p *replayed) make(d *decision) (same bool, made []byte, err error) {
 		}
 	}
 	if first < 0 && p.machine == nil {
-		return false, nil, notExact("%s", p.lost)
+		return false, nil, notExact("%s", p.whyLost(seen))
 	}
 	targets := []*decision{d}
 	if p.behind.began {

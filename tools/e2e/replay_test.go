@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -117,6 +118,44 @@ func TestReplay_FromABase(t *testing.T) {
 		defer later.Close()
 		require.ErrorContains(t, later.From(dir), "take a newer base")
 		require.ErrorIs(t, later.From(t.TempDir()), admin.ErrBase)
+	})
+}
+
+// TestReplay_BehindAnotherSetting: rankings from before a change and later ones are not exact, for reasons of their own. From a base taken
+// after the change, later rankings are exact.
+func TestReplay_BehindAnotherSetting(t *testing.T) {
+	t.Parallel()
+	testenv.One(t, func(t *testing.T, env testenv.Env) {
+		w := newWorld(t, env, 1, "policy: moss")
+		rank := func(name string) {
+			worker, before := w.start(t), w.counts(t)["impressions.read"]
+			w.publish(t, w.impressions(name, 10)...)
+			require.Eventually(t, func() bool { return w.counts(t)["impressions.read"] == before+10 }, deadline, 10*time.Millisecond)
+			worker.stop(t)
+		}
+		rank("before")
+		cfg := *w.cfg
+		cfg.Learners = slices.Clone(cfg.Learners)
+		cfg.Learners[0].Seed++
+		w.cfg, w.access = &cfg, &cfg
+		rank("after")
+		rank("later")
+		topics, err := audit.Open(t.Context(), w.access)
+		require.NoError(t, err)
+		defer topics.Close()
+		results, err := topics.Replay(t.Context(), &replay.Config{})
+		require.NoError(t, err)
+		rankings := map[string]int64{}
+		for why, n := range results[0].NotExact {
+			rankings[why[:20]] += n.Rankings
+		}
+		require.Equal(t, map[string]int64{"the rankings were ma": 10, "the state before was": 20}, rankings, results[0].NotExact)
+		dir := filepath.Join(t.TempDir(), "base")
+		_, err = w.stateTool(t).TakeBase(t.Context(), dir)
+		require.NoError(t, err)
+		rank("last")
+		all, same := w.replayFrom(t, dir)
+		require.Equal(t, []int64{10, 10}, []int64{all, same})
 	})
 }
 
