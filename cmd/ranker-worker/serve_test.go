@@ -83,7 +83,7 @@ func TestServeStarts(t *testing.T) {
 	require.Equal(t, exitOK, s.stop(), s.errOut.String())
 	got := run(t, "", "health", "--serve", "worker.yaml")
 	assert.Equal(t, exitFault, got.code)
-	assert.Contains(t, got.errOut, "connection refused")
+	assert.Contains(t, got.errOut, "no server listens at http:")
 	assert.NotContains(t, s.errOut.String(), "level=ERROR")
 }
 
