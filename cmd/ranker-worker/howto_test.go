@@ -38,7 +38,7 @@ var lastCommands = []*regexp.Regexp{
 	regexp.MustCompile(`^ranker-worker state reset`),
 	regexp.MustCompile(`^ranker-worker state import`),
 	regexp.MustCompile(`^ranker-worker state rebuild`),
-	regexp.MustCompile(`^ranker-worker state reshard|^kafka-topics\.sh`),
+	regexp.MustCompile(`^ranker-worker state reshard|^for t in .*kafka-topics\.sh`),
 }
 
 // howTo is the configuration of the how-to pages.
@@ -167,7 +167,7 @@ func (h *howToReader) run(c pageCommand) {
 	for part := range strings.SplitSeq(c.text, " && ") {
 		switch {
 		case reasonNotToRun(part) != "":
-		case strings.HasPrefix(part, "kafka-topics.sh"):
+		case strings.HasPrefix(part, "for t in "):
 			h.grow(part)
 		case strings.HasPrefix(part, "curl -s"), strings.HasPrefix(part, "redis-cli"):
 			h.shell(part)
@@ -245,8 +245,11 @@ var topics = []string{"impressions", "impressions.dlq", "selections", "selection
 
 // grow adds partitions to all topics, as the page says of its command for one of them.
 func (h *howToReader) grow(command string) {
-	count, err := strconv.Atoi(command[strings.LastIndex(command, " ")+1:])
+	loop := regexp.MustCompile(`^for t in (.*); do .* --partitions (\d+); done$`).FindStringSubmatch(command)
+	require.NotNil(h.t, loop, command)
+	count, err := strconv.Atoi(loop[2])
 	require.NoError(h.t, err)
+	require.ElementsMatch(h.t, topics, strings.Fields(loop[1]))
 	req := &kafka.CreatePartitionsRequest{}
 	for _, name := range topics {
 		req.Topics = append(req.Topics, kafka.TopicPartitionsConfig{Name: name, Count: int32(count)})

@@ -210,13 +210,14 @@ func TestTopics(t *testing.T) {
 	unequal := of(t, testenv.Embedded(t))
 	testenv.Topics(t, unequal.brokers, 3, unequal.group+"-p")
 	testenv.Topics(t, unequal.brokers, 2, unequal.group+"-i")
-	unequal.finds(t, doctor.Options{}, [2]string{"fault topics", `has partition count 3, but "`})
+	unequal.finds(t, doctor.Options{}, [2]string{"fault topics", `has partition count 3, but "`},
+		[2]string{"fault topics", "add partitions to the topics with fewer, their dead-letter topics too, and then run `ranker-worker state reshard`"})
 }
 
 // publish writes 60 records to a topic.
 func (s setting) publish(t *testing.T, topic string, by kafka.Balancer) {
 	t.Helper()
-	w := &kafka.Writer{Addr: kafka.TCP(s.brokers), Topic: s.group + topic, Balancer: by, BatchTimeout: time.Millisecond}
+	w := &kafka.Writer{Addr: kafka.TCP(s.brokers), Topic: s.group + topic, Balancer: by, BatchTimeout: time.Millisecond, RequiredAcks: kafka.RequireAll}
 	defer w.Close()
 	var all []kafka.Message
 	for i := range 60 {

@@ -166,10 +166,8 @@ func (j *join) shadows(d *event.Decision) (all [][]int32) {
 	}
 	for _, name := range j.q.Shadows {
 		var order []int32
-		for i := range d.Shadows {
-			if d.Shadows[i].Name == name {
-				order = slices.Clone(d.Shadows[i].Order)
-			}
+		if i := slices.IndexFunc(d.Shadows, func(s event.Shadow) bool { return s.Name == name }); i >= 0 {
+			order = slices.Clone(d.Shadows[i].Order)
 		}
 		all = append(all, order)
 	}

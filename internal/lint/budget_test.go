@@ -20,7 +20,7 @@ var rooms = map[string]int{
 	"config":             5100,
 	"delay":              11370,
 	"docs":               20,
-	"internal":           7720,
+	"internal":           7750,
 	"internal/admin":     3940,
 	"internal/dashboard": 2020,
 	"internal/evaluate":  2800,

@@ -80,15 +80,14 @@ const (
 	afterStranger = "the state before was made with other settings or another release: give a base taken since (`ranker-worker state base`)"
 )
 
-// whyLost returns why later rankings are not exact. Behind owners with other settings the reason differs by owner.
-func (p *replayed) whyLost(seen []partition.Observation) string {
-	cfg := p.cfg.Machine(p.number)
+// lostBehind returns why rankings of later owners are not exact. Behind owners with other settings the reason differs by owner.
+func lostBehind(lost string, cfg partition.Config, seen []partition.Observation) string {
 	for i := range seen {
-		if s := &seen[i]; s.Kind == partition.SeenBegun && (p.lost == afterStranger || strings.HasPrefix(p.lost, byStranger)) {
-			p.lost = cmp.Or(stranger(&cfg, &s.Begin), afterStranger)
+		if seen[i].Kind == partition.SeenBegun && (lost == afterStranger || strings.HasPrefix(lost, byStranger)) {
+			lost = cmp.Or(stranger(&cfg, &seen[i].Begin), afterStranger)
 		}
 	}
-	return p.lost
+	return lost
 }
 
 // load makes a machine from the image; alone says that it has no pooled state.

@@ -305,7 +305,7 @@ func (p *replayed) make(d *decision) (same bool, made []byte, err error) {
 		}
 	}
 	if first < 0 && p.machine == nil {
-		return false, nil, notExact("%s", p.whyLost(seen))
+		return false, nil, notExact("%s", lostBehind(p.lost, p.cfg.Machine(p.number), seen))
 	}
 	targets := []*decision{d}
 	if p.behind.began {
