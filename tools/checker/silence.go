@@ -302,9 +302,9 @@ func (s *storedLearner) loadSettled(item int64, value string) error {
 	w := split(value, " ")
 	n := settledCounts{paid: w.int(0), unpaid: w.int(0)}
 	if w.more() {
-		n.below, n.under = w.int(1), w.int(0)
+		n.below, n.low = w.int(1), w.int(0)
 	}
-	if max(n.paid, n.unpaid, n.below, n.under) >= 1<<53 {
+	if max(n.paid, n.unpaid, n.below, n.low) >= 1<<53 {
 		w.fail("too large")
 	}
 	put(&s.settled, item, n)
