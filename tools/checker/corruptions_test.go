@@ -269,7 +269,7 @@ var corruptions = []corruption{
 		return v.change(t, "still:ages", v.anyField(t, "still:ages"), "0:", "7:")
 	}},
 	{silenceAges, "a beginning before all selections", func(t *testing.T, v *victim) func() {
-		return v.set(t, v.key(0, "still:ages"), "since", "0")
+		return v.set(t, v.key(0, "still:ages"), "since", "0 1 0 0")
 	}},
 	{silenceAges, "a payoff in another block", func(t *testing.T, v *victim) func() {
 		row := v.anyField(t, "still:ages")
