@@ -128,6 +128,9 @@ func (d *doctor) partitioners(ctx context.Context) {
 
 // resharded returns the offset from which records are placed by the present number of partitions, as far as it is known.
 func (d *doctor) resharded(ctx context.Context, t event.Topic, number int32, f *task.TopicFacts) int64 {
+	if len(d.servers) == 0 { // no store to ask
+		return 0
+	}
 	m, fields, err := d.store.View(ctx, number, nil)
 	if err != nil {
 		return 0 // step state reports it
