@@ -2,6 +2,7 @@ package delay
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -276,6 +277,44 @@ func restart(t *rapid.T, base func() Inspector, find func() preference.Finder) {
 		require.Equal(t, fmt.Sprint(d), fmt.Sprint(other))
 		end(p, fb)
 		end(again, fb)
+	}
+}
+
+// TestPreferring_PropensitiesHoldForItemsLikedAlike: the mean of 1/p over each item's selections is 1, where equal ratings leave the
+// order to a draw. Terms are within 0 and 1/p, so a false alarm has a probability of at most 4·exp(−2N·(0.1·p)²), by Hoeffding.
+func TestPreferring_PropensitiesHoldForItemsLikedAlike(t *testing.T) {
+	const n, draws, seed = 2, 100_000, 7
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	finder, err := preference.NewSocial(preference.SocialConfig{Budget: 1})
+	require.NoError(t, err)
+	windows, err := admissible.NewWindows([]float64{0.8, 0.2})
+	require.NoError(t, err)
+	base, err := policy.NewFTRL(1, true)
+	require.NoError(t, err)
+	inner, err := NewBOLD(BOLDConfig{Base: base, MaxInstances: 1, Windows: WindowsConfig{Given: windows}})
+	require.NoError(t, err)
+	p := NewPreferring(inner, finder)
+	p.Grow(n)
+	for _, i := range allItems(n) {
+		p.Selected(Feedback{Item: i, Candidates: allItems(n), Order: []int32{0, 1}, Utility: 1, HasUtility: true})
+	}
+	var sums [n]float64
+	least := 1.0
+	for range draws {
+		var d Decision
+		p.Decide(allItems(n), nil, policy.Key(rng.Uint64()), &d)
+		require.Empty(t, d.Undecided)
+		at := 0
+		if rng.Float64() < 0.2 && d.Ranks[1] > d.Ranks[0] {
+			at = 1
+		}
+		sums[d.Order[at]] += 1 / d.Propensities[at]
+		least = min(least, d.Propensities[at])
+	}
+	require.Less(t, 4*math.Exp(-2*draws*0.1*0.1*least*least), 1e-6)
+	for i, sum := range sums {
+		require.InDelta(t, 1, sum/draws, 0.1, "item %d", i)
 	}
 }
 

@@ -101,9 +101,10 @@ type Report struct {
 	Expected float64
 }
 
-// Counters of Explore's draws; those of Sort are the candidates' positions.
+// Counters of draws, beyond those of policies: a policy decides with the same key, and its propensities hold for any order found.
 const (
-	drawKind = 1<<32 + iota
+	drawTie  = 1 << 40 // and each candidate's position
+	drawKind = 1<<41 + iota
 	drawStart
 	drawSwap
 	drawRest

@@ -266,7 +266,7 @@ func (s *Social) measure(candidates []policy.Item, key policy.Key) {
 			r = 0
 		}
 		s.entries = append(s.entries, socialEntry{
-			low: m.mean - r, mean: m.mean, high: m.mean + r, n: m.n, tie: key.Uint64(uint64(k)), rank: int32(k),
+			low: m.mean - r, mean: m.mean, high: m.mean + r, n: m.n, tie: key.Uint64(drawTie + uint64(k)), rank: int32(k),
 		})
 	}
 }

@@ -106,7 +106,7 @@ func (s *Sorted) sort(candidates []policy.Item, key policy.Key, order, undecided
 		e := entry{position: int32(k), key: uint64(i)}
 		if tracked(i) {
 			// Positions of up to MaxItems items differ by at least 2⁻²⁷, so 32 bits suffice; the rest breaks ties.
-			e.key = uint64(s.read.position(i, varied)*(1<<32))<<32 | key.Uint64(uint64(k))>>32
+			e.key = uint64(s.read.position(i, varied)*(1<<32))<<32 | key.Uint64(drawTie+uint64(k))>>32
 		}
 		s.entries = append(s.entries, e)
 	}
