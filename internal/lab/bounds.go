@@ -104,28 +104,28 @@ func (e *Experiment) Lower() (coefficient float64, ok bool) {
 }
 
 // inverseGaps returns Theorem 3.2's Σ 1/Δ for means in increasing utility: over consecutive undominated items, and each dominated
-// item with the best that dominates it. Gaps of 0 cost nothing and are left out.
+// item with the best that dominates it. Undominated items of equal means cost nothing against each other, and each has a gap to the
+// next better one.
 func inverseGaps(means []float64) (sum float64) {
-	best, any := 0.0, false // among the items of higher utility
+	best, equals := 0.0, 0.0 // among the items of higher utility, and the number of undominated ones as good
 	for i := len(means) - 1; i >= 0; i-- {
-		// An undominated item precedes the best so far in falling mean, with none between.
-		if gap := math.Abs(means[i] - best); any && gap > 0 {
-			sum += 1 / gap
-		}
-		if !any || means[i] > best {
-			best, any = means[i], true
+		switch mean := means[i]; {
+		case equals == 0 || mean == best:
+			best = mean
+			equals++
+		case mean < best:
+			sum += 1 / (best - mean)
+		default: // it precedes the best so far in falling mean, with none between
+			sum += equals / (mean - best)
+			best, equals = mean, 1
 		}
 	}
 	return sum
 }
 
-// inverseNeighbours returns Theorem 3.1's Σ 1/Δ, over neighbours in mean.
-func inverseNeighbours(means []float64) (sum float64) {
-	sorted := slices.Sorted(slices.Values(means))
-	for k := range sorted[1:] {
-		if gap := sorted[k+1] - sorted[k]; gap > 0 {
-			sum += 1 / gap
-		}
-	}
-	return sum
+// inverseNeighbours returns Theorem 3.1's Σ 1/Δ, over each item and the next better one in mean.
+func inverseNeighbours(means []float64) float64 {
+	falling := slices.Sorted(slices.Values(means))
+	slices.Reverse(falling)
+	return inverseGaps(falling) // none is dominated
 }
