@@ -42,8 +42,8 @@ const maxEstimate = 0x1p256
 // half-width Resolution·σ, after 2·log(4nt²/δ)/Resolution² ratings, counts as a point, or equal items would be explored for ever;
 // closer items may end in either order. A Budget ends the burn-in earlier, at the same price.
 //
-// σ, unless given, is the standard deviation of ratings within items, enlarged so that it is too small with probability at most δ/2
-// for Gaussian ratings (B. Laurent, P. Massart, "Adaptive estimation of a quadratic functional by model selection", Annals of
+// σ, unless given, is the standard deviation of ratings within items, enlarged so that it is ever too small with probability at most
+// δ/2 for Gaussian ratings (B. Laurent, P. Massart, "Adaptive estimation of a quadratic functional by model selection", Annals of
 // Statistics 2000, Lemma 1). Until there are enough ratings, intervals are unbounded.
 //
 // Hash "utilities" maps "<item>" to "<N> <mean> <sum of squared deviations>" of its ratings. Selections without a rating are
@@ -200,8 +200,10 @@ func (s *Social) scale() float64 {
 	if s.config.Sigma > 0 {
 		return s.config.Sigma * s.config.Sigma
 	}
-	// A sum of d squared Gaussians is below d − 2√(d·x) with probability at most e^−x.
-	d, x := float64(s.total-s.met), math.Log(2/s.config.Delta)
+	// A sum of d squared Gaussians is below d − 2√(d·x) with probability at most e^−x, here δ/4d². Over all d these add up to less than
+	// δ/2. Each rating of a rated item adds one square, independent of those before, whatever made the item be rated.
+	d := float64(s.total - s.met)
+	x := math.Log(4 * d * d / s.config.Delta)
 	if least := d - 2*math.Sqrt(d*x); least > 0 {
 		var within float64
 		for _, x := range s.within {

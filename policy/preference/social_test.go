@@ -86,6 +86,29 @@ func TestSocial_OrderIsTheTrueOne(t *testing.T) {
 	require.LessOrEqual(t, wrong, 5)
 }
 
+// TestSocial_SigmaIsSeldomEverTooSmall: in a share of at most δ/2 of 1,000 instances the estimate falls short at any of 8,000 ratings.
+// The seed is fixed; were δ/2 just met, 25 ± 5 would fall short. The union bound is wide.
+func TestSocial_SigmaIsSeldomEverTooSmall(t *testing.T) {
+	const instances, ratings, seed = 1000, 8000, 3
+	rng := rand.New(rand.NewPCG(seed, 3))
+	short := 0
+	for range instances {
+		f, err := NewSocial(SocialConfig{})
+		require.NoError(t, err)
+		f.Grow(3)
+		for range ratings {
+			i := policy.Item(rng.IntN(3))
+			f.Selected(&Selection{Items: []policy.Item{i}, Utility: float64(i) + rng.NormFloat64(), HasUtility: true})
+			if f.scale() < 1 {
+				short++
+				break
+			}
+		}
+	}
+	t.Logf("seed %d: %d fell short", seed, short)
+	require.LessOrEqual(t, float64(short), instances*DefaultDelta/2)
+}
+
 // TestSocial_ItemsLikedAlikeAreNotExploredForEver: their intervals become points.
 func TestSocial_ItemsLikedAlikeAreNotExploredForEver(t *testing.T) {
 	const seed = 1
