@@ -269,7 +269,7 @@ func (p *Preferring) Coming() float64 { return p.inner.(Inspector).Coming() }
 func (p *Preferring) Explain(candidates []policy.Item, about *policy.Context, key policy.Key) Explanation {
 	d := Decision{}
 	p.sort(candidates, key, &d)
-	if len(d.Undecided) == 0 {
+	if !preference.Explores(d.Undecided) {
 		x := p.inner.(Inspector).Explain(p.items, p.sorted(about), key)
 		p.chosen = x.Decision
 		d.take(&p.chosen)

@@ -10,14 +10,14 @@ import (
 
 // Preferring is a learner for impressions without utilities (paper, appendix C.1). A finder learns the order of utilities from
 // selections. Once the order of an impression's candidates is certain, the inner learner decides with them in increasing utility;
-// before that the impression is in burn-in, and the finder ranks it.
+// before that the impression is in burn-in, and the finder ranks it. Beyond the finder's budget the inner learner decides by a guess.
 //
 // Candidates of Decide come in any order. Decision.Ranks and Decision.Undecided record the order as known at the decision; both
 // must come back with the feedback.
 //
-// The inner learner receives feedback on burn-in impressions, too. For stochastic payoffs nothing is lost: a payoff samples its
-// item whatever made the ranking. BOLD cannot be fed, since there is no propensity: the payoff is added to the items' sums and
-// counted in Status.Unfed. Windows and shares of selections are not learned from burn-in either, since that needs the order.
+// The inner learner receives feedback on burn-in impressions and guesses, too, without the order. For stochastic payoffs nothing is lost: a payoff samples its
+// item whatever made the ranking. BOLD cannot be fed, since there is no propensity, or it is of an order that may be wrong: the payoff
+// is added to the items' sums and counted in Status.Unfed. Windows and shares of selections are not learned either.
 //
 // Its state is the inner learner's, and one hash of the finder.
 type Preferring struct {
@@ -51,7 +51,7 @@ func (p *Preferring) Grow(items int) {
 // Decide implements Learner. Candidates come in any order.
 func (p *Preferring) Decide(candidates []policy.Item, about *policy.Context, key policy.Key, d *Decision) {
 	p.sort(candidates, key, d)
-	if len(d.Undecided) > 0 {
+	if preference.Explores(d.Undecided) {
 		p.burnIn++
 		p.explore(key, d)
 	} else {
@@ -102,7 +102,7 @@ func (d *Decision) take(inner *Decision) {
 // Reweigh implements Reweighing, by the inner learner. In burn-in the order of utilities is not known.
 func (p *Preferring) Reweigh(d *Decision) {
 	x, ok := p.inner.(Reweighing)
-	if !ok || len(d.Undecided) > 0 {
+	if !ok || preference.Explores(d.Undecided) {
 		return
 	}
 	p.chosen.Order, p.chosen.Propensities = append(p.chosen.Order[:0], d.Ranks...), p.chosen.Propensities[:0]

@@ -318,6 +318,36 @@ func TestPreferring_PropensitiesHoldForItemsLikedAlike(t *testing.T) {
 	}
 }
 
+// guessing never knows the order, and has no budget to explore it.
+type guessing struct{ preference.Finder }
+
+func (g guessing) Sort(candidates []policy.Item, key policy.Key, order, undecided []int32) []int32 {
+	g.Finder.Sort(candidates, key, order, nil)
+	return append(undecided, 0)
+}
+
+// TestPreferring_GuessesAreDecidedAndTeachNoOrder: the policy decides by a guess, with propensities, but learns neither losses nor
+// windows from it; the payoff counts.
+func TestPreferring_GuessesAreDecidedAndTeachNoOrder(t *testing.T) {
+	base, err := policy.NewFTRL(1, true)
+	require.NoError(t, err)
+	inner, err := NewBOLD(BOLDConfig{Base: base})
+	require.NoError(t, err)
+	p := NewPreferring(inner, guessing{preference.NewSorted()})
+	p.Grow(3)
+	var d Decision
+	p.Decide(allItems(3), nil, 1, &d)
+	require.Equal(t, []int32{0}, d.Undecided)
+	require.Len(t, d.Propensities, 3)
+	require.False(t, d.Explored)
+	fb := recorded(1, allItems(3), &d, 0)
+	fb.Payoff = 1
+	p.Selected(fb)
+	p.Paid(fb)
+	s := p.Status()
+	require.Equal(t, [4]int64{0, 0, 1, 1}, [4]int64{s.Selections, s.BurnIn, s.Fed, s.Unfed})
+}
+
 // TestPreferring_ExplainsTheNextDecision: the decision shown is the next one, its positions are the candidates', and the state has
 // not changed.
 func TestPreferring_ExplainsTheNextDecision(t *testing.T) {

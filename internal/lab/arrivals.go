@@ -59,8 +59,8 @@ func (a *arrivals) send(now, at, undelivered int64, fb *delay.Feedback, what arr
 	f.x = append(f.x[:0], fb.X...)
 	f.fb.X, f.fb.Order, f.fb.Candidates, f.fb.Undecided = f.x, nil, nil, nil
 	f.fb.Utility, f.fb.HasUtility = 0, false
-	// Impressions ranked to find the order of utilities have no instance, and feed nothing.
-	if a.recorded && (fb.Instance >= 0 || what == unselected && len(fb.Undecided) == 0) {
+	// Impressions whose order of utilities is not certain feed nothing.
+	if a.recorded && len(fb.Undecided) == 0 && (fb.Instance >= 0 || what == unselected) {
 		f.order = append(f.order[:0], fb.Order...)
 		f.fb.Order, f.fb.Candidates = f.order, fb.Candidates
 		if !a.fixed {

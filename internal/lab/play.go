@@ -8,6 +8,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/policy/features"
+	"github.com/ranker-worker/ranker-worker/policy/preference"
 	"github.com/ranker-worker/ranker-worker/policy/propensity"
 )
 
@@ -142,7 +143,7 @@ func (p *player) impression(t int64) {
 	lost := w.Best() - mean
 	p.earned += mean
 	p.lost += lost
-	if p.veil != nil && len(d.Undecided) > 0 {
+	if p.veil != nil && preference.Explores(d.Undecided) {
 		p.burn(t, lost)
 	}
 	p.feedback(t, seen, about, ranking, max(place, 0))

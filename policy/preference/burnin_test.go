@@ -21,6 +21,8 @@ func comparisons(n int) (sum int) {
 // within the bound of docs/understand/unknown-utilities.md: 2(m + ln(1/δ))/p impressions, except with a probability of δ = 10⁻¹⁰ each. A
 // false alarm thus has a probability of at most 10⁻⁷. The proof of the bound:
 //
+// n ≤ 33, so that the budget is never spent: an item of an undecided pair has met at most 31 of the 32 others.
+//
 // The order is true, since nothing wrong is ever certified, and the burn-in ends only when each item is certified to be above the one
 // before.
 //

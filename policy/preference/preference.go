@@ -18,9 +18,10 @@ type Finder interface {
 	Grow(items int)
 	// Sort fills order, as long as candidates, with positions in increasing utility as far as it is known, and in random order
 	// beyond. It appends to undecided, ascending, each rank r in 1..n-1 whose item is not certain to exceed that at r-1; if none,
-	// the order is certain. It does not allocate in steady state.
+	// the order is certain, as far as the finder's budget goes. It appends 0 alone if the order is a guess that is not to be explored,
+	// see Explores. It does not allocate in steady state.
 	Sort(candidates []policy.Item, key policy.Key, order, undecided []int32) []int32
-	// Explore fills shown, as long as items, with ranks in an order that teaches. items and undecided, not empty, are Sort's.
+	// Explore fills shown, as long as items, with ranks in an order that teaches. items and undecided, which Explores, are Sort's.
 	Explore(items []policy.Item, undecided []int32, key policy.Key, shown []int32)
 	// Selected learns from a selection.
 	Selected(s *Selection)
@@ -59,6 +60,9 @@ type Pooling interface {
 	BeginResync(source int32)
 	EndResync(source int32, read func(policy.Item) bool)
 }
+
+// Explores returns whether a result of Sort asks for Explore: some rank is undecided, and the order is no guess.
+func Explores(undecided []int32) bool { return len(undecided) > 0 && undecided[0] > 0 }
 
 // Selection is a user's selection from a ranking.
 type Selection struct {

@@ -24,6 +24,9 @@ const MaxItems = 8192
 // counts, and pairs left out are explored again. If users contradict each other by more than chance, their tastes vary: the order
 // of mean utilities is then learned at a bounded price; see scores, wanting and compare.
 //
+// The budget of an impression is spent once the items of its undecided pairs want no comparisons. Its order is then a guess in 7 of 8
+// impressions, or counts as certain where tastes vary.
+//
 // Only pairs that did not follow from the order at the decision are counted; with deterministic users none are left after burn-in.
 //
 // Hash "preferences" maps "<better>:<worse>" to the number of selections of the first with the second shown above it: in explored
@@ -76,10 +79,13 @@ func (s *Sorted) Grow(items int) {
 
 func (s *Sorted) Sort(candidates []policy.Item, key policy.Key, order, undecided []int32) []int32 {
 	undecided, budget := s.sort(candidates, key, order, undecided)
-	if len(undecided) > 0 && budget == spent && (s.read.varied() || key.Float64(drawRest) >= restShare) {
+	switch varied := s.read.varied(); {
+	case len(undecided) == 0:
+	case varied && budget == spent:
 		return undecided[:0]
-	}
-	if s.read.varied() && len(undecided) > 0 {
+	case budget == spent && key.Float64(drawRest) >= restShare:
+		return append(undecided[:0], 0)
+	case varied:
 		// Each is a block of its own, so that a selection counts against all items shown above: all pairs are compared alike.
 		undecided = undecided[:0]
 		for r := 1; r < len(candidates); r++ {
@@ -272,9 +278,9 @@ func (s *Sorted) Selected(sel *Selection) {
 		s.highest[b] = max(s.highest[b], r)
 	}
 	rank := sel.Order[sel.At]
-	one := reported{explored: 1}
-	if len(sel.Undecided) == 0 {
-		one = reported{against: 1}
+	one := reported{against: 1}
+	if Explores(sel.Undecided) {
+		one = reported{explored: 1}
 	}
 	for b, r := range s.highest {
 		if r >= 0 && (int32(b) != s.blocks[rank] || r > rank) {

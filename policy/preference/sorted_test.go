@@ -1,6 +1,7 @@
 package preference
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -236,6 +237,37 @@ func TestSorted_UsersWhoErr(t *testing.T) {
 		}
 	}
 	require.Less(t, float64(wrong)/float64(pairs), 0.05)
+}
+
+// TestSorted_GuessesAreNotCertain: with more items than the budget has others, some orders are guessed before all are known. No
+// wrong order is certain.
+func TestSorted_GuessesAreNotCertain(t *testing.T) {
+	const n, seed = 500, 9
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	u := newUsers(n, 0.7, seed)
+	f := NewSorted()
+	f.Grow(n)
+	s := &session{finder: f, key: seed}
+	guesses, wrong := 0, 0
+	for range 60_000 {
+		candidates := shuffledItems(n, rng)[:10]
+		if !s.decide(candidates) {
+			s.feed(u.selects(s.list))
+			continue
+		}
+		right := slices.IsSortedFunc(s.items, func(a, b policy.Item) int { return cmp.Compare(u.rank[a], u.rank[b]) })
+		if len(s.undecided) == 0 {
+			require.True(t, right)
+			continue
+		}
+		guesses++
+		if !right {
+			wrong++
+		}
+	}
+	t.Logf("%d of %d guesses were wrong", wrong, guesses)
+	require.Positive(t, wrong)
 }
 
 // TestSorted_PoolsOtherSources: partitions that share their counts have the relation of one that saw all selections.

@@ -73,7 +73,7 @@ func (s *session) decide(candidates []policy.Item) (certain bool) {
 	for _, at := range s.order {
 		s.items = append(s.items, candidates[at])
 	}
-	if len(s.undecided) == 0 {
+	if !Explores(s.undecided) {
 		return true
 	}
 	s.shown = append(s.shown[:0], make([]int32, n)...)

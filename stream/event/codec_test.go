@@ -102,7 +102,7 @@ func TestSamples(t *testing.T) {
 	for _, faulty := range []string{`"ranks":[1,2]`, `"ranks":[1,2,1]`, `"ranks":[1,2,3]`, `"ranks":[-1,0,1]`, `"ranks":[0.5,1,2]`, `"ranks":{}`} {
 		require.Error(t, d.Ranking(&r, []byte(strings.Replace(text, `"ranks":[1,2,0]`, faulty, 1))), faulty)
 	}
-	for _, faulty := range []string{`"undecided":[0]`, `"undecided":[3]`, `"undecided":[2,1]`, `"undecided":[1,1]`, `"undecided":["1"]`} {
+	for _, faulty := range []string{`"undecided":[0,1]`, `"undecided":[3]`, `"undecided":[2,1]`, `"undecided":[1,1]`, `"undecided":["1"]`} {
 		require.Error(t, d.Ranking(&r, []byte(strings.Replace(text, `"undecided":[2]`, faulty, 1))), faulty)
 	}
 	require.Error(t, d.Ranking(&r, []byte(strings.Replace(text, `"ranks":[1,2,0],`, "", 1))), "undecided ones without ranks")
@@ -236,6 +236,9 @@ func TestRoundTrip(t *testing.T) {
 				if rank > 0 && rapid.Bool().Draw(t, "undecided") {
 					want.Decision.Undecided = append(want.Decision.Undecided, int32(rank))
 				}
+			}
+			if len(want.Items) > 1 && rapid.Bool().Draw(t, "guessed") {
+				want.Decision.Undecided = []int32{0}
 			}
 			want.Decision.Ranks = rapid.Permutation(want.Decision.Ranks).Draw(t, "ranks")
 		}

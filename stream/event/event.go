@@ -31,7 +31,7 @@ type Decision struct {
 	Instance     int32     // -1: none
 	Explored     bool
 	// Ranks holds each item's utility rank, 0 the lowest, if the learner estimates the order of utilities. Undecided holds, ascending, the
-	// ranks whose item is not certainly above the one before.
+	// ranks whose item is not certainly above the one before, or 0 alone where the policy decided by a guess.
 	Ranks     []int32
 	Undecided []int32
 	// Decided is the policy's order, as positions in Ranking.Items, if pins or caps could have changed it; else empty. Propensities are then

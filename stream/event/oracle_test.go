@@ -437,6 +437,9 @@ func oracleRanks(a *event.Ranking, ranks, undecided json.RawMessage) bool {
 		}
 	}
 	above := int32(0)
+	if len(a.Decision.Undecided) == 1 && len(a.Items) > 1 {
+		above = -1
+	}
 	for _, r := range a.Decision.Undecided {
 		if r <= above || int(r) >= len(a.Items) {
 			return false

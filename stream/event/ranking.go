@@ -216,7 +216,7 @@ func ranks(dst []int32, list *value, name string) ([]int32, *Fault) {
 	return dst, f
 }
 
-// checkRanks requires that ranks are a permutation of 0..n-1, and that undecided ranks are among them, ascending, without the lowest.
+// checkRanks requires that ranks are a permutation of 0..n-1, and that undecided ranks are among them, ascending. The lowest, 0, stands alone.
 func (d *Decoder) checkRanks(r *Ranking) *Fault {
 	ranks, undecided := r.Decision.Ranks, r.Decision.Undecided
 	if len(ranks) == 0 && len(undecided) == 0 {
@@ -230,6 +230,9 @@ func (d *Decoder) checkRanks(r *Ranking) *Fault {
 		return f
 	}
 	last := int32(0)
+	if len(undecided) == 1 && n > 1 {
+		last = -1
+	}
 	for i, rank := range undecided {
 		if int(rank) >= n || rank <= last {
 			return faultf(WrongType, "decision: undecided[%d] is %d, which is not between %d and %d", i, rank, last, n)

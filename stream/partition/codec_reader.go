@@ -264,6 +264,9 @@ func (d *entryReader) undecided(e *entry, items int64) {
 	}
 	last := int32(0)
 	n := d.count(uint64(max(items-1, 0)), "undecided ranks")
+	if n == 1 {
+		last = -1
+	}
 	for range n {
 		r := int32(d.count(uint64(items-1), "undecided rank"))
 		if d.err == nil && r <= last {

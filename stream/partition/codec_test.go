@@ -89,6 +89,9 @@ func drawDecision(t *rapid.T, e *entry) {
 					e.undecided = append(e.undecided, int32(r))
 				}
 			}
+			if n > 1 && rapid.Bool().Draw(t, "guessed") {
+				e.undecided = append(e.undecided[:0], 0)
+			}
 		}
 		e.selected = rapid.Int32Range(-1, int32(n-1)).Draw(t, "selected")
 		if rapid.Bool().Draw(t, "has context") {

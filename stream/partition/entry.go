@@ -50,7 +50,7 @@ type entry struct {
 	instance             int32         // -1: none
 	ranks                []int32       // utility ranks (0 is the lowest) by position shown; empty if not needed or not known
 	expected             []int64       // expected payoffs (event.Millionths) by position shown, or of the selected item only
-	undecided            []int32       // ascending: ranks whose item was not certain to be above the one before
+	undecided            []int32       // ascending: ranks whose item was not certain to be above the one before; 0 alone for a guess
 	keptContext
 	unit
 	selected  int32 // position in items, -1: none yet

@@ -157,7 +157,7 @@ type life struct {
 	propensities []float64
 	expected     []float64
 	ranks        []int32 // utility ranks by position, if the learner depends on them or found them
-	undecided    []int32 // the uncertain ones
+	undecided    []int32 // the uncertain ones; 0 alone: the order is a guess
 	recorded     bool    // ranks come from the decision
 	ordered      bool    // the candidates' order of utility is known
 

@@ -49,7 +49,7 @@ func (lf *learnerFold) selected(l *life, at int, rec *record) {
 	}
 	for _, worse := range l.worse(at) {
 		lf.pairs[[2]uint32{item, worse}]++
-		if l.ordered {
+		if len(l.ranks) > 0 && (len(l.undecided) == 0 || l.undecided[0] == 0) { // the policy's ranking
 			lf.against[[2]uint32{item, worse}]++
 		}
 	}
