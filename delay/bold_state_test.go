@@ -222,7 +222,7 @@ func TestBOLD_HarvestGivesOnlyWhatChanged(t *testing.T) {
 	require.Equal(t, []string{
 		`35 {1 1 1}`, `instances 0 = "" (true)`, `instances 1 = "" (true)`, `rounds 1:40 = "1" (false)`,
 		fmt.Sprintf("vectors 1:40:1 = %q (false)", "\x08\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"),
-		`windows 3: = "1" (false)`,
+		`windows 3:: = "1" (false)`,
 	}, s.harvest())
 	// An instance that begins and ends between two harvests leaves no record.
 	b.Decide(allItems(2), nil, 1, &d)

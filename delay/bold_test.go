@@ -357,7 +357,7 @@ func TestBOLD_LearnsWindowsOnAScheduleOfEventTime(t *testing.T) {
 	require.EqualValues(t, 30_000, selections)
 	for period := range int64(20) {
 		b.Advance(1000 * (period + 1))
-		b.SetSourceField(3, hashWindows, []byte("1:"), strconv.AppendInt(nil, period+1, 10), nil) // says nothing, but is something new
+		b.SetSourceField(3, hashWindows, []byte("1::"), strconv.AppendInt(nil, period+1, 10), nil) // says nothing, but is something new
 	}
 	got, _ := b.Windows(nil)
 	t.Logf("%.3f", got)

@@ -31,9 +31,9 @@ type Decision struct {
 	Instance int32
 	// Explored says that the policy explored on purpose (ε-greedy), or the order of utilities was explored (Preferring).
 	Explored bool
-	// Ranks holds by position shown the utility rank (0 is the lowest), and Undecided in ascending order each rank whose item is
-	// not known to exceed the one before, or 0 alone where the whole order is a guess. Only learners that find the order of utilities set them; others leave them, so a caller
-	// that uses one Decision for several learners must empty them.
+	// Ranks holds by position shown the utility rank (0 is the lowest), and Undecided in ascending order each rank whose item is not
+	// known to exceed the one before. Undecided is 0 alone if the order is a guess. Only learners that find the order of utilities set
+	// them; others leave them, so a caller that uses one Decision for several learners must empty them.
 	Ranks     []int32
 	Undecided []int32
 }

@@ -188,11 +188,10 @@ func (w *windows) merge(other storedHash, _ []policy.Item, additive bool) error 
 		return nil
 	}
 	if additive {
-		longest := w.counts.Max()
-		from.counts.EachOwn(func(low, high int, n int64) {
-			l, h := min(low, longest), min(high, longest)
-			w.counts.Load(l, h, n)
-			w.counts.Touch(l, h)
+		from.counts.EachOwn(func(i policy.Interval, n int64) {
+			i = w.counts.Clip(i)
+			w.counts.Load(i, n)
+			w.counts.Touch(i)
 		})
 	}
 	if w.from > 0 || from.from == 0 || len(w.q) != len(from.q) {

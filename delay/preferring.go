@@ -15,9 +15,10 @@ import (
 // Candidates of Decide come in any order. Decision.Ranks and Decision.Undecided record the order as known at the decision; both
 // must come back with the feedback.
 //
-// The inner learner receives feedback on burn-in impressions and guesses, too, without the order. For stochastic payoffs nothing is lost: a payoff samples its
-// item whatever made the ranking. BOLD cannot be fed, since there is no propensity, or it is of an order that may be wrong: the payoff
-// is added to the items' sums and counted in Status.Unfed. Windows and shares of selections are not learned either.
+// The inner learner receives feedback on burn-in impressions and guesses, too, without the order. For stochastic payoffs nothing is
+// lost: a payoff samples its item whatever made the ranking. BOLD cannot be fed, since there is no propensity, or that of an order
+// that may be wrong. The payoff is added to the items' sums and counted in Status.Unfed. Windows and shares of selections are not
+// learned either.
 //
 // Its state is the inner learner's, and one hash of the finder.
 type Preferring struct {

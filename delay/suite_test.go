@@ -269,7 +269,7 @@ func (w *life) sourceField(t *rapid.T) {
 
 // sourceFields are pooled fields from other sources, valid and invalid.
 var sourceFields = map[string]struct{ fields, values []string }{
-	hashWindows:    {[]string{"1:1", "2:3", "2:", "3:9", "1:", "3:0", "x", "4:3"}, []string{"1", "7", "100"}},
+	hashWindows:    {[]string{"1:1:", "2:3:4", "2::2", "3:9:", "1::", "3:0:3", "x", "4:3:", "1:1:17"}, []string{"1", "7", "100"}},
 	hashFlights:    {[]string{"0", "1", "2", "9", "x"}, []string{"1", "3 10:5:2", "9 10:5:2 12:30:6", "7 17:0:3"}},
 	hashOpen:       {[]string{"0", "1", "2", "9", "x"}, []string{"1 1073741824 1073741824", "3 7 2", "40 9663676416 4294967296"}},
 	hashSettled:    {[]string{"0", "1", "2", "9", "x"}, []string{"1 0", "2 30", "0 0"}},
@@ -396,8 +396,8 @@ var faultyFields = map[string][][]storedField{
 		{{hashMet, "3", "1"}}, {{hashMet, "x", "1"}}, {{hashMet, "1", ""}}, {{hashMet, "1", "-1"}}, {{hashMet, "1", "01"}}, {{hashMet, "1", "1 1"}},
 	},
 	hashWindows: {
-		{{hashWindows, "1", "1"}}, {{hashWindows, "0:1", "1"}}, {{hashWindows, "2:1", "1"}}, {{hashWindows, "1:1", "0"}},
-		{{hashWindows, "1:1001", "1"}}, {{hashWindows, "1:1", "99999999999999999"}},
+		{{hashWindows, "1", "1"}}, {{hashWindows, "0:1:", "1"}}, {{hashWindows, "2:1:", "1"}}, {{hashWindows, "1:1:", "0"}},
+		{{hashWindows, "1:1001:", "1"}}, {{hashWindows, "1:1:", "99999999999999999"}}, {{hashWindows, "1:1:0", "1"}}, {{hashWindows, "1:1", "1"}},
 	},
 	hashLearner: {
 		{{hashLearner, "other", "1 1"}}, {{hashLearner, "looked", "x"}}, {{hashLearner, "windows", "1"}}, {{hashLearner, "windows", "x 1 0 0.5 0.5"}},
@@ -512,7 +512,7 @@ func FuzzLearners_LoadField(f *testing.F) {
 		for _, s := range []storedField{
 			{hashQueue, "1:0", "0.5"}, {hashFlights, "2", "3"}, {hashLearner, "hold", "2 77"},
 			{hashInstances, "1", "3"}, {hashRounds, "1", "7"}, {hashRounds, "1:3", "7"},
-			{hashVectors, "1:3:0", block(7, 0.5, 0.2, 0.3)}, {hashWindows, "2:", "5"},
+			{hashVectors, "1:3:0", block(7, 0.5, 0.2, 0.3)}, {hashWindows, "2::3", "5"},
 			{hashLearner, "windows", "3 9 0.125 0.25 0.25 0.25 0.25"}, {hashOpen, "1", "2 99 9"}, {hashAges, "10:5", "10 0:1073741824"},
 			{hashRecent, "1", "10:5:3:7:2:5 12:30:6:99:0:7"}, {hashLevels, "10", "10:5:3:-777777777 10:30:6:99999999"},
 			{hashCells, "1", "1 127 1 2 3 10:5:1:9:127:5:-7:0"}, {hashCells, "1|2", "0 10:5:1:9:127:5:-7:0"}, {hashCategories, "1", "a"}, {hashLinear, "10:5", "3 1073741824 16129 -70000000000000000000 1 2 3 4 5 6 7 8 9 10 11 12"},

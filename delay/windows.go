@@ -44,10 +44,10 @@ type windows struct {
 	unwritten bool
 	made      int      // number of estimates made or taken, in a global learner; in a partition's, of the one in use
 	global    *windows // the global learner's, which then makes the estimates; nil where there is none
-	resyncs   resyncs[[2]int]
+	resyncs   resyncs[policy.Interval]
 	outdated  bool // the stored estimate has another number of windows
 	// beyond are stored intervals of windows not distinguished any more, whose fields are to be deleted.
-	beyond [][2]int
+	beyond []policy.Interval
 }
 
 func (w *windows) configure(c WindowsConfig) (err error) {
@@ -59,7 +59,7 @@ func (w *windows) configure(c WindowsConfig) (err error) {
 	if longest == 0 {
 		longest = DefaultMaxWindow
 	}
-	w.resyncs = resyncs[[2]int]{}
+	w.resyncs = resyncs[policy.Interval]{}
 	if w.every = c.EstimateEvery; w.every == 0 {
 		w.every = DefaultEstimateEvery
 	}

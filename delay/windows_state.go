@@ -10,9 +10,10 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// Learned windows are stored alike by all learners. Hash "windows" maps an interval of windows, "<low>:<high>", or "<low>:" without
-// an upper end, to its number of selections, and "<low>:0" to that of selections of a blocked item. Field "windows" of hash
-// "learner" is the last estimate: period, number of selections, noise and probabilities, with blanks between.
+// Learned windows are stored alike by all learners. Hash "windows" maps an interval of windows and the length of its lists,
+// "<low>:<high>:<length>", to its number of selections. Without an upper end high is empty; 0 stands for selections of a blocked item.
+// The length of lists as long as the longest window is empty, too. Field "windows" of hash "learner" is the last estimate: period,
+// number of selections, noise and probabilities, with blanks between.
 const hashWindows = "windows"
 
 const fieldWindows = "windows"
@@ -22,12 +23,12 @@ func (w *windows) harvest(r Recorder, to *writer) {
 		return
 	}
 	for _, i := range w.beyond {
-		to.field = appendInterval(to.field[:0], i[0], i[1], openEnd)
+		to.field = appendInterval(to.field[:0], i, openEnd)
 		r.Field(hashWindows, to.field, nil)
 	}
 	w.beyond = w.beyond[:0]
-	w.counts.Changed(func(low, high int, count int64) {
-		to.field = appendInterval(to.field[:0], low, high, w.counts.Max())
+	w.counts.Changed(func(i policy.Interval, count int64) {
+		to.field = appendInterval(to.field[:0], i, w.counts.Max())
 		to.writeCount(r, hashWindows, count)
 	})
 	if w.unwritten {
@@ -64,16 +65,17 @@ func (w *windows) takeMade(text []byte) (rest []byte, err error) {
 }
 
 // appendInterval appends an interval's name. One up to the longest window has no upper end, so that it stays true if Max grows.
-func appendInterval(dst []byte, low, high, longest int) []byte {
-	dst = strconv.AppendInt(dst, int64(low), 10)
-	dst = append(dst, ':')
-	if high < longest {
-		dst = strconv.AppendInt(dst, int64(high), 10)
+func appendInterval(dst []byte, i policy.Interval, longest int) []byte {
+	dst = strconv.AppendInt(dst, int64(i.Low), 10)
+	for _, x := range [...]int{i.High, i.Length} {
+		if dst = append(dst, ':'); x < longest {
+			dst = strconv.AppendInt(dst, int64(x), 10)
+		}
 	}
 	return dst
 }
 
-var errInterval = errors.New("the field is not two numbers, or one, with a colon behind the first")
+var errInterval = errors.New("the field is not a number and two others, or nothing, with colons between")
 
 func (w *windows) about() hashInfo { return hashInfo{Pooled{Hash: hashWindows}, w.counts != nil} }
 
@@ -88,22 +90,17 @@ func (w *windows) endResync(source int32, _ func(policy.Item) bool) {
 		return
 	}
 	read := w.resyncs.end(source)
-	w.counts.EachOf(source, func(low, high int) {
-		if !read[[2]int{low, high}] {
-			w.counts.SetSource(source, low, high, 0)
+	w.counts.EachOf(source, func(i policy.Interval) {
+		if !read[i] {
+			w.counts.SetSource(source, i, 0)
 		}
 	})
 }
 
 // setSource implements storedHash. Intervals beyond our longest window, and malformed counts, are ignored.
 func (w *windows) setSource(source int32, field, value []byte, _ Translate) {
-	low, high, err := parseInterval(field)
-	if err != nil || w.counts == nil {
-		return
-	}
-	if high == openEnd {
-		high = w.counts.Max()
-	} else if high >= w.counts.Max() {
+	i, err := parseInterval(field)
+	if err != nil || w.counts == nil || w.isBeyond(i) {
 		return
 	}
 	var count int64
@@ -112,34 +109,46 @@ func (w *windows) setSource(source int32, field, value []byte, _ Translate) {
 			return
 		}
 	}
-	if w.counts.Check(low, high, count) == nil {
-		w.resyncs.note(source, [2]int{low, high})
-		w.counts.SetSource(source, low, high, count)
+	if i = w.counts.Clip(i); w.counts.Check(i, count) == nil {
+		w.resyncs.note(source, i)
+		w.counts.SetSource(source, i, count)
 	}
+}
+
+// isBeyond returns whether a stored interval is not one of ours, but of a longer longest window.
+func (w *windows) isBeyond(i policy.Interval) bool {
+	ours, longest := w.counts.Clip(i), w.counts.Max()
+	beyond := func(x, ours int) bool { return x != openEnd && (x >= longest || x != ours) }
+	return i.Low != ours.Low || beyond(i.High, ours.High) || beyond(i.Length, ours.Length)
 }
 
 // openEnd stands for no upper end.
 const openEnd = math.MaxInt
 
-func parseInterval(field []byte) (low, high int, err error) {
-	lowText, highText, found := bytes.Cut(field, []byte{':'})
-	l, err := parseInt32(lowText)
-	if !found || err != nil || l < 1 || l > policy.MaxWindows {
-		return 0, 0, errInterval
+func parseInterval(field []byte) (i policy.Interval, err error) {
+	parts := bytes.Split(field, []byte{':'})
+	if len(parts) != 3 {
+		return i, errInterval
 	}
-	if len(highText) == 0 {
-		return int(l), openEnd, nil
+	for k, to := range [...]*int{&i.Low, &i.High, &i.Length} {
+		if *to = openEnd; k > 0 && len(parts[k]) == 0 {
+			continue
+		}
+		x, err := parseInt32(parts[k])
+		if err != nil || x > policy.MaxWindows {
+			return i, errInterval
+		}
+		*to = int(x)
 	}
-	h, err := parseInt32(highText)
-	if err != nil || h < l && h != policy.Blocked || h > policy.MaxWindows {
-		return 0, 0, errInterval
+	if i.Low < 1 || i.High < i.Low && i.High != policy.Blocked || i.Length < 1 {
+		return i, errInterval
 	}
-	return int(l), int(h), nil
+	return i, nil
 }
 
 // load implements storedHash. Counts of windows beyond the longest are added to that.
 func (w *windows) load(field, value []byte, _ int) error {
-	low, high, err := parseInterval(field)
+	i, err := parseInterval(field)
 	if err != nil {
 		return err
 	}
@@ -150,12 +159,11 @@ func (w *windows) load(field, value []byte, _ int) error {
 	if w.counts == nil {
 		return nil
 	}
-	longest := w.counts.Max()
-	l, h := min(low, longest), min(high, longest)
-	w.counts.Load(l, h, count)
-	if low > longest || high != openEnd && high >= longest {
-		w.beyond = append(w.beyond, [2]int{low, high})
-		w.counts.Touch(l, h)
+	clipped := w.counts.Clip(i)
+	w.counts.Load(clipped, count)
+	if w.isBeyond(i) {
+		w.beyond = append(w.beyond, i)
+		w.counts.Touch(clipped)
 	}
 	return nil
 }

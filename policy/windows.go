@@ -1,9 +1,12 @@
 package policy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
+	"slices"
 )
 
 // ErrIntervals is wrapped by errors about interval counts.
@@ -19,14 +22,21 @@ const MaxWindows = 1000
 // An item behind one of higher utility (blocked) is selected by no such user. Some users select any item within their window; their
 // share of selections is the noise. A selection of a blocked item at position k counts in the interval [k, Blocked].
 //
-// Windows beyond Max count as Max. Counts are integers and add up over partitions. Memory is 17 bytes for each of the Max·(Max+3)/2
-// intervals, 33 more once another source is set, and some 16 per count of a source. It is not safe for concurrent use.
+// Noise depends on the length of the list, too, so counts are kept apart by it. Lengths are rounded to four bits, so that there are few.
+//
+// Windows and lengths beyond Max count as Max. Counts are integers and add up over partitions. Memory is some 60 bytes for each interval
+// counted, 33 more once another source is set, and some 16 per count of a source. It is not safe for concurrent use.
 type Intervals struct {
-	max     int
-	counts  Totals[Count] // by cell
-	total   int64         // of all cells, over all sources
-	blocked int64         // of blocked items
+	max       int
+	counts    Totals[Count] // by number of interval
+	intervals []Interval    // by number
+	numbers   map[Interval]int32
+	total     int64 // of all intervals, over all sources
+	blocked   int64 // of blocked items
 }
+
+// Interval holds the windows that a selection implies, Low to High, and the length of its list, which Selected has rounded down.
+type Interval struct{ Low, High, Length int }
 
 // Blocked is the upper end of intervals that count selections of blocked items.
 const Blocked = 0
@@ -36,62 +46,61 @@ func NewIntervals(max int) (*Intervals, error) {
 	if max < 1 || max > MaxWindows {
 		return nil, fmt.Errorf("%w: windows up to %d, must be within 1 and %d", ErrIntervals, max, MaxWindows)
 	}
-	t := &Intervals{max: max}
-	t.counts = NewTotals(func(cell int32, before, after Count) {
+	t := &Intervals{max: max, numbers: map[Interval]int32{}}
+	t.counts = NewTotals(func(n int32, before, after Count) {
 		t.total += int64(after - before)
-		if cell >= t.leading() {
+		if t.intervals[n].High == Blocked {
 			t.blocked += int64(after - before)
 		}
 	})
-	t.counts.Grow(max * (max + 3) / 2)
 	return t, nil
 }
-
-// leading returns the number of cells of items that are not blocked; those of blocked items follow.
-func (t *Intervals) leading() int32 { return int32(t.max * (t.max + 1) / 2) }
 
 func (t *Intervals) Max() int { return t.max }
 
 // Total returns the number of selections, over all sources.
 func (t *Intervals) Total() int64 { return t.total }
 
-// cell returns the number of the interval [low, high] with 1 ≤ low ≤ high ≤ max, or high = Blocked.
-func (t *Intervals) cell(low, high int) int32 {
-	if high == Blocked {
-		return t.leading() + int32(low) - 1
+// number returns an interval's, from now on.
+func (t *Intervals) number(i Interval) int32 {
+	n, found := t.numbers[i]
+	if !found {
+		n = int32(len(t.intervals))
+		t.numbers[i], t.intervals = n, append(t.intervals, i)
+		t.counts.Grow(len(t.intervals))
 	}
-	return int32(high*(high-1)/2 + low - 1)
-}
-
-func (t *Intervals) windowsOf(cell int32) (low, high int) {
-	if cell >= t.leading() {
-		return int(cell-t.leading()) + 1, Blocked
-	}
-	high = int((1 + math.Sqrt(1+8*float64(cell))) / 2)
-	for high*(high-1)/2 > int(cell) { // the square root may be rounded up
-		high--
-	}
-	for (high+1)*high/2 <= int(cell) {
-		high++
-	}
-	return int(cell) - high*(high-1)/2 + 1, high
+	return n
 }
 
 // Selected counts a selection at position at, from 0; order holds utility ranks as shown. It returns the interval.
-func (t *Intervals) Selected(order []int32, at int) (low, high int) {
-	low, high = min(at+1, t.max), t.max
+func (t *Intervals) Selected(order []int32, at int) Interval {
+	i := Interval{min(at+1, t.max), t.max, t.round(len(order))}
 	if next := NextAbove(order, at, t.max); next < len(order) {
-		high = min(next, t.max)
+		i.High = min(next, t.max)
 	}
-	high = max(low, high)
+	i.High = max(i.Low, i.High)
 	for _, rank := range order[:at] {
 		if rank > order[at] {
-			high = Blocked
+			i.High = Blocked
 			break
 		}
 	}
-	t.counts.AddOwn(t.cell(low, high), 1, 1)
-	return low, high
+	t.counts.AddOwn(t.number(i), 1, 1)
+	return i
+}
+
+// round returns the length that a list counts as.
+func (t *Intervals) round(length int) int {
+	if length >= t.max {
+		return t.max
+	}
+	unused := max(bits.Len(uint(length))-4, 0)
+	return length >> unused << unused
+}
+
+// Clip returns an interval with windows and length up to Max.
+func (t *Intervals) Clip(i Interval) Interval {
+	return Interval{min(i.Low, t.max), min(i.High, t.max), t.round(i.Length)}
 }
 
 // NextAbove returns the first position behind at and before end whose utility rank exceeds that at at; order holds utility ranks in
@@ -105,13 +114,13 @@ func NextAbove(order []int32, at, end int) int {
 }
 
 // Own returns this partition's own count of an interval.
-func (t *Intervals) Own(low, high int) int64 { return int64(t.counts.Own(t.cell(low, high))) }
+func (t *Intervals) Own(i Interval) int64 { return int64(t.counts.Own(t.number(i))) }
 
 // Check returns an error wrapping ErrIntervals if a count or interval is out of range.
-func (t *Intervals) Check(low, high int, count int64) error {
+func (t *Intervals) Check(i Interval, count int64) error {
 	switch {
-	case low < 1 || low > t.max || high > t.max || low > high && high != Blocked:
-		return fmt.Errorf("%w: interval [%d, %d] of windows up to %d", ErrIntervals, low, high, t.max)
+	case i.Low < 1 || i.Low > t.max || i.High > t.max || i.Low > i.High && i.High != Blocked || i.Length < 1 || i.Length != t.round(i.Length):
+		return fmt.Errorf("%w: interval [%d, %d] of windows up to %d, in lists of %d", ErrIntervals, i.Low, i.High, t.max, i.Length)
 	case count < 0 || count > 1<<53:
 		return fmt.Errorf("%w: %d selections", ErrIntervals, count)
 	}
@@ -119,47 +128,45 @@ func (t *Intervals) Check(low, high int, count int64) error {
 }
 
 // Load adds to this partition's own count of an interval, which must pass Check, without noting a change.
-func (t *Intervals) Load(low, high int, n int64) {
-	c := t.cell(low, high)
-	t.counts.Set(c, t.counts.Own(c).Add(Count(n)))
+func (t *Intervals) Load(i Interval, count int64) {
+	n := t.number(i)
+	t.counts.Set(n, t.counts.Own(n).Add(Count(count)))
 }
 
 // Touch marks an interval's count as changed.
-func (t *Intervals) Touch(low, high int) { t.counts.Changes().Note(t.cell(low, high), 1) }
+func (t *Intervals) Touch(i Interval) { t.counts.Changes().Note(t.number(i), 1) }
 
 // SetSource replaces another source's count of an interval, which must pass Check.
-func (t *Intervals) SetSource(source int32, low, high int, n int64) {
-	c := t.cell(low, high)
-	if n == 0 {
-		t.counts.Drop(source, c)
+func (t *Intervals) SetSource(source int32, i Interval, count int64) {
+	n := t.number(i)
+	if count == 0 {
+		t.counts.Drop(source, n)
 		return
 	}
-	t.counts.SetSource(source, c, Count(n))
+	t.counts.SetSource(source, n, Count(count))
 }
 
 // EachOf calls f with each interval of which a source has a count. The source's count may be dropped meanwhile.
-func (t *Intervals) EachOf(source int32, f func(low, high int)) {
-	for c := range t.counts.Of(source) {
-		f(t.windowsOf(c))
+func (t *Intervals) EachOf(source int32, f func(Interval)) {
+	for n := range t.counts.Of(source) {
+		f(t.intervals[n])
 	}
 }
 
 // EachOwn calls f with each positive count of this partition.
-func (t *Intervals) EachOwn(f func(low, high int, count int64)) {
-	for c, n := range t.counts.AllOwn() {
-		if n > 0 {
-			low, high := t.windowsOf(int32(c))
-			f(low, high, int64(n))
+func (t *Intervals) EachOwn(f func(i Interval, count int64)) {
+	for n, count := range t.counts.AllOwn() {
+		if count > 0 {
+			f(t.intervals[n], int64(count))
 		}
 	}
 }
 
 // Changed calls f with each of this partition's counts changed since the last call.
-func (t *Intervals) Changed(f func(low, high int, count int64)) {
+func (t *Intervals) Changed(f func(i Interval, count int64)) {
 	changes := t.counts.Changes()
-	for c := range changes.All() {
-		low, high := t.windowsOf(c)
-		f(low, high, int64(t.counts.Own(c)))
+	for n := range changes.All() {
+		f(t.intervals[n], int64(t.counts.Own(n)))
 	}
 	changes.Clear()
 }
@@ -193,8 +200,8 @@ const EstimatePasses = 100
 // start as PriorWindows and 0, and then as the last estimate. It is EM for interval-censored data (B. W. Turnbull, "The empirical
 // distribution function with arbitrarily grouped, censored and truncated data", JRSS B 1976) with one more latent cause. Each count
 // is divided among its interval's windows in proportion to (1−noise)·q_w, and among all windows from its lower end on in proportion
-// to noise·q_w/w. Noise selects each of w items with equal probability. PriorWindows counts as PriorWeight selections without
-// noise. Without blocked selections noise is 0.
+// to noise·q_w/min(w, length). Noise selects each item within the window with equal probability. PriorWindows counts as PriorWeight
+// selections without noise. Without blocked selections noise is 0.
 //
 // It stops when an iteration moves less than 1e-9 of the mass, or after EstimatePasses, and returns their number. An iteration
 // takes O(intervals).
@@ -208,57 +215,65 @@ func (t *Intervals) Estimate(q []float64, noise float64) (next float64, passes i
 		noise = float64(t.blocked) / (float64(t.total) + PriorWeight) // at least a selection's share, since EM cannot leave 0
 	}
 	type seen struct {
-		low, high int
-		count     float64
+		Interval
+		count float64
 	}
 	var intervals []seen
 	var informed float64
-	for c := range t.counts.Len() {
-		count := t.counts.Pooled(int32(c))
+	for n, i := range t.intervals {
 		// Without noise a count of [1, Max] has no information.
-		if low, high := t.windowsOf(int32(c)); count > 0 && (noise > 0 || high-low+1 < t.max) {
-			intervals = append(intervals, seen{low, high, float64(count)})
+		if count := t.counts.Pooled(int32(n)); count > 0 && (noise > 0 || i.High-i.Low+1 < t.max) {
+			intervals = append(intervals, seen{i, float64(count)})
 			informed += float64(count)
 		}
 	}
+	slices.SortFunc(intervals, func(a, b seen) int { // numbers depend on history
+		return cmp.Or(cmp.Compare(a.High, b.High), cmp.Compare(a.Low, b.Low), cmp.Compare(a.Length, b.Length))
+	})
 	if len(intervals) == 0 {
 		copy(q, prior)
 		return 0, 0
 	}
 	const tolerance = 1e-9
 	upTo := make([]float64, t.max+1)    // q_1+…+q_w
+	from := make([]float64, t.max+2)    // q_w+…+q_Max
 	any := make([]float64, t.max+2)     // Σ q_v/v from w on
-	density := make([]float64, t.max+2) // differences, then the weight per unit of q_w by utility
-	chance := make([]float64, t.max+2)  // likewise, per unit of q_w/w by noise
+	density := make([]float64, t.max+2) // differences of the weight per unit of q_w, otherwise
+	chance := make([]float64, t.max+2)  // likewise, per unit of q_w/w by noise in windows that end in the list
 	for passes < EstimatePasses {
 		passes++
 		for w, x := range q {
 			upTo[w+1] = upTo[w] + x
 		}
 		for w := t.max; w > 0; w-- {
+			from[w] = from[w+1] + q[w-1]
 			any[w] = any[w+1] + q[w-1]/float64(w)
 		}
 		clear(density)
 		clear(chance)
 		var byNoise float64
 		for _, s := range intervals {
-			likely := float64(noise * any[s.low])
-			if s.high != Blocked {
-				likely += float64((1 - noise) * mass(q, upTo, s.low, s.high))
+			beyond := max(s.Low, s.Length+1) // windows from here on reach the whole list
+			byChance := float64(noise * (any[s.Low] - any[beyond] + from[beyond]/float64(s.Length)))
+			likely := byChance
+			if s.High != Blocked {
+				likely += float64((1 - noise) * mass(q, upTo, s.Low, s.High))
 			}
 			share := s.count / likely
-			byNoise += float64(share * noise * any[s.low])
-			chance[s.low] += float64(share * noise)
-			if s.high != Blocked {
-				density[s.low] += float64(share * (1 - noise))
-				density[s.high+1] -= float64(share * (1 - noise))
+			byNoise += float64(share * byChance)
+			chance[s.Low] += float64(share * noise)
+			chance[beyond] -= float64(share * noise)
+			density[beyond] += float64(share*noise) / float64(s.Length)
+			if s.High != Blocked {
+				density[s.Low] += float64(share * (1 - noise))
+				density[s.High+1] -= float64(share * (1 - noise))
 			}
 		}
 		var moved, d, c float64
 		for w, x := range q {
 			d += density[w+1]
 			c += chance[w+1]
-			next := (float64(PriorWeight*prior[w]) + float64(x*(max(d, 0)+c/float64(w+1)))) / (PriorWeight + informed)
+			next := (float64(PriorWeight*prior[w]) + float64(x*(max(d, 0)+max(c, 0)/float64(w+1)))) / (PriorWeight + informed)
 			moved += math.Abs(next - x)
 			q[w] = next
 		}

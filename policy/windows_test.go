@@ -28,8 +28,10 @@ func TestIntervals_SelectionSaysWhichWindowsItCouldBe(t *testing.T) {
 		}
 		counts, err := NewIntervals(longest)
 		require.NoError(t, err)
-		low, high := counts.Selected(order, at)
-		require.EqualValues(t, 1, counts.Own(low, high))
+		i := counts.Selected(order, at)
+		low, high := i.Low, i.High
+		require.EqualValues(t, 1, counts.Own(i))
+		require.Equal(t, min(n, longest), i.Length)
 		// Any window w ≥ 1, also beyond the list; those beyond longest count as longest.
 		could := map[int]bool{}
 		for w := 1; w <= 20; w++ {
@@ -51,40 +53,37 @@ func TestIntervals_NoWindowSelectsABlockedItem(t *testing.T) {
 		at := rapid.IntRange(0, n-1).Draw(t, "at")
 		longest := rapid.IntRange(1, 9).Draw(t, "longest")
 		counts, _ := NewIntervals(longest)
-		low, high := counts.Selected(order, at)
+		i := counts.Selected(order, at)
+		low, high := i.Low, i.High
 		some := false
 		for w := 1; w <= n; w++ {
 			some = some || Select(order, w) == order[at]
 		}
 		require.Equal(t, !some, high == Blocked)
 		require.Equal(t, min(at+1, longest), low)
-		require.EqualValues(t, 1, counts.Own(low, high))
+		require.EqualValues(t, 1, counts.Own(i))
 		require.Equal(t, !some, counts.blocked == 1)
 	})
 }
 
-func TestIntervals_CellsAreNumberedOnce(t *testing.T) {
-	counts, err := NewIntervals(MaxWindows)
-	require.NoError(t, err)
-	next := int32(0)
-	for high := 1; high <= MaxWindows; high++ {
-		for low := 1; low <= high; low++ {
-			require.Equal(t, next, counts.cell(low, high))
-			l, h := counts.windowsOf(next)
-			require.Equal(t, [2]int{low, high}, [2]int{l, h})
-			next++
-		}
-	}
-	for low := 1; low <= MaxWindows; low++ {
-		require.Equal(t, next, counts.cell(low, Blocked))
-		l, h := counts.windowsOf(next)
-		require.Equal(t, [2]int{low, Blocked}, [2]int{l, h})
-		next++
-	}
-	require.EqualValues(t, next, counts.counts.Len())
+func TestNewIntervals_RefusesOtherLengths(t *testing.T) {
 	for _, faulty := range []int{-1, 0, MaxWindows + 1} {
 		_, err := NewIntervals(faulty)
 		require.ErrorIs(t, err, ErrIntervals)
+	}
+}
+
+// Lengths are rounded down by less than an eighth, and not below 16.
+func TestIntervals_LengthsHaveFourBits(t *testing.T) {
+	counts, err := NewIntervals(MaxWindows)
+	require.NoError(t, err)
+	for n := 1; n < 2*MaxWindows; n++ {
+		rounded := counts.round(n)
+		require.Equal(t, rounded, counts.round(rounded))
+		if n < 16 || n >= MaxWindows {
+			require.Equal(t, min(n, MaxWindows), rounded)
+		}
+		require.Greater(t, 9*rounded, 8*min(n, MaxWindows)-1)
 	}
 }
 
@@ -94,26 +93,31 @@ func TestIntervals_PoolingAddsUp(t *testing.T) {
 		const longest = 6
 		pooled, _ := NewIntervals(longest)
 		alone, _ := NewIntervals(longest)
-		newest := map[[3]int]int64{}
+		type published struct {
+			source int32
+			Interval
+		}
+		newest := map[published]int64{}
 		for range rapid.IntRange(0, 30).Draw(t, "imports") {
 			high := rapid.IntRange(0, longest).Draw(t, "high")
 			low := rapid.IntRange(1, max(high, 1)).Draw(t, "low")
-			source := rapid.IntRange(0, 2).Draw(t, "source")
+			i := Interval{low, high, rapid.IntRange(1, longest).Draw(t, "length")}
+			source := rapid.Int32Range(0, 2).Draw(t, "source")
 			count := rapid.Int64Range(0, 50).Draw(t, "count")
-			require.NoError(t, pooled.Check(low, high, count))
-			pooled.SetSource(int32(source), low, high, count)
-			newest[[3]int{source, low, high}] = count
+			require.NoError(t, pooled.Check(i, count))
+			pooled.SetSource(source, i, count)
+			newest[published{source, i}] = count
 		}
-		pooled.Load(2, 3, 7)
-		alone.Load(2, 3, 7)
+		pooled.Load(Interval{2, 3, 4}, 7)
+		alone.Load(Interval{2, 3, 4}, 7)
 		var total int64 = 7
 		for at, count := range newest {
-			alone.Load(at[1], at[2], count)
+			alone.Load(at.Interval, count)
 			total += count
 		}
 		require.Equal(t, total, pooled.Total())
-		for c := range int32(alone.counts.Len()) {
-			require.Equal(t, alone.counts.Pooled(c), pooled.counts.Pooled(c))
+		for n, i := range alone.intervals {
+			require.Equal(t, alone.counts.Pooled(int32(n)), pooled.counts.Pooled(pooled.number(i)))
 		}
 		a, b := make([]float64, longest), make([]float64, longest)
 		PriorWindows(a)
@@ -143,9 +147,9 @@ func slowEM(t *Intervals, passes int) (q []float64, noise float64) {
 			next[w] = PriorWeight * prior[w]
 			total += next[w]
 		}
-		for c := range int32(t.counts.Len()) {
-			count := float64(t.counts.Pooled(c))
-			low, high := t.windowsOf(c)
+		for n, i := range t.intervals {
+			count := float64(t.counts.Pooled(int32(n)))
+			low, high := i.Low, i.High
 			if count == 0 || noise == 0 && high-low+1 == t.max {
 				continue
 			}
@@ -155,7 +159,7 @@ func slowEM(t *Intervals, passes int) (q []float64, noise float64) {
 				if w <= high {
 					utility[w] = (1 - noise) * q[w-1]
 				}
-				chance[w] = noise * q[w-1] / float64(w)
+				chance[w] = noise * q[w-1] / float64(min(w, i.Length))
 				likely += utility[w] + chance[w]
 			}
 			for w := low; w <= t.max; w++ {
@@ -178,12 +182,14 @@ func TestIntervals_EstimateIsEM(t *testing.T) {
 		counts, _ := NewIntervals(longest)
 		for high := 1; high <= longest; high++ {
 			for low := 1; low <= high; low++ {
-				counts.Load(low, high, rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, 1000)).Draw(t, "count"))
+				length := rapid.IntRange(1, longest).Draw(t, "length")
+				counts.Load(Interval{low, high, length}, rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, 1000)).Draw(t, "count"))
 			}
 		}
 		if rapid.Bool().Draw(t, "noisy") {
 			for low := 1; low <= longest; low++ {
-				counts.Load(low, Blocked, rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, 300)).Draw(t, "blocked"))
+				length := rapid.IntRange(1, longest).Draw(t, "length")
+				counts.Load(Interval{low, Blocked, length}, rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, 300)).Draw(t, "blocked"))
 			}
 		}
 		q := make([]float64, longest)
@@ -210,7 +216,8 @@ func TestIntervals_EstimateOfExtremes(t *testing.T) {
 			if rapid.Bool().Draw(t, "blocked") {
 				high = Blocked
 			}
-			counts.Load(low, high, rapid.SampledFrom([]int64{1, 1000, 1 << 40, 1 << 53}).Draw(t, "count"))
+			length := counts.round(rapid.IntRange(1, longest).Draw(t, "length"))
+			counts.Load(Interval{low, high, length}, rapid.SampledFrom([]int64{1, 1000, 1 << 40, 1 << 53}).Draw(t, "count"))
 		}
 		q := make([]float64, longest)
 		PriorWindows(q)
@@ -228,44 +235,66 @@ func TestIntervals_EstimateOfExtremes(t *testing.T) {
 	})
 }
 
-// From users with known windows and noise, who are shown random orders of 8 candidates, the estimate finds both. With 200,000
-// selections and intervals that distinguish windows as these do, the standard error of a probability is below 0.004. A deviation of
-// 0.03 is more than seven of them: it fails by chance less than once in a million times, and the seed is fixed besides.
+// From users with known windows and noise, who are shown random orders of 8 candidates, or of 3 and of 8, the estimate finds both. With
+// 200,000 selections and intervals that distinguish windows as these do, the standard error of a probability is below 0.004. A deviation
+// of 0.03 is more than seven of them: it fails by chance less than once in a million times, and the seed is fixed besides.
 func TestIntervals_EstimateFindsTheWindows(t *testing.T) {
-	const longest, n, users = 8, 8, 200_000
 	want := []float64{0.05, 0.3, 0.1, 0.05, 0.2, 0.1, 0, 0.2}
-	for _, noise := range []float64{0, 0.02, 0.2} {
-		rng := rand.New(rand.NewPCG(7, 7))
-		counts, _ := NewIntervals(longest)
-		order := make([]int32, n)
-		for range users {
-			for i, at := range rng.Perm(n) {
-				order[i] = int32(at)
+	for _, lengths := range [][]int{{8, 8}, {3, 8}} {
+		for _, noise := range []float64{0, 0.02, 0.2} {
+			q, got := estimated(t, want, noise, lengths)
+			require.InDelta(t, noise, got, 0.03)
+			require.Equal(t, noise > 0, got > 0)
+			for w := range q {
+				require.InDelta(t, want[w], q[w], 0.03, "window %d", w+1)
 			}
-			u, window := rng.Float64(), 1
-			for ; window < longest && u >= want[window-1]; window++ {
-				u -= want[window-1]
-			}
-			at := rng.IntN(window)
-			if rng.Float64() >= noise {
-				at = slices.Index(order, Select(order, window))
-			}
-			counts.Selected(order, at)
-		}
-		q := make([]float64, longest)
-		PriorWindows(q)
-		passes, got := 0, 0.0
-		for range 10 {
-			next, more := counts.Estimate(q, got)
-			got, passes = next, passes+more
-		}
-		t.Logf("%.3f and %.4f after %d passes", q, got, passes)
-		require.InDelta(t, noise, got, 0.03)
-		require.Equal(t, noise > 0, got > 0)
-		for w := range q {
-			require.InDelta(t, want[w], q[w], 0.03, "window %d", w+1)
 		}
 	}
+}
+
+// Half of the lists are much shorter than most windows, which are uniform on 1..50. Errors are as in the last test; those of sums of
+// probabilities are below 0.01.
+func TestIntervals_EstimateKnowsShortLists(t *testing.T) {
+	const noise = 0.25
+	want := make([]float64, 50)
+	for w := range want {
+		want[w] = 1.0 / 50
+	}
+	q, got := estimated(t, want, noise, []int{3, 20})
+	require.InDelta(t, noise, got, 0.01)
+	require.InDelta(t, 0.04, q[0]+q[1], 0.01)
+}
+
+// estimated is the estimate from 200,000 users with windows and noise, who are shown random orders of one of two lengths.
+func estimated(t *testing.T, windows []float64, noise float64, lengths []int) (q []float64, got float64) {
+	rng := rand.New(rand.NewPCG(7, 7))
+	counts, _ := NewIntervals(len(windows))
+	for range 200_000 {
+		n := lengths[rng.IntN(2)]
+		order := make([]int32, n)
+		for i, at := range rng.Perm(n) {
+			order[i] = int32(at)
+		}
+		u, window := rng.Float64(), 1
+		for ; window < len(windows) && u >= windows[window-1]; window++ {
+			u -= windows[window-1]
+		}
+		window = min(window, n)
+		at := rng.IntN(window)
+		if rng.Float64() >= noise {
+			at = slices.Index(order, Select(order, window))
+		}
+		counts.Selected(order, at)
+	}
+	q = make([]float64, len(windows))
+	PriorWindows(q)
+	passes := 0
+	for range 10 {
+		next, more := counts.Estimate(q, got)
+		got, passes = next, passes+more
+	}
+	t.Logf("%.3f and %.4f after %d passes", q, got, passes)
+	return q, got
 }
 
 func TestPriorWindows_IsADistribution(t *testing.T) {
@@ -288,7 +317,7 @@ func BenchmarkIntervals_Estimate(b *testing.B) {
 	counts, _ := NewIntervals(100)
 	for high := 1; high <= 100; high++ {
 		for low := 1; low <= high; low++ {
-			counts.Load(low, high, rng.Int64N(1000))
+			counts.Load(Interval{low, high, 100}, rng.Int64N(1000))
 		}
 	}
 	q := make([]float64, 100)

@@ -17,9 +17,9 @@ type Finder interface {
 	// Grow sets the number of items: 0..items-1 exist from now on.
 	Grow(items int)
 	// Sort fills order, as long as candidates, with positions in increasing utility as far as it is known, and in random order
-	// beyond. It appends to undecided, ascending, each rank r in 1..n-1 whose item is not certain to exceed that at r-1; if none,
-	// the order is certain, as far as the finder's budget goes. It appends 0 alone if the order is a guess that is not to be explored,
-	// see Explores. It does not allocate in steady state.
+	// beyond. It appends to undecided, ascending, each rank r in 1..n-1 whose item is not certain to exceed that at r-1. If there is
+	// none, the order is certain. Beyond the finder's budget it appends 0 alone: the order is a guess, not to be explored. It does not
+	// allocate in steady state.
 	Sort(candidates []policy.Item, key policy.Key, order, undecided []int32) []int32
 	// Explore fills shown, as long as items, with ranks in an order that teaches. items and undecided, which Explores, are Sort's.
 	Explore(items []policy.Item, undecided []int32, key policy.Key, shown []int32)

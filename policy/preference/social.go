@@ -42,8 +42,8 @@ const maxEstimate = 0x1p256
 // half-width Resolution·σ, after 2·log(4nt²/δ)/Resolution² ratings, counts as a point, or equal items would be explored for ever;
 // closer items may end in either order. A Budget ends the burn-in earlier, at the same price.
 //
-// σ, unless given, is the standard deviation of ratings within items, enlarged so that it is ever too small with probability at most
-// δ/2 for Gaussian ratings (B. Laurent, P. Massart, "Adaptive estimation of a quadratic functional by model selection", Annals of
+// σ, unless given, is the standard deviation of ratings within items, enlarged. It is ever too small with probability at most δ/2
+// for Gaussian ratings (B. Laurent, P. Massart, "Adaptive estimation of a quadratic functional by model selection", Annals of
 // Statistics 2000, Lemma 1). Until there are enough ratings, intervals are unbounded.
 //
 // Hash "utilities" maps "<item>" to "<N> <mean> <sum of squared deviations>" of its ratings. Selections without a rating are

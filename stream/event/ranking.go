@@ -216,7 +216,8 @@ func ranks(dst []int32, list *value, name string) ([]int32, *Fault) {
 	return dst, f
 }
 
-// checkRanks requires that ranks are a permutation of 0..n-1, and that undecided ranks are among them, ascending. The lowest, 0, stands alone.
+// checkRanks requires that ranks are a permutation of 0..n-1, and that undecided ranks are among them, ascending. The lowest, 0,
+// stands alone.
 func (d *Decoder) checkRanks(r *Ranking) *Fault {
 	ranks, undecided := r.Decision.Ranks, r.Decision.Undecided
 	if len(ranks) == 0 && len(undecided) == 0 {

@@ -40,13 +40,12 @@ func TestKeepLeaders(t *testing.T) {
 }
 
 // selectedBy is the interval of windows that select the item at a position.
-func selectedBy(order []int32, at int) [2]int {
+func selectedBy(order []int32, at int) policy.Interval {
 	t, err := policy.NewIntervals(100)
 	if err != nil {
 		panic(err)
 	}
-	low, high := t.Selected(order, at)
-	return [2]int{low, high}
+	return t.Selected(order, at)
 }
 
 // The order of 20 candidates takes two bytes of a pending impression on average over all orders, and at most three.

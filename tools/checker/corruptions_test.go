@@ -398,7 +398,7 @@ var corruptions = []corruption{
 		return v.add(t, "front:windows", v.anyField(t, "front:windows"), 1)
 	}},
 	{boldWindows, "a selection that counts for another window", func(t *testing.T, v *victim) func() {
-		return v.move(t, "front:windows", v.anyField(t, "front:windows"), "90:91")
+		return v.move(t, "front:windows", v.anyField(t, "front:windows"), "90:91:")
 	}},
 	{boldVectors, "a loss that is wrong, of an item", func(t *testing.T, v *victim) func() { return v.vector(t, "given:vectors", 1e-9) }},
 	{boldVectors, "a loss that is wrong, of a rank", func(t *testing.T, v *victim) func() { return v.vector(t, "place:vectors", 1e-9) }},

@@ -55,21 +55,29 @@ func (lf *learnerFold) selected(l *life, at int, rec *record) {
 	}
 }
 
-// interval returns the stored form of the window's interval by the selection at a position: the window reached it, and not the
-// next item with a higher utility. Windows beyond the longest are one. A selection behind a higher utility has a class of its own.
+// interval returns the stored form of the window's interval by the selection at a position, and of the length of its list. The window
+// reached the position, and not the next item with a higher utility. Windows and lists beyond the longest window are one. A selection
+// behind a higher utility has a class of its own. Of a length the four highest bits count.
 func interval(ranks []int32, at, longest int) string {
-	low := min(at+1, longest)
+	low, length := min(at+1, longest), ""
+	if n := len(ranks); n < longest {
+		step := 1
+		for n/step >= 16 {
+			step *= 2
+		}
+		length = strconv.Itoa(n / step * step)
+	}
 	for _, rank := range ranks[:at] {
 		if rank > ranks[at] {
-			return fmt.Sprintf("%d:0", low)
+			return fmt.Sprintf("%d:0:%s", low, length)
 		}
 	}
 	for k := at + 1; k < len(ranks) && k < longest; k++ {
 		if ranks[k] > ranks[at] {
-			return fmt.Sprintf("%d:%d", low, k)
+			return fmt.Sprintf("%d:%d:%s", low, k, length)
 		}
 	}
-	return fmt.Sprintf("%d:", low)
+	return fmt.Sprintf("%d::%s", low, length)
 }
 
 // worse returns the items that the selected one is preferred to, as known at the decision. Ranks between two uncertain ones form a block
