@@ -3,6 +3,7 @@ package checker
 import (
 	"fmt"
 	"math"
+	"strconv"
 
 	"github.com/ranker-worker/ranker-worker/config"
 )

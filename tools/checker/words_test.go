@@ -14,7 +14,7 @@ func TestStoredTexts_AreReadStrictly(t *testing.T) {
 		{"settled", "1", "0 3", "0 -3"},
 		{"settled", "1", "2 3 1 9", "2 3 0 9"},
 		{"ages", "below:10:3", "0:5 7:1", "0:5 0:1"},
-		{"ages", "since", "-5", "5 5"},
+		{"ages", "since", "-5 1 0 0", "5 5"},
 		{"history", "pass", "9 8", "8 9"},
 		{"history", "1", "10:3:1:-5:6", "10:3:0:5:6"},
 		{"recent", "1", "10:3:1:5:6:7", "10:3:1:5:6"},
