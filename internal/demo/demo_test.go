@@ -66,7 +66,7 @@ func TestDemo_Serves(t *testing.T) {
 	defer stop()
 	var answer, page string
 	type figures struct {
-		Account  struct{ Impressions struct{ Read int } }
+		Account  map[string]int
 		Learners []struct{ Items, Fed int }
 	}
 	var played, live figures
@@ -85,7 +85,7 @@ func TestDemo_Serves(t *testing.T) {
 					require.NoError(t, err)
 					defer res.Body.Close()
 					require.NoError(t, json.NewDecoder(res.Body).Decode(into))
-					return into.Account.Impressions.Read >= impressions
+					return into.Account["impressions.read"] >= impressions
 				}, time.Minute, 100*time.Millisecond)
 			}
 			look(&played, 200)

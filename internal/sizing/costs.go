@@ -63,7 +63,7 @@ const (
 	wholeBytes     = 480      // of an item that several partitions have published
 	sourceBytes    = 38       // and of each partition's statistics of it
 	sourceBlock    = 43       // of a block of either
-	packedRest     = 6        // and where its history is packed
+	packedRest     = 10       // and where its history is packed
 	packedApart    = 24       // of a history whose blocks are packed, besides these
 	packedBlock    = 14       // of one, of payoffs that are no whole numbers
 )
