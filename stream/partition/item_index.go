@@ -25,7 +25,7 @@ type itemIndex struct {
 	recent  [recents]recentItem   // cache of the last impressions' items by the lowest bits of their number
 	rows    policy.Set            // by our number: the item has a row of its own in the store, or gets one with the next seal (itemnames.go)
 	changes policy.Changes
-	pages   policy.Changes // of names
+	pages   policy.Changes // of names: 1
 	stored  int            // number of items as stored; -1: not stored
 	ended   []endedItem    // dropped since the last seal
 
@@ -35,7 +35,7 @@ type itemIndex struct {
 // ourItem is stored by the process's number, in one place, because each candidate needs both fields.
 type ourItem struct {
 	next  int32  // our number plus 1; 0: none
-	until uint32 // the retention period up to which the item is kept
+	until uint32 // the tick of retention up to which the item is kept
 }
 
 // recentItem holds an item's two numbers, plus 1 each.
@@ -89,7 +89,7 @@ func (c *itemIndex) intern(process int32) (i policy.Item, fresh bool) {
 	}
 	i = c.next
 	c.put(i, process, 0)
-	c.changes.Note(i, itemNamed)
+	c.pages.Note(namesPage(i), 1)
 	return i, true
 }
 
@@ -108,6 +108,7 @@ func (c *itemIndex) drop(i policy.Item) {
 	c.process.Remove(i)
 	c.recent[recentAt(i)] = recentItem{}
 	c.n--
+	c.pages.Note(namesPage(i), 1)
 	c.ended = append(c.ended, endedItem{i, process, c.rows.Has(i)})
 	c.rows.Remove(i)
 }
@@ -119,10 +120,9 @@ func (c *itemIndex) skip() (i policy.Item) {
 	return i
 }
 
-// Changes of an item: its name's page or its retention; its sums; its row is published.
+// Changes of an item: its sums; its row is published. Its name and retention are in a page of names.
 const (
-	itemNamed = 1 << iota
-	itemTaught
+	itemTaught = 1 << iota
 	itemRowAdded
 )
 
@@ -172,7 +172,7 @@ func (c *itemIndex) load(rows []storedItem, named []namedItem, next policy.Item,
 		if _, twice := c.number(process); twice || len(name) == 0 || c.has(number) {
 			return fmt.Errorf("item %q or its number %d is stored twice", name, number)
 		}
-		c.put(number, process, max(r.period(until), r.stored))
+		c.put(number, process, r.due(number, r.tickAt(max(until, r.kept))))
 		if number >= next {
 			beyond++
 		}
@@ -204,7 +204,7 @@ func (c *itemIndex) load(rows []storedItem, named []namedItem, next policy.Item,
 			return err
 		}
 		c.rows.Add(it.number)
-		c.changes.Note(it.number, itemNamed)
+		c.pages.Note(namesPage(it.number), 1)
 	}
 	if int(c.next-next) != beyond {
 		return fmt.Errorf("of %d items that were met since one was dropped last %d are stored", c.next-next, beyond)
@@ -212,8 +212,8 @@ func (c *itemIndex) load(rows []storedItem, named []namedItem, next policy.Item,
 	return nil
 }
 
-// appendItem appends the stored form of an item: JSON with number, sums in the shortest exact digits and, if known, the time until which it
-// is kept.
+// appendItem appends the stored form of an item: JSON with number, sums in the shortest exact digits and, if given, the time until which it
+// is kept. Only exports give it, which have no names beside the rows.
 func appendItem(dst []byte, i policy.Item, s policy.Sums, until event.Millis) []byte {
 	dst = append(dst, `{"no":`...)
 	dst = strconv.AppendInt(dst, int64(i), 10)
@@ -276,11 +276,38 @@ func float(v *fastjson.Value) (float64, error) {
 	return strconv.ParseFloat(string(v.MarshalTo(nil)), 64)
 }
 
-// carry keeps an item, given by its process-wide number, up to a period.
-func (c *itemIndex) carry(process int32, until uint32) {
-	if o := c.ours.Get(process); o.next > 0 && o.until < until {
-		c.ours.At(process).until = until
-		c.changes.Note(o.next-1, itemNamed)
+// carry keeps an item, given by its process-wide number, up to the first due tick of its page from a tick on. It returns the weight of the page
+// if that gets changed.
+func (c *itemIndex) carry(process int32, least uint32) (weight int64) {
+	o := c.ours.Get(process)
+	if o.next == 0 || o.until >= least {
+		return 0
+	}
+	i := o.next - 1
+	c.ours.At(process).until = c.retention.due(i, least)
+	return c.renew(namesPage(i))
+}
+
+// renew has a page written by the next seal, and returns its weight the first time.
+func (c *itemIndex) renew(page int32) (weight int64) {
+	if c.pages.Has(page) {
+		return 0
+	}
+	c.pages.Note(page, 1)
+	weight = itemWeight
+	for i := range c.inPage(page) {
+		weight += nameWeight + int64(len(c.name(i)))
+	}
+	return weight
+}
+
+func (c *itemIndex) inPage(page int32) iter.Seq[policy.Item] {
+	return func(yield func(policy.Item) bool) {
+		for i := page * namesInPage; i < min((page+1)*namesInPage, c.next); i++ {
+			if c.has(i) && !yield(i) {
+				return
+			}
+		}
 	}
 }
 
@@ -292,23 +319,23 @@ func (c *itemIndex) untilOf(i policy.Item) event.Millis {
 func (c *itemIndex) due(watermark event.Millis, dst []policy.Item) []policy.Item {
 	r := &c.retention
 	past := r.over(watermark)
-	if past < r.stored || past == r.past && r.swept {
+	r.pass(past, namesPage(c.next))
+	if !r.sweeps {
 		return dst
 	}
-	if past > r.past {
-		r.past, r.swept, r.cursor = past, false, 0
-	}
-	for i := range c.from(r.cursor) {
-		if c.ours.Get(c.inProcess(i)).until > past {
-			continue
+	for page := range r.sweep.All() {
+		for i := range c.inPage(page) {
+			if c.ours.Get(c.inProcess(i)).until > past {
+				continue
+			}
+			if len(dst) == endedAtOnce {
+				return dst
+			}
+			dst = append(dst, i)
 		}
-		if len(dst) == endedAtOnce {
-			r.cursor = i
-			return dst
-		}
-		dst = append(dst, i)
+		r.sweep.Remove(page)
 	}
-	r.swept = true
+	r.sweeps = false
 	return dst
 }
 

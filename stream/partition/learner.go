@@ -96,21 +96,21 @@ func (l *learner) grow() {
 }
 
 // carried keeps the items of an impression, given by process-wide numbers, that began and can be paid until payoffDeadline.
-func (l *learner) carried(process []int32, began, payoffDeadline event.Millis) {
+func (l *learner) carried(process []int32, began, payoffDeadline event.Millis, g *segments) {
 	r := &l.items.retention
 	if r.keep == 0 {
 		return
 	}
-	until := r.period(max(later(began, r.keep), payoffDeadline))
+	until := r.tickAt(max(later(began, r.keep), payoffDeadline))
 	for _, p := range process {
-		l.items.carry(p, until)
+		g.loose += l.items.carry(p, until)
 	}
 }
 
 func (l *learner) endItems(items []policy.Item, g *segments) {
 	f := l.delay.(delay.ItemRemoving) // retention requires it
 	for _, i := range items {
-		g.loose += itemWeight + int64(len(l.items.name(i)))
+		g.loose += itemWeight + int64(len(l.items.name(i))) + l.items.renew(namesPage(i))
 		f.Forget(i)
 		l.observer.drops.forget(i)
 		l.items.drop(i)
@@ -126,8 +126,8 @@ func (l *learner) keepsSelected(e *entry) bool {
 }
 
 // retained returns the retention of loaded items, if there are any, and updates the learner's line.
-func (l *learner) retained(watermark event.Millis, any bool) retention {
-	r := newRetention(l.cfg.ItemRetention)
+func (l *learner) retained(partition int32, watermark event.Millis, any bool) retention {
+	r := newRetention(l.cfg.ItemRetention, partition)
 	switch {
 	case r.keep == 0:
 		l.changed = l.changed || l.stored.keeps
@@ -136,15 +136,15 @@ func (l *learner) retained(watermark event.Millis, any bool) retention {
 		l.changed = true
 		l.stored.keeps, l.stored.kept = true, 0
 		if any {
-			l.stored.kept = r.until(r.period(later(watermark, r.keep)))
+			l.stored.kept = later(watermark, r.keep)
 		}
 	}
-	r.stored = r.period(l.stored.kept)
+	r.kept = l.stored.kept
 	return r
 }
 
-func (l *learner) load(items []storedItem, named []namedItem, fields []state.Field, watermark event.Millis) error {
-	r := l.retained(watermark, len(items)+len(named) > 0)
+func (l *learner) load(items []storedItem, named []namedItem, fields []state.Field, partition int32, watermark event.Millis) error {
+	r := l.retained(partition, watermark, len(items)+len(named) > 0)
 	if err := l.items.load(items, named, l.stored.next, r); err != nil {
 		return err
 	}

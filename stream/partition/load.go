@@ -76,7 +76,7 @@ func (m *Machine) Loaded() error {
 		if l.gone {
 			continue
 		}
-		if err := l.load(ld.items[l], ld.named[l], ld.fields[l], m.time.watermark); err != nil {
+		if err := l.load(ld.items[l], ld.named[l], ld.fields[l], m.cfg.Partition, m.time.watermark); err != nil {
 			return fmt.Errorf("loading learner %q: %w", l.name, err)
 		}
 		if err := m.join.deliver(l, ld.missed[l]); err != nil {

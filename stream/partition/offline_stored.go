@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/valyala/fastjson"
+
 	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/state"
@@ -26,13 +28,15 @@ func StoredLearners(fields []state.Field) (all []StoredLearner, err error) {
 	return all, err
 }
 
-// Rows returns a row of ItemsHash for each item in a learner's stored fields: its own, or an empty one for an item known by name only.
+// Rows returns a row of ItemsHash for each item in a learner's stored fields: its own, or an empty one for an item known by name only. It adds
+// until when the item is kept.
 // Unreadable names are left out, and err says why.
 func Rows(learner string, fields []state.Field) (rows []state.Field, err error) {
-	own := map[string]bool{}
+	var p fastjson.Parser
+	own := map[string]int{}
 	for _, f := range fields {
 		if f.Hash == learner+":"+ItemsHash {
-			own[string(f.Field)] = true
+			own[string(f.Field)] = len(rows)
 			rows = append(rows, f)
 		}
 	}
@@ -43,8 +47,10 @@ func Rows(learner string, fields []state.Field) (rows []state.Field, err error) 
 		items, wrong := parseNames(nil, f.Field, f.Value)
 		err = errors.Join(err, wrong)
 		for _, it := range items {
-			if !own[string(it.name)] {
+			if k, has := own[string(it.name)]; !has {
 				rows = append(rows, state.Field{Hash: learner + ":" + ItemsHash, Field: it.name, Value: appendItem(nil, it.number, policy.Sums{}, it.until)})
+			} else if row, err := parseItem(&p, rows[k].Value); err == nil {
+				rows[k].Value = appendItem(nil, row.number, row.sums, it.until)
 			}
 		}
 	}

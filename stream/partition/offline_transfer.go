@@ -88,7 +88,7 @@ func (t *Transfer) item(from *learner, i policy.Item) policy.Item {
 	default:
 		known[i] = t.to.decider.intern(to, nil, [][]byte{[]byte(from.items.name(i))})[0]
 		process := []int32{to.items.inProcess(known[i])}
-		to.carried(process, t.to.time.watermark, from.items.untilOf(i))
+		to.carried(process, t.to.time.watermark, from.items.untilOf(i), &t.to.segments)
 	}
 	return known[i]
 }
@@ -229,7 +229,7 @@ func (t *Transfer) pending(from *learner, e *entry) {
 		l.items.addRow(e.items[e.selected])
 	}
 	for _, i := range e.items { // else it would be past its deadline
-		l.carried([]int32{l.items.inProcess(i)}, e.began, e.payoffDeadline)
+		l.carried([]int32{l.items.inProcess(i)}, e.began, e.payoffDeadline, &m.segments)
 	}
 	if e.instance >= 0 {
 		e.instance = t.share.Instance(e.instance)

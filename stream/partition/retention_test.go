@@ -12,10 +12,15 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-const testRetention = 1_600_000 // ms: periods of 200 s
+const (
+	testRetention = 1_600_000 // ms: periods of 200 s
+	testTicks     = 200       // of 1 s
+	testPartition = 3
+)
 
 // endingConfig has a learner whose items end.
 func endingConfig(t require.TestingT, s delay.Silence) Config {
@@ -48,12 +53,11 @@ func (k *keptItems) carry(items []string, began, deadline int64) {
 		if _, ok := k.until[name]; !ok {
 			k.number[name], k.next = k.next, k.next+1
 		}
-		for u := int64(0); ; u += testRetention / 8 {
-			if u >= began+testRetention && u >= deadline {
-				k.until[name] = max(k.until[name], u)
-				break
-			}
+		u := max(began+testRetention, deadline)
+		for u%1000 != 0 || (u/1000-int64(k.number[name]/namesInPage)-testPartition)%testTicks != 0 {
+			u++
 		}
+		k.until[name] = max(k.until[name], u)
 	}
 }
 
@@ -91,6 +95,12 @@ func checkItemsEnd(t *rapid.T, cfg Config) {
 	w.tick(1_000, [event.Inputs]bool{true, true, true})
 	var ids []string
 	shown := map[string][]string{}
+	var many []string // on several pages
+	for n := range rapid.SampledFrom([]int{1, 100}).Draw(t, "many") {
+		many = append(many, fmt.Sprint("item ", n))
+	}
+	require.NoError(t, w.read(event.Impressions, "many", impression("many", many...), w.now))
+	k.carry(many, w.now, w.now+cfg.Learners[0].PayoffHorizon)
 	check := func() {
 		l := w.m.learners[0]
 		require.Equal(t, len(k.until), l.items.len())
@@ -164,6 +174,65 @@ func checkItemsEnd(t *rapid.T, cfg Config) {
 	}
 	w.save()
 	stored()
+}
+
+// TestItemsAreKeptInTurn: impressions of known items publish no rows, at no time of a period. They write few pages, whose bytes a seal's
+// weight includes.
+func TestItemsAreKeptInTurn(t *testing.T) {
+	cfg := endingConfig(t, delay.Silence{Law: delay.SilenceAges})
+	retention := int64(60 * 86_400_000)
+	cfg.Learners[0].ItemRetention = retention
+	cfg.Learners[0].New = func() delay.Learner { return delay.NewDirect(policy.NewUtility(), delay.Silence{}) }
+	w := newWorld(t, cfg)
+	all := [event.Inputs]bool{true, true, true}
+	w.tick(day, all)
+	name := func(n int) string { return fmt.Sprintf("item-%07d", n%2000) }
+	impressions := 0
+	show := func(first int) (id string) {
+		var items []string
+		for n := range 20 {
+			items = append(items, name(first+97*n))
+		}
+		impressions++
+		id = fmt.Sprint("i-", impressions)
+		require.NoError(t, w.read(event.Impressions, id, impression(id, items...), w.now))
+		return id
+	}
+	sealed := func() (written, published int) {
+		_, weight := w.m.Dirty()
+		var c state.Changes
+		segment, _ := w.m.Seal(&c)
+		w.m.Forget(segment)
+		for _, x := range c.Writes {
+			bytes := len(x.Field) + len(x.Value)
+			switch x.Hash {
+			case "feed:items":
+				published += bytes
+			case "feed:names":
+				written += bytes
+			}
+		}
+		require.Less(t, int64(written), weight)
+		return written, published
+	}
+	for first := range 2000 {
+		id := show(first)
+		require.NoError(t, w.read(event.Selections, id, event.AppendSelection(nil, &event.Selection{ID: []byte(id), Item: []byte(name(first))}), w.now))
+		require.NoError(t, w.read(event.Payoffs, id, event.AppendPayoff(nil, &event.Payoff{ID: []byte(id), Payoff: 1}), w.now))
+	}
+	_, published := sealed()
+	require.Positive(t, published)
+	total := 0
+	for range phases {
+		w.tick(w.now+retention/(periodsKept*phases), all)
+		show(impressions)
+		written, published := sealed()
+		require.Less(t, written, 5000)
+		require.Zero(t, published)
+		total += written
+	}
+	require.Greater(t, total, 2000*len(name(0)), "each page was written")
+	require.Equal(t, 2000, w.m.learners[0].items.len())
 }
 
 // TestItemsEndAFewAtATime: a step drops at most endedAtOnce items, and the next steps drop the rest, whether the state is loaded again in

@@ -92,26 +92,22 @@ func (s *sealer) seal(l *learner) {
 	}
 }
 
-// rows writes the changed rows of items, deletes those of ended items, and notes the changed pages of names.
+// rows writes the changed rows of items, and deletes those of ended items.
 func (s *sealer) rows(l *learner) {
 	c := &l.items
 	for i, what := range c.changes.All() {
 		if !c.has(i) {
 			continue
 		}
-		if what&itemNamed != 0 {
-			c.pages.Note(namesPage(i), itemNamed)
-		}
 		sums := l.delay.Sums(i)
 		if sums.N == 0 && what&itemRowAdded == 0 && !c.rows.Has(i) {
 			continue
 		}
 		c.rows.Add(i)
-		s.row = appendItem(s.row[:0], i, sums, c.untilOf(i))
+		s.row = appendItem(s.row[:0], i, sums, 0)
 		s.write(state.Write{Hash: l.itemHash, Field: s.segments.keepText(c.name(i)), Value: s.segments.keep(s.row), Publish: true})
 	}
 	for _, x := range c.ended {
-		c.pages.Note(namesPage(x.number), itemNamed)
 		if i, again := c.number(x.process); x.row && !(again && c.rows.Has(i)) { // else the row belongs to its new number
 			s.write(state.Write{Hash: l.itemHash, Field: s.segments.keepText(c.names.Name(x.process)), Publish: true})
 		}
@@ -123,12 +119,10 @@ func (s *sealer) pages(l *learner) {
 	c := &l.items
 	for page := range c.pages.All() {
 		s.names, s.text = s.names[:0], s.text[:0]
-		for i := page * namesInPage; i < min((page+1)*namesInPage, c.next); i++ {
-			if c.has(i) {
-				start := len(s.text)
-				s.text = append(s.text, c.name(i)...)
-				s.names = append(s.names, namedItem{s.text[start:], i, c.untilOf(i)})
-			}
+		for i := range c.inPage(page) {
+			start := len(s.text)
+			s.text = append(s.text, c.name(i)...)
+			s.names = append(s.names, namedItem{s.text[start:], i, c.untilOf(i)})
 		}
 		w := state.Write{Hash: l.namesHash, Field: s.segments.keep(strconv.AppendInt(nil, int64(page), 10))}
 		if len(s.names) > 0 {

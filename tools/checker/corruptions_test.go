@@ -209,7 +209,8 @@ var corruptions = []corruption{
 		return v.set(t, v.key(0, "front:items"), "a", fmt.Sprintf(`{"no":%s,"n":0,"sum":0,"sumsq":0}`, v.number(t, "front", "a")))
 	}},
 	{itemsKept, "an item that would be kept for long", func(t *testing.T, v *victim) func() {
-		return v.change(t, "parts:items", "a", `"until":1`, `"until":2`)
+		page := v.field(t, "parts:names", "0")
+		return v.set(t, v.key(0, "parts:names"), "0", string([]byte{page[0] ^ 1})+page[1:])
 	}},
 	{delayFields, "a field that nobody writes", func(t *testing.T, v *victim) func() { return v.set(t, v.key(0, "feed:flights"), "x", "1") }},
 	{delayFields, "an import of a hash that nobody writes", func(t *testing.T, v *victim) func() {

@@ -194,8 +194,9 @@ func (f *fold) rankedImpression(r *record, rec *logged, parsed bool) {
 	lf := f.decidedBy(f.fedBy(rk), r.offset)
 	f.begin(l, lf, d)
 	f.enrol(name, l, d)
+	f.carry(lf, l, parsed) // while candidates are in the record's order, as their contexts are
 	if parsed && f.readByAll(rec) {
-		f.see(l) // while candidates are in the record's order, as their contexts are
+		f.see(l)
 	}
 	if parsed && lf != nil {
 		checkRules(f, name, f.decidedBy(rk.Learner, r.offset), d)
@@ -215,7 +216,6 @@ func (f *fold) rankedImpression(r *record, rec *logged, parsed bool) {
 		f.out.skip("learner %q of %s is in none of the configurations", rk.Learner, name)
 	} else {
 		lf.show(l.items)
-		f.carry(lf, l, parsed)
 		f.checkDecision(name, r, f.decidedBy(rk.Learner, r.offset), d, parsed)
 		checkPropensities(f.out, name, lf, l, d)
 		f.checkAdmissible(name, lf, l)
@@ -250,7 +250,7 @@ func (f *fold) begin(l *life, lf *learnerFold, d *event.Decision) {
 }
 
 func (f *fold) carry(lf *learnerFold, l *life, parsed bool) {
-	if lf.kept == nil {
+	if lf == nil || lf.kept == nil {
 		return
 	}
 	items := l.items

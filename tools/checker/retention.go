@@ -6,24 +6,39 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// A worker's retention: a period is 1/8 of the retention, at least a second. An impression keeps its items to the end of the period
-// in which its retention is over and it can no longer be paid. Each step drops at most endAtOnce due items, those met first.
+// A worker's retention: a period is 1/8 of the retention, and has up to 1024 ticks of a second or more. Each page of names is due at one tick of a
+// period, by its number and the partition's. An impression keeps an item until its page is first due after its retention is over and it can
+// no longer be paid. Each step drops at most endAtOnce due items, those met first.
 const (
 	periodsKept = 8
-	leastPeriod = 1000
+	phases      = 1024
+	leastTick   = 1000
 	endAtOnce   = 256
 )
 
 // keptFold holds until when a learner's items are kept, as far as that can be computed.
 type keptFold struct {
-	keep, width int64
-	sure        bool                    // it was so all the time
-	kept        event.Millis            // until when items are kept that were stored before any was dropped; 0: there were none
-	until       map[uint32]event.Millis // by item
-	order       []uint32                // in which they were first met
-	next        event.Millis            // nothing is due before; may be earlier than the first due time
-	offset      int64                   // of the newest impression
+	keep, tick int64
+	period     int64                   // in ticks
+	partition  int64                   // its number
+	sure       bool                    // it was so all the time
+	kept       event.Millis            // until when items are kept that were stored before any was dropped; 0: there were none
+	until      map[uint32]event.Millis // by item
+	number     map[uint32]int64        // likewise
+	met        int64                   // the next item's number
+	order      []uint32                // in which they were first met
+	next       event.Millis            // nothing is due before; may be earlier than the first due time
+	offset     int64                   // of the newest impression
 }
+
+// due returns the first time from t on at which the page of an item's number is due.
+func (k *keptFold) due(number int64, t event.Millis) event.Millis {
+	tick := (t + k.tick - 1) / k.tick
+	phase := (number/namesInPage + k.partition - tick) % k.period
+	return (tick + (phase+k.period)%k.period) * k.tick
+}
+
+func (k *keptFold) width() event.Millis { return k.period * k.tick }
 
 // followKept begins to fold retention, if items can end.
 func (lf *learnerFold) followKept(f *fold) {
@@ -39,7 +54,9 @@ func (lf *learnerFold) followKept(f *fold) {
 	if least == 0 {
 		return
 	}
-	lf.kept = &keptFold{keep: least, width: max(least/periodsKept, leastPeriod), until: map[uint32]event.Millis{}, offset: -1}
+	tick := max(least/(periodsKept*phases), leastTick)
+	lf.kept = &keptFold{keep: least, tick: tick, period: max(least/periodsKept/tick, 1), partition: int64(f.out.partition),
+		until: map[uint32]event.Millis{}, number: map[uint32]int64{}, offset: -1}
 	if kept, known := f.state.kept[lf.name]; known && same && !f.partial {
 		lf.kept.sure, lf.kept.kept = true, kept
 	}
@@ -48,15 +65,14 @@ func (lf *learnerFold) followKept(f *fold) {
 // carry notes an impression's items, in the worker's order.
 func (k *keptFold) carry(items []uint32, l *life, began event.Millis) {
 	k.offset = max(k.offset, l.offset)
-	until := max(began+k.keep, l.payDeadline)
-	if over := until % k.width; over > 0 {
-		until += k.width - over
-	}
+	least := max(began+k.keep, l.payDeadline)
 	for _, i := range items {
 		if _, there := k.until[i]; !there {
 			k.order = append(k.order, i)
+			k.number[i] = k.met
+			k.met++
 		}
-		k.until[i] = max(k.until[i], until)
+		k.until[i] = max(k.until[i], k.due(k.number[i], least))
 	}
 }
 
@@ -85,9 +101,12 @@ func (lf *learnerFold) endDue(f *fold, k *keptFold) {
 	k.next = f.watermark + k.keep
 	for _, i := range k.order {
 		u := k.until[i]
+		if !sure { // nor is its number
+			u -= k.width()
+		}
 		if f.watermark > u {
-			if due = append(due, i); k.kept > 0 {
-				sure = sure && u > k.kept+k.width // else it is not known until when it was kept
+			if due = append(due, i); k.kept > 0 && u <= k.kept+k.width() {
+				sure, k.sure = false, false // it is not known until when it was kept
 			}
 			continue
 		}
@@ -100,6 +119,7 @@ func (lf *learnerFold) endDue(f *fold, k *keptFold) {
 	}
 	for _, i := range due {
 		delete(k.until, i)
+		delete(k.number, i)
 		lf.end(i, sure, k.offset)
 	}
 	if len(due) > 0 {
@@ -142,7 +162,7 @@ func (lf *learnerFold) checkKept(f *fold) {
 			f.out.open(itemsKept)
 		case !live && it.ended > 0:
 			f.out.must(itemsKept, !there, lf.name+": "+name, "nothing: it has ended", say("number %d", stored.number))
-		case live && there && until > k.kept+k.width:
+		case live && there && until > k.kept+k.width():
 			equal(f.out, itemsKept, lf.name+": "+name, until, stored.until)
 		}
 	}

@@ -92,7 +92,8 @@ func (s *storedLearner) loadItems(f *fold, learner string, rows, pages, counts m
 		if ok {
 			row := storedItem{*v.No, *v.N, *v.Sum, *v.SumSq, v.Until}
 			if named, there := s.items[name]; there && len(counts) > 0 {
-				ok = named.number == row.number && named.until == row.until
+				ok = named.number == row.number
+				row.until = named.until
 				s.items[name] = row
 			} else {
 				ok = len(counts) == 0 && place(name, row)
