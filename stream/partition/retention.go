@@ -10,8 +10,8 @@ import (
 // retention says how long a learner's items are kept.
 //
 // An impression keeps its items until ItemRetention after the time from which its deadlines are counted, and at least until its payoff
-// deadline, rounded up to a tick at which their page of names is due. An item past that is dropped from memory, and by the next seal from the
-// store. If it comes again it gets a new number.
+// deadline. This is rounded up to a tick at which their page of names is due. An item past that is dropped from memory, and by the next seal
+// from the store. If it comes again it gets a new number.
 //
 // A page is due once in each period, at a phase of its own, which differs between partitions. With one phase, all pages of all partitions
 // would be written at the same time, by the first impressions of each period.
