@@ -60,6 +60,16 @@ func (o RunOffs) EndUpTo(at int64) {
 	}
 }
 
+// Behind returns the block whose last ended bucket is the earliest.
+func (o RunOffs) Behind() (block int) {
+	for k, r := range o {
+		if r.last < o[block].last {
+			block = k
+		}
+	}
+	return block
+}
+
 // FirstDue returns the earliest FirstDue of all blocks; 0 without units.
 func (o RunOffs) FirstDue() (first int64) {
 	for _, r := range o {

@@ -22,8 +22,8 @@ type moment struct {
 	x  float64
 }
 
-// runOffOfLog is the run-off of all logged units up to a time, from the test's own payoffs.
-func runOffOfLog(t *testing.T, w *world, paid map[string][]moment, end event.Millis) experiment.LagTotals {
+// runOffOfLog is the run-off of all logged units, each block's up to the end of others, from the test's own payoffs.
+func runOffOfLog(t *testing.T, w *world, paid map[string][]moment, ends experiment.RunOffs) experiment.LagTotals {
 	x := w.cfg.Experiments[0]
 	all := x.NewRunOffs(w.cfg.Learners[0].PayoffHorizon)
 	for _, value := range w.decided {
@@ -45,10 +45,19 @@ func runOffOfLog(t *testing.T, w *world, paid map[string][]moment, end event.Mil
 			sum += m.x
 		}
 	}
-	all.EndUpTo(end)
+	for block, r := range all {
+		r.EndUpTo(ends[block].Ended())
+	}
 	totals := x.NewLagTotals()
 	totals.AddAll(all)
 	return totals
+}
+
+// passAll walks in steps, until the buckets of all blocks have ended.
+func (w *world) passAll(to event.Millis) {
+	for step := range event.Millis(4) {
+		w.pass(to + step*tick)
+	}
 }
 
 // A partition's run-offs are those of the log's units and their payoffs, single or in parts, by impression and by user, through crashes.
@@ -93,15 +102,15 @@ func TestRunOff_IsThatOfTheLog(t *testing.T) {
 				switch i % 50 {
 				case 20:
 					w.pass(at)
-					got, end := w.m.trials.all[0].sums.allLags(), w.m.trials.all[0].sums.runOffs[0].Ended()
-					require.Equal(t, runOffOfLog(t, w, paid, end), got, "at %d", at-day)
+					got, ends := w.m.trials.all[0].sums.allLags(), w.m.trials.all[0].sums.runOffs
+					require.Equal(t, runOffOfLog(t, w, paid, ends), got, "at %d", at-day)
 				case 40:
 					w.crash()
 				}
 			}
-			w.pass(at + settled + w.cfg.Experiments[0].LagHorizon(0))
+			w.passAll(at + settled + w.cfg.Experiments[0].LagHorizon(0))
 			sums := &w.m.trials.all[0].sums
-			require.Equal(t, runOffOfLog(t, w, paid, sums.runOffs[0].Ended()), sums.allLags())
+			require.Equal(t, runOffOfLog(t, w, paid, sums.runOffs), sums.allLags())
 			lags := sums.allLags()
 			units, x, want := int64(0), int64(0), int64(0)
 			for _, of := range lags {
@@ -151,7 +160,7 @@ func pooledRunOff(t *testing.T, byUser bool) {
 			w.ranked(id, fmt.Sprint("u-", k%7), day+event.Millis(k)*1000)
 			w.worth(id, float64(k%2), day+event.Millis(k)*2000)
 		}
-		w.pass(day + 300_000 + event.Millis(p)*200_000) // each at its own time
+		w.passAll(day + 300_000 + event.Millis(p)*200_000) // each at its own time
 		w.save()
 		worlds = append(worlds, w)
 	}
@@ -182,6 +191,47 @@ func pooledRunOff(t *testing.T, byUser bool) {
 	}
 	t.Logf("%d bytes", bytes)
 	require.Less(t, bytes, 2000*cfg.Experiments[0].Blocks())
+}
+
+// A checkpoint publishes few blocks, with many arms as well, and all are ended after some steps of the walk.
+func TestRunOff_EndsInSlices(t *testing.T) {
+	const arms, horizon, bucket = 10, 32 * 60_000, 60_000
+	settings := experiment.Settings{Name: "feed", Run: 1, Control: "arm-0", ByUser: true, Period: 60_000}
+	for arm := range arms {
+		settings.Arms = append(settings.Arms, experiment.Arm{Name: fmt.Sprint("arm-", arm), Share: 1.0 / arms})
+	}
+	of, err := experiment.New(settings)
+	require.NoError(t, err)
+	s, atOnce := newTrialSums(of, horizon), of.NewRunOffs(horizon)
+	end := event.Millis(day)
+	for range 40 {
+		for block, r := range atOnce {
+			for arm := range arms {
+				paid := experiment.Paid{K: 1 << 20, X: 1 << 50, Q: 1 << 50, U: 1 << 50, M: 1 << 50}
+				for lag := range event.Millis(experiment.Lags) {
+					for _, r := range []*experiment.RunOff{r, s.runOffs[block]} {
+						r.Enter(arm, end, experiment.Counts{N: 1 << 20})
+						r.Pay(arm, end-lag*bucket, end, paid)
+					}
+				}
+			}
+		}
+		end += bucket
+		atOnce.EndUpTo(end)
+		for range 30 {
+			s.endBuckets(end)
+			var stored state.Changes
+			s.seal(&stored)
+			published := 0
+			for _, w := range stored.Writes {
+				if w.Publish {
+					published += len(w.Field) + len(w.Value)
+				}
+			}
+			require.Less(t, published, 256<<10/2)
+		}
+		require.Equal(t, atOnce, s.runOffs)
+	}
 }
 
 // A unit that is withdrawn with partial payoffs leaves them behind: the run-off drops all units until then, and counts later ones.

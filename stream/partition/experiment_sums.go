@@ -133,18 +133,24 @@ func (s *trialSums) closeUp(floor int64) {
 	}
 }
 
-// endBuckets ends the buckets that the walk has passed.
+// endBuckets ends the buckets that the walk has passed, of a few blocks: those that are furthest behind. The next steps of the walk end the
+// others'. All blocks at once would exceed the bound of a checkpoint's published changes, and be read again whole by all workers.
 func (s *trialSums) endBuckets(walked event.Millis) {
-	for block, r := range s.runOffs {
-		ended, any := r.EndUpTo(walked)
+	for range max(1, armsEnded/len(s.Arms)) {
+		block := s.runOffs.Behind()
+		ended, any := s.runOffs[block].EndUpTo(walked)
+		if !any {
+			return
+		}
 		for _, b := range ended {
 			s.mark(bucketField, b, block)
 		}
-		if any {
-			s.mark(lagsField, 0, block)
-		}
+		s.mark(lagsField, 0, block)
 	}
 }
+
+// armsEnded bounds the arms of the blocks whose buckets a step of the walk ends, at up to 2 kB each: several steps may share a checkpoint.
+const armsEnded = 32
 
 // foldPeriods folds the periods that all partitions have closed.
 func (s *trialSums) foldPeriods(of *pool, self, partitions int32) {

@@ -222,6 +222,9 @@ func (j *joiner) step(in *Input, effective event.Millis, out *Output) error {
 func (m *Machine) Walked(bucket int64) {
 	before := m.expiry.floor
 	m.expiry.walked(bucket)
+	if m.expiry.floor == before { // nothing is recorded then
+		return
+	}
 	if len(m.trials.all) > 0 { // else nothing depends on it
 		m.follow()
 		m.seen.walked(m.expiry.floor - before)
