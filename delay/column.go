@@ -159,10 +159,8 @@ func (c *column[S]) drop(source int32, i policy.Item) {
 func (c *column[S]) beginResync(int32) {}
 
 func (c *column[S]) endResync(source int32, read func(policy.Item) bool) {
-	for i := range c.Of(source) {
-		if !read(i) {
-			c.drop(source, i)
-		}
+	for i := range c.Unread(source, read) {
+		c.drop(source, i)
 	}
 }
 

@@ -139,6 +139,7 @@ func (b *base) BeginResync(source int32) {
 
 func (b *base) EndResync(source int32, read func(hash string, i policy.Item) bool) {
 	for _, h := range b.hashes {
-		h.endResync(source, func(i policy.Item) bool { return read(h.about().Hash, i) })
+		hash := h.about().Hash
+		h.endResync(source, func(i policy.Item) bool { return read(hash, i) })
 	}
 }

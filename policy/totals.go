@@ -170,8 +170,16 @@ func (t *Totals[S]) Sources(i int32) iter.Seq[int32] {
 
 // Of iterates over the entries that a source has published. The current one may be dropped meanwhile.
 func (t *Totals[S]) Of(source int32) iter.Seq[int32] {
+	return t.Unread(source, func(int32) bool { return false })
+}
+
+// Unread iterates like Of, without the entries for which read is true. The search for the source among an entry's takes longer than read.
+func (t *Totals[S]) Unread(source int32, read func(i int32) bool) iter.Seq[int32] {
 	return func(yield func(int32) bool) {
 		for i, o := range t.others.All() {
+			if o.none() || read(i) {
+				continue
+			}
 			if _, _, _, found := o.find(t.packing, source); found && !yield(i) {
 				return
 			}

@@ -234,3 +234,22 @@ func BenchmarkTotals(b *testing.B) {
 		}
 	})
 }
+
+// TestTotals_UnreadEntriesOfASource are those of the source alone, and read ones are not searched.
+func TestTotals_UnreadEntriesOfASource(t *testing.T) {
+	var totals Totals[Count]
+	for i := range int32(100) {
+		totals.SetSource(i%3, i, 1)
+	}
+	var asked, unread []int32
+	for i := range totals.Unread(1, func(i int32) bool { asked = append(asked, i); return i%2 == 0 }) {
+		totals.Drop(1, i)
+		unread = append(unread, i)
+	}
+	require.Len(t, asked, 100, "and no unset ones")
+	for _, i := range unread {
+		require.True(t, i%3 == 1 && i%2 == 1, i)
+	}
+	require.Len(t, unread, 17)
+	require.Len(t, slices.Collect(totals.Of(1)), 16)
+}

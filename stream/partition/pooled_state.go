@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"slices"
@@ -135,9 +136,13 @@ func (k *PooledState) Whole(source int32, at state.Fence) {
 	delete(k.resync, source)
 	k.trials.endResync(source)
 	for name, w := range k.globals {
+		var of string
+		about := &policy.Set{} // of this hash
 		w.EndResync(source, func(hash string, i policy.Item) bool {
-			about := mentioned[name+":"+hash]
-			return about != nil && about.Has(i)
+			if hash != of {
+				of, about = hash, cmp.Or(mentioned[name+":"+hash], &policy.Set{})
+			}
+			return about.Has(i)
 		})
 		w.sweepItems(source)
 		w.arrivals[source] = w.arrivals[source].ofAll()
