@@ -69,3 +69,14 @@ func TestNamesAndRowsDiffer(t *testing.T) {
 	require.Equal(t, `{"no":1,"n":0,"sum":0,"sumsq":0}`, string(rows[1].Value))
 	require.True(t, strings.HasPrefix(string(rows[0].Value), `{"no":0,`))
 }
+
+// TestRowsSayUntilWhenItemsAreKept: an export has no names beside the rows, which say so in the store.
+func TestRowsSayUntilWhenItemsAreKept(t *testing.T) {
+	rows, err := Rows("feed", []state.Field{
+		{Hash: "feed:items", Field: []byte("a"), Value: appendItem(nil, 7, policy.Sums{N: 2, R: 0.5, Q: 0.25}, 0)},
+		{Hash: "feed:names", Field: []byte("0"), Value: appendNames(nil, []namedItem{{[]byte("a"), 7, 1000}})},
+	})
+	require.NoError(t, err)
+	require.Len(t, rows, 1)
+	require.Equal(t, `{"no":7,"n":2,"sum":0.5,"sumsq":0.25,"until":1000}`, string(rows[0].Value))
+}

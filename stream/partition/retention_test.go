@@ -151,9 +151,9 @@ func checkItemsEnd(t *rapid.T, cfg Config) {
 			id := ids[len(ids)-1-min(len(ids)-1, rapid.IntRange(0, 3).Draw(t, "which"))]
 			item := rapid.SampledFrom(shown[id]).Draw(t, "item")
 			if rapid.Bool().Draw(t, "selects") {
-				require.NoError(t, w.read(event.Selections, id, fmt.Appendf(nil, `{"id":%q,"item":%q}`, id, item), w.now))
+				require.NoError(t, w.read(event.Selections, id, fmt.Appendf(nil, `{"impression_id":%q,"item":%q}`, id, item), w.now))
 			} else {
-				require.NoError(t, w.read(event.Payoffs, id, fmt.Appendf(nil, `{"id":%q,"item":%q,"payoff":1}`, id, item), w.now))
+				require.NoError(t, w.read(event.Payoffs, id, fmt.Appendf(nil, `{"impression_id":%q,"item":%q,"payoff":1}`, id, item), w.now))
 			}
 			k.end(w.m.Watermark())
 		case "time":
