@@ -18,9 +18,15 @@ const (
 	every   = time.Second
 )
 
-// Percent returns the garbage that may wait beside live bytes of the heap, as a percentage of them (see [debug.SetGCPercent]).
-func Percent(live uint64) int {
-	return int(max(share, min(initial, 100*free/max(live, 1))))
+// Bytes returns the garbage that may wait beside live bytes of the heap.
+func Bytes(live uint64) uint64 { return max(live/100*share, min(live, free)) }
+
+// percent returns Bytes as a percentage of live bytes (see [debug.SetGCPercent]).
+func percent(live uint64) int {
+	if live <= free {
+		return initial
+	}
+	return max(share, int(100*Bytes(live)/live))
 }
 
 // Bound adapts Go's garbage collector to the live heap once a second, until stop is called. It does nothing if GOGC is set.
@@ -42,7 +48,7 @@ func Bound() (stop func()) {
 				return
 			}
 			metrics.Read(live)
-			if next := Percent(live[0].Value.Uint64()); next != present {
+			if next := percent(live[0].Value.Uint64()); next != present {
 				debug.SetGCPercent(next)
 				present = next
 			}

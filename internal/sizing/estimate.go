@@ -241,8 +241,8 @@ func (e *Estimate) worker(w *Workload, f *facts) {
 	add("items", owned*items*each, "more workers, or fewer items", "%s × %s × %.0f bytes", several(w.owned(), "partition"), counted(items), each)
 	e.addPublished(w, f)
 	live := e.Worker.Total()
-	percent := garbage.Percent(uint64(live))
-	add("garbage", live*float64(percent)/100, "GOGC", "%d%% of the above", percent)
+	waits := float64(garbage.Bytes(uint64(live)))
+	add("garbage", waits, "GOGC", "%.0f%% of the above", 100*waits/live)
 }
 
 // addPublished adds the memory of all partitions' statistics, once per process.
