@@ -20,9 +20,9 @@ var rooms = map[string]int{
 	"config":             5100,
 	"delay":              11370,
 	"docs":               20,
-	"internal":           7750,
+	"internal":           7760,
 	"internal/admin":     3940,
-	"internal/dashboard": 2020,
+	"internal/dashboard": 1960,
 	"internal/evaluate":  2800,
 	"internal/joinedlog": 1660,
 	"internal/lab":       4380,
@@ -38,8 +38,8 @@ var rooms = map[string]int{
 	"stream/partition":   10480,
 	"stream/replay":      1640,
 	"stream/task":        4340,
-	"tools":              6400,
-	"tools/checker":      7780,
+	"tools":              5900,
+	"tools/checker":      7520,
 	"tools/faults":       5660,
 }
 
