@@ -128,24 +128,23 @@ func (g *Group) readWithMarkers(ctx context.Context, c *kgo.Client, t event.Topi
 	if err != nil {
 		return err
 	}
-	left, ends := 0, all[t]
-	for _, end := range ends {
+	left, ends := map[int32]bool{}, all[t]
+	for p, end := range ends {
 		if end > 0 {
-			left++
+			left[int32(p)] = true
 		}
 	}
-	for left > 0 {
+	for len(left) > 0 {
 		got := c.PollFetches(ctx)
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("read %s: %w", g.Topics[t], err)
 		}
 		got.EachRecord(func(r *kgo.Record) {
-			if r.Offset >= ends[r.Partition] {
-				return
+			if r.Offset < ends[r.Partition] {
+				f(r)
 			}
-			f(r)
-			if r.Offset == ends[r.Partition]-1 {
-				left--
+			if r.Offset >= ends[r.Partition]-1 { // the last one may be of an aborted transaction, which ends behind it
+				delete(left, r.Partition)
 			}
 		})
 	}
