@@ -141,8 +141,10 @@ func Coming(g *Scheme, pass int64, one float64, ages ...*Ages) float64 {
 func Seen(g *Scheme, pass int64, ages ...*Ages) int64 {
 	bins := 0
 	for _, a := range ages {
-		for i := range a.rows {
-			bins = max(bins, a.seen(g, &a.rows[i], pass))
+		for i := range a.rows { // the oldest first: behind the early ones bins become fewer
+			if bins = max(bins, a.seen(g, &a.rows[i], pass)); a.rows[i].block.Start() >= a.Early.Before {
+				break
+			}
 		}
 	}
 	if bins == 0 {
