@@ -71,6 +71,7 @@ func (s *Store) Load(ctx context.Context, p int32, hashes []string) (all []state
 			if n := int64(len(sc.seen)); n < sc.size.Val() {
 				return nil, fmt.Errorf("a scan of %q returned %d of %d fields: has the server changed meanwhile?", sc.hash, n, sc.size.Val())
 			}
+			sc.seen = nil
 			total += len(sc.fields)
 		}
 		open = append(left, open[len(now):]...)

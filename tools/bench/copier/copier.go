@@ -19,7 +19,6 @@ type Config struct {
 	Client     *broker.Client
 	Partitions int   // each is copied by one goroutine, in order
 	Records    int64 // over all partitions; the copier waits for them
-	FetchBytes int   // of one request; 0: 1 MiB
 	Items      int64 // of Fill's catalogue; 0: 20,000
 	Paid       bool  // Fill writes a selection and a payoff for each impression too
 	Protobuf   bool  // Fill writes impressions in Protobuf
@@ -30,12 +29,12 @@ func (c *Config) items() int64 { return cmp.Or(c.Items, 20_000) }
 const (
 	maxWait    = 200 * time.Millisecond
 	callLimit  = 10 * time.Second
+	fetchBytes = 1 << 20
 	batchBytes = 900 << 10
 )
 
 // Run copies impressions to rankings from the beginning, each partition under its own fenced producer.
 func Run(ctx context.Context, cfg Config) error {
-	cfg.FetchBytes = cmp.Or(cfg.FetchBytes, 1<<20)
 	ctx, done := context.WithCancel(ctx)
 	defer done()
 	c := counted{Config: cfg, done: done}
@@ -113,7 +112,7 @@ func (c *fenced) run(ctx context.Context) error {
 func (c *fenced) fetch(ctx context.Context, from int64) ([]partition.Record, int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
-	f, err := c.p.Fetch(ctx, task.Fetch{Topic: event.Impressions, Offset: from, MaxBytes: c.FetchBytes, MaxWait: maxWait})
+	f, err := c.p.Fetch(ctx, task.Fetch{Topic: event.Impressions, Offset: from, MaxBytes: fetchBytes, MaxWait: maxWait})
 	return f.Records, f.Next, err
 }
 
