@@ -18,6 +18,7 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"strings"
 	"syscall"
 	"time"
 
@@ -34,7 +35,7 @@ func main() {
 	measure := flag.Bool("measure", false, "take the measurements under faults instead: pauses, latencies, memory")
 	endure := flag.Bool("endure", false, "run at full speed for the duration, partitions moving but without faults, and see whether memory levels off: ten minutes at least, for ids are kept for two")
 	quick := flag.Bool("quick", false, "wait as little as possible within a fault")
-	keep := flag.Bool("keep", false, "keep the workers' logs when a law was broken")
+	keep := flag.Bool("keep", false, "when a law was broken, leave Kafka and Redis running until interrupted, and keep the workers' logs")
 	list := flag.Bool("list", false, "only list the kinds of faults")
 	flag.Parse()
 	pattern, err := regexp.Compile(*match)
@@ -129,7 +130,9 @@ func run(ctx context.Context, keep bool, opt faults.Options) (result faults.Resu
 	defer func() {
 		if keep && len(result.Violations) > 0 {
 			c.KeepFiles()
-			opt.Say("the workers' logs are in %s", dir)
+			opt.Say("violated: %s", strings.Join(result.Violations, "; "))
+			opt.Say("logs and configurations are in %s; Kafka %s and Redis %s run until interrupted", dir, c.Kafka.Addrs(), c.Redis.Addr())
+			<-ctx.Done()
 		}
 		err = errors.Join(err, c.Close())
 	}()
