@@ -218,3 +218,21 @@ func TestDrift_OfASourceThatGoesBack(t *testing.T) {
 	resync(2, "")
 	requireAsOf(inflight.Never, inflight.Never)
 }
+
+// TestDrift_BelowAnEmptyGlobalLearner: evidence follows the partition's own ticks until the process has read one.
+func TestDrift_BelowAnEmptyGlobalLearner(t *testing.T) {
+	law := Silence{Law: SilenceAges, Horizon: 20_000, Drift: 50}
+	l, global := NewDirect(policy.NewGreedy(), law), NewDirect(policy.NewGreedy(), law)
+	global.BeGlobal(func(policy.Item) uint64 { return 0 })
+	l.Share(global, 0, func(i policy.Item) policy.Item { return i })
+	l.Loaded()
+	l.Grow(1)
+	l.Advance(100_000)
+	l.Paid(Feedback{Began: 99_000, Payoff: 1, Age: 1000})
+	for at := int64(100_000); at < 120_000; at += 100 {
+		l.Advance(at)
+		before := l.Evidence(0)
+		l.Refresh(func(func(policy.Item) bool) {})
+		require.Equal(t, before, l.Evidence(0), "at %d", at)
+	}
+}

@@ -169,8 +169,12 @@ func (f *flights) advance(watermark int64) {
 			}
 		})
 	}
-	if faded && !f.Shares() { // else the global learner does it
+	switch {
+	case !faded:
+	case !f.Shares():
 		f.weighAll()
+	case f.drift.global.pass == inflight.Never: // else the global learner does it
+		f.table.WeighFresh()
 	}
 }
 

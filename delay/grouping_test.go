@@ -129,7 +129,8 @@ func TestGrouping_PartsGoByTheWholes(t *testing.T) {
 	for source := range m.parts {
 		m.store[source].publish(alike, int32(source), sameNumber)
 	}
-	require.NoError(t, alike.TakeEstimate(text))
+	_, err := alike.TakeEstimate(text)
+	require.NoError(t, err)
 	give(m.parts[0], 0, 3, 1)
 	for _, hour := range []int32{3, 20} {
 		for i := range policy.Item(3) {

@@ -85,9 +85,9 @@ type Pooling interface {
 	// Makes returns all kinds that it can make.
 	Makes() Estimates
 	// AppendEstimate appends the global learner's last estimate, if any. TakeEstimate makes a global learner use one until it makes
-	// its own; it fails if the text is malformed.
+	// its own, and returns the kinds that are in it; it fails if the text is malformed.
 	AppendEstimate(dst []byte) []byte
-	TakeEstimate(text []byte) error
+	TakeEstimate(text []byte) (taken Estimates, err error)
 	// Ended removes an item of a source from the global learner. Release frees an item that no source has; its number may be used again.
 	Ended(source int32, i policy.Item)
 	Release(i policy.Item)

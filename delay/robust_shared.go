@@ -74,13 +74,15 @@ func (r *Robust) AppendEstimate(dst []byte) []byte {
 	return r.base.AppendEstimate(dst)
 }
 
-func (r *Robust) TakeEstimate(text []byte) error {
+func (r *Robust) TakeEstimate(text []byte) (taken Estimates, err error) {
 	if levels, found := bytes.CutPrefix(text, prefixLevels); found {
 		levels, text, _ = bytes.Cut(levels, []byte{'\n'})
 		if err := r.estimate.Load(levels); err != nil {
-			return err
+			return 0, err
 		}
 		r.made++
+		taken = OfLevels | OfSpread
 	}
-	return r.base.TakeEstimate(text)
+	rest, err := r.base.TakeEstimate(text)
+	return taken | rest, err
 }

@@ -109,22 +109,23 @@ func (b *base) AppendEstimate(dst []byte) []byte {
 	return b.windows.appendMade(dst)
 }
 
-func (b *base) TakeEstimate(text []byte) error {
-	text, err := b.windows.takeMade(text)
+func (b *base) TakeEstimate(text []byte) (taken Estimates, err error) {
+	text, taken, err = b.windows.takeMade(text)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	late, variances, learned := bytes.Cut(text, prefixFit)
 	if a := b.flights.awaiting; a != nil && len(late) > 0 {
 		if err := a.takeEstimate(late); err != nil {
-			return err
+			return 0, err
 		}
 		b.flights.reweigh()
+		taken |= OfSilence
 	}
 	if b.contexts == nil || !learned {
-		return nil
+		return taken, nil
 	}
-	return b.contexts.takeEstimate(b.table, variances)
+	return taken | OfVariances, b.contexts.takeEstimate(b.table, variances)
 }
 
 // Ended implements Pooling. The source deletes the item's other fields itself.

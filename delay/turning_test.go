@@ -167,7 +167,8 @@ func TestTurning_GoesOnFromASnapshot(t *testing.T) {
 		if k%200 == 40 {
 			d := global()
 			read(d)
-			require.NoError(t, d.TakeEstimate(one.AppendEstimate(nil)))
+			_, err := d.TakeEstimate(one.AppendEstimate(nil))
+			require.NoError(t, err)
 			replays = append(replays, d)
 		}
 	}

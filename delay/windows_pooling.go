@@ -62,9 +62,9 @@ func (o *onlyWindows) Makes() (all Estimates) {
 
 func (o *onlyWindows) AppendEstimate(dst []byte) []byte { return o.windows.appendMade(dst) }
 
-func (o *onlyWindows) TakeEstimate(text []byte) error {
-	_, err := o.windows.takeMade(text)
-	return err
+func (o *onlyWindows) TakeEstimate(text []byte) (taken Estimates, err error) {
+	_, taken, err = o.windows.takeMade(text)
+	return taken, err
 }
 
 func (o *onlyWindows) Ended(int32, policy.Item) {}

@@ -55,13 +55,13 @@ func (w *windows) appendMade(dst []byte) []byte {
 	return w.appendEstimate(append(dst, prefixWindows...))
 }
 
-func (w *windows) takeMade(text []byte) (rest []byte, err error) {
+func (w *windows) takeMade(text []byte) (rest []byte, taken Estimates, err error) {
 	rest, made, found := bytes.Cut(text, prefixWindows)
 	if found {
 		w.made++
-		err = w.loadEstimate(made)
+		taken, err = OfWindows, w.loadEstimate(made)
 	}
-	return rest, err
+	return rest, taken, err
 }
 
 // appendInterval appends an interval's name. One up to the longest window has no upper end, so that it stays true if Max grows.

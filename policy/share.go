@@ -181,6 +181,13 @@ func (t *Table) Refresh(differs func(i Item) bool, arrived iter.Seq[Item]) {
 	}
 }
 
+// WeighFresh recomputes the evidence of fresh items.
+func (t *Table) WeighFresh() {
+	for i := range t.shared.fresh {
+		t.Weigh(i)
+	}
+}
+
 // Differs returns whether the global table has other sums of an item from this partition than it has now.
 func (t *Table) Differs(i Item) bool { return !t.Rests(i) && t.Own(i) != t.Published(i) }
 

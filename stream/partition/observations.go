@@ -138,12 +138,13 @@ func (s *observationLog) seal() {
 // standsNext reports whether a snapshot of sources may follow the next seal.
 func (s *observationLog) standsNext() bool { return s.on && s.standing+1 >= s.nextStand }
 
-// stands records a snapshot of all sources' progress and estimates, behind some seals, unless a resync is under way.
-func (s *observationLog) stands(k *PooledState) {
+// stands records a snapshot of all sources' progress and estimates, behind some seals, unless a resync is under way. It returns whether it
+// did.
+func (s *observationLog) stands(k *PooledState) bool {
 	due := s.standsNext()
 	s.standing++
 	if !due || slices.ContainsFunc(s.epoch, partly) || !s.begin() {
-		return
+		return false
 	}
 	s.standing, s.nextStand = 0, 2*s.nextStand
 	s.note(seenStand)
@@ -161,6 +162,7 @@ func (s *observationLog) stands(k *PooledState) {
 	for _, w := range estimating {
 		s.Tokens = appendText(s.Tokens, string(w.AppendEstimate(nil)))
 	}
+	return true
 }
 
 func (s *observationLog) walked(by int64) {

@@ -210,18 +210,22 @@ func (k *PooledState) estimating() (all []*global) {
 	return all
 }
 
-// TakeEstimates sets the estimates of an Observation of kind SeenStand, until the learners make their own.
-func (k *PooledState) TakeEstimates(recorded [][]byte) error {
-	all := k.estimating()
-	if len(recorded) != len(all) {
-		return errEstimates
+// TakeEstimates sets the estimates of an Observation of kind SeenStand, until the learners make their own. all reports whether those of every
+// kind are there; of others partitions' learners use their own stored ones.
+func (k *PooledState) TakeEstimates(recorded [][]byte) (all bool, err error) {
+	learners := k.estimating()
+	if len(recorded) != len(learners) {
+		return false, errEstimates
 	}
-	for i, w := range all {
-		if err := w.TakeEstimate(recorded[i]); err != nil {
-			return err
+	all = true
+	for i, w := range learners {
+		taken, err := w.TakeEstimate(recorded[i])
+		if err != nil {
+			return false, err
 		}
+		all = all && taken == w.Makes()
 	}
-	return nil
+	return all, nil
 }
 
 func (k *PooledState) set(source int32, pub *Published) {

@@ -30,8 +30,19 @@ func (m *Machine) follow() {
 	before := m.epoch
 	m.epoch = k.epoch.Number
 	m.turned(before)
+	m.refreshed = 0 // show is not recorded
 	m.refresh()
 	m.trials.takeIn()
+}
+
+// Stand brings learners to the state of a snapshot of sources (SeenStand). A replay may begin an epoch for it, so owners refresh, too.
+func (m *Machine) Stand() {
+	if m.cfg.Pooled == nil {
+		return
+	}
+	m.follow()
+	m.refreshed = 0
+	m.refresh()
 }
 
 // show moves learners to the present epoch for status. Decisions do not depend on it: in a replay nobody looks.

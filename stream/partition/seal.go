@@ -30,7 +30,9 @@ func (m *Machine) Seal(dst *state.Changes) (segment uint64, any bool) {
 	any = len(dst.Writes)+len(dst.Pages)+len(dst.Entries) > before
 	if m.seen.seal(); m.seen.on {
 		m.sealer.meta(seenField, m.seen.appendStored(nil, m.check()))
-		m.seen.stands(m.cfg.Pooled)
+		if m.seen.stands(m.cfg.Pooled) {
+			m.Stand()
+		}
 	}
 	m.sealer.changes = nil
 	return segment, any

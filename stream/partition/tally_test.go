@@ -25,7 +25,7 @@ func (unpooled) Commit(int) delay.Estimates                                    {
 func (unpooled) Estimate(delay.Estimates) delay.Estimates                      { return 0 }
 func (unpooled) Makes() delay.Estimates                                        { return 0 }
 func (unpooled) AppendEstimate(dst []byte) []byte                              { return dst }
-func (unpooled) TakeEstimate([]byte) error                                     { return nil }
+func (unpooled) TakeEstimate([]byte) (delay.Estimates, error)                  { return 0, nil }
 func (unpooled) Ended(int32, policy.Item)                                      {}
 func (unpooled) Release(policy.Item)                                           {}
 func (unpooled) BeginResync(int32)                                             {}

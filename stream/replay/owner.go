@@ -106,7 +106,7 @@ func (p *replayed) load(cfg *partition.Config, alone bool) error {
 	p.since, p.pending, p.ranked, p.behind = 0, nil, false, behind{}
 	p.pooled = newPooledReplay(cfg, len(p.cfg.Logs))
 	if p.unsure = p.image.unsure; p.unsure {
-		p.pooled.unsure = estimatesUnknown
+		p.pooled.unsure, p.pooled.loaded = estimatesUnknown, true
 	}
 	return nil
 }
@@ -261,7 +261,10 @@ func (p *replayed) observe(s *partition.Observation) error {
 	case partition.SeenEpoch:
 		return p.turn(s)
 	case partition.SeenStand:
-		return p.stands(s)
+		if err := p.stands(s); err != nil {
+			return err
+		}
+		p.machine.Stand()
 	case partition.SeenLost:
 		return notExact(leftOut)
 	}

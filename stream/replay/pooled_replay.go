@@ -13,6 +13,7 @@ type pooledReplay struct {
 	sources []publishedLearner     // read by the pooled state, by source
 	// unsure is why the pooled state, or an estimate, cannot be reproduced; "" if all can. It ends at a snapshot that can be.
 	unsure string
+	loaded bool // the loaded estimates are unknown, which count until the pooled state has its own
 }
 
 func newPooledReplay(cfg *partition.Config, sources int) pooledReplay {
@@ -148,8 +149,8 @@ func (p *replayed) stands(s *partition.Observation) error {
 	if err := k.of.AdvanceAs(nil); err != nil {
 		return err
 	}
-	if k.of.TakeEstimates(s.Estimates) == nil {
-		k.unsure = ""
+	if all, err := k.of.TakeEstimates(s.Estimates); err == nil && (all || !k.loaded) {
+		k.unsure, k.loaded = "", false
 	}
 	return nil
 }

@@ -5,6 +5,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
@@ -23,4 +25,19 @@ func TestGoTo_OverWhatIsNotKnown(t *testing.T) {
 	}
 	require.NoError(t, p.goTo(1, partition.SourceAt{Known: true, Whole: true, Writer: 7, Seq: 54}))
 	require.Empty(t, p.pooled.sources[1].bad)
+}
+
+// TestStands_WithoutEstimates: a learner whose stored estimate is unknown uses it until its process has one of its own.
+func TestStands_WithoutEstimates(t *testing.T) {
+	learners := []partition.LearnerConfig{{Name: "feed", New: func() delay.Learner {
+		return delay.NewDirect(policy.NewGreedy(), delay.Silence{Law: delay.SilenceAges, Horizon: 20_000})
+	}}}
+	p := &replayed{run: &run{cfg: &Config{AtOnce: 10}}}
+	p.pooled = newPooledReplay(&partition.Config{Pooled: partition.NewPooledState(learners, partition.NewNameTable())}, 0)
+	nothing := &partition.Observation{Kind: partition.SeenStand, Estimates: [][]byte{nil}}
+	for _, loaded := range []bool{true, false} {
+		p.pooled.unsure, p.pooled.loaded = estimatesUnknown, loaded
+		require.NoError(t, p.stands(nothing))
+		require.Equal(t, loaded, p.pooled.unsure != "")
+	}
 }

@@ -94,6 +94,17 @@ func TestReplay_OfAPoolThatGoesBack(t *testing.T) {
 	})
 }
 
+// TestReplay_OfFreshProcesses: owners begin in processes that have read little of what others published.
+func TestReplay_OfFreshProcesses(t *testing.T) {
+	restored := dying
+	restored.faults.rollback = 0.0003
+	eachPool(t, []string{"exacting", "drift", "robust", "impressions", "features", "egreedy"}, &restored, func(t *testing.T, seed uint64, pl *pool) {
+		pl.fresh = true
+		pl.play(t)
+		pl.replayed(t, seed, nil, wentBack, logEnds, estimates)
+	})
+}
+
 // TestReplay_OfAPool: whatever dies, the rankings of several partitions that pool are made again from the topics, bit for bit. A replay
 // from bases, taken one partition after the other while owners worked, makes the same rankings. Excepted are those so close behind the
 // bases that headers do not record their owners' positions yet.

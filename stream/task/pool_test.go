@@ -1,13 +1,16 @@
 package task
 
 import (
+	"encoding/binary"
 	"flag"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ranker-worker/ranker-worker/delay"
@@ -38,6 +41,7 @@ type pool struct {
 	learners  []partition.LearnerConfig
 	most      int
 	alone     bool              // the next owner has no pooled state
+	fresh     bool              // owners begin in new processes, which know little
 	atOnce    int               // published fields read at a time
 	restored  bool              // stores are restored, before bases are taken
 	rebuilt   bool              // they are lost and rebuilt, likewise
@@ -129,7 +133,7 @@ func (pl *pool) machine(p int, in *process, most int) partition.Config {
 
 // process is one that an owner begins in: one that there is, or a new one.
 func (pl *pool) process() *process {
-	if len(pl.processes) == 0 || len(pl.processes) < 8 && pl.rng.IntN(4) == 0 {
+	if len(pl.processes) == 0 || pl.fresh && pl.rng.IntN(4) > 0 || len(pl.processes) < 8 && pl.rng.IntN(4) == 0 {
 		names := partition.NewNameTable()
 		pl.processes = append(pl.processes, &process{names: names, knowledge: partition.NewPooledState(pl.learners, names),
 			reader: partition.NewPublishedReader(pl.learners, names), at: map[int32]state.Fence{}, resync: map[int32]*sourceResync{}})
@@ -478,12 +482,31 @@ func perImpression[L interface {
 	return l
 }
 
+// exacting ranks by the bits of all evidence that it reads, so that any difference shows.
+type exacting struct{}
+
+func (exacting) Rank(in *policy.Input, _ *policy.Workspace, dst []int32) {
+	bits := make([]byte, 0, 128)
+	number := func(x float64) { bits = binary.LittleEndian.AppendUint64(bits, math.Float64bits(x)) }
+	number(in.Table.Mean())
+	for k, i := range in.Items {
+		dst[k] = int32(k)
+		e := in.Table.Evidence(i)
+		number(e.W)
+		number(e.R)
+		number(e.Q)
+	}
+	seed := xxhash.Sum64(bits)
+	rand.New(rand.NewPCG(seed, 1)).Shuffle(len(dst), func(i, j int) { dst[i], dst[j] = dst[j], dst[i] })
+}
+
 // pooledLearners are learners of every kind, which pool in every way there is.
 var pooledLearners = map[string]func() delay.Learner{
 	"moss":        func() delay.Learner { return delay.NewDirect(must(policy.NewMOSS(belief)), ages) },
 	"klucb":       func() delay.Learner { return delay.NewDirect(policy.NewKLUCB(), ages) },
 	"impressions": func() delay.Learner { return perImpression(delay.NewDirect(must(policy.NewMOSS(belief)), ages)) },
 	"drift":       func() delay.Learner { return delay.NewDirect(must(policy.NewMOSS(belief)), drifting) },
+	"exacting":    func() delay.Learner { return delay.NewDirect(exacting{}, drifting) },
 	"thompson": func() delay.Learner {
 		return delay.NewDirect(must(policy.NewThompson(belief)), delay.Silence{Law: delay.SilenceAtOnce})
 	},
