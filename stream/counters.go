@@ -175,6 +175,8 @@ var learnerSums = []metric[*LearnerValue]{
 		func(v *LearnerValue, set set) { set(v.ExpectedSum) }},
 	{desc("learner_favourite_shared_count_total", "Of those with a known mean payoff: impressions ranked for which the share of impressions with a selection was known, with the favourite on top.", "learner"),
 		func(v *LearnerValue, set set) { set(float64(v.Shared)) }},
+	{desc("learner_favourite_shares_total", "The sum of these shares.", "learner"),
+		func(v *LearnerValue, set set) { set(v.SharesSum) }},
 	{desc("learner_favourite_shared_sum_total", "The sum of these shares, each times the favourite's mean payoff as known then"+inRanges+
 		": the estimated payoff per impression of ranking by utility.", "learner"),
 		func(v *LearnerValue, set set) { set(v.PayingSum) }},

@@ -40,6 +40,7 @@ func TestLearnersCountersRiseWithTheirPartitions(t *testing.T) {
 		`ranker_learner_favourite_first_total{learner="feed"}`:               3,
 		`ranker_learner_favourite_expected_sum_total{learner="feed"}`:        4.25,
 		`ranker_learner_favourite_shared_count_total{learner="feed"}`:        19,
+		`ranker_learner_favourite_shares_total{learner="feed"}`:              8.5,
 		`ranker_learner_favourite_shared_sum_total{learner="feed"}`:          2.125,
 		`ranker_learner_payoffs_total{learner="feed",outcome="applied"}`:     6, // not the million of the state
 		`ranker_learner_impressions_total{learner="feed",outcome="paid"}`:    4,

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -297,12 +298,46 @@ func TestDashboard(t *testing.T) {
 	for name := range metrics { // metrics without a panel are listed here, so that new ones are not forgotten
 		quiet := []string{"ranker_items", "ranker_parked_bytes", "ranker_payoffs_clamped_total",
 			"ranker_paid_share", "ranker_payoff_delay_seconds", "ranker_drop_informative", "ranker_partitioners_differ",
-			"ranker_misspelt_records_total", "ranker_learner_payoff_range", "ranker_ended_items_total", "ranker_observation_gaps_total",
+			"ranker_misspelt_records_total", "ranker_ended_items_total", "ranker_observation_gaps_total",
 			"ranker_lift_timing", "ranker_lift_explained", "ranker_lift_break_even", "ranker_lift_forecast", "ranker_learner_ruled_total"}
 		assert.NotEqual(t, slices.Contains(quiet, name), shown[name], name)
 	}
 	for name := range foreign {
 		assert.Equal(t, name != "up", shown[name], name)
+	}
+}
+
+// TestPayoffPerImpression: the panel and its page agree, and an impression without a selection pays 0 in a range that does not begin there.
+func TestPayoffPerImpression(t *testing.T) {
+	input := ruleTest{Interval: model.Duration(time.Minute)}
+	for name, values := range map[string]string{
+		`in_flight_weight{learner="feed"}`:                               "0+1x120",
+		`in_flight_payoffs{learner="feed"}`:                              "0+0.25x120",
+		`learner_payoff_range{learner="feed",end="min"}`:                 "-10x120",
+		`learner_payoff_range{learner="feed",end="max"}`:                 "30x120",
+		`learner_impressions_total{learner="feed",outcome="unselected"}`: "0+6x120",
+		`learner_impressions_total{learner="feed",outcome="paid"}`:       "0+3x120",
+		`learner_payoff_count_total{learner="feed"}`:                     "0+3x120",
+		`learner_payoff_sum_total{learner="feed"}`:                       "0+1x120", // 10/3 of each paid selection
+		`learner_favourite_shared_count_total{learner="feed"}`:           "0+8x120",
+		`learner_favourite_shares_total{learner="feed"}`:                 "0+4x120",
+		`learner_favourite_shared_sum_total{learner="feed"}`:             "0+2x120", // 10 of half the impressions
+	} {
+		input.InputSeries = append(input.InputSeries, inputSeries{"ranker_" + name, values})
+	}
+	e := evaluation{engine: newEngine(t), data: series(t, &input)}
+	d, _ := board(t)
+	page := regexp.MustCompile("(?s)\n```\n([ s].*?)```").FindAllStringSubmatch(read(t, "../docs/do/monitor.md"), -1)
+	panel := d.Panels[1]
+	require.Equal(t, "Payoff per impression, beside ranking by utility", panel.Title)
+	require.Len(t, page, len(panel.Targets))
+	for k, want := range []float64{1, 5} { // 3·10/3 of 10, and half of 10
+		for _, expr := range []string{panel.Targets[k].Expr, page[k][1]} {
+			expr = strings.NewReplacer("$namespace", "", "$job", "", "$learner", "feed", "[1d", "[1h").Replace(expr)
+			got := e.query(t, expr, 2*time.Hour)
+			require.Len(t, got, 1, expr)
+			assert.InDelta(t, want, got[0].F, 0.02, expr)
+		}
 	}
 }
 

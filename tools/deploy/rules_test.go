@@ -32,17 +32,19 @@ type ruleTests struct {
 }
 
 type ruleTest struct {
-	Name        string         `json:"name"`
-	Interval    model.Duration `json:"interval"`
-	InputSeries []struct {
-		Series string `json:"series"`
-		Values string `json:"values"`
-	} `json:"input_series"`
+	Name          string         `json:"name"`
+	Interval      model.Duration `json:"interval"`
+	InputSeries   []inputSeries  `json:"input_series"`
 	AlertRuleTest []struct {
 		EvalTime  model.Duration `json:"eval_time"`
 		Alertname string         `json:"alertname"`
 		ExpAlerts []firing       `json:"exp_alerts"`
 	} `json:"alert_rule_test"`
+}
+
+type inputSeries struct {
+	Series string `json:"series"`
+	Values string `json:"values"`
 }
 
 // firing is an alert that fires.
@@ -58,9 +60,7 @@ func TestRules(t *testing.T) {
 	var file ruleTests
 	require.NoError(t, yaml.UnmarshalStrict([]byte(read(t, path)), &file))
 	require.Equal(t, []string{"../../../deploy/chart/files/alerts.yaml"}, file.RuleFiles)
-	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 1e7, Timeout: time.Minute, EnableAtModifier: true, Parser: promQL,
-		NoStepSubqueryIntervalFn: func(int64) int64 { return time.Minute.Milliseconds() }})
-	t.Cleanup(func() { assert.NoError(t, engine.Close()) })
+	engine := newEngine(t)
 	rules := map[string]rulefmt.Rule{}
 	for _, r := range alerts(t) {
 		rules[r.Alert] = r
@@ -84,6 +84,13 @@ func TestRules(t *testing.T) {
 		assert.True(t, fires[name], "no test has %s fire", name)
 		assert.True(t, rests[name], "no test has %s not fire", name)
 	}
+}
+
+func newEngine(t *testing.T) *promql.Engine {
+	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 1e7, Timeout: time.Minute, EnableAtModifier: true, Parser: promQL,
+		NoStepSubqueryIntervalFn: func(int64) int64 { return time.Minute.Milliseconds() }})
+	t.Cleanup(func() { assert.NoError(t, engine.Close()) })
+	return engine
 }
 
 // evaluation is of one rule, over time.
