@@ -29,7 +29,7 @@ var experimentSettings = []setting[Experiment]{
 			"order. Needs `learning: shared`"),
 	sectionOf("guard", func(x *Experiment) *Guard { return &x.Guard }, []setting[Guard]{
 		value("margin", func(g *Guard) *float64 { return &g.Margin }, numberIn(0, 1), 0.02,
-			"in payoff ranges: an arm is stopped if the upper bound of its lift is below minus this").unless(func(g *Guard) bool { return g.Fallback == "" }),
+			"in payoff ranges: an arm is stopped if the upper bound of its lift is below minus this. Take a fifth of the control's mean payoff").unless(func(g *Guard) bool { return g.Fallback == "" }),
 		value("fallback", func(g *Guard) *string { return &g.Fallback }, anything("learner", "one of `arms`", isFilled), "",
 			"the arm that then ranks instead; without it there is no guard").unless(func(g *Guard) bool { return g.Fallback == "" }),
 	}),

@@ -120,6 +120,7 @@ func (u *Units) Report(log *joinedlog.Log) (*Report, error) {
 		r.Units += a.Units
 		r.Arms = append(r.Arms, a)
 	}
+	u.adviseOnGuard(r)
 	u.outlooks(r, end)
 	if u.Shared {
 		u.compareShares(r, looks, log.Outcomes, end)
@@ -158,6 +159,18 @@ func (u *Units) arm(arm int, looks []look) Arm {
 		a.Looks = append(a.Looks, Look{stamp(at.at), l.Units, l.Estimate, l.Lower, l.Upper})
 	}
 	return a
+}
+
+// adviseOnGuard adds a note if the guard would leave an arm in service that earns nothing.
+func (u *Units) adviseOnGuard(r *Report) {
+	mean := r.Arms[u.Experiment.ControlArm()].Mean
+	if u.Guard.Fallback == "" || mean == nil {
+		return
+	}
+	if earned := *mean - u.normalise(0); earned > 0 && earned <= u.Guard.Margin {
+		r.Notes = append(r.Notes, fmt.Sprintf("the control earns %.3g payoff ranges, and the guard's margin is %g: an arm that earns nothing stays in service; "+
+			"a fifth is %.3g", earned, u.Guard.Margin, earned/5))
+	}
 }
 
 // before returns the looks before a guard took the arm out of service.
