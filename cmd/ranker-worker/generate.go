@@ -23,8 +23,8 @@ func newGenerateCommand() *cobra.Command {
 		Use:   "generate [--config FILE] [--rate N] [--learner L] [--for D]",
 		Short: "Send invented traffic to a real Kafka, so that a worker has something to do",
 		Long: `Play a platform in front of the topics of a configuration: publish impressions at a rate, read the worker's rankings, and
-send the reactions of invented users: selections within seconds, payoffs within minutes. Every 10 s a log line counts the
-records sent and the rankings read.
+send the reactions of 1,000 invented users, whose ids repeat: selections within seconds, payoffs within minutes. Every 10 s a log
+line counts the records sent and the rankings read.
 
 Workers learn from these records as from real ones: use topics for trials only, never those of a platform. So it refuses
 topics whose newest records come from other producers, unless --yes is given.

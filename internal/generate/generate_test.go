@@ -116,6 +116,20 @@ func TestGenerate(t *testing.T) {
 	}, deadline, 20*time.Millisecond)
 }
 
+// TestUsersComeBack: impressions have users with several each, for experiments by user.
+func TestUsersComeBack(t *testing.T) {
+	all, err := newUsers([]config.Learner{config.DefaultLearner("feed", config.Stochastic), config.DefaultLearner("quick", config.Stochastic)}, 6, 1, "g-")
+	require.NoError(t, err)
+	seen := map[string]int{}
+	for n := range 4 * returning {
+		i, _, _ := all.Impression(n)
+		seen[string(i.User)]++
+	}
+	assert.Greater(t, len(seen), returning*9/10)
+	assert.LessOrEqual(t, len(seen), returning)
+	assert.NotContains(t, seen, "")
+}
+
 // TestGenerateWithoutAWorker, and without a topic of selections: impressions go on, and nobody selects.
 func TestGenerateWithoutAWorker(t *testing.T) {
 	cfg := configured(t, testenv.Embedded(t), ", topics: {selections: ''}")

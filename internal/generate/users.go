@@ -20,6 +20,9 @@ func newPrefix(now time.Time) string {
 	return mark + strconv.FormatInt(now.UnixMilli(), 36) + strconv.FormatUint(rand.Uint64N(36*36), 36) + "-"
 }
 
+// returning is the number of users, few enough for each to come back.
+const returning = 1000
+
 // newUsers makes users for each learner, as in the demo, but with seconds and minutes in place of days.
 func newUsers(learners []config.Learner, candidates int, seed uint64, prefix string) (platform.Simulated, error) {
 	var all platform.Simulated
@@ -32,7 +35,7 @@ func newUsers(learners []config.Learner, candidates int, seed uint64, prefix str
 		if err != nil {
 			return nil, fmt.Errorf("users of learner %q: %w", l.Name, err)
 		}
-		all = append(all, platform.Member{Learner: l.Name, Population: population, Prefix: prefix, Range: l.PayoffRange})
+		all = append(all, platform.Member{Learner: l.Name, Population: population, Prefix: prefix, Users: returning, Range: l.PayoffRange})
 	}
 	return all, nil
 }

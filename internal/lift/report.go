@@ -94,6 +94,9 @@ func (u *Units) Report(log *joinedlog.Log) (*Report, error) {
 		for run, n := range u.runs {
 			err = fmt.Errorf("%w; %d are of run %d", err, n, run)
 		}
+		if e.ByUser {
+			err = fmt.Errorf("%w; impressions without `user` are ranked by the control and are not in it: see ranker_experiment_outside_total", err)
+		}
 		return nil, err
 	}
 	end := log.End

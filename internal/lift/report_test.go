@@ -367,6 +367,18 @@ func TestOutOfService(t *testing.T) {
 	require.Contains(t, strings.Join(r.Notes, "; "), "2 impressions of arm feed are left out")
 }
 
+// TestNoUsers: the error of an experiment by user names the cause that impressions have none.
+func TestNoUsers(t *testing.T) {
+	w := newWorld(t, 5, experiment.Settings{ByUser: true})
+	w.rank("i-1", start, 0, event.Assignment{}, event.Verdict{})
+	u := NewUnits(w.options(start))
+	log := w.read(t, t.TempDir(), u)
+	defer log.Close()
+	_, err := u.Report(log)
+	require.ErrorIs(t, err, ErrNone)
+	require.ErrorContains(t, err, "impressions without `user` are ranked by the control")
+}
+
 // TestGuardThatCannotAct: a note says that the margin is above all that the control earns.
 func TestGuardThatCannotAct(t *testing.T) {
 	w := newWorld(t, 5, experiment.Settings{})

@@ -2,6 +2,7 @@ package platform
 
 import (
 	"fmt"
+	"math/rand/v2"
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/simulate"
@@ -31,6 +32,7 @@ type Member struct {
 	Learner     string // in impressions; "" for none
 	Population  *simulate.Population
 	Prefix      string       // of the ids of impressions and events
+	Users       int          // who come back, in impressions; 0 for none
 	Range       config.Range // of payoffs; zero for [0,1]
 	Ledger      simulate.Ledger
 	Impressions int               // made
@@ -46,6 +48,9 @@ func (s Simulated) Impression(n int) (event.Impression, event.Millis, []Record) 
 	out := event.Impression{ID: m.id(im.ID), HasUtilities: true}
 	if m.Learner != "" {
 		out.Learner = []byte(m.Learner)
+	}
+	if m.Users > 0 {
+		out.User = fmt.Appendf(nil, "user-%d", rand.New(rand.NewPCG(uint64(n), 0)).IntN(m.Users))
 	}
 	for _, c := range im.Candidates {
 		out.Candidates = append(out.Candidates, event.Candidate{Item: []byte(c.Item), Utility: c.Utility})
