@@ -85,6 +85,8 @@ func TestLift(t *testing.T) {
 	assert.Equal(t, exitOK, young.code, young)
 	assert.Contains(t, young.out, "units counted: 0, impressions too young: 4,000")
 	assert.Contains(t, young.out, "[-1.0000, +1.0000]  open")
+	assert.Contains(t, young.out, "note: the oldest impression is of 2027-01-15T08:00:00Z, and counts once its payoff_horizon of 4h is over: topics need a retention above")
+	assert.NotContains(t, all.out, "retention")
 	assert.Regexp(t, `feed: in the end: known from 2027-01-15T12:\S+ on, when the first deadlines pass: `, young.out)
 
 	for want, args := range map[string][]string{

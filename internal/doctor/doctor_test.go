@@ -207,6 +207,14 @@ func TestTopics(t *testing.T) {
 	testenv.Topics(t, env.Kafka, 3, s.group+"-other")
 	s.finds(t, doctor.Options{}, [2]string{"fault topics", "is compacted"}, [2]string{"warning topics", "-i: 2 partitions, kept for 1h,"})
 
+	kept := of(t, env)
+	kept.make(t, broker.Spec{Partitions: 2, Replication: 1, Retention: 14 * 24 * time.Hour})
+	kept.finds(t, doctor.Options{}, [2]string{"ok topics", "-r: 2 partitions, kept for 336h"})
+	kept.experiment = "{arms: {feed: 0.5, front: 0.5}, control: front}"
+	for _, topic := range []string{"-i", "-s", "-p", "-r"} {
+		kept.finds(t, doctor.Options{}, [2]string{"warning topics", topic + ": 2 partitions, kept for 336h, records of up to 1048588 bytes: lift and evaluate count"})
+	}
+
 	unequal := of(t, testenv.Embedded(t))
 	testenv.Topics(t, unequal.brokers, 3, unequal.group+"-p")
 	testenv.Topics(t, unequal.brokers, 2, unequal.group+"-i")

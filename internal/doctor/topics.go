@@ -44,6 +44,10 @@ func (d *doctor) topics(ctx context.Context) {
 		d.add(Fault, area, "the logs of partition 0 cannot be looked at: %v", err)
 		return
 	}
+	horizon := time.Duration(0) // the longest of experiments
+	for i := range d.cfg.Experiments {
+		horizon = max(horizon, d.cfg.Learner(d.cfg.Experiments[i].Control).PayoffHorizon)
+	}
 	for t, name := range app.TopicNames(d.cfg) {
 		f := &d.topic[t]
 		if name == "" || f.Missing || f.Partitions == 0 {
@@ -54,9 +58,18 @@ func (d *doctor) topics(ctx context.Context) {
 			kept = "for " + config.FormatDuration(time.Duration(f.RetentionMillis)*time.Millisecond)
 		}
 		text := fmt.Sprintf("%s: %s, kept %s, records of up to %d bytes", name, plural.N(f.Partitions, "partition"), kept, f.MaxMessageBytes)
-		if t < event.Inputs && f.RetentionMillis >= 0 && f.RetentionMillis < shortRetention.Milliseconds() {
-			d.add(Warning, area, "%s: records not read by then are lost; raise it with kafka-configs.sh --bootstrap-server %s --alter --topic %s "+
-				"--add-config retention.ms=%d, or more", text, d.cfg.Kafka.Brokers[0], name, (7 * shortRetention).Milliseconds())
+		short := ""
+		switch {
+		case f.RetentionMillis < 0:
+		case t < event.Inputs && f.RetentionMillis < shortRetention.Milliseconds():
+			short = "records not read by then are lost"
+		case f.RetentionMillis <= horizon.Milliseconds():
+			short = fmt.Sprintf("lift and evaluate count an impression once its payoff_horizon of %s is over, and its records are deleted by then",
+				config.FormatDuration(horizon))
+		}
+		if short != "" {
+			d.add(Warning, area, "%s: %s; raise it with kafka-configs.sh --bootstrap-server %s --alter --topic %s --add-config retention.ms=%d, or more",
+				text, short, d.cfg.Kafka.Brokers[0], name, (horizon + 7*shortRetention).Milliseconds())
 			continue
 		}
 		d.add(OK, area, "%s", text)

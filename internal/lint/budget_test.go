@@ -20,7 +20,7 @@ var rooms = map[string]int{
 	"config":             5100,
 	"delay":              11370,
 	"docs":               20,
-	"internal":           7760,
+	"internal":           7800,
 	"internal/admin":     3940,
 	"internal/dashboard": 1960,
 	"internal/evaluate":  2800,
