@@ -366,6 +366,7 @@ func (s *simulation) runSite(c *call) error {
 func (s *siteFlags) print(w io.Writer, l *config.Learner, p *lab.PaysOff) {
 	fmt.Fprintf(w, "Learner %s (%s) with %d candidates, %d impressions a day, a conversion of %.3g%% after %s on average: %s of %s.\n", l.Name,
 		l.Policy, s.Candidates, s.PerDay, 100*s.Conversion, config.FormatDuration(s.Delay), plural.N(p.Runs, "run"), plural.N(s.Days, "day"))
+	fmt.Fprintf(w, "%d items in all, every list the same; payoffs 0 or 1, not sums.\n", s.Candidates)
 	after := func(d *int) string {
 		if d == nil {
 			return fmt.Sprintf("not within %s", plural.N(s.Days, "day"))

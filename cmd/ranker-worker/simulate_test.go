@@ -177,6 +177,7 @@ func TestSimulateNumbers(t *testing.T) {
 	got := run(t, "", args...)
 	require.Equal(t, 0, got.code, got)
 	require.Regexp(t, `^Learner feed \(moss\) with 5 candidates, 300 impressions a day, a conversion of 20% after 12h on average: 3 runs of 20 days\.
+5 items in all, every list the same; payoffs 0 or 1, not sums\.
 It pays, so from then on it has earned more than ranking by utility:
   in half of the runs  (after \d+ days?|not within 20 days)
   in nine runs of ten  (after \d+ days?|not within 20 days)
