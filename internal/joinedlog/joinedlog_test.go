@@ -272,6 +272,29 @@ func TestRead_Orders(t *testing.T) {
 	}
 }
 
+// TestRead_Uncertain: rankings whose order of utilities the learner has guessed are no rows, and are counted.
+func TestRead_Uncertain(t *testing.T) {
+	var l logs
+	for k := range 10 {
+		id := fmt.Sprint("guessed-", k)
+		l.impression(id, k)
+		l.ranking(id, k, `"a","c","b"`, `,"ranks":[0,1,2],"undecided":[0]`)
+	}
+	const note = "10 rankings left out: the order of utilities was not certain"
+	_, err := l.try(t, &Query{HasSelections: true})
+	require.ErrorIs(t, err, ErrNothing)
+	require.ErrorContains(t, err, note)
+
+	for k := range 10 {
+		id := fmt.Sprint("certain-", k)
+		l.impression(id, 10+k)
+		l.ranking(id, 10+k, `"a","c","b"`, `,"ranks":[0,1,2]`)
+	}
+	log := l.read(t, &Query{HasSelections: true})
+	require.Len(t, log.Outcomes, 10)
+	require.Equal(t, []string{note}, log.Notes)
+}
+
 // TestRead_Faults: records that cannot be read are reported; records of other learners are left out.
 func TestRead_Faults(t *testing.T) {
 	var l logs

@@ -100,10 +100,19 @@ func (l *Log) fill(ctx context.Context, heads []*head, q *Query) error {
 	if l.Counts.Halves > 0 {
 		l.Notes = append(l.Notes, plural.N(l.Counts.Halves, "ranking")+" left out: the impression is not there, or the ranking came twice")
 	}
+	guessed := ""
+	if l.Counts.Uncertain > 0 {
+		guessed = plural.N(l.Counts.Uncertain, "ranking") + " left out: the order of utilities was not certain"
+		l.Notes = append(l.Notes, guessed)
+	}
 	if l.Counts.Others > 0 && q.Learner.Name == "" {
 		l.Notes = append(l.Notes, fmt.Sprintf("%s of other learners than %q; choose with --learner", plural.N(l.Counts.Others, "ranking"), l.Learner))
 	}
-	if len(l.Outcomes) == 0 && q.Accept == nil {
+	switch {
+	case len(l.Outcomes) > 0 || q.Accept != nil:
+	case guessed != "":
+		return fmt.Errorf("%w: %s", ErrNothing, guessed)
+	default:
 		return fmt.Errorf("%w: of %s and %s none is of learner %q", ErrNothing, plural.N(l.Counts.Records[event.Impressions], "impression"),
 			plural.N(l.Counts.Records[event.Rankings], "ranking"), l.Learner)
 	}
