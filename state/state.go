@@ -167,7 +167,7 @@ type Store interface {
 	// Acquire takes partition p over: it writes a fresh token and the generation, and returns the cut. If nothing is stored, it stores
 	// fresh, unless that is nil. It fails with ErrNoState, ErrTorn, or ErrGeneration; force takes over from a higher generation.
 	Acquire(ctx context.Context, p int32, generation int64, force bool, fresh *Meta) (Meta, error)
-	// Load reads the named hashes, and always the fields of "meta" that are not Meta's.
+	// Load reads the named hashes of a partition that the caller has acquired, and always the fields of "meta" that are not Meta's.
 	Load(ctx context.Context, p int32, hashes []string) ([]Field, error)
 	// LookUp reads the values at places (nil: none) and the fence, atomically. It returns fewer values than places, those of the first, but
 	// at least one, if they exceed room bytes or if a checkpoint comes in between.

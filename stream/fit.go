@@ -42,7 +42,7 @@ func (w *Worker) checkFit(ctx context.Context) error {
 		hashes = []string{partition.ExperimentsHash}
 	}
 	for p := range int32(n) {
-		fields, err := w.opt.Store.Load(ctx, p, hashes)
+		_, fields, err := w.opt.Store.View(ctx, p, hashes) // atomic: another worker may change the partition
 		if errors.Is(err, state.ErrNoState) || errors.Is(err, state.ErrIncomplete) {
 			continue // the task that takes it over reports why
 		}

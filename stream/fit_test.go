@@ -157,3 +157,24 @@ func TestLeave(t *testing.T) {
 	store.err = nil
 	require.NoError(t, w.lookWhetherFit(t.Context()))
 }
+
+// changing is a store whose partitions another worker changes during each Load.
+type changing struct{ state.AdminStore }
+
+func (changing) Fit(context.Context, int) error { return nil }
+func (changing) Load(context.Context, int32, []string) ([]state.Field, error) {
+	return nil, errors.New("a scan returned 1 of 2 fields")
+}
+
+// TestCheckFit_OthersChangeThePartition: a fitness check looks at a partition that another worker owns.
+func TestCheckFit_OthersChangeThePartition(t *testing.T) {
+	membership, err := NewMembership(MembershipConfig{Brokers: []string{"127.0.0.1:1"}, GroupID: "g", Topics: []string{"t"}})
+	require.NoError(t, err)
+	defer membership.Close()
+	membership.counts = map[string]int{"t": 1}
+	store := changing{memstore.New(func() string { return "token" })}
+	_, err = store.Acquire(t.Context(), 0, 1, false, &state.Meta{Inputs: make([]state.Position, 3)})
+	require.NoError(t, err)
+	w := NewWorker(Options{Group: "g", Membership: membership, Store: store, Metrics: NewMetrics(prometheus.NewRegistry()), Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, w.lookWhetherFit(t.Context()))
+}
