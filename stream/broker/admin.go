@@ -216,8 +216,9 @@ func (k *checker) existing(t event.Topic, name string, n int) {
 	if k.first == "" {
 		k.first, k.number = name, n
 	} else if n != k.number {
-		k.add("topic %q has partition count %d, but %q has %d: records of one impression would be separated; add "+
-			"partitions to the topics with fewer, their dead-letter topics too, and then run `ranker-worker state reshard`", name, n, k.first, k.number)
+		k.add("topic %q has partition count %d, but %q has %d: records of one impression would be separated; stop "+
+			"producers and workers; add partitions to the topics with fewer, their dead-letter topics too; then run `ranker-worker state reshard`, "+
+			"if the group has run; if it has not, make a topic with records again", name, n, k.first, k.number)
 	}
 	if s.compacted() {
 		k.add("topic %q is compacted (%s=%s): records would get lost unseen; set %s=delete", name, configCleanup,
