@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
 const (
@@ -217,24 +218,33 @@ func (b *Dashboard) exchange(ctx context.Context, own *Summary) ([]shown, error)
 	return others(own.ID, all), nil
 }
 
-// others decodes the workers' summaries, except self's. Unreadable ones are ignored.
+// head are the members of a stored summary that each form has.
+type head struct {
+	At      int64  `json:"at"` // by the store's clock
+	Form    int    `json:"form"`
+	ID      string `json:"id"`
+	Version string `json:"version"`
+	Started int64  `json:"started"`
+}
+
+// others decodes the workers' summaries, except self's. Of another form it keeps the head, and it ignores unreadable ones.
 func others(self string, all [][]byte) []shown {
-	type stored struct {
-		At int64 `json:"at"` // by the store's clock
-		Summary
-	}
 	var now int64
 	var out []shown
 	for _, one := range all {
-		var s stored
-		if json.Unmarshal(one, &s) != nil || s.ID == "" {
+		var h head
+		if json.Unmarshal(one, &h) != nil || h.ID == "" {
 			continue
 		}
-		if s.ID == self {
-			now = s.At
+		if h.ID == self {
+			now = h.At
 			continue
 		}
-		out = append(out, shown{s.Summary.trusted(), float64(now-s.At) / 1000})
+		s := Summary{ID: h.ID, Version: h.Version, Started: h.Started}
+		if h.Form == form && json.Unmarshal(one, &s) != nil {
+			continue
+		}
+		out = append(out, shown{s.trusted(), float64(now-h.At) / 1000})
 	}
 	return out
 }
@@ -242,6 +252,8 @@ func others(self string, all [][]byte) []shown {
 // trusted bounds another worker's summary: it may run another version, or somebody may have changed the store.
 func (s Summary) trusted() Summary {
 	s = s.bounded(1)
+	known := new(partition.Account).Named()
+	maps.DeleteFunc(s.Account, func(name string, _ int64) bool { _, ok := known[name]; return !ok })
 	for k := range s.Learners {
 		s.Learners[k].Windows = first(s.Learners[k].Windows, 64)
 	}

@@ -264,7 +264,7 @@ func TestWhatIsShownIsBounded(t *testing.T) {
 	require.Equal(t, 202, len(s.Partitions)+s.MorePartitions, "what is not listed is counted")
 	require.Equal(t, 201, len(s.Learners)+s.MoreLearners)
 
-	greedy := Summary{ID: "w-2", Learners: make([]Learner, 10_000), Partitions: make([]Partition, 10_000), Rankings: make([]Ranking, 10_000)}
+	greedy := Summary{Form: form, ID: "w-2", Account: Account{"impressions.read": 7, long: 1}, Learners: make([]Learner, 10_000), Partitions: make([]Partition, 10_000), Rankings: make([]Ranking, 10_000)}
 	greedy.Rankings[0].Shown, greedy.Learners[0].Windows = make([]Shown, 10_000), make([]float64, 10_000)
 	raw, err := json.Marshal(greedy)
 	require.NoError(t, err)
@@ -273,6 +273,7 @@ func TestWhatIsShownIsBounded(t *testing.T) {
 	require.Len(t, all[0].Learners, mostLearners)
 	require.Len(t, all[0].Partitions, mostPartitions)
 	require.Len(t, all[0].Rankings[0].Shown, 16)
+	require.Equal(t, Account{"impressions.read": 7}, all[0].Account)
 
 	many := make([]shown, state.MaxShown)
 	for k := range many {
@@ -284,6 +285,19 @@ func TestWhatIsShownIsBounded(t *testing.T) {
 	require.LessOrEqual(t, len(p.Learners), mostLearners)
 	for _, l := range p.Learners {
 		require.LessOrEqual(t, len(l.ItemRows), pageItems)
+	}
+}
+
+// TestOthers_OfAnotherForm: of a worker of another version, whose figures may mean something else, the page lists the worker alone.
+func TestOthers_OfAnotherForm(t *testing.T) {
+	for _, account := range []string{`[1,2]`, `{"impressions.read":7}`} {
+		all := others("w-1", [][]byte{[]byte(`{"at":5000,"form":2,"id":"w-1"}`),
+			[]byte(`{"at":3000,"form":1,"id":"w-2","version":"0.9","started":1000,"running":3,"account":` + account + `}`)})
+		require.Len(t, all, 1)
+		require.InDelta(t, 2, all[0].age, 1e-9)
+		got := all[0].Summary
+		require.Equal(t, []any{"w-2", "0.9", int64(1000), 0}, []any{got.ID, got.Version, got.Started, got.Running})
+		require.Empty(t, got.Account)
 	}
 }
 

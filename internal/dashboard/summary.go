@@ -6,8 +6,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// form is the version of a Summary. A later one only adds members.
-const form = 1
+// form is the version of a Summary. Only the members of a head keep their meaning in all forms.
+const form = 2
 
 // Summary is one worker's data, for its own page and, as JSON, for the other workers of its group. Times are
 // milliseconds since 1970 by the worker's clock, unless stated otherwise. All lists are bounded; see clip.go.
