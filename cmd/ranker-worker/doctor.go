@@ -13,10 +13,11 @@ import (
 func newDoctorCommand() *cobra.Command {
 	return verb(configFlag|jsonFlag, &cobra.Command{
 		Use:   "doctor [--config FILE]",
-		Short: "Check Kafka, the topics, Redis and the group as a worker would use them, with advice",
+		Short: "Check Kafka, the topics, the schema registry, Redis and the group as a worker would use them, with advice",
 		Long: `Check everything that the configuration names, as a worker would use it: the file itself, each broker (address, TLS, SASL,
-versions), this user's rights, the topics, the partitioners of their producers, Redis (memory, persistence, rights, replicas),
-clocks, and whether the group's workers are configured alike. Each check is one line: ok, warning or fault, with advice.
+versions), this user's rights, the topics, the partitioners of their producers, the schema registry of Avro records, Redis (memory,
+persistence, rights, replicas), clocks, and whether the group's workers are configured alike. Each check is one line: ok, warning or
+fault, with advice.
 
 It changes nothing, and can run beside workers. Rights are queried, not used: for the transactional ids it asks to abort a
 transaction of a producer that does not exist; for Redis it queues a worker's commands behind MULTI and never executes them.

@@ -126,9 +126,11 @@ func NewBroker(cfg *config.Config) (*broker.Client, error) {
 }
 
 func newBroker(cfg *config.Config, tlsConfig *tls.Config, mechanism sasl.Mechanism) (*broker.Client, error) {
-	contents, err := newContents(cfg)
-	if err != nil {
+	var contents broker.Contents
+	if reader, err := NewRegistry(cfg); err != nil {
 		return nil, err
+	} else if reader != nil {
+		contents = reader
 	}
 	b, err := broker.New(broker.Options{Contents: contents, Brokers: cfg.Kafka.Brokers, TLS: tlsConfig, SASL: mechanism,
 		Group: cfg.Kafka.Group, Topics: TopicNames(cfg), DLQSuffix: cfg.Kafka.Topics.DLQSuffix,
@@ -139,8 +141,8 @@ func newBroker(cfg *config.Config, tlsConfig *tls.Config, mechanism sasl.Mechani
 	return b, nil
 }
 
-// newContents returns a reader of Avro; nil if no topic has it.
-func newContents(cfg *config.Config) (broker.Contents, error) {
+// NewRegistry returns a reader of Avro; nil if no topic has it.
+func NewRegistry(cfg *config.Config) (*registry.Reader, error) {
 	if !cfg.Kafka.Formats.Avro() {
 		return nil, nil
 	}

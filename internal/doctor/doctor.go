@@ -1,4 +1,4 @@
-// Package doctor diagnoses a deployment. It examines all servers that a configuration names (Kafka, its topics, Redis, the group's workers)
+// Package doctor diagnoses a deployment. It examines all servers that a configuration names (Kafka, its topics, the schema registry, Redis, the group's workers)
 // as a worker would use them. Each finding has a verdict and a remedy. It changes nothing: no topic, key, offset, membership of the group,
 // or producer.
 package doctor
@@ -31,7 +31,7 @@ const (
 
 type Finding struct {
 	Status Status `json:"status"`
-	Area   string `json:"area"` // configuration, kafka, rights, topics, partitioners, clock, redis, state, group
+	Area   string `json:"area"` // configuration, kafka, rights, topics, registry, partitioners, clock, redis, state, group
 	// Message is the finding and, unless the status is ok, the remedy.
 	Message string `json:"message"`
 }
@@ -65,6 +65,7 @@ func Examine(ctx context.Context, file string, env config.Env, opt Options) []Fi
 		{"asking for this user's rights in Kafka", d.rights},
 		{"looking at the topics", d.topics},
 		{"looking at the topics' copies", d.copies},
+		{"asking the schema registry", d.registry},
 		{"connecting to Redis", d.redis},
 		{"finding out by which partitioner keys are placed", d.partitioners},
 		{"comparing the stored learners with those of the file", d.learners},

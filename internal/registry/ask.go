@@ -87,7 +87,7 @@ func (r *Reader) askAll(ctx context.Context, all []key) []result {
 // judge stores schemas, and turns failures that have lasted long enough into faults.
 func (r *Reader) judge(ctx context.Context, all []key, results []result) {
 	ill := slices.ContainsFunc(results, func(s result) bool { return failsAlone(s.err) })
-	well := ill && r.answers(ctx)
+	well := ill && r.Check(ctx) == nil
 	now := r.now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -141,8 +141,8 @@ func failsAlone(err error) bool {
 	return errors.As(err, &answer) && answer.StatusCode != http.StatusTooManyRequests
 }
 
-// answers reports whether the registry answers for another schema: a known one, else an id that no registry has reached yet.
-func (r *Reader) answers(ctx context.Context) bool {
+// Check returns the registry's failure to answer for some schema: a known one, else an id that no registry has reached yet.
+func (r *Reader) Check(ctx context.Context) error {
 	id := math.MaxInt32
 	r.mu.Lock()
 	for k := range r.known {
@@ -151,7 +151,10 @@ func (r *Reader) answers(ctx context.Context) bool {
 	}
 	r.mu.Unlock()
 	_, err := r.client.SchemaByID(ctx, id)
-	return err == nil || saysUnknown(err)
+	if saysUnknown(err) {
+		return nil
+	}
+	return err
 }
 
 func saysUnknown(err error) bool {
