@@ -211,7 +211,7 @@ func (j *judge) decided(e *joinedlog.Event) error {
 	if out.Selected >= 0 {
 		x.p = logged[out.Selected]
 	}
-	counts := j.counts(out, x.p)
+	counts := !j.windows.early(&e.Decision, j.log.First) && j.counts(out, x.p)
 	if counts {
 		j.row.selected, j.row.p, j.row.logged = int(out.Selected), x.p, logged
 		j.model.predict(&j.row, e.Items)
@@ -367,6 +367,9 @@ func (j *judge) report() *Report {
 			means = "refused: their impressions are left out"
 		}
 		r.Notes = append(r.Notes, fmt.Sprintf("%s outside [%v, %v] %s", plural.N(j.outside, "payoff"), u.Min, u.Max, means))
+	}
+	if n := j.windows.left; n > 0 {
+		r.Notes = append(r.Notes, plural.N(n, "ranking")+" of the first minute left out: the learner may not have learned windows yet")
 	}
 	if c.Ruled > 0 {
 		r.Notes = append(r.Notes, fmt.Sprintf("%s under pins or caps: their probabilities are those of the ranking shown, and targets rank "+

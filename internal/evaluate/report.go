@@ -174,7 +174,8 @@ func (e *estimator) report(name string, units config.Range, refused []string, la
 	t.Bounded = t.Verdict == Refused && len(refused) == 0
 	known, blind := e.balanced()
 	if !known {
-		t.refuse("the weights do not add up: the log's propensities are not those that its selections were made with")
+		t.refuse("the weights do not add up: the log's propensities are not those that its selections were made with; " +
+			"if these are a learner's first rankings, try a later --from")
 	}
 	if !blind {
 		mean, _ := e.blind.mean()

@@ -9,6 +9,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/policy/admissible"
 	"github.com/ranker-worker/ranker-worker/policy/propensity"
+	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
 type windows struct {
@@ -17,6 +18,7 @@ type windows struct {
 	folded map[int][]float64 // by length of the list
 	p      []float64         // scratch, by position
 	out    []float64         // scratch, by utility rank
+	left   int64             // early rows, which are left out
 }
 
 // Values of WindowsReport's Source and Propensities.
@@ -86,6 +88,16 @@ func (w *windows) of(dst []float64, order []int32, own []float64) []float64 {
 func (w *windows) logged(d *joinedlog.Decision) []float64 {
 	w.out = w.of(w.out, d.Order, d.Propensities)
 	return w.out
+}
+
+// early returns whether recorded propensities may be of windows that the learner had not learned, and counts such rows. A learner estimates
+// windows once a minute, so these are the rows of the log's first minute. Weights by such propensities do not add up.
+func (w *windows) early(d *joinedlog.Decision, first event.Millis) bool {
+	early := w.Source == learned && w.Propensities == recorded && len(d.Propensities) > 0 && d.Time < first+delay.DefaultEstimateEvery
+	if early {
+		w.left++
+	}
+	return early
 }
 
 // depth returns the mean window of the users who select a candidate of a ranking, given by its utility rank.
