@@ -145,22 +145,28 @@ func retentionEntries(ms int64) []kafka.ConfigEntry {
 	return []kafka.ConfigEntry{{ConfigName: configRetention, ConfigValue: strconv.FormatInt(ms, 10)}}
 }
 
-// Check returns the faults of all topics, each with its remedy. It fails if it cannot ask the brokers.
+// Check returns the faults of all topics, each with its remedy: those that a worker finds, and missing leaders. It fails if it cannot ask the
+// brokers.
 func (c *Client) Check(ctx context.Context) (problems []string, err error) {
 	l, settings, err := c.topics(ctx)
 	if err != nil {
 		return nil, err
 	}
-	k := checker{c: c, l: l, settings: settings}
-	for t := range event.Topics {
-		if c.o.Topics[t] != "" {
-			if err := k.topic(event.Topic(t)); err != nil {
-				return nil, err
+	d, err := l.describe(c, settings)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range d.TopicFaults() {
+		problems = append(problems, f.Text)
+	}
+	for _, name := range c.o.Topics {
+		for p, leader := range l.topics[name].leaders {
+			if leader.broker < 0 {
+				problems = append(problems, partitionName(name, int32(p))+" has no leader now: its broker is down, or it is just being created")
 			}
 		}
 	}
-	k.retention()
-	return k.problems, nil
+	return problems, nil
 }
 
 // Missing returns the names of missing topics, dead-letter topics included.
@@ -179,109 +185,6 @@ func (c *Client) Missing(ctx context.Context) (names []string, err error) {
 		}
 	}
 	return names, nil
-}
-
-type checker struct {
-	c        *Client
-	l        *metadata
-	settings map[string]topicSettings
-	first    string // the topic that set the number of partitions
-	number   int
-	problems []string
-}
-
-func (k *checker) add(format string, args ...any) {
-	k.problems = append(k.problems, fmt.Sprintf(format, args...))
-}
-
-func (k *checker) topic(t event.Topic) error {
-	name := k.c.o.Topics[t]
-	missing, n, err := k.l.partitions(name)
-	if err != nil {
-		return err
-	}
-	if missing {
-		k.add("topic %q does not exist: create it with `ranker-worker topics --create`", name)
-	} else {
-		k.existing(t, name, n)
-	}
-	if t >= event.Inputs {
-		return nil
-	}
-	return k.deadLetters(name, k.c.dlq[t], missing, n)
-}
-
-func (k *checker) existing(t event.Topic, name string, n int) {
-	s := k.settings[name]
-	if k.first == "" {
-		k.first, k.number = name, n
-	} else if n != k.number {
-		k.add("topic %q has partition count %d, but %q has %d: records of one impression would be separated; stop "+
-			"producers and workers; add partitions to the topics with fewer, their dead-letter topics too; then run `ranker-worker state reshard`, "+
-			"if the group has run; if it has not, make a topic with records again", name, n, k.first, k.number)
-	}
-	if s.compacted() {
-		k.add("topic %q is compacted (%s=%s): records would get lost unseen; set %s=delete", name, configCleanup,
-			s[configCleanup], configCleanup)
-	}
-	if t == event.Rankings && !s.logAppendTime() {
-		k.add("topic %q has %s=%s: set it to LogAppendTime, or the broker forgets early which workers it has fenced", name,
-			configTimestamps, s[configTimestamps])
-	}
-	for p, leader := range k.l.topics[name].leaders {
-		if leader.broker < 0 {
-			k.add("%s has no leader now: its broker is down, or it is just being created", partitionName(name, int32(p)))
-		}
-	}
-}
-
-func (k *checker) deadLetters(topic, name string, unknown bool, n int) error {
-	missing, have, err := k.l.partitions(name)
-	switch {
-	case err != nil:
-		return err
-	case missing:
-		k.add("topic %q, for the dead letters of %q, does not exist: create it with `ranker-worker topics --create`", name, topic)
-		return nil
-	case unknown:
-		return nil
-	case have < n:
-		k.add("topic %q has partition count %d, below the %d of %q, whose dead letters it takes: add partitions", name,
-			have, n, topic)
-	}
-	if s := k.settings[name]; s.compacted() {
-		k.add("topic %q, for the dead letters of %q, is compacted (%s=%s): it refuses those of records without a key, and of "+
-			"the others it keeps the last with each key; set %s=delete", name, topic, configCleanup, s[configCleanup], configCleanup)
-	}
-	if own, theirs := k.settings[name].maxMessage(), k.settings[topic].maxMessage(); own < theirs {
-		k.add("topic %q has %s=%d, less than the %d of %q: long dead letters will be cut off; raise it", name,
-			configMaxMessage, own, theirs, topic)
-	}
-	return nil
-}
-
-// Rankings must be kept for as long as a replay of impressions reaches back.
-func (k *checker) retention() {
-	impressions, rankings := k.c.o.Topics[event.Impressions], k.c.o.Topics[event.Rankings]
-	a, aok := k.settings[impressions].retention()
-	b, bok := k.settings[rankings].retention()
-	if aok && bok && b >= 0 && (a < 0 || a > b) {
-		k.add("topic %q keeps records for %s, less than the %s of %q: a restart could rank old impressions again; raise %s",
-			rankings, retentionText(b), retentionText(a), impressions, configRetention)
-	}
-	if size := k.settings[rankings][configRetentionSize]; size != "" && size != "-1" {
-		if s := k.settings[impressions][configRetentionSize]; s == "-1" {
-			k.add("topic %q is cut off at %s bytes (%s), %q is not: a restart could rank old impressions again; set it to -1",
-				rankings, size, configRetentionSize, impressions)
-		}
-	}
-}
-
-func retentionText(ms int64) string {
-	if ms < 0 {
-		return "ever"
-	}
-	return (time.Duration(ms) * time.Millisecond).String()
 }
 
 const (

@@ -24,45 +24,47 @@ const (
 	configRetentionSize = "retention.bytes"
 )
 
-// Describe returns the facts that the protocol checks, with fresh metadata; the caller fills in StoreFault. An input topic's
-// MaxMessageBytes is the lesser of its own and its dead-letter topic's, since its records must fit into both.
-func (p *Partition) Describe(ctx context.Context) (task.Description, error) {
-	d := task.Description{Topics: make([]task.TopicFacts, event.Topics)}
+// Describe returns the facts that the protocol checks, with fresh metadata; the caller fills in StoreFault.
+func (p *Partition) Describe(ctx context.Context) (d task.Description, err error) {
 	l, settings, err := p.c.topics(ctx)
 	if err != nil {
 		return d, err
 	}
-	d.ClusterID = l.clusterID
-	for t := range event.Topics {
-		name := p.c.o.Topics[t]
-		if name == "" {
-			continue
-		}
-		f := &d.Topics[t]
-		if f.Missing, f.Partitions, err = l.partitions(name); err != nil {
-			return d, err
-		}
-		if f.Missing {
-			continue
-		}
-		s := settings[name]
-		f.Compacted = s.compacted()
-		f.LogAppendTime = s.logAppendTime()
-		f.MaxMessageBytes = s.maxMessage()
-		f.RetentionMillis, f.RetentionBytes = s.kept(configRetention), s.kept(configRetentionSize)
-		if t < event.Inputs {
-			missing, n, err := l.partitions(p.c.dlq[t])
-			if err != nil {
-				return d, err
-			}
-			if f.DeadLetters = !missing && n >= f.Partitions; f.DeadLetters {
-				letters := settings[p.c.dlq[t]]
-				f.MaxMessageBytes = min(f.MaxMessageBytes, letters.maxMessage())
-				f.LettersCompacted = letters.compacted()
-			}
-		}
+	if d, err = l.describe(p.c, settings); err != nil {
+		return d, err
 	}
 	return d, p.bounds(ctx, l, d.Topics)
+}
+
+// describe returns a description without the bounds of logs.
+func (l *metadata) describe(c *Client, settings map[string]topicSettings) (d task.Description, err error) {
+	d = task.Description{ClusterID: l.clusterID, Topics: make([]task.TopicFacts, event.Topics), DeadLetters: make([]task.TopicFacts, event.Inputs)}
+	for t := range d.Topics {
+		if d.Topics[t], err = l.facts(c.o.Topics[t], settings); err != nil {
+			return d, err
+		}
+	}
+	for t := range d.DeadLetters {
+		if d.DeadLetters[t], err = l.facts(c.dlq[t], settings); err != nil {
+			return d, err
+		}
+	}
+	return d, nil
+}
+
+// facts returns zero values for the name of an unconfigured topic.
+func (l *metadata) facts(name string, settings map[string]topicSettings) (f task.TopicFacts, err error) {
+	if name == "" {
+		return f, nil
+	}
+	f.Name = name
+	if f.Missing, f.Partitions, err = l.partitions(name); err != nil || f.Missing {
+		return f, err
+	}
+	s := settings[name]
+	f.Compacted, f.LogAppendTime, f.MaxMessageBytes = s.compacted(), s.logAppendTime(), s.maxMessage()
+	f.RetentionMillis, f.RetentionBytes = s.kept(configRetention), s.kept(configRetentionSize)
+	return f, nil
 }
 
 func (l *metadata) partitions(topic string) (missing bool, n int, err error) {

@@ -411,7 +411,7 @@ func TestDescribe(t *testing.T) {
 		require.NoError(t, err)
 		require.NotEmpty(t, d.ClusterID)
 		for topic, f := range d.Topics {
-			want := task.TopicFacts{Partitions: 2, MaxMessageBytes: f.MaxMessageBytes, DeadLetters: topic < event.Inputs,
+			want := task.TopicFacts{Name: c.o.Topics[topic], Partitions: 2, MaxMessageBytes: f.MaxMessageBytes,
 				LogAppendTime: topic == int(event.Rankings), RetentionMillis: 7 * 24 * time.Hour.Milliseconds(), RetentionBytes: -1}
 			if topic == int(event.Rankings) {
 				want.End = got.BaseOffset + 2
@@ -428,10 +428,12 @@ func TestDescribe(t *testing.T) {
 		d, err = client(t, o).Partition(0).Describe(soon(t))
 		require.NoError(t, err)
 		require.Equal(t, task.TopicFacts{}, d.Topics[event.Selections])
-		require.Equal(t, task.TopicFacts{Missing: true}, d.Topics[event.Payoffs])
+		require.Equal(t, task.TopicFacts{Name: o.Topics[event.Payoffs], Missing: true}, d.Topics[event.Payoffs])
 		kept := d.Topics[event.Impressions]
-		require.Equal(t, task.TopicFacts{Partitions: 2, MaxMessageBytes: kept.MaxMessageBytes, DeadLetters: true, LettersCompacted: true,
+		require.Equal(t, task.TopicFacts{Name: o.Topics[event.Impressions], Partitions: 2, MaxMessageBytes: kept.MaxMessageBytes,
 			RetentionMillis: -1, RetentionBytes: 12345}, kept)
+		require.True(t, d.DeadLetters[event.Impressions].Compacted)
+		require.True(t, d.DeadLetters[event.Payoffs].Missing)
 	})
 }
 
@@ -442,25 +444,26 @@ func TestCheckNamesEveryProblem(t *testing.T) {
 		problems, err := c.Check(soon(t))
 		require.NoError(t, err)
 		require.Len(t, problems, 7)
-		testenv.Topics(t, env.Kafka, 3, o.Topics[0]+"?cleanup.policy=compact&retention.ms=7200000", o.Topics[2], c.dlq[0]+"?cleanup.policy=compact")
-		testenv.Topics(t, env.Kafka, 2, o.Topics[3]+"?retention.ms=3600000", c.dlq[2]+"?max.message.bytes=1000")
+		testenv.Topics(t, env.Kafka, 3, o.Topics[0]+"?cleanup.policy=compact&retention.ms=7200000&retention.bytes=2000", o.Topics[2], c.dlq[0]+"?cleanup.policy=compact")
+		testenv.Topics(t, env.Kafka, 2, o.Topics[3]+"?retention.ms=3600000&retention.bytes=1000", c.dlq[2]+"?max.message.bytes=1000")
 		problems, err = c.Check(soon(t))
 		require.NoError(t, err)
 		for i, words := range []string{
-			"-impressions\" is compacted",
-			"-impressions\", is compacted (cleanup.policy=compact): it refuses those of records without a key",
-			"-selections\" does not exist",
-			"-selections.dlq\", for the dead letters",
-			"-payoffs.dlq\" has partition count 2, below the 3",
-			"max.message.bytes=1000, less than",
+			"-impressions\" is compacted: set cleanup.policy=delete",
+			"-selections\" does not exist: create it",
 			"-rankings\" has partition count 2, but",
-			"message.timestamp.type=CreateTime",
-			"keeps records for 1h0m0s, less than the 2h0m0s",
+			"-rankings\" lacks message.timestamp.type=LogAppendTime",
+			"-rankings\" has retention.ms=3600000, but",
+			"-rankings\" has retention.bytes=1000, but",
+			"-impressions\", is compacted: set cleanup.policy=delete",
+			"-selections.dlq\", for the dead letters",
+			"-payoffs.dlq\", for the dead letters of",
+			"has max.message.bytes=1000, less than",
 		} {
 			require.Greater(t, len(problems), i, "%q", problems)
 			require.Contains(t, problems[i], words)
 		}
-		require.Len(t, problems, 9)
+		require.Len(t, problems, 10)
 		_, err = c.Create(soon(t), Spec{Partitions: 4, Replication: 1})
 		require.ErrorContains(t, err, "exists with partition count 3")
 	})

@@ -76,7 +76,7 @@ func (t *Task) seekEarlierRun(force bool) {
 		ask(t, "describing the topics", callTimeout, Describe{}, func(d Description) {
 			reason, err := t.cfg.checkTopics(&d)
 			if err == nil {
-				reason, err = t.cfg.checkDeadLetters(&d)
+				reason, err = d.letterFaults().first()
 			}
 			if err != nil {
 				t.recheckFresh(reason, err, force)

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
@@ -58,18 +56,106 @@ func (c *Config) reads(topic event.Topic) bool {
 	return topic != event.Selections || c.HasSelections
 }
 
-// checkMissing returns an error with the names of all missing topics.
-func (c *Config) checkMissing(d *Description) error {
-	var missing []string
-	for topic := event.Topic(0); topic < event.Topics; topic++ {
-		if c.reads(topic) && d.Topics[topic].Missing {
-			missing = append(missing, strconv.Quote(c.TopicNames[topic]))
+// TopicFault is a fact of a topic that does not fit. Its text names the remedy.
+type TopicFault struct {
+	Reason StopReason // "": no partition stops for it
+	Text   string
+}
+
+type topicFaults []TopicFault
+
+func (l *topicFaults) add(reason StopReason, format string, args ...any) {
+	*l = append(*l, TopicFault{reason, fmt.Sprintf(format, args...)})
+}
+
+// first returns the first fault for which a partition stops.
+func (l topicFaults) first() (StopReason, error) {
+	for _, f := range l {
+		if f.Reason != "" {
+			return f.Reason, errors.New(f.Text)
 		}
 	}
-	if len(missing) == 0 {
-		return nil
+	return "", nil
+}
+
+// TopicFaults returns the faults of all topics, those of dead letters last.
+func (d *Description) TopicFaults() []TopicFault {
+	return append(d.logFaults(), d.letterFaults()...)
+}
+
+const createIt = "create it with `ranker-worker topics --create`"
+
+func (d *Description) logFaults() (faults topicFaults) {
+	var first *TopicFacts // the first topic that exists
+	for t := range d.Topics {
+		f := &d.Topics[t]
+		if f.Missing {
+			faults.add(StopTopic, "topic %q does not exist: "+createIt, f.Name)
+		}
+		if f.Partitions == 0 { // missing, or not configured
+			continue
+		}
+		if first == nil {
+			first = f
+		}
+		if f.Partitions != first.Partitions {
+			faults.add(StopPartitions, "topic %q has partition count %d, but %q has %d: records of one impression would be "+
+				"separated; stop producers and workers; add partitions to the topics with fewer, their dead-letter topics too; then run "+
+				"`ranker-worker state reshard`, if the group has run; if it has not, make a topic with records again",
+				f.Name, f.Partitions, first.Name, first.Partitions)
+		}
+		if f.Compacted {
+			faults.add(StopTopic, "topic %q is compacted: set cleanup.policy=delete, or records are lost unseen", f.Name)
+		}
 	}
-	return fmt.Errorf("topic %s does not exist: `ranker-worker topics --create` creates missing topics", strings.Join(missing, ", "))
+	rankings, impressions := &d.Topics[event.Rankings], &d.Topics[event.Impressions]
+	if rankings.Missing {
+		return faults
+	}
+	if !rankings.LogAppendTime {
+		faults.add(StopTopic, "topic %q lacks message.timestamp.type=LogAppendTime: set it, or the broker forgets early "+
+			"which workers it has fenced", rankings.Name)
+	}
+	if impressions.Missing {
+		return faults
+	}
+	for _, r := range []struct {
+		setting string
+		have    int64
+		want    int64
+	}{
+		{"retention.ms", rankings.RetentionMillis, impressions.RetentionMillis},
+		{"retention.bytes", rankings.RetentionBytes, impressions.RetentionBytes},
+	} {
+		if r.have >= 0 && (r.want < 0 || r.have < r.want) {
+			faults.add(StopTopic, "topic %q has %s=%d, but %q has %d: rankings must be kept as long as the impressions, or "+
+				"a replay would rank these again; set it to %[5]d", rankings.Name, r.setting, r.have, impressions.Name, r.want)
+		}
+	}
+	return faults
+}
+
+func (d *Description) letterFaults() (faults topicFaults) {
+	for t := range d.DeadLetters {
+		f, of := &d.DeadLetters[t], &d.Topics[t]
+		add := func(reason StopReason, format string, args ...any) {
+			faults.add(reason, "topic %q, for the dead letters of %q, "+format, append([]any{f.Name, of.Name}, args...)...)
+		}
+		if f.Missing {
+			add(StopTopic, "does not exist: "+createIt)
+			continue
+		}
+		if f.Partitions < of.Partitions {
+			add(StopTopic, "has partition count %d, below that topic's %d: add partitions", f.Partitions, of.Partitions)
+		}
+		if f.Compacted {
+			add(StopTopic, "is compacted: set cleanup.policy=delete, or those of records without a key are refused, and others lost")
+		}
+		if f.MaxMessageBytes < of.MaxMessageBytes {
+			add("", "has max.message.bytes=%d, less than that topic's %d: long dead letters will be cut off; raise it", f.MaxMessageBytes, of.MaxMessageBytes)
+		}
+	}
+	return faults
 }
 
 // checkDescription returns the first fact that does not fit the stored meta data or the cut.
@@ -80,7 +166,7 @@ func (c *Config) checkDescription(d *Description, m *state.Meta, cut cutPosition
 	if reason, err := c.checkCut(d, m, cut); err != nil {
 		return reason, err
 	}
-	return c.checkDeadLetters(d) // last: it may follow from a changed partition count
+	return d.letterFaults().first() // last: they may follow from a changed partition count
 }
 
 // checkTopics returns faults of topics or store that do not depend on the cut.
@@ -88,64 +174,11 @@ func (c *Config) checkTopics(d *Description) (StopReason, error) {
 	if d.StoreFault != nil {
 		return StopStore, fmt.Errorf("the store cannot keep state: %w", d.StoreFault)
 	}
-	if err := c.checkMissing(d); err != nil {
-		return StopTopic, err
+	if reason, err := d.logFaults().first(); err != nil {
+		return reason, err
 	}
-	n := d.Topics[event.Impressions].Partitions
-	for topic := event.Topic(0); topic < event.Topics; topic++ {
-		if !c.reads(topic) {
-			continue
-		}
-		f, name := &d.Topics[topic], c.TopicNames[topic]
-		switch {
-		case f.Partitions != n:
-			return StopPartitions, fmt.Errorf("topic %q has partition count %d, but %q has %d: all must have the same number",
-				name, f.Partitions, c.TopicNames[event.Impressions], n)
-		case int(c.Partition) >= n:
-			return StopPartitions, fmt.Errorf("no partition %d: the topics have %d", c.Partition, n)
-		case f.Compacted:
-			return StopTopic, fmt.Errorf("topic %q is compacted: set cleanup.policy=delete, or records are lost unseen", name)
-		case topic == event.Rankings && !f.LogAppendTime:
-			return StopTopic, fmt.Errorf("topic %q lacks message.timestamp.type=LogAppendTime: without it the broker "+
-				"forgets the fence early", name)
-		}
-	}
-	return c.checkRetention(d)
-}
-
-// checkRetention finds rankings that are deleted before their impressions: a replay would rank those again.
-func (c *Config) checkRetention(d *Description) (StopReason, error) {
-	rankings, impressions := &d.Topics[event.Rankings], &d.Topics[event.Impressions]
-	for _, r := range []struct {
-		setting     string
-		rankings    int64
-		impressions int64
-	}{
-		{"retention.ms", rankings.RetentionMillis, impressions.RetentionMillis},
-		{"retention.bytes", rankings.RetentionBytes, impressions.RetentionBytes},
-	} {
-		if r.rankings >= 0 && (r.impressions < 0 || r.rankings < r.impressions) {
-			return StopTopic, fmt.Errorf("topic %q has %s=%d, but %q has %d: rankings must be kept as long as the impressions, or "+
-				"a replay would rank these again", c.TopicNames[event.Rankings], r.setting, r.rankings,
-				c.TopicNames[event.Impressions], r.impressions)
-		}
-	}
-	return "", nil
-}
-
-func (c *Config) checkDeadLetters(d *Description) (StopReason, error) {
-	for topic := event.Topic(0); topic < event.Inputs; topic++ {
-		if !c.reads(topic) {
-			continue
-		}
-		if d.Topics[topic].LettersCompacted {
-			return StopTopic, fmt.Errorf("the dead-letter topic of %q is compacted: set cleanup.policy=delete, or dead letters are lost, "+
-				"and those without a key refused", c.TopicNames[topic])
-		}
-		if !d.Topics[topic].DeadLetters {
-			return StopTopic, fmt.Errorf("the dead-letter topic of %q does not exist or has too few partitions: create it "+
-				"(ranker-worker topics --create), or add partitions to it", c.TopicNames[topic])
-		}
+	if n := d.Topics[event.Impressions].Partitions; int(c.Partition) >= n {
+		return StopPartitions, fmt.Errorf("no partition %d: the topics have %d", c.Partition, n)
 	}
 	return "", nil
 }

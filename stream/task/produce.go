@@ -107,7 +107,7 @@ func (t *Task) deliverSince(first time.Duration, doing string, p Produce, tooLar
 func (t *Task) takeDeadLetters(out *partition.Output, from int) {
 	for i := from; i < len(out.DeadLetters); i++ {
 		l := &out.DeadLetters[i]
-		t.run.lanes.letters[l.Topic].add(t.cfg.deadLetter(l, t.acq.facts.Topics[l.Topic].MaxMessageBytes))
+		t.run.lanes.letters[l.Topic].add(t.cfg.deadLetter(l, t.acq.facts.DeadLetters[l.Topic].MaxMessageBytes))
 		t.obs.DeadLetters = append(t.obs.DeadLetters, Refusal{l.Topic, l.Offset, l.Reason, l.Detail})
 	}
 	out.DeadLetters = out.DeadLetters[:from]
@@ -118,7 +118,7 @@ func (t *Task) produceLetters(topic event.Topic) {
 	if d.inFlight > 0 || d.idle() {
 		return
 	}
-	messages := d.next(t.acq.facts.Topics[topic].MaxMessageBytes)
+	messages := d.next(t.acq.facts.DeadLetters[topic].MaxMessageBytes)
 	p := Produce{Topic: topic, DeadLetters: true, Producer: t.acq.producer, Sequence: d.sequence, Messages: messages}
 	doing := "producing dead letters of " + t.cfg.TopicNames[topic]
 	tooLarge := func(err error) {

@@ -173,21 +173,20 @@ type Produced struct {
 // Description answers Describe.
 type Description struct {
 	ClusterID string
-	// Topics are indexed by event.Topic; an unconfigured one has Partitions 0 and no Missing.
-	Topics []TopicFacts
+	// Topics are indexed by event.Topic, DeadLetters by an input's. An unconfigured topic has zero values.
+	Topics, DeadLetters []TopicFacts
 	// StoreFault is why the store is not fit: a state.ErrUnfit, with state.ErrLost if keys are gone; nil if it is fit.
 	StoreFault error
 }
 
 type TopicFacts struct {
-	Missing          bool
-	Partitions       int
-	LogStart, End    int64 // of our partition number
-	Compacted        bool
-	LogAppendTime    bool
-	MaxMessageBytes  int
-	DeadLetters      bool // the dead-letter topic exists, with at least as many partitions
-	LettersCompacted bool // the dead-letter topic is compacted
+	Name            string
+	Missing         bool
+	Partitions      int
+	LogStart, End   int64 // of our partition number, not of dead letters
+	Compacted       bool
+	LogAppendTime   bool
+	MaxMessageBytes int
 	// Retention in milliseconds, and in bytes of a partition; -1: for ever, or not known.
 	RetentionMillis, RetentionBytes int64
 }

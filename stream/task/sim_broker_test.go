@@ -190,10 +190,14 @@ func (b *broker) foreign(offset int64) {
 }
 
 func (b *broker) describe() Description {
-	d := Description{ClusterID: b.cluster, StoreFault: b.storeFault, Topics: make([]TopicFacts, event.Topics)}
+	d := Description{ClusterID: b.cluster, StoreFault: b.storeFault, Topics: make([]TopicFacts, event.Topics),
+		DeadLetters: make([]TopicFacts, event.Inputs)}
 	for i := range d.Topics {
-		d.Topics[i] = TopicFacts{Partitions: b.partitions, LogAppendTime: true, MaxMessageBytes: 1 << 20, DeadLetters: !b.letterless,
+		d.Topics[i] = TopicFacts{Partitions: b.partitions, LogAppendTime: true, MaxMessageBytes: 1 << 20,
 			LogStart: b.logStart[i], End: int64(len(b.topic(event.Topic(i))))}
+	}
+	for i := range d.DeadLetters {
+		d.DeadLetters[i] = TopicFacts{Missing: b.letterless, Partitions: b.partitions, MaxMessageBytes: 1 << 20}
 	}
 	if b.stale {
 		f, by := &d.Topics[event.Rankings], int64(b.w.rng.IntN(int(900*time.Millisecond/time.Millisecond)))

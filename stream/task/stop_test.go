@@ -125,6 +125,36 @@ func TestStop_WhatDoesNotFitStopsThePartition(t *testing.T) {
 	}
 }
 
+// TestTopicFaults: a worker stops for each fault that the command "topics" lists, but for short dead letters.
+func TestTopicFaults(t *testing.T) {
+	const gigabyte = 1 << 30
+	for words, c := range map[string]struct {
+		reason StopReason
+		change func(*Description)
+	}{
+		"does not exist":                 {StopTopic, func(d *Description) { d.Topics[event.Payoffs] = TopicFacts{Missing: true} }},
+		"has partition count 3, but":     {StopPartitions, func(d *Description) { d.Topics[event.Rankings].Partitions = 3 }},
+		"is compacted":                   {StopTopic, func(d *Description) { d.Topics[event.Selections].Compacted = true }},
+		"message.timestamp.type":         {StopTopic, func(d *Description) { d.Topics[event.Rankings].LogAppendTime = false }},
+		"retention.ms=3600000":           {StopTopic, func(d *Description) { d.Topics[event.Rankings].RetentionMillis = 3_600_000 }},
+		"retention.bytes=1073741824":     {StopTopic, func(d *Description) { d.Topics[event.Rankings].RetentionBytes = gigabyte }},
+		"dead letters of \"\", does not": {StopTopic, func(d *Description) { d.DeadLetters[event.Payoffs] = TopicFacts{Missing: true} }},
+		"below that topic's 1":           {StopTopic, func(d *Description) { d.DeadLetters[event.Payoffs].Partitions = 0 }},
+		"without a key are refused":      {StopTopic, func(d *Description) { d.DeadLetters[event.Payoffs].Compacted = true }},
+		"will be cut off":                {"", func(d *Description) { d.DeadLetters[event.Payoffs].MaxMessageBytes = 1000 }},
+	} {
+		d := newDriver(nil).w.describe()
+		d.Topics[event.Impressions].RetentionMillis, d.Topics[event.Impressions].RetentionBytes = 7_200_000, 2*gigabyte
+		d.Topics[event.Rankings].RetentionMillis, d.Topics[event.Rankings].RetentionBytes = -1, 2*gigabyte
+		require.Empty(t, d.TopicFaults())
+		c.change(&d)
+		faults := d.TopicFaults()
+		require.Len(t, faults, 1, words)
+		require.Contains(t, faults[0].Text, words)
+		require.Equal(t, c.reason, faults[0].Reason, words)
+	}
+}
+
 // TestStop_WhileRunning: the same is noticed by an owner at work, not only by the next.
 func TestStop_WhileRunning(t *testing.T) {
 	t.Run("topic recreated", func(t *testing.T) {
