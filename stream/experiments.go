@@ -4,11 +4,9 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
@@ -54,23 +52,10 @@ func (c *experimentCounters) observe(p int32, all []partition.ExperimentStatus) 
 	}
 }
 
-// ExperimentSnapshot is an experiment's status in one partition, at the time Taken.
-type ExperimentSnapshot struct {
-	partition.ExperimentStatus
-	Lag   float64 // seconds from the last counted deadline to Taken; -1: none is counted yet
-	Taken time.Time
-}
-
-func experimentSnapshots(all []partition.ExperimentStatus, now event.Millis) []ExperimentSnapshot {
-	var snaps []ExperimentSnapshot
-	for _, x := range all {
-		s := ExperimentSnapshot{ExperimentStatus: x, Lag: -1, Taken: time.Now()}
-		if x.Walked > 0 {
-			s.Lag = max(0, float64(now-x.Walked)/1000)
-		}
-		snaps = append(snaps, s)
-	}
-	return snaps
+// experimentSnapshot is an experiment's status in one partition.
+type experimentSnapshot struct {
+	*partition.ExperimentStatus
+	of *PartitionSnapshot
 }
 
 // outOfService are the arms whose removal by a guard was logged.

@@ -139,7 +139,7 @@ func (m *Metrics) Rebalanced(partitions int) {
 }
 
 // Observe adds partition p's events since the last call, and its status. A loop calls it a
-// few times a second, so the hot path only appends to slices. It keeps nothing of s or o.
+// few times a second, so the hot path only appends to slices. It keeps s, which must not change any more, and nothing of o.
 func (m *Metrics) Observe(p int32, s *task.Status, o *task.Observations, now event.Millis) {
 	for topic := range o.Stepped {
 		m.read[topic].Add(float64(o.Stepped[topic]))
@@ -178,7 +178,7 @@ func (m *Metrics) Observe(p int32, s *task.Status, o *task.Observations, now eve
 	}
 	m.observeStatus(p, s)
 	m.totals.observe(o)
-	m.snapshots.Publish(p, snapshotOf(s, now))
+	m.snapshots.Publish(p, &PartitionSnapshot{s, time.Now(), now})
 }
 
 // observeStatus counts the increase since the last look.
