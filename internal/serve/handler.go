@@ -53,13 +53,13 @@ func (s *Service) Handler(health http.Handler) http.Handler {
 	for _, path := range []string{"GET /metrics", "GET /version"} {
 		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
 			if _, ok := s.guard.known(r); !ok {
-				noToken().write(w)
+				noToken.problem("").write(w)
 				return
 			}
 			health.ServeHTTP(w, r)
 		})
 	}
-	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { noSuchPath().write(w) })
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { noSuchPath.problem("").write(w) })
 	return mux
 }
 
@@ -85,7 +85,7 @@ func (s *Service) guarded(path, method string, handle func(*http.Request) answer
 
 func (s *Service) admitted(r *http.Request, method string, handle func(*http.Request) answer) answer {
 	if r.Method != method {
-		return answer{problem: otherMethod(method)}
+		return answer{problem: otherMethod.problem(method)}
 	}
 	if p := s.guard.admit(r); p != nil {
 		return answer{problem: p}
@@ -100,7 +100,7 @@ func (s *Service) within(work func() answer) answer {
 		defer func() { <-s.slots }()
 		return work()
 	default:
-		return answer{problem: busy()}
+		return answer{problem: busy.problem("")}
 	}
 }
 
@@ -108,10 +108,10 @@ func (s *Service) within(work func() answer) answer {
 func (s *Service) withBody(r *http.Request, handle func(body []byte) answer) answer {
 	most := s.cfg.Serve.MaxBodyBytes
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		return answer{problem: notJSON()}
+		return answer{problem: notJSON.problem("")}
 	}
 	if r.ContentLength > most {
-		return answer{problem: tooLarge(overLimit(most))}
+		return answer{problem: tooLarge.problem(overLimit(most))}
 	}
 	body, reserved, p := readBody(http.MaxBytesReader(nil, r.Body, most), s.bodies, most)
 	defer s.bodies.Release(reserved)
@@ -132,7 +132,7 @@ func readBody(r io.Reader, room *semaphore.Weighted, most int64) (body []byte, r
 		if len(body) == cap(body) {
 			more := int64(cap(body))
 			if !room.TryAcquire(more) {
-				return nil, reserved, busy()
+				return nil, reserved, busy.problem("")
 			}
 			reserved += more
 			body = append(make([]byte, 0, 2*cap(body)), body...)
@@ -145,9 +145,9 @@ func readBody(r io.Reader, room *semaphore.Weighted, most int64) (body []byte, r
 		case errors.Is(err, io.EOF):
 			return body, reserved, nil
 		case errors.As(err, &over):
-			return nil, reserved, tooLarge(overLimit(most))
+			return nil, reserved, tooLarge.problem(overLimit(most))
 		default:
-			return nil, reserved, unreadableBody(err.Error())
+			return nil, reserved, unreadableBody.problem(err.Error())
 		}
 	}
 }

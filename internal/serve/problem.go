@@ -2,7 +2,6 @@ package serve
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"strconv"
 
@@ -26,76 +25,43 @@ type problemError struct {
 
 const problemType = "urn:ranker-worker:problem:"
 
-func newProblem(status int, kind, title, detail string) *problem {
-	return &problem{Type: problemType + kind, Title: title, Status: status, Detail: detail}
+// kind is a kind of problem.
+type kind struct {
+	status      int
+	name, title string
 }
 
-func noToken() *problem {
-	return newProblem(http.StatusUnauthorized, "no-token", "A valid bearer token is needed", "")
+var (
+	noToken         = kind{http.StatusUnauthorized, "no-token", "A valid bearer token is needed"}
+	tooMany         = kind{http.StatusTooManyRequests, "too-many-requests", "More requests a second than are allowed"}
+	busy            = kind{http.StatusServiceUnavailable, "busy", "As many requests as are allowed are under way"}
+	notJSON         = kind{http.StatusUnsupportedMediaType, "not-json", "The body must be application/json"}
+	tooLarge        = kind{http.StatusRequestEntityTooLarge, "too-large", "The record or the body is too large"}
+	unreadableBody  = kind{http.StatusBadRequest, "unreadable-body", "The body could not be read"}
+	faultyRecord    = kind{http.StatusUnprocessableEntity, "faulty-record", "A record is faulty, and nothing was written"}
+	otherCandidates = kind{http.StatusConflict, "other-candidates", "An impression of this id was ranked before, with other candidates"}
+	otherLearner    = kind{http.StatusConflict, "other-learner", "An impression of this id was ranked before, by another learner"}
+	notWritten      = kind{http.StatusServiceUnavailable, "not-written",
+		"Some records could not be written; send all of them again: duplicates count once (with aggregate: sum by event_id)"}
+	unknownRanking = kind{http.StatusNotFound, "unknown-ranking", "No ranking of this impression was found"}
+	unreadableLog  = kind{http.StatusServiceUnavailable, "unreadable-log", "The rankings could not be read"}
+	faultyTime     = kind{http.StatusBadRequest, "faulty-time", "The parameter time is not a time"}
+	noSuchPath     = kind{http.StatusNotFound, "no-such-path", "Unknown path"}
+	otherMethod    = kind{http.StatusMethodNotAllowed, "other-method", "This path takes another method"}
+)
+
+func (k kind) problem(detail string) *problem {
+	return &problem{Type: problemType + k.name, Title: k.title, Status: k.status, Detail: detail}
 }
 
-func tooMany(whose string) *problem {
-	return newProblem(http.StatusTooManyRequests, "too-many-requests", "More requests a second than are allowed", whose)
-}
-
-func busy() *problem {
-	return newProblem(http.StatusServiceUnavailable, "busy", "As many requests as are allowed are under way", "")
-}
-
-func notJSON() *problem {
-	return newProblem(http.StatusUnsupportedMediaType, "not-json", "The body must be application/json", "")
-}
-
-func tooLarge(detail string) *problem {
-	return newProblem(http.StatusRequestEntityTooLarge, "too-large", "The record or the body is too large", detail)
-}
-
-func unreadableBody(detail string) *problem {
-	return newProblem(http.StatusBadRequest, "unreadable-body", "The body could not be read", detail)
-}
-
-func faultyRecord(errors ...problemError) *problem {
-	p := newProblem(http.StatusUnprocessableEntity, "faulty-record", "A record is faulty, and nothing was written", errors[0].Detail)
+func faulty(errors ...problemError) *problem {
+	p := faultyRecord.problem(errors[0].Detail)
 	p.Errors = errors
 	return p
 }
 
-func otherCandidates() *problem {
-	return newProblem(http.StatusConflict, "other-candidates", "An impression of this id was ranked before, with other candidates", "")
-}
-
-func otherLearner(by string) *problem {
-	return newProblem(http.StatusConflict, "other-learner", "An impression of this id was ranked before, by another learner",
-		fmt.Sprintf("by %q; use another id for another impression", by))
-}
-
-func notWritten(detail string) *problem {
-	return newProblem(http.StatusServiceUnavailable, "not-written",
-		"Some records could not be written; send all of them again: duplicates count once (with aggregate: sum by event_id)", detail)
-}
-
-func unknownRanking(detail string) *problem {
-	return newProblem(http.StatusNotFound, "unknown-ranking", "No ranking of this impression was found", detail)
-}
-
-func unreadableLog(detail string) *problem {
-	return newProblem(http.StatusServiceUnavailable, "unreadable-log", "The rankings could not be read", detail)
-}
-
-func faultyTime(detail string) *problem {
-	return newProblem(http.StatusBadRequest, "faulty-time", "The parameter time is not a time", detail)
-}
-
 func foreign(status int, detail string) *problem {
-	return newProblem(status, "foreign", "A request for another host, or from another site", detail)
-}
-
-func noSuchPath() *problem {
-	return newProblem(http.StatusNotFound, "no-such-path", "Unknown path", "")
-}
-
-func otherMethod(allowed string) *problem {
-	return newProblem(http.StatusMethodNotAllowed, "other-method", "This path takes another method", allowed)
+	return kind{status, "foreign", "A request for another host, or from another site"}.problem(detail)
 }
 
 // faultOf converts a record's fault. prefix is the record's place in the body.

@@ -149,7 +149,7 @@ func (s *Service) lookBack(a *asked) {
 func (s *Service) notGiven(a *asked, err error) answer {
 	switch {
 	case tooLargeForTopic(err):
-		return answer{problem: tooLarge(err.Error())}
+		return answer{problem: tooLarge.problem(err.Error())}
 	case errors.Is(err, errQueueFull):
 		return s.substitute(a, crowded, err)
 	}
@@ -177,13 +177,13 @@ func (s *Service) conflict(a *asked, r *ranking) *problem {
 	defer s.decoders.Put(decoder)
 	var ranked event.Ranking
 	if decoder.Ranking(&ranked, r.value) != nil || !permutes(ranked.Items, a.items) {
-		return otherCandidates()
+		return otherCandidates.problem("")
 	}
 	by, in := string(ranked.Learner), string(ranked.Decision.Assignment.Experiment)
 	if !a.named || by == a.learner || in == a.learner || in == "" && s.outside(a.learner, by) {
 		return nil
 	}
-	return otherLearner(by)
+	return otherLearner.problem(fmt.Sprintf("by %q; use another id for another impression", by))
 }
 
 // outside reports whether a learner ranks impressions without a user that name another one: as the control of its experiment by user.
@@ -216,7 +216,7 @@ func (s *Service) substitute(a *asked, why cause, err error) answer {
 	s.substitutes.add(why, err)
 	body, err := json.Marshal(substituteRanking{true, a.id, a.learner, a.items})
 	if err != nil { // strings never fail
-		return answer{problem: unreadableBody(err.Error())}
+		return answer{problem: unreadableBody.problem(err.Error())}
 	}
 	return answer{status: http.StatusOK, body: append(body, '\n')}
 }
@@ -232,21 +232,21 @@ func (s *Service) find(r *http.Request) answer {
 	}
 	at := r.URL.Query().Get("time")
 	if at == "" {
-		return answer{problem: unknownRanking("it is not among the recent ones; with the impression's time as the parameter time, " +
+		return answer{problem: unknownRanking.problem("it is not among the recent ones; with the impression's time as the parameter time, " +
 			"older ones are looked for in the log")}
 	}
 	from, ok := event.ParseTime([]byte(at))
 	if !ok {
-		return answer{problem: faultyTime(fmt.Sprintf("%.64q is not a time as in 2026-11-21T10:00:00.000Z", at))}
+		return answer{problem: faultyTime.problem(fmt.Sprintf("%.64q is not a time as in 2026-11-21T10:00:00.000Z", at))}
 	}
 	found, err := s.search(r.Context(), s.searches, id, from)
 	switch {
 	case errors.Is(err, errSearchesBusy):
-		return answer{problem: busy()}
+		return answer{problem: busy.problem("")}
 	case err != nil:
-		return answer{problem: unreadableLog(err.Error())}
+		return answer{problem: unreadableLog.problem(err.Error())}
 	case found == nil:
-		return answer{problem: unknownRanking("it is not in the log from the given time on")}
+		return answer{problem: unknownRanking.problem("it is not in the log from the given time on")}
 	}
 	return answer{status: http.StatusOK, body: rankingBody(found)}
 }

@@ -20,7 +20,7 @@ const (
 
 func (s *Service) selections(r *http.Request) answer {
 	if !s.cfg.Kafka.Topics.HasSelections() {
-		return answer{problem: noSuchPath()}
+		return answer{problem: noSuchPath.problem("")}
 	}
 	return s.records(r, event.Selections, func(decoder *event.Decoder, value []byte) (id []byte, f *event.Fault) {
 		var x event.Selection
@@ -75,11 +75,11 @@ func (s *Service) records(r *http.Request, topic event.Topic, read func(*event.D
 		case err == nil:
 			return answer{status: http.StatusAccepted, body: fmt.Appendf(nil, "{\"written\":%d}\n", len(records))}
 		case tooLargeForTopic(err):
-			return answer{problem: tooLarge(err.Error())}
+			return answer{problem: tooLarge.problem(err.Error())}
 		case errors.Is(err, errQueueFull):
-			return answer{problem: busy()}
+			return answer{problem: busy.problem("")}
 		}
-		return answer{problem: notWritten(err.Error())}
+		return answer{problem: notWritten.problem(err.Error())}
 	})
 }
 
@@ -93,10 +93,10 @@ func split(body []byte) (values [][]byte, single bool, p *problem) {
 	}
 	var raw []json.RawMessage
 	if err := json.Unmarshal(body, &raw); err != nil {
-		return nil, false, faultyRecord(problemError{Reason: event.MalformedJSON, Detail: err.Error(), Pointer: "#"})
+		return nil, false, faulty(problemError{Reason: event.MalformedJSON, Detail: err.Error(), Pointer: "#"})
 	}
 	if len(raw) > mostRecords {
-		return nil, false, tooLarge(fmt.Sprintf("%d records, at most %d are taken at once", len(raw), mostRecords))
+		return nil, false, tooLarge.problem(fmt.Sprintf("%d records, at most %d are taken at once", len(raw), mostRecords))
 	}
 	for _, r := range raw {
 		values = append(values, bare(r))
@@ -110,9 +110,9 @@ func refused(f *event.Fault, prefix string) answer {
 
 func refusedAll(faults []problemError, large bool) answer {
 	if large {
-		return answer{problem: tooLarge(faults[0].Detail)}
+		return answer{problem: tooLarge.problem(faults[0].Detail)}
 	}
-	return answer{problem: faultyRecord(faults[:min(len(faults), mostFaults)]...)}
+	return answer{problem: faulty(faults[:min(len(faults), mostFaults)]...)}
 }
 
 // faultIn returns the decoder's fault; it has no other errors.

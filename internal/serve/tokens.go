@@ -81,13 +81,13 @@ func (g *guard) known(r *http.Request) (name string, ok bool) {
 func (g *guard) admit(r *http.Request) *problem {
 	name, ok := g.known(r)
 	if !ok {
-		return noToken()
+		return noToken.problem("")
 	}
 	if name != "" && !g.of(name).Allow() {
-		return tooMany("of this token")
+		return tooMany.problem("of this token")
 	}
 	if !g.all.Allow() {
-		return tooMany("of all together")
+		return tooMany.problem("of all together")
 	}
 	return nil
 }
