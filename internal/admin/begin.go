@@ -69,13 +69,7 @@ func (tool *Tool) firstCut(ctx context.Context, p int32, n int) (*state.Meta, er
 		}
 		return nil, lost
 	}
-	m := tool.emptyCut(&d)
-	if tool.cfg.Kafka.Start == config.Latest {
-		for t := range m.Inputs {
-			m.Inputs[t].Offset = d.Topics[t].End
-		}
-	}
-	return &m, nil
+	return d.Beginning(tool.cfg.Kafka.Start == config.Latest), nil
 }
 
 // Lost returns the loss of a partition's state if the group has committed offsets there, else nil.

@@ -121,7 +121,7 @@ func (tool *Tool) planRebuild(ctx context.Context, p int32, q *RebuildQuery) (*r
 	if err != nil {
 		return nil, err
 	}
-	plan.meta = tool.emptyCut(&d)
+	plan.meta = *d.Beginning(false)
 	plan.meta.Rankings = d.Topics[event.Rankings].LogStart
 	plan.partialRankings = plan.meta.Rankings > 0
 	committed, err := tool.committed(ctx, p)
@@ -167,21 +167,6 @@ func (plan *rebuildPlan) unconfigured(tool *Tool) (lines []string) {
 			plan.strangers[name], name))
 	}
 	return lines
-}
-
-// emptyCut returns a cut before any record: inputs at the beginning of their logs, rankings at the end of theirs.
-func (tool *Tool) emptyCut(d *task.Description) state.Meta {
-	m := state.Meta{Layout: task.StateLayout, ClusterID: d.ClusterID, TopicNames: tool.machine.TopicNames[:],
-		Partitions: d.Topics[event.Impressions].Partitions, Rankings: d.Topics[event.Rankings].End,
-		RankingsWitness: state.Witness{Offset: -1}, ProducerID: -1, ProducerEpoch: -1}
-	for t := range event.Topic(event.Inputs) {
-		in := state.Position{Witness: state.Witness{Offset: -1}}
-		if t != event.Selections || tool.machine.HasSelections {
-			in.Offset = d.Topics[t].LogStart
-		}
-		m.Inputs = append(m.Inputs, in)
-	}
-	return m
 }
 
 // committed returns the group's committed offsets by input topic, -1 for none.

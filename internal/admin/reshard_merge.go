@@ -286,7 +286,7 @@ func (f *resharding) begin(ctx context.Context, p int32) (*writer, error) {
 			return nil, err
 		}
 	}
-	m := f.tool.emptyCut(&d)
+	m := *d.Beginning(false)
 	if !f.fresh { // a worker may have begun in a new partition: its decisions are adopted
 		m.Rankings = d.Topics[event.Rankings].LogStart
 	}

@@ -107,7 +107,7 @@ var errNothingRead = errors.New("the broker has more records, but sends none")
 func (t *Task) scan(force bool, d *Description, from int64) {
 	r := d.Topics[event.Rankings]
 	if from >= r.End {
-		fresh := t.cfg.beginning(d)
+		fresh := d.Beginning(t.cfg.StartLatest)
 		for topic := range t.skipped {
 			if t.cfg.reads(event.Topic(topic)) {
 				t.skipped[topic] = fresh.Inputs[topic].Offset - d.Topics[topic].LogStart

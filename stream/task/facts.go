@@ -32,22 +32,22 @@ const StateLayout = 1
 // StateUnfinished is the layout of a state that a reshard is still writing.
 const StateUnfinished = 0
 
-// beginning returns the first cut of a new group. Its start offsets are stored with the first token.
-func (c *Config) beginning(d *Description) *state.Meta {
+// Beginning returns the first cut of a new group, at the inputs' ends if latest. Its start offsets are stored with the first token.
+func (d *Description) Beginning(latest bool) *state.Meta {
 	m := &state.Meta{
-		Layout: StateLayout, ClusterID: d.ClusterID, TopicNames: c.TopicNames[:],
-		Partitions: d.Topics[event.Impressions].Partitions, Rankings: d.Topics[event.Rankings].End,
+		Layout: StateLayout, ClusterID: d.ClusterID, Partitions: d.Topics[event.Impressions].Partitions, Rankings: d.Topics[event.Rankings].End,
 		ProducerID: -1, ProducerEpoch: -1, RankingsWitness: state.Witness{Offset: -1},
 	}
-	for topic := event.Topic(0); topic < event.Inputs; topic++ {
-		p := state.Position{Witness: state.Witness{Offset: -1}}
-		if c.reads(topic) {
-			p.Offset = d.Topics[topic].LogStart
-			if c.StartLatest {
-				p.Offset = d.Topics[topic].End
+	for t := range d.Topics {
+		f := &d.Topics[t]
+		m.TopicNames = append(m.TopicNames, f.Name)
+		if t < event.Inputs {
+			p := state.Position{Offset: f.LogStart, Witness: state.Witness{Offset: -1}}
+			if latest {
+				p.Offset = f.End
 			}
+			m.Inputs = append(m.Inputs, p)
 		}
-		m.Inputs = append(m.Inputs, p)
 	}
 	return m
 }

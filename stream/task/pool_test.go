@@ -118,7 +118,7 @@ func newPool(seed uint64, partitions, impressions int, k *kind, h habits, learne
 
 func (pl *pool) machine(p int, in *process, most int) partition.Config {
 	c := partition.Config{
-		Group: "g", Partition: int32(p), TopicNames: [event.Topics]string{"impressions", "selections", "payoffs", "rankings"}, HasSelections: true,
+		Group: "g", Partition: int32(p), TopicNames: simTopics, HasSelections: true,
 		ParkingTime: soon.parking.Milliseconds(), Remember: soon.remember.Milliseconds(), MaxParked: 1000, MaxParkedBytes: 1 << 20,
 		MaxCandidates: 100, MaxRecordBytes: 1 << 16, MaxRankingBytes: most, Salt: 7 + uint64(p), Learners: pl.learners, Settings: "these",
 	}
@@ -316,8 +316,8 @@ func (pl *pool) rebuild(t *testing.T, p int) {
 	pl.goesBack(p)
 	w.procs, w.ghosts, w.copies, pl.published[p] = nil, nil, nil, nil
 	require.NoError(t, w.store.Drop(inMemory, 0, ""))
-	c, d := w.config(), w.describe()
-	fresh := c.beginning(&d)
+	d := w.describe()
+	fresh := d.Beginning(false)
 	fresh.Rankings = 0
 	_, err := w.store.Acquire(inMemory, 0, 0, true, fresh)
 	require.NoError(t, err)

@@ -146,9 +146,8 @@ var (
 
 // simConfig is the task and machine of a simulated partition.
 func (k *kind) simConfig(t times, rng *rand.Rand) Config {
-	names := [event.Topics]string{"impressions", "selections", "payoffs", "rankings"}
 	machine := partition.Config{
-		Group: "g", TopicNames: names, HasSelections: true, ParkingTime: t.parking.Milliseconds(), Remember: t.remember.Milliseconds(),
+		Group: "g", TopicNames: simTopics, HasSelections: true, ParkingTime: t.parking.Milliseconds(), Remember: t.remember.Milliseconds(),
 		MaxParked: 1000, MaxParkedBytes: 1 << 20, MaxCandidates: 100, MaxRecordBytes: 1 << 16, Salt: 7,
 		Learners: []partition.LearnerConfig{{
 			Name: "feed", Default: true, PolicyName: "elimination", DelayName: "qpmd", Fingerprint: "f",
@@ -156,7 +155,7 @@ func (k *kind) simConfig(t times, rng *rand.Rand) Config {
 			Seed: 1, New: newTestLearner,
 		}},
 	}
-	c := Config{Group: "g", TopicNames: names, HasSelections: true, SessionTimeout: 500 * time.Millisecond,
+	c := Config{Group: "g", TopicNames: simTopics, HasSelections: true, SessionTimeout: 500 * time.Millisecond,
 		MaxRecordBytes: 1 << 16, FetchWait: 50 * time.Millisecond, ClockBound: 2 * time.Second,
 		// The more seldom the checkpoints, the more there is to replay and to adopt.
 		CheckpointInterval: []time.Duration{100 * time.Millisecond, time.Second, 3 * time.Second}[rng.IntN(3)]}

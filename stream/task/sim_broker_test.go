@@ -189,15 +189,17 @@ func (b *broker) foreign(offset int64) {
 	b.rankings = append(b.rankings, logged{key: []byte("x"), value: value, timestamp: b.clock(), producer: Producer{foreignID, 0}})
 }
 
+var simTopics = [event.Topics]string{"impressions", "selections", "payoffs", "rankings"}
+
 func (b *broker) describe() Description {
 	d := Description{ClusterID: b.cluster, StoreFault: b.storeFault, Topics: make([]TopicFacts, event.Topics),
 		DeadLetters: make([]TopicFacts, event.Inputs)}
 	for i := range d.Topics {
-		d.Topics[i] = TopicFacts{Partitions: b.partitions, LogAppendTime: true, MaxMessageBytes: 1 << 20,
+		d.Topics[i] = TopicFacts{Name: simTopics[i], Partitions: b.partitions, LogAppendTime: true, MaxMessageBytes: 1 << 20,
 			LogStart: b.logStart[i], End: int64(len(b.topic(event.Topic(i))))}
 	}
 	for i := range d.DeadLetters {
-		d.DeadLetters[i] = TopicFacts{Missing: b.letterless, Partitions: b.partitions, MaxMessageBytes: 1 << 20}
+		d.DeadLetters[i] = TopicFacts{Name: simTopics[i] + ".dlq", Missing: b.letterless, Partitions: b.partitions, MaxMessageBytes: 1 << 20}
 	}
 	if b.stale {
 		f, by := &d.Topics[event.Rankings], int64(b.w.rng.IntN(int(900*time.Millisecond/time.Millisecond)))

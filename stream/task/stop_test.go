@@ -132,16 +132,16 @@ func TestTopicFaults(t *testing.T) {
 		reason StopReason
 		change func(*Description)
 	}{
-		"does not exist":                 {StopTopic, func(d *Description) { d.Topics[event.Payoffs] = TopicFacts{Missing: true} }},
-		"has partition count 3, but":     {StopPartitions, func(d *Description) { d.Topics[event.Rankings].Partitions = 3 }},
-		"is compacted":                   {StopTopic, func(d *Description) { d.Topics[event.Selections].Compacted = true }},
-		"message.timestamp.type":         {StopTopic, func(d *Description) { d.Topics[event.Rankings].LogAppendTime = false }},
-		"retention.ms=3600000":           {StopTopic, func(d *Description) { d.Topics[event.Rankings].RetentionMillis = 3_600_000 }},
-		"retention.bytes=1073741824":     {StopTopic, func(d *Description) { d.Topics[event.Rankings].RetentionBytes = gigabyte }},
-		"dead letters of \"\", does not": {StopTopic, func(d *Description) { d.DeadLetters[event.Payoffs] = TopicFacts{Missing: true} }},
-		"below that topic's 1":           {StopTopic, func(d *Description) { d.DeadLetters[event.Payoffs].Partitions = 0 }},
-		"without a key are refused":      {StopTopic, func(d *Description) { d.DeadLetters[event.Payoffs].Compacted = true }},
-		"will be cut off":                {"", func(d *Description) { d.DeadLetters[event.Payoffs].MaxMessageBytes = 1000 }},
+		"does not exist":                        {StopTopic, func(d *Description) { d.Topics[event.Payoffs] = TopicFacts{Missing: true} }},
+		"has partition count 3, but":            {StopPartitions, func(d *Description) { d.Topics[event.Rankings].Partitions = 3 }},
+		"is compacted":                          {StopTopic, func(d *Description) { d.Topics[event.Selections].Compacted = true }},
+		"message.timestamp.type":                {StopTopic, func(d *Description) { d.Topics[event.Rankings].LogAppendTime = false }},
+		"retention.ms=3600000":                  {StopTopic, func(d *Description) { d.Topics[event.Rankings].RetentionMillis = 3_600_000 }},
+		"retention.bytes=1073741824":            {StopTopic, func(d *Description) { d.Topics[event.Rankings].RetentionBytes = gigabyte }},
+		"dead letters of \"payoffs\", does not": {StopTopic, func(d *Description) { d.DeadLetters[event.Payoffs] = TopicFacts{Missing: true} }},
+		"below that topic's 1":                  {StopTopic, func(d *Description) { d.DeadLetters[event.Payoffs].Partitions = 0 }},
+		"without a key are refused":             {StopTopic, func(d *Description) { d.DeadLetters[event.Payoffs].Compacted = true }},
+		"will be cut off":                       {"", func(d *Description) { d.DeadLetters[event.Payoffs].MaxMessageBytes = 1000 }},
 	} {
 		d := newDriver(nil).w.describe()
 		d.Topics[event.Impressions].RetentionMillis, d.Topics[event.Impressions].RetentionBytes = 7_200_000, 2*gigabyte
@@ -189,7 +189,7 @@ func TestStop_NotForAnOwnerWhoBeganJustNow(t *testing.T) {
 		if _, ok := e.(Committed); ok && !began {
 			began = true
 			facts := d.w.describe()
-			_, err := d.w.store.Acquire(context.Background(), 0, 1, false, d.p.task.cfg.beginning(&facts))
+			_, err := d.w.store.Acquire(context.Background(), 0, 1, false, facts.Beginning(false))
 			d.w.committed[0] = 0
 			return err
 		}
