@@ -29,10 +29,8 @@ type Shell interface {
 	Commit(Commit) error
 }
 
-type replied[R any] interface {
-	Effect
-	by(Shell) (R, error)
-}
+// replied is an effect whose reply is an R.
+type replied[R any] interface{ by(Shell) (R, error) }
 
 // nothing is an empty reply.
 type nothing = struct{}
@@ -54,24 +52,6 @@ func (Committed) by(s Shell) ([]int64, error)            { return s.Committed() 
 func (e Fetch) by(s Shell) (Fetched, error)              { return s.Fetch(e) }
 func (e Produce) by(s Shell) (Produced, error)           { return s.Produce(e) }
 func (e Commit) by(s Shell) (r nothing, err error)       { return r, s.Commit(e) }
-
-func (Heartbeat) effect()    {}
-func (Acquire) effect()      {}
-func (Load) effect()         {}
-func (LookUp) effect()       {}
-func (Due) effect()          {}
-func (KnownIDs) effect()     {}
-func (Checkpoint) effect()   {}
-func (Probe) effect()        {}
-func (InitProducer) effect() {}
-func (AddPartition) effect() {}
-func (Retire) effect()       {}
-func (AbortTxn) effect()     {}
-func (Describe) effect()     {}
-func (Committed) effect()    {}
-func (Fetch) effect()        {}
-func (Produce) effect()      {}
-func (Commit) effect()       {}
 
 // Request is an effect that a task asks for. Every request gets exactly one
 // reply through Task.Handle, in any order; after its deadline, an error.

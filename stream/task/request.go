@@ -28,7 +28,7 @@ var (
 )
 
 // Effect is the content of a request: one of the types below. The Shell's method of its name returns the reply.
-type Effect interface{ effect() }
+type Effect any
 
 type (
 	// Heartbeat asks the group's coordinator whether our generation lives.
