@@ -25,8 +25,6 @@ type Rows struct {
 	noisy  bool
 }
 
-func (r *Rows) Len() int { return int(r.total) }
-
 // Add adds an impression: its ranking, as Shown returns it, and the selection's position, from 0; -1 for none.
 func (r *Rows) Add(shown []int32, selected int) {
 	r.total++

@@ -234,7 +234,7 @@ func TestEstimate_Own(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	r := u.rows(rng, 2000)
 	m := r.Fit(3, nil)
-	e := m.Estimate(r.Len())
+	e := m.Estimate(int(r.total))
 	paid := 0.0
 	for range 500 {
 		items, order := some(rng, 4, 3)
