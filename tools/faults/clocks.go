@@ -2,7 +2,6 @@ package faults
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -38,62 +37,46 @@ func wrongBy(rng *rand.Rand, from, to time.Duration) time.Duration {
 }
 
 // wrongClock lets the clock of one worker jump while it runs, or be wrong from its start, and jump back.
-func wrongClock(from, to time.Duration) func(context.Context, *Scene) error {
-	return onWorker(func(ctx context.Context, s *Scene, w *Worker) error {
-		return s.wrong(ctx, wrongBy(s.rng, from, to), s.rng.IntN(2) == 0, w)
+func wrongClock(from, to time.Duration) func(context.Context, *Scene) {
+	return onWorker(func(ctx context.Context, s *Scene, w *Worker) {
+		s.wrong(ctx, wrongBy(s.rng, from, to), s.rng.IntN(2) == 0, w)
 	})
 }
 
 // wrongClocks does so with all workers, by the same error: to them the brokers' clocks look wrong.
-func wrongClocks(from, to time.Duration) func(context.Context, *Scene) error {
-	return func(ctx context.Context, s *Scene) error {
-		return s.wrong(ctx, wrongBy(s.rng, from, to), false, s.Slots...)
+func wrongClocks(from, to time.Duration) func(context.Context, *Scene) {
+	return func(ctx context.Context, s *Scene) {
+		s.wrong(ctx, wrongBy(s.rng, from, to), false, s.Slots...)
 	}
 }
 
-func (s *Scene) wrong(ctx context.Context, by time.Duration, restart bool, workers ...*Worker) (err error) {
+func (s *Scene) wrong(ctx context.Context, by time.Duration, restart bool, workers ...*Worker) {
 	for _, w := range workers {
-		defer func() { err = errors.Join(err, w.SetClock(0)) }()
+		defer undo(func() error { return w.SetClock(0) })
 		if restart && !s.quick {
-			if err := w.Kill(); err != nil {
-				return err
-			}
+			try(w.Kill())
 		}
-		if err := w.SetClock(by); err != nil {
-			return err
-		}
+		try(w.SetClock(by))
 		if !w.Running() {
-			if err := w.Start(); err != nil {
-				return err
-			}
+			try(w.Start())
 		}
 	}
 	// Some dead letters meanwhile: their topics accept no record more than a minute from the broker's time.
-	if err := s.upset(ctx, "malformed records", 50); err != nil {
-		return err
-	}
+	s.upset(ctx, "malformed records", 50)
 	if s.alone && by.Abs() > clockBound {
 		for _, w := range workers {
-			if err := w.AwaitReported(ctx, comparing, comparing); err != nil && ctx.Err() == nil {
-				return violated("%v", err)
-			}
+			expect(ctx, w.AwaitReported(ctx, comparing, comparing))
 		}
 	}
 	pause(ctx, s.between(3*time.Second, 8*time.Second))
 	for _, w := range workers {
-		if err := w.SetClock(0); err != nil {
-			return err
-		}
+		try(w.SetClock(0))
 	}
 	for _, w := range workers {
-		if !s.alone {
-			break
-		}
-		if err := w.AwaitReady(ctx); err != nil && ctx.Err() == nil {
-			return violated("with the clock right again: %v", err)
+		if s.alone {
+			expect(ctx, w.AwaitReady(ctx))
 		}
 	}
-	return ctx.Err()
 }
 
 // watchTime checks that event time is never ahead of Kafka's, which is this machine's, whatever workers' clocks say.

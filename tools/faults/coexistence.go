@@ -21,9 +21,7 @@ import (
 // coexistenceFaults give a group of its own others' configurations, decisions and losses, or little room.
 func coexistenceFaults() []Fault {
 	inOwnGroup := func(kind string, takes time.Duration, sc isolatedRun) Fault {
-		return Fault{Kind: kind, Uses: ownGroup, Takes: takes, Inject: func(ctx context.Context, scene *Scene) error {
-			return runIsolated(ctx, scene, sc)
-		}}
+		return Fault{Kind: kind, Uses: ownGroup, Takes: takes, Inject: sc.run}
 	}
 	return []Fault{
 		inOwnGroup("mixed configurations", 40*time.Second, isolatedRun{
@@ -40,7 +38,7 @@ func coexistenceFaults() []Fault {
 			do:       changeCredentials, end: noDeadLetters}),
 		inOwnGroup("foreign rankings", 30*time.Second, isolatedRun{do: writeForeign}),
 		inOwnGroup("tight parking", 30*time.Second, isolatedRun{
-			Settings: Settings{Rate: 400, Tidy: true}, begin: withLittleRoom, do: lagOneTopic, end: noOrphans}),
+			Settings: Settings{Rate: 400, Tidy: true}, begin: startWith("join: {", "join: {max_parked: 20, "), do: lagOneTopic, end: noOrphans}),
 		{Kind: "forgetful coordinator", Uses: ownGroup, Takes: 40 * time.Second, Inject: forgetfulCoordinator},
 	}
 }
@@ -52,38 +50,23 @@ const (
 )
 
 // mixConfigurations lets one worker have a learner that the other lacks, while impressions come for it.
-func mixConfigurations(ctx context.Context, s *isolated) error {
-	before, err := s.Config()
-	if err != nil {
-		return err
-	}
+func mixConfigurations(ctx context.Context, s *isolated) {
+	before := get(s.Config())
 	s.earlier = append(s.earlier, before)
 	s.edit = strings.NewReplacer("learners:\n", freshLearner).Replace
 	old, fresh := s.Slots[0], s.Slots[1]
-	if err := s.reload(ctx, fresh); err != nil {
-		return err
-	}
-	if err := must(ctx, old.AwaitSaid(ctx, "other workers of the group have learners that this one lacks")); err != nil {
-		return err
-	}
+	s.reload(ctx, fresh)
+	expect(ctx, old.AwaitSaid(ctx, "other workers of the group have learners that this one lacks"))
 	for round := range 2 {
-		if err := s.Traffic.instruct(ctx, 0, instruction{make: s.forFresh(round)}); err != nil {
-			return err
-		}
+		try(s.Traffic.instruct(ctx, 0, instruction{make: s.forFresh(round)}))
 		waits := `learner "fresh" is not configured here, but it is at another worker of the group`
-		if err := must(ctx, old.AwaitUnready(ctx, 30*time.Second, waits)); err != nil {
-			return err
-		}
-		if err := old.Kill(); err != nil {
-			return err
-		}
+		expect(ctx, old.AwaitUnready(ctx, 30*time.Second, waits))
+		try(old.Kill())
 		// The other one takes over waiting records, and then must share again with a worker that is not announced.
 		pause(ctx, s.c.Session)
-		if err := errors.Join(s.forgetWorkers(ctx), old.Start(), old.AwaitReady(ctx)); err != nil {
-			return err
-		}
+		try(errors.Join(s.forgetWorkers(ctx), old.Start(), old.AwaitReady(ctx)))
 	}
-	return s.reload(ctx, old)
+	s.reload(ctx, old)
 }
 
 // forgetWorkers deletes the workers' announcements, as a failover of that shard alone may.
@@ -93,32 +76,22 @@ func (s *isolated) forgetWorkers(ctx context.Context) error {
 
 // changeOneWorker gives one worker a learner that does not fit the state. It stays outside of the group until it gets the learner back,
 // also while the other one is killed and started again.
-func changeOneWorker(ctx context.Context, s *isolated) error {
+func changeOneWorker(ctx context.Context, s *isolated) {
 	right, wrong := s.Slots[0], s.Slots[1]
 	wrong.edit = strings.NewReplacer("feed: {", "feed: {payoff_range: [0, 2], ").Replace
-	if err := errors.Join(wrong.Stop(), wrong.configure(), wrong.Start()); err != nil {
-		return err
-	}
+	try(errors.Join(wrong.Stop(), wrong.configure(), wrong.Start()))
 	const outside = `learner does not fit the stored state: "feed"`
-	if err := must(ctx, errors.Join(wrong.AwaitUnready(ctx, stopPatience, outside), right.AwaitReady(ctx))); err != nil {
-		return err
-	}
+	expect(ctx, errors.Join(wrong.AwaitUnready(ctx, stopPatience, outside), right.AwaitReady(ctx)))
 	pause(ctx, 2*time.Second) // the other one ranks
-	if err := errors.Join(right.Kill(), right.Start()); err != nil {
-		return err
-	}
-	if err := must(ctx, errors.Join(right.AwaitReady(ctx), wrong.AwaitUnready(ctx, stopPatience, outside))); err != nil {
-		return err
-	}
+	try(errors.Join(right.Kill(), right.Start()))
+	expect(ctx, errors.Join(right.AwaitReady(ctx), wrong.AwaitUnready(ctx, stopPatience, outside)))
 	wrong.edit = nil
-	return s.reload(ctx, wrong)
+	s.reload(ctx, wrong)
 }
 
-func (s *isolated) reload(ctx context.Context, w *Worker) error {
-	if err := errors.Join(w.Stop(), w.configure(), w.Start()); err != nil {
-		return err
-	}
-	return w.AwaitReady(ctx)
+func (s *isolated) reload(ctx context.Context, w *Worker) {
+	try(errors.Join(w.Stop(), w.configure(), w.Start()))
+	try(w.AwaitReady(ctx))
 }
 
 // forFresh makes impressions, and the records that follow, for the learner that only some workers have.
@@ -137,11 +110,9 @@ func (s *isolated) forFresh(round int) func(*rand.Rand, *producer) []*kgo.Record
 }
 
 // noDeadLetters is an end at which no record has a dead letter.
-func noDeadLetters(ctx context.Context, s *isolated) error {
-	if err := s.keepsLaws(ctx); err != nil {
-		return err
-	}
-	return s.none(ctx, "rejected")
+func noDeadLetters(ctx context.Context, s *isolated) {
+	s.keepsLaws(ctx)
+	try(s.none(ctx, "rejected"))
 }
 
 // none checks that no record of any topic has an outcome.
@@ -160,46 +131,30 @@ const foreignHeader = "foreign"
 
 // writeForeign writes decisions of the group that none of its workers has made: copies of the last,
 // and of impressions without a ranking. The next owner reports them, and ranks these impressions.
-func writeForeign(ctx context.Context, s *isolated) error {
+func writeForeign(ctx context.Context, s *isolated) {
 	for _, opts := range [][]kgo.Opt{nil, {kgo.DisableIdempotentWrite(), kgo.RequiredAcks(kgo.AllISRAcks())}} {
 		wrote := 0
-		if err := s.meanwhile(ctx, func() (err error) {
+		s.meanwhile(func() {
 			pause(ctx, 2*time.Second) // impressions come
-			wrote, err = s.forge(ctx, opts...)
-			return err
-		}); err != nil {
-			return err
-		}
-		if err := s.worker().AwaitReady(ctx); err != nil {
-			return err
-		}
+			wrote = s.forge(ctx, opts...)
+		})
+		try(s.worker().AwaitReady(ctx))
 		said := s.worker().AwaitSaid(ctx, "decisions in the log by other producers than this group's workers are ignored")
 		counted := s.worker().awaitCounted(ctx, "ranker_foreign_decisions_total", wrote)
-		if err := must(ctx, errors.Join(said, counted)); err != nil {
-			return err
-		}
-		if _, err := s.forge(ctx, opts...); err != nil { // between those of a running worker
-			return err
-		}
+		expect(ctx, errors.Join(said, counted))
+		s.forge(ctx, opts...) // between those of a running worker
 		pause(ctx, 2*time.Second)
 	}
-	return nil
 }
 
 // forge writes decisions, and returns their number.
-func (s *isolated) forge(ctx context.Context, opts ...kgo.Opt) (int, error) {
+func (s *isolated) forge(ctx context.Context, opts ...kgo.Opt) int {
 	last := make([][]byte, s.Partitions)
-	rankings, err := s.client(ctx, event.Rankings)
-	if err != nil {
-		return 0, err
-	}
-	if err := s.readAll(ctx, rankings, event.Rankings, func(r *kgo.Record) {
+	try(s.readAll(ctx, event.Rankings, func(r *kgo.Record) {
 		if r.Value != nil {
 			last[r.Partition] = r.Value
 		}
-	}); err != nil {
-		return 0, err
-	}
+	}))
 	dec := event.NewDecoder(event.Limits{})
 	of := make([]event.Ranking, s.Partitions)
 	var forged []*kgo.Record
@@ -208,30 +163,20 @@ func (s *isolated) forge(ctx context.Context, opts ...kgo.Opt) (int, error) {
 			Headers: []kgo.RecordHeader{{Key: foreignHeader}}})
 	}
 	for p, value := range last {
-		if err := dec.Ranking(&of[p], value); err != nil {
-			return 0, fmt.Errorf("read a ranking: %w", err)
-		}
+		try(dec.Ranking(&of[p], value))
 		add(int32(p), of[p].ID, value)
 		dec = event.NewDecoder(event.Limits{}) // the ranking is the decoder's memory
 	}
-	impressions, err := s.client(ctx, event.Impressions, kgo.FetchIsolationLevel(kgo.ReadCommitted()))
-	if err != nil {
-		return 0, err
-	}
-	if err := s.readAll(ctx, impressions, event.Impressions, func(r *kgo.Record) {
+	try(s.readAll(ctx, event.Impressions, func(r *kgo.Record) {
 		if d := &of[r.Partition]; r.Offset > d.Decision.Offset {
 			d.ID, d.Decision.Offset = r.Key, r.Offset
 			add(r.Partition, r.Key, event.AppendRanking(nil, d))
 		}
-	}); err != nil {
-		return 0, err
-	}
-	c, err := s.c.client(append(opts, kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
-	if err != nil {
-		return 0, err
-	}
+	}, kgo.FetchIsolationLevel(kgo.ReadCommitted())))
+	c := get(s.c.client(append(opts, kgo.RecordPartitioner(kgo.ManualPartitioner()))...))
 	defer c.Close()
-	return len(forged), c.ProduceSync(ctx, forged...).FirstErr()
+	try(c.ProduceSync(ctx, forged...).FirstErr())
+	return len(forged)
 }
 
 // AwaitSaid waits until the worker's log contains a text.
@@ -252,23 +197,12 @@ func (w *Worker) awaitCounted(ctx context.Context, metric string, n int) error {
 	})
 }
 
-// withLittleRoom starts the workers with room for a few parked records.
-func withLittleRoom(ctx context.Context, s *isolated) error {
-	s.edit = strings.NewReplacer("join: {", "join: {max_parked: 20, ").Replace
-	for _, w := range s.Slots {
-		if err := w.configure(); err != nil {
-			return err
-		}
-	}
-	return s.startAll(ctx)
-}
-
-// enoughPayoffs are far more than withLittleRoom has room for.
+// enoughPayoffs are far more than there is room for.
 const enoughPayoffs = 200
 
 // lagOneTopic lets a transaction hang on selections, so that more payoffs must wait than there is room for. Beside a broker that is down
 // the transaction may fail, too few payoffs may be sent, or the worker waits for the broker.
-func lagOneTopic(ctx context.Context, s *isolated) error {
+func lagOneTopic(ctx context.Context, s *isolated) {
 	t := s.Traffic
 	failed, sent := t.Errors.Load(), t.Sent[event.Payoffs].Load()
 	hanging, over := context.WithCancel(ctx)
@@ -288,36 +222,27 @@ func lagOneTopic(ctx context.Context, s *isolated) error {
 	<-hanging.Done()
 	failed, sent = t.Errors.Load()-failed, t.Sent[event.Payoffs].Load()-sent
 	if err != nil && (!ready || failed > 0 || sent < enoughPayoffs) {
-		return fmt.Errorf("%w: %d batches failed meanwhile, %d payoffs were sent, ready: %t (%v)", errNotNow, failed, sent, ready, err)
+		fail(fmt.Errorf("%w: %d batches failed meanwhile, %d payoffs were sent, ready: %t (%v)", errNotNow, failed, sent, ready, err))
 	}
-	return must(ctx, err)
+	expect(ctx, err)
 }
 
 // noOrphans is an end at which no record was dropped for lack of room or of its impression.
-func noOrphans(ctx context.Context, s *isolated) error {
-	if err := s.keepsLaws(ctx); err != nil {
-		return err
-	}
-	return s.unlessHung(s.none(ctx, "orphan"))
+func noOrphans(ctx context.Context, s *isolated) {
+	s.keepsLaws(ctx)
+	try(s.unlessHung(s.none(ctx, "orphan")))
 }
 
 // forgetfulCoordinator has a broker lose its transaction coordinator's log, so that the next owner gets another
 // producer id. It has its own cluster of one broker; its traffic has no transactions, which would hang for ever.
-func forgetfulCoordinator(ctx context.Context, scene *Scene) (err error) {
+func forgetfulCoordinator(ctx context.Context, scene *Scene) {
 	own := &Cluster{Calm: scene.c.Calm, Session: scene.c.Session, dir: scene.c.dir, binary: scene.c.binary, say: scene.c.say}
-	defer func() { err = errors.Join(err, own.closeKafka()) }()
-	if err := own.startKafka(ctx, 1, nil); err != nil {
-		return err
-	}
-	sc := isolatedRun{Settings: Settings{Tidy: true, Rate: 400}, cluster: own}
-	sc.do = func(ctx context.Context, s *isolated) error {
-		if err := s.meanwhile(ctx, func() error { return own.forgetTransactions(ctx) }); err != nil {
-			return err
-		}
-		if err := must(ctx, s.worker().AwaitReady(ctx)); err != nil {
-			return err
-		}
-		return must(ctx, until(ctx, 30*time.Second, "all partitions have had another producer id", func() (bool, error) {
+	defer undo(own.closeKafka)
+	try(own.startKafka(ctx, 1, nil))
+	isolatedRun{Settings: Settings{Tidy: true, Rate: 400}, cluster: own, do: func(ctx context.Context, s *isolated) {
+		s.meanwhile(func() { own.forgetTransactions(ctx) })
+		expect(ctx, s.worker().AwaitReady(ctx))
+		expect(ctx, until(ctx, 30*time.Second, "all partitions have had another producer id", func() (bool, error) {
 			metas, err := s.stored(ctx)
 			for _, meta := range metas {
 				if former := meta["former_producers"]; former == "" || former == "[]" {
@@ -326,24 +251,19 @@ func forgetfulCoordinator(ctx context.Context, scene *Scene) (err error) {
 			}
 			return true, err
 		}))
-	}
-	return runIsolated(ctx, scene, sc)
+	}}.run(ctx, scene)
 }
 
 // forgetTransactions restarts the only broker without its transaction coordinator's log.
-func (c *Cluster) forgetTransactions(ctx context.Context) error {
+func (c *Cluster) forgetTransactions(ctx context.Context) {
 	b := c.Kafka.Brokers[0]
-	if err := b.Kill(); err != nil {
-		return err
-	}
-	logs, err := filepath.Glob(filepath.Join(b.Data(), "__transaction_state-*"))
-	if err != nil || len(logs) == 0 {
-		return fmt.Errorf("%d logs of the transaction coordinator in %s: %w", len(logs), b.Data(), err)
+	try(b.Kill())
+	logs := get(filepath.Glob(filepath.Join(b.Data(), "__transaction_state-*")))
+	if len(logs) == 0 {
+		fail(fmt.Errorf("no log of the transaction coordinator in %s", b.Data()))
 	}
 	for _, dir := range logs {
-		if err := os.RemoveAll(dir); err != nil {
-			return fmt.Errorf("remove a log of the transaction coordinator: %w", err)
-		}
+		try(os.RemoveAll(dir))
 	}
-	return b.Start(ctx)
+	try(b.Start(ctx))
 }

@@ -12,38 +12,28 @@ import (
 func cutFaults() []Fault {
 	return []Fault{
 		{Kind: "worker cut off from the group's coordinator", Uses: aWorker, Takes: 10 * time.Second,
-			Inject: onWorker(func(ctx context.Context, s *Scene, w *Worker) error {
-				coordinator, err := s.coordinator(ctx)
-				if err != nil {
-					return err
-				}
+			Inject: onWorker(func(ctx context.Context, s *Scene, w *Worker) {
+				coordinator := s.coordinator(ctx)
 				// It leads none of the topics' partitions, so that nothing else is cut.
-				if err := s.elect(ctx, func() int { return (coordinator + 1 + s.rng.IntN(brokers-1)) % brokers }); err != nil {
-					return err
-				}
-				return s.cutOff(ctx, w, s.c.proxies[coordinator], "not a member of group")
+				s.elect(ctx, func() int { return (coordinator + 1 + s.rng.IntN(brokers-1)) % brokers })
+				s.cutOff(ctx, w, s.c.proxies[coordinator], "not a member of group")
 			})},
 		{Kind: "worker cut off from the leader of its partitions", Uses: aWorker, Takes: 12 * time.Second,
-			Inject: onWorker(func(ctx context.Context, s *Scene, w *Worker) error {
-				coordinator, err := s.coordinator(ctx)
-				if err != nil {
-					return err
-				}
+			Inject: onWorker(func(ctx context.Context, s *Scene, w *Worker) {
+				coordinator := s.coordinator(ctx)
 				leader := (coordinator + 1 + s.rng.IntN(brokers-1)) % brokers
-				if err := s.elect(ctx, func() int { return leader }); err != nil {
-					return err
-				}
-				return s.cutOff(ctx, w, s.c.proxies[leader], "fetching ")
+				s.elect(ctx, func() int { return leader })
+				s.cutOff(ctx, w, s.c.proxies[leader], "fetching ")
 			})},
 		{Kind: "worker cut off from redis", Uses: aWorker, Takes: 10 * time.Second,
-			Inject: onWorker(func(ctx context.Context, s *Scene, w *Worker) error {
-				return s.cutOff(ctx, w, s.c.Redis.proxies, " in Redis: ")
+			Inject: onWorker(func(ctx context.Context, s *Scene, w *Worker) {
+				s.cutOff(ctx, w, s.c.Redis.proxies, " in Redis: ")
 			})},
 	}
 }
 
 // cutOff cuts a worker's proxy to a server: connections are refused, or not answered. Without other faults, the worker must report it.
-func (s *Scene) cutOff(ctx context.Context, w *Worker, server proxies, says string) error {
+func (s *Scene) cutOff(ctx context.Context, w *Worker, server proxies, says string) {
 	link := server.of(w.slot)
 	shut := link.Refuse
 	if s.rng.IntN(2) == 0 {
@@ -52,26 +42,23 @@ func (s *Scene) cutOff(ctx context.Context, w *Worker, server proxies, says stri
 	shut(true)
 	defer shut(false)
 	if s.alone {
-		if err := must(ctx, w.AwaitUnready(ctx, 30*time.Second, says)); err != nil {
-			return err
-		}
+		expect(ctx, w.AwaitUnready(ctx, 30*time.Second, says))
 	}
 	pause(ctx, s.between(s.c.Session, 3*s.c.Session))
-	return ctx.Err()
 }
 
 // coordinator returns the broker that coordinates the group.
-func (g *Group) coordinator(ctx context.Context) (int, error) {
+func (g *Group) coordinator(ctx context.Context) int {
 	found := g.c.admin.FindGroupCoordinators(ctx, g.Name)[g.Name]
 	if found.Err != nil || found.NodeID < 1 {
-		return 0, fmt.Errorf("%w: the group has no coordinator just now: %v", errNotNow, found.Err)
+		fail(fmt.Errorf("%w: the group has no coordinator just now: %v", errNotNow, found.Err))
 	}
-	return int(found.NodeID) - 1, nil
+	return int(found.NodeID) - 1
 }
 
 // elect makes brokers, of which first returns one per partition, the leaders of the group's topics: it reorders
 // replicas, and calls an election. Single partitions may refuse it: the leader is there already, or a replica is behind.
-func (g *Group) elect(ctx context.Context, first func() int) error {
+func (g *Group) elect(ctx context.Context, first func() int) {
 	var move kadm.AlterPartitionAssignmentsReq
 	var vote kadm.TopicsSet
 	for _, topic := range g.Topics {
@@ -85,12 +72,7 @@ func (g *Group) elect(ctx context.Context, first func() int) error {
 			vote.Add(topic, p)
 		}
 	}
-	if _, err := g.c.admin.AlterPartitionAssignments(ctx, move); err != nil {
-		return fmt.Errorf("reorder replicas: %w", err)
-	}
+	get(g.c.admin.AlterPartitionAssignments(ctx, move))
 	pause(ctx, 500*time.Millisecond)
-	if _, err := g.c.admin.ElectLeaders(ctx, kadm.ElectPreferredReplica, vote); err != nil {
-		return fmt.Errorf("elect leaders: %w", err)
-	}
-	return nil
+	get(g.c.admin.ElectLeaders(ctx, kadm.ElectPreferredReplica, vote))
 }

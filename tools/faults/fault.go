@@ -38,7 +38,7 @@ type Fault struct {
 	Takes time.Duration
 	// Least is its least duration in a short soak, where Takes is at most four fifths of the soak; 0: Takes stays.
 	Least  time.Duration
-	Inject func(ctx context.Context, s *Scene) error
+	Inject func(ctx context.Context, s *Scene) // a script
 }
 
 // isApart reports whether a fault touches nothing shared, so that it may go on while the soak's group is checked.
@@ -67,19 +67,16 @@ func (s *Scene) between(from, to time.Duration) time.Duration {
 }
 
 // onWorker gives a fault a running worker that no other fault uses meanwhile.
-func onWorker(do func(context.Context, *Scene, *Worker) error) func(context.Context, *Scene) error {
-	return func(ctx context.Context, s *Scene) error {
+func onWorker(do func(context.Context, *Scene, *Worker)) func(context.Context, *Scene) {
+	return func(ctx context.Context, s *Scene) {
 		select {
 		case w := <-s.free:
 			defer func() { s.free <- w }()
 			if !w.Running() { // an earlier failpoint, or a test's own
-				if err := w.Start(); err != nil {
-					return err
-				}
+				try(w.Start())
 			}
-			return do(ctx, s, w)
+			do(ctx, s, w)
 		case <-ctx.Done():
-			return ctx.Err()
 		}
 	}
 }
@@ -100,12 +97,10 @@ func workerFaults() []Fault {
 		{Kind: "worker killed", Uses: aWorker, Inject: down((*Worker).Kill)},
 		{Kind: "worker drained", Uses: aWorker, Inject: down((*Worker).Stop)},
 		{Kind: "zombie: worker frozen past the session timeout", Uses: aWorker, Takes: 6 * time.Second,
-			Inject: onWorker(func(ctx context.Context, s *Scene, w *Worker) error {
-				if err := w.Pause(); err != nil {
-					return err
-				}
+			Inject: onWorker(func(ctx context.Context, s *Scene, w *Worker) {
+				try(w.Pause())
 				pause(ctx, s.c.Session+s.between(time.Second, 4*time.Second))
-				return w.Resume()
+				try(w.Resume())
 			})},
 		{Kind: "rebalance storm", Uses: aWorker, Takes: 8 * time.Second, Inject: onWorker(rebalanceStorm)},
 		{Kind: "fences repeated and new producer ids", Uses: aWorker, Takes: 10 * time.Second,
@@ -114,48 +109,35 @@ func workerFaults() []Fault {
 }
 
 // down ends a worker, and starts it again after up to two session timeouts.
-func down(end func(*Worker) error) func(context.Context, *Scene) error {
-	return onWorker(func(ctx context.Context, s *Scene, w *Worker) error {
-		if err := end(w); err != nil {
-			return err
-		}
+func down(end func(*Worker) error) func(context.Context, *Scene) {
+	return onWorker(func(ctx context.Context, s *Scene, w *Worker) {
+		try(end(w))
 		pause(ctx, s.between(0, 2*s.c.Session))
-		return w.Start()
+		try(w.Start())
 	})
 }
 
 // rebalanceStorm lets a worker come and go, faster than the group settles.
-func rebalanceStorm(ctx context.Context, s *Scene, w *Worker) error {
+func rebalanceStorm(ctx context.Context, s *Scene, w *Worker) {
 	for range 4 {
 		end := (*Worker).Stop
 		if s.rng.IntN(3) == 0 {
 			end = (*Worker).Kill
 		}
-		if err := end(w); err != nil {
-			return err
-		}
-		if err := w.Start(); err != nil {
-			return err
-		}
+		try(end(w))
+		try(w.Start())
 		pause(ctx, s.between(200*time.Millisecond, 2*time.Second))
 	}
-	return nil
 }
 
 // restartedWith lets a worker run with other settings for a while.
-func restartedWith(settings map[string]string) func(context.Context, *Scene) error {
-	return onWorker(func(ctx context.Context, s *Scene, w *Worker) error {
-		if err := w.Stop(); err != nil {
-			return err
-		}
-		if err := w.StartWith("", settings); err != nil {
-			return err
-		}
+func restartedWith(settings map[string]string) func(context.Context, *Scene) {
+	return onWorker(func(ctx context.Context, s *Scene, w *Worker) {
+		try(w.Stop())
+		try(w.StartWith("", settings))
 		pause(ctx, s.between(4*time.Second, 8*time.Second))
-		if err := w.Kill(); err != nil {
-			return err
-		}
-		return w.Start()
+		try(w.Kill())
+		try(w.Start())
 	})
 }
 
@@ -195,49 +177,38 @@ func stepFaults() []Fault {
 }
 
 // atStep restarts a worker with a failpoint, waits until it is hit, and restores the worker.
-func atStep(point, action string, times int) func(context.Context, *Scene) error {
-	return onWorker(func(ctx context.Context, s *Scene, w *Worker) error {
+func atStep(point, action string, times int) func(context.Context, *Scene) {
+	return onWorker(func(ctx context.Context, s *Scene, w *Worker) {
 		// Killed, so that the next owner has records to replay.
-		if err := w.Kill(); err != nil {
-			return err
-		}
+		try(w.Kill())
 		n := 1 + s.rng.IntN(times)
-		if err := w.StartWith(fmt.Sprintf("%s=%s@%d", point, action, n), nil); err != nil {
-			return err
-		}
+		try(w.StartWith(fmt.Sprintf("%s=%s@%d", point, action, n), nil))
 		if point == "before dead-letters" { // there is one for every partition
-			if err := s.upset(ctx, "malformed records", 50); err != nil {
-				return err
-			}
+			s.upset(ctx, "malformed records", 50)
 		}
 		struck := func() (bool, error) { return !w.Running(), nil }
 		if action == "stop" {
 			struck = func() (bool, error) { return w.Frozen(), nil }
 		}
 		if err := until(ctx, 20*time.Second, "the failpoint strikes", struck); err != nil {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
+			try(ctx.Err())
 			// The step did not come so often: nothing to expire, nothing to replay.
-			return errors.Join(fmt.Errorf("%w: %s was not reached %d times", errNotNow, point, n), w.Kill(), w.Start())
+			fail(errors.Join(fmt.Errorf("%w: %s was not reached %d times", errNotNow, point, n), w.Kill(), w.Start()))
 		}
 		if action == "stop" {
 			pause(ctx, s.c.Session+s.between(time.Second, 3*time.Second))
-			return w.Resume()
+			try(w.Resume())
+			return
 		}
-		return w.Start()
+		try(w.Start())
 	})
 }
 
 // says checks that the workers report a wait in /readyz, metrics and log. With other faults there may be more reports.
-func (s *Scene) says(ctx context.Context, why, logged string) error {
-	if !s.alone {
-		return nil
-	}
-	for _, w := range s.Slots {
-		if err := w.AwaitReported(ctx, why, logged); err != nil && ctx.Err() == nil {
-			return violated("%v", err)
+func (s *Scene) says(ctx context.Context, why, logged string) {
+	if s.alone {
+		for _, w := range s.Slots {
+			expect(ctx, w.AwaitReported(ctx, why, logged))
 		}
 	}
-	return ctx.Err()
 }

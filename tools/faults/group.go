@@ -323,6 +323,19 @@ func (g *Group) startAll(ctx context.Context) error {
 	return nil
 }
 
+// play runs the traffic, until the returned function ends it and the group.
+func (g *Group) play(ctx context.Context) (end func() error) {
+	playing, stop := context.WithCancel(ctx)
+	played := make(chan error, 1)
+	go func() { played <- g.Traffic.Run(playing, g.settings.Seed) }()
+	return func() error {
+		stop()
+		err := errors.Join(<-played, g.Close())
+		g.drop(context.WithoutCancel(ctx))
+		return err
+	}
+}
+
 // Close kills the workers. A worker that crashed in its life is a violation, however soon a fault started it again.
 func (g *Group) Close() error {
 	var errs []error

@@ -24,16 +24,12 @@ func (g *Group) Laws(ctx context.Context) (violations []string, read [event.Topi
 		if t != event.Rankings {
 			opts = append(opts, kgo.FetchIsolationLevel(kgo.ReadCommitted()))
 		}
-		c, err := g.client(ctx, t, opts...)
-		if err != nil {
-			return nil, read, err
-		}
-		if err := g.readAll(ctx, c, t, func(r *kgo.Record) {
+		if err := g.readAll(ctx, t, func(r *kgo.Record) {
 			foreign := slices.ContainsFunc(r.Headers, func(h kgo.RecordHeader) bool { return h.Key == foreignHeader })
 			if t != event.Rankings || r.Value != nil && !foreign { // without order records, and those of faults
 				read[t]++
 			}
-		}); err != nil {
+		}, opts...); err != nil {
 			return nil, read, err
 		}
 	}
@@ -101,7 +97,7 @@ func accountFaults(account map[string]int64, read [event.Topics]int64) (violatio
 	return violations
 }
 
-func (g *Group) client(_ context.Context, t event.Topic, opts ...kgo.Opt) (*kgo.Client, error) {
+func (g *Group) client(t event.Topic, opts ...kgo.Opt) (*kgo.Client, error) {
 	parts := map[int32]kgo.Offset{}
 	for p := range g.Partitions {
 		parts[int32(p)] = kgo.NewOffset().At(0)
@@ -110,17 +106,21 @@ func (g *Group) client(_ context.Context, t event.Topic, opts ...kgo.Opt) (*kgo.
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{g.Topics[t]: parts}))...)
 }
 
-// readAll calls f with every record in a topic but markers, in the order of each partition, and closes the client.
-func (g *Group) readAll(ctx context.Context, c *kgo.Client, t event.Topic, f func(*kgo.Record)) error {
-	return g.readWithMarkers(ctx, c, t, func(r *kgo.Record) {
+// readAll calls f with every record in a topic but markers, in the order of each partition.
+func (g *Group) readAll(ctx context.Context, t event.Topic, f func(*kgo.Record), opts ...kgo.Opt) error {
+	return g.readWithMarkers(ctx, t, func(r *kgo.Record) {
 		if !r.Attrs.IsControl() {
 			f(r)
 		}
-	})
+	}, opts...)
 }
 
 // readWithMarkers is readAll with transactions' markers.
-func (g *Group) readWithMarkers(ctx context.Context, c *kgo.Client, t event.Topic, f func(*kgo.Record)) error {
+func (g *Group) readWithMarkers(ctx context.Context, t event.Topic, f func(*kgo.Record), opts ...kgo.Opt) error {
+	c, err := g.client(t, opts...)
+	if err != nil {
+		return err
+	}
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()

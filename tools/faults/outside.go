@@ -18,73 +18,58 @@ import (
 
 func redisFaults() []Fault {
 	return append([]Fault{
-		{Kind: "redis killed and restarted", Uses: theRedis, Inject: func(ctx context.Context, s *Scene) error {
-			return s.c.Redis.Restart(ctx, s.between(time.Second, 4*time.Second))
+		{Kind: "redis killed and restarted", Uses: theRedis, Inject: func(ctx context.Context, s *Scene) {
+			try(s.c.Redis.Restart(ctx, s.between(time.Second, 4*time.Second)))
 		}},
-		{Kind: "redis frozen", Uses: theRedis, Inject: func(ctx context.Context, s *Scene) error {
+		{Kind: "redis frozen", Uses: theRedis, Inject: func(ctx context.Context, s *Scene) {
 			r := s.c.Redis.primary
-			if err := r.Pause(); err != nil {
-				return err
-			}
+			try(r.Pause())
 			pause(ctx, s.between(2*time.Second, 6*time.Second))
-			return r.Resume()
+			try(r.Resume())
 		}},
-		{Kind: "redis rolled back to an older dump", Uses: theRedis, Takes: 8 * time.Second, Inject: func(ctx context.Context, s *Scene) error {
-			if err := s.c.Redis.Backup(ctx); err != nil {
-				return err
-			}
+		{Kind: "redis rolled back to an older dump", Uses: theRedis, Takes: 8 * time.Second, Inject: func(ctx context.Context, s *Scene) {
+			try(s.c.Redis.Backup(ctx))
 			pause(ctx, s.between(2*time.Second, 6*time.Second))
-			return s.c.Redis.RollBack(context.WithoutCancel(ctx))
+			try(s.c.Redis.RollBack(context.WithoutCancel(ctx)))
 		}},
-		{Kind: "redis failed over to a stalled replica", Uses: theRedis, Takes: 8 * time.Second, Inject: func(ctx context.Context, s *Scene) error {
-			if err := s.c.Redis.Stall(ctx); err != nil {
-				return err
-			}
+		{Kind: "redis failed over to a stalled replica", Uses: theRedis, Takes: 8 * time.Second, Inject: func(ctx context.Context, s *Scene) {
+			try(s.c.Redis.Stall(ctx))
 			pause(ctx, s.between(time.Second, 4*time.Second))
-			return s.c.Redis.FailOver(context.WithoutCancel(ctx))
+			try(s.c.Redis.FailOver(context.WithoutCancel(ctx)))
 		}},
-		{Kind: "redis: one shard failed over to a stalled replica", Uses: theRedis, Takes: 4 * time.Second, Inject: func(ctx context.Context, s *Scene) error {
+		{Kind: "redis: one shard failed over to a stalled replica", Uses: theRedis, Takes: 4 * time.Second, Inject: func(ctx context.Context, s *Scene) {
 			shard := fmt.Sprintf("{%s:%d}:*", s.Name, s.rng.IntN(s.Partitions))
-			stored, err := s.c.Redis.shard(ctx, shard)
-			if err != nil {
-				return err
-			}
+			stored := get(s.c.Redis.shard(ctx, shard))
 			pause(ctx, s.between(time.Second, 3*time.Second))
-			return s.c.Redis.rollBackShard(context.WithoutCancel(ctx), shard, stored)
+			try(s.c.Redis.rollBackShard(context.WithoutCancel(ctx), shard, stored))
 		}},
-		{Kind: "redis: SCRIPT FLUSH", Uses: theRedis, Takes: time.Second, Inject: func(ctx context.Context, s *Scene) error {
-			return s.c.Redis.use(func(c goredis.UniversalClient) error { return c.ScriptFlush(ctx).Err() })
+		{Kind: "redis: SCRIPT FLUSH", Uses: theRedis, Takes: time.Second, Inject: func(ctx context.Context, s *Scene) {
+			try(s.c.Redis.use(func(c goredis.UniversalClient) error { return c.ScriptFlush(ctx).Err() }))
 		}},
-		{Kind: "redis out of memory", Uses: theRedis, Inject: func(ctx context.Context, s *Scene) error {
-			if err := s.c.Redis.Fill(ctx, true); err != nil {
-				return err
-			}
-			err := s.says(ctx, "OOM", "OOM")
+		{Kind: "redis out of memory", Uses: theRedis, Inject: func(ctx context.Context, s *Scene) {
+			try(s.c.Redis.Fill(ctx, true))
+			defer undo(func() error { return s.c.Redis.Fill(context.WithoutCancel(ctx), false) })
+			s.says(ctx, "OOM", "OOM")
 			pause(ctx, s.between(2*time.Second, 6*time.Second))
-			return errors.Join(err, s.c.Redis.Fill(context.WithoutCancel(ctx), false))
 		}},
-		{Kind: "redis: disk full", Uses: theRedis, Inject: func(ctx context.Context, s *Scene) error {
+		{Kind: "redis: disk full", Uses: theRedis, Inject: func(ctx context.Context, s *Scene) {
 			r := s.c.Redis.primary
-			if err := r.FillDisk(true); err != nil {
-				return err
-			}
-			err := s.says(ctx, "MISCONF", "MISCONF")
+			try(r.FillDisk(true))
+			defer undo(func() error { return r.FillDisk(false) })
+			s.says(ctx, "MISCONF", "MISCONF")
 			pause(ctx, s.between(2*time.Second, 6*time.Second))
-			return errors.Join(err, r.FillDisk(false))
 		}},
-		{Kind: "redis slowed to 200 ms", Uses: redisNet, Inject: func(ctx context.Context, s *Scene) error {
+		{Kind: "redis slowed to 200 ms", Uses: redisNet, Inject: func(ctx context.Context, s *Scene) {
 			d := s.c.Redis.proxies
 			d.SetDelay(200 * time.Millisecond)
 			defer d.SetDelay(0)
 			pause(ctx, s.between(3*time.Second, 8*time.Second))
-			return nil
 		}},
-		{Kind: "redis away", Uses: redisNet, Takes: 8 * time.Second, Inject: func(ctx context.Context, s *Scene) error {
+		{Kind: "redis away", Uses: redisNet, Takes: 8 * time.Second, Inject: func(ctx context.Context, s *Scene) {
 			d := s.c.Redis.proxies
 			d.Refuse(true)
 			defer d.Refuse(false)
 			pause(ctx, s.between(4*time.Second, 12*time.Second))
-			return nil
 		}},
 	}, netFaults("redis", redisNet, func(s *Scene) []proxies { return []proxies{s.c.Redis.proxies} })...)
 }
@@ -93,23 +78,21 @@ func redisFaults() []Fault {
 func netFaults(to string, uses Resource, servers func(*Scene) []proxies) []Fault {
 	one := func(s *Scene) proxies { d := servers(s); return d[s.rng.IntN(len(d))] }
 	return []Fault{
-		{Kind: "connections to " + to + " cut", Uses: uses, Takes: 2 * time.Second, Inject: func(ctx context.Context, s *Scene) error {
+		{Kind: "connections to " + to + " cut", Uses: uses, Takes: 2 * time.Second, Inject: func(ctx context.Context, s *Scene) {
 			for range 5 {
 				for _, d := range servers(s) {
 					d.Cut(0.3+0.7*s.rng.Float64(), s.rng)
 				}
 				pause(ctx, s.between(50*time.Millisecond, 500*time.Millisecond))
 			}
-			return nil
 		}},
-		{Kind: "connections to " + to + " half-open", Uses: uses, Inject: func(ctx context.Context, s *Scene) error {
+		{Kind: "connections to " + to + " half-open", Uses: uses, Inject: func(ctx context.Context, s *Scene) {
 			d := one(s)
 			d.Silence(true)
 			defer d.Silence(false)
 			pause(ctx, s.between(2*time.Second, 8*time.Second))
-			return nil
 		}},
-		{Kind: "replies of " + to + " lost", Uses: uses, Takes: 2 * time.Second, Inject: func(ctx context.Context, s *Scene) error {
+		{Kind: "replies of " + to + " lost", Uses: uses, Takes: 2 * time.Second, Inject: func(ctx context.Context, s *Scene) {
 			for range 5 {
 				d := one(s)
 				d.Deafen(true)
@@ -117,50 +100,44 @@ func netFaults(to string, uses Resource, servers func(*Scene) []proxies) []Fault
 				d.Deafen(false)
 				pause(ctx, s.between(100*time.Millisecond, 300*time.Millisecond))
 			}
-			return nil
 		}},
 	}
 }
 
 func kafkaFaults() []Fault {
 	return append([]Fault{
-		{Kind: "broker killed and restarted", Uses: theKafka, Takes: 15 * time.Second, Inject: func(ctx context.Context, s *Scene) error {
+		{Kind: "broker killed and restarted", Uses: theKafka, Takes: 15 * time.Second, Inject: func(ctx context.Context, s *Scene) {
 			b := s.c.Kafka.Brokers[s.rng.IntN(brokers)]
-			if err := b.Kill(); err != nil {
-				return err
-			}
+			try(b.Kill())
 			pause(ctx, s.between(time.Second, 5*time.Second))
-			return b.Start(context.WithoutCancel(ctx))
+			try(b.Start(context.WithoutCancel(ctx)))
 		}},
-		{Kind: "disk of a broker full", Uses: theKafka, Takes: 20 * time.Second, Inject: func(ctx context.Context, s *Scene) error {
-			return s.fillDisks(ctx, s.c.Kafka.Brokers[s.rng.IntN(brokers)])
+		{Kind: "disk of a broker full", Uses: theKafka, Takes: 20 * time.Second, Inject: func(ctx context.Context, s *Scene) {
+			s.fillDisks(ctx, s.c.Kafka.Brokers[s.rng.IntN(brokers)])
 		}},
 		{Kind: "disks of all brokers full", Uses: theKafka, Also: []Resource{ownGroup, ownGroupLong, aPause}, Takes: 40 * time.Second,
-			Inject: func(ctx context.Context, s *Scene) error { return s.fillDisks(ctx, s.c.Kafka.Brokers...) }},
-		{Kind: "broker frozen", Uses: theKafka, Takes: 8 * time.Second, Inject: func(ctx context.Context, s *Scene) error {
+			Inject: func(ctx context.Context, s *Scene) { s.fillDisks(ctx, s.c.Kafka.Brokers...) }},
+		{Kind: "broker frozen", Uses: theKafka, Takes: 8 * time.Second, Inject: func(ctx context.Context, s *Scene) {
 			b := s.c.Kafka.Brokers[s.rng.IntN(brokers)]
-			if err := s.c.freeze(b); err != nil {
-				return errors.Join(err, s.c.thaw(b))
-			}
+			defer undo(func() error { return s.c.thaw(b) })
+			try(s.c.freeze(b))
 			pause(ctx, s.between(time.Second, 8*time.Second))
-			return s.c.thaw(b)
 		}},
-		{Kind: "leaders moved", Uses: theKafka, Inject: func(ctx context.Context, s *Scene) error {
-			return s.elect(ctx, func() int { return s.rng.IntN(brokers) })
+		{Kind: "leaders moved", Uses: theKafka, Inject: func(ctx context.Context, s *Scene) {
+			s.elect(ctx, func() int { return s.rng.IntN(brokers) })
 		}},
-		{Kind: "kafka slowed to 200 ms", Uses: kafkaNet, Inject: func(ctx context.Context, s *Scene) error {
+		{Kind: "kafka slowed to 200 ms", Uses: kafkaNet, Inject: func(ctx context.Context, s *Scene) {
 			for _, d := range s.c.proxies {
 				d.SetDelay(200 * time.Millisecond)
 				defer d.SetDelay(0)
 			}
 			pause(ctx, s.between(2*time.Second, 5*time.Second))
-			return nil
 		}},
 	}, netFaults("kafka", kafkaNet, func(s *Scene) []proxies { return s.c.proxies })...)
 }
 
 // fillDisks lets brokers run out of disk, which ends them, and starts them again with room.
-func (s *Scene) fillDisks(ctx context.Context, full ...*kafka.Broker) error {
+func (s *Scene) fillDisks(ctx context.Context, full ...*kafka.Broker) {
 	const patience = 30 * time.Second
 	var filled errgroup.Group
 	for _, b := range full {
@@ -170,47 +147,46 @@ func (s *Scene) fillDisks(ctx context.Context, full ...*kafka.Broker) error {
 			return b.FillDisk(ctx)
 		})
 	}
-	err := filled.Wait()
-	if err == nil && len(full) == brokers {
-		err = s.says(ctx, "not a member of group", "cannot join the group yet")
+	defer undo(func() error {
+		var back errgroup.Group // another: the first keeps its error
+		for _, b := range full {
+			back.Go(func() error { return errors.Join(b.Kill(), b.Start(context.WithoutCancel(ctx))) })
+		}
+		return back.Wait()
+	})
+	try(filled.Wait())
+	if len(full) == brokers {
+		s.says(ctx, "not a member of group", "cannot join the group yet")
 	}
 	pause(ctx, s.between(time.Second, 5*time.Second))
-	var back errgroup.Group // another: the first keeps its error
-	for _, b := range full {
-		back.Go(func() error { return errors.Join(b.Kill(), b.Start(context.WithoutCancel(ctx))) })
-	}
-	return errors.Join(err, back.Wait())
 }
 
 func upstreamFaults() []Fault {
 	all := []Fault{
-		{Kind: "upstream transaction left hanging", Uses: upstream, Takes: 4 * time.Second, Inject: func(ctx context.Context, s *Scene) error {
-			return s.Traffic.instruct(ctx, 1, instruction{hang: s.between(time.Second, 5*time.Second), make: func(rng *rand.Rand, p *producer) []*kgo.Record {
+		{Kind: "upstream transaction left hanging", Uses: upstream, Takes: 4 * time.Second, Inject: func(ctx context.Context, s *Scene) {
+			try(s.Traffic.instruct(ctx, 1, instruction{hang: s.between(time.Second, 5*time.Second), make: func(rng *rand.Rand, p *producer) []*kgo.Record {
 				return []*kgo.Record{badRecords["duplicate payoffs"](rng, p), badRecords["orphans"](rng, p)}
-			}})
+			}}))
 		}},
-		{Kind: "upstream held, then a burst", Uses: upstream, Takes: 4 * time.Second, Inject: func(ctx context.Context, s *Scene) error {
+		{Kind: "upstream held, then a burst", Uses: upstream, Takes: 4 * time.Second, Inject: func(ctx context.Context, s *Scene) {
 			defer s.Traffic.Go()
-			if err := s.Traffic.Hold(ctx); err != nil {
-				return err
-			}
+			try(s.Traffic.Hold(ctx))
 			pause(ctx, s.between(time.Second, 3*time.Second))
-			return nil
 		}},
 	}
 	for _, kind := range slices.Sorted(maps.Keys(badRecords)) {
-		all = append(all, Fault{Kind: kind, Uses: upstream, Takes: time.Second, Inject: func(ctx context.Context, s *Scene) error {
-			return s.upset(ctx, kind, 1+s.rng.IntN(20))
+		all = append(all, Fault{Kind: kind, Uses: upstream, Takes: time.Second, Inject: func(ctx context.Context, s *Scene) {
+			s.upset(ctx, kind, 1+s.rng.IntN(20))
 		}})
 	}
 	return all
 }
 
-func (s *Scene) upset(ctx context.Context, kind string, n int) error {
-	return s.Traffic.instruct(ctx, s.rng.IntN(2), instruction{make: func(rng *rand.Rand, p *producer) (batch []*kgo.Record) {
+func (s *Scene) upset(ctx context.Context, kind string, n int) {
+	try(s.Traffic.instruct(ctx, s.rng.IntN(2), instruction{make: func(rng *rand.Rand, p *producer) (batch []*kgo.Record) {
 		for range n {
 			batch = append(batch, badRecords[kind](rng, p))
 		}
 		return batch
-	}})
+	}}))
 }

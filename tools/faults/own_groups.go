@@ -21,77 +21,66 @@ import (
 // ownGroupFaults end a group, or leave marks in its topics: each has a group
 // of its own. If a partition must stop, it must report the right reason.
 func ownGroupFaults() []Fault {
-	loud := func(kind, reason string, do func(ctx context.Context, s *isolated) error) Fault {
-		return Fault{Kind: kind, Uses: ownGroup, Takes: 25 * time.Second, Inject: inOwnGroup(reason, do)}
+	loud := func(kind, reason string, do func(ctx context.Context, s *isolated)) Fault {
+		return Fault{Kind: kind, Uses: ownGroup, Takes: 25 * time.Second, Inject: isolatedRun{do: do, end: expectStop(reason)}.run}
 	}
 	return append([]Fault{
-		loud("topic recreated while read", "stopped (topic)|stopped (witness)", func(ctx context.Context, s *isolated) error {
-			return s.recreate(ctx, event.Impressions)
+		loud("topic recreated while read", "stopped (topic)|stopped (witness)", func(ctx context.Context, s *isolated) {
+			s.recreate(ctx, event.Impressions)
 		}),
-		loud("topic recreated while nobody looks", "stopped (topic)|stopped (witness)", func(ctx context.Context, s *isolated) error {
-			return s.meanwhile(ctx, func() error { return s.recreate(ctx, event.Payoffs) })
+		loud("topic recreated while nobody looks", "stopped (topic)|stopped (witness)", func(ctx context.Context, s *isolated) {
+			s.meanwhile(func() { s.recreate(ctx, event.Payoffs) })
 		}),
-		loud("rankings recreated", "stopped (topic)|stopped (witness)|stopped (offsets)", func(ctx context.Context, s *isolated) error {
-			return s.recreate(ctx, event.Rankings)
+		loud("rankings recreated", "stopped (topic)|stopped (witness)|stopped (offsets)", func(ctx context.Context, s *isolated) {
+			s.recreate(ctx, event.Rankings)
 		}),
-		loud("retention overtakes the worker", "stopped (topic)", func(ctx context.Context, s *isolated) error {
-			return s.meanwhile(ctx, func() error {
+		loud("retention overtakes the worker", "stopped (topic)", func(ctx context.Context, s *isolated) {
+			s.meanwhile(func() {
 				pause(ctx, 2*time.Second) // more records, which nobody will have read
-				return s.truncate(ctx, event.Impressions)
+				s.truncate(ctx, event.Impressions)
 			})
 		}),
-		loud("partitions added", "stopped (partitions)", func(ctx context.Context, s *isolated) error { return s.addPartitions(ctx) }),
-		loud("topic made compacted", "is compacted", func(ctx context.Context, s *isolated) error {
-			return s.meanwhile(ctx, func() error { return s.alter(ctx, s.Topics[event.Impressions], "cleanup.policy", "compact") })
+		loud("partitions added", "stopped (partitions)", func(ctx context.Context, s *isolated) { s.addPartitions(ctx) }),
+		loud("topic made compacted", "is compacted", func(ctx context.Context, s *isolated) {
+			s.meanwhile(func() { try(s.alter(ctx, s.Topics[event.Impressions], "cleanup.policy", "compact")) })
 		}),
-		loud("rankings with the producers' time", "lacks message.timestamp.type", func(ctx context.Context, s *isolated) error {
-			return s.meanwhile(ctx, func() error { return s.alter(ctx, s.Topics[event.Rankings], "message.timestamp.type", "CreateTime") })
+		loud("rankings with the producers' time", "lacks message.timestamp.type", func(ctx context.Context, s *isolated) {
+			s.meanwhile(func() { try(s.alter(ctx, s.Topics[event.Rankings], "message.timestamp.type", "CreateTime")) })
 		}),
-		loud("redis emptied", "stopped (no_state)", func(ctx context.Context, s *isolated) error { return s.forget(ctx) }),
-		loud("learner's payoff range changed", "learner does not fit the stored state", func(ctx context.Context, s *isolated) error {
-			return s.reconfigure(ctx, "feed: {", "feed: {payoff_range: [0, 2], ")
+		loud("redis emptied", "stopped (no_state)", func(ctx context.Context, s *isolated) { try(s.forget(ctx)) }),
+		loud("learner's payoff range changed", "learner does not fit the stored state", func(ctx context.Context, s *isolated) {
+			s.reconfigure("feed: {", "feed: {payoff_range: [0, 2], ")
 		}),
-		loud("candidates limited after a crash", "", func(ctx context.Context, s *isolated) error {
-			return s.reconfigure(ctx, "max_candidates: 30", "max_candidates: 2")
+		loud("candidates limited after a crash", "", func(ctx context.Context, s *isolated) {
+			s.reconfigure("max_candidates: 30", "max_candidates: 2")
 		}),
 		{Kind: "redis set to evict keys", Uses: ownGroup, Takes: 20 * time.Second,
-			Inject: onOwnStore("", func(ctx context.Context, s *isolated, r *Store) error {
-				if err := r.config(ctx, "maxmemory-policy", "allkeys-lru"); err != nil {
-					return err
-				}
-				if err := s.worker().AwaitReported(ctx, "which can delete state", "which can delete state"); err != nil {
-					return violated("%v", err)
-				}
+			Inject: onOwnStore("", func(ctx context.Context, s *isolated, r *Store) {
+				try(r.config(ctx, "maxmemory-policy", "allkeys-lru"))
+				expect(ctx, s.worker().AwaitReported(ctx, "which can delete state", "which can delete state"))
 				pause(ctx, 2*time.Second)
-				return r.config(ctx, "maxmemory-policy", "noeviction")
+				try(r.config(ctx, "maxmemory-policy", "noeviction"))
 			})},
 		{Kind: "redis has evicted keys", Uses: ownGroup, Takes: 20 * time.Second,
-			Inject: onOwnStore("stopped (store)|stopped (no_state)", func(ctx context.Context, s *isolated, r *Store) error {
-				return errors.Join(r.config(ctx, "maxmemory-policy", "allkeys-random"), r.config(ctx, "maxmemory", "1mb"))
+			Inject: onOwnStore("stopped (store)|stopped (no_state)", func(ctx context.Context, s *isolated, r *Store) {
+				try(errors.Join(r.config(ctx, "maxmemory-policy", "allkeys-random"), r.config(ctx, "maxmemory", "1mb")))
 			})},
 		{Kind: "redis cluster: node killed and restarted", Uses: ownGroup, Takes: 25 * time.Second,
-			Inject: onOwnCluster(func(ctx context.Context, s *isolated, rc *redisCluster) error {
+			Inject: onOwnCluster(func(ctx context.Context, s *isolated, rc *redisCluster) {
 				_, node, err := rc.owner(ctx, s.key(0))
-				if err != nil {
-					return err
-				}
-				if err := rc.Nodes[node].Kill(); err != nil {
-					return err
-				}
+				try(err)
+				try(rc.Nodes[node].Kill())
 				pause(ctx, 4*time.Second)
-				return errors.Join(rc.Nodes[node].Start(ctx), rc.Await(ctx))
+				try(errors.Join(rc.Nodes[node].Start(ctx), rc.Await(ctx)))
 			})},
 		{Kind: "redis cluster: slots moved while written", Uses: ownGroup, Takes: 25 * time.Second,
-			Inject: onOwnCluster(func(ctx context.Context, s *isolated, rc *redisCluster) error {
+			Inject: onOwnCluster(func(ctx context.Context, s *isolated, rc *redisCluster) {
 				for p := range s.Partitions {
-					if err := rc.move(ctx, s.key(p)); err != nil {
-						return err
-					}
+					try(rc.move(ctx, s.key(p)))
 					pause(ctx, time.Second)
 				}
-				return nil
 			})},
-		{Kind: "epochs of a producer run out", Uses: ownGroupLong, Takes: 10 * time.Minute, Inject: inOwnGroup("", runOutOfEpochs)},
+		{Kind: "epochs of a producer run out", Uses: ownGroupLong, Takes: 10 * time.Minute, Inject: isolatedRun{do: runOutOfEpochs}.run},
 		withRegistry(),
 		quietImpressions(),
 	}, slices.Concat(uncleanElections(), coexistenceFaults())...)
@@ -121,59 +110,54 @@ const stopPatience = 40 * time.Second
 // isolatedRun is a run in a group of its own.
 type isolatedRun struct {
 	Settings
-	cluster *Cluster                               // nil: the soak's own
-	begin   func(context.Context, *isolated) error // nil: all workers are started
-	do      func(context.Context, *isolated) error
-	end     func(context.Context, *isolated) error // nil: the group must go on and keep the laws
+	cluster *Cluster                         // nil: the soak's own
+	begin   func(context.Context, *isolated) // nil: all workers are started
+	do      func(context.Context, *isolated)
+	end     func(context.Context, *isolated) // nil: the group must go on and keep the laws
+}
+
+// startWith is a begin with an edited configuration.
+func startWith(old, text string) func(context.Context, *isolated) {
+	return func(ctx context.Context, s *isolated) {
+		s.edit = strings.NewReplacer(old, text).Replace
+		for _, w := range s.Slots {
+			try(w.configure())
+		}
+		try(s.startAll(ctx))
+	}
 }
 
 // expectStop is the end of a run in which a partition must stop for a reason, one of several between bars; "": none does.
-func expectStop(reason string) func(context.Context, *isolated) error {
+func expectStop(reason string) func(context.Context, *isolated) {
 	if reason == "" {
 		return nil
 	}
-	return func(ctx context.Context, s *isolated) error { return s.awaitStopped(ctx, strings.Split(reason, "|")) }
+	return func(ctx context.Context, s *isolated) { s.awaitStopped(ctx, strings.Split(reason, "|")) }
 }
 
-// inOwnGroup runs a fault in a group of its own. The worker must stop for the
-// reason (one of several, between bars) or, without one, go on and keep the laws.
-func inOwnGroup(reason string, do func(context.Context, *isolated) error) func(context.Context, *Scene) error {
-	return func(ctx context.Context, scene *Scene) error {
-		return runIsolated(ctx, scene, isolatedRun{do: do, end: expectStop(reason)})
+// onOwnCluster runs a fault in a group with a Redis Cluster of its own.
+func onOwnCluster(do func(context.Context, *isolated, *redisCluster)) func(context.Context, *Scene) {
+	return func(ctx context.Context, scene *Scene) {
+		rc := get(startRedisCluster(ctx))
+		defer undo(rc.Close)
+		isolatedRun{Settings: Settings{Redis: rc}, do: func(ctx context.Context, s *isolated) { do(ctx, s, rc) }}.run(ctx, scene)
 	}
 }
 
-// onOwnCluster is inOwnGroup with a Redis Cluster of its own.
-func onOwnCluster(do func(context.Context, *isolated, *redisCluster) error) func(context.Context, *Scene) error {
-	return func(ctx context.Context, scene *Scene) (err error) {
-		rc, err := startRedisCluster(ctx)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, rc.Close()) }()
-		return runIsolated(ctx, scene, isolatedRun{Settings: Settings{Redis: rc}, do: func(ctx context.Context, s *isolated) error { return do(ctx, s, rc) }})
+// onOwnStore runs a fault in a group with a Redis of its own.
+func onOwnStore(reason string, do func(context.Context, *isolated, *Store)) func(context.Context, *Scene) {
+	return func(ctx context.Context, scene *Scene) {
+		r := scene.store(ctx)
+		defer undo(r.Close)
+		isolatedRun{Settings: Settings{Redis: r}, do: func(ctx context.Context, s *isolated) { do(ctx, s, r) }, end: expectStop(reason)}.run(ctx, scene)
 	}
 }
 
-// onOwnStore is inOwnGroup with a Redis of its own.
-func onOwnStore(reason string, do func(context.Context, *isolated, *Store) error) func(context.Context, *Scene) error {
-	return func(ctx context.Context, scene *Scene) error {
-		return withStore(ctx, scene, func(r *Store) error {
-			return runIsolated(ctx, scene, isolatedRun{Settings: Settings{Redis: r}, end: expectStop(reason),
-				do: func(ctx context.Context, s *isolated) error { return do(ctx, s, r) }})
-		})
-	}
+func (s *Scene) store(ctx context.Context) *Store {
+	return get(startStore(ctx, filepath.Join(s.c.dir, fmt.Sprintf("show-%x.rdb", s.rng.Uint64()))))
 }
 
-func withStore(ctx context.Context, scene *Scene, do func(*Store) error) error {
-	r, err := startStore(ctx, filepath.Join(scene.c.dir, fmt.Sprintf("show-%x.rdb", scene.rng.Uint64())))
-	if err != nil {
-		return err
-	}
-	return errors.Join(do(r), r.Close())
-}
-
-func runIsolated(ctx context.Context, scene *Scene, sc isolatedRun) (err error) {
+func (sc isolatedRun) run(ctx context.Context, scene *Scene) {
 	seed, c := scene.rng.Uint64(), cmp.Or(sc.cluster, scene.c)
 	set := sc.Settings
 	set.Partitions, set.Seed = cmp.Or(set.Partitions, 2), seed
@@ -182,79 +166,57 @@ func runIsolated(ctx context.Context, scene *Scene, sc isolatedRun) (err error) 
 	if set.Redis == nil {
 		set.Redis = c.Calm
 	}
-	g, err := c.NewGroup(ctx, fmt.Sprintf("show-%x", seed), set)
-	if err != nil {
-		return err
-	}
+	g := get(c.NewGroup(ctx, fmt.Sprintf("show-%x", seed), set))
 	s := &isolated{Group: g, rng: scene.rng, zombies: c.zombies.Load()}
-	playing, stop := context.WithCancel(ctx)
-	played := make(chan error, 1)
-	go func() { played <- g.Traffic.Run(playing, seed) }()
-	defer func() {
-		stop()
-		err = errors.Join(err, <-played, g.Close())
-		g.drop(context.WithoutCancel(ctx))
-	}()
+	defer undo(g.play(ctx))
 	if sc.begin == nil {
-		sc.begin = func(ctx context.Context, s *isolated) error { return s.startAll(ctx) }
+		sc.begin = func(ctx context.Context, s *isolated) { try(s.startAll(ctx)) }
 	}
-	if err := sc.begin(ctx, s); err != nil {
-		return err
-	}
-	if err := s.awaitRead(ctx, 300); err != nil {
-		return err
-	}
-	if err := sc.do(ctx, s); err != nil {
-		return err
-	}
+	sc.begin(ctx, s)
+	s.awaitRead(ctx)
+	sc.do(ctx, s)
 	if sc.end != nil {
-		return sc.end(ctx, s)
+		sc.end(ctx, s)
+		return
 	}
 	pause(ctx, time.Second)
-	return s.keepsLaws(ctx)
+	s.keepsLaws(ctx)
 }
 
 // keepsLaws holds the traffic, lets the group settle, and checks all laws.
-func (s *isolated) keepsLaws(ctx context.Context) error {
-	if err := s.Traffic.Hold(ctx); err != nil {
-		return err
-	}
-	if err := s.Settle(ctx, time.Minute); err != nil {
-		return violated("%v", err)
-	}
+func (s *isolated) keepsLaws(ctx context.Context) {
+	try(s.Traffic.Hold(ctx))
+	expect(ctx, s.Settle(ctx, time.Minute))
 	var found []string
-	err := until(ctx, 2*time.Minute, "topics and state can be read", func() (bool, error) { // a broker may hang beside it
-		try, cancel := context.WithTimeout(ctx, 40*time.Second)
+	try(until(ctx, 2*time.Minute, "topics and state can be read", func() (bool, error) { // a broker may hang beside it
+		short, cancel := context.WithTimeout(ctx, 40*time.Second)
 		defer cancel()
-		broken, _, err := s.Laws(try)
+		broken, _, err := s.Laws(short)
 		if err != nil {
 			return false, err
 		}
-		differences, err := s.Check(try)
+		differences, err := s.Check(short)
 		found = append(broken, differences...)
 		return true, err
-	})
-	if err == nil && len(found) > 0 {
-		err = violated("%s", strings.Join(found, "; "))
-	}
-	return err
+	}))
+	expectNone(found)
 }
 
-// awaitRead waits until the state has that many impressions, and each partition has payoffs: nothing else shows that a topic was recreated.
-func (s *isolated) awaitRead(ctx context.Context, n int64) error {
-	return s.unlessHung(until(ctx, time.Minute, "a group has begun", func() (bool, error) {
+// awaitRead waits until the state has some impressions, and each partition has payoffs: nothing else shows that a topic was recreated.
+func (s *isolated) awaitRead(ctx context.Context) {
+	try(s.unlessHung(until(ctx, time.Minute, "a group has begun", func() (bool, error) {
 		metas, err := s.stored(ctx)
 		if err != nil || slices.ContainsFunc(metas, func(meta map[string]string) bool { return cmp.Or(meta["offset.payoffs"], "0") == "0" }) {
 			return false, err
 		}
 		account, err := s.Account(ctx)
-		return account["impressions.read"] >= n, err
-	}))
+		return account["impressions.read"] >= 300, err
+	})))
 }
 
 // awaitStopped waits until a partition has stopped for one of the reasons. A worker that ended is started again, as a supervisor does:
 // it ends if brokers know no topic for longer than a request may take.
-func (s *isolated) awaitStopped(ctx context.Context, reasons []string) error {
+func (s *isolated) awaitStopped(ctx context.Context, reasons []string) {
 	text := ""
 	err := until(ctx, stopPatience, "a partition stops", func() (bool, error) {
 		if !s.worker().Running() {
@@ -268,31 +230,22 @@ func (s *isolated) awaitStopped(ctx context.Context, reasons []string) error {
 		}
 		return false, nil
 	})
-	if err != nil && ctx.Err() == nil {
-		return violated("no partition stopped as it should, %s: /readyz says %q; the log ends with:\n%s", strings.Join(reasons, " or "), text,
-			s.worker().Log(20))
+	if err != nil {
+		expect(ctx, fmt.Errorf("no partition stopped as it should, %s: /readyz says %q; the log ends with:\n%s", strings.Join(reasons, " or "), text,
+			s.worker().Log(20)))
 	}
-	return err
 }
 
 // meanwhile calls do while the worker is down.
-func (s *isolated) meanwhile(ctx context.Context, do func() error) error {
-	if err := s.worker().Kill(); err != nil {
-		return err
-	}
-	if err := do(); err != nil {
-		return err
-	}
-	return s.worker().Start()
+func (s *isolated) meanwhile(do func()) {
+	try(s.worker().Kill())
+	do()
+	try(s.worker().Start())
 }
 
-func (s *isolated) recreate(ctx context.Context, t event.Topic) error {
-	if _, err := s.c.admin.DeleteTopic(ctx, s.Topics[t]); err != nil {
-		return fmt.Errorf("delete a topic: %w", err)
-	}
-	return until(ctx, 30*time.Second, "a topic is created again", func() (bool, error) {
-		return true, s.createTopics(ctx)
-	})
+func (s *isolated) recreate(ctx context.Context, t event.Topic) {
+	get(s.c.admin.DeleteTopic(ctx, s.Topics[t]))
+	try(until(ctx, 30*time.Second, "a topic is created again", func() (bool, error) { return true, s.createTopics(ctx) }))
 }
 
 // drop deletes the group's topics, if they exist.
@@ -306,25 +259,21 @@ func (g *Group) drop(ctx context.Context) {
 }
 
 // truncate deletes all records of a topic.
-func (s *isolated) truncate(ctx context.Context, t event.Topic) error {
-	// Another fault may have a broker down just now.
-	return until(ctx, time.Minute, "records are deleted", func() (bool, error) {
-		return true, s.deleteRecords(ctx, t)
-	})
-}
-
-func (s *isolated) deleteRecords(ctx context.Context, t event.Topic) error {
+func (s *isolated) truncate(ctx context.Context, t event.Topic) {
 	all := kadm.Offsets{}
 	for p := range s.Partitions {
 		all.AddOffset(s.Topics[t], int32(p), -1, -1)
 	}
-	deleted, err := s.c.admin.DeleteRecords(ctx, all)
-	return errors.Join(err, deleted.Error())
+	// Another fault may have a broker down just now.
+	try(until(ctx, time.Minute, "records are deleted", func() (bool, error) {
+		deleted, err := s.c.admin.DeleteRecords(ctx, all)
+		return true, errors.Join(err, deleted.Error())
+	}))
 }
 
-func (s *isolated) addPartitions(ctx context.Context) error {
-	added, err := s.c.admin.CreatePartitions(ctx, s.Partitions, s.Topics[:]...)
-	return errors.Join(err, added.Error())
+func (s *isolated) addPartitions(ctx context.Context) {
+	added := get(s.c.admin.CreatePartitions(ctx, s.Partitions, s.Topics[:]...))
+	try(added.Error())
 }
 
 func (g *Group) alter(ctx context.Context, topic, name, value string) error {
@@ -361,15 +310,12 @@ func (s *isolated) forget(ctx context.Context) error {
 	})
 }
 
-func (s *isolated) reconfigure(ctx context.Context, old, text string) error {
-	before, err := s.Config()
-	if err != nil {
-		return err
-	}
-	return s.meanwhile(ctx, func() error {
+func (s *isolated) reconfigure(old, text string) {
+	before := get(s.Config())
+	s.meanwhile(func() {
 		s.earlier = append(s.earlier, before)
 		s.edit = strings.NewReplacer(old, text).Replace
-		return s.worker().configure()
+		try(s.worker().configure())
 	})
 }
 
@@ -378,13 +324,10 @@ const lastEpoch = 32_766
 
 // runOutOfEpochs raises the epoch of partition 0's producer to just below its end while the worker is down, as restarts
 // over many years would. Each of the 32,000 calls waits for three copies, which takes many minutes on a busy machine.
-func runOutOfEpochs(ctx context.Context, s *isolated) error {
-	client, err := s.c.client()
-	if err != nil {
-		return err
-	}
+func runOutOfEpochs(ctx context.Context, s *isolated) {
+	client := get(s.c.client())
 	defer client.Close()
-	return s.meanwhile(ctx, func() error {
+	s.meanwhile(func() {
 		id, epoch := int64(-1), int16(-1)
 		for epoch < lastEpoch-4 {
 			req := kmsg.NewPtrInitProducerIDRequest()
@@ -393,16 +336,13 @@ func runOutOfEpochs(ctx context.Context, s *isolated) error {
 			req.ProducerID, req.ProducerEpoch = id, epoch
 			res, err := req.RequestWith(ctx, client)
 			if ctx.Err() != nil {
-				return fmt.Errorf("%w: epoch %d of %d after all the time there was", errNotNow, epoch, lastEpoch)
+				fail(fmt.Errorf("%w: epoch %d of %d after all the time there was", errNotNow, epoch, lastEpoch))
 			}
-			if err != nil {
-				return err
-			}
+			try(err)
 			if id, epoch = res.ProducerID, res.ProducerEpoch; res.ErrorCode != 0 {
 				id, epoch = -1, -1 // a lost answer, or a coordinator that moves: begin as a new producer
 				pause(ctx, 50*time.Millisecond)
 			}
 		}
-		return nil
 	})
 }

@@ -39,80 +39,55 @@ const (
 func quietImpressions() Fault {
 	return Fault{Kind: "impressions pause, then redis restored from before", Uses: aPause,
 		Takes: longestQuiet + aroundQuiet, Least: shortestQuiet + aroundQuiet,
-		Inject: func(ctx context.Context, scene *Scene) error {
-			return withStore(ctx, scene, func(r *Store) error {
-				q := quiet{store: r, lasts: max(shortestQuiet, scene.takes-aroundQuiet)}
-				if scene.quick {
-					q.lasts = shortestQuiet
-				}
-				return runIsolated(ctx, scene, isolatedRun{begin: rememberLong, do: q.restore, Settings: Settings{Redis: r, Learners: fmt.Sprintf(
-					"\n  feed: {payoffs: stochastic, policy: greedy, payoff_horizon: %v, selection_timeout: 4s}\n", quietHorizon)}})
-			})
+		Inject: func(ctx context.Context, scene *Scene) {
+			q := quiet{store: scene.store(ctx), lasts: max(shortestQuiet, scene.takes-aroundQuiet)}
+			defer undo(q.store.Close)
+			if scene.quick {
+				q.lasts = shortestQuiet
+			}
+			isolatedRun{begin: startWith(fmt.Sprintf("remember: %v}", remember), fmt.Sprintf("remember: %v}", quietRemember)), do: q.restore,
+				Settings: Settings{Redis: q.store, Learners: fmt.Sprintf(
+					"\n  feed: {payoffs: stochastic, policy: greedy, payoff_horizon: %v, selection_timeout: 4s}\n", quietHorizon)}}.run(ctx, scene)
 		}}
-}
-
-func rememberLong(ctx context.Context, s *isolated) error {
-	s.edit = strings.NewReplacer(fmt.Sprintf("remember: %v}", remember), fmt.Sprintf("remember: %v}", quietRemember)).Replace
-	for _, w := range s.Slots {
-		if err := w.configure(); err != nil {
-			return err
-		}
-	}
-	return s.startAll(ctx)
 }
 
 // restore restores Redis after a pause of impressions, and compares the group's
 // account with the first run's: late payoffs must stay late, and applied ones applied.
-func (q *quiet) restore(ctx context.Context, s *isolated) error {
-	if err := q.pause(ctx, s); err != nil {
-		return err
-	}
-	if _, err := q.ended(ctx, s); err != nil {
-		return err
-	}
-	if err := q.seal(ctx, s); err != nil { // the order of all that has ended
-		return err
-	}
-	first, err := q.ended(ctx, s)
-	if err != nil {
-		return err
-	}
-	if err := s.meanwhile(ctx, func() error { return q.store.RollBack(ctx) }); err != nil {
-		return err
-	}
-	second, err := q.ended(ctx, s)
-	if err != nil {
-		return fmt.Errorf("after a restore, with %s: %w", differences(first, second), err)
-	}
+func (q *quiet) restore(ctx context.Context, s *isolated) {
+	q.pause(ctx, s)
+	before := s.ended(ctx, nil)
+	s.seal(ctx) // the order of all that has ended
+	first := s.ended(ctx, before)
+	s.meanwhile(func() { try(q.store.RollBack(ctx)) })
+	second := s.ended(ctx, first)
 	adopted := second["impressions.adopted"]
 	delete(first, "impressions.adopted") // a replay adopts
 	delete(second, "impressions.adopted")
 	if !maps.Equal(first, second) {
-		return violated("outcomes are others after a restore: %s", differences(first, second))
+		fail(violated("outcomes are others after a restore: %s", differences(first, second)))
 	}
-	orders, err := s.orderRecords(ctx)
-	if err != nil {
-		return err
-	}
+	orders := 0
+	try(s.readAll(ctx, event.Rankings, func(r *kgo.Record) {
+		if r.Value == nil {
+			orders++
+		}
+	}))
 	s.c.say("impressions paused for %v: %d order records, %d payoffs late, %d orphans; all of them again after the restore, which adopted %d rankings",
 		q.lasts.Round(time.Second), orders, first["payoffs.late"], first["payoffs.orphan"], adopted)
 	if orders == 0 || first["payoffs.late"] == 0 || adopted == 0 {
-		return fmt.Errorf("%w: the pause was too small to measure", errNotNow)
+		fail(fmt.Errorf("%w: the pause was too small to measure", errNotNow))
 	}
-	return nil
 }
 
 // pause takes a backup, and sends payoffs and selections without impressions; then impressions go on for a while.
-func (q *quiet) pause(ctx context.Context, s *isolated) error {
+func (q *quiet) pause(ctx context.Context, s *isolated) {
 	s.Traffic.quiet.Store(true)
 	defer s.Traffic.quiet.Store(false)
-	if err := q.store.Backup(ctx); err != nil {
-		return err
-	}
+	try(q.store.Backup(ctx))
 	began := time.Now()
 	for time.Since(began) < q.lasts && ctx.Err() == nil {
 		behind := time.Since(began) > quietHorizon
-		if err := s.Traffic.instruct(ctx, 0, instruction{make: func(rng *rand.Rand, p *producer) (batch []*kgo.Record) {
+		try(s.Traffic.instruct(ctx, 0, instruction{make: func(rng *rand.Rand, p *producer) (batch []*kgo.Record) {
 			for range 4 {
 				// Of a producer whose clock is ahead: the order of records has their effective times.
 				orphan, early := badRecords["orphans"](rng, p), badRecords["early payoffs"](rng, p)
@@ -124,66 +99,46 @@ func (q *quiet) pause(ctx context.Context, s *isolated) error {
 				}
 			}
 			return batch
-		}}); err != nil {
-			return err
-		}
+		}}))
 		pause(ctx, 10*time.Millisecond)
 	}
 	s.Traffic.quiet.Store(false)
 	pause(ctx, 3*time.Second)
-	return ctx.Err()
 }
 
-// ended holds the traffic, waits until all records are stored and have ended, and returns the account; with an error, the last one.
-func (q *quiet) ended(ctx context.Context, s *isolated) (account map[string]int64, err error) {
-	if err := s.Traffic.Hold(ctx); err != nil {
-		return nil, err
-	}
-	if err := s.Settle(ctx, quietPatience); err != nil {
-		return nil, violated("%v", err)
-	}
+// ended holds the traffic, waits until all records are stored and have ended, and returns the account. A failure compares it with an earlier one.
+func (s *isolated) ended(ctx context.Context, earlier map[string]int64) (account map[string]int64) {
+	try(s.Traffic.Hold(ctx))
+	expect(ctx, s.Settle(ctx, quietPatience))
 	open := int64(0)
-	err = until(ctx, quietPatience, "all that was sent has ended", func() (bool, error) {
+	err := until(ctx, quietPatience, "all that was sent has ended", func() (_ bool, err error) {
 		account, err = s.Account(ctx)
 		open = account["impressions.pending"] + account["selections.parked"] + account["payoffs.parked"]
 		return open == 0, err
 	})
-	if err != nil && ctx.Err() == nil {
-		err = violated("%d records still wait: %v", open, err)
+	if err != nil {
+		expect(ctx, fmt.Errorf("%d records still wait, with %s: %w", open, differences(earlier, account), err))
 	}
-	return account, err
+	return account
 }
 
 // seal sends impressions without selections to all partitions. Their rankings carry the order of all records before.
-func (q *quiet) seal(ctx context.Context, s *isolated) error {
-	return s.Traffic.instruct(ctx, 0, instruction{make: func(_ *rand.Rand, p *producer) (batch []*kgo.Record) {
+func (s *isolated) seal(ctx context.Context) {
+	try(s.Traffic.instruct(ctx, 0, instruction{make: func(_ *rand.Rand, p *producer) (batch []*kgo.Record) {
 		for i := range 40 {
 			im := event.Impression{ID: fmt.Appendf(nil, "sealing-%d", i), HasUtilities: true,
 				Candidates: []event.Candidate{{Item: []byte("a"), Utility: 1}}}
 			batch = append(batch, p.record(event.Impressions, im.ID, event.AppendImpression(nil, &im)))
 		}
 		return batch
-	}})
-}
-
-func (g *Group) orderRecords(ctx context.Context) (n int, err error) {
-	c, err := g.client(ctx, event.Rankings)
-	if err != nil {
-		return 0, err
-	}
-	err = g.readAll(ctx, c, event.Rankings, func(r *kgo.Record) {
-		if r.Value == nil {
-			n++
-		}
-	})
-	return n, err
+	}}))
 }
 
 // differences lists the counts in which two accounts differ, as name:before->after.
 func differences(before, after map[string]int64) string {
 	var all []string
-	names := maps.Clone(before)
-	maps.Copy(names, after)
+	names := maps.Clone(after)
+	maps.Copy(names, before)
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		if before[name] != after[name] {
 			all = append(all, fmt.Sprintf("%s:%d->%d", name, before[name], after[name]))

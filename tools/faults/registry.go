@@ -25,12 +25,10 @@ const (
 // records name these, an unknown one, and an impossible one. They become dead letters, and later records are processed.
 func withRegistry() Fault {
 	return Fault{Kind: "registry fails for one schema", Uses: ownGroup, Takes: 75 * time.Second,
-		Inject: func(ctx context.Context, scene *Scene) error {
+		Inject: func(ctx context.Context, scene *Scene) {
 			server := httptest.NewServer(http.HandlerFunc(failingRegistry))
 			defer server.Close()
-			return runIsolated(ctx, scene, isolatedRun{do: func(ctx context.Context, s *isolated) error {
-				return s.sendUnknownSchemas(ctx, server.URL)
-			}})
+			isolatedRun{do: func(ctx context.Context, s *isolated) { s.sendUnknownSchemas(ctx, server.URL) }}.run(ctx, scene)
 		}}
 }
 
@@ -47,19 +45,11 @@ func failingRegistry(w http.ResponseWriter, r *http.Request) {
 }
 
 // sendUnknownSchemas configures a registry for payoffs, and waits until records of failing schemas are refused.
-func (s *isolated) sendUnknownSchemas(ctx context.Context, registry string) error {
+func (s *isolated) sendUnknownSchemas(ctx context.Context, registry string) {
 	const start = "  start: earliest\n"
-	if err := s.reconfigure(ctx, start, start+"  formats: {payoffs: avro}\n  schema_registry: {url: '"+registry+"'}\n"); err != nil {
-		return err
-	}
-	before, err := s.Account(ctx)
-	if err != nil {
-		return err
-	}
-	client, err := s.c.client(kgo.RecordPartitioner(kgo.ManualPartitioner()))
-	if err != nil {
-		return err
-	}
+	s.reconfigure(start, start+"  formats: {payoffs: avro}\n  schema_registry: {url: '"+registry+"'}\n")
+	before := get(s.Account(ctx))
+	client := get(s.c.client(kgo.RecordPartitioner(kgo.ManualPartitioner())))
 	defer client.Close()
 	var sent []*kgo.Record
 	for p := range int32(s.Partitions) {
@@ -68,17 +58,15 @@ func (s *isolated) sendUnknownSchemas(ctx context.Context, registry string) erro
 				Value: binary.BigEndian.AppendUint32([]byte{0}, id)})
 		}
 	}
-	if err := client.ProduceSync(ctx, sent...).FirstErr(); err != nil {
-		return fmt.Errorf("send records of unknown schemas: %w", err)
-	}
+	try(client.ProduceSync(ctx, sent...).FirstErr())
 	refused, applied := int64(0), int64(0)
-	err = until(ctx, 90*time.Second, "records of unknown schemas are refused", func() (bool, error) {
+	err := until(ctx, 90*time.Second, "records of unknown schemas are refused", func() (bool, error) {
 		account, err := s.Account(ctx)
 		refused, applied = account["payoffs.rejected"]-before["payoffs.rejected"], account["payoffs.applied"]-before["payoffs.applied"]
 		return refused >= int64(len(sent)) && applied > 0, err
 	})
 	if err != nil && ctx.Err() == nil { // producers wait for a broker that hangs
-		return s.unlessHung(violated("of %d records of unknown schemas %d were refused, and %d payoffs applied since: %v", len(sent), refused, applied, err))
+		err = s.unlessHung(violated("of %d records of unknown schemas %d were refused, and %d payoffs applied since: %v", len(sent), refused, applied, err))
 	}
-	return err
+	try(err)
 }

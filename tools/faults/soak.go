@@ -276,7 +276,7 @@ func (s *soak) inject(ctx context.Context, f Fault, seed uint64) bool {
 	defer cancel()
 	began := time.Now()
 	scene := &Scene{Group: s.g, rng: rand.New(rand.NewPCG(seed, 1)), takes: f.Takes, quick: s.opt.Quick, alone: s.opt.Each, free: s.free}
-	err := f.Inject(ctx, scene)
+	err := script(ctx, func() { f.Inject(ctx, scene) })
 	s.opt.Say("%-55s %6.1f s%s", f.Kind, time.Since(began).Seconds(), suffix(err))
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -20,11 +20,10 @@ import (
 func uncleanElections() []Fault {
 	lost := func(kind string, queued bool) Fault {
 		return Fault{Kind: kind, Uses: ownGroup, Also: []Resource{theKafka}, Takes: 60 * time.Second,
-			Inject: func(ctx context.Context, scene *Scene) error {
-				return withStore(ctx, scene, func(r *Store) error {
-					e := election{store: r, queued: queued}
-					return runIsolated(ctx, scene, isolatedRun{Settings: Settings{Redis: r}, do: e.lose, end: e.judge})
-				})
+			Inject: func(ctx context.Context, scene *Scene) {
+				e := election{store: scene.store(ctx), queued: queued}
+				defer undo(e.store.Close)
+				isolatedRun{Settings: Settings{Redis: e.store}, do: e.lose, end: e.judge}.run(ctx, scene)
 			}}
 	}
 	return []Fault{
@@ -45,54 +44,32 @@ type election struct {
 
 // lose pauses a topic's follower while records are written and fetched; then the leader dies, and the follower
 // leads. With queued, records wait in the worker for Redis, which comes back once other records are in their place.
-func (e *election) lose(ctx context.Context, s *isolated) (err error) {
+func (e *election) lose(ctx context.Context, s *isolated) {
 	e.topic = event.Topic(s.rng.IntN(event.Inputs))
 	if e.queued {
 		e.topic = event.Selections + event.Topic(s.rng.IntN(2)) // impressions do not wait
 	}
-	coordinator, err := s.coordinator(ctx)
-	if err != nil {
-		return err
-	}
+	coordinator := s.coordinator(ctx)
 	// The third broker coordinates the group, so that the worker stays a member and keeps its queue.
 	leader := (coordinator + 1 + s.rng.IntN(brokers-1)) % brokers
 	follower := brokers - coordinator - leader
-	if err := s.uncleanly(ctx, e.topic, leader, follower); err != nil {
-		return err
-	}
+	s.uncleanly(ctx, e.topic, leader, follower)
 	awake, dying := s.c.Kafka.Brokers[follower], s.c.Kafka.Brokers[leader]
 	thaw := sync.OnceValue(func() error { return s.c.thaw(awake) })
-	defer func() { err = errors.Join(err, thaw()) }()
-	if err := s.c.freeze(awake); err != nil {
-		return err
-	}
-	if err := s.awaitReplicas(ctx, e.topic, "a leader is left alone", func(p kadm.PartitionDetail) bool {
+	defer undo(thaw)
+	try(s.c.freeze(awake))
+	s.awaitReplicas(ctx, e.topic, "a leader is left alone", func(p kadm.PartitionDetail) bool {
 		return slices.Equal(p.ISR, []int32{int32(leader + 1)})
-	}); err != nil {
-		return err
-	}
+	})
 	// The group's log had a copy on the paused broker: until that copy is out of sync, no heartbeat is answered.
-	if err := s.worker().AwaitReady(ctx); err != nil {
-		return err
-	}
+	try(s.worker().AwaitReady(ctx))
 	defer s.Traffic.Go()
-	if err := e.tail(ctx, s); err != nil {
-		return err
-	}
-	if err := errors.Join(dying.Kill(), thaw()); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, dying.Start(context.WithoutCancel(ctx))) }()
-	if err := s.awaitReplicas(ctx, e.topic, "the follower leads", func(p kadm.PartitionDetail) bool {
-		return p.Leader == int32(follower+1)
-	}); err != nil {
-		return err
-	}
-	if err := until(ctx, time.Minute, "all partitions have leaders", func() (bool, error) {
-		ends, err := s.endsNow(ctx)
-		if err != nil {
-			return false, err
-		}
+	e.tail(ctx, s)
+	try(errors.Join(dying.Kill(), thaw()))
+	defer undo(func() error { return dying.Start(context.WithoutCancel(ctx)) })
+	s.awaitReplicas(ctx, e.topic, "the follower leads", func(p kadm.PartitionDetail) bool { return p.Leader == int32(follower+1) })
+	try(until(ctx, time.Minute, "all partitions have leaders", func() (bool, error) {
+		ends := get(s.endsNow(ctx))
 		// A new leader's high watermark, which is the end that clients see, reaches the end of its log some time after the election.
 		settled := slices.Equal(e.after, ends[e.topic])
 		e.after = ends[e.topic]
@@ -100,60 +77,39 @@ func (e *election) lose(ctx context.Context, s *isolated) (err error) {
 			pause(ctx, time.Second)
 		}
 		return settled, nil
-	}); err != nil {
-		return err
-	}
+	}))
 	s.Traffic.Go()
 	pause(ctx, 2*time.Second)
 	e.store.proxies.Refuse(false)
-	return e.stopsWhere(ctx, s)
+	e.stopsWhere(ctx, s)
 }
 
 func (s *isolated) generations() int { return strings.Count(s.worker().Log(1000), "generation begins") }
 
 // tail waits until the records that are to be lost have come, and were fetched or stored.
-func (e *election) tail(ctx context.Context, s *isolated) error {
-	if err := s.caughtUp(ctx); err != nil {
-		return err
-	}
+func (e *election) tail(ctx context.Context, s *isolated) {
+	try(until(ctx, time.Minute, "a worker has caught up", func() (bool, error) {
+		lag, err := s.Lag(ctx)
+		return lag < 1000, err
+	}))
 	e.store.proxies.Refuse(e.queued)
 	pause(ctx, 2*time.Second)
-	if err := s.Traffic.Hold(ctx); err != nil {
-		return err
-	}
+	try(s.Traffic.Hold(ctx))
 	pause(ctx, time.Second)
 	if !e.queued {
-		if err := s.Settle(ctx, time.Minute); err != nil {
-			return violated("%v", err)
-		}
+		expect(ctx, s.Settle(ctx, time.Minute))
 	}
-	ends, err := s.ends(ctx)
-	if err != nil {
-		return err
-	}
-	metas, err := s.stored(ctx)
-	if err != nil {
-		return err
-	}
-	if e.records, err = s.records(ctx, e.topic); err != nil {
-		return err
-	}
+	ends := get(s.ends(ctx))
+	metas := get(s.stored(ctx))
+	e.records = get(s.records(ctx, e.topic))
 	e.before, e.stored, e.generations = ends[e.topic], make([]int64, s.Partitions), s.generations()
 	for p, meta := range metas {
 		e.stored[p], _ = strconv.ParseInt(meta["offset."+roles[e.topic]], 10, 64) // none: 0
 	}
-	return nil
-}
-
-func (s *isolated) caughtUp(ctx context.Context) error {
-	return until(ctx, time.Minute, "a worker has caught up", func() (bool, error) {
-		lag, err := s.Lag(ctx)
-		return lag < 1000, err
-	})
 }
 
 // stopsWhere waits until each partition has stopped that has stored lost records, or holds them in memory.
-func (e *election) stopsWhere(ctx context.Context, s *isolated) error {
+func (e *election) stopsWhere(ctx context.Context, s *isolated) {
 	lost := false
 	for p := range e.before {
 		if e.after[p] >= e.before[p] {
@@ -169,16 +125,15 @@ func (e *election) stopsWhere(ctx context.Context, s *isolated) error {
 		case err == nil:
 			lost = true
 		case ctx.Err() != nil:
-			return err
+			fail(err)
 		case !e.stillThere(ctx, s, p):
-			return violated("partition %d has not stopped, although its %s ended at offset %d and then at %d, with those up to %d stored: "+
-				"/readyz says %q", p, roles[e.topic], e.before[p], e.after[p], e.stored[p], text)
+			fail(violated("partition %d has not stopped, although its %s ended at offset %d and then at %d, with those up to %d stored: "+
+				"/readyz says %q", p, roles[e.topic], e.before[p], e.after[p], e.stored[p], text))
 		}
 	}
 	if !lost {
-		return fmt.Errorf("%w: nothing was lost", errNotNow)
+		fail(fmt.Errorf("%w: nothing was lost", errNotNow))
 	}
-	return nil
 }
 
 // stillThere reports whether a partition has all its records from before, so that none was lost: the new leader reported its high watermark
@@ -199,15 +154,11 @@ func (e *election) stillThere(ctx context.Context, s *isolated, p int) bool {
 
 // records returns a topic's records, markers included, as text, by partition and offset.
 func (s *isolated) records(ctx context.Context, t event.Topic) ([]map[int64]string, error) {
-	c, err := s.client(ctx, t)
-	if err != nil {
-		return nil, err
-	}
 	of := make([]map[int64]string, s.Partitions)
 	for p := range of {
 		of[p] = map[int64]string{}
 	}
-	return of, s.readWithMarkers(ctx, c, t, func(r *kgo.Record) {
+	return of, s.readWithMarkers(ctx, t, func(r *kgo.Record) {
 		of[r.Partition][r.Offset] = fmt.Sprintf("%d %s %s", r.Timestamp.UnixMilli(), r.Key, r.Value)
 	})
 }
@@ -218,15 +169,16 @@ func stoppedAt(readyz string, partition int) bool {
 }
 
 // judge compares partitions that go on with the present log: nothing may come from lost records.
-func (e *election) judge(ctx context.Context, s *isolated) error {
+func (e *election) judge(ctx context.Context, s *isolated) {
 	text := ""
-	if err := must(ctx, until(ctx, stopPatience, "every partition goes on or has stopped", func() (bool, error) {
+	err := until(ctx, stopPatience, "every partition goes on or has stopped", func() (bool, error) {
 		var ready bool
 		ready, text = s.worker().Ready(ctx)
 		lines := strings.Count(strings.TrimSpace(text), "\n")
 		return ready || lines > 0 && strings.Count(text, ": stopped (") == lines, nil
-	})); err != nil {
-		return fmt.Errorf("%w: /readyz says %q", err, text)
+	})
+	if err != nil {
+		expect(ctx, fmt.Errorf("%w: /readyz says %q", err, text))
 	}
 	pause(ctx, 2*time.Second)
 	s.c.say("%s ended at %v and then at %v, stored were %v, and the worker says: %s", roles[e.topic], e.before, e.after, e.stored,
@@ -235,23 +187,14 @@ func (e *election) judge(ctx context.Context, s *isolated) error {
 		if stoppedAt(text, p) {
 			continue
 		}
-		found, err := s.Check(ctx, int32(p))
-		if err != nil {
-			return err
-		}
-		if len(found) > 0 {
-			return violated("%s", strings.Join(found, "; "))
-		}
+		expectNone(get(s.Check(ctx, int32(p))))
 	}
-	return nil
 }
 
 // uncleanly gives a topic two copies, of which one suffices to write, and either may lead.
-func (s *isolated) uncleanly(ctx context.Context, t event.Topic, leader, follower int) error {
+func (s *isolated) uncleanly(ctx context.Context, t event.Topic, leader, follower int) {
 	for name, value := range map[string]string{"min.insync.replicas": "1", "unclean.leader.election.enable": "true"} {
-		if err := s.alter(ctx, s.Topics[t], name, value); err != nil {
-			return err
-		}
+		try(s.alter(ctx, s.Topics[t], name, value))
 	}
 	want := []int32{int32(leader + 1), int32(follower + 1)}
 	var move kadm.AlterPartitionAssignmentsReq
@@ -260,10 +203,8 @@ func (s *isolated) uncleanly(ctx context.Context, t event.Topic, leader, followe
 		move.Assign(s.Topics[t], p, want)
 		vote.Add(s.Topics[t], p)
 	}
-	if _, err := s.c.admin.AlterPartitionAssignments(ctx, move); err != nil {
-		return fmt.Errorf("move a topic: %w", err)
-	}
-	return s.awaitReplicas(ctx, t, "a topic has two copies", func(p kadm.PartitionDetail) bool {
+	get(s.c.admin.AlterPartitionAssignments(ctx, move))
+	s.awaitReplicas(ctx, t, "a topic has two copies", func(p kadm.PartitionDetail) bool {
 		if p.Leader != want[0] {
 			_, _ = s.c.admin.ElectLeaders(ctx, kadm.ElectPreferredReplica, vote)
 		}
@@ -271,8 +212,8 @@ func (s *isolated) uncleanly(ctx context.Context, t event.Topic, leader, followe
 	})
 }
 
-func (s *isolated) awaitReplicas(ctx context.Context, t event.Topic, what string, is func(kadm.PartitionDetail) bool) error {
-	return until(ctx, time.Minute, what, func() (bool, error) {
+func (s *isolated) awaitReplicas(ctx context.Context, t event.Topic, what string, is func(kadm.PartitionDetail) bool) {
+	try(until(ctx, time.Minute, what, func() (bool, error) {
 		now, err := s.c.admin.Metadata(ctx, s.Topics[t])
 		of := now.Topics[s.Topics[t]]
 		for _, p := range of.Partitions {
@@ -281,5 +222,5 @@ func (s *isolated) awaitReplicas(ctx context.Context, t event.Topic, what string
 			}
 		}
 		return len(of.Partitions) > 0, errors.Join(err, of.Err)
-	})
+	}))
 }

@@ -18,23 +18,15 @@ func logsIn(user, password string) func(string) string {
 }
 
 // rankWithout waits until one worker stays outside of the group, and checks that the others rank.
-func (s *isolated) rankWithout(ctx context.Context, unfit *Worker, patience time.Duration) error {
-	if err := must(ctx, unfit.AwaitUnready(ctx, patience, "stays outside of group")); err != nil {
-		return err
-	}
+func (s *isolated) rankWithout(ctx context.Context, unfit *Worker, patience time.Duration) {
+	expect(ctx, unfit.AwaitUnready(ctx, patience, "stays outside of group"))
 	for _, w := range s.Slots {
-		if w == unfit {
-			continue
-		}
-		if err := must(ctx, w.AwaitReady(ctx)); err != nil {
-			return err
+		if w != unfit {
+			expect(ctx, w.AwaitReady(ctx))
 		}
 	}
-	before, err := s.Account(ctx)
-	if err != nil {
-		return err
-	}
-	return must(ctx, until(ctx, 30*time.Second, "impressions are ranked while one worker is unfit", func() (bool, error) {
+	before := get(s.Account(ctx))
+	expect(ctx, until(ctx, 30*time.Second, "impressions are ranked while one worker is unfit", func() (bool, error) {
 		after, err := s.Account(ctx)
 		return after["impressions.read"] > before["impressions.read"], err
 	}))
@@ -42,7 +34,7 @@ func (s *isolated) rankWithout(ctx context.Context, unfit *Worker, patience time
 
 // spoilCredentials starts one of several workers with a wrong password for Redis: it
 // stays outside of the group, and the others rank everything, until it has the right one.
-func spoilCredentials(ctx context.Context, s *isolated) error {
+func spoilCredentials(ctx context.Context, s *isolated) {
 	wrong := s.Slots[0]
 	for round := range 2 {
 		wrong.edit = logsIn("nobody", "wrong")
@@ -50,15 +42,11 @@ func spoilCredentials(ctx context.Context, s *isolated) error {
 		if round > 0 { // while it is outside
 			end = wrong.Kill
 		}
-		if err := errors.Join(end(), wrong.configure(), wrong.Start()); err != nil {
-			return err
-		}
-		if err := s.rankWithout(ctx, wrong, stopPatience); err != nil {
-			return err
-		}
+		try(errors.Join(end(), wrong.configure(), wrong.Start()))
+		s.rankWithout(ctx, wrong, stopPatience)
 	}
 	wrong.edit = nil
-	return s.reload(ctx, wrong)
+	s.reload(ctx, wrong)
 }
 
 // leavePatience is how long an unfit member may take to leave: the time for which it is unfit, and a drain without saves.
@@ -66,36 +54,25 @@ const leavePatience = 90 * time.Second
 
 // changeCredentials changes the password of a running worker, or its user's keys. At the
 // next rebalance it cannot take over its partitions, and leaves the group until it can.
-func changeCredentials(ctx context.Context, s *isolated) (err error) {
+func changeCredentials(ctx context.Context, s *isolated) {
 	user := "user-of-" + s.Name
 	run := func(args ...any) error {
 		return s.redis.use(func(c goredis.UniversalClient) error { return c.Do(ctx, args...).Err() })
 	}
 	set := func(rules ...any) error { return run(append([]any{"acl", "setuser", user}, rules...)...) }
-	if err := set("on", ">right", "~*", "+@all"); err != nil {
-		return err
-	}
+	try(set("on", ">right", "~*", "+@all"))
+	defer undo(func() error { return run("acl", "deluser", user) })
 	wrong, healthy := s.Slots[0], s.Slots[1]
 	wrong.edit = logsIn(user, "right")
-	if err := s.reload(ctx, wrong); err != nil {
-		return err
-	}
+	s.reload(ctx, wrong)
 	spoil, mend := []any{"resetpass", ">other"}, []any{">right"}
 	if s.rng.IntN(2) == 0 {
 		spoil, mend = []any{"resetkeys", "~another:*"}, []any{"~*"}
 	}
-	if err := errors.Join(set(spoil...), run("client", "kill", "user", user), healthy.Kill(), healthy.Start()); err != nil {
-		return err
-	}
-	if err := s.rankWithout(ctx, wrong, leavePatience); err != nil {
-		return err
-	}
-	if err := set(mend...); err != nil {
-		return err
-	}
-	if err := must(ctx, wrong.AwaitReady(ctx)); err != nil {
-		return err
-	}
+	try(errors.Join(set(spoil...), run("client", "kill", "user", user), healthy.Kill(), healthy.Start()))
+	s.rankWithout(ctx, wrong, leavePatience)
+	try(set(mend...))
+	expect(ctx, wrong.AwaitReady(ctx))
 	wrong.edit = nil
-	return errors.Join(s.reload(ctx, wrong), run("acl", "deluser", user))
+	s.reload(ctx, wrong)
 }

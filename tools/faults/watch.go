@@ -26,7 +26,7 @@ type seenRanking struct {
 
 func (g *Group) Watch(ctx context.Context) (*Watch, error) {
 	w := &Watch{seen: make([][]seenRanking, g.Partitions)}
-	c, err := g.client(ctx, event.Rankings)
+	c, err := g.client(event.Rankings)
 	if err != nil {
 		return nil, err
 	}
