@@ -45,51 +45,27 @@ type sample struct {
 // move. It reports whether the memory of the two and of Redis levels off (see growth), and the maximum,
 // which one busy moment can raise. rate is in impressions per second; 0: more than can be taken.
 func (c *Cluster) Endure(ctx context.Context, seed uint64, rate int, d time.Duration) (all []Measurement, err error) {
-	g, err := c.NewGroup(ctx, fmt.Sprintf("endure-%x", seed), Settings{Partitions: 4, Workers: 2, Seed: seed, Rate: cmp.Or(rate, fullSpeed), Learners: enduring})
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, g.Close()) }()
-	for t := range event.Topic(event.Topics) {
-		for name, value := range map[string]string{"retention.ms": keptMillis, "segment.bytes": segmentBytes} {
-			if err := g.alter(ctx, g.Topics[t], name, value); err != nil {
-				return nil, err
-			}
+	err = script(ctx, func() {
+		g := get(c.NewGroup(ctx, fmt.Sprintf("endure-%x", seed), Settings{Partitions: 4, Workers: 2, Seed: seed, Rate: cmp.Or(rate, fullSpeed), Learners: enduring}))
+		for _, topic := range g.Topics {
+			try(errors.Join(g.alter(ctx, topic, "retention.ms", keptMillis), g.alter(ctx, topic, "segment.bytes", segmentBytes)))
 		}
-	}
-	if err := g.startAll(ctx); err != nil {
-		return nil, err
-	}
-	playing, stop := context.WithCancel(ctx)
-	defer stop()
-	var beside errgroup.Group
-	beside.Go(func() error { return g.Traffic.Run(playing, seed) })
-	beside.Go(func() error { g.follow(playing, fullLag); return nil })
-	visiting, depart := context.WithCancel(playing)
-	defer depart()
-	moves := 0
-	var visits errgroup.Group
-	visits.Go(func() (err error) { moves, err = g.visit(visiting); return err })
-	samples, err := g.sample(ctx, d)
-	depart()
-	if err := errors.Join(err, visits.Wait()); err != nil {
-		return nil, err
-	}
-	if err := g.Traffic.Hold(ctx); err != nil {
-		return nil, err
-	}
-	if err := g.Settle(ctx, settlePatience); err != nil {
-		return nil, err
-	}
-	stop()
-	if err := beside.Wait(); err != nil {
-		return nil, err
-	}
-	account, err := g.Account(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return levels(samples, account, moves, g.restarted()), nil
+		defer undo(g.play(ctx))
+		try(g.startAll(ctx))
+		running, stop := context.WithCancel(ctx)
+		defer stop()
+		moves := 0
+		var beside errgroup.Group
+		beside.Go(func() error { g.follow(running, fullLag); return nil })
+		beside.Go(func() (err error) { moves, err = g.visit(running); return err })
+		samples, err := g.sample(ctx, d)
+		stop()
+		try(errors.Join(err, beside.Wait()))
+		try(g.Traffic.Hold(ctx))
+		try(g.Settle(ctx, settlePatience))
+		all = levels(samples, get(g.Account(ctx)), moves, g.restarted())
+	})
+	return all, err
 }
 
 // visit has one more worker come and go until ctx is done, and counts how often it had partitions.

@@ -2,7 +2,6 @@ package faults
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 )
@@ -17,7 +16,7 @@ type Measurement struct {
 
 var measures = []struct {
 	name string
-	take func(context.Context, *trial) ([]Measurement, error)
+	take func(context.Context, *trial) []Measurement // a script
 }{
 	{"hand-over", handOver}, {"redis slow", slowRedis}, {"redis away for 30 s", redisAwayShort}, {"redis away for minutes", redisAwayLong},
 	{"overload", overload}, {"storm of payoffs", payoffStorm}, {"storm of impressions", impressionStorm},
@@ -29,8 +28,8 @@ func (c *Cluster) Measure(ctx context.Context, seed uint64, match func(name stri
 		if !match(m.name) {
 			continue
 		}
-		found, err := c.trial(ctx, seed, m.take)
-		if err != nil {
+		var found []Measurement
+		if err := script(ctx, func() { found = c.trial(ctx, seed, m.take) }); err != nil {
 			return all, fmt.Errorf("%s: %w", m.name, err)
 		}
 		for _, f := range found {
@@ -46,47 +45,28 @@ type trial struct {
 	watch *Watch
 }
 
-func (c *Cluster) trial(ctx context.Context, seed uint64, f func(context.Context, *trial) ([]Measurement, error)) (all []Measurement, err error) {
-	g, err := c.NewGroup(ctx, fmt.Sprintf("trial-%x-%d", seed, time.Now().UnixMilli()), Settings{Partitions: 4, Workers: 2, Seed: seed,
-		Rate: 800, Tidy: true, Learners: "\n  feed: {payoffs: stochastic, policy: elimination}\n"})
-	if err != nil {
-		return nil, err
-	}
+func (c *Cluster) trial(ctx context.Context, seed uint64, take func(context.Context, *trial) []Measurement) []Measurement {
+	g := get(c.NewGroup(ctx, fmt.Sprintf("trial-%x-%d", seed, time.Now().UnixMilli()), Settings{Partitions: 4, Workers: 2, Seed: seed,
+		Rate: 800, Tidy: true, Learners: "\n  feed: {payoffs: stochastic, policy: elimination}\n"}))
 	ctx, stop := context.WithCancel(ctx)
-	t := &trial{Group: g}
-	if t.watch, err = g.Watch(ctx); err != nil {
-		stop()
-		return nil, err
-	}
-	played := make(chan error, 1)
-	go func() { played <- g.Traffic.Run(ctx, seed) }()
-	defer func() {
-		_ = c.Heal(context.WithoutCancel(ctx))
-		stop()
-		err = errors.Join(err, <-played, g.Close())
-		g.drop(context.WithoutCancel(ctx))
-	}()
-	if err := g.startAll(ctx); err != nil {
-		return nil, err
-	}
-	if err := t.steady(ctx); err != nil {
-		return nil, err
-	}
-	return f(ctx, t)
+	defer stop()
+	t := &trial{g, get(g.Watch(ctx))}
+	defer undo(g.play(ctx))
+	defer func() { _ = c.Heal(context.WithoutCancel(ctx)) }()
+	try(g.startAll(ctx))
+	t.steady(ctx)
+	return take(ctx, t)
 }
 
 // steady waits until every partition ranks new impressions, and a little longer.
-func (t *trial) steady(ctx context.Context) error {
+func (t *trial) steady(ctx context.Context) {
 	now := time.Now()
-	if err := until(ctx, time.Minute, "all partitions rank", func() (bool, error) { return t.watch.Resumed(now), nil }); err != nil {
-		return err
-	}
+	try(until(ctx, time.Minute, "all partitions rank", func() (bool, error) { return t.watch.Resumed(now), nil }))
 	pause(ctx, 3*time.Second)
-	return ctx.Err()
 }
 
 // handOver measures the pause in which a partition has no rankings, after a kill and at a drain.
-func handOver(ctx context.Context, t *trial) ([]Measurement, error) {
+func handOver(ctx context.Context, t *trial) []Measurement {
 	var all []Measurement
 	for _, c := range []struct {
 		what string
@@ -98,62 +78,46 @@ func handOver(ctx context.Context, t *trial) ([]Measurement, error) {
 	} {
 		w := t.Slots[0]
 		from := time.Now()
-		if err := c.end(w); err != nil {
-			return nil, err
-		}
-		if err := t.steady(ctx); err != nil {
-			return nil, err
-		}
+		try(c.end(w))
+		t.steady(ctx)
 		found := t.watch.Pause(from)
 		all = append(all, Measurement{What: c.what, Found: found.Round(time.Millisecond).String(),
 			Aim: fmt.Sprintf("≤ %v (the group's session timeout is %v)", c.most, t.c.Session), Met: found <= c.most})
-		if err := w.Start(); err != nil {
-			return nil, err
-		}
-		if err := w.AwaitReady(ctx); err != nil {
-			return nil, err
-		}
-		if err := t.steady(ctx); err != nil {
-			return nil, err
-		}
+		try(w.Start())
+		try(w.AwaitReady(ctx))
+		t.steady(ctx)
 	}
-	return all, nil
+	return all
 }
 
 const measuredFor = 20 * time.Second
 
+// p99 measures how long impressions wait, once the present state has lasted a while.
+func (t *trial) p99(ctx context.Context) time.Duration {
+	pause(ctx, 3*time.Second)
+	from := time.Now()
+	pause(ctx, measuredFor)
+	d, n, err := t.watch.Quantile(0.99, from, time.Now())
+	try(err)
+	t.c.say("p99 of %d impressions: %v", n, d)
+	return d
+}
+
 // slowRedis compares how long impressions wait with Redis at 200 ms a call and without.
-func slowRedis(ctx context.Context, t *trial) ([]Measurement, error) {
-	quantile := func() (time.Duration, error) {
-		from := time.Now()
-		pause(ctx, measuredFor)
-		d, n, err := t.watch.Quantile(0.99, from, time.Now())
-		t.c.say("p99 of %d impressions: %v", n, d)
-		return d, err
-	}
+func slowRedis(ctx context.Context, t *trial) []Measurement {
 	// Before and after, since the machine's load varies.
-	before, err := quantile()
-	if err != nil {
-		return nil, err
-	}
+	before := t.p99(ctx)
 	t.c.Redis.proxies.SetDelay(200 * time.Millisecond)
-	slow, err := quantile()
-	if err != nil {
-		return nil, err
-	}
+	slow := t.p99(ctx)
 	t.c.Redis.proxies.SetDelay(0)
-	pause(ctx, 2*time.Second)
-	after, err := quantile()
-	if err != nil {
-		return nil, err
-	}
+	after := t.p99(ctx)
 	calm := max(before, after, time.Millisecond)
 	return []Measurement{{What: "p99 from impression to ranking, Redis at 200 ms a call",
-		Found: fmt.Sprintf("%v, undisturbed %v and %v", slow, before, after), Aim: "< 2 × undisturbed", Met: slow < 2*calm}}, nil
+		Found: fmt.Sprintf("%v, undisturbed %v and %v", slow, before, after), Aim: "< 2 × undisturbed", Met: slow < 2*calm}}
 }
 
 // redisAwayShort: rankings go on while Redis is away for half a minute.
-func redisAwayShort(ctx context.Context, t *trial) ([]Measurement, error) {
+func redisAwayShort(ctx context.Context, t *trial) []Measurement {
 	calm := t.watch.Count(time.Now().Add(-2*time.Second), time.Now())
 	t.c.Redis.proxies.Refuse(true)
 	from := time.Now()
@@ -161,11 +125,11 @@ func redisAwayShort(ctx context.Context, t *trial) ([]Measurement, error) {
 	n := t.watch.Count(from.Add(20*time.Second), time.Now())
 	t.c.Redis.proxies.Refuse(false)
 	return []Measurement{{What: "rankings in the last 10 s of 30 s without Redis", Found: fmt.Sprint(n),
-		Aim: fmt.Sprintf("about %d", 5*calm), Met: n > 4*calm}}, nil
+		Aim: fmt.Sprintf("about %d", 5*calm), Met: n > 4*calm}}
 }
 
 // redisAwayLong: after a minute without Redis no more input is read, and it goes on by itself.
-func redisAwayLong(ctx context.Context, t *trial) ([]Measurement, error) {
+func redisAwayLong(ctx context.Context, t *trial) []Measurement {
 	t.c.Redis.proxies.Refuse(true)
 	from := time.Now()
 	full := t.Slots[0].AwaitUnready(ctx, 2*time.Minute, "waits for the store to take")
@@ -183,22 +147,18 @@ func redisAwayLong(ctx context.Context, t *trial) ([]Measurement, error) {
 			Aim: "60 s or 64 MiB, then no ranking", Met: full == nil && n == 0},
 		{What: "Redis back: impressions of now are ranked, the backlog worked off, after",
 			Found: time.Since(back).Round(100 * time.Millisecond).String(), Aim: "by itself", Met: again == nil},
-	}, nil
+	}
 }
 
 // overload sends at full speed to workers that were away and are behind: their memory must not grow for it.
-func overload(ctx context.Context, t *trial) ([]Measurement, error) {
+func overload(ctx context.Context, t *trial) []Measurement {
 	for _, w := range t.Slots {
-		if err := w.Stop(); err != nil {
-			return nil, err
-		}
+		try(w.Stop())
 	}
 	t.Traffic.rate.Store(40_000)
 	pause(ctx, 30*time.Second)
 	for _, w := range t.Slots {
-		if err := w.Start(); err != nil {
-			return nil, err
-		}
+		try(w.Start())
 	}
 	peak := func(d time.Duration) (most int64) {
 		for end := time.Now().Add(d); time.Now().Before(end) && ctx.Err() == nil; pause(ctx, 200*time.Millisecond) {
@@ -220,5 +180,5 @@ func overload(ctx context.Context, t *trial) ([]Measurement, error) {
 	middle, last := lag(), peak(30*time.Second)
 	return []Measurement{{What: "overload: most memory of a worker, 10 to 40 s and 40 to 70 s after the start",
 		Found: fmt.Sprintf("%d and %d MiB, with %d, %d, %d records waiting", first>>20, last>>20, before, middle, lag()),
-		Aim:   "does not grow with the lag", Met: float64(last) < 1.25*float64(first)}}, nil
+		Aim:   "does not grow with the lag", Met: float64(last) < 1.25*float64(first)}}
 }

@@ -2,7 +2,6 @@ package faults
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"sync/atomic"
@@ -29,11 +28,6 @@ type storm struct {
 	failed atomic.Pointer[error]
 }
 
-func (g *Group) storm() (*storm, error) {
-	c, err := g.c.client(kgo.ProducerLinger(5*time.Millisecond), kgo.MaxBufferedRecords(20_000))
-	return &storm{g: g, client: c}, err
-}
-
 // send sends a record, and waits while too many are in flight. A zero time is now.
 func (s *storm) send(ctx context.Context, topic event.Topic, id, value []byte, at time.Time) {
 	r := &kgo.Record{Topic: s.g.Topics[topic], Key: id, Value: value, Timestamp: at}
@@ -46,15 +40,11 @@ func (s *storm) send(ctx context.Context, topic event.Topic, id, value []byte, a
 	})
 }
 
-func (s *storm) flush(ctx context.Context) error {
-	err := s.client.Flush(ctx)
+func (s *storm) flush(ctx context.Context) {
+	try(s.client.Flush(ctx))
 	if failed := s.failed.Load(); failed != nil {
-		err = errors.Join(err, *failed)
+		fail(*failed)
 	}
-	if err != nil {
-		return fmt.Errorf("send a storm: %w", err)
-	}
-	return nil
 }
 
 func stormID(prefix string, k int) []byte { return strconv.AppendInt([]byte(prefix), int64(k), 10) }
@@ -72,53 +62,30 @@ func (s *storm) payoff(ctx context.Context, id []byte, at time.Time) {
 }
 
 // prepare makes ranked impressions with selections, for payoffs to come.
-func (t *trial) prepare(ctx context.Context) (*storm, error) {
-	s, err := t.storm()
-	if err != nil {
-		return nil, err
-	}
-	before, err := t.Account(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (t *trial) prepare(ctx context.Context) *storm {
+	s := &storm{g: t.Group, client: get(t.c.client(kgo.ProducerLinger(5*time.Millisecond), kgo.MaxBufferedRecords(20_000)))}
+	before := get(t.Account(ctx))
 	for k := range stormIDs {
 		id := stormID("storm-", k)
 		s.impression(ctx, id)
 		s.send(ctx, event.Selections, id, event.AppendSelection(nil, &event.Selection{ID: id, Item: []byte("item-0")}), time.Time{})
 	}
-	if err := s.flush(ctx); err != nil {
-		return nil, err
-	}
-	return s, until(ctx, stormPatience, "impressions are ranked that a storm is for", func() (bool, error) {
+	s.flush(ctx)
+	try(until(ctx, stormPatience, "impressions are ranked that a storm is for", func() (bool, error) {
 		now, err := t.Account(ctx)
 		return now["selections.joined"] >= before["selections.joined"]+stormIDs, err
-	})
+	}))
+	return s
 }
 
 // payoffStorm sends a million payoffs at once, dated an hour back like a nightly load: first ones
 // and repetitions for ranked impressions, and one in ten for an unknown one. Impressions go on.
-func payoffStorm(ctx context.Context, t *trial) ([]Measurement, error) {
+func payoffStorm(ctx context.Context, t *trial) []Measurement {
 	t.Traffic.rate.Store(livePace)
-	s, err := t.prepare(ctx)
-	if err != nil {
-		return nil, err
-	}
+	s := t.prepare(ctx)
 	defer s.client.Close()
-	quiet := func() (time.Duration, error) {
-		pause(ctx, 3*time.Second)
-		from := time.Now()
-		pause(ctx, measuredFor)
-		d, _, err := t.watch.Quantile(0.99, from, time.Now())
-		return d, err
-	}
-	before, err := quiet()
-	if err != nil {
-		return nil, err
-	}
-	had, err := t.Account(ctx)
-	if err != nil {
-		return nil, err
-	}
+	before := t.p99(ctx)
+	had := get(t.Account(ctx))
 	from := time.Now()
 	for k := range stormPayoffs {
 		id := stormID("storm-", k%stormIDs)
@@ -127,44 +94,29 @@ func payoffStorm(ctx context.Context, t *trial) ([]Measurement, error) {
 		}
 		s.payoff(ctx, id, from.Add(-time.Hour))
 	}
-	if err := s.flush(ctx); err != nil {
-		return nil, err
-	}
+	s.flush(ctx)
 	sent := time.Since(from)
-	if err := until(ctx, stormPatience, "a storm of payoffs is over", func() (bool, error) {
+	try(until(ctx, stormPatience, "a storm of payoffs is over", func() (bool, error) {
 		now, err := t.Account(ctx)
 		return now["payoffs.read"] >= had["payoffs.read"]+stormPayoffs, err
-	}); err != nil {
-		return nil, err
-	}
+	}))
 	over := time.Now()
 	during, n, err := t.watch.Quantile(0.99, from, over)
-	if err != nil {
-		return nil, err
-	}
-	after, err := quiet()
-	if err != nil {
-		return nil, err
-	}
+	try(err)
+	after := t.p99(ctx)
 	took := over.Sub(from)
 	return []Measurement{{What: "p99 from impression to ranking, in a storm of a million older payoffs",
 		Found: fmt.Sprintf("%v of %d in %v (sent in %v); undisturbed %v and %v", during, n, took.Round(time.Second), sent.Round(time.Second), before, after),
-		Aim:   "a tenth of the storm's length at most", Met: during < took/10}}, nil
+		Aim:   "a tenth of the storm's length at most", Met: during < took/10}}
 }
 
 // impressionStorm sends more impressions than the workers take, with payoffs of earlier impressions,
 // both at a steady pace. In order of time, the same share of both has been read at any moment.
-func impressionStorm(ctx context.Context, t *trial) ([]Measurement, error) {
+func impressionStorm(ctx context.Context, t *trial) []Measurement {
 	t.Traffic.rate.Store(0)
-	s, err := t.prepare(ctx)
-	if err != nil {
-		return nil, err
-	}
+	s := t.prepare(ctx)
 	defer s.client.Close()
-	had, err := t.Account(ctx)
-	if err != nil {
-		return nil, err
-	}
+	had := get(t.Account(ctx))
 	sent := [event.Inputs]int64{s.sent[0].Load(), s.sent[1].Load(), s.sent[2].Load()}
 	const perTick, tick, length = 400, 10 * time.Millisecond, 20 * time.Second
 	k, paid := 0, 0
@@ -178,13 +130,8 @@ func impressionStorm(ctx context.Context, t *trial) ([]Measurement, error) {
 		}
 		pause(ctx, tick)
 	}
-	if err := s.flush(ctx); err != nil {
-		return nil, err
-	}
-	now, err := t.Account(ctx)
-	if err != nil {
-		return nil, err
-	}
+	s.flush(ctx)
+	now := get(t.Account(ctx))
 	share := func(read string, topic event.Topic) float64 {
 		return float64(now[read]-had[read]) / float64(max(1, s.sent[topic].Load()-sent[topic]))
 	}
@@ -192,5 +139,5 @@ func impressionStorm(ctx context.Context, t *trial) ([]Measurement, error) {
 	return []Measurement{{What: "storm of impressions: share of payoffs applied when the last was sent",
 		Found: fmt.Sprintf("%.0f%% of %d, while %.0f%% of %d impressions were read", 100*payoffs, s.sent[event.Payoffs].Load()-sent[event.Payoffs],
 			100*impressions, s.sent[event.Impressions].Load()-sent[event.Impressions]),
-		Aim: "at least that of impressions, less a tenth", Met: impressions < 0.9 && payoffs > 0.9*impressions}}, nil
+		Aim: "at least that of impressions, less a tenth", Met: impressions < 0.9 && payoffs > 0.9*impressions}}
 }
