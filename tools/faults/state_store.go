@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -57,62 +56,37 @@ func (rc *redisCluster) use(f func(c goredis.UniversalClient) error) error {
 	return f(c)
 }
 
-// owner returns the node that serves the slot of a key, and the slot.
-func (rc *redisCluster) owner(ctx context.Context, key string) (slot int, node int, err error) {
-	err = server(rc.Nodes[0], func(c *goredis.Client) error {
-		n, err := c.ClusterKeySlot(ctx, key).Result()
-		if err != nil {
-			return err
-		}
-		slot = int(n)
-		shards, err := c.ClusterShards(ctx).Result()
-		if err != nil {
-			return err
-		}
-		at := slices.IndexFunc(shards, func(s goredis.ClusterShard) bool {
-			return slices.ContainsFunc(s.Slots, func(r goredis.SlotRange) bool { return int(r.Start) <= slot && slot <= int(r.End) })
-		})
-		if at < 0 {
-			return fmt.Errorf("nobody serves slot %d", slot)
-		}
-		port := strconv.FormatInt(shards[at].Nodes[0].Port, 10)
-		node = slices.IndexFunc(rc.Addrs(), func(addr string) bool { return strings.HasSuffix(addr, ":"+port) })
+// owner returns the slot of a key, and the node that serves it.
+func (rc *redisCluster) owner(ctx context.Context, key string) (slot int64, node int) {
+	try(rc.use(func(c goredis.UniversalClient) error {
+		slot = get(c.ClusterKeySlot(ctx, key).Result())
+		node = slices.Index(rc.Addrs(), get(c.(*goredis.ClusterClient).MasterForKey(ctx, key)).Options().Addr)
 		return nil
-	})
-	if err == nil && node < 0 {
-		err = fmt.Errorf("slot %d is served by a stranger", slot)
+	}))
+	if node < 0 {
+		fail(fmt.Errorf("slot %d is served by a stranger", slot))
 	}
-	return slot, node, err
+	return slot, node
 }
 
 // move moves a key's slot to the next node, key by key, like a resharding, under writes.
-func (rc *redisCluster) move(ctx context.Context, key string) error {
-	slot, from, err := rc.owner(ctx, key)
-	if err != nil {
-		return fmt.Errorf("find a slot's owner: %w", err)
-	}
+func (rc *redisCluster) move(ctx context.Context, key string) {
+	slot, from := rc.owner(ctx, key)
 	to := (from + 1) % len(rc.Nodes)
 	id := make([]string, len(rc.Nodes))
 	for i, n := range rc.Nodes {
-		if err := server(n, func(c *goredis.Client) (err error) { id[i], err = c.ClusterMyID(ctx).Result(); return err }); err != nil {
-			return fmt.Errorf("ask a node for its id: %w", err)
-		}
+		try(server(n, func(c *goredis.Client) (err error) { id[i], err = c.ClusterMyID(ctx).Result(); return err }))
 	}
 	set := func(node int, args ...any) error {
 		return server(rc.Nodes[node], func(c *goredis.Client) error {
-			if err := c.Do(ctx, append([]any{"cluster", "setslot", slot}, args...)...).Err(); err != nil {
-				return fmt.Errorf("set slot %d %v: %w", slot, args, err)
-			}
-			return nil
+			return c.Do(ctx, append([]any{"cluster", "setslot", slot}, args...)...).Err()
 		})
 	}
-	if err := errors.Join(set(to, "importing", id[from]), set(from, "migrating", id[to])); err != nil {
-		return err
-	}
+	try(errors.Join(set(to, "importing", id[from]), set(from, "migrating", id[to])))
 	host, port, _ := strings.Cut(rc.Nodes[to].Addr(), ":")
-	err = server(rc.Nodes[from], func(c *goredis.Client) error {
+	err := server(rc.Nodes[from], func(c *goredis.Client) error {
 		for {
-			keys, err := c.ClusterGetKeysInSlot(ctx, slot, 50).Result()
+			keys, err := c.ClusterGetKeysInSlot(ctx, int(slot), 50).Result()
 			if err != nil || len(keys) == 0 {
 				return err
 			}
@@ -129,5 +103,5 @@ func (rc *redisCluster) move(ctx context.Context, key string) error {
 	for node := range rc.Nodes { // the new owner first
 		err = errors.Join(err, set((to+node)%len(rc.Nodes), "node", id[to]))
 	}
-	return err
+	try(err)
 }
