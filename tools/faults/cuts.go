@@ -3,6 +3,7 @@ package faults
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -13,15 +14,13 @@ func cutFaults() []Fault {
 	return []Fault{
 		{Kind: "worker cut off from the group's coordinator", Uses: aWorker, Takes: 10 * time.Second,
 			Inject: onWorker(func(ctx context.Context, s *Scene, w *Worker) {
-				coordinator := s.coordinator(ctx)
-				// It leads none of the topics' partitions, so that nothing else is cut.
-				s.elect(ctx, func() int { return (coordinator + 1 + s.rng.IntN(brokers-1)) % brokers })
+				coordinator, leader := s.coordinator(ctx, s.rng)
+				s.elect(ctx, func() int { return leader }) // so that nothing else is cut
 				s.cutOff(ctx, w, s.c.proxies[coordinator], "not a member of group")
 			})},
 		{Kind: "worker cut off from the leader of its partitions", Uses: aWorker, Takes: 12 * time.Second,
 			Inject: onWorker(func(ctx context.Context, s *Scene, w *Worker) {
-				coordinator := s.coordinator(ctx)
-				leader := (coordinator + 1 + s.rng.IntN(brokers-1)) % brokers
+				_, leader := s.coordinator(ctx, s.rng)
 				s.elect(ctx, func() int { return leader })
 				s.cutOff(ctx, w, s.c.proxies[leader], "fetching ")
 			})},
@@ -47,13 +46,14 @@ func (s *Scene) cutOff(ctx context.Context, w *Worker, server proxies, says stri
 	pause(ctx, s.between(s.c.Session, 3*s.c.Session))
 }
 
-// coordinator returns the broker that coordinates the group.
-func (g *Group) coordinator(ctx context.Context) int {
+// coordinator returns the broker that coordinates the group, and any other.
+func (g *Group) coordinator(ctx context.Context, rng *rand.Rand) (coordinator, other int) {
 	found := g.c.admin.FindGroupCoordinators(ctx, g.Name)[g.Name]
 	if found.Err != nil || found.NodeID < 1 {
 		fail(fmt.Errorf("%w: the group has no coordinator just now: %v", errNotNow, found.Err))
 	}
-	return int(found.NodeID) - 1
+	coordinator = int(found.NodeID) - 1
+	return coordinator, (coordinator + 1 + rng.IntN(brokers-1)) % brokers
 }
 
 // elect makes brokers, of which first returns one per partition, the leaders of the group's topics: it reorders

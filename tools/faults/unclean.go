@@ -49,9 +49,8 @@ func (e *election) lose(ctx context.Context, s *isolated) {
 	if e.queued {
 		e.topic = event.Selections + event.Topic(s.rng.IntN(2)) // impressions do not wait
 	}
-	coordinator := s.coordinator(ctx)
 	// The third broker coordinates the group, so that the worker stays a member and keeps its queue.
-	leader := (coordinator + 1 + s.rng.IntN(brokers-1)) % brokers
+	coordinator, leader := s.coordinator(ctx, s.rng)
 	follower := brokers - coordinator - leader
 	s.uncleanly(ctx, e.topic, leader, follower)
 	awake, dying := s.c.Kafka.Brokers[follower], s.c.Kafka.Brokers[leader]
