@@ -236,11 +236,15 @@ func (d proxies) each(do func(*proxy.Proxy)) {
 	}
 }
 
+// Slow delays all requests by 200 ms.
+func (d proxies) Slow(on bool) {
+	d.each(func(p *proxy.Proxy) { p.SetDelay(map[bool]time.Duration{true: 200 * time.Millisecond}[on]) })
+}
+
 // Methods of proxy.Proxy, applied to all.
 
 func (d proxies) SetTarget(target string)          { d.each(func(p *proxy.Proxy) { p.SetTarget(target) }) }
 func (d proxies) Refuse(on bool)                   { d.each(func(p *proxy.Proxy) { p.Refuse(on) }) }
-func (d proxies) SetDelay(t time.Duration)         { d.each(func(p *proxy.Proxy) { p.SetDelay(t) }) }
 func (d proxies) Silence(on bool)                  { d.each(func(p *proxy.Proxy) { p.Silence(on) }) }
 func (d proxies) Deafen(on bool)                   { d.each(func(p *proxy.Proxy) { p.Deafen(on) }) }
 func (d proxies) Cut(chance float64, r *rand.Rand) { d.each(func(p *proxy.Proxy) { p.Cut(chance, r) }) }

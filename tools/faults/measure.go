@@ -107,9 +107,9 @@ func (t *trial) p99(ctx context.Context) time.Duration {
 func slowRedis(ctx context.Context, t *trial) []Measurement {
 	// Before and after, since the machine's load varies.
 	before := t.p99(ctx)
-	t.c.Redis.proxies.SetDelay(200 * time.Millisecond)
+	t.c.Redis.proxies.Slow(true)
 	slow := t.p99(ctx)
-	t.c.Redis.proxies.SetDelay(0)
+	t.c.Redis.proxies.Slow(false)
 	after := t.p99(ctx)
 	calm := max(before, after, time.Millisecond)
 	return []Measurement{{What: "p99 from impression to ranking, Redis at 200 ms a call",

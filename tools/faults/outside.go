@@ -59,19 +59,17 @@ func redisFaults() []Fault {
 			s.says(ctx, "MISCONF", "MISCONF")
 			pause(ctx, s.between(2*time.Second, 6*time.Second))
 		}},
-		{Kind: "redis slowed to 200 ms", Uses: redisNet, Inject: func(ctx context.Context, s *Scene) {
-			d := s.c.Redis.proxies
-			d.SetDelay(200 * time.Millisecond)
-			defer d.SetDelay(0)
-			pause(ctx, s.between(3*time.Second, 8*time.Second))
-		}},
 		{Kind: "redis away", Uses: redisNet, Takes: 8 * time.Second, Inject: func(ctx context.Context, s *Scene) {
-			d := s.c.Redis.proxies
-			d.Refuse(true)
-			defer d.Refuse(false)
-			pause(ctx, s.between(4*time.Second, 12*time.Second))
+			during(ctx, s.between(4*time.Second, 12*time.Second), s.c.Redis.proxies.Refuse)
 		}},
 	}, netFaults("redis", redisNet, func(s *Scene) []proxies { return []proxies{s.c.Redis.proxies} })...)
+}
+
+// during does damage for a while.
+func during(ctx context.Context, d time.Duration, damage func(on bool)) {
+	damage(true)
+	defer damage(false)
+	pause(ctx, d)
 }
 
 // netFaults happen to all workers' connections with one server.
@@ -87,17 +85,14 @@ func netFaults(to string, uses Resource, servers func(*Scene) []proxies) []Fault
 			}
 		}},
 		{Kind: "connections to " + to + " half-open", Uses: uses, Inject: func(ctx context.Context, s *Scene) {
-			d := one(s)
-			d.Silence(true)
-			defer d.Silence(false)
-			pause(ctx, s.between(2*time.Second, 8*time.Second))
+			during(ctx, s.between(2*time.Second, 8*time.Second), one(s).Silence)
+		}},
+		{Kind: to + " slowed to 200 ms", Uses: uses, Inject: func(ctx context.Context, s *Scene) {
+			during(ctx, s.between(3*time.Second, 8*time.Second), slices.Concat(servers(s)...).Slow)
 		}},
 		{Kind: "replies of " + to + " lost", Uses: uses, Takes: 2 * time.Second, Inject: func(ctx context.Context, s *Scene) {
 			for range 5 {
-				d := one(s)
-				d.Deafen(true)
-				pause(ctx, s.between(20*time.Millisecond, 300*time.Millisecond))
-				d.Deafen(false)
+				during(ctx, s.between(20*time.Millisecond, 300*time.Millisecond), one(s).Deafen)
 				pause(ctx, s.between(100*time.Millisecond, 300*time.Millisecond))
 			}
 		}},
@@ -125,13 +120,6 @@ func kafkaFaults() []Fault {
 		}},
 		{Kind: "leaders moved", Uses: theKafka, Inject: func(ctx context.Context, s *Scene) {
 			s.elect(ctx, func() int { return s.rng.IntN(brokers) })
-		}},
-		{Kind: "kafka slowed to 200 ms", Uses: kafkaNet, Inject: func(ctx context.Context, s *Scene) {
-			for _, d := range s.c.proxies {
-				d.SetDelay(200 * time.Millisecond)
-				defer d.SetDelay(0)
-			}
-			pause(ctx, s.between(2*time.Second, 5*time.Second))
 		}},
 	}, netFaults("kafka", kafkaNet, func(s *Scene) []proxies { return s.c.proxies })...)
 }
