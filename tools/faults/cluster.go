@@ -206,8 +206,8 @@ func (c *Cluster) closeKafka() error {
 	return nil
 }
 
-// KeepFiles makes Close keep the workers' configurations and logs.
-func (c *Cluster) KeepFiles() { c.keep = true }
+// KeepFiles makes Close keep the workers' configurations and logs, and returns their directory.
+func (c *Cluster) KeepFiles() string { c.keep = true; return c.dir }
 
 // proxySlots is the number of workers of a group with proxies of their own to every server; further workers share them.
 const proxySlots = 3

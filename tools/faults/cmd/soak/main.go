@@ -51,49 +51,40 @@ func main() {
 	}
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
-	switch {
-	case *measure:
-		os.Exit(exit(measurements(ctx, func(c *faults.Cluster, say narrate) ([]faults.Measurement, error) {
-			return c.Measure(ctx, *seed, pattern.MatchString, say)
-		})))
-	case *endure:
-		os.Exit(exit(measurements(ctx, func(c *faults.Cluster, _ narrate) ([]faults.Measurement, error) {
-			return c.Endure(ctx, *seed, *rate, *duration)
-		})))
-	}
-	result, err := run(ctx, *keep, faults.Options{Duration: *duration, Seed: *seed, Rate: cmp.Or(*rate, 2500), Pace: *pace, Match: pattern.MatchString, Each: *each, Quick: *quick})
-	if printErr := result.Print(os.Stdout); err == nil {
-		err = printErr
-	}
-	if err != nil {
+	if err := withCluster(ctx, func(c *faults.Cluster, say narrate) error {
+		switch {
+		case *measure:
+			return report(c.Measure(ctx, *seed, pattern.MatchString, say))
+		case *endure:
+			return report(c.Endure(ctx, *seed, *rate, *duration))
+		}
+		result, err := c.Soak(ctx, faults.Options{Duration: *duration, Seed: *seed, Rate: cmp.Or(*rate, 2500), Pace: *pace, Match: pattern.MatchString,
+			Each: *each, Quick: *quick, Say: say})
+		err = errors.Join(err, result.Print(os.Stdout))
+		if len(result.Violations) == 0 {
+			return err
+		}
+		if *keep {
+			say("violated: %s", strings.Join(result.Violations, "; "))
+			say("logs and configurations are in %s; Kafka %s and Redis %s run until interrupted", c.KeepFiles(), c.Kafka.Addrs(), c.Redis.Addr())
+			<-ctx.Done()
+		}
+		return errors.Join(err, faults.ErrViolation)
+	}); err != nil {
 		fmt.Fprintln(os.Stderr, "soak:", err)
-	}
-	if err != nil || len(result.Violations) > 0 {
 		os.Exit(1)
 	}
-}
-
-func exit(err error) int {
-	if err == nil {
-		return 0
-	}
-	fmt.Fprintln(os.Stderr, "soak:", err)
-	return 1
 }
 
 // narrate logs an event.
 type narrate = func(format string, args ...any)
 
-// narrator logs lines with the seconds since its creation.
-func narrator() narrate {
+// withCluster runs do with a cluster, and logs lines with the seconds since the beginning.
+func withCluster(ctx context.Context, do func(*faults.Cluster, narrate) error) (err error) {
 	began := time.Now()
-	return func(format string, args ...any) {
+	say := func(format string, args ...any) {
 		fmt.Fprintf(os.Stderr, "%7.1f  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
 	}
-}
-
-func measurements(ctx context.Context, take func(*faults.Cluster, narrate) ([]faults.Measurement, error)) (err error) {
-	say := narrator()
 	dir, err := os.MkdirTemp("", "ranker-soak-")
 	if err != nil {
 		return fmt.Errorf("make a directory: %w", err)
@@ -103,7 +94,12 @@ func measurements(ctx context.Context, take func(*faults.Cluster, narrate) ([]fa
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	all, err := take(c, say)
+	say("up: %s, Redis %s", c.Kafka.Addrs(), c.Redis.Addr())
+	return do(c, say)
+}
+
+// report prints measurements. One that missed its aim is an error.
+func report(all []faults.Measurement, err error) error {
 	missed := 0
 	for _, m := range all {
 		if !m.Met {
@@ -115,27 +111,4 @@ func measurements(ctx context.Context, take func(*faults.Cluster, narrate) ([]fa
 		err = fmt.Errorf("%d of %d aims were missed", missed, len(all))
 	}
 	return err
-}
-
-func run(ctx context.Context, keep bool, opt faults.Options) (result faults.Result, err error) {
-	opt.Say = narrator()
-	dir, err := os.MkdirTemp("", "ranker-soak-")
-	if err != nil {
-		return result, fmt.Errorf("make a directory: %w", err)
-	}
-	c, err := faults.StartCluster(ctx, dir, opt.Say)
-	if err != nil {
-		return result, err
-	}
-	defer func() {
-		if keep && len(result.Violations) > 0 {
-			c.KeepFiles()
-			opt.Say("violated: %s", strings.Join(result.Violations, "; "))
-			opt.Say("logs and configurations are in %s; Kafka %s and Redis %s run until interrupted", dir, c.Kafka.Addrs(), c.Redis.Addr())
-			<-ctx.Done()
-		}
-		err = errors.Join(err, c.Close())
-	}()
-	opt.Say("up: %s, Redis %s", c.Kafka.Addrs(), c.Redis.Addr())
-	return c.Soak(ctx, opt)
 }
