@@ -21,7 +21,7 @@ import (
 // coexistenceFaults give a group of its own others' configurations, decisions and losses, or little room.
 func coexistenceFaults() []Fault {
 	inOwnGroup := func(kind string, takes time.Duration, sc isolatedRun) Fault {
-		return Fault{Kind: kind, Uses: ownGroup, Takes: takes, Inject: sc.run}
+		return Fault{Kind: kind, Uses: ownGroup, Takes: takes, Inject: sc.runOn}
 	}
 	return []Fault{
 		inOwnGroup("mixed configurations", 40*time.Second, isolatedRun{
@@ -251,7 +251,7 @@ func forgetfulCoordinator(ctx context.Context, scene *Scene) {
 			}
 			return true, err
 		}))
-	}}.run(ctx, scene)
+	}}.runOn(ctx, scene)
 }
 
 // forgetTransactions restarts the only broker without its transaction coordinator's log.

@@ -22,7 +22,7 @@ import (
 // of its own. If a partition must stop, it must report the right reason.
 func ownGroupFaults() []Fault {
 	loud := func(kind, reason string, do func(ctx context.Context, s *isolated)) Fault {
-		return Fault{Kind: kind, Uses: ownGroup, Takes: 25 * time.Second, Inject: isolatedRun{do: do, end: expectStop(reason)}.run}
+		return Fault{Kind: kind, Uses: ownGroup, Takes: 25 * time.Second, Inject: isolatedRun{do: do, end: expectStop(reason)}.runOn}
 	}
 	return append([]Fault{
 		loud("topic recreated while read", "stopped (topic)|stopped (witness)", func(ctx context.Context, s *isolated) {
@@ -79,7 +79,7 @@ func ownGroupFaults() []Fault {
 					pause(ctx, time.Second)
 				}
 			})},
-		{Kind: "epochs of a producer run out", Uses: ownGroupLong, Takes: 10 * time.Minute, Inject: isolatedRun{do: runOutOfEpochs}.run},
+		{Kind: "epochs of a producer run out", Uses: ownGroupLong, Takes: 10 * time.Minute, Inject: isolatedRun{do: runOutOfEpochs}.runOn},
 		withRegistry(),
 		quietImpressions(),
 	}, slices.Concat(uncleanElections(), coexistenceFaults())...)
@@ -139,7 +139,7 @@ func onOwnCluster(do func(context.Context, *isolated, *redisCluster)) func(conte
 	return func(ctx context.Context, scene *Scene) {
 		rc := get(startRedisCluster(ctx))
 		defer undo(rc.Close)
-		isolatedRun{Settings: Settings{Redis: rc}, do: func(ctx context.Context, s *isolated) { do(ctx, s, rc) }}.run(ctx, scene)
+		isolatedRun{Settings: Settings{Redis: rc}, do: func(ctx context.Context, s *isolated) { do(ctx, s, rc) }}.runOn(ctx, scene)
 	}
 }
 
@@ -148,7 +148,7 @@ func onOwnStore(reason string, do func(context.Context, *isolated, *Store)) func
 	return func(ctx context.Context, scene *Scene) {
 		r := scene.store(ctx)
 		defer undo(r.Close)
-		isolatedRun{Settings: Settings{Redis: r}, do: func(ctx context.Context, s *isolated) { do(ctx, s, r) }, end: expectStop(reason)}.run(ctx, scene)
+		isolatedRun{Settings: Settings{Redis: r}, do: func(ctx context.Context, s *isolated) { do(ctx, s, r) }, end: expectStop(reason)}.runOn(ctx, scene)
 	}
 }
 
@@ -156,7 +156,7 @@ func (s *Scene) store(ctx context.Context) *Store {
 	return get(startStore(ctx, filepath.Join(s.c.dir, fmt.Sprintf("show-%x.rdb", s.rng.Uint64()))))
 }
 
-func (sc isolatedRun) run(ctx context.Context, scene *Scene) {
+func (sc isolatedRun) runOn(ctx context.Context, scene *Scene) {
 	seed, c := scene.rng.Uint64(), cmp.Or(sc.cluster, scene.c)
 	set := sc.Settings
 	set.Partitions, set.Seed = cmp.Or(set.Partitions, 2), seed

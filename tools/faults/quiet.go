@@ -47,7 +47,7 @@ func quietImpressions() Fault {
 			}
 			isolatedRun{begin: startWith(fmt.Sprintf("remember: %v}", remember), fmt.Sprintf("remember: %v}", quietRemember)), do: q.restore,
 				Settings: Settings{Redis: q.store, Learners: fmt.Sprintf(
-					"\n  feed: {payoffs: stochastic, policy: greedy, payoff_horizon: %v, selection_timeout: 4s}\n", quietHorizon)}}.run(ctx, scene)
+					"\n  feed: {payoffs: stochastic, policy: greedy, payoff_horizon: %v, selection_timeout: 4s}\n", quietHorizon)}}.runOn(ctx, scene)
 		}}
 }
 

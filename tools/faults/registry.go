@@ -28,7 +28,7 @@ func withRegistry() Fault {
 		Inject: func(ctx context.Context, scene *Scene) {
 			server := httptest.NewServer(http.HandlerFunc(failingRegistry))
 			defer server.Close()
-			isolatedRun{do: func(ctx context.Context, s *isolated) { s.sendUnknownSchemas(ctx, server.URL) }}.run(ctx, scene)
+			isolatedRun{do: func(ctx context.Context, s *isolated) { s.sendUnknownSchemas(ctx, server.URL) }}.runOn(ctx, scene)
 		}}
 }
 

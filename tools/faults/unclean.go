@@ -23,7 +23,7 @@ func uncleanElections() []Fault {
 			Inject: func(ctx context.Context, scene *Scene) {
 				e := election{store: scene.store(ctx), queued: queued}
 				defer undo(e.store.Close)
-				isolatedRun{Settings: Settings{Redis: e.store}, do: e.lose, end: e.judge}.run(ctx, scene)
+				isolatedRun{Settings: Settings{Redis: e.store}, do: e.lose, end: e.judge}.runOn(ctx, scene)
 			}}
 	}
 	return []Fault{
@@ -68,7 +68,10 @@ func (e *election) lose(ctx context.Context, s *isolated) {
 	defer undo(func() error { return dying.Start(context.WithoutCancel(ctx)) })
 	s.awaitReplicas(ctx, e.topic, "the follower leads", func(p kadm.PartitionDetail) bool { return p.Leader == int32(follower+1) })
 	try(until(ctx, time.Minute, "all partitions have leaders", func() (bool, error) {
-		ends := get(s.endsNow(ctx))
+		ends, err := s.endsNow(ctx)
+		if err != nil {
+			return false, err
+		}
 		// A new leader's high watermark, which is the end that clients see, reaches the end of its log some time after the election.
 		settled := slices.Equal(e.after, ends[e.topic])
 		e.after = ends[e.topic]
