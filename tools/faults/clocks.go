@@ -3,7 +3,6 @@ package faults
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"strconv"
 	"time"
 )
@@ -18,10 +17,12 @@ const comparing = "comparing the worker's clock with Kafka's"
 func clockFaults() []Fault {
 	const hour, years = time.Hour, 10 * 365 * 24 * time.Hour
 	one := func(kind string, from, to time.Duration) Fault {
-		return Fault{Kind: kind, Uses: aWorker, Takes: 10 * time.Second, Inject: wrongClock(from, to)}
+		return Fault{Kind: kind, Uses: aWorker, Takes: 10 * time.Second,
+			Inject: onWorker(func(ctx context.Context, s *Scene, w *Worker) { s.wrong(ctx, from, to, s.rng.IntN(2) == 0, w) })}
 	}
 	all := func(kind string, from, to time.Duration) Fault {
-		return Fault{Kind: kind, Uses: allWorkers, Also: []Resource{aWorker}, Takes: 10 * time.Second, Inject: wrongClocks(from, to)}
+		return Fault{Kind: kind, Uses: allWorkers, Also: []Resource{aWorker}, Takes: 10 * time.Second,
+			Inject: func(ctx context.Context, s *Scene) { s.wrong(ctx, from, to, false, s.Slots...) }}
 	}
 	return []Fault{
 		one("clock seconds ahead", time.Second, clockBound-time.Minute), one("clock seconds behind", -time.Second, time.Minute-clockBound),
@@ -31,26 +32,10 @@ func clockFaults() []Fault {
 	}
 }
 
-// wrongBy draws the error of a clock.
-func wrongBy(rng *rand.Rand, from, to time.Duration) time.Duration {
-	return from + time.Duration(rng.Float64()*float64(to-from))
-}
-
-// wrongClock lets the clock of one worker jump while it runs, or be wrong from its start, and jump back.
-func wrongClock(from, to time.Duration) func(context.Context, *Scene) {
-	return onWorker(func(ctx context.Context, s *Scene, w *Worker) {
-		s.wrong(ctx, wrongBy(s.rng, from, to), s.rng.IntN(2) == 0, w)
-	})
-}
-
-// wrongClocks does so with all workers, by the same error: to them the brokers' clocks look wrong.
-func wrongClocks(from, to time.Duration) func(context.Context, *Scene) {
-	return func(ctx context.Context, s *Scene) {
-		s.wrong(ctx, wrongBy(s.rng, from, to), false, s.Slots...)
-	}
-}
-
-func (s *Scene) wrong(ctx context.Context, by time.Duration, restart bool, workers ...*Worker) {
+// wrong lets workers' clocks jump by one error, and back. With restart, one is wrong from the worker's start. Among workers that are all wrong,
+// the brokers' clocks look wrong.
+func (s *Scene) wrong(ctx context.Context, from, to time.Duration, restart bool, workers ...*Worker) {
+	by := from + time.Duration(s.rng.Float64()*float64(to-from))
 	for _, w := range workers {
 		defer undo(func() error { return w.SetClock(0) })
 		if restart && !s.quick {

@@ -23,19 +23,15 @@ func coexistenceFaults() []Fault {
 	inOwnGroup := func(kind string, takes time.Duration, sc isolatedRun) Fault {
 		return Fault{Kind: kind, Uses: ownGroup, Takes: takes, Inject: sc.runOn}
 	}
+	rollout := func(kind string, takes time.Duration, workers int, do func(context.Context, *isolated)) Fault {
+		return inOwnGroup(kind, takes, isolatedRun{do: do, end: noDeadLetters,
+			Settings: Settings{Partitions: 4, Workers: workers, Rate: 400, Tidy: true, Learners: staleLearners}})
+	}
 	return []Fault{
-		inOwnGroup("mixed configurations", 40*time.Second, isolatedRun{
-			Settings: Settings{Partitions: 4, Workers: 2, Rate: 400, Tidy: true, Learners: staleLearners},
-			do:       mixConfigurations, end: noDeadLetters}),
-		inOwnGroup("one worker's learner changed", 40*time.Second, isolatedRun{
-			Settings: Settings{Partitions: 4, Workers: 2, Rate: 400, Tidy: true, Learners: staleLearners},
-			do:       changeOneWorker, end: noDeadLetters}),
-		inOwnGroup("one worker's credentials wrong", 30*time.Second, isolatedRun{
-			Settings: Settings{Partitions: 4, Workers: 3, Rate: 400, Tidy: true, Learners: staleLearners},
-			do:       spoilCredentials, end: noDeadLetters}),
-		inOwnGroup("one worker's credentials changed while it runs", 60*time.Second, isolatedRun{
-			Settings: Settings{Partitions: 4, Workers: 3, Rate: 400, Tidy: true, Learners: staleLearners},
-			do:       changeCredentials, end: noDeadLetters}),
+		rollout("mixed configurations", 40*time.Second, 2, mixConfigurations),
+		rollout("one worker's learner changed", 40*time.Second, 2, changeOneWorker),
+		rollout("one worker's credentials wrong", 30*time.Second, 3, spoilCredentials),
+		rollout("one worker's credentials changed while it runs", 60*time.Second, 3, changeCredentials),
 		inOwnGroup("foreign rankings", 30*time.Second, isolatedRun{do: writeForeign}),
 		inOwnGroup("tight parking", 30*time.Second, isolatedRun{
 			Settings: Settings{Rate: 400, Tidy: true}, begin: startWith("join: {", "join: {max_parked: 20, "), do: lagOneTopic, end: noOrphans}),
@@ -51,8 +47,7 @@ const (
 
 // mixConfigurations lets one worker have a learner that the other lacks, while impressions come for it.
 func mixConfigurations(ctx context.Context, s *isolated) {
-	before := get(s.Config())
-	s.earlier = append(s.earlier, before)
+	s.earlier = append(s.earlier, get(s.Config()))
 	s.edit = strings.NewReplacer("learners:\n", freshLearner).Replace
 	old, fresh := s.Slots[0], s.Slots[1]
 	s.reload(ctx, fresh)
@@ -139,9 +134,8 @@ func writeForeign(ctx context.Context, s *isolated) {
 			wrote = s.forge(ctx, opts...)
 		})
 		try(s.worker().AwaitReady(ctx))
-		said := s.worker().AwaitSaid(ctx, "decisions in the log by other producers than this group's workers are ignored")
-		counted := s.worker().awaitCounted(ctx, "ranker_foreign_decisions_total", wrote)
-		expect(ctx, errors.Join(said, counted))
+		expect(ctx, s.worker().AwaitSaid(ctx, "decisions in the log by other producers than this group's workers are ignored"))
+		expect(ctx, s.worker().awaitCounted(ctx, "ranker_foreign_decisions_total", wrote))
 		s.forge(ctx, opts...) // between those of a running worker
 		pause(ctx, 2*time.Second)
 	}

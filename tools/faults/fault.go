@@ -104,7 +104,13 @@ func workerFaults() []Fault {
 			})},
 		{Kind: "rebalance storm", Uses: aWorker, Takes: 8 * time.Second, Inject: onWorker(rebalanceStorm)},
 		{Kind: "fences repeated and new producer ids", Uses: aWorker, Takes: 10 * time.Second,
-			Inject: restartedWith(map[string]string{"fence_interval": "700ms"})},
+			Inject: onWorker(func(ctx context.Context, s *Scene, w *Worker) {
+				try(w.Stop())
+				try(w.StartWith("", map[string]string{"fence_interval": "700ms"}))
+				pause(ctx, s.between(4*time.Second, 8*time.Second))
+				try(w.Kill())
+				try(w.Start())
+			})},
 	}
 }
 
@@ -128,17 +134,6 @@ func rebalanceStorm(ctx context.Context, s *Scene, w *Worker) {
 		try(w.Start())
 		pause(ctx, s.between(200*time.Millisecond, 2*time.Second))
 	}
-}
-
-// restartedWith lets a worker run with other settings for a while.
-func restartedWith(settings map[string]string) func(context.Context, *Scene) {
-	return onWorker(func(ctx context.Context, s *Scene, w *Worker) {
-		try(w.Stop())
-		try(w.StartWith("", settings))
-		pause(ctx, s.between(4*time.Second, 8*time.Second))
-		try(w.Kill())
-		try(w.Start())
-	})
 }
 
 // stepFaults kill or freeze a worker at a named step of the protocol.

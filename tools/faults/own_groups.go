@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/ranker-worker/ranker-worker/internal/test/testenv/redis"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
@@ -127,17 +128,29 @@ func startWith(old, text string) func(context.Context, *isolated) {
 }
 
 // expectStop is the end of a run in which a partition must stop for a reason, one of several between bars; "": none does.
+// A worker that ended is started again, as a supervisor does: it ends if brokers know no topic for longer than a request may take.
 func expectStop(reason string) func(context.Context, *isolated) {
 	if reason == "" {
 		return nil
 	}
-	return func(ctx context.Context, s *isolated) { s.awaitStopped(ctx, strings.Split(reason, "|")) }
+	return func(ctx context.Context, s *isolated) {
+		text := ""
+		if err := until(ctx, stopPatience, "a partition stops", func() (bool, error) {
+			if !s.worker().Running() {
+				return false, s.worker().Start()
+			}
+			_, text = s.worker().Ready(ctx)
+			return slices.ContainsFunc(strings.Split(reason, "|"), func(r string) bool { return strings.Contains(text, r) }), nil
+		}); err != nil {
+			expect(ctx, fmt.Errorf("no partition stopped as it should, %s: /readyz says %q; the log ends with:\n%s", reason, text, s.worker().Log(20)))
+		}
+	}
 }
 
 // onOwnCluster runs a fault in a group with a Redis Cluster of its own.
 func onOwnCluster(do func(context.Context, *isolated, *redisCluster)) func(context.Context, *Scene) {
 	return func(ctx context.Context, scene *Scene) {
-		rc := get(startRedisCluster(ctx))
+		rc := &redisCluster{get(redis.StartCluster(ctx, redis.Options{AppendOnly: true, Args: []string{"--appendfsync", "everysec"}}, 3))}
 		defer undo(rc.Close)
 		isolatedRun{Settings: Settings{Redis: rc}, do: func(ctx context.Context, s *isolated) { do(ctx, s, rc) }}.runOn(ctx, scene)
 	}
@@ -211,28 +224,6 @@ func (s *isolated) awaitRead(ctx context.Context) {
 		account, err := s.Account(ctx)
 		return account["impressions.read"] >= 300, err
 	})))
-}
-
-// awaitStopped waits until a partition has stopped for one of the reasons. A worker that ended is started again, as a supervisor does:
-// it ends if brokers know no topic for longer than a request may take.
-func (s *isolated) awaitStopped(ctx context.Context, reasons []string) {
-	text := ""
-	err := until(ctx, stopPatience, "a partition stops", func() (bool, error) {
-		if !s.worker().Running() {
-			return false, s.worker().Start()
-		}
-		_, text = s.worker().Ready(ctx)
-		for _, r := range reasons {
-			if strings.Contains(text, r) {
-				return true, nil
-			}
-		}
-		return false, nil
-	})
-	if err != nil {
-		expect(ctx, fmt.Errorf("no partition stopped as it should, %s: /readyz says %q; the log ends with:\n%s", strings.Join(reasons, " or "), text,
-			s.worker().Log(20)))
-	}
 }
 
 // meanwhile calls do while the worker is down.

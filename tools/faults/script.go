@@ -37,8 +37,13 @@ func try(err error) {
 
 func get[T any](x T, err error) T { try(err); return x }
 
-// expect is try for steps of the workers: their failure is a violation.
-func expect(ctx context.Context, err error) { try(must(ctx, err)) }
+// expect is try for steps of the workers: their failure is a violation, if they had time.
+func expect(ctx context.Context, err error) {
+	if err != nil && ctx.Err() == nil {
+		err = violated("%v", err)
+	}
+	try(err)
+}
 
 // undo is deferred, so that damage is undone whatever ends the script. Its error joins the script's.
 func undo(do func() error) {

@@ -38,14 +38,6 @@ func (s *Store) section(slot int) string {
 
 type redisCluster struct{ *redis.Cluster }
 
-func startRedisCluster(ctx context.Context) (*redisCluster, error) {
-	c, err := redis.StartCluster(ctx, redis.Options{AppendOnly: true, Args: []string{"--appendfsync", "everysec"}}, 3)
-	if err != nil {
-		return nil, err
-	}
-	return &redisCluster{c}, nil
-}
-
 func (rc *redisCluster) section(int) string {
 	return fmt.Sprintf("{addresses: [%s], cluster: true}", strings.Join(rc.Addrs(), ", "))
 }
