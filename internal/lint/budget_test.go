@@ -40,7 +40,7 @@ var rooms = map[string]int{
 	"stream/task":        4340,
 	"tools":              5900,
 	"tools/checker":      7520,
-	"tools/faults":       5660,
+	"tools/faults":       5200,
 }
 
 const (
