@@ -138,7 +138,7 @@ func (t *trials) loadOne(x *trial, of map[string]string, watermark event.Millis)
 }
 
 // begun reads the latest run that was stored, and since when it counts; zeros for "". It fails with ErrExperiment if this run began with
-// another definition.
+// another definition, or a higher one has ended: this one would wait for it for ever.
 func (x *ExperimentConfig) begun(stored string) (run int64, since event.Millis, err error) {
 	if stored == "" {
 		return 0, 0, nil
@@ -154,6 +154,9 @@ func (x *ExperimentConfig) begun(stored string) (run int64, since event.Millis, 
 	if definition := strings.Join(words[2:], " "); head[0] == int64(x.Run) && definition != x.Definition {
 		return 0, 0, fmt.Errorf("%w: run %d of experiment %q began as %s, and is configured as %s: raise experiments.%s.run", ErrExperiment, x.Run,
 			x.Name, definition, x.Definition, x.Name)
+	}
+	if head[0] > int64(x.Run) && head[1] == uncounted {
+		return 0, 0, fmt.Errorf("%w: run %d of experiment %q has ended: raise experiments.%s.run above it", ErrExperiment, head[0], x.Name, x.Name)
 	}
 	return head[0], head[1], nil
 }

@@ -370,6 +370,22 @@ func TestExperiment_Gone(t *testing.T) {
 	}
 }
 
+// An experiment under a lower run than that of one that was taken out would count nothing: it is refused.
+func TestExperiment_LowerRunThanOneGone(t *testing.T) {
+	w := newWorld(t, trialConfig(t, func(_ *ExperimentConfig, s *experiment.Settings) { s.Run = 2 }))
+	w.save()
+	w.cfg.Experiments = nil
+	w.start()
+	w.save()
+	w.cfg = trialConfig(t, func(x *ExperimentConfig, _ *experiment.Settings) { x.Definition = "otherwise" })
+	require.ErrorIs(t, w.tryStart(), ErrExperiment)
+	require.ErrorContains(t, w.tryStart(), "raise experiments.feed.run above it")
+	w.cfg = trialConfig(t, func(x *ExperimentConfig, s *experiment.Settings) { x.Definition, s.Run = "otherwise", 3 })
+	w.start()
+	w.walkKnown()
+	harm(w, day)
+}
+
 // sharedConfig is an experiment whose arms decide by the control's statistics, with a shadow on half of the impressions.
 func sharedConfig(t require.TestingT) Config {
 	cfg := trialConfig(t, func(x *ExperimentConfig, _ *experiment.Settings) {
