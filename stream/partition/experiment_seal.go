@@ -82,10 +82,17 @@ func (t *trials) load(fields []state.Field, watermark event.Millis) error {
 		if t.byName[name] != nil {
 			continue
 		}
-		t.drop(name, of, func(field string) bool { return field != runField && !strings.HasPrefix(field, verdictField) })
 		if words := strings.SplitN(of[runField], " ", 4); len(words) == 4 && words[2] != fmt.Sprint(uncounted) {
 			words[2] = fmt.Sprint(uncounted)
-			writeTrial(&t.strays, name+runField, []byte(strings.Join(words, " ")), false)
+			of[runField] = strings.Join(words, " ")
+			writeTrial(&t.strays, name+runField, []byte(of[runField]), false)
+		}
+		for _, field := range slices.Sorted(maps.Keys(of)) {
+			if verdict := strings.HasPrefix(field, verdictField); verdict || field == runField {
+				writeTrial(&t.left, name+field, []byte(of[field]), verdict)
+			} else {
+				writeTrial(&t.strays, name+field, nil, true)
+			}
 		}
 	}
 	for _, x := range t.all {

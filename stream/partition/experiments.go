@@ -53,6 +53,7 @@ type trials struct {
 	byName     map[string]*trial
 	arms       armTable
 	strays     state.Changes // of stored fields without an owner
+	left       state.Changes // stored runs and verdicts of unconfigured experiments, for a Transfer
 	published  *pool         // by other partitions
 	taken      uint64        // the pool's version as of which verdicts and totals were read
 	unit       []byte        // scratch: the unit of an experiment by user

@@ -51,9 +51,11 @@ func (o *Offline) Experiments() []ExperimentView {
 	return all
 }
 
-// Experiments carries over totals of ended units, and verdicts. Pending units are withdrawn: a cohort is divided among the receivers, and
+// Experiments carries over totals of ended units, and verdicts; of unconfigured experiments runs and verdicts. Pending units are withdrawn: a cohort is divided among the receivers, and
 // their shares of its counts are not known.
 func (t *Transfer) Experiments() {
+	strays := &t.to.trials.strays
+	strays.Writes = append(strays.Writes, t.from.trials.left.Writes...)
 	for _, from := range t.from.trials.all {
 		x := t.to.trials.byName[from.Name]
 		if x == nil || x.sums.idle || from.sums.idle {

@@ -47,6 +47,31 @@ func TestTransfer_CarriesExperiments(t *testing.T) {
 	}
 }
 
+// An experiment that was taken out keeps its run, definition and verdicts when partitions are resharded.
+func TestTransfer_CarriesExperimentsThatAreGone(t *testing.T) {
+	for _, saves := range []bool{false, true} {
+		from := newWorld(t, trialConfig(t, nil))
+		cfg := from.cfg
+		harm(from, day)
+		from.cfg.Experiments = nil
+		from.start()
+		if saves {
+			from.save()
+			from.start()
+		}
+		to := newWorld(t, from.cfg)
+		for range 2 { // givers
+			NewTransfer(&Offline{Machine: from.m}, &Offline{Machine: to.m}, delay.Portion{Additive: true}).Experiments()
+		}
+		to.save()
+		to.cfg = trialConfig(t, func(x *ExperimentConfig, _ *experiment.Settings) { x.Definition = "otherwise" })
+		require.ErrorIs(t, to.tryStart(), ErrExperiment)
+		to.cfg = cfg
+		to.start()
+		require.True(t, to.m.trials.all[0].arms[1].verdict.tripped)
+	}
+}
+
 // A reset leaves the table of arms, which entries go by, and nothing else.
 func TestResetExperiment(t *testing.T) {
 	w := newWorld(t, trialConfig(t, nil))
