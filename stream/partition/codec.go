@@ -58,6 +58,7 @@ const (
 	flagInParts // the sum was fed to the learner
 	flagArm     // it is a unit of an experiment
 	flagContext // it has a context
+	flagRefused // a payoff was refused, since the learner was gone
 	flagUnknown // this bit and above
 )
 
@@ -101,6 +102,7 @@ func (e *entry) flags() uint64 {
 	set(flagInParts, e.inParts)
 	set(flagArm, e.arm != noArm)
 	set(flagContext, e.hasContext)
+	set(flagRefused, e.refused)
 	return f
 }
 

@@ -48,9 +48,12 @@ func (j *joiner) expire() {
 	j.giveUp()
 }
 
-// unpaid returns how a selection ends that no payoff ends before its deadline, and the payoff that the learner is fed, unless it expires.
+// unpaid returns how a selection ends that no payoff ends before its deadline, and the payoff that the learner is fed, unless it expires. After
+// a refused payoff a default would be invented, and a sum is not complete.
 func (l *learner) unpaid(e *entry) (how outcome, r float64, clamped bool) {
 	switch {
+	case e.refused:
+		return expired, 0, false
 	case e.count > 0:
 		r, clamped = l.normalise(e.sum)
 		return paid, r, clamped

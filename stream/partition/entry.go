@@ -94,6 +94,7 @@ type partialSum struct {
 	count   int64   // payoffs in sum
 	events  []uint64
 	inParts bool // sum was fed to the learner
+	refused bool // after a selection: a payoff was refused, since the learner was gone
 }
 
 // parkedRecord is a selection or payoff that waits for its impression or selection. Its key is the entry's id.
@@ -121,7 +122,7 @@ func (e *entry) reset() {
 func (e *entry) forget() {
 	e.items, e.propensities, e.events = e.items[:0], e.propensities[:0], e.events[:0]
 	e.ranks, e.undecided, e.expected = e.ranks[:0], e.undecided[:0], e.expected[:0]
-	e.instance, e.sum, e.count, e.inParts = -1, 0, 0, false
+	e.instance, e.sum, e.count, e.inParts, e.refused = -1, 0, 0, false, false
 	e.offset, e.selected, e.alone, e.ordered, e.favourite = unknownOffset, -1, false, false, false
 	e.hasSelectionDeadline, e.selectionDeadline, e.payoffDeadline, e.began = false, 0, 0, 0
 	e.unit = unit{arm: noArm}

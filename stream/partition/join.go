@@ -172,6 +172,9 @@ func (j *joiner) hasRoom(size int) bool {
 func (j *joiner) conclude(rec *Record, effective event.Millis, v verdict, f *event.Fault, out *Output) {
 	switch v {
 	case refused:
+		if e := &j.cur.entry; rec.Topic == event.Payoffs && f.Reason == event.LearnerGone && e.selected >= 0 && effective <= e.payoffDeadline {
+			e.refused, j.cur.changed = true, true
+		}
 		j.reject(rec, f, out)
 		j.countForLearner(ofTopic(rec.Topic, 0, selectionsRejected, payoffsRejected), 1)
 	case parked:

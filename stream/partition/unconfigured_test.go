@@ -11,6 +11,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/policy/features"
 	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
 // outcomeLog is a learner that notes how impressions ended.
@@ -114,4 +115,50 @@ func TestAbsences_UnpaidSelectionsCount(t *testing.T) {
 	}
 	require.Equal(t, policy.Sums{N: 20, R: 15, Q: 15}, sums[0])
 	require.Equal(t, sums[0], sums[1])
+}
+
+// A payoff that is refused while its learner is left out is no missing one: its selection ends and teaches nothing, whether its deadline is
+// past or not when the learner returns. A late one changes nothing.
+func TestAbsences_SelectionsPaidMeanwhileTeachNothing(t *testing.T) {
+	for _, c := range []struct {
+		sum         bool
+		paid, back  event.Millis // after the selections
+		part, learn int64
+	}{{back: settled}, {back: 0}, {sum: true, back: settled}, {sum: true, back: 0}, {sum: true, part: 1, back: settled}, {paid: settled / 2, back: settled, learn: 20}} {
+		w := newWorld(t, trialConfig(t, nil))
+		w.cfg.Experiments = nil
+		w.cfg.Learners[0].AggregateSum = c.sum
+		w.cfg.Learners[0].PayoffHorizon = settled / 4
+		w.start()
+		w.walkKnown()
+		pay := func(id string, at event.Millis) {
+			w.now = max(w.now, at)
+			require.NoError(t, w.read(event.Payoffs, id, event.AppendPayoff(nil, &event.Payoff{ID: []byte(id), Payoff: 1, HasTime: true, Time: at}), at))
+		}
+		for i := range 20 {
+			id := fmt.Sprint("i-", i)
+			w.ranked(id, "", day)
+			w.worth(id, -1, day)
+			if c.part > 0 {
+				pay(id, day)
+			}
+		}
+		w.save()
+		all := w.cfg.Learners
+		w.cfg.Learners = slices.Clone(all[1:])
+		w.cfg.Learners[0].Default = true
+		w.start()
+		w.walkKnown()
+		for i := range 20 {
+			pay(fmt.Sprint("i-", i), day+c.paid)
+		}
+		w.pass(day + c.back)
+		w.save()
+		w.cfg.Learners = all
+		w.start()
+		w.walkKnown()
+		w.pass(day + settled)
+		require.Equal(t, policy.Sums{N: c.learn}, w.m.learners[0].delay.Sums(0), "%+v", c)
+		require.Zero(t, w.m.ledger.now[impressionsPending])
+	}
 }
