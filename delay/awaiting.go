@@ -136,8 +136,12 @@ const (
 	isDefaulted                // it expired
 )
 
-// begin adds a selection to its item's start times.
+// begin adds a selection to its item's start times. One with a shorter horizon, of another configuration, makes all so far early.
 func (a *awaiting) begin(own *itemFlights, fb *Feedback) {
+	if fb.Horizon > 0 && fb.Horizon < a.grid.Horizon() {
+		early := a.ages[sideAbove].Early.Add(inflight.Early{Horizon: fb.Horizon, Before: fb.Began + 1})
+		a.ages[sideAbove].Early, a.ages[sideBelow].Early, a.unwritten = early, early, true
+	}
 	expected := a.expected(fb)
 	a.updateShare(a.every.Begin(&a.grid, fb.Began, a.pass, expected))
 	a.updateShare(own.Spans.Begin(&a.grid, fb.Began, a.pass, expected))

@@ -56,15 +56,13 @@ func (a *awaiting) harvest(r Recorder, to *writer) {
 	}
 	a.unwritten = false
 	e := a.now()
-	if a.since < -inflight.Never {
-		early := a.ages[sideAbove].Early
+	if early := a.ages[sideAbove].Early; a.since < -inflight.Never || early.Horizon > 0 {
 		to.value = appendWords(to.value[:0], a.since, a.grid.Horizon(), early.Horizon, early.Before)
 		r.Field(hashAges, fieldSince, to.value)
 	}
 	to.value = strconv.AppendInt(to.value[:0], a.pass, 10)
 	r.Field(hashAges, fieldPass, to.value)
-	to.value = strconv.AppendInt(append(to.value, ' '), a.evidenceUntil(), 10)
-	to.value = e.appendTo(to.value)
+	to.value = e.appendTo(strconv.AppendInt(append(to.value, ' '), a.evidenceUntil(), 10))
 	r.Field(hashLearner, []byte(fieldSilence), to.value)
 	if e.below > 0 {
 		to.value = appendNumbers(to.value[:0], append([]float64{e.below, e.low}, e.late[sideBelow].Shares()...))
@@ -82,9 +80,7 @@ func (e *estimated) appendTo(dst []byte) []byte {
 // appendEstimate appends the last estimate as harvest writes it: field "silence", and after a newline field "below" if there is one.
 func (a *awaiting) appendEstimate(dst []byte) []byte {
 	e := &a.made
-	dst = strconv.AppendInt(dst, a.pass, 10)
-	dst = strconv.AppendInt(append(dst, ' '), e.until, 10)
-	dst = e.appendTo(dst)
+	dst = e.appendTo(appendWords(dst, a.pass, e.until))
 	if e.below > 0 {
 		dst = appendNumbers(append(dst, '\n'), append([]float64{e.below, e.low}, e.late[sideBelow].Shares()...))
 	}

@@ -43,10 +43,10 @@ type Feedback struct {
 	Ref    int64       // offset of the impression in its topic: unique within the partition
 	Item   policy.Item // the selected item; unused by Unselected
 	Payoff float64     // normalised to [0,1]; for Paid and Partial
-	// Began is the event time in milliseconds from which the payoff's deadline counts; for Selected, Paid and Expired. Age is the
-	// delay of the payoff or partial payoff after it; for Paid and Partial. Defaulted marks a default at expiry; for Paid.
-	Began     int64
-	Age       int64
+	// Began is the event time in milliseconds from which the payoff's deadline counts; for Selected, Paid and Expired. Horizon is the time
+	// from it to the deadline, 0 if not known; for Selected. Age is the delay of the payoff or partial payoff after it; for Paid and Partial.
+	Began, Horizon, Age int64
+	// Defaulted marks a default at expiry; for Paid.
 	Defaulted bool
 	// InParts says that the learner has had Partial for this selection, and Before is its last Payoff; for Partial, Paid and Expired.
 	InParts bool

@@ -1,7 +1,9 @@
 package delay
 
 import (
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -219,9 +221,18 @@ func TestDirect_HorizonMayGrow(t *testing.T) {
 // Payoffs later than a horizon are missing from the delays that were learned with it. After a raise these say nothing of greater ages, in
 // other partitions neither. Half of all selections are paid, with delays up to thirty days; the first sixty days have a horizon of seven.
 func TestDirect_DelaysAfterARaiseOfTheHorizon(t *testing.T) {
+	for _, how := range []string{"restarted", "rebuilt", "resharded"} {
+		t.Run(how, func(t *testing.T) { delaysAfterARaise(t, how) })
+	}
+}
+
+func delaysAfterARaise(t *testing.T, how string) {
 	const day, long = 86_400_000, 30 * 86_400_000
 	rng, now, horizon := rand.New(rand.NewPCG(1, 2)), int64(0), int64(7*day)
 	d, other := NewDirect(policy.NewGreedy(), ageing(horizon)), NewDirect(policy.NewGreedy(), ageing(long))
+	if how == "rebuilt" {
+		d = NewDirect(policy.NewGreedy(), ageing(long))
+	}
 	d.Grow(pooledItems)
 	other.Grow(pooledItems)
 	s := newStore(d)
@@ -234,7 +245,7 @@ func TestDirect_DelaysAfterARaiseOfTheHorizon(t *testing.T) {
 				d.Paid(fb)
 			}
 			delete(ends, now/day)
-			fb := Feedback{Item: 1, Began: now, Payoff: 1, Age: rng.Int64N(long)}
+			fb := Feedback{Item: 1, Began: now, Horizon: horizon, Payoff: 1, Age: rng.Int64N(long)}
 			d.Selected(fb)
 			if rng.IntN(2) == 0 || fb.Age > horizon {
 				fb.Payoff, fb.Age, fb.Defaulted = 0, horizon, true
@@ -256,10 +267,24 @@ func TestDirect_DelaysAfterARaiseOfTheHorizon(t *testing.T) {
 	}
 	play(60)
 	horizon = long
-	for _, days := range []int64{1, 6, 7} {
+	if how == "resharded" { // into a partition without these rows
+		from := d
 		d = NewDirect(policy.NewGreedy(), ageing(horizon))
-		s.loadSorted(t, pooledItems, d)
-		s.learner = d
+		d.Grow(pooledItems)
+		require.NoError(t, d.TakeOver(from, nil, Portion{}))
+		for _, at := range slices.Sorted(maps.Keys(ends)) {
+			for _, fb := range ends[at] {
+				d.Carry(fb, true)
+			}
+		}
+		s = newStore(d)
+	}
+	for _, days := range []int64{1, 6, 7} {
+		if how == "restarted" {
+			d = NewDirect(policy.NewGreedy(), ageing(horizon))
+			s.loadSorted(t, pooledItems, d)
+			s.learner = d
+		}
 		play(days)
 	}
 	check(0.23, 0.8, 14)

@@ -89,7 +89,10 @@ func (w *life) decide(t *rapid.T) Feedback {
 	}
 	fb := feedback(w.ref, candidates, &first, selected)
 	fb.X, fb.Segment = rowOf(w.learners[0], key, candidates, fb.Item), segmentOf(key)
-	fb.Began = w.now + rapid.Int64Range(-100, 100).Draw(t, "began")
+	fb.Began, fb.Horizon = w.now+rapid.Int64Range(-100, 100).Draw(t, "began"), lifeHorizon
+	if rapid.IntRange(0, 50).Draw(t, "horizon") == 0 { // a former one
+		fb.Horizon /= 2
+	}
 	return fb
 }
 

@@ -15,6 +15,7 @@ type controlDelays struct {
 // fedRow is a row whose payoff the control learns from.
 type fedRow struct {
 	began     event.Millis
+	horizon   event.Millis
 	partition int32
 	selected  bool
 	paid      bool    // in part
@@ -34,7 +35,7 @@ func (u *Units) feeds(row int32, r *event.Ranking) bool {
 	if string(r.Learner) != e.Control && (!u.Shared || r.Decision.Assignment.Experiment != e.Name) {
 		return false
 	}
-	u.rows[row] = fedRow{began: r.Decision.Began, partition: r.Decision.Partition}
+	u.rows[row] = fedRow{began: r.Decision.Began, horizon: r.Decision.PayoffDeadline - r.Decision.Began, partition: r.Decision.Partition}
 	return true
 }
 
@@ -44,7 +45,7 @@ func (u *Units) learn(row int32, at event.Millis, how joinedlog.How, raw float64
 	if !ok || u.AsOf != 0 && at > u.AsOf {
 		return
 	}
-	fb := delay.Feedback{Began: x.began}
+	fb := delay.Feedback{Began: x.began, Horizon: x.horizon}
 	if how == joinedlog.Unselected {
 		delete(u.rows, row)
 		return

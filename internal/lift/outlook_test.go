@@ -87,20 +87,21 @@ func testBeforeTheHorizon(t *testing.T, s experiment.Settings) {
 		}
 	}
 	end := start + horizon + early*1000
-	outlook := func(law delay.SilenceLaw) *Outlook {
+	outlook := func(law delay.SilenceLaw, learned event.Millis) *Outlook {
 		o := w.options(end)
-		o.Unpaid, o.Silence = -1, delay.Silence{Law: law, Horizon: horizon}
+		o.Unpaid, o.Silence = -1, delay.Silence{Law: law, Horizon: learned}
 		return w.report(t, t.TempDir(), o).Arms[1].Outlook
 	}
-	o := outlook(delay.SilenceAges)
+	o := outlook(delay.SilenceAges, horizon)
 	require.Equal(t, "better", o.EndIs, "%+v", o)
 	require.Zero(t, o.Due)
 	require.InDelta(t, 0.4, o.End.Estimate, 0.1)
 	require.Equal(t, 1.0, o.End.Upper)
 	require.NotEmpty(t, o.From)
-	o = outlook(delay.SilenceWaits)
+	const short = "learner control has a history of delays of less than its payoff horizon"
+	require.Contains(t, outlook(delay.SilenceAges, 2*horizon).EndWhy, short, "all rankings have the former horizon")
+	o = outlook(delay.SilenceWaits, horizon)
 	require.Contains(t, o.EndWhy, "learner control has no history of delays: its `silence` is not `ages`")
 	w.records[event.Rankings] = w.records[event.Rankings][alone/2:]
-	o = outlook(delay.SilenceAges)
-	require.Contains(t, o.EndWhy, "learner control has a history of delays of less than its payoff horizon")
+	require.Contains(t, outlook(delay.SilenceAges, horizon).EndWhy, short)
 }

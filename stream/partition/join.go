@@ -453,7 +453,7 @@ func (j *joiner) selectItem(l *learner, at int32, sel *event.Selection) {
 func (j *joiner) feedback(l *learner) delay.Feedback { return j.feedbackOf(l, &j.cur.entry) }
 
 func (j *joiner) feedbackOf(l *learner, e *entry) delay.Feedback {
-	fb := delay.Feedback{Ref: e.offset, Instance: e.instance, Began: e.began}
+	fb := delay.Feedback{Ref: e.offset, Instance: e.instance, Began: e.began, Horizon: e.payoffDeadline - e.began}
 	if e.selected >= 0 {
 		fb.Item = e.items[e.selected]
 	}

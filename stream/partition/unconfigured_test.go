@@ -30,8 +30,8 @@ func TestAbsences_MissedOutcomesAreFedOnce(t *testing.T) {
 	var a unconfigured
 	a.miss("feed", nil, &entry{offset: 12, items: []policy.Item{3, 1}, selected: 1, instance: 5, began: 77, payoffDeadline: 99})
 	a.miss("feed", nil, &entry{offset: 13, items: []policy.Item{3, 1}, selected: 0, instance: -1, began: 80, payoffDeadline: 90, partialSum: partialSum{inParts: true, sum: 2.5, count: 1}})
-	a.miss("feed", nil, &entry{offset: 14, items: []policy.Item{3, 1}, selected: 0, instance: -1, began: 81, expected: []int64{-250000}})
-	a.miss("feed", nil, &entry{offset: 15, items: []policy.Item{3}, selected: 0, alone: true, instance: -1, began: 82,
+	a.miss("feed", nil, &entry{offset: 14, items: []policy.Item{3, 1}, selected: 0, instance: -1, began: 81, payoffDeadline: 82, expected: []int64{-250000}})
+	a.miss("feed", nil, &entry{offset: 15, items: []policy.Item{3}, selected: 0, alone: true, instance: -1, began: 82, payoffDeadline: 83,
 		keptContext: keptContext{hasContext: true, ofUser: 1, context: []int8{-127, 64}}, expected: []int64{5}})
 	a.miss("feed", nil, &entry{offset: 9, items: []policy.Item{3, 1}, selected: -1, instance: -1})
 	a.miss("feed", nil, &entry{offset: 8, selected: -1})
@@ -54,11 +54,11 @@ func TestAbsences_MissedOutcomesAreFedOnce(t *testing.T) {
 	}
 	var j joiner
 	require.NoError(t, j.deliver(l, fields))
-	require.Equal(t, []delay.Feedback{{Ref: 12, Item: 1, Instance: 5, Began: 77, Candidates: []policy.Item{3, 1}},
-		{Ref: 14, Item: 3, Instance: -1, Began: 81, Expected: -0.25, HasExpected: true},
-		{Ref: 15, Item: 3, Instance: -1, Began: 82, Expected: 5e-6, HasExpected: true}}, d.expired)
+	require.Equal(t, []delay.Feedback{{Ref: 12, Item: 1, Instance: 5, Began: 77, Horizon: 22, Candidates: []policy.Item{3, 1}},
+		{Ref: 14, Item: 3, Instance: -1, Began: 81, Horizon: 1, Expected: -0.25, HasExpected: true},
+		{Ref: 15, Item: 3, Instance: -1, Began: 82, Horizon: 1, Expected: 5e-6, HasExpected: true}}, d.expired)
 	require.Equal(t, []delay.Feedback{{Ref: 9, Instance: -1}}, d.unselected)
-	require.Equal(t, []delay.Feedback{{Ref: 13, Item: 3, Instance: -1, Began: 80, InParts: true, Before: 0.25, Payoff: 0.25, Age: 10}}, d.paid)
+	require.Equal(t, []delay.Feedback{{Ref: 13, Item: 3, Instance: -1, Began: 80, Horizon: 10, InParts: true, Before: 0.25, Payoff: 0.25, Age: 10}}, d.paid)
 
 	c = state.Changes{}
 	j.unconfigured.seal(&c)
@@ -117,8 +117,8 @@ func TestAbsences_UnpaidSelectionsCount(t *testing.T) {
 	require.Equal(t, sums[0], sums[1])
 }
 
-// A payoff that is refused while its learner is left out is no missing one: its selection ends and teaches nothing, whether its deadline is
-// past or not when the learner returns. A late one changes nothing.
+// A payoff that is refused while its learner is left out is no missing one: its selection teaches nothing. The learner returns before the
+// deadline or after it. A late payoff changes nothing.
 func TestAbsences_SelectionsPaidMeanwhileTeachNothing(t *testing.T) {
 	for _, c := range []struct {
 		sum         bool
