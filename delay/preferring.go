@@ -156,10 +156,10 @@ func (p *Preferring) Selected(fb Feedback) {
 	p.inner.Selected(forInner(fb))
 }
 
-// forInner returns the feedback for the inner learner, without an order if it was not certain.
+// forInner returns the feedback for the inner learner, without an order and its propensity if it was not certain.
 func forInner(fb Feedback) Feedback {
 	if len(fb.Undecided) > 0 {
-		fb.Candidates, fb.Order = nil, nil
+		fb.Candidates, fb.Order, fb.Propensity = nil, nil, 0
 	}
 	return fb
 }

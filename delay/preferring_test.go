@@ -342,6 +342,8 @@ func TestPreferring_GuessesAreDecidedAndTeachNoOrder(t *testing.T) {
 	require.False(t, d.Explored)
 	fb := recorded(1, allItems(3), &d, 0)
 	fb.Payoff = 1
+	require.NotZero(t, fb.Propensity)
+	require.Zero(t, forInner(fb).Propensity)
 	p.Selected(fb)
 	p.Paid(fb)
 	s := p.Status()

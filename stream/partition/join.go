@@ -115,7 +115,9 @@ func (j *joiner) begin(l *learner, d *event.Decision) *entry {
 	if !d.HasSelection {
 		e.selectionDeadline = 0
 	}
-	e.propensities = append(e.propensities, d.Propensities...)
+	if len(d.Undecided) == 0 { // else they are of an order that may be wrong
+		e.propensities = append(e.propensities, d.Propensities...)
+	}
 	for _, x := range d.Expected {
 		e.expected = append(e.expected, event.Millionths(x))
 	}

@@ -2,12 +2,14 @@ package partition
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/delay/recency"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/policy/preference"
 	"github.com/ranker-worker/ranker-worker/stream/event"
@@ -80,6 +82,47 @@ func TestUtilities_AreFoundWhereImpressionsCarryNone(t *testing.T) {
 	x, err := (&Offline{Machine: w.m}).Explain("feed", [][]byte{[]byte("c"), []byte("a")}, []float64{0, 0}, nil, 1)
 	require.NoError(t, err)
 	require.Equal(t, []int32{0, 1}, x.Decision.Order, "utilities are not looked at")
+}
+
+// guessing is a finder whose every order is a guess.
+type guessing struct{ *preference.Sorted }
+
+func (g guessing) Sort(candidates []policy.Item, key policy.Key, order, undecided []int32) []int32 {
+	return append(g.Sorted.Sort(candidates, key, order, undecided)[:len(undecided)], 0)
+}
+
+// The propensities of a guess are of an order that may be wrong: they are recorded, and a payoff counts as without any.
+func TestUtilities_PropensitiesOfAGuess(t *testing.T) {
+	cfg := sortedConfig()
+	cfg.Learners[0].New = func() delay.Learner {
+		p, err := policy.NewRobust(policy.DefaultLookAgain)
+		require.NoError(t, err)
+		r, err := delay.NewRobust(delay.RobustConfig{Policy: p, Belief: policy.Belief{Sigma: 0.5}, Horizon: 600_000, HalfLives: recency.DefaultHalfLives()})
+		require.NoError(t, err)
+		return delay.NewPreferring(r, guessing{preference.NewSorted()})
+	}
+	w := newWorld(t, cfg)
+	for k := range 20 {
+		id := fmt.Sprint("i-", k)
+		require.NoError(t, w.read(event.Impressions, id, bare(id, "a", "b", "c"), day))
+		r := w.ranking(t)
+		require.Equal(t, []int32{0}, r.Decision.Undecided)
+		require.Len(t, r.Decision.Propensities, 3)
+		require.NoError(t, w.read(event.Selections, id, event.AppendSelection(nil, &event.Selection{ID: []byte(id), Item: r.Items[2]}), day))
+		require.NoError(t, w.read(event.Payoffs, id, event.AppendPayoff(nil, &event.Payoff{ID: []byte(id), Payoff: 1}), day))
+	}
+	w.save()
+	n := 0
+	for _, rows := range w.store.fields["feed:recent"] {
+		for row := range strings.FieldsSeq(rows) { // level, index, payoffs, sum, squares, chances in units of 2^-10
+			words := strings.Split(row, ":")
+			paid, err := strconv.Atoi(words[2])
+			require.NoError(t, err)
+			require.Equal(t, strconv.Itoa(paid<<10), words[5])
+			n += paid
+		}
+	}
+	require.Equal(t, 20, n)
 }
 
 // TestUtilities_GivenOnesAreNotLookedAt where the learner finds their order: those who write impressions need not know

@@ -50,7 +50,7 @@ func (lf *learnerFold) feed(l *life, item uint32, v float64) {
 	if lf.byRank() {
 		length = int32(len(l.items))
 	}
-	if at < 0 || len(l.undecided) > 0 || len(l.propensities) != len(l.items) || l.propensities[at] < leastPropensity {
+	if at < 0 || len(l.propensities) != len(l.items) || l.propensities[at] < leastPropensity {
 		return
 	}
 	list := made(&made(&lf.instances, l.instance).lists, length)

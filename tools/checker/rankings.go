@@ -241,9 +241,12 @@ func (f *fold) begin(l *life, lf *learnerFold, d *event.Decision) {
 	*l = life{open: l.open, until: max(l.until, d.PayoffDeadline), waits: l.waits, selected: -1,
 		kind: pending, offset: d.Offset, learner: lf, instance: d.Instance, began: d.Began,
 		hasSelection: d.HasSelection, selDeadline: d.SelectionDeadline, payDeadline: d.PayoffDeadline,
-		items: make([]uint32, len(rk.Items)), propensities: slices.Clone(d.Propensities), expected: slices.Clone(d.Expected),
+		items: make([]uint32, len(rk.Items)), expected: slices.Clone(d.Expected),
 		ranks: slices.Clone(d.Ranks), undecided: slices.Clone(d.Undecided),
 		recorded: len(d.Ranks) > 0, ordered: len(d.Ranks) > 0 && len(d.Undecided) == 0}
+	if len(d.Undecided) == 0 { // those of a guess are not learned from
+		l.propensities = slices.Clone(d.Propensities)
+	}
 	for i, item := range rk.Items {
 		l.items[i] = f.items.intern(item)
 	}
