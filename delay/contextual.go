@@ -89,8 +89,7 @@ type turning struct {
 	settles int64 // ms after which a selection's outcome is a fair sample
 	period  int64 // ms, of the clock: both sides of a cut are longer, since a change within a period may return
 	looked  int64 // tick of the last search
-	begins  int64 // the time found, until turn; 0 elsewhere
-	found   bool
+	begins  int64 // the time that the last call of seek found; inflight.Never: none
 	turns   int64 // changes found since the process started
 }
 

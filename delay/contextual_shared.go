@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strconv"
 
+	"github.com/ranker-worker/ranker-worker/delay/inflight"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/policy/contextual"
 )
@@ -62,18 +63,20 @@ func (u *contexts) beGlobal(mark func(policy.Item) uint64) {
 	})
 }
 
-// refit recomputes the global model from all sums; with learn, also its variances and grouping.
-func (u *contexts) refit(t *policy.Table, learn bool) {
+// refit recomputes the global model from all sums; with OfVariances, also its variances and grouping; with OfChange, after a change.
+func (u *contexts) refit(t *policy.Table, which Estimates) {
 	u.settle(t)
-	if learn {
+	if which&OfChange != 0 && u.begins != inflight.Never {
 		u.turn(t)
+	}
+	if which&OfVariances != 0 {
 		u.model.Learn()
 		u.fits++
 		if u.regroup(t) {
 			u.model.Learn()
 		}
 	}
-	if learn || u.newData {
+	if which&OfVariances != 0 || u.newData {
 		u.model.Refit()
 	}
 	u.newData = false
@@ -105,8 +108,7 @@ func (u *contexts) takeEstimate(t *policy.Table, text []byte) error {
 	if err := u.model.TakeVariances(text); err != nil {
 		return err
 	}
-	u.looked, u.begins, u.found = looked, 0, false
-	if u.model.Since() != since {
+	if u.looked = looked; u.model.Since() != since {
 		u.recount(t)
 	}
 	u.model.Refit()

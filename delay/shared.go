@@ -60,7 +60,9 @@ func (b *base) Commit(items int) (due Estimates) {
 	if b.flights.readTicks() {
 		due |= OfSilence
 	}
-	if b.contexts != nil && (b.contexts.seek(b.table) || b.contexts.model.Due()) {
+	if u := b.contexts; u != nil && u.seek(b.table) {
+		due |= OfVariances | OfChange
+	} else if u != nil && u.model.Due() {
 		due |= OfVariances
 	}
 	if b.windows.due() {
@@ -78,7 +80,7 @@ func (b *base) Estimate(which Estimates) (made Estimates) {
 		b.flights.estimate()
 	}
 	if b.contexts != nil {
-		b.contexts.refit(b.table, which&OfVariances != 0)
+		b.contexts.refit(b.table, which)
 	}
 	if which&OfWindows != 0 {
 		b.windows.estimateAll()
@@ -91,7 +93,7 @@ func (b *base) Makes() (all Estimates) {
 		all |= OfSilence
 	}
 	if b.contexts != nil {
-		all |= OfVariances
+		all |= OfVariances | OfChange
 	}
 	if b.windows.counts != nil {
 		all |= OfWindows
@@ -125,7 +127,7 @@ func (b *base) TakeEstimate(text []byte) (taken Estimates, err error) {
 	if b.contexts == nil || !learned {
 		return taken, nil
 	}
-	return taken | OfVariances, b.contexts.takeEstimate(b.table, variances)
+	return taken | OfVariances | OfChange, b.contexts.takeEstimate(b.table, variances)
 }
 
 // Ended implements Pooling. The source deletes the item's other fields itself.

@@ -65,18 +65,18 @@ func (u *contexts) newest() int64 {
 // seek searches for a change at a new tick, and returns whether one was found. It chooses the time of maximum likelihood among several.
 func (u *contexts) seek(t *policy.Table) bool {
 	pass := u.newest()
-	if pass <= u.looked || u.model.Fits() == 0 {
-		return u.found
+	if u.begins = inflight.Never; pass <= u.looked || u.model.Fits() == 0 {
+		return false
 	}
 	u.settle(t)
 	most, changes := 0.0, u.model.Changes()
 	for _, time := range u.cuts(pass) {
 		if nats := u.changedSince(changes, time); changes.Decisive(nats) && nats > most {
-			most, u.begins, u.found = nats, time, true
+			most, u.begins = nats, time
 		}
 	}
 	u.looked, u.unstored = pass, true
-	return u.found
+	return u.begins != inflight.Never
 }
 
 // cuts returns the times to compare: beginnings of buckets, fewer of long ago. The first search compares all.
@@ -131,11 +131,7 @@ func (u *contexts) changedSince(changes *contextual.Changes, time int64) float64
 
 // turn drops payoffs before the time that seek found.
 func (u *contexts) turn(t *policy.Table) {
-	if !u.found {
-		return
-	}
 	u.model.Begin(u.begins)
-	u.begins, u.found = 0, false
 	u.turns++
 	u.recount(t)
 }

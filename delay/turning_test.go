@@ -134,21 +134,9 @@ func TestTurning_OverPartitions(t *testing.T) {
 
 // A global learner that goes on from a snapshot, with the fields of its sources, makes the same estimates. The effects change after it.
 func TestTurning_GoesOnFromASnapshot(t *testing.T) {
-	global := func() *Direct {
-		d := contextualKinds()[0].make(t).(*Direct)
-		d.BeGlobal(func(i policy.Item) uint64 { return uint64(i) })
-		d.Grow(4)
-		return d
-	}
 	source := contextualKinds()[0].make(t).(*Direct)
 	source.Grow(4)
-	s, one := newStore(source), global()
-	read := func(d *Direct) Estimates {
-		d.BeginResync(0)
-		s.publish(d, 0, sameNumber)
-		d.EndResync(0, func(string, policy.Item) bool { return true })
-		return d.Commit(4)
-	}
+	s, one := newStore(source), globalOfFour(t)
 	var replays []*Direct
 	for k, fb := range turned(7, 1200, true) {
 		source.Selected(fb)
@@ -158,19 +146,59 @@ func TestTurning_GoesOnFromASnapshot(t *testing.T) {
 			continue
 		}
 		s.harvest()
-		made := one.Estimate(read(one))
+		made := one.Estimate(readWhole(one, s))
 		for _, d := range replays {
-			read(d)
+			readWhole(d, s)
 			require.Equal(t, made, d.Estimate(made))
 			require.Equal(t, string(one.AppendEstimate(nil)), string(d.AppendEstimate(nil)), "payoff %d", k)
 		}
 		if k%200 == 40 {
-			d := global()
-			read(d)
+			d := globalOfFour(t)
+			readWhole(d, s)
 			_, err := d.TakeEstimate(one.AppendEstimate(nil))
 			require.NoError(t, err)
 			replays = append(replays, d)
 		}
 	}
 	require.EqualValues(t, 1, one.contexts.turns)
+}
+
+// A record of epochs leaves out some that estimate nothing. A replay searches at other epochs then, with other payoffs, and may find a change
+// that the recorded learner did not, as with this seed. It turns where the recorded one has turned.
+func TestTurning_EpochsThatAreLeftOut(t *testing.T) {
+	source, one, replay := contextualKinds()[0].make(t).(*Direct), globalOfFour(t), globalOfFour(t)
+	source.Grow(4)
+	s, early := newStore(source), false
+	for k, fb := range turned(22, 900, true) {
+		fb.Began = int64(k) * one.contexts.grid.TickLength() / 8 // several epochs a tick
+		source.Selected(fb)
+		source.Paid(fb)
+		source.Advance(fb.Began)
+		if k < 450 && k%24 > 0 || k%2 > 0 {
+			continue
+		}
+		s.harvest()
+		if made := one.Estimate(readWhole(one, s)); made&OfVariances != 0 || k%24 == 6 {
+			early = readWhole(replay, s)&OfChange != 0 && made&OfChange == 0 || early
+			require.Equal(t, made, replay.Estimate(made))
+			require.Equal(t, one.contexts.model.Since(), replay.contexts.model.Since(), "payoff %d", k)
+		}
+	}
+	require.True(t, early)
+	require.EqualValues(t, 1, one.contexts.turns)
+}
+
+func globalOfFour(t *testing.T) *Direct {
+	d := contextualKinds()[0].make(t).(*Direct)
+	d.BeGlobal(func(i policy.Item) uint64 { return uint64(i) })
+	d.Grow(4)
+	return d
+}
+
+// readWhole has a global learner read all that its only source has stored, and returns the estimates that are due.
+func readWhole(d *Direct, s *store) Estimates {
+	d.BeginResync(0)
+	s.publish(d, 0, sameNumber)
+	d.EndResync(0, func(string, policy.Item) bool { return true })
+	return d.Commit(4)
 }
