@@ -134,8 +134,8 @@ func (b *base) know() *policy.Known {
 		}
 		return nil
 	}
-	_, believes := b.ranker().(policy.Believer)
-	return b.attraction.perImpression(b.in.Items, b.perSelection(), !believes)
+	factors := b.ranker().(policy.Estimating).Belief() == policy.Unbelieving
+	return b.attraction.perImpression(b.in.Items, b.perSelection(), factors)
 }
 
 // perSelection returns estimates of payoff per selection, of a policy.Estimating.
@@ -143,7 +143,7 @@ func (b *base) perSelection() *policy.Known {
 	if b.contexts != nil {
 		return b.contexts.know(b.table, &b.in)
 	}
-	b.ranker().(policy.Estimating).Estimate(&b.in, &b.attraction.estimates)
+	b.ranker().(policy.Estimating).Belief().Estimate(&b.in, &b.attraction.estimates)
 	return &b.attraction.estimates
 }
 

@@ -50,11 +50,11 @@ func NewContextual(p policy.Policy, c ContextualConfig) (*Direct, error) {
 	if u.categories.look {
 		m.Levels++
 	}
-	switch _, optimistic := p.(*policy.Optimistic); {
+	switch index, ok := p.(*policy.Index); {
 	case c.Belief.Prior == policy.EmpiricalPrior:
 	case m.Levels > 1:
 		return nil, fmt.Errorf("%w: with segments or categories the prior must be empirical", ErrContextual)
-	case c.Belief.Prior == policy.NoPrior && optimistic && !c.Belief.EstimateSigma:
+	case c.Belief.Prior == policy.NoPrior && ok && index.Plain() && !c.Belief.EstimateSigma:
 		m.Levels = 0
 	default:
 		return nil, fmt.Errorf("%w: the prior must be empirical; or none, with policy optimistic and a sigma that is given", ErrContextual)

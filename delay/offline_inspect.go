@@ -94,8 +94,8 @@ func (b *base) Inspect() Inspection {
 		i.Beliefs, i.Coefficients = b.contexts.beliefs(), b.contexts.coefficients()
 		return i
 	}
-	if p, ok := b.policy.(policy.Believer); ok {
-		c := p.Components(b.table)
+	if p, ok := b.policy.(policy.Estimating); ok && p.Belief() != policy.Unbelieving {
+		c := p.Belief().Components(b.table)
 		i.Beliefs = &c
 	}
 	return i

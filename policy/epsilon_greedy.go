@@ -15,24 +15,28 @@ type Explorer interface {
 }
 
 // EpsilonGreedy is ε-greedy with uniform exploration (section 4.1). With probability ε_t it explores: the ranking is drawn so that every
-// candidate is selected with equal probability. Otherwise it ranks like Greedy. For i.i.d. windows that admit uniform selection, regret is
-// O(T^{2/3}).
+// candidate is selected with equal probability. Otherwise it ranks as greedy does (NewGreedy). For i.i.d. windows that admit uniform selection,
+// regret is O(T^{2/3}).
 //
 // The paper mixes n permutations for lazy windows, q_1 ≥ q_2 ≥ …. Uniform selection is admissible more often: exactly if q_1+…+q_k ≥ k/n
 // for every k. Then one number draws the ranking from the comonotone coupling (admissible.Sampler). Lists shorter than the longest window
 // fold its tail onto the last one, so admissibility depends on the length. If it is not admissible, exploration aims at the minimiser of
 // F(p) = −2Σ√p_i over the admissible set. Every candidate that any user can select has p_i > 0 there.
 //
-// As in Greedy, items without a payoff lead before all others.
-type EpsilonGreedy struct{ exploit Greedy }
+// As with greedy, items without a payoff lead before all others.
+type EpsilonGreedy struct{ exploit *Index }
 
 var epsilonGreedySpec = Spec{Name: "egreedy", Colour: "#e92e67",
 	About:   "the paper's: the best so far, and now and then anything, equally often",
 	Explore: func(*Parameters) (Explorer, error) { return NewEpsilonGreedy(), nil }}
 
-var _ Explorer = (*EpsilonGreedy)(nil)
+var (
+	_ Explorer   = (*EpsilonGreedy)(nil)
+	_ Explainer  = (*EpsilonGreedy)(nil)
+	_ Estimating = (*EpsilonGreedy)(nil)
+)
 
-func NewEpsilonGreedy() *EpsilonGreedy { return &EpsilonGreedy{} }
+func NewEpsilonGreedy() *EpsilonGreedy { return &EpsilonGreedy{NewGreedy()} }
 
 // Epsilon returns the exploration probability ε_t = min(1, (n·ln n/t)^{1/3}) for n candidates and t = 1 + fed, the payoffs fed for all
 // items. The paper's ε is constant, of order T^{-1/3} for a known horizon T. This one has that order at all times. Its factor balances the
@@ -76,3 +80,15 @@ func (e *EpsilonGreedy) Explore(in *Input, q, aim []float64, ws *Workspace, dst 
 	}
 	return explored
 }
+
+// Rule implements Explainer.
+func (*EpsilonGreedy) Rule() string {
+	return "some decisions, at random, are drawn so that each candidate is as likely to be selected, as near as windows " +
+		"let it be; in all others the candidate with the highest mean payoff leads; unseen ones come first"
+}
+
+// Weigh implements Explainer.
+func (e *EpsilonGreedy) Weigh(in *Input, ws *Workspace, why []Reason) { e.exploit.Weigh(in, ws, why) }
+
+// Belief implements Estimating.
+func (e *EpsilonGreedy) Belief() *Belief { return e.exploit.belief }

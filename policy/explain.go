@@ -87,12 +87,7 @@ func beatenBy(why []Reason, k int32) int32 {
 
 var (
 	_ Explainer = (*Elimination)(nil)
-	_ Explainer = (*Greedy)(nil)
 	_ Explainer = (*Utility)(nil)
-	_ Explainer = (*EpsilonGreedy)(nil)
-	_ Explainer = (*MOSS)(nil)
-	_ Explainer = (*Optimistic)(nil)
-	_ Explainer = (*Thompson)(nil)
 )
 
 func (e *Elimination) Rule() string {
@@ -108,16 +103,6 @@ func (e *Elimination) Weigh(in *Input, _ *Workspace, why []Reason) {
 	}
 }
 
-func (*Greedy) Rule() string {
-	return "the candidate with the highest mean payoff leads; unseen ones come first" + blockedInWords
-}
-
-func (*Greedy) Weigh(in *Input, _ *Workspace, why []Reason) {
-	for k := range in.Items {
-		_, why[k].Index = greedily(in, int32(k))
-	}
-}
-
 func (*Utility) Rule() string {
 	return "the candidate of the highest utility leads, whatever the payoffs"
 }
@@ -127,10 +112,3 @@ func (*Utility) Weigh(_ *Input, _ *Workspace, why []Reason) {
 		why[k].Index = float64(k)
 	}
 }
-
-func (*EpsilonGreedy) Rule() string {
-	return "some decisions, at random, are drawn so that each candidate is as likely to be selected, as near as windows " +
-		"let it be; in all others the candidate with the highest mean payoff leads; unseen ones come first"
-}
-
-func (e *EpsilonGreedy) Weigh(in *Input, ws *Workspace, why []Reason) { e.exploit.Weigh(in, ws, why) }

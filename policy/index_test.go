@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,19 +15,19 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/test/theoremtest"
 )
 
-func moss(t require.TestingT, b Belief) *MOSS {
+func moss(t require.TestingT, b Belief) *Index {
 	p, err := NewMOSS(b)
 	require.NoError(t, err)
 	return p
 }
 
-func optimistic(t require.TestingT, b Belief) *Optimistic {
+func optimistic(t require.TestingT, b Belief) *Index {
 	p, err := NewOptimistic(b)
 	require.NoError(t, err)
 	return p
 }
 
-func thompson(t require.TestingT, b Belief) *Thompson {
+func thompson(t require.TestingT, b Belief) *Index {
 	p, err := NewThompson(b)
 	require.NoError(t, err)
 	return p
@@ -44,8 +45,8 @@ func beliefs() map[string]Belief {
 }
 
 // indexPolicies are all policies with a belief, for each kind of belief.
-func indexPolicies(t require.TestingT) map[string]Policy {
-	all := map[string]Policy{}
+func indexPolicies(t require.TestingT) map[string]*Index {
+	all := map[string]*Index{}
 	for name, b := range beliefs() {
 		all["moss, "+name] = moss(t, b)
 		all["optimistic, "+name] = optimistic(t, b)
@@ -147,21 +148,11 @@ func literal(in *Input, means, index []float64) (order []int32) {
 	return order
 }
 
-func beliefOf(p Policy) Belief {
-	switch p := p.(type) {
-	case *MOSS:
-		return p.belief
-	case *Optimistic:
-		return p.belief
-	}
-	return p.(*Thompson).belief
-}
-
 // literalIndex is the index of the doc comments, from the table's estimates.
-func literalIndex(p Policy, in *Input) []float64 {
+func literalIndex(name string, p *Index, in *Input) []float64 {
 	index := make([]float64, len(in.Items))
 	for k, item := range in.Items {
-		b := beliefOf(p)
+		b := p.Belief()
 		e := b.expect(in.Table)
 		s := in.Table.Evidence(item)
 		weight := s.W + e.kappa + s.Open
@@ -173,13 +164,13 @@ func literalIndex(p Policy, in *Input) []float64 {
 			}
 			mean = literalMean(in.Table)
 		}
-		switch p.(type) {
-		case *MOSS:
-			index[k] = mean + literalBonus(&b, &e, in, weight)
-		case *Optimistic:
+		switch policy, _, _ := strings.Cut(name, ","); policy {
+		case "moss":
+			index[k] = mean + literalBonus(b, &e, in, weight)
+		case "optimistic":
 			now := in.Table.Weight() + 1
 			index[k] = mean + math.Sqrt(2*e.variance*math.Log(1+now*math.Log(now+1)*math.Log(now+1))/weight)
-		case *Thompson:
+		case "thompson":
 			index[k] = mean + math.Sqrt(e.variance/weight)*normal(in.Key.Uint64(1<<32+uint64(k)))
 		}
 	}
@@ -187,9 +178,8 @@ func literalIndex(p Policy, in *Input) []float64 {
 }
 
 // meansOf are the means that a policy believes in.
-func meansOf(p Policy, in *Input) []float64 {
-	b := beliefOf(p)
-	return literalMeans(b.expect(in.Table), in)
+func meansOf(p *Index, in *Input) []float64 {
+	return literalMeans(p.Belief().expect(in.Table), in)
 }
 
 // literalMeans are the expected payoffs of the candidates.
@@ -235,7 +225,7 @@ func TestIndexPolicies_AreTheirDefinitions(t *testing.T) {
 			why, rule := Reasons(p, &in, &Workspace{}, order)
 			require.NotEmpty(t, rule)
 			index := make([]float64, len(why))
-			for k, want := range literalIndex(p, &in) {
+			for k, want := range literalIndex(name, p, &in) {
 				index[k] = why[k].Index
 				if math.IsInf(want, 1) {
 					require.Equal(t, want, index[k])
@@ -258,14 +248,14 @@ func TestIndexPolicies_SelectionsInFlight(t *testing.T) {
 			return why[0].Index, why[1].Index
 		}
 		frozen, other := weigh()
-		if _, draws := p.(*Thompson); !draws {
+		if !strings.HasPrefix(name, "thompson") {
 			require.Equal(t, frozen, other, name)
 			require.Equal(t, []int32{1, 0}, rank(p, &in), name)
 		}
 		await(in.Table, []Evidence{{Open: 9}, {}})
 		counted, same := weigh() // Key 1 draws neither 0 nor anything near it
 		require.Equal(t, other, same, name)
-		b := beliefOf(p)
+		b := p.Belief()
 		e := b.expect(in.Table)
 		mean, _ := e.mean(&in, 0)
 		require.Less(t, math.Abs(counted-mean), math.Abs(frozen-mean), name)
@@ -391,7 +381,7 @@ func optimisticInversions() (checks []check) {
 	return checks
 }
 
-// fewOptimistic checks that inversions in runs of Optimistic are samples of items that seem better, and few.
+// fewOptimistic checks that inversions in runs of optimistic are samples of items that seem better, and few.
 func fewOptimistic(t testing.TB, r run, begin func() user) (err error) {
 	const runs = 8
 	count := map[[2]Item]int{}
@@ -403,7 +393,7 @@ func fewOptimistic(t testing.TB, r run, begin func() user) (err error) {
 			}
 			count[[2]Item{s, j}]++
 			in := Input{Items: []Item{j, s}, Table: table}
-			if index := literalIndex(r.policy, &in); !(index[0] >= index[1]) {
+			if index := literalIndex("optimistic", r.policy.(*Index), &in); !(index[0] >= index[1]) {
 				err = fmt.Errorf("trial %d: %d is selected, whose index is %g, and that of %d is %g", trial, j, index[0], s, index[1])
 			}
 		}

@@ -48,9 +48,9 @@ func TestKLUCB_RanksByItsIndex(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := randomInput(t)
 		p := NewKLUCB()
-		index := make([]float64, len(in.Items))
+		x, index := p.common(&in, &Workspace{}), make([]float64, len(in.Items))
 		for k, item := range in.Items {
-			_, index[k] = p.of(&in, int32(k), p.budget(in.Table), math.Inf(-1))
+			_, index[k] = p.of(x, &in, int32(k), math.Inf(-1))
 			if s := in.Table.Evidence(item); s.W > 0 {
 				at := in.Table.Weight() + 1
 				x := math.Log(1+at*math.Pow(math.Log(at+1), 2)) / (s.W + s.Open)
@@ -67,15 +67,15 @@ func TestKLUCB_RanksByItsIndexPerImpression(t *testing.T) {
 		in := randomInput(t)
 		knowFactors(t, &in)
 		p, known := NewKLUCB(), in.Known
-		budget := p.budget(in.Table)
+		x := p.common(&in, &Workspace{})
 		index, means := make([]float64, len(in.Items)), make([]float64, len(in.Items))
 		for k, f := range known.Factors {
-			means[k], index[k] = p.of(&in, int32(k), budget, math.Inf(-1))
+			means[k], index[k] = p.of(x, &in, int32(k), math.Inf(-1))
 			require.Equal(t, known.Candidates[k].Mean, means[k])
 			if f.Payoff.Weight > 0 {
 				bonus := math.Sqrt(2 * max(f.Share.Mean*(1-f.Share.Mean), known.Share*(1-known.Share)) * math.Log(1+known.Fair/f.Share.Weight) / f.Share.Weight)
 				times := min(1, f.Share.Mean+bonus) / known.Share
-				want := known.Nothing + times*(bisected(min(f.Payoff.Mean, 1), budget/f.Payoff.Weight)-known.Nothing)
+				want := known.Nothing + times*(bisected(min(f.Payoff.Mean, 1), x.log/f.Payoff.Weight)-known.Nothing)
 				require.InDelta(t, want, index[k], 1e-9*max(1, times))
 			}
 		}

@@ -2,7 +2,10 @@ package policy
 
 import "math"
 
-// MOSS is the index of that name (J.-Y. Audibert, S. Bubeck, "Minimax policies for adversarial and stochastic bandits", COLT 2009), around
+var mossSpec = Spec{Name: "moss", Colour: "#179cc7", About: "a bonus for items with less than their share of the payoffs", Believes: true, Contextual: true,
+	Rank: func(p *Parameters) (Policy, error) { return NewMOSS(p.Belief) }}
+
+// NewMOSS returns the policy MOSS (J.-Y. Audibert, S. Bubeck, "Minimax policies for adversarial and stochastic bandits", COLT 2009), around
 // a shrunken mean. The item with the largest index leads:
 //
 //	m̃_i + b_i·σ_i·√(2·log(1 + x_i)/(N_i+κ)),  x_i = t/(n·(N_i+κ)),  b_i = 1 − (1 − c/n)/(2·(1 + x_i/8)),
@@ -19,19 +22,11 @@ import "math"
 // exploration.
 //
 // Without a prior m̃_i is the empirical mean, κ is 0, and items without a payoff lead before all others.
-type MOSS struct{ belief Belief }
-
-var mossSpec = Spec{Name: "moss", Colour: "#179cc7", About: "a bonus for items with less than their share of the payoffs", Believes: true, Contextual: true,
-	Rank: func(p *Parameters) (Policy, error) { return NewMOSS(p.Belief) }}
-
-var _ Policy = (*MOSS)(nil)
-
-// NewMOSS fails for a parameter out of range.
-func NewMOSS(b Belief) (*MOSS, error) {
-	if err := b.check(); err != nil {
-		return nil, err
-	}
-	return &MOSS{belief: b}, nil
+//
+// It fails for a parameter out of range.
+func NewMOSS(b Belief) (*Index, error) {
+	return &Index{belief: &b, complete: (*common).setShare, of: (*common).moss,
+		rule: "the candidate with the largest MOSS index leads: " + b.inWords() + ", plus a bonus for having had less than its share of the payoffs"}, b.check()
 }
 
 const (
@@ -43,30 +38,19 @@ const (
 	fewest = 2
 )
 
-// share holds the terms of the index common to all items.
-type share struct {
-	expectation
-	spread  float64 // 2σ²
-	fair    float64 // t/n
-	spared  float64 // 8·(1 − c/n)/2
-	few     float64 // below this N_i+κ, assumed replaces spread; 0: never
-	assumed float64 // 2·(assumed σ)²
-}
-
-func (m *MOSS) share(in *Input) share {
-	t := in.Table
-	n := float64(t.Len())
-	x := share{expectation: m.belief.expected(in), fair: max(t.Weight(), 0) / n, spared: behind * (1 - float64(len(in.Items))/n) / 2}
+// setShare sets an item's share of the payoffs, and the terms of the bonus.
+func (x *common) setShare(b *Belief, in *Input) {
+	n := float64(in.Table.Len())
+	x.fair, x.spared = max(in.Table.Weight(), 0)/n, behind*(1-float64(len(in.Items))/n)/2
 	x.spread = 2 * x.variance
-	if assumed := m.belief.Sigma * m.belief.Sigma; m.belief.EstimateSigma && x.variance*tight < assumed {
+	if assumed := b.Sigma * b.Sigma; b.EstimateSigma && x.variance*tight < assumed {
 		x.few, x.assumed = fewest*math.Sqrt(x.fair)+x.kappa, 2*assumed
 	}
-	return x
 }
 
-// of returns a candidate's mean and index. An index below best may be replaced by any number below best: a logarithm costs more than the
-// rest, and most items cannot lead. The bound is no smaller than the index, since rounding is monotone.
-func (x *share) of(in *Input, k int32, best float64) (mean, index float64) {
+// moss returns a candidate's mean and index. The bound saves a logarithm, which costs more than the rest: most items cannot lead. It is no
+// smaller than the index, since rounding is monotone.
+func (x *common) moss(in *Input, k int32, best float64) (mean, index float64) {
 	mean, weight := x.at(in, k)
 	if weight == 0 {
 		return mean, mean
@@ -82,31 +66,8 @@ func (x *share) of(in *Input, k int32, best float64) (mean, index float64) {
 	return mean, mean + float64(part*math.Sqrt(scale*math.Log(ratio)))
 }
 
-// Rank implements Policy in O(n).
-func (m *MOSS) Rank(in *Input, ws *Workspace, dst []int32) {
-	x := m.share(in)
-	r := newRace(in, ws)
-	for i := int32(len(in.Items)) - 1; i >= 0; i-- {
-		mean, index := x.of(in, i, r.best)
-		r.enter(i, mean, index)
-	}
-	ws.byMean(dst)
-}
-
 // logAbove returns a number between log x and log x + 0.06, for finite x ≥ 1. The bits of x = 2^e·(1+f), as an integer, are
 // 2^52·(1023+e+f), and log2(1+f) ≤ f + 0.08607134 (at f = 1/ln 2 − 1).
 func logAbove(x float64) float64 {
 	return (float64(math.Float64bits(x))*0x1p-52 - (1023 - 0.0860714)) * math.Ln2
-}
-
-func (m *MOSS) Rule() string {
-	return "the candidate with the largest MOSS index leads: " + m.belief.inWords() +
-		", plus a bonus for having had less than its share of the payoffs" + blockedInWords
-}
-
-func (m *MOSS) Weigh(in *Input, _ *Workspace, why []Reason) {
-	x := m.share(in)
-	for k := range why {
-		_, why[k].Index = x.of(in, int32(k), math.Inf(-1))
-	}
 }

@@ -30,14 +30,14 @@ func (p Prior) String() string {
 	return fmt.Sprintf("Prior(%d)", uint8(p))
 }
 
-// Belief is the payoff model of MOSS, Optimistic and Thompson, in normalised units. Payoffs of item i are N(μ_i, σ²), or at least
+// Belief is the payoff model of MOSS, optimistic and Thompson sampling, in normalised units. Payoffs of item i are N(μ_i, σ²), or at least
 // σ-sub-Gaussian, and means μ_i are drawn from N(m, τ²). With N_i payoffs that add up to R_i,
 //
 //	m̃_i = (R_i + κ·m)/(N_i + κ),  κ = σ²/τ²,
 //
 // is the item's posterior mean, and σ²/(N_i+κ) its variance. Without a prior κ is 0.
 type Belief struct {
-	// Sigma is σ; with EstimateSigma the initial value and upper bound, and later σ for items with few payoffs, see MOSS.
+	// Sigma is σ; with EstimateSigma the initial value and upper bound, and later σ for items with few payoffs, see NewMOSS.
 	Sigma float64
 	// EstimateSigma estimates σ from the spread of payoffs within items.
 	EstimateSigma bool
@@ -140,44 +140,18 @@ func (e *expectation) at(in *Input, k int32) (mean, weight float64) {
 	return e.mean(in, in.Items[k])
 }
 
-// believed returns a candidate's mean payoff and weight without a belief; see expectation.mean.
-func believed(in *Input, k int32) (mean, weight float64) {
-	var nothing expectation
-	return nothing.at(in, k)
-}
-
-// Estimating is a Policy or an Explorer that decides by estimates of payoffs: Input.Known, or its own without one.
+// Estimating is a Policy or an Explorer that decides by estimates of payoffs: Input.Known, or its belief's without one.
 type Estimating interface {
-	Estimate(in *Input, known *Known)
+	// Belief returns the policy's payoff model, Unbelieving if it has none.
+	Belief() *Belief
 }
 
-var (
-	_ Estimating = (*MOSS)(nil)
-	_ Estimating = (*Optimistic)(nil)
-	_ Estimating = (*Thompson)(nil)
-	_ Estimating = (*KLUCB)(nil)
-	_ Estimating = (*Greedy)(nil)
-	_ Estimating = (*EpsilonGreedy)(nil)
-)
-
-func (m *MOSS) Estimate(in *Input, known *Known) { m.belief.estimate(in, known) }
-
-func (o *Optimistic) Estimate(in *Input, known *Known) { o.belief.estimate(in, known) }
-
-func (p *Thompson) Estimate(in *Input, known *Known) { p.belief.estimate(in, known) }
-
-func (*KLUCB) Estimate(in *Input, known *Known) { unbelieving.estimate(in, known) }
-
-func (*Greedy) Estimate(in *Input, known *Known) { unbelieving.estimate(in, known) }
-
-func (*EpsilonGreedy) Estimate(in *Input, known *Known) { unbelieving.estimate(in, known) }
-
-// unbelieving is the belief of policies without a prior: means and weights are those of the payoffs alone. Its variances, which these
+// Unbelieving is the belief of policies without a prior: means and weights are those of the payoffs alone. Its variances, which these
 // policies do not use, are the largest that payoffs within [0,1] can have.
-var unbelieving = Belief{Sigma: 0.5}
+var Unbelieving = &Belief{Sigma: 0.5}
 
-// estimate fills known with posterior means. An unknown candidate has an infinite mean and weight 0.
-func (b *Belief) estimate(in *Input, known *Known) {
+// Estimate fills known with posterior means. An unknown candidate has an infinite mean and weight 0.
+func (b *Belief) Estimate(in *Input, known *Known) {
 	e := b.expect(in.Table)
 	known.Variance, known.Kappa, known.Candidates = e.variance, e.kappa, sized(known.Candidates, len(in.Items))
 	for k, i := range in.Items {
@@ -185,23 +159,6 @@ func (b *Belief) estimate(in *Input, known *Known) {
 		x.Mean, x.Weight = e.mean(in, i)
 	}
 }
-
-type Believer interface {
-	// Components returns the belief's parameters for the table's statistics.
-	Components(t *Table) Components
-}
-
-func (m *MOSS) Components(t *Table) Components { return m.belief.Components(t) }
-
-func (o *Optimistic) Components(t *Table) Components { return o.belief.Components(t) }
-
-func (p *Thompson) Components(t *Table) Components { return p.belief.Components(t) }
-
-var (
-	_ Believer = (*MOSS)(nil)
-	_ Believer = (*Optimistic)(nil)
-	_ Believer = (*Thompson)(nil)
-)
 
 // inWords describes m̃_i.
 func (b *Belief) inWords() string {

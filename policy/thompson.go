@@ -2,61 +2,32 @@ package policy
 
 import "math"
 
-// Thompson is posterior sampling (W. R. Thompson, Biometrika 1933; S. Agrawal, N. Goyal, AISTATS 2013). The item with the largest draw from
-// its posterior N(m̃_i, σ²/(N_i+κ)) leads, with one draw per item and decision. The decision's Key fixes the draws.
-//
-// Without a prior m̃_i is the empirical mean, κ is 0, and items without a payoff lead before all others.
-type Thompson struct{ belief Belief }
-
-var _ Policy = (*Thompson)(nil)
-
 var thompsonSpec = Spec{Name: "thompson", Colour: "#a831d0", About: "means drawn from their posterior", Believes: true, Contextual: true,
 	Rank: func(p *Parameters) (Policy, error) { return NewThompson(p.Belief) }}
 
-// NewThompson fails for a parameter out of range.
-func NewThompson(b Belief) (*Thompson, error) {
-	if err := b.check(); err != nil {
-		return nil, err
-	}
-	return &Thompson{belief: b}, nil
+// NewThompson returns posterior sampling (W. R. Thompson, Biometrika 1933; S. Agrawal, N. Goyal, AISTATS 2013). The item with the largest draw from
+// its posterior N(m̃_i, σ²/(N_i+κ)) leads, with one draw per item and decision. The decision's Key fixes the draws.
+//
+// Without a prior m̃_i is the empirical mean, κ is 0, and items without a payoff lead before all others.
+//
+// It fails for a parameter out of range.
+func NewThompson(b Belief) (*Index, error) {
+	return &Index{belief: &b, of: (*common).draw,
+		rule: "each candidate's mean payoff is drawn from its posterior, around " + b.inWords() + "; the largest draw leads"}, b.check()
 }
 
-// draw returns the mean and the draw for position i. A draw below best may be replaced by any number below best: a bound from the leading
-// bits excludes most items. Rounding is monotone, so no leader is missed.
-func (e *expectation) draw(in *Input, i int32, best float64) (mean, draw float64) {
-	mean, weight := e.at(in, i)
+// draw returns a candidate's mean and draw. A bound from the leading bits excludes most items. Rounding is monotone, so no leader is missed.
+func (x *common) draw(in *Input, k int32, best float64) (mean, draw float64) {
+	mean, weight := x.at(in, k)
 	if weight == 0 {
 		return mean, mean
 	}
-	deviation := math.Sqrt(e.variance / weight)
-	u := in.Key.Uint64(normals + uint64(i))
+	deviation := math.Sqrt(x.variance / weight)
+	u := in.Key.Uint64(normals + uint64(k))
 	if above := mean + float64(deviation*normalAtMost[u>>cellShift]); above < best {
 		return mean, above
 	}
 	return mean, mean + float64(deviation*normal(u))
-}
-
-// Rank implements Policy in O(n).
-func (p *Thompson) Rank(in *Input, ws *Workspace, dst []int32) {
-	e := p.belief.expected(in)
-	r := newRace(in, ws)
-	for i := int32(len(in.Items)) - 1; i >= 0; i-- {
-		mean, draw := e.draw(in, i, r.best)
-		r.enter(i, mean, draw)
-	}
-	ws.byMean(dst)
-}
-
-func (p *Thompson) Rule() string {
-	return "each candidate's mean payoff is drawn from its posterior, around " + p.belief.inWords() +
-		"; the largest draw leads" + blockedInWords
-}
-
-func (p *Thompson) Weigh(in *Input, _ *Workspace, why []Reason) {
-	e := p.belief.expected(in)
-	for k := range in.Items {
-		_, why[k].Index = e.draw(in, int32(k), math.Inf(-1))
-	}
 }
 
 // normals is the first of a key's random numbers for normal draws. Smaller ones break ties.

@@ -15,6 +15,7 @@ type Workspace struct {
 	leaders        []int32   // by position a: the leader of the suffix from a on
 	means          []float64 // by position, for the order of blocked items
 	ranks          []int32   // by blocked position
+	common         common    // Index
 
 	mass    []float64 // ε-greedy: by position, its propensity
 	solver  admissible.Solver

@@ -22,7 +22,7 @@ import (
 var backUp = map[string]int{
 	"config":           0,
 	"delay":            0,
-	"policy":           20,
+	"policy":           12,
 	"stream/partition": 0,
 	"stream/task":      21,
 	"tools/checker":    18,
