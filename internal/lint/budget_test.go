@@ -29,7 +29,7 @@ var rooms = map[string]int{
 	"internal/platform":  580,
 	"internal/registry":  620,
 	"internal/serve":     1940,
-	"policy":             9240,
+	"policy":             9200,
 	"state":              2840,
 	"stream":             5640,
 	"stream/broker":      3700,
