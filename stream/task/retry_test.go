@@ -161,3 +161,43 @@ func TestReadFailed_DuringACheck(t *testing.T) {
 	require.NoError(t, d.run(time.Minute, func() bool { return failed && slices.Contains(after, "payoffs") }))
 	require.Equal(t, "description", after[0])
 }
+
+// slowTier is a shell whose reads of single records find nothing before a time: tiered storage is slower than its bound.
+type slowTier struct {
+	shell
+	until time.Duration
+}
+
+func (s slowTier) Fetch(f Fetch) (Fetched, error) {
+	got, err := s.shell.Fetch(f)
+	if f.MaxBytes == 1 && s.w.mono < s.until {
+		return Fetched{Next: f.Offset, High: got.High, LogStart: got.LogStart}, err
+	}
+	return got, err
+}
+
+// TestWitness_NothingRead: a broker that sends nothing yet, without an error, proves nothing about a record. The check asks once more.
+func TestWitness_NothingRead(t *testing.T) {
+	d := served(t, func(c *Config) { c.FetchWait = 50 * time.Millisecond })
+	d.start()
+	until := d.w.mono + 5*time.Second
+	d.shell = func(s shell) Shell { return slowTier{s, until} }
+	d.impress(6, 3, d.w.wall)
+	require.NoError(t, d.run(time.Minute, func() bool { return d.p.task.Phase() == Stopped || d.idle() }))
+	require.Equal(t, Running, d.p.task.Phase())
+	require.NoError(t, checkLog(d.w, false))
+}
+
+// TestWitness_CutOffDuringACheck: a log that loses its end after it was described has no record at the witness. The next description shows it.
+func TestWitness_CutOffDuringACheck(t *testing.T) {
+	d := served(t, nil)
+	d.start()
+	d.hold = func(e Effect) bool {
+		if f, ok := e.(Fetch); ok && f.MaxBytes == 1 && f.Topic == event.Impressions {
+			d.w.inputs[event.Impressions] = d.w.inputs[event.Impressions][:f.Offset]
+		}
+		return false
+	}
+	require.NoError(t, d.run(time.Minute, func() bool { return d.p.task.Phase() == Stopped }))
+	require.Equal(t, StopTopic, d.p.task.Status().Reason)
+}
