@@ -53,7 +53,9 @@ func (p *Partition) Fetch(ctx context.Context, f task.Fetch) (task.Fetched, erro
 		err = p.c.read(ctx, f.Topic, &out)
 	}
 	if err != nil {
-		p.distrust(f.Topic)
+		if !throttled(err) {
+			p.distrust(f.Topic)
+		}
 		return task.Fetched{}, fmt.Errorf("fetching %s: %w", partitionName(p.c.Topic(f.Topic), p.number), err)
 	}
 	p.note(f.Topic, out.Next, d.epoch)
@@ -67,10 +69,17 @@ func (p *Partition) ask(ctx context.Context, l *metadata, lead leader, f *task.F
 		got, err = fetched(res, p.c.Topic(f.Topic), p.number)
 	}
 	if err != nil {
-		p.c.metadataCache.outdated(l)
+		if !throttled(err) {
+			p.c.metadataCache.outdated(l)
+		}
 		return nil, err
 	}
 	return got, nil
+}
+
+func throttled(err error) bool {
+	_, ok := errors.AsType[task.Throttled](err)
+	return ok
 }
 
 // readsCommitted reports whether records of open and aborted transactions of a topic are skipped.
@@ -140,6 +149,9 @@ func (p *Partition) fetchRequest(f *task.Fetch, epoch int32) *kmsg.FetchRequest 
 func fetched(res *kmsg.FetchResponse, topic string, number int32) (*kmsg.FetchResponseTopicPartition, error) {
 	if err := brokerError(res.ErrorCode); err != nil {
 		return nil, err
+	}
+	if len(res.Topics) == 0 && res.ThrottleMillis > 0 {
+		return nil, task.Throttled(time.Duration(res.ThrottleMillis) * time.Millisecond)
 	}
 	if len(res.Topics) != 1 || res.Topics[0].Topic != topic || len(res.Topics[0].Partitions) != 1 ||
 		res.Topics[0].Partitions[0].Partition != number {

@@ -132,10 +132,10 @@ const (
 )
 
 // Retry makes a request, with a deadline, and repeats it while it fails, as during the election of a leader. It returns the last error once
-// patience is over, and at once an error that a repeated request would have again.
+// patience is over, and at once an error that a repeated request would have again. It waits out any number of pauses over a quota.
 func Retry[T any](ctx context.Context, ask func(context.Context) (T, error)) (T, error) {
 	end := time.Now().Add(patience)
-	return RetryWhile(ctx, func(err error) bool { return !lasts(err) && !time.Now().After(end) }, ask)
+	return RetryWhile(ctx, func(err error) bool { return throttled(err) || !lasts(err) && !time.Now().After(end) }, ask)
 }
 
 // RetryWhile makes a request like Retry, and repeats it while its errors may pass, until ctx ends. If that is amid a request, the error before
@@ -155,9 +155,15 @@ func RetryWhile[T any](ctx context.Context, passes func(error) bool, ask func(co
 		select {
 		case <-ctx.Done():
 			return answer, err
-		case <-time.After(attemptPause):
+		case <-time.After(pauseAfter(err)):
 		}
 	}
+}
+
+// pauseAfter returns the pause before the next attempt: over a quota the one that the broker asks for, if that is longer.
+func pauseAfter(err error) time.Duration {
+	pause, _ := errors.AsType[task.Throttled](err)
+	return max(attemptPause, min(time.Duration(pause), attemptTimeout))
 }
 
 // lasts reports whether a repeated request would have the same error.

@@ -115,7 +115,7 @@ func (t *Task) readCursor() {
 	t.read(doing, callTimeout+t.cfg.FetchWait, t.fetchFrom(event.Rankings, c.next), func(f *Fetched, err error) {
 		c.fetching = false
 		if err != nil {
-			t.readFailed(doing, fmt.Errorf("decisions of earlier owners, from offset %d: %w", c.next, err))
+			t.readFailed(doing, &c.fetching, fmt.Errorf("decisions of earlier owners, from offset %d: %w", c.next, err))
 			return
 		}
 		t.clock.learn(c.take(f, t.acq.mark), t.acq.fencedAt, t.now.Mono)

@@ -10,6 +10,9 @@ import (
 // longestNotReady bounds the pause after ErrNotReady, which passes within seconds.
 const longestNotReady = 200 * time.Millisecond
 
+// longestThrottle bounds the pause that a broker can ask for.
+const longestThrottle = 30 * time.Second
+
 // failure is a kind of call that keeps failing, with its own backoff.
 type failure struct {
 	err     error
@@ -30,6 +33,9 @@ func (ts failures) note(doing string, err error, now time.Duration) time.Duratio
 	f.err = err
 	if f.backoff.next(); errors.Is(err, ErrNotReady) {
 		f.backoff.d = min(f.backoff.d, longestNotReady)
+	}
+	if pause, ok := errors.AsType[Throttled](err); ok {
+		f.backoff.d = min(time.Duration(pause), longestThrottle)
 	}
 	return f.backoff.d
 }

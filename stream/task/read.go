@@ -1,6 +1,7 @@
 package task
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -45,14 +46,15 @@ func (t *Task) fetched(q *queue, f *Fetched, asked time.Duration) {
 // fetchFailed checks that the log is still the same before it goes on: an error may come from a changed leader or topic.
 func (t *Task) fetchFailed(q *queue, err error) {
 	q.atEnd = false
-	t.readFailed(t.reading[q.topic], fmt.Errorf("from offset %d: %w", q.next, err))
+	t.readFailed(t.reading[q.topic], &q.fetching, fmt.Errorf("from offset %d: %w", q.next, err))
 }
 
-// readFailed starts the checks after a failed fetch, once if several fail.
-func (t *Task) readFailed(doing string, err error) {
+// readFailed starts the checks after a failed fetch, once if several fail. A throttled one needs no check, and pauses its topic's fetches.
+func (t *Task) readFailed(doing string, fetching *bool, err error) {
 	r := t.run
-	t.failed(doing, err, func() {})
-	if t.run != r {
+	_, *fetching = errors.AsType[Throttled](err)
+	t.failed(doing, err, func() { *fetching = false })
+	if t.run != r || *fetching {
 		return
 	}
 	r.unchecked = true

@@ -2,6 +2,7 @@ package task
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/ranker-worker/ranker-worker/state"
@@ -26,6 +27,13 @@ var (
 	ErrUnsupported    = errors.New("not supported")
 	ErrGenerationOver = errors.New("the generation is over")
 )
+
+// Throttled is the error of a fetch over the client's quota: the broker sends no records, and asks for this pause.
+type Throttled time.Duration
+
+func (d Throttled) Error() string {
+	return fmt.Sprintf("over the client's quota: the broker asks for a pause of %v", time.Duration(d))
+}
 
 // Effect is the content of a request: one of the types below. The Shell's method of its name returns the reply.
 type Effect any

@@ -201,3 +201,35 @@ func TestWitness_CutOffDuringACheck(t *testing.T) {
 	require.NoError(t, d.run(time.Minute, func() bool { return d.p.task.Phase() == Stopped }))
 	require.Equal(t, StopTopic, d.p.task.Status().Reason)
 }
+
+// TestReadFailed_Throttled: a fetch over the quota waits for as long as the broker asks for, and is repeated without a check.
+func TestReadFailed_Throttled(t *testing.T) {
+	const pause = 2 * time.Second
+	d := served(t, nil)
+	d.start()
+	checks, throttled := 0, map[event.Topic]time.Duration{}
+	d.answer = func(e Effect) error {
+		switch e := e.(type) {
+		case Describe:
+			checks++
+		case Fetch:
+			if e.MaxBytes == 1 {
+				break
+			}
+			last, before := throttled[e.Topic]
+			if !before {
+				throttled[e.Topic] = d.w.mono
+				return Throttled(pause)
+			}
+			require.GreaterOrEqual(t, d.w.mono-last, pause)
+		}
+		return nil
+	}
+	require.NoError(t, d.run(time.Minute, func() bool { return len(throttled) == event.Topics }))
+	before := checks
+	require.ErrorContains(t, d.p.task.Status().Err, "quota")
+	d.impress(9, 3, d.w.wall)
+	require.NoError(t, d.run(time.Minute, d.idle))
+	require.Equal(t, before, checks)
+	require.NoError(t, checkLog(d.w, false))
+}

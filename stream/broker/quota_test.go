@@ -1,0 +1,50 @@
+package broker
+
+import (
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+// A fetch over the quota has an error of its own, with the pause, and costs no new metadata. A reader waits the pause out.
+func TestFetch_Throttled(t *testing.T) {
+	env := testenv.Embedded(t)
+	c := ready(t, env)
+	p := c.Partition(0)
+	_, owner := fence(t, p)
+	_, err := p.Produce(soon(t), rankings(owner, 0, "a"))
+	require.NoError(t, err)
+	known := c.metadataCache.last.Load()
+	require.NotNil(t, known)
+	var throttle atomic.Int32
+	env.Fake.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		env.Fake.KeepControl()
+		if throttle.Add(-1) < 0 {
+			return nil, nil, false
+		}
+		res := req.ResponseKind().(*kmsg.FetchResponse)
+		res.ThrottleMillis = 300
+		return res, nil, true
+	})
+	throttle.Store(1)
+	_, err = fetchOnce(t, p, event.Rankings, 0, 1<<20)
+	pause, ok := errors.AsType[task.Throttled](err)
+	require.True(t, ok, err)
+	require.EqualValues(t, 300*time.Millisecond, pause)
+	require.Same(t, known, c.metadataCache.last.Load())
+
+	throttle.Store(2)
+	began := time.Now()
+	f, err := p.Reader(event.Rankings, 0, 2).Next(soon(t))
+	require.NoError(t, err)
+	require.Equal(t, []string{"a"}, values(*f))
+	require.GreaterOrEqual(t, time.Since(began), 600*time.Millisecond)
+}
