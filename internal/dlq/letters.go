@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/app"
@@ -115,8 +116,7 @@ const (
 	fetchWait  = 500 * time.Millisecond
 )
 
-// fetch reads once from an offset, and returns the next one: the same if there is nothing yet. It returns committed records, and control
-// records as records without headers.
+// fetch reads once from an offset, and returns the next one: the same if there is nothing yet. Control records only move that.
 func (b *Box) fetch(ctx context.Context, topic string, partition int, from int64) (all []record, next int64, err error) {
 	res, err := b.client.Fetch(ctx, &kafka.FetchRequest{Topic: topic, Partition: partition, Offset: from, MinBytes: 1, MaxBytes: fetchBytes,
 		MaxWait: fetchWait, IsolationLevel: kafka.ReadCommitted})
@@ -129,6 +129,9 @@ func (b *Box) fetch(ctx context.Context, topic string, partition int, from int64
 	for next = from; ; {
 		r, err := res.Records.ReadRecord()
 		if errors.Is(err, io.EOF) {
+			if next = max(next, behindMarkers(res.Records)); next == from && from < res.LastStableOffset {
+				return nil, from, fmt.Errorf("fetching %s[%d] from offset %d: %w", topic, partition, from, broker.ErrNothingRead)
+			}
 			return all, next, nil
 		}
 		if err != nil {
@@ -147,6 +150,20 @@ func (b *Box) fetch(ctx context.Context, topic string, partition int, from int64
 		next = r.Offset + 1
 		all = append(all, one)
 	}
+}
+
+// behindMarkers returns the offset behind the last control record of an answer, 0 without one: kafka-go skips them.
+func behindMarkers(r kafka.RecordReader) (next int64) {
+	stream, ok := r.(*protocol.RecordStream)
+	if !ok {
+		return 0
+	}
+	for _, b := range stream.Records {
+		if marker, ok := b.(*protocol.ControlBatch); ok {
+			next = marker.BaseOffset + 1
+		}
+	}
+	return next
 }
 
 // bytesOf reads a key or value; nil for null.

@@ -12,6 +12,8 @@ import (
 
 	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/dlq"
@@ -161,6 +163,43 @@ func TestTailAndFind(t *testing.T) {
 		require.Empty(t, of)
 		require.Equal(t, one.Time.UnixMilli(), stamped.UnixMilli())
 	})
+}
+
+// TestTail_NothingYet: a broker's empty answer is the end of the letters only if nothing more can be read. A marker may stand there.
+func TestTail_NothingYet(t *testing.T) {
+	env := testenv.Embedded(t)
+	p := open(t, env)
+	for _, v := range []string{"a", "b"} {
+		p.refuse("-s", 1, "wrong_type", time.Now(), nil, []byte(v))
+	}
+	k, err := kgo.NewClient(kgo.SeedBrokers(env.Kafka), kgo.TransactionalID(p.group), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	require.NoError(t, err)
+	defer k.Close()
+	require.NoError(t, k.BeginTransaction())
+	require.NoError(t, k.ProduceSync(t.Context(), &kgo.Record{Topic: p.group + "-s.dlq", Partition: 1}).FirstErr())
+	require.NoError(t, k.EndTransaction(t.Context(), kgo.TryCommit))
+	const end = 4
+	asked := map[int64]int{}
+	env.Fake.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		env.Fake.KeepControl()
+		r := req.(*kmsg.FetchRequest)
+		topic := r.Topics[0]
+		if topic.Topic != p.group+"-s.dlq" || topic.Partitions[0].Partition != 1 {
+			return nil, nil, false
+		}
+		offset := topic.Partitions[0].FetchOffset
+		if asked[offset]++; asked[offset] > 1 {
+			return nil, nil, false
+		}
+		one := kmsg.NewFetchResponseTopicPartition()
+		one.Partition, one.HighWatermark, one.LastStableOffset = 1, end, end
+		res := r.ResponseKind().(*kmsg.FetchResponse)
+		res.Topics = []kmsg.FetchResponseTopic{{Topic: topic.Topic, Partitions: []kmsg.FetchResponseTopicPartition{one}}}
+		return res, nil, true
+	})
+	got := p.tail(9, "selections")
+	require.Len(t, got, 2)
+	require.Equal(t, "b", string(got[1].Value))
 }
 
 // TestTailFollows new letters, until it is ended.

@@ -185,8 +185,11 @@ func (d *fetchDecoder) decode(ctx context.Context, a *kmsg.FetchResponseTopicPar
 	if err := brokerError(a.ErrorCode); err != nil {
 		return err
 	}
-	out.High, out.LogStart = a.HighWatermark, a.LogStartOffset
+	out.High, out.Readable, out.LogStart = a.HighWatermark, a.HighWatermark, a.LogStartOffset
 	if readsCommitted(d.asked.Topic) {
+		if a.LastStableOffset >= 0 {
+			out.Readable = a.LastStableOffset
+		}
 		d.aborted = a.AbortedTransactions
 		slices.SortFunc(d.aborted, func(x, y abortedTxn) int { return cmp.Compare(x.FirstOffset, y.FirstOffset) })
 	}

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"errors"
+	"io"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -47,4 +48,44 @@ func TestFetch_Throttled(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"a"}, values(*f))
 	require.GreaterOrEqual(t, time.Since(began), 600*time.Millisecond)
+}
+
+// nothingYet lets a broker answer the next fetch from an offset with no records, as Kafka does while its tiered storage is slow.
+func nothingYet(env testenv.Env, offset, end int64) {
+	first := true
+	env.Fake.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		env.Fake.KeepControl()
+		r := req.(*kmsg.FetchRequest)
+		if asked := r.Topics[0].Partitions[0]; !first || asked.FetchOffset != offset {
+			return nil, nil, false
+		}
+		first = false
+		one := kmsg.NewFetchResponseTopicPartition()
+		one.Partition, one.HighWatermark, one.LastStableOffset = r.Topics[0].Partitions[0].Partition, end, end
+		topic := kmsg.NewFetchResponseTopic()
+		topic.Topic, topic.Partitions = r.Topics[0].Topic, []kmsg.FetchResponseTopicPartition{one}
+		res := r.ResponseKind().(*kmsg.FetchResponse)
+		res.Topics = []kmsg.FetchResponseTopic{topic}
+		return res, nil, true
+	})
+}
+
+// An empty answer is the end of a log only if nothing more can be read.
+func TestReader_NothingYet(t *testing.T) {
+	env := testenv.Embedded(t)
+	p := ready(t, env).Partition(0)
+	_, owner := fence(t, p)
+	_, err := p.Produce(soon(t), rankings(owner, 0, "a", "b"))
+	require.NoError(t, err)
+	nothingYet(env, 1, 3)
+	var got []string
+	for r := p.Reader(event.Rankings, 1, 3); ; {
+		f, err := r.Next(soon(t))
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(t, err)
+		got = append(got, values(*f)...)
+	}
+	require.Equal(t, []string{"a", "b"}, got)
 }
