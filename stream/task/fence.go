@@ -18,13 +18,19 @@ import (
 // Each call may be repeated after a lost reply: the coordinator recognises the epoch
 // before the last bump, and adding a partition or aborting twice changes nothing.
 func (t *Task) fence(held Producer, done func()) {
-	ask(t, "raising the producer's epoch", callTimeout, InitProducer{held}, func(first Producer) {
-		t.retire(first.ID, func() {
-			ask(t, "joining rankings to a transaction", callTimeout, AddPartition{first}, func(nothing) {
-				ask(t, "aborting the transaction", callTimeout, AbortTxn{first}, func(nothing) {
-					ask(t, "raising the producer's epoch again", callTimeout, InitProducer{first}, func(last Producer) {
-						t.fenced(first, last, done)
-					})
+	t.raise(held, func(first Producer) { t.fenceWith(first, done) })
+}
+
+func (t *Task) raise(held Producer, done func(first Producer)) {
+	ask(t, "raising the producer's epoch", callTimeout, InitProducer{held}, done)
+}
+
+func (t *Task) fenceWith(first Producer, done func()) {
+	t.retire(first.ID, func() {
+		ask(t, "joining rankings to a transaction", callTimeout, AddPartition{first}, func(nothing) {
+			ask(t, "aborting the transaction", callTimeout, AbortTxn{first}, func(nothing) {
+				ask(t, "raising the producer's epoch again", callTimeout, InitProducer{first}, func(last Producer) {
+					t.fenced(first, last, done)
 				})
 			})
 		})
@@ -109,13 +115,27 @@ func (t *Task) refenceDue() bool {
 	return t.phase != Draining && (t.now.Mono-t.acq.fencedAt >= t.cfg.FenceInterval || t.timeDue())
 }
 
+// refenceOverdue reports whether brokers may soon forget the last fence. A frozen worker must not produce before the next one.
+func (t *Task) refenceOverdue() bool { return t.now.Mono-t.acq.fencedAt >= 2*t.cfg.FenceInterval }
+
+// raised raises the epoch for the next fence, and reports whether that is done. Rankings go on meanwhile, even without a coordinator: leaders
+// learn the epoch from the abort marker only, and the coordinator recognises the epoch before the last bump.
+func (t *Task) raised() bool {
+	r := t.run
+	if !r.raising {
+		r.raising = true
+		t.raise(t.acq.producer, func(first Producer) { r.raised = &first })
+	}
+	return r.raised != nil
+}
+
 // refence repeats the fence while nothing is in flight, then the checks, which show recreated topics to an idle partition. Only
 // the same id with a higher epoch is accepted. Ownership is confirmed before anything is produced: a frozen worker finds out here.
 func (t *Task) refence() {
 	r := t.run
-	r.refencing = true
-	held := t.acq.producer
-	t.fence(held, func() {
+	held, first := t.acq.producer, *r.raised
+	r.refencing, r.raising, r.raised = true, false, nil
+	t.fenceWith(first, func() {
 		p := t.acq.producer
 		if p.ID != held.ID || p.Epoch <= held.Epoch {
 			t.restart(fmt.Errorf("%w, or forgotten by the broker: producer %v became %v", ErrFenced, held, p))

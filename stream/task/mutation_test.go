@@ -44,19 +44,19 @@ var edits = []edit{
 	{"choose.go", "if !r.replay.cursor.decoded {", "if !r.replay.cursor.decoded && !r.cfg.sabotage.noAdoption {"},
 	{"choose.go", "if r.replay.recorded.on {", "if r.replay.recorded.on && !r.cfg.sabotage.unordered {"},
 	{"cursor.go", "if !cfg.AnyProducer {", "if !cfg.AnyProducer && !cfg.sabotage.foreigners {"},
-	{"fence.go", "func(first Producer) {", `func(first Producer) {
+	{"fence.go", "(first Producer, done func()) {", `(first Producer, done func()) {
 		if t.cfg.sabotage.noFence {
 			t.clock.learn(t.now.Wall, t.now.Mono, t.now.Mono)
 			t.fenced(first, first, done)
 			return
 		}`},
 	{"fence.go", "case i == len(ids):", "case i == len(ids) || t.cfg.sabotage.unretired:"},
-	{"fence.go", "	t.fence(held, func() {", `
-	asked := held
-	if t.cfg.sabotage.freshFence {
-		asked = noProducer
-	}
-	t.fence(asked, func() {`},
+	{"fence.go", "		t.raise(t.acq.producer, ", `
+		asked := t.acq.producer
+		if t.cfg.sabotage.freshFence {
+			asked = noProducer
+		}
+		t.raise(asked, `},
 	{"owner.go", "low int64) bool {", "low int64) bool {\n\tif t.cfg.sabotage.unverified {\n\t\treturn true\n\t}"},
 	{"owner.go", "confirmOwnership(done func()) {", "confirmOwnership(done func()) {\n\tif t.cfg.sabotage.freshFence {\n\t\tdone()\n\t\treturn\n\t}"},
 	{"produce.go", "Sequence: o.sequence,", "Sequence: t.cfg.sabotage.sequence(o.sequence),"},

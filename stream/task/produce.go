@@ -18,8 +18,8 @@ func (t *Task) produce() {
 	if r.refencing {
 		return
 	}
-	if t.refenceDue() {
-		if r.lanes.noneInFlight() {
+	if t.refenceDue() && (t.raised() || t.refenceOverdue()) {
+		if r.raised != nil && r.lanes.noneInFlight() {
 			t.refence()
 		}
 		return // the batch in flight comes first

@@ -233,3 +233,46 @@ func TestReadFailed_Throttled(t *testing.T) {
 	require.Equal(t, before, checks)
 	require.NoError(t, checkLog(d.w, false))
 }
+
+// TestRefence_WithoutACoordinator: rankings go on while the coordinator does not raise the epoch, or its reply is lost, for an interval more.
+// Then they stop: a worker frozen for as long must not produce before its fence.
+func TestRefence_WithoutACoordinator(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		const interval = 20 * time.Second
+		d := served(t, func(c *Config) { c.FenceInterval = interval })
+		fenced := d.p.task.acq.fencedAt
+		away := true
+		d.answer = func(e Effect) error {
+			init, ok := e.(InitProducer)
+			if !ok || !away {
+				return nil
+			}
+			if lost {
+				_, err := d.w.initProducer(init.Producer)
+				require.NoError(t, err)
+			}
+			return errPassing
+		}
+		rank := func(from int) {
+			d.impress(from, 3, d.w.wall)
+			require.NoError(t, d.run(time.Second, d.idle))
+		}
+		at := func(mono time.Duration) {
+			require.Error(t, d.run(mono-d.w.mono, func() bool { return false }))
+		}
+		rank(6)
+		at(fenced + interval + time.Second)
+		rank(9)
+		require.ErrorIs(t, d.p.task.Status().Err, errPassing)
+		at(fenced + 2*interval - 2*time.Second)
+		rank(12)
+		at(fenced + 2*interval)
+		d.impress(15, 3, d.w.wall)
+		require.Error(t, d.run(10*time.Second, d.idle))
+		away = false
+		require.NoError(t, d.run(10*time.Second, d.idle))
+		require.Greater(t, d.p.task.acq.fencedAt, fenced)
+		require.NoError(t, checkLog(d.w, false))
+		require.Zero(t, d.p.task.obs.Fenced)
+	}
+}

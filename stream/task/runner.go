@@ -23,8 +23,10 @@ type runner struct {
 	unranked     partition.Output // of steps that rank nothing; empty between them
 	feedbackLast bool             // the last step was a selection's or a payoff's
 	refencing    bool
-	checking     bool // a check runs after a fetch error: no fetches
-	unchecked    bool // a fetch has failed since the check began
+	raising      bool      // the epoch of the next fence is asked for
+	raised       *Producer // and known, nil: not yet
+	checking     bool      // a check runs after a fetch error: no fetches
+	unchecked    bool      // a fetch has failed since the check began
 	tickedAt     time.Duration
 	tallied      tallied
 }
