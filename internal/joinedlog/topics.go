@@ -122,7 +122,7 @@ func (p *span) Next(ctx context.Context) (*Entry, error) {
 		}
 		p.batch, p.at = f.Records, 0
 	}
-	p.entry = Entry{Record: p.batch[p.at], Timed: true, Keyed: true}
+	p.entry = Entry{Record: p.batch[p.at], Timed: p.batch[p.at].Timestamp >= 0, Keyed: true}
 	if p.at++; p.last != 0 && p.entry.Timestamp >= p.last {
 		p.done, p.batch, p.at = true, nil, 0
 		return nil, io.EOF

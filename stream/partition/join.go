@@ -24,11 +24,19 @@ type stepping struct {
 }
 
 // timeOf returns a record's effective time: its event time, at most Kafka's timestamp. A time too far ahead counts as now, or as at its
-// first step.
+// first step. Old producers leave Kafka's timestamp out (-1). Without any time, a record counts as of the watermark, or as now before the
+// first one.
 func (s *stepping) timeOf(in *Input, t event.Millis, hasTime bool, watermark event.Millis) event.Millis {
 	e := in.Record.Timestamp
-	if hasTime {
+	switch untimed := e < 0; {
+	case hasTime && untimed:
+		e = t
+	case hasTime:
 		e = min(e, t)
+	case untimed && watermark > 0:
+		e = watermark
+	case untimed:
+		e = event.MaxTime
 	}
 	switch {
 	case in.Decided != nil:

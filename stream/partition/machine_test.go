@@ -516,3 +516,26 @@ func TestAdoptedDeadlinesMayBePast(t *testing.T) {
 	w.walk(10)
 	require.EqualValues(t, 1, w.m.Account().Impressions.Expired)
 }
+
+// TestStep_WithoutKafkasTime: where an old producer leaves Kafka's timestamp out, a record's own time counts, else the watermark, and now
+// before the first watermark.
+func TestStep_WithoutKafkasTime(t *testing.T) {
+	w := newWorld(t, testConfig())
+	now, watermark := day+60_000, day+30_000
+	ranked := func(id, more string) event.Millis {
+		value := fmt.Appendf(nil, `{"impression_id":%q,"candidates":[{"item":"a","utility":1}]%s}`, id, more)
+		rec := w.record(event.Impressions, id, value, -1)
+		require.NoError(t, w.step(rec, now))
+		var r event.Ranking
+		require.NoError(t, event.NewDecoder(event.Limits{}).Ranking(&r, w.decided[rec.Offset]))
+		return r.Time
+	}
+	const own = `,"time":"1999-12-31T23:59:59Z"`
+	at, _ := event.ParseTime([]byte("1999-12-31T23:59:59Z"))
+	require.EqualValues(t, now, ranked("i-1", ""))
+	require.Equal(t, at, ranked("i-2", own))
+	w.tick(watermark, [event.Inputs]bool{true, true, true})
+	require.EqualValues(t, watermark, ranked("i-3", ""))
+	require.Equal(t, at, ranked("i-4", own))
+	require.EqualValues(t, now, ranked("i-5", `,"time":"2099-12-31T23:59:59Z"`), "it is too far ahead")
+}

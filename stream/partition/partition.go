@@ -11,7 +11,7 @@ import (
 type Record struct {
 	Topic      event.Topic
 	Offset     int64
-	Timestamp  event.Millis // Kafka's
+	Timestamp  event.Millis // Kafka's; -1: none
 	Key, Value []byte
 	Cut        *Cut // nil: key and value are whole
 	// Plain is the value in Protobuf, if the value alone cannot be decoded because its schema is elsewhere: Avro. Fault is the value's

@@ -111,7 +111,7 @@ func (o *rankingsOut) note(impression event.Millis) {
 	m := &b.out.Rankings[b.counted]
 	b.counted++
 	b.bytes += len(m.Key) + len(m.Value) + len(m.Steps) + len(m.Seen) + RecordOverhead + 2*HeaderOverhead
-	if m.Value != nil {
+	if m.Value != nil && impression >= 0 {
 		b.times = append(b.times, impression)
 	}
 	o.made++

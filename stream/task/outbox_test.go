@@ -52,6 +52,16 @@ func TestRankings_OneBatchFliesWhileTheNextIsFilled(t *testing.T) {
 	require.Same(t, c, o.next(), "memory is used again")
 }
 
+// TestRankings_WithoutATime: a ranking of an impression without Kafka's timestamp has no latency.
+func TestRankings_WithoutATime(t *testing.T) {
+	var o rankingsOut
+	out := o.open()
+	out.Rankings = append(out.Rankings, partition.Message{Key: []byte("a"), Value: []byte("{}")})
+	o.note(-1)
+	require.Empty(t, o.next().times)
+	require.Equal(t, int64(1), o.made)
+}
+
 func TestRankings_ABatchOfDeadLettersAloneDoesNotFly(t *testing.T) {
 	var o rankingsOut
 	out := o.open()

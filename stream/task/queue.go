@@ -206,7 +206,7 @@ func (qs *queues) atEnd(now time.Duration) (all [event.Inputs]bool) {
 }
 
 // oldest returns the ready queue whose first record has the smallest
-// timestamp; nil if none is ready. A record from the future counts as of now.
+// timestamp; nil if none is ready. A record from the future counts as of now, and so does one without a timestamp.
 func (qs *queues) oldest(now event.Millis, ready func(*queue) (bool, error)) (best *queue, err error) {
 	var oldest event.Millis
 	for i := range qs {
@@ -215,6 +215,9 @@ func (qs *queues) oldest(now event.Millis, ready func(*queue) (bool, error)) (be
 			continue
 		}
 		at := min(q.first().Timestamp, now)
+		if at < 0 {
+			at = now
+		}
 		if best != nil && at >= oldest {
 			continue
 		}

@@ -125,6 +125,22 @@ func TestQueues_OldestThatIsReady(t *testing.T) {
 	require.ErrorIs(t, err, broken)
 }
 
+// TestQueues_OldestWithoutATime: a record without Kafka's timestamp is not older than all others.
+func TestQueues_OldestWithoutATime(t *testing.T) {
+	qs := queues{}
+	for i, at := range []event.Millis{300, -1, 2000} {
+		qs[i] = queue{topic: event.Topic(i)}
+		qs[i].take(&Fetched{Records: []partition.Record{{Timestamp: at}}, Next: 1}, 0, 0)
+	}
+	q, err := qs.oldest(1000, func(*queue) (bool, error) { return true, nil })
+	require.NoError(t, err)
+	require.Equal(t, event.Impressions, q.topic)
+	qs[0].pop()
+	q, err = qs.oldest(1000, func(*queue) (bool, error) { return true, nil })
+	require.NoError(t, err)
+	require.Equal(t, event.Selections, q.topic)
+}
+
 func TestQueues_ShortOfAnOffset(t *testing.T) {
 	qs := queues{}
 	for i := range qs {

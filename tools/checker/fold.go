@@ -149,8 +149,15 @@ func (f *fold) take(t event.Topic, s *step, ranked bool) error {
 	default:
 		at, has = f.pay.Time, f.pay.HasTime
 	}
-	if has && err == nil {
+	switch untimed := r.effective < 0; { // Kafka has no time of it
+	case has && err == nil && untimed:
+		r.effective = at
+	case has && err == nil:
 		r.effective = min(r.effective, at)
+	case untimed && f.watermark > 0:
+		r.effective = f.watermark
+	case untimed: // it counts as now
+		r.effective = event.MaxTime
 	}
 	if s.timed {
 		r.effective = f.watermark + s.by

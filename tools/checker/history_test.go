@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -41,6 +42,32 @@ func TestGroupThatBeganAtTheEnd(t *testing.T) {
 	undo := v.add(t, "meta", "account.payoffs.applied", 1)
 	requireBroken(t, v.check(t), accountSum)
 	undo()
+}
+
+// TestRecordsWithoutKafkasTime: the times of records that old producers sent are those that the worker used.
+func TestRecordsWithoutKafkasTime(t *testing.T) {
+	v := newVictim(t)
+	w := v.start(t, v.now)
+	put := func(topic, name, id, rest string) {
+		v.offsets[topic]++
+		require.NoError(t, v.writer.WriteMessages(t.Context(), kafka.Message{Topic: name, Key: []byte(id), Time: time.UnixMilli(-1),
+			Value: fmt.Appendf(nil, `{"impression_id":%q,%s}`, id, rest)}))
+		v.settle(t)
+	}
+	topics := v.cfg.Kafka.Topics
+	own := fmt.Sprintf(`,"time":%q`, time.UnixMilli(start).UTC().Format(time.RFC3339))
+	for i, more := range []string{"", own, "", own} {
+		id := fmt.Sprint("undated-", i)
+		put("impressions", topics.Impressions, id, `"learner":"feed","candidates":[{"item":"a","utility":1}]`+more)
+		put("selections", topics.Selections, id, `"item":"a"`+more)
+		put("payoffs", topics.Payoffs, id, `"payoff":0.5`+more)
+		put("payoffs", topics.Payoffs, "early-"+id, `"payoff":0.5`+more)
+		v.impression(t, fmt.Sprint("dated-", i), "feed")
+		v.clock.Add(time.Minute.Milliseconds())
+	}
+	v.settle(t)
+	w.stop(t)
+	requireClean(t, v.check(t))
 }
 
 // TestTwoGroupsOnTheSameTopics: each is checked by itself, though they share rankings and dead letters.
