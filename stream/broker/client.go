@@ -46,6 +46,8 @@ const (
 
 	// metadataTTL bounds the age of the Transport's list of brokers. Leaders come from metadataCache instead.
 	metadataTTL = 2 * time.Second
+	// metadataAge bounds the time for which a deposed leader is followed that still answers.
+	metadataAge = 30 * time.Second
 	// idleTimeout closes unused connections long before a broker does (connections.max.idle.ms, 10 min).
 	idleTimeout = time.Minute
 
@@ -102,7 +104,7 @@ func New(o Options) (*Client, error) {
 	}
 	c := &Client{o: o, addr: kafka.TCP(o.Brokers...)}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
-	c.metadataCache.asking = make(chan struct{}, 1)
+	c.metadataCache.asking, c.metadataCache.maxAge = make(chan struct{}, 1), metadataAge
 	for t := range c.dlq {
 		if o.Topics[t] != "" {
 			c.dlq[t] = o.Topics[t] + o.DLQSuffix

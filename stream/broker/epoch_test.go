@@ -178,3 +178,37 @@ func requireOneFailure(t *testing.T, p *Partition) {
 		return err
 	})
 }
+
+// A deposed leader that still answers, with nothing, is followed only until the metadata have aged.
+func TestLeaderThatWasDeposed(t *testing.T) {
+	env := testenv.Embedded(t, kfake.NumBrokers(3))
+	c := ready(t, env)
+	c.metadataCache.maxAge = 100 * time.Millisecond
+	c.Reset()
+	p, topic := c.Partition(0), c.Topic(event.Payoffs)
+	_, err := fetchOnce(t, p, event.Payoffs, 0, 1000)
+	require.NoError(t, err)
+	old := c.metadataCache.last.Load().topics[topic].leaders[0].broker
+	env.Fake.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		env.Fake.KeepControl()
+		if env.Fake.CurrentNode() != old {
+			return nil, nil, false
+		}
+		one := kmsg.NewFetchResponseTopicPartition()
+		res := req.ResponseKind().(*kmsg.FetchResponse)
+		res.Topics = []kmsg.FetchResponseTopic{{Topic: topic, Partitions: []kmsg.FetchResponseTopicPartition{one}}}
+		return res, nil, true
+	})
+	require.NoError(t, env.Fake.MoveTopicPartition(topic, 0, (old+1)%3))
+	k, err := kgo.NewClient(kgo.SeedBrokers(env.Kafka), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	require.NoError(t, err)
+	defer k.Close()
+	require.NoError(t, k.ProduceSync(soon(t), &kgo.Record{Topic: topic, Value: []byte("new")}).FirstErr())
+	eventually(t, "reading from the new leader", func() error {
+		f, err := fetchOnce(t, p, event.Payoffs, 0, 1000)
+		if err == nil && len(f.Records) == 0 {
+			err = errors.New("nothing read")
+		}
+		return err
+	})
+}

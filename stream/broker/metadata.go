@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"slices"
 	"strconv"
 	"sync/atomic"
+	"time"
 
 	"github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -40,14 +42,20 @@ type copies struct{ all, inSync int }
 type metadataCache struct {
 	asking chan struct{} // has room for one, and is full while a request is under way
 	last   atomic.Pointer[metadata]
+	maxAge time.Duration
+	due    atomic.Int64 // when to read them again, in nanoseconds since the Unix epoch
 }
 
 // outdated drops metadata that led to an error, unless newer ones have been read.
 func (l *metadataCache) outdated(seen *metadata) { l.last.CompareAndSwap(seen, nil) }
 
-// metadata returns the cached metadata, or asks a broker if there are none.
+// metadata returns the cached metadata, or asks a broker if there are none. Aged ones are replaced in the background: a deposed leader that
+// still answers causes no error.
 func (c *Client) metadata(ctx context.Context) (*metadata, error) {
 	if l := c.metadataCache.last.Load(); l != nil {
+		if time.Now().UnixNano() >= c.metadataCache.due.Load() {
+			c.refreshMetadata()
+		}
 		return l, nil
 	}
 	select {
@@ -62,8 +70,24 @@ func (c *Client) metadata(ctx context.Context) (*metadata, error) {
 	return c.fetchMetadata(ctx)
 }
 
+func (c *Client) refreshMetadata() {
+	select {
+	case c.metadataCache.asking <- struct{}{}:
+	default: // it is under way
+		return
+	}
+	go func() {
+		defer func() { <-c.metadataCache.asking }()
+		ctx, cancel := context.WithTimeout(c.ctx, c.o.DialTimeout)
+		defer cancel()
+		_, _ = c.fetchMetadata(ctx) // after an error, the next one is due at the same pace
+	}()
+}
+
 // fetchMetadata asks a broker. kafka-go would answer from a cache of its own.
 func (c *Client) fetchMetadata(ctx context.Context) (*metadata, error) {
+	age := c.metadataCache.maxAge/2 + rand.N(c.metadataCache.maxAge/2) // workers that start together spread
+	c.metadataCache.due.Store(time.Now().Add(age).UnixNano())
 	l, err := c.askMetadata(ctx, nil, false)
 	if err == nil {
 		c.metadataCache.last.Store(l)
@@ -135,7 +159,7 @@ func leaderMoved(err error) bool {
 	switch code {
 	case kafka.NotLeaderForPartition, kafka.LeaderNotAvailable, kafka.ReplicaNotAvailable, kafka.UnknownTopicOrPartition,
 		kafka.FencedLeaderEpoch, kafka.UnknownLeaderEpoch, kafka.KafkaStorageError, kafka.BrokerNotAvailable,
-		kafka.UnknownTopicID, kafka.InconsistentTopicID, kafka.OffsetNotAvailable, kafka.NetworkException:
+		kafka.UnknownTopicID, kafka.InconsistentTopicID, kafka.OffsetNotAvailable, kafka.NetworkException, kafka.RequestTimedOut:
 		return true
 	}
 	return false
