@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -211,12 +212,17 @@ func (p *Partition) Holder(ctx context.Context) (int64, error) {
 // coordinator is not involved, and could not end a transaction of that id later. Retire may be repeated, and must be if the fence has to
 // outlast the brokers' memory of silent producers (producer.id.expiration.ms, a day).
 //
+// An id that another transactional id holds is left alone: another group, or a mirror, writes to the same topic.
+//
 // It fails with task.ErrUnsupported without the right, or if the broker does not speak WriteTxnMarkers.
 func (p *Partition) Retire(ctx context.Context, r task.Retire) error {
 	doing := fmt.Sprintf("retiring producer id %d, which the transaction coordinator has forgotten", r.ProducerID)
 	l, topics, err := p.written(ctx)
 	if err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
+	}
+	if others, err := p.heldByOthers(ctx, l, r.ProducerID); others || err != nil {
+		return err
 	}
 	byLeader := make(map[int32][]string)
 	for _, name := range topics {
@@ -236,6 +242,37 @@ func (p *Partition) Retire(ctx context.Context, r task.Retire) error {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
 	return nil
+}
+
+// heldByOthers reports whether another transactional id than ours holds a producer id. It shows only transactional ids that we may describe,
+// and needs Kafka 3.0: an older broker shows none.
+func (p *Partition) heldByOthers(ctx context.Context, l *metadata, producer int64) (bool, error) {
+	var others atomic.Bool
+	var all errgroup.Group
+	for _, b := range l.brokers {
+		all.Go(func() error {
+			req := kmsg.NewPtrListTransactionsRequest()
+			req.ProducerIDFilters = []int64{producer}
+			res, err := req.RequestWith(ctx, p.c.to(wire.ToBroker(b.ID)))
+			if err == nil {
+				err = brokerError(res.ErrorCode)
+			}
+			switch {
+			case errors.Is(err, task.ErrUnsupported):
+				return nil
+			case err != nil:
+				return fmt.Errorf("asking broker %d who holds producer id %d: %w", b.ID, producer, err)
+			}
+			for i := range res.TransactionStates {
+				if s := &res.TransactionStates[i]; s.ProducerID == producer && s.TransactionalID != p.TransactionalID() {
+					others.Store(true)
+				}
+			}
+			return nil
+		})
+	}
+	err := all.Wait()
+	return others.Load(), err
 }
 
 func (p *Partition) writeMarkers(ctx context.Context, broker int32, producer int64, topics []string) error {

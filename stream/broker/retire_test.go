@@ -100,6 +100,24 @@ func TestFenceOfMissingTopics(t *testing.T) {
 	})
 }
 
+// The id of another group that shares the rankings topic is left alone, and its owner goes on.
+func TestRetireLeavesOthersAlone(t *testing.T) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+		c := ready(t, env)
+		p := c.Partition(1)
+		other := c.o
+		other.Group += "-other"
+		theirs := client(t, other).Partition(1)
+		_, owner := fence(t, theirs)
+		require.NoError(t, p.Retire(soon(t), task.Retire{ProducerID: owner.ID}))
+		_, err := theirs.Produce(soon(t), rankings(owner, 0, "a"))
+		require.NoError(t, err)
+		fence(t, theirs)
+		all := fetchTo(t, p, event.Rankings, 0, 1<<20, func(f task.Fetched) bool { return len(f.Markers) == 2 })
+		require.NotContains(t, producers(all.Markers), task.Producer{ID: owner.ID, Epoch: 32767})
+	})
+}
+
 // Where rights are asked for, retiring needs one that a worker does not need otherwise; the error names it.
 func TestRetireNeedsClusterAction(t *testing.T) {
 	own := testenv.OwnKafka(t, realkafka.Options{

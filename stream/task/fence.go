@@ -101,8 +101,8 @@ func (t *Task) retireOne(p Producer, own int64, done func()) {
 			done() // already fenced when it was replaced: its epochs ran out, or an earlier owner retired it
 		case errors.Is(err, ErrUnsupported):
 			t.stop(StopFence, fmt.Errorf("the transaction coordinator has given producer id %d, and does not know %d any more, which this "+
-				"partition had: a worker that still holds that one could not be fenced, and the brokers do not let us retire it: %w",
-				own, p.ID, err))
+				"partition had: a worker that still holds that one could not be fenced, and the brokers do not let us retire it. Or another "+
+				"group, or a mirror, fences or aborts in %s, which must be ours alone: %w", own, p.ID, t.cfg.TopicNames[event.Rankings], err))
 		default:
 			t.failed(retiring, err, func() { t.retireOne(p, own, done) })
 		}

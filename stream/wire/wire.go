@@ -37,6 +37,7 @@ var spoken = map[kmsg.Key]struct {
 	kmsg.WriteTxnMarkers:      {first: 0, last: 1, unknown: true},
 	kmsg.DescribeQuorum:       {first: 1, last: 1, unknown: true}, // below 1, without times
 	kmsg.DescribeTransactions: {first: 0, last: 0, unknown: true},
+	kmsg.ListTransactions:     {first: 0, last: 0, unknown: true},
 	kmsg.OffsetForLeaderEpoch: {first: 2, last: 3, unknown: true}, // below 2, leaders do not compare their own epoch
 }
 
