@@ -54,7 +54,11 @@ func (l *metadataCache) outdated(seen *metadata) { l.last.CompareAndSwap(seen, n
 func (c *Client) metadata(ctx context.Context) (*metadata, error) {
 	if l := c.metadataCache.last.Load(); l != nil {
 		if time.Now().UnixNano() >= c.metadataCache.due.Load() {
-			c.refreshMetadata()
+			c.metadataCache.inBackground(func() {
+				ctx, cancel := context.WithTimeout(c.ctx, c.o.DialTimeout)
+				defer cancel()
+				_, _ = c.fetchMetadata(ctx) // after an error, the next one is due at the same pace
+			})
 		}
 		return l, nil
 	}
@@ -70,18 +74,16 @@ func (c *Client) metadata(ctx context.Context) (*metadata, error) {
 	return c.fetchMetadata(ctx)
 }
 
-func (c *Client) refreshMetadata() {
+// inBackground makes a request, unless one is under way.
+func (l *metadataCache) inBackground(ask func()) {
 	select {
-	case c.metadataCache.asking <- struct{}{}:
-	default: // it is under way
-		return
+	case l.asking <- struct{}{}:
+		go func() {
+			defer func() { <-l.asking }()
+			ask()
+		}()
+	default:
 	}
-	go func() {
-		defer func() { <-c.metadataCache.asking }()
-		ctx, cancel := context.WithTimeout(c.ctx, c.o.DialTimeout)
-		defer cancel()
-		_, _ = c.fetchMetadata(ctx) // after an error, the next one is due at the same pace
-	}()
 }
 
 // fetchMetadata asks a broker. kafka-go would answer from a cache of its own.

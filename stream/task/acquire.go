@@ -101,8 +101,6 @@ func (t *Task) recheckFresh(reason StopReason, err error, force bool) {
 
 const scanning = "looking for rankings of this group"
 
-var errNothingRead = errors.New("the broker has more records, but sends none")
-
 // scan reads rankings[p] for a record of this group, and begins from scratch if there is none.
 func (t *Task) scan(force bool, d *Description, from int64) {
 	r := d.Topics[event.Rankings]

@@ -65,6 +65,8 @@ func (t *Task) checkFacts(cut cutPositions, again bool, done func()) {
 	})
 }
 
+var errNothingRead = errors.New("the broker has more records, but sends none")
+
 // checkWitness reads the witnesses again, from the k-th on.
 func (t *Task) checkWitness(cut cutPositions, k int, again bool, done func()) {
 	if k == len(cut.witnesses) {

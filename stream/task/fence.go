@@ -18,12 +18,10 @@ import (
 // Each call may be repeated after a lost reply: the coordinator recognises the epoch
 // before the last bump, and adding a partition or aborting twice changes nothing.
 func (t *Task) fence(held Producer, done func()) {
-	t.raise(held, func(first Producer) { t.fenceWith(first, done) })
+	ask(t, raising, callTimeout, InitProducer{held}, func(first Producer) { t.fenceWith(first, done) })
 }
 
-func (t *Task) raise(held Producer, done func(first Producer)) {
-	ask(t, "raising the producer's epoch", callTimeout, InitProducer{held}, done)
-}
+const raising = "raising the producer's epoch"
 
 func (t *Task) fenceWith(first Producer, done func()) {
 	t.retire(first.ID, func() {
@@ -115,25 +113,25 @@ func (t *Task) refenceDue() bool {
 	return t.phase != Draining && (t.now.Mono-t.acq.fencedAt >= t.cfg.FenceInterval || t.timeDue())
 }
 
-// refenceOverdue reports whether brokers may soon forget the last fence. A frozen worker must not produce before the next one.
-func (t *Task) refenceOverdue() bool { return t.now.Mono-t.acq.fencedAt >= 2*t.cfg.FenceInterval }
-
-// raised raises the epoch for the next fence, and reports whether that is done. Rankings go on meanwhile, even without a coordinator: leaders
-// learn the epoch from the abort marker only, and the coordinator recognises the epoch before the last bump.
-func (t *Task) raised() bool {
-	r := t.run
-	if !r.raising {
-		r.raising = true
-		t.raise(t.acq.producer, func(first Producer) { r.raised = &first })
-	}
-	return r.raised != nil
-}
-
 // refence repeats the fence while nothing is in flight, then the checks, which show recreated topics to an idle partition. Only
 // the same id with a higher epoch is accepted. Ownership is confirmed before anything is produced: a frozen worker finds out here.
-func (t *Task) refence() {
+//
+// It reports whether nothing may be produced. Rankings go on until the coordinator has raised the epoch: leaders learn that from the abort
+// marker only, and the coordinator recognises the epoch before the last bump. But a worker frozen for long must not produce before it.
+func (t *Task) refence() (stops bool) {
 	r := t.run
-	held, first := t.acq.producer, *r.raised
+	held := t.acq.producer
+	if !r.raising {
+		r.raising = true
+		ask(t, raising, callTimeout, InitProducer{held}, func(first Producer) { r.raised = &first })
+	}
+	if r.raised == nil {
+		return t.now.Mono-t.acq.fencedAt >= 2*t.cfg.FenceInterval
+	}
+	if !r.lanes.noneInFlight() {
+		return true
+	}
+	first := *r.raised
 	r.refencing, r.raising, r.raised = true, false, nil
 	t.fenceWith(first, func() {
 		p := t.acq.producer
@@ -146,6 +144,7 @@ func (t *Task) refence() {
 			t.check(t.run.cut(), func() { t.readMark(func() { r.refencing = false }) })
 		})
 	})
+	return true
 }
 
 const readingMark = "looking for our abort marker"

@@ -51,12 +51,12 @@ var edits = []edit{
 			return
 		}`},
 	{"fence.go", "case i == len(ids):", "case i == len(ids) || t.cfg.sabotage.unretired:"},
-	{"fence.go", "		t.raise(t.acq.producer, ", `
-		asked := t.acq.producer
+	{"fence.go", "		ask(t, raising, callTimeout, InitProducer{held}, ", `
+		asked := held
 		if t.cfg.sabotage.freshFence {
 			asked = noProducer
 		}
-		t.raise(asked, `},
+		ask(t, raising, callTimeout, InitProducer{asked}, `},
 	{"owner.go", "low int64) bool {", "low int64) bool {\n\tif t.cfg.sabotage.unverified {\n\t\treturn true\n\t}"},
 	{"owner.go", "confirmOwnership(done func()) {", "confirmOwnership(done func()) {\n\tif t.cfg.sabotage.freshFence {\n\t\tdone()\n\t\treturn\n\t}"},
 	{"produce.go", "Sequence: o.sequence,", "Sequence: t.cfg.sabotage.sequence(o.sequence),"},

@@ -18,11 +18,8 @@ func (t *Task) produce() {
 	if r.refencing {
 		return
 	}
-	if t.refenceDue() && (t.raised() || t.refenceOverdue()) {
-		if r.raised != nil && r.lanes.noneInFlight() {
-			t.refence()
-		}
-		return // the batch in flight comes first
+	if t.refenceDue() && t.refence() {
+		return
 	}
 	for i := range r.lanes.letters {
 		t.produceLetters(event.Topic(i))

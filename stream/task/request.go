@@ -125,7 +125,7 @@ type Fetched struct {
 	Markers  []Marker // control records, in order
 	Next     int64    // offset to continue at, beyond trailing markers and compacted tails
 	High     int64    // high watermark
-	Readable int64    // end of what can be read: High, or the first open transaction of an input topic
+	Readable int64    // end of the readable records: High, or the first open transaction of an input topic
 	LastRead bool     // Next has reached High, with no transaction open
 	LogStart int64
 }
