@@ -18,7 +18,7 @@ import (
 var rooms = map[string]int{
 	"cmd":                4760,
 	"config":             5100,
-	"delay":              11370,
+	"delay":              11400,
 	"docs":               20,
 	"internal":           7840,
 	"internal/admin":     3940,
@@ -36,7 +36,7 @@ var rooms = map[string]int{
 	"stream/event":       3160,
 	"stream/experiment":  1950,
 	"stream/partition":   10480,
-	"stream/replay":      1640,
+	"stream/replay":      1660,
 	"stream/task":        4340,
 	"tools":              5900,
 	"tools/checker":      7520,

@@ -94,7 +94,7 @@ func TestReplay_OfAPoolThatGoesBack(t *testing.T) {
 	})
 }
 
-// TestReplay_OfFreshProcesses: owners begin in processes that have read little of what others published.
+// TestReplay_OfFreshProcesses: owners begin in processes that have read few publications of others.
 func TestReplay_OfFreshProcesses(t *testing.T) {
 	restored := dying
 	restored.faults.rollback = 0.0003
