@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/ranker-worker/ranker-worker/stream/broker"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
@@ -57,8 +58,11 @@ func (s *Service) search(ctx context.Context, slots chan struct{}, id string, fr
 			}
 			left -= len(r.Key) + len(r.Value)
 		}
-		if f.Next >= f.High || f.Next == next {
+		switch {
+		case f.Next >= f.High:
 			return nil, nil
+		case f.Next == next:
+			return nil, fmt.Errorf("looking for a ranking: %w", broker.ErrNothingRead)
 		}
 		next = f.Next
 	}
