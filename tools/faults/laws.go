@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/ranker-worker/ranker-worker/internal/admin"
 	"github.com/ranker-worker/ranker-worker/internal/audit"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/replay"
@@ -162,8 +164,23 @@ func (r *Replayed) String() string {
 	return text
 }
 
-// Replay computes all rankings of the group again. Different ones without a reason to be not exact are violations.
-func (g *Group) Replay(ctx context.Context) (r Replayed, violations []string, err error) {
+// takeBase writes the group's stored state to a directory.
+func (g *Group) takeBase(ctx context.Context, dir string) error {
+	cfg, err := g.Config()
+	if err != nil {
+		return err
+	}
+	tool, err := admin.New(cfg, admin.Options{})
+	if err != nil {
+		return err
+	}
+	_, err = tool.TakeBase(ctx, dir)
+	return errors.Join(err, tool.Close())
+}
+
+// Replay computes all rankings of the group again, or those behind the first base in a directory. Different ones without a reason to be not
+// exact are violations.
+func (g *Group) Replay(ctx context.Context, bases string) (r Replayed, violations []string, err error) {
 	cfg, err := g.Config()
 	if err != nil {
 		return r, nil, err
@@ -173,6 +190,11 @@ func (g *Group) Replay(ctx context.Context) (r Replayed, violations []string, er
 		return r, nil, fmt.Errorf("replay: %w", err)
 	}
 	defer topics.Close()
+	if bases != "" {
+		if err := topics.From(bases); err != nil {
+			return r, nil, fmt.Errorf("replay: %w", err)
+		}
+	}
 	results, err := topics.Replay(ctx, &replay.Config{})
 	if err != nil {
 		return r, nil, fmt.Errorf("replay: %w", err)

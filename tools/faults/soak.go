@@ -7,9 +7,11 @@ import (
 	"io"
 	"maps"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ranker-worker/ranker-worker/stream/event"
@@ -67,6 +69,7 @@ type soak struct {
 
 	faults sync.WaitGroup
 	apart  sync.WaitGroup // those that checks do not wait for
+	based  atomic.Int64   // bases taken
 	mu     sync.Mutex     // guards the fields below
 	deck   *deck
 	result Result
@@ -149,6 +152,8 @@ func (s *soak) run(ctx context.Context) error {
 	beside.Go(func() { s.watchMemory(playing) })
 	beside.Go(func() { s.checkBeside(playing) })
 	beside.Go(func() { s.watchTime(playing) })
+	bases := filepath.Join(s.c.dir, name+"-bases")
+	beside.Go(func() { s.takeBases(playing, bases) })
 	if s.opt.Each {
 		err = s.one(ctx)
 	} else {
@@ -166,7 +171,7 @@ func (s *soak) run(ctx context.Context) error {
 		s.requireAll()
 	}
 	if err == nil {
-		err = s.replay(ctx)
+		err = s.replay(ctx, bases)
 	}
 	stop()
 	beside.Wait()
@@ -198,21 +203,40 @@ func (s *soak) finish(ctx context.Context) {
 	}
 }
 
-// replay computes all rankings again.
-func (s *soak) replay(ctx context.Context) error {
-	began := time.Now()
-	r, different, err := s.g.Replay(ctx)
-	if err != nil {
-		return err
+// replay computes all rankings again, and then those behind the first base: behind a loss of state, only later bases make a replay exact.
+func (s *soak) replay(ctx context.Context, bases string) error {
+	for _, from := range []string{"", bases} {
+		if from != "" && s.based.Load() == 0 {
+			break // there was no time for one
+		}
+		began := time.Now()
+		r, different, err := s.g.Replay(ctx, from)
+		if err != nil {
+			return err
+		}
+		for _, v := range different {
+			s.violate("%s", v)
+		}
+		if n := s.result.Read[event.Rankings]; from == "" && r.Rankings < n { // traffic goes on after the check
+			s.violate("replay: %d rankings were read, and %d or more are in the log", r.Rankings, n)
+		}
+		s.opt.Say("replayed: %s, %.1f s", &r, time.Since(began).Seconds())
 	}
-	for _, v := range different {
-		s.violate("%s", v)
-	}
-	if n := s.result.Read[event.Rankings]; r.Rankings < n { // traffic goes on after the check
-		s.violate("replay: %d rankings were read, and %d or more are in the log", r.Rankings, n)
-	}
-	s.opt.Say("replayed: %s, %.1f s", &r, time.Since(began).Seconds())
 	return nil
+}
+
+// basesEvery is the interval of bases. Faults that lose state come about as often.
+const basesEvery = 30 * time.Second
+
+// takeBases takes bases under faults.
+func (s *soak) takeBases(ctx context.Context, dir string) {
+	for pause(ctx, basesEvery); ctx.Err() == nil; pause(ctx, basesEvery) {
+		if err := s.g.takeBase(ctx, filepath.Join(dir, fmt.Sprintf("%04d", s.based.Load()))); err != nil {
+			s.opt.Say("no base: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
+			continue
+		}
+		s.based.Add(1)
+	}
 }
 
 func (s *soak) one(ctx context.Context) error {
