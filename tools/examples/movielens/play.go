@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -10,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -36,7 +36,8 @@ type play struct {
 	log     *broker.Client
 	tool    *admin.Tool
 	players *players
-	shown   progress
+	start   time.Time     // of the users' play
+	whole   time.Duration // from start to the last ranking; 0 before
 }
 
 // newPlay prepares a run in a directory of its own below dir, with a new group.
@@ -136,7 +137,7 @@ func (p *play) withWorker(ctx context.Context) (row result, err error) {
 		}
 		return row, fmt.Errorf("%w\nthe worker's log ends with:\n%s", err, w.process.Tail(logLines))
 	}
-	seconds := time.Since(p.shown.start).Seconds()
+	seconds := time.Since(p.start).Seconds()
 	cancel(nil) // the worker may end from now on
 	cpu, err := w.stop()
 	if err != nil {
@@ -161,18 +162,19 @@ func (p *play) withWorker(ctx context.Context) (row result, err error) {
 
 // play lets the users play until everything has been sent, and shows progress.
 func (p *play) play(ctx context.Context) (platform.Progress, error) {
-	p.shown.begin(p)
-	pf := platform.New(platform.Options{Brokers: []string{p.opt.kafka}, Topics: app.TopicNames(p.cfg), Log: p.log,
-		From: make([]int64, p.opt.partitions), Impressions: p.opt.impressions, Unanswered: p.opt.patience(), Progress: p.shown.update,
-		Stamp: func(event.Millis) event.Millis { return time.Now().UnixMilli() }}, p.players)
-	p.players.last = p.shown.last
-	watching, stop := context.WithCancel(ctx)
-	var side sync.WaitGroup
-	side.Go(func() { p.shown.run(watching) })
-	sent, err := pf.Run(ctx)
-	stop()
-	side.Wait()
-	return sent, err
+	p.start = time.Now()
+	p.players.last = func() { p.whole = time.Since(p.start) }
+	return platform.New(platform.Options{Brokers: []string{p.opt.kafka}, Topics: app.TopicNames(p.cfg), Log: p.log,
+		From: make([]int64, p.opt.partitions), Impressions: p.opt.impressions, Unanswered: p.opt.patience(),
+		Every: 2 * time.Second, Progress: p.print,
+		Stamp: func(event.Millis) event.Millis { return time.Now().UnixMilli() }}, p.players).Run(ctx)
+}
+
+func (p *play) print(now platform.Progress) {
+	took, t := cmp.Or(p.whole, time.Since(p.start)), &p.players.tally
+	fmt.Fprintf(p.errOut, "%-12s %3.0f %%  ranked %7d  payoffs %7d, to come %6d  mean payoff %.4f (by utility %.4f)  %6.0f/s\n", p.policy,
+		100*float64(now.Rankings)/float64(p.opt.impressions), now.Rankings, now.Payoffs, now.Scheduled,
+		t.mean(t.payoff), t.mean(t.byUtility), float64(now.Rankings)/took.Seconds())
 }
 
 const removeTimeout = 30 * time.Second

@@ -71,7 +71,7 @@ func (p *play) result(a *account, seconds float64, cpu time.Duration) result {
 		Gain: gain, GainStderr: stderr,
 		PayoffsApplied: a.counts["payoffs.applied"], PayoffsFed: a.fed, PayoffsQueued: a.queued,
 		MeanInFlight: t.mean(t.inFlight), Overdue: t.mean(float64(t.overdue)),
-		Seconds: seconds, ImpressionsPerSecond: n / p.shown.rankingTime().Seconds(),
+		Seconds: seconds, ImpressionsPerSecond: n / p.whole.Seconds(),
 		WorkerCPUMicros: float64(cpu.Microseconds()) / n,
 		Account:         a.counts,
 	}

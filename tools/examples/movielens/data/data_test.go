@@ -189,7 +189,7 @@ func TestFilmsAreRead(t *testing.T) {
 	require.Equal(t, make([]float64, 1+len(Genres)), films["9"].Features())
 	for name, lines := range map[string]string{
 		"line 1: ":            "item_id\n",
-		"line 2: not a film":  filmsHeader + "\n7\tA\t1960\n",
+		"line 2: 3 fields":    filmsHeader + "\n7\tA\t1960\n",
 		"line 2: year 1700":   filmsHeader + "\n7\tA\t1700\tWar\n",
 		`line 2: genre "Odd"`: filmsHeader + "\n7\tA\t1960\tOdd\n",
 	} {

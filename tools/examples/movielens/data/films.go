@@ -1,8 +1,6 @@
 package data
 
 import (
-	"bufio"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -28,23 +26,17 @@ const (
 	lastYear  = 1998
 )
 
-// ParseFilms reads ml-100k.item: a header, then one film a line, with fields separated by tabs and genres by blanks. Faults name their
-// line.
+// ParseFilms reads ml-100k.item, one film a line, with genres separated by blanks.
 func ParseFilms(r io.Reader) (map[string]Film, error) {
-	lines := bufio.NewScanner(r)
-	if !lines.Scan() || lines.Text() != filmsHeader {
-		return nil, fmt.Errorf("line 1: the header is not %q: %w", filmsHeader, errors.Join(ErrFormat, lines.Err()))
-	}
 	films := map[string]Film{}
-	for number := 2; lines.Scan(); number++ {
-		fields := strings.Split(lines.Text(), "\t")
-		if len(fields) != 4 || fields[0] == "" {
-			return nil, fmt.Errorf("line %d: not a film of 4 fields: %w", number, ErrFormat)
+	return films, eachLine(r, filmsHeader, func(_ int, fields [4]string) error {
+		if fields[0] == "" {
+			return fmt.Errorf("no film: %w", ErrFormat)
 		}
 		f := Film{Genres: make([]bool, len(Genres))}
 		if n, err := strconv.Atoi(fields[2]); err == nil { // two films have other text here
 			if n < firstYear || n > lastYear {
-				return nil, fmt.Errorf("line %d: year %d is not from %d to %d: %w", number, n, firstYear, lastYear, ErrFormat)
+				return fmt.Errorf("year %d is not from %d to %d: %w", n, firstYear, lastYear, ErrFormat)
 			}
 			f.Year = n
 		}
@@ -52,12 +44,12 @@ func ParseFilms(r io.Reader) (map[string]Film, error) {
 			if at := slices.Index(Genres, genre); at >= 0 {
 				f.Genres[at] = true
 			} else if genre != "unknown" {
-				return nil, fmt.Errorf("line %d: genre %q: %w", number, genre, ErrFormat)
+				return fmt.Errorf("genre %q: %w", genre, ErrFormat)
 			}
 		}
 		films[fields[0]] = f
-	}
-	return films, lines.Err()
+		return nil
+	})
 }
 
 // Features returns a film's age, from 0 to 1, and 0 or 1 for each genre. A film of unknown year counts as new, like most.
