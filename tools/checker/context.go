@@ -20,11 +20,9 @@ type contextFold struct {
 	categories map[uint32]category     // of items, if used
 	met        map[uint32]event.Millis // with age: when an item was first carried
 	payoffs    int64
-	products   [][]*big.Int // by feature, and feature up to it
-	paid       []*big.Int   // by feature
-	squares    *big.Int
-	ended      bool // an item has ended: its remaining payoffs are not followed
-	unsure     bool // an item may have ended: its category may be gone
+	linear     []*big.Int // squares; by feature, its products with each up to it, and with payoffs
+	ended      bool       // an item has ended: its remaining payoffs are not followed
+	unsure     bool       // an item may have ended: its category may be gone
 }
 
 // cellOf is an item and a segment, by number: 0 for undeclared ones, and if none are
@@ -53,13 +51,9 @@ func (lf *learnerFold) followContext() {
 	if !first.Context.On() || !same || lf.reset != nil {
 		return
 	}
-	c := &contextFold{declared: first, cells: map[cellOf]*cellFold{}, categories: map[uint32]category{}, met: map[uint32]event.Millis{}, squares: new(big.Int)}
-	for j := range c.dim() {
-		c.paid = append(c.paid, new(big.Int))
-		c.products = append(c.products, nil)
-		for range j + 1 {
-			c.products[j] = append(c.products[j], new(big.Int))
-		}
+	c := &contextFold{declared: first, cells: map[cellOf]*cellFold{}, categories: map[uint32]category{}, met: map[uint32]event.Millis{}}
+	for range 1 + c.dim()*(c.dim()+3)/2 {
+		c.linear = append(c.linear, new(big.Int))
 	}
 	lf.context = c
 }
@@ -268,15 +262,20 @@ func (c *contextFold) take(l *life, i uint32, payoff float64) {
 	cell.n++
 	cell.r += r
 	cell.paid = append(cell.paid, paidAt{int64(l.began), r})
-	for j, a := range x {
-		cell.x[j] += a
-		c.paid[j].Add(c.paid[j], big.NewInt(a*r))
-		for k, b := range x[:j+1] {
-			c.products[j][k].Add(c.products[j][k], big.NewInt(a*b))
-		}
+	sums := c.linear
+	add := func(n int64) {
+		sums[0].Add(sums[0], big.NewInt(n))
+		sums = sums[1:]
 	}
 	c.payoffs++
-	c.squares.Add(c.squares, big.NewInt((r*r+1<<29)>>30))
+	add((r*r + 1<<29) >> 30)
+	for j, a := range x {
+		cell.x[j] += a
+		for _, b := range x[:j+1] {
+			add(a * b)
+		}
+		add(a * r)
+	}
 }
 
 // forget drops an item that has ended, or may have.

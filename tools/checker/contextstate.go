@@ -205,9 +205,6 @@ func (lf *learnerFold) checkLinear(f *fold) {
 	if c.payoffs == 0 && len(lf.stored.linear) == 0 {
 		return
 	}
-	want := []*big.Int{big.NewInt(c.payoffs), c.squares}
-	for j := range c.products {
-		want = append(append(want, c.products[j]...), c.paid[j])
-	}
+	want := append([]*big.Int{big.NewInt(c.payoffs)}, c.linear...)
 	equal(f.out, contextLinear, lf.name+": payoffs, squares, products by feature", fmt.Sprint(want), fmt.Sprint(lf.stored.linear))
 }

@@ -211,9 +211,9 @@ type storedLearner struct {
 	flights     map[int64]int64
 	spans       map[int64][]storedSpan // of these, in order of time
 	settled     map[int64]settledCounts
-	ages        map[ageRow]map[int]int64 // payoffs by bin
-	newest      int64                    // end of the pass of its newest payoff
-	since       *int64                   // start of its earliest bucket; nil before the first
+	ages        map[ageCell]int64 // payoffs
+	newest      int64             // end of the pass of its newest payoff
+	since       *int64            // start of its earliest bucket; nil before the first
 	open        map[int64]openParts
 	pass        int64 // of selections in flight
 	history     map[int64]map[inflight.Bucket]paidRow

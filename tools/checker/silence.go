@@ -2,6 +2,7 @@ package checker
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"math/big"
 	"slices"
@@ -19,13 +20,12 @@ type silenceFold struct {
 	ends    []int64 // of the delay bins
 	pass    int64   // the stored one
 	settled map[uint32]settledCounts
-	totals  map[ageBin]int64 // payoffs by bin
-	rows    map[ageRow]map[int]int64
-	parts   bool    // partial payoffs, counted by size
-	none    float64 // the default, normalised
-	newest  int64   // time of the newest payoff
-	began   bool    // it began with an import, whose rows are not known
-	first   int64   // earliest start of a selection that ended or is pending
+	ages    map[ageCell]int64 // payoffs
+	parts   bool              // partial payoffs, counted by size
+	none    float64           // the default, normalised
+	newest  int64             // time of the newest payoff
+	began   bool              // it began with an import, whose blocks are not known
+	first   int64             // earliest start of a selection that ended or is pending
 }
 
 // settledCounts counts paid and unpaid selections, the paid ones below the
@@ -36,15 +36,20 @@ func (n settledCounts) String() string {
 	return fmt.Sprintf("%d paid, %d of them below the default, of %d together, %d never paid", n.paid, n.below, n.low, n.unpaid)
 }
 
-// ageRow is a row of ages: of payoffs below the default, or of the others.
-type ageRow struct {
+// ageCell is a bin of delays of payoffs below the default, or of the others, whose selections began in a block; the zero one: in any.
+type ageCell struct {
 	below bool
 	block inflight.Bucket
+	bin   int
 }
 
-type ageBin struct {
-	below bool
-	bin   int
+func byBin(ages map[ageCell]int64) map[ageCell]int64 {
+	all := map[ageCell]int64{}
+	for at, n := range ages {
+		at.block = inflight.Bucket{}
+		all[at] += n
+	}
+	return all
 }
 
 // silenceAges reports whether a learner has weighed selections in flight by age all its life, with one horizon and one default.
@@ -60,8 +65,7 @@ func (lf *learnerFold) followSilence() {
 		return
 	}
 	horizon := max(1, lf.variants[0].PayoffHorizon.Milliseconds())
-	s := &silenceFold{grid: inflight.NewScheme(horizon), pass: lf.stored.pass, first: math.MaxInt64, settled: map[uint32]settledCounts{}, totals: map[ageBin]int64{},
-		rows: map[ageRow]map[int]int64{}}
+	s := &silenceFold{grid: inflight.NewScheme(horizon), pass: lf.stored.pass, first: math.MaxInt64, settled: map[uint32]settledCounts{}, ages: map[ageCell]int64{}}
 	for k := 0; k == 0 || s.ends[k-1] < horizon; k++ {
 		s.ends = append(s.ends, binEnd(k))
 	}
@@ -75,11 +79,7 @@ func (lf *learnerFold) followSilence() {
 	if b := lf.imported; b != nil {
 		s.began = len(b.ages) > 0
 		s.settled = byFold(b, b.settled)
-		for at, row := range b.ages {
-			for bin, n := range row {
-				s.totals[ageBin{at.below, bin}] += n
-			}
-		}
+		maps.Copy(s.ages, b.ages)
 	}
 }
 
@@ -134,12 +134,7 @@ func (s *silenceFold) late(began event.Millis, age, n int64, below bool) {
 		return
 	}
 	bin, _ := slices.BinarySearch(s.ends[:len(s.ends)-1], age+1) // the first bin that ends behind it
-	s.totals[ageBin{below, bin}] += n
-	b := ageRow{below, s.grid.BucketOf(began, s.pass)}
-	if s.rows[b] == nil {
-		s.rows[b] = map[int]int64{}
-	}
-	s.rows[b][bin] += n
+	s.ages[ageCell{below, s.grid.BucketOf(began, s.pass), bin}] += n
 }
 
 // checkSilence compares the statistics of selections in flight.
@@ -246,27 +241,19 @@ func (lf *learnerFold) checkAges(f *fold) {
 		most := s.grid.Tick(s.newest) + s.grid.TickLength()
 		f.out.must(silenceAges, newest%(4*inflight.Shortest) == 0 && newest <= most, lf.name+": newest payoff", say("up to %d", most), newest)
 	}
-	got := map[ageBin]int64{}
-	for at, row := range lf.stored.ages {
-		for bin, n := range row {
-			got[ageBin{at.below, bin}] += n
-		}
-	}
+	want, got := byBin(s.ages), byBin(lf.stored.ages)
 	for bin := range s.ends {
-		for _, at := range []ageBin{{false, bin}, {true, bin}} {
-			equal(f.out, silenceAges, fmt.Sprintf("%s: payoffs in bin %d, below the default: %t", lf.name, bin, at.below), s.totals[at], got[at])
+		for _, at := range []ageCell{{bin: bin}, {bin: bin, below: true}} {
+			equal(f.out, silenceAges, say("%s: payoffs in bin %d, below the default: %t", lf.name, bin, at.below), want[at], got[at])
 		}
 	}
 	if s.began {
 		f.out.open(silenceAges)
 		return
 	}
-	for b := range either(s.rows, lf.stored.ages) {
-		want, got := s.rows[b], lf.stored.ages[b]
-		for bin := range either(want, got) {
-			equal(f.out, silenceAges, say("%s: payoffs in bin %d of selections that began within %d and %d, below the default: %t", lf.name, bin,
-				b.block.Start(), b.block.End(), b.below), want[bin], got[bin])
-		}
+	for at := range either(s.ages, lf.stored.ages) {
+		equal(f.out, silenceAges, say("%s: payoffs in bin %d of selections that began within %d and %d, below the default: %t", lf.name, at.bin,
+			at.block.Start(), at.block.End(), at.below), s.ages[at], lf.stored.ages[at])
 	}
 }
 
@@ -325,20 +312,19 @@ func (s *storedLearner) loadAges(field, value string) error {
 	}
 	name, below := strings.CutPrefix(field, "below:")
 	k := split(name, ":")
-	at := ageRow{below, k.bucket()}
+	at := ageCell{below: below, block: k.bucket()}
 	if k.end() != nil {
 		return k.err
 	}
-	row := map[int]int64{}
 	for word := range strings.SplitSeq(value, " ") {
 		w := split(word, ":")
-		bin, n := int(w.number(0)), w.int(1)
-		if w.end() != nil || row[bin] > 0 {
+		at.bin = int(w.number(0))
+		n := w.int(1)
+		if w.end() != nil || s.ages[at] > 0 {
 			return fmt.Errorf("%q is no bin with a number: %w", word, errText)
 		}
-		row[bin] = n
+		put(&s.ages, at, n)
 	}
-	put(&s.ages, at, row)
 	return nil
 }
 
