@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -81,26 +80,20 @@ func Check(ctx context.Context, o Options) (Report, error) {
 			return Report{}, err
 		}
 	}
-	var mu sync.Mutex
-	var all []PartitionReport
+	all := make([]PartitionReport, len(partitions))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(o.Parallel)
-	for _, p := range partitions {
-		group.Go(func() error {
-			r, err := c.partition(ctx, p)
-			if err != nil {
+	for k, p := range partitions {
+		group.Go(func() (err error) {
+			if all[k], err = c.partition(ctx, p); err != nil {
 				return fmt.Errorf("checking partition %d: %w", p, err)
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			all = append(all, r)
 			return nil
 		})
 	}
 	if err := group.Wait(); err != nil {
 		return Report{}, err
 	}
-	slices.SortFunc(all, func(a, b PartitionReport) int { return cmp.Compare(a.Partition, b.Partition) })
 	return summarise(o.Config.Kafka.Group, all, time.Since(began)), nil
 }
 

@@ -1,7 +1,6 @@
 package checker
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -239,9 +238,8 @@ func (f *fold) compareArm(id string, l *life, e *entry) {
 func (f *fold) checkExperiments() {
 	for i := range f.c.cfg.Experiments {
 		x := &f.c.cfg.Experiments[i]
-		sums, exact, err := f.state.storedSums(x)
-		lags, worse := f.state.lags(x)
-		if err = cmp.Or(err, worse); err != nil {
+		sums, lags, exact, err := f.state.storedSums(x)
+		if err != nil {
 			f.out.broken(experimentsSums, x.Name, "sums that can be read", err)
 			continue
 		}
@@ -282,22 +280,26 @@ func (s armSums) near(o armSums) bool {
 	return s.units == o.units && max(math.Abs(s.worth-o.worth), math.Abs(s.z-o.z), math.Abs(s.zx-o.zx)) <= slack
 }
 
-// storedSums returns the stored sums by arm. They are not exact if periods are
-// folded, which is for all partitions together, or another run than the configured one is stored.
-func (st *state) storedSums(x *config.Experiment) (sums map[string]armSums, exact bool, err error) {
-	sums = map[string]armSums{}
+// storedSums returns the stored sums by arm, and those of run-offs, by user of all blocks of groups: of their ended buckets and of their
+// open ones. The first are not exact if periods are folded, which is for all partitions together, or another run than the configured one is
+// stored.
+func (st *state) storedSums(x *config.Experiment) (sums, lags map[string]armSums, exact bool, err error) {
+	sums, lags = map[string]armSums{}, map[string]armSums{}
 	arms, run := armNames(x), fmt.Sprintf("1 %d ", x.Run)
 	for field, value := range st.hashes["experiments"] {
 		kind, found := strings.CutPrefix(field, x.Name+":")
 		kind, name, _ := strings.Cut(kind, ":")
 		rest, same := strings.CutPrefix(value, run)
-		if !found || !same || !slices.Contains([]string{"totals", "cohort", "groups", "past"}, kind) {
+		byArm := slices.Contains([]string{"totals", "cohort", "lags", "bucket"}, kind)
+		if !found || !same || !byArm && kind != "groups" && kind != "past" {
 			continue
 		}
-		all, arm, sum := strings.Fields(rest), "", armSums{}
-		byArm := kind == "totals" || kind == "cohort"
+		all, arm, sum, into := strings.Fields(rest), "", armSums{}, sums
+		if kind == "lags" { // behind the bounds of its buckets
+			all = all[min(1, len(all)):]
+		}
 		if byArm && len(all) != len(arms) {
-			return nil, false, fmt.Errorf("field %s is %.100q", field, value)
+			return nil, nil, false, fmt.Errorf("field %s is %.100q", field, value)
 		}
 		for k, word := range all {
 			w := split(word, ":")
@@ -313,6 +315,24 @@ func (st *state) storedSums(x *config.Experiment) (sums map[string]armSums, exac
 			case "cohort":
 				n := w.ints(6)
 				sum = sumsOf(0x1p-30, n[0], n[1], n[3], n[5])
+			case "lags", "bucket":
+				w, into = split(strings.ReplaceAll(word, ",", ":"), ":"), lags
+				entries, paid := 1, strings.Count(word, ",")
+				if kind == "lags" {
+					entries, paid = 33, 33
+				}
+				sum = armSums{}
+				for range entries { // units, covariates, their squares
+					n := w.ints(3)
+					sum = sum.plus(sumsOf(0x1p-30, n[0], 0, n[1], 0))
+				}
+				for range paid { // payoffs, sum, squares, increase and products, in an open bucket behind their lag
+					if kind == "bucket" {
+						w.int(0)
+					}
+					n := w.ints(5)
+					sum = sum.plus(sumsOf(0x1p-30, 0, n[1], 0, n[4]))
+				}
 			default:
 				n := w.ints(3)
 				period, _, _ := strings.Cut(name, ":")
@@ -320,12 +340,12 @@ func (st *state) storedSums(x *config.Experiment) (sums map[string]armSums, exac
 				sum = sumsOf(0x1p-30, n[1], n[2], 0, 0)
 			}
 			if err := w.end(); err != nil {
-				return nil, false, fmt.Errorf("field %s is %.100q: %w", field, value, err)
+				return nil, nil, false, fmt.Errorf("field %s is %.100q: %w", field, value, err)
 			}
-			sums[arm] = sums[arm].plus(sum)
+			into[arm] = into[arm].plus(sum)
 		}
 	}
-	return sums, st.runs(x) && st.experiment(x.Name+":folded") == "", nil
+	return sums, lags, st.runs(x) && st.experiment(x.Name+":folded") == "", nil
 }
 
 // armNames returns an experiment's arms in the order of stored sums.
@@ -344,48 +364,4 @@ func sumsOf(scale float64, units, worth, z, zx int64) armSums {
 // runs reports whether the stored run is the configured one, and counts units.
 func (st *state) runs(x *config.Experiment) bool {
 	return strings.HasPrefix(st.experiment(x.Name+":run"), fmt.Sprintf("1 %d ", x.Run)) && x.Period != config.Never
-}
-
-// lags returns the sums by arm in the stored run-offs, by user of all blocks of groups: of their ended buckets and of their open ones.
-func (st *state) lags(x *config.Experiment) (sums map[string]armSums, err error) {
-	sums = map[string]armSums{}
-	arms := armNames(x)
-	const lags = 33
-	for field, value := range st.hashes["experiments"] {
-		ended, open := field == x.Name+":lags" || strings.HasPrefix(field, x.Name+":lags:"), strings.HasPrefix(field, x.Name+":bucket:")
-		rest, same := strings.CutPrefix(value, fmt.Sprintf("1 %d ", x.Run))
-		if !ended && !open || !same {
-			continue
-		}
-		all := strings.Fields(rest)
-		if ended { // behind the bounds of its buckets
-			all = all[min(1, len(all)):]
-		}
-		if len(all) != len(arms) {
-			return nil, fmt.Errorf("field %s is %.100q", field, value)
-		}
-		for k, word := range all {
-			w, of := split(strings.ReplaceAll(word, ",", ":"), ":"), sums[arms[k]]
-			entries, paid := 1, strings.Count(word, ",")
-			if ended {
-				entries, paid = lags, lags
-			}
-			for range entries { // units, covariates, their squares
-				n := w.ints(3)
-				of = of.plus(sumsOf(0x1p-30, n[0], 0, n[1], 0))
-			}
-			for range paid { // payoffs, sum, squares, increase and products, in an open bucket behind their lag
-				if open {
-					w.int(0)
-				}
-				n := w.ints(5)
-				of = of.plus(sumsOf(0x1p-30, 0, n[1], 0, n[4]))
-			}
-			if err := w.end(); err != nil {
-				return nil, fmt.Errorf("field %s is %.100q: %w", field, value, err)
-			}
-			sums[arms[k]] = of
-		}
-	}
-	return sums, nil
 }
