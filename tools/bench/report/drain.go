@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,27 +10,97 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/segmentio/kafka-go"
 
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv/proc"
+	"github.com/ranker-worker/ranker-worker/internal/test/testenv/redis"
 	"github.com/ranker-worker/ranker-worker/stream/broker"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// Drain is one run of each program over the same records: the worker, and the worker with an adversarial learner. Copier copies
-// the records by the worker's client, and does nothing else.
-type Drain struct{ Worker, Adversarial, Copier Pass }
-
 // Pass is one program's run over the records. CPU times are per record and without the start: from the first output in the log.
 type Pass struct {
-	PerSecond  float64
-	CPU        time.Duration // of the program itself
-	Kafka      time.Duration
-	Redis      time.Duration
-	FirstAfter time.Duration // from the program's start
-	Memory     int64         // peak resident memory up to the last output, in bytes; 0: unknown
+	PerSecond float64
+	CPU       time.Duration // of the program itself
+	Kafka     time.Duration
+	Redis     time.Duration
+	Memory    int64 // peak resident memory up to the last output, in bytes; 0: unknown
+	Stored    int64 // growth of Redis' memory up to a worker's end, in bytes
+}
+
+func rate(p *Pass) float64    { return p.PerSecond }
+func cpu(p *Pass) float64     { return float64(p.CPU) }
+func kafkas(p *Pass) float64  { return float64(p.Kafka) }
+func redises(p *Pass) float64 { return float64(p.Redis) }
+func memory(p *Pass) float64  { return float64(p.Memory) }
+
+// program drains the inputs that a client names into rankings that it names.
+type program struct {
+	name string
+	run  func(ctx context.Context, c *broker.Client, last bool) (Pass, error)
+}
+
+// rounds are passes by round and program.
+type rounds [][]Pass
+
+// run lets all programs drain the same impressions in turn, into rankings of their own.
+func (b *bench) run(ctx context.Context, name string, s Size, all []program) (passes rounds, err error) {
+	inputs := fmt.Sprintf("%s-%d", name, time.Now().UnixNano())
+	c, err := b.filled(ctx, inputs, s)
+	if err != nil {
+		return nil, err
+	}
+	defer b.dropAll(ctx, c)
+	for i := range b.Runs {
+		round := make([]Pass, len(all))
+		for k := range all {
+			at := (i + k) % len(all) // so that the order affects all alike
+			if round[at], err = b.pass(ctx, inputs, fmt.Sprintf("%s-%d-%d", inputs, i, at), all[at], i == b.Runs-1); err != nil {
+				return nil, fmt.Errorf("%s: %w", all[at].name, err)
+			}
+			b.say("run %d: %s %v", i+1, all[at].name, &round[at])
+		}
+		passes = append(passes, round)
+	}
+	return passes, nil
+}
+
+func (b *bench) pass(ctx context.Context, inputs, run string, p program, last bool) (Pass, error) {
+	c, err := b.create(ctx, b.topics(inputs, run), run)
+	if err != nil {
+		return Pass{}, err
+	}
+	defer b.drop(ctx, c)
+	return p.run(ctx, c, last)
+}
+
+func (p *Pass) String() string {
+	return fmt.Sprintf("%.0f/s, CPU %v, Kafka's %v, Redis' %v, %d MiB, Redis %d MiB", p.PerSecond, p.CPU, p.Kafka, p.Redis, p.Memory>>20, p.Stored>>20)
+}
+
+type spread struct{ least, median, most float64 }
+
+// over returns the spread of a quantity of the rounds, of at least one.
+func (r rounds) over(of func([]Pass) float64) spread {
+	var all []float64
+	for _, round := range r {
+		all = append(all, of(round))
+	}
+	slices.Sort(all)
+	n := len(all)
+	return spread{all[0], (all[(n-1)/2] + all[n/2]) / 2, all[n-1]}
+}
+
+func (r rounds) of(program int, quantity func(*Pass) float64) spread {
+	return r.over(func(round []Pass) float64 { return quantity(&round[program]) })
+}
+
+// ratio is a program's quantity relative to another's of the same round.
+func (r rounds) ratio(program, to int, quantity func(*Pass) float64) spread {
+	return r.over(func(round []Pass) float64 { return quantity(&round[program]) / quantity(&round[to]) })
 }
 
 // topics of one run: inputs are shared, rankings are not.
@@ -101,55 +172,6 @@ func (b *bench) dropTopics(ctx context.Context, c *broker.Client, topics ...even
 	_, _ = c.Kafka().DeleteTopics(ctx, &kafka.DeleteTopicsRequest{Topics: names})
 }
 
-func (b *bench) drains(ctx context.Context, r *Report) error {
-	inputs := fmt.Sprintf("bench-%d", time.Now().UnixNano())
-	c, err := b.filled(ctx, inputs, Size{Partitions: b.Partitions, Items: 20_000})
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	for i := range b.Runs {
-		var d Drain
-		run := fmt.Sprintf("%s-%d", inputs, i)
-		if err := inTurn(i,
-			func() (err error) {
-				d.Worker, err = b.workerPass(ctx, inputs, run+"-w", stochastic, i == b.Runs-1)
-				return err
-			},
-			func() (err error) {
-				d.Adversarial, err = b.workerPass(ctx, inputs, run+"-a", adversarial, false)
-				return err
-			},
-			func() (err error) { d.Copier, err = b.copierPass(ctx, inputs, run+"-c"); return err },
-		); err != nil {
-			return err
-		}
-		for _, p := range []struct {
-			name string
-			Pass
-		}{{"worker", d.Worker}, {"adversarial worker", d.Adversarial}, {"copier", d.Copier}} {
-			b.say("run %d: %s %.0f/s, CPU %v, Kafka's %v, Redis' %v, first output after %v", i+1, p.name, p.PerSecond, p.CPU, p.Kafka,
-				p.Redis, p.FirstAfter.Round(time.Millisecond))
-		}
-		b.say("run %d: ratio %.2f", i+1, d.Worker.PerSecond/d.Copier.PerSecond)
-		r.Drains = append(r.Drains, d)
-	}
-	return nil
-}
-
-// inTurn makes the passes of the i-th run, whose order alternates, so that it affects all alike.
-func inTurn(i int, passes ...func() error) error {
-	if i%2 == 1 {
-		slices.Reverse(passes)
-	}
-	for _, pass := range passes {
-		if err := pass(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 const configuration = `kafka:
   brokers: [%q]
   group: %q
@@ -168,66 +190,82 @@ const (
 	adversarial = "{payoffs: adversarial, policy: ftrl, delay: bold}"
 )
 
-// worker starts a worker of its own group, and returns the address of its metrics.
-func (b *bench) worker(ctx context.Context, topics [event.Topics]string, group, start, learner string) (*child, string, error) {
+// worker starts a worker with a group named like its rankings, and returns the address of its metrics.
+func (b *bench) worker(ctx context.Context, c *broker.Client, start, learner string) (*child, string, error) {
 	ports, err := proc.FreePorts(1)
 	if err != nil {
 		return nil, "", err
 	}
 	listen := "127.0.0.1:" + strconv.Itoa(ports[0])
+	group := c.Topic(event.Rankings)
 	file := filepath.Join(b.dir, group+".yaml")
-	text := fmt.Sprintf(configuration, b.Kafka, group, start, topics[0], topics[1], topics[2], topics[3], b.formats, b.Redis, listen, learner)
+	text := fmt.Sprintf(configuration, b.Kafka, group, start, c.Topic(event.Impressions), c.Topic(event.Selections), c.Topic(event.Payoffs),
+		group, b.formats, b.Redis, listen, learner)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return nil, "", fmt.Errorf("write the worker's configuration: %w", err)
 	}
-	c, err := b.start(ctx, "worker", "run", "--config", file)
-	return c, listen, err
+	w, err := b.start(ctx, "worker", "run", "--config", file)
+	return w, listen, err
 }
 
-func (b *bench) workerPass(ctx context.Context, inputs, run, learner string, last bool) (Pass, error) {
-	topics := b.topics(inputs, run)
-	c, err := b.create(ctx, topics, run)
+// worked measures a worker's drain, and the growth of its Redis.
+func (b *bench) worked(ctx context.Context, c *broker.Client, learner string, s Size, last bool) (Pass, error) {
+	empty, err := usedMemory(ctx, b.Redis)
 	if err != nil {
 		return Pass{}, err
 	}
-	defer b.drop(ctx, c)
-	w, listen, err := b.worker(ctx, topics, run, "earliest", learner)
+	w, listen, err := b.worker(ctx, c, "earliest", learner)
 	if err != nil {
 		return Pass{}, err
 	}
 	if last && b.Profile != "" {
 		go b.profile(ctx, listen)
 	}
-	// Each partition's rankings begin with the marker of its fence.
-	p, err := b.watch(ctx, w, b.rankings(c, int64(b.Partitions)))
-	if stopErr := w.stop(); err == nil {
-		err = stopErr
+	done := b.rankings(c, int64(b.Partitions)) // each partition's begin with the marker of its fence
+	if s.Paid {
+		done = b.paid(done, listen)
+	}
+	looking, stop := context.WithCancel(ctx)
+	var viewers sync.WaitGroup
+	defer viewers.Wait()
+	defer stop()
+	if s.Viewed {
+		for range 10 {
+			viewers.Go(func() { look(looking, "http://"+listen) })
+		}
+	}
+	p, err := b.watch(ctx, w, done)
+	if err != nil {
+		return p, err
 	}
 	if log := w.log.String(); last && log != "" {
 		b.say("the worker's log:\n%s", log)
 	}
+	full, err := usedMemory(ctx, b.Redis)
+	p.Stored = full - empty
 	return p, err
 }
 
-func (b *bench) copierPass(ctx context.Context, inputs, run string) (Pass, error) {
-	topics := b.topics(inputs, run)
-	c, err := b.create(ctx, topics, run)
+// alone measures a worker with a Redis of its own.
+func (b *bench) alone(ctx context.Context, c *broker.Client, s Size, last bool) (p Pass, err error) {
+	server, err := redis.Start(ctx, redis.Options{})
 	if err != nil {
-		return Pass{}, err
+		return p, err
 	}
-	defer b.drop(ctx, c)
+	defer func() { err = errors.Join(err, server.Close()) }()
+	own := *b
+	own.Redis, own.RedisPID = server.Addr(), server.PID()
+	return own.worked(ctx, c, usualLearner, s, last)
+}
+
+func (b *bench) copied(ctx context.Context, c *broker.Client, _ bool) (Pass, error) {
 	w, err := b.start(ctx, "copier", "-brokers", b.Kafka, "-partitions", strconv.Itoa(b.Partitions),
-		"-records", strconv.FormatInt(b.Impressions, 10), "-from", topics[event.Impressions], "-to", topics[event.Rankings])
+		"-records", strconv.FormatInt(b.Impressions, 10), "-from", c.Topic(event.Impressions), "-to", c.Topic(event.Rankings))
 	if err != nil {
 		return Pass{}, err
 	}
-	p, err := b.watch(ctx, w, b.rankings(c, 0))
-	select {
-	case <-w.done:
-	case <-time.After(stopGrace):
-		err = fmt.Errorf("the copier does not end: %w", w.stop())
-	}
-	return p, err
+	w.ends = true
+	return b.watch(ctx, w, b.rankings(c, 0))
 }
 
 const passLimit = 10 * time.Minute
@@ -246,20 +284,17 @@ func (b *bench) rankings(c *broker.Client, besides int64) progress {
 	}
 }
 
-// watch follows the number of finished impressions up to the last, without those before b.warm.
-func (b *bench) watch(ctx context.Context, w *child, done progress) (Pass, error) {
+// watch follows the number of finished impressions up to the last, without those before b.warm, and stops the program.
+func (b *bench) watch(ctx context.Context, w *child, done progress) (p Pass, err error) {
+	defer func() { err = cmp.Or(err, w.stop()) }()
 	ctx, cancel := context.WithTimeout(ctx, passLimit)
 	defer cancel()
-	began := time.Now()
-	var first, counted time.Time
+	var counted time.Time
 	var before int64
 	var own, kafkaCPU, redisCPU time.Duration
 	ended := w.done
 	for {
 		n, err := done(ctx)
-		if first.IsZero() && n > 0 {
-			first = time.Now()
-		}
 		if counted.IsZero() && n > b.warm {
 			counted, before = time.Now(), n
 			own, kafkaCPU, redisCPU = cpuTime(w.cmd.Process.Pid), cpuTime(b.KafkaPID), cpuTime(b.RedisPID)
@@ -276,8 +311,7 @@ func (b *bench) watch(ctx context.Context, w *child, done progress) (Pass, error
 				end = w.cmd.ProcessState.UserTime() + w.cmd.ProcessState.SystemTime()
 			}
 			return Pass{PerSecond: float64(count) / took.Seconds(), CPU: each(end - own),
-				Kafka: each(cpuTime(b.KafkaPID) - kafkaCPU), Redis: each(cpuTime(b.RedisPID) - redisCPU),
-				FirstAfter: first.Sub(began), Memory: memory}, nil
+				Kafka: each(cpuTime(b.KafkaPID) - kafkaCPU), Redis: each(cpuTime(b.RedisPID) - redisCPU), Memory: memory}, nil
 		}
 		select {
 		case <-ended: // its last records may not have been read

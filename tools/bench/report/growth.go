@@ -9,14 +9,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"github.com/ranker-worker/ranker-worker/internal/test/testenv/redis"
 	"github.com/ranker-worker/ranker-worker/stream/broker"
-	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/tools/bench/copier"
 )
 
@@ -91,8 +88,7 @@ type Growth struct {
 type Grown struct {
 	Size
 	Pass
-	Stored int64   // growth of Redis' memory up to the worker's end, in bytes
-	Load   float64 // load average over a minute, before the row began
+	Load float64 // load average over a minute, before the row began
 }
 
 const usualLearner = "{payoffs: stochastic}"
@@ -103,34 +99,22 @@ func RunGrowth(ctx context.Context, o Options) (*Growth, error) {
 	return g, o.measure(ctx, &Load{}, func(all *bench) error {
 		for i, size := range o.Sizes {
 			b := *all
-			b.Partitions = size.Partitions
-			if i < len(o.Sizes)-1 {
-				b.Profile = ""
+			b.Partitions, b.Runs = size.Partitions, 1
+			if size.Protobuf {
+				b.formats = "formats: {impressions: protobuf}"
 			}
 			row := Grown{Size: size, Load: loadAverage()}
-			if err := b.grown(ctx, &row); err != nil {
-				return fmt.Errorf("%s: %w", size, err)
+			passes, err := b.run(ctx, "growth", size, []program{{size.String(), func(ctx context.Context, c *broker.Client, _ bool) (Pass, error) {
+				return b.alone(ctx, c, size, i == len(o.Sizes)-1)
+			}}})
+			if err != nil {
+				return err
 			}
-			b.say("%s: %.0f/s, CPU %v, Kafka's %v, Redis' %v, %d MiB, Redis %d MiB, first output after %v", size, row.PerSecond, row.CPU, row.Kafka,
-				row.Redis, row.Memory>>20, row.Stored>>20, row.FirstAfter.Round(time.Millisecond))
+			row.Pass = passes[0][0]
 			g.Rows = append(g.Rows, row)
 		}
 		return nil
 	})
-}
-
-func (b *bench) grown(ctx context.Context, row *Grown) error {
-	inputs := fmt.Sprintf("growth-%d", time.Now().UnixNano())
-	c, err := b.filled(ctx, inputs, row.Size)
-	if err != nil {
-		return err
-	}
-	defer b.dropAll(ctx, c)
-	if row.Protobuf {
-		b.formats = "formats: {impressions: protobuf}"
-	}
-	row.Pass, row.Stored, err = b.alone(ctx, c, row.Size)
-	return err
 }
 
 func (b *bench) filled(ctx context.Context, inputs string, s Size) (*broker.Client, error) {
@@ -144,54 +128,6 @@ func (b *bench) filled(ctx context.Context, inputs string, s Size) (*broker.Clie
 		return nil, err
 	}
 	return c, nil
-}
-
-// alone measures a worker's drain of the topics of c, with its own Redis, and the state that it leaves, in bytes.
-func (b *bench) alone(ctx context.Context, c *broker.Client, s Size) (p Pass, stored int64, err error) {
-	server, err := redis.Start(ctx, redis.Options{})
-	if err != nil {
-		return p, 0, err
-	}
-	defer func() { err = errors.Join(err, server.Close()) }()
-	own := *b
-	own.Redis, own.RedisPID = server.Addr(), server.PID()
-	empty, err := usedMemory(ctx, own.Redis)
-	if err != nil {
-		return p, 0, err
-	}
-	var topics [event.Topics]string
-	for t := range topics {
-		topics[t] = c.Topic(event.Topic(t))
-	}
-	w, listen, err := own.worker(ctx, topics, topics[event.Rankings], "earliest", usualLearner)
-	if err != nil {
-		return p, 0, err
-	}
-	if own.Profile != "" {
-		go own.profile(ctx, listen)
-	}
-	done := own.rankings(c, int64(own.Partitions)) // each partition's begin with the marker of its fence
-	if s.Paid {
-		done = own.paid(done, listen)
-	}
-	looking, stop := context.WithCancel(ctx)
-	var viewers sync.WaitGroup
-	if s.Viewed {
-		for range 10 {
-			viewers.Go(func() { look(looking, "http://"+listen) })
-		}
-	}
-	p, err = own.watch(ctx, w, done)
-	stop()
-	viewers.Wait()
-	if stopErr := w.stop(); err == nil {
-		err = stopErr
-	}
-	if err != nil {
-		return p, 0, err
-	}
-	full, err := usedMemory(ctx, own.Redis)
-	return p, full - empty, err
 }
 
 // askEvery is the interval of requests for a worker's metrics, which take a millisecond or two.

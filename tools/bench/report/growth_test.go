@@ -51,9 +51,9 @@ func TestThousands(t *testing.T) {
 
 func TestGrowth_Table(t *testing.T) {
 	g := Growth{Impressions: 300_000, Rows: []Grown{
-		{Size: Size{Partitions: 6, Items: 200_000}, Pass: Pass{PerSecond: 39_270, CPU: 29_300 * time.Nanosecond, Redis: 5 * time.Microsecond, Memory: 756 << 20},
-			Stored: 180 << 20, Load: 1.25},
-		{Size: Size{Partitions: 24, Items: 20_000, Paid: true}, Pass: Pass{PerSecond: 8_049, CPU: 71 * time.Microsecond, Memory: 1771 << 20}, Stored: 216<<20 + 5},
+		{Size: Size{Partitions: 6, Items: 200_000}, Pass: Pass{PerSecond: 39_270, CPU: 29_300 * time.Nanosecond, Redis: 5 * time.Microsecond, Memory: 756 << 20,
+			Stored: 180 << 20}, Load: 1.25},
+		{Size: Size{Partitions: 24, Items: 20_000, Paid: true}, Pass: Pass{PerSecond: 8_049, CPU: 71 * time.Microsecond, Memory: 1771 << 20, Stored: 216<<20 + 5}},
 	}}
 	var b strings.Builder
 	require.NoError(t, g.Write(&b))

@@ -31,7 +31,6 @@ import (
 // Latency is the wait of impressions for their rankings. It lasts from the time at which the impression was due to be sent, even if its
 // producer was late, to a consumer's receipt of the ranking.
 type Latency struct {
-	Rate     float64 // achieved, impressions per second
 	P50, P99 time.Duration
 	// Upper bounds of the buckets of the worker's own histogram, from an impression's Kafka timestamp to the acknowledgement of its
 	// ranking.
@@ -51,13 +50,12 @@ const (
 // latency runs an open loop: impressions are sent on schedule, whatever the latency of earlier ones.
 func (b *bench) latency(ctx context.Context) (*Latency, error) {
 	run := fmt.Sprintf("bench-%d", time.Now().UnixNano())
-	topics := b.topics(run, run)
-	c, err := b.create(ctx, topics, run)
+	c, err := b.create(ctx, b.topics(run, run), run)
 	if err != nil {
 		return nil, err
 	}
 	defer b.drop(ctx, c)
-	w, listen, err := b.worker(ctx, topics, run, "earliest", stochastic)
+	w, listen, err := b.worker(ctx, c, "earliest", stochastic)
 	if err != nil {
 		return nil, err
 	}
@@ -114,8 +112,7 @@ func (b *bench) openLoop(ctx context.Context, c *broker.Client, w *child, listen
 	if len(all) == 0 {
 		return nil, errors.New("no ranking came")
 	}
-	res := &Latency{Rate: float64(len(all)) / b.Latency.Seconds(), P50: all[len(all)/2], P99: all[len(all)*99/100],
-		CPU: cpu / time.Duration(len(all))}
+	res := &Latency{P50: all[len(all)/2], P99: all[len(all)*99/100], CPU: cpu / time.Duration(len(all))}
 	res.WorkerP50, res.WorkerP99 = after.minus(before).quantile(0.5), after.minus(before).quantile(0.99)
 	b.say("latency: p50 %v, p90 %v, p99 %v, p99.9 %v, worst %v; the worker's p50 ≤ %v, p99 ≤ %v", res.P50, all[len(all)*9/10],
 		res.P99, all[len(all)*999/1000], all[len(all)-1], res.WorkerP50, res.WorkerP99)

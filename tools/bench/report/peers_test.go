@@ -15,7 +15,7 @@ func TestPeers_Table(t *testing.T) {
 	r := Peers{
 		Options: Options{Sizes: []Size{{Partitions: 6, Items: 200_000}}, Impressions: 600_000, Threads: 2},
 		Load:    [2]float64{0.25, 4},
-		Rounds: []Round{
+		Rounds: rounds{
 			{pass(50_000, 25, 700), pass(50_000, 30, 2000), pass(20_000, 60, 1500)},
 			{pass(40_000, 30, 720), pass(60_000, 40, 2100), pass(25_000, 70, 1600)},
 			{pass(45_000, 20, 710), pass(30_000, 25, 2050), pass(15_000, 80, 1400)},

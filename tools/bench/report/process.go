@@ -18,6 +18,7 @@ type child struct {
 	name string
 	cmd  *exec.Cmd
 	log  bytes.Buffer
+	ends bool // by itself
 	done chan struct{}
 	err  error
 }
@@ -41,14 +42,17 @@ func launch(name string, cmd *exec.Cmd) (*child, error) {
 
 const stopGrace = 30 * time.Second
 
+// stop ends a program, or waits for its end if it ends by itself.
 func (c *child) stop() error {
-	select {
-	case <-c.done:
-		return c.died()
-	default:
-	}
-	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("stop %s: %w", c.name, err)
+	if !c.ends {
+		select {
+		case <-c.done:
+			return c.died()
+		default:
+		}
+		if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			return fmt.Errorf("stop %s: %w", c.name, err)
+		}
 	}
 	select {
 	case <-c.done:

@@ -8,9 +8,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
+
+	"github.com/ranker-worker/ranker-worker/stream/broker"
 )
 
 // Options of all tables; each uses some.
@@ -34,18 +35,33 @@ type Load [2]float64
 type Report struct {
 	Options Options
 	Load    Load
-	Drains  []Drain
+	Rounds  rounds
 	Latency *Latency
 }
 
-// Run measures the whole pipeline.
+// The programs of a Report, in the order of its rounds.
+const (
+	stochasticOne = iota
+	adversarialOne
+	copierOne
+)
+
+// Run measures the whole pipeline. The copier copies the records by the worker's client, and does nothing else.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	r := &Report{Options: o}
 	return r, o.measure(ctx, &r.Load, func(b *bench) (err error) {
 		if err := build(ctx, b.dir, "copier", "tools/bench/cmd/copier"); err != nil {
 			return err
 		}
-		if err := b.drains(ctx, r); err != nil || o.Latency == 0 {
+		size := Size{Partitions: b.Partitions, Items: 20_000}
+		worker := func(learner string) func(context.Context, *broker.Client, bool) (Pass, error) {
+			return func(ctx context.Context, c *broker.Client, last bool) (Pass, error) {
+				return b.worked(ctx, c, learner, size, last && learner == stochastic)
+			}
+		}
+		r.Rounds, err = b.run(ctx, "bench", size, []program{{"worker", worker(stochastic)}, {"adversarial worker", worker(adversarial)},
+			{"copier", b.copied}})
+		if err != nil || o.Latency == 0 {
 			return err
 		}
 		r.Latency, err = b.latency(ctx)
@@ -86,77 +102,34 @@ func build(ctx context.Context, dir, name, pkg string) error {
 	return nil
 }
 
-// Medians over the runs of a report's drains.
-type Medians struct {
-	Worker, Copier   float64 // impressions per second
-	Adversarial      float64
-	AdversarialRatio float64 // to the stochastic learner's of the same run
-	AdversarialCPU   time.Duration
-	Ratio            float64 // of consecutive runs
-	CPU, CopierCPU   time.Duration
-	Kafka, Redis     time.Duration // CPU per impression while the worker drained
-	CopierKafka      time.Duration
-}
-
-func (r *Report) Medians() Medians {
-	pick := func(f func(d *Drain) float64) float64 {
-		var all []float64
-		for i := range r.Drains {
-			all = append(all, f(&r.Drains[i]))
-		}
-		return median(all)
-	}
-	cpu := func(f func(d *Drain) time.Duration) time.Duration {
-		return time.Duration(pick(func(d *Drain) float64 { return float64(f(d)) }))
-	}
-	return Medians{
-		Worker:           pick(func(d *Drain) float64 { return d.Worker.PerSecond }),
-		Copier:           pick(func(d *Drain) float64 { return d.Copier.PerSecond }),
-		Ratio:            pick(func(d *Drain) float64 { return d.Worker.PerSecond / d.Copier.PerSecond }),
-		Adversarial:      pick(func(d *Drain) float64 { return d.Adversarial.PerSecond }),
-		AdversarialRatio: pick(func(d *Drain) float64 { return d.Adversarial.PerSecond / d.Worker.PerSecond }),
-		AdversarialCPU:   cpu(func(d *Drain) time.Duration { return d.Adversarial.CPU }),
-		CPU:              cpu(func(d *Drain) time.Duration { return d.Worker.CPU }),
-		CopierCPU:        cpu(func(d *Drain) time.Duration { return d.Copier.CPU }),
-		Kafka:            cpu(func(d *Drain) time.Duration { return d.Worker.Kafka }),
-		Redis:            cpu(func(d *Drain) time.Duration { return d.Worker.Redis }),
-		CopierKafka:      cpu(func(d *Drain) time.Duration { return d.Copier.Kafka }),
-	}
-}
-
-// median of at least one value.
-func median(all []float64) float64 {
-	slices.Sort(all)
-	n := len(all)
-	return (all[(n-1)/2] + all[n/2]) / 2
-}
-
 func (r *Report) Write(w io.Writer) error {
 	var t strings.Builder
-	o, m := &r.Options, r.Medians()
+	o := &r.Options
+	median := func(program int, of func(*Pass) float64) float64 { return r.Rounds.of(program, of).median }
+	each := func(program int, of func(*Pass) float64) string { return micros(time.Duration(median(program, of))) }
 	fmt.Fprintf(&t, "One worker, %d partitions, %d impressions of 20 candidates (950 B), medians of %d runs in turn; load average %.1f before, %.1f after\n\n",
-		o.Partitions, o.Impressions, len(r.Drains), r.Load[0], r.Load[1])
+		o.Partitions, o.Impressions, len(r.Rounds), r.Load[0], r.Load[1])
 	row := func(what, value, aim string) { fmt.Fprintf(&t, "| %-58s | %-28s | %-10s |\n", what, value, aim) }
 	row("quantity", "measured", "aim")
 	row(strings.Repeat("-", 58), strings.Repeat("-", 28), strings.Repeat("-", 10))
-	row("drain: worker", fmt.Sprintf("%.0f impressions/s", m.Worker), "")
-	row("drain: bare copier, same broker and minute", fmt.Sprintf("%.0f records/s", m.Copier), "")
+	row("drain: worker", fmt.Sprintf("%.0f impressions/s", median(stochasticOne, rate)), "")
+	row("drain: bare copier, same broker and minute", fmt.Sprintf("%.0f records/s", median(copierOne, rate)), "")
 	var ratios []string
-	for i := range r.Drains {
-		ratios = append(ratios, fmt.Sprintf("%.2f", r.Drains[i].Worker.PerSecond/r.Drains[i].Copier.PerSecond))
+	for _, round := range r.Rounds {
+		ratios = append(ratios, fmt.Sprintf("%.2f", round[stochasticOne].PerSecond/round[copierOne].PerSecond))
 	}
-	row("drain: worker / copier", fmt.Sprintf("%.2f (%s)", m.Ratio, strings.Join(ratios, " ")), "≥ 0.5")
-	row("drain: the worker's CPU per impression", micros(m.CPU), "≤ 10 µs")
-	row("drain: the copier's CPU per record", micros(m.CopierCPU), "")
+	row("drain: worker / copier", fmt.Sprintf("%.2f (%s)", r.Rounds.ratio(stochasticOne, copierOne, rate).median, strings.Join(ratios, " ")), "≥ 0.5")
+	row("drain: the worker's CPU per impression", each(stochasticOne, cpu), "≤ 10 µs")
+	row("drain: the copier's CPU per record", each(copierOne, cpu), "")
 	if o.KafkaPID > 0 {
-		row("drain: Kafka's CPU per impression (and per copied record)", micros(m.Kafka)+" ("+micros(m.CopierKafka)+")", "")
+		row("drain: Kafka's CPU per impression (and per copied record)", each(stochasticOne, kafkas)+" ("+each(copierOne, kafkas)+")", "")
 	}
 	if o.RedisPID > 0 {
-		row("drain: Redis' CPU per impression", micros(m.Redis), "")
+		row("drain: Redis' CPU per impression", each(stochasticOne, redises), "")
 	}
-	row("drain: worker with an adversarial learner", fmt.Sprintf("%.0f impressions/s", m.Adversarial), "")
-	row("drain: adversarial / stochastic learner", fmt.Sprintf("%.2f", m.AdversarialRatio), "≥ 0.7")
-	row("drain: the adversarial worker's CPU per impression", micros(m.AdversarialCPU), "")
+	row("drain: worker with an adversarial learner", fmt.Sprintf("%.0f impressions/s", median(adversarialOne, rate)), "")
+	row("drain: adversarial / stochastic learner", fmt.Sprintf("%.2f", r.Rounds.ratio(adversarialOne, stochasticOne, rate).median), "≥ 0.7")
+	row("drain: the adversarial worker's CPU per impression", each(adversarialOne, cpu), "")
 	if l := r.Latency; l != nil {
 		at := fmt.Sprintf("latency at %d/s, ", o.Rate)
 		row(at+"seen by a consumer: p50", millis(l.P50), "≤ 5 ms")
@@ -164,7 +137,6 @@ func (r *Report) Write(w io.Writer) error {
 		row(at+"the worker's histogram: p50", "≤ "+millis(l.WorkerP50), "")
 		row(at+"the worker's histogram: p99", "≤ "+millis(l.WorkerP99), "")
 		row(at+"the worker's CPU per impression", micros(l.CPU), "")
-		row(at+"achieved", fmt.Sprintf("%.0f impressions/s", l.Rate), "")
 	}
 	_, err := io.WriteString(w, t.String())
 	return err
