@@ -3,7 +3,6 @@ package checker
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/stream/event"
@@ -88,28 +87,9 @@ func (lf *learnerFold) checkAttraction(f *fold) {
 	}
 }
 
-// loadAttraction reads an item's counts of impressions that ended with and without a selection.
-func (s *storedLearner) loadAttraction(item int64, value string) error {
-	w := split(value, " ")
-	e := endings{w.int(0), w.int(0)}
-	if e == (endings{}) {
-		w.fail("of no impressions")
-	}
-	put(&s.attraction, item, e)
-	return w.end()
-}
-
 // storedFalls are the times from which impressions count and are later ones, and the earlier ones of an item.
 type storedFalls struct {
 	begins, since event.Millis
 	item          int64
 	earlier       endings
-}
-
-// loadFalls reads the state of the search for falls of shares.
-func (s *storedLearner) loadFalls(value string) error {
-	w := split(strings.TrimPrefix(value, ":"), ":")
-	n := w.ints(8)
-	s.falls = storedFalls{n[0], n[1], n[5], endings{n[6], n[7] - n[6]}}
-	return w.end()
 }

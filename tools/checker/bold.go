@@ -1,13 +1,11 @@
 package checker
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"math/bits"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/ranker-worker/ranker-worker/config"
 )
@@ -264,32 +262,31 @@ const vectorBlock = 32
 
 // loadVector reads a block of a vector, field "<instance>:<block>" or "<instance>:<length>:<block>":
 // a bitmap of known coordinates (4 bytes), then their values (8 bytes each), little endian.
-func (s *storedLearner) loadVector(field, value string) error {
-	at := strings.LastIndex(field, ":")
-	instance := field[:max(at, 0)]
-	block, err := strconv.ParseUint(field[at+1:], 10, 26)
-	_, _, worse := cutInstance(instance)
-	if err = cmp.Or(err, worse); err != nil {
-		return err
+func (s *storedLearner) loadVector(k, w *words) {
+	instance := k.word()
+	if len(k.left) > 1 {
+		instance += ":" + k.word()
 	}
-	c := cursor{b: []byte(value)}
+	_, _, err := cutInstance(instance)
+	block := k.number(0)
+	c := cursor{b: []byte(w.text())}
 	known := c.half()
-	if known == 0 || len(c.b) != 8*bits.OnesCount32(known) {
-		return fmt.Errorf("%d bytes for %d numbers", len(c.b), bits.OnesCount32(known))
+	if err != nil || k.err != nil || block >= 1<<26 || known == 0 || len(c.b) != 8*bits.OnesCount32(known) {
+		w.fail(fmt.Sprintf("%d bytes for %d numbers of a block", len(c.b), bits.OnesCount32(known)))
+		return
 	}
 	if s.vectors[instance] == nil {
 		put(&s.vectors, instance, map[uint32]float64{})
 	}
 	put(&s.blocks, instance, s.blocks[instance]+1)
-	for k := range uint32(vectorBlock) {
-		if known>>k&1 == 0 {
+	for j := range uint32(vectorBlock) {
+		if known>>j&1 == 0 {
 			continue
 		}
 		x := c.float()
 		if !(math.Abs(x) <= mostLoss) {
-			return fmt.Errorf("%v is no number of an instance", x)
+			w.fail(fmt.Sprintf("%v is no number of an instance", x))
 		}
-		s.vectors[instance][uint32(block)*vectorBlock+k] = x
+		s.vectors[instance][uint32(block)*vectorBlock+j] = x
 	}
-	return nil
 }

@@ -32,25 +32,19 @@ func (s *storedLearner) cellName(at cellAt) string {
 // loadCell reads a field "<item>" or "<item>|<segment>". It begins with the number of selections awaited and, if any, the sums of their
 // features. By block of event time "<level>:<index>:<payoffs>:<paid>:<sum>:…" follows. If the item has a category, "=" and its name come
 // last.
-func (s *storedLearner) loadCell(field, value string) error {
-	k := split(field, "|")
-	at := cellAt{item: int64(k.number(0))}
-	if k.more() {
-		at.segment = k.number(0)
+func (s *storedLearner) loadCell(k, w *words) {
+	var at cellAt
+	k.parts("|", func(k *words) {
+		if at.item = k.item(); k.more() {
+			at.segment = k.number(0)
+		}
+	})
+	var c storedCell
+	for c.awaited = w.int(anyInt); w.more() && !strings.ContainsAny(w.left[0], ":="); {
+		c.flying = append(c.flying, w.int(anyInt))
 	}
-	if k.end() != nil {
-		return k.err
-	}
-	value, name, _ := strings.Cut(value, " =")
-	c := storedCell{category: category(name)}
-	for n, word := range strings.Split(value, " ") {
-		w := split(word, ":")
-		switch {
-		case n == 0:
-			c.awaited = w.int(anyInt)
-		case c.blocks == nil && !strings.Contains(word, ":"):
-			c.flying = append(c.flying, w.int(anyInt))
-		default:
+	for w.more() && !strings.HasPrefix(w.left[0], "=") {
+		w.parts(":", func(w *words) {
 			b := w.bucket()
 			block := paidBlock{b.Start(), b.End(), w.int(anyInt), w.int(anyInt)}
 			c.blocks = append(c.blocks, block)
@@ -61,35 +55,29 @@ func (s *storedLearner) loadCell(field, value string) error {
 				}
 				c.x[j] += w.int(anyInt)
 			}
-		}
-		if w.end() != nil {
-			return w.err
-		}
+		})
 	}
+	c.category = category(strings.TrimPrefix(w.text(), "="))
 	put(&s.cells, at, c)
-	return nil
 }
 
-// loadLinear reads a field "<level>:<index>": the number of payoffs, the sum of their squares, and the rows of products.
-func (s *storedLearner) loadLinear(field, value string) error {
-	all := strings.Fields(value)
+// loadLinear reads "<level>:<index>": the number of payoffs, the sum of their squares, and the rows of products.
+func (s *storedLearner) loadLinear(k, w *words) {
+	k.bucket()
 	if s.linear == nil {
-		s.linear = make([]*big.Int, len(all))
-		for k := range s.linear {
-			s.linear[k] = new(big.Int)
+		s.linear = make([]*big.Int, len(w.left))
+		for j := range s.linear {
+			s.linear[j] = new(big.Int)
 		}
 	}
-	if len(all) != len(s.linear) || !strings.Contains(field, ":") {
-		return errText
-	}
-	for k, w := range all {
-		n, ok := new(big.Int).SetString(w, 10)
+	for _, sum := range s.linear {
+		n, ok := new(big.Int).SetString(w.word(), 10)
 		if !ok {
-			return errText
+			w.fail("no sum")
+			return
 		}
-		s.linear[k].Add(s.linear[k], n)
+		sum.Add(sum, n)
 	}
-	return nil
 }
 
 // asPaid reports whether the blocks hold exactly these payoffs.
@@ -115,14 +103,6 @@ func (lf *learnerFold) checkMet(f *fold) {
 	compareEach(lf, f, contextCells, lf.context.met, byFold(&lf.stored, lf.stored.met), func(i uint32) string {
 		return "first time of " + f.items.name(i)
 	})
-}
-
-func (s *storedLearner) loadCategory(item int64, value string) error {
-	if value == "" {
-		return errText
-	}
-	put(&s.categories, item, category(value))
-	return nil
 }
 
 // checkContext compares the sums of features with those of payoffs fed, and of impressions with a payoff awaited.

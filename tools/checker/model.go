@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/big"
-	"strconv"
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/delay/inflight"
@@ -339,17 +338,6 @@ func (lf *learnerFold) number(stored int32) uint32 {
 		return noItem
 	}
 	return lf.stored.fold(uint32(stored))
-}
-
-// byItem reads a field that is the number of an item or instance.
-func byItem(load func(s *storedLearner, number int64, value string) error) func(*storedLearner, string, string) error {
-	return func(s *storedLearner, field, value string) error {
-		n, err := strconv.ParseUint(field, 10, 31)
-		if err != nil {
-			return fmt.Errorf("field is no number: %w", err)
-		}
-		return load(s, int64(n), value)
-	}
 }
 
 type storedEntry struct{ id, page, value string }

@@ -5,13 +5,6 @@ import "github.com/ranker-worker/ranker-worker/config"
 // openParts are an item's selections in flight with partial payoffs: number, normalised sum, and squares, both in units of 1/partUnits.
 type openParts struct{ n, sum, squares int64 }
 
-// loadOpen reads an item's "<number> <sum> <sum of squares>".
-func (s *storedLearner) loadOpen(item int64, value string) error {
-	w := split(value, " ")
-	put(&s.open, item, openParts{w.int(1), w.int(0), w.int(0)})
-	return w.end()
-}
-
 // checkOpen compares an item's partial payoffs with the sums of pending impressions whose entries say that
 // they were fed. Entries of a learner whose selections in flight have always been weighed all say so.
 func (lf *learnerFold) checkOpen(f *fold) {

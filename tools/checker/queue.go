@@ -14,17 +14,6 @@ type storedQueue struct {
 	payoffs []float64         // in order
 }
 
-// loadPayoff reads a field "<item>:<index>".
-func (s *storedLearner) loadPayoff(field, value string) error {
-	k, w := split(field, ":"), split(value, " ")
-	item, index := int64(k.number(0)), k.int(anyInt)
-	if k.end() != nil {
-		return k.err
-	}
-	put(&made(&s.queues, item).fields, index, w.float(0, 1))
-	return w.end()
-}
-
 // complete sorts the payoffs. It returns false unless their indices have no gaps.
 func (q *storedQueue) complete(out *findings, learner string, number int64, item string) bool {
 	indices := slices.Sorted(maps.Keys(q.fields))

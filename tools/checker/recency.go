@@ -1,11 +1,8 @@
 package checker
 
 import (
-	"cmp"
-	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/delay/inflight"
@@ -113,32 +110,26 @@ func compareRows[R comparable](out *findings, by law, name string, want, got map
 }
 
 // loadRecent reads an item's rows, each "<level>:<index>:<payoffs>:<sum>:<squares>:<chances>", in order of time.
-func (s *storedLearner) loadRecent(item int64, value string) error {
-	return eachRow(value, func(b inflight.Bucket, w *words) {
-		addTo(&s.recency, item, b, recentRow{paidRow{w.int(1), w.int(anyInt), w.int(0)}, w.int(0)})
+func (s *storedLearner) loadRecent(k, w *words) {
+	item := k.item()
+	w.rows(func(b inflight.Bucket, row *words) {
+		addTo(&s.recency, item, b, recentRow{paidRow{row.int(1), row.int(anyInt), row.int(0)}, row.int(0)})
 	})
 }
 
 // loadLevels reads the pass; or a level's rows, each "<level>:<index>:<payoffs>:<residuals>".
-func (s *storedLearner) loadLevels(field, value string) error {
-	if field == "pass" {
-		return loadInt(&s.recentPass, anyInt, value)
+func (s *storedLearner) loadLevels(k, w *words) {
+	if k.next("pass") {
+		s.recentPass = w.int(anyInt)
+		return
 	}
-	return eachRow(value, func(b inflight.Bucket, w *words) {
-		if fmt.Sprint(b.Level) != field {
-			w.fail("of another level")
+	level := k.int(0)
+	w.rows(func(b inflight.Bucket, row *words) {
+		if int64(b.Level) != level {
+			row.fail("of another level")
 		}
-		put(&s.levels, b, surpriseRow{w.int(1), w.int(anyInt)})
+		put(&s.levels, b, surpriseRow{row.int(1), row.int(anyInt)})
 	})
-}
-
-// loadSpread reads the last estimates over all items: pass, payoffs, mean, σ, τ, slope, half-life, and levels by block.
-func loadSpread(text string) error {
-	w := split(text, " ")
-	for range 7 {
-		w.float(math.Inf(-1), math.Inf(1))
-	}
-	return cmp.Or(w.err, eachRow(strings.Join(w.left, " "), func(_ inflight.Bucket, row *words) { row.int(anyInt) }))
 }
 
 // driftFold is the expected state of a learner with drift: payoffs of an item's selections, by the block of time in which these began.
@@ -189,19 +180,15 @@ func (lf *learnerFold) checkDrift(f *fold) {
 }
 
 // loadHistory reads the pass and its beginning; or an item's rows, each "<level>:<index>:<payoffs>:<sum>:<squares>", in order of time.
-func (s *storedLearner) loadHistory(field, value string) error {
-	if field != "pass" {
-		return byItem((*storedLearner).loadPaid)(s, field, value)
+func (s *storedLearner) loadHistory(k, w *words) {
+	if k.next("pass") {
+		if s.faded = w.int(anyInt); w.int(anyInt) > s.faded {
+			w.fail("it ends before it begins")
+		}
+		return
 	}
-	w := split(value, " ")
-	if s.faded = w.int(anyInt); w.int(anyInt) > s.faded {
-		w.fail("it ends before it begins")
-	}
-	return w.end()
-}
-
-func (s *storedLearner) loadPaid(item int64, value string) error {
-	return eachRow(value, func(b inflight.Bucket, w *words) {
-		addTo(&s.history, item, b, paidRow{w.int(1), w.int(anyInt), w.int(0)})
+	item := k.item()
+	w.rows(func(b inflight.Bucket, row *words) {
+		addTo(&s.history, item, b, paidRow{row.int(1), row.int(anyInt), row.int(0)})
 	})
 }

@@ -224,11 +224,10 @@ func (lf *learnerFold) checkRatings(f *fold, always bool) {
 
 // loadPair reads "<better>:<worse>": the number of selections of the first below the second,
 // in impressions ranked to find the order and, after a blank, against a certain order.
-func (s *storedLearner) loadPair(field, value string) error {
-	k, w := split(field, ":"), split(value, " ")
+func (s *storedLearner) loadPair(k, w *words) {
 	p := [2]uint32{uint32(k.number(0)), uint32(k.number(0))}
-	if k.end() != nil || p[0] == p[1] {
-		return fmt.Errorf("field is not two different numbers: %w", errText)
+	if p[0] == p[1] {
+		k.fail("not two different numbers")
 	}
 	n, against := w.int(0), int64(0)
 	if w.more() {
@@ -239,19 +238,10 @@ func (s *storedLearner) loadPair(field, value string) error {
 	}
 	put(&s.pairs, p, n+against)
 	put(&s.against, p, against)
-	return w.end()
-}
-
-// loadRatings reads an item's "<size> <mean> <sum of squared deviations>" of estimates.
-func (s *storedLearner) loadRatings(item int64, value string) error {
-	w := split(value, " ")
-	put(&s.rated, uint32(item), moments{w.int(1), w.float(-maxEstimate, maxEstimate), w.float(0, math.Inf(1))})
-	return w.end()
 }
 
 // loadEstimate reads the last estimate of windows: period, selections, noise, and probabilities.
-func loadEstimate(value string) error {
-	w := split(value, " ")
+func loadEstimate(w *words) {
 	w.int(0)
 	w.int(0)
 	if w.float(0, 1) == 1 {
@@ -264,5 +254,4 @@ func loadEstimate(value string) error {
 	if math.Abs(total-1) > 1e-9 {
 		w.fail(fmt.Sprintf("probabilities that add up to %v", total))
 	}
-	return w.end()
 }

@@ -6,7 +6,6 @@ import (
 	"math"
 	"math/big"
 	"slices"
-	"strings"
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/delay/inflight"
@@ -265,28 +264,27 @@ type storedSpan struct {
 }
 
 // loadFlights reads an item's number of selections in flight, and their spans, each "<level>:<index>:<n>", with ":<expected>" if there is one.
-func (s *storedLearner) loadFlights(item int64, value string) error {
-	count, rest, timed := strings.Cut(value, " ")
-	if err := loadCount(&s.flights, item, count); err != nil || !timed {
-		return err
+func (s *storedLearner) loadFlights(k, w *words) {
+	item := k.item()
+	put(&s.flights, item, w.int(1))
+	if !w.more() {
+		return
 	}
 	var spans []storedSpan
-	err := eachRow(rest, func(b inflight.Bucket, w *words) {
-		x := storedSpan{block: b, n: w.int(1)}
-		if w.more() {
-			if x.expected = w.int(anyInt); x.expected == 0 {
-				w.fail("an expectation of 0")
+	w.rows(func(b inflight.Bucket, row *words) {
+		x := storedSpan{block: b, n: row.int(1)}
+		if row.more() {
+			if x.expected = row.int(anyInt); x.expected == 0 {
+				row.fail("an expectation of 0")
 			}
 		}
 		spans = append(spans, x)
 	})
 	put(&s.spans, item, spans)
-	return err
 }
 
 // loadSettled reads an item's "<paid> <unpaid>", with "<below> <low>" if there are any.
-func (s *storedLearner) loadSettled(item int64, value string) error {
-	w := split(value, " ")
+func (s *storedLearner) loadSettled(k, w *words) {
 	n := settledCounts{paid: w.int(0), unpaid: w.int(0)}
 	if w.more() {
 		n.below, n.low = w.int(1), w.int(0)
@@ -294,57 +292,38 @@ func (s *storedLearner) loadSettled(item int64, value string) error {
 	if max(n.paid, n.unpaid, n.below, n.low) >= 1<<53 {
 		w.fail("too large")
 	}
-	put(&s.settled, item, n)
-	return w.end()
+	put(&s.settled, k.item(), n)
 }
 
 // loadAges reads a time, or a row: "<bin>:<count>" for each bin with payoffs.
-func (s *storedLearner) loadAges(field, value string) error {
-	switch field {
-	case "pass":
-		return loadInt(&s.pass, anyInt, value)
-	case "newest":
-		return loadInt(&s.newest, anyInt, value)
-	case "since": // the horizon is that of all its life, see silenceAges
-		w := split(value, " ")
+func (s *storedLearner) loadAges(k, w *words) {
+	switch {
+	case k.next("pass"):
+		s.pass = w.int(anyInt)
+	case k.next("newest"):
+		s.newest = w.int(anyInt)
+	case k.next("since"): // the horizon is that of all its life, see silenceAges
 		s.since = &w.ints(4)[0]
-		return w.end()
+	default:
+		at := ageCell{below: k.next("below"), block: k.bucket()}
+		w.each(func(w *words) {
+			at.bin = int(w.number(0))
+			if s.ages[at] > 0 {
+				w.fail("the same bin twice")
+			}
+			put(&s.ages, at, w.int(1))
+		})
 	}
-	name, below := strings.CutPrefix(field, "below:")
-	k := split(name, ":")
-	at := ageCell{below: below, block: k.bucket()}
-	if k.end() != nil {
-		return k.err
-	}
-	for word := range strings.SplitSeq(value, " ") {
-		w := split(word, ":")
-		at.bin = int(w.number(0))
-		n := w.int(1)
-		if w.end() != nil || s.ages[at] > 0 {
-			return fmt.Errorf("%q is no bin with a number: %w", word, errText)
-		}
-		put(&s.ages, at, n)
-	}
-	return nil
 }
 
 // loadDelayDistribution reads the last delay distribution: pass, time of the last selection
 // included, and shares. These are the share of selections that are paid, the mean of payoffs
 // not below the default, two credibilities, and cumulative shares of payoffs by bin.
-func (s *storedLearner) loadDelayDistribution(value string) error {
-	w := split(value, " ")
+func (s *storedLearner) loadDelayDistribution(w *words) {
 	pass := w.int(anyInt)
 	if w.int(anyInt) > pass {
 		w.fail("a selection after the pass")
 	}
 	w.shares(4)
 	s.estimated = &pass
-	return w.end()
-}
-
-// loadBelow reads the estimates for payoffs below the default: their share of payoffs, their mean, and cumulative shares by bin.
-func loadBelow(value string) error {
-	w := split(value, " ")
-	w.shares(2)
-	return w.end()
 }

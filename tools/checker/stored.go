@@ -4,9 +4,12 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/ranker-worker/ranker-worker/delay/inflight"
 )
 
 // hashesOf are a learner's checkable hashes, by its delay.
@@ -144,50 +147,87 @@ func parseNamesPage(page, value string) (map[string]storedItem, error) {
 	return items, cmp.Or(w.end(), c.err)
 }
 
-// loads are the readers of a learner's own hashes, by field and value.
-var loads = map[string]func(s *storedLearner, field, value string) error{
-	"queue":       (*storedLearner).loadPayoff,
-	"flights":     byItem((*storedLearner).loadFlights),
-	"settled":     byItem((*storedLearner).loadSettled),
-	"ages":        (*storedLearner).loadAges,
-	"history":     (*storedLearner).loadHistory,
-	"recent":      byItem((*storedLearner).loadRecent),
-	"levels":      (*storedLearner).loadLevels,
-	"attraction":  byItem((*storedLearner).loadAttraction),
-	"open":        byItem((*storedLearner).loadOpen),
-	"cells":       (*storedLearner).loadCell,
-	"met":         byItem(func(s *storedLearner, i int64, value string) error { return loadCount(&s.met, i, value) }),
-	"categories":  byItem((*storedLearner).loadCategory),
-	"linear":      (*storedLearner).loadLinear,
-	"instances":   byItem(func(s *storedLearner, k int64, value string) error { return loadCount(&s.outstanding, k, value) }),
-	"rounds":      func(s *storedLearner, field, value string) error { return loadCount(&s.rounds, field, value) },
-	"windows":     func(s *storedLearner, field, value string) error { return loadCount(&s.windows, field, value) },
+// loads are the readers of a learner's own hashes. Each reads a field's name, between colons, and its value, between blanks.
+var loads = map[string]func(s *storedLearner, k, w *words){
+	// "<item>:<index>": a payoff
+	"queue": func(s *storedLearner, k, w *words) {
+		put(&made(&s.queues, k.item()).fields, k.int(anyInt), w.float(0, 1))
+	},
+	"flights": (*storedLearner).loadFlights,
+	"settled": (*storedLearner).loadSettled,
+	"ages":    (*storedLearner).loadAges,
+	"history": (*storedLearner).loadHistory,
+	"recent":  (*storedLearner).loadRecent,
+	"levels":  (*storedLearner).loadLevels,
+	// "<item>": impressions that ended with and without a selection
+	"attraction": func(s *storedLearner, k, w *words) {
+		e := endings{w.int(0), w.int(0)}
+		if e == (endings{}) {
+			w.fail("of no impressions")
+		}
+		put(&s.attraction, k.item(), e)
+	},
+	// "<item>": number, sum, and sum of squares
+	"open":  func(s *storedLearner, k, w *words) { put(&s.open, k.item(), openParts{w.int(1), w.int(0), w.int(0)}) },
+	"cells": (*storedLearner).loadCell,
+	// "<item>": time
+	"met": func(s *storedLearner, k, w *words) { put(&s.met, k.item(), w.int(1)) },
+	// "<item>": name, which may hold blanks
+	"categories": func(s *storedLearner, k, w *words) {
+		name := category(w.text())
+		if name == "" {
+			w.fail("no name")
+		}
+		put(&s.categories, k.item(), name)
+	},
+	"linear": (*storedLearner).loadLinear,
+	// "<instance>", "<instance>" or "<instance>:<length>", and "<interval>": a number above 0
+	"instances":   func(s *storedLearner, k, w *words) { put(&s.outstanding, k.item(), w.int(1)) },
+	"rounds":      func(s *storedLearner, k, w *words) { put(&s.rounds, k.text(), w.int(1)) },
+	"windows":     func(s *storedLearner, k, w *words) { put(&s.windows, k.text(), w.int(1)) },
 	"vectors":     (*storedLearner).loadVector,
 	"preferences": (*storedLearner).loadPair,
-	"utilities":   byItem((*storedLearner).loadRatings),
-	"learner":     (*storedLearner).loadOwn,
+	// "<item>": number of estimates, mean, and sum of squared deviations
+	"utilities": func(s *storedLearner, k, w *words) {
+		put(&s.rated, uint32(k.item()), moments{w.int(1), w.float(-maxEstimate, maxEstimate), w.float(0, math.Inf(1))})
+	},
+	"learner": (*storedLearner).loadOwn,
+}
+
+// load reads a field of one of the learner's own hashes.
+func (s *storedLearner) load(hash, field, value string) error {
+	k, w := split(field, ":"), split(value, " ")
+	loads[hash](s, k, w)
+	return cmp.Or(w.err, k.end(), w.end())
 }
 
 // loadOwn reads a field that is not by item.
-func (s *storedLearner) loadOwn(field, value string) error {
-	switch field {
+func (s *storedLearner) loadOwn(k, w *words) {
+	switch k.text() {
 	case "hold":
-		s.hold = value
+		s.hold = w.text()
 	case "windows":
-		return loadEstimate(value)
+		loadEstimate(w)
 	case "silence":
-		return s.loadDelayDistribution(value)
-	case "below":
-		return loadBelow(value)
-	case "levels":
-		return loadSpread(value)
-	case "falls":
-		return s.loadFalls(value)
+		s.loadDelayDistribution(w)
+	case "below": // share of payoffs below the default, their mean, and cumulative shares by bin
+		w.shares(2)
+	case "levels": // pass, payoffs, mean, σ, τ, slope, half-life, and levels by block, over all items
+		for range 7 {
+			w.float(math.Inf(-1), math.Inf(1))
+		}
+		w.rows(func(_ inflight.Bucket, row *words) { row.int(anyInt) })
+	case "falls": // of shares: ":" and the state of the search
+		w.parts(":", func(w *words) {
+			w.next("")
+			n := w.ints(8)
+			s.falls = storedFalls{n[0], n[1], n[5], endings{n[6], n[7] - n[6]}}
+		})
 	case "fit", "looked": // derived from payoffs
+		w.text()
 	default:
-		return errUnknown
+		w.left, w.err = nil, errUnknown
 	}
-	return nil
 }
 
 var errUnknown = errors.New("not known")
@@ -195,7 +235,7 @@ var errUnknown = errors.New("not known")
 // loadHash parses one of the learner's own hashes.
 func (s *storedLearner) loadHash(out *findings, name, hash string, fields map[string]string) {
 	for field, value := range fields {
-		err := loads[hash](s, field, value)
+		err := s.load(hash, field, value)
 		if errors.Is(err, errUnknown) {
 			out.skip("field %q of hash %q: not known", field, name)
 			err = nil

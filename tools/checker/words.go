@@ -1,6 +1,7 @@
 package checker
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -19,10 +20,11 @@ const anyInt = math.MinInt64
 // words reads a stored text word by word. After its first error it returns zeros, and has no more words.
 type words struct {
 	left []string
+	sep  string
 	err  error
 }
 
-func split(text, sep string) *words { return &words{left: strings.Split(text, sep)} }
+func split(text, sep string) *words { return &words{left: strings.Split(text, sep), sep: sep} }
 
 func (w *words) fail(why string) {
 	if w.err == nil {
@@ -42,10 +44,26 @@ func (w *words) word() (word string) {
 	return word
 }
 
+// next reports whether the next word is this one, and reads it then.
+func (w *words) next(word string) bool {
+	is := w.more() && w.left[0] == word
+	if is {
+		w.left = w.left[1:]
+	}
+	return is
+}
+
+// text reads all words left.
+func (w *words) text() string {
+	text := strings.Join(w.left, w.sep)
+	w.left = nil
+	return text
+}
+
 func (w *words) int(least int64) int64 {
 	word := w.word()
 	x, err := strconv.ParseInt(word, 10, 64)
-	if err != nil || x < least {
+	if err != nil || x < least || word[0] == '+' {
 		w.fail(fmt.Sprintf("%.100q is no number from %d on", word, least))
 		return 0
 	}
@@ -69,6 +87,9 @@ func (w *words) number(least int64) int32 {
 	}
 	return int32(x)
 }
+
+// item reads the number of an item or instance as a key.
+func (w *words) item() int64 { return int64(w.number(0)) }
 
 func (w *words) float(least, most float64) float64 {
 	word := w.word()
@@ -112,32 +133,31 @@ func (w *words) end() error {
 	return w.err
 }
 
-// eachRow reads rows in order of time. Each has a bucket, and the words that take reads.
-func eachRow(text string, take func(inflight.Bucket, *words)) error {
-	end := int64(anyInt)
-	for row := range strings.SplitSeq(text, " ") {
-		w := split(row, ":")
-		b := w.bucket()
-		if b.Start() < end {
-			w.fail(fmt.Sprintf("%q is not after the bucket before", row))
-		}
-		if take(b, w); w.end() != nil {
-			return w.err
-		}
-		end = b.End()
+// parts reads a word, which is split again.
+func (w *words) parts(sep string, read func(*words)) {
+	word := w.word()
+	p := split(word, sep)
+	if read(p); p.end() != nil {
+		w.left, w.err = nil, cmp.Or(w.err, fmt.Errorf("%.100q: %w", word, p.err))
 	}
-	return nil
 }
 
-func loadInt(into *int64, least int64, value string) error {
-	w := split(value, " ")
-	*into = w.int(least)
-	return w.end()
+// each reads the parts of each word left, of at least one.
+func (w *words) each(read func(*words)) {
+	for w.parts(":", read); w.more(); {
+		w.parts(":", read)
+	}
 }
 
-// loadCount reads a number above 0.
-func loadCount[K comparable](into *map[K]int64, key K, value string) error {
-	w := split(value, " ")
-	put(into, key, w.int(1))
-	return w.end()
+// rows reads rows in order of time, at least one. Each has a bucket, and the words that take reads.
+func (w *words) rows(take func(inflight.Bucket, *words)) {
+	end := int64(anyInt)
+	w.each(func(row *words) {
+		b := row.bucket()
+		if b.Start() < end {
+			row.fail("not after the bucket before")
+		}
+		take(b, row)
+		end = b.End()
+	})
 }

@@ -34,9 +34,9 @@ func TestStoredTexts_AreReadStrictly(t *testing.T) {
 		{"learner", "falls", ":1:2:3:4:5:6:7:8", ":1:2:3:4:5:6:7"},
 		{"learner", "levels", "1 2 3 4 5 6 7 10:3:5 10:4:5", "1 2 3 4 5 6 7"},
 	} {
-		require.NoError(t, loads[c.hash](&storedLearner{}, c.field, c.good), "%s %s", c.hash, c.field)
+		require.NoError(t, (&storedLearner{}).load(c.hash, c.field, c.good), "%s %s", c.hash, c.field)
 		for _, bad := range []string{c.bad, c.good + " x", ""} {
-			require.Error(t, loads[c.hash](&storedLearner{}, c.field, bad), "%s %s: %q", c.hash, c.field, bad)
+			require.Error(t, (&storedLearner{}).load(c.hash, c.field, bad), "%s %s: %q", c.hash, c.field, bad)
 		}
 	}
 }
