@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -13,12 +14,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv/proc"
 	"github.com/ranker-worker/ranker-worker/internal/test/testenv/redis"
 	"github.com/ranker-worker/ranker-worker/stream/broker"
 	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/tools/bench/copier"
 )
 
 // Pass is one program's run over the records. CPU times are per record and without the start: from the first output in the log.
@@ -73,7 +75,7 @@ func (b *bench) pass(ctx context.Context, inputs, run string, p program, last bo
 	if err != nil {
 		return Pass{}, err
 	}
-	defer b.drop(ctx, c)
+	defer b.drop(ctx, c, event.Rankings)
 	return p.run(ctx, c, last)
 }
 
@@ -117,59 +119,41 @@ func (b *bench) create(ctx context.Context, topics [event.Topics]string, group s
 		c.Close()
 		return nil, err
 	}
-	for {
-		err := b.usable(ctx, c)
-		if err == nil {
-			break
+	for { // brokers take a moment to lead a new topic
+		problems, err := c.Check(ctx)
+		if err == nil && len(problems) == 0 {
+			if _, err = b.ends(ctx, topics[event.Impressions], topics[event.Rankings]); err == nil {
+				return c, nil
+			}
 		}
 		select {
 		case <-time.After(20 * time.Millisecond):
 		case <-ctx.Done():
 			c.Close()
-			return nil, errors.Join(ctx.Err(), err)
+			return nil, fmt.Errorf("topics: %q: %w", problems, errors.Join(ctx.Err(), err))
 		}
 	}
-	return c, nil
 }
-
-// usable reports whether new topics can be written and read: brokers take a moment to lead a new topic, and kafka-go's client to see it.
-func (b *bench) usable(ctx context.Context, c *broker.Client) error {
-	problems, err := c.Check(ctx)
-	if err == nil && len(problems) > 0 {
-		err = fmt.Errorf("topics: %s", problems[0])
-	}
-	for _, t := range []event.Topic{event.Impressions, event.Rankings} {
-		if err == nil {
-			_, err = b.ends(ctx, c, t)
-		}
-	}
-	return err
-}
-
-// drop deletes a run's rankings, to free disk and page cache for the next run.
-func (b *bench) drop(ctx context.Context, c *broker.Client) { b.dropTopics(ctx, c, event.Rankings) }
 
 func (b *bench) dropAll(ctx context.Context, c *broker.Client) {
-	b.dropTopics(ctx, c, event.Impressions, event.Selections, event.Payoffs, event.Rankings)
+	b.drop(ctx, c, event.Impressions, event.Selections, event.Payoffs, event.Rankings)
 }
 
-// dropTopics deletes topics, and those whose names begin with theirs: dead letters, and Kafka Streams' own.
-func (b *bench) dropTopics(ctx context.Context, c *broker.Client, topics ...event.Topic) {
+// drop deletes topics, and those whose names begin with theirs: dead letters, and Kafka Streams' own. After a run it deletes the rankings,
+// to free disk and page cache for the next one.
+func (b *bench) drop(ctx context.Context, c *broker.Client, topics ...event.Topic) {
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
 	defer cancel()
-	meta, err := c.Kafka().Metadata(ctx, &kafka.MetadataRequest{})
+	all, err := b.kafka.ListTopics(ctx)
+	if err == nil {
+		_, err = b.kafka.DeleteTopics(ctx, slices.DeleteFunc(all.Names(), func(name string) bool {
+			return !slices.ContainsFunc(topics, func(t event.Topic) bool { return strings.HasPrefix(name, c.Topic(t)) })
+		})...)
+	}
 	if err != nil {
 		b.say("topics are left behind: %v", err)
-		return
 	}
-	var names []string
-	for _, topic := range meta.Topics {
-		if slices.ContainsFunc(topics, func(t event.Topic) bool { return strings.HasPrefix(topic.Name, c.Topic(t)) }) {
-			names = append(names, topic.Name)
-		}
-	}
-	_, _ = c.Kafka().DeleteTopics(ctx, &kafka.DeleteTopicsRequest{Topics: names})
 }
 
 const configuration = `kafka:
@@ -204,7 +188,7 @@ func (b *bench) worker(ctx context.Context, c *broker.Client, start, learner str
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return nil, "", fmt.Errorf("write the worker's configuration: %w", err)
 	}
-	w, err := b.start(ctx, "worker", "run", "--config", file)
+	w, err := launch("worker", exec.CommandContext(ctx, filepath.Join(b.dir, "worker"), "run", "--config", file))
 	return w, listen, err
 }
 
@@ -258,9 +242,25 @@ func (b *bench) alone(ctx context.Context, c *broker.Client, s Size, last bool) 
 	return own.worked(ctx, c, usualLearner, s, last)
 }
 
+// Copy copies a topic by the worker's client.
+func Copy(ctx context.Context, o Options, from, to string) error {
+	c, err := broker.New(broker.Options{Brokers: []string{o.Kafka}, Group: "copier-" + to, DLQSuffix: ".dlq",
+		Topics: [event.Topics]string{event.Impressions: from, event.Payoffs: from, event.Rankings: to}})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return copier.Run(ctx, copier.Config{Client: c, Partitions: o.Partitions, Records: o.Impressions})
+}
+
+// copied measures Copy in a process of its own.
 func (b *bench) copied(ctx context.Context, c *broker.Client, _ bool) (Pass, error) {
-	w, err := b.start(ctx, "copier", "-brokers", b.Kafka, "-partitions", strconv.Itoa(b.Partitions),
-		"-records", strconv.FormatInt(b.Impressions, 10), "-from", c.Topic(event.Impressions), "-to", c.Topic(event.Rankings))
+	this, err := os.Executable()
+	if err != nil {
+		return Pass{}, err
+	}
+	w, err := launch("copier", exec.CommandContext(ctx, this, "copier", "-partitions", strconv.Itoa(b.Partitions),
+		"-impressions", strconv.FormatInt(b.Impressions, 10), "-from", c.Topic(event.Impressions), "-to", c.Topic(event.Rankings)))
 	if err != nil {
 		return Pass{}, err
 	}
@@ -270,8 +270,8 @@ func (b *bench) copied(ctx context.Context, c *broker.Client, _ bool) (Pass, err
 
 const passLimit = 10 * time.Minute
 
-// lookEvery is the interval of requests for the log's end, one for all partitions.
-const lookEvery = 10 * time.Millisecond
+// lookEvery is the interval of looks at progress, for which all brokers are asked.
+const lookEvery = 20 * time.Millisecond
 
 // progress returns the number of finished impressions.
 type progress func(context.Context) (int64, error)
@@ -279,7 +279,7 @@ type progress func(context.Context) (int64, error)
 // rankings counts the logged rankings, without other records (besides).
 func (b *bench) rankings(c *broker.Client, besides int64) progress {
 	return func(ctx context.Context) (int64, error) {
-		n, err := b.ends(ctx, c, event.Rankings)
+		n, err := b.ends(ctx, c.Topic(event.Rankings))
 		return n - besides, err // an error may be transient: nothing was counted
 	}
 }
@@ -326,22 +326,12 @@ func (b *bench) watch(ctx context.Context, w *child, done progress) (p Pass, err
 	}
 }
 
-func (b *bench) ends(ctx context.Context, c *broker.Client, t event.Topic) (int64, error) {
-	asked := make([]kafka.OffsetRequest, b.Partitions)
-	for p := range asked {
-		asked[p] = kafka.LastOffsetOf(p)
+// ends returns the sum of the ends of topics' partitions.
+func (b *bench) ends(ctx context.Context, topics ...string) (sum int64, err error) {
+	ends, err := b.kafka.ListEndOffsets(ctx, topics...)
+	if err = cmp.Or(err, ends.Error()); err != nil {
+		return 0, fmt.Errorf("looking at the end of %s: %w", topics, err)
 	}
-	topic := c.Topic(t)
-	res, err := c.Kafka().ListOffsets(ctx, &kafka.ListOffsetsRequest{Topics: map[string][]kafka.OffsetRequest{topic: asked}})
-	if err != nil {
-		return 0, fmt.Errorf("looking at the end of %s: %w", topic, err)
-	}
-	var sum int64
-	for _, p := range res.Topics[topic] {
-		if p.Error != nil {
-			return 0, fmt.Errorf("looking at the end of %s: %w", topic, p.Error)
-		}
-		sum += p.LastOffset
-	}
+	ends.Each(func(o kadm.ListedOffset) { sum += o.Offset })
 	return sum, nil
 }

@@ -54,7 +54,7 @@ func (b *bench) latency(ctx context.Context) (*Latency, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer b.drop(ctx, c)
+	defer b.drop(ctx, c, event.Rankings)
 	w, listen, err := b.worker(ctx, c, "earliest", stochastic)
 	if err != nil {
 		return nil, err

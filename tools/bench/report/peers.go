@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/ranker-worker/ranker-worker/stream/broker"
 	"github.com/ranker-worker/ranker-worker/stream/event"
@@ -77,37 +78,15 @@ func (b *bench) streams(ctx context.Context, c *broker.Client, rocksDB bool) (Pa
 // committed counts the impressions that a group has committed, exactly once with their rankings. The last counts when the last payoff, if
 // any, is committed too.
 func (b *bench) committed(c *broker.Client, group string, paid bool) progress {
-	partitions := make([]int, b.Partitions)
-	for p := range partitions {
-		partitions[p] = p
-	}
-	inputs := []event.Topic{event.Impressions}
-	if paid {
-		inputs = append(inputs, event.Selections, event.Payoffs)
-	}
-	topics := map[string][]int{}
-	for _, t := range inputs {
-		topics[c.Topic(t)] = partitions
-	}
 	return func(ctx context.Context) (int64, error) {
-		res, err := c.Kafka().OffsetFetch(ctx, &kafka.OffsetFetchRequest{GroupID: group, Topics: topics})
-		if err == nil {
-			err = res.Error
-		}
-		if err != nil {
+		all, err := b.kafka.FetchOffsets(ctx, group)
+		if err = cmp.Or(err, all.Error()); err != nil {
 			return 0, fmt.Errorf("asking for the committed offsets of %s: %w", group, err)
 		}
-		var done [event.Inputs]int64
-		for _, t := range inputs {
-			for _, p := range res.Topics[c.Topic(t)] {
-				if p.Error != nil {
-					return 0, fmt.Errorf("asking for the committed offsets of %s: %w", group, p.Error)
-				}
-				done[t] += max(0, p.CommittedOffset)
-			}
-		}
-		n := done[event.Impressions]
-		if paid && n == b.Impressions && min(done[event.Selections], done[event.Payoffs]) < b.Impressions {
+		done := map[string]int64{}
+		all.Each(func(o kadm.OffsetResponse) { done[o.Topic] += max(0, o.At) })
+		n := done[c.Topic(event.Impressions)]
+		if paid && n == b.Impressions && min(done[c.Topic(event.Selections)], done[c.Topic(event.Payoffs)]) < b.Impressions {
 			n--
 		}
 		return n, nil

@@ -2,12 +2,10 @@ package report
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"syscall"
 	"time"
 
@@ -21,10 +19,6 @@ type child struct {
 	ends bool // by itself
 	done chan struct{}
 	err  error
-}
-
-func (b *bench) start(ctx context.Context, name string, args ...string) (*child, error) {
-	return launch(name, exec.CommandContext(ctx, filepath.Join(b.dir, name), args...))
 }
 
 func launch(name string, cmd *exec.Cmd) (*child, error) {

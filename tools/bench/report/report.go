@@ -11,6 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/ranker-worker/ranker-worker/stream/broker"
 )
 
@@ -50,9 +53,6 @@ const (
 func Run(ctx context.Context, o Options) (*Report, error) {
 	r := &Report{Options: o}
 	return r, o.measure(ctx, &r.Load, func(b *bench) (err error) {
-		if err := build(ctx, b.dir, "copier", "tools/bench/cmd/copier"); err != nil {
-			return err
-		}
 		size := Size{Partitions: b.Partitions, Items: 20_000}
 		worker := func(learner string) func(context.Context, *broker.Client, bool) (Pass, error) {
 			return func(ctx context.Context, c *broker.Client, last bool) (Pass, error) {
@@ -75,32 +75,31 @@ func (o *Options) measure(ctx context.Context, load *Load, what func(*bench) err
 		return fmt.Errorf("make a directory for the benchmark: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	if err := build(ctx, dir, "worker", "cmd/ranker-worker"); err != nil {
-		return err
+	build := exec.CommandContext(ctx, "go", "build", "-o", filepath.Join(dir, "worker"), "github.com/ranker-worker/ranker-worker/cmd/ranker-worker")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build the worker: %w\n%s", err, out)
 	}
+	kafka, err := kgo.NewClient(kgo.SeedBrokers(o.Kafka))
+	if err != nil {
+		return fmt.Errorf("a client of Kafka at %s: %w", o.Kafka, err)
+	}
+	defer kafka.Close()
 	load[0] = loadAverage()
-	err = what(&bench{Options: *o, dir: dir})
+	err = what(&bench{Options: *o, dir: dir, kafka: kadm.NewClient(kafka)})
 	load[1] = loadAverage()
 	return err
 }
 
 type bench struct {
 	Options
-	dir     string // of the programs and their configurations
+	kafka   *kadm.Client
+	dir     string // of the worker and its configurations
 	formats string // a line of the configuration under kafka
 	warm    int64  // first impressions of each drain, which are not counted
 }
 
 func (b *bench) say(format string, args ...any) { fmt.Fprintf(b.Verbose, format+"\n", args...) }
-
-func build(ctx context.Context, dir, name, pkg string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", filepath.Join(dir, name), "github.com/ranker-worker/ranker-worker/"+pkg)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build %s: %w\n%s", pkg, err, out)
-	}
-	return nil
-}
 
 func (r *Report) Write(w io.Writer) error {
 	var t strings.Builder

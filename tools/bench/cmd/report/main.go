@@ -50,7 +50,7 @@ func run(name string, args []string) error {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
 	t, err := measure(ctx)
-	if err != nil {
+	if err != nil || t == nil {
 		return err
 	}
 	return t.Write(os.Stdout)
@@ -89,6 +89,12 @@ var tables = map[string]func(f *flag.FlagSet, o *report.Options) func(context.Co
 			}
 			return report.RunPeers(ctx, *o)
 		}
+	},
+	"copier": func(f *flag.FlagSet, o *report.Options) func(context.Context) (table, error) { // a process of its own, which the pipeline's starts
+		atLeast1(f, &o.Partitions, "partitions", 6, "partitions of the topics")
+		atLeast1(f, &o.Impressions, "impressions", 600_000, "impressions to copy")
+		from, to := f.String("from", "", "the topic to copy"), f.String("to", "", "the topic to copy to")
+		return func(ctx context.Context) (table, error) { return nil, report.Copy(ctx, *o, *from, *to) }
 	},
 }
 
