@@ -38,8 +38,8 @@ var rooms = map[string]int{
 	"stream/partition":   10480,
 	"stream/replay":      1660,
 	"stream/task":        4340,
-	"tools":              5900,
-	"tools/checker":      7520,
+	"tools":              5710,
+	"tools/checker":      7430,
 	"tools/faults":       5200,
 }
 
