@@ -1,6 +1,7 @@
 package checker
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -23,6 +24,9 @@ func TestStoredTexts_AreReadStrictly(t *testing.T) {
 		{"open", "1", "1 0 0", "0 0 0"},
 		{"cells", "1|2", "1 5 -6 10:3:1:2:127 11:4:1:2:127", "1 5 10:3:1"},
 		{"met", "1", "5", "0"},
+		{"met", "1", "5", "+5"},
+		{"linear", "3:-5", "1 -20", "1 0.5"},
+		{"vectors", "1:3:0", strings.Repeat(" ", 36), strings.Repeat(" ", 35)}, // four numbers, none of which is cut at its blanks
 		{"rounds", "1:2", "5", "5 "},
 		{"preferences", "1:2", "0 5", "0 0"},
 		{"preferences", "2:1", "5", "5 "},
