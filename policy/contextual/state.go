@@ -1,13 +1,13 @@
 package contextual
 
 import (
-	"bytes"
 	"errors"
 	"math"
 	"slices"
 	"strconv"
 
 	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/words"
 )
 
 // Common sets the values that all candidates share.
@@ -43,15 +43,12 @@ var errFit = errors.New("the value is no fit of so many features")
 
 // Load restores a fit that Append wrote. It fails without a change if the text is malformed.
 func (m *Model) Load(value []byte) error {
-	number, variances, _ := bytes.Cut(value, []byte{' '})
-	t := &m.trial
-	kappa, err := t.parse(variances, t.a, t.f)
-	if err != nil {
-		return err
-	}
-	if t.number, err = strconv.ParseUint(string(number), 10, 64); err != nil || !t.invert(m.group) {
+	t, r := &m.trial, words.Of(value, ' ')
+	number, kappa := r.Int(0, math.MaxInt64), t.read(&r, t.a, t.f)
+	if r.End(errFit) != nil || !t.invert(m.group) {
 		return errFit
 	}
+	t.number = uint64(number)
 	m.fit, m.trial, m.kappa = m.trial, m.fit, kappa
 	if m.base != nil {
 		m.now = &m.fit
@@ -66,19 +63,15 @@ func (m *Model) Load(value []byte) error {
 // AppendVariances appends variances with blanks between: since, number of payoffs, σ², ridges, κ of all levels. More numbers follow.
 func (m *Model) AppendVariances(dst []byte, more ...[]float64) []byte {
 	f := m.now
-	dst = strconv.AppendInt(dst, f.since, 10)
-	dst = strconv.AppendInt(append(dst, ' '), f.learned, 10)
-	for _, x := range slices.Concat([]float64{f.variance}, f.lambda[:], m.kappa[:], slices.Concat(more...)) {
-		dst = strconv.AppendFloat(append(dst, ' '), x, 'g', -1, 64)
-	}
-	return dst
+	dst = words.Append(dst, ' ', f.since, f.learned)
+	return words.AppendFloats(dst, ' ', slices.Concat([]float64{f.variance}, f.lambda[:], m.kappa[:], slices.Concat(more...))...)
 }
 
 // TakeVariances loads variances that AppendVariances wrote; Refit must follow. It changes nothing if the text is malformed.
 func (m *Model) TakeVariances(text []byte) error {
-	f, t := &m.fit, &m.trial
-	kappa, err := t.parse(text)
-	if err != nil {
+	f, t, r := &m.fit, &m.trial, words.Of(text, ' ')
+	kappa := t.read(&r)
+	if err := r.End(errFit); err != nil {
 		return err
 	}
 	f.since, f.learned, f.variance, f.lambda, m.kappa = t.since, t.learned, t.variance, t.lambda, kappa
@@ -87,30 +80,18 @@ func (m *Model) TakeVariances(text []byte) error {
 	return nil
 }
 
-// parse reads the output of AppendVariances, and returns κ.
-func (f *fit) parse(text []byte, more ...[]float64) (kappa [MaxLevels]float64, err error) {
-	words, variance := bytes.Fields(text), [1]float64{}
-	lists := append([][]float64{variance[:], f.lambda[:], kappa[:]}, more...)
-	if len(words) != 2+len(slices.Concat(lists...)) {
-		return kappa, errFit
-	}
-	if f.since, err = strconv.ParseInt(string(words[0]), 10, 64); err != nil {
-		return kappa, errFit
-	}
-	if f.learned, err = strconv.ParseInt(string(words[1]), 10, 64); err != nil {
-		return kappa, errFit
-	}
-	words = words[2:]
-	for k, list := range lists {
-		for j := range list {
-			x, err := strconv.ParseFloat(string(words[j]), 64)
-			if err != nil || math.IsInf(x, 0) || math.IsNaN(x) || k < 3 && !(x > 0) {
-				return kappa, errFit
-			}
-			list[j] = x
+// read reads the output of AppendVariances, and returns κ.
+func (f *fit) read(r *words.Reader, more ...[]float64) (kappa [MaxLevels]float64) {
+	f.since, f.learned = r.Int(math.MinInt64, math.MaxInt64), r.Int(math.MinInt64, math.MaxInt64)
+	f.variance = r.Float(math.SmallestNonzeroFloat64, math.MaxFloat64)
+	for k, list := range append([][]float64{f.lambda[:], kappa[:]}, more...) {
+		low := -math.MaxFloat64
+		if k < 2 {
+			low = math.SmallestNonzeroFloat64
 		}
-		words = words[len(list):]
+		for j := range list {
+			list[j] = r.Float(low, math.MaxFloat64)
+		}
 	}
-	f.variance = variance[0]
-	return kappa, nil
+	return kappa
 }

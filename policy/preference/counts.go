@@ -1,12 +1,10 @@
 package preference
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
-	"strconv"
 
 	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/words"
 )
 
 // Margin is the majority that decides a pair selected in both orders. If users err independently with probability at most 1/4, the
@@ -180,19 +178,14 @@ func (c *counts) harvest(f func(field, value []byte)) {
 }
 
 func appendPair(dst []byte, a, b policy.Item) []byte {
-	dst = strconv.AppendInt(dst, int64(a), 10)
-	dst = append(dst, ':')
-	return strconv.AppendInt(dst, int64(b), 10)
+	return words.Append(dst, ':', int64(a), int64(b))
 }
 
 // load reads a field that harvest wrote. It fails if it is malformed, or names an item from items on.
 func (c *counts) load(field, value []byte, items int) error {
-	a, b, err := parsePair(field)
+	a, b, err := parsePair(field, items)
 	if err != nil {
 		return err
-	}
-	if int(a) >= items || int(b) >= items {
-		return fmt.Errorf("there are no items %d and %d among %d", a, b, items)
 	}
 	n, err := parseReported(value)
 	if err != nil {
@@ -210,51 +203,27 @@ var (
 	errCount = errors.New("the value is not a count")
 )
 
-func parsePair(field []byte) (a, b policy.Item, err error) {
-	first, second, found := bytes.Cut(field, []byte{':'})
-	a, errA := parseItem(first)
-	b, errB := parseItem(second)
-	if !found || errA != nil || errB != nil || a == b {
-		return 0, 0, errPair
-	}
-	return a, b, nil
-}
-
-func parseItem(text []byte) (policy.Item, error) {
-	n, err := strconv.ParseUint(string(text), 10, 31)
-	if err != nil || !plain(text) {
-		return 0, errPair
-	}
-	return policy.Item(n), nil
+// parsePair reads a pair of so many items.
+func parsePair(field []byte, items int) (a, b policy.Item, err error) {
+	r := words.Of(field, ':')
+	a, b = policy.Item(r.Int(0, int64(items)-1)), policy.Item(r.Int(0, int64(items)-1))
+	r.Check(a != b)
+	return a, b, r.End(errPair)
 }
 
 func (n reported) append(dst []byte) []byte {
-	dst = strconv.AppendInt(dst, n.explored, 10)
-	if n.against > 0 {
-		dst = strconv.AppendInt(append(dst, ' '), n.against, 10)
+	if n.against == 0 {
+		return words.Append(dst, ' ', n.explored)
 	}
-	return dst
+	return words.Append(dst, ' ', n.explored, n.against)
 }
 
 // parseReported reads counts that append wrote; they are not both 0.
 func parseReported(text []byte) (n reported, err error) {
-	first, second, two := bytes.Cut(text, []byte{' '})
-	n.explored, err = parseCount(first)
-	if two && err == nil {
-		n.against, err = parseCount(second)
+	r := words.Of(text, ' ')
+	if n.explored = r.Int(0, maxCount); r.Left() {
+		n.against = r.Int(1, maxCount)
 	}
-	if err != nil || n == (reported{}) || two && n.against == 0 {
-		return reported{}, errCount
-	}
-	return n, nil
+	r.Check(n != reported{})
+	return n, r.End(errCount)
 }
-
-func parseCount(text []byte) (int64, error) {
-	n, err := strconv.ParseUint(string(text), 10, 63)
-	if err != nil || n > maxCount || !plain(text) {
-		return 0, errCount
-	}
-	return int64(n), nil
-}
-
-func plain(text []byte) bool { return text[0] != '+' && (text[0] != '0' || len(text) == 1) }

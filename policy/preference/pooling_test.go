@@ -1,6 +1,7 @@
 package preference
 
 import (
+	"math"
 	"slices"
 	"testing"
 
@@ -68,7 +69,7 @@ func poolOrders(t *rapid.T, make func() Finder) {
 			global.BeginResync(source)
 			for field, value := range p.fields {
 				global.SetSource(source, []byte(field), value, p.translate)
-				if i, err := parseItem([]byte(field)); err == nil {
+				if i, err := parseItem([]byte(field), math.MaxInt32); err == nil {
 					read[p.numbers[i]] = true
 				}
 			}

@@ -1,14 +1,15 @@
 package preference
 
 import (
-	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strconv"
 
 	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/words"
 )
 
 // SocialConfig configures NewSocial. The zero value is the default.
@@ -375,36 +376,34 @@ func (s *Social) Harvest(f func(field, value []byte)) {
 	for i := range changes.All() {
 		m := s.sums.Own(i)
 		s.field = strconv.AppendInt(s.field[:0], int64(i), 10)
-		s.value = strconv.AppendInt(s.value[:0], m.n, 10)
-		s.value = append(s.value, ' ')
-		s.value = strconv.AppendFloat(s.value, m.mean, 'g', -1, 64)
-		s.value = append(s.value, ' ')
-		s.value = strconv.AppendFloat(s.value, m.dev, 'g', -1, 64)
+		s.value = words.AppendFloats(words.Append(s.value[:0], ' ', m.n), ' ', m.mean, m.dev)
 		f(s.field, s.value)
 	}
 	changes.Clear()
 }
 
-func parseMoments(value []byte) (m moments, ok bool) {
-	parts := bytes.Split(value, []byte{' '})
-	if len(parts) != 3 {
-		return m, false
-	}
-	n, errN := parseCount(parts[0])
-	mean, errMean := strconv.ParseFloat(string(parts[1]), 64)
-	dev, errDev := strconv.ParseFloat(string(parts[2]), 64)
-	ok = errN == nil && errMean == nil && errDev == nil && n > 0 && math.Abs(mean) <= maxEstimate &&
-		dev >= 0 && dev <= math.MaxFloat64/maxSources
-	return moments{n, mean, dev}, ok
+var errMoments = errors.New("the field is no item, or the value no moments")
+
+// parseItem reads the number of one of so many items.
+func parseItem(field []byte, items int) (policy.Item, error) {
+	r := words.Of(field, ' ')
+	i := r.Int(0, int64(items)-1)
+	return policy.Item(i), r.End(errMoments)
+}
+
+func parseMoments(value []byte) (moments, error) {
+	r := words.Of(value, ' ')
+	m := moments{r.Int(1, maxCount), r.Float(-maxEstimate, maxEstimate), r.Float(0, math.MaxFloat64/maxSources)}
+	return m, r.End(errMoments)
 }
 
 // maxSources is the number of deviations that can be added without overflow.
 const maxSources = 1 << 20
 
 func (s *Social) Load(field, value []byte) error {
-	i, err := parseItem(field)
-	m, ok := parseMoments(value)
-	if err != nil || !ok || int(i) >= s.sums.Len() {
+	i, errItem := parseItem(field, s.sums.Len())
+	m, errValue := parseMoments(value)
+	if errItem != nil || errValue != nil {
 		return fmt.Errorf("%w: hash %q, field %.64q, value %.64q: not an item below %d with its moments", ErrState, s.Hash(),
 			field, value, s.sums.Len())
 	}
@@ -415,14 +414,13 @@ func (s *Social) Load(field, value []byte) error {
 func (s *Social) Loaded() {}
 
 func (s *Social) SetSource(source int32, field, value []byte, items func(policy.Item) (policy.Item, bool)) {
-	theirs, err := parseItem(field)
+	theirs, err := parseItem(field, math.MaxInt32)
 	if err != nil {
 		return
 	}
 	var m moments
 	if value != nil {
-		var ok bool
-		if m, ok = parseMoments(value); !ok {
+		if m, err = parseMoments(value); err != nil {
 			return
 		}
 	}

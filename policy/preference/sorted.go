@@ -3,6 +3,7 @@ package preference
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/ranker-worker/ranker-worker/policy"
@@ -337,7 +338,7 @@ func (s *Sorted) Loaded() {
 }
 
 func (s *Sorted) SetSource(source int32, field, value []byte, items func(policy.Item) (policy.Item, bool)) {
-	a, b, err := parsePair(field)
+	a, b, err := parsePair(field, math.MaxInt32)
 	if err != nil {
 		return
 	}
